@@ -1,0 +1,29 @@
+// Package nodeauthz is the Kubernetes Node authorizer with a memory: it says what the reference authorizer
+// (k8s.io/kubernetes/plugin/pkg/auth/authorizer/node) would have said of a kubelet's request at a given instant in the past.
+//
+// What goes in: pods, persistent volumes, volume attachments, resource slices and pod certificate requests, each with the time at
+// which it became so, in any order ([Graph]); and the attributes of a request with its time. What comes out: an [Answer] (allow,
+// deny or unknown, whether it is a race, and the reference's reason byte for byte), and on demand an [Explanation] with the path
+// through the graph, or who does lead to the object.
+//
+// # Lifetimes
+//
+// The reference keeps one graph, that of now. Here each edge has a lifetime [from, to). All edges point towards nodes, as there:
+//
+//	node <- pod, volume attachment, resource slice, pod certificate request
+//	pod  <- secret, configmap, persistent volume claim, service account, resource claim
+//	pvc  <- pv
+//	pv   <- secret
+//
+// A request is allowed at t if a path of edges that were all alive at t leads from the object to the node. Times are estimates
+// ([Stamp]), and kubelets act within milliseconds of a change, so an answer that would be another one within the authorizer's skew
+// of t is marked as a race.
+//
+// # What is known
+//
+// A graph is complete from the instant given to [Graph.CoverFrom] on: an object that it has not seen then does not exist. Before
+// that, and in a graph for which it was never called, a path that is known still allows, but the absence of one proves nothing:
+// the answer is [Unknown].
+//
+// The package imports nothing of nodetrail's, and of Kubernetes only types that are there since k8s.io minor 0.33.
+package nodeauthz

@@ -1,0 +1,306 @@
+package nodeauthz
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// Step is one object on a path, or the node at its end (Kind is KindNone then).
+type Step struct {
+	Kind            Kind
+	Namespace, Name string
+}
+
+// String returns the step as "secret shop/db", or "node worker-2".
+func (s Step) String() string {
+	switch {
+	case s.Kind == KindNone:
+		return "node " + s.Name
+	case s.Namespace == "":
+		return s.Kind.String() + " " + s.Name
+	}
+	return s.Kind.String() + " " + s.Namespace + "/" + s.Name
+}
+
+// Path is a way from an object to a node with the time in which it was there. From is zero when it has no known beginning, To when
+// it has not ended.
+type Path struct {
+	Steps    []Step
+	From, To time.Time
+	span     span
+	pod      life // of the pod (or whatever is bound to the node), for words on what began or ended
+	edge     life // of the narrowest edge before it, when that is another one
+	edgeName string
+}
+
+// String returns the path as "secret shop/db -> pod shop/web-1 -> node worker-2".
+func (p Path) String() string {
+	s := ""
+	for i, step := range p.Steps {
+		if i > 0 {
+			s += " -> "
+		}
+		s += step.String()
+	}
+	return s
+}
+
+// Explanation is an Answer with its evidence.
+type Explanation struct {
+	Answer
+	// Object is what the request names, when the answer depends on the graph at all.
+	Object *Step
+	// Path is how the object led to the node at the instant, for Allow.
+	Path *Path
+	// Detail says, for a race, which edge began or ended and the time between; for Unknown, what state is missing.
+	Detail string
+	// Leads are the paths that led from the object to other nodes at the instant, at most [MaxLeads] of them.
+	Leads []Path
+	// Others is how many more there were.
+	Others int
+	// Last is the latest path to this node that had ended before the instant, for Deny and Unknown.
+	Last *Path
+	// Next is the earliest path to this node that began after the instant, for Deny and Unknown.
+	Next *Path
+}
+
+// MaxLeads bounds Explanation.Leads.
+const MaxLeads = 10
+
+// Explain answers as Decide does, with the evidence. It allocates, and for an object that many pods use it takes time in
+// proportion to their number.
+func (a *Authorizer) Explain(attrs authorizer.Attributes, t time.Time) Explanation {
+	ex := Explanation{Answer: a.Decide(attrs, t)}
+	node, isNode := NodeIdentity(attrs.GetUser())
+	if !isNode || node == "" {
+		return ex
+	}
+	q := a.question(node, attrs)
+	if q.kind == KindNone {
+		return ex
+	}
+	ex.Object = &Step{Kind: q.kind, Namespace: q.namespace, Name: q.name}
+	g := a.graph
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	own, others := g.paths(&q, node)
+	at := t.UnixNano()
+	for i := range own {
+		p := &own[i]
+		switch {
+		case p.span.plo <= at && at < p.span.phi:
+			if ex.Path == nil || p.span.chi > ex.Path.span.chi {
+				ex.Path = p
+			}
+		case p.span.phi <= at:
+			if ex.Last == nil || p.span.phi > ex.Last.span.phi {
+				ex.Last = p
+			}
+		case ex.Next == nil || p.span.plo < ex.Next.span.plo:
+			ex.Next = p
+		}
+	}
+	for _, p := range others {
+		if p.span.plo > at || at >= p.span.phi {
+			continue
+		}
+		if len(ex.Leads) < MaxLeads {
+			ex.Leads = append(ex.Leads, p)
+		} else {
+			ex.Others++
+		}
+	}
+	switch {
+	case ex.Race:
+		ex.Detail = raceDetail(own, at, ex.Verdict == Allow)
+	case ex.Verdict == Unknown:
+		ex.Detail = g.missing(at)
+	}
+	return ex
+}
+
+// RaceDetail names the edge that makes the answer a race, and the time between; empty if there is none within the skew.
+func (a *Authorizer) RaceDetail(attrs authorizer.Attributes, t time.Time) string {
+	ex := a.Explain(attrs, t)
+	if !ex.Race {
+		return ""
+	}
+	return ex.Detail
+}
+
+// Missing says in words why an answer at t is Unknown.
+func (a *Authorizer) Missing(t time.Time) string {
+	a.graph.mu.RLock()
+	defer a.graph.mu.RUnlock()
+	return a.graph.missing(t.UnixNano())
+}
+
+func (g *Graph) missing(at int64) string {
+	switch {
+	case g.coveredFrom == maxTime:
+		return "no complete state was given"
+	case at < g.coveredFrom:
+		return fmt.Sprintf("the state begins %s later", rounded(g.coveredFrom-at))
+	case at < g.prunedTo:
+		return fmt.Sprintf("the state of then was forgotten (it is kept for what is less than %s older)", rounded(g.prunedTo-at))
+	}
+	return "a pod was bound to the node whose spec was never seen"
+}
+
+// paths lists all ways from the object to the node and to other nodes, whenever they were.
+func (g *Graph) paths(q *question, node string) (own, others []Path) {
+	vid := g.lookup(q.kind, q.namespace, q.name)
+	if vid == 0 {
+		return nil, nil
+	}
+	add := func(p Path, r *tenure) {
+		if p.span.plo >= p.span.phi {
+			return
+		}
+		p.From, p.To = timeOf(p.span.plo), timeOf(p.span.phi)
+		if g.nodeRecs[r.node].name == node {
+			own = append(own, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	start := g.step(vid)
+	g.vertex(vid).eachTenure(func(id tenureID) bool {
+		r := g.tenure(id)
+		if r.node == 0 {
+			return true
+		}
+		r.lives(vid, func(l life) {
+			p := Path{Steps: []Step{start}, span: l.span(), pod: r.life, edge: l, edgeName: start.String()}
+			if vid != r.vertex {
+				p.Steps = append(p.Steps, g.step(r.vertex))
+			}
+			p.Steps = append(p.Steps, Step{Name: g.nodeRecs[r.node].name})
+			add(p, r)
+		})
+		return true
+	})
+	for _, id := range g.vertex(vid).volumes() {
+		vol := g.volume(id)
+		g.vertex(vol.claim).eachTenure(func(id tenureID) bool {
+			r := g.tenure(id)
+			if r.node == 0 {
+				return true
+			}
+			r.lives(vol.claim, func(l life) {
+				p := Path{Steps: []Step{start}, span: l.span().and(vol.span()), pod: r.life, edge: vol.life}
+				if vid != vol.vertex {
+					p.Steps = append(p.Steps, g.step(vol.vertex))
+				}
+				p.edgeName = g.step(vol.vertex).String()
+				p.Steps = append(p.Steps, g.step(vol.claim), g.step(r.vertex), Step{Name: g.nodeRecs[r.node].name})
+				add(p, r)
+			})
+			return true
+		})
+	}
+	byTime := func(a, b Path) int {
+		switch {
+		case a.span.plo < b.span.plo:
+			return -1
+		case a.span.plo > b.span.plo:
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(own, byTime)
+	slices.SortStableFunc(others, byTime)
+	return own, others
+}
+
+func (g *Graph) step(id vertexID) Step {
+	v := g.vertex(id)
+	return Step{Kind: v.kind, Namespace: g.nsNames[v.namespace], Name: v.name}
+}
+
+func timeOf(ns int64) time.Time {
+	if ns == minTime || ns == maxTime {
+		return time.Time{}
+	}
+	return time.Unix(0, ns).UTC()
+}
+
+// raceDetail finds the beginning or end nearest to the instant among the paths to the node.
+func raceDetail(own []Path, at int64, allowed bool) string {
+	best, words := int64(maxTime), ""
+	consider := func(edge int64, p *Path, began bool) {
+		d := edge - at
+		if d < 0 {
+			d = -d
+		}
+		if d < best && edge != minTime && edge != maxTime {
+			best, words = d, p.change(edge-at, began)
+		}
+	}
+	for i := range own {
+		p := &own[i]
+		// What makes a deny a race begins after it or ended before it; an allow's path began before it or ends after it.
+		if began := p.span.plo; (began <= at) == allowed {
+			consider(began, p, true)
+		}
+		if ended := p.span.phi; (ended > at) == allowed {
+			consider(ended, p, false)
+		}
+	}
+	return words
+}
+
+// change says what began or ended: the pod on its node, or an edge before it.
+func (p *Path) change(after int64, began bool) string {
+	bound := p.Steps[len(p.Steps)-2]
+	node := p.Steps[len(p.Steps)-1].Name
+	when := rounded(after) + " later"
+	if after <= 0 {
+		when = rounded(-after) + " earlier"
+	}
+	if began {
+		if p.pod.from.set && p.span.plo == p.pod.from.at {
+			return fmt.Sprintf("%s was bound to %s %s", bound, node, when)
+		}
+		return fmt.Sprintf("%s began to lead to %s %s", p.edgeName, node, when)
+	}
+	if p.pod.to.set && p.span.phi == p.pod.to.late() {
+		return fmt.Sprintf("%s on %s was deleted %s", bound, node, when)
+	}
+	return fmt.Sprintf("%s ceased to lead to %s %s", p.edgeName, node, when)
+}
+
+// rounded prints nanoseconds as a duration that a person reads: whole milliseconds, seconds beyond a minute.
+func rounded(ns int64) string {
+	d := time.Duration(ns)
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= 10*time.Millisecond:
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(10 * time.Microsecond).String()
+}
+
+// PodNode returns the node that the pod was bound to at t.
+func (g *Graph) PodNode(namespace, name string, t time.Time) (node string, ok bool) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	vid := g.lookup(KindPod, namespace, name)
+	if vid == 0 {
+		return "", false
+	}
+	at := t.UnixNano()
+	g.vertex(vid).eachTenure(func(id tenureID) bool {
+		r := g.tenure(id)
+		lo, hi := r.possible()
+		if r.node != 0 && lo <= at && at < hi {
+			node, ok = g.nodeRecs[r.node].name, true
+		}
+		return !ok
+	})
+	return node, ok
+}

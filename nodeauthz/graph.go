@@ -1,0 +1,425 @@
+package nodeauthz
+
+import (
+	"hash/maphash"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Kind is the kind of a vertex.
+type Kind uint8
+
+// The kinds of vertices that lead to a node.
+const (
+	KindNone Kind = iota
+	KindConfigMap
+	KindSecret
+	KindServiceAccount
+	KindPersistentVolumeClaim
+	KindPersistentVolume
+	KindResourceClaim
+	KindPod
+	KindVolumeAttachment
+	KindResourceSlice
+	KindPodCertificateRequest
+)
+
+var kindNames = [...]string{
+	"", "configmap", "secret", "service account", "persistent volume claim", "persistent volume", "resource claim", "pod",
+	"volume attachment", "resource slice", "pod certificate request",
+}
+
+// String returns the kind as words, lower-case.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return ""
+}
+
+// Graph is the reference's graph with a lifetime on each edge. All its methods may be called concurrently; a writer holds the lock
+// for the few microseconds that one object takes. Object events may come in any order: each names its time.
+type Graph struct {
+	mu   sync.RWMutex
+	seed maphash.Seed
+
+	index    map[uint64]vertexID // by hash of kind, namespace and name; collisions are chained through vertex.next
+	vertices arena[vertex]
+	tenures  arena[tenure]
+	volumes  arena[volumeLife]
+	nodes    map[string]nodeID
+	nodeRecs []nodeRecord // by nodeID; 0 is no node
+
+	namespaces map[string]namespaceID
+	nsNames    []string          // by namespaceID; 0 is the empty one
+	claimSigs  map[string]uint32 // interned ClaimStatuses
+	ended      endedQueue
+
+	open        int   // tenures whose targets nobody has told us
+	coveredFrom int64 // from here on what was not seen does not exist
+	prunedTo    int64 // before this, lifetimes may have been forgotten
+}
+
+type (
+	vertexID uint32
+	tenureID uint32
+	volumeID uint32
+	nodeID   uint32
+
+	namespaceID uint32
+)
+
+type nodeRecord struct {
+	name   string
+	reason string // the reference's "no relationship" reason for this node, made once
+	open   []tenureID
+}
+
+// vertex is an object, named by kind, namespace and name as in the reference: an object made again under its name is the same vertex.
+//
+// The order of the fields is that of a decision's reads: most vertices have one tenure, and then one cache line serves.
+type vertex struct {
+	name      string
+	first     ref // the oldest of the tenures that lead from here to a node; tenure 0 if there is none
+	namespace namespaceID
+	kind      Kind
+	heavy     *heavyVertex
+	more      []ref // the others, the newest last; all are in heavy.byNode once there are many
+	next      vertexID
+	pins      uint32 // lives of persistent volumes whose claim this is
+}
+
+// heavyVertex holds what few vertices have: many tenures, or persistent volumes.
+type heavyVertex struct {
+	byNode map[nodeID][]tenureID
+	// volumes are, at a persistent volume, its own lives; at a secret, those of the volumes that need it.
+	volumes []volumeID
+}
+
+// manyRefs is where looking a node up beats walking the list.
+const manyRefs = 32
+
+type ref struct {
+	tenure tenureID
+	node   nodeID
+}
+
+// tenure is the life of one pod (volume attachment, resource slice, pod certificate request) on one node, and what it leads to.
+type tenure struct {
+	life
+	extra    []extraEdge
+	vertex   vertexID
+	node     nodeID // 0: only its end is known yet
+	uid      uid
+	targets  []vertexID // what leads to the pod for the whole of the tenure
+	seen     int64      // when the targets were seen so
+	lastSeen int64
+	lastEph  int32
+	claims   uint32
+	open     bool // the targets are not known
+	again    bool // the next update sets up the edges again whatever it holds
+	used     bool
+}
+
+// extraEdge is an edge whose lifetime is not that of its tenure: ephemeral containers and claim statuses come and go.
+type extraEdge struct {
+	life
+	vertex vertexID
+}
+
+// volumeLife is one state of a persistent volume: its claim and its secrets.
+type volumeLife struct {
+	life
+	uid     uid
+	vertex  vertexID
+	claim   vertexID
+	secrets []vertexID
+	used    bool
+}
+
+type uid [16]byte
+
+// NewGraph returns an empty graph that covers nothing.
+func NewGraph() *Graph {
+	g := &Graph{
+		seed:        maphash.MakeSeed(),
+		index:       map[uint64]vertexID{},
+		nodes:       map[string]nodeID{},
+		nodeRecs:    make([]nodeRecord, 1),
+		namespaces:  map[string]namespaceID{"": 0},
+		nsNames:     []string{""},
+		claimSigs:   map[string]uint32{"": 0},
+		coveredFrom: maxTime,
+		prunedTo:    minTime,
+	}
+	g.vertices.alloc() // ids begin at 1
+	g.tenures.alloc()
+	g.volumes.alloc()
+	return g
+}
+
+// CoverFrom says that the graph is complete from t on: an object that was not seen does not exist, and where there is no path the
+// answer is Deny rather than Unknown. The earliest t given counts.
+func (g *Graph) CoverFrom(t time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.coveredFrom = min(g.coveredFrom, t.UnixNano())
+}
+
+// CoveredFrom returns the instant given to CoverFrom, and whether there was one.
+func (g *Graph) CoveredFrom() (time.Time, bool) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if g.coveredFrom == maxTime {
+		return time.Time{}, false
+	}
+	return time.Unix(0, g.coveredFrom).UTC(), true
+}
+
+// Stats counts what a graph holds, lifetimes that have ended included.
+type Stats struct{ Vertices, Tenures, Volumes, Nodes int }
+
+// Stats returns the counts.
+func (g *Graph) Stats() Stats {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return Stats{
+		Vertices: g.vertices.live() - 1, Tenures: g.tenures.live() - 1, Volumes: g.volumes.live() - 1, Nodes: len(g.nodes),
+	}
+}
+
+func (g *Graph) hash(kind Kind, namespace namespaceID, name string) uint64 {
+	const mix = 0x9e3779b97f4a7c15
+	return maphash.String(g.seed, name) + (uint64(namespace)<<8|uint64(kind))*mix
+}
+
+func (g *Graph) vertex(id vertexID) *vertex { return g.vertices.at(uint32(id)) }
+func (g *Graph) tenure(id tenureID) *tenure { return g.tenures.at(uint32(id)) }
+func (g *Graph) volume(id volumeID) *volumeLife {
+	return g.volumes.at(uint32(id))
+}
+
+// lookup returns 0 where there is no such vertex.
+func (g *Graph) lookup(kind Kind, namespace, name string) vertexID {
+	ns, ok := g.namespaces[namespace]
+	if !ok {
+		return 0
+	}
+	return g.find(kind, ns, name)
+}
+
+func (g *Graph) find(kind Kind, ns namespaceID, name string) vertexID {
+	for id := g.index[g.hash(kind, ns, name)]; id != 0; {
+		v := g.vertex(id)
+		if v.namespace == ns && v.kind == kind && v.name == name {
+			return id
+		}
+		id = v.next
+	}
+	return 0
+}
+
+func (g *Graph) intern(kind Kind, namespace, name string) vertexID {
+	ns, ok := g.namespaces[namespace]
+	if !ok {
+		namespace = strings.Clone(namespace)
+		ns = namespaceID(len(g.nsNames))
+		g.nsNames = append(g.nsNames, namespace)
+		g.namespaces[namespace] = ns
+	}
+	if id := g.find(kind, ns, name); id != 0 {
+		return id
+	}
+	h := g.hash(kind, ns, name)
+	id := vertexID(g.vertices.alloc())
+	*g.vertex(id) = vertex{kind: kind, namespace: ns, name: strings.Clone(name), next: g.index[h]}
+	g.index[h] = id
+	return id
+}
+
+// release forgets a vertex that nothing refers to.
+func (g *Graph) release(id vertexID) {
+	v := g.vertex(id)
+	if v.kind == KindNone || v.pins > 0 || v.first.tenure != 0 || (v.heavy != nil && (len(v.heavy.byNode) > 0 || len(v.heavy.volumes) > 0)) {
+		return
+	}
+	h := g.hash(v.kind, v.namespace, v.name)
+	if first := g.index[h]; first == id {
+		if v.next == 0 {
+			delete(g.index, h)
+		} else {
+			g.index[h] = v.next
+		}
+	} else {
+		for p := first; p != 0; p = g.vertex(p).next {
+			if g.vertex(p).next == id {
+				g.vertex(p).next = v.next
+				break
+			}
+		}
+	}
+	*v = vertex{}
+	g.vertices.release(uint32(id))
+}
+
+func (g *Graph) node(name string) nodeID {
+	if id, ok := g.nodes[name]; ok {
+		return id
+	}
+	name = strings.Clone(name)
+	id := nodeID(len(g.nodeRecs))
+	g.nodeRecs = append(g.nodeRecs, nodeRecord{name: name, reason: noRelationship(name)})
+	g.nodes[name] = id
+	return id
+}
+
+func (g *Graph) claimSignature(s string) uint32 {
+	id, ok := g.claimSigs[s]
+	if !ok {
+		id = uint32(len(g.claimSigs))
+		g.claimSigs[strings.Clone(s)] = id
+	}
+	return id
+}
+
+// uidOf packs a UID. One that is no UUID is hashed: only equality matters.
+func (g *Graph) uidOf(s string) (u uid) {
+	if s == "" {
+		return u
+	}
+	if parseUUID(s, &u) {
+		return u
+	}
+	a, b := maphash.String(g.seed, s), maphash.String(g.seed, s+"\x00uid")
+	for i := range 8 {
+		u[i], u[8+i] = byte(a>>(8*i)), byte(b>>(8*i))
+	}
+	u[0] |= 1 // never the zero value, which stands for an unknown one
+	return u
+}
+
+func parseUUID(s string, u *uid) bool {
+	if len(s) != 36 {
+		return false
+	}
+	j := 0
+	for i := 0; i < 36; {
+		if i == 8 || i == 13 || i == 18 || i == 23 {
+			if s[i] != '-' {
+				return false
+			}
+			i++
+			continue
+		}
+		hi, lo := unhex(s[i]), unhex(s[i+1])
+		if hi > 15 || lo > 15 {
+			return false
+		}
+		u[j] = hi<<4 | lo
+		j++
+		i += 2
+	}
+	return *u != uid{}
+}
+
+// unhex knows lower case only, so that two UIDs that differ in case stay two.
+func unhex(c byte) byte {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0'
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10
+	}
+	return 255
+}
+
+func (u uid) known() bool { return u != uid{} }
+
+// addRef makes the vertex lead to the tenure.
+func (v *vertex) addRef(r ref) {
+	switch {
+	case v.isHeavy():
+		v.heavy.byNode[r.node] = append(v.heavy.byNode[r.node], r.tenure)
+	case v.first.tenure == 0:
+		v.first = r
+	case len(v.more) < manyRefs:
+		v.more = append(v.more, r)
+	default:
+		if v.heavy == nil {
+			v.heavy = &heavyVertex{}
+		}
+		v.heavy.byNode = map[nodeID][]tenureID{v.first.node: {v.first.tenure}}
+		for _, r := range append(v.more, r) {
+			v.heavy.byNode[r.node] = append(v.heavy.byNode[r.node], r.tenure)
+		}
+		v.first, v.more = ref{}, nil
+	}
+}
+
+func (v *vertex) isHeavy() bool { return v.heavy != nil && v.heavy.byNode != nil }
+
+// dropRef keeps the order of the others: the newest is looked at first.
+func (v *vertex) dropRef(r ref) {
+	switch {
+	case v.isHeavy():
+		list := without(v.heavy.byNode[r.node], r.tenure)
+		if len(list) == 0 {
+			delete(v.heavy.byNode, r.node)
+		} else {
+			v.heavy.byNode[r.node] = list
+		}
+	case v.first != r:
+		v.more = without(v.more, r)
+	case len(v.more) > 0:
+		v.first = v.more[0]
+		v.more = without(v.more, v.first)
+	default:
+		v.first = ref{}
+	}
+}
+
+func (v *vertex) addVolume(id volumeID) {
+	if v.heavy == nil {
+		v.heavy = &heavyVertex{}
+	}
+	v.heavy.volumes = append(v.heavy.volumes, id)
+}
+
+func (v *vertex) volumes() []volumeID {
+	if v.heavy == nil {
+		return nil
+	}
+	return v.heavy.volumes
+}
+
+// eachTenure calls f for the vertex's tenures on all nodes until f returns false.
+func (v *vertex) eachTenure(f func(tenureID) bool) {
+	if v.first.tenure != 0 && !f(v.first.tenure) {
+		return
+	}
+	for _, r := range v.more {
+		if !f(r.tenure) {
+			return
+		}
+	}
+	if v.heavy == nil {
+		return
+	}
+	for _, list := range v.heavy.byNode {
+		for _, id := range list {
+			if !f(id) {
+				return
+			}
+		}
+	}
+}
+
+func without[T comparable](list []T, x T) []T {
+	for i := range list {
+		if list[i] == x {
+			return append(list[:i], list[i+1:]...)
+		}
+	}
+	return list
+}

@@ -1,0 +1,369 @@
+package nodeauthz
+
+import "time"
+
+// SetPod records that the pod was so when it was seen at `at`. What the reference's informer handlers skip, this skips
+// (graph_populator.go): an update makes the edges anew only when the node, the UID or the claim statuses changed or there are more
+// ephemeral containers than before; an image pull secret edited in later is not in the reference's graph either. A pod that is not
+// bound has no edges; one of another UID under the name ends the old pod's life.
+func (g *Graph) SetPod(p *Pod, at Stamp) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	u := g.uidOf(p.UID)
+	if p.NodeName == "" {
+		g.sawUnbound(p, u, at)
+		return
+	}
+	vid := g.intern(KindPod, p.Namespace, p.Name)
+	node := g.node(p.NodeName)
+	id, stale := g.findTenure(g.vertex(vid), u, node, at)
+	if stale {
+		g.release(vid)
+		return
+	}
+	bound := at
+	if !p.Bound.IsZero() {
+		bound = p.Bound
+	}
+	claims, eph := g.claimSignature(p.ClaimStatuses), int32(p.EphemeralContainers)
+	t := at.Time.UnixNano()
+	if id == 0 {
+		id = g.beginTenure(vid, u, node, boundaryOf(bound))
+		g.setTargets(id, g.targets(p))
+		r := g.tenure(id)
+		r.seen, r.lastSeen, r.lastEph, r.claims = t, t, eph, claims
+		return
+	}
+	g.adopt(id, u, node)
+	g.refineFrom(id, p.Bound, at)
+	r := g.tenure(id)
+	switch {
+	case r.open:
+		g.close(id)
+		g.setTargets(id, g.targets(p))
+		r.seen = t
+	case t >= r.lastSeen:
+		if r.again || eph > r.lastEph || claims != r.claims {
+			g.retarget(id, g.targets(p), boundaryOf(at))
+		}
+	case t < r.seen:
+		g.rebase(id, g.targets(p), boundaryOf(at), eph < r.lastEph || claims != r.claims)
+		return
+	default:
+		if len(r.extra) > 0 {
+			g.earlier(id, g.targets(p), boundaryOf(at))
+		}
+		return
+	}
+	r.again, r.lastSeen, r.lastEph, r.claims = false, t, eph, claims
+}
+
+// sawUnbound notes a pod without a node.
+func (g *Graph) sawUnbound(p *Pod, u uid, at Stamp) {
+	vid := g.lookup(KindPod, p.Namespace, p.Name)
+	if vid == 0 {
+		return
+	}
+	t := at.Time.UnixNano()
+	g.vertex(vid).eachTenure(func(id tenureID) bool {
+		r := g.tenure(id)
+		switch {
+		case r.to.set || r.from.at > t:
+		case !u.known() || r.uid == u:
+			r.again = true
+		default:
+			g.end(id, boundaryOf(at))
+		}
+		return true
+	})
+}
+
+// adopt completes a tenure of which only the end, or neither UID nor targets, was known.
+func (g *Graph) adopt(id tenureID, u uid, node nodeID) {
+	r := g.tenure(id)
+	if !r.uid.known() {
+		r.uid = u
+	}
+	if r.node == 0 {
+		v := g.vertex(r.vertex)
+		v.dropRef(ref{tenure: id})
+		r.node = node
+		v.addRef(ref{tenure: id, node: node})
+		r.open = true // its targets come with the observation that made it known
+		g.open++
+		g.nodeRecs[node].open = append(g.nodeRecs[node].open, id)
+	}
+}
+
+// close marks an open tenure's targets as known.
+func (g *Graph) close(id tenureID) {
+	r := g.tenure(id)
+	r.open = false
+	g.open--
+	n := &g.nodeRecs[r.node]
+	n.open = without(n.open, id)
+}
+
+// refineFrom betters the estimate of when the tenure began. To have seen it bound says only that it began no later.
+func (g *Graph) refineFrom(id tenureID, bound, at Stamp) {
+	r := g.tenure(id)
+	if !bound.IsZero() {
+		if b := boundaryOf(bound); b.betterThan(r.from) {
+			r.from = b
+		}
+		return
+	}
+	if b := boundaryOf(at); !r.from.set || (b.at < r.from.at && b.source >= r.from.source) {
+		r.from = b
+	}
+}
+
+// earlier moves edges that began later than this observation back to it.
+func (g *Graph) earlier(id tenureID, targets []vertexID, at boundary) {
+	r := g.tenure(id)
+	for i := range r.extra {
+		e := &r.extra[i]
+		if !e.from.set || e.from.at <= at.at {
+			continue
+		}
+		for _, t := range targets {
+			if t == e.vertex {
+				e.from = at
+			}
+		}
+	}
+	for _, t := range targets {
+		g.release(t)
+	}
+}
+
+// targets are the vertices that lead to the pod, each once.
+func (g *Graph) targets(p *Pod) []vertexID {
+	if p.Mirror {
+		return nil
+	}
+	n := 1 + len(p.Secrets) + len(p.ConfigMaps) + len(p.PersistentVolumeClaims) + len(p.ResourceClaims)
+	out := make([]vertexID, 0, n)
+	add := func(kind Kind, name string) {
+		if name == "" {
+			return
+		}
+		id := g.intern(kind, p.Namespace, name)
+		for _, have := range out {
+			if have == id {
+				return
+			}
+		}
+		out = append(out, id)
+	}
+	add(KindServiceAccount, p.ServiceAccountName)
+	for _, name := range p.Secrets {
+		add(KindSecret, name)
+	}
+	for _, name := range p.ConfigMaps {
+		add(KindConfigMap, name)
+	}
+	for _, name := range p.PersistentVolumeClaims {
+		add(KindPersistentVolumeClaim, name)
+	}
+	for _, name := range p.ResourceClaims {
+		add(KindResourceClaim, name)
+	}
+	return out
+}
+
+// DeletePod records that the pod was gone from `at` on. An empty uid means the pod that was there. A deletion that comes before the
+// pod itself was seen is kept.
+func (g *Graph) DeletePod(namespace, name, uid string, at Stamp) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.delete(KindPod, namespace, name, uid, at)
+}
+
+func (g *Graph) delete(kind Kind, namespace, name, uidString string, at Stamp) {
+	u := g.uidOf(uidString)
+	vid := g.lookup(kind, namespace, name)
+	if vid == 0 && !u.known() {
+		return
+	}
+	t := at.Time.UnixNano()
+	var found, sole tenureID
+	if vid != 0 {
+		g.vertex(vid).eachTenure(func(id tenureID) bool {
+			r := g.tenure(id)
+			if u.known() && r.uid.known() && r.uid != u {
+				return true
+			}
+			if u.known() && r.uid == u {
+				sole = id
+			}
+			if r.from.set && r.from.at > t || (!u.known() && r.to.set) {
+				return true
+			}
+			if found == 0 || r.from.at > g.tenure(found).from.at {
+				found = id
+			}
+			return true
+		})
+	}
+	if found == 0 {
+		found = sole // by two clocks it may have ended before it began
+	}
+	if found != 0 {
+		g.end(found, boundaryOf(at))
+		return
+	}
+	if !u.known() {
+		return
+	}
+	vid = g.intern(kind, namespace, name)
+	id := tenureID(g.tenures.alloc())
+	*g.tenure(id) = tenure{uid: u, vertex: vid, used: true, life: life{from: boundary{at: minTime}}}
+	g.vertex(vid).addRef(ref{tenure: id})
+	g.end(id, boundaryOf(at))
+}
+
+// BindPod records what the audit event of a pods/binding says: when the pod was bound, by the clock that the requests' times come
+// from. Of a pod that was never seen it makes one whose targets are unknown.
+func (g *Graph) BindPod(namespace, name, uid, nodeName string, at Stamp) {
+	if nodeName == "" {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	const near = 5 * time.Second
+	u, node, t := g.uidOf(uid), g.node(nodeName), at.Time.UnixNano()
+	vid := g.intern(KindPod, namespace, name)
+	var found tenureID
+	g.vertex(vid).eachTenure(func(id tenureID) bool {
+		r := g.tenure(id)
+		if r.node != node {
+			return true
+		}
+		close := r.from.set && r.from.at > t-int64(near) && r.from.at < t+int64(near)
+		if (u.known() && r.uid == u) || ((!u.known() || !r.uid.known()) && close) {
+			found = id
+		}
+		return true
+	})
+	if found == 0 {
+		found = g.beginTenure(vid, u, node, boundaryOf(at))
+		r := g.tenure(found)
+		r.open, r.seen, r.lastSeen = true, t, minTime
+		g.open++
+		g.nodeRecs[node].open = append(g.nodeRecs[node].open, found)
+		return
+	}
+	if r := g.tenure(found); boundaryOf(at).betterThan(r.from) {
+		r.from = boundaryOf(at)
+	}
+}
+
+// RefineDeletion betters the time at which a pod ended by that of its audit event, if an end is known already within the given
+// distance of it, and reports whether it did. By itself such an event proves nothing: with a grace period it only begins the end.
+func (g *Graph) RefineDeletion(namespace, name string, at Stamp, within time.Duration) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	vid := g.lookup(KindPod, namespace, name)
+	if vid == 0 {
+		return false
+	}
+	b, done := boundaryOf(at), false
+	g.vertex(vid).eachTenure(func(id tenureID) bool {
+		r := g.tenure(id)
+		if r.to.set && r.to.at-b.at <= int64(within) && b.at-r.to.at <= int64(within) && b.betterThan(r.to) && b.at >= r.from.at {
+			g.end(id, b)
+			done = true
+		}
+		return !done
+	})
+	return done
+}
+
+// SetVolumeAttachment records the node of an attachment from `at` on; an empty one means none.
+func (g *Graph) SetVolumeAttachment(name, uid, nodeName string, at Stamp) {
+	g.setOnNode(KindVolumeAttachment, "", name, uid, nodeName, at, true)
+}
+
+// DeleteVolumeAttachment records that the attachment was gone from `at` on.
+func (g *Graph) DeleteVolumeAttachment(name, uid string, at Stamp) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.delete(KindVolumeAttachment, "", name, uid, at)
+}
+
+// SetResourceSlice records the node of a slice from `at` on; empty for a slice of no single node. As in the reference a slice's
+// node never changes: an update that says otherwise is ignored.
+func (g *Graph) SetResourceSlice(name, uid, nodeName string, at Stamp) {
+	g.setOnNode(KindResourceSlice, "", name, uid, nodeName, at, false)
+}
+
+// DeleteResourceSlice records that the slice was gone from `at` on.
+func (g *Graph) DeleteResourceSlice(name, uid string, at Stamp) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.delete(KindResourceSlice, "", name, uid, at)
+}
+
+// SetPodCertificateRequest records the node of a request from `at` on. As in the reference it never changes.
+func (g *Graph) SetPodCertificateRequest(namespace, name, uid, nodeName string, at Stamp) {
+	g.setOnNode(KindPodCertificateRequest, namespace, name, uid, nodeName, at, false)
+}
+
+// DeletePodCertificateRequest records that the request was gone from `at` on.
+func (g *Graph) DeletePodCertificateRequest(namespace, name, uid string, at Stamp) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.delete(KindPodCertificateRequest, namespace, name, uid, at)
+}
+
+func (g *Graph) setOnNode(kind Kind, namespace, name, uidString, nodeName string, at Stamp, mutable bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	u, t := g.uidOf(uidString), at.Time.UnixNano()
+	if nodeName == "" && kind != KindPodCertificateRequest {
+		if vid := g.lookup(kind, namespace, name); vid != 0 && mutable {
+			g.vertex(vid).eachTenure(func(id tenureID) bool {
+				if r := g.tenure(id); !r.to.set && r.from.at <= t {
+					g.end(id, boundaryOf(at))
+				}
+				return true
+			})
+		}
+		return
+	}
+	vid := g.intern(kind, namespace, name)
+	node := g.node(nodeName)
+	v := g.vertex(vid)
+	if !mutable {
+		ignored := false
+		v.eachTenure(func(id tenureID) bool {
+			r := g.tenure(id)
+			ignored = r.node != node && r.node != 0 && r.uid == u && u.known() && r.from.at <= t && (!r.to.set || t < r.to.at)
+			return !ignored
+		})
+		if ignored {
+			return
+		}
+	}
+	id, stale := g.findTenure(v, u, node, at)
+	if stale {
+		return
+	}
+	if id == 0 {
+		g.beginTenure(vid, u, node, boundaryOf(at))
+		return
+	}
+	r := g.tenure(id)
+	if r.node == 0 {
+		v.dropRef(ref{tenure: id})
+		r.node = node
+		v.addRef(ref{tenure: id, node: node})
+	}
+	if !r.uid.known() {
+		r.uid = u
+	}
+	if b := boundaryOf(at); !r.from.set || (b.at < r.from.at && b.source >= r.from.source) || b.source > r.from.source && b.at <= r.from.late() {
+		r.from = b
+	}
+}

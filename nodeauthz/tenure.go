@@ -1,0 +1,212 @@
+package nodeauthz
+
+import "time"
+
+// staleAfter is how long after an object's end an observation of the same UID that does not come from a watch (which is ordered)
+// may still be a late one.
+const staleAfter = 10 * time.Second
+
+// findTenure returns the tenure of the vertex that an observation belongs to, 0 if it begins a new one. The reference's graph has
+// the same notion: what it removes and adds again under a name is a new life.
+func (g *Graph) findTenure(v *vertex, u uid, node nodeID, at Stamp) (found tenureID, stale bool) {
+	t := at.Time.UnixNano()
+	v.eachTenure(func(id tenureID) bool {
+		r := g.tenure(id)
+		sameNode := r.node == node || r.node == 0
+		if !sameNode || (u.known() && r.uid.known() && r.uid != u) {
+			return true
+		}
+		if !u.known() || !r.uid.known() {
+			// Nothing but the name and the node to go by: it must be alive then.
+			if r.to.set && t >= r.to.at {
+				return true
+			}
+		}
+		if r.to.set && t >= r.to.at {
+			if at.Source == SourceWatch || t > satAdd(r.to.at, int64(staleAfter)) {
+				return true
+			}
+			stale = true
+			return true
+		}
+		if found == 0 || r.from.at > g.tenure(found).from.at {
+			found = id
+		}
+		return true
+	})
+	return found, stale && found == 0
+}
+
+// beginTenure records a new life on a node, ends those it follows and is ended by those it precedes.
+func (g *Graph) beginTenure(vid vertexID, u uid, node nodeID, from boundary) tenureID {
+	id := tenureID(g.tenures.alloc())
+	r := g.tenure(id)
+	*r = tenure{life: life{from: from}, uid: u, vertex: vid, node: node, used: true}
+	v := g.vertex(vid)
+	v.eachTenure(func(other tenureID) bool {
+		o := g.tenure(other)
+		switch {
+		case o.node == 0 && o.uid != u:
+			// A pod whose end alone is known does not say when it began.
+		case !o.to.set && o.from.at <= from.at:
+			g.end(other, from)
+		case o.from.set && o.from.at > from.at && (!r.to.set || o.from.at < r.to.at):
+			r.to = o.from
+		}
+		return true
+	})
+	if r.to.set {
+		g.ended.add(r.to.late(), id)
+	}
+	v.addRef(ref{tenure: id, node: node})
+	return id
+}
+
+// end sets the end of a tenure, if the estimate is better than the one there is.
+func (g *Graph) end(id tenureID, b boundary) {
+	r := g.tenure(id)
+	if r.to.set && !b.betterThan(r.to) {
+		return
+	}
+	r.to = b
+	g.ended.add(b.late(), id)
+}
+
+// setTargets makes the vertices lead to the tenure for its whole life.
+func (g *Graph) setTargets(id tenureID, targets []vertexID) {
+	r := g.tenure(id)
+	r.targets = targets
+	for _, t := range targets {
+		g.vertex(t).addRef(ref{tenure: id, node: r.node})
+	}
+}
+
+// retarget sets up the edges again, as the reference does when it looks at a pod once more: those that are new begin now, those
+// that are gone end now.
+func (g *Graph) retarget(id tenureID, targets []vertexID, at boundary) {
+	r := g.tenure(id)
+	want := make(map[vertexID]bool, len(targets))
+	for _, t := range targets {
+		want[t] = true
+	}
+	alive := map[vertexID]bool{}
+	own := map[vertexID]bool{} // has an entry in extra
+	for i := range r.extra {
+		e := &r.extra[i]
+		own[e.vertex] = true
+		if e.to.set {
+			continue
+		}
+		if want[e.vertex] {
+			alive[e.vertex] = true
+		} else {
+			e.to = at
+		}
+	}
+	for _, t := range r.targets {
+		if own[t] {
+			continue
+		}
+		if want[t] {
+			alive[t] = true
+		} else {
+			r.extra = append(r.extra, extraEdge{vertex: t, life: life{to: at}})
+			own[t] = true
+		}
+	}
+	for _, t := range targets {
+		if alive[t] {
+			continue
+		}
+		if !own[t] {
+			g.vertex(t).addRef(ref{tenure: id, node: r.node})
+			own[t] = true
+		}
+		alive[t] = true
+		r.extra = append(r.extra, extraEdge{vertex: t, life: life{from: at}})
+	}
+}
+
+// rebase takes an older observation for the beginning of the tenure. What the newer one alone named began when that was seen, and
+// what the older one alone named ended then; unless the newer would not have made the reference look again: then it never counted.
+func (g *Graph) rebase(id tenureID, targets []vertexID, at boundary, newerCounts bool) {
+	r := g.tenure(id)
+	if newerCounts {
+		seen := boundary{at: r.seen, set: true, source: at.source}
+		newer := r.targets
+		old := map[vertexID]bool{}
+		for _, t := range targets {
+			old[t] = true
+		}
+		is := map[vertexID]bool{}
+		for _, t := range newer {
+			is[t] = true
+			if !old[t] && !r.hasExtra(t) {
+				r.extra = append(r.extra, extraEdge{vertex: t, life: life{from: seen}})
+			}
+		}
+		for _, t := range targets {
+			if is[t] {
+				continue
+			}
+			if !r.hasExtra(t) {
+				r.extra = append(r.extra, extraEdge{vertex: t, life: life{to: seen}})
+				r.targets = append(r.targets, t)
+				g.vertex(t).addRef(ref{tenure: id, node: r.node})
+			}
+		}
+	} else {
+		for _, t := range r.targets {
+			if !r.hasExtra(t) {
+				g.vertex(t).dropRef(ref{tenure: id, node: r.node})
+			}
+		}
+		kept := targets[:0:0]
+		for _, t := range targets {
+			if !r.hasExtra(t) {
+				kept = append(kept, t)
+			}
+		}
+		old := r.targets
+		r.targets = nil
+		g.setTargets(id, kept)
+		for _, t := range old {
+			g.release(t)
+		}
+	}
+	r.seen = at.at
+}
+
+func (r *tenure) hasExtra(v vertexID) bool {
+	for i := range r.extra {
+		if r.extra[i].vertex == v {
+			return true
+		}
+	}
+	return false
+}
+
+// lives calls f with each lifetime of the edge from v to the tenure's node.
+func (r *tenure) lives(v vertexID, f func(life)) {
+	own := false
+	if v != r.vertex {
+		for i := range r.extra {
+			e := &r.extra[i]
+			if e.vertex != v {
+				continue
+			}
+			own = true
+			l := r.life
+			if e.from.set && (!l.from.set || e.from.at > l.from.at) {
+				l.from = e.from
+			}
+			if e.to.set && (!l.to.set || e.to.at < l.to.at) {
+				l.to = e.to
+			}
+			f(l)
+		}
+	}
+	if !own {
+		f(r.life)
+	}
+}
