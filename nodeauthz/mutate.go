@@ -108,9 +108,7 @@ func (g *Graph) close(id tenureID) {
 func (g *Graph) refineFrom(id tenureID, bound, at Stamp) {
 	r := g.tenure(id)
 	if !bound.IsZero() {
-		if b := boundaryOf(bound); b.betterThan(r.from) {
-			r.from = b
-		}
+		r.from.refine(boundaryOf(bound), shareOfBeginning)
 		return
 	}
 	if b := boundaryOf(at); !r.from.set || (b.at < r.from.at && b.source >= r.from.source) {
@@ -254,9 +252,7 @@ func (g *Graph) BindPod(namespace, name, uid, nodeName string, at Stamp) {
 		g.nodeRecs[node].open = append(g.nodeRecs[node].open, found)
 		return
 	}
-	if r := g.tenure(found); boundaryOf(at).betterThan(r.from) {
-		r.from = boundaryOf(at)
-	}
+	g.tenure(found).from.refine(boundaryOf(at), shareOfBeginning)
 }
 
 // RefineDeletion betters the time at which a pod ended by that of its audit event, if an end is known already within the given
@@ -322,9 +318,11 @@ func (g *Graph) setOnNode(kind Kind, namespace, name, uidString, nodeName string
 	defer g.mu.Unlock()
 	u, t := g.uidOf(uidString), at.Time.UnixNano()
 	if nodeName == "" && kind != KindPodCertificateRequest {
-		if vid := g.lookup(kind, namespace, name); vid != 0 && mutable {
+		if vid := g.lookup(kind, namespace, name); vid != 0 {
 			g.vertex(vid).eachTenure(func(id tenureID) bool {
-				if r := g.tenure(id); !r.to.set && r.from.at <= t {
+				r := g.tenure(id)
+				another := u.known() && r.uid.known() && r.uid != u
+				if !r.to.set && r.from.at <= t && (mutable || another) {
 					g.end(id, boundaryOf(at))
 				}
 				return true

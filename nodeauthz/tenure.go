@@ -65,11 +65,9 @@ func (g *Graph) beginTenure(vid vertexID, u uid, node nodeID, from boundary) ten
 // end sets the end of a tenure, if the estimate is better than the one there is.
 func (g *Graph) end(id tenureID, b boundary) {
 	r := g.tenure(id)
-	if r.to.set && !b.betterThan(r.to) {
-		return
+	if r.to.refine(b, shareOfEnd) {
+		g.ended.add(r.to.late(), id)
 	}
-	r.to = b
-	g.ended.add(b.late(), id)
 }
 
 // setTargets makes the vertices lead to the tenure for its whole life.

@@ -1,0 +1,94 @@
+# What people and CI run. `make help` lists it. demo, test and build need Go, make and git; check needs a C compiler too
+# (the race detector), and builds the linter from source the first time.
+
+GO      ?= go
+PKG     ?= ./...
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+# The tools are pinned in internal/tools/go.mod and kept by its go.sum and the compiler that built them.
+TOOLS    := .cache/bin/$(shell { cat internal/tools/go.sum; $(GO) version; } | cksum | cut -d' ' -f1)
+LINT     := $(TOOLS)/golangci-lint
+BENCHSTAT := $(TOOLS)/benchstat
+
+CAPTURE := internal/demo/capture
+
+BENCH         ?= .
+FUZZ          ?= .
+FUZZTIME      ?= 10m
+FUZZ_PARALLEL ?= 2
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+.PHONY: help
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+.PHONY: demo
+demo: ## judge the bundled capture of a real cluster: the main job, no cluster needed
+	$(GO) run ./cmd/nodetrail analyze --state $(CAPTURE)/journal.jsonl.gz $(CAPTURE)/audit.log.gz
+
+.PHONY: build
+build: ## build the static program bin/nodetrail
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/nodetrail ./cmd/nodetrail
+
+.PHONY: test
+test: ## run the tests (PKG=./... by default)
+	$(GO) test $(PKG)
+
+.PHONY: race
+race: ## run the tests under the race detector
+	$(GO) test -race $(PKG)
+
+.PHONY: bench
+bench: ## run the benchmarks (BENCH=regexp, PKG=./...)
+	$(GO) test -run='^$$' -bench='$(BENCH)' -benchmem -timeout=0 $(PKG)
+
+.PHONY: benchstat
+benchstat: $(BENCHSTAT) ## compare two outputs of make bench (OLD=file NEW=file)
+	$(BENCHSTAT) $(OLD) $(NEW)
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME=10m with FUZZ_PARALLEL=2 workers (FUZZ=regexp, PKG=./...)
+	$(GO) run ./internal/fuzzall -fuzztime '$(FUZZTIME)' -parallel '$(FUZZ_PARALLEL)' -targets '$(FUZZ)' $(PKG)
+
+.PHONY: check
+check: format tree modules generated vet lint race ## everything that CI checks
+	@echo 'check: all good'
+
+.PHONY: format
+format: ## fail on Go files that gofmt would change
+	@bad=$$(git ls-files -z --cached --others --exclude-standard -- '*.go' | xargs -0 -r ls -d 2>/dev/null \
+		| xargs -r "$$($(GO) env GOROOT)/bin/gofmt" -s -l) || exit 1; \
+	if [ -n "$$bad" ]; then printf 'not formatted (gofmt -s -w):\n%s\n' "$$bad"; exit 1; fi
+
+.PHONY: tree
+tree: ## fail on what must not be in the tree: machine paths, unfinished work, replace lines
+	$(GO) run ./internal/treecheck files
+
+.PHONY: modules
+modules: ## fail when go.mod is not tidy, or a module differs from its checksum
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+
+.PHONY: generated
+generated: ## fail when go generate changes a file
+	$(GO) run ./internal/treecheck generated
+
+.PHONY: vet
+vet: ## run go vet
+	$(GO) vet ./...
+
+.PHONY: lint
+lint: $(LINT) ## run golangci-lint, with the import rules
+	$(LINT) run $(PKG)
+
+$(LINT): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(BENCHSTAT): PACKAGE := golang.org/x/perf/cmd/benchstat
+$(LINT) $(BENCHSTAT):
+	CGO_ENABLED=0 $(GO) build -C internal/tools -trimpath -o '$(CURDIR)/$@' $(PACKAGE)
+
+.PHONY: clean
+clean: ## remove what make built
+	rm -rf bin .cache

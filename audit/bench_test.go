@@ -1,0 +1,122 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"testing"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	kjson "sigs.k8s.io/json"
+)
+
+// capture returns about 4 MB of real lines: those of the file that NODETRAIL_CAPTURE names, or those of testdata again and again.
+func capture(b *testing.B, keep func(line []byte) bool) []byte {
+	b.Helper()
+	lines := captureLines(b)
+	if name := os.Getenv("NODETRAIL_CAPTURE"); name != "" {
+		log, err := os.ReadFile(name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		lines = bytes.Split(bytes.TrimSpace(log), []byte("\n"))
+	}
+	var out []byte
+	for len(out) < 4<<20 {
+		before := len(out)
+		for _, line := range lines {
+			if keep(line) {
+				out = append(append(out, line...), '\n')
+			}
+		}
+		if len(out) == before {
+			b.Fatal("no line is like that")
+		}
+	}
+	return out
+}
+
+func any([]byte) bool { return true }
+
+// metadata is whether a line is an event without bodies.
+func metadata(line []byte) bool { return bytes.Contains(line, []byte(`"level":"Metadata"`)) }
+
+func benchmarkLines(b *testing.B, log []byte, decode func(line []byte) error) {
+	lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
+	b.SetBytes(int64(len(log)))
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, line := range lines {
+			if err := decode(line); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(lines)), "ns/event")
+}
+
+func BenchmarkDecode(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		keep func([]byte) bool
+	}{{"metadata", metadata}, {"all", any}} {
+		log := capture(b, c.keep)
+		b.Run("nodetrail/"+c.name, func(b *testing.B) {
+			var r reader
+			var ev Event
+			benchmarkLines(b, log, func(line []byte) error {
+				r.s.Reset(line)
+				r.event(&ev)
+				r.s.End()
+				return r.s.Err()
+			})
+		})
+		b.Run("sigs.k8s.io-json/"+c.name, func(b *testing.B) {
+			benchmarkLines(b, log, func(line []byte) error {
+				var ev auditv1.Event
+				return kjson.UnmarshalCaseSensitivePreserveInts(line, &ev)
+			})
+		})
+		b.Run("encoding-json/"+c.name, func(b *testing.B) {
+			benchmarkLines(b, log, func(line []byte) error {
+				var ev auditv1.Event
+				return json.Unmarshal(line, &ev)
+			})
+		})
+	}
+}
+
+func BenchmarkSkippable(b *testing.B) {
+	for _, want := range []Want{{}, {State: true}} {
+		name := "nodes"
+		if want.State {
+			name = "state"
+		}
+		log := capture(b, func(line []byte) bool { return Skippable(line, want) })
+		b.Run("line/"+name, func(b *testing.B) {
+			benchmarkLines(b, log, func(line []byte) error {
+				if !Skippable(line, want) {
+					b.Fatal("not skipped")
+				}
+				return nil
+			})
+		})
+		b.Run("chunk/"+name, func(b *testing.B) { benchmarkChunk(b, log, want) })
+	}
+}
+
+func BenchmarkChunk(b *testing.B) {
+	benchmarkChunk(b, capture(b, any), Want{State: true})
+}
+
+func benchmarkChunk(b *testing.B, log []byte, want Want) {
+	d := Decoder{Want: want}
+	var counts Counts
+	b.SetBytes(int64(len(log)))
+	b.ReportAllocs()
+	for b.Loop() {
+		counts = d.Chunk(log, 1, func(*Event) {}, func(m Malformed) { b.Fatal(m) })
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(counts.Read), "ns/event")
+	b.ReportMetric(float64(counts.Skipped)/float64(counts.Read), "skipped/event")
+}

@@ -1,0 +1,302 @@
+package audit
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/nodetrail/nodetrail/internal/jscan"
+)
+
+// DefaultMaxEventBytes is how long an event may be where a Decoder does not say: 4 MiB.
+const DefaultMaxEventBytes = 4 << 20
+
+// Malformed is the place of something that is no audit event.
+type Malformed struct {
+	// Line is counted as the caller of Chunk or Document counts lines.
+	Line int
+	// Offset is in bytes from the beginning of the buffer.
+	Offset int
+	// Cause is one clause. It never quotes more than 40 bytes of the log, and those escaped.
+	Cause string
+}
+
+// TooLong is the finding about an event or a line of size bytes that its reader did not even keep.
+func TooLong(line, offset int, size int64, bound int) Malformed {
+	return Malformed{Line: line, Offset: offset, Cause: fmt.Sprintf("event of %d bytes exceeds the bound of %d", size, bound)}
+}
+
+// Counts says what a buffer held.
+type Counts struct {
+	// Read is the number of well-formed events, Skipped those among them that nothing needs.
+	Read, Skipped int64
+	// Malformed is how often something was no audit event.
+	Malformed int64
+	// NULBytes is how many NUL bytes stood in the way. They are what a copied and truncated log leaves, and are no event.
+	NULBytes int64
+}
+
+// Add adds other to c.
+func (c *Counts) Add(other Counts) {
+	c.Read += other.Read
+	c.Skipped += other.Skipped
+	c.Malformed += other.Malformed
+	c.NULBytes += other.NULBytes
+}
+
+// A Decoder takes buffers of audit logs apart. Its zero value decodes what the nodes did. It may be used again and again, by one
+// goroutine at a time.
+type Decoder struct {
+	// Want is what to emit beside the requests of nodes.
+	Want Want
+	// MaxEventBytes is the length beyond which an event counts as malformed, DefaultMaxEventBytes if it is 0.
+	MaxEventBytes int
+
+	reader reader
+	skip   skipper
+	ev     Event
+	run    run
+}
+
+// A run is one buffer being taken apart.
+type run struct {
+	buf       []byte
+	emit      func(*Event)
+	malformed func(Malformed)
+	counts    Counts
+	// line is the number of the line that offset lineStart is on.
+	line, lineStart int
+	// limit is where the line or document ends that is being read.
+	limit int
+}
+
+// Chunk decodes a buffer of lines, the first of which has number firstLine. The buffer should end where a line ends; what is left of a
+// torn line is malformed. A line may hold several events, an EventList or an array of events; a byte-order mark, carriage returns and
+// NUL bytes are stepped over. Each event that is needed is given to emit, in order; the Event is used again after emit returns, but a copy
+// of it (*ev) stays good as long as buf is left alone. Whatever is no event is given to malformed and does not stop the rest.
+// Neither function may be nil or use the Decoder.
+func (d *Decoder) Chunk(buf []byte, firstLine int, emit func(*Event), malformed func(Malformed)) Counts {
+	d.begin(buf, firstLine, emit, malformed)
+	nul := nextNUL(buf, 0)
+	for from := 0; from < len(buf); d.run.line++ {
+		to := len(buf)
+		if n := bytes.IndexByte(buf[from:], '\n'); n >= 0 {
+			to = from + n
+		}
+		d.run.lineStart = from
+		if nul < to {
+			nul = d.holey(from, to)
+		} else {
+			d.piece(from, to)
+		}
+		from = to + 1
+	}
+	return d.end()
+}
+
+func (d *Decoder) begin(buf []byte, firstLine int, emit func(*Event), malformed func(Malformed)) {
+	d.run = run{buf: buf, emit: emit, malformed: malformed, line: firstLine}
+	d.skip.buf, d.skip.want = buf, d.Want
+	d.skip.reset()
+}
+
+func (d *Decoder) end() Counts {
+	counts := d.run.counts
+	// Nothing of the caller's stays behind.
+	d.run, d.skip.buf, d.ev = run{}, nil, Event{}
+	d.reader.s.Reset(nil)
+	d.skip.s.Reset(nil)
+	return counts
+}
+
+func (d *Decoder) bound() int {
+	if d.MaxEventBytes > 0 {
+		return d.MaxEventBytes
+	}
+	return DefaultMaxEventBytes
+}
+
+func nextNUL(buf []byte, from int) int {
+	if n := bytes.IndexByte(buf[from:], 0); n >= 0 {
+		return from + n
+	}
+	return len(buf)
+}
+
+// holey decodes a line that holds NUL bytes: what stands between them are pieces of their own. It returns where the next NUL is.
+func (d *Decoder) holey(from, to int) int {
+	buf := d.run.buf
+	for from < to {
+		nul := min(nextNUL(buf[:to], from), to)
+		d.piece(from, nul)
+		for from = nul; from < to && buf[from] == 0; from++ {
+			d.run.counts.NULBytes++
+		}
+	}
+	return nextNUL(buf, to)
+}
+
+// piece decodes a line, or what is left of one between NUL bytes.
+func (d *Decoder) piece(from, to int) {
+	buf := d.run.buf
+	for from < to && blank(buf[from]) {
+		from++
+	}
+	for from < to && blank(buf[to-1]) {
+		to--
+	}
+	if bytes.HasPrefix(buf[from:to], byteOrderMark) {
+		from += len(byteOrderMark)
+	}
+	switch {
+	case from == to:
+	case to-from <= d.bound() && d.skip.skippable(from, to):
+		d.run.counts.Read++
+		d.run.counts.Skipped++
+	default:
+		d.values(from, to)
+	}
+}
+
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+func blank(c byte) bool { return c == ' ' || c == '\r' || c == '\t' }
+
+// values decodes the values in buf[from:to], one behind the other.
+func (d *Decoder) values(from, to int) {
+	s := &d.reader.s
+	d.run.limit = to
+	s.ResetAt(d.run.buf[:to], from)
+	for s.Space() {
+		start := s.Pos()
+		switch s.Peek() {
+		case jscan.Object:
+			d.object(start, true)
+		case jscan.Array:
+			d.array()
+		default:
+			d.report(start, fmt.Sprintf("not a JSON object but %s", quote(d.run.buf[start:to])))
+			return
+		}
+		if f := s.Fault(); f != nil {
+			if s.SkipAt(start); s.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+// array decodes an array of events, or the items of a list. A fault that is left in the scanner was reported.
+func (d *Decoder) array() {
+	s := &d.reader.s
+	for s.Array(); s.More(); {
+		s.Space()
+		start := s.Pos()
+		d.object(start, false)
+		if f := s.Fault(); f != nil && f.Fault == jscan.WrongType {
+			s.SkipAt(start)
+			if f = s.Fault(); f != nil {
+				d.report(f.Offset, f.Cause())
+				return
+			}
+		}
+		if s.Err() != nil {
+			return
+		}
+	}
+	if f := s.Fault(); f != nil {
+		d.report(f.Offset, f.Cause())
+	}
+}
+
+// object decodes one event, or a list of events where lists may be. A fault that is left in the scanner was reported.
+func (d *Decoder) object(start int, lists bool) {
+	s := &d.reader.s
+	env := d.reader.event(&d.ev)
+	if f := s.Fault(); f != nil {
+		d.report(f.Offset, f.Cause())
+		return
+	}
+	if lists && (env.kind == "EventList" || env.kind == "" && env.items >= 0 && d.ev.AuditID == "") {
+		d.list(env)
+		return
+	}
+	end := s.Pos()
+	if cause := d.foreign(env, lists); cause != "" {
+		d.report(start, cause)
+		return
+	}
+	if end-start > d.bound() {
+		m := TooLong(0, 0, int64(end-start), d.bound())
+		d.report(start, m.Cause)
+		return
+	}
+	d.run.counts.Read++
+	if !Needed(&d.ev, d.Want) {
+		d.run.counts.Skipped++
+		return
+	}
+	d.ev.Line = d.lineOf(start)
+	d.run.emit(&d.ev)
+}
+
+// list decodes the items of a list that was checked to be JSON, and goes on behind it.
+func (d *Decoder) list(env envelope) {
+	s := &d.reader.s
+	end := s.Pos()
+	if cause := foreignVersion(env); cause != "" {
+		d.report(end-1, cause)
+		return
+	}
+	if env.items < 0 {
+		return
+	}
+	s.ResetAt(d.run.buf[:end], env.items)
+	if !s.Null() {
+		d.array()
+	}
+	s.ResetAt(d.run.buf[:d.run.limit], end)
+}
+
+// foreign says why a JSON object is no audit event, or "".
+func (d *Decoder) foreign(env envelope, top bool) string {
+	switch {
+	case env.kind != "" && env.kind != "Event":
+		return fmt.Sprintf("kind %s is not an audit event", quote([]byte(env.kind)))
+	case env.kind == "" && top && d.ev.AuditID == "" && d.ev.Verb == "":
+		return "object is not an audit event"
+	}
+	return foreignVersion(env)
+}
+
+func foreignVersion(env envelope) string {
+	if env.apiVersion != "" && !strings.HasPrefix(env.apiVersion, "audit.k8s.io/") {
+		return fmt.Sprintf("apiVersion %s is not of audit.k8s.io", quote([]byte(env.apiVersion)))
+	}
+	return ""
+}
+
+// quote shows the beginning of hostile bytes.
+func quote(b []byte) string {
+	const most = 40
+	if len(b) > most {
+		return fmt.Sprintf("%.*q…", most, b[:most])
+	}
+	return fmt.Sprintf("%q", b)
+}
+
+func (d *Decoder) report(offset int, cause string) {
+	d.run.counts.Malformed++
+	d.run.malformed(Malformed{Line: d.lineOf(offset), Offset: offset, Cause: cause})
+}
+
+// lineOf returns the number of the line that offset is on. Offsets mostly come in order, so that it counts on from where it last was.
+func (d *Decoder) lineOf(offset int) int {
+	r := &d.run
+	if offset < r.lineStart {
+		return r.line - bytes.Count(r.buf[offset:r.lineStart], []byte{'\n'})
+	}
+	r.line += bytes.Count(r.buf[r.lineStart:offset], []byte{'\n'})
+	r.lineStart = offset
+	return r.line
+}

@@ -1,0 +1,317 @@
+package audit
+
+import (
+	"math"
+	"time"
+
+	"github.com/nodetrail/nodetrail/internal/jscan"
+)
+
+const (
+	credentialIDKey = "authentication.kubernetes.io/credential-id"
+	decisionKey     = "authorization.k8s.io/decision"
+	reasonKey       = "authorization.k8s.io/reason"
+)
+
+// One bit for each key that is used, to notice when one comes twice.
+const (
+	seenKind = 1 << iota
+	seenAPIVersion
+	seenLevel
+	seenAuditID
+	seenStage
+	seenRequestURI
+	seenVerb
+	seenUser
+	seenImpersonated
+	seenSourceIPs
+	seenUserAgent
+	seenObjectRef
+	seenStatus
+	seenRequestObject
+	seenResponseObject
+	seenReceived
+	seenStageTime
+	seenAnnotations
+	seenItems
+)
+
+// A reader decodes single events. It holds the memory that events share.
+type reader struct {
+	s jscan.Scanner
+	// strings is where slices of strings are cut from. What was handed out is never written again.
+	strings []string
+	// twice is set when a key came twice where one pass cannot tell what that means.
+	twice bool
+}
+
+// An envelope is what an object tells beside the event's own fields.
+type envelope struct {
+	kind, apiVersion string
+	// items is where the value of "items" begins, or -1.
+	items int
+}
+
+// event decodes the object that begins at the scanner's position into ev. Errors are in the scanner, at the object's position or later.
+func (r *reader) event(ev *Event) envelope {
+	start := r.s.Pos()
+	r.twice = false
+	env := r.onePass(ev)
+	if r.twice && r.s.Err() == nil {
+		env = r.merged(start, ev)
+	}
+	return env
+}
+
+// onePass decodes an event in which no used key comes twice; otherwise it sets twice.
+func (r *reader) onePass(ev *Event) envelope {
+	*ev = Event{}
+	env := envelope{items: -1}
+	var key string
+	seen := 0
+	s := &r.s
+	for s.Object(); s.Key(&key); {
+		bit := 0
+		switch key {
+		case "kind":
+			bit, env.kind = seenKind, r.s.StringOrNull()
+		case "apiVersion":
+			bit, env.apiVersion = seenAPIVersion, r.s.StringOrNull()
+		case "level":
+			bit, ev.Level = seenLevel, levelOf(r.s.StringOrNull())
+		case "auditID":
+			bit, ev.AuditID = seenAuditID, r.s.StringOrNull()
+		case "stage":
+			bit, ev.Stage = seenStage, stageOf(r.s.StringOrNull())
+		case "requestURI":
+			bit, ev.RequestURI = seenRequestURI, r.s.StringOrNull()
+		case "verb":
+			bit, ev.Verb = seenVerb, r.s.StringOrNull()
+		case "user":
+			bit = seenUser
+			r.user(&ev.User)
+		case "impersonatedUser":
+			bit, ev.IsImpersonated = seenImpersonated, r.user(&ev.Impersonated)
+		case "sourceIPs":
+			bit, ev.SourceIPs = seenSourceIPs, r.list()
+		case "userAgent":
+			bit, ev.UserAgent = seenUserAgent, r.s.StringOrNull()
+		case "objectRef":
+			bit, ev.HasObjectRef = seenObjectRef, r.objectRef(&ev.ObjectRef)
+		case "responseStatus":
+			bit = seenStatus
+			r.status(ev)
+		case "requestObject":
+			bit, ev.RequestObject = seenRequestObject, r.body()
+		case "responseObject":
+			bit, ev.ResponseObject = seenResponseObject, r.body()
+		case "requestReceivedTimestamp":
+			bit, ev.RequestReceived = seenReceived, r.time()
+		case "stageTimestamp":
+			bit, ev.StageTime = seenStageTime, r.time()
+		case "annotations":
+			bit = seenAnnotations
+			r.annotations(ev)
+		case "items":
+			bit = seenItems
+			s.Space()
+			env.items = s.Pos()
+			s.Skip()
+		default:
+			s.Skip()
+		}
+		r.note(&seen, bit)
+	}
+	return env
+}
+
+// note remembers that a key was seen.
+func (r *reader) note(seen *int, bit int) {
+	if *seen&bit != 0 {
+		r.twice = true
+	}
+	*seen |= bit
+}
+
+// body cuts out a value without decoding it.
+func (r *reader) body() []byte {
+	if r.s.Null() {
+		return nil
+	}
+	return r.s.Raw()
+}
+
+func (r *reader) time() time.Time {
+	if r.s.Null() {
+		return time.Time{}
+	}
+	text := r.s.String()
+	if r.s.Err() != nil {
+		return time.Time{}
+	}
+	t, err := parseTime(text)
+	if err != nil {
+		r.s.Fail(err.Error())
+	}
+	return t
+}
+
+// list reads an array of strings.
+func (r *reader) list() []string {
+	s := &r.s
+	if s.Null() {
+		return nil
+	}
+	start := len(r.strings)
+	for s.Array(); s.More(); {
+		if len(r.strings) == cap(r.strings) {
+			grown := make([]string, len(r.strings)-start, max(256, 2*(len(r.strings)-start)))
+			copy(grown, r.strings[start:])
+			r.strings, start = grown, 0
+		}
+		r.strings = append(r.strings, r.s.StringOrNull())
+	}
+	return r.strings[start:len(r.strings):len(r.strings)]
+}
+
+// user reads a UserInfo and returns whether there was one, and not a null.
+func (r *reader) user(u *User) bool {
+	s := &r.s
+	if s.Null() {
+		return false
+	}
+	var key string
+	seen := 0
+	for s.Object(); s.Key(&key); {
+		bit := 0
+		switch key {
+		case "username":
+			bit, u.Username = 1, r.s.StringOrNull()
+		case "uid":
+			bit, u.UID = 2, r.s.StringOrNull()
+		case "groups":
+			bit, u.Groups = 4, r.list()
+		case "extra":
+			bit, u.CredentialID = 8, r.credentialID()
+		default:
+			s.Skip()
+		}
+		r.note(&seen, bit)
+	}
+	return true
+}
+
+// credentialID reads the extra of a user.
+func (r *reader) credentialID() (id string) {
+	s := &r.s
+	if s.Null() {
+		return ""
+	}
+	var key string
+	seen := 0
+	for s.Object(); s.Key(&key); {
+		if key != credentialIDKey {
+			s.Skip()
+			continue
+		}
+		r.note(&seen, 1)
+		if s.Null() {
+			continue
+		}
+		n := 0
+		for s.Array(); s.More(); n++ {
+			if v := r.s.StringOrNull(); n == 0 {
+				id = v
+			}
+		}
+	}
+	return id
+}
+
+func (r *reader) objectRef(o *ObjectRef) bool {
+	s := &r.s
+	if s.Null() {
+		return false
+	}
+	var key string
+	seen := 0
+	for s.Object(); s.Key(&key); {
+		bit := 0
+		switch key {
+		case "resource":
+			bit, o.Resource = 1, r.s.StringOrNull()
+		case "namespace":
+			bit, o.Namespace = 2, r.s.StringOrNull()
+		case "name":
+			bit, o.Name = 4, r.s.StringOrNull()
+		case "uid":
+			bit, o.UID = 8, r.s.StringOrNull()
+		case "apiGroup":
+			bit, o.APIGroup = 16, r.s.StringOrNull()
+		case "apiVersion":
+			bit, o.APIVersion = 32, r.s.StringOrNull()
+		case "subresource":
+			bit, o.Subresource = 64, r.s.StringOrNull()
+		default:
+			s.Skip()
+		}
+		r.note(&seen, bit)
+	}
+	return true
+}
+
+func (r *reader) status(ev *Event) {
+	s := &r.s
+	if s.Null() {
+		return
+	}
+	var key string
+	seen := 0
+	for s.Object(); s.Key(&key); {
+		bit := 0
+		switch key {
+		case "code":
+			bit, ev.Code = 1, r.int32()
+		case "reason":
+			bit, ev.StatusReason = 2, r.s.StringOrNull()
+		case "message":
+			bit, ev.StatusMessage = 4, r.s.StringOrNull()
+		default:
+			s.Skip()
+		}
+		r.note(&seen, bit)
+	}
+}
+
+func (r *reader) int32() int32 {
+	if r.s.Null() {
+		return 0
+	}
+	n := r.s.Int64()
+	if n < math.MinInt32 || n > math.MaxInt32 {
+		r.s.Fail("number is no 32-bit integer")
+		return 0
+	}
+	return int32(n)
+}
+
+func (r *reader) annotations(ev *Event) {
+	s := &r.s
+	if s.Null() {
+		return
+	}
+	var key string
+	seen := 0
+	for s.Object(); s.Key(&key); {
+		bit := 0
+		switch key {
+		case decisionKey:
+			bit, ev.Decision = 1, r.s.StringOrNull()
+		case reasonKey:
+			bit, ev.Reason = 2, r.s.StringOrNull()
+		default:
+			s.Skip()
+		}
+		r.note(&seen, bit)
+	}
+}

@@ -1,0 +1,49 @@
+package audit
+
+import (
+	"bytes"
+
+	"github.com/nodetrail/nodetrail/internal/jscan"
+)
+
+// IsDocument is whether a log that begins with head, at best some KiB of it, is one JSON text spread over several lines, or on one
+// line that does not end in head: a list or an array, as kubectl or a person would write it. Such a log is for Document; any other has its
+// events on lines of their own and is for Chunk.
+func IsDocument(head []byte) bool {
+	head = bytes.TrimPrefix(bytes.TrimLeft(head, "\x00"), byteOrderMark)
+	var s jscan.Scanner
+	s.Reset(head)
+	if k := s.Peek(); k != jscan.Object && k != jscan.Array {
+		return false
+	}
+	start := s.Pos()
+	s.Skip()
+	if f := s.Fault(); f != nil && f.Fault != jscan.Truncated {
+		return false
+	}
+	first := head[start:]
+	if n := bytes.IndexByte(first, '\n'); n >= 0 {
+		// A value that ends on the line it begins on makes a log of lines.
+		return s.Err() != nil || s.Pos() > start+n
+	}
+	return s.Err() != nil && (first[0] == '[' || bytes.HasPrefix(first, []byte(`{"kind":"EventList"`)))
+}
+
+// Document decodes a log that is held in memory as a whole and whose JSON values may be spread over lines. It is Chunk in all else, but
+// that what follows a syntax error is lost, and that NUL bytes are stepped over at both ends only. The first line is line 1.
+func (d *Decoder) Document(doc []byte, emit func(*Event), malformed func(Malformed)) Counts {
+	d.begin(doc, 1, emit, malformed)
+	from, to := 0, len(doc)
+	for from < to && doc[from] == 0 {
+		from++
+	}
+	for from < to && doc[to-1] == 0 {
+		to--
+	}
+	d.run.counts.NULBytes = int64(len(doc) - (to - from))
+	if bytes.HasPrefix(doc[from:to], byteOrderMark) {
+		from += len(byteOrderMark)
+	}
+	d.values(from, to)
+	return d.end()
+}

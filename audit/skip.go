@@ -1,0 +1,227 @@
+package audit
+
+import (
+	"bytes"
+
+	"github.com/nodetrail/nodetrail/internal/jscan"
+)
+
+// Skippable is whether the bytes of a line alone show that it is one event that Needed is false for. It never says so of an event
+// that is needed; where it is not sure, which includes every line that kube-apiserver did not write as it is, it is false.
+//
+// Why that is so, whatever the order of keys, duplicates and white space. A string of JSON holds characters as themselves or as
+// escapes. A line with an escape that could stand for a letter or any other character of a needle is not skippable, so in all others
+// a string that begins with kubelet or system:node: is the bytes of that word after a quote, and a key is its bytes between quotes. In
+// valid JSON the quote that begins a string never follows a backslash. Hence a line without `"system:node:`, `"system:nodes"` and
+// `"kubelet` is of no node and no kubelet; and a line with the bytes `"verb"` once has the one verb that follows them or none, and one
+// with `"objectRef"` once the one objectRef that follows it or none.
+func Skippable(line []byte, want Want) bool {
+	k := skipper{buf: line, want: want}
+	k.reset()
+	return k.skippable(0, len(line))
+}
+
+// A skipper answers for the lines of one buffer, asked in order. It remembers where each needle comes next, so that a needle that is
+// rare costs one pass over the buffer and not a search in each line.
+type skipper struct {
+	buf  []byte
+	want Want
+	s    jscan.Scanner
+	// The offsets of the next hit of each needle, len(buf) where there is none, -1 before the first search.
+	node, kubelet, escape, verb int
+}
+
+func (k *skipper) reset() { k.node, k.kubelet, k.escape, k.verb = -1, -1, -1, -1 }
+
+// nativeHead is how kube-apiserver begins an event.
+const nativeHead = `{"kind":"Event","apiVersion":"audit.k8s.io/`
+
+var (
+	verbKey      = []byte(`"verb"`)
+	objectRefKey = []byte(`"objectRef"`)
+)
+
+// skippable answers for buf[from:to], which holds no line break.
+func (k *skipper) skippable(from, to int) bool {
+	line := k.buf[from:to]
+	if len(line) < len(nativeHead)+2 || string(line[:len(nativeHead)]) != nativeHead || line[len(line)-1] != '}' {
+		return false
+	}
+	if k.node < from {
+		k.node = nextString(k.buf, from, nodeBefore, nodeNeedle)
+	}
+	if k.node < to {
+		return false
+	}
+	if k.kubelet < from {
+		k.kubelet = nextString(k.buf, from, kubeletBefore, kubeletNeedle)
+	}
+	if k.kubelet < to {
+		return false
+	}
+	if k.escape < from {
+		k.escape = nextEscape(k.buf, from)
+	}
+	if k.escape < to {
+		return false
+	}
+	if k.verb < from {
+		k.verb = nextVerb(k.buf, from)
+	}
+	verb := k.verb
+	if verb >= to {
+		return false
+	}
+	if k.verb = nextVerb(k.buf, verb+len(verbKey)); k.verb < to {
+		return false
+	}
+	return wholeHead(k.buf[from:verb]) && k.readOrNoState(verb+len(verbKey), from, to)
+}
+
+// wholeHead is whether the bytes before the verb are as kube-apiserver writes them: it is by a broken head that a line which was
+// torn, and had another one written behind it, shows.
+func wholeHead(head []byte) bool {
+	// Six keys and six values in quotes: a broken head holds the beginning of another one as well.
+	return head[len(head)-1] == ',' && head[len(head)-2] == '"' && bytes.Count(head, []byte{'"'}) == 24
+}
+
+// readOrNoState is whether the one verb of the line, whose value follows the colon at pos, changes nothing that is state.
+func (k *skipper) readOrNoState(pos, from, to int) bool {
+	rest := k.buf[pos:to]
+	if len(rest) < 2 || rest[0] != ':' || rest[1] != '"' {
+		return false
+	}
+	rest = rest[2:]
+	end := bytes.IndexByte(rest, '"')
+	if end < 0 || bytes.IndexByte(rest[:end], '\\') >= 0 {
+		return false
+	}
+	if !k.want.State || !stateVerb(string(rest[:end])) {
+		return true
+	}
+	line := k.buf[from:to]
+	ref, more := onlyObjectRef(line)
+	if ref < 0 {
+		return !more
+	}
+	resource, subresource, ok := k.reference(line, ref)
+	return ok && !stateKind(resource, subresource)
+}
+
+// onlyObjectRef returns where the value of the line's one objectRef begins, or -1 and whether there is any at all.
+func onlyObjectRef(line []byte) (pos int, found bool) {
+	pos = -1
+	for i := len(`"ob`); i < len(line); {
+		hit := bytes.Index(line[i:], objectRefKey[3:])
+		if hit < 0 {
+			break
+		}
+		hit += i
+		i = hit + len(objectRefKey) - 3
+		if string(line[hit-3:hit]) != `"ob` {
+			continue
+		}
+		if found || i >= len(line) || line[i] != ':' {
+			return -1, true
+		}
+		pos, found = i+1, true
+	}
+	return pos, found
+}
+
+// reference reads the objectRef at line[pos:]. It is false where one pass cannot tell what it means.
+func (k *skipper) reference(line []byte, pos int) (resource, subresource string, ok bool) {
+	s := &k.s
+	s.ResetAt(line, pos)
+	var key string
+	resources, subresources := 0, 0
+	for s.Object(); s.Key(&key); {
+		switch key {
+		case "resource":
+			resource = s.String()
+			resources++
+		case "subresource":
+			subresource = s.String()
+			subresources++
+		default:
+			s.Skip()
+		}
+	}
+	return resource, subresource, s.Err() == nil && resources <= 1 && subresources <= 1
+}
+
+// The beginnings of strings that make an event needed, without their quote. bytes.Index looks for the first byte of what it is given,
+// and in audit logs a y or a k is rarer than an s or a quote. The one for nodes is the beginning of both the user name and the group.
+var (
+	nodeNeedle    = []byte("ystem:node")
+	nodeBefore    = []byte(`"s`)
+	kubeletNeedle = []byte("kubelet")
+	kubeletBefore = []byte(`"`)
+)
+
+// nextString returns the offset of the next string that begins with before, its quote included, and then with rest, or len(buf).
+func nextString(buf []byte, from int, before, rest []byte) int {
+	for i := from; i < len(buf); {
+		hit := bytes.Index(buf[i:], rest)
+		if hit < 0 {
+			break
+		}
+		hit += i
+		i = hit + len(rest)
+		start := hit - len(before)
+		if start < from || !bytes.Equal(buf[start:hit], before) || start > from && buf[start-1] == '\\' {
+			continue
+		}
+		return start
+	}
+	return len(buf)
+}
+
+// nextVerb returns the offset of the next `"verb"`, or len(buf).
+func nextVerb(buf []byte, from int) int {
+	for i := from + 1; i < len(buf); i++ {
+		hit := bytes.Index(buf[i:], verbKey[1:])
+		if hit < 0 {
+			break
+		}
+		if i += hit; buf[i-1] == '"' {
+			return i - 1
+		}
+	}
+	return len(buf)
+}
+
+// nextEscape returns the offset of the next escape that stands for a printable ASCII character, other than those three that Go's
+// encoder writes as escapes though they need none, or len(buf).
+func nextEscape(buf []byte, from int) int {
+	for i := from; i < len(buf); {
+		hit := bytes.IndexByte(buf[i:], '\\')
+		if hit < 0 {
+			break
+		}
+		hit += i
+		i = hit + 2
+		if i > len(buf) || buf[hit+1] != 'u' {
+			continue
+		}
+		if !harmless(buf[i:min(i+4, len(buf))]) {
+			return hit
+		}
+	}
+	return len(buf)
+}
+
+// harmless is whether four hexadecimal digits are those of a character that no needle holds.
+func harmless(digits []byte) bool {
+	if len(digits) < 4 {
+		return false
+	}
+	if digits[0] != '0' || digits[1] != '0' {
+		return true
+	}
+	switch string(digits) {
+	case "0026", "003c", "003e":
+		return true
+	}
+	return digits[2] < '2' || digits[2] > '7'
+}

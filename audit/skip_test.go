@@ -1,0 +1,118 @@
+package audit
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// nastyLines are lines on which a skip that trusts the layout goes wrong; native is put where kube-apiserver's own beginning of an
+// event would stand.
+var nastyLines = []string{
+	`{NATIVE"verb":"get","user":{"username":"\u0073ystem:node:a"}}`, `{NATIVE"verb":"get","user":{"username":"system:node\u003aa"}}`, `{NATIVE"verb":"get","user":{"username":"x","groups":["system:nodes"]}}`,
+	`{NATIVE"verb":"get","user":{"username":"x","groups":["system\u003anodes"]}}`, `{NATIVE"verb":"get","user":{"username":"x"},"user":{"groups":["system:nodes"]}}`, `{NATIVE"verb":"get","impersonatedUser":{"username":"system:node:a"}}`,
+	`{NATIVE"verb":"get","userAgent":"kubelet/v1"}`, `{NATIVE"verb":"get","userAgent":"hollow-kubelet/v1"}`, `{NATIVE"verb":"get","userAgent":"\u006bubelet"}`, `{NATIVE"verb":"get","userAgent": "kubelet"}`, `{NATIVE"verb":"get","userAgent":"a\\","user":{"username":"system:node:"}}`,
+	`{NATIVE"verb":"get","userAgent":"a\\u006b","userAgent":"kubelet"}`, `{NATIVE"verb":"get","annotations":{"a":"to Group \"system:nodes\""}}`,
+	`{NATIVE"verb":"get","objectRef":{"resource":"pods"},"verb":"create"}`, `{NATIVE"verb":"get","objectRef":{"resource":"pods"},"verb" : "create"}`, `{NATIVE"verb":"get","objectRef":{"resource":"pods"},"v\u0065rb":"create"}`,
+	`{NATIVE"verb":"create","objectRef":{"resource":"pods"}}`, `{NATIVE"verb":"create","objectRef" : {"resource":"pods"}}`, `{NATIVE"verb":"create","objectRef":{"resource":"leases"},"objectRef":{"resource":"pods"}}`, `{NATIVE"verb":"create","objectRef":{"resource":"leases"},"objectRef" :{"resource":"pods"}}`,
+	`{NATIVE"verb":"create","objectRef":{"resource":"leases","resource":"pods"}}`, `{NATIVE"verb":"create","objectRef":{"subresource":"token","resource":"serviceaccounts"}}`, `{NATIVE"verb":"create","objectRef":{"subresource":"token"},"objectRef":null,"objectRef":{"resource":"serviceaccounts"}}`,
+	`{NATIVE"verb":"create","objectRef":{"subresource":"token","subresource":null,"resource":"serviceaccounts"}}`, `{NATIVE"verb":"creat\u0065","objectRef":{"resource":"pods"}}`, `{NATIVE"verb":"create","objectRef":{"resource":"pod\u0073"}}`, `{NATIVE"verb":"create","objectRef":null}`,
+	`{NATIVE"verb":"create","requestObject":{"verb":"get","objectRef":{"resource":"x"}},"objectRef":{"resource":"pods"}}`, `{NATIVE"verb":"patch"}`, `{NATIVE"verb":"get"}`, `{NATIVE"verb":null}`, `{NATIVE"verb":"create","objectRef":{"resource":"leases"}}`,
+	`{NATIVE"verb":"get"}{NATIVE"verb":"get","user":{"username":"system:node:a"}}`,
+}
+
+const nativeStart = `"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"1","stage":"ResponseComplete","requestURI":"/a",`
+
+func skipCorpus(tb testing.TB) [][]byte {
+	lines := captureLines(tb)
+	for _, line := range nastyLines {
+		lines = append(lines, []byte(strings.ReplaceAll(line, "NATIVE", nativeStart)))
+	}
+	for _, text := range nasty {
+		lines = append(lines, []byte(text))
+	}
+	return lines
+}
+
+// sound checks the promise of Skippable against the types of Kubernetes.
+func sound(t *testing.T, line []byte, want Want) {
+	t.Helper()
+	if bytes.IndexByte(line, '\n') >= 0 || !Skippable(line, want) {
+		return
+	}
+	ev, err := full(line)
+	if err != nil {
+		return
+	}
+	if Needed(ev, want) {
+		t.Fatalf("%q is skipped and needed", line)
+	}
+}
+
+func TestSkippableIsSound(t *testing.T) {
+	for _, line := range skipCorpus(t) {
+		sound(t, line, Want{})
+		sound(t, line, Want{State: true})
+	}
+}
+
+// TestSkippableIsUseful holds that the skip recognizes most of what a real apiserver writes and nobody needs.
+func TestSkippableIsUseful(t *testing.T) {
+	f := func(want Want, atLeast float64) {
+		t.Helper()
+		var useless, skipped float64
+		for _, line := range captureLines(t) {
+			ev, err := full(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if Needed(ev, want) {
+				continue
+			}
+			useless++
+			if Skippable(line, want) {
+				skipped++
+			} else if testing.Verbose() {
+				t.Logf("not skipped: %.300s", line)
+			}
+		}
+		if skipped < atLeast*useless {
+			t.Errorf("%+v: %v of %v useless lines are skipped", want, skipped, useless)
+		}
+	}
+	f(Want{}, 0.9)
+	f(Want{State: true}, 0.9)
+}
+
+func TestNeeded(t *testing.T) {
+	f := func(want bool, ev Event) {
+		t.Helper()
+		if got := Needed(&ev, Want{State: true}); got != want {
+			t.Errorf("%+v: %v", ev, got)
+		}
+	}
+	f(true, Event{User: User{Username: "system:node:a"}})
+	f(true, Event{User: User{Groups: []string{"a", "system:nodes"}}})
+	f(true, Event{IsImpersonated: true, Impersonated: User{Username: "system:node:"}})
+	f(true, Event{UserAgent: "kubelet/v1.36.0"})
+	f(false, Event{UserAgent: "hollow-kubelet/v1.36.0"})
+	f(false, Event{User: User{Username: "system:nodes"}})
+	f(true, Event{Verb: "create", ObjectRef: ObjectRef{Resource: "pods", Subresource: "binding"}})
+	f(false, Event{Verb: "get", ObjectRef: ObjectRef{Resource: "pods"}})
+	f(false, Event{Verb: "create", ObjectRef: ObjectRef{Resource: "pods", Subresource: "exec"}})
+	f(false, Event{Verb: "create", ObjectRef: ObjectRef{Resource: "serviceaccounts", Subresource: "token"}})
+	f(true, Event{Verb: "deletecollection", ObjectRef: ObjectRef{Resource: "persistentvolumes"}})
+}
+
+func FuzzSkip(f *testing.F) {
+	for i, line := range skipCorpus(f) {
+		if i%8 == 0 || i > len(captureLines(f)) {
+			f.Add(line, i%2 == 0)
+		}
+	}
+	f.Fuzz(func(t *testing.T, line []byte, state bool) {
+		sound(t, line, Want{State: state})
+		// The bytes alone rarely have the beginning without which nothing is skipped.
+		sound(t, append([]byte(`{`+nativeStart), line...), Want{State: state})
+	})
+}

@@ -1,0 +1,219 @@
+package cluster
+
+import (
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+// effective is when the change that a request made took effect, as nearly as its audit event says.
+func effective(ev *audit.Event) time.Time { return ev.StageTime }
+
+const (
+	// refineWithin is how far what a watcher saw may be from the audit event of the request that may have caused it.
+	refineWithin = 2 * time.Second
+	// settled is how long after a request its effect is in the graph, if a watcher saw it at all.
+	settled = time.Second
+)
+
+// ApplyAudit takes from an audit event what it says of the state: from the bodies of requests that succeeded, and without bodies
+// at least when something happened that is known already. The state stays open by it: what was not seen may still exist.
+//
+// Only events of the stage ResponseComplete with a code of 2xx count, and no dry runs. The body of a request says less than that of the
+// response, since admission and defaults come later: it counts only where no journal or snapshot was loaded. Load those first.
+// Nothing of the event is kept.
+func (s *State) ApplyAudit(ev *audit.Event) {
+	if ev.Stage != audit.StageResponseComplete || ev.Code < 200 || ev.Code > 299 || !ev.HasObjectRef {
+		return
+	}
+	switch ev.Verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+	default:
+		return
+	}
+	id, ok := kindByResource(ev.ObjectRef.APIGroup, ev.ObjectRef.Resource)
+	if !ok || effective(ev).IsZero() || dryRun(ev.RequestURI) {
+		return
+	}
+	at := nodeauthz.Stamp{Time: effective(ev), Source: nodeauthz.SourceAudit}
+	switch ev.Verb {
+	case "delete":
+		if ev.ObjectRef.Subresource == "" {
+			s.auditDelete(id, ev, at)
+		}
+	case "deletecollection":
+		s.auditDeleteCollection(id, ev, at)
+	default:
+		switch ev.ObjectRef.Subresource {
+		case "binding":
+			s.auditBinding(ev, at)
+		case "eviction":
+			s.refine(id, ev.ObjectRef.Namespace, ev.ObjectRef.Name, at)
+		case "", "status", "ephemeralcontainers", "resize", "approval":
+			s.auditWrite(id, ev, at)
+		}
+	}
+}
+
+// dryRun reports whether a request only pretended.
+func dryRun(uri string) bool {
+	if !strings.Contains(uri, "dryRun") && !strings.Contains(uri, "%") {
+		return false
+	}
+	_, query, _ := strings.Cut(uri, "?")
+	values, _ := url.ParseQuery(query)
+	return values.Get("dryRun") != ""
+}
+
+// auditWrite takes in an object that was created or changed.
+func (s *State) auditWrite(id kindID, ev *audit.Event, at nodeauthz.Stamp) {
+	o, ok := s.auditBody(ev.ResponseObject, id, ev)
+	if !ok {
+		plainWrite := ev.Verb != "patch" && ev.ObjectRef.Subresource == "" && s.inputs == 0
+		if plainWrite {
+			o, ok = s.auditBody(ev.RequestObject, id, ev)
+		}
+		if !ok {
+			if id == kindNode && ev.Verb == "create" && ev.ObjectRef.Name != "" {
+				s.Nodes.set(strings.Clone(ev.ObjectRef.Name), strings.Clone(ev.ObjectRef.UID), at)
+			}
+			return
+		}
+	}
+	s.fromAudit[id]++
+	if o.deletion != 0 && o.graceless && !o.finalizers {
+		s.remove(id, o.ref, o.uid, at) // the last finalizer of an object that was to be deleted went with this write
+		return
+	}
+	s.auditSet(&o, ev.Verb == "create", at)
+}
+
+// auditBody decodes a body if it is an object of the kind, and takes its name from the event where it has none.
+func (s *State) auditBody(body []byte, id kindID, ev *audit.Event) (o object, ok bool) {
+	if len(body) == 0 {
+		return object{}, false
+	}
+	kind, apiVersion, err := s.decoder.typeOf(body)
+	if err != nil || kind != kinds[id].Name || groupOf(apiVersion) != kinds[id].Group {
+		return object{}, false
+	}
+	o, err = s.decoder.object(id, body)
+	if err != nil {
+		return object{}, false
+	}
+	if o.ref.Name == "" {
+		o.ref.Name = strings.Clone(ev.ObjectRef.Name)
+	}
+	if o.ref.Namespace == "" && kinds[id].Namespaced {
+		o.ref.Namespace = strings.Clone(ev.ObjectRef.Namespace)
+	}
+	if o.uid == "" {
+		o.uid = strings.Clone(ev.ObjectRef.UID)
+	}
+	if o.pod != nil {
+		o.pod.Namespace, o.pod.Name, o.pod.UID = o.ref.Namespace, o.ref.Name, o.uid
+	}
+	if o.volume != nil {
+		o.volume.Name, o.volume.UID = o.ref.Name, o.uid
+	}
+	nameRole(o.role, o.ref)
+	return o, o.ref.Name != ""
+}
+
+// auditSet passes an object on as it was after a request. The request says when it was so, and, if it created the object, since when;
+// otherwise the object's own timestamps do, for what may have begun long before.
+func (s *State) auditSet(o *object, created bool, at nodeauthz.Stamp) {
+	name := o.ref.Name
+	since := at
+	if !created && o.created != 0 {
+		since = ownTime(o.created)
+	}
+	switch o.kind {
+	case kindPod:
+		if own := o.granted; !created && o.pod.NodeName != "" {
+			if own == 0 || o.pod.Mirror {
+				own = o.created
+			}
+			if own != 0 {
+				o.pod.Bound = ownTime(own)
+			}
+		}
+		s.Graph.SetPod(o.pod, at)
+	case kindPersistentVolume:
+		s.Graph.SetPersistentVolume(o.volume, at)
+	case kindVolumeAttachment:
+		s.Graph.SetVolumeAttachment(name, o.uid, o.node, since)
+	case kindResourceSlice:
+		s.Graph.SetResourceSlice(name, o.uid, o.node, since)
+	case kindPodCertificateRequest:
+		s.Graph.SetPodCertificateRequest(o.ref.Namespace, name, o.uid, o.node, since)
+	case kindNode:
+		s.Nodes.set(name, o.uid, since)
+	default:
+		s.setRole(o.role, at.Time)
+	}
+}
+
+// auditBinding takes in a pods/binding: its body names the node; without one, the node that the pod had a moment later and not before.
+func (s *State) auditBinding(ev *audit.Event, at nodeauthz.Stamp) {
+	if ev.ObjectRef.Resource != "pods" || ev.ObjectRef.APIGroup != "" {
+		return
+	}
+	ns, name, uid := ev.ObjectRef.Namespace, ev.ObjectRef.Name, ev.ObjectRef.UID
+	node := ""
+	if len(ev.RequestObject) > 0 {
+		var b binding
+		s.decoder.binding(ev.RequestObject, &b)
+		node = b.node
+		if b.uid != "" {
+			uid = b.uid
+		}
+		if name == "" {
+			name = b.name
+		}
+	}
+	if node == "" {
+		if _, before := s.Graph.PodNode(ns, name, at.Time.Add(-refineWithin)); before {
+			return
+		}
+		node, _ = s.Graph.PodNode(ns, name, at.Time.Add(settled))
+	}
+	if node != "" && name != "" {
+		s.fromAudit[kindPod]++
+		s.Graph.BindPod(ns, name, uid, node, at)
+	}
+}
+
+// binding is what a v1.Binding says.
+type binding struct{ name, uid, node string }
+
+// binding reads a Binding; b keeps parts of the JSON. What is no Binding leaves b empty.
+func (d *decoder) binding(raw []byte, b *binding) {
+	var read binding
+	d.s.Reset(raw)
+	d.members(func(key string) {
+		switch key {
+		case "metadata":
+			d.members(func(key string) {
+				switch key {
+				case "name":
+					read.name = d.text()
+				case "uid":
+					read.uid = d.text()
+				default:
+					d.s.Skip()
+				}
+			})
+		case "target":
+			read.node, _ = d.name("name")
+		default:
+			d.s.Skip()
+		}
+	})
+	if d.s.Err() == nil {
+		*b = read
+	}
+}

@@ -1,0 +1,165 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodetrail/nodetrail/audit"
+)
+
+// request is an audit event of a request that succeeded; path is "resource/subresource name".
+func request(t *testing.T, when, verb, path, name, request, response string) *audit.Event {
+	t.Helper()
+	resource, sub, _ := strings.Cut(path, "/")
+	ev := &audit.Event{
+		Stage: audit.StageResponseComplete, Verb: verb, Code: 200, HasObjectRef: true, StageTime: at(t, when), RequestReceived: at(t, when).Add(-time.Millisecond),
+		RequestURI: "/api/v1/namespaces/shop/" + resource + "/" + name,
+		ObjectRef:  audit.ObjectRef{Resource: resource, Subresource: sub, Namespace: "shop", Name: name, APIVersion: "v1"},
+	}
+	if request != "" {
+		ev.RequestObject = []byte(request)
+	}
+	if response != "" {
+		ev.ResponseObject = []byte(response)
+	}
+	return ev
+}
+
+const (
+	noGrace  = `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0}`
+	grace    = `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":30}`
+	success  = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"name":"x","uid":"u1"}}`
+	binding2 = `{"kind":"Binding","apiVersion":"v1","metadata":{"name":"web-1","namespace":"shop","uid":"u1"},"target":{"kind":"Node","name":"w2"}}`
+)
+
+func TestAuditPods(t *testing.T) {
+	pod := func(node, bound, more string) string { return podJSON(t, "web-1", "u1", node, "0s", bound, more) }
+	dying := func(seconds, finalizers string) string {
+		return pod("w1", "0s", `,"deletionTimestamp":"`+at(t, "10s").Format(time.RFC3339)+`","deletionGracePeriodSeconds":`+seconds+`,"finalizers":[`+finalizers+`]`)
+	}
+	create := request(t, "0.5s", "create", "pods", "web-1", "", pod("w1", "", ""))
+	f := func(name string, instants, want []string, events ...*audit.Event) {
+		t.Helper()
+		s := NewState()
+		for _, ev := range events {
+			s.ApplyAudit(ev)
+		}
+		if d := cmp.Diff(want, timeline(t, s.Graph, "shop", "web-1", instants...)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+	with := func(ev *audit.Event, change func(*audit.Event)) *audit.Event { change(ev); return ev }
+
+	f("created with its node", []string{"0.4s", "0.6s"}, []string{"-", "w1"}, create)
+	f("bound", []string{"2.4s", "2.6s"}, []string{"-", "w2"},
+		request(t, "0.5s", "create", "pods", "web-1", "", pod("", "", "")), request(t, "2.5s", "create", "pods/binding", "web-1", binding2, success))
+	f("a status tells when it was bound", []string{"4.9s", "6.1s"}, []string{"-", "w1"}, request(t, "5m", "patch", "pods/status", "web-1", "", pod("w1", "5s", "")))
+	f("request body alone", []string{"0.4s", "0.6s"}, []string{"-", "w1"}, request(t, "0.5s", "create", "pods", "web-1", pod("w1", "", ""), ""))
+	f("a patch alone says nothing", []string{"0.6s"}, []string{"-"}, request(t, "0.5s", "patch", "pods", "web-1", pod("w1", "", ""), ""))
+
+	f("dry run", []string{"0.6s"}, []string{"-"}, with(request(t, "0.5s", "create", "pods", "web-1", "", pod("w1", "", "")), func(ev *audit.Event) { ev.RequestURI += "?dryRun=All" }))
+	f("dry run, escaped", []string{"0.6s"}, []string{"-"}, with(request(t, "0.5s", "create", "pods", "web-1", "", pod("w1", "", "")), func(ev *audit.Event) { ev.RequestURI += "?dry%52un=All" }))
+	f("refused", []string{"0.6s"}, []string{"-"}, with(request(t, "0.5s", "create", "pods", "web-1", pod("w1", "", ""), success), func(ev *audit.Event) { ev.Code = 403 }))
+	f("another stage", []string{"0.6s"}, []string{"-"}, with(request(t, "0.5s", "create", "pods", "web-1", "", pod("w1", "", "")), func(ev *audit.Event) { ev.Stage = audit.StagePanic }))
+
+	after := []string{"9.9s", "10.1s"}
+	f("deleted without grace", after, []string{"w1", "-"}, create, request(t, "10s", "delete", "pods", "web-1", noGrace, dying("0", "")))
+	f("deleted without grace, no response", after, []string{"w1", "-"}, create, request(t, "10s", "delete", "pods", "web-1", noGrace, ""))
+	f("deleted with grace", after, []string{"w1", "w1"}, create, request(t, "10s", "delete", "pods", "web-1", grace, dying("30", "")))
+	f("deleted with a finalizer", after, []string{"w1", "w1"}, create, request(t, "10s", "delete", "pods", "web-1", noGrace, dying("0", `"x/y"`)))
+	f("its last finalizer goes", []string{"9.9s", "10.1s", "20.1s"}, []string{"w1", "w1", "-"}, create,
+		request(t, "10s", "delete", "pods", "web-1", noGrace, dying("0", `"x/y"`)), request(t, "20s", "patch", "pods", "web-1", "", dying("0", "")))
+	f("deleted, nothing known", after, []string{"w1", "w1"}, create, request(t, "10s", "delete", "pods", "web-1", "", ""))
+	f("dry run of a delete", after, []string{"w1", "w1"}, create, with(request(t, "10s", "delete", "pods", "web-1", noGrace, dying("0", "")), func(ev *audit.Event) { ev.RequestURI += "?dryRun=All" }))
+	f("deleted with others", after, []string{"w1", "-"}, create,
+		request(t, "10s", "deletecollection", "pods", "", noGrace, `{"kind":"PodList","apiVersion":"v1","items":[`+pod("w1", "0s", "")+`]}`))
+	f("deleted with others and with grace", after, []string{"w1", "w1"}, create,
+		request(t, "10s", "deletecollection", "pods", "", "", `{"kind":"PodList","apiVersion":"v1","items":[`+pod("w1", "0s", "")+`]}`))
+}
+
+func TestAuditRefines(t *testing.T) {
+	pod := func(node string) string { return podJSON(t, "web-1", "u1", node, "0s", "", "") }
+	s := load(t, event(t, "0.1s", "ADDED", pod(""))+event(t, "5.040s", "MODIFIED", podJSON(t, "web-1", "u1", "w1", "0s", "5s", ""))+event(t, "10.030s", "DELETED", pod("w1")))
+	s.ApplyAudit(request(t, "5.010s", "create", "pods/binding", "web-1", "", ""))
+	s.ApplyAudit(request(t, "10.005s", "delete", "pods", "web-1", "", ""))
+	s.ApplyAudit(request(t, "7s", "delete", "pods", "web-1", "", "")) // of which nothing came
+	if d := cmp.Diff([]string{"-", "w1", "w1", "w1", "-"}, timeline(t, s.Graph, "shop", "web-1", "5.005s", "5.015s", "8s", "10s", "10.01s")); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestAuditOtherKinds(t *testing.T) {
+	s := NewState()
+	role := func(when, verb, body string) *audit.Event {
+		ev := request(t, when, verb, "clusterrolebindings", "b", "", body)
+		ev.ObjectRef.APIGroup, ev.ObjectRef.Namespace = rbacGroup, ""
+		return ev
+	}
+	s.ApplyAudit(role("1s", "create", `{"kind":"ClusterRoleBinding","apiVersion":"rbac.authorization.k8s.io/v1","metadata":{"name":"b","uid":"u1"},"roleRef":{"kind":"ClusterRole","name":"r"},"subjects":[{"kind":"Group","name":"g"}]}`))
+	s.ApplyAudit(role("9s", "delete", success))
+	n := func(when string) (n int) {
+		for range s.RBAC.Bindings(at(t, when)) {
+			n++
+		}
+		return n
+	}
+	if d := cmp.Diff([]int{0, 1, 0}, []int{n("0.9s"), n("8s"), n("9.1s")}); d != "" {
+		t.Error(d)
+	}
+	s.ApplyAudit(request(t, "3s", "create", "nodes", "w9", "", ""))
+	if exists, covered := s.NodeKnown("w9", at(t, "4s")); !exists || covered {
+		t.Errorf("w9: %v %v", exists, covered)
+	}
+	if d := cmp.Diff(map[string]int{"ClusterRoleBinding": 2}, s.Summary().FromAudit); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestAuditKeepsNothing scribbles over an event after it was applied.
+func TestAuditKeepsNothing(t *testing.T) {
+	s := NewState()
+	ev := request(t, "0.5s", "create", "pods", "web-1", "", podJSON(t, "web-1", "u1", "w1", "0s", "", ""))
+	s.ApplyAudit(ev)
+	clear(ev.ResponseObject)
+	if got := timeline(t, s.Graph, "shop", "web-1", "1s"); got[0] != "w1" {
+		t.Errorf("%q", got)
+	}
+}
+
+// FuzzAuditBody gives anything at all as a body.
+func FuzzAuditBody(f *testing.F) {
+	f.Add(uint8(0), []byte(binding2), []byte(success))
+	f.Add(uint8(1), []byte(noGrace), []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","deletionTimestamp":"2026-11-21T06:00:00Z","deletionGracePeriodSeconds":0}}`))
+	f.Add(uint8(2), []byte(nil), []byte(`{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"p"}},null]}`))
+	f.Add(uint8(3), []byte(`{"kind":"ClusterRole","apiVersion":"rbac.authorization.k8s.io/v1","rules":[{"verbs":["get"]}]}`), []byte(nil))
+	f.Add(uint8(4), []byte(nil), []byte(`{"kind":"PersistentVolume","apiVersion":"v1","metadata":{"name":"v"},"spec":{"claimRef":{"name":"c"}}}`))
+	shapes := []struct{ verb, resource, sub, group string }{
+		{"create", "pods", "binding", ""}, {"delete", "pods", "", ""}, {"deletecollection", "pods", "", ""}, {"update", "clusterroles", "", rbacGroup},
+		{"patch", "persistentvolumes", "status", ""}, {"create", "resourceslices", "", "resource.k8s.io"}, {"delete", "nodes", "", ""}, {"create", "pods", "", ""},
+	}
+	f.Fuzz(func(t *testing.T, shape uint8, body, answer []byte) {
+		s := NewState()
+		of := shapes[int(shape)%len(shapes)]
+		ev := request(t, "1s", of.verb, of.resource+"/"+of.sub, "x", string(body), string(answer))
+		ev.ObjectRef.APIGroup = of.group
+		s.ApplyAudit(ev)
+		s.Graph.PodNode("shop", "x", at(t, "2s"))
+	})
+}
+
+func BenchmarkApplyAudit(b *testing.B) {
+	body := []byte(strings.Repeat(" ", 10))
+	ev := &audit.Event{
+		Stage: audit.StageResponseComplete, Verb: "patch", Code: 200, HasObjectRef: true, StageTime: base, ObjectRef: audit.ObjectRef{Resource: "pods", Subresource: "status", Namespace: "shop", Name: "web-1"},
+		ResponseObject: append(body, []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-1","namespace":"shop","uid":"c021b6b9-e6fc-4cad-a748-3bc5c9919103","managedFields":[`+strings.Repeat(`{"manager":"kubelet","fieldsV1":{"f:status":{"f:conditions":{"k:{\"type\":\"Ready\"}":{".":{},"f:lastProbeTime":{},"f:status":{}}}}}},`, 20)+`{}]},"spec":{"nodeName":"w1","containers":[{"name":"c","env":[{"name":"e","valueFrom":{"secretKeyRef":{"name":"s"}}}]}]},"status":{"phase":"Running"}}`)...),
+	}
+	s := NewState()
+	b.SetBytes(int64(len(ev.ResponseObject)))
+	b.ReportAllocs()
+	for b.Loop() {
+		s.ApplyAudit(ev)
+	}
+}

@@ -1,0 +1,153 @@
+package cluster
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/internal/jscan"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+// auditDelete takes in a delete that succeeded. Often it only begins the end: a pod has its grace period, other objects their
+// finalizers. What shows that the object is gone is the response, or for a pod a request without grace.
+func (s *State) auditDelete(id kindID, ev *audit.Event, at nodeauthz.Stamp) {
+	ref := nodeauthz.NamespacedName{Namespace: ev.ObjectRef.Namespace, Name: ev.ObjectRef.Name}
+	o, whole := s.auditBody(ev.ResponseObject, id, ev)
+	switch {
+	case ref.Name == "":
+		return
+	case whole:
+		if gone(&o) {
+			s.fromAudit[id]++
+			s.remove(id, ref, o.uid, at)
+			return
+		}
+	case len(ev.ResponseObject) > 0:
+		// The apiserver answers with a Status when nothing keeps the object any longer, and names its UID.
+		if uid, ok := s.decoder.deletedStatus(ev.ResponseObject); ok && id != kindPod {
+			s.fromAudit[id]++
+			s.remove(id, ref, uid, at)
+			return
+		}
+	default:
+		if options := deleteOptionsOf(ev.RequestObject); id == kindPod && options.graceless() {
+			s.fromAudit[id]++
+			s.remove(id, ref, options.uid(), at)
+			return
+		}
+	}
+	s.refine(id, ref.Namespace, ref.Name, at)
+}
+
+// gone reports whether nothing keeps an object that a delete answered with.
+func gone(o *object) bool { return o.graceless && !o.finalizers }
+
+// refine betters the time of a pod's end that is known already.
+func (s *State) refine(id kindID, namespace, name string, at nodeauthz.Stamp) {
+	if id == kindPod {
+		s.Graph.RefineDeletion(namespace, name, at, refineWithin)
+	}
+}
+
+// auditDeleteCollection takes in the deletion of many. The response lists what there was: of an object without finalizers that has no
+// grace period either, it is the end.
+func (s *State) auditDeleteCollection(id kindID, ev *audit.Event, at nodeauthz.Stamp) {
+	if len(ev.ResponseObject) == 0 || ev.ObjectRef.Subresource != "" {
+		return
+	}
+	options := deleteOptionsOf(ev.RequestObject)
+	for _, raw := range s.decoder.items(ev.ResponseObject) {
+		o, err := s.decoder.object(id, raw)
+		if err != nil || o.ref.Name == "" {
+			continue
+		}
+		if o.finalizers || id == kindPod && !options.graceless() {
+			s.refine(id, o.ref.Namespace, o.ref.Name, at)
+			continue
+		}
+		s.fromAudit[id]++
+		s.remove(id, o.ref, o.uid, at)
+	}
+}
+
+// deleteOptions are those of metav1.DeleteOptions that matter.
+type deleteOptions struct {
+	GracePeriodSeconds *int64 `json:"gracePeriodSeconds"`
+	Preconditions      *struct {
+		UID *string `json:"uid"`
+	} `json:"preconditions"`
+}
+
+func deleteOptionsOf(body []byte) deleteOptions {
+	var o deleteOptions
+	if len(body) == 0 || kjson.UnmarshalCaseSensitivePreserveInts(body, &o) != nil {
+		return deleteOptions{}
+	}
+	return o
+}
+
+func (o deleteOptions) graceless() bool {
+	return o.GracePeriodSeconds != nil && *o.GracePeriodSeconds == 0
+}
+
+func (o deleteOptions) uid() string {
+	if o.Preconditions == nil || o.Preconditions.UID == nil {
+		return ""
+	}
+	return *o.Preconditions.UID
+}
+
+// deletedStatus reads a Status that reports success, and the UID in its details.
+func (d *decoder) deletedStatus(raw []byte) (uid string, ok bool) {
+	var kind, status string
+	d.s.Reset(raw)
+	d.members(func(key string) {
+		switch key {
+		case "kind":
+			kind = d.text()
+		case "status":
+			if d.s.Peek() == jscan.String {
+				status = d.text()
+			} else {
+				d.s.Skip()
+			}
+		case "details":
+			uid, _ = d.name("uid")
+		default:
+			d.s.Skip()
+		}
+	})
+	return uid, d.s.Err() == nil && kind == "Status" && status == "Success"
+}
+
+// items are the raw items of a list.
+func (d *decoder) items(raw []byte) [][]byte {
+	var out [][]byte
+	d.s.Reset(raw)
+	d.members(func(key string) {
+		if key != "items" {
+			d.s.Skip()
+			return
+		}
+		d.each(func() { out = append(out, d.s.Raw()) })
+	})
+	if d.s.Err() != nil {
+		return nil
+	}
+	return out
+}
+
+// nameRole gives an RBAC object the name that its body lacked.
+func nameRole(role any, ref nodeauthz.NamespacedName) {
+	switch o := role.(type) {
+	case *rbacv1.ClusterRole:
+		o.Name = ref.Name
+	case *rbacv1.ClusterRoleBinding:
+		o.Name = ref.Name
+	case *rbacv1.Role:
+		o.Namespace, o.Name = ref.Namespace, ref.Name
+	case *rbacv1.RoleBinding:
+		o.Namespace, o.Name = ref.Namespace, ref.Name
+	}
+}

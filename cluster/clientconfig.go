@@ -1,0 +1,21 @@
+package cluster
+
+import (
+	"fmt"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// ClientConfig finds out how to reach a cluster, as kubectl does: the kubeconfig given, $KUBECONFIG, ~/.kube/config, or in a pod its
+// service account. An empty context means the kubeconfig's current one.
+func ClientConfig(kubeconfig, context string) (*rest.Config, error) {
+	from := clientcmd.NewDefaultClientConfigLoadingRules()
+	from.ExplicitPath = kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(from, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the cluster: %w", err)
+	}
+	config.UserAgent = "nodetrail"
+	return config, nil
+}

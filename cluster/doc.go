@@ -1,0 +1,28 @@
+// Package cluster is where the state comes from: it turns what is known of a cluster's objects into the graph of [nodeauthz], the
+// roles of [rbac] and a registry of nodes.
+//
+// What goes in: journals of watch events and snapshots ([State.Load]), and the bodies in audit events ([State.ApplyAudit]). What comes
+// out: a [State] with the filled parts, and with what a report says of it: counts, the time it covers, warnings and the places of
+// entries that could not be read. [Record] writes journals from a live cluster.
+//
+// It may import audit, nodeauthz, rbac and internal/jscan. It is the only package that imports client-go.
+//
+// # When something happened
+//
+// Each input knows it differently well. In order of how far they are believed:
+//
+//   - An audit event carries the apiserver's own clock, which is also that of the requests that are judged.
+//   - A journal's observedAt is the moment at which a watcher saw a change. It is taken wherever it agrees with the object's own
+//     timestamps. For an object that was there before the journal began, those serve alone: they have whole seconds.
+//   - A notBefore beside observedAt (which [Record] writes after it lost sight of the cluster) says that the change happened somewhere
+//     between the two.
+//   - A journal without observedAt, as kubectl writes it, is dated by its objects: an event cannot be earlier than the latest timestamp
+//     that was written into an object before it, nor later than the next one.
+//   - A snapshot is from the latest time found in any of its objects. That is somewhat early on a quiet cluster.
+//
+// # What the absence of an object means
+//
+// From its first observation on, the state is complete: an object that is not in it does not exist. That first observation is
+// the beginning of the earliest input that holds pods (for roles: ClusterRoles). When a later input lists a kind again, what is
+// missing from the list was deleted in between; a list whose objects all have one namespace says this of that namespace only.
+package cluster

@@ -1,0 +1,82 @@
+package cluster
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+// base is the instant from which the tests count.
+var base = time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+
+// at is base moved by a duration such as "1m2.5s".
+func at(t *testing.T, after string) time.Time {
+	t.Helper()
+	d, err := time.ParseDuration(after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base.Add(d)
+}
+
+// write makes a file in a folder of the test's own and returns its path.
+func write(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// load makes a state of files with the given contents.
+func load(t *testing.T, contents ...string) *State {
+	t.Helper()
+	paths := make([]string, len(contents))
+	for i, c := range contents {
+		paths[i] = write(t, "state.json", c)
+	}
+	s := NewState()
+	if err := s.Load(paths, nil); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// timeline asks at each instant where a pod is and returns what was answered: a node's name or "-".
+func timeline(t *testing.T, g *nodeauthz.Graph, namespace, name string, instants ...string) []string {
+	t.Helper()
+	var out []string
+	for _, i := range instants {
+		node, ok := g.PodNode(namespace, name, at(t, i))
+		if !ok {
+			node = "-"
+		}
+		out = append(out, node)
+	}
+	return out
+}
+
+// podJSON is a pod; created and bound are instants (empty: none), node may be empty.
+func podJSON(t *testing.T, name, uid, node, created, bound string, more string) string {
+	t.Helper()
+	conditions := ""
+	if bound != "" {
+		conditions = `{"type":"PodScheduled","status":"True","lastTransitionTime":"` + at(t, bound).Format(time.RFC3339) + `"}`
+	}
+	return `{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"shop","name":"` + name + `","uid":"` + uid + `","creationTimestamp":"` +
+		at(t, created).Format(time.RFC3339) + `"` + more + `},"spec":{"nodeName":"` + node + `"},"status":{"conditions":[` + conditions + `]}}`
+}
+
+// event is a journal entry; observed may be empty.
+func event(t *testing.T, observed, verb, object string) string {
+	t.Helper()
+	clock := ""
+	if observed != "" {
+		clock = `"observedAt":"` + at(t, observed).Format(time.RFC3339Nano) + `",`
+	}
+	return `{` + clock + `"type":"` + verb + `","object":` + object + "}\n"
+}

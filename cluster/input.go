@@ -1,0 +1,230 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	kgzip "github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// InputError says which input could not be used, where and why.
+type InputError struct {
+	Path string
+	Line int // from 1; 0 when it is not about a line
+	Err  error
+}
+
+// Error is one sentence without an end.
+func (e *InputError) Error() string {
+	if e.Line > 0 {
+		return fmt.Sprintf("%s:%d: %v", e.Path, e.Line, e.Err)
+	}
+	return fmt.Sprintf("%s: %v", e.Path, e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *InputError) Unwrap() error { return e.Err }
+
+var (
+	errEmpty     = errors.New("the file is empty")
+	errNoObjects = errors.New("no Kubernetes object or watch event in it")
+	errBinary    = errors.New("neither JSON nor YAML")
+	errAuditLog  = errors.New("an audit log, not state: give it as AUDIT_LOG")
+)
+
+const stdinName = "<stdin>"
+
+// maxValueBytes bounds one JSON value that must be held in memory at once. The items of a list count singly.
+const maxValueBytes = 512 << 20
+
+// findInputs resolves what the user gave to files. A folder stands for the files below it that are named like state files.
+func findInputs(paths []string) (files []string, err error) {
+	for _, p := range paths {
+		if p == "-" {
+			files = append(files, p)
+			continue
+		}
+		info, err := os.Stat(p)
+		if err != nil {
+			return nil, &InputError{Path: p, Err: plain(err)}
+		}
+		if !info.IsDir() {
+			files = append(files, p)
+			continue
+		}
+		found := len(files)
+		err = filepath.WalkDir(p, func(path string, e fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return &InputError{Path: path, Err: plain(err)}
+			case path != p && strings.HasPrefix(e.Name(), "."):
+				if e.IsDir() {
+					return fs.SkipDir
+				}
+			case !e.IsDir() && namedLikeState(e.Name()):
+				files = append(files, path)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(files) == found {
+			return nil, &InputError{Path: p, Err: errors.New("no state files in this folder (.json, .jsonl, .ndjson, .yaml or .yml, also with .gz or .zst)")}
+		}
+	}
+	return files, nil
+}
+
+func namedLikeState(name string) bool {
+	name = strings.ToLower(name)
+	name = strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst")
+	switch filepath.Ext(name) {
+	case ".json", ".jsonl", ".ndjson", ".yaml", ".yml":
+		return true
+	}
+	return false
+}
+
+// plain takes the path out of an error of package os, for those who name it themselves.
+func plain(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// input is an opened file, decompressed.
+type input struct {
+	io.Reader
+	close func()
+	yaml  bool
+}
+
+// openInput opens a file and finds out from its first bytes how it is packed and in what language it is written.
+// isNothing reports whether an input was read and held nothing of use.
+func isNothing(err error) bool {
+	return errors.Is(err, errNoObjects) || errors.Is(err, errEmpty) || errors.Is(err, errAuditLog)
+}
+
+func openInput(path string, stdin io.Reader) (*input, error) {
+	in := &input{close: func() {}}
+	var raw io.Reader
+	if path == "-" {
+		if stdin == nil {
+			return nil, errors.New("no standard input")
+		}
+		raw = stdin
+	} else {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, plain(err)
+		}
+		in.close = func() { _ = f.Close() }
+		raw = f
+	}
+	r, err := in.unpack(raw)
+	if err == nil {
+		err = in.language(r)
+	}
+	if err != nil {
+		in.close()
+		return nil, err
+	}
+	in.Reader = explained{r}
+	return in, nil
+}
+
+func (in *input) unpack(raw io.Reader) (*bufio.Reader, error) {
+	const size = 256 << 10
+	r := bufio.NewReaderSize(raw, size)
+	head, err := r.Peek(4)
+	if err != nil && err != io.EOF {
+		return nil, explain(err)
+	}
+	closeFile := in.close
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		z, err := kgzip.NewReader(r)
+		if err != nil {
+			return nil, explain(err)
+		}
+		return bufio.NewReaderSize(z, size), nil
+	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return nil, explain(err)
+		}
+		in.close = func() { z.Close(); closeFile() }
+		return bufio.NewReaderSize(z, size), nil
+	}
+	return r, nil
+}
+
+// language skips a byte-order mark and white space and tells JSON from YAML.
+func (in *input) language(r *bufio.Reader) error {
+	if bom, _ := r.Peek(3); bytes.Equal(bom, []byte{0xef, 0xbb, 0xbf}) {
+		_, _ = r.Discard(3)
+	}
+	head, err := r.Peek(4096)
+	if err != nil && err != io.EOF {
+		return explain(err)
+	}
+	first := bytes.TrimLeft(head, " \t\r\n")
+	switch {
+	case len(first) == 0 && err == io.EOF:
+		return errEmpty
+	case len(first) > 0 && (first[0] == '{' || first[0] == '['):
+		return nil
+	}
+	if bytes.IndexByte(head, 0) >= 0 || !utf8.Valid(trimPartialRune(head)) {
+		return errBinary
+	}
+	in.yaml = true
+	return nil
+}
+
+// trimPartialRune cuts off what may be the beginning of a longer rune at the end.
+func trimPartialRune(b []byte) []byte {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		if utf8.RuneStart(b[len(b)-n]) {
+			if !utf8.FullRune(b[len(b)-n:]) {
+				return b[:len(b)-n]
+			}
+			break
+		}
+	}
+	return b
+}
+
+// explained gives the errors of decompressors words that a user understands.
+type explained struct{ r io.Reader }
+
+func (e explained) Read(p []byte) (int, error) {
+	n, err := e.r.Read(p)
+	if err != nil && err != io.EOF {
+		err = explain(err)
+	}
+	return n, err
+}
+
+func explain(err error) error {
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("the compressed data is cut off: %w", err)
+	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.Is(err, kgzip.ErrChecksum), errors.Is(err, kgzip.ErrHeader):
+		return fmt.Errorf("the compressed data is damaged: %w", err)
+	}
+	return fmt.Errorf("reading: %w", plain(err))
+}

@@ -1,0 +1,207 @@
+package cluster
+
+import (
+	"container/heap"
+	"io"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+// maxOpen is how many inputs are kept open before it is their turn.
+const maxOpen = 64
+
+// Load reads journals and snapshots into the state: files, folders and "-" for stdin, packed or not. Several inputs are merged in the
+// order of their observations. Entries that cannot be read are counted (see Summary) and passed over. An *InputError says what could
+// not be used at all; the state then holds what was read before it.
+func (s *State) Load(paths []string, stdin io.Reader) error {
+	named, err := findInputs(paths)
+	if err != nil {
+		return err
+	}
+	given := map[string]bool{}
+	for _, p := range paths {
+		given[p] = true
+	}
+	var q queue
+	defer q.close()
+	for i, path := range named {
+		src, err := newSource(path, stdin)
+		if err != nil {
+			if given[path] || len(named) == 1 || !isNothing(err) {
+				return err
+			}
+			s.unlisted = append(s.unlisted, path) // some other file in a folder
+			continue
+		}
+		if i >= maxOpen {
+			src.park()
+		}
+		s.inputs++
+		src.order = s.inputs
+		if src.done {
+			s.absorb(src)
+			continue
+		}
+		q.sources = append(q.sources, src)
+	}
+	if s.inputs == 0 {
+		return &InputError{Path: paths[0], Err: errNoObjects}
+	}
+	heap.Init(&q)
+	if err := s.merge(&q); err != nil {
+		return err
+	}
+	s.cover()
+	return nil
+}
+
+// cover tells the parts from when on they are complete. Inputs that hold nothing of a kind say nothing of its absence.
+func (s *State) cover() {
+	if t := s.covered[kindPod]; t != 0 {
+		s.Graph.CoverFrom(timeOf(t))
+	}
+	if t := s.covered[kindClusterRole]; t != 0 {
+		s.RBAC.CoverFrom(timeOf(t))
+	}
+	if t := s.covered[kindNode]; t != 0 {
+		s.Nodes.coverFrom(t)
+	}
+}
+
+// merge applies the changes of all sources in order of time.
+func (s *State) merge(q *queue) error {
+	for len(q.sources) > 0 {
+		src := q.sources[0]
+		c := src.head
+		src.start = min(src.start, c.at) // entries need not be in order
+		s.progress(src, &c, q)
+		s.apply(&c, src.start)
+		if err := src.advance(); err != nil {
+			return err
+		}
+		if !src.done {
+			heap.Fix(q, 0)
+			continue
+		}
+		heap.Pop(q)
+		for k := range src.kinds {
+			s.endList(src, kindID(k), q)
+		}
+		s.absorb(src)
+	}
+	return nil
+}
+
+// absorb takes over what a source counted.
+func (s *State) absorb(src *source) {
+	if src.p == nil {
+		return
+	}
+	t := &src.p.tally
+	for k, n := range t.skipped {
+		s.tally.skipped[k] += n
+	}
+	s.tally.malformed += t.malformed
+	s.tally.errors += t.errors
+	for _, p := range t.places {
+		if len(s.tally.places) < maxPlaces {
+			s.tally.places = append(s.tally.places, p)
+		}
+	}
+}
+
+// progress follows a source through the initial list of a kind.
+func (s *State) progress(src *source, c *change, q *queue) {
+	k := &src.kinds[c.kind]
+	if k.begun == 0 && c.verb == verbBookmark {
+		return // says that the watch lives, and nothing of what there is
+	}
+	if k.begun == 0 {
+		k.begun, k.prior, k.listing = c.at, s.newest[c.kind], true
+		if t := s.covered[c.kind]; t == 0 || src.start < t {
+			s.covered[c.kind] = src.start
+		}
+	}
+	if s.covered[c.kind] != 0 {
+		s.covered[c.kind] = min(s.covered[c.kind], src.start)
+	}
+	if !k.listing {
+		return
+	}
+	old := c.created == 0 || c.created <= src.start
+	switch {
+	case c.verb == verbListed:
+		k.whole = true
+		s.endList(src, c.kind, q)
+	case c.verb == verbState, c.verb == verbAdded && old:
+		if k.scope == nil {
+			k.scope = map[string]struct{}{}
+		}
+		if len(k.scope) < 2 {
+			k.scope[c.ref.Namespace] = struct{}{}
+		}
+	case c.verb == verbBookmark:
+	default:
+		s.endList(src, c.kind, q)
+	}
+}
+
+// endList removes what an input did not list any more though other inputs, that had ended before, knew it.
+func (s *State) endList(src *source, kind kindID, q *queue) {
+	k := &src.kinds[kind]
+	if !k.listing {
+		return
+	}
+	k.listing, k.closed = false, true
+	if k.prior == 0 || k.prior >= k.begun || !k.whole && len(k.scope) == 0 {
+		return
+	}
+	for _, other := range q.sources {
+		if other != src && other.kinds[kind].begun != 0 {
+			return // it watches on, and would have told
+		}
+	}
+	every := k.whole || len(k.scope) > 1
+	gap := nodeauthz.Stamp{Time: timeOf(k.prior), Slop: timeOf(k.begun).Sub(timeOf(k.prior)), Source: nodeauthz.SourceObject}
+	for ref, t := range s.tracked[kind] {
+		if t.seen >= k.begun {
+			continue
+		}
+		if _, in := k.scope[ref.Namespace]; !every && !in {
+			continue
+		}
+		delete(s.tracked[kind], ref)
+		s.bury(t.uid, k.begun)
+		s.remove(kind, ref, t.uid, gap)
+	}
+}
+
+// queue orders sources by the time of their next change.
+type queue struct{ sources []*source }
+
+func (q *queue) Len() int { return len(q.sources) }
+func (q *queue) Less(i, j int) bool {
+	a, b := q.sources[i], q.sources[j]
+	if a.head.at != b.head.at {
+		return a.head.at < b.head.at
+	}
+	return a.order < b.order
+}
+func (q *queue) Swap(i, j int) { q.sources[i], q.sources[j] = q.sources[j], q.sources[i] }
+func (q *queue) Push(x any)    { q.sources = append(q.sources, x.(*source)) }
+
+// Pop takes the last source out, as container/heap wants it.
+func (q *queue) Pop() any {
+	n := len(q.sources) - 1
+	s := q.sources[n]
+	q.sources = q.sources[:n]
+	return s
+}
+
+func (q *queue) close() {
+	for _, s := range q.sources {
+		if s.p != nil {
+			s.p.close()
+		}
+	}
+}

@@ -1,0 +1,274 @@
+package cluster
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+)
+
+func TestCapture(t *testing.T) {
+	s := NewState()
+	if err := s.Load([]string{"testdata/capture.jsonl.gz"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	sum := s.Summary()
+	want := map[string]int{
+		"Pod": 127, "PersistentVolume": 20, "VolumeAttachment": 6, "ResourceSlice": 6, "PodCertificateRequest": 0, "Node": 6, "ClusterRole": 70,
+		"ClusterRoleBinding": 52, "Role": 7, "RoleBinding": 7, "PersistentVolumeClaim": 20, "CSIDriver": 0, "ServiceAccount": 0,
+	}
+	if d := cmp.Diff(want, sum.Objects); d != "" {
+		t.Error(d)
+	}
+	if sum.Malformed != 0 || len(sum.Skipped) != 0 {
+		t.Errorf("malformed %d %q, skipped %v", sum.Malformed, sum.Places, sum.Skipped)
+	}
+	if got := s.Warnings(sum.From, sum.To); len(got) != 0 {
+		t.Errorf("warnings: %q", got)
+	}
+	if exists, covered := s.NodeKnown("worker-3", sum.To); !exists || !covered {
+		t.Error("worker-3 is not known")
+	}
+	if from, ok := s.Graph.CoveredFrom(); !ok || !from.Equal(sum.From) {
+		t.Errorf("covered from %v, %v", from, ok)
+	}
+	node, ok := s.Graph.PodNode("shop", "pod-1", sum.From.Add(3*time.Second))
+	if node != "worker-3" || !ok {
+		t.Errorf("shop/pod-1 is on %q", node)
+	}
+}
+
+func pack(t *testing.T, how, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	switch how {
+	case "gz":
+		w := gzip.NewWriter(&b)
+		_, _ = w.Write([]byte(text))
+		_ = w.Close()
+	case "zst":
+		w, err := zstd.NewWriter(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = w.Write([]byte(text))
+		_ = w.Close()
+	default:
+		return text
+	}
+	return b.String()
+}
+
+// TestForms gives the same two objects in every form in which a state may come.
+func TestForms(t *testing.T) {
+	pod := podJSON(t, "web-1", "u1", "w1", "1m", "1m", "")
+	node := `{"kind":"Node","apiVersion":"v1","metadata":{"name":"w1","uid":"n1","creationTimestamp":"2026-11-21T06:00:00Z"}}`
+	bare := strings.Replace(pod, `"kind":"Pod","apiVersion":"v1",`, "", 1)
+	yamlDocs := `# as kubectl writes it
+apiVersion: v1
+kind: Pod
+metadata: {name: web-1, namespace: shop, uid: u1, creationTimestamp: "2026-11-21T06:01:00Z"}
+spec: {nodeName: w1}
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: w1, uid: n1, creationTimestamp: "2026-11-21T06:00:00Z"}}
+---
+`
+	pretty := strings.NewReplacer(`"object":`, "\n  \"object\":\n  ", `"spec"`, "\n   \"spec\"").Replace(event(t, "", "ADDED", pod) + event(t, "", "ADDED", node))
+	f := func(name, text string) {
+		t.Helper()
+		for _, how := range []string{"", "gz", "zst"} {
+			s := NewState()
+			if err := s.Load([]string{"-"}, strings.NewReader(pack(t, how, text))); err != nil {
+				t.Errorf("%s %s: %v", name, how, err)
+				continue
+			}
+			sum := s.Summary()
+			if sum.Objects["Pod"] != 1 || sum.Objects["Node"] != 1 || sum.Malformed != 0 {
+				t.Errorf("%s %s: %+v", name, how, sum)
+			}
+			if got := timeline(t, s.Graph, "shop", "web-1", "59s", "1m2s", "2h"); !cmp.Equal(got, []string{"-", "w1", "w1"}) {
+				t.Errorf("%s %s: %q", name, how, got)
+			}
+		}
+	}
+	f("journal", event(t, "0s", "ADDED", node)+event(t, "1m0.2s", "ADDED", pod))
+	f("journal with CRLF and a byte-order mark", "\ufeff"+strings.ReplaceAll(event(t, "0s", "ADDED", node)+event(t, "1m0.2s", "ADDED", pod), "\n", "\r\n"))
+	f("journal without observedAt", event(t, "", "ADDED", node)+event(t, "", "ADDED", pod))
+	f("pretty-printed stream", pretty)
+	f("list", `{"apiVersion":"v1","items":[`+pod+",\n"+node+`],"kind":"List","metadata":{"resourceVersion":""}}`)
+	f("list on lines", "{\"apiVersion\":\"v1\",\n\"items\":[\n"+pod+",\n"+node+"\n],\n\"kind\":\"List\"}\n")
+	f("typed list", `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[`+bare+`]}`+node)
+	f("typed list, kind last", `{"metadata":{},"items":[`+bare+`],"apiVersion":"v1","kind":"PodList"}`+"\n"+node)
+	f("single objects", pod+"\n"+node)
+	f("array", "["+node+",\n"+pod+"]")
+	f("YAML", yamlDocs)
+	f("JSON behind white space", "\n\n  "+pod+node)
+}
+
+func TestMalformed(t *testing.T) {
+	good := event(t, "1s", "ADDED", podJSON(t, "web-1", "u1", "w1", "0s", "0s", ""))
+	last := event(t, "9s", "ADDED", podJSON(t, "web-9", "u9", "w1", "0s", "0s", ""))
+	f := func(bad, where string) {
+		t.Helper()
+		path := write(t, "j.jsonl", good+bad+last)
+		s := NewState()
+		if err := s.Load([]string{path}, nil); err != nil {
+			t.Errorf("%.60q: %v", bad, err)
+			return
+		}
+		sum := s.Summary()
+		if sum.Objects["Pod"] != 2 || sum.Malformed != 1 || len(sum.Places) != 1 {
+			t.Errorf("%.60q: %+v", bad, sum)
+			return
+		}
+		if want := path + where; !strings.HasPrefix(sum.Places[0], want) {
+			t.Errorf("%.60q: %q, want %q", bad, sum.Places[0], want)
+		}
+	}
+	f("{\"type\":\"ADDED\",\"object\":{\"kind\":\"Po\n", ":2: no JSON: a line break inside a string")
+	f("{\"type\":\"ADDED\",\"object\":{\"kind\":\n", ":2: the input ends in the middle of a value")
+	f("{\"type\":\"ADDED\",\"object\":{\"kind\":\"Pod\",\n", ":2: no JSON: unexpected '{'")
+	f("\n\ngarbage\n", ":4: ")
+	f("\x00\x00\x01\x00\n", ":2: ")
+	f(event(t, "2s", "RENAMED", "{}"), `:2: unknown type of watch event "RENAMED"`)
+	f(event(t, "2s", "ADDED", `{"kind":"Pod","apiVersion":"v1","metadata":{}}`), ":2: the object has no metadata.name")
+	f(event(t, "2s", "ADDED", `{"kind":"Pod","apiVersion":"v1","metadata":{"name":5}}`), ":2: decoding a Pod: value is not a string")
+	f(`{"observedAt":"yesterday","type":"ADDED","object":{}}`+"\n", ":2: observedAt: a time that is not in RFC 3339")
+	f("{\"a\":[1,\n", ":2: ")
+	f("5 6\n", ":2: no JSON: unexpected '5' where an object was expected")
+	f("{\"hello\":\"world\"}\n", ":2: not a Kubernetes object: it has no kind")
+
+	s := load(t, good+strings.TrimSuffix(last, "}\n"))
+	if sum := s.Summary(); sum.Malformed != 1 || sum.Objects["Pod"] != 1 {
+		t.Errorf("a journal that was cut off: %+v", sum)
+	}
+}
+
+func TestUnusableInput(t *testing.T) {
+	pod := podJSON(t, "web-1", "u1", "w1", "0s", "0s", "")
+	packed := pack(t, "gz", strings.Repeat(event(t, "1s", "ADDED", pod), 1000))
+	f := func(content, want string) {
+		t.Helper()
+		path := write(t, "x", content)
+		err := NewState().Load([]string{path}, nil)
+		var in *InputError
+		if !errors.As(err, &in) {
+			t.Errorf("%.40q: %v", content, err)
+			return
+		}
+		if got := strings.TrimPrefix(err.Error(), path); !strings.HasPrefix(got, want) || strings.Contains(got, "\n") {
+			t.Errorf("%.40q: %q, want %q", content, got, want)
+		}
+	}
+	f("", ": the file is empty")
+	f(" \n\n", ": the file is empty")
+	f("\x7fELF\x00\x01\x02", ": neither JSON nor YAML")
+	f("hello\nworld\n", ": no Kubernetes object or watch event in it; first: ")
+	f("a: b: c\n", ":1: document 1 is no YAML: ")
+	f("a: b\n---\nkind: [\n", ":3: document 2 is no YAML: ")
+	f(packed[:len(packed)/2], ":418: the compressed data is cut off: unexpected EOF")
+	f(packed[:4], ": the compressed data is cut off")
+	f("{\"items\":[1,2", ":1: the input ends in the middle of a list")
+	f("{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":["+pod+",\n{", ":2: the input ends in the middle of a list")
+	f("{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":["+pod+"]\n", ":2: the input ends in the middle of a list")
+	f("{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":["+pod+"\n;]}", ":2: no JSON: unexpected ';' between the elements of a list")
+	f(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata"}`, ":1: an audit log, not state")
+	f(`{"x":`, ": no Kubernetes object")
+	f("{}", ": no Kubernetes object")
+	f("5", ": no Kubernetes object")
+
+	err := NewState().Load([]string{filepath.Join(t.TempDir(), "none.json")}, nil)
+	if err == nil || !strings.HasSuffix(err.Error(), "none.json: no such file or directory") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := NewState().Load([]string{dir}, nil); err == nil || !strings.Contains(err.Error(), "no state files in this folder") {
+		t.Errorf("a folder without state: %v", err)
+	}
+}
+
+func TestUnknownKinds(t *testing.T) {
+	s := load(t, event(t, "1s", "ADDED", `{"kind":"Gadget","apiVersion":"example.com/v1","metadata":{"name":"g"}}`)+
+		event(t, "2s", "ADDED", `{"kind":"Pod","apiVersion":"example.com/v1","metadata":{"name":"g"}}`)+
+		event(t, "3s", "BOOKMARK", `{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"5"}}`)+
+		event(t, "4s", "ERROR", `{"kind":"Status","apiVersion":"v1","code":410}`))
+	sum := s.Summary()
+	if d := cmp.Diff(map[string]int{"Gadget": 1, "Pod": 1}, sum.Skipped); d != "" {
+		t.Error(d)
+	}
+	if got := s.Warnings(time.Time{}, time.Time{}); len(got) != 5 || !strings.Contains(got[4], "1 ERROR") {
+		t.Errorf("%q", got)
+	}
+	if _, covered := s.Graph.CoveredFrom(); covered {
+		t.Error("a journal without pods covers pods")
+	}
+}
+
+func TestFolder(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"a/pods.json":    `{"kind":"PodList","apiVersion":"v1","items":[` + podJSON(t, "web-1", "u1", "w1", "0s", "0s", "") + `]}`,
+		"b/pods.json.gz": pack(t, "gz", `{"kind":"List","apiVersion":"v1","items":[`+podJSON(t, "web-2", "u2", "w1", "0s", "0s", "")+`]}`),
+		"package.json":   `{"name":"x"}`,
+		"audit.log":      "{}",
+		".hidden/x.json": "}",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := NewState()
+	if err := s.Load([]string{dir}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Summary().Objects["Pod"]; n != 2 {
+		t.Errorf("%d pods", n)
+	}
+	if got := strings.Join(s.Warnings(time.Time{}, time.Time{}), "\n"); !strings.Contains(got, "package.json holds nothing of use") {
+		t.Errorf("%s", got)
+	}
+}
+
+// FuzzLoad gives anything at all to the loader: it makes a state or an error of it, and nothing else.
+func FuzzLoad(f *testing.F) {
+	for _, text := range []string{
+		`{"observedAt":"2026-11-21T06:00:00.5Z","type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","uid":"u"},"spec":{"nodeName":"w"}}}` + "\n" +
+			`{"observedAt":"2026-11-21T06:00:01.5Z","notBefore":"2026-11-21T06:00:00.5Z","type":"DELETED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","uid":"u"}}}`,
+		`{"type":"ADDED","object":{"kind":"ClusterRole","apiVersion":"rbac.authorization.k8s.io/v1","metadata":{"name":"r","managedFields":[{"time":"2026-11-21T06:00:00Z"}]},"rules":[{"verbs":["get"]}]}}`,
+		`{"items":[{"metadata":{"name":"p"}}],"kind":"PodList","apiVersion":"v1"}`,
+		`[{"kind":"PersistentVolume","apiVersion":"v1","metadata":{"name":"v"},"spec":{"claimRef":{"name":"c","namespace":"n"}}}]`,
+		"kind: Node\napiVersion: v1\nmetadata: {name: w}\n---\nkind: List\nitems: []\n",
+		"{\"a\":[\n{\"a\":[\n{", "{\"items\":[],\"items\":[]}", "[[[{}]]]", "\x1f\x8b\x08",
+		`{"type":"BOOKMARK","observedAt":"2026-11-21T06:00:00Z","object":{"kind":"Pod","apiVersion":"v1","metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}}`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s := NewState()
+		if err := s.Load([]string{"-"}, bytes.NewReader(data)); err != nil {
+			var in *InputError
+			if !errors.As(err, &in) || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("%T: %v", err, err)
+			}
+		}
+		s.Summary()
+		s.Warnings(base, base)
+	})
+}

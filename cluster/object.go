@@ -1,0 +1,364 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/nodetrail/nodetrail/internal/jscan"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+// object is what is kept of one state of one object. Times are Unix nanoseconds of whole seconds, 0 where there is none.
+type object struct {
+	kind kindID
+	ref  nodeauthz.NamespacedName
+	uid  string
+
+	created int64
+	// changed is when its content was last written, by managedFields.
+	changed int64
+	// granted is when what it grants began: a pod's binding, a volume's.
+	granted int64
+	// deletion is metadata.deletionTimestamp: for a pod, the end of its grace period.
+	deletion int64
+	// latest is the latest time found anywhere in it; only looked for when the input has no clock of its own.
+	latest int64
+
+	// graceless is true when deletionGracePeriodSeconds is there and zero.
+	graceless  bool
+	finalizers bool
+
+	pod    *nodeauthz.Pod
+	volume *nodeauthz.PersistentVolume
+	node   string // spec.nodeName of the kinds that have little else
+	role   any    // *rbacv1.ClusterRole and the like
+}
+
+var (
+	errNotAnObject = errors.New("not a Kubernetes object: it has no kind")
+	errNoName      = errors.New("the object has no metadata.name")
+)
+
+// decoder turns the JSON of objects into objects. It is not safe for concurrent use. What it returns shares no memory with the JSON.
+type decoder struct {
+	s     jscan.Scanner
+	names map[string]string
+	pod   podScratch
+	// dates makes it look for object.latest.
+	dates bool
+}
+
+func newDecoder() *decoder { return &decoder{names: map[string]string{}} }
+
+const maxInterned = 1 << 17
+
+// intern copies a name that many objects are likely to share.
+func (d *decoder) intern(s string) string {
+	if s == "" {
+		return ""
+	}
+	if v, ok := d.names[s]; ok {
+		return v
+	}
+	if len(d.names) >= maxInterned {
+		clear(d.names)
+	}
+	s = strings.Clone(s)
+	d.names[s] = s
+	return s
+}
+
+// typeOf finds kind and apiVersion of an object, which are nearly always its first members.
+func (d *decoder) typeOf(raw []byte) (kind, apiVersion string, err error) {
+	var key string
+	s := &d.s
+	s.Reset(raw)
+	for s.Object(); s.Key(&key); {
+		switch key {
+		case "kind":
+			kind = d.text()
+		case "apiVersion":
+			apiVersion = d.text()
+		default:
+			s.Skip()
+		}
+		if kind != "" && apiVersion != "" {
+			break
+		}
+	}
+	return kind, apiVersion, s.Err()
+}
+
+// text reads a string, or null as the empty one.
+func (d *decoder) text() string {
+	if d.s.Null() {
+		return ""
+	}
+	return d.s.String()
+}
+
+// seconds reads a timestamp. Null and the empty string are none, as for metav1.Time.
+func (d *decoder) time() int64 {
+	text := d.text()
+	if text == "" {
+		return 0
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		d.s.Fail("a time that is not in RFC 3339")
+		return 0
+	}
+	return unixNano(t)
+}
+
+// unixNano is the time as Unix nanoseconds, 0 for one that they cannot express.
+func unixNano(t time.Time) int64 {
+	if y := t.Year(); y < 1700 || y > 2250 {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func groupOf(apiVersion string) string {
+	group, _, found := strings.Cut(apiVersion, "/")
+	if !found {
+		return ""
+	}
+	return group
+}
+
+// object decodes one object of a kind that matters. It may have no name yet.
+func (d *decoder) object(id kindID, raw []byte) (object, error) {
+	o := object{kind: id}
+	var err error
+	if id == kindPod {
+		err = d.decodePod(raw, &o)
+	} else if err = d.header(raw, &o); err == nil {
+		err = d.content(raw, &o)
+	}
+	if err != nil {
+		return object{}, fmt.Errorf("decoding a %s: %w", id, err)
+	}
+	if !kinds[id].Namespaced {
+		o.ref.Namespace = ""
+	}
+	if d.dates {
+		o.latest = d.latest(raw)
+	}
+	return o, nil
+}
+
+// header reads the metadata and spec.nodeName.
+func (d *decoder) header(raw []byte, o *object) error {
+	var key string
+	s := &d.s
+	s.Reset(raw)
+	for s.Object(); s.Key(&key); {
+		switch key {
+		case "metadata":
+			d.metadata(o, true, nil)
+		case "spec":
+			switch o.kind {
+			case kindVolumeAttachment, kindResourceSlice, kindPodCertificateRequest:
+				d.nodeName(o)
+			default:
+				s.Skip()
+			}
+		default:
+			s.Skip()
+		}
+	}
+	s.End()
+	return s.Err()
+}
+
+func (d *decoder) nodeName(o *object) {
+	var key string
+	s := &d.s
+	if s.Null() {
+		return
+	}
+	for s.Object(); s.Key(&key); {
+		if key == "nodeName" {
+			o.node = d.intern(d.text())
+		} else {
+			s.Skip()
+		}
+	}
+}
+
+// content decodes what the kind holds beside its metadata, by way of the API's own types.
+func (d *decoder) content(raw []byte, o *object) error {
+	decode := func(into any) error { return kjson.UnmarshalCaseSensitivePreserveInts(raw, into) }
+	switch o.kind {
+	case kindPersistentVolume:
+		var pv corev1.PersistentVolume
+		if err := decode(&pv); err != nil {
+			return err
+		}
+		v := nodeauthz.PersistentVolumeOf(&pv)
+		o.volume = &v
+		if t := pv.Status.LastPhaseTransitionTime; t != nil && pv.Spec.ClaimRef != nil {
+			o.granted = unixNano(t.Time)
+		}
+	case kindClusterRole:
+		r := &rbacv1.ClusterRole{}
+		o.role = r
+		if err := decode(r); err != nil {
+			return err
+		}
+		r.ManagedFields, r.Annotations = nil, nil
+		if len(r.Rules) == 0 {
+			o.changed = 0
+		}
+	case kindRole:
+		r := &rbacv1.Role{}
+		o.role = r
+		if err := decode(r); err != nil {
+			return err
+		}
+		r.ManagedFields, r.Annotations = nil, nil
+		if len(r.Rules) == 0 {
+			o.changed = 0
+		}
+	case kindClusterRoleBinding:
+		b := &rbacv1.ClusterRoleBinding{}
+		o.role = b
+		if err := decode(b); err != nil {
+			return err
+		}
+		b.ManagedFields, b.Annotations = nil, nil
+		if len(b.Subjects) == 0 {
+			o.changed = 0
+		}
+	case kindRoleBinding:
+		b := &rbacv1.RoleBinding{}
+		o.role = b
+		if err := decode(b); err != nil {
+			return err
+		}
+		b.ManagedFields, b.Annotations = nil, nil
+		if len(b.Subjects) == 0 {
+			o.changed = 0
+		}
+	}
+	return nil
+}
+
+// metadata reads an ObjectMeta. managed says whether managedFields are looked at; annotation, if not nil, is called with each
+// annotation's name.
+func (d *decoder) metadata(o *object, managed bool, annotation func(name string)) {
+	var key string
+	s := &d.s
+	if s.Null() {
+		return
+	}
+	for s.Object(); s.Key(&key); {
+		switch key {
+		case "name":
+			if t := d.text(); t != "" {
+				o.ref.Name = strings.Clone(t)
+			}
+		case "namespace":
+			if t := d.text(); t != "" {
+				o.ref.Namespace = d.intern(t)
+			}
+		case "uid":
+			if t := d.text(); t != "" {
+				o.uid = strings.Clone(t)
+			}
+		case "creationTimestamp":
+			o.created = d.time()
+		case "deletionTimestamp":
+			o.deletion = d.time()
+		case "deletionGracePeriodSeconds":
+			if !s.Null() {
+				o.graceless = s.Int64() == 0
+			}
+		case "finalizers":
+			if !s.Null() {
+				for s.Array(); s.More(); s.Skip() {
+					o.finalizers = true
+				}
+			}
+		case "annotations":
+			if annotation == nil {
+				s.Skip()
+				continue
+			}
+			if s.Null() {
+				continue
+			}
+			var name string
+			for s.Object(); s.Key(&name); s.Skip() {
+				annotation(name)
+			}
+		case "managedFields":
+			if !managed {
+				s.Skip()
+				continue
+			}
+			d.managedFields(o)
+		default:
+			s.Skip()
+		}
+	}
+}
+
+func (d *decoder) managedFields(o *object) {
+	var key string
+	s := &d.s
+	if s.Null() {
+		return
+	}
+	for s.Array(); s.More(); {
+		for s.Object(); s.Key(&key); {
+			if key == "time" {
+				o.changed = max(o.changed, d.time())
+			} else {
+				s.Skip()
+			}
+		}
+	}
+}
+
+// latest finds the latest time that was written into an object. Only those members are looked at that say when something happened: a
+// deletionTimestamp or a certificate's end lie in the future.
+func (d *decoder) latest(raw []byte) int64 {
+	d.s.Reset(raw)
+	return d.latestIn("")
+}
+
+func (d *decoder) latestIn(member string) int64 {
+	var t int64
+	var key string
+	s := &d.s
+	switch s.Peek() {
+	case jscan.Object:
+		for s.Object(); s.Key(&key); {
+			t = max(t, d.latestIn(key))
+		}
+	case jscan.Array:
+		for s.Array(); s.More(); {
+			t = max(t, d.latestIn(""))
+		}
+	case jscan.String:
+		switch member {
+		case "creationTimestamp", "time", "lastTransitionTime", "lastHeartbeatTime", "lastUpdateTime", "startTime", "startedAt", "finishedAt", "lastPhaseTransitionTime":
+			if p, err := time.Parse(time.RFC3339, s.String()); err == nil {
+				t = unixNano(p)
+			}
+		default:
+			s.Skip()
+		}
+	default:
+		s.Skip()
+	}
+	return t
+}

@@ -1,0 +1,468 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// verb is what an entry says of its object.
+type verb uint8
+
+const (
+	// verbState: the object is so (an object of a snapshot).
+	verbState verb = iota
+	verbAdded
+	verbModified
+	verbDeleted
+	// verbListed: all objects of the kind have been listed (a bookmark as upstream's streaming lists end with).
+	verbListed
+	// verbBookmark: nothing else happened until then.
+	verbBookmark
+)
+
+// change is one usable entry of an input.
+type change struct {
+	object
+	verb verb
+	// at and notBefore are Unix nanoseconds, 0 when the entry does not say.
+	at, notBefore int64
+	// clocked is true when at is a watcher's clock, not an estimate from timestamps.
+	clocked bool
+	// slop is how much later than at it may have been, when it is an estimate.
+	slop time.Duration
+	line int
+}
+
+// parser turns an input into changes. Entries that cannot be used are counted and passed over.
+type parser struct {
+	path string
+	in   *input
+	f    *framer
+	d    *decoder
+	tally
+
+	// docs are the documents of a YAML input that are still to come.
+	docs []yamlDoc
+	doc  int
+
+	// held are items of a list whose kind was not known yet.
+	held  []heldItem
+	ready []change
+	// cutOff counts the values that began and did not end.
+	cutOff int
+	// usable is whether there was any Kubernetes object at all.
+	usable bool
+}
+
+type yamlDoc struct {
+	line int
+	json []byte
+}
+
+type heldItem struct {
+	line int
+	raw  []byte
+}
+
+// tally is what an input says beside its changes.
+type tally struct {
+	skipped   map[string]int // objects of other kinds
+	malformed int
+	places    []string
+	errors    int // ERROR entries: the watch had lost sight
+}
+
+const (
+	maxPlaces = 20
+	maxCutOff = 100
+)
+
+func (t *tally) bad(path string, line int, err error) {
+	t.malformed++
+	if len(t.places) < maxPlaces {
+		t.places = append(t.places, (&InputError{Path: path, Line: line, Err: err}).Error())
+	}
+}
+
+func openParser(path string, stdin io.Reader, d *decoder) (*parser, error) {
+	name := path
+	if path == "-" {
+		name = stdinName
+	}
+	in, err := openInput(path, stdin)
+	if err != nil {
+		return nil, &InputError{Path: name, Err: err}
+	}
+	p := &parser{path: name, in: in, d: d, tally: tally{skipped: map[string]int{}}}
+	if in.yaml {
+		if err := p.readYAML(); err != nil {
+			in.close()
+			return nil, err
+		}
+		p.f = newFramer(strings.NewReader(""), maxValueBytes)
+	} else {
+		p.f = newFramer(in, maxValueBytes)
+	}
+	return p, nil
+}
+
+func (p *parser) close() { p.in.close() }
+
+// readYAML splits the input into documents and makes JSON of each.
+func (p *parser) readYAML() error {
+	text, err := io.ReadAll(io.LimitReader(p.in, maxValueBytes+1))
+	if err != nil {
+		return &InputError{Path: p.path, Err: err}
+	}
+	if len(text) > maxValueBytes {
+		return &InputError{Path: p.path, Err: errTooLong}
+	}
+	line, doc := 1, 1
+	for len(text) > 0 {
+		part, rest := cutDocument(text)
+		if len(bytes.TrimSpace(part)) > 0 {
+			j, err := yaml.YAMLToJSON(part)
+			if err != nil {
+				return &InputError{Path: p.path, Line: line, Err: fmt.Errorf("document %d is no YAML: %s", doc, strings.TrimPrefix(err.Error(), "yaml: "))}
+			}
+			p.docs = append(p.docs, yamlDoc{line: line, json: j})
+			doc++
+		}
+		line += bytes.Count(text[:len(text)-len(rest)], []byte("\n"))
+		text = rest
+	}
+	return nil
+}
+
+// cutDocument splits before a line that is a document separator.
+func cutDocument(text []byte) (doc, rest []byte) {
+	for at := 0; at < len(text); {
+		end := bytes.IndexByte(text[at:], '\n')
+		next := len(text)
+		if end >= 0 {
+			next = at + end + 1
+		}
+		l := bytes.TrimRight(text[at:next], "\r\n \t")
+		if bytes.Equal(l, []byte("---")) || bytes.HasPrefix(l, []byte("--- ")) && len(bytes.TrimSpace(l[3:])) > 0 && l[4] == '#' {
+			return text[:at], text[next:]
+		}
+		at = next
+	}
+	return text, nil
+}
+
+// next returns the next change, io.EOF at the end, or an *InputError when the input cannot be used any further.
+func (p *parser) next() (change, error) {
+	for {
+		if len(p.ready) > 0 {
+			c := p.ready[0]
+			p.ready = p.ready[1:]
+			return c, nil
+		}
+		v, err := p.f.next()
+		switch {
+		case err == nil:
+			if c, ok, err := p.value(v); err != nil {
+				return change{}, err
+			} else if ok {
+				return c, nil
+			}
+		case err == io.EOF:
+			if len(p.docs) == 0 {
+				return change{}, p.end()
+			}
+			p.f = newFramer(bytes.NewReader(p.docs[0].json), maxValueBytes)
+			p.doc, p.docs = p.docs[0].line, p.docs[1:]
+		default:
+			if err := p.broken(err); err != nil {
+				return change{}, err
+			}
+		}
+	}
+}
+
+func (p *parser) end() error {
+	if p.usable {
+		return io.EOF
+	}
+	err := errNoObjects
+	if p.malformed > 0 {
+		return &InputError{Path: p.path, Err: fmt.Errorf("%w; first: %s", err, p.places[0])}
+	}
+	return &InputError{Path: p.path, Err: err}
+}
+
+// broken deals with a value that is no JSON: it is counted and passed over. Where that is impossible, since a list was cut off or the
+// file cannot be read, half of a state would pass for the whole.
+func (p *parser) broken(err error) error {
+	line := p.f.atLine
+	var syntax *syntaxError
+	known := errors.As(err, &syntax)
+	inList := p.f.list || len(p.f.nesting) > 0
+	switch {
+	case known && !inList:
+		p.bad(p.path, p.line(line), errors.New("no JSON: "+syntax.msg))
+		p.f.resync()
+		return nil
+	case errors.Is(err, errCutOff) && !inList && p.cutOff < maxCutOff:
+		p.cutOff++ // each time the rest of the input is read once more
+		p.bad(p.path, p.line(line), err)
+		p.f.resync()
+		return nil
+	case errors.Is(err, errCutOff) && !inList:
+		return &InputError{Path: p.path, Line: p.line(line), Err: errors.New("too many values that do not end")}
+	case known:
+		return &InputError{Path: p.path, Line: p.line(syntax.line), Err: errors.New("no JSON: " + syntax.msg)}
+	case errors.Is(err, errCutOff):
+		return &InputError{Path: p.path, Line: p.line(p.f.line), Err: errors.New("the input ends in the middle of a list")}
+	}
+	return &InputError{Path: p.path, Line: p.line(line), Err: err}
+}
+
+// line is a line of the file; for YAML that of the document.
+func (p *parser) line(n int) int {
+	if p.doc > 0 {
+		return p.doc
+	}
+	return n
+}
+
+// value makes a change of a framed value. ok is false when there is nothing in it to use.
+func (p *parser) value(v *value) (c change, ok bool, err error) {
+	line := p.line(v.line)
+	switch v.form {
+	case formOther:
+		p.bad(p.path, line, errNotAnObject)
+		return change{}, false, nil
+	case formItem:
+		return p.item(v.fields, line, v.raw)
+	case formListEnd:
+		return p.listEnd(v)
+	}
+	if v.fields[fieldType] != nil && v.fields[fieldObject] != nil {
+		c, ok, err := p.event(v)
+		if err != nil {
+			p.bad(p.path, line, err)
+			return change{}, false, nil
+		}
+		c.line = line
+		return c, ok, nil
+	}
+	c, ok, err = p.single("", "", v.raw, line)
+	if errors.Is(err, errAuditLog) {
+		return change{}, false, &InputError{Path: p.path, Line: line, Err: err}
+	}
+	if err != nil {
+		p.bad(p.path, line, err)
+	}
+	return c, ok, nil
+}
+
+// single decodes an object of a snapshot. kind and apiVersion are those to assume when it does not say.
+func (p *parser) single(kind, apiVersion string, raw []byte, line int) (c change, ok bool, err error) {
+	k, v, err := p.d.typeOf(raw)
+	if err != nil {
+		return change{}, false, err
+	}
+	if k == "" {
+		k, v = kind, apiVersion
+	}
+	o, ok, err := p.decode(k, v, raw)
+	return change{object: o, verb: verbState, line: line}, ok && err == nil, err
+}
+
+// decode decodes an object if its kind matters, and counts it otherwise.
+func (p *parser) decode(kind, apiVersion string, raw []byte) (o object, ok bool, err error) {
+	if kind == "" {
+		return object{}, false, errNotAnObject
+	}
+	group := groupOf(apiVersion)
+	if group == "audit.k8s.io" {
+		return object{}, false, errAuditLog
+	}
+	id, matters := kindByName(group, kind)
+	if !matters {
+		if !strings.HasSuffix(kind, "List") || !p.emptyList(raw) {
+			p.skip(kind)
+		}
+		p.usable = true
+		return object{}, false, nil
+	}
+	o, err = p.d.object(id, raw)
+	if err == nil && o.ref.Name == "" {
+		err = errNoName
+	}
+	p.usable = p.usable || err == nil
+	return o, err == nil, err
+}
+
+const maxSkippedKinds = 1000
+
+func (p *parser) skip(kind string) {
+	if _, ok := p.skipped[kind]; !ok {
+		if len(p.skipped) >= maxSkippedKinds {
+			kind = "(others)"
+		}
+		kind = strings.Clone(kind)
+	}
+	p.skipped[kind]++
+}
+
+// emptyList reports whether the object is a list that has no items, which tools write as null or not at all.
+func (p *parser) emptyList(raw []byte) bool {
+	var key string
+	empty := true
+	s := &p.d.s
+	s.Reset(raw)
+	for s.Object(); s.Key(&key); {
+		if key == "items" && !s.Null() {
+			empty = false
+		}
+		if key != "items" || !empty {
+			s.Skip()
+		}
+	}
+	return empty
+}
+
+// event decodes a watch event.
+func (p *parser) event(v *value) (c change, ok bool, err error) {
+	if c.at, err = p.clock(v.fields[fieldObservedAt]); err != nil {
+		return change{}, false, fmt.Errorf("observedAt: %w", err)
+	}
+	if c.notBefore, err = p.clock(v.fields[fieldNotBefore]); err != nil {
+		return change{}, false, fmt.Errorf("notBefore: %w", err)
+	}
+	c.clocked = c.at != 0
+	p.d.s.Reset(v.fields[fieldType])
+	name := p.d.text()
+	if err := p.d.s.Err(); err != nil {
+		return change{}, false, fmt.Errorf("type: %w", err)
+	}
+	raw := v.fields[fieldObject]
+	switch name {
+	case "ADDED":
+		c.verb = verbAdded
+	case "MODIFIED":
+		c.verb = verbModified
+	case "DELETED":
+		c.verb = verbDeleted
+	case "BOOKMARK":
+		return p.bookmark(c, raw)
+	case "ERROR":
+		p.usable = true
+		p.errors++
+		return change{}, false, nil
+	default:
+		return change{}, false, fmt.Errorf("unknown type of watch event %.40q", name)
+	}
+	if c.clocked {
+		p.d.dates = false
+	}
+	kind, apiVersion, err := p.d.typeOf(raw)
+	if err != nil {
+		return change{}, false, err
+	}
+	c.object, ok, err = p.decode(kind, apiVersion, raw)
+	return c, ok && err == nil, err
+}
+
+// clock reads an RFC 3339 time.
+func (p *parser) clock(raw []byte) (int64, error) {
+	if raw == nil {
+		return 0, nil
+	}
+	p.d.s.Reset(raw)
+	t := p.d.time()
+	return t, p.d.s.Err()
+}
+
+// bookmark reads a bookmark: a sign of life or, with the annotation of upstream's streaming lists, the end of a list.
+func (p *parser) bookmark(c change, raw []byte) (change, bool, error) {
+	kind, apiVersion, err := p.d.typeOf(raw)
+	if err != nil {
+		return change{}, false, err
+	}
+	p.usable = true
+	id, matters := kindByName(groupOf(apiVersion), kind)
+	if !matters {
+		return change{}, false, nil
+	}
+	c.verb, c.kind = verbBookmark, id
+	if bytes.Contains(raw, []byte(`"k8s.io/initial-events-end"`)) {
+		c.verb = verbListed
+	}
+	return c, c.clocked, nil
+}
+
+// item decodes an item of a list. In typed lists items have no kind of their own; when the list has not said its kind yet, they wait.
+func (p *parser) item(list [numFields][]byte, line int, raw []byte) (c change, ok bool, err error) {
+	kind, apiVersion, known := p.listType(list)
+	k, _, err := p.d.typeOf(raw)
+	if err == nil && k == "" && !known {
+		p.held = append(p.held, heldItem{line: line, raw: bytes.Clone(raw)})
+		return change{}, false, nil
+	}
+	if err == nil {
+		c, ok, err = p.single(kind, apiVersion, raw, line)
+	}
+	if errors.Is(err, errAuditLog) {
+		return change{}, false, &InputError{Path: p.path, Line: line, Err: err}
+	}
+	if err != nil {
+		p.bad(p.path, line, err)
+	}
+	return c, ok, nil
+}
+
+// listType is what a list says of its items: PodList of v1 holds Pods of v1.
+func (p *parser) listType(list [numFields][]byte) (kind, apiVersion string, known bool) {
+	read := func(raw []byte) string {
+		if raw == nil {
+			return ""
+		}
+		p.d.s.Reset(raw)
+		return strings.Clone(p.d.text())
+	}
+	kind, apiVersion = read(list[fieldKind]), read(list[fieldAPIVersion])
+	known = kind != "" && apiVersion != ""
+	kind = strings.TrimSuffix(kind, "List")
+	return kind, apiVersion, known
+}
+
+// listEnd decodes the items that waited for the list's kind.
+func (p *parser) listEnd(v *value) (change, bool, error) {
+	kind, _, _ := p.listType(v.fields)
+	list := v.fields
+	if kind != "" || v.fields[fieldKind] != nil {
+		p.usable = true
+	}
+	if list[fieldKind] == nil {
+		list[fieldKind] = []byte(`""`)
+	}
+	if list[fieldAPIVersion] == nil {
+		list[fieldAPIVersion] = []byte(`"v1"`)
+	}
+	held := p.held
+	p.held = nil
+	for _, h := range held {
+		k, a, _ := p.listType(list)
+		c, ok, err := p.single(k, a, h.raw, h.line)
+		if errors.Is(err, errAuditLog) {
+			return change{}, false, &InputError{Path: p.path, Line: h.line, Err: err}
+		}
+		if err != nil {
+			p.bad(p.path, h.line, err)
+		}
+		if ok {
+			p.ready = append(p.ready, c)
+		}
+	}
+	return change{}, false, nil
+}

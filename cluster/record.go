@@ -1,0 +1,189 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// RecordConfig says what Record records, and how. Only Config is needed.
+type RecordConfig struct {
+	// Config leads to the apiserver. Its rate limits are replaced.
+	Config *rest.Config
+	// KeepManagedFields keeps metadata.managedFields whole. Otherwise only the times of those of RBAC objects are kept, which say
+	// since when a role is as it is.
+	KeepManagedFields bool
+	// KeepValues keeps what may hold secrets and is not needed: values of environment variables, commands and arguments, annotations,
+	// attributes and options of volumes, messages in statuses, and the bulk of resource slices. Secrets themselves are never read.
+	KeepValues bool
+
+	// PageSize is how many objects are listed at once, 500 if zero.
+	PageSize int64
+	// MinBackoff and MaxBackoff bound the waits between attempts after an error, 500 ms and 30 s if zero.
+	MinBackoff, MaxBackoff time.Duration
+	// RetryRefused is how long after a refusal (no rights, or a kind that is not served) a kind is tried again, 5 min if zero.
+	RetryRefused time.Duration
+	// Now is the clock, time.Now if nil.
+	Now func() time.Time
+}
+
+func (c RecordConfig) withDefaults() RecordConfig {
+	setDefault := func(d *time.Duration, to time.Duration) {
+		if *d <= 0 {
+			*d = to
+		}
+	}
+	if c.PageSize <= 0 {
+		c.PageSize = 500
+	}
+	setDefault(&c.MinBackoff, 500*time.Millisecond)
+	setDefault(&c.MaxBackoff, 30*time.Second)
+	setDefault(&c.RetryRefused, 5*time.Minute)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+// Record writes a journal of a live cluster to w until ctx is done, which is no error: for each kind that matters the objects there are
+// as ADDED, a BOOKMARK with the annotation k8s.io/initial-events-end, then what changes. Each entry has the observedAt of this machine's
+// clock in UTC. After an outage the kind is watched on from where it was or, if the apiserver does not know that any more, listed again and
+// compared with what was known; entries of changes that happened while nobody looked carry notBefore, the last moment of which all is known.
+//
+// A kind that is not served or may not be read is logged once and tried again later. It is an error if the cluster cannot be reached at
+// the beginning, and if w fails. Everything has been written to w, and flushed if w has a Flush method, when Record returns.
+func Record(ctx context.Context, cfg RecordConfig, w io.Writer, log zerolog.Logger) error {
+	cfg = cfg.withDefaults()
+	rc := rest.CopyConfig(cfg.Config)
+	rc.QPS, rc.Burst = 50, 100
+	client, err := dynamic.NewForConfig(rc)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	if _, err := client.Resource(pods).List(ctx, metav1.ListOptions{Limit: 1}); err != nil && ctx.Err() == nil && !refused(err) {
+		return fmt.Errorf("reaching the cluster at %s: %w", rc.Host, err)
+	}
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	out := &journalWriter{w: bufio.NewWriterSize(w, 64<<10), under: w, fail: cancel}
+	var running sync.WaitGroup
+	for id := range kinds {
+		k := &kindRecorder{cfg: &cfg, client: client, kind: kindID(id), out: out, log: log.With().Str("kind", kinds[id].Name).Logger()}
+		running.Go(func() { k.run(ctx) })
+	}
+	flushed := make(chan struct{})
+	go func() {
+		defer close(flushed)
+		out.flushEvery(ctx, time.Second)
+	}()
+	running.Wait()
+	<-flushed
+	return out.flush()
+}
+
+// refused reports whether the apiserver answered and said no, to this kind or to this user's rights.
+func refused(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
+}
+
+// expired reports whether a resource version is too old to go on from.
+func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+
+// entry is one line of a journal.
+type entry struct {
+	ObservedAt string `json:"observedAt"`
+	NotBefore  string `json:"notBefore,omitempty"`
+	Type       string `json:"type"`
+	Object     any    `json:"object"`
+}
+
+const journalTime = "2006-01-02T15:04:05.000000000Z07:00"
+
+// journalWriter writes entries of several kinds into one stream. Its first error ends the recording.
+type journalWriter struct {
+	mu    sync.Mutex
+	w     *bufio.Writer
+	under io.Writer
+	err   error
+	fail  context.CancelCauseFunc
+}
+
+// write writes one entry. notBefore is left out when it is zero.
+func (j *journalWriter) write(verb string, object any, at, notBefore time.Time) {
+	e := entry{ObservedAt: at.UTC().Format(journalTime), Type: verb, Object: object}
+	if !notBefore.IsZero() && notBefore.Before(at) {
+		e.NotBefore = notBefore.UTC().Format(journalTime)
+	}
+	line, err := json.Marshal(e)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err != nil {
+		return
+	}
+	if err == nil {
+		_, err = j.w.Write(append(line, '\n'))
+	}
+	j.failed(err)
+}
+
+// failed keeps the first error. The lock is held.
+func (j *journalWriter) failed(err error) {
+	if err == nil || j.err != nil {
+		return
+	}
+	j.err = fmt.Errorf("writing the journal: %w", err)
+	j.fail(j.err)
+}
+
+func (j *journalWriter) flush() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err == nil {
+		j.failed(j.w.Flush())
+	}
+	if f, ok := j.under.(interface{ Flush() error }); ok && j.err == nil {
+		j.failed(f.Flush())
+	}
+	return j.err
+}
+
+func (j *journalWriter) flushEvery(ctx context.Context, period time.Duration) {
+	t := time.NewTicker(period)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			_ = j.flush() // kept, and returned in the end
+		}
+	}
+}
+
+// sleep waits and reports whether the time passed before ctx was done.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+var errWatchBroken = errors.New("the watch ended with an error")

@@ -1,0 +1,180 @@
+package cluster
+
+import (
+	"errors"
+	"io"
+	"time"
+)
+
+// source gives the changes of one input in the order of the input, each with a time.
+type source struct {
+	path  string
+	stdin io.Reader
+	d     *decoder
+	order int // as given by the user
+
+	p      *parser  // nil: not open
+	listed []change // instead of p for an input that has no clock, all of it
+	head   change
+	done   bool
+
+	// start is when the input began to observe: an object that was made before that was there already.
+	start int64
+	last  int64
+	kinds [numKinds]kindProgress
+}
+
+// kindProgress is what a source has said of a kind so far.
+type kindProgress struct {
+	begun   int64 // time of the first change, 0: none yet
+	prior   int64 // until when other sources had seen the kind before
+	listing bool  // still in the initial list
+	closed  bool
+	whole   bool // the list had a marked end, so that it holds all namespaces
+	scope   map[string]struct{}
+}
+
+// newSource opens an input and reads so far that its first change is known.
+func newSource(path string, stdin io.Reader) (*source, error) {
+	s := &source{path: path, stdin: stdin, d: newDecoder()}
+	s.d.dates = true
+	var err error
+	if s.p, err = openParser(path, stdin, s.d); err != nil {
+		return nil, err
+	}
+	c, err := s.p.next()
+	switch {
+	case err == io.EOF:
+		s.done = true
+		return s, nil
+	case err != nil:
+		s.p.close()
+		return nil, err
+	case c.clocked:
+		s.head, s.start, s.last = c, c.at, c.at
+		return s, nil
+	}
+	all := []change{c}
+	for {
+		c, err := s.p.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			s.p.close()
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	s.p.close()
+	s.start = date(all)
+	s.head, s.listed = all[0], all[1:]
+	s.last = s.head.at
+	return s, nil
+}
+
+// park closes the file of a source that is not read yet, for when there are more files than a process may have open.
+func (s *source) park() {
+	if s.p != nil && s.listed == nil && s.path != "-" && !s.done {
+		s.p.close()
+		s.p = nil
+	}
+}
+
+// advance moves to the next change.
+func (s *source) advance() error {
+	if s.listed != nil {
+		if len(s.listed) == 0 {
+			s.done = true
+			return nil
+		}
+		s.head, s.listed = s.listed[0], s.listed[1:]
+		return nil
+	}
+	if s.p == nil {
+		p, err := openParser(s.path, s.stdin, s.d)
+		if err != nil {
+			return err
+		}
+		s.p = p
+		if _, err := p.next(); err != nil { // the one that is head
+			if err == io.EOF {
+				err = &InputError{Path: p.path, Err: errors.New("the file changed while it was read")}
+			}
+			return err
+		}
+	}
+	c, err := s.p.next()
+	if err == io.EOF {
+		s.done = true
+		s.p.close()
+		return nil
+	}
+	if err != nil {
+		s.p.close()
+		return err
+	}
+	if c.at == 0 {
+		c.at = s.last
+	}
+	s.last = c.at
+	s.head = c
+	return nil
+}
+
+const second = int64(time.Second)
+
+// date gives times to the changes of an input that has no clock, and returns when it began to observe.
+//
+// Objects of a snapshot, and those that a watch lists before it goes on, are from the latest time found in any of them: none of them
+// was written later, and the list was made thereafter. An event that follows is no earlier than the latest time written into any
+// object before it, itself included, and no later than the next later one; without one, a second is taken for the difference.
+func date(all []change) int64 {
+	end := 0 // of the snapshot or of the initial list
+	seen := map[listedName]bool{}
+	for end < len(all) && (all[end].verb == verbState || all[end].verb == verbAdded) {
+		n := listedName{all[end].kind, all[end].ref.Namespace, all[end].ref.Name}
+		if all[end].verb == verbAdded && seen[n] {
+			break
+		}
+		seen[n] = true
+		end++
+	}
+	var now int64
+	for i := range all[:end] {
+		now = max(now, all[i].latest, all[i].created)
+	}
+	start := now
+	for i := range all {
+		c := &all[i]
+		if i >= end {
+			now = max(now, c.latest, c.created)
+			if c.verb == verbDeleted {
+				now = max(now, c.deletion)
+			}
+		}
+		if !c.clocked {
+			c.at = now
+		}
+	}
+	next := int64(0)
+	for i := len(all) - 1; i >= 0; i-- {
+		c := &all[i]
+		if i+1 < len(all) && all[i+1].at > c.at {
+			next = all[i+1].at
+		}
+		if c.clocked || i < end {
+			continue
+		}
+		c.slop = time.Second
+		if next > c.at {
+			c.slop += time.Duration(next - c.at)
+		}
+	}
+	return start
+}
+
+type listedName struct {
+	kind            kindID
+	namespace, name string
+}

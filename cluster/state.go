@@ -1,0 +1,331 @@
+package cluster
+
+import (
+	"fmt"
+	"sort"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rbac"
+)
+
+// State is what is known of a cluster over time. Its methods must not be called concurrently; Graph, RBAC and Nodes may be read by
+// others meanwhile.
+type State struct {
+	Graph *nodeauthz.Graph
+	RBAC  *rbac.Store
+	Nodes *Nodes
+
+	// tracked are the objects that were seen and not seen deleted.
+	tracked [numKinds]map[nodeauthz.NamespacedName]tracked
+	// dead are the UIDs of objects that were seen deleted: a second source may report them once more a moment later.
+	dead      map[string]int64
+	deadBound int
+
+	counts    [numKinds]int
+	fromAudit [numKinds]int
+	newest    [numKinds]int64
+	covered   [numKinds]int64 // the earliest beginning of an input that held the kind; 0: none
+	from, to  int64
+	tally     tally
+	inputs    int
+	unlisted  []string // inputs that held nothing of use
+	decoder   *decoder // for audit bodies
+}
+
+type tracked struct {
+	uid           string
+	created, seen int64
+}
+
+// NewState returns a state that knows nothing.
+func NewState() *State {
+	s := &State{
+		Graph: nodeauthz.NewGraph(), RBAC: rbac.NewStore(), Nodes: newNodes(),
+		dead: map[string]int64{}, deadBound: 4096, decoder: newDecoder(), tally: tally{skipped: map[string]int{}},
+	}
+	for k := range s.tracked {
+		s.tracked[k] = map[nodeauthz.NamespacedName]tracked{}
+	}
+	return s
+}
+
+// Summary says what a state holds, for a report.
+type Summary struct {
+	// Objects counts the distinct objects (by UID) of each kind that the inputs held, those deleted meanwhile included.
+	Objects map[string]int
+	// FromAudit counts the changes of each kind that were taken from audit bodies.
+	FromAudit map[string]int
+	// Skipped counts the objects of kinds that do not matter.
+	Skipped map[string]int
+	// From and To are the first and the last observation; zero if there was none.
+	From, To time.Time
+	// Malformed counts the entries that could not be read; Places says where the first 20 of them are.
+	Malformed int
+	Places    []string
+}
+
+// Summary returns what the state holds now.
+func (s *State) Summary() Summary {
+	out := Summary{
+		Objects: map[string]int{}, FromAudit: map[string]int{}, Skipped: map[string]int{},
+		Malformed: s.tally.malformed, Places: append([]string(nil), s.tally.places...),
+	}
+	for id := range kinds {
+		if s.inputs > 0 {
+			out.Objects[kinds[id].Name] = s.counts[id]
+		}
+		if n := s.fromAudit[id]; n > 0 {
+			out.FromAudit[kinds[id].Name] = n
+		}
+	}
+	for k, n := range s.tally.skipped {
+		out.Skipped[k] = n
+	}
+	if s.from != 0 {
+		out.From, out.To = timeOf(s.from), timeOf(s.to)
+	}
+	return out
+}
+
+// farBehind is how long before the log's end the state may end before it is worth a warning.
+const farBehind = 5 * time.Minute
+
+// Warnings says what is doubtful about the state for a log whose requests are from the given window. Zero times mean that it is
+// not known.
+func (s *State) Warnings(logFrom, logTo time.Time) []string {
+	if s.inputs == 0 {
+		return nil
+	}
+	var out []string
+	for _, id := range warnWhenNone {
+		if s.counts[id] == 0 {
+			out = append(out, fmt.Sprintf("the state holds no %s", id))
+		}
+	}
+	if s.from != 0 && !logFrom.IsZero() {
+		if from := timeOf(s.from); from.After(logFrom) {
+			out = append(out, fmt.Sprintf("the state begins %s after the log: requests before %s that it does not explain are unknown",
+				from.Sub(logFrom).Round(time.Millisecond), from.Format(time.RFC3339)))
+		}
+		if to := timeOf(s.to); logTo.Sub(to) > farBehind {
+			out = append(out, fmt.Sprintf("the state ends %s before the log: what changed after %s is not in it",
+				logTo.Sub(to).Round(time.Second), to.Format(time.RFC3339)))
+		}
+	}
+	if s.tally.errors > 0 {
+		out = append(out, fmt.Sprintf("the journal holds %d ERROR entries: the watch was interrupted, changes may be missing", s.tally.errors))
+	}
+	if s.tally.malformed > 0 {
+		out = append(out, fmt.Sprintf("%d entries of the state could not be read", s.tally.malformed))
+	}
+	for _, name := range s.unlisted {
+		out = append(out, fmt.Sprintf("%s holds nothing of use", name))
+	}
+	return out
+}
+
+// SkippedKinds returns the kinds that were passed over, most frequent first.
+func (s Summary) SkippedKinds() []string {
+	out := make([]string, 0, len(s.Skipped))
+	for k := range s.Skipped {
+		out = append(out, k)
+	}
+	sort.Slice(out, func(i, j int) bool {
+		if a, b := s.Skipped[out[i]], s.Skipped[out[j]]; a != b {
+			return a > b
+		}
+		return out[i] < out[j]
+	})
+	return out
+}
+
+// Prune forgets what was over before the given time.
+func (s *State) Prune(before time.Time) {
+	s.Graph.Prune(before)
+	s.RBAC.Prune(before)
+	s.Nodes.prune(before.UnixNano())
+}
+
+// apply takes one change in. start is when its source began to observe.
+func (s *State) apply(c *change, start int64) {
+	if s.from == 0 || start < s.from {
+		s.from = start
+	}
+	s.to = max(s.to, c.at)
+	s.newest[c.kind] = max(s.newest[c.kind], c.at)
+	switch c.verb {
+	case verbListed, verbBookmark:
+	case verbDeleted:
+		s.applyDelete(c)
+	default:
+		s.applySet(c, start)
+	}
+}
+
+// reapplied is how long after an object's end a second source may still report it alive.
+const reapplied = 10 * 60 * second
+
+func (s *State) applySet(c *change, start int64) {
+	if died, ok := s.dead[c.uid]; ok && c.uid != "" && c.at-died < reapplied {
+		if c.at < died {
+			s.set(c, false, start) // late news of its life
+		}
+		return
+	}
+	of := s.tracked[c.kind]
+	was, known := of[c.ref]
+	first := !known
+	if known && c.uid != "" && was.uid != "" && was.uid != c.uid {
+		if c.created != 0 && c.created < was.created {
+			s.set(c, true, start) // late news of the object before: the graph fits it in before the one there is now
+			s.remove(c.kind, c.ref, c.uid, ownTime(was.created))
+			return
+		}
+		s.remove(c.kind, c.ref, was.uid, between(was.seen, c))
+		s.bury(was.uid, c.at)
+		first = true
+	}
+	if first {
+		s.counts[c.kind]++
+	}
+	uid := c.uid
+	if uid == "" {
+		uid = was.uid
+	}
+	created := c.created
+	if created == 0 {
+		created = was.created
+	}
+	of[c.ref] = tracked{uid: uid, created: created, seen: max(c.at, was.seen)}
+	s.set(c, first, start)
+}
+
+// between is when an object ended of which no deletion was seen: after it was last seen, before the one that took its name.
+func between(lastSeen int64, c *change) nodeauthz.Stamp {
+	until := c.at
+	if own := c.created + second; c.created != 0 && own < until {
+		until = own
+	}
+	if until <= lastSeen {
+		return nodeauthz.Stamp{Time: timeOf(until), Source: nodeauthz.SourceObject}
+	}
+	return nodeauthz.Stamp{Time: timeOf(lastSeen), Slop: time.Duration(until - lastSeen), Source: nodeauthz.SourceObject}
+}
+
+func (s *State) applyDelete(c *change) {
+	of := s.tracked[c.kind]
+	was, known := of[c.ref]
+	if !known && c.uid != "" && s.dead[c.uid] == 0 {
+		// Never seen alive: what it was is known all the same.
+		s.counts[c.kind]++
+		s.setBeforeEnd(c)
+	}
+	if known && (c.uid == "" || was.uid == "" || was.uid == c.uid) {
+		delete(of, c.ref)
+	}
+	uid := c.uid
+	if uid == "" {
+		uid = was.uid
+	}
+	s.remove(c.kind, c.ref, uid, c.gone())
+	s.bury(uid, c.at)
+}
+
+// setBeforeEnd takes in an object whose deletion is the first that is seen of it: it began by its own timestamps.
+func (s *State) setBeforeEnd(c *change) {
+	began := *c
+	began.clocked, began.slop = false, time.Second
+	began.at = max(c.granted, c.created)
+	if began.at != 0 && began.at <= c.at {
+		s.set(&began, true, began.at)
+	}
+}
+
+func (s *State) bury(uid string, at int64) {
+	if uid == "" {
+		return
+	}
+	s.dead[uid] = at
+	if len(s.dead) > s.deadBound {
+		for u, t := range s.dead {
+			if at-t > reapplied {
+				delete(s.dead, u)
+			}
+		}
+		s.deadBound = max(4096, 2*len(s.dead))
+	}
+}
+
+// set passes an object on to where it counts.
+func (s *State) set(c *change, first bool, start int64) {
+	name := c.ref.Name
+	switch c.kind {
+	case kindPod:
+		c.pod.Bound = c.bound()
+		s.Graph.SetPod(c.pod, c.seen())
+	case kindPersistentVolume:
+		s.Graph.SetPersistentVolume(c.volume, c.volumeSince(first, start))
+	case kindVolumeAttachment:
+		s.Graph.SetVolumeAttachment(name, c.uid, c.node, c.since(first))
+	case kindResourceSlice:
+		s.Graph.SetResourceSlice(name, c.uid, c.node, c.since(first))
+	case kindPodCertificateRequest:
+		s.Graph.SetPodCertificateRequest(c.ref.Namespace, name, c.uid, c.node, c.since(first))
+	case kindNode:
+		s.Nodes.set(name, c.uid, c.since(first))
+	case kindClusterRole, kindClusterRoleBinding, kindRole, kindRoleBinding:
+		s.setRole(c.role, c.roleSince(first, start))
+	}
+}
+
+// since is when an object began to exist, of a kind whose node does not change.
+func (c *change) since(first bool) nodeauthz.Stamp {
+	if !first {
+		return c.seen()
+	}
+	return c.began(c.created)
+}
+
+func (s *State) setRole(role any, at time.Time) {
+	switch o := role.(type) {
+	case *rbacv1.ClusterRole:
+		s.RBAC.SetClusterRole(o, at)
+	case *rbacv1.Role:
+		s.RBAC.SetRole(o, at)
+	case *rbacv1.ClusterRoleBinding:
+		s.RBAC.SetClusterRoleBinding(o, at)
+	case *rbacv1.RoleBinding:
+		s.RBAC.SetRoleBinding(o, at)
+	}
+}
+
+// remove passes a deletion on to where it counts.
+func (s *State) remove(kind kindID, ref nodeauthz.NamespacedName, uid string, at nodeauthz.Stamp) {
+	// Roles have no intervals: within one, an object is taken to have been there until its end.
+	end := at.Time.Add(at.Slop)
+	switch kind {
+	case kindPod:
+		s.Graph.DeletePod(ref.Namespace, ref.Name, uid, at)
+	case kindPersistentVolume:
+		s.Graph.DeletePersistentVolume(ref.Name, uid, at)
+	case kindVolumeAttachment:
+		s.Graph.DeleteVolumeAttachment(ref.Name, uid, at)
+	case kindResourceSlice:
+		s.Graph.DeleteResourceSlice(ref.Name, uid, at)
+	case kindPodCertificateRequest:
+		s.Graph.DeletePodCertificateRequest(ref.Namespace, ref.Name, uid, at)
+	case kindNode:
+		s.Nodes.remove(ref.Name, uid, at)
+	case kindClusterRole:
+		s.RBAC.DeleteClusterRole(ref.Name, end)
+	case kindClusterRoleBinding:
+		s.RBAC.DeleteClusterRoleBinding(ref.Name, end)
+	case kindRole:
+		s.RBAC.DeleteRole(ref.Namespace, ref.Name, end)
+	case kindRoleBinding:
+		s.RBAC.DeleteRoleBinding(ref.Namespace, ref.Name, end)
+	}
+}

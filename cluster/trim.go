@@ -1,0 +1,132 @@
+package cluster
+
+import "strings"
+
+// kept are the members that remain of an object's spec and status; for kinds that are not here, all do.
+type kept struct{ spec, status []string }
+
+var keptOf = [numKinds]*kept{
+	kindPod: {
+		spec: []string{"nodeName", "serviceAccountName", "imagePullSecrets", "initContainers", "containers", "ephemeralContainers", "volumes",
+			"resourceClaims", "hostNetwork", "automountServiceAccountToken", "terminationGracePeriodSeconds"},
+		status: []string{"phase", "startTime", "conditions", "resourceClaimStatuses", "extendedResourceClaimStatus"},
+	},
+	kindNode:          {spec: []string{"providerID", "unschedulable"}, status: []string{"addresses", "nodeInfo"}},
+	kindResourceSlice: {spec: []string{"nodeName", "driver", "pool", "allNodes"}},
+	kindPodCertificateRequest: {
+		spec:   []string{"nodeName", "nodeUID", "podName", "podUID", "serviceAccountName", "serviceAccountUID", "signerName"},
+		status: []string{"conditions"},
+	},
+	kindPersistentVolumeClaim: {spec: []string{"volumeName", "storageClassName"}, status: []string{"phase"}},
+}
+
+// trim takes out of an object what a journal should not hold.
+func trim(id kindID, o map[string]any, cfg *RecordConfig) {
+	if meta, ok := o["metadata"].(map[string]any); ok {
+		if !cfg.KeepManagedFields {
+			trimManagedFields(id, meta)
+		}
+		if !cfg.KeepValues {
+			trimAnnotations(meta)
+		}
+	}
+	if cfg.KeepValues {
+		return
+	}
+	if k := keptOf[id]; k != nil {
+		keepOnly(o["spec"], k.spec)
+		keepOnly(o["status"], k.status)
+	}
+	spec, _ := o["spec"].(map[string]any)
+	switch id {
+	case kindPod:
+		for _, list := range []string{"initContainers", "containers", "ephemeralContainers"} {
+			for _, c := range objects(spec[list]) {
+				keepOnly(c, []string{"name", "image", "env", "envFrom", "targetContainerName"})
+				for _, env := range objects(c["env"]) {
+					delete(env, "value")
+				}
+			}
+		}
+		for _, v := range objects(spec["volumes"]) {
+			trimVolume(v)
+		}
+		if status, ok := o["status"].(map[string]any); ok {
+			for _, c := range objects(status["conditions"]) {
+				delete(c, "message")
+			}
+		}
+	case kindPersistentVolume:
+		trimVolume(spec)
+	}
+}
+
+// trimManagedFields drops them but, of RBAC objects, for who wrote when.
+func trimManagedFields(id kindID, meta map[string]any) {
+	switch id {
+	case kindClusterRole, kindClusterRoleBinding, kindRole, kindRoleBinding:
+		for _, f := range objects(meta["managedFields"]) {
+			keepOnly(f, []string{"manager", "operation", "time"})
+		}
+	default:
+		delete(meta, "managedFields")
+	}
+}
+
+// trimAnnotations keeps those that say something of the object's nature; others may hold anything, such as the whole object as it
+// was last applied.
+func trimAnnotations(meta map[string]any) {
+	annotations, ok := meta["annotations"].(map[string]any)
+	if !ok {
+		return
+	}
+	for name := range annotations {
+		if !strings.HasPrefix(name, "kubernetes.io/config.") && !strings.HasPrefix(name, "rbac.authorization.kubernetes.io/") {
+			delete(annotations, name)
+		}
+	}
+	if len(annotations) == 0 {
+		delete(meta, "annotations")
+	}
+}
+
+// trimVolume drops the free-form parameters of drivers.
+func trimVolume(v map[string]any) {
+	if csi, ok := v["csi"].(map[string]any); ok {
+		delete(csi, "volumeAttributes")
+	}
+	if flex, ok := v["flexVolume"].(map[string]any); ok {
+		delete(flex, "options")
+	}
+	if template, ok := v["ephemeral"].(map[string]any); ok {
+		delete(template, "volumeClaimTemplate")
+	}
+}
+
+func keepOnly(o any, members []string) {
+	m, ok := o.(map[string]any)
+	if !ok {
+		return
+	}
+	out := make(map[string]any, len(members))
+	for _, name := range members {
+		if v, ok := m[name]; ok {
+			out[name] = v
+		}
+	}
+	clear(m)
+	for name, v := range out {
+		m[name] = v
+	}
+}
+
+func objects(list any) []map[string]any {
+	items, _ := list.([]any)
+	out := make([]map[string]any, 0, len(items))
+	for _, i := range items {
+		if m, ok := i.(map[string]any); ok {
+			out = append(out, m)
+		}
+	}
+	return out
+}

@@ -1,0 +1,342 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/pipeline/file"
+	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/rules"
+)
+
+type analyzeFlags struct {
+	authzFlags
+	state         []string
+	fromAudit     bool
+	mode          string
+	since, until  string
+	verdicts      string
+	output        string
+	failOn        string
+	strict        bool
+	maxEventBytes int
+	disabled      []string
+	kubelets      []string
+	cluster       string
+}
+
+func newAnalyze(std streams) *cobra.Command {
+	var f analyzeFlags
+	cmd := &cobra.Command{
+		Use:   "analyze [flags] AUDIT_LOG...",
+		Short: "Judge finished audit logs and print a report",
+		Long: `analyze judges the requests of nodes in finished audit logs and prints a report: whether the bindings for nodes can go, what stands
+against it, and what to do.
+
+AUDIT_LOG is a file, a glob, a folder, or - for standard input; .gz and .zst are read as they are, rotated files in the order of time.
+
+Exit status: 0 done; 1 could not do it; 2 findings, by --fail-on.`,
+		Example: `  nodetrail analyze --state journal.jsonl audit.log
+  nodetrail analyze --state pods.yaml --state rbac.json --verdicts verdicts.jsonl '/var/log/kubernetes/audit/*.log'
+  nodetrail analyze --state journal/ --since 24h -o json --fail-on high audit.log.gz`,
+		Args: needArgs(1, "AUDIT_LOG (a file, a glob, a folder, or - for standard input)"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := f.prepare(args, std)
+			if err != nil {
+				return usageError{cmd.CommandPath(), err}
+			}
+			return a.run(cmd.Context())
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringArrayVar(&f.state, "state", nil, "cluster state: a journal (nodetrail record, kubectl get -w), a snapshot (kubectl get -o json|yaml), a folder of such, or -; may be repeated")
+	fs.BoolVar(&f.fromAudit, "state-from-audit", true, "learn state from the bodies of audit events too")
+	f.register(fs)
+	fs.StringVar(&f.mode, "authorization-mode", "auto", "the apiserver's --authorization-mode, or auto to infer it from the log")
+	fs.StringVar(&f.since, "since", "", "judge only requests from then on: RFC 3339, or a duration before the log's end")
+	fs.StringVar(&f.until, "until", "", "judge only requests before then: RFC 3339, or a duration before the log's end")
+	fs.StringVar(&f.verdicts, "verdicts", "", "write a JSON line for each judged request to `FILE`; - for standard output (the report then goes to standard error)")
+	fs.StringVarP(&f.output, "output", "o", "text", "form of the report: text, json or html")
+	fs.StringVar(&f.failOn, "fail-on", "", "exit 2 if a finding is at least low, medium, high or critical")
+	fs.BoolVar(&f.strict, "strict", false, "exit 1 if a line of the log is malformed")
+	fs.IntVar(&f.maxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, "events longer than this are malformed")
+	fs.StringSliceVar(&f.disabled, "disable", nil, "rules not to check: "+strings.Join(ruleNames(), ", "))
+	fs.StringSliceVar(&f.kubelets, "kubelet-user-agent", nil, "further user-agent products that are a kubelet's")
+	fs.StringVar(&f.cluster, "cluster", "", "the cluster's name, for the report")
+	complete := func(values ...string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	}
+	for name, values := range map[string][]string{
+		"output": {"text", "json", "html"}, "fail-on": {"low", "medium", "high", "critical"}, "disable": ruleNames(),
+		"authorization-mode": {"auto", "Node,RBAC", "RBAC,Node", "RBAC", "Node"}, "kubernetes-version": {"1.33", "1.34", "1.35", "1.36"},
+	} {
+		_ = cmd.RegisterFlagCompletionFunc(name, complete(values...)) // fails only for a flag that is not there
+	}
+	return cmd
+}
+
+func ruleNames() []string {
+	var names []string
+	for _, r := range rules.All() {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// analysis is one run of analyze, its flags understood.
+type analysis struct {
+	analyzeFlags
+	std      streams
+	inputs   []file.Input
+	features nodeauthz.Features
+	am       *pipeline.Mode
+	failAt   rules.Severity
+	rules    []*rules.Rule
+	window   pipeline.Window
+}
+
+func (f *analyzeFlags) prepare(args []string, std streams) (*analysis, error) {
+	a := &analysis{analyzeFlags: *f, std: std}
+	var err error
+	if a.features, err = f.features(); err != nil {
+		return nil, err
+	}
+	if a.am, err = pipeline.ParseMode(f.mode); err != nil {
+		return nil, fmt.Errorf("--authorization-mode: %w", err)
+	}
+	if !slices.Contains([]string{"text", "json", "html"}, f.output) {
+		return nil, fmt.Errorf("--output: %q is none of text, json, html", f.output)
+	}
+	if f.failOn != "" {
+		if a.failAt, err = rules.ParseSeverity(f.failOn); err != nil {
+			return nil, fmt.Errorf("--fail-on: %w", err)
+		}
+	}
+	if f.maxEventBytes < 1024 {
+		return nil, fmt.Errorf("--max-event-bytes: %d is less than 1024", f.maxEventBytes)
+	}
+	if slices.Contains(args, "-") && slices.Contains(f.state, "-") {
+		return nil, errors.New("--state and AUDIT_LOG cannot both be standard input")
+	}
+	for _, name := range f.disabled {
+		if !slices.Contains(ruleNames(), name) {
+			return nil, fmt.Errorf("--disable: there is no rule %q: %s", name, strings.Join(ruleNames(), ", "))
+		}
+	}
+	for _, r := range rules.All() {
+		if !slices.Contains(f.disabled, r.Name) {
+			a.rules = append(a.rules, r)
+		}
+	}
+	if a.inputs, err = file.Expand(args, std.in); err != nil {
+		return nil, err
+	}
+	return a, a.setWindow()
+}
+
+func (a *analysis) setWindow() error {
+	for _, x := range []struct {
+		flag, value string
+		to          *time.Time
+	}{{"--since", a.since, &a.window.Since}, {"--until", a.until, &a.window.Until}} {
+		if x.value == "" {
+			continue
+		}
+		if t, err := time.Parse(time.RFC3339Nano, x.value); err == nil {
+			*x.to = t
+			continue
+		}
+		d, err := time.ParseDuration(x.value)
+		if err != nil || d < 0 {
+			return fmt.Errorf("%s: %q is neither a time such as 2026-11-21T06:00:00Z nor a duration such as 24h", x.flag, x.value)
+		}
+		end, err := file.LastTime(a.inputs)
+		if err != nil {
+			return fmt.Errorf("%s: %w", x.flag, err)
+		}
+		if end.IsZero() {
+			return fmt.Errorf("%s: the log's end cannot be told: give a time", x.flag)
+		}
+		*x.to = end.Add(-d)
+	}
+	if !a.window.Since.IsZero() && !a.window.Until.IsZero() && !a.window.Since.Before(a.window.Until) {
+		return fmt.Errorf("--since %s is not before --until %s", a.window.Since.Format(time.RFC3339), a.window.Until.Format(time.RFC3339))
+	}
+	return nil
+}
+
+func (a *analysis) run(ctx context.Context) (err error) {
+	// One pass over much short-lived memory: collecting half as often is worth the room.
+	defer debug.SetGCPercent(debug.SetGCPercent(200))
+	reportTo := a.std.out
+	sink, err := a.openVerdicts(&reportTo)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := sink.close(); err == nil || errors.Is(err, errFindings) {
+			err = errors.Join(err, cerr)
+		}
+	}()
+	loading := make(chan error, 1)
+	var state *cluster.State
+	go func() {
+		var err error
+		state, err = loadState(a.state, a.std.in)
+		loading <- err
+	}()
+	b := report.NewBuilder()
+	var stream *pipeline.Stream
+	begin := func() error {
+		if err := <-loading; err != nil {
+			return err
+		}
+		stream = a.stream(state, func(j *pipeline.Judgement) error {
+			b.Add(j)
+			return sink.write(j)
+		})
+		return nil
+	}
+	meter := newProgress(a.std.err)
+	res, err := file.Read(ctx, a.inputs, file.Options{
+		Want: audit.Want{State: a.fromAudit}, MaxEventBytes: a.maxEventBytes, MaxPlaces: report.MaxMalformed, Progress: meter.add,
+	}, func(in file.Batch) error {
+		if stream == nil {
+			if err := begin(); err != nil {
+				return err
+			}
+		}
+		return stream.Batch(&pipeline.Batch{Events: in.Events, Release: in.Release})
+	})
+	meter.done()
+	if err != nil {
+		return err
+	}
+	if stream == nil {
+		if err := begin(); err != nil {
+			return err
+		}
+	}
+	if err := stream.Flush(); err != nil {
+		return err
+	}
+	if err := a.nothingRead(res); err != nil {
+		return err
+	}
+	r := b.Report(a.facts(res, state, stream.Counts()))
+	if err := a.write(reportTo, r); err != nil {
+		return err
+	}
+	return a.verdictOf(r, res)
+}
+
+// verdictOf turns what was found and what went wrong into the command's error.
+func (a *analysis) verdictOf(r *report.Report, res *file.Result) error {
+	if err := errors.Join(res.Errors...); err != nil {
+		return err
+	}
+	if a.strict && res.Counts.Malformed > 0 {
+		return fmt.Errorf("%d malformed lines, the first at %s", res.Counts.Malformed, placeOf(res))
+	}
+	if a.failAt != rules.None && r.Worst() >= a.failAt {
+		return errFindings
+	}
+	return nil
+}
+
+// nothingRead is the error of a log without a single event.
+func (a *analysis) nothingRead(res *file.Result) error {
+	if res.Counts.Read > 0 {
+		return nil
+	}
+	if err := errors.Join(res.Errors...); err != nil {
+		return err
+	}
+	var names []string
+	for _, in := range a.inputs {
+		names = append(names, in.Path)
+	}
+	what := strings.Join(names, ", ")
+	if len(names) > 3 {
+		what = fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), len(names)-3)
+	}
+	switch {
+	case res.Counts.Malformed > 0:
+		return fmt.Errorf("%s: no audit event in it; the first of %d malformed lines is %s", what, res.Counts.Malformed, placeOf(res))
+	case res.Bytes == 0:
+		return fmt.Errorf("%s: empty: there is nothing to analyze", what)
+	}
+	return fmt.Errorf("%s: no audit event in it", what)
+}
+
+func placeOf(res *file.Result) string {
+	if len(res.Malformed) == 0 {
+		return "not known"
+	}
+	p := res.Malformed[0]
+	return fmt.Sprintf("%s:%d: %s", p.Path, p.Line, p.Cause)
+}
+
+func (a *analysis) stream(state *cluster.State, out func(*pipeline.Judgement) error) *pipeline.Stream {
+	auth := nodeauthz.NewAuthorizer(state.Graph, a.features, a.skew)
+	memory := rules.NewMemory()
+	memory.Kubelets = a.kubelets
+	j := &pipeline.Judge{
+		Node: auth, RBAC: state.RBAC, State: pipeline.NewView(state, auth), Rules: a.rules, Memory: memory, Mode: a.am,
+	}
+	var sink pipeline.StateSink
+	if a.fromAudit {
+		sink = state
+	}
+	return pipeline.NewStream(j, sink, pipeline.Options{Skew: a.skew, Window: a.window}, out)
+}
+
+func (a *analysis) facts(res *file.Result, state *cluster.State, counts pipeline.Counts) report.Facts {
+	sum := state.Summary()
+	f := report.Facts{
+		Cluster: a.cluster,
+		Events: report.Events{
+			Read: res.Counts.Read, Node: counts.Node, Judged: counts.Judged, Duplicates: counts.Duplicates,
+			Malformed: res.Counts.Malformed, Skipped: res.Counts.Skipped + counts.OutOfWindow,
+		},
+		State: report.State{Objects: sum.Objects, Warnings: state.Warnings(res.First, res.Last)},
+		Authorization: report.Authorization{
+			Mode: a.am.String(), Inferred: a.am.Inferred(), KubernetesVersion: a.features.Version(), FeatureGates: a.features.NonDefault(),
+		},
+		HasState: len(a.state) > 0,
+	}
+	for _, p := range res.Malformed {
+		f.Events.MalformedAt = append(f.Events.MalformedAt, report.Place{File: p.Path, Line: p.Line, Cause: p.Cause})
+	}
+	for _, p := range sum.Places {
+		f.State.Warnings = append(f.State.Warnings, p)
+	}
+	if !sum.From.IsZero() {
+		f.State.From, f.State.To = &sum.From, &sum.To
+	}
+	return f
+}
+
+func (a *analysis) write(w io.Writer, r *report.Report) error {
+	switch a.output {
+	case "json":
+		return r.WriteJSON(w)
+	case "html":
+		return r.WriteHTML(w)
+	}
+	return report.Text{Colour: isTerminal(w) && os.Getenv("NO_COLOR") == ""}.Write(w, r)
+}

@@ -1,0 +1,311 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/pipeline/file"
+	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/report"
+
+	"github.com/nodetrail/nodetrail/cluster"
+)
+
+type explainFlags struct {
+	authzFlags
+	state    []string
+	logs     []string
+	node     string
+	at       string
+	selector string
+}
+
+func newExplain(std streams) *cobra.Command {
+	var f explainFlags
+	cmd := &cobra.Command{
+		Use:   "explain --state PATH --node NODE [flags] VERB RESOURCE [[NAMESPACE/]NAME]",
+		Short: "Say why a node may or may not do something, and who else can",
+		Long: `explain prints the verdict on one request of a node as of an instant, with the path through the graph by which it is allowed, or who
+does lead to the object and when this node last did; and what RBAC says of it.
+
+RESOURCE is RESOURCE[.GROUP][/SUBRESOURCE], as in secrets, serviceaccounts/token or leases.coordination.k8s.io; short names and kinds
+of the common ones are understood.`,
+		Example: `  nodetrail explain --state journal.jsonl --node worker-1 get secret shop/db
+  nodetrail explain --state journal.jsonl --node worker-1 --at 2026-11-21T06:04:19.448Z watch configmap shop/settings
+  nodetrail explain --state journal.jsonl --node worker-1 --field-selector spec.nodeName=worker-1 list pods`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 || len(args) > 3 {
+				return usageError{cmd.CommandPath(), fmt.Errorf("VERB RESOURCE [[NAMESPACE/]NAME] is needed, as in: get secret shop/db")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.run(cmd, std, args); err != nil {
+				return err
+			}
+			return nil
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringArrayVar(&f.state, "state", nil, "cluster state: a journal, a snapshot, a folder of such, or -; may be repeated")
+	fs.StringArrayVar(&f.logs, "audit-log", nil, "learn state from the bodies in this audit log too; may be repeated")
+	fs.StringVar(&f.node, "node", "", "the node's name")
+	fs.StringVar(&f.at, "at", "", "the instant, RFC 3339 (default: the state's last observation)")
+	fs.StringVar(&f.selector, "field-selector", "", "the request's field selector, for list, watch and deletecollection")
+	f.register(fs)
+	_ = cmd.RegisterFlagCompletionFunc("kubernetes-version", cobra.FixedCompletions([]string{"1.33", "1.34", "1.35", "1.36"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (f *explainFlags) run(cmd *cobra.Command, std streams, args []string) error {
+	usage := func(err error) error { return usageError{cmd.CommandPath(), err} }
+	features, err := f.features()
+	if err != nil {
+		return usage(err)
+	}
+	if f.node == "" {
+		return usage(fmt.Errorf("--node is missing"))
+	}
+	if len(f.state)+len(f.logs) == 0 {
+		return usage(fmt.Errorf("--state is missing"))
+	}
+	attrs, err := f.attributes(args)
+	if err != nil {
+		return usage(err)
+	}
+	var at time.Time
+	if f.at != "" {
+		if at, err = time.Parse(time.RFC3339Nano, f.at); err != nil {
+			return usage(fmt.Errorf("--at: %q is not a time such as 2026-11-21T06:04:19.448Z", f.at))
+		}
+	}
+	state, err := loadState(f.state, std.in)
+	if err != nil {
+		return err
+	}
+	last, err := f.learn(cmd, state, std)
+	if err != nil {
+		return err
+	}
+	if at.IsZero() {
+		at = state.Summary().To
+		if last.After(at) {
+			at = last
+		}
+		if at.IsZero() {
+			at = time.Now()
+		}
+	}
+	a := nodeauthz.NewAuthorizer(state.Graph, features, f.skew)
+	return explain(std.out, f.node, attrs, at, a, state.RBAC)
+}
+
+// learn takes state from audit logs and returns the time of their last event.
+func (f *explainFlags) learn(cmd *cobra.Command, state *cluster.State, std streams) (time.Time, error) {
+	if len(f.logs) == 0 {
+		return time.Time{}, nil
+	}
+	inputs, err := file.Expand(f.logs, std.in)
+	if err != nil {
+		return time.Time{}, err
+	}
+	res, err := file.Read(cmd.Context(), inputs, file.Options{Want: audit.Want{State: true}}, func(b file.Batch) error {
+		for i := range b.Events {
+			if audit.ChangesState(&b.Events[i]) {
+				state.ApplyAudit(&b.Events[i])
+			}
+		}
+		b.Release()
+		return nil
+	})
+	if err != nil {
+		return time.Time{}, err
+	}
+	if len(res.Errors) > 0 {
+		return time.Time{}, res.Errors[0]
+	}
+	return res.Last, nil
+}
+
+// attributes makes the request that the arguments describe.
+func (f *explainFlags) attributes(args []string) (*authorizer.AttributesRecord, error) {
+	a := &authorizer.AttributesRecord{
+		User: &user.DefaultInfo{Name: "system:node:" + f.node, Groups: []string{user.NodesGroup, user.AllAuthenticated}},
+		Verb: args[0], APIVersion: "v1", ResourceRequest: true,
+	}
+	resource, sub, _ := strings.Cut(args[1], "/")
+	resource, group, _ := strings.Cut(resource, ".")
+	a.Resource, a.APIGroup = canonical(strings.ToLower(resource), group)
+	a.Subresource = sub
+	if len(args) == 3 {
+		ns, name, ok := strings.Cut(args[2], "/")
+		if !ok {
+			ns, name = "", args[2]
+		}
+		a.Namespace, a.Name = ns, name
+	}
+	if f.selector != "" {
+		sel, err := fields.ParseSelector(f.selector)
+		if err != nil {
+			return nil, fmt.Errorf("--field-selector: %w", err)
+		}
+		a.FieldSelectorRequirements = sel.Requirements()
+		for _, r := range a.FieldSelectorRequirements {
+			if r.Field == "metadata.name" && r.Operator == selection.Equals && a.Name == "" {
+				a.Name = r.Value
+			}
+		}
+	}
+	if a.Name != "" && a.Namespace == "" && namespaced(a.APIGroup, a.Resource) {
+		return nil, fmt.Errorf("%s is in a namespace: say NAMESPACE/%s", a.Resource, a.Name)
+	}
+	return a, nil
+}
+
+// canonical turns short names and kinds into resources, with the group of those that have one.
+func canonical(resource, group string) (string, string) {
+	for _, k := range []struct{ group, plural, other string }{
+		{"", "secrets", "secret"}, {"", "configmaps", "configmap cm"}, {"", "pods", "pod po"}, {"", "nodes", "node no"},
+		{"", "serviceaccounts", "serviceaccount sa"}, {"", "persistentvolumeclaims", "persistentvolumeclaim pvc"},
+		{"", "persistentvolumes", "persistentvolume pv"}, {"", "services", "service svc"}, {"", "events", "event ev"},
+		{"storage.k8s.io", "volumeattachments", "volumeattachment"}, {"storage.k8s.io", "csinodes", "csinode"},
+		{"storage.k8s.io", "csidrivers", "csidriver"}, {"coordination.k8s.io", "leases", "lease"},
+		{"resource.k8s.io", "resourceclaims", "resourceclaim"}, {"resource.k8s.io", "resourceslices", "resourceslice"},
+		{"certificates.k8s.io", "podcertificaterequests", "podcertificaterequest"},
+		{"certificates.k8s.io", "certificatesigningrequests", "certificatesigningrequest csr"},
+		{"certificates.k8s.io", "clustertrustbundles", "clustertrustbundle"}, {"node.k8s.io", "runtimeclasses", "runtimeclass"},
+	} {
+		known := resource == k.plural
+		for _, s := range strings.Fields(k.other) {
+			known = known || resource == s
+		}
+		if known && (group == "" || group == k.group) {
+			return k.plural, k.group
+		}
+	}
+	return resource, group
+}
+
+func namespaced(group, resource string) bool {
+	switch resource {
+	case "secrets", "configmaps", "pods", "serviceaccounts", "persistentvolumeclaims", "leases", "resourceclaims", "podcertificaterequests":
+		return true
+	case "events":
+		return group == ""
+	}
+	return false
+}
+
+// explain prints the verdict and its evidence.
+func explain(w io.Writer, node string, attrs *authorizer.AttributesRecord, at time.Time, a *nodeauthz.Authorizer, store *rbac.Store) error {
+	ex := a.Explain(attrs, at)
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	race := ""
+	if ex.Race {
+		race = " (race)"
+	}
+	line("%s%s  %s %s%s by node %s at %s", strings.ToUpper(ex.Verdict.String()), race, attrs.Verb, attrs.Resource, named(attrs),
+		report.Visible(node), at.UTC().Format(time.RFC3339Nano))
+	if ex.Verdict == nodeauthz.Deny {
+		if reason := ex.Reason; reason != "" {
+			line("  reason: %s", report.Visible(reason))
+		} else {
+			line("  reason: none given: no static rule for nodes allows it")
+		}
+	}
+	if ex.Detail != "" {
+		line("  %s", report.Visible(ex.Detail))
+	}
+	switch {
+	case ex.Object == nil && ex.Verdict == nodeauthz.Allow:
+		line("  by a static rule: any node may")
+	case ex.Path != nil:
+		line("  path: %s", report.Visible(ex.Path.String()))
+		line("        %s", lifetime(ex.Path))
+	case ex.Object != nil:
+		evidence(line, node, &ex)
+	}
+	rbacPart(line, attrs, at, store)
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("writing the explanation: %w", err)
+	}
+	return nil
+}
+
+func evidence(line func(string, ...any), node string, ex *nodeauthz.Explanation) {
+	if len(ex.Leads) == 0 {
+		line("  nothing led from %s to any node then", report.Visible(ex.Object.String()))
+	} else {
+		line("  who did lead to it:")
+		for i := range ex.Leads {
+			line("    %s, %s", report.Visible(ex.Leads[i].String()), lifetime(&ex.Leads[i]))
+		}
+		if ex.Others > 0 {
+			line("    and %d more", ex.Others)
+		}
+	}
+	if ex.Last == nil && ex.Next == nil {
+		line("  node %s never did, as far as the state knows", report.Visible(node))
+	}
+	if ex.Last != nil {
+		line("  node %s last did by %s, %s", report.Visible(node), report.Visible(ex.Last.String()), lifetime(ex.Last))
+	}
+	if ex.Next != nil {
+		line("  node %s did later by %s, %s", report.Visible(node), report.Visible(ex.Next.String()), lifetime(ex.Next))
+	}
+}
+
+func rbacPart(line func(string, ...any), attrs *authorizer.AttributesRecord, at time.Time, store *rbac.Store) {
+	n := 0
+	for g := range store.Grants(attrs, at) {
+		if n++; n > nodeauthz.MaxLeads {
+			line("  and further bindings")
+			return
+		}
+		line("  %s", report.Visible(rbac.FormatReason(g)))
+	}
+	if n == 0 {
+		if store.Covers(at) {
+			line("  RBAC: no binding allows it")
+		} else {
+			line("  RBAC: not known (the state has no roles and bindings of then)")
+		}
+	}
+}
+
+func named(a *authorizer.AttributesRecord) string {
+	s := ""
+	if a.Subresource != "" {
+		s = "/" + a.Subresource
+	}
+	switch {
+	case a.Namespace != "":
+		s += " " + a.Namespace + "/" + a.Name
+	case a.Name != "":
+		s += " " + a.Name
+	}
+	return report.Visible(s)
+}
+
+func lifetime(p *nodeauthz.Path) string {
+	from, to := "from before the state begins", "until now"
+	if !p.From.IsZero() {
+		from = "from " + p.From.Format(time.RFC3339Nano)
+	}
+	if !p.To.IsZero() {
+		to = "until " + p.To.Format(time.RFC3339Nano)
+	}
+	return from + " " + to
+}

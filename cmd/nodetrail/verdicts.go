@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/sinks/jsonl"
+)
+
+// verdictSink writes verdict lines; the zero value writes none.
+type verdictSink struct {
+	w    *jsonl.Writer
+	file *os.File
+}
+
+// openVerdicts opens what --verdicts names. When verdicts take standard output, the report moves to standard error.
+func (a *analysis) openVerdicts(reportTo *io.Writer) (*verdictSink, error) {
+	switch a.verdicts {
+	case "":
+		return &verdictSink{}, nil
+	case "-":
+		*reportTo = a.std.err
+		return &verdictSink{w: jsonl.NewWriter(a.std.out)}, nil
+	}
+	f, err := os.Create(a.verdicts)
+	if err != nil {
+		return nil, fmt.Errorf("--verdicts: %w", err)
+	}
+	return &verdictSink{w: jsonl.NewWriter(f), file: f}, nil
+}
+
+func (s *verdictSink) close() error {
+	if s.w == nil {
+		return nil
+	}
+	err := s.w.Flush()
+	if s.file != nil {
+		err = errors.Join(err, s.file.Close())
+	}
+	return err
+}
+
+func (s *verdictSink) write(j *pipeline.Judgement) error {
+	if s.w == nil || !j.IsNode {
+		return nil
+	}
+	a, ev, o := j.Attrs, j.Event, &j.Observed
+	v := jsonl.Verdict{
+		AuditID: ev.AuditID, Time: j.Time, Node: j.Node, Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource,
+		Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name, Verdict: j.Answer.Verdict.String(), Race: j.Answer.Race,
+		Reason: j.Reason(), Detail: j.Detail(), Code: ev.Code, UserAgent: ev.UserAgent, SourceIPs: ev.SourceIPs,
+		Observed: jsonl.Observed{Decision: o.Decision, Authorizer: string(o.Authorizer), ObservedReason: o.Reason},
+	}
+	if !a.ResourceRequest {
+		v.Path = a.Path
+	}
+	if o.NodeVerdict == nodeauthz.Allow || o.NodeVerdict == nodeauthz.Deny {
+		v.NodeVerdict = o.NodeVerdict.String()
+	}
+	if o.HasGrant {
+		g := o.Grant
+		v.Grant = &jsonl.Grant{
+			BindingKind: g.Binding.Kind, BindingNamespace: g.Binding.Namespace, BindingName: g.Binding.Name,
+			RoleKind: g.Role.Kind, RoleName: g.Role.Name, SubjectKind: g.Subject.Kind, SubjectName: g.Subject.Name,
+		}
+	}
+	for i := range j.Findings {
+		v.Findings = append(v.Findings, j.Findings[i].Finding.Rule)
+	}
+	return s.w.Write(&v)
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+// version is set by the linker for releases.
+var version = ""
+
+func newVersion(std streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, and the Kubernetes versions whose authorizer it knows",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintf(std.out, "nodetrail %s\n%s, %s/%s\nKubernetes 1.%d to 1.%d\n", buildVersion(), runtime.Version(),
+				runtime.GOOS, runtime.GOARCH, nodeauthz.OldestMinor, nodeauthz.NewestMinor)
+			return err
+		},
+	}
+}
+
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "development"
+}

@@ -1,0 +1,154 @@
+package file
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/nodetrail/nodetrail/audit"
+)
+
+// chunkBytes is how much is decoded at a time: large enough that handing it over costs nothing, small enough for the caches.
+const chunkBytes = 512 << 10
+
+// maxDocumentBytes bounds a log that is one JSON document over many lines: it is held in memory as a whole.
+const maxDocumentBytes = 1 << 30
+
+// chunk is a run of whole lines of one file; the last one of a file may end in a torn line.
+type chunk struct {
+	buf       []byte
+	path      string
+	firstLine int
+	document  bool
+	tooLong   []audit.Malformed
+	err       error // why the file could not be read further
+}
+
+// chunker cuts one file into chunks.
+type chunker struct {
+	in    Input
+	bound int           // bytes of an event
+	alloc func() []byte // a buffer of no length and at least chunkBytes of room
+	// eat takes the next chunk; false ends the reading.
+	eat func(chunk) bool
+}
+
+func (c *chunker) run() bool {
+	fail := func(err error) bool { return c.eat(chunk{path: c.in.Path, firstLine: 1, err: err}) }
+	src := c.in.stdin
+	if src == nil {
+		f, err := os.Open(c.in.Path)
+		if err != nil {
+			return fail(fmt.Errorf("cannot read the audit log: %w", err))
+		}
+		defer func() { _ = f.Close() }()
+		src = f
+	}
+	r, closeReader, err := decompress(src)
+	if err != nil {
+		return fail(fmt.Errorf("%s: %w", c.in.Path, err))
+	}
+	defer closeReader()
+	return c.read(r)
+}
+
+// fill reads into the room that buf has left.
+func fill(r io.Reader, buf []byte) ([]byte, error) {
+	for len(buf) < cap(buf) {
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if err != nil {
+			return buf, err
+		}
+	}
+	return buf, nil
+}
+
+func (c *chunker) read(r io.Reader) bool {
+	line, first := 1, true
+	buf := c.alloc()
+	var tooLong []audit.Malformed
+	for {
+		var err error
+		buf, err = fill(r, buf)
+		if first && audit.IsDocument(buf) {
+			return c.document(r, buf, err)
+		}
+		first = false
+		end := bytes.LastIndexByte(buf, '\n') + 1
+		if err == nil && end == 0 {
+			if len(buf) <= c.bound {
+				buf = append(make([]byte, 0, 2*cap(buf)), buf...)
+				continue
+			}
+			size := int64(len(buf))
+			if buf, size, err = skipLine(r, buf, size); err == nil {
+				tooLong = append(tooLong, audit.TooLong(line, 0, size, c.bound))
+				line++
+				continue
+			}
+			end, buf = 0, buf[:0]
+			tooLong = append(tooLong, audit.TooLong(line, 0, size, c.bound))
+		}
+		out := chunk{buf: buf, path: c.in.Path, firstLine: line, tooLong: tooLong}
+		tooLong = nil
+		if err != nil { // the end; an unfinished line is handed on too, and judged for what it is
+			if !errors.Is(err, io.EOF) {
+				out.err = fmt.Errorf("%s:%d: reading stopped: %w", c.in.Path, line+bytes.Count(buf, []byte{'\n'}), err)
+			}
+			return c.eat(out)
+		}
+		tail := buf[end:]
+		next := c.alloc()
+		if len(tail)*2 > cap(next) {
+			next = make([]byte, 0, 4*len(tail))
+		}
+		next = append(next, tail...)
+		out.buf = buf[:end]
+		line += bytes.Count(out.buf, []byte{'\n'})
+		if !c.eat(out) {
+			return false
+		}
+		buf = next
+	}
+}
+
+// skipLine reads on to the end of a line that is too long to keep and returns what follows it.
+func skipLine(r io.Reader, buf []byte, size int64) ([]byte, int64, error) {
+	for {
+		got, err := fill(r, buf[:0])
+		if i := bytes.IndexByte(got, '\n'); i >= 0 {
+			size += int64(i)
+			rest := append(make([]byte, 0, cap(buf)), got[i+1:]...)
+			return rest, size, nil
+		}
+		size += int64(len(got))
+		if err != nil {
+			return nil, size, err
+		}
+	}
+}
+
+// document reads the rest of a log that is one JSON text over several lines.
+func (c *chunker) document(r io.Reader, head []byte, err error) bool {
+	out := chunk{path: c.in.Path, firstLine: 1, document: true}
+	if err == nil {
+		var rest []byte
+		if rest, err = io.ReadAll(io.LimitReader(r, maxDocumentBytes-int64(len(head))+1)); err == nil {
+			err = io.EOF
+		}
+		head = append(head, rest...)
+	}
+	switch {
+	case len(head) > maxDocumentBytes:
+		out.err = fmt.Errorf("%s: a log that is one JSON document may have %d MiB at most: give it with an event on each line (jq -c '.items[]')",
+			c.in.Path, maxDocumentBytes>>20)
+		return c.eat(out)
+	case !errors.Is(err, io.EOF):
+		out.err = fmt.Errorf("%s:%d: reading stopped: %w", c.in.Path, 1+bytes.Count(head, []byte{'\n'}), err)
+	}
+	out.buf = head
+	return c.eat(out)
+}

@@ -1,0 +1,140 @@
+package pipeline
+
+import (
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/rules"
+)
+
+// Judgement is everything said of one request. It and what it points to live as long as the call it is given to.
+type Judgement struct {
+	rules.Request
+	Findings []Finding
+	node     *nodeauthz.Authorizer
+}
+
+// Finding is a rule's finding with the rule.
+type Finding struct {
+	rules.Finding
+	Rule *rules.Rule
+}
+
+// Reason is the reason of the re-evaluated verdict: the reference's for a deny, else empty.
+func (j *Judgement) Reason() string {
+	if j.Answer.Verdict == nodeauthz.Deny {
+		return j.Answer.Reason
+	}
+	return ""
+}
+
+// Detail names the edge that makes the verdict a race, or the state that an unknown one lacks. It searches the graph when called.
+func (j *Judgement) Detail() string {
+	switch {
+	case j.Answer.Race:
+		return j.node.RaceDetail(j.Attrs, j.Time)
+	case j.Answer.Verdict == nodeauthz.Unknown:
+		return j.node.Missing(j.Time)
+	}
+	return ""
+}
+
+// Judge judges single requests. It is not safe for concurrent use: it reuses its memory.
+type Judge struct {
+	// Node is the authorizer with memory.
+	Node *nodeauthz.Authorizer
+	// RBAC may be nil: then what is not annotated is not known.
+	RBAC *rbac.Store
+	// State is what rules ask; nil if there is none.
+	State rules.State
+	// Rules are checked in their order.
+	Rules []*rules.Rule
+	// Memory is what rules remember; it must not be nil.
+	Memory *rules.Memory
+	// Mode tells what annotations imply.
+	Mode *Mode
+
+	attrs   audit.Attributes
+	j       Judgement
+	reasons map[string]parsedReason
+}
+
+type parsedReason struct {
+	grant rbac.Grant
+	ok    bool
+}
+
+// Judge returns the judgement of the request of which ev is an event. It is valid until the next call.
+func (j *Judge) Judge(ev *audit.Event) *Judgement {
+	out := &j.j
+	u := ev.Effective()
+	out.node = j.Node
+	out.Findings = out.Findings[:0]
+	out.Request = rules.Request{Event: ev, Time: ev.RequestReceived}
+	out.Attrs = j.attrs.Of(ev, j.Node.Features().AuthorizeWithSelectors)
+	out.Node, out.IsNode = audit.NodeIdentity(u.Username, u.Groups)
+	if out.IsNode {
+		out.Answer = j.Node.Decide(out.Attrs, out.Time)
+	}
+	j.observe(out)
+	j.grant(out)
+	for _, r := range j.Rules {
+		if f, found := r.Check(&out.Request, j.State, j.Memory); found {
+			out.Findings = append(out.Findings, Finding{Finding: f, Rule: r})
+		}
+	}
+	return out
+}
+
+// observe reads the apiserver's own word.
+func (j *Judge) observe(out *Judgement) {
+	ev, o := out.Event, &out.Observed
+	o.Decision, o.Reason = ev.Decision, ev.Reason
+	if o.Grant, o.HasGrant = j.parse(ev.Reason); o.HasGrant && ev.Decision != "allow" {
+		o.Grant, o.HasGrant = rbac.Grant{}, false
+	}
+	o.Authorizer = authorizerOf(out)
+	if out.IsNode {
+		j.Mode.Observe(out)
+		o.NodeVerdict = j.Mode.Implies(out)
+	}
+	switch {
+	case o.Decision != "":
+		out.Allowed = o.Decision == "allow"
+	default:
+		// Without the annotation a 403 may be admission's, but then nothing went through either.
+		out.Allowed = ev.Code != 0 && ev.Code != 401 && ev.Code != 403
+	}
+}
+
+// grant finds the RBAC grant that let the request through, when Node did not.
+func (j *Judge) grant(out *Judgement) {
+	out.Grant, out.HasGrant = out.Observed.Grant, out.Observed.HasGrant
+	if !out.IsNode || !out.Allowed || j.RBAC == nil || !out.NodeDenies() {
+		return
+	}
+	if !out.HasGrant && out.Observed.Decision == "" {
+		if d := j.RBAC.Authorize(out.Attrs, out.Time); d.Allowed {
+			out.Grant, out.HasGrant = d.Grant, true
+		}
+	}
+	out.Spare = j.RBAC.AuthorizeWithout(out.Attrs, out.Time, rbac.Grant.ForNodes).Allowed
+}
+
+// parse reads an RBAC reason. The same few come again and again.
+func (j *Judge) parse(reason string) (rbac.Grant, bool) {
+	const most = 4096
+	if len(reason) < 5 || reason[:5] != "RBAC:" {
+		return rbac.Grant{}, false
+	}
+	if p, seen := j.reasons[reason]; seen {
+		return p.grant, p.ok
+	}
+	p := parsedReason{}
+	p.grant, p.ok = rbac.ParseReason(reason)
+	if j.reasons == nil || len(j.reasons) >= most {
+		j.reasons = map[string]parsedReason{}
+	}
+	j.reasons[string([]byte(reason))] = p
+	return p.grant, p.ok
+}

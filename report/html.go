@@ -1,0 +1,77 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"io"
+	"time"
+)
+
+// WriteHTML writes the report as one self-contained page: no script, no request to anywhere. Names from logs are text.
+func (r *Report) WriteHTML(w io.Writer) error {
+	t, err := template.New("report").Funcs(template.FuncMap{
+		"visible": Visible,
+		"stamp":   func(t time.Time) string { return stamp(t) },
+		"objects": objects,
+		"object": func(f Finding) string {
+			s := f.Resource
+			if f.Subresource != "" {
+				s += "/" + f.Subresource
+			}
+			return Visible(s + " " + joinName(f.Namespace, f.Name))
+		},
+	}).Parse(page)
+	if err != nil {
+		return fmt.Errorf("the report's template: %w", err)
+	}
+	if err := t.Execute(w, r); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+const page = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>nodetrail{{with .Cluster}}: {{visible .}}{{end}}</title>
+<style>
+:root { color-scheme: light dark; --line: #8886; --bad: #b3261e; --warn: #8a5a00; --good: #1b6e3c; }
+@media (prefers-color-scheme: dark) { :root { --bad: #ff8a80; --warn: #ffca6b; --good: #7bd69a; } }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; width: 100%; font-size: .9rem; }
+th, td { text-align: left; vertical-align: top; padding: .3rem .6rem; border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
+.critical, .high, .no { color: var(--bad); } .medium, .maybe { color: var(--warn); } .yes { color: var(--good); }
+h1 { margin-bottom: 0; }
+</style>
+</head>
+<body>
+<main>
+<h1>{{if .Readiness.Blockers}}<span class="no">Not ready</span>{{else if .Readiness.Ready}}<span class="yes">Ready</span>{{else}}<span class="maybe">Not enough evidence</span>{{end}}</h1>
+<p>May the RBAC bindings for nodes be deleted{{with .Cluster}} in {{visible .}}{{end}}?{{with .Window.From}} Requests from {{stamp .}}{{end}}{{with .Window.To}} to {{stamp .}}.{{end}}</p>
+{{with .Readiness.Blockers}}<h2>Against it</h2><ul>{{range .}}<li>{{visible .}}</li>{{end}}</ul>{{end}}
+{{with .Readiness.Warnings}}<h2>What the evidence lacks</h2><ul>{{range .}}<li>{{visible .}}</li>{{end}}</ul>{{end}}
+<h2>Evidence</h2>
+<table>
+<tr><th scope="row">Events</th><td>{{.Events.Read}} read, {{.Events.Node}} of nodes, {{.Events.Skipped}} skipped, {{.Events.Duplicates}} duplicates, {{.Events.Malformed}} malformed</td></tr>
+<tr><th scope="row">State</th><td>{{objects .State.Objects}}</td></tr>
+<tr><th scope="row">Authorizers</th><td>{{or .Authorization.Mode "unknown"}}{{if .Authorization.Inferred}} (inferred){{end}}, Kubernetes {{.Authorization.KubernetesVersion}}</td></tr>
+<tr><th scope="row">Verdicts</th><td>{{.Verdicts.Allow}} allow, {{.Verdicts.Deny}} deny, {{.Verdicts.Unknown}} unknown; races: {{.Verdicts.Races.Allow}} allow, {{.Verdicts.Races.Deny}} deny</td></tr>
+<tr><th scope="row">Agreement</th><td>{{.Agreement.Agree}} of {{.Agreement.Compared}} with the apiserver; in races {{.Agreement.Races.Agree}} of {{.Agreement.Races.Compared}}</td></tr>
+</table>
+<h2>Findings</h2>
+{{if .Findings}}<table>
+<thead><tr><th>Severity</th><th>Rule</th><th>What</th><th>Count</th><th>Client</th><th>Object</th><th>Last</th></tr></thead>
+<tbody>{{range .Findings}}<tr><td class="{{.Severity}}">{{.Severity}}</td><td>{{.Rule}}</td><td>{{visible .Message}}</td><td>{{.Count}}</td><td>{{visible .UserAgent}}</td><td>{{object .}}</td><td>{{stamp .Last}}</td></tr>
+{{end}}</tbody></table>{{else}}<p>None.</p>{{end}}
+<h2>Nodes</h2>
+<table>
+<thead><tr><th>Node</th><th>Requests</th><th>Denied by Node</th><th>Allowed by RBAC alone</th></tr></thead>
+<tbody>{{range .Nodes}}<tr><td>{{visible .Name}}</td><td>{{.Requests}}</td><td>{{.Deny}}</td><td>{{.Excess}}</td></tr>
+{{end}}</tbody></table>
+</main>
+</body>
+</html>
+`

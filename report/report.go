@@ -1,0 +1,176 @@
+// Package report turns a stream of judgements into the report: whether the system:node binding can go, what stands against it, and
+// every finding, as text, JSON or HTML.
+//
+// What goes in: judgements, one at a time ([Builder.Add]), and what the run knows besides (the state, malformed lines). What comes
+// out: a [Report]. The package may import pipeline itself, rules, nodeauthz and rbac.
+package report
+
+import "time"
+
+// Report is the contract's report. Times are RFC 3339 in UTC; the slices are never nil.
+type Report struct {
+	Cluster       string        `json:"cluster"`
+	Window        Window        `json:"window"`
+	Events        Events        `json:"events"`
+	State         State         `json:"state"`
+	Authorization Authorization `json:"authorization"`
+	Verdicts      Verdicts      `json:"verdicts"`
+	Agreement     Agreement     `json:"agreement"`
+	Nodes         []Node        `json:"nodes"`
+	Findings      []Finding     `json:"findings"`
+	Readiness     Readiness     `json:"readiness"`
+}
+
+// Window is the time between the first and the last judged request.
+type Window struct {
+	From *time.Time `json:"from"`
+	To   *time.Time `json:"to"`
+}
+
+// Events counts what the logs held.
+type Events struct {
+	// Read counts all events; Node those of node identities, of any stage; Judged the requests that were given a verdict.
+	Read   int64 `json:"read"`
+	Node   int64 `json:"node"`
+	Judged int64 `json:"judged"`
+	// Duplicates came more than once; Skipped no rule could need, or lay outside of the window asked for.
+	Duplicates int64 `json:"duplicates"`
+	Malformed  int64 `json:"malformed"`
+	Skipped    int64 `json:"skipped"`
+	// MalformedAt says where, as file:line, at most MaxMalformed of them.
+	MalformedAt []Place `json:"malformedAt"`
+}
+
+// MaxMalformed bounds Events.MalformedAt.
+const MaxMalformed = 20
+
+// Place is where something was wrong in an input.
+type Place struct {
+	File  string `json:"file"`
+	Line  int    `json:"line"`
+	Cause string `json:"cause"`
+}
+
+// State says what cluster state the verdicts stand on.
+type State struct {
+	Objects  map[string]int `json:"objects"`
+	From     *time.Time     `json:"from"`
+	To       *time.Time     `json:"to"`
+	Warnings []string       `json:"warnings"`
+}
+
+// Authorization says how the apiserver decides.
+type Authorization struct {
+	Mode              string          `json:"mode"`
+	Inferred          bool            `json:"inferred"`
+	KubernetesVersion string          `json:"kubernetesVersion"`
+	FeatureGates      map[string]bool `json:"featureGates"`
+}
+
+// Verdicts counts the re-evaluated verdicts; races are counted in their verdict too.
+type Verdicts struct {
+	Allow   int64      `json:"allow"`
+	Deny    int64      `json:"deny"`
+	Unknown int64      `json:"unknown"`
+	Races   RaceCounts `json:"races"`
+}
+
+// RaceCounts counts the verdicts that were races.
+type RaceCounts struct {
+	Allow int64 `json:"allow"`
+	Deny  int64 `json:"deny"`
+}
+
+// Agreement compares the re-evaluated verdicts with what the apiserver's annotations imply, races apart.
+type Agreement struct {
+	Compared int64          `json:"compared"`
+	Agree    int64          `json:"agree"`
+	Disagree []Disagreement `json:"disagree"`
+	// DisagreeMore counts those beyond MaxDisagree, which are not listed.
+	DisagreeMore int64         `json:"disagreeMore"`
+	Races        RaceAgreement `json:"races"`
+	// Reasons compares the reasons of denials that both sides agree on, byte for byte, races included.
+	Reasons ReasonAgreement `json:"reasons"`
+}
+
+// MaxDisagree bounds Agreement.Disagree.
+const MaxDisagree = 1000
+
+// RaceAgreement is the agreement among races.
+type RaceAgreement struct {
+	Compared int64 `json:"compared"`
+	Agree    int64 `json:"agree"`
+}
+
+// ReasonAgreement compares reasons.
+type ReasonAgreement struct {
+	Compared int64 `json:"compared"`
+	Equal    int64 `json:"equal"`
+}
+
+// Disagreement is one request on which nodetrail and the apiserver differ, outside of races.
+type Disagreement struct {
+	AuditID     string    `json:"auditID"`
+	Time        time.Time `json:"time"`
+	Node        string    `json:"node"`
+	Verb        string    `json:"verb"`
+	APIGroup    string    `json:"apiGroup"`
+	Resource    string    `json:"resource"`
+	Subresource string    `json:"subresource"`
+	Namespace   string    `json:"namespace"`
+	Name        string    `json:"name"`
+	Verdict     string    `json:"verdict"`
+	Observed    string    `json:"observed"`
+	Reason      string    `json:"reason"`
+}
+
+// Node counts one node's requests.
+type Node struct {
+	Name     string `json:"name"`
+	Requests int64  `json:"requests"`
+	// Deny counts those that the Node authorizer denies, races included; Excess those that RBAC alone allowed.
+	Deny   int64 `json:"deny"`
+	Excess int64 `json:"excess"`
+}
+
+// Finding is one group of findings of a rule.
+type Finding struct {
+	Rule        string    `json:"rule"`
+	Severity    string    `json:"severity"`
+	Node        string    `json:"node"`
+	Count       int64     `json:"count"`
+	First       time.Time `json:"first"`
+	Last        time.Time `json:"last"`
+	Verb        string    `json:"verb"`
+	APIGroup    string    `json:"apiGroup"`
+	Resource    string    `json:"resource"`
+	Subresource string    `json:"subresource"`
+	Namespace   string    `json:"namespace"`
+	Name        string    `json:"name"`
+	UserAgent   string    `json:"userAgent"`
+	Binding     *Binding  `json:"binding"`
+	Allowed     bool      `json:"allowed"`
+	Message     string    `json:"message"`
+	AuditIDs    []string  `json:"auditIDs"`
+	Runbook     string    `json:"runbook"`
+}
+
+// MaxAuditIDs bounds Finding.AuditIDs.
+const MaxAuditIDs = 5
+
+// Binding names an RBAC binding.
+type Binding struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// Readiness says whether the binding can go.
+type Readiness struct {
+	Ready bool `json:"ready"`
+	// Evidence is "sufficient" or "insufficient": without evidence nothing is ready.
+	Evidence string `json:"evidence"`
+	// Blockers are what would break or does not conform; Warnings what the log or the state cannot tell.
+	Blockers []string `json:"blockers"`
+	Warnings []string `json:"warnings"`
+}

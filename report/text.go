@@ -1,0 +1,257 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+)
+
+// WriteJSON writes the report as indented JSON with a line end.
+func (r *Report) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+// Visible makes a string from a log safe to show: control characters, line ends and the marks that turn the direction of writing are
+// written as escapes, so that a hostile name cannot move the cursor or hide another.
+func Visible(s string) string {
+	bad := func(r rune) bool {
+		return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || r == unicode.ReplacementChar
+	}
+	if strings.IndexFunc(s, bad) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if bad(r) {
+			fmt.Fprintf(&b, "\\u{%x}", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// Text writes the report for a person: readiness first, then what to do, then the evidence.
+type Text struct {
+	// Colour turns on terminal colours.
+	Colour bool
+	// MaxFindings bounds the list of findings; 0 means 30.
+	MaxFindings int
+}
+
+const (
+	bold   = "1"
+	red    = "31"
+	yellow = "33"
+	green  = "32"
+	dim    = "2"
+)
+
+func (t Text) paint(code, s string) string {
+	if !t.Colour {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+// Write writes the report.
+func (t Text) Write(w io.Writer, r *Report) error {
+	var b strings.Builder
+	t.readiness(&b, r)
+	t.steps(&b, r)
+	t.evidence(&b, r)
+	t.findings(&b, r)
+	t.nodes(&b, r)
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+func (t Text) readiness(b *strings.Builder, r *Report) {
+	head := t.paint(bold+";"+green, "READY")
+	say := "nothing in this log depends on a binding for nodes"
+	switch {
+	case len(r.Readiness.Blockers) > 0:
+		head, say = t.paint(bold+";"+red, "NOT READY"), fmt.Sprintf("%s against deleting the bindings for nodes",
+			plural(int64(len(r.Readiness.Blockers)), "reason"))
+	case !r.Readiness.Ready:
+		head, say = t.paint(bold+";"+yellow, "NOT ENOUGH EVIDENCE"), "what was given cannot show that the bindings can go"
+	}
+	fmt.Fprintf(b, "%s  %s\n", head, say)
+	for _, x := range r.Readiness.Blockers {
+		fmt.Fprintf(b, "  %s %s\n", t.paint(red, "x"), x)
+	}
+	for _, x := range r.Readiness.Warnings {
+		fmt.Fprintf(b, "  %s %s\n", t.paint(yellow, "!"), Visible(x))
+	}
+}
+
+// steps says what to do about the worst, one step for each rule that found something.
+func (t Text) steps(b *strings.Builder, r *Report) {
+	type advice struct{ rule, what string }
+	all := []advice{
+		{"out-of-scope-secret-read", "see who read them (nodetrail explain), rotate those that were disclosed"},
+		{"foreign-node-write", "turn on the admission plugin NodeRestriction if any went through; find the program by its user agent"},
+		{"rbac-excess-access", "give each client a service account with a role of its own, then delete the binding"},
+		{"node-identity", "issue certificates with O=system:nodes and CN=system:node:<nodeName>"},
+		{"node-credential-misuse", "move programs off the kubelet's credential; rotate it where the client is not yours"},
+		{"authorizer-lag", "compare with the apiserver's restarts and watch latency"},
+	}
+	counts := map[string]int64{}
+	for i := range r.Findings {
+		counts[r.Findings[i].Rule] += r.Findings[i].Count
+	}
+	n := 0
+	for _, a := range all {
+		if counts[a.rule] == 0 {
+			continue
+		}
+		if n == 0 {
+			fmt.Fprintf(b, "\n%s\n", t.paint(bold, "What to do"))
+		}
+		n++
+		fmt.Fprintf(b, "  %d. %s: %s. See docs/rules/%s.md\n", n, a.rule, a.what, a.rule)
+	}
+}
+
+func (t Text) evidence(b *strings.Builder, r *Report) {
+	fmt.Fprintf(b, "\n%s\n", t.paint(bold, "Evidence"))
+	w := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
+	row := func(name, format string, args ...any) { fmt.Fprintf(w, "  %s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	if r.Window.From != nil {
+		row("requests", "%s to %s", stamp(*r.Window.From), stamp(*r.Window.To))
+	}
+	e := r.Events
+	row("events", "%d read, %d of nodes, %d skipped, %d duplicates, %d malformed", e.Read, e.Node, e.Skipped, e.Duplicates, e.Malformed)
+	for _, p := range e.MalformedAt {
+		row("", "%s:%d: %s", Visible(p.File), p.Line, Visible(p.Cause))
+	}
+	if len(r.State.Objects) == 0 {
+		row("state", "none")
+	} else {
+		row("state", "%s", objects(r.State.Objects))
+		if r.State.From != nil {
+			row("", "%s to %s", stamp(*r.State.From), stamp(*r.State.To))
+		}
+	}
+	a := r.Authorization
+	how := "given"
+	if a.Inferred {
+		how = "inferred from the log"
+	}
+	mode := a.Mode
+	if mode == "" {
+		mode, how = "unknown", "the log has no annotations that tell it"
+	}
+	row("authorizers", "%s (%s), Kubernetes %s%s", mode, how, a.KubernetesVersion, gates(a.FeatureGates))
+	v := r.Verdicts
+	row("verdicts", "%d allow, %d deny, %d unknown; races: %d allow, %d deny", v.Allow, v.Deny, v.Unknown, v.Races.Allow, v.Races.Deny)
+	g := r.Agreement
+	if g.Compared+g.Races.Compared == 0 {
+		row("agreement", "the annotations say nothing about the Node authorizer: nothing to compare with")
+	} else {
+		row("agreement", "%d of %d with the apiserver (%s); in races %d of %d; reasons %d of %d", g.Agree, g.Compared,
+			percent(g.Agree, g.Compared), g.Races.Agree, g.Races.Compared, g.Reasons.Equal, g.Reasons.Compared)
+	}
+	_ = w.Flush() // into memory
+	const most = 10
+	for i, d := range g.Disagree {
+		if i == most {
+			fmt.Fprintf(b, "  %s\n", t.paint(dim, fmt.Sprintf("... and %d more disagreements", len(g.Disagree)-most+int(g.DisagreeMore))))
+			break
+		}
+		fmt.Fprintf(b, "  %s %s %s %s %s by %s: nodetrail %s, apiserver %s (auditID %s)\n", t.paint(yellow, "!"), stamp(d.Time), d.Verb,
+			Visible(d.Resource), Visible(joinName(d.Namespace, d.Name)), Visible(d.Node), d.Verdict, d.Observed, Visible(d.AuditID))
+	}
+}
+
+func (t Text) findings(b *strings.Builder, r *Report) {
+	if len(r.Findings) == 0 {
+		fmt.Fprintf(b, "\n%s\n  none\n", t.paint(bold, "Findings"))
+		return
+	}
+	fmt.Fprintf(b, "\n%s\n", t.paint(bold, "Findings"))
+	most := t.MaxFindings
+	if most == 0 {
+		most = 30
+	}
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		if i == most {
+			fmt.Fprintf(b, "  %s\n", t.paint(dim, fmt.Sprintf("... and %s (-o json has all)", plural(int64(len(r.Findings)-most), "more group"))))
+			break
+		}
+		colour := map[string]string{"critical": red, "high": red, "medium": yellow}[f.Severity]
+		if colour == "" {
+			colour = dim
+		}
+		fmt.Fprintf(b, "  %s %s  %s  %s\n", t.paint(colour, fmt.Sprintf("%-8s", f.Severity)), f.Rule, Visible(f.Message),
+			t.paint(dim, fmt.Sprintf("x%d, %q, last %s", f.Count, f.UserAgent, stamp(f.Last))))
+	}
+}
+
+func (t Text) nodes(b *strings.Builder, r *Report) {
+	if len(r.Nodes) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s\n", t.paint(bold, "Nodes"))
+	w := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
+	fmt.Fprintf(w, "  NODE\tREQUESTS\tDENY\tRBAC ALONE\n")
+	nodes := append([]Node{}, r.Nodes...)
+	sort.SliceStable(nodes, func(i, j int) bool {
+		if nodes[i].Excess != nodes[j].Excess {
+			return nodes[i].Excess > nodes[j].Excess
+		}
+		return nodes[i].Deny > nodes[j].Deny
+	})
+	const most = 20
+	for i, n := range nodes {
+		if i == most {
+			break
+		}
+		fmt.Fprintf(w, "  %s\t%d\t%d\t%d\n", Visible(n.Name), n.Requests, n.Deny, n.Excess)
+	}
+	_ = w.Flush() // into memory
+	if len(nodes) > most {
+		fmt.Fprintf(b, "  %s\n", t.paint(dim, fmt.Sprintf("... and %s", plural(int64(len(nodes)-most), "more node"))))
+	}
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+func objects(m map[string]int) string {
+	kinds := make([]string, 0, len(m))
+	for k := range m {
+		kinds = append(kinds, k)
+	}
+	sort.Strings(kinds)
+	for i, k := range kinds {
+		kinds[i] = fmt.Sprintf("%s %d", k, m[k])
+	}
+	return strings.Join(kinds, ", ")
+}
+
+func gates(m map[string]bool) string {
+	names := make([]string, 0, len(m))
+	for k := range m {
+		names = append(names, k)
+	}
+	sort.Strings(names)
+	s := ""
+	for _, k := range names {
+		s += fmt.Sprintf(", %s=%t", k, m[k])
+	}
+	return s
+}

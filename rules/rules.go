@@ -1,0 +1,201 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rbac"
+)
+
+// Severity orders findings; the zero value is none.
+type Severity uint8
+
+// The severities, least first.
+const (
+	None Severity = iota
+	Low
+	Medium
+	High
+	Critical
+)
+
+var severityNames = [...]string{"", "low", "medium", "high", "critical"}
+
+// String returns the severity in lower case.
+func (s Severity) String() string {
+	if int(s) < len(severityNames) {
+		return severityNames[s]
+	}
+	return fmt.Sprintf("severity(%d)", uint8(s))
+}
+
+// ParseSeverity reads what String writes.
+func ParseSeverity(s string) (Severity, error) {
+	for i, name := range severityNames {
+		if i > 0 && s == name {
+			return Severity(i), nil
+		}
+	}
+	return None, fmt.Errorf("%q is not a severity: low, medium, high or critical", s)
+}
+
+// Authorizer names whose word an observed decision is.
+type Authorizer string
+
+// The authorizers that an annotation can point to.
+const (
+	ByNobody Authorizer = ""
+	ByNode   Authorizer = "node"
+	ByRBAC   Authorizer = "rbac"
+	ByOther  Authorizer = "other"
+)
+
+// Observed is the apiserver's own word on a request, from its annotations.
+type Observed struct {
+	// Decision is "allow", "forbid", or empty where the event has no annotation.
+	Decision string
+	// Authorizer is whose reason it is.
+	Authorizer Authorizer
+	// NodeVerdict is what the annotations imply the Node authorizer said: Allow, Deny, or NotNode where they imply nothing.
+	NodeVerdict nodeauthz.Verdict
+	Reason      string
+	// Grant is what an RBAC reason names; HasGrant says whether there is one.
+	Grant    rbac.Grant
+	HasGrant bool
+}
+
+// Request is one judged request. A rule must not keep it or its strings: they live as long as the call.
+type Request struct {
+	Event *audit.Event
+	Attrs *authorizer.AttributesRecord
+	Time  time.Time
+	// Node is the node's name when IsNode, which needs the name and the group, both.
+	Node   string
+	IsNode bool
+	// Answer is the re-evaluated verdict.
+	Answer   nodeauthz.Answer
+	Observed Observed
+	// Allowed is true when the request passed authorization, as far as the event tells.
+	Allowed bool
+	// Grant is the RBAC grant that let it through: the observed one, else the re-evaluated; HasGrant says whether one is known.
+	Grant    rbac.Grant
+	HasGrant bool
+	// Spare is true when RBAC would allow the request without any binding for nodes too, such as one for all authenticated users.
+	Spare bool
+}
+
+// NodeDenies reports whether the Node authorizer denies the request beyond doubt: by the apiserver's own word where there is one,
+// else by the re-evaluated verdict, and never in a race.
+func (r *Request) NodeDenies() bool {
+	if !r.IsNode || r.Answer.Race {
+		return false
+	}
+	if v := r.Observed.NodeVerdict; v == nodeauthz.Allow || v == nodeauthz.Deny {
+		return v == nodeauthz.Deny
+	}
+	return r.Answer.Verdict == nodeauthz.Deny
+}
+
+// Succeeded reports whether the request was carried out: it passed authorization, admission and the handler.
+func (r *Request) Succeeded() bool {
+	code := r.Event.Code
+	return r.Allowed && (code == 0 || code < 300)
+}
+
+// State answers what rules ask about the cluster. It is satisfied by nodetrail's cluster state.
+type State interface {
+	// NodeRegistered says whether the cluster has had a Node of that name around t, and whether the state can know.
+	NodeRegistered(name string, t time.Time) (registered, known bool)
+	// SimilarNode returns the name of a Node that differs from name only by letter case or by a domain, and how.
+	SimilarNode(name string, t time.Time) (similar, how string)
+	// NodeCreatedBetween says whether a Node of that name was created anew in the interval.
+	NodeCreatedBetween(name string, from, to time.Time) bool
+	// PodNode returns the node that had the pod at t.
+	PodNode(namespace, name string, t time.Time) (node string, ok bool)
+	// PodOnNode judges whether the pod was on the node at t.
+	PodOnNode(namespace, name, node string, t time.Time) nodeauthz.Answer
+}
+
+// Finding is something worth telling. Its strings are its own.
+type Finding struct {
+	Rule     string
+	Severity Severity
+	// Subject is the node's name, or for identities that are no node the user name.
+	Subject string
+	// Detail tells findings of one rule on one object apart, such as the second address.
+	Detail  string
+	Message string
+	// Allowed says whether the request passed.
+	Allowed bool
+	// Binding is set where an RBAC binding is to blame.
+	Binding rbac.BindingRef
+}
+
+// Rule is one rule.
+type Rule struct {
+	// Name is stable: a metric label, an alert name, a configuration key.
+	Name string
+	// Severity is the highest that its findings have.
+	Severity Severity
+	// Doc is the text of the rule's page; what comes before the first blank line is its title.
+	Doc string
+	// Check looks at one request.
+	Check func(r *Request, s State, m *Memory) (Finding, bool)
+}
+
+// Title is the first paragraph of the Doc.
+func (r *Rule) Title() string {
+	title, _, _ := strings.Cut(r.Doc, "\n\n")
+	return strings.ReplaceAll(title, "\n", " ")
+}
+
+// Runbook is the path of the rule's page in the repository.
+func (r *Rule) Runbook() string { return "docs/rules/" + r.Name + ".md" }
+
+// All returns the rules in the order in which a report lists them.
+func All() []*Rule {
+	return []*Rule{
+		rbacExcessAccess(), outOfScopeSecretRead(), nodeIdentity(), nodeCredentialMisuse(), foreignNodeWrite(), authorizerLag(),
+	}
+}
+
+// Product is the user agent's first product without its version, as in "calico-node/v3.20.0 (linux)", bounded in length.
+func Product(userAgent string) string {
+	if i := strings.IndexAny(userAgent, "/ "); i >= 0 {
+		userAgent = userAgent[:i]
+	}
+	const most = 64
+	if len(userAgent) > most {
+		userAgent = strings.ToValidUTF8(userAgent[:most], "")
+	}
+	return userAgent
+}
+
+// object names what a request is about, as a person would.
+func object(r *Request) string {
+	a := r.Attrs
+	if !a.ResourceRequest {
+		return "path " + a.Path
+	}
+	resource := a.Resource
+	if a.Subresource != "" {
+		resource += "/" + a.Subresource
+	}
+	if a.APIGroup != "" {
+		resource += "." + a.APIGroup
+	}
+	switch {
+	case a.Name != "" && a.Namespace != "":
+		return resource + " " + a.Namespace + "/" + a.Name
+	case a.Name != "":
+		return resource + " " + a.Name
+	case a.Namespace != "":
+		return "all " + resource + " in namespace " + a.Namespace
+	}
+	return "all " + resource
+}
