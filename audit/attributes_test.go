@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"flag"
 	"io"
 	"net/http"
 	"net/url"
@@ -103,7 +104,11 @@ var uris = []string{
 
 // TestMain keeps upstream's complaints about queries out of the output.
 func TestMain(m *testing.M) {
-	klog.LogToStderr(false)
+	flags := flag.NewFlagSet("klog", flag.PanicOnError)
+	klog.InitFlags(flags)
+	if err := flags.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL"}); err != nil {
+		panic(err)
+	}
 	klog.SetOutput(io.Discard)
 	os.Exit(m.Run())
 }

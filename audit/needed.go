@@ -45,7 +45,7 @@ func Needed(ev *Event, want Want) bool {
 	if ev.User.nodeLike() || ev.IsImpersonated && ev.Impersonated.nodeLike() || strings.HasPrefix(ev.UserAgent, kubeletPrefix) {
 		return true
 	}
-	return want.State && stateVerb(ev.Verb) && stateKind(ev.ObjectRef.Resource, ev.ObjectRef.Subresource)
+	return want.State && ChangesState(ev)
 }
 
 func (u *User) nodeLike() bool {

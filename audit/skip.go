@@ -129,25 +129,22 @@ func onlyObjectRef(line []byte) (pos int, found bool) {
 	return pos, found
 }
 
-// reference reads the objectRef at line[pos:]. It is false where one pass cannot tell what it means.
+// reference reads the objectRef at line[pos:]. It is false where a value is no string: of duplicate keys the last wins, but for a null.
 func (k *skipper) reference(line []byte, pos int) (resource, subresource string, ok bool) {
 	s := &k.s
 	s.ResetAt(line, pos)
 	var key string
-	resources, subresources := 0, 0
 	for s.Object(); s.Key(&key); {
 		switch key {
 		case "resource":
 			resource = s.String()
-			resources++
 		case "subresource":
 			subresource = s.String()
-			subresources++
 		default:
 			s.Skip()
 		}
 	}
-	return resource, subresource, s.Err() == nil && resources <= 1 && subresources <= 1
+	return resource, subresource, s.Err() == nil
 }
 
 // The beginnings of strings that make an event needed, without their quote. bytes.Index looks for the first byte of what it is given,

@@ -80,13 +80,14 @@ func TestAuditPods(t *testing.T) {
 		request(t, "10s", "deletecollection", "pods", "", "", `{"kind":"PodList","apiVersion":"v1","items":[`+pod("w1", "0s", "")+`]}`))
 }
 
+// TestAuditRefines has a journal without a clock, so that only the audit events tell the fraction of the second.
 func TestAuditRefines(t *testing.T) {
-	pod := func(node string) string { return podJSON(t, "web-1", "u1", node, "0s", "", "") }
-	s := load(t, event(t, "0.1s", "ADDED", pod(""))+event(t, "5.040s", "MODIFIED", podJSON(t, "web-1", "u1", "w1", "0s", "5s", ""))+event(t, "10.030s", "DELETED", pod("w1")))
-	s.ApplyAudit(request(t, "5.010s", "create", "pods/binding", "web-1", "", ""))
-	s.ApplyAudit(request(t, "10.005s", "delete", "pods", "web-1", "", ""))
+	s := load(t, event(t, "", "ADDED", podJSON(t, "web-1", "u1", "", "0s", "", ""))+event(t, "", "MODIFIED", podJSON(t, "web-1", "u1", "w1", "0s", "5s", ""))+
+		event(t, "", "DELETED", podJSON(t, "web-1", "u1", "w1", "0s", "5s", `,"deletionTimestamp":"`+at(t, "10s").Format(time.RFC3339)+`"`)))
+	s.ApplyAudit(request(t, "5.4s", "create", "pods/binding", "web-1", "", ""))
+	s.ApplyAudit(request(t, "10.4s", "delete", "pods", "web-1", "", ""))
 	s.ApplyAudit(request(t, "7s", "delete", "pods", "web-1", "", "")) // of which nothing came
-	if d := cmp.Diff([]string{"-", "w1", "w1", "w1", "-"}, timeline(t, s.Graph, "shop", "web-1", "5.005s", "5.015s", "8s", "10s", "10.01s")); d != "" {
+	if d := cmp.Diff([]string{"-", "w1", "w1", "w1", "-"}, timeline(t, s.Graph, "shop", "web-1", "5.3s", "5.5s", "8s", "10.3s", "10.5s")); d != "" {
 		t.Error(d)
 	}
 }

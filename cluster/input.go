@@ -150,7 +150,7 @@ func (in *input) unpack(raw io.Reader) (*bufio.Reader, error) {
 	const size = 256 << 10
 	r := bufio.NewReaderSize(raw, size)
 	head, err := r.Peek(4)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, explain(err)
 	}
 	closeFile := in.close
@@ -178,7 +178,7 @@ func (in *input) language(r *bufio.Reader) error {
 		_, _ = r.Discard(3)
 	}
 	head, err := r.Peek(4096)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return explain(err)
 	}
 	first := bytes.TrimLeft(head, " \t\r\n")
@@ -213,7 +213,7 @@ type explained struct{ r io.Reader }
 
 func (e explained) Read(p []byte) (int, error) {
 	n, err := e.r.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = explain(err)
 	}
 	return n, err

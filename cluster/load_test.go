@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -243,6 +244,23 @@ func TestFolder(t *testing.T) {
 	}
 	if got := strings.Join(s.Warnings(time.Time{}, time.Time{}), "\n"); !strings.Contains(got, "package.json holds nothing of use") {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestManyFiles has more journals than are kept open, each of a different minute and given in the wrong order.
+func TestManyFiles(t *testing.T) {
+	var texts []string
+	for i := range maxOpen + 20 {
+		minute := fmt.Sprintf("%dm", i)
+		texts = append([]string{event(t, minute, "ADDED", podJSON(t, "web-1", fmt.Sprint("u", i), fmt.Sprint("w", i), minute, minute, "")) + "bad\n" +
+			event(t, minute+"30s", "DELETED", podJSON(t, "web-1", fmt.Sprint("u", i), fmt.Sprint("w", i), minute, minute, ""))}, texts...)
+	}
+	s := load(t, texts...)
+	if sum := s.Summary(); sum.Objects["Pod"] != len(texts) || sum.Malformed != len(texts) || len(sum.Places) != maxPlaces {
+		t.Errorf("%d pods, %d malformed, %d places", sum.Objects["Pod"], sum.Malformed, len(sum.Places))
+	}
+	if d := cmp.Diff([]string{"w0", "-", "w83"}, timeline(t, s.Graph, "shop", "web-1", "10s", "40s", "83m10s")); d != "" {
+		t.Error(d)
 	}
 }
 

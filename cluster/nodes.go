@@ -126,9 +126,9 @@ func (n *Nodes) Ever(name string) bool {
 type Similarity uint8
 
 const (
-	// SimilarCase: equal but for the case of letters.
+	// SimilarCase says: equal but for the case of letters.
 	SimilarCase Similarity = iota + 1
-	// SimilarHost: one is a host name, the other that host's full domain name (letter case aside).
+	// SimilarHost says: one is a host name, the other that host's full domain name (letter case aside).
 	SimilarHost
 )
 

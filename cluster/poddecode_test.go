@@ -36,7 +36,7 @@ func (f filler) fill(v reflect.Value) {
 		*p = intstr.FromInt32(f.Int32N(1000))
 		return
 	case *metav1.FieldsV1:
-		p.Raw = []byte(`{"f:metadata":{"f:name":{}}}`)
+		p.SetRawString(`{"f:metadata":{"f:name":{}}}`)
 		return
 	}
 	switch v.Kind() {

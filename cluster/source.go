@@ -44,7 +44,7 @@ func newSource(path string, stdin io.Reader) (*source, error) {
 	}
 	c, err := s.p.next()
 	switch {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		s.done = true
 		return s, nil
 	case err != nil:
@@ -57,7 +57,7 @@ func newSource(path string, stdin io.Reader) (*source, error) {
 	all := []change{c}
 	for {
 		c, err := s.p.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
@@ -98,14 +98,14 @@ func (s *source) advance() error {
 		}
 		s.p = p
 		if _, err := p.next(); err != nil { // the one that is head
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				err = &InputError{Path: p.path, Err: errors.New("the file changed while it was read")}
 			}
 			return err
 		}
 	}
 	c, err := s.p.next()
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		s.done = true
 		s.p.close()
 		return nil
@@ -124,11 +124,16 @@ func (s *source) advance() error {
 
 const second = int64(time.Second)
 
+// defaultGrace is a pod's grace period unless it says otherwise. The deletionTimestamp of a pod that is gone is when its deletion was
+// asked for: the apiserver sets it back when the kubelet takes the grace period away.
+const defaultGrace = 30 * time.Second
+
 // date gives times to the changes of an input that has no clock, and returns when it began to observe.
 //
 // Objects of a snapshot, and those that a watch lists before it goes on, are from the latest time found in any of them: none of them
 // was written later, and the list was made thereafter. An event that follows is no earlier than the latest time written into any
-// object before it, itself included, and no later than the next later one; without one, a second is taken for the difference.
+// object before it, itself included, and no later than the next later one; without one, a second is taken for the difference, for
+// the deletion of a pod its grace period.
 func date(all []change) int64 {
 	end := 0 // of the snapshot or of the initial list
 	seen := map[listedName]bool{}
@@ -167,8 +172,11 @@ func date(all []change) int64 {
 			continue
 		}
 		c.slop = time.Second
-		if next > c.at {
+		switch {
+		case next > c.at:
 			c.slop += time.Duration(next - c.at)
+		case c.verb == verbDeleted && c.kind == kindPod:
+			c.slop += defaultGrace
 		}
 	}
 	return start

@@ -100,15 +100,12 @@ func (c *change) roleSince(first bool, start int64) time.Time {
 	return c.firstSeen(start).Time
 }
 
-// gone is when an object was deleted. A clock is better than its deletionTimestamp, which is when a grace period ends: but a watcher
-// that had lost sight knows only an interval, and the deletionTimestamp may narrow it.
+// gone is when an object was deleted. For one that went while nobody looked only an interval is known. Its deletionTimestamp may cut that
+// interval short at the beginning: once there is no grace left, it is when the deletion was asked for.
 func (c *change) gone() nodeauthz.Stamp {
 	s := c.seen()
-	if own := c.deletion; c.clocked && own != 0 && s.Slop > time.Second && own >= c.notBefore && own+second <= c.at {
-		// A pod may go before its grace period ends, never long after: what is certain is that it was there until then minus that period.
-		if c.graceless {
-			return ownTime(own)
-		}
+	if own := c.deletion; c.clocked && c.graceless && s.Slop > 0 && own > c.notBefore && own < c.at {
+		s.Time, s.Slop = timeOf(own), time.Duration(c.at-own)
 	}
 	return s
 }

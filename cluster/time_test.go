@@ -41,6 +41,10 @@ func TestPodTimes(t *testing.T) {
 	f("after an outage the object's own time serves",
 		event(t, "0s", "ADDED", pod("", "0s", ""))+strings.Replace(event(t, "1m2s", "MODIFIED", pod("w1", "0s", "1m")), `"type"`, `"notBefore":"`+at(t, "30s").Format(time.RFC3339)+`","type"`, 1),
 		[]string{"59.9s", "1m1s"}, []string{"-", "w1"})
+	f("deleted in an outage: gone for certain when it was seen to be, and not before it was asked for",
+		event(t, "0s", "ADDED", pod("w1", "0s", "0s"))+strings.Replace(event(t, "1m30s", "DELETED", podJSON(t, "web-1", "u1", "w1", "0s", "0s",
+			`,"deletionGracePeriodSeconds":0,"deletionTimestamp":"`+at(t, "1m").Format(time.RFC3339)+`"`)), `"type"`, `"notBefore":"`+at(t, "30s").Format(time.RFC3339)+`","type"`, 1),
+		[]string{"59s", "1m31s"}, []string{"w1", "-"})
 	f("deleted",
 		event(t, "0s", "ADDED", pod("w1", "0s", "0s"))+event(t, "5.25s", "DELETED", pod("w1", "0s", "0s")),
 		[]string{"3s", "5.2s", "5.3s"}, []string{"w1", "w1", "-"})
@@ -59,7 +63,7 @@ func TestPodTimes(t *testing.T) {
 		event(t, "", "ADDED", podJSON(t, "other", "u0", "w1", "10s", "10s", ""))+event(t, "", "ADDED", pod("", "20s", ""))+
 			event(t, "", "MODIFIED", pod("w1", "20s", "30s"))+
 			event(t, "", "DELETED", podJSON(t, "web-1", "u1", "w1", "20s", "30s", `,"deletionTimestamp":"`+at(t, "1m").Format(time.RFC3339)+`"`)),
-		[]string{"29s", "32s", "59s", "1m2s"}, []string{"-", "w1", "w1", "-"})
+		[]string{"29s", "32s", "59s", "1m32s"}, []string{"-", "w1", "w1", "-"})
 	f("kubectl -w: a deletion without a time is after what came before",
 		event(t, "", "ADDED", pod("w1", "20s", "30s"))+event(t, "", "DELETED", pod("w1", "20s", "30s"))+
 			event(t, "", "ADDED", podJSON(t, "other", "u0", "w1", "50s", "50s", "")),

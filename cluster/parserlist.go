@@ -1,0 +1,147 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+type yamlDoc struct {
+	line int
+	json []byte
+}
+
+type heldItem struct {
+	line int
+	raw  []byte
+}
+
+// readYAML splits the input into documents and makes JSON of each.
+func (p *parser) readYAML() error {
+	text, err := io.ReadAll(io.LimitReader(p.in, maxValueBytes+1))
+	if err != nil {
+		return &InputError{Path: p.path, Err: err}
+	}
+	if len(text) > maxValueBytes {
+		return &InputError{Path: p.path, Err: errTooLong}
+	}
+	line, doc := 1, 1
+	for len(text) > 0 {
+		part, rest := cutDocument(text)
+		if len(bytes.TrimSpace(part)) > 0 {
+			j, err := yaml.YAMLToJSON(part)
+			if err != nil {
+				return &InputError{Path: p.path, Line: line, Err: fmt.Errorf("document %d is no YAML: %s", doc, strings.TrimPrefix(err.Error(), "yaml: "))}
+			}
+			p.docs = append(p.docs, yamlDoc{line: line, json: j})
+			doc++
+		}
+		line += bytes.Count(text[:len(text)-len(rest)], []byte("\n"))
+		text = rest
+	}
+	return nil
+}
+
+// cutDocument splits before a line that is a document separator.
+func cutDocument(text []byte) (doc, rest []byte) {
+	for at := 0; at < len(text); {
+		end := bytes.IndexByte(text[at:], '\n')
+		next := len(text)
+		if end >= 0 {
+			next = at + end + 1
+		}
+		l := bytes.TrimRight(text[at:next], "\r\n \t")
+		if bytes.Equal(l, []byte("---")) || bytes.HasPrefix(l, []byte("--- ")) && len(bytes.TrimSpace(l[3:])) > 0 && l[4] == '#' {
+			return text[:at], text[next:]
+		}
+		at = next
+	}
+	return text, nil
+}
+
+// emptyList reports whether the object is a list that has no items, which tools write as null or not at all.
+func (p *parser) emptyList(raw []byte) bool {
+	var key string
+	empty := true
+	s := &p.d.s
+	s.Reset(raw)
+	for s.Object(); s.Key(&key); {
+		if key == "items" && !s.Null() {
+			empty = false
+		}
+		if key != "items" || !empty {
+			s.Skip()
+		}
+	}
+	return empty
+}
+
+// item decodes an item of a list. In typed lists items have no kind of their own; when the list has not said its kind yet, they wait.
+func (p *parser) item(list [numFields][]byte, line int, raw []byte) (c change, ok bool, err error) {
+	kind, apiVersion, known := p.listType(list)
+	k, _, err := p.d.typeOf(raw)
+	if err == nil && k == "" && !known {
+		p.held = append(p.held, heldItem{line: line, raw: bytes.Clone(raw)})
+		return change{}, false, nil
+	}
+	if err == nil {
+		c, ok, err = p.single(kind, apiVersion, raw, line)
+	}
+	if errors.Is(err, errAuditLog) {
+		return change{}, false, &InputError{Path: p.path, Line: line, Err: err}
+	}
+	if err != nil {
+		p.bad(p.path, line, err)
+	}
+	return c, ok, nil
+}
+
+// listType is what a list says of its items: PodList of v1 holds Pods of v1.
+func (p *parser) listType(list [numFields][]byte) (kind, apiVersion string, known bool) {
+	read := func(raw []byte) string {
+		if raw == nil {
+			return ""
+		}
+		p.d.s.Reset(raw)
+		return strings.Clone(p.d.text())
+	}
+	kind, apiVersion = read(list[fieldKind]), read(list[fieldAPIVersion])
+	known = kind != "" && apiVersion != ""
+	kind = strings.TrimSuffix(kind, "List")
+	return kind, apiVersion, known
+}
+
+// listEnd decodes the items that waited for the list's kind.
+func (p *parser) listEnd(v *value) (change, bool, error) {
+	kind, _, _ := p.listType(v.fields)
+	list := v.fields
+	if kind != "" || v.fields[fieldKind] != nil {
+		p.usable = true
+	}
+	if list[fieldKind] == nil {
+		list[fieldKind] = []byte(`""`)
+	}
+	if list[fieldAPIVersion] == nil {
+		list[fieldAPIVersion] = []byte(`"v1"`)
+	}
+	held := p.held
+	p.held = nil
+	for _, h := range held {
+		k, a, _ := p.listType(list)
+		c, ok, err := p.single(k, a, h.raw, h.line)
+		if errors.Is(err, errAuditLog) {
+			return change{}, false, &InputError{Path: p.path, Line: h.line, Err: err}
+		}
+		if err != nil {
+			p.bad(p.path, h.line, err)
+		}
+		if ok {
+			p.ready = append(p.ready, c)
+		}
+	}
+	return change{}, false, nil
+}
