@@ -31,7 +31,7 @@ type Builder struct {
 // groupKey is by what findings are grouped.
 type groupKey struct {
 	rule, node, verb, group, resource, subresource, namespace, name, product, detail string
-	binding                                                                         rbac.BindingRef
+	binding                                                                          rbac.BindingRef
 }
 
 // NewBuilder returns an empty one.

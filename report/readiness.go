@@ -51,7 +51,7 @@ func blockers(r *Report) []string {
 		binding, client string
 	}
 	counts, nodes, kinds := map[group]int64{}, map[group]map[string]bool{}, map[group]map[string]bool{}
-	out := []string{}
+	identities, clients := map[string]int64{}, map[string]map[string]bool{}
 	for i := range r.Findings {
 		f := &r.Findings[i]
 		switch f.Rule {
@@ -64,7 +64,8 @@ func blockers(r *Report) []string {
 			add(nodes, g, f.Node)
 			add(kinds, g, f.Verb+" "+f.Resource)
 		case "node-identity":
-			out = append(out, fmt.Sprintf("%s (%s)", Visible(f.Message), plural(f.Count, "request")))
+			identities[f.Message] += f.Count
+			add(clients, f.Message, f.UserAgent)
 		}
 	}
 	groups := make([]group, 0, len(counts))
@@ -78,12 +79,20 @@ func blockers(r *Report) []string {
 		}
 		return a.binding+"\x00"+a.client < b.binding+"\x00"+b.client
 	})
-	var excess []string
+	out := []string{}
 	for _, g := range groups {
-		excess = append(excess, fmt.Sprintf("%s of %q on %s would break without %s: %s", plural(counts[g], "request"), g.client,
+		out = append(out, fmt.Sprintf("%s of %q on %s would break without %s: %s", plural(counts[g], "request"), g.client,
 			plural(int64(len(nodes[g])), "node"), g.binding, listed(kinds[g], 4)))
 	}
-	return append(append([]string{}, excess...), out...)
+	messages := make([]string, 0, len(identities))
+	for m := range identities {
+		messages = append(messages, m)
+	}
+	sort.Strings(messages)
+	for _, m := range messages {
+		out = append(out, fmt.Sprintf("%s (%s of %s)", Visible(m), plural(identities[m], "request"), listed(clients[m], 4)))
+	}
+	return out
 }
 
 func add[K comparable](m map[K]map[string]bool, k K, v string) {
@@ -113,8 +122,11 @@ func listed(set map[string]bool, most int) string {
 }
 
 func plural(n int64, what string) string {
-	if n == 1 {
+	switch {
+	case n == 1:
 		return "1 " + what
+	case strings.HasSuffix(what, "y"):
+		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(what, "y"))
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }

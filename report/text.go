@@ -46,7 +46,7 @@ func Visible(s string) string {
 type Text struct {
 	// Colour turns on terminal colours.
 	Colour bool
-	// MaxFindings bounds the list of findings; 0 means 30.
+	// MaxFindings bounds the groups listed of each rule; 0 means 5.
 	MaxFindings int
 }
 
@@ -129,7 +129,9 @@ func (t Text) steps(b *strings.Builder, r *Report) {
 func (t Text) evidence(b *strings.Builder, r *Report) {
 	fmt.Fprintf(b, "\n%s\n", t.paint(bold, "Evidence"))
 	w := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
-	row := func(name, format string, args ...any) { fmt.Fprintf(w, "  %s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
+	}
 	if r.Window.From != nil {
 		row("requests", "%s to %s", stamp(*r.Window.From), stamp(*r.Window.To))
 	}
@@ -177,29 +179,56 @@ func (t Text) evidence(b *strings.Builder, r *Report) {
 	}
 }
 
+// findings lists the groups by rule, the worst rule first, and of each rule the worst and most frequent.
 func (t Text) findings(b *strings.Builder, r *Report) {
+	fmt.Fprintf(b, "\n%s\n", t.paint(bold, "Findings"))
 	if len(r.Findings) == 0 {
-		fmt.Fprintf(b, "\n%s\n  none\n", t.paint(bold, "Findings"))
+		fmt.Fprintf(b, "  none\n")
 		return
 	}
-	fmt.Fprintf(b, "\n%s\n", t.paint(bold, "Findings"))
 	most := t.MaxFindings
 	if most == 0 {
-		most = 30
+		most = 5
 	}
+	var order []string
+	byRule := map[string][]*Finding{}
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		if i == most {
-			fmt.Fprintf(b, "  %s\n", t.paint(dim, fmt.Sprintf("... and %s (-o json has all)", plural(int64(len(r.Findings)-most), "more group"))))
-			break
+		if byRule[f.Rule] == nil {
+			order = append(order, f.Rule)
 		}
-		colour := map[string]string{"critical": red, "high": red, "medium": yellow}[f.Severity]
-		if colour == "" {
-			colour = dim
-		}
-		fmt.Fprintf(b, "  %s %s  %s  %s\n", t.paint(colour, fmt.Sprintf("%-8s", f.Severity)), f.Rule, Visible(f.Message),
-			t.paint(dim, fmt.Sprintf("x%d, %q, last %s", f.Count, f.UserAgent, stamp(f.Last))))
+		byRule[f.Rule] = append(byRule[f.Rule], f)
 	}
+	for _, rule := range order {
+		all := byRule[rule]
+		var requests int64
+		nodes := map[string]bool{}
+		for _, f := range all {
+			requests += f.Count
+			nodes[f.Node] = true
+		}
+		worst := all[0].Severity
+		fmt.Fprintf(b, "  %s %s: %s of %s\n", t.paint(severityColour(worst), fmt.Sprintf("%-8s", worst)), t.paint(bold, rule),
+			plural(requests, "request"), plural(int64(len(nodes)), "identity"))
+		for i, f := range all {
+			if i == most {
+				fmt.Fprintf(b, "           %s\n", t.paint(dim, fmt.Sprintf("and %s (-o json has all)", plural(int64(len(all)-most), "more group"))))
+				break
+			}
+			fmt.Fprintf(b, "           %s  %s\n", Visible(f.Message),
+				t.paint(dim, fmt.Sprintf("x%d, client %q, last %s", f.Count, f.UserAgent, stamp(f.Last))))
+		}
+	}
+}
+
+func severityColour(s string) string {
+	switch s {
+	case "critical", "high":
+		return red
+	case "medium":
+		return yellow
+	}
+	return dim
 }
 
 func (t Text) nodes(b *strings.Builder, r *Report) {

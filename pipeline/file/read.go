@@ -239,8 +239,8 @@ func (rd *reader) account(j *job) {
 }
 
 func (rd *reader) recycle(j *job) {
-	if cap(j.chunk.buf) <= 2*chunkBytes {
-		rd.bufs.Put(&j.chunk.buf)
+	if buf := j.chunk.buf[:0]; cap(buf) >= chunkBytes && cap(buf) <= 2*chunkBytes {
+		rd.bufs.Put(&buf)
 	}
 	clear(j.events)
 	*j = job{events: j.events[:0], malformed: j.malformed[:0]}
