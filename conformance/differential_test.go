@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// result is what the tests of one run did, for the page.
+var result Result
+
 // TestDifferential plays random histories to both sides, half of them with the gates at their defaults.
 func TestDifferential(t *testing.T) {
 	variants, err := Variants()

@@ -15,6 +15,8 @@ import (
 type History struct {
 	// Why says in a sentence what the scenario shows.
 	Why string `json:"why,omitempty"`
+	// Bug names the reference's bug that shows in it, if one does.
+	Bug Bug `json:"bug,omitempty"`
 	// Gates are feature gates other than at their defaults. Those that a minor does not have or has locked are left out there.
 	Gates    map[string]bool `json:"gates,omitempty"`
 	Steps    []Step          `json:"steps"`

@@ -2,7 +2,7 @@
 // (k8s.io/kubernetes/plugin/pkg/auth/authorizer/node) would have said of a kubelet's request at a given instant in the past.
 //
 // What goes in: pods, persistent volumes, volume attachments, resource slices and pod certificate requests, each with the time at
-// which it became so, in any order ([Graph]); and the attributes of a request with its time. What comes out: an [Answer] (allow,
+// which it became so ([Graph]); and the attributes of a request with its time. What comes out: an [Answer] (allow,
 // deny or unknown, whether it is a race, and the reference's reason byte for byte), and on demand an [Explanation] with the path
 // through the graph, or who does lead to the object.
 //
@@ -18,6 +18,13 @@
 // A request is allowed at t if a path of edges that were all alive at t leads from the object to the node. Times are estimates
 // ([Stamp]), and kubelets act within milliseconds of a change, so an answer that would be another one within the authorizer's skew
 // of t is marked as a race.
+//
+// # Order
+//
+// Different objects may come in any order, and so may the first observation of an object's successor under its name. Of one object
+// the observations should come in the order of time, but for these: a deletion with a UID may come before the pod, attachment, slice
+// or request itself; a better estimate of when one was bound or deleted may follow at any time; and all may come again. What comes in
+// another order is taken in as well as it can be and never does harm beyond that object.
 //
 // # What is known
 //

@@ -39,7 +39,7 @@ func (k Kind) String() string {
 }
 
 // Graph is the reference's graph with a lifetime on each edge. All its methods may be called concurrently; a writer holds the lock
-// for the few microseconds that one object takes. Object events may come in any order: each names its time.
+// for the few microseconds that one object takes. Each event names its time; see the package comment for the order they may come in.
 type Graph struct {
 	mu   sync.RWMutex
 	seed maphash.Seed
