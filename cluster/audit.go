@@ -70,6 +70,10 @@ func dryRun(uri string) bool {
 
 // auditWrite takes in an object that was created or changed.
 func (s *State) auditWrite(id kindID, ev *audit.Event, at nodeauthz.Stamp) {
+	if s.nothingNew(id, ev, at) {
+		s.fromAudit[id]++
+		return
+	}
 	o, ok := s.auditBody(ev.ResponseObject, id, ev)
 	if !ok {
 		plainWrite := ev.Verb != "patch" && ev.ObjectRef.Subresource == "" && s.inputs == 0
@@ -84,6 +88,7 @@ func (s *State) auditWrite(id kindID, ev *audit.Event, at nodeauthz.Stamp) {
 		}
 	}
 	s.fromAudit[id]++
+	s.versions.add(o.uid, o.version)
 	if o.deletion != 0 && o.graceless && !o.finalizers {
 		s.remove(id, o.ref, o.uid, at) // the last finalizer of an object that was to be deleted went with this write
 		return

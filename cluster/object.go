@@ -19,6 +19,8 @@ type object struct {
 	kind kindID
 	ref  nodeauthz.NamespacedName
 	uid  string
+	// version is metadata.resourceVersion.
+	version string
 
 	created int64
 	// changed is when its content was last written, by managedFields.
@@ -50,6 +52,7 @@ type decoder struct {
 	s     jscan.Scanner
 	names map[string]string
 	pod   podScratch
+	rest  []byte // the members that content decodes, as an object
 	// dates makes it look for object.latest.
 	dates bool
 }
@@ -140,7 +143,7 @@ func (d *decoder) object(id kindID, raw []byte) (object, error) {
 	if id == kindPod {
 		err = d.decodePod(raw, &o)
 	} else if err = d.header(raw, &o); err == nil {
-		err = d.content(raw, &o)
+		err = d.content(d.rest, &o)
 	}
 	if err != nil {
 		return object{}, fmt.Errorf("decoding a %s: %w", id, err)
@@ -154,27 +157,30 @@ func (d *decoder) object(id kindID, raw []byte) (object, error) {
 	return o, nil
 }
 
-// header reads the metadata and spec.nodeName.
+// header reads the metadata and spec.nodeName, and sets the members aside that content decodes: metadata, which is mostly
+// managedFields, would cost the most there.
 func (d *decoder) header(raw []byte, o *object) error {
 	var key string
 	s := &d.s
 	s.Reset(raw)
+	d.rest = append(d.rest[:0], '{')
 	for s.Object(); s.Key(&key); {
-		switch key {
-		case "metadata":
+		switch {
+		case key == "metadata":
 			d.metadata(o, true, nil)
-		case "spec":
-			switch o.kind {
-			case kindVolumeAttachment, kindResourceSlice, kindPodCertificateRequest:
-				d.nodeName(o)
-			default:
-				s.Skip()
+		case key == "spec" && (o.kind == kindVolumeAttachment || o.kind == kindResourceSlice || o.kind == kindPodCertificateRequest):
+			d.nodeName(o)
+		case o.kind == kindPersistentVolume && (key == "spec" || key == "status"), key == "rules", key == "roleRef", key == "subjects":
+			if len(d.rest) > 1 {
+				d.rest = append(d.rest, ',')
 			}
+			d.rest = append(append(append(append(d.rest, '"'), key...), `":`...), s.Raw()...)
 		default:
 			s.Skip()
 		}
 	}
 	s.End()
+	d.rest = append(d.rest, '}')
 	return s.Err()
 }
 
@@ -193,7 +199,7 @@ func (d *decoder) nodeName(o *object) {
 	}
 }
 
-// content decodes what the kind holds beside its metadata, by way of the API's own types.
+// content decodes what the kind holds beside its metadata, which raw lacks, by way of the API's own types.
 func (d *decoder) content(raw []byte, o *object) error {
 	decode := func(into any) error { return kjson.UnmarshalCaseSensitivePreserveInts(raw, into) }
 	switch o.kind {
@@ -203,6 +209,7 @@ func (d *decoder) content(raw []byte, o *object) error {
 			return err
 		}
 		v := nodeauthz.PersistentVolumeOf(&pv)
+		v.Name, v.UID = o.ref.Name, o.uid
 		o.volume = &v
 		if t := pv.Status.LastPhaseTransitionTime; t != nil && pv.Spec.ClaimRef != nil {
 			o.granted = unixNano(t.Time)
@@ -213,7 +220,7 @@ func (d *decoder) content(raw []byte, o *object) error {
 		if err := decode(r); err != nil {
 			return err
 		}
-		r.ManagedFields, r.Annotations = nil, nil
+		r.Namespace, r.Name = o.ref.Namespace, o.ref.Name
 		if len(r.Rules) == 0 {
 			o.changed = 0
 		}
@@ -223,7 +230,7 @@ func (d *decoder) content(raw []byte, o *object) error {
 		if err := decode(r); err != nil {
 			return err
 		}
-		r.ManagedFields, r.Annotations = nil, nil
+		r.Namespace, r.Name = o.ref.Namespace, o.ref.Name
 		if len(r.Rules) == 0 {
 			o.changed = 0
 		}
@@ -233,7 +240,7 @@ func (d *decoder) content(raw []byte, o *object) error {
 		if err := decode(b); err != nil {
 			return err
 		}
-		b.ManagedFields, b.Annotations = nil, nil
+		b.Namespace, b.Name = o.ref.Namespace, o.ref.Name
 		if len(b.Subjects) == 0 {
 			o.changed = 0
 		}
@@ -243,7 +250,7 @@ func (d *decoder) content(raw []byte, o *object) error {
 		if err := decode(b); err != nil {
 			return err
 		}
-		b.ManagedFields, b.Annotations = nil, nil
+		b.Namespace, b.Name = o.ref.Namespace, o.ref.Name
 		if len(b.Subjects) == 0 {
 			o.changed = 0
 		}
@@ -273,6 +280,8 @@ func (d *decoder) metadata(o *object, managed bool, annotation func(name string)
 			if t := d.text(); t != "" {
 				o.uid = strings.Clone(t)
 			}
+		case "resourceVersion":
+			o.version = strings.Clone(d.text())
 		case "creationTimestamp":
 			o.created = d.time()
 		case "deletionTimestamp":

@@ -128,7 +128,7 @@ func samePod(t *testing.T, raw []byte) {
 		t.Fatalf("(-api types +fast decoder):\n%s\n%s", d, raw)
 	}
 	wantObject := object{
-		ref: nodeauthz.NamespacedName{Namespace: p.Namespace, Name: p.Name}, uid: string(p.UID),
+		ref: nodeauthz.NamespacedName{Namespace: p.Namespace, Name: p.Name}, uid: string(p.UID), version: p.ResourceVersion,
 		finalizers: len(p.Finalizers) > 0, graceless: p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds == 0,
 	}
 	if !p.CreationTimestamp.IsZero() {

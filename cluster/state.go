@@ -33,6 +33,7 @@ type State struct {
 	inputs    int
 	unlisted  []string // inputs that held nothing of use
 	decoder   *decoder // for audit bodies
+	versions  versions
 }
 
 type tracked struct {
@@ -169,6 +170,7 @@ func (s *State) apply(c *change, start int64) {
 const reapplied = 10 * 60 * second
 
 func (s *State) applySet(c *change, start int64) {
+	s.versions.add(c.uid, c.version)
 	if died, ok := s.dead[c.uid]; ok && c.uid != "" && c.at-died < reapplied {
 		if c.at < died {
 			s.set(c, false, start) // late news of its life

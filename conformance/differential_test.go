@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -15,11 +16,13 @@ import (
 )
 
 var (
-	histories = flag.Int("histories", 400, "random histories to play")
-	twice     = flag.Bool("twice", true, "also give the observations twice")
-	perStep   = flag.Int("requests", 4, "random requests after each step")
-	seedFrom  = flag.Uint64("seed", 1, "seed of the first history")
-	reorder   = flag.String("reorder", "objects", "also give the observations in another order: none, objects (of one object in order), full")
+	histories  = flag.Int("histories", 400, "random histories to play")
+	twice      = flag.Bool("twice", true, "also give the observations twice")
+	keep       = flag.String("keep", "", "folder to write a failing case to, shrunk, such as testdata/regressions")
+	resultFile = flag.String("result", "", "file to write the figures to, for the page")
+	perStep    = flag.Int("requests", 4, "random requests after each step")
+	seedFrom   = flag.Uint64("seed", 1, "seed of the first history")
+	reorder    = flag.String("reorder", "objects", "also give the observations in another order: none, objects (of one object in order), full")
 )
 
 var _ = features.AuthorizeNodeWithSelectors // the reference's gates are registered by this package
@@ -27,7 +30,14 @@ var _ = features.AuthorizeNodeWithSelectors // the reference's gates are registe
 func TestMain(m *testing.M) {
 	flag.Parse()
 	Quiet()
-	os.Exit(m.Run())
+	code := m.Run()
+	if code == 0 && *resultFile != "" {
+		if err := result.write(*resultFile); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
 }
 
 // result is what the tests of one run did, for the page.
@@ -53,6 +63,9 @@ func TestDifferential(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", total)
+	result.FirstSeed, result.Settings = *seedFrom, len(variants)
+	result.Histories, result.Steps, result.Requests, result.Later = total.Histories, total.Steps, total.Requests, total.Later
+	result.Known = total.Known
 }
 
 // playSeeds plays n histories on all processors.
@@ -112,10 +125,17 @@ func report(t *testing.T, v Variant, seed uint64, h *History, f *Failure) {
 		t.Fatal(err)
 	}
 	_, f2 := runVariant(h, v, f)
-	t.Errorf("seed %d, %s: %v\nshrunk: %v\n%s", seed, v.Name, f, f2, compact(h, b))
+	t.Errorf("seed %d, %s: %v\nshrunk: %v\n%s", seed, v.Name, f, f2, compact(h))
+	if *keep != "" {
+		file := filepath.Join(*keep, fmt.Sprintf("seed-%d.json", seed))
+		if err := os.WriteFile(file, append(b, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("kept as %s: say in it why", file)
+	}
 }
 
-func compact(h *History, b []byte) string {
+func compact(h *History) string {
 	s := ""
 	for i := range h.Steps {
 		s += fmt.Sprintf("%d %s\n", i, h.Steps[i].String())

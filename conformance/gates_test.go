@@ -70,28 +70,36 @@ func knownDependency(f nodeauthz.Features) bool {
 	return f.Minor < 35 && f.AuthorizeNodeWithSelectors && !f.AuthorizeWithSelectors
 }
 
-// TestNoOtherGate sets each of the reference's gates that we do not know, and sees that its static rules stay the same.
+// TestNoOtherGate sets all of the reference's gates that we do not know, on and off, and sees that its static rules stay the same.
 func TestNoOtherGate(t *testing.T) {
-	rules := bootstrappolicy.NodeRules()
-	ours := nodeauthz.GateNames()
-	n := 0
-	for name, spec := range utilfeature.DefaultMutableFeatureGate.GetAll() {
-		if spec.LockToDefault || slices.Contains(ours, string(name)) || name == "AllAlpha" || name == "AllBeta" {
-			continue
+	for _, value := range []bool{true, false} {
+		ours, others, before := map[string]bool{}, map[string]bool{}, map[string]bool{}
+		for name, spec := range utilfeature.DefaultMutableFeatureGate.GetAll() {
+			if spec.LockToDefault || name == "AllAlpha" || name == "AllBeta" {
+				continue
+			}
+			before[string(name)] = utilfeature.DefaultFeatureGate.Enabled(name)
+			others[string(name)] = value
+			if slices.Contains(nodeauthz.GateNames(), string(name)) {
+				ours[string(name)] = value
+			}
 		}
-		was := utilfeature.DefaultFeatureGate.Enabled(name)
-		if utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(name): !was}) != nil {
-			continue // it depends on another one: that one's turn comes
+		set := func(gates map[string]bool) {
+			if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(gates); err != nil {
+				t.Fatal(err)
+			}
 		}
-		n++
-		if d := cmp.Diff(rules, bootstrappolicy.NodeRules()); d != "" {
-			t.Errorf("the feature gate %s changes the reference's rules:\n%s", name, d)
+		set(others)
+		with := bootstrappolicy.NodeRules()
+		set(before)
+		set(ours)
+		without := bootstrappolicy.NodeRules()
+		set(before)
+		if d := cmp.Diff(without, with); d != "" {
+			t.Errorf("a feature gate that is not one of %v changes the reference's rules (all %t):\n%s", nodeauthz.GateNames(), value, d)
 		}
-		if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(name): was}); err != nil {
-			t.Fatal(err)
-		}
+		t.Logf("%d gates %t", len(others), value)
 	}
-	t.Logf("%d other gates", n)
 }
 
 // TestRulesHaveNoWildcards sees that the reference's static rules are of the plain kind that ours can be: no wildcards, names, paths.

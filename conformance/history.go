@@ -1,12 +1,15 @@
 package conformance
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
@@ -36,7 +39,9 @@ const (
 
 // Step is one event. Exactly one of the objects is there; of one to be deleted only the names count.
 type Step struct {
-	Op         Op                       `json:"op"`
+	Op Op `json:"op"`
+	// Copies makes of a pod that many, with their number behind name and UID. Only files have it.
+	Copies     int                      `json:"copies,omitempty"`
 	Pod        *corev1.Pod              `json:"pod,omitempty"`
 	Volume     *corev1.PersistentVolume `json:"persistentVolume,omitempty"`
 	Attachment *OnNode                  `json:"volumeAttachment,omitempty"`
@@ -109,9 +114,12 @@ func (s *Step) String() string {
 // ParseHistory reads a scenario file.
 func ParseHistory(data []byte) (*History, error) {
 	var h History
-	if err := json.Unmarshal(data, &h); err != nil {
+	in := json.NewDecoder(bytes.NewReader(data))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&h); err != nil {
 		return nil, fmt.Errorf("reading a scenario: %w", err)
 	}
+	var steps []Step
 	for i := range h.Steps {
 		s := &h.Steps[i]
 		n := 0
@@ -120,9 +128,24 @@ func ParseHistory(data []byte) (*History, error) {
 				n++
 			}
 		}
-		if n != 1 || (s.Op != OpSet && s.Op != OpDelete && s.Op != OpTombstone) {
+		if n != 1 || (s.Op != OpSet && s.Op != OpDelete && s.Op != OpTombstone) || s.Copies != 0 && s.Pod == nil {
 			return nil, fmt.Errorf("step %d needs one object and an op of set, delete or tombstone", i)
 		}
+		steps = append(steps, s.copies()...)
 	}
+	h.Steps = steps
 	return &h, nil
+}
+
+func (s *Step) copies() (out []Step) {
+	if s.Copies == 0 {
+		return []Step{*s}
+	}
+	for i := range s.Copies {
+		p := s.Pod.DeepCopy()
+		p.Name += strconv.Itoa(i)
+		p.UID += types.UID(strconv.Itoa(i))
+		out = append(out, Step{Op: s.Op, Pod: p})
+	}
+	return out
 }

@@ -45,6 +45,7 @@ func TestTables(t *testing.T) {
 			}
 		})
 	}
+	result.Table = ran
 	t.Logf("%d cases, of which %d under some of the %d settings of the gates; %d in all", len(cases), len(seen), len(variants), ran)
 }
 

@@ -27,7 +27,9 @@ func (s *graphScript) stamp() Stamp {
 	return Stamp{Time: at(s.next(40) * 10), Slop: time.Duration(s.next(4)) * 7 * time.Millisecond, Source: Source(s.next(3))}
 }
 
-func (s *graphScript) name(prefix string, n int) string { return fmt.Sprintf("%s-%d", prefix, s.next(n)) }
+func (s *graphScript) name(prefix string, n int) string {
+	return fmt.Sprintf("%s-%d", prefix, s.next(n))
+}
 
 func (s *graphScript) uid() string {
 	switch k := s.next(5); k {
@@ -171,30 +173,28 @@ func FuzzGraph(f *testing.F) {
 func checkSound(t *testing.T, g *Graph) {
 	t.Helper()
 	refs := 0
-	for _, first := range g.index {
-		for id := first; id != 0; id = g.vertex(id).next {
-			v := g.vertex(id)
-			if v.kind == KindNone {
-				t.Fatalf("vertex %d is in the index and was released", id)
+	g.index.all(func(id vertexID) {
+		v := g.vertex(id)
+		if v.kind == KindNone || g.find(v.kind, v.namespace, v.name) != id {
+			t.Fatalf("vertex %d is in the index and was released", id)
+		}
+		v.eachTenure(func(tid tenureID) bool {
+			refs++
+			r := g.tenure(tid)
+			if !r.used {
+				t.Fatalf("%s leads to a tenure that was released", g.step(id))
 			}
-			v.eachTenure(func(tid tenureID) bool {
-				refs++
-				r := g.tenure(tid)
-				if !r.used {
-					t.Fatalf("%s leads to a tenure that was released", g.step(id))
-				}
-				if r.vertex != id && !contains(r.targets, id) && !r.hasExtra(id) {
-					t.Fatalf("%s leads to a tenure that does not know it", g.step(id))
-				}
-				return true
-			})
-			for _, vid := range v.volumes() {
-				if !g.volume(vid).used {
-					t.Fatalf("%s leads to a volume that was released", g.step(id))
-				}
+			if r.vertex != id && !contains(r.targets, id) && !r.hasExtra(id) {
+				t.Fatalf("%s leads to a tenure that does not know it", g.step(id))
+			}
+			return true
+		})
+		for _, vid := range v.volumes() {
+			if !g.volume(vid).used {
+				t.Fatalf("%s leads to a volume that was released", g.step(id))
 			}
 		}
-	}
+	})
 	want, pins := 0, 0
 	for i := uint32(1); i < g.tenures.n; i++ {
 		r := g.tenures.at(i)

@@ -41,10 +41,9 @@ func (k Kind) String() string {
 // Graph is the reference's graph with a lifetime on each edge. All its methods may be called concurrently; a writer holds the lock
 // for the few microseconds that one object takes. Each event names its time; see the package comment for the order they may come in.
 type Graph struct {
-	mu   sync.RWMutex
-	seed maphash.Seed
+	mu sync.RWMutex
 
-	index    map[uint64]vertexID // by hash of kind, namespace and name; collisions are chained through vertex.next
+	index    index
 	vertices arena[vertex]
 	tenures  arena[tenure]
 	volumes  arena[volumeLife]
@@ -78,21 +77,22 @@ type nodeRecord struct {
 
 // vertex is an object, named by kind, namespace and name as in the reference: an object made again under its name is the same vertex.
 //
-// The order of the fields is that of a decision's reads: most vertices have one tenure, and then one cache line serves.
+// It fills one cache line, and a decision mostly needs no more of it.
 type vertex struct {
-	name      string
-	first     ref // the oldest of the tenures that lead from here to a node; tenure 0 if there is none
+	check     uint64 // see index
+	first     ref    // the oldest of the tenures that lead from here to a node; tenure 0 if there is none
+	tail      *tail  // nil for most
 	namespace namespaceID
 	kind      Kind
-	heavy     *heavyVertex
-	more      []ref // the others, the newest last; all are in heavy.byNode once there are many
-	next      vertexID
+	name      string
 	pins      uint32 // lives of persistent volumes whose claim this is
+	_         [8]byte
 }
 
-// heavyVertex holds what few vertices have: many tenures, or persistent volumes.
-type heavyVertex struct {
-	byNode map[nodeID][]tenureID
+// tail holds what few vertices have: further tenures, or persistent volumes.
+type tail struct {
+	more   []ref                 // beside the first, the newest last
+	byNode map[nodeID][]tenureID // all, in place of first and more, once there are many
 	// volumes are, at a persistent volume, its own lives; at a secret, those of the volumes that need it.
 	volumes []volumeID
 }
@@ -105,20 +105,21 @@ type ref struct {
 	node   nodeID
 }
 
-// tenure is the life of one pod (volume attachment, resource slice, pod certificate request) on one node, and what it leads to.
+// tenure is the life of one pod (volume attachment, resource slice, pod certificate request) on one node, and what it leads to. What a
+// decision reads of it stands first, in one cache line.
 type tenure struct {
 	life
 	extra    []extraEdge
 	vertex   vertexID
-	node     nodeID // 0: only its end is known yet
-	uid      uid
+	node     nodeID     // 0: only its end is known yet
 	targets  []vertexID // what leads to the pod for the whole of the tenure
-	seen     int64      // when the targets were seen so
+	uid      uid
+	seen     int64 // when the targets were seen so
 	lastSeen int64
-	lastEph  int32
 	claims   uint32
-	open     bool // the targets are not known
-	again    bool // the next update sets up the edges again whatever it holds
+	lastEph  uint8 // at most 255: no pod has so many
+	open     bool  // the targets are not known
+	again    bool  // the next update sets up the edges again whatever it holds
 	used     bool
 }
 
@@ -143,8 +144,7 @@ type uid [16]byte
 // NewGraph returns an empty graph that covers nothing.
 func NewGraph() *Graph {
 	g := &Graph{
-		seed:        maphash.MakeSeed(),
-		index:       map[uint64]vertexID{},
+		index:       newIndex(),
 		nodes:       map[string]nodeID{},
 		nodeRecs:    make([]nodeRecord, 1),
 		namespaces:  map[string]namespaceID{"": 0},
@@ -189,11 +189,6 @@ func (g *Graph) Stats() Stats {
 	}
 }
 
-func (g *Graph) hash(kind Kind, namespace namespaceID, name string) uint64 {
-	const mix = 0x9e3779b97f4a7c15
-	return maphash.String(g.seed, name) + (uint64(namespace)<<8|uint64(kind))*mix
-}
-
 func (g *Graph) vertex(id vertexID) *vertex { return g.vertices.at(uint32(id)) }
 func (g *Graph) tenure(id tenureID) *tenure { return g.tenures.at(uint32(id)) }
 func (g *Graph) volume(id volumeID) *volumeLife {
@@ -209,17 +204,6 @@ func (g *Graph) lookup(kind Kind, namespace, name string) vertexID {
 	return g.find(kind, ns, name)
 }
 
-func (g *Graph) find(kind Kind, ns namespaceID, name string) vertexID {
-	for id := g.index[g.hash(kind, ns, name)]; id != 0; {
-		v := g.vertex(id)
-		if v.namespace == ns && v.kind == kind && v.name == name {
-			return id
-		}
-		id = v.next
-	}
-	return 0
-}
-
 func (g *Graph) intern(kind Kind, namespace, name string) vertexID {
 	ns, ok := g.namespaces[namespace]
 	if !ok {
@@ -228,37 +212,24 @@ func (g *Graph) intern(kind Kind, namespace, name string) vertexID {
 		g.nsNames = append(g.nsNames, namespace)
 		g.namespaces[namespace] = ns
 	}
-	if id := g.find(kind, ns, name); id != 0 {
+	tag, check := g.index.hash(kind, ns, name)
+	if id := g.findHash(tag, check); id != 0 {
 		return id
 	}
-	h := g.hash(kind, ns, name)
 	id := vertexID(g.vertices.alloc())
-	*g.vertex(id) = vertex{kind: kind, namespace: ns, name: strings.Clone(name), next: g.index[h]}
-	g.index[h] = id
+	*g.vertex(id) = vertex{kind: kind, namespace: ns, name: strings.Clone(name), check: check}
+	g.index.add(tag, id)
 	return id
 }
 
 // release forgets a vertex that nothing refers to.
 func (g *Graph) release(id vertexID) {
 	v := g.vertex(id)
-	if v.kind == KindNone || v.pins > 0 || v.first.tenure != 0 || (v.heavy != nil && (len(v.heavy.byNode) > 0 || len(v.heavy.volumes) > 0)) {
+	if v.kind == KindNone || v.pins > 0 || v.first.tenure != 0 || (v.tail != nil && (len(v.tail.byNode) > 0 || len(v.tail.volumes) > 0)) {
 		return
 	}
-	h := g.hash(v.kind, v.namespace, v.name)
-	if first := g.index[h]; first == id {
-		if v.next == 0 {
-			delete(g.index, h)
-		} else {
-			g.index[h] = v.next
-		}
-	} else {
-		for p := first; p != 0; p = g.vertex(p).next {
-			if g.vertex(p).next == id {
-				g.vertex(p).next = v.next
-				break
-			}
-		}
-	}
+	tag, _ := g.index.hash(v.kind, v.namespace, v.name)
+	g.index.remove(tag, id)
 	*v = vertex{}
 	g.vertices.release(uint32(id))
 }
@@ -291,7 +262,7 @@ func (g *Graph) uidOf(s string) (u uid) {
 	if parseUUID(s, &u) {
 		return u
 	}
-	a, b := maphash.String(g.seed, s), maphash.String(g.seed, s+"\x00uid")
+	a, b := maphash.String(g.index.seed, s), maphash.String(g.index.check, s)
 	for i := range 8 {
 		u[i], u[8+i] = byte(a>>(8*i)), byte(b>>(8*i))
 	}
@@ -338,75 +309,79 @@ func (u uid) known() bool { return u != uid{} }
 
 // addRef makes the vertex lead to the tenure.
 func (v *vertex) addRef(r ref) {
-	switch {
-	case v.isHeavy():
-		v.heavy.byNode[r.node] = append(v.heavy.byNode[r.node], r.tenure)
-	case v.first.tenure == 0:
+	if v.first.tenure == 0 && !v.isHeavy() {
 		v.first = r
-	case len(v.more) < manyRefs:
-		v.more = append(v.more, r)
+		return
+	}
+	t := v.needTail()
+	switch {
+	case t.byNode != nil:
+		t.byNode[r.node] = append(t.byNode[r.node], r.tenure)
+	case len(t.more) < manyRefs:
+		t.more = append(t.more, r)
 	default:
-		if v.heavy == nil {
-			v.heavy = &heavyVertex{}
+		t.byNode = map[nodeID][]tenureID{v.first.node: {v.first.tenure}}
+		for _, r := range append(t.more, r) {
+			t.byNode[r.node] = append(t.byNode[r.node], r.tenure)
 		}
-		v.heavy.byNode = map[nodeID][]tenureID{v.first.node: {v.first.tenure}}
-		for _, r := range append(v.more, r) {
-			v.heavy.byNode[r.node] = append(v.heavy.byNode[r.node], r.tenure)
-		}
-		v.first, v.more = ref{}, nil
+		v.first, t.more = ref{}, nil
 	}
 }
 
-func (v *vertex) isHeavy() bool { return v.heavy != nil && v.heavy.byNode != nil }
+func (v *vertex) needTail() *tail {
+	if v.tail == nil {
+		v.tail = &tail{}
+	}
+	return v.tail
+}
+
+func (v *vertex) isHeavy() bool { return v.tail != nil && v.tail.byNode != nil }
 
 // dropRef keeps the order of the others: the newest is looked at first.
 func (v *vertex) dropRef(r ref) {
 	switch {
 	case v.isHeavy():
-		list := without(v.heavy.byNode[r.node], r.tenure)
+		list := without(v.tail.byNode[r.node], r.tenure)
 		if len(list) == 0 {
-			delete(v.heavy.byNode, r.node)
+			delete(v.tail.byNode, r.node)
 		} else {
-			v.heavy.byNode[r.node] = list
+			v.tail.byNode[r.node] = list
 		}
 	case v.first != r:
-		v.more = without(v.more, r)
-	case len(v.more) > 0:
-		v.first = v.more[0]
-		v.more = without(v.more, v.first)
+		if v.tail != nil {
+			v.tail.more = without(v.tail.more, r)
+		}
+	case v.tail != nil && len(v.tail.more) > 0:
+		v.first = v.tail.more[0]
+		v.tail.more = without(v.tail.more, v.first)
 	default:
 		v.first = ref{}
 	}
 }
 
 func (v *vertex) addVolume(id volumeID) {
-	if v.heavy == nil {
-		v.heavy = &heavyVertex{}
-	}
-	v.heavy.volumes = append(v.heavy.volumes, id)
+	t := v.needTail()
+	t.volumes = append(t.volumes, id)
 }
 
 func (v *vertex) volumes() []volumeID {
-	if v.heavy == nil {
+	if v.tail == nil {
 		return nil
 	}
-	return v.heavy.volumes
+	return v.tail.volumes
 }
 
 // eachTenure calls f for the vertex's tenures on all nodes until f returns false.
 func (v *vertex) eachTenure(f func(tenureID) bool) {
-	if v.first.tenure != 0 && !f(v.first.tenure) {
+	if v.first.tenure != 0 && !f(v.first.tenure) || v.tail == nil {
 		return
 	}
-	for _, r := range v.more {
+	for _, r := range v.tail.more {
 		if !f(r.tenure) {
 			return
 		}
 	}
-	if v.heavy == nil {
-		return
-	}
-	for _, list := range v.heavy.byNode {
+	for _, list := range v.tail.byNode {
 		for _, id := range list {
 			if !f(id) {
 				return

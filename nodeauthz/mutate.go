@@ -25,7 +25,7 @@ func (g *Graph) SetPod(p *Pod, at Stamp) {
 	if !p.Bound.IsZero() {
 		bound = p.Bound
 	}
-	claims, eph := g.claimSignature(p.ClaimStatuses), int32(p.EphemeralContainers)
+	claims, eph := g.claimSignature(p.ClaimStatuses), uint8(max(0, min(p.EphemeralContainers, 255)))
 	t := at.Time.UnixNano()
 	if id == 0 {
 		id = g.beginTenure(vid, u, node, boundaryOf(bound))
@@ -253,6 +253,25 @@ func (g *Graph) BindPod(namespace, name, uid, nodeName string, at Stamp) {
 		return
 	}
 	g.tenure(found).from.refine(boundaryOf(at), shareOfBeginning)
+}
+
+// RefineBinding betters the time at which the pod of that UID was bound, if it is known, by that of the request that made it with its
+// node, and reports whether it is known.
+func (g *Graph) RefineBinding(namespace, name, uid string, at Stamp) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	vid, u, known := g.lookup(KindPod, namespace, name), g.uidOf(uid), false
+	if vid == 0 || !u.known() {
+		return false
+	}
+	g.vertex(vid).eachTenure(func(id tenureID) bool {
+		r := g.tenure(id)
+		if known = r.uid == u && r.from.set; known {
+			r.from.refine(boundaryOf(at), shareOfBeginning)
+		}
+		return !known
+	})
+	return known
 }
 
 // RefineDeletion betters the time at which a pod ended by that of its audit event, if an end is known already within the given

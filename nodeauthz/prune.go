@@ -72,8 +72,8 @@ func (g *Graph) dropVolume(id volumeID, limit int64) {
 		return
 	}
 	drop := func(vid vertexID) {
-		if v := g.vertex(vid); v.heavy != nil {
-			v.heavy.volumes = without(v.heavy.volumes, id)
+		if v := g.vertex(vid); v.tail != nil {
+			v.tail.volumes = without(v.tail.volumes, id)
 		}
 		g.release(vid)
 	}

@@ -34,23 +34,21 @@ func (s span) and(o span) span {
 // scan looks at every path from the vertex to the node. It is the hot path: one pass, no allocation.
 func (g *Graph) scan(vid vertexID, node nodeID, w *window) {
 	v := g.vertex(vid)
-	switch {
-	case v.isHeavy():
-		list := v.heavy.byNode[node]
+	if t := v.tail; t != nil {
+		list := t.byNode[node]
 		for i := len(list) - 1; i >= 0 && !w.covered; i-- {
 			g.see(g.tenure(list[i]), vid, w)
 		}
-	default:
-		for i := len(v.more) - 1; i >= 0 && !w.covered; i-- {
-			if v.more[i].node == node {
-				g.see(g.tenure(v.more[i].tenure), vid, w)
+		for i := len(t.more) - 1; i >= 0 && !w.covered; i-- {
+			if t.more[i].node == node {
+				g.see(g.tenure(t.more[i].tenure), vid, w)
 			}
 		}
-		if v.first.node == node && v.first.tenure != 0 && !w.covered {
-			g.see(g.tenure(v.first.tenure), vid, w)
-		}
 	}
-	if !w.covered && v.heavy != nil && len(v.heavy.volumes) > 0 {
+	if v.first.node == node && v.first.tenure != 0 && !w.covered {
+		g.see(g.tenure(v.first.tenure), vid, w)
+	}
+	if !w.covered && v.tail != nil && len(v.tail.volumes) > 0 {
 		g.scanVolumes(v, node, w)
 	}
 }
@@ -70,7 +68,7 @@ func (g *Graph) see(r *tenure, vid vertexID, w *window) {
 
 // scanVolumes follows the paths that lead through a persistent volume's claim.
 func (g *Graph) scanVolumes(v *vertex, node nodeID, w *window) {
-	for _, id := range v.heavy.volumes {
+	for _, id := range v.tail.volumes {
 		r := g.volume(id)
 		through := r.span()
 		if through.plo > w.hi || through.phi <= w.lo {
@@ -90,16 +88,16 @@ func (g *Graph) scanVolumes(v *vertex, node nodeID, w *window) {
 }
 
 func (g *Graph) eachOnNode(v *vertex, node nodeID, f func(*tenure)) {
-	if v.isHeavy() {
-		for _, id := range v.heavy.byNode[node] {
-			f(g.tenure(id))
-		}
-		return
-	}
 	if v.first.node == node && v.first.tenure != 0 {
 		f(g.tenure(v.first.tenure))
 	}
-	for _, r := range v.more {
+	if v.tail == nil {
+		return
+	}
+	for _, id := range v.tail.byNode[node] {
+		f(g.tenure(id))
+	}
+	for _, r := range v.tail.more {
 		if r.node == node {
 			f(g.tenure(r.tenure))
 		}

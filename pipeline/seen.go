@@ -10,30 +10,81 @@ import (
 // when the younger is full, so that memory does not grow with the log.
 type seen struct {
 	seed       maphash.Seed
-	young, old map[uint64]uint8
-	most       int
+	young, old table
 }
 
 func newSeen(most int) *seen {
-	return &seen{seed: maphash.MakeSeed(), young: map[uint64]uint8{}, most: most}
+	return &seen{seed: maphash.MakeSeed(), young: newTable(most), old: newTable(most)}
 }
 
 const judgedBit = 1 << 7
 
 func stageBit(s audit.Stage) uint8 { return 1 << (s & 7) }
 
+func (s *seen) hash(auditID string) uint64 { return maphash.String(s.seed, auditID) }
+
 func (s *seen) get(h uint64) uint8 {
-	if bits, ok := s.young[h]; ok {
+	if bits := s.young.get(h); bits != 0 {
 		return bits
 	}
-	return s.old[h]
+	return s.old.get(h)
 }
 
 func (s *seen) set(h uint64, bits uint8) {
-	if len(s.young) >= s.most {
-		s.old, s.young = s.young, make(map[uint64]uint8, s.most/4)
+	if s.young.full() && s.young.get(h) == 0 {
+		s.old, s.young = s.young, s.old
+		s.young.clear()
 	}
-	s.young[h] = bits
+	s.young.set(h, bits)
 }
 
-func (s *seen) hash(auditID string) uint64 { return maphash.String(s.seed, auditID) }
+// table maps hashes to bits by open addressing. A slot holds the hash but for its last byte, which are the bits: two requests are taken
+// for one when 56 bits of their hashes agree, which among a million has a chance of one in a hundred thousand.
+type table struct {
+	slots []uint64
+	used  int
+	most  int
+}
+
+// newTable makes one that is full with so many requests. It grows to that, and is never more than half full.
+func newTable(most int) table { return table{slots: make([]uint64, 1024), most: most} }
+
+func (t *table) full() bool { return t.used >= t.most }
+
+func (t *table) grow() {
+	old := t.slots
+	t.slots = make([]uint64, 2*len(old))
+	for _, v := range old {
+		if v != 0 {
+			*t.slot(v) = v
+		}
+	}
+}
+
+func (t *table) clear() {
+	clear(t.slots)
+	t.used = 0
+}
+
+// slot is where the hash is, or would be.
+func (t *table) slot(h uint64) *uint64 {
+	mask := uint64(len(t.slots) - 1)
+	for i := (h >> 8) & mask; ; i = (i + 1) & mask {
+		if v := t.slots[i]; v == 0 || v>>8 == h>>8 {
+			return &t.slots[i]
+		}
+	}
+}
+
+func (t *table) get(h uint64) uint8 { return uint8(*t.slot(h)) }
+
+func (t *table) set(h uint64, bits uint8) {
+	if 2*t.used >= len(t.slots) {
+		t.grow()
+	}
+	s := t.slot(h)
+	if *s == 0 {
+		t.used++
+	}
+	*s = h&^0xff | uint64(bits)
+}

@@ -13,19 +13,25 @@ import (
 	"github.com/nodetrail/nodetrail/rules"
 )
 
-// MaxGroups bounds how many groups of findings a Builder tells apart; what comes beyond is counted by rule and node alone. A hostile
-// client can make names without end.
+// MaxGroups bounds how many groups of findings, and how many nodes, a Builder tells apart. Groups beyond it are counted by rule and
+// node alone, beyond twice as many by rule alone; nodes beyond it together. A hostile client can make names without end.
 const MaxGroups = 50_000
+
+// maxText bounds the strings from the log that are kept, in bytes: names in Kubernetes have at most 253.
+const maxText = 512
+
+// others stands for the nodes beyond MaxGroups. No node can have that name.
+const others = "(others)"
 
 // Builder gathers judgements. Not safe for concurrent use.
 type Builder struct {
-	r       Report
-	nodes   map[string]*Node
-	groups  map[groupKey]*Finding
-	highest rules.Severity
-	unknown map[string]int64 // by what is missing, in words
-	from    time.Time
-	to      time.Time
+	r         Report
+	nodes     map[string]*Node
+	groups    map[groupKey]*Finding
+	undecided int64 // requests of nodes whose verdict neither the state nor the apiserver tells
+	from      time.Time
+	to        time.Time
+	max       int // MaxGroups, but in tests
 }
 
 // groupKey is by what findings are grouped.
@@ -36,7 +42,7 @@ type groupKey struct {
 
 // NewBuilder returns an empty one.
 func NewBuilder() *Builder {
-	return &Builder{nodes: map[string]*Node{}, groups: map[groupKey]*Finding{}, unknown: map[string]int64{}}
+	return &Builder{nodes: map[string]*Node{}, groups: map[groupKey]*Finding{}, max: MaxGroups}
 }
 
 // Add takes in one judgement.
@@ -58,17 +64,7 @@ func (b *Builder) request(j *pipeline.Judgement) {
 			b.to = t
 		}
 	}
-	n := b.nodes[j.Node]
-	if n == nil {
-		name := strings.Clone(j.Node)
-		if len(b.nodes) >= MaxGroups {
-			name = "(others)"
-		}
-		if n = b.nodes[name]; n == nil {
-			n = &Node{Name: name}
-			b.nodes[name] = n
-		}
-	}
+	n := b.node(j.Node)
 	n.Requests++
 	v := &b.r.Verdicts
 	switch j.Answer.Verdict {
@@ -85,8 +81,37 @@ func (b *Builder) request(j *pipeline.Judgement) {
 		}
 	case nodeauthz.Unknown:
 		v.Unknown++
+		if j.Observed.NodeVerdict == nodeauthz.NotNode {
+			b.undecided++
+		}
 	}
 	b.compare(j)
+}
+
+// node returns what is counted of the node, or of the others where there are too many.
+func (b *Builder) node(name string) *Node {
+	name = bounded(name)
+	n := b.nodes[name]
+	if n != nil {
+		return n
+	}
+	if len(b.nodes) >= b.max {
+		if n = b.nodes[others]; n != nil {
+			return n
+		}
+		name = others
+	}
+	n = &Node{Name: strings.Clone(name)}
+	b.nodes[n.Name] = n
+	return n
+}
+
+// bounded cuts what no real name is as long as.
+func bounded(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxText-3], "") + "..."
 }
 
 // compare holds the verdict against the apiserver's.
@@ -127,7 +152,7 @@ func (b *Builder) compare(j *pipeline.Judgement) {
 	for _, s := range []*string{
 		&d.AuditID, &d.Node, &d.Verb, &d.APIGroup, &d.Resource, &d.Subresource, &d.Namespace, &d.Name, &d.Reason,
 	} {
-		*s = strings.Clone(*s)
+		*s = strings.Clone(bounded(*s))
 	}
 	a.Disagree = append(a.Disagree, d)
 }
@@ -144,67 +169,82 @@ func sameReason(observed, node string) bool {
 	return (before == "" || strings.HasSuffix(before, "\n")) && (after == "" || after[0] == '\n') && observed != before
 }
 
-func (b *Builder) finding(j *pipeline.Judgement, f *pipeline.Finding) {
-	a := j.Attrs
-	k := groupKey{
-		rule: f.Finding.Rule, node: f.Subject, verb: a.Verb, group: a.APIGroup, resource: a.Resource, subresource: a.Subresource,
-		namespace: a.Namespace, name: a.Name, product: rules.Product(j.Event.UserAgent), binding: f.Binding,
-	}
-	if !a.ResourceRequest {
-		k.name = a.Path
-	}
+// keyOf says to which group a finding belongs.
+func keyOf(j *pipeline.Judgement, f *pipeline.Finding) groupKey {
+	k := groupKey{rule: f.Finding.Rule, node: bounded(f.Subject), product: rules.Product(j.Event.UserAgent), binding: f.Binding}
 	switch k.rule {
 	case "node-identity", "node-credential-misuse":
 		// What matters is who and by what, not each object that was asked for.
-		k.verb, k.group, k.resource, k.subresource, k.namespace, k.name, k.detail = "", "", "", "", "", "", f.Detail
-	case "rbac-excess-access":
-		if j.IsNode {
-			b.nodes[j.Node].Excess++
-		}
+		k.detail = bounded(f.Detail)
+		return k
 	}
-	b.highest = max(b.highest, f.Severity)
+	a := j.Attrs
+	k.verb, k.group, k.resource, k.subresource = bounded(a.Verb), bounded(a.APIGroup), bounded(a.Resource), bounded(a.Subresource)
+	k.namespace, k.name = bounded(a.Namespace), bounded(a.Name)
+	if !a.ResourceRequest {
+		k.name = bounded(a.Path)
+	}
+	return k
+}
+
+func (b *Builder) finding(j *pipeline.Judgement, f *pipeline.Finding) {
+	k := keyOf(j, f)
+	if k.rule == "rbac-excess-access" && j.IsNode {
+		b.node(j.Node).Excess++
+	}
 	g := b.groups[k]
 	if g == nil {
-		if len(b.groups) >= MaxGroups {
-			k = groupKey{rule: k.rule, node: k.node}
-			g = b.groups[k]
-		}
-		if g == nil {
-			g = b.newGroup(&k, j, f)
-		}
+		g = b.newGroup(k, j, f)
 	}
 	g.Count++
+	if f.Severity <= rules.Low {
+		g.low++
+	}
 	g.Allowed = g.Allowed || f.Allowed
 	if s, err := rules.ParseSeverity(g.Severity); err == nil && f.Severity > s {
-		g.Severity, g.Message = f.Severity.String(), f.Message
+		g.Severity, g.Message = f.Severity.String(), bounded(f.Message)
 	}
-	if j.Time.Before(g.First) {
-		g.First = j.Time
-	}
-	if j.Time.After(g.Last) {
-		g.Last = j.Time
+	if !j.Time.IsZero() {
+		if g.First.IsZero() || j.Time.Before(g.First) {
+			g.First = j.Time
+		}
+		if j.Time.After(g.Last) {
+			g.Last = j.Time
+		}
 	}
 	if len(g.AuditIDs) < MaxAuditIDs {
-		g.AuditIDs = append(g.AuditIDs, strings.Clone(j.Event.AuditID))
+		g.AuditIDs = append(g.AuditIDs, strings.Clone(bounded(j.Event.AuditID)))
 	}
 }
 
-func (b *Builder) newGroup(k *groupKey, j *pipeline.Judgement, f *pipeline.Finding) *Finding {
+// newGroup returns the group of a key that is not there yet. Where there are too many, that is a wider one.
+func (b *Builder) newGroup(k groupKey, j *pipeline.Judgement, f *pipeline.Finding) *Finding {
+	message := bounded(f.Message)
+	if len(b.groups) >= b.max {
+		k = groupKey{rule: k.rule, node: k.node}
+		if len(b.groups) >= 2*b.max {
+			k.node = others
+		}
+		if g := b.groups[k]; g != nil {
+			return g
+		}
+		message = "further findings of this rule, too many to be told apart"
+	}
 	for _, s := range []*string{
 		&k.node, &k.verb, &k.group, &k.resource, &k.subresource, &k.namespace, &k.name, &k.product,
 		&k.binding.Kind, &k.binding.Namespace, &k.binding.Name,
 	} {
-		*s = strings.Clone(*s)
+		*s = strings.Clone(bounded(*s))
 	}
 	g := &Finding{
 		Rule: k.rule, Severity: f.Severity.String(), Node: k.node, First: j.Time, Last: j.Time, Verb: k.verb, APIGroup: k.group,
 		Resource: k.resource, Subresource: k.subresource, Namespace: k.namespace, Name: k.name, UserAgent: k.product,
-		Message: f.Message, Runbook: f.Rule.Runbook(), Allowed: f.Allowed,
+		Message: message, Runbook: f.Rule.Runbook(), Allowed: f.Allowed, detail: k.detail,
 	}
 	if k.binding != (rbac.BindingRef{}) {
 		g.Binding = &Binding{Kind: k.binding.Kind, Namespace: k.binding.Namespace, Name: k.binding.Name}
 	}
-	b.groups[*k] = g
+	b.groups[k] = g
 	return g
 }
 
@@ -214,8 +254,6 @@ type Facts struct {
 	Events        Events
 	State         State
 	Authorization Authorization
-	// LogFrom and LogTo bound the events read.
-	LogFrom, LogTo time.Time
 	// HasState is whether complete state was given.
 	HasState bool
 }
@@ -247,12 +285,9 @@ func (b *Builder) Report(f Facts) *Report {
 	if r.Authorization.FeatureGates == nil {
 		r.Authorization.FeatureGates = map[string]bool{}
 	}
-	r.Readiness = readiness(&r, f)
+	r.Readiness = readiness(&r, f, b.undecided)
 	return &r
 }
-
-// Highest returns the severity of the worst finding.
-func (b *Builder) Highest() rules.Severity { return b.highest }
 
 // compareFindings puts the worst first, then the most frequent.
 func compareFindings(a, b Finding) int {
@@ -262,6 +297,17 @@ func compareFindings(a, b Finding) int {
 		cmp.Compare(sb, sa), cmp.Compare(a.Rule, b.Rule), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Node, b.Node),
 		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name),
 		cmp.Compare(a.Verb, b.Verb), cmp.Compare(a.Subresource, b.Subresource), cmp.Compare(a.APIGroup, b.APIGroup),
-		cmp.Compare(a.UserAgent, b.UserAgent), cmp.Compare(a.Message, b.Message),
+		cmp.Compare(a.UserAgent, b.UserAgent), compareBindings(a.Binding, b.Binding), cmp.Compare(a.detail, b.detail),
 	)
+}
+
+func compareBindings(a, b *Binding) int {
+	var x, y Binding
+	if a != nil {
+		x = *a
+	}
+	if b != nil {
+		y = *b
+	}
+	return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 }

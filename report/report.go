@@ -153,6 +153,9 @@ type Finding struct {
 	Message     string    `json:"message"`
 	AuditIDs    []string  `json:"auditIDs"`
 	Runbook     string    `json:"runbook"`
+
+	detail string // tells groups apart that have all else in common
+	low    int64  // how many of Count are of low severity
 }
 
 // MaxAuditIDs bounds Finding.AuditIDs.

@@ -7,3 +7,5 @@
 //
 // The package imports audit, nodeauthz and rbac.
 package rules
+
+//go:generate go run ../internal/gen ../docs/rules

@@ -1,6 +1,12 @@
 package rules
 
-import "fmt"
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+)
 
 func rbacExcessAccess() *Rule {
 	return &Rule{
@@ -9,50 +15,85 @@ func rbacExcessAccess() *Rule {
 		Doc: `RBAC allowed a node what the Node authorizer does not
 
 ## What
-A request of a node was allowed by RBAC through a binding whose subject is the node itself or the group system:nodes, while the Node
-authorizer, asked about the same instant, has no opinion. Delete the binding and this request is refused.
+RBAC allowed a request of a node through a binding whose subject is the node itself or the group 'system:nodes', while the Node
+authorizer, asked about the same instant, had no opinion. Without the binding this request would have been refused.
+
+The severity is critical for secrets and for tokens of service accounts, and high for everything else. It is low where the request
+reached nothing: the object did not exist (404), or admission refused the request after all (403). Low findings are no reason
+against deleting the binding.
 
 ## Why
 Such a binding gives every holder of any kubelet's credential the access of all nodes: with the legacy binding of the ClusterRole
-system:node that is every secret of the cluster. It is also what stands between you and deleting the binding: each of these requests
-is somebody who will notice.
+'system:node' that is every secret of the cluster. These findings are also what stands between you and deleting the binding: each is a
+client that will notice.
 
 ## What to do
-Look at the user agent. If it is the kubelet's, the access is one that a kubelet of this version should not need: look at the verb and
-the object. If it is another program (a CNI agent, a log shipper, a monitoring agent), it rides on the kubelet's credential: give it a
+Look at the user agent.
+
+If it is another program than the kubelet (a CNI agent, a log shipper, a monitoring agent), it uses the kubelet's credential. Give it a
 service account with a role of its own, move it there, and watch this finding stop. Then delete the binding.
 
+If it is the kubelet's own, look at the verb and the object: a kubelet should not need this. With code 404 it is mostly a kubelet that
+asks once more for a pod that was just deleted. Node refuses that to every kubelet, which is harmless.
+
 ## False positives
-A request whose object was bound to the node within the skew of the request is a race and is not flagged. Objects that the given
-state does not contain count as not existing: if persistent volumes were left out of the state, secrets that only they lead to are
-flagged; the report warns of kinds with no objects.
+A request whose object came to the node, or left it, within the skew ('--skew') is a race and is not flagged. An object that is not in
+the given state counts as one that does not exist: if persistent volumes were left out of the state, secrets that only they lead to
+are flagged. The report warns of kinds with no objects. What any authenticated user may do (discovery, reviews of oneself) is not
+flagged.
 
 ## How to silence it
-Run with --disable rbac-excess-access. To accept one binding for good, give its subjects a group of their own instead of system:nodes.`,
-		Check: func(r *Request, _ State, _ *Memory) (Finding, bool) {
-			if !r.NodeDenies() || !r.Allowed || r.Spare {
-				return Finding{}, false
-			}
-			by := "an RBAC binding that the log does not name"
-			switch {
-			case r.HasGrant && !r.Grant.ForNodes():
-				return Finding{}, false
-			case r.HasGrant:
-				by = fmt.Sprintf("%s %s", r.Grant.Binding.Kind, bindingName(r))
-			case r.Observed.Decision != "" || !r.Attrs.ResourceRequest:
-				// The annotation names another authorizer, or the path may be anybody's.
-				return Finding{}, false
-			}
-			f := Finding{
-				Rule: "rbac-excess-access", Severity: High, Subject: r.Node, Allowed: true, Binding: r.Grant.Binding,
-				Message: fmt.Sprintf("%s %s is allowed to node %s by %s alone", r.Attrs.Verb, object(r), r.Node, by),
-			}
-			if r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r)) {
-				f.Severity = Critical
-			}
-			return f, true
-		},
+Run with '--disable rbac-excess-access'. To accept some access for good, bind it to the service account or the group of the client that
+needs it instead of 'system:nodes'.`,
+		Check: checkExcess,
 	}
+}
+
+func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
+	if !r.NodeDenies() || !r.Allowed || r.Spare {
+		return Finding{}, false
+	}
+	by := "an RBAC binding that the log does not name"
+	switch {
+	case r.HasGrant && !r.Grant.ForNodes():
+		return Finding{}, false
+	case r.HasGrant:
+		by = r.Grant.Binding.Kind + " " + bindingName(r)
+	case r.Observed.Decision != "" || ambient(r):
+		// The annotation names another authorizer, or anybody may do this.
+		return Finding{}, false
+	}
+	f := Finding{
+		Rule: "rbac-excess-access", Severity: High, Subject: r.Node, Allowed: true, Binding: r.Grant.Binding,
+		Message: fmt.Sprintf("%s %s is allowed to node %s by %s alone", r.Attrs.Verb, object(r), r.Node, by),
+	}
+	switch {
+	case r.Fruitless() && r.Event.Code == http.StatusNotFound:
+		f.Severity = Low
+		f.Message += ", and there was no such object (404)"
+	case r.Fruitless():
+		f.Severity = Low
+		f.Message += ", and admission refused it (403)"
+	case r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r)):
+		f.Severity = Critical
+	}
+	return f, true
+}
+
+// ambient reports whether any authenticated user may do this in a cluster with the default bindings, or the user needs no binding at
+// all. It matters only where neither the log nor the state names the grant.
+func ambient(r *Request) bool {
+	a := r.Attrs
+	if !a.ResourceRequest || slices.Contains(r.Event.Effective().Groups, user.SystemPrivilegedGroup) {
+		return true
+	}
+	switch a.Resource {
+	case "selfsubjectaccessreviews", "selfsubjectrulesreviews":
+		return a.APIGroup == "authorization.k8s.io" && a.Verb == "create"
+	case "selfsubjectreviews":
+		return a.APIGroup == "authentication.k8s.io" && a.Verb == "create"
+	}
+	return false
 }
 
 func bindingName(r *Request) string {

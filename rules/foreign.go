@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"net/http"
 
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
@@ -13,23 +14,25 @@ func foreignNodeWrite() *Rule {
 		Doc: `A node writes an object of another node
 
 ## What
-A node creates, updates, patches or deletes a Node, a Lease, a CSINode, a pod or a status that is not its own.
+A node creates, updates, patches or deletes a Node, its Lease in 'kube-node-lease', a CSINode, or a status of such an object, that is
+not its own; or it updates, patches, deletes or evicts a pod that is on another node. The severity is high where the request was
+refused and critical where it went through.
 
 ## Why
-Authorization does not look into bodies: the admission plugin NodeRestriction is what keeps nodes to their own objects. A write that
-went through means that NodeRestriction is not in force, and that a stolen kubelet credential can taint, label or empty other nodes,
-and draw their pods to itself.
+What a write may contain is decided after authorization: the admission plugin NodeRestriction keeps nodes to their own objects. A
+write that went through means that NodeRestriction is not in force, and that a stolen kubelet credential can taint, label or empty
+other nodes and draw their pods to itself.
 
 ## What to do
-If it went through: add NodeRestriction to --enable-admission-plugins of every apiserver. Either way find out which program did it
-(user agent, address): a kubelet does this only when its node name and its certificate differ (see node-identity).
+If a write went through, add NodeRestriction to '--enable-admission-plugins' of every apiserver. In any case find out by user agent and
+address which program did it. A kubelet does it only when its node's name and its certificate's differ (see node-identity).
 
 ## False positives
-A pod deleted from the node or bound elsewhere within the skew is not flagged, nor is one that no node has: a kubelet
-reports on its pods once more after they are gone.
+A pod that left the node within the skew ('--skew') is not flagged, and neither is one that is on no node: a kubelet reports on its
+pods once more after they are gone.
 
 ## How to silence it
-Run with --disable foreign-node-write.`,
+Run with '--disable foreign-node-write'.`,
 		Check: checkForeignWrite,
 	}
 }
@@ -40,7 +43,7 @@ func checkForeignWrite(r *Request, s State, _ *Memory) (Finding, bool) {
 		return Finding{}, false
 	}
 	switch a.Verb {
-	case "create", "update", "patch", "delete":
+	case "create", "update", "patch", "delete", "deletecollection":
 	default:
 		return Finding{}, false
 	}
@@ -48,36 +51,38 @@ func checkForeignWrite(r *Request, s State, _ *Memory) (Finding, bool) {
 	if name == "" {
 		name = r.Event.ObjectRef.Name // on create, from the body
 	}
-	namespace := a.Namespace
 	foreign := false
 	switch {
 	case a.APIGroup == "" && a.Resource == "nodes",
 		a.APIGroup == "storage.k8s.io" && a.Resource == "csinodes",
-		a.APIGroup == "coordination.k8s.io" && a.Resource == "leases" && namespace == "kube-node-lease":
-		foreign = name != "" && name != r.Node
-	case a.APIGroup == "" && a.Resource == "pods" && name != "" && a.Verb != "create" || isEviction(r):
-		if s != nil {
-			other, bound := s.PodNode(namespace, name, r.Time)
-			own := s.PodOnNode(namespace, name, r.Node, r.Time)
-			foreign = bound && other != r.Node && own.Verdict == nodeauthz.Deny && !own.Race
-		}
+		a.APIGroup == "coordination.k8s.io" && a.Resource == "leases" && a.Namespace == "kube-node-lease":
+		foreign = name != "" && name != r.Node || a.Verb == "deletecollection"
+	case a.APIGroup == "" && a.Resource == "pods" && name != "" && (a.Verb != "create" || a.Subresource == "eviction"):
+		foreign = s != nil && onOtherNode(r, s, name)
 	}
 	if !foreign {
 		return Finding{}, false
 	}
 	f := Finding{Rule: "foreign-node-write", Severity: High, Subject: r.Node, Allowed: r.Allowed}
 	outcome := "was refused"
-	if r.Succeeded() {
+	switch {
+	case r.Succeeded():
 		f.Severity, outcome = Critical, "went through: NodeRestriction is not in force"
+	case r.Allowed && r.Event.Code == http.StatusForbidden:
+		outcome = "was refused by admission"
+	case r.Allowed:
+		outcome = fmt.Sprintf("passed authorization and failed with code %d", r.Event.Code)
 	}
-	target := object(r)
-	if a.Name == "" && name != "" {
-		target = fmt.Sprintf("%s %s", a.Resource, name)
-	}
-	f.Message = fmt.Sprintf("%s %s by node %s %s", a.Verb, target, r.Node, outcome)
+	f.Message = fmt.Sprintf("%s %s by node %s %s", a.Verb, object(r), r.Node, outcome)
 	return f, true
 }
 
-func isEviction(r *Request) bool {
-	return r.Attrs.APIGroup == "" && r.Attrs.Resource == "pods" && r.Attrs.Subresource == "eviction"
+// onOtherNode reports whether the pod is on another node than the request's, beyond doubt.
+func onOtherNode(r *Request, s State, pod string) bool {
+	other, bound := s.PodNode(r.Attrs.Namespace, pod, r.Time)
+	if !bound || other == r.Node {
+		return false
+	}
+	own := s.PodOnNode(r.Attrs.Namespace, pod, r.Node, r.Time)
+	return own.Verdict == nodeauthz.Deny && !own.Race
 }

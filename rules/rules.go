@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -107,6 +108,12 @@ func (r *Request) Succeeded() bool {
 	return r.Allowed && (code == 0 || code < 300)
 }
 
+// Fruitless reports whether the request passed authorization and then reached nothing: the object was not there, or admission
+// refused it. Without the permission the client would have had a refusal instead, and no less.
+func (r *Request) Fruitless() bool {
+	return r.Allowed && (r.Event.Code == http.StatusNotFound || r.Event.Code == http.StatusForbidden)
+}
+
 // State answers what rules ask about the cluster. It is satisfied by nodetrail's cluster state.
 type State interface {
 	// NodeRegistered says whether the cluster has had a Node of that name around t, and whether the state can know.
@@ -121,7 +128,7 @@ type State interface {
 	PodOnNode(namespace, name, node string, t time.Time) nodeauthz.Answer
 }
 
-// Finding is something worth telling. Its strings are its own.
+// Finding is something worth telling. Message and Detail are its own; Subject and Binding live as long as the request.
 type Finding struct {
 	Rule     string
 	Severity Severity
@@ -142,7 +149,7 @@ type Rule struct {
 	Name string
 	// Severity is the highest that its findings have.
 	Severity Severity
-	// Doc is the text of the rule's page; what comes before the first blank line is its title.
+	// Doc is the text of the rule's page, from which [Page] makes it; what comes before the first blank line is its title.
 	Doc string
 	// Check looks at one request.
 	Check func(r *Request, s State, m *Memory) (Finding, bool)
@@ -189,13 +196,20 @@ func object(r *Request) string {
 	if a.APIGroup != "" {
 		resource += "." + a.APIGroup
 	}
+	name, all := a.Name, ""
 	switch {
-	case a.Name != "" && a.Namespace != "":
-		return resource + " " + a.Namespace + "/" + a.Name
-	case a.Name != "":
-		return resource + " " + a.Name
-	case a.Namespace != "":
-		return "all " + resource + " in namespace " + a.Namespace
+	case a.Verb == "list", a.Verb == "watch", a.Verb == "deletecollection":
+		all = "all "
+	case name == "":
+		name = r.Event.ObjectRef.Name // on create, from the body
 	}
-	return "all " + resource
+	switch {
+	case name != "" && a.Namespace != "":
+		return resource + " " + a.Namespace + "/" + name
+	case name != "":
+		return resource + " " + name
+	case a.Namespace != "":
+		return all + resource + " in namespace " + a.Namespace
+	}
+	return all + resource
 }

@@ -58,6 +58,9 @@ Exit status: 0 done; 1 could not do it; 2 findings, by --fail-on.`,
 			if err != nil {
 				return usageError{cmd.CommandPath(), err}
 			}
+			if err := a.find(args); err != nil {
+				return err
+			}
 			return a.run(cmd.Context())
 		},
 	}
@@ -107,6 +110,8 @@ type analysis struct {
 	failAt   rules.Severity
 	rules    []*rules.Rule
 	window   pipeline.Window
+
+	sinceAt, untilAt limit
 }
 
 func (f *analyzeFlags) prepare(args []string, std streams) (*analysis, error) {
@@ -129,12 +134,12 @@ func (f *analyzeFlags) prepare(args []string, std streams) (*analysis, error) {
 	if f.maxEventBytes < 1024 {
 		return nil, fmt.Errorf("--max-event-bytes: %d is less than 1024", f.maxEventBytes)
 	}
-	if slices.Contains(args, "-") && slices.Contains(f.state, "-") {
-		return nil, errors.New("--state and AUDIT_LOG cannot both be standard input")
+	if err := oneStdin(append(slices.Clone(f.state), args...)); err != nil {
+		return nil, err
 	}
 	for _, name := range f.disabled {
 		if !slices.Contains(ruleNames(), name) {
-			return nil, fmt.Errorf("--disable: there is no rule %q: %s", name, strings.Join(ruleNames(), ", "))
+			return nil, fmt.Errorf("--disable: there is no rule %q: %s", name, meant(name, ruleNames(), "the rules are "+strings.Join(ruleNames(), ", ")))
 		}
 	}
 	for _, r := range rules.All() {
@@ -142,41 +147,23 @@ func (f *analyzeFlags) prepare(args []string, std streams) (*analysis, error) {
 			a.rules = append(a.rules, r)
 		}
 	}
-	if a.inputs, err = file.Expand(args, std.in); err != nil {
+	if a.sinceAt, err = parseLimit("--since", f.since); err != nil {
 		return nil, err
 	}
-	return a, a.setWindow()
+	a.untilAt, err = parseLimit("--until", f.until)
+	return a, err
 }
 
-func (a *analysis) setWindow() error {
-	for _, x := range []struct {
-		flag, value string
-		to          *time.Time
-	}{{"--since", a.since, &a.window.Since}, {"--until", a.until, &a.window.Until}} {
-		if x.value == "" {
-			continue
-		}
-		if t, err := time.Parse(time.RFC3339Nano, x.value); err == nil {
-			*x.to = t
-			continue
-		}
-		d, err := time.ParseDuration(x.value)
-		if err != nil || d < 0 {
-			return fmt.Errorf("%s: %q is neither a time such as 2026-11-21T06:00:00Z nor a duration such as 24h", x.flag, x.value)
-		}
-		end, err := file.LastTime(a.inputs)
-		if err != nil {
-			return fmt.Errorf("%s: %w", x.flag, err)
-		}
-		if end.IsZero() {
-			return fmt.Errorf("%s: the log's end cannot be told: give a time", x.flag)
-		}
-		*x.to = end.Add(-d)
+// find looks for the logs.
+func (a *analysis) find(args []string) (err error) {
+	if a.inputs, err = file.Expand(args, a.std.in); err != nil {
+		return err
 	}
-	if !a.window.Since.IsZero() && !a.window.Until.IsZero() && !a.window.Since.Before(a.window.Until) {
-		return fmt.Errorf("--since %s is not before --until %s", a.window.Since.Format(time.RFC3339), a.window.Until.Format(time.RFC3339))
+	if err := a.spareInputs(); err != nil {
+		return err
 	}
-	return nil
+	a.window, err = windowOf(a.sinceAt, a.untilAt, a.inputs)
+	return err
 }
 
 func (a *analysis) run(ctx context.Context) (err error) {
@@ -188,21 +175,16 @@ func (a *analysis) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() {
-		if cerr := sink.close(); err == nil || errors.Is(err, errFindings) {
-			err = errors.Join(err, cerr)
+		if cerr := sink.close(); cerr != nil && (err == nil || errors.Is(err, errFindings)) {
+			err = cerr // what was not written weighs more than what was found
 		}
 	}()
-	loading := make(chan error, 1)
-	var state *cluster.State
-	go func() {
-		var err error
-		state, err = loadState(a.state, a.std.in)
-		loading <- err
-	}()
+	loading := startLoading(a.state, a.std.in)
 	b := report.NewBuilder()
+	var state *cluster.State
 	var stream *pipeline.Stream
-	begin := func() error {
-		if err := <-loading; err != nil {
+	begin := func() (err error) {
+		if state, err = loading.wait(ctx); err != nil {
 			return err
 		}
 		stream = a.stream(state, func(j *pipeline.Judgement) error {
@@ -237,9 +219,14 @@ func (a *analysis) run(ctx context.Context) (err error) {
 	if err := a.nothingRead(res); err != nil {
 		return err
 	}
-	r := b.Report(a.facts(res, state, stream.Counts()))
+	counts := stream.Counts()
+	r := b.Report(a.facts(res, state, counts))
 	if err := a.write(reportTo, r); err != nil {
 		return err
+	}
+	if counts.Judged == 0 && counts.OutOfWindow > 0 {
+		fmt.Fprintf(a.std.err, "nodetrail: no request of a node lies in the window that --since and --until leave; the log goes from %s to %s\n",
+			res.First.UTC().Format(time.RFC3339), res.Last.UTC().Format(time.RFC3339))
 	}
 	return a.verdictOf(r, res)
 }
@@ -249,13 +236,19 @@ func (a *analysis) verdictOf(r *report.Report, res *file.Result) error {
 	if err := errors.Join(res.Errors...); err != nil {
 		return err
 	}
-	if a.strict && res.Counts.Malformed > 0 {
-		return fmt.Errorf("%d malformed lines, the first at %s", res.Counts.Malformed, placeOf(res))
+	if n := res.Counts.Malformed; a.strict && n > 0 {
+		return fmt.Errorf("--strict: malformed lines: %d, the first at %s", n, placeOf(res))
 	}
-	if a.failAt != rules.None && r.Worst() >= a.failAt {
-		return errFindings
+	if a.failAt == rules.None || r.Worst() < a.failAt {
+		return nil
 	}
-	return nil
+	n := 0
+	for i := range r.Findings {
+		if s, err := rules.ParseSeverity(r.Findings[i].Severity); err == nil && s >= a.failAt {
+			n++
+		}
+	}
+	return fmt.Errorf("%w %s: %d, the worst %s", errFindings, a.failAt, n, r.Worst())
 }
 
 // nothingRead is the error of a log without a single event.
@@ -267,8 +260,8 @@ func (a *analysis) nothingRead(res *file.Result) error {
 		return err
 	}
 	var names []string
-	for _, in := range a.inputs {
-		names = append(names, in.Path)
+	for i := range a.inputs {
+		names = append(names, a.inputs[i].String())
 	}
 	what := strings.Join(names, ", ")
 	if len(names) > 3 {
@@ -276,9 +269,9 @@ func (a *analysis) nothingRead(res *file.Result) error {
 	}
 	switch {
 	case res.Counts.Malformed > 0:
-		return fmt.Errorf("%s: no audit event in it; the first of %d malformed lines is %s", what, res.Counts.Malformed, placeOf(res))
+		return fmt.Errorf("%s: no audit event in it; the first of its malformed lines (%d) is %s", what, res.Counts.Malformed, placeOf(res))
 	case res.Bytes == 0:
-		return fmt.Errorf("%s: empty: there is nothing to analyze", what)
+		return fmt.Errorf("%s: the log is empty", what)
 	}
 	return fmt.Errorf("%s: no audit event in it", what)
 }
@@ -322,8 +315,9 @@ func (a *analysis) facts(res *file.Result, state *cluster.State, counts pipeline
 	for _, p := range res.Malformed {
 		f.Events.MalformedAt = append(f.Events.MalformedAt, report.Place{File: p.Path, Line: p.Line, Cause: p.Cause})
 	}
-	for _, p := range sum.Places {
-		f.State.Warnings = append(f.State.Warnings, p)
+	f.State.Warnings = append(f.State.Warnings, sum.Places...)
+	for _, err := range res.Errors {
+		f.State.Warnings = append(f.State.Warnings, "the log was not read to its end: "+err.Error())
 	}
 	if !sum.From.IsZero() {
 		f.State.From, f.State.To = &sum.From, &sum.To

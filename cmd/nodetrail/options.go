@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,13 +57,66 @@ func (f *authzFlags) features() (nodeauthz.Features, error) {
 	return features, nil
 }
 
-// loadState loads what --state names; with no paths it is empty.
-func loadState(paths []string, stdin io.Reader) (*cluster.State, error) {
-	s := cluster.NewState()
-	if len(paths) == 0 {
-		return s, nil
+// oneStdin refuses "-" more than once: standard input can be read only once.
+func oneStdin(paths []string) error {
+	first := slices.Index(paths, "-")
+	if first >= 0 && slices.Contains(paths[first+1:], "-") {
+		return errors.New("only one input can be standard input (-)")
 	}
-	return s, s.Load(paths, stdin)
+	return nil
+}
+
+// loading is state on its way.
+type loading struct {
+	state *cluster.State
+	err   error
+	done  chan struct{}
+}
+
+// startLoading begins to load what --state names; with no paths the state is empty.
+func startLoading(paths []string, stdin io.Reader) *loading {
+	l := &loading{state: cluster.NewState(), done: make(chan struct{})}
+	go func() {
+		defer close(l.done)
+		if len(paths) == 0 {
+			return
+		}
+		if err := l.state.Load(paths, stdin); err != nil {
+			l.err = fmt.Errorf("cannot read the state: %w", err)
+			return
+		}
+		l.err = ofUse(paths, l.state.Summary())
+	}()
+	return l
+}
+
+// wait returns the state once it is there. The end of ctx ends the waiting: standard input may never come.
+func (l *loading) wait(ctx context.Context) (*cluster.State, error) {
+	select {
+	case <-l.done:
+		return l.state, l.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// ofUse refuses state that has nothing to do with authorization: the verdicts would be as confident as they are wrong.
+func ofUse(paths []string, sum cluster.Summary) error {
+	for _, n := range sum.Objects {
+		if n > 0 {
+			return nil
+		}
+	}
+	what := strings.Join(paths, ", ")
+	switch kinds := sum.SkippedKinds(); {
+	case len(kinds) > 3:
+		return fmt.Errorf("%s: no object in it that authorization depends on, only %s and %d other kinds", what, strings.Join(kinds[:3], ", "), len(kinds)-3)
+	case len(kinds) > 0:
+		return fmt.Errorf("%s: no object in it that authorization depends on, only %s", what, strings.Join(kinds, ", "))
+	case len(sum.Places) > 0:
+		return fmt.Errorf("%s: no object in it that could be read; the first place is %s", what, sum.Places[0])
+	}
+	return fmt.Errorf("%s: no object in it that authorization depends on, such as pods and nodes", what)
 }
 
 // isTerminal reports whether w is a terminal that a person looks at.

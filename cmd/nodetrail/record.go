@@ -35,7 +35,7 @@ Secrets are never read. What may hold one all the same, such as the values of en
 The rights that it needs are printed by --print-rbac.`,
 		Example: `  nodetrail record --print-rbac | kubectl apply -f -
   nodetrail record --kubeconfig ~/.kube/config --output journal.jsonl`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), std) },
 	}
 	fs := cmd.Flags()
@@ -57,8 +57,10 @@ func (f *recordFlags) run(ctx context.Context, std streams) (err error) {
 		if err != nil {
 			return err
 		}
-		_, err = std.out.Write(y)
-		return err
+		if _, err = std.out.Write(y); err != nil {
+			return fmt.Errorf("writing the rights: %w", err)
+		}
+		return nil
 	}
 	config, err := cluster.ClientConfig(f.kubeconfig, f.context)
 	if err != nil {
@@ -69,10 +71,13 @@ func (f *recordFlags) run(ctx context.Context, std streams) (err error) {
 		// Appending never loses what an earlier run saw.
 		out, err := os.OpenFile(f.output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
-			return fmt.Errorf("--output: %w", err)
+			return fmt.Errorf("--output: cannot write %w", pathless(f.output, err))
 		}
 		defer func() {
-			err = errors.Join(err, out.Sync(), out.Close())
+			if info, serr := out.Stat(); serr == nil && info.Mode().IsRegular() { // a pipe has nothing to sync
+				err = errors.Join(err, out.Sync())
+			}
+			err = errors.Join(err, out.Close())
 		}()
 		w = out
 	}

@@ -17,17 +17,8 @@ const (
 	exitFindings = 2
 )
 
-// errFindings ends a command with exitFindings; it was reported already.
+// errFindings ends a command with exitFindings.
 var errFindings = errors.New("findings at or above --fail-on")
-
-// usageError is a wrong use of the command line, which earns a pointer to the help.
-type usageError struct {
-	command string
-	err     error
-}
-
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
 
 // streams are the standard ones; nothing reads or writes any other.
 type streams struct {
@@ -40,24 +31,45 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root := newRoot(streams{in: stdin, out: stdout, err: stderr})
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	help := &checked{w: stdout}
+	root.SetOut(help)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	if err == nil && help.err != nil {
+		err = fmt.Errorf("writing to standard output: %w", help.err)
+	}
 	var usage usageError
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, errFindings):
-		return exitFindings
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(stderr, "nodetrail: interrupted")
 		return exitFailed
 	}
-	fmt.Fprintf(stderr, "nodetrail: %s\n", strings.TrimSpace(err.Error()))
+	for line := range strings.Lines(strings.TrimSpace(err.Error())) {
+		fmt.Fprintf(stderr, "nodetrail: %s\n", strings.TrimSpace(line))
+	}
 	if errors.As(err, &usage) {
 		fmt.Fprintf(stderr, "See '%s --help'.\n", usage.command)
 	}
+	if errors.Is(err, errFindings) {
+		return exitFindings
+	}
 	return exitFailed
+}
+
+// checked keeps the first error of a writer for those who do not look at it: cobra, when it prints help.
+type checked struct {
+	w   io.Writer
+	err error
+}
+
+func (c *checked) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	if c.err == nil {
+		c.err = err
+	}
+	return n, err
 }
 
 func newRoot(std streams) *cobra.Command {
@@ -69,34 +81,41 @@ time of the request. It says what the Node authorizer denied, what RBAC alone gr
 whether the binding of system:node can go.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{cmd.CommandPath(), fmt.Errorf("unknown command %q%s", args[0], suggestion(cmd, args[0]))}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          cobra.ArbitraryArgs,
+		RunE:          func(cmd *cobra.Command, args []string) error { return aCommand(cmd, "command", args) },
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{cmd.CommandPath(), err} })
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newAnalyze(std), newExplain(std), newRecord(std), newVersion(std))
+	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		c.Args = cobra.ArbitraryArgs
+		c.RunE = func(cmd *cobra.Command, args []string) error { return aCommand(cmd, "shell", args) }
+		for _, shell := range c.Commands() {
+			shell.Args = noArgs
+		}
+	}
 	return root
 }
 
-func suggestion(cmd *cobra.Command, arg string) string {
-	cmd.SuggestionsMinimumDistance = 2
-	if s := cmd.SuggestionsFor(arg); len(s) > 0 {
-		return fmt.Sprintf(": did you mean %s?", strings.Join(s, " or "))
-	}
-	return ""
-}
-
-// needArgs refuses fewer arguments than at least, saying what is missing.
-func needArgs(least int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < least {
-			return usageError{cmd.CommandPath(), fmt.Errorf("%s is missing", what)}
-		}
-		return nil
+// newHelp is cobra's help command, but that an unknown topic is an error.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Print the help of a command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err != nil {
+				return usageError{root.CommandPath(), err}
+			}
+			if len(rest) > 0 {
+				return aCommand(cmd, "command", rest)
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
 	}
 }

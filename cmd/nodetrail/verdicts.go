@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
@@ -15,6 +17,24 @@ import (
 type verdictSink struct {
 	w    *jsonl.Writer
 	file *os.File
+}
+
+// spareInputs refuses to write verdicts over what is to be read.
+func (a *analysis) spareInputs() error {
+	out, err := os.Stat(a.verdicts)
+	if err != nil || !out.Mode().IsRegular() {
+		return nil //nolint:nilerr // a file that is not there yet holds nothing
+	}
+	paths := slices.Clone(a.state)
+	for i := range a.inputs {
+		paths = append(paths, a.inputs[i].Path)
+	}
+	for _, p := range paths {
+		if in, err := os.Stat(p); err == nil && os.SameFile(in, out) {
+			return fmt.Errorf("--verdicts: %s is also an input, and would be overwritten", a.verdicts)
+		}
+	}
+	return nil
 }
 
 // openVerdicts opens what --verdicts names. When verdicts take standard output, the report moves to standard error.
@@ -28,9 +48,18 @@ func (a *analysis) openVerdicts(reportTo *io.Writer) (*verdictSink, error) {
 	}
 	f, err := os.Create(a.verdicts)
 	if err != nil {
-		return nil, fmt.Errorf("--verdicts: %w", err)
+		return nil, fmt.Errorf("--verdicts: cannot write %w", pathless(a.verdicts, err))
 	}
 	return &verdictSink{w: jsonl.NewWriter(f), file: f}, nil
+}
+
+// pathless is the error of package os with the path first and without the system call.
+func pathless(path string, err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return fmt.Errorf("%s: %w", path, err)
 }
 
 func (s *verdictSink) close() error {

@@ -17,7 +17,7 @@ func newVersion(std streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, and the Kubernetes versions whose authorizer it knows",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(std.out, "nodetrail %s\n%s, %s/%s\nKubernetes 1.%d to 1.%d\n", buildVersion(), runtime.Version(),
 				runtime.GOOS, runtime.GOARCH, nodeauthz.OldestMinor, nodeauthz.NewestMinor)

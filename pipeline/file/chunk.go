@@ -2,16 +2,16 @@ package file
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/nodetrail/nodetrail/audit"
 )
 
 // chunkBytes is how much is decoded at a time: large enough that handing it over costs nothing, small enough for the caches.
-const chunkBytes = 512 << 10
+const chunkBytes = 256 << 10
 
 // maxDocumentBytes bounds a log that is one JSON document over many lines: it is held in memory as a whole.
 const maxDocumentBytes = 1 << 30
@@ -35,20 +35,16 @@ type chunker struct {
 	eat func(chunk) bool
 }
 
-func (c *chunker) run() bool {
-	fail := func(err error) bool { return c.eat(chunk{path: c.in.Path, firstLine: 1, err: err}) }
-	src := c.in.stdin
-	if src == nil {
-		f, err := os.Open(c.in.Path)
-		if err != nil {
-			return fail(fmt.Errorf("cannot read the audit log: %w", err))
-		}
-		defer func() { _ = f.Close() }()
-		src = f
+func (c *chunker) run(ctx context.Context) bool {
+	fail := func(err error) bool { return c.eat(chunk{path: c.in.String(), firstLine: 1, err: err}) }
+	src, closeSource, err := open(ctx, &c.in)
+	if err != nil {
+		return fail(unreadable(c.in.String(), err))
 	}
+	defer closeSource()
 	r, closeReader, err := decompress(src)
 	if err != nil {
-		return fail(fmt.Errorf("%s: %w", c.in.Path, err))
+		return fail(fmt.Errorf("%s: %w", c.in.String(), err))
 	}
 	defer closeReader()
 	return c.read(r)
@@ -92,11 +88,11 @@ func (c *chunker) read(r io.Reader) bool {
 			end, buf = 0, buf[:0]
 			tooLong = append(tooLong, audit.TooLong(line, 0, size, c.bound))
 		}
-		out := chunk{buf: buf, path: c.in.Path, firstLine: line, tooLong: tooLong}
+		out := chunk{buf: buf, path: c.in.String(), firstLine: line, tooLong: tooLong}
 		tooLong = nil
 		if err != nil { // the end; an unfinished line is handed on too, and judged for what it is
 			if !errors.Is(err, io.EOF) {
-				out.err = fmt.Errorf("%s:%d: reading stopped: %w", c.in.Path, line+bytes.Count(buf, []byte{'\n'}), err)
+				out.err = fmt.Errorf("%s:%d: reading stopped: %w", c.in.String(), line+bytes.Count(buf, []byte{'\n'}), err)
 			}
 			return c.eat(out)
 		}
@@ -133,7 +129,7 @@ func skipLine(r io.Reader, buf []byte, size int64) ([]byte, int64, error) {
 
 // document reads the rest of a log that is one JSON text over several lines.
 func (c *chunker) document(r io.Reader, head []byte, err error) bool {
-	out := chunk{path: c.in.Path, firstLine: 1, document: true}
+	out := chunk{path: c.in.String(), firstLine: 1, document: true}
 	if err == nil {
 		var rest []byte
 		if rest, err = io.ReadAll(io.LimitReader(r, maxDocumentBytes-int64(len(head))+1)); err == nil {
@@ -144,10 +140,10 @@ func (c *chunker) document(r io.Reader, head []byte, err error) bool {
 	switch {
 	case len(head) > maxDocumentBytes:
 		out.err = fmt.Errorf("%s: a log that is one JSON document may have %d MiB at most: give it with an event on each line (jq -c '.items[]')",
-			c.in.Path, maxDocumentBytes>>20)
+			c.in.String(), maxDocumentBytes>>20)
 		return c.eat(out)
 	case !errors.Is(err, io.EOF):
-		out.err = fmt.Errorf("%s:%d: reading stopped: %w", c.in.Path, 1+bytes.Count(head, []byte{'\n'}), err)
+		out.err = fmt.Errorf("%s:%d: reading stopped: %w", c.in.String(), 1+bytes.Count(head, []byte{'\n'}), err)
 	}
 	out.buf = head
 	return c.eat(out)

@@ -1,6 +1,6 @@
 // Package file reads audit logs from files: rotated, compressed, several at once.
 //
 // What goes in: paths, globs, folders, or standard input ([Expand]). What comes out: batches of decoded events in the order of time
-// ([Read]): the files of one apiserver (one folder and base name) one after the other, those of several merged. Chunks of lines are
+// ([Read]), those of several apiservers and of rotated files merged; a file is opened when its first event is due. Chunks of lines are
 // decoded in parallel and handed on in order. The package imports audit, and never pipeline.
 package file

@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,19 +15,28 @@ import (
 	"time"
 )
 
-// Input is one log to read.
+// Input is one file to read, or standard input.
 type Input struct {
 	// Path is the file's, "-" for standard input.
 	Path string
-	// group names the log that the file is a piece of.
-	group string
 	// first is the time of its first event, zero if it has none near its beginning.
 	first time.Time
+	// pipe says that what was read is gone and that reading may wait for somebody: anything but a regular file.
+	pipe  bool
 	stdin io.Reader
 }
 
-// Expand resolves the arguments of analyze: files, globs, folders (the logs in them, not those deeper), and "-" for stdin. The files
-// of one log come in the order of their first event. An argument that yields nothing is an error that says so.
+// String names the input in messages.
+func (in *Input) String() string {
+	if in.stdin != nil {
+		return "<stdin>"
+	}
+	return in.Path
+}
+
+// Expand resolves the arguments of analyze: files, globs, folders (the logs in them, not those deeper), and "-" for stdin. The inputs
+// come in the order of their first event, each file once by whatever names it is given. An argument that yields nothing is an error
+// that says so.
 func Expand(args []string, stdin io.Reader) ([]Input, error) {
 	var out []Input
 	seen := map[string]bool{}
@@ -36,29 +46,47 @@ func Expand(args []string, stdin io.Reader) ([]Input, error) {
 			return nil, err
 		}
 		for _, p := range paths {
-			if seen[p] {
+			if id := identity(p); seen[id] {
 				continue
+			} else {
+				seen[id] = true
 			}
-			seen[p] = true
-			in := Input{Path: p, group: groupOf(p)}
+			in := Input{Path: p}
 			if p == "-" {
-				in.stdin = stdin
-			} else if in.first, err = firstTime(p); err != nil {
+				in.stdin, in.pipe = stdin, true
+			} else if in.first, in.pipe, err = firstTime(p); err != nil {
 				return nil, err
 			}
 			out = append(out, in)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Input) int {
-		if c := strings.Compare(a.group, b.group); c != 0 {
-			return c
-		}
 		if c := a.first.Compare(b.first); c != 0 {
 			return c
 		}
 		return strings.Compare(a.Path, b.Path)
 	})
 	return out, nil
+}
+
+// identity is the same for all names of a file that lead through links and folders; a hard link is another file.
+func identity(path string) string {
+	abs, err := filepath.Abs(path)
+	if path == "-" || err != nil {
+		return path
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		return real
+	}
+	return abs
+}
+
+func unreadable(path string, err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return fmt.Errorf("cannot read the audit log %s: %w", path, err)
 }
 
 func resolve(arg string) ([]string, error) {
@@ -72,82 +100,113 @@ func resolve(arg string) ([]string, error) {
 	case err == nil:
 		return []string{arg}, nil
 	case !errors.Is(err, fs.ErrNotExist) || !strings.ContainsAny(arg, "*?["):
-		return nil, fmt.Errorf("cannot read the audit log: %w", err)
+		return nil, unreadable(arg, err)
 	}
 	matches, err := filepath.Glob(arg)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", arg, err)
-	}
-	if len(matches) == 0 {
-		return nil, fmt.Errorf("%s: no file matches", arg)
-	}
-	slices.Sort(matches)
-	return matches, nil
-}
-
-// folder lists the logs in a directory: what is named like one, rotated and compressed ones included.
-func folder(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the folder: %w", err)
+		return nil, fmt.Errorf("%s: not a pattern: %w", arg, err)
 	}
 	var out []string
-	for _, e := range entries {
-		name := strings.ToLower(e.Name())
-		if e.IsDir() || strings.HasPrefix(name, ".") {
+	for _, m := range matches {
+		if info, err := os.Stat(m); err == nil && info.IsDir() {
+			// A folder counts as it would if the shell had expanded the pattern, but need not hold a log.
+			if logs, err := folder(m); err == nil {
+				out = append(out, logs...)
+			}
 			continue
 		}
-		if logName.MatchString(name) {
-			out = append(out, filepath.Join(dir, e.Name()))
-		}
+		out = append(out, m)
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%s: no audit logs in this folder (files named *.log, *.json, *.jsonl or *audit*, also rotated and compressed)", dir)
+		return nil, fmt.Errorf("%s: no audit log matches this pattern", arg)
 	}
 	return out, nil
 }
 
-var (
-	logName    = regexp.MustCompile(`(\.(log|json|jsonl|ndjson)|audit)([-.].*)?$`)
-	compressed = regexp.MustCompile(`\.(gz|zst|zstd)$`)
-	rotated    = regexp.MustCompile(`\.[0-9]+$`)
-	extension  = regexp.MustCompile(`\.(log|json|jsonl|ndjson|txt)$`)
-	stamped    = regexp.MustCompile(`-[0-9]{4}-?[0-9]{2}-?[0-9]{2}([T-][0-9:.-]+)?$`)
-)
-
-// groupOf is the folder and base name that the pieces of one rotated log share: audit.log, audit.log.1.gz and lumberjack's
-// audit-2026-11-21T06-04-03.123.log.
-func groupOf(path string) string {
-	dir, name := filepath.Split(path)
-	for _, re := range []*regexp.Regexp{compressed, rotated, compressed, extension, stamped} {
-		name = re.ReplaceAllString(name, "")
+// folder lists the logs in a directory: what is named like one, rotated and compressed ones included. Where some are named for
+// audit, the others are something else: the apiserver's own log mostly is in the same place.
+func folder(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, unreadable(dir, err)
 	}
-	return filepath.Join(dir, name)
+	var logs, audits []string
+	for _, e := range entries {
+		name := strings.ToLower(e.Name())
+		if strings.HasPrefix(name, ".") || !logName.MatchString(name) || otherName.MatchString(name) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			continue
+		}
+		logs = append(logs, path)
+		if strings.Contains(name, "audit") {
+			audits = append(audits, path)
+		}
+	}
+	if len(audits) > 0 {
+		return audits, nil
+	}
+	if len(logs) == 0 {
+		return nil, fmt.Errorf("%s: no audit logs in this folder (files named *.log, *.json, *.jsonl or *audit*, also rotated and compressed)", dir)
+	}
+	return logs, nil
 }
+
+var (
+	logName   = regexp.MustCompile(`(\.(log|json|jsonl|ndjson)|audit)([-._].*)?$`)
+	otherName = regexp.MustCompile(`\.(ya?ml|md|conf|sh|idx|pos|tmp|swp|lock)(\.(gz|zst))?$|~$`)
+)
 
 // headBytes is how far into a log its first event's time is looked for.
 const headBytes = 256 << 10
 
 var timeKeys = [][]byte{[]byte(`"stageTimestamp"`), []byte(`"requestReceivedTimestamp"`)}
 
-// firstTime finds the time of the file's first event. That there is none is no error here.
-func firstTime(path string) (time.Time, error) {
+// firstTime finds the time of the file's first event, and whether the file is a pipe, of which nothing may be read yet. That there is
+// no event is no error here.
+func firstTime(path string) (first time.Time, pipe bool, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}, false, unreadable(path, err)
+	}
+	if !info.Mode().IsRegular() {
+		return time.Time{}, true, nil
+	}
 	f, err := os.Open(path)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("cannot read the audit log: %w", err)
+		return time.Time{}, false, unreadable(path, err)
 	}
 	defer func() { _ = f.Close() }()
-	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
-		return time.Time{}, nil // a pipe: what is read from it is gone
-	}
 	r, closeReader, err := decompress(f)
 	if err != nil {
-		return time.Time{}, nil //nolint:nilerr // whoever reads it to the end will say what is wrong with it
+		return time.Time{}, false, nil //nolint:nilerr // whoever reads it to the end will say what is wrong with it
 	}
 	defer closeReader()
 	head := make([]byte, headBytes)
 	n, _ := io.ReadFull(r, head)
-	return timeIn(head[:n], bytes.Index), nil
+	return firstTimeIn(head[:n]), false, nil
+}
+
+// firstTimeIn decodes lines until one has a time. Only where none is whole are the keys searched for, since what the request's body
+// holds may be named like them.
+func firstTimeIn(head []byte) time.Time {
+	for line := range bytes.Lines(head) {
+		var ev struct {
+			StageTimestamp, RequestReceivedTimestamp time.Time
+		}
+		if json.Unmarshal(bytes.Trim(line, "\x00 \r\n\t\ufeff"), &ev) != nil {
+			continue
+		}
+		if t := ev.StageTimestamp; !t.IsZero() {
+			return t
+		}
+		if t := ev.RequestReceivedTimestamp; !t.IsZero() {
+			return t
+		}
+	}
+	return timeIn(head, bytes.Index)
 }
 
 // timeIn returns the first time (or with bytes.LastIndex the last) that b holds under one of the keys.
@@ -173,12 +232,12 @@ func timeIn(b []byte, index func(s, sep []byte) int) time.Time {
 }
 
 // LastTime returns the time of the last event of the inputs, for windows counted from the log's end; zero if it cannot be told.
-// Compressed files are read through for it. Standard input cannot be.
+// Compressed files are read through for it. Pipes and standard input cannot be.
 func LastTime(inputs []Input) (time.Time, error) {
 	var last time.Time
 	for _, in := range inputs {
-		if in.stdin != nil {
-			return time.Time{}, errors.New("the end of standard input is not known beforehand: give --since and --until as times")
+		if in.pipe {
+			return time.Time{}, fmt.Errorf("the end of %s is not known before it is read: give a time", in.String())
 		}
 		t, err := lastTime(in.Path)
 		if err != nil {
@@ -194,7 +253,7 @@ func LastTime(inputs []Input) (time.Time, error) {
 func lastTime(path string) (time.Time, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("cannot read the audit log: %w", err)
+		return time.Time{}, unreadable(path, err)
 	}
 	defer func() { _ = f.Close() }()
 	magic := make([]byte, 4)
@@ -215,8 +274,8 @@ func lastTime(path string) (time.Time, error) {
 	buf, kept := make([]byte, 2*headBytes), 0
 	for {
 		n, err := io.ReadFull(r, buf[kept:])
-		if t := timeIn(buf[:kept+n], bytes.LastIndex); t.After(last) {
-			last = t
+		if t := timeIn(buf[:kept+n], bytes.LastIndex); !t.IsZero() {
+			last = t // the last in the file, not the latest: a body may hold any time
 		}
 		if err != nil {
 			return last, nil //nolint:nilerr // whoever reads it to the end will say what is wrong with it

@@ -3,8 +3,12 @@ package file
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -29,6 +33,35 @@ func formOf(head []byte) form {
 	return plain
 }
 
+// open opens an input. What is no regular file may keep its reader waiting for ever; then the end of ctx ends the reading.
+func open(ctx context.Context, in *Input) (io.Reader, func(), error) {
+	if !in.pipe {
+		f, err := os.Open(in.Path)
+		if err != nil {
+			return nil, nil, err
+		}
+		return f, func() { _ = f.Close() }, nil
+	}
+	r, w := io.Pipe()
+	go func() {
+		src := in.stdin
+		if src == nil {
+			f, err := os.Open(in.Path) // waits until somebody writes
+			if err != nil {
+				_ = w.CloseWithError(err)
+				return
+			}
+			defer func() { _ = f.Close() }()
+			defer context.AfterFunc(ctx, func() { _ = f.Close() })()
+			src = f
+		}
+		_, err := io.Copy(w, src)
+		_ = w.CloseWithError(err)
+	}()
+	stop := context.AfterFunc(ctx, func() { _ = r.CloseWithError(ctx.Err()) })
+	return r, func() { stop(); _ = r.Close() }, nil
+}
+
 // decompress returns a reader of the plain bytes.
 func decompress(r io.Reader) (io.Reader, func(), error) {
 	b := bufio.NewReaderSize(r, 64<<10)
@@ -37,15 +70,37 @@ func decompress(r io.Reader) (io.Reader, func(), error) {
 	case gzipped:
 		z, err := gzip.NewReader(b)
 		if err != nil {
-			return nil, nil, fmt.Errorf("not a readable gzip file: %w", err)
+			return nil, nil, damage(err)
 		}
-		return z, func() { _ = z.Close() }, nil
+		return packed{z}, func() { _ = z.Close() }, nil
 	case zstandard:
 		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
 		if err != nil {
-			return nil, nil, fmt.Errorf("not a readable zstd file: %w", err)
+			return nil, nil, damage(err)
 		}
-		return z, z.Close, nil
+		return packed{z}, z.Close, nil
 	}
 	return b, func() {}, nil
+}
+
+// packed gives the errors of decompressors words that a user understands.
+type packed struct{ r io.Reader }
+
+func (p packed) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = damage(err)
+	}
+	return n, err
+}
+
+func damage(err error) error {
+	var path *fs.PathError
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return fmt.Errorf("the compressed data is cut off: %w", io.ErrUnexpectedEOF)
+	case errors.As(err, &path), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	}
+	return fmt.Errorf("the compressed data is damaged: %w", err)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/nodetrail/nodetrail/audit"
 )
 
-// Batch is a run of decoded events of one log, in its order. The events alias the batch's memory: Release gives that back when none
+// Batch is a run of decoded events in the order of time. The events alias the batch's memory: Release gives that back when none
 // of them is needed any more, and may be called from any goroutine, once.
 type Batch struct {
 	Events  []audit.Event
@@ -52,7 +52,7 @@ type Options struct {
 }
 
 // Read decodes the inputs, given as Expand ordered them, and hands batches to out in the order of time, from the calling goroutine.
-// It stops when out returns an error or ctx ends, and returns that error.
+// It stops when out returns an error or ctx ends, and returns that error; a pipe that nobody writes to does not hold it up.
 func Read(ctx context.Context, inputs []Input, opt Options, out func(Batch) error) (*Result, error) {
 	if opt.MaxEventBytes <= 0 {
 		opt.MaxEventBytes = audit.DefaultMaxEventBytes
@@ -64,23 +64,18 @@ func Read(ctx context.Context, inputs []Input, opt Options, out func(Batch) erro
 		opt.Workers = runtime.GOMAXPROCS(0)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	rd := &reader{opt: opt, ctx: ctx, res: &Result{}, work: make(chan *job)}
+	rd := &reader{opt: opt, ctx: ctx, res: &Result{}, work: make(chan *job), jobs: make(chan *job, kept), bufs: make(chan []byte, kept)}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
 	for range opt.Workers {
 		wg.Go(rd.worker)
 	}
-	var logs []*log
-	for i := range inputs {
-		if i == 0 || inputs[i].group != inputs[i-1].group {
-			logs = append(logs, &log{queue: make(chan *job, 2*opt.Workers)})
-		}
-		l := logs[len(logs)-1]
-		l.inputs = append(l.inputs, inputs[i])
-	}
-	for _, l := range logs {
-		wg.Go(func() { rd.feed(l) })
+	logs := make([]*log, len(inputs))
+	for i, in := range inputs {
+		l := &log{in: in, queue: make(chan *job, 2*opt.Workers)}
+		l.start = func() { wg.Go(func() { rd.feed(l) }) }
+		logs[i] = l
 	}
 	if err := rd.merge(logs, out); err != nil {
 		return rd.res, err
@@ -88,12 +83,13 @@ func Read(ctx context.Context, inputs []Input, opt Options, out func(Batch) erro
 	return rd.res, ctx.Err()
 }
 
-// log is the files of one apiserver, being read.
+// log is an input, being read.
 type log struct {
-	inputs []Input
-	queue  chan *job
-	head   *job // whose events are next
-	next   int
+	in    Input
+	start func() // begins the reading
+	queue chan *job
+	head  *job // whose events are next
+	next  int
 }
 
 // job is a chunk on its way through a worker.
@@ -103,51 +99,55 @@ type job struct {
 	malformed []audit.Malformed
 	counts    audit.Counts
 	done      chan struct{}
-	left      *atomic.Int64 // events not released, once the job is cut into several batches
+	left      *atomic.Int64 // events not released, once they go to several batches
 }
+
+// kept bounds the buffers that wait to be used again.
+const kept = 64
 
 type reader struct {
 	opt  Options
 	ctx  context.Context
 	res  *Result
 	work chan *job
-	jobs sync.Pool
-	bufs sync.Pool
+	// Free lists rather than pools: those the collector empties, and clearing new buffers costs more than reading into them.
+	jobs chan *job
+	bufs chan []byte
 }
 
-// feed cuts a log's files into jobs, which enter the log's queue in order and go to the workers.
+// feed cuts a log into jobs, which enter the log's queue in order and go to the workers.
 func (rd *reader) feed(l *log) {
 	defer close(l.queue)
-	for _, in := range l.inputs {
-		c := chunker{in: in, bound: rd.opt.MaxEventBytes, alloc: rd.alloc, eat: func(ch chunk) bool {
-			j, _ := rd.jobs.Get().(*job)
-			if j == nil {
-				j = &job{}
-			}
-			j.chunk, j.done = ch, make(chan struct{})
-			select {
-			case l.queue <- j:
-			case <-rd.ctx.Done():
-				return false
-			}
-			select {
-			case rd.work <- j:
-			case <-rd.ctx.Done():
-				return false
-			}
-			return true
-		}}
-		if !c.run() {
-			return
+	c := chunker{in: l.in, bound: rd.opt.MaxEventBytes, alloc: rd.alloc, eat: func(ch chunk) bool {
+		var j *job
+		select {
+		case j = <-rd.jobs:
+		default:
+			j = &job{}
 		}
-	}
+		j.chunk, j.done = ch, make(chan struct{})
+		select {
+		case l.queue <- j:
+		case <-rd.ctx.Done():
+			return false
+		}
+		select {
+		case rd.work <- j:
+		case <-rd.ctx.Done():
+			return false
+		}
+		return true
+	}}
+	c.run(rd.ctx)
 }
 
 func (rd *reader) alloc() []byte {
-	if b, _ := rd.bufs.Get().(*[]byte); b != nil {
-		return (*b)[:0]
+	select {
+	case b := <-rd.bufs:
+		return b
+	default:
+		return make([]byte, 0, chunkBytes)
 	}
-	return make([]byte, 0, chunkBytes)
 }
 
 func (rd *reader) worker() {
@@ -240,9 +240,15 @@ func (rd *reader) account(j *job) {
 
 func (rd *reader) recycle(j *job) {
 	if buf := j.chunk.buf[:0]; cap(buf) >= chunkBytes && cap(buf) <= 2*chunkBytes {
-		rd.bufs.Put(&buf)
+		select {
+		case rd.bufs <- buf:
+		default:
+		}
 	}
 	clear(j.events)
 	*j = job{events: j.events[:0], malformed: j.malformed[:0]}
-	rd.jobs.Put(j)
+	select {
+	case rd.jobs <- j:
+	default:
+	}
 }

@@ -1,35 +1,27 @@
-// Command modfiles writes the module files of conformance/: go.mod for the newest Kubernetes and go.1.NN.mod for each older minor.
-//
-// What goes in: patch versions of Kubernetes, such as 1.37.0. What comes out: for each minor a module file, in which a minor that is
-// newer than all others becomes go.mod and pushes the old newest into a file of its own. It runs in the folder conformance/, needs
-// the go command, and imports the standard library alone.
 package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sort"
 	"strconv"
 	"strings"
 )
 
-func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "modfiles:", err)
-		os.Exit(1)
-	}
-}
-
-func run(args []string, stdout io.Writer) error {
+// writeModFiles makes a module file for each minor: one that is newer than all others becomes go.mod and pushes the old newest into
+// a file of its own.
+func writeModFiles(ctx context.Context, args []string, stdout io.Writer) error {
 	if len(args) == 0 {
 		return errors.New("give the patch versions of Kubernetes to hold against, such as 1.37.0; those of other minors stay")
 	}
-	versions, err := pinned()
+	versions, err := pinned(ctx)
 	if err != nil {
 		return err
 	}
@@ -47,16 +39,20 @@ func run(args []string, stdout io.Writer) error {
 	sort.Ints(minors)
 	newest := minors[len(minors)-1]
 	for _, m := range minors {
-		file := "go.mod"
-		if m != newest {
-			file = fmt.Sprintf("go.1.%d.mod", m)
-		}
-		if err := write(file, versions[m], m == newest); err != nil {
+		file := modFileOf(m, newest)
+		if err := write(ctx, file, versions[m], m == newest); err != nil {
 			return fmt.Errorf("writing %s: %w", file, err)
 		}
 		fmt.Fprintf(stdout, "%s: Kubernetes %s\n", file, versions[m])
 	}
 	return nil
+}
+
+func modFileOf(minor, newest int) string {
+	if minor == newest {
+		return "go.mod"
+	}
+	return fmt.Sprintf("go.1.%d.mod", minor)
 }
 
 func minorOf(version string) (int, error) {
@@ -72,7 +68,7 @@ func minorOf(version string) (int, error) {
 }
 
 // pinned reads the versions that the module files hold now.
-func pinned() (map[int]string, error) {
+func pinned(ctx context.Context) (map[int]string, error) {
 	out := map[int]string{}
 	entries, err := os.ReadDir(".")
 	if err != nil {
@@ -82,7 +78,7 @@ func pinned() (map[int]string, error) {
 		if name := e.Name(); !strings.HasPrefix(name, "go.") || !strings.HasSuffix(name, ".mod") {
 			continue
 		}
-		f, err := parse(e.Name())
+		f, err := parse(ctx, e.Name())
 		if err != nil {
 			return nil, err
 		}
@@ -110,8 +106,8 @@ type modFile struct {
 	}
 }
 
-func parse(file string) (*modFile, error) {
-	out, err := command("go", "mod", "edit", "-json", file)
+func parse(ctx context.Context, file string) (*modFile, error) {
+	out, err := command(ctx, "go", "mod", "edit", "-json", file)
 	if err != nil {
 		return nil, err
 	}
@@ -125,8 +121,8 @@ func parse(file string) (*modFile, error) {
 // write makes one module file. k8s.io/kubernetes replaces its staging modules by folders, which a module that requires it cannot
 // see: they become replacements by the published modules of the same version. nodetrail itself requires the newest of them, with
 // modules to go along: for an older minor those are held at what that minor was built with.
-func write(file, version string, newest bool) error {
-	out, err := command("go", "mod", "download", "-json", "k8s.io/kubernetes@v"+version)
+func write(ctx context.Context, file, version string, newest bool) error {
+	out, err := command(ctx, "go", "mod", "download", "-json", "k8s.io/kubernetes@v"+version)
 	if err != nil {
 		return err
 	}
@@ -134,12 +130,12 @@ func write(file, version string, newest bool) error {
 	if err := json.Unmarshal(out, &got); err != nil {
 		return fmt.Errorf("downloading k8s.io/kubernetes: %w", err)
 	}
-	up, err := parse(got.GoMod)
+	up, err := parse(ctx, got.GoMod)
 	if err != nil {
 		return err
 	}
 	if newest {
-		_, err := tidy(file, moduleFile(up, version, nil), newest)
+		_, err := tidy(ctx, file, moduleFile(up, version, nil), newest)
 		return err
 	}
 	wants := map[string]string{}
@@ -148,7 +144,7 @@ func write(file, version string, newest bool) error {
 	}
 	held := map[string]string{}
 	for {
-		f, err := tidy(file, moduleFile(up, version, held), newest)
+		f, err := tidy(ctx, file, moduleFile(up, version, held), newest)
 		if err != nil {
 			return err
 		}
@@ -172,7 +168,7 @@ func write(file, version string, newest bool) error {
 func isStaging(up *modFile, path string) bool {
 	for _, r := range up.Replace {
 		if r.Old.Path == path {
-			return strings.HasPrefix(r.New.Path, "./staging/")
+			return strings.HasPrefix(filepath.ToSlash(r.New.Path), "./staging/")
 		}
 	}
 	return false
@@ -205,7 +201,7 @@ func moduleFile(up *modFile, version string, held map[string]string) string {
 }
 
 // tidy completes a module file. Files for other minors import what an older one does not have: tidy says so and goes on.
-func tidy(file, content string, newest bool) (*modFile, error) {
+func tidy(ctx context.Context, file, content string, newest bool) (*modFile, error) {
 	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
 		return nil, err
 	}
@@ -213,14 +209,14 @@ func tidy(file, content string, newest bool) (*modFile, error) {
 	if !newest {
 		args = append(args, "-e", "-modfile="+file)
 	}
-	if _, err := command("go", args...); err != nil {
+	if _, err := command(ctx, "go", args...); err != nil {
 		return nil, err
 	}
-	return parse(file)
+	return parse(ctx, file)
 }
 
-func command(name string, args ...string) ([]byte, error) {
-	cmd := exec.Command(name, args...)
+func command(ctx context.Context, name string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {

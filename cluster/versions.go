@@ -1,0 +1,102 @@
+package cluster
+
+import (
+	"bytes"
+	"hash/maphash"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+// versions remembers which versions of which objects were taken in, so that the bodies of a log whose journal was loaded need not be
+// decoded again: on most logs that is nearly all of them.
+type versions struct {
+	seed  maphash.Seed
+	known map[uint64]struct{}
+}
+
+// maxVersions bounds what is remembered. When it is reached all is forgotten, which costs time only.
+const maxVersions = 1 << 20
+
+func (v *versions) key(uid, version string) uint64 {
+	return maphash.String(v.seed, uid) ^ maphash.String(v.seed, version)*0x9e3779b97f4a7c15
+}
+
+func (v *versions) add(uid, version string) {
+	if uid == "" || version == "" {
+		return
+	}
+	if v.known == nil || len(v.known) >= maxVersions {
+		v.seed, v.known = maphash.MakeSeed(), map[uint64]struct{}{}
+	}
+	v.known[v.key(uid, version)] = struct{}{}
+}
+
+func (v *versions) has(uid, version string) bool {
+	if len(v.known) == 0 || uid == "" || version == "" {
+		return false
+	}
+	_, ok := v.known[v.key(uid, version)]
+	return ok
+}
+
+// nothingNew reports whether a write tells nothing that is not known: the kind is only counted, or this version of the pod or node was
+// taken in already. What it tells of times is taken.
+func (s *State) nothingNew(id kindID, ev *audit.Event, at nodeauthz.Stamp) bool {
+	switch id {
+	case kindPersistentVolumeClaim, kindCSIDriver, kindServiceAccount:
+		return true
+	case kindPod, kindNode:
+	default:
+		return false
+	}
+	if sub := ev.ObjectRef.Subresource; sub != "" && sub != "status" {
+		return false // new containers name new objects, from this very request on
+	}
+	body := ev.ResponseObject
+	if len(body) == 0 || bytes.Contains(body, deletionTimestamp) {
+		return false
+	}
+	uid, version := s.decoder.version(body)
+	if !s.versions.has(uid, version) {
+		return false
+	}
+	if id == kindPod && ev.Verb == "create" {
+		name := ev.ObjectRef.Name
+		if name == "" {
+			return false
+		}
+		s.Graph.RefineBinding(ev.ObjectRef.Namespace, name, uid, at)
+	}
+	return true
+}
+
+var deletionTimestamp = []byte("deletionTimestamp")
+
+// version reads an object's UID and resourceVersion and no further.
+func (d *decoder) version(raw []byte) (uid, version string) {
+	var key string
+	s := &d.s
+	s.Reset(raw)
+	for s.Object(); s.Key(&key); {
+		if key != "metadata" || s.Null() {
+			s.Skip()
+			continue
+		}
+		for s.Object(); s.Key(&key); {
+			switch key {
+			case "uid":
+				uid = d.text()
+			case "resourceVersion":
+				version = d.text()
+			default:
+				s.Skip()
+			}
+			if uid != "" && version != "" {
+				return uid, version
+			}
+		}
+		break
+	}
+	return uid, version
+}

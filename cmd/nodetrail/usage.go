@@ -1,0 +1,125 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// usageError is a wrong use of the command line, which earns a pointer to the help.
+type usageError struct {
+	command string
+	err     error
+}
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+// needArgs refuses fewer arguments than at least, saying what is missing.
+func needArgs(least int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least {
+			return usageError{cmd.CommandPath(), fmt.Errorf("%s is missing", what)}
+		}
+		return nil
+	}
+}
+
+// noArgs refuses arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{cmd.CommandPath(), fmt.Errorf("%s takes no arguments, and %q is one", cmd.Name(), args[0])}
+	}
+	return nil
+}
+
+// aCommand is the error of a command that only has subcommands: one must be named, and none is arg.
+func aCommand(cmd *cobra.Command, what string, args []string) error {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	if len(args) == 0 {
+		return usageError{cmd.CommandPath(), fmt.Errorf("a %s is missing: %s", what, oneOf(names))}
+	}
+	return usageError{cmd.CommandPath(), fmt.Errorf("unknown %s %q: %s", what, args[0], meant(args[0], names, "it is one of "+strings.Join(names, ", ")))}
+}
+
+// flagError says of a flag that was misused what would be right.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	var valueless *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+		err = fmt.Errorf("unknown flag -%s", unknown.GetSpecifiedName())
+	case errors.As(err, &unknown):
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, "--"+f.Name)
+			}
+		})
+		name := "--" + unknown.GetSpecifiedName()
+		err = fmt.Errorf("unknown flag %s", name)
+		if s := meant(name, names, ""); s != "" {
+			err = fmt.Errorf("%w: %s", err, s)
+		}
+	case errors.As(err, &valueless):
+		err = fmt.Errorf("--%s needs a value", valueless.GetFlag().Name)
+	case errors.As(err, &invalid):
+		f := invalid.GetFlag()
+		wants := map[string]string{"duration": "a duration such as 150ms or 24h", "int": "a whole number", "bool": "true or false"}[f.Value.Type()]
+		if wants != "" {
+			err = fmt.Errorf("--%s: %q is not %s", f.Name, invalid.GetValue(), wants)
+		}
+	}
+	return usageError{cmd.CommandPath(), err}
+}
+
+// meant proposes what a mistyped word may have been; otherwise is returned when nothing is near.
+func meant(word string, all []string, otherwise string) string {
+	var near []string
+	for _, s := range all {
+		if strings.HasPrefix(s, word) || distance(strings.ToLower(word), s) <= 2 {
+			near = append(near, s)
+		}
+	}
+	if len(near) == 0 {
+		return otherwise
+	}
+	return fmt.Sprintf("did you mean %s?", oneOf(near))
+}
+
+func oneOf(words []string) string {
+	if n := len(words); n > 1 {
+		return strings.Join(words[:n-1], ", ") + " or " + words[n-1]
+	}
+	return strings.Join(words, "")
+}
+
+// distance is how many letters must be put in, left out or replaced to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := slices.Clone(row)
+		row[0] = i + 1
+		for j := range len(b) {
+			differ := 1
+			if a[i] == b[j] {
+				differ = 0
+			}
+			row[j+1] = min(last[j]+differ, last[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

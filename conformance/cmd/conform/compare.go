@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// comparison is one run of the command.
+type comparison struct {
+	stdout, stderr      io.Writer
+	histories, requests int
+	seed                uint64
+	page, minors        string
+	mutations           int
+}
+
+// result is conformance.Result; this command does not import the package, whose build takes minutes.
+type result struct {
+	Kubernetes string         `json:"kubernetes"`
+	FirstSeed  uint64         `json:"firstSeed"`
+	Settings   int            `json:"settings"`
+	Histories  int            `json:"histories"`
+	Steps      int            `json:"steps"`
+	Requests   int            `json:"requests"`
+	Later      int            `json:"later"`
+	Known      map[string]int `json:"known"`
+	Sweep      int            `json:"sweep"`
+	Table      int            `json:"table"`
+	Fields     int            `json:"fields"`
+	RBAC       int            `json:"rbac"`
+	Speed      []speedCase    `json:"speed"`
+}
+
+type speedCase struct {
+	Name         string
+	Theirs, Ours float64
+}
+
+// target is one minor to be held against: its module file in a folder of its own, so that the run changes none of ours.
+type target struct {
+	minor   int
+	version string
+	modFile string
+	newest  bool
+}
+
+// flags are those that make the go command build for the target.
+func (t target) flags() []string {
+	// What nodetrail itself requires may have moved since the module files were written; that is no reason to fail.
+	return []string{"-mod=mod", "-modfile=" + t.modFile, fmt.Sprintf("-tags=k8s1_%d", t.minor)}
+}
+
+// targets copies the module files into dir.
+func (c *comparison) targets(ctx context.Context, dir string) ([]target, error) {
+	versions, err := pinned(ctx)
+	if err != nil {
+		return nil, err
+	}
+	minors := slices.Sorted(maps.Keys(versions))
+	var out []target
+	for _, m := range minors {
+		if c.minors != "" && !slices.Contains(strings.Split(c.minors, ","), strconv.Itoa(m)) {
+			continue
+		}
+		newest := m == minors[len(minors)-1]
+		from := modFileOf(m, minors[len(minors)-1])
+		to := filepath.Join(dir, fmt.Sprintf("go.1.%d.mod", m))
+		for _, ext := range []string{".mod", ".sum"} {
+			data, err := os.ReadFile(strings.TrimSuffix(from, ".mod") + ext)
+			if err != nil {
+				return nil, fmt.Errorf("reading the module file of 1.%d: %w", m, err)
+			}
+			if err := os.WriteFile(strings.TrimSuffix(to, ".mod")+ext, data, 0o644); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, target{minor: m, version: versions[m], modFile: to, newest: newest})
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("no module file for the minors %q", c.minors)
+	}
+	return out, nil
+}
+
+// test runs the tests for one target.
+func (c *comparison) test(ctx context.Context, t target, more ...string) (*result, error) {
+	dir := filepath.Dir(t.modFile)
+	file := filepath.Join(dir, fmt.Sprintf("result-%d.json", t.minor))
+	args := append([]string{"test", "-count=1", "-timeout=3h"}, t.flags()...)
+	args = append(args, ".", "-args", "-result="+file, "-histories="+strconv.Itoa(c.histories), "-rbac-histories="+strconv.Itoa(c.histories/4),
+		"-requests="+strconv.Itoa(c.requests), "-seed="+strconv.FormatUint(c.seed, 10))
+	args = append(args, more...)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Stdout, cmd.Stderr = c.stdout, c.stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("kubernetes %s: %w", t.version, err)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r := &result{}
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("reading the result for Kubernetes %s: %w", t.version, err)
+	}
+	r.Kubernetes = t.version
+	return r, nil
+}
+
+func (c *comparison) run(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "conformance")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	targets, err := c.targets(ctx, dir)
+	if err != nil {
+		return err
+	}
+	var results []*result
+	for _, t := range targets {
+		fmt.Fprintf(c.stdout, "Kubernetes %s\n", t.version)
+		var more []string
+		if t.newest {
+			more = append(more, "-speed")
+		}
+		r, err := c.test(ctx, t, more...)
+		if err != nil {
+			return err
+		}
+		results = append(results, r)
+	}
+	caught, err := c.mutate(ctx, targets)
+	if err != nil {
+		return err
+	}
+	if c.page == "" {
+		return nil
+	}
+	return writePage(c.page, results, caught)
+}
+
+// latest holds against the newest patch of each minor. A test that fails shows, as a scenario, the decision that changed.
+func (c *comparison) latest(ctx context.Context) error {
+	out, err := command(ctx, "go", "list", "-m", "-versions", "-json", "k8s.io/kubernetes")
+	if err != nil {
+		return err
+	}
+	var list struct{ Versions []string }
+	if err := json.Unmarshal(out, &list); err != nil {
+		return fmt.Errorf("listing the versions of Kubernetes: %w", err)
+	}
+	versions, err := pinned(ctx)
+	if err != nil {
+		return err
+	}
+	newest := newestPatches(list.Versions, slices.Min(slices.Collect(maps.Keys(versions))))
+	dir, err := os.MkdirTemp("", "conformance")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	var changed []string
+	for _, m := range slices.Sorted(maps.Keys(newest)) {
+		v := newest[m]
+		switch versions[m] {
+		case v:
+			fmt.Fprintf(c.stdout, "1.%d: %s is still the newest\n", m, v)
+			continue
+		case "":
+			fmt.Fprintf(c.stdout, "1.%d: not held against yet; the newest is %s (conform modfiles %s)\n", m, v, v)
+		default:
+			fmt.Fprintf(c.stdout, "1.%d: %s after %s\n", m, v, versions[m])
+		}
+		t := target{minor: m, version: v, modFile: filepath.Join(dir, fmt.Sprintf("go.1.%d.mod", m))}
+		if err := write(ctx, t.modFile, v, false); err != nil {
+			return err
+		}
+		if _, err := c.test(ctx, t); err != nil {
+			changed = append(changed, v)
+		} else {
+			fmt.Fprintf(c.stdout, "1.%d: no decision changed\n", m)
+		}
+	}
+	if len(changed) > 0 {
+		return fmt.Errorf("decisions changed, as shown above, in Kubernetes %s", strings.Join(changed, ", "))
+	}
+	return nil
+}
+
+// newestPatches picks the newest release of each minor from the oldest on.
+func newestPatches(versions []string, oldest int) map[int]string {
+	out := map[int]string{}
+	patch := map[int]int{}
+	for _, v := range versions {
+		m, err := minorOf(v)
+		if err != nil || m < oldest {
+			continue
+		}
+		p, err := strconv.Atoi(v[strings.LastIndexByte(v, '.')+1:])
+		if err != nil {
+			continue // a release candidate
+		}
+		if out[m] == "" || p > patch[m] {
+			out[m], patch[m] = strings.TrimPrefix(v, "v"), p
+		}
+	}
+	return out
+}

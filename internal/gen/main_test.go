@@ -1,0 +1,41 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nodetrail/nodetrail/rules"
+)
+
+func TestWrite(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "rules")
+	var stderr strings.Builder
+	if got := run([]string{dir}, &stderr); got != 0 {
+		t.Fatalf("exit status %d: %s", got, stderr.String())
+	}
+	gone := filepath.Join(dir, "no-such-rule.md")
+	if err := os.WriteFile(gone, []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(dir, rules.All()[:1]); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 2 || entries[0].Name() != "README.md" || entries[1].Name() != rules.All()[0].Name+".md" {
+		t.Errorf("files are %v, want README.md and the one rule's page", entries)
+	}
+}
+
+func TestArguments(t *testing.T) {
+	for _, args := range [][]string{nil, {"a", "b"}, {"main.go"}} {
+		var stderr strings.Builder
+		if got := run(args, &stderr); got != 1 || !strings.HasPrefix(stderr.String(), "gen: ") {
+			t.Errorf("run(%q) is %d with %q", args, got, stderr.String())
+		}
+	}
+}

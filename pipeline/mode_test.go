@@ -1,0 +1,76 @@
+package pipeline
+
+import (
+	"testing"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+const rbacReason = `RBAC: allowed by ClusterRoleBinding "legacy:system:node" of ClusterRole "system:node" to Group "system:nodes"`
+
+// status is a kubelet's write of its own status: any node may, by a static rule.
+func status(id string, ms int, decision, reason string) audit.Event {
+	ev := get(id, audit.StageResponseComplete, ms, decision, reason)
+	ev.Verb, ev.RequestURI = "patch", "/api/v1/nodes/n1/status"
+	ev.ObjectRef = audit.ObjectRef{Resource: "nodes", Subresource: "status", Name: "n1", APIVersion: "v1"}
+	return ev
+}
+
+func TestModeIsInferred(t *testing.T) {
+	f := func(want string, implied nodeauthz.Verdict, events ...audit.Event) {
+		t.Helper()
+		var last *Judgement
+		var s *Stream
+		s, _ = newTestStream(t, "auto", Options{}, func(j *Judgement) error {
+			copied := *j
+			last = &copied
+			return nil
+		})
+		feed(t, s, 3, events...)
+		if got := s.judge.Mode.String(); got != want {
+			t.Errorf("mode %q, want %q", got, want)
+		}
+		if last.Observed.NodeVerdict != implied {
+			t.Errorf("in mode %q the last event implies %q, want %q", want, last.Observed.NodeVerdict, implied)
+		}
+	}
+	f("Node,RBAC", nodeauthz.Deny, status("a", 0, "allow", ""), status("b", 1, "allow", ""),
+		get("c", audit.StageResponseComplete, 2, "allow", rbacReason))
+	f("Node,RBAC", nodeauthz.Allow, get("a", audit.StageResponseComplete, 0, "forbid", "no relationship found between node 'n1' and this object"),
+		status("b", 1, "allow", ""))
+	f("RBAC,Node", nodeauthz.NotNode, status("a", 0, "allow", rbacReason), status("b", 1, "allow", rbacReason),
+		get("c", audit.StageResponseComplete, 2, "forbid", "no relationship found between node 'n1' and this object"),
+		get("d", audit.StageResponseComplete, 3, "allow", rbacReason))
+	f("RBAC", nodeauthz.NotNode, status("a", 0, "allow", rbacReason), get("b", audit.StageResponseComplete, 1, "allow", rbacReason),
+		get("c", audit.StageResponseComplete, 2, "forbid", ""))
+	f("", nodeauthz.NotNode, get("a", audit.StageResponseComplete, 0, "", ""))
+
+	// Members of system:masters are allowed before any authorizer, with the same empty reason as Node's.
+	masters := status("a", 0, "allow", "")
+	masters.User.Groups = append(masters.User.Groups, "system:masters")
+	f("", nodeauthz.NotNode, masters)
+}
+
+func TestParseMode(t *testing.T) {
+	f := func(in, want string) {
+		t.Helper()
+		m, err := ParseMode(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.String(); got != want || m.Inferred() {
+			t.Errorf("%q: %q, inferred %t", in, got, m.Inferred())
+		}
+	}
+	f("Node,RBAC", "Node,RBAC")
+	f("RBAC,Node", "RBAC,Node")
+	f("Webhook,RBAC", "RBAC")
+	f("Node", "Node")
+	f("Node,Webhook,RBAC", "Node,RBAC")
+	for _, bad := range []string{"node", "Node,", "Node RBAC"} {
+		if _, err := ParseMode(bad); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package rules
+
+import (
+	"testing"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+func TestExcess(t *testing.T) {
+	rule := rbacExcessAccess()
+	f := func(name, want string, changes ...with) {
+		t.Helper()
+		if got := check(t, rule, nil, NewMemory(), request(changes...)); got != want {
+			t.Errorf("%s:\n got %q\nwant %q", name, got, want)
+		}
+	}
+	const secret = "critical: get secrets shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone"
+
+	// By the kind of access.
+	f("a secret", secret, byRBAC(200))
+	f("a secret's status is unknown, as in a panic", secret, byRBAC(0))
+	f("a secret, and the handler failed", secret, byRBAC(500))
+	f("all secrets", "critical: list all secrets is allowed to node worker-1 by ClusterRoleBinding legacy alone",
+		does("list secrets"), byRBAC(200))
+	f("a token", "critical: create serviceaccounts/token shop/web is allowed to node worker-1 by ClusterRoleBinding legacy alone",
+		does("create serviceaccounts/token shop/web"), byRBAC(201))
+	f("a service account", "high: get serviceaccounts shop/web is allowed to node worker-1 by ClusterRoleBinding legacy alone",
+		does("get serviceaccounts shop/web"), byRBAC(200))
+	f("secrets of another group", "high: get secrets.vault.example shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone",
+		does("get secrets.vault.example shop/db"), byRBAC(200))
+	f("a creation without a name", "high: create pods in namespace shop is allowed to node worker-1 by ClusterRoleBinding legacy alone",
+		does("create pods shop/"), byRBAC(201))
+	f("a creation with the body's name", "high: create pods shop/x is allowed to node worker-1 by ClusterRoleBinding legacy alone",
+		does("create pods shop/"), byRBAC(201), func(r *Request) { r.Event.ObjectRef.Name = "x" })
+	f("a path", "high: get path /metrics is allowed to node worker-1 by ClusterRoleBinding legacy alone",
+		path("/metrics"), byRBAC(200))
+	f("a role binding", "critical: get secrets shop/db is allowed to node worker-1 by RoleBinding shop/readers alone",
+		byRBAC(200), func(r *Request) {
+			r.Grant.Binding.Kind, r.Grant.Binding.Namespace, r.Grant.Binding.Name = "RoleBinding", "shop", "readers"
+		})
+	f("a binding for the one node", secret, byRBAC(200), granted("User system:node:worker-1"))
+
+	// What reached nothing is no reason against deleting the binding.
+	f("an object that is not there", "low: get secrets shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone, and there was no such object (404)",
+		byRBAC(404))
+	f("a kubelet's look at a deleted pod", "low: get pods shop/web-1 is allowed to node worker-1 by ClusterRoleBinding legacy alone, and there was no such object (404)",
+		does("get pods shop/web-1"), byRBAC(404))
+	f("refused by admission", "low: create serviceaccounts/token shop/web is allowed to node worker-1 by ClusterRoleBinding legacy alone, and admission refused it (403)",
+		does("create serviceaccounts/token shop/web"), byRBAC(403))
+
+	// The observed verdict wins over the re-evaluated one.
+	f("Node denied, we say allow", secret, byRBAC(200), verdict(nodeauthz.Allow))
+	f("Node denied, we do not know", secret, byRBAC(200), verdict(nodeauthz.Unknown))
+	f("Node allowed, we say deny", "", annotated("allow", nodeauthz.Allow), granted("Group system:nodes"))
+
+	// Without annotations, or where they imply nothing of Node, the re-evaluated one counts.
+	f("RBAC's grant by the state", secret, code(200), granted("Group system:nodes"))
+	f("RBAC asked first", secret, byRBAC(200), annotated("allow", nodeauthz.NotNode))
+	f("RBAC asked first, and Node would have allowed it", "", byRBAC(200), annotated("allow", nodeauthz.NotNode), verdict(nodeauthz.Allow))
+	f("nobody knows the grant", "critical: get secrets shop/db is allowed to node worker-1 by an RBAC binding that the log does not name alone",
+		code(200))
+
+	// Never.
+	f("a race", "", byRBAC(200), race)
+	f("a race that nobody annotated", "", code(200), granted("Group system:nodes"), race)
+	f("unknown", "", code(200), granted("Group system:nodes"), verdict(nodeauthz.Unknown))
+	f("allowed by Node", "", code(200), verdict(nodeauthz.Allow))
+	f("refused", "", code(403))
+	f("refused by the apiserver's word", "", annotated("forbid", nodeauthz.Deny))
+	f("allowed without the binding too", "", byRBAC(200), func(r *Request) { r.Spare = true })
+	f("not a node", "", as("kubelet", "system:nodes"), byRBAC(200))
+	f("everybody's", "", byRBAC(200), granted("Group system:authenticated"))
+	f("by the node's other group", "", byRBAC(200), granted("Group monitoring"))
+	f("by another authorizer", "", code(200), annotated("allow", nodeauthz.Deny))
+	f("a path that may be anybody's", "", code(200), path("/healthz"))
+	f("a review of oneself", "", code(201), does("create selfsubjectaccessreviews.authorization.k8s.io"))
+	f("a review of one's rules", "", code(201), does("create selfsubjectrulesreviews.authorization.k8s.io"))
+	f("a review of one's name", "", code(201), does("create selfsubjectreviews.authentication.k8s.io"))
+	f("a member of system:masters", "", code(200), as("system:node:worker-1", "system:nodes", "system:masters"))
+
+	f("a review of oneself by a name that only looks like it",
+		"high: create selfsubjectreviews.example.org is allowed to node worker-1 by an RBAC binding that the log does not name alone",
+		code(201), does("create selfsubjectreviews.example.org"))
+}
+
+func TestExcessFinding(t *testing.T) {
+	got, _ := rbacExcessAccess().Check(request(byRBAC(200)), nil, nil)
+	if got.Subject != "worker-1" || got.Binding.Name != "legacy" || got.Binding.Kind != "ClusterRoleBinding" || !got.Allowed {
+		t.Errorf("finding %+v", got)
+	}
+}
+
+func TestLag(t *testing.T) {
+	rule := authorizerLag()
+	f := func(name, want string, changes ...with) {
+		t.Helper()
+		if got := check(t, rule, nil, nil, request(changes...)); got != want {
+			t.Errorf("%s:\n got %q\nwant %q", name, got, want)
+		}
+	}
+	const denied = "low: the apiserver's Node authorizer denied get secrets shop/db to node worker-1, which the state had long allowed"
+	f("refused", denied, verdict(nodeauthz.Allow), annotated("forbid", nodeauthz.Deny))
+	f("let through by RBAC", denied, byRBAC(200), verdict(nodeauthz.Allow))
+
+	f("a race", "", verdict(nodeauthz.Allow), annotated("forbid", nodeauthz.Deny), race)
+	f("unknown", "", verdict(nodeauthz.Unknown), annotated("forbid", nodeauthz.Deny))
+	f("both deny", "", annotated("forbid", nodeauthz.Deny))
+	f("both allow", "", verdict(nodeauthz.Allow), annotated("allow", nodeauthz.Allow))
+	f("the reverse", "", annotated("allow", nodeauthz.Allow))
+	f("refused by admission", "", verdict(nodeauthz.Allow), annotated("allow", nodeauthz.Allow), func(r *Request) { r.Event.Code = 403 })
+	f("a 403 that nobody annotated", "", verdict(nodeauthz.Allow), code(403))
+	f("not a node", "", as("kubelet", "system:nodes"), verdict(nodeauthz.Allow), annotated("forbid", nodeauthz.Deny))
+}

@@ -1,0 +1,177 @@
+package rules
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rbac"
+)
+
+// at is an instant, so many seconds after the tests' beginning of time.
+func at(seconds int) time.Time {
+	return time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC).Add(time.Duration(seconds) * time.Second)
+}
+
+// with changes a request.
+type with func(*Request)
+
+// request is a kubelet's: node worker-1 gets the secret shop/db, which the Node authorizer denies, and is refused with 403 by an
+// apiserver that writes no annotations. Changes are applied in order.
+func request(changes ...with) *Request {
+	r := &Request{
+		Event: &audit.Event{
+			AuditID: "a", Verb: "get", UserAgent: "kubelet/v1.36.3 (linux/amd64) kubernetes/0000000", SourceIPs: []string{"10.0.0.1"}, Code: 403,
+		},
+		Attrs:  &authorizer.AttributesRecord{Verb: "get", APIVersion: "v1", Resource: "secrets", Namespace: "shop", Name: "db", ResourceRequest: true},
+		Time:   at(0),
+		Answer: nodeauthz.Answer{Verdict: nodeauthz.Deny, Reason: "no relationship found between node 'worker-1' and this object"},
+	}
+	as("system:node:worker-1", "system:nodes", "system:authenticated")(r)
+	for _, c := range changes {
+		c(r)
+	}
+	return r
+}
+
+func as(name string, groups ...string) with {
+	return func(r *Request) {
+		r.Event.User.Username, r.Event.User.Groups = name, groups
+		r.Node, r.IsNode = audit.NodeIdentity(name, groups)
+	}
+}
+
+// does sets what is requested: "get secrets shop/db", "create serviceaccounts/token shop/web", "patch nodes worker-1",
+// "update leases.coordination.k8s.io kube-node-lease/worker-1", "list secrets shop/", "list secrets".
+func does(what string) with {
+	return func(r *Request) {
+		verb, rest, _ := strings.Cut(what, " ")
+		resource, name, _ := strings.Cut(rest, " ")
+		a := r.Attrs
+		resource, a.APIGroup, _ = strings.Cut(resource, ".")
+		a.Resource, a.Subresource, _ = strings.Cut(resource, "/")
+		a.Verb, a.Namespace, a.Name = verb, "", name
+		if namespace, name, ok := strings.Cut(name, "/"); ok {
+			a.Namespace, a.Name = namespace, name
+		}
+	}
+}
+
+func path(p string) with {
+	return func(r *Request) { *r.Attrs = authorizer.AttributesRecord{Verb: "get", Path: p} }
+}
+
+func verdict(v nodeauthz.Verdict) with { return func(r *Request) { r.Answer.Verdict = v } }
+
+func race(r *Request) { r.Answer.Race = true }
+
+// code is the response's; without annotations it says whether authorization was passed.
+func code(c int32) with {
+	return func(r *Request) { r.Event.Code, r.Allowed = c, c != 401 && c != 403 }
+}
+
+// annotated is the apiserver's own decision, with what it implies of the Node authorizer.
+func annotated(decision string, node nodeauthz.Verdict) with {
+	return func(r *Request) {
+		r.Observed.Decision, r.Observed.NodeVerdict, r.Allowed = decision, node, decision == "allow"
+	}
+}
+
+// granted is a grant through the ClusterRoleBinding legacy to a subject such as "Group system:nodes".
+func granted(subject string) with {
+	return func(r *Request) {
+		kind, name, _ := strings.Cut(subject, " ")
+		r.HasGrant = true
+		r.Grant = rbac.Grant{
+			Binding: rbac.BindingRef{Kind: "ClusterRoleBinding", Name: "legacy"}, Role: rbac.RoleRef{Kind: "ClusterRole", Name: "system:node"},
+			Subject: rbac.SubjectRef{Kind: kind, Name: name},
+		}
+	}
+}
+
+// byRBAC is a request that RBAC let through by a binding for all nodes, with the apiserver's word for it.
+func byRBAC(c int32) with {
+	return func(r *Request) {
+		code(c)(r)
+		granted("Group system:nodes")(r)
+		annotated("allow", nodeauthz.Deny)(r)
+		r.Observed.Authorizer = ByRBAC
+	}
+}
+
+func agent(ua string) with { return func(r *Request) { r.Event.UserAgent = ua } }
+
+func from(ips ...string) with { return func(r *Request) { r.Event.SourceIPs = ips } }
+
+func when(seconds int) with { return func(r *Request) { r.Time = at(seconds) } }
+
+func certificate(id string) with { return func(r *Request) { r.Event.User.CredentialID = id } }
+
+// impersonated makes the request's node identity one that admin has put on.
+func impersonated(r *Request) {
+	r.Event.Impersonated, r.Event.IsImpersonated = r.Event.User, true
+	r.Event.User = audit.User{Username: "admin", Groups: []string{"system:authenticated"}, CredentialID: "X509SHA256=admin"}
+}
+
+// world is a cluster that does not change, but that nodes are created anew.
+type world struct {
+	nodes   []string          // registered
+	similar map[string]string // name -> "other how"
+	created map[string]int    // when a node was created anew, in seconds
+	pods    map[string]string // namespace/name -> node
+	left    map[string]string // namespace/name -> the node that it has just left
+	blind   bool              // knows nothing for sure
+}
+
+func (w *world) NodeRegistered(name string, _ time.Time) (registered, known bool) {
+	for _, n := range w.nodes {
+		registered = registered || n == name
+	}
+	return registered, !w.blind
+}
+
+func (w *world) SimilarNode(name string, _ time.Time) (similar, how string) {
+	similar, how, _ = strings.Cut(w.similar[name], " ")
+	return similar, how
+}
+
+func (w *world) NodeCreatedBetween(name string, from, to time.Time) bool {
+	s, ok := w.created[name]
+	return ok && at(s).After(from) && !at(s).After(to)
+}
+
+func (w *world) PodNode(namespace, name string, _ time.Time) (string, bool) {
+	node, ok := w.pods[namespace+"/"+name]
+	return node, ok
+}
+
+func (w *world) PodOnNode(namespace, name, node string, _ time.Time) nodeauthz.Answer {
+	switch pod := namespace + "/" + name; {
+	case w.pods[pod] == node:
+		return nodeauthz.Answer{Verdict: nodeauthz.Allow}
+	case w.blind:
+		return nodeauthz.Answer{Verdict: nodeauthz.Unknown}
+	default:
+		return nodeauthz.Answer{Verdict: nodeauthz.Deny, Race: w.left[pod] == node}
+	}
+}
+
+// check asks one rule about one request and returns "" or the finding as "severity: message".
+func check(t *testing.T, rule *Rule, s State, m *Memory, r *Request) string {
+	t.Helper()
+	f, found := rule.Check(r, s, m)
+	if !found {
+		if f != (Finding{}) {
+			t.Errorf("%s: no finding, but %+v", rule.Name, f)
+		}
+		return ""
+	}
+	if f.Rule != rule.Name || f.Severity == None || f.Severity > rule.Severity || f.Message == "" || f.Allowed != r.Allowed {
+		t.Errorf("%s: finding %+v", rule.Name, f)
+	}
+	return f.Severity.String() + ": " + f.Message
+}

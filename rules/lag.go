@@ -1,0 +1,44 @@
+package rules
+
+import (
+	"fmt"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+func authorizerLag() *Rule {
+	return &Rule{
+		Name:     "authorizer-lag",
+		Severity: Low,
+		Doc: `The apiserver's Node authorizer denied what the graph had long allowed
+
+## What
+The apiserver's Node authorizer had no opinion of a request, although the object had led to the node for longer than the skew. RBAC may
+have allowed the request nevertheless.
+
+## Why
+The apiserver builds its graph from watches. Under load, after a restart, or when a watch cache stalls, the graph lags behind by
+seconds, in bad cases by minutes. Pods then hang in ContainerCreating, unless an RBAC binding for nodes hides the lag.
+
+## What to do
+Compare the times with restarts of the apiserver, with the latency of etcd, and with the metrics 'apiserver_watch_cache_*'. If it
+lasts and only one of several apiservers does it, restart that one.
+
+## False positives
+State that is wrong looks the same: another cluster's, or one in which objects were deleted while nobody watched. See whether the
+disagreements in the report share a node, an apiserver or a time.
+
+## How to silence it
+Run with '--disable authorizer-lag', or raise '--skew'.`,
+		Check: func(r *Request, _ State, _ *Memory) (Finding, bool) {
+			if !r.IsNode || r.Answer.Race || r.Answer.Verdict != nodeauthz.Allow || r.Observed.NodeVerdict != nodeauthz.Deny {
+				return Finding{}, false
+			}
+			return Finding{
+				Rule: "authorizer-lag", Severity: Low, Subject: r.Node, Allowed: r.Allowed,
+				Message: fmt.Sprintf("the apiserver's Node authorizer denied %s %s to node %s, which the state had long allowed",
+					r.Attrs.Verb, object(r), r.Node),
+			}, true
+		},
+	}
+}

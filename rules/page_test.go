@@ -1,0 +1,124 @@
+package rules
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Each Doc has a title of one line and the sections of a rule page, in order and none empty.
+func TestDocs(t *testing.T) {
+	heading := regexp.MustCompile(`(?m)^## (.*)$`)
+	for _, r := range All() {
+		title, body, _ := strings.Cut(r.Doc, "\n\n")
+		if title == "" || strings.ContainsAny(title, "\n|#") || strings.HasSuffix(title, ".") {
+			t.Errorf("%s: title %q: want a line without a full stop", r.Name, title)
+		}
+		var got []string
+		for _, m := range heading.FindAllStringSubmatch(body, -1) {
+			got = append(got, m[1])
+		}
+		if diff := cmp.Diff(Sections(), got); diff != "" {
+			t.Errorf("%s: sections (-want +got):\n%s", r.Name, diff)
+		}
+		for i, text := range heading.Split(body, -1) {
+			text = strings.TrimSpace(text)
+			if (i == 0) != (text == "") {
+				t.Errorf("%s: part %d holds %q", r.Name, i, text)
+			}
+			if i > 0 && !strings.HasSuffix(text, ".") && !strings.HasSuffix(text, ".\n") {
+				t.Errorf("%s: section %d does not end with a full stop: %q", r.Name, i, text)
+			}
+		}
+		if want := "--disable " + r.Name; !strings.Contains(body, want) {
+			t.Errorf("%s: the doc does not say %q", r.Name, want)
+		}
+		for n, line := range strings.Split(r.Doc, "\n") {
+			if len(line) > 140 || strings.TrimRight(line, " \t") != line {
+				t.Errorf("%s: line %d is too long or ends in white space: %q", r.Name, n+1, line)
+			}
+		}
+	}
+}
+
+// A page must not swallow text: < begins a tag unless it is code, and each quote must have found its partner.
+func TestPagesAreMarkdown(t *testing.T) {
+	code := regexp.MustCompile("`[^`\n]*`")
+	for _, r := range All() {
+		for n, line := range strings.Split(Page(r), "\n") {
+			plain := code.ReplaceAllString(line, "")
+			if strings.Contains(plain, "`") || n > 0 && strings.ContainsAny(plain, "<>*_") {
+				t.Errorf("%s.md:%d: %q", r.Name, n+1, line)
+			}
+			if regexp.MustCompile(`(^|[\s(])'|'[\s).,;:]`).MatchString(plain) && !regexp.MustCompile(`s' `).MatchString(plain) {
+				t.Errorf("%s.md:%d: a quote without a partner: %q", r.Name, n+1, line)
+			}
+		}
+	}
+}
+
+func TestPagesAreCurrent(t *testing.T) {
+	const dir = "../docs/rules"
+	want := map[string]string{"README.md": Index(All())}
+	for _, r := range All() {
+		want[filepath.Base(r.Runbook())] = Page(r)
+		if got := filepath.Dir(r.Runbook()); got != "docs/rules" {
+			t.Errorf("%s: the runbook is in %s", r.Name, got)
+		}
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, f := range files {
+		text, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[f.Name()] = string(text)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("documentation needs updating: run go generate ./...\n(-want +got):\n%s", diff)
+	}
+}
+
+// Names are metric labels, alert names and configuration keys: they may not change.
+func TestNames(t *testing.T) {
+	type row struct {
+		Name     string
+		Severity Severity
+	}
+	var got []row
+	for _, r := range All() {
+		got = append(got, row{r.Name, r.Severity})
+		if r.Check == nil {
+			t.Errorf("%s has no check", r.Name)
+		}
+	}
+	want := []row{
+		{"rbac-excess-access", Critical}, {"out-of-scope-secret-read", Critical}, {"node-identity", High},
+		{"node-credential-misuse", High}, {"foreign-node-write", Critical}, {"authorizer-lag", Low},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+}
+
+func TestSeverity(t *testing.T) {
+	for s := None; s <= Critical+1; s++ {
+		got, err := ParseSeverity(s.String())
+		if valid := s > None && s <= Critical; valid != (err == nil) || valid && got != s {
+			t.Errorf("ParseSeverity(%q) = %v, %v", s, got, err)
+		}
+	}
+	for _, text := range []string{"", "High", "HIGH", " high", "severe"} {
+		if got, err := ParseSeverity(text); err == nil {
+			t.Errorf("ParseSeverity(%q) = %v, want an error", text, got)
+		}
+	}
+}

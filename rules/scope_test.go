@@ -1,0 +1,68 @@
+package rules
+
+import (
+	"testing"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+func TestScope(t *testing.T) {
+	rule := outOfScopeSecretRead()
+	f := func(name, want string, changes ...with) {
+		t.Helper()
+		if got := check(t, rule, nil, nil, request(changes...)); got != want {
+			t.Errorf("%s:\n got %q\nwant %q", name, got, want)
+		}
+	}
+	const led = ", and no pod on the node led to it"
+
+	f("refused", "medium: get secrets shop/db by node worker-1 was refused"+led)
+	f("refused by the apiserver's word", "medium: get secrets shop/db by node worker-1 was refused"+led, annotated("forbid", nodeauthz.Deny))
+	f("succeeded", "critical: get secrets shop/db by node worker-1 succeeded"+led, byRBAC(200))
+	f("let through, not there", "medium: get secrets shop/db by node worker-1 was let through and then failed with code 404"+led, byRBAC(404))
+	f("let through, failed", "medium: get secrets shop/db by node worker-1 was let through and then failed with code 500"+led, byRBAC(500))
+	f("a watch", "critical: watch secrets shop/db by node worker-1 succeeded"+led, does("watch secrets shop/db"), byRBAC(200))
+	f("all of a namespace", "critical: list all secrets in namespace shop by node worker-1 succeeded"+led, does("list secrets shop/"), byRBAC(200))
+	f("all", "medium: list all secrets by node worker-1 was refused"+led, does("list secrets"))
+	f("a token made", "critical: create serviceaccounts/token shop/web by node worker-1 succeeded"+led,
+		does("create serviceaccounts/token shop/web"), byRBAC(201))
+	f("a token refused by admission", "medium: create serviceaccounts/token shop/web by node worker-1 was let through and then failed with code 403"+led,
+		does("create serviceaccounts/token shop/web"), byRBAC(403))
+	f("a configmap", "medium: get configmaps shop/web by node worker-1 succeeded"+led, does("get configmaps shop/web"), byRBAC(200))
+	f("a configmap refused", "low: get configmaps shop/web by node worker-1 was refused"+led, does("get configmaps shop/web"))
+	f("all configmaps", "low: list all configmaps by node worker-1 was refused"+led, does("list configmaps"))
+	f("by a binding for everybody", "critical: get secrets shop/db by node worker-1 succeeded"+led,
+		byRBAC(200), granted("Group system:authenticated"), func(r *Request) { r.Spare = true })
+
+	// The observed verdict wins, and the message says whose it is.
+	f("Node denied, we say allow", "medium: get secrets shop/db by node worker-1 was refused, and by the apiserver's word, though not by the given state, no pod on the node led to it",
+		annotated("forbid", nodeauthz.Deny), verdict(nodeauthz.Allow))
+	f("Node denied, we do not know", "medium: get secrets shop/db by node worker-1 was refused"+led,
+		annotated("forbid", nodeauthz.Deny), verdict(nodeauthz.Unknown))
+	f("Node allowed, we say deny", "", annotated("allow", nodeauthz.Allow))
+
+	f("a race", "", race)
+	f("a race with annotation", "", byRBAC(200), race)
+	f("unknown", "", verdict(nodeauthz.Unknown))
+	f("allowed", "", verdict(nodeauthz.Allow), code(200))
+	f("not a node", "", as("admin", "system:masters"), code(200))
+	f("a write", "", does("update secrets shop/db"))
+	f("another resource", "", does("get pods shop/db"))
+	f("another group", "", does("get secrets.vault.example shop/db"))
+	f("a subresource", "", does("get secrets/status shop/db"))
+	f("the service account itself", "", does("get serviceaccounts shop/web"))
+	f("a token is not read", "", does("get serviceaccounts/token shop/web"))
+	f("a path", "", path("/api/v1"))
+}
+
+// The binding is named where one let the read through, and only there.
+func TestScopeBinding(t *testing.T) {
+	for _, x := range []struct {
+		r    *Request
+		want string
+	}{{request(byRBAC(200)), "legacy"}, {request(granted("Group system:nodes")), ""}, {request(code(200)), ""}} {
+		if got, _ := outOfScopeSecretRead().Check(x.r, nil, nil); got.Binding.Name != x.want {
+			t.Errorf("binding %q, want %q", got.Binding.Name, x.want)
+		}
+	}
+}
