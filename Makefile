@@ -42,8 +42,12 @@ race: ## run the tests under the race detector
 	$(GO) test -race $(PKG)
 
 .PHONY: bench
-bench: ## run the benchmarks (BENCH=regexp, PKG=./...)
+bench: bench-log ## run the benchmarks (BENCH=regexp, PKG=./...) after bench-log
 	$(GO) test -run='^$$' -bench='$(BENCH)' -benchmem -timeout=0 $(PKG)
+
+.PHONY: bench-log
+bench-log: build ## time analyze beside jq and grep on the same large logs, in turns
+	$(GO) run ./internal/logbench -nodetrail bin/nodetrail -capture $(CAPTURE)
 
 .PHONY: benchstat
 benchstat: $(BENCHSTAT) ## compare two outputs of make bench (OLD=file NEW=file)
@@ -92,3 +96,5 @@ $(LINT) $(BENCHSTAT):
 .PHONY: clean
 clean: ## remove what make built
 	rm -rf bin .cache
+
+-include conformance/conformance.mk

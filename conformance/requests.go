@@ -102,7 +102,7 @@ func (g *generator) request() Request {
 }
 
 func (g *generator) otherIdentity(q *Request, node string) {
-	switch g.r.IntN(6) {
+	switch g.r.IntN(7) {
 	case 0:
 		q.Groups = nil
 	case 1:
@@ -115,6 +115,8 @@ func (g *generator) otherIdentity(q *Request, node string) {
 		q.User = "system:nodes:" + node
 	case 5:
 		q.User, q.Groups = "system:node:"+node, []string{"system:node", "system:masters"}
+	case 6:
+		q.Groups = []string{"system:authenticated"}
 	}
 }
 

@@ -25,6 +25,7 @@ func sweep(t *testing.T, v Variant) (n int) {
 		{User: "system:node:node0", Groups: []string{"system:nodes"}},
 		{User: "system:node:nodeunregistered", Groups: []string{"x", "system:nodes"}},
 		{User: "system:node:node0"},
+		{User: "system:node:node0", Groups: []string{"system:authenticated", "system:masters"}},
 		{User: "system:node:", Groups: []string{"system:nodes"}},
 		{User: "node0", Groups: []string{"system:nodes"}},
 	}

@@ -238,8 +238,8 @@ func (g *Graph) BindPod(namespace, name, uid, nodeName string, at Stamp) {
 		if r.node != node {
 			return true
 		}
-		close := r.from.set && r.from.at > t-int64(near) && r.from.at < t+int64(near)
-		if (u.known() && r.uid == u) || ((!u.known() || !r.uid.known()) && close) {
+		isNear := r.from.set && r.from.at > t-int64(near) && r.from.at < t+int64(near)
+		if (u.known() && r.uid == u) || ((!u.known() || !r.uid.known()) && isNear) {
 			found = id
 		}
 		return true

@@ -50,8 +50,6 @@ func boundaryOf(s Stamp) boundary {
 // late is the end of the interval in which the change happened.
 func (b boundary) late() int64 { return satAdd(b.at, int64(b.slop)*int64(time.Millisecond)) }
 
-func (b boundary) time() time.Time { return time.Unix(0, b.at).UTC() }
-
 // betterThan orders estimates of one change: by source, then the narrower, then the earlier (a watcher that saw it earlier was
 // nearer to it).
 func (b boundary) betterThan(o boundary) bool {

@@ -86,7 +86,7 @@ func (h *history[T]) set(from instant, value *T, equal func(a, b *T) bool) (repl
 	var vs []version[T]
 	switch {
 	case i == n:
-		vs = append(old, v)
+		vs = append(old, v) //nolint:gocritic // readers of old never look beyond its length
 	case old[i].from == from:
 		if old[i].value == value {
 			return nil, nil

@@ -171,7 +171,8 @@ func sameReason(observed, node string) bool {
 
 // keyOf says to which group a finding belongs.
 func keyOf(j *pipeline.Judgement, f *pipeline.Finding) groupKey {
-	k := groupKey{rule: f.Finding.Rule, node: bounded(f.Subject), product: rules.Product(j.Event.UserAgent), binding: f.Binding}
+	k := groupKey{rule: f.Finding.Rule, node: bounded(f.Subject), product: rules.Product(j.Event.UserAgent)}
+	k.binding.Kind, k.binding.Namespace, k.binding.Name = bounded(f.Binding.Kind), bounded(f.Binding.Namespace), bounded(f.Binding.Name)
 	switch k.rule {
 	case "node-identity", "node-credential-misuse":
 		// What matters is who and by what, not each object that was asked for.
@@ -202,7 +203,10 @@ func (b *Builder) finding(j *pipeline.Judgement, f *pipeline.Finding) {
 	}
 	g.Allowed = g.Allowed || f.Allowed
 	if s, err := rules.ParseSeverity(g.Severity); err == nil && f.Severity > s {
-		g.Severity, g.Message = f.Severity.String(), bounded(f.Message)
+		g.Severity = f.Severity.String()
+		if !g.wide {
+			g.Message = bounded(f.Message)
+		}
 	}
 	if !j.Time.IsZero() {
 		if g.First.IsZero() || j.Time.Before(g.First) {
@@ -219,8 +223,8 @@ func (b *Builder) finding(j *pipeline.Judgement, f *pipeline.Finding) {
 
 // newGroup returns the group of a key that is not there yet. Where there are too many, that is a wider one.
 func (b *Builder) newGroup(k groupKey, j *pipeline.Judgement, f *pipeline.Finding) *Finding {
-	message := bounded(f.Message)
-	if len(b.groups) >= b.max {
+	message, wide := bounded(f.Message), len(b.groups) >= b.max
+	if wide {
 		k = groupKey{rule: k.rule, node: k.node}
 		if len(b.groups) >= 2*b.max {
 			k.node = others
@@ -234,12 +238,12 @@ func (b *Builder) newGroup(k groupKey, j *pipeline.Judgement, f *pipeline.Findin
 		&k.node, &k.verb, &k.group, &k.resource, &k.subresource, &k.namespace, &k.name, &k.product,
 		&k.binding.Kind, &k.binding.Namespace, &k.binding.Name,
 	} {
-		*s = strings.Clone(bounded(*s))
+		*s = strings.Clone(*s)
 	}
 	g := &Finding{
 		Rule: k.rule, Severity: f.Severity.String(), Node: k.node, First: j.Time, Last: j.Time, Verb: k.verb, APIGroup: k.group,
 		Resource: k.resource, Subresource: k.subresource, Namespace: k.namespace, Name: k.name, UserAgent: k.product,
-		Message: message, Runbook: f.Rule.Runbook(), Allowed: f.Allowed, detail: k.detail,
+		Message: message, Runbook: f.Rule.Runbook(), Allowed: f.Allowed, detail: k.detail, wide: wide,
 	}
 	if k.binding != (rbac.BindingRef{}) {
 		g.Binding = &Binding{Kind: k.binding.Kind, Namespace: k.binding.Namespace, Name: k.binding.Name}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -18,7 +19,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 			if f.Subresource != "" {
 				s += "/" + f.Subresource
 			}
-			return Visible(s + " " + joinName(f.Namespace, f.Name))
+			return Visible(strings.TrimSpace(s + " " + joinName(f.Namespace, f.Name)))
 		},
 	}).Parse(page)
 	if err != nil {

@@ -1,88 +1,132 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
 	"github.com/nodetrail/nodetrail/rules"
 )
 
-// readiness sums up whether the binding can go. What would break and who does not conform blocks; a hole in the evidence makes the
-// answer "not enough evidence": absence of evidence is never "ready".
-func readiness(r *Report, f Facts) Readiness {
+// readiness sums up whether the bindings can go. What would break and who does not conform blocks; a hole in the evidence makes the
+// answer "not enough evidence": absence of evidence is never "ready". Findings of low severity do not block: their requests reached
+// nothing, or their identity is nobody's. undecided counts the requests whose verdict neither the state nor the apiserver tells.
+func readiness(r *Report, f Facts, undecided int64) Readiness {
 	out := Readiness{Evidence: "sufficient", Blockers: blockers(r), Warnings: []string{}}
-	lacking := func(format string, args ...any) {
-		out.Evidence = "insufficient"
+	warn := func(enough bool, format string, args ...any) {
+		if !enough {
+			out.Evidence = "insufficient"
+		}
 		out.Warnings = append(out.Warnings, fmt.Sprintf(format, args...))
 	}
 	v := r.Verdicts
 	total := v.Allow + v.Deny + v.Unknown
 	switch {
 	case r.Events.Read == 0:
-		lacking("the log holds no events")
+		warn(false, "the log holds no events")
 	case total == 0:
-		lacking("the log holds no requests of nodes: the audit policy or a filter may drop them")
+		warn(false, "the log holds no requests of nodes: the audit policy or a filter may drop them")
 	}
+	few := undecided*20 <= total
 	if total > 0 && !f.HasState {
-		lacking("no cluster state was given (--state): what the graph decides is unknown unless audit bodies tell it")
-	}
-	if v.Unknown > 0 {
-		out.Warnings = append(out.Warnings, fmt.Sprintf("%d of %d requests (%s) could not be judged for lack of state",
-			v.Unknown, total, percent(v.Unknown, total)))
-		if v.Unknown*20 > total {
-			out.Evidence = "insufficient"
+		say := "no cluster state was given (--state): what the graph decides is unknown unless audit bodies tell it"
+		if few {
+			say = "no cluster state was given (--state): this rests on the apiserver's own decisions in the log"
 		}
+		warn(few, "%s", say)
 	}
-	if n := len(r.Agreement.Disagree) + int(r.Agreement.DisagreeMore); n > 0 {
-		lacking("nodetrail and the apiserver disagree on %d requests outside of races: the state, the version or the mode given may be wrong", n)
+	if undecided > 0 {
+		warn(few, "%d of %s (%s) could not be judged for lack of state", undecided, plural(total, "request"), percent(undecided, total))
 	}
-	if r.Events.Malformed > 0 {
-		lacking("%d lines of the log could not be read", r.Events.Malformed)
+	a := &r.Agreement
+	if n := int64(len(a.Disagree)) + a.DisagreeMore; n > 0 {
+		warn(n*100 <= a.Compared, "nodetrail and the apiserver disagree on %s outside of races: the state, the version or the mode given may be wrong",
+			plural(n, "request"))
 	}
-	out.Warnings = append(out.Warnings, r.State.Warnings...)
+	if n := r.Events.Malformed; n > 0 {
+		warn(n*1000 <= r.Events.Read, "%s of the log could not be read", plural(n, "line"))
+	}
+	out.Warnings = append(append(out.Warnings, r.State.Warnings...), fruitless(r)...)
 	out.Ready = len(out.Blockers) == 0 && out.Evidence == "sufficient"
 	return out
 }
 
+// client is who needs a binding.
+type client struct{ binding, product string }
+
+// need is what it needs the binding for.
+type need struct {
+	client
+	requests     int64
+	nodes, kinds map[string]bool
+}
+
+// needs sums up the findings of excess access by binding and client, the most frequent first. count is how many of a finding's
+// requests matter.
+func needs(r *Report, count func(*Finding) int64) []*need {
+	all := map[client]*need{}
+	var out []*need
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		n := count(f)
+		if f.Rule != "rbac-excess-access" || n == 0 {
+			continue
+		}
+		c := client{"an RBAC binding that the log does not name", f.UserAgent}
+		if f.Binding != nil {
+			c.binding = f.Binding.Kind + " " + joinName(f.Binding.Namespace, f.Binding.Name)
+		} else if f.wide {
+			c.binding = "some RBAC binding"
+		}
+		g := all[c]
+		if g == nil {
+			g = &need{client: c, nodes: map[string]bool{}, kinds: map[string]bool{}}
+			all[c] = g
+			out = append(out, g)
+		}
+		g.requests += n
+		g.nodes[f.Node] = true
+		g.kinds[what(f)] = true
+	}
+	slices.SortFunc(out, func(a, b *need) int {
+		return cmp.Or(cmp.Compare(b.requests, a.requests), cmp.Compare(a.binding, b.binding), cmp.Compare(a.product, b.product))
+	})
+	return out
+}
+
+// what names the kind of request that a finding is about.
+func what(f *Finding) string {
+	switch {
+	case f.wide:
+		return "various"
+	case f.Resource == "":
+		return f.Verb + " " + f.Name
+	case f.Subresource != "":
+		return f.Verb + " " + f.Resource + "/" + f.Subresource
+	}
+	return f.Verb + " " + f.Resource
+}
+
 // blockers are what would break without the bindings, by binding and client, and the identities that do not conform.
 func blockers(r *Report) []string {
-	type group struct {
-		binding, client string
+	out := []string{}
+	for _, g := range needs(r, func(f *Finding) int64 { return f.Count - f.low }) {
+		out = append(out, fmt.Sprintf("%s of %q on %s would break without %s: %s", plural(g.requests, "request"), g.product,
+			plural(int64(len(g.nodes)), "node"), Visible(g.binding), listed(g.kinds, 4)))
 	}
-	counts, nodes, kinds := map[group]int64{}, map[group]map[string]bool{}, map[group]map[string]bool{}
 	identities, clients := map[string]int64{}, map[string]map[string]bool{}
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		switch f.Rule {
-		case "rbac-excess-access":
-			g := group{"an RBAC binding that the log does not name", f.UserAgent}
-			if f.Binding != nil {
-				g.binding = f.Binding.Kind + " " + Visible(joinName(f.Binding.Namespace, f.Binding.Name))
-			}
-			counts[g] += f.Count
-			add(nodes, g, f.Node)
-			add(kinds, g, f.Verb+" "+f.Resource)
-		case "node-identity":
-			identities[f.Message] += f.Count
-			add(clients, f.Message, f.UserAgent)
+		if f.Rule != "node-identity" || f.Count == f.low {
+			continue
 		}
-	}
-	groups := make([]group, 0, len(counts))
-	for g := range counts {
-		groups = append(groups, g)
-	}
-	sort.Slice(groups, func(i, j int) bool {
-		a, b := groups[i], groups[j]
-		if counts[a] != counts[b] {
-			return counts[a] > counts[b]
+		identities[f.Message] += f.Count - f.low
+		if clients[f.Message] == nil {
+			clients[f.Message] = map[string]bool{}
 		}
-		return a.binding+"\x00"+a.client < b.binding+"\x00"+b.client
-	})
-	out := []string{}
-	for _, g := range groups {
-		out = append(out, fmt.Sprintf("%s of %q on %s would break without %s: %s", plural(counts[g], "request"), g.client,
-			plural(int64(len(nodes[g])), "node"), g.binding, listed(kinds[g], 4)))
+		clients[f.Message][f.UserAgent] = true
 	}
 	messages := make([]string, 0, len(identities))
 	for m := range identities {
@@ -95,11 +139,14 @@ func blockers(r *Report) []string {
 	return out
 }
 
-func add[K comparable](m map[K]map[string]bool, k K, v string) {
-	if m[k] == nil {
-		m[k] = map[string]bool{}
+// fruitless are the warnings of requests that RBAC alone let through and that reached nothing.
+func fruitless(r *Report) []string {
+	var out []string
+	for _, g := range needs(r, func(f *Finding) int64 { return f.low }) {
+		out = append(out, fmt.Sprintf("%s of %q on %s passed only by %s and reached nothing (404 or 403), which does not block: %s",
+			plural(g.requests, "request"), g.product, plural(int64(len(g.nodes)), "node"), Visible(g.binding), listed(g.kinds, 4)))
 	}
-	m[k][v] = true
+	return out
 }
 
 func joinName(namespace, name string) string {
@@ -109,10 +156,14 @@ func joinName(namespace, name string) string {
 	return namespace + "/" + name
 }
 
+// listed names what is in the set, in order, at most so many.
 func listed(set map[string]bool, most int) string {
 	all := make([]string, 0, len(set))
 	for s := range set {
-		all = append(all, Visible(s))
+		if s = Visible(s); s == "" {
+			s = `""`
+		}
+		all = append(all, s)
 	}
 	sort.Strings(all)
 	if len(all) > most {
@@ -121,21 +172,30 @@ func listed(set map[string]bool, most int) string {
 	return strings.Join(all, ", ")
 }
 
+// plural counts things. It knows the plurals of the words that the report uses.
 func plural(n int64, what string) string {
 	switch {
 	case n == 1:
 		return "1 " + what
-	case strings.HasSuffix(what, "y"):
+	case strings.HasSuffix(what, "ity"):
 		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(what, "y"))
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// percent rounds towards the middle: what is not all is never "100.0 %", and what is something never "0.0 %".
 func percent(n, of int64) string {
 	if of == 0 {
 		return "0 %"
 	}
-	return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(of))
+	p := 100 * float64(n) / float64(of)
+	switch {
+	case n < of && p > 99.9:
+		p = 99.9
+	case n > 0 && p < 0.1:
+		p = 0.1
+	}
+	return fmt.Sprintf("%.1f %%", p)
 }
 
 // Worst returns the highest severity among the report's findings.

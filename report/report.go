@@ -156,6 +156,7 @@ type Finding struct {
 
 	detail string // tells groups apart that have all else in common
 	low    int64  // how many of Count are of low severity
+	wide   bool   // stands for many groups
 }
 
 // MaxAuditIDs bounds Finding.AuditIDs.

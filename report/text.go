@@ -91,7 +91,7 @@ func (t Text) readiness(b *strings.Builder, r *Report) {
 	}
 	fmt.Fprintf(b, "%s  %s\n", head, say)
 	for _, x := range r.Readiness.Blockers {
-		fmt.Fprintf(b, "  %s %s\n", t.paint(red, "x"), x)
+		fmt.Fprintf(b, "  %s %s\n", t.paint(red, "x"), Visible(x))
 	}
 	for _, x := range r.Readiness.Warnings {
 		fmt.Fprintf(b, "  %s %s\n", t.paint(yellow, "!"), Visible(x))
@@ -111,7 +111,12 @@ func (t Text) steps(b *strings.Builder, r *Report) {
 	}
 	counts := map[string]int64{}
 	for i := range r.Findings {
-		counts[r.Findings[i].Rule] += r.Findings[i].Count
+		f := &r.Findings[i]
+		n := f.Count
+		if f.Rule == "rbac-excess-access" || f.Rule == "node-identity" {
+			n -= f.low // there is nothing to do about those
+		}
+		counts[f.Rule] += n
 	}
 	n := 0
 	for _, a := range all {
@@ -174,7 +179,7 @@ func (t Text) evidence(b *strings.Builder, r *Report) {
 			fmt.Fprintf(b, "  %s\n", t.paint(dim, fmt.Sprintf("... and %d more disagreements", len(g.Disagree)-most+int(g.DisagreeMore))))
 			break
 		}
-		fmt.Fprintf(b, "  %s %s %s %s %s by %s: nodetrail %s, apiserver %s (auditID %s)\n", t.paint(yellow, "!"), stamp(d.Time), d.Verb,
+		fmt.Fprintf(b, "  %s %s %s %s %s by %s: nodetrail %s, apiserver %s (auditID %s)\n", t.paint(yellow, "!"), stamp(d.Time), Visible(d.Verb),
 			Visible(d.Resource), Visible(joinName(d.Namespace, d.Name)), Visible(d.Node), d.Verdict, d.Observed, Visible(d.AuditID))
 	}
 }

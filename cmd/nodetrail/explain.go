@@ -1,24 +1,22 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline/file"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/report"
-
-	"github.com/nodetrail/nodetrail/cluster"
 )
 
 type explainFlags struct {
@@ -39,22 +37,17 @@ func newExplain(std streams) *cobra.Command {
 does lead to the object and when this node last did; and what RBAC says of it.
 
 RESOURCE is RESOURCE[.GROUP][/SUBRESOURCE], as in secrets, serviceaccounts/token or leases.coordination.k8s.io; short names and kinds
-of the common ones are understood.`,
+of the common ones are understood. A path such as /healthz stands for itself. NAMESPACE/ is the whole namespace, for list and watch.`,
 		Example: `  nodetrail explain --state journal.jsonl --node worker-1 get secret shop/db
   nodetrail explain --state journal.jsonl --node worker-1 --at 2026-11-21T06:04:19.448Z watch configmap shop/settings
   nodetrail explain --state journal.jsonl --node worker-1 --field-selector spec.nodeName=worker-1 list pods`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 || len(args) > 3 {
-				return usageError{cmd.CommandPath(), fmt.Errorf("VERB RESOURCE [[NAMESPACE/]NAME] is needed, as in: get secret shop/db")}
+				return usageError{cmd.CommandPath(), errors.New("VERB RESOURCE [[NAMESPACE/]NAME] is needed, as in: get secret shop/db")}
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.run(cmd, std, args); err != nil {
-				return err
-			}
-			return nil
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, std, args) },
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
@@ -75,12 +68,17 @@ func (f *explainFlags) run(cmd *cobra.Command, std streams, args []string) error
 		return usage(err)
 	}
 	if f.node == "" {
-		return usage(fmt.Errorf("--node is missing"))
+		return usage(errors.New("--node is missing: the name of the node"))
 	}
 	if len(f.state)+len(f.logs) == 0 {
-		return usage(fmt.Errorf("--state is missing"))
+		return usage(errors.New("--state is missing: a journal or a snapshot of the cluster's objects"))
 	}
-	attrs, err := f.attributes(args)
+	if err := oneStdin(append(slices.Clone(f.state), f.logs...)); err != nil {
+		return usage(err)
+	}
+	// The name of the identity is what logs show, and as good as the node's.
+	node := strings.TrimPrefix(f.node, "system:node:")
+	attrs, err := requestOf(node, f.selector, args)
 	if err != nil {
 		return usage(err)
 	}
@@ -90,7 +88,7 @@ func (f *explainFlags) run(cmd *cobra.Command, std streams, args []string) error
 			return usage(fmt.Errorf("--at: %q is not a time such as 2026-11-21T06:04:19.448Z", f.at))
 		}
 	}
-	state, err := loadState(f.state, std.in)
+	state, err := startLoading(f.state, std.in).wait(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -108,7 +106,7 @@ func (f *explainFlags) run(cmd *cobra.Command, std streams, args []string) error
 		}
 	}
 	a := nodeauthz.NewAuthorizer(state.Graph, features, f.skew)
-	return explain(std.out, f.node, attrs, at, a, state.RBAC)
+	return explain(std.out, node, attrs, at, a, state.RBAC)
 }
 
 // learn takes state from audit logs and returns the time of their last event.
@@ -132,79 +130,13 @@ func (f *explainFlags) learn(cmd *cobra.Command, state *cluster.State, std strea
 	if err != nil {
 		return time.Time{}, err
 	}
-	if len(res.Errors) > 0 {
-		return time.Time{}, res.Errors[0]
+	if err := errors.Join(res.Errors...); err != nil {
+		return time.Time{}, err
+	}
+	if res.Counts.Read == 0 {
+		return time.Time{}, fmt.Errorf("--audit-log: no audit event in %s", strings.Join(f.logs, ", "))
 	}
 	return res.Last, nil
-}
-
-// attributes makes the request that the arguments describe.
-func (f *explainFlags) attributes(args []string) (*authorizer.AttributesRecord, error) {
-	a := &authorizer.AttributesRecord{
-		User: &user.DefaultInfo{Name: "system:node:" + f.node, Groups: []string{user.NodesGroup, user.AllAuthenticated}},
-		Verb: args[0], APIVersion: "v1", ResourceRequest: true,
-	}
-	resource, sub, _ := strings.Cut(args[1], "/")
-	resource, group, _ := strings.Cut(resource, ".")
-	a.Resource, a.APIGroup = canonical(strings.ToLower(resource), group)
-	a.Subresource = sub
-	if len(args) == 3 {
-		ns, name, ok := strings.Cut(args[2], "/")
-		if !ok {
-			ns, name = "", args[2]
-		}
-		a.Namespace, a.Name = ns, name
-	}
-	if f.selector != "" {
-		sel, err := fields.ParseSelector(f.selector)
-		if err != nil {
-			return nil, fmt.Errorf("--field-selector: %w", err)
-		}
-		a.FieldSelectorRequirements = sel.Requirements()
-		for _, r := range a.FieldSelectorRequirements {
-			if r.Field == "metadata.name" && r.Operator == selection.Equals && a.Name == "" {
-				a.Name = r.Value
-			}
-		}
-	}
-	if a.Name != "" && a.Namespace == "" && namespaced(a.APIGroup, a.Resource) {
-		return nil, fmt.Errorf("%s is in a namespace: say NAMESPACE/%s", a.Resource, a.Name)
-	}
-	return a, nil
-}
-
-// canonical turns short names and kinds into resources, with the group of those that have one.
-func canonical(resource, group string) (string, string) {
-	for _, k := range []struct{ group, plural, other string }{
-		{"", "secrets", "secret"}, {"", "configmaps", "configmap cm"}, {"", "pods", "pod po"}, {"", "nodes", "node no"},
-		{"", "serviceaccounts", "serviceaccount sa"}, {"", "persistentvolumeclaims", "persistentvolumeclaim pvc"},
-		{"", "persistentvolumes", "persistentvolume pv"}, {"", "services", "service svc"}, {"", "events", "event ev"},
-		{"storage.k8s.io", "volumeattachments", "volumeattachment"}, {"storage.k8s.io", "csinodes", "csinode"},
-		{"storage.k8s.io", "csidrivers", "csidriver"}, {"coordination.k8s.io", "leases", "lease"},
-		{"resource.k8s.io", "resourceclaims", "resourceclaim"}, {"resource.k8s.io", "resourceslices", "resourceslice"},
-		{"certificates.k8s.io", "podcertificaterequests", "podcertificaterequest"},
-		{"certificates.k8s.io", "certificatesigningrequests", "certificatesigningrequest csr"},
-		{"certificates.k8s.io", "clustertrustbundles", "clustertrustbundle"}, {"node.k8s.io", "runtimeclasses", "runtimeclass"},
-	} {
-		known := resource == k.plural
-		for _, s := range strings.Fields(k.other) {
-			known = known || resource == s
-		}
-		if known && (group == "" || group == k.group) {
-			return k.plural, k.group
-		}
-	}
-	return resource, group
-}
-
-func namespaced(group, resource string) bool {
-	switch resource {
-	case "secrets", "configmaps", "pods", "serviceaccounts", "persistentvolumeclaims", "leases", "resourceclaims", "podcertificaterequests":
-		return true
-	case "events":
-		return group == ""
-	}
-	return false
 }
 
 // explain prints the verdict and its evidence.
@@ -216,8 +148,8 @@ func explain(w io.Writer, node string, attrs *authorizer.AttributesRecord, at ti
 	if ex.Race {
 		race = " (race)"
 	}
-	line("%s%s  %s %s%s by node %s at %s", strings.ToUpper(ex.Verdict.String()), race, attrs.Verb, attrs.Resource, named(attrs),
-		report.Visible(node), at.UTC().Format(time.RFC3339Nano))
+	line("%s%s  %s %s by node %s at %s", strings.ToUpper(ex.Verdict.String()), race, attrs.Verb, what(attrs), report.Visible(node),
+		at.UTC().Format(time.RFC3339Nano))
 	if ex.Verdict == nodeauthz.Deny {
 		if reason := ex.Reason; reason != "" {
 			line("  reason: %s", report.Visible(reason))
@@ -230,7 +162,7 @@ func explain(w io.Writer, node string, attrs *authorizer.AttributesRecord, at ti
 	}
 	switch {
 	case ex.Object == nil && ex.Verdict == nodeauthz.Allow:
-		line("  by a static rule: any node may")
+		line("  by a static rule of the authorizer, whatever the graph says")
 	case ex.Path != nil:
 		line("  path: %s", report.Visible(ex.Path.String()))
 		line("        %s", lifetime(ex.Path))
@@ -285,10 +217,17 @@ func rbacPart(line func(string, ...any), attrs *authorizer.AttributesRecord, at 
 	}
 }
 
-func named(a *authorizer.AttributesRecord) string {
-	s := ""
+// what names what is asked for as the arguments do.
+func what(a *authorizer.AttributesRecord) string {
+	if !a.ResourceRequest {
+		return report.Visible(a.Path)
+	}
+	s := a.Resource
+	if a.APIGroup != "" {
+		s += "." + a.APIGroup
+	}
 	if a.Subresource != "" {
-		s = "/" + a.Subresource
+		s += "/" + a.Subresource
 	}
 	switch {
 	case a.Namespace != "":

@@ -87,7 +87,7 @@ func flagError(cmd *cobra.Command, err error) error {
 func meant(word string, all []string, otherwise string) string {
 	var near []string
 	for _, s := range all {
-		if strings.HasPrefix(s, word) || distance(strings.ToLower(word), s) <= 2 {
+		if strings.HasPrefix(s, word) || len(word) > 2 && distance(strings.ToLower(word), s) <= 2 {
 			near = append(near, s)
 		}
 	}

@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-func run(args []string, stdout io.Writer) error {
+func run(args []string, stdout io.Writer) (err error) {
 	fs := flag.NewFlagSet("logbench", flag.ContinueOnError)
 	program := fs.String("nodetrail", "bin/nodetrail", "the program to time")
 	capture := fs.String("capture", "internal/demo/capture", "folder of audit.log.gz and journal.jsonl.gz")
@@ -50,6 +50,8 @@ func run(args []string, stdout io.Writer) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	state := filepath.Join(*capture, "journal.jsonl.gz")
+	out := bufio.NewWriter(stdout)
+	defer func() { err = errors.Join(err, out.Flush()) }()
 	for _, l := range []struct {
 		name   string
 		sparse bool
@@ -65,11 +67,11 @@ func run(args []string, stdout io.Writer) error {
 			{"jq", []string{"jq", "-c", `select(.user.username | startswith("system:node:"))`, path}},
 			{"grep", []string{"grep", "-c", "system:node:", path}},
 		}
-		if err := compare(stdout, l.name, cmds, *rounds, l.jqMax, l.grep); err != nil {
+		if err := compare(out, l.name, cmds, *rounds, l.jqMax, l.grep); err != nil {
 			return err
 		}
 	}
-	return memory(stdout, *program, state, filepath.Join(dir, "dense.log"), lines, *size)
+	return memory(out, *program, state, filepath.Join(dir, "dense.log"), lines, *size)
 }
 
 func readLines(path string) ([][]byte, error) {
@@ -158,7 +160,7 @@ func (c command) run() (usage, error) {
 	return u, nil
 }
 
-func compare(out io.Writer, name string, cmds []command, rounds int, jqMax, grepMax float64) error {
+func compare(out *bufio.Writer, name string, cmds []command, rounds int, jqMax, grepMax float64) error {
 	times := make([][]usage, len(cmds))
 	have := make([]bool, len(cmds))
 	for i, c := range cmds {
@@ -203,7 +205,7 @@ func compare(out io.Writer, name string, cmds []command, rounds int, jqMax, grep
 		fmt.Fprintf(w, "%s\t%.3f\t%.3f\t%.0f\t%.0f\t%s\t%s\n", c.name, wall, median(times[i], func(u usage) float64 { return u.cpu.Seconds() }),
 			float64(info.Size())/1e6/wall, median(times[i], func(u usage) float64 { return float64(u.rss) / 1000 }), ratio, asked)
 	}
-	return w.Flush()
+	return errors.Join(w.Flush(), out.Flush())
 }
 
 func ratios(a, b []usage) []float64 {
@@ -227,7 +229,7 @@ func median[T any](all []T, f func(T) float64) float64 {
 }
 
 // memory compares the peak on the log with that on one four times as long.
-func memory(out io.Writer, program, state, path string, lines [][]byte, size int) error {
+func memory(out *bufio.Writer, program, state, path string, lines [][]byte, size int) error {
 	longer := path + ".4"
 	if err := write(longer, lines, 4*size*1_000_000, false); err != nil {
 		return err

@@ -1,0 +1,226 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rules"
+)
+
+// many adds so many requests that both allow.
+func (l *log) many(n int) {
+	for range n {
+		l.add("worker-1 get pods shop/web-1")
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	const (
+		ready   = "READY  nothing in this log depends on a binding for nodes"
+		no      = "NOT READY  1 reason against deleting the bindings for nodes"
+		lacking = "NOT ENOUGH EVIDENCE  what was given cannot show that the bindings can go"
+		binding = "ClusterRoleBinding legacy"
+	)
+	legacy := byRBAC("legacy")
+	silent := func(r *rules.Request) { theirs(nodeauthz.NotNode)(r); ours(nodeauthz.Unknown)(r) }
+	f := func(name, head string, want []string, tell func(*log), change ...func(*Facts)) {
+		t.Helper()
+		l := newLog(t)
+		tell(l)
+		given := facts(int64(l.n))
+		for _, c := range change {
+			c(&given)
+		}
+		r := l.b.Report(given)
+		out := text(t, r, Text{})
+		lines := strings.Split(strings.Split(out, "\n\n")[0], "\n")
+		if lines[0] != head {
+			t.Errorf("%s:\n got %q\nwant %q", name, lines[0], head)
+		}
+		var got []string
+		for _, line := range lines[1:] {
+			got = append(got, strings.TrimSpace(line))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if r.Readiness.Ready != (head == ready) || (r.Readiness.Evidence == "sufficient") == (head == lacking) {
+			t.Errorf("%s: readiness %+v", name, r.Readiness)
+		}
+	}
+	noState := func(f *Facts) { f.HasState = false }
+	malformed := func(n, read int64) func(*Facts) {
+		return func(f *Facts) { f.Events.Malformed, f.Events.Read = n, read }
+	}
+
+	// Ready.
+	f("all allowed", ready, nil, func(l *log) { l.many(10) })
+	f("refused by all", ready, nil, func(l *log) { l.many(10); l.add("worker-1 get secrets shop/db", denied) })
+	f("races", ready, nil, func(l *log) { l.many(10); l.add("worker-1 get secrets shop/db", legacy, race) })
+	f("warnings of the state", ready, []string{"! the state holds no Pod"}, func(l *log) { l.many(1) },
+		func(f *Facts) { f.State.Warnings = []string{"the state holds no Pod"} })
+	f("reached nothing", ready,
+		[]string{`! 2 requests of "kubelet" on 2 nodes passed only by ` + binding + ` and reached nothing (404 or 403), which does not block: create serviceaccounts/token, get pods`},
+		func(l *log) {
+			l.many(10)
+			l.add("worker-1 get pods shop/gone", legacy, code(404))
+			l.add("worker-2 create serviceaccounts/token shop/web", legacy, code(403))
+		})
+	f("an administrator who tries", ready, nil, func(l *log) {
+		l.many(10)
+		l.add(" get pods shop/web-1", stranger("system:node:worker-1"), func(r *rules.Request) {
+			r.Event.Impersonated, r.Event.IsImpersonated = r.Event.User, true
+			r.Event.Impersonated.Groups, r.Event.User.Username = nil, "admin"
+		}, denied)
+	})
+	f("without state, by the apiserver's word", ready,
+		[]string{"! no cluster state was given (--state): this rests on the apiserver's own decisions in the log"},
+		func(l *log) { l.many(10); l.add("worker-1 get pods shop/web-1", ours(nodeauthz.Unknown)) }, noState)
+
+	// Not ready.
+	f("a client", no, []string{`x 3 requests of "calico-node" on 2 nodes would break without ` + binding + `: get pods, get secrets`},
+		func(l *log) {
+			l.many(10)
+			l.add("worker-1 get pods shop/x", legacy, agent("calico-node/v3"))
+			l.add("worker-1 get secrets shop/x", legacy, agent("calico-node/v3"))
+			l.add("worker-2 get secrets shop/x", legacy, agent("calico-node/v4"))
+		})
+	f("only what reached something counts", no, []string{
+		`x 1 request of "curl" on 1 node would break without ` + binding + `: get secrets`,
+		`! 2 requests of "curl" on 1 node passed only by ` + binding + ` and reached nothing (404 or 403), which does not block: get secrets`,
+	}, func(l *log) {
+		l.many(10)
+		l.add("worker-1 get secrets shop/x", legacy, agent("curl/8"), code(404))
+		l.add("worker-1 get secrets shop/x", legacy, agent("curl/8"))
+		l.add("worker-1 get secrets shop/x", legacy, agent("curl/8"), code(404))
+	})
+	f("many kinds", no, []string{`x 6 requests of "" on 1 node would break without ` + binding + `: get a, get b, get c, get d and 2 more`},
+		func(l *log) {
+			for _, resource := range []string{"a", "b", "c", "d", "e", "f"} {
+				l.add("worker-1 get "+resource+" x", legacy, agent(""))
+			}
+		})
+	f("a binding that is not named", no, []string{`x 1 request of "kubelet" on 1 node would break without an RBAC binding that the log does not name: list pods`},
+		func(l *log) {
+			l.add("worker-1 list pods ", func(r *rules.Request) {
+				r.Answer.Verdict, r.Observed = nodeauthz.Deny, rules.Observed{}
+			})
+		})
+	f("most first, then by name", strings.Replace(no, "1 reason", "3 reasons", 1), []string{
+		`x 2 requests of "kubelet" on 1 node would break without ClusterRoleBinding b: get pods`,
+		`x 1 request of "curl" on 1 node would break without ClusterRoleBinding a: get pods`,
+		`x 1 request of "kubelet" on 1 node would break without ClusterRoleBinding a: get pods`,
+	}, func(l *log) {
+		for _, name := range []string{"b", "a", "b"} {
+			l.add("worker-1 get pods shop/x", byRBAC(name))
+		}
+		l.add("worker-1 get pods shop/x", byRBAC("a"), agent("curl/8"))
+	})
+	f("an identity", no,
+		[]string{`x user "kubelet" is in the group system:nodes but is not named system:node:<nodeName>: the Node authorizer does not know it (2 requests of "", kubelet)`},
+		func(l *log) {
+			l.many(10)
+			l.add(" get nodes x", stranger("kubelet"))
+			l.add(" get pods x", stranger("kubelet"), agent(""))
+		})
+	f("a reason is a reason, whatever the evidence", no, []string{
+		`x 1 request of "kubelet" on 1 node would break without ` + binding + `: get secrets`,
+		"! no cluster state was given (--state): this rests on the apiserver's own decisions in the log",
+	}, func(l *log) { l.add("worker-1 get secrets shop/x", legacy) }, noState)
+
+	// Not enough evidence.
+	f("nothing", lacking, []string{"! the log holds no events"}, func(*log) {})
+	f("no nodes", lacking, []string{"! the log holds no requests of nodes: the audit policy or a filter may drop them"}, func(*log) {},
+		func(f *Facts) { f.Events.Read = 100 })
+	f("without state", lacking, []string{
+		"! no cluster state was given (--state): what the graph decides is unknown unless audit bodies tell it",
+		"! 1 of 2 requests (50.0 %) could not be judged for lack of state",
+	}, func(l *log) { l.many(1); l.add("worker-1 get pods shop/x", silent) }, noState)
+	f("6 % unknown", lacking, []string{"! 3 of 50 requests (6.0 %) could not be judged for lack of state"}, func(l *log) {
+		l.many(47)
+		for range 3 {
+			l.add("worker-1 get pods shop/x", silent)
+		}
+	})
+	f("5 % unknown", ready, []string{"! 1 of 20 requests (5.0 %) could not be judged for lack of state"},
+		func(l *log) { l.many(19); l.add("worker-1 get pods shop/x", silent) })
+	f("disagreement", lacking,
+		[]string{"! nodetrail and the apiserver disagree on 2 requests outside of races: the state, the version or the mode given may be wrong"},
+		func(l *log) {
+			l.many(100)
+			l.add("worker-1 get pods shop/x", ours(nodeauthz.Deny))
+			l.add("worker-1 get pods shop/x", ours(nodeauthz.Deny))
+		})
+	f("little disagreement", ready,
+		[]string{"! nodetrail and the apiserver disagree on 1 request outside of races: the state, the version or the mode given may be wrong"},
+		func(l *log) { l.many(99); l.add("worker-1 get pods shop/x", ours(nodeauthz.Deny)) })
+	f("malformed", lacking, []string{"! 2 lines of the log could not be read"}, func(l *log) { l.many(1) }, malformed(2, 1000))
+	f("a torn line", ready, []string{"! 1 line of the log could not be read"}, func(l *log) { l.many(1) }, malformed(1, 1000))
+}
+
+// The disagreements that are not listed count too.
+func TestManyDisagreements(t *testing.T) {
+	l := newLog(t)
+	for range MaxDisagree + 5 {
+		l.add("worker-1 get pods shop/x", ours(nodeauthz.Deny))
+	}
+	r := l.b.Report(facts(1))
+	if len(r.Agreement.Disagree) != MaxDisagree || r.Agreement.DisagreeMore != 5 {
+		t.Errorf("%d are listed and %d are not", len(r.Agreement.Disagree), r.Agreement.DisagreeMore)
+	}
+	if out := text(t, r, Text{}); !strings.Contains(out, "... and 995 more disagreements\n") || !strings.Contains(out, "disagree on 1005 requests") {
+		t.Errorf("the text is\n%s", out)
+	}
+}
+
+func TestSteps(t *testing.T) {
+	f := func(want string, tell func(*log)) {
+		t.Helper()
+		l := newLog(t)
+		l.many(1)
+		tell(l)
+		got := ""
+		for _, line := range strings.Split(text(t, l.b.Report(facts(1)), Text{}), "\n") {
+			if _, rest, ok := strings.Cut(line, ". "); ok && strings.Contains(line, "See docs/rules/") {
+				rule, _, _ := strings.Cut(rest, ":")
+				got += rule + " "
+			}
+		}
+		if strings.TrimSpace(got) != want {
+			t.Errorf("steps %q, want %q", got, want)
+		}
+	}
+	f("", func(*log) {})
+	f("", func(l *log) { l.add("worker-1 get pods shop/gone", byRBAC("legacy"), code(404)) })
+	f("out-of-scope-secret-read rbac-excess-access", func(l *log) { l.add("worker-1 get secrets shop/db", byRBAC("legacy")) })
+	f("foreign-node-write node-credential-misuse", func(l *log) { l.add("worker-1 patch nodes worker-2", agent("curl/8")) })
+	f("node-identity", func(l *log) { l.add(" get nodes worker-1", stranger("kubelet")) })
+	f("authorizer-lag", func(l *log) { l.add("worker-1 get pods shop/web-1", denied, ours(nodeauthz.Allow)) })
+}
+
+func TestWords(t *testing.T) {
+	for _, x := range []struct {
+		n          int64
+		what, want string
+	}{
+		{0, "request", "0 requests"}, {1, "request", "1 request"}, {2, "request", "2 requests"}, {1, "identity", "1 identity"},
+		{2, "identity", "2 identities"}, {3, "more node", "3 more nodes"}, {2, "day", "2 days"},
+	} {
+		if got := plural(x.n, x.what); got != x.want {
+			t.Errorf("plural(%d, %q) = %q, want %q", x.n, x.what, got, x.want)
+		}
+	}
+	for _, x := range []struct {
+		n, of int64
+		want  string
+	}{
+		{0, 0, "0 %"}, {0, 5, "0.0 %"}, {5, 5, "100.0 %"}, {1, 3, "33.3 %"}, {99_999, 100_000, "99.9 %"}, {1, 100_000, "0.1 %"},
+	} {
+		if got := percent(x.n, x.of); got != x.want {
+			t.Errorf("percent(%d, %d) = %q, want %q", x.n, x.of, got, x.want)
+		}
+	}
+}
