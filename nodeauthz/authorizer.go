@@ -105,7 +105,7 @@ func (a *Authorizer) Decide(attrs authorizer.Attributes, t time.Time) Answer {
 }
 
 func (a *Authorizer) reach(q *question, node string, t time.Time) Answer {
-	at := t.UnixNano()
+	at := unixNano(t)
 	w := window{lo: satAdd(at, -a.skew), t: at, hi: satAdd(at, a.skew)}
 	g := a.graph
 	g.mu.RLock()

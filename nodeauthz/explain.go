@@ -87,7 +87,7 @@ func (a *Authorizer) Explain(attrs authorizer.Attributes, t time.Time) Explanati
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	own, others := g.paths(&q, node)
-	at := t.UnixNano()
+	at := unixNano(t)
 	for i := range own {
 		p := &own[i]
 		switch {
@@ -135,7 +135,7 @@ func (a *Authorizer) RaceDetail(attrs authorizer.Attributes, t time.Time) string
 func (a *Authorizer) Missing(t time.Time) string {
 	a.graph.mu.RLock()
 	defer a.graph.mu.RUnlock()
-	return a.graph.missing(t.UnixNano())
+	return a.graph.missing(unixNano(t))
 }
 
 func (g *Graph) missing(at int64) string {
@@ -293,7 +293,7 @@ func (g *Graph) PodNode(namespace, name string, t time.Time) (node string, ok bo
 	if vid == 0 {
 		return "", false
 	}
-	at := t.UnixNano()
+	at := unixNano(t)
 	g.vertex(vid).eachTenure(func(id tenureID) bool {
 		r := g.tenure(id)
 		lo, hi := r.possible()

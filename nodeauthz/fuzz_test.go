@@ -75,7 +75,8 @@ func (s *graphScript) volume() *PersistentVolume {
 	return v
 }
 
-// play applies the script to both graphs and prunes only the first.
+// play applies the script to both graphs, and at the end prunes the first: an event that came after that and told of a life that was
+// forgotten could not be put in its place.
 func (s *graphScript) play(pruned, whole *Graph) (horizon time.Time) {
 	horizon = at(-1000)
 	for steps := 0; s.more() && steps < 200; steps++ {
@@ -84,14 +85,11 @@ func (s *graphScript) play(pruned, whole *Graph) (horizon time.Time) {
 			s.pos = begin
 			s.step(g, op)
 		}
-		if op == 11 {
-			h := at(s.next(40) * 10)
-			pruned.Prune(h)
-			if h.After(horizon) {
-				horizon = h
-			}
+		if h := at(s.next(40) * 10); op == 11 && h.After(horizon) {
+			horizon = h
 		}
 	}
+	pruned.Prune(horizon)
 	return horizon
 }
 

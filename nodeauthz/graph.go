@@ -164,7 +164,7 @@ func NewGraph() *Graph {
 func (g *Graph) CoverFrom(t time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.coveredFrom = min(g.coveredFrom, t.UnixNano())
+	g.coveredFrom = min(g.coveredFrom, unixNano(t))
 }
 
 // CoveredFrom returns the instant given to CoverFrom, and whether there was one.

@@ -26,7 +26,7 @@ func (g *Graph) SetPod(p *Pod, at Stamp) {
 		bound = p.Bound
 	}
 	claims, eph := g.claimSignature(p.ClaimStatuses), uint8(max(0, min(p.EphemeralContainers, 255)))
-	t := at.Time.UnixNano()
+	t := unixNano(at.Time)
 	if id == 0 {
 		id = g.beginTenure(vid, u, node, boundaryOf(bound))
 		g.setTargets(id, g.targets(p))
@@ -64,7 +64,7 @@ func (g *Graph) sawUnbound(p *Pod, u uid, at Stamp) {
 	if vid == 0 {
 		return
 	}
-	t := at.Time.UnixNano()
+	t := unixNano(at.Time)
 	g.vertex(vid).eachTenure(func(id tenureID) bool {
 		r := g.tenure(id)
 		switch {
@@ -184,7 +184,7 @@ func (g *Graph) delete(kind Kind, namespace, name, uidString string, at Stamp) {
 	if vid == 0 && !u.known() {
 		return
 	}
-	t := at.Time.UnixNano()
+	t := unixNano(at.Time)
 	var found, sole tenureID
 	if vid != 0 {
 		g.vertex(vid).eachTenure(func(id tenureID) bool {
@@ -230,7 +230,7 @@ func (g *Graph) BindPod(namespace, name, uid, nodeName string, at Stamp) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	const near = 5 * time.Second
-	u, node, t := g.uidOf(uid), g.node(nodeName), at.Time.UnixNano()
+	u, node, t := g.uidOf(uid), g.node(nodeName), unixNano(at.Time)
 	vid := g.intern(KindPod, namespace, name)
 	var found tenureID
 	g.vertex(vid).eachTenure(func(id tenureID) bool {
@@ -335,7 +335,7 @@ func (g *Graph) DeletePodCertificateRequest(namespace, name, uid string, at Stam
 func (g *Graph) setOnNode(kind Kind, namespace, name, uidString, nodeName string, at Stamp, mutable bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	u, t := g.uidOf(uidString), at.Time.UnixNano()
+	u, t := g.uidOf(uidString), unixNano(at.Time)
 	if nodeName == "" && kind != KindPodCertificateRequest {
 		if vid := g.lookup(kind, namespace, name); vid != 0 {
 			g.vertex(vid).eachTenure(func(id tenureID) bool {

@@ -9,9 +9,10 @@ import (
 const pruneBatch = 512
 
 // Prune forgets the lifetimes that ended before the given time. Answers for later instants (less the skew) stay as they are; for
-// earlier ones the absence of a path is Unknown from now on.
+// earlier ones the absence of a path is Unknown from now on. An event that comes later and tells of a life that was forgotten (a pod's
+// binding, long after its end) is taken for a new one: prune only what no event can tell of any more.
 func (g *Graph) Prune(before time.Time) {
-	limit := before.UnixNano()
+	limit := unixNano(before)
 	for g.pruneSome(limit) {
 		continue
 	}

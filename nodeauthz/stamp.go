@@ -44,7 +44,7 @@ type boundary struct {
 func boundaryOf(s Stamp) boundary {
 	const ms = time.Millisecond
 	slop := (max(s.Slop, 0) + ms - 1) / ms
-	return boundary{at: s.Time.UnixNano(), slop: uint32(min(slop, math.MaxUint32)), source: s.Source, set: true}
+	return boundary{at: unixNano(s.Time), slop: uint32(min(slop, math.MaxUint32)), source: s.Source, set: true}
 }
 
 // late is the end of the interval in which the change happened.
@@ -97,6 +97,17 @@ func (b *boundary) refine(by boundary, share float64) bool {
 	}
 	*b = by
 	return true
+}
+
+// unixNano is t.UnixNano, and the nearest end of what that can hold for a time beyond it, such as the zero time.
+func unixNano(t time.Time) int64 {
+	switch s := t.Unix(); {
+	case s <= math.MinInt64/int64(time.Second):
+		return minTime
+	case s >= math.MaxInt64/int64(time.Second):
+		return maxTime
+	}
+	return t.UnixNano()
 }
 
 func satAdd(a, d int64) int64 {

@@ -9,7 +9,7 @@ const staleAfter = 10 * time.Second
 // findTenure returns the tenure of the vertex that an observation belongs to, 0 if it begins a new one. The reference's graph has
 // the same notion: what it removes and adds again under a name is a new life.
 func (g *Graph) findTenure(v *vertex, u uid, node nodeID, at Stamp) (found tenureID, stale bool) {
-	t := at.Time.UnixNano()
+	t := unixNano(at.Time)
 	v.eachTenure(func(id tenureID) bool {
 		r := g.tenure(id)
 		sameNode := r.node == node || r.node == 0

@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"time"
+
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -70,7 +72,7 @@ func (j *Judge) Judge(ev *audit.Event) *Judgement {
 	u := ev.Effective()
 	out.node = j.Node
 	out.Findings = out.Findings[:0]
-	out.Request = rules.Request{Event: ev, Time: ev.RequestReceived}
+	out.Request = rules.Request{Event: ev, Time: receivedAt(ev)}
 	out.Attrs = j.attrs.Of(ev, j.Node.Features().AuthorizeWithSelectors)
 	out.Node, out.IsNode = audit.NodeIdentity(u.Username, u.Groups)
 	if out.IsNode {
@@ -137,4 +139,12 @@ func (j *Judge) parse(reason string) (rbac.Grant, bool) {
 	}
 	j.reasons[string([]byte(reason))] = p
 	return p.grant, p.ok
+}
+
+// receivedAt is the request's time; what lacks it was answered soon after. The zero time of an event without any precedes all state.
+func receivedAt(ev *audit.Event) time.Time {
+	if ev.RequestReceived.IsZero() {
+		return ev.StageTime
+	}
+	return ev.RequestReceived
 }

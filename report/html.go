@@ -14,6 +14,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		"visible": Visible,
 		"stamp":   func(t time.Time) string { return stamp(t) },
 		"objects": objects,
+		"gates":   gates,
 		"object": func(f Finding) string {
 			s := f.Resource
 			if f.Subresource != "" {
@@ -53,12 +54,12 @@ h1 { margin-bottom: 0; }
 <h1>{{if .Readiness.Blockers}}<span class="no">Not ready</span>{{else if .Readiness.Ready}}<span class="yes">Ready</span>{{else}}<span class="maybe">Not enough evidence</span>{{end}}</h1>
 <p>May the RBAC bindings for nodes be deleted{{with .Cluster}} in {{visible .}}{{end}}?{{with .Window.From}} Requests from {{stamp .}}{{end}}{{with .Window.To}} to {{stamp .}}.{{end}}</p>
 {{with .Readiness.Blockers}}<h2>Against it</h2><ul>{{range .}}<li>{{visible .}}</li>{{end}}</ul>{{end}}
-{{with .Readiness.Warnings}}<h2>What the evidence lacks</h2><ul>{{range .}}<li>{{visible .}}</li>{{end}}</ul>{{end}}
+{{with .Readiness.Warnings}}<h2>Warnings</h2><ul>{{range .}}<li>{{visible .}}</li>{{end}}</ul>{{end}}
 <h2>Evidence</h2>
 <table>
-<tr><th scope="row">Events</th><td>{{.Events.Read}} read, {{.Events.Node}} of nodes, {{.Events.Skipped}} skipped, {{.Events.Duplicates}} duplicates, {{.Events.Malformed}} malformed</td></tr>
-<tr><th scope="row">State</th><td>{{objects .State.Objects}}</td></tr>
-<tr><th scope="row">Authorizers</th><td>{{or .Authorization.Mode "unknown"}}{{if .Authorization.Inferred}} (inferred){{end}}, Kubernetes {{.Authorization.KubernetesVersion}}</td></tr>
+<tr><th scope="row">Events</th><td>{{.Events.Read}} read, {{.Events.Node}} of nodes, {{.Events.Skipped}} skipped, {{.Events.Duplicates}} duplicates, {{.Events.Malformed}} malformed{{range .Events.MalformedAt}}<br/>{{visible .File}}:{{.Line}}: {{visible .Cause}}{{end}}</td></tr>
+<tr><th scope="row">State</th><td>{{or (objects .State.Objects) "none"}}</td></tr>
+<tr><th scope="row">Authorizers</th><td>{{visible (or .Authorization.Mode "unknown")}}{{if .Authorization.Inferred}} (inferred){{end}}, Kubernetes {{visible .Authorization.KubernetesVersion}}{{gates .Authorization.FeatureGates}}</td></tr>
 <tr><th scope="row">Verdicts</th><td>{{.Verdicts.Allow}} allow, {{.Verdicts.Deny}} deny, {{.Verdicts.Unknown}} unknown; races: {{.Verdicts.Races.Allow}} allow, {{.Verdicts.Races.Deny}} deny</td></tr>
 <tr><th scope="row">Agreement</th><td>{{.Agreement.Agree}} of {{.Agreement.Compared}} with the apiserver; in races {{.Agreement.Races.Agree}} of {{.Agreement.Races.Compared}}</td></tr>
 </table>
@@ -67,7 +68,13 @@ h1 { margin-bottom: 0; }
 <thead><tr><th>Severity</th><th>Rule</th><th>What</th><th>Count</th><th>Client</th><th>Object</th><th>Last</th></tr></thead>
 <tbody>{{range .Findings}}<tr><td class="{{.Severity}}">{{.Severity}}</td><td>{{.Rule}}</td><td>{{visible .Message}}</td><td>{{.Count}}</td><td>{{visible .UserAgent}}</td><td>{{object .}}</td><td>{{stamp .Last}}</td></tr>
 {{end}}</tbody></table>{{else}}<p>None.</p>{{end}}
-<h2>Nodes</h2>
+{{if .Agreement.Disagree}}<h2>Disagreements with the apiserver</h2>
+<table>
+<thead><tr><th>Time</th><th>Node</th><th>Request</th><th>nodetrail</th><th>apiserver</th><th>auditID</th></tr></thead>
+<tbody>{{range .Agreement.Disagree}}<tr><td>{{stamp .Time}}</td><td>{{visible .Node}}</td><td>{{visible .Verb}} {{visible .Resource}} {{visible .Namespace}} {{visible .Name}}</td><td>{{.Verdict}}</td><td>{{.Observed}}</td><td>{{visible .AuditID}}</td></tr>
+{{end}}</tbody></table>
+{{with .Agreement.DisagreeMore}}<p>and {{.}} more</p>{{end}}
+{{end}}<h2>Nodes</h2>
 <table>
 <thead><tr><th>Node</th><th>Requests</th><th>Denied by Node</th><th>Allowed by RBAC alone</th></tr></thead>
 <tbody>{{range .Nodes}}<tr><td>{{visible .Name}}</td><td>{{.Requests}}</td><td>{{.Deny}}</td><td>{{.Excess}}</td></tr>

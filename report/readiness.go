@@ -29,6 +29,15 @@ func readiness(r *Report, f Facts, undecided int64) Readiness {
 	case total == 0:
 		warn(false, "the log holds no requests of nodes: the audit policy or a filter may drop them")
 	}
+	switch mode := r.Authorization.Mode; {
+	case total == 0 || strings.Contains(mode, "Node"):
+	case mode != "" || !r.Authorization.Inferred:
+		out.Blockers = slices.Insert(out.Blockers, 0, fmt.Sprintf(
+			"the Node authorizer is not in force (authorization mode %s): put Node before RBAC first, for without the bindings nodes have no access at all",
+			cmp.Or(mode, "without Node")))
+	default:
+		warn(false, "the log does not tell whether the Node authorizer is in force: give --authorization-mode")
+	}
 	few := undecided*20 <= total
 	if total > 0 && !f.HasState {
 		say := "no cluster state was given (--state): what the graph decides is unknown unless audit bodies tell it"

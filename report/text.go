@@ -162,7 +162,7 @@ func (t Text) evidence(b *strings.Builder, r *Report) {
 	if mode == "" {
 		mode, how = "unknown", "the log has no annotations that tell it"
 	}
-	row("authorizers", "%s (%s), Kubernetes %s%s", mode, how, a.KubernetesVersion, gates(a.FeatureGates))
+	row("authorizers", "%s (%s), Kubernetes %s%s", Visible(mode), how, Visible(a.KubernetesVersion), gates(a.FeatureGates))
 	v := r.Verdicts
 	row("verdicts", "%d allow, %d deny, %d unknown; races: %d allow, %d deny", v.Allow, v.Deny, v.Unknown, v.Races.Allow, v.Races.Deny)
 	g := r.Agreement
@@ -272,7 +272,7 @@ func objects(m map[string]int) string {
 	}
 	sort.Strings(kinds)
 	for i, k := range kinds {
-		kinds[i] = fmt.Sprintf("%s %d", k, m[k])
+		kinds[i] = fmt.Sprintf("%s %d", Visible(k), m[k])
 	}
 	return strings.Join(kinds, ", ")
 }
@@ -285,7 +285,7 @@ func gates(m map[string]bool) string {
 	sort.Strings(names)
 	s := ""
 	for _, k := range names {
-		s += fmt.Sprintf(", %s=%t", k, m[k])
+		s += fmt.Sprintf(", %s=%t", Visible(k), m[k])
 	}
 	return s
 }

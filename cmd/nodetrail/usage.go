@@ -83,12 +83,21 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usageError{cmd.CommandPath(), err}
 }
 
-// meant proposes what a mistyped word may have been; otherwise is returned when nothing is near.
+// meant proposes what a mistyped word may have been: those that it begins, else those that are nearest. It returns otherwise when
+// nothing is near.
 func meant(word string, all []string, otherwise string) string {
+	word = strings.ToLower(word)
 	var near []string
 	for _, s := range all {
-		if strings.HasPrefix(s, word) || len(word) > 2 && distance(strings.ToLower(word), s) <= 2 {
+		if strings.HasPrefix(s, word) {
 			near = append(near, s)
+		}
+	}
+	for most := 1; len(near) == 0 && most <= (len(word)+1)/3; most++ {
+		for _, s := range all {
+			if distance(word, s) == most {
+				near = append(near, s)
+			}
 		}
 	}
 	if len(near) == 0 {

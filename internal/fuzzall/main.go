@@ -170,7 +170,7 @@ func plain(out []byte) string {
 func fuzz(ctx context.Context, t target, opts options, stdout, stderr io.Writer) result {
 	fmt.Fprintf(stderr, "\n%s in %s, %s\n", t.name, t.pkg, opts.fuzztime)
 	cmd := exec.CommandContext(ctx, "go", "test", "-run=^$", "-fuzz=^"+t.name+"$",
-		"-fuzztime="+opts.fuzztime, "-parallel="+strconv.Itoa(opts.workers), "-timeout=0", t.pkg)
+		"-fuzztime="+opts.fuzztime, "-parallel="+strconv.Itoa(opts.workers), "-fuzzminimizetime=10x", "-timeout=0", t.pkg)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 30 * time.Second
 	var out bytes.Buffer
