@@ -15,6 +15,8 @@ func effective(ev *audit.Event) time.Time { return ev.StageTime }
 const (
 	// refineWithin is how far what a watcher saw may be from the audit event of the request that may have caused it.
 	refineWithin = 2 * time.Second
+	// refineNear is the same for a request of which it is not known that it was the end.
+	refineNear = 250 * time.Millisecond
 	// settled is how long after a request its effect is in the graph, if a watcher saw it at all.
 	settled = time.Second
 )
@@ -51,7 +53,7 @@ func (s *State) ApplyAudit(ev *audit.Event) {
 		case "binding":
 			s.auditBinding(ev, at)
 		case "eviction":
-			s.refine(id, ev.ObjectRef.Namespace, ev.ObjectRef.Name, at)
+			s.refine(id, ev.ObjectRef.Namespace, ev.ObjectRef.Name, at, ev)
 		case "", "status", "ephemeralcontainers", "resize", "approval":
 			s.auditWrite(id, ev, at)
 		}

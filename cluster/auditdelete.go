@@ -37,17 +37,23 @@ func (s *State) auditDelete(id kindID, ev *audit.Event, at nodeauthz.Stamp) {
 			return
 		}
 	}
-	s.refine(id, ref.Namespace, ref.Name, at)
+	s.refine(id, ref.Namespace, ref.Name, at, ev)
 }
 
 // gone reports whether nothing keeps an object that a delete answered with.
 func gone(o *object) bool { return o.graceless && !o.finalizers }
 
-// refine betters the time of a pod's end that is known already.
-func (s *State) refine(id kindID, namespace, name string, at nodeauthz.Stamp) {
-	if id == kindPod {
-		s.Graph.RefineDeletion(namespace, name, at, refineWithin)
+// refine betters the time of a pod's end that is known already. A kubelet deletes its pods without grace, when all is over; of anybody
+// else's request the level may not tell whether it was the end or only asked for it, and then it must lie close to count.
+func (s *State) refine(id kindID, namespace, name string, at nodeauthz.Stamp, ev *audit.Event) {
+	if id != kindPod {
+		return
 	}
+	within := refineWithin
+	if _, isNode := audit.NodeIdentity(ev.User.Username, ev.User.Groups); !isNode {
+		within = refineNear
+	}
+	s.Graph.RefineDeletion(namespace, name, at, within)
 }
 
 // auditDeleteCollection takes in the deletion of many. The response lists what there was: of an object without finalizers that has no
@@ -63,7 +69,7 @@ func (s *State) auditDeleteCollection(id kindID, ev *audit.Event, at nodeauthz.S
 			continue
 		}
 		if o.finalizers || id == kindPod && !options.graceless() {
-			s.refine(id, o.ref.Namespace, o.ref.Name, at)
+			s.refine(id, o.ref.Namespace, o.ref.Name, at, ev)
 			continue
 		}
 		s.fromAudit[id]++

@@ -275,7 +275,7 @@ func (g *Graph) RefineBinding(namespace, name, uid string, at Stamp) bool {
 }
 
 // RefineDeletion betters the time at which a pod ended by that of its audit event, if an end is known already within the given
-// distance of it, and reports whether it did. By itself such an event proves nothing: with a grace period it only begins the end.
+// distance of it (or of the interval in which it is known to lie), and reports whether it did. By itself such an event proves nothing: with a grace period it only begins the end.
 func (g *Graph) RefineDeletion(namespace, name string, at Stamp, within time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -286,7 +286,8 @@ func (g *Graph) RefineDeletion(namespace, name string, at Stamp, within time.Dur
 	b, done := boundaryOf(at), false
 	g.vertex(vid).eachTenure(func(id tenureID) bool {
 		r := g.tenure(id)
-		if r.to.set && r.to.at-b.at <= int64(within) && b.at-r.to.at <= int64(within) && b.betterThan(r.to) && b.at >= r.from.at {
+		near := b.at >= satAdd(r.to.at, -int64(within)) && b.at <= satAdd(r.to.late(), int64(within))
+		if r.to.set && near && b.betterThan(r.to) && b.at >= r.from.at {
 			g.end(id, b)
 			done = true
 		}

@@ -207,7 +207,7 @@ func TestLongNames(t *testing.T) {
 func TestBuilderOwnsItsStrings(t *testing.T) {
 	name := []byte("somename")
 	alias := unsafe.String(unsafe.SliceData(name), len(name))
-	make := func() *pipeline.Judgement {
+	made := func() *pipeline.Judgement {
 		j := judged("worker-1 get secrets shop/db", byRBAC("legacy"), ours(nodeauthz.Allow))
 		j.Node, j.Event.AuditID, j.Event.UserAgent, j.Attrs.Name, j.Attrs.Namespace, j.Attrs.Verb = alias, alias, alias, alias, alias, alias
 		j.Attrs.Resource, j.Attrs.APIGroup, j.Attrs.Subresource = alias, alias, alias
@@ -220,7 +220,7 @@ func TestBuilderOwnsItsStrings(t *testing.T) {
 		return j
 	}
 	b := NewBuilder()
-	b.Add(make())
+	b.Add(made())
 	before := string(asJSON(t, b.Report(facts(1))))
 	if n := strings.Count(before, "somename"); n < 20 {
 		t.Fatalf("the name is in the report %d times", n)

@@ -5,14 +5,13 @@ import (
 	"html/template"
 	"io"
 	"strings"
-	"time"
 )
 
 // WriteHTML writes the report as one self-contained page: no script, no request to anywhere. Names from logs are text.
 func (r *Report) WriteHTML(w io.Writer) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
 		"visible": Visible,
-		"stamp":   func(t time.Time) string { return stamp(t) },
+		"stamp":   stamp,
 		"objects": objects,
 		"gates":   gates,
 		"object": func(f Finding) string {

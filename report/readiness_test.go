@@ -131,7 +131,23 @@ func TestReadiness(t *testing.T) {
 		"! no cluster state was given (--state): this rests on the apiserver's own decisions in the log",
 	}, func(l *log) { l.add("worker-1 get secrets shop/x", legacy) }, noState)
 
+	mode := func(mode string, inferred bool) func(*Facts) {
+		return func(f *Facts) { f.Authorization.Mode, f.Authorization.Inferred = mode, inferred }
+	}
+	const force = "x the Node authorizer is not in force (authorization mode RBAC): put Node before RBAC first, for without the bindings nodes have no access at all"
+	f("RBAC alone", no, []string{force}, func(l *log) { l.many(10) }, mode("RBAC", true))
+	f("RBAC alone, given", no, []string{force}, func(l *log) { l.many(10) }, mode("RBAC", false))
+	f("neither, given", no, []string{strings.Replace(force, "mode RBAC", "mode without Node", 1)}, func(l *log) { l.many(10) }, mode("", false))
+	f("RBAC before Node", ready, nil, func(l *log) { l.many(10) }, mode("RBAC,Node", true))
+	f("Node alone", ready, nil, func(l *log) { l.many(10) }, mode("Node", false))
+	f("RBAC alone comes first", strings.Replace(no, "1 reason", "2 reasons", 1), []string{
+		force, `x 1 request of "kubelet" on 1 node would break without ` + binding + `: get pods`,
+	}, func(l *log) { l.add("worker-1 get pods shop/x", legacy) }, mode("RBAC", true))
+
 	// Not enough evidence.
+	f("a mode that the log does not tell", lacking,
+		[]string{"! the log does not tell whether the Node authorizer is in force: give --authorization-mode"},
+		func(l *log) { l.many(10) }, mode("", true))
 	f("nothing", lacking, []string{"! the log holds no events"}, func(*log) {})
 	f("no nodes", lacking, []string{"! the log holds no requests of nodes: the audit policy or a filter may drop them"}, func(*log) {},
 		func(f *Facts) { f.Events.Read = 100 })

@@ -1,0 +1,121 @@
+package report
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/pipeline/file"
+	"github.com/nodetrail/nodetrail/rules"
+)
+
+// capture judges a real capture and gives each judgement to see as well.
+func capture(t *testing.T, name, mode string, see func(*pipeline.Judgement)) *Report {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := "../internal/demo/" + name
+	state := cluster.NewState()
+	must(state.Load([]string{dir + "/journal.jsonl.gz"}, nil))
+	inputs, err := file.Expand([]string{dir + "/audit.log.gz"}, nil)
+	must(err)
+	features, err := nodeauthz.FeaturesFor("1.36")
+	must(err)
+	am, err := pipeline.ParseMode(mode)
+	must(err)
+	const skew = 150 * time.Millisecond
+	auth := nodeauthz.NewAuthorizer(state.Graph, features, skew)
+	b := NewBuilder()
+	stream := pipeline.NewStream(&pipeline.Judge{
+		Node: auth, RBAC: state.RBAC, State: pipeline.NewView(state, auth), Rules: rules.All(), Memory: rules.NewMemory(), Mode: am,
+	}, state, pipeline.Options{Skew: skew}, func(j *pipeline.Judgement) error {
+		b.Add(j)
+		see(j)
+		return nil
+	})
+	res, err := file.Read(context.Background(), inputs, file.Options{Want: audit.Want{State: true}}, func(in file.Batch) error {
+		return stream.Batch(&pipeline.Batch{Events: in.Events, Release: in.Release})
+	})
+	must(err)
+	must(stream.Flush())
+	return b.Report(Facts{
+		HasState: true, Events: Events{Read: res.Counts.Read}, Authorization: Authorization{Mode: am.String(), Inferred: am.Inferred()},
+	})
+}
+
+// On real captures the kubelets' own requests lead to nothing that is worth waking anybody: all that RBAC alone let through are looks
+// at pods that were just deleted. And every finding is what the rule says of it.
+func TestCaptures(t *testing.T) {
+	f := func(name, mode string, wantKubelet map[string]int64, wantBindings []string) {
+		t.Helper()
+		kubelet := map[string]int64{}
+		phases := map[string]bool{}
+		r := capture(t, name, mode, func(j *pipeline.Judgement) {
+			product := rules.Product(j.Event.UserAgent)
+			for i := range j.Findings {
+				x := &j.Findings[i]
+				if j.Answer.Race && x.Finding.Rule != "node-identity" && x.Finding.Rule != "node-credential-misuse" && x.Finding.Rule != "foreign-node-write" {
+					t.Errorf("%s: %s flags a race: %s", name, x.Finding.Rule, x.Message)
+				}
+				if product == "hollow-kubelet" {
+					kubelet[x.Severity.String()+" "+x.Finding.Rule+" "+j.Attrs.Verb+" "+j.Attrs.Resource]++
+					if x.Severity >= rules.High {
+						t.Errorf("%s: a kubelet's own request: %s: %s", name, x.Severity, x.Message)
+					}
+				}
+				if x.Finding.Rule == "rbac-excess-access" {
+					phases[x.Binding.Name] = true
+					if j.Answer.Verdict != nodeauthz.Deny || j.Event.Code == 0 || x.Severity == rules.Low && j.Event.Code < 400 {
+						t.Errorf("%s: verdict %v, code %d: %s", name, j.Answer.Verdict, j.Event.Code, x.Message)
+					}
+				}
+			}
+		})
+		if diff := cmp.Diff(wantKubelet, kubelet); diff != "" {
+			t.Errorf("%s: the kubelets' findings (-want +got):\n%s", name, diff)
+		}
+		for _, binding := range wantBindings {
+			if !phases[binding] {
+				t.Errorf("%s: nothing was let through by %s", name, binding)
+			}
+			delete(phases, binding)
+		}
+		if len(phases) > 0 {
+			t.Errorf("%s: further bindings: %v", name, phases)
+		}
+		for _, x := range r.Readiness.Blockers {
+			if strings.Contains(x, "hollow-kubelet") {
+				t.Errorf("%s: blocker %s", name, x)
+			}
+		}
+		for _, x := range r.Findings {
+			if x.Rule == "authorizer-lag" || x.Rule == "node-credential-misuse" && !strings.Contains(x.Message, "which is no kubelet") {
+				t.Errorf("%s: %s", name, x.Message)
+			}
+			if x.Rule == "foreign-node-write" && x.Severity == "critical" {
+				t.Errorf("%s: NodeRestriction was on, but: %s", name, x.Message)
+			}
+		}
+		if len(r.Agreement.Disagree) > 0 || r.Verdicts.Unknown > 0 {
+			t.Errorf("%s: %d disagreements, %d unknown", name, len(r.Agreement.Disagree), r.Verdicts.Unknown)
+		}
+		if got := r.Authorization.Mode; got != strings.Replace(mode, "auto", got, 1) {
+			t.Errorf("%s: mode %s", name, got)
+		}
+	}
+	const missing = "low rbac-excess-access get pods"
+	f("capture", "auto", map[string]int64{missing: 31}, []string{"legacy:system:node", "kubelet-secret-get"})
+	f("capture", "Node,RBAC", map[string]int64{missing: 31}, []string{"legacy:system:node", "kubelet-secret-get"})
+	f("capture-rbac-only", "auto", map[string]int64{missing: 57}, []string{"legacy:system:node"})
+}
