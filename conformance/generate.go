@@ -209,8 +209,13 @@ func (g *generator) changePod(p *corev1.Pod) {
 		if n := len(p.Spec.EphemeralContainers); n > 0 {
 			p.Spec.EphemeralContainers = p.Spec.EphemeralContainers[:g.r.IntN(n)]
 		}
-	case 5, 6:
+	case 5:
 		p.Status.ResourceClaimStatuses = g.claimStatuses(p)
+	case 6:
+		for i := range p.Status.ResourceClaimStatuses {
+			name := g.pick("claim-")
+			p.Status.ResourceClaimStatuses[i].ResourceClaimName = &name
+		}
 	case 7:
 		setExtendedClaim(p, g.pick("claim-"))
 	case 8:

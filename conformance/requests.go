@@ -75,6 +75,9 @@ func (g *generator) request() Request {
 	}
 	if g.chance(5) {
 		q.Verb, q.Path = "get", "/healthz"
+		if g.chance(50) { // no request is like this, but both sides must then look at the same part of it
+			q.Resource = "services"
+		}
 		return q
 	}
 	all := append(graphTargets(), otherTargets()...)

@@ -162,6 +162,12 @@ func (r *runner) finish(o Options) *Failure {
 	if f := r.again(phaseLater, r.w.ours); f != nil {
 		return f
 	}
+	if f := r.races(o); f != nil {
+		return f
+	}
+	if f := r.explained(); f != nil {
+		return f
+	}
 	if o.Shuffle != nil {
 		if f := r.retold(phaseShuffled, shuffle(r.w.sightings, o.Shuffle, o.Any), o); f != nil {
 			f.Any = o.Any
@@ -185,6 +191,8 @@ const (
 	phaseLater    = "later"
 	phaseShuffled = "in another order"
 	phaseTwice    = "told twice"
+	phaseRaces    = "with a skew"
+	phaseExplain  = "explained"
 	phasePruned   = "after a prune"
 )
 

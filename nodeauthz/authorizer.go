@@ -34,6 +34,8 @@ type Answer struct {
 	Verdict Verdict
 	// Race is true when the answer would be another one somewhere within the skew of the instant.
 	Race bool
+	// Static is true when the answer does not depend on the graph.
+	Static bool
 	// Reason is the reference's reason, byte for byte; empty for Allow. For Unknown it is the one that a Deny would have.
 	Reason string
 }
@@ -95,11 +97,11 @@ func (a *Authorizer) Decide(attrs authorizer.Attributes, t time.Time) Answer {
 		return Answer{Verdict: NotNode}
 	}
 	if node == "" {
-		return Answer{Verdict: Deny, Reason: "unknown node for user " + quote(attrs.GetUser().GetName())}
+		return Answer{Verdict: Deny, Static: true, Reason: "unknown node for user " + quote(attrs.GetUser().GetName())}
 	}
 	q := a.question(node, attrs)
 	if q.kind == KindNone {
-		return Answer{Verdict: q.verdict, Reason: q.reason}
+		return Answer{Verdict: q.verdict, Reason: q.reason, Static: true}
 	}
 	return a.reach(&q, node, t)
 }

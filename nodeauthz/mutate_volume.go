@@ -59,6 +59,9 @@ func (g *Graph) mergeVolume(next *volumeLife) bool {
 	if prev := g.volumeBefore(next.vertex, at); prev != 0 {
 		r := g.volume(prev)
 		if r.same(next) {
+			if next.from.source > r.from.source && at <= r.from.late() {
+				r.from = next.from
+			}
 			return true
 		}
 		next.to = r.to
@@ -67,7 +70,9 @@ func (g *Graph) mergeVolume(next *volumeLife) bool {
 	if after != 0 {
 		a := g.volume(after)
 		if a.same(next) && !next.to.set {
-			a.from = next.from
+			if a.from.source <= next.from.source || a.from.at > next.from.late() {
+				a.from = next.from
+			}
 			return true
 		}
 		if !next.to.set || a.from.at < next.to.at {

@@ -15,18 +15,22 @@ import (
 // the one that allowed (Node's is empty) or, joined, those of all that had no opinion; so the order decides what a reason implies.
 // Not safe for concurrent use.
 type Mode struct {
-	given    bool
-	node     bool // Node is in the chain
-	rbac     bool
-	rbacLead bool // RBAC is asked before Node
-
+	given []string // as the flag has it; nil to infer
+	seen  int      // requests with a decision
+	// settled says to wait for no more.
 	settled bool
 
-	// Evidence, from requests whose answer is beyond doubt.
-	annotated int // requests with a decision
-	nodeWord  int // allowed with Node's empty reason, or refused with a reason of Node's
-	rbacOwn   int // allowed by RBAC although Node allows it: RBAC was asked first, or Node never
-	rbacOnly  int // allowed by RBAC, and Node does not allow it
+	// word is whether Node's own word was seen: an allow without a reason, or a refusal with one of Node's.
+	word bool
+	// byRBAC is whether RBAC allowed anything.
+	byRBAC bool
+	// static holds the latest requests that a static rule lets any node make, such as a report of its status: a bit is 1 where RBAC
+	// allowed one, which shows that RBAC was asked before Node or alone, and 0 where Node did. Nothing can be wrong about those; and
+	// where the order changed in the midst of a log, the older ones soon drop out.
+	static uint64
+	// granted counts what the graph allows and Node (0) or RBAC (1) let through. The apiserver's lag behind the graph makes a few of the
+	// latter in any order.
+	granted [2]int
 }
 
 // ParseMode reads the value of kube-apiserver's flag --authorization-mode, or "auto".
@@ -34,57 +38,48 @@ func ParseMode(s string) (*Mode, error) {
 	if s == "auto" || s == "" {
 		return &Mode{}, nil
 	}
-	m := &Mode{given: true}
-	for i, name := range strings.Split(s, ",") {
+	m := &Mode{given: strings.Split(s, ",")}
+	for i, name := range m.given {
 		switch name {
-		case "Node":
-			m.node = true
-		case "RBAC":
-			m.rbac = true
-			m.rbacLead = !m.node
-		case "Webhook", "ABAC", "AlwaysAllow", "AlwaysDeny":
+		case "Node", "RBAC", "Webhook", "ABAC", "AlwaysAllow", "AlwaysDeny":
 		default:
 			return nil, fmt.Errorf("authorization mode %d of %q is none of Node, RBAC, Webhook, ABAC, AlwaysAllow, AlwaysDeny", i+1, s)
+		}
+		if slices.Contains(m.given[:i], name) {
+			return nil, fmt.Errorf("authorization mode %s comes twice in %q", name, s)
 		}
 	}
 	return m, nil
 }
 
-// String returns the mode as the flag would have it: "Node,RBAC", "RBAC,Node", "RBAC", "Node", or "" when nothing tells it.
-func (m *Mode) String() string {
-	node, rbac, lead := m.state()
+// String returns the mode as the flag has it, or when inferred "Node,RBAC", "RBAC,Node" or "RBAC"; "" when nothing tells it.
+func (m *Mode) String() string { return strings.Join(m.order(), ",") }
+
+// Inferred reports whether the mode is read from the log.
+func (m *Mode) Inferred() bool { return m.given == nil }
+
+// order is the authorizers in the order in which they are asked.
+func (m *Mode) order() []string {
 	switch {
-	case node && rbac && lead:
-		return "RBAC,Node"
-	case node && rbac:
-		return "Node,RBAC"
-	case node:
-		return "Node"
-	case rbac:
-		return "RBAC"
+	case m.given != nil:
+		return m.given
+	case m.word && m.rbacFirst():
+		return []string{"RBAC", "Node"}
+	case m.word:
+		return []string{"Node", "RBAC"} // RBAC asked last without ever allowing anything is the usual case
+	case m.byRBAC:
+		return []string{"RBAC"}
 	}
-	return ""
+	return nil
 }
 
-// Inferred reports whether the mode was read from the log.
-func (m *Mode) Inferred() bool { return !m.given }
-
-func (m *Mode) state() (node, rbac, lead bool) {
-	if m.given {
-		return m.node, m.rbac, m.rbacLead
-	}
-	node = m.nodeWord > 0
-	rbac = m.rbacOwn+m.rbacOnly > 0
-	// With Node first, RBAC is never asked of what Node allows; a few exceptions are the apiserver's lag behind the state.
-	lead = m.rbacOwn > 0 && m.rbacOwn*20 > m.nodeWord
-	if node && !rbac {
-		rbac = true // asked last without ever allowing: the usual order
-	}
-	return node, rbac, lead
+func (m *Mode) rbacFirst() bool {
+	const few = 8
+	return m.static != 0 || m.granted[1] >= few && m.granted[1]*4 > m.granted[0]
 }
 
 // Decided reports whether enough has been seen to say what annotations imply.
-func (m *Mode) Decided() bool { return m.given || m.settled || m.annotated >= decideAfter }
+func (m *Mode) Decided() bool { return m.given != nil || m.settled || m.seen >= decideAfter }
 
 // settle ends the waiting for more evidence: what has been seen must do. Further evidence still counts.
 func (m *Mode) settle() { m.settled = true }
@@ -113,20 +108,25 @@ func authorizerOf(j *Judgement) rules.Authorizer {
 // Observe takes in what a request shows of the mode.
 func (m *Mode) Observe(j *Judgement) {
 	o := &j.Observed
-	if m.given || o.Decision == "" || !j.IsNode {
+	if m.given != nil || o.Decision == "" || !j.IsNode {
 		return
 	}
-	m.annotated++
-	sure := !j.Answer.Race && j.Answer.Verdict != nodeauthz.Unknown
-	switch {
-	case o.Authorizer == rules.ByNode:
-		m.nodeWord++
-	case o.Authorizer == rules.ByRBAC && sure && j.Answer.Verdict == nodeauthz.Allow:
-		m.rbacOwn++
-	case o.Authorizer == rules.ByRBAC:
-		m.rbacOnly++
-	case o.Decision == "forbid" && isNodeReason(o.Reason):
-		m.nodeWord++
+	m.seen++
+	rbac := o.Authorizer == rules.ByRBAC
+	node := o.Authorizer == rules.ByNode
+	m.byRBAC = m.byRBAC || rbac
+	m.word = m.word || node || o.Decision == "forbid" && isNodeReason(o.Reason)
+	if j.Answer.Verdict != nodeauthz.Allow || j.Answer.Race || !rbac && !node {
+		return
+	}
+	one := 0
+	if rbac {
+		one = 1
+	}
+	if j.Answer.Static {
+		m.static = m.static<<1 | uint64(one)
+	} else {
+		m.granted[one]++
 	}
 }
 
@@ -138,17 +138,23 @@ func isNodeReason(reason string) bool {
 
 // Implies returns what the annotations say the Node authorizer said: Allow, Deny, or NotNode for nothing.
 func (m *Mode) Implies(j *Judgement) nodeauthz.Verdict {
-	node, _, lead := m.state()
-	o := &j.Observed
+	o, order := &j.Observed, m.order()
+	node := slices.Index(order, "Node")
 	switch {
-	case !node:
+	case node < 0:
 		return nodeauthz.NotNode
-	case o.Authorizer == rules.ByNode:
-		return nodeauthz.Allow
 	case o.Decision == "forbid":
 		return nodeauthz.Deny
-	case o.Authorizer == rules.ByRBAC && !lead:
+	case o.Authorizer == rules.ByNode:
+		// An authorizer that need not give a reason may have allowed it too.
+		if slices.ContainsFunc(order, func(name string) bool { return name != "Node" && name != "RBAC" && name != "AlwaysDeny" }) {
+			return nodeauthz.NotNode
+		}
+		return nodeauthz.Allow
+	case o.Authorizer == rules.ByRBAC && node < slices.Index(order, "RBAC"):
 		return nodeauthz.Deny
+	case o.Authorizer == rules.ByOther && o.Reason != "" && m.given != nil && node == 0:
+		return nodeauthz.Deny // whoever it was, Node was asked before
 	}
 	return nodeauthz.NotNode
 }

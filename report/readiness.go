@@ -57,6 +57,12 @@ func readiness(r *Report, f Facts, undecided int64) Readiness {
 	if n := r.Events.Malformed; n > 0 {
 		warn(n*1000 <= r.Events.Read, "%s of the log could not be read", plural(n, "line"))
 	}
+	for i := range r.Findings {
+		if f := &r.Findings[i]; f.Rule == "foreign-node-write" && f.Severity == rules.Critical.String() {
+			warn(true, "the admission plugin NodeRestriction is not in force: a node wrote another's object")
+			break
+		}
+	}
 	out.Warnings = append(append(out.Warnings, r.State.Warnings...), fruitless(r)...)
 	out.Ready = len(out.Blockers) == 0 && out.Evidence == "sufficient"
 	return out

@@ -107,7 +107,7 @@ func (m *Memory) secondAddress(r *Request, s State) (before, now string, is bool
 	if len(ips) == 0 {
 		return "", "", false
 	}
-	addr, err := netip.ParseAddr(ips[0])
+	addr, err := netip.ParseAddr(ips[len(ips)-1])
 	if err != nil {
 		return "", "", false
 	}

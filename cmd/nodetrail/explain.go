@@ -169,6 +169,9 @@ func explain(w io.Writer, node string, attrs *authorizer.AttributesRecord, at ti
 	case ex.Object != nil:
 		evidence(line, node, &ex)
 	}
+	if ex.Verdict == nodeauthz.Unknown {
+		line("  to know it takes state from before then: a journal that begins earlier (--state), or an audit log with bodies (--audit-log)")
+	}
 	rbacPart(line, attrs, at, store)
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("writing the explanation: %w", err)
@@ -177,9 +180,12 @@ func explain(w io.Writer, node string, attrs *authorizer.AttributesRecord, at ti
 }
 
 func evidence(line func(string, ...any), node string, ex *nodeauthz.Explanation) {
-	if len(ex.Leads) == 0 {
+	switch {
+	case len(ex.Leads) == 0 && ex.Verdict == nodeauthz.Unknown:
+		// What the state does not reach is no evidence.
+	case len(ex.Leads) == 0:
 		line("  nothing led from %s to any node then", report.Visible(ex.Object.String()))
-	} else {
+	default:
 		line("  who did lead to it:")
 		for i := range ex.Leads {
 			line("    %s, %s", report.Visible(ex.Leads[i].String()), lifetime(&ex.Leads[i]))
@@ -188,7 +194,7 @@ func evidence(line func(string, ...any), node string, ex *nodeauthz.Explanation)
 			line("    and %d more", ex.Others)
 		}
 	}
-	if ex.Last == nil && ex.Next == nil {
+	if ex.Last == nil && ex.Next == nil && ex.Verdict != nodeauthz.Unknown {
 		line("  node %s never did, as far as the state knows", report.Visible(node))
 	}
 	if ex.Last != nil {
@@ -239,7 +245,7 @@ func what(a *authorizer.AttributesRecord) string {
 }
 
 func lifetime(p *nodeauthz.Path) string {
-	from, to := "from before the state begins", "until now"
+	from, to := "from before the state begins", "to the state's end"
 	if !p.From.IsZero() {
 		from = "from " + p.From.Format(time.RFC3339Nano)
 	}
