@@ -155,6 +155,33 @@ func TestUnknownNodesAndObjects(t *testing.T) {
 	f("new", "get nodes new", "allow")
 }
 
+// An answer is static when the graph has no part in it: what is true of it then holds for any state.
+func TestStaticAnswers(t *testing.T) {
+	full, empty := authorizerOver(t, someOfEach(), 0), authorizerOver(t, NewGraph(), 0)
+	f := func(text string, static bool) {
+		t.Helper()
+		r := ask(t, "n1", text)
+		got, other := full.Decide(r, at(0)), empty.Decide(r, at(0))
+		if got.Static != static || other.Static != static || (got == other) != static {
+			t.Errorf("%s: %+v, over nothing %+v; want static %t", text, got, other, static)
+		}
+	}
+	f("get secrets shop/db", false)
+	f("get secrets shop/none", false)
+	f("watch pods shop/web-1", false)
+	f("watch pods - spec.nodeName=n1", true)
+	f("delete secrets shop/db", true)
+	f("list secrets shop/-", true)
+	f("get nodes n1", true)
+	f("get nodes n2", true)
+	f("create events shop/-", true)
+	f("get apps:deployments shop/x", true)
+	r := request("", "get", "secrets", "shop", "db")
+	if got := full.Decide(r, at(0)); !got.Static || got.Verdict != Deny {
+		t.Errorf("a node without a name: %+v", got)
+	}
+}
+
 func TestVerdictNames(t *testing.T) {
 	for v, want := range map[Verdict]string{NotNode: "", Allow: "allow", Deny: "deny", Unknown: "unknown"} {
 		if v.String() != want {

@@ -235,7 +235,7 @@ func (g *Graph) BindPod(namespace, name, uid, nodeName string, at Stamp) {
 	var found tenureID
 	g.vertex(vid).eachTenure(func(id tenureID) bool {
 		r := g.tenure(id)
-		if r.node != node {
+		if r.node != node && r.node != 0 {
 			return true
 		}
 		isNear := r.from.set && r.from.at > t-int64(near) && r.from.at < t+int64(near)
@@ -252,7 +252,12 @@ func (g *Graph) BindPod(namespace, name, uid, nodeName string, at Stamp) {
 		g.nodeRecs[node].open = append(g.nodeRecs[node].open, found)
 		return
 	}
-	g.tenure(found).from.refine(boundaryOf(at), shareOfBeginning)
+	r := g.tenure(found)
+	if r.node == 0 { // its end was told first
+		g.adopt(found, u, node)
+		r.seen, r.lastSeen = t, minTime
+	}
+	r.from.refine(boundaryOf(at), shareOfBeginning)
 }
 
 // RefineBinding betters the time at which the pod of that UID was bound, if it is known, by that of the request that made it with its

@@ -50,14 +50,16 @@ func boundaryOf(s Stamp) boundary {
 // late is the end of the interval in which the change happened.
 func (b boundary) late() int64 { return satAdd(b.at, int64(b.slop)*int64(time.Millisecond)) }
 
-// betterThan orders estimates of one change: by source, then the narrower, then the earlier (a watcher that saw it earlier was
-// nearer to it).
+// betterThan orders estimates of one change: by source, then what was mixed of two, then the narrower, then the earlier (a watcher that
+// saw it earlier was nearer to it).
 func (b boundary) betterThan(o boundary) bool {
 	switch {
 	case !o.set || !b.set:
 		return b.set
 	case b.source != o.source:
 		return b.source > o.source
+	case b.mixed != o.mixed:
+		return b.mixed // it holds two words, of which the other is one told again
 	case b.slop != o.slop:
 		return b.slop < o.slop
 	}

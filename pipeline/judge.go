@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"strings"
 	"time"
 
 	"github.com/nodetrail/nodetrail/audit"
@@ -132,12 +133,13 @@ func (j *Judge) parse(reason string) (rbac.Grant, bool) {
 	if p, seen := j.reasons[reason]; seen {
 		return p.grant, p.ok
 	}
+	reason = strings.Clone(reason) // what is parsed of it aliases it, and is kept
 	p := parsedReason{}
 	p.grant, p.ok = rbac.ParseReason(reason)
 	if j.reasons == nil || len(j.reasons) >= most {
 		j.reasons = map[string]parsedReason{}
 	}
-	j.reasons[string([]byte(reason))] = p
+	j.reasons[reason] = p
 	return p.grant, p.ok
 }
 

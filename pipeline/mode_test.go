@@ -65,10 +65,10 @@ func TestParseMode(t *testing.T) {
 	}
 	f("Node,RBAC", "Node,RBAC")
 	f("RBAC,Node", "RBAC,Node")
-	f("Webhook,RBAC", "RBAC")
+	f("Webhook,RBAC", "Webhook,RBAC")
 	f("Node", "Node")
-	f("Node,Webhook,RBAC", "Node,RBAC")
-	for _, bad := range []string{"node", "Node,", "Node RBAC"} {
+	f("Node,Webhook,RBAC", "Node,Webhook,RBAC")
+	for _, bad := range []string{"node", "Node,", "Node RBAC", "RBAC,RBAC"} {
 		if _, err := ParseMode(bad); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}

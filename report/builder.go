@@ -28,6 +28,7 @@ type Builder struct {
 	r         Report
 	nodes     map[string]*Node
 	groups    map[groupKey]*Finding
+	ambient   map[ambientKey]*Ambient
 	undecided int64 // requests of nodes whose verdict neither the state nor the apiserver tells
 	from      time.Time
 	to        time.Time
@@ -42,7 +43,7 @@ type groupKey struct {
 
 // NewBuilder returns an empty one.
 func NewBuilder() *Builder {
-	return &Builder{nodes: map[string]*Node{}, groups: map[groupKey]*Finding{}, max: MaxGroups}
+	return &Builder{nodes: map[string]*Node{}, groups: map[groupKey]*Finding{}, ambient: map[ambientKey]*Ambient{}, max: MaxGroups}
 }
 
 // Add takes in one judgement.
@@ -85,6 +86,7 @@ func (b *Builder) request(j *pipeline.Judgement) {
 			b.undecided++
 		}
 	}
+	b.addAmbient(j)
 	b.compare(j)
 }
 
@@ -121,7 +123,7 @@ func (b *Builder) compare(j *pipeline.Judgement) {
 		return
 	}
 	a := &b.r.Agreement
-	if ours == theirs && ours == nodeauthz.Deny && j.Observed.Decision == "forbid" {
+	if ours == nodeauthz.Deny && theirs == nodeauthz.Deny && j.Observed.Decision == "forbid" {
 		a.Reasons.Compared++
 		if sameReason(j.Observed.Reason, j.Answer.Reason) {
 			a.Reasons.Equal++
@@ -275,6 +277,7 @@ func (b *Builder) Report(f Facts) *Report {
 		r.Nodes = append(r.Nodes, *n)
 	}
 	sort.Slice(r.Nodes, func(i, j int) bool { return r.Nodes[i].Name < r.Nodes[j].Name })
+	r.Ambient = b.listAmbient()
 	r.Findings = make([]Finding, 0, len(b.groups))
 	for _, g := range b.groups {
 		r.Findings = append(r.Findings, *g)

@@ -69,6 +69,9 @@ func TestReadiness(t *testing.T) {
 			l.add("worker-1 get pods shop/gone", legacy, code(404))
 			l.add("worker-2 create serviceaccounts/token shop/web", legacy, code(403))
 		})
+	f("NodeRestriction is off", ready, []string{"! the admission plugin NodeRestriction is not in force: a node wrote another's object"},
+		func(l *log) { l.add("worker-1 patch nodes worker-2"); l.add("worker-1 patch nodes worker-3") })
+	f("NodeRestriction is on", ready, nil, func(l *log) { l.add("worker-1 patch nodes worker-2", code(403)) })
 	f("an administrator who tries", ready, nil, func(l *log) {
 		l.many(10)
 		l.add(" get pods shop/web-1", stranger("system:node:worker-1"), func(r *rules.Request) {

@@ -17,6 +17,7 @@ type Report struct {
 	Verdicts      Verdicts      `json:"verdicts"`
 	Agreement     Agreement     `json:"agreement"`
 	Nodes         []Node        `json:"nodes"`
+	Ambient       []Ambient     `json:"ambient"`
 	Findings      []Finding     `json:"findings"`
 	Readiness     Readiness     `json:"readiness"`
 }
@@ -132,6 +133,18 @@ type Node struct {
 	Deny   int64 `json:"deny"`
 	Excess int64 `json:"excess"`
 }
+
+// Ambient is access of nodes that any authenticated user has, by the binding that gives it. It is never excess.
+type Ambient struct {
+	Binding Binding `json:"binding"`
+	Verb    string  `json:"verb"`
+	// Resource is the resource with its group, or the path of a request for none.
+	Resource string `json:"resource"`
+	Count    int64  `json:"count"`
+}
+
+// MaxAmbient bounds Report.Ambient; what comes beyond is counted in the last entry, whose Resource is empty.
+const MaxAmbient = 200
 
 // Finding is one group of findings of a rule.
 type Finding struct {

@@ -172,6 +172,9 @@ func (t Text) evidence(b *strings.Builder, r *Report) {
 		row("agreement", "%d of %d with the apiserver (%s); in races %d of %d; reasons %d of %d", g.Agree, g.Compared,
 			percent(g.Agree, g.Compared), g.Races.Agree, g.Races.Compared, g.Reasons.Equal, g.Reasons.Compared)
 	}
+	if n := ambient(r.Ambient); n > 0 {
+		row("ambient", "%s of nodes by bindings for all authenticated users (not counted against them)", plural(n, "request"))
+	}
 	_ = w.Flush() // into memory
 	const most = 10
 	for i, d := range g.Disagree {
@@ -261,6 +264,13 @@ func (t Text) nodes(b *strings.Builder, r *Report) {
 	if len(nodes) > most {
 		fmt.Fprintf(b, "  %s\n", t.paint(dim, fmt.Sprintf("... and %s", plural(int64(len(nodes)-most), "more node"))))
 	}
+}
+
+func ambient(all []Ambient) (n int64) {
+	for i := range all {
+		n += all[i].Count
+	}
+	return n
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
