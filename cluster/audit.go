@@ -100,6 +100,15 @@ func (s *State) auditWrite(id kindID, ev *audit.Event, at nodeauthz.Stamp) {
 
 // auditBody decodes a body if it is an object of the kind, and takes its name from the event where it has none.
 func (s *State) auditBody(body []byte, id kindID, ev *audit.Event) (o object, ok bool) {
+	return s.auditObject(body, id, ev, s.decoder.object)
+}
+
+// auditHead is auditBody for an object of which the metadata is enough.
+func (s *State) auditHead(body []byte, id kindID, ev *audit.Event) (o object, ok bool) {
+	return s.auditObject(body, id, ev, s.decoder.head)
+}
+
+func (s *State) auditObject(body []byte, id kindID, ev *audit.Event, decode func(kindID, []byte) (object, error)) (o object, ok bool) {
 	if len(body) == 0 {
 		return object{}, false
 	}
@@ -107,7 +116,7 @@ func (s *State) auditBody(body []byte, id kindID, ev *audit.Event) (o object, ok
 	if err != nil || kind != kinds[id].Name || groupOf(apiVersion) != kinds[id].Group {
 		return object{}, false
 	}
-	o, err = s.decoder.object(id, body)
+	o, err = decode(id, body)
 	if err != nil {
 		return object{}, false
 	}

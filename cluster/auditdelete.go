@@ -13,7 +13,7 @@ import (
 // finalizers. What shows that the object is gone is the response, or for a pod a request without grace.
 func (s *State) auditDelete(id kindID, ev *audit.Event, at nodeauthz.Stamp) {
 	ref := nodeauthz.NamespacedName{Namespace: ev.ObjectRef.Namespace, Name: ev.ObjectRef.Name}
-	o, whole := s.auditBody(ev.ResponseObject, id, ev)
+	o, whole := s.auditHead(ev.ResponseObject, id, ev)
 	switch {
 	case ref.Name == "":
 		return

@@ -52,7 +52,8 @@ type decoder struct {
 	s     jscan.Scanner
 	names map[string]string
 	pod   podScratch
-	rest  []byte // the members that content decodes, as an object
+	pv    corev1.PersistentVolume // being read
+	rest  []byte                  // the members that content decodes, as an object
 	// dates makes it look for object.latest.
 	dates bool
 }
@@ -157,6 +158,28 @@ func (d *decoder) object(id kindID, raw []byte) (object, error) {
 	return o, nil
 }
 
+// head decodes an object's metadata alone.
+func (d *decoder) head(id kindID, raw []byte) (object, error) {
+	o := object{kind: id}
+	var key string
+	s := &d.s
+	s.Reset(raw)
+	for s.Object(); s.Key(&key); {
+		if key != "metadata" {
+			s.Skip()
+			continue
+		}
+		d.metadata(&o, false, nil)
+	}
+	if s.End(); s.Err() != nil {
+		return object{}, fmt.Errorf("decoding a %s: %w", id, s.Err())
+	}
+	if !kinds[id].Namespaced {
+		o.ref.Namespace = ""
+	}
+	return o, nil
+}
+
 // header reads the metadata and spec.nodeName, and sets the members aside that content decodes: metadata, which is mostly
 // managedFields, would cost the most there.
 func (d *decoder) header(raw []byte, o *object) error {
@@ -164,13 +187,24 @@ func (d *decoder) header(raw []byte, o *object) error {
 	s := &d.s
 	s.Reset(raw)
 	d.rest = append(d.rest[:0], '{')
+	d.pv = corev1.PersistentVolume{}
 	for s.Object(); s.Key(&key); {
 		switch {
 		case key == "metadata":
 			d.metadata(o, true, nil)
 		case key == "spec" && (o.kind == kindVolumeAttachment || o.kind == kindResourceSlice || o.kind == kindPodCertificateRequest):
 			d.nodeName(o)
-		case o.kind == kindPersistentVolume && (key == "spec" || key == "status"), key == "rules", key == "roleRef", key == "subjects":
+		case key == "spec" && o.kind == kindPersistentVolume:
+			d.volumeSpec(&d.pv.Spec)
+		case key == "status" && o.kind == kindPersistentVolume:
+			d.members(func(key string) {
+				if key == "lastPhaseTransitionTime" {
+					o.granted = d.time()
+				} else {
+					s.Skip()
+				}
+			})
+		case key == "rules", key == "roleRef", key == "subjects":
 			if len(d.rest) > 1 {
 				d.rest = append(d.rest, ',')
 			}
@@ -204,16 +238,7 @@ func (d *decoder) content(raw []byte, o *object) error {
 	decode := func(into any) error { return kjson.UnmarshalCaseSensitivePreserveInts(raw, into) }
 	switch o.kind {
 	case kindPersistentVolume:
-		var pv corev1.PersistentVolume
-		if err := decode(&pv); err != nil {
-			return err
-		}
-		v := nodeauthz.PersistentVolumeOf(&pv)
-		v.Name, v.UID = o.ref.Name, o.uid
-		o.volume = &v
-		if t := pv.Status.LastPhaseTransitionTime; t != nil && pv.Spec.ClaimRef != nil {
-			o.granted = unixNano(t.Time)
-		}
+		d.persistentVolume(o)
 	case kindClusterRole:
 		r := &rbacv1.ClusterRole{}
 		o.role = r

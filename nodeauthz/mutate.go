@@ -50,7 +50,7 @@ func (g *Graph) SetPod(p *Pod, at Stamp) {
 		g.rebase(id, g.targets(p), boundaryOf(at), eph < r.lastEph || claims != r.claims)
 		return
 	default:
-		if len(r.extra) > 0 {
+		if len(r.extra) > 0 && eph == r.lastEph && claims == r.claims {
 			g.earlier(id, g.targets(p), boundaryOf(at))
 		}
 		return
@@ -116,12 +116,12 @@ func (g *Graph) refineFrom(id tenureID, bound, at Stamp) {
 	}
 }
 
-// earlier moves edges that began later than this observation back to it.
+// earlier moves edges that began later than this observation, which is of the same state as the latest, back to it.
 func (g *Graph) earlier(id tenureID, targets []vertexID, at boundary) {
 	r := g.tenure(id)
 	for i := range r.extra {
 		e := &r.extra[i]
-		if !e.from.set || e.from.at <= at.at {
+		if !e.from.set || e.from.at <= at.at || r.extraAt(e.vertex, at.at) {
 			continue
 		}
 		for _, t := range targets {

@@ -217,22 +217,22 @@ func TestResourceSlices(t *testing.T) {
 	} {
 		f := asker(t, featuresWith(t, c.version, c.gates))
 		common(f)
-		own, any := unrelated, field
+		own, unscoped := unrelated, field
 		if c.edges {
 			own = "allow"
 		}
 		if !c.fields {
-			any = "allow"
+			unscoped = "allow"
 		}
 		for _, verb := range []string{"get", "update", "patch", "delete"} {
 			f(verb+slices+" slice", own)
 		}
 		for _, verb := range []string{"list", "watch", "deletecollection"} {
-			f(verb+slices, any)
-			f(verb+slices+" - spec.nodeName=n2", any)
-			f(verb+slices+" - spec.nodeName!=n1", any)
-			f(verb+slices+" - metadata.name=n1", any)
-			f(verb+slices+" slice", any)
+			f(verb+slices, unscoped)
+			f(verb+slices+" - spec.nodeName=n2", unscoped)
+			f(verb+slices+" - spec.nodeName!=n1", unscoped)
+			f(verb+slices+" - metadata.name=n1", unscoped)
+			f(verb+slices+" slice", unscoped)
 		}
 	}
 }

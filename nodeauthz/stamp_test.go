@@ -42,6 +42,30 @@ func TestSaturatingAdd(t *testing.T) {
 	}
 }
 
+// Times that nanoseconds since 1970 cannot hold are the nearest that they can; a log may name any.
+func TestTimesOutOfRange(t *testing.T) {
+	for want, when := range map[int64]time.Time{
+		minTime: {}, maxTime: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), 0: time.Unix(0, 0), -1: time.Unix(0, -1),
+	} {
+		if got := unixNano(when); got != want {
+			t.Errorf("%s is %d, want %d", when, got, want)
+		}
+	}
+	g := covered()
+	g.SetPod(named("1", "n1", "db"), Stamp{Source: SourceWatch})
+	g.DeletePod("shop", "web", "1", Stamp{Time: time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC), Slop: time.Hour, Source: SourceWatch})
+	a := authorizerOver(t, g, time.Second)
+	if got := timeline(t, a, "n1", "get secrets shop/db"); got != "allow 0-" {
+		t.Errorf("alive from the beginning to the end of time: %q", got)
+	}
+	for _, when := range []time.Time{{}, time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		ex := a.Explain(ask(t, "n1", "get secrets shop/none"), when)
+		if want := map[bool]Verdict{true: Unknown, false: Deny}[when.IsZero()]; ex.Verdict != want {
+			t.Errorf("at %s: %+v", when, ex)
+		}
+	}
+}
+
 // How estimates of one change replace each other, whichever comes first.
 func TestBetterEstimates(t *testing.T) {
 	const ms = time.Millisecond

@@ -184,6 +184,16 @@ func (r *tenure) hasExtra(v vertexID) bool {
 	return false
 }
 
+// extraAt reports whether an edge from v with a lifetime of its own was there at t already.
+func (r *tenure) extraAt(v vertexID, t int64) bool {
+	for i := range r.extra {
+		if e := &r.extra[i]; e.vertex == v && (!e.from.set || e.from.at <= t) && (!e.to.set || t < e.to.at) {
+			return true
+		}
+	}
+	return false
+}
+
 // lives calls f with each lifetime of the edge from v to the tenure's node.
 func (r *tenure) lives(v vertexID, f func(life)) {
 	own := false

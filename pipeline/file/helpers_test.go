@@ -142,4 +142,3 @@ func settled(t testing.TB, before int) {
 	stacks := make([]byte, 1<<16)
 	t.Fatalf("goroutines: %d, before %d\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
 }
-

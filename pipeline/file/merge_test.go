@@ -99,7 +99,9 @@ func TestReadCopies(t *testing.T) {
 
 // Without times there is no order but that of the files.
 func TestReadTimeless(t *testing.T) {
-	strip := func(text string) string { return strings.NewReplacer("requestReceivedTimestamp", "x", "stageTimestamp", "y").Replace(text) }
+	strip := func(text string) string {
+		return strings.NewReplacer("requestReceivedTimestamp", "x", "stageTimestamp", "y").Replace(text)
+	}
 	dir := files(t, "b.log", strip(events("b", 5, 0, 1, 0)), "a.log", strip(events("a", 5, 0, 1, 0)), "c.log", events("c", 5, 0, 1, 0))
 	g := readAll(t, Options{}, dir)
 	slices.Sort(g.ids)

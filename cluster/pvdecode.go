@@ -1,0 +1,126 @@
+package cluster
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+// volumeSpec reads of a persistent volume's spec what nodeauthz.PersistentVolumeOf looks at, into the API's own type, so that what counts is
+// decided there alone.
+func (d *decoder) volumeSpec(spec *corev1.PersistentVolumeSpec) {
+	d.members(func(key string) {
+		switch key {
+		case "claimRef":
+			var ref corev1.ObjectReference
+			if d.members(func(key string) {
+				switch key {
+				case "namespace":
+					ref.Namespace = d.copied()
+				case "name":
+					ref.Name = d.copied()
+				default:
+					d.s.Skip()
+				}
+			}) {
+				spec.ClaimRef = &ref
+			}
+		case "azureFile":
+			var v corev1.AzureFilePersistentVolumeSource
+			if d.members(func(key string) {
+				switch key {
+				case "secretName":
+					v.SecretName = d.copied()
+				case "secretNamespace":
+					if !d.s.Null() {
+						ns := d.copied()
+						v.SecretNamespace = &ns
+					}
+				default:
+					d.s.Skip()
+				}
+			}) {
+				spec.AzureFile = &v
+			}
+		case "cephfs":
+			if ref, ok := d.secretIn("secretRef"); ok {
+				spec.CephFS = &corev1.CephFSPersistentVolumeSource{SecretRef: ref[0]}
+			}
+		case "cinder":
+			if ref, ok := d.secretIn("secretRef"); ok {
+				spec.Cinder = &corev1.CinderPersistentVolumeSource{SecretRef: ref[0]}
+			}
+		case "flexVolume":
+			if ref, ok := d.secretIn("secretRef"); ok {
+				spec.FlexVolume = &corev1.FlexPersistentVolumeSource{SecretRef: ref[0]}
+			}
+		case "rbd":
+			if ref, ok := d.secretIn("secretRef"); ok {
+				spec.RBD = &corev1.RBDPersistentVolumeSource{SecretRef: ref[0]}
+			}
+		case "scaleIO":
+			if ref, ok := d.secretIn("secretRef"); ok {
+				spec.ScaleIO = &corev1.ScaleIOPersistentVolumeSource{SecretRef: ref[0]}
+			}
+		case "iscsi":
+			if ref, ok := d.secretIn("secretRef"); ok {
+				spec.ISCSI = &corev1.ISCSIPersistentVolumeSource{SecretRef: ref[0]}
+			}
+		case "storageos":
+			if ref, ok := d.secretIn("secretRef"); ok {
+				spec.StorageOS = &corev1.StorageOSPersistentVolumeSource{}
+				if r := ref[0]; r != nil {
+					spec.StorageOS.SecretRef = &corev1.ObjectReference{Namespace: r.Namespace, Name: r.Name}
+				}
+			}
+		case "csi":
+			if ref, ok := d.secretIn("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef"); ok {
+				spec.CSI = &corev1.CSIPersistentVolumeSource{NodePublishSecretRef: ref[0], NodeStageSecretRef: ref[1], NodeExpandSecretRef: ref[2]}
+			}
+		default:
+			d.s.Skip()
+		}
+	})
+}
+
+// secretIn reads up to three members that refer to secrets, and reports whether there is an object at all.
+func (d *decoder) secretIn(names ...string) (refs [3]*corev1.SecretReference, present bool) {
+	present = d.members(func(key string) {
+		for i, name := range names {
+			if key != name {
+				continue
+			}
+			var ref corev1.SecretReference
+			if d.members(func(key string) {
+				switch key {
+				case "namespace":
+					ref.Namespace = d.copied()
+				case "name":
+					ref.Name = d.copied()
+				default:
+					d.s.Skip()
+				}
+			}) {
+				refs[i] = &ref
+			}
+			return
+		}
+		d.s.Skip()
+	})
+	return refs, present
+}
+
+// copied reads a string that shares no memory with the JSON.
+func (d *decoder) copied() string { return d.intern(d.text()) }
+
+// volume makes what the graph needs of what was read.
+func (d *decoder) persistentVolume(o *object) {
+	d.pv.Name, d.pv.UID = o.ref.Name, ""
+	v := nodeauthz.PersistentVolumeOf(&d.pv)
+	v.UID = o.uid
+	o.volume = &v
+	if d.pv.Spec.ClaimRef == nil {
+		o.granted = 0
+	}
+	d.pv = corev1.PersistentVolume{}
+}
