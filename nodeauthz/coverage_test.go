@@ -108,6 +108,39 @@ func TestPruneAfterARefinedEnd(t *testing.T) {
 	}
 }
 
+// More at once than a prune takes in one go, more than the index began with, and names that all of it shares.
+func TestPruneOfMany(t *testing.T) {
+	const pods = 3 * pruneBatch
+	g := covered()
+	a := authorizerOver(t, g, 0)
+	last := named("last", "n1", "db")
+	for i := range pods {
+		p := &Pod{Namespace: "shop", Name: fmt.Sprint("p", i), UID: fmt.Sprint(i), NodeName: fmt.Sprint("n", i%9), Secrets: []string{"db", fmt.Sprint(i)}}
+		g.SetPod(p, watched(at(i)))
+		g.DeletePod("shop", p.Name, p.UID, watched(at(2000+i%7)))
+		if i == pods/2 {
+			g.SetPod(last, watched(at(1000)))
+		}
+	}
+	checkSound(t, g)
+	for i := range pods {
+		if got := a.Decide(ask(t, fmt.Sprint("n", i%9), fmt.Sprint("get secrets shop/", i)), at(1999)); got.Verdict != Allow {
+			t.Fatalf("pod %d: %+v", i, got)
+		}
+	}
+	g.Prune(at(3000))
+	checkSound(t, g)
+	if s := g.Stats(); s != (Stats{Vertices: 2, Tenures: 1, Nodes: 9}) {
+		t.Errorf("what is left: %+v", s)
+	}
+	if got := timeline(t, a, "n1", "get secrets shop/db"); got != "unknown 0-1000, allow 1000-" {
+		t.Errorf("the one that lives: %q", got)
+	}
+	if got := timeline(t, a, "n2", "get secrets shop/db"); got != "unknown 0-3000" {
+		t.Errorf("a node that had the others: %q", got)
+	}
+}
+
 // Many objects go through their records again: nothing of a former life may be left in them.
 func TestRecordsAreUsedAgain(t *testing.T) {
 	g := covered()

@@ -145,6 +145,20 @@ func TestUpdatesThatTheReferenceSkips(t *testing.T) {
 				t.Errorf("one pod and its secret make %+v", s)
 			}
 		}, map[string]string{"n1 get secrets shop/db": "allow 1000-4000"}},
+		{"once more without its node", func(g *Graph) {
+			g.SetPod(first, watched(at(1000)))
+			g.SetPod(with(first, func(p *Pod) { p.NodeName = "" }), watched(at(2000)))
+			g.SetPod(late, watched(at(3000)))
+		}, map[string]string{"n1 get secrets shop/db": "allow 1000-3000", "n1 get secrets shop/pull": "allow 3000-"}},
+		{"an edge that comes, goes and comes", func(g *Graph) {
+			g.SetPod(debug(0, "db"), watched(at(1000)))
+			g.SetPod(debug(1, "a", "b"), watched(at(2000)))
+			g.SetPod(debug(2, "a"), watched(at(3000)))
+			g.SetPod(debug(3, "a", "b", "db"), watched(at(4000)))
+		}, map[string]string{
+			"n1 get secrets shop/db": "allow 1000-2000, allow 4000-", "n1 get secrets shop/a": "allow 2000-",
+			"n1 get secrets shop/b": "allow 2000-3000, allow 4000-",
+		}},
 		{"another node, as an apiserver would not have it", func(g *Graph) {
 			g.SetPod(first, watched(at(1000)))
 			g.SetPod(named("1", "n2", "db"), watched(at(3000)))
@@ -300,6 +314,12 @@ func TestObjectsOfOneNode(t *testing.T) {
 			k.drop(g, "", watched(at(3000)))
 			k.set(g, "u", "n1", watched(at(1000)))
 		}, "allow 1000-3000", "")
+		check("its UID is learnt later", func(g *Graph) {
+			k.set(g, "", "n1", watched(at(1000)))
+			k.set(g, "u", "n1", watched(at(2000)))
+			k.drop(g, "v", watched(at(3000)))
+			k.drop(g, "u", watched(at(4000)))
+		}, "allow 1000-4000", "")
 		check("its own second, then a watcher's word", func(g *Graph) {
 			k.set(g, "u", "n1", ownStamp(at(1000)))
 			k.set(g, "u", "n1", watched(at(1200)))

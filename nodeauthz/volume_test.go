@@ -212,6 +212,29 @@ func TestVolumePathNeedsAllItsEdges(t *testing.T) {
 	}
 }
 
+// A claim that many pods share is found in another way.
+func TestVolumeOfManyPods(t *testing.T) {
+	g := covered()
+	for i := range 2 * manyRefs {
+		node, end := []string{"n1", "n2", "n3"}[i%3], 3000+i*10
+		name := string(rune('A' + i))
+		g.SetPod(&Pod{Namespace: "shop", Name: name, UID: name, NodeName: node, PersistentVolumeClaims: []string{"data"}}, watched(at(1000)))
+		if node != "n3" {
+			g.DeletePod("shop", name, name, watched(at(end)))
+		}
+	}
+	g.SetPersistentVolume(volume("u", "data", "csi"), watched(at(2000)))
+	checkSound(t, g)
+	a := authorizerOver(t, g, 0)
+	for node, want := range map[string]string{"n1": "allow 2000-3630", "n2": "allow 2000-3610", "n3": "allow 2000-", "n4": ""} {
+		for _, text := range []string{"get persistentvolumes pv", "get secrets storage/csi"} {
+			if got := timeline(t, a, node, text); got != want {
+				t.Errorf("%s by %s: %q, want %q", text, node, got, want)
+			}
+		}
+	}
+}
+
 // A state of which only the object's own second is known begins in it; the watcher's word of the same state says when.
 func TestVolumeTimesGetBetter(t *testing.T) {
 	g := withClaims()
