@@ -221,11 +221,15 @@ func (a *analysis) run(ctx context.Context) (err error) {
 	}
 	counts := stream.Counts()
 	r := b.Report(a.facts(res, state, counts))
+	if len(res.Errors) > 0 { // what was not read may hold what stands against it
+		r.Readiness.Ready, r.Readiness.Evidence = false, "insufficient"
+	}
 	if err := a.write(reportTo, r); err != nil {
 		return err
 	}
 	if counts.Judged == 0 && counts.OutOfWindow > 0 {
-		fmt.Fprintf(a.std.err, "nodetrail: no request of a node lies in the window that --since and --until leave; the log goes from %s to %s\n",
+		stderr := a.std.err
+		fmt.Fprintf(stderr, "nodetrail: no request of a node lies in the window that --since and --until leave; the log goes from %s to %s\n",
 			res.First.UTC().Format(time.RFC3339), res.Last.UTC().Format(time.RFC3339))
 	}
 	return a.verdictOf(r, res)

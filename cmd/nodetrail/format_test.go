@@ -267,7 +267,7 @@ func TestReportHTML(t *testing.T) {
 			t.Fatalf("%q: exit status %d, standard error %q", args, code, errs)
 		}
 		d := xml.NewDecoder(strings.NewReader(out))
-		d.Strict, d.AutoClose, d.Entity = false, []string{"meta"}, xml.HTMLEntity
+		d.Strict, d.AutoClose, d.Entity = false, []string{"meta", "br"}, xml.HTMLEntity
 		var text strings.Builder
 		for {
 			token, err := d.Token()
@@ -279,7 +279,7 @@ func TestReportHTML(t *testing.T) {
 			}
 			switch x := token.(type) {
 			case xml.StartElement:
-				if !slices.Contains(strings.Fields("html head meta title style body main h1 h2 p ul li table thead tbody tr th td span a code details summary"), x.Name.Local) {
+				if !slices.Contains(strings.Fields("html head meta title style body main h1 h2 p br ul li table thead tbody tr th td span a code details summary"), x.Name.Local) {
 					t.Fatalf("element %s", x.Name.Local)
 				}
 				for _, a := range x.Attr {

@@ -9,7 +9,7 @@ import (
 
 // progress tells a terminal how much was read. On anything else it is silent.
 type progress struct {
-	w     io.Writer
+	w     io.Writer // the terminal; what it does not take has nowhere else to go
 	bytes atomic.Int64
 	stop  chan struct{}
 	ended chan struct{}
@@ -29,16 +29,16 @@ func (p *progress) add(n int) { p.bytes.Add(int64(n)) }
 
 func (p *progress) show() {
 	defer close(p.ended)
-	begin := time.Now()
+	stderr, begin := p.w, time.Now()
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
 			mb := float64(p.bytes.Load()) / 1e6
-			fmt.Fprintf(p.w, "\r\x1b[K%.0f MB read, %.0f MB/s", mb, mb/time.Since(begin).Seconds())
+			fmt.Fprintf(stderr, "\r\x1b[K%.0f MB read, %.0f MB/s", mb, mb/time.Since(begin).Seconds())
 		case <-p.stop:
-			fmt.Fprint(p.w, "\r\x1b[K")
+			fmt.Fprint(stderr, "\r\x1b[K")
 			return
 		}
 	}

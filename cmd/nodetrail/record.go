@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -66,7 +65,7 @@ func (f *recordFlags) run(ctx context.Context, std streams) (err error) {
 	if err != nil {
 		return err
 	}
-	var w io.Writer = std.out
+	w := std.out
 	if f.output != "-" {
 		// Appending never loses what an earlier run saw.
 		out, err := os.OpenFile(f.output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

@@ -29,7 +29,7 @@ func emptyCluster(t *testing.T) string {
 			return
 		}
 		version := strings.TrimPrefix(strings.TrimPrefix(filepath.Dir(r.URL.Path), "/apis/"), "/api/")
-		fmt.Fprintf(w, `{"kind":"List","apiVersion":%q,"metadata":{"resourceVersion":"1"},"items":[]}`, version)
+		_, _ = fmt.Fprintf(w, `{"kind":"List","apiVersion":%q,"metadata":{"resourceVersion":"1"},"items":[]}`, version) // the client tells
 	}))
 	t.Cleanup(s.Close)
 	name := filepath.Join(t.TempDir(), "kubeconfig")

@@ -46,11 +46,11 @@ func Expand(args []string, stdin io.Reader) ([]Input, error) {
 			return nil, err
 		}
 		for _, p := range paths {
-			if id := identity(p); seen[id] {
+			id := identity(p)
+			if seen[id] {
 				continue
-			} else {
-				seen[id] = true
 			}
+			seen[id] = true
 			in := Input{Path: p}
 			if p == "-" {
 				in.stdin, in.pipe = stdin, true
@@ -75,8 +75,8 @@ func identity(path string) string {
 	if path == "-" || err != nil {
 		return path
 	}
-	if real, err := filepath.EvalSymlinks(abs); err == nil {
-		return real
+	if target, err := filepath.EvalSymlinks(abs); err == nil {
+		return target
 	}
 	return abs
 }
@@ -181,7 +181,7 @@ func firstTime(path string) (first time.Time, pipe bool, err error) {
 	defer func() { _ = f.Close() }()
 	r, closeReader, err := decompress(f)
 	if err != nil {
-		return time.Time{}, false, nil //nolint:nilerr // whoever reads it to the end will say what is wrong with it
+		return time.Time{}, false, nil // whoever reads it to the end will say what is wrong with it
 	}
 	defer closeReader()
 	head := make([]byte, headBytes)
@@ -278,7 +278,7 @@ func lastTime(path string) (time.Time, error) {
 			last = t // the last in the file, not the latest: a body may hold any time
 		}
 		if err != nil {
-			return last, nil //nolint:nilerr // whoever reads it to the end will say what is wrong with it
+			return last, nil // whoever reads it to the end will say what is wrong with it
 		}
 		kept = copy(buf, buf[headBytes:])
 	}

@@ -18,7 +18,7 @@ import (
 
 // TestReadMerged is about several apiservers: their events come in the order of time, in batches that are not too small.
 func TestReadMerged(t *testing.T) {
-	const n = 30_000
+	const n = 12_000
 	r := rand.New(rand.NewPCG(1, 2))
 	logs := make([]strings.Builder, 3)
 	var want []string
@@ -60,10 +60,10 @@ func TestReadRotated(t *testing.T) {
 
 // TestReadRotatedOneByOne holds that a file is opened only when its first event is due.
 func TestReadRotatedOneByOne(t *testing.T) {
-	const pieces = 50
+	const pieces = 30
 	var all []string
 	for i := range pieces {
-		all = append(all, fmt.Sprintf("%02d.log", i), events(fmt.Sprintf("%02d-", i), 2000, 3000*i, 1, 0))
+		all = append(all, fmt.Sprintf("%02d.log", i), events(fmt.Sprintf("%02d-", i), 1000, 3000*i, 1, 0))
 	}
 	inputs, err := Expand([]string{files(t, all...)}, nil)
 	if err != nil {
@@ -112,7 +112,7 @@ func TestReadTimeless(t *testing.T) {
 
 // TestReadStopped is about an end before the end: by the one who takes the batches, or by the context. Nothing runs on.
 func TestReadStopped(t *testing.T) {
-	text := events("a", 20_000, 0, 1, 0)
+	text := events("a", 8000, 0, 1, 0)
 	dir := files(t, "a.log", text, "b.log", gz(t, text), "c.log", events("c", 10, 1_000_000, 1, 0))
 	inputs, err := Expand([]string{dir}, nil)
 	if err != nil {
