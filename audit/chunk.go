@@ -214,6 +214,10 @@ func (d *Decoder) object(start int, lists bool) {
 	s := &d.reader.s
 	env := d.reader.event(&d.ev)
 	if f := s.Fault(); f != nil {
+		if lists && env.kind == "EventList" && env.items >= 0 && f.Fault != jscan.WrongType {
+			d.tornList(start, env, f.Offset, f.Cause())
+			return
+		}
 		d.report(f.Offset, f.Cause())
 		return
 	}
@@ -238,6 +242,19 @@ func (d *Decoder) object(start int, lists bool) {
 	}
 	d.ev.Line = d.lineOf(start)
 	d.run.emit(&d.ev)
+}
+
+// tornList decodes what came before the fault in a list, and leaves the fault in the scanner.
+func (d *Decoder) tornList(start int, env envelope, offset int, cause string) {
+	s := &d.reader.s
+	s.ResetAt(d.run.buf[:d.run.limit], env.items)
+	if !s.Null() {
+		d.array()
+	}
+	if s.Err() == nil { // it is behind the items
+		d.report(offset, cause)
+		s.SkipAt(start)
+	}
 }
 
 // list decodes the items of a list that was checked to be JSON, and goes on behind it.

@@ -158,6 +158,9 @@ func TestDocument(t *testing.T) {
 	f("list", pretty(list), outcome{Events: []string{"5:a", "26:c"}, Counts: Counts{Read: 3, Skipped: 1}})
 	f("array", "\xef\xbb\xbf"+pretty("["+node("a")+"]")+"\r\n\x00\x00", outcome{Events: []string{"2:a"}, Counts: Counts{Read: 1, NULBytes: 2}})
 	f("events", pretty(node("a"))+"\n"+pretty(node("b")), outcome{Events: []string{"1:a", "10:b"}, Counts: Counts{Read: 2}})
+	torn := pretty(list)
+	f("torn in an item", torn[:strings.LastIndex(torn, `"verb"`)], outcome{Events: []string{"5:a"}, Malformed: []string{"30:unexpected end"}, Counts: Counts{Read: 2, Skipped: 1, Malformed: 1}})
+	f("torn behind its items", strings.TrimSuffix(torn, "}"), outcome{Events: []string{"5:a", "26:c"}, Malformed: []string{"36:unexpected end"}, Counts: Counts{Read: 3, Skipped: 1, Malformed: 1}})
 	f("torn", pretty("["+node("a")+"]")+"\n[\n{\"verb\":\n", outcome{Events: []string{"2:a"}, Malformed: []string{"14:unexpected end"}, Counts: Counts{Read: 1, Malformed: 1}})
 }
 

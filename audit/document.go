@@ -30,7 +30,7 @@ func IsDocument(head []byte) bool {
 }
 
 // Document decodes a log that is held in memory as a whole and whose JSON values may be spread over lines. It is Chunk in all else, but
-// that what follows a syntax error is lost, and that NUL bytes are stepped over at both ends only. The first line is line 1.
+// that what follows a syntax error is lost (of a list and of an array what came before it is not), and that NUL bytes are stepped over at both ends only. The first line is line 1.
 func (d *Decoder) Document(doc []byte, emit func(*Event), malformed func(Malformed)) Counts {
 	d.begin(doc, 1, emit, malformed)
 	from, to := 0, len(doc)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 
 	"k8s.io/client-go/rest"
@@ -12,8 +13,16 @@ import (
 func ClientConfig(kubeconfig, context string) (*rest.Config, error) {
 	from := clientcmd.NewDefaultClientConfigLoadingRules()
 	from.ExplicitPath = kubeconfig
+	if kubeconfig != "" {
+		if _, err := clientcmd.LoadFromFile(kubeconfig); err != nil {
+			return nil, fmt.Errorf("cannot use %s as a kubeconfig: %w", kubeconfig, err)
+		}
+	}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(from, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
-	if err != nil {
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, errors.New("no kubeconfig found: give --kubeconfig, set KUBECONFIG, or run in a pod with a service account")
+	case err != nil:
 		return nil, fmt.Errorf("finding the cluster: %w", err)
 	}
 	config.UserAgent = "nodetrail"

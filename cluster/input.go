@@ -39,7 +39,7 @@ var (
 	errEmpty     = errors.New("the file is empty")
 	errNoObjects = errors.New("no Kubernetes object or watch event in it")
 	errBinary    = errors.New("neither JSON nor YAML")
-	errAuditLog  = errors.New("an audit log, not state: give it as AUDIT_LOG")
+	errAuditLog  = errors.New("an audit log, not state: analyze takes it as AUDIT_LOG, explain by --audit-log")
 )
 
 const stdinName = "<stdin>"

@@ -120,7 +120,7 @@ func (s *State) Warnings(logFrom, logTo time.Time) []string {
 		out = append(out, fmt.Sprintf("the journal holds %d ERROR entries: the watch was interrupted, changes may be missing", s.tally.errors))
 	}
 	if s.tally.malformed > 0 {
-		out = append(out, fmt.Sprintf("%d entries of the state could not be read", s.tally.malformed))
+		out = append(out, fmt.Sprintf("entries of the state that could not be read: %d", s.tally.malformed))
 	}
 	for _, name := range s.unlisted {
 		out = append(out, fmt.Sprintf("%s holds nothing of use", name))
