@@ -22,9 +22,9 @@ func stateKind(resource, subresource string) bool {
 		case "", "binding", "status", "ephemeralcontainers", "resize", "eviction":
 			return true
 		}
-	case "persistentvolumes", "persistentvolumeclaims", "volumeattachments", "podcertificaterequests", "nodes":
+	case "persistentvolumes", "volumeattachments", "podcertificaterequests", "nodes":
 		return subresource == "" || subresource == "status"
-	case "resourceslices", "roles", "clusterroles", "rolebindings", "clusterrolebindings", "csidrivers", "serviceaccounts":
+	case "resourceslices", "roles", "clusterroles", "rolebindings", "clusterrolebindings":
 		return subresource == ""
 	}
 	return false

@@ -45,7 +45,7 @@ func (v *versions) has(uid, version string) bool {
 func (s *State) nothingNew(id kindID, ev *audit.Event, at nodeauthz.Stamp) bool {
 	switch id {
 	case kindPersistentVolumeClaim, kindCSIDriver, kindServiceAccount:
-		return true
+		return true // only counted, and of them from journals alone
 	case kindPod, kindNode:
 	default:
 		return false

@@ -67,7 +67,7 @@ type Options struct {
 	Slack time.Duration
 	// MaxWaiting bounds the requests that wait. Default 65,536.
 	MaxWaiting int
-	// MaxBatches bounds the batches whose memory waiting requests hold. Default 256.
+	// MaxBatches bounds the batches whose memory waiting requests hold. Default 64.
 	MaxBatches int
 	// MaxRequests is how many requests are remembered to tell duplicates and further stages. Default a million.
 	MaxRequests int
@@ -96,7 +96,7 @@ func NewStream(j *Judge, state StateSink, opt Options, out func(*Judgement) erro
 		}
 	}
 	def(&opt.MaxWaiting, 1<<16)
-	def(&opt.MaxBatches, 256)
+	def(&opt.MaxBatches, 64)
 	def(&opt.MaxRequests, 1<<20)
 	def(&opt.MaxOpen, 20_000)
 	if opt.Slack == 0 {

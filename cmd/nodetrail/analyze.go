@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -167,8 +166,6 @@ func (a *analysis) find(args []string) (err error) {
 }
 
 func (a *analysis) run(ctx context.Context) (err error) {
-	// One pass over much short-lived memory: collecting half as often is worth the room.
-	defer debug.SetGCPercent(debug.SetGCPercent(200))
 	reportTo := a.std.out
 	sink, err := a.openVerdicts(&reportTo)
 	if err != nil {
