@@ -14,7 +14,7 @@ import (
 // It exists to recognise the reference's known bugs exactly: where the two sides disagree, the model with the bugs must give the
 // reference's answer and the model without them must give ours. Anything else is a failure.
 //
-// The bugs are described in docs/conformance.md (and where [KnownBugs] is declared).
+// The bugs are described in docs/conformance.md (and where [Bug] is declared).
 type model struct {
 	bugs     bool
 	vertices map[vertexKey]*modelVertex

@@ -247,7 +247,7 @@ func asOutcome(a nodeauthz.Answer) (o outcome, ok bool) {
 	return o, a.Verdict != nodeauthz.Unknown && !a.Race
 }
 
-// graphKinds are the resources whose requests depend on the graph, as the model calls them.
+// graphKind is what the model calls the resource of a request that may depend on the graph.
 func graphKind(a authorizer.Attributes) string {
 	switch a.GetAPIGroup() + "/" + a.GetResource() {
 	case "/secrets":

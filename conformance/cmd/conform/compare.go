@@ -126,6 +126,9 @@ func (c *comparison) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := checkMutations(); err != nil { // before the long part
+		return err
+	}
 	var results []*result
 	for _, t := range targets {
 		fmt.Fprintf(c.stdout, "Kubernetes %s\n", t.version)

@@ -54,6 +54,20 @@ func readMutations() ([]planted, error) {
 	return out, nil
 }
 
+// checkMutations sees that every planted error still has its place in nodeauthz.
+func checkMutations() error {
+	list, err := readMutations()
+	if err != nil {
+		return err
+	}
+	for _, p := range list {
+		if _, err := p.apply(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (c *comparison) mutation(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "conformance")
 	if err != nil {
@@ -77,12 +91,10 @@ func (c *comparison) mutate(ctx context.Context, targets []target) (got caught, 
 	if err != nil {
 		return got, err
 	}
-	got.all = len(list)
-	for _, p := range list {
-		if _, err := p.apply(); err != nil { // all must fit, whichever are tried
-			return got, err
-		}
+	if err := checkMutations(); err != nil { // all must fit, whichever are tried
+		return got, err
 	}
+	got.all = len(list)
 	var missed []string
 	for i, p := range list {
 		// A bounded run tries some, spread over the list, others with another seed.

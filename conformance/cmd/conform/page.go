@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"sort"
 	"strconv"
 	"strings"
 )
 
-// knownDifferences are the reference's bugs that the comparison recognises: see conformance.KnownBugs in world.go.
+// knownDifferences are the reference's bugs that the comparison recognises: see conformance.Bug.
 func knownDifferences() []struct{ name, words string } {
 	return []struct{ name, words string }{
 		{"pod-replaced-by-unbound", "A watch that was interrupted shows a pod that was deleted and made again as one update. When the new pod has no node yet, the reference's " +
@@ -32,8 +33,9 @@ func writePage(file string, results []*result, c caught) error {
 	p("<!-- Written by make conformance. -->\n\n")
 	p("nodetrail's Node and RBAC authorizers are held against those of Kubernetes itself, decision and reason, byte for byte. `make conformance` does it again; it needs Go alone.\n\n")
 	p("Random clusters live through random histories. Each step goes through the reference's own informer handlers and, with its time, into nodetrail's graph. After each step both\n" +
-		"are asked the same requests. When the history is over nodetrail is asked all of them once more for their instants; then by a graph that was told the same with the objects in\n" +
-		"another order, or everything twice; then after what had ended by the middle was forgotten.\n\n")
+		"are asked the same requests. When the history is over nodetrail is asked all of them once more for their instants; half of them with a skew, where an answer must be a race exactly when\n" +
+		"it is another one somewhere within it; some to be explained, by a path that was there at the instant; all of a graph that was told the same with the objects in another order, or everything\n" +
+		"twice; and after what had ended by the middle was forgotten. The first decision or reason that differs fails the run, and then this page is not written.\n\n")
 	p("| Kubernetes | gate settings | histories | steps | requests | asked again later | sweep of every verb, resource, scope, selector, identity | upstream's own cases | fields by reflection | RBAC requests | disagreements |\n")
 	p("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	var total int
@@ -62,6 +64,9 @@ func writePage(file string, results []*result, c caught) error {
 		"reference its bindings in that order. And the reference's graph is of now and lags behind; nodetrail's answers are for the instant, which is why it marks races.\n\n")
 	p("The observations of one object are to be told in the order of their times; those of different objects in any order. A whole journal may be told twice.\n\n")
 	speedTable(p, results)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return fmt.Errorf("writing the page: %w", err)
+	}
 	return os.WriteFile(file, []byte(b.String()), 0o644)
 }
 
@@ -83,7 +88,7 @@ func speedTable(p func(string, ...any), results []*result) {
 		}
 		p("## Speed\n\n")
 		p("One decision over the cluster of upstream's benchmark (500 nodes with 200 pods each; 5,000 nodes more that share a configmap and a secret), Kubernetes %s, on all processors of the machine of this\n"+
-			"run. Medians of nine rounds in which the two take turns; nodetrail with its skew of one second. The writer replaces a pod a hundred times a second.\n\n", r.Kubernetes)
+			"run. The lower quartile of sixteen rounds in which the two take turns; nodetrail with its skew of one second. The writer replaces a pod a hundred times a second.\n\n", r.Kubernetes)
 		p("| case | reference | nodetrail | times as fast |\n|---|--:|--:|--:|\n")
 		var ratios []float64
 		for _, s := range r.Speed {
