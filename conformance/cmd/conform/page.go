@@ -62,7 +62,7 @@ func writePage(file string, results []*result, c caught) error {
 	}
 	p("\nBesides, where the reference goes through RBAC bindings in the order of a map and so names any of several that allow a request, nodetrail names the first by name: the comparison gives the\n" +
 		"reference its bindings in that order. And the reference's graph is of now and lags behind; nodetrail's answers are for the instant, which is why it marks races.\n\n")
-	p("The observations of one object are to be told in the order of their times; those of different objects in any order. A whole journal may be told twice.\n\n")
+	p("The observations of one object are to be told in the order of their times; those of different objects in any order. A whole journal of what an apiserver lets happen may be told twice.\n\n")
 	speedTable(p, results)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("writing the page: %w", err)
