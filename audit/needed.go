@@ -39,6 +39,11 @@ func stateVerb(verb string) bool {
 	return false
 }
 
+// ChangesState is whether the event, by its verb and object, tells of a change of the objects that the state holds.
+func ChangesState(ev *Event) bool {
+	return stateVerb(ev.Verb) && stateKind(ev.ObjectRef.Resource, ev.ObjectRef.Subresource)
+}
+
 // Needed is whether a rule or, if wanted, the state can have a use for the event: its user or impersonated user is named like a node
 // or in the group of nodes, its client calls itself a kubelet, or it changes an object that the state holds.
 func Needed(ev *Event, want Want) bool {

@@ -115,6 +115,18 @@ func (n *Nodes) Known(name string, t time.Time) (exists, covered bool) {
 	return exists, n.covered != 0 && at >= n.covered
 }
 
+// CreatedBetween reports whether a Node object of this name began its life after from and not after to.
+func (n *Nodes) CreatedBetween(name string, from, to time.Time) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	for _, l := range n.lives[name] {
+		if l.from > from.UnixNano() && l.from <= to.UnixNano() {
+			return true
+		}
+	}
+	return false
+}
+
 // Ever reports whether a Node object of this name was ever seen.
 func (n *Nodes) Ever(name string) bool {
 	n.mu.RLock()

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/nodetrail/nodetrail/internal/jscan"
@@ -233,52 +234,35 @@ func (d *decoder) nodeName(o *object) {
 	}
 }
 
-// content decodes what the kind holds beside its metadata, which raw lacks, by way of the API's own types.
+// content takes what the kind holds beside its metadata, which raw lacks; of roles and bindings by way of the API's own types.
 func (d *decoder) content(raw []byte, o *object) error {
-	decode := func(into any) error { return kjson.UnmarshalCaseSensitivePreserveInts(raw, into) }
+	// grants is how many rules or subjects there are.
+	decode := func(into any, meta *metav1.ObjectMeta, grants func() int) error {
+		o.role = into
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into); err != nil {
+			return err
+		}
+		meta.Namespace, meta.Name = o.ref.Namespace, o.ref.Name
+		if grants() == 0 {
+			o.changed = 0
+		}
+		return nil
+	}
 	switch o.kind {
 	case kindPersistentVolume:
 		d.persistentVolume(o)
 	case kindClusterRole:
 		r := &rbacv1.ClusterRole{}
-		o.role = r
-		if err := decode(r); err != nil {
-			return err
-		}
-		r.Namespace, r.Name = o.ref.Namespace, o.ref.Name
-		if len(r.Rules) == 0 {
-			o.changed = 0
-		}
+		return decode(r, &r.ObjectMeta, func() int { return len(r.Rules) })
 	case kindRole:
 		r := &rbacv1.Role{}
-		o.role = r
-		if err := decode(r); err != nil {
-			return err
-		}
-		r.Namespace, r.Name = o.ref.Namespace, o.ref.Name
-		if len(r.Rules) == 0 {
-			o.changed = 0
-		}
+		return decode(r, &r.ObjectMeta, func() int { return len(r.Rules) })
 	case kindClusterRoleBinding:
 		b := &rbacv1.ClusterRoleBinding{}
-		o.role = b
-		if err := decode(b); err != nil {
-			return err
-		}
-		b.Namespace, b.Name = o.ref.Namespace, o.ref.Name
-		if len(b.Subjects) == 0 {
-			o.changed = 0
-		}
+		return decode(b, &b.ObjectMeta, func() int { return len(b.Subjects) })
 	case kindRoleBinding:
 		b := &rbacv1.RoleBinding{}
-		o.role = b
-		if err := decode(b); err != nil {
-			return err
-		}
-		b.Namespace, b.Name = o.ref.Namespace, o.ref.Name
-		if len(b.Subjects) == 0 {
-			o.changed = 0
-		}
+		return decode(b, &b.ObjectMeta, func() int { return len(b.Subjects) })
 	}
 	return nil
 }

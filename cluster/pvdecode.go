@@ -113,7 +113,7 @@ func (d *decoder) secretIn(names ...string) (refs [3]*corev1.SecretReference, pr
 // copied reads a string that shares no memory with the JSON.
 func (d *decoder) copied() string { return d.intern(d.text()) }
 
-// volume makes what the graph needs of what was read.
+// persistentVolume makes what the graph needs of what was read.
 func (d *decoder) persistentVolume(o *object) {
 	d.pv.Name, d.pv.UID = o.ref.Name, ""
 	v := nodeauthz.PersistentVolumeOf(&d.pv)
