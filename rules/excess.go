@@ -8,9 +8,12 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
+// ExcessAccess is the name of the rule whose findings are the requests that need a binding.
+const ExcessAccess = "rbac-excess-access"
+
 func rbacExcessAccess() *Rule {
 	return &Rule{
-		Name:     "rbac-excess-access",
+		Name:     ExcessAccess,
 		Severity: Critical,
 		Doc: `RBAC allowed a node what the Node authorizer does not
 
@@ -64,7 +67,7 @@ func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
 		return Finding{}, false
 	}
 	f := Finding{
-		Rule: "rbac-excess-access", Severity: High, Subject: r.Node, Allowed: true, Binding: r.Grant.Binding,
+		Rule: ExcessAccess, Severity: High, Subject: r.Node, Allowed: true, Binding: r.Grant.Binding,
 		Message: fmt.Sprintf("%s %s is allowed to node %s by %s alone", r.Attrs.Verb, object(r), r.Node, by),
 	}
 	switch {

@@ -1,0 +1,85 @@
+package tally
+
+import (
+	"context"
+	"time"
+)
+
+// Commit is what is stored in one transaction: of each lane what was judged and how far the lane is done.
+type Commit struct {
+	Lanes []LaneCommit
+	// Memory are the entries of rules' memory that changed.
+	Memory []Remembered
+	// Facts is what a report needs to know beside the counts, as JSON, from the instance of that name; nil to leave it as it is.
+	Facts    []byte
+	Instance string
+	// At is the time of the commit by this machine's clock.
+	At time.Time
+}
+
+// LaneCommit is one lane's part of a commit.
+type LaneCommit struct {
+	Lane  string
+	Fence int64
+	// Position is where the lane goes on; "" leaves what is stored.
+	Position string
+	// Latest is the latest time of any event of the lane so far, zero if there was none.
+	Latest time.Time
+	// Events counts the events of the batches that are complete by now.
+	Events Events
+	// Entries are the requests that were judged. Each counts once in the whole store: the store sets Duplicate on those that were stored before.
+	Entries []Entry
+	// Opened are requests of completed batches whose response has not come yet; Resolved are those opened before that are judged now.
+	Opened   []Opened
+	Resolved []ID
+}
+
+// Opened is a request of which only the beginning was logged.
+type Opened struct {
+	ID ID
+	// Event is the event as JSON, as an audit log has it.
+	Event []byte
+	Until time.Time
+}
+
+// Remembered is an entry of a rule's memory: kinds and values are the rules' own.
+type Remembered struct {
+	Kind, Key string
+	Value     []byte
+	// First says that the first value stored for the key stays, whoever stored it; otherwise the latest does.
+	First bool
+}
+
+// Lane is what the store knows of a lane.
+type Lane struct {
+	Position string
+	Latest   time.Time
+	Opened   []Opened
+	// Recent are the IDs of requests that were stored lately, of all lanes, at most as many as asked for: a fast way to know duplicates,
+	// which the store knows anyway.
+	Recent []ID
+}
+
+// Store is what the pipeline needs of a store. Its methods may be called concurrently.
+type Store interface {
+	// Acquire makes this process the owner of the lane under the fence, unless another one owns it under a higher one: source.ErrFenced.
+	Acquire(ctx context.Context, lane string, fence int64, recent int) (*Lane, error)
+	// Commit stores everything or nothing. If lanes are owned by others by now it stores nothing and returns a FencedError.
+	Commit(ctx context.Context, c *Commit) error
+	// Memory returns the rules' memory.
+	Memory(ctx context.Context) ([]Remembered, error)
+}
+
+// FencedError says which lanes belong to others by now.
+type FencedError struct{ Lanes []string }
+
+func (e *FencedError) Error() string {
+	s := "another process has taken over "
+	for i, l := range e.Lanes {
+		if i > 0 {
+			s += ", "
+		}
+		s += l
+	}
+	return s
+}

@@ -1,0 +1,164 @@
+package tally
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/rules"
+)
+
+// ID identifies a request: its auditID, in 16 bytes.
+type ID [16]byte
+
+// IDOf returns the ID of an auditID: the UUID itself, or a hash of what is none.
+func IDOf(auditID string) ID {
+	if id, ok := parseUUID(auditID); ok {
+		return id
+	}
+	sum := sha256.Sum256([]byte(auditID))
+	return ID(sum[:16])
+}
+
+// parseUUID reads the canonical form only: two spellings of one UUID are two auditIDs.
+func parseUUID(s string) (id ID, ok bool) {
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' || strings.ToLower(s) != s {
+		return id, false
+	}
+	var digits [32]byte
+	n := copy(digits[:], s[:8])
+	n += copy(digits[n:], s[9:13])
+	n += copy(digits[n:], s[14:18])
+	n += copy(digits[n:], s[19:23])
+	copy(digits[n:], s[24:])
+	_, err := hex.Decode(id[:], digits[:])
+	return id, err == nil
+}
+
+// Entry is what one judged request adds. Its strings may alias memory that is used again: [Entry.Own] makes it own them.
+type Entry struct {
+	ID ID
+	// Time is the request's, UTC.
+	Time time.Time
+	// IsNode says that it is a node's request; only those count for anything but Findings.
+	IsNode bool
+	Node   string
+	// Verdict is the re-evaluated one; Observed the apiserver's Node authorizer's, NotNode if that is not known.
+	Verdict, Observed nodeauthz.Verdict
+	Race              bool
+	// ReasonCompared says that both denied and gave a reason; ReasonEqual that it is the same.
+	ReasonCompared, ReasonEqual bool
+	// Ambient is the access that any authenticated user has, nil if it is none.
+	Ambient *AmbientKey
+	// Disagreement is set where the verdicts differ outside of a race.
+	Disagreement *Disagreement
+	Findings     []Finding
+
+	// Duplicate is set by the store where the request was counted before.
+	Duplicate bool
+}
+
+// Finding is a rule's finding on one request.
+type Finding struct {
+	Key      Key
+	Severity rules.Severity
+	Allowed  bool
+	Message  string
+	AuditID  string
+}
+
+// Key is by what findings are grouped.
+type Key struct {
+	Rule, Node, Verb, APIGroup, Resource, Subresource, Namespace, Name string
+	// Product is the user agent's.
+	Product string
+	// Detail tells groups apart that have all else in common.
+	Detail  string
+	Binding rbac.BindingRef
+}
+
+// AmbientKey is by what ambient access is grouped.
+type AmbientKey struct {
+	Binding rbac.BindingRef
+	Verb    string
+	// Resource is the resource with its group, or the path of a request for none.
+	Resource string
+}
+
+// Disagreement is one request on which nodetrail and the apiserver differ, outside of races.
+type Disagreement struct {
+	AuditID     string    `json:"auditID"`
+	Time        time.Time `json:"time"`
+	Node        string    `json:"node"`
+	Verb        string    `json:"verb"`
+	APIGroup    string    `json:"apiGroup"`
+	Resource    string    `json:"resource"`
+	Subresource string    `json:"subresource"`
+	Namespace   string    `json:"namespace"`
+	Name        string    `json:"name"`
+	Verdict     string    `json:"verdict"`
+	Observed    string    `json:"observed"`
+	Reason      string    `json:"reason"`
+}
+
+// MaxText bounds the strings from the log that are kept, in bytes: names in Kubernetes have at most 253.
+const MaxText = 512
+
+// Bounded cuts what no real name is as long as.
+func Bounded(s string) string {
+	if len(s) <= MaxText {
+		return s
+	}
+	return strings.ToValidUTF8(s[:MaxText-3], "") + "..."
+}
+
+// own copies each string, bounded.
+func own(all ...*string) {
+	for _, s := range all {
+		*s = strings.Clone(Bounded(*s))
+	}
+}
+
+func (k *Key) own() {
+	own(&k.Rule, &k.Node, &k.Verb, &k.APIGroup, &k.Resource, &k.Subresource, &k.Namespace, &k.Name, &k.Product, &k.Detail,
+		&k.Binding.Kind, &k.Binding.Namespace, &k.Binding.Name)
+}
+
+func (k *AmbientKey) own() {
+	own(&k.Binding.Kind, &k.Binding.Namespace, &k.Binding.Name, &k.Verb, &k.Resource)
+}
+
+func (d *Disagreement) own() {
+	own(&d.AuditID, &d.Node, &d.Verb, &d.APIGroup, &d.Resource, &d.Subresource, &d.Namespace, &d.Name, &d.Verdict, &d.Observed, &d.Reason)
+}
+
+// Own returns a copy that shares no memory with the event.
+func (e *Entry) Own() Entry {
+	out := *e
+	own(&out.Node)
+	if e.Ambient != nil {
+		a := *e.Ambient
+		a.own()
+		out.Ambient = &a
+	}
+	if e.Disagreement != nil {
+		d := *e.Disagreement
+		d.own()
+		out.Disagreement = &d
+	}
+	if len(e.Findings) > 0 {
+		out.Findings = make([]Finding, len(e.Findings))
+		for i := range e.Findings {
+			f := e.Findings[i]
+			f.Key.own()
+			own(&f.Message, &f.AuditID)
+			out.Findings[i] = f
+		}
+	} else {
+		out.Findings = nil
+	}
+	return out
+}

@@ -1,0 +1,343 @@
+package tally
+
+import (
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rules"
+)
+
+// MaxGroups bounds how many groups of findings, and how many nodes, a Tally tells apart. Groups beyond it are counted by rule and
+// node alone, beyond twice as many by rule alone; nodes beyond it together. A hostile client can make names without end.
+const MaxGroups = 50_000
+
+// Others stands for the nodes beyond MaxGroups. No node can have that name.
+const Others = "(others)"
+
+// Bounds of lists in a Tally.
+const (
+	MaxAuditIDs  = 5
+	MaxDisagree  = 1000
+	MaxAmbient   = 200
+	MaxMalformed = 20
+)
+
+// Events counts what the input held.
+type Events struct {
+	// Read counts all events; Node those of node identities, of any stage; Judged the requests that were given a verdict.
+	Read, Node, Judged int64
+	// Duplicates came more than once; Skipped no rule could need, or lay outside of the window asked for.
+	Duplicates, Malformed, Skipped int64
+	// MalformedAt says where, at most MaxMalformed of them.
+	MalformedAt []Place
+}
+
+// Place is where something was wrong in an input.
+type Place struct {
+	File  string `json:"file"`
+	Line  int    `json:"line"`
+	Cause string `json:"cause"`
+}
+
+// Add adds other to e.
+func (e *Events) Add(other *Events) {
+	e.Read += other.Read
+	e.Node += other.Node
+	e.Judged += other.Judged
+	e.Duplicates += other.Duplicates
+	e.Malformed += other.Malformed
+	e.Skipped += other.Skipped
+	if room := MaxMalformed - len(e.MalformedAt); room > 0 {
+		e.MalformedAt = append(e.MalformedAt, other.MalformedAt[:min(room, len(other.MalformedAt))]...)
+	}
+}
+
+// Sums are the counts of requests of nodes.
+type Sums struct {
+	Allow, Deny, Unknown, RaceAllow, RaceDeny int64
+	// Undecided are those whose verdict neither the state nor the apiserver tells.
+	Undecided int64
+	// Compared and Agree compare verdicts outside of races, the next two within races.
+	Compared, Agree, RacesCompared, RacesAgree int64
+	// ReasonsCompared and ReasonsEqual compare the reasons of denials, races included.
+	ReasonsCompared, ReasonsEqual int64
+	// DisagreeMore counts disagreements beyond those listed.
+	DisagreeMore int64
+}
+
+func (s *Sums) each(o *Sums, f func(*int64, int64)) {
+	f(&s.Allow, o.Allow)
+	f(&s.Deny, o.Deny)
+	f(&s.Unknown, o.Unknown)
+	f(&s.RaceAllow, o.RaceAllow)
+	f(&s.RaceDeny, o.RaceDeny)
+	f(&s.Undecided, o.Undecided)
+	f(&s.Compared, o.Compared)
+	f(&s.Agree, o.Agree)
+	f(&s.RacesCompared, o.RacesCompared)
+	f(&s.RacesAgree, o.RacesAgree)
+	f(&s.ReasonsCompared, o.ReasonsCompared)
+	f(&s.ReasonsEqual, o.ReasonsEqual)
+	f(&s.DisagreeMore, o.DisagreeMore)
+}
+
+// Add adds other to s.
+func (s *Sums) Add(other *Sums) { s.each(other, func(to *int64, n int64) { *to += n }) }
+
+// Node counts one node's requests.
+type Node struct {
+	// Deny counts those that the Node authorizer denies, races included; Excess those that RBAC alone allowed.
+	Requests, Deny, Excess int64
+}
+
+// Group is the findings of one Key.
+type Group struct {
+	Count int64
+	// Low is how many of Count are of low severity.
+	Low         int64
+	First, Last time.Time
+	// Severity is the highest.
+	Severity rules.Severity
+	// Allowed says that one of the requests was allowed.
+	Allowed bool
+	Message string
+	// AuditIDs are at most MaxAuditIDs.
+	AuditIDs []string
+	// Wide says that the group stands for many.
+	Wide bool
+}
+
+// Tally is the sum of entries. Not safe for concurrent use.
+type Tally struct {
+	Events Events
+	// From and To bound the requests' times; zero if there was none.
+	From, To      time.Time
+	Sums          Sums
+	Disagreements []Disagreement
+	Nodes         map[string]*Node
+	Groups        map[Key]*Group
+	Ambient       map[AmbientKey]int64
+
+	max int
+}
+
+// New returns an empty tally.
+func New() *Tally { return newBounded(MaxGroups) }
+
+func newBounded(most int) *Tally {
+	return &Tally{Nodes: map[string]*Node{}, Groups: map[Key]*Group{}, Ambient: map[AmbientKey]int64{}, max: most}
+}
+
+// Bound sets how many groups and nodes are told apart.
+func (t *Tally) Bound(most int) { t.max = most }
+
+// Add takes in one entry. Nothing of it is kept that may alias other memory.
+func (t *Tally) Add(e *Entry) {
+	if e.IsNode {
+		t.request(e)
+	}
+	for i := range e.Findings {
+		t.finding(e, &e.Findings[i])
+	}
+}
+
+func (t *Tally) request(e *Entry) {
+	widen(&t.From, &t.To, e.Time)
+	n := t.node(e.Node)
+	n.Requests++
+	s := &t.Sums
+	switch e.Verdict {
+	case nodeauthz.Allow:
+		s.Allow++
+		if e.Race {
+			s.RaceAllow++
+		}
+	case nodeauthz.Deny:
+		s.Deny++
+		n.Deny++
+		if e.Race {
+			s.RaceDeny++
+		}
+	case nodeauthz.Unknown:
+		s.Unknown++
+		if e.Observed == nodeauthz.NotNode {
+			s.Undecided++
+		}
+	}
+	if e.Ambient != nil {
+		t.ambient(e.Ambient, 1)
+	}
+	t.compare(e)
+}
+
+func (t *Tally) compare(e *Entry) {
+	if e.Verdict == nodeauthz.Unknown || e.Observed == nodeauthz.NotNode {
+		return
+	}
+	s := &t.Sums
+	if e.ReasonCompared {
+		s.ReasonsCompared++
+		if e.ReasonEqual {
+			s.ReasonsEqual++
+		}
+	}
+	agree := e.Verdict == e.Observed
+	switch {
+	case e.Race && agree:
+		s.RacesAgree++
+		fallthrough
+	case e.Race:
+		s.RacesCompared++
+		return
+	case agree:
+		s.Agree++
+	case e.Disagreement != nil:
+		d := *e.Disagreement
+		d.own()
+		t.disagree(d)
+	}
+	s.Compared++
+}
+
+func (t *Tally) disagree(d Disagreement) {
+	if len(t.Disagreements) >= MaxDisagree {
+		t.Sums.DisagreeMore++
+		return
+	}
+	t.Disagreements = append(t.Disagreements, d)
+}
+
+// node returns what is counted of the node, or of the others where there are too many.
+func (t *Tally) node(name string) *Node {
+	name = Bounded(name)
+	n := t.Nodes[name]
+	if n != nil {
+		return n
+	}
+	if len(t.Nodes) >= t.max {
+		if n = t.Nodes[Others]; n != nil {
+			return n
+		}
+		name = Others
+	}
+	n = &Node{}
+	t.Nodes[strings.Clone(name)] = n
+	return n
+}
+
+func (t *Tally) ambient(k *AmbientKey, n int64) {
+	if _, known := t.Ambient[*k]; !known {
+		c := AmbientKey{}
+		if len(t.Ambient) < MaxAmbient-1 {
+			c = *k
+			c.own()
+		}
+		t.Ambient[c] += n
+		return
+	}
+	t.Ambient[*k] += n
+}
+
+func (t *Tally) finding(e *Entry, f *Finding) {
+	if f.Key.Rule == rules.ExcessAccess && e.IsNode {
+		t.node(e.Node).Excess++
+	}
+	one := Group{Count: 1, First: e.Time, Last: e.Time, Severity: f.Severity, Allowed: f.Allowed, Message: f.Message}
+	if f.Severity <= rules.Low {
+		one.Low = 1
+	}
+	g := t.group(&f.Key)
+	g.add(&one)
+	if len(g.AuditIDs) < MaxAuditIDs {
+		g.AuditIDs = append(g.AuditIDs, strings.Clone(Bounded(f.AuditID)))
+	}
+}
+
+// group returns the group of the key, a wider one where there are too many.
+func (t *Tally) group(k *Key) *Group {
+	if g := t.Groups[*k]; g != nil {
+		return g
+	}
+	key, wide := *k, len(t.Groups) >= t.max
+	if wide {
+		key = Key{Rule: k.Rule, Node: k.Node}
+		if len(t.Groups) >= 2*t.max {
+			key.Node = Others
+		}
+		if g := t.Groups[key]; g != nil {
+			return g
+		}
+	}
+	key.own()
+	g := &Group{Wide: wide}
+	if wide {
+		g.Message = "further findings of this rule, too many to be told apart"
+	}
+	t.Groups[key] = g
+	return g
+}
+
+// add adds all but the audit IDs.
+func (g *Group) add(o *Group) {
+	g.Count += o.Count
+	g.Low += o.Low
+	g.Allowed = g.Allowed || o.Allowed
+	if o.Severity > g.Severity {
+		g.Severity = o.Severity
+		if !g.Wide {
+			g.Message = strings.Clone(Bounded(o.Message))
+		}
+	}
+	widen(&g.First, &g.Last, o.First)
+	widen(&g.First, &g.Last, o.Last)
+}
+
+// widen makes the interval hold t. The zero time is none.
+func widen(from, to *time.Time, t time.Time) {
+	if t.IsZero() {
+		return
+	}
+	if from.IsZero() || t.Before(*from) {
+		*from = t
+	}
+	if t.After(*to) {
+		*to = t
+	}
+}
+
+// Merge adds the other tally to t. The other must not be used afterwards.
+func (t *Tally) Merge(o *Tally) {
+	t.Events.Add(&o.Events)
+	widen(&t.From, &t.To, o.From)
+	widen(&t.From, &t.To, o.To)
+	t.Sums.Add(&o.Sums)
+	for i := range o.Disagreements {
+		t.disagree(o.Disagreements[i])
+	}
+	for name, n := range o.Nodes {
+		to := t.node(name)
+		to.Requests += n.Requests
+		to.Deny += n.Deny
+		to.Excess += n.Excess
+	}
+	for k, g := range o.Groups {
+		t.MergeGroup(k, g)
+	}
+	for k, n := range maps.All(o.Ambient) {
+		t.ambient(&k, n)
+	}
+}
+
+// MergeGroup adds a group of findings.
+func (t *Tally) MergeGroup(k Key, g *Group) {
+	to := t.group(&k)
+	if to.Count == 0 && g.Wide {
+		to.Wide = true
+	}
+	to.add(g)
+	if room := MaxAuditIDs - len(to.AuditIDs); room > 0 {
+		to.AuditIDs = append(to.AuditIDs, g.AuditIDs[:min(room, len(g.AuditIDs))]...)
+	}
+}
