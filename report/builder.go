@@ -4,255 +4,27 @@ import (
 	"cmp"
 	"slices"
 	"sort"
-	"strings"
-	"time"
 
-	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
 )
-
-// MaxGroups bounds how many groups of findings, and how many nodes, a Builder tells apart. Groups beyond it are counted by rule and
-// node alone, beyond twice as many by rule alone; nodes beyond it together. A hostile client can make names without end.
-const MaxGroups = 50_000
-
-// maxText bounds the strings from the log that are kept, in bytes: names in Kubernetes have at most 253.
-const maxText = 512
-
-// others stands for the nodes beyond MaxGroups. No node can have that name.
-const others = "(others)"
 
 // Builder gathers judgements. Not safe for concurrent use.
 type Builder struct {
-	r         Report
-	nodes     map[string]*Node
-	groups    map[groupKey]*Finding
-	ambient   map[ambientKey]*Ambient
-	undecided int64 // requests of nodes whose verdict neither the state nor the apiserver tells
-	from      time.Time
-	to        time.Time
-	max       int // MaxGroups, but in tests
-}
-
-// groupKey is by what findings are grouped.
-type groupKey struct {
-	rule, node, verb, group, resource, subresource, namespace, name, product, detail string
-	binding                                                                          rbac.BindingRef
+	t       *tally.Tally
+	entries pipeline.Entries
 }
 
 // NewBuilder returns an empty one.
-func NewBuilder() *Builder {
-	return &Builder{nodes: map[string]*Node{}, groups: map[groupKey]*Finding{}, ambient: map[ambientKey]*Ambient{}, max: MaxGroups}
-}
+func NewBuilder() *Builder { return &Builder{t: tally.New()} }
 
 // Add takes in one judgement.
-func (b *Builder) Add(j *pipeline.Judgement) {
-	if j.IsNode {
-		b.request(j)
-	}
-	for i := range j.Findings {
-		b.finding(j, &j.Findings[i])
-	}
-}
+func (b *Builder) Add(j *pipeline.Judgement) { b.t.Add(b.entries.Of(j)) }
 
-func (b *Builder) request(j *pipeline.Judgement) {
-	if t := j.Time; !t.IsZero() {
-		if b.from.IsZero() || t.Before(b.from) {
-			b.from = t
-		}
-		if t.After(b.to) {
-			b.to = t
-		}
-	}
-	n := b.node(j.Node)
-	n.Requests++
-	v := &b.r.Verdicts
-	switch j.Answer.Verdict {
-	case nodeauthz.Allow:
-		v.Allow++
-		if j.Answer.Race {
-			v.Races.Allow++
-		}
-	case nodeauthz.Deny:
-		v.Deny++
-		n.Deny++
-		if j.Answer.Race {
-			v.Races.Deny++
-		}
-	case nodeauthz.Unknown:
-		v.Unknown++
-		if j.Observed.NodeVerdict == nodeauthz.NotNode {
-			b.undecided++
-		}
-	}
-	b.addAmbient(j)
-	b.compare(j)
-}
-
-// node returns what is counted of the node, or of the others where there are too many.
-func (b *Builder) node(name string) *Node {
-	name = bounded(name)
-	n := b.nodes[name]
-	if n != nil {
-		return n
-	}
-	if len(b.nodes) >= b.max {
-		if n = b.nodes[others]; n != nil {
-			return n
-		}
-		name = others
-	}
-	n = &Node{Name: strings.Clone(name)}
-	b.nodes[n.Name] = n
-	return n
-}
-
-// bounded cuts what no real name is as long as.
-func bounded(s string) string {
-	if len(s) <= maxText {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxText-3], "") + "..."
-}
-
-// compare holds the verdict against the apiserver's.
-func (b *Builder) compare(j *pipeline.Judgement) {
-	ours, theirs := j.Answer.Verdict, j.Observed.NodeVerdict
-	if ours == nodeauthz.Unknown || theirs == nodeauthz.NotNode {
-		return
-	}
-	a := &b.r.Agreement
-	if ours == nodeauthz.Deny && theirs == nodeauthz.Deny && j.Observed.Decision == "forbid" {
-		a.Reasons.Compared++
-		if sameReason(j.Observed.Reason, j.Answer.Reason) {
-			a.Reasons.Equal++
-		}
-	}
-	if j.Answer.Race {
-		a.Races.Compared++
-		if ours == theirs {
-			a.Races.Agree++
-		}
-		return
-	}
-	a.Compared++
-	if ours == theirs {
-		a.Agree++
-		return
-	}
-	if len(a.Disagree) >= MaxDisagree {
-		a.DisagreeMore++
-		return
-	}
-	at := j.Attrs
-	d := Disagreement{
-		AuditID: j.Event.AuditID, Time: j.Time, Node: j.Node, Verb: at.Verb, APIGroup: at.APIGroup, Resource: at.Resource,
-		Subresource: at.Subresource, Namespace: at.Namespace, Name: at.Name, Verdict: ours.String(), Observed: theirs.String(),
-		Reason: j.Reason(),
-	}
-	for _, s := range []*string{
-		&d.AuditID, &d.Node, &d.Verb, &d.APIGroup, &d.Resource, &d.Subresource, &d.Namespace, &d.Name, &d.Reason,
-	} {
-		*s = strings.Clone(bounded(*s))
-	}
-	a.Disagree = append(a.Disagree, d)
-}
-
-// sameReason compares Node's reason with a refusal's, in which RBAC's may follow or precede on a line of its own.
-func sameReason(observed, node string) bool {
-	if observed == node {
-		return true
-	}
-	if node == "" {
-		return strings.HasPrefix(observed, "RBAC:")
-	}
-	before, after, _ := strings.Cut(observed, node)
-	return (before == "" || strings.HasSuffix(before, "\n")) && (after == "" || after[0] == '\n') && observed != before
-}
-
-// keyOf says to which group a finding belongs.
-func keyOf(j *pipeline.Judgement, f *pipeline.Finding) groupKey {
-	k := groupKey{rule: f.Finding.Rule, node: bounded(f.Subject), product: rules.Product(j.Event.UserAgent)}
-	k.binding.Kind, k.binding.Namespace, k.binding.Name = bounded(f.Binding.Kind), bounded(f.Binding.Namespace), bounded(f.Binding.Name)
-	switch k.rule {
-	case "node-identity", "node-credential-misuse":
-		// What matters is who and by what, not each object that was asked for.
-		k.detail = bounded(f.Detail)
-		return k
-	}
-	a := j.Attrs
-	k.verb, k.group, k.resource, k.subresource = bounded(a.Verb), bounded(a.APIGroup), bounded(a.Resource), bounded(a.Subresource)
-	k.namespace, k.name = bounded(a.Namespace), bounded(a.Name)
-	if !a.ResourceRequest {
-		k.name = bounded(a.Path)
-	}
-	return k
-}
-
-func (b *Builder) finding(j *pipeline.Judgement, f *pipeline.Finding) {
-	k := keyOf(j, f)
-	if k.rule == "rbac-excess-access" && j.IsNode {
-		b.node(j.Node).Excess++
-	}
-	g := b.groups[k]
-	if g == nil {
-		g = b.newGroup(k, j, f)
-	}
-	g.Count++
-	if f.Severity <= rules.Low {
-		g.low++
-	}
-	g.Allowed = g.Allowed || f.Allowed
-	if s, err := rules.ParseSeverity(g.Severity); err == nil && f.Severity > s {
-		g.Severity = f.Severity.String()
-		if !g.wide {
-			g.Message = bounded(f.Message)
-		}
-	}
-	if !j.Time.IsZero() {
-		if g.First.IsZero() || j.Time.Before(g.First) {
-			g.First = j.Time
-		}
-		if j.Time.After(g.Last) {
-			g.Last = j.Time
-		}
-	}
-	if len(g.AuditIDs) < MaxAuditIDs {
-		g.AuditIDs = append(g.AuditIDs, strings.Clone(bounded(j.Event.AuditID)))
-	}
-}
-
-// newGroup returns the group of a key that is not there yet. Where there are too many, that is a wider one.
-func (b *Builder) newGroup(k groupKey, j *pipeline.Judgement, f *pipeline.Finding) *Finding {
-	message, wide := bounded(f.Message), len(b.groups) >= b.max
-	if wide {
-		k = groupKey{rule: k.rule, node: k.node}
-		if len(b.groups) >= 2*b.max {
-			k.node = others
-		}
-		if g := b.groups[k]; g != nil {
-			return g
-		}
-		message = "further findings of this rule, too many to be told apart"
-	}
-	for _, s := range []*string{
-		&k.node, &k.verb, &k.group, &k.resource, &k.subresource, &k.namespace, &k.name, &k.product,
-		&k.binding.Kind, &k.binding.Namespace, &k.binding.Name,
-	} {
-		*s = strings.Clone(*s)
-	}
-	g := &Finding{
-		Rule: k.rule, Severity: f.Severity.String(), Node: k.node, First: j.Time, Last: j.Time, Verb: k.verb, APIGroup: k.group,
-		Resource: k.resource, Subresource: k.subresource, Namespace: k.namespace, Name: k.name, UserAgent: k.product,
-		Message: message, Runbook: f.Rule.Runbook(), Allowed: f.Allowed, detail: k.detail, wide: wide,
-	}
-	if k.binding != (rbac.BindingRef{}) {
-		g.Binding = &Binding{Kind: k.binding.Kind, Namespace: k.binding.Namespace, Name: k.binding.Name}
-	}
-	b.groups[k] = g
-	return g
-}
+// Report returns the report of all that was added.
+func (b *Builder) Report(f Facts) *Report { return Make(b.t, f) }
 
 // Facts are what a run knows besides its judgements.
 type Facts struct {
@@ -264,26 +36,30 @@ type Facts struct {
 	HasState bool
 }
 
-// Report returns the report of all that was added.
-func (b *Builder) Report(f Facts) *Report {
-	r := b.r
-	r.Cluster, r.Events, r.State, r.Authorization = f.Cluster, f.Events, f.State, f.Authorization
-	if !b.from.IsZero() {
-		from, to := b.from, b.to
+// Make returns the report of a tally, which stays as it is.
+func Make(t *tally.Tally, f Facts) *Report {
+	r := &Report{
+		Cluster: f.Cluster, Events: f.Events, State: f.State, Authorization: f.Authorization,
+		Verdicts:  Verdicts{t.Sums.Allow, t.Sums.Deny, t.Sums.Unknown, RaceCounts{t.Sums.RaceAllow, t.Sums.RaceDeny}},
+		Agreement: agreement(t), Ambient: listAmbient(t), Findings: make([]Finding, 0, len(t.Groups)),
+		Nodes: make([]Node, 0, len(t.Nodes)),
+	}
+	if !t.From.IsZero() {
+		from, to := t.From, t.To
 		r.Window = Window{From: &from, To: &to}
 	}
-	r.Nodes = make([]Node, 0, len(b.nodes))
-	for _, n := range b.nodes {
-		r.Nodes = append(r.Nodes, *n)
+	for name, n := range t.Nodes {
+		r.Nodes = append(r.Nodes, Node{Name: name, Requests: n.Requests, Deny: n.Deny, Excess: n.Excess})
 	}
 	sort.Slice(r.Nodes, func(i, j int) bool { return r.Nodes[i].Name < r.Nodes[j].Name })
-	r.Ambient = b.listAmbient()
-	r.Findings = make([]Finding, 0, len(b.groups))
-	for _, g := range b.groups {
-		r.Findings = append(r.Findings, *g)
+	runbooks := map[string]string{}
+	for _, rule := range rules.All() {
+		runbooks[rule.Name] = rule.Runbook()
+	}
+	for k, g := range t.Groups {
+		r.Findings = append(r.Findings, findingOf(k, g, runbooks[k.Rule]))
 	}
 	slices.SortFunc(r.Findings, compareFindings)
-	r.Agreement.Disagree = append([]Disagreement{}, b.r.Agreement.Disagree...)
 	r.State.Warnings = append([]string{}, f.State.Warnings...)
 	r.Events.MalformedAt = append([]Place{}, f.Events.MalformedAt...)
 	if r.State.Objects == nil {
@@ -292,8 +68,54 @@ func (b *Builder) Report(f Facts) *Report {
 	if r.Authorization.FeatureGates == nil {
 		r.Authorization.FeatureGates = map[string]bool{}
 	}
-	r.Readiness = readiness(&r, f, b.undecided)
-	return &r
+	r.Readiness = readiness(r, f, t.Sums.Undecided)
+	return r
+}
+
+func agreement(t *tally.Tally) Agreement {
+	s := &t.Sums
+	return Agreement{
+		Compared: s.Compared, Agree: s.Agree, Disagree: append([]Disagreement{}, t.Disagreements...), DisagreeMore: s.DisagreeMore,
+		Races:   RaceAgreement{Compared: s.RacesCompared, Agree: s.RacesAgree},
+		Reasons: ReasonAgreement{Compared: s.ReasonsCompared, Equal: s.ReasonsEqual},
+	}
+}
+
+func findingOf(k tally.Key, g *tally.Group, runbook string) Finding {
+	f := Finding{
+		Rule: k.Rule, Severity: g.Severity.String(), Node: k.Node, Count: g.Count, First: g.First, Last: g.Last, Verb: k.Verb,
+		APIGroup: k.APIGroup, Resource: k.Resource, Subresource: k.Subresource, Namespace: k.Namespace, Name: k.Name,
+		UserAgent: k.Product, Message: g.Message, Runbook: runbook, Allowed: g.Allowed, AuditIDs: append([]string{}, g.AuditIDs...),
+		detail: k.Detail, low: g.Low, wide: g.Wide,
+	}
+	if k.Binding != (rbac.BindingRef{}) {
+		f.Binding = &Binding{Kind: k.Binding.Kind, Namespace: k.Binding.Namespace, Name: k.Binding.Name}
+	}
+	return f
+}
+
+// EventsOf are the counts of a tally in the report's form.
+func EventsOf(e *tally.Events) Events {
+	return Events{
+		Read: e.Read, Node: e.Node, Judged: e.Judged, Duplicates: e.Duplicates, Malformed: e.Malformed, Skipped: e.Skipped,
+		MalformedAt: e.MalformedAt,
+	}
+}
+
+// listAmbient is the most frequent first.
+func listAmbient(t *tally.Tally) []Ambient {
+	out := make([]Ambient, 0, len(t.Ambient))
+	for k, n := range t.Ambient {
+		out = append(out, Ambient{
+			Binding: Binding{Kind: k.Binding.Kind, Namespace: k.Binding.Namespace, Name: k.Binding.Name}, Verb: k.Verb, Resource: k.Resource,
+			Count: n,
+		})
+	}
+	slices.SortFunc(out, func(x, y Ambient) int {
+		return cmp.Or(cmp.Compare(y.Count, x.Count), cmp.Compare(x.Binding.Name, y.Binding.Name), cmp.Compare(x.Resource, y.Resource),
+			cmp.Compare(x.Verb, y.Verb), cmp.Compare(x.Binding.Namespace, y.Binding.Namespace), cmp.Compare(x.Binding.Kind, y.Binding.Kind))
+	})
+	return out
 }
 
 // compareFindings puts the worst first, then the most frequent.

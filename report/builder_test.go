@@ -15,6 +15,7 @@ import (
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
 )
 
 func TestCounts(t *testing.T) {
@@ -48,22 +49,6 @@ func TestCounts(t *testing.T) {
 	}
 	if !r.Window.From.Equal(at(100)) || !r.Window.To.Equal(at(1100)) {
 		t.Errorf("window %v to %v", r.Window.From, r.Window.To)
-	}
-}
-
-func TestSameReason(t *testing.T) {
-	const node = "no relationship found between node 'a' and this object"
-	for _, x := range []struct {
-		observed, node string
-		want           bool
-	}{
-		{node, node, true}, {"", "", true}, {node + "\nRBAC: role missing", node, true}, {"RBAC: role missing\n" + node, node, true},
-		{"RBAC: role missing", "", true}, {"something", "", false}, {node + " too", node, false}, {"not " + node, node, false},
-		{"", node, false}, {node, "", false},
-	} {
-		if got := sameReason(x.observed, x.node); got != x.want {
-			t.Errorf("sameReason(%q, %q) = %t", x.observed, x.node, got)
-		}
 	}
 }
 
@@ -154,7 +139,7 @@ func TestOrderIsDeterministic(t *testing.T) {
 // A hostile client makes up names without end: memory stays bounded, and nothing is lost from the counts.
 func TestGroupsAreBounded(t *testing.T) {
 	l := newLog(t)
-	l.b.max = 10
+	l.b.t.Bound(10)
 	const n = 500
 	for i := range n {
 		l.add(fmt.Sprintf("worker-%d get secrets shop/s%d", i%50, i), byRBAC("legacy"))
@@ -168,7 +153,7 @@ func TestGroupsAreBounded(t *testing.T) {
 	for _, f := range r.Findings {
 		count[f.Rule] += f.Count
 		low += f.low
-		if len(f.AuditIDs) > MaxAuditIDs {
+		if len(f.AuditIDs) > tally.MaxAuditIDs {
 			t.Errorf("%d auditIDs", len(f.AuditIDs))
 		}
 		if (f.Name == "") != (f.Message == "further findings of this rule, too many to be told apart") {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
 )
 
 // many adds so many requests that both allow.
@@ -183,11 +184,11 @@ func TestReadiness(t *testing.T) {
 // The disagreements that are not listed count too.
 func TestManyDisagreements(t *testing.T) {
 	l := newLog(t)
-	for range MaxDisagree + 5 {
+	for range tally.MaxDisagree + 5 {
 		l.add("worker-1 get pods shop/x", ours(nodeauthz.Deny))
 	}
 	r := l.b.Report(facts(1))
-	if len(r.Agreement.Disagree) != MaxDisagree || r.Agreement.DisagreeMore != 5 {
+	if len(r.Agreement.Disagree) != tally.MaxDisagree || r.Agreement.DisagreeMore != 5 {
 		t.Errorf("%d are listed and %d are not", len(r.Agreement.Disagree), r.Agreement.DisagreeMore)
 	}
 	if out := text(t, r, Text{}); !strings.Contains(out, "... and 995 more disagreements\n") || !strings.Contains(out, "disagree on 1005 requests") {

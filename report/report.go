@@ -1,11 +1,15 @@
 // Package report turns a stream of judgements into the report: whether the system:node binding can go, what stands against it, and
 // every finding, as text, JSON or HTML.
 //
-// What goes in: judgements, one at a time ([Builder.Add]), and what the run knows besides (the state, malformed lines). What comes
-// out: a [Report]. The package may import pipeline itself, rules, nodeauthz and rbac.
+// What goes in: judgements, one at a time ([Builder.Add]), or a tally of them that was stored ([Make]), and what the run knows besides
+// (the state, malformed lines). What comes out: a [Report]. The package may import pipeline itself, tally, rules, nodeauthz and rbac.
 package report
 
-import "time"
+import (
+	"time"
+
+	"github.com/nodetrail/nodetrail/tally"
+)
 
 // Report is the contract's report. Times are RFC 3339 in UTC; the slices are never nil.
 type Report struct {
@@ -38,19 +42,12 @@ type Events struct {
 	Duplicates int64 `json:"duplicates"`
 	Malformed  int64 `json:"malformed"`
 	Skipped    int64 `json:"skipped"`
-	// MalformedAt says where, as file:line, at most MaxMalformed of them.
+	// MalformedAt says where, as file:line, at most tally.MaxMalformed of them.
 	MalformedAt []Place `json:"malformedAt"`
 }
 
-// MaxMalformed bounds Events.MalformedAt.
-const MaxMalformed = 20
-
 // Place is where something was wrong in an input.
-type Place struct {
-	File  string `json:"file"`
-	Line  int    `json:"line"`
-	Cause string `json:"cause"`
-}
+type Place = tally.Place
 
 // State says what cluster state the verdicts stand on.
 type State struct {
@@ -87,15 +84,12 @@ type Agreement struct {
 	Compared int64          `json:"compared"`
 	Agree    int64          `json:"agree"`
 	Disagree []Disagreement `json:"disagree"`
-	// DisagreeMore counts those beyond MaxDisagree, which are not listed.
+	// DisagreeMore counts those beyond tally.MaxDisagree, which are not listed.
 	DisagreeMore int64         `json:"disagreeMore"`
 	Races        RaceAgreement `json:"races"`
 	// Reasons compares the reasons of denials that both sides agree on, byte for byte, races included.
 	Reasons ReasonAgreement `json:"reasons"`
 }
-
-// MaxDisagree bounds Agreement.Disagree.
-const MaxDisagree = 1000
 
 // RaceAgreement is the agreement among races.
 type RaceAgreement struct {
@@ -110,20 +104,7 @@ type ReasonAgreement struct {
 }
 
 // Disagreement is one request on which nodetrail and the apiserver differ, outside of races.
-type Disagreement struct {
-	AuditID     string    `json:"auditID"`
-	Time        time.Time `json:"time"`
-	Node        string    `json:"node"`
-	Verb        string    `json:"verb"`
-	APIGroup    string    `json:"apiGroup"`
-	Resource    string    `json:"resource"`
-	Subresource string    `json:"subresource"`
-	Namespace   string    `json:"namespace"`
-	Name        string    `json:"name"`
-	Verdict     string    `json:"verdict"`
-	Observed    string    `json:"observed"`
-	Reason      string    `json:"reason"`
-}
+type Disagreement = tally.Disagreement
 
 // Node counts one node's requests.
 type Node struct {
@@ -142,9 +123,6 @@ type Ambient struct {
 	Resource string `json:"resource"`
 	Count    int64  `json:"count"`
 }
-
-// MaxAmbient bounds Report.Ambient; what comes beyond is counted in the last entry, whose Resource is empty.
-const MaxAmbient = 200
 
 // Finding is one group of findings of a rule.
 type Finding struct {
@@ -171,9 +149,6 @@ type Finding struct {
 	low    int64  // how many of Count are of low severity
 	wide   bool   // stands for many groups
 }
-
-// MaxAuditIDs bounds Finding.AuditIDs.
-const MaxAuditIDs = 5
 
 // Binding names an RBAC binding.
 type Binding struct {

@@ -19,6 +19,7 @@ import (
 	"github.com/nodetrail/nodetrail/pipeline/file"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
 )
 
 type analyzeFlags struct {
@@ -192,7 +193,7 @@ func (a *analysis) run(ctx context.Context) (err error) {
 	}
 	meter := newProgress(a.std.err)
 	res, err := file.Read(ctx, a.inputs, file.Options{
-		Want: audit.Want{State: a.fromAudit}, MaxEventBytes: a.maxEventBytes, MaxPlaces: report.MaxMalformed, Progress: meter.add,
+		Want: audit.Want{State: a.fromAudit}, MaxEventBytes: a.maxEventBytes, MaxPlaces: tally.MaxMalformed, Progress: meter.add,
 	}, func(in file.Batch) error {
 		if stream == nil {
 			if err := begin(); err != nil {

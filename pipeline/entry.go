@@ -1,0 +1,124 @@
+package pipeline
+
+import (
+	"strings"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// Entries makes the entry of a judgement, again and again in the same memory. Not safe for concurrent use.
+type Entries struct {
+	e        tally.Entry
+	ambient  tally.AmbientKey
+	disagree tally.Disagreement
+	groups   map[groupResource]string
+}
+
+type groupResource struct{ resource, group string }
+
+// Of returns what the judgement adds to a tally, but for its ID. It is good until the next call and may alias the event's memory.
+func (m *Entries) Of(j *Judgement) *tally.Entry {
+	e := &m.e
+	*e = tally.Entry{
+		Time: j.Time, IsNode: j.IsNode, Node: tally.Bounded(j.Node), Verdict: j.Answer.Verdict, Observed: j.Observed.NodeVerdict,
+		Race: j.Answer.Race, Findings: e.Findings[:0],
+	}
+	for i := range j.Findings {
+		f := &j.Findings[i]
+		e.Findings = append(e.Findings, tally.Finding{
+			Key: keyOf(j, f), Severity: f.Severity, Allowed: f.Allowed, Message: tally.Bounded(f.Message), AuditID: tally.Bounded(j.Event.AuditID),
+		})
+	}
+	if !j.IsNode {
+		return e
+	}
+	if j.Observed.HasGrant && j.Observed.Grant.Ambient() {
+		m.ambient = tally.AmbientKey{Binding: boundedBinding(j.Observed.Grant.Binding), Verb: tally.Bounded(j.Attrs.Verb), Resource: m.resource(j)}
+		e.Ambient = &m.ambient
+	}
+	m.compare(e, j)
+	return e
+}
+
+// resource is the resource with its group, or the path of a request for none.
+func (m *Entries) resource(j *Judgement) string {
+	a := j.Attrs
+	switch {
+	case !a.ResourceRequest:
+		return tally.Bounded(a.Path)
+	case a.APIGroup == "":
+		return tally.Bounded(a.Resource)
+	}
+	const most = 1024 // there are a hundred resources in a cluster, and any number of names for none
+	k := groupResource{a.Resource, a.APIGroup}
+	if s, ok := m.groups[k]; ok {
+		return s
+	}
+	s := tally.Bounded(a.Resource + "." + a.APIGroup)
+	if m.groups == nil || len(m.groups) >= most {
+		m.groups = map[groupResource]string{}
+	}
+	m.groups[groupResource{strings.Clone(k.resource), strings.Clone(k.group)}] = s
+	return s
+}
+
+// compare holds the verdict against the apiserver's.
+func (m *Entries) compare(e *tally.Entry, j *Judgement) {
+	ours, theirs := e.Verdict, e.Observed
+	if ours == nodeauthz.Unknown || theirs == nodeauthz.NotNode {
+		return
+	}
+	if ours == nodeauthz.Deny && theirs == nodeauthz.Deny && j.Observed.Decision == "forbid" {
+		e.ReasonCompared, e.ReasonEqual = true, sameReason(j.Observed.Reason, j.Answer.Reason)
+	}
+	if e.Race || ours == theirs {
+		return
+	}
+	a := j.Attrs
+	m.disagree = tally.Disagreement{
+		AuditID: j.Event.AuditID, Time: j.Time, Node: j.Node, Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource,
+		Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name, Verdict: ours.String(), Observed: theirs.String(),
+		Reason: j.Reason(),
+	}
+	e.Disagreement = &m.disagree
+}
+
+// sameReason compares Node's reason with a refusal's, in which RBAC's may follow or precede on a line of its own.
+func sameReason(observed, node string) bool {
+	if observed == node {
+		return true
+	}
+	if node == "" {
+		return strings.HasPrefix(observed, "RBAC:")
+	}
+	before, after, _ := strings.Cut(observed, node)
+	return (before == "" || strings.HasSuffix(before, "\n")) && (after == "" || after[0] == '\n') && observed != before
+}
+
+// keyOf says to which group a finding belongs.
+func keyOf(j *Judgement, f *Finding) tally.Key {
+	k := tally.Key{
+		Rule: f.Finding.Rule, Node: tally.Bounded(f.Subject), Product: rules.Product(j.Event.UserAgent), Binding: boundedBinding(f.Binding),
+	}
+	switch k.Rule {
+	case "node-identity", "node-credential-misuse":
+		// What matters is who and by what, not each object that was asked for.
+		k.Detail = tally.Bounded(f.Detail)
+		return k
+	}
+	a := j.Attrs
+	k.Verb, k.APIGroup, k.Resource, k.Subresource = tally.Bounded(a.Verb), tally.Bounded(a.APIGroup), tally.Bounded(a.Resource), tally.Bounded(a.Subresource)
+	k.Namespace, k.Name = tally.Bounded(a.Namespace), tally.Bounded(a.Name)
+	if !a.ResourceRequest {
+		k.Name = tally.Bounded(a.Path)
+	}
+	return k
+}
+
+func boundedBinding(b rbac.BindingRef) rbac.BindingRef {
+	b.Kind, b.Namespace, b.Name = tally.Bounded(b.Kind), tally.Bounded(b.Namespace), tally.Bounded(b.Name)
+	return b
+}
