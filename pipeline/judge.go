@@ -14,7 +14,9 @@ import (
 type Judgement struct {
 	rules.Request
 	Findings []Finding
-	node     *nodeauthz.Authorizer
+	// Early says that the request was judged although the state had not caught up with it. It is unknown where that could matter.
+	Early bool
+	node  *nodeauthz.Authorizer
 }
 
 // Finding is a rule's finding with the rule.
@@ -34,6 +36,8 @@ func (j *Judgement) Reason() string {
 // Detail names the edge that makes the verdict a race, or the state that an unknown one lacks. It searches the graph when called.
 func (j *Judgement) Detail() string {
 	switch {
+	case j.Early && j.Answer.Verdict == nodeauthz.Unknown:
+		return "the state had not caught up with the request"
 	case j.Answer.Race:
 		return j.node.RaceDetail(j.Attrs, j.Time)
 	case j.Answer.Verdict == nodeauthz.Unknown:
@@ -56,6 +60,8 @@ type Judge struct {
 	Memory *rules.Memory
 	// Mode tells what annotations imply.
 	Mode *Mode
+	// Early says that the state has not caught up with the next request: what it does not know may be there.
+	Early bool
 
 	attrs   audit.Attributes
 	j       Judgement
@@ -78,6 +84,9 @@ func (j *Judge) Judge(ev *audit.Event) *Judgement {
 	out.Node, out.IsNode = audit.NodeIdentity(u.Username, u.Groups)
 	if out.IsNode {
 		out.Answer = j.Node.Decide(out.Attrs, out.Time)
+		if out.Early = j.Early; j.Early && out.Answer.Verdict == nodeauthz.Deny && !out.Answer.Static {
+			out.Answer = nodeauthz.Answer{Verdict: nodeauthz.Unknown}
+		}
 	}
 	j.observe(out)
 	j.grant(out)

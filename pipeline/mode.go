@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,6 +55,39 @@ func ParseMode(s string) (*Mode, error) {
 
 // String returns the mode as the flag has it, or when inferred "Node,RBAC", "RBAC,Node" or "RBAC"; "" when nothing tells it.
 func (m *Mode) String() string { return strings.Join(m.order(), ",") }
+
+// savedMode is a Mode as it is stored.
+type savedMode struct {
+	Seen    int    `json:"seen"`
+	Settled bool   `json:"settled"`
+	Word    bool   `json:"word"`
+	ByRBAC  bool   `json:"byRBAC"`
+	Static  uint64 `json:"static,string"`
+	Granted [2]int `json:"granted"`
+}
+
+// Save returns what was inferred, to be stored; nil for a mode that was given. It changes seldom once the mode is settled.
+func (m *Mode) Save() []byte {
+	if m.given != nil || m.seen == 0 {
+		return nil
+	}
+	// Beyond these bounds a number says no more.
+	s := savedMode{Seen: min(m.seen, decideAfter), Settled: m.settled, Word: m.word, ByRBAC: m.byRBAC, Static: m.static, Granted: m.granted}
+	b, err := json.Marshal(&s)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// Restore puts back what Save returned. A mode that was given, and what cannot be read, stay as they are.
+func (m *Mode) Restore(saved []byte) {
+	var s savedMode
+	if m.given != nil || json.Unmarshal(saved, &s) != nil {
+		return
+	}
+	m.seen, m.settled, m.word, m.byRBAC, m.static, m.granted = s.Seen, s.Settled, s.Word, s.ByRBAC, s.Static, s.Granted
+}
 
 // Inferred reports whether the mode is read from the log.
 func (m *Mode) Inferred() bool { return m.given == nil }

@@ -96,6 +96,7 @@ func (m *Memory) sharedCertificate(r *Request) (first string, shared bool) {
 	if len(r.Node) <= maxRemembered {
 		owner := strings.Clone(r.Node)
 		m.certs.add(id, &owner)
+		m.journal.cert(id)
 	}
 	return "", false
 }
@@ -122,6 +123,7 @@ func (m *Memory) secondAddress(r *Request, s State) (before, now string, is bool
 		known, at = &n.v6, &n.v6at
 	}
 	later := r.Time.After(*at)
+	defer m.journal.node(r.Node, n)
 	switch {
 	case !known.IsValid() || *known == addr:
 		*known = addr

@@ -19,12 +19,14 @@ type Memory struct {
 	Kubelets []string
 	nodes    latest[nodeMemory]
 	certs    latest[string] // credential id -> the first node that used it
+	journal  *journal       // nil if nobody asks for changes
 }
 
 // nodeMemory holds the first address of each family and when it was used last.
 type nodeMemory struct {
 	v4, v6     netip.Addr
 	v4at, v6at time.Time
+	told       storedNode // as it was told last
 }
 
 // NewMemory returns an empty memory.

@@ -3,10 +3,14 @@ package tally
 import (
 	"context"
 	"time"
+
+	"github.com/nodetrail/nodetrail/rules"
 )
 
 // Commit is what is stored in one transaction: of each lane what was judged and how far the lane is done.
 type Commit struct {
+	// ID tells commits apart. One that comes again, because nobody knows whether it was stored, is stored once.
+	ID    [16]byte
 	Lanes []LaneCommit
 	// Memory are the entries of rules' memory that changed.
 	Memory []Remembered
@@ -43,12 +47,7 @@ type Opened struct {
 }
 
 // Remembered is an entry of a rule's memory: kinds and values are the rules' own.
-type Remembered struct {
-	Kind, Key string
-	Value     []byte
-	// First says that the first value stored for the key stays, whoever stored it; otherwise the latest does.
-	First bool
-}
+type Remembered = rules.Remembered
 
 // Lane is what the store knows of a lane.
 type Lane struct {

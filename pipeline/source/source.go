@@ -45,6 +45,8 @@ type Batch struct {
 	Behind bool
 	// Wait says to wait while too much waits already; otherwise Take returns ErrBusy at once.
 	Wait bool
+	// Bytes is about how much memory the batch keeps until Release, 0 if that is little beside its events.
+	Bytes int
 	// Counts is what the bytes of the batch held.
 	Counts audit.Counts
 	// Places are where it was malformed, some of them.

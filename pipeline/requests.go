@@ -1,0 +1,324 @@
+package pipeline
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"hash/maphash"
+	"strconv"
+	"time"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/pipeline/source"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// lane is a lane that is open.
+type lane struct {
+	name  string
+	fence int64
+	// latest is the latest time of its events.
+	latest time.Time
+	// behind says that what it brought last is old and more of it is there; taken is when that was.
+	behind bool
+	taken  time.Time
+	// batches are those not stored, in order; inOrder says that they have positions.
+	batches []*batch
+	inOrder bool
+	// judged are the requests that wait for the next commit.
+	judged   []*request
+	resolved []tally.ID
+	gone     error // why it was closed
+}
+
+// batch is a source's batch until it is stored.
+type batch struct {
+	d    *delivery
+	lane *lane
+	// unjudged counts the requests that must be judged before the batch is complete, its own and those of which it brought another event.
+	unjudged int
+	// using counts the requests whose event is in the batch's memory.
+	using  int
+	taken  bool
+	events tally.Events
+}
+
+type requestState uint8
+
+const (
+	requestOpened requestState = iota // only its beginning was logged
+	requestWaiting
+	requestJudged // not stored
+	requestOver
+)
+
+// request is one in flight.
+type request struct {
+	id       tally.ID
+	ev       *audit.Event
+	inBatch  *batch // whose memory ev is in, nil if it is its own
+	owner    *batch // through whose lane it is stored, nil if that batch is complete and the request is stored as opened
+	waiters  []*batch
+	lane     *lane // of owner, or the one that stores it as opened
+	state    requestState
+	stored   *lane // that stores it as opened
+	bits     uint8
+	seq      uint64
+	due      time.Time // in the log's time
+	received time.Time
+	until    time.Time // in the log's time, while it is opened
+	bytes    int64
+	entry    tally.Entry
+	line     []byte
+}
+
+// openLane is the loop's part of Open.
+func (e *Engine) openLane(name string, fence int64, stored *tally.Lane) error {
+	if l := e.lanes[name]; l != nil {
+		return fmt.Errorf("%s was opened twice", name)
+	}
+	for _, id := range stored.Recent {
+		e.seen.set(e.hash(id), judgedBit)
+	}
+	l := &lane{name: name, fence: fence, latest: stored.Latest}
+	e.lanes[name] = l
+	now := e.opt.Now()
+	for i := range stored.Opened {
+		o := &stored.Opened[i]
+		if e.inflight[o.ID] != nil {
+			continue
+		}
+		var ev *audit.Event
+		(&audit.Decoder{}).Chunk(o.Event, 1, func(read *audit.Event) { ev = read.Clone() }, func(audit.Malformed) {})
+		if ev == nil {
+			continue
+		}
+		r := &request{
+			id: o.ID, ev: ev, lane: l, stored: l, until: o.Until, received: now, bits: stageBit(ev.Stage), bytes: costOf(ev),
+		}
+		e.inflight[o.ID] = r
+		e.opened = append(e.opened, r)
+	}
+	return nil
+}
+
+func (e *Engine) hash(id tally.ID) uint64 { return maphash.Bytes(e.seen.seed, id[:]) }
+
+// idOf identifies a request, by all that was logged of it where it has no auditID.
+func idOf(ev *audit.Event) tally.ID {
+	if ev.AuditID != "" {
+		return tally.IDOf(ev.AuditID)
+	}
+	h := sha256.New()
+	for _, s := range []string{
+		ev.RequestReceived.Format(time.RFC3339Nano), ev.Verb, ev.RequestURI, ev.User.Username, ev.Impersonated.Username, ev.UserAgent,
+		ev.ObjectRef.Name, ev.Decision, ev.Reason, strconv.Itoa(int(ev.Code)), fmt.Sprint(ev.SourceIPs),
+	} {
+		_, _ = fmt.Fprintf(h, "%d:%s,", len(s), s) // a hash takes everything
+	}
+	var id tally.ID
+	copy(id[:], h.Sum(nil))
+	return id
+}
+
+// costOf is about how much memory a copy of the event takes.
+func costOf(ev *audit.Event) int64 {
+	return int64(1024 + len(ev.RequestURI) + len(ev.Reason) + len(ev.UserAgent))
+}
+
+// take takes a batch in.
+func (e *Engine) take(d *delivery) {
+	l := e.lanes[d.b.Lane]
+	if l == nil {
+		e.finish(&batch{d: d, taken: true}, source.ErrClosed)
+		return
+	}
+	b := &batch{d: d, lane: l}
+	src := d.b
+	l.inOrder = l.inOrder || src.Position != ""
+	l.batches = append(l.batches, b)
+	l.taken = e.opt.Now()
+	for i := range src.Events {
+		ev := &src.Events[i]
+		if e.opt.State != nil && audit.ChangesState(ev) {
+			e.opt.State.ApplyAudit(ev)
+		}
+		if t := timeOf(ev); t.After(l.latest) {
+			l.latest = t
+		}
+		if audit.Needed(ev, audit.Want{}) {
+			e.arrive(b, ev)
+		}
+	}
+	l.behind = src.Behind && l.taken.Sub(l.latest) > behindBy
+	c := &src.Counts
+	b.events.Read, b.events.Skipped, b.events.Malformed = c.Read, c.Skipped, c.Malformed
+	for i := range src.Places {
+		if p := &src.Places[i]; i < tally.MaxMalformed {
+			b.events.MalformedAt = append(b.events.MalformedAt, tally.Place{File: p.Input, Line: int(p.Line), Cause: p.Cause})
+		}
+	}
+	b.taken = true
+	e.letGo(b)
+}
+
+// letGo gives the memory of the batch's events back when nothing uses it any more.
+func (e *Engine) letGo(b *batch) {
+	if src := b.d.b; b.taken && b.using == 0 && src.Release != nil {
+		src.Release()
+		src.Release = nil
+	}
+	b.d.b.Events = nil
+}
+
+// arrive takes in an event of a request.
+func (e *Engine) arrive(b *batch, ev *audit.Event) {
+	u := ev.Effective()
+	if _, isNode := audit.NodeIdentity(u.Username, u.Groups); isNode {
+		b.events.Node++
+	}
+	id, bit := idOf(ev), stageBit(ev.Stage)
+	r := e.inflight[id]
+	if r == nil {
+		h := e.hash(id)
+		if bits := e.seen.get(h); bits&judgedBit != 0 {
+			if bits&bit != 0 {
+				b.events.Duplicates++
+			}
+			e.seen.set(h, bits|bit)
+			return
+		}
+		e.begin(b, ev, id, bit)
+		return
+	}
+	if r.bits&bit != 0 {
+		b.events.Duplicates++
+	}
+	r.bits |= bit
+	if r.state == requestOpened && ev.Stage != audit.StageRequestReceived {
+		e.respond(b, r, ev)
+		return
+	}
+	if r.state == requestOpened && r.stored != nil {
+		return
+	}
+	r.waiters = append(r.waiters, b)
+	if r.state != requestJudged { // else it is stored with the batch, or before
+		b.unjudged++
+	}
+}
+
+// begin makes a request of its first event.
+func (e *Engine) begin(b *batch, ev *audit.Event, id tally.ID, bit uint8) {
+	e.seq++
+	r := &request{id: id, owner: b, lane: b.lane, bits: bit, seq: e.seq, received: b.d.b.Received, bytes: costOf(ev)}
+	if r.received.IsZero() {
+		r.received = b.lane.taken
+	}
+	e.inflight[id] = r
+	b.unjudged++
+	if ev.Stage == audit.StageRequestReceived {
+		r.ev, r.until = ev.Clone(), timeOf(ev).Add(e.opt.OpenFor)
+		e.opened = append(e.opened, r)
+		return
+	}
+	e.enqueue(r, b, ev)
+}
+
+// respond goes on with a request that was opened, now that its response has come.
+func (e *Engine) respond(b *batch, r *request, ev *audit.Event) {
+	if r.owner != nil {
+		r.waiters = append(r.waiters, r.owner)
+	}
+	e.seq++
+	r.owner, r.lane, r.received, r.seq = b, b.lane, b.d.b.Received, e.seq
+	if r.received.IsZero() {
+		r.received = b.lane.taken
+	}
+	b.unjudged++
+	e.enqueue(r, b, ev)
+}
+
+// enqueue lets the request wait for its turn. While a source catches up, whole batches are kept, which costs less than copies of nearly
+// all of their events.
+func (e *Engine) enqueue(r *request, b *batch, ev *audit.Event) {
+	if b.d.b.Behind {
+		r.ev, r.inBatch = ev, b
+		b.using++
+	} else {
+		r.ev, r.inBatch = ev.Clone(), nil
+	}
+	r.state, r.due = requestWaiting, timeOf(ev).Add(e.opt.Skew+e.opt.Slack)
+	e.waiting += r.bytes
+	e.push(r)
+}
+
+// closeLane gives a lane up; done is closed once no commit of it is under way.
+func (e *Engine) closeLane(l *lane, done chan struct{}) {
+	e.dropLane(l, source.ErrClosed)
+	switch {
+	case !e.commit.has(l):
+	case e.committing:
+		e.closing = append(e.closing, closing{l, done})
+		return
+	default:
+		e.takeOut(e.commit, l.name, source.ErrClosed)
+	}
+	close(done)
+}
+
+// dropLane forgets what of a lane is not in a commit under way. Requests of which another lane brought an event too go on through that.
+func (e *Engine) dropLane(l *lane, why error) {
+	if l.gone != nil {
+		return
+	}
+	l.gone = why
+	if e.lanes[l.name] == l {
+		delete(e.lanes, l.name)
+	}
+	for id, r := range e.inflight {
+		if r.lane != l || e.commit.holds(r) {
+			continue
+		}
+		if !e.passOn(r) {
+			delete(e.inflight, id)
+			if r.state == requestWaiting {
+				e.waiting -= r.bytes
+			}
+			r.state = requestOver
+		}
+	}
+	l.judged = nil
+	for _, b := range l.batches {
+		b.using = 0
+		e.finish(b, why)
+	}
+	l.batches = nil
+}
+
+// passOn makes another batch that brought an event of the request its owner, if there is one.
+func (e *Engine) passOn(r *request) bool {
+	for i, w := range r.waiters {
+		if w.lane.gone != nil {
+			continue
+		}
+		if r.inBatch != nil { // whose memory goes
+			r.ev, r.inBatch = r.ev.Clone(), nil
+		}
+		r.owner, r.lane = w, w.lane
+		r.waiters = append(r.waiters[:i:i], r.waiters[i+1:]...)
+		if r.state == requestJudged {
+			w.lane.judged = append(w.lane.judged, r)
+		}
+		return true
+	}
+	return false
+}
+
+// finish is the end of a batch: its source is told, and its memory given back.
+func (e *Engine) finish(b *batch, err error) {
+	e.letGo(b)
+	e.giveBack(b.d)
+	if b.d.done != nil {
+		b.d.done(err)
+	}
+}
