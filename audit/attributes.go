@@ -42,6 +42,9 @@ func (a *Attributes) Of(ev *Event, selectors bool) *authorizer.AttributesRecord 
 	var target target
 	if !ok || !target.parse(path) {
 		a.fromRef(&ev.ObjectRef)
+		if ev.Derived && ev.Verb == "create" && ev.ObjectRef.Subresource == "" {
+			a.record.Name = "" // a create names its object in the body only
+		}
 		return &a.record
 	}
 	if target.name == "" && !target.verbInPath && (ev.Verb == "list" || ev.Verb == "watch") {

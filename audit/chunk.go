@@ -34,6 +34,10 @@ type Counts struct {
 	Malformed int64
 	// NULBytes is how many NUL bytes stood in the way. They are what a copied and truncated log leaves, and are no event.
 	NULBytes int64
+	// Foreign is how many records of other logs there were, as shippers put them beside audit events. They are not malformed.
+	Foreign int64
+	// Envelopes says how many of the events read came in which envelope. Together they are Read.
+	Envelopes [NumEnvelopes]int64
 }
 
 // Add adds other to c.
@@ -42,6 +46,10 @@ func (c *Counts) Add(other Counts) {
 	c.Skipped += other.Skipped
 	c.Malformed += other.Malformed
 	c.NULBytes += other.NULBytes
+	c.Foreign += other.Foreign
+	for i, n := range other.Envelopes {
+		c.Envelopes[i] += n
+	}
 }
 
 // A Decoder takes buffers of audit logs apart. Its zero value decodes what the nodes did. It may be used again and again, by one
@@ -56,6 +64,7 @@ type Decoder struct {
 	skip   skipper
 	ev     Event
 	run    run
+	layers layers
 }
 
 // A run is one buffer being taken apart.
@@ -68,15 +77,25 @@ type run struct {
 	line, lineStart int
 	// limit is where the line or document ends that is being read.
 	limit int
+	// inside is whether the buffer was found in an envelope, and out where.
+	inside bool
+	out    outside
 }
 
 // Chunk decodes a buffer of lines, the first of which has number firstLine. The buffer should end where a line ends; what is left of a
-// torn line is malformed. A line may hold several events, an EventList or an array of events; a byte-order mark, carriage returns and
-// NUL bytes are stepped over. Each event that is needed is given to emit, in order; the Event is used again after emit returns, but a copy
-// of it (*ev) stays good as long as buf is left alone. Whatever is no event is given to malformed and does not stop the rest.
-// Neither function may be nil or use the Decoder.
+// torn line is malformed. A line may hold several events, an EventList or an array of events, or an envelope of them (see Message); a
+// byte-order mark, carriage returns and NUL bytes are stepped over. Each event that is needed is given to emit, in order; the Event is used
+// again after emit returns, but a copy of it (*ev) stays good as long as buf is left alone. Whatever is no event is given to malformed and
+// does not stop the rest. Neither function may be nil or use the Decoder.
 func (d *Decoder) Chunk(buf []byte, firstLine int, emit func(*Event), malformed func(Malformed)) Counts {
 	d.begin(buf, firstLine, emit, malformed)
+	d.lines()
+	return d.total()
+}
+
+// lines decodes the lines of the whole of run.buf.
+func (d *Decoder) lines() {
+	buf := d.run.buf
 	nul := nextNUL(buf, 0)
 	for from := 0; from < len(buf); d.run.line++ {
 		to := len(buf)
@@ -91,7 +110,6 @@ func (d *Decoder) Chunk(buf []byte, firstLine int, emit func(*Event), malformed 
 		}
 		from = to + 1
 	}
-	return d.end()
 }
 
 func (d *Decoder) begin(buf []byte, firstLine int, emit func(*Event), malformed func(Malformed)) {
@@ -106,6 +124,8 @@ func (d *Decoder) end() Counts {
 	d.run, d.skip.buf, d.ev = run{}, nil, Event{}
 	d.reader.s.Reset(nil)
 	d.skip.s.Reset(nil)
+	d.layers.fields.s.Reset(nil)
+	d.layers.fields.inner.Reset(nil)
 	return counts
 }
 
@@ -154,7 +174,7 @@ func (d *Decoder) piece(from, to int) {
 		d.run.counts.Read++
 		d.run.counts.Skipped++
 	default:
-		d.values(from, to)
+		d.values(from, to, true)
 	}
 }
 
@@ -162,8 +182,9 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 
 func blank(c byte) bool { return c == ' ' || c == '\r' || c == '\t' }
 
-// values decodes the values in buf[from:to], one behind the other.
-func (d *Decoder) values(from, to int) {
+// values decodes the values in buf[from:to], one behind the other. odd is whether there may be something in front of the first that is no JSON,
+// or something else that only an envelope explains.
+func (d *Decoder) values(from, to int, odd bool) {
 	s := &d.reader.s
 	d.run.limit = to
 	s.ResetAt(d.run.buf[:to], from)
@@ -171,13 +192,16 @@ func (d *Decoder) values(from, to int) {
 		start := s.Pos()
 		switch s.Peek() {
 		case jscan.Object:
-			d.object(start, true)
+			d.object(start, true, true)
 		case jscan.Array:
-			d.array()
+			d.array(false)
 		default:
-			d.report(start, fmt.Sprintf("not a JSON object but %s", quote(d.run.buf[start:to])))
+			if !odd || !d.oddLine(start, to) {
+				d.report(start, fmt.Sprintf("not a JSON object but %s", quote(d.run.buf[start:to])))
+			}
 			return
 		}
+		odd = false
 		if f := s.Fault(); f != nil {
 			if s.SkipAt(start); s.Err() != nil {
 				return
@@ -187,12 +211,16 @@ func (d *Decoder) values(from, to int) {
 }
 
 // array decodes an array of events, or the items of a list. A fault that is left in the scanner was reported.
-func (d *Decoder) array() {
+func (d *Decoder) array(items bool) {
 	s := &d.reader.s
 	for s.Array(); s.More(); {
 		s.Space()
 		start := s.Pos()
-		d.object(start, false)
+		if !items && s.Peek() != jscan.Object {
+			d.element(start)
+		} else {
+			d.object(start, false, !items)
+		}
 		if f := s.Fault(); f != nil && f.Fault == jscan.WrongType {
 			s.SkipAt(start)
 			if f = s.Fault(); f != nil {
@@ -209,13 +237,21 @@ func (d *Decoder) array() {
 	}
 }
 
-// object decodes one event, or a list of events where lists may be. A fault that is left in the scanner was reported.
-func (d *Decoder) object(start int, lists bool) {
+// object decodes one event, or a list of events where lists may be, or an envelope where those may be. A fault that is left in the scanner was
+// reported.
+func (d *Decoder) object(start int, lists, envelopes bool) {
 	s := &d.reader.s
+	// An event begins with "kind" as kube-apiserver writes it.
+	if envelopes && start+8 < d.run.limit && d.run.buf[start+2] != 'k' && d.unwrapEarly(start) {
+		return
+	}
 	env := d.reader.event(&d.ev)
 	if f := s.Fault(); f != nil {
 		if lists && env.kind == "EventList" && env.items >= 0 && f.Fault != jscan.WrongType {
 			d.tornList(start, env, f.Offset, f.Cause())
+			return
+		}
+		if envelopes && f.Fault == jscan.WrongType && d.unwrapFaulty(start) {
 			return
 		}
 		d.report(f.Offset, f.Cause())
@@ -226,21 +262,40 @@ func (d *Decoder) object(start int, lists bool) {
 		return
 	}
 	end := s.Pos()
-	if cause := d.foreign(env, lists); cause != "" {
-		d.report(start, cause)
-		return
+	if cause := d.foreign(env, envelopes); cause != "" {
+		switch {
+		case envelopes && env.kind == "EventList": // a list in an array
+			d.nest(d.run.buf[start:end:end], EnvelopeNone, start)
+			return
+		case envelopes && d.unwrap(start, end):
+			return
+		case d.foreign(env, lists) != "":
+			d.report(start, cause)
+			return
+		}
 	}
 	if end-start > d.bound() {
 		m := TooLong(0, 0, int64(end-start), d.bound())
 		d.report(start, m.Cause)
 		return
 	}
+	if d.ev.Level == LevelUnknown {
+		d.trueLevel(start, end)
+	}
+	d.take(start)
+}
+
+// take counts the event that was decoded, and gives it to emit if it is needed.
+func (d *Decoder) take(start int) {
 	d.run.counts.Read++
 	if !Needed(&d.ev, d.Want) {
 		d.run.counts.Skipped++
 		return
 	}
 	d.ev.Line = d.lineOf(start)
+	if d.run.inside {
+		d.ev.realBodies()
+	}
 	d.run.emit(&d.ev)
 }
 
@@ -249,7 +304,7 @@ func (d *Decoder) tornList(start int, env envelope, offset int, cause string) {
 	s := &d.reader.s
 	s.ResetAt(d.run.buf[:d.run.limit], env.items)
 	if !s.Null() {
-		d.array()
+		d.items()
 	}
 	if s.Err() == nil { // it is behind the items
 		d.report(offset, cause)
@@ -270,10 +325,13 @@ func (d *Decoder) list(env envelope) {
 	}
 	s.ResetAt(d.run.buf[:end], env.items)
 	if !s.Null() {
-		d.array()
+		d.items()
 	}
 	s.ResetAt(d.run.buf[:d.run.limit], end)
 }
+
+// items decodes the items of a list.
+func (d *Decoder) items() { d.counted(EnvelopeEventList, func() { d.array(true) }) }
 
 // foreign says why a JSON object is no audit event, or "".
 func (d *Decoder) foreign(env envelope, top bool) string {
@@ -304,12 +362,19 @@ func quote(b []byte) string {
 
 func (d *Decoder) report(offset int, cause string) {
 	d.run.counts.Malformed++
+	if d.run.inside {
+		d.reportOutside(cause)
+		return
+	}
 	d.run.malformed(Malformed{Line: d.lineOf(offset), Offset: offset, Cause: cause})
 }
 
 // lineOf returns the number of the line that offset is on. Offsets mostly come in order, so that it counts on from where it last was.
 func (d *Decoder) lineOf(offset int) int {
 	r := &d.run
+	if r.inside {
+		return r.out.line
+	}
 	if offset < r.lineStart {
 		return r.line - bytes.Count(r.buf[offset:r.lineStart], []byte{'\n'})
 	}

@@ -35,6 +35,14 @@ func take(t *testing.T, buf []byte, decode func(emit func(*Event), malformed fun
 	if !bytes.Equal(before, buf) {
 		t.Error("the buffer was changed")
 	}
+	var enveloped int64
+	for _, n := range o.Counts.Envelopes {
+		enveloped += n
+	}
+	if enveloped != o.Counts.Read {
+		t.Errorf("%d events in envelopes: %+v", enveloped, o.Counts)
+	}
+	o.Counts.Envelopes = [NumEnvelopes]int64{}
 	if int64(len(o.Events)) != o.Counts.Read-o.Counts.Skipped || int64(len(o.Malformed)) != o.Counts.Malformed {
 		t.Errorf("%d events and %d malformed, but %+v", len(o.Events), len(o.Malformed), o.Counts)
 	}

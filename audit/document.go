@@ -26,13 +26,28 @@ func IsDocument(head []byte) bool {
 		// A value that ends on the line it begins on makes a log of lines.
 		return s.Err() != nil || s.Pos() > start+n
 	}
-	return s.Err() != nil && (first[0] == '[' || bytes.HasPrefix(first, []byte(`{"kind":"EventList"`)))
+	if s.Err() == nil {
+		return false
+	}
+	for _, list := range [...]string{`[`, `{"kind":"EventList"`, `{"records":[`, `{"events":[`} {
+		if bytes.HasPrefix(first, []byte(list)) {
+			return true
+		}
+	}
+	return false
 }
 
 // Document decodes a log that is held in memory as a whole and whose JSON values may be spread over lines. It is Chunk in all else, but
 // that what follows a syntax error is lost (of a list and of an array what came before it is not), and that NUL bytes are stepped over at both ends only. The first line is line 1.
 func (d *Decoder) Document(doc []byte, emit func(*Event), malformed func(Malformed)) Counts {
 	d.begin(doc, 1, emit, malformed)
+	d.document()
+	return d.total()
+}
+
+// document decodes the values of the whole of run.buf.
+func (d *Decoder) document() {
+	doc := d.run.buf
 	from, to := 0, len(doc)
 	for from < to && doc[from] == 0 {
 		from++
@@ -40,10 +55,9 @@ func (d *Decoder) Document(doc []byte, emit func(*Event), malformed func(Malform
 	for from < to && doc[to-1] == 0 {
 		to--
 	}
-	d.run.counts.NULBytes = int64(len(doc) - (to - from))
+	d.run.counts.NULBytes += int64(len(doc) - (to - from))
 	if bytes.HasPrefix(doc[from:to], byteOrderMark) {
 		from += len(byteOrderMark)
 	}
-	d.values(from, to)
-	return d.end()
+	d.values(from, to, true)
 }

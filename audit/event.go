@@ -1,7 +1,7 @@
 // Package audit turns the bytes of a Kubernetes audit log into events.
 //
 // In: audit.k8s.io Events as JSON, one a line or several, EventLists, arrays, with the damage that logs suffer (NUL runs, torn lines,
-// byte-order marks, CRLF). Out: Event, with only the fields that nodetrail uses; the attributes that kube-apiserver's authorizer saw
+// byte-order marks, CRLF), bare or in the envelopes of those who ship them (Envelope). Out: Event, with only the fields that nodetrail uses; the attributes that kube-apiserver's authorizer saw
 // (Attributes); and who is a node (NodeIdentity). What no rule and no state can need is skipped before it is decoded (Skippable).
 //
 // A field means what k8s.io/apiserver/pkg/apis/audit/v1 decoded with sigs.k8s.io/json would hold: keys are case-sensitive, the last of
@@ -10,9 +10,11 @@
 // # Memory
 //
 // Strings and bodies of an Event alias the bytes that they were read from. They are good as long as the caller leaves those bytes alone;
-// Clone makes an Event that owns all it holds. Strings with escapes and slices live in memory that is never written again.
+// Clone makes an Event that owns all it holds. Strings with escapes, slices, and all of an event that was a string or compressed in an envelope
+// live in memory that is never written again; it lies in blocks, so that one small event may hold on to 64 KiB, or to all that was
+// compressed with it.
 //
-// It imports internal/jscan and, of Kubernetes, apimachinery and the authorizer's interfaces.
+// It imports internal/jscan, decompressors and, of Kubernetes, apimachinery and the authorizer's interfaces.
 package audit
 
 import (
@@ -147,6 +149,10 @@ type Event struct {
 	Decision, Reason string
 	// RequestObject and ResponseObject are JSON, checked but not decoded, and nil where absent.
 	RequestObject, ResponseObject []byte
+	// Derived says that the event was made from an entry of another log (GKE's Cloud Audit) that holds less than an audit event. Then
+	// RequestURI is empty, so that no selector of a list or a watch is known; the groups of a user that is named like a node are assumed to be those of a
+	// node; Code is translated from gRPC's; StageTime is RequestReceived.
+	Derived bool
 	// Line is the line that the event begins on, counted as the caller of Chunk or Document counts.
 	Line int
 }

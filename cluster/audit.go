@@ -41,6 +41,8 @@ func (s *State) ApplyAudit(ev *audit.Event) {
 		return
 	}
 	at := nodeauthz.Stamp{Time: effective(ev), Source: nodeauthz.SourceAudit}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch ev.Verb {
 	case "delete":
 		if ev.ObjectRef.Subresource == "" {

@@ -3,7 +3,8 @@
 //
 // What goes in: journals of watch events and snapshots ([State.Load]), and the bodies in audit events ([State.ApplyAudit]). What comes
 // out: a [State] with the filled parts, and with what a report says of it: counts, the time it covers, warnings and the places of
-// entries that could not be read. [Record] writes journals from a live cluster.
+// entries that could not be read. [Record] writes journals from a live cluster; [Live] keeps a State up to date with one, and a journal of its
+// own, so that what was before is known after a restart.
 //
 // It may import audit, nodeauthz, rbac and internal/jscan. It is the only package that imports client-go.
 //
@@ -25,4 +26,15 @@
 // From its first observation on, the state is complete: an object that is not in it does not exist. That first observation is
 // the beginning of the earliest input that holds pods (for roles: ClusterRoles). When a later input lists a kind again, what is
 // missing from the list was deleted in between; a list whose objects all have one namespace says this of that namespace only.
+//
+// # Holes
+//
+// While nobody watches, objects may be made and deleted of which there is never a trace. A journal says so by the BOOKMARK that ends a list
+// (annotation k8s.io/initial-events-end): a notBefore beside its observedAt is the last moment before it of which all is known of the kind,
+// and from there to observedAt absence proves nothing: see nodeauthz.Graph.Uncovered. Without notBefore there is no hole. A BOOKMARK without a
+// resourceVersion, as Live writes it, says that a list begins.
+//
+// A watch that was interrupted leaves no hole if the apiserver still knows the version where it stopped: all that was missed comes, with
+// notBefore. That holds for a restart of Live too, which goes on where its journal ends, be it cut off by a crash. In the meantime nothing is
+// known of what happens: requests of then should wait for [Live.CaughtUp], and are unknown if they do not.
 package cluster

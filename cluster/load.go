@@ -14,6 +14,8 @@ const maxOpen = 64
 // order of their observations. Entries that cannot be read are counted (see Summary) and passed over. An *InputError says what could
 // not be used at all; the state then holds what was read before it.
 func (s *State) Load(paths []string, stdin io.Reader) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	named, err := findInputs(paths)
 	if err != nil {
 		return err
@@ -113,6 +115,9 @@ func (s *State) absorb(src *source) {
 // progress follows a source through the initial list of a kind.
 func (s *State) progress(src *source, c *change, q *queue) {
 	k := &src.kinds[c.kind]
+	if c.verb == verbListed && c.notBefore != 0 && c.notBefore <= c.at {
+		s.uncovered(c.kind, c.notBefore, c.at)
+	}
 	if k.begun == 0 && c.verb == verbBookmark {
 		return // says that the watch lives, and nothing of what there is
 	}

@@ -17,6 +17,7 @@ type Nodes struct {
 	lives   map[string][]nodeLife
 	byHost  map[string][]string // names by their first label, lower-case
 	covered int64               // from here on a Node that was not seen does not exist; 0: never
+	holes   nodeauthz.Holes
 }
 
 // nodeLife is the life of one Node object. Bounds are Unix nanoseconds; to is 0 while it lives.
@@ -82,9 +83,17 @@ func (n *Nodes) coverFrom(t int64) {
 	}
 }
 
+// changeHoles calls f with the times in which nobody watched Nodes.
+func (n *Nodes) changeHoles(f func(*nodeauthz.Holes)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f(&n.holes)
+}
+
 func (n *Nodes) prune(before int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.holes.Prune(timeOf(before))
 	for name, lives := range n.lives {
 		kept := slices.DeleteFunc(lives, func(l nodeLife) bool { return l.to != 0 && l.to < before })
 		if len(kept) > 0 {
@@ -112,7 +121,8 @@ func (n *Nodes) Known(name string, t time.Time) (exists, covered bool) {
 			exists = true
 		}
 	}
-	return exists, n.covered != 0 && at >= n.covered
+	_, unseen := n.holes.Touch(t, t)
+	return exists, n.covered != 0 && at >= n.covered && !unseen
 }
 
 // CreatedBetween reports whether a Node object of this name began its life after from and not after to.

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
 
@@ -35,8 +34,14 @@ type RecordConfig struct {
 	MinBackoff, MaxBackoff time.Duration
 	// RetryRefused is how long after a refusal (no rights, or a kind that is not served) a kind is tried again, 5 min if zero.
 	RetryRefused time.Duration
+	// Silence is how long a watch may be without any sign of life before it is given up, 90 s if zero. The apiserver sends a bookmark
+	// each minute.
+	Silence time.Duration
 	// Now is the clock, time.Now if nil.
 	Now func() time.Time
+
+	catchUp time.Duration // see catchUpFor
+	answer  time.Duration // see answerWithin
 }
 
 func (c RecordConfig) withDefaults() RecordConfig {
@@ -51,6 +56,9 @@ func (c RecordConfig) withDefaults() RecordConfig {
 	setDefault(&c.MinBackoff, 500*time.Millisecond)
 	setDefault(&c.MaxBackoff, 30*time.Second)
 	setDefault(&c.RetryRefused, 5*time.Minute)
+	setDefault(&c.Silence, 90*time.Second)
+	setDefault(&c.catchUp, catchUpFor)
+	setDefault(&c.answer, answerWithin)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -61,20 +69,19 @@ func (c RecordConfig) withDefaults() RecordConfig {
 // as ADDED, a BOOKMARK with the annotation k8s.io/initial-events-end, then what changes. Each entry has the observedAt of this machine's
 // clock in UTC. After an outage the kind is watched on from where it was or, if the apiserver does not know that any more, listed again and
 // compared with what was known; entries of changes that happened while nobody looked carry notBefore, the last moment of which all is known.
+// Such a list ends with a further BOOKMARK of that annotation, which carries it too: what was made and deleted in between is not in the journal.
 //
 // A kind that is not served or may not be read is logged once and tried again later. It is an error if the cluster cannot be reached at
 // the beginning, and if w fails. Everything has been written to w, and flushed if w has a Flush method, when Record returns.
 func Record(ctx context.Context, cfg RecordConfig, w io.Writer, log zerolog.Logger) error {
 	cfg = cfg.withDefaults()
-	rc := rest.CopyConfig(cfg.Config)
-	rc.QPS, rc.Burst = 50, 100
-	client, err := dynamic.NewForConfig(rc)
+	client, err := newClient(cfg.Config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return err
 	}
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	if _, err := client.Resource(pods).List(ctx, metav1.ListOptions{Limit: 1}); err != nil && ctx.Err() == nil && !refused(err) {
-		return fmt.Errorf("reaching the cluster at %s: %w", rc.Host, err)
+		return fmt.Errorf("reaching the cluster at %s: %w", cfg.Config.Host, err)
 	}
 
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -82,7 +89,7 @@ func Record(ctx context.Context, cfg RecordConfig, w io.Writer, log zerolog.Logg
 	out := &journalWriter{w: bufio.NewWriterSize(w, 64<<10), under: w, fail: cancel}
 	var running sync.WaitGroup
 	for id := range kinds {
-		k := &kindRecorder{cfg: &cfg, client: client, kind: kindID(id), out: out, log: log.With().Str("kind", kinds[id].Name).Logger()}
+		k := newKindRecorder(&cfg, client, kindID(id), out, log)
 		running.Go(func() { k.run(ctx) })
 	}
 	flushed := make(chan struct{})
@@ -103,14 +110,6 @@ func refused(err error) bool {
 // expired reports whether a resource version is too old to go on from.
 func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// entry is one line of a journal.
-type entry struct {
-	ObservedAt string `json:"observedAt"`
-	NotBefore  string `json:"notBefore,omitempty"`
-	Type       string `json:"type"`
-	Object     any    `json:"object"`
-}
-
 const journalTime = "2006-01-02T15:04:05.000000000Z07:00"
 
 // journalWriter writes entries of several kinds into one stream. Its first error ends the recording.
@@ -122,22 +121,36 @@ type journalWriter struct {
 	fail  context.CancelCauseFunc
 }
 
-// write writes one entry. notBefore is left out when it is zero.
-func (j *journalWriter) write(verb string, object any, at, notBefore time.Time) {
-	e := entry{ObservedAt: at.UTC().Format(journalTime), Type: verb, Object: object}
-	if !notBefore.IsZero() && notBefore.Before(at) {
-		e.NotBefore = notBefore.UTC().Format(journalTime)
-	}
-	line, err := json.Marshal(e)
+// write writes one entry.
+func (j *journalWriter) write(verb string, o map[string]any, at, notBefore time.Time, _ stored) stored {
+	raw, err := json.Marshal(o)
+	line, _ := appendEntry(nil, verb, raw, at, notBefore)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.err != nil {
-		return
+		return stored{}
 	}
 	if err == nil {
-		_, err = j.w.Write(append(line, '\n'))
+		_, err = j.w.Write(line)
 	}
 	j.failed(err)
+	return stored{}
+}
+
+func (j *journalWriter) settled(context.Context, *kindRecorder) {}
+func (j *journalWriter) turned(*kindRecorder, error)            {}
+
+// appendEntry appends one line of a journal to buf and returns where the object begins in it. notBefore is left out when it is zero.
+func appendEntry(buf []byte, verb string, object []byte, at, notBefore time.Time) (line []byte, begin int) {
+	buf = append(buf, `{"observedAt":"`...)
+	buf = at.UTC().AppendFormat(buf, journalTime)
+	if !notBefore.IsZero() && notBefore.Before(at) {
+		buf = append(buf, `","notBefore":"`...)
+		buf = notBefore.UTC().AppendFormat(buf, journalTime)
+	}
+	buf = append(append(append(buf, `","type":"`...), verb...), `","object":`...)
+	begin = len(buf)
+	return append(append(buf, object...), "}\n"...), begin
 }
 
 // failed keeps the first error. The lock is held.

@@ -322,6 +322,7 @@ func TestRecord(t *testing.T) {
 	want := []string{
 		"ADDED web-1 u1", "ADDED web-2 u2", "ADDED web-3 u3", "BOOKMARK", "ADDED web-4 u4 since",
 		"MODIFIED web-2 u2 since", "DELETED web-3 u3 since", "ADDED web-3 u3b since", "ADDED web-5 u5 since", "DELETED web-1 u1 since",
+		"BOOKMARK   since",
 	}
 	sortDeletions := cmp.Transformer("set", func(l []string) map[string]bool {
 		m := map[string]bool{}

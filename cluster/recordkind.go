@@ -3,8 +3,8 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -12,46 +12,112 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
+// recordTo takes what a kindRecorder finds out, from its goroutine.
+type recordTo interface {
+	// write takes in one entry and keeps nothing of the object. notBefore may be zero. was is what the last call for this object returned.
+	write(verb string, o map[string]any, at, notBefore time.Time, was stored) stored
+	// settled is called when nothing follows at once.
+	settled(ctx context.Context, k *kindRecorder)
+	// turned is called when the phase has changed, with the error that made it so, if one did.
+	turned(k *kindRecorder, err error)
+}
+
+// stored says where a journal has an object.
+type stored struct {
+	digest uint64 // of what counts in it; 0: not known
+	at     int64
+	size   int32 // 0: not in the journal
+}
+
+// phase is how far the watch of a kind is.
+type phase uint8
+
+const (
+	// phaseLost: nobody watches, and nothing is known of what happened after kindRecorder.good.
+	phaseLost phase = iota
+	// phaseCatchingUp: what happened since then is being delivered.
+	phaseCatchingUp
+	// phaseWatching: all is known.
+	phaseWatching
+	// phaseRefused: the rights are lacking.
+	phaseRefused
+	// phaseAbsent: the apiserver does not serve the kind, so there is none of it.
+	phaseAbsent
+)
+
 // kindRecorder lists and watches one kind.
 type kindRecorder struct {
 	cfg    *RecordConfig
-	client dynamic.Interface
+	client *client
 	kind   kindID
-	out    *journalWriter
+	out    recordTo
 	log    zerolog.Logger
 
 	version string // of the API that is served
 	rv      string // what to watch from
 	known   map[nodeauthz.NamespacedName]knownObject
 	listed  bool
+	phase   phase
 	// good is the last moment of which everything is known.
 	good time.Time
-	// catchUp, until resumedUntil, is the notBefore of what arrives: the backlog of an outage.
-	catchUp      time.Time
-	resumedUntil time.Time
+	// firstFrom is the notBefore of the end of the first list, if not zero: until when others had seen the kind.
+	firstFrom time.Time
+	// resumes says that the journal is read again: it must show that the resource version is not valid while a list is under way.
+	resumes bool
+	// witness is for resume; it may be nil.
+	witness *witness
+	// whole says to write all that is listed, whether known or not.
+	whole bool
+	// backlog is true while what happened during an outage arrives, with notBefore catchUp, until the version target is reached.
+	backlog bool
+	catchUp time.Time
+	target  uint64
+	// bookmarks is true when a watch has brought one. Without any, silence proves nothing, so watches are short then.
+	bookmarks, short bool
 
 	warned  bool
 	backoff time.Duration
 }
 
-type knownObject struct{ uid, rv string }
+type knownObject struct {
+	uid, rv string
+	stored
+}
 
-// catchUpFor is how long after a watch was taken up again its events are held for backlog.
-const catchUpFor = time.Second
+const (
+	// catchUpFor is for how long after a watch was taken up again its events are held for backlog, and how long a pause is its end.
+	catchUpFor = time.Second
+	// answerWithin is how long the apiserver may take for a page, or to begin a watch.
+	answerWithin = time.Minute
+)
+
+func newKindRecorder(cfg *RecordConfig, client *client, id kindID, out recordTo, log zerolog.Logger) *kindRecorder {
+	return &kindRecorder{
+		cfg: cfg, client: client, kind: id, out: out, log: log.With().Str("kind", kinds[id].Name).Logger(),
+		known: map[nodeauthz.NamespacedName]knownObject{},
+	}
+}
 
 func (k *kindRecorder) run(ctx context.Context) {
-	k.known = map[nodeauthz.NamespacedName]knownObject{}
+	resumed := k.listed && k.resume(ctx)
 	for ctx.Err() == nil {
-		err := k.list(ctx)
+		var err error
+		if !resumed {
+			err = k.list(ctx)
+		}
+		resumed = false
 		for err == nil && ctx.Err() == nil {
 			err = k.watch(ctx)
-			if err != nil && !expired(err) && !refused(err) && ctx.Err() == nil {
+			if ctx.Err() != nil {
+				break
+			}
+			k.turn(phaseLost, err)
+			if err != nil && !expired(err) && !refused(err) && !errors.Is(err, errListAgain) {
 				// The connection, not the resource version: what was missed is still to be had.
 				k.pause(ctx, "watch interrupted, taking it up again", err)
 				err = nil
@@ -59,18 +125,39 @@ func (k *kindRecorder) run(ctx context.Context) {
 		}
 		switch {
 		case ctx.Err() != nil:
+		case errors.Is(err, errListAgain):
 		case expired(err):
 			k.log.Info().Msg("the apiserver does not know any more where the watch was, listing again")
 			k.pause(ctx, "", nil)
 		case refused(err):
-			if !k.warned {
-				k.warned = true
-				k.log.Warn().Err(err).Dur("retry", k.cfg.RetryRefused).Msg("cannot be recorded, going on without")
-			}
-			sleep(ctx, k.cfg.RetryRefused)
+			k.refused(ctx, err)
 		default:
+			k.turn(phaseLost, err)
 			k.pause(ctx, "cannot list", err)
 		}
+	}
+}
+
+// refused deals with a kind that is not served or may not be read.
+func (k *kindRecorder) refused(ctx context.Context, err error) {
+	if apierrors.IsForbidden(err) {
+		k.turn(phaseRefused, err)
+	} else {
+		k.turn(phaseAbsent, err)
+		k.firstFrom = k.cfg.Now() // there was none until now
+	}
+	if !k.warned {
+		k.warned = true
+		k.log.Warn().Err(err).Dur("retry", k.cfg.RetryRefused).Msg("cannot be recorded, going on without")
+	}
+	sleep(ctx, k.cfg.RetryRefused)
+}
+
+// turn notes in which phase the watch is.
+func (k *kindRecorder) turn(p phase, err error) {
+	if k.phase != p || err != nil {
+		k.phase = p
+		k.out.turned(k, err)
 	}
 }
 
@@ -85,6 +172,82 @@ func (k *kindRecorder) pause(ctx context.Context, msg string, err error) {
 
 func (k *kindRecorder) resource() dynamic.ResourceInterface {
 	return k.client.Resource(schema.GroupVersionResource{Group: kinds[k.kind].Group, Version: k.version, Resource: kinds[k.kind].Resource})
+}
+
+// page lists some objects, within a bounded time.
+func (k *kindRecorder) page(ctx context.Context, opts metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	ctx, cancel := context.WithTimeout(ctx, k.cfg.answer)
+	defer cancel()
+	return k.resource().List(ctx, opts)
+}
+
+// witness is what tells whether a cluster is the one that a journal is of: objects of a kind that seldom changes.
+type witness struct {
+	kind    kindID
+	version string
+	uids    map[nodeauthz.NamespacedName]string
+}
+
+// items lists a page of them, within a bounded time.
+func (k *kindRecorder) items(ctx context.Context, from string) (listPage, error) {
+	ctx, cancel := context.WithTimeout(ctx, k.cfg.answer)
+	defer cancel()
+	of := schema.GroupVersionResource{Group: kinds[k.kind].Group, Version: k.version, Resource: kinds[k.kind].Resource}
+	return k.client.list(ctx, of, k.cfg.PageSize, from)
+}
+
+// resume reports whether the watch can go on from where a former process was. The versions must be no older than then, and the first object
+// of the witness one that was known: the address may lead to another cluster by now, or to one that was restored from a backup.
+func (k *kindRecorder) resume(ctx context.Context) bool {
+	for k.rv != "" && ctx.Err() == nil {
+		page, err := k.page(ctx, metav1.ListOptions{Limit: 1})
+		if err == nil {
+			if revision(page.GetResourceVersion()) < revision(k.rv) {
+				return false
+			}
+			var same bool
+			if same, err = k.sameCluster(ctx, page); err == nil {
+				k.backoff = 0
+				return same
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+		case expired(err), refused(err):
+			return false
+		default:
+			k.turn(phaseLost, err)
+			k.pause(ctx, "cannot reach the cluster", err)
+		}
+	}
+	return false
+}
+
+// sameCluster asks the witness or, if there is none, the first object of the kind itself.
+func (k *kindRecorder) sameCluster(ctx context.Context, own *unstructured.UnstructuredList) (bool, error) {
+	if k.witness == nil {
+		if len(own.Items) == 0 {
+			return false, nil
+		}
+		was, known := k.known[nameOf(&own.Items[0])]
+		return known && was.uid == string(own.Items[0].GetUID()), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.cfg.answer)
+	defer cancel()
+	of := &kinds[k.witness.kind]
+	page, err := k.client.Resource(schema.GroupVersionResource{Group: of.Group, Version: k.witness.version, Resource: of.Resource}).
+		List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil || len(page.Items) == 0 {
+		return false, err
+	}
+	uid, known := k.witness.uids[nameOf(&page.Items[0])]
+	return known && uid == string(page.Items[0].GetUID()), nil
+}
+
+// revision is a resource version as a number, 0 if it is none.
+func revision(rv string) uint64 {
+	n, _ := strconv.ParseUint(rv, 10, 64)
+	return n
 }
 
 // list reads all objects and writes what is other than was known.
@@ -106,23 +269,28 @@ func (k *kindRecorder) listVersion(ctx context.Context) error {
 	began := k.cfg.Now()
 	notBefore := k.good
 	seen := make(map[nodeauthz.NamespacedName]bool, len(k.known))
-	opts := metav1.ListOptions{Limit: k.cfg.PageSize}
+	next := ""
+	if k.listed && k.resumes {
+		k.out.write("BOOKMARK", k.bare("", "").Object, began, notBefore, stored{})
+	}
 	for {
-		page, err := k.resource().List(ctx, opts)
+		page, err := k.items(ctx, next)
 		if err != nil {
 			if apierrors.IsNotFound(err) {
 				k.version = "" // another one may be served meanwhile
 			}
 			return err
 		}
-		for i := range page.Items {
-			o := &page.Items[i]
+		for _, raw := range page.items {
+			o, err := item(raw)
+			if err != nil {
+				return err
+			}
 			seen[nameOf(o)] = true
 			k.observe(o, notBefore)
 		}
-		opts.Continue = page.GetContinue()
-		k.rv = page.GetResourceVersion()
-		if opts.Continue == "" {
+		k.rv = page.version
+		if next = page.next; next == "" {
 			break
 		}
 	}
@@ -132,10 +300,14 @@ func (k *kindRecorder) listVersion(ctx context.Context) error {
 		}
 	}
 	if !k.listed {
-		k.listed = true
-		k.bookmark(true)
+		notBefore = k.firstFrom
 	}
+	k.bookmark(true, notBefore)
+	k.listed, k.whole = true, false
 	k.good, k.backoff, k.warned = began, 0, false
+	k.phase = phaseLost
+	k.out.turned(k, nil)
+	k.out.settled(ctx, k)
 	return nil
 }
 
@@ -146,29 +318,32 @@ func nameOf(o *unstructured.Unstructured) nodeauthz.NamespacedName {
 // observe writes an object that was listed, if it is other than was known.
 func (k *kindRecorder) observe(o *unstructured.Unstructured, notBefore time.Time) {
 	name := nameOf(o)
-	is := knownObject{uid: string(o.GetUID()), rv: o.GetResourceVersion()}
+	uid, rv := string(o.GetUID()), o.GetResourceVersion()
 	was, known := k.known[name]
-	verb := "MODIFIED"
+	same := known && was.uid == uid
 	switch {
-	case known && was == is:
-		return
-	case known && was.uid != is.uid:
+	case same && was.rv == rv && !k.whole:
+	case same && was.rv == rv:
+		k.write("ADDED", o, time.Time{})
+	case same && !k.whole:
+		k.write("MODIFIED", o, notBefore)
+	case known && !same:
 		k.vanished(name, was, notBefore)
-		verb = "ADDED"
-	case !known:
-		verb = "ADDED"
+		fallthrough
+	default:
+		k.write("ADDED", o, notBefore)
 	}
-	k.known[name] = is
-	k.write(verb, o, notBefore)
 }
 
 // vanished writes a deletion that nobody saw. The last state is not at hand, only what names the object.
 func (k *kindRecorder) vanished(name nodeauthz.NamespacedName, was knownObject, notBefore time.Time) {
 	delete(k.known, name)
 	o := k.bare(name.Name, was.rv)
-	o.SetNamespace(name.Namespace)
+	if name.Namespace != "" {
+		o.SetNamespace(name.Namespace)
+	}
 	_ = unstructured.SetNestedField(o.Object, was.uid, "metadata", "uid")
-	k.out.write("DELETED", o.Object, k.cfg.Now(), notBefore)
+	k.out.write("DELETED", o.Object, k.cfg.Now(), notBefore, was.stored)
 }
 
 func (k *kindRecorder) bare(name, rv string) *unstructured.Unstructured {
@@ -181,86 +356,40 @@ func (k *kindRecorder) bare(name, rv string) *unstructured.Unstructured {
 	return o
 }
 
-// bookmark writes a sign of life, or the end of the initial list.
-func (k *kindRecorder) bookmark(listed bool) {
+// bookmark writes a sign of life, or the end of a list; notBefore is then the last moment before it of which all is known.
+func (k *kindRecorder) bookmark(listed bool, notBefore time.Time) {
 	o := k.bare("", k.rv)
 	if listed {
-		o.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+		o = k.listEnd()
 	}
-	k.out.write("BOOKMARK", o.Object, k.cfg.Now(), time.Time{})
+	k.out.write("BOOKMARK", o.Object, k.cfg.Now(), notBefore, stored{})
 }
 
+// listEnd is the bookmark that ends a list.
+func (k *kindRecorder) listEnd() *unstructured.Unstructured {
+	o := k.bare("", k.rv)
+	o.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	return o
+}
+
+// write writes what an object is, and remembers it.
 func (k *kindRecorder) write(verb string, o *unstructured.Unstructured, notBefore time.Time) {
 	at := k.cfg.Now()
+	name := nameOf(o)
+	is := knownObject{uid: string(o.GetUID()), rv: o.GetResourceVersion()}
+	is.stored = k.emit(verb, o, at, notBefore, k.known[name].stored)
+	k.known[name] = is
+}
+
+// emit trims an object and writes it.
+func (k *kindRecorder) emit(verb string, o *unstructured.Unstructured, at, notBefore time.Time, was stored) stored {
 	o.SetGroupVersionKind(schema.GroupVersionKind{Group: kinds[k.kind].Group, Version: k.version, Kind: kinds[k.kind].Name})
 	trim(k.kind, o.Object, k.cfg)
-	k.out.write(verb, o.Object, at, notBefore)
+	return k.out.write(verb, o.Object, at, notBefore, was)
 }
 
-// watch follows the kind from rv until the stream ends. nil means that it ended in good order.
-func (k *kindRecorder) watch(ctx context.Context) error {
-	timeout := int64(300 + rand.IntN(300))
-	began := k.cfg.Now()
-	w, err := k.resource().Watch(ctx, metav1.ListOptions{ResourceVersion: k.rv, AllowWatchBookmarks: true, TimeoutSeconds: &timeout})
-	if err != nil {
-		return err
-	}
-	defer w.Stop()
-	k.catchUp, k.resumedUntil = k.good, k.cfg.Now().Add(catchUpFor)
-	events := 0
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case e, ok := <-w.ResultChan():
-			if ok {
-				events++
-				if err := k.event(e); err != nil {
-					return err
-				}
-				continue
-			}
-			if now := k.cfg.Now(); now.Sub(began) >= time.Duration(timeout-1)*time.Second {
-				k.good = now // the apiserver ended it as it was asked to, so nothing was missed
-			} else if events == 0 {
-				return errWatchBroken // at once, and again: not without a pause
-			}
-			return nil
-		}
-	}
-}
-
-// event takes in one event of a watch.
-func (k *kindRecorder) event(e watch.Event) error {
-	if e.Type == watch.Error {
-		err := apierrors.FromObject(e.Object)
-		var status apierrors.APIStatus
-		if !errors.As(err, &status) {
-			return fmt.Errorf("%w: %w", errWatchBroken, err)
-		}
-		return err
-	}
-	o, ok := e.Object.(*unstructured.Unstructured)
-	if !ok {
-		return fmt.Errorf("%w: an event of type %T", errWatchBroken, e.Object)
-	}
-	now := k.cfg.Now()
-	notBefore := time.Time{}
-	if now.Before(k.resumedUntil) {
-		notBefore = k.catchUp
-	}
-	k.rv, k.good, k.backoff = o.GetResourceVersion(), now, 0
-	name := nameOf(o)
-	switch e.Type {
-	case watch.Bookmark:
-		k.resumedUntil = time.Time{} // the backlog is through
-		k.bookmark(false)
-		return nil
-	case watch.Deleted:
-		delete(k.known, name)
-	default:
-		k.known[name] = knownObject{uid: string(o.GetUID()), rv: o.GetResourceVersion()}
-	}
-	k.write(string(e.Type), o, notBefore)
-	return nil
-}
+var (
+	errListAgain = errors.New("to be listed again")
+	errSilent    = errors.New("the watch gave no sign of life")
+	errNoAnswer  = errors.New("the apiserver does not answer")
+)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"sort"
+	"sync"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -11,12 +12,14 @@ import (
 	"github.com/nodetrail/nodetrail/rbac"
 )
 
-// State is what is known of a cluster over time. Its methods must not be called concurrently; Graph, RBAC and Nodes may be read by
-// others meanwhile.
+// State is what is known of a cluster over time. Its methods may be called concurrently: those that change it wait for each other. Graph, RBAC
+// and Nodes may be read meanwhile.
 type State struct {
 	Graph *nodeauthz.Graph
 	RBAC  *rbac.Store
 	Nodes *Nodes
+
+	mu sync.Mutex // guards what follows, and the order of changes
 
 	// tracked are the objects that were seen and not seen deleted.
 	tracked [numKinds]map[nodeauthz.NamespacedName]tracked
@@ -34,6 +37,7 @@ type State struct {
 	unlisted  []string // inputs that held nothing of use
 	decoder   *decoder // for audit bodies
 	versions  versions
+	sight     [numKinds]sight
 }
 
 type tracked struct {
@@ -70,6 +74,8 @@ type Summary struct {
 
 // Summary returns what the state holds now.
 func (s *State) Summary() Summary {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	out := Summary{
 		Objects: map[string]int{}, FromAudit: map[string]int{}, Skipped: map[string]int{},
 		Malformed: s.tally.malformed, Places: append([]string(nil), s.tally.places...),
@@ -97,6 +103,8 @@ const farBehind = 5 * time.Minute
 // Warnings says what is doubtful about the state for a log whose requests are from the given window. Zero times mean that it is
 // not known.
 func (s *State) Warnings(logFrom, logTo time.Time) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.inputs == 0 {
 		return nil
 	}
@@ -116,6 +124,7 @@ func (s *State) Warnings(logFrom, logTo time.Time) []string {
 				logTo.Sub(to).Round(time.Second), to.Format(time.RFC3339)))
 		}
 	}
+	out = append(out, s.holeWarnings(logFrom, logTo)...)
 	if s.tally.errors > 0 {
 		out = append(out, fmt.Sprintf("the journal holds %d ERROR entries: the watch was interrupted, changes may be missing", s.tally.errors))
 	}
@@ -145,6 +154,8 @@ func (s Summary) SkippedKinds() []string {
 
 // Prune forgets what was over before the given time.
 func (s *State) Prune(before time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.Graph.Prune(before)
 	s.RBAC.Prune(before)
 	s.Nodes.prune(before.UnixNano())

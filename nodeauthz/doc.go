@@ -30,7 +30,10 @@
 //
 // A graph is complete from the instant given to [Graph.CoverFrom] on: an object that it has not seen then does not exist. Before
 // that, and in a graph for which it was never called, a path that is known still allows, but the absence of one proves nothing:
-// the answer is [Unknown].
+// the answer is [Unknown]. The same holds within the skew of a time in which nobody watched ([Graph.Uncovered]): of an object that was made
+// and deleted in it there is no trace. It is said of each kind of object apart, and counts for what such an object can lead to: a hole in
+// the watch of pods for all but volume attachments, resource slices and pod certificate requests, one of persistent volumes for these
+// and for secrets.
 //
 // The package imports nothing of nodetrail's, and of Kubernetes only types that are there since k8s.io minor 0.33.
 package nodeauthz

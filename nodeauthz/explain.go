@@ -117,7 +117,7 @@ func (a *Authorizer) Explain(attrs authorizer.Attributes, t time.Time) Explanati
 	case ex.Race:
 		ex.Detail = raceDetail(own, at, ex.Verdict == Allow)
 	case ex.Verdict == Unknown:
-		ex.Detail = g.missing(at)
+		ex.Detail = g.missing(at, &window{lo: satAdd(at, -a.skew), t: at, hi: satAdd(at, a.skew)}, q.kind)
 	}
 	return ex
 }
@@ -131,14 +131,30 @@ func (a *Authorizer) RaceDetail(attrs authorizer.Attributes, t time.Time) string
 	return ex.Detail
 }
 
-// Missing says in words why an answer at t is Unknown.
+// Missing says in words why an answer at t is Unknown. [Authorizer.MissingFor] is sure of it.
 func (a *Authorizer) Missing(t time.Time) string {
 	a.graph.mu.RLock()
 	defer a.graph.mu.RUnlock()
-	return a.graph.missing(unixNano(t))
+	at := unixNano(t)
+	w := window{lo: satAdd(at, -a.skew), t: at, hi: satAdd(at, a.skew)}
+	return a.graph.missing(at, &w, KindSecret, KindVolumeAttachment, KindResourceSlice, KindPodCertificateRequest)
 }
 
-func (g *Graph) missing(at int64) string {
+// MissingFor says in words why the answer to the request is Unknown at t; empty if it is not.
+func (a *Authorizer) MissingFor(attrs authorizer.Attributes, t time.Time) string {
+	node, isNode := NodeIdentity(attrs.GetUser())
+	if !isNode || a.Decide(attrs, t).Verdict != Unknown {
+		return ""
+	}
+	q := a.question(node, attrs)
+	a.graph.mu.RLock()
+	defer a.graph.mu.RUnlock()
+	at := unixNano(t)
+	return a.graph.missing(at, &window{lo: satAdd(at, -a.skew), t: at, hi: satAdd(at, a.skew)}, q.kind)
+}
+
+// missing looks at the holes of what leads from vertices of the given kinds.
+func (g *Graph) missing(at int64, w *window, kinds ...Kind) string {
 	switch {
 	case g.coveredFrom == maxTime:
 		return "no complete state was given"
@@ -146,6 +162,11 @@ func (g *Graph) missing(at int64) string {
 		return fmt.Sprintf("the state begins %s later", rounded(g.coveredFrom-at))
 	case at < g.prunedTo:
 		return fmt.Sprintf("the state of then was forgotten (it is kept for what is less than %s older)", rounded(g.prunedTo-at))
+	}
+	for _, k := range kinds {
+		if of, h, unseen := g.hole(k, w); unseen {
+			return h.words(of)
+		}
 	}
 	return "a pod was bound to the node whose spec was never seen"
 }

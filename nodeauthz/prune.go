@@ -22,6 +22,9 @@ func (g *Graph) pruneSome(limit int64) (more bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.prunedTo = max(g.prunedTo, limit)
+	for k := range g.holes {
+		g.holes[k].prune(limit)
+	}
 	for range pruneBatch {
 		if len(g.ended) == 0 || g.ended[0].at >= limit {
 			return false

@@ -49,7 +49,7 @@ func (s *Store) Authorize(attrs authorizer.Attributes, t time.Time) Decision {
 func (s *Store) AuthorizeWithout(attrs authorizer.Attributes, t time.Time, without func(Grant) bool) Decision {
 	d := Decision{}
 	at := instantOf(t)
-	covered := s.covered.Load() // before: what was set before CoverFrom counts
+	known := int64(at) >= s.covered.Load() && s.watched(at) // before: what was set before CoverFrom counts
 	s.visit(attrs, at, &d.Missing, func(b *binding, v *bound, subject int) bool {
 		g := Grant{Binding: b.ref, Role: v.ref, Subject: v.subjects[subject]}
 		if without != nil && without(g) {
@@ -59,7 +59,7 @@ func (s *Store) AuthorizeWithout(attrs authorizer.Attributes, t time.Time, witho
 		return false
 	})
 	// After: what is being forgotten meanwhile may be lacking.
-	d.Known = d.Allowed || (int64(at) >= covered && int64(at) >= s.pruned.Load())
+	d.Known = d.Allowed || (known && int64(at) >= s.pruned.Load())
 	return d
 }
 

@@ -27,6 +27,8 @@ type Store struct {
 	index   index
 	covered atomic.Int64 // an instant; never when nothing is
 	pruned  atomic.Int64 // an instant
+	blind   atomic.Int64 // an instant: from then on nobody watches; never when somebody does
+	holes   atomic.Pointer[[]hole]
 }
 
 // NewStore returns a Store that knows nothing: what it does not allow is unknown
@@ -40,6 +42,7 @@ func NewStore() *Store {
 	}
 	s.covered.Store(int64(never))
 	s.pruned.Store(int64(earliest))
+	s.blind.Store(int64(never))
 	return s
 }
 
@@ -52,10 +55,11 @@ func (s *Store) CoverFrom(t time.Time) {
 }
 
 // Covers reports whether absence is known at t: whether t is neither before the
-// time of CoverFrom nor before what was forgotten by Prune.
+// time of CoverFrom nor before what was forgotten by Prune, nor in a time that
+// was given to Uncovered.
 func (s *Store) Covers(t time.Time) bool {
-	at := int64(instantOf(t))
-	return at >= s.covered.Load() && at >= s.pruned.Load()
+	at := instantOf(t)
+	return int64(at) >= s.covered.Load() && int64(at) >= s.pruned.Load() && s.watched(at)
 }
 
 // SetClusterRole says that the cluster role is as o from at on.
@@ -204,6 +208,7 @@ func (s *Store) Prune(before time.Time) {
 	defer s.writer.Unlock()
 	at := instantOf(before)
 	s.pruned.Store(max(s.pruned.Load(), int64(at)))
+	s.pruneHoles(at)
 	used := map[*role]bool{}
 	for ref, b := range s.bindings {
 		old, kept := b.prune(at)

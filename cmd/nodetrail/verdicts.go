@@ -77,6 +77,12 @@ func (s *verdictSink) write(j *pipeline.Judgement) error {
 	if s.w == nil || !j.IsNode {
 		return nil
 	}
+	v := verdictOf(j)
+	return s.w.Write(&v)
+}
+
+// verdictOf is the verdict line of a judgement. Its strings are the judgement's.
+func verdictOf(j *pipeline.Judgement) jsonl.Verdict {
 	a, ev, o := j.Attrs, j.Event, &j.Observed
 	v := jsonl.Verdict{
 		AuditID: ev.AuditID, Time: j.Time, Node: j.Node, Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource,
@@ -100,5 +106,5 @@ func (s *verdictSink) write(j *pipeline.Judgement) error {
 	for i := range j.Findings {
 		v.Findings = append(v.Findings, j.Findings[i].Finding.Rule)
 	}
-	return s.w.Write(&v)
+	return v
 }

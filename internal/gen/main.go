@@ -1,9 +1,10 @@
-// Command gen writes the rules' pages from their Doc:
+// Command gen writes pages for users from what the code says of itself:
 //
-//	gen DIR
+//	gen DIR      DIR/<rule>.md for each rule from its Doc, and DIR/README.md; pages of rules that are no more are removed
+//	gen FILE.md  the page of metrics
 //
-// What goes in: the rules. What comes out: DIR/<rule>.md for each and DIR/README.md; pages of rules that are no more are removed. It
-// imports rules; `go generate ./...` runs it.
+// What goes in: the rules, and the descriptions of the metrics. What comes out: the files. It imports rules and sinks/metrics;
+// `go generate ./...` runs it.
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 
 	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/sinks/metrics"
 )
 
 func main() {
@@ -21,14 +23,27 @@ func main() {
 
 func run(args []string, stderr io.Writer) int {
 	if len(args) != 1 {
-		fmt.Fprintln(stderr, "gen: want one argument, the folder of the rules' pages")
+		fmt.Fprintln(stderr, "gen: want one argument, the folder of the rules' pages or the file of the metrics' page")
 		return 1
 	}
-	if err := write(args[0], rules.All()); err != nil {
+	var err error
+	if filepath.Ext(args[0]) == ".md" {
+		err = writeMetrics(args[0])
+	} else {
+		err = write(args[0], rules.All())
+	}
+	if err != nil {
 		fmt.Fprintln(stderr, "gen:", err)
 		return 1
 	}
 	return 0
+}
+
+func writeMetrics(path string) error {
+	if err := os.WriteFile(path, []byte(metrics.Page()), 0o644); err != nil {
+		return fmt.Errorf("writing the page of metrics: %w", err)
+	}
+	return nil
 }
 
 func write(dir string, all []*rules.Rule) error {

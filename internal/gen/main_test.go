@@ -39,3 +39,18 @@ func TestArguments(t *testing.T) {
 		}
 	}
 }
+
+func TestWriteMetrics(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "metrics.md")
+	var stderr strings.Builder
+	if got := run([]string{path}, &stderr); got != 0 {
+		t.Fatalf("exit status %d: %s", got, stderr.String())
+	}
+	page, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(page), "| `nodetrail_requests_total` | counter |") {
+		t.Errorf("%v: %s", err, page)
+	}
+	if got := run([]string{filepath.Join(path, "metrics.md")}, &stderr); got != 1 {
+		t.Errorf("exit status %d for a folder that is a file", got)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -22,7 +23,20 @@ func tree(s *Scanner) any {
 	case Number:
 		return json.Number(s.Raw())
 	case String:
-		return s.String()
+		at := s.Pos()
+		text := s.String()
+		end := s.Pos()
+		if s.Err() == nil {
+			// The other way to read one.
+			var again Scanner
+			again.ResetAt(s.buf, at)
+			raw, plain := again.Inside()
+			meaning := string(AppendUnescaped([]byte("x"), raw))
+			if again.Err() != nil || again.Pos() != end || meaning != "x"+text || plain && string(raw) != text {
+				return fmt.Sprintf("inside of %q: %q, %v, %v; a string: %q", s.buf[at:end], raw, plain, again.Err(), text)
+			}
+		}
+		return text
 	case Array:
 		a := []any{}
 		for s.Array(); s.More(); {

@@ -160,6 +160,12 @@ func (s *Scanner) stringEnd() (escaped, wide, ok bool) {
 			s.pos = i + 1
 			return escaped, seen&highs != 0, true
 		case '\\':
+			// JSON inside of JSON has hardly any other escapes.
+			if i+1 < len(b) && (b[i+1] == '"' || b[i+1] == '\\') {
+				escaped = true
+				i += 2
+				continue
+			}
 			n := s.escape(i)
 			if n == 0 {
 				return false, false, false

@@ -2,6 +2,9 @@ package jscan
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -143,4 +146,52 @@ func unhex(c byte) int {
 		return int(c-'A') + 10
 	}
 	return -1
+}
+
+// Inside consumes a string and returns the bytes between its quotes, and whether they are its meaning as they stand. Where they are not,
+// AppendUnescaped tells it. The bytes alias the text.
+func (s *Scanner) Inside() (raw []byte, plain bool) {
+	if s.Peek() != String {
+		s.wrong("a string")
+		return nil, false
+	}
+	start := s.pos + 1
+	escaped, wide, ok := s.stringEnd()
+	if !ok {
+		return nil, false
+	}
+	raw = s.buf[start : s.pos-1 : s.pos-1]
+	return raw, !escaped && (!wide || utf8.Valid(raw))
+}
+
+// AppendUnescaped appends the meaning of the inside of a string, as Inside returned it. It is no longer than raw but where raw is not UTF-8.
+// It is made for long texts with many escapes, as JSON inside of JSON is.
+func AppendUnescaped(dst, raw []byte) []byte {
+	if !utf8.Valid(raw) {
+		return appendUnescaped(dst, raw, false)
+	}
+	// Eight bytes are stored at a time, of which as many count as come before an escape. What is stored beyond them is written again.
+	dst = slices.Grow(dst, len(raw)+8)
+	from, to := 0, len(dst)
+	room := dst[:cap(dst)]
+	for from+8 <= len(raw) {
+		w := binary.LittleEndian.Uint64(raw[from:])
+		binary.LittleEndian.PutUint64(room[to:], w)
+		e := w ^ ones*'\\'
+		stop := (e - ones) &^ e & highs
+		if stop == 0 {
+			from, to = from+8, to+8
+			continue
+		}
+		n := bits.TrailingZeros64(stop) >> 3
+		from, to = from+n, to+n
+		if c := raw[from+1]; c == '"' || c == '\\' {
+			room[to] = c
+			from, to = from+2, to+1
+			continue
+		}
+		out, n := appendEscape(room[:to], raw[from:])
+		from, to = from+n, len(out)
+	}
+	return appendUnescaped(room[:to], raw[from:], true)
 }

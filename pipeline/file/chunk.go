@@ -74,6 +74,9 @@ func (c *chunker) read(r io.Reader) bool {
 		}
 		first = false
 		end := bytes.LastIndexByte(buf, '\n') + 1
+		if end == 0 { // the decoder takes what NUL bytes part as pieces of their own, and a run of them may be longer than any line
+			end = bytes.LastIndexByte(buf, 0) + 1
+		}
 		if err == nil && end == 0 {
 			if len(buf) <= c.bound {
 				buf = append(make([]byte, 0, 2*cap(buf)), buf...)

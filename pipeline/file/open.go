@@ -64,23 +64,29 @@ func open(ctx context.Context, in *Input) (io.Reader, func(), error) {
 
 // decompress returns a reader of the plain bytes.
 func decompress(r io.Reader) (io.Reader, func(), error) {
+	plain, _, closeReader, err := unpack(r)
+	return plain, closeReader, err
+}
+
+// unpack is decompress, and says whether there was anything to decompress.
+func unpack(r io.Reader) (io.Reader, bool, func(), error) {
 	b := bufio.NewReaderSize(r, 64<<10)
 	head, _ := b.Peek(4)
 	switch formOf(head) {
 	case gzipped:
 		z, err := gzip.NewReader(b)
 		if err != nil {
-			return nil, nil, damage(err)
+			return nil, true, nil, damage(err)
 		}
-		return packed{z}, func() { _ = z.Close() }, nil
+		return packed{z}, true, func() { _ = z.Close() }, nil
 	case zstandard:
 		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
 		if err != nil {
-			return nil, nil, damage(err)
+			return nil, true, nil, damage(err)
 		}
-		return packed{z}, z.Close, nil
+		return packed{z}, true, z.Close, nil
 	}
-	return b, func() {}, nil
+	return b, false, func() {}, nil
 }
 
 // packed gives the errors of decompressors words that a user understands.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nodetrail/nodetrail/audit"
@@ -64,12 +63,12 @@ func Read(ctx context.Context, inputs []Input, opt Options, out func(Batch) erro
 		opt.Workers = runtime.GOMAXPROCS(0)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	rd := &reader{opt: opt, ctx: ctx, res: &Result{}, work: make(chan *job), jobs: make(chan *job, kept), bufs: make(chan []byte, kept)}
+	rd := &reader{decoders: newDecoders(opt), opt: opt, ctx: ctx, res: &Result{}}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
 	for range opt.Workers {
-		wg.Go(rd.worker)
+		wg.Go(func() { rd.work(ctx) })
 	}
 	logs := make([]*log, len(inputs))
 	for i, in := range inputs {
@@ -92,93 +91,26 @@ type log struct {
 	next  int
 }
 
-// job is a chunk on its way through a worker.
-type job struct {
-	chunk     chunk
-	events    []audit.Event
-	malformed []audit.Malformed
-	counts    audit.Counts
-	done      chan struct{}
-	left      *atomic.Int64 // events not released, once they go to several batches
-}
-
-// kept bounds the buffers that wait to be used again.
-const kept = 64
-
 type reader struct {
-	opt  Options
-	ctx  context.Context
-	res  *Result
-	work chan *job
-	// Free lists rather than pools: those the collector empties, and clearing new buffers costs more than reading into them.
-	jobs chan *job
-	bufs chan []byte
+	*decoders
+	opt Options
+	ctx context.Context
+	res *Result
 }
 
 // feed cuts a log into jobs, which enter the log's queue in order and go to the workers.
 func (rd *reader) feed(l *log) {
 	defer close(l.queue)
 	c := chunker{in: l.in, bound: rd.opt.MaxEventBytes, alloc: rd.alloc, eat: func(ch chunk) bool {
-		var j *job
-		select {
-		case j = <-rd.jobs:
-		default:
-			j = &job{}
-		}
-		j.chunk, j.done = ch, make(chan struct{})
+		j := rd.job(ch)
 		select {
 		case l.queue <- j:
 		case <-rd.ctx.Done():
 			return false
 		}
-		select {
-		case rd.work <- j:
-		case <-rd.ctx.Done():
-			return false
-		}
-		return true
+		return rd.decode(rd.ctx, j)
 	}}
 	c.run(rd.ctx)
-}
-
-func (rd *reader) alloc() []byte {
-	select {
-	case b := <-rd.bufs:
-		return b
-	default:
-		return make([]byte, 0, chunkBytes)
-	}
-}
-
-func (rd *reader) worker() {
-	d := audit.Decoder{Want: rd.opt.Want, MaxEventBytes: rd.opt.MaxEventBytes}
-	for {
-		select {
-		case j := <-rd.work:
-			j.decode(&d, rd.opt.MaxPlaces)
-			if rd.opt.Progress != nil {
-				rd.opt.Progress(len(j.chunk.buf))
-			}
-			close(j.done)
-		case <-rd.ctx.Done():
-			return
-		}
-	}
-}
-
-func (j *job) decode(d *audit.Decoder, places int) {
-	j.events, j.malformed = j.events[:0], j.malformed[:0]
-	emit := func(ev *audit.Event) { j.events = append(j.events, *ev) }
-	malformed := func(m audit.Malformed) {
-		if len(j.malformed) < places {
-			j.malformed = append(j.malformed, m)
-		}
-	}
-	if j.chunk.document {
-		j.counts = d.Document(j.chunk.buf, emit, malformed)
-	} else {
-		j.counts = d.Chunk(j.chunk.buf, j.chunk.firstLine, emit, malformed)
-	}
 }
 
 // await makes the log's next job its head; false when the log has ended.
@@ -235,20 +167,5 @@ func (rd *reader) account(j *job) {
 		if t.After(r.Last) {
 			r.Last = t
 		}
-	}
-}
-
-func (rd *reader) recycle(j *job) {
-	if buf := j.chunk.buf[:0]; cap(buf) >= chunkBytes && cap(buf) <= 2*chunkBytes {
-		select {
-		case rd.bufs <- buf:
-		default:
-		}
-	}
-	clear(j.events)
-	*j = job{events: j.events[:0], malformed: j.malformed[:0]}
-	select {
-	case rd.jobs <- j:
-	default:
 	}
 }

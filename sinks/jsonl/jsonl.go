@@ -1,7 +1,7 @@
-// Package jsonl writes verdicts as JSON lines, the contract's section 5.
+// Package jsonl writes verdicts and findings as JSON lines; the former are the contract's section 5.
 //
-// What goes in: one [Verdict] at a time; what comes out: a line for each on an io.Writer, buffered. The package imports nothing of
-// nodetrail's.
+// What goes in: one [Verdict] at a time, or the findings of a queue; what comes out: a line for each, on an io.Writer that is buffered or in
+// a [File] that follows its rotation. The package imports sinks.
 package jsonl
 
 import (

@@ -1,0 +1,247 @@
+package audit
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/nodetrail/nodetrail/internal/jscan"
+)
+
+// A member is where the value of a key is in a buffer. Its kind is jscan.None where there is none.
+type member struct {
+	from, to int
+	kind     jscan.Kind
+}
+
+// The keys by which envelopes show.
+const (
+	mAgent = iota
+	mAtTimestamp
+	mAuditID
+	mAWSLogs
+	mBody
+	mCategory
+	mData
+	mEvent
+	mEventID
+	mEvents
+	mFile
+	mFullMessage
+	mHost
+	mID
+	mIngestionTime
+	mInput
+	mJournal
+	mJSONPayload
+	mKinesis
+	mKubernetes
+	mLog
+	mLogEvents
+	mLogGroup
+	mLogName
+	mLogRecords
+	mLogStream
+	mLogType
+	mMessage
+	mMessageID
+	mMessageType
+	mOperationName
+	mProperties
+	mProtoPayload
+	mRaw
+	mRecords
+	mRequestURI
+	mResourceID
+	mResourceLogs
+	mScopeLogs
+	mShortMessage
+	mSource
+	mSourceType
+	mStream
+	mStringValue
+	mStructured
+	mTextPayload
+	mTime
+	mTimestamp
+	mVerb
+	numMembers
+)
+
+// memberOf returns the index of a key, or -1.
+func memberOf(key string) int {
+	switch key {
+	case "agent":
+		return mAgent
+	case "@timestamp":
+		return mAtTimestamp
+	case "AuditId":
+		return mAuditID
+	case "awslogs":
+		return mAWSLogs
+	case "body":
+		return mBody
+	case "category", "Category":
+		return mCategory
+	case "data":
+		return mData
+	case "event":
+		return mEvent
+	case "eventId":
+		return mEventID
+	case "events":
+		return mEvents
+	case "file":
+		return mFile
+	case "full_message":
+		return mFullMessage
+	case "host", "hostname":
+		return mHost
+	case "id":
+		return mID
+	case "ingestionTime":
+		return mIngestionTime
+	case "input":
+		return mInput
+	case "MESSAGE":
+		return mJournal
+	case "jsonPayload":
+		return mJSONPayload
+	case "kinesis":
+		return mKinesis
+	case "kubernetes":
+		return mKubernetes
+	case "log":
+		return mLog
+	case "logEvents":
+		return mLogEvents
+	case "logGroup":
+		return mLogGroup
+	case "logName":
+		return mLogName
+	case "logRecords":
+		return mLogRecords
+	case "resourceLogs":
+		return mResourceLogs
+	case "scopeLogs":
+		return mScopeLogs
+	case "stringValue":
+		return mStringValue
+	case "logStream", "logStreamName":
+		return mLogStream
+	case "log_type":
+		return mLogType
+	case "message", "Message":
+		return mMessage
+	case "messageId", "message_id":
+		return mMessageID
+	case "messageType":
+		return mMessageType
+	case "operationName":
+		return mOperationName
+	case "properties":
+		return mProperties
+	case "protoPayload":
+		return mProtoPayload
+	case "_raw":
+		return mRaw
+	case "records", "Records":
+		return mRecords
+	case "RequestUri":
+		return mRequestURI
+	case "resourceId":
+		return mResourceID
+	case "short_message":
+		return mShortMessage
+	case "_source":
+		return mSource
+	case "source_type":
+		return mSourceType
+	case "stream":
+		return mStream
+	case "structured":
+		return mStructured
+	case "textPayload":
+		return mTextPayload
+	case "time":
+		return mTime
+	case "timestamp":
+		return mTimestamp
+	case "Verb":
+		return mVerb
+	}
+	return -1
+}
+
+// A memberSet is what an object holds under the keys of envelopes. Of duplicate keys the last one counts.
+type memberSet struct {
+	of [numMembers]member
+	// other is the first value under any other key that may hold an event.
+	other member
+	// elastic is whether a key begins with kubernetes.audit., event whether one is of events or of lists of them.
+	elastic, event bool
+}
+
+// look reads the keys of the object at buf[from:to]. It is false where that is not JSON.
+func (m *memberSet) look(s *jscan.Scanner, buf []byte, from, to int) bool {
+	s.ResetAt(buf[:to], from)
+	var key string
+	for s.Object(); s.Key(&key); {
+		i := memberOf(key)
+		if i < 0 {
+			switch {
+			case key == "kind", key == "auditID", key == "verb", key == "items":
+				m.event = true
+			case strings.HasPrefix(key, elasticPrefix):
+				m.elastic = true
+			}
+			v := valueOf(s)
+			if m.other.kind == jscan.None && (v.kind == jscan.Object || v.kind == jscan.String) && bytes.Contains(buf[v.from:v.to], auditIDNeedle) {
+				m.other = v
+			}
+			continue
+		}
+		m.of[i] = valueOf(s)
+	}
+	return s.Err() == nil
+}
+
+var (
+	elasticNeedle = []byte(`"audit`)
+	auditIDNeedle = []byte("auditID")
+)
+
+// valueOf steps over the next value.
+func valueOf(s *jscan.Scanner) member {
+	kind := s.Peek()
+	from := s.Pos()
+	s.Skip()
+	return member{from: from, to: s.Pos(), kind: kind}
+}
+
+// has is whether all of these keys are there.
+func (m *memberSet) has(keys ...int) bool {
+	for _, k := range keys {
+		if m.of[k].kind == jscan.None {
+			return false
+		}
+	}
+	return true
+}
+
+// any is whether one of these keys is there.
+func (m *memberSet) any(keys ...int) bool {
+	for _, k := range keys {
+		if m.of[k].kind != jscan.None {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *memberSet) is(key int, kind jscan.Kind) bool { return m.of[key].kind == kind }
+
+// begins is whether a member is a string that begins with prefix, read without escapes, which no writer puts there.
+func (m *memberSet) begins(buf []byte, key int, prefix string) bool {
+	v := m.of[key]
+	return v.kind == jscan.String && bytes.HasPrefix(v.inside(buf), []byte(prefix))
+}

@@ -1,0 +1,176 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// watch follows the kind from rv until the stream ends. nil means that it ended in good order.
+func (k *kindRecorder) watch(ctx context.Context) error {
+	timeout := int64(300 + rand.IntN(300))
+	if k.short {
+		timeout = max(int64(k.cfg.Silence/time.Second/2), 1)
+	}
+	asked := k.cfg.Now()
+	k.target = k.present(ctx)
+	began := k.cfg.Now()
+	w, err := k.open(ctx, timeout)
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	k.catchUp, k.backlog = k.good, true
+	k.turn(phaseCatchingUp, nil)
+	if k.target != 0 && revision(k.rv) >= k.target { // nothing was missed
+		k.caughtUp(asked)
+		k.out.settled(ctx, k)
+	}
+	quiet, silence := time.NewTimer(k.cfg.catchUp), time.NewTimer(k.cfg.Silence)
+	defer quiet.Stop()
+	defer silence.Stop()
+	events := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-quiet.C:
+			if k.backlog {
+				k.caughtUp(k.cfg.Now())
+				if k.out.settled(ctx, k); k.whole {
+					return errListAgain
+				}
+			}
+		case <-silence.C:
+			k.short = !k.bookmarks
+			return fmt.Errorf("%w for %s", errSilent, k.cfg.Silence)
+		case e, ok := <-w.ResultChan():
+			if !ok {
+				return k.ended(began, timeout, events)
+			}
+			events++
+			silence.Reset(k.cfg.Silence)
+			if err := k.event(e); err != nil {
+				return err
+			}
+			if k.backlog && k.target != 0 {
+				quiet.Reset(k.cfg.catchUp)
+			}
+			if k.out.settled(ctx, k); k.whole {
+				return errListAgain
+			}
+		}
+	}
+}
+
+// open begins a watch, within a bounded time.
+func (k *kindRecorder) open(ctx context.Context, timeout int64) (watch.Interface, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	patience := time.AfterFunc(k.cfg.answer, cancel)
+	w, err := k.resource().Watch(ctx, metav1.ListOptions{ResourceVersion: k.rv, AllowWatchBookmarks: true, TimeoutSeconds: &timeout})
+	if !patience.Stop() {
+		if err == nil {
+			w.Stop()
+		}
+		err = errNoAnswer
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return &cancelledWatch{w, cancel}, nil
+}
+
+// cancelledWatch gives up the request when it is stopped.
+type cancelledWatch struct {
+	watch.Interface
+	cancel context.CancelFunc
+}
+
+// Stop ends the watch.
+func (c *cancelledWatch) Stop() {
+	c.cancel()
+	c.Interface.Stop()
+}
+
+// present asks for the resource version of now; 0 if it cannot be had.
+func (k *kindRecorder) present(ctx context.Context) uint64 {
+	page, err := k.page(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return 0 // the watch will say what is wrong
+	}
+	return revision(page.GetResourceVersion())
+}
+
+// ended looks at how a watch ended.
+func (k *kindRecorder) ended(began time.Time, timeout int64, events int) error {
+	now := k.cfg.Now()
+	asked := now.Sub(began) >= time.Duration(timeout)*time.Second-time.Second/2
+	switch {
+	case asked && !k.backlog:
+		k.good = now // the apiserver ended it as it was asked to, so nothing was missed
+	case events == 0 && !asked:
+		return errWatchBroken // at once, and again: not without a pause
+	}
+	return nil
+}
+
+// caughtUp notes that what happened until the given time is known.
+func (k *kindRecorder) caughtUp(until time.Time) {
+	k.backlog, k.good = false, until
+	k.turn(phaseWatching, nil)
+}
+
+// event takes in one event of a watch.
+func (k *kindRecorder) event(e watch.Event) error {
+	if e.Type == watch.Error {
+		err := apierrors.FromObject(e.Object)
+		var status apierrors.APIStatus
+		if !errors.As(err, &status) {
+			return fmt.Errorf("%w: %w", errWatchBroken, err)
+		}
+		return err
+	}
+	o, ok := e.Object.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("%w: an event of type %T", errWatchBroken, e.Object)
+	}
+	notBefore := time.Time{}
+	if k.backlog {
+		notBefore = k.catchUp
+	}
+	k.rv, k.backoff = o.GetResourceVersion(), 0
+	switch e.Type {
+	case watch.Bookmark:
+		k.bookmarks, k.short = true, false
+		if through := revision(k.rv) >= k.target; through || !k.backlog {
+			notBefore = time.Time{}
+		}
+		k.bookmark(false, notBefore)
+		if k.backlog && notBefore.IsZero() {
+			k.caughtUp(k.cfg.Now())
+			return nil
+		}
+	case watch.Deleted:
+		name := nameOf(o)
+		was := k.known[name]
+		delete(k.known, name)
+		k.emit(string(e.Type), o, k.cfg.Now(), notBefore, was.stored)
+	default:
+		k.write(string(e.Type), o, notBefore)
+	}
+	switch {
+	case !k.backlog:
+		k.good = k.cfg.Now()
+	case k.target != 0 && revision(k.rv) >= k.target:
+		k.caughtUp(k.cfg.Now())
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+// sight is whether a live kind is being watched.
+type sight struct {
+	blind bool
+	since int64 // the last moment of which all is known
+}
+
+// never is the beginning of a hole before which nobody watched: the earliest instant that a journal can name and that is not zero.
+const never = second
+
+// graphKind is the kind of vertex that a kind's objects are.
+var graphKind = [numKinds]nodeauthz.Kind{
+	kindPod:                   nodeauthz.KindPod,
+	kindPersistentVolume:      nodeauthz.KindPersistentVolume,
+	kindVolumeAttachment:      nodeauthz.KindVolumeAttachment,
+	kindResourceSlice:         nodeauthz.KindResourceSlice,
+	kindPodCertificateRequest: nodeauthz.KindPodCertificateRequest,
+}
+
+// isRole reports whether the kind is one of RBAC's.
+func isRole(id kindID) bool {
+	return id == kindClusterRole || id == kindClusterRoleBinding || id == kindRole || id == kindRoleBinding
+}
+
+// holeTime is the beginning of a hole; the zero time says that nobody ever watched before.
+func holeTime(ns int64) time.Time {
+	if ns <= never {
+		return time.Time{}
+	}
+	return timeOf(ns)
+}
+
+// uncovered notes that nobody watched the kind from one instant to the other. The state is locked.
+func (s *State) uncovered(id kindID, from, to int64) {
+	switch {
+	case graphKind[id] != nodeauthz.KindNone:
+		s.Graph.Uncovered(graphKind[id], holeTime(from), timeOf(to))
+	case isRole(id):
+		s.RBAC.Uncovered(holeTime(from), timeOf(to))
+	case id == kindNode:
+		s.Nodes.changeHoles(func(h *nodeauthz.Holes) { h.Add(holeTime(from), timeOf(to)) })
+	}
+}
+
+// lost notes that nobody watches the kind since the given instant; never if it was not listed yet or cannot be. The state is locked.
+func (s *State) lost(id kindID, since int64) {
+	s.sight[id] = sight{blind: true, since: since}
+	switch {
+	case graphKind[id] != nodeauthz.KindNone:
+		s.Graph.UncoveredSince(graphKind[id], holeTime(since))
+	case isRole(id):
+		s.seeRoles()
+	case id == kindNode:
+		s.Nodes.changeHoles(func(h *nodeauthz.Holes) { h.Since(holeTime(since)) })
+	}
+}
+
+// regained notes that all is known that happened since the kind was lost, but for holes. The state is locked.
+func (s *State) regained(id kindID) {
+	s.sight[id] = sight{}
+	switch {
+	case graphKind[id] != nodeauthz.KindNone:
+		s.Graph.CoveredAgain(graphKind[id])
+	case isRole(id):
+		s.seeRoles()
+	case id == kindNode:
+		s.Nodes.changeHoles((*nodeauthz.Holes).End)
+	}
+}
+
+// seeRoles tells the store of roles since when one of its kinds was lost.
+func (s *State) seeRoles() {
+	blind, since := false, int64(0)
+	for id, k := range s.sight {
+		if !isRole(kindID(id)) || !k.blind {
+			continue
+		}
+		if !blind || k.since < since {
+			since = k.since
+		}
+		blind = true
+	}
+	if blind {
+		s.RBAC.UncoveredSince(holeTime(since))
+	} else {
+		s.RBAC.CoveredAgain()
+	}
+}
+
+// maxHoleWarnings bounds how many holes are listed.
+const maxHoleWarnings = 5
+
+// holeWarnings says when the kinds of the graph were not watched, as far as it is within the window of the log.
+func (s *State) holeWarnings(logFrom, logTo time.Time) []string {
+	var all nodeauthz.Holes
+	for _, kind := range graphKind {
+		for _, h := range s.Graph.Holes(kind) {
+			if h.From.IsZero() || h.To.IsZero() || !logTo.IsZero() && h.From.After(logTo) || h.To.Before(logFrom) {
+				continue // before the state begins, or not over: told apart
+			}
+			all.Add(h.From, h.To)
+		}
+	}
+	var out []string
+	for i, h := range all.All() {
+		if i == maxHoleWarnings {
+			out = append(out, fmt.Sprintf("the cluster was not watched %d more times", len(all.All())-i))
+			break
+		}
+		out = append(out, fmt.Sprintf("the cluster was not watched for %s from %s on: what requests of then asked for and is not found is unknown",
+			h.To.Sub(h.From).Round(time.Millisecond), h.From.Format(time.RFC3339)))
+	}
+	return out
+}

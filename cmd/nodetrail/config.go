@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodetrail/nodetrail/internal/config"
+)
+
+func newConfig(std streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check a configuration file, or print the defaults",
+		Args:  cobra.ArbitraryArgs,
+		RunE:  func(cmd *cobra.Command, args []string) error { return aCommand(cmd, "command", args) },
+	}
+	cmd.AddCommand(newConfigCheck(std), newConfigDefaults(std))
+	return cmd
+}
+
+func newConfigCheck(std streams) *cobra.Command {
+	path := "nodetrail.yaml"
+	cmd := &cobra.Command{
+		Use:   "check [--config FILE]",
+		Short: "Check a configuration file as run and gateway would read it",
+		Long: `check reads a configuration file as run and gateway do, environment variables included, and says everything that is wrong with it, a line
+each with the file's line and the key. Nothing is connected to, and files that it names are not opened. Secrets are not shown.
+
+Exit status: 0 the file is good; 1 it is not.`,
+		Example: "  nodetrail config check --config nodetrail.yaml",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if _, err := config.Load(path, os.LookupEnv); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(std.out, "%s is good\n", path)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&path, "config", path, "the configuration `FILE`")
+	return cmd
+}
+
+func newConfigDefaults(std streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "print-defaults",
+		Short: "Print a configuration file with every key, its default and what it means",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprint(std.out, config.DefaultYAML())
+			return err
+		},
+	}
+}

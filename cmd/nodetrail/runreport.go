@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/rules"
+)
+
+type reportFlags struct {
+	config string
+	data   string
+	window string
+	output string
+	failOn string
+}
+
+func newReport(std streams) *cobra.Command {
+	var f reportFlags
+	cmd := &cobra.Command{
+		Use:   "report [flags]",
+		Short: "Print the report of what run has stored",
+		Long: `report prints the same report as analyze, from the store of 'nodetrail run'. It reads and changes nothing, and works while run is running.
+
+Counts are kept by the hour, so a window begins and ends with an hour.
+
+Exit status: 0 done; 1 could not do it; 2 findings, by --fail-on.`,
+		Example: `  nodetrail report
+  nodetrail report --config nodetrail.yaml --window 7d -o json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains([]string{"text", "json", "html"}, f.output) {
+				return usageError{cmd.CommandPath(), fmt.Errorf("--output: %q is none of text, json, html", f.output)}
+			}
+			failAt := rules.None
+			if f.failOn != "" {
+				var err error
+				if failAt, err = rules.ParseSeverity(f.failOn); err != nil {
+					return usageError{cmd.CommandPath(), fmt.Errorf("--fail-on: %w", err)}
+				}
+			}
+			window, err := parseDays(f.window)
+			if err != nil {
+				return usageError{cmd.CommandPath(), fmt.Errorf("--window: %w", err)}
+			}
+			return f.run(cmd.Context(), std, window, failAt)
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVar(&f.config, "config", "", "the configuration `FILE` of run")
+	fs.StringVar(&f.data, "data", "", "the `FOLDER` of the store, in place of the configuration's data")
+	fs.StringVar(&f.window, "window", "", "only the time that ends with the last request and is so long, such as 24h or 7d")
+	fs.StringVarP(&f.output, "output", "o", "text", "form of the report: text, json or html")
+	fs.StringVar(&f.failOn, "fail-on", "", "exit 2 if a finding is at least low, medium, high or critical")
+	return cmd
+}
+
+// parseDays reads a duration in which days may be given, too. "" is none.
+func parseDays(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, nil
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n > 0 && n < 36500 {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%q is no duration such as 90m, 24h or 7d", s)
+	}
+	return d, nil
+}
+
+func (f *reportFlags) run(ctx context.Context, std streams, window time.Duration, failAt rules.Severity) error {
+	c := config.Default()
+	if f.config != "" {
+		var err error
+		if c, err = config.Load(f.config, os.LookupEnv); err != nil {
+			return err
+		}
+	}
+	if f.data != "" {
+		c.Data = f.data
+	}
+	s, err := openStore(ctx, c, zerolog.Nop(), true)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	facts, err := s.Facts(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := s.Tally(ctx, time.Time{}, time.Time{})
+	if err != nil {
+		return err
+	}
+	if window > 0 && !t.To.IsZero() {
+		if t, err = s.Tally(ctx, t.To.Add(-window), time.Time{}); err != nil {
+			return err
+		}
+	}
+	t.Events.Judged = t.Sums.Allow + t.Sums.Deny + t.Sums.Unknown
+	rf, err := factsOf(facts)
+	if err != nil {
+		return err
+	}
+	rf.Events = report.EventsOf(&t.Events)
+	r := report.Make(t, rf)
+	switch f.output {
+	case "json":
+		err = r.WriteJSON(std.out)
+	case "html":
+		err = r.WriteHTML(std.out)
+	default:
+		err = report.Text{Colour: isTerminal(std.out) && os.Getenv("NO_COLOR") == ""}.Write(std.out, r)
+	}
+	if err != nil || failAt == rules.None || r.Worst() < failAt {
+		return err
+	}
+	return fmt.Errorf("%w %s: the worst is %s", errFindings, failAt, r.Worst())
+}
+
+// factsOf puts together what the instances that share a store know: of what all should know alike the latest, and every warning.
+func factsOf(all map[string]json.RawMessage) (report.Facts, error) {
+	var out report.Facts
+	var latest time.Time
+	warnings := map[string]bool{}
+	for instance, raw := range all {
+		var f storedFacts
+		if err := json.Unmarshal(raw, &f); err != nil {
+			return out, fmt.Errorf("reading what %s stored for the report: %w", instance, err)
+		}
+		for _, w := range f.State.Warnings {
+			warnings[w] = true
+		}
+		if f.At.After(latest) {
+			latest = f.At
+			out.Cluster, out.State, out.Authorization, out.HasState = f.Cluster, f.State, f.Authorization, f.HasState
+		}
+	}
+	out.State.Warnings = nil
+	for w := range warnings {
+		out.State.Warnings = append(out.State.Warnings, w)
+	}
+	slices.Sort(out.State.Warnings)
+	return out, nil
+}

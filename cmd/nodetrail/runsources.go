@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/pipeline/file"
+	"github.com/nodetrail/nodetrail/pipeline/kafka"
+	"github.com/nodetrail/nodetrail/pipeline/source"
+	"github.com/nodetrail/nodetrail/pipeline/webhook"
+	"github.com/nodetrail/nodetrail/sinks/metrics"
+)
+
+// runningSource is a source of the command run.
+type runningSource struct {
+	name string
+	run  func(context.Context, source.Intake) error
+	// sources are its figures; one that reads several topics or logs is several to those who look at metrics.
+	sources func() []metrics.Source
+}
+
+func (r *runner) sourceNames() []string {
+	var names []string
+	for _, s := range r.sources {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// gap tells of input that may be missing.
+func (r *runner) gap(cause, lane, detail string) {
+	r.metrics.Gap(cause)
+	r.log.Warn().Str("lane", lane).Str("rule", "audit-coverage-gap").Msg(detail)
+}
+
+func (r *runner) openSources(c *config.Config) error {
+	want := audit.Want{State: c.State.FromAudit}
+	for i := range c.Sources.Files {
+		r.sources = append(r.sources, r.fileSource(&c.Sources.Files[i], want))
+	}
+	if w := c.Sources.Webhook; w != nil {
+		o := webhookOptions(w, r.letters, r.log)
+		o.Want = want
+		srv, err := webhook.New(o)
+		if err != nil {
+			return fmt.Errorf("sources.webhook: %w", err)
+		}
+		r.webhook = srv
+		r.sources = append(r.sources, &runningSource{name: srv.Lane(), run: srv.Run, sources: func() []metrics.Source {
+			lag := time.Duration(0)
+			if at := r.engine.Stats().Oldest; !at.IsZero() {
+				lag = max(0, time.Since(at))
+			}
+			return []metrics.Source{{Name: srv.Lane(), Up: true, Lanes: []metrics.LaneLag{{Lane: srv.Lane(), Lag: lag}}}}
+		}})
+	}
+	if k := c.Sources.Kafka; k != nil {
+		s, err := r.kafkaSource(k, want)
+		if err != nil {
+			return fmt.Errorf("sources.kafka: %w", err)
+		}
+		r.sources = append(r.sources, s)
+	}
+	return nil
+}
+
+func (r *runner) fileSource(c *config.FileSource, want audit.Want) *runningSource {
+	from := file.Beginning
+	if c.From == "end" {
+		from = file.End
+	}
+	f := file.NewFollow(file.FollowOptions{
+		Paths: c.Paths, Want: want, From: from, MaxEventBytes: int(c.MaxEventBytes), Poll: c.Poll.D(), PollOnly: c.PollOnly,
+		Gap: func(lane, cause string) { r.gap("log-lost", lane, cause) },
+	}, r.log)
+	return &runningSource{name: "file:" + strings.Join(c.Paths, ","), run: f.Run, sources: func() []metrics.Source {
+		var out []metrics.Source
+		for _, l := range f.Stats() {
+			lag := time.Duration(0)
+			if l.Behind > 0 && !l.LastEvent.IsZero() {
+				lag = max(0, time.Since(l.LastEvent))
+			}
+			out = append(out, metrics.Source{Name: l.Lane, Up: l.File != "", Lanes: []metrics.LaneLag{{Lane: l.Lane, Lag: lag}}})
+		}
+		return out
+	}}
+}
+
+func (r *runner) kafkaSource(c *config.KafkaSource, want audit.Want) (*runningSource, error) {
+	o := kafka.Options{
+		Cluster: kafkaCluster(c.Brokers, c.ClientID, &c.TLS, &c.SASL), Topics: c.Topics, Group: c.Group, StartOffset: c.StartOffset,
+		Want: want, MaxEventBytes: int(c.MaxEventBytes), FetchBytes: int(c.FetchBytes), MaxBytes: int64(c.MaxBytes),
+		MaxMessages: int64(c.MaxMessages), MaxWait: c.MaxWait.D(), SessionTimeout: c.SessionTimeout.D(),
+		RebalanceTimeout: c.RebalanceTimeout.D(), DeadLetterTopic: c.DeadLetterTopic,
+		OnGap: func(g kafka.Gap) {
+			r.gap("messages-lost", fmt.Sprintf("kafka:%s/%d", g.Topic, g.Partition), g.String())
+		},
+	}
+	if c.DeadLetterTopic == "" {
+		o.DeadLetters = r.letters
+	}
+	s, err := kafka.New(o, r.log)
+	if err != nil {
+		return nil, err
+	}
+	return &runningSource{name: "kafka:" + strings.Join(c.Topics, ","), run: s.Run, sources: func() []metrics.Source {
+		stats := s.Stats()
+		byTopic := map[string]*metrics.Source{}
+		var out []metrics.Source
+		for _, topic := range c.Topics {
+			out = append(out, metrics.Source{Name: "kafka:" + topic, Up: stats.Generation > 0})
+		}
+		for i := range out {
+			byTopic[out[i].Name] = &out[i]
+		}
+		for _, p := range stats.Partitions {
+			if src := byTopic["kafka:"+p.Topic]; src != nil && p.Owned {
+				src.Lanes = append(src.Lanes, metrics.LaneLag{
+					Lane: fmt.Sprintf("kafka:%s/%d", p.Topic, p.Partition), Lag: time.Duration(p.LagSeconds * float64(time.Second)),
+				})
+			}
+		}
+		return out
+	}}, nil
+}
+
+func kafkaCluster(brokers []string, client string, t *config.ClientTLS, s *config.SASL) kafka.Cluster {
+	return kafka.Cluster{
+		Brokers: brokers, ClientID: client,
+		TLS:  kafka.TLS{Enabled: t.Enabled, CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile, ServerName: t.ServerName},
+		SASL: kafka.SASL{Mechanism: s.Mechanism, Username: s.Username, Password: s.Password.Reveal(), PasswordFile: s.PasswordFile},
+	}
+}
+
+func webhookOptions(c *config.Webhook, letters source.Letters, log zerolog.Logger) webhook.Options {
+	o := webhook.Options{
+		Name: c.Name, Listen: c.Listen, Path: c.Path, CertFile: c.TLS.CertFile, KeyFile: c.TLS.KeyFile, ClientCAFile: c.TLS.ClientCAFile,
+		AllowedClients: c.TLS.ClientNames, Reload: c.TLS.ReloadEvery.D(), MaxBodyBytes: int64(c.MaxBodyBytes), MaxInFlight: c.MaxInFlight,
+		MaxInFlightBytes: int64(c.MaxInFlightBytes), MaxConnections: c.MaxConnections, HeaderTimeout: c.HeaderTimeout.D(),
+		BodyTimeout: c.BodyTimeout.D(), IdleTimeout: c.IdleTimeout.D(), CommitTimeout: c.CommitTimeout.D(),
+		MaxEventBytes: int(c.MaxEventBytes), Letters: letters, Log: log,
+	}
+	if c.BearerTokenFile != "" {
+		o.BearerTokenFiles = []string{c.BearerTokenFile}
+	}
+	return o
+}
+
+// envelopesOf names the envelopes that events came in.
+func envelopesOf(c *audit.Counts) map[string]int64 {
+	var out map[string]int64
+	for e, n := range c.Envelopes {
+		if n == 0 {
+			continue
+		}
+		if out == nil {
+			out = map[string]int64{}
+		}
+		out[audit.Envelope(e).String()] = n
+	}
+	return out
+}
+
+// input is what the other parts tell the metrics.
+func (r *runner) input() metrics.Input {
+	return metrics.Input{
+		Sources: func() []metrics.Source {
+			var out []metrics.Source
+			for _, s := range r.sources {
+				out = append(out, s.sources()...)
+			}
+			return out
+		},
+		Engine: func() metrics.Engine {
+			s := r.engine.Stats()
+			return metrics.Engine{Waiting: s.Waiting, Held: s.Held, Early: s.Early, CommitFailures: s.Failures}
+		},
+		Webhook: func() map[string]int64 {
+			if r.webhook == nil {
+				return nil
+			}
+			return r.webhook.Stats().Requests
+		},
+		DeadLetters: func() int64 { return r.letters.Stats().Written },
+		State:       r.stateMetrics,
+		Sinks:       r.sinks.stats,
+		Config: func() metrics.Config {
+			s := r.reloader.Stats()
+			return metrics.Config{Applied: s.Applied, Refused: s.Refused, NeedRestart: s.NeedRestart, LastSuccess: s.LastSuccess, OK: s.OK}
+		},
+	}
+}
+
+func (r *runner) stateMetrics() metrics.State {
+	var out metrics.State
+	if r.live == nil {
+		for kind, n := range r.state.Summary().Objects {
+			out.Kinds = append(out.Kinds, metrics.Kind{Name: kind, Objects: n, Synced: true})
+		}
+		return out
+	}
+	out.Watched = true
+	now := time.Now()
+	if mark := r.live.Watermark(now); !mark.IsZero() {
+		out.Lag = max(0, now.Sub(mark))
+	} else {
+		out.Lag = now.Sub(r.started)
+	}
+	for _, k := range r.live.Status() {
+		out.Kinds = append(out.Kinds, metrics.Kind{Name: k.Kind, Objects: k.Objects, Synced: k.Synced})
+	}
+	return out
+}

@@ -1,0 +1,120 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Problem is one thing that is wrong in a file.
+type Problem struct {
+	// Line counts from 1; it is 0 where no line is to blame.
+	Line int
+	// Field is the path of the key, such as sources.files[0].paths; it may be empty.
+	Field string
+	// Text says what is wrong and what is allowed.
+	Text string
+}
+
+// FileError is everything that is wrong in a file, in the order of its lines.
+type FileError struct {
+	File     string
+	Problems []Problem
+}
+
+// Error is a line for each problem.
+func (e *FileError) Error() string {
+	var b strings.Builder
+	for i, p := range e.Problems {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(e.File)
+		if p.Line > 0 {
+			fmt.Fprintf(&b, ":%d", p.Line)
+		}
+		b.WriteString(": ")
+		if p.Field != "" {
+			b.WriteString(p.Field + ": ")
+		}
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
+// maxProblems bounds what one file can be told.
+const maxProblems = 100
+
+func (e *FileError) add(line int, field, format string, args ...any) {
+	if !e.full() {
+		e.Problems = append(e.Problems, Problem{Line: line, Field: field, Text: fmt.Sprintf(format, args...)})
+	}
+}
+
+func (e *FileError) full() bool { return len(e.Problems) >= maxProblems }
+
+func (e *FileError) sorted() *FileError {
+	slices.SortStableFunc(e.Problems, func(a, b Problem) int { return a.Line - b.Line })
+	return e
+}
+
+// quoted is a value as an error shows it: printable and short.
+func quoted(s string) string {
+	const most = 80
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// meant proposes what a mistyped word may have been; "" if nothing is near.
+func meant(word string, all []string) string {
+	lower := strings.ToLower(word)
+	best, least := "", (len(word)+1)/3+1
+	for _, s := range all {
+		if d := distance(lower, strings.ToLower(s), least); d < least {
+			best, least = s, d
+		}
+	}
+	if best == "" {
+		for _, s := range all {
+			if len(word) >= 3 && strings.HasPrefix(strings.ToLower(s), lower) {
+				best = s
+				break
+			}
+		}
+	}
+	return best
+}
+
+// distance is how many letters must be put in, left out or replaced to make b of a; most if that many or more.
+func distance(a, b string, most int) int {
+	if len(a)-len(b) >= most || len(b)-len(a) >= most {
+		return most
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			d := diagonal
+			if a[i] != b[j] {
+				d++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(d, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// oneOf is a list of what is allowed, as a person would say it.
+func oneOf(words []string) string {
+	if n := len(words); n > 1 {
+		return strings.Join(words[:n-1], ", ") + " or " + words[n-1]
+	}
+	return strings.Join(words, "")
+}

@@ -1,0 +1,496 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rules"
+)
+
+// validator checks what no single value tells.
+type validator struct {
+	d *decoder
+	c *Config
+	// unread is how many problems there were before: of what could not be read.
+	unread int
+}
+
+// fail notes what is wrong with a field, at its line or that of what it would stand in. Of what could not be read, wholly or in part,
+// nothing more is said.
+func (v *validator) fail(path, format string, args ...any) {
+	if v.d.errs.full() {
+		return
+	}
+	line := 0
+	for p := path; ; p = parent(p) {
+		if n, ok := v.d.lines[p]; ok {
+			line = n
+			break
+		}
+		if p == "" {
+			break
+		}
+	}
+	for i, p := range v.d.errs.Problems {
+		rest, within := strings.CutPrefix(path, p.Field)
+		if within && (rest == "" || i < v.unread && p.Field != "" && strings.ContainsAny(rest[:1], ".[")) {
+			return
+		}
+	}
+	v.d.errs.add(line, path, format, args...)
+}
+
+// q quotes a value as the file has it: what a variable stands for may be a secret, whatever the field.
+func (v *validator) q(path, value string) string {
+	if raw, ok := v.d.raw[path]; ok {
+		return quoted(raw)
+	}
+	return quoted(value)
+}
+
+// follow sets what the file does not say itself to what something else in it needs.
+func follow[T any](v *validator, path string, field *T, to T) bool {
+	if _, given := v.d.lines[path]; given {
+		return false
+	}
+	*field = to
+	return true
+}
+
+func parent(path string) string {
+	return path[:max(0, strings.LastIndexAny(path, ".["))]
+}
+
+func (v *validator) all() {
+	c := v.c
+	v.unread = len(v.d.errs.Problems)
+	v.text("cluster", c.Cluster)
+	v.need("data", c.Data)
+	v.listen("listen", c.Listen)
+	if c.Pprof != "" && v.listen("pprof", c.Pprof) && !IsLoopback(c.Pprof) {
+		v.fail("pprof", "%s is not a loopback address such as 127.0.0.1:6060: profiles show what is in memory", v.q("pprof", c.Pprof))
+	}
+	v.authorization()
+	v.rules()
+	v.state()
+	v.sources()
+	if g := c.Gateway; g != nil {
+		v.webhook("gateway.webhook", &g.Webhook)
+		v.producer("gateway.kafka", &g.Kafka)
+	}
+	v.store()
+	v.sinks()
+}
+
+// text refuses what would break a line of a log or a label.
+func (v *validator) text(path, s string) {
+	const most = 253
+	if len(s) > most || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		v.fail(path, "%s is not a name of at most %d bytes without control characters", v.q(path, s), most)
+	}
+}
+
+func (v *validator) need(path, s string) bool {
+	if s == "" {
+		v.fail(path, "a value is needed")
+	}
+	return s != ""
+}
+
+// atLeastOne checks a list that must not be empty, nor hold anything empty or twice.
+func (v *validator) atLeastOne(path string, all []string) {
+	if len(all) == 0 {
+		v.fail(path, "at least one is needed")
+	}
+	v.distinct(path, all)
+}
+
+func (v *validator) distinct(path string, all []string) {
+	seen := map[string]bool{}
+	for i, s := range all {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if s == "" {
+			v.fail(at, "a value is needed")
+		} else if seen[s] {
+			v.fail(at, "%s is there twice", v.q(at, s))
+		}
+		seen[s] = true
+	}
+}
+
+// listen checks host:port; an empty host is all of this machine's addresses, and the port 0 any that is free.
+func (v *validator) listen(path, s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	if _, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || strings.ContainsAny(host, "/ ") {
+		v.fail(path, "%s is not an address such as 127.0.0.1:9876 or :9876", v.q(path, s))
+		return false
+	}
+	return true
+}
+
+// IsLoopback reports whether only this machine reaches an address host:port.
+func IsLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+func (v *validator) authorization() {
+	a := &v.c.Authorization
+	v.mode(a.Mode)
+	features, err := nodeauthz.FeaturesFor(a.KubernetesVersion)
+	if err != nil {
+		if v.d.raw["authorization.kubernetesVersion"] != "" {
+			err = fmt.Errorf("the variable's value is not one of 1.%d to 1.%d", nodeauthz.OldestMinor, nodeauthz.NewestMinor)
+		}
+		v.fail("authorization.kubernetesVersion", "%v", err)
+		return
+	}
+	ok := true
+	for _, name := range slices.Sorted(maps.Keys(a.FeatureGates)) {
+		if err := features.Set(name, a.FeatureGates[name]); err != nil {
+			ok = false
+			if s := meant(name, nodeauthz.GateNames()); s != "" && s != name {
+				err = fmt.Errorf("%w: did you mean %s?", err, s)
+			}
+			v.fail("authorization.featureGates."+shown(name), "%v", err)
+		}
+	}
+	if err := features.Validate(); ok && err != nil {
+		v.fail("authorization.featureGates", "%v", err)
+	}
+}
+
+// mode checks the value of kube-apiserver's flag --authorization-mode.
+func (v *validator) mode(mode string) {
+	if mode == "auto" {
+		return
+	}
+	known := []string{"Node", "RBAC", "Webhook", "ABAC", "AlwaysAllow", "AlwaysDeny"}
+	given := strings.Split(mode, ",")
+	for i, name := range given {
+		switch {
+		case !slices.Contains(known, name):
+			text := fmt.Sprintf("%s is neither auto nor a list of %s", v.q("authorization.mode", mode), strings.Join(known, ", "))
+			if s := meant(name, known); s != "" {
+				text += fmt.Sprintf(": did you mean %s?", s)
+			}
+			v.fail("authorization.mode", "%s", text)
+			return
+		case slices.Contains(given[:i], name):
+			v.fail("authorization.mode", "%s is there twice", name)
+			return
+		}
+	}
+}
+
+func (v *validator) rules() {
+	var all []string
+	for _, r := range rules.All() {
+		all = append(all, r.Name)
+	}
+	v.distinct("rules.disable", v.c.Rules.Disable)
+	for i, name := range v.c.Rules.Disable {
+		if name == "" || slices.Contains(all, name) {
+			continue
+		}
+		text := "the rules are " + strings.Join(all, ", ")
+		if s := meant(name, all); s != "" {
+			text = fmt.Sprintf("did you mean %s?", s)
+		}
+		at := fmt.Sprintf("rules.disable[%d]", i)
+		v.fail(at, "there is no rule %s: %s", v.q(at, name), text)
+	}
+	v.distinct("rules.kubeletUserAgents", v.c.Rules.KubeletUserAgents)
+	for i, name := range v.c.Rules.KubeletUserAgents {
+		if name != "" && rules.Product(name) != name {
+			at := fmt.Sprintf("rules.kubeletUserAgents[%d]", i)
+			v.fail(at, "%s is not a product alone, such as kubelet: leave out the version and what follows", v.q(at, name))
+		}
+	}
+}
+
+func (v *validator) state() {
+	s := &v.c.State
+	v.distinct("state.files", s.Files)
+	if !s.Live.Enabled {
+		for _, f := range []struct{ path, value string }{{"state.live.kubeconfig", s.Live.Kubeconfig}, {"state.live.context", s.Live.Context}} {
+			if f.value != "" {
+				v.fail(f.path, "it says which cluster to watch, and state.live.enabled is false")
+			}
+		}
+	}
+	if !s.Live.Enabled && len(s.Files) == 0 && !s.FromAudit {
+		v.fail("state", "there is no state at all, so that every verdict would be unknown: set live.enabled, files or fromAudit")
+	}
+	if s.Settle > s.WaitAtMost && !follow(v, "state.settle", &s.Settle, s.WaitAtMost) {
+		v.fail("state.settle", "%s is more than state.waitAtMost, which is %s", s.Settle, s.WaitAtMost)
+	}
+}
+
+func (v *validator) sources() {
+	s := &v.c.Sources
+	seen := map[string]bool{}
+	for i := range s.Files {
+		f := &s.Files[i]
+		at := fmt.Sprintf("sources.files[%d]", i)
+		v.text(at+".name", f.Name)
+		v.atLeastOne(at+".paths", f.Paths)
+		name := f.Name
+		if name == "" && len(f.Paths) > 0 {
+			name = f.Paths[0]
+		}
+		v.unique(at+".name", name, seen)
+		f.Name = name
+	}
+	if s.Webhook != nil {
+		v.webhook("sources.webhook", s.Webhook)
+	}
+	if k := s.Kafka; k != nil {
+		v.brokers("sources.kafka", k.Brokers, &k.TLS, &k.SASL)
+		v.atLeastOne("sources.kafka.topics", k.Topics)
+		for i, t := range k.Topics {
+			v.topic(fmt.Sprintf("sources.kafka.topics[%d]", i), t)
+			if t != "" && t == k.DeadLetterTopic {
+				v.fail("sources.kafka.deadLetterTopic", "%s is one of the topics that are read: it would feed itself", v.q("sources.kafka.deadLetterTopic", t))
+			}
+		}
+		if k.Group == "" {
+			v.fail("sources.kafka.group", "a value is needed: the consumer group that shares the topics")
+		}
+		v.text("sources.kafka.group", k.Group)
+		v.topic("sources.kafka.deadLetterTopic", k.DeadLetterTopic)
+	}
+}
+
+// unique refuses a name that another has.
+func (v *validator) unique(path, name string, seen map[string]bool) {
+	if name != "" && seen[name] {
+		v.fail(path, "another one is called %s too: give each a name of its own", v.q(path, name))
+	}
+	seen[name] = true
+}
+
+func (v *validator) webhook(at string, w *Webhook) {
+	v.text(at+".name", w.Name)
+	v.need(at+".name", w.Name)
+	if !strings.HasPrefix(w.Path, "/") || strings.ContainsAny(w.Path, "?# {}") {
+		v.fail(at+".path", "%s is not a path such as /audit", v.q(at+".path", w.Path))
+	}
+	t := &w.TLS
+	v.pair(at+".tls.", t.CertFile, t.KeyFile)
+	if t.CertFile == "" && t.ClientCAFile != "" {
+		v.fail(at+".tls.clientCAFile", "client certificates need tls.certFile and tls.keyFile")
+	}
+	if len(t.ClientNames) > 0 && t.ClientCAFile == "" {
+		v.fail(at+".tls.clientNames", "names of clients need tls.clientCAFile")
+	}
+	v.distinct(at+".tls.clientNames", t.ClientNames)
+	if w.MaxInFlightBytes < 6*w.MaxBodyBytes && !follow(v, at+".maxInFlightBytes", &w.MaxInFlightBytes, 6*w.MaxBodyBytes) {
+		v.fail(at+".maxInFlightBytes", "%s is less than six times maxBodyBytes, which is %s: one request may need so much", w.MaxInFlightBytes, w.MaxBodyBytes)
+	}
+	if !v.listen(at+".listen", w.Listen) || IsLoopback(w.Listen) {
+		return
+	}
+	switch {
+	case t.CertFile == "":
+		v.fail(at+".listen", "%s can be reached from other machines: set tls.certFile and tls.keyFile, or listen on 127.0.0.1", v.q(at+".listen", w.Listen))
+	case t.ClientCAFile == "" && w.BearerTokenFile == "":
+		v.fail(at+".listen", "%s can be reached from other machines: set tls.clientCAFile or bearerTokenFile, or listen on 127.0.0.1", v.q(at+".listen", w.Listen))
+	}
+}
+
+// pair checks a certificate and its key, which come together.
+func (v *validator) pair(prefix, cert, key string) {
+	if cert != "" && key == "" {
+		v.fail(prefix+"keyFile", "certFile needs its keyFile")
+	}
+	if key != "" && cert == "" {
+		v.fail(prefix+"certFile", "keyFile needs its certFile")
+	}
+}
+
+func (v *validator) brokers(at string, brokers []string, t *ClientTLS, s *SASL) {
+	v.atLeastOne(at+".brokers", brokers)
+	for i, b := range brokers {
+		host, port, err := net.SplitHostPort(b)
+		n, perr := strconv.ParseUint(port, 10, 16)
+		if b != "" && (err != nil || perr != nil || n == 0 || host == "" || strings.Contains(host, "/")) {
+			this := fmt.Sprintf("%s.brokers[%d]", at, i)
+			v.fail(this, "%s is not an address such as kafka-0:9092", v.q(this, b))
+		}
+	}
+	v.clientTLS(at+".tls", t)
+	if s.Mechanism == "" {
+		if s.Username != "" || s.Password.IsSet() || s.PasswordFile != "" {
+			v.fail(at+".sasl.mechanism", "a value is needed: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+		}
+		return
+	}
+	v.need(at+".sasl.username", s.Username)
+	v.onePassword(at+".sasl.", "password", s.Password, s.PasswordFile, true)
+	if s.Mechanism == "PLAIN" && !t.Enabled && !allLoopback(brokers) {
+		v.fail(at+".sasl.mechanism", "PLAIN shows the password to the network: set tls.enabled, or use SCRAM-SHA-512")
+	}
+}
+
+func allLoopback(addresses []string) bool {
+	return !slices.ContainsFunc(addresses, func(a string) bool { return !IsLoopback(a) })
+}
+
+// onePassword checks a secret that may be given in two ways.
+func (v *validator) onePassword(prefix, key string, s Secret, file string, needed bool) {
+	switch {
+	case s.IsSet() && file != "":
+		v.fail(prefix+key+"File", "%s is set too: only one of them is allowed", key)
+	case needed && !s.IsSet() && file == "":
+		v.fail(prefix+key, "%s or %sFile is needed", key, key)
+	}
+}
+
+func (v *validator) clientTLS(at string, t *ClientTLS) {
+	v.pair(at+".", t.CertFile, t.KeyFile)
+	if !t.Enabled && (t.CAFile != "" || t.CertFile != "" || t.ServerName != "") {
+		v.fail(at+".enabled", "it is false, and other keys of tls are set")
+	}
+}
+
+// topic checks the name of a Kafka topic, by org.apache.kafka.common.internals.Topic.
+func (v *validator) topic(path, name string) {
+	bad := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r)
+	}
+	if name == "." || name == ".." || len(name) > 249 || strings.ContainsFunc(name, bad) {
+		v.fail(path, "%s is not a topic: letters, digits, '.', '_' and '-' are allowed, at most 249", v.q(path, name))
+	}
+}
+
+func (v *validator) producer(at string, k *KafkaProducer) {
+	v.brokers(at, k.Brokers, &k.TLS, &k.SASL)
+	v.need(at+".topic", k.Topic)
+	v.topic(at+".topic", k.Topic)
+}
+
+// schemaName is a name of PostgreSQL that needs no quotes.
+var schemaName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,62}$`)
+
+func (v *validator) store() {
+	s := &v.c.Store
+	if s.SQLite != nil && s.Postgres != nil {
+		v.fail("store.postgres", "store.sqlite is set too: only one of them is allowed")
+	}
+	if p := s.Postgres; p != nil {
+		v.onePassword("store.postgres.", "dsn", p.DSN, p.DSNFile, true)
+		if p.Schema != "" && !schemaName.MatchString(p.Schema) {
+			v.fail("store.postgres.schema", "%s is not a schema: letters, digits and _ are allowed, at most 63, and no digit first", v.q("store.postgres.schema", p.Schema))
+		}
+	}
+	if s.Hourly > s.Retention && !follow(v, "store.hourly", &s.Hourly, s.Retention) {
+		v.fail("store.hourly", "%s is more than store.retention, which is %s", s.Hourly, s.Retention)
+	}
+}
+
+func (v *validator) sinks() {
+	s := &v.c.Sinks
+	paths, called := map[string]bool{}, map[string]bool{}
+	for i := range s.JSONL {
+		at := fmt.Sprintf("sinks.jsonl[%d].path", i)
+		if v.need(at, s.JSONL[i].Path) {
+			if paths[s.JSONL[i].Path] {
+				v.fail(at, "%s is written by another sink", v.q(at, s.JSONL[i].Path))
+			}
+			paths[s.JSONL[i].Path] = true
+			called[s.JSONL[i].Path] = true
+		}
+	}
+	for i := range s.HTTP {
+		h := &s.HTTP[i]
+		at := fmt.Sprintf("sinks.http[%d]", i)
+		v.text(at+".name", h.Name)
+		if u, err := url.Parse(h.URL); h.Name == "" && err == nil {
+			h.Name = u.Host
+		}
+		v.unique(at+".name", h.Name, called)
+		v.http(at, h)
+	}
+	for i := range s.Kafka {
+		k := &s.Kafka[i]
+		at := fmt.Sprintf("sinks.kafka[%d]", i)
+		v.text(at+".name", k.Name)
+		if k.Name == "" {
+			k.Name = k.Topic
+		}
+		v.unique(at+".name", k.Name, called)
+		v.producer(at, &k.KafkaProducer)
+		if src := v.c.Sources.Kafka; src != nil && slices.Contains(src.Topics, k.Topic) {
+			v.fail(at+".topic", "%s is one of the topics that sources.kafka reads", v.q(at+".topic", k.Topic))
+		}
+	}
+}
+
+func (v *validator) http(at string, h *HTTPSink) {
+	secrets := 0
+	for _, set := range []bool{h.Password.IsSet() || h.PasswordFile != "" || h.Username != "", h.BearerToken.IsSet() || h.BearerTokenFile != ""} {
+		if set {
+			secrets++
+		}
+	}
+	if secrets > 1 {
+		v.fail(at+".username", "only one of username with password, and bearerToken, is allowed")
+	}
+	v.onePassword(at+".", "password", h.Password, h.PasswordFile, h.Username != "")
+	v.onePassword(at+".", "bearerToken", h.BearerToken, h.BearerTokenFile, false)
+	if h.Username == "" && (h.Password.IsSet() || h.PasswordFile != "") {
+		v.fail(at+".username", "a value is needed, since there is a password")
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
+		v.header(at+".headers."+shown(name), name, h.Headers[name])
+	}
+	v.clientTLS(at+".tls", &h.TLS)
+	u, err := url.Parse(h.URL)
+	switch {
+	case h.URL == "":
+		v.fail(at+".url", "a value is needed, such as https://receiver/findings")
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Fragment != "":
+		// Not quoted: what is not understood may hold a password.
+		v.fail(at+".url", "it is not an address such as https://receiver/findings")
+	case u.User != nil:
+		v.fail(at+".url", "a user in the address would be shown in logs: use username and passwordFile")
+	case u.Scheme == "http" && (secrets > 0 || len(h.Headers) > 0) && !hostIsLoopback(u.Hostname()):
+		v.fail(at+".url", "credentials and headers are sent to other machines by https only")
+	case u.Scheme == "http" && h.TLS.Enabled:
+		v.fail(at+".url", "tls is enabled, and the address begins with http")
+	}
+}
+
+func hostIsLoopback(host string) bool { return IsLoopback(net.JoinHostPort(host, "0")) }
+
+// header checks the name of a header that is sent along.
+func (v *validator) header(path, name string, value Secret) {
+	token := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	}
+	taken := []string{"authorization", "host", "content-type", "content-length", "content-encoding", "transfer-encoding", "connection"}
+	switch {
+	case name == "" || strings.ContainsFunc(name, token):
+		v.fail(path, "this is not the name of a header")
+	case slices.Contains(taken, strings.ToLower(name)):
+		v.fail(path, "nodetrail sets this header itself")
+	case strings.ContainsAny(value.Reveal(), "\r\n\x00"):
+		v.fail(path, "the value of a header is one line")
+	}
+}

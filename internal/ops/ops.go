@@ -1,0 +1,305 @@
+// Package ops is the HTTP server for those who operate nodetrail.
+//
+// What goes in: functions and handlers of the other parts. What comes out: /metrics, /healthz, /readyz and /-/reload on one address, and
+// profiles on another, which only this machine can reach. The package imports none of ours.
+//
+// POST /-/reload does no more than read the configuration file again, which whoever can write that file could have by waiting. Still it is
+// not for everybody: with a token it must be borne, and without one the request must come from this machine, through no proxy and from no
+// page of a browser.
+package ops
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"log" //nolint:depguard // http.Server takes no other logger
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Options set a Server up. Only Listen is needed.
+type Options struct {
+	// Listen is the address, as net.Listen takes it for "tcp".
+	Listen string
+	// Pprof is the address of profiles; it must be a loopback one. "" is none.
+	Pprof string
+	// Metrics serves /metrics.
+	Metrics http.Handler
+	// Ready returns why the process is not ready; nothing if it is. A reason is one line.
+	Ready func() []string
+	// Healthy returns an error if only a restart helps. nil is always healthy.
+	Healthy func() error
+	// Reload reads the configuration again.
+	Reload func() error
+	// ReloadToken returns the token that POST /-/reload must bear, "" for none: then it must come from this machine.
+	ReloadToken func() (string, error)
+	// MaxConnections bounds the open connections of each address, 256 by default.
+	MaxConnections int
+	// Grace is how long requests in hand may take when the server stops, 5 s by default.
+	Grace time.Duration
+	Log   zerolog.Logger
+}
+
+// Server serves until it is stopped.
+type Server struct {
+	o         Options
+	mux       *http.ServeMux
+	listeners [2]net.Listener // of mux, and of profiles or nil
+}
+
+// New listens, so that what cannot work is known at once. Serve or Close must follow.
+func New(o Options) (*Server, error) {
+	if o.MaxConnections <= 0 {
+		o.MaxConnections = 256
+	}
+	if o.Grace <= 0 {
+		o.Grace = 5 * time.Second
+	}
+	s := &Server{o: o, mux: http.NewServeMux()}
+	s.routes()
+	var err error
+	if s.listeners[0], err = net.Listen("tcp", o.Listen); err != nil {
+		return nil, fmt.Errorf("listening for operations: %w", err)
+	}
+	if o.Pprof == "" {
+		return s, nil
+	}
+	if s.listeners[1], err = net.Listen("tcp", o.Pprof); err != nil {
+		return nil, errors.Join(fmt.Errorf("listening for profiles: %w", err), s.Close())
+	}
+	if !loopback(s.listeners[1].Addr().String()) {
+		return nil, errors.Join(fmt.Errorf("listening for profiles: %s is not a loopback address, and profiles show what is in memory", o.Pprof), s.Close())
+	}
+	return s, nil
+}
+
+// Addr is the address that operations are served at; PprofAddr that of profiles, "" without.
+func (s *Server) Addr() string { return s.listeners[0].Addr().String() }
+
+// PprofAddr is the address of profiles, "" if there is none.
+func (s *Server) PprofAddr() string {
+	if s.listeners[1] == nil {
+		return ""
+	}
+	return s.listeners[1].Addr().String()
+}
+
+// Handle adds a handler, before Serve is called. The pattern is as for http.ServeMux.
+func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
+
+// Close stops listening. After Serve it has nothing to do.
+func (s *Server) Close() error {
+	var errs []error
+	for _, l := range s.listeners {
+		if l != nil {
+			errs = append(errs, l.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Serve answers until ctx ends, and then until the requests in hand are answered, for a while. It returns an error if it could not go on.
+func (s *Server) Serve(ctx context.Context) error {
+	complaints := log.New(complain{s.o.Log}, "", 0)
+	servers := []*http.Server{{
+		Handler: s.mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 16 << 10, ErrorLog: complaints,
+	}}
+	if s.listeners[1] != nil {
+		servers = append(servers, &http.Server{
+			Handler: profiles(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 15 * time.Minute, // a trace takes its time
+			IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: complaints,
+		})
+	}
+	ended := make(chan error, len(servers))
+	for i, srv := range servers {
+		go func() {
+			ended <- srv.Serve(&limited{Listener: s.listeners[i], room: make(chan struct{}, s.o.MaxConnections)})
+		}()
+	}
+	var errs []error
+	left := len(servers)
+	select {
+	case err := <-ended:
+		left--
+		errs = append(errs, fmt.Errorf("serving operations: %w", err))
+	case <-ctx.Done():
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Grace)
+	defer cancel()
+	for _, srv := range servers {
+		if err := srv.Shutdown(stop); err != nil {
+			_ = srv.Close() // what is in hand now is cut off: a profile, perhaps
+		}
+	}
+	for range left {
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			errs = append(errs, fmt.Errorf("serving operations: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// complain writes what net/http has to say to the log.
+type complain struct{ log zerolog.Logger }
+
+func (c complain) Write(p []byte) (int, error) {
+	c.log.Debug().Msg(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+func (s *Server) routes() {
+	if s.o.Metrics != nil {
+		s.mux.Handle("GET /metrics", s.o.Metrics)
+	}
+	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if s.o.Healthy != nil {
+			if err := s.o.Healthy(); err != nil {
+				answer(w, http.StatusServiceUnavailable, err.Error())
+				return
+			}
+		}
+		answer(w, http.StatusOK, "ok")
+	})
+	s.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if s.o.Ready != nil {
+			if why := s.o.Ready(); len(why) > 0 {
+				answer(w, http.StatusServiceUnavailable, "not ready", why...)
+				return
+			}
+		}
+		answer(w, http.StatusOK, "ready")
+	})
+	if s.o.Reload != nil {
+		s.mux.Handle("POST /-/reload", http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.reload)))
+	}
+}
+
+// answer writes lines of text.
+func answer(w http.ResponseWriter, code int, line string, more ...string) {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, strings.Join(append([]string{line}, more...), "\n")+"\n") // the client may be gone
+}
+
+func (s *Server) reload(w http.ResponseWriter, req *http.Request) {
+	token := ""
+	if s.o.ReloadToken != nil {
+		var err error
+		if token, err = s.o.ReloadToken(); err != nil {
+			s.o.Log.Error().Err(err).Msg("reading the token of POST /-/reload")
+			answer(w, http.StatusInternalServerError, "the token cannot be read; the log says why")
+			return
+		}
+	}
+	switch {
+	case token != "" && !bears(req, token):
+		w.Header().Set("WWW-Authenticate", `Bearer realm="nodetrail"`)
+		answer(w, http.StatusUnauthorized, "this needs the bearer token of reload.tokenFile")
+		return
+	case token == "" && !local(req):
+		answer(w, http.StatusForbidden, "without reload.tokenFile this is for requests from the same machine")
+		return
+	}
+	if err := s.o.Reload(); err != nil {
+		answer(w, http.StatusUnprocessableEntity, err.Error())
+		return
+	}
+	answer(w, http.StatusOK, "the configuration is in force")
+}
+
+func bears(req *http.Request, token string) bool {
+	got, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
+	a, b := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(token)) // of one length, whatever was sent
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && ok
+}
+
+// local reports whether a request comes from this machine itself, and not through a proxy on it; a name other than this machine's in Host is
+// that of a page that was led here by DNS.
+func local(req *http.Request) bool {
+	for _, h := range []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Via"} {
+		if req.Header.Get(h) != "" {
+			return false
+		}
+	}
+	host := req.Host
+	if !strings.Contains(host, ":") || strings.HasSuffix(host, "]") {
+		host += ":80"
+	}
+	return loopback(req.RemoteAddr) && loopback(host)
+}
+
+// loopback reports whether host:port can only be this machine.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// profiles serves what net/http/pprof registers with the default mux, which nothing here uses.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if !local(req) {
+			answer(w, http.StatusForbidden, "profiles are for requests from the same machine")
+			return
+		}
+		mux.ServeHTTP(w, req)
+	})
+}
+
+// limited closes connections at once that are too many.
+type limited struct {
+	net.Listener
+	room chan struct{}
+}
+
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case l.room <- struct{}{}:
+			return &counted{Conn: c, room: l.room}, nil
+		default:
+			_ = c.Close() // it was never answered
+		}
+	}
+}
+
+type counted struct {
+	net.Conn
+	room chan struct{}
+	once sync.Once
+}
+
+func (c *counted) Close() error {
+	c.once.Do(func() { <-c.room })
+	return c.Conn.Close()
+}

@@ -1,0 +1,113 @@
+package file
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/nodetrail/nodetrail/audit"
+)
+
+// job is a chunk on its way through a worker.
+type job struct {
+	chunk     chunk
+	events    []audit.Event
+	malformed []audit.Malformed
+	counts    audit.Counts
+	done      chan struct{}
+	left      *atomic.Int64 // events not released, once they go to several batches
+}
+
+// kept bounds the buffers that wait to be used again.
+const kept = 64
+
+// decoders decode jobs in parallel, for all that is read at a time.
+type decoders struct {
+	opt  Options
+	todo chan *job
+	// Free lists rather than pools: those the collector empties, and clearing new buffers costs more than reading into them.
+	jobs chan *job
+	bufs chan []byte
+}
+
+// newDecoders wants options that have no zero values left.
+func newDecoders(opt Options) *decoders {
+	return &decoders{opt: opt, todo: make(chan *job), jobs: make(chan *job, kept), bufs: make(chan []byte, kept)}
+}
+
+// job makes a job of a chunk.
+func (d *decoders) job(ch chunk) *job {
+	var j *job
+	select {
+	case j = <-d.jobs:
+	default:
+		j = &job{}
+	}
+	j.chunk, j.done = ch, make(chan struct{})
+	return j
+}
+
+// decode gives a job to a worker, who closes its done; false when ctx has ended.
+func (d *decoders) decode(ctx context.Context, j *job) bool {
+	select {
+	case d.todo <- j:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (d *decoders) alloc() []byte {
+	select {
+	case b := <-d.bufs:
+		return b
+	default:
+		return make([]byte, 0, chunkBytes)
+	}
+}
+
+// work decodes until ctx ends.
+func (d *decoders) work(ctx context.Context) {
+	dec := audit.Decoder{Want: d.opt.Want, MaxEventBytes: d.opt.MaxEventBytes}
+	for {
+		select {
+		case j := <-d.todo:
+			j.decode(&dec, d.opt.MaxPlaces)
+			if d.opt.Progress != nil {
+				d.opt.Progress(len(j.chunk.buf))
+			}
+			close(j.done)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (j *job) decode(d *audit.Decoder, places int) {
+	j.events, j.malformed = j.events[:0], j.malformed[:0]
+	emit := func(ev *audit.Event) { j.events = append(j.events, *ev) }
+	malformed := func(m audit.Malformed) {
+		if len(j.malformed) < places {
+			j.malformed = append(j.malformed, m)
+		}
+	}
+	if j.chunk.document {
+		j.counts = d.Document(j.chunk.buf, emit, malformed)
+	} else {
+		j.counts = d.Chunk(j.chunk.buf, j.chunk.firstLine, emit, malformed)
+	}
+}
+
+func (d *decoders) recycle(j *job) {
+	if buf := j.chunk.buf[:0]; cap(buf) >= chunkBytes && cap(buf) <= 2*chunkBytes {
+		select {
+		case d.bufs <- buf:
+		default:
+		}
+	}
+	clear(j.events)
+	*j = job{events: j.events[:0], malformed: j.malformed[:0]}
+	select {
+	case d.jobs <- j:
+	default:
+	}
+}

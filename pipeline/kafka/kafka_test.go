@@ -1,0 +1,283 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/fetch"
+
+	"github.com/nodetrail/nodetrail/pipeline/source"
+)
+
+func TestOptions(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, []byte("\nsecret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := func(change func(*Options), want string) {
+		t.Helper()
+		opt := Options{Cluster: Cluster{Brokers: []string{"127.0.0.1:9092"}}, Topics: []string{"audit"}, Group: "nodetrail"}
+		change(&opt)
+		_, err := New(opt, zerolog.Nop())
+		switch {
+		case want == "" && err != nil:
+			t.Error(err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	f(func(*Options) {}, "")
+	f(func(o *Options) { o.Brokers = nil }, "brokers: at least one")
+	f(func(o *Options) { o.Brokers = []string{"kafka"} }, `brokers: "kafka" is not host:port`)
+	f(func(o *Options) { o.Topics = nil }, "topics: at least one")
+	f(func(o *Options) { o.Topics = []string{"a", "b", "a"} }, `topics: "a" is there twice`)
+	f(func(o *Options) { o.Topics = []string{"a/b"} }, `topics: "a/b" is no topic's name`)
+	f(func(o *Options) { o.Topics = []string{".."} }, "is no topic's name")
+	f(func(o *Options) { o.Group = "" }, "group: it is missing")
+	f(func(o *Options) { o.StartOffset = "newest" }, `startOffset: "newest" is neither`)
+	f(func(o *Options) { o.StartOffset = Latest }, "")
+	f(func(o *Options) { o.DeadLetterTopic = "audit" }, "deadLetterTopic")
+	f(func(o *Options) { o.DeadLetterTopic = "audit.dead" }, "")
+	f(func(o *Options) { o.MaxWait = -1 }, "maxWait")
+	f(func(o *Options) { o.FetchBytes = 10 }, "fetchBytes")
+	f(func(o *Options) { o.MaxBytes = 1000 }, "maxBytes: 1000 is less")
+	f(func(o *Options) { o.MaxMessages = -1 }, "negative")
+	f(func(o *Options) { o.SASL.Username = "a" }, "sasl.mechanism")
+	f(func(o *Options) { o.SASL = SASL{Mechanism: "GSSAPI"} }, `sasl.mechanism: "GSSAPI"`)
+	f(func(o *Options) { o.SASL = SASL{Mechanism: SASLPlain} }, "sasl.username")
+	f(func(o *Options) { o.SASL = SASL{Mechanism: SASLPlain, Username: "a"} }, "sasl.passwordFile")
+	f(func(o *Options) { o.SASL = SASL{Mechanism: SASLPlain, Username: "a", PasswordFile: "missing"} }, "sasl.passwordFile: open missing")
+	f(func(o *Options) { o.SASL = SASL{Mechanism: SASLPlain, Username: "a", PasswordFile: empty} }, "begins with an empty line")
+	f(func(o *Options) { o.TLS.CAFile = "x" }, "tls: it is set up but not enabled")
+	f(func(o *Options) { o.TLS = TLS{Enabled: true, CAFile: "missing"} }, "tls.caFile")
+	f(func(o *Options) { o.TLS = TLS{Enabled: true, CAFile: empty} }, "holds no certificate")
+	f(func(o *Options) { o.TLS = TLS{Enabled: true, CertFile: "x"} }, "one is missing")
+
+	g := func(opt ProducerOptions, want string) {
+		t.Helper()
+		opt.Brokers = []string{"127.0.0.1:9092"}
+		if _, err := NewProducer(opt, zerolog.Nop()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	g(ProducerOptions{}, "topic")
+	g(ProducerOptions{Topic: "a", Compression: "brotli"}, "compression")
+	g(ProducerOptions{Topic: "a", Linger: -1}, "negative")
+}
+
+func TestShare(t *testing.T) {
+	members := []kafkago.GroupMember{{ID: "b", Topics: []string{"x", "y"}}, {ID: "a", Topics: []string{"x", "y"}}, {ID: "c", Topics: []string{"y"}}}
+	got := share(members, map[string]int{"x": 3, "y": 2, "z": 1, "none": 0})
+	want := kafkago.GroupMemberAssignments{
+		"a": {"x": {0, 2}}, "b": {"x": {1}, "y": {0}}, "c": {"y": {1}},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	// Topics of one partition each are spread too.
+	got = share(members[:2], map[string]int{"x": 1, "y": 1})
+	if d := cmp.Diff(kafkago.GroupMemberAssignments{"a": {"x": {0}}, "b": {"y": {0}}}, got); d != "" {
+		t.Error(d)
+	}
+	b := &balancer{look: func(context.Context) (map[string]int, error) { return nil, errors.New("no") }}
+	b.AssignGroups(members, []kafkago.Partition{{Topic: "x", ID: 1}, {Topic: "x", ID: 0}})
+	if d := cmp.Diff(map[string]int{"x": 2}, b.take()); d != "" {
+		t.Error(d)
+	}
+	if b.take() != nil {
+		t.Error("taken twice")
+	}
+}
+
+func TestFence(t *testing.T) {
+	at := func(epoch int64, id int32, member string) int64 {
+		return fence(epoch, &generation{id: id, member: member})
+	}
+	last := int64(0)
+	for _, f := range []int64{at(0, 1, "a"), at(0, 2, "b"), at(0, 1<<31-1, "a"), at(1, 1, "z"), at(1, 2, "a"), at(maxEpoch, 1<<31-1, "a")} {
+		if f <= last {
+			t.Errorf("%d after %d", f, last)
+		}
+		last = f
+	}
+	if at(0, 5, "a") == at(0, 5, "b") {
+		t.Error("two members have one fence")
+	}
+}
+
+func TestBudget(t *testing.T) {
+	b := newBudget(100, 10)
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := b.reserve(ctx, 1000); err != nil {
+		t.Fatal("what is longer than all never comes:", err)
+	}
+	waited := make(chan error, 1)
+	go func() { waited <- b.reserve(ctx, 50) }()
+	b.add(-940, 0)
+	select {
+	case err := <-waited:
+		t.Error(err, "but 60 and 50 are more than 100")
+	case <-time.After(10 * time.Millisecond):
+	}
+	b.add(-20, 10)
+	b.add(0, -1)
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+	go func() { waited <- b.reserve(ctx, 50) }()
+	cancel()
+	if err := <-waited; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if bytes, messages := b.used(); bytes != 90 || messages != 9 {
+		t.Error(bytes, messages)
+	}
+}
+
+// TestTenure has batches done in another order than they were handed on.
+func TestTenure(t *testing.T) {
+	s, err := New(Options{Cluster: Cluster{Brokers: []string{"127.0.0.1:1"}}, Topics: []string{"t"}, Group: "g"}, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tp := topicPartition{"t", 0}
+	g := &generation{dirty: map[topicPartition]int64{}}
+	ten := newTenure(newLane(s, g, tp))
+	one, two, three := ten.add(item{next: 1}), ten.add(item{next: 2}), ten.add(item{next: 3})
+	two(nil)
+	if _, ok := g.dirty[tp]; ok {
+		t.Error("committed before the first is stored")
+	}
+	one(nil)
+	if g.dirty[tp] != 2 {
+		t.Error(g.dirty)
+	}
+	drained := make(chan struct{})
+	go func() {
+		ten.drain(time.Hour)
+		close(drained)
+	}()
+	three(source.ErrFenced)
+	<-drained
+	if g.dirty[tp] != 2 || !errors.Is(ten.lost(), source.ErrFenced) {
+		t.Error(g.dirty, ten.lost())
+	}
+	ten = newTenure(newLane(s, g, tp))
+	late := ten.add(item{next: 9})
+	ten.drain(time.Nanosecond)
+	ten.end()
+	late(nil)
+	if g.dirty[tp] != 2 {
+		t.Error("committed after the lane was closed")
+	}
+}
+
+func record(offset int64, value string) kafkago.Record {
+	r := kafkago.Record{Offset: offset, Key: kafkago.NewBytes([]byte("k"))}
+	if value != "" {
+		r.Value = kafkago.NewBytes([]byte(value))
+	}
+	return r
+}
+
+func TestRead(t *testing.T) {
+	batch := func(producer, base int64, attributes protocol.Attributes, records ...kafkago.Record) *protocol.RecordBatch {
+		return &protocol.RecordBatch{ProducerID: producer, BaseOffset: base, Attributes: attributes, Records: kafkago.NewRecordReader(records...)}
+	}
+	marker := func(producer, offset int64, kind int16) *protocol.ControlBatch {
+		c := protocol.NewControlBatch(protocol.ControlRecord{Offset: offset, Type: kind})
+		c.ProducerID, c.BaseOffset = producer, offset
+		return c
+	}
+	const tx = protocol.Transactional
+	f := func(offset int64, aborted []fetch.ResponseTransaction, want string, next int64, batches ...protocol.RecordReader) {
+		t.Helper()
+		got := &fetched{next: offset}
+		if err := got.read(&protocol.RecordStream{Records: batches}, offset, aborted); err != nil {
+			t.Fatal(err)
+		}
+		var values []string
+		for _, m := range got.messages {
+			values = append(values, string(got.buf[m.from:m.to]))
+		}
+		if s := strings.Join(values, " "); s != want || got.next != next {
+			t.Errorf("%q and on at %d, want %q and %d", s, got.next, want, next)
+		}
+	}
+	f(7, nil, "", 7)
+	f(7, nil, "b c", 10, batch(-1, 6, 0, record(6, "a"), record(7, "b"), record(9, "c")))
+	f(0, nil, " x", 3, batch(-1, 0, 0, record(0, ""), record(2, "x")))
+	// Nothing is left of the batch at 5; all before the next one was given.
+	f(5, nil, "", 8, batch(3, 5, 0), batch(3, 8, 0))
+	f(5, nil, "", 5, batch(3, 2, 0))
+	f(0, []fetch.ResponseTransaction{{ProducerID: 2, FirstOffset: 4}, {ProducerID: 1, FirstOffset: 0}}, "b d f", 9,
+		batch(1, 0, tx, record(0, "a")), batch(2, 1, tx, record(1, "b")), batch(1, 2, tx, record(2, "c")), marker(2, 3, 1),
+		batch(2, 4, tx, record(4, "-")), marker(1, 5, 0), batch(1, 6, tx, record(6, "d")), marker(2, 7, 0), batch(2, 8, tx, record(8, "f")))
+	// Not all of a transaction's producer's messages are transactional.
+	f(0, []fetch.ResponseTransaction{{ProducerID: 1, FirstOffset: 0}}, "a", 1, batch(1, 0, 0, record(0, "a")))
+	f(1, nil, "m", 2, &protocol.MessageSet{Records: kafkago.NewRecordReader(record(0, "l"), record(1, "m"))})
+	if b := batches(nil); b != nil {
+		t.Error(b)
+	}
+	closeRecords(&protocol.RecordStream{Records: []protocol.RecordReader{batch(1, 0, 0, record(0, "a"))}})
+}
+
+func FuzzParsePosition(f *testing.F) {
+	for _, s := range []string{"", "{}", `{"offset":5}`, `{"offset":-1}`, `{"offset":"5"}`, `{"offset":9223372036854775807}`, "5", `{"offset":1e3}`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		offset, err := parsePosition(s)
+		if err != nil {
+			return
+		}
+		if offset < 0 {
+			t.Errorf("%q: %d", s, offset)
+		}
+		if again, err := parsePosition(formatPosition(offset)); err != nil || again != offset {
+			t.Errorf("%q: %d, then %d, %v", s, offset, again, err)
+		}
+	})
+}
+
+// TestUnreachable is about brokers that are not there, or accept and say nothing.
+func TestUnreachable(t *testing.T) {
+	deaf, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = deaf.Close() })
+	go func() {
+		for {
+			c, err := deaf.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(io.Discard, c) }()
+		}
+	}()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = gone.Close()
+	for name, address := range map[string]string{"deaf": deaf.Addr().String(), "gone": gone.Addr().String()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newStore().consume(t, quickOptions([]string{address}, "g", "t"), nil)
+			eventually(t, "the failure", func() bool { return c.src.Stats().GroupErrors > 0 })
+			c.shutdown(t)
+		})
+	}
+}

@@ -1,0 +1,324 @@
+package kafka
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/pipeline/source"
+)
+
+// lane reads one partition during one generation.
+type lane struct {
+	topicPartition
+	s       *Source
+	gen     *generation
+	name    string
+	log     zerolog.Logger
+	decoder audit.Decoder
+	born    time.Time
+	fenced  bool // the lane was taken over after it had been opened
+
+	mu                   sync.Mutex
+	owned                bool
+	readTo, stored, high int64
+	last                 time.Time
+}
+
+func newLane(s *Source, g *generation, tp topicPartition) *lane {
+	return &lane{
+		topicPartition: tp, s: s, gen: g, name: fmt.Sprintf("kafka:%s/%d", tp.topic, tp.partition),
+		log:     s.log.With().Str("topic", tp.topic).Int("partition", tp.partition).Int32("generation", g.id).Logger(),
+		decoder: audit.Decoder{Want: s.opt.Want, MaxEventBytes: s.opt.MaxEventBytes},
+		born:    time.Now(), readTo: -1, stored: -1, high: -1,
+	}
+}
+
+func (l *lane) stats(now time.Time) PartitionStats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	st := PartitionStats{
+		Topic: l.topic, Partition: l.partition, Owned: l.owned, Read: l.readTo, Stored: l.stored, HighWatermark: l.high, LastMessage: l.last,
+	}
+	if l.high >= 0 && l.stored >= 0 {
+		st.Lag = max(0, l.high-l.stored)
+	}
+	if st.Lag > 0 || l.high < 0 {
+		since := l.last
+		if since.IsZero() {
+			since = l.born
+		}
+		st.LagSeconds = max(0, now.Sub(since).Seconds())
+	}
+	return st
+}
+
+// position is where a lane goes on, as the store keeps it.
+type position struct {
+	Offset int64 `json:"offset"`
+}
+
+func parsePosition(s string) (int64, error) {
+	p := position{Offset: -1}
+	if err := json.Unmarshal([]byte(s), &p); err != nil {
+		return 0, fmt.Errorf("the stored position %.60q: %w", s, err)
+	}
+	if p.Offset < 0 {
+		return 0, fmt.Errorf("the stored position %.60q has no offset", s)
+	}
+	return p.Offset, nil
+}
+
+func formatPosition(offset int64) string { return fmt.Sprintf(`{"offset":%d}`, offset) }
+
+// run reads until the generation ends.
+func (l *lane) run(ctx context.Context, in source.Intake) {
+	pause := time.Duration(0)
+	for {
+		began := time.Now()
+		err := l.own(ctx, in)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > l.s.opt.Patience {
+			pause = 0
+		}
+		most := 5 * time.Second
+		if errors.Is(err, source.ErrFenced) {
+			l.s.count(func(st *Stats) { st.Fenced++ })
+			most = 30 * time.Second
+			l.log.Warn().Err(err).Msg("kafka: another process has taken the partition over; if this goes on two groups share one store")
+		} else {
+			l.log.Warn().Err(err).Msg("kafka: reading the partition stopped and begins again")
+		}
+		pause = min(max(2*pause, 200*time.Millisecond), most)
+		if !wait(ctx, pause) {
+			return
+		}
+	}
+}
+
+// own opens the lane, reads, and closes it.
+func (l *lane) own(ctx context.Context, in source.Intake) error {
+	stored, err := l.open(ctx, in)
+	if err != nil {
+		return err
+	}
+	t := newTenure(l)
+	defer func() {
+		l.setOwned(false)
+		t.drain(l.s.opt.Drain)
+		in.Close(l.name)
+		t.end()
+	}()
+	l.setOwned(true)
+	var offset int64
+	if stored != "" {
+		if offset, err = parsePosition(stored); err != nil {
+			return err
+		}
+		t.moved(offset)
+	} else {
+		if offset, err = l.start(ctx); err != nil {
+			return err
+		}
+		// Stored at once: "latest" must not mean a later time after a crash.
+		if err := l.hand(ctx, in, t, &source.Batch{Position: formatPosition(offset), Received: time.Now()}, item{next: offset}); err != nil {
+			return err
+		}
+	}
+	l.log.Debug().Int64("offset", offset).Bool("stored", stored != "").Msg("kafka: reading a partition")
+	err = l.follow(ctx, in, t, offset)
+	l.fenced = errors.Is(err, source.ErrFenced)
+	return err
+}
+
+func (l *lane) setOwned(owned bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.owned = owned
+}
+
+// open takes the lane over and returns the stored position. See the package comment on fences.
+func (l *lane) open(ctx context.Context, in source.Intake) (string, error) {
+	epoch := l.s.epoch(l.name)
+	if l.fenced {
+		// That was found out after Open: the same fence would be refused again.
+		if err := l.s.alive(ctx, l.gen); err != nil {
+			return "", fmt.Errorf("%w, and perhaps rightly: %w", source.ErrFenced, err)
+		}
+		epoch = min(epoch+1, maxEpoch)
+	}
+	for step := int64(1); ; step *= 2 {
+		stored, err := in.Open(ctx, l.name, fence(epoch, l.gen))
+		if err == nil {
+			l.s.setEpoch(l.name, epoch)
+			l.fenced = false
+			return stored, nil
+		}
+		err = fmt.Errorf("opening lane %s: %w", l.name, err)
+		if !errors.Is(err, source.ErrFenced) || epoch == maxEpoch {
+			return "", err
+		}
+		if alive := l.s.alive(ctx, l.gen); alive != nil {
+			return "", fmt.Errorf("%w; %w", err, alive)
+		}
+		epoch = min(epoch+step, maxEpoch)
+	}
+}
+
+// start returns where to begin if the store does not know.
+func (l *lane) start(ctx context.Context) (int64, error) {
+	committed, err := l.s.committed(ctx, l.topic, l.partition)
+	if err != nil {
+		return 0, err
+	}
+	if committed >= 0 {
+		return committed, nil
+	}
+	first, last, err := l.s.bounds(ctx, l.topic, l.partition)
+	if err != nil {
+		return 0, err
+	}
+	if l.s.opt.StartOffset == Latest {
+		return last, nil
+	}
+	return first, nil
+}
+
+// idleFetchBytes is asked for where no message is known to wait, without reserving it.
+const idleFetchBytes = 64 << 10
+
+// pace is the least time between two requests where no message is known to wait, so that a batch is more than one message.
+const pace = 100 * time.Millisecond
+
+// follow reads from offset on until the lane is lost or ctx ends.
+func (l *lane) follow(ctx context.Context, in source.Intake, t *tenure, offset int64) error {
+	behind, told := false, false // told is the Behind that was handed on last
+	var trouble trouble
+	for {
+		if err := t.lost(); err != nil {
+			return err
+		}
+		reserve, ask := int64(0), idleFetchBytes
+		if behind {
+			reserve, ask = int64(l.s.opt.FetchBytes), l.s.opt.FetchBytes
+		}
+		if err := l.s.budget.reserve(ctx, reserve); err != nil {
+			return err
+		}
+		began := time.Now()
+		buf := l.buffer()
+		f, err := l.s.fetch(ctx, l.topic, l.partition, offset, ask, buf)
+		if err != nil {
+			l.recycle(buf, nil)
+			l.s.budget.add(-reserve, 0)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if errors.Is(err, kafkago.OffsetOutOfRange) {
+				offset, err = l.outOfRange(ctx, offset, &trouble)
+			}
+			if err != nil && !l.troubled(ctx, err, &trouble) {
+				return ctx.Err()
+			}
+			continue
+		}
+		l.recovered(&trouble)
+		l.s.budget.add(f.bytes-reserve, int64(len(f.messages)))
+		moved := f.next > offset
+		behind = f.end > f.next && (moved || behind)
+		l.seen(f)
+		if !moved && behind == told {
+			l.recycle(f.buf, nil)
+		} else {
+			if err := l.take(ctx, in, t, f, behind); err != nil {
+				return err
+			}
+			offset, told = f.next, behind
+		}
+		if !behind && !wait(ctx, pace-time.Since(began)) {
+			return ctx.Err()
+		}
+	}
+}
+
+func (l *lane) seen(f *fetched) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.high, l.readTo = f.high, f.next
+}
+
+// trouble is a time without answers.
+type trouble struct {
+	since  time.Time
+	pause  time.Duration
+	warned bool
+	beyond time.Time // since when the offset has lain beyond the log's end
+}
+
+// troubled counts a failed request and waits; false if ctx has ended. Brokers that move and restart are nothing to wake anybody for.
+func (l *lane) troubled(ctx context.Context, err error, t *trouble) bool {
+	l.s.count(func(st *Stats) { st.FetchErrors++ })
+	if t.since.IsZero() {
+		t.since = time.Now()
+	}
+	lasted := time.Since(t.since)
+	if lasted > l.s.opt.Patience/2 && !t.warned {
+		t.warned = true
+		l.log.Warn().Err(err).Dur("lasted", lasted).Msg("kafka: no answer for a partition")
+	} else {
+		l.log.Debug().Err(err).Msg("kafka: no answer for a partition")
+	}
+	if lasted > l.s.opt.Patience {
+		l.s.renew()
+	}
+	t.pause = min(max(2*t.pause, 100*time.Millisecond), 2*time.Second)
+	return wait(ctx, t.pause)
+}
+
+func (l *lane) recovered(t *trouble) {
+	if t.warned {
+		l.log.Info().Dur("lasted", time.Since(t.since)).Msg("kafka: the partition answers again")
+	}
+	*t = trouble{}
+}
+
+// outOfRange returns where to go on when the log does not have the offset.
+func (l *lane) outOfRange(ctx context.Context, offset int64, t *trouble) (int64, error) {
+	first, last, err := l.s.bounds(ctx, l.topic, l.partition)
+	if err != nil {
+		return offset, err
+	}
+	switch {
+	case offset < first:
+		l.gap(Gap{Topic: l.topic, Partition: l.partition, From: offset, To: first})
+		return first, nil
+	case offset <= last:
+		return offset, fmt.Errorf("offset %d: %w, but the log goes from %d to %d", offset, kafkago.OffsetOutOfRange, first, last)
+	}
+	// A leader of late may not know yet how far the log goes.
+	if t.beyond.IsZero() {
+		t.beyond = time.Now()
+	}
+	if time.Since(t.beyond) < l.s.opt.Patience {
+		return offset, fmt.Errorf("offset %d: %w, the log ends at %d", offset, kafkago.OffsetOutOfRange, last)
+	}
+	l.gap(Gap{Topic: l.topic, Partition: l.partition, From: offset, To: first})
+	return first, nil
+}
+
+func (l *lane) gap(g Gap) {
+	l.s.count(func(st *Stats) { st.Gaps++ })
+	l.log.Error().Int64("from", g.From).Int64("to", g.To).Msg("kafka: " + g.String())
+	if l.s.opt.OnGap != nil {
+		l.s.opt.OnGap(g)
+	}
+}

@@ -1,0 +1,193 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log" //nolint:depguard // http.Server takes no other logger
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/pipeline/source"
+)
+
+// Server receives audit events over HTTP. Its methods may be called concurrently, Run and RunRaw once in all.
+type Server struct {
+	opt      Options
+	creds    *credentials
+	budget   budget
+	slots    chan struct{} // a request in hand holds one
+	buffers  chan []byte
+	decoders chan *audit.Decoder
+	parts    chan *part
+	counters counters
+	// log is for what senders can cause as often as they like.
+	log zerolog.Logger
+}
+
+// New checks the options and reads the credentials. It does not listen yet. Without TLS and without authentication it makes a Server
+// only if that listens on loopback.
+func New(opt Options) (*Server, error) {
+	opt.setDefaults()
+	if err := opt.check(); err != nil {
+		return nil, fmt.Errorf("webhook: %w", err)
+	}
+	creds, err := newCredentials(&opt)
+	if err != nil {
+		return nil, fmt.Errorf("webhook: %w", err)
+	}
+	return &Server{
+		opt: opt, creds: creds, budget: budget{max: opt.MaxInFlightBytes - opt.oneRequest()},
+		slots: make(chan struct{}, opt.MaxInFlight), buffers: make(chan []byte, keptBuffers),
+		decoders: make(chan *audit.Decoder, keptBuffers), parts: make(chan *part, keptBuffers),
+		log: opt.Log.Sample(&zerolog.BurstSampler{Burst: 10, Period: 10 * time.Second}),
+	}, nil
+}
+
+// Lane is the name of the one lane of the Server. It has no positions: what is not stored is sent again.
+func (s *Server) Lane() string { return "webhook:" + s.opt.Name }
+
+// Handler hands batches to an intake in which the Server's lane is open. It is for a server other than Run's, which has to do the TLS
+// (with client certificates in http.Request.TLS) and bound headers and connections.
+func (s *Server) Handler(intake source.Intake) http.Handler { return s.handler(intake) }
+
+// HandlerRaw is Handler for a gateway.
+func (s *Server) HandlerRaw(intake RawIntake) http.Handler { return s.rawHandler(intake) }
+
+func (s *Server) handler(intake source.Intake) *endpoint {
+	return &endpoint{Server: s, needed: true, take: func(ctx context.Context, p *part) error { return p.give(ctx, intake) }}
+}
+
+func (s *Server) rawHandler(intake RawIntake) *endpoint {
+	return &endpoint{Server: s, raw: true, needed: s.opt.NeededOnly, take: func(ctx context.Context, p *part) error { return p.giveRaw(ctx, intake) }}
+}
+
+// Run opens the lane, listens, and serves until ctx ends. Then it accepts no more, answers the requests in hand when they are stored,
+// and closes the lane; so the intake must go on storing until Run returns.
+func (s *Server) Run(ctx context.Context, intake source.Intake) error {
+	if _, err := intake.Open(ctx, s.Lane(), 0); err != nil {
+		return fmt.Errorf("webhook: opening %s: %w", s.Lane(), err)
+	}
+	defer intake.Close(s.Lane())
+	return s.serve(ctx, s.handler(intake))
+}
+
+// RunRaw is Run for a gateway.
+func (s *Server) RunRaw(ctx context.Context, intake RawIntake) error {
+	return s.serve(ctx, s.rawHandler(intake))
+}
+
+// stopGrace is how long over the bound of a request stopping may take.
+const stopGrace = 5 * time.Second
+
+func (s *Server) serve(ctx context.Context, e *endpoint) error {
+	listener, err := s.listen(ctx)
+	if err != nil {
+		return err
+	}
+	conf := s.creds.serverTLS()
+	srv := &http.Server{
+		Handler: e, TLSConfig: conf,
+		ReadHeaderTimeout: s.opt.HeaderTimeout, IdleTimeout: s.opt.IdleTimeout,
+		// The body has a deadline of its own, once the sender is known.
+		WriteTimeout:   max(s.opt.CommitTimeout, s.opt.BodyTimeout) + stopGrace,
+		MaxHeaderBytes: 16 << 10,
+		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: s.opt.MaxInFlight, MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 512 << 10},
+		ErrorLog:       log.New(complaints{s}, "", 0),
+	}
+	s.opt.Log.Info().Str("lane", s.Lane()).Stringer("address", listener.Addr()).Str("path", s.opt.Path).Bool("tls", conf != nil).
+		Bool("clientCertificates", s.opt.ClientCAFile != "").Bool("bearerTokens", len(s.opt.BearerTokenFiles) > 0).Msg("the audit webhook listens")
+	ended := make(chan error, 1)
+	go func() {
+		if conf != nil {
+			ended <- srv.ServeTLS(listener, "", "")
+		} else {
+			ended <- srv.Serve(listener)
+		}
+	}()
+	select {
+	case err := <-ended:
+		return errors.Join(fmt.Errorf("webhook: serving on %s: %w", listener.Addr(), err), srv.Close())
+	case <-ctx.Done():
+	}
+	e.stopping.Store(true)
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), srv.WriteTimeout)
+	defer cancel()
+	err = srv.Shutdown(stop)
+	if why := <-ended; !errors.Is(why, http.ErrServerClosed) {
+		err = errors.Join(err, why)
+	}
+	if err != nil {
+		// Their senders get no answer and send again.
+		return errors.Join(fmt.Errorf("webhook: requests in hand were cut off: %w", err), srv.Close())
+	}
+	return nil
+}
+
+func (s *Server) listen(ctx context.Context) (net.Listener, error) {
+	listener := s.opt.Listener
+	if listener == nil {
+		if s.opt.Listen == "" {
+			return nil, errors.New("webhook: no address to listen on")
+		}
+		var conf net.ListenConfig
+		var err error
+		if listener, err = conf.Listen(ctx, "tcp", s.opt.Listen); err != nil {
+			return nil, fmt.Errorf("webhook: %w", err)
+		}
+	}
+	// A name may stand for another address than it seems to.
+	if open := s.opt.CertFile == "" || !s.opt.authenticates(); open && !loopback(listener.Addr()) {
+		return nil, errors.Join(fmt.Errorf("webhook: %s is no loopback address and needs TLS and authentication", listener.Addr()), listener.Close())
+	}
+	return &bounded{Listener: listener, s: s}, nil
+}
+
+// bounded closes connections beyond the bound at once: waiting, they would be in the way of those that are served.
+type bounded struct {
+	net.Listener
+	s *Server
+}
+
+func (l *bounded) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		open := &l.s.counters.connections
+		if open.Add(1) <= int64(l.s.opt.MaxConnections) {
+			return &counted{Conn: conn, open: func() { open.Add(-1) }}, nil
+		}
+		open.Add(-1)
+		l.s.counters.refused.Add(1)
+		// It was never used, nothing can be lost.
+		_ = conn.Close()
+	}
+}
+
+type counted struct {
+	net.Conn
+	once sync.Once
+	open func()
+}
+
+func (c *counted) Close() error {
+	c.once.Do(c.open)
+	return c.Conn.Close()
+}
+
+// complaints takes what net/http logs of broken handshakes and the like, which anybody can cause.
+type complaints struct{ s *Server }
+
+func (c complaints) Write(line []byte) (int, error) {
+	c.s.counters.connTrouble.Add(1)
+	c.s.log.Debug().Bytes("error", bytes.TrimSpace(line)).Msg("trouble with a connection to the webhook")
+	return len(line), nil
+}

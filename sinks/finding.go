@@ -1,0 +1,213 @@
+package sinks
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// Finding is what is sent: a group of a rule's findings that have all but their time in common. All keys are always in its JSON.
+type Finding struct {
+	// ID is the group's: the same for the same cluster, rule, node, object, binding and client, in every process.
+	ID          string  `json:"id"`
+	Cluster     string  `json:"cluster"`
+	Rule        string  `json:"rule"`
+	Severity    string  `json:"severity"`
+	Node        string  `json:"node"`
+	Verb        string  `json:"verb"`
+	APIGroup    string  `json:"apiGroup"`
+	Resource    string  `json:"resource"`
+	Subresource string  `json:"subresource"`
+	Namespace   string  `json:"namespace"`
+	Name        string  `json:"name"`
+	UserAgent   string  `json:"userAgent"`
+	Binding     Binding `json:"binding"`
+	// Allowed says that one of the requests passed.
+	Allowed bool   `json:"allowed"`
+	Message string `json:"message"`
+	Detail  string `json:"detail"`
+	// Count is how many requests since the group was sent last.
+	Count int64 `json:"count"`
+	// First and Last bound the times of those requests, UTC.
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
+	// AuditIDs are of those requests, at most tally.MaxAuditIDs.
+	AuditIDs []string `json:"auditIDs"`
+	// Runbook is the path of the rule's page in the repository.
+	Runbook string `json:"runbook"`
+}
+
+// Binding names the RBAC binding to blame; its parts are empty where there is none.
+type Binding struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// Sender delivers findings to one sink. A Queue calls its methods, one Send at a time; Name may be called at any time.
+type Sender interface {
+	// Name is the sink's, for metrics and logs: unique in the process, and free of secrets.
+	Name() string
+	// Send delivers the findings in their order and returns nil once the receiver has them all. After an error the whole batch comes again,
+	// for ever, unless the error is a PermanentError; a RetryError says when. The findings may be read until Send returns and must not be
+	// changed. A Sender that is an io.Closer is closed once, after its last Send.
+	Send(ctx context.Context, findings []Finding) error
+}
+
+// PermanentError is the error of findings that the receiver will never take: they are dropped and counted.
+type PermanentError struct {
+	Err error
+	// Refused is how many of the batch it means, while the receiver has the others; 0 is all.
+	Refused int
+}
+
+func (e *PermanentError) Error() string { return e.Err.Error() }
+func (e *PermanentError) Unwrap() error { return e.Err }
+
+// Permanent makes err permanent.
+func Permanent(err error) error { return &PermanentError{Err: err} }
+
+// RetryError is an error after which the receiver asked to be left alone for a while.
+type RetryError struct {
+	Err   error
+	After time.Duration
+}
+
+func (e *RetryError) Error() string { return e.Err.Error() }
+func (e *RetryError) Unwrap() error { return e.Err }
+
+// EventType is the type attribute of findings as CloudEvents.
+const EventType = "io.github.nodetrail.finding.v1"
+
+// CloudEvent is a finding as CloudEvents 1.0 has it, in structured form.
+type CloudEvent struct {
+	SpecVersion string `json:"specversion"`
+	// ID and Source together name one sending of the group: the same when it is tried again.
+	ID              string    `json:"id"`
+	Source          string    `json:"source"`
+	Type            string    `json:"type"`
+	Subject         string    `json:"subject,omitempty"`
+	Time            time.Time `json:"time"`
+	DataContentType string    `json:"datacontenttype"`
+	Data            *Finding  `json:"data"`
+}
+
+// AsCloudEvent wraps the finding, which must not change while the event is in use.
+func AsCloudEvent(f *Finding) CloudEvent {
+	source := "/nodetrail"
+	if f.Cluster != "" {
+		source += "/" + hexHash(f.Cluster)[:16] // a URI reference: the name itself may hold anything
+	}
+	var first string
+	if len(f.AuditIDs) > 0 {
+		first = f.AuditIDs[0]
+	}
+	return CloudEvent{
+		SpecVersion: "1.0", ID: f.ID + "-" + hexHash(first)[:16], Source: source, Type: EventType, Subject: f.Node,
+		Time: f.Last, DataContentType: "application/json", Data: f,
+	}
+}
+
+// JSON is the finding as JSON, without a line end.
+func (f *Finding) JSON() ([]byte, error) {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a finding: %w", err)
+	}
+	return b, nil
+}
+
+// hexHash is a hash of strings that keeps them apart.
+func hexHash(parts ...string) string {
+	h := sha256.New()
+	var n [8]byte
+	for _, s := range parts {
+		binary.LittleEndian.PutUint64(n[:], uint64(len(s)))
+		_, _ = h.Write(n[:]) // never fails
+		_, _ = h.Write([]byte(s))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// newFinding is an empty group of the key, which must own its strings.
+func newFinding(cluster string, k *tally.Key) Finding {
+	return Finding{
+		ID: hexHash(cluster, k.Rule, k.Node, k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Namespace, k.Name, k.Product, k.Detail,
+			k.Binding.Kind, k.Binding.Namespace, k.Binding.Name),
+		Cluster: cluster, Rule: k.Rule, Node: k.Node, Verb: k.Verb, APIGroup: k.APIGroup, Resource: k.Resource, Subresource: k.Subresource,
+		Namespace: k.Namespace, Name: k.Name, UserAgent: k.Product, Detail: k.Detail, Binding: bindingOf(k.Binding),
+		AuditIDs: []string{}, Runbook: (&rules.Rule{Name: k.Rule}).Runbook(),
+	}
+}
+
+func bindingOf(b rbac.BindingRef) Binding {
+	return Binding{Kind: b.Kind, Namespace: b.Namespace, Name: b.Name}
+}
+
+// merge adds a later sending of the same group. The slices of both stay as they are.
+func (f *Finding) merge(o *Finding) {
+	f.Count += o.Count
+	f.Allowed = f.Allowed || o.Allowed
+	if severityOf(o.Severity) > severityOf(f.Severity) {
+		f.Severity, f.Message = o.Severity, o.Message
+	}
+	if o.First.Before(f.First) {
+		f.First = o.First
+	}
+	if o.Last.After(f.Last) {
+		f.Last = o.Last
+	}
+	if room := tally.MaxAuditIDs - len(f.AuditIDs); room > 0 {
+		f.AuditIDs = append(slices.Clip(f.AuditIDs), o.AuditIDs[:min(room, len(o.AuditIDs))]...)
+	}
+}
+
+func severityOf(s string) rules.Severity {
+	v, err := rules.ParseSeverity(s)
+	if err != nil {
+		return rules.None
+	}
+	return v
+}
+
+// size estimates the memory of a finding, in bytes.
+func (f *Finding) size() int64 {
+	const fixed = 512
+	n := fixed
+	for _, s := range []string{f.Node, f.Verb, f.APIGroup, f.Resource, f.Subresource, f.Namespace, f.Name, f.UserAgent, f.Message, f.Detail,
+		f.Binding.Kind, f.Binding.Namespace, f.Binding.Name} {
+		n += len(s)
+	}
+	for _, s := range f.AuditIDs {
+		n += len(s) + 16
+	}
+	return int64(n)
+}
+
+// jsonTime keeps a time within the years that RFC 3339 has: an offset can carry the year 9999 beyond it.
+func jsonTime(t time.Time) time.Time {
+	t = t.UTC()
+	switch y := t.Year(); {
+	case y > 9999:
+		return time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC)
+	case y < 0:
+		return time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	return t
+}
+
+// isPermanent reports whether a batch is not worth trying again.
+func isPermanent(err error) bool {
+	var p *PermanentError
+	return errors.As(err, &p)
+}

@@ -1,0 +1,217 @@
+package sinks
+
+import (
+	"container/list"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// GrouperOptions set a Grouper up; the zero value of each is its default.
+type GrouperOptions struct {
+	// Cluster is the cluster's name, for the findings.
+	Cluster string
+	// Every is how often a group is sent at most, 1 min by default.
+	Every time.Duration
+	// MaxGroups is how many groups are told apart within Every, 20,000 by default. Those beyond are grouped by rule and node alone, beyond
+	// twice as many by rule alone.
+	MaxGroups int
+}
+
+// Grouper puts the findings of stored entries into groups. A group is sent when it occurs first, and as long as it goes on occurring
+// once every so often, with counts. Safe for concurrent use.
+type Grouper struct {
+	o    GrouperOptions
+	send func([]Finding)
+
+	mu     sync.Mutex
+	groups map[tally.Key]*list.Element
+	// order has all groups, those sent longest ago first. A group that was not seen for so long that it would be sent at once is forgotten.
+	order *list.List
+
+	stop    chan struct{}
+	stopped chan struct{}
+	once    sync.Once
+}
+
+type group struct {
+	key  tally.Key
+	wide bool
+	// pending is what was not sent yet; its Count is 0 if that is nothing.
+	pending Finding
+	sent    time.Time
+}
+
+// NewGrouper returns a running Grouper; Close ends it. send must not block and gets findings that nobody changes.
+func NewGrouper(o GrouperOptions, send func([]Finding)) *Grouper {
+	if o.Every <= 0 {
+		o.Every = time.Minute
+	}
+	if o.MaxGroups <= 0 {
+		o.MaxGroups = 20_000
+	}
+	g := &Grouper{
+		o: o, send: send, groups: map[tally.Key]*list.Element{}, order: list.New(), stop: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	go g.run()
+	return g
+}
+
+// Add takes the findings of entries in, but for those that were counted before. It keeps nothing of the entries' memory.
+func (g *Grouper) Add(entries []tally.Entry) {
+	var out []Finding
+	now := time.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range entries {
+		e := &entries[i]
+		if e.Duplicate {
+			continue
+		}
+		for j := range e.Findings {
+			gr, fresh := g.group(&e.Findings[j].Key, now)
+			gr.add(e, &e.Findings[j])
+			if fresh {
+				out = append(out, gr.take())
+			}
+		}
+	}
+	g.hand(out)
+}
+
+// group returns the group of the key, or a wider one where there are too many; fresh says that it was not remembered.
+func (g *Grouper) group(k *tally.Key, now time.Time) (gr *group, fresh bool) {
+	if e := g.groups[*k]; e != nil {
+		return e.Value.(*group), false
+	}
+	key, wide := *k, len(g.groups) >= g.o.MaxGroups
+	if wide {
+		key = tally.Key{Rule: k.Rule, Node: k.Node}
+		if len(g.groups) >= 2*g.o.MaxGroups {
+			key.Node = tally.Others
+		}
+		if e := g.groups[key]; e != nil {
+			return e.Value.(*group), false
+		}
+	}
+	own(&key)
+	gr = &group{key: key, wide: wide, pending: newFinding(g.o.Cluster, &key), sent: now}
+	g.groups[key] = g.order.PushBack(gr)
+	return gr, true
+}
+
+// own makes the key own its strings.
+func own(k *tally.Key) {
+	for _, s := range []*string{&k.Rule, &k.Node, &k.Verb, &k.APIGroup, &k.Resource, &k.Subresource, &k.Namespace, &k.Name, &k.Product, &k.Detail,
+		&k.Binding.Kind, &k.Binding.Namespace, &k.Binding.Name} {
+		*s = strings.Clone(*s)
+	}
+}
+
+// add counts one finding.
+func (gr *group) add(e *tally.Entry, f *tally.Finding) {
+	p := &gr.pending
+	t := jsonTime(e.Time)
+	if p.Count == 0 {
+		p.First, p.Last = t, t
+	}
+	if t.Before(p.First) {
+		p.First = t
+	}
+	if t.After(p.Last) {
+		p.Last = t
+	}
+	p.Count++
+	p.Allowed = p.Allowed || f.Allowed
+	if p.Severity == "" || f.Severity > severityOf(p.Severity) {
+		p.Severity = f.Severity.String()
+		p.Message = strings.Clone(tally.Bounded(f.Message))
+		if gr.wide {
+			p.Message = "further findings of this rule, too many to be told apart"
+		}
+	}
+	if len(p.AuditIDs) < tally.MaxAuditIDs {
+		p.AuditIDs = append(p.AuditIDs, strings.Clone(tally.Bounded(f.AuditID)))
+	}
+}
+
+// take returns what is pending and begins anew.
+func (gr *group) take() Finding {
+	out := gr.pending
+	p := &gr.pending
+	p.Severity, p.Message, p.Allowed, p.Count, p.AuditIDs = rules.None.String(), "", false, 0, []string{}
+	return out
+}
+
+func (g *Grouper) hand(out []Finding) {
+	if len(out) > 0 {
+		g.send(out)
+	}
+}
+
+// Groups returns how many groups are remembered.
+func (g *Grouper) Groups() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.groups)
+}
+
+// Close sends what is pending. Add must not be called afterwards.
+func (g *Grouper) Close() {
+	g.once.Do(func() {
+		close(g.stop)
+		<-g.stopped
+		for g.flush(time.Now().Add(g.o.Every)) {
+			continue
+		}
+	})
+}
+
+func (g *Grouper) run() {
+	defer close(g.stopped)
+	tick := time.NewTicker(max(g.o.Every/20, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case now := <-tick.C:
+			for g.flush(now) {
+				continue
+			}
+		case <-g.stop:
+			return
+		}
+	}
+}
+
+// flush sends groups that are due, and forgets those that do not occur any more, at most so many that Add hardly waits; more says that
+// there may be others.
+func (g *Grouper) flush(now time.Time) (more bool) {
+	const most = 500
+	var out []Finding
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for range most {
+		e := g.order.Front()
+		if e == nil {
+			break
+		}
+		gr := e.Value.(*group)
+		if now.Sub(gr.sent) < g.o.Every {
+			break
+		}
+		if gr.pending.Count == 0 {
+			g.order.Remove(e)
+			delete(g.groups, gr.key)
+		} else {
+			out = append(out, gr.take())
+			gr.sent = now
+			g.order.MoveToBack(e)
+		}
+		more = true
+	}
+	g.hand(out)
+	return more
+}

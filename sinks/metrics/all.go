@@ -1,0 +1,154 @@
+package metrics
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Type is a metric's type as Prometheus has it.
+type Type string
+
+// The types in use.
+const (
+	Counter   Type = "counter"
+	Gauge     Type = "gauge"
+	Histogram Type = "histogram"
+)
+
+// Metric describes one metric.
+type Metric struct {
+	Name   string
+	Type   Type
+	Labels []string
+	Help   string
+	// Bound says how many series there are at most.
+	Bound string
+	// Exemplars says that the series have an auditID as exemplar.
+	Exemplars bool
+}
+
+// The names of the metrics.
+const (
+	requests         = "nodetrail_requests_total"
+	nodeRequests     = "nodetrail_node_requests_total"
+	findings         = "nodetrail_findings_total"
+	excessRequests   = "nodetrail_excess_requests_total"
+	agreement        = "nodetrail_agreement_total"
+	events           = "nodetrail_events_total"
+	envelopes        = "nodetrail_envelopes_total"
+	judgeDelay       = "nodetrail_judge_delay_seconds"
+	commitSeconds    = "nodetrail_commit_seconds"
+	commitFailures   = "nodetrail_commit_failures_total"
+	coverageGaps     = "nodetrail_coverage_gaps_total"
+	sourceUp         = "nodetrail_source_up"
+	sourceLag        = "nodetrail_source_lag_seconds"
+	webhookRequests  = "nodetrail_webhook_requests_total"
+	deadLetters      = "nodetrail_deadletters_total"
+	stateSynced      = "nodetrail_state_synced"
+	stateObjects     = "nodetrail_state_objects"
+	stateLag         = "nodetrail_state_lag_seconds"
+	beforeState      = "nodetrail_judged_before_state_total"
+	queueWaiting     = "nodetrail_queue_waiting"
+	queueBytes       = "nodetrail_queue_bytes"
+	storeBytes       = "nodetrail_store_size_bytes"
+	sinkLength       = "nodetrail_sink_queue_length"
+	sinkBytes        = "nodetrail_sink_queue_bytes"
+	sinkSent         = "nodetrail_sink_sent_total"
+	sinkDropped      = "nodetrail_sink_dropped_total"
+	sinkFailures     = "nodetrail_sink_failures_total"
+	sinkSuccess      = "nodetrail_sink_last_success_timestamp_seconds"
+	configReloads    = "nodetrail_config_reloads_total"
+	configSuccess    = "nodetrail_config_last_reload_success_timestamp_seconds"
+	configSuccessful = "nodetrail_config_last_reload_successful"
+	buildInfo        = "nodetrail_build_info"
+)
+
+// All describes every metric but those of the Go runtime and the process, in the order of the page.
+func All() []Metric {
+	const once, few, lanes = "1", "the sinks configured", "256 lanes, then `other`"
+	return []Metric{
+		{requests, Counter, []string{"verdict", "race"}, "Requests of nodes by the re-evaluated verdict of the Node authorizer.", "6", false},
+		{nodeRequests, Counter, []string{"node", "verdict"}, "Requests of nodes, by node and verdict.", "3 for each of `metrics.maxNodes` nodes, and 3 of `other`: further names, and what is no name of a node", false},
+		{findings, Counter, []string{"rule", "severity", "allowed"}, "Findings, one for each request that a rule flags.", "8 for each rule", true},
+		{excessRequests, Counter, []string{"binding", "product"}, "Requests that RBAC alone allowed, by the binding to blame and the client's product.", "`metrics.maxBindings` pairs, then `other` as product of as many bindings, then `other` for both", false},
+		{agreement, Counter, []string{"outcome", "race"}, "Verdicts compared with those of the apiserver: agree or disagree.", "4", true},
+		{events, Counter, []string{"source", "outcome"}, "Audit events: read, and of those skipped because no rule can need them, malformed, or duplicate.", "4 for each of 64 sources, then `other`", false},
+		{envelopes, Counter, []string{"envelope"}, "Audit events read, by the shipper's envelope around them.", "32, then `other`", false},
+		{judgeDelay, Histogram, nil, "Time from the receipt of an event to the storing of its verdict.", once, false},
+		{commitSeconds, Histogram, nil, "Time that a commit to the store took.", once, false},
+		{commitFailures, Counter, nil, "Commits to the store that failed and are tried again.", once, false},
+		{coverageGaps, Counter, []string{"cause"}, "Times that part of the input may be missing.", "16, then `other`", false},
+		{sourceUp, Gauge, []string{"source"}, "1 while a source can be read, else 0.", "64, then `other`", false},
+		{sourceLag, Gauge, []string{"source", "lane"}, "How long what is not stored yet has been there: the age of the oldest of it, 0 if there is nothing.", lanes, false},
+		{webhookRequests, Counter, []string{"outcome"}, "Requests to the webhook, by what became of them.", "32, then `other`", false},
+		{deadLetters, Counter, nil, "Pieces of input that could not be read and were kept as dead letters.", once, false},
+		{stateSynced, Gauge, []string{"kind"}, "1 when the objects of a kind have been listed and are watched, else 0.", "the kinds that matter, at most 64", false},
+		{stateObjects, Gauge, []string{"kind"}, "Objects in the state that exist now.", "the kinds that matter, at most 64", false},
+		{stateLag, Gauge, nil, "How far the state lies behind the clock: time since it was last known to be complete.", once, false},
+		{beforeState, Counter, nil, "Requests that were judged although the state had not caught up with them.", once, false},
+		{queueWaiting, Gauge, nil, "Requests that wait to be judged.", once, false},
+		{queueBytes, Gauge, nil, "Memory of events that were taken in and are not stored yet.", once, false},
+		{storeBytes, Gauge, nil, "Size of the embedded store.", once, false},
+		{sinkLength, Gauge, []string{"sink"}, "Findings that wait for a sink.", few, false},
+		{sinkBytes, Gauge, []string{"sink"}, "Memory of the findings that wait for a sink.", few, false},
+		{sinkSent, Counter, []string{"sink"}, "Findings that a sink has taken.", few, false},
+		{sinkDropped, Counter, []string{"sink", "cause"}, "Findings that did not reach a sink: overflow, refused or stopped.", "3 for each of " + few, false},
+		{sinkFailures, Counter, []string{"sink"}, "Attempts to send that failed.", few, false},
+		{sinkSuccess, Gauge, []string{"sink"}, "When a sink took findings last, 0 if never.", few, false},
+		{configReloads, Counter, []string{"result"}, "Versions of the configuration file: applied, refused, or needs_restart.", "3", false},
+		{configSuccess, Gauge, nil, "When the configuration in force was confirmed last.", once, false},
+		{configSuccessful, Gauge, nil, "1 when the latest version of the configuration file is in force, else 0.", once, false},
+		{buildInfo, Gauge, []string{"version", "revision", "goversion"}, "1; its labels say what was built.", once, false},
+	}
+}
+
+// Page is docs/metrics.md.
+func Page() string {
+	var b strings.Builder
+	b.WriteString("<!-- Written by go generate from sinks/metrics: change it there. -->\n\n# Metrics\n\n" +
+		"What `/metrics` of `nodetrail run` tells, beside the metrics `go_*` and `process_*` of every Go program. No label has values without\n" +
+		"bound: what is beyond it has the value `other`. Exemplars are the audit ID of one of the requests, in the OpenMetrics format.\n\n" +
+		"| metric | type | labels | what it says | series, at most |\n|---|---|---|---|---|\n")
+	for _, m := range All() {
+		labels := "-"
+		if len(m.Labels) > 0 {
+			labels = "`" + strings.Join(m.Labels, "`, `") + "`"
+		}
+		help := m.Help
+		if m.Exemplars {
+			help += " With exemplars."
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", m.Name, m.Type, labels, help, m.Bound)
+	}
+	return b.String()
+}
+
+// described finds a metric's description; a name that is not in All is a mistake of this package, which its tests find.
+func described() map[string]Metric {
+	all := map[string]Metric{}
+	for _, m := range All() {
+		all[m.Name] = m
+	}
+	return all
+}
+
+func (m Metric) counter() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels)
+}
+
+func (m Metric) histogram(buckets []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: buckets})
+}
+
+func (m Metric) desc() *prometheus.Desc {
+	return prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
+}
+
+func (m Metric) valueType() prometheus.ValueType {
+	if m.Type == Counter {
+		return prometheus.CounterValue
+	}
+	return prometheus.GaugeValue
+}

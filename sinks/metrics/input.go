@@ -1,0 +1,247 @@
+package metrics
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/nodetrail/nodetrail/sinks"
+)
+
+// Input is what the other parts tell when they are scraped. Each function may be nil, must be safe for concurrent use, and must not wait.
+type Input struct {
+	Sources func() []Source
+	Engine  func() Engine
+	// Webhook counts requests by what became of them.
+	Webhook func() map[string]int64
+	// DeadLetters counts what was kept of input that could not be read.
+	DeadLetters func() int64
+	State       func() State
+	// StoreBytes is the size of the embedded store.
+	StoreBytes func() int64
+	Sinks      func() []Sink
+	Config     func() Config
+}
+
+// Source is a source that is configured.
+type Source struct {
+	// Name is as the sources of lanes are called, such as "file:audit", "kafka:topic" or "webhook:webhook".
+	Name string
+	// Up says that it can be read.
+	Up    bool
+	Lanes []LaneLag
+}
+
+// LaneLag is how far one lane lies behind.
+type LaneLag struct {
+	Lane string
+	Lag  time.Duration
+}
+
+// Engine is the pipeline's figures.
+type Engine struct {
+	// Waiting counts requests that wait to be judged, Held the bytes of what is not stored.
+	Waiting int
+	Held    int64
+	// Early counts requests that were judged before the state had caught up, CommitFailures commits that failed.
+	Early, CommitFailures int64
+}
+
+// State is the cluster's state.
+type State struct {
+	Kinds []Kind
+	// Lag is how long ago the state was last known to be complete; Watched says whether it is watched at all.
+	Lag     time.Duration
+	Watched bool
+}
+
+// Kind is the state of the objects of one kind.
+type Kind struct {
+	Name    string
+	Objects int
+	Synced  bool
+}
+
+// Sink is the queue of one sink.
+type Sink struct {
+	Name  string
+	Stats sinks.QueueStats
+}
+
+// Config is what became of the versions of the configuration file.
+type Config struct {
+	Applied, Refused, NeedRestart int64
+	LastSuccess                   time.Time
+	OK                            bool
+}
+
+// Watch adds the figures of the other parts. It is called once.
+func (m *Metrics) Watch(in Input) {
+	all := described()
+	c := &collector{in: in, descs: map[string]*prometheus.Desc{}, metrics: all}
+	for _, name := range []string{
+		sourceUp, sourceLag, commitFailures, beforeState, queueWaiting, queueBytes, webhookRequests, deadLetters, stateSynced, stateObjects, stateLag,
+		storeBytes, sinkLength, sinkBytes, sinkSent, sinkDropped, sinkFailures, sinkSuccess, configReloads, configSuccess, configSuccessful,
+	} {
+		c.descs[name] = all[name].desc()
+	}
+	m.reg.MustRegister(c)
+}
+
+// collector asks the other parts when it is scraped.
+type collector struct {
+	in      Input
+	descs   map[string]*prometheus.Desc
+	metrics map[string]Metric
+}
+
+// Describe sends what there can be.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		ch <- d
+	}
+}
+
+// Collect sends the figures of now.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	s := &scrape{c: c, ch: ch, seen: map[string]bool{}}
+	if c.in.Sources != nil {
+		s.sources(c.in.Sources())
+	}
+	if c.in.Engine != nil {
+		e := c.in.Engine()
+		s.add(queueWaiting, float64(e.Waiting))
+		s.add(queueBytes, float64(e.Held))
+		s.add(beforeState, float64(e.Early))
+		s.add(commitFailures, float64(e.CommitFailures))
+	}
+	if c.in.Webhook != nil {
+		s.sums(webhookRequests, 32, c.in.Webhook())
+	}
+	if c.in.DeadLetters != nil {
+		s.add(deadLetters, float64(c.in.DeadLetters()))
+	}
+	if c.in.State != nil {
+		s.state(c.in.State())
+	}
+	if c.in.StoreBytes != nil {
+		s.add(storeBytes, float64(c.in.StoreBytes()))
+	}
+	if c.in.Sinks != nil {
+		for _, sink := range c.in.Sinks() {
+			s.sink(&sink)
+		}
+	}
+	if c.in.Config != nil {
+		v := c.in.Config()
+		s.add(configReloads, float64(v.Applied), "applied")
+		s.add(configReloads, float64(v.Refused), "refused")
+		s.add(configReloads, float64(v.NeedRestart), "needs_restart")
+		s.add(configSuccess, seconds(v.LastSuccess))
+		s.add(configSuccessful, truth(v.OK))
+	}
+}
+
+// scrape is one scrape.
+type scrape struct {
+	c    *collector
+	ch   chan<- prometheus.Metric
+	seen map[string]bool
+}
+
+// add sends one series, unless there is one with these labels already: two would make the whole scrape fail.
+func (s *scrape) add(name string, v float64, labels ...string) {
+	key := name
+	for i := range labels {
+		labels[i] = clean(labels[i])
+		key += "\xff" + labels[i]
+	}
+	if s.seen[key] {
+		return
+	}
+	s.seen[key] = true
+	s.ch <- prometheus.MustNewConstMetric(s.c.descs[name], s.c.metrics[name].valueType(), v, labels...)
+}
+
+func (s *scrape) sources(all []Source) {
+	const mostSources, mostLanes = 64, 256
+	others, lanes, worst, up := false, 0, time.Duration(0), true
+	for i := range all {
+		src := &all[i]
+		if i < mostSources {
+			s.add(sourceUp, truth(src.Up), src.Name)
+		} else {
+			others, up = true, up && src.Up
+		}
+		for _, l := range src.Lanes {
+			if lanes++; lanes <= mostLanes {
+				s.add(sourceLag, l.Lag.Seconds(), src.Name, l.Lane)
+			} else {
+				worst = max(worst, l.Lag)
+			}
+		}
+	}
+	if others {
+		s.add(sourceUp, truth(up), Other)
+	}
+	if lanes > mostLanes {
+		s.add(sourceLag, worst.Seconds(), Other, Other)
+	}
+}
+
+// sums sends counts by one label; those beyond the bound are added up. The words are the program's own, so that the bound is not met.
+func (s *scrape) sums(name string, most int, all map[string]int64) {
+	bound, rest := newSet(most), int64(0)
+	for _, word := range slices.Sorted(maps.Keys(all)) {
+		if l := bound.label(word); l != Other {
+			s.add(name, float64(all[word]), l)
+		} else {
+			rest += all[word]
+		}
+	}
+	if rest > 0 {
+		s.add(name, float64(rest), Other)
+	}
+}
+
+func (s *scrape) state(st State) {
+	const most = 64
+	for _, k := range st.Kinds[:min(most, len(st.Kinds))] {
+		if st.Watched {
+			s.add(stateSynced, truth(k.Synced), k.Name)
+		}
+		s.add(stateObjects, float64(k.Objects), k.Name)
+	}
+	if st.Watched {
+		s.add(stateLag, st.Lag.Seconds())
+	}
+}
+
+func (s *scrape) sink(sink *Sink) {
+	st := &sink.Stats
+	s.add(sinkLength, float64(st.Length), sink.Name)
+	s.add(sinkBytes, float64(st.Bytes), sink.Name)
+	s.add(sinkSent, float64(st.Sent), sink.Name)
+	s.add(sinkDropped, float64(st.Overflowed), sink.Name, "overflow")
+	s.add(sinkDropped, float64(st.Refused), sink.Name, "refused")
+	s.add(sinkDropped, float64(st.Abandoned), sink.Name, "stopped")
+	s.add(sinkFailures, float64(st.Failures), sink.Name)
+	s.add(sinkSuccess, seconds(st.LastSuccess), sink.Name)
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// seconds is a time as Prometheus has it, 0 for none.
+func seconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}

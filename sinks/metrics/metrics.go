@@ -1,0 +1,332 @@
+package metrics
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// Options set Metrics up; the zero value of each is its default.
+type Options struct {
+	// MaxNodes and MaxBindings bound labels, as the page of metrics says: 6,000 and 200 by default.
+	MaxNodes, MaxBindings int
+	// Version and Revision are for nodetrail_build_info.
+	Version, Revision, GoVersion string
+	// Now is the clock, time.Now if nil.
+	Now func() time.Time
+}
+
+// Commit is what was stored at once.
+type Commit struct {
+	// Entries are what was judged; those with Duplicate set were counted before.
+	Entries []tally.Entry
+	// Received are the times at which the entries' requests came in; it may be nil.
+	Received []time.Time
+	Lanes    []Lane
+	// At is when the commit was done, Took how long it took.
+	At   time.Time
+	Took time.Duration
+}
+
+// Lane is what the completed batches of one lane held.
+type Lane struct {
+	// Lane is named as package source says: "kafka:topic/3" is of the source "kafka:topic".
+	Lane   string
+	Events tally.Events
+	// Envelopes counts events by the envelope around them.
+	Envelopes map[string]int64
+}
+
+// Metrics counts what is stored. Its methods may be called concurrently.
+type Metrics struct {
+	o   Options
+	reg *prometheus.Registry
+
+	requests, nodeRequests, findings, excess, agreement, events, envelopes, gaps *prometheus.CounterVec
+	judgeDelay, commit                                                           prometheus.Histogram
+
+	mu                          sync.Mutex
+	nodes                       map[string]*node
+	others                      *node
+	swept                       time.Time
+	pairs                       map[pair]prometheus.Counter
+	bindings                    map[rbac.BindingRef]prometheus.Counter
+	sources, envelopeSet, cause set
+	ruleNames                   map[string]bool
+}
+
+type pair struct {
+	binding rbac.BindingRef
+	product string
+}
+
+// node is the counters of one node, by verdict.
+type node struct {
+	counters [3]prometheus.Counter
+	seen     time.Time
+}
+
+// New returns Metrics with a registry of their own.
+func New(o Options) *Metrics {
+	if o.MaxNodes <= 0 {
+		o.MaxNodes = 6000
+	}
+	if o.MaxBindings <= 0 {
+		o.MaxBindings = 200
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	all := described()
+	m := &Metrics{
+		o: o, reg: prometheus.NewRegistry(),
+		requests: all[requests].counter(), nodeRequests: all[nodeRequests].counter(), findings: all[findings].counter(),
+		excess: all[excessRequests].counter(), agreement: all[agreement].counter(), events: all[events].counter(),
+		envelopes: all[envelopes].counter(), gaps: all[coverageGaps].counter(),
+		judgeDelay: all[judgeDelay].histogram([]float64{.05, .1, .2, .3, .5, .75, 1, 2, 5, 10, 30, 60, 300}),
+		commit:     all[commitSeconds].histogram([]float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10}),
+		nodes:      map[string]*node{}, pairs: map[pair]prometheus.Counter{}, bindings: map[rbac.BindingRef]prometheus.Counter{},
+		sources: newSet(64), envelopeSet: newSet(32), cause: newSet(16), ruleNames: map[string]bool{},
+	}
+	for _, r := range rules.All() {
+		m.ruleNames[r.Name] = true
+	}
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo, Help: all[buildInfo].Help}, all[buildInfo].Labels)
+	build.WithLabelValues(clean(o.Version), clean(o.Revision), clean(o.GoVersion)).Set(1)
+	m.reg.MustRegister(m.requests, m.nodeRequests, m.findings, m.excess, m.agreement, m.events, m.envelopes, m.gaps, m.judgeDelay, m.commit, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.others = m.newNode(Other)
+	// Series with few values are there from the start: an increase from nothing is none for Prometheus.
+	for _, v := range verdicts {
+		for _, race := range []string{"false", "true"} {
+			if v != nodeauthz.Unknown || race == "false" {
+				m.requests.WithLabelValues(v.String(), race)
+			}
+		}
+	}
+	for _, r := range rules.All() {
+		for sev := rules.Low; sev <= r.Severity; sev++ {
+			for _, allowed := range []string{"false", "true"} {
+				m.findings.WithLabelValues(r.Name, sev.String(), allowed)
+			}
+		}
+	}
+	for _, outcome := range []string{"agree", "disagree"} {
+		for _, race := range []string{"false", "true"} {
+			m.agreement.WithLabelValues(outcome, race)
+		}
+	}
+	return m
+}
+
+var verdicts = [3]nodeauthz.Verdict{nodeauthz.Allow, nodeauthz.Deny, nodeauthz.Unknown}
+
+// Handler serves the metrics, with exemplars to those who ask for OpenMetrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.InstrumentMetricHandler(m.reg, promhttp.HandlerFor(m.reg, promhttp.HandlerOpts{
+		Registry: m.reg, EnableOpenMetrics: true, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4, Timeout: 30 * time.Second,
+	}))
+}
+
+// Gatherer gives the metrics to tests and other readers.
+func (m *Metrics) Gatherer() prometheus.Gatherer { return m.reg }
+
+// Gap counts that part of the input may be missing. The cause is one of a few words.
+func (m *Metrics) Gap(cause string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gaps.WithLabelValues(m.cause.label(cause)).Inc()
+}
+
+// Stored counts a commit. It keeps nothing of the entries' memory.
+func (m *Metrics) Stored(c *Commit) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.o.Now()
+	for i := range c.Entries {
+		e := &c.Entries[i]
+		if e.Duplicate {
+			continue
+		}
+		if e.IsNode {
+			m.request(e, now)
+		}
+		for j := range e.Findings {
+			m.finding(e, &e.Findings[j])
+		}
+		if i < len(c.Received) && !c.Received[i].IsZero() {
+			m.judgeDelay.Observe(max(0, c.At.Sub(c.Received[i]).Seconds()))
+		}
+	}
+	for i := range c.Lanes {
+		m.lane(&c.Lanes[i])
+	}
+	m.commit.Observe(c.Took.Seconds())
+}
+
+func (m *Metrics) request(e *tally.Entry, now time.Time) {
+	v := e.Verdict
+	if v != nodeauthz.Allow && v != nodeauthz.Deny {
+		v = nodeauthz.Unknown
+	}
+	m.requests.WithLabelValues(v.String(), strconv.FormatBool(e.Race)).Inc()
+	n := m.node(e.Node, now)
+	for i, of := range verdicts {
+		if of == v {
+			n.counters[i].Inc()
+		}
+	}
+	if v == nodeauthz.Unknown || e.Observed == nodeauthz.NotNode {
+		return
+	}
+	if e.Verdict == e.Observed {
+		m.agreement.WithLabelValues("agree", strconv.FormatBool(e.Race)).Inc()
+		return
+	}
+	id := ""
+	if e.Disagreement != nil {
+		id = e.Disagreement.AuditID
+	}
+	inc(m.agreement.WithLabelValues("disagree", strconv.FormatBool(e.Race)), id)
+}
+
+// inc counts one, with the request as exemplar.
+func inc(c prometheus.Counter, auditID string) {
+	adder, ok := c.(prometheus.ExemplarAdder)
+	x := exemplar(auditID)
+	if !ok || x == nil {
+		c.Inc()
+		return
+	}
+	adder.AddWithExemplar(1, x)
+}
+
+// node returns the counters of a node, or of all others where the name is none or there are too many.
+func (m *Metrics) node(name string, now time.Time) *node {
+	if n := m.nodes[name]; n != nil {
+		n.seen = now
+		return n
+	}
+	if !nodeName(name) {
+		return m.others
+	}
+	if len(m.nodes) >= m.o.MaxNodes {
+		m.sweep(now)
+	}
+	if len(m.nodes) >= m.o.MaxNodes {
+		return m.others
+	}
+	name = strings.Clone(name)
+	n := m.newNode(name)
+	n.seen = now
+	m.nodes[name] = n
+	return n
+}
+
+func (m *Metrics) newNode(name string) *node {
+	n := &node{}
+	for i, v := range verdicts {
+		n.counters[i] = m.nodeRequests.WithLabelValues(name, v.String())
+	}
+	return n
+}
+
+// sweep makes room: the series of nodes that were not seen for long end. It looks at most once a minute.
+func (m *Metrics) sweep(now time.Time) {
+	if now.Sub(m.swept) < time.Minute {
+		return
+	}
+	m.swept = now
+	for name, n := range m.nodes {
+		if now.Sub(n.seen) < idle || name == Other {
+			continue
+		}
+		delete(m.nodes, name)
+		for _, v := range verdicts {
+			m.nodeRequests.DeleteLabelValues(name, v.String())
+		}
+	}
+}
+
+func (m *Metrics) finding(e *tally.Entry, f *tally.Finding) {
+	rule := f.Key.Rule
+	if !m.ruleNames[rule] {
+		rule = Other // rules of other versions
+	}
+	inc(m.findings.WithLabelValues(rule, f.Severity.String(), strconv.FormatBool(f.Allowed)), f.AuditID)
+	if f.Key.Rule == rules.ExcessAccess && e.IsNode {
+		m.excessOf(f.Key.Binding, f.Key.Product).Inc()
+	}
+}
+
+// excessOf returns the counter of a binding and a product; where there are too many the product is Other, and then the binding too.
+func (m *Metrics) excessOf(b rbac.BindingRef, client string) prometheus.Counter {
+	p := pair{b, product(client)}
+	if c := m.pairs[p]; c != nil {
+		return c
+	}
+	wide := len(m.pairs) >= m.o.MaxBindings
+	if wide {
+		if c := m.bindings[b]; c != nil {
+			return c
+		}
+		if len(m.bindings) >= m.o.MaxBindings {
+			return m.excess.WithLabelValues(Other, Other)
+		}
+	}
+	b = rbac.BindingRef{Kind: strings.Clone(b.Kind), Namespace: strings.Clone(b.Namespace), Name: strings.Clone(b.Name)}
+	p = pair{b, strings.Clone(p.product)}
+	if wide {
+		p.product = Other
+	}
+	c := m.excess.WithLabelValues(clean(bindingName(b)), p.product)
+	if wide {
+		m.bindings[b] = c
+	} else {
+		m.pairs[p] = c
+	}
+	return c
+}
+
+// bindingName is a binding as a label: ClusterRoleBinding/name, RoleBinding/namespace/name.
+func bindingName(b rbac.BindingRef) string {
+	if b.Namespace == "" {
+		return b.Kind + "/" + b.Name
+	}
+	return b.Kind + "/" + b.Namespace + "/" + b.Name
+}
+
+func (m *Metrics) lane(l *Lane) {
+	source := m.sources.label(sourceOf(l.Lane))
+	for outcome, n := range map[string]int64{
+		"read": l.Events.Read, "skipped": l.Events.Skipped, "malformed": l.Events.Malformed, "duplicate": l.Events.Duplicates,
+	} {
+		m.events.WithLabelValues(source, outcome).Add(float64(max(0, n)))
+	}
+	for name, n := range l.Envelopes {
+		if n > 0 {
+			m.envelopes.WithLabelValues(m.envelopeSet.label(name)).Add(float64(n))
+		}
+	}
+}
+
+// sourceOf is the source of a lane: of Kafka the topic, of the others the lane itself.
+func sourceOf(lane string) string {
+	if strings.HasPrefix(lane, "kafka:") {
+		if i := strings.LastIndexByte(lane, '/'); i > 0 {
+			return lane[:i]
+		}
+	}
+	return lane
+}

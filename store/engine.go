@@ -1,0 +1,46 @@
+package store
+
+import (
+	"context"
+
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// engine is a database that transactions run on.
+type engine interface {
+	// write runs f in one transaction, alone in this process, and commits it unless f returns an error. It may run f again, from the
+	// start. What it returns is exact: nil if everything is stored, an error if nothing is. No other transaction that writes runs beside one
+	// that is alone, in any process.
+	write(ctx context.Context, alone bool, f func(tx) error) error
+	// read runs f over one state of the store, while others may write.
+	read(ctx context.Context, f func(reader) error) error
+	// name says which database it is, without a password.
+	name() string
+	dialect() *dialect
+	close() error
+}
+
+// reader reads. Parameters are written $1, $2.
+type reader interface {
+	// each calls f for each row.
+	each(ctx context.Context, sql string, args []any, f func(scan func(...any) error) error) error
+}
+
+// tx is a transaction that writes. The order of calls is that of the statements; PostgreSQL may send them later, at the latest before
+// the next one that answers.
+type tx interface {
+	reader
+	exec(ctx context.Context, sql string, args ...any) error
+	// upsert puts the rows in, or merges them with those that are there.
+	upsert(ctx context.Context, b *batch) error
+	// remove deletes rows by the key of their table; of the batch only the key's columns are given.
+	remove(ctx context.Context, t *sqlTable, keys *batch) error
+	// mark stores the IDs, which are sorted and differ, and says which of them were not there.
+	mark(ctx context.Context, ids []seenID) (fresh []bool, err error)
+}
+
+// seenID is the ID of a request with the second of its time, so that those of one time lie together.
+type seenID struct {
+	second int64
+	id     tally.ID
+}

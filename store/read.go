@@ -1,0 +1,187 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// Tally returns the sum of the hours that hold any time from from until before to; a zero time bounds nothing. Days that are kept as a
+// whole (Options.Hourly) count where their first hour does. It is one state of the store, however long reading takes.
+func (s *Store) Tally(ctx context.Context, from, to time.Time) (*tally.Tally, error) {
+	first, last := int64(math.MinInt64), int64(math.MaxInt64)
+	if !from.IsZero() {
+		first = hourOf(from)
+	}
+	if !to.IsZero() {
+		last = hourOf(to.Add(-1))
+	}
+	var out *tally.Tally
+	err := s.read(ctx, "reading the counts", func(r reader) (err error) {
+		out, err = window(ctx, r, first, last)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// window is the tally of the hours from first to last.
+func window(ctx context.Context, r reader, first, last int64) (*tally.Tally, error) {
+	out, args := tally.New(), []any{first, last}
+	for _, part := range []func(context.Context, reader, []any, *tally.Tally) error{
+		readHours, readNodes, readFindings, readAmbient, readNotes,
+	} {
+		if err := part(ctx, r, args, out); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func readHours(ctx context.Context, r reader, args []any, out *tally.Tally) error {
+	columns := ""
+	for _, name := range sumNames() {
+		columns += ", " + name
+	}
+	return r.each(ctx, `SELECT first, last`+columns+` FROM hours WHERE hour >= $1 AND hour <= $2`, args, func(scan func(...any) error) error {
+		one := tally.Tally{}
+		var first, last int64
+		to := []any{&first, &last}
+		for _, n := range sumsOf(&one.Sums, &one.Events) {
+			to = append(to, n)
+		}
+		if err := scan(to...); err != nil {
+			return err
+		}
+		one.From, one.To = fromNanos(first), fromNanos(last)
+		out.Merge(&one)
+		return nil
+	})
+}
+
+func readNodes(ctx context.Context, r reader, args []any, out *tally.Tally) error {
+	some := &tally.Tally{Nodes: map[string]*tally.Node{}}
+	err := r.each(ctx, `SELECT node, CAST(sum(requests) AS BIGINT), CAST(sum(deny) AS BIGINT), CAST(sum(excess) AS BIGINT) FROM nodes
+		WHERE hour >= $1 AND hour <= $2 GROUP BY node ORDER BY node`, args, func(scan func(...any) error) error {
+		var name string
+		n := &tally.Node{}
+		if err := scan(&name, &n.Requests, &n.Deny, &n.Excess); err != nil {
+			return err
+		}
+		name, err := unescape(name)
+		if some.Nodes[name] = n; len(some.Nodes) > 1000 {
+			out.Merge(some)
+			clear(some.Nodes)
+		}
+		return err
+	})
+	out.Merge(some)
+	return err
+}
+
+func readFindings(ctx context.Context, r reader, args []any, out *tally.Tally) error {
+	keys := map[string]tally.Key{}
+	return r.each(ctx, `SELECT finding, count, low, first, last, message, severity, allowed, wide, audit_ids, listed FROM findings
+		WHERE hour >= $1 AND hour <= $2 ORDER BY hour, id`, args, func(scan func(...any) error) error {
+		var key, message, ids string
+		var first, last, severity, allowed, wide, listed int64
+		g := &tally.Group{}
+		err := scan(&key, &g.Count, &g.Low, &first, &last, &message, &severity, &allowed, &wide, &ids, &listed)
+		if err != nil {
+			return err
+		}
+		g.First, g.Last, g.Severity, g.Allowed, g.Wide = fromNanos(first), fromNanos(last), rules.Severity(severity), allowed != 0, wide != 0
+		if g.Message, err = unescape(message); err != nil {
+			return fmt.Errorf("reading a finding's message: %w", err)
+		}
+		if g.AuditIDs, err = parseAuditIDs(ids, listed); err != nil {
+			return err
+		}
+		k, known := keys[key]
+		if !known {
+			if k, err = parseKey(key); err != nil {
+				return err
+			}
+			if len(keys) < tally.MaxGroups {
+				keys[key] = k
+			}
+		}
+		out.MergeGroup(k, g)
+		if to := out.Groups[k]; to != nil && to.Wide && to.Message == "" {
+			to.Message = wideMessage
+		}
+		return nil
+	})
+}
+
+func readAmbient(ctx context.Context, r reader, args []any, out *tally.Tally) error {
+	rest := int64(0) // what stands for all others does not take the place of one
+	err := r.each(ctx, `SELECT access, CAST(sum(count) AS BIGINT) FROM ambient WHERE hour >= $1 AND hour <= $2 GROUP BY access
+		ORDER BY 2 DESC, access`, args, func(scan func(...any) error) error {
+		var key string
+		var n int64
+		if err := scan(&key, &n); err != nil {
+			return err
+		}
+		k, err := parseAmbient(key)
+		if err != nil {
+			return err
+		}
+		if k == (tally.AmbientKey{}) {
+			rest = n
+			return nil
+		}
+		out.Merge(&tally.Tally{Ambient: map[tally.AmbientKey]int64{k: n}})
+		return nil
+	})
+	if rest > 0 {
+		out.Merge(&tally.Tally{Ambient: map[tally.AmbientKey]int64{{}: rest}})
+	}
+	return err
+}
+
+func readNotes(ctx context.Context, r reader, args []any, out *tally.Tally) error {
+	some := &tally.Tally{}
+	err := r.each(ctx, `SELECT kind, body FROM notes WHERE hour >= $1 AND hour <= $2 ORDER BY hour, kind, id`, args, func(scan func(...any) error) error {
+		var kind int64
+		var body []byte
+		if err := scan(&kind, &body); err != nil {
+			return err
+		}
+		if kind == place {
+			var p tally.Place
+			err := json.Unmarshal(body, &p)
+			if err != nil {
+				return fmt.Errorf("reading a place: %w", err)
+			}
+			if len(some.Events.MalformedAt) < tally.MaxMalformed {
+				some.Events.MalformedAt = append(some.Events.MalformedAt, p)
+			}
+			return nil
+		}
+		var d tally.Disagreement
+		if err := json.Unmarshal(body, &d); err != nil {
+			return fmt.Errorf("reading a disagreement: %w", err)
+		}
+		if len(some.Disagreements) < tally.MaxDisagree {
+			some.Disagreements = append(some.Disagreements, d)
+		} else {
+			some.Sums.DisagreeMore++
+		}
+		return nil
+	})
+	slices.SortFunc(some.Disagreements, func(a, b tally.Disagreement) int {
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.AuditID, b.AuditID))
+	})
+	out.Merge(some)
+	return err
+}

@@ -1,0 +1,179 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// escape makes any bytes text that a database takes: valid UTF-8 without control characters. unescape gives the bytes back. What needs no
+// escaping, as any real name, stays as it is.
+func escape(s string) string {
+	i := 0
+	for i < len(s) && s[i] >= 0x20 && s[i] < utf8.RuneSelf && s[i] != '\\' {
+		i++
+	}
+	if i == len(s) {
+		return s
+	}
+	const digits = "0123456789abcdef"
+	var b strings.Builder
+	b.WriteString(s[:i])
+	for i < len(s) {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 || r < 0x20 || r == '\\' {
+			b.WriteByte('\\')
+			b.WriteByte(digits[s[i]>>4])
+			b.WriteByte(digits[s[i]&15])
+		} else {
+			b.WriteString(s[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}
+
+var errEscape = errors.New("an escape is damaged")
+
+func unescape(s string) (string, error) {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s, nil
+	}
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(s, `\`)
+		b.WriteString(before)
+		if !found {
+			return b.String(), nil
+		}
+		if len(after) < 2 {
+			return "", errEscape
+		}
+		hi, lo := strings.IndexByte(hexDigits, after[0]), strings.IndexByte(hexDigits, after[1])
+		if hi < 0 || lo < 0 {
+			return "", errEscape
+		}
+		b.WriteByte(byte(hi<<4 | lo))
+		s = after[2:]
+	}
+}
+
+const hexDigits = "0123456789abcdef"
+
+// list writes strings as a JSON list of escaped ones: to be read by people too, and the same for the same strings.
+func list(fields ...string) string {
+	all := make([]string, len(fields))
+	for i, f := range fields {
+		all[i] = escape(f)
+	}
+	out, err := json.Marshal(all)
+	if err != nil {
+		return "" // strings can always be written
+	}
+	return string(out)
+}
+
+func parseList(s string, n int) ([]string, error) {
+	var all []string
+	if err := json.Unmarshal([]byte(s), &all); err != nil {
+		return nil, err
+	}
+	if len(all) != n {
+		return nil, fmt.Errorf("%d fields, want %d", len(all), n)
+	}
+	for i := range all {
+		var err error
+		if all[i], err = unescape(all[i]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func keyText(k *tally.Key) string {
+	return list(k.Rule, k.Node, k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Namespace, k.Name, k.Product, k.Detail,
+		k.Binding.Kind, k.Binding.Namespace, k.Binding.Name)
+}
+
+func parseKey(s string) (tally.Key, error) {
+	f, err := parseList(s, 13)
+	if err != nil {
+		return tally.Key{}, fmt.Errorf("reading a finding's key: %w", err)
+	}
+	return tally.Key{
+		Rule: f[0], Node: f[1], Verb: f[2], APIGroup: f[3], Resource: f[4], Subresource: f[5], Namespace: f[6], Name: f[7],
+		Product: f[8], Detail: f[9], Binding: rbac.BindingRef{Kind: f[10], Namespace: f[11], Name: f[12]},
+	}, nil
+}
+
+func ambientText(k *tally.AmbientKey) string {
+	return list(k.Binding.Kind, k.Binding.Namespace, k.Binding.Name, k.Verb, k.Resource)
+}
+
+func parseAmbient(s string) (tally.AmbientKey, error) {
+	f, err := parseList(s, 5)
+	if err != nil {
+		return tally.AmbientKey{}, fmt.Errorf("reading an ambient access: %w", err)
+	}
+	return tally.AmbientKey{Binding: rbac.BindingRef{Kind: f[0], Namespace: f[1], Name: f[2]}, Verb: f[3], Resource: f[4]}, nil
+}
+
+// hash is the key of a row whose own key is too long for an index.
+func hash(s string) tally.ID {
+	sum := sha256.Sum256([]byte(s))
+	return tally.ID(sum[:16])
+}
+
+// laneText is the lane's name as a key. PostgreSQL takes keys of at most 2,704 bytes; a path may be longer.
+func laneText(lane string) string {
+	s := escape(lane)
+	if len(s) <= 1024 {
+		return s
+	}
+	return fmt.Sprintf("%s...%x", strings.ToValidUTF8(s[:512], ""), hash(lane))
+}
+
+// What stands for no time at all in a column that keeps the earliest or the latest.
+const (
+	noFirst = math.MaxInt64
+	noLast  = math.MinInt64
+)
+
+// nanos is the time in nanoseconds since 1970; what that cannot hold (before 1678, after 2262) becomes the nearest that it can.
+func nanos(t time.Time, none int64) int64 {
+	switch s := t.Unix(); {
+	case t.IsZero():
+		return none
+	case s <= math.MinInt64/int64(time.Second):
+		return math.MinInt64 + 1
+	case s >= math.MaxInt64/int64(time.Second):
+		return math.MaxInt64 - 1
+	}
+	return t.UnixNano()
+}
+
+func fromNanos(n int64) time.Time {
+	if n == noFirst || n == noLast {
+		return time.Time{}
+	}
+	return time.Unix(0, n).UTC()
+}
+
+// hourOf is the hour since 1970 in which t lies.
+func hourOf(t time.Time) int64 { return floorDiv(t.Unix(), 3600) }
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
