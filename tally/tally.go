@@ -120,14 +120,15 @@ type Tally struct {
 	Groups        map[Key]*Group
 	Ambient       map[AmbientKey]int64
 
-	max int
+	owned map[AmbientKey]*AmbientKey // the keys of Ambient
+	max   int
 }
 
 // New returns an empty tally.
 func New() *Tally { return newBounded(MaxGroups) }
 
 func newBounded(most int) *Tally {
-	return &Tally{Nodes: map[string]*Node{}, Groups: map[Key]*Group{}, Ambient: map[AmbientKey]int64{}, max: most}
+	return &Tally{Nodes: map[string]*Node{}, Groups: map[Key]*Group{}, Ambient: map[AmbientKey]int64{}, owned: map[AmbientKey]*AmbientKey{}, max: most}
 }
 
 // Bound sets how many groups and nodes are told apart.
@@ -228,16 +229,16 @@ func (t *Tally) node(name string) *Node {
 }
 
 func (t *Tally) ambient(k *AmbientKey, n int64) {
-	if _, known := t.Ambient[*k]; !known {
-		c := AmbientKey{}
-		if len(t.Ambient) < MaxAmbient-1 {
-			c = *k
-			c.own()
+	owned := t.owned[*k]
+	if owned == nil {
+		owned = &AmbientKey{}
+		if _, there := t.Ambient[*k]; there || len(t.Ambient) < MaxAmbient-1 {
+			*owned = *k
+			owned.own()
+			t.owned[*owned] = owned
 		}
-		t.Ambient[c] += n
-		return
 	}
-	t.Ambient[*k] += n
+	t.Ambient[*owned] += n // adding under k would put k in place of the key, with whatever memory it aliases
 }
 
 func (t *Tally) finding(e *Entry, f *Finding) {

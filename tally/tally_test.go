@@ -1,0 +1,129 @@
+package tally
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/rules"
+)
+
+// random is an entry whose strings alias buf, as those of an event do.
+func random(rnd *rand.Rand, buf []byte) *Entry {
+	at := 0
+	alias := func(format string, args ...any) string {
+		n := copy(buf[at:], fmt.Sprintf(format, args...))
+		s := unsafe.String(&buf[at], n)
+		at += n
+		return s
+	}
+	verdicts := []nodeauthz.Verdict{nodeauthz.Allow, nodeauthz.Deny, nodeauthz.Unknown}
+	observed := []nodeauthz.Verdict{nodeauthz.Allow, nodeauthz.Deny, nodeauthz.NotNode}
+	e := &Entry{
+		Time: time.Unix(int64(1+rnd.IntN(1000)), 0).UTC(), IsNode: rnd.IntN(10) > 0, Node: alias("n%d", rnd.IntN(5)),
+		Verdict: verdicts[rnd.IntN(3)], Observed: observed[rnd.IntN(3)], Race: rnd.IntN(3) == 0,
+	}
+	if e.IsNode && rnd.IntN(3) == 0 {
+		e.Ambient = &AmbientKey{Binding: rbac.BindingRef{Name: alias("b%d", rnd.IntN(4))}, Verb: "get", Resource: alias("r%d", rnd.IntN(9))}
+	}
+	if e.IsNode && !e.Race && e.Verdict != e.Observed && e.Verdict != nodeauthz.Unknown && e.Observed != nodeauthz.NotNode {
+		e.Disagreement = &Disagreement{AuditID: alias("d%d", rnd.IntN(1000)), Node: e.Node}
+	}
+	for range rnd.IntN(3) {
+		e.Findings = append(e.Findings, Finding{
+			Key: Key{Rule: rules.ExcessAccess, Node: e.Node, Name: alias("s%d", rnd.IntN(6))}, Severity: rules.Severity(1 + rnd.IntN(4)),
+			Message: "m", AuditID: alias("a%d", rnd.IntN(1000)),
+		})
+	}
+	return e
+}
+
+// What is added may be overwritten afterwards, and sums do not depend on how entries were put together.
+func TestMergeIsAdd(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	whole, parts := New(), []*Tally{New(), New(), New()}
+	buf := make([]byte, 1024)
+	for range 2000 {
+		e := random(rnd, buf)
+		owned := e.Own()
+		whole.Add(e)
+		for i := range buf {
+			buf[i] = 'X'
+		}
+		parts[rnd.IntN(3)].Add(&owned)
+	}
+	sum := New()
+	for _, p := range parts {
+		sum.Merge(p)
+	}
+	loose := cmp.Options{
+		cmpopts.IgnoreUnexported(Tally{}), cmpopts.IgnoreFields(Group{}, "AuditIDs"), cmpopts.IgnoreFields(Tally{}, "Disagreements"),
+	}
+	if diff := cmp.Diff(whole, sum, loose); diff != "" {
+		t.Errorf("-whole +merged:\n%s", diff)
+	}
+	for _, s := range []*Tally{whole, sum} {
+		if text := fmt.Sprint(s.Ambient, s.Disagreements, s.Nodes); strings.Contains(text, "X") {
+			t.Error("a string aliases the event's memory")
+		}
+	}
+	if len(whole.Disagreements) == 0 || len(whole.Disagreements) != len(sum.Disagreements) || len(whole.Ambient) < 30 {
+		t.Errorf("%d and %d disagreements, %d ambient", len(whole.Disagreements), len(sum.Disagreements), len(whole.Ambient))
+	}
+}
+
+// Names without end take bounded memory, and nothing is lost from the counts.
+func TestBounds(t *testing.T) {
+	s := New()
+	s.Bound(100)
+	const n = 3000
+	for i := range n {
+		node := fmt.Sprintf("n%d", i)
+		s.Add(&Entry{
+			IsNode: true, Node: node, Verdict: nodeauthz.Deny, Observed: nodeauthz.Allow, Disagreement: &Disagreement{},
+			Ambient:  &AmbientKey{Resource: node},
+			Findings: []Finding{{Key: Key{Rule: rules.ExcessAccess, Node: node, Name: strings.Repeat("x", 1<<12)}, Severity: rules.High, Message: "m"}},
+		})
+	}
+	requests, findings, ambient := int64(0), int64(0), int64(0)
+	for _, c := range s.Nodes {
+		requests += c.Requests
+	}
+	for k, g := range s.Groups {
+		findings += g.Count
+		if len(k.Name) > MaxText {
+			t.Errorf("a name of %d bytes", len(k.Name))
+		}
+	}
+	for _, c := range s.Ambient {
+		ambient += c
+	}
+	if requests != n || findings != n || ambient != n || s.Sums.DisagreeMore+int64(len(s.Disagreements)) != n {
+		t.Errorf("%d requests, %d findings, %d ambient, %d+%d disagreements", requests, findings, ambient, len(s.Disagreements), s.Sums.DisagreeMore)
+	}
+	if len(s.Nodes) > 101 || len(s.Groups) > 202 || len(s.Ambient) > MaxAmbient {
+		t.Errorf("%d nodes, %d groups, %d ambient", len(s.Nodes), len(s.Groups), len(s.Ambient))
+	}
+}
+
+func TestIDOf(t *testing.T) {
+	const uuid = "01234567-89ab-cdef-0123-456789abcdef"
+	if got := IDOf(uuid); got != (ID{0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef}) {
+		t.Errorf("%x", got)
+	}
+	seen := map[ID]string{}
+	for _, s := range []string{uuid, strings.ToUpper(uuid), "", "x", uuid + "0", strings.ReplaceAll(uuid, "-", ""), strings.Replace(uuid, "0", "g", 1)} {
+		if other, twice := seen[IDOf(s)]; twice {
+			t.Errorf("%q and %q are one", s, other)
+		}
+		seen[IDOf(s)] = s
+	}
+}
