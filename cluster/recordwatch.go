@@ -31,7 +31,9 @@ func (k *kindRecorder) watch(ctx context.Context) error {
 	k.turn(phaseCatchingUp, nil)
 	if k.target != 0 && revision(k.rv) >= k.target { // nothing was missed
 		k.caughtUp(asked)
-		k.out.settled(ctx, k)
+		if k.out.settled(ctx, k); k.whole {
+			return errListAgain
+		}
 	}
 	quiet, silence := time.NewTimer(k.cfg.catchUp), time.NewTimer(k.cfg.Silence)
 	defer quiet.Stop()

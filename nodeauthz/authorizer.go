@@ -136,8 +136,10 @@ func (a *Authorizer) reach(q *question, node string, t time.Time) Answer {
 	}
 	if at < g.coveredFrom || at < g.prunedTo || (known && g.open > 0 && g.mayLead(id, q, &w)) {
 		ans.Verdict = Unknown
-	} else if _, _, unseen := g.hole(q.kind, &w); unseen {
-		ans.Verdict = Unknown
+	} else if g.holed {
+		if _, _, unseen := g.hole(q.kind, &w); unseen {
+			ans.Verdict = Unknown
+		}
 	}
 	return ans
 }

@@ -58,6 +58,7 @@ type Graph struct {
 	open        int   // tenures whose targets nobody has told us
 	coveredFrom int64 // from here on what was not seen does not exist
 	prunedTo    int64 // before this, lifetimes may have been forgotten
+	holed       bool  // there ever was anything in holes
 	holes       [watchedKinds]Holes
 }
 

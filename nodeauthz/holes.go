@@ -146,6 +146,7 @@ func (g *Graph) Uncovered(kind Kind, from, to time.Time) {
 	if k, ok := watchedOf(kind); ok {
 		g.mu.Lock()
 		defer g.mu.Unlock()
+		g.holed = true
 		g.holes[k].Add(from, to)
 	}
 }
@@ -155,6 +156,7 @@ func (g *Graph) UncoveredSince(kind Kind, t time.Time) {
 	if k, ok := watchedOf(kind); ok {
 		g.mu.Lock()
 		defer g.mu.Unlock()
+		g.holed = true
 		g.holes[k].Since(t)
 	}
 }

@@ -1,8 +1,6 @@
 package pipeline
 
 import (
-	"context"
-	"crypto/rand"
 	"errors"
 	"slices"
 	"time"
@@ -80,7 +78,6 @@ func (e *Engine) gather(now time.Time) *commit {
 	if len(c.lanes) == 0 && !facts {
 		return nil
 	}
-	_, _ = rand.Read(c.c.ID[:]) // never fails
 	c.c.At = now
 	c.c.Memory = e.opt.Judge.Memory.Changes()
 	if mode := string(e.opt.Judge.Mode.Save()); mode != e.mode {
@@ -145,8 +142,7 @@ func (c *commit) complete(l *lane, lc *tally.LaneCommit) int {
 // store runs apart from the loop.
 func (e *Engine) store(c *commit) {
 	begin := e.opt.Now()
-	// The commit of what was judged is not given up when the engine is asked to stop.
-	err := e.opt.Store.Commit(context.Background(), &c.c)
+	err := e.opt.Store.Commit(e.commits, &c.c)
 	if err == nil && e.opt.Stored != nil {
 		e.opt.Stored(c.stored(begin, e.opt.Now()))
 	}

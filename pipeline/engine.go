@@ -42,6 +42,8 @@ type Engine struct {
 	// What waits is bounded apart for sources that wait and those that are told to come again: neither starves the other.
 	patient, urgent *semaphore.Weighted
 	held, blocked   atomic.Int64
+	// commits is the commits' context: what was judged is still stored when the engine is asked to stop, for a while.
+	commits context.Context
 
 	// The rest is the loop's.
 	lanes    map[string]*lane
@@ -170,6 +172,8 @@ const (
 	behindBy = 10 * time.Second
 	// stalledAfter is after how long without a batch a source that was behind is no longer waited for.
 	stalledAfter = 5 * time.Second
+	// lastCommit is how long the last commit may take when the engine stops.
+	lastCommit = 15 * time.Second
 	// decideFor is how long requests wait for the mode to be told by more of them.
 	decideFor = 5 * time.Second
 )
@@ -337,11 +341,15 @@ func (e *Engine) Stats() EngineStats {
 // Run returns nil. It must be called once.
 func (e *Engine) Run(ctx context.Context) error {
 	defer close(e.stopped)
+	var giveUp context.CancelFunc
+	e.commits, giveUp = context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
+			defer time.AfterFunc(lastCommit, giveUp).Stop()
 			return e.stop()
 		case d := <-e.in:
 			e.take(d)

@@ -37,13 +37,15 @@ type modelStore struct {
 	sum    *tally.Tally
 	dead   bool         // the process that used it was killed
 	fail   func() error // called before each commit
-	done   map[[16]byte]bool
+	// lives is how many more commits a process lives, if it is not 0; it dies before or after the last one. died is closed then.
+	lives int
+	died  chan struct{}
 }
 
 func newModelStore() *modelStore {
 	return &modelStore{
 		lanes: map[string]*tally.LaneCommit{}, seen: map[tally.ID]bool{}, opened: map[tally.ID]tally.Opened{}, of: map[tally.ID]string{},
-		memory: map[string]tally.Remembered{}, sum: tally.New(), done: map[[16]byte]bool{},
+		memory: map[string]tally.Remembered{}, sum: tally.New(),
 	}
 }
 
@@ -91,19 +93,25 @@ func (p process) Memory(context.Context) ([]tally.Remembered, error) {
 	return all, nil
 }
 
-func (p process) Commit(_ context.Context, c *tally.Commit) error {
+func (p process) Commit(_ context.Context, c *tally.Commit) (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if *p.killed {
 		return errKilled
 	}
+	if p.lives != 0 {
+		if p.lives--; p.lives == 0 {
+			*p.killed = true
+			close(p.died)
+			if len(c.Lanes)%2 == 0 || len(c.Memory)%2 == 0 {
+				return errKilled
+			}
+		}
+	}
 	if p.fail != nil {
 		if err := p.fail(); err != nil {
 			return err
 		}
-	}
-	if p.done[c.ID] {
-		return nil
 	}
 	var fenced []string
 	for i := range c.Lanes {
@@ -114,7 +122,6 @@ func (p process) Commit(_ context.Context, c *tally.Commit) error {
 	if len(fenced) > 0 {
 		return &tally.FencedError{Lanes: fenced}
 	}
-	p.done[c.ID] = true
 	for i := range c.Lanes {
 		lc := &c.Lanes[i]
 		l := p.lanes[lc.Lane]
@@ -136,6 +143,9 @@ func (p process) Commit(_ context.Context, c *tally.Commit) error {
 		for _, id := range lc.Resolved {
 			delete(p.opened, id)
 		}
+	}
+	if *p.killed {
+		defer func() { err = errKilled }() // it was stored, and nobody was told
 	}
 	for _, r := range c.Memory {
 		if _, there := p.memory[r.Kind+"/"+r.Key]; !there || !r.First {
@@ -379,16 +389,25 @@ func TestEngineKilled(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 7))
 			h := &harness{t: t, store: newModelStore(), mode: "Node,RBAC"}
 			h.opt = EngineOptions{Settle: 5 * time.Millisecond, CommitEvery: time.Millisecond}
-			kills := 0
-			for {
+			const kills = 25
+			for n := 0; ; n++ {
+				h.store.mu.Lock()
+				h.store.died = make(chan struct{})
+				if h.store.lives = 0; n < kills {
+					h.store.lives = 1 + rnd.IntN(4)
+				}
+				died := h.store.died
+				h.store.mu.Unlock()
 				e, kill, stop := h.start()
 				ctx, cancel := context.WithCancel(t.Context())
-				if kills < 25 {
-					time.AfterFunc(time.Duration(rnd.IntN(12_000))*time.Microsecond, func() {
+				go func() {
+					select {
+					case <-died:
 						kill()
 						cancel()
-					})
-				}
+					case <-ctx.Done():
+					}
+				}()
 				all := tail(ctx, t, e, "file:a", lines, rnd)
 				cancel()
 				if all {
@@ -396,12 +415,8 @@ func TestEngineKilled(t *testing.T) {
 					break
 				}
 				kill()
-				kills++
 			}
 			same(t, want, h.store.sum)
-			if kills < 10 {
-				t.Errorf("only %d kills", kills)
-			}
 			if got := h.store.sum.Events; got.Read != int64(len(lines)) {
 				t.Errorf("after %d kills events %+v, want %d read", kills, got, len(lines))
 			}

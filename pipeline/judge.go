@@ -4,6 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -36,12 +38,14 @@ func (j *Judgement) Reason() string {
 // Detail names the edge that makes the verdict a race, or the state that an unknown one lacks. It searches the graph when called.
 func (j *Judgement) Detail() string {
 	switch {
+	case j.Event.Derived && j.Answer.Verdict == nodeauthz.Unknown && selectable(j.Attrs):
+		return "the log does not hold the request's selectors"
 	case j.Early && j.Answer.Verdict == nodeauthz.Unknown:
 		return "the state had not caught up with the request"
 	case j.Answer.Race:
 		return j.node.RaceDetail(j.Attrs, j.Time)
 	case j.Answer.Verdict == nodeauthz.Unknown:
-		return j.node.Missing(j.Time)
+		return j.node.MissingFor(j.Attrs, j.Time)
 	}
 	return ""
 }
@@ -87,6 +91,9 @@ func (j *Judge) Judge(ev *audit.Event) *Judgement {
 		if out.Early = j.Early; j.Early && out.Answer.Verdict == nodeauthz.Deny && !out.Answer.Static {
 			out.Answer = nodeauthz.Answer{Verdict: nodeauthz.Unknown}
 		}
+		if ev.Derived && out.Answer.Verdict == nodeauthz.Deny && selectable(out.Attrs) {
+			out.Answer = nodeauthz.Answer{Verdict: nodeauthz.Unknown} // its selectors were not logged
+		}
 	}
 	j.observe(out)
 	j.grant(out)
@@ -96,6 +103,20 @@ func (j *Judge) Judge(ev *audit.Event) *Judgement {
 		}
 	}
 	return out
+}
+
+// selectable reports whether the Node authorizer's answer to such a request can depend on its selectors.
+func selectable(a *authorizer.AttributesRecord) bool {
+	switch a.Verb {
+	case "list", "watch", "deletecollection":
+	default:
+		return false
+	}
+	switch a.Resource {
+	case "pods", "nodes", "secrets", "configmaps", "resourceslices":
+		return true
+	}
+	return false
 }
 
 // observe reads the apiserver's own word.

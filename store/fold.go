@@ -20,9 +20,6 @@ const (
 	place
 )
 
-// wideMessage is what a group says that stands for many, as a tally's does.
-const wideMessage = "further findings of this rule, too many to be told apart"
-
 // delta is what a commit adds to an hour.
 type delta struct {
 	*tally.Tally
@@ -136,7 +133,7 @@ func (d *delta) findingRows(hour int64, most int, b *batch) error {
 			if n >= 2*most {
 				k.Node = tally.Others
 			}
-			r.key, r.g.Wide, r.g.Message = keyText(&k), true, wideMessage
+			r.key, r.g.Wide, r.g.Message = keyText(&k), true, tally.WideMessage
 			id = hash(r.key)
 		}
 		d.known.findings[id] = true

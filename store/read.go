@@ -117,7 +117,7 @@ func readFindings(ctx context.Context, r reader, args []any, out *tally.Tally) e
 		}
 		out.MergeGroup(k, g)
 		if to := out.Groups[k]; to != nil && to.Wide && to.Message == "" {
-			to.Message = wideMessage
+			to.Message = tally.WideMessage
 		}
 		return nil
 	})

@@ -9,8 +9,6 @@ import (
 
 // Commit is what is stored in one transaction: of each lane what was judged and how far the lane is done.
 type Commit struct {
-	// ID tells commits apart. One that comes again, because nobody knows whether it was stored, is stored once.
-	ID    [16]byte
 	Lanes []LaneCommit
 	// Memory are the entries of rules' memory that changed.
 	Memory []Remembered
@@ -63,7 +61,8 @@ type Lane struct {
 type Store interface {
 	// Acquire makes this process the owner of the lane under the fence, unless another one owns it under a higher one: source.ErrFenced.
 	Acquire(ctx context.Context, lane string, fence int64, recent int) (*Lane, error)
-	// Commit stores everything or nothing. If lanes are owned by others by now it stores nothing and returns a FencedError.
+	// Commit stores everything or nothing. If lanes are owned by others by now it stores nothing and returns a FencedError. After any other
+	// error, unless ctx has ended, nothing is stored either, and the same commit may come again.
 	Commit(ctx context.Context, c *Commit) error
 	// Memory returns the rules' memory.
 	Memory(ctx context.Context) ([]Remembered, error)

@@ -16,6 +16,9 @@ const MaxGroups = 50_000
 // Others stands for the nodes beyond MaxGroups. No node can have that name.
 const Others = "(others)"
 
+// WideMessage is the message of a group that stands for many.
+const WideMessage = "further findings of this rule, too many to be told apart"
+
 // Bounds of lists in a Tally.
 const (
 	MaxAuditIDs  = 5
@@ -274,7 +277,7 @@ func (t *Tally) group(k *Key) *Group {
 	key.own()
 	g := &Group{Wide: wide}
 	if wide {
-		g.Message = "further findings of this rule, too many to be told apart"
+		g.Message = WideMessage
 	}
 	t.Groups[key] = g
 	return g
@@ -335,7 +338,7 @@ func (t *Tally) Merge(o *Tally) {
 func (t *Tally) MergeGroup(k Key, g *Group) {
 	to := t.group(&k)
 	if to.Count == 0 && g.Wide {
-		to.Wide = true
+		to.Wide, to.Message = true, WideMessage
 	}
 	to.add(g)
 	if room := MaxAuditIDs - len(to.AuditIDs); room > 0 {

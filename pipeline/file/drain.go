@@ -169,7 +169,7 @@ func (l *lane) drain(ctx context.Context, end bool) (grew bool, err error) {
 		if last {
 			n = len(buf)
 		} else if !atEnd { // NUL bytes part lines too, but those at the end of a file may not have been written yet
-			n = max(n, bytes.LastIndexByte(buf, 0)+1)
+			n += bytes.LastIndexByte(buf[n:], 0) + 1
 		}
 		switch {
 		case n > 0 || len(tooLong) > 0:

@@ -85,6 +85,8 @@ func (f *family) owns(path string) bool {
 type entry struct {
 	mark
 	path   string
+	stem   string // what is before number
+	number int    // logrotate's, which counts from the newest; -1 if there is none
 	live   bool
 	packed bool
 	// cut says that not even the head of a compressed file is there. It may be in the making.
@@ -166,6 +168,7 @@ func (f *family) list() ([]listed, error) {
 // look reads what a file begins with.
 func look(path string) entry {
 	e := entry{path: path}
+	e.stem, e.number = numberOf(path)
 	f, err := os.Open(path)
 	if err != nil {
 		e.err = unreadable(path, err)
@@ -206,10 +209,9 @@ func look(path string) entry {
 func arrange(entries []entry) {
 	stem, all := "", true
 	for _, e := range entries {
-		s, n := numberOf(e.path)
-		all = all && (e.live || n >= 0 && (stem == "" || s == stem))
+		all = all && (e.live || e.number >= 0 && (stem == "" || e.stem == stem))
 		if !e.live {
-			stem = s
+			stem = e.stem
 		}
 	}
 	rank := func(e entry) int {
@@ -222,23 +224,21 @@ func arrange(entries []entry) {
 		return 1
 	}
 	slices.SortStableFunc(entries, func(a, b entry) int {
-		_, na := numberOf(a.path)
-		_, nb := numberOf(b.path)
 		switch {
 		case rank(a) != rank(b):
 			return rank(a) - rank(b)
-		case all && na != nb:
-			return nb - na
+		case all && a.number != b.number:
+			return b.number - a.number
 		case !a.first.Equal(b.first):
 			return a.first.Compare(b.first)
-		case na >= 0 && nb >= 0 && na != nb:
-			return nb - na
+		case a.number >= 0 && b.number >= 0 && a.number != b.number:
+			return b.number - a.number
 		}
 		return strings.Compare(a.path, b.path)
 	})
 }
 
-// numberOf is logrotate's number of a file, which counts from the newest, -1 if there is none, and what is before it.
+// numberOf finds logrotate's number in a name, and what is before it.
 func numberOf(path string) (string, int) {
 	if m := packedName.FindStringSubmatch(path); m != nil {
 		path = m[1]

@@ -180,7 +180,7 @@ func (s *session) keep(b *source.Batch) {
 // until polls for a condition.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(8 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if ok() {
 			return
 		}

@@ -32,7 +32,8 @@
 //   - MaxWait as the deadline of a read, and time-outs logged as errors (#574, #726): the deadline is well beyond the broker's wait,
 //     and an empty answer is no error.
 //   - Delays with the default settings (#102, #136): a broker answers as soon as there is a byte.
-//   - An error of a partition in the group's offsets taken for "none" : they are asked for again, with their errors.
+//   - An error of a partition in the group's offsets taken for "none": they are asked for again, with their errors.
+//   - A group that is never joined because the first of the brokers takes connections and says nothing: they are asked in turn.
 //   - A rebalance for each look at a topic that does not exist: the group's leader looks for new partitions itself.
 //   - Messages of aborted transactions are handed out: they are left out here.
 //

@@ -234,7 +234,8 @@ func (l *lane) follow(ctx context.Context, in source.Intake, t *tenure, offset i
 		l.recovered(&trouble)
 		l.s.budget.add(f.bytes-reserve, int64(len(f.messages)))
 		moved := f.next > offset
-		behind = f.end > f.next && (moved || behind)
+		// Where nothing came there is nothing to be had, whatever the end is said to be: markers, or what compaction left.
+		behind = moved && f.end > f.next
 		l.seen(f)
 		if !moved && behind == told {
 			l.recycle(f.buf, nil)

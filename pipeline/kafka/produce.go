@@ -14,12 +14,12 @@ import (
 )
 
 // ErrTooLarge says that a message is longer than the topic takes. Writing it again is in vain: the error has a method Permanent that says so.
-var ErrTooLarge error = tooLarge{}
+var ErrTooLarge error = tooLargeError{}
 
-type tooLarge struct{}
+type tooLargeError struct{}
 
-func (tooLarge) Error() string   { return "longer than the topic takes" }
-func (tooLarge) Permanent() bool { return true }
+func (tooLargeError) Error() string   { return "longer than the topic takes" }
+func (tooLargeError) Permanent() bool { return true }
 
 // Record is a message to be written.
 type Record struct {
@@ -131,6 +131,7 @@ func NewProducer(opt ProducerOptions, log zerolog.Logger) (*Producer, error) {
 
 // Produce writes the records and returns nil when all in-sync replicas have all of them. After an error, some may have been written; the caller
 // repeats the call or tells its own caller to. If a record is longer than MaxMessageBytes it returns ErrTooLarge at once and writes none.
+// The records' memory must be left alone for good: after an error an attempt may still be under way.
 func (p *Producer) Produce(ctx context.Context, records ...Record) error {
 	if len(records) == 0 {
 		return nil

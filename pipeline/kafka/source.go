@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,17 +57,10 @@ func New(opt Options, log zerolog.Logger) (*Source, error) {
 // Run reads until ctx ends and then leaves the group. Brokers that cannot be reached, and members that come and go, are waited for; what is wrong
 // is logged and counted. It returns an error if there is nothing to wait for.
 func (s *Source) Run(ctx context.Context, in source.Intake) error {
-	group, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
-		ID: s.opt.Group, Brokers: s.opt.Brokers, Topics: s.opt.Topics, Dialer: s.opt.dialer(s.opt.dial),
-		GroupBalancers: []kafkago.GroupBalancer{s.balancer},
-		SessionTimeout: s.opt.SessionTimeout, HeartbeatInterval: min(3*time.Second, s.opt.SessionTimeout/3),
-		RebalanceTimeout: s.opt.RebalanceTimeout, JoinGroupBackoff: time.Second, Timeout: fetchMargin,
-		StartOffset: kafkago.FirstOffset,
-		Logger:      kafkago.LoggerFunc(func(format string, args ...any) { s.log.Trace().Msgf("kafka-go: "+format, args...) }),
-		ErrorLogger: kafkago.LoggerFunc(func(format string, args ...any) { s.log.Debug().Msgf("kafka-go: "+format, args...) }),
-	})
+	brokers := slices.Clone(s.opt.Brokers)
+	group, err := s.group(brokers)
 	if err != nil {
-		return fmt.Errorf("kafka: %w", err)
+		return err
 	}
 	failing := 0
 	for {
@@ -83,6 +77,17 @@ func (s *Source) Run(ctx context.Context, in source.Intake) error {
 					level = zerolog.WarnLevel
 				}
 				s.log.WithLevel(level).Err(err).Str("group", s.opt.Group).Int("attempts", failing).Msg("kafka: joining the group failed")
+				// kafka-go asks the first broker that takes its connection, again and again, be it that it never answers.
+				if err := group.Close(); err != nil {
+					return fmt.Errorf("kafka: leaving the group: %w", err)
+				}
+				brokers = append(brokers[1:], brokers[0])
+				if !wait(ctx, min(time.Duration(failing)*100*time.Millisecond, time.Second)) {
+					break
+				}
+				if group, err = s.group(brokers); err != nil {
+					return err
+				}
 			}
 			continue
 		}
@@ -99,6 +104,26 @@ func (s *Source) Run(ctx context.Context, in source.Intake) error {
 	}
 	return nil
 }
+
+// group begins to join the group, through the first of the brokers that can be reached.
+func (s *Source) group(brokers []string) (*kafkago.ConsumerGroup, error) {
+	group, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
+		ID: s.opt.Group, Brokers: slices.Clone(brokers), Topics: s.opt.Topics, Dialer: s.opt.dialer(s.opt.dial),
+		GroupBalancers: []kafkago.GroupBalancer{s.balancer},
+		SessionTimeout: s.opt.SessionTimeout, HeartbeatInterval: min(3*time.Second, s.opt.SessionTimeout/3),
+		RebalanceTimeout: s.opt.RebalanceTimeout, JoinGroupBackoff: time.Second, Timeout: groupTimeout,
+		StartOffset: kafkago.FirstOffset,
+		Logger:      kafkago.LoggerFunc(func(format string, args ...any) { s.log.Trace().Msgf("kafka-go: "+format, args...) }),
+		ErrorLogger: kafkago.LoggerFunc(func(format string, args ...any) { s.log.Debug().Msgf("kafka-go: "+format, args...) }),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("kafka: %w", err)
+	}
+	return group, nil
+}
+
+// groupTimeout is how long an answer of the group's coordinator is waited for, beyond what it may wait itself.
+const groupTimeout = 5 * time.Second
 
 // generation is one sharing out of the partitions.
 type generation struct {
