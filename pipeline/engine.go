@@ -66,6 +66,9 @@ type Engine struct {
 	nextFacts  time.Time
 	closing    []closing
 
+	noting sync.Mutex
+	notes  bool // noteLane is open
+
 	told  time.Time
 	mu    sync.Mutex
 	stats EngineStats

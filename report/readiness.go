@@ -58,6 +58,11 @@ func readiness(r *Report, f Facts, undecided int64) Readiness {
 		warn(n*1000 <= r.Events.Read, "%s of the log could not be read", plural(n, "line"))
 	}
 	for i := range r.Findings {
+		if f := &r.Findings[i]; f.Rule == rules.CoverageGap {
+			warn(false, "part of the log may be missing: %s", Visible(f.Message))
+		}
+	}
+	for i := range r.Findings {
 		if f := &r.Findings[i]; f.Rule == "foreign-node-write" && f.Severity == rules.Critical.String() {
 			warn(true, "the admission plugin NodeRestriction is not in force: a node wrote another's object")
 			break

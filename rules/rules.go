@@ -151,7 +151,7 @@ type Rule struct {
 	Severity Severity
 	// Doc is the text of the rule's page, from which [Page] makes it; what comes before the first blank line is its title.
 	Doc string
-	// Check looks at one request.
+	// Check looks at one request. That of CoverageGap never finds anything: its findings come from the sources.
 	Check func(r *Request, s State, m *Memory) (Finding, bool)
 }
 
@@ -168,6 +168,7 @@ func (r *Rule) Runbook() string { return "docs/rules/" + r.Name + ".md" }
 func All() []*Rule {
 	return []*Rule{
 		rbacExcessAccess(), outOfScopeSecretRead(), nodeIdentity(), nodeCredentialMisuse(), foreignNodeWrite(), authorizerLag(),
+		auditCoverageGap(),
 	}
 }
 

@@ -219,6 +219,7 @@ func (r *runner) housekeep(ctx context.Context) {
 				r.log.Warn().Err(err).Msg("cannot forget what is too old in the store")
 			}
 			r.prune(ctx, now)
+			r.tellLate()
 		}
 	}
 }

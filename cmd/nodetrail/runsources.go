@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +15,9 @@ import (
 	"github.com/nodetrail/nodetrail/pipeline/kafka"
 	"github.com/nodetrail/nodetrail/pipeline/source"
 	"github.com/nodetrail/nodetrail/pipeline/webhook"
+	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/sinks/metrics"
+	"github.com/nodetrail/nodetrail/tally"
 )
 
 // runningSource is a source of the command run.
@@ -33,16 +36,52 @@ func (r *runner) sourceNames() []string {
 	return names
 }
 
-// gap tells of input that may be missing.
+// gap tells of input that may be missing: in the log, in a metric, and as a finding.
 func (r *runner) gap(cause, lane, detail string) {
 	r.metrics.Gap(cause)
-	r.log.Warn().Str("lane", lane).Str("rule", "audit-coverage-gap").Msg(detail)
+	r.log.Warn().Str("lane", lane).Str("rule", rules.CoverageGap).Msg(detail)
+	if slices.Contains(r.reloader.Current().Rules.Disable, rules.CoverageGap) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	err := r.engine.Note(ctx, time.Now(), tally.Finding{
+		Key: tally.Key{Rule: rules.CoverageGap, Name: lane, Detail: cause}, Severity: rules.Medium, Message: lane + ": " + detail,
+	})
+	if err != nil {
+		r.log.Warn().Err(err).Str("lane", lane).Msg("cannot store that input may be missing")
+	}
+}
+
+// lateAfter is from when on a source's lag is a gap in what a report can say.
+const lateAfter = 5 * time.Minute
+
+// tellLate tells of sources that are far behind.
+func (r *runner) tellLate() {
+	for _, s := range r.sources {
+		for _, src := range s.sources() {
+			for _, l := range src.Lanes {
+				if l.Lag > lateAfter {
+					r.gap("delayed", l.Lane, "more than "+lateAfter.String()+" behind")
+				}
+			}
+		}
+	}
 }
 
 func (r *runner) openSources(c *config.Config) error {
 	want := audit.Want{State: c.State.FromAudit}
+	// Several analyzers on one store may have logs of one name, each its own. Kafka's partitions are shared.
+	own := func(s *runningSource) *runningSource {
+		if c.Store.Postgres == nil {
+			return s
+		}
+		run := s.run
+		s.run = func(ctx context.Context, in source.Intake) error { return run(ctx, &ownLanes{in, "@" + r.instance}) }
+		return s
+	}
 	for i := range c.Sources.Files {
-		r.sources = append(r.sources, r.fileSource(&c.Sources.Files[i], want))
+		r.sources = append(r.sources, own(r.fileSource(&c.Sources.Files[i], want)))
 	}
 	if w := c.Sources.Webhook; w != nil {
 		o := webhookOptions(w, r.letters, r.log)
@@ -52,13 +91,13 @@ func (r *runner) openSources(c *config.Config) error {
 			return fmt.Errorf("sources.webhook: %w", err)
 		}
 		r.webhook = srv
-		r.sources = append(r.sources, &runningSource{name: srv.Lane(), run: srv.Run, sources: func() []metrics.Source {
+		r.sources = append(r.sources, own(&runningSource{name: srv.Lane(), run: srv.Run, sources: func() []metrics.Source {
 			lag := time.Duration(0)
 			if at := r.engine.Stats().Oldest; !at.IsZero() {
 				lag = max(0, time.Since(at))
 			}
 			return []metrics.Source{{Name: srv.Lane(), Up: true, Lanes: []metrics.LaneLag{{Lane: srv.Lane(), Lag: lag}}}}
-		}})
+		}}))
 	}
 	if k := c.Sources.Kafka; k != nil {
 		s, err := r.kafkaSource(k, want)
@@ -68,6 +107,28 @@ func (r *runner) openSources(c *config.Config) error {
 		r.sources = append(r.sources, s)
 	}
 	return nil
+}
+
+// ownLanes gives a source's lanes names that no other process has.
+type ownLanes struct {
+	source.Intake
+	suffix string
+}
+
+func (o *ownLanes) Open(ctx context.Context, lane string, fence int64) (string, error) {
+	return o.Intake.Open(ctx, lane+o.suffix, fence)
+}
+
+func (o *ownLanes) Close(lane string) { o.Intake.Close(lane + o.suffix) }
+
+func (o *ownLanes) Take(ctx context.Context, b *source.Batch, done func(error)) error {
+	lane := b.Lane
+	b.Lane += o.suffix
+	err := o.Intake.Take(ctx, b, done)
+	if err != nil {
+		b.Lane = lane // it may be tried again
+	}
+	return err
 }
 
 func (r *runner) fileSource(c *config.FileSource, want audit.Want) *runningSource {

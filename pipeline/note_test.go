@@ -1,0 +1,35 @@
+package pipeline
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// A finding that no request shows is stored, and once a minute.
+func TestNote(t *testing.T) {
+	h := &harness{t: t, store: newModelStore(), mode: "Node,RBAC"}
+	h.opt = EngineOptions{CommitEvery: time.Millisecond}
+	e, _, stop := h.start()
+	for range 2 {
+		for _, minute := range []int{0, 1} {
+			for _, second := range []int{0, 59} {
+				f := tally.Finding{Key: tally.Key{Rule: rules.CoverageGap, Detail: "log-lost"}, Severity: rules.Medium, Message: "lost"}
+				if err := e.Note(t.Context(), time.Date(2026, 11, 21, 6, minute, second, 0, time.UTC), f); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	stop()
+	if len(h.store.sum.Groups) != 1 || h.store.sum.Sums != (tally.Sums{}) || len(h.store.sum.Nodes) != 0 {
+		t.Errorf("%+v", h.store.sum)
+	}
+	for _, g := range h.store.sum.Groups {
+		if g.Count != 2 || g.Severity != rules.Medium || g.Message != "lost" {
+			t.Errorf("%+v", g)
+		}
+	}
+}
