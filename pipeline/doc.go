@@ -1,9 +1,10 @@
 // Package pipeline is the stream of audit events: each is fed to the cluster's state, and each request of a node is judged as of its
 // own time, once, and handed on.
 //
-// What goes in: decoded audit events in the order of the log, in batches ([Stream.Batch]). What comes out: one [Judgement] for each
-// request (auditID), to a function that the caller gives. Sources (pipeline/file and its like) and sinks satisfy the one-method
-// interfaces here and never import this package.
+// There are two streams over one [Judge]. [Stream] is for finished logs: batches go in, in the order of the log, judgements come out, and
+// nothing is remembered. [Engine] is for logs that go on: sources of every kind give it batches (it is their source.Intake), what was
+// judged is stored together with the sources' positions (a tally.Store), and only then the sources acknowledge. What comes out of either
+// is one [Judgement] for each request (auditID), whatever stages are logged and however often.
 //
 // # Order
 //
@@ -11,5 +12,7 @@
 // skew later. So a request waits until the log has gone on for the skew and a slack beyond it. The wait is in the log's time and
 // bounded in number; a log whose times stand still or jump costs accuracy of the race mark, never a verdict.
 //
-// The package imports audit, nodeauthz, rbac and rules.
+// A log that goes on may stand still while a request waits, so there the clock decides, too: see [Engine].
+//
+// The package imports audit, cluster, nodeauthz, rbac, rules, tally and the contract of sources, pipeline/source.
 package pipeline

@@ -197,6 +197,7 @@ func (e *Engine) expire(now, floor time.Time, behind bool) (next time.Time) {
 			continue
 		}
 		tooMany = false
+		r.await()
 		r.state, r.due = requestWaiting, timeOf(r.ev).Add(e.opt.Skew+e.opt.Slack)
 		e.waiting += r.bytes
 		e.push(r)
@@ -236,9 +237,6 @@ func (e *Engine) judge(r *request, early bool) {
 		e.letGo(b)
 	}
 	r.state, r.ev = requestJudged, nil
-	if r.stored != nil && r.stored.gone == nil {
-		r.stored.resolved = append(r.stored.resolved, r.id)
-	}
 	if r.owner != nil {
 		r.owner.unjudged--
 	}
@@ -246,6 +244,9 @@ func (e *Engine) judge(r *request, early bool) {
 		w.unjudged--
 	}
 	if !entry.IsNode && len(entry.Findings) == 0 {
+		if l := r.stored; l != nil && l.gone == nil {
+			l.resolved = append(l.resolved, r.id)
+		}
 		e.over(r)
 		return
 	}

@@ -42,6 +42,7 @@ type Engine struct {
 	// What waits is bounded apart for sources that wait and those that are told to come again: neither starves the other.
 	patient, urgent *semaphore.Weighted
 	held, blocked   atomic.Int64
+	opens           atomic.Int64
 	// commits is the commits' context: what was judged is still stored when the engine is asked to stop, for a while.
 	commits context.Context
 
@@ -273,7 +274,11 @@ func (e *Engine) giveBack(d *delivery) {
 
 // Open implements source.Intake.
 func (e *Engine) Open(ctx context.Context, name string, fence int64) (string, error) {
-	stored, err := e.opt.Store.Acquire(ctx, name, fence, e.opt.MaxRequests/4)
+	recent := 0
+	if e.opens.Add(1) == 1 { // those of all lanes
+		recent = e.opt.MaxRequests / 4
+	}
+	stored, err := e.opt.Store.Acquire(ctx, name, fence, recent)
 	if err != nil {
 		return "", err
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strconv"
 	"time"
 
@@ -37,9 +38,11 @@ type batch struct {
 	// unjudged counts the requests that must be judged before the batch is complete, its own and those of which it brought another event.
 	unjudged int
 	// using counts the requests whose event is in the batch's memory.
-	using  int
-	taken  bool
-	events tally.Events
+	using int
+	taken bool
+	// complete says that it is in the commit under way.
+	complete bool
+	events   tally.Events
 }
 
 type requestState uint8
@@ -53,14 +56,17 @@ const (
 
 // request is one in flight.
 type request struct {
-	id       tally.ID
-	ev       *audit.Event
-	inBatch  *batch // whose memory ev is in, nil if it is its own
-	owner    *batch // through whose lane it is stored, nil if that batch is complete and the request is stored as opened
-	waiters  []*batch
-	lane     *lane // of owner, or the one that stores it as opened
-	state    requestState
-	stored   *lane // that stores it as opened
+	id      tally.ID
+	ev      *audit.Event
+	inBatch *batch // whose memory ev is in, nil if it is its own
+	owner   *batch // through whose lane it is stored, nil if that batch is complete and the request is stored as opened
+	waiters []*batch
+	lane    *lane // of owner, or the one that stores it as opened
+	state   requestState
+	stored  *lane // that stores it as opened
+	// relying are other lanes' batches that brought its beginning, too, while the commit that stores it as opened is under way: if the
+	// lane is taken out of that, one of them brings the request.
+	relying  []*batch
 	bits     uint8
 	seq      uint64
 	due      time.Time // in the log's time
@@ -199,6 +205,9 @@ func (e *Engine) arrive(b *batch, ev *audit.Event) {
 		return
 	}
 	if r.state == requestOpened && r.stored != nil {
+		if e.commit.opens(r) && r.lane != b.lane {
+			r.relying = append(r.relying, b)
+		}
 		return
 	}
 	r.waiters = append(r.waiters, b)
@@ -230,6 +239,7 @@ func (e *Engine) respond(b *batch, r *request, ev *audit.Event) {
 		r.waiters = append(r.waiters, r.owner)
 	}
 	e.seq++
+	r.await()
 	r.owner, r.lane, r.received, r.seq = b, b.lane, b.d.b.Received, e.seq
 	if r.received.IsZero() {
 		r.received = b.lane.taken
@@ -311,7 +321,43 @@ func (e *Engine) passOn(r *request) bool {
 		}
 		return true
 	}
+	return r.state == requestOpened && r.relyOn()
+}
+
+// relyOn makes a batch that relies on the request bring it: one that is not complete, so that it need not be, else one that is stored by
+// the commit under way.
+func (r *request) relyOn() bool {
+	for _, complete := range []bool{false, true} {
+		for i, w := range r.relying {
+			if w.lane.gone != nil || w.complete != complete {
+				continue
+			}
+			if r.lane = w.lane; complete {
+				r.stored = w.lane
+				return true
+			}
+			w.unjudged++
+			r.owner, r.stored = w, nil
+			r.relying = slices.Delete(r.relying, i, i+1)
+			r.await()
+			return true
+		}
+	}
 	return false
+}
+
+// await makes the batches that rely on the request being stored as opened wait for it to be judged.
+func (r *request) await() {
+	r.relying = slices.DeleteFunc(r.relying, func(w *batch) bool {
+		if w.complete {
+			return false
+		}
+		if w.lane.gone == nil {
+			w.unjudged++
+			r.waiters = append(r.waiters, w)
+		}
+		return true
+	})
 }
 
 // finish is the end of a batch: its source is told, and its memory given back.

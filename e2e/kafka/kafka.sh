@@ -24,17 +24,21 @@ need() {
 
 jars() {
 	need java
-	local lib
+	local lib fresh lock
 	lib=$root/.cache/kafka/$(cksum <"$here/pom.xml" | cut -d' ' -f1)
 	if [ ! -e "$lib/complete" ]; then
 		need mvn
 		mkdir -p "$root/.cache/kafka"
-		local fresh
+		# Tests of several packages may ask at once, and Maven's own cache is for one at a time.
+		exec {lock}>"$root/.cache/kafka/lock"
+		! command -v flock >/dev/null || flock "$lock"
+	fi
+	if [ ! -e "$lib/complete" ]; then
 		fresh=$(mktemp -d "$root/.cache/kafka/fresh.XXXXXX")
 		mvn -q -B -f "$here/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$fresh" >&2 ||
 			{ rm -rf "$fresh"; die "Maven could not get the broker"; }
 		touch "$fresh/complete"
-		# Another one may have been as fast.
+		# Without flock another one may have been as fast.
 		mv -T "$fresh" "$lib" 2>/dev/null || rm -rf "$fresh"
 	fi
 	echo "$lib"

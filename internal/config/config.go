@@ -22,6 +22,7 @@ func DefaultYAML() string { return defaultYAML }
 // oneof bound values.
 type Config struct {
 	Cluster       string        `yaml:"cluster"`
+	Instance      string        `yaml:"instance"`
 	Data          string        `yaml:"data"`
 	Listen        string        `yaml:"listen"`
 	Pprof         string        `yaml:"pprof"`
@@ -96,7 +97,6 @@ type Sources struct {
 
 // FileSource is one log with its rotated predecessors, or several by globs.
 type FileSource struct {
-	Name          string   `yaml:"name"`
 	Paths         []string `yaml:"paths"`
 	From          string   `yaml:"from" oneof:"beginning|end"`
 	Poll          Duration `yaml:"poll" min:"10ms" max:"1h"`
@@ -286,7 +286,7 @@ func (c *Config) SetDefaults() {
 		Reload:        Reload{Watch: true, Poll: Duration(30 * time.Second)},
 		Authorization: Authorization{Mode: "auto"},
 		Skew:          Duration(time.Second),
-		State:         State{FromAudit: true, Horizon: Duration(24 * time.Hour), Settle: Duration(500 * time.Millisecond), WaitAtMost: Duration(30 * time.Second)},
+		State:         State{FromAudit: true, Horizon: Duration(24 * time.Hour), Settle: Duration(500 * time.Millisecond), WaitAtMost: Duration(20 * time.Second)},
 		Pipeline: Pipeline{
 			MaxBytes: 128 << 20, MaxRequests: 1_000_000, CommitEvery: Duration(100 * time.Millisecond), OpenFor: Duration(2 * time.Minute),
 		},

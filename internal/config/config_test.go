@@ -254,6 +254,23 @@ func TestDefaultsFollow(t *testing.T) {
 	}
 }
 
+func TestWaitFollowsTheWebhook(t *testing.T) {
+	f := func(text string, wait, settle Duration) {
+		t.Helper()
+		c, err := Parse("x.yaml", []byte(text), testEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.State.WaitAtMost != wait || c.State.Settle != settle {
+			t.Errorf("%s: waitAtMost %s, settle %s", text, c.State.WaitAtMost, c.State.Settle)
+		}
+	}
+	f("sources: {webhook: {}}", 20e9, 500e6)
+	f("sources: {webhook: {commitTimeout: 10s}}", 8e9, 500e6)
+	f("state: {waitAtMost: 9s}\nsources: {webhook: {commitTimeout: 10s}}", 9e9, 500e6)
+	f("state: {waitAtMost: 5m}\nsources: {kafka: {brokers: [a:1], topics: [a], group: g}}", 300e9, 500e6)
+}
+
 // A variable's value is text, never YAML: it cannot bring in keys.
 func TestVariableIsNotYAML(t *testing.T) {
 	c, err := Parse("x.yaml", []byte("data: ${LINES}"), testEnv)

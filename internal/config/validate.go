@@ -73,6 +73,7 @@ func (v *validator) all() {
 	c := v.c
 	v.unread = len(v.d.errs.Problems)
 	v.text("cluster", c.Cluster)
+	v.text("instance", c.Instance)
 	v.need("data", c.Data)
 	v.listen("listen", c.Listen)
 	if c.Pprof != "" && v.listen("pprof", c.Pprof) && !IsLoopback(c.Pprof) {
@@ -237,6 +238,10 @@ func (v *validator) state() {
 	if !s.Live.Enabled && len(s.Files) == 0 && !s.FromAudit {
 		v.fail("state", "there is no state at all, so that every verdict would be unknown: set live.enabled, files or fromAudit")
 	}
+	if w := v.c.Sources.Webhook; w != nil && s.WaitAtMost >= w.CommitTimeout && !follow(v, "state.waitAtMost", &s.WaitAtMost, w.CommitTimeout*4/5) {
+		v.fail("state.waitAtMost", "%s is not less than sources.webhook.commitTimeout, which is %s: a request that waits would be answered 503 and never stored",
+			s.WaitAtMost, w.CommitTimeout)
+	}
 	if s.Settle > s.WaitAtMost && !follow(v, "state.settle", &s.Settle, s.WaitAtMost) {
 		v.fail("state.settle", "%s is more than state.waitAtMost, which is %s", s.Settle, s.WaitAtMost)
 	}
@@ -244,18 +249,17 @@ func (v *validator) state() {
 
 func (v *validator) sources() {
 	s := &v.c.Sources
-	seen := map[string]bool{}
+	var before []string
 	for i := range s.Files {
-		f := &s.Files[i]
-		at := fmt.Sprintf("sources.files[%d]", i)
-		v.text(at+".name", f.Name)
-		v.atLeastOne(at+".paths", f.Paths)
-		name := f.Name
-		if name == "" && len(f.Paths) > 0 {
-			name = f.Paths[0]
+		at := fmt.Sprintf("sources.files[%d].paths", i)
+		v.atLeastOne(at, s.Files[i].Paths)
+		for j, p := range s.Files[i].Paths {
+			if p != "" && slices.Contains(before, p) {
+				this := fmt.Sprintf("%s[%d]", at, j)
+				v.fail(this, "%s is in another entry too: each log is read once", v.q(this, p))
+			}
 		}
-		v.unique(at+".name", name, seen)
-		f.Name = name
+		before = append(before, s.Files[i].Paths...)
 	}
 	if s.Webhook != nil {
 		v.webhook("sources.webhook", s.Webhook)

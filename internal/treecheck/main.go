@@ -1,7 +1,8 @@
 // Command treecheck checks what no linter of Go looks at.
 //
-//	treecheck files      no file of the tree names a machine's paths or a package registry's host, or marks unfinished work; no Go
-//	                     file is far too long; the main module has no replace lines and does not need k8s.io/kubernetes
+//	treecheck files      no file of the tree names a machine's paths or a package registry's host, or marks unfinished work; no test
+//	                     is skipped but for want of Kafka or PostgreSQL; no Go file is far too long; the main module has no replace
+//	                     lines and does not need k8s.io/kubernetes
 //	treecheck generated  go generate changes no file
 //
 // What goes in: the files that git tracks, and those it would if they were added. What comes out: a line for each thing that is wrong,

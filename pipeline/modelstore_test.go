@@ -1,0 +1,139 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/nodetrail/nodetrail/pipeline/source"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// modelStore keeps what a store has to, in the plainest way. A crash is the loss of everything but this.
+type modelStore struct {
+	mu     sync.Mutex
+	lanes  map[string]*tally.LaneCommit // fence, position and latest
+	seen   map[tally.ID]bool
+	opened map[tally.ID]tally.Opened
+	of     map[tally.ID]string
+	memory map[string]tally.Remembered
+	sum    *tally.Tally
+	dead   bool         // the process that used it was killed
+	fail   func() error // called before each commit
+	// lives is how many more commits a process lives, if it is not 0; it dies before or after the last one. died is closed then.
+	lives int
+	died  chan struct{}
+}
+
+func newModelStore() *modelStore {
+	return &modelStore{
+		lanes: map[string]*tally.LaneCommit{}, seen: map[tally.ID]bool{}, opened: map[tally.ID]tally.Opened{}, of: map[tally.ID]string{},
+		memory: map[string]tally.Remembered{}, sum: tally.New(),
+	}
+}
+
+// process is the store as one process sees it, until it is killed.
+type process struct {
+	*modelStore
+	killed *bool
+}
+
+var errKilled = errors.New("killed")
+
+func (p process) Acquire(_ context.Context, name string, fence int64, recent int) (*tally.Lane, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.lanes[name]
+	if l == nil {
+		l = &tally.LaneCommit{}
+		p.lanes[name] = l
+	}
+	if fence < l.Fence {
+		return nil, source.ErrFenced
+	}
+	l.Fence = fence
+	out := &tally.Lane{Position: l.Position, Latest: l.Latest}
+	for id, o := range p.opened {
+		if p.of[id] == name {
+			out.Opened = append(out.Opened, o)
+		}
+	}
+	for id := range p.seen {
+		if len(out.Recent) < recent/100 { // most must be found by the store
+			out.Recent = append(out.Recent, id)
+		}
+	}
+	return out, nil
+}
+
+func (p process) Memory(context.Context) ([]tally.Remembered, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []tally.Remembered
+	for _, r := range p.memory {
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+func (p process) Commit(_ context.Context, c *tally.Commit) (err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if *p.killed {
+		return errKilled
+	}
+	if p.lives != 0 {
+		if p.lives--; p.lives == 0 {
+			*p.killed = true
+			close(p.died)
+			if len(c.Lanes)%2 == 0 || len(c.Memory)%2 == 0 {
+				return errKilled
+			}
+		}
+	}
+	if p.fail != nil {
+		if err := p.fail(); err != nil {
+			return err
+		}
+	}
+	var fenced []string
+	for i := range c.Lanes {
+		if lc := &c.Lanes[i]; p.lanes[lc.Lane].Fence != lc.Fence {
+			fenced = append(fenced, lc.Lane)
+		}
+	}
+	if len(fenced) > 0 {
+		return &tally.FencedError{Lanes: fenced}
+	}
+	for i := range c.Lanes {
+		lc := &c.Lanes[i]
+		l := p.lanes[lc.Lane]
+		if lc.Position != "" {
+			l.Position = lc.Position
+		}
+		l.Latest = lc.Latest
+		p.sum.Events.Add(&lc.Events)
+		for k := range lc.Entries {
+			e := &lc.Entries[k]
+			if e.Duplicate = p.seen[e.ID]; !e.Duplicate {
+				p.seen[e.ID] = true
+				p.sum.Add(e)
+			}
+		}
+		for _, o := range lc.Opened {
+			p.opened[o.ID], p.of[o.ID] = o, lc.Lane
+		}
+		for _, id := range lc.Resolved {
+			delete(p.opened, id)
+		}
+	}
+	if *p.killed {
+		defer func() { err = errKilled }() // it was stored, and nobody was told
+	}
+	for _, r := range c.Memory {
+		if _, there := p.memory[r.Kind+"/"+r.Key]; !there || !r.First {
+			p.memory[r.Kind+"/"+r.Key] = r
+		}
+	}
+	return nil
+}
