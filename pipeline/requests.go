@@ -39,6 +39,8 @@ type batch struct {
 	unjudged int
 	// using counts the requests whose event is in the batch's memory.
 	using int
+	// keeps is about how many bytes the requests keep that it began, or whose response it brought.
+	keeps int64
 	taken bool
 	// complete says that it is in the commit under way.
 	complete bool
@@ -126,9 +128,26 @@ func idOf(ev *audit.Event) tally.ID {
 	return id
 }
 
+// kept is a copy without the bodies, of which the state was told already.
+func kept(ev *audit.Event) *audit.Event {
+	bare := *ev
+	bare.RequestObject, bare.ResponseObject = nil, nil
+	return bare.Clone()
+}
+
+// entryBytes is about how much what was judged of a request takes until it is stored.
+const entryBytes = 1024
+
 // costOf is about how much memory a copy of the event takes.
 func costOf(ev *audit.Event) int64 {
-	return int64(1024 + len(ev.RequestURI) + len(ev.Reason) + len(ev.UserAgent))
+	n := 1024 + len(ev.RequestURI) + len(ev.Reason) + len(ev.UserAgent) + len(ev.StatusMessage)
+	for _, u := range []*audit.User{&ev.User, &ev.Impersonated} {
+		n += len(u.Username)
+		for _, g := range u.Groups {
+			n += len(g) + 16
+		}
+	}
+	return int64(n)
 }
 
 // take takes a batch in.
@@ -172,8 +191,19 @@ func (e *Engine) letGo(b *batch) {
 	if src := b.d.b; b.taken && b.using == 0 && src.Release != nil {
 		src.Release()
 		src.Release = nil
+		e.lighten(b)
 	}
 	b.d.b.Events = nil
+}
+
+// lighten gives back what the batch was counted for beyond its requests: most events of a log are not a node's.
+func (e *Engine) lighten(b *batch) {
+	const fixed = 1024
+	if less := b.d.cost - fixed - b.keeps; less > 0 {
+		b.d.cost -= less
+		e.held.Add(-less)
+		b.d.sem.Release(less)
+	}
 }
 
 // arrive takes in an event of a request.
@@ -225,8 +255,9 @@ func (e *Engine) begin(b *batch, ev *audit.Event, id tally.ID, bit uint8) {
 	}
 	e.inflight[id] = r
 	b.unjudged++
+	b.keeps += r.bytes + entryBytes
 	if ev.Stage == audit.StageRequestReceived {
-		r.ev, r.until = ev.Clone(), timeOf(ev).Add(e.opt.OpenFor)
+		r.ev, r.until = kept(ev), timeOf(ev).Add(e.opt.OpenFor)
 		e.opened = append(e.opened, r)
 		return
 	}
@@ -245,6 +276,7 @@ func (e *Engine) respond(b *batch, r *request, ev *audit.Event) {
 		r.received = b.lane.taken
 	}
 	b.unjudged++
+	b.keeps += costOf(ev) + entryBytes
 	e.enqueue(r, b, ev)
 }
 
@@ -255,7 +287,7 @@ func (e *Engine) enqueue(r *request, b *batch, ev *audit.Event) {
 		r.ev, r.inBatch = ev, b
 		b.using++
 	} else {
-		r.ev, r.inBatch = ev.Clone(), nil
+		r.ev, r.inBatch = kept(ev), nil
 	}
 	r.state, r.due = requestWaiting, timeOf(ev).Add(e.opt.Skew+e.opt.Slack)
 	e.waiting += r.bytes
@@ -312,7 +344,7 @@ func (e *Engine) passOn(r *request) bool {
 			continue
 		}
 		if r.inBatch != nil { // whose memory goes
-			r.ev, r.inBatch = r.ev.Clone(), nil
+			r.ev, r.inBatch = kept(r.ev), nil
 		}
 		r.owner, r.lane = w, w.lane
 		r.waiters = append(r.waiters[:i:i], r.waiters[i+1:]...)

@@ -75,7 +75,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) (err error) {
 		return err
 	}
 	r := &bench{o: o, ids: &serials{run: rand.Uint32()}, out: bufio.NewWriter(stdout)}
-	r.batches = captureBatches(nodes, others, 128, batchSize)
+	r.batches = captureBatches(nodes, others, 512, batchSize)
 	if r.storm, err = stormBatches(32, stormRate/10); err != nil {
 		return err
 	}
@@ -240,7 +240,7 @@ func (r *bench) overload(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
-	once, patient := poster("http://"+c.audit+"/audit", 0), poster("http://"+c.audit+"/audit", 10)
+	once := poster("http://"+c.audit+"/audit", 0)
 	judged, unsure := int64(0), int64(0)
 	step := func(name string, rate float64, d time.Duration, post send) (row, error) {
 		out, w, err := r.measured(ctx, name, c, func() *outcome { return drive(ctx, r.ids, r.batches, rate, d, post) })
@@ -251,7 +251,7 @@ func (r *bench) overload(ctx context.Context) (err error) {
 		r.add(w, false)
 		return w, nil
 	}
-	most, err := step("most it takes", 0, r.o.duration/3, patient)
+	most, err := step("most it takes", 15*r.o.rate, r.o.duration/3, once)
 	if err != nil {
 		return err
 	}

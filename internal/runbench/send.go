@@ -139,7 +139,7 @@ func drive(ctx context.Context, ids *serials, batches []*batch, rate float64, d 
 // poster posts batches as an apiserver does. It sends those that were answered 429 or 503 again, so many times, as late as it is asked to.
 func poster(url string, retries int) send {
 	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
-		MaxIdleConnsPerHost: 256, MaxIdleConns: 256, WriteBufferSize: 256 << 10, DisableCompression: true,
+		MaxIdleConnsPerHost: 480, MaxIdleConns: 480, MaxConnsPerHost: 480, WriteBufferSize: 256 << 10, DisableCompression: true,
 	}}
 	return func(ctx context.Context, b *batch, o *outcome) {
 		begin := time.Now()

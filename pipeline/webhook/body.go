@@ -65,6 +65,7 @@ type body struct {
 	claim   *claim
 	buf     []byte
 	holders atomic.Int32
+	done    bool // the request's goroutine does not hold it any more
 }
 
 var (
@@ -80,6 +81,14 @@ func (s *Server) newBody(c *claim) *body {
 }
 
 func (b *body) hold() { b.holders.Add(1) }
+
+// end drops the body for the request's own goroutine, once.
+func (b *body) end() {
+	if !b.done {
+		b.done = true
+		b.drop()
+	}
+}
 
 // drop gives the memory back when the last holder drops the body.
 func (b *body) drop() {

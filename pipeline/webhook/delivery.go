@@ -94,6 +94,7 @@ type delivery struct {
 	places  []source.Place
 	letters []source.Letter
 	many    bool // more malformed than letters
+	last    bool // nothing of the body is needed but for the part on its way
 	// out and err are why the rest is not handed on.
 	out outcome
 	err error
@@ -228,6 +229,9 @@ func (d *delivery) flush(ctx context.Context) {
 		d.stop(ctx, fmt.Errorf("handing it on: %w", err))
 		return
 	}
+	if d.last { // others need the memory while this request waits
+		d.body.end()
+	}
 	select {
 	case err := <-ended:
 		if err != nil {
@@ -257,6 +261,7 @@ func (d *delivery) finish(ctx context.Context) (outcome, error) {
 	}
 	if d.part != nil {
 		d.part.counts, d.part.places = d.counts, d.places
+		d.last = len(d.letters) == 0
 		if d.flush(ctx); d.err != nil {
 			return d.out, d.err
 		}

@@ -97,7 +97,7 @@ func (e *endpoint) outcome(w http.ResponseWriter, r *http.Request) outcome {
 		return busy
 	}
 	b := e.newBody(&claim{budget: &e.budget})
-	defer func() { b.drop() }()
+	defer func() { b.end() }()
 	spoilt, out := e.read(b, r)
 	if out != proceed {
 		return out
