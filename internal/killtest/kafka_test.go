@@ -134,4 +134,3 @@ func TestTwoAnalyzersOnPostgres(t *testing.T) {
 		compare(t, want, report(t, confs[i]), false)
 	}
 }
-

@@ -16,10 +16,10 @@ import (
 
 // line is an event of the capture, with the places of what is written anew in each copy of it.
 type line struct {
-	text                []byte
+	text                 []byte
 	id, received, staged int           // where the values begin
-	took                time.Duration // from receipt to stage
-	key                 string        // under which a gateway writes it, "" for its auditID
+	took                 time.Duration // from receipt to stage
+	key                  string        // under which a gateway writes it, "" for its auditID
 }
 
 // What the values look like. They have the same length in every event of an apiserver, so that they can be written in place.

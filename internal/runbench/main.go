@@ -117,12 +117,12 @@ type bench struct {
 
 // row is a load's figures.
 type row struct {
-	name                      string
-	offered, taken            float64 // events a second
-	turned                    float64 // share of the requests
-	cpu                       float64 // processors
-	perEvent                  time.Duration
-	peak, mean                int64
+	name                  string
+	offered, taken        float64 // events a second
+	turned                float64 // share of the requests
+	cpu                   float64 // processors
+	perEvent              time.Duration
+	peak, mean            int64
 	p50, p99, within, ack float64
 }
 
