@@ -60,6 +60,10 @@ bench: bench-log ## run the benchmarks (BENCH=regexp, PKG=./...) after bench-log
 bench-log: build ## time analyze beside jq and grep on the same large logs, in turns
 	$(GO) run ./internal/logbench -nodetrail bin/nodetrail -capture $(CAPTURE)
 
+.PHONY: bench-run
+bench-run: build ## put load on nodetrail run: webhook, Kafka, a storm of refusals, three times too much (BENCHFLAGS='-for 30s')
+	$(GO) run ./internal/runbench -nodetrail bin/nodetrail -capture $(CAPTURE) $(BENCHFLAGS)
+
 .PHONY: benchstat
 benchstat: $(BENCHSTAT) ## compare two outputs of make bench (OLD=file NEW=file)
 	$(BENCHSTAT) $(OLD) $(NEW)
@@ -71,6 +75,10 @@ fuzz: ## run each fuzz target for FUZZTIME=10m with FUZZ_PARALLEL=2 workers (FUZ
 .PHONY: check
 check: format tree modules generated vet lint race ## everything that CI checks
 	@echo 'check: all good'
+
+.PHONY: dashboards-test
+dashboards-test: ## hold dashboards, alerts and the stack against Prometheus, Alertmanager and compose (e2e/install.sh first)
+	cd e2e && $(GO) test -count=1 -timeout $(TIMEOUT) ./...
 
 .PHONY: format
 format: ## fail on Go files that gofmt would change

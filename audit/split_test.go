@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,6 +87,14 @@ func TestPartitionKey(t *testing.T) {
 	f("nothing", "", Event{})
 }
 
+// unwrapped reports whether Document may have found what Split does not look for: envelopes, texts that hold JSON,
+// records of other logs, and arrays in arrays.
+func unwrapped(document *Counts, malformed []string) bool {
+	plain := document.Envelopes[EnvelopeNone] + document.Envelopes[EnvelopeEventList]
+	return document.Foreign > 0 || plain != document.Read ||
+		slices.ContainsFunc(malformed, func(m string) bool { return strings.Contains(m, ": [") || strings.Contains(m, `: "`) })
+}
+
 // FuzzSplit holds Split to Document: the same events, each of them readable again from its bytes, and malformed where that is.
 func FuzzSplit(f *testing.F) {
 	for _, line := range skipCorpus(f)[:20] {
@@ -103,19 +112,24 @@ func FuzzSplit(f *testing.F) {
 		var d Decoder
 		d.MaxEventBytes = bound
 		counts := d.Document(body, func(ev *Event) { needed = append(needed, fmt.Sprintf("%d:%s", ev.Line, ev.AuditID)) }, func(Malformed) {})
+		if unwrapped(&counts, p.Malformed) {
+			return
+		}
 		if p.Counts.Read != counts.Read || p.Counts.Malformed > counts.Malformed || p.Counts.Malformed == 0 && counts.Malformed != 0 {
 			t.Errorf("%+v, Document has %+v", p.Counts, counts)
 		}
 		var kept []string
+		d.Split(body, func(ev *Event, _ []byte) {
+			if Needed(ev, Want{}) {
+				kept = append(kept, fmt.Sprintf("%d:%s", ev.Line, ev.AuditID))
+			}
+		}, func(Malformed, []byte) {})
 		for i, raw := range p.Raw {
 			before := ""
 			one := d.Split([]byte(raw), func(ev *Event, again []byte) {
 				before = ev.AuditID
 				if !bytes.Equal(again, []byte(raw)) {
 					t.Errorf("%q was read again as %q", raw, again)
-				}
-				if Needed(ev, Want{}) {
-					kept = append(kept, p.Events[i])
 				}
 			}, func(Malformed, []byte) {})
 			// An item of a list may do without what shows on its own that it is an event.

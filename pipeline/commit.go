@@ -55,7 +55,10 @@ func (e *Engine) startCommit(now time.Time) time.Time {
 		return e.nextCommit
 	default:
 		if e.commit = e.gather(now); e.commit == nil {
-			return time.Time{}
+			if e.opt.Facts == nil {
+				return time.Time{}
+			}
+			return e.nextFacts // also of a log that falls silent
 		}
 	}
 	e.committing = true
@@ -91,19 +94,24 @@ func (e *Engine) gather(now time.Time) *commit {
 		c.lanes, c.requests, c.c.Lanes = append(c.lanes, l), append(c.requests, l.judged), append(c.c.Lanes, lc)
 		l.judged, l.resolved = nil, nil
 	}
-	facts := e.opt.Facts != nil && !now.Before(e.nextFacts)
-	if len(c.lanes) == 0 && !facts {
+	facts := e.opt.Facts != nil && (e.lastFacts || !now.Before(e.nextFacts))
+	if len(c.lanes) == 0 && !facts && !e.stopping {
 		return nil
 	}
 	c.c.At = now
-	c.c.Memory = e.opt.Judge.Memory.Changes()
+	if d := e.opt.Detectors; d != nil {
+		c.c.Memory = d.Changes(now, e.stopping)
+	}
 	if mode := string(e.opt.Judge.Mode.Save()); mode != e.mode {
 		e.mode = mode
 		c.c.Memory = append(c.c.Memory, tally.Remembered{Kind: rememberedMode, Value: []byte(mode)})
 	}
 	if facts {
 		c.c.Facts, c.c.Instance = e.opt.Facts(), e.opt.Instance
-		e.nextFacts = now.Add(factsEvery)
+		e.nextFacts, e.lastFacts = now.Add(factsEvery), false
+	}
+	if len(c.lanes) == 0 && len(c.c.Memory) == 0 && !facts {
+		return nil
 	}
 	return c
 }
@@ -331,6 +339,7 @@ func (c *commit) keepOpened(r *request) {
 
 // stop stores what was judged and gives the rest up.
 func (e *Engine) stop() error {
+	e.stopping, e.lastFacts = true, true
 	for tries := 0; tries < 3; tries++ {
 		if !e.committing {
 			if e.commit == nil {

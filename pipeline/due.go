@@ -91,7 +91,6 @@ func (e *Engine) drain(now time.Time) (next time.Time) {
 			heap.Pop(&e.queue)
 			continue
 		}
-		at := now
 		switch old := e.oldest(); {
 		case e.crowded():
 		case behind:
@@ -101,7 +100,7 @@ func (e *Engine) drain(now time.Time) (next time.Time) {
 			}
 		case now.Sub(old.received) > overdue && !now.Before(e.settled(old)):
 		default:
-			if at = e.settled(r); at.After(now) {
+			if at := e.settled(r); at.After(now) {
 				sooner(at)
 				return next
 			}
@@ -223,6 +222,7 @@ func (e *Engine) judge(r *request, early bool) {
 	e.waiting -= r.bytes
 	e.opt.Judge.Early = early
 	j := e.opt.Judge.Judge(r.ev)
+	e.observe(j)
 	entry := e.entries.Of(j)
 	if entry.IsNode || len(entry.Findings) > 0 {
 		r.entry = entry.Own()

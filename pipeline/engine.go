@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/pipeline/source"
+	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
@@ -58,6 +59,10 @@ type Engine struct {
 	first    time.Time // when the first of those that wait for the mode came
 	entries  Entries
 	mode     string // as it was stored
+	stopping bool
+	observed time.Time // when a request was shown to the detectors last
+	// lastFacts says that the engine stops and the facts are to be stored once more.
+	lastFacts bool
 
 	commit     *commit // under way, or to be tried again
 	committing bool
@@ -79,6 +84,8 @@ type Engine struct {
 type EngineOptions struct {
 	Judge *Judge
 	Store tally.Store
+	// Detectors are given what is judged; nil for none. What they find of a rule that is not among the Judge's is dropped.
+	Detectors *rules.Detectors
 	// State is fed the events that change it; nil if the audit log is not to tell.
 	State StateSink
 	// CaughtUp reports whether the state knows everything up to t; nil if it always does.
@@ -142,6 +149,8 @@ type EngineStats struct {
 	Held          int64
 	// Early counts requests that were judged although the state had not caught up.
 	Early int64
+	// Late counts requests that came too late for the detectors.
+	Late int64
 	// Failures counts commits that failed, Failing says since when they do; zero if they do not.
 	Failures int64
 	Failing  time.Time
@@ -208,10 +217,19 @@ func NewEngine(ctx context.Context, opt EngineOptions) (*Engine, error) {
 		patient: semaphore.NewWeighted(opt.MaxBytes / 2), urgent: semaphore.NewWeighted(opt.MaxBytes / 2),
 		lanes: map[string]*lane{}, inflight: map[tally.ID]*request{}, seen: newSeen(opt.MaxRequests / 2),
 	}
-	opt.Judge.Memory.Changes() // from here on they are noted
 	all, err := opt.Store.Memory(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading what the rules remember: %w", err)
+	}
+	if opt.Detectors != nil {
+		stored, err := opt.Store.Acquire(ctx, noteLane, 0, 0)
+		if err == nil {
+			err = e.openLane(noteLane, 0, stored)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("opening the lane of what is found over time: %w", err)
+		}
+		e.notes = true
 	}
 	return e, e.restore(all)
 }
@@ -224,7 +242,10 @@ func (e *Engine) restore(all []tally.Remembered) error {
 			e.mode = string(all[i].Value)
 		}
 	}
-	return e.opt.Judge.Memory.Restore(all)
+	if d := e.opt.Detectors; d != nil {
+		return d.Restore(all)
+	}
+	return nil
 }
 
 // Take implements source.Intake.
@@ -369,13 +390,17 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 		now := e.opt.Now()
 		next := e.drain(now)
+		e.detect(now)
 		if at := e.startCommit(now); !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 		e.tell(now)
 		wait := time.Hour
+		if e.opt.Detectors != nil {
+			wait = rules.DetectStep // in silence their time goes on with the clock
+		}
 		if !next.IsZero() {
-			wait = max(next.Sub(now), time.Millisecond)
+			wait = min(wait, max(next.Sub(now), time.Millisecond))
 		}
 		timer.Reset(wait)
 	}
@@ -393,6 +418,9 @@ func (e *Engine) tell(now time.Time) {
 	s.Waiting, s.Open, s.Oldest = len(e.queue), e.openCount(), time.Time{}
 	if r := e.oldest(); r != nil {
 		s.Oldest = r.received
+	}
+	if d := e.opt.Detectors; d != nil {
+		s.Late = d.Late()
 	}
 	s.Lanes = s.Lanes[:0:0]
 	for _, l := range e.lanes {

@@ -18,7 +18,6 @@ type modelStore struct {
 	of     map[tally.ID]string
 	memory map[string]tally.Remembered
 	sum    *tally.Tally
-	dead   bool         // the process that used it was killed
 	fail   func() error // called before each commit
 	// lives is how many more commits a process lives, if it is not 0; it dies before or after the last one. died is closed then.
 	lives int

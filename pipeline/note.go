@@ -28,13 +28,9 @@ func (e *Engine) Note(ctx context.Context, at time.Time, f tally.Finding) error 
 		e.notes = true
 	}
 	return e.do(ctx, func() error {
-		l := e.lanes[noteLane]
-		if l == nil || e.inflight[entry.ID] != nil || e.seen.get(e.hash(entry.ID))&judgedBit != 0 {
-			return nil
+		if l := e.lanes[noteLane]; l != nil {
+			e.note(l, entry)
 		}
-		r := &request{id: entry.ID, lane: l, state: requestJudged, received: e.opt.Now(), entry: entry}
-		e.inflight[r.id] = r
-		l.judged = append(l.judged, r)
 		return nil
 	})
 }

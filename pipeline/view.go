@@ -22,8 +22,11 @@ func NewView(s *cluster.State, a *nodeauthz.Authorizer) *View { return &View{sta
 // NodeRegistered says whether there ever was a Node of that name, as far as the state that covers t knows: a kubelet asks before it
 // registers, and a while after its Node is gone.
 func (v *View) NodeRegistered(name string, t time.Time) (registered, known bool) {
+	if v.state.Nodes.Ever(name) { // as nearly always, and what follows costs more
+		return true, true
+	}
 	_, covered := v.state.Nodes.Known(name, t)
-	return v.state.Nodes.Ever(name), covered
+	return false, covered
 }
 
 // SimilarNode names a Node that differs only by letter case or domain.
@@ -54,4 +57,24 @@ func (v *View) PodOnNode(namespace, name, node string, t time.Time) nodeauthz.An
 		User: &user.DefaultInfo{Name: "system:node:" + node, Groups: []string{user.NodesGroup}},
 		Verb: "get", APIVersion: "v1", Resource: "pods", Namespace: namespace, Name: name, ResourceRequest: true,
 	}, t)
+}
+
+// NodeExists says whether there was a Node object of that name at t, as far as the state covers t.
+func (v *View) NodeExists(name string, t time.Time) (exists, known bool) {
+	return v.state.Nodes.Known(name, t)
+}
+
+// FreshSecret returns a secret that the node could not get before the pod was bound to it.
+func (v *View) FreshSecret(namespace, pod, node string, t time.Time) (secret string, bound time.Time, ok bool) {
+	secrets, bound, _ := v.state.Graph.PodSecrets(namespace, pod, node, t)
+	for _, s := range secrets {
+		a := v.auth.Decide(&authorizer.AttributesRecord{
+			User: &user.DefaultInfo{Name: "system:node:" + node, Groups: []string{user.NodesGroup}},
+			Verb: "get", APIVersion: "v1", Resource: "secrets", Namespace: s.Namespace, Name: s.Name, ResourceRequest: true,
+		}, bound.Add(-time.Minute))
+		if a.Verdict == nodeauthz.Deny && !a.Race {
+			return s.Namespace + "/" + s.Name, bound, true
+		}
+	}
+	return "", time.Time{}, false
 }

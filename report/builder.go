@@ -23,6 +23,9 @@ func NewBuilder() *Builder { return &Builder{t: tally.New()} }
 // Add takes in one judgement.
 func (b *Builder) Add(j *pipeline.Judgement) { b.t.Add(b.entries.Of(j)) }
 
+// AddEntry takes in an entry, such as that of a finding without a request.
+func (b *Builder) AddEntry(e *tally.Entry) { b.t.Add(e) }
+
 // Report returns the report of all that was added.
 func (b *Builder) Report(f Facts) *Report { return Make(b.t, f) }
 

@@ -59,7 +59,7 @@ func readiness(r *Report, f Facts, undecided int64) Readiness {
 	}
 	for i := range r.Findings {
 		if f := &r.Findings[i]; f.Rule == rules.CoverageGap {
-			warn(false, "part of the log may be missing: %s", Visible(f.Message))
+			warn(f.Severity == rules.Low.String(), "part of the log may be missing: %s", Visible(f.Message))
 		}
 	}
 	for i := range r.Findings {

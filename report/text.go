@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
+
+	"github.com/nodetrail/nodetrail/rules"
 )
 
 // WriteJSON writes the report as indented JSON with a line end.
@@ -102,11 +105,14 @@ func (t Text) readiness(b *strings.Builder, r *Report) {
 func (t Text) steps(b *strings.Builder, r *Report) {
 	type advice struct{ rule, what string }
 	all := []advice{
+		{"secret-enumeration", "see what used the node's credential; isolate the node unless it is a program of yours"},
 		{"out-of-scope-secret-read", "see who read them (nodetrail explain), rotate those that were disclosed"},
 		{"foreign-node-write", "turn on the admission plugin NodeRestriction if any went through; find the program by its user agent"},
 		{"rbac-excess-access", "give each client a service account with a role of its own, then delete the binding"},
 		{"node-identity", "issue certificates with O=system:nodes and CN=system:node:<nodeName>"},
 		{"node-credential-misuse", "move programs off the kubelet's credential; rotate it where the client is not yours"},
+		{"node-deny-spike", "see what was rolled out, restarted or deleted just before"},
+		{"persistent-node-deny", "find the program by its user agent; its requests never pass the Node authorizer"},
 		{"authorizer-lag", "compare with the apiserver's restarts and watch latency"},
 	}
 	counts := map[string]int64{}
@@ -216,17 +222,28 @@ func (t Text) findings(b *strings.Builder, r *Report) {
 			nodes[f.Node] = true
 		}
 		worst := all[0].Severity
-		fmt.Fprintf(b, "  %s %s: %s of %s\n", t.paint(severityColour(worst), fmt.Sprintf("%-8s", worst)), t.paint(bold, rule),
-			plural(requests, "request"), plural(int64(len(nodes)), "identity"))
+		of := fmt.Sprintf("%s of %s", plural(requests, "request"), plural(int64(len(nodes)), "identity"))
+		if slices.Contains(overTime(), rule) {
+			of = fmt.Sprintf("found %s in %s", plural(requests, "time"), plural(int64(len(all)), "group"))
+		}
+		fmt.Fprintf(b, "  %s %s: %s\n", t.paint(severityColour(worst), fmt.Sprintf("%-8s", worst)), t.paint(bold, rule), of)
 		for i, f := range all {
 			if i == most {
 				fmt.Fprintf(b, "           %s\n", t.paint(dim, fmt.Sprintf("and %s (-o json has all)", plural(int64(len(all)-most), "more group"))))
 				break
 			}
-			fmt.Fprintf(b, "           %s  %s\n", Visible(f.Message),
-				t.paint(dim, fmt.Sprintf("x%d, client %q, last %s", f.Count, f.UserAgent, stamp(f.Last))))
+			client := fmt.Sprintf("client %q, ", f.UserAgent)
+			if f.UserAgent == "" && slices.Contains(overTime(), rule) {
+				client = ""
+			}
+			fmt.Fprintf(b, "           %s  %s\n", Visible(f.Message), t.paint(dim, fmt.Sprintf("x%d, %slast %s", f.Count, client, stamp(f.Last))))
 		}
 	}
+}
+
+// overTime are the rules whose findings are not of single requests.
+func overTime() []string {
+	return []string{"node-deny-spike", "persistent-node-deny", "secret-enumeration", rules.CoverageGap}
 }
 
 func severityColour(s string) string {

@@ -1,6 +1,6 @@
 package rules
 
-// CoverageGap is the name of the rule whose findings come from the sources, not from requests.
+// CoverageGap is the name of the rule whose findings come from sources and detectors, not from single requests.
 const CoverageGap = "audit-coverage-gap"
 
 func auditCoverageGap() *Rule {
@@ -10,29 +10,54 @@ func auditCoverageGap() *Rule {
 		Doc: `Part of the audit log may be missing
 
 ## What
-A source of 'nodetrail run' lost part of its input, or is far behind:
+One of these. The message names the source, the node or the rule of the audit policy, and what is known of the loss.
+
+Of a source of 'nodetrail run':
 
 - a log file was gone before it was read to its end;
 - messages of a Kafka partition were deleted before they were read;
 - a source has been more than five minutes behind.
 
-The message names the source and what is known of the loss.
+Of the log itself, by the requests' own times:
+
+- a silence of the whole log, of three minutes or more, that chance does not make. Of the intervals of ten seconds in the hour before, a
+  part p had requests of nodes; a silence of k intervals is told if (1-p)^k is less than one in a billion, if it is more than three times
+  as long as the longest one of that hour, and if at least two nodes spoke in that hour, which must have lasted for five minutes. It is
+  told when requests come again, not while it lasts;
+- a silence of one node, of ten minutes or more, by the same test with minutes in place of intervals, while other nodes go on and its Node
+  object exists. Five or more that fall silent in the same minute are told together, with severity medium; one alone has severity low;
+- a pod came to a node with a secret that the node did not need before, and in the hour before and ten minutes after no read of any secret
+  by the node is in the log, though other requests of it are. It is told once a day for a node, and once for all if most nodes show it;
+- of at least 500 requests of a day none has the apiserver's decision (low).
+
+Of the audit policy, if it is given ('coverage.policyFile', '--audit-policy'): rules that keep requests of nodes out of the log, leave out
+the stage with the decision, or log no bodies where state is learned from them alone. Each kind of request that nodes make is put to the
+apiserver's own evaluation of policies. What needs no binding anyway is low.
+
+Of an apiserver's metrics, if they are read ('coverage.apiserverMetrics'): audit events that it could not write, and requests that it
+refused for that reason; an apiserver that serves requests and writes no audit events at all.
 
 ## Why
-What is not in the log was not judged. A report from such a time cannot say that a binding is no longer needed: readiness is then
-"not enough evidence".
+What is not in the log was not judged. A report from such a time cannot say that a binding is no longer needed: readiness is then "not
+enough evidence".
 
 ## What to do
 Keep rotated logs, or messages, for longer than nodetrail is ever stopped. If it cannot keep up, look at the metrics
 'nodetrail_source_lag_seconds' and 'nodetrail_commit_seconds', and see docs/run.md for when one process is not enough.
 
+After a silence, see whether the apiservers ran at that time and whether the log of each is read. Log the requests of the group
+'system:nodes' at level 'Metadata', those of secrets and 'get nodes' included; a rule for them before all rules of level 'None' does it.
+Give the apiserver's webhook larger buffers ('--audit-webhook-batch-buffer-size') if it drops events.
+
 ## False positives
-A log file that had been read to its end and was deleted while nodetrail was stopped cannot be told from one that was not.
+A log file that had been read to its end and was deleted while nodetrail was stopped cannot be told from one that was not. A time in which
+no apiserver ran looks like a part of the log that is missing, and a node that is down like one whose requests are hidden: the message
+says both. A pod that the kubelet refused at once reads no secret.
 
 ## How to silence it
 Run with '--disable audit-coverage-gap', or put it under 'rules.disable' in the configuration. The metric 'nodetrail_coverage_gaps_total'
-counts on.`,
-		// No single request shows what is missing.
-		Check: func(*Request, State, *Memory) (Finding, bool) { return Finding{}, false },
+counts on for sources.`,
+		Check:       notAlone, // no single request shows what is missing
+		NewDetector: newCoverageDetector,
 	}
 }

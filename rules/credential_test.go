@@ -2,8 +2,11 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // story tells one Memory of requests in their order.
@@ -44,128 +47,252 @@ func TestClient(t *testing.T) {
 	s.f("without the group", "", as("system:node:worker-1"), agent("calico-node/v3"))
 }
 
-func TestSecondAddress(t *testing.T) {
-	const second = "high: the credential of node worker-1 is used from 10.0.0.2, before that from 10.0.0.1"
-
-	s := newStory(t, nil)
-	s.f("first", "", from("10.0.0.1"))
-	s.f("again", "", from("10.0.0.1"), when(1))
-	s.f("IPv6 beside it", "", from("2001:db8::1"), when(2))
-	s.f("IPv4 in IPv6", "", from("::ffff:10.0.0.1"), when(3))
-	s.f("second", second, from("10.0.0.2"), when(4))
-	s.f("the first still counts", "", from("10.0.0.1"), when(5))
-	s.f("second again", second, from("10.0.0.2"), when(6))
-	s.f("second, IPv4 in IPv6", second, from("::ffff:10.0.0.2"), when(7))
-	s.f("second of IPv6", "high: the credential of node worker-1 is used from 2001:db8::2, before that from 2001:db8::1", from("2001:db8::2"), when(8))
-	s.f("the same in other words", "", from("2001:0DB8:0:0::1"), when(9))
-	s.f("another node", "", node("worker-2"), from("10.0.0.2"))
-
-	// The client's claims come first in the list, the connection's own address last.
-	s.f("the last counts", "", from("192.0.2.1", "10.0.0.2", "10.0.0.1"), when(10))
-	s.f("the last is another", second, from("10.0.0.1", "10.0.0.2"), when(11))
-	s.f("none", "", from(), when(12))
-	s.f("no address", "", from("not an address"), when(13))
-	s.f("a claim is no address", "", from("\x1b[2J", "10.0.0.1"), when(14))
-	s.f("a zone is text", "high: the credential of node worker-1 is used from fe80::1, before that from 2001:db8::1", from("fe80::1%\x1b[2J"), when(15))
-
-	// What is another program's is not held against the kubelet's address.
-	s = newStory(t, nil)
-	s.f("a rider, elsewhere", `high: the credential of node worker-1 is used by "curl", which is no kubelet`, agent("curl/8"), from("10.0.0.9"))
-	s.f("the kubelet", "", from("10.0.0.1"), when(1))
-}
-
-func TestRecreatedNode(t *testing.T) {
-	s := newStory(t, &world{created: map[string]int{"worker-1": 100}})
-	s.f("first", "", from("10.0.0.1"))
-	s.f("another address before", "high: the credential of node worker-1 is used from 10.0.0.2, before that from 10.0.0.1", from("10.0.0.2"), when(50))
-	s.f("still there", "", from("10.0.0.1"), when(60))
-	s.f("created anew", "", from("10.0.0.2"), when(101))
-	s.f("the new address", "", from("10.0.0.2"), when(102))
-	s.f("an earlier request that the log has late", "", from("10.0.0.1"), when(61))
-	s.f("the old address afterwards", "high: the credential of node worker-1 is used from 10.0.0.1, before that from 10.0.0.2", from("10.0.0.1"), when(103))
-	s.f("which does not push the new one out", "", from("10.0.0.2"), when(104))
-}
-
-func TestSharedCertificate(t *testing.T) {
-	s := newStory(t, nil)
-	s.f("worker-1", "", certificate("X509SHA256=aa"))
-	s.f("worker-1 again", "", certificate("X509SHA256=aa"))
-	s.f("worker-2 with its own", "", node("worker-2"), certificate("X509SHA256=bb"))
-	s.f("worker-1 after rotation", "", certificate("X509SHA256=cc"))
-	s.f("none", "", node("worker-2"))
-	s.f("worker-2 with the first's", "high: node worker-2 uses the client certificate that node worker-1 has used",
-		node("worker-2"), certificate("X509SHA256=aa"))
-	s.f("that comes before the client", "high: node worker-2 uses the client certificate that node worker-1 has used",
-		node("worker-2"), certificate("X509SHA256=aa"), agent("curl/8"), from("10.0.0.9"))
-}
-
 func TestImpersonation(t *testing.T) {
 	s := newStory(t, nil)
 	s.f("kubectl --as", `high: user "admin" impersonates node worker-1 with client "kubectl"`,
 		certificate("X509SHA256=aa"), agent("kubectl/v1"), from("192.0.2.7"), impersonated)
 	s.f("with a kubelet's user agent", `high: user "admin" impersonates node worker-2 with client "kubelet"`,
 		node("worker-2"), certificate("X509SHA256=aa"), from("192.0.2.7"), impersonated)
-	s.f("nothing was learned of the address", "", from("10.0.0.1"))
-	s.f("nor of the certificate", "", node("worker-3"), certificate("X509SHA256=admin"))
 	s.f("somebody else is impersonated", "", as("jane"), agent("kubectl/v1"), impersonated)
 }
 
-// A hostile client makes up names and certificates without end.
-func TestMemoryIsBounded(t *testing.T) {
-	m, rule := NewMemory(), nodeCredentialMisuse()
-	r := request()
-	for i := range 300_000 {
-		r.Node = fmt.Sprintf("ghost-%d", i)
-		r.Event.User.CredentialID = fmt.Sprintf("X509SHA256=%d", i)
-		if f, found := rule.Check(r, nil, m); found {
-			t.Fatalf("request %d: %+v", i, f)
-		}
+// comes is a kubelet at an address.
+func comes(address string) with { return from(address) }
+
+func TestCredentialFires(t *testing.T) {
+	const high, medium = "high: the credential of node worker-1 is used from ", "medium: the credential of node worker-1 is used in turn from "
+	for _, c := range []struct {
+		name string
+		play func(p *tale)
+		want []string
+	}{
+		{"one read from elsewhere", func(p *tale) {
+			p.kubelets(3, 0, hour, 10, nil, home)
+			p.one(30*minute+15, "worker-1", comes("203.0.113.9"))
+		}, []string{"32:00 " + high + "203.0.113.9 while it is in use from 10.0.0.1"}},
+		{"one read an hour", func(p *tale) {
+			p.kubelets(3, 0, 6*hour, 10, nil, home)
+			for s := 10 * minute; s < 6*hour; s += hour {
+				p.one(s, "worker-1", comes("203.0.113.9"))
+			}
+		}, slices.Repeat([]string{high + "203.0.113.9"}, 6)},
+		{"ten minutes of reads", func(p *tale) {
+			p.kubelets(3, 0, hour, 10, nil, home)
+			for s := 10*minute + 30; s < 20*minute; s += 7 {
+				p.one(s, "worker-1", comes("203.0.113.9"))
+			}
+		}, slices.Repeat([]string{high + "203.0.113.9"}, 10)},
+		{"from another node's address", func(p *tale) {
+			p.kubelets(3, 0, hour, 10, nil, home)
+			p.one(30*minute+15, "worker-1", comes("10.0.0.2"))
+		}, []string{high + "10.0.0.2 while it is in use from 10.0.0.1"}},
+		{"by IPv6 beside IPv6", func(p *tale) {
+			p.kubelets(3, 0, hour, 10, nil, comes("fd00::1%eth0"))
+			p.kubelets(3, 0, hour, 10, nil, home)
+			p.requests = slices.DeleteFunc(p.requests, func(r *Request) bool { return r.Node != "worker-1" })
+			p.one(30*minute, "worker-1", comes("2001:db8::9"))
+		}, []string{high + "2001:db8::9 while it is in use from fd00::1"}},
+		{"the intruder comes first in the log", func(p *tale) {
+			p.one(0, "worker-1", comes("203.0.113.9"))
+			p.one(70, "worker-1", comes("203.0.113.9"))
+			p.kubelets(3, 1, hour, 10, nil, home)
+		}, []string{high + "10.0.0.1 while it is in use from 203.0.113.9"}},
+		{"after a move, from the old address", func(p *tale) {
+			p.kubelets(3, 0, hour, 10, nil, moved(30*minute))
+			p.one(50*minute, "worker-1", comes("10.0.0.1"))
+		}, []string{high + "10.0.1.1 while it is in use from 10.0.0.1"}},
+		{"two nodes, from one place", func(p *tale) {
+			p.kubelets(3, 0, hour, 10, nil, home)
+			p.one(30*minute, "worker-1", comes("203.0.113.9"))
+			p.one(40*minute, "worker-2", comes("203.0.113.9"))
+		}, []string{high + "203.0.113.9", "high: the credential of node worker-2 is used from 203.0.113.9"}},
+		{"in turn, where leases are not logged", func(p *tale) {
+			for i := range 12 {
+				p.one(i*5*minute, "worker-1", comes([]string{"10.0.0.1", "203.0.113.9"}[i%2]))
+			}
+		}, append([]string{medium + "10.0.0.1 and 203.0.113.9, 4 times in an hour"}, slices.Repeat([]string{medium}, 7)...)},
+		{"a copy of the certificate from before its rotation", func(p *tale) {
+			p.kubelets(3, 0, 2*hour, 10, nil, home, rotated(hour))
+			p.one(90*minute, "worker-1", home, certificate("X509SHA256=old-worker-1"))
+		}, []string{"high: two client certificates of node worker-1 are in use at once: the new one since 2026-11-21T07:00:07Z, the old one still at 2026-11-21T07:30:00Z, which is no rotation"}},
+		{"two certificates for an hour", func(p *tale) {
+			p.kubelets(1, 0, hour, 10, nil, home, certificate("X509SHA256=a"))
+			p.kubelets(1, 5, hour, 10, nil, home, certificate("X509SHA256=b"))
+		}, append([]string{"high: two client certificates of node worker-1"}, slices.Repeat([]string{"high: two client certificates"}, 49)...)},
+		{"one certificate for two nodes", func(p *tale) {
+			p.kubelets(1, 0, 10*minute, 10, nil, certificate("X509SHA256=a"))
+			p.one(5*minute, "worker-2", certificate("X509SHA256=a"))
+		}, []string{"06:00 high: node worker-2 uses the client certificate that node worker-1 has used"}},
+		{"the earlier one is the owner, whoever is seen first", func(p *tale) {
+			p.one(31, "worker-1", certificate("X509SHA256=a"))
+			p.one(30, "worker-2", certificate("X509SHA256=a"))
+		}, []string{"01:00 high: node worker-1 uses the client certificate that node worker-2 has used"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &tale{}
+			c.play(p)
+			p.wants(t, nodeCredentialMisuse(), nil, c.want)
+		})
 	}
-	if n := len(m.nodes.young) + len(m.nodes.old); n < MaxNodes || n > 2*MaxNodes {
-		t.Errorf("%d nodes are remembered, want %d to %d", n, MaxNodes, 2*MaxNodes)
-	}
-	if n := len(m.certs.young) + len(m.certs.old); n < 4*MaxNodes || n > 8*MaxNodes {
-		t.Errorf("%d certificates are remembered, want %d to %d", n, 4*MaxNodes, 8*MaxNodes)
-	}
-	for name, id := range map[string]string{strings.Repeat("x", 1<<20): "X509SHA256=x", "worker-1": strings.Repeat("y", 1<<20)} {
-		r.Node, r.Event.User.CredentialID = name, id
-		rule.Check(r, nil, m)
-		if m.nodes.get(strings.Repeat("x", 1<<20)) != nil || m.certs.get(strings.Repeat("y", 1<<20)) != nil {
-			t.Errorf("a name of a megabyte is remembered")
+}
+
+// home is a node's own address: 10.0.0.N for worker-N.
+func home(r *Request) { from("10.0.0." + strings.TrimPrefix(r.Node, "worker-"))(r) }
+
+// moved is that until a second, then 10.0.1.N.
+func moved(second int) with {
+	return func(r *Request) {
+		if home(r); !r.Time.Before(at(second)) {
+			from("10.0.1." + strings.TrimPrefix(r.Node, "worker-"))(r)
 		}
 	}
 }
 
-// Nodes that are in use are not forgotten for those that come and go.
-func TestMemoryKeepsWhatIsUsed(t *testing.T) {
-	m, rule := NewMemory(), nodeCredentialMisuse()
-	stays := request(node("worker-1"), from("10.0.0.1"), certificate("X509SHA256=aa"))
-	passes := request(from("10.0.0.3"))
-	for i := range 5 * MaxNodes {
-		if i%(MaxNodes/2) == 0 {
-			rule.Check(stays, nil, m)
+// rotated is a certificate that is renewed.
+func rotated(second int) with {
+	return func(r *Request) {
+		certificate("X509SHA256=old-" + r.Node)(r)
+		if !r.Time.Before(at(second)) {
+			certificate("X509SHA256=new-" + r.Node)(r)
 		}
-		passes.Node = fmt.Sprintf("spot-%d", i)
-		rule.Check(passes, nil, m)
-	}
-	if got := check(t, rule, nil, m, request(node("worker-1"), from("10.0.0.2"))); got == "" {
-		t.Error("the first address of worker-1 was forgotten")
 	}
 }
 
-// What is remembered must not alias the event, whose memory is used again.
-func TestMemoryOwnsItsStrings(t *testing.T) {
+func TestCredentialNearMisses(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		play func(p *tale)
+	}{
+		{"each node at its address", func(p *tale) { p.kubelets(6, 0, hour, 10, nil, home) }},
+		{"IPv4 and IPv6 side by side", func(p *tale) {
+			p.kubelets(1, 0, hour, 10, nil, home)
+			p.kubelets(1, 3, hour, 10, nil, comes("fd00::1"))
+		}},
+		{"IPv4 in IPv6", func(p *tale) {
+			p.kubelets(1, 0, hour, 10, nil, home)
+			p.kubelets(1, 3, hour, 10, nil, comes("::ffff:10.0.0.1"))
+		}},
+		{"claims before the last address", func(p *tale) {
+			p.kubelets(1, 0, hour, 10, nil, home)
+			p.kubelets(1, 3, hour, 10, nil, from("203.0.113.9", "10.0.0.1"))
+		}},
+		{"what is no address", func(p *tale) {
+			p.kubelets(1, 0, hour, 10, nil, home)
+			p.kubelets(1, 3, hour, 10, nil, from("not an address"))
+			p.kubelets(1, 6, hour, 10, nil, from())
+		}},
+		{"a new lease of DHCP", func(p *tale) { p.kubelets(6, 0, hour, 10, nil, moved(30*minute+25)) }},
+		{"after a reboot of five minutes", func(p *tale) {
+			p.kubelets(6, 0, hour, 10, within(30*minute, 35*minute), moved(35*minute))
+		}},
+		{"and back again an hour later", func(p *tale) {
+			p.kubelets(1, 0, 3*hour, 10, nil, func(r *Request) {
+				if home(r); !r.Time.Before(at(hour)) && r.Time.Before(at(2*hour)) {
+					comes("10.0.1.1")(r)
+				}
+			})
+		}},
+		{"a gateway fails over for two minutes", func(p *tale) {
+			p.kubelets(1, 0, hour, 10, nil, func(r *Request) {
+				if home(r); !r.Time.Before(at(30*minute)) && r.Time.Before(at(32*minute)) {
+					comes("198.51.100.2")(r)
+				}
+			})
+		}},
+		{"one proxy for all", func(p *tale) { p.kubelets(6, 0, hour, 10, nil, comes("192.0.2.1")) }},
+		{"a gateway with two addresses, in turn", func(p *tale) {
+			p.kubelets(6, 0, hour, 10, nil, func(r *Request) { comes([]string{"198.51.100.1", "198.51.100.2"}[r.Time.Second()/10%2])(r) })
+		}},
+		{"a load balancer of four", func(p *tale) {
+			p.kubelets(40, 0, 20*minute, 10, nil, func(r *Request) { from(fmt.Sprintf("192.0.2.%d", (r.Time.Second()*7+len(r.Node)*3)%4))(r) })
+		}},
+		{"a node made anew under its name", func(p *tale) {
+			p.kubelets(3, 0, hour, 10, nodesWithin(20*minute, 22*minute, 1), func(r *Request) {
+				if home(r); r.Node == "worker-1" && !r.Time.Before(at(22*minute)) {
+					comes("10.0.9.9")(r)
+					certificate("X509SHA256=new")(r)
+				}
+			})
+		}},
+		{"a certificate is renewed", func(p *tale) { p.kubelets(6, 0, 3*hour, 10, nil, home, rotated(hour)) }},
+		{"a connection with the old one lives for five minutes", func(p *tale) {
+			p.kubelets(1, 0, 2*hour, 10, nil, home, rotated(hour))
+			p.kubelets(1, hour, hour+5*minute, 30, nil, home, certificate("X509SHA256=old-worker-1"))
+		}},
+		{"renewed every hour", func(p *tale) {
+			p.kubelets(1, 0, 6*hour, 10, nil, home, func(r *Request) { certificate("X509SHA256=" + r.Time.Format("15"))(r) })
+		}},
+		{"another program with the node's credential, from elsewhere", func(p *tale) {
+			p.kubelets(1, 0, hour, 10, nil, home)
+			p.one(30*minute, "worker-1", comes("203.0.113.9"), agent("curl/8.5.0")) // its requests are flagged each
+		}},
+		{"an administrator impersonates the node", func(p *tale) {
+			p.kubelets(1, 0, hour, 10, nil, home, certificate("X509SHA256=a"))
+			p.one(30*minute, "worker-1", comes("203.0.113.9"), certificate("X509SHA256=b"), impersonated)
+		}},
+		{"two addresses three times in an hour, and no more", func(p *tale) {
+			for i := range 12 {
+				p.one(i*5*minute, "worker-1", comes([]string{"10.0.0.1", "10.0.1.1"}[i/3%2]))
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &tale{}
+			c.play(p)
+			p.wants(t, nodeCredentialMisuse(), nil, nil)
+		})
+	}
+}
+
+func TestCredentialAcrossRestarts(t *testing.T) {
+	p := &tale{}
+	p.kubelets(3, 0, 2*hour, 10, nil, home, rotated(20*minute))
+	p.one(100*minute, "worker-2", comes("203.0.113.9"), certificate("X509SHA256=old-worker-2"))
+	p.one(110*minute, "worker-3", home, certificate("X509SHA256=new-worker-2"))
+	p.sort()
+	want := p.run(t, nodeCredentialMisuse(), nil, nil, 10, false)
+	if len(want) != 3 {
+		t.Errorf("%q", want)
+	}
+	if diff := cmp.Diff(want, p.run(t, nodeCredentialMisuse(), nil, nil, 10, true)); diff != "" {
+		t.Errorf("(-without +with a restart):\n%s", diff)
+	}
+	for _, kind := range []string{rememberedCredentials, rememberedOwner} {
+		if own, err := newCredentialDetector(DetectorOptions{}).Restore(&Remembered{Kind: kind, Value: []byte("{")}); !own || err == nil {
+			t.Errorf("%s: own %t, %v", kind, own, err)
+		}
+	}
+}
+
+// A hostile client makes up names, certificates and addresses without end; its strings are not kept.
+func TestCredentialIsBounded(t *testing.T) {
+	d := newCredentialDetector(DetectorOptions{}).(*credentialDetector)
 	name, id := []byte("worker-1"), []byte("X509SHA256=aa")
-	m, rule := NewMemory(), nodeCredentialMisuse()
-	r := request(func(r *Request) { r.Node, r.Event.User.CredentialID = alias(name), alias(id) })
-	rule.Check(r, nil, m)
+	d.Observe(request(func(r *Request) { r.Node, r.Event.User.CredentialID = alias(name), alias(id) }), nil)
 	copy(name, "xxxxxxxx")
 	copy(id, "xxxxxxxxxxxxx")
-	got := check(t, rule, nil, m, request(node("worker-2"), certificate("X509SHA256=aa")))
-	if want := "high: node worker-2 uses the client certificate that node worker-1 has used"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	r := request()
+	for i := range 100_000 {
+		r.Node, r.Event.User.CredentialID = fmt.Sprintf("ghost-%d", i), fmt.Sprintf("X509SHA256=%d", i)
+		r.Event.SourceIPs = []string{fmt.Sprintf("fe80::%x:%x%%%s", i>>16, i&0xffff, strings.Repeat("z", i%1000))}
+		r.Time = at(i / 100)
+		d.Observe(r, nil)
+		if i%1000 == 0 {
+			d.Advance(r.Time, nil, func(f *Detection) { t.Fatalf("%+v", f) })
+			d.Changes()
+		}
 	}
-	if m.nodes.get("worker-1") == nil {
+	if n := len(d.nodes); n != MaxNodes {
+		t.Errorf("%d nodes are remembered, want %d", n, MaxNodes)
+	}
+	if n := len(d.owners.young) + len(d.owners.old); n > 16*MaxNodes {
+		t.Errorf("%d owners are remembered", n)
+	}
+	if d.nodes["worker-1"] == nil || d.owners.get("X509SHA256=aa") == nil {
 		t.Error("worker-1 is not remembered")
+	}
+	d.Advance(at(72*hour), nil, func(f *Detection) { t.Fatalf("%+v", f) })
+	if n := len(d.nodes); n != 0 {
+		t.Errorf("%d nodes are remembered for ever", n)
 	}
 }

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +126,8 @@ type world struct {
 	pods    map[string]string // namespace/name -> node
 	left    map[string]string // namespace/name -> the node that it has just left
 	blind   bool              // knows nothing for sure
+	gone    map[string]int    // when a Node was deleted, in seconds
+	fresh   map[string]string // namespace/name of a pod -> "secret seconds": what it alone led to, and when it was bound
 }
 
 func (w *world) NodeRegistered(name string, _ time.Time) (registered, known bool) {
@@ -174,4 +177,18 @@ func check(t *testing.T, rule *Rule, s State, m *Memory, r *Request) string {
 		t.Errorf("%s: finding %+v", rule.Name, f)
 	}
 	return f.Severity.String() + ": " + f.Message
+}
+
+func (w *world) NodeExists(name string, t time.Time) (exists, known bool) {
+	exists, known = w.NodeRegistered(name, t)
+	if s, ok := w.gone[name]; ok && !t.Before(at(s)) {
+		exists = false
+	}
+	return exists, known
+}
+
+func (w *world) FreshSecret(namespace, pod, node string, t time.Time) (secret string, bound time.Time, ok bool) {
+	secret, seconds, ok := strings.Cut(w.fresh[namespace+"/"+pod], " ")
+	n, _ := strconv.Atoi(seconds)
+	return secret, at(n), ok && w.pods[namespace+"/"+pod] == node && !t.Before(at(n))
 }

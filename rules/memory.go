@@ -1,38 +1,21 @@
 package rules
 
-import (
-	"net/netip"
-	"strings"
-	"time"
-)
+import "strings"
 
-// MaxNodes is how many nodes a Memory remembers at least, if there are so many; it never remembers more than twice as many. Of
-// certificates it remembers four times that. What was seen longest ago is forgotten first.
+// MaxNodes is how many nodes are told apart by what looks at requests over time.
 const MaxNodes = 20_000
 
 // maxRemembered bounds the names that are remembered, in bytes. Node names have at most 253, credential ids are hashes.
 const maxRemembered = 256
 
-// Memory is what rules remember between requests: per node its addresses and certificates. It is not safe for concurrent use.
+// Memory is what rules know beside the request and the state. It is not safe for concurrent use.
 type Memory struct {
 	// Kubelets are further user-agent products that count as a kubelet's.
 	Kubelets []string
-	nodes    latest[nodeMemory]
-	certs    latest[string] // credential id -> the first node that used it
-	journal  *journal       // nil if nobody asks for changes
 }
 
-// nodeMemory holds the first address of each family and when it was used last.
-type nodeMemory struct {
-	v4, v6     netip.Addr
-	v4at, v6at time.Time
-	told       storedNode // as it was told last
-}
-
-// NewMemory returns an empty memory.
-func NewMemory() *Memory {
-	return &Memory{nodes: newLatest[nodeMemory](MaxNodes), certs: newLatest[string](4 * MaxNodes)}
-}
+// NewMemory returns a memory that knows nothing.
+func NewMemory() *Memory { return &Memory{} }
 
 // latest is a map that keeps its latest entries: when the young generation is full, the old one is forgotten and the young one
 // takes its place.

@@ -103,6 +103,7 @@ func TestNames(t *testing.T) {
 	want := []row{
 		{"rbac-excess-access", Critical}, {"out-of-scope-secret-read", Critical}, {"node-identity", High},
 		{"node-credential-misuse", High}, {"foreign-node-write", Critical}, {"authorizer-lag", Low},
+		{"node-deny-spike", High}, {"persistent-node-deny", Medium}, {"secret-enumeration", Critical},
 		{"audit-coverage-gap", Medium},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -126,6 +126,11 @@ type State interface {
 	PodNode(namespace, name string, t time.Time) (node string, ok bool)
 	// PodOnNode judges whether the pod was on the node at t.
 	PodOnNode(namespace, name, node string, t time.Time) nodeauthz.Answer
+	// NodeExists says whether there was a Node object of that name at t, and whether the state can know.
+	NodeExists(name string, t time.Time) (exists, known bool)
+	// FreshSecret returns a secret (namespace/name) to which the pod alone led the node when it was bound, and when that was. ok is false if there is
+	// none, or if the pod was not on the node at t.
+	FreshSecret(namespace, pod, node string, t time.Time) (secret string, bound time.Time, ok bool)
 }
 
 // Finding is something worth telling. Message and Detail are its own; Subject and Binding live as long as the request.
@@ -151,9 +156,14 @@ type Rule struct {
 	Severity Severity
 	// Doc is the text of the rule's page, from which [Page] makes it; what comes before the first blank line is its title.
 	Doc string
-	// Check looks at one request. That of CoverageGap never finds anything: its findings come from the sources.
+	// Check looks at one request; notAlone where a single request never shows what the rule is about.
 	Check func(r *Request, s State, m *Memory) (Finding, bool)
+	// NewDetector makes what finds in several requests together what none shows alone; nil if there is no such thing.
+	NewDetector func(DetectorOptions) Detector
 }
+
+// notAlone is the Check of rules whose findings need several requests, or none.
+func notAlone(*Request, State, *Memory) (Finding, bool) { return Finding{}, false }
 
 // Title is the first paragraph of the Doc.
 func (r *Rule) Title() string {
@@ -168,7 +178,7 @@ func (r *Rule) Runbook() string { return "docs/rules/" + r.Name + ".md" }
 func All() []*Rule {
 	return []*Rule{
 		rbacExcessAccess(), outOfScopeSecretRead(), nodeIdentity(), nodeCredentialMisuse(), foreignNodeWrite(), authorizerLag(),
-		auditCoverageGap(),
+		nodeDenySpike(), persistentNodeDeny(), secretEnumeration(), auditCoverageGap(),
 	}
 }
 

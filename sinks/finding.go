@@ -150,6 +150,15 @@ func newFinding(cluster string, k *tally.Key) Finding {
 	}
 }
 
+// FromGroup is a group as a store has it, with the ID that the same group has when it is sent as it occurs.
+func FromGroup(cluster string, k *tally.Key, g *tally.Group) Finding {
+	f := newFinding(cluster, k)
+	f.Severity, f.Message, f.Allowed, f.Count = g.Severity.String(), g.Message, g.Allowed, g.Count
+	f.First, f.Last = jsonTime(g.First), jsonTime(g.Last)
+	f.AuditIDs = append(f.AuditIDs, g.AuditIDs...)
+	return f
+}
+
 func bindingOf(b rbac.BindingRef) Binding {
 	return Binding{Kind: b.Kind, Namespace: b.Namespace, Name: b.Name}
 }

@@ -168,3 +168,23 @@ func TestCloudEventID(t *testing.T) {
 		t.Errorf("source %q", s)
 	}
 }
+
+// A group is called the same as it occurs and as a store has it.
+func TestFromGroup(t *testing.T) {
+	var o out
+	g := NewGrouper(GrouperOptions{Cluster: "c"}, o.send)
+	defer g.Close()
+	at := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	e := entry("1", "a", at, excess("x", rules.High))
+	g.Add([]tally.Entry{e})
+	sum := tally.New()
+	sum.Add(&e)
+	for k, group := range sum.Groups {
+		if diff := cmp.Diff(o.take(), []Finding{FromGroup("c", &k, group)}); diff != "" {
+			t.Errorf("(-occurs +stored):\n%s", diff)
+		}
+	}
+	if len(sum.Groups) != 1 {
+		t.Errorf("%d groups", len(sum.Groups))
+	}
+}

@@ -56,6 +56,8 @@ type QueueStats struct {
 	// Length and Bytes are what waits, the batch under way included.
 	Length int
 	Bytes  int64
+	// MaxLength bounds Length; when there would be more the oldest are dropped.
+	MaxLength int
 	// Sent counts the findings that the receiver has; Merged those that were added to one of the same group that waited already.
 	Sent, Merged int64
 	// Overflowed counts findings that were dropped because too much waited, Refused those that the receiver will never take, Abandoned
@@ -175,7 +177,7 @@ func (q *Queue) Stats() QueueStats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.stats
-	s.Length = len(q.byID) + q.flight
+	s.Length, s.MaxLength = len(q.byID)+q.flight, q.o.MaxFindings
 	return s
 }
 

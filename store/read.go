@@ -89,9 +89,19 @@ func readNodes(ctx context.Context, r reader, args []any, out *tally.Tally) erro
 }
 
 func readFindings(ctx context.Context, r reader, args []any, out *tally.Tally) error {
+	return eachFinding(ctx, r, `hour >= $1 AND hour <= $2 ORDER BY hour, id`, args, func(k tally.Key, g *tally.Group) {
+		out.MergeGroup(k, g)
+		if to := out.Groups[k]; to != nil && to.Wide && to.Message == "" {
+			to.Message = tally.WideMessage
+		}
+	})
+}
+
+// eachFinding calls f for each row of findings that the condition selects.
+func eachFinding(ctx context.Context, r reader, where string, args []any, f func(tally.Key, *tally.Group)) error {
 	keys := map[string]tally.Key{}
 	return r.each(ctx, `SELECT finding, count, low, first, last, message, severity, allowed, wide, audit_ids, listed FROM findings
-		WHERE hour >= $1 AND hour <= $2 ORDER BY hour, id`, args, func(scan func(...any) error) error {
+		WHERE `+where, args, func(scan func(...any) error) error {
 		var key, message, ids string
 		var first, last, severity, allowed, wide, listed int64
 		g := &tally.Group{}
@@ -115,10 +125,7 @@ func readFindings(ctx context.Context, r reader, args []any, out *tally.Tally) e
 				keys[key] = k
 			}
 		}
-		out.MergeGroup(k, g)
-		if to := out.Groups[k]; to != nil && to.Wide && to.Message == "" {
-			to.Message = tally.WideMessage
-		}
+		f(k, g)
 		return nil
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/coverage"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/file"
@@ -36,6 +37,7 @@ type analyzeFlags struct {
 	disabled      []string
 	kubelets      []string
 	cluster       string
+	auditPolicy   string
 }
 
 func newAnalyze(std streams) *cobra.Command {
@@ -79,6 +81,7 @@ Exit status: 0 done; 1 could not do it; 2 findings, by --fail-on.`,
 	fs.IntVar(&f.maxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, "events longer than this are malformed")
 	fs.StringSliceVar(&f.disabled, "disable", nil, "rules not to check: "+strings.Join(ruleNames(), ", "))
 	fs.StringSliceVar(&f.kubelets, "kubelet-user-agent", nil, "further user-agent products that are a kubelet's")
+	fs.StringVar(&f.auditPolicy, "audit-policy", "", "the apiservers' audit policy `FILE`: what it keeps out of the log is among the findings")
 	fs.StringVar(&f.cluster, "cluster", "", "the cluster's name, for the report")
 	complete := func(values ...string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
@@ -110,6 +113,7 @@ type analysis struct {
 	failAt   rules.Severity
 	rules    []*rules.Rule
 	window   pipeline.Window
+	gaps     []coverage.Gap // of the audit policy
 
 	sinceAt, untilAt limit
 }
@@ -147,6 +151,9 @@ func (f *analyzeFlags) prepare(args []string, std streams) (*analysis, error) {
 			a.rules = append(a.rules, r)
 		}
 	}
+	if err := a.readPolicy(); err != nil {
+		return nil, err
+	}
 	if a.sinceAt, err = parseLimit("--since", f.since); err != nil {
 		return nil, err
 	}
@@ -181,11 +188,12 @@ func (a *analysis) run(ctx context.Context) (err error) {
 	b := report.NewBuilder()
 	var state *cluster.State
 	var stream *pipeline.Stream
+	var over *overTime
 	begin := func() (err error) {
 		if state, err = loading.wait(ctx); err != nil {
 			return err
 		}
-		stream = a.stream(state, func(j *pipeline.Judgement) error {
+		stream, over = a.stream(state, b, func(j *pipeline.Judgement) error {
 			b.Add(j)
 			return sink.write(j)
 		})
@@ -217,6 +225,8 @@ func (a *analysis) run(ctx context.Context) (err error) {
 	if err := a.nothingRead(res); err != nil {
 		return err
 	}
+	over.flush()
+	a.addGaps(b, res.Last)
 	counts := stream.Counts()
 	r := b.Report(a.facts(res, state, counts))
 	if len(res.Errors) > 0 { // what was not read may hold what stands against it
@@ -286,7 +296,7 @@ func placeOf(res *file.Result) string {
 	return fmt.Sprintf("%s:%d: %s", p.Path, p.Line, p.Cause)
 }
 
-func (a *analysis) stream(state *cluster.State, out func(*pipeline.Judgement) error) *pipeline.Stream {
+func (a *analysis) stream(state *cluster.State, b *report.Builder, out func(*pipeline.Judgement) error) (*pipeline.Stream, *overTime) {
 	auth := nodeauthz.NewAuthorizer(state.Graph, a.features, a.skew)
 	memory := rules.NewMemory()
 	memory.Kubelets = a.kubelets
@@ -297,7 +307,13 @@ func (a *analysis) stream(state *cluster.State, out func(*pipeline.Judgement) er
 	if a.fromAudit {
 		sink = state
 	}
-	return pipeline.NewStream(j, sink, pipeline.Options{Skew: a.skew, Window: a.window}, out)
+	over := &overTime{
+		detectors: rules.NewDetectors(a.rules, rules.DetectorOptions{Kubelets: a.kubelets}), state: j.State, report: b,
+	}
+	return pipeline.NewStream(j, sink, pipeline.Options{Skew: a.skew, Window: a.window}, func(j *pipeline.Judgement) error {
+		over.observe(j)
+		return out(j)
+	}), over
 }
 
 func (a *analysis) facts(res *file.Result, state *cluster.State, counts pipeline.Counts) report.Facts {

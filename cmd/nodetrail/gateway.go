@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -42,7 +45,6 @@ Everything else is in the configuration's section gateway.`,
 
 // gatewayIntake writes a webhook's events to Kafka.
 type gatewayIntake struct {
-	ctx      context.Context
 	producer *kafka.Producer
 	letters  source.Letters
 	metrics  *metrics.Metrics
@@ -79,6 +81,9 @@ func (g *gatewayIntake) produce(ctx context.Context, records []kafka.Record) err
 }
 
 func runGateway(ctx context.Context, path string, std streams) (err error) {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
 	level := &levelWriter{w: std.err}
 	log := zerolog.New(level).With().Timestamp().Logger()
 	c, err := config.Load(path, os.LookupEnv)
@@ -114,27 +119,46 @@ func runGateway(ctx context.Context, path string, std streams) (err error) {
 	m.Watch(metrics.Input{
 		Webhook: func() map[string]int64 { return srv.Stats().Requests }, DeadLetters: func() int64 { return letters.Stats().Written },
 	})
-	server, err := ops.New(ops.Options{Listen: c.Listen, Pprof: c.Pprof, Metrics: m.Handler(), Ready: func() []string { return nil }, Log: log})
+	var stopping atomic.Bool
+	ready := func() []string {
+		if stopping.Load() {
+			return []string{"stopping"}
+		}
+		return nil
+	}
+	server, err := ops.New(ops.Options{Listen: c.Listen, Pprof: c.Pprof, Metrics: m.Handler(), Ready: ready, Log: log})
 	if err != nil {
 		return err
 	}
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	front, rest := newStage(ctx, fail), newStage(context.WithoutCancel(ctx), fail)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	failed := &failures{stop: stop}
+	front, rest := newStage(ctx, failed), newStage(context.WithoutCancel(ctx), failed)
 	rest.start("serving metrics", server.Serve)
+	rest.start("waiting for SIGHUP", func(ctx context.Context) error { tellHangup(ctx, hup, log); return nil })
 	front.start("receiving", func(ctx context.Context) error {
 		return srv.RunRaw(ctx, &gatewayIntake{producer: producer, letters: letters, metrics: m})
 	})
-	log.Info().Str("version", buildVersion()).Str("webhook", c.Gateway.Webhook.Listen).Str("topic", k.Topic).Msg("running")
+	log.Info().Str("version", buildVersion()).Str("listen", server.Addr()).Str("webhook", c.Gateway.Webhook.Listen).Str("topic", k.Topic).Msg("running")
 	<-ctx.Done()
 	log.Info().Msg("stopping")
+	stopping.Store(true)
 	front.wait()
 	rest.end()
 	log.Info().Msg("stopped")
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		return cause
+	return failed.err()
+}
+
+// tellHangup answers SIGHUP, which would end the process otherwise.
+func tellHangup(ctx context.Context, hup <-chan os.Signal, log zerolog.Logger) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+			log.Warn().Msg("a gateway reads its configuration at start only: restart it to change that; certificates and tokens are read anew by themselves")
+		}
 	}
-	return nil
 }
 
 func producerOptions(k *config.KafkaProducer) kafka.ProducerOptions {

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -15,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/pipeline"
 )
 
 type runFlags struct {
@@ -42,6 +47,9 @@ SIGHUP reads the configuration again, SIGINT and SIGTERM stop after the batch in
   nodetrail run --state journal.jsonl --data /var/lib/nodetrail '/var/log/kubernetes/audit/*.log'`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(args); err != nil {
+				return usageError{cmd.CommandPath(), err}
+			}
 			r, err := f.prepare(args, std)
 			if err != nil {
 				return usageIfFlags(cmd, err)
@@ -54,7 +62,7 @@ SIGHUP reads the configuration again, SIGINT and SIGTERM stop after the batch in
 	fs.StringVar(&f.config, "config", "", "the configuration `FILE`")
 	fs.StringVar(&f.data, "data", "", "the `FOLDER` of the store, in place of the configuration's data")
 	fs.StringVar(&f.listen, "listen", "", "the `ADDRESS` of /metrics and /readyz, in place of the configuration's listen")
-	fs.StringArrayVar(&f.state, "state", nil, "cluster state, beside the configuration's state.files: a journal, a snapshot, or a folder of such; may be repeated")
+	fs.StringArrayVar(&f.state, "state", nil, "cluster state, beside the configuration's state.files: a journal, a snapshot or a folder of such, as a `PATH`; may be repeated")
 	return cmd
 }
 
@@ -67,6 +75,30 @@ func usageIfFlags(cmd *cobra.Command, err error) error {
 }
 
 var errNothingToRead = errors.New("nothing to read: name an AUDIT_LOG, or a source in the configuration (--config)")
+
+// check refuses what could only wait for ever, or would be blamed on something else later.
+func (f *runFlags) check(args []string) error {
+	if f.listen != "" {
+		_, port, err := net.SplitHostPort(f.listen)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if err != nil {
+			return fmt.Errorf("--listen: %q is not an address such as 127.0.0.1:9876 or :9876", f.listen)
+		}
+	}
+	for _, arg := range args {
+		switch info, err := os.Stat(arg); {
+		case arg == "":
+			return errors.New("an AUDIT_LOG is empty")
+		case arg == "-":
+			return errors.New("run follows files and cannot follow standard input: 'nodetrail analyze -' reads that")
+		case err == nil && info.IsDir():
+			return fmt.Errorf("%s is a folder: name the log in it that is written to, such as %s", arg, filepath.Join(arg, "audit.log"))
+		}
+	}
+	return nil
+}
 
 // adjust puts what the command line says over the file's configuration.
 func (f *runFlags) adjust(args []string) func(*config.Config) error {
@@ -151,6 +183,10 @@ func (w *levelWriter) set(c config.Log, stderr io.Writer) error {
 // run starts everything, waits, and stops it in the order in which nothing is lost.
 func (r *runner) run(ctx context.Context) (err error) {
 	c := r.reloader.Current()
+	// From the first moment to the last: a SIGHUP that nobody has asked for would end the process.
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
 	if err := os.MkdirAll(c.Data, 0o750); err != nil {
 		return fmt.Errorf("making the data folder: %w", err)
 	}
@@ -160,16 +196,18 @@ func (r *runner) run(ctx context.Context) (err error) {
 	}
 
 	// Each stage is stopped when those before it have ended: sources, then the engine, then the rest.
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	sources, engine, rest := newStage(ctx, fail), newStage(context.WithoutCancel(ctx), fail), newStage(context.WithoutCancel(ctx), fail)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	failed := &failures{stop: stop}
+	sources, engine, rest := newStage(ctx, failed), newStage(context.WithoutCancel(ctx), failed), newStage(context.WithoutCancel(ctx), failed)
 	rest.start("serving metrics", func(ctx context.Context) error { return r.ops.Serve(ctx) })
-	rest.start("watching the configuration", func(ctx context.Context) error { r.watch(ctx); return nil })
+	rest.start("watching the configuration", func(ctx context.Context) error { r.watch(ctx, hup); return nil })
 	if r.live != nil {
 		rest.start("watching the cluster", func(ctx context.Context) error { r.live.Run(ctx); return nil })
 	}
 	rest.start("housekeeping", func(ctx context.Context) error { r.housekeep(ctx); return nil })
 	engine.start("judging", r.engine.Run)
+	r.startCoverage(sources)
 	for _, s := range r.sources {
 		sources.start("reading "+s.name, func(ctx context.Context) error { return s.run(ctx, r.engine) })
 	}
@@ -181,17 +219,21 @@ func (r *runner) run(ctx context.Context) (err error) {
 	engine.end()
 	rest.end()
 	r.log.Info().Msg("stopped")
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		return cause
+	return errors.Join(failed.err(), r.notStored())
+}
+
+// notStored is an error if the store fails as the process stops. What failed before and was overcome is none.
+func (r *runner) notStored() error {
+	since := r.engine.Stats().Failing
+	if since.IsZero() {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("the store has failed since %s: what came in since then is not stored, and its sources will bring it again",
+		since.UTC().Format(time.RFC3339))
 }
 
 // watch reads the configuration again when its file changes or SIGHUP says so.
-func (r *runner) watch(ctx context.Context) {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
+func (r *runner) watch(ctx context.Context, hup <-chan os.Signal) {
 	if r.reloader.Current().Reload.Watch {
 		go r.reloader.Watch(ctx)
 	}
@@ -210,6 +252,7 @@ func (r *runner) watch(ctx context.Context) {
 func (r *runner) housekeep(ctx context.Context) {
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
+	used := map[string]time.Time{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -218,7 +261,7 @@ func (r *runner) housekeep(ctx context.Context) {
 			if err := r.store.Prune(ctx, now); err != nil && ctx.Err() == nil {
 				r.log.Warn().Err(err).Msg("cannot forget what is too old in the store")
 			}
-			r.prune(ctx, now)
+			r.prune(ctx, now, used)
 			r.tellLate()
 		}
 	}
@@ -226,15 +269,41 @@ func (r *runner) housekeep(ctx context.Context) {
 
 // prune forgets what of the state was over before the horizon, counted from the requests that come in: a log from last month is
 // judged by last month's state.
-func (r *runner) prune(ctx context.Context, now time.Time) {
-	oldest := now
-	for _, l := range r.engine.Stats().Lanes {
-		if !l.Latest.IsZero() && l.Latest.Before(oldest) {
-			oldest = l.Latest
+func (r *runner) prune(ctx context.Context, now time.Time, used map[string]time.Time) {
+	before := pruneFrom(r.engine.Stats().Lanes, now, r.horizon, r.live != nil, used).Add(-r.horizon)
+	_ = r.engine.Do(ctx, func() { r.state.Prune(before) }) // its only error is that the engine has stopped
+}
+
+// idleAfter is after how long without anything in hand an old log is taken to be at its end.
+const idleAfter = 10 * time.Minute
+
+// pruneFrom is the time of the oldest requests that may come in still. A log that has ended long ago does not keep the state of all the
+// time since, if other requests, or the cluster, tell of now. used keeps when each lane had something in hand.
+func pruneFrom(lanes []pipeline.LaneStats, now time.Time, horizon time.Duration, live bool, used map[string]time.Time) time.Time {
+	var ended []time.Time
+	oldest, current := now, live
+	for _, l := range lanes {
+		if l.Behind || l.Batches > 0 || used[l.Lane].IsZero() {
+			used[l.Lane] = now
+		}
+		switch {
+		case l.Latest.IsZero():
+		case now.Sub(l.Latest) > horizon && now.Sub(used[l.Lane]) > idleAfter:
+			ended = append(ended, l.Latest)
+		default:
+			current = true
+			if l.Latest.Before(oldest) {
+				oldest = l.Latest
+			}
 		}
 	}
-	before := oldest.Add(-r.horizon)
-	_ = r.engine.Do(ctx, func() { r.state.Prune(before) }) // its only error is that the engine has stopped
+	maps.DeleteFunc(used, func(lane string, _ time.Time) bool {
+		return !slices.ContainsFunc(lanes, func(l pipeline.LaneStats) bool { return l.Lane == lane })
+	})
+	if current || len(ended) == 0 {
+		return oldest
+	}
+	return slices.MinFunc(ended, time.Time.Compare)
 }
 
 func dataPath(c *config.Config, name string) string { return filepath.Join(c.Data, name) }

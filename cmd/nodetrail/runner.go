@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/coverage"
 	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/internal/ops"
 	"github.com/nodetrail/nodetrail/nodeauthz"
@@ -47,7 +48,8 @@ type runner struct {
 	metrics  *metrics.Metrics
 	ops      *ops.Server
 	letters  *source.DeadLetter
-	webhook  *webhook.Server // nil without one
+	webhook  *webhook.Server   // nil without one
+	scraper  *coverage.Scraper // nil without one
 	sources  []*runningSource
 	started  time.Time
 	sinks    sinkSet
@@ -62,7 +64,10 @@ type runner struct {
 func (r *runner) open(ctx context.Context, c *config.Config) error {
 	var err error
 	r.horizon, r.started = c.State.Horizon.D(), time.Now()
-	if r.instance, err = os.Hostname(); err != nil || r.instance == "" {
+	if r.instance = c.Instance; r.instance == "" {
+		r.instance, err = os.Hostname()
+	}
+	if err != nil || r.instance == "" {
 		r.instance = "nodetrail"
 	}
 	// The store first: it is where a second process on the same folder is noticed.
@@ -78,6 +83,8 @@ func (r *runner) open(ctx context.Context, c *config.Config) error {
 	r.metrics = metrics.New(metrics.Options{
 		MaxNodes: c.Metrics.MaxNodes, MaxBindings: c.Metrics.MaxBindings, Version: buildVersion(), GoVersion: runtime.Version(),
 	})
+	alerts := &alertStore{store: r.store, cluster: c.Cluster}
+	r.sinks.recent, r.sinks.keeper = alerts.recent, alerts
 	if err := r.sinks.replace(c, r.log); err != nil {
 		return err
 	}
@@ -87,12 +94,21 @@ func (r *runner) open(ctx context.Context, c *config.Config) error {
 	if err := r.openSources(c); err != nil {
 		return err
 	}
-	r.metrics.Watch(r.input())
+	if err := r.openCoverage(c); err != nil {
+		return err
+	}
+	input := r.input()
+	input.StoreBytes = storeBytes(c)
+	r.metrics.Watch(input)
 	r.ops, err = ops.New(ops.Options{
 		Listen: c.Listen, Pprof: c.Pprof, Metrics: r.metrics.Handler(), Ready: r.notReady, Reload: r.reloader.Reload,
 		ReloadToken: func() (string, error) { return reloadToken(c.Reload.TokenFile) }, Log: r.log,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	r.ops.Handle("GET /findings/{id}", r.findingPage(c.Cluster))
+	return nil
 }
 
 func reloadToken(path string) (string, error) {
@@ -142,8 +158,10 @@ func (r *runner) openEngine(ctx context.Context, c *config.Config) error {
 	r.judge = &pipeline.Judge{
 		Node: auth, RBAC: r.state.RBAC, State: pipeline.NewView(r.state, auth), Rules: enabledRules(c), Memory: memory, Mode: mode,
 	}
+	// Those of all rules: one that is enabled later has to know what was before.
+	detectors := rules.NewDetectors(rules.All(), rules.DetectorOptions{Kubelets: c.Rules.KubeletUserAgents})
 	opt := pipeline.EngineOptions{
-		Judge: r.judge, Store: r.store, Stored: r.stored, Line: r.sinks.line, Facts: r.facts, Instance: r.instance,
+		Judge: r.judge, Detectors: detectors, Store: r.store, Stored: r.stored, Line: r.sinks.line, Facts: r.facts, Instance: r.instance,
 		Skew: c.Skew.D(), Settle: c.State.Settle.D(), WaitAtMost: c.State.WaitAtMost.D(), OpenFor: c.Pipeline.OpenFor.D(),
 		CommitEvery: c.Pipeline.CommitEvery.D(), MaxBytes: int64(c.Pipeline.MaxBytes), MaxRequests: c.Pipeline.MaxRequests, Log: r.log,
 	}
@@ -191,11 +209,15 @@ func openStore(ctx context.Context, c *config.Config, log zerolog.Logger, readOn
 		o.Schema = p.Schema
 		return store.OpenPostgres(ctx, dsn, o)
 	}
-	path := dataPath(c, "nodetrail.db")
+	return store.OpenSQLite(ctx, sqlitePath(c), o)
+}
+
+// sqlitePath is where the embedded store is.
+func sqlitePath(c *config.Config) string {
 	if s := c.Store.SQLite; s != nil && s.Path != "" {
-		path = s.Path
+		return s.Path
 	}
-	return store.OpenSQLite(ctx, path, o)
+	return dataPath(c, "nodetrail.db")
 }
 
 // stored hands on what was stored.

@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -96,6 +99,9 @@ func (f *reportFlags) run(ctx context.Context, std streams, window time.Duration
 		c.Data = f.data
 	}
 	s, err := openStore(ctx, c, zerolog.Nop(), true)
+	if errors.Is(err, fs.ErrNotExist) && c.Store.Postgres == nil {
+		return noStore(c, f.config)
+	}
 	if err != nil {
 		return err
 	}
@@ -132,6 +138,18 @@ func (f *reportFlags) run(ctx context.Context, std streams, window time.Duration
 		return err
 	}
 	return fmt.Errorf("%w %s: the worst is %s", errFindings, failAt, r.Worst())
+}
+
+// noStore says that there is nothing to report, and where else there may be.
+func noStore(c *config.Config, file string) error {
+	path, give := sqlitePath(c), "give run's --data, or its --config"
+	if file != "" {
+		give = "give run's --data if it had one, or the configuration that it has"
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return fmt.Errorf("no 'nodetrail run' has stored anything in %s: %s", path, give)
 }
 
 // factsOf puts together what the instances that share a store know: of what all should know alike the latest, and every warning.

@@ -12,6 +12,7 @@ import (
 	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/sinks"
+	"github.com/nodetrail/nodetrail/sinks/alertmanager"
 	"github.com/nodetrail/nodetrail/sinks/http"
 	"github.com/nodetrail/nodetrail/sinks/jsonl"
 	"github.com/nodetrail/nodetrail/sinks/metrics"
@@ -24,21 +25,25 @@ type sinkSet struct {
 	queues  []*sinks.Queue
 	lines   []*jsonl.Lines
 	files   []*jsonl.File
+	alerts  []alerting
 	closing sync.WaitGroup
+	// recent and keeper read and write the store, for alerts.
+	recent func(ctx context.Context, since time.Time) ([]sinks.Finding, error)
+	keeper alertmanager.Keeper
 }
 
 // replace makes the sinks of the configuration and puts them in place of those before, which get a while to deliver what they have.
 // After an error nothing has changed.
 func (s *sinkSet) replace(c *config.Config, log zerolog.Logger) error {
-	fresh := &sinkSet{}
+	fresh := &sinkSet{recent: s.recent, keeper: s.keeper}
 	if err := fresh.make(c, log); err != nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		return errors.Join(err, fresh.shut(ctx))
 	}
 	s.mu.Lock()
-	old := &sinkSet{grouper: s.grouper, queues: s.queues, lines: s.lines}
-	s.grouper, s.queues, s.lines, s.files = fresh.grouper, fresh.queues, fresh.lines, fresh.files
+	old := &sinkSet{grouper: s.grouper, queues: s.queues, lines: s.lines, alerts: s.alerts}
+	s.grouper, s.queues, s.lines, s.files, s.alerts = fresh.grouper, fresh.queues, fresh.lines, fresh.files, fresh.alerts
 	s.mu.Unlock()
 	s.closing.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -94,6 +99,11 @@ func (s *sinkSet) make(c *config.Config, log zerolog.Logger) error {
 		}
 		queue(sender, 0, 0)
 	}
+	for i := range c.Sinks.Alertmanager {
+		if err := s.alertmanager(c, &c.Sinks.Alertmanager[i], log); err != nil {
+			return fmt.Errorf("sinks.alertmanager[%d]: %w", i, err)
+		}
+	}
 	if queues := s.queues; len(queues) > 0 {
 		s.grouper = sinks.NewGrouper(sinks.GrouperOptions{
 			Cluster: c.Cluster, Every: c.Sinks.Findings.Every.D(), MaxGroups: c.Sinks.Findings.MaxGroups,
@@ -112,6 +122,9 @@ func (s *sinkSet) add(st *pipeline.Stored) {
 	defer s.mu.RUnlock()
 	if s.grouper != nil {
 		s.grouper.Add(st.Entries)
+	}
+	for _, a := range s.alerts {
+		a.grouper.Add(st.Entries)
 	}
 	for _, l := range s.lines {
 		l.Add(st.Lines)
@@ -151,6 +164,11 @@ func (s *sinkSet) stats() []metrics.Sink {
 	for _, l := range s.lines {
 		out = append(out, metrics.Sink{Name: l.Name(), Stats: l.Stats()})
 	}
+	for _, a := range s.alerts {
+		for _, p := range a.sink.Stats().Peers {
+			out = append(out, metrics.Sink{Name: p.Name, Stats: p.QueueStats})
+		}
+	}
 	return out
 }
 
@@ -159,13 +177,19 @@ func (s *sinkSet) shut(ctx context.Context) error {
 	if s.grouper != nil {
 		s.grouper.Close()
 	}
-	errs := make([]error, len(s.queues)+len(s.lines))
+	for _, a := range s.alerts {
+		a.grouper.Close()
+	}
+	errs := make([]error, len(s.queues)+len(s.lines)+len(s.alerts))
 	var wg sync.WaitGroup
 	for i, q := range s.queues {
 		wg.Go(func() { errs[i] = q.Close(ctx) })
 	}
 	for i, l := range s.lines {
 		wg.Go(func() { errs[len(s.queues)+i] = l.Close(ctx) })
+	}
+	for i, a := range s.alerts {
+		wg.Go(func() { errs[len(s.queues)+len(s.lines)+i] = a.sink.Close(ctx) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)
@@ -174,8 +198,8 @@ func (s *sinkSet) shut(ctx context.Context) error {
 // close ends the sinks for good.
 func (s *sinkSet) close(ctx context.Context) error {
 	s.mu.Lock()
-	last := &sinkSet{grouper: s.grouper, queues: s.queues, lines: s.lines}
-	s.grouper, s.queues, s.lines, s.files = nil, nil, nil, nil
+	last := &sinkSet{grouper: s.grouper, queues: s.queues, lines: s.lines, alerts: s.alerts}
+	s.grouper, s.queues, s.lines, s.files, s.alerts = nil, nil, nil, nil, nil
 	s.mu.Unlock()
 	return last.shut(ctx)
 }

@@ -147,7 +147,7 @@ func (r *runner) fileSource(c *config.FileSource, want audit.Want) *runningSourc
 			if l.Behind > 0 && !l.LastEvent.IsZero() {
 				lag = max(0, time.Since(l.LastEvent))
 			}
-			out = append(out, metrics.Source{Name: l.Lane, Up: l.File != "", Lanes: []metrics.LaneLag{{Lane: l.Lane, Lag: lag}}})
+			out = append(out, metrics.Source{Name: l.Lane, Up: l.File != "" || isThere(l.Lane), Lanes: []metrics.LaneLag{{Lane: l.Lane, Lag: lag}}})
 		}
 		return out
 	}}
@@ -240,7 +240,7 @@ func (r *runner) input() metrics.Input {
 		},
 		Engine: func() metrics.Engine {
 			s := r.engine.Stats()
-			return metrics.Engine{Waiting: s.Waiting, Held: s.Held, Early: s.Early, CommitFailures: s.Failures}
+			return metrics.Engine{Waiting: s.Waiting, Held: s.Held, MaxHeld: int64(r.reloader.Current().Pipeline.MaxBytes), Early: s.Early, CommitFailures: s.Failures}
 		},
 		Webhook: func() map[string]int64 {
 			if r.webhook == nil {
@@ -250,7 +250,9 @@ func (r *runner) input() metrics.Input {
 		},
 		DeadLetters: func() int64 { return r.letters.Stats().Written },
 		State:       r.stateMetrics,
+		Apiservers:  r.apiserverMetrics,
 		Sinks:       r.sinks.stats,
+		Alerts:      r.sinks.alertStats,
 		Config: func() metrics.Config {
 			s := r.reloader.Stats()
 			return metrics.Config{Applied: s.Applied, Refused: s.Refused, NeedRestart: s.NeedRestart, LastSuccess: s.LastSuccess, OK: s.OK}

@@ -34,6 +34,8 @@ const (
 //	cut N SRC DST          writes the first N bytes of a file
 //	noise N DST            writes N bytes that are always the same and look random
 //	long N DST             writes one line of N bytes that is an audit event
+//
+// and those of services, see scriptservice_test.go.
 func TestScripts(t *testing.T) {
 	abs := func(dir string) string {
 		path, err := filepath.Abs(dir)
@@ -47,10 +49,14 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("LOG", filepath.Join(abs(capture), "audit.log.gz"))
 			env.Setenv("JOURNAL", filepath.Join(abs(capture), "journal.jsonl.gz"))
+			env.Values[servicesKey{}] = services{}
+			env.Values[holdKey{}] = new([]*os.File)
+			env.Defer(func() { env.Values[servicesKey{}].(services).stop() })
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": status, "lines": lines, "cut": cut, "noise": noise, "long": long,
+			"serve": serve, "await": await, "hangup": hangup, "finish": finish, "get": get, "post": post, "reported": reported, "hold": hold, "samejson": sameJSON,
 		},
 	})
 }

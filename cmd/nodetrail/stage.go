@@ -10,31 +10,52 @@ import (
 	"github.com/rs/zerolog"
 )
 
+// failures are the errors that the stages of a command ended with, the first of which stops it. Safe for concurrent use.
+type failures struct {
+	stop context.CancelFunc
+	mu   sync.Mutex
+	all  []error
+}
+
+func (f *failures) add(err error) {
+	f.mu.Lock()
+	f.all = append(f.all, err)
+	f.mu.Unlock()
+	f.stop()
+}
+
+// err joins them, the cause first and then what went wrong in stopping.
+func (f *failures) err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return errors.Join(f.all...)
+}
+
 // stage is a group of goroutines that are stopped together.
 type stage struct {
 	ctx    context.Context
 	cancel context.CancelFunc
-	fail   context.CancelCauseFunc
+	failed *failures
 	wg     sync.WaitGroup
 }
 
-// newStage returns one whose goroutines end with ctx. The first error of any is given to fail.
-func newStage(ctx context.Context, fail context.CancelCauseFunc) *stage {
-	s := &stage{fail: fail}
+// newStage returns one whose goroutines end with ctx.
+func newStage(ctx context.Context, failed *failures) *stage {
+	s := &stage{failed: failed}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	return s
 }
 
-// start starts f. If it returns before it was asked to, that is a failure.
+// start starts f. If it returns before it was asked to, or with an error, that is a failure.
 func (s *stage) start(what string, f func(context.Context) error) {
 	s.wg.Go(func() {
 		err := f(s.ctx)
 		switch {
 		case s.ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):
 		case err == nil:
-			s.fail(fmt.Errorf("%s ended by itself", what))
+			s.failed.add(fmt.Errorf("%s ended by itself", what))
 		default:
-			s.fail(fmt.Errorf("%s: %w", what, err))
+			s.failed.add(fmt.Errorf("%s: %w", what, err))
 		}
 	})
 }

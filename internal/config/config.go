@@ -31,6 +31,7 @@ type Config struct {
 	Authorization Authorization `yaml:"authorization"`
 	Skew          Duration      `yaml:"skew" min:"0s" max:"10m"`
 	Rules         Rules         `yaml:"rules" live:"true"`
+	Coverage      Coverage      `yaml:"coverage"`
 	State         State         `yaml:"state"`
 	Sources       Sources       `yaml:"sources"`
 	Gateway       *Gateway      `yaml:"gateway"`
@@ -223,11 +224,12 @@ type Metrics struct {
 
 // Sinks are where findings go.
 type Sinks struct {
-	Findings Findings    `yaml:"findings"`
-	Queue    Queue       `yaml:"queue"`
-	JSONL    []JSONLSink `yaml:"jsonl"`
-	HTTP     []HTTPSink  `yaml:"http"`
-	Kafka    []KafkaSink `yaml:"kafka"`
+	Findings     Findings           `yaml:"findings"`
+	Queue        Queue              `yaml:"queue"`
+	Alertmanager []AlertmanagerSink `yaml:"alertmanager"`
+	JSONL        []JSONLSink        `yaml:"jsonl"`
+	HTTP         []HTTPSink         `yaml:"http"`
+	Kafka        []KafkaSink        `yaml:"kafka"`
 }
 
 // Findings is how they are grouped.
@@ -241,6 +243,26 @@ type Queue struct {
 	MaxFindings int      `yaml:"maxFindings" min:"1" max:"10000000"`
 	MaxBytes    Size     `yaml:"maxBytes" min:"64KiB" max:"16GiB"`
 	MaxBackoff  Duration `yaml:"maxBackoff" min:"1s" max:"1h"`
+}
+
+// AlertmanagerSink is a cluster of Alertmanagers that are told of alerts.
+type AlertmanagerSink struct {
+	Name            string            `yaml:"name"`
+	URLs            []string          `yaml:"urls"`
+	Resend          Duration          `yaml:"resend" min:"1m" max:"1h"`
+	ResolveAfter    Duration          `yaml:"resolveAfter" min:"1m" max:"1d"`
+	ExternalURL     string            `yaml:"externalURL"`
+	Runbooks        string            `yaml:"runbooks"`
+	MinSeverity     string            `yaml:"minSeverity" oneof:"low|medium|high|critical"`
+	Labels          map[string]string `yaml:"labels"`
+	MaxAlerts       int               `yaml:"maxAlerts" min:"10" max:"100000"`
+	Username        string            `yaml:"username"`
+	Password        Secret            `yaml:"password"`
+	PasswordFile    string            `yaml:"passwordFile"`
+	BearerToken     Secret            `yaml:"bearerToken"`
+	BearerTokenFile string            `yaml:"bearerTokenFile"`
+	TLS             ClientTLS         `yaml:"tls"`
+	Timeout         Duration          `yaml:"timeout" min:"100ms" max:"10m"`
 }
 
 // JSONLSink is a file of JSON lines: findings, or a line for each judged request.
@@ -332,6 +354,14 @@ func (g *Gateway) SetDefaults() {
 func (k *KafkaProducer) SetDefaults() {
 	*k = KafkaProducer{
 		ClientID: "nodetrail", Compression: "lz4", MaxMessageBytes: 1_000_000, Linger: Duration(5 * time.Millisecond), Timeout: Duration(10 * time.Second),
+	}
+}
+
+// SetDefaults sets what an entry without keys means.
+func (s *AlertmanagerSink) SetDefaults() {
+	*s = AlertmanagerSink{
+		Resend: Duration(time.Minute), ResolveAfter: Duration(15 * time.Minute), MinSeverity: "low", MaxAlerts: 10_000, Timeout: Duration(10 * time.Second),
+		Runbooks: "https://github.com/nodetrail/nodetrail/blob/main/",
 	}
 }
 

@@ -93,8 +93,11 @@ func TestDefaultFileHasEveryKey(t *testing.T) {
 	full.Gateway = &Gateway{}
 	full.Store.SQLite, full.Store.Postgres = &SQLite{}, &Postgres{}
 	full.Sinks.JSONL, full.Sinks.HTTP, full.Sinks.Kafka = make([]JSONLSink, 1), make([]HTTPSink, 1), make([]KafkaSink, 1)
+	full.Sinks.Alertmanager = []AlertmanagerSink{{}}
+	full.Coverage.ApiserverMetrics = &ApiserverMetrics{}
 	for _, s := range []defaulter{
-		&full.Sources.Files[0], full.Sources.Webhook, full.Sources.Kafka, full.Gateway, &full.Sinks.HTTP[0], &full.Sinks.Kafka[0],
+		&full.Sources.Files[0], full.Sources.Webhook, full.Sources.Kafka, full.Gateway, &full.Sinks.Alertmanager[0], &full.Sinks.HTTP[0],
+		&full.Sinks.Kafka[0], full.Coverage.ApiserverMetrics,
 	} {
 		s.SetDefaults()
 	}

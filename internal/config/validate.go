@@ -81,6 +81,7 @@ func (v *validator) all() {
 	}
 	v.authorization()
 	v.rules()
+	v.coverage()
 	v.state()
 	v.sources()
 	if g := c.Gateway; g != nil {
@@ -421,6 +422,16 @@ func (v *validator) sinks() {
 			called[s.JSONL[i].Path] = true
 		}
 	}
+	for i := range s.Alertmanager {
+		a := &s.Alertmanager[i]
+		at := fmt.Sprintf("sinks.alertmanager[%d]", i)
+		v.text(at+".name", a.Name)
+		if a.Name == "" {
+			a.Name = "alertmanager"
+		}
+		v.unique(at+".name", a.Name, called)
+		v.alertmanager(at, a)
+	}
 	for i := range s.HTTP {
 		h := &s.HTTP[i]
 		at := fmt.Sprintf("sinks.http[%d]", i)
@@ -447,38 +458,12 @@ func (v *validator) sinks() {
 }
 
 func (v *validator) http(at string, h *HTTPSink) {
-	secrets := 0
-	for _, set := range []bool{h.Password.IsSet() || h.PasswordFile != "" || h.Username != "", h.BearerToken.IsSet() || h.BearerTokenFile != ""} {
-		if set {
-			secrets++
-		}
-	}
-	if secrets > 1 {
-		v.fail(at+".username", "only one of username with password, and bearerToken, is allowed")
-	}
-	v.onePassword(at+".", "password", h.Password, h.PasswordFile, h.Username != "")
-	v.onePassword(at+".", "bearerToken", h.BearerToken, h.BearerTokenFile, false)
-	if h.Username == "" && (h.Password.IsSet() || h.PasswordFile != "") {
-		v.fail(at+".username", "a value is needed, since there is a password")
-	}
+	secrets := v.credentials(at, &credentials{h.Username, h.PasswordFile, h.BearerTokenFile, h.Password, h.BearerToken})
 	for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
 		v.header(at+".headers."+shown(name), name, h.Headers[name])
 	}
 	v.clientTLS(at+".tls", &h.TLS)
-	u, err := url.Parse(h.URL)
-	switch {
-	case h.URL == "":
-		v.fail(at+".url", "a value is needed, such as https://receiver/findings")
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Fragment != "":
-		// Not quoted: what is not understood may hold a password.
-		v.fail(at+".url", "it is not an address such as https://receiver/findings")
-	case u.User != nil:
-		v.fail(at+".url", "a user in the address would be shown in logs: use username and passwordFile")
-	case u.Scheme == "http" && (secrets > 0 || len(h.Headers) > 0) && !hostIsLoopback(u.Hostname()):
-		v.fail(at+".url", "credentials and headers are sent to other machines by https only")
-	case u.Scheme == "http" && h.TLS.Enabled:
-		v.fail(at+".url", "tls is enabled, and the address begins with http")
-	}
+	v.address(at+".url", h.URL, "https://receiver/findings", secrets || len(h.Headers) > 0, h.TLS.Enabled)
 }
 
 func hostIsLoopback(host string) bool { return IsLoopback(net.JoinHostPort(host, "0")) }

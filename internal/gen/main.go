@@ -2,17 +2,21 @@
 //
 //	gen DIR      DIR/<rule>.md for each rule from its Doc, and DIR/README.md; pages of rules that are no more are removed
 //	gen FILE.md  the page of metrics
+//	gen dashboards ROOT  under the repository's folder ROOT the dashboards, the alerts on findings with their test, and a runbook for each
+//	             alert; those that are no more are removed
 //
-// What goes in: the rules, and the descriptions of the metrics. What comes out: the files. It imports rules and sinks/metrics;
-// `go generate ./...` runs it.
+// What goes in: the rules, the descriptions of the metrics, the dashboards, and alerts.yaml. What comes out: the files. It imports rules,
+// sinks/metrics and dashboards; `go generate ./...` runs it.
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
+	"github.com/nodetrail/nodetrail/dashboards"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/sinks/metrics"
 )
@@ -22,12 +26,12 @@ func main() {
 }
 
 func run(args []string, stderr io.Writer) int {
-	if len(args) != 1 {
-		fmt.Fprintln(stderr, "gen: want one argument, the folder of the rules' pages or the file of the metrics' page")
-		return 1
-	}
 	var err error
-	if filepath.Ext(args[0]) == ".md" {
+	if len(args) == 2 && args[0] == "dashboards" {
+		err = writeDashboards(args[1])
+	} else if len(args) != 1 {
+		err = errors.New("want one argument, the folder of the rules' pages or the file of the metrics' page, or two: dashboards ROOT")
+	} else if filepath.Ext(args[0]) == ".md" {
 		err = writeMetrics(args[0])
 	} else {
 		err = write(args[0], rules.All())
@@ -51,23 +55,46 @@ func write(dir string, all []*rules.Rule) error {
 	for _, r := range all {
 		pages[r.Name+".md"] = rules.Page(r)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("making the folder of pages: %w", err)
-	}
-	old, err := filepath.Glob(filepath.Join(dir, "*.md"))
-	if err != nil {
-		return fmt.Errorf("listing the old pages: %w", err)
-	}
-	for _, path := range old {
-		if _, stays := pages[filepath.Base(path)]; stays {
-			continue
-		}
-		if err := os.Remove(path); err != nil {
-			return fmt.Errorf("removing the page of a rule that is no more: %w", err)
-		}
-	}
+	files := map[string]string{}
 	for name, text := range pages {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+		files[filepath.Join(dir, name)] = text
+	}
+	return replace(files, filepath.Join(dir, "*.md"))
+}
+
+func writeDashboards(root string) error {
+	files, err := dashboards.Files(root)
+	if err != nil {
+		return err
+	}
+	out := map[string]string{}
+	for path, text := range files {
+		out[filepath.Join(root, filepath.FromSlash(path))] = text
+	}
+	return replace(out, filepath.Join(root, "dashboards", "grafana", "*.json"), filepath.Join(root, "docs", "runbooks", "*.md"))
+}
+
+// replace writes the files, and removes what the patterns match beside them: pages of what is no more.
+func replace(files map[string]string, patterns ...string) error {
+	for _, pattern := range patterns {
+		old, err := filepath.Glob(pattern)
+		if err != nil {
+			return fmt.Errorf("listing the old files: %w", err)
+		}
+		for _, path := range old {
+			if _, stays := files[path]; stays {
+				continue
+			}
+			if err := os.Remove(path); err != nil {
+				return fmt.Errorf("removing the page of what is no more: %w", err)
+			}
+		}
+	}
+	for path, text := range files {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fmt.Errorf("making the folder of %s: %w", filepath.Base(path), err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			return fmt.Errorf("writing a page: %w", err)
 		}
 	}

@@ -32,7 +32,7 @@ func TestWrite(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	for _, args := range [][]string{nil, {"a", "b"}, {"main.go"}} {
+	for _, args := range [][]string{nil, {"a", "b"}, {"main.go"}, {"dashboards", "no-such-folder"}} {
 		var stderr strings.Builder
 		if got := run(args, &stderr); got != 1 || !strings.HasPrefix(stderr.String(), "gen: ") {
 			t.Errorf("run(%q) is %d with %q", args, got, stderr.String())
@@ -52,5 +52,34 @@ func TestWriteMetrics(t *testing.T) {
 	}
 	if got := run([]string{filepath.Join(path, "metrics.md")}, &stderr); got != 1 {
 		t.Errorf("exit status %d for a folder that is a file", got)
+	}
+}
+
+func TestWriteDashboards(t *testing.T) {
+	root := t.TempDir()
+	alerts, err := os.ReadFile(filepath.Join("..", "..", "dashboards", "prometheus", "alerts.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := filepath.Join(root, "docs", "runbooks", "NoSuchAlert.md")
+	for path, text := range map[string]string{filepath.Join(root, "dashboards", "prometheus", "alerts.yaml"): string(alerts), gone: "old"} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var stderr strings.Builder
+	if got := run([]string{"dashboards", root}, &stderr); got != 0 {
+		t.Fatalf("exit status %d: %s", got, stderr.String())
+	}
+	if _, err := os.Stat(gone); !os.IsNotExist(err) {
+		t.Errorf("the runbook of an alert that is no more is there: %v", err)
+	}
+	for _, path := range []string{"docs/runbooks/NodetrailDown.md", "docs/runbooks/RbacExcessAccess.md", "dashboards/grafana/migration.json"} {
+		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(path))); err != nil {
+			t.Error(err)
+		}
 	}
 }

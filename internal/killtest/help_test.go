@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		defer os.RemoveAll(dir)
+		defer func() { _ = os.RemoveAll(dir) }()
 		program = filepath.Join(dir, "nodetrail")
 		build := exec.Command("go", "build", "-o", program, "../../cmd/nodetrail")
 		if out, err := build.CombinedOutput(); err != nil {
@@ -134,7 +134,9 @@ func compare(t *testing.T, want, got *totals, exactlyRead bool) {
 func analyze(t *testing.T) *totals {
 	t.Helper()
 	cmd := exec.Command(program, "analyze", "--state", filepath.Join(demo, "journal.jsonl.gz"), "--state-from-audit=false", "--skew", "150ms",
-		"--authorization-mode", "Node,RBAC", "-o", "json", filepath.Join(demo, "audit.log.gz"))
+		"--authorization-mode", "Node,RBAC", "-o", "json",
+		// What several requests show together is found when the log has gone on for two minutes, which this one does not.
+		"--disable", "secret-enumeration", filepath.Join(demo, "audit.log.gz"))
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -169,7 +171,6 @@ type process struct {
 	cmd    *exec.Cmd
 	done   chan struct{}
 	stderr *tailBuffer
-	killed bool
 }
 
 // tailBuffer keeps the end of what is written to it.
@@ -311,7 +312,6 @@ func background(t *testing.T, f func(context.Context)) (wait func()) {
 func list(lines [][]byte) []byte {
 	return slices.Concat([]byte(`{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[`), bytes.Join(lines, []byte(",")), []byte(`]}`))
 }
-
 
 // stall stops the process for a while without ending it, as a machine does that is short of memory.
 func (p *process) stall(d time.Duration) {

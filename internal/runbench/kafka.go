@@ -108,7 +108,7 @@ func probe(ctx context.Context, c *child, ids *serials, post send) (delays []tim
 		for {
 			n, err := count()
 			if err != nil {
-				return delays, ignoreDone(ctx, err)
+				return delays, err
 			}
 			if n > seen {
 				delays, seen = append(delays, time.Since(begin)), n
@@ -121,12 +121,5 @@ func probe(ctx context.Context, c *child, ids *serials, post send) (delays []tim
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
-	return delays, ignoreDone(ctx, o.err)
-}
-
-func ignoreDone(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
+	return delays, o.err
 }

@@ -302,6 +302,9 @@ func (r *bench) viaKafka(ctx context.Context) (err error) {
 		go func() {
 			var err error
 			probes, err = probe(probing, c, r.ids, post)
+			if probing.Err() != nil {
+				err = nil // the load is over, and with it what was on its way
+			}
 			failed <- err
 		}()
 		out := drive(ctx, r.ids, r.batches, r.o.rate, r.o.duration, post)

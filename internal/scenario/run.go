@@ -42,8 +42,10 @@ func Run(ctx context.Context, s *Scenario) (*Outcome, error) {
 	}
 	b := report.NewBuilder()
 	var verdicts []Verdict
+	detectors := rules.NewDetectors(judge.Rules, rules.DetectorOptions{})
 	stream := pipeline.NewStream(judge, sink, pipeline.Options{Skew: s.Flags.Skew}, func(j *pipeline.Judgement) error {
 		b.Add(j)
+		detectors.Observe(&j.Request, judge.State)
 		if j.IsNode || len(j.Findings) > 0 {
 			verdicts = append(verdicts, VerdictOf(j))
 		}
@@ -65,6 +67,10 @@ func Run(ctx context.Context, s *Scenario) (*Outcome, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: the log: %w", s.Path, err)
 	}
+	detectors.Flush(judge.State, func(d *rules.Detection) {
+		entry := pipeline.DetectionEntry(d)
+		b.AddEntry(&entry)
+	})
 	return &Outcome{Verdicts: Collapse(verdicts), Report: b.Report(s.facts(res, stream.Counts(), state, mode))}, nil
 }
 

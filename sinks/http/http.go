@@ -174,6 +174,9 @@ func (s *Sender) encode(findings []sinks.Finding) ([]byte, error) {
 	return b, nil
 }
 
+// Post posts a body of JSON that is already encoded, once. Of the errors it tells what Send's callers are told.
+func (s *Sender) Post(ctx context.Context, body []byte) error { return s.post(ctx, body) }
+
 func (s *Sender) post(ctx context.Context, body []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.o.URL, bytes.NewReader(body))
 	if err != nil {

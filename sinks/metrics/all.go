@@ -33,6 +33,7 @@ type Metric struct {
 const (
 	requests         = "nodetrail_requests_total"
 	nodeRequests     = "nodetrail_node_requests_total"
+	nodeExcess       = "nodetrail_node_excess_requests_total"
 	findings         = "nodetrail_findings_total"
 	excessRequests   = "nodetrail_excess_requests_total"
 	agreement        = "nodetrail_agreement_total"
@@ -42,6 +43,10 @@ const (
 	commitSeconds    = "nodetrail_commit_seconds"
 	commitFailures   = "nodetrail_commit_failures_total"
 	coverageGaps     = "nodetrail_coverage_gaps_total"
+	scrapeUp         = "nodetrail_apiserver_scrape_up"
+	scrapeSuccess    = "nodetrail_apiserver_scrape_last_success_timestamp_seconds"
+	scrapeFailures   = "nodetrail_apiserver_scrape_failures_total"
+	scrapeLost       = "nodetrail_apiserver_audit_lost_total"
 	sourceUp         = "nodetrail_source_up"
 	sourceLag        = "nodetrail_source_lag_seconds"
 	webhookRequests  = "nodetrail_webhook_requests_total"
@@ -52,13 +57,19 @@ const (
 	beforeState      = "nodetrail_judged_before_state_total"
 	queueWaiting     = "nodetrail_queue_waiting"
 	queueBytes       = "nodetrail_queue_bytes"
+	queueMaxBytes    = "nodetrail_queue_max_bytes"
 	storeBytes       = "nodetrail_store_size_bytes"
 	sinkLength       = "nodetrail_sink_queue_length"
+	sinkMaxLength    = "nodetrail_sink_queue_max_length"
 	sinkBytes        = "nodetrail_sink_queue_bytes"
 	sinkSent         = "nodetrail_sink_sent_total"
 	sinkDropped      = "nodetrail_sink_dropped_total"
 	sinkFailures     = "nodetrail_sink_failures_total"
 	sinkSuccess      = "nodetrail_sink_last_success_timestamp_seconds"
+	alertsSent       = "nodetrail_alerts"
+	alertsFolded     = "nodetrail_alerts_folded_findings_total"
+	alertsTooOld     = "nodetrail_alerts_too_old_findings_total"
+	alertsStore      = "nodetrail_alerts_store_failures_total"
 	configReloads    = "nodetrail_config_reloads_total"
 	configSuccess    = "nodetrail_config_last_reload_success_timestamp_seconds"
 	configSuccessful = "nodetrail_config_last_reload_successful"
@@ -71,6 +82,7 @@ func All() []Metric {
 	return []Metric{
 		{requests, Counter, []string{"verdict", "race"}, "Requests of nodes by the re-evaluated verdict of the Node authorizer.", "6", false},
 		{nodeRequests, Counter, []string{"node", "verdict"}, "Requests of nodes, by node and verdict.", "3 for each of `metrics.maxNodes` nodes, and 3 of `other`: further names, and what is no name of a node", false},
+		{nodeExcess, Counter, []string{"node"}, "Requests of nodes that RBAC alone allowed, by node.", "1 for each node that `nodetrail_node_requests_total` tells apart, and `other`", false},
 		{findings, Counter, []string{"rule", "severity", "allowed"}, "Findings, one for each request that a rule flags.", "8 for each rule", true},
 		{excessRequests, Counter, []string{"binding", "product"}, "Requests that RBAC alone allowed, by the binding to blame and the client's product.", "`metrics.maxBindings` pairs, then `other` as product of as many bindings, then `other` for both", false},
 		{agreement, Counter, []string{"outcome", "race"}, "Verdicts compared with those of the apiserver: agree or disagree.", "4", true},
@@ -80,6 +92,10 @@ func All() []Metric {
 		{commitSeconds, Histogram, nil, "Time that a commit to the store took.", once, false},
 		{commitFailures, Counter, nil, "Commits to the store that failed and are tried again.", once, false},
 		{coverageGaps, Counter, []string{"cause"}, "Times that part of the input may be missing.", "16, then `other`", false},
+		{scrapeUp, Gauge, []string{"apiserver"}, "1 if the metrics of an apiserver could be read the last time, else 0.", "64", false},
+		{scrapeSuccess, Gauge, []string{"apiserver"}, "When they could be read for the last time, in seconds since 1970.", "64", false},
+		{scrapeFailures, Counter, []string{"apiserver"}, "Times that they could not be read.", "64", false},
+		{scrapeLost, Counter, []string{"apiserver"}, "Audit events that the apiserver says it could not write, since nodetrail was started.", "64", false},
 		{sourceUp, Gauge, []string{"source"}, "1 while a source can be read, else 0.", "64, then `other`", false},
 		{sourceLag, Gauge, []string{"source", "lane"}, "How long what is not stored yet has been there: the age of the oldest of it, 0 if there is nothing.", lanes, false},
 		{webhookRequests, Counter, []string{"outcome"}, "Requests to the webhook, by what became of them.", "32, then `other`", false},
@@ -90,13 +106,19 @@ func All() []Metric {
 		{beforeState, Counter, nil, "Requests that were judged although the state had not caught up with them.", once, false},
 		{queueWaiting, Gauge, nil, "Requests that wait to be judged.", once, false},
 		{queueBytes, Gauge, nil, "Memory of events that were taken in and are not stored yet.", once, false},
+		{queueMaxBytes, Gauge, nil, "About how much nodetrail_queue_bytes may be, as configured. What comes then has to wait.", once, false},
 		{storeBytes, Gauge, nil, "Size of the embedded store.", once, false},
 		{sinkLength, Gauge, []string{"sink"}, "Findings that wait for a sink.", few, false},
+		{sinkMaxLength, Gauge, []string{"sink"}, "How many findings may wait for a sink, as configured. Of more the oldest are dropped.", few, false},
 		{sinkBytes, Gauge, []string{"sink"}, "Memory of the findings that wait for a sink.", few, false},
 		{sinkSent, Counter, []string{"sink"}, "Findings that a sink has taken.", few, false},
 		{sinkDropped, Counter, []string{"sink", "cause"}, "Findings that did not reach a sink: overflow, refused or stopped.", "3 for each of " + few, false},
 		{sinkFailures, Counter, []string{"sink"}, "Attempts to send that failed.", few, false},
 		{sinkSuccess, Gauge, []string{"sink"}, "When a sink took findings last, 0 if never.", few, false},
+		{alertsSent, Gauge, []string{"sink", "state"}, "Alerts that a sink keeps Alertmanager told of: firing or resolved.", "2 for each of " + few, false},
+		{alertsFolded, Counter, []string{"sink"}, "Findings that came when too many alerts were told apart.", few, false},
+		{alertsTooOld, Counter, []string{"sink"}, "Findings that made no alert since they were older than `resolveAfter`.", few, false},
+		{alertsStore, Counter, []string{"sink"}, "Times that a sink of alerts could not read the store; it resolves none meanwhile.", few, false},
 		{configReloads, Counter, []string{"result"}, "Versions of the configuration file: applied, refused, or needs_restart.", "3", false},
 		{configSuccess, Gauge, nil, "When the configuration in force was confirmed last.", once, false},
 		{configSuccessful, Gauge, nil, "1 when the latest version of the configuration file is in force, else 0.", once, false},

@@ -22,7 +22,9 @@ type Input struct {
 	// StoreBytes is the size of the embedded store.
 	StoreBytes func() int64
 	Sinks      func() []Sink
+	Alerts     func() []Alerts
 	Config     func() Config
+	Apiservers func() []Apiserver
 }
 
 // Source is a source that is configured.
@@ -45,6 +47,8 @@ type Engine struct {
 	// Waiting counts requests that wait to be judged, Held the bytes of what is not stored.
 	Waiting int
 	Held    int64
+	// MaxHeld is the bound of Held, 0 if it is not known.
+	MaxHeld int64
 	// Early counts requests that were judged before the state had caught up, CommitFailures commits that failed.
 	Early, CommitFailures int64
 }
@@ -70,6 +74,25 @@ type Sink struct {
 	Stats sinks.QueueStats
 }
 
+// Alerts is a sink of alerts; its peers are sinks.
+type Alerts struct {
+	Name             string
+	Firing, Resolved int
+	// Folded and TooOld count findings, StoreFailures readings of the store.
+	Folded, TooOld, StoreFailures int64
+}
+
+// Apiserver is one address whose metrics are read.
+type Apiserver struct {
+	// Name is its host and path.
+	Name        string
+	Up          bool
+	LastSuccess time.Time
+	Failures    int64
+	// Lost counts audit events that it could not write.
+	Lost float64
+}
+
 // Config is what became of the versions of the configuration file.
 type Config struct {
 	Applied, Refused, NeedRestart int64
@@ -82,8 +105,9 @@ func (m *Metrics) Watch(in Input) {
 	all := described()
 	c := &collector{in: in, descs: map[string]*prometheus.Desc{}, metrics: all}
 	for _, name := range []string{
-		sourceUp, sourceLag, commitFailures, beforeState, queueWaiting, queueBytes, webhookRequests, deadLetters, stateSynced, stateObjects, stateLag,
-		storeBytes, sinkLength, sinkBytes, sinkSent, sinkDropped, sinkFailures, sinkSuccess, configReloads, configSuccess, configSuccessful,
+		scrapeUp, scrapeSuccess, scrapeFailures, scrapeLost, sourceUp, sourceLag, commitFailures, beforeState, queueWaiting, queueBytes, queueMaxBytes, webhookRequests, deadLetters, stateSynced, stateObjects, stateLag,
+		storeBytes, sinkLength, sinkMaxLength, sinkBytes, sinkSent, sinkDropped, sinkFailures, sinkSuccess,
+		alertsSent, alertsFolded, alertsTooOld, alertsStore, configReloads, configSuccess, configSuccessful,
 	} {
 		c.descs[name] = all[name].desc()
 	}
@@ -114,6 +138,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		e := c.in.Engine()
 		s.add(queueWaiting, float64(e.Waiting))
 		s.add(queueBytes, float64(e.Held))
+		if e.MaxHeld > 0 {
+			s.add(queueMaxBytes, float64(e.MaxHeld))
+		}
 		s.add(beforeState, float64(e.Early))
 		s.add(commitFailures, float64(e.CommitFailures))
 	}
@@ -132,6 +159,25 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if c.in.Sinks != nil {
 		for _, sink := range c.in.Sinks() {
 			s.sink(&sink)
+		}
+	}
+	if c.in.Alerts != nil {
+		for _, a := range c.in.Alerts() {
+			s.add(alertsSent, float64(a.Firing), a.Name, "firing")
+			s.add(alertsSent, float64(a.Resolved), a.Name, "resolved")
+			s.add(alertsFolded, float64(a.Folded), a.Name)
+			s.add(alertsTooOld, float64(a.TooOld), a.Name)
+			s.add(alertsStore, float64(a.StoreFailures), a.Name)
+		}
+	}
+	if c.in.Apiservers != nil {
+		const most = 64
+		all := c.in.Apiservers()
+		for _, a := range all[:min(most, len(all))] {
+			s.add(scrapeUp, truth(a.Up), a.Name)
+			s.add(scrapeSuccess, seconds(a.LastSuccess), a.Name)
+			s.add(scrapeFailures, float64(a.Failures), a.Name)
+			s.add(scrapeLost, a.Lost, a.Name)
 		}
 	}
 	if c.in.Config != nil {
@@ -222,6 +268,9 @@ func (s *scrape) state(st State) {
 func (s *scrape) sink(sink *Sink) {
 	st := &sink.Stats
 	s.add(sinkLength, float64(st.Length), sink.Name)
+	if st.MaxLength > 0 {
+		s.add(sinkMaxLength, float64(st.MaxLength), sink.Name)
+	}
 	s.add(sinkBytes, float64(st.Bytes), sink.Name)
 	s.add(sinkSent, float64(st.Sent), sink.Name)
 	s.add(sinkDropped, float64(st.Overflowed), sink.Name, "overflow")

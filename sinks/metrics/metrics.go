@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,8 +54,8 @@ type Metrics struct {
 	o   Options
 	reg *prometheus.Registry
 
-	requests, nodeRequests, findings, excess, agreement, events, envelopes, gaps *prometheus.CounterVec
-	judgeDelay, commit                                                           prometheus.Histogram
+	requests, nodeRequests, nodeExcess, findings, excess, agreement, events, envelopes, gaps *prometheus.CounterVec
+	judgeDelay, commit                                                                       prometheus.Histogram
 
 	mu                          sync.Mutex
 	nodes                       map[string]*node
@@ -74,6 +75,7 @@ type pair struct {
 // node is the counters of one node, by verdict.
 type node struct {
 	counters [3]prometheus.Counter
+	excess   prometheus.Counter
 	seen     time.Time
 }
 
@@ -91,7 +93,7 @@ func New(o Options) *Metrics {
 	all := described()
 	m := &Metrics{
 		o: o, reg: prometheus.NewRegistry(),
-		requests: all[requests].counter(), nodeRequests: all[nodeRequests].counter(), findings: all[findings].counter(),
+		requests: all[requests].counter(), nodeRequests: all[nodeRequests].counter(), nodeExcess: all[nodeExcess].counter(), findings: all[findings].counter(),
 		excess: all[excessRequests].counter(), agreement: all[agreement].counter(), events: all[events].counter(),
 		envelopes: all[envelopes].counter(), gaps: all[coverageGaps].counter(),
 		judgeDelay: all[judgeDelay].histogram([]float64{.05, .1, .2, .3, .5, .75, 1, 2, 5, 10, 30, 60, 300}),
@@ -104,7 +106,7 @@ func New(o Options) *Metrics {
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo, Help: all[buildInfo].Help}, all[buildInfo].Labels)
 	build.WithLabelValues(clean(o.Version), clean(o.Revision), clean(o.GoVersion)).Set(1)
-	m.reg.MustRegister(m.requests, m.nodeRequests, m.findings, m.excess, m.agreement, m.events, m.envelopes, m.gaps, m.judgeDelay, m.commit, build,
+	m.reg.MustRegister(m.requests, m.nodeRequests, m.nodeExcess, m.findings, m.excess, m.agreement, m.events, m.envelopes, m.gaps, m.judgeDelay, m.commit, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.others = m.newNode(Other)
 	// Series with few values are there from the start: an increase from nothing is none for Prometheus.
@@ -122,6 +124,9 @@ func New(o Options) *Metrics {
 			}
 		}
 	}
+	for _, cause := range causes() {
+		m.gaps.WithLabelValues(m.cause.label(cause))
+	}
 	for _, outcome := range []string{"agree", "disagree"} {
 		for _, race := range []string{"false", "true"} {
 			m.agreement.WithLabelValues(outcome, race)
@@ -131,6 +136,14 @@ func New(o Options) *Metrics {
 }
 
 var verdicts = [3]nodeauthz.Verdict{nodeauthz.Allow, nodeauthz.Deny, nodeauthz.Unknown}
+
+// causes are the words by which the program calls gaps, of its sources and as package coverage has them. Others are counted as well.
+func causes() []string {
+	return []string{
+		"delayed", "log-lost", "messages-lost", "apiserver-dropped", "apiserver-rejected", "apiserver-unaudited", "policy-hidden", "policy-no-bodies",
+		"policy-no-decision",
+	}
+}
 
 // Handler serves the metrics, with exemplars to those who ask for OpenMetrics.
 func (m *Metrics) Handler() http.Handler {
@@ -187,6 +200,9 @@ func (m *Metrics) request(e *tally.Entry, now time.Time) {
 			n.counters[i].Inc()
 		}
 	}
+	if slices.ContainsFunc(e.Findings, func(f tally.Finding) bool { return f.Key.Rule == rules.ExcessAccess }) {
+		n.excess.Inc()
+	}
 	if v == nodeauthz.Unknown || e.Observed == nodeauthz.NotNode {
 		return
 	}
@@ -235,7 +251,7 @@ func (m *Metrics) node(name string, now time.Time) *node {
 }
 
 func (m *Metrics) newNode(name string) *node {
-	n := &node{}
+	n := &node{excess: m.nodeExcess.WithLabelValues(name)}
 	for i, v := range verdicts {
 		n.counters[i] = m.nodeRequests.WithLabelValues(name, v.String())
 	}
@@ -253,6 +269,7 @@ func (m *Metrics) sweep(now time.Time) {
 			continue
 		}
 		delete(m.nodes, name)
+		m.nodeExcess.DeleteLabelValues(name)
 		for _, v := range verdicts {
 			m.nodeRequests.DeleteLabelValues(name, v.String())
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/nodetrail/nodetrail/coverage"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
@@ -32,7 +33,7 @@ func full() Input {
 				{Name: "kafka:audit", Lanes: []LaneLag{{"kafka:audit/0", 0}, {"kafka:audit/1", time.Minute}}},
 			}
 		},
-		Engine:      func() Engine { return Engine{Waiting: 3, Held: 4096, Early: 2, CommitFailures: 1} },
+		Engine:      func() Engine { return Engine{Waiting: 3, Held: 4096, MaxHeld: 8192, Early: 2, CommitFailures: 1} },
 		Webhook:     func() map[string]int64 { return map[string]int64{"stored": 7, "busy": 0} },
 		DeadLetters: func() int64 { return 5 },
 		State: func() State {
@@ -40,7 +41,11 @@ func full() Input {
 		},
 		StoreBytes: func() int64 { return 1 << 20 },
 		Sinks: func() []Sink {
-			return []Sink{{"soc", sinks.QueueStats{Length: 1, Bytes: 600, Sent: 9, Overflowed: 1, Refused: 2, Abandoned: 3, Failures: 4, LastSuccess: time.Unix(100, 5e8)}}}
+			return []Sink{{"soc", sinks.QueueStats{Length: 1, MaxLength: 10, Bytes: 600, Sent: 9, Overflowed: 1, Refused: 2, Abandoned: 3, Failures: 4, LastSuccess: time.Unix(100, 5e8)}}}
+		},
+		Alerts: func() []Alerts { return []Alerts{{"pager", 5, 4, 3, 2, 1}} },
+		Apiservers: func() []Apiserver {
+			return []Apiserver{{Name: "10.0.0.10:6443/metrics", Up: true, LastSuccess: time.Unix(1_700_000_000, 0), Failures: 2, Lost: 7}}
 		},
 		Config: func() Config {
 			return Config{Applied: 1, Refused: 2, NeedRestart: 3, LastSuccess: time.Unix(200, 0), OK: true}
@@ -244,7 +249,7 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	for name, most := range map[string]int{
-		nodeRequests: 3*6000 + 3, excessRequests: 200 + 200 + 1, events: 4*64 + 4, envelopes: 33, coverageGaps: 17, findings: 48, requests: 6,
+		nodeRequests: 3*6000 + 3, excessRequests: 200 + 200 + 1, events: 4*64 + 4, envelopes: 33, coverageGaps: 17, findings: 8 * len(rules.All()), requests: 6, nodeExcess: 6000 + 1,
 	} {
 		got, sum := series(t, m, name)
 		if got > most {
@@ -308,6 +313,7 @@ func TestScrapeSurvivesInput(t *testing.T) {
 		return all
 	}
 	in.Sinks = func() []Sink { return []Sink{{Name: "a"}, {Name: "a"}} }
+	in.Alerts = func() []Alerts { return []Alerts{{Name: "a"}, {Name: "a"}} }
 	in.Webhook = func() map[string]int64 {
 		all := map[string]int64{Other: 1}
 		for i := range 100 {
@@ -360,4 +366,18 @@ func FuzzNames(f *testing.F) {
 			t.Errorf("%q: %v", s, err)
 		}
 	})
+}
+
+// TestCauses: an alert asks for an increase, and what is not there before its first time has none.
+func TestCauses(t *testing.T) {
+	for _, cause := range []string{
+		coverage.CauseDropped, coverage.CauseRejected, coverage.CauseUnaudited, coverage.CauseHidden, coverage.CauseBodies, coverage.CauseUndecided,
+	} {
+		if !slices.Contains(causes(), cause) {
+			t.Errorf("%s is not there from the start", cause)
+		}
+	}
+	if got, sum := series(t, New(Options{}), coverageGaps); got != len(causes()) || sum != 0 {
+		t.Errorf("%d series with a sum of %v at the start, want %d with none", got, sum, len(causes()))
+	}
 }

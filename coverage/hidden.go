@@ -1,0 +1,224 @@
+package coverage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	internal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+// PolicyOptions say what the log is used for.
+type PolicyOptions struct {
+	// StateFromAudit says that state is learned from the log alone, for which it must hold bodies.
+	StateFromAudit bool
+}
+
+// The causes of a policy's gaps.
+const (
+	CauseHidden    = "policy-hidden"
+	CauseUndecided = "policy-no-decision"
+	CauseBodies    = "policy-no-bodies"
+)
+
+const (
+	anyNode         = nodePrefix + "nodetrail-example"
+	anyNamespace    = "nodetrail-example"
+	maxNamed        = 8
+	systemNamespace = "kube-system"
+)
+
+// Gaps returns what the policy keeps out of the log: for each rule of it and each way in which it does, one Gap, in the order of the rules.
+// Every request that nodes make is put to the apiserver's own evaluation of policies, as some node and as each node that the policy
+// names, in some namespace, in kube-system, and in each namespace that the policy names.
+func (p *Policy) Gaps(o PolicyOptions) []Gap {
+	names, spaces := p.named()
+	nodes := []user.Info{nodeUser(anyNode)}
+	for _, n := range names {
+		nodes = append(nodes, nodeUser(n))
+	}
+	namespaces := []string{anyNamespace}
+	for _, ns := range append([]string{systemNamespace}, spaces...) {
+		if !slices.Contains(namespaces, ns) {
+			namespaces = append(namespaces, ns)
+		}
+	}
+	c := collector{p: p, nodes: len(nodes), namespaces: len(namespaces)}
+	ask(nodeQuestions(), nodes, namespaces, func(a *asked) { c.node(a) })
+	if o.StateFromAudit {
+		others := []user.Info{
+			&user.DefaultInfo{Name: "nodetrail-example", Groups: []string{user.AllAuthenticated}},
+			&user.DefaultInfo{Name: "system:kube-scheduler", Groups: []string{user.AllAuthenticated}},
+			&user.DefaultInfo{
+				Name:   "system:serviceaccount:kube-system:replicaset-controller",
+				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", user.AllAuthenticated},
+			},
+		}
+		c.nodes = len(others)
+		ask(stateQuestions(), others, namespaces, func(a *asked) { c.body(a) })
+	}
+	return c.gaps()
+}
+
+// collector puts what is hidden together by rule and cause.
+type collector struct {
+	p                 *Policy
+	nodes, namespaces int
+	groups            []*hiddenGroup
+}
+
+type hiddenGroup struct {
+	cause string
+	rule  int
+	minor bool
+	what  []*hiddenRequest
+}
+
+// hiddenRequest is a verb on a resource, with the users and namespaces for which it is hidden.
+type hiddenRequest struct {
+	verb              string
+	q                 *question
+	users, namespaces []string
+}
+
+// node looks at a request of a node.
+func (c *collector) node(a *asked) {
+	got := c.p.levels.EvaluatePolicyRule(&a.attrs)
+	omits := func(s internal.Stage) bool { return slices.Contains(got.OmitStages, s) }
+	// A watch is logged when it begins, too; any other request when it is received, which is before it is decided.
+	decided := !omits(internal.StageResponseComplete) || a.verb == "watch" && !omits(internal.StageResponseStarted)
+	switch {
+	case got.Level.Less(internal.LevelMetadata), !decided && omits(internal.StageRequestReceived):
+		c.add(CauseHidden, a)
+	case !decided:
+		c.add(CauseUndecided, a)
+	}
+}
+
+// body looks at a request that tells state.
+func (c *collector) body(a *asked) {
+	got := c.p.levels.EvaluatePolicyRule(&a.attrs)
+	if got.Level.Less(internal.LevelRequest) || slices.Contains(got.OmitStages, internal.StageResponseComplete) {
+		c.add(CauseBodies, a)
+	}
+}
+
+func (c *collector) add(cause string, a *asked) {
+	rule := -1
+	if _, err := fmt.Sscan(string(c.p.indices.EvaluatePolicyRule(&a.attrs).Level), &rule); err != nil {
+		rule = -1 // no rule: the level is None
+	}
+	var g *hiddenGroup
+	for _, other := range c.groups {
+		if other.cause == cause && other.rule == rule && other.minor == a.minor {
+			g = other
+		}
+	}
+	if g == nil {
+		g = &hiddenGroup{cause: cause, rule: rule, minor: a.minor}
+		c.groups = append(c.groups, g)
+	}
+	var r *hiddenRequest
+	for _, other := range g.what {
+		if other.verb == a.verb && other.q == a.question {
+			r = other
+		}
+	}
+	if r == nil {
+		r = &hiddenRequest{verb: a.verb, q: a.question}
+		g.what = append(g.what, r)
+	}
+	if !slices.Contains(r.users, a.user) {
+		r.users = append(r.users, a.user)
+	}
+	if !slices.Contains(r.namespaces, a.namespace) {
+		r.namespaces = append(r.namespaces, a.namespace)
+	}
+}
+
+func (c *collector) gaps() []Gap {
+	last := func(rule int) int {
+		if rule < 0 {
+			return len(c.p.rules)
+		}
+		return rule
+	}
+	slices.SortStableFunc(c.groups, func(a, b *hiddenGroup) int { return last(a.rule) - last(b.rule) })
+	out := make([]Gap, 0, len(c.groups))
+	for _, g := range c.groups {
+		where := c.p.where(g.rule)
+		subject := where + " of the audit policy"
+		if g.rule < 0 {
+			subject = "the audit policy, whose rules do not match them,"
+		}
+		m := ""
+		switch g.cause {
+		case CauseHidden:
+			m = fmt.Sprintf("%s keeps these requests of nodes out of the log: %s", subject, c.list(g))
+		case CauseUndecided:
+			m = fmt.Sprintf("%s leaves out the stage ResponseComplete, so that the apiserver's decision is missing for: %s", subject, c.list(g))
+		case CauseBodies:
+			m = fmt.Sprintf("%s logs these requests without their body, and no other state is given: %s", subject, c.list(g))
+		}
+		if g.minor {
+			m += "; no binding is needed for them"
+		}
+		out = append(out, Gap{Cause: g.cause, Where: where, Message: m, Minor: g.minor})
+	}
+	return out
+}
+
+// list writes the requests of a group out, bounded.
+func (c *collector) list(g *hiddenGroup) string {
+	var parts []string
+	index := map[string]int{}
+	for _, r := range g.what {
+		rest := r.q.resource + c.limits(r)
+		if i, ok := index[rest]; ok {
+			if verbs, _, _ := strings.Cut(parts[i], " "); !slices.Contains(strings.Split(verbs, "/"), r.verb) {
+				parts[i] = verbs + "/" + r.verb + " " + rest
+			}
+			continue
+		}
+		index[rest] = len(parts)
+		parts = append(parts, r.verb+" "+rest)
+	}
+	if n := len(parts) - maxNamed; n > 0 {
+		parts = append(parts[:maxNamed:maxNamed], fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// limits says for which users or namespaces alone a request is hidden.
+func (c *collector) limits(r *hiddenRequest) string {
+	out := ""
+	if len(r.users) < c.nodes && !slices.Contains(r.users, anyNode) {
+		out += " by " + some(r.users)
+	}
+	if len(r.namespaces) < c.namespaces && r.q.namespace == "*" {
+		if slices.Contains(r.namespaces, anyNamespace) {
+			out += " in most namespaces"
+		} else {
+			out += " in " + some(r.namespaces)
+		}
+	}
+	return out
+}
+
+func some(names []string) string {
+	const most = 3
+	short := make([]string, 0, most)
+	for _, n := range names[:min(most, len(names))] {
+		const longest = 80
+		if len(n) > longest {
+			n = strings.ToValidUTF8(n[:longest], "") + "..."
+		}
+		short = append(short, n)
+	}
+	s := strings.Join(short, ", ")
+	if n := len(names) - most; n > 0 {
+		s += fmt.Sprintf(" and %d more", n)
+	}
+	return s
+}

@@ -1,0 +1,161 @@
+package coverage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	internal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/apis/audit/install"
+	"k8s.io/apiserver/pkg/apis/audit/validation"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/audit/policy"
+)
+
+// MaxPolicyBytes bounds the file of an audit policy.
+const MaxPolicyBytes = 1 << 20
+
+// maxRules bounds the rules of a policy. Real ones have some dozens.
+const maxRules = 2000
+
+// Policy is an audit policy. It is safe for concurrent use.
+type Policy struct {
+	// Warnings are what the apiserver would only warn of too, such as unknown fields.
+	Warnings []string
+
+	rules  []internal.PolicyRule
+	lines  []int // of the rules in the file, 0 where not known
+	levels audit.PolicyRuleEvaluator
+	// indices is the same policy with the index of each rule for its level: upstream's evaluator then says which rule it was.
+	indices audit.PolicyRuleEvaluator
+}
+
+// ReadPolicy reads the policy that kube-apiserver's --audit-policy-file names.
+func ReadPolicy(path string) (*Policy, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the audit policy: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, MaxPolicyBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the audit policy: %w", err)
+	}
+	p, err := ParsePolicy(b)
+	if err != nil {
+		return nil, fmt.Errorf("reading the audit policy %s: %w", path, err)
+	}
+	return p, nil
+}
+
+// ParsePolicy reads an audit policy, YAML or JSON, as kube-apiserver does (k8s.io/apiserver/pkg/audit/policy.LoadPolicyFromBytes): what is not
+// in its schema is a warning, what contradicts itself is an error.
+func ParsePolicy(b []byte) (*Policy, error) {
+	if len(b) > MaxPolicyBytes {
+		return nil, fmt.Errorf("it is longer than %d bytes", MaxPolicyBytes)
+	}
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	out, from := &Policy{}, &internal.Policy{}
+	_, kind, err := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder().Decode(b, nil, from)
+	if runtime.IsStrictDecodingError(err) {
+		out.Warnings = append(out.Warnings, shorten(err.Error()))
+		from = &internal.Policy{}
+		_, kind, err = serializer.NewCodecFactory(scheme).UniversalDecoder().Decode(b, nil, from)
+	}
+	switch {
+	case err != nil:
+		return nil, errors.New(shorten(err.Error()))
+	case kind.Version != "v1":
+		return nil, errors.New("it does not say that it is a Policy of audit.k8s.io/v1")
+	case len(from.Rules) == 0:
+		return nil, errors.New("it has no rules, and the apiserver would refuse it")
+	case len(from.Rules) > maxRules:
+		return nil, fmt.Errorf("it has more than %d rules", maxRules)
+	}
+	if errs := validation.ValidatePolicy(from); len(errs) > 0 {
+		return nil, errors.New(shorten(errs.ToAggregate().Error()))
+	}
+	out.rules = from.Rules
+	out.lines = linesOf(b, len(from.Rules))
+	// The evaluator changes the policy that it is given.
+	out.levels = policy.NewPolicyRuleEvaluator(from.DeepCopy())
+	marked := from.DeepCopy()
+	for i := range marked.Rules {
+		marked.Rules[i].Level = internal.Level(fmt.Sprint(i))
+	}
+	out.indices = policy.NewPolicyRuleEvaluator(marked)
+	return out, nil
+}
+
+// shorten bounds a message that quotes the file.
+func shorten(s string) string {
+	const most = 500
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	return s
+}
+
+// linesOf returns on which lines the rules begin, as far as the text tells.
+func linesOf(b []byte, n int) []int {
+	lines := make([]int, n)
+	var doc yaml.Node
+	if err := yaml.Unmarshal(b, &doc); err != nil || len(doc.Content) == 0 {
+		return lines
+	}
+	root := doc.Content[0]
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if root.Kind != yaml.MappingNode || root.Content[i].Value != "rules" || root.Content[i+1].Kind != yaml.SequenceNode {
+			continue
+		}
+		for j, rule := range root.Content[i+1].Content {
+			if j < n {
+				lines[j] = rule.Line
+			}
+		}
+	}
+	return lines
+}
+
+// where names a rule; index -1 is what no rule matches.
+func (p *Policy) where(index int) string {
+	if index < 0 || index >= len(p.rules) {
+		return "no rule"
+	}
+	if line := p.lines[index]; line > 0 {
+		return fmt.Sprintf("rules[%d] (line %d)", index, line)
+	}
+	return fmt.Sprintf("rules[%d]", index)
+}
+
+// named returns the node users that rules name, and the namespaces; both in the order of the file, bounded.
+func (p *Policy) named() (users, namespaces []string) {
+	const most = 20
+	add := func(list []string, s string) []string {
+		if len(list) < most && !slices.Contains(list, s) {
+			return append(list, s)
+		}
+		return list
+	}
+	for i := range p.rules {
+		for _, u := range p.rules[i].Users {
+			if strings.HasPrefix(u, nodePrefix) {
+				users = add(users, u)
+			}
+		}
+		for _, ns := range p.rules[i].Namespaces {
+			if ns != "" {
+				namespaces = add(namespaces, ns)
+			}
+		}
+	}
+	return users, namespaces
+}

@@ -1,0 +1,193 @@
+package coverage
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// gapsOf is what a policy hides, a line each: "cause: message", with "minor " before it where it is.
+func gapsOf(t *testing.T, text string, o PolicyOptions) []string {
+	t.Helper()
+	p, err := ParsePolicy([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Warnings) > 0 {
+		t.Errorf("warnings: %q", p.Warnings)
+	}
+	var out []string
+	for _, g := range p.Gaps(o) {
+		line := g.Cause + ": " + g.Message
+		if g.Minor {
+			line = "minor " + line
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// policyOf makes a policy of its rules.
+func policyOf(rules string) string {
+	return "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n" + rules
+}
+
+func TestGCEPolicy(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("testdata", "gce.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"policy-hidden: rules[2] (line 17) of the audit policy keeps these requests of nodes out of the log: get nodes",
+		"minor policy-hidden: rules[4] (line 30) of the audit policy keeps these requests of nodes out of the log: get /version; no binding is needed for them",
+		"minor policy-hidden: rules[5] (line 32) of the audit policy keeps these requests of nodes out of the log: create events; no binding is needed for them",
+	}
+	if diff := cmp.Diff(want, gapsOf(t, string(b), PolicyOptions{StateFromAudit: true})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestGaps(t *testing.T) {
+	for _, c := range []struct {
+		name, policy string
+		state        bool
+		want         []string // parts of the lines, in their order
+	}{
+		{name: "everything at Metadata", policy: policyOf("- level: Metadata\n")},
+		{name: "RequestReceived left out", policy: "omitStages: [RequestReceived]\n" + policyOf("- level: Metadata\n")},
+		{name: "others' requests hidden", policy: policyOf("- level: None\n  users: [system:kube-proxy, system:apiserver]\n- level: Metadata\n")},
+		{name: "other groups hidden", policy: policyOf("- level: None\n  userGroups: [system:serviceaccounts, system:masters]\n- level: Metadata\n")},
+		{name: "probes hidden", policy: policyOf("- level: None\n  nonResourceURLs: [/healthz*, /livez*, /readyz*]\n- level: Metadata\n")},
+		{name: "a rule that comes too late", policy: policyOf("- level: Metadata\n- level: None\n  userGroups: [system:nodes]\n")},
+		{
+			name: "nodes hidden", policy: policyOf("- level: None\n  userGroups: [system:nodes]\n- level: Metadata\n"),
+			want: []string{"policy-hidden: rules[0] (line 4) of the audit policy keeps these requests of nodes out of the log: get/list/watch secrets", "minor policy-hidden: rules[0]"},
+		},
+		{
+			name: "all authenticated users hidden", policy: policyOf("- level: None\n  userGroups: [system:authenticated]\n  verbs: [get]\n- level: Metadata\n"),
+			want: []string{"get secrets", "minor "},
+		},
+		{
+			name: "reads hidden", policy: policyOf("- level: None\n  verbs: [get, list, watch]\n- level: Metadata\n"),
+			want: []string{"get/list/watch secrets, get/list/watch configmaps", "minor "},
+		},
+		{
+			name: "no rule for secrets", policy: policyOf("- level: Metadata\n  resources: [{group: '', resources: [pods, pods/*, nodes, nodes/*, configmaps, serviceaccounts/token]}]\n"),
+			want: []string{"policy-hidden: the audit policy, whose rules do not match them, keeps these requests of nodes out of the log: get/list/watch secrets", "minor "},
+		},
+		{
+			name: "secrets of one namespace", policy: policyOf("- level: None\n  namespaces: [vault]\n  resources: [{group: '', resources: [secrets]}]\n- level: Metadata\n"),
+			want: []string{"out of the log: get/list/watch secrets in vault"},
+		},
+		{
+			name: "secrets of all other namespaces", policy: policyOf("- level: Metadata\n  namespaces: [kube-system]\n- level: None\n  resources: [{group: '', resources: [secrets]}]\n- level: Metadata\n"),
+			want: []string{"rules[1] (line 6) of the audit policy keeps these requests of nodes out of the log: get/list/watch secrets in most namespaces"},
+		},
+		{
+			name: "one node", policy: policyOf("- level: None\n  users: ['system:node:master-1']\n  verbs: [get]\n  resources: [{group: '', resources: [secrets]}]\n- level: Metadata\n"),
+			want: []string{"get secrets by system:node:master-1"},
+		},
+		{
+			name: "leases", policy: policyOf("- level: None\n  resources: [{group: coordination.k8s.io, resources: [leases]}]\n- level: Metadata\n"),
+			want: []string{"create/get/update/patch/delete leases.coordination.k8s.io"},
+		},
+		{
+			name: "no decision", policy: "omitStages: [ResponseComplete]\n" + policyOf("- level: Metadata\n"),
+			want: []string{
+				"policy-no-decision: rules[0] (line 5) of the audit policy leaves out the stage ResponseComplete, so that the apiserver's decision is missing for: get/list secrets",
+				"minor policy-no-decision",
+			},
+		},
+		{
+			name: "no stage is left", policy: policyOf("- level: Metadata\n  omitStages: [RequestReceived, ResponseStarted, ResponseComplete]\n  resources: [{group: '', resources: [secrets]}]\n- level: Metadata\n"),
+			want: []string{"policy-hidden: rules[0] (line 4) of the audit policy keeps these requests of nodes out of the log: get/list/watch secrets"},
+		},
+		{name: "no bodies, and state is given", policy: policyOf("- level: Metadata\n")},
+		{
+			name: "no bodies, and state is learned from them", policy: policyOf("- level: Metadata\n"), state: true,
+			want: []string{"policy-no-bodies: rules[0] (line 4) of the audit policy logs these requests without their body, and no other state is given: create pods, create pods/binding"},
+		},
+		{
+			name: "bodies of pods alone", policy: policyOf("- level: Request\n  verbs: [create]\n  resources: [{group: '', resources: [pods, pods/binding]}]\n- level: Metadata\n"), state: true,
+			want: []string{"no other state is given: create persistentvolumes, create volumeattachments.storage.k8s.io"},
+		},
+		{
+			name: "the scheduler's bindings hidden", policy: policyOf("- level: None\n  users: [system:kube-scheduler]\n- level: RequestResponse\n"), state: true,
+			want: []string{"create pods by system:kube-scheduler, create pods/binding by system:kube-scheduler"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := gapsOf(t, c.policy, PolicyOptions{StateFromAudit: c.state})
+			ok := len(got) == len(c.want)
+			for i := 0; ok && i < len(got); i++ {
+				ok = strings.Contains(got[i], c.want[i])
+			}
+			if !ok {
+				t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(c.want, "\n  "))
+			}
+		})
+	}
+}
+
+func TestParsePolicy(t *testing.T) {
+	for name, c := range map[string]struct{ policy, want string }{
+		"empty":               {"", "it does not say that it is a Policy"},
+		"not YAML":            {"{", "unexpected end of JSON input"},
+		"no kind":             {"rules: [{level: None}]", "it does not say that it is a Policy"},
+		"an older version":    {"apiVersion: audit.k8s.io/v1beta1\nkind: Policy\nrules: [{level: None}]", "no kind \"Policy\" is registered for version \"audit.k8s.io/v1beta1\""},
+		"another kind":        {"apiVersion: audit.k8s.io/v1\nkind: EventList\nitems: []", "converting (v1.EventList) to (audit.Policy)"},
+		"no rules":            {"apiVersion: audit.k8s.io/v1\nkind: Policy", "it has no rules"},
+		"no level":            {policyOf("- verbs: [get]\n"), "rules[0].level"},
+		"a level of its own":  {policyOf("- level: Some\n"), "Unsupported value: \"Some\""},
+		"both kinds of rules": {policyOf("- level: None\n  nonResourceURLs: [/x]\n  namespaces: [a]\n"), "rules cannot apply to both"},
+		"a wrong type":        {policyOf("- level: [None]\n"), "cannot unmarshal"},
+		"too long":            {strings.Repeat("#", MaxPolicyBytes+1), "longer than"},
+	} {
+		if _, err := ParsePolicy([]byte(c.policy)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q in it", name, err, c.want)
+		}
+	}
+	p, err := ParsePolicy([]byte(policyOf("- level: Metadata\n  verb: [get]\n")))
+	if err != nil || len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], `unknown field "rules[0].verb"`) {
+		t.Errorf("an unknown field: %v, warnings %q", err, p.Warnings)
+	}
+	if _, err := ReadPolicy(filepath.Join(t.TempDir(), "none.yaml")); err == nil {
+		t.Error("a file that is not there is read")
+	}
+	if _, err := ReadPolicy(filepath.Join("testdata", "gce.yaml")); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whatever the file holds: no panic, bounded messages, and the same answer twice.
+func FuzzParsePolicy(f *testing.F) {
+	gce, err := os.ReadFile(filepath.Join("testdata", "gce.yaml"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(gce)
+	f.Add([]byte(policyOf("- level: None\n  userGroups: [system:nodes]\n  resources: [{group: '*', resources: ['*/status', 'pods/*'], resourceNames: [x]}]\n")))
+	f.Add([]byte(`{"apiVersion":"audit.k8s.io/v1","kind":"Policy","omitStages":["ResponseComplete"],"rules":[{"level":"Metadata","users":["system:node:a"]}]}`))
+	f.Add([]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nx: &a [1]\nrules: *a\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := ParsePolicy(b)
+		if err != nil {
+			if len(err.Error()) > 1000 {
+				t.Errorf("an error of %d bytes", len(err.Error()))
+			}
+			return
+		}
+		got := p.Gaps(PolicyOptions{StateFromAudit: true})
+		if diff := cmp.Diff(got, p.Gaps(PolicyOptions{StateFromAudit: true})); diff != "" {
+			t.Error(diff)
+		}
+		for _, g := range got {
+			if len(g.Message) > 4000 {
+				t.Errorf("a message of %d bytes", len(g.Message))
+			}
+		}
+	})
+}

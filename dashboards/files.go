@@ -1,0 +1,60 @@
+package dashboards
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nodetrail/nodetrail/rules"
+)
+
+// Files returns what is generated, by its path under the folder of the repository: root. alerts.yaml is read from there.
+func Files(root string) (map[string]string, error) {
+	f, err := os.Open(filepath.Join(root, "dashboards", "prometheus", "alerts.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("opening the alerts: %w", err)
+	}
+	defer f.Close()
+	alerts, err := ParseAlerts(f)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{
+		"dashboards/prometheus/findings.yaml":       Findings(rules.All()),
+		"dashboards/prometheus/tests/findings.yaml": FindingsTest(rules.All()),
+	}
+	for _, d := range All() {
+		b, err := d.JSON()
+		if err != nil {
+			return nil, err
+		}
+		out["dashboards/grafana/"+d.File()] = string(b)
+	}
+	const runbooks = "docs/runbooks/"
+	for _, a := range alerts {
+		out[runbooks+a.Name+".md"] = a.Page(alerts)
+	}
+	for _, r := range rules.All() {
+		out[runbooks+AlertName(r.Name)+".md"] = FindingPage(r)
+	}
+	out[runbooks+"README.md"] = index(alerts, rules.All())
+	return out, nil
+}
+
+// index is docs/runbooks/README.md.
+func index(alerts []*Alert, all []*rules.Rule) string {
+	var b strings.Builder
+	b.WriteString("<!-- Written by go generate from dashboards/prometheus/alerts.yaml and the rules: change them. -->\n# Runbooks\n\n" +
+		"One page for each alert of dashboards/prometheus.\n\n## nodetrail itself\n\n| alert | severity | what it says |\n|---|---|---|\n")
+	for _, a := range alerts {
+		what, _, _ := strings.Cut(a.Runbook["What"], "\n\n")
+		what, _, _ = strings.Cut(strings.ReplaceAll(what, "\n", " "), ". ")
+		fmt.Fprintf(&b, "| [%s](%s.md) | %s | %s |\n", a.Name, a.Name, a.Severity, strings.TrimSuffix(what, "."))
+	}
+	b.WriteString("\n## What the rules find\n\n| alert | severity, at most | what it says |\n|---|---|---|\n")
+	for _, r := range all {
+		fmt.Fprintf(&b, "| [%s](%s.md) | %s | %s |\n", AlertName(r.Name), AlertName(r.Name), r.Severity, r.Title())
+	}
+	return b.String()
+}

@@ -1,0 +1,105 @@
+package dashboards
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nodetrail/nodetrail/rules"
+)
+
+const generated = "# Written by go generate from the rules: change them, or dashboards/findings.go.\n"
+
+// AlertName is a rule's name as alerts have it, in PascalCase.
+func AlertName(rule string) string {
+	var b strings.Builder
+	for part := range strings.SplitSeq(rule, "-") {
+		if part != "" {
+			b.WriteString(strings.ToUpper(part[:1]) + part[1:])
+		}
+	}
+	return b.String()
+}
+
+func findingsExpr(rule string) string {
+	return fmt.Sprintf("sum by (cluster, rule, severity) (increase(nodetrail_findings_total{rule=%q}[15m])) > 0", rule)
+}
+
+// Findings is the rules file with an alert for each rule. The severity is that of the findings.
+func Findings(all []*rules.Rule) string {
+	var b strings.Builder
+	b.WriteString(generated + `#
+# Alerts on what the rules find, from nodetrail's metrics. They name the rule and its severity, not the node: use them where nodetrail does not
+# send its findings to Alertmanager itself (sinks.alertmanager), or everything is alerted twice.
+groups:
+  - name: nodetrail.findings
+    rules:
+`)
+	for _, r := range all {
+		name := AlertName(r.Name)
+		fmt.Fprintf(&b, `      - alert: %s
+        expr: %s
+        labels:
+          component: nodetrail
+        annotations:
+          summary: %q
+          description: '{{ $value | humanize }} findings of severity {{ $labels.severity }} by the rule %s in cluster "{{ $labels.cluster }}" within 15 minutes.'
+          runbook_url: %s%s.md
+`, name, findingsExpr(r.Name), r.Title(), r.Name, RunbookURL, name)
+	}
+	return b.String()
+}
+
+// FindingsTest is the unit test of Findings for promtool: in one cluster there are findings, in another there were some long ago.
+func FindingsTest(all []*rules.Rule) string {
+	var b strings.Builder
+	b.WriteString(generated + "rule_files: [../findings.yaml]\nevaluation_interval: 1m\ntests:\n")
+	for _, r := range all {
+		name, sev := AlertName(r.Name), r.Severity.String()
+		fmt.Fprintf(&b, `  - name: %[1]s
+    interval: 1m
+    input_series:
+      - series: nodetrail_findings_total{cluster="bad", rule="%[2]s", severity="%[3]s", allowed="true"}
+        values: 0x20 3x40
+      - series: nodetrail_findings_total{cluster="good", rule="%[2]s", severity="%[3]s", allowed="true"}
+        values: 7x60
+    promql_expr_test:
+      - expr: ALERTS{alertname="%[1]s"}
+        eval_time: 20m
+        exp_samples: []
+      - expr: ALERTS{alertname="%[1]s", alertstate="firing"}
+        eval_time: 25m
+        exp_samples:
+          - {labels: 'ALERTS{alertname="%[1]s", alertstate="firing", cluster="bad", component="nodetrail", rule="%[2]s", severity="%[3]s"}', value: 1}
+      - expr: ALERTS{alertname="%[1]s"}
+        eval_time: 40m
+        exp_samples: []
+`, name, r.Name, sev)
+	}
+	return b.String()
+}
+
+// FindingPage is the runbook of the alert on a rule's findings.
+func FindingPage(r *rules.Rule) string {
+	return fmt.Sprintf(`<!-- Written by go generate from the rules: change them, or dashboards/findings.go. -->
+# %s
+
+%s. The severity is that of the findings, %s at most. The alert is active when
+
+`+"```\n%s\n```"+`
+
+and ends 15 minutes after the last finding.
+
+## What
+The rule [%s](../rules/%s.md) flagged requests; its page says what that means, and what is no reason to worry.
+
+## Why
+See there under "Why".
+
+## What to do
+The alert has no node and no object: there are too many for labels. The dashboard *Detections* shows since when; the exemplars of its panels are
+audit IDs. `+"`nodetrail report --data FOLDER`"+` lists each finding of the rule with its node, object, client and audit IDs. Then do what the rule's page says.
+
+## How to silence it
+Turn the rule off as its page says, or silence the alert's `+"`rule`"+`. Where nodetrail sends its findings to Alertmanager itself, do not load findings.yaml.
+`, AlertName(r.Name), strings.TrimSuffix(r.Title(), "."), r.Severity, findingsExpr(r.Name), r.Name, r.Name)
+}

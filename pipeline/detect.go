@@ -1,0 +1,94 @@
+package pipeline
+
+import (
+	"crypto/sha256"
+	"slices"
+	"time"
+
+	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// DetectionEntry is the entry of a detection: a finding without a request. Its ID is the same for the same rule, subject, object, detail
+// and phase in the same minute: so it counts once, however often it is found.
+func DetectionEntry(d *rules.Detection) tally.Entry {
+	k := tally.Key{
+		Rule: d.Rule, Node: d.Subject, Verb: d.Verb, APIGroup: d.APIGroup, Resource: d.Resource, Subresource: d.Subresource,
+		Namespace: d.Namespace, Name: d.Name, Product: d.Product, Detail: d.Detail,
+		Binding: rbac.BindingRef{Kind: d.Binding.Kind, Namespace: d.Binding.Namespace, Name: d.Binding.Name},
+	}
+	h := sha256.New()
+	for _, s := range []string{
+		k.Rule, k.Node, k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Namespace, k.Name, k.Detail, d.Phase,
+		d.Time.UTC().Truncate(time.Minute).Format(time.RFC3339),
+	} {
+		h.Write([]byte(s))
+		h.Write([]byte{0})
+	}
+	f := tally.Finding{Key: k, Severity: d.Severity, Allowed: d.Allowed, Message: d.Message}
+	if n := len(d.AuditIDs); n > 0 {
+		// A finding has one, and its group gathers those of later ones: not the same again and again.
+		f.AuditID = d.AuditIDs[n-1]
+	}
+	e := tally.Entry{Time: d.Time.UTC(), Findings: []tally.Finding{f}}
+	copy(e.ID[:], h.Sum(nil))
+	return e.Own()
+}
+
+// silentAfter is how long no request must have been judged for the clock to move the detectors' time on.
+const silentAfter = rules.DefaultLateness
+
+// aheadAtMost is how far ahead of our clock a request may be for detectors, whose time would run ahead with it.
+const aheadAtMost = time.Hour
+
+// observe shows a judged request to the detectors.
+func (e *Engine) observe(j *Judgement) {
+	d := e.opt.Detectors
+	if d == nil {
+		return
+	}
+	e.observed = e.opt.Now()
+	if j.Time.Before(e.observed.Add(aheadAtMost)) {
+		d.Observe(&j.Request, e.opt.Judge.State)
+	}
+}
+
+// detect moves the detectors' time on. What they find is stored with what they remember of it.
+func (e *Engine) detect(now time.Time) {
+	d := e.opt.Detectors
+	if d == nil {
+		return
+	}
+	// The clock counts only where nothing has come in for long: a log may be old, and come in slowly.
+	clock := now
+	if len(e.queue) > 0 || now.Sub(e.observed) < silentAfter {
+		clock = time.Time{}
+	}
+	for _, l := range e.lanes {
+		if l.behind {
+			clock = time.Time{}
+		}
+	}
+	d.Advance(clock, e.opt.Judge.State, e.detected)
+}
+
+// detected puts a detection in line to be stored.
+func (e *Engine) detected(d *rules.Detection) {
+	l := e.lanes[noteLane]
+	enabled := slices.ContainsFunc(e.opt.Judge.Rules, func(r *rules.Rule) bool { return r.Name == d.Rule })
+	if l == nil || !enabled {
+		return
+	}
+	e.note(l, DetectionEntry(d))
+}
+
+// note puts an entry without a request in line to be stored, unless it was.
+func (e *Engine) note(l *lane, entry tally.Entry) {
+	if e.inflight[entry.ID] != nil || e.seen.get(e.hash(entry.ID))&judgedBit != 0 {
+		return
+	}
+	r := &request{id: entry.ID, lane: l, state: requestJudged, received: e.opt.Now(), entry: entry}
+	e.inflight[r.id] = r
+	l.judged = append(l.judged, r)
+}

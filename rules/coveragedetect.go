@@ -1,0 +1,305 @@
+package rules
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodetrail/nodetrail/audit"
+)
+
+// coverageDetector finds what a log cannot contain by what it does contain: silences, reads that must have been, decisions.
+//
+// Requests are collected by steps of DetectStep, as sets and sums. When time has passed a step, it is taken in; at the end of each minute
+// what has not come is judged. Nothing depends on the order within a step, nor on how far one call of Advance goes.
+type coverageDetector struct {
+	nodes   map[string]*nodeTrack // MaxNodes at most
+	pending map[int64]*coverStep
+	at      *coverStep // the one that the last request was in, of atStep
+	atStep  int64
+	done    int64 // steps before it were taken in
+	latest  int64 // the latest step with a request
+	log     logSilence
+
+	day, answered, decided int64 // of requests with an answer on that day, those with the apiserver's decision
+	undecided              bool  // told on that day
+	unreadDay              int64 // the day for which missing reads were told of all nodes together
+
+	changed  bool
+	restored bool // and not settled
+}
+
+// coverStep is what there was in one step.
+type coverStep struct {
+	answered, decided int64
+	nodes, readers    map[*nodeTrack]struct{}
+	pods              map[podUse]struct{}
+}
+
+// mostPods bounds the pods that are noted in one step, of all nodes.
+const mostPods = 20_000
+
+// leastAnswers is how many answers of a day there must be, all without a decision, to say that there are none.
+const leastAnswers = 500
+
+const (
+	rememberedCoverage  = "coverage"
+	rememberedCoverNode = "coverage-node"
+)
+
+func newCoverageDetector(DetectorOptions) Detector {
+	return &coverageDetector{nodes: map[string]*nodeTrack{}, pending: map[int64]*coverStep{}}
+}
+
+// Observe implements Detector.
+func (d *coverageDetector) Observe(r *Request, _ State) {
+	if !r.IsNode || r.Node == "" || r.Event.IsImpersonated {
+		return
+	}
+	step := stepOf(r.Time)
+	at := d.at
+	if at == nil || d.atStep != step {
+		if at = d.pending[step]; at == nil {
+			at = &coverStep{nodes: map[*nodeTrack]struct{}{}, readers: map[*nodeTrack]struct{}{}, pods: map[podUse]struct{}{}}
+			d.pending[step] = at
+			d.latest = max(d.latest, step)
+		}
+		d.at, d.atStep = at, step
+	}
+	if r.Event.Code != 0 && r.Event.Stage != audit.StageRequestReceived && !r.Event.Derived {
+		at.answered++
+		if r.Observed.Decision != "" {
+			at.decided++
+		}
+	}
+	n := d.nodes[r.Node]
+	if n == nil {
+		if len(d.nodes) >= MaxNodes {
+			return
+		}
+		n = &nodeTrack{name: strings.Clone(r.Node)}
+		d.nodes[n.name] = n
+	}
+	if n.seen != step {
+		n.seen = step
+		at.nodes[n] = struct{}{}
+	}
+	a := r.Attrs
+	if !a.ResourceRequest || a.APIGroup != "" {
+		return
+	}
+	switch {
+	case a.Resource == "secrets" && n.readSeen != step:
+		n.readSeen = step
+		at.readers[n] = struct{}{}
+	case a.Resource == "pods" && a.Subresource == "status" && len(at.pods) < mostPods && len(a.Namespace)+len(a.Name) <= 2*maxRemembered:
+		use := podUse{node: n, namespace: a.Namespace, name: a.Name}
+		if _, known := at.pods[use]; !known {
+			use.namespace, use.name = strings.Clone(a.Namespace), strings.Clone(a.Name)
+			at.pods[use] = struct{}{}
+		}
+	}
+}
+
+// Advance implements Detector.
+func (d *coverageDetector) Advance(t time.Time, s State, found func(*Detection)) {
+	d.settle()
+	end := stepOf(t)
+	var steps []int64
+	for step := range d.pending {
+		if step < end {
+			steps = append(steps, step)
+		}
+	}
+	slices.Sort(steps)
+	for _, step := range steps {
+		d.pass(step, s, found)
+		d.take(step, d.pending[step], s, found)
+		delete(d.pending, step)
+		d.at = nil
+	}
+	d.pass(end, s, found)
+	d.changed = true
+}
+
+// pass moves time on to the beginning of a step, and judges the ends of the minutes up to it.
+func (d *coverageDetector) pass(end int64, s State, found func(*Detection)) {
+	if d.done == 0 || d.done > end {
+		d.done = max(d.done, end)
+		return
+	}
+	const longest = (retellFor + 1) * stepsPerMinute
+	for step := (d.done/stepsPerMinute + 1) * stepsPerMinute; step <= end; step += stepsPerMinute {
+		if step-d.log.last > longest {
+			break // nothing has come for more than a day, and there is nothing left to be told
+		}
+		d.minute(step, s, found)
+	}
+	d.done = end
+}
+
+// minute judges what has not come by the end of a minute.
+func (d *coverageDetector) minute(step int64, s State, found func(*Detection)) {
+	d.unread(step, found)
+	if step-d.log.last > stepsPerMinute {
+		d.log.silent(step, d.lately, found)
+		return
+	}
+	d.nodesSilent(step, s, found)
+	if step%stepsPerHour == 0 {
+		d.forget(step)
+	}
+}
+
+// lately counts the nodes that spoke in the hour before the log's last step.
+func (d *coverageDetector) lately() (n int) {
+	for _, t := range d.nodes {
+		if t.last > d.log.last-stepsPerHour {
+			n++
+		}
+	}
+	return n
+}
+
+// forget drops the nodes that have not spoken for two days.
+func (d *coverageDetector) forget(step int64) {
+	for name, n := range d.nodes {
+		if max(n.last, n.seen) < step-2*stepsPerDay {
+			delete(d.nodes, name)
+		}
+	}
+}
+
+// take takes in a step.
+func (d *coverageDetector) take(step int64, at *coverStep, s State, found func(*Detection)) {
+	d.log.spoke(step, found)
+	for n := range at.nodes {
+		n.spoke(step)
+	}
+	for n := range at.readers {
+		n.secrets = max(n.secrets, step)
+	}
+	d.started(step, at.pods, s)
+	if day := step / stepsPerDay; day != d.day {
+		d.day, d.answered, d.decided, d.undecided = day, 0, 0, false
+	}
+	d.answered += at.answered
+	d.decided += at.decided
+	if d.answered >= leastAnswers && d.decided == 0 && !d.undecided {
+		d.undecided = true
+		found(&Detection{
+			Finding: Finding{
+				Rule: CoverageGap, Severity: Low, Detail: "no decisions",
+				Message: fmt.Sprintf("none of %d requests of nodes has the annotation authorization.k8s.io/decision: a filter drops it, and the verdicts cannot "+
+					"be compared with the apiserver's", d.answered),
+			},
+			Time: stepTime(step), First: stepTime(step), Last: stepTime(step), Count: d.answered,
+		})
+	}
+}
+
+// storedCoverage is what is remembered of the whole log.
+type storedCoverage struct {
+	Done, Latest, First, Last, Resumed int64
+	Hour                               busy
+	Nodes                              int
+	Told                               bool
+	Day, Answered, Decided             int64
+	Undecided                          bool
+	UnreadDay                          int64
+}
+
+// storedTrack is what is remembered of a node.
+type storedTrack struct {
+	Minutes                              uint64
+	First, Last, Secrets, Unread, Tested int64
+	Told, Group                          bool
+}
+
+// Changes implements Detector.
+func (d *coverageDetector) Changes() []Remembered {
+	if !d.changed {
+		return nil
+	}
+	d.changed = false
+	l := &d.log
+	out := remember(nil, rememberedCoverage, "", &storedCoverage{
+		Done: d.done, Latest: d.latest, First: l.first, Last: l.last, Resumed: l.resumed, Hour: l.hour, Nodes: l.nodes, Told: l.told,
+		Day: d.day, Answered: d.answered, Decided: d.decided, Undecided: d.undecided, UnreadDay: d.unreadDay,
+	})
+	for _, name := range slices.Sorted(maps.Keys(d.nodes)) {
+		n := d.nodes[name]
+		if !n.dirty || n.last == 0 {
+			continue
+		}
+		n.dirty, n.stored = false, n.last
+		out = remember(out, rememberedCoverNode, name, &storedTrack{
+			Minutes: n.minutes, First: n.first, Last: n.last, Secrets: n.secrets, Unread: n.unread, Tested: n.tested, Told: n.told, Group: n.group,
+		})
+	}
+	return out
+}
+
+// remember appends an entry. What JSON has no form for, such as a year of five digits, is not remembered.
+func remember(out []Remembered, kind, key string, v any) []Remembered {
+	if b, err := json.Marshal(v); err == nil {
+		out = append(out, Remembered{Kind: kind, Key: key, Value: b})
+	}
+	return out
+}
+
+// Restore implements Detector.
+func (d *coverageDetector) Restore(r *Remembered) (own bool, err error) {
+	switch r.Kind {
+	case rememberedCoverage:
+		var c storedCoverage
+		if err := json.Unmarshal(r.Value, &c); err != nil {
+			return true, err
+		}
+		if d.done == 0 {
+			d.done, d.latest, d.day, d.answered, d.decided = c.Done, c.Latest, c.Day, c.Answered, c.Decided
+			d.undecided, d.unreadDay = c.Undecided, c.UnreadDay
+			d.log = logSilence{first: c.First, last: c.Last, resumed: c.Resumed, hour: c.Hour, nodes: c.Nodes, told: c.Told}
+			d.restored = true
+		}
+		return true, nil
+	case rememberedCoverNode:
+		var c storedTrack
+		if err := json.Unmarshal(r.Value, &c); err != nil {
+			return true, err
+		}
+		if d.nodes[r.Key] == nil && len(d.nodes) < MaxNodes {
+			d.nodes[strings.Clone(r.Key)] = &nodeTrack{
+				name: strings.Clone(r.Key), minutes: c.Minutes & hourBits, first: c.First, last: c.Last, stored: c.Last, secrets: c.Secrets,
+				unread: c.Unread, tested: c.Tested, told: c.Told, group: c.Group,
+			}
+			d.restored = true
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// settle makes up for what was not stored before a restart: what waited for time to pass, and the last minutes of nodes. What was seen
+// then is taken to have come from every node that still spoke, so that nothing is silent for want of memory.
+func (d *coverageDetector) settle() {
+	if !d.restored {
+		return
+	}
+	d.restored = false
+	for _, n := range d.nodes {
+		if n.last >= d.done-6*stepsPerMinute && !n.told && n.last < d.latest {
+			for step := n.last + stepsPerMinute; step < min(d.latest, d.done+stepsPerHour); step += stepsPerMinute {
+				n.spoke(step)
+			}
+			n.spoke(d.latest)
+		}
+	}
+	if l := &d.log; l.last != 0 && d.latest > l.last && !l.told {
+		l.hour.push(0)
+		l.last = d.latest
+	}
+}

@@ -1,0 +1,250 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Detector finds what no single request shows. It is not safe for concurrent use.
+//
+// Time is the requests'. What a detector finds must not depend on the order in which requests came between two calls of Advance, nor
+// on how often Advance is called: it collects sums in buckets of event time, and judges a bucket when Advance has passed its end.
+type Detector interface {
+	// Observe takes in a judged request that is not before the last Advance. It must keep neither the request nor its strings. s may be nil.
+	Observe(r *Request, s State)
+	// Advance says that no request from before t will come, with t a whole number of [DetectStep]; t never goes back and may leap. What is
+	// found is given to found, in an order that depends on nothing but the requests.
+	Advance(t time.Time, s State, found func(*Detection))
+	// Changes returns what changed since the last call, in entries of kinds that no other detector has.
+	Changes() []Remembered
+	// Restore puts back an entry that Changes told. It reports whether the kind is its own; what it holds already it leaves alone.
+	Restore(r *Remembered) (own bool, err error)
+}
+
+// DetectStep is the step in which time advances for detectors.
+const DetectStep = 10 * time.Second
+
+// DefaultLateness is how much later than others a request may come, by its time, and still count for detectors.
+const DefaultLateness = 2 * time.Minute
+
+// storeEvery is how often at most what changed in detectors is stored, unless something was found.
+const storeEvery = 10 * time.Second
+
+// storeStep is how far time moves on, when much of a log is there at once, until what changed is stored in any case.
+const storeStep = time.Minute
+
+// leap is how far ahead of all others a single request may be. One that is further ahead does not move time on until a second one does:
+// a clock that is wrong once must not make all that follows late.
+const leap = time.Hour
+
+// Detection is a finding that several requests show together. All its strings are its own.
+type Detection struct {
+	Finding
+	// Time is that of which it is found, within the current bucket: what goes on is found again, with a later one.
+	Time time.Time
+	// Phase tells apart detections of one Time, rule, subject and detail, such as "end".
+	Phase string
+	// First and Last are the times of the requests, Count is how many.
+	First, Last time.Time
+	Count       int64
+	// AuditIDs are of requests that show it, at most five.
+	AuditIDs []string
+	// The object, where there is one; Product is the user agent's.
+	Verb, APIGroup, Resource, Subresource, Namespace, Name, Product string
+}
+
+// DetectorOptions are what detectors are made with.
+type DetectorOptions struct {
+	// Lateness is how much later than others a request may come. Default DefaultLateness.
+	Lateness time.Duration
+	// Kubelets are further user-agent products that count as a kubelet's.
+	Kubelets []string
+}
+
+// Detectors are the detectors of a set of rules. Not safe for concurrent use.
+type Detectors struct {
+	all      []Detector
+	observe  []Detector // those that look at requests themselves
+	denials  *denials   // nil if no detector reads them
+	lateness time.Duration
+
+	latest    time.Time // of the requests
+	ahead     time.Time // a request that is further ahead than leap
+	watermark time.Time // zero before the first Advance
+	late      int64
+
+	found   bool      // since what changed was stored
+	stored  time.Time // the watermark then
+	storeAt time.Time
+	moved   bool // the watermark, since it was stored
+}
+
+const rememberedWatermark = "watermark"
+
+// NewDetectors returns the detectors of those rules that have one.
+func NewDetectors(rules []*Rule, opt DetectorOptions) *Detectors {
+	if opt.Lateness <= 0 {
+		opt.Lateness = DefaultLateness
+	}
+	d := &Detectors{lateness: opt.Lateness}
+	for _, r := range rules {
+		if r.NewDetector == nil {
+			continue
+		}
+		one := r.NewDetector(opt)
+		d.all = append(d.all, one)
+		if reader, is := one.(denialReader); is {
+			if d.denials == nil {
+				d.denials = newDenials()
+			}
+			d.denials.readers = append(d.denials.readers, reader)
+		}
+	}
+	if d.denials != nil {
+		d.all = append([]Detector{d.denials}, d.all...)
+	}
+	for _, one := range d.all {
+		if _, only := one.(onlyReads); !only {
+			d.observe = append(d.observe, one)
+		}
+	}
+	return d
+}
+
+// Observe takes in a judged request, in any order. What comes too late is left out and counted.
+func (d *Detectors) Observe(r *Request, s State) {
+	t := r.Time
+	switch {
+	case len(d.all) == 0 || t.IsZero():
+		return
+	case t.Before(d.watermark):
+		d.late++
+		return
+	case len(r.Node) > maxRemembered: // no node has such a name
+		return
+	}
+	switch {
+	case !t.After(d.latest):
+	case d.latest.IsZero() || t.Sub(d.latest) <= leap:
+		d.latest = t
+	case d.ahead.IsZero():
+		d.ahead = t
+	default:
+		if t.After(d.ahead) {
+			t, d.ahead = d.ahead, t
+		}
+		d.latest, d.ahead = t, d.onlyIfAhead(t)
+	}
+	for _, one := range d.observe {
+		one.Observe(r, s)
+	}
+}
+
+// onlyIfAhead keeps the time that is ahead if it is so of the new latest, too.
+func (d *Detectors) onlyIfAhead(latest time.Time) time.Time {
+	if d.ahead.Sub(latest) > leap {
+		return d.ahead
+	}
+	return time.Time{}
+}
+
+// Late is how many requests came too late.
+func (d *Detectors) Late() int64 { return d.late }
+
+// Advance moves time on to the latest request less the lateness. Where the log has been silent the clock, less the lateness, moves it on so far
+// that what came in is judged, and no farther: when the log goes on it may be from there, and should not be late. The zero clock is none.
+func (d *Detectors) Advance(clock time.Time, s State, found func(*Detection)) {
+	if d.latest.IsZero() {
+		return
+	}
+	t := d.latest.Add(-d.lateness)
+	if c := clock.Add(-d.lateness); c.After(t) {
+		t = c
+		if most := d.latest.Add(flushBy); t.After(most) {
+			t = most
+		}
+	}
+	d.advance(t, s, found)
+}
+
+// Flush says that the log is at its end. What goes on then is found without its end.
+func (d *Detectors) Flush(s State, found func(*Detection)) {
+	end := d.latest
+	if d.ahead.After(end) {
+		end = d.ahead
+	}
+	if !end.IsZero() {
+		d.advance(end.Add(flushBy), s, found)
+	}
+}
+
+// flushBy is enough for the bucket of a minute to end and for a denial in it to be followed by no allow.
+const flushBy = time.Minute + 3*DetectStep
+
+func (d *Detectors) advance(t time.Time, s State, found func(*Detection)) {
+	t = t.UTC().Truncate(DetectStep)
+	if !t.After(d.watermark) {
+		return
+	}
+	d.watermark, d.moved = t, true
+	for _, one := range d.all {
+		one.Advance(t, s, func(f *Detection) {
+			d.found = true
+			found(f)
+		})
+	}
+}
+
+// Changes returns what changed, if something was found, or if it is some time ago that it was asked for, by the clock or by the requests; all
+// means in any case. What changed since is lost when the process is killed: those requests are not judged again.
+func (d *Detectors) Changes(now time.Time, all bool) []Remembered {
+	if !all && !d.found && now.Before(d.storeAt) && d.watermark.Sub(d.stored) < storeStep {
+		return nil
+	}
+	d.found, d.storeAt, d.stored = false, now.Add(storeEvery), d.watermark
+	var out []Remembered
+	for _, one := range d.all {
+		out = append(out, one.Changes()...)
+	}
+	if d.moved {
+		d.moved = false
+		if text, err := d.watermark.MarshalText(); err == nil {
+			out = append(out, Remembered{Kind: rememberedWatermark, Value: text})
+		}
+	}
+	return out
+}
+
+// Restore puts back what Changes told. Entries of other kinds are left alone; one that cannot be read is an error, after the others
+// were taken.
+func (d *Detectors) Restore(all []Remembered) error {
+	var failed error
+	for i := range all {
+		if all[i].Kind != rememberedWatermark || !d.watermark.IsZero() {
+			continue
+		}
+		var t time.Time
+		if err := t.UnmarshalText(all[i].Value); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("reading how far the detectors are: %w", err))
+			continue
+		}
+		d.watermark = t.UTC().Truncate(DetectStep)
+		if d.denials != nil {
+			d.denials.Advance(d.watermark, nil, nil) // nothing is in it
+		}
+	}
+	for i := range all {
+		r := &all[i]
+		for _, one := range d.all {
+			own, err := one.Restore(r)
+			if err != nil {
+				failed = errors.Join(failed, fmt.Errorf("reading what is remembered of %s %q: %w", r.Kind, r.Key, err))
+			}
+			if own {
+				break
+			}
+		}
+	}
+	return failed
+}

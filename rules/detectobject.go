@@ -1,0 +1,101 @@
+package rules
+
+import "cmp"
+
+// deniedObject is what was asked for.
+type deniedObject struct {
+	Verb        string `json:"v,omitzero"`
+	APIGroup    string `json:"g,omitzero"`
+	Resource    string `json:"r,omitzero"`
+	Subresource string `json:"s,omitzero"`
+	Namespace   string `json:"ns,omitzero"`
+	Name        string `json:"n,omitzero"`
+	Path        string `json:"p,omitzero"`
+}
+
+// String names the object as a person would.
+func (o *deniedObject) String() string {
+	if o.Resource == "" {
+		return "path " + o.Path
+	}
+	out := o.kind()
+	all := ""
+	if o.Name == "" && (o.Verb == "list" || o.Verb == "watch" || o.Verb == "deletecollection") {
+		all = "all "
+	}
+	switch {
+	case o.Name != "" && o.Namespace != "":
+		return out + " " + o.Namespace + "/" + o.Name
+	case o.Name != "":
+		return out + " " + o.Name
+	case o.Namespace != "":
+		return all + out + " in namespace " + o.Namespace
+	}
+	return all + out
+}
+
+// kind is the resource with subresource and group.
+func (o *deniedObject) kind() string {
+	if o.Resource == "" {
+		return "paths"
+	}
+	out := o.Resource
+	if o.Subresource != "" {
+		out += "/" + o.Subresource
+	}
+	if o.APIGroup != "" {
+		out += "." + o.APIGroup
+	}
+	return out
+}
+
+// detection has the object of the denial.
+func (d *denial) detection(rule *Rule) *Detection {
+	o := &d.Object
+	return &Detection{
+		Finding: Finding{Rule: rule.Name, Severity: rule.Severity, Subject: d.Node, Allowed: d.Allowed},
+		Verb:    o.Verb, APIGroup: o.APIGroup, Resource: o.Resource, Subresource: o.Subresource, Namespace: o.Namespace,
+		Name: cmp.Or(o.Name, o.Path), Product: d.Product,
+	}
+}
+
+const (
+	hashSeed  uint64 = 14695981039346656037
+	hashPrime uint64 = 0x9e3779b97f4a7c15
+)
+
+// hash takes in eight bytes at a time; the last ones of a string come with its length, which keeps the strings apart. It is stored, and so has
+// to stay as it is. Somebody who makes two objects with the same hash gains that they count as one.
+func hash(h uint64, s string) uint64 {
+	length := uint64(len(s)) << 56
+	for ; len(s) >= 8; s = s[8:] {
+		h = (h ^ (uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 |
+			uint64(s[7])<<56)) * hashPrime
+		h ^= h >> 29
+	}
+	var rest uint64
+	for i := range len(s) { // at most seven
+		rest |= uint64(s[i]) << (8 * i)
+	}
+	h = (h ^ rest ^ length) * hashPrime
+	return h ^ h>>29
+}
+
+// idOf is the hash of the request's node and object. Reads are alike: what was denied to a get is allowed to the watch that follows.
+func idOf(r *Request) uint64 {
+	a := r.Attrs
+	h := hash(hashSeed, r.Node)
+	if !a.ResourceRequest {
+		return hash(hash(h, a.Verb), a.Path)
+	}
+	verb := a.Verb
+	switch verb {
+	case "get", "list", "watch":
+		verb = "read"
+	}
+	h = hash(hash(h, verb), a.Resource)
+	if a.APIGroup != "" || a.Subresource != "" {
+		h = hash(hash(h, a.APIGroup), a.Subresource)
+	}
+	return hash(hash(h, a.Namespace), a.Name)
+}

@@ -1,0 +1,85 @@
+package rules
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// rememberedDenials is the kind of the steps. Their keys are used again once a step is over: what is over is known by the watermark.
+const rememberedDenials = "denials"
+
+// storedStep is a stepBucket as it is stored.
+type storedStep struct {
+	Step    int64     `json:"step"`
+	Denied  []*denial `json:"denied,omitempty"`
+	Allowed []byte    `json:"allowed,omitempty"`
+}
+
+// Changes implements Detector.
+func (d *denials) Changes() []Remembered {
+	var out []Remembered
+	for _, n := range slices.Sorted(maps.Keys(d.steps)) {
+		b := d.steps[n]
+		if !b.changed {
+			continue
+		}
+		b.changed = false
+		st := storedStep{Step: n}
+		for _, id := range slices.Sorted(maps.Keys(b.denied)) {
+			st.Denied = append(st.Denied, b.denied[id])
+		}
+		b.sort()
+		for _, id := range b.allowed {
+			st.Allowed = binary.LittleEndian.AppendUint64(st.Allowed, id)
+		}
+		value, err := json.Marshal(&st)
+		if err != nil { // a year that JSON has no form for
+			continue
+		}
+		out = append(out, Remembered{Kind: rememberedDenials, Key: strconv.Itoa(b.slot), Value: value})
+	}
+	return out
+}
+
+// Restore implements Detector.
+func (d *denials) Restore(r *Remembered) (own bool, err error) {
+	if r.Kind != rememberedDenials {
+		return false, nil
+	}
+	var st storedStep
+	if err := json.Unmarshal(r.Value, &st); err != nil {
+		return true, err
+	}
+	slot, err := strconv.Atoi(r.Key)
+	if err != nil || slot < 0 || slot >= maxSteps {
+		return true, errors.New("a key that is none")
+	}
+	if st.Step < d.done || d.steps[st.Step] != nil || d.slots[slot] {
+		return true, nil
+	}
+	if len(st.Denied) > maxStepWide+1 || len(st.Allowed) > 8*maxStepAllowed || len(st.Allowed)%8 != 0 {
+		return true, fmt.Errorf("a step with %d denials and %d bytes of what was allowed", len(st.Denied), len(st.Allowed))
+	}
+	b := &stepBucket{denied: map[uint64]*denial{}, nodes: map[string]int{}}
+	for _, one := range st.Denied {
+		if one == nil || stepNumber(one.First) != st.Step || stepNumber(one.Last) != st.Step || one.Count <= 0 || len(one.Node) > maxRemembered {
+			return true, errors.New("a denial that is not of the step")
+		}
+		b.denied[one.ID] = one
+		if !one.Wide {
+			b.nodes[one.Node]++
+		}
+	}
+	for i := 0; i < len(st.Allowed); i += 8 {
+		b.allowed = append(b.allowed, binary.LittleEndian.Uint64(st.Allowed[i:]))
+	}
+	b.sort()
+	b.slot = slot
+	d.steps[st.Step], d.slots[slot] = b, true
+	return true, nil
+}

@@ -1,0 +1,328 @@
+package rules
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// What makes an enumeration. A pod that has just gone, or a static pod that names secrets, makes a node ask for one, two or three objects
+// that are not its own; five within ten minutes are a search. Ten within a day are one that is slow: at one an hour it is found after nine
+// hours.
+const (
+	enumerationFast       = 5
+	enumerationFastWindow = 10 * time.Minute
+	enumerationSlow       = 10
+	enumerationSlowWindow = 24 * time.Hour
+	// Reads of collections count as more than one object if they were let through: that of a namespace as three, that of the cluster as
+	// five. If they were refused they showed the caller nothing, but one that tries is not looking for one object either.
+	enumerationNamespace = 3
+	enumerationCluster   = 5
+	enumerationRefused   = 2
+	// enumerationAgain is how often one that goes on without anything new is found.
+	enumerationAgain = 10 * time.Minute
+	// enumerationObjects is how many objects of a node are told apart, the latest.
+	enumerationObjects = 64
+	// enumerationMany is how many nodes reach for objects in the same minute, by the apiserver's word alone, for that to be a fault of the
+	// apiserver (its graph is empty after a restart) rather than of the nodes.
+	enumerationMany = 3
+)
+
+func secretEnumeration() *Rule {
+	rule := &Rule{
+		Name:     "secret-enumeration",
+		Severity: Critical,
+		Doc: `A node reaches for many secrets that no pod of its own leads to
+
+## What
+One node got, listed or watched different secrets and configmaps, or created tokens of different service accounts, none of which any pod
+on it led to (as in the rule out-of-scope-secret-read): at least 5 within 10 minutes, or at least 10 within 24 hours. Whether the
+requests were refused does not matter. A read of all such objects in a namespace counts as 3 and of all in the cluster as 5 if it was let
+through, else as 2. It is found again in each minute in which something new is reached for, and every 10 minutes while it goes on with
+the same objects.
+
+Not counted are races, denials after which the same node was allowed the same object within 10 to 20 seconds, and objects that the given
+state had long allowed. Where the state does not tell, and so only the apiserver's denial is known, what three and more nodes reach for
+in the same minute is not counted: after a restart or a restore the apiserver denies all nodes what is theirs.
+
+## Why
+A kubelet asks for what its pods name and nothing else. Whoever has its credential and looks for more does what this rule sees; the
+window of a day is for those who do it slowly.
+
+## What to do
+Find out by user agent and address what used the node's credential. Unless it is a program of yours, isolate the node, revoke or rotate
+the credential, treat each object that was read as disclosed, and remove the RBAC binding that let it through (see rbac-excess-access).
+
+## False positives
+An agent that runs on the node with the kubelet's credential and reads secrets, such as an ingress controller, looks the same and should
+have a service account. A state that lacks persistent volumes or pods makes what they lead to look foreign.
+
+## How to silence it
+Run with '--disable secret-enumeration', or put it under 'rules.disable' in the configuration.`,
+		Check: notAlone,
+	}
+	rule.NewDetector = func(DetectorOptions) Detector {
+		return &enumeration{rule: rule, nodes: map[string]*enumerationNode{}, changed: map[string]struct{}{}}
+	}
+	return rule
+}
+
+// enumeration counts the different objects that each node reaches for.
+type enumeration struct {
+	rule    *Rule
+	nodes   map[string]*enumerationNode
+	changed map[string]struct{}
+	swept   time.Time
+}
+
+type enumerationNode struct {
+	Objects  []reached        `json:"o"` // by the time of the last request, the latest last
+	FoundAt  time.Time        `json:"f,omitzero"`
+	Examples []reachedExample `json:"e,omitempty"` // of the latest that were new, the latest last
+}
+
+// reached is an object that a node reached for.
+type reached struct {
+	ID     uint64 `json:"i"`
+	Last   int64  `json:"t"` // the time of the last request, in nanoseconds since 1970
+	Weight int8   `json:"w"`
+	Passed bool   `json:"p,omitzero"`
+}
+
+type reachedExample struct {
+	Name    string `json:"n"`
+	AuditID string `json:"a,omitzero"`
+	Product string `json:"u,omitzero"`
+}
+
+// maxReachedExamples is how many are kept; three are told, and the auditIDs of all.
+const maxReachedExamples = 5
+
+// reach returns how much the denial counts, 0 if it is none of a secret or the like.
+func (d *denial) reach() int {
+	o := &d.Object
+	if d.Wide || d.Lag || o.APIGroup != "" {
+		return 0
+	}
+	read := o.Subresource == "" && (o.Verb == "get" || o.Verb == "list" || o.Verb == "watch")
+	switch {
+	case (o.Resource == "secrets" || o.Resource == "configmaps") && read:
+	case o.Resource == "serviceaccounts" && o.Subresource == "token" && o.Verb == "create":
+	default:
+		return 0
+	}
+	switch {
+	case o.Name != "" || o.Verb == "get" || o.Verb == "create":
+		return 1
+	case !d.Allowed:
+		return enumerationRefused
+	case o.Namespace != "":
+		return enumerationNamespace
+	}
+	return enumerationCluster
+}
+
+// Observe implements Detector.
+func (e *enumeration) Observe(*Request, State) {}
+
+func (e *enumeration) onlyReads() {}
+
+// Advance implements Detector.
+func (e *enumeration) Advance(t time.Time, _ State, _ func(*Detection)) {
+	t = t.Add(-flushBy) // the minutes before it were given
+	if hour := t.Truncate(time.Hour); hour.After(e.swept) {
+		e.swept = hour
+		for name, n := range e.nodes {
+			if n.forget(t) {
+				e.changed[name] = struct{}{}
+			}
+			if len(n.Objects) == 0 {
+				delete(e.nodes, name)
+			}
+		}
+	}
+}
+
+// forget drops what the slow window no longer holds.
+func (n *enumerationNode) forget(t time.Time) bool {
+	old := 0
+	for old < len(n.Objects) && t.UnixNano()-n.Objects[old].Last > int64(enumerationSlowWindow) {
+		old++
+	}
+	n.Objects = slices.Delete(n.Objects, 0, old)
+	return old > 0
+}
+
+func (e *enumeration) minute(m *denialMinute, _ State, found func(*Detection)) {
+	unsure := map[string]struct{}{} // nodes that only the apiserver says reach for anything
+	for _, step := range m.steps {
+		for _, d := range step.denied {
+			if !d.Known && d.reach() > 0 {
+				unsure[d.Node] = struct{}{}
+			}
+		}
+	}
+	anew := map[string]bool{} // the nodes of this minute, and whether they reached for anything new
+	for _, step := range m.steps {
+		for _, d := range step.denied {
+			weight := d.reach()
+			if weight == 0 || !d.Known && len(unsure) >= enumerationMany {
+				continue
+			}
+			n := e.nodes[d.Node]
+			if n == nil {
+				if len(e.nodes) >= MaxNodes {
+					continue
+				}
+				n = &enumerationNode{}
+				e.nodes[strings.Clone(d.Node)] = n
+			}
+			anew[d.Node] = n.reach(d, weight) || anew[d.Node]
+			e.changed[d.Node] = struct{}{}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(anew)) {
+		n := e.nodes[name]
+		last := time.Unix(0, n.Objects[len(n.Objects)-1].Last).UTC()
+		if !anew[name] && last.Sub(n.FoundAt) < enumerationAgain {
+			continue
+		}
+		if f := e.detect(name, n, last); f != nil {
+			n.FoundAt = last
+			found(f)
+		}
+	}
+}
+
+// reach takes in a denial and reports whether its object is new.
+func (n *enumerationNode) reach(d *denial, weight int) bool {
+	n.forget(d.Last)
+	now := reached{ID: d.ID, Last: d.Last.UnixNano()}
+	i := slices.IndexFunc(n.Objects, func(o reached) bool { return o.ID == d.ID })
+	if i >= 0 {
+		now = n.Objects[i]
+		n.Objects = slices.Delete(n.Objects, i, i+1)
+	} else {
+		if len(n.Objects) >= enumerationObjects {
+			n.Objects = slices.Delete(n.Objects, 0, 1)
+		}
+		if len(n.Examples) >= maxReachedExamples {
+			n.Examples = slices.Delete(n.Examples, 0, 1)
+		}
+		n.Examples = append(n.Examples, reachedExample{bounded(d.Object.String(), maxDeniedText), d.AuditID, d.Product})
+	}
+	now.Last, now.Weight, now.Passed = max(now.Last, d.Last.UnixNano()), max(now.Weight, int8(weight)), now.Passed || d.Allowed
+	at := len(n.Objects)
+	for at > 0 && now.Last < n.Objects[at-1].Last {
+		at--
+	}
+	n.Objects = slices.Insert(n.Objects, at, now)
+	return i < 0
+}
+
+// detect holds what was reached for by the given time against both windows.
+func (e *enumeration) detect(name string, n *enumerationNode, at time.Time) *Detection {
+	fast, slow, begin := 0, 0, 0
+	for i := range n.Objects {
+		o := &n.Objects[i]
+		slow += int(o.Weight)
+		if at.UnixNano()-o.Last <= int64(enumerationFastWindow) {
+			if fast == 0 {
+				begin = i
+			}
+			fast += int(o.Weight)
+		}
+	}
+	in := n.Objects
+	window := "24 hours"
+	switch {
+	case fast >= enumerationFast:
+		in, window = n.Objects[begin:], "10 minutes"
+	case slow >= enumerationSlow:
+	default:
+		return nil
+	}
+	f := &Detection{
+		Finding: Finding{Rule: e.rule.Name, Severity: e.rule.Severity, Subject: name}, Time: at, First: time.Unix(0, in[0].Last).UTC(), Last: at,
+		Count: int64(len(in)),
+	}
+	var examples, products []string
+	passed := 0
+	for i := range in {
+		if in[i].Passed {
+			passed++
+		}
+	}
+	for i := len(n.Examples) - 1; i >= 0; i-- {
+		x := &n.Examples[i]
+		if x.AuditID != "" {
+			f.AuditIDs = append(f.AuditIDs, x.AuditID)
+		}
+		if len(examples) < 3 {
+			examples = append(examples, x.Name)
+		}
+		if p := fmt.Sprintf("%q", x.Product); len(products) < 3 && !slices.Contains(products, p) {
+			products = append(products, p)
+		}
+	}
+	f.Allowed = passed > 0
+	many := fmt.Sprintf("%d", len(in))
+	if len(in) == enumerationObjects {
+		many += " or more"
+	}
+	f.Message = fmt.Sprintf("node %s reached for %s different objects within %s that no pod on it led to, and got %d of them: %s",
+		name, many, window, passed, strings.Join(examples, ", "))
+	if len(in) > len(examples) {
+		f.Message += " and others"
+	}
+	f.Message += "; by " + strings.Join(products, ", ") // which is no part of what tells findings apart: one that searches may change it
+	return f
+}
+
+const rememberedEnumeration = "enumeration"
+
+// Changes implements Detector.
+func (e *enumeration) Changes() []Remembered {
+	var out []Remembered
+	for _, name := range slices.Sorted(maps.Keys(e.changed)) {
+		n := e.nodes[name]
+		if n == nil {
+			n = &enumerationNode{}
+		}
+		if value, err := json.Marshal(n); err == nil {
+			out = append(out, Remembered{Kind: rememberedEnumeration, Key: name, Value: value})
+		}
+	}
+	clear(e.changed)
+	return out
+}
+
+// Restore implements Detector.
+func (e *enumeration) Restore(r *Remembered) (own bool, err error) {
+	if r.Kind != rememberedEnumeration {
+		return false, nil
+	}
+	if e.nodes[r.Key] != nil || len(e.nodes) >= MaxNodes {
+		return true, nil
+	}
+	n := &enumerationNode{}
+	if err := json.Unmarshal(r.Value, n); err != nil {
+		return true, err
+	}
+	if len(n.Objects) > enumerationObjects || len(n.Examples) > maxReachedExamples {
+		return true, fmt.Errorf("%d objects", len(n.Objects))
+	}
+	for i := range n.Objects {
+		if o := &n.Objects[i]; o.Weight < 0 || o.Weight > enumerationCluster || i > 0 && o.Last < n.Objects[i-1].Last {
+			return true, errors.New("an object that cannot be")
+		}
+	}
+	if len(n.Objects) > 0 {
+		e.nodes[strings.Clone(r.Key)] = n
+	}
+	return true, nil
+}

@@ -1,0 +1,273 @@
+package rules
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// What makes a denial persistent. A kubelet that waits for the graph to catch up tries again within seconds and is through in a minute, in
+// bad cases in a few; its back-off for a pod that cannot start ends at two minutes and a bit. So five denials within ten minutes and more
+// are what a kubelet makes of an object that it will never get, and three windows of five minutes are not one burst seen twice.
+const (
+	persistentDenials = 5
+	persistentFor     = 10 * time.Minute
+	persistentWindow  = 5 * time.Minute
+	persistentWindows = 3
+	// persistentAgain is how often it is found while it goes on.
+	persistentAgain = 10 * time.Minute
+	// persistentGap is how long after the last denial a further one begins anew: what a daily job is denied is persistent, too.
+	persistentGap = 26 * time.Hour
+	// persistentObjects is how many objects of a node are watched, those that were denied least recently left out; all nodes together have
+	// persistentTotal, above which a node that has more than persistentShare has to make room itself.
+	persistentObjects = 256
+	persistentTotal   = 24_576
+	persistentShare   = 8
+)
+
+func persistentNodeDeny() *Rule {
+	rule := &Rule{
+		Name:     "persistent-node-deny",
+		Severity: Medium,
+		Doc: `A node is denied the same thing again and again
+
+## What
+The Node authorizer denied one node the same object at least 5 times over at least 10 minutes, in at least 3 different windows of
+5 minutes, and never allowed it in between. Reads (get, list, watch) of an object count as one. It is found again every 10 minutes while
+it goes on.
+
+Races do not count: neither requests near a change of the state, nor denials after which the same node was allowed the same object
+within 10 to 20 seconds.
+
+## Why
+"No persistent NODE DENY" is the condition of the Kubernetes documentation for deleting the binding of 'system:node'. What is denied
+again and again is not a race: somebody needs RBAC for it, and breaks without, or has been broken all along.
+
+## What to do
+The user agent says whose requests they are. For an agent on the node that borrows the kubelet's credential, create a service account.
+For the kubelet itself, look for a static pod that names a secret or a configmap, which never works, or for an object whose name the
+node has wrong (see node-identity). 'nodetrail explain' shows what would have to lead to the object.
+
+If RBAC allowed the requests, the rule rbac-excess-access names the binding.
+
+## False positives
+A graph of the apiserver that lags for more than ten minutes looks the same; the rule authorizer-lag then names the requests, too.
+
+## How to silence it
+Run with '--disable persistent-node-deny', or put it under 'rules.disable' in the configuration.`,
+		Check: notAlone,
+	}
+	rule.NewDetector = func(DetectorOptions) Detector {
+		return &persistent{rule: rule, nodes: map[string]*persistentNode{}, byID: map[uint64]*watched{}, changed: map[string]struct{}{}}
+	}
+	return rule
+}
+
+// persistent watches the objects that nodes are denied.
+type persistent struct {
+	rule    *Rule
+	nodes   map[string]*persistentNode
+	byID    map[uint64]*watched
+	changed map[string]struct{}
+	swept   time.Time
+}
+
+type persistentNode struct{ objects []*watched }
+
+// watched is an object that a node is denied.
+type watched struct {
+	denial             // the first; Count is of all
+	AuditIDs  []string `json:"ids,omitempty"` // of the first of each window
+	Windows   int64    `json:"ws"`
+	Window    int64    `json:"win"` // the last
+	FoundAt   time.Time
+	PassedNow bool `json:"pn,omitzero"` // the last were let through
+}
+
+// Observe implements Detector.
+func (p *persistent) Observe(*Request, State) {}
+
+func (p *persistent) onlyReads() {}
+
+// Advance implements Detector.
+func (p *persistent) Advance(t time.Time, _ State, _ func(*Detection)) {
+	t = t.Add(-flushBy) // the minutes before it were given
+	if hour := t.Truncate(time.Hour); hour.After(p.swept) {
+		p.swept = hour
+		for name, n := range p.nodes {
+			before := len(n.objects)
+			n.objects = slices.DeleteFunc(n.objects, func(w *watched) bool {
+				if t.Sub(w.Last) <= persistentGap {
+					return false
+				}
+				delete(p.byID, w.ID)
+				return true
+			})
+			if len(n.objects) != before {
+				p.changed[name] = struct{}{}
+			}
+			if len(n.objects) == 0 {
+				delete(p.nodes, name)
+			}
+		}
+	}
+}
+
+func (p *persistent) minute(m *denialMinute, _ State, found func(*Detection)) {
+	due := map[*watched]struct{}{}
+	for _, step := range m.steps {
+		for _, id := range step.allowed {
+			if w := p.byID[id]; w != nil {
+				p.drop(w)
+				delete(due, w)
+			}
+		}
+		for _, d := range step.denied {
+			if w := p.deny(d); w != nil && w.isPersistent() && (w.FoundAt.IsZero() || w.Last.Sub(w.FoundAt) >= persistentAgain) {
+				due[w] = struct{}{}
+			}
+		}
+	}
+	inOrder := func(a, b *watched) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.ID, b.ID)) }
+	for _, w := range slices.SortedFunc(maps.Keys(due), inOrder) {
+		if p.byID[w.ID] == w {
+			w.FoundAt = w.Last
+			found(p.detection(w))
+		}
+	}
+}
+
+func (w *watched) isPersistent() bool {
+	return w.Count >= persistentDenials && w.Windows >= persistentWindows && w.Last.Sub(w.First) >= persistentFor
+}
+
+func (p *persistent) detection(w *watched) *Detection {
+	f := w.detection(p.rule)
+	f.Time, f.First, f.Last, f.Count, f.AuditIDs = w.Last, w.First, w.Last, w.Count, slices.Clone(w.AuditIDs)
+	f.Allowed = w.PassedNow
+	passed := ""
+	if f.Allowed {
+		passed = "; another authorizer let it through"
+	}
+	f.Message = fmt.Sprintf("node %s was denied %s %s %d times from %s to %s, and never allowed it in between%s",
+		w.Node, w.Object.Verb, &w.Object, w.Count, stamp(w.First), stamp(w.Last), passed)
+	return f
+}
+
+// stamp is a time in a message.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+
+func (p *persistent) deny(d *denial) *watched {
+	if d.Wide {
+		return nil
+	}
+	n := p.nodes[d.Node]
+	if n == nil {
+		if len(p.nodes) >= MaxNodes {
+			return nil
+		}
+		n = &persistentNode{}
+		p.nodes[strings.Clone(d.Node)] = n
+	}
+	w := p.byID[d.ID]
+	if w != nil && (d.First.Sub(w.Last) > persistentGap || w.Node != d.Node) {
+		p.drop(w)
+		w = nil
+	}
+	p.changed[d.Node] = struct{}{}
+	window := floorDiv(d.Last.Unix(), int64(persistentWindow/time.Second))
+	if w == nil {
+		if !p.room(n) {
+			return nil
+		}
+		w = &watched{denial: *d, Windows: 1, Window: window, PassedNow: d.Allowed}
+		w.note(d.AuditID)
+		n.objects = append(n.objects, w)
+		p.byID[d.ID] = w
+		return w
+	}
+	w.Count += d.Count
+	w.Last, w.PassedNow = d.Last, d.Allowed
+	if window != w.Window {
+		w.Windows++
+		w.Window = window
+		w.note(d.AuditID)
+	}
+	return w
+}
+
+func (w *watched) note(auditID string) {
+	if auditID != "" && len(w.AuditIDs) < 5 {
+		w.AuditIDs = append(w.AuditIDs, auditID)
+	}
+}
+
+// room makes place for one more object of the node, or reports that there is none.
+func (p *persistent) room(n *persistentNode) bool {
+	for len(n.objects) >= persistentObjects || len(p.byID) >= persistentTotal && len(n.objects) >= persistentShare {
+		p.drop(slices.MinFunc(n.objects, func(a, b *watched) int { return cmp.Or(a.Last.Compare(b.Last), cmp.Compare(a.ID, b.ID)) }))
+	}
+	return len(p.byID) < persistentTotal+persistentShare*MaxNodes/4
+}
+
+func (p *persistent) drop(w *watched) {
+	delete(p.byID, w.ID)
+	p.changed[w.Node] = struct{}{}
+	if n := p.nodes[w.Node]; n != nil {
+		n.objects = slices.DeleteFunc(n.objects, func(o *watched) bool { return o == w })
+	}
+}
+
+const rememberedPersistent = "persistent-deny"
+
+// Changes implements Detector.
+func (p *persistent) Changes() []Remembered {
+	var out []Remembered
+	for _, name := range slices.Sorted(maps.Keys(p.changed)) {
+		objects := []*watched{}
+		if n := p.nodes[name]; n != nil {
+			objects = n.objects
+		}
+		if value, err := json.Marshal(objects); err == nil {
+			out = append(out, Remembered{Kind: rememberedPersistent, Key: name, Value: value})
+		}
+	}
+	clear(p.changed)
+	return out
+}
+
+// Restore implements Detector.
+func (p *persistent) Restore(r *Remembered) (own bool, err error) {
+	if r.Kind != rememberedPersistent {
+		return false, nil
+	}
+	if p.nodes[r.Key] != nil || len(p.nodes) >= MaxNodes {
+		return true, nil
+	}
+	var objects []*watched
+	if err := json.Unmarshal(r.Value, &objects); err != nil {
+		return true, err
+	}
+	if len(objects) > persistentObjects {
+		return true, fmt.Errorf("%d objects are watched", len(objects))
+	}
+	for _, w := range objects {
+		if w == nil || w.Node != r.Key || w.Count < 0 || w.Last.Before(w.First) || p.byID[w.ID] != nil {
+			return true, errors.New("a watched object that cannot be")
+		}
+	}
+	n := &persistentNode{objects: objects}
+	for _, w := range objects {
+		w.AuditIDs = w.AuditIDs[:min(len(w.AuditIDs), 5)]
+		p.byID[w.ID] = w
+	}
+	if len(objects) > 0 {
+		p.nodes[strings.Clone(r.Key)] = n
+	}
+	return true, nil
+}

@@ -1,0 +1,157 @@
+package rules
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// nodeTrack is what is known of one node's requests over time.
+type nodeTrack struct {
+	name        string
+	minutes     uint64 // a bit for each minute in which there was a request, the lowest is the last one
+	first, last int64  // steps
+	secrets     int64  // the step of the last read of a secret, 0: none
+	fresh       *freshSecret
+	unread      int64 // the day for which it was found that its reads are missing
+	tested      int64 // the day on which it was last seen whether its reads are there
+	told        bool  // its silence since last
+	group       bool  // with those of others
+	seen        int64 // the step in which it was last put into a pending step
+	readSeen    int64 // the same of its reads
+	stored      int64 // last, as stored
+	dirty       bool
+}
+
+// freshSecret is a secret that the node must read soon.
+type freshSecret struct {
+	bound       int64 // the step
+	pod, secret string
+}
+
+const (
+	hourBits = 1<<60 - 1
+	// leastNodeSilence is the shortest silence of one node that is told, in minutes. A reboot takes less.
+	leastNodeSilence = 10
+	// leastNodeHistory is for how many minutes a node must have been seen before.
+	leastNodeHistory = 10
+	// atOnce is how many nodes that fall silent in one minute are told together.
+	atOnce = 5
+)
+
+func (n *nodeTrack) spoke(step int64) {
+	minute, last := step/stepsPerMinute, n.last/stepsPerMinute
+	switch {
+	case n.last == 0:
+		n.first, n.minutes = step, 1
+	case minute > last:
+		n.minutes = n.minutes<<min(minute-last, 63)&hourBits | 1
+	}
+	n.last = max(n.last, step)
+	n.told, n.group = false, false
+	if n.last-n.stored >= 5*stepsPerMinute {
+		n.dirty = true
+	}
+}
+
+// longest is the longest silence among the latest minutes.
+func (n *nodeTrack) longest(minutes int64) (most int64) {
+	run := int64(0)
+	for i := range minutes {
+		if run++; n.minutes>>i&1 == 1 {
+			run = 0
+		}
+		most = max(most, run)
+	}
+	return most
+}
+
+// silent reports whether the node's silence at the end of a minute is improbable, given that the log went on since the given step.
+func (n *nodeTrack) silent(step, since int64) bool {
+	last := n.last / stepsPerMinute
+	k := step/stepsPerMinute - max(last, since/stepsPerMinute) - 1
+	history := min(last-n.first/stepsPerMinute+1, 60)
+	return k >= leastNodeSilence && history >= leastNodeHistory &&
+		improbable(int64(bits.OnesCount64(n.minutes)), history, k, n.longest(history))
+}
+
+// nodesSilent judges the silences of single nodes at the end of a minute, while the log goes on.
+func (d *coverageDetector) nodesSilent(step int64, s State, found func(*Detection)) {
+	if s == nil {
+		return
+	}
+	var fresh, again, group []*nodeTrack
+	for _, n := range d.nodes {
+		if step-n.last < leastNodeSilence*stepsPerMinute {
+			continue
+		}
+		minutes := step/stepsPerMinute - (n.last+1)/stepsPerMinute
+		switch {
+		case n.told && (minutes%retell != 0 || minutes > retellFor), !n.told && !n.silent(step, d.log.resumed):
+			continue
+		}
+		if was, _ := s.NodeExists(n.name, stepTime(n.last)); !was {
+			continue
+		}
+		if is, known := s.NodeExists(n.name, stepTime(step)); !is || !known {
+			continue
+		}
+		switch {
+		case n.group:
+			group = append(group, n)
+		case n.told:
+			again = append(again, n)
+		default:
+			fresh = append(fresh, n)
+		}
+		n.dirty = n.dirty || !n.told
+		n.told = true
+	}
+	if len(fresh) >= atOnce {
+		for _, n := range fresh {
+			n.group = true
+		}
+		group, fresh = append(group, fresh...), nil
+	}
+	byName := func(a, b *nodeTrack) int { return strings.Compare(a.name, b.name) }
+	all := slices.SortedFunc(slices.Values(slices.Concat(fresh, again)), byName)
+	for _, n := range all {
+		found(&Detection{
+			Finding: Finding{
+				Rule: CoverageGap, Severity: Low, Subject: n.name, Detail: "silent node",
+				Message: fmt.Sprintf(
+					"no request of node %s has been logged since %s, for %s, while its Node object exists and other nodes go on: either it is down or "+
+						"cut off, or its requests are missing from the log", n.name, clock(stepTime(n.last+1)), spell((step-n.last-1)/stepsPerMinute*stepsPerMinute)),
+			},
+			Time: stepTime(step), First: stepTime(n.last + 1), Last: stepTime(step),
+		})
+	}
+	if len(group) == 0 {
+		return
+	}
+	slices.SortFunc(group, byName)
+	since := group[0].last
+	var names []string
+	for _, n := range group {
+		since = min(since, n.last)
+		names = append(names, n.name)
+	}
+	found(&Detection{
+		Finding: Finding{
+			Rule: CoverageGap, Severity: Medium, Detail: "silent nodes",
+			Message: fmt.Sprintf(
+				"no requests of %s have been logged since about %s, while their Node objects exist and other nodes go on: the log of one apiserver may be "+
+					"missing, or these nodes are cut off: %s", manyNodes(len(group)), clock(stepTime(since+1)), someNames(names)),
+		},
+		Time: stepTime(step), First: stepTime(since + 1), Last: stepTime(step),
+	})
+}
+
+func someNames(names []string) string {
+	const most = 5
+	if n := len(names) - most; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n)
+	}
+	return strings.Join(names, ", ")
+}

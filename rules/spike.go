@@ -1,0 +1,364 @@
+package rules
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// What makes a spike, beside the test of baseline. A rolled-out pod that goes wrong is denied a few objects a few times a minute on each
+// node; 20 in a minute of a node and 60 of the cluster are what somebody should look at.
+const (
+	spikeNode    = 20
+	spikeCluster = 60
+	// spikeYoung multiplies them in the first hour of a node or the cluster: a kubelet that starts, and agents that start with it, ask for all
+	// they need at once, and nothing is known of the node.
+	spikeYoung    = 5
+	spikeYoungFor = time.Hour
+	// spikeBlind is how long nothing is judged after the very first request: a steady rate is no spike.
+	spikeBlind = 10 * time.Minute
+	// spikeQuiet is how long the rate has to be usual again for the spike to be over.
+	spikeQuiet = 5 * time.Minute
+	// spikeHistory is how many hours make the baseline; spikeHabit by how much what came at the same hour of both days before has to be
+	// exceeded: a nightly job is told twice.
+	spikeHistory = 24
+	spikeHabit   = 1.5
+	// spikeShare is the part of the cluster's denials that makes a spike that of one node.
+	spikeShare = 0.5
+)
+
+func nodeDenySpike() *Rule {
+	rule := &Rule{
+		Name:     "node-deny-spike",
+		Severity: High,
+		Doc: `Far more is denied to nodes than usual
+
+## What
+In one minute the Node authorizer denied a node, or the nodes of the cluster together, far more than their own past makes likely. A
+finding without a node is the cluster's. Each spike is a finding of its own, found again in each such minute with its beginning, its peak
+and the reasons that came most, and once more when the rate has been usual for 5 minutes.
+
+The test: the denials of a minute are held against those of the past 24 hours, as a Poisson process whose rate is uncertain and whose
+counts are divided by their dispersion index, at least 3; as many must have a probability below one in a million. The rate has a Gamma
+prior that weighs as an hour; its mean is 0.2 a minute and node, the average of the cluster's nodes or the subject's own, whichever is
+more. And there must be at least 20 denials for a node and 60 for the cluster, five times as many in the first hour in which the node, or
+the cluster, is seen or the node was created anew. In the ten minutes after the very first request nothing is judged. What came as often
+at the same hour of both days before, within a factor of 1.5, is a habit and no spike. Minutes in a spike count in the baseline only as
+far as they would be usual.
+
+A node that has at least half of all denials is judged on its own, and left out of the cluster's. If the cluster has a spike, from two
+nodes at least, then the other nodes are not told on their own: the message says how many there are. Races do not count: neither requests
+near a change of the state, nor denials after which the same node was allowed the same object within 10 to 20 seconds.
+
+## Why
+One node with a spike has a program that runs wild or a credential that somebody tries. Many nodes at once have the same change in common:
+a rolled-out agent, a binding that was deleted, an apiserver whose graph is empty after a restart or a restore.
+
+## What to do
+Look at the reasons and the user agent in the message. For one node, see whether the rule secret-enumeration names it, too. For the
+cluster, see what was rolled out or deleted just before, and whether the rule authorizer-lag names the requests: then it is
+the apiserver, and ends by itself.
+
+## False positives
+An apiserver that restarts, and etcd restored from a backup, make a real spike of the cluster, though a harmless one; it is told once for
+all nodes. A load test is one, too.
+
+## How to silence it
+Run with '--disable node-deny-spike', or put it under 'rules.disable' in the configuration.`,
+		Check: notAlone,
+	}
+	rule.NewDetector = func(DetectorOptions) Detector {
+		return &spike{rule: rule, nodes: map[string]*spikeSubject{}, active: map[string]struct{}{}, changed: map[string]struct{}{}}
+	}
+	return rule
+}
+
+// spike compares the denials of each minute with those before.
+type spike struct {
+	rule    *Rule
+	cluster spikeSubject
+	nodes   map[string]*spikeSubject
+	active  map[string]struct{} // those with a spike that is not over
+	changed map[string]struct{} // "" is the cluster
+	seenAt  int64               // how many nodes there were, for the prior, is counted as of this hour
+	known   int
+	swept   int64 // the hour in which nodes that are gone were forgotten
+}
+
+// spikeSubject is a node, or the cluster. Times are in minutes since 1970.
+type spikeSubject struct {
+	Seen int64       `json:"seen"` // the first request, since there was none for maxSpikeHours
+	Last int64       `json:"last"` // the last one, by the hour
+	Past []spikeHour `json:"past,omitempty"`
+	Now  *spikeState `json:"now,omitempty"` // nil while the rate is usual
+}
+
+// spikeHour sums up the minutes of an hour that had denials.
+type spikeHour struct {
+	Hour int64 `json:"h"`
+	// Sum and Sq are of the denials of each minute, as far as they are usual, and of their squares; Most is the most in a minute.
+	Sum  float64 `json:"s"`
+	Sq   float64 `json:"q"`
+	Most int64   `json:"m"`
+}
+
+// spikeState is a spike that is not over.
+type spikeState struct {
+	Onset int64 `json:"onset"`
+	Last  int64 `json:"last"`
+	// Peak is the most denials in a minute, PeakAt when, Nodes how many nodes then had denials, and Usual what had been usual at most.
+	Peak   int64 `json:"peak"`
+	PeakAt int64 `json:"peakAt"`
+	Nodes  int   `json:"nodes"`
+	Usual  int64 `json:"usual"`
+	Total  int64 `json:"total"`
+	// First and LastAt are the times of the first request and the last, Reasons are those that came most, AuditIDs of requests.
+	First    time.Time     `json:"first"`
+	LastAt   time.Time     `json:"lastAt"`
+	Reasons  []spikeReason `json:"reasons"`
+	AuditIDs []string      `json:"ids,omitempty"`
+	Products []spikeReason `json:"products"`
+	Worst    []spikeReason `json:"worst,omitempty"` // the nodes of the peak
+	Passed   bool          `json:"passed,omitzero"`
+}
+
+type spikeReason struct {
+	Text  string `json:"t"`
+	Count int64  `json:"c"`
+}
+
+// maxSpikeReasons is how many are counted of each list; three are told.
+const maxSpikeReasons = 16
+
+// maxSpikeHours is how long a node is remembered.
+const maxSpikeHours = 50
+
+func minuteOf(t time.Time) int64 { return floorDiv(t.Unix(), 60) }
+
+func timeOfMinute(m int64) time.Time { return time.Unix(m*60, 0).UTC() }
+
+// Observe implements Detector: it learns which nodes there are, and since when.
+func (s *spike) Observe(r *Request, _ State) {
+	if !r.IsNode || r.Node == "" {
+		return
+	}
+	m := minuteOf(r.Time)
+	n := s.nodes[r.Node]
+	if n == nil {
+		if len(s.nodes) >= MaxNodes {
+			return
+		}
+		n = &spikeSubject{Seen: m, Last: m}
+		name := strings.Clone(r.Node)
+		s.nodes[name] = n
+		s.changed[name] = struct{}{}
+	}
+	if n.saw(m) {
+		s.changed[strings.Clone(r.Node)] = struct{}{}
+	}
+	if c := &s.cluster; c.Last == 0 {
+		c.Seen, c.Last = m, m
+		s.changed[""] = struct{}{}
+	} else if c.saw(m) {
+		s.changed[""] = struct{}{}
+	}
+}
+
+// saw reports whether the request is news that has to be stored.
+func (n *spikeSubject) saw(m int64) (news bool) {
+	switch {
+	case m-n.Last > maxSpikeHours*60:
+		*n = spikeSubject{Seen: m, Last: m, Now: n.Now}
+		return true
+	case m < n.Seen && n.Seen-m < maxSpikeHours*60:
+		n.Seen, news = m, true
+	}
+	if hour := floorDiv(m, 60) * 60; hour > n.Last {
+		n.Last, news = hour, true
+	}
+	return news
+}
+
+// spikeMinute is what a subject was denied in a minute.
+type spikeMinute struct {
+	name    string
+	count   int64
+	nodes   int
+	denials []*denial // of the node; of the cluster all
+	worst   []spikeReason
+}
+
+// without is the cluster's minute without one of its nodes, the one with the most denials.
+func (m *spikeMinute) without(n *spikeMinute) spikeMinute {
+	return spikeMinute{
+		count: m.count - n.count, nodes: m.nodes - 1, worst: m.worst[1:],
+		denials: slices.DeleteFunc(slices.Clone(m.denials), func(d *denial) bool { return d.Node == n.name }),
+	}
+}
+
+func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
+	at := minuteOf(m.start)
+	s.end(at, found)
+	all := spikeMinute{}
+	byNode := map[string]*spikeMinute{}
+	for _, step := range m.steps {
+		for _, d := range step.denied {
+			n := byNode[d.Node]
+			if n == nil {
+				n = &spikeMinute{name: d.Node, nodes: 1}
+				byNode[d.Node] = n
+			}
+			n.count += d.Count
+			n.denials = append(n.denials, d)
+			all.count += d.Count
+			all.denials = append(all.denials, d)
+		}
+	}
+	if all.count == 0 {
+		return
+	}
+	names := slices.SortedFunc(maps.Keys(byNode), func(a, b string) int {
+		return cmp.Or(cmp.Compare(byNode[b].count, byNode[a].count), cmp.Compare(a, b))
+	})
+	all.nodes = len(names)
+	for _, name := range names[:min(3, len(names))] {
+		all.worst = append(all.worst, spikeReason{cmp.Or(name, "others"), byNode[name].count})
+	}
+	if at-s.cluster.Seen < int64(spikeBlind/time.Minute) {
+		s.take(at, names, byNode, all.count, nil)
+		return
+	}
+	prior := s.prior(at)
+	// Each is judged by what was before, and only then counted.
+	least := map[string]int64{} // of those that are beyond it
+	hot := func(name string, n *spikeSubject, count int64, atLeast int64, prior float64) bool {
+		l, is := n.judge(at, count, atLeast, prior)
+		if is {
+			least[name] = l
+		}
+		return is
+	}
+	var told []string
+	rest := all
+	for i, name := range names {
+		if i == 0 && float64(byNode[name].count) >= spikeShare*float64(all.count) {
+			rest = all.without(byNode[name])
+		}
+		n := s.nodes[name]
+		if n != nil && byNode[name].count >= spikeNode && hot(name, n, byNode[name].count, s.atLeast(n, name, at, st), prior) {
+			told = append(told, name)
+		}
+	}
+	clusterLeast := int64(spikeCluster)
+	if at-s.cluster.Seen < int64(spikeYoungFor/time.Minute) {
+		clusterLeast *= spikeYoung
+	}
+	if rest.nodes > 1 && hot("", &s.cluster, rest.count, clusterLeast, prior*float64(max(1, s.nodesSeen(at)))) {
+		told = slices.DeleteFunc(told, func(name string) bool { return rest.nodes == all.nodes || name != names[0] })
+		s.found(&s.cluster, &rest, at, least[""], found)
+	}
+	for _, name := range slices.Sorted(slices.Values(told)) {
+		s.found(s.nodes[name], byNode[name], at, least[name], found)
+	}
+	s.take(at, names, byNode, all.count, least)
+}
+
+// take counts the minute.
+func (s *spike) take(at int64, names []string, byNode map[string]*spikeMinute, all int64, least map[string]int64) {
+	for _, name := range names {
+		if n := s.nodes[name]; n != nil {
+			n.count(at, byNode[name].count, least[name])
+			s.changed[name] = struct{}{}
+		}
+	}
+	s.cluster.count(at, all, least[""])
+	s.changed[""] = struct{}{}
+}
+
+// prior is what a node is denied in a minute, on average over the cluster.
+func (s *spike) prior(at int64) float64 {
+	b := s.cluster.baseline(at, 0)
+	return max(spikeRate, b.sum/(b.minutes+spikePrior)/float64(max(1, s.nodesSeen(at))))
+}
+
+// nodesSeen is how many nodes there were by the last whole hour.
+func (s *spike) nodesSeen(at int64) int {
+	if hour := floorDiv(at, 60); hour != s.seenAt || s.known == 0 {
+		s.seenAt, s.known = hour, 0
+		for _, n := range s.nodes {
+			if n.Seen < hour*60 && n.Last >= (hour-maxSpikeHours)*60 {
+				s.known++
+			}
+		}
+	}
+	return s.known
+}
+
+// atLeast is the least effect for the node.
+func (s *spike) atLeast(n *spikeSubject, name string, at int64, st State) int64 {
+	const young = int64(spikeYoungFor / time.Minute)
+	if at-n.Seen < young || st != nil && st.NodeCreatedBetween(name, timeOfMinute(at-young), timeOfMinute(at+1)) {
+		return spikeNode * spikeYoung
+	}
+	return spikeNode
+}
+
+// baseline is that of the day before the minute.
+func (n *spikeSubject) baseline(at int64, prior float64) baseline {
+	b := baseline{prior: prior, minutes: float64(max(0, min(at-n.Seen, spikeHistory*60)))}
+	for i := range n.Past {
+		if h := &n.Past[i]; h.Hour > floorDiv(at, 60)-spikeHistory {
+			b.sum += h.Sum
+			b.sq += h.Sq
+		}
+	}
+	return b
+}
+
+// judge returns what is usual at most, and whether the count is beyond it.
+func (n *spikeSubject) judge(at, count, atLeast int64, prior float64) (least int64, beyond bool) {
+	if count < atLeast {
+		return 0, false
+	}
+	b := n.baseline(at, prior)
+	if b.tail(float64(count)) >= spikeP || float64(count) <= spikeHabit*float64(n.habit(at)) {
+		return 0, false
+	}
+	return b.least(atLeast), true
+}
+
+// habit is the most in a minute that came at about the same hour of both days before.
+func (n *spikeSubject) habit(at int64) int64 {
+	var days [2]int64
+	for i := range n.Past {
+		h := &n.Past[i]
+		for day := range days {
+			if ago := floorDiv(at, 60) - h.Hour - 24*int64(day+1); ago >= -1 && ago <= 1 {
+				days[day] = max(days[day], h.Most)
+			}
+		}
+	}
+	return min(days[0], days[1])
+}
+
+// count takes the minute into the past, as far as it is usual.
+func (n *spikeSubject) count(at, count, least int64) {
+	hour := floorDiv(at, 60)
+	last := func() bool { return len(n.Past) > 0 && n.Past[len(n.Past)-1].Hour == hour }
+	if !last() {
+		n.Past = slices.DeleteFunc(n.Past, func(h spikeHour) bool { return h.Hour <= hour-maxSpikeHours || h.Hour > hour })
+	}
+	if !last() {
+		n.Past = append(n.Past, spikeHour{Hour: hour})
+	}
+	h := &n.Past[len(n.Past)-1]
+	usual := float64(count)
+	if least > 0 {
+		usual = min(usual, float64(least))
+	}
+	h.Sum += usual
+	h.Sq += usual * usual
+	h.Most = max(h.Most, count)
+}

@@ -1,0 +1,95 @@
+package rules
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Advance implements Detector.
+func (s *spike) Advance(t time.Time, _ State, found func(*Detection)) {
+	// The minutes that are over were given before; the one of t and, within its first step, the one before it were not.
+	now := minuteOf(t.Add(-DetectStep))
+	s.end(now, found)
+	if hour := floorDiv(now, 60); hour > s.swept {
+		s.swept = hour
+		for name, n := range s.nodes {
+			if n.Now == nil && n.Last < (hour-maxSpikeHours)*60 {
+				delete(s.nodes, name)
+			}
+		}
+	}
+}
+
+const rememberedSpike = "deny-spike"
+
+// Changes implements Detector.
+func (s *spike) Changes() []Remembered {
+	var out []Remembered
+	for _, name := range slices.Sorted(maps.Keys(s.changed)) {
+		n := &s.cluster
+		if name != "" {
+			if n = s.nodes[name]; n == nil {
+				continue
+			}
+		}
+		if value, err := json.Marshal(n); err == nil {
+			out = append(out, Remembered{Kind: rememberedSpike, Key: name, Value: value})
+		}
+	}
+	clear(s.changed)
+	return out
+}
+
+// Restore implements Detector.
+func (s *spike) Restore(r *Remembered) (own bool, err error) {
+	if r.Kind != rememberedSpike {
+		return false, nil
+	}
+	if r.Key == "" && s.cluster.Last != 0 || r.Key != "" && (s.nodes[r.Key] != nil || len(s.nodes) >= MaxNodes) {
+		return true, nil
+	}
+	n := &spikeSubject{}
+	if err := json.Unmarshal(r.Value, n); err != nil {
+		return true, err
+	}
+	if err := n.valid(); err != nil {
+		return true, err
+	}
+	name := strings.Clone(r.Key)
+	if name == "" {
+		s.cluster = *n
+	} else {
+		s.nodes[name] = n
+	}
+	if n.Now != nil {
+		s.active[name] = struct{}{}
+	}
+	return true, nil
+}
+
+// valid holds what was stored to the bounds of what is kept.
+func (n *spikeSubject) valid() error {
+	const most = 1 << 40 // minutes; no time in the log's form is as late
+	if n.Last == 0 || n.Seen < -most || n.Last > most || len(n.Past) > maxSpikeHours+1 {
+		return errors.New("a past that cannot be")
+	}
+	for i := range n.Past {
+		h := &n.Past[i]
+		if h.Sum < 0 || h.Sq < 0 || h.Most < 0 || h.Sum > most || h.Sq > most*most || i > 0 && h.Hour <= n.Past[i-1].Hour {
+			return errors.New("an hour that cannot be")
+		}
+	}
+	w := n.Now
+	if w == nil {
+		return nil
+	}
+	if len(w.Reasons) > maxSpikeReasons || len(w.Products) > maxSpikeReasons || len(w.Worst) > 3 || len(w.AuditIDs) > 5 ||
+		w.Last < -most || w.Last > most || w.Onset < -most || w.Onset > w.Last {
+		return errors.New("a spike that cannot be")
+	}
+	return nil
+}

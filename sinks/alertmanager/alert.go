@@ -1,0 +1,324 @@
+package alertmanager
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/nodetrail/nodetrail/sinks"
+)
+
+// key is what makes an alert one. Its strings are as they are sent.
+type key struct{ cluster, rule, severity, node, namespace, resource string }
+
+func keyOf(f *sinks.Finding) key {
+	resource := f.Resource
+	if f.APIGroup != "" {
+		resource += "." + f.APIGroup
+	}
+	if f.Subresource != "" {
+		resource += "/" + f.Subresource
+	}
+	return key{
+		cluster: clean(f.Cluster), rule: clean(f.Rule), severity: clean(f.Severity), node: clean(f.Node), namespace: clean(f.Namespace),
+		resource: clean(resource),
+	}
+}
+
+// folded is the key of all that are too many to be told apart.
+func (k key) folded() key { return key{cluster: k.cluster, rule: k.rule, severity: k.severity} }
+
+// text is the key of what a Keeper has.
+func (k key) text(sink string) string {
+	b, err := json.Marshal([]string{sink, k.cluster, k.rule, k.severity, k.node, k.namespace, k.resource})
+	if err != nil {
+		return "" // strings can always be written
+	}
+	return keptPrefix + string(b)
+}
+
+// alert is one alert that is sent.
+type alert struct {
+	key key
+	// first and last are of its findings; learnt is when it was made, taken when a peer took it first.
+	first, last, learnt, taken time.Time
+	// resolved is when it was over, zero while it fires; closed is since when that is sent.
+	resolved, closed time.Time
+	// begun counts how often it began.
+	begun int
+	sent  []mark // by peer
+	kept  bool   // a Keeper has it
+	// keptTaken is taken as the Keeper has it.
+	keptTaken time.Time
+
+	// What is told of it is of its newest finding, which is as old as told.
+	told    time.Time
+	id      string
+	message string
+	detail  string
+	verb    string
+	binding sinks.Binding
+	client  string
+	runbook string
+	auditID []string
+	allowed bool
+	names   []named // of objects, the newest first
+	more    bool    // there are further objects
+	// hours counts by the hour; read is what the reading of the store under way has come to, before what is no longer told apart.
+	hours, read map[int64]int64
+	before      int64
+}
+
+type mark struct {
+	at              time.Time // zero if the peer was never sent it
+	firing, refused bool
+}
+
+type named struct {
+	name string
+	last time.Time
+}
+
+const maxNames = 5
+
+func (a *alert) fires() bool { return a.resolved.IsZero() }
+
+// news reports whether a peer was not told that the alert fires, or is over.
+func (a *alert) news(peer int) bool {
+	m := &a.sent[peer]
+	return m.at.IsZero() || m.firing != a.fires()
+}
+
+// again begins the alert anew.
+func (a *alert) again(first, now time.Time) {
+	a.first, a.learnt, a.taken, a.resolved, a.closed = first, now, time.Time{}, time.Time{}, time.Time{}
+	a.hours, a.read, a.before, a.allowed, a.names, a.more = nil, nil, 0, false, nil, false
+	a.begun++
+	clear(a.sent)
+}
+
+// tell keeps what of a finding is told.
+func (a *alert) tell(f *sinks.Finding, last time.Time) {
+	if last.Before(a.first) {
+		return // of a time when it did not fire
+	}
+	a.allowed = a.allowed || f.Allowed
+	if f.Name != "" {
+		name := f.Name
+		if f.Namespace != "" {
+			name = f.Namespace + "/" + name
+		}
+		a.name(clean(name), last)
+	}
+	if a.id != "" && !last.After(a.told) {
+		return
+	}
+	a.told, a.id, a.runbook = last, clean(f.ID), clean(f.Runbook)
+	a.message, a.detail = bounded(f.Message, maxText), bounded(f.Detail, maxText)
+	a.verb, a.client = clean(f.Verb), clean(f.UserAgent)
+	a.binding = sinks.Binding{Kind: clean(f.Binding.Kind), Namespace: clean(f.Binding.Namespace), Name: clean(f.Binding.Name)}
+	const most = 5
+	a.auditID = a.auditID[:0]
+	for _, id := range f.AuditIDs[:min(most, len(f.AuditIDs))] {
+		a.auditID = append(a.auditID, clean(id))
+	}
+}
+
+// finding is what is told, as the finding that tells it.
+func (a *alert) finding() sinks.Finding {
+	f := sinks.Finding{
+		ID: a.id, Cluster: a.key.cluster, Rule: a.key.rule, Severity: a.key.severity, Node: a.key.node, Verb: a.verb, Resource: a.key.resource,
+		Namespace: a.key.namespace, UserAgent: a.client, Binding: a.binding, Allowed: a.allowed, Message: a.message, Detail: a.detail,
+		Count: max(1, a.count()), First: a.first, Last: a.last, AuditIDs: slices.Clone(a.auditID), Runbook: a.runbook,
+	}
+	if len(a.names) > 0 {
+		f.Name = strings.TrimPrefix(a.names[0].name, a.key.namespace+"/")
+	}
+	return f
+}
+
+func bindingName(b sinks.Binding) string {
+	switch {
+	case b.Name == "":
+		return ""
+	case b.Namespace == "":
+		return b.Kind + "/" + b.Name
+	}
+	return b.Kind + "/" + b.Namespace + "/" + b.Name
+}
+
+func (a *alert) name(name string, last time.Time) {
+	i := slices.IndexFunc(a.names, func(n named) bool { return n.name == name })
+	if i >= 0 {
+		a.names[i].last = later(a.names[i].last, last)
+	} else {
+		a.names = append(a.names, named{name, last})
+	}
+	slices.SortStableFunc(a.names, func(x, y named) int { return cmp.Or(y.last.Compare(x.last), cmp.Compare(x.name, y.name)) })
+	if len(a.names) > maxNames {
+		a.names, a.more = a.names[:maxNames], true
+	}
+}
+
+func hourOf(t time.Time) int64 { return t.Truncate(time.Hour).Unix() }
+
+// atLeast counts a finding that the store may have told of.
+func (a *alert) atLeast(last time.Time, n int64) {
+	if a.hours == nil {
+		a.hours = map[int64]int64{}
+	}
+	if h := hourOf(last); a.hours[h] < n {
+		a.hours[h] = n
+	}
+}
+
+// reading counts what the store has of one group in one hour.
+func (a *alert) reading(last time.Time, n int64) {
+	h := hourOf(last)
+	if h < hourOf(a.first) {
+		return
+	}
+	if a.read == nil {
+		a.read = map[int64]int64{}
+	}
+	a.read[h] += n
+}
+
+func (a *alert) counted() {
+	for h, n := range a.read {
+		if a.hours == nil {
+			a.hours = map[int64]int64{}
+		}
+		a.hours[h] = max(a.hours[h], n)
+	}
+	a.read = nil
+	const most = 48 // more than ResolveAfter and what is read at the start reach back
+	for len(a.hours) > most {
+		oldest := int64(0)
+		for h := range a.hours {
+			if oldest == 0 || h < oldest {
+				oldest = h
+			}
+		}
+		a.before += a.hours[oldest]
+		delete(a.hours, oldest)
+	}
+}
+
+func (a *alert) count() int64 {
+	n := a.before
+	for _, c := range a.hours {
+		n += c
+	}
+	return n
+}
+
+// size estimates the bytes of the alert as it is sent.
+func (a *alert) size() int64 {
+	const fixed = 700
+	n := fixed + len(a.message) + len(a.detail) + len(a.client) + len(a.binding.Name)
+	for _, s := range a.names {
+		n += len(s.name)
+	}
+	return int64(n)
+}
+
+// alertJSON is postableAlert of Alertmanager's API v2.
+type alertJSON struct {
+	Labels       map[string]string `json:"labels"`
+	Annotations  map[string]string `json:"annotations"`
+	StartsAt     time.Time         `json:"startsAt"`
+	EndsAt       time.Time         `json:"endsAt"`
+	GeneratorURL string            `json:"generatorURL,omitempty"`
+}
+
+// AlertName is the rule's name in PascalCase, as alerts are called.
+func AlertName(rule string) string {
+	var b strings.Builder
+	for part := range strings.SplitSeq(rule, "-") {
+		r, n := utf8.DecodeRuneInString(part)
+		if n > 0 {
+			b.WriteRune(unicode.ToUpper(r))
+			b.WriteString(part[n:])
+		}
+	}
+	return b.String()
+}
+
+func (a *alert) labels(o *Options) map[string]string {
+	k := &a.key
+	return withLabels(o.Labels, map[string]string{
+		"alertname": AlertName(k.rule), "cluster": k.cluster, "severity": k.severity, "rule": k.rule, "node": k.node, "namespace": k.namespace,
+		"resource": k.resource,
+	})
+}
+
+func (a *alert) annotations(b *book) map[string]string {
+	k := &a.key
+	summary := b.titles[k.rule]
+	if summary == "" {
+		summary = k.rule
+	}
+	if k.node != "" {
+		summary += ": " + k.node
+	}
+	names := make([]string, len(a.names))
+	for i, n := range a.names {
+		names[i] = n.name
+	}
+	list := strings.Join(names, ", ")
+	if a.more {
+		list += ", and others"
+	}
+	description := a.message
+	if n := a.count(); n > 1 {
+		description = fmt.Sprintf("%s (the newest of %d)", description, n)
+	}
+	runbook := ""
+	if a.runbook != "" {
+		runbook = b.o.Runbooks + a.runbook
+	}
+	out := map[string]string{
+		"summary": summary, "description": description, "detail": a.detail, "count": strconv.FormatInt(a.count(), 10), "objects": list,
+		"verb": a.verb, "client": a.client, "binding": bindingName(a.binding), "auditIDs": strings.Join(a.auditID, ", "), "allowed": strconv.FormatBool(a.allowed),
+		"runbook_url": runbook,
+	}
+	return withLabels(nil, out)
+}
+
+const (
+	maxName = 253 // of names in Kubernetes
+	maxText = 1024
+)
+
+// clean makes any bytes a short line of UTF-8.
+func clean(s string) string { return bounded(s, maxName) }
+
+// bounded makes any bytes a line of UTF-8 of at most so many bytes.
+func bounded(s string, most int) string {
+	bad := func(r rune) bool {
+		return r == utf8.RuneError || unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
+	}
+	if len(s) > most {
+		cut := most - len("…")
+		for cut > 0 && !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		s = s[:cut] + "…"
+	}
+	if strings.ContainsFunc(s, bad) {
+		s = strings.Map(func(r rune) rune {
+			if bad(r) {
+				return '?'
+			}
+			return r
+		}, s)
+	}
+	return strings.Clone(s)
+}

@@ -1,0 +1,367 @@
+package alertmanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/sinks"
+	"github.com/nodetrail/nodetrail/sinks/http"
+)
+
+// Options set a Sink up. URLs and Recent are needed; the zero value of each other is its default.
+type Options struct {
+	// Name is the sink's, alertmanager by default. Its peers are called by it and their host.
+	Name string
+	// URLs are the addresses of all peers, without /api/v2/alerts.
+	URLs []string
+	// HTTP has the credentials, TLS and timeout of the requests to each peer; its Name and URL are not used.
+	HTTP http.Options
+	// Resend is how often an alert is sent, 1 min by default and a second at least.
+	Resend time.Duration
+	// ResolveAfter is how long after its last finding an alert is over, 15 min by default.
+	ResolveAfter time.Duration
+	// ExternalURL is where people reach nodetrail, for links to findings; without it there are none.
+	ExternalURL string
+	// Runbooks is what the path of a rule's page follows, the project's own repository by default.
+	Runbooks string
+	// MinSeverity is that of findings which make alerts, all by default.
+	MinSeverity rules.Severity
+	// Labels are put on each alert.
+	Labels map[string]string
+	// MaxAlerts bounds what is told apart, 10,000 by default; what is beyond is one alert for each rule and severity.
+	MaxAlerts int
+	// MaxBackoff bounds how long to wait before a peer is tried again, 1 min by default.
+	MaxBackoff time.Duration
+	// Recent reads from the store what the hours from that of since on hold of each group, whichever process found it. The times of one finding
+	// lie in one hour.
+	Recent func(ctx context.Context, since time.Time) ([]sinks.Finding, error)
+	// Keeper keeps alerts that their findings alone would not bring back. Without one they are in memory only.
+	Keeper Keeper
+	// Clock is the system's if it is nil.
+	Clock Clock
+	Log   zerolog.Logger
+}
+
+// Clock tells the time. Its methods are safe for concurrent use.
+type Clock interface {
+	Now() time.Time
+	// At gives a channel that has a value once it is t; stop ends that.
+	At(t time.Time) (c <-chan time.Time, stop func())
+}
+
+type systemClock struct{}
+
+func (systemClock) Now() time.Time { return time.Now() }
+
+func (systemClock) At(t time.Time) (<-chan time.Time, func()) {
+	timer := time.NewTimer(time.Until(t))
+	return timer.C, func() { timer.Stop() }
+}
+
+const (
+	path = "/api/v2/alerts"
+	// DefaultRunbooks is where the rules' pages are.
+	DefaultRunbooks = "https://github.com/nodetrail/nodetrail/blob/main/"
+	// resolvedFor is how long what is over is sent, as Prometheus does.
+	resolvedFor = 15 * time.Minute
+	// untaken is how long an alert is kept that no peer takes.
+	untaken = 24 * time.Hour
+)
+
+// isLabelName reports whether Alertmanager of any version takes s as the name of a label.
+func isLabelName(s string) bool {
+	for i, r := range s {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '_' && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// Reserved lists the labels that the sink sets itself.
+func Reserved() []string {
+	return []string{"alertname", "cluster", "severity", "rule", "node", "namespace", "resource"}
+}
+
+// Stats is what a Sink has come to.
+type Stats struct {
+	Name string
+	// Firing and Resolved are the alerts that are sent as such.
+	Firing, Resolved int
+	// Folded counts findings that came when too many alerts were told apart, TooOld those that were too old to make any.
+	Folded, TooOld int64
+	// StoreFailures counts readings of the store that failed.
+	StoreFailures int64
+	Peers         []PeerStats
+}
+
+// PeerStats is what one peer has come to, counted in alerts: its Length is those whose beginning or end the peer has not taken yet.
+type PeerStats struct {
+	Name string
+	sinks.QueueStats
+}
+
+// Sink is a running sink. Its methods are safe for concurrent use.
+type Sink struct {
+	o     Options
+	peers []*peer
+
+	mu      sync.Mutex
+	book    *book
+	stats   Stats
+	failing bool // the store could not be read last time
+	closing bool
+
+	stop    context.CancelFunc
+	stopped chan struct{} // closed when Close is called
+	wg      sync.WaitGroup
+	keeper  sync.WaitGroup
+	once    sync.Once
+	end     error
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Name == "" {
+		o.Name = "alertmanager"
+	}
+	for _, d := range []struct {
+		of   *time.Duration
+		want time.Duration
+	}{{&o.Resend, time.Minute}, {&o.ResolveAfter, 15 * time.Minute}, {&o.MaxBackoff, time.Minute}} {
+		if *d.of <= 0 {
+			*d.of = d.want
+		}
+	}
+	o.Resend = max(o.Resend, time.Second)
+	if o.MaxAlerts <= 0 {
+		o.MaxAlerts = 10_000
+	}
+	if o.Runbooks == "" {
+		o.Runbooks = DefaultRunbooks
+	}
+	if o.Clock == nil {
+		o.Clock = systemClock{}
+	}
+	o.ExternalURL = strings.TrimRight(o.ExternalURL, "/")
+	switch {
+	case o.Recent == nil:
+		return o, errors.New("it cannot read the store")
+	case len(o.URLs) == 0:
+		return o, errors.New("it has no peer")
+	}
+	for name := range o.Labels {
+		if !isLabelName(name) || slices.Contains(Reserved(), name) {
+			return o, fmt.Errorf("%q cannot be a label of its own", name)
+		}
+	}
+	return o, nil
+}
+
+// New returns a running Sink; Close ends it. It does not fail because a peer is down or the store cannot be read.
+func New(o Options) (*Sink, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: %w", o.Name, err)
+	}
+	s := &Sink{o: o, book: newBook(&o), stopped: make(chan struct{})}
+	s.o.Log = o.Log.With().Str("sink", o.Name).Logger()
+	for i, u := range o.URLs {
+		p, err := newPeer(s, i, u)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(s.peers, func(other *peer) bool { return other.name == p.name }) {
+			p.name = fmt.Sprintf("%s#%d", p.name, i)
+		}
+		s.peers = append(s.peers, p)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.keeper.Go(func() { s.keep(ctx) })
+	for _, p := range s.peers {
+		s.wg.Go(func() { p.run(ctx) })
+	}
+	return s, nil
+}
+
+// hostOf names a peer by what of its address is no secret.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// Name is the sink's.
+func (s *Sink) Name() string { return s.o.Name }
+
+// Add takes findings in, which may have been given before. It waits for nobody.
+func (s *Sink) Add(findings []sinks.Finding) {
+	now := s.o.Clock.Now()
+	s.mu.Lock()
+	news := false
+	for i := range findings {
+		f := &findings[i]
+		switch s.book.fold(f, now, live) {
+		case began:
+			news = true
+		case old:
+			s.stats.TooOld += f.Count
+		case crowded:
+			news = true
+			s.stats.Folded += f.Count
+		case unchanged:
+		}
+	}
+	s.mu.Unlock()
+	if news {
+		s.wake()
+	}
+}
+
+func (s *Sink) wake() {
+	for _, p := range s.peers {
+		p.signal()
+	}
+}
+
+// Stats returns the figures of now.
+func (s *Sink) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.stats
+	out.Name = s.o.Name
+	out.Firing, out.Resolved = s.book.count()
+	for _, p := range s.peers {
+		st := p.stats
+		st.Length, st.Bytes = s.book.waiting(p.index)
+		st.MaxLength = s.o.MaxAlerts
+		out.Peers = append(out.Peers, PeerStats{Name: p.name, QueueStats: st})
+	}
+	return out
+}
+
+// keep reads the store as often as it has to and ends what is over, until ctx ends.
+func (s *Sink) keep(ctx context.Context) {
+	for first := true; ; {
+		if s.reconcile(ctx, first) {
+			first = false
+		}
+		s.mu.Lock()
+		next := s.book.nextEnd()
+		s.mu.Unlock()
+		// The store is read before anything is called over: another process may have found it again.
+		now := s.o.Clock.Now()
+		if soon := now.Add(s.o.Resend / 4); next.Before(soon) || first {
+			next = soon
+		}
+		if latest := now.Add(s.o.Resend); next.After(latest) {
+			next = latest
+		}
+		c, stop := s.o.Clock.At(next)
+		select {
+		case <-c:
+		case <-s.stopped:
+			stop()
+			return
+		case <-ctx.Done():
+			stop()
+			return
+		}
+	}
+}
+
+// reconcile takes in what the store has, and then ends what is over. False says that the store could not be read; then nothing ends.
+func (s *Sink) reconcile(ctx context.Context, first bool) bool {
+	const patience = 30 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	begun := s.o.Clock.Now()
+	since := begun.Add(-s.o.ResolveAfter)
+	from := stored
+	if first {
+		since, from = since.Add(-resolvedFor), startup
+	}
+	kept, err := s.kept(ctx)
+	var found []sinks.Finding
+	if err == nil {
+		found, err = s.o.Recent(ctx, since)
+	}
+	s.mu.Lock()
+	if err != nil {
+		failed, closing := s.failing, s.closing
+		s.failing = true
+		s.stats.StoreFailures++
+		s.mu.Unlock()
+		level := zerolog.DebugLevel
+		if !failed && !closing {
+			level = zerolog.WarnLevel
+		}
+		s.o.Log.WithLevel(level).Err(err).Msg("cannot read findings from the store; no alert is resolved meanwhile")
+		return false
+	}
+	s.failing = false
+	now := s.o.Clock.Now()
+	for i := range kept {
+		s.book.restore(&kept[i], now)
+	}
+	for i := range found {
+		if i%1000 == 999 { // so that Add hardly waits
+			s.mu.Unlock()
+			s.mu.Lock()
+		}
+		s.book.fold(&found[i], now, from)
+	}
+	s.book.counted()
+	s.book.settle(begun, now)
+	put, gone := s.book.toKeep(now)
+	s.mu.Unlock()
+	s.wake()
+	s.store(ctx, put, gone)
+	return true
+}
+
+// Close gives each peer one more try at what it was not told yet, until ctx ends. Alerts stay as they are: who starts next goes on with
+// them. It returns an error if a peer was not told of something.
+func (s *Sink) Close(ctx context.Context) error {
+	s.once.Do(func() {
+		s.mu.Lock()
+		s.closing = true
+		s.mu.Unlock()
+		close(s.stopped)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.keeper.Wait()
+			s.wg.Wait()
+		}()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
+		s.stop()
+		<-ended
+		var errs []error
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, p := range s.peers {
+			if n, _ := s.book.waiting(p.index); n > 0 {
+				p.stats.Abandoned += int64(n)
+				errs = append(errs, fmt.Errorf("sink %s: %d alerts were not sent", p.name, n))
+			}
+			_ = p.sender.Close() // it drops idle connections only
+		}
+		s.end = errors.Join(errs...)
+	})
+	return s.end
+}

@@ -1,0 +1,275 @@
+package alertmanager
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/sinks"
+)
+
+// origin is where a finding comes from.
+type origin uint8
+
+const (
+	live    origin = iota // it was just stored
+	stored                // the store has it
+	startup               // the store has it, and this process has just begun
+)
+
+// outcome is what became of a finding.
+type outcome uint8
+
+const (
+	unchanged outcome = iota // the alert was there, or there is none to be
+	began
+	old
+	crowded
+)
+
+// book is the alerts that are sent. Not safe for concurrent use.
+type book struct {
+	o      *Options
+	titles map[string]string // of rules
+	alerts map[key]*alert
+	order  []*alert // the oldest first
+	gone   []string // keys of kept alerts that are over
+}
+
+func newBook(o *Options) *book {
+	b := &book{o: o, titles: map[string]string{}, alerts: map[key]*alert{}}
+	for _, r := range rules.All() {
+		b.titles[r.Name] = r.Title()
+	}
+	return b
+}
+
+// fold takes one finding in. Those of the store may come any number of times.
+func (b *book) fold(f *sinks.Finding, now time.Time, from origin) outcome {
+	const ahead = 5 * time.Minute // of a clock that is fast
+	severity, err := rules.ParseSeverity(f.Severity)
+	if err != nil || severity < b.o.MinSeverity || f.Count <= 0 || from != live && f.Last.After(now.Add(ahead)) {
+		return unchanged
+	}
+	first, last := earlier(f.First, now), earlier(f.Last, now)
+	over := last.Add(b.o.ResolveAfter)
+	k, out := keyOf(f), unchanged
+	a := b.alerts[k]
+	if a == nil && len(b.alerts) >= b.o.MaxAlerts {
+		k, out = k.folded(), crowded
+		a = b.alerts[k]
+	}
+	switch {
+	case a == nil && over.Before(now) && (from != startup || over.Add(resolvedFor).Before(now)), // nothing to tell
+		a != nil && !a.fires() && over.Before(now): // it was told
+		if from != live {
+			return unchanged
+		}
+		return old
+	case a == nil:
+		a = b.add(k, now)
+		a.first, a.last = first, last
+		if over.Before(now) {
+			a.resolved, a.closed = over, over
+		}
+		out = max(out, began)
+	case !a.fires() && last.After(a.last):
+		a.again(later(first, a.resolved), now)
+		a.last, out = last, max(out, began)
+	case from != live && a.learnt.Equal(now) && !over.Before(now): // of the same reading, whose newest comes first
+		a.first = earlier(a.first, first)
+	}
+	a.last = later(a.last, last)
+	a.tell(f, last)
+	if from == live {
+		a.atLeast(last, f.Count)
+	} else {
+		a.reading(last, f.Count)
+	}
+	return out
+}
+
+func (b *book) add(k key, now time.Time) *alert {
+	a := &alert{key: k, learnt: now, sent: make([]mark, len(b.o.URLs))}
+	b.alerts[k] = a
+	b.order = append(b.order, a)
+	return a
+}
+
+// counted ends a reading of the store.
+func (b *book) counted() {
+	for _, a := range b.order {
+		a.counted()
+	}
+}
+
+func (b *book) count() (firing, resolved int) {
+	for _, a := range b.order {
+		if a.fires() {
+			firing++
+		}
+	}
+	return firing, len(b.order) - firing
+}
+
+// waiting is how many alerts a peer was not told the beginning or end of, and about how many bytes they are.
+func (b *book) waiting(peer int) (n int, bytes int64) {
+	for _, a := range b.order {
+		if a.news(peer) {
+			n++
+			bytes += a.size()
+		}
+	}
+	return n, bytes
+}
+
+// ends is when an alert is over unless it is found again.
+func (b *book) ends(a *alert) time.Time {
+	// least is how long an alert fires once a peer has it: longer than Alertmanager waits for others of the group.
+	const least = 5 * time.Minute
+	end := a.last.Add(b.o.ResolveAfter)
+	if a.taken.IsZero() {
+		return later(end, a.learnt.Add(untaken))
+	}
+	return later(end, a.taken.Add(min(least, b.o.ResolveAfter)))
+}
+
+// nextEnd is when the next alert is over; far ahead if there is none.
+func (b *book) nextEnd() time.Time {
+	var next time.Time
+	for _, a := range b.order {
+		if end := b.ends(a); a.fires() && (next.IsZero() || end.Before(next)) {
+			next = end
+		}
+	}
+	if next.IsZero() {
+		return b.o.Clock.Now().Add(untaken)
+	}
+	return next
+}
+
+// settle ends what is over as of a time up to which all findings are known, and forgets what was sent as resolved for long.
+func (b *book) settle(known, now time.Time) {
+	for _, a := range b.order {
+		if a.fires() && !b.ends(a).After(known) {
+			a.resolved, a.closed = now, now
+		}
+	}
+	forget := func(a *alert) bool { return !a.fires() && now.Sub(a.closed) > resolvedFor }
+	for _, a := range b.order {
+		if forget(a) {
+			delete(b.alerts, a.key)
+		}
+		if a.kept && !a.fires() {
+			b.gone = append(b.gone, a.key.text(b.o.Name))
+			a.kept = false
+		}
+	}
+	b.order = slices.DeleteFunc(b.order, forget)
+}
+
+// sending is an alert on its way to a peer.
+type sending struct {
+	alert  *alert
+	begun  int // of the alert
+	firing bool
+	wire   alertJSON
+}
+
+// due returns at most so many alerts that a peer is to be sent now, or else when to ask again at the latest. newsOnly leaves out what the peer
+// has taken before.
+func (b *book) due(peer int, now time.Time, most int, newsOnly bool) (out []sending, next time.Time) {
+	next = now.Add(b.o.Resend)
+	for _, a := range b.order {
+		at := now
+		if !a.news(peer) {
+			at = b.again(&a.sent[peer])
+			if newsOnly {
+				continue
+			}
+		}
+		if at.After(now) {
+			next = earlier(next, at)
+			continue
+		}
+		out = append(out, sending{alert: a, begun: a.begun, firing: a.fires(), wire: b.wire(a, now)})
+		if len(out) == most {
+			break
+		}
+	}
+	return out, next
+}
+
+// again is when an alert is sent again: a quarter of Resend late at most, so that many go together.
+func (b *book) again(m *mark) time.Time {
+	const refusedTimes = 10 // what was refused is hardly taken now
+	every := b.o.Resend
+	if m.refused {
+		every *= refusedTimes
+	}
+	t, step := m.at.Add(every), b.o.Resend/4
+	if on := t.Truncate(step); on.Before(t) {
+		return on.Add(step)
+	}
+	return t
+}
+
+// wire is the alert as it is sent.
+func (b *book) wire(a *alert, now time.Time) alertJSON {
+	// An end four times Resend ahead outlasts lost requests; the fifth is for what again and a slow request add.
+	const ahead = 5
+	w := alertJSON{Labels: a.labels(b.o), Annotations: a.annotations(b), StartsAt: a.first.UTC(), EndsAt: now.Add(ahead * b.o.Resend).UTC()}
+	if !a.fires() {
+		w.EndsAt = a.resolved.UTC()
+	}
+	if b.o.ExternalURL != "" {
+		w.GeneratorURL = b.o.ExternalURL + "/findings/" + a.id
+	}
+	return w
+}
+
+// sent notes that a peer has taken an alert or refused it, and says whether that is new.
+func (b *book) sent(peer int, s *sending, now time.Time, refused bool) (first bool) {
+	a := s.alert
+	if a.begun != s.begun {
+		return true // it has begun anew meanwhile, which the peer does not know
+	}
+	m := &a.sent[peer]
+	first = m.at.IsZero() || m.firing != s.firing || m.refused != refused
+	*m = mark{at: now, firing: s.firing, refused: refused}
+	if s.firing && !refused && a.taken.IsZero() {
+		a.taken = now
+	}
+	return first
+}
+
+// forget takes a peer for one that was told nothing.
+func (b *book) forget(peer int) {
+	for _, a := range b.order {
+		a.sent[peer] = mark{}
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// withLabels are the labels with the configuration's own.
+func withLabels(own, all map[string]string) map[string]string {
+	for name, value := range own {
+		all[name] = clean(value)
+	}
+	maps.DeleteFunc(all, func(_, value string) bool { return value == "" })
+	return all
+}

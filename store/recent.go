@@ -1,0 +1,31 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// Recent is what one hour holds of a group of findings.
+type Recent struct {
+	Key   tally.Key
+	Group tally.Group
+}
+
+// Recent returns what the hours from that of since on hold of each group of findings, whichever process found it: those found last first,
+// and no more than most.
+func (s *Store) Recent(ctx context.Context, since time.Time, most int) ([]Recent, error) {
+	var out []Recent
+	err := s.read(ctx, "reading recent findings", func(r reader) error {
+		out = nil
+		return eachFinding(ctx, r, `hour >= $1 ORDER BY last DESC, hour, id LIMIT $2`, []any{hourOf(since), int64(most)},
+			func(k tally.Key, g *tally.Group) {
+				if g.Wide && g.Message == "" {
+					g.Message = tally.WideMessage
+				}
+				out = append(out, Recent{Key: k, Group: *g})
+			})
+	})
+	return out, err
+}
