@@ -103,6 +103,8 @@ func newCredentialDetector(o DetectorOptions) Detector {
 	}
 }
 
+func (d *credentialDetector) configure(o DetectorOptions) { d.kubelets = o.Kubelets }
+
 // Observe implements Detector. What is no kubelet by its own word is flagged by each of its requests, and says nothing of the kubelet.
 func (d *credentialDetector) Observe(r *Request, _ State) {
 	if !r.IsNode || r.Node == "" || r.Event.IsImpersonated {

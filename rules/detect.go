@@ -112,6 +112,19 @@ func NewDetectors(rules []*Rule, opt DetectorOptions) *Detectors {
 	return d
 }
 
+// Configure changes the options from here on; time does not go back for them.
+func (d *Detectors) Configure(opt DetectorOptions) {
+	if opt.Lateness <= 0 {
+		opt.Lateness = DefaultLateness
+	}
+	d.lateness = opt.Lateness
+	for _, one := range d.all {
+		if c, is := one.(interface{ configure(DetectorOptions) }); is {
+			c.configure(opt)
+		}
+	}
+}
+
 // Observe takes in a judged request, in any order. What comes too late is left out and counted.
 func (d *Detectors) Observe(r *Request, s State) {
 	t := r.Time

@@ -113,6 +113,30 @@ func TestLeap(t *testing.T) {
 	}
 }
 
+// A lateness that is changed counts from then on.
+func TestConfigure(t *testing.T) {
+	d := NewDetectors(All(), DetectorOptions{})
+	observe := func(at time.Duration) {
+		r := request1("n1", "deny", "get secrets shop/a")
+		r.Time = r.Time.Add(at)
+		d.Observe(r, nil)
+		d.Advance(time.Time{}, nil, func(*Detection) {})
+	}
+	d.Configure(DetectorOptions{Lateness: 10 * time.Minute, Kubelets: []string{"my-kubelet"}})
+	observe(0)
+	observe(20 * time.Minute)
+	observe(11 * time.Minute)
+	if d.Late() != 0 {
+		t.Errorf("%d late, want none", d.Late())
+	}
+	d.Configure(DetectorOptions{})
+	observe(20 * time.Minute)
+	observe(11 * time.Minute)
+	if d.Late() != 1 {
+		t.Errorf("%d late, want 1", d.Late())
+	}
+}
+
 // storm are requests of 5,000 nodes: what is denied, and what is allowed and may be news for what was denied.
 func storm(d *Detectors, minutes int, found func(*Detection)) {
 	r := request1("n", "deny", "get secrets shop/a")

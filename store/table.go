@@ -43,7 +43,8 @@ var (
 	findingsTable = sqlTable{"findings", 2, []column{
 		{"hour", integer, keep}, {"id", blob, keep}, {"finding", text, keep}, {"count", integer, sum}, {"low", integer, sum},
 		{"first", integer, least}, {"last", integer, greatest},
-		{"message", text, "CASE WHEN excluded.severity > {t}.severity THEN excluded.message ELSE {t}.message END"},
+		{"message", text, "CASE WHEN excluded.severity > {t}.severity OR excluded.severity = {t}.severity AND excluded.last > {t}.last" +
+			" THEN excluded.message ELSE {t}.message END"},
 		{"severity", integer, greatest}, {"allowed", integer, greatest}, {"wide", integer, keep},
 		{"audit_ids", text, "CASE WHEN {t}.listed >= 5 OR excluded.listed = 0 THEN {t}.audit_ids" +
 			" WHEN {t}.listed = 0 THEN excluded.audit_ids ELSE {t}.audit_ids || ' ' || excluded.audit_ids END"},

@@ -105,6 +105,7 @@ type Group struct {
 	Severity rules.Severity
 	// Allowed says that one of the requests was allowed.
 	Allowed bool
+	// Message is the latest of that severity.
 	Message string
 	// AuditIDs are at most MaxAuditIDs.
 	AuditIDs []string
@@ -288,9 +289,9 @@ func (g *Group) add(o *Group) {
 	g.Count += o.Count
 	g.Low += o.Low
 	g.Allowed = g.Allowed || o.Allowed
-	if o.Severity > g.Severity {
+	if o.Severity > g.Severity || o.Severity == g.Severity && o.Last.After(g.Last) { // of what goes on the latest word counts
 		g.Severity = o.Severity
-		if !g.Wide {
+		if !g.Wide && g.Message != o.Message {
 			g.Message = strings.Clone(Bounded(o.Message))
 		}
 	}

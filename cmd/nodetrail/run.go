@@ -192,6 +192,10 @@ func (r *runner) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.closeAll()) }()
 	if err := r.open(ctx, c); err != nil {
+		if ctx.Err() != nil { // SQLite calls it otherwise than the rest
+			r.log.Info().AnErr("cause", err).Msg("stopped while starting")
+			return nil
+		}
 		return err
 	}
 

@@ -40,21 +40,22 @@ type runner struct {
 	horizon  time.Duration
 	instance string
 
-	state    *cluster.State
-	live     *cluster.Live // nil without a cluster that is watched
-	store    *store.Store
-	judge    *pipeline.Judge
-	engine   *pipeline.Engine
-	metrics  *metrics.Metrics
-	ops      *ops.Server
-	letters  *source.DeadLetter
-	webhook  *webhook.Server   // nil without one
-	scraper  *coverage.Scraper // nil without one
-	sources  []*runningSource
-	started  time.Time
-	sinks    sinkSet
-	features nodeauthz.Features
-	stopping atomic.Bool
+	state     *cluster.State
+	live      *cluster.Live // nil without a cluster that is watched
+	store     *store.Store
+	judge     *pipeline.Judge
+	detectors *rules.Detectors
+	engine    *pipeline.Engine
+	metrics   *metrics.Metrics
+	ops       *ops.Server
+	letters   *source.DeadLetter
+	webhook   *webhook.Server   // nil without one
+	scraper   *coverage.Scraper // nil without one
+	sources   []*runningSource
+	started   time.Time
+	sinks     sinkSet
+	features  nodeauthz.Features
+	stopping  atomic.Bool
 
 	mu     sync.Mutex
 	window [2]time.Time // of the requests, for the state's warnings
@@ -111,6 +112,10 @@ func (r *runner) open(ctx context.Context, c *config.Config) error {
 	return nil
 }
 
+func detectorOptions(c *config.Config) rules.DetectorOptions {
+	return rules.DetectorOptions{Kubelets: c.Rules.KubeletUserAgents, Lateness: c.Rules.Lateness.D()}
+}
+
 func reloadToken(path string) (string, error) {
 	if path == "" {
 		return "", nil
@@ -159,9 +164,9 @@ func (r *runner) openEngine(ctx context.Context, c *config.Config) error {
 		Node: auth, RBAC: r.state.RBAC, State: pipeline.NewView(r.state, auth), Rules: enabledRules(c), Memory: memory, Mode: mode,
 	}
 	// Those of all rules: one that is enabled later has to know what was before.
-	detectors := rules.NewDetectors(rules.All(), rules.DetectorOptions{Kubelets: c.Rules.KubeletUserAgents})
+	r.detectors = rules.NewDetectors(rules.All(), detectorOptions(c))
 	opt := pipeline.EngineOptions{
-		Judge: r.judge, Detectors: detectors, Store: r.store, Stored: r.stored, Line: r.sinks.line, Facts: r.facts, Instance: r.instance,
+		Judge: r.judge, Detectors: r.detectors, Store: r.store, Stored: r.stored, Line: r.sinks.line, Facts: r.facts, Instance: r.instance,
 		Skew: c.Skew.D(), Settle: c.State.Settle.D(), WaitAtMost: c.State.WaitAtMost.D(), OpenFor: c.Pipeline.OpenFor.D(),
 		CommitEvery: c.Pipeline.CommitEvery.D(), MaxBytes: int64(c.Pipeline.MaxBytes), MaxRequests: c.Pipeline.MaxRequests, Log: r.log,
 	}
@@ -254,6 +259,7 @@ func (r *runner) change(old, fresh *config.Config) error {
 	err := r.engine.Do(context.Background(), func() {
 		r.judge.Rules = enabledRules(fresh)
 		r.judge.Memory.Kubelets = fresh.Rules.KubeletUserAgents
+		r.detectors.Configure(detectorOptions(fresh))
 	})
 	if err != nil {
 		return err

@@ -240,7 +240,7 @@ func (r *runner) input() metrics.Input {
 		},
 		Engine: func() metrics.Engine {
 			s := r.engine.Stats()
-			return metrics.Engine{Waiting: s.Waiting, Held: s.Held, MaxHeld: int64(r.reloader.Current().Pipeline.MaxBytes), Early: s.Early, CommitFailures: s.Failures}
+			return metrics.Engine{Waiting: s.Waiting, Held: s.Held, MaxHeld: int64(r.reloader.Current().Pipeline.MaxBytes), Early: s.Early, Late: s.Late, CommitFailures: s.Failures}
 		},
 		Webhook: func() map[string]int64 {
 			if r.webhook == nil {

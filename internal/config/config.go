@@ -70,6 +70,7 @@ type Authorization struct {
 type Rules struct {
 	Disable           []string `yaml:"disable"`
 	KubeletUserAgents []string `yaml:"kubeletUserAgents"`
+	Lateness          Duration `yaml:"lateness" min:"10s" max:"1h"`
 }
 
 // State is where the cluster's state comes from.
@@ -308,6 +309,7 @@ func (c *Config) SetDefaults() {
 		Reload:        Reload{Watch: true, Poll: Duration(30 * time.Second)},
 		Authorization: Authorization{Mode: "auto"},
 		Skew:          Duration(time.Second),
+		Rules:         Rules{Lateness: Duration(2 * time.Minute)},
 		State:         State{FromAudit: true, Horizon: Duration(24 * time.Hour), Settle: Duration(500 * time.Millisecond), WaitAtMost: Duration(20 * time.Second)},
 		Pipeline: Pipeline{
 			MaxBytes: 128 << 20, MaxRequests: 1_000_000, CommitEvery: Duration(100 * time.Millisecond), OpenFor: Duration(2 * time.Minute),

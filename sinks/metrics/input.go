@@ -51,6 +51,8 @@ type Engine struct {
 	MaxHeld int64
 	// Early counts requests that were judged before the state had caught up, CommitFailures commits that failed.
 	Early, CommitFailures int64
+	// Late counts requests that came too late for the detectors.
+	Late int64
 }
 
 // State is the cluster's state.
@@ -105,7 +107,7 @@ func (m *Metrics) Watch(in Input) {
 	all := described()
 	c := &collector{in: in, descs: map[string]*prometheus.Desc{}, metrics: all}
 	for _, name := range []string{
-		scrapeUp, scrapeSuccess, scrapeFailures, scrapeLost, sourceUp, sourceLag, commitFailures, beforeState, queueWaiting, queueBytes, queueMaxBytes, webhookRequests, deadLetters, stateSynced, stateObjects, stateLag,
+		scrapeUp, scrapeSuccess, scrapeFailures, scrapeLost, sourceUp, sourceLag, commitFailures, beforeState, detectorLate, queueWaiting, queueBytes, queueMaxBytes, webhookRequests, deadLetters, stateSynced, stateObjects, stateLag,
 		storeBytes, sinkLength, sinkMaxLength, sinkBytes, sinkSent, sinkDropped, sinkFailures, sinkSuccess,
 		alertsSent, alertsFolded, alertsTooOld, alertsStore, configReloads, configSuccess, configSuccessful,
 	} {
@@ -142,6 +144,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			s.add(queueMaxBytes, float64(e.MaxHeld))
 		}
 		s.add(beforeState, float64(e.Early))
+		s.add(detectorLate, float64(e.Late))
 		s.add(commitFailures, float64(e.CommitFailures))
 	}
 	if c.in.Webhook != nil {
