@@ -33,7 +33,9 @@ func full() Input {
 				{Name: "kafka:audit", Lanes: []LaneLag{{"kafka:audit/0", 0}, {"kafka:audit/1", time.Minute}}},
 			}
 		},
-		Engine:      func() Engine { return Engine{Waiting: 3, Held: 4096, MaxHeld: 8192, Early: 2, CommitFailures: 1, Late: 4} },
+		Engine: func() Engine {
+			return Engine{Waiting: 3, Held: 4096, MaxHeld: 8192, Early: 2, CommitFailures: 1, Late: 4}
+		},
 		Webhook:     func() map[string]int64 { return map[string]int64{"stored": 7, "busy": 0} },
 		DeadLetters: func() int64 { return 5 },
 		State: func() State {
