@@ -39,6 +39,7 @@ type fakeCluster struct {
 	epoch   int // watches of an earlier one are cut off
 	refuse  map[string]int
 	mute    bool // watches begin and say nothing
+	closed  bool
 	lists   map[string]int
 	watches map[string]int
 	page    int
@@ -57,7 +58,7 @@ func newFakeCluster(t testing.TB) *fakeCluster {
 	c.changed = sync.NewCond(&c.mu)
 	c.Server = httptest.NewServer(c)
 	t.Cleanup(func() {
-		c.cut()
+		c.do(func() { c.closed = true }) // a watch that begins only now would never end
 		c.CloseClientConnections()
 		c.Close()
 	})
@@ -168,7 +169,7 @@ func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.changed.Broadcast()
 	w.(http.Flusher).Flush()
 	sent := sort.Search(len(c.log), func(i int) bool { return c.log[i].rv > from })
-	for epoch := c.epoch; c.epoch == epoch; c.changed.Wait() {
+	for epoch := c.epoch; c.epoch == epoch && !c.closed; c.changed.Wait() {
 		for ; sent < len(c.log) && !c.mute; sent++ {
 			if c.log[sent].path == r.URL.Path {
 				_, _ = w.Write(append(c.log[sent].json, '\n'))
