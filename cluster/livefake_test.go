@@ -73,7 +73,6 @@ func (c *fakeCluster) do(f func()) {
 	c.changed.Broadcast()
 }
 
-func (c *fakeCluster) cut()    { c.do(func() { c.epoch++ }) }
 func (c *fakeCluster) forget() { c.do(func() { c.rv++; c.oldest = c.rv; c.epoch++ }) }
 func (c *fakeCluster) down(d bool) {
 	c.do(func() {
