@@ -82,6 +82,13 @@ const inline = 8
 // returns false, and appends to missing, unless it is nil, the bindings without
 // a role that were met. No lock is held in a call.
 func (s *Store) visit(attrs authorizer.Attributes, t instant, missing *[]MissingRole, found func(b *binding, v *bound, subject int) bool) {
+	visitIn(&s.index, nil, attrs, t, missing, found)
+}
+
+// visitIn is visit of the bindings in an index, with other rules in the place of some roles' own.
+func visitIn(in *index, instead map[*role]*rules, attrs authorizer.Attributes, t instant, missing *[]MissingRole,
+	found func(b *binding, v *bound, subject int) bool,
+) {
 	info := attrs.GetUser()
 	if info == nil {
 		return
@@ -89,13 +96,13 @@ func (s *Store) visit(attrs authorizer.Attributes, t instant, missing *[]Missing
 	u := identity{info.GetName(), info.GetGroups()}
 	r := requestOf(attrs)
 	var inCluster, inNamespace [inline][]*binding
-	cluster, local := s.index.find(&u, attrs.GetNamespace(), inCluster[:0], inNamespace[:0])
-	if visitLists(cluster, &u, &r, t, missing, found) {
-		visitLists(local, &u, &r, t, missing, found)
+	cluster, local := in.find(&u, attrs.GetNamespace(), inCluster[:0], inNamespace[:0])
+	if visitLists(cluster, instead, &u, &r, t, missing, found) {
+		visitLists(local, instead, &u, &r, t, missing, found)
 	}
 }
 
-func visitLists(lists [][]*binding, u *identity, r *request, t instant, missing *[]MissingRole, found func(b *binding, v *bound, subject int) bool) bool {
+func visitLists(lists [][]*binding, instead map[*role]*rules, u *identity, r *request, t instant, missing *[]MissingRole, found func(b *binding, v *bound, subject int) bool) bool {
 	for b := nextBinding(lists); b != nil; b = nextBinding(lists) {
 		v := b.at(t)
 		if v == nil {
@@ -106,6 +113,9 @@ func visitLists(lists [][]*binding, u *identity, r *request, t instant, missing 
 			continue
 		}
 		rules := v.rules(t)
+		if len(instead) > 0 && instead[v.role] != nil {
+			rules = instead[v.role]
+		}
 		if rules == nil {
 			if missing != nil {
 				*missing = append(*missing, MissingRole{Binding: b.ref, Role: v.ref})
