@@ -1,0 +1,184 @@
+package report
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/rules"
+)
+
+// Outcome is what would become of a request, were RBAC changed.
+type Outcome uint8
+
+// The outcomes. Every request has one.
+const (
+	// AllowedByNode means that the Node authorizer allows it, whatever RBAC says.
+	AllowedByNode Outcome = iota
+	// AllowedByRBAC means that a binding which stays, or is added, allows it.
+	AllowedByRBAC
+	// AllowedByOther means that an authorizer allowed it which is neither Node nor RBAC, and which is taken to stay.
+	AllowedByOther
+	// Breaks means that it passed, was carried out, and would be refused.
+	Breaks
+	// Fruitless means that it passed and reached nothing (404), or was refused by admission (403), and would be refused earlier.
+	Fruitless
+	// Race means that it would pass or be refused by how far the apiserver's graph was at that moment, as happens to any kubelet.
+	Race
+	// Undecided means that it passed and state is missing to tell what would allow it.
+	Undecided
+	// Refused means that it was refused and would be again.
+	Refused
+	// Gained means that it was refused and would pass.
+	Gained
+	outcomes
+)
+
+// String returns the outcome as JSON output has it.
+func (o Outcome) String() string {
+	return [...]string{"node", "rbac", "other", "breaks", "fruitless", "race", "unknown", "refused", "gained", ""}[min(o, outcomes)]
+}
+
+// WhatIf tells what would become of requests with another RBAC and another order of authorizers. Not safe for concurrent use.
+type WhatIf struct {
+	// RBAC is RBAC as it was.
+	RBAC *rbac.Store
+	// Change is what would be different.
+	Change *rbac.Change
+	// Then are the authorizers that the cluster will run, in their order; nil for those that the log shows, with Node before RBAC where
+	// Node is not among them.
+	Then []string
+	// Mode is what the log shows.
+	Mode *pipeline.Mode
+}
+
+// ParseThen reads the authorizers that a cluster will run: "auto", "Node,RBAC", "RBAC,Node" or "RBAC".
+func ParseThen(s string) (then []string, ok bool) {
+	switch s {
+	case "", "auto":
+		return nil, true
+	case "Node,RBAC", "RBAC,Node", "RBAC":
+		return strings.Split(s, ","), true
+	}
+	return nil, false
+}
+
+// Authorizers returns the order in which the authorizers will be asked.
+func (w *WhatIf) Authorizers() []string {
+	if w.Then != nil {
+		return w.Then
+	}
+	if w.Mode != nil {
+		if now := strings.Split(w.Mode.String(), ","); slices.Contains(now, "Node") {
+			return now
+		}
+	}
+	return []string{"Node", "RBAC"}
+}
+
+// ConcernsNodes reports whether the request is of a node, or of an identity that is taken for one by bindings: its user is named like
+// a node's or is in the group of nodes.
+func ConcernsNodes(j *pipeline.Judgement) bool {
+	u := j.Event.Effective()
+	return j.IsNode || strings.HasPrefix(u.Username, "system:node:") || slices.Contains(u.Groups, user.NodesGroup)
+}
+
+// Fate is the outcome of one request.
+type Fate struct {
+	Outcome Outcome
+	// Grant is what would allow it, for AllowedByRBAC, and for Gained where it is RBAC.
+	Grant rbac.Grant
+	// ByRBAC is whether Grant is set.
+	ByRBAC bool
+	// Uncertain is true for what would break as far as the log tells, while the state does not know all bindings of then.
+	Uncertain bool
+}
+
+// Of returns the fate of a request that concerns nodes.
+func (w *WhatIf) Of(j *pipeline.Judgement) Fate {
+	node, race := w.node(j)
+	grant, granted, known := w.grant(j)
+	f := Fate{}
+	allowed := false
+	asked := w.Authorizers()
+	for _, name := range asked {
+		switch {
+		case allowed:
+		case name == "Node" && node == nodeauthz.Allow && !race:
+			f.Outcome, allowed = AllowedByNode, true
+		case name == "RBAC" && granted:
+			f.Outcome, f.Grant, f.ByRBAC, allowed = AllowedByRBAC, grant, true, true
+		}
+	}
+	if !allowed && j.Observed.Authorizer == rules.ByOther {
+		f.Outcome, allowed = AllowedByOther, true
+	}
+	unanswered := j.Observed.Decision == "" && j.Event.Code == 0
+	if !j.Allowed && !unanswered {
+		if f.Outcome = Refused; allowed {
+			f.Outcome = Gained
+		}
+		return f
+	}
+	if allowed {
+		return f
+	}
+	asksNode := slices.Contains(asked, "Node")
+	switch {
+	case asksNode && node == nodeauthz.Unknown:
+		f.Outcome = Undecided
+	case asksNode && race:
+		f.Outcome = Race
+	case unanswered || !known && !j.HasGrant:
+		f.Outcome = Undecided
+	case j.Fruitless():
+		f.Outcome = Fruitless
+	default:
+		f.Outcome = Breaks
+	}
+	f.Uncertain = !known && f.Outcome != Undecided
+	return f
+}
+
+// node is what the Node authorizer says, by the apiserver's own word where there is one. In a race the word is of that moment only.
+func (w *WhatIf) node(j *pipeline.Judgement) (v nodeauthz.Verdict, race bool) {
+	if !j.IsNode {
+		return nodeauthz.Deny, false
+	}
+	switch j.Observed.NodeVerdict {
+	case nodeauthz.Allow:
+		return nodeauthz.Allow, false
+	case nodeauthz.Deny:
+		return nodeauthz.Deny, j.Answer.Race
+	}
+	return j.Answer.Verdict, j.Answer.Race
+}
+
+// grant finds what of RBAC would allow the request; known is false when nothing does and the state cannot know all.
+func (w *WhatIf) grant(j *pipeline.Judgement) (g rbac.Grant, ok, known bool) {
+	if o := &j.Observed; o.HasGrant && !w.Change.Removes(o.Grant) {
+		return o.Grant, true, true
+	}
+	d := w.RBAC.AuthorizeUnder(w.Change, j.Attrs, j.Time)
+	return d.Grant, d.Allowed, d.Known
+}
+
+// lost calls add with each binding that allowed the request and would not any more.
+func (w *WhatIf) lost(j *pipeline.Judgement, add func(rbac.BindingRef)) {
+	if o := &j.Observed; o.HasGrant && w.Change.Removes(o.Grant) {
+		add(o.Grant.Binding)
+	}
+	for g := range w.RBAC.Grants(j.Attrs, j.Time) {
+		if w.Change.Removes(g) {
+			add(g.Binding)
+		}
+	}
+}
+
+// forbidden is whether the request passed authorization and admission refused it.
+func forbidden(j *pipeline.Judgement) bool { return j.Allowed && j.Event.Code == http.StatusForbidden }

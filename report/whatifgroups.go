@@ -1,0 +1,390 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// The bounds of what is kept of requests, whatever a log holds.
+const (
+	maxWhatIfGroups   = 50_000
+	maxWhatIfExamples = 5
+	maxWhatIfBindings = 8
+)
+
+// WhatIfReport is what would become of the requests of a log.
+type WhatIfReport struct {
+	Cluster string `json:"cluster"`
+	Window  Window `json:"window"`
+	// Authorization is what the log shows; Then what the cluster will run.
+	Authorization Authorization `json:"authorization"`
+	Then          string        `json:"then"`
+	// Without says in words what goes, With which files are added.
+	Without []string `json:"without"`
+	With    []string `json:"with"`
+	// Removed are the bindings that go, as far as the state or the log shows them.
+	Removed []RemovedBinding `json:"removed"`
+	// Requests counts requests by outcome.
+	Requests WhatIfCounts  `json:"requests"`
+	Groups   []WhatIfGroup `json:"groups"`
+	// Evidence is "sufficient", or "insufficient" when requests that would break may be missing here.
+	Evidence string   `json:"evidence"`
+	Warnings []string `json:"warnings"`
+}
+
+// WhatIfCounts are requests by outcome.
+type WhatIfCounts struct {
+	Node      int64 `json:"node"`
+	RBAC      int64 `json:"rbac"`
+	Other     int64 `json:"other"`
+	Breaks    int64 `json:"breaks"`
+	Fruitless int64 `json:"fruitless"`
+	Race      int64 `json:"race"`
+	Unknown   int64 `json:"unknown"`
+	Refused   int64 `json:"refused"`
+	Gained    int64 `json:"gained"`
+}
+
+// Total is the sum.
+func (c *WhatIfCounts) Total() int64 {
+	return c.Node + c.RBAC + c.Other + c.Breaks + c.Fruitless + c.Race + c.Unknown + c.Refused + c.Gained
+}
+
+// RemovedBinding is a binding that goes, or of which the subjects go that are nodes.
+type RemovedBinding struct {
+	Binding
+	Role string `json:"role"`
+	// Requests is how many of the log's requests it allowed and nothing else would, however they ended.
+	Requests int64 `json:"requests"`
+}
+
+// WhatIfGroup are requests with the same fate that have these things in common.
+type WhatIfGroup struct {
+	Outcome string `json:"outcome"`
+	// Client is the user agent's product.
+	Client string `json:"client"`
+	// Node is the node's name; empty for an identity that is no node's, whose user name is User.
+	Node        string `json:"node"`
+	User        string `json:"user"`
+	Verb        string `json:"verb"`
+	APIGroup    string `json:"apiGroup"`
+	Resource    string `json:"resource"`
+	Subresource string `json:"subresource"`
+	// Path is that of a request for no resource.
+	Path string `json:"path"`
+	// Relation is how the object stood to the node: own, another node's, no node's, all, unknown; or empty.
+	Relation string `json:"relation"`
+	// Binding allows the requests then, for the outcomes rbac and gained.
+	Binding *Binding `json:"binding"`
+	// Lost are the bindings that allowed them and go, at most eight.
+	Lost  []Binding `json:"lost"`
+	Count int64     `json:"count"`
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
+	// Objects and AuditIDs are examples, at most five each.
+	Objects  []string `json:"objects"`
+	AuditIDs []string `json:"auditIDs"`
+}
+
+type whatIfKey struct {
+	outcome                                                  Outcome
+	client, node, user, verb, group, resource, sub, relation string
+	path                                                     string
+	binding                                                  rbac.BindingRef
+}
+
+type whatIfGroup struct {
+	count             int64
+	first, last       time.Time
+	objects, auditIDs []string
+	lost              []rbac.BindingRef
+}
+
+// WhatIfBuilder gathers fates in bounded memory: of requests of more kinds than anybody would read, only the count and the outcome are
+// kept apart. Not safe for concurrent use.
+type WhatIfBuilder struct {
+	w         *WhatIf
+	counts    [outcomes]int64
+	groups    map[whatIfKey]*whatIfGroup
+	removed   map[rbac.BindingRef]*RemovedBinding
+	uncertain int64
+	from, to  time.Time
+}
+
+// NewWhatIfBuilder returns an empty one.
+func NewWhatIfBuilder(w *WhatIf) *WhatIfBuilder {
+	return &WhatIfBuilder{w: w, groups: map[whatIfKey]*whatIfGroup{}, removed: map[rbac.BindingRef]*RemovedBinding{}}
+}
+
+// Add takes in a judged request, and returns its fate; ok is false for one that does not concern nodes.
+func (b *WhatIfBuilder) Add(j *pipeline.Judgement) (f Fate, ok bool) {
+	if !ConcernsNodes(j) {
+		return Fate{}, false
+	}
+	f = b.w.Of(j)
+	b.counts[f.Outcome]++
+	if f.Uncertain {
+		b.uncertain++
+	}
+	if !j.Time.IsZero() {
+		if b.from.IsZero() || j.Time.Before(b.from) {
+			b.from = j.Time.UTC()
+		}
+		if j.Time.After(b.to) {
+			b.to = j.Time.UTC()
+		}
+	}
+	switch f.Outcome {
+	case AllowedByNode, AllowedByOther, Refused:
+		return f, true // nothing changes for them
+	}
+	b.group(j, f)
+	return f, true
+}
+
+func (b *WhatIfBuilder) group(j *pipeline.Judgement, f Fate) {
+	a := j.Attrs
+	k := whatIfKey{outcome: f.Outcome, client: rules.Product(j.Event.UserAgent), node: tally.Bounded(j.Node), verb: tally.Bounded(a.Verb)}
+	if !j.IsNode {
+		k.user = tally.Bounded(j.Event.Effective().Username)
+	}
+	if a.ResourceRequest {
+		k.group, k.resource, k.sub = tally.Bounded(a.APIGroup), tally.Bounded(a.Resource), tally.Bounded(a.Subresource)
+		k.relation = j.Relation().String()
+	} else {
+		k.path = tally.Bounded(a.Path)
+	}
+	if f.ByRBAC {
+		k.binding = boundedBinding(f.Grant.Binding)
+	}
+	g := b.groups[k]
+	if g == nil && len(b.groups) >= maxWhatIfGroups {
+		k = whatIfKey{outcome: f.Outcome, client: "(further clients)", relation: k.relation}
+		g = b.groups[k]
+	}
+	if g == nil {
+		g = &whatIfGroup{}
+		b.groups[k.own()] = g
+	}
+	g.count++
+	if g.first.IsZero() || j.Time.Before(g.first) {
+		g.first = j.Time.UTC()
+	}
+	if j.Time.After(g.last) {
+		g.last = j.Time.UTC()
+	}
+	example(&g.auditIDs, j.Event.AuditID)
+	if a.ResourceRequest {
+		example(&g.objects, joinName(a.Namespace, a.Name))
+	}
+	if f.Outcome == Gained || f.Outcome == AllowedByRBAC {
+		return
+	}
+	var seen [maxWhatIfBindings]rbac.BindingRef
+	n := 0
+	b.w.lost(j, func(ref rbac.BindingRef) {
+		if n == len(seen) || slices.Contains(seen[:n], ref) {
+			return
+		}
+		seen[n] = ref
+		n++
+		if r := b.removedBinding(ref); r != nil {
+			r.Requests++
+		}
+		if ref = boundedBinding(ref); len(g.lost) < maxWhatIfBindings && !slices.Contains(g.lost, ref) {
+			g.lost = append(g.lost, ownBinding(ref))
+		}
+	})
+}
+
+// removedBinding is where requests that a binding allowed are counted, nil when there are too many bindings.
+func (b *WhatIfBuilder) removedBinding(ref rbac.BindingRef) *RemovedBinding {
+	const most = 1000
+	ref = boundedBinding(ref)
+	r := b.removed[ref]
+	if r == nil && len(b.removed) < most {
+		ref = ownBinding(ref)
+		r = &RemovedBinding{Binding: Binding{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}}
+		b.removed[ref] = r
+	}
+	return r
+}
+
+func example(list *[]string, s string) {
+	if s = tally.Bounded(s); s != "" && len(*list) < maxWhatIfExamples && !slices.Contains(*list, s) {
+		*list = append(*list, strings.Clone(s))
+	}
+}
+
+func boundedBinding(b rbac.BindingRef) rbac.BindingRef {
+	return rbac.BindingRef{Kind: tally.Bounded(b.Kind), Namespace: tally.Bounded(b.Namespace), Name: tally.Bounded(b.Name)}
+}
+
+func ownBinding(b rbac.BindingRef) rbac.BindingRef {
+	return rbac.BindingRef{Kind: strings.Clone(b.Kind), Namespace: strings.Clone(b.Namespace), Name: strings.Clone(b.Name)}
+}
+
+// own returns the key with memory of its own.
+func (k whatIfKey) own() whatIfKey {
+	for _, s := range []*string{&k.client, &k.node, &k.user, &k.verb, &k.group, &k.resource, &k.sub, &k.path} {
+		*s = strings.Clone(*s)
+	}
+	k.binding = ownBinding(k.binding)
+	return k
+}
+
+// Counts are the requests so far by outcome.
+func (b *WhatIfBuilder) Counts() WhatIfCounts {
+	c := &b.counts
+	return WhatIfCounts{
+		c[AllowedByNode], c[AllowedByRBAC], c[AllowedByOther], c[Breaks], c[Fruitless], c[Race], c[Undecided], c[Refused], c[Gained],
+	}
+}
+
+// Report returns the report of all that was added. Of the facts it takes the cluster, the events, the state's warnings and the
+// authorization.
+func (b *WhatIfBuilder) Report(f Facts) *WhatIfReport {
+	r := &WhatIfReport{
+		Cluster: f.Cluster, Authorization: f.Authorization, Then: strings.Join(b.w.Authorizers(), ","), Without: []string{}, With: []string{},
+		Requests: b.Counts(), Groups: make([]WhatIfGroup, 0, len(b.groups)), Removed: []RemovedBinding{},
+		Evidence: "sufficient", Warnings: append([]string{}, f.State.Warnings...),
+	}
+	if !b.from.IsZero() {
+		from, to := b.from, b.to
+		r.Window = Window{From: &from, To: &to}
+	}
+	if r.Authorization.FeatureGates == nil {
+		r.Authorization.FeatureGates = map[string]bool{}
+	}
+	b.bindings(r)
+	for k, g := range b.groups {
+		r.Groups = append(r.Groups, groupOf(k, g))
+	}
+	slices.SortFunc(r.Groups, compareGroups)
+	b.judgeEvidence(r, f)
+	return r
+}
+
+// bindings lists what goes: what the state held at the window's ends, and what requests passed by.
+func (b *WhatIfBuilder) bindings(r *WhatIfReport) {
+	roles := map[rbac.BindingRef]string{}
+	for _, t := range []time.Time{b.from, b.to} {
+		for info := range b.w.RBAC.Bindings(t) {
+			gone, others := false, false
+			for _, s := range info.Subjects {
+				removed := b.w.Change.Removes(rbac.Grant{Binding: info.Binding, Role: info.Role, Subject: s})
+				gone = gone || removed
+				others = others || removed && !s.ForNodes()
+			}
+			if !gone {
+				continue
+			}
+			ref := boundedBinding(info.Binding)
+			if _, seen := roles[ref]; !seen {
+				b.hidden(r, &info, others)
+			}
+			roles[ref] = info.Role.Name
+			b.removedBinding(info.Binding)
+		}
+	}
+	for ref, x := range b.removed {
+		x.Role = roles[ref]
+	}
+	for _, ref := range slices.SortedFunc(maps.Keys(b.removed), compareRefs) {
+		r.Removed = append(r.Removed, *b.removed[ref])
+	}
+}
+
+// hidden warns of what a binding gives that no request of a node shows.
+func (b *WhatIfBuilder) hidden(r *WhatIfReport, info *rbac.BindingInfo, others bool) {
+	name := info.Binding.Kind + " " + joinName(info.Binding.Namespace, info.Binding.Name)
+	if others {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%s also binds subjects that are no nodes: their requests are not looked at", name))
+	}
+	for _, rule := range info.Rules {
+		if slices.ContainsFunc(rule.Resources, func(s string) bool { return strings.HasPrefix(s, "certificatesigningrequests/") }) {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s lets the controller manager approve the nodes' certificates (%s): that is asked in "+
+				"a review and is no request of a node, so nothing here shows it; kubelets cannot renew their certificates without it", name, info.Role.Name))
+			return
+		}
+	}
+}
+
+// judgeEvidence says whether something that would break may be missing.
+func (b *WhatIfBuilder) judgeEvidence(r *WhatIfReport, f Facts) {
+	warn := func(format string, args ...any) {
+		r.Evidence = "insufficient"
+		r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
+	}
+	n := r.Requests.Total()
+	switch {
+	case n == 0:
+		warn("the log holds no requests of nodes: the audit policy or a filter may drop them")
+	case r.Requests.Unknown > 0:
+		warn("what would become of %s is not known, for lack of state (--state)", plural(r.Requests.Unknown, "request"))
+	}
+	if b.uncertain > 0 {
+		warn("for %s the state does not know all bindings of then: another one may allow what is listed here", plural(b.uncertain, "request"))
+	}
+	if m := f.Events.Malformed; m > 0 {
+		warn("%s of the log could not be read", plural(m, "line"))
+	}
+	if len(r.Removed) == 0 {
+		r.Warnings = append(r.Warnings, "no binding that would go was there, neither in the state nor in the log")
+	}
+}
+
+func groupOf(k whatIfKey, g *whatIfGroup) WhatIfGroup {
+	out := WhatIfGroup{
+		Outcome: k.outcome.String(), Client: k.client, Node: k.node, User: k.user, Verb: k.verb, APIGroup: k.group, Resource: k.resource,
+		Subresource: k.sub, Path: k.path, Relation: k.relation, Lost: []Binding{}, Count: g.count, First: g.first, Last: g.last,
+		Objects: append([]string{}, g.objects...), AuditIDs: append([]string{}, g.auditIDs...),
+	}
+	if k.binding != (rbac.BindingRef{}) {
+		out.Binding = &Binding{Kind: k.binding.Kind, Namespace: k.binding.Namespace, Name: k.binding.Name}
+	}
+	for _, l := range slices.SortedFunc(slices.Values(g.lost), compareRefs) {
+		out.Lost = append(out.Lost, Binding{Kind: l.Kind, Namespace: l.Namespace, Name: l.Name})
+	}
+	return out
+}
+
+func compareRefs(a, b rbac.BindingRef) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// outcomeOrder is in which order outcomes are listed: what matters most first.
+func outcomeOrder(outcome string) int {
+	return slices.Index([]string{"breaks", "unknown", "fruitless", "race", "gained", "rbac"}, outcome)
+}
+
+func compareGroups(a, b WhatIfGroup) int {
+	return cmp.Or(
+		cmp.Compare(outcomeOrder(a.Outcome), outcomeOrder(b.Outcome)), cmp.Compare(a.Client, b.Client), cmp.Compare(b.Count, a.Count),
+		cmp.Compare(a.APIGroup, b.APIGroup), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Subresource, b.Subresource),
+		cmp.Compare(a.Path, b.Path), cmp.Compare(a.Verb, b.Verb), cmp.Compare(a.Relation, b.Relation), cmp.Compare(a.Node, b.Node),
+		cmp.Compare(a.User, b.User), compareBindings(a.Binding, b.Binding),
+	)
+}
+
+// WriteJSON writes the report as indented JSON with a line end.
+func (r *WhatIfReport) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
