@@ -1,7 +1,6 @@
 package report
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 
@@ -179,6 +178,3 @@ func (w *WhatIf) lost(j *pipeline.Judgement, add func(rbac.BindingRef)) {
 		}
 	}
 }
-
-// forbidden is whether the request passed authorization and admission refused it.
-func forbidden(j *pipeline.Judgement) bool { return j.Allowed && j.Event.Code == http.StatusForbidden }
