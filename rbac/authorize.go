@@ -155,6 +155,29 @@ func (s *Store) Bindings(t time.Time) iter.Seq[BindingInfo] {
 	}
 }
 
+// BindingsDuring returns every version of a binding that was there at some instant from `from` to `to`, both included, in the order of
+// Bindings and then of time. The rules are the role's at the version's beginning, or at from if that is later.
+func (s *Store) BindingsDuring(from, to time.Time) iter.Seq[BindingInfo] {
+	lo, hi := instantOf(from), instantOf(to)
+	return func(yield func(BindingInfo) bool) {
+		for _, b := range s.sorted() {
+			all := b.load()
+			for i, v := range all {
+				if v.value == nil || v.from > hi || i+1 < len(all) && all[i+1].from <= lo {
+					continue
+				}
+				info := BindingInfo{Binding: b.ref, Role: v.value.ref, Subjects: v.value.subjects}
+				if rules := v.value.rules(max(v.from, lo)); rules != nil {
+					info.RoleExists, info.Rules = true, rules.all
+				}
+				if !yield(info) {
+					return
+				}
+			}
+		}
+	}
+}
+
 func (s *Store) sorted() []*binding {
 	s.writer.Lock()
 	all := make([]*binding, 0, len(s.bindings))

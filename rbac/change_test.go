@@ -121,3 +121,30 @@ func TestChangeNoAllocation(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func TestBindingsDuring(t *testing.T) {
+	s := rbac.NewStore()
+	put(s, at(0), clusterRole("r", rule("get pods")), clusterBinding("always", "ClusterRole/r", "User/a"))
+	put(s, at(10), clusterBinding("sometimes", "ClusterRole/r", "User/a"))
+	put(s, at(20), clusterBinding("sometimes", "ClusterRole/missing", "User/b"))
+	s.DeleteClusterRoleBinding("sometimes", at(30))
+	f := func(from, to int, want ...string) {
+		t.Helper()
+		got := []string{}
+		for b := range s.BindingsDuring(at(from), at(to)) {
+			got = append(got, b.Binding.Name+" "+b.Role.Name)
+			if b.RoleExists != (b.Role.Name == "r") {
+				t.Errorf("%+v", b)
+			}
+		}
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("from %d to %d (-want +got):\n%s", from, to, diff)
+		}
+	}
+	f(-10, -5)
+	f(0, 9, "always r")
+	f(0, 10, "always r", "sometimes r")
+	f(15, 40, "always r", "sometimes r", "sometimes missing")
+	f(20, 29, "always r", "sometimes missing")
+	f(30, 40, "always r")
+}

@@ -276,27 +276,25 @@ func (b *WhatIfBuilder) Report(f Facts) *WhatIfReport {
 	return r
 }
 
-// bindings lists what goes: what the state held at the window's ends, and what requests passed by.
+// bindings lists what goes: what the state held in the window, and what requests passed by.
 func (b *WhatIfBuilder) bindings(r *WhatIfReport) {
 	roles := map[rbac.BindingRef]string{}
-	for _, t := range []time.Time{b.from, b.to} {
-		for info := range b.w.RBAC.Bindings(t) {
-			gone, others := false, false
-			for _, s := range info.Subjects {
-				removed := b.w.Change.Removes(rbac.Grant{Binding: info.Binding, Role: info.Role, Subject: s})
-				gone = gone || removed
-				others = others || removed && !s.ForNodes()
-			}
-			if !gone {
-				continue
-			}
-			ref := boundedBinding(info.Binding)
-			if _, seen := roles[ref]; !seen {
-				b.hidden(r, &info, others)
-			}
-			roles[ref] = info.Role.Name
-			b.removedBinding(info.Binding)
+	for info := range b.w.RBAC.BindingsDuring(b.from, b.to) {
+		gone, others := false, false
+		for _, s := range info.Subjects {
+			removed := b.w.Change.Removes(rbac.Grant{Binding: info.Binding, Role: info.Role, Subject: s})
+			gone = gone || removed
+			others = others || removed && !s.ForNodes()
 		}
+		if !gone {
+			continue
+		}
+		ref := boundedBinding(info.Binding)
+		if _, seen := roles[ref]; !seen {
+			b.hidden(r, &info, others)
+		}
+		roles[ref] = info.Role.Name
+		b.removedBinding(info.Binding)
 	}
 	for ref, x := range b.removed {
 		x.Role = roles[ref]

@@ -1,0 +1,227 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/rules"
+)
+
+// someRBAC has the legacy binding, one for monitoring users, and one for all authenticated users.
+func someRBAC() *rbac.Store {
+	s := rbac.NewStore()
+	s.CoverFrom(at(-1000))
+	role := func(name string, rules ...rbacv1.PolicyRule) {
+		s.SetClusterRole(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, at(-1000))
+	}
+	bind := func(name, role, kind, subject string) {
+		s.SetClusterRoleBinding(&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: role},
+			Subjects: []rbacv1.Subject{{Kind: kind, Name: subject}},
+		}, at(-1000))
+	}
+	core := []string{""}
+	role("system:node", rbacv1.PolicyRule{APIGroups: core, Resources: []string{"secrets", "pods", "services"}, Verbs: []string{"get", "list"}})
+	role("discovery", rbacv1.PolicyRule{NonResourceURLs: []string{"/version"}, Verbs: []string{"get"}})
+	role("pods", rbacv1.PolicyRule{APIGroups: core, Resources: []string{"pods"}, Verbs: []string{"get"}})
+	role("csr", rbacv1.PolicyRule{APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"certificatesigningrequests/selfnodeclient"}, Verbs: []string{"create"}})
+	bind("legacy:system:node", "system:node", "Group", "system:nodes")
+	bind("system:discovery", "discovery", "Group", "system:authenticated")
+	bind("pods", "pods", "Group", "monitoring")
+	bind("kubeadm:rotation", "csr", "Group", "system:nodes")
+	return s
+}
+
+// asked gives the request its identity's attributes.
+func asked(what string, changes ...change) *pipeline.Judgement {
+	return judged(what, append(changes, func(r *rules.Request) {
+		u := r.Event.Effective()
+		r.Attrs.User = &user.DefaultInfo{Name: u.Username, Groups: u.Groups}
+	})...)
+}
+
+// silent has no annotations.
+func silent(r *rules.Request) { r.Observed = rules.Observed{} }
+
+func TestWhatIfOf(t *testing.T) {
+	store, empty := someRBAC(), rbac.NewStore()
+	legacy := byRBAC("legacy:system:node")
+	monitoring := func(r *rules.Request) { r.Event.User.Groups = append(r.Event.User.Groups, "monitoring") }
+	unknown := func(r *rules.Request) { silent(r); r.Answer.Verdict = nodeauthz.Unknown }
+	webhook := func(r *rules.Request) {
+		denied(r)
+		r.Allowed, r.Event.Code, r.Observed = true, 200, rules.Observed{Decision: "allow", Authorizer: rules.ByOther, Reason: "by the webhook"}
+	}
+	for _, c := range []struct {
+		name, what string
+		then       string
+		changes    []change
+		want       Outcome
+		by         string
+	}{
+		{"Node allows it", "worker-1 get secrets shop/web", "", nil, AllowedByNode, ""},
+		{"RBAC let it through, and Node would too", "worker-1 get secrets shop/web", "", []change{legacy, silent, ours(nodeauthz.Allow)}, AllowedByNode, ""},
+		{"and Node is not asked then", "worker-1 get secrets shop/web", "RBAC", []change{legacy, silent, ours(nodeauthz.Allow)}, Breaks, ""},
+		{"only the binding", "worker-1 get secrets shop/db", "", []change{legacy}, Breaks, ""},
+		{"only the binding, without annotations", "worker-1 get secrets shop/db", "", []change{legacy, silent}, Breaks, ""},
+		{"another binding", "worker-1 get pods shop/web-1", "", []change{legacy, monitoring}, AllowedByRBAC, "pods"},
+		{"another binding, asked first", "worker-1 get pods shop/web-1", "RBAC,Node", []change{monitoring}, AllowedByRBAC, "pods"},
+		{"the word of the log, which the state does not know", "worker-1 get secrets shop/db", "", []change{byRBAC("unseen"), notForNodes}, AllowedByRBAC, "unseen"},
+		{"reached nothing", "worker-1 get pods shop/gone", "", []change{legacy, code(404)}, Fruitless, ""},
+		{"refused by admission", "worker-1 get pods shop/gone", "", []change{legacy, code(403)}, Fruitless, ""},
+		{"a race", "worker-1 get secrets shop/late", "", []change{legacy, race}, Race, ""},
+		{"a race that Node allowed", "worker-1 get secrets shop/late", "", []change{race}, AllowedByNode, ""},
+		{"a race that another binding covers", "worker-1 get pods shop/late", "", []change{legacy, race, monitoring}, AllowedByRBAC, "pods"},
+		{"not known", "worker-1 get secrets shop/x", "", []change{legacy, unknown}, Undecided, ""},
+		{"not known, and another binding", "worker-1 get pods shop/x", "", []change{legacy, unknown, monitoring}, AllowedByRBAC, "pods"},
+		{"no answer was logged", "worker-1 get secrets shop/x", "", []change{legacy, silent, code(0), refused}, Undecided, ""},
+		{"refused and refused again", "worker-1 delete secrets shop/x", "", []change{denied}, Refused, ""},
+		{"refused by RBAC alone, and Node would allow it", "worker-1 patch nodes worker-1", "", []change{denied, ours(nodeauthz.Allow), theirs(nodeauthz.NotNode)}, Gained, ""},
+		{"a user that is no node", " list services shop/", "", []change{stranger("kubelet"), legacy}, Breaks, ""},
+		{"another authorizer", "worker-1 get secrets shop/db", "", []change{webhook}, AllowedByOther, ""},
+	} {
+		then, ok := ParseThen(c.then)
+		if !ok {
+			t.Fatal(c.then)
+		}
+		w := &WhatIf{RBAC: store, Change: store.Change(rbac.Grant.ForNodes, nil), Then: then}
+		j := asked(c.what, c.changes...)
+		f := w.Of(j)
+		if f.Outcome != c.want || f.Grant.Binding.Name != c.by || f.ByRBAC != (c.by != "") || f.Uncertain {
+			t.Errorf("%s: %s by %q, uncertain %t; want %s by %q", c.name, f.Outcome, f.Grant.Binding.Name, f.Uncertain, c.want, c.by)
+		}
+		if !ConcernsNodes(j) {
+			t.Errorf("%s: does not concern nodes", c.name)
+		}
+		// Without RBAC's state what breaks is still listed, but said to be uncertain.
+		w = &WhatIf{RBAC: empty, Change: empty.Change(rbac.Grant.ForNodes, nil), Then: then}
+		if f := w.Of(j); (c.want == Breaks || c.want == Fruitless || c.want == Race) && (f.Outcome != c.want || !f.Uncertain) {
+			t.Errorf("%s, without state: %s, uncertain %t", c.name, f.Outcome, f.Uncertain)
+		}
+	}
+	if ConcernsNodes(asked("worker-1 get pods shop/x", stranger("admin"), func(r *rules.Request) { r.Event.User.Groups = nil })) {
+		t.Error("admin is no node")
+	}
+	if _, ok := ParseThen("RBAC,Webhook"); ok {
+		t.Error("RBAC,Webhook is taken")
+	}
+}
+
+// notForNodes makes the grant that was observed one to another group.
+func notForNodes(r *rules.Request) { r.Observed.Grant.Subject.Name = "monitoring" }
+
+func refused(r *rules.Request) { r.Allowed = false }
+
+// someWhatIf has something of everything.
+func someWhatIf(t *testing.T) *WhatIfReport {
+	t.Helper()
+	s := someRBAC()
+	b := NewWhatIfBuilder(&WhatIf{RBAC: s, Change: s.Change(rbac.Grant.ForNodes, nil)})
+	n := 0
+	add := func(what string, changes ...change) {
+		j := asked(what, changes...)
+		n++
+		j.Event.AuditID, j.Time = fmt.Sprintf("audit-%d", n), at(100*n)
+		b.Add(j)
+	}
+	legacy := byRBAC("legacy:system:node")
+	add("worker-1 get secrets shop/web")
+	for i := range 7 {
+		add(fmt.Sprintf("worker-%d get secrets shop/db-%d", i%2+1, i), legacy, agent("calico-node/v3.20.0"))
+	}
+	add("worker-1 list pods shop/", legacy, agent("\x1b[2Jevil\u202e/1"))
+	add(" get secrets shop/db", legacy, stranger("kubelet"))
+	add("worker-1 get pods shop/gone", legacy, code(404))
+	add("worker-1 get secrets shop/late", legacy, race)
+	add("worker-1 get secrets shop/x", legacy, silent, ours(nodeauthz.Unknown))
+	add("worker-1 patch nodes worker-1", denied, ours(nodeauthz.Allow), theirs(nodeauthz.NotNode))
+	add("worker-2 delete pods shop/x", denied)
+	r := b.Report(facts(16))
+	r.Without = []string{"everything"}
+	return r
+}
+
+func TestWhatIfGolden(t *testing.T) {
+	r := someWhatIf(t)
+	var b bytes.Buffer
+	if err := (Text{}).WriteWhatIf(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "whatif.txt", b.Bytes())
+	b.Reset()
+	if err := r.WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "whatif.json", b.Bytes())
+	again := &WhatIfReport{}
+	if err := json.Unmarshal(b.Bytes(), again); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(r, again); diff != "" {
+		t.Errorf("read back (-want +got):\n%s", diff)
+	}
+	if !slices.ContainsFunc(r.Warnings, func(s string) bool {
+		return strings.Contains(s, "kubeadm:rotation") && strings.Contains(s, "certificates")
+	}) {
+		t.Errorf("nothing says that certificates could not be renewed: %q", r.Warnings)
+	}
+}
+
+// TestWhatIfBounded: what a log repeats under ever new names does not grow without end, and is counted all the same.
+func TestWhatIfBounded(t *testing.T) {
+	s := someRBAC()
+	b := NewWhatIfBuilder(&WhatIf{RBAC: s, Change: s.Change(rbac.Grant.ForNodes, nil)})
+	const n = maxWhatIfGroups + 500
+	legacy := byRBAC("legacy:system:node")
+	for i := range n {
+		j := asked("worker-1 get secrets shop/db", legacy, agent(fmt.Sprintf("client-%d/1", i)))
+		b.Add(j)
+	}
+	r := b.Report(facts(n))
+	var sum int64
+	for i := range r.Groups {
+		sum += r.Groups[i].Count
+	}
+	if sum != n || r.Requests.Breaks != n || len(r.Groups) > maxWhatIfGroups+int(outcomes) {
+		t.Errorf("%d requests in %d groups, %d break", sum, len(r.Groups), r.Requests.Breaks)
+	}
+}
+
+func TestWhatIfEvidence(t *testing.T) {
+	s := someRBAC()
+	f := func(facts Facts, want string, what ...*pipeline.Judgement) {
+		t.Helper()
+		b := NewWhatIfBuilder(&WhatIf{RBAC: s, Change: s.Change(rbac.Grant.ForNodes, nil)})
+		for _, j := range what {
+			b.Add(j)
+		}
+		r := b.Report(facts)
+		var text bytes.Buffer
+		if err := (Text{}).WriteWhatIf(&text, r); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(text.String(), want) {
+			t.Errorf("want %s:\n%s", want, text.String())
+		}
+	}
+	torn := facts(1)
+	torn.Events.Malformed = 1
+	fine := asked("worker-1 get secrets shop/web")
+	f(facts(1), "NOTHING BREAKS", fine)
+	f(facts(0), "NOT ENOUGH EVIDENCE")
+	f(torn, "NOT ENOUGH EVIDENCE", fine)
+	f(facts(1), "NOT ENOUGH EVIDENCE", fine, asked("worker-1 get secrets shop/x", byRBAC("legacy:system:node"), silent, ours(nodeauthz.Unknown)))
+	f(facts(1), "BREAKS", fine, asked("worker-1 get secrets shop/x", byRBAC("legacy:system:node")))
+}
