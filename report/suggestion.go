@@ -241,6 +241,8 @@ func sensitive(r grant, namespace string) string {
 		return "it may run commands in pods by " + r.resource + " " + where
 	case r.group == "" && r.resource == "pods" && (r.verb == "create" || r.verb == "update" || r.verb == "patch"):
 		return "it may " + r.verb + " pods " + where + ", and so use what they can mount"
+	case r.group == "" && (r.resource == "nodes" || r.resource == "nodes/status") && r.verb != "get" && r.verb != "list" && r.verb != "watch":
+		return "it may " + r.verb + " " + r.resource + " of all nodes: the admission plugin NodeRestriction, which keeps a node to its own, does not look at it"
 	case r.verb == "impersonate" || r.verb == "escalate" || r.verb == "bind":
 		return "it may " + r.verb + " " + r.resource + " " + where
 	case r.group == rbacv1.GroupName && r.verb != "get" && r.verb != "list" && r.verb != "watch":
