@@ -18,9 +18,9 @@ import (
 
 // The bounds of what a Suggester keeps, whatever a log holds.
 const (
-	maxClients  = 500
-	maxUses     = 50_000
-	maxUseNames = 64
+	maxClients    = 500
+	maxUses       = 20_000
+	maxIdentities = 50_000
 )
 
 // SuggestOptions say what a suggestion is like. The zero value of each means its default.
@@ -46,6 +46,7 @@ type Suggester struct {
 	opt     SuggestOptions
 	clients map[string]*clientUse
 	uses    int
+	who     int // identities of all clients
 	// dropped counts requests beyond the bounds.
 	dropped int64
 }
@@ -119,8 +120,9 @@ func (s *Suggester) Add(j *pipeline.Judgement) {
 	if j.Time.After(c.last) {
 		c.last = j.Time.UTC()
 	}
-	if who := tally.Bounded(j.Event.Effective().Username); len(c.nodes) < 10_000 && !c.nodes[who] {
+	if who := tally.Bounded(j.Event.Effective().Username); s.who < maxIdentities && !c.nodes[who] {
 		c.nodes[strings.Clone(who)] = true
+		s.who++
 	}
 	s.use(c, j)
 }
@@ -184,10 +186,11 @@ func (s *Suggester) use(c *clientUse, j *pipeline.Judgement) {
 	k := useOf(j.Attrs)
 	u := c.uses[k]
 	if u == nil {
-		if s.uses++; s.uses > maxUses {
+		if s.uses >= maxUses {
 			s.dropped++
 			return
 		}
+		s.uses++
 		u = &use{names: map[string]*seenName{}}
 		c.uses[k.own()] = u
 	}
@@ -200,7 +203,7 @@ func (s *Suggester) use(c *clientUse, j *pipeline.Judgement) {
 	switch {
 	case u.unnamed:
 		return
-	case name == "" || n == nil && len(u.names) >= maxUseNames || !plainText(name, 253) || ofNode(j.Attrs):
+	case name == "" || n == nil && len(u.names) >= s.opt.MaxNames || !plainText(name, 253) || ofNode(j.Attrs):
 		u.unnamed, u.names = true, nil
 		return
 	case n == nil:

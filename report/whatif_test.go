@@ -182,20 +182,56 @@ func TestWhatIfGolden(t *testing.T) {
 // TestWhatIfBounded: what a log repeats under ever new names does not grow without end, and is counted all the same.
 func TestWhatIfBounded(t *testing.T) {
 	s := someRBAC()
-	b := NewWhatIfBuilder(&WhatIf{RBAC: s, Change: s.Change(rbac.Grant.ForNodes, nil)})
-	const n = maxWhatIfGroups + 500
 	legacy := byRBAC("legacy:system:node")
-	for i := range n {
-		j := asked("worker-1 get secrets shop/db", legacy, agent(fmt.Sprintf("client-%d/1", i)))
-		b.Add(j)
+	const n = maxWhatIfGroups + maxWhatIfGroups/5 + 500
+	f := func(want string, add func(i int) *pipeline.Judgement) {
+		t.Helper()
+		b := NewWhatIfBuilder(&WhatIf{RBAC: s, Change: s.Change(rbac.Grant.ForNodes, nil)})
+		for i := range n {
+			b.Add(add(i))
+		}
+		r := b.Report(facts(n))
+		var sum int64
+		last := map[string]int64{}
+		for i := range r.Groups {
+			sum += r.Groups[i].Count
+			last[r.Groups[i].Client+" "+r.Groups[i].Node] += r.Groups[i].Count
+		}
+		if sum != n || r.Requests.Breaks != n || len(r.Groups) > maxWhatIfGroups+maxWhatIfGroups/5+int(outcomes) || last[want] < 500 {
+			t.Errorf("%d requests in %d groups, %d break, %d of %s", sum, len(r.Groups), r.Requests.Breaks, last[want], want)
+		}
 	}
-	r := b.Report(facts(n))
-	var sum int64
-	for i := range r.Groups {
-		sum += r.Groups[i].Count
+	one := asked("worker-1 get secrets shop/db", legacy)
+	f("kubelet (further nodes)", func(i int) *pipeline.Judgement {
+		one.Node = fmt.Sprint("worker-", i)
+		return one
+	})
+	f("(further clients) (further nodes)", func(i int) *pipeline.Judgement {
+		one.Node = "worker-1"
+		one.Event.UserAgent = fmt.Sprintf("client-%d/1", i)
+		return one
+	})
+}
+
+// TestSuggestBounded: neither clients nor what they do grow without end, and what is not looked at is said.
+func TestSuggestBounded(t *testing.T) {
+	legacy := byRBAC("legacy:system:node")
+	s := newSuggester(SuggestOptions{})
+	one := asked("worker-1 get secrets shop/db", legacy)
+	for i := range maxUses + maxClients {
+		one.Event.UserAgent = fmt.Sprintf("client-%d/1", i)
+		if i > maxClients {
+			one.Event.UserAgent = "client-0/1"
+			one.Attrs.Resource = fmt.Sprint("thing-", i)
+		}
+		s.Add(one)
 	}
-	if sum != n || r.Requests.Breaks != n || len(r.Groups) > maxWhatIfGroups+int(outcomes) {
-		t.Errorf("%d requests in %d groups, %d break", sum, len(r.Groups), r.Requests.Breaks)
+	out := s.Suggestion()
+	if len(out.Clients) != maxClients || s.uses != maxUses || out.Dropped != maxClients {
+		t.Errorf("%d clients, %d uses, %d dropped", len(out.Clients), s.uses, out.Dropped)
+	}
+	if text, _ := yamlOf(t, out); !strings.Contains(text, "not covered: more clients or kinds") {
+		t.Error("it is not said that something is left out")
 	}
 }
 

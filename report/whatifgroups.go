@@ -23,6 +23,9 @@ const (
 	maxWhatIfBindings = 8
 )
 
+// furtherNodes stands for the nodes that are not told apart.
+const furtherNodes = "(further nodes)"
+
 // WhatIfReport is what would become of the requests of a log.
 type WhatIfReport struct {
 	Cluster string `json:"cluster"`
@@ -111,8 +114,8 @@ type whatIfGroup struct {
 	lost              []rbac.BindingRef
 }
 
-// WhatIfBuilder gathers fates in bounded memory: of requests of more kinds than anybody would read, only the count and the outcome are
-// kept apart. Not safe for concurrent use.
+// WhatIfBuilder gathers fates in bounded memory: of requests of more kinds than anybody would read the nodes are not told apart, and of
+// still more only the outcomes. Not safe for concurrent use.
 type WhatIfBuilder struct {
 	w         *WhatIf
 	counts    [outcomes]int64
@@ -170,7 +173,11 @@ func (b *WhatIfBuilder) group(j *pipeline.Judgement, f Fate) {
 	}
 	g := b.groups[k]
 	if g == nil && len(b.groups) >= maxWhatIfGroups {
-		k = whatIfKey{outcome: f.Outcome, client: "(further clients)", relation: k.relation}
+		k.node, k.user = furtherNodes, "" // there are many nodes, and few kinds of request
+		g = b.groups[k]
+	}
+	if g == nil && len(b.groups) >= maxWhatIfGroups+maxWhatIfGroups/5 {
+		k = whatIfKey{outcome: f.Outcome, client: "(further clients)", node: furtherNodes}
 		g = b.groups[k]
 	}
 	if g == nil {
