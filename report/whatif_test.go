@@ -183,10 +183,11 @@ func TestWhatIfGolden(t *testing.T) {
 func TestWhatIfBounded(t *testing.T) {
 	s := someRBAC()
 	legacy := byRBAC("legacy:system:node")
-	const n = maxWhatIfGroups + maxWhatIfGroups/5 + 500
+	const most, n = 1000, 1000 + 200 + 500
 	f := func(want string, add func(i int) *pipeline.Judgement) {
 		t.Helper()
 		b := NewWhatIfBuilder(&WhatIf{RBAC: s, Change: s.Change(rbac.Grant.ForNodes, nil)})
+		b.most = most
 		for i := range n {
 			b.Add(add(i))
 		}
@@ -197,7 +198,7 @@ func TestWhatIfBounded(t *testing.T) {
 			sum += r.Groups[i].Count
 			last[r.Groups[i].Client+" "+r.Groups[i].Node] += r.Groups[i].Count
 		}
-		if sum != n || r.Requests.Breaks != n || len(r.Groups) > maxWhatIfGroups+maxWhatIfGroups/5+int(outcomes) || last[want] < 500 {
+		if sum != n || r.Requests.Breaks != n || len(r.Groups) > most+most/5+int(outcomes) || last[want] < 500 {
 			t.Errorf("%d requests in %d groups, %d break, %d of %s", sum, len(r.Groups), r.Requests.Breaks, last[want], want)
 		}
 	}

@@ -123,11 +123,12 @@ type WhatIfBuilder struct {
 	removed   map[rbac.BindingRef]*RemovedBinding
 	uncertain int64
 	from, to  time.Time
+	most      int // groups
 }
 
 // NewWhatIfBuilder returns an empty one.
 func NewWhatIfBuilder(w *WhatIf) *WhatIfBuilder {
-	return &WhatIfBuilder{w: w, groups: map[whatIfKey]*whatIfGroup{}, removed: map[rbac.BindingRef]*RemovedBinding{}}
+	return &WhatIfBuilder{w: w, most: maxWhatIfGroups, groups: map[whatIfKey]*whatIfGroup{}, removed: map[rbac.BindingRef]*RemovedBinding{}}
 }
 
 // Add takes in a judged request, and returns its fate; ok is false for one that does not concern nodes.
@@ -172,11 +173,11 @@ func (b *WhatIfBuilder) group(j *pipeline.Judgement, f Fate) {
 		k.binding = boundedBinding(f.Grant.Binding)
 	}
 	g := b.groups[k]
-	if g == nil && len(b.groups) >= maxWhatIfGroups {
+	if g == nil && len(b.groups) >= b.most {
 		k.node, k.user = furtherNodes, "" // there are many nodes, and few kinds of request
 		g = b.groups[k]
 	}
-	if g == nil && len(b.groups) >= maxWhatIfGroups+maxWhatIfGroups/5 {
+	if g == nil && len(b.groups) >= b.most+b.most/5 {
 		k = whatIfKey{outcome: f.Outcome, client: "(further clients)", node: furtherNodes}
 		g = b.groups[k]
 	}
