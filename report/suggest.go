@@ -47,6 +47,7 @@ type Suggester struct {
 	clients map[string]*clientUse
 	uses    int
 	who     int // identities of all clients
+	most    int // uses
 	// dropped counts requests beyond the bounds.
 	dropped int64
 }
@@ -87,7 +88,7 @@ func NewSuggester(w *WhatIf, opt SuggestOptions) *Suggester {
 	if opt.MaxNamespaces == 0 {
 		opt.MaxNamespaces = 20
 	}
-	return &Suggester{w: w, opt: opt, clients: map[string]*clientUse{}}
+	return &Suggester{w: w, opt: opt, most: maxUses, clients: map[string]*clientUse{}}
 }
 
 // Add takes in a judged request.
@@ -186,7 +187,7 @@ func (s *Suggester) use(c *clientUse, j *pipeline.Judgement) {
 	k := useOf(j.Attrs)
 	u := c.uses[k]
 	if u == nil {
-		if s.uses >= maxUses {
+		if s.uses >= s.most {
 			s.dropped++
 			return
 		}

@@ -218,8 +218,10 @@ func TestWhatIfBounded(t *testing.T) {
 func TestSuggestBounded(t *testing.T) {
 	legacy := byRBAC("legacy:system:node")
 	s := newSuggester(SuggestOptions{})
+	const uses = 1000
+	s.most = uses
 	one := asked("worker-1 get secrets shop/db", legacy)
-	for i := range maxUses + maxClients {
+	for i := range uses + maxClients {
 		one.Event.UserAgent = fmt.Sprintf("client-%d/1", i)
 		if i > maxClients {
 			one.Event.UserAgent = "client-0/1"
@@ -228,7 +230,7 @@ func TestSuggestBounded(t *testing.T) {
 		s.Add(one)
 	}
 	out := s.Suggestion()
-	if len(out.Clients) != maxClients || s.uses != maxUses || out.Dropped != maxClients {
+	if len(out.Clients) != maxClients || s.uses != uses || out.Dropped != maxClients {
 		t.Errorf("%d clients, %d uses, %d dropped", len(out.Clients), s.uses, out.Dropped)
 	}
 	if text, _ := yamlOf(t, out); !strings.Contains(text, "not covered: more clients or kinds") {
