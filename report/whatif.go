@@ -119,7 +119,10 @@ func (w *WhatIf) Of(j *pipeline.Judgement) Fate {
 	}
 	unanswered := j.Observed.Decision == "" && j.Event.Code == 0
 	if !j.Allowed && !unanswered {
-		if f.Outcome = Refused; allowed {
+		// Without the apiserver's word a 403 may be admission's, of a request that the authorizers let through already.
+		if gains := j.Observed.Decision == "forbid" || f.ByRBAC && !w.RBAC.Authorize(j.Attrs, j.Time).Allowed; !allowed || !gains {
+			f = Fate{Outcome: Refused}
+		} else {
 			f.Outcome = Gained
 		}
 		return f

@@ -89,6 +89,7 @@ func TestWhatIfOf(t *testing.T) {
 		{"no answer was logged", "worker-1 get secrets shop/x", "", []change{legacy, silent, code(0), refused}, Undecided, ""},
 		{"refused and refused again", "worker-1 delete secrets shop/x", "", []change{denied}, Refused, ""},
 		{"refused by RBAC alone, and Node would allow it", "worker-1 patch nodes worker-1", "", []change{denied, ours(nodeauthz.Allow), theirs(nodeauthz.NotNode)}, Gained, ""},
+		{"refused by nobody knows whom, and Node allows it", "worker-1 patch nodes worker-2", "", []change{denied, ours(nodeauthz.Allow), silent}, Refused, ""},
 		{"a user that is no node", " list services shop/", "", []change{stranger("kubelet"), legacy}, Breaks, ""},
 		{"another authorizer", "worker-1 get secrets shop/db", "", []change{webhook}, AllowedByOther, ""},
 	} {
@@ -109,6 +110,22 @@ func TestWhatIfOf(t *testing.T) {
 		w = &WhatIf{RBAC: empty, Change: empty.Change(rbac.Grant.ForNodes, nil), Then: then}
 		if f := w.Of(j); (c.want == Breaks || c.want == Fruitless || c.want == Race) && (f.Outcome != c.want || !f.Uncertain) {
 			t.Errorf("%s, without state: %s, uncertain %t", c.name, f.Outcome, f.Uncertain)
+		}
+	}
+	// A 403 without the apiserver's word, and a binding that is added: it passes, unless RBAC let it through before.
+	added := store.Change(rbac.Grant.ForNodes, &rbac.Objects{
+		ClusterRoles: []rbacv1.ClusterRole{{
+			ObjectMeta: metav1.ObjectMeta{Name: "new"},
+			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets", "endpoints"}, Verbs: []string{"get"}}},
+		}},
+		ClusterRoleBindings: []rbacv1.ClusterRoleBinding{{
+			ObjectMeta: metav1.ObjectMeta{Name: "new"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "new"},
+			Subjects: []rbacv1.Subject{{Kind: "Group", Name: "system:nodes"}},
+		}},
+	})
+	for what, want := range map[string]Outcome{"worker-1 get endpoints shop/x": Gained, "worker-1 get secrets shop/x": Refused} {
+		if f := (&WhatIf{RBAC: store, Change: added}).Of(asked(what, denied, silent)); f.Outcome != want || f.ByRBAC != (want == Gained) {
+			t.Errorf("%s: %+v, want %s", what, f, want)
 		}
 	}
 	if ConcernsNodes(asked("worker-1 get pods shop/x", stranger("admin"), func(r *rules.Request) { r.Event.User.Groups = nil })) {
