@@ -1,6 +1,7 @@
 package rbac_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -147,4 +148,101 @@ func TestBindingsDuring(t *testing.T) {
 	f(15, 40, "always r", "sometimes r", "sometimes missing")
 	f(20, 29, "always r", "sometimes missing")
 	f(30, 40, "always r")
+}
+
+// TestChangeIsAnotherStore holds a change to what it stands for: a store in which the objects really were so, all the time.
+func TestChangeIsAnotherStore(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	pick := func(list ...string) string { return list[r.IntN(len(list))] }
+	subject := func() string {
+		return pick("Group/system:nodes", "Group/system:authenticated", "User/system:node:worker-1", "ServiceAccount/shop/a", "Group/nobody")
+	}
+	someRule := func() rbacv1.PolicyRule {
+		return rule(pick("get", "get,list", "*") + " " + pick("pods", "secrets", "pods,secrets", "*"))
+	}
+	allowed, changed := 0, 0
+	for range 2000 {
+		was, is := rbac.NewStore(), rbac.NewStore()
+		was.CoverFrom(at(0))
+		is.CoverFrom(at(0))
+		with := &rbac.Objects{}
+		gone := "b" + pick("0", "1", "2", "3")
+		// Names are few, so that much is replaced.
+		for _, name := range []string{"0", "1", "2"} {
+			for _, kind := range []string{"cr", "r"} {
+				before, added := r.IntN(3) > 0, r.IntN(3) == 0
+				old, now := someRule(), someRule()
+				switch {
+				case kind == "cr" && before:
+					put(was, at(0), clusterRole(kind+name, old))
+					put(is, at(0), clusterRole(kind+name, old))
+				case before:
+					put(was, at(0), role("shop", kind+name, old))
+					put(is, at(0), role("shop", kind+name, old))
+				}
+				switch {
+				case kind == "cr" && added:
+					with.ClusterRoles = append(with.ClusterRoles, *clusterRole(kind+name, now))
+					put(is, at(0), clusterRole(kind+name, now))
+				case added:
+					with.Roles = append(with.Roles, *role("shop", kind+name, now))
+					put(is, at(0), role("shop", kind+name, now))
+				}
+			}
+		}
+		for _, name := range []string{"b0", "b1", "b2", "b3"} {
+			for _, local := range []bool{false, true} {
+				to := pick("ClusterRole/cr0", "ClusterRole/cr1", "ClusterRole/cr2")
+				if local && r.IntN(2) == 0 {
+					to = pick("Role/r0", "Role/r1", "Role/r2")
+				}
+				before, added := r.IntN(3) > 0, r.IntN(3) == 0
+				old, now := []string{subject(), subject()}, []string{subject()}
+				switch {
+				case local && before:
+					put(was, at(0), roleBinding("shop", name, to, old...))
+				case before:
+					put(was, at(0), clusterBinding(name, to, old...))
+				}
+				switch {
+				case local && added:
+					with.RoleBindings = append(with.RoleBindings, *roleBinding("shop", name, to, now...))
+					put(is, at(0), roleBinding("shop", name, to, now...))
+				case added:
+					with.ClusterRoleBindings = append(with.ClusterRoleBindings, *clusterBinding(name, to, now...))
+					put(is, at(0), clusterBinding(name, to, now...))
+				case name == gone || !before:
+				case local:
+					put(is, at(0), roleBinding("shop", name, to, old...))
+				default:
+					put(is, at(0), clusterBinding(name, to, old...))
+				}
+			}
+		}
+		c := was.Change(func(g rbac.Grant) bool { return g.Binding.Name == gone }, with)
+		for _, request := range []string{"get pods shop/x", "list secrets shop/x", "delete secrets shop/x", "get pods bank/x"} {
+			a := node("worker-1", request)
+			want := map[rbac.Grant]bool{}
+			for g := range is.Grants(a, at(1)) {
+				want[g] = true
+			}
+			got := map[rbac.Grant]bool{}
+			for g := range was.GrantsUnder(c, a, at(1)) {
+				got[g] = true
+			}
+			d := was.AuthorizeUnder(c, a, at(1))
+			if diff := cmp.Diff(want, got); diff != "" || d.Allowed != (len(want) > 0) || !d.Known {
+				t.Fatalf("%s, %+v (-want +got):\n%s", request, d, diff)
+			}
+			if d.Allowed {
+				allowed++
+			}
+			if was.Authorize(a, at(1)).Allowed != d.Allowed {
+				changed++
+			}
+		}
+	}
+	if allowed < 1000 || changed < 500 {
+		t.Errorf("%d allowed, %d changed: too few to mean much", allowed, changed)
+	}
 }
