@@ -25,7 +25,7 @@ func TestFileWithRotation(t *testing.T) {
 		w := &rotated{path: path, rnd: rand.New(rand.NewPCG(2, 2))}
 		defer w.close()
 		for at := 0; at < len(lines) && ctx.Err() == nil; {
-			n := min(1+rnd.IntN(2*len(lines)/times/8), len(lines)-at)
+			n := min(1+w.rnd.IntN(2*len(lines)/times/8), len(lines)-at)
 			if err := w.write(bytes.Join(lines[at:at+n], []byte("\n"))); err != nil {
 				t.Error(err)
 				return
@@ -36,7 +36,7 @@ func TestFileWithRotation(t *testing.T) {
 	})
 	for range times {
 		p := start(t, "run", "--config", conf)
-		pause(rand.New(rand.NewPCG(rnd.Uint64(), 3)), 50*time.Millisecond, 900*time.Millisecond)
+		pause(rnd, 50*time.Millisecond, 900*time.Millisecond)
 		p.kill()
 	}
 	p := start(t, "run", "--config", conf)
