@@ -33,6 +33,7 @@ type store struct {
 
 type storedLane struct {
 	fence    int64
+	owner    *process // under an equal fence the last to open owns the lane, as in package store
 	position string
 }
 
@@ -66,10 +67,10 @@ func (s *store) total() int {
 	return n
 }
 
-func (s *store) fence(lane string) int64 {
+func (s *store) owner(lane string) *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lane(lane).fence
+	return s.lane(lane).owner
 }
 
 // process models the pipeline of one process: batches are stored some time after they were taken, several at once.
@@ -119,7 +120,7 @@ func (p *process) Open(ctx context.Context, lane string, fence int64) (string, e
 	if fence < l.fence {
 		return "", source.ErrFenced
 	}
-	l.fence = fence
+	l.fence, l.owner = fence, p
 	p.open[lane] = fence
 	return l.position, nil
 }
@@ -204,7 +205,7 @@ func (p *process) commit() {
 	p.waiting = nil
 	for _, h := range waiting {
 		l := p.st.lane(h.b.Lane)
-		if l.fence != p.open[h.b.Lane] {
+		if l.fence != p.open[h.b.Lane] || l.owner != p {
 			p.fenced++
 			p.finish(h, source.ErrFenced)
 			continue
