@@ -125,6 +125,20 @@ func (n *Nodes) Known(name string, t time.Time) (exists, covered bool) {
 	return exists, n.covered != 0 && at >= n.covered && !unseen
 }
 
+// Names returns the names of the Node objects that exist at t, in order.
+func (n *Nodes) Names(t time.Time) []string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	at, out := t.UnixNano(), []string{}
+	for name, lives := range n.lives {
+		if slices.ContainsFunc(lives, func(l nodeLife) bool { return l.from <= at && (l.to == 0 || at < l.to) }) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // CreatedBetween reports whether a Node object of this name began its life after from and not after to.
 func (n *Nodes) CreatedBetween(name string, from, to time.Time) bool {
 	n.mu.RLock()

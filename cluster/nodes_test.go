@@ -1,6 +1,12 @@
 package cluster
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
 
 func TestSimilarNodes(t *testing.T) {
 	s := NewState()
@@ -40,5 +46,39 @@ func TestNodeLives(t *testing.T) {
 	s.Prune(at(t, "25s"))
 	if exists, _ := s.NodeKnown("w1", at(t, "15s")); exists {
 		t.Error("not pruned")
+	}
+}
+
+func TestNodeNames(t *testing.T) {
+	s := NewState()
+	for i, name := range []string{"b", "a", "later"} {
+		s.Nodes.set(name, "u-"+name, ownTime(base.UnixNano()+int64(i/2)*10))
+	}
+	s.Nodes.remove("b", "u-b", nodeauthz.Stamp{Time: base.Add(5)})
+	for at, want := range map[int64]string{-1: "[]", 1: "[a b]", 6: "[a]", 10: "[a later]"} {
+		if got := fmt.Sprint(s.Nodes.Names(base.Add(time.Duration(at)))); got != want {
+			t.Errorf("%d ns later: %s, want %s", at, got, want)
+		}
+	}
+}
+
+// Only what hides something from the Node authorizer is a hole.
+func TestHoles(t *testing.T) {
+	pod := func(node, volumes string) string {
+		return `{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"shop","name":"web","uid":"p"},"spec":{"nodeName":"` + node + `","volumes":[` + volumes + `]}}`
+	}
+	const claim = `{"name":"d","persistentVolumeClaim":{"claimName":"data"}}`
+	const node = `{"kind":"Node","apiVersion":"v1","metadata":{"name":"w1","uid":"n"}}`
+	const volumes = "the state holds no PersistentVolume, though pods on nodes have claims of some: what leads over volumes is missing"
+	for name, x := range map[string]struct{ pod, want string }{
+		"no claims": {pod("w1", ""), "[]"}, "a claim": {pod("w1", claim), "[" + volumes + "]"}, "a pod that waits for its node": {pod("", claim), "[]"},
+	} {
+		s := load(t, event(t, "1s", "ADDED", x.pod)+event(t, "1s", "ADDED", node))
+		if got := fmt.Sprint(s.Holes(time.Time{}, time.Time{})); got != x.want {
+			t.Errorf("%s: %s, want %s", name, got, x.want)
+		}
+	}
+	if got := fmt.Sprint(load(t, event(t, "1s", "ADDED", pod("w1", ""))).Holes(time.Time{}, time.Time{})); got != "[the state holds no Node]" {
+		t.Errorf("without Nodes: %s", got)
 	}
 }

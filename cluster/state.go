@@ -35,6 +35,7 @@ type State struct {
 	tally     tally
 	inputs    int
 	unlisted  []string // inputs that held nothing of use
+	claims    bool     // a pod on a node had a claim of a volume
 	decoder   *decoder // for audit bodies
 	versions  versions
 	sight     [numKinds]sight
@@ -102,39 +103,58 @@ const farBehind = 5 * time.Minute
 
 // Warnings says what is doubtful about the state for a log whose requests are from the given window. Zero times mean that it is
 // not known.
-func (s *State) Warnings(logFrom, logTo time.Time) []string {
+func (s *State) Warnings(logFrom, logTo time.Time) (out []string) {
+	s.doubts(logFrom, logTo, func(_ bool, message string) { out = append(out, message) })
+	return out
+}
+
+// Holes are those of the Warnings that leave no telling what the Node authorizer would decide, or for whom: a kind that must be there, or
+// a time in which nobody watched. What comes before the state begins is none: those requests are unknown, and counted as such.
+func (s *State) Holes(logFrom, logTo time.Time) (out []string) {
+	s.doubts(logFrom, logTo, func(hole bool, message string) {
+		if hole {
+			out = append(out, message)
+		}
+	})
+	return out
+}
+
+func (s *State) doubts(logFrom, logTo time.Time, add func(hole bool, message string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inputs == 0 {
-		return nil
+		return
 	}
-	var out []string
 	for _, id := range warnWhenNone {
 		if s.counts[id] == 0 {
-			out = append(out, fmt.Sprintf("the state holds no %s", id))
+			add(id == kindPod || id == kindNode, fmt.Sprintf("the state holds no %s", id))
 		}
+	}
+	if s.counts[kindPersistentVolume] == 0 && s.claims {
+		add(true, "the state holds no PersistentVolume, though pods on nodes have claims of some: what leads over volumes is missing")
 	}
 	if s.from != 0 && !logFrom.IsZero() {
 		if from := timeOf(s.from); from.After(logFrom) {
-			out = append(out, fmt.Sprintf("the state begins %s after the log: requests before %s that it does not explain are unknown",
+			add(false, fmt.Sprintf("the state begins %s after the log: requests before %s that it does not explain are unknown",
 				from.Sub(logFrom).Round(time.Millisecond), from.Format(time.RFC3339)))
 		}
 		if to := timeOf(s.to); logTo.Sub(to) > farBehind {
-			out = append(out, fmt.Sprintf("the state ends %s before the log: what changed after %s is not in it",
+			add(true, fmt.Sprintf("the state ends %s before the log: what changed after %s is not in it",
 				logTo.Sub(to).Round(time.Second), to.Format(time.RFC3339)))
 		}
 	}
-	out = append(out, s.holeWarnings(logFrom, logTo)...)
+	for _, w := range s.holeWarnings(logFrom, logTo) {
+		add(true, w)
+	}
 	if s.tally.errors > 0 {
-		out = append(out, fmt.Sprintf("the journal holds %d ERROR entries: the watch was interrupted, changes may be missing", s.tally.errors))
+		add(true, fmt.Sprintf("the journal holds %d ERROR entries: the watch was interrupted, changes may be missing", s.tally.errors))
 	}
 	if s.tally.malformed > 0 {
-		out = append(out, fmt.Sprintf("entries of the state that could not be read: %d", s.tally.malformed))
+		add(true, fmt.Sprintf("entries of the state that could not be read: %d", s.tally.malformed))
 	}
 	for _, name := range s.unlisted {
-		out = append(out, fmt.Sprintf("%s holds nothing of use", name))
+		add(false, fmt.Sprintf("%s holds nothing of use", name))
 	}
-	return out
 }
 
 // SkippedKinds returns the kinds that were passed over, most frequent first.
@@ -278,6 +298,7 @@ func (s *State) set(c *change, first bool, start int64) {
 	switch c.kind {
 	case kindPod:
 		c.pod.Bound = c.bound()
+		s.claims = s.claims || c.pod.NodeName != "" && len(c.pod.PersistentVolumeClaims) > 0
 		s.Graph.SetPod(c.pod, c.seen())
 	case kindPersistentVolume:
 		s.Graph.SetPersistentVolume(c.volume, c.volumeSince(first, start))
