@@ -1,7 +1,9 @@
 package tally
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +27,8 @@ const (
 	MaxDisagree  = 1000
 	MaxAmbient   = 200
 	MaxMalformed = 20
+	// MaxDays is as long as a store keeps counts by default; of more the latest are kept.
+	MaxDays = 90
 )
 
 // Events counts what the input held.
@@ -111,6 +115,20 @@ type Group struct {
 	AuditIDs []string
 	// Wide says that the group stands for many.
 	Wide bool
+	// Days is how many of Count, those of low severity left out, came on each day, in order; of excess access only, at most MaxDays.
+	Days []Day
+}
+
+// Day counts what came on a day, UTC, which is counted from 1970.
+type Day struct{ Day, Count int64 }
+
+// DayOf returns the day of a time.
+func DayOf(t time.Time) int64 {
+	s := t.Unix()
+	if s < 0 {
+		s -= 24*60*60 - 1
+	}
+	return s / (24 * 60 * 60)
 }
 
 // Tally is the sum of entries. Not safe for concurrent use.
@@ -255,6 +273,7 @@ func (t *Tally) finding(e *Entry, f *Finding) {
 	}
 	g := t.group(&f.Key)
 	g.add(&one)
+	g.trend(f.Key.Rule, &one)
 	if len(g.AuditIDs) < MaxAuditIDs {
 		g.AuditIDs = append(g.AuditIDs, strings.Clone(Bounded(f.AuditID)))
 	}
@@ -297,6 +316,31 @@ func (g *Group) add(o *Group) {
 	}
 	widen(&g.First, &g.Last, o.First)
 	widen(&g.First, &g.Last, o.Last)
+}
+
+// trend adds the days of o. One without days is of a single one, as the store has them.
+func (g *Group) trend(rule string, o *Group) {
+	if rule != rules.ExcessAccess {
+		return
+	}
+	if len(o.Days) == 0 && o.Count > o.Low && !o.First.IsZero() {
+		g.onDay(DayOf(o.First), o.Count-o.Low)
+	}
+	for _, d := range o.Days {
+		g.onDay(d.Day, d.Count)
+	}
+}
+
+func (g *Group) onDay(day, n int64) {
+	i, there := slices.BinarySearchFunc(g.Days, day, func(d Day, day int64) int { return cmp.Compare(d.Day, day) })
+	if there {
+		g.Days[i].Count += n
+		return
+	}
+	g.Days = slices.Insert(g.Days, i, Day{day, n})
+	if len(g.Days) > MaxDays {
+		g.Days = slices.Delete(g.Days, 0, 1)
+	}
 }
 
 // widen makes the interval hold t. The zero time is none.
@@ -342,6 +386,7 @@ func (t *Tally) MergeGroup(k Key, g *Group) {
 		to.Wide, to.Message = true, WideMessage
 	}
 	to.add(g)
+	to.trend(k.Rule, g)
 	if room := MaxAuditIDs - len(to.AuditIDs); room > 0 {
 		to.AuditIDs = append(to.AuditIDs, g.AuditIDs[:min(room, len(g.AuditIDs))]...)
 	}

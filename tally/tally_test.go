@@ -127,3 +127,40 @@ func TestIDOf(t *testing.T) {
 		seen[IDOf(s)] = s
 	}
 }
+
+// The trend is of what is not low, by the day, whether it comes one by one or by the hour from a store.
+func TestTrend(t *testing.T) {
+	day := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	excess, other := Key{Rule: rules.ExcessAccess}, Key{Rule: "other"}
+	add := func(to *Tally, k Key, at time.Time, s rules.Severity) {
+		to.Add(&Entry{Time: at, Findings: []Finding{{Key: k, Severity: s}}})
+	}
+	one, two := New(), New()
+	for i, at := range []time.Time{day, day.Add(23 * time.Hour), day.Add(-time.Second), day.Add(24 * time.Hour)} {
+		to := one
+		if i > 1 {
+			to = two
+		}
+		add(to, excess, at, rules.High)
+		add(to, excess, at, rules.Low)
+		add(to, other, at, rules.High)
+	}
+	one.Merge(two)
+	one.MergeGroup(excess, &Group{Count: 5, Low: 2, First: day, Last: day})
+	d := DayOf(day)
+	if diff := cmp.Diff([]Day{{d - 1, 1}, {d, 5}, {d + 1, 1}}, one.Groups[excess].Days); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if one.Groups[other].Days != nil {
+		t.Error("another rule has a trend")
+	}
+	for i := range int64(MaxDays + 5) {
+		one.Groups[excess].onDay(d+i, 1)
+	}
+	if got := one.Groups[excess].Days; len(got) != MaxDays || got[0].Day != d+5 {
+		t.Errorf("%d days from %d on", len(got), got[0].Day-d)
+	}
+	if DayOf(time.Unix(-1, 0)) != -1 || DayOf(time.Unix(0, 0)) != 0 {
+		t.Error("days before 1970")
+	}
+}
