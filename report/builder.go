@@ -37,6 +37,12 @@ type Facts struct {
 	Authorization Authorization
 	// HasState is whether complete state was given.
 	HasState bool
+	// Holes are those of the state's warnings that leave not enough evidence.
+	Holes []string
+	// Nodes are the names of the Node objects at the window's end: of each some request is expected. Nil where that is not known.
+	Nodes []string
+	// Bindings give nodes something, at the window's end.
+	Bindings []Binding
 }
 
 // Make returns the report of a tally, which stays as it is.
@@ -89,7 +95,7 @@ func findingOf(k tally.Key, g *tally.Group, runbook string) Finding {
 		Rule: k.Rule, Severity: g.Severity.String(), Node: k.Node, Count: g.Count, First: g.First, Last: g.Last, Verb: k.Verb,
 		APIGroup: k.APIGroup, Resource: k.Resource, Subresource: k.Subresource, Namespace: k.Namespace, Name: k.Name,
 		UserAgent: k.Product, Message: g.Message, Runbook: runbook, Allowed: g.Allowed, AuditIDs: append([]string{}, g.AuditIDs...),
-		detail: k.Detail, low: g.Low, wide: g.Wide,
+		detail: k.Detail, low: g.Low, wide: g.Wide, days: g.Days,
 	}
 	if k.Binding != (rbac.BindingRef{}) {
 		f.Binding = &Binding{Kind: k.Binding.Kind, Namespace: k.Binding.Namespace, Name: k.Binding.Name}

@@ -14,6 +14,11 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		"stamp":   stamp,
 		"objects": objects,
 		"gates":   gates,
+		"perDay":  perDay,
+		"need":    func(n Need) string { return needWords(&n) },
+		"some":    func(all []string) string { return someOf(all, planNames) },
+		"title":   func(x Readiness) string { return headline(&x) },
+		"others":  func(x Readiness) []string { return x.otherWarnings() },
 		"object": func(f Finding) string {
 			s := f.Resource
 			if f.Subresource != "" {
@@ -45,16 +50,30 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .6rem; border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
 .critical, .high, .no { color: var(--bad); } .medium, .maybe { color: var(--warn); } .yes { color: var(--good); }
-h1 { margin-bottom: 0; }
+h1 { margin-bottom: 0; } pre { overflow-x: auto; padding: .5rem; border: 1px solid var(--line); }
 </style>
 </head>
 <body>
 <main>
-<h1>{{if .Readiness.Blockers}}<span class="no">Not ready</span>{{else if .Readiness.Ready}}<span class="yes">Ready</span>{{else}}<span class="maybe">Not enough evidence</span>{{end}}</h1>
+<h1><span class="{{if .Readiness.Blockers}}no{{else if .Readiness.Ready}}yes{{else}}maybe{{end}}">{{title .Readiness}}</span></h1>
 <p>May the RBAC bindings for nodes be deleted{{with .Cluster}} in {{visible .}}{{end}}?{{with .Window.From}} Requests from {{stamp .}}{{end}}{{with .Window.To}} to {{stamp .}}.{{end}}</p>
 {{with .Readiness.Blockers}}<h2>Against it</h2><ul>{{range .}}<li>{{visible .}}</li>{{end}}</ul>{{end}}
-{{with .Readiness.Warnings}}<h2>Warnings</h2><ul>{{range .}}<li>{{visible .}}</li>{{end}}</ul>{{end}}
-<h2>Evidence</h2>
+{{with .Readiness.Holes}}<h2>Holes in the evidence</h2><ul>{{range .}}<li>{{visible .Message}}</li>{{end}}</ul>{{end}}
+{{with others .Readiness}}<h2>Warnings</h2><ul>{{range .}}<li>{{visible .}}</li>{{end}}</ul>{{end}}
+{{with .Readiness.Clients}}<h2>Who would break</h2>
+{{range .}}<h3>{{visible .UserAgent}}</h3>
+<p>{{.Requests}} requests on {{.Nodes}} nodes by {{visible .Binding}}, last {{stamp .Last}}. By day: {{perDay .Days}}</p>
+<details><summary>What it needs</summary><table>
+<thead><tr><th>Request</th><th>Node</th><th>Count</th><th>Last</th></tr></thead>
+<tbody>{{range .Needs}}<tr><td>{{need .}}</td><td>{{visible .Node}}</td><td>{{.Count}}</td><td>{{stamp .Last}}</td></tr>
+{{end}}</tbody></table>{{with .More}}<p>and {{.}} more</p>{{end}}</details>
+{{end}}{{end}}{{with .Readiness.Identities}}<h2>Identities that do not conform</h2>
+<table>
+<thead><tr><th>Identity</th><th>Reason</th><th>What is wrong</th><th>Requests</th><th>Clients</th><th>Last</th></tr></thead>
+<tbody>{{range .}}<tr><td>{{visible .Identity}}</td><td>{{.Reason}}</td><td>{{visible .Message}}</td><td>{{.Requests}}</td><td>{{some .Clients}}</td><td>{{stamp .Last}}</td></tr>
+{{end}}</tbody></table>
+{{end}}{{with .Readiness.Denials}}<h2>Denials that persist</h2><ul>{{range .}}<li>{{visible .Message}}, last {{stamp .Last}}</li>{{end}}</ul>
+{{end}}<h2>Evidence</h2>
 <table>
 <tr><th scope="row">Events</th><td>{{.Events.Read}} read, {{.Events.Node}} of nodes, {{.Events.Skipped}} skipped, {{.Events.Duplicates}} duplicates, {{.Events.Malformed}} malformed{{range .Events.MalformedAt}}<br/>{{visible .File}}:{{.Line}}: {{visible .Cause}}{{end}}</td></tr>
 <tr><th scope="row">State</th><td>{{or (objects .State.Objects) "none"}}</td></tr>
@@ -78,7 +97,11 @@ h1 { margin-bottom: 0; }
 <thead><tr><th>Node</th><th>Requests</th><th>Denied by Node</th><th>Allowed by RBAC alone</th></tr></thead>
 <tbody>{{range .Nodes}}<tr><td>{{visible .Name}}</td><td>{{.Requests}}</td><td>{{.Deny}}</td><td>{{.Excess}}</td></tr>
 {{end}}</tbody></table>
-</main>
+{{with .Readiness.Plan}}<h2>Plan</h2>
+<ol>{{range .}}<li><p>{{.What}}.</p>{{with .Commands}}<pre><code>{{range .}}{{.}}
+{{end}}</code></pre>{{end}}</li>
+{{end}}</ol>
+{{end}}</main>
 </body>
 </html>
 `

@@ -14,29 +14,44 @@ import (
 // answer "not enough evidence": absence of evidence is never "ready". Findings of low severity do not block: their requests reached
 // nothing, or their identity is nobody's. undecided counts the requests whose verdict neither the state nor the apiserver tells.
 func readiness(r *Report, f Facts, undecided int64) Readiness {
-	out := Readiness{Evidence: "sufficient", Blockers: blockers(r), Warnings: []string{}}
-	warn := func(enough bool, format string, args ...any) {
-		if !enough {
+	out := Readiness{
+		Evidence: "sufficient", Warnings: []string{}, Holes: []Hole{}, Clients: clients(r), Identities: identities(r), Denials: denials(r),
+		Unseen: unseen(r, f.Nodes), Plan: []Step{},
+	}
+	out.Blockers = blockers(r, out.Identities)
+	// warn adds a warning; hole is the kind of hole that it is, "" for none.
+	warn := func(hole, format string, args ...any) {
+		say := fmt.Sprintf(format, args...)
+		if hole != "" {
 			out.Evidence = "insufficient"
+			out.Holes = append(out.Holes, Hole{hole, say})
 		}
-		out.Warnings = append(out.Warnings, fmt.Sprintf(format, args...))
+		out.Warnings = append(out.Warnings, say)
+	}
+	unless := func(enough bool, hole string) string {
+		if enough {
+			return ""
+		}
+		return hole
 	}
 	v := r.Verdicts
 	total := v.Allow + v.Deny + v.Unknown
 	switch {
 	case r.Events.Read == 0:
-		warn(false, "the log holds no events")
+		warn(HoleLog, "the log holds no events")
 	case total == 0:
-		warn(false, "the log holds no requests of nodes: the audit policy or a filter may drop them")
+		warn(HoleLog, "the log holds no requests of nodes: the audit policy or a filter may drop them")
 	}
+	nodeOff := false
 	switch mode := r.Authorization.Mode; {
 	case total == 0 || strings.Contains(mode, "Node"):
 	case mode != "" || !r.Authorization.Inferred:
+		nodeOff = true
 		out.Blockers = slices.Insert(out.Blockers, 0, fmt.Sprintf(
 			"the Node authorizer is not in force (authorization mode %s): put Node before RBAC first, for without the bindings nodes have no access at all",
 			cmp.Or(mode, "without Node")))
 	default:
-		warn(false, "the log does not tell whether the Node authorizer is in force: give --authorization-mode")
+		warn(HoleMode, "the log does not tell whether the Node authorizer is in force: give --authorization-mode")
 	}
 	few := undecided*20 <= total
 	if total > 0 && !f.HasState {
@@ -44,33 +59,63 @@ func readiness(r *Report, f Facts, undecided int64) Readiness {
 		if few {
 			say = "no cluster state was given (--state): this rests on the apiserver's own decisions in the log"
 		}
-		warn(few, "%s", say)
+		warn(unless(few, HoleState), "%s", say)
 	}
 	if undecided > 0 {
-		warn(few, "%d of %s (%s) could not be judged for lack of state", undecided, plural(total, "request"), percent(undecided, total))
+		warn(unless(few, HoleState), "%d of %s (%s) could not be judged for lack of state", undecided, plural(total, "request"), percent(undecided, total))
 	}
 	a := &r.Agreement
 	if n := int64(len(a.Disagree)) + a.DisagreeMore; n > 0 {
-		warn(n*100 <= a.Compared, "nodetrail and the apiserver disagree on %s outside of races: the state, the version or the mode given may be wrong",
-			plural(n, "request"))
+		warn(unless(n*100 <= a.Compared, HoleAgreement),
+			"nodetrail and the apiserver disagree on %s outside of races: the state, the version or the mode given may be wrong", plural(n, "request"))
 	}
 	if n := r.Events.Malformed; n > 0 {
-		warn(n*1000 <= r.Events.Read, "%s of the log could not be read", plural(n, "line"))
+		warn(unless(n*1000 <= r.Events.Read, HoleLog), "%s of the log could not be read", plural(n, "line"))
 	}
 	for i := range r.Findings {
 		if f := &r.Findings[i]; f.Rule == rules.CoverageGap {
-			warn(f.Severity == rules.Low.String(), "part of the log may be missing: %s", Visible(f.Message))
+			warn(holeOf(r, f), "part of the log may be missing: %s", Visible(f.Message))
 		}
 	}
+	if n := len(out.Unseen); n > 0 && total > 0 {
+		warn(HoleNode, "%s of the cluster made no request that was logged: %s", plural(int64(n), "node"), someOf(out.Unseen, 5))
+	}
+	restricted := true
 	for i := range r.Findings {
 		if f := &r.Findings[i]; f.Rule == "foreign-node-write" && f.Severity == rules.Critical.String() {
-			warn(true, "the admission plugin NodeRestriction is not in force: a node wrote another's object")
+			warn("", "the admission plugin NodeRestriction is not in force: a node wrote another's object")
+			restricted = false
 			break
 		}
 	}
-	out.Warnings = append(append(out.Warnings, r.State.Warnings...), fruitless(r)...)
-	out.Ready = len(out.Blockers) == 0 && out.Evidence == "sufficient"
+	for _, w := range r.State.Warnings {
+		warn(unless(!slices.Contains(f.Holes, w), HoleState), "%s", w)
+	}
+	out.Warnings = append(out.Warnings, fruitless(r)...)
+	out.conclude()
+	out.Plan = plan(r, &out, f.Bindings, nodeOff, restricted)
 	return out
+}
+
+// conclude draws the verdict.
+func (x *Readiness) conclude() {
+	x.Ready = len(x.Blockers) == 0 && x.Evidence == "sufficient"
+	switch {
+	case len(x.Blockers) > 0:
+		x.Verdict = VerdictNotReady
+	case x.Ready:
+		x.Verdict = VerdictReady
+	default:
+		x.Verdict = VerdictUnknown
+	}
+}
+
+// AddHole adds what the evidence lacks besides what the report knows, such as a log that was not read to its end.
+func (r *Report) AddHole(kind, message string) {
+	x := &r.Readiness
+	x.Evidence = "insufficient"
+	x.Holes = append(x.Holes, Hole{kind, message})
+	x.conclude()
 }
 
 // client is who needs a binding.
@@ -94,12 +139,7 @@ func needs(r *Report, count func(*Finding) int64) []*need {
 		if f.Rule != "rbac-excess-access" || n == 0 {
 			continue
 		}
-		c := client{"an RBAC binding that the log does not name", f.UserAgent}
-		if f.Binding != nil {
-			c.binding = f.Binding.Kind + " " + joinName(f.Binding.Namespace, f.Binding.Name)
-		} else if f.wide {
-			c.binding = "some RBAC binding"
-		}
+		c := client{bindingOf(f), f.UserAgent}
 		g := all[c]
 		if g == nil {
 			g = &need{client: c, nodes: map[string]bool{}, kinds: map[string]bool{}}
@@ -130,31 +170,18 @@ func what(f *Finding) string {
 }
 
 // blockers are what would break without the bindings, by binding and client, and the identities that do not conform.
-func blockers(r *Report) []string {
+func blockers(r *Report, identities []Identity) []string {
 	out := []string{}
 	for _, g := range needs(r, func(f *Finding) int64 { return f.Count - f.low }) {
 		out = append(out, fmt.Sprintf("%s of %q on %s would break without %s: %s", plural(g.requests, "request"), g.product,
 			plural(int64(len(g.nodes)), "node"), Visible(g.binding), listed(g.kinds, 4)))
 	}
-	identities, clients := map[string]int64{}, map[string]map[string]bool{}
-	for i := range r.Findings {
-		f := &r.Findings[i]
-		if f.Rule != "node-identity" || f.Count == f.low {
-			continue
+	for _, x := range identities {
+		clients := map[string]bool{}
+		for _, c := range x.Clients {
+			clients[c] = true
 		}
-		identities[f.Message] += f.Count - f.low
-		if clients[f.Message] == nil {
-			clients[f.Message] = map[string]bool{}
-		}
-		clients[f.Message][f.UserAgent] = true
-	}
-	messages := make([]string, 0, len(identities))
-	for m := range identities {
-		messages = append(messages, m)
-	}
-	sort.Strings(messages)
-	for _, m := range messages {
-		out = append(out, fmt.Sprintf("%s (%s of %s)", Visible(m), plural(identities[m], "request"), listed(clients[m], 4)))
+		out = append(out, fmt.Sprintf("%s (%s of %s)", Visible(x.Message), plural(x.Requests, "request"), listed(clients, 4)))
 	}
 	return out
 }

@@ -148,6 +148,7 @@ type Finding struct {
 	detail string // tells groups apart that have all else in common
 	low    int64  // how many of Count are of low severity
 	wide   bool   // stands for many groups
+	days   []tally.Day
 }
 
 // Binding names an RBAC binding.
@@ -160,9 +161,20 @@ type Binding struct {
 // Readiness says whether the binding can go.
 type Readiness struct {
 	Ready bool `json:"ready"`
+	// Verdict is VerdictReady, VerdictNotReady or VerdictUnknown. Where something would break it is "not ready", whatever the evidence.
+	Verdict string `json:"verdict"`
 	// Evidence is "sufficient" or "insufficient": without evidence nothing is ready.
 	Evidence string `json:"evidence"`
 	// Blockers are what would break or does not conform; Warnings what the log or the state cannot tell.
 	Blockers []string `json:"blockers"`
 	Warnings []string `json:"warnings"`
+	// Holes are what the evidence lacks: those of the warnings because of which it is insufficient.
+	Holes      []Hole     `json:"holes"`
+	Clients    []Client   `json:"clients"`
+	Identities []Identity `json:"identities"`
+	Denials    []Denial   `json:"denials"`
+	// Unseen are the nodes that the cluster has and the log does not.
+	Unseen []string `json:"unseenNodes"`
+	// Plan are the steps to the bindings' deletion, in order.
+	Plan []Step `json:"plan"`
 }

@@ -72,10 +72,12 @@ func (t Text) paint(code, s string) string {
 func (t Text) Write(w io.Writer, r *Report) error {
 	var b strings.Builder
 	t.readiness(&b, r)
+	t.detail(&b, r)
 	t.steps(&b, r)
 	t.evidence(&b, r)
 	t.findings(&b, r)
 	t.nodes(&b, r)
+	t.plan(&b, r)
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/file"
+	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
@@ -75,7 +76,7 @@ Exit status: 0 done; 1 could not do it; 2 findings, by --fail-on.`,
 	fs.StringVar(&f.since, "since", "", "judge only requests from then on: RFC 3339, or a duration before the log's end")
 	fs.StringVar(&f.until, "until", "", "judge only requests before then: RFC 3339, or a duration before the log's end")
 	fs.StringVar(&f.verdicts, "verdicts", "", "write a JSON line for each judged request to `FILE`; - for standard output (the report then goes to standard error)")
-	fs.StringVarP(&f.output, "output", "o", "text", "form of the report: text, json or html")
+	fs.StringVarP(&f.output, "output", "o", "text", "form of the report: text, json, markdown or html")
 	fs.StringVar(&f.failOn, "fail-on", "", "exit 2 if a finding is at least low, medium, high or critical")
 	fs.BoolVar(&f.strict, "strict", false, "exit 1 if a line of the log is malformed")
 	fs.IntVar(&f.maxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, "events longer than this are malformed")
@@ -87,7 +88,7 @@ Exit status: 0 done; 1 could not do it; 2 findings, by --fail-on.`,
 		return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 	}
 	for name, values := range map[string][]string{
-		"output": {"text", "json", "html"}, "fail-on": {"low", "medium", "high", "critical"}, "disable": ruleNames(),
+		"output": {"text", "json", "markdown", "html"}, "fail-on": {"low", "medium", "high", "critical"}, "disable": ruleNames(),
 		"authorization-mode": {"auto", "Node,RBAC", "RBAC,Node", "RBAC", "Node"}, "kubernetes-version": {"1.33", "1.34", "1.35", "1.36"},
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(name, complete(values...)) // fails only for a flag that is not there
@@ -127,8 +128,8 @@ func (f *analyzeFlags) prepare(args []string, std streams) (*analysis, error) {
 	if a.am, err = pipeline.ParseMode(f.mode); err != nil {
 		return nil, fmt.Errorf("--authorization-mode: %w", err)
 	}
-	if !slices.Contains([]string{"text", "json", "html"}, f.output) {
-		return nil, fmt.Errorf("--output: %q is none of text, json, html", f.output)
+	if err := knownForm(f.output); err != nil {
+		return nil, err
 	}
 	if f.failOn != "" {
 		if a.failAt, err = rules.ParseSeverity(f.failOn); err != nil {
@@ -230,7 +231,7 @@ func (a *analysis) run(ctx context.Context) (err error) {
 	counts := stream.Counts()
 	r := b.Report(a.facts(res, state, counts))
 	if len(res.Errors) > 0 { // what was not read may hold what stands against it
-		r.Readiness.Ready, r.Readiness.Evidence = false, "insufficient"
+		r.AddHole(report.HoleLog, "the log was not read to its end")
 	}
 	if err := a.write(reportTo, r); err != nil {
 		return err
@@ -340,13 +341,44 @@ func (a *analysis) facts(res *file.Result, state *cluster.State, counts pipeline
 	if !sum.From.IsZero() {
 		f.State.From, f.State.To = &sum.From, &sum.To
 	}
+	f.Holes = append(state.Holes(res.First, res.Last), sum.Places...)
+	end := res.Last
+	if until := a.window.Until; !until.IsZero() && until.Before(end) {
+		end = until
+	}
+	if f.HasState {
+		f.Nodes, f.Bindings = state.Nodes.Names(end), forNodes(state.RBAC, end)
+	}
 	return f
 }
 
-func (a *analysis) write(w io.Writer, r *report.Report) error {
-	switch a.output {
+// forNodes are the bindings that give nodes something at t.
+func forNodes(s *rbac.Store, t time.Time) []report.Binding {
+	var out []report.Binding
+	for b := range s.Bindings(t) {
+		if b.ForNodes() && b.RoleExists {
+			out = append(out, report.Binding{Kind: b.Binding.Kind, Namespace: b.Binding.Namespace, Name: b.Binding.Name})
+		}
+	}
+	return out
+}
+
+func (a *analysis) write(w io.Writer, r *report.Report) error { return writeReport(w, r, a.output) }
+
+// knownForm refuses what is no form of a report.
+func knownForm(form string) error {
+	if !slices.Contains([]string{"text", "json", "markdown", "html"}, form) {
+		return fmt.Errorf("--output: %q is none of text, json, markdown, html", form)
+	}
+	return nil
+}
+
+func writeReport(w io.Writer, r *report.Report, form string) error {
+	switch form {
 	case "json":
 		return r.WriteJSON(w)
+	case "markdown":
+		return r.WriteMarkdown(w)
 	case "html":
 		return r.WriteHTML(w)
 	}

@@ -304,6 +304,9 @@ type storedFacts struct {
 	State         report.State         `json:"state"`
 	Authorization report.Authorization `json:"authorization"`
 	HasState      bool                 `json:"hasState"`
+	Holes         []string             `json:"holes"`
+	Nodes         []string             `json:"nodes"`
+	Bindings      []report.Binding     `json:"bindings"`
 }
 
 // facts runs in the engine's loop.
@@ -322,8 +325,13 @@ func (r *runner) facts() []byte {
 		},
 	}
 	f.State.Warnings = append(f.State.Warnings, sum.Places...)
+	f.Holes = append(r.state.Holes(from, to), sum.Places...)
 	if r.live != nil {
 		f.State.Warnings = append(f.State.Warnings, r.live.Warnings()...)
+		f.Holes = append(f.Holes, r.live.Warnings()...)
+	}
+	if f.HasState && !to.IsZero() {
+		f.Nodes, f.Bindings = r.state.Nodes.Names(to), forNodes(r.state.RBAC, to)
 	}
 	if !sum.From.IsZero() {
 		f.State.From, f.State.To = &sum.From, &sum.To

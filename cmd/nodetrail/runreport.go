@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,8 +44,8 @@ Exit status: 0 done; 1 could not do it; 2 findings, by --fail-on.`,
   nodetrail report --config nodetrail.yaml --window 7d -o json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains([]string{"text", "json", "html"}, f.output) {
-				return usageError{cmd.CommandPath(), fmt.Errorf("--output: %q is none of text, json, html", f.output)}
+			if err := knownForm(f.output); err != nil {
+				return usageError{cmd.CommandPath(), err}
 			}
 			failAt := rules.None
 			if f.failOn != "" {
@@ -65,7 +66,7 @@ Exit status: 0 done; 1 could not do it; 2 findings, by --fail-on.`,
 	fs.StringVar(&f.config, "config", "", "the configuration `FILE` of run")
 	fs.StringVar(&f.data, "data", "", "the `FOLDER` of the store, in place of the configuration's data")
 	fs.StringVar(&f.window, "window", "", "only the time that ends with the last request and is so long, such as 24h or 7d")
-	fs.StringVarP(&f.output, "output", "o", "text", "form of the report: text, json or html")
+	fs.StringVarP(&f.output, "output", "o", "text", "form of the report: text, json, markdown or html")
 	fs.StringVar(&f.failOn, "fail-on", "", "exit 2 if a finding is at least low, medium, high or critical")
 	return cmd
 }
@@ -126,14 +127,7 @@ func (f *reportFlags) run(ctx context.Context, std streams, window time.Duration
 	}
 	rf.Events = report.EventsOf(&t.Events)
 	r := report.Make(t, rf)
-	switch f.output {
-	case "json":
-		err = r.WriteJSON(std.out)
-	case "html":
-		err = r.WriteHTML(std.out)
-	default:
-		err = report.Text{Colour: isTerminal(std.out) && os.Getenv("NO_COLOR") == ""}.Write(std.out, r)
-	}
+	err = writeReport(std.out, r, f.output)
 	if err != nil || failAt == rules.None || r.Worst() < failAt {
 		return err
 	}
@@ -156,7 +150,7 @@ func noStore(c *config.Config, file string) error {
 func factsOf(all map[string]json.RawMessage) (report.Facts, error) {
 	var out report.Facts
 	var latest time.Time
-	warnings := map[string]bool{}
+	warnings, holes := map[string]bool{}, map[string]bool{}
 	for instance, raw := range all {
 		var f storedFacts
 		if err := json.Unmarshal(raw, &f); err != nil {
@@ -165,9 +159,13 @@ func factsOf(all map[string]json.RawMessage) (report.Facts, error) {
 		for _, w := range f.State.Warnings {
 			warnings[w] = true
 		}
+		for _, w := range f.Holes {
+			holes[w] = true
+		}
 		if f.At.After(latest) {
 			latest = f.At
 			out.Cluster, out.State, out.Authorization, out.HasState = f.Cluster, f.State, f.Authorization, f.HasState
+			out.Nodes, out.Bindings = f.Nodes, f.Bindings
 		}
 	}
 	out.State.Warnings = nil
@@ -175,5 +173,6 @@ func factsOf(all map[string]json.RawMessage) (report.Facts, error) {
 		out.State.Warnings = append(out.State.Warnings, w)
 	}
 	slices.Sort(out.State.Warnings)
+	out.Holes = slices.Sorted(maps.Keys(holes))
 	return out, nil
 }

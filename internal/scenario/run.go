@@ -86,7 +86,7 @@ func (s *Scenario) facts(res *file.Result, counts pipeline.Counts, state *cluste
 		Authorization: report.Authorization{
 			Mode: mode.String(), Inferred: mode.Inferred(), KubernetesVersion: s.Flags.Features.Version(), FeatureGates: s.Flags.Features.NonDefault(),
 		},
-		HasState: s.State != nil,
+		HasState: s.State != nil, Holes: state.Holes(res.First, res.Last),
 	}
 }
 

@@ -1,0 +1,165 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// WriteMarkdown writes what the report says on readiness, with the plan, as GitHub-flavoured Markdown, for an issue or a change request.
+// Names from logs are text: nothing in them is markup.
+func (r *Report) WriteMarkdown(w io.Writer) error {
+	var b strings.Builder
+	x := &r.Readiness
+	of := ""
+	if r.Cluster != "" {
+		of = " in " + mark(r.Cluster)
+	}
+	fmt.Fprintf(&b, "# %s\n\nMay the RBAC bindings for nodes be deleted%s?", headline(x), of)
+	if r.Window.From != nil {
+		fmt.Fprintf(&b, " Requests from %s to %s.", stamp(*r.Window.From), stamp(*r.Window.To))
+	}
+	b.WriteString("\n")
+	list := func(title string, items []string) {
+		if len(items) == 0 {
+			return
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n", title)
+		for _, s := range items {
+			fmt.Fprintf(&b, "- %s\n", mark(s))
+		}
+	}
+	table := func(title string, head ...string) func(...any) {
+		fmt.Fprintf(&b, "\n## %s\n\n| %s |\n|%s\n", title, strings.Join(head, " | "), strings.Repeat("---|", len(head)))
+		return func(cells ...any) {
+			b.WriteString("|")
+			for _, c := range cells {
+				fmt.Fprintf(&b, " %s |", mark(fmt.Sprint(c)))
+			}
+			b.WriteString("\n")
+		}
+	}
+	list("Against it", x.Blockers)
+	var holes []string
+	for _, h := range x.Holes {
+		holes = append(holes, h.Message)
+	}
+	list("Holes in the evidence", holes)
+	list("Further warnings", x.otherWarnings())
+	if len(x.Clients) > 0 {
+		row := table("Who would break", "Client", "Binding", "Requests", "Nodes", "Last seen", "By day")
+		for i := range x.Clients {
+			c := &x.Clients[i]
+			row(c.UserAgent, c.Binding, c.Requests, c.Nodes, stamp(c.Last), perDay(c.Days))
+		}
+		row = table("What they need", "Client", "Node", "Request", "Count", "Last seen")
+		for i := range x.Clients {
+			c := &x.Clients[i]
+			for j := range c.Needs[:min(planNames, len(c.Needs))] {
+				n := &c.Needs[j]
+				row(c.UserAgent, n.Node, needWords(n), n.Count, stamp(n.Last))
+			}
+			if n := len(c.Needs) - planNames + c.More; n > 0 {
+				row(c.UserAgent, "", "and "+plural(int64(n), "more kind"), "", "")
+			}
+		}
+	}
+	if len(x.Identities) > 0 {
+		row := table("Identities that do not conform", "Identity", "Reason", "Requests", "Last seen", "Clients", "What is wrong")
+		for i := range x.Identities {
+			d := &x.Identities[i]
+			row(d.Identity, d.Reason, d.Requests, stamp(d.Last), someOf(d.Clients, planNames), d.Message)
+		}
+	}
+	if len(x.Denials) > 0 {
+		row := table("Denials that persist", "Node", "Client", "What", "First", "Last")
+		for i := range x.Denials {
+			d := &x.Denials[i]
+			row(d.Node, d.UserAgent, d.Message, stamp(d.First), stamp(d.Last))
+		}
+	}
+	r.markEvidence(table("Evidence", "", ""))
+	if len(x.Plan) > 0 {
+		b.WriteString("\n## Plan\n")
+	}
+	for i, s := range x.Plan {
+		fmt.Fprintf(&b, "\n%d. %s.\n", i+1, mark(s.What))
+		if len(s.Commands) > 0 {
+			// A command begins with a word, so that none can end the fence.
+			fmt.Fprintf(&b, "\n   ```sh\n   %s\n   ```\n", strings.Join(s.Commands, "\n   "))
+		}
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+func (r *Report) markEvidence(row func(...any)) {
+	e, v, g := &r.Events, &r.Verdicts, &r.Agreement
+	row("events", fmt.Sprintf("%d read, %d of nodes, %d skipped, %d duplicates, %d malformed", e.Read, e.Node, e.Skipped, e.Duplicates, e.Malformed))
+	held := objects(r.State.Objects)
+	if held == "" {
+		held = "none"
+	}
+	row("state", held)
+	mode := r.Authorization.Mode
+	if mode == "" {
+		mode = "unknown"
+	}
+	row("authorizers", fmt.Sprintf("%s, Kubernetes %s", mode, r.Authorization.KubernetesVersion))
+	row("verdicts", fmt.Sprintf("%d allow, %d deny, %d unknown; races: %d allow, %d deny", v.Allow, v.Deny, v.Unknown, v.Races.Allow, v.Races.Deny))
+	row("agreement with the apiserver", fmt.Sprintf("%d of %d; in races %d of %d", g.Agree, g.Compared, g.Races.Agree, g.Races.Compared))
+	row("nodes seen", len(r.Nodes))
+	if n := len(r.Readiness.Unseen); n > 0 {
+		row("nodes not seen", someOf(r.Readiness.Unseen, planNames))
+	}
+}
+
+// headline is the verdict as a title.
+func headline(x *Readiness) string {
+	switch x.Verdict {
+	case VerdictNotReady:
+		return "Not ready"
+	case VerdictReady:
+		return "Ready"
+	}
+	return "Not enough evidence"
+}
+
+// otherWarnings are those that are no holes.
+func (x *Readiness) otherWarnings() []string {
+	holes := map[string]bool{}
+	for _, h := range x.Holes {
+		holes[h.Message] = true
+	}
+	var out []string
+	for _, w := range x.Warnings {
+		if !holes[w] {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// mark makes text of anything: what Markdown or HTML would take as markup is escaped, and an address is not made a link.
+func mark(s string) string {
+	var b strings.Builder
+	for _, r := range Visible(s) {
+		switch {
+		case r == '<':
+			b.WriteString("&lt;")
+			continue
+		case r == '&':
+			b.WriteString("&amp;")
+			continue
+		case r == '@':
+			b.WriteString("&#64;") // nobody is to be told
+			continue
+		case strings.ContainsRune("\\`*_{}[]>#|~!$", r):
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return strings.NewReplacer("://", ":&#47;&#47;", "www.", "www&#46;").Replace(b.String())
+}
