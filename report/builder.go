@@ -41,8 +41,15 @@ type Facts struct {
 	Holes []string
 	// Nodes are the names of the Node objects at the window's end: of each some request is expected. Nil where that is not known.
 	Nodes []string
-	// Bindings give nodes something, at the window's end.
-	Bindings []Binding
+	// Bindings give nodes something, at the window's end. Nil where that is not known.
+	Bindings []NodeBinding
+}
+
+// NodeBinding is a binding whose subjects are nodes.
+type NodeBinding struct {
+	Binding
+	// Role is the name of the role that it gives.
+	Role string `json:"role"`
 }
 
 // Make returns the report of a tally, which stays as it is.

@@ -98,7 +98,7 @@ func TestGroupGathers(t *testing.T) {
 		want := Finding{
 			Rule: "rbac-excess-access", Severity: "critical", Node: "worker-1", Count: 7, First: at(100), Last: at(700), Verb: "get",
 			Resource: "secrets", Namespace: "shop", Name: "db", UserAgent: "kubelet", Binding: &Binding{"ClusterRoleBinding", "", "legacy"},
-			Allowed: true, AuditIDs: []string{"audit-1", "audit-2", "audit-3", "audit-4", "audit-5"}, low: 6,
+			Allowed: true, AuditIDs: []string{"audit-1", "audit-2", "audit-3", "audit-4", "audit-5"}, low: 6, days: []tally.Day{{Day: tally.DayOf(at(0)), Count: 1}},
 			Message: "get secrets shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone", Runbook: "docs/rules/rbac-excess-access.md",
 		}
 		if diff := cmp.Diff(want, x, cmp.AllowUnexported(Finding{})); diff != "" {

@@ -19,6 +19,7 @@ func TestGolden(t *testing.T) {
 	golden(t, "report.txt", []byte(text(t, r, Text{})))
 	golden(t, "colour.txt", []byte(text(t, r, Text{Colour: true})))
 	golden(t, "report.html", []byte(asHTML(t, r)))
+	golden(t, "report.md", []byte(asMarkdown(t, r)))
 	empty := NewBuilder().Report(Facts{})
 	golden(t, "empty.json", asJSON(t, empty))
 	golden(t, "empty.txt", []byte(text(t, empty, Text{})))
@@ -132,7 +133,7 @@ func (broken) Write([]byte) (int, error) { return 0, errBroken }
 func TestWriteErrors(t *testing.T) {
 	r := sample(t)
 	for name, write := range map[string]func(io.Writer) error{
-		"text": func(w io.Writer) error { return Text{}.Write(w, r) }, "json": r.WriteJSON, "html": r.WriteHTML,
+		"text": func(w io.Writer) error { return Text{}.Write(w, r) }, "json": r.WriteJSON, "html": r.WriteHTML, "markdown": r.WriteMarkdown,
 	} {
 		if err := write(broken{}); !errors.Is(err, errBroken) || !strings.HasPrefix(err.Error(), "writing the report: ") {
 			t.Errorf("%s: error %v", name, err)

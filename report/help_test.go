@@ -192,3 +192,12 @@ func asHTML(t *testing.T, r *Report) string {
 	}
 	return b.String()
 }
+
+func asMarkdown(t *testing.T, r *Report) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.WriteMarkdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}

@@ -21,7 +21,7 @@ const planNames = 10
 
 // plan are the steps from what the report found to the bindings' deletion. nodeOff says that the Node authorizer is not in force,
 // restricted that nothing shows that NodeRestriction is not.
-func plan(r *Report, x *Readiness, bindings []Binding, nodeOff, restricted bool) []Step {
+func plan(r *Report, x *Readiness, bindings []NodeBinding, nodeOff, restricted bool) []Step {
 	p := []Step{}
 	add := func(what string, commands ...string) { p = append(p, Step{what, append([]string{}, commands...)}) }
 	if nodeOff || !restricted {
@@ -58,7 +58,11 @@ func plan(r *Report, x *Readiness, bindings []Binding, nodeOff, restricted bool)
 		without = append(without, "--without "+shellWord(strings.ToLower(b.Kind)+"/"+joinName(b.Namespace, b.Name)))
 	}
 	if len(going) == 0 {
-		add("No binding is known that gives nodes anything; look whether there is one",
+		what := "No binding is known that gives nodes the role system:node, or that they used; look whether there is one"
+		if bindings != nil {
+			what = "The state holds no binding any more that gives nodes the role system:node, or that they used; look whether that is so"
+		}
+		add(what,
 			"kubectl get clusterrolebindings,rolebindings -A -o wide | grep -E 'system:nodes?'")
 		return p
 	}
@@ -120,11 +124,22 @@ func conform(x *Readiness, add func(string, ...string)) {
 		"openssl x509 -noout -subject -in /var/lib/kubelet/pki/kubelet-client-current.pem")
 }
 
-// bindingsToGo are those that the cluster has for nodes, and those that let requests through which would break.
-func bindingsToGo(x *Readiness, known []Binding) []Binding {
-	out := slices.Clone(known)
+// nodeRole is the role that gives every node what the Node authorizer gives each for its own objects.
+const nodeRole = "system:node"
+
+// bindingsToGo are those that give the role of nodes, and those that let requests through which would break; of what is known only what
+// is still there. Others stay: kubeadm's let nodes renew their certificates and read what they join by.
+func bindingsToGo(x *Readiness, known []NodeBinding) []Binding {
+	there := map[Binding]bool{}
+	var out []Binding
+	for _, b := range known {
+		if there[b.Binding] = true; b.Role == nodeRole {
+			out = append(out, b.Binding)
+		}
+	}
 	for i := range x.Clients {
-		if b := x.Clients[i].ref; b.Kind == rbac.KindClusterRoleBinding || b.Kind == rbac.KindRoleBinding { // the log may say anything
+		b := x.Clients[i].ref
+		if (b.Kind == rbac.KindClusterRoleBinding || b.Kind == rbac.KindRoleBinding) && (known == nil || there[b]) { // the log may say anything
 			out = append(out, b)
 		}
 	}

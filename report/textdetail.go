@@ -90,7 +90,11 @@ func needWords(n *Need) string {
 	if n.Subresource != "" {
 		s += "/" + n.Subresource
 	}
-	words := strings.Fields(Visible(n.Verb) + " " + Visible(s) + " " + Visible(joinName(n.Namespace, n.Name)))
+	name := joinName(n.Namespace, n.Name)
+	if n.Name == "" && n.Namespace != "" {
+		name = "in " + n.Namespace
+	}
+	words := strings.Fields(Visible(n.Verb) + " " + Visible(s) + " " + Visible(name))
 	if len(words) == 0 {
 		return "various"
 	}

@@ -352,12 +352,17 @@ func (a *analysis) facts(res *file.Result, state *cluster.State, counts pipeline
 	return f
 }
 
-// forNodes are the bindings that give nodes something at t.
-func forNodes(s *rbac.Store, t time.Time) []report.Binding {
-	var out []report.Binding
+// forNodes are the bindings that give nodes something at t; nil where the state holds no bindings at all.
+func forNodes(s *rbac.Store, t time.Time) []report.NodeBinding {
+	var out []report.NodeBinding
 	for b := range s.Bindings(t) {
+		if out == nil {
+			out = []report.NodeBinding{}
+		}
 		if b.ForNodes() && b.RoleExists {
-			out = append(out, report.Binding{Kind: b.Binding.Kind, Namespace: b.Binding.Namespace, Name: b.Binding.Name})
+			out = append(out, report.NodeBinding{
+				Binding: report.Binding{Kind: b.Binding.Kind, Namespace: b.Binding.Namespace, Name: b.Binding.Name}, Role: b.Role.Name,
+			})
 		}
 	}
 	return out

@@ -306,7 +306,7 @@ type storedFacts struct {
 	HasState      bool                 `json:"hasState"`
 	Holes         []string             `json:"holes"`
 	Nodes         []string             `json:"nodes"`
-	Bindings      []report.Binding     `json:"bindings"`
+	Bindings      []report.NodeBinding `json:"bindings"`
 }
 
 // facts runs in the engine's loop.

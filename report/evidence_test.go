@@ -1,0 +1,191 @@
+package report
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// A client has its nodes, objects, last request and trend; requests that reached nothing do not count.
+func TestClients(t *testing.T) {
+	l := newLog(t)
+	day := func(d int) change { return func(r *rules.Request) { r.Time = at(0).AddDate(0, 0, d) } }
+	late := func(d int, what string, changes ...change) {
+		j := judged(what, append(changes, day(d))...)
+		for _, rule := range rules.All() {
+			if f, found := rule.Check(&j.Request, nil, l.memory); found && rule.Name == rules.ExcessAccess {
+				e := tally.Entry{Time: j.Time, IsNode: true, Node: j.Node, Findings: []tally.Finding{{
+					Key: tally.Key{
+						Rule: f.Rule, Node: j.Node, Verb: j.Attrs.Verb, Resource: j.Attrs.Resource, Namespace: j.Attrs.Namespace, Name: j.Attrs.Name,
+						Product: rules.Product(j.Event.UserAgent), Binding: j.Grant.Binding,
+					}, Severity: f.Severity, Message: f.Message,
+				}}}
+				l.b.AddEntry(&e)
+			}
+		}
+	}
+	legacy, calico := byRBAC("legacy"), agent("calico-node/v3")
+	late(0, "worker-1 get secrets shop/db", legacy, calico)
+	late(2, "worker-2 get secrets shop/db", legacy, calico)
+	late(2, "worker-2 get secrets shop/db", legacy, calico)
+	late(1, "worker-2 get pods shop/gone", legacy, calico, code(404))
+	got := l.b.Report(facts(4)).Readiness.Clients
+	want := []Client{{
+		UserAgent: "calico-node", Binding: "ClusterRoleBinding legacy", Requests: 3, Nodes: 2, First: at(0), Last: at(0).AddDate(0, 0, 2),
+		Days: []Day{{"2026-11-21", 1}, {"2026-11-22", 0}, {"2026-11-23", 2}},
+		Needs: []Need{
+			{Node: "worker-2", Verb: "get", Resource: "secrets", Namespace: "shop", Name: "db", Count: 2, Last: at(0).AddDate(0, 0, 2)},
+			{Node: "worker-1", Verb: "get", Resource: "secrets", Namespace: "shop", Name: "db", Count: 1, Last: at(0)},
+		},
+		ref: Binding{"ClusterRoleBinding", "", "legacy"},
+	}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Client{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for i := range MaxNeeds + 3 {
+		late(0, fmt.Sprintf("worker-1 get secrets shop/s%d", i), legacy, calico)
+	}
+	if c := l.b.Report(facts(4)).Readiness.Clients[0]; len(c.Needs) != MaxNeeds || c.More != 5 {
+		t.Errorf("%d needs and %d more", len(c.Needs), c.More)
+	}
+}
+
+func TestIdentitiesByReason(t *testing.T) {
+	for _, x := range []struct{ rule, detail, message, want string }{
+		{"node-identity", "group", "m", "group missing"},
+		{"node-identity", "name", "m", "name form"},
+		{"node-identity", "kubelet", "m", "no node identity"},
+		{"node-identity", "unregistered", `user "system:node:x": the cluster has no Node "x"`, "unregistered name"},
+		{"node-identity", "unregistered", `user "system:node:X": the cluster has no Node "X"; there is a Node "x", which differs in its case`, "letter case"},
+		{"node-identity", "unregistered", `user "system:node:x": the cluster has no Node "x"; there is a Node "x.y", which differs in its domain`, "host name"},
+		{"node-credential-misuse", "certificate", "m", "shared certificate"},
+		{"node-credential-misuse", "address 10.0.0.1", "m", ""},
+		{rules.ExcessAccess, "", "m", ""},
+	} {
+		b := NewBuilder()
+		for _, client := range []string{"b", "a", "b"} {
+			b.AddEntry(&tally.Entry{Time: at(0), Findings: []tally.Finding{{
+				Key: tally.Key{Rule: x.rule, Node: "n", Detail: x.detail, Product: client}, Severity: rules.High, Message: x.message,
+			}}})
+		}
+		want := []Identity{}
+		if x.want != "" {
+			want = append(want, Identity{"n", x.want, x.message, 3, []string{"a", "b"}, at(0)})
+		}
+		r := b.Report(facts(1))
+		if diff := cmp.Diff(want, r.Readiness.Identities); diff != "" {
+			t.Errorf("%s %s (-want +got):\n%s", x.rule, x.detail, diff)
+		}
+		if x.want != "" && len(r.Readiness.Blockers) != 1 {
+			t.Errorf("%s %s: blockers %q", x.rule, x.detail, r.Readiness.Blockers)
+		}
+	}
+}
+
+// Each node that the cluster has must be in the log.
+func TestUnseenNodes(t *testing.T) {
+	l := newLog(t)
+	l.many(3)
+	f := facts(3)
+	f.Nodes = []string{"worker-3", "worker-1", "worker-2"}
+	x := l.b.Report(f).Readiness
+	want := []Hole{{HoleNode, "2 nodes of the cluster made no request that was logged: worker-2, worker-3"}}
+	if diff := cmp.Diff(want, x.Holes); diff != "" || x.Verdict != VerdictUnknown || !slices.Equal(x.Unseen, []string{"worker-2", "worker-3"}) {
+		t.Errorf("%s, unseen %q (-want +got):\n%s", x.Verdict, x.Unseen, diff)
+	}
+	f.Nodes = []string{"worker-1"}
+	if x := l.b.Report(f).Readiness; x.Verdict != VerdictReady {
+		t.Errorf("all were seen: %s, %v", x.Verdict, x.Holes)
+	}
+}
+
+// A node's silence is a hole until it is over; nobody knows whether one of a day is.
+func TestSilentNode(t *testing.T) {
+	f := func(name string, first, last time.Duration, want string) {
+		t.Helper()
+		b := NewBuilder()
+		end := at(0).Add(48 * time.Hour)
+		b.AddEntry(&tally.Entry{Time: end, IsNode: true, Node: "worker-2", Verdict: nodeauthz.Allow, Observed: nodeauthz.Allow})
+		for _, when := range []time.Duration{first, last} {
+			b.AddEntry(&tally.Entry{Time: end.Add(when), Findings: []tally.Finding{{
+				Key: tally.Key{Rule: rules.CoverageGap, Node: "worker-1", Detail: "silent node"}, Severity: rules.Low, Message: "silent",
+			}}})
+		}
+		if got := b.Report(facts(1)).Readiness; got.Verdict != want || len(got.Warnings) != 1 {
+			t.Errorf("%s: %s, %q", name, got.Verdict, got.Warnings)
+		}
+	}
+	f("goes on", -time.Hour, -10*time.Minute, VerdictUnknown)
+	f("is over", -2*time.Hour, -time.Hour, VerdictReady)
+	f("was told for a day", -40*time.Hour, -16*time.Hour, VerdictUnknown)
+}
+
+// What the log was not read to its end for is a hole too.
+func TestAddHole(t *testing.T) {
+	l := newLog(t)
+	l.many(3)
+	r := l.b.Report(facts(3))
+	r.AddHole(HoleLog, "x")
+	if x := r.Readiness; x.Ready || x.Verdict != VerdictUnknown || x.Evidence != "insufficient" || len(x.Holes) != 1 {
+		t.Errorf("%+v", x)
+	}
+}
+
+// Only what gives the role of nodes, or was used and is still there, goes.
+func TestBindingsToGo(t *testing.T) {
+	ref := func(name string) Binding { return Binding{"ClusterRoleBinding", "", name} }
+	used := &Readiness{Clients: []Client{{ref: ref("used")}, {ref: Binding{"Thing", "", "odd"}}, {ref: ref("used")}, {}}}
+	f := func(known []NodeBinding, want ...string) {
+		t.Helper()
+		got := []string{}
+		for _, b := range bindingsToGo(used, known) {
+			got = append(got, b.Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v: %q, want %q", known, got, want)
+		}
+	}
+	f(nil, "used")
+	f([]NodeBinding{})
+	f([]NodeBinding{{ref("legacy"), "system:node"}, {ref("kubeadm:node-autoapprove-certificate-rotation"), "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient"}}, "legacy")
+	f([]NodeBinding{{ref("used"), "custom"}, {ref("other"), "custom"}}, "used")
+}
+
+func TestShellWord(t *testing.T) {
+	for s, want := range map[string]string{
+		"legacy:system:node": "legacy:system:node", "a b": "'a b'", "it's": `'it'\''s'`, "$(reboot)": "'$(reboot)'", "-o": "'./-o'", "": "''", "a\nb": `'a\u{a}b'`,
+	} {
+		if got := shellWord(s); got != want {
+			t.Errorf("%q: %s, want %s", s, got, want)
+		}
+	}
+}
+
+// Whatever the names, the Markdown has the same lines, cells and fences, and nothing in it is markup that a name made.
+func TestHostileMarkdown(t *testing.T) {
+	shape := func(s string) (int, int, int) {
+		cells := len(regexp.MustCompile(`(^|[^\\])\|`).FindAllString(s, -1))
+		return strings.Count(s, "\n"), cells, strings.Count(s, "\n   ```")
+	}
+	lines, cells, fences := shape(asMarkdown(t, hostileReport(t, "harmless")))
+	link := regexp.MustCompile(`[^\\]\[|<[^jafp]|://`)
+	for _, s := range append(hostileStrings(), "[x](http://evil.example)", "![x](y)", "a|b", "**b**", "@team", "~~~", "#") {
+		got := asMarkdown(t, hostileReport(t, s))
+		if l, c, f := shape(got); l != lines || c != cells || f != fences {
+			t.Errorf("%q: %d lines, %d cells, %d fences; want %d, %d, %d:\n%s", s, l, c, f, lines, cells, fences, got)
+		}
+		text := regexp.MustCompile("(?s)   ```sh.*?\n   ```\n").ReplaceAllString(got, "")
+		if m := link.FindString(text); m != "" {
+			t.Errorf("%q: markup %q in\n%s", s, m, text)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package report
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/coverage"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/pipeline/file"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// planted is what is done to a capture before it is judged.
+type planted struct {
+	// rounds is how often the log is repeated, one after the other; 0 is once.
+	rounds int
+	// only keeps some requests of a round; nil keeps all.
+	only func(round int, j *pipeline.Judgement) bool
+	// noKind leaves objects of a kind out of the state.
+	noKind string
+	policy string
+}
+
+// roundOf is longer than a capture.
+const roundOf = 70 * time.Second
+
+// withHole judges a capture in which something was planted, as analyze does.
+func withHole(t *testing.T, name string, p planted) *Report {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := "../internal/demo/" + name
+	state := cluster.NewState()
+	must(state.Load([]string{"-"}, bytes.NewReader(journalWithout(t, dir+"/journal.jsonl.gz", p.noKind))))
+	inputs, err := file.Expand([]string{dir + "/audit.log.gz"}, nil)
+	must(err)
+	features, err := nodeauthz.FeaturesFor("1.36")
+	must(err)
+	am, err := pipeline.ParseMode("auto")
+	must(err)
+	const skew = 150 * time.Millisecond
+	auth := nodeauthz.NewAuthorizer(state.Graph, features, skew)
+	memory, kubelets := rules.NewMemory(), []string{"hollow-kubelet"}
+	memory.Kubelets = kubelets
+	b := NewBuilder()
+	judge := &pipeline.Judge{Node: auth, RBAC: state.RBAC, State: pipeline.NewView(state, auth), Rules: rules.All(), Memory: memory, Mode: am}
+	detectors := rules.NewDetectors(judge.Rules, rules.DetectorOptions{Kubelets: kubelets})
+	stream := pipeline.NewStream(judge, state, pipeline.Options{Skew: skew}, func(j *pipeline.Judgement) error {
+		for round := range max(1, p.rounds) {
+			if p.only != nil && !p.only(round, j) {
+				continue
+			}
+			later := *j
+			later.Time = j.Time.Add(time.Duration(round) * roundOf)
+			b.Add(&later)
+			detectors.Observe(&later.Request, judge.State)
+		}
+		return nil
+	})
+	res, err := file.Read(context.Background(), inputs, file.Options{Want: audit.Want{State: true}}, func(in file.Batch) error {
+		return stream.Batch(&pipeline.Batch{Events: in.Events, Release: in.Release})
+	})
+	must(err)
+	must(stream.Flush())
+	detectors.Flush(judge.State, func(d *rules.Detection) {
+		e := pipeline.DetectionEntry(d)
+		b.AddEntry(&e)
+	})
+	if p.policy != "" {
+		policy, err := coverage.ParsePolicy([]byte(p.policy))
+		must(err)
+		for i, g := range policy.Gaps(coverage.PolicyOptions{}) {
+			severity := rules.Medium
+			if g.Minor {
+				severity = rules.Low
+			}
+			b.AddEntry(&tally.Entry{ID: tally.ID{byte(i)}, Time: res.Last, Findings: []tally.Finding{{
+				Key: tally.Key{Rule: rules.CoverageGap, Detail: g.Cause + " " + g.Where}, Severity: severity, Message: g.Message,
+			}}})
+		}
+	}
+	f := Facts{
+		HasState: true, Events: Events{Read: res.Counts.Read}, Authorization: Authorization{Mode: am.String(), Inferred: am.Inferred(), KubernetesVersion: "1.36"},
+		State: State{Objects: state.Summary().Objects, Warnings: state.Warnings(res.First, res.Last)},
+		Holes: state.Holes(res.First, res.Last), Nodes: state.Nodes.Names(res.Last), Bindings: []NodeBinding{},
+	}
+	for x := range state.RBAC.Bindings(res.Last) {
+		if x.ForNodes() {
+			f.Bindings = append(f.Bindings, NodeBinding{Binding{x.Binding.Kind, x.Binding.Namespace, x.Binding.Name}, x.Role.Name})
+		}
+	}
+	return b.Report(f)
+}
+
+// journalWithout is a journal without the objects of a kind.
+func journalWithout(t *testing.T, path, kind string) []byte {
+	t.Helper()
+	in, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	lines := bufio.NewScanner(z)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		if kind != "" && bytes.Contains(lines.Bytes(), []byte(`"kind":"`+kind+`"`)) && !bytes.Contains(lines.Bytes(), []byte(`"kind":"Pod"`)) {
+			continue
+		}
+		out.Write(lines.Bytes())
+		out.WriteByte('\n')
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// What is said of the captures, with the plan.
+func TestReadinessOfCaptures(t *testing.T) {
+	for _, name := range []string{"capture", "capture-rbac-only"} {
+		r := withHole(t, name, planted{})
+		if r.Readiness.Verdict != VerdictNotReady {
+			t.Errorf("%s: %s", name, r.Readiness.Verdict)
+		}
+		golden(t, "readiness-"+name+".md", []byte(asMarkdown(t, r)))
+	}
+}
+
+// The kubelets of the captures alone are ready for an hour. Whatever is missing from what they did, they are not, and what it is is named.
+func TestPlantedHoles(t *testing.T) {
+	kubelets := func(_ int, j *pipeline.Judgement) bool {
+		return j.IsNode && rules.Product(j.Event.UserAgent) == "hollow-kubelet"
+	}
+	but := func(not func(round int, j *pipeline.Judgement) bool) func(int, *pipeline.Judgement) bool {
+		return func(round int, j *pipeline.Judgement) bool { return kubelets(round, j) && !not(round, j) }
+	}
+	const hour = 60
+	var out strings.Builder
+	for _, name := range []string{"capture", "capture-rbac-only"} {
+		for _, x := range []struct {
+			what string
+			planted
+			hole string // its kind, "" for none
+		}{
+			{"nothing is missing", planted{rounds: hour, only: kubelets}, ""},
+			{"a policy that hides secrets", planted{only: but(func(_ int, j *pipeline.Judgement) bool { return j.Attrs.Resource == "secrets" }), policy: `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+rules:
+- level: None
+  resources: [{group: "", resources: [secrets]}]
+- level: Metadata
+`}, HolePolicy},
+			{"ten minutes are cut out", planted{rounds: hour, only: but(func(round int, _ *pipeline.Judgement) bool { return round >= 25 && round < 34 })}, HoleLog},
+			{"a node is silent", planted{only: but(func(_ int, j *pipeline.Judgement) bool { return j.Node == "worker-3" })}, HoleNode},
+			{"a node falls silent", planted{rounds: hour, only: but(func(round int, j *pipeline.Judgement) bool {
+				return round >= 25 && j.Node == "worker-3"
+			})}, HoleNode},
+			{"the state has no PersistentVolumes", planted{only: kubelets, noKind: "PersistentVolume"}, HoleState},
+		} {
+			r := withHole(t, name, x.planted)
+			got := &r.Readiness
+			fmt.Fprintf(&out, "%s, %s: %s\n", name, x.what, got.Verdict)
+			kinds := map[string]bool{}
+			for _, b := range got.Blockers {
+				fmt.Fprintf(&out, "  x %s\n", b)
+			}
+			for _, h := range got.Holes {
+				kinds[h.Kind] = true
+				fmt.Fprintf(&out, "  %s: %s\n", h.Kind, h.Message)
+			}
+			if x.hole == "" && len(kinds) > 0 || x.hole != "" && !kinds[x.hole] || got.Ready && x.hole != "" {
+				t.Errorf("%s, %s: %s, holes %v", name, x.what, got.Verdict, got.Holes)
+			}
+			want := VerdictUnknown
+			switch {
+			case name == "capture-rbac-only":
+				want = VerdictNotReady // the Node authorizer is not in force, whatever is missing
+			case x.hole == "":
+				want = VerdictReady
+			}
+			if got.Verdict != want || (got.Evidence == "sufficient") != (x.hole == "") {
+				t.Errorf("%s, %s: %s, evidence %s; want %s", name, x.what, got.Verdict, got.Evidence, want)
+			}
+		}
+	}
+	golden(t, "holes.txt", []byte(out.String()))
+}
