@@ -1,5 +1,5 @@
 // Package report turns a stream of judgements into the report: whether the system:node binding can go, what stands against it, and
-// every finding, as text, JSON or HTML.
+// every finding, as text, JSON, Markdown or HTML.
 //
 // What goes in: judgements, one at a time ([Builder.Add]), or a tally of them that was stored ([Make]), and what the run knows besides
 // (the state, malformed lines). What comes out: a [Report]. The package may import pipeline itself, tally, rules, nodeauthz and rbac.
