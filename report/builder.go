@@ -39,6 +39,10 @@ type Facts struct {
 	HasState bool
 	// Holes are those of the state's warnings that leave not enough evidence.
 	Holes []string
+	// Lacks are holes that the caller knows of, such as a log that was not read to its end.
+	Lacks []Hole
+	// Disabled are the rules that were not checked.
+	Disabled []string
 	// Nodes are the names of the Node objects at the window's end: of each some request is expected. Nil where that is not known.
 	Nodes []string
 	// Bindings give nodes something, at the window's end. Nil where that is not known.

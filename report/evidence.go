@@ -20,7 +20,7 @@ const (
 
 // Hole is something that the evidence lacks, because of which nothing is "ready".
 type Hole struct {
-	// Kind is log, policy, node, state, agreement or mode.
+	// Kind is log, policy, node, state, agreement, mode or rule.
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
 }
@@ -33,6 +33,7 @@ const (
 	HoleState     = "state"
 	HoleAgreement = "agreement"
 	HoleMode      = "mode"
+	HoleRule      = "rule"
 )
 
 // Client is one whose requests would break without a binding.

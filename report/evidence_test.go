@@ -129,14 +129,16 @@ func TestSilentNode(t *testing.T) {
 	f("was told for a day", -40*time.Hour, -16*time.Hour, VerdictUnknown)
 }
 
-// What the log was not read to its end for is a hole too.
-func TestAddHole(t *testing.T) {
+// What the caller knows to be missing is a hole, told once, and so is a rule without which nothing can be found.
+func TestLacks(t *testing.T) {
 	l := newLog(t)
 	l.many(3)
-	r := l.b.Report(facts(3))
-	r.AddHole(HoleLog, "x")
-	if x := r.Readiness; x.Ready || x.Verdict != VerdictUnknown || x.Evidence != "insufficient" || len(x.Holes) != 1 {
-		t.Errorf("%+v", x)
+	f := facts(3)
+	f.Lacks, f.State.Warnings, f.Disabled = []Hole{{HoleLog, "x"}}, []string{"x"}, []string{"secret-enumeration", "node-identity"}
+	x := l.b.Report(f).Readiness
+	want := []Hole{{HoleLog, "x"}, {HoleRule, "the rule node-identity was not checked"}}
+	if diff := cmp.Diff(want, x.Holes); diff != "" || x.Ready || x.Verdict != VerdictUnknown || len(x.Warnings) != 2 {
+		t.Errorf("%+v (-want +got):\n%s", x, diff)
 	}
 }
 

@@ -82,6 +82,9 @@ func closeHoles(x *Readiness, add func(string, ...string)) {
 	has := func(kind string) bool {
 		return slices.ContainsFunc(x.Holes, func(h Hole) bool { return h.Kind == kind })
 	}
+	if has(HoleRule) {
+		add("Check every rule that decides: nothing is found by one that is disabled", "nodetrail analyze --state <journal> <audit log>")
+	}
 	if has(HoleMode) {
 		add("Say how the apiserver decides: its flag is the truth", "nodetrail analyze --authorization-mode Node,RBAC --state <journal> <audit log>")
 	}

@@ -34,6 +34,14 @@ func readiness(r *Report, f Facts, undecided int64) Readiness {
 		}
 		return hole
 	}
+	for _, h := range f.Lacks {
+		warn(h.Kind, "%s", h.Message)
+	}
+	for _, name := range deciding() {
+		if slices.Contains(f.Disabled, name) {
+			warn(HoleRule, "the rule %s was not checked", name)
+		}
+	}
 	v := r.Verdicts
 	total := v.Allow + v.Deny + v.Unknown
 	switch {
@@ -89,6 +97,9 @@ func readiness(r *Report, f Facts, undecided int64) Readiness {
 		}
 	}
 	for _, w := range r.State.Warnings {
+		if slices.Contains(out.Warnings, w) {
+			continue
+		}
 		warn(unless(!slices.Contains(f.Holes, w), HoleState), "%s", w)
 	}
 	out.Warnings = append(out.Warnings, fruitless(r)...)
@@ -96,6 +107,9 @@ func readiness(r *Report, f Facts, undecided int64) Readiness {
 	out.Plan = plan(r, &out, f.Bindings, nodeOff, restricted)
 	return out
 }
+
+// deciding are the rules without which nothing is ready: they find what would break, who does not conform, and what the log lacks.
+func deciding() []string { return []string{rules.ExcessAccess, "node-identity", rules.CoverageGap} }
 
 // conclude draws the verdict.
 func (x *Readiness) conclude() {
@@ -108,14 +122,6 @@ func (x *Readiness) conclude() {
 	default:
 		x.Verdict = VerdictUnknown
 	}
-}
-
-// AddHole adds what the evidence lacks besides what the report knows, such as a log that was not read to its end.
-func (r *Report) AddHole(kind, message string) {
-	x := &r.Readiness
-	x.Evidence = "insufficient"
-	x.Holes = append(x.Holes, Hole{kind, message})
-	x.conclude()
 }
 
 // client is who needs a binding.

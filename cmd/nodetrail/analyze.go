@@ -230,9 +230,6 @@ func (a *analysis) run(ctx context.Context) (err error) {
 	a.addGaps(b, res.Last)
 	counts := stream.Counts()
 	r := b.Report(a.facts(res, state, counts))
-	if len(res.Errors) > 0 { // what was not read may hold what stands against it
-		r.AddHole(report.HoleLog, "the log was not read to its end")
-	}
 	if err := a.write(reportTo, r); err != nil {
 		return err
 	}
@@ -329,14 +326,15 @@ func (a *analysis) facts(res *file.Result, state *cluster.State, counts pipeline
 		Authorization: report.Authorization{
 			Mode: a.am.String(), Inferred: a.am.Inferred(), KubernetesVersion: a.features.Version(), FeatureGates: a.features.NonDefault(),
 		},
-		HasState: len(a.state) > 0,
+		HasState: len(a.state) > 0, Disabled: a.disabled,
 	}
 	for _, p := range res.Malformed {
 		f.Events.MalformedAt = append(f.Events.MalformedAt, report.Place{File: p.Path, Line: p.Line, Cause: p.Cause})
 	}
 	f.State.Warnings = append(f.State.Warnings, sum.Places...)
 	for _, err := range res.Errors {
-		f.State.Warnings = append(f.State.Warnings, "the log was not read to its end: "+err.Error())
+		say := "the log was not read to its end: " + err.Error() // what was not read may hold what stands against it
+		f.State.Warnings, f.Lacks = append(f.State.Warnings, say), append(f.Lacks, report.Hole{Kind: report.HoleLog, Message: say})
 	}
 	if !sum.From.IsZero() {
 		f.State.From, f.State.To = &sum.From, &sum.To

@@ -305,6 +305,7 @@ type storedFacts struct {
 	Authorization report.Authorization `json:"authorization"`
 	HasState      bool                 `json:"hasState"`
 	Holes         []string             `json:"holes"`
+	Disabled      []string             `json:"disabled"`
 	Nodes         []string             `json:"nodes"`
 	Bindings      []report.NodeBinding `json:"bindings"`
 }
@@ -325,6 +326,7 @@ func (r *runner) facts() []byte {
 		},
 	}
 	f.State.Warnings = append(f.State.Warnings, sum.Places...)
+	f.Disabled = c.Rules.Disable
 	f.Holes = append(r.state.Holes(from, to), sum.Places...)
 	if r.live != nil {
 		f.State.Warnings = append(f.State.Warnings, r.live.Warnings()...)

@@ -125,6 +125,12 @@ func (f *reportFlags) run(ctx context.Context, std streams, window time.Duration
 	if err != nil {
 		return err
 	}
+	if window > 0 && !t.To.IsZero() {
+		if have := t.To.Sub(t.From); have < window-min(window/10, time.Hour) {
+			rf.Lacks = append(rf.Lacks, report.Hole{Kind: report.HoleLog, Message: fmt.Sprintf(
+				"the requests in the store cover %s of the %s asked for", have.Round(time.Second), window)})
+		}
+	}
 	rf.Events = report.EventsOf(&t.Events)
 	r := report.Make(t, rf)
 	err = writeReport(std.out, r, f.output)
@@ -165,7 +171,7 @@ func factsOf(all map[string]json.RawMessage) (report.Facts, error) {
 		if f.At.After(latest) {
 			latest = f.At
 			out.Cluster, out.State, out.Authorization, out.HasState = f.Cluster, f.State, f.Authorization, f.HasState
-			out.Nodes, out.Bindings = f.Nodes, f.Bindings
+			out.Nodes, out.Bindings, out.Disabled = f.Nodes, f.Bindings, f.Disabled
 		}
 	}
 	out.State.Warnings = nil
