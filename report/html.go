@@ -15,6 +15,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		"objects": objects,
 		"gates":   gates,
 		"perDay":  perDay,
+		"used":    func(c Client) string { return plural(c.Requests, "request") + " on " + plural(int64(c.Nodes), "node") },
 		"need":    func(n Need) string { return needWords(&n) },
 		"some":    func(all []string) string { return someOf(all, planNames) },
 		"title":   func(x Readiness) string { return headline(&x) },
@@ -62,7 +63,7 @@ h1 { margin-bottom: 0; } pre { overflow-x: auto; padding: .5rem; border: 1px sol
 {{with others .Readiness}}<h2>Warnings</h2><ul>{{range .}}<li>{{visible .}}</li>{{end}}</ul>{{end}}
 {{with .Readiness.Clients}}<h2>Who would break</h2>
 {{range .}}<h3>{{visible .UserAgent}}</h3>
-<p>{{.Requests}} requests on {{.Nodes}} nodes by {{visible .Binding}}, last {{stamp .Last}}. By day: {{perDay .Days}}</p>
+<p>{{used .}} by {{visible .Binding}}, last {{stamp .Last}}. By day: {{perDay .Days}}</p>
 <details><summary>What it needs</summary><table>
 <thead><tr><th>Request</th><th>Node</th><th>Count</th><th>Last</th></tr></thead>
 <tbody>{{range .Needs}}<tr><td>{{need .}}</td><td>{{visible .Node}}</td><td>{{.Count}}</td><td>{{stamp .Last}}</td></tr>
