@@ -65,9 +65,9 @@ func readiness(r *Report, f Facts, undecided int64) Readiness {
 	if total > 0 && !f.HasState {
 		say := "no cluster state was given (--state): what the graph decides is unknown unless audit bodies tell it"
 		if few {
-			say = "no cluster state was given (--state): this rests on the apiserver's own decisions in the log"
+			say = "no cluster state was given (--state): this rests on the apiserver's own decisions in the log, and which nodes there are is not known"
 		}
-		warn(unless(few, HoleState), "%s", say)
+		warn(HoleState, "%s", say)
 	}
 	if undecided > 0 {
 		warn(unless(few, HoleState), "%d of %s (%s) could not be judged for lack of state", undecided, plural(total, "request"), percent(undecided, total))

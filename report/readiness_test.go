@@ -48,7 +48,11 @@ func TestReadiness(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		if r.Readiness.Ready != (head == ready) || (r.Readiness.Evidence == "sufficient") == (head == lacking) {
+		verdict := map[string]string{ready: VerdictReady, lacking: VerdictUnknown}[head]
+		if verdict == "" {
+			verdict = VerdictNotReady
+		}
+		if x := &r.Readiness; x.Verdict != verdict || x.Ready != (head == ready) || (x.Evidence == "sufficient") != (len(x.Holes) == 0) {
 			t.Errorf("%s: readiness %+v", name, r.Readiness)
 		}
 	}
@@ -80,8 +84,8 @@ func TestReadiness(t *testing.T) {
 			r.Event.Impersonated.Groups, r.Event.User.Username = nil, "admin"
 		}, denied)
 	})
-	f("without state, by the apiserver's word", ready,
-		[]string{"! no cluster state was given (--state): this rests on the apiserver's own decisions in the log"},
+	f("without state, by the apiserver's word", lacking,
+		[]string{"! no cluster state was given (--state): this rests on the apiserver's own decisions in the log, and which nodes there are is not known"},
 		func(l *log) { l.many(10); l.add("worker-1 get pods shop/web-1", ours(nodeauthz.Unknown)) }, noState)
 
 	// Not ready.
@@ -132,7 +136,7 @@ func TestReadiness(t *testing.T) {
 		})
 	f("a reason is a reason, whatever the evidence", no, []string{
 		`x 1 request of "kubelet" on 1 node would break without ` + binding + `: get secrets`,
-		"! no cluster state was given (--state): this rests on the apiserver's own decisions in the log",
+		"! no cluster state was given (--state): this rests on the apiserver's own decisions in the log, and which nodes there are is not known",
 	}, func(l *log) { l.add("worker-1 get secrets shop/x", legacy) }, noState)
 
 	mode := func(mode string, inferred bool) func(*Facts) {
