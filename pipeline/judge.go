@@ -98,6 +98,9 @@ func (j *Judge) Judge(ev *audit.Event) *Judgement {
 	j.observe(out)
 	j.grant(out)
 	for _, r := range j.Rules {
+		if r.Check == nil {
+			continue
+		}
 		if f, found := r.Check(&out.Request, j.State, j.Memory); found {
 			out.Findings = append(out.Findings, Finding{Finding: f, Rule: r})
 		}

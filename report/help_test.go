@@ -65,6 +65,9 @@ func (l *log) add(what string, changes ...change) *pipeline.Judgement {
 	j.Event.AuditID = fmt.Sprintf("audit-%d", l.n)
 	j.Time = at(100 * l.n)
 	for _, r := range rules.All() {
+		if r.Check == nil {
+			continue
+		}
 		if f, found := r.Check(&j.Request, nil, l.memory); found {
 			j.Findings = append(j.Findings, pipeline.Finding{Finding: f, Rule: r})
 		}

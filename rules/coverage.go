@@ -57,7 +57,6 @@ says both. A pod that the kubelet refused at once reads no secret.
 ## How to silence it
 Run with '--disable audit-coverage-gap', or put it under 'rules.disable' in the configuration. The metric 'nodetrail_coverage_gaps_total'
 counts on for sources.`,
-		Check:       notAlone, // no single request shows what is missing
 		NewDetector: newCoverageDetector,
 	}
 }

@@ -30,12 +30,14 @@ type coverageDetector struct {
 
 	changed  bool
 	restored bool // and not settled
+	dropped  bool // a node
 }
 
 // coverStep is what there was in one step.
 type coverStep struct {
 	answered, decided int64
 	nodes, readers    map[*nodeTrack]struct{}
+	tested            map[*nodeTrack]struct{} // those that read a secret lately and have a pod
 	pods              map[podUse]struct{}
 }
 
@@ -55,15 +57,30 @@ func newCoverageDetector(DetectorOptions) Detector {
 }
 
 // Observe implements Detector.
-func (d *coverageDetector) Observe(r *Request, _ State) {
-	if !r.IsNode || r.Node == "" || r.Event.IsImpersonated {
+func (d *coverageDetector) Observe(r *Request, s State) {
+	if r.IsNode && r.Node != "" {
+		d.follow(r, &followed{}, stepOf(r.Time), s)
+	}
+}
+
+// forgot implements follower.
+func (d *coverageDetector) forgot() bool {
+	was := d.dropped
+	d.dropped = false
+	return was
+}
+
+// follow implements follower.
+func (d *coverageDetector) follow(r *Request, f *followed, step int64, s State) {
+	if r.Event.IsImpersonated {
 		return
 	}
-	step := stepOf(r.Time)
 	at := d.at
 	if at == nil || d.atStep != step {
 		if at = d.pending[step]; at == nil {
-			at = &coverStep{nodes: map[*nodeTrack]struct{}{}, readers: map[*nodeTrack]struct{}{}, pods: map[podUse]struct{}{}}
+			at = &coverStep{
+				nodes: map[*nodeTrack]struct{}{}, readers: map[*nodeTrack]struct{}{}, tested: map[*nodeTrack]struct{}{}, pods: map[podUse]struct{}{},
+			}
 			d.pending[step] = at
 			d.latest = max(d.latest, step)
 		}
@@ -75,13 +92,16 @@ func (d *coverageDetector) Observe(r *Request, _ State) {
 			at.decided++
 		}
 	}
-	n := d.nodes[r.Node]
+	n := f.track
 	if n == nil {
-		if len(d.nodes) >= MaxNodes {
-			return
+		if n = d.nodes[r.Node]; n == nil {
+			if len(d.nodes) >= MaxNodes {
+				return
+			}
+			n = &nodeTrack{name: strings.Clone(r.Node)}
+			d.nodes[n.name] = n
 		}
-		n = &nodeTrack{name: strings.Clone(r.Node)}
-		d.nodes[n.name] = n
+		f.track = n
 	}
 	if n.seen != step {
 		n.seen = step
@@ -95,7 +115,13 @@ func (d *coverageDetector) Observe(r *Request, _ State) {
 	case a.Resource == "secrets" && n.readSeen != step:
 		n.readSeen = step
 		at.readers[n] = struct{}{}
-	case a.Resource == "pods" && a.Subresource == "status" && len(at.pods) < mostPods && len(a.Namespace)+len(a.Name) <= 2*maxRemembered:
+	case a.Resource != "pods" || a.Subresource != "status" || s == nil:
+	case n.secrets > step-stepsPerHour && n.secrets > 0: // its reads are there, whatever the pod needs
+		if n.testSeen != step {
+			n.testSeen = step
+			at.tested[n] = struct{}{}
+		}
+	case len(at.pods) < mostPods && len(a.Namespace)+len(a.Name) <= 2*maxRemembered:
 		use := podUse{node: n, namespace: a.Namespace, name: a.Name}
 		if _, known := at.pods[use]; !known {
 			use.namespace, use.name = strings.Clone(a.Namespace), strings.Clone(a.Name)
@@ -169,6 +195,7 @@ func (d *coverageDetector) forget(step int64) {
 	for name, n := range d.nodes {
 		if max(n.last, n.seen) < step-2*stepsPerDay {
 			delete(d.nodes, name)
+			d.dropped = true
 		}
 	}
 }
@@ -181,6 +208,9 @@ func (d *coverageDetector) take(step int64, at *coverStep, s State, found func(*
 	}
 	for n := range at.readers {
 		n.secrets = max(n.secrets, step)
+	}
+	for n := range at.tested {
+		n.test(step)
 	}
 	d.started(step, at.pods, s)
 	if day := step / stepsPerDay; day != d.day {

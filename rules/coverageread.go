@@ -19,6 +19,12 @@ type podUse struct {
 
 const stepsPerDay = 24 * stepsPerHour
 
+// test notes that the node's reads are there.
+func (n *nodeTrack) test(step int64) {
+	today := step/stepsPerDay + 1
+	n.tested, n.dirty = today, n.dirty || n.tested != today
+}
+
 // started takes note of pods that came to a node lately with a secret that the node did not need before.
 func (d *coverageDetector) started(step int64, pods map[podUse]struct{}, s State) {
 	if s == nil || len(pods) == 0 {
@@ -29,7 +35,7 @@ func (d *coverageDetector) started(step int64, pods map[podUse]struct{}, s State
 	for p := range pods {
 		switch n := p.node; {
 		case n.secrets > step-stepsPerHour && n.secrets > 0:
-			n.tested, n.dirty = today, n.dirty || n.tested != today // its reads are there, whatever it needs
+			n.test(step) // its reads are there, whatever it needs
 		case n.unread != today && n.fresh == nil:
 			all = append(all, p)
 		}

@@ -1,15 +1,6 @@
 package rules
 
-import (
-	"fmt"
-	"slices"
-)
-
-// kubeletProducts are the user agents behind which a kubelet is: its own, kubemark's, and the distributions that compile it into
-// one binary.
-func kubeletProducts() []string {
-	return []string{"kubelet", "hollow-kubelet", "k3s", "rke2", "kubelite", "k0s", "hyperkube"}
-}
+import "fmt"
 
 func nodeCredentialMisuse() *Rule {
 	return &Rule{
@@ -74,13 +65,8 @@ func checkCredential(r *Request, _ State, m *Memory) (Finding, bool) {
 	if r.Event.IsImpersonated {
 		return found("impersonation", "user %q impersonates node %s with client %q", r.Event.User.Username, r.Node, product)
 	}
-	if !isKubelet(product, m.Kubelets) {
+	if !IsKubelet(product, m.Kubelets) {
 		return found("client", "the credential of node %s is used by %q, which is no kubelet", r.Node, product)
 	}
 	return Finding{}, false
-}
-
-// isKubelet reports whether a product is a kubelet's; more are further ones.
-func isKubelet(product string, more []string) bool {
-	return slices.Contains(kubeletProducts(), product) || slices.Contains(more, product)
 }

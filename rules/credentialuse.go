@@ -24,6 +24,7 @@ type credentialDetector struct {
 	owners   latest[owner]
 	dirty    map[string]struct{} // nodes
 	told     map[string]struct{} // keys of owners
+	dropped  bool                // a node
 }
 
 // The kinds of what a kubelet comes with.
@@ -106,13 +107,31 @@ func newCredentialDetector(o DetectorOptions) Detector {
 func (d *credentialDetector) configure(o DetectorOptions) { d.kubelets = o.Kubelets }
 
 // Observe implements Detector. What is no kubelet by its own word is flagged by each of its requests, and says nothing of the kubelet.
-func (d *credentialDetector) Observe(r *Request, _ State) {
-	if !r.IsNode || r.Node == "" || r.Event.IsImpersonated {
+func (d *credentialDetector) Observe(r *Request, s State) {
+	if r.IsNode && r.Node != "" {
+		d.follow(r, &followed{}, stepOf(r.Time), s)
+	}
+}
+
+// forgot implements follower.
+func (d *credentialDetector) forgot() bool {
+	was := d.dropped
+	d.dropped = false
+	return was
+}
+
+// follow implements follower.
+func (d *credentialDetector) follow(r *Request, f *followed, step int64, _ State) {
+	if r.Event.IsImpersonated {
 		return
 	}
-	n, agent := d.nodes[r.Node], r.Event.UserAgent
+	n, agent := f.creds, r.Event.UserAgent
+	if n == nil {
+		n = d.nodes[r.Node]
+		f.creds = n
+	}
 	if n == nil || n.agent != agent {
-		if !isKubelet(Product(agent), d.kubelets) {
+		if !IsKubelet(Product(agent), d.kubelets) {
 			return
 		}
 		if n == nil {
@@ -121,12 +140,13 @@ func (d *credentialDetector) Observe(r *Request, _ State) {
 			}
 			n = &credentials{name: strings.Clone(r.Node)}
 			d.nodes[n.name] = n
+			f.creds = n
 		}
 		if len(agent) <= maxRemembered {
 			n.agent = strings.Clone(agent)
 		}
 	}
-	minute := stepOf(r.Time) / stepsPerMinute
+	minute := step / stepsPerMinute
 	if id := r.Event.User.CredentialID; id != "" && len(id) <= maxRemembered {
 		d.add(n, useCertificate, minute, id, r, id)
 	}
@@ -174,10 +194,10 @@ func (d *credentialDetector) add(n *credentials, kind uint8, minute int64, value
 	}
 	u := c.use
 	u.count++
-	if r.Time.After(u.last) {
+	switch {
+	case r.Time.After(u.last):
 		u.last = r.Time
-	}
-	if r.Time.Before(u.first) || r.Time.Equal(u.first) && r.Event.AuditID < u.id {
+	case r.Time.Before(u.first) || r.Time.Equal(u.first) && r.Event.AuditID < u.id:
 		u.first, u.id = r.Time, strings.Clone(r.Event.AuditID)
 	}
 }
@@ -382,6 +402,7 @@ func (d *credentialDetector) forget(t time.Time) {
 		}
 		if left == 0 && n.latest < stepOf(t)/stepsPerMinute {
 			delete(d.nodes, name)
+			d.dropped = true
 		}
 	}
 }

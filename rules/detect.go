@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -20,6 +21,22 @@ type Detector interface {
 	Changes() []Remembered
 	// Restore puts back an entry that Changes told. It reports whether the kind is its own; what it holds already it leaves alone.
 	Restore(r *Remembered) (own bool, err error)
+}
+
+// follower is a detector that keeps something of each node. All of them are asked under one look-up of the node.
+type follower interface {
+	Detector
+	// follow does what Observe does. n is the request's node, step is that of its time.
+	follow(r *Request, n *followed, step int64, s State)
+	// forgot reports whether something of a node was dropped since the last call: no followed may be used again.
+	forgot() bool
+}
+
+// followed is what detectors keep of one node, each its own; nil before they do.
+type followed struct {
+	track *nodeTrack
+	creds *credentials
+	spike *spikeSubject
 }
 
 // DetectStep is the step in which time advances for detectors.
@@ -65,11 +82,14 @@ type DetectorOptions struct {
 // Detectors are the detectors of a set of rules. Not safe for concurrent use.
 type Detectors struct {
 	all      []Detector
-	observe  []Detector // those that look at requests themselves
-	denials  *denials   // nil if no detector reads them
+	observe  []Detector // those that look at requests themselves and are no followers
+	follow   []follower
+	nodes    map[string]*followed // MaxNodes at most
+	denials  *denials             // nil if no detector reads them
 	lateness time.Duration
 
 	latest    time.Time // of the requests
+	reach     time.Time // until then, at least, a request is no leap
 	ahead     time.Time // a request that is further ahead than leap
 	watermark time.Time // zero before the first Advance
 	late      int64
@@ -87,7 +107,7 @@ func NewDetectors(rules []*Rule, opt DetectorOptions) *Detectors {
 	if opt.Lateness <= 0 {
 		opt.Lateness = DefaultLateness
 	}
-	d := &Detectors{lateness: opt.Lateness}
+	d := &Detectors{lateness: opt.Lateness, nodes: map[string]*followed{}}
 	for _, r := range rules {
 		if r.NewDetector == nil {
 			continue
@@ -105,7 +125,11 @@ func NewDetectors(rules []*Rule, opt DetectorOptions) *Detectors {
 		d.all = append([]Detector{d.denials}, d.all...)
 	}
 	for _, one := range d.all {
-		if _, only := one.(onlyReads); !only {
+		switch one := one.(type) {
+		case onlyReads:
+		case follower:
+			d.follow = append(d.follow, one)
+		default:
 			d.observe = append(d.observe, one)
 		}
 	}
@@ -139,8 +163,10 @@ func (d *Detectors) Observe(r *Request, s State) {
 	}
 	switch {
 	case !t.After(d.latest):
-	case d.latest.IsZero() || t.Sub(d.latest) <= leap:
+	case d.latest.IsZero() || !t.After(d.reach):
 		d.latest = t
+	case t.Sub(d.latest) <= leap:
+		d.latest, d.reach = t, t.Add(leap)
 	case d.ahead.IsZero():
 		d.ahead = t
 	default:
@@ -151,6 +177,20 @@ func (d *Detectors) Observe(r *Request, s State) {
 	}
 	for _, one := range d.observe {
 		one.Observe(r, s)
+	}
+	if r.Node == "" || !r.IsNode || len(d.follow) == 0 {
+		return
+	}
+	n := d.nodes[r.Node]
+	if n == nil {
+		n = &followed{}
+		if len(d.nodes) < MaxNodes {
+			d.nodes[strings.Clone(r.Node)] = n
+		}
+	}
+	step := stepOf(r.Time)
+	for _, one := range d.follow {
+		one.follow(r, n, step, s)
 	}
 }
 
@@ -206,6 +246,11 @@ func (d *Detectors) advance(t time.Time, s State, found func(*Detection)) {
 			d.found = true
 			found(f)
 		})
+	}
+	for _, one := range d.follow {
+		if one.forgot() {
+			clear(d.nodes)
+		}
 	}
 }
 

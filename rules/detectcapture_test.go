@@ -183,6 +183,9 @@ func (c *captured) benchmark(b *testing.B) {
 				begin := time.Now()
 				for _, r := range block {
 					for _, rule := range all {
+						if rule.Check == nil {
+							continue
+						}
 						rule.Check(r, c.state, memory)
 					}
 				}

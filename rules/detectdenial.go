@@ -368,7 +368,7 @@ func (b *stepBucket) over(next *stepBucket) *denialStep {
 	if next != nil {
 		next.sort()
 	}
-	out := &denialStep{allowed: b.allowed}
+	out := &denialStep{allowed: b.allowed, denied: make([]*denial, 0, len(b.denied))}
 	for id, one := range b.denied {
 		if !b.isAllowed(id) && (next == nil || !next.isAllowed(id)) {
 			out.denied = append(out.denied, one)

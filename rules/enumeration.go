@@ -63,7 +63,6 @@ have a service account. A state that lacks persistent volumes or pods makes what
 
 ## How to silence it
 Run with '--disable secret-enumeration', or put it under 'rules.disable' in the configuration.`,
-		Check: notAlone,
 	}
 	rule.NewDetector = func(DetectorOptions) Detector {
 		return &enumeration{rule: rule, nodes: map[string]*enumerationNode{}, changed: map[string]struct{}{}}

@@ -2,7 +2,12 @@ package rules
 
 import "slices"
 
-// IsKubelet reports whether a user agent's product is a kubelet's: one of those that are known, or a further one of the caller's.
+// IsKubelet reports whether a kubelet is behind a user agent's product: its own, kubemark's, that of a distribution that compiles it into one
+// binary, or a further one of the caller's.
 func IsKubelet(product string, further []string) bool {
-	return slices.Contains(kubeletProducts(), product) || slices.Contains(further, product)
+	switch product {
+	case "kubelet", "hollow-kubelet", "k3s", "rke2", "kubelite", "k0s", "hyperkube":
+		return true
+	}
+	return slices.Contains(further, product)
 }

@@ -96,8 +96,8 @@ func TestNames(t *testing.T) {
 	var got []row
 	for _, r := range All() {
 		got = append(got, row{r.Name, r.Severity})
-		if r.Check == nil {
-			t.Errorf("%s has no check", r.Name)
+		if r.Check == nil && r.NewDetector == nil {
+			t.Errorf("%s checks nothing", r.Name)
 		}
 	}
 	want := []row{

@@ -60,7 +60,6 @@ A graph of the apiserver that lags for more than ten minutes looks the same; the
 
 ## How to silence it
 Run with '--disable persistent-node-deny', or put it under 'rules.disable' in the configuration.`,
-		Check: notAlone,
 	}
 	rule.NewDetector = func(DetectorOptions) Detector {
 		return &persistent{rule: rule, nodes: map[string]*persistentNode{}, byID: map[uint64]*watched{}, changed: map[string]struct{}{}}

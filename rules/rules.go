@@ -156,14 +156,11 @@ type Rule struct {
 	Severity Severity
 	// Doc is the text of the rule's page, from which [Page] makes it; what comes before the first blank line is its title.
 	Doc string
-	// Check looks at one request; notAlone where a single request never shows what the rule is about.
+	// Check looks at one request; nil where a single request never shows what the rule is about.
 	Check func(r *Request, s State, m *Memory) (Finding, bool)
 	// NewDetector makes what finds in several requests together what none shows alone; nil if there is no such thing.
 	NewDetector func(DetectorOptions) Detector
 }
-
-// notAlone is the Check of rules whose findings need several requests, or none.
-func notAlone(*Request, State, *Memory) (Finding, bool) { return Finding{}, false }
 
 // Title is the first paragraph of the Doc.
 func (r *Rule) Title() string {
@@ -184,8 +181,11 @@ func All() []*Rule {
 
 // Product is the user agent's first product without its version, as in "calico-node/v3.20.0 (linux)", bounded in length.
 func Product(userAgent string) string {
-	if i := strings.IndexAny(userAgent, "/ "); i >= 0 {
-		userAgent = userAgent[:i]
+	for i := range len(userAgent) {
+		if userAgent[i] == '/' || userAgent[i] == ' ' {
+			userAgent = userAgent[:i]
+			break
+		}
 	}
 	const most = 64
 	if len(userAgent) > most {

@@ -20,6 +20,7 @@ type nodeTrack struct {
 	group       bool  // with those of others
 	seen        int64 // the step in which it was last put into a pending step
 	readSeen    int64 // the same of its reads
+	testSeen    int64 // the same of its pods, where its reads are there
 	stored      int64 // last, as stored
 	dirty       bool
 }

@@ -67,7 +67,6 @@ all nodes. A load test is one, too.
 
 ## How to silence it
 Run with '--disable node-deny-spike', or put it under 'rules.disable' in the configuration.`,
-		Check: notAlone,
 	}
 	rule.NewDetector = func(DetectorOptions) Detector {
 		return &spike{rule: rule, nodes: map[string]*spikeSubject{}, active: map[string]struct{}{}, changed: map[string]struct{}{}}
@@ -85,6 +84,7 @@ type spike struct {
 	seenAt  int64               // how many nodes there were, for the prior, is counted as of this hour
 	known   int
 	swept   int64 // the hour in which nodes that are gone were forgotten
+	dropped bool  // a node
 }
 
 // spikeSubject is a node, or the cluster. Times are in minutes since 1970.
@@ -140,20 +140,34 @@ func minuteOf(t time.Time) int64 { return floorDiv(t.Unix(), 60) }
 func timeOfMinute(m int64) time.Time { return time.Unix(m*60, 0).UTC() }
 
 // Observe implements Detector: it learns which nodes there are, and since when.
-func (s *spike) Observe(r *Request, _ State) {
-	if !r.IsNode || r.Node == "" {
-		return
+func (s *spike) Observe(r *Request, st State) {
+	if r.IsNode && r.Node != "" {
+		s.follow(r, &followed{}, stepOf(r.Time), st)
 	}
-	m := minuteOf(r.Time)
-	n := s.nodes[r.Node]
+}
+
+// forgot implements follower.
+func (s *spike) forgot() bool {
+	was := s.dropped
+	s.dropped = false
+	return was
+}
+
+// follow implements follower.
+func (s *spike) follow(r *Request, f *followed, step int64, _ State) {
+	m := floorDiv(step, stepsPerMinute)
+	n := f.spike
 	if n == nil {
-		if len(s.nodes) >= MaxNodes {
-			return
+		if n = s.nodes[r.Node]; n == nil {
+			if len(s.nodes) >= MaxNodes {
+				return
+			}
+			n = &spikeSubject{Seen: m, Last: m}
+			name := strings.Clone(r.Node)
+			s.nodes[name] = n
+			s.changed[name] = struct{}{}
 		}
-		n = &spikeSubject{Seen: m, Last: m}
-		name := strings.Clone(r.Node)
-		s.nodes[name] = n
-		s.changed[name] = struct{}{}
+		f.spike = n
 	}
 	if n.saw(m) {
 		s.changed[strings.Clone(r.Node)] = struct{}{}

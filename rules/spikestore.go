@@ -19,6 +19,7 @@ func (s *spike) Advance(t time.Time, _ State, found func(*Detection)) {
 		for name, n := range s.nodes {
 			if n.Now == nil && n.Last < (hour-maxSpikeHours)*60 {
 				delete(s.nodes, name)
+				s.dropped = true
 			}
 		}
 	}

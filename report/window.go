@@ -1,0 +1,43 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ParseWindow reads the length of a window, in which days may be given, too: 90m, 24h, 7d. "" is 0, which is all that there is.
+func ParseWindow(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, nil
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n > 0 && n < 36500 {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%q is no duration such as 90m, 24h or 7d", s)
+	}
+	return d, nil
+}
+
+// Uncovered is the hole that requests from from to to leave in a window that was asked for; nil where there is none.
+func Uncovered(from, to time.Time, window time.Duration) []Hole {
+	if window <= 0 || to.IsZero() {
+		return nil
+	}
+	have := to.Sub(from)
+	if have >= window-min(window/10, time.Hour) {
+		return nil
+	}
+	return []Hole{{HoleLog, fmt.Sprintf("the requests in the store cover %s of the %s asked for", have.Round(time.Second), window)}}
+}
+
+// BindingCommands show a binding, keep it in a file, and delete it, in this order; for a shell.
+func BindingCommands(b Binding) []string {
+	name := kubectlName(b)
+	return []string{"kubectl describe " + name, "kubectl get " + name + " -o yaml > binding.yaml", "kubectl delete " + name}
+}
