@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+	"time"
 
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -35,6 +36,8 @@ type Facts struct {
 	Events        Events
 	State         State
 	Authorization Authorization
+	// MinWindow is how long the requests must span at least for anything to be ready; 0 asks for nothing.
+	MinWindow time.Duration
 	// HasState is whether complete state was given.
 	HasState bool
 	// Holes are those of the state's warnings that leave not enough evidence.

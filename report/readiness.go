@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/nodetrail/nodetrail/rules"
 )
@@ -49,6 +50,10 @@ func readiness(r *Report, f Facts, undecided int64) Readiness {
 		warn(HoleLog, "the log holds no events")
 	case total == 0:
 		warn(HoleLog, "the log holds no requests of nodes: the audit policy or a filter may drop them")
+	}
+	if w := &r.Window; total > 0 && w.To.Sub(*w.From) < f.MinWindow {
+		warn(HoleLog, "the log spans %s, and what comes less often is not in it: at least %s are asked for (--min-window)",
+			spell(w.To.Sub(*w.From)), spell(f.MinWindow))
 	}
 	nodeOff := false
 	switch mode := r.Authorization.Mode; {
@@ -234,6 +239,21 @@ func plural(n int64, what string) string {
 		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(what, "y"))
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// spell writes a duration as people do: 24h, 1h30m, 17s.
+func spell(d time.Duration) string {
+	if d = d.Round(time.Second); d == 0 {
+		return "less than a second"
+	}
+	s := d.String()
+	if rest, is := strings.CutSuffix(s, "m0s"); is {
+		s = rest + "m"
+	}
+	if rest, is := strings.CutSuffix(s, "h0m"); is {
+		s = rest + "h"
+	}
+	return s
 }
 
 // percent rounds towards the middle: what is not all is never "100.0 %", and what is something never "0.0 %".

@@ -39,6 +39,7 @@ type analyzeFlags struct {
 	kubelets      []string
 	cluster       string
 	auditPolicy   string
+	minWindow     string
 }
 
 func newAnalyze(std streams) *cobra.Command {
@@ -75,6 +76,7 @@ Exit status: 0 done; 1 could not do it; 2 findings, by --fail-on.`,
 	fs.StringVar(&f.mode, "authorization-mode", "auto", "the apiserver's --authorization-mode, or auto to infer it from the log")
 	fs.StringVar(&f.since, "since", "", "judge only requests from then on: RFC 3339, or a duration before the log's end")
 	fs.StringVar(&f.until, "until", "", "judge only requests before then: RFC 3339, or a duration before the log's end")
+	fs.StringVar(&f.minWindow, "min-window", "24h", "how long the requests must span at least for the report to say ready; 0 asks for nothing")
 	fs.StringVar(&f.verdicts, "verdicts", "", "write a JSON line for each judged request to `FILE`; - for standard output (the report then goes to standard error)")
 	fs.StringVarP(&f.output, "output", "o", "text", "form of the report: text, json, markdown or html")
 	fs.StringVar(&f.failOn, "fail-on", "", "exit 2 if a finding is at least low, medium, high or critical")
@@ -112,6 +114,7 @@ type analysis struct {
 	features nodeauthz.Features
 	am       *pipeline.Mode
 	failAt   rules.Severity
+	atLeast  time.Duration // that the requests must span to be ready
 	rules    []*rules.Rule
 	window   pipeline.Window
 	gaps     []coverage.Gap // of the audit policy
@@ -150,6 +153,11 @@ func (f *analyzeFlags) prepare(args []string, std streams) (*analysis, error) {
 	for _, r := range rules.All() {
 		if !slices.Contains(f.disabled, r.Name) {
 			a.rules = append(a.rules, r)
+		}
+	}
+	if f.minWindow != "0" {
+		if a.atLeast, err = report.ParseWindow(f.minWindow); err != nil {
+			return nil, fmt.Errorf("--min-window: %w", err)
 		}
 	}
 	if err := a.readPolicy(); err != nil {
@@ -326,7 +334,7 @@ func (a *analysis) facts(res *file.Result, state *cluster.State, counts pipeline
 		Authorization: report.Authorization{
 			Mode: a.am.String(), Inferred: a.am.Inferred(), KubernetesVersion: a.features.Version(), FeatureGates: a.features.NonDefault(),
 		},
-		HasState: len(a.state) > 0, Disabled: a.disabled,
+		HasState: len(a.state) > 0, Disabled: a.disabled, MinWindow: a.atLeast,
 	}
 	for _, p := range res.Malformed {
 		f.Events.MalformedAt = append(f.Events.MalformedAt, report.Place{File: p.Path, Line: p.Line, Cause: p.Cause})

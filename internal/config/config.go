@@ -31,6 +31,7 @@ type Config struct {
 	Authorization Authorization `yaml:"authorization"`
 	Skew          Duration      `yaml:"skew" min:"0s" max:"10m"`
 	Rules         Rules         `yaml:"rules" live:"true"`
+	Readiness     Readiness     `yaml:"readiness" live:"true"`
 	Coverage      Coverage      `yaml:"coverage"`
 	State         State         `yaml:"state"`
 	Sources       Sources       `yaml:"sources"`
@@ -71,6 +72,11 @@ type Rules struct {
 	Disable           []string `yaml:"disable"`
 	KubeletUserAgents []string `yaml:"kubeletUserAgents"`
 	Lateness          Duration `yaml:"lateness" min:"10s" max:"1h"`
+}
+
+// Readiness is what it takes to be ready.
+type Readiness struct {
+	MinWindow Duration `yaml:"minWindow" min:"0s" max:"90d"`
 }
 
 // State is where the cluster's state comes from.
@@ -310,6 +316,7 @@ func (c *Config) SetDefaults() {
 		Authorization: Authorization{Mode: "auto"},
 		Skew:          Duration(time.Second),
 		Rules:         Rules{Lateness: Duration(2 * time.Minute)},
+		Readiness:     Readiness{MinWindow: Duration(24 * time.Hour)},
 		State:         State{FromAudit: true, Horizon: Duration(24 * time.Hour), Settle: Duration(500 * time.Millisecond), WaitAtMost: Duration(20 * time.Second)},
 		Pipeline: Pipeline{
 			MaxBytes: 128 << 20, MaxRequests: 1_000_000, CommitEvery: Duration(100 * time.Millisecond), OpenFor: Duration(2 * time.Minute),
