@@ -1,4 +1,4 @@
-# The image of docker-compose.yml: built from the sources, so that it needs docker alone. deploy/Dockerfile packs what `make build` built.
+# The image of nodetrail, for a cluster (deploy/) and for docker-compose.yml: built from the sources, so that it needs docker alone.
 #
 #   docker build --build-arg VERSION=$(git describe --tags --always) -t nodetrail .
 FROM golang:1.26.5-bookworm AS build

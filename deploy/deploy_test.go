@@ -426,7 +426,7 @@ func TestScaleOutFitsTogether(t *testing.T) {
 
 // A document that a manifest names is there.
 func TestLinks(t *testing.T) {
-	for _, name := range []string{"nodetrail.yaml", "scale-out.yaml", "Dockerfile", "audit-policy.yaml", "kube-apiserver.flags", "audit-webhook.kubeconfig", "audit-webhook-token.kubeconfig"} {
+	for _, name := range []string{"nodetrail.yaml", "scale-out.yaml", "audit-policy.yaml", "kube-apiserver.flags", "audit-webhook.kubeconfig", "audit-webhook-token.kubeconfig"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
