@@ -29,8 +29,8 @@ func TestMigrationGuide(t *testing.T) {
 		}
 		got, known := printed[command]
 		if !known {
-			real := strings.NewReplacer("before/", rbacOnly+"/", "after/", capture+"/").Replace(args)
-			code, out, errs := invoke(t, "", strings.Fields(real)...)
+			actual := strings.NewReplacer("before/", rbacOnly+"/", "after/", capture+"/").Replace(args)
+			code, out, errs := invoke(t, "", strings.Fields(actual)...)
 			if fails := strings.Contains(args, "--fail-on"); code != 0 && !(fails && code == 2) {
 				t.Fatalf("%s: exit status %d, standard error %q", command, code, errs)
 			}
