@@ -107,11 +107,15 @@ func (a *Authorizer) Decide(attrs authorizer.Attributes, t time.Time) Answer {
 }
 
 func (a *Authorizer) reach(q *question, node string, t time.Time) Answer {
-	at := unixNano(t)
+	a.graph.mu.RLock()
+	defer a.graph.mu.RUnlock()
+	return a.reached(q, node, unixNano(t))
+}
+
+// reached is reach for a caller that holds the lock.
+func (a *Authorizer) reached(q *question, node string, at int64) Answer {
 	w := window{lo: satAdd(at, -a.skew), t: at, hi: satAdd(at, a.skew)}
 	g := a.graph
-	g.mu.RLock()
-	defer g.mu.RUnlock()
 	id, known := g.nodes[node]
 	vid := vertexID(0)
 	if known {
