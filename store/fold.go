@@ -40,7 +40,7 @@ func (w *work) counts(ctx context.Context) error {
 	}
 	for i := range w.marks {
 		if m := &w.marks[i]; !m.duplicate {
-			of(hourOf(m.entry.Time)).Add(m.entry)
+			of(w.s.stepOf(m.entry.Time)).Add(m.entry)
 		}
 	}
 	for i := range w.c.Lanes {
@@ -50,7 +50,7 @@ func (w *work) counts(ctx context.Context) error {
 			if t.IsZero() {
 				t = w.c.At
 			}
-			of(hourOf(t)).Events.Add(e)
+			of(w.s.stepOf(t)).Events.Add(e)
 		}
 	}
 	return w.s.put(ctx, w.w, hours)
@@ -100,6 +100,7 @@ func (d *delta) nodeRows(hour int64, most int, b *batch) {
 		if to := rows[key]; to != nil {
 			to.Requests += n.Requests
 			to.Deny += n.Deny
+			to.Unknown += n.Unknown
 			to.Excess += n.Excess
 		} else {
 			rows[key] = n
@@ -107,7 +108,7 @@ func (d *delta) nodeRows(hour int64, most int, b *batch) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(rows)) {
 		n := rows[key]
-		b.add(hour, key, n.Requests, n.Deny, n.Excess)
+		b.add(hour, key, n.Requests, n.Deny, n.Excess, n.Unknown)
 	}
 }
 
@@ -274,5 +275,5 @@ func (d *delta) hourRow(hour int64, b *batch) {
 	for _, n := range sumsOf(&d.Sums, &d.Events) {
 		row = append(row, *n)
 	}
-	b.add(row...)
+	b.add(append(row, int64(1))...)
 }

@@ -45,9 +45,9 @@ func TestReaders(t *testing.T) {
 		}
 		// A reader that stands in the middle holds up no writer, and does not see what is written.
 		ok(t, r.db.read(ctx, func(rr reader) error {
-			before := must(window(ctx, rr, -1<<62, 1<<62))(t)
+			before := must(window(ctx, rr, -1<<62, 1<<62, nil))(t)
 			ok(t, s.Commit(ctx, killed(1)))
-			if after := must(window(ctx, rr, -1<<62, 1<<62))(t); after.Sums != before.Sums {
+			if after := must(window(ctx, rr, -1<<62, 1<<62, nil))(t); after.Sums != before.Sums {
 				t.Errorf("the state changed under a reader: %+v, %+v", before.Sums, after.Sums)
 			}
 			return nil

@@ -19,7 +19,7 @@ const (
 // bounds are below what nothing is kept.
 type bounds struct {
 	seen, opened int64 // seconds, nanoseconds
-	hours, days  int64 // hours: kept at all, kept by the hour
+	hours, days  int64 // steps: kept at all, kept as such
 }
 
 func (b bounds) min(o bounds) bounds {
@@ -111,9 +111,9 @@ func (s *Store) bounds(ctx context.Context, r reader, now time.Time) (bounds, er
 		b.seen, b.opened = t.Unix(), t.UnixNano()
 	}
 	if newest != math.MinInt64 {
-		newest = min(newest, hourOf(now))
-		b.hours = newest - int64(s.options.Retention/time.Hour)
-		b.days = floorDiv(newest-int64(s.options.Hourly/time.Hour), 24) * 24
+		newest = min(newest, s.stepOf(now))
+		b.hours = newest - s.steps(s.options.Retention)
+		b.days = floorDiv(newest-s.steps(s.options.Hourly), s.perDay()) * s.perDay()
 	}
 	return b, nil
 }
@@ -175,19 +175,20 @@ func (s *Store) sumUp(ctx context.Context, b bounds) (more bool, err error) {
 	err = s.writeAs(ctx, true, "summing up a day", func(w tx) error {
 		hour := int64(0)
 		more = false
-		if err := w.each(ctx, `SELECT hour FROM hours WHERE hour < $1 AND hour % 24 <> 0 ORDER BY hour LIMIT 1`, []any{b.days},
+		if err := w.each(ctx, `SELECT hour FROM hours WHERE hour < $1 AND hour % $2 <> 0 ORDER BY hour LIMIT 1`, []any{b.days, s.perDay()},
 			func(scan func(...any) error) error {
 				more = true
 				return scan(&hour)
 			}); err != nil || !more {
 			return err
 		}
-		first := floorDiv(hour, 24) * 24
-		day, err := window(ctx, w, first, first+23)
+		first := floorDiv(hour, s.perDay()) * s.perDay()
+		last := first + s.perDay() - 1
+		day, err := window(ctx, w, first, last, nil)
 		if err != nil {
 			return err
 		}
-		if err := deleteHours(ctx, w, first, first+23); err != nil {
+		if err := deleteHours(ctx, w, first, last); err != nil {
 			return err
 		}
 		s.known.forget()

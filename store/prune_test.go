@@ -191,7 +191,7 @@ func TestRetention(t *testing.T) {
 		}
 		equal(t, clone(want[false]), all(t, s))
 		for _, table := range []string{"nodes", "findings", "ambient", "notes"} {
-			if n := count(t, s, table+" WHERE hour < "+fmt.Sprint(hourOf(day0)+10*24)); n != 0 {
+			if n := count(t, s, table+" WHERE hour < "+fmt.Sprint(s.stepOf(day0)+10*24)); n != 0 {
 				t.Errorf("%d old rows of %s", n, table)
 			}
 		}

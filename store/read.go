@@ -13,19 +13,13 @@ import (
 	"github.com/nodetrail/nodetrail/tally"
 )
 
-// Tally returns the sum of the hours that hold any time from from until before to; a zero time bounds nothing. Days that are kept as a
+// Tally returns the sum of the steps that hold any time from from until before to; a zero time bounds nothing. Days that are kept as a
 // whole (Options.Hourly) count where their first hour does. It is one state of the store, however long reading takes.
 func (s *Store) Tally(ctx context.Context, from, to time.Time) (*tally.Tally, error) {
-	first, last := int64(math.MinInt64), int64(math.MaxInt64)
-	if !from.IsZero() {
-		first = hourOf(from)
-	}
-	if !to.IsZero() {
-		last = hourOf(to.Add(-1))
-	}
+	first, last := s.span(from, to)
 	var out *tally.Tally
 	err := s.read(ctx, "reading the counts", func(r reader) (err error) {
-		out, err = window(ctx, r, first, last)
+		out, err = window(ctx, r, first, last, nil)
 		return err
 	})
 	if err != nil {
@@ -34,11 +28,26 @@ func (s *Store) Tally(ctx context.Context, from, to time.Time) (*tally.Tally, er
 	return out, nil
 }
 
-// window is the tally of the hours from first to last.
-func window(ctx context.Context, r reader, first, last int64) (*tally.Tally, error) {
+// span is the steps that hold any time from from until before to.
+func (s *Store) span(from, to time.Time) (first, last int64) {
+	first, last = math.MinInt64, math.MaxInt64
+	if !from.IsZero() {
+		first = s.stepOf(from)
+	}
+	if !to.IsZero() {
+		last = s.stepOf(to.Add(-1))
+	}
+	return first, last
+}
+
+// window is the tally of the steps from first to last. each, if it is not nil, is called for each row of findings.
+func window(ctx context.Context, r reader, first, last int64, each func(int64, tally.Key, *tally.Group)) (*tally.Tally, error) {
 	out, args := tally.New(), []any{first, last}
+	findings := func(ctx context.Context, r reader, args []any, out *tally.Tally) error {
+		return readFindings(ctx, r, args, out, each)
+	}
 	for _, part := range []func(context.Context, reader, []any, *tally.Tally) error{
-		readHours, readNodes, readFindings, readAmbient, readNotes,
+		readHours, readNodes, findings, readAmbient, readNotes,
 	} {
 		if err := part(ctx, r, args, out); err != nil {
 			return nil, err
@@ -70,11 +79,12 @@ func readHours(ctx context.Context, r reader, args []any, out *tally.Tally) erro
 
 func readNodes(ctx context.Context, r reader, args []any, out *tally.Tally) error {
 	some := &tally.Tally{Nodes: map[string]*tally.Node{}}
-	err := r.each(ctx, `SELECT node, CAST(sum(requests) AS BIGINT), CAST(sum(deny) AS BIGINT), CAST(sum(excess) AS BIGINT) FROM nodes
+	err := r.each(ctx, `SELECT node, CAST(sum(requests) AS BIGINT), CAST(sum(deny) AS BIGINT), CAST(sum(excess) AS BIGINT),
+		CAST(sum(unknown) AS BIGINT) FROM nodes
 		WHERE hour >= $1 AND hour <= $2 GROUP BY node ORDER BY node`, args, func(scan func(...any) error) error {
 		var name string
 		n := &tally.Node{}
-		if err := scan(&name, &n.Requests, &n.Deny, &n.Excess); err != nil {
+		if err := scan(&name, &n.Requests, &n.Deny, &n.Excess, &n.Unknown); err != nil {
 			return err
 		}
 		name, err := unescape(name)
@@ -88,8 +98,11 @@ func readNodes(ctx context.Context, r reader, args []any, out *tally.Tally) erro
 	return err
 }
 
-func readFindings(ctx context.Context, r reader, args []any, out *tally.Tally) error {
-	return eachFinding(ctx, r, `hour >= $1 AND hour <= $2 ORDER BY hour, id`, args, func(k tally.Key, g *tally.Group) {
+func readFindings(ctx context.Context, r reader, args []any, out *tally.Tally, each func(int64, tally.Key, *tally.Group)) error {
+	return eachFinding(ctx, r, `hour >= $1 AND hour <= $2 ORDER BY hour, id`, args, func(step int64, k tally.Key, g *tally.Group) {
+		if each != nil {
+			each(step, k, g)
+		}
 		out.MergeGroup(k, g)
 		if to := out.Groups[k]; to != nil && to.Wide && to.Message == "" {
 			to.Message = tally.WideMessage
@@ -98,14 +111,14 @@ func readFindings(ctx context.Context, r reader, args []any, out *tally.Tally) e
 }
 
 // eachFinding calls f for each row of findings that the condition selects.
-func eachFinding(ctx context.Context, r reader, where string, args []any, f func(tally.Key, *tally.Group)) error {
+func eachFinding(ctx context.Context, r reader, where string, args []any, f func(step int64, k tally.Key, g *tally.Group)) error {
 	keys := map[string]tally.Key{}
-	return r.each(ctx, `SELECT finding, count, low, first, last, message, severity, allowed, wide, audit_ids, listed FROM findings
+	return r.each(ctx, `SELECT hour, finding, count, low, first, last, message, severity, allowed, wide, audit_ids, listed FROM findings
 		WHERE `+where, args, func(scan func(...any) error) error {
 		var key, message, ids string
-		var first, last, severity, allowed, wide, listed int64
+		var step, first, last, severity, allowed, wide, listed int64
 		g := &tally.Group{}
-		err := scan(&key, &g.Count, &g.Low, &first, &last, &message, &severity, &allowed, &wide, &ids, &listed)
+		err := scan(&step, &key, &g.Count, &g.Low, &first, &last, &message, &severity, &allowed, &wide, &ids, &listed)
 		if err != nil {
 			return err
 		}
@@ -125,7 +138,7 @@ func eachFinding(ctx context.Context, r reader, where string, args []any, f func
 				keys[key] = k
 			}
 		}
-		f(k, g)
+		f(step, k, g)
 		return nil
 	})
 }

@@ -19,8 +19,8 @@ func (s *Store) Recent(ctx context.Context, since time.Time, most int) ([]Recent
 	var out []Recent
 	err := s.read(ctx, "reading recent findings", func(r reader) error {
 		out = nil
-		return eachFinding(ctx, r, `hour >= $1 ORDER BY last DESC, hour, id LIMIT $2`, []any{hourOf(since), int64(most)},
-			func(k tally.Key, g *tally.Group) {
+		return eachFinding(ctx, r, `hour >= $1 ORDER BY last DESC, hour, id LIMIT $2`, []any{s.stepOf(since), int64(most)},
+			func(_ int64, k tally.Key, g *tally.Group) {
 				if g.Wide && g.Message == "" {
 					g.Message = tally.WideMessage
 				}

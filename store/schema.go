@@ -32,6 +32,11 @@ var migrations = [][]string{{
 	`CREATE TABLE facts (instance {text} PRIMARY KEY, body {bytes} NOT NULL, at {int} NOT NULL)`,
 	`CREATE TABLE alerts (id {bytes} PRIMARY KEY, key {bytes} NOT NULL, first {int} NOT NULL, last {int} NOT NULL, payload {bytes} NOT NULL)`,
 	`CREATE TABLE writers (writer {bytes} PRIMARY KEY, done {int} NOT NULL, at {int} NOT NULL)`,
+}, {
+	// What was counted before has no verdict unknown by node.
+	`ALTER TABLE nodes ADD COLUMN unknown {int} NOT NULL DEFAULT 0`,
+	// How often anything was added to the hour.
+	`ALTER TABLE hours ADD COLUMN changes {int} NOT NULL DEFAULT 0`,
 }}
 
 // migrate brings the schema to the newest of the versions given, within the transaction, which nobody else may run at the same time.

@@ -21,7 +21,10 @@ type Options struct {
 	ReadOnly bool
 	// Retention is how long the counts of an hour are kept; 0 is 90 days.
 	Retention time.Duration
-	// Hourly is how long they are kept by the hour; older ones are kept by the day (UTC). 0 is 7 days.
+	// Step is how finely counts are kept: an hour, or what an hour has a whole number of; whole seconds. It is the store's from when it was
+	// made. 0 is what the store has, or an hour for a new one.
+	Step time.Duration
+	// Hourly is how long they are kept by the step; older ones are kept by the day (UTC). 0 is 7 days.
 	Hourly time.Duration
 	// DedupeFor is how much later than others, by the log's times, an event may come again and be known; 0 is an hour.
 	DedupeFor time.Duration
@@ -55,6 +58,7 @@ type Store struct {
 	db      engine
 	options Options
 	owner   []byte // of the lanes that this Store acquired
+	seconds int64  // of a step
 
 	mu    sync.Mutex // held while writing
 	known *known
@@ -81,7 +85,7 @@ func OpenSQLite(ctx context.Context, path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newStore(db, o), nil
+	return newStore(ctx, db, o)
 }
 
 // OpenPostgres opens the store in a PostgreSQL database, which several processes may write to. The DSN is a URL or key=value pairs, as
@@ -92,13 +96,17 @@ func OpenPostgres(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newStore(db, o), nil
+	return newStore(ctx, db, o)
 }
 
-func newStore(db engine, o Options) *Store {
+func newStore(ctx context.Context, db engine, o Options) (*Store, error) {
 	owner := make([]byte, 16)
 	_, _ = rand.Read(owner) // it never fails
-	return &Store{db: db, options: o, owner: owner, known: newKnown(o.MaxGroups), aging: aging{elapsed: time.Now}, maxMemory: maxMemory}
+	s := &Store{db: db, options: o, owner: owner, known: newKnown(o.MaxGroups), aging: aging{elapsed: time.Now}, maxMemory: maxMemory}
+	if err := s.settle(ctx); err != nil {
+		return nil, errors.Join(err, db.close())
+	}
+	return s, nil
 }
 
 // Close closes the store. What was committed is stored already.

@@ -39,6 +39,7 @@ var (
 	openedTable = sqlTable{"opened", 2, []column{{"lane", text, keep}, {"id", blob, keep}, {"event", blob, replace}, {"until", integer, replace}}}
 	nodesTable  = sqlTable{"nodes", 2, []column{
 		{"hour", integer, keep}, {"node", text, keep}, {"requests", integer, sum}, {"deny", integer, sum}, {"excess", integer, sum},
+		{"unknown", integer, sum},
 	}}
 	findingsTable = sqlTable{"findings", 2, []column{
 		{"hour", integer, keep}, {"id", blob, keep}, {"finding", text, keep}, {"count", integer, sum}, {"low", integer, sum},
@@ -85,7 +86,7 @@ func hourSums() []column {
 	for _, name := range sumNames() {
 		out = append(out, column{name, integer, sum})
 	}
-	return out
+	return append(out, column{"changes", integer, sum})
 }
 
 // batch is rows for one table, sorted by key, each key once.

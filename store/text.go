@@ -167,9 +167,6 @@ func fromNanos(n int64) time.Time {
 	return time.Unix(0, n).UTC()
 }
 
-// hourOf is the hour since 1970 in which t lies.
-func hourOf(t time.Time) int64 { return floorDiv(t.Unix(), 3600) }
-
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {

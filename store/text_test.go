@@ -76,7 +76,7 @@ func TestTimes(t *testing.T) {
 		}
 	}
 	for _, x := range []struct{ seconds, want int64 }{{0, 0}, {3599, 0}, {3600, 1}, {-1, -1}, {-3600, -1}, {-3601, -2}} {
-		if got := hourOf(time.Unix(x.seconds, 0)); got != x.want {
+		if got := (&Store{seconds: 3600}).stepOf(time.Unix(x.seconds, 0)); got != x.want {
 			t.Errorf("second %d is in hour %d, want %d", x.seconds, got, x.want)
 		}
 	}

@@ -95,8 +95,9 @@ func (s *Sums) Add(other *Sums) { s.each(other, func(to *int64, n int64) { *to +
 
 // Node counts one node's requests.
 type Node struct {
-	// Deny counts those that the Node authorizer denies, races included; Excess those that RBAC alone allowed.
-	Requests, Deny, Excess int64
+	// Deny counts those that the Node authorizer denies, races included; Unknown those without a verdict, and Excess those that RBAC alone
+	// allowed.
+	Requests, Deny, Unknown, Excess int64
 }
 
 // Group is the findings of one Key.
@@ -185,6 +186,7 @@ func (t *Tally) request(e *Entry) {
 		}
 	case nodeauthz.Unknown:
 		s.Unknown++
+		n.Unknown++
 		if e.Observed == nodeauthz.NotNode {
 			s.Undecided++
 		}
@@ -369,6 +371,7 @@ func (t *Tally) Merge(o *Tally) {
 		to := t.node(name)
 		to.Requests += n.Requests
 		to.Deny += n.Deny
+		to.Unknown += n.Unknown
 		to.Excess += n.Excess
 	}
 	for k, g := range o.Groups {

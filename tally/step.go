@@ -1,0 +1,10 @@
+package tally
+
+import "time"
+
+// Step is what was counted of requests in one step of time. Excess are those that RBAC alone allowed.
+type Step struct {
+	// At is when the step begins, UTC.
+	At                           time.Time
+	Allow, Deny, Unknown, Excess int64
+}
