@@ -35,8 +35,8 @@ define say-missing
 endef
 
 .PHONY: demo
-demo: ## judge the bundled capture of a real cluster: the main job, no cluster needed
-	$(GO) run ./cmd/nodetrail analyze --state $(CAPTURE)/journal.jsonl.gz $(CAPTURE)/audit.log.gz
+demo: ## play a real cluster's migration to nodetrail run, with pages to look at; no cluster needed. Ctrl-C ends it
+	@$(GO) run ./cmd/nodetrail demo
 
 .PHONY: build
 build: ## build the static program bin/nodetrail
@@ -78,7 +78,15 @@ check: format tree modules generated vet lint race ## everything that CI checks
 
 .PHONY: dashboards-test
 dashboards-test: ## hold dashboards, alerts and the stack against Prometheus, Alertmanager and compose (e2e/install.sh first)
-	cd e2e && $(GO) test -count=1 -timeout $(TIMEOUT) ./...
+	cd e2e && $(GO) test -count=1 -timeout $(TIMEOUT) ./alerts/... ./compose/... ./dashboards/...
+
+.PHONY: web-test
+web-test: ## hold the pages against a real browser: every page, keys, barriers, a store of 10,000 findings (e2e/install.sh first)
+	cd e2e && $(GO) test -count=1 -timeout $(TIMEOUT) ./web/...
+
+.PHONY: screenshots
+screenshots: build ## make docs/screenshots from the demo (e2e/install.sh first); look at them before they are committed
+	cd e2e && $(GO) run ./web/screenshots -nodetrail ../bin/nodetrail -out ../docs/screenshots
 
 .PHONY: format
 format: ## fail on Go files that gofmt would change

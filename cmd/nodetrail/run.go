@@ -79,12 +79,8 @@ var errNothingToRead = errors.New("nothing to read: name an AUDIT_LOG, or a sour
 // check refuses what could only wait for ever, or would be blamed on something else later.
 func (f *runFlags) check(args []string) error {
 	if f.listen != "" {
-		_, port, err := net.SplitHostPort(f.listen)
-		if err == nil {
-			_, err = strconv.ParseUint(port, 10, 16)
-		}
-		if err != nil {
-			return fmt.Errorf("--listen: %q is not an address such as 127.0.0.1:9876 or :9876", f.listen)
+		if err := checkAddress(f.listen); err != nil {
+			return fmt.Errorf("--listen: %w", err)
 		}
 	}
 	for _, arg := range args {
@@ -96,6 +92,18 @@ func (f *runFlags) check(args []string) error {
 		case err == nil && info.IsDir():
 			return fmt.Errorf("%s is a folder: name the log in it that is written to, such as %s", arg, filepath.Join(arg, "audit.log"))
 		}
+	}
+	return nil
+}
+
+// checkAddress refuses what is not HOST:PORT.
+func checkAddress(s string) error {
+	_, port, err := net.SplitHostPort(s)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("%q is not an address such as 127.0.0.1:9876 or :9876", s)
 	}
 	return nil
 }
@@ -205,6 +213,12 @@ func (r *runner) run(ctx context.Context) (err error) {
 	failed := &failures{stop: stop}
 	sources, engine, rest := newStage(ctx, failed), newStage(context.WithoutCancel(ctx), failed), newStage(context.WithoutCancel(ctx), failed)
 	rest.start("serving metrics", func(ctx context.Context) error { return r.ops.Serve(ctx) })
+	if r.pages != nil {
+		rest.start("serving pages", func(ctx context.Context) error { return r.pages.Serve(ctx) })
+	}
+	if r.warm != nil {
+		rest.start("reading for the pages", func(ctx context.Context) error { r.warm(ctx); <-ctx.Done(); return nil })
+	}
 	rest.start("watching the configuration", func(ctx context.Context) error { r.watch(ctx, hup); return nil })
 	if r.live != nil {
 		rest.start("watching the cluster", func(ctx context.Context) error { r.live.Run(ctx); return nil })
@@ -215,7 +229,10 @@ func (r *runner) run(ctx context.Context) (err error) {
 	for _, s := range r.sources {
 		sources.start("reading "+s.name, func(ctx context.Context) error { return s.run(ctx, r.engine) })
 	}
-	r.log.Info().Str("version", buildVersion()).Str("listen", r.ops.Addr()).Str("data", c.Data).Strs("sources", r.sourceNames()).Msg("running")
+	r.log.Info().Str("version", buildVersion()).Str("listen", r.ops.Addr()).Str("pages", r.pagesAt).Str("data", c.Data).Strs("sources", r.sourceNames()).Msg("running")
+	if r.onRunning != nil {
+		r.onRunning()
+	}
 	<-ctx.Done()
 	r.log.Info().Msg("stopping")
 	r.stopping.Store(true)

@@ -35,7 +35,7 @@ func (s *sinkSet) alertmanager(c *config.Config, a *config.AlertmanagerSink, log
 	}
 	external := a.ExternalURL
 	if external == "" {
-		external = externalURL(c.Listen)
+		external = pagesURL(c)
 	}
 	runbooks := a.Runbooks
 	if runbooks != "" && !strings.HasSuffix(runbooks, "/") {
@@ -58,6 +58,14 @@ func (s *sinkSet) alertmanager(c *config.Config, a *config.AlertmanagerSink, log
 		Cluster: c.Cluster, Every: a.Resend.D(), MaxGroups: c.Sinks.Findings.MaxGroups,
 	}, sink.Add)})
 	return nil
+}
+
+// pagesURL is where others reach the pages, as far as one can tell.
+func pagesURL(c *config.Config) string {
+	if c.Pages.Enabled && c.Pages.Listen != "" {
+		return strings.TrimSuffix(pageAddress(c.Pages.Listen, c.Pages.TLS.CertFile != ""), "/")
+	}
+	return externalURL(c.Listen)
 }
 
 // externalURL is where others reach an address that this process listens on, as far as one can tell.

@@ -48,17 +48,22 @@ type runner struct {
 	engine    *pipeline.Engine
 	metrics   *metrics.Metrics
 	ops       *ops.Server
+	pages     *ops.Server           // nil where they are at the address of operations, or nowhere
+	warm      func(context.Context) // reads what the pages show first; nil without pages
+	pagesAt   string                // what to open in a browser, "" without pages
 	letters   *source.DeadLetter
 	webhook   *webhook.Server   // nil without one
 	scraper   *coverage.Scraper // nil without one
 	sources   []*runningSource
 	started   time.Time
+	onRunning func() // called when everything was started; nil for nothing
 	sinks     sinkSet
 	features  nodeauthz.Features
 	stopping  atomic.Bool
 
 	mu     sync.Mutex
 	window [2]time.Time // of the requests, for the state's warnings
+	lanes  map[string]pageLane
 }
 
 // open makes every part, but starts none.
@@ -108,8 +113,7 @@ func (r *runner) open(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	r.ops.Handle("GET /findings/{id}", r.findingPage(c.Cluster))
-	return nil
+	return r.openPages(c)
 }
 
 func detectorOptions(c *config.Config) rules.DetectorOptions {
@@ -200,7 +204,7 @@ func enabledRules(c *config.Config) []*rules.Rule {
 // openStore opens the store that the configuration names.
 func openStore(ctx context.Context, c *config.Config, log zerolog.Logger, readOnly bool) (*store.Store, error) {
 	o := store.Options{
-		ReadOnly: readOnly, Retention: c.Store.Retention.D(), Hourly: c.Store.Hourly.D(), DedupeFor: c.Store.DedupeFor.D(), Log: log,
+		ReadOnly: readOnly, Retention: c.Store.Retention.D(), Step: c.Store.Step.D(), Hourly: c.Store.Hourly.D(), DedupeFor: c.Store.DedupeFor.D(), Log: log,
 	}
 	if p := c.Store.Postgres; p != nil {
 		dsn := p.DSN.Reveal()
@@ -241,11 +245,30 @@ func (r *runner) stored(s *pipeline.Stored) {
 	}
 	for i := range s.Lanes {
 		l := &s.Lanes[i]
+		r.lane(l.Lane, l.Events.Read, l.Latest)
 		c.Lanes = append(c.Lanes, metrics.Lane{Lane: l.Lane, Events: l.Events, Envelopes: envelopesOf(&l.Counts)})
 	}
 	r.mu.Unlock()
 	r.metrics.Stored(&c)
 	r.sinks.add(s)
+}
+
+// pageLane is what the overview tells of a lane.
+type pageLane struct {
+	events int64
+	latest time.Time
+}
+
+// lane counts a lane's events since the start; the caller holds mu.
+func (r *runner) lane(name string, events int64, latest time.Time) {
+	if r.lanes == nil {
+		r.lanes = map[string]pageLane{}
+	}
+	l := r.lanes[name]
+	if l.events += events; latest.After(l.latest) {
+		l.latest = latest.UTC()
+	}
+	r.lanes[name] = l
 }
 
 // change takes over what can change at run time.
@@ -354,8 +377,11 @@ func (r *runner) closeAll() error {
 	if err := r.sinks.close(ctx); err != nil {
 		r.log.Warn().Err(err).Msg("not all findings reached their sinks; the store has them")
 	}
-	if r.ops != nil {
-		if err := r.ops.Close(); err != nil && !errors.Is(err, http.ErrServerClosed) {
+	for _, s := range []*ops.Server{r.ops, r.pages} {
+		if s == nil {
+			continue
+		}
+		if err := s.Close(); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			r.log.Debug().Err(err).Msg("closing the server of metrics")
 		}
 	}

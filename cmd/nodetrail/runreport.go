@@ -10,8 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -28,6 +26,8 @@ type reportFlags struct {
 	window string
 	output string
 	failOn string
+	serve  string
+	state  []string
 }
 
 func newReport(std streams) *cobra.Command {
@@ -39,9 +39,13 @@ func newReport(std streams) *cobra.Command {
 
 Counts are kept by the hour, so a window begins and ends with an hour.
 
+--serve shows the same as pages in a browser, with an API beside them, until it is interrupted; see docs/pages.md. Who may read them is said in
+the configuration's section pages; without it, only this machine may.
+
 Exit status: 0 done; 1 could not do it; 2 findings, by --fail-on.`,
 		Example: `  nodetrail report
-  nodetrail report --config nodetrail.yaml --window 7d -o json`,
+  nodetrail report --config nodetrail.yaml --window 7d -o json
+  nodetrail report --serve 127.0.0.1:8080 --state journal.jsonl`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := knownForm(f.output); err != nil {
@@ -54,9 +58,12 @@ Exit status: 0 done; 1 could not do it; 2 findings, by --fail-on.`,
 					return usageError{cmd.CommandPath(), fmt.Errorf("--fail-on: %w", err)}
 				}
 			}
-			window, err := parseDays(f.window)
+			window, err := report.ParseWindow(f.window)
 			if err != nil {
 				return usageError{cmd.CommandPath(), fmt.Errorf("--window: %w", err)}
+			}
+			if err := f.checkServe(cmd); err != nil {
+				return usageError{cmd.CommandPath(), err}
 			}
 			return f.run(cmd.Context(), std, window, failAt)
 		},
@@ -67,25 +74,10 @@ Exit status: 0 done; 1 could not do it; 2 findings, by --fail-on.`,
 	fs.StringVar(&f.data, "data", "", "the `FOLDER` of the store, in place of the configuration's data")
 	fs.StringVar(&f.window, "window", "", "only the time that ends with the last request and is so long, such as 24h or 7d")
 	fs.StringVarP(&f.output, "output", "o", "text", "form of the report: text, json, markdown or html")
+	fs.StringVar(&f.serve, "serve", "", "serve the report as pages at this `ADDRESS`, such as 127.0.0.1:8080, in place of printing it")
+	fs.StringArrayVar(&f.state, "state", nil, "cluster state that the pages explain requests by: a journal, a snapshot or a folder of such, as a `PATH`; may be repeated")
 	fs.StringVar(&f.failOn, "fail-on", "", "exit 2 if a finding is at least low, medium, high or critical")
 	return cmd
-}
-
-// parseDays reads a duration in which days may be given, too. "" is none.
-func parseDays(s string) (time.Duration, error) {
-	if s == "" {
-		return 0, nil
-	}
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n > 0 && n < 36500 {
-			return time.Duration(n) * 24 * time.Hour, nil
-		}
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("%q is no duration such as 90m, 24h or 7d", s)
-	}
-	return d, nil
 }
 
 func (f *reportFlags) run(ctx context.Context, std streams, window time.Duration, failAt rules.Severity) error {
@@ -107,6 +99,9 @@ func (f *reportFlags) run(ctx context.Context, std streams, window time.Duration
 		return err
 	}
 	defer s.Close()
+	if f.serve != "" {
+		return f.servePages(ctx, std, c, s)
+	}
 	facts, err := s.Facts(ctx)
 	if err != nil {
 		return err
@@ -125,13 +120,8 @@ func (f *reportFlags) run(ctx context.Context, std streams, window time.Duration
 	if err != nil {
 		return err
 	}
-	if window > 0 && !t.To.IsZero() {
-		if have := t.To.Sub(t.From); have < window-min(window/10, time.Hour) {
-			rf.Lacks = append(rf.Lacks, report.Hole{Kind: report.HoleLog, Message: fmt.Sprintf(
-				"the requests in the store cover %s of the %s asked for", have.Round(time.Second), window)})
-		}
-	}
-	rf.Events = report.EventsOf(&t.Events)
+	rf.Lacks = append(rf.Lacks, report.Uncovered(t.From, t.To, window)...)
+	rf.Events, rf.MinWindow = report.EventsOf(&t.Events), c.Readiness.MinWindow.D()
 	r := report.Make(t, rf)
 	err = writeReport(std.out, r, f.output)
 	if err != nil || failAt == rules.None || r.Worst() < failAt {

@@ -140,7 +140,7 @@ func TestNative(t *testing.T) {
 	p := load(t)
 	dir := t.TempDir()
 	here := strings.NewReplacer("kafka:9092", brokers[0], "/var/lib/nodetrail", filepath.Join(dir, "data"), "/var/lib/play", dir,
-		"listen: :9876", "listen: 127.0.0.1:0", "http://alertmanager:9093", am.URL)
+		"/etc/nodetrail/", filepath.Join(root, "deploy/compose")+"/", "listen: :9876", "listen: 127.0.0.1:0", "http://alertmanager:9093", am.URL)
 	text, err := os.ReadFile(filepath.Join(root, "deploy/compose/nodetrail.yaml"))
 	if err != nil {
 		t.Fatal(err)

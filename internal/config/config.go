@@ -26,6 +26,7 @@ type Config struct {
 	Data          string        `yaml:"data"`
 	Listen        string        `yaml:"listen"`
 	Pprof         string        `yaml:"pprof"`
+	Pages         Pages         `yaml:"pages"`
 	Log           Log           `yaml:"log"`
 	Reload        Reload        `yaml:"reload"`
 	Authorization Authorization `yaml:"authorization"`
@@ -199,6 +200,7 @@ type Store struct {
 	SQLite    *SQLite   `yaml:"sqlite"`
 	Postgres  *Postgres `yaml:"postgres"`
 	Retention Duration  `yaml:"retention" min:"1h" max:"3650d"`
+	Step      Duration  `yaml:"step" min:"1s" max:"1h"`
 	Hourly    Duration  `yaml:"hourly" min:"1h" max:"3650d"`
 	DedupeFor Duration  `yaml:"dedupeFor" min:"1m" max:"30d"`
 }
@@ -311,6 +313,7 @@ func Default() *Config {
 func (c *Config) SetDefaults() {
 	*c = Config{
 		Data: "nodetrail-data", Listen: "127.0.0.1:9876",
+		Pages:         Pages{Enabled: true, TLS: ServerTLS{ReloadEvery: Duration(10 * time.Second)}, Kubernetes: Reviews{Path: "/nodetrail"}},
 		Log:           Log{Level: "info", Format: "auto"},
 		Reload:        Reload{Watch: true, Poll: Duration(30 * time.Second)},
 		Authorization: Authorization{Mode: "auto"},
@@ -321,7 +324,7 @@ func (c *Config) SetDefaults() {
 		Pipeline: Pipeline{
 			MaxBytes: 128 << 20, MaxRequests: 1_000_000, CommitEvery: Duration(100 * time.Millisecond), OpenFor: Duration(2 * time.Minute),
 		},
-		Store:   Store{Retention: Duration(90 * 24 * time.Hour), Hourly: Duration(7 * 24 * time.Hour), DedupeFor: Duration(time.Hour)},
+		Store:   Store{Retention: Duration(90 * 24 * time.Hour), Step: Duration(time.Hour), Hourly: Duration(7 * 24 * time.Hour), DedupeFor: Duration(time.Hour)},
 		Metrics: Metrics{MaxNodes: 6000, MaxBindings: 200},
 		Sinks: Sinks{
 			Findings: Findings{Every: Duration(time.Minute), MaxGroups: 20_000},

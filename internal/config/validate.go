@@ -79,6 +79,7 @@ func (v *validator) all() {
 	if c.Pprof != "" && v.listen("pprof", c.Pprof) && !IsLoopback(c.Pprof) {
 		v.fail("pprof", "%s is not a loopback address such as 127.0.0.1:6060: profiles show what is in memory", v.q("pprof", c.Pprof))
 	}
+	v.pages()
 	v.authorization()
 	v.rules()
 	v.coverage()
@@ -404,6 +405,7 @@ func (v *validator) store() {
 			v.fail("store.postgres.schema", "%s is not a schema: letters, digits and _ are allowed, at most 63, and no digit first", v.q("store.postgres.schema", p.Schema))
 		}
 	}
+	v.step()
 	if s.Hourly > s.Retention && !follow(v, "store.hourly", &s.Hourly, s.Retention) {
 		v.fail("store.hourly", "%s is more than store.retention, which is %s", s.Hourly, s.Retention)
 	}

@@ -12,6 +12,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -43,6 +44,8 @@ type Options struct {
 	Reload func() error
 	// ReloadToken returns the token that POST /-/reload must bear, "" for none: then it must come from this machine.
 	ReloadToken func() (string, error)
+	// TLS is for Listen, nil for none.
+	TLS *tls.Config
 	// MaxConnections bounds the open connections of each address, 256 by default.
 	MaxConnections int
 	// Grace is how long requests in hand may take when the server stops, 5 s by default.
@@ -113,7 +116,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	complaints := log.New(complain{s.o.Log}, "", 0)
 	servers := []*http.Server{{
 		Handler: s.mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 16 << 10, ErrorLog: complaints,
+		MaxHeaderBytes: 16 << 10, ErrorLog: complaints, TLSConfig: s.o.TLS,
 	}}
 	if s.listeners[1] != nil {
 		servers = append(servers, &http.Server{
@@ -124,7 +127,12 @@ func (s *Server) Serve(ctx context.Context) error {
 	ended := make(chan error, len(servers))
 	for i, srv := range servers {
 		go func() {
-			ended <- srv.Serve(&limited{Listener: s.listeners[i], room: make(chan struct{}, s.o.MaxConnections)})
+			l := &limited{Listener: s.listeners[i], room: make(chan struct{}, s.o.MaxConnections)}
+			if srv.TLSConfig != nil {
+				ended <- srv.ServeTLS(l, "", "")
+				return
+			}
+			ended <- srv.Serve(l)
 		}()
 	}
 	var errs []error

@@ -57,6 +57,8 @@ type Options struct {
 	Renew  string
 	// Clock is nil if nothing waits until it is due.
 	Clock Clock
+	// Keep says which events are played, with the times of the log; nil for all.
+	Keep func(ev *audit.Event) bool
 	// Progress is called with the bytes of the log that were sent.
 	Progress func(bytes int)
 }
@@ -179,6 +181,9 @@ func (p *Player) Play(ctx context.Context, sink Sink) (Result, error) {
 		stats, err := each(p.o.Log, p.o.MaxEventBytes, func(ev *audit.Event, raw []byte) error {
 			if err := ctx.Err(); err != nil {
 				return err
+			}
+			if p.o.Keep != nil && !p.o.Keep(ev) {
+				return nil
 			}
 			ev.AuditID = r.ID(ev.AuditID)
 			return b.add(ctx, Event{Key: audit.PartitionKey(ev), JSON: r.Append(make([]byte, 0, len(raw)+16), raw)}, r.Time(logged(ev)))

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/nodetrail/nodetrail/internal/config"
+)
+
+// Where nothing is said of it, an alert's link leads to where the pages are.
+func TestPagesURL(t *testing.T) {
+	for _, x := range []struct {
+		pages config.Pages
+		want  string
+	}{
+		{config.Pages{Enabled: true}, "http://127.0.0.1:9876"},
+		{config.Pages{Enabled: true, Listen: "10.0.0.1:9443"}, "http://10.0.0.1:9443"},
+		{config.Pages{Enabled: true, Listen: "10.0.0.1:9443", TLS: config.ServerTLS{CertFile: "c"}}, "https://10.0.0.1:9443"},
+		{config.Pages{Listen: "10.0.0.1:9443"}, "http://127.0.0.1:9876"},
+	} {
+		c := config.Default()
+		c.Pages = x.pages
+		if got := pagesURL(c); got != x.want {
+			t.Errorf("%+v: %s, want %s", x.pages, got, x.want)
+		}
+	}
+}

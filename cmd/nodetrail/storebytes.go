@@ -1,0 +1,31 @@
+package main
+
+import (
+	"os"
+	"strings"
+
+	"github.com/nodetrail/nodetrail/internal/config"
+)
+
+// storeBytes is the size of the embedded store with its log, nil where the store is none.
+func storeBytes(c *config.Config) func() int64 {
+	if c.Store.Postgres != nil {
+		return nil
+	}
+	path := sqlitePath(c)
+	return func() int64 {
+		var n int64
+		for _, suffix := range []string{"", "-wal"} {
+			if s, err := os.Stat(path + suffix); err == nil {
+				n += s.Size()
+			}
+		}
+		return n
+	}
+}
+
+// isThere reports whether a lane's log exists, be it empty.
+func isThere(lane string) bool {
+	_, err := os.Stat(strings.TrimPrefix(lane, "file:"))
+	return err == nil
+}

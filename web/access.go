@@ -1,0 +1,285 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Access says who may read the pages. Each way is enough by itself; where there is none, requests must come from this machine.
+type Access struct {
+	// TokenFile holds bearer tokens, one a line, at least 16 bytes each.
+	TokenFile string
+	// CertFile and KeyFile make [Server.TLS]; without them there is none.
+	CertFile, KeyFile string
+	// ClientCAFile has the authorities of clients' certificates; ClientNames are common names, DNS names or URIs of which they must have one.
+	ClientCAFile string
+	ClientNames  []string
+	// Reload is how often to look whether the files have changed, 10 s by default.
+	Reload time.Duration
+	// Review says whether who bears a token may read the pages, and who it is; nil if nobody can say. It may be called concurrently.
+	Review func(ctx context.Context, token string) (user string, allowed bool, err error)
+}
+
+func (a *Access) open() bool { return a.TokenFile == "" && a.ClientCAFile == "" && a.Review == nil }
+
+// Bounds of who has not shown yet who it is.
+const (
+	// maxTries is how many wrong tokens are answered at the same time, each after slowly.
+	maxTries = 4
+	slowly   = time.Second
+	// maxReviews is how many tokens the cluster is asked about at the same time, reviewWithin how long that may take.
+	maxReviews   = 8
+	reviewWithin = 10 * time.Second
+)
+
+// access lets requests in.
+type access struct {
+	o        *Access
+	files    *files
+	sessions *sessions
+	tries    chan struct{}
+	reviews  chan struct{}
+	slowly   time.Duration
+	failed   atomic.Int64
+	log      zerolog.Logger
+}
+
+func newAccess(o *Access, now func() time.Time, log zerolog.Logger) (*access, error) {
+	f, err := newFiles(o, now, log)
+	if err != nil {
+		return nil, err
+	}
+	return &access{
+		o: o, files: f, sessions: newSessions(now), tries: make(chan struct{}, maxTries), reviews: make(chan struct{}, maxReviews), slowly: slowly, log: log,
+	}, nil
+}
+
+// entry is how a request was let in, or why it was not.
+type entry uint8
+
+const (
+	letIn entry = iota
+	notLocal
+	notKnown   // who asks has shown nothing that could be known
+	wrongToken // a token that is nobody's
+	notAllowed // known, and not allowed
+	tooMany    // too many wrong tokens at once
+	notNow     // nobody can say now
+)
+
+// enter says whether a request may be answered.
+func (a *access) enter(r *http.Request) entry {
+	if a.o.open() {
+		if local(r) {
+			return letIn
+		}
+		return notLocal
+	}
+	if a.o.ClientCAFile != "" && r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		switch known, allowed := a.files.knowsCertificate(r.TLS.PeerCertificates); {
+		case allowed:
+			return letIn
+		case known:
+			return notAllowed
+		}
+	}
+	if values := r.Header.Values("Authorization"); len(values) > 0 {
+		scheme, token, _ := strings.Cut(values[0], " ")
+		if token = strings.TrimSpace(token); len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" {
+			return notKnown
+		}
+		return a.try(r.Context(), token)
+	}
+	if token, ok := a.sessions.of(r); ok {
+		return a.token(r.Context(), token)
+	}
+	return notKnown
+}
+
+// token says whether a token may enter.
+func (a *access) token(ctx context.Context, token string) entry {
+	if a.files.knowsToken(token) {
+		return letIn
+	}
+	if a.o.Review == nil {
+		return wrongToken
+	}
+	select {
+	case a.reviews <- struct{}{}:
+		defer func() { <-a.reviews }()
+	default:
+		return tooMany
+	}
+	ctx, stop := context.WithTimeout(ctx, reviewWithin)
+	defer stop()
+	switch user, allowed, err := a.o.Review(ctx, token); {
+	case err != nil:
+		a.log.Warn().Err(err).Msg("the cluster cannot be asked who may read the pages")
+		return notNow
+	case allowed:
+		return letIn
+	case user != "":
+		return notAllowed
+	}
+	return wrongToken
+}
+
+// try is token for one that may be a guess: what is wrong is answered late, and few at a time.
+func (a *access) try(ctx context.Context, token string) entry {
+	if a.files.knowsToken(token) {
+		return letIn
+	}
+	select {
+	case a.tries <- struct{}{}:
+		defer func() { <-a.tries }()
+	default:
+		return tooMany
+	}
+	e := a.token(ctx, token)
+	if e != wrongToken {
+		return e
+	}
+	n := a.failed.Add(1)
+	a.log.Warn().Int64("failures", n).Msg("a token was refused that nobody has")
+	timer := time.NewTimer(a.slowly)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return e
+}
+
+// status is the answer to who is not let in.
+func (e entry) status() (int, string) {
+	switch e {
+	case notLocal:
+		return http.StatusForbidden, "these pages are for requests from the same machine, by the name localhost or its address; other access needs a token, a certificate or Kubernetes (the section pages of the configuration)"
+	case notAllowed:
+		return http.StatusForbidden, "you are known and have no access to these pages"
+	case tooMany:
+		return http.StatusTooManyRequests, "too many tokens are being tried; come again in a moment"
+	case notNow:
+		return http.StatusServiceUnavailable, "nobody can say now whether this token is good"
+	}
+	return http.StatusUnauthorized, "this needs a bearer token or a client certificate"
+}
+
+// signIn takes the token of the form, and gives a session for it.
+func (a *access) signIn(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+	if err := r.ParseForm(); err != nil {
+		answerError(w, http.StatusBadRequest, "the form cannot be read")
+		return
+	}
+	next := r.PostForm.Get("next")
+	if !localPath(next) || strings.ContainsFunc(next, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+		next = "/"
+	}
+	token := strings.TrimSpace(r.PostForm.Get("token"))
+	e := wrongToken
+	if token != "" && len(token) <= maxToken {
+		e = a.try(r.Context(), token)
+	}
+	switch e {
+	case letIn:
+		a.sessions.begin(w, r, token)
+		redirect(w, next)
+	case wrongToken:
+		redirect(w, "/login?failed=1&next="+url.QueryEscape(next))
+	default:
+		code, say := e.status()
+		answerError(w, code, say)
+	}
+}
+
+// redirect leads to another page of this server by GET.
+func redirect(w http.ResponseWriter, path string) {
+	w.Header().Set("Location", path)
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// TLS is the configuration of a listener for the pages; nil without a certificate.
+func (s *Server) TLS() *tls.Config { return s.access.files.serverTLS() }
+
+// local reports whether a request comes from this machine itself, and not through a proxy on it; a name other than this machine's in Host is
+// that of a page that was led here by DNS.
+func local(r *http.Request) bool {
+	for _, h := range []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Via"} {
+		if r.Header.Get(h) != "" {
+			return false
+		}
+	}
+	host := r.Host
+	if !strings.Contains(host, ":") || strings.HasSuffix(host, "]") {
+		host += ":80"
+	}
+	return IsLoopback(r.RemoteAddr) && IsLoopback(host)
+}
+
+// IsLoopback reports whether only this machine reaches an address host:port.
+func IsLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// Check refuses to listen at an address that others reach, if anybody could read the pages there.
+func (a *Access) Check(address string) error {
+	switch {
+	case IsLoopback(address):
+		return nil
+	case a.open():
+		return fmt.Errorf("%s can be reached from other machines: give a bearer token, client certificates or Kubernetes' word on who may read the pages, or listen on 127.0.0.1", address)
+	case a.CertFile == "":
+		return fmt.Errorf("%s can be reached from other machines: give a certificate, or listen on 127.0.0.1", address)
+	}
+	return nil
+}
+
+// knowsCertificate says whether the chain is of a known authority, and whether the client's name is one of the allowed. It is asked for each
+// request, so that a connection does not outlive the authority that it was opened with.
+func (f *files) knowsCertificate(chain []*x509.Certificate) (known, allowed bool) {
+	s := f.current()
+	if s.clientCAs == nil {
+		return false, false
+	}
+	between := x509.NewCertPool()
+	for _, cert := range chain[1:] {
+		between.AddCert(cert)
+	}
+	if _, err := chain[0].Verify(x509.VerifyOptions{
+		Roots: s.clientCAs, Intermediates: between, CurrentTime: f.now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}); err != nil {
+		return false, false
+	}
+	if len(f.names) == 0 {
+		return true, true
+	}
+	names := append([]string{chain[0].Subject.CommonName}, chain[0].DNSNames...)
+	for _, u := range chain[0].URIs {
+		names = append(names, u.String())
+	}
+	return true, slices.ContainsFunc(names, func(n string) bool { return slices.Contains(f.names, n) })
+}
+
+var errNoToken = errors.New("no token in it")

@@ -1,0 +1,151 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// data fills views from the store and the live state.
+type data struct {
+	o     *Options
+	cache *cache
+}
+
+func newData(o *Options) *data { return &data{o: o, cache: newCache(o)} }
+
+// topNodes is how many nodes the overview has.
+const topNodes = 20
+
+func (d *data) snapshot(ctx context.Context, window string) (*snapshot, error) {
+	length, err := parseWindow(window)
+	if err != nil {
+		return nil, err
+	}
+	return d.cache.get(ctx, length)
+}
+
+func (d *data) trend(s *snapshot, steps []tally.Step) Trend {
+	return trendOf(steps, s.from, s.to, d.o.Step, d.o.Hourly)
+}
+
+func (d *data) overview(ctx context.Context, window string) (*Overview, error) {
+	s, err := d.snapshot(ctx, window)
+	if err != nil {
+		return nil, err
+	}
+	r := s.report
+	out := &Overview{
+		Cluster: r.Cluster, Now: d.o.Now().UTC(), Window: r.Window, Asked: window, Readiness: r.Readiness, Authorization: r.Authorization,
+		Events: r.Events, State: r.State, Verdicts: r.Verdicts, Agreement: r.Agreement, Trend: d.trend(s, s.steps),
+		Severities: s.facets.Severities, Rules: slices.Clone(s.facets.Rules), NodeCount: len(r.Nodes), Nodes: []report.Node{}, Sources: []Source{},
+	}
+	place := func(name string) int {
+		return slices.IndexFunc(rules.All(), func(r *rules.Rule) bool { return r.Name == name })
+	}
+	slices.SortFunc(out.Rules, func(a, b Count) int {
+		pa, pb := place(a.Name), place(b.Name)
+		var sa, sb rules.Severity
+		if pa >= 0 {
+			sa = rules.All()[pa].Severity
+		}
+		if pb >= 0 {
+			sb = rules.All()[pb].Severity
+		}
+		return cmp.Or(cmp.Compare(sb, sa), cmp.Compare(pa, pb), strings.Compare(a.Name, b.Name))
+	})
+	nodes := byTrouble(r.Nodes)
+	out.Nodes = append(out.Nodes, nodes[:min(len(nodes), topNodes)]...)
+	if d.o.Sources != nil {
+		out.Sources = append(out.Sources, d.o.Sources()...)
+	}
+	return out, nil
+}
+
+// byTrouble puts nodes with most excess access first, then denials, then requests.
+func byTrouble(nodes []report.Node) []report.Node {
+	nodes = slices.Clone(nodes)
+	slices.SortFunc(nodes, func(a, b report.Node) int { return compareNodes(&a, &b) })
+	return nodes
+}
+
+func compareNodes(a, b *report.Node) int {
+	return cmp.Or(cmp.Compare(b.Excess, a.Excess), cmp.Compare(b.Deny, a.Deny), cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Name, b.Name))
+}
+
+func (d *data) report(ctx context.Context, window string) (*report.Report, error) {
+	s, err := d.snapshot(ctx, window)
+	if err != nil {
+		return nil, err
+	}
+	return s.report, nil
+}
+
+func (d *data) rules(ctx context.Context, window string) ([]Rule, error) {
+	s, err := d.snapshot(ctx, window)
+	if err != nil {
+		return nil, err
+	}
+	disabled := s.facts.Disabled
+	if d.o.Disabled != nil {
+		disabled = d.o.Disabled()
+	}
+	out := []Rule{}
+	at := map[string]int{}
+	for _, r := range rules.All() {
+		at[r.Name] = len(out)
+		out = append(out, Rule{
+			Name: r.Name, Severity: r.Severity.String(), Doc: pageOf(r), Todo: section(r.Doc, "What to do"), Runbook: r.Runbook(),
+			Enabled: !slices.Contains(disabled, r.Name),
+		})
+	}
+	for i := range s.all {
+		if j, there := at[s.all[i].Rule]; there {
+			out[j].Findings++
+			out[j].Requests += s.all[i].Count
+		}
+	}
+	return out, nil
+}
+
+// pageOf is the rule's page as Markdown, without the note for who edits it.
+func pageOf(r *rules.Rule) string {
+	_, text, _ := strings.Cut(rules.Page(r), "\n\n")
+	return text
+}
+
+// section is the text under a heading of a rule's Doc.
+func section(doc, heading string) string {
+	_, after, found := strings.Cut(doc, "\n## "+heading+"\n")
+	if !found {
+		return ""
+	}
+	text, _, _ := strings.Cut(after, "\n## ")
+	return strings.TrimSpace(text)
+}
+
+func (d *data) rule(ctx context.Context, name, window string) (*Rule, error) {
+	all, err := d.rules(ctx, window)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(r Rule) bool { return r.Name == name })
+	if i < 0 {
+		return nil, errNotFound
+	}
+	return &all[i], nil
+}
+
+// optional is nil for the zero time.
+func optional(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

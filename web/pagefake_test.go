@@ -1,0 +1,261 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nodetrail/nodetrail/explain"
+	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/rules"
+)
+
+// fake has views that are full, with names that a test chooses.
+type fake struct {
+	views // what is not faked is not asked for
+	// name makes a name of a cluster's out of a plain one.
+	name func(string) string
+	// many is how many there are of what a page lists.
+	many int
+	err  error
+}
+
+func at(minutes int) time.Time { return time.Date(2026, 11, 20, 10, minutes, 0, 0, time.UTC) }
+
+func ptr[T any](v T) *T { return &v }
+
+func (f *fake) window() report.Window { return report.Window{From: ptr(at(0)), To: ptr(at(90))} }
+
+func (f *fake) binding1() report.Binding {
+	return report.Binding{Kind: "ClusterRoleBinding", Name: f.name("legacy:system:node")}
+}
+
+func (f *fake) finding1(i int) Finding {
+	b := f.binding1()
+	return Finding{ID: fmt.Sprintf("id%06d", i), Finding: report.Finding{
+		Rule: "out-of-scope-secret-read", Severity: []string{"critical", "high", "medium", "low"}[i%4], Node: f.name(fmt.Sprintf("worker-%d", i)),
+		Count: int64(12345 + i), First: at(1), Last: at(80), Verb: "get", Resource: "secrets", Namespace: f.name("shop"), Name: f.name("db"),
+		UserAgent: f.name("fluentd"), Binding: &b, Allowed: i%2 == 0, AuditIDs: []string{f.name("a-b-c")}, Runbook: "docs/rules/x.md",
+		Message: fmt.Sprintf("node %q got the secret %s/%s", f.name("worker"), f.name("shop"), f.name("db")),
+	}}
+}
+
+func (f *fake) list(n int) []Finding {
+	var out []Finding
+	for i := range n {
+		out = append(out, f.finding1(i))
+	}
+	return out
+}
+
+func (f *fake) trend(n int) Trend {
+	t := Trend{Step: "hour"}
+	for i := range n {
+		t.Points = append(t.Points, Point{At: at(60 * i), Allow: 900, Deny: int64(i % 7), Unknown: int64(i % 2), Excess: int64(max(0, n/2-i))})
+	}
+	return t
+}
+
+func (f *fake) client(i int) report.Client {
+	c := report.Client{
+		UserAgent: f.name(fmt.Sprintf("calico-%d", i)), Binding: f.name("ClusterRoleBinding legacy:system:node"), Requests: int64(1000 - i), Nodes: 3, First: at(0), Last: at(77),
+		Days: []report.Day{{Day: "2026-11-18", Count: 50}, {Day: "2026-11-19", Count: 7}, {Day: "2026-11-20"}}, More: 2,
+	}
+	if i > 30 {
+		return c // nobody looks at these
+	}
+	for k := range min(f.many, report.MaxNeeds) {
+		c.Needs = append(c.Needs, report.Need{
+			Node: f.name("worker-1"), Verb: "get", Resource: "secrets", Namespace: f.name("shop"), Name: f.name(fmt.Sprintf("db-%d", k)), Count: 4, Last: at(6),
+		})
+	}
+	return c
+}
+
+func (f *fake) overview(context.Context, string) (*Overview, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	o := &Overview{
+		Cluster: f.name("prod"), Now: at(100), Window: f.window(), Trend: f.trend(10), NodeCount: f.many + 1,
+		Readiness: report.Readiness{Verdict: report.VerdictNotReady, Evidence: "insufficient"},
+		Authorization: report.Authorization{
+			Mode: "Node,RBAC", Inferred: true, KubernetesVersion: f.name("1.36"), FeatureGates: map[string]bool{"AuthorizeNodeWithSelectors": true},
+		},
+		Events: report.Events{Read: 123456, Node: 4000, Judged: 3000}, State: report.State{Objects: map[string]int{"pods": 4, "nodes": 3}},
+		Verdicts: report.Verdicts{Allow: 2000, Deny: 900, Unknown: 100}, Agreement: report.Agreement{Compared: 3000, Agree: 2999},
+		Severities: []Count{{"critical", 12345}, {"low", 3}}, Rules: []Count{{"rbac-excess-access", 12000}, {"node-identity", 4}},
+		Sources: []Source{
+			{Name: f.name("/var/log/audit.log"), Kind: "file", Healthy: true, Message: "12 events a second", Events: 4711, Last: ptr(at(99))},
+			{Name: f.name("kafka"), Kind: "kafka", Message: f.name("no broker answers")},
+		},
+	}
+	r := &o.Readiness
+	for i := range f.many {
+		r.Blockers = append(r.Blockers, fmt.Sprintf("%d requests of %q would break without %s", i, f.name("calico"), f.name("legacy")))
+		r.Holes = append(r.Holes, report.Hole{Kind: "log", Message: f.name("ten minutes are missing")})
+		r.Warnings = append(r.Warnings, f.name("ten minutes are missing"), f.name("something else"))
+		r.Clients = append(r.Clients, f.client(i))
+		r.Identities = append(r.Identities, report.Identity{
+			Identity: f.name("system:node:Worker-1"), Reason: "letter case", Message: f.name("the name is in capitals"), Requests: 7, Clients: []string{f.name("kubelet")}, Last: at(9),
+		})
+		r.Denials = append(r.Denials, report.Denial{Node: f.name("worker-2"), UserAgent: f.name("kubelet"), Message: f.name("get secrets"), First: at(1), Last: at(70)})
+		r.Unseen = append(r.Unseen, f.name(fmt.Sprintf("silent-%d", i)))
+		if i < 12 {
+			r.Plan = append(r.Plan, report.Step{What: f.name("Delete the binding"), Commands: []string{"kubectl delete clusterrolebinding " + f.name("'legacy'"), "nodetrail report"}})
+		}
+		if i < 20 {
+			o.Nodes = append(o.Nodes, report.Node{Name: f.name(fmt.Sprintf("worker-%d", i)), Requests: 10, Deny: 3, Excess: 2})
+		}
+		o.Agreement.Disagree = append(o.Agreement.Disagree, report.Disagreement{AuditID: f.name("x-y"), Time: at(3), Node: f.name("worker-1"), Verb: "get", Resource: "pods"})
+	}
+	return o, nil
+}
+
+func (f *fake) findings(_ context.Context, q FindingsQuery) (*FindingsPage, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	p := &FindingsPage{Query: q, Window: f.window(), Findings: f.list(min(cmp.Or(q.Limit, 50), f.many)), Total: f.many, Requests: 99999, Next: "next=&", Previous: "before"}
+	for i := range min(f.many, 100) {
+		c := []Count{{f.name(fmt.Sprintf("x%d", i)), int64(i)}}
+		p.Facets.Nodes = append(p.Facets.Nodes, c...)
+		p.Facets.UserAgents = append(p.Facets.UserAgents, c...)
+		p.Facets.Bindings = append(p.Facets.Bindings, c...)
+		p.Facets.Namespaces = append(p.Facets.Namespaces, c...)
+	}
+	p.Facets.Rules = []Count{{"rbac-excess-access", 4}, {"node-identity", 5}}
+	if q.Group != "" {
+		for i := range min(f.many, 1000) {
+			p.Groups = append(p.Groups, Group{Name: f.name(fmt.Sprintf("g%d", i)), Severity: "high", Findings: 3, Requests: 44, Last: at(5)})
+		}
+	}
+	return p, nil
+}
+
+func (f *fake) step(kind, name string) explain.Step {
+	return explain.Step{Kind: kind, Namespace: f.name("shop"), Name: f.name(name)}
+}
+
+func (f *fake) path(node string) explain.Path {
+	return explain.Path{Steps: []explain.Step{f.step("secret", "db"), f.step("pod", "web-1"), {Kind: "node", Name: f.name(node)}}, From: ptr(at(2)), To: ptr(at(44))}
+}
+
+func (f *fake) grant() explain.Grant {
+	return explain.Grant{
+		Binding: explain.Binding{Kind: "ClusterRoleBinding", Name: f.name("legacy")}, Role: explain.Role{Kind: "ClusterRole", Name: f.name("system:node")},
+		Subject: explain.Subject{Kind: "Group", Name: f.name("system:nodes")}, ForNodes: true, From: ptr(at(0)),
+	}
+}
+
+func (f *fake) explanation() *explain.Explanation {
+	o := f.step("secret", "db")
+	x := &explain.Explanation{
+		Request: explain.Request{Node: f.name("worker-1"), User: f.name("system:node:worker-1"), Verb: "get", Resource: "secrets", Namespace: f.name("shop"), Name: f.name("db")},
+		At:      at(30), Verdict: "deny", Words: []string{f.name("no pod on worker-1 uses the secret")}, Object: &o, Last: ptr(f.path("worker-1")),
+		History: explain.History{From: at(0), To: at(60), Earlier: 3, Later: 4},
+		RBAC:    explain.RBAC{Known: true, Allowed: true}, Notes: []string{f.name("a note")},
+		Consequences: []explain.Consequence{{Without: f.name("all that is given to nodes"), Outcome: "breaks", Words: f.name("it breaks"), Uncertain: true}},
+	}
+	for i := range min(f.many, explain.MaxNodes) {
+		x.Others.Nodes = append(x.Others.Nodes, explain.NodePath{Node: f.name(fmt.Sprintf("other-%d", i)), Path: f.path("other"), Paths: 1})
+	}
+	for i := range min(f.many, explain.MaxChanges) {
+		x.History.Changes = append(x.History.Changes, explain.Change{
+			Time: at(i), Until: at(i + 1), Source: "watch", Began: true, Steps: x.Last.Steps, Node: f.name("worker-1"), Own: true, Nearest: "before", Words: f.name("the pod was bound"),
+		})
+		x.RBAC.Grants = append(x.RBAC.Grants, f.grant())
+	}
+	return x
+}
+
+func (f *fake) finding(_ context.Context, id string) (*FindingPage, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	r, _ := f.rule(context.Background(), "out-of-scope-secret-read", "")
+	x := f.finding1(0)
+	x.ID = id
+	return &FindingPage{Finding: x, Rule: *r, Explanation: f.explanation(), Trend: f.trend(6), Related: f.list(10)}, f.err
+}
+
+func (f *fake) nodes(_ context.Context, _, _ string, limit int) (*NodesPage, error) {
+	p := &NodesPage{Window: f.window(), Total: f.many, Next: "n"}
+	for i := range min(limit, f.many) {
+		p.Nodes = append(p.Nodes, NodeRow{Node: report.Node{Name: f.name(fmt.Sprintf("worker-%d", i)), Requests: 4, Deny: 3, Excess: 2}, Findings: 5, Severity: "high"})
+	}
+	for i := range f.many {
+		p.Unseen = append(p.Unseen, f.name(fmt.Sprintf("silent-%d", i)))
+	}
+	return p, f.err
+}
+
+func (f *fake) node(_ context.Context, name, _ string) (*NodePage, error) {
+	p := &NodePage{
+		Node: report.Node{Name: name, Requests: 5000, Deny: 4, Excess: 3}, Known: "no", Trend: f.trend(168), Window: f.window(), Findings: f.list(min(f.many, 100)), Total: f.many,
+	}
+	for i := range f.many {
+		p.Uses = append(p.Uses, Use{Kind: []string{"address", "certificate", "userAgent"}[i%3], Value: f.name("10.0.0.1"), First: at(0), Last: at(4), Count: int64(i)})
+	}
+	return p, f.err
+}
+
+func (f *fake) bindings(context.Context, string) (*BindingsPage, error) {
+	p := &BindingsPage{Window: f.window()}
+	for range f.many {
+		p.Bindings = append(p.Bindings, BindingRow{Binding: f.binding1(), Role: f.name("ClusterRole system:node"), Requests: 5, Clients: 3, Nodes: 2, Last: ptr(at(5)), Exists: "yes"})
+	}
+	return p, f.err
+}
+
+func (f *fake) binding(_ context.Context, b report.Binding, _ string) (*BindingPage, error) {
+	p := &BindingPage{
+		BindingRow: BindingRow{Binding: b, Role: f.name("ClusterRole system:node"), Requests: 5, Clients: 3, Nodes: 2, Last: ptr(at(5)), Exists: "unknown"}, Window: f.window(),
+		Trend: f.trend(20), Findings: f.list(min(f.many, 100)), Total: f.many, Commands: []string{"kubectl get clusterrolebinding " + f.name("'legacy'")},
+	}
+	for i := range f.many {
+		p.Subjects = append(p.Subjects, f.name("Group system:nodes"))
+		p.Breaks = append(p.Breaks, f.client(i))
+	}
+	return p, f.err
+}
+
+func (f *fake) object(_ context.Context, o Object, _ string) (*ObjectPage, error) {
+	r := &explain.Reach{
+		Object: explain.ObjectRef{Resource: o.Resource, Namespace: o.Namespace, Name: o.Name}, Kind: "secret", From: at(0), To: at(60), Nodes: f.many, Known: true, Words: []string{f.name("what is to be known")},
+		Subjects: explain.Subjects{Known: true},
+	}
+	for i := range min(f.many, explain.MaxNodes) {
+		r.Rows = append(r.Rows, explain.ReachRow{Node: f.name(fmt.Sprintf("worker-%d", i)), Path: f.path("worker-1"), Now: i%2 == 0})
+		r.Subjects.Grants = append(r.Subjects.Grants, f.grant())
+	}
+	return &ObjectPage{Object: o, Window: f.window(), Reach: r, Findings: f.list(min(f.many, 100)), Total: f.many}, f.err
+}
+
+func (f *fake) rules(context.Context, string) ([]Rule, error) {
+	var out []Rule
+	for i, r := range rules.All() {
+		out = append(out, Rule{Name: r.Name, Severity: r.Severity.String(), Doc: rules.Page(r), Todo: "Look at the 'user agent'.", Enabled: i > 0, Findings: 3, Requests: 6})
+	}
+	return out, f.err
+}
+
+func (f *fake) rule(ctx context.Context, name, window string) (*Rule, error) {
+	all, _ := f.rules(ctx, window)
+	for i := range all {
+		if all[i].Name == name {
+			return &all[i], f.err
+		}
+	}
+	return nil, errNotFound
+}
+
+// plain leaves names as they are.
+func plain(s string) string { return s }
+
+// hostile makes names that want to be more than text: markup, marks that turn the direction, and as long as a name can be.
+func hostile(s string) string {
+	return `<script>alert("` + s + `")</script>'"--><img src=x onerror=alert(1)>` + "\u202e\u2066\x1b[31m\x00{{.}}" + strings.Repeat("ä", 253)
+}

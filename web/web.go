@@ -1,0 +1,228 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/report"
+)
+
+// Options set a Server up. Store and Facts are needed.
+type Options struct {
+	// Cluster is the cluster's name, from which the IDs of findings are made; "" is that of the facts.
+	Cluster string
+	Store   Store
+	// Facts is what a report needs to know beside the counts.
+	Facts func(ctx context.Context) (report.Facts, error)
+	// Live is nil where no state of the cluster is at hand; NoLive says why, in a sentence.
+	Live   Live
+	NoLive string
+	// Sources are those of this process; nil where there are none.
+	Sources func() []Source
+	// Disabled are the rules that are not checked; nil for what the facts say.
+	Disabled func() []string
+	Access   Access
+	// Step is how finely the store keeps counts, an hour by default; Hourly for how long, 7 days by default.
+	Step, Hourly time.Duration
+	// Now is the clock, time.Now by default.
+	Now func() time.Time
+	Log zerolog.Logger
+}
+
+const (
+	// maxRequests bounds the requests in hand.
+	maxRequests = 64
+	// answerWithin is how long an answer may take, but for an export, which may take exportWithin.
+	answerWithin = 30 * time.Second
+	exportWithin = 10 * time.Minute
+)
+
+// Server serves the pages and the API. It is an http.Handler.
+type Server struct {
+	o      Options
+	mux    *http.ServeMux
+	access *access
+	data   *data
+	room   chan struct{}
+	cross  *http.CrossOriginProtection
+}
+
+// New returns the pages over a store.
+func New(o Options) (*Server, error) {
+	if o.Store == nil || o.Facts == nil {
+		return nil, errors.New("pages need a store and facts")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Step <= 0 {
+		o.Step = time.Hour
+	}
+	if o.Hourly <= 0 {
+		o.Hourly = 7 * 24 * time.Hour
+	}
+	if o.NoLive == "" {
+		o.NoLive = "no state of the cluster is at hand"
+	}
+	s := &Server{o: o, mux: http.NewServeMux(), room: make(chan struct{}, maxRequests), cross: http.NewCrossOriginProtection()}
+	var err error
+	if s.access, err = newAccess(&s.o.Access, o.Now, o.Log); err != nil {
+		return nil, err
+	}
+	d := newData(&s.o)
+	s.data = d
+	p, err := newPages(d, o.Cluster, o.Now, o.Log)
+	if err != nil {
+		return nil, fmt.Errorf("making the pages: %w", err)
+	}
+	p.routes(s.mux)
+	(&api{data: d, log: o.Log}).routes(s.mux)
+	return s, nil
+}
+
+// Warm reads what the first visitor would have to wait for: of a store with ten thousand findings in each of 24 hours some seconds.
+func (s *Server) Warm(ctx context.Context) {
+	_, _ = s.data.cache.get(ctx, 0) // who asks next is told of its error
+}
+
+// policy is the Content-Security-Policy of every answer.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Accept, Cookie, Authorization")
+	select {
+	case s.room <- struct{}{}:
+		defer func() { <-s.room }()
+	default:
+		h.Set("Retry-After", "1")
+		answerError(w, http.StatusServiceUnavailable, "too many requests are in hand")
+		return
+	}
+	within := answerWithin
+	if strings.HasPrefix(r.URL.Path, "/findings.") {
+		within = exportWithin
+		// The server's own bound is for pages. Where there is no connection, as in tests, there is none to be extended.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within))
+	}
+	ctx, stop := context.WithTimeout(r.Context(), within)
+	defer stop()
+	r = r.WithContext(ctx)
+	switch {
+	case r.Method == http.MethodPost && (r.URL.Path == "/login" || r.URL.Path == "/logout"):
+		s.sign(w, r)
+		return
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		h.Set("Allow", "GET, HEAD")
+		answerError(w, http.StatusMethodNotAllowed, "only GET and HEAD are understood")
+		return
+	case (r.URL.Path == "/login" || strings.HasPrefix(r.URL.Path, "/assets/")) && !s.o.Access.open():
+		// Who signs in needs them.
+	default:
+		if e := s.access.enter(r); e != letIn {
+			s.refuse(w, r, e)
+			return
+		}
+	}
+	if r.ContentLength != 0 {
+		r.Body = http.NoBody
+	}
+	if asksForJSON(r) {
+		r.URL.Path, r.URL.RawPath = asAPI(r.URL.Path), asAPI(r.URL.RawPath)
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// sign is POST /login and POST /logout, from a page of this server only.
+func (s *Server) sign(w http.ResponseWriter, r *http.Request) {
+	if err := s.cross.Check(r); err != nil {
+		answerError(w, http.StatusForbidden, "this form is of another site")
+		return
+	}
+	if s.o.Access.TokenFile == "" && s.o.Access.Review == nil {
+		answerError(w, http.StatusNotFound, "there is nothing to sign in to: no token is asked for")
+		return
+	}
+	if r.URL.Path == "/logout" {
+		s.access.sessions.end(w, r)
+		redirect(w, "/login")
+		return
+	}
+	s.access.signIn(w, r)
+}
+
+// refuse answers who is not let in: a browser is led to where it can sign in.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, e entry) {
+	code, say := e.status()
+	tokens := s.o.Access.TokenFile != "" || s.o.Access.Review != nil
+	browser := strings.Contains(r.Header.Get("Accept"), "text/html") && !strings.HasPrefix(r.URL.Path, "/api/")
+	switch {
+	case code == http.StatusUnauthorized && tokens && browser && r.Header.Get("Sec-Fetch-Site") == "cross-site":
+		// The browser has kept the cookie back, as it came by a link of another site, such as an alert's. Asked again from here it sends it.
+		w.Header().Set("Refresh", "0")
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte("One moment.\n")) // whoever asked may be gone
+	case code == http.StatusUnauthorized && tokens && browser:
+		redirect(w, "/login?next="+url.QueryEscape(r.URL.RequestURI()))
+	default:
+		if code == http.StatusUnauthorized && tokens {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="nodetrail"`)
+		}
+		if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "2")
+		}
+		answerError(w, code, say)
+	}
+}
+
+// asksForJSON reports whether a page is asked for as JSON rather than as HTML.
+func asksForJSON(r *http.Request) bool {
+	if strings.HasPrefix(r.URL.Path, "/api/") || strings.HasPrefix(r.URL.Path, "/assets/") || strings.HasPrefix(r.URL.Path, "/findings.") || r.URL.Path == "/login" {
+		return false
+	}
+	best, json := 0.0, 0.0
+	for part := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
+		kind, parameters, _ := strings.Cut(strings.TrimSpace(part), ";")
+		q := 1.0
+		for p := range strings.SplitSeq(parameters, ";") {
+			if v, ok := strings.CutPrefix(strings.TrimSpace(p), "q="); ok {
+				if n, err := strconv.ParseFloat(v, 64); err == nil {
+					q = n
+				}
+			}
+		}
+		switch strings.ToLower(strings.TrimSpace(kind)) {
+		case "application/json":
+			json = max(json, q)
+		case "text/html", "application/xhtml+xml", "text/*":
+			best = max(best, q)
+		}
+	}
+	return json > best
+}
+
+// asAPI is where a page's view is as JSON.
+func asAPI(path string) string {
+	switch path {
+	case "":
+		return ""
+	case "/":
+		return apiPrefix + "/overview"
+	}
+	return apiPrefix + path
+}
