@@ -1,0 +1,114 @@
+package web
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/nodetrail/nodetrail/e2e/web/chromium"
+)
+
+// maxPage is the largest that a page may be, in bytes.
+const maxPage = 500_000
+
+// view is a page and what its first heading says.
+type view struct{ path, title string }
+
+// views are all pages of a server, each with what the API knows to be there.
+func views(t testing.TB, s *server) []view {
+	t.Helper()
+	var findings struct {
+		Findings []struct{ ID, Node, Resource, Namespace, Name string }
+	}
+	s.json(t, "/api/v1/findings?rule=rbac-excess-access&limit=1", &findings)
+	if len(findings.Findings) != 1 {
+		t.Fatal("there is no finding of excess access")
+	}
+	f := findings.Findings[0]
+	return []view{
+		{"/", "Not ready"}, {"/?window=1h", "Not ready"}, {"/findings", "Findings"}, {"/findings?group=node", "Findings"},
+		{"/findings?severity=high&rule=rbac-excess-access&sort=-last", "Findings"}, {"/findings?q=nothing+is+like+this", "Findings"},
+		{"/findings/" + f.ID, "RBAC allowed a node what the Node authorizer does not"}, {"/nodes", "Nodes"},
+		{"/nodes/" + url.PathEscape(f.Node), "Node "}, {"/bindings", "Bindings"},
+		{"/bindings/clusterrolebinding/-/legacy:system:node", "ClusterRoleBinding legacy:system:node"}, {"/objects", "Objects"},
+		{"/objects?resource=&name=x", "Objects"}, {"/objects/secrets/" + url.PathEscape(f.Namespace) + "/" + url.PathEscape(f.Name), "secrets "}, {"/rules", "Rules"},
+		{"/rules/node-identity", "A kubelet's identity does not conform"}, {"/login", "Sign in"}, {"/nowhere", "Not found"},
+		{"/findings/nothing", "Not found"}, {"/findings?severity=loud", "Not understood"},
+	}
+}
+
+// stage is what tests share: the program, a browser, and two servers of whose stores nothing is changed.
+type stage struct {
+	program        string
+	browser        *chromium.Browser
+	capture, crowd *server
+}
+
+func TestPages(t *testing.T) {
+	p := program(t)
+	g := &stage{program: p, browser: browser(t), capture: capture(t, p), crowd: crowd(t, p)}
+	for name, test := range map[string]func(*testing.T, *stage){
+		"axe": testAxeSees, "finding": testFindingTheOne, "keyboard": testKeyboard, "theme": testTheme, "paint": testFirstPaint, "updates": testUpdates, "login": testLogin, "helps": testSmallHelps,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, g) })
+	}
+	for name, s := range map[string]*server{"capture": g.capture, "crowd": g.crowd} {
+		for _, v := range views(t, s) {
+			t.Run(name+" "+strings.ReplaceAll(v.path[:min(40, len(v.path))], "/", "_"), func(t *testing.T) { testPage(t, g.browser, s, v) })
+		}
+	}
+}
+
+func testPage(t *testing.T, b *chromium.Browser, s *server, v view) {
+	if n := len(s.get(t, v.path)); n > maxPage {
+		t.Errorf("%d bytes, at most %d", n, maxPage)
+	}
+	x := open(t, b, s, v.path)
+	const title = "document.querySelector('h1').textContent"
+	if got := eval[string](x, title); !strings.HasPrefix(got, v.title) {
+		t.Errorf("the title is %q, want %q", got, v.title)
+	}
+	harmless(x)
+	x.axe("light")
+	x.must(x.Media(x.ctx, "", "dark"))
+	want(x, true, "matchMedia('(prefers-color-scheme: dark)').matches")
+	want(x, "rgb(20, 23, 26)", "getComputedStyle(document.body).backgroundColor")
+	x.axe("dark")
+
+	// As narrow as a telephone, and as wide as 1280 pixels at 200 %.
+	for _, width := range []int{320, 640, 1280} {
+		x.must(x.Size(x.ctx, width, 800))
+		if wide := eval[int](x, "document.documentElement.scrollWidth"); wide > width {
+			t.Errorf("at a width of %d the page is %d wide: %s", width, wide,
+				eval[string](x, `[...document.querySelectorAll("main *, header *")].filter((e) => e.getBoundingClientRect().right > %d + 1).slice(0, 3).map((e) => e.outerHTML.slice(0, 120)).join("\n")`, width))
+		}
+	}
+	x.must(x.Size(x.ctx, 320, 800))
+	x.axe("narrow")
+	x.must(x.Size(x.ctx, 1280, 800))
+
+	// On paper everything is light, and what cannot be pressed is not there.
+	x.must(x.Media(x.ctx, "print", "dark"))
+	want(x, "rgb(255, 255, 255)", "getComputedStyle(document.body).backgroundColor")
+	want(x, true, "[...document.querySelectorAll('header nav, .search, .theme, .commands button, #keys-open')].every((e) => getComputedStyle(e).display === 'none' || e.closest('nav') && getComputedStyle(e.closest('nav')).display === 'none')")
+	x.must(x.Media(x.ctx, "", "light"))
+
+	// Without the script the same is there.
+	rows := eval[int](x, "document.querySelectorAll('main a, main tr').length")
+	head := eval[string](x, title)
+	x.must(x.Script(x.ctx, false))
+	x.open(v.path)
+	want(x, rows, "document.querySelectorAll('main a, main tr').length")
+	want(x, head, title)
+	want(x, true, "[...document.querySelectorAll('.scripted')].every((e) => getComputedStyle(e).display === 'none')")
+}
+
+// harmless checks that names are text: no script of theirs ran, and no element is theirs.
+func harmless(x *tab) {
+	x.t.Helper()
+	want(x, true, "window.hostile === undefined")
+	want(x, 1, "document.scripts.length")
+	want(x, 0, "document.querySelectorAll('img, iframe, object, embed, [onerror]').length")
+	// No mark turns the direction of a text: it is written as an escape.
+	want(x, false, `/[\u202a-\u202e\u2066-\u2069\u0000-\u0008\u001b]/.test(document.body.innerText + document.title)`)
+}
