@@ -1,0 +1,132 @@
+package plane
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Event is what is looked at of an audit event.
+type Event struct {
+	AuditID, Stage, Verb, RequestURI, UserAgent string
+	User                                        struct {
+		Username string
+		Groups   []string
+	}
+	ObjectRef struct {
+		Resource, Namespace, Name, APIGroup, Subresource string
+	}
+	ResponseStatus struct {
+		Code int
+	}
+	RequestReceivedTimestamp, StageTimestamp time.Time
+	Annotations                              map[string]string
+}
+
+// Decision and Reason are the authorizers' word.
+func (e *Event) Decision() string { return e.Annotations["authorization.k8s.io/decision"] }
+
+// Reason is what they said.
+func (e *Event) Reason() string { return e.Annotations["authorization.k8s.io/reason"] }
+
+// NodeAllowed says what the annotations imply of the Node authorizer, where it is asked before RBAC: it alone allows without a reason.
+func (e *Event) NodeAllowed() bool { return e.Decision() == "allow" && e.Reason() == "" }
+
+// AuditLog reads the apiserver's audit log as it grows. It is not for logs that are rotated.
+type AuditLog struct {
+	path   string
+	mu     sync.Mutex
+	offset int64
+	byID   map[string]*Event
+}
+
+// Find returns the last event that the log has of a request so far, nil if it has none.
+func (l *AuditLog) Find(auditID string) (*Event, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.read(); err != nil {
+		return nil, err
+	}
+	return l.byID[auditID], nil
+}
+
+// Each calls f with the last event of each request so far.
+func (l *AuditLog) Each(f func(*Event)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.read(); err != nil {
+		return err
+	}
+	for _, e := range l.byID {
+		f(e)
+	}
+	return nil
+}
+
+func (l *AuditLog) read() error {
+	if l.byID == nil {
+		l.byID = map[string]*Event{}
+	}
+	return followLines(l.path, &l.offset, func(line []byte) error {
+		var e Event
+		if err := json.Unmarshal(line, &e); err != nil {
+			return fmt.Errorf("reading the audit log: %w", err)
+		}
+		l.byID[e.AuditID] = &e
+		return nil
+	})
+}
+
+// followLines calls f with the whole lines from the offset on, which it moves.
+func followLines(path string, offset *int64, f func([]byte) error) error {
+	file, err := os.Open(path)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := file.Seek(*offset, io.SeekStart); err != nil {
+		return err
+	}
+	b, err := io.ReadAll(file)
+	if err != nil {
+		return err
+	}
+	whole := b[:bytes.LastIndexByte(b, '\n')+1]
+	for line := range bytes.Lines(whole) {
+		*offset += int64(len(line))
+		if err := f(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FollowLines is for files of JSON lines that grow.
+func FollowLines(path string, offset *int64, f func([]byte) error) error {
+	return followLines(path, offset, f)
+}
+
+// NodeDenials are the reasons of the NODE DENY lines that the apiserver has logged so far, in order.
+func (p *Plane) NodeDenials() ([]string, error) {
+	line := regexp.MustCompile(`"NODE DENY" err="((?:[^"\\]|\\.)*)"`)
+	var out []string
+	for _, path := range p.logs {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("reading the apiserver's log: %w", err)
+		}
+		for _, m := range line.FindAllSubmatch(b, -1) {
+			out = append(out, strings.ReplaceAll(string(m[1]), `\"`, `"`))
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,131 @@
+package plane
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+)
+
+// Programs are the paths of the programs of a control plane.
+type Programs struct {
+	dir string
+	// Kubernetes and Etcd are their versions, such as v1.36.3.
+	Kubernetes, Etcd string
+}
+
+func (p *Programs) path(name string) string { return filepath.Join(p.dir, name) }
+
+// Root is the folder of the repository, found from the working folder.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("looking for the repository: %w", err)
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "e2e", "kube", "go.mod")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", errors.New("looking for the repository: the working folder is not in it")
+}
+
+// Build builds the programs, unless they are there already: in .cache/e2e, a folder for each set of sources and compiler.
+func Build(ctx context.Context) (*Programs, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	kube, etcd := filepath.Join(root, "e2e", "kube"), filepath.Join(root, "e2e", "etcd")
+	p := &Programs{}
+	if p.Kubernetes, err = versionOf(ctx, kube, "k8s.io/kubernetes"); err != nil {
+		return nil, err
+	}
+	if p.Etcd, err = versionOf(ctx, etcd, "go.etcd.io/etcd/server/v3"); err != nil {
+		return nil, err
+	}
+	h := sha256.New()
+	for _, file := range []string{kube + "/go.mod", kube + "/go.sum", kube + "/hollow/main.go", etcd + "/go.mod", etcd + "/go.sum"} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("looking for sources: %w", err)
+		}
+		h.Write(b)
+	}
+	h.Write([]byte(runtime.Version()))
+	cache := filepath.Join(root, ".cache", "e2e")
+	p.dir = filepath.Join(cache, hex.EncodeToString(h.Sum(nil)[:8]))
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return nil, fmt.Errorf("making the folder of programs: %w", err)
+	}
+	unlock, err := lock(filepath.Join(cache, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if _, err := os.Stat(p.dir); err == nil {
+		return p, nil
+	}
+	fresh, err := os.MkdirTemp(cache, "fresh.")
+	if err != nil {
+		return nil, fmt.Errorf("making the folder of programs: %w", err)
+	}
+	defer os.RemoveAll(fresh)
+	if err := p.build(ctx, kube, etcd, fresh); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(fresh, p.dir); err != nil {
+		return nil, fmt.Errorf("keeping the programs: %w", err)
+	}
+	return p, nil
+}
+
+func (p *Programs) build(ctx context.Context, kube, etcd, to string) error {
+	parts := strings.Split(strings.TrimPrefix(p.Kubernetes, "v"), ".")
+	const stamp = "-X k8s.io/component-base/version."
+	ldflags := fmt.Sprintf("-s -w %sgitVersion=%s %sgitMajor=%s %sgitMinor=%s", stamp, p.Kubernetes, stamp, parts[0], stamp, parts[1])
+	if _, err := command(ctx, kube, "go", "build", "-trimpath", "-ldflags", ldflags, "-o", to+"/",
+		"k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes/cmd/kube-controller-manager",
+		"k8s.io/kubernetes/cmd/kube-scheduler", "./hollow"); err != nil {
+		return err
+	}
+	_, err := command(ctx, etcd, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(to, "etcd"), "go.etcd.io/etcd/server/v3")
+	return err
+}
+
+func versionOf(ctx context.Context, dir, module string) (string, error) {
+	out, err := command(ctx, dir, "go", "list", "-m", "-f", "{{.Version}}", module)
+	return strings.TrimSpace(string(out)), err
+}
+
+// command runs a program of the Go distribution in a folder.
+func command(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(errs.String()))
+	}
+	return out.Bytes(), nil
+}
+
+// lock waits until no other process builds.
+func lock(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("locking the folder of programs: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("locking the folder of programs: %w", err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}

@@ -1,0 +1,232 @@
+package plane
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Work owns a temporary folder and the processes that run in it.
+type Work struct {
+	// Dir is the folder; its subfolder logs has what each process said.
+	Dir string
+
+	mu        sync.Mutex
+	processes []*Process
+	starts    map[string]int
+	ended     bool
+	forks     chan func()
+}
+
+// Main runs the tests of a package with a Work, and returns the exit status. The Work is ended whatever happens, signals included; its folder stays
+// if a test failed, and is named. Temporary folders of the tests are made in it, so that nothing else has to be removed.
+func Main(m *testing.M, use func(*Work)) int {
+	w, err := NewWork()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		s := <-signals
+		fmt.Fprintf(os.Stderr, "\n%s: ending what was started\n", s)
+		w.End()
+		if err := w.Remove(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(130)
+	}()
+	use(w)
+	code := m.Run()
+	w.End()
+	if code != 0 {
+		fmt.Fprintf(os.Stderr, "logs and data of what ran: %s\n", w.Dir)
+		return code
+	}
+	if err := w.Remove(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// NewWork makes the folder, and lets TMPDIR name it.
+func NewWork() (*Work, error) {
+	dir, err := os.MkdirTemp("", "nodetrail-e2e-")
+	if err != nil {
+		return nil, fmt.Errorf("making a work folder: %w", err)
+	}
+	// PostgreSQL runs as another user when the tests run as root, and has its folder below.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("making a work folder: %w", err)
+	}
+	if err := os.Setenv("TMPDIR", dir); err != nil {
+		return nil, fmt.Errorf("setting TMPDIR: %w", err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "logs"), 0o755); err != nil {
+		return nil, fmt.Errorf("making a work folder: %w", err)
+	}
+	w := &Work{Dir: dir, starts: map[string]int{}, forks: make(chan func())}
+	go func() {
+		// Linux ends a child when the thread that made it ends (Pdeathsig): so one thread, which never does, makes them all.
+		runtime.LockOSThread()
+		for f := range w.forks {
+			f()
+		}
+	}()
+	return w, nil
+}
+
+// Process is one that a Work has started.
+type Process struct {
+	Name string
+	// Log is the file with what it said.
+	Log    string
+	cmd    *exec.Cmd
+	exited chan struct{}
+}
+
+// Start starts a program in a process group of its own. env comes after this process's own environment.
+func (w *Work) Start(name, path string, args []string, env ...string) (*Process, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return nil, errors.New("starting " + name + ": everything has been ended")
+	}
+	w.starts[name]++
+	logName := name + ".log"
+	if n := w.starts[name]; n > 1 {
+		logName = fmt.Sprintf("%s-%d.log", name, n)
+	}
+	p := &Process{Name: name, Log: filepath.Join(w.Dir, "logs", logName), exited: make(chan struct{})}
+	log, err := os.Create(p.Log)
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	p.cmd = exec.Command(path, args...)
+	p.cmd.Dir, p.cmd.Env = w.Dir, append(os.Environ(), env...)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	dieWithParent(p.cmd.SysProcAttr)
+	started := make(chan error)
+	w.forks <- func() { started <- p.cmd.Start() }
+	err = <-started
+	_ = log.Close() // the process has its own
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	w.processes = append(w.processes, p)
+	go func() {
+		_ = p.cmd.Wait() // most are killed
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+// Exited is closed when the process has ended.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Alive is an error with the end of the log when the process has ended.
+func (p *Process) Alive() error {
+	select {
+	case <-p.exited:
+		return fmt.Errorf("%s has ended (%s):\n%s", p.Name, p.cmd.ProcessState, p.Tail(4000))
+	default:
+		return nil
+	}
+}
+
+// Tail is the end of what the process said, of n bytes at most.
+func (p *Process) Tail(n int64) string {
+	f, err := os.Open(p.Log)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	if size, err := f.Seek(0, io.SeekEnd); err == nil {
+		_, _ = f.Seek(max(0, size-n), io.SeekStart) // what cannot be sought is read from where it is
+	}
+	b, err := io.ReadAll(f)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// Kill ends the process, and what it started, at once.
+func (p *Process) Kill() {
+	p.signal(syscall.SIGKILL)
+	<-p.exited
+}
+
+// Stop asks the process to end, and ends it after the time given.
+func (p *Process) Stop(within time.Duration) {
+	p.signal(syscall.SIGTERM)
+	select {
+	case <-p.exited:
+	case <-time.After(within):
+		p.Kill()
+	}
+}
+
+// Success says whether an ended process said that all was well.
+func (p *Process) Success() bool {
+	<-p.exited
+	return p.cmd.ProcessState.Success()
+}
+
+// Freeze stops the process without ending it; Thaw lets it go on.
+func (p *Process) Freeze() { p.signal(syscall.SIGSTOP) }
+
+// Thaw is for after Freeze.
+func (p *Process) Thaw() { p.signal(syscall.SIGCONT) }
+
+func (p *Process) signal(s syscall.Signal) {
+	select {
+	case <-p.exited: // the id may be another process's by now
+	default:
+		_ = syscall.Kill(-p.cmd.Process.Pid, s) // it may have ended a moment ago
+	}
+}
+
+// End ends all processes, those that were started last first.
+func (w *Work) End() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	for _, p := range slices.Backward(w.processes) {
+		p.signal(syscall.SIGKILL)
+	}
+	for _, p := range w.processes {
+		<-p.exited
+	}
+}
+
+// Remove removes the folder. What others than Work have started in it may still be ending, so it tries for a while.
+func (w *Work) Remove() error {
+	var err error
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if err = os.RemoveAll(w.Dir); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("removing the work folder: %w", err)
+}
+
+// Usage is what a process has used so far.
+type Usage struct {
+	CPU time.Duration
+	// Peak is the largest resident memory in bytes.
+	Peak int64
+}

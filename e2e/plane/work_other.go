@@ -1,0 +1,7 @@
+//go:build !linux
+
+package plane
+
+import "syscall"
+
+func dieWithParent(*syscall.SysProcAttr) {}
