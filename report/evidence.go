@@ -225,7 +225,7 @@ func nonconformity(f *Finding) string {
 		return "group missing"
 	case detail == "kubelet":
 		return "no node identity"
-	case detail == "unregistered" && strings.HasSuffix(f.Message, "differs in its case"):
+	case detail == "unregistered" && strings.Contains(f.Message, "which differs in its letter case"):
 		return "letter case"
 	case detail == "unregistered" && strings.Contains(f.Message, "; there is a Node "):
 		return "host name"

@@ -68,7 +68,7 @@ func TestIdentitiesByReason(t *testing.T) {
 		{"node-identity", "name", "m", "name form"},
 		{"node-identity", "kubelet", "m", "no node identity"},
 		{"node-identity", "unregistered", `user "system:node:x": the cluster has no Node "x"`, "unregistered name"},
-		{"node-identity", "unregistered", `user "system:node:X": the cluster has no Node "X"; there is a Node "x", which differs in its case`, "letter case"},
+		{"node-identity", "unregistered", `user "system:node:X": the cluster has no Node "X"; there is a Node "x", which differs in its letter case`, "letter case"},
 		{"node-identity", "unregistered", `user "system:node:x": the cluster has no Node "x"; there is a Node "x.y", which differs in its domain`, "host name"},
 		{"node-credential-misuse", "certificate", "m", "shared certificate"},
 		{"node-credential-misuse", "address 10.0.0.1", "m", ""},

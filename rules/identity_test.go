@@ -7,7 +7,7 @@ func TestIdentity(t *testing.T) {
 	w := &world{
 		nodes: []string{"worker-1", "ip-10-0-0-1.eu-west-1.compute.internal"},
 		similar: map[string]string{
-			"Worker-1": "worker-1 case", "ip-10-0-0-1": "ip-10-0-0-1.eu-west-1.compute.internal domain",
+			"Worker-1": "worker-1 letter case", "ip-10-0-0-1": "ip-10-0-0-1.eu-west-1.compute.internal domain",
 		},
 	}
 	var s State = w
@@ -52,7 +52,7 @@ func TestIdentity(t *testing.T) {
 	f("another program by another name", "", as("kubelet-csr-approver"), agent("kubelet-csr-approver/v1.2"))
 	f("a person", "", as("admin", "system:masters"), agent(kubectl))
 
-	f("letter case", `high: user "system:node:Worker-1": the cluster has no Node "Worker-1"; there is a Node "worker-1", which differs in its case`,
+	f("letter case", `high: user "system:node:Worker-1": the cluster has no Node "Worker-1"; there is a Node "worker-1", which differs in its letter case`,
 		as("system:node:Worker-1", "system:nodes"))
 	f("without the domain", `high: user "system:node:ip-10-0-0-1": the cluster has no Node "ip-10-0-0-1"; there is a Node "ip-10-0-0-1.eu-west-1.compute.internal", which differs in its domain`,
 		as("system:node:ip-10-0-0-1", "system:nodes"))
