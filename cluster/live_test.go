@@ -165,6 +165,27 @@ func TestLiveRefused(t *testing.T) {
 	l.expect("n1", "none", l.caughtUp(), "deny")
 }
 
+// An apiserver that starts refuses all until it knows its RBAC objects: that is no matter of RetryRefused, and no reason to list again.
+func TestLiveRefusedForAMoment(t *testing.T) {
+	c := newFakeCluster(t)
+	c.pod("a", "ua", "n1", "sa")
+	cfg := LiveConfig{}
+	cfg.Record.RetryRefused = time.Hour
+	l := startLive(t, c, cfg)
+	l.caughtUp()
+	before := c.count(c.lists, podsPath)
+	c.do(func() { c.refuse[podsPath] = 403; c.epoch++ })
+	l.until("refused", func() bool { return l.live.Status()[kindPod].Refused })
+	c.do(func() { delete(c.refuse, podsPath) })
+	c.pod("b", "ub", "n1", "sb")
+	l.until("watching", func() bool { return l.live.Status()[kindPod].Watching })
+	l.seesPod("b", true)
+	if n := c.count(c.lists, podsPath); n > before+2 {
+		t.Errorf("%d lists, %d before", n, before)
+	}
+	l.expect("n1", "sa", l.caughtUp(), "allow")
+}
+
 // A connection that is dead without a word is noticed.
 func TestLiveSilence(t *testing.T) {
 	c := newFakeCluster(t)

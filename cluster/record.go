@@ -32,7 +32,7 @@ type RecordConfig struct {
 	PageSize int64
 	// MinBackoff and MaxBackoff bound the waits between attempts after an error, 500 ms and 30 s if zero.
 	MinBackoff, MaxBackoff time.Duration
-	// RetryRefused is how long after a refusal (no rights, or a kind that is not served) a kind is tried again, 5 min if zero.
+	// RetryRefused is how long at most after a refusal (no rights, or a kind that is not served) a kind is tried again, 5 min if zero.
 	RetryRefused time.Duration
 	// Silence is how long a watch may be without any sign of life before it is given up, 90 s if zero. The apiserver sends a bookmark
 	// each minute.

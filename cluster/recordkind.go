@@ -82,6 +82,8 @@ type kindRecorder struct {
 
 	warned  bool
 	backoff time.Duration
+	// refusal is the latest wait after a refusal, 0 once a watch has begun.
+	refusal time.Duration
 }
 
 type knownObject struct {
@@ -131,6 +133,8 @@ func (k *kindRecorder) run(ctx context.Context) {
 			k.pause(ctx, "", nil)
 		case refused(err):
 			k.refused(ctx, err)
+			// Rights may be back before the apiserver has forgotten where the watch was.
+			resumed = k.listed && apierrors.IsForbidden(err)
 		default:
 			k.turn(phaseLost, err)
 			k.pause(ctx, "cannot list", err)
@@ -138,7 +142,8 @@ func (k *kindRecorder) run(ctx context.Context) {
 	}
 }
 
-// refused deals with a kind that is not served or may not be read.
+// refused deals with a kind that is not served or may not be read. An apiserver that has just started refuses nearly everybody until it has read its
+// RBAC objects, so the next attempt comes soon, and only what stays refused is left for RetryRefused.
 func (k *kindRecorder) refused(ctx context.Context, err error) {
 	if apierrors.IsForbidden(err) {
 		k.turn(phaseRefused, err)
@@ -148,9 +153,10 @@ func (k *kindRecorder) refused(ctx context.Context, err error) {
 	}
 	if !k.warned {
 		k.warned = true
-		k.log.Warn().Err(err).Dur("retry", k.cfg.RetryRefused).Msg("cannot be recorded, going on without")
+		k.log.Warn().Err(err).Msg("cannot be recorded, going on without")
 	}
-	sleep(ctx, k.cfg.RetryRefused)
+	k.refusal = min(max(2*k.refusal, k.cfg.MinBackoff), k.cfg.RetryRefused)
+	sleep(ctx, k.refusal)
 }
 
 // turn notes in which phase the watch is.

@@ -27,6 +27,7 @@ func (k *kindRecorder) watch(ctx context.Context) error {
 		return err
 	}
 	defer w.Stop()
+	k.refusal = 0
 	k.catchUp, k.backlog = k.good, true
 	k.turn(phaseCatchingUp, nil)
 	if k.target != 0 && revision(k.rv) >= k.target { // nothing was missed
