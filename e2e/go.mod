@@ -6,6 +6,7 @@ replace github.com/nodetrail/nodetrail => ../
 
 require (
 	github.com/compose-spec/compose-go/v2 v2.16.2
+	github.com/google/go-cmp v0.7.0
 	github.com/nodetrail/nodetrail v0.0.0
 	github.com/prometheus/alertmanager v0.30.0
 	github.com/prometheus/client_model v0.6.3

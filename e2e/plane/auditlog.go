@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -115,18 +117,54 @@ func FollowLines(path string, offset *int64, f func([]byte) error) error {
 	return followLines(path, offset, f)
 }
 
-// NodeDenials are the reasons of the NODE DENY lines that the apiserver has logged so far, in order.
-func (p *Plane) NodeDenials() ([]string, error) {
-	line := regexp.MustCompile(`"NODE DENY" err="((?:[^"\\]|\\.)*)"`)
-	var out []string
+// Denial is a NODE DENY line of the apiserver's log. It has either the attributes, or a text that names node and object.
+type Denial struct {
+	Text                                               string
+	Node, Verb, Namespace, Resource, Subresource, Name string
+}
+
+// Of says whether the line may be about such a request.
+func (d *Denial) Of(node, verb, namespace, resource, subresource, name, reason string) bool {
+	if d.Text == "" {
+		return *d == Denial{Node: node, Verb: verb, Namespace: namespace, Resource: resource, Subresource: subresource, Name: name}
+	}
+	head, _, _ := strings.Cut(strings.TrimPrefix(d.Text, "unknown "), ",")
+	return d.Text == reason || strings.HasPrefix(head, "node '"+node+"' ") && strings.HasSuffix(head, " "+namespace+"/"+name)
+}
+
+// NodeDenials are the NODE DENY lines that the apiserver has logged so far, in order, but for those of users without a node's name.
+func (p *Plane) NodeDenials() ([]Denial, error) {
+	text := regexp.MustCompile(`"NODE DENY" err="((?:[^"\\]|\\.)*)"`)
+	attributes := regexp.MustCompile(`NODE DENY: '([^']*)' &authorizer\.AttributesRecord\{.* Verb:"([^"]*)", Namespace:"([^"]*)", APIGroup:"[^"]*", APIVersion:"[^"]*", Resource:"([^"]*)", Subresource:"([^"]*)", Name:"([^"]*)"`)
+	plain := regexp.MustCompile(`NODE DENY: (.*)`)
+	var out []Denial
 	for _, path := range p.logs {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("reading the apiserver's log: %w", err)
 		}
-		for _, m := range line.FindAllSubmatch(b, -1) {
-			out = append(out, strings.ReplaceAll(string(m[1]), `\"`, `"`))
+		for line := range bytes.Lines(b) {
+			if !bytes.Contains(line, []byte("NODE DENY")) {
+				continue
+			}
+			if m := text.FindSubmatch(line); m != nil {
+				out = append(out, Denial{Text: strings.ReplaceAll(string(m[1]), `\"`, `"`)})
+			} else if m := attributes.FindSubmatch(line); m != nil {
+				out = append(out, Denial{Node: string(m[1]), Verb: string(m[2]), Namespace: string(m[3]), Resource: string(m[4]), Subresource: string(m[5]), Name: string(m[6])})
+			} else if m := plain.FindSubmatch(line); m != nil && !bytes.HasPrefix(m[1], []byte("unknown node")) {
+				out = append(out, Denial{Text: strings.TrimSpace(string(m[1]))})
+			}
 		}
 	}
 	return out, nil
+}
+
+// AuditLogs are the audit log's files, rotated ones first.
+func (p *Plane) AuditLogs() ([]string, error) {
+	rotated, err := filepath.Glob(filepath.Join(p.Dir, "audit-2*.log"))
+	if err != nil {
+		return nil, fmt.Errorf("looking for audit logs: %w", err)
+	}
+	slices.Sort(rotated)
+	return append(rotated, p.Log.path), nil
 }

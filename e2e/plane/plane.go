@@ -133,7 +133,7 @@ func (p *Plane) startEtcd(ctx context.Context) error {
 		if err := etcd.Alive(); err != nil {
 			return Fatal(err)
 		}
-		return httpOK("http://" + p.etcd + "/health")
+		return OK("http://" + p.etcd + "/health")
 	})
 }
 
@@ -147,6 +147,8 @@ func (p *Plane) StartAPIServer(ctx context.Context) error {
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16", "--allow-privileged",
 		"--enable-admission-plugins=NodeRestriction", "--authorization-mode=" + p.Options.Mode,
 		"--audit-log-path=" + p.AuditLogPath(), "--audit-policy-file=" + p.Options.Policy,
+		// Otherwise it waits a minute for watches to end when it is stopped.
+		"--shutdown-watch-termination-grace-period=2s",
 		// Refusals of the Node authorizer are logged from 2 on.
 		"--v=2",
 	}
@@ -303,6 +305,8 @@ func (p *Plane) StartKubelet(node string, as Identity) error {
 	if err != nil {
 		return err
 	}
+	// Real ones do not take the processor away from the apiserver: its graph would lag behind what kubelets know already.
+	k.Yield()
 	p.Kubelets[node] = k
 	return nil
 }

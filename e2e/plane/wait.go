@@ -47,7 +47,8 @@ func portOf(address string) string {
 	return port
 }
 
-func httpOK(url string) error {
+// OK is an error unless a GET of the address is answered 200.
+func OK(url string) error {
 	resp, err := (&http.Client{Timeout: 10 * time.Second}).Get(url)
 	if err != nil {
 		return err

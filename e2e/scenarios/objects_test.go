@@ -52,3 +52,7 @@ func clusterRole(name string, rules ...any) map[string]any {
 func rule(group, resource string, verbs ...string) map[string]any {
 	return map[string]any{"apiGroups": []string{group}, "resources": []string{resource}, "verbs": verbs}
 }
+
+func user(name string) map[string]any {
+	return map[string]any{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": name}
+}

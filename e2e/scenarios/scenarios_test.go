@@ -1,16 +1,105 @@
 package scenarios
 
-import "testing"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodetrail/nodetrail/e2e/plane"
+	"github.com/nodetrail/nodetrail/e2e/result"
+)
 
 // TestScenarios plays scenes on one control plane, one after the other.
 func TestScenarios(t *testing.T) {
-	w := newWorld(t, "scenes", "Node,RBAC", "node-1", "node-2", "node-3")
+	w := newWorld(t, "scenes", plane.Options{Mode: "Node,RBAC"}, "", "node-1", "node-2", "node-3")
 	for _, scene := range []struct {
 		name string
 		play func(*testing.T, *world)
 	}{
 		{"blog experiment", testBlog},
+		{"latency", testLatency},
+		{"pod name reused", testNameReused},
+		{"ephemeral container", testEphemeral},
+		{"volume attachment", testVolumeAttachment},
+		{"volume and claim", testVolumeClaim},
+		{"resource slices and claims", testResources},
+		{"service account tokens", testTokens},
+		{"rider", testRider},
+		{"secret grant", testSecretGrant},
+		{"kubelet outside the group", testOutsider},
+		{"undifferentiated name", testUndifferentiated},
+		{"letter case", testLetterCase},
+		{"foreign write", testForeignWrite},
+		{"apiserver restarted", testAPIServerRestart},
+		{"nodetrail killed", testKilled},
+		{"watch cache forgets", testRelist},
+		{"rights too small", testSmallRights},
+		{"enumeration", testEnumeration},
 	} {
-		t.Run(scene.name, func(t *testing.T) { scene.play(t, w) })
+		began := time.Now()
+		if t.Run(scene.name, func(t *testing.T) { scene.play(t, w) }) {
+			w.result.Scenes = append(w.result.Scenes, result.Scene{Name: scene.name, Seconds: time.Since(began).Seconds()})
+		}
 	}
+	t.Run("books", func(t *testing.T) { testBooks(t, w) })
+	w.result.Kubernetes, w.result.Etcd = w.plane.Programs.Kubernetes, w.plane.Programs.Etcd
+	check(t, result.Write("scenarios", w.result))
+}
+
+// In the end the sums have to be the same everywhere: as many NODE DENY lines as denials in the audit log, and as nodetrail read there; and no
+// disagreement but where the apiserver refused what it would have allowed with its graph complete, which nodetrail says.
+func testBooks(t *testing.T, w *world) {
+	denied := map[string]bool{}
+	check(t, w.plane.Log.Each(func(e *plane.Event) {
+		if name, ok := strings.CutPrefix(e.User.Username, "system:node:"); ok && name != "" && slices.Contains(e.User.Groups, "system:nodes") && !e.NodeAllowed() {
+			denied[e.AuditID] = true
+		}
+	}))
+	if denials := must(w.plane.NodeDenials())(t); len(denied) != len(denials) {
+		t.Errorf("the apiserver logged NODE DENY %d times, and %d denials in its audit log", len(denials), len(denied))
+	}
+	lag := map[string]bool{}
+	w.eventually(t, "nodetrail has read them all", func() error {
+		lines, err := w.trail.Verdicts()
+		if err != nil {
+			return err
+		}
+		read := map[string]bool{}
+		for _, v := range lines {
+			if v.Observed.NodeVerdict == "deny" {
+				read[v.AuditID] = true
+			}
+			if slices.Contains(v.Findings, "authorizer-lag") {
+				lag[v.AuditID] = true
+			}
+		}
+		for id := range denied {
+			if !read[id] {
+				return fmt.Errorf("%d of %d, not %s", len(read), len(denied), id)
+			}
+		}
+		if len(read) != len(denied) {
+			return plane.Fatal(fmt.Errorf("%d denials in the audit log, nodetrail read %d", len(denied), len(read)))
+		}
+		return nil
+	})
+	r := must(w.trail.Report(w.ctx))(t)
+	for _, d := range r.Agreement.Disagree {
+		if d.Verdict != "allow" || d.Observed != "deny" || !lag[d.AuditID] {
+			t.Errorf("a disagreement outside of races that is not the apiserver's lag: %+v", d)
+		}
+	}
+	if n := int64(len(r.Agreement.Disagree)); r.Agreement.Compared-r.Agreement.Agree != n || r.Agreement.DisagreeMore != 0 {
+		t.Errorf("%+v", r.Agreement)
+	}
+	if r.Agreement.Reasons.Equal != r.Agreement.Reasons.Compared {
+		t.Errorf("reasons: %+v", r.Agreement.Reasons)
+	}
+	x := &w.result
+	x.Judged, x.Denials, x.Lagged = r.Events.Judged, int64(len(denied)), int64(len(lag))
+	x.Compared, x.Agree, x.RacesCompared, x.RacesAgree = r.Agreement.Compared, r.Agreement.Agree, r.Agreement.Races.Compared, r.Agreement.Races.Agree
+	t.Logf("%d judged, %d denied, %d unknown, %d refused by an apiserver that lagged; %d of %d agree, in races %d of %d", r.Events.Judged, len(denied),
+		r.Verdicts.Unknown, len(lag), r.Agreement.Agree, r.Agreement.Compared, r.Agreement.Races.Agree, r.Agreement.Races.Compared)
 }

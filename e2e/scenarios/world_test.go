@@ -3,14 +3,15 @@ package scenarios
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nodetrail/nodetrail/e2e/plane"
+	"github.com/nodetrail/nodetrail/e2e/receiver"
+	"github.com/nodetrail/nodetrail/e2e/result"
 	"github.com/nodetrail/nodetrail/e2e/trail"
 )
 
@@ -21,62 +22,24 @@ type world struct {
 	program string
 	plane   *plane.Plane
 	trail   *trail.Instance
-	alerts  *receiver
+	alerts  *receiver.Receiver
 	// order is whether Node is asked before RBAC now, so that annotations tell what it said.
-	order bool
+	order  bool
+	result result.Scenes
 }
 
 // skew is nodetrail's default.
 const skew = time.Second
 
-// newWorld starts one in this --authorization-mode. Each has its own nodetrail, which reads the audit log and is posted to as well.
-func newWorld(t *testing.T, name, mode string, nodes ...string) *world {
+// newWorld starts one, with further lines for nodetrail's configuration.
+func newWorld(t *testing.T, name string, options plane.Options, config string, nodes ...string) *world {
 	t.Helper()
 	ctx := t.Context()
-	root := must(plane.Root())(t)
-	w := &world{ctx: ctx, name: name, program: must(trail.Build(ctx, work))(t), order: strings.HasPrefix(mode, "Node")}
-	webhook := must(plane.FreeAddress())(t)
-	dir := filepath.Join(work.Dir, name)
-	check(t, os.Mkdir(dir, 0o755))
-	authority := must(plane.NewAuthority("nodetrail"))(t)
-	check(t, os.WriteFile(filepath.Join(dir, "webhook-ca.crt"), authority.PEM, 0o600))
-	server := must(authority.Server("nodetrail"))(t)
-	cert, key, err := server.Write(dir, "webhook")
-	check(t, err)
-	check(t, plane.WebhookKubeconfig(filepath.Join(dir, "audit-webhook.kubeconfig"), "https://"+webhook+"/audit",
-		filepath.Join(dir, "webhook-ca.crt"), must(authority.Client("kube-apiserver"))(t)))
-	policy := filepath.Join(root, "deploy", "audit-policy.yaml")
-	w.plane = must(plane.New(ctx, work, plane.Options{
-		Policy: policy, Flags: filepath.Join(root, "deploy", "kube-apiserver.flags"),
-		AuditWebhook: filepath.Join(dir, "audit-webhook.kubeconfig"), Mode: mode,
-	}))(t)
-	check(t, w.plane.StartAPIServer(ctx))
-	w.alerts = newReceiver(t, name)
-
-	// nodetrail has the rights that it prints, and the token of its service account.
-	w.create(t, object("v1", "Namespace", "", "nodetrail"))
-	check(t, w.plane.Apply(ctx, must(trail.Run(ctx, w.program, "record", "--print-rbac", "--rbac-service-account", "nodetrail"))(t)))
-	w.create(t, with(object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "metrics-reader"),
-		"rules", []any{map[string]any{"nonResourceURLs": []string{"/metrics"}, "verbs": []string{"get"}}}))
-	w.create(t, binding("metrics-reader", "metrics-reader", serviceAccount("nodetrail", "nodetrail")))
-	token := must(w.plane.ServiceAccountToken(ctx, "nodetrail", "nodetrail"))(t)
-	kubeconfig := must(w.plane.TokenKubeconfig("nodetrail", token))(t)
-	check(t, os.WriteFile(filepath.Join(dir, "token"), []byte(token), 0o600))
-	w.trail = must(trail.New(work, w.program, "nodetrail-"+name, fmt.Sprintf(`cluster: e2e
-log: {level: debug}
-state: {live: {enabled: true, kubeconfig: %q}}
-coverage:
-  policyFile: %q
-  apiserverMetrics: {urls: ["https://%s/metrics"], every: 5s, bearerTokenFile: %q, tls: {enabled: true, caFile: %q}}
-sources:
-  files: [{paths: [%q]}]
-  webhook: {listen: %q, tls: {certFile: %q, keyFile: %q, clientCAFile: %q, clientNames: [kube-apiserver]}}
-sinks:
-  jsonl: [{path: %q, verdicts: true}]
-  alertmanager: [{urls: ["http://%s"]}]
-`, kubeconfig, policy, w.plane.Address, filepath.Join(dir, "token"), filepath.Join(w.plane.Dir, "ca.crt"), w.plane.AuditLogPath(), webhook, cert, key,
-		filepath.Join(dir, "webhook-ca.crt"), trail.VerdictsPath(work, "nodetrail-"+name), w.alerts.manager)))(t)
-	check(t, w.trail.StartReady(ctx))
+	w := &world{ctx: ctx, name: name, program: must(trail.Build(ctx, work))(t), order: strings.HasPrefix(options.Mode, "Node")}
+	w.alerts = must(receiver.New(ctx, work, name))(t)
+	t.Cleanup(func() { check(t, w.alerts.Close()) })
+	pair := must(trail.Beside(ctx, work, name, trail.Options{Plane: options, Program: w.program, Alertmanager: w.alerts.Manager, Config: config}))(t)
+	w.plane, w.trail = pair.Plane, pair.Trail
 	check(t, w.plane.StartControllers(ctx))
 	check(t, w.plane.StartKubelets(ctx, nodes...))
 	return w
@@ -96,24 +59,7 @@ func (w *world) ask(t *testing.T, c *plane.Client, method, path string, body any
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &answer{Reply: r}
-	what := method + " " + path
-	w.eventually(t, "the audit log has "+what, func() (err error) {
-		a.event, err = w.plane.Log.Find(r.AuditID)
-		if err == nil && a.event == nil {
-			err = fmt.Errorf("no event %s", r.AuditID)
-		}
-		return err
-	})
-	w.eventually(t, "a verdict on "+what, func() (err error) {
-		a.verdict, err = w.trail.Verdict(r.AuditID)
-		if err == nil && a.verdict == nil {
-			err = fmt.Errorf("no line of %s", r.AuditID)
-		}
-		return err
-	})
-	w.compare(t, what, a)
-	return a
+	return w.verdictOn(t, method+" "+path, r)
 }
 
 // compare holds a verdict against the apiserver's annotations and its NODE DENY lines.
@@ -123,7 +69,7 @@ func (w *world) compare(t *testing.T, what string, a *answer) {
 	if v.Code != a.Code || v.Observed.Decision != e.Decision() || v.Observed.Reason != e.Reason() {
 		t.Errorf("%s: answered %d, decision %q for %q; nodetrail read %d, %q for %q", what, a.Code, e.Decision(), e.Reason(), v.Code, v.Observed.Decision, v.Observed.Reason)
 	}
-	if !w.order || v.Race {
+	if !w.order || v.Race || v.Verdict == "unknown" {
 		return
 	}
 	want := "deny"
@@ -140,8 +86,10 @@ func (w *world) compare(t *testing.T, what string, a *answer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.Reason != "" && !slices.Contains(denials, v.Reason) {
-		t.Errorf("%s: the apiserver has logged no NODE DENY %q", what, v.Reason)
+	if !slices.ContainsFunc(denials, func(d plane.Denial) bool {
+		return d.Of(v.Node, v.Verb, v.Namespace, v.Resource, v.Subresource, v.Name, v.Reason)
+	}) {
+		t.Errorf("%s: the apiserver has logged no NODE DENY like %q", what, v.Reason)
 	}
 	if first, _, _ := strings.Cut(e.Reason(), "\n"); e.Decision() == "forbid" && first != v.Reason {
 		t.Errorf("%s: the apiserver's reason is %q, nodetrail's %q", what, first, v.Reason)
@@ -199,6 +147,30 @@ func (w *world) create(t *testing.T, o map[string]any) {
 	check(t, w.plane.Create(w.ctx, o))
 }
 
+// namespace makes one, and waits until pods can be made in it.
+func (w *world) namespace(t *testing.T, name string) {
+	t.Helper()
+	w.create(t, object("v1", "Namespace", "", name))
+	w.eventually(t, "there is a service account", func() error {
+		var o struct{}
+		return w.plane.Admin().Get(w.ctx, "/api/v1/namespaces/"+name+"/serviceaccounts/default", &o)
+	})
+}
+
+// synced waits until nodetrail watches what decides.
+func (w *world) synced(t *testing.T) {
+	t.Helper()
+	for _, kind := range []string{"Pod", "Node", "PersistentVolume", "VolumeAttachment", "ResourceSlice", "ClusterRole", "ClusterRoleBinding"} {
+		w.eventually(t, kind+" is synced", func() error {
+			m, err := w.trail.Metrics()
+			if err == nil && m.Sum("nodetrail_state_synced", "kind="+kind) != 1 {
+				err = fmt.Errorf("nodetrail_state_synced is 0")
+			}
+			return err
+		})
+	}
+}
+
 func (w *world) admin(t *testing.T, method, path string, body any) *plane.Reply {
 	t.Helper()
 	return must(w.plane.Admin().Must(w.ctx, method, path, body))(t)
@@ -218,4 +190,18 @@ func must[T any](v T, err error) func(*testing.T) T {
 		check(t, err)
 		return v
 	}
+}
+
+// deletePod deletes a pod at once, without waiting for its kubelet.
+func (w *world) deletePod(t *testing.T, namespace, name string) {
+	t.Helper()
+	path := "/api/v1/namespaces/" + namespace + "/pods/" + name
+	w.admin(t, http.MethodDelete, path+"?gracePeriodSeconds=0", nil)
+	check(t, plane.Eventually(w.ctx, "the pod is gone", func() error {
+		r, err := w.plane.Admin().Do(w.ctx, http.MethodGet, path, nil)
+		if err == nil && r.Code != http.StatusNotFound {
+			err = fmt.Errorf("%d", r.Code)
+		}
+		return err
+	}))
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/nodetrail/nodetrail/e2e/plane"
+	"github.com/nodetrail/nodetrail/e2e/result"
 )
 
 // OverlayEnv names a file for go build -overlay.
@@ -67,7 +68,7 @@ func New(w *plane.Work, program, name, config string) (*Instance, error) {
 	}
 	i := &Instance{Config: filepath.Join(w.Dir, name+".yaml"), Listen: listen, name: name, program: program, work: w}
 	i.verdicts.path = VerdictsPath(w, name)
-	text := fmt.Sprintf("data: %q\nlisten: %q\n%s", filepath.Join(w.Dir, name), listen, config)
+	text := fmt.Sprintf("data: %q\nlisten: %q\n%s", filepath.Join(w.Dir, name+"-data"), listen, config)
 	if err := os.WriteFile(i.Config, []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("writing the configuration of %s: %w", name, err)
 	}
@@ -240,4 +241,26 @@ func (f *follower) read() error {
 		f.byID[v.AuditID] = v
 		return nil
 	})
+}
+
+// Quantiles estimates the distribution of a histogram by the upper bounds of its buckets.
+func Quantiles(m Metrics, name string) result.Latency {
+	var l result.Latency
+	f := m[name]
+	if f == nil || len(f.GetMetric()) == 0 {
+		return l
+	}
+	h := f.GetMetric()[0].GetHistogram()
+	total := float64(h.GetSampleCount())
+	l.N = int(h.GetSampleCount())
+	for _, b := range h.GetBucket() {
+		bound := time.Duration(b.GetUpperBound() * float64(time.Second))
+		if l.P50 == 0 && float64(b.GetCumulativeCount()) >= 0.5*total {
+			l.P50 = bound
+		}
+		if l.P99 == 0 && float64(b.GetCumulativeCount()) >= 0.99*total {
+			l.P99 = bound
+		}
+	}
+	return l
 }

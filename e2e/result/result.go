@@ -1,0 +1,92 @@
+// Package result is what the end-to-end tests measured, for the page that tells of it (docs/e2e.md): each test writes a file, cmd/e2e reads them all.
+package result
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Env names the folder for the files. Without it nothing is written.
+const Env = "NODETRAIL_E2E_RESULTS"
+
+// Scenes is what the scenarios showed.
+type Scenes struct {
+	Kubernetes, Etcd string
+	Scenes           []Scene
+	// Judged requests, Denials among them that the apiserver logged as NODE DENY, Lagged ones that it refused while its own graph was incomplete.
+	Judged, Denials, Lagged                    int64
+	Compared, Agree, RacesCompared, RacesAgree int64
+	// Alerts is how long it took from a request to the alert, at the receiver.
+	Alerts Latency
+}
+
+// Scene is one scenario.
+type Scene struct {
+	Name    string
+	Seconds float64
+}
+
+// Scale is what the churn showed.
+type Scale struct {
+	Kubelets                                   int
+	Churn                                      time.Duration
+	Pods, Events, Judged                       int64
+	Compared, Agree, RacesCompared, RacesAgree int64
+	Unknown, Denials                           int64
+	// Delay is from the request to the stored verdict, as nodetrail's own histogram has it.
+	Delay Latency
+	Usage map[string]Usage
+}
+
+// Pipeline is what the pipeline of processes showed.
+type Pipeline struct {
+	Events, Judged, Findings int64
+	Kills                    map[string]int
+	// Alerts is how long it took from a request to the alert, at the receiver, while nothing was down.
+	Alerts Latency
+	Usage  map[string]Usage
+}
+
+// Latency is a distribution.
+type Latency struct {
+	N             int
+	P50, P99, Max time.Duration
+}
+
+// LatencyOf sorts the durations and returns their distribution.
+func LatencyOf(d []time.Duration) Latency {
+	if len(d) == 0 {
+		return Latency{}
+	}
+	slices.Sort(d)
+	at := func(q float64) time.Duration { return d[min(len(d)-1, int(q*float64(len(d))))] }
+	return Latency{N: len(d), P50: at(0.5), P99: at(0.99), Max: d[len(d)-1]}
+}
+
+// Usage is what a process, or several of a kind, used.
+type Usage struct {
+	Processes int
+	CPU       time.Duration
+	// Peak is the largest resident memory of one, in bytes.
+	Peak int64
+}
+
+// Write writes NAME.json.
+func Write(name string, v any) error {
+	dir := os.Getenv(Env)
+	if dir == "" {
+		return nil
+	}
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing the result %s: %w", name, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".json"), b, 0o600); err != nil {
+		return fmt.Errorf("writing the result %s: %w", name, err)
+	}
+	return nil
+}

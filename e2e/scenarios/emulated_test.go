@@ -1,0 +1,22 @@
+package scenarios
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/nodetrail/nodetrail/e2e/plane"
+)
+
+// An apiserver that acts as an older minor, with the gate off that makes nodes name themselves in selectors: what is denied by default is allowed.
+func TestEmulatedVersion(t *testing.T) {
+	w := newWorld(t, "emulated", plane.Options{Mode: "Node,RBAC", APIServer: []string{
+		"--emulated-version=1.33", "--feature-gates=AuthorizeNodeWithSelectors=false",
+	}}, "authorization: {kubernetesVersion: \"1.33\", featureGates: {AuthorizeNodeWithSelectors: false}}\n", "node-1")
+	w.create(t, object("v1", "Node", "", "node-2"))
+	one := w.plane.Node("node-1")
+	w.expect(t, one, "/api/v1/pods", http.StatusOK, "allow")
+	w.expect(t, one, "/api/v1/nodes/node-2", http.StatusOK, "allow")
+	w.expect(t, one, "/api/v1/secrets", http.StatusForbidden, "deny", "out-of-scope-secret-read")
+	testNameReused(t, w)
+	testBooks(t, w)
+}

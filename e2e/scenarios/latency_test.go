@@ -1,0 +1,37 @@
+package scenarios
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/nodetrail/nodetrail/e2e/result"
+)
+
+// A hundred reads of secrets that are none of the node's, each an alert of its own: how long it takes from the request to the receiver.
+func testLatency(t *testing.T, w *world) {
+	const n = 100
+	node := w.plane.Node("node-3")
+	sent := map[string]time.Time{}
+	for i := range n {
+		ns := fmt.Sprintf("probe-%03d", i)
+		r := must(node.Do(w.ctx, http.MethodGet, "/api/v1/namespaces/"+ns+"/secrets/token", nil))(t)
+		if r.Code != http.StatusForbidden {
+			t.Fatalf("%s: %d", ns, r.Code)
+		}
+		sent[ns] = r.Sent
+		w.later(150 * time.Millisecond)
+	}
+	var took []time.Duration
+	for ns, at := range sent {
+		took = append(took, w.alerted(t, map[string]string{"alertname": "OutOfScopeSecretRead", "node": "node-3", "namespace": ns}).At.Sub(at))
+	}
+	w.result.Alerts = result.LatencyOf(took)
+	t.Logf("from the request to the alert: %+v", w.result.Alerts)
+}
+
+// That was an enumeration, too, which the minutes show.
+func testEnumeration(t *testing.T, w *world) {
+	w.alerted(t, map[string]string{"alertname": "SecretEnumeration", "node": "node-3", "severity": "critical"})
+}

@@ -1,0 +1,145 @@
+package scenarios
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodetrail/nodetrail/e2e/plane"
+	"github.com/nodetrail/nodetrail/e2e/trail"
+)
+
+const systemNode = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:node"
+
+// bindNodes gives the group of nodes what the role system:node has, or takes it away.
+func (w *world) bindNodes(t *testing.T, bound bool) {
+	t.Helper()
+	subjects := []any{}
+	if bound {
+		subjects = append(subjects, group("system:nodes"))
+	}
+	w.admin(t, http.MethodPatch, systemNode, map[string]any{"subjects": subjects})
+}
+
+// A cluster moves from RBAC alone to the Node authorizer, as nodetrail is made to help with: with RBAC alone it says what would break; with Node before
+// RBAC and the binding still there it sees the same; when what would break is gone it says ready; and when the binding is deleted nothing breaks.
+func TestMigration(t *testing.T) {
+	w := newWorld(t, "migration", plane.Options{Mode: "RBAC"}, "")
+	nodes := []string{"node-1", "node-2"}
+	w.bindNodes(t, true)
+	check(t, w.plane.StartKubelets(w.ctx, nodes...))
+	w.namespace(t, "shop")
+	w.create(t, secret("shop", "db"))
+	for _, n := range nodes {
+		w.runs(t, "before-"+n, n)
+	}
+	rider := w.plane.Node("node-1").With("calico-node/v3.29.1")
+
+	t.Log("RBAC alone")
+	w.expect(t, w.plane.Node("node-1"), "/api/v1/namespaces/shop/secrets/db", http.StatusOK, "allow")
+	a := w.expect(t, rider, "/api/v1/pods", http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
+	if o := a.verdict.Observed; o.NodeVerdict != "" || o.Binding == nil || o.Binding.Name != "system:node" {
+		t.Errorf("with RBAC alone the annotations say nothing of Node, and the binding is system:node: %+v", o)
+	}
+	w.readiness(t, "RBAC", "not ready", "calico-node")
+
+	t.Log("Node,RBAC with the binding")
+	w.plane.StopAPIServer()
+	w.plane.Options.Mode, w.order = "Node,RBAC", true
+	check(t, w.plane.StartAPIServer(w.ctx))
+	w.synced(t)
+	w.expect(t, w.plane.Node("node-1"), "/api/v1/namespaces/shop/secrets/db", http.StatusOK, "allow")
+	w.expect(t, rider, "/api/v1/pods", http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
+	w.readiness(t, "Node,RBAC", "not ready", "calico-node")
+
+	t.Log("without the rider")
+	w.later(2 * skew)
+	clean := time.Now()
+	for _, n := range nodes {
+		w.runs(t, "clean-"+n, n)
+	}
+	w.ready(t, clean)
+
+	t.Log("without the binding")
+	w.bindNodes(t, false)
+	w.later(2 * skew)
+	gone := time.Now()
+	for _, n := range nodes {
+		w.runs(t, "after-"+n, n)
+	}
+	w.expect(t, w.plane.Node("node-1"), "/api/v1/namespaces/shop/secrets/db", http.StatusOK, "allow")
+	for _, n := range nodes {
+		check(t, w.plane.Kubelets[n].Alive())
+	}
+	w.ready(t, gone)
+	w.nothingBroke(t, gone)
+}
+
+// runs makes a pod with a secret on a node and waits until its kubelet says that it runs.
+func (w *world) runs(t *testing.T, name, node string) {
+	t.Helper()
+	w.create(t, pod("shop", name, node, "db"))
+	w.eventually(t, "pod "+name+" runs", func() error {
+		var p struct{ Status struct{ Phase string } }
+		if err := w.plane.Admin().Get(w.ctx, "/api/v1/namespaces/shop/pods/"+name, &p); err != nil {
+			return err
+		}
+		if p.Status.Phase != "Running" {
+			return fmt.Errorf("it is %s", p.Status.Phase)
+		}
+		return nil
+	})
+}
+
+// readiness waits until the report of run has this mode and verdict, and names who would break.
+func (w *world) readiness(t *testing.T, mode, verdict, client string) {
+	t.Helper()
+	w.eventually(t, "the report says "+mode+", "+verdict+", "+client, func() error {
+		r, err := w.trail.Report(w.ctx)
+		if err != nil {
+			return err
+		}
+		named := slices.ContainsFunc(r.Readiness.Clients, func(c clientOf) bool { return c.UserAgent == client && c.Binding == "ClusterRoleBinding system:node" })
+		if r.Authorization.Mode != mode || r.Readiness.Verdict != verdict || !named {
+			return fmt.Errorf("it says %s, %s, %+v", r.Authorization.Mode, r.Readiness.Verdict, r.Readiness.Clients)
+		}
+		return nil
+	})
+}
+
+// ready holds analyze to the verdict ready on the log since then, with the state that run has learned.
+func (w *world) ready(t *testing.T, since time.Time) {
+	t.Helper()
+	w.eventually(t, "analyze says ready", func() error {
+		out, err := trail.Run(w.ctx, w.program, "analyze", "-o", "json", "--since", since.UTC().Format(time.RFC3339Nano), "--audit-policy", w.plane.Options.Policy,
+			"--state", filepath.Join(work.Dir, w.name+"-data", "state"), w.plane.AuditLogPath())
+		if err != nil {
+			return err
+		}
+		r, err := trail.ParseReport(out)
+		if err != nil {
+			return err
+		}
+		if x := r.Readiness; x.Verdict != "ready" {
+			return fmt.Errorf("it says %s: blockers %q, holes %+v", x.Verdict, x.Blockers, x.Holes)
+		}
+		return nil
+	})
+}
+
+// nothingBroke looks for refusals of kubelets in the audit log: those that nodetrail calls races are normal.
+func (w *world) nothingBroke(t *testing.T, since time.Time) {
+	t.Helper()
+	check(t, w.plane.Log.Each(func(e *plane.Event) {
+		if e.ResponseStatus.Code != http.StatusForbidden || e.RequestReceivedTimestamp.Before(since) || !strings.HasPrefix(e.User.Username, "system:node:") {
+			return
+		}
+		if v, err := w.trail.Verdict(e.AuditID); err != nil || v == nil || !v.Race {
+			t.Errorf("%s %s of %s was refused: %s (%v)", e.Verb, e.RequestURI, e.User.Username, e.Reason(), err)
+		}
+	}))
+}
