@@ -29,8 +29,9 @@ type Mode struct {
 	// allowed one, which shows that RBAC was asked before Node or alone, and 0 where Node did. Nothing can be wrong about those; and
 	// where the order changed in the midst of a log, the older ones soon drop out.
 	static uint64
-	// granted counts what the graph allows and Node (0) or RBAC (1) let through. The apiserver's lag behind the graph makes a few of the
-	// latter in any order.
+	// granted counts what the graph allows and Node (0) or RBAC (1) let through, of late: both are halved when they are many, so that years of
+	// RBAC alone do not outweigh the day on which Node comes before it. The apiserver's lag behind the graph makes a few of the latter in any
+	// order.
 	granted [2]int
 }
 
@@ -161,6 +162,9 @@ func (m *Mode) Observe(j *Judgement) {
 		m.static = m.static<<1 | uint64(one)
 	} else {
 		m.granted[one]++
+		if m.granted[0]+m.granted[1] >= decideAfter {
+			m.granted[0], m.granted[1] = m.granted[0]/2, m.granted[1]/2
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rules"
 )
 
 const rbacReason = `RBAC: allowed by ClusterRoleBinding "legacy:system:node" of ClusterRole "system:node" to Group "system:nodes"`
@@ -73,4 +74,41 @@ func TestParseMode(t *testing.T) {
 			t.Errorf("%q was accepted", bad)
 		}
 	}
+}
+
+// A cluster that has long had RBAC alone gets the Node authorizer before it: that has to show within hours, whatever came before.
+func TestModeFollowsAMigration(t *testing.T) {
+	m := &Mode{}
+	see := func(n int, by rules.Authorizer) {
+		for i := range n {
+			j := &Judgement{}
+			j.IsNode = true
+			j.Observed.Decision, j.Observed.Authorizer = "allow", by
+			j.Answer.Verdict, j.Answer.Static = nodeauthz.Allow, i%4 == 0
+			m.Observe(j)
+		}
+	}
+	f := func(want string) {
+		t.Helper()
+		if got := m.String(); got != want {
+			t.Errorf("mode %q, want %q", got, want)
+		}
+	}
+	see(100_000, rules.ByRBAC)
+	f("RBAC")
+	see(10, rules.ByNode)
+	f("RBAC,Node") // so far
+	see(600, rules.ByNode)
+	f("Node,RBAC")
+	see(100_000, rules.ByNode)
+	for range 100 { // the apiserver lags a little
+		j := &Judgement{}
+		j.IsNode = true
+		j.Observed.Decision, j.Observed.Authorizer, j.Answer.Verdict = "allow", rules.ByRBAC, nodeauthz.Allow
+		m.Observe(j)
+		see(20, rules.ByNode)
+	}
+	f("Node,RBAC")
+	see(100, rules.ByRBAC)
+	f("RBAC,Node")
 }
