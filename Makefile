@@ -88,6 +88,19 @@ web-test: ## hold the pages against a real browser: every page, keys, barriers, 
 screenshots: build ## make docs/screenshots from the demo (e2e/install.sh first); look at them before they are committed
 	cd e2e && $(GO) run ./web/screenshots -nodetrail ../bin/nodetrail -out ../docs/screenshots
 
+# Ctrl-C, or SIGTERM to e2e, ends all that it has started.
+.PHONY: e2e
+e2e: ## run the real thing: control plane, kubelets, Kafka, alerts (installs what Debian has; NODETRAIL_E2E_CHURN=10m)
+	e2e/install.sh
+	$(GO) build -C e2e -o '$(CURDIR)/.cache/bin/e2e' ./cmd/e2e
+	cd e2e && exec ../.cache/bin/e2e
+
+.PHONY: e2e-page
+e2e-page: ## as e2e, with ten minutes of churn, and write docs/e2e.md
+	e2e/install.sh
+	$(GO) build -C e2e -o '$(CURDIR)/.cache/bin/e2e' ./cmd/e2e
+	cd e2e && NODETRAIL_E2E_CHURN=10m exec ../.cache/bin/e2e -page ../docs/e2e.md
+
 .PHONY: format
 format: ## fail on Go files that gofmt would change
 	@bad=$$(git ls-files -z --cached --others --exclude-standard -- '*.go' | xargs -0 -r ls -d 2>/dev/null \

@@ -40,6 +40,7 @@ func TestMigration(t *testing.T) {
 	rider := w.plane.Node("node-1").With("calico-node/v3.29.1")
 
 	t.Log("RBAC alone")
+	w.lively(t, nodes)
 	w.expect(t, w.plane.Node("node-1"), "/api/v1/namespaces/shop/secrets/db", http.StatusOK, "allow")
 	a := w.expect(t, rider, "/api/v1/pods", http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
 	if o := a.verdict.Observed; o.NodeVerdict != "" || o.Binding == nil || o.Binding.Name != "system:node" {
@@ -52,6 +53,7 @@ func TestMigration(t *testing.T) {
 	w.plane.Options.Mode, w.order = "Node,RBAC", true
 	check(t, w.plane.StartAPIServer(w.ctx))
 	w.synced(t)
+	w.lively(t, nodes)
 	w.expect(t, w.plane.Node("node-1"), "/api/v1/namespaces/shop/secrets/db", http.StatusOK, "allow")
 	w.expect(t, rider, "/api/v1/pods", http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
 	w.readiness(t, "Node,RBAC", "not ready", "calico-node")
@@ -77,6 +79,23 @@ func TestMigration(t *testing.T) {
 	}
 	w.ready(t, gone)
 	w.nothingBroke(t, gone)
+}
+
+// lively lets nodes do in a moment what they do in an hour, so that the order of the authorizers shows: it is read from many requests.
+func (w *world) lively(t *testing.T, nodes []string) {
+	t.Helper()
+	w.later(skew + skew/4)
+	for i := range 700 {
+		node := nodes[i%len(nodes)]
+		path, body := "/api/v1/nodes/"+node+"/status", any(map[string]any{"metadata": map[string]any{"annotations": map[string]string{"e2e": fmt.Sprint(i)}}})
+		method := http.MethodPatch
+		if i%4 != 0 {
+			method, path, body = http.MethodGet, "/api/v1/namespaces/shop/secrets/db", nil
+		}
+		if r := must(w.plane.Node(node).Do(w.ctx, method, path, body))(t); r.Code != http.StatusOK {
+			t.Fatalf("%s %s: %d %.200s", method, path, r.Code, r.Body)
+		}
+	}
 }
 
 // runs makes a pod with a secret on a node and waits until its kubelet says that it runs.

@@ -23,7 +23,8 @@ func pod(namespace, name, node string, secrets ...string) map[string]any {
 	for _, s := range secrets {
 		volumes = append(volumes, map[string]any{"name": s, "secret": map[string]any{"secretName": s}})
 	}
-	spec := map[string]any{"containers": []any{map[string]any{"name": "main", "image": "registry.example/main"}}, "volumes": volumes}
+	spec := map[string]any{"containers": []any{map[string]any{"name": "main", "image": "registry.example/main"}}, "volumes": volumes,
+		"terminationGracePeriodSeconds": 1}
 	if node != "" {
 		spec["nodeName"] = node
 	}

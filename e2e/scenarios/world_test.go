@@ -124,8 +124,8 @@ func (w *world) expect(t *testing.T, c *plane.Client, path string, code int, ver
 	slices.Sort(findings)
 	got := slices.Sorted(slices.Values(a.verdict.Findings))
 	if a.Code != code || a.verdict.Verdict != verdict || !slices.Equal(got, findings) {
-		t.Errorf("GET %s: %d, %s, findings %q; want %d, %s, %q; reason %q, apiserver %q", path, a.Code, a.verdict.Verdict, got, code, verdict, findings,
-			a.verdict.Reason, a.event.Reason())
+		t.Errorf("GET %s: %d, %s, findings %q; want %d, %s, %q; reason %q, detail %q, apiserver %q", path, a.Code, a.verdict.Verdict, got, code, verdict, findings,
+			a.verdict.Reason, a.verdict.Detail, a.event.Reason())
 	}
 	return a
 }
@@ -195,8 +195,17 @@ func must[T any](v T, err error) func(*testing.T) T {
 // deletePod deletes a pod at once, without waiting for its kubelet.
 func (w *world) deletePod(t *testing.T, namespace, name string) {
 	t.Helper()
-	path := "/api/v1/namespaces/" + namespace + "/pods/" + name
-	w.admin(t, http.MethodDelete, path+"?gracePeriodSeconds=0", nil)
+	w.admin(t, http.MethodDelete, podPath(namespace, name)+"?gracePeriodSeconds=0", nil)
+	w.podGone(t, namespace, name)
+}
+
+func podPath(namespace, name string) string {
+	return "/api/v1/namespaces/" + namespace + "/pods/" + name
+}
+
+func (w *world) podGone(t *testing.T, namespace, name string) {
+	t.Helper()
+	path := podPath(namespace, name)
 	check(t, plane.Eventually(w.ctx, "the pod is gone", func() error {
 		r, err := w.plane.Admin().Do(w.ctx, http.MethodGet, path, nil)
 		if err == nil && r.Code != http.StatusNotFound {
