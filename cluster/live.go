@@ -15,7 +15,8 @@ import (
 
 // LiveConfig says how the state follows a cluster. Only Record.Config is needed.
 type LiveConfig struct {
-	// Record is as for Record, but that Now is taken for a clock that may be set back, and that RetryRefused is 1 min if zero.
+	// Record is as for Record, but that Now is taken for a clock that may be set back, that RetryRefused is 1 min if zero, and MaxBackoff 5 s:
+	// as long as it waits after an apiserver is back, all is unknown.
 	Record RecordConfig
 	// Dir is the folder of the journal, which is made if need be and belongs to one process at a time; without one a restart knows nothing
 	// of what was before. It can be given to State.Load.
@@ -48,6 +49,9 @@ type Live struct {
 func NewLive(cfg LiveConfig, state *State, log zerolog.Logger) (*Live, error) {
 	if cfg.Record.RetryRefused == 0 {
 		cfg.Record.RetryRefused = time.Minute
+	}
+	if cfg.Record.MaxBackoff == 0 {
+		cfg.Record.MaxBackoff = 5 * time.Second
 	}
 	cfg.Record = cfg.Record.withDefaults()
 	if cfg.Horizon <= 0 {

@@ -157,18 +157,31 @@ func (w *world) namespace(t *testing.T, name string) {
 	})
 }
 
-// synced waits until nodetrail watches what decides.
+// synced waits until nodetrail watches all that decides: what is asked for from then on is in no hole.
 func (w *world) synced(t *testing.T) {
 	t.Helper()
-	for _, kind := range []string{"Pod", "Node", "PersistentVolume", "VolumeAttachment", "ResourceSlice", "ClusterRole", "ClusterRoleBinding"} {
-		w.eventually(t, kind+" is synced", func() error {
-			m, err := w.trail.Metrics()
-			if err == nil && m.Sum("nodetrail_state_synced", "kind="+kind) != 1 {
-				err = fmt.Errorf("nodetrail_state_synced is 0")
-			}
+	calm := 0
+	w.eventually(t, "the state is synced", func() error {
+		m, err := w.trail.Metrics()
+		if err != nil {
 			return err
-		})
-	}
+		}
+		for _, kind := range []string{"Pod", "Node", "PersistentVolume", "VolumeAttachment", "ResourceSlice", "ClusterRole", "ClusterRoleBinding"} {
+			if m.Sum("nodetrail_state_synced", "kind="+kind) != 1 {
+				calm = 0
+				return fmt.Errorf("%s is not", kind)
+			}
+		}
+		if lag := m.Sum("nodetrail_state_lag_seconds"); lag > 5 {
+			calm = 0
+			return fmt.Errorf("it is %v s behind", lag)
+		}
+		// A kind that an apiserver has just refused does not count as behind.
+		if calm++; calm < 40 {
+			return fmt.Errorf("only just")
+		}
+		return nil
+	})
 }
 
 func (w *world) admin(t *testing.T, method, path string, body any) *plane.Reply {
