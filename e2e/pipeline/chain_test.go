@@ -43,7 +43,7 @@ const (
 
 func newChain(t *testing.T) *chain {
 	t.Helper()
-	ctx := t.Context()
+	ctx := work.Context()
 	c := &chain{ctx: ctx}
 	var err error
 	c.program, err = trail.Build(ctx, work)

@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,8 @@ type Work struct {
 	// Dir is the folder; its subfolder logs has what each process said.
 	Dir string
 
+	ctx       context.Context
+	cancel    context.CancelFunc
 	mu        sync.Mutex
 	processes []*Process
 	starts    map[string]int
@@ -78,6 +81,7 @@ func NewWork() (*Work, error) {
 		return nil, fmt.Errorf("making a work folder: %w", err)
 	}
 	w := &Work{Dir: dir, starts: map[string]int{}, forks: make(chan func())}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
 	go func() {
 		// Linux ends a child when the thread that made it ends (Pdeathsig): so one thread, which never does, makes them all.
 		runtime.LockOSThread()
@@ -87,6 +91,9 @@ func NewWork() (*Work, error) {
 	}()
 	return w, nil
 }
+
+// Context ends with the Work. Tests use it rather than their own, so that what they run, such as a compiler, ends when they are interrupted.
+func (w *Work) Context() context.Context { return w.ctx }
 
 // Process is one that a Work has started.
 type Process struct {
@@ -207,6 +214,7 @@ func (p *Process) signal(s syscall.Signal) {
 
 // End ends all processes, those that were started last first.
 func (w *Work) End() {
+	w.cancel()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = true

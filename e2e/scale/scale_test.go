@@ -33,7 +33,7 @@ const enough = 0.985
 //
 // Seen to fail with a nodetrail whose skew is 0, whose pods never end, and whose secrets of envFrom are not edges.
 func TestAgreement(t *testing.T) {
-	ctx := t.Context()
+	ctx := work.Context()
 	kubelets, length := setting(t)
 	program, err := trail.Build(ctx, work)
 	check(t, err)
@@ -143,7 +143,7 @@ func sameAsAnalyze(t *testing.T, pair *trail.Pair, program string) {
 	files, err := pair.Plane.AuditLogs()
 	check(t, err)
 	args := append([]string{"analyze", "-o", "json", "--verdicts", "-", "--state", filepath.Join(work.Dir, "scale-data", "state")}, files...)
-	out, err := trail.Run(t.Context(), program, args...)
+	out, err := trail.Run(work.Context(), program, args...)
 	check(t, err)
 	finished := map[string]*trail.Verdict{}
 	for line := range bytes.Lines(out) {

@@ -34,7 +34,7 @@ const skew = time.Second
 // newWorld starts one, with further lines for nodetrail's configuration.
 func newWorld(t *testing.T, name string, options plane.Options, config string, nodes ...string) *world {
 	t.Helper()
-	ctx := t.Context()
+	ctx := work.Context()
 	w := &world{ctx: ctx, name: name, program: must(trail.Build(ctx, work))(t), order: strings.HasPrefix(options.Mode, "Node")}
 	w.alerts = must(receiver.New(ctx, work, name))(t)
 	t.Cleanup(func() { check(t, w.alerts.Close()) })
