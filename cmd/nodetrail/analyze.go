@@ -324,13 +324,21 @@ func (a *analysis) stream(state *cluster.State, b *report.Builder, out func(*pip
 
 func (a *analysis) facts(res *file.Result, state *cluster.State, counts pipeline.Counts) report.Facts {
 	sum := state.Summary()
+	// What is doubtful about the state at other times than those of the report is no matter of it.
+	begin, end := res.First, res.Last
+	if since := a.window.Since; since.After(begin) {
+		begin = since
+	}
+	if until := a.window.Until; !until.IsZero() && until.Before(end) {
+		end = until
+	}
 	f := report.Facts{
 		Cluster: a.cluster,
 		Events: report.Events{
 			Read: res.Counts.Read, Node: counts.Node, Judged: counts.Judged, Duplicates: counts.Duplicates,
 			Malformed: res.Counts.Malformed, Skipped: res.Counts.Skipped + counts.OutOfWindow,
 		},
-		State: report.State{Objects: sum.Objects, Warnings: state.Warnings(res.First, res.Last)},
+		State: report.State{Objects: sum.Objects, Warnings: state.Warnings(begin, end)},
 		Authorization: report.Authorization{
 			Mode: a.am.String(), Inferred: a.am.Inferred(), KubernetesVersion: a.features.Version(), FeatureGates: a.features.NonDefault(),
 		},
@@ -347,11 +355,7 @@ func (a *analysis) facts(res *file.Result, state *cluster.State, counts pipeline
 	if !sum.From.IsZero() {
 		f.State.From, f.State.To = &sum.From, &sum.To
 	}
-	f.Holes = append(state.Holes(res.First, res.Last), sum.Places...)
-	end := res.Last
-	if until := a.window.Until; !until.IsZero() && until.Before(end) {
-		end = until
-	}
+	f.Holes = append(state.Holes(begin, end), sum.Places...)
 	if f.HasState {
 		f.Nodes, f.Bindings = state.Nodes.Names(end), forNodes(state.RBAC, end)
 	}
