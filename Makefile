@@ -101,6 +101,10 @@ e2e-page: ## as e2e, with ten minutes of churn, and write docs/e2e.md
 	$(GO) build -C e2e -o '$(CURDIR)/.cache/bin/e2e' ./cmd/e2e
 	cd e2e && NODETRAIL_E2E_CHURN=10m exec ../.cache/bin/e2e -page ../docs/e2e.md
 
+.PHONY: e2e-breaks
+e2e-breaks: ## break nodetrail where each end-to-end test looks, and see the test fail (ONLY=regexp)
+	cd e2e && $(GO) run ./cmd/breaks '$(ONLY)'
+
 .PHONY: format
 format: ## fail on Go files that gofmt would change
 	@bad=$$(git ls-files -z --cached --others --exclude-standard -- '*.go' | xargs -0 -r ls -d 2>/dev/null \

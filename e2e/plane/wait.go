@@ -6,11 +6,20 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"time"
 )
 
+// PatienceEnv may hold another Patience.
+const PatienceEnv = "NODETRAIL_E2E_PATIENCE"
+
 // Patience is how long a very slow machine may take beyond what is waited for.
-const Patience = 3 * time.Minute
+func Patience() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv(PatienceEnv)); err == nil {
+		return d
+	}
+	return 3 * time.Minute
+}
 
 // fatal is an error that no waiting will mend.
 type fatal struct{ error }
@@ -22,7 +31,7 @@ func Fatal(err error) error { return fatal{err} }
 
 // Eventually asks until there is no error, or Patience is at its end.
 func Eventually(ctx context.Context, what string, ok func() error) error {
-	for end := time.Now().Add(Patience); ; {
+	for end := time.Now().Add(Patience()); ; {
 		err := ok()
 		if err == nil {
 			return nil

@@ -99,7 +99,7 @@ func (w *world) compare(t *testing.T, what string, a *answer) {
 // settled asks until the answer is no race, beginning when what happened before is far enough away.
 func (w *world) settled(t *testing.T, c *plane.Client, method, path string, body any) *answer {
 	t.Helper()
-	for end := time.Now().Add(plane.Patience); ; {
+	for end := time.Now().Add(plane.Patience()); ; {
 		w.later(skew + skew/4)
 		if a := w.ask(t, c, method, path, body); !a.verdict.Race {
 			return a
