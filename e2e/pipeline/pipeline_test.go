@@ -27,7 +27,7 @@ const (
 // Requests of nodes go through all of it while a broker, an analyzer and the gateway are killed in turn. Nothing is lost and nothing counts twice:
 // the sums are those of analyze on the apiserver's own log file. An alert comes from nodetrail itself, and one from Prometheus.
 //
-// Seen to fail with a gateway that acknowledges before the brokers have, and with a store that does not know duplicates.
+// Seen to fail with a gateway that acknowledges before the brokers have.
 func TestPipeline(t *testing.T) {
 	c := newChain(t)
 	setUp(t, c)

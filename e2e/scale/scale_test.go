@@ -31,7 +31,7 @@ const enough = 0.985
 // Kubelets run pods that come and go; outside of races nodetrail says what the apiserver said, always; within races nearly always, and where not, the
 // edge that it names is the reason. Analyze says the same of the finished log.
 //
-// Seen to fail with a nodetrail whose skew is 0, whose pods never end, and whose secrets of envFrom are not edges.
+// Seen to fail with a graph in which pods never end.
 func TestAgreement(t *testing.T) {
 	ctx := work.Context()
 	kubelets, length := setting(t)

@@ -9,6 +9,8 @@ import (
 )
 
 // A client that is no kubelet uses a node's certificate: it is told apart by its user agent, and what it may is what the node may.
+//
+// Seen to fail with calico-node among the products that are kubelets.
 func testRider(t *testing.T, w *world) {
 	rider := w.plane.Node("node-1").With("calico-node/v3.29.1 (linux/amd64) kubernetes/e2e")
 	w.expect(t, rider, "/api/v1/pods", http.StatusForbidden, "deny", "node-credential-misuse")
@@ -27,6 +29,8 @@ func testRider(t *testing.T, w *world) {
 }
 
 // As Azure had it once: nodes may read secrets by a role of their own.
+//
+// Seen to fail with secrets that are no worse than anything else.
 func testSecretGrant(t *testing.T, w *world) {
 	w.namespace(t, "vault")
 	w.create(t, secret("vault", "root"))
@@ -42,6 +46,8 @@ func testSecretGrant(t *testing.T, w *world) {
 }
 
 // A kubelet that is not in system:nodes lives by RBAC alone, and is no node for the Node authorizer.
+//
+// Seen to fail with a rule that does not ask for the group.
 func testOutsider(t *testing.T, w *world) {
 	w.create(t, binding("outsider", "system:node", user("system:node:outsider")))
 	check(t, w.plane.StartKubelet("outsider", plane.Identity{User: "system:node:outsider"}))
@@ -51,6 +57,8 @@ func testOutsider(t *testing.T, w *world) {
 }
 
 // A user name that names no node is nobody to the Node authorizer, group or not.
+//
+// Seen to fail with a rule that does not ask for the form of the name.
 func testUndifferentiated(t *testing.T, w *world) {
 	kubelet := w.plane.As(plane.Identity{User: "kubelet", Groups: []string{"system:nodes"}})
 	r := must(kubelet.Do(w.ctx, http.MethodGet, "/api/v1/nodes/node-1", nil))(t)
@@ -61,6 +69,8 @@ func testUndifferentiated(t *testing.T, w *world) {
 }
 
 // Node names are told apart by letter case, so that a certificate with another spelling is another node's.
+//
+// Seen to fail with a report that does not know the rule's words, as it once was.
 func testLetterCase(t *testing.T, w *world) {
 	a := w.settled(t, w.plane.Node("Node-1"), http.MethodGet, "/api/v1/nodes/node-1", nil)
 	if a.Code != http.StatusForbidden || a.verdict.Verdict != "deny" || !slices.Contains(a.verdict.Findings, "node-identity") {
@@ -70,6 +80,8 @@ func testLetterCase(t *testing.T, w *world) {
 }
 
 // A write to another node passes the authorizer and is refused by admission: 403, and yet decided as allowed.
+//
+// Seen to fail with a rule that looks at Nodes and not at their status.
 func testForeignWrite(t *testing.T, w *world) {
 	patch := map[string]any{"metadata": map[string]any{"labels": map[string]string{"taken": "yes"}}}
 	a := w.settled(t, w.plane.Node("node-1"), http.MethodPatch, "/api/v1/nodes/node-2/status", patch)

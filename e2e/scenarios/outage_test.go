@@ -12,6 +12,8 @@ import (
 )
 
 // The apiserver is restarted. Its webhook's batches and its log go on where they were, and what it says afterwards is judged as before.
+//
+// Seen to fail with watches that are not listed again when the apiserver has forgotten where they were.
 func testAPIServerRestart(t *testing.T, w *world) {
 	w.namespace(t, "restart")
 	w.create(t, secret("restart", "db"))
@@ -29,6 +31,8 @@ func testAPIServerRestart(t *testing.T, w *world) {
 }
 
 // nodetrail is killed, and what happens meanwhile it learns when it is back: the pod that came and the pod that went, when they did.
+//
+// Seen to fail with a nodetrail that lists anew rather than take the watch up where its journal ends.
 func testKilled(t *testing.T, w *world) {
 	w.namespace(t, "killed")
 	w.create(t, secret("killed", "db"))
@@ -63,6 +67,8 @@ func testKilled(t *testing.T, w *world) {
 
 // nodetrail is stopped, and the apiserver's watch cache has forgotten when it is back: what happened meanwhile nobody has seen, which it says rather
 // than guess. The list tells what is.
+//
+// Seen to fail with a list that makes no hole of the time before it.
 func testRelist(t *testing.T, w *world) {
 	w.namespace(t, "relist")
 	w.create(t, secret("relist", "db"))
@@ -95,6 +101,8 @@ func testRelist(t *testing.T, w *world) {
 }
 
 // A second nodetrail may not list pods. What depends on them it does not know, and says so; what does not it judges.
+//
+// Seen to fail with a graph that takes itself for complete.
 func testSmallRights(t *testing.T, w *world) {
 	w.namespace(t, "small")
 	w.create(t, secret("small", "db"))

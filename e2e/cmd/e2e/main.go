@@ -75,6 +75,9 @@ func all(signals <-chan os.Signal, packages []string, page string, stdout, stder
 	fmt.Fprintf(stdout, "built in %s\n", time.Since(began).Round(time.Second))
 	for _, p := range packages {
 		if err := test(signals, dir, p, stdout, stderr); err != nil {
+			if text, perr := pageOf(dir, time.Since(began)); perr == nil {
+				_, _ = io.WriteString(stdout, text) // what there is helps to see why
+			}
 			return err
 		}
 	}
