@@ -32,6 +32,7 @@ func TestScenarios(t *testing.T) {
 		{"undifferentiated name", testUndifferentiated},
 		{"letter case", testLetterCase},
 		{"foreign write", testForeignWrite},
+		{"metrics", testMetrics},
 		{"apiserver restarted", testAPIServerRestart},
 		{"nodetrail killed", testKilled},
 		{"watch cache forgets", testRelist},
