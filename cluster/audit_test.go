@@ -164,3 +164,26 @@ func BenchmarkApplyAudit(b *testing.B) {
 		s.ApplyAudit(ev)
 	}
 }
+
+// After an outage the log is ahead of the watch: a kubelet's request that ended a pod is known before the watch tells that it ended.
+func TestAuditRefinesWhatComesLater(t *testing.T) {
+	gone := strings.Replace(event(t, "1m30s", "DELETED", podJSON(t, "web-1", "u1", "w1", "0s", "0s",
+		`,"deletionGracePeriodSeconds":0,"deletionTimestamp":"`+at(t, "1m").Format(time.RFC3339)+`"`)), `"type"`, `"notBefore":"`+at(t, "30s").Format(time.RFC3339)+`","type"`, 1)
+	f := func(want []string, early ...*audit.Event) {
+		t.Helper()
+		s := load(t, event(t, "0s", "ADDED", podJSON(t, "web-1", "u1", "w1", "0s", "0s", "")))
+		for _, ev := range early {
+			s.ApplyAudit(ev)
+		}
+		if err := s.Load([]string{"-"}, strings.NewReader(gone)); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, timeline(t, s.Graph, "shop", "web-1", "59s", "1m1s", "1m2.4s", "1m2.6s", "1m31s")); d != "" {
+			t.Error(d)
+		}
+	}
+	asks, ends := request(t, "1m0.1s", "delete", "pods", "web-1", "", ""), request(t, "1m2.5s", "delete", "pods", "web-1", "", "")
+	ends.User.Username, ends.User.Groups = "system:node:w1", []string{"system:nodes"}
+	f([]string{"w1", "w1", "w1", "-", "-"}, asks, ends)
+	f([]string{"w1", "w1", "w1", "w1", "-"}) // as late as it may have been
+}

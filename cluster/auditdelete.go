@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"time"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 	kjson "sigs.k8s.io/json"
 
@@ -53,7 +55,30 @@ func (s *State) refine(id kindID, namespace, name string, at nodeauthz.Stamp, ev
 	if _, isNode := audit.NodeIdentity(ev.User.Username, ev.User.Groups); !isNode {
 		within = refineNear
 	}
-	s.Graph.RefineDeletion(namespace, name, at, within)
+	if s.Graph.RefineDeletion(namespace, name, at, within) {
+		return
+	}
+	if len(s.early) >= maxEarly {
+		clear(s.early) // those ends keep the interval in which a watch saw them
+	}
+	s.early[nodeauthz.NamespacedName{Namespace: namespace, Name: name}] = earlyEnd{at, within}
+}
+
+// maxEarly bounds State.early.
+const maxEarly = 4096
+
+// earlyEnd is a request that may have ended a pod, of which no watch has told yet. After an outage the log is often ahead of the watch.
+type earlyEnd struct {
+	at     nodeauthz.Stamp
+	within time.Duration
+}
+
+// ended betters the end of a pod, of which a watch has told now, by the request that was known before.
+func (s *State) ended(pod nodeauthz.NamespacedName) {
+	if e, ok := s.early[pod]; ok {
+		delete(s.early, pod)
+		s.Graph.RefineDeletion(pod.Namespace, pod.Name, e.at, e.within)
+	}
 }
 
 // auditDeleteCollection takes in the deletion of many. The response lists what there was: of an object without finalizers that has no

@@ -26,6 +26,8 @@ type State struct {
 	// dead are the UIDs of objects that were seen deleted: a second source may report them once more a moment later.
 	dead      map[string]int64
 	deadBound int
+	// early are the latest requests that may have ended a pod, until a watch tells whether they did.
+	early map[nodeauthz.NamespacedName]earlyEnd
 
 	counts    [numKinds]int
 	fromAudit [numKinds]int
@@ -50,7 +52,7 @@ type tracked struct {
 func NewState() *State {
 	s := &State{
 		Graph: nodeauthz.NewGraph(), RBAC: rbac.NewStore(), Nodes: newNodes(),
-		dead: map[string]int64{}, deadBound: 4096, decoder: newDecoder(), tally: tally{skipped: map[string]int{}},
+		dead: map[string]int64{}, deadBound: 4096, early: map[nodeauthz.NamespacedName]earlyEnd{}, decoder: newDecoder(), tally: tally{skipped: map[string]int{}},
 	}
 	for k := range s.tracked {
 		s.tracked[k] = map[nodeauthz.NamespacedName]tracked{}
@@ -343,6 +345,7 @@ func (s *State) remove(kind kindID, ref nodeauthz.NamespacedName, uid string, at
 	switch kind {
 	case kindPod:
 		s.Graph.DeletePod(ref.Namespace, ref.Name, uid, at)
+		s.ended(ref)
 	case kindPersistentVolume:
 		s.Graph.DeletePersistentVolume(ref.Name, uid, at)
 	case kindVolumeAttachment:

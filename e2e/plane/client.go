@@ -108,8 +108,7 @@ type Reply struct {
 	Sent, Got time.Time
 }
 
-// Do sends a request. body is marshalled unless it is []byte; patches are strategic merge patches, of what was applied server-side (kind
-// "apply" in the query) YAML. Refusals are no errors.
+// Do sends a request with an audit ID of its own. body is marshalled; that of a PATCH is a merge patch. Refusals are no errors.
 func (c *Client) Do(ctx context.Context, method, path string, body any) (*Reply, error) {
 	contentType := "application/json"
 	if method == http.MethodPatch {

@@ -48,7 +48,7 @@ type Plane struct {
 	server     *Process
 	saKey      string
 	transports *transports
-	// denials are NODE DENY lines of apiservers that have ended, by their logs' order.
+	// logs are the files of the apiservers' own logs, in the order in which they were started.
 	logs []string
 	// Kubelets are the hollow kubelets by node name.
 	Kubelets map[string]*Process
