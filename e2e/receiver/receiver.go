@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +23,8 @@ import (
 type Receiver struct {
 	// Manager is the Alertmanager's address.
 	Manager string
+	// Process is the Alertmanager's.
+	Process *plane.Process
 	server  *http.Server
 
 	mu  sync.Mutex
@@ -65,6 +68,7 @@ receivers: [{name: test, webhook_configs: [{url: "http://%s/"}]}]
 	if err != nil {
 		return nil, err
 	}
+	r.Process = p
 	return r, plane.Eventually(ctx, "Alertmanager is ready", func() error {
 		if err := p.Alive(); err != nil {
 			return plane.Fatal(err)
@@ -92,6 +96,13 @@ func (r *Receiver) take(_ http.ResponseWriter, req *http.Request) {
 		a.At = now
 		r.got = append(r.got, a)
 	}
+}
+
+// All returns all that has come so far, in order.
+func (r *Receiver) All() []Alert {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.got)
 }
 
 // Find returns the first alert that fires with these labels, nil if none has come.

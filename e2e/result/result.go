@@ -44,11 +44,24 @@ type Scale struct {
 
 // Pipeline is what the pipeline of processes showed.
 type Pipeline struct {
-	Events, Judged, Findings int64
-	Kills                    map[string]int
-	// Alerts is how long it took from a request to the alert, at the receiver, while nothing was down.
-	Alerts Latency
-	Usage  map[string]Usage
+	// Source is where the events came from, Versions those of what is only in the pipeline.
+	Source   string
+	Versions map[string]string
+	// Events are those of the log; Taken those that were read from Kafka, some of them more than once.
+	Events, Taken, Judged, Findings int64
+	// Compared is how many sums were equal to those of analyze.
+	Compared int
+	Kills    map[string]int
+	Outages  []Outage
+	// Alerts is how long it took from a request to the alert, at the receiver, while nothing was down; Disturbed of requests in the outages.
+	Alerts, Disturbed Latency
+	Usage             map[string]Usage
+}
+
+// Outage is what happened to a process, and how long it took from then until requests that were made afterwards had their alerts, of every partition.
+type Outage struct {
+	What string
+	Took time.Duration
 }
 
 // Latency is a distribution.

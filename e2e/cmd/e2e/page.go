@@ -126,16 +126,26 @@ func pipeline(b *strings.Builder, p *result.Pipeline) {
 	fmt.Fprintf(b, `
 ## The pipeline
 
-kube-apiserver's webhook, nodetrail gateway, Kafka, two analyzers on one PostgreSQL, Prometheus, Alertmanager, a receiver. `)
+%s, nodetrail gateway, three brokers of Kafka %s, two analyzers on one PostgreSQL %s, Prometheus, Alertmanager, a receiver. `,
+		p.Source, p.Versions["Kafka"], p.Versions["PostgreSQL"])
 	for _, name := range slices.Sorted(maps.Keys(p.Kills)) {
 		fmt.Fprintf(b, "The %s was killed %d times. ", name, p.Kills[name])
 	}
-	fmt.Fprintf(b, `%d audit events, %d requests judged, %d findings: as many as analyze counts on the apiserver's log file.
+	fmt.Fprintf(b, `
+%d audit events came to the analyzers as %d, some of them twice or more; %d requests were judged, with %d findings. %d sums (verdicts, agreement, each node's
+requests, each group of findings) are those of analyze on the log file.
 
-| way | alerts | p50 | p99 | longest |
+| webhook, gateway, Kafka, analyzer, PostgreSQL, Alertmanager, receiver | alerts | p50 | p99 | longest |
 |---|---|---|---|---|
-| webhook, gateway, Kafka, analyzer, PostgreSQL, Alertmanager, receiver | %s |
-`, p.Events, p.Judged, p.Findings, latency(p.Alerts))
+| while nothing is down | %s |
+| requests made while processes are killed and started again: no alert is missing | %s |
+
+| what happened | until requests made afterwards had their alerts, in every partition |
+|---|---|
+`, p.Events, p.Taken, p.Judged, p.Findings, p.Compared, latency(p.Alerts), latency(p.Disturbed))
+	for _, o := range p.Outages {
+		fmt.Fprintf(b, "| %s | %s |\n", o.What, o.Took.Round(100*time.Millisecond))
+	}
 	usage(b, p.Usage)
 }
 
