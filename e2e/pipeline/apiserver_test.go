@@ -55,7 +55,7 @@ func (a *apiserver) log() string { return a.plane.AuditLogPath() }
 
 func (a *apiserver) start(t *testing.T, webhook string) []string {
 	t.Helper()
-	ctx, dir := t.Context(), t.TempDir()
+	ctx, dir := work.Context(), t.TempDir()
 	root := must(plane.Root())(t)
 	a.plane = must(plane.New(ctx, work, plane.Options{
 		Policy: filepath.Join(root, "deploy", "audit-policy.yaml"), Flags: filepath.Join(root, "deploy", "kube-apiserver.flags"),
@@ -123,7 +123,7 @@ func (a *apiserver) record(t *testing.T, path string) string {
 	t.Helper()
 	kubeconfig := must(a.plane.Kubeconfig("record", "record", "system:masters"))(t)
 	p := must(work.Start("record", a.program, []string{"record", "--kubeconfig", kubeconfig, "--output", path}))(t)
-	check(t, plane.Eventually(t.Context(), "the state is recorded", func() error {
+	check(t, plane.Eventually(work.Context(), "the state is recorded", func() error {
 		if err := p.Alive(); err != nil {
 			return plane.Fatal(err)
 		}

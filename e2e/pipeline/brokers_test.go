@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -49,8 +48,9 @@ func startBrokers(t *testing.T) *brokers {
 		check(t, err)
 		groups = append(groups, port+":"+voter+"::")
 	}
-	if out, err := exec.CommandContext(t.Context(), "bash", b.script, "prepare", b.dir, strings.Join(groups, ",")).CombinedOutput(); err != nil {
-		t.Fatalf("preparing the brokers: %v\n%s", err, out)
+	prepare := must(work.Start("kafka-prepare", "bash", []string{b.script, "prepare", b.dir, strings.Join(groups, ",")}))(t)
+	if !prepare.Success() {
+		t.Fatalf("preparing the brokers:\n%s", prepare.Tail(2000))
 	}
 	for i := range copies {
 		b.launch(t, i)
@@ -59,8 +59,8 @@ func startBrokers(t *testing.T) *brokers {
 		b.await(t, i)
 	}
 	b.client = &kafkago.Client{Addr: kafkago.TCP(b.addresses...), Timeout: 10 * time.Second, Transport: &kafkago.Transport{}}
-	check(t, plane.Eventually(t.Context(), "the topic is made", func() error {
-		made, err := b.client.CreateTopics(t.Context(), &kafkago.CreateTopicsRequest{
+	check(t, plane.Eventually(work.Context(), "the topic is made", func() error {
+		made, err := b.client.CreateTopics(work.Context(), &kafkago.CreateTopicsRequest{
 			Topics: []kafkago.TopicConfig{{Topic: topic, NumPartitions: partitions, ReplicationFactor: copies}},
 		})
 		if err == nil {
@@ -71,7 +71,7 @@ func startBrokers(t *testing.T) *brokers {
 		}
 		return err
 	}))
-	check(t, plane.Eventually(t.Context(), "the topic is there", func() error { return b.inSync(t.Context()) }))
+	check(t, plane.Eventually(work.Context(), "the topic is there", func() error { return b.inSync(work.Context()) }))
 	return b
 }
 
@@ -87,7 +87,7 @@ func (b *brokers) launch(t *testing.T, i int) {
 func (b *brokers) await(t *testing.T, i int) {
 	t.Helper()
 	p := b.processes[i]
-	check(t, plane.Eventually(t.Context(), p.Name+" serves", func() error {
+	check(t, plane.Eventually(work.Context(), p.Name+" serves", func() error {
 		if err := p.Alive(); err != nil {
 			return plane.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func (b *brokers) restart(t *testing.T, i int) {
 	t.Helper()
 	b.launch(t, i)
 	b.await(t, i)
-	check(t, plane.Eventually(t.Context(), "all brokers have all messages", func() error { return b.inSync(t.Context()) }))
+	check(t, plane.Eventually(work.Context(), "all brokers have all messages", func() error { return b.inSync(work.Context()) }))
 }
 
 func (b *brokers) inSync(ctx context.Context) error {
@@ -133,8 +133,8 @@ func (b *brokers) inSync(ctx context.Context) error {
 func (b *brokers) coordinator(t *testing.T) int {
 	t.Helper()
 	at := 0
-	check(t, plane.Eventually(t.Context(), "the group has a coordinator", func() error {
-		res, err := b.client.FindCoordinator(t.Context(), &kafkago.FindCoordinatorRequest{Key: group, KeyType: kafkago.CoordinatorKeyTypeConsumer})
+	check(t, plane.Eventually(work.Context(), "the group has a coordinator", func() error {
+		res, err := b.client.FindCoordinator(work.Context(), &kafkago.FindCoordinatorRequest{Key: group, KeyType: kafkago.CoordinatorKeyTypeConsumer})
 		if err == nil {
 			err = res.Error
 		}

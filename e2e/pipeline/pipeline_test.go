@@ -54,7 +54,7 @@ func testPipeline(t *testing.T, s *stack, from source) {
 	res.Disturbed = result.LatencyOf(p.latencies(disturbed, made))
 
 	// By way of Prometheus' rules, too. Of those on nodetrail itself the ones that do not wait for minutes tell of loss: none may fire.
-	check(t, plane.Eventually(t.Context(), "an alert of Prometheus' rules comes", func() error {
+	check(t, plane.Eventually(work.Context(), "an alert of Prometheus' rules comes", func() error {
 		if names := s.rules(); !slices.Contains(names, "OutOfScopeSecretRead") {
 			return fmt.Errorf("there are %q", names)
 		}
@@ -63,13 +63,13 @@ func testPipeline(t *testing.T, s *stack, from source) {
 
 	from.stop(t)
 	// Fails when a partition stands still, or when an offset is committed that is not the one behind what was stored.
-	check(t, plane.Eventually(t.Context(), "all is stored", func() error { return s.brokers.drained(t.Context()) }))
+	check(t, plane.Eventually(work.Context(), "all is stored", func() error { return s.brokers.drained(work.Context()) }))
 	res.Usage = s.usage(t)
 	for _, a := range s.analyzers {
 		check(t, a.Stop())
 	}
-	store := must(s.analyzers[0].Report(t.Context()))(t)
-	out := must(trail.Run(t.Context(), s.program, append([]string{"analyze", from.log(), "--cluster", cluster, "--authorization-mode", "Node,RBAC",
+	store := must(s.analyzers[0].Report(work.Context()))(t)
+	out := must(trail.Run(work.Context(), s.program, append([]string{"analyze", from.log(), "--cluster", cluster, "--authorization-mode", "Node,RBAC",
 		"--state-from-audit=false", "-o", "json"}, stateFlags(state)...)...))(t)
 	analyze := must(trail.ParseReport(out))(t)
 	res.Compared = compare(t, analyze, store)

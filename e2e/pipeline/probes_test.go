@@ -103,7 +103,7 @@ func (p *probes) wait(t *testing.T, n int) (first int) {
 	t.Helper()
 	first, err := p.count()
 	check(t, err)
-	check(t, plane.Eventually(t.Context(), fmt.Sprintf("%d probes are made", n), func() error {
+	check(t, plane.Eventually(work.Context(), fmt.Sprintf("%d probes are made", n), func() error {
 		now, err := p.count()
 		if err != nil {
 			return plane.Fatal(err)
@@ -137,7 +137,7 @@ func (p *probes) goOn(t *testing.T, what string, alive func() error) {
 func (p *probes) alerted(t *testing.T, what string, from, to int, alive func() error) {
 	t.Helper()
 	nodes := p.nodes(from, to)
-	check(t, plane.Eventually(t.Context(), what, func() error {
+	check(t, plane.Eventually(work.Context(), what, func() error {
 		if err := alive(); err != nil {
 			return plane.Fatal(err)
 		}

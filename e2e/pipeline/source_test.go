@@ -94,7 +94,7 @@ func (c *captured) start(t *testing.T, webhook string) []string {
 	roots.AppendCertsFromPEM(must(os.ReadFile(to.Clusters[0].Cluster.CA))(t))
 	pair := must(tls.LoadX509KeyPair(to.Users[0].User.Cert, to.Users[0].User.Key))(t)
 	c.hook = must(play.NewWebhook(play.WebhookOptions{
-		URL: to.Clusters[0].Cluster.Server, Patience: plane.Patience,
+		URL: to.Clusters[0].Cluster.Server, Patience: plane.Patience(),
 		Client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, MaxIdleConnsPerHost: 4,
 		}},

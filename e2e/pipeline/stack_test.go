@@ -41,7 +41,7 @@ type stack struct {
 func startStack(t *testing.T) *stack {
 	t.Helper()
 	s := &stack{dir: work.Dir, started: map[string][]*plane.Process{}}
-	s.program = must(trail.Build(t.Context(), work))(t)
+	s.program = must(trail.Build(work.Context(), work))(t)
 	s.brokers = startBrokers(t)
 	server := must(pgtest.Start())(t)
 	t.Cleanup(func() {
@@ -49,7 +49,7 @@ func startStack(t *testing.T) *stack {
 			t.Error(err)
 		}
 	})
-	s.alerts = must(receiver.New(t.Context(), work, "pipeline"))(t)
+	s.alerts = must(receiver.New(work.Context(), work, "pipeline"))(t)
 	t.Cleanup(func() { _ = s.alerts.Close() }) // nobody is waiting for it
 	s.webhook = must(trail.NewWebhook(s.dir))(t)
 	s.gateway = must(trail.New(work, s.program, "gateway", fmt.Sprintf("gateway:\n  webhook: %s\n  kafka: {brokers: [%s], topic: %s}\n",
@@ -105,13 +105,13 @@ func (s *stack) start(t *testing.T, i *trail.Instance, name string) {
 	}
 	check(t, i.Start(command))
 	s.started[name] = append(s.started[name], i.Process)
-	check(t, plane.Eventually(t.Context(), name+" is ready", i.Ready))
+	check(t, plane.Eventually(work.Context(), name+" is ready", i.Ready))
 }
 
 // members waits until the group is stable with so many.
 func (s *stack) members(t *testing.T, n int) {
 	t.Helper()
-	check(t, plane.Eventually(t.Context(), fmt.Sprintf("%d analyzers share the partitions", n), func() error { return s.brokers.members(t.Context(), n) }))
+	check(t, plane.Eventually(work.Context(), fmt.Sprintf("%d analyzers share the partitions", n), func() error { return s.brokers.members(work.Context(), n) }))
 }
 
 // alive is an error if something has ended by itself.
@@ -144,7 +144,7 @@ scrape_configs:
 	p := must(work.Start("prometheus", program, []string{"--config.file=" + config,
 		"--storage.tsdb.path=" + filepath.Join(s.dir, "prometheus"), "--web.listen-address=" + s.prometheus}))(t)
 	s.others = append(s.others, p)
-	check(t, plane.Eventually(t.Context(), "Prometheus is ready", func() error {
+	check(t, plane.Eventually(work.Context(), "Prometheus is ready", func() error {
 		if err := p.Alive(); err != nil {
 			return plane.Fatal(err)
 		}
@@ -178,7 +178,7 @@ func (s *stack) query(expr string) (sum float64, ok bool, err error) {
 // sees waits until a query has this sum.
 func (s *stack) sees(t *testing.T, want float64, expr string) {
 	t.Helper()
-	check(t, plane.Eventually(t.Context(), fmt.Sprintf("Prometheus has %v for %s", want, expr), func() error {
+	check(t, plane.Eventually(work.Context(), fmt.Sprintf("Prometheus has %v for %s", want, expr), func() error {
 		if err := s.alive(); err != nil {
 			return plane.Fatal(err)
 		}
