@@ -53,6 +53,10 @@ func (a *apiserver) name() string {
 
 func (a *apiserver) log() string { return a.plane.AuditLogPath() }
 
+func (a *apiserver) processes() map[string]*plane.Process {
+	return map[string]*plane.Process{"kube-apiserver": a.plane.APIServer()}
+}
+
 func (a *apiserver) start(t *testing.T, webhook string) []string {
 	t.Helper()
 	ctx, dir := work.Context(), t.TempDir()
@@ -176,13 +180,15 @@ func (a *apiserver) probe(ctx context.Context, node string) (time.Time, error) {
 	return r.Sent, nil
 }
 
-// stop ends the kubelets and then the apiserver, which sends what it has for the webhook before it ends.
-func (a *apiserver) stop(t *testing.T) {
+// stop ends the kubelets and then the apiserver, which sends what it has for the webhook before it ends. Of what happens meanwhile it may log more.
+func (a *apiserver) stop(t *testing.T) time.Time {
 	t.Helper()
 	a.cancel()
 	check(t, <-a.ended)
 	for _, k := range a.plane.Kubelets {
 		k.Kill()
 	}
+	end := time.Now()
 	a.plane.StopAPIServer()
+	return end
 }

@@ -182,20 +182,9 @@ func (b *brokers) drained(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var ask []kafkago.OffsetRequest
-	for _, n := range numbers() {
-		ask = append(ask, kafkago.LastOffsetOf(n))
-	}
-	ends, err := b.client.ListOffsets(ctx, &kafkago.ListOffsetsRequest{Topics: map[string][]kafkago.OffsetRequest{topic: ask}})
+	last, err := b.ends(ctx)
 	if err != nil {
 		return err
-	}
-	last := map[int]int64{}
-	for _, p := range ends.Topics[topic] {
-		if p.Error != nil {
-			return p.Error
-		}
-		last[p.Partition] = p.LastOffset
 	}
 	for _, p := range committed.Topics[topic] {
 		if p.Error != nil {
@@ -210,6 +199,48 @@ func (b *brokers) drained(ctx context.Context) error {
 		return fmt.Errorf("the group has no offset of %d partitions", len(last))
 	}
 	return nil
+}
+
+// ends are the offsets behind the last messages, by partition.
+func (b *brokers) ends(ctx context.Context) (map[int]int64, error) {
+	var ask []kafkago.OffsetRequest
+	for _, n := range numbers() {
+		ask = append(ask, kafkago.LastOffsetOf(n))
+	}
+	res, err := b.client.ListOffsets(ctx, &kafkago.ListOffsetsRequest{Topics: map[string][]kafkago.OffsetRequest{topic: ask}})
+	if err != nil {
+		return nil, err
+	}
+	last := map[int]int64{}
+	for _, p := range res.Topics[topic] {
+		if p.Error != nil {
+			return nil, p.Error
+		}
+		last[p.Partition] = p.LastOffset
+	}
+	return last, nil
+}
+
+// contents are the values of all messages of the topic.
+func (b *brokers) contents(t *testing.T) [][]byte {
+	t.Helper()
+	var all [][]byte
+	ends := must(b.ends(work.Context()))(t)
+	for _, n := range numbers() {
+		r := kafkago.NewReader(kafkago.ReaderConfig{Brokers: b.addresses, Topic: topic, Partition: n, MaxWait: 100 * time.Millisecond})
+		ctx, cancel := context.WithTimeout(work.Context(), plane.Patience())
+		for at := int64(0); at < ends[n]; {
+			m, err := r.ReadMessage(ctx)
+			if err != nil {
+				t.Errorf("reading partition %d: %v", n, err)
+				break
+			}
+			all, at = append(all, m.Value), m.Offset+1
+		}
+		cancel()
+		check(t, r.Close())
+	}
+	return all
 }
 
 func numbers() []int {

@@ -1,8 +1,11 @@
 package pipeline
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -61,10 +64,11 @@ func testPipeline(t *testing.T, s *stack, from source) {
 		return s.alive()
 	}))
 
-	from.stop(t)
+	end := from.stop(t)
 	// Fails when a partition stands still, or when an offset is committed that is not the one behind what was stored.
 	check(t, plane.Eventually(work.Context(), "all is stored", func() error { return s.brokers.drained(work.Context()) }))
-	res.Usage = s.usage(t)
+	s.complete(t, from.log(), end)
+	res.Usage = s.usage(t, from)
 	for _, a := range s.analyzers {
 		check(t, a.Stop())
 	}
@@ -88,6 +92,41 @@ func testPipeline(t *testing.T, s *stack, from source) {
 	t.Logf("%+v; rules over time, not compared: %v; Prometheus raised %q", *res, overTimeCounts(analyze, store), s.rules())
 	if !t.Failed() {
 		check(t, result.Write("pipeline", res))
+	}
+}
+
+// complete holds what the topic has against the log, event by event: nodes' or not, nothing is missing and nothing is there that the log does not have. It
+// fails when the gateway drops an event, or answers before the brokers have it.
+func (s *stack) complete(t *testing.T, log string, end time.Time) {
+	t.Helper()
+	type event struct {
+		AuditID, Stage string
+		StageTimestamp time.Time
+	}
+	parse := func(b []byte) (e event) {
+		if err := json.Unmarshal(b, &e); err != nil {
+			t.Errorf("%v in %.200s", err, b)
+		}
+		return e
+	}
+	topic := map[string]bool{}
+	for _, value := range s.brokers.contents(t) {
+		e := parse(value)
+		topic[e.AuditID+" "+e.Stage] = true
+	}
+	missing := 0
+	for line := range bytes.Lines(must(os.ReadFile(log))(t)) {
+		e := parse(line)
+		key := e.AuditID + " " + e.Stage
+		if !topic[key] && e.StageTimestamp.Before(end) {
+			if missing++; missing <= 5 {
+				t.Errorf("the topic lacks %.500s", line)
+			}
+		}
+		delete(topic, key)
+	}
+	if missing > 5 || len(topic) > 0 {
+		t.Errorf("the topic lacks %d events of the log, and has %d others", missing, len(topic))
 	}
 }
 

@@ -31,10 +31,12 @@ type source interface {
 	start(t *testing.T, webhook string) (state []string)
 	// probe makes a request by which the node reads a secret that is not its business, and gets it. It returns when the request was made.
 	probe(ctx context.Context, node string) (time.Time, error)
-	// stop ends the flow. When it returns the gateway has taken all events, and the log has the same.
-	stop(t *testing.T)
+	// stop ends the flow. When it returns the gateway has taken all events that were logged until the time that it returns.
+	stop(t *testing.T) time.Time
 	// log is the audit log's path.
 	log() string
+	// processes are those that are looked at for what they use.
+	processes() map[string]*plane.Process
 }
 
 // captured plays the bundled capture of a cluster as if it happened now, again and again.
@@ -57,6 +59,8 @@ const rounds = 8
 
 func (c *captured) name() string { return "The bundled capture, posted as by kube-apiserver" }
 func (c *captured) log() string  { return c.path }
+
+func (c *captured) processes() map[string]*plane.Process { return nil }
 
 func (c *captured) start(t *testing.T, webhook string) []string {
 	t.Helper()
@@ -156,7 +160,7 @@ func (c *captured) probe(ctx context.Context, node string) (time.Time, error) {
 	return now, c.Send(ctx, []play.Event{{Key: node, JSON: event}})
 }
 
-func (c *captured) stop(t *testing.T) {
+func (c *captured) stop(t *testing.T) time.Time {
 	t.Helper()
 	c.cancel()
 	if err := <-c.ended; !errors.Is(err, context.Canceled) {
@@ -166,4 +170,5 @@ func (c *captured) stop(t *testing.T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	check(t, c.failed)
+	return time.Now()
 }

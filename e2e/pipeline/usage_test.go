@@ -14,7 +14,7 @@ import (
 )
 
 // usage is what has been used so far, over all starts of a process.
-func (s *stack) usage(t *testing.T) map[string]result.Usage {
+func (s *stack) usage(t *testing.T, from source) map[string]result.Usage {
 	t.Helper()
 	all := map[string]result.Usage{"PostgreSQL": postgresUsage(t, s.dir)}
 	for name, processes := range map[string][]*plane.Process{
@@ -33,6 +33,10 @@ func (s *stack) usage(t *testing.T) map[string]result.Usage {
 			u.CPU, u.Peak = u.CPU+cpu, max(u.Peak, peak)
 		}
 		all[name] = u
+	}
+	for name, p := range from.processes() {
+		cpu, peak := p.Used()
+		all[name] = result.Usage{Processes: 1, CPU: cpu, Peak: peak}
 	}
 	return all
 }
