@@ -130,19 +130,18 @@ func (p *probes) nodes(from, to int) []string {
 func (p *probes) goOn(t *testing.T, what string, alive func() error) {
 	t.Helper()
 	first := p.wait(t, partitions)
-	p.alerted(t, what, first, first+partitions, alive)
+	check(t, p.alerted(what, first, first+partitions, alive))
 }
 
 // alerted waits for the alerts of some.
-func (p *probes) alerted(t *testing.T, what string, from, to int, alive func() error) {
-	t.Helper()
+func (p *probes) alerted(what string, from, to int, alive func() error) error {
 	nodes := p.nodes(from, to)
-	check(t, plane.Eventually(work.Context(), what, func() error {
+	return plane.Eventually(work.Context(), what, func() error {
 		if err := alive(); err != nil {
 			return plane.Fatal(err)
 		}
 		return p.missing(nodes)
-	}))
+	})
 }
 
 // came is when the alerts of probes came first, by node.

@@ -51,7 +51,6 @@ type Pipeline struct {
 	Events, Taken, Judged, Findings int64
 	// Compared is how many sums were equal to those of analyze.
 	Compared int
-	Kills    map[string]int
 	Outages  []Outage
 	// Alerts is how long it took from a request to the alert, at the receiver, while nothing was down; Disturbed of requests in the outages.
 	Alerts, Disturbed Latency

@@ -126,14 +126,13 @@ func pipeline(b *strings.Builder, p *result.Pipeline) {
 	fmt.Fprintf(b, `
 ## The pipeline
 
-%s, nodetrail gateway, three brokers of Kafka %s, two analyzers on one PostgreSQL %s, Prometheus, Alertmanager, a receiver. `,
+%s, nodetrail gateway, three brokers of Kafka %s, two analyzers on one PostgreSQL %s,
+Prometheus, Alertmanager, a receiver. Processes are killed with signal 9 while events flow, and started again.
+`,
 		p.Source, p.Versions["Kafka"], p.Versions["PostgreSQL"])
-	for _, name := range slices.Sorted(maps.Keys(p.Kills)) {
-		fmt.Fprintf(b, "The %s was killed %d times. ", name, p.Kills[name])
-	}
 	fmt.Fprintf(b, `
 %d audit events came to the analyzers as %d, some of them twice or more; %d requests were judged, with %d findings. %d sums (verdicts, agreement, each node's
-requests, each group of findings) are those of analyze on the log file.
+requests, each group of findings) are those of analyze on the log file. An apiserver waits 15 s before it tries again to post a batch.
 
 | webhook, gateway, Kafka, analyzer, PostgreSQL, Alertmanager, receiver | alerts | p50 | p99 | longest |
 |---|---|---|---|---|
