@@ -33,7 +33,10 @@ type Access struct {
 	Review func(ctx context.Context, token string) (user string, allowed bool, err error)
 }
 
-func (a *Access) open() bool { return a.TokenFile == "" && a.ClientCAFile == "" && a.Review == nil }
+// LocalOnly reports whether requests must come from this machine.
+func (a *Access) LocalOnly() bool {
+	return a.TokenFile == "" && a.ClientCAFile == "" && a.Review == nil
+}
 
 // Bounds of who has not shown yet who it is.
 const (
@@ -82,7 +85,7 @@ const (
 
 // enter says whether a request may be answered.
 func (a *access) enter(r *http.Request) entry {
-	if a.o.open() {
+	if a.o.LocalOnly() {
 		if local(r) {
 			return letIn
 		}
@@ -248,7 +251,7 @@ func (a *Access) Check(address string) error {
 	switch {
 	case IsLoopback(address):
 		return nil
-	case a.open():
+	case a.LocalOnly():
 		return fmt.Errorf("%s can be reached from other machines: give a bearer token, client certificates or Kubernetes' word on who may read the pages, or listen on 127.0.0.1", address)
 	case a.CertFile == "":
 		return fmt.Errorf("%s can be reached from other machines: give a certificate, or listen on 127.0.0.1", address)

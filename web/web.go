@@ -131,7 +131,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Set("Allow", "GET, HEAD")
 		answerError(w, http.StatusMethodNotAllowed, "only GET and HEAD are understood")
 		return
-	case (r.URL.Path == "/login" || strings.HasPrefix(r.URL.Path, "/assets/")) && !s.o.Access.open():
+	case (r.URL.Path == "/login" || strings.HasPrefix(r.URL.Path, "/assets/")) && !s.o.Access.LocalOnly():
 		// Who signs in needs them.
 	default:
 		if e := s.access.enter(r); e != letIn {

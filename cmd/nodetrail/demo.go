@@ -45,6 +45,9 @@ On a terminal the pages stay until Ctrl-C, which leaves nothing behind; elsewher
 			if err := checkAddress(f.listen); err != nil {
 				return usageError{cmd.CommandPath(), fmt.Errorf("--listen: %w", err)}
 			}
+			if localAddress(f.listen) == "" {
+				return usageError{cmd.CommandPath(), fmt.Errorf("--listen: %s is no address of this machine alone, such as 127.0.0.1:9876: nobody else may read the pages", f.listen)}
+			}
 			if f.speed <= 0 {
 				return usageError{cmd.CommandPath(), fmt.Errorf("--speed: %v is not more than 0", f.speed)}
 			}

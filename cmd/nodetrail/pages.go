@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -80,7 +82,9 @@ func (r *runner) openPages(c *config.Config) error {
 	r.warm = pages.Warm
 	if c.Pages.Listen == "" {
 		r.ops.Handle("/", pages)
-		r.pagesAt = pageAddress(r.ops.Addr(), false)
+		if r.pagesAt = pageAddress(r.ops.Addr(), false); o.Access.LocalOnly() {
+			r.pagesAt = localAddress(r.ops.Addr())
+		}
 		return nil
 	}
 	if err := o.Access.Check(c.Pages.Listen); err != nil {
@@ -93,6 +97,18 @@ func (r *runner) openPages(c *config.Config) error {
 	r.pages.Handle("/", pages)
 	r.pagesAt = pageAddress(r.pages.Addr(), c.Pages.TLS.CertFile != "")
 	return nil
+}
+
+// localAddress is what to open in a browser of this machine, "" for an address of which this machine is not known to be the one that asks.
+func localAddress(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if ip, bad := netip.ParseAddr(host); err == nil && (host == "" || bad == nil && ip.IsUnspecified()) {
+		return "http://" + net.JoinHostPort("localhost", port) + "/"
+	}
+	if !web.IsLoopback(listen) {
+		return ""
+	}
+	return pageAddress(listen, false)
 }
 
 // pageAddress is what to open in a browser.

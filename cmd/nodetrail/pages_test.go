@@ -24,3 +24,15 @@ func TestPagesURL(t *testing.T) {
 		}
 	}
 }
+
+// Where only this machine may read the pages, what is shown leads there by a name that is this machine's.
+func TestLocalAddress(t *testing.T) {
+	for listen, want := range map[string]string{
+		"127.0.0.1:80": "http://127.0.0.1:80/", "[::1]:80": "http://[::1]:80/", "[::]:80": "http://localhost:80/", "0.0.0.0:80": "http://localhost:80/",
+		":80": "http://localhost:80/", "10.0.0.1:80": "", "localhost:80": "http://localhost:80/",
+	} {
+		if got := localAddress(listen); got != want {
+			t.Errorf("%s: %q, want %q", listen, got, want)
+		}
+	}
+}
