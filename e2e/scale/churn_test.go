@@ -83,9 +83,9 @@ func (c *churn) setUp(ctx context.Context) error {
 	return nil
 }
 
-// run changes something every 5 s, and lets a node ask for something twenty times a second, until the time is over.
+// run changes something every 5 s, and lets a node ask for something thirty times a second, until the time is over.
 func (c *churn) run(ctx context.Context, d time.Duration) error {
-	tick := time.NewTicker(time.Second / 20)
+	tick := time.NewTicker(time.Second / 30)
 	defer tick.Stop()
 	end := time.Now().Add(d)
 	for n := 0; time.Now().Before(end); n++ {
@@ -94,7 +94,7 @@ func (c *churn) run(ctx context.Context, d time.Duration) error {
 			return ctx.Err()
 		case <-tick.C:
 		}
-		if n%100 == 0 {
+		if n%150 == 0 {
 			if err := c.change(ctx); err != nil {
 				return err
 			}
