@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -41,8 +42,10 @@ func Main(m *testing.M, use func(*Work)) int {
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	var stopped atomic.Bool
 	go func() {
 		s := <-signals
+		stopped.Store(true)
 		fmt.Fprintf(os.Stderr, "\n%s: ending what was started\n", s)
 		w.End()
 		if err := w.Remove(); err != nil {
@@ -52,6 +55,9 @@ func Main(m *testing.M, use func(*Work)) int {
 	}()
 	use(w)
 	code := m.Run()
+	if stopped.Load() {
+		select {} // what was interrupted has failed; the other one removes the folder and exits
+	}
 	w.End()
 	if code != 0 {
 		fmt.Fprintf(os.Stderr, "logs and data of what ran: %s\n", w.Dir)

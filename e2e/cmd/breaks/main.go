@@ -58,7 +58,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 			fmt.Fprintf(stdout, "NOT SEEN  %s: %v\n%s\n", b.test, err, out)
 			continue
 		}
-		fmt.Fprintf(stdout, "seen      %s with %s broken, in %s: %s\n", b.test, b.file, time.Since(began).Round(time.Second), firstFailure(out))
+		fmt.Fprintf(stdout, "seen      %s with %s broken, in %s: %s\n", b.test, b.file, time.Since(began).Round(time.Second), failure(out))
 	}
 	if unseen > 0 {
 		return 1
@@ -112,7 +112,7 @@ func (b *broken) try() (out []byte, err error) {
 		return nil, fmt.Errorf("making a folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	// PostgreSQL runs as another user when the tests run as root, and has its folder below.
+	// PostgreSQL runs as another user when the tests run as root.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making a folder: %w", err)
 	}
@@ -148,18 +148,18 @@ func (b *broken) try() (out []byte, err error) {
 		return out, errPassed
 	case !errors.As(err, &exit):
 		return out, fmt.Errorf("running the test: %w", err)
-	case firstFailure(out) == "" || strings.Contains(string(out), "building nodetrail"):
+	case failure(out) == "" || strings.Contains(string(out), "building nodetrail"):
 		return out, errors.New("it failed, but not on an assertion")
 	}
 	return out, nil
 }
 
-// firstFailure is the first line that an assertion wrote.
-func firstFailure(out []byte) string {
-	m := regexp.MustCompile(`(?m)^\s+\w+_test\.go:\d+: (.*)$`).FindSubmatch(out)
-	if m == nil {
+// failure is the last line that the test wrote: what it logged comes before.
+func failure(out []byte) string {
+	all := regexp.MustCompile(`(?m)^\s+\w+_test\.go:\d+: (.*)$`).FindAllSubmatch(out, -1)
+	if len(all) == 0 {
 		return ""
 	}
-	line := string(m[1])
+	line := string(all[len(all)-1][1])
 	return line[:min(len(line), 160)]
 }

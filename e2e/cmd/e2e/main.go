@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -47,6 +48,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
+var errStopped = errors.New("stopped")
+
 func all(signals <-chan os.Signal, packages []string, page string, stdout, stderr io.Writer) error {
 	dir, err := os.MkdirTemp("", "nodetrail-e2e-")
 	if err != nil {
@@ -66,7 +69,7 @@ func all(signals <-chan os.Signal, packages []string, page string, stdout, stder
 	case s := <-signals:
 		cancel()
 		<-built
-		return fmt.Errorf("stopped: %s", s)
+		return fmt.Errorf("%w: %s", errStopped, s)
 	case err := <-built:
 		if err != nil {
 			return err
@@ -75,6 +78,9 @@ func all(signals <-chan os.Signal, packages []string, page string, stdout, stder
 	fmt.Fprintf(stdout, "built in %s\n", time.Since(began).Round(time.Second))
 	for _, p := range packages {
 		if err := test(signals, dir, p, stdout, stderr); err != nil {
+			if errors.Is(err, errStopped) {
+				return err
+			}
 			if text, perr := pageOf(dir, time.Since(began)); perr == nil {
 				_, _ = io.WriteString(stdout, text) // what there is helps to see why
 			}
@@ -118,7 +124,7 @@ func test(signals <-chan os.Signal, dir, name string, stdout, stderr io.Writer) 
 	case s := <-signals:
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		<-ended
-		return fmt.Errorf("stopped: %s", s)
+		return fmt.Errorf("%w: %s", errStopped, s)
 	case err := <-ended:
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
