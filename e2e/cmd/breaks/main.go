@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/e2e/plane"
 	"github.com/nodetrail/nodetrail/e2e/trail"
 )
 
@@ -67,7 +68,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 // broken is one entry of the list.
-type broken struct{ packageName, test, file, from, to string }
+type broken struct{ packageName, test, file, from, to, patience string }
 
 func parse(text string) ([]broken, error) {
 	var all []broken
@@ -80,11 +81,13 @@ func parse(text string) ([]broken, error) {
 			if !ok {
 				return nil, fmt.Errorf("breaks.txt: %q: want a package and a test", rest)
 			}
-			all = append(all, broken{packageName: name, test: test})
+			all = append(all, broken{packageName: name, test: test, patience: "45s"})
 			b, to = &all[len(all)-1], nil
 		case strings.HasPrefix(word, "#") || b == nil:
 		case word == "file":
 			b.file = rest
+		case word == "patience":
+			b.patience = rest
 		case word == "-":
 			b.from, to = rest, &b.from
 		case word == "+":
@@ -140,7 +143,7 @@ func (b *broken) try() (out []byte, err error) {
 		return nil, fmt.Errorf("breaking it: %w", err)
 	}
 	cmd := exec.Command("go", "test", "-count=1", "-timeout=30m", "-run", "^"+strings.ReplaceAll(b.test, "/", "$/^")+"$", "./"+b.packageName)
-	cmd.Env = append(os.Environ(), trail.OverlayEnv+"="+file, "TMPDIR="+dir, "NODETRAIL_E2E_PATIENCE=45s", "NODETRAIL_E2E_CHURN=30s", "NODETRAIL_E2E_KUBELETS=6")
+	cmd.Env = append(os.Environ(), trail.OverlayEnv+"="+file, "TMPDIR="+dir, plane.PatienceEnv+"="+b.patience, "NODETRAIL_E2E_CHURN=30s", "NODETRAIL_E2E_KUBELETS=6")
 	out, err = cmd.CombinedOutput()
 	var exit *exec.ExitError
 	switch {
