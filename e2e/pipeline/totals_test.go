@@ -29,16 +29,17 @@ func totals(r *trail.Report) map[string]int64 {
 	}
 	for i := range r.Ambient {
 		a := &r.Ambient[i]
-		all[fmt.Sprint("ambient ", a.Binding, a.Verb, a.Resource)] += a.Count
+		all[fmt.Sprintf("ambient access by %v, %s %s", a.Binding, a.Verb, a.Resource)] += a.Count
 	}
 	for i := range r.Findings {
 		f := &r.Findings[i]
 		if slices.Contains(overTime, f.Rule) {
 			continue
 		}
-		what := fmt.Sprint("findings ", f.Rule, f.Severity, f.Node, f.Verb, f.APIGroup, f.Resource, f.Subresource, f.Namespace, f.Name, f.UserAgent, f.Allowed, f.Message)
+		what := strings.Join([]string{"findings of", f.Rule, f.Severity, f.Node, f.Verb, f.APIGroup, f.Resource, f.Subresource, f.Namespace, f.Name, f.UserAgent,
+			fmt.Sprint(f.Allowed), f.Message}, " ")
 		if f.Binding != nil {
-			what += fmt.Sprint(*f.Binding)
+			what += fmt.Sprint(" ", *f.Binding)
 		}
 		all[what] += f.Count
 		all["first and last of "+what] += f.First.UnixMicro() + f.Last.UnixMicro()
