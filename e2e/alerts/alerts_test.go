@@ -197,7 +197,7 @@ sinks:
 	read(t, webhook, "worker-1", "other")
 	read(t, webhook, "worker-8", "db")
 	program.kill()
-	program = nodetrail()
+	nodetrail()
 	managers[0], managers[1] = alertmanager(0), alertmanager(1)
 	for _, a := range addresses {
 		all := fires(t, a, "worker-1", "worker-8", "worker-9")

@@ -14,10 +14,10 @@ func testBlog(t *testing.T, w *world) {
 	w.namespace(t, "blog")
 	w.create(t, secret("blog", "db"))
 	node := w.plane.Node("node-1")
-	a := w.expect(t, node, "/api/v1/secrets", http.StatusForbidden, "deny", "out-of-scope-secret-read")
+	w.expect(t, node, "/api/v1/secrets", http.StatusForbidden, "deny", "out-of-scope-secret-read")
 
 	w.bindNodes(t, true)
-	a = w.expect(t, node, "/api/v1/secrets", http.StatusOK, "deny", "out-of-scope-secret-read", "rbac-excess-access")
+	a := w.expect(t, node, "/api/v1/secrets", http.StatusOK, "deny", "out-of-scope-secret-read", "rbac-excess-access")
 	if b := a.verdict.Observed.Binding; b == nil || b.Name != "system:node" {
 		t.Errorf("the binding to blame is %+v, want system:node", b)
 	}
