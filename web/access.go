@@ -6,9 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -16,6 +14,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/internal/loopback"
 )
 
 // Access says who may read the pages. Each way is enough by itself; where there is none, requests must come from this machine.
@@ -86,7 +86,7 @@ const (
 // enter says whether a request may be answered.
 func (a *access) enter(r *http.Request) entry {
 	if a.o.LocalOnly() {
-		if local(r) {
+		if loopback.Request(r) {
 			return letIn
 		}
 		return notLocal
@@ -218,38 +218,10 @@ func redirect(w http.ResponseWriter, path string) {
 // TLS is the configuration of a listener for the pages; nil without a certificate.
 func (s *Server) TLS() *tls.Config { return s.access.files.serverTLS() }
 
-// local reports whether a request comes from this machine itself, and not through a proxy on it; a name other than this machine's in Host is
-// that of a page that was led here by DNS.
-func local(r *http.Request) bool {
-	for _, h := range []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Via"} {
-		if r.Header.Get(h) != "" {
-			return false
-		}
-	}
-	host := r.Host
-	if !strings.Contains(host, ":") || strings.HasSuffix(host, "]") {
-		host += ":80"
-	}
-	return IsLoopback(r.RemoteAddr) && IsLoopback(host)
-}
-
-// IsLoopback reports whether only this machine reaches an address host:port.
-func IsLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
-}
-
 // Check refuses to listen at an address that others reach, if anybody could read the pages there.
 func (a *Access) Check(address string) error {
 	switch {
-	case IsLoopback(address):
+	case loopback.Address(address):
 		return nil
 	case a.LocalOnly():
 		return fmt.Errorf("%s can be reached from other machines: give a bearer token, client certificates or Kubernetes' word on who may read the pages, or listen on 127.0.0.1", address)

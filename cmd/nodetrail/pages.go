@@ -15,6 +15,7 @@ import (
 	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/explain"
 	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/internal/loopback"
 	"github.com/nodetrail/nodetrail/internal/ops"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -105,7 +106,7 @@ func localAddress(listen string) string {
 	if ip, bad := netip.ParseAddr(host); err == nil && (host == "" || bad == nil && ip.IsUnspecified()) {
 		return "http://" + net.JoinHostPort("localhost", port) + "/"
 	}
-	if !web.IsLoopback(listen) {
+	if !loopback.Address(listen) {
 		return ""
 	}
 	return pageAddress(listen, false)

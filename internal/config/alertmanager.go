@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/nodetrail/nodetrail/internal/loopback"
 )
 
 // labelName is a label that Alertmanager of any version takes.
@@ -81,7 +83,7 @@ func (v *validator) address(path, s, example string, secret, tls bool) {
 		v.fail(path, "it is not an address such as %s", example)
 	case u.User != nil:
 		v.fail(path, "a user in the address would be shown in logs: use username and passwordFile")
-	case u.Scheme == "http" && secret && !hostIsLoopback(u.Hostname()):
+	case u.Scheme == "http" && secret && !loopback.Host(u.Hostname()):
 		v.fail(path, "credentials and headers are sent to other machines by https only")
 	case u.Scheme == "http" && tls:
 		v.fail(path, "tls is enabled, and the address begins with http")

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/url"
 	"time"
+
+	"github.com/nodetrail/nodetrail/internal/loopback"
 )
 
 // Coverage is what is known beside the log of what it cannot contain.
@@ -46,7 +48,7 @@ func (v *validator) coverage() {
 			v.fail(this, "it is not an address such as https://10.0.0.10:6443/metrics")
 		case u.User != nil:
 			v.fail(this, "a user in the address would be shown in logs: use bearerTokenFile or tls.certFile")
-		case u.Scheme == "http" && a.BearerTokenFile != "" && !hostIsLoopback(u.Hostname()):
+		case u.Scheme == "http" && a.BearerTokenFile != "" && !loopback.Host(u.Hostname()):
 			v.fail(this, "a bearer token is sent to other machines by https only")
 		case u.Scheme == "http" && a.TLS.Enabled:
 			v.fail(this, "tls is enabled, and the address begins with http")

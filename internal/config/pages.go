@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"time"
+
+	"github.com/nodetrail/nodetrail/internal/loopback"
 )
 
 // Pages are what people look at, and the API beside it.
@@ -50,7 +52,7 @@ func (v *validator) pages() {
 		}
 		return
 	}
-	if !v.listen(at+".listen", p.Listen) || IsLoopback(p.Listen) {
+	if !v.listen(at+".listen", p.Listen) || loopback.Address(p.Listen) {
 		return
 	}
 	switch {

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/nodetrail/nodetrail/internal/loopback"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rules"
 )
@@ -76,7 +76,7 @@ func (v *validator) all() {
 	v.text("instance", c.Instance)
 	v.need("data", c.Data)
 	v.listen("listen", c.Listen)
-	if c.Pprof != "" && v.listen("pprof", c.Pprof) && !IsLoopback(c.Pprof) {
+	if c.Pprof != "" && v.listen("pprof", c.Pprof) && !loopback.Address(c.Pprof) {
 		v.fail("pprof", "%s is not a loopback address such as 127.0.0.1:6060: profiles show what is in memory", v.q("pprof", c.Pprof))
 	}
 	v.pages()
@@ -137,19 +137,6 @@ func (v *validator) listen(path, s string) bool {
 		return false
 	}
 	return true
-}
-
-// IsLoopback reports whether only this machine reaches an address host:port.
-func IsLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }
 
 func (v *validator) authorization() {
@@ -309,7 +296,7 @@ func (v *validator) webhook(at string, w *Webhook) {
 	if w.MaxInFlightBytes < 6*w.MaxBodyBytes && !follow(v, at+".maxInFlightBytes", &w.MaxInFlightBytes, 6*w.MaxBodyBytes) {
 		v.fail(at+".maxInFlightBytes", "%s is less than six times maxBodyBytes, which is %s: one request may need so much", w.MaxInFlightBytes, w.MaxBodyBytes)
 	}
-	if !v.listen(at+".listen", w.Listen) || IsLoopback(w.Listen) {
+	if !v.listen(at+".listen", w.Listen) || loopback.Address(w.Listen) {
 		return
 	}
 	switch {
@@ -355,7 +342,7 @@ func (v *validator) brokers(at string, brokers []string, t *ClientTLS, s *SASL) 
 }
 
 func allLoopback(addresses []string) bool {
-	return !slices.ContainsFunc(addresses, func(a string) bool { return !IsLoopback(a) })
+	return !slices.ContainsFunc(addresses, func(a string) bool { return !loopback.Address(a) })
 }
 
 // onePassword checks a secret that may be given in two ways.
@@ -467,8 +454,6 @@ func (v *validator) http(at string, h *HTTPSink) {
 	v.clientTLS(at+".tls", &h.TLS)
 	v.address(at+".url", h.URL, "https://receiver/findings", secrets || len(h.Headers) > 0, h.TLS.Enabled)
 }
-
-func hostIsLoopback(host string) bool { return IsLoopback(net.JoinHostPort(host, "0")) }
 
 // header checks the name of a header that is sent along.
 func (v *validator) header(path, name string, value Secret) {

@@ -1,7 +1,7 @@
 // Package ops is the HTTP server for those who operate nodetrail.
 //
 // What goes in: functions and handlers of the other parts. What comes out: /metrics, /healthz, /readyz and /-/reload on one address, and
-// profiles on another, which only this machine can reach. The package imports none of ours.
+// profiles on another, which only this machine can reach. The package imports internal/loopback.
 //
 // POST /-/reload does no more than read the configuration file again, which whoever can write that file could have by waiting. Still it is
 // not for everybody: with a token it must be borne, and without one the request must come from this machine, through no proxy and from no
@@ -20,12 +20,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"net/netip"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/internal/loopback"
 )
 
 // Options set a Server up. Only Listen is needed.
@@ -80,7 +81,7 @@ func New(o Options) (*Server, error) {
 	if s.listeners[1], err = net.Listen("tcp", o.Pprof); err != nil {
 		return nil, errors.Join(fmt.Errorf("listening for profiles: %w", err), s.Close())
 	}
-	if !loopback(s.listeners[1].Addr().String()) {
+	if !loopback.Address(s.listeners[1].Addr().String()) {
 		return nil, errors.Join(fmt.Errorf("listening for profiles: %s is not a loopback address, and profiles show what is in memory", o.Pprof), s.Close())
 	}
 	return s, nil
@@ -218,7 +219,7 @@ func (s *Server) reload(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="nodetrail"`)
 		answer(w, http.StatusUnauthorized, "this needs the bearer token of reload.tokenFile")
 		return
-	case token == "" && !local(req):
+	case token == "" && !loopback.Request(req):
 		answer(w, http.StatusForbidden, "without reload.tokenFile this is for requests from the same machine")
 		return
 	}
@@ -235,34 +236,6 @@ func bears(req *http.Request, token string) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && ok
 }
 
-// local reports whether a request comes from this machine itself, and not through a proxy on it; a name other than this machine's in Host is
-// that of a page that was led here by DNS.
-func local(req *http.Request) bool {
-	for _, h := range []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Via"} {
-		if req.Header.Get(h) != "" {
-			return false
-		}
-	}
-	host := req.Host
-	if !strings.Contains(host, ":") || strings.HasSuffix(host, "]") {
-		host += ":80"
-	}
-	return loopback(req.RemoteAddr) && loopback(host)
-}
-
-// loopback reports whether host:port can only be this machine.
-func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
-}
-
 // profiles serves what net/http/pprof registers with the default mux, which nothing here uses.
 func profiles() http.Handler {
 	mux := http.NewServeMux()
@@ -272,7 +245,7 @@ func profiles() http.Handler {
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if !local(req) {
+		if !loopback.Request(req) {
 			answer(w, http.StatusForbidden, "profiles are for requests from the same machine")
 			return
 		}

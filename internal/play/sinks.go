@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nodetrail/nodetrail/internal/loopback"
 )
 
 // Lines writes events as lines, a batch at a time.
@@ -54,7 +55,7 @@ func NewWebhook(o WebhookOptions) (*Webhook, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, errors.New("the webhook's address is not a URL of http or https")
 	}
-	if u.Scheme == "http" && (o.TokenFile != "" || u.User != nil) && !loopback(u.Hostname()) {
+	if u.Scheme == "http" && (o.TokenFile != "" || u.User != nil) && !loopback.Host(u.Hostname()) {
 		return nil, errors.New("a token goes over https only, or to this machine")
 	}
 	if o.Patience == 0 {
@@ -64,11 +65,6 @@ func NewWebhook(o WebhookOptions) (*Webhook, error) {
 		o.Clock = WallClock{}
 	}
 	return &Webhook{o}, nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Bounds of the time between two attempts, whatever a server asks for.
