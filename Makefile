@@ -95,6 +95,17 @@ e2e: ## run the real thing: control plane, kubelets, Kafka, alerts (installs wha
 	$(GO) build -C e2e -o '$(CURDIR)/.cache/bin/e2e' ./cmd/e2e
 	cd e2e && exec ../.cache/bin/e2e
 
+# For the night: each minor takes minutes to build the first time. What emulates older minors is the newest's test.
+MINORS ?= 1.35
+
+.PHONY: e2e-minors
+e2e-minors: ## play the scenarios on older minors' own control planes and kubelets (MINORS=1.35)
+	e2e/install.sh
+	$(GO) build -C e2e -o '$(CURDIR)/.cache/bin/e2e' ./cmd/e2e
+	cd e2e && for minor in $(MINORS); do \
+		echo "Kubernetes $$minor"; NODETRAIL_E2E_KUBERNETES=$$minor ../.cache/bin/e2e -run '^(TestMigration|TestScenarios)$$' scenarios || exit 1; \
+	done
+
 .PHONY: e2e-page
 e2e-page: ## as e2e, with ten minutes of churn, and write docs/e2e.md
 	e2e/install.sh

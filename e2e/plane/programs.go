@@ -24,6 +24,10 @@ type Programs struct {
 
 func (p *Programs) path(name string) string { return filepath.Join(p.dir, name) }
 
+// MinorEnv names the variable with the minor of Kubernetes that [Build] builds, such as 1.35; without it that is the newest. Those that there are have
+// module files e2e/kube/go.MINOR.mod.
+const MinorEnv = "NODETRAIL_E2E_KUBERNETES"
+
 // Root is the folder of the repository, found from the working folder.
 func Root() (string, error) {
 	dir, err := os.Getwd()
@@ -44,16 +48,24 @@ func Build(ctx context.Context) (*Programs, error) {
 	if err != nil {
 		return nil, err
 	}
-	kube, etcd := filepath.Join(root, "e2e", "kube"), filepath.Join(root, "e2e", "etcd")
+	etcd := filepath.Join(root, "e2e", "etcd")
+	kube, err := kubeOf(filepath.Join(root, "e2e", "kube"), os.Getenv(MinorEnv))
+	if err != nil {
+		return nil, err
+	}
 	p := &Programs{}
-	if p.Kubernetes, err = versionOf(ctx, kube, "k8s.io/kubernetes"); err != nil {
+	if p.Kubernetes, err = versionOf(ctx, kube.dir, "k8s.io/kubernetes", "-modfile="+kube.modFile); err != nil {
 		return nil, err
 	}
 	if p.Etcd, err = versionOf(ctx, etcd, "go.etcd.io/etcd/server/v3"); err != nil {
 		return nil, err
 	}
+	sources, err := filepath.Glob(filepath.Join(kube.dir, "hollow", "*.go"))
+	if err != nil {
+		return nil, fmt.Errorf("looking for sources: %w", err)
+	}
 	h := sha256.New()
-	for _, file := range []string{kube + "/go.mod", kube + "/go.sum", kube + "/hollow/main.go", etcd + "/go.mod", etcd + "/go.sum"} {
+	for _, file := range append(sources, kube.modFile, strings.TrimSuffix(kube.modFile, ".mod")+".sum", etcd+"/go.mod", etcd+"/go.sum") {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("looking for sources: %w", err)
@@ -88,11 +100,29 @@ func Build(ctx context.Context) (*Programs, error) {
 	return p, nil
 }
 
-func (p *Programs) build(ctx context.Context, kube, etcd, to string) error {
+// kubeModule is that of Kubernetes' programs, in one of its versions.
+type kubeModule struct {
+	dir, modFile string
+	// tag says to hollow which minor it is built with.
+	tag string
+}
+
+func kubeOf(dir, minor string) (kubeModule, error) {
+	if minor == "" {
+		return kubeModule{dir: dir, modFile: filepath.Join(dir, "go.mod")}, nil
+	}
+	k := kubeModule{dir: dir, modFile: filepath.Join(dir, "go."+minor+".mod"), tag: "k8s" + strings.Replace(minor, ".", "_", 1)}
+	if _, err := os.Stat(k.modFile); err != nil {
+		return kubeModule{}, fmt.Errorf("looking for the module file of %s=%s: %w", MinorEnv, minor, err)
+	}
+	return k, nil
+}
+
+func (p *Programs) build(ctx context.Context, kube kubeModule, etcd, to string) error {
 	parts := strings.Split(strings.TrimPrefix(p.Kubernetes, "v"), ".")
 	const stamp = "-X k8s.io/component-base/version."
 	ldflags := fmt.Sprintf("-s -w %sgitVersion=%s %sgitMajor=%s %sgitMinor=%s", stamp, p.Kubernetes, stamp, parts[0], stamp, parts[1])
-	if _, err := command(ctx, kube, "go", "build", "-trimpath", "-ldflags", ldflags, "-o", to+"/",
+	if _, err := command(ctx, kube.dir, "go", "build", "-modfile="+kube.modFile, "-tags="+kube.tag, "-trimpath", "-ldflags", ldflags, "-o", to+"/",
 		"k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes/cmd/kube-controller-manager",
 		"k8s.io/kubernetes/cmd/kube-scheduler", "./hollow"); err != nil {
 		return err
@@ -101,8 +131,8 @@ func (p *Programs) build(ctx context.Context, kube, etcd, to string) error {
 	return err
 }
 
-func versionOf(ctx context.Context, dir, module string) (string, error) {
-	out, err := command(ctx, dir, "go", "list", "-m", "-f", "{{.Version}}", module)
+func versionOf(ctx context.Context, dir, module string, flags ...string) (string, error) {
+	out, err := command(ctx, dir, "go", append(append([]string{"list", "-m", "-f", "{{.Version}}"}, flags...), module)...)
 	return strings.TrimSpace(string(out)), err
 }
 

@@ -1,9 +1,9 @@
 // Command e2e runs the end-to-end tests and writes the page that tells what they measured.
 //
-//	e2e [-page FILE] [PACKAGE...]
+//	e2e [-page FILE] [-run REGEXP] [PACKAGE...]
 //
-// The packages are scenarios, scale and pipeline, all by default. It is run by make e2e, at the top of the module e2e. When it is told to stop it
-// tells the tests, which end what they have started.
+// The packages are scenarios, scale and pipeline, all by default; of their tests those that match REGEXP are run. It is run by make e2e, at the top of
+// the module e2e. When it is told to stop it tells the tests, which end what they have started.
 package main
 
 import (
@@ -32,6 +32,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("e2e", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	page := fs.String("page", "", "write the page to this `FILE`")
+	tests := fs.String("run", "", "run the tests that match this `REGEXP`, not all")
 	if err := fs.Parse(args); err != nil {
 		return 1
 	}
@@ -41,7 +42,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	if err := all(signals, packages, *page, stdout, stderr); err != nil {
+	if err := all(signals, packages, *tests, *page, stdout, stderr); err != nil {
 		fmt.Fprintln(stderr, "e2e:", err)
 		return 1
 	}
@@ -50,7 +51,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 var errStopped = errors.New("stopped")
 
-func all(signals <-chan os.Signal, packages []string, page string, stdout, stderr io.Writer) error {
+func all(signals <-chan os.Signal, packages []string, tests, page string, stdout, stderr io.Writer) error {
 	dir, err := os.MkdirTemp("", "nodetrail-e2e-")
 	if err != nil {
 		return fmt.Errorf("making a folder: %w", err)
@@ -77,7 +78,7 @@ func all(signals <-chan os.Signal, packages []string, page string, stdout, stder
 	}
 	fmt.Fprintf(stdout, "built in %s\n", time.Since(began).Round(time.Second))
 	for _, p := range packages {
-		if err := test(signals, dir, p, stdout, stderr); err != nil {
+		if err := test(signals, dir, p, tests, stdout, stderr); err != nil {
 			if errors.Is(err, errStopped) {
 				return err
 			}
@@ -95,14 +96,14 @@ func all(signals <-chan os.Signal, packages []string, page string, stdout, stder
 		_, err = io.WriteString(stdout, text)
 		return err
 	}
-	if slices.Equal(packages, []string{"scenarios", "scale", "pipeline"}) {
+	if tests == "" && slices.Equal(packages, []string{"scenarios", "scale", "pipeline"}) {
 		return os.WriteFile(page, []byte(text), 0o644)
 	}
-	return fmt.Errorf("%s is written when all packages have run", page)
+	return fmt.Errorf("%s is written when all tests of all packages have run", page)
 }
 
 // test runs the tests of a package. They are built first: the go command would not hand signals on.
-func test(signals <-chan os.Signal, dir, name string, stdout, stderr io.Writer) error {
+func test(signals <-chan os.Signal, dir, name, tests string, stdout, stderr io.Writer) error {
 	program := filepath.Join(dir, name+".test")
 	build := exec.Command("go", "test", "-c", "-o", program, "./"+name)
 	build.Stderr = stderr
@@ -110,7 +111,7 @@ func test(signals <-chan os.Signal, dir, name string, stdout, stderr io.Writer) 
 		return fmt.Errorf("building the tests of %s: %w", name, err)
 	}
 	began := time.Now()
-	cmd := exec.Command(program, "-test.v", "-test.count=1", "-test.timeout=60m")
+	cmd := exec.Command(program, "-test.v", "-test.count=1", "-test.timeout=60m", "-test.run="+tests)
 	cmd.Dir, cmd.Env = name, append(os.Environ(), result.Env+"="+dir)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	// A terminal's interrupt must not come twice.

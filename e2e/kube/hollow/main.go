@@ -11,12 +11,10 @@ import (
 	"fmt"
 	"os"
 
-	"go.opentelemetry.io/otel/trace/noop"
 	clientset "k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/version"
-	remote "k8s.io/cri-client/pkg"
 	fakeremote "k8s.io/cri-client/pkg/fake"
 	cadvisortest "k8s.io/kubernetes/pkg/kubelet/cadvisor/testing"
 	"k8s.io/kubernetes/pkg/kubelet/cm"
@@ -63,7 +61,7 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("starting the runtime: %w", err)
 	}
 	defer fake.Stop()
-	runtime, err := remote.NewRemoteRuntimeService(ctx, endpoint, settings.RuntimeRequestTimeout.Duration, noop.NewTracerProvider(), false)
+	runtime, err := connect(ctx, endpoint, settings.RuntimeRequestTimeout.Duration)
 	if err != nil {
 		return fmt.Errorf("connecting to the runtime: %w", err)
 	}
