@@ -465,7 +465,7 @@ func TestCoverageIsBounded(t *testing.T) {
 	r := request(code(200), annotated("allow", nodeauthz.Allow))
 	for i := range 2 * MaxNodes {
 		r.Node = fmt.Sprintf("ghost-%d", i)
-		d.Observe(r, w)
+		follow(d, r, w)
 	}
 	if n := len(d.(*coverageDetector).nodes); n != MaxNodes {
 		t.Errorf("%d nodes are told apart", n)
@@ -473,7 +473,7 @@ func TestCoverageIsBounded(t *testing.T) {
 	d.Advance(at(minute), w, found)
 	d.Advance(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), w, found)
 	r.Time = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-	d.Observe(r, w)
+	follow(d, r, w)
 	d.Advance(time.Date(9999, 1, 4, 0, 0, 0, 0, time.UTC), w, found)
 	for _, r := range d.Changes() {
 		if len(r.Value) > 2000 {

@@ -30,7 +30,7 @@ type coverageDetector struct {
 
 	changed  bool
 	restored bool // and not settled
-	dropped  bool // a node
+	dropping
 }
 
 // coverStep is what there was in one step.
@@ -54,20 +54,6 @@ const (
 
 func newCoverageDetector(DetectorOptions) Detector {
 	return &coverageDetector{nodes: map[string]*nodeTrack{}, pending: map[int64]*coverStep{}}
-}
-
-// Observe implements Detector.
-func (d *coverageDetector) Observe(r *Request, s State) {
-	if r.IsNode && r.Node != "" {
-		d.follow(r, &followed{}, stepOf(r.Time), s)
-	}
-}
-
-// forgot implements follower.
-func (d *coverageDetector) forgot() bool {
-	was := d.dropped
-	d.dropped = false
-	return was
 }
 
 // follow implements follower.

@@ -116,7 +116,7 @@ func (d *coverageDetector) unread(step int64, found func(*Detection)) {
 				Message: fmt.Sprintf(
 					"no read of any secret by node %s is in the log in the hour before pod %s was bound to it at %s and ten minutes after, though the pod needs the "+
 						"secret %s and other requests of the node are there: the audit policy or a filter hides these reads", n.name, n.fresh.pod,
-					clock(stepTime(n.fresh.bound)), n.fresh.secret),
+					stamp(stepTime(n.fresh.bound)), n.fresh.secret),
 			},
 			Time: stepTime(step), First: stepTime(n.fresh.bound), Last: stepTime(step),
 		})

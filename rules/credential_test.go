@@ -268,7 +268,7 @@ func TestCredentialAcrossRestarts(t *testing.T) {
 func TestCredentialIsBounded(t *testing.T) {
 	d := newCredentialDetector(DetectorOptions{}).(*credentialDetector)
 	name, id := []byte("worker-1"), []byte("X509SHA256=aa")
-	d.Observe(request(func(r *Request) { r.Node, r.Event.User.CredentialID = alias(name), alias(id) }), nil)
+	follow(d, request(func(r *Request) { r.Node, r.Event.User.CredentialID = alias(name), alias(id) }), nil)
 	copy(name, "xxxxxxxx")
 	copy(id, "xxxxxxxxxxxxx")
 	r := request()
@@ -276,7 +276,7 @@ func TestCredentialIsBounded(t *testing.T) {
 		r.Node, r.Event.User.CredentialID = fmt.Sprintf("ghost-%d", i), fmt.Sprintf("X509SHA256=%d", i)
 		r.Event.SourceIPs = []string{fmt.Sprintf("fe80::%x:%x%%%s", i>>16, i&0xffff, strings.Repeat("z", i%1000))}
 		r.Time = at(i / 100)
-		d.Observe(r, nil)
+		follow(d, r, nil)
 		if i%1000 == 0 {
 			d.Advance(r.Time, nil, func(f *Detection) { t.Fatalf("%+v", f) })
 			d.Changes()

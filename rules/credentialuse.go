@@ -24,7 +24,7 @@ type credentialDetector struct {
 	owners   latest[owner]
 	dirty    map[string]struct{} // nodes
 	told     map[string]struct{} // keys of owners
-	dropped  bool                // a node
+	dropping
 }
 
 // The kinds of what a kubelet comes with.
@@ -106,21 +106,7 @@ func newCredentialDetector(o DetectorOptions) Detector {
 
 func (d *credentialDetector) configure(o DetectorOptions) { d.kubelets = o.Kubelets }
 
-// Observe implements Detector. What is no kubelet by its own word is flagged by each of its requests, and says nothing of the kubelet.
-func (d *credentialDetector) Observe(r *Request, s State) {
-	if r.IsNode && r.Node != "" {
-		d.follow(r, &followed{}, stepOf(r.Time), s)
-	}
-}
-
-// forgot implements follower.
-func (d *credentialDetector) forgot() bool {
-	was := d.dropped
-	d.dropped = false
-	return was
-}
-
-// follow implements follower.
+// follow implements follower. What is no kubelet by its own word is flagged by each of its requests, and says nothing of the kubelet.
 func (d *credentialDetector) follow(r *Request, f *followed, step int64, _ State) {
 	if r.Event.IsImpersonated {
 		return
@@ -237,7 +223,7 @@ func (d *credentialDetector) take(minute int64, found func(*Detection)) {
 					Rule: "node-credential-misuse", Severity: High, Subject: k.node.name, Detail: "certificate", Allowed: true,
 					Message: fmt.Sprintf("node %s uses the client certificate that node %s has used", k.node.name, first),
 				},
-				Time: minuteTime(minute + 1), First: u.first, Last: u.last, Count: u.count, AuditIDs: idsOf(u.id), Product: "kubelet",
+				Time: timeOfMinute(minute + 1), First: u.first, Last: u.last, Count: u.count, AuditIDs: idsOf(u.id), Product: "kubelet",
 			})
 		}
 		k.node.note(k, u, minute)
@@ -253,8 +239,6 @@ func (d *credentialDetector) take(minute int64, found func(*Detection)) {
 		}
 	}
 }
-
-func minuteTime(minute int64) time.Time { return stepTime(minute * stepsPerMinute) }
 
 func idsOf(ids ...string) []string {
 	return slices.DeleteFunc(ids, func(s string) bool { return s == "" })
@@ -329,7 +313,7 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, fou
 				if sides := beside(home, other, minute); sides && home.Last.Sub(other.First) >= rotation*time.Minute {
 					found(n.detection(home, other, "certificates", minute, High, fmt.Sprintf(
 						"two client certificates of node %s are in use at once: the new one since %s, the old one still at %s, which is no rotation: one may be a copy",
-						n.name, clock(other.First.Truncate(time.Second)), clock(home.Last.Truncate(time.Second)))))
+						n.name, stamp(other.First.Truncate(time.Second)), stamp(home.Last.Truncate(time.Second)))))
 				}
 			case beside(home, other, minute):
 				found(n.detection(home, other, "address "+other.Value, minute, High, fmt.Sprintf(
@@ -388,7 +372,7 @@ func turns(a, b *habit, minute int64) (n int) {
 func (n *credentials) detection(home, other *habit, detail string, minute int64, sev Severity, message string) *Detection {
 	return &Detection{
 		Finding: Finding{Rule: "node-credential-misuse", Severity: sev, Subject: n.name, Detail: detail, Allowed: true, Message: message},
-		Time:    minuteTime(minute + 1), First: other.First, Last: other.Last, Count: other.Count, AuditIDs: slices.Clone(other.IDs), Product: "kubelet",
+		Time:    timeOfMinute(minute + 1), First: other.First, Last: other.Last, Count: other.Count, AuditIDs: slices.Clone(other.IDs), Product: "kubelet",
 	}
 }
 

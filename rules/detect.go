@@ -12,8 +12,6 @@ import (
 // Time is the requests'. What a detector finds must not depend on the order in which requests came between two calls of Advance, nor
 // on how often Advance is called: it collects sums in buckets of event time, and judges a bucket when Advance has passed its end.
 type Detector interface {
-	// Observe takes in a judged request that is not before the last Advance. It must keep neither the request nor its strings. s may be nil.
-	Observe(r *Request, s State)
 	// Advance says that no request from before t will come, with t a whole number of [DetectStep]; t never goes back and may leap. What is
 	// found is given to found, in an order that depends on nothing but the requests.
 	Advance(t time.Time, s State, found func(*Detection))
@@ -23,10 +21,12 @@ type Detector interface {
 	Restore(r *Remembered) (own bool, err error)
 }
 
-// follower is a detector that keeps something of each node. All of them are asked under one look-up of the node.
+// follower is a detector that looks at requests of nodes, and keeps something of each node. All of them share one look-up of the node; other
+// detectors are told what was denied ([denialReader]).
 type follower interface {
 	Detector
-	// follow does what Observe does. n is the request's node, step is that of its time.
+	// follow takes in a judged request of a node that is not before the last Advance. It must keep neither the request nor its strings. n is the
+	// node, step is that of the request's time. s may be nil.
 	follow(r *Request, n *followed, step int64, s State)
 	// forgot reports whether something of a node was dropped since the last call: no followed may be used again.
 	forgot() bool
@@ -37,6 +37,15 @@ type followed struct {
 	track *nodeTrack
 	creds *credentials
 	spike *spikeSubject
+}
+
+// dropping is a follower's word on what it dropped.
+type dropping struct{ dropped bool }
+
+func (d *dropping) forgot() bool {
+	was := d.dropped
+	d.dropped = false
+	return was
 }
 
 // DetectStep is the step in which time advances for detectors.
@@ -82,7 +91,6 @@ type DetectorOptions struct {
 // Detectors are the detectors of a set of rules. Not safe for concurrent use.
 type Detectors struct {
 	all      []Detector
-	observe  []Detector // those that look at requests themselves and are no followers
 	follow   []follower
 	nodes    map[string]*followed // MaxNodes at most
 	denials  *denials             // nil if no detector reads them
@@ -125,12 +133,8 @@ func NewDetectors(rules []*Rule, opt DetectorOptions) *Detectors {
 		d.all = append([]Detector{d.denials}, d.all...)
 	}
 	for _, one := range d.all {
-		switch one := one.(type) {
-		case onlyReads:
-		case follower:
-			d.follow = append(d.follow, one)
-		default:
-			d.observe = append(d.observe, one)
+		if f, is := one.(follower); is {
+			d.follow = append(d.follow, f)
 		}
 	}
 	return d
@@ -175,10 +179,13 @@ func (d *Detectors) Observe(r *Request, s State) {
 		}
 		d.latest, d.ahead = t, d.onlyIfAhead(t)
 	}
-	for _, one := range d.observe {
-		one.Observe(r, s)
+	if !r.IsNode || r.Node == "" {
+		return
 	}
-	if r.Node == "" || !r.IsNode || len(d.follow) == 0 {
+	if d.denials != nil {
+		d.denials.observe(r)
+	}
+	if len(d.follow) == 0 {
 		return
 	}
 	n := d.nodes[r.Node]

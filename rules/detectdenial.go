@@ -15,9 +15,6 @@ type denialReader interface {
 	minute(m *denialMinute, s State, found func(*Detection))
 }
 
-// onlyReads is a denialReader that looks at no requests.
-type onlyReads interface{ onlyReads() }
-
 // denialMinute is a minute in which nodes were denied something, or allowed what they may have been denied before.
 type denialMinute struct {
 	start time.Time
@@ -138,8 +135,6 @@ func (d *denials) text(s string) string {
 	return one
 }
 
-func stepNumber(t time.Time) int64 { return floorDiv(t.Unix(), int64(DetectStep/time.Second)) }
-
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {
@@ -147,8 +142,6 @@ func floorDiv(a, b int64) int64 {
 	}
 	return q
 }
-
-const stepsInMinute = int64(time.Minute / DetectStep)
 
 // nodeAllows reports whether the Node authorizer allows the request, by the apiserver's word where there is one.
 func nodeAllows(r *Request) bool {
@@ -174,11 +167,8 @@ func byGraph(r *Request) bool {
 	return false
 }
 
-// Observe implements Detector.
-func (d *denials) Observe(r *Request, _ State) {
-	if !r.IsNode || r.Node == "" {
-		return
-	}
+// observe takes in a request of a node.
+func (d *denials) observe(r *Request) {
 	switch {
 	case r.NodeDenies():
 		d.deny(r)
@@ -190,7 +180,7 @@ func (d *denials) Observe(r *Request, _ State) {
 }
 
 func (d *denials) bucket(t time.Time) *stepBucket {
-	n := stepNumber(t)
+	n := stepOf(t)
 	if d.last != nil && d.lastStep == n {
 		return d.last
 	}
@@ -330,7 +320,7 @@ func bounded(s string, most int) string {
 
 // Advance implements Detector: it gives the minutes that are over, and whose denials no allow can follow any more, to the readers.
 func (d *denials) Advance(t time.Time, s State, found func(*Detection)) {
-	end := floorDiv(stepNumber(t)-1, stepsInMinute) * stepsInMinute // the step after the last minute that is over
+	end := floorDiv(stepOf(t)-1, stepsPerMinute) * stepsPerMinute // the step after the last minute that is over
 	if end <= d.done {
 		return
 	}
@@ -339,13 +329,13 @@ func (d *denials) Advance(t time.Time, s State, found func(*Detection)) {
 		if n < d.done { // restored, and over long since
 			d.drop(n)
 		} else if n < end {
-			minutes = append(minutes, floorDiv(n, stepsInMinute))
+			minutes = append(minutes, floorDiv(n, stepsPerMinute))
 		}
 	}
 	slices.Sort(minutes)
 	for _, n := range slices.Compact(minutes) {
 		m := &denialMinute{start: time.Unix(n*60, 0).UTC()}
-		for at := n * stepsInMinute; at < (n+1)*stepsInMinute; at++ {
+		for at := n * stepsPerMinute; at < (n+1)*stepsPerMinute; at++ {
 			if b := d.steps[at]; b != nil {
 				m.steps = append(m.steps, b.over(d.steps[at+1]))
 			}

@@ -37,11 +37,7 @@ func (d *denials) Changes() []Remembered {
 		for _, id := range b.allowed {
 			st.Allowed = binary.LittleEndian.AppendUint64(st.Allowed, id)
 		}
-		value, err := json.Marshal(&st)
-		if err != nil { // a year that JSON has no form for
-			continue
-		}
-		out = append(out, Remembered{Kind: rememberedDenials, Key: strconv.Itoa(b.slot), Value: value})
+		out = remember(out, rememberedDenials, strconv.Itoa(b.slot), &st)
 	}
 	return out
 }
@@ -67,7 +63,7 @@ func (d *denials) Restore(r *Remembered) (own bool, err error) {
 	}
 	b := &stepBucket{denied: map[uint64]*denial{}, nodes: map[string]int{}}
 	for _, one := range st.Denied {
-		if one == nil || stepNumber(one.First) != st.Step || stepNumber(one.Last) != st.Step || one.Count <= 0 || len(one.Node) > maxRemembered {
+		if one == nil || stepOf(one.First) != st.Step || stepOf(one.Last) != st.Step || one.Count <= 0 || len(one.Node) > maxRemembered {
 			return true, errors.New("a denial that is not of the step")
 		}
 		b.denied[one.ID] = one

@@ -125,11 +125,6 @@ func (d *denial) reach() int {
 	return enumerationCluster
 }
 
-// Observe implements Detector.
-func (e *enumeration) Observe(*Request, State) {}
-
-func (e *enumeration) onlyReads() {}
-
 // Advance implements Detector.
 func (e *enumeration) Advance(t time.Time, _ State, _ func(*Detection)) {
 	t = t.Add(-flushBy) // the minutes before it were given
@@ -292,9 +287,7 @@ func (e *enumeration) Changes() []Remembered {
 		if n == nil {
 			n = &enumerationNode{}
 		}
-		if value, err := json.Marshal(n); err == nil {
-			out = append(out, Remembered{Kind: rememberedEnumeration, Key: name, Value: value})
-		}
+		out = remember(out, rememberedEnumeration, name, n)
 	}
 	clear(e.changed)
 	return out

@@ -192,3 +192,6 @@ func (w *world) FreshSecret(namespace, pod, node string, t time.Time) (secret st
 	n, _ := strconv.Atoi(seconds)
 	return secret, at(n), ok && w.pods[namespace+"/"+pod] == node && !t.Before(at(n))
 }
+
+// follow gives a request to a detector by itself.
+func follow(d Detector, r *Request, s State) { d.(follower).follow(r, &followed{}, stepOf(r.Time), s) }

@@ -88,11 +88,6 @@ type watched struct {
 	PassedNow bool `json:"pn,omitzero"` // the last were let through
 }
 
-// Observe implements Detector.
-func (p *persistent) Observe(*Request, State) {}
-
-func (p *persistent) onlyReads() {}
-
 // Advance implements Detector.
 func (p *persistent) Advance(t time.Time, _ State, _ func(*Detection)) {
 	t = t.Add(-flushBy) // the minutes before it were given
@@ -232,9 +227,7 @@ func (p *persistent) Changes() []Remembered {
 		if n := p.nodes[name]; n != nil {
 			objects = n.objects
 		}
-		if value, err := json.Marshal(objects); err == nil {
-			out = append(out, Remembered{Kind: rememberedPersistent, Key: name, Value: value})
-		}
+		out = remember(out, rememberedPersistent, name, objects)
 	}
 	clear(p.changed)
 	return out

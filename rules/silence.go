@@ -107,7 +107,7 @@ func (l *logSilence) silent(step int64, nodes func() int, found func(*Detection)
 	found(l.detection(step, "", fmt.Sprintf(
 		"no request of any node has been logged since %s, for %s, where %s made requests in %d%% of all intervals of ten seconds: "+
 			"either no apiserver ran, or a part of the log is missing",
-		clock(stepTime(l.last+1)), spell(k), manyNodes(l.nodes), 100*l.hour.count()/n)))
+		stamp(stepTime(l.last+1)), spell(k), manyNodes(l.nodes), 100*l.hour.count()/n)))
 }
 
 // spoke takes in a step with requests, and tells of the end of a silence.
@@ -125,7 +125,7 @@ func (l *logSilence) spoke(step int64, found func(*Detection)) {
 	case l.told:
 		found(l.detection(step, "end", fmt.Sprintf(
 			"no request of any node was logged from %s to %s, for %s: either no apiserver ran, or a part of the log is missing",
-			clock(stepTime(l.last+1)), clock(stepTime(step)), spell(k))))
+			stamp(stepTime(l.last+1)), stamp(stepTime(step)), spell(k))))
 		// What was found does not become the custom.
 		l.told, l.resumed, k = false, step, 0
 	case k >= stepsPerMinute:
@@ -144,16 +144,7 @@ func (l *logSilence) detection(step int64, phase, message string) *Detection {
 
 func stepTime(step int64) time.Time { return time.Unix(step*int64(DetectStep/time.Second), 0).UTC() }
 
-func stepOf(t time.Time) int64 {
-	const seconds = int64(DetectStep / time.Second)
-	s := t.Unix() / seconds
-	if t.Unix()%seconds < 0 {
-		s--
-	}
-	return s
-}
-
-func clock(t time.Time) string { return t.Format(time.RFC3339) }
+func stepOf(t time.Time) int64 { return floorDiv(t.Unix(), int64(DetectStep/time.Second)) }
 
 // spell writes a number of steps as a duration.
 func spell(steps int64) string {

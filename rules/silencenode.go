@@ -123,7 +123,7 @@ func (d *coverageDetector) nodesSilent(step int64, s State, found func(*Detectio
 				Rule: CoverageGap, Severity: Low, Subject: n.name, Detail: "silent node",
 				Message: fmt.Sprintf(
 					"no request of node %s has been logged since %s, for %s, while its Node object exists and other nodes go on: either it is down or "+
-						"cut off, or its requests are missing from the log", n.name, clock(stepTime(n.last+1)), spell((step-n.last-1)/stepsPerMinute*stepsPerMinute)),
+						"cut off, or its requests are missing from the log", n.name, stamp(stepTime(n.last+1)), spell((step-n.last-1)/stepsPerMinute*stepsPerMinute)),
 			},
 			Time: stepTime(step), First: stepTime(n.last + 1), Last: stepTime(step),
 		})
@@ -143,7 +143,7 @@ func (d *coverageDetector) nodesSilent(step int64, s State, found func(*Detectio
 			Rule: CoverageGap, Severity: Medium, Detail: "silent nodes",
 			Message: fmt.Sprintf(
 				"no requests of %s have been logged since about %s, while their Node objects exist and other nodes go on: the log of one apiserver may be "+
-					"missing, or these nodes are cut off: %s", manyNodes(len(group)), clock(stepTime(since+1)), someNames(names)),
+					"missing, or these nodes are cut off: %s", manyNodes(len(group)), stamp(stepTime(since+1)), someNames(names)),
 		},
 		Time: stepTime(step), First: stepTime(since + 1), Last: stepTime(step),
 	})

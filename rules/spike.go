@@ -84,7 +84,7 @@ type spike struct {
 	seenAt  int64               // how many nodes there were, for the prior, is counted as of this hour
 	known   int
 	swept   int64 // the hour in which nodes that are gone were forgotten
-	dropped bool  // a node
+	dropping
 }
 
 // spikeSubject is a node, or the cluster. Times are in minutes since 1970.
@@ -139,21 +139,7 @@ func minuteOf(t time.Time) int64 { return floorDiv(t.Unix(), 60) }
 
 func timeOfMinute(m int64) time.Time { return time.Unix(m*60, 0).UTC() }
 
-// Observe implements Detector: it learns which nodes there are, and since when.
-func (s *spike) Observe(r *Request, st State) {
-	if r.IsNode && r.Node != "" {
-		s.follow(r, &followed{}, stepOf(r.Time), st)
-	}
-}
-
-// forgot implements follower.
-func (s *spike) forgot() bool {
-	was := s.dropped
-	s.dropped = false
-	return was
-}
-
-// follow implements follower.
+// follow implements follower: it learns which nodes there are, and since when.
 func (s *spike) follow(r *Request, f *followed, step int64, _ State) {
 	m := floorDiv(step, stepsPerMinute)
 	n := f.spike

@@ -37,9 +37,7 @@ func (s *spike) Changes() []Remembered {
 				continue
 			}
 		}
-		if value, err := json.Marshal(n); err == nil {
-			out = append(out, Remembered{Kind: rememberedSpike, Key: name, Value: value})
-		}
+		out = remember(out, rememberedSpike, name, n)
 	}
 	clear(s.changed)
 	return out
