@@ -83,10 +83,7 @@ func (a *Authorizer) Evidence(attrs authorizer.Attributes, t time.Time, limits L
 	}
 	ev.Missing = g.missingDuring(q.kind, at, at)
 	own := g.ownPaths(&q, node, isNode)
-	for i := range own {
-		ev.take(&own[i], at)
-	}
-	if ev.Path != nil {
+	if ev.Path, ev.Last, ev.Next = around(own, at); ev.Path != nil {
 		ev.Last, ev.Next = nil, nil
 	}
 	switch {
@@ -108,20 +105,25 @@ func (a *Authorizer) Evidence(attrs authorizer.Attributes, t time.Time, limits L
 	return ev
 }
 
-// take considers a path to the node that asks.
-func (ev *Evidence) take(p *Path, at int64) {
-	switch {
-	case p.span.plo <= at && at < p.span.phi:
-		if ev.Path == nil || p.span.chi > ev.Path.span.chi {
-			ev.Path = p
+// around picks from the paths to a node the one that there is at an instant, of several the one that lasts longest; the latest that had ended,
+// and the earliest that was to come. Nil where there is none.
+func around(own []Path, at int64) (now, last, next *Path) {
+	for i := range own {
+		p := &own[i]
+		switch {
+		case p.span.plo <= at && at < p.span.phi:
+			if now == nil || p.span.chi > now.span.chi {
+				now = p
+			}
+		case p.span.phi <= at:
+			if last == nil || p.span.phi > last.span.phi {
+				last = p
+			}
+		case next == nil || p.span.plo < next.span.plo:
+			next = p
 		}
-	case p.span.phi <= at:
-		if ev.Last == nil || p.span.phi > ev.Last.span.phi {
-			ev.Last = p
-		}
-	case ev.Next == nil || p.span.plo < ev.Next.span.plo:
-		ev.Next = p
 	}
+	return now, last, next
 }
 
 // way is a path without its words.

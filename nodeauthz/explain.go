@@ -88,21 +88,7 @@ func (a *Authorizer) Explain(attrs authorizer.Attributes, t time.Time) Explanati
 	defer g.mu.RUnlock()
 	own, others := g.paths(&q, node)
 	at := unixNano(t)
-	for i := range own {
-		p := &own[i]
-		switch {
-		case p.span.plo <= at && at < p.span.phi:
-			if ex.Path == nil || p.span.chi > ex.Path.span.chi {
-				ex.Path = p
-			}
-		case p.span.phi <= at:
-			if ex.Last == nil || p.span.phi > ex.Last.span.phi {
-				ex.Last = p
-			}
-		case ex.Next == nil || p.span.plo < ex.Next.span.plo:
-			ex.Next = p
-		}
-	}
+	ex.Path, ex.Last, ex.Next = around(own, at)
 	for _, p := range others {
 		if p.span.plo > at || at >= p.span.phi {
 			continue
