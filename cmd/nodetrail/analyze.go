@@ -182,6 +182,45 @@ func (a *analysis) find(args []string) (err error) {
 	return err
 }
 
+// read gives the logs to the stream that begin makes once the state, which is loaded meanwhile, is there. A log in which there was nothing to read
+// is an error; those of single files are in the result.
+func (a *analysis) read(ctx context.Context, begin func(*cluster.State) *pipeline.Stream) (*file.Result, pipeline.Counts, error) {
+	loading := startLoading(a.state, a.std.in)
+	var stream *pipeline.Stream
+	start := func() error {
+		state, err := loading.wait(ctx)
+		if err == nil {
+			stream = begin(state)
+		}
+		return err
+	}
+	meter := newProgress(a.std.err)
+	res, err := file.Read(ctx, a.inputs, file.Options{
+		Want: audit.Want{State: a.fromAudit}, MaxEventBytes: a.maxEventBytes, MaxPlaces: tally.MaxMalformed, Progress: meter.add,
+	}, func(in file.Batch) error {
+		if stream == nil {
+			if err := start(); err != nil {
+				return err
+			}
+		}
+		return stream.Batch(&pipeline.Batch{Events: in.Events, Release: in.Release})
+	})
+	meter.done()
+	if err == nil && stream == nil {
+		err = start()
+	}
+	if err == nil {
+		err = stream.Flush()
+	}
+	if err == nil {
+		err = a.nothingRead(res)
+	}
+	if err != nil {
+		return nil, pipeline.Counts{}, err
+	}
+	return res, stream.Counts(), nil
+}
+
 func (a *analysis) run(ctx context.Context) (err error) {
 	reportTo := a.std.out
 	sink, err := a.openVerdicts(&reportTo)
@@ -193,50 +232,22 @@ func (a *analysis) run(ctx context.Context) (err error) {
 			err = cerr // what was not written weighs more than what was found
 		}
 	}()
-	loading := startLoading(a.state, a.std.in)
 	b := report.NewBuilder()
 	var state *cluster.State
-	var stream *pipeline.Stream
 	var over *overTime
-	begin := func() (err error) {
-		if state, err = loading.wait(ctx); err != nil {
-			return err
-		}
+	res, counts, err := a.read(ctx, func(s *cluster.State) (stream *pipeline.Stream) {
+		state = s
 		stream, over = a.stream(state, b, func(j *pipeline.Judgement) error {
 			b.Add(j)
 			return sink.write(j)
 		})
-		return nil
-	}
-	meter := newProgress(a.std.err)
-	res, err := file.Read(ctx, a.inputs, file.Options{
-		Want: audit.Want{State: a.fromAudit}, MaxEventBytes: a.maxEventBytes, MaxPlaces: tally.MaxMalformed, Progress: meter.add,
-	}, func(in file.Batch) error {
-		if stream == nil {
-			if err := begin(); err != nil {
-				return err
-			}
-		}
-		return stream.Batch(&pipeline.Batch{Events: in.Events, Release: in.Release})
+		return stream
 	})
-	meter.done()
 	if err != nil {
-		return err
-	}
-	if stream == nil {
-		if err := begin(); err != nil {
-			return err
-		}
-	}
-	if err := stream.Flush(); err != nil {
-		return err
-	}
-	if err := a.nothingRead(res); err != nil {
 		return err
 	}
 	over.flush()
 	a.addGaps(b, res.Last)
-	counts := stream.Counts()
 	r := b.Report(a.facts(res, state, counts))
 	if err := a.write(reportTo, r); err != nil {
 		return err

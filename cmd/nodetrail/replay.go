@@ -18,7 +18,6 @@ import (
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
-	"github.com/nodetrail/nodetrail/tally"
 )
 
 // replayFlags are the flags of the commands that go through finished logs with another RBAC.
@@ -119,42 +118,17 @@ func (p *replay) readManifest(path string) (*rbac.Objects, error) {
 // run reads the logs. begin is called once, when the state is there and before the first judgement; each judgement goes to out.
 func (p *replay) run(ctx context.Context, begin func(*cluster.State), out func(*pipeline.Judgement) error) (report.Facts, *file.Result, error) {
 	var facts report.Facts
-	loading := startLoading(p.state, p.std.in)
 	var state *cluster.State
-	var stream *pipeline.Stream
-	start := func() (err error) {
-		if state, err = loading.wait(ctx); err != nil {
-			return err
-		}
-		stream = p.stream(state, out)
+	res, counts, err := p.read(ctx, func(s *cluster.State) *pipeline.Stream {
+		state = s
+		stream := p.stream(state, out)
 		begin(state)
-		return nil
-	}
-	meter := newProgress(p.std.err)
-	res, err := file.Read(ctx, p.inputs, file.Options{
-		Want: audit.Want{State: p.fromAudit}, MaxEventBytes: p.maxEventBytes, MaxPlaces: tally.MaxMalformed, Progress: meter.add,
-	}, func(in file.Batch) error {
-		if stream == nil {
-			if err := start(); err != nil {
-				return err
-			}
-		}
-		return stream.Batch(&pipeline.Batch{Events: in.Events, Release: in.Release})
+		return stream
 	})
-	meter.done()
-	if err == nil && stream == nil {
-		err = start()
-	}
-	if err == nil {
-		err = stream.Flush()
-	}
-	if err == nil {
-		err = p.nothingRead(res)
-	}
 	if err != nil {
 		return facts, nil, err
 	}
-	facts = p.facts(res, state, stream.Counts())
+	facts = p.facts(res, state, counts)
 	return facts, res, errors.Join(res.Errors...)
 }
 
