@@ -241,7 +241,7 @@ func TestLiveDoesNotResume(t *testing.T) {
 	for name, change := range map[string]func(*fakeCluster){
 		"forgotten": func(c *fakeCluster) { c.forget() },
 		"restored from a backup": func(c *fakeCluster) {
-			c.do(func() { c.rv = 90 })
+			c.do(func() { c.rv, c.log = 90, nil }) // what came after it never was
 		},
 		"another cluster": func(c *fakeCluster) {
 			c.put(rolesPath, clusterRole("admin", "admin-2"))
