@@ -33,6 +33,7 @@ func TestScenarios(t *testing.T) {
 		{"letter case", testLetterCase},
 		{"foreign write", testForeignWrite},
 		{"metrics", testMetrics},
+		{"pages", testPages},
 		{"apiserver restarted", testAPIServerRestart},
 		{"nodetrail killed", testKilled},
 		{"watch cache forgets", testRelist},

@@ -23,7 +23,8 @@ type Options struct {
 }
 
 // Pair is a control plane with nodetrail beside it, as deploy/ and docs/ say: the audit log is followed, the audit webhook leads to it over TLS with
-// client certificates, the state is live, by the rights and the token of a service account of its own, and the apiserver's metrics are read.
+// client certificates, the state is live, by the rights and the token of a service account of its own, the apiserver's metrics are read, and it is
+// asked who may read the pages.
 type Pair struct {
 	Plane *plane.Plane
 	Trail *Instance
@@ -59,6 +60,7 @@ func Beside(ctx context.Context, w *plane.Work, name string, o Options) (*Pair, 
 	}
 	config := fmt.Sprintf(`cluster: e2e
 state: {live: {enabled: true, kubeconfig: %q}}
+pages: {kubernetes: {enabled: true, kubeconfig: %q}}
 coverage:
   policyFile: %q
   apiserverMetrics: {urls: ["https://%s/metrics"], every: 5s, bearerTokenFile: %q, tls: {enabled: true, caFile: %q}}
@@ -67,7 +69,7 @@ sources:
   webhook: %s
 sinks:
   jsonl: [{path: %q, verdicts: true}]
-`, kubeconfig, o.Plane.Policy, p.Plane.Address, token, filepath.Join(p.Plane.Dir, "ca.crt"), p.Plane.AuditLogPath(), webhook.Config, VerdictsPath(w, name))
+`, kubeconfig, kubeconfig, o.Plane.Policy, p.Plane.Address, token, filepath.Join(p.Plane.Dir, "ca.crt"), p.Plane.AuditLogPath(), webhook.Config, VerdictsPath(w, name))
 	if o.Alertmanager != "" {
 		config += fmt.Sprintf("  alertmanager: [{urls: [\"http://%s\"]}]\n", o.Alertmanager)
 	}

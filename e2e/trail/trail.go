@@ -112,8 +112,19 @@ func (i *Instance) Ready() error {
 	return err
 }
 
-func (i *Instance) get(path string) (int, []byte, error) {
-	resp, err := (&http.Client{Timeout: 30 * time.Second}).Get("http://" + i.Listen + path)
+func (i *Instance) get(path string) (int, []byte, error) { return i.Get(path, "") }
+
+// Get asks for a page, with a bearer token unless it is empty, and follows no redirection.
+func (i *Instance) Get(path, token string) (int, []byte, error) {
+	r, err := http.NewRequest(http.MethodGet, "http://"+i.Listen+path, nil)
+	if err != nil {
+		return 0, nil, fmt.Errorf("asking for %s: %w", path, err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	client := &http.Client{Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(r)
 	if err != nil {
 		return 0, nil, err
 	}
