@@ -20,9 +20,10 @@ import (
 // the log. With -short, where Kubernetes is not to be built, the bundled capture is posted.
 //
 // Seen to fail with a store that does not know duplicates (sums that are too high), with an engine that stores the position of what it has not judged
-// yet (sums that are too low, and sometimes an alert missing, when an analyzer was killed), with a gateway that answers before the brokers have, and with
-// a producer that waits for no acknowledgement (both: alerts missing when a broker was killed); cmd/breaks/breaks.txt has the changes. Not with a store
-// that has no fences: what a stalled analyzer stores late are duplicates.
+// yet (sums that are too low, and sometimes an alert missing, when an analyzer was killed), with a store that says it has what was lost with its
+// connection (alerts missing when PostgreSQL was killed), with a gateway that answers before the brokers have, and with a producer that waits for no
+// acknowledgement (both: alerts missing when a broker was killed); cmd/breaks/breaks.txt has the changes. Not with a store that has no fences: what a
+// stalled analyzer stores late are duplicates.
 func TestPipeline(t *testing.T) {
 	s := startStack(t)
 	if testing.Short() {
@@ -52,6 +53,7 @@ func testPipeline(t *testing.T, s *stack, from source) {
 	s.loseBroker(t, p, res)
 	s.loseAnalyzer(t, p, res)
 	s.stallAnalyzer(t, p, res)
+	s.loseStore(t, p, res)
 	s.loseGateway(t, p, res)
 	made := p.stop(t)
 	if err := p.alerted("each request has its alert, whatever was killed", 0, made, s.alive); err != nil {
@@ -178,6 +180,16 @@ func (s *stack) stallAnalyzer(t *testing.T, p *probes, res *result.Pipeline) {
 	s.analyzers[1].Process.Thaw()
 	s.members(t, 2)
 	p.goOn(t, "alerts come from both analyzers again", s.alive)
+}
+
+// loseStore ends PostgreSQL as a crash does, and starts it again: of what was under way nobody knows whether it is stored.
+func (s *stack) loseStore(t *testing.T, p *probes, res *result.Pipeline) {
+	t.Helper()
+	lost := time.Now()
+	check(t, s.store.Restart())
+	p.goOn(t, "alerts come with the store back", s.alive)
+	res.Outages = append(res.Outages, result.Outage{What: "PostgreSQL killed, and started again", Took: time.Since(lost)})
+	s.members(t, 2)
 }
 
 // loseGateway kills the gateway while it waits for brokers, one of which was killed before. What it has not acknowledged comes again.

@@ -27,6 +27,7 @@ type stack struct {
 	program    string
 	dir        string
 	brokers    *brokers
+	store      *pgtest.Server
 	alerts     *receiver.Receiver
 	gateway    *trail.Instance
 	analyzers  []*trail.Instance
@@ -43,9 +44,9 @@ func startStack(t *testing.T) *stack {
 	s := &stack{dir: work.Dir, started: map[string][]*plane.Process{}}
 	s.program = must(trail.Build(work.Context(), work))(t)
 	s.brokers = startBrokers(t)
-	server := must(pgtest.Start())(t)
+	s.store = must(pgtest.Start())(t)
 	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
+		if err := s.store.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -62,7 +63,7 @@ state: {files: [%q], fromAudit: false}
 sources: {kafka: {brokers: [%s], topics: [%s], group: %s, sessionTimeout: 6s}}
 store: {postgres: {dsn: %q}}
 sinks: {alertmanager: [{urls: ["http://%s"]}]}
-`, cluster, analyzer(i), s.state(), quoted(s.brokers.addresses), topic, group, server.DSN(), s.alerts.Manager)))(t))
+`, cluster, analyzer(i), s.state(), quoted(s.brokers.addresses), topic, group, s.store.DSN(), s.alerts.Manager)))(t))
 	}
 	s.startPrometheus(t)
 	s.others = append(s.others, s.alerts.Process)
