@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/pipeline/file"
 	"github.com/nodetrail/nodetrail/pipeline/kafka"
@@ -275,8 +276,16 @@ func (r *runner) stateMetrics() metrics.State {
 	} else {
 		out.Lag = now.Sub(r.started)
 	}
-	for _, k := range r.live.Status() {
-		out.Kinds = append(out.Kinds, metrics.Kind{Name: k.Kind, Objects: k.Objects, Synced: k.Synced})
+	out.Kinds = kindMetrics(r.live.Status())
+	return out
+}
+
+// kindMetrics takes a kind that is not served for synced: that there is none of it is all there is to know.
+func kindMetrics(kinds []cluster.KindStatus) []metrics.Kind {
+	var out []metrics.Kind
+	for i := range kinds {
+		k := &kinds[i]
+		out = append(out, metrics.Kind{Name: k.Kind, Objects: k.Objects, Synced: k.Synced || k.Absent})
 	}
 	return out
 }

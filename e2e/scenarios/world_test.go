@@ -167,7 +167,7 @@ func (w *world) synced(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, kind := range []string{"Pod", "Node", "PersistentVolume", "VolumeAttachment", "ResourceSlice", "ClusterRole", "ClusterRoleBinding"} {
+		for _, kind := range []string{"Pod", "Node", "PersistentVolume", "VolumeAttachment", "ResourceSlice", "PodCertificateRequest", "ClusterRole", "ClusterRoleBinding"} {
 			if m.Sum("nodetrail_state_synced", "kind="+kind) != 1 {
 				calm = 0
 				return fmt.Errorf("%s is not", kind)

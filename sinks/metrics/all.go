@@ -101,7 +101,7 @@ func All() []Metric {
 		{sourceLag, Gauge, []string{"source", "lane"}, "How long what is not stored yet has been there: the age of the oldest of it, 0 if there is nothing.", lanes, false},
 		{webhookRequests, Counter, []string{"outcome"}, "Requests to the webhook, by what became of them.", "32, then `other`", false},
 		{deadLetters, Counter, nil, "Pieces of input that could not be read and were kept as dead letters.", once, false},
-		{stateSynced, Gauge, []string{"kind"}, "1 when the objects of a kind have been listed and are watched, else 0.", "the kinds that matter, at most 64", false},
+		{stateSynced, Gauge, []string{"kind"}, "1 when the objects of a kind have been listed and are watched, or the apiserver serves none of the kind, else 0.", "the kinds that matter, at most 64", false},
 		{stateObjects, Gauge, []string{"kind"}, "Objects in the state that exist now.", "the kinds that matter, at most 64", false},
 		{stateLag, Gauge, nil, "How far the state lies behind the clock: time since it was last known to be complete.", once, false},
 		{detectorLate, Counter, nil, "Requests that came too late, by their own time, to be seen by the rules over time: see rules.lateness.", once, false},
