@@ -95,16 +95,16 @@ func testVolumeClaim(t *testing.T, w *world) {
 // Seen to fail with an authorizer that does not look at the field selector.
 func testResources(t *testing.T, w *world) {
 	w.namespace(t, "devices")
-	const group = "/apis/resource.k8s.io/v1"
+	group := "/apis/" + devices()
 	slice := func(name, node string) map[string]any {
-		return with(object("resource.k8s.io/v1", "ResourceSlice", "", name), "spec", map[string]any{
+		return with(object(devices(), "ResourceSlice", "", name), "spec", map[string]any{
 			"driver": "gpu.example", "nodeName": node, "pool": map[string]any{"name": node, "generation": 1, "resourceSliceCount": 1},
 		})
 	}
 	w.create(t, slice("slice-1", "node-1"))
 	w.create(t, slice("slice-2", "node-2"))
 	claim := func(name string) map[string]any {
-		return with(object("resource.k8s.io/v1", "ResourceClaim", "devices", name), "spec", map[string]any{"devices": map[string]any{
+		return with(object(devices(), "ResourceClaim", "devices", name), "spec", map[string]any{"devices": map[string]any{
 			"requests": []any{map[string]any{"name": "gpu", "exactly": map[string]any{"deviceClassName": "gpu"}}},
 		}})
 	}
@@ -126,7 +126,7 @@ func testResources(t *testing.T, w *world) {
 	w.expect(t, two, group+"/namespaces/devices/resourceclaims/mine", http.StatusForbidden, "deny")
 }
 
-// A node may make tokens of service accounts that its own pods run as.
+// A node may make tokens of service accounts that its own pods run as, and read those accounts.
 //
 // Seen to fail with a graph without the edges of service accounts.
 func testTokens(t *testing.T, w *world) {
@@ -135,10 +135,8 @@ func testTokens(t *testing.T, w *world) {
 	p := pod("accounts", "runner", "node-1")
 	p["spec"].(map[string]any)["serviceAccountName"] = "robot"
 	w.create(t, p)
-	var made struct{ Metadata struct{ UID string } }
-	check(t, w.plane.Admin().Get(w.ctx, "/api/v1/namespaces/accounts/pods/runner", &made))
 	token := map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{
-		"boundObjectRef": map[string]any{"apiVersion": "v1", "kind": "Pod", "name": "runner", "uid": made.Metadata.UID},
+		"boundObjectRef": map[string]any{"apiVersion": "v1", "kind": "Pod", "name": "runner", "uid": w.uid(t, podPath("accounts", "runner"))},
 	}}
 	const path = "/api/v1/namespaces/accounts/serviceaccounts/robot/token"
 	if a := w.settled(t, w.plane.Node("node-1"), http.MethodPost, path, token); a.Code != http.StatusCreated || a.verdict.Verdict != "allow" || len(a.verdict.Findings) != 0 {
@@ -148,4 +146,12 @@ func testTokens(t *testing.T, w *world) {
 	if a.Code != http.StatusForbidden || a.verdict.Verdict != "deny" || len(a.verdict.Findings) != 1 || a.verdict.Findings[0] != "out-of-scope-secret-read" {
 		t.Errorf("another node: %d, %s, %q", a.Code, a.verdict.Verdict, a.verdict.Findings)
 	}
+	// The account itself is for the node to read from 1.34 on, for the kubelet's credential providers.
+	const account = "/api/v1/namespaces/accounts/serviceaccounts/robot"
+	if minor() == "1.33" {
+		w.expect(t, w.plane.Node("node-1"), account, http.StatusForbidden, "deny")
+	} else {
+		w.expect(t, w.plane.Node("node-1"), account, http.StatusOK, "allow")
+	}
+	w.expect(t, w.plane.Node("node-2"), account, http.StatusForbidden, "deny")
 }

@@ -8,11 +8,31 @@ import (
 	"github.com/nodetrail/nodetrail/e2e/plane"
 )
 
+// minor is the older minor whose own programs run, such as 1.33; empty: the newest's do.
+func minor() string { return os.Getenv(plane.MinorEnv) }
+
 // ofMinor tells nodetrail of the older minor, if one is asked for. What a test says itself of versions stays.
 func ofMinor(config string) string {
-	minor := os.Getenv(plane.MinorEnv)
-	if minor == "" || strings.Contains(config, "kubernetesVersion") {
+	if minor() == "" || strings.Contains(config, "kubernetesVersion") {
 		return config
 	}
-	return config + fmt.Sprintf("authorization: {kubernetesVersion: %q}\n", minor)
+	return config + fmt.Sprintf("authorization: {kubernetesVersion: %q}\n", minor())
+}
+
+// withDevices switches dynamic resource allocation on where it is off by default, which is in 1.33, and tells nodetrail.
+func withDevices(options plane.Options) (plane.Options, string) {
+	if minor() != "1.33" {
+		return options, ""
+	}
+	// v1beta1 is what 1.33 stores.
+	options.APIServer = append(options.APIServer, "--feature-gates=DynamicResourceAllocation=true", "--runtime-config=resource.k8s.io/v1beta1=true,"+devices()+"=true")
+	return options, fmt.Sprintf("authorization: {kubernetesVersion: %q, featureGates: {DynamicResourceAllocation: true}}\n", minor())
+}
+
+// devices is the API of resource slices and claims: v1 came with 1.34, and v1beta2 of 1.33 has the same words.
+func devices() string {
+	if minor() == "1.33" {
+		return "resource.k8s.io/v1beta2"
+	}
+	return "resource.k8s.io/v1"
 }

@@ -13,7 +13,8 @@ import (
 
 // TestScenarios plays scenes on one control plane, one after the other.
 func TestScenarios(t *testing.T) {
-	w := newWorld(t, "scenes", plane.Options{Mode: "Node,RBAC"}, "", "node-1", "node-2", "node-3")
+	options, config := withDevices(plane.Options{Mode: "Node,RBAC"})
+	w := newWorld(t, "scenes", options, config, "node-1", "node-2", "node-3")
 	for _, scene := range []struct {
 		name string
 		play func(*testing.T, *world)

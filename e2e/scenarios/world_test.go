@@ -190,6 +190,14 @@ func (w *world) admin(t *testing.T, method, path string, body any) *plane.Reply 
 	return must(w.plane.Admin().Must(w.ctx, method, path, body))(t)
 }
 
+// uid is that of the object at the path.
+func (w *world) uid(t *testing.T, path string) string {
+	t.Helper()
+	var o struct{ Metadata struct{ UID string } }
+	check(t, w.plane.Admin().Get(w.ctx, path, &o))
+	return o.Metadata.UID
+}
+
 func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
