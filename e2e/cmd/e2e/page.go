@@ -78,7 +78,8 @@ func scenes(b *strings.Builder, s *result.Scenes) {
 ## Scenes
 
 Each is played on the running cluster and asserts nodetrail's verdicts, reasons and findings, request by request, against the apiserver's annotations and its
-NODE DENY lines. Beside these there are the migration from RBAC to the Node authorizer, and an apiserver that acts as an older minor.
+NODE DENY lines. Beside these there are the migration from RBAC to the Node authorizer, an apiserver that acts as an older minor, and one with
+pod certificates.
 
 | scene | s |
 |---|---|
