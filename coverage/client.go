@@ -2,12 +2,11 @@ package coverage
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"strings"
+
+	"github.com/nodetrail/nodetrail/internal/credfile"
 )
 
 // Credentials are how an apiserver is asked. All are optional.
@@ -20,32 +19,18 @@ type Credentials struct {
 	BearerTokenFile string
 }
 
-// maxTokenBytes bounds a file with a token.
-const maxTokenBytes = 64 << 10
-
 // Client returns a client with these credentials, which follows no redirection.
 func (c *Credentials) Client() (*http.Client, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName}
+	var err error
 	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
-		if err != nil {
+		if conf.RootCAs, err = credfile.Authorities(c.CAFile); err != nil {
 			return nil, fmt.Errorf("reading certificate authorities: %w", err)
-		}
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("reading certificate authorities: %s holds no certificate", c.CAFile)
 		}
 	}
 	if c.CertFile != "" {
-		if _, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile); err != nil {
-			return nil, fmt.Errorf("reading the client's certificate: %w", err)
-		}
-		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-			if err != nil {
-				return nil, fmt.Errorf("reading the client's certificate: %w", err)
-			}
-			return &pair, nil
+		if conf.GetClientCertificate, err = credfile.ClientCertificate(c.CertFile, c.KeyFile); err != nil {
+			return nil, err
 		}
 	}
 	return &http.Client{
@@ -62,12 +47,7 @@ func (c *Credentials) Authorize(r *http.Request) error {
 	if c.BearerTokenFile == "" {
 		return nil
 	}
-	f, err := os.Open(c.BearerTokenFile)
-	if err != nil {
-		return fmt.Errorf("reading the bearer token: %w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxTokenBytes))
+	b, err := credfile.Read(c.BearerTokenFile)
 	if err != nil {
 		return fmt.Errorf("reading the bearer token: %w", err)
 	}

@@ -5,7 +5,7 @@
 // nodes out of the log, or out of it in part. What the log itself shows (silences, missing annotations) is found by the detectors of
 // package rules.
 //
-// It imports none of ours; of Kubernetes, apiserver's own audit policy, so that a policy means here what it means there.
+// Of ours it imports internal/credfile; of Kubernetes, apiserver's own audit policy, so that a policy means here what it means there.
 package coverage
 
 // Gap is one thing that the audit log cannot contain.

@@ -3,18 +3,16 @@ package web
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/nodetrail/nodetrail/internal/credfile"
 	"github.com/nodetrail/nodetrail/internal/loopback"
 )
 
@@ -99,9 +97,9 @@ func (a *access) enter(r *http.Request) entry {
 			return notAllowed
 		}
 	}
-	if values := r.Header.Values("Authorization"); len(values) > 0 {
-		scheme, token, _ := strings.Cut(values[0], " ")
-		if token = strings.TrimSpace(token); len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" {
+	if len(r.Header.Values("Authorization")) > 0 {
+		token := credfile.Bearer(r.Header)
+		if token == "" {
 			return notKnown
 		}
 		return a.try(r.Context(), token)
@@ -194,7 +192,7 @@ func (a *access) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	token := strings.TrimSpace(r.PostForm.Get("token"))
 	e := wrongToken
-	if token != "" && len(token) <= maxToken {
+	if token != "" && len(token) <= credfile.MaxToken {
 		e = a.try(r.Context(), token)
 	}
 	switch e {
@@ -230,31 +228,3 @@ func (a *Access) Check(address string) error {
 	}
 	return nil
 }
-
-// knowsCertificate says whether the chain is of a known authority, and whether the client's name is one of the allowed. It is asked for each
-// request, so that a connection does not outlive the authority that it was opened with.
-func (f *files) knowsCertificate(chain []*x509.Certificate) (known, allowed bool) {
-	s := f.current()
-	if s.clientCAs == nil {
-		return false, false
-	}
-	between := x509.NewCertPool()
-	for _, cert := range chain[1:] {
-		between.AddCert(cert)
-	}
-	if _, err := chain[0].Verify(x509.VerifyOptions{
-		Roots: s.clientCAs, Intermediates: between, CurrentTime: f.now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}); err != nil {
-		return false, false
-	}
-	if len(f.names) == 0 {
-		return true, true
-	}
-	names := append([]string{chain[0].Subject.CommonName}, chain[0].DNSNames...)
-	for _, u := range chain[0].URIs {
-		names = append(names, u.String())
-	}
-	return true, slices.ContainsFunc(names, func(n string) bool { return slices.Contains(f.names, n) })
-}
-
-var errNoToken = errors.New("no token in it")

@@ -21,6 +21,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nodetrail/nodetrail/internal/credfile"
 )
 
 const (
@@ -283,7 +285,7 @@ func TestReviews(t *testing.T) {
 func TestWhatCannotBe(t *testing.T) {
 	for name, a := range map[string]Access{
 		"no file": {TokenFile: "/nowhere"}, "an empty file": {TokenFile: textFile(t, "\n")}, "a short token": {TokenFile: textFile(t, "short")},
-		"a long token": {TokenFile: textFile(t, strings.Repeat("x", maxToken+1))}, "no authority": {ClientCAFile: textFile(t, "x")},
+		"a long token": {TokenFile: textFile(t, strings.Repeat("x", credfile.MaxToken+1))}, "no authority": {ClientCAFile: textFile(t, "x")},
 		"no certificate": {CertFile: textFile(t, "x"), KeyFile: textFile(t, "y")}, "a long file": {TokenFile: textFile(t, strings.Repeat("0123456789abcdef\n", 1<<17))},
 	} {
 		s := newSite(t, time.Hour)

@@ -1,28 +1,17 @@
 package web
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
-)
 
-// Bounds of tokens, in bytes. The least also keeps the beginning of one, from a file that is being written, from being one.
-const (
-	minToken = 16
-	maxToken = 16 << 10
-	maxFile  = 1 << 20
+	"github.com/nodetrail/nodetrail/internal/credfile"
 )
 
 // files are what proves who the server is and who its clients are. They are read anew when they have changed.
@@ -44,7 +33,7 @@ type secrets struct {
 	sum       [sha256.Size]byte
 	tls       *tls.Config // nil without TLS
 	clientCAs *x509.CertPool
-	tokens    [][sha256.Size]byte
+	tokens    credfile.Tokens
 }
 
 func newFiles(o *Access, now func() time.Time, log zerolog.Logger) (*files, error) {
@@ -71,7 +60,7 @@ func (f *files) read(old *secrets) (*secrets, error) {
 			continue
 		}
 		var err error
-		if contents[i], err = readSmall(path); err != nil {
+		if contents[i], err = credfile.Read(path); err != nil {
 			return nil, fmt.Errorf("reading what the pages' access needs: %w", err)
 		}
 		one := sha256.Sum256(contents[i])
@@ -83,14 +72,14 @@ func (f *files) read(old *secrets) (*secrets, error) {
 	}
 	if f.o.TokenFile != "" {
 		var err error
-		if s.tokens, err = tokensOf(contents[0]); err != nil {
+		if s.tokens, err = credfile.ParseTokens(contents[0]); err != nil {
 			return nil, fmt.Errorf("the bearer tokens in %s: %w", f.o.TokenFile, err)
 		}
 	}
 	if f.o.ClientCAFile != "" {
-		s.clientCAs = x509.NewCertPool()
-		if !s.clientCAs.AppendCertsFromPEM(contents[3]) {
-			return nil, fmt.Errorf("the authorities of clients in %s: no certificate in it", f.o.ClientCAFile)
+		var err error
+		if s.clientCAs, err = credfile.ParseAuthorities(contents[3]); err != nil {
+			return nil, fmt.Errorf("the authorities of clients in %s: %w", f.o.ClientCAFile, err)
 		}
 	}
 	if f.o.CertFile != "" {
@@ -98,7 +87,7 @@ func (f *files) read(old *secrets) (*secrets, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the certificate in %s and %s: %w", f.o.CertFile, f.o.KeyFile, err)
 		}
-		s.tls = baseTLS()
+		s.tls = credfile.ServerTLS()
 		s.tls.Certificates, s.tls.Time = []tls.Certificate{pair}, f.now
 		if s.clientCAs != nil {
 			s.tls.ClientCAs, s.tls.ClientAuth = s.clientCAs, tls.RequireAndVerifyClientCert
@@ -108,38 +97,6 @@ func (f *files) read(old *secrets) (*secrets, error) {
 		}
 	}
 	return s, nil
-}
-
-// tokensOf are the hashes of the lines.
-func tokensOf(text []byte) ([][sha256.Size]byte, error) {
-	var out [][sha256.Size]byte
-	for line := range bytes.Lines(text) {
-		switch token := bytes.TrimSpace(line); {
-		case len(token) > maxToken:
-			return nil, fmt.Errorf("a token of %d bytes is longer than %d", len(token), maxToken)
-		case len(token) >= minToken:
-			out = append(out, sha256.Sum256(token))
-		case len(token) > 0:
-			return nil, fmt.Errorf("a token of %d bytes is shorter than %d", len(token), minToken)
-		}
-	}
-	if len(out) == 0 {
-		return nil, errNoToken // a file that is being written is empty first
-	}
-	return out, nil
-}
-
-func readSmall(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err == nil && len(text) > maxFile {
-		err = errors.New(path + " is longer than a megabyte")
-	}
-	return text, err
 }
 
 // current returns what is in force, after a look at the files if it is time for one. Of what is broken the old stays in force.
@@ -164,27 +121,22 @@ func (f *files) current() *secrets {
 	return f.inForce.Load()
 }
 
-// baseTLS is what holds for every handshake. There is no resumption: a session would outlive the authorities that vouched for it.
-func baseTLS() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, SessionTicketsDisabled: true}
-}
-
 func (f *files) serverTLS() *tls.Config {
 	if f.inForce.Load().tls == nil {
 		return nil
 	}
-	conf := baseTLS()
+	conf := credfile.ServerTLS()
 	conf.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return f.current().tls, nil }
 	return conf
 }
 
-// knowsToken compares with all tokens, whichever matches, and by hashes: the time it takes tells nothing of a token.
-func (f *files) knowsToken(token string) bool {
+func (f *files) knowsToken(token string) bool { return f.current().tokens.Have(token) }
+
+// knowsCertificate says whether the chain is of a known authority, and whether the client's name is one of the allowed.
+func (f *files) knowsCertificate(chain []*x509.Certificate) (known, allowed bool) {
 	s := f.current()
-	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	known := 0
-	for i := range s.tokens {
-		known |= subtle.ConstantTimeCompare(sum[:], s.tokens[i][:])
+	if s.clientCAs == nil || !credfile.Vouched(chain, s.clientCAs, f.now()) {
+		return false, false
 	}
-	return known == 1
+	return true, len(f.names) == 0 || credfile.Named(chain[0], f.names)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/internal/credfile"
 	"github.com/nodetrail/nodetrail/internal/demo"
 	"github.com/nodetrail/nodetrail/internal/play"
 	"github.com/nodetrail/nodetrail/pipeline/kafka"
@@ -199,13 +199,9 @@ func (p *playing) webhookClient() (*http.Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	if p.caFile != "" {
-		pem, err := os.ReadFile(p.caFile)
+		pool, err := credfile.Authorities(p.caFile)
 		if err != nil {
-			return nil, fmt.Errorf("--ca-file: cannot read %w", pathless(p.caFile, err))
-		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--ca-file: %s has no certificate in PEM", p.caFile)
+			return nil, fmt.Errorf("--ca-file: %w", err)
 		}
 		transport.TLSClientConfig.RootCAs = pool
 	}

@@ -3,11 +3,9 @@ package kafka
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -16,6 +14,8 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/segmentio/kafka-go/sasl/scram"
+
+	"github.com/nodetrail/nodetrail/internal/credfile"
 )
 
 // Cluster says how to reach the brokers.
@@ -105,7 +105,7 @@ func (s *SASL) secret() (string, error) {
 	if s.PasswordFile == "" {
 		return s.Password, nil
 	}
-	b, err := os.ReadFile(s.PasswordFile)
+	b, err := credfile.Read(s.PasswordFile)
 	if err != nil {
 		return "", fmt.Errorf("sasl.passwordFile: %w", err)
 	}
@@ -154,14 +154,10 @@ func (t *TLS) config() (*tls.Config, error) {
 		return nil, nil
 	}
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify}
+	var err error
 	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
-		if err != nil {
+		if cfg.RootCAs, err = credfile.Authorities(t.CAFile); err != nil {
 			return nil, fmt.Errorf("tls.caFile: %w", err)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("tls.caFile: %s holds no certificate", t.CAFile)
 		}
 	}
 	if (t.CertFile == "") != (t.KeyFile == "") {

@@ -2,7 +2,7 @@
 //
 // What goes in: messages whose values are audit events, bare, as EventLists or in the envelopes of shippers (audit.Decoder.Message). What
 // comes out: batches for a [source.Intake], a lane for each partition, named "kafka:<topic>/<partition>". It imports audit,
-// pipeline/source, github.com/segmentio/kafka-go and zerolog.
+// pipeline/source, internal/credfile, github.com/segmentio/kafka-go and zerolog.
 //
 // # Positions
 //

@@ -61,7 +61,7 @@ func TestOptions(t *testing.T) {
 	f(func(o *Options) { o.SASL = SASL{Mechanism: SASLPlain, Username: "a", PasswordFile: empty} }, "begins with an empty line")
 	f(func(o *Options) { o.TLS.CAFile = "x" }, "tls: it is set up but not enabled")
 	f(func(o *Options) { o.TLS = TLS{Enabled: true, CAFile: "missing"} }, "tls.caFile")
-	f(func(o *Options) { o.TLS = TLS{Enabled: true, CAFile: empty} }, "holds no certificate")
+	f(func(o *Options) { o.TLS = TLS{Enabled: true, CAFile: empty} }, "no certificate in it")
 	f(func(o *Options) { o.TLS = TLS{Enabled: true, CertFile: "x"} }, "one is missing")
 
 	g := func(opt ProducerOptions, want string) {

@@ -1,23 +1,19 @@
 package webhook
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/internal/credfile"
 )
 
 // credentials are what the files say that prove who the server is and who its clients are. They are read anew when the files have changed.
@@ -40,7 +36,7 @@ type secrets struct {
 	tls       *tls.Config // nil without TLS
 	expires   time.Time   // of the server's certificate
 	clientCAs *x509.CertPool
-	tokens    [][sha256.Size]byte
+	tokens    credfile.Tokens
 	cert      tls.Certificate
 }
 
@@ -54,9 +50,6 @@ type fileSet struct {
 	sum     [sha256.Size]byte
 	failure string
 }
-
-// maxCredentialBytes bounds a file of credentials.
-const maxCredentialBytes = 1 << 20
 
 func newCredentials(opt *Options) (*credentials, error) {
 	c := &credentials{every: opt.Reload, now: opt.now, log: opt.Log, allowed: opt.AllowedClients}
@@ -93,35 +86,24 @@ func loadCertificate(s *secrets, contents [][]byte) error {
 }
 
 func loadAuthorities(s *secrets, contents [][]byte) error {
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(contents[0]) {
-		return errors.New("no certificate in it")
+	pool, err := credfile.ParseAuthorities(contents[0])
+	if err != nil {
+		return err
 	}
 	s.clientCAs = pool
 	return nil
 }
 
-// minToken is the least length of a token. It also keeps the beginning of one, from a file that is being written, from being one.
-const minToken = 16
-
 func loadTokens(s *secrets, contents [][]byte) error {
-	var tokens [][sha256.Size]byte
+	var all credfile.Tokens
 	for _, text := range contents {
-		before := len(tokens)
-		for line := range bytes.Lines(text) {
-			switch token := bytes.TrimSpace(line); {
-			case len(token) >= minToken:
-				tokens = append(tokens, sha256.Sum256(token))
-			case len(token) > 0:
-				return fmt.Errorf("a token of %d bytes is shorter than %d", len(token), minToken)
-			}
+		tokens, err := credfile.ParseTokens(text)
+		if err != nil {
+			return err
 		}
-		// A file that is being written is empty first.
-		if len(tokens) == before {
-			return errors.New("no token in it")
-		}
+		all = append(all, tokens...)
 	}
-	s.tokens = tokens
+	s.tokens = all
 	return nil
 }
 
@@ -130,7 +112,7 @@ func (f *fileSet) read(s *secrets) (bool, error) {
 	contents := make([][]byte, len(f.paths))
 	h := sha256.New()
 	for i, path := range f.paths {
-		text, err := readSmall(path)
+		text, err := credfile.Read(path)
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", f.what, err)
 		}
@@ -149,23 +131,10 @@ func (f *fileSet) read(s *secrets) (bool, error) {
 	return true, nil
 }
 
-func readSmall(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxCredentialBytes+1))
-	if err == nil && len(text) > maxCredentialBytes {
-		err = fmt.Errorf("%s: longer than %d bytes", path, maxCredentialBytes)
-	}
-	return text, err
-}
-
 // enforce makes s what is in force.
 func (c *credentials) enforce(s *secrets) {
 	if len(s.cert.Certificate) > 0 {
-		s.tls = baseTLS()
+		s.tls = credfile.ServerTLS()
 		s.tls.Certificates = []tls.Certificate{s.cert}
 		s.tls.Time = c.now
 		if s.clientCAs != nil {
@@ -173,11 +142,6 @@ func (c *credentials) enforce(s *secrets) {
 		}
 	}
 	c.inForce.Store(s)
-}
-
-// baseTLS is what holds for every handshake. There is no resumption: a session would outlive the authorities that vouched for it.
-func baseTLS() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, SessionTicketsDisabled: true}
 }
 
 // current returns what is in force, after a look at the files if it is time for one. While one caller looks the others go on.
@@ -219,13 +183,12 @@ func (c *credentials) serverTLS() *tls.Config {
 	if c.inForce.Load().tls == nil {
 		return nil
 	}
-	conf := baseTLS()
+	conf := credfile.ServerTLS()
 	conf.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current().tls, nil }
 	return conf
 }
 
-// authenticate says whether the sender of a request has shown who it is: proceed, or else the outcome of the request. It does so for each
-// request, so that a connection does not outlive the certificate or the authority that it was opened with.
+// authenticate says whether the sender of a request has shown who it is: proceed, or else the outcome of the request.
 func (c *credentials) authenticate(r *http.Request) outcome {
 	s := c.current()
 	if s.clientCAs == nil && s.tokens == nil {
@@ -235,61 +198,17 @@ func (c *credentials) authenticate(r *http.Request) outcome {
 		}
 		return proceed
 	}
-	if s.tokens != nil && !s.knowsToken(r.Header.Values("Authorization")) {
+	if s.tokens != nil && !s.tokens.Have(credfile.Bearer(r.Header)) {
 		return unauthenticated
 	}
 	if s.clientCAs == nil {
 		return proceed
 	}
-	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+	if r.TLS == nil || !credfile.Vouched(r.TLS.PeerCertificates, s.clientCAs, c.now()) {
 		return unauthenticated
 	}
-	leaf := r.TLS.PeerCertificates[0]
-	between := x509.NewCertPool()
-	for _, cert := range r.TLS.PeerCertificates[1:] {
-		between.AddCert(cert)
-	}
-	if _, err := leaf.Verify(x509.VerifyOptions{
-		Roots: s.clientCAs, Intermediates: between, CurrentTime: c.now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}); err != nil {
-		return unauthenticated
-	}
-	if len(c.allowed) > 0 && !c.isAllowed(leaf) {
+	if len(c.allowed) > 0 && !credfile.Named(r.TLS.PeerCertificates[0], c.allowed) {
 		return forbidden
 	}
 	return proceed
-}
-
-// knowsToken compares with all tokens, whichever matches, and by hashes: the time it takes tells nothing of a token.
-func (s *secrets) knowsToken(headers []string) bool {
-	if len(headers) != 1 {
-		return false
-	}
-	scheme, token, _ := strings.Cut(headers[0], " ")
-	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return false
-	}
-	sum := sha256.Sum256([]byte(token))
-	known := 0
-	for i := range s.tokens {
-		known |= subtle.ConstantTimeCompare(sum[:], s.tokens[i][:])
-	}
-	return known == 1
-}
-
-func (c *credentials) isAllowed(cert *x509.Certificate) bool {
-	if slices.Contains(c.allowed, cert.Subject.CommonName) {
-		return true
-	}
-	for _, name := range cert.DNSNames {
-		if slices.Contains(c.allowed, name) {
-			return true
-		}
-	}
-	for _, uri := range cert.URIs {
-		if slices.Contains(c.allowed, uri.String()) {
-			return true
-		}
-	}
-	return false
 }

@@ -13,5 +13,5 @@
 // Nothing of a body is read before its sender is known. Memory is bounded: bodies, their decompressed form and the events decoded from them
 // draw on one budget, beyond which the answer is 429.
 //
-// The package imports audit and pipeline/source, and never pipeline.
+// The package imports audit, pipeline/source and internal/credfile, and never pipeline.
 package webhook

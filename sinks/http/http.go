@@ -1,25 +1,24 @@
 // Package http posts findings to an address, as a JSON array or as a batch of CloudEvents.
 //
 // What goes in: the findings of a queue; what comes out: one POST for each batch, which is delivered when the receiver answers 2xx. The
-// package imports sinks.
+// package imports sinks and internal/credfile.
 package http
 
 import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/internal/credfile"
 	"github.com/nodetrail/nodetrail/sinks"
 )
 
@@ -77,30 +76,17 @@ func New(o Options) (*Sender, error) {
 
 func (o *Options) tls() (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: o.ServerName}
+	var err error
 	if o.CAFile != "" {
-		pem, err := os.ReadFile(o.CAFile)
-		if err != nil {
+		if conf.RootCAs, err = credfile.Authorities(o.CAFile); err != nil {
 			return nil, fmt.Errorf("reading the certificate authorities: %w", err)
 		}
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s holds no certificate", o.CAFile)
+	}
+	if o.CertFile != "" {
+		if conf.GetClientCertificate, err = credfile.ClientCertificate(o.CertFile, o.KeyFile); err != nil {
+			return nil, err
 		}
 	}
-	if o.CertFile == "" {
-		return conf, nil
-	}
-	load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		c, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading the client's certificate: %w", err)
-		}
-		return &c, nil
-	}
-	if _, err := load(nil); err != nil {
-		return nil, err
-	}
-	conf.GetClientCertificate = load
 	return conf, nil
 }
 
@@ -232,7 +218,7 @@ func secret(text, path string) (string, error) {
 	if path == "" {
 		return text, nil
 	}
-	b, err := os.ReadFile(path)
+	b, err := credfile.Read(path)
 	if err != nil {
 		return "", fmt.Errorf("reading the sink's secret: %w", err)
 	}
