@@ -1,56 +1,29 @@
 package report
 
 import (
-	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nodetrail/nodetrail/audit"
-	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/internal/captured"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
-	"github.com/nodetrail/nodetrail/pipeline/file"
 	"github.com/nodetrail/nodetrail/rules"
 )
 
 // capture judges a real capture and gives each judgement to see as well.
 func capture(t *testing.T, name, mode string, see func(*pipeline.Judgement)) *Report {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	dir := "../internal/demo/" + name
-	state := cluster.NewState()
-	must(state.Load([]string{dir + "/journal.jsonl.gz"}, nil))
-	inputs, err := file.Expand([]string{dir + "/audit.log.gz"}, nil)
-	must(err)
-	features, err := nodeauthz.FeaturesFor("1.36")
-	must(err)
-	am, err := pipeline.ParseMode(mode)
-	must(err)
-	const skew = 150 * time.Millisecond
-	auth := nodeauthz.NewAuthorizer(state.Graph, features, skew)
+	c := captured.Open(t, name, mode)
+	c.Judge.Rules = rules.All()
 	b := NewBuilder()
-	stream := pipeline.NewStream(&pipeline.Judge{
-		Node: auth, RBAC: state.RBAC, State: pipeline.NewView(state, auth), Rules: rules.All(), Memory: rules.NewMemory(), Mode: am,
-	}, state, pipeline.Options{Skew: skew}, func(j *pipeline.Judgement) error {
+	res := c.Replay(func(j *pipeline.Judgement) {
 		b.Add(j)
 		see(j)
-		return nil
 	})
-	res, err := file.Read(context.Background(), inputs, file.Options{Want: audit.Want{State: true}}, func(in file.Batch) error {
-		return stream.Batch(&pipeline.Batch{Events: in.Events, Release: in.Release})
-	})
-	must(err)
-	must(stream.Flush())
 	return b.Report(Facts{
-		HasState: true, Events: Events{Read: res.Counts.Read}, Authorization: Authorization{Mode: am.String(), Inferred: am.Inferred()},
+		HasState: true, Events: Events{Read: res.Counts.Read}, Authorization: Authorization{Mode: c.Judge.Mode.String(), Inferred: c.Judge.Mode.Inferred()},
 	})
 }
 

@@ -4,19 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/nodetrail/nodetrail/audit"
-	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/coverage"
-	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/internal/captured"
 	"github.com/nodetrail/nodetrail/pipeline"
-	"github.com/nodetrail/nodetrail/pipeline/file"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -44,23 +40,12 @@ func withHole(t *testing.T, name string, p planted) *Report {
 			t.Fatal(err)
 		}
 	}
-	dir := "../internal/demo/" + name
-	state := cluster.NewState()
-	must(state.Load([]string{"-"}, bytes.NewReader(journalWithout(t, dir+"/journal.jsonl.gz", p.noKind))))
-	inputs, err := file.Expand([]string{dir + "/audit.log.gz"}, nil)
-	must(err)
-	features, err := nodeauthz.FeaturesFor("1.36")
-	must(err)
-	am, err := pipeline.ParseMode("auto")
-	must(err)
-	const skew = 150 * time.Millisecond
-	auth := nodeauthz.NewAuthorizer(state.Graph, features, skew)
-	memory, kubelets := rules.NewMemory(), []string{"hollow-kubelet"}
-	memory.Kubelets = kubelets
+	c := captured.OpenWith(t, name, "auto", bytes.NewReader(journalWithout(t, "../internal/demo/"+name+"/journal.jsonl.gz", p.noKind)))
+	state, judge, kubelets := c.State, c.Judge, []string{"hollow-kubelet"}
+	judge.Rules, judge.Memory.Kubelets = rules.All(), kubelets
 	b := NewBuilder()
-	judge := &pipeline.Judge{Node: auth, RBAC: state.RBAC, State: pipeline.NewView(state, auth), Rules: rules.All(), Memory: memory, Mode: am}
 	detectors := rules.NewDetectors(judge.Rules, rules.DetectorOptions{Kubelets: kubelets})
-	stream := pipeline.NewStream(judge, state, pipeline.Options{Skew: skew}, func(j *pipeline.Judgement) error {
+	res := c.Replay(func(j *pipeline.Judgement) {
 		for round := range max(1, p.rounds) {
 			if p.only != nil && !p.only(round, j) {
 				continue
@@ -70,13 +55,7 @@ func withHole(t *testing.T, name string, p planted) *Report {
 			b.Add(&later)
 			detectors.Observe(&later.Request, judge.State)
 		}
-		return nil
 	})
-	res, err := file.Read(context.Background(), inputs, file.Options{Want: audit.Want{State: true}}, func(in file.Batch) error {
-		return stream.Batch(&pipeline.Batch{Events: in.Events, Release: in.Release})
-	})
-	must(err)
-	must(stream.Flush())
 	detectors.Flush(judge.State, func(d *rules.Detection) {
 		e := pipeline.DetectionEntry(d)
 		b.AddEntry(&e)
@@ -95,7 +74,7 @@ func withHole(t *testing.T, name string, p planted) *Report {
 		}
 	}
 	f := Facts{
-		HasState: true, Events: Events{Read: res.Counts.Read}, Authorization: Authorization{Mode: am.String(), Inferred: am.Inferred(), KubernetesVersion: "1.36"},
+		HasState: true, Events: Events{Read: res.Counts.Read}, Authorization: Authorization{Mode: judge.Mode.String(), Inferred: judge.Mode.Inferred(), KubernetesVersion: "1.36"},
 		State: State{Objects: state.Summary().Objects, Warnings: state.Warnings(res.First, res.Last)},
 		Holes: state.Holes(res.First, res.Last), Nodes: state.Nodes.Names(res.Last), Bindings: []NodeBinding{},
 	}

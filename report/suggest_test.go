@@ -12,9 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/internal/captured"
 	"github.com/nodetrail/nodetrail/nodeauthz"
-	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
 )
@@ -89,20 +88,20 @@ func wellFormed(t *testing.T, o *rbac.Objects) {
 // resources; and a suggestion that lacks something, or gives more, does not pass for one.
 func TestSuggestCaptures(t *testing.T) {
 	for name, want := range map[string][3]int64{"capture": {2526, 279, 59}, "capture-rbac-only": {1323, 313, 59}} { // as docs/suggest.md has them
-		var s *Suggester
-		replayed(t, name, "auto", func(st *cluster.State, m *pipeline.Mode) {
-			s = NewSuggester(&WhatIf{RBAC: st.RBAC, Mode: m, Change: st.RBAC.Change(rbac.Grant.ForNodes, nil)}, SuggestOptions{})
-		}, func(j *pipeline.Judgement) { s.Add(j) })
+		withoutBindings := func(c *captured.Capture) *WhatIf {
+			return &WhatIf{RBAC: c.State.RBAC, Mode: c.Judge.Mode, Change: c.State.RBAC.Change(rbac.Grant.ForNodes, nil)}
+		}
+		c := captured.Open(t, name, "auto")
+		s := NewSuggester(withoutBindings(c), SuggestOptions{})
+		c.Replay(s.Add)
 		verify := func(of *Suggestion) *Verification {
 			t.Helper()
-			var v *Verifier
-			replayed(t, name, "auto", func(st *cluster.State, m *pipeline.Mode) {
-				var err error
-				w := &WhatIf{RBAC: st.RBAC, Mode: m, Change: st.RBAC.Change(rbac.Grant.ForNodes, nil)}
-				if v, err = s.NewVerifier(w, of, rbac.Grant.ForNodes, nil); err != nil {
-					t.Fatal(err)
-				}
-			}, func(j *pipeline.Judgement) { v.Add(j) })
+			c := captured.Open(t, name, "auto")
+			v, err := s.NewVerifier(withoutBindings(c), of, rbac.Grant.ForNodes, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Replay(v.Add)
 			return v.Verification()
 		}
 		out := s.Suggestion()

@@ -8,47 +8,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nodetrail/nodetrail/audit"
-	"github.com/nodetrail/nodetrail/cluster"
-	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/internal/captured"
 	"github.com/nodetrail/nodetrail/pipeline"
-	"github.com/nodetrail/nodetrail/pipeline/file"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
 )
-
-// replayed judges a real capture, each request with the mode that the whole of it shows.
-func replayed(t *testing.T, name, mode string, begin func(*cluster.State, *pipeline.Mode), see func(*pipeline.Judgement)) {
-	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	dir := "../internal/demo/" + name
-	state := cluster.NewState()
-	must(state.Load([]string{dir + "/journal.jsonl.gz"}, nil))
-	inputs, err := file.Expand([]string{dir + "/audit.log.gz"}, nil)
-	must(err)
-	features, err := nodeauthz.FeaturesFor("1.36")
-	must(err)
-	am, err := pipeline.ParseMode(mode)
-	must(err)
-	const skew = 150 * time.Millisecond
-	begin(state, am)
-	stream := pipeline.NewStream(&pipeline.Judge{
-		Node: nodeauthz.NewAuthorizer(state.Graph, features, skew), RBAC: state.RBAC, Memory: rules.NewMemory(), Mode: am,
-	}, state, pipeline.Options{Skew: skew}, func(j *pipeline.Judgement) error {
-		see(j)
-		return nil
-	})
-	_, err = file.Read(t.Context(), inputs, file.Options{Want: audit.Want{State: true}}, func(in file.Batch) error {
-		return stream.Batch(&pipeline.Batch{Events: in.Events, Release: in.Release})
-	})
-	must(err)
-	must(stream.Flush())
-}
 
 // hasBinding is whether the cluster role binding was there at t.
 func hasBinding(s *rbac.Store, name string, t time.Time) bool {
@@ -100,14 +64,14 @@ func TestWhatIfCameTrue(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: legacy}, RoleRef: rbacv1.RoleRef{Kind: rbac.KindClusterRole, Name: "system:node"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.GroupKind, Name: "system:nodes"}},
 	}
-	var without, with *WhatIf
 	var then, later outcomesOf // kinds while the binding was there, without it; kinds that were refused later, with it
 	refused, passed := map[string]string{}, map[string]string{}
 	gone, requests := false, 0
-	replayed(t, "capture", "auto", func(s *cluster.State, m *pipeline.Mode) {
-		without = &WhatIf{RBAC: s.RBAC, Mode: m, Change: s.RBAC.Change(func(g rbac.Grant) bool { return g.Binding.Name == legacy }, nil)}
-		with = &WhatIf{RBAC: s.RBAC, Mode: m, Change: s.RBAC.Change(nil, &rbac.Objects{ClusterRoleBindings: []rbacv1.ClusterRoleBinding{binding}})}
-	}, func(j *pipeline.Judgement) {
+	c := captured.Open(t, "capture", "auto")
+	store, mode := c.State.RBAC, c.Judge.Mode
+	without := &WhatIf{RBAC: store, Mode: mode, Change: store.Change(func(g rbac.Grant) bool { return g.Binding.Name == legacy }, nil)}
+	with := &WhatIf{RBAC: store, Mode: mode, Change: store.Change(nil, &rbac.Objects{ClusterRoleBindings: []rbacv1.ClusterRoleBinding{binding}})}
+	c.Replay(func(j *pipeline.Judgement) {
 		if !ConcernsNodes(j) {
 			return
 		}
@@ -180,10 +144,9 @@ func TestWhatIfCameTrue(t *testing.T) {
 func TestWhatIfRBACOnly(t *testing.T) {
 	f := func(then []string, see func(*WhatIfReport)) {
 		t.Helper()
-		var b *WhatIfBuilder
-		replayed(t, "capture-rbac-only", "auto", func(s *cluster.State, m *pipeline.Mode) {
-			b = NewWhatIfBuilder(&WhatIf{RBAC: s.RBAC, Mode: m, Then: then, Change: s.RBAC.Change(rbac.Grant.ForNodes, nil)})
-		}, func(j *pipeline.Judgement) { b.Add(j) })
+		c := captured.Open(t, "capture-rbac-only", "auto")
+		b := NewWhatIfBuilder(&WhatIf{RBAC: c.State.RBAC, Mode: c.Judge.Mode, Then: then, Change: c.State.RBAC.Change(rbac.Grant.ForNodes, nil)})
+		c.Replay(func(j *pipeline.Judgement) { b.Add(j) })
 		r := b.Report(Facts{})
 		var sum int64
 		for i := range r.Groups {

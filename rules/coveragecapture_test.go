@@ -8,7 +8,7 @@ import (
 )
 
 // again is the capture's log, so many times one after the other, with what is in a part of it left out.
-func (c *captured) again(times int, without func(round int, r *rules.Request) bool) []*rules.Request {
+func (c *judgedCapture) again(times int, without func(round int, r *rules.Request) bool) []*rules.Request {
 	span := c.requests[len(c.requests)-1].Time.Sub(c.requests[0].Time) + time.Second
 	var out []*rules.Request
 	for round := range times {
@@ -45,7 +45,7 @@ func TestCoverageOfCaptures(t *testing.T) {
 			"kubelets alone": {func(_ int, r *rules.Request) bool { return rules.Product(r.Event.UserAgent) != "hollow-kubelet" }, ""},
 		} {
 			found := 0
-			hour := captured{state: c.state, requests: c.again(60, x.without)}
+			hour := judgedCapture{state: c.state, requests: c.again(60, x.without)}
 			for _, f := range detect(&hour, both, func(*rules.Request) bool { return true }) {
 				if found++; f.Detail != x.want || f.Severity > rules.Medium {
 					t.Errorf("%s, %s: %s %s: %s", name, what, f.Severity, f.Rule, f.Message)

@@ -4,75 +4,40 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nodetrail/nodetrail/audit"
-	"github.com/nodetrail/nodetrail/cluster"
-	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/internal/captured"
+	"github.com/nodetrail/nodetrail/internal/demo"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rules"
 )
 
-// captured is a real capture with its judged requests.
-type captured struct {
-	log      []byte // the lines of events of nodes
+// judgedCapture is a real capture's state with its judged requests.
+type judgedCapture struct {
 	state    rules.State
 	requests []*rules.Request
 }
 
-func capture(t testing.TB, name string) *captured {
+func capture(t testing.TB, name string) *judgedCapture {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	dir := "../internal/demo/" + name
-	state := cluster.NewState()
-	must(state.Load([]string{dir + "/journal.jsonl.gz"}, nil))
-	f, err := os.Open(dir + "/audit.log.gz")
-	must(err)
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	must(err)
-	log, err := io.ReadAll(z)
-	must(err)
-	features, err := nodeauthz.FeaturesFor("1.36")
-	must(err)
-	mode, err := pipeline.ParseMode("auto")
-	must(err)
-	const skew = 150 * time.Millisecond
-	auth := nodeauthz.NewAuthorizer(state.Graph, features, skew)
-	c := &captured{state: pipeline.NewView(state, auth)}
-	for _, line := range bytes.SplitAfter(log, []byte("\n")) {
-		if bytes.Contains(line, []byte(`"username":"system:node:`)) {
-			c.log = append(c.log, line...)
-		}
-	}
-	stream := pipeline.NewStream(&pipeline.Judge{
-		Node: auth, RBAC: state.RBAC, State: c.state, Memory: rules.NewMemory(), Mode: mode,
-	}, state, pipeline.Options{Skew: skew}, func(j *pipeline.Judgement) error {
+	from := captured.Open(t, name, "auto")
+	c := &judgedCapture{state: from.Judge.State}
+	from.Replay(func(j *pipeline.Judgement) {
 		r, attrs := j.Request, *j.Attrs
 		r.Event, r.Attrs, r.Node = j.Event.Clone(), &attrs, strings.Clone(j.Node)
 		for _, s := range []*string{&attrs.Namespace, &attrs.Name, &attrs.Verb, &attrs.Path} {
 			*s = strings.Clone(*s)
 		}
 		c.requests = append(c.requests, &r)
-		return nil
 	})
-	var events []audit.Event
-	(&audit.Decoder{}).Chunk(log, 1, func(ev *audit.Event) { events = append(events, *ev.Clone()) }, func(m audit.Malformed) { t.Fatal(m) })
-	must(stream.Batch(&pipeline.Batch{Events: events}))
-	must(stream.Flush())
 	return c
 }
 
-func detect(c *captured, all []*rules.Rule, want func(*rules.Request) bool) (out []*rules.Detection) {
+func detect(c *judgedCapture, all []*rules.Rule, want func(*rules.Request) bool) (out []*rules.Detection) {
 	d := rules.NewDetectors(all, rules.DetectorOptions{})
 	for _, r := range c.requests {
 		if want(r) {
@@ -140,6 +105,14 @@ func TestDetectorsOnCaptures(t *testing.T) {
 // BenchmarkRulesAndDetectors holds the time that all rules and detectors take for a log against that of decoding it: for the requests of real
 // kubelets, and for those of a script of which two thirds are denied.
 func BenchmarkRulesAndDetectors(b *testing.B) {
+	z, err := gzip.NewReader(bytes.NewReader(demo.AuditLog()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	whole, err := io.ReadAll(z)
+	if err != nil {
+		b.Fatal(err)
+	}
 	for _, x := range []struct {
 		name    string
 		kubelet bool
@@ -150,18 +123,17 @@ func BenchmarkRulesAndDetectors(b *testing.B) {
 				return (rules.Product(r.Event.UserAgent) == "hollow-kubelet") != x.kubelet
 			})
 			var log []byte
-			for _, line := range bytes.SplitAfter(c.log, []byte("\n")) {
-				if bytes.Contains(line, []byte(`"userAgent":"hollow-kubelet`)) == x.kubelet {
+			for _, line := range bytes.SplitAfter(whole, []byte("\n")) {
+				if bytes.Contains(line, []byte(`"username":"system:node:`)) && bytes.Contains(line, []byte(`"userAgent":"hollow-kubelet`)) == x.kubelet {
 					log = append(log, line...)
 				}
 			}
-			c.log = log
-			c.benchmark(b)
+			c.benchmark(b, log)
 		})
 	}
 }
 
-func (c *captured) benchmark(b *testing.B) {
+func (c *judgedCapture) benchmark(b *testing.B, log []byte) {
 	all, memory := rules.All(), rules.NewMemory()
 	d := rules.NewDetectors(all, rules.DetectorOptions{})
 	span := c.requests[len(c.requests)-1].Time.Sub(c.requests[0].Time).Truncate(time.Minute) + 2*time.Minute
@@ -171,7 +143,7 @@ func (c *captured) benchmark(b *testing.B) {
 	for b.Loop() {
 		begin := time.Now()
 		for range rounds {
-			decoder.Chunk(c.log, 1, func(*audit.Event) {}, func(m audit.Malformed) { b.Fatal(m) })
+			decoder.Chunk(log, 1, func(*audit.Event) {}, func(m audit.Malformed) { b.Fatal(m) })
 		}
 		decoding += time.Since(begin)
 		for range rounds {

@@ -12,12 +12,11 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/explain"
+	"github.com/nodetrail/nodetrail/internal/captured"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
-	"github.com/nodetrail/nodetrail/pipeline/file"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
@@ -110,37 +109,19 @@ func (l *live) Binding(_ context.Context, b report.Binding) (*BindingState, erro
 func captureSite(t testing.TB, name string) *site {
 	t.Helper()
 	s := newSite(t, time.Second)
-	dir := "../internal/demo/" + name
-	state := cluster.NewState()
-	ok(t, state.Load([]string{dir + "/journal.jsonl.gz"}, nil))
-	inputs, err := file.Expand([]string{dir + "/audit.log.gz"}, nil)
-	ok(t, err)
-	features, err := nodeauthz.FeaturesFor("1.36")
-	ok(t, err)
-	mode, err := pipeline.ParseMode("auto")
-	ok(t, err)
-	auth := nodeauthz.NewAuthorizer(state.Graph, features, time.Second)
+	c := captured.Open(t, name, "auto")
+	c.Judge.Rules = rules.All()
 	var entries []tally.Entry
 	var of pipeline.Entries
-	stream := pipeline.NewStream(&pipeline.Judge{
-		Node: auth, RBAC: state.RBAC, State: pipeline.NewView(state, auth), Rules: rules.All(), Memory: rules.NewMemory(), Mode: mode,
-	}, state, pipeline.Options{Skew: time.Second}, func(j *pipeline.Judgement) error {
-		entries = append(entries, of.Of(j).Own())
-		return nil
-	})
-	res, err := file.Read(t.Context(), inputs, file.Options{Want: audit.Want{State: true}}, func(in file.Batch) error {
-		return stream.Batch(&pipeline.Batch{Events: in.Events, Release: in.Release})
-	})
-	ok(t, err)
-	ok(t, stream.Flush())
+	c.Replay(func(j *pipeline.Judgement) { entries = append(entries, of.Of(j).Own()) })
 	s.commit(entries...)
-	_ = res
+	state := c.State
 	sum := state.Summary()
 	s.facts = report.Facts{
-		HasState: true, Authorization: report.Authorization{Mode: mode.String(), Inferred: true}, Nodes: state.Nodes.Names(sum.To),
+		HasState: true, Authorization: report.Authorization{Mode: c.Judge.Mode.String(), Inferred: true}, Nodes: state.Nodes.Names(sum.To),
 		State: report.State{Objects: sum.Objects, From: &sum.From, To: &sum.To}, Bindings: []report.NodeBinding{},
 	}
-	s.o.Live = &live{explain.New(explain.Options{Node: auth, Graph: state.Graph, RBAC: state.RBAC}), state}
+	s.o.Live = &live{explain.New(explain.Options{Node: c.Auth, Graph: state.Graph, RBAC: state.RBAC}), state}
 	s.o.Sources = func() []Source {
 		return []Source{{Name: "file:audit.log", Kind: "file", Healthy: true, Message: "up to date", Events: 1, Last: &sum.To}}
 	}
