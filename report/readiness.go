@@ -75,7 +75,7 @@ func readiness(r *Report, f Facts, undecided int64) Readiness {
 		warn(HoleState, "%s", say)
 	}
 	if undecided > 0 {
-		warn(unless(few, HoleState), "%d of %s (%s) could not be judged for lack of state", undecided, plural(total, "request"), percent(undecided, total))
+		warn(unless(few, HoleState), "%d of %s (%s) could not be judged for lack of state", undecided, plural(total, "request"), Percent(undecided, total))
 	}
 	a := &r.Agreement
 	if n := int64(len(a.Disagree)) + a.DisagreeMore; n > 0 {
@@ -256,8 +256,8 @@ func spell(d time.Duration) string {
 	return s
 }
 
-// percent rounds towards the middle: what is not all is never "100.0 %", and what is something never "0.0 %".
-func percent(n, of int64) string {
+// Percent rounds towards the middle, to a tenth: what is not all is never "100.0 %", and what is something never "0.0 %".
+func Percent(n, of int64) string {
 	if of == 0 {
 		return "0 %"
 	}

@@ -243,8 +243,8 @@ func TestWords(t *testing.T) {
 	}{
 		{0, 0, "0 %"}, {0, 5, "0.0 %"}, {5, 5, "100.0 %"}, {1, 3, "33.3 %"}, {99_999, 100_000, "99.9 %"}, {1, 100_000, "0.1 %"},
 	} {
-		if got := percent(x.n, x.of); got != x.want {
-			t.Errorf("percent(%d, %d) = %q, want %q", x.n, x.of, got, x.want)
+		if got := Percent(x.n, x.of); got != x.want {
+			t.Errorf("Percent(%d, %d) = %q, want %q", x.n, x.of, got, x.want)
 		}
 	}
 }

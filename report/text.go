@@ -178,7 +178,7 @@ func (t Text) evidence(b *strings.Builder, r *Report) {
 		row("agreement", "the annotations say nothing about the Node authorizer: nothing to compare with")
 	} else {
 		row("agreement", "%d of %d with the apiserver (%s); in races %d of %d; reasons %d of %d", g.Agree, g.Compared,
-			percent(g.Agree, g.Compared), g.Races.Agree, g.Races.Compared, g.Reasons.Equal, g.Reasons.Compared)
+			Percent(g.Agree, g.Compared), g.Races.Agree, g.Races.Compared, g.Reasons.Equal, g.Reasons.Compared)
 	}
 	if n := ambient(r.Ambient); n > 0 {
 		row("ambient", "%s of nodes by bindings for all authenticated users (not counted against them)", plural(n, "request"))

@@ -110,14 +110,7 @@ func percent(n, of int64) string {
 	if of == 0 {
 		return "–"
 	}
-	p := 100 * float64(n) / float64(of)
-	switch {
-	case n < of && p > 99.9:
-		p = 99.9
-	case n > 0 && p < 0.1:
-		p = 0.1
-	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", p), ".0") + " %"
+	return strings.Replace(report.Percent(n, of), ".0 ", " ", 1)
 }
 
 // first are at most the first n of a list.
