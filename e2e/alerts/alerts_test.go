@@ -10,6 +10,9 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/nodetrail/nodetrail/e2e/plane"
+	"github.com/nodetrail/nodetrail/e2e/trail"
 )
 
 const alertmanagerYAML = `
@@ -55,7 +58,7 @@ func firing(address string) ([]shown, error) {
 func fires(t *testing.T, address string, nodes ...string) []shown {
 	t.Helper()
 	var all []shown
-	eventually(t, fmt.Sprintf("%s shows alerts of %q", address, nodes), func() (err error) {
+	work.MustEventually(t, fmt.Sprintf("%s shows alerts of %q", address, nodes), func() (err error) {
 		all, err = firing(address)
 		var got []string
 		for _, a := range all {
@@ -88,7 +91,7 @@ func read(t *testing.T, webhook, node, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the event is taken", func() error {
+	work.MustEventually(t, "the event is taken", func() error {
 		resp, err := client().Post("http://"+webhook+"/audit", "application/json", bytes.NewReader(body))
 		if err != nil {
 			return err
@@ -105,20 +108,24 @@ func read(t *testing.T, webhook, node, name string) {
 // Events in, the alert fires in two real Alertmanagers with the right labels, through the deaths of each and of nodetrail, and is resolved in
 // the end. Prometheus scrapes nodetrail meanwhile.
 func TestAlerts(t *testing.T) {
-	manager, prometheus := find(t, "prometheus-alertmanager"), find(t, "prometheus")
+	manager, prometheus := plane.MustFind(t, "prometheus-alertmanager"), plane.MustFind(t, "prometheus")
+	program, err := trail.Build(work.Context(), work)
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	managerConfig, state := write(t, dir, "alertmanager.yaml", alertmanagerYAML), write(t, dir, "state.yaml", stateYAML)
-	addresses := []string{address(t), address(t)}
-	alertmanager := func(i int) *process {
+	addresses := []string{plane.MustAddress(t), plane.MustAddress(t)}
+	alertmanager := func(i int) *plane.Process {
 		t.Helper()
-		p := start(t, manager, "--config.file="+managerConfig, "--storage.path="+filepath.Join(dir, fmt.Sprint("am", i)),
+		p := work.MustStart(t, "alertmanager", manager, "--config.file="+managerConfig, "--storage.path="+filepath.Join(dir, fmt.Sprint("am", i)),
 			"--web.listen-address="+addresses[i], "--cluster.listen-address=")
 		ready(t, p, addresses[i], "/-/ready")
 		return p
 	}
-	managers := []*process{alertmanager(0), alertmanager(1)}
+	managers := []*plane.Process{alertmanager(0), alertmanager(1)}
 
-	listen, webhook, prom := address(t), address(t), address(t)
+	listen, webhook, prom := plane.MustAddress(t), plane.MustAddress(t), plane.MustAddress(t)
 	config := write(t, dir, "nodetrail.yaml", fmt.Sprintf(`
 cluster: prod
 data: %q
@@ -134,15 +141,15 @@ sinks:
     externalURL: https://nodetrail.example
     labels: {team: platform}
 `, filepath.Join(dir, "data"), listen, state, webhook, addresses[0], addresses[1]))
-	nodetrail := func() *process {
+	nodetrail := func() *plane.Process {
 		t.Helper()
-		p := start(t, program, "run", "--config", config)
+		p := work.MustStart(t, "nodetrail", program, "run", "--config", config)
 		ready(t, p, listen, "/readyz")
 		return p
 	}
-	program := nodetrail()
+	analyzer := nodetrail()
 	promConfig := write(t, dir, "prometheus.yaml", fmt.Sprintf("global: {scrape_interval: 1s}\nscrape_configs: [{job_name: nodetrail, static_configs: [{targets: [%q]}]}]\n", listen))
-	p := start(t, prometheus, "--config.file="+promConfig, "--storage.tsdb.path="+filepath.Join(dir, "prom"), "--web.listen-address="+prom)
+	p := work.MustStart(t, "prometheus", prometheus, "--config.file="+promConfig, "--storage.tsdb.path="+filepath.Join(dir, "prom"), "--web.listen-address="+prom)
 	ready(t, p, prom, "/-/ready")
 
 	// It fires in both, with the right labels.
@@ -169,7 +176,7 @@ sinks:
 			t.Errorf("generatorURL %s", one.GeneratorURL)
 		}
 	}
-	eventually(t, "Prometheus sees it", func() error {
+	work.MustEventually(t, "Prometheus sees it", func() error {
 		var answer struct {
 			Data struct {
 				Result []struct {
@@ -185,18 +192,18 @@ sinks:
 	})
 
 	// One peer dies: the other is told of what is new. The first is back, without memory: it is told of both.
-	managers[0].kill()
+	managers[0].Kill()
 	read(t, webhook, "worker-9", "db")
 	fires(t, addresses[1], "worker-1", "worker-9")
 	managers[0] = alertmanager(0)
 	fires(t, addresses[0], "worker-1", "worker-9")
 
 	// All peers are dead, and nodetrail is killed meanwhile: nothing is lost.
-	managers[0].kill()
-	managers[1].kill()
+	managers[0].Kill()
+	managers[1].Kill()
 	read(t, webhook, "worker-1", "other")
 	read(t, webhook, "worker-8", "db")
-	program.kill()
+	analyzer.Kill()
 	nodetrail()
 	managers[0], managers[1] = alertmanager(0), alertmanager(1)
 	for _, a := range addresses {

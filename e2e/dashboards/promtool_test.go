@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/nodetrail/nodetrail/e2e/plane"
 )
 
 func unitTests(t testing.TB) []string {
@@ -21,7 +23,7 @@ func unitTests(t testing.TB) []string {
 }
 
 func TestPromtool(t *testing.T) {
-	promtool := find(t, "promtool")
+	promtool := plane.MustFind(t, "promtool")
 	for _, args := range [][]string{
 		append([]string{"check", "rules", "--lint=all", "--lint-fatal"}, ruleFiles(t)...),
 		append([]string{"test", "rules"}, unitTests(t)...),

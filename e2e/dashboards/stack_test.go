@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,27 +18,29 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nodetrail/nodetrail/e2e/plane"
+	"github.com/nodetrail/nodetrail/e2e/trail"
 )
 
 // stack is nodetrail, scraped by Prometheus.
 type stack struct {
 	log                   string // the file of audit events that nodetrail follows
-	nodetrail, prometheus *process
+	nodetrail, prometheus *plane.Process
 	api                   string
 	started               time.Time
 }
 
 func startStack(t *testing.T) *stack {
 	t.Helper()
-	prometheus, program := find(t, "prometheus"), filepath.Join(t.TempDir(), "nodetrail")
-	build := exec.Command("go", "build", "-o", program, "./cmd/nodetrail")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building nodetrail: %v\n%s", err, out)
+	prometheus := plane.MustFind(t, "prometheus")
+	program, err := trail.Build(work.Context(), work)
+	if err != nil {
+		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	s := &stack{log: write(t, filepath.Join(dir, "audit.log"), ""), started: time.Now()}
-	listen, prom := address(t), address(t)
+	listen, prom := plane.MustAddress(t), plane.MustAddress(t)
 	capture, err := filepath.Abs(filepath.Join(root, "internal", "demo", "capture", "journal.jsonl.gz"))
 	if err != nil {
 		t.Fatal(err)
@@ -56,8 +57,8 @@ sources:
 sinks:
   jsonl: [{path: %q}]
   alertmanager: [{urls: ["http://%s"]}] # where nobody listens
-`, filepath.Join(dir, "data"), listen, capture, address(t), s.log, address(t), filepath.Join(dir, "findings.jsonl"), address(t)))
-	s.nodetrail = start(t, program, "run", "--config", config)
+`, filepath.Join(dir, "data"), listen, capture, plane.MustAddress(t), s.log, plane.MustAddress(t), filepath.Join(dir, "findings.jsonl"), plane.MustAddress(t)))
+	s.nodetrail = work.MustStart(t, "nodetrail", program, "run", "--config", config)
 
 	rules, err := filepath.Abs(filepath.Join(folder(t), "prometheus", "*.yaml"))
 	if err != nil {
@@ -70,14 +71,14 @@ scrape_configs:
   - job_name: nodetrail
     static_configs: [{targets: [%q], labels: {cluster: test}}]
 `, rules, listen))
-	s.prometheus = start(t, prometheus, "--config.file="+scrape, "--storage.tsdb.path="+filepath.Join(dir, "tsdb"), "--web.listen-address="+prom)
+	s.prometheus = work.MustStart(t, "prometheus", prometheus, "--config.file="+scrape, "--storage.tsdb.path="+filepath.Join(dir, "tsdb"), "--web.listen-address="+prom)
 	s.api = "http://" + prom + "/api/v1/"
 	return s
 }
 
 // get asks Prometheus, and fills out with the data of the answer.
 func (s *stack) get(path string, params url.Values, out any) error {
-	if err := errors.Join(s.nodetrail.alive(), s.prometheus.alive()); err != nil {
+	if err := errors.Join(s.nodetrail.Alive(), s.prometheus.Alive()); err != nil {
 		return err
 	}
 	resp, err := http.Get(s.api + path + "?" + params.Encode())
@@ -172,7 +173,7 @@ func (s *stack) play(t *testing.T) {
 		if _, err := out.Write(bytes.Join(lines[from:to], nil)); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, fmt.Sprintf("Prometheus sees %d events", to), func() error {
+		work.MustEventually(t, fmt.Sprintf("Prometheus sees %d events", to), func() error {
 			got, err := s.values(`sum(nodetrail_events_total{outcome="read"})`, false)
 			if err != nil {
 				return err
@@ -216,7 +217,7 @@ var positive = regexp.MustCompile(`^(nodetrail-migration: (Excess|Nodes left|Cli
 
 func TestStack(t *testing.T) {
 	s := startStack(t)
-	eventually(t, "Prometheus scrapes nodetrail", func() error {
+	work.MustEventually(t, "Prometheus scrapes nodetrail", func() error {
 		got, err := s.values(`nodetrail_source_up{cluster="test"}`, false)
 		if err == nil && len(got) == 0 {
 			err = errors.New("nothing yet")
@@ -236,7 +237,7 @@ func TestStack(t *testing.T) {
 			open = append(open, q)
 		}
 	}
-	eventually(t, "every panel has data", func() error {
+	work.MustEventually(t, "every panel has data", func() error {
 		var errs []error
 		open = slices.DeleteFunc(open, func(q query) bool {
 			err := s.shows(&q)
@@ -276,7 +277,7 @@ func (s *stack) exports(t *testing.T) {
 		t.Fatalf("only %d metrics are named", len(names))
 	}
 	var there []string
-	eventually(t, "every metric that is named is exported", func() error {
+	work.MustEventually(t, "every metric that is named is exported", func() error {
 		if err := s.get("label/__name__/values", nil, &there); err != nil {
 			return err
 		}
@@ -308,7 +309,7 @@ func (s *stack) shows(q *query) error {
 func (s *stack) rules(t *testing.T) {
 	t.Helper()
 	want := len(loadRules(t))
-	eventually(t, "the rules are evaluated", func() error {
+	work.MustEventually(t, "the rules are evaluated", func() error {
 		var data struct {
 			Groups []struct {
 				Rules []struct{ Name, Health, LastError, State string }

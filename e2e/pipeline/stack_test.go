@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -127,10 +126,7 @@ func (s *stack) alive() error {
 // startPrometheus lets Prometheus scrape all three, with the rules of dashboards/.
 func (s *stack) startPrometheus(t *testing.T) {
 	t.Helper()
-	program, err := exec.LookPath("prometheus")
-	if err != nil {
-		t.Fatalf("%v: run e2e/install.sh", err)
-	}
+	program := plane.MustFind(t, "prometheus")
 	s.prometheus = must(plane.FreeAddress())(t)
 	rules := filepath.Join(must(plane.Root())(t), "dashboards", "prometheus", "*.yaml")
 	config := filepath.Join(s.dir, "prometheus.yaml")

@@ -18,7 +18,7 @@ func Patience() time.Duration {
 	if d, err := time.ParseDuration(os.Getenv(PatienceEnv)); err == nil {
 		return d
 	}
-	return 3 * time.Minute
+	return 5 * time.Minute
 }
 
 // fatal is an error that no waiting will mend.
