@@ -111,7 +111,7 @@ func TestAuditOtherKinds(t *testing.T) {
 		t.Error(d)
 	}
 	s.ApplyAudit(request(t, "3s", "create", "nodes", "w9", "", ""))
-	if exists, covered := s.NodeKnown("w9", at(t, "4s")); !exists || covered {
+	if exists, covered := s.Nodes.Known("w9", at(t, "4s")); !exists || covered {
 		t.Errorf("w9: %v %v", exists, covered)
 	}
 	if d := cmp.Diff(map[string]int{"ClusterRoleBinding": 2}, s.Summary().FromAudit); d != "" {

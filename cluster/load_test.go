@@ -34,7 +34,7 @@ func TestCapture(t *testing.T) {
 	if got := s.Warnings(sum.From, sum.To); len(got) != 0 {
 		t.Errorf("warnings: %q", got)
 	}
-	if exists, covered := s.NodeKnown("worker-3", sum.To); !exists || !covered {
+	if exists, covered := s.Nodes.Known("worker-3", sum.To); !exists || !covered {
 		t.Error("worker-3 is not known")
 	}
 	if from, ok := s.Graph.CoveredFrom(); !ok || !from.Equal(sum.From) {

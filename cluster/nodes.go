@@ -187,8 +187,3 @@ func (n *Nodes) Similar(name string) (registered string, how Similarity, ok bool
 	}
 	return registered, how, ok
 }
-
-// NodeKnown is Nodes.Known.
-func (s *State) NodeKnown(name string, t time.Time) (exists, covered bool) {
-	return s.Nodes.Known(name, t)
-}

@@ -36,15 +36,15 @@ func TestNodeLives(t *testing.T) {
 	}
 	s := load(t, event(t, "10s", "ADDED", node("a", "0s"))+event(t, "20s", "DELETED", node("a", "0s"))+event(t, "30.5s", "ADDED", node("b", "30s")))
 	for when, want := range map[string]bool{"1s": true, "15s": true, "25s": false, "31s": true} {
-		if exists, _ := s.NodeKnown("w1", at(t, when)); exists != want {
+		if exists, _ := s.Nodes.Known("w1", at(t, when)); exists != want {
 			t.Errorf("at %s: %v", when, exists)
 		}
 	}
-	if _, covered := s.NodeKnown("w1", at(t, "5s")); covered {
+	if _, covered := s.Nodes.Known("w1", at(t, "5s")); covered {
 		t.Error("covered before the first observation")
 	}
 	s.Prune(at(t, "25s"))
-	if exists, _ := s.NodeKnown("w1", at(t, "15s")); exists {
+	if exists, _ := s.Nodes.Known("w1", at(t, "15s")); exists {
 		t.Error("not pruned")
 	}
 }

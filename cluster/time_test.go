@@ -135,7 +135,7 @@ func TestCoverage(t *testing.T) {
 	if s.RBAC.Covers(at(t, "24h")) {
 		t.Error("roles are covered without roles")
 	}
-	if exists, covered := s.NodeKnown("w2", base); exists || !covered {
+	if exists, covered := s.Nodes.Known("w2", base); exists || !covered {
 		t.Errorf("w2: %v %v", exists, covered)
 	}
 }

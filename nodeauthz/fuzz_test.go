@@ -234,3 +234,12 @@ func contains(list []vertexID, v vertexID) bool {
 	}
 	return false
 }
+
+// all calls f with every vertex.
+func (x *index) all(f func(vertexID)) {
+	for _, s := range x.slots {
+		if s.id != 0 && s.id != deadSlot {
+			f(s.id)
+		}
+	}
+}

@@ -91,12 +91,3 @@ func (x *index) remove(tag uint32, id vertexID) {
 		}
 	}
 }
-
-// all calls f with every vertex.
-func (x *index) all(f func(vertexID)) {
-	for _, s := range x.slots {
-		if s.id != 0 && s.id != deadSlot {
-			f(s.id)
-		}
-	}
-}

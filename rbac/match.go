@@ -7,19 +7,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// RulesAllow reports whether any of the rules allows the request, whoever makes
-// it. It copies RulesAllow of k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac.
-func RulesAllow(attrs authorizer.Attributes, rules []rbacv1.PolicyRule) bool {
-	r := requestOf(attrs)
-	for i := range rules {
-		if r.allowedBy(&rules[i]) {
-			return true
-		}
-	}
-	return false
-}
-
-// RuleAllows reports whether the rule allows the request, whoever makes it.
+// RuleAllows reports whether the rule allows the request, whoever makes it. It
+// copies RuleAllows of k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac.
 func RuleAllows(attrs authorizer.Attributes, rule *rbacv1.PolicyRule) bool {
 	r := requestOf(attrs)
 	return r.allowedBy(rule)

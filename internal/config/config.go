@@ -42,11 +42,8 @@ type Config struct {
 	Metrics       Metrics       `yaml:"metrics"`
 	Sinks         Sinks         `yaml:"sinks" live:"true"`
 
-	hash string
+	hash string // tells versions of the file apart; "" for the embedded default
 }
-
-// Hash tells versions of the file apart; it is "" for the embedded default.
-func (c *Config) Hash() string { return c.hash }
 
 // Log is what is logged to standard error.
 type Log struct {

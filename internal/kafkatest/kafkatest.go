@@ -307,9 +307,6 @@ func (c *Cluster) addresses(port func(*broker) int) []string {
 	return out
 }
 
-// Log is the end of what broker i has said.
-func (c *Cluster) Log(i int) string { return c.brokers[i].log.tail(10_000) }
-
 // Jars is the folder of the broker's jars, for tests that compare with Kafka's own code.
 func (c *Cluster) Jars() (string, error) {
 	out, err := exec.Command("bash", c.script, "jars").Output()

@@ -202,9 +202,6 @@ func hostOf(address string) string {
 	return u.Host
 }
 
-// Name is the sink's.
-func (s *Sink) Name() string { return s.o.Name }
-
 // Add takes findings in, which may have been given before. It waits for nobody.
 func (s *Sink) Add(findings []sinks.Finding) {
 	now := s.o.Clock.Now()

@@ -71,9 +71,6 @@ func (l *Lines) Add(lines [][]byte) {
 	}
 }
 
-// Reopen opens the file anew, for SIGHUP.
-func (l *Lines) Reopen() error { return l.file.Reopen() }
-
 // Close writes what waits, until ctx ends, and closes the file.
 func (l *Lines) Close(ctx context.Context) error {
 	l.once.Do(func() { close(l.stop) })

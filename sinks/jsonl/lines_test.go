@@ -80,7 +80,7 @@ func TestLinesWithoutRoom(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Reopen(); err != nil {
+	if err := file.Reopen(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "everything written", func() bool { return l.Stats().Length == 0 })
