@@ -68,14 +68,6 @@ func TestParseAlertsRefuses(t *testing.T) {
 	f("expr: up == 0", "expr: [up]", "line")
 }
 
-func TestAlertName(t *testing.T) {
-	for rule, want := range map[string]string{"rbac-excess-access": "RbacExcessAccess", "node-identity": "NodeIdentity", "": "", "a--b-": "AB"} {
-		if got := AlertName(rule); got != want {
-			t.Errorf("%q is %q, want %q", rule, got, want)
-		}
-	}
-}
-
 // TestFiles: what is in the tree is what Files says, and each rule and alert has a runbook.
 func TestFiles(t *testing.T) {
 	files, err := Files("..")
@@ -98,7 +90,7 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	for _, r := range rules.All() {
-		if files["docs/runbooks/"+AlertName(r.Name)+".md"] == "" {
+		if files["docs/runbooks/"+rules.AlertName(r.Name)+".md"] == "" {
 			t.Errorf("%s has no runbook", r.Name)
 		}
 	}

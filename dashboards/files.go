@@ -36,7 +36,7 @@ func Files(root string) (map[string]string, error) {
 		out[runbooks+a.Name+".md"] = a.Page(alerts)
 	}
 	for _, r := range rules.All() {
-		out[runbooks+AlertName(r.Name)+".md"] = FindingPage(r)
+		out[runbooks+rules.AlertName(r.Name)+".md"] = FindingPage(r)
 	}
 	out[runbooks+"README.md"] = index(alerts, rules.All())
 	return out, nil
@@ -54,7 +54,7 @@ func index(alerts []*Alert, all []*rules.Rule) string {
 	}
 	b.WriteString("\n## What the rules find\n\n| alert | severity, at most | what it says |\n|---|---|---|\n")
 	for _, r := range all {
-		fmt.Fprintf(&b, "| [%s](%s.md) | %s | %s |\n", AlertName(r.Name), AlertName(r.Name), r.Severity, r.Title())
+		fmt.Fprintf(&b, "| [%s](%s.md) | %s | %s |\n", rules.AlertName(r.Name), rules.AlertName(r.Name), r.Severity, r.Title())
 	}
 	return b.String()
 }

@@ -9,17 +9,6 @@ import (
 
 const generated = "# Written by go generate from the rules: change them, or dashboards/findings.go.\n"
 
-// AlertName is a rule's name as alerts have it, in PascalCase.
-func AlertName(rule string) string {
-	var b strings.Builder
-	for part := range strings.SplitSeq(rule, "-") {
-		if part != "" {
-			b.WriteString(strings.ToUpper(part[:1]) + part[1:])
-		}
-	}
-	return b.String()
-}
-
 func findingsExpr(rule string) string {
 	return fmt.Sprintf("sum by (cluster, rule, severity) (increase(nodetrail_findings_total{rule=%q}[15m])) > 0", rule)
 }
@@ -35,7 +24,7 @@ groups:
     rules:
 `)
 	for _, r := range all {
-		name := AlertName(r.Name)
+		name := rules.AlertName(r.Name)
 		fmt.Fprintf(&b, `      - alert: %s
         expr: %s
         labels:
@@ -54,7 +43,7 @@ func FindingsTest(all []*rules.Rule) string {
 	var b strings.Builder
 	b.WriteString(generated + "rule_files: [../findings.yaml]\nevaluation_interval: 1m\ntests:\n")
 	for _, r := range all {
-		name, sev := AlertName(r.Name), r.Severity.String()
+		name, sev := rules.AlertName(r.Name), r.Severity.String()
 		fmt.Fprintf(&b, `  - name: %[1]s
     interval: 1m
     input_series:
@@ -101,5 +90,5 @@ audit IDs. `+"`nodetrail report --data FOLDER`"+` lists each finding of the rule
 
 ## How to silence it
 Turn the rule off as its page says, or silence the alert's `+"`rule`"+`. Where nodetrail sends its findings to Alertmanager itself, do not load findings.yaml.
-`, AlertName(r.Name), strings.TrimSuffix(r.Title(), "."), r.Severity, findingsExpr(r.Name), r.Name, r.Name)
+`, rules.AlertName(r.Name), strings.TrimSuffix(r.Title(), "."), r.Severity, findingsExpr(r.Name), r.Name, r.Name)
 }

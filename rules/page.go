@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Sections are the headings of a rule's Doc, in their order.
@@ -33,6 +35,19 @@ func Index(rules []*Rule) string {
 	}
 	b.WriteString("\nThe severities are low, medium, high and critical. A request that is a race, or whose verdict is unknown and that the apiserver\n" +
 		"does not decide, is flagged by no rule that depends on the verdict.\n")
+	return b.String()
+}
+
+// AlertName is a rule's name as alerts have it, in PascalCase.
+func AlertName(rule string) string {
+	var b strings.Builder
+	for part := range strings.SplitSeq(rule, "-") {
+		r, n := utf8.DecodeRuneInString(part)
+		if n > 0 {
+			b.WriteRune(unicode.ToUpper(r))
+			b.WriteString(part[n:])
+		}
+	}
 	return b.String()
 }
 

@@ -124,3 +124,11 @@ func TestSeverity(t *testing.T) {
 		}
 	}
 }
+
+func TestAlertName(t *testing.T) {
+	for rule, want := range map[string]string{"node-deny-spike": "NodeDenySpike", "": "", "--a-": "A", "a--b-": "AB", "ü-x": "ÜX"} {
+		if got := AlertName(rule); got != want {
+			t.Errorf("%q: %q, want %q", rule, got, want)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/sinks"
 )
 
@@ -238,23 +239,10 @@ type alertJSON struct {
 	GeneratorURL string            `json:"generatorURL,omitempty"`
 }
 
-// AlertName is the rule's name in PascalCase, as alerts are called.
-func AlertName(rule string) string {
-	var b strings.Builder
-	for part := range strings.SplitSeq(rule, "-") {
-		r, n := utf8.DecodeRuneInString(part)
-		if n > 0 {
-			b.WriteRune(unicode.ToUpper(r))
-			b.WriteString(part[n:])
-		}
-	}
-	return b.String()
-}
-
 func (a *alert) labels(o *Options) map[string]string {
 	k := &a.key
 	return withLabels(o.Labels, map[string]string{
-		"alertname": AlertName(k.rule), "cluster": k.cluster, "severity": k.severity, "rule": k.rule, "node": k.node, "namespace": k.namespace,
+		"alertname": rules.AlertName(k.rule), "cluster": k.cluster, "severity": k.severity, "rule": k.rule, "node": k.node, "namespace": k.namespace,
 		"resource": k.resource,
 	})
 }

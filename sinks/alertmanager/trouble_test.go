@@ -251,14 +251,6 @@ func TestNew(t *testing.T) {
 	}
 }
 
-func TestAlertName(t *testing.T) {
-	for rule, want := range map[string]string{"node-deny-spike": "NodeDenySpike", "": "", "--a-": "A", "ü-x": "ÜX"} {
-		if got := AlertName(rule); got != want {
-			t.Errorf("%q: %q, want %q", rule, got, want)
-		}
-	}
-}
-
 func BenchmarkDue(b *testing.B) {
 	bk := newBook(&Options{URLs: []string{""}, Resend: time.Minute, ResolveAfter: time.Minute, MaxAlerts: 10_000, Clock: newClock()})
 	for i := range 10_000 {
