@@ -138,13 +138,6 @@ func dict(pairs ...any) (map[string]any, error) {
 	return m, nil
 }
 
-func joined(namespace, name string) string {
-	if namespace == "" {
-		return name
-	}
-	return namespace + "/" + name
-}
-
 // resourceWords is resource[.group][/subresource].
 func resourceWords(group, resource, sub string) string {
 	if group != "" {
@@ -158,7 +151,7 @@ func resourceWords(group, resource, sub string) string {
 
 // objectWords is what a finding is about.
 func objectWords(f report.Finding) string {
-	name := joined(f.Namespace, f.Name)
+	name := qualified(f.Namespace, f.Name)
 	if f.Name == "" && f.Namespace != "" {
 		name = "in " + f.Namespace
 	}
@@ -167,7 +160,7 @@ func objectWords(f report.Finding) string {
 
 // aside is what a finding is about, where its message does not say so.
 func aside(f report.Finding) string {
-	if f.Name != "" && strings.Contains(f.Message, joined(f.Namespace, f.Name)) || f.Name == "" && strings.Contains(f.Message, f.Resource) {
+	if f.Name != "" && strings.Contains(f.Message, qualified(f.Namespace, f.Name)) || f.Name == "" && strings.Contains(f.Message, f.Resource) {
 		return ""
 	}
 	return objectWords(f)
@@ -190,14 +183,14 @@ func needWords(n report.Need) string {
 }
 
 func bindingWords(kind, namespace, name string) string {
-	return shown(kind + " " + joined(namespace, name))
+	return shown(kind + " " + qualified(namespace, name))
 }
 
-func stepWords(s explain.Step) string { return shown(joined(s.Namespace, s.Name)) }
+func stepWords(s explain.Step) string { return shown(qualified(s.Namespace, s.Name)) }
 
 // grantWords is a way by which RBAC allows something.
 func grantWords(g explain.Grant) string {
-	return shown(fmt.Sprintf("%s %s by %s %s", g.Subject.Kind, joined(g.Subject.Namespace, g.Subject.Name), g.Role.Kind, g.Role.Name))
+	return shown(fmt.Sprintf("%s %s by %s %s", g.Subject.Kind, qualified(g.Subject.Namespace, g.Subject.Name), g.Role.Kind, g.Role.Name))
 }
 
 // spanWords is since when until when something was there.

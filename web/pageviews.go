@@ -213,7 +213,7 @@ func (p *pages) object(r *http.Request) (*view, error) {
 type objectView struct{ *ObjectPage }
 
 // Name is the object's in a query of findings, [namespace/]name.
-func (o objectView) Name() string { return joined(o.Object.Namespace, o.Object.Name) }
+func (o objectView) Name() string { return qualified(o.Object.Namespace, o.Object.Name) }
 
 // ResourceName is its resource[.group].
 func (o objectView) ResourceName() string {

@@ -314,6 +314,7 @@ func most(counts map[string]int64) []Count {
 // bindingName is [namespace/]name.
 func bindingName(b *report.Binding) string { return qualified(b.Namespace, b.Name) }
 
+// qualified is [namespace/]name.
 func qualified(namespace, name string) string {
 	if namespace == "" {
 		return name
