@@ -100,56 +100,84 @@ type Denial struct {
 // maxTrend bounds the days of a trend.
 const maxTrend = tally.MaxDays
 
-// clients are what would break, by binding and user agent, the most requests first.
-func clients(r *Report) []Client {
-	type key struct {
-		ref     Binding
-		product string
+// need is what a client needs a binding for.
+type need struct {
+	ref              Binding
+	binding, product string // binding is ref in words
+	requests         int64
+	findings         []*Finding
+}
+
+// across says how many nodes and which kinds of request it is about.
+func (n *need) across() (nodes int64, kinds map[string]bool) {
+	names := map[string]bool{}
+	kinds = map[string]bool{}
+	for _, f := range n.findings {
+		names[f.Node], kinds[what(f)] = true, true
 	}
-	at := map[key]int{}
-	nodes, days := map[key]map[string]bool{}, map[key]map[int64]int64{}
-	out := []Client{}
+	return int64(len(names)), kinds
+}
+
+// breaking counts a finding's requests that would break without the binding.
+func breaking(f *Finding) int64 { return f.Count - f.low }
+
+// needs sums up the findings of excess access by binding and client, the most requests first. count is how many of a finding's requests matter.
+func needs(r *Report, count func(*Finding) int64) []*need {
+	type key struct{ binding, product string }
+	all := map[key]*need{}
+	var out []*need
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		n := f.Count - f.low
-		if f.Rule != rules.ExcessAccess || n == 0 {
+		requests := count(f)
+		if f.Rule != rules.ExcessAccess || requests == 0 {
 			continue
 		}
-		k := key{product: f.UserAgent}
-		if f.Binding != nil {
-			k.ref = *f.Binding
+		k := key{bindingOf(f), f.UserAgent}
+		n := all[k]
+		if n == nil {
+			n = &need{binding: k.binding, product: k.product}
+			if f.Binding != nil {
+				n.ref = *f.Binding
+			}
+			all[k], out = n, append(out, n)
 		}
-		j, there := at[k]
-		if !there {
-			j = len(out)
-			at[k], nodes[k], days[k] = j, map[string]bool{}, map[int64]int64{}
-			out = append(out, Client{UserAgent: f.UserAgent, Binding: bindingOf(f), First: f.First, Last: f.Last, ref: k.ref})
-		}
-		c := &out[j]
-		c.Requests += n
-		if f.First.Before(c.First) {
-			c.First = f.First
-		}
-		if f.Last.After(c.Last) {
-			c.Last = f.Last
-		}
-		nodes[k][f.Node] = true
-		for _, d := range f.days {
-			days[k][d.Day] += d.Count
-		}
-		c.Needs = append(c.Needs, Need{f.Node, f.Verb, f.APIGroup, f.Resource, f.Subresource, f.Namespace, f.Name, n, f.Last})
+		n.requests += requests
+		n.findings = append(n.findings, f)
 	}
-	for k, i := range at {
-		c := &out[i]
-		c.Nodes, c.Days = len(nodes[k]), trend(&r.Window, days[k])
+	slices.SortFunc(out, func(a, b *need) int {
+		return cmp.Or(cmp.Compare(b.requests, a.requests), compareBindings(&a.ref, &b.ref), cmp.Compare(a.binding, b.binding), cmp.Compare(a.product, b.product))
+	})
+	return out
+}
+
+// clients are what would break, by binding and user agent, the most requests first.
+func clients(r *Report) []Client {
+	out := []Client{}
+	for _, n := range needs(r, breaking) {
+		nodes, _ := n.across()
+		c := Client{
+			UserAgent: n.product, Binding: n.binding, Requests: n.requests, Nodes: int(nodes), First: n.findings[0].First, Last: n.findings[0].Last, ref: n.ref,
+		}
+		days := map[int64]int64{}
+		for _, f := range n.findings {
+			if f.First.Before(c.First) {
+				c.First = f.First
+			}
+			if f.Last.After(c.Last) {
+				c.Last = f.Last
+			}
+			for _, d := range f.days {
+				days[d.Day] += d.Count
+			}
+			c.Needs = append(c.Needs, Need{f.Node, f.Verb, f.APIGroup, f.Resource, f.Subresource, f.Namespace, f.Name, breaking(f), f.Last})
+		}
+		c.Days = trend(&r.Window, days)
 		slices.SortStableFunc(c.Needs, func(a, b Need) int { return cmp.Compare(b.Count, a.Count) }) // the findings are in order
 		if c.More = max(0, len(c.Needs)-MaxNeeds); c.More > 0 {
 			c.Needs = slices.Clip(c.Needs[:MaxNeeds])
 		}
+		out = append(out, c)
 	}
-	slices.SortFunc(out, func(a, b Client) int {
-		return cmp.Or(cmp.Compare(b.Requests, a.Requests), compareBindings(&a.ref, &b.ref), cmp.Compare(a.UserAgent, b.UserAgent))
-	})
 	return out
 }
 

@@ -129,44 +129,6 @@ func (x *Readiness) conclude() {
 	}
 }
 
-// client is who needs a binding.
-type client struct{ binding, product string }
-
-// need is what it needs the binding for.
-type need struct {
-	client
-	requests     int64
-	nodes, kinds map[string]bool
-}
-
-// needs sums up the findings of excess access by binding and client, the most frequent first. count is how many of a finding's
-// requests matter.
-func needs(r *Report, count func(*Finding) int64) []*need {
-	all := map[client]*need{}
-	var out []*need
-	for i := range r.Findings {
-		f := &r.Findings[i]
-		n := count(f)
-		if f.Rule != "rbac-excess-access" || n == 0 {
-			continue
-		}
-		c := client{bindingOf(f), f.UserAgent}
-		g := all[c]
-		if g == nil {
-			g = &need{client: c, nodes: map[string]bool{}, kinds: map[string]bool{}}
-			all[c] = g
-			out = append(out, g)
-		}
-		g.requests += n
-		g.nodes[f.Node] = true
-		g.kinds[what(f)] = true
-	}
-	slices.SortFunc(out, func(a, b *need) int {
-		return cmp.Or(cmp.Compare(b.requests, a.requests), cmp.Compare(a.binding, b.binding), cmp.Compare(a.product, b.product))
-	})
-	return out
-}
-
 // what names the kind of request that a finding is about.
 func what(f *Finding) string {
 	switch {
@@ -183,9 +145,10 @@ func what(f *Finding) string {
 // blockers are what would break without the bindings, by binding and client, and the identities that do not conform.
 func blockers(r *Report, identities []Identity) []string {
 	out := []string{}
-	for _, g := range needs(r, func(f *Finding) int64 { return f.Count - f.low }) {
-		out = append(out, fmt.Sprintf("%s of %q on %s would break without %s: %s", plural(g.requests, "request"), g.product,
-			plural(int64(len(g.nodes)), "node"), Visible(g.binding), listed(g.kinds, 4)))
+	for _, n := range needs(r, breaking) {
+		nodes, kinds := n.across()
+		out = append(out, fmt.Sprintf("%s of %q on %s would break without %s: %s", plural(n.requests, "request"), n.product,
+			plural(nodes, "node"), Visible(n.binding), listed(kinds, 4)))
 	}
 	for _, x := range identities {
 		clients := map[string]bool{}
@@ -200,9 +163,10 @@ func blockers(r *Report, identities []Identity) []string {
 // fruitless are the warnings of requests that RBAC alone let through and that reached nothing.
 func fruitless(r *Report) []string {
 	var out []string
-	for _, g := range needs(r, func(f *Finding) int64 { return f.low }) {
+	for _, n := range needs(r, func(f *Finding) int64 { return f.low }) {
+		nodes, kinds := n.across()
 		out = append(out, fmt.Sprintf("%s of %q on %s passed only by %s and reached nothing (404 or 403), which does not block: %s",
-			plural(g.requests, "request"), g.product, plural(int64(len(g.nodes)), "node"), Visible(g.binding), listed(g.kinds, 4)))
+			plural(n.requests, "request"), n.product, plural(nodes, "node"), Visible(n.binding), listed(kinds, 4)))
 	}
 	return out
 }
