@@ -20,97 +20,110 @@ func readiness(r *Report, f Facts, undecided int64) Readiness {
 		Unseen: unseen(r, f.Nodes), Plan: []Step{},
 	}
 	out.Blockers = blockers(r, out.Identities)
-	// warn adds a warning; hole is the kind of hole that it is, "" for none.
-	warn := func(hole, format string, args ...any) {
-		say := fmt.Sprintf(format, args...)
-		if hole != "" {
-			out.Evidence = "insufficient"
-			out.Holes = append(out.Holes, Hole{hole, say})
-		}
-		out.Warnings = append(out.Warnings, say)
-	}
-	unless := func(enough bool, hole string) string {
-		if enough {
-			return ""
-		}
-		return hole
-	}
 	for _, h := range f.Lacks {
-		warn(h.Kind, "%s", h.Message)
+		out.warn(h.Kind, "%s", h.Message)
 	}
 	for _, name := range deciding() {
 		if slices.Contains(f.Disabled, name) {
-			warn(HoleRule, "the rule %s was not checked", name)
+			out.warn(HoleRule, "the rule %s was not checked", name)
 		}
 	}
-	v := r.Verdicts
-	total := v.Allow + v.Deny + v.Unknown
+	total := r.Verdicts.Allow + r.Verdicts.Deny + r.Verdicts.Unknown
+	out.ofLog(r, &f, total)
+	nodeOff := out.ofMode(r, total)
+	out.ofVerdicts(r, &f, total, undecided)
+	if n := len(out.Unseen); n > 0 && total > 0 {
+		out.warn(HoleNode, "%s of the cluster made no request that was logged: %s", plural(int64(n), "node"), someOf(out.Unseen, 5))
+	}
+	restricted := !slices.ContainsFunc(r.Findings, func(f Finding) bool {
+		return f.Rule == "foreign-node-write" && f.Severity == rules.Critical.String()
+	})
+	if !restricted {
+		out.warn("", "the admission plugin NodeRestriction is not in force: a node wrote another's object")
+	}
+	for _, w := range r.State.Warnings {
+		if !slices.Contains(out.Warnings, w) {
+			out.warn(unless(!slices.Contains(f.Holes, w), HoleState), "%s", w)
+		}
+	}
+	out.Warnings = append(out.Warnings, fruitless(r)...)
+	out.conclude()
+	out.Plan = plan(r, &out, f.Bindings, nodeOff, restricted)
+	return out
+}
+
+// warn adds a warning; hole is the kind of hole that it is, "" for none.
+func (x *Readiness) warn(hole, format string, args ...any) {
+	say := fmt.Sprintf(format, args...)
+	if hole != "" {
+		x.Evidence = "insufficient"
+		x.Holes = append(x.Holes, Hole{hole, say})
+	}
+	x.Warnings = append(x.Warnings, say)
+}
+
+func unless(enough bool, hole string) string {
+	if enough {
+		return ""
+	}
+	return hole
+}
+
+// ofLog warns of a log that has nothing to say, or too little. total counts the requests of nodes.
+func (x *Readiness) ofLog(r *Report, f *Facts, total int64) {
 	switch {
 	case r.Events.Read == 0:
-		warn(HoleLog, "the log holds no events")
+		x.warn(HoleLog, "the log holds no events")
 	case total == 0:
-		warn(HoleLog, "the log holds no requests of nodes: the audit policy or a filter may drop them")
+		x.warn(HoleLog, "the log holds no requests of nodes: the audit policy or a filter may drop them")
 	}
 	if w := &r.Window; total > 0 && w.To.Sub(*w.From) < f.MinWindow {
-		warn(HoleLog, "the log spans %s, and what comes less often is not in it: at least %s are asked for (--min-window)",
+		x.warn(HoleLog, "the log spans %s, and what comes less often is not in it: at least %s are asked for (--min-window)",
 			spell(w.To.Sub(*w.From)), spell(f.MinWindow))
 	}
-	nodeOff := false
+}
+
+// ofMode reports whether the Node authorizer is off, which blocks.
+func (x *Readiness) ofMode(r *Report, total int64) (nodeOff bool) {
 	switch mode := r.Authorization.Mode; {
 	case total == 0 || strings.Contains(mode, "Node"):
 	case mode != "" || !r.Authorization.Inferred:
 		nodeOff = true
-		out.Blockers = slices.Insert(out.Blockers, 0, fmt.Sprintf(
+		x.Blockers = slices.Insert(x.Blockers, 0, fmt.Sprintf(
 			"the Node authorizer is not in force (authorization mode %s): put Node before RBAC first, for without the bindings nodes have no access at all",
 			cmp.Or(mode, "without Node")))
 	default:
-		warn(HoleMode, "the log does not tell whether the Node authorizer is in force: give --authorization-mode")
+		x.warn(HoleMode, "the log does not tell whether the Node authorizer is in force: give --authorization-mode")
 	}
+	return nodeOff
+}
+
+// ofVerdicts warns of requests that are not in the log, or that were not judged or not as the apiserver did.
+func (x *Readiness) ofVerdicts(r *Report, f *Facts, total, undecided int64) {
 	few := undecided*20 <= total
 	if total > 0 && !f.HasState {
 		say := "no cluster state was given (--state): what the graph decides is unknown unless audit bodies tell it"
 		if few {
 			say = "no cluster state was given (--state): this rests on the apiserver's own decisions in the log, and which nodes there are is not known"
 		}
-		warn(HoleState, "%s", say)
+		x.warn(HoleState, "%s", say)
 	}
 	if undecided > 0 {
-		warn(unless(few, HoleState), "%d of %s (%s) could not be judged for lack of state", undecided, plural(total, "request"), Percent(undecided, total))
+		x.warn(unless(few, HoleState), "%d of %s (%s) could not be judged for lack of state", undecided, plural(total, "request"), Percent(undecided, total))
 	}
 	a := &r.Agreement
 	if n := int64(len(a.Disagree)) + a.DisagreeMore; n > 0 {
-		warn(unless(n*100 <= a.Compared, HoleAgreement),
+		x.warn(unless(n*100 <= a.Compared, HoleAgreement),
 			"nodetrail and the apiserver disagree on %s outside of races: the state, the version or the mode given may be wrong", plural(n, "request"))
 	}
 	if n := r.Events.Malformed; n > 0 {
-		warn(unless(n*1000 <= r.Events.Read, HoleLog), "%s of the log could not be read", plural(n, "line"))
+		x.warn(unless(n*1000 <= r.Events.Read, HoleLog), "%s of the log could not be read", plural(n, "line"))
 	}
 	for i := range r.Findings {
 		if f := &r.Findings[i]; f.Rule == rules.CoverageGap {
-			warn(holeOf(r, f), "part of the log may be missing: %s", Visible(f.Message))
+			x.warn(holeOf(r, f), "part of the log may be missing: %s", Visible(f.Message))
 		}
 	}
-	if n := len(out.Unseen); n > 0 && total > 0 {
-		warn(HoleNode, "%s of the cluster made no request that was logged: %s", plural(int64(n), "node"), someOf(out.Unseen, 5))
-	}
-	restricted := true
-	for i := range r.Findings {
-		if f := &r.Findings[i]; f.Rule == "foreign-node-write" && f.Severity == rules.Critical.String() {
-			warn("", "the admission plugin NodeRestriction is not in force: a node wrote another's object")
-			restricted = false
-			break
-		}
-	}
-	for _, w := range r.State.Warnings {
-		if slices.Contains(out.Warnings, w) {
-			continue
-		}
-		warn(unless(!slices.Contains(f.Holes, w), HoleState), "%s", w)
-	}
-	out.Warnings = append(out.Warnings, fruitless(r)...)
-	out.conclude()
-	out.Plan = plan(r, &out, f.Bindings, nodeOff, restricted)
-	return out
 }
 
 // deciding are the rules without which nothing is ready: they find what would break, who does not conform, and what the log lacks.
