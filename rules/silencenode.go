@@ -82,7 +82,44 @@ func (d *coverageDetector) nodesSilent(step int64, s State, found func(*Detectio
 	if s == nil {
 		return
 	}
-	var fresh, again, group []*nodeTrack
+	single, group := d.fellSilent(step, s)
+	byName := func(a, b *nodeTrack) int { return strings.Compare(a.name, b.name) }
+	slices.SortFunc(single, byName)
+	slices.SortFunc(group, byName)
+	for _, n := range single {
+		found(&Detection{
+			Finding: Finding{
+				Rule: CoverageGap, Severity: Low, Subject: n.name, Detail: "silent node",
+				Message: fmt.Sprintf(
+					"no request of node %s has been logged since %s, for %s, while its Node object exists and other nodes go on: either it is down or "+
+						"cut off, or its requests are missing from the log", n.name, stamp(stepTime(n.last+1)), spell((step-n.last-1)/stepsPerMinute*stepsPerMinute)),
+			},
+			Time: stepTime(step), First: stepTime(n.last + 1), Last: stepTime(step),
+		})
+	}
+	if len(group) == 0 {
+		return
+	}
+	since := group[0].last
+	var names []string
+	for _, n := range group {
+		since = min(since, n.last)
+		names = append(names, n.name)
+	}
+	found(&Detection{
+		Finding: Finding{
+			Rule: CoverageGap, Severity: Medium, Detail: "silent nodes",
+			Message: fmt.Sprintf(
+				"no requests of %s have been logged since about %s, while their Node objects exist and other nodes go on: the log of one apiserver may be "+
+					"missing, or these nodes are cut off: %s", manyNodes(len(group)), stamp(stepTime(since+1)), someNames(names)),
+		},
+		Time: stepTime(step), First: stepTime(since + 1), Last: stepTime(step),
+	})
+}
+
+// fellSilent returns the nodes whose silence is to be told now, for the first time or again: one by one, or together where many began at once.
+func (d *coverageDetector) fellSilent(step int64, s State) (single, group []*nodeTrack) {
+	var fresh []*nodeTrack
 	for _, n := range d.nodes {
 		if step-n.last < leastNodeSilence*stepsPerMinute {
 			continue
@@ -102,51 +139,20 @@ func (d *coverageDetector) nodesSilent(step int64, s State, found func(*Detectio
 		case n.group:
 			group = append(group, n)
 		case n.told:
-			again = append(again, n)
+			single = append(single, n)
 		default:
 			fresh = append(fresh, n)
 		}
 		n.dirty = n.dirty || !n.told
 		n.told = true
 	}
-	if len(fresh) >= atOnce {
-		for _, n := range fresh {
-			n.group = true
-		}
-		group, fresh = append(group, fresh...), nil
+	if len(fresh) < atOnce {
+		return append(single, fresh...), group
 	}
-	byName := func(a, b *nodeTrack) int { return strings.Compare(a.name, b.name) }
-	all := slices.SortedFunc(slices.Values(slices.Concat(fresh, again)), byName)
-	for _, n := range all {
-		found(&Detection{
-			Finding: Finding{
-				Rule: CoverageGap, Severity: Low, Subject: n.name, Detail: "silent node",
-				Message: fmt.Sprintf(
-					"no request of node %s has been logged since %s, for %s, while its Node object exists and other nodes go on: either it is down or "+
-						"cut off, or its requests are missing from the log", n.name, stamp(stepTime(n.last+1)), spell((step-n.last-1)/stepsPerMinute*stepsPerMinute)),
-			},
-			Time: stepTime(step), First: stepTime(n.last + 1), Last: stepTime(step),
-		})
+	for _, n := range fresh {
+		n.group = true
 	}
-	if len(group) == 0 {
-		return
-	}
-	slices.SortFunc(group, byName)
-	since := group[0].last
-	var names []string
-	for _, n := range group {
-		since = min(since, n.last)
-		names = append(names, n.name)
-	}
-	found(&Detection{
-		Finding: Finding{
-			Rule: CoverageGap, Severity: Medium, Detail: "silent nodes",
-			Message: fmt.Sprintf(
-				"no requests of %s have been logged since about %s, while their Node objects exist and other nodes go on: the log of one apiserver may be "+
-					"missing, or these nodes are cut off: %s", manyNodes(len(group)), stamp(stepTime(since+1)), someNames(names)),
-		},
-		Time: stepTime(step), First: stepTime(since + 1), Last: stepTime(step),
-	})
+	return single, append(group, fresh...)
 }
 
 func someNames(names []string) string {

@@ -198,11 +198,9 @@ func (m *spikeMinute) without(n *spikeMinute) spikeMinute {
 	}
 }
 
-func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
-	at := minuteOf(m.start)
-	s.end(at, found)
-	all := spikeMinute{}
-	byNode := map[string]*spikeMinute{}
+// sumMinute sums up what was denied in a minute: in all and by node, of which names are in the order of their counts.
+func sumMinute(m *denialMinute) (all spikeMinute, names []string, byNode map[string]*spikeMinute) {
+	byNode = map[string]*spikeMinute{}
 	for _, step := range m.steps {
 		for _, d := range step.denied {
 			n := byNode[d.Node]
@@ -216,15 +214,23 @@ func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
 			all.denials = append(all.denials, d)
 		}
 	}
-	if all.count == 0 {
-		return
-	}
-	names := slices.SortedFunc(maps.Keys(byNode), func(a, b string) int {
+	names = slices.SortedFunc(maps.Keys(byNode), func(a, b string) int {
 		return cmp.Or(cmp.Compare(byNode[b].count, byNode[a].count), cmp.Compare(a, b))
 	})
 	all.nodes = len(names)
 	for _, name := range names[:min(3, len(names))] {
 		all.worst = append(all.worst, spikeReason{cmp.Or(name, "others"), byNode[name].count})
+	}
+	return all, names, byNode
+}
+
+// minute judges a minute that is over.
+func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
+	at := minuteOf(m.start)
+	s.end(at, found)
+	all, names, byNode := sumMinute(m)
+	if all.count == 0 {
+		return
 	}
 	if at-s.cluster.Seen < int64(spikeBlind/time.Minute) {
 		s.take(at, names, byNode, all.count, nil)
