@@ -88,26 +88,10 @@ func (o Options) withDefaults() (Options, error) {
 	if err := o.Cluster.validate(); err != nil {
 		return o, err
 	}
-	if len(o.Topics) == 0 {
-		return o, errors.New("topics: at least one is needed")
-	}
 	o.Topics = slices.Clone(o.Topics)
 	slices.Sort(o.Topics)
-	for i, t := range o.Topics {
-		if err := validTopic(t); err != nil {
-			return o, fmt.Errorf("topics: %w", err)
-		}
-		if i > 0 && t == o.Topics[i-1] {
-			return o, fmt.Errorf("topics: %q is there twice", t)
-		}
-	}
-	if o.DeadLetterTopic != "" {
-		if err := validTopic(o.DeadLetterTopic); err != nil {
-			return o, fmt.Errorf("deadLetterTopic: %w", err)
-		}
-		if slices.Contains(o.Topics, o.DeadLetterTopic) {
-			return o, fmt.Errorf("deadLetterTopic: %q is one of the topics that are read", o.DeadLetterTopic)
-		}
+	if err := o.validTopics(); err != nil {
+		return o, err
 	}
 	if o.Group == "" {
 		return o, errors.New("group: it is missing")
@@ -161,6 +145,31 @@ func (o Options) withDefaults() (Options, error) {
 		o.dial = o.Cluster.dial
 	}
 	return o, nil
+}
+
+// validTopics needs the topics in order.
+func (o *Options) validTopics() error {
+	if len(o.Topics) == 0 {
+		return errors.New("topics: at least one is needed")
+	}
+	for i, t := range o.Topics {
+		if err := validTopic(t); err != nil {
+			return fmt.Errorf("topics: %w", err)
+		}
+		if i > 0 && t == o.Topics[i-1] {
+			return fmt.Errorf("topics: %q is there twice", t)
+		}
+	}
+	if o.DeadLetterTopic == "" {
+		return nil
+	}
+	if err := validTopic(o.DeadLetterTopic); err != nil {
+		return fmt.Errorf("deadLetterTopic: %w", err)
+	}
+	if slices.Contains(o.Topics, o.DeadLetterTopic) {
+		return fmt.Errorf("deadLetterTopic: %q is one of the topics that are read", o.DeadLetterTopic)
+	}
+	return nil
 }
 
 // validTopic is as org.apache.kafka.common.internals.Topic has it.
