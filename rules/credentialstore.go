@@ -1,0 +1,82 @@
+package rules
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Changes implements Detector.
+func (d *credentialDetector) Changes() []Remembered {
+	var out []Remembered
+	for _, name := range slices.Sorted(maps.Keys(d.dirty)) {
+		delete(d.dirty, name)
+		n := d.nodes[name]
+		if n == nil || !n.worthStoring() {
+			continue
+		}
+		out = remember(out, rememberedCredentials, name, &n.used)
+	}
+	for _, key := range slices.Sorted(maps.Keys(d.told)) {
+		delete(d.told, key)
+		if o := d.owners.get(key); o != nil {
+			out = remember(out, rememberedOwner, key, o)
+		}
+	}
+	return out
+}
+
+// worthStoring reports whether what is stored of the node is old. Where only one address and one certificate are used that is told once an hour.
+func (n *credentials) worthStoring() bool {
+	worth := false
+	for _, list := range n.used {
+		for _, h := range list {
+			every := time.Hour
+			if len(list) > 1 {
+				every = time.Minute
+			}
+			worth = worth || h.Last.Sub(h.stored) >= every
+		}
+	}
+	if worth {
+		for _, list := range n.used {
+			for _, h := range list {
+				h.stored = h.Last
+			}
+		}
+	}
+	return worth
+}
+
+// Restore implements Detector.
+func (d *credentialDetector) Restore(r *Remembered) (own bool, err error) {
+	switch r.Kind {
+	case rememberedCredentials:
+		n := &credentials{name: strings.Clone(r.Key)}
+		if err := json.Unmarshal(r.Value, &n.used); err != nil {
+			return true, err
+		}
+		for k, list := range n.used {
+			n.used[k] = slices.DeleteFunc(list, func(h *habit) bool { return h == nil })
+			for _, h := range n.used[k] {
+				h.stored = h.Last
+			}
+		}
+		if d.nodes[n.name] == nil && len(d.nodes) < MaxNodes {
+			d.nodes[n.name] = n
+		}
+		return true, nil
+	case rememberedOwner:
+		var o owner
+		if err := json.Unmarshal(r.Value, &o); err != nil {
+			return true, err
+		}
+		if d.owners.get(r.Key) == nil {
+			d.owners.add(r.Key, &o)
+		}
+		return true, nil
+	}
+	return false, nil
+}
