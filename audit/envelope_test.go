@@ -3,7 +3,6 @@ package audit
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -14,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-)
 
-var update = flag.Bool("update", false, "write testdata/envelopes anew from bare.log")
+	"github.com/nodetrail/nodetrail/internal/golden"
+)
 
 func bareEvents(tb testing.TB) []string {
 	tb.Helper()
@@ -110,7 +109,7 @@ func TestEnvelopes(t *testing.T) {
 		t.Run(shipper.file, func(t *testing.T) {
 			made := append(bytes.Join(shipper.wrap(events), []byte("\n")), '\n')
 			name := filepath.Join("testdata", "envelopes", shipper.file)
-			if *update {
+			if golden.Writing() {
 				if err := os.WriteFile(name, made, 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -121,7 +120,7 @@ func TestEnvelopes(t *testing.T) {
 			}
 			// What compresses differs between versions of Go in its bytes.
 			if !bytes.Equal(log, made) && !bytes.Contains(log, []byte("H4sI")) {
-				t.Errorf("%s is stale: go test ./audit -run TestEnvelopes -update", name)
+				t.Errorf("%s is stale: UPDATE_GOLDEN=1 go test ./audit -run TestEnvelopes", name)
 			}
 			want := result{Counts: Counts{Read: bare.Counts.Read}}
 			want.Counts.Envelopes[shipper.envelope] = want.Counts.Read

@@ -129,18 +129,18 @@ func TestGolden(t *testing.T) {
 		"unknown": {"worker-1 get secrets shop/db", "03:00:00"},
 	} {
 		ex := p.ask(t, ask[0], ask[1])
-		golden(t, name+".txt", written(t, ex.WriteText))
-		golden(t, name+".svg", written(t, ex.WriteSVG))
-		golden(t, name+".dot", written(t, ex.WriteDOT))
+		check(t, name+".txt", written(t, ex.WriteText))
+		check(t, name+".svg", written(t, ex.WriteSVG))
+		check(t, name+".dot", written(t, ex.WriteDOT))
 		if name == "denied" {
-			golden(t, name+".json", written(t, ex.WriteJSON))
+			check(t, name+".json", written(t, ex.WriteJSON))
 		}
 	}
 	event := p.all[1].Explanation
-	golden(t, "event.txt", written(t, event.WriteText))
+	check(t, "event.txt", written(t, event.WriteText))
 	reach := p.Object(ObjectRef{Resource: "secrets", Namespace: "shop", Name: "db"}, clockAt(t, "06:01:00"), clockAt(t, "06:05:00"))
-	golden(t, "reach.txt", written(t, reach.WriteText))
-	golden(t, "reach.svg", written(t, reach.WriteSVG))
-	golden(t, "reach.dot", written(t, reach.WriteDOT))
-	golden(t, "reach.json", written(t, reach.WriteJSON))
+	check(t, "reach.txt", written(t, reach.WriteText))
+	check(t, "reach.svg", written(t, reach.WriteSVG))
+	check(t, "reach.dot", written(t, reach.WriteDOT))
+	check(t, "reach.json", written(t, reach.WriteJSON))
 }

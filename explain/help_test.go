@@ -3,7 +3,6 @@ package explain
 import (
 	"bytes"
 	"context"
-	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,10 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/internal/golden"
 	"github.com/nodetrail/nodetrail/internal/scenario"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
@@ -24,24 +22,10 @@ import (
 	"github.com/nodetrail/nodetrail/rules"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
-
-// golden holds what was written against a file.
-func golden(t *testing.T, name string, got []byte) {
+// check holds what was written against testdata/name.
+func check(t *testing.T, name string, got []byte) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got), go test -update writes it anew:\n%s", path, diff)
-	}
+	golden.Check(t, filepath.Join("testdata", name), string(got))
 }
 
 // played is a scenario whose log was read.

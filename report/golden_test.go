@@ -15,14 +15,14 @@ import (
 
 func TestGolden(t *testing.T) {
 	r := sample(t)
-	golden(t, "report.json", asJSON(t, r))
-	golden(t, "report.txt", []byte(text(t, r, Text{})))
-	golden(t, "colour.txt", []byte(text(t, r, Text{Colour: true})))
-	golden(t, "report.html", []byte(asHTML(t, r)))
-	golden(t, "report.md", []byte(asMarkdown(t, r)))
+	check(t, "report.json", asJSON(t, r))
+	check(t, "report.txt", []byte(text(t, r, Text{})))
+	check(t, "colour.txt", []byte(text(t, r, Text{Colour: true})))
+	check(t, "report.html", []byte(asHTML(t, r)))
+	check(t, "report.md", []byte(asMarkdown(t, r)))
 	empty := NewBuilder().Report(Facts{})
-	golden(t, "empty.json", asJSON(t, empty))
-	golden(t, "empty.txt", []byte(text(t, empty, Text{})))
+	check(t, "empty.json", asJSON(t, empty))
+	check(t, "empty.txt", []byte(text(t, empty, Text{})))
 }
 
 // Colours are all that tells the coloured report from the plain one.

@@ -187,12 +187,12 @@ func TestSuggestGolden(t *testing.T) {
 	out := s.Suggestion()
 	text, objects := yamlOf(t, out)
 	wellFormed(t, objects)
-	golden(t, "suggestion.yaml", []byte(text))
+	check(t, "suggestion.yaml", []byte(text))
 	var b bytes.Buffer
 	if err := out.WriteJSON(&b); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "suggestion.json", b.Bytes())
+	check(t, "suggestion.json", b.Bytes())
 }
 
 // TestSuggestHostile: whatever a client calls itself and asks for, the names are labels of its own, no rule gives more than was asked

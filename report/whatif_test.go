@@ -176,12 +176,12 @@ func TestWhatIfGolden(t *testing.T) {
 	if err := (Text{}).WriteWhatIf(&b, r); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "whatif.txt", b.Bytes())
+	check(t, "whatif.txt", b.Bytes())
 	b.Reset()
 	if err := r.WriteJSON(&b); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "whatif.json", b.Bytes())
+	check(t, "whatif.json", b.Bytes())
 	again := &WhatIfReport{}
 	if err := json.Unmarshal(b.Bytes(), again); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -17,12 +16,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nodetrail/nodetrail/internal/golden"
 )
 
-// The description is made from the table of endpoints and the types that they answer with, whose comments it has.
-var update = flag.Bool("update", false, "write openapi.json anew")
-
-// describer makes schemas of types.
+// describer makes schemas of types: the description is made from the table of endpoints and the types that they answer with, whose comments it has.
 type describer struct {
 	schemas  map[string]any
 	comments map[string]string
@@ -35,12 +33,12 @@ func TestDescriptionIsCurrent(t *testing.T) {
 	want, err := json.MarshalIndent(d.document(), "", "  ")
 	ok(t, err)
 	want = append(want, '\n')
-	if *update {
+	if golden.Writing() {
 		ok(t, os.WriteFile("openapi.json", want, 0o644))
 		return
 	}
 	if !bytes.Equal(want, description) {
-		t.Error("openapi.json is not what the types say: go test ./web -run TestDescriptionIsCurrent -update")
+		t.Error("openapi.json is not what the types say: UPDATE_GOLDEN=1 go test ./web -run TestDescriptionIsCurrent")
 	}
 }
 

@@ -5,16 +5,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 	"golang.org/x/net/html"
+
+	"github.com/nodetrail/nodetrail/internal/golden"
 )
 
 // maxPage is the largest that a page may be, in bytes.
@@ -235,7 +235,7 @@ func textOf(n *html.Node) string {
 	return b.String()
 }
 
-// What a person reads of three pages, word by word. -update writes it anew.
+// What a person reads of three pages, word by word.
 func TestPageText(t *testing.T) {
 	h := newFakePages(t, &fake{name: plain, many: 2})
 	for name, path := range map[string]string{"overview": "/?window=7d", "findings": "/findings?severity=high&q=db", "finding": "/findings/id000001"} {
@@ -246,20 +246,7 @@ func TestPageText(t *testing.T) {
 		var b strings.Builder
 		write := func(s string) { b.WriteString(s) }
 		outline(find(root, "main"), write)
-		golden := filepath.Join("testdata", "page-"+name+".txt")
-		got := strings.TrimSpace(b.String()) + "\n"
-		if *update {
-			if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", path, diff)
-		}
+		golden.Check(t, filepath.Join("testdata", "page-"+name+".txt"), strings.TrimSpace(b.String())+"\n")
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/rs/zerolog"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/nodetrail/nodetrail/internal/golden"
 )
 
 // testEnv is the environment of all tests here.
@@ -172,7 +174,7 @@ func TestGood(t *testing.T) {
 	}
 }
 
-// Each file of bad has its errors beside it. UPDATE_GOLDEN=1 writes them anew.
+// Each file of bad has its errors beside it.
 func TestBad(t *testing.T) {
 	for _, path := range glob(t, "bad") {
 		t.Run(filepath.Base(path), func(t *testing.T) {
@@ -187,19 +189,7 @@ func TestBad(t *testing.T) {
 			if strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("the error holds a secret: %v", err)
 			}
-			golden := strings.TrimSuffix(path, ".yaml") + ".err"
-			if os.Getenv("UPDATE_GOLDEN") != "" {
-				if err := os.WriteFile(golden, []byte(err.Error()+"\n"), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, rerr := os.ReadFile(golden)
-			if rerr != nil {
-				t.Fatal(rerr)
-			}
-			if diff := cmp.Diff(string(want), err.Error()+"\n"); diff != "" {
-				t.Errorf("errors (-want +got):\n%s", diff)
-			}
+			golden.Check(t, strings.TrimSuffix(path, ".yaml")+".err", err.Error()+"\n")
 		})
 	}
 }

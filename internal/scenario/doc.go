@@ -16,7 +16,7 @@
 //	-- report --         what the report says in short
 //
 // In flags, cluster and audit, empty lines and lines that begin with # do not count. Words are separated by blanks; one with
-// blanks in it stands in back quotes or in Go's double quotes, also behind the = of a key. The test's flag -update rewrites want and report.
+// blanks in it stands in back quotes or in Go's double quotes, also behind the = of a key. UPDATE_GOLDEN=1 lets the test rewrite want and report.
 //
 // # Flags
 //

@@ -3,7 +3,6 @@ package scenario_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,10 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/nodetrail/nodetrail/internal/golden"
 	"github.com/nodetrail/nodetrail/internal/scenario"
 )
-
-var update = flag.Bool("update", false, "rewrite the expectations in testdata: review them by upstream's code, not by trusting the program")
 
 func TestScenarios(t *testing.T) {
 	all, err := scenario.Load(os.DirFS("testdata"))
@@ -31,7 +29,7 @@ func TestScenarios(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := scenario.Summarize(out.Report)
-			if *update {
+			if golden.Writing() { // review them by upstream's code, not by trusting the program
 				if err := os.WriteFile(filepath.Join("testdata", s.Path), s.Rewritten(out.Verdicts, got), 0o644); err != nil {
 					t.Fatal(err)
 				}

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/nodetrail/nodetrail/coverage"
+	"github.com/nodetrail/nodetrail/internal/golden"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
@@ -109,7 +109,7 @@ func scraped(t *testing.T, m *Metrics, accept string) string {
 	return string(body)
 }
 
-// TestScrape: testdata/scrape.txt is the whole answer; UPDATE_GOLDEN=1 writes it anew.
+// TestScrape: testdata/scrape.txt is the whole answer.
 func TestScrape(t *testing.T) {
 	m := New(Options{Version: "v1", Revision: "abc", GoVersion: "go"})
 	m.Watch(full())
@@ -121,19 +121,7 @@ func TestScrape(t *testing.T) {
 		}
 	}
 	slices.Sort(got)
-	const golden = "testdata/scrape.txt"
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(golden, []byte(strings.Join(got, "")), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.SplitAfter(strings.TrimSuffix(string(want), "\n"), "\n"), strings.SplitAfter(strings.TrimSuffix(strings.Join(got, ""), "\n"), "\n")); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	golden.Check(t, "testdata/scrape.txt", strings.Join(got, ""))
 }
 
 func TestExemplars(t *testing.T) {
