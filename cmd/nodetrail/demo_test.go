@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -9,30 +8,15 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/nodetrail/nodetrail/internal/tail"
 	"github.com/nodetrail/nodetrail/store"
 )
 
 // heard is what a program has written so far.
-type heard struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (h *heard) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.b.Write(p)
-}
-
-func (h *heard) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.b.String()
-}
+type heard struct{ tail.Buffer }
 
 // await waits until it has written what matches, and returns the first group.
 func (h *heard) await(t *testing.T, pattern string) string {

@@ -2,7 +2,6 @@ package compose
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,6 +26,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"github.com/nodetrail/nodetrail/internal/kafkatest"
+	"github.com/nodetrail/nodetrail/internal/tail"
 )
 
 // patience is how long a test waits for what does not come.
@@ -41,28 +41,10 @@ func waitABit(ctx context.Context) error {
 	}
 }
 
-// output is what a program says, to be read while it runs.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
-
 // start starts nodetrail, and ends it with the test.
-func start(t *testing.T, args ...string) *output {
+func start(t *testing.T, args ...string) *tail.Buffer {
 	t.Helper()
-	said := &output{}
+	said := &tail.Buffer{}
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	cmd.Stdout, cmd.Stderr = said, said
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

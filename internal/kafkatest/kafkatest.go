@@ -1,7 +1,7 @@
 // Package kafkatest runs real Kafka brokers for tests, by e2e/kafka/kafka.sh: Java 17, and Maven the first time, are needed. Where they are missing
 // tests are skipped, with a word about why, unless NODETRAIL_REQUIRE_KAFKA is 1: then they fail.
 //
-// It imports none of ours and no Kafka client.
+// It imports internal/tail of ours, and no Kafka client.
 package kafkatest
 
 import (
@@ -23,6 +23,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nodetrail/nodetrail/internal/tail"
 )
 
 // Options of a cluster.
@@ -52,32 +54,7 @@ type broker struct {
 	watcher          *exec.Cmd
 	release          io.Closer // the watcher's standard input
 	exited           chan struct{}
-	log              *output
-}
-
-// output keeps what a broker says.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) contains(s string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return bytes.Contains(o.buf.Bytes(), []byte(s))
-}
-
-func (o *output) tail(n int) string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	b := o.buf.Bytes()
-	return string(b[max(0, len(b)-n):])
+	log              *tail.Buffer
 }
 
 // startTimeout is generous: brokers start in 3 s, on a machine that does nothing else.
@@ -206,7 +183,7 @@ func (c *Cluster) launch(i int) {
 	b := c.brokers[i]
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.log = &output{}
+	b.log = &tail.Buffer{}
 	b.cmd = exec.Command("bash", c.script, "run", c.dir, strconv.Itoa(b.id))
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	if err := b.cmd.Start(); err != nil {
@@ -237,14 +214,14 @@ func (c *Cluster) await(i int) {
 	c.tb.Helper()
 	b := c.brokers[i]
 	deadline := time.Now().Add(startTimeout)
-	for !b.log.contains("Kafka Server started") {
+	for !strings.Contains(b.log.String(), "Kafka Server started") {
 		select {
 		case <-b.exited:
-			c.tb.Fatalf("broker %d has ended:\n%s", b.id, b.log.tail(4000))
+			c.tb.Fatalf("broker %d has ended:\n%s", b.id, b.log.Last(4000))
 		case <-time.After(50 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			c.tb.Fatalf("broker %d does not start:\n%s", b.id, b.log.tail(4000))
+			c.tb.Fatalf("broker %d does not start:\n%s", b.id, b.log.Last(4000))
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/nodetrail/nodetrail/internal/pgtest"
+	"github.com/nodetrail/nodetrail/internal/tail"
 )
 
 // program is the program under test, built once; kills counts how often it was killed in all tests.
@@ -170,35 +171,13 @@ type process struct {
 	what   string
 	cmd    *exec.Cmd
 	done   chan struct{}
-	stderr *tailBuffer
-}
-
-// tailBuffer keeps the end of what is written to it.
-type tailBuffer struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-func (b *tailBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.b = append(b.b, p...)
-	if over := len(b.b) - 16<<10; over > 0 {
-		b.b = b.b[over:]
-	}
-	return len(p), nil
-}
-
-func (b *tailBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return string(b.b)
+	stderr *tail.Buffer
 }
 
 // start starts the program. It ends with the test if nothing ends it before; ending by itself fails the test.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, what: args[0], cmd: exec.Command(program, args...), done: make(chan struct{}), stderr: &tailBuffer{}}
+	p := &process{t: t, what: args[0], cmd: exec.Command(program, args...), done: make(chan struct{}), stderr: &tail.Buffer{}}
 	p.cmd.Stderr = p.stderr
 	dieWithParent(p.cmd)
 	if err := p.cmd.Start(); err != nil {
@@ -220,7 +199,7 @@ func (p *process) kill() {
 	p.t.Helper()
 	select {
 	case <-p.done:
-		p.t.Fatalf("%s ended by itself:\n%s", p.what, p.stderr)
+		p.t.Fatalf("%s ended by itself:\n%s", p.what, p.stderr.Last(16<<10))
 	default:
 	}
 	_ = p.cmd.Process.Kill()
@@ -236,7 +215,7 @@ func (p *process) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	<-p.done
 	if !p.cmd.ProcessState.Success() {
-		p.t.Errorf("%s: %v:\n%s", p.what, p.cmd.ProcessState, p.stderr)
+		p.t.Errorf("%s: %v:\n%s", p.what, p.cmd.ProcessState, p.stderr.Last(16<<10))
 	}
 }
 
@@ -266,13 +245,13 @@ func waitFor(t *testing.T, config string, judged int64, p ...*process) *totals {
 		for _, p := range p {
 			select {
 			case <-p.done:
-				t.Fatalf("%s ended by itself:\n%s", p.what, p.stderr)
+				t.Fatalf("%s ended by itself:\n%s", p.what, p.stderr.Last(16<<10))
 			default:
 			}
 		}
 		if time.Now().After(deadline) {
 			for _, p := range p {
-				t.Logf("%s says:\n%s", p.what, p.stderr)
+				t.Logf("%s says:\n%s", p.what, p.stderr.Last(16<<10))
 			}
 			t.Fatalf("still %+v of %d judged", r, judged)
 		}

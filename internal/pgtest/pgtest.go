@@ -1,11 +1,10 @@
 // Package pgtest runs a PostgreSQL server for tests: a new, empty one in a folder of its own, on a free port of the loopback interface,
 // which ends with the process that started it.
 //
-// What goes in: nothing; the programs are those of Debian's package, or on the PATH. What comes out: a DSN. It imports none of ours.
+// What goes in: nothing; the programs are those of Debian's package, or on the PATH. What comes out: a DSN. It imports internal/tail of ours.
 package pgtest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -20,6 +19,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nodetrail/nodetrail/internal/tail"
 )
 
 // RequireEnv is the environment variable that, set to 1, makes tests fail that would be skipped where PostgreSQL is missing.
@@ -36,7 +37,7 @@ type Server struct {
 	bin    string
 	stop   func() error
 	ended  chan struct{}
-	output *output
+	output *tail.Buffer
 }
 
 // Option changes how a server is started.
@@ -88,7 +89,7 @@ func Start(options ...Option) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: dir, bin: bin, ended: make(chan struct{}), output: &output{}}
+	s := &Server{dir: dir, bin: bin, ended: make(chan struct{}), output: &tail.Buffer{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, os.RemoveAll(dir))
@@ -269,25 +270,4 @@ func (s *Server) Stop() error {
 		<-s.ended
 	}
 	return errors.Join(err, os.RemoveAll(s.dir))
-}
-
-// output keeps the last of what the server says.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.b.Len() > 1<<20 {
-		o.b.Reset()
-	}
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
 }

@@ -15,6 +15,8 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+
+	"github.com/nodetrail/nodetrail/internal/tail"
 )
 
 // Programs are the names that Chromium goes by, in the order in which they are tried.
@@ -24,7 +26,7 @@ func Programs() []string { return []string{"chromium", "chromium-browser", "goog
 type Browser struct {
 	cmd     *exec.Cmd
 	profile string
-	stderr  *said
+	stderr  *tail.Buffer
 	done    chan struct{} // closed when nothing more comes
 
 	mu    sync.Mutex
@@ -32,24 +34,6 @@ type Browser struct {
 	last  int64
 	calls map[int64]chan<- answer
 	pages map[string]*Page // by session
-}
-
-// said is what Chromium wrote on its standard error.
-type said struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *said) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(b)
-}
-
-func (s *said) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 type answer struct {
@@ -97,7 +81,7 @@ func Start(ctx context.Context) (*Browser, error) {
 		"--disable-default-apps", "--disable-extensions", "--disable-sync", "--disable-lcd-text", "--force-color-profile=srgb", "--hide-scrollbars",
 		"--font-render-hinting=none", "--lang=en-US", "--proxy-server=direct://", "--disable-features=Translate,OptimizationHints,MediaRouter",
 		"--force-device-scale-factor=1", "about:blank")
-	b := &Browser{cmd: cmd, profile: profile, stderr: &said{}, done: make(chan struct{}), in: in, calls: map[int64]chan<- answer{}, pages: map[string]*Page{}}
+	b := &Browser{cmd: cmd, profile: profile, stderr: &tail.Buffer{}, done: make(chan struct{}), in: in, calls: map[int64]chan<- answer{}, pages: map[string]*Page{}}
 	cmd.Stderr = b.stderr
 	cmd.ExtraFiles = []*os.File{toBrowser, fromBrowser} // 3 and 4
 	cmd.Env = append(os.Environ(), "TZ=UTC")
