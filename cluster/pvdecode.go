@@ -12,18 +12,8 @@ func (d *decoder) volumeSpec(spec *corev1.PersistentVolumeSpec) {
 	d.members(func(key string) {
 		switch key {
 		case "claimRef":
-			var ref corev1.ObjectReference
-			if d.members(func(key string) {
-				switch key {
-				case "namespace":
-					ref.Namespace = d.copied()
-				case "name":
-					ref.Name = d.copied()
-				default:
-					d.s.Skip()
-				}
-			}) {
-				spec.ClaimRef = &ref
+			if ref := d.reference(); ref != nil {
+				spec.ClaimRef = &corev1.ObjectReference{Namespace: ref.Namespace, Name: ref.Name}
 			}
 		case "azureFile":
 			var v corev1.AzureFilePersistentVolumeSource
@@ -90,24 +80,32 @@ func (d *decoder) secretIn(names ...string) (refs [3]*corev1.SecretReference, pr
 			if key != name {
 				continue
 			}
-			var ref corev1.SecretReference
-			if d.members(func(key string) {
-				switch key {
-				case "namespace":
-					ref.Namespace = d.copied()
-				case "name":
-					ref.Name = d.copied()
-				default:
-					d.s.Skip()
-				}
-			}) {
-				refs[i] = &ref
+			if ref := d.reference(); ref != nil {
+				refs[i] = ref
 			}
 			return
 		}
 		d.s.Skip()
 	})
 	return refs, present
+}
+
+// reference reads what names an object by namespace and name, nil for a null.
+func (d *decoder) reference() *corev1.SecretReference {
+	var ref corev1.SecretReference
+	if !d.members(func(key string) {
+		switch key {
+		case "namespace":
+			ref.Namespace = d.copied()
+		case "name":
+			ref.Name = d.copied()
+		default:
+			d.s.Skip()
+		}
+	}) {
+		return nil
+	}
+	return &ref
 }
 
 // copied reads a string that shares no memory with the JSON.
