@@ -7,5 +7,5 @@
 // At speed 1 times move by whole seconds and nothing else changes: the verdicts are the same. At other speeds objects' own times, which have
 // whole seconds, are rounded, and so is what is a race.
 //
-// It imports audit.
+// It imports audit and internal/loopback.
 package play
