@@ -92,6 +92,7 @@ screenshots: build ## make docs/screenshots from the demo (e2e/install.sh first)
 .PHONY: e2e
 e2e: ## run the real thing: control plane, kubelets, Kafka, alerts (installs what Debian has; NODETRAIL_E2E_CHURN=10m)
 	e2e/install.sh
+	cd e2e && $(GO) test ./cmd/...
 	$(GO) build -C e2e -o '$(CURDIR)/.cache/bin/e2e' ./cmd/e2e
 	cd e2e && exec ../.cache/bin/e2e
 
