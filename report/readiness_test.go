@@ -146,7 +146,7 @@ func TestReadiness(t *testing.T) {
 	f("RBAC alone", no, []string{force}, func(l *log) { l.many(10) }, mode("RBAC", true))
 	f("RBAC alone, given", no, []string{force}, func(l *log) { l.many(10) }, mode("RBAC", false))
 	f("neither, given", no, []string{strings.Replace(force, "mode RBAC", "mode without Node", 1)}, func(l *log) { l.many(10) }, mode("", false))
-	f("RBAC before Node", ready, nil, func(l *log) { l.many(10) }, mode("RBAC,Node", true))
+	f("RBAC before Node, given", ready, nil, func(l *log) { l.many(10) }, mode("RBAC,Node", false))
 	f("Node alone", ready, nil, func(l *log) { l.many(10) }, mode("Node", false))
 	f("RBAC alone comes first", strings.Replace(no, "1 reason", "2 reasons", 1), []string{
 		force, `x 1 request of "kubelet" on 1 node would break without ` + binding + `: get pods`,
@@ -156,6 +156,10 @@ func TestReadiness(t *testing.T) {
 	f("a mode that the log does not tell", lacking,
 		[]string{"! the log does not tell whether the Node authorizer is in force: give --authorization-mode"},
 		func(l *log) { l.many(10) }, mode("", true))
+	f("RBAC before Node, or Node not everywhere", lacking,
+		[]string{"! RBAC allows what the Node authorizer gives every node: it is asked first, or Node is not in force on every apiserver any more; " +
+			"look at the flags of each and give --authorization-mode"},
+		func(l *log) { l.many(10) }, mode("RBAC,Node", true))
 	f("nothing", lacking, []string{"! the log holds no events"}, func(*log) {})
 	f("no nodes", lacking, []string{"! the log holds no requests of nodes: the audit policy or a filter may drop them"}, func(*log) {},
 		func(f *Facts) { f.Events.Read = 100 })
