@@ -24,9 +24,9 @@ import (
 //
 // # What counts once
 //
-// A request is known by its auditID. It is in flight from its first event until what was judged of it is stored; the batches of all its
-// events, and of events that come again meanwhile, are complete only then. The store remembers what it counted. So whatever is
-// delivered again, and in whatever order, counts once, and what was acknowledged was counted.
+// A request is known by its auditID, what it asked for, and when. It is in flight from its first event until what was judged of it is
+// stored; the batches of all its events, and of events that come again meanwhile, are complete only then. The store remembers what it
+// counted. So whatever is delivered again, and in whatever order, counts once, and what was acknowledged was counted.
 //
 // # When a request is judged
 //

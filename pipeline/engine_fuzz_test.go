@@ -45,6 +45,11 @@ const (
 
 func (o operation) auditID() string { return fmt.Sprintf("00000000-0000-0000-0000-%012d", o.id) }
 
+func (o operation) requestID() (id tally.ID) {
+	(&audit.Decoder{}).Chunk([]byte(o.line()), 1, func(ev *audit.Event) { id = idOf(ev) }, func(audit.Malformed) {})
+	return id
+}
+
 // line is the event as JSON. A third of the requests any node may make, of the others nothing is known.
 func (o operation) line() string {
 	verb, resource, namespace, name := "get", "secrets", "ns", "s"+strconv.Itoa(o.id%5)
@@ -181,7 +186,7 @@ func (m *model) take(name string, position string, behind bool, all []operation)
 		store.mu.Lock()
 		defer store.mu.Unlock()
 		for _, o := range all {
-			id := tally.IDOf(o.auditID())
+			id := o.requestID()
 			_, opened := store.opened[id]
 			if !store.seen[id] && (!opened || o.stage == ended) {
 				m.lost = append(m.lost, fmt.Sprintf("%s of %d by %s", o.stage, o.id, name))

@@ -1,7 +1,7 @@
 package pipeline
 
 import (
-	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -113,19 +113,32 @@ func (e *Engine) hash(id tally.ID) uint64 { return maphash.Bytes(e.seen.seed, id
 
 // idOf identifies a request, by all that was logged of it where it has no auditID.
 func idOf(ev *audit.Event) tally.ID {
+	var b [512]byte
 	if ev.AuditID != "" {
-		return tally.IDOf(ev.AuditID)
+		return tally.IDOf(identify(b[:0], ev))
 	}
-	h := sha256.New()
+	id := b[:0]
 	for _, s := range []string{
 		ev.RequestReceived.Format(time.RFC3339Nano), ev.Verb, ev.RequestURI, ev.User.Username, ev.Impersonated.Username, ev.UserAgent,
 		ev.ObjectRef.Name, ev.Decision, ev.Reason, strconv.Itoa(int(ev.Code)), fmt.Sprint(ev.SourceIPs),
 	} {
-		_, _ = fmt.Fprintf(h, "%d:%s,", len(s), s) // a hash takes everything
+		id = fmt.Appendf(id, "%d:%s,", len(s), s)
 	}
-	var id tally.ID
-	copy(id[:], h.Sum(nil))
-	return id
+	return tally.IDOf(id)
+}
+
+// identify appends what all events of one request share, and events of no other: its auditID, verb and URI, and when it was received. The
+// auditID alone does not do: a client may give it by the header Audit-ID, the same for all that it asks for, and what looked like another
+// event of a harmless request would never be judged. Events derived from another kind of log have no such time.
+func identify(b []byte, ev *audit.Event) []byte {
+	for _, s := range [...]string{ev.AuditID, ev.Verb, ev.RequestURI} {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	if !ev.Derived && !ev.RequestReceived.IsZero() {
+		b = binary.AppendVarint(b, ev.RequestReceived.UnixMicro())
+	}
+	return b
 }
 
 // kept is a copy without the bodies, of which the state was told already.

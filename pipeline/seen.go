@@ -21,7 +21,11 @@ const judgedBit = 1 << 7
 
 func stageBit(s audit.Stage) uint8 { return 1 << (s & 7) }
 
-func (s *seen) hash(auditID string) uint64 { return maphash.String(s.seed, auditID) }
+// hash is of a request with an auditID.
+func (s *seen) hash(ev *audit.Event) uint64 {
+	var b [512]byte
+	return maphash.Bytes(s.seed, identify(b[:0], ev))
+}
 
 func (s *seen) get(h uint64) uint8 {
 	if bits := s.young.get(h); bits != 0 {

@@ -21,7 +21,7 @@ type Counts struct {
 	Node int64
 	// Judged counts requests of node identities that were given a verdict.
 	Judged int64
-	// Duplicates counts events that came again: the same auditID and stage.
+	// Duplicates counts events that came again: the same request and stage.
 	Duplicates int64
 	// OutOfWindow counts events of requests outside of the window.
 	OutOfWindow int64
@@ -156,7 +156,7 @@ func (s *Stream) take(ev *audit.Event, b *Batch) {
 
 // first reports whether this event is the one by which its request is to be judged.
 func (s *Stream) first(ev *audit.Event) bool {
-	h := s.seen.hash(ev.AuditID)
+	h := s.seen.hash(ev)
 	bits := s.seen.get(h)
 	if bits&stageBit(ev.Stage) != 0 {
 		s.counts.Duplicates++

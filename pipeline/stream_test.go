@@ -144,6 +144,10 @@ func TestOneVerdictForEachRequest(t *testing.T) {
 		get("a", complete, 0, "forbid", ""), get("a", received, 0, "", ""))
 	f("twice the same stage", Options{}, one, Counts{Node: 4, Judged: 1, Duplicates: 2},
 		get("a", received, 0, "", ""), get("a", received, 0, "", ""), get("a", complete, 0, "forbid", ""), get("a", complete, 0, "forbid", ""))
+	other := get("a", complete, 0, "forbid", "")
+	other.RequestURI += "2"
+	f("one audit ID for all, by the client's choice", Options{}, append(one, one[0], one[0]), Counts{Node: 3, Judged: 3},
+		get("a", complete, 0, "forbid", ""), other, get("a", complete, 5, "forbid", ""))
 	f("a watch ends ten minutes later", Options{}, []seenJudgement{{"a", "deny", false, "forbid"}, {"b", "deny", false, "forbid"}},
 		Counts{Node: 3, Judged: 2},
 		get("a", started, 0, "forbid", ""), get("b", complete, 599_000, "forbid", ""), get("a", complete, 0, "forbid", ""))
@@ -208,7 +212,7 @@ func TestAnErrorEndsTheStream(t *testing.T) {
 
 func TestSeenForgetsTheOldest(t *testing.T) {
 	s := newSeen(100)
-	id := func(i int) uint64 { return s.hash(fmt.Sprint(i)) }
+	id := func(i int) uint64 { return s.hash(&audit.Event{AuditID: fmt.Sprint(i)}) }
 	for i := range 1000 {
 		if i > 0 && s.get(id(i-1)) == 0 {
 			t.Fatalf("request %d was forgotten at once", i-1)

@@ -2,7 +2,6 @@ package tally
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"strings"
 	"time"
 
@@ -11,31 +10,13 @@ import (
 	"github.com/nodetrail/nodetrail/rules"
 )
 
-// ID identifies a request: its auditID, in 16 bytes.
+// ID identifies a request, in 16 bytes.
 type ID [16]byte
 
-// IDOf returns the ID of an auditID: the UUID itself, or a hash of what is none.
-func IDOf(auditID string) ID {
-	if id, ok := parseUUID(auditID); ok {
-		return id
-	}
-	sum := sha256.Sum256([]byte(auditID))
+// IDOf returns the ID of what tells a request from every other, a hash of it.
+func IDOf[T string | []byte](what T) ID {
+	sum := sha256.Sum256([]byte(what))
 	return ID(sum[:16])
-}
-
-// parseUUID reads the canonical form only: two spellings of one UUID are two auditIDs.
-func parseUUID(s string) (id ID, ok bool) {
-	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' || strings.ToLower(s) != s {
-		return id, false
-	}
-	var digits [32]byte
-	n := copy(digits[:], s[:8])
-	n += copy(digits[n:], s[9:13])
-	n += copy(digits[n:], s[14:18])
-	n += copy(digits[n:], s[19:23])
-	copy(digits[n:], s[24:])
-	_, err := hex.Decode(id[:], digits[:])
-	return id, err == nil
 }
 
 // Entry is what one judged request adds. Its strings may alias memory that is used again: [Entry.Own] makes it own them.
