@@ -137,22 +137,27 @@ func (j *Judge) observe(out *Judgement) {
 	switch {
 	case o.Decision != "":
 		out.Allowed = o.Decision == "allow"
+	case o.Reason != "": // a reason without a decision is that of an authorizer which failed
+	case ev.Code == 0:
+		out.Open = true
 	default:
-		// Without the annotation a 403 may be admission's, but then nothing went through either.
-		out.Allowed = ev.Code != 0 && ev.Code != 401 && ev.Code != 403
+		// Without the annotation a 403 may be admission's, but then nothing went through either; and a 429 comes before authorization.
+		out.Allowed = ev.Code != 401 && ev.Code != 403 && ev.Code != 429
 	}
 }
 
 // grant finds the RBAC grant that let the request through, when Node did not.
 func (j *Judge) grant(out *Judgement) {
 	out.Grant, out.HasGrant = out.Observed.Grant, out.Observed.HasGrant
-	if !out.IsNode || !out.Allowed || j.RBAC == nil || !out.NodeDenies() {
+	if !out.IsNode || !out.Allowed && !out.Open || j.RBAC == nil || !out.NodeDenies() {
 		return
 	}
 	if !out.HasGrant && out.Observed.Decision == "" {
-		if d := j.RBAC.Authorize(out.Attrs, out.Time); d.Allowed {
-			out.Grant, out.HasGrant = d.Grant, true
+		d := j.RBAC.Authorize(out.Attrs, out.Time)
+		if d.Allowed {
+			out.Grant, out.HasGrant, out.Allowed = d.Grant, true, true
 		}
+		out.Open = out.Open && !d.Known
 	}
 	out.Spare = j.RBAC.AuthorizeWithout(out.Attrs, out.Time, rbac.Grant.ForNodes).Allowed
 }

@@ -28,6 +28,8 @@ Of the log itself, by the requests' own times:
   object exists. Five or more that fall silent in the same minute are told together, with severity medium; one alone has severity low;
 - a pod came to a node with a secret that the node did not need before, and in the hour before and ten minutes after no read of any secret
   by the node is in the log, though other requests of it are. It is told once a day for a node, and once for all if most nodes show it;
+- the Node authorizer denies a request, and the log does not hold its answer, nor does the state tell whether RBAC lets it through. It is
+  told once a day;
 - of at least 500 requests of a day none has the apiserver's decision (low).
 
 Of the audit policy, if it is given ('coverage.policyFile', '--audit-policy'): rules that keep requests of nodes out of the log, leave out

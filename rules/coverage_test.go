@@ -164,6 +164,12 @@ func (w *world) bound(pod, node string, second int) {
 	w.pods[pod], w.fresh[pod] = node, fmt.Sprintf("shop/db %d", second)
 }
 
+// unanswered is denied by Node, and nothing tells whether RBAC let it through.
+func unanswered(r *Request) {
+	r.Answer.Verdict, r.Event.Code, r.Event.Stage, r.Open = nodeauthz.Deny, 0, audit.StageRequestReceived, true
+	r.Observed = Observed{}
+}
+
 func TestCoverageFires(t *testing.T) {
 	undecided := func(r *Request) { r.Observed.Decision = "" }
 	for _, c := range []struct {
@@ -276,6 +282,20 @@ func TestCoverageFires(t *testing.T) {
 				p.kubelets(6, 18*hour, 20*hour, 60, nil, undecided)
 			},
 			want: []string{"low: none of 50"},
+		},
+		{
+			name: "one answer a day that nobody knows",
+			n:    2,
+			play: func(p *tale, _ *world) {
+				p.kubelets(2, 0, 19*hour, 60, nil)
+				for _, s := range []int{10 * minute, 20 * minute, 18*hour + 10*minute} {
+					p.one(s, "worker-1", unanswered)
+				}
+			},
+			want: []string{
+				"10:00 medium: the answer to requests of nodes that the Node authorizer denies is not in the log, and the state does not tell",
+				"00:10:00 medium: the answer to requests of nodes",
+			},
 		},
 		{
 			name: "the whole log and one node afterwards",
@@ -403,6 +423,11 @@ func TestCoverageNearMisses(t *testing.T) {
 					r.Observed.Decision = ""
 				}
 			})
+		}},
+		{name: "no answers to what Node allows, or denies in a race", play: func(p *tale, _ *world) {
+			p.kubelets(6, 0, hour, 10, nil)
+			p.one(10*minute, "worker-1", unanswered, verdict(nodeauthz.Allow))
+			p.one(20*minute, "worker-1", unanswered, race)
 		}},
 		{name: "few requests, none with a decision", play: func(p *tale, _ *world) {
 			p.kubelets(2, 0, 30*minute, 10, nil, func(r *Request) { r.Observed.Decision = "" })

@@ -26,6 +26,7 @@ type coverageDetector struct {
 
 	day, answered, decided int64 // of requests with an answer on that day, those with the apiserver's decision
 	undecided              bool  // told on that day
+	openDay                int64 // the day for which requests without an answer were told
 	unreadDay              int64 // the day for which missing reads were told of all nodes together
 
 	changed  bool
@@ -36,6 +37,7 @@ type coverageDetector struct {
 // coverStep is what there was in one step.
 type coverStep struct {
 	answered, decided int64
+	open              int64 // requests that Node denies and of which it is not known whether RBAC let them through
 	nodes, readers    map[*nodeTrack]struct{}
 	tested            map[*nodeTrack]struct{} // those that read a secret lately and have a pod
 	pods              map[podUse]struct{}
@@ -77,6 +79,9 @@ func (d *coverageDetector) follow(r *Request, f *followed, step int64, s State) 
 		if r.Observed.Decision != "" {
 			at.decided++
 		}
+	}
+	if r.Open && r.NodeDenies() {
+		at.open++
 	}
 	n := f.track
 	if n == nil {
@@ -204,6 +209,17 @@ func (d *coverageDetector) take(step int64, at *coverStep, s State, found func(*
 	}
 	d.answered += at.answered
 	d.decided += at.decided
+	if at.open > 0 && d.openDay < d.day {
+		d.openDay = d.day
+		found(&Detection{
+			Finding: Finding{
+				Rule: CoverageGap, Severity: Medium, Detail: "no answers",
+				Message: "the answer to requests of nodes that the Node authorizer denies is not in the log, and the state does not tell whether RBAC let them " +
+					"through: the audit policy leaves out the stage ResponseComplete, or an apiserver was stopped",
+			},
+			Time: stepTime(step), First: stepTime(step), Last: stepTime(step), Count: at.open,
+		})
+	}
 	if d.answered >= leastAnswers && d.decided == 0 && !d.undecided {
 		d.undecided = true
 		found(&Detection{
@@ -225,7 +241,7 @@ type storedCoverage struct {
 	Told                               bool
 	Day, Answered, Decided             int64
 	Undecided                          bool
-	UnreadDay                          int64
+	UnreadDay, OpenDay                 int64
 }
 
 // storedTrack is what is remembered of a node.
@@ -244,7 +260,7 @@ func (d *coverageDetector) Changes() []Remembered {
 	l := &d.log
 	out := remember(nil, rememberedCoverage, "", &storedCoverage{
 		Done: d.done, Latest: d.latest, First: l.first, Last: l.last, Resumed: l.resumed, Hour: l.hour, Nodes: l.nodes, Told: l.told,
-		Day: d.day, Answered: d.answered, Decided: d.decided, Undecided: d.undecided, UnreadDay: d.unreadDay,
+		Day: d.day, Answered: d.answered, Decided: d.decided, Undecided: d.undecided, UnreadDay: d.unreadDay, OpenDay: d.openDay,
 	})
 	for _, name := range slices.Sorted(maps.Keys(d.nodes)) {
 		n := d.nodes[name]
@@ -277,7 +293,7 @@ func (d *coverageDetector) Restore(r *Remembered) (own bool, err error) {
 		}
 		if d.done == 0 {
 			d.done, d.latest, d.day, d.answered, d.decided = c.Done, c.Latest, c.Day, c.Answered, c.Decided
-			d.undecided, d.unreadDay = c.Undecided, c.UnreadDay
+			d.undecided, d.unreadDay, d.openDay = c.Undecided, c.UnreadDay, c.OpenDay
 			d.log = logSilence{first: c.First, last: c.Last, resumed: c.Resumed, hour: c.Hour, nodes: c.Nodes, told: c.Told}
 			d.restored = true
 		}

@@ -83,6 +83,8 @@ type Request struct {
 	Observed Observed
 	// Allowed is true when the request passed authorization, as far as the event tells.
 	Allowed bool
+	// Open is true when the log does not hold how the request ended, nor does the state tell whether RBAC lets it through.
+	Open bool
 	// Grant is the RBAC grant that let it through: the observed one, else the re-evaluated; HasGrant says whether one is known.
 	Grant    rbac.Grant
 	HasGrant bool

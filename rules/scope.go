@@ -64,6 +64,8 @@ func checkScope(r *Request, _ State, _ *Memory) (Finding, bool) {
 	}
 	outcome := "was refused"
 	switch {
+	case r.Open:
+		outcome = "has no answer in the log"
 	case r.Succeeded():
 		f.Severity, outcome = passed, "succeeded"
 	case r.Allowed:

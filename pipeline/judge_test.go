@@ -1,0 +1,68 @@
+package pipeline
+
+import (
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rbac"
+)
+
+// secretReaders gives the group the right to read secrets, as of the tests' beginning of time.
+func secretReaders(group string) *rbac.Store {
+	s := rbac.NewStore()
+	s.CoverFrom(at(-100_000))
+	s.SetClusterRole(&rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "readers"},
+		Rules:      []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}}},
+	}, at(-100_000))
+	s.SetClusterRoleBinding(&rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "readers"}, RoleRef: rbacv1.RoleRef{Kind: rbac.KindClusterRole, Name: "readers"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.GroupKind, Name: group}},
+	}, at(-100_000))
+	return s
+}
+
+// What the log does not say of a request's end, the state must: a request that may have been let through is not one that was refused.
+func TestEndOfARequest(t *testing.T) {
+	f := func(name string, s *rbac.Store, allowed, open bool, change func(*audit.Event)) {
+		t.Helper()
+		stream, _ := newTestStream(t, "Node,RBAC", Options{}, func(*Judgement) error { return nil })
+		stream.judge.RBAC = s
+		ev := get("a", audit.StageResponseComplete, 0, "", "")
+		change(&ev)
+		j := stream.judge.Judge(&ev)
+		if j.Answer.Verdict != nodeauthz.Deny {
+			t.Fatalf("%s: the verdict is %s", name, j.Answer.Verdict)
+		}
+		if j.Allowed != allowed || j.Open != open {
+			t.Errorf("%s: allowed %t, open %t", name, j.Allowed, j.Open)
+		}
+		excess := false
+		for i := range j.Findings {
+			excess = excess || j.Findings[i].Rule.Name == "rbac-excess-access"
+		}
+		if excess != allowed {
+			t.Errorf("%s: excess %t", name, excess)
+		}
+	}
+	received := func(ev *audit.Event) { ev.Stage, ev.Code = audit.StageRequestReceived, 0 }
+	code := func(code int32) func(*audit.Event) { return func(ev *audit.Event) { ev.Code = code } }
+	f("no answer, and RBAC lets it through", secretReaders("system:nodes"), true, false, received)
+	f("no answer, and RBAC does not", secretReaders("others"), false, false, received)
+	f("no answer, and RBAC is not known", rbac.NewStore(), false, true, received)
+	f("no answer and no RBAC", nil, false, true, received)
+	f("an answer without a code", rbac.NewStore(), false, true, code(0))
+	f("answered", rbac.NewStore(), true, false, code(200))
+	f("not found", nil, true, false, code(404))
+	f("refused", nil, false, false, code(403))
+	f("too many requests, before authorization", secretReaders("system:nodes"), false, false, code(429))
+	f("authorization failed", secretReaders("system:nodes"), false, false, func(ev *audit.Event) { ev.Code, ev.Reason = 500, "internal error" })
+	f("a decision without a code", nil, true, false, func(ev *audit.Event) {
+		received(ev)
+		ev.Stage, ev.Decision, ev.Reason = audit.StagePanic, "allow", rbacReason
+	})
+}
