@@ -25,7 +25,9 @@ Of the log itself, by the requests' own times:
   as long as the longest one of that hour, and if at least two nodes spoke in that hour, which must have lasted for five minutes. It is
   told when requests come again, not while it lasts;
 - a silence of one node, of ten minutes or more, by the same test with minutes in place of intervals, while other nodes go on and its Node
-  object exists. Five or more that fall silent in the same minute are told together, with severity medium; one alone has severity low;
+  object exists. Five or more that fall silent in the same minute are told together, with severity medium; one alone has severity low. Of a
+  node that was seen for less than ten minutes an hour of silence is told. And when a node speaks for the first time, it is told if its Node
+  object had been there for ten minutes or more of the log;
 - a pod came to a node with a secret that the node did not need before, and in the hour before and ten minutes after no read of any secret
   by the node is in the log, though other requests of it are. It is told once a day for a node, and once for all if most nodes show it;
 - the Node authorizer denies a request, and the log does not hold its answer, nor does the state tell whether RBAC lets it through. It is

@@ -152,7 +152,7 @@ func nodesWithin(from, to int, nodes ...int) func(node, second int) bool {
 }
 
 func cluster(n int) *world {
-	w := &world{pods: map[string]string{}, fresh: map[string]string{}, gone: map[string]int{}}
+	w := &world{pods: map[string]string{}, fresh: map[string]string{}, gone: map[string]int{}, created: map[string]int{}}
 	for i := 1; i <= n; i++ {
 		w.nodes = append(w.nodes, fmt.Sprintf("worker-%d", i))
 	}
@@ -284,6 +284,19 @@ func TestCoverageFires(t *testing.T) {
 			want: []string{"low: none of 50"},
 		},
 		{
+			name: "a node that is there, and in the log only for its end",
+			play: func(p *tale, _ *world) { p.kubelets(6, 0, 2*hour, 10, nodesWithin(0, 110*minute, 3)) },
+			want: []string{"07:50:00 low: no request of node worker-3 was logged from 2026-11-21T06:00:00Z to 2026-11-21T07:50:00Z, for 110 minutes, while its"},
+		},
+		{
+			name: "a node of which there is one request",
+			play: func(p *tale, _ *world) {
+				p.kubelets(5, 0, 70*minute, 10, nil)
+				p.one(5*minute, "worker-6")
+			},
+			want: []string{"07:06:00 low: no request of node worker-6 has been logged since 2026-11-21T06:05:10Z"},
+		},
+		{
 			name: "one answer a day that nobody knows",
 			n:    2,
 			play: func(p *tale, _ *world) {
@@ -359,6 +372,7 @@ func TestCoverageNearMisses(t *testing.T) {
 			p.kubelets(60, 0, 2*hour, 10, func(n, s int) bool { return s < n*minute || s >= (n+25)*minute })
 			for i := 1; i <= 60; i++ {
 				w.gone[fmt.Sprintf("worker-%d", i)] = (i + 26) * minute
+				w.created[fmt.Sprintf("worker-%d", i)] = i*minute - 20
 			}
 		}},
 		{name: "a node that the state does not know", play: func(p *tale, w *world) {

@@ -195,6 +195,9 @@ func (d *coverageDetector) forget(step int64) {
 func (d *coverageDetector) take(step int64, at *coverStep, s State, found func(*Detection)) {
 	d.log.spoke(step, found)
 	for n := range at.nodes {
+		if n.last == 0 {
+			d.came(n, step, s, found)
+		}
 		n.spoke(step)
 	}
 	for n := range at.readers {

@@ -35,8 +35,12 @@ const (
 	hourBits = 1<<60 - 1
 	// leastNodeSilence is the shortest silence of one node that is told, in minutes. A reboot takes less.
 	leastNodeSilence = 10
-	// leastNodeHistory is for how many minutes a node must have been seen before.
+	// leastNodeHistory is for how many minutes a node must have been seen before for its silence to be tested, and leastShyness how many
+	// minutes of silence are told of one that was seen for less: a kubelet that is well reports its status every five minutes.
 	leastNodeHistory = 10
+	leastShyness     = 60
+	// leastOthers is in how many intervals of the last hour others must have spoken before a node that has not is missed.
+	leastOthers = 10
 	// atOnce is how many nodes that fall silent in one minute are told together.
 	atOnce = 5
 )
@@ -73,8 +77,31 @@ func (n *nodeTrack) silent(step, since int64) bool {
 	last := n.last / stepsPerMinute
 	k := step/stepsPerMinute - max(last, since/stepsPerMinute) - 1
 	history := min(last-n.first/stepsPerMinute+1, 60)
-	return k >= leastNodeSilence && history >= leastNodeHistory &&
-		improbable(int64(bits.OnesCount64(n.minutes)), history, k, n.longest(history))
+	if history < leastNodeHistory {
+		return n.last > 0 && k >= leastShyness
+	}
+	return k >= leastNodeSilence && improbable(int64(bits.OnesCount64(n.minutes)), history, k, n.longest(history))
+}
+
+// came tells of a node that speaks for the first time, though it was there while others spoke.
+func (d *coverageDetector) came(n *nodeTrack, step int64, s State, found func(*Detection)) {
+	since := max(d.log.first, step-2*stepsPerDay) // what was silent for longer may have been forgotten
+	if s == nil || d.log.first == 0 || step-since < leastNodeSilence*stepsPerMinute || d.log.hour.count() < leastOthers {
+		return
+	}
+	from, to := stepTime(since), stepTime(step)
+	if was, known := s.NodeExists(n.name, from); !was || !known || s.NodeCreatedBetween(n.name, from, to) {
+		return
+	}
+	found(&Detection{
+		Finding: Finding{
+			Rule: CoverageGap, Severity: Low, Subject: n.name, Detail: "silent node",
+			Message: fmt.Sprintf(
+				"no request of node %s was logged from %s to %s, for %s, while its Node object existed and other nodes went on: either it was down or "+
+					"cut off, or its requests are missing from the log", n.name, stamp(from), stamp(to), spell((step-since)/stepsPerMinute*stepsPerMinute)),
+		},
+		Time: to, First: from, Last: to,
+	})
 }
 
 // nodesSilent judges the silences of single nodes at the end of a minute, while the log goes on.
