@@ -315,6 +315,8 @@ func holeOf(r *Report, f *Finding) string {
 		return HoleNode
 	case strings.HasPrefix(f.detail, "policy-"), f.detail == "no secret reads":
 		return HolePolicy
+	case f.detail == "no verdicts":
+		return HoleState
 	}
 	return HoleLog
 }

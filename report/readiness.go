@@ -127,7 +127,11 @@ func (x *Readiness) ofVerdicts(r *Report, f *Facts, total, undecided int64) {
 	}
 	for i := range r.Findings {
 		if f := &r.Findings[i]; f.Rule == rules.CoverageGap {
-			x.warn(holeOf(r, f), "part of the log may be missing: %s", Visible(f.Message))
+			say, hole := "part of the log may be missing: ", holeOf(r, f)
+			if hole == HoleState {
+				say = ""
+			}
+			x.warn(hole, "%s%s", say, Visible(f.Message))
 		}
 	}
 }

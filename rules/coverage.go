@@ -32,6 +32,8 @@ Of the log itself, by the requests' own times:
   by the node is in the log, though other requests of it are. It is told once a day for a node, and once for all if most nodes show it;
 - the Node authorizer denies a request, and the log does not hold its answer, nor does the state tell whether RBAC lets it through. It is
   told once a day;
+- a program other than a kubelet was let through with a node's credential, and neither the state nor the apiserver's word tells what the
+  Node authorizer says of the request. It is told once a day;
 - of at least 500 requests of a day none has the apiserver's decision (low).
 
 Of the audit policy, if it is given ('coverage.policyFile', '--audit-policy'): rules that keep requests of nodes out of the log, leave out

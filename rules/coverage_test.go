@@ -284,6 +284,16 @@ func TestCoverageFires(t *testing.T) {
 			want: []string{"low: none of 50"},
 		},
 		{
+			name: "a program that nobody judges",
+			play: func(p *tale, _ *world) {
+				p.kubelets(6, 0, hour, 10, nil)
+				for _, s := range []int{10 * minute, 20 * minute} {
+					p.one(s, "worker-1", verdict(nodeauthz.Unknown), agent("calico-node/v3"), granted("Group system:nodes"))
+				}
+			},
+			want: []string{"10:00 medium: programs that use nodes' credentials were let through, and neither"},
+		},
+		{
 			name: "a node that is there, and in the log only for its end",
 			play: func(p *tale, _ *world) { p.kubelets(6, 0, 2*hour, 10, nodesWithin(0, 110*minute, 3)) },
 			want: []string{"07:50:00 low: no request of node worker-3 was logged from 2026-11-21T06:00:00Z to 2026-11-21T07:50:00Z, for 110 minutes, while its"},
@@ -442,6 +452,13 @@ func TestCoverageNearMisses(t *testing.T) {
 			p.kubelets(6, 0, hour, 10, nil)
 			p.one(10*minute, "worker-1", unanswered, verdict(nodeauthz.Allow))
 			p.one(20*minute, "worker-1", unanswered, race)
+		}},
+		{name: "what nobody knows of a kubelet, and of a program that was refused or has a binding of its own", play: func(p *tale, _ *world) {
+			p.kubelets(6, 0, hour, 10, nil)
+			p.one(10*minute, "worker-1", verdict(nodeauthz.Unknown))
+			p.one(20*minute, "worker-1", verdict(nodeauthz.Unknown), agent("calico-node/v3"), code(403))
+			p.one(30*minute, "worker-1", verdict(nodeauthz.Unknown), agent("calico-node/v3"), granted("Group system:authenticated"))
+			p.one(40*minute, "worker-1", verdict(nodeauthz.Unknown), agent("calico-node/v3"), annotated("allow", nodeauthz.Allow))
 		}},
 		{name: "few requests, none with a decision", play: func(p *tale, _ *world) {
 			p.kubelets(2, 0, 30*minute, 10, nil, func(r *Request) { r.Observed.Decision = "" })

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
 // coverageDetector finds what a log cannot contain by what it does contain: silences, reads that must have been, decisions.
@@ -26,7 +27,8 @@ type coverageDetector struct {
 
 	day, answered, decided int64 // of requests with an answer on that day, those with the apiserver's decision
 	undecided              bool  // told on that day
-	openDay                int64 // the day for which requests without an answer were told
+	openDay, unjudgedDay   int64 // the days for which requests without an answer, and without a verdict, were told
+	kubelets               []string
 	unreadDay              int64 // the day for which missing reads were told of all nodes together
 
 	changed  bool
@@ -38,6 +40,7 @@ type coverageDetector struct {
 type coverStep struct {
 	answered, decided int64
 	open              int64 // requests that Node denies and of which it is not known whether RBAC let them through
+	unjudged          int64 // requests of programs, let through, of which nothing tells whether Node allows them
 	nodes, readers    map[*nodeTrack]struct{}
 	tested            map[*nodeTrack]struct{} // those that read a secret lately and have a pod
 	pods              map[podUse]struct{}
@@ -54,8 +57,8 @@ const (
 	rememberedCoverNode = "coverage-node"
 )
 
-func newCoverageDetector(DetectorOptions) Detector {
-	return &coverageDetector{nodes: map[string]*nodeTrack{}, pending: map[int64]*coverStep{}}
+func newCoverageDetector(o DetectorOptions) Detector {
+	return &coverageDetector{kubelets: o.Kubelets, nodes: map[string]*nodeTrack{}, pending: map[int64]*coverStep{}}
 }
 
 // follow implements follower.
@@ -82,6 +85,9 @@ func (d *coverageDetector) follow(r *Request, f *followed, step int64, s State) 
 	}
 	if r.Open && r.NodeDenies() {
 		at.open++
+	}
+	if d.unjudges(r) {
+		at.unjudged++
 	}
 	n := f.track
 	if n == nil {
@@ -119,6 +125,16 @@ func (d *coverageDetector) follow(r *Request, f *followed, step int64, s State) 
 			at.pods[use] = struct{}{}
 		}
 	}
+}
+
+// configure takes what may change while it runs.
+func (d *coverageDetector) configure(o DetectorOptions) { d.kubelets = o.Kubelets }
+
+// unjudges reports whether the request may need a binding and nothing tells. Kubelets' are the bulk of all requests: of them a few may be
+// unknown, and that is counted elsewhere. All that another program does may be among the unknown ones, and they few.
+func (d *coverageDetector) unjudges(r *Request) bool {
+	return r.Answer.Verdict == nodeauthz.Unknown && r.Observed.NodeVerdict == nodeauthz.NotNode && (r.Allowed || r.Open) &&
+		(!r.HasGrant || r.Grant.ForNodes()) && r.Observed.Authorizer != ByOther && !IsKubelet(Product(r.Event.UserAgent), d.kubelets)
 }
 
 // Advance implements Detector.
@@ -223,6 +239,17 @@ func (d *coverageDetector) take(step int64, at *coverStep, s State, found func(*
 			Time: stepTime(step), First: stepTime(step), Last: stepTime(step), Count: at.open,
 		})
 	}
+	if at.unjudged > 0 && d.unjudgedDay < d.day {
+		d.unjudgedDay = d.day
+		found(&Detection{
+			Finding: Finding{
+				Rule: CoverageGap, Severity: Medium, Detail: "no verdicts",
+				Message: "programs that use nodes' credentials were let through, and neither the state nor the apiserver's word tells whether the Node authorizer " +
+					"would have allowed it",
+			},
+			Time: stepTime(step), First: stepTime(step), Last: stepTime(step), Count: at.unjudged,
+		})
+	}
 	if d.answered >= leastAnswers && d.decided == 0 && !d.undecided {
 		d.undecided = true
 		found(&Detection{
@@ -244,7 +271,7 @@ type storedCoverage struct {
 	Told                               bool
 	Day, Answered, Decided             int64
 	Undecided                          bool
-	UnreadDay, OpenDay                 int64
+	UnreadDay, OpenDay, UnjudgedDay    int64
 }
 
 // storedTrack is what is remembered of a node.
@@ -263,7 +290,7 @@ func (d *coverageDetector) Changes() []Remembered {
 	l := &d.log
 	out := remember(nil, rememberedCoverage, "", &storedCoverage{
 		Done: d.done, Latest: d.latest, First: l.first, Last: l.last, Resumed: l.resumed, Hour: l.hour, Nodes: l.nodes, Told: l.told,
-		Day: d.day, Answered: d.answered, Decided: d.decided, Undecided: d.undecided, UnreadDay: d.unreadDay, OpenDay: d.openDay,
+		Day: d.day, Answered: d.answered, Decided: d.decided, Undecided: d.undecided, UnreadDay: d.unreadDay, OpenDay: d.openDay, UnjudgedDay: d.unjudgedDay,
 	})
 	for _, name := range slices.Sorted(maps.Keys(d.nodes)) {
 		n := d.nodes[name]
@@ -296,7 +323,7 @@ func (d *coverageDetector) Restore(r *Remembered) (own bool, err error) {
 		}
 		if d.done == 0 {
 			d.done, d.latest, d.day, d.answered, d.decided = c.Done, c.Latest, c.Day, c.Answered, c.Decided
-			d.undecided, d.unreadDay, d.openDay = c.Undecided, c.UnreadDay, c.OpenDay
+			d.undecided, d.unreadDay, d.openDay, d.unjudgedDay = c.Undecided, c.UnreadDay, c.OpenDay, c.UnjudgedDay
 			d.log = logSilence{first: c.First, last: c.Last, resumed: c.Resumed, hour: c.Hour, nodes: c.Nodes, told: c.Told}
 			d.restored = true
 		}

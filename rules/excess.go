@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 )
@@ -87,7 +88,7 @@ func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
 // all. It matters only where neither the log nor the state names the grant.
 func ambient(r *Request) bool {
 	a := r.Attrs
-	if !a.ResourceRequest || slices.Contains(r.Event.Effective().Groups, user.SystemPrivilegedGroup) {
+	if !a.ResourceRequest && public(a.Path) || slices.Contains(r.Event.Effective().Groups, user.SystemPrivilegedGroup) {
 		return true
 	}
 	switch a.Resource {
@@ -95,6 +96,17 @@ func ambient(r *Request) bool {
 		return a.APIGroup == "authorization.k8s.io" && a.Verb == "create"
 	case "selfsubjectreviews":
 		return a.APIGroup == "authentication.k8s.io" && a.Verb == "create"
+	}
+	return false
+}
+
+// public reports whether the default bindings give the path to everybody: those of the ClusterRoles system:discovery and
+// system:public-info-viewer.
+func public(path string) bool {
+	for _, p := range []string{"/api", "/apis", "/openapi", "/version", "/healthz", "/livez", "/readyz"} {
+		if rest, ok := strings.CutPrefix(path, p); ok && (rest == "" || rest[0] == '/') {
+			return true
+		}
 	}
 	return false
 }

@@ -73,6 +73,9 @@ func TestExcess(t *testing.T) {
 	f("by the node's other group", "", byRBAC(200), granted("Group monitoring"))
 	f("by another authorizer", "", code(200), annotated("allow", nodeauthz.Deny))
 	f("a path that may be anybody's", "", code(200), path("/healthz"))
+	f("discovery", "", code(200), path("/apis/apps/v1"))
+	f("a path that is not everybody's", "high: get path /metrics is allowed to node worker-1 by an RBAC binding that the log does not name alone",
+		code(200), path("/metrics"))
 	f("a review of oneself", "", code(201), does("create selfsubjectaccessreviews.authorization.k8s.io"))
 	f("a review of one's rules", "", code(201), does("create selfsubjectrulesreviews.authorization.k8s.io"))
 	f("a review of one's name", "", code(201), does("create selfsubjectreviews.authentication.k8s.io"))
