@@ -97,6 +97,7 @@ func (j *Judge) Judge(ev *audit.Event) *Judgement {
 	}
 	j.observe(out)
 	j.grant(out)
+	j.impersonation(out)
 	for _, r := range j.Rules {
 		if r.Check == nil {
 			continue

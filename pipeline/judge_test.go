@@ -66,3 +66,41 @@ func TestEndOfARequest(t *testing.T) {
 		ev.Stage, ev.Decision, ev.Reason = audit.StagePanic, "allow", rbacReason
 	})
 }
+
+// A node that acts as somebody else does so by RBAC alone, and it is that access which goes with the binding.
+func TestImpersonationByNodes(t *testing.T) {
+	f := func(name, want string, s *rbac.Store, change func(*audit.Event)) {
+		t.Helper()
+		stream, _ := newTestStream(t, "Node,RBAC", Options{}, func(*Judgement) error { return nil })
+		stream.judge.RBAC = s
+		ev := get("a", audit.StageResponseComplete, 0, "allow", `RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to ServiceAccount "agent/ns"`)
+		ev.IsImpersonated, ev.Impersonated = true, audit.User{Username: "system:serviceaccount:ns:agent", Groups: []string{"system:serviceaccounts"}}
+		change(&ev)
+		got := ""
+		for _, found := range stream.judge.Judge(&ev).Findings {
+			if found.Rule.Name == "rbac-excess-access" {
+				got += found.Message
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	impersonators := func(group string) *rbac.Store {
+		s := secretReaders(group)
+		s.SetClusterRole(&rbacv1.ClusterRole{
+			ObjectMeta: metav1.ObjectMeta{Name: "readers"},
+			Rules:      []rbacv1.PolicyRule{{Verbs: []string{"impersonate"}, APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, ResourceNames: []string{"agent"}}},
+		}, at(-50_000))
+		return s
+	}
+	same := func(*audit.Event) {}
+	const named = `to act as "system:serviceaccount:ns:agent" is allowed to node n1 by ClusterRoleBinding readers alone`
+	const unnamed = `to act as "system:serviceaccount:ns:agent" is allowed to node n1 by an RBAC binding that the log does not name alone`
+	f("by a binding for nodes", named, impersonators("system:nodes"), same)
+	f("by one that nobody knows", unnamed, nil, same)
+	f("by one that the state does not hold", unnamed, impersonators("others"), same)
+	f("refused to whom it acts as", "", impersonators("system:nodes"), func(ev *audit.Event) { ev.Decision, ev.Reason, ev.Code = "forbid", "", 403 })
+	f("by a group that it has besides", "", impersonators("agents"), func(ev *audit.Event) { ev.User.Groups = append(ev.User.Groups, "agents") })
+	f("an administrator as a service account", "", impersonators("system:nodes"), func(ev *audit.Event) { ev.User = audit.User{Username: "admin"} })
+}

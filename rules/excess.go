@@ -22,6 +22,8 @@ func rbacExcessAccess() *Rule {
 RBAC allowed a request of a node through a binding whose subject is the node itself or the group 'system:nodes', while the Node
 authorizer, asked about the same instant, had no opinion. Without the binding this request would have been refused.
 
+So is a request that a node made as somebody else, who is no node, by impersonation: the Node authorizer never allows to impersonate.
+
 The severity is critical for secrets and for tokens of service accounts, and high for everything else. It is low where the request
 reached nothing: the object did not exist (404), or admission refused the request after all (403). Low findings are no reason
 against deleting the binding.
@@ -54,7 +56,7 @@ needs it instead of 'system:nodes'.`,
 }
 
 func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
-	if !r.NodeDenies() || !r.Allowed || r.Spare {
+	if !r.NodeDenies() && r.Impersonator == "" || !r.Allowed || r.Spare {
 		return Finding{}, false
 	}
 	by := "an RBAC binding that the log does not name"
@@ -63,9 +65,16 @@ func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
 		return Finding{}, false
 	case r.HasGrant:
 		by = r.Grant.Binding.Kind + " " + bindingName(r)
+	case r.Impersonator != "":
 	case r.Observed.Decision != "" || ambient(r):
 		// The annotation names another authorizer, or anybody may do this.
 		return Finding{}, false
+	}
+	if r.Impersonator != "" {
+		return Finding{
+			Rule: ExcessAccess, Severity: High, Subject: r.Impersonator, Allowed: true, Binding: r.Grant.Binding,
+			Message: fmt.Sprintf("to act as %q is allowed to node %s by %s alone", r.Event.Impersonated.Username, r.Impersonator, by),
+		}, true
 	}
 	f := Finding{
 		Rule: ExcessAccess, Severity: High, Subject: r.Node, Allowed: true, Binding: r.Grant.Binding,
