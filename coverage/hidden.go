@@ -19,6 +19,7 @@ type PolicyOptions struct {
 const (
 	CauseHidden    = "policy-hidden"
 	CauseUndecided = "policy-no-decision"
+	CauseLate      = "policy-late-decision"
 	CauseBodies    = "policy-no-bodies"
 )
 
@@ -93,6 +94,9 @@ func (c *collector) node(a *asked) {
 		c.add(CauseHidden, a)
 	case !decided:
 		c.add(CauseUndecided, a)
+	case a.verb == "watch" && omits(internal.StageResponseStarted) && !omits(internal.StageRequestReceived):
+		// A watch lasts for longer than a request that was received waits for its answer.
+		c.add(CauseLate, a)
 	}
 }
 
@@ -158,6 +162,9 @@ func (c *collector) gaps() []Gap {
 			m = fmt.Sprintf("%s keeps these requests of nodes out of the log: %s", subject, c.list(g))
 		case CauseUndecided:
 			m = fmt.Sprintf("%s leaves out the stage ResponseComplete, so that the apiserver's decision is missing for: %s", subject, c.list(g))
+		case CauseLate:
+			m = fmt.Sprintf("%s leaves out the stage ResponseStarted and not RequestReceived, so that these watches are judged before the apiserver's decision "+
+				"is in the log: %s", subject, c.list(g))
 		case CauseBodies:
 			m = fmt.Sprintf("%s logs these requests without their body, and no other state is given: %s", subject, c.list(g))
 		}

@@ -102,6 +102,12 @@ func TestGaps(t *testing.T) {
 			},
 		},
 		{
+			name: "watches are decided when they end", policy: policyOf("- level: Metadata\n  omitStages: [ResponseStarted]\n  resources: [{group: '', resources: [secrets]}]\n- level: Metadata\n"),
+			want: []string{"policy-late-decision: rules[0] (line 4) of the audit policy leaves out the stage ResponseStarted and not RequestReceived, so that these watches " +
+				"are judged before the apiserver's decision is in the log: watch secrets"},
+		},
+		{name: "watches are logged when they end", policy: "omitStages: [RequestReceived, ResponseStarted]\n" + policyOf("- level: Metadata\n")},
+		{
 			name: "no stage is left", policy: policyOf("- level: Metadata\n  omitStages: [RequestReceived, ResponseStarted, ResponseComplete]\n  resources: [{group: '', resources: [secrets]}]\n- level: Metadata\n"),
 			want: []string{"policy-hidden: rules[0] (line 4) of the audit policy keeps these requests of nodes out of the log: get/list/watch secrets"},
 		},

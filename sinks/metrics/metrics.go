@@ -141,7 +141,7 @@ var verdicts = [3]nodeauthz.Verdict{nodeauthz.Allow, nodeauthz.Deny, nodeauthz.U
 func causes() []string {
 	return []string{
 		"delayed", "log-lost", "messages-lost", "apiserver-dropped", "apiserver-rejected", "apiserver-unaudited", "policy-hidden", "policy-no-bodies",
-		"policy-no-decision",
+		"policy-no-decision", "policy-late-decision",
 	}
 }
 

@@ -361,7 +361,7 @@ func FuzzNames(f *testing.F) {
 // TestCauses: an alert asks for an increase, and what is not there before its first time has none.
 func TestCauses(t *testing.T) {
 	for _, cause := range []string{
-		coverage.CauseDropped, coverage.CauseRejected, coverage.CauseUnaudited, coverage.CauseHidden, coverage.CauseBodies, coverage.CauseUndecided,
+		coverage.CauseDropped, coverage.CauseRejected, coverage.CauseUnaudited, coverage.CauseHidden, coverage.CauseBodies, coverage.CauseUndecided, coverage.CauseLate,
 	} {
 		if !slices.Contains(causes(), cause) {
 			t.Errorf("%s is not there from the start", cause)
