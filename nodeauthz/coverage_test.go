@@ -193,4 +193,20 @@ func TestPodNode(t *testing.T) {
 	if node, ok := g.PodNode("default", "web", at(9000)); ok {
 		t.Errorf("in another namespace: %q", node)
 	}
+	was := func(name, node string, from, to int, want bool) {
+		t.Helper()
+		if got := g.PodWasOn("shop", name, node, at(from), at(to)); got != want {
+			t.Errorf("%s was on %s from %d to %d: %t", name, node, from, to, got)
+		}
+	}
+	was("web", "n1", 0, 999, false)
+	was("web", "n1", 0, 1000, true)
+	was("web", "n1", 2400, 9000, true)
+	was("web", "n1", 2500, 9000, false)
+	was("web", "n2", 0, 3999, false)
+	was("web", "n2", 0, 9000, true)
+	was("open", "n3", 5000, 9000, true)
+	was("never-seen", "n1", 0, 9000, false)
+	was("never-seen", "", 0, 9000, false)
+	was("unheard-of", "n1", 0, 9000, false)
 }

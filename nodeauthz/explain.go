@@ -297,6 +297,24 @@ func rounded(ns int64) string {
 	return d.Round(10 * time.Microsecond).String()
 }
 
+// PodWasOn reports whether a pod of that name was bound to the node at some instant from `from` to `to`, both included.
+func (g *Graph) PodWasOn(namespace, name, node string, from, to time.Time) (was bool) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	id, known := g.nodes[node]
+	vid := g.lookup(KindPod, namespace, name)
+	if !known || vid == 0 {
+		return false
+	}
+	g.vertex(vid).eachTenure(func(t tenureID) bool {
+		r := g.tenure(t)
+		lo, hi := r.possible()
+		was = r.node == id && lo <= unixNano(to) && unixNano(from) < hi
+		return !was
+	})
+	return was
+}
+
 // PodNode returns the node that the pod was bound to at t.
 func (g *Graph) PodNode(namespace, name string, t time.Time) (node string, ok bool) {
 	g.mu.RLock()

@@ -51,6 +51,11 @@ func (v *View) PodNode(namespace, name string, t time.Time) (string, bool) {
 	return v.state.Graph.PodNode(namespace, name, t)
 }
 
+// PodWasOn says whether a pod of that name was on the node at some instant in the interval.
+func (v *View) PodWasOn(namespace, name, node string, from, to time.Time) bool {
+	return v.state.Graph.PodWasOn(namespace, name, node, from, to)
+}
+
 // PodOnNode judges whether the node could get the pod at t.
 func (v *View) PodOnNode(namespace, name, node string, t time.Time) nodeauthz.Answer {
 	return v.auth.Decide(&authorizer.AttributesRecord{

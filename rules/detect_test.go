@@ -44,13 +44,15 @@ func streams(t testing.TB, file string) []*stream {
 		switch kind {
 		case "", "#":
 		case "fire", "miss":
-			s = &stream{name: rest, fires: kind == "fire", world: &world{created: map[string]int{}}}
+			s = &stream{name: rest, fires: kind == "fire", world: &world{created: map[string]int{}, pods: map[string]string{}, ended: map[string]int{}}}
 			out = append(out, s)
 		case "want":
 			s.want = append(s.want, rest)
 		case "created":
 			node, when, _ := strings.Cut(rest, " ")
 			s.world.created[node] = int(duration(t, when).Seconds())
+		case "deleted":
+			s.deleted(t, strings.Fields(rest))
 		default:
 			if err := s.add(t, strings.Fields(line)); err != nil {
 				t.Fatalf("%s:%d: %v", file, n, err)
@@ -65,6 +67,19 @@ func streams(t testing.TB, file string) []*stream {
 		slices.Sort(s.want)
 	}
 	return out
+}
+
+// deleted makes pods that were deleted: "NAME-{i} HOW-MANY NODE WHEN".
+func (s *stream) deleted(t testing.TB, f []string) {
+	t.Helper()
+	n, err := strconv.Atoi(f[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		pod := strings.ReplaceAll(f[0], "{i}", strconv.Itoa(i))
+		s.world.pods[pod], s.world.ended[pod] = f[2], int(duration(t, f[3]).Seconds())
+	}
 }
 
 func duration(t testing.TB, s string) time.Duration {

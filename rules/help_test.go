@@ -125,6 +125,7 @@ type world struct {
 	created map[string]int    // when a node was created anew, in seconds
 	pods    map[string]string // namespace/name -> node
 	left    map[string]string // namespace/name -> the node that it has just left
+	ended   map[string]int    // namespace/name of a pod -> when it was deleted, in seconds
 	blind   bool              // knows nothing for sure
 	gone    map[string]int    // when a Node was deleted, in seconds
 	fresh   map[string]string // namespace/name of a pod -> "secret seconds": what it alone led to, and when it was bound
@@ -150,6 +151,11 @@ func (w *world) NodeCreatedBetween(name string, from, to time.Time) bool {
 func (w *world) PodNode(namespace, name string, _ time.Time) (string, bool) {
 	node, ok := w.pods[namespace+"/"+name]
 	return node, ok
+}
+
+func (w *world) PodWasOn(namespace, name, node string, _, to time.Time) bool {
+	s, ended := w.ended[namespace+"/"+name]
+	return w.pods[namespace+"/"+name] == node && (!ended || to.Sub(at(s)) <= 10*time.Minute)
 }
 
 func (w *world) PodOnNode(namespace, name, node string, _ time.Time) nodeauthz.Answer {

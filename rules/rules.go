@@ -128,6 +128,8 @@ type State interface {
 	NodeCreatedBetween(name string, from, to time.Time) bool
 	// PodNode returns the node that had the pod at t.
 	PodNode(namespace, name string, t time.Time) (node string, ok bool)
+	// PodWasOn says whether a pod of that name was on the node at some instant from `from` to `to`.
+	PodWasOn(namespace, name, node string, from, to time.Time) bool
 	// PodOnNode judges whether the pod was on the node at t.
 	PodOnNode(namespace, name, node string, t time.Time) nodeauthz.Answer
 	// NodeExists says whether there was a Node object of that name at t, and whether the state can know.

@@ -50,7 +50,8 @@ far as they would be usual.
 
 A node that has at least half of all denials is judged on its own, and left out of the cluster's. If the cluster has a spike, from two
 nodes at least, then the other nodes are not told on their own: the message says how many there are. Races do not count: neither requests
-near a change of the state, nor denials after which the same node was allowed the same object within 10 to 20 seconds.
+near a change of the state, nor denials after which the same node was allowed the same object within 10 to 20 seconds. Nor does it count
+when a node asks for a pod that was its own in the ten minutes before, as kubelets do when pods are deleted under them.
 
 ## Why
 One node with a spike has a program that runs wild or a credential that somebody tries. Many nodes at once have the same change in common:
@@ -72,6 +73,17 @@ Run with '--disable node-deny-spike', or put it under 'rules.disable' in the con
 		return &spike{rule: rule, nodes: map[string]*spikeSubject{}, active: map[string]struct{}{}, changed: map[string]struct{}{}}
 	}
 	return rule
+}
+
+// afterwards is for how long a kubelet may ask after a pod that is gone.
+const afterwards = 10 * time.Minute
+
+// asksAfterOwn reports whether the node asked for a pod that it had until lately. Kubelets do when pods are deleted under them, and a job or a
+// namespace that is deleted has hundreds.
+func asksAfterOwn(d *denial, s State) bool {
+	o := &d.Object
+	return s != nil && !d.Wide && o.Verb == "get" && o.Resource == "pods" && o.APIGroup == "" && o.Subresource == "" &&
+		s.PodWasOn(o.Namespace, o.Name, d.Node, d.First.Add(-afterwards), d.First)
 }
 
 // spike compares the denials of each minute with those before.
@@ -203,6 +215,9 @@ func sumMinute(m *denialMinute) (all spikeMinute, names []string, byNode map[str
 	byNode = map[string]*spikeMinute{}
 	for _, step := range m.steps {
 		for _, d := range step.denied {
+			if asksAfterOwn(d, st) {
+				continue
+			}
 			n := byNode[d.Node]
 			if n == nil {
 				n = &spikeMinute{name: d.Node, nodes: 1}
