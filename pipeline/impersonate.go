@@ -25,16 +25,16 @@ func (j *Judge) impersonation(out *Judgement) {
 	if j.RBAC == nil {
 		return
 	}
-	attrs := impersonates(ev)
+	attrs := Impersonates(ev)
 	d := j.RBAC.Authorize(attrs, out.Time)
 	out.Grant, out.HasGrant = d.Grant, d.Allowed
 	out.Spare = j.RBAC.AuthorizeWithout(attrs, out.Time, rbac.Grant.ForNodes).Allowed
 }
 
-// impersonates is what the apiserver asks for the user of an impersonation (k8s.io/apiserver/pkg/endpoints/filters/impersonation). Its groups,
+// Impersonates is what the apiserver asks the authorizers for the user of an impersonation (k8s.io/apiserver/pkg/endpoints/filters/impersonation). Its groups,
 // UID and extra are asked for apart, and are left out: who may not have them all is not let through. Nor are the verbs of constrained
 // impersonation (KEP-5284) tried: what they allow is by a binding that is not named.
-func impersonates(ev *audit.Event) *authorizer.AttributesRecord {
+func Impersonates(ev *audit.Event) *authorizer.AttributesRecord {
 	a := &authorizer.AttributesRecord{
 		User: &user.DefaultInfo{Name: ev.User.Username, Groups: ev.User.Groups}, Verb: "impersonate", APIVersion: "v1",
 		Resource: "users", Name: ev.Impersonated.Username, ResourceRequest: true,

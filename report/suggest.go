@@ -93,7 +93,7 @@ func NewSuggester(w *WhatIf, opt SuggestOptions) *Suggester {
 
 // Add takes in a judged request.
 func (s *Suggester) Add(j *pipeline.Judgement) {
-	if !ConcernsNodes(j) {
+	if !ConcernsNodes(j) || j.Impersonator != "" { // who acts as another needs a credential of that one, and no role
 		return
 	}
 	f := s.w.Of(j)

@@ -105,7 +105,7 @@ func (s *Suggester) NewVerifier(w *WhatIf, of *Suggestion, without func(rbac.Gra
 
 // Add takes in a judged request.
 func (x *Verifier) Add(j *pipeline.Judgement) {
-	if !ConcernsNodes(j) {
+	if !ConcernsNodes(j) || j.Impersonator != "" {
 		return
 	}
 	x.v.Requests++

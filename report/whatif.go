@@ -81,10 +81,10 @@ func (w *WhatIf) Authorizers() []string {
 }
 
 // ConcernsNodes reports whether the request is of a node, or of an identity that is taken for one by bindings: its user is named like
-// a node's or is in the group of nodes.
+// a node's or is in the group of nodes. So is one that a node made as somebody else.
 func ConcernsNodes(j *pipeline.Judgement) bool {
 	u := j.Event.Effective()
-	return j.IsNode || strings.HasPrefix(u.Username, "system:node:") || slices.Contains(u.Groups, user.NodesGroup)
+	return j.IsNode || j.Impersonator != "" || strings.HasPrefix(u.Username, "system:node:") || slices.Contains(u.Groups, user.NodesGroup)
 }
 
 // Fate is the outcome of one request.
@@ -100,6 +100,9 @@ type Fate struct {
 
 // Of returns the fate of a request that concerns nodes.
 func (w *WhatIf) Of(j *pipeline.Judgement) Fate {
+	if j.Impersonator != "" {
+		return w.impersonation(j)
+	}
 	node, race := w.node(j)
 	grant, granted, known := w.grant(j)
 	f := Fate{}
@@ -147,6 +150,27 @@ func (w *WhatIf) Of(j *pipeline.Judgement) Fate {
 	return f
 }
 
+// impersonation is the fate of a request that a node made as somebody else: it needs both what allowed the request itself and the right to
+// act as that user, which the Node authorizer never gives.
+func (w *WhatIf) impersonation(j *pipeline.Judgement) Fate {
+	d := w.RBAC.AuthorizeUnder(w.Change, pipeline.Impersonates(j.Event), j.Time)
+	itself := !j.Observed.HasGrant || !w.Change.Removes(j.Observed.Grant)
+	if !itself {
+		_, itself, _ = w.grant(j)
+	}
+	switch {
+	case !j.Allowed:
+		return Fate{Outcome: Refused}
+	case d.Allowed && itself:
+		return Fate{Outcome: AllowedByRBAC, Grant: d.Grant, ByRBAC: true}
+	case !j.HasGrant:
+		return Fate{Outcome: Undecided}
+	case j.Fruitless():
+		return Fate{Outcome: Fruitless, Uncertain: !d.Known}
+	}
+	return Fate{Outcome: Breaks, Uncertain: !d.Known}
+}
+
 // node is what the Node authorizer says, by the apiserver's own word where there is one. In a race the word is of that moment only.
 func (w *WhatIf) node(j *pipeline.Judgement) (v nodeauthz.Verdict, race bool) {
 	if !j.IsNode {
@@ -175,7 +199,11 @@ func (w *WhatIf) lost(j *pipeline.Judgement, add func(rbac.BindingRef)) {
 	if o := &j.Observed; o.HasGrant && w.Change.Removes(o.Grant) {
 		add(o.Grant.Binding)
 	}
-	for g := range w.RBAC.Grants(j.Attrs, j.Time) {
+	attrs := j.Attrs
+	if j.Impersonator != "" {
+		attrs = pipeline.Impersonates(j.Event)
+	}
+	for g := range w.RBAC.Grants(attrs, j.Time) {
 		if w.Change.Removes(g) {
 			add(g.Binding)
 		}

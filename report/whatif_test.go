@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -280,4 +281,40 @@ func TestWhatIfEvidence(t *testing.T) {
 	f(torn, "NOT ENOUGH EVIDENCE", fine)
 	f(facts(1), "NOT ENOUGH EVIDENCE", fine, asked("worker-1 get secrets shop/x", byRBAC("legacy:system:node"), silent, ours(nodeauthz.Unknown)))
 	f(facts(1), "BREAKS", fine, asked("worker-1 get secrets shop/x", byRBAC("legacy:system:node")))
+}
+
+// What a node does as somebody else goes with the right to act so.
+func TestWhatIfOfImpersonation(t *testing.T) {
+	store, empty := someRBAC(), rbac.NewStore()
+	store.SetClusterRole(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "system:node"}, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, ResourceNames: []string{"agent"}, Verbs: []string{"impersonate"},
+	}}}, at(-500))
+	acting := func(r *rules.Request) {
+		r.Event.IsImpersonated, r.Event.Impersonated = true, audit.User{Username: "system:serviceaccount:ns:agent"}
+		r.Impersonator, r.Node, r.IsNode, r.Answer.Verdict = r.Node, "", false, nodeauthz.NotNode
+		r.Observed = rules.Observed{Decision: "allow", Authorizer: rules.ByRBAC}
+	}
+	grant := func(r *rules.Request) {
+		r.Grant, r.HasGrant = rbac.Grant{Binding: rbac.BindingRef{Kind: "ClusterRoleBinding", Name: "legacy:system:node"}}, true
+	}
+	f := func(name string, s *rbac.Store, want Outcome, wantLost string, without func(rbac.Grant) bool, changes ...change) {
+		t.Helper()
+		w := &WhatIf{RBAC: s, Change: s.Change(without, nil)}
+		j := asked("worker-1 get configmaps shop/x", append([]change{acting}, changes...)...)
+		lost := ""
+		w.lost(j, func(b rbac.BindingRef) { lost += b.Name })
+		if got := w.Of(j); got.Outcome != want || lost != wantLost || !ConcernsNodes(j) {
+			t.Errorf("%s: %s and %q is lost, want %s and %q", name, got.Outcome, lost, want, wantLost)
+		}
+	}
+	none := func(rbac.Grant) bool { return false }
+	f("by the binding that goes", store, Breaks, "legacy:system:node", rbac.Grant.ForNodes, grant)
+	f("by one that stays", store, AllowedByRBAC, "", none, grant)
+	own := func(r *rules.Request) {
+		r.Observed.Grant, r.Observed.HasGrant = rbac.Grant{Binding: rbac.BindingRef{Kind: "ClusterRoleBinding", Name: "agent"}}, true
+	}
+	f("and what the user itself has goes", store, Breaks, "agent", func(g rbac.Grant) bool { return g.Binding.Name == "agent" }, grant, own)
+	f("by one that nobody knows", empty, Undecided, "", rbac.Grant.ForNodes)
+	f("refused", store, Refused, "legacy:system:node", rbac.Grant.ForNodes, func(r *rules.Request) { r.Allowed = false })
+	f("reached nothing", store, Fruitless, "legacy:system:node", rbac.Grant.ForNodes, grant, code(404))
 }

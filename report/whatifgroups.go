@@ -340,6 +340,9 @@ func (b *WhatIfBuilder) judgeEvidence(r *WhatIfReport, f Facts) {
 	case r.Requests.Unknown > 0:
 		warn("what would become of %s is not known, for lack of state (--state)", plural(r.Requests.Unknown, "request"))
 	}
+	if b.w.Then == nil && r.Authorization.Inferred && r.Then == "RBAC,Node" {
+		warn("RBAC allows what the Node authorizer gives every node: it is asked first, or Node is not in force on every apiserver any more; give --then-mode")
+	}
 	if b.uncertain > 0 {
 		warn("for %s the state does not know all bindings of then: another one may allow what is listed here", plural(b.uncertain, "request"))
 	}
