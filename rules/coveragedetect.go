@@ -28,6 +28,7 @@ type coverageDetector struct {
 	day, answered, decided int64 // of requests with an answer on that day, those with the apiserver's decision
 	undecided              bool  // told on that day
 	openDay, unjudgedDay   int64 // the days for which requests without an answer, and without a verdict, were told
+	lateOpen, lateUnjudged int64 // the same of requests that came too late, until time moves on
 	kubelets               []string
 	unreadDay              int64 // the day for which missing reads were told of all nodes together
 
@@ -127,6 +128,30 @@ func (d *coverageDetector) follow(r *Request, f *followed, step int64, s State) 
 	}
 }
 
+// straggle implements straggler. A request whose answer is waited for comes late as a rule; and of several logs that are read from their
+// beginnings one may be far behind, whose nodes are not silent.
+func (d *coverageDetector) straggle(r *Request, step int64) {
+	if r.Event.IsImpersonated {
+		return
+	}
+	if r.Open && r.NodeDenies() {
+		d.lateOpen++
+	}
+	if d.unjudges(r) {
+		d.lateUnjudged++
+	}
+	n := d.nodes[r.Node]
+	if n == nil {
+		if len(d.nodes) >= MaxNodes {
+			return
+		}
+		n = &nodeTrack{name: strings.Clone(r.Node)}
+		d.nodes[n.name] = n
+	}
+	n.dirty = n.dirty || n.late == 0
+	n.late = max(n.late, step)
+}
+
 // configure takes what may change while it runs.
 func (d *coverageDetector) configure(o DetectorOptions) { d.kubelets = o.Kubelets }
 
@@ -155,6 +180,8 @@ func (d *coverageDetector) Advance(t time.Time, s State, found func(*Detection))
 		d.at = nil
 	}
 	d.pass(end, s, found)
+	d.unknown(end, d.lateOpen, d.lateUnjudged, found)
+	d.lateOpen, d.lateUnjudged = 0, 0
 	d.changed = true
 }
 
@@ -200,7 +227,7 @@ func (d *coverageDetector) lately() (n int) {
 // forget drops the nodes that have not spoken for two days.
 func (d *coverageDetector) forget(step int64) {
 	for name, n := range d.nodes {
-		if max(n.last, n.seen) < step-2*stepsPerDay {
+		if max(n.last, n.seen, n.late) < step-2*stepsPerDay {
 			delete(d.nodes, name)
 			d.dropped = true
 		}
@@ -211,7 +238,7 @@ func (d *coverageDetector) forget(step int64) {
 func (d *coverageDetector) take(step int64, at *coverStep, s State, found func(*Detection)) {
 	d.log.spoke(step, found)
 	for n := range at.nodes {
-		if n.last == 0 {
+		if n.last == 0 && n.late == 0 {
 			d.came(n, step, s, found)
 		}
 		n.spoke(step)
@@ -228,28 +255,7 @@ func (d *coverageDetector) take(step int64, at *coverStep, s State, found func(*
 	}
 	d.answered += at.answered
 	d.decided += at.decided
-	if at.open > 0 && d.openDay < d.day {
-		d.openDay = d.day
-		found(&Detection{
-			Finding: Finding{
-				Rule: CoverageGap, Severity: Medium, Detail: "no answers",
-				Message: "the answer to requests of nodes that the Node authorizer denies is not in the log, and the state does not tell whether RBAC let them " +
-					"through: the audit policy leaves out the stage ResponseComplete, or an apiserver was stopped",
-			},
-			Time: stepTime(step), First: stepTime(step), Last: stepTime(step), Count: at.open,
-		})
-	}
-	if at.unjudged > 0 && d.unjudgedDay < d.day {
-		d.unjudgedDay = d.day
-		found(&Detection{
-			Finding: Finding{
-				Rule: CoverageGap, Severity: Medium, Detail: "no verdicts",
-				Message: "programs that use nodes' credentials were let through, and neither the state nor the apiserver's word tells whether the Node authorizer " +
-					"would have allowed it",
-			},
-			Time: stepTime(step), First: stepTime(step), Last: stepTime(step), Count: at.unjudged,
-		})
-	}
+	d.unknown(step, at.open, at.unjudged, found)
 	if d.answered >= leastAnswers && d.decided == 0 && !d.undecided {
 		d.undecided = true
 		found(&Detection{
@@ -261,6 +267,25 @@ func (d *coverageDetector) take(step int64, at *coverStep, s State, found func(*
 			Time: stepTime(step), First: stepTime(step), Last: stepTime(step), Count: d.answered,
 		})
 	}
+}
+
+// unknown tells, once a day each, of requests without an answer and of those without a verdict.
+func (d *coverageDetector) unknown(step, open, unjudged int64, found func(*Detection)) {
+	day := step / stepsPerDay
+	tell := func(n int64, told *int64, detail, message string) {
+		if n == 0 || *told >= day {
+			return
+		}
+		*told = day
+		found(&Detection{
+			Finding: Finding{Rule: CoverageGap, Severity: Medium, Detail: detail, Message: message},
+			Time:    stepTime(step), First: stepTime(step), Last: stepTime(step), Count: n,
+		})
+	}
+	tell(open, &d.openDay, "no answers", "the answer to requests of nodes that the Node authorizer denies is not in the log, and the state does not tell "+
+		"whether RBAC let them through: the audit policy leaves out the stage ResponseComplete, or an apiserver was stopped")
+	tell(unjudged, &d.unjudgedDay, "no verdicts", "programs that use nodes' credentials were let through, and neither the state nor the apiserver's word tells "+
+		"whether the Node authorizer would have allowed it")
 }
 
 // storedCoverage is what is remembered of the whole log.
@@ -278,6 +303,7 @@ type storedCoverage struct {
 type storedTrack struct {
 	Minutes                              uint64
 	First, Last, Secrets, Unread, Tested int64
+	Late                                 int64
 	Told, Group                          bool
 }
 
@@ -294,12 +320,12 @@ func (d *coverageDetector) Changes() []Remembered {
 	})
 	for _, name := range slices.Sorted(maps.Keys(d.nodes)) {
 		n := d.nodes[name]
-		if !n.dirty || n.last == 0 {
+		if !n.dirty || n.last == 0 && n.late == 0 {
 			continue
 		}
 		n.dirty, n.stored = false, n.last
 		out = remember(out, rememberedCoverNode, name, &storedTrack{
-			Minutes: n.minutes, First: n.first, Last: n.last, Secrets: n.secrets, Unread: n.unread, Tested: n.tested, Told: n.told, Group: n.group,
+			Minutes: n.minutes, First: n.first, Last: n.last, Secrets: n.secrets, Unread: n.unread, Tested: n.tested, Late: n.late, Told: n.told, Group: n.group,
 		})
 	}
 	return out
@@ -336,7 +362,7 @@ func (d *coverageDetector) Restore(r *Remembered) (own bool, err error) {
 		if d.nodes[r.Key] == nil && len(d.nodes) < MaxNodes {
 			d.nodes[strings.Clone(r.Key)] = &nodeTrack{
 				name: strings.Clone(r.Key), minutes: c.Minutes & hourBits, first: c.First, last: c.Last, stored: c.Last, secrets: c.Secrets,
-				unread: c.Unread, tested: c.Tested, told: c.Told, group: c.Group,
+				unread: c.Unread, tested: c.Tested, late: c.Late, told: c.Told, group: c.Group,
 			}
 			d.restored = true
 		}

@@ -161,6 +161,7 @@ func (d *Detectors) Observe(r *Request, s State) {
 		return
 	case t.Before(d.watermark):
 		d.late++
+		d.straggles(r)
 		return
 	case len(r.Node) > maxRemembered: // no node has such a name
 		return
@@ -198,6 +199,23 @@ func (d *Detectors) Observe(r *Request, s State) {
 	step := stepOf(r.Time)
 	for _, one := range d.follow {
 		one.follow(r, n, step, s)
+	}
+}
+
+// straggler is a follower that has a use for what comes too late.
+type straggler interface {
+	// straggle is told of such a request of a node, and of the step at which time is.
+	straggle(r *Request, step int64)
+}
+
+func (d *Detectors) straggles(r *Request) {
+	if !r.IsNode || r.Node == "" || len(r.Node) > maxRemembered {
+		return
+	}
+	for _, one := range d.follow {
+		if f, is := one.(straggler); is {
+			f.straggle(r, stepOf(d.watermark))
+		}
 	}
 }
 

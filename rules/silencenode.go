@@ -22,6 +22,7 @@ type nodeTrack struct {
 	readSeen    int64 // the same of its reads
 	testSeen    int64 // the same of its pods, where its reads are there
 	stored      int64 // last, as stored
+	late        int64 // the step in which a request of it last came too late, 0: none
 	dirty       bool
 }
 
