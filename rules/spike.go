@@ -210,8 +210,8 @@ func (m *spikeMinute) without(n *spikeMinute) spikeMinute {
 	}
 }
 
-// sumMinute sums up what was denied in a minute: in all and by node, of which names are in the order of their counts.
-func sumMinute(m *denialMinute) (all spikeMinute, names []string, byNode map[string]*spikeMinute) {
+// sumMinute sums up what was denied in a minute, but for what nodes ask after pods of theirs that are gone: in all and by node, of which names are in the order of their counts.
+func sumMinute(m *denialMinute, st State) (all spikeMinute, names []string, byNode map[string]*spikeMinute) {
 	byNode = map[string]*spikeMinute{}
 	for _, step := range m.steps {
 		for _, d := range step.denied {
@@ -243,7 +243,7 @@ func sumMinute(m *denialMinute) (all spikeMinute, names []string, byNode map[str
 func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
 	at := minuteOf(m.start)
 	s.end(at, found)
-	all, names, byNode := sumMinute(m)
+	all, names, byNode := sumMinute(m, st)
 	if all.count == 0 {
 		return
 	}
