@@ -90,7 +90,7 @@ func (x *Readiness) ofMode(r *Report, total int64) (nodeOff bool) {
 	case r.Authorization.Inferred && mode == "RBAC,Node":
 		// One apiserver of several without Node, or all of them since a rollback, leave the same trace: Node's word in the log, and RBAC's
 		// on what Node would have been first to allow.
-		warn(HoleMode, "RBAC allows what the Node authorizer gives every node: it is asked first, or Node is not in force on every apiserver any more; "+
+		x.warn(HoleMode, "RBAC allows what the Node authorizer gives every node: it is asked first, or Node is not in force on every apiserver any more; "+
 			"look at the flags of each and give --authorization-mode")
 	case strings.Contains(mode, "Node"):
 	case mode != "" || !r.Authorization.Inferred:

@@ -210,7 +210,8 @@ func (m *spikeMinute) without(n *spikeMinute) spikeMinute {
 	}
 }
 
-// sumMinute sums up what was denied in a minute, but for what nodes ask after pods of theirs that are gone: in all and by node, of which names are in the order of their counts.
+// sumMinute sums up what was denied in a minute, but for what nodes ask after pods of theirs that are gone: in all and by node, of which names are in
+// the order of their counts.
 func sumMinute(m *denialMinute, st State) (all spikeMinute, names []string, byNode map[string]*spikeMinute) {
 	byNode = map[string]*spikeMinute{}
 	for _, step := range m.steps {
