@@ -4,7 +4,7 @@ func self() *Dashboard {
 	return &Dashboard{
 		UID: "nodetrail-self", Title: "nodetrail itself", Since: "now-6h",
 		Description: "Whether nodetrail works: its input, its state, its verdicts beside the apiserver's, its store and its sinks.",
-		Rows:        []Row{health(), input(), judging(), outputs(), process()},
+		Rows:        []Row{health(), input(), entrance(), judging(), outputs(), process()},
 	}
 }
 
@@ -67,6 +67,29 @@ func input() Row {
 	}}
 }
 
+func entrance() Row {
+	return Row{Title: "Who gets in", Panels: []Panel{
+		{
+			Kind: Graph, Title: "Turned away by the webhook", Unit: "reqps", Width: 8, Height: 7, Description: "Requests that were answered with something else than 200, and connections that no request came of, as of an apiserver whose certificate has expired.",
+			Queries: []Query{
+				{Expr: `sum by (cluster, outcome) (rate(nodetrail_webhook_requests_total{cluster=~"$cluster", outcome!~"stored|dead_letter"}[$__rate_interval])) or on () vector(0)`, Legend: "{{cluster}} {{outcome}}"},
+				{Expr: `sum by (cluster, cause) (rate(nodetrail_webhook_connections_refused_total{cluster=~"$cluster"}[$__rate_interval])) or on () vector(0)`, Legend: "{{cluster}} connections: {{cause}}"},
+			},
+		},
+		{
+			Kind: Graph, Title: "Turned away by the pages", Unit: "reqps", Width: 8, Height: 7, Description: "Every browser has no credentials until somebody signs in. Wrong tokens are guesses, or of a program that has an old one.",
+			Queries: []Query{{Expr: `sum by (cluster, reason) (rate(nodetrail_pages_refused_total{cluster=~"$cluster"}[$__rate_interval])) or on () vector(0)`, Legend: "{{cluster}} {{reason}}"}},
+		},
+		{
+			Kind: Graph, Title: "Credentials", Unit: "s", Width: 8, Height: 7, Description: "How long the certificates of the webhook and of the pages are still good, 0 where there is none; and how often changed files could not be taken over.",
+			Queries: []Query{
+				{Expr: `min by (cluster, server) (nodetrail_certificate_expiry_timestamp_seconds{cluster=~"$cluster"} - time()) or on () vector(0)`, Legend: "{{cluster}} {{server}}"},
+				{Expr: `sum by (cluster, server) (increase(nodetrail_credential_reload_failures_total{cluster=~"$cluster"}[$__rate_interval])) or on () vector(0)`, Legend: "{{cluster}} {{server}} not taken over"},
+			},
+		},
+	}}
+}
+
 func judging() Row {
 	return Row{Title: "Judging", Panels: []Panel{
 		{
@@ -107,10 +130,11 @@ func judging() Row {
 			Queries: []Query{{Expr: `sum by (cluster, instance) (nodetrail_queue_waiting{cluster=~"$cluster"})`, Legend: "{{cluster}} {{instance}}"}},
 		},
 		{
-			Kind: Graph, Title: "What went wrong", Unit: "cps", Width: 8, Height: 8, Description: "Commits that failed and are tried again, and requests that were judged before the state had caught up.",
+			Kind: Graph, Title: "What went wrong", Unit: "cps", Width: 8, Height: 8, Description: "Commits that failed and are tried again, requests that were judged before the state had caught up, and requests that came too late for the rules that look at requests over time (rules.lateness).",
 			Queries: []Query{
 				{Expr: `sum by (cluster) (rate(nodetrail_commit_failures_total{cluster=~"$cluster"}[$__rate_interval]))`, Legend: "{{cluster}} failed commits"},
 				{Expr: `sum by (cluster) (rate(nodetrail_judged_before_state_total{cluster=~"$cluster"}[$__rate_interval]))`, Legend: "{{cluster}} judged before the state"},
+				{Expr: `sum by (cluster) (rate(nodetrail_detector_late_total{cluster=~"$cluster"}[$__rate_interval]))`, Legend: "{{cluster}} too late for detectors"},
 			},
 		},
 	}}
@@ -134,15 +158,23 @@ func outputs() Row {
 			Queries: []Query{{Expr: `sum by (cluster, sink) (rate(nodetrail_sink_failures_total{cluster=~"$cluster"}[$__rate_interval]))`, Legend: "{{cluster}} {{sink}}"}},
 		},
 		{
-			Kind: Graph, Title: "Alerts", Unit: "short", Width: 8, Height: 7, Description: "Alerts that Alertmanager is kept told of: firing, or resolved a short while ago. 0 without such a sink.",
+			Kind: Graph, Title: "Alerts", Unit: "short", Width: 6, Height: 7, Description: "Alerts that Alertmanager is kept told of: firing, or resolved a short while ago. 0 without such a sink.",
 			Queries: []Query{{Expr: `sum by (cluster, sink, state) (nodetrail_alerts{cluster=~"$cluster"}) or on () vector(0)`, Legend: "{{cluster}} {{sink}} {{state}}"}},
 		},
 		{
-			Kind: Graph, Title: "Memory of findings that wait", Unit: "bytes", Width: 8, Height: 7, Description: "Of each sink.",
+			Kind: Graph, Title: "Findings without an alert of their own", Unit: "cps", Width: 6, Height: 7, Description: "Folded into one alert for their rule, as more than `maxAlerts` were told apart; or too old for one, after a downtime. And times that the store could not be asked what is over. 0 without such a sink.",
+			Queries: []Query{
+				{Expr: `sum by (cluster, sink) (rate(nodetrail_alerts_folded_findings_total{cluster=~"$cluster"}[$__rate_interval])) or on () vector(0)`, Legend: "{{cluster}} {{sink}} folded"},
+				{Expr: `sum by (cluster, sink) (rate(nodetrail_alerts_too_old_findings_total{cluster=~"$cluster"}[$__rate_interval])) or on () vector(0)`, Legend: "{{cluster}} {{sink}} too old"},
+				{Expr: `sum by (cluster, sink) (rate(nodetrail_alerts_store_failures_total{cluster=~"$cluster"}[$__rate_interval])) or on () vector(0)`, Legend: "{{cluster}} {{sink}} store not read"},
+			},
+		},
+		{
+			Kind: Graph, Title: "Memory of findings that wait", Unit: "bytes", Width: 6, Height: 7, Description: "Of each sink.",
 			Queries: []Query{{Expr: `max by (cluster, sink) (nodetrail_sink_queue_bytes{cluster=~"$cluster"})`, Legend: "{{cluster}} {{sink}}"}},
 		},
 		{
-			Kind: Table, Title: "Last success", Unit: "dateTimeFromNow", Width: 8, Height: 7, Description: "When each sink took findings last. It may be long ago where there is nothing to send; 1970 is never.",
+			Kind: Table, Title: "Last success", Unit: "dateTimeFromNow", Width: 6, Height: 7, Description: "When each sink took findings last. It may be long ago where there is nothing to send; 1970 is never.",
 			Queries: []Query{{Expr: `max by (cluster, sink) (nodetrail_sink_last_success_timestamp_seconds{cluster=~"$cluster"}) * 1000`}},
 		},
 	}}
@@ -151,16 +183,20 @@ func outputs() Row {
 func process() Row {
 	return Row{Title: "Process", Panels: []Panel{
 		{
-			Kind: Graph, Title: "Memory", Unit: "bytes", Width: 8, Height: 8, Description: "Resident memory.",
+			Kind: Graph, Title: "Memory", Unit: "bytes", Width: 6, Height: 8, Description: "Resident memory.",
 			Queries: []Query{{Expr: `process_resident_memory_bytes and on (cluster, job, instance) nodetrail_build_info{cluster=~"$cluster"}`, Legend: "{{cluster}} {{instance}}"}},
 		},
 		{
-			Kind: Graph, Title: "CPU", Unit: "short", Width: 8, Height: 8, Description: "Cores in use.",
+			Kind: Graph, Title: "CPU", Unit: "short", Width: 6, Height: 8, Description: "Cores in use.",
 			Queries: []Query{{Expr: `rate(process_cpu_seconds_total[$__rate_interval]) and on (cluster, job, instance) nodetrail_build_info{cluster=~"$cluster"}`, Legend: "{{cluster}} {{instance}}"}},
 		},
 		{
-			Kind: Graph, Title: "Goroutines", Unit: "short", Width: 8, Height: 8, Description: "They must not grow without end.",
+			Kind: Graph, Title: "Goroutines", Unit: "short", Width: 6, Height: 8, Description: "They must not grow without end.",
 			Queries: []Query{{Expr: `go_goroutines and on (cluster, job, instance) nodetrail_build_info{cluster=~"$cluster"}`, Legend: "{{cluster}} {{instance}}"}},
+		},
+		{
+			Kind: Graph, Title: "Size of the store", Unit: "bytes", Width: 6, Height: 8, Description: "The files of the embedded store; 0 with PostgreSQL.",
+			Queries: []Query{{Expr: `max by (cluster, instance) (nodetrail_store_size_bytes{cluster=~"$cluster"}) or on () vector(0)`, Legend: "{{cluster}} {{instance}}"}},
 		},
 		{
 			Kind: Table, Title: "Versions", Unit: "none", Width: 12, Height: 6, Description: "What runs where.",

@@ -54,7 +54,7 @@ type access struct {
 	tries    chan struct{}
 	reviews  chan struct{}
 	slowly   time.Duration
-	failed   atomic.Int64
+	refused  [entries]atomic.Int64
 	log      zerolog.Logger
 }
 
@@ -79,10 +79,46 @@ const (
 	notAllowed // known, and not allowed
 	tooMany    // too many wrong tokens at once
 	notNow     // nobody can say now
+	entries
 )
 
-// enter says whether a request may be answered.
-func (a *access) enter(r *http.Request) entry {
+// refusals are the names of the entries in Stats.
+var refusals = [entries]string{
+	notLocal: "not_local", notKnown: "no_credentials", wrongToken: "wrong_token", notAllowed: "forbidden", tooMany: "too_many", notNow: "unavailable",
+}
+
+// refuse counts a request that was not let in, and is e.
+func (a *access) refuse(e entry) entry {
+	if e != letIn {
+		a.refused[e].Add(1)
+	}
+	return e
+}
+
+// Stats is what a Server has done about who may read since it was made.
+type Stats struct {
+	// Refused counts the requests that were not let in, by why. The keys are always the same: wrong_token, no_credentials (as of each browser
+	// before it has signed in), forbidden, not_local, too_many (wrong tokens at once), and unavailable (the cluster cannot be asked).
+	Refused map[string]int64
+	// ReloadFailures counts the looks at the files of credentials that found something broken.
+	ReloadFailures int64
+	// CertificateExpires is when the server's certificate ends, zero without TLS.
+	CertificateExpires time.Time
+}
+
+// Stats may be called at any time.
+func (s *Server) Stats() Stats {
+	out := Stats{Refused: map[string]int64{}, CertificateExpires: s.access.files.current().expires, ReloadFailures: s.access.files.failures.Load()}
+	for e := letIn + 1; e < entries; e++ {
+		out.Refused[refusals[e]] = s.access.refused[e].Load()
+	}
+	return out
+}
+
+// enter says whether a request may be answered, and counts it if not.
+func (a *access) enter(r *http.Request) entry { return a.refuse(a.look(r)) }
+
+func (a *access) look(r *http.Request) entry {
 	if a.o.LocalOnly() {
 		if loopback.Request(r) {
 			return letIn
@@ -102,10 +138,13 @@ func (a *access) enter(r *http.Request) entry {
 		if token == "" {
 			return notKnown
 		}
-		return a.try(r.Context(), token)
+		return a.try(r, token)
 	}
 	if token, ok := a.sessions.of(r); ok {
-		return a.token(r.Context(), token)
+		if e := a.token(r.Context(), token); e != wrongToken {
+			return e
+		}
+		// It was good when the session began, so that it is no guess.
 	}
 	return notKnown
 }
@@ -139,7 +178,8 @@ func (a *access) token(ctx context.Context, token string) entry {
 }
 
 // try is token for one that may be a guess: what is wrong is answered late, and few at a time.
-func (a *access) try(ctx context.Context, token string) entry {
+func (a *access) try(r *http.Request, token string) entry {
+	ctx, from := r.Context(), r.RemoteAddr
 	if a.files.knowsToken(token) {
 		return letIn
 	}
@@ -153,8 +193,7 @@ func (a *access) try(ctx context.Context, token string) entry {
 	if e != wrongToken {
 		return e
 	}
-	n := a.failed.Add(1)
-	a.log.Warn().Int64("failures", n).Msg("a token was refused that nobody has")
+	a.log.Warn().Str("from", from).Int64("failures", a.refused[wrongToken].Load()+1).Msg("a token was refused that nobody has")
 	timer := time.NewTimer(a.slowly)
 	defer timer.Stop()
 	select {
@@ -193,9 +232,9 @@ func (a *access) signIn(w http.ResponseWriter, r *http.Request) {
 	token := strings.TrimSpace(r.PostForm.Get("token"))
 	e := wrongToken
 	if token != "" && len(token) <= credfile.MaxToken {
-		e = a.try(r.Context(), token)
+		e = a.try(r, token)
 	}
-	switch e {
+	switch a.refuse(e) {
 	case letIn:
 		a.sessions.begin(w, r, token)
 		redirect(w, next)

@@ -22,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nodetrail/nodetrail/internal/credfile"
 )
 
@@ -108,8 +110,10 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%s: %d", path, w.Code)
 		}
 	}
-	if n := h.access.failed.Load(); n == 0 {
-		t.Error("no failure was counted")
+	// Of ten paths each: four with nothing that is a token, two with a wrong one; and the two tokens at once.
+	want := map[string]int64{"wrong_token": 20, "no_credentials": 41, "forbidden": 0, "not_local": 0, "too_many": 0, "unavailable": 0}
+	if diff := cmp.Diff(want, h.Stats().Refused); diff != "" {
+		t.Errorf("counted (-want +got):\n%s", diff)
 	}
 }
 

@@ -26,12 +26,15 @@ type files struct {
 	mu      sync.Mutex              // held while the files are looked at
 	next    atomic.Int64
 	failure string
+	// failures counts the looks that found something broken.
+	failures atomic.Int64
 }
 
 // secrets is what is in force at one time; it never changes.
 type secrets struct {
 	sum       [sha256.Size]byte
 	tls       *tls.Config // nil without TLS
+	expires   time.Time   // of the certificate
 	clientCAs *x509.CertPool
 	tokens    credfile.Tokens
 }
@@ -87,7 +90,7 @@ func (f *files) read(old *secrets) (*secrets, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the certificate in %s and %s: %w", f.o.CertFile, f.o.KeyFile, err)
 		}
-		s.tls = credfile.ServerTLS()
+		s.tls, s.expires = credfile.ServerTLS(), pair.Leaf.NotAfter
 		s.tls.Certificates, s.tls.Time = []tls.Certificate{pair}, f.now
 		if s.clientCAs != nil {
 			s.tls.ClientCAs, s.tls.ClientAuth = s.clientCAs, tls.RequireAndVerifyClientCert
@@ -109,6 +112,9 @@ func (f *files) current() *secrets {
 	f.next.Store(f.now().Add(f.every).UnixNano())
 	old := f.inForce.Load()
 	s, err := f.read(old)
+	if err != nil {
+		f.failures.Add(1)
+	}
 	switch {
 	case err != nil && err.Error() != f.failure:
 		f.failure = err.Error()

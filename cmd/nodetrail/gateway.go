@@ -117,7 +117,7 @@ func runGateway(ctx context.Context, path string, std streams) (err error) {
 	}
 	m := metrics.New(metrics.Options{Version: buildVersion()})
 	m.Watch(metrics.Input{
-		Webhook: func() map[string]int64 { return srv.Stats().Requests }, DeadLetters: func() int64 { return letters.Stats().Written },
+		Webhook: func() *metrics.Webhook { return webhookMetrics(srv) }, DeadLetters: func() int64 { return letters.Stats().Written },
 	})
 	var stopping atomic.Bool
 	ready := func() []string {

@@ -80,7 +80,7 @@ func (r *runner) openPages(c *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("pages: %w", err)
 	}
-	r.warm = pages.Warm
+	r.site = pages
 	if c.Pages.Listen == "" {
 		r.ops.Handle("/", pages)
 		if r.pagesAt = pageAddress(r.ops.Addr(), false); o.Access.LocalOnly() {

@@ -216,8 +216,8 @@ func (r *runner) run(ctx context.Context) (err error) {
 	if r.pages != nil {
 		rest.start("serving pages", func(ctx context.Context) error { return r.pages.Serve(ctx) })
 	}
-	if r.warm != nil {
-		rest.start("reading for the pages", func(ctx context.Context) error { r.warm(ctx); <-ctx.Done(); return nil })
+	if r.site != nil {
+		rest.start("reading for the pages", func(ctx context.Context) error { r.site.Warm(ctx); <-ctx.Done(); return nil })
 	}
 	rest.start("watching the configuration", func(ctx context.Context) error { r.watch(ctx, hup); return nil })
 	if r.live != nil {

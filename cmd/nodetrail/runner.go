@@ -29,6 +29,7 @@ import (
 	"github.com/nodetrail/nodetrail/sinks/metrics"
 	"github.com/nodetrail/nodetrail/store"
 	"github.com/nodetrail/nodetrail/tally"
+	"github.com/nodetrail/nodetrail/web"
 )
 
 // runner is one run of the command run, its parts put together.
@@ -48,9 +49,9 @@ type runner struct {
 	engine    *pipeline.Engine
 	metrics   *metrics.Metrics
 	ops       *ops.Server
-	pages     *ops.Server           // nil where they are at the address of operations, or nowhere
-	warm      func(context.Context) // reads what the pages show first; nil without pages
-	pagesAt   string                // what to open in a browser, "" without pages
+	pages     *ops.Server // nil where they are at the address of operations, or nowhere
+	site      *web.Server // what the pages are served by; nil without pages
+	pagesAt   string      // what to open in a browser, "" without pages
 	letters   *source.DeadLetter
 	webhook   *webhook.Server   // nil without one
 	scraper   *coverage.Scraper // nil without one

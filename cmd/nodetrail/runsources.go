@@ -243,11 +243,13 @@ func (r *runner) input() metrics.Input {
 			s := r.engine.Stats()
 			return metrics.Engine{Waiting: s.Waiting, Held: s.Held, MaxHeld: int64(r.reloader.Current().Pipeline.MaxBytes), Early: s.Early, Late: s.Late, CommitFailures: s.Failures}
 		},
-		Webhook: func() map[string]int64 {
-			if r.webhook == nil {
+		Webhook: func() *metrics.Webhook { return webhookMetrics(r.webhook) },
+		Pages: func() *metrics.Pages {
+			if r.site == nil {
 				return nil
 			}
-			return r.webhook.Stats().Requests
+			s := r.site.Stats()
+			return &metrics.Pages{Refused: s.Refused, Credentials: metrics.Credentials{Expires: s.CertificateExpires, ReloadFailures: s.ReloadFailures}}
 		},
 		DeadLetters: func() int64 { return r.letters.Stats().Written },
 		State:       r.stateMetrics,
@@ -258,6 +260,18 @@ func (r *runner) input() metrics.Input {
 			s := r.reloader.Stats()
 			return metrics.Config{Applied: s.Applied, Refused: s.Refused, NeedRestart: s.NeedRestart, LastSuccess: s.LastSuccess, OK: s.OK}
 		},
+	}
+}
+
+// webhookMetrics is what a webhook has to tell, nil if there is none.
+func webhookMetrics(w *webhook.Server) *metrics.Webhook {
+	if w == nil {
+		return nil
+	}
+	s := w.Stats()
+	return &metrics.Webhook{
+		Requests: s.Requests, Handshakes: s.Handshakes, TooMany: s.RefusedConnections,
+		Credentials: metrics.Credentials{Expires: s.CertificateExpires, ReloadFailures: s.ReloadFailures},
 	}
 }
 

@@ -45,6 +45,10 @@ func startStack(t *testing.T) *stack {
 	if err != nil {
 		t.Fatal(err)
 	}
+	webhook, err := trail.NewWebhook(dir) // nobody posts to it; its certificate has a metric
+	if err != nil {
+		t.Fatal(err)
+	}
 	config := write(t, filepath.Join(dir, "nodetrail.yaml"), fmt.Sprintf(`
 cluster: test
 data: %q
@@ -53,11 +57,11 @@ state: {files: [%q]}
 coverage: {apiserverMetrics: {urls: ["http://%s/metrics"]}} # where nobody listens
 sources:
   files: [{paths: [%q], poll: 100ms}]
-  webhook: {listen: %q}
+  webhook: %s
 sinks:
   jsonl: [{path: %q}]
   alertmanager: [{urls: ["http://%s"]}] # where nobody listens
-`, filepath.Join(dir, "data"), listen, capture, plane.MustAddress(t), s.log, plane.MustAddress(t), filepath.Join(dir, "findings.jsonl"), plane.MustAddress(t)))
+`, filepath.Join(dir, "data"), listen, capture, plane.MustAddress(t), s.log, webhook.Config, filepath.Join(dir, "findings.jsonl"), plane.MustAddress(t)))
 	s.nodetrail = work.MustStart(t, "nodetrail", program, "run", "--config", config)
 
 	rules, err := filepath.Abs(filepath.Join(folder(t), "prometheus", "*.yaml"))

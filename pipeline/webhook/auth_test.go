@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -172,9 +173,6 @@ func TestClientCertificates(t *testing.T) {
 	refused("not yet valid", 0, named(clients, "kube-apiserver", func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Hour) }))
 	refused("for servers only", 0, named(clients, "kube-apiserver", func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }))
 	refused("another name", 403, named(clients, "jane", nil))
-	if s.server.Stats().ConnectionErrors == 0 {
-		t.Error("broken handshakes are not counted")
-	}
 	accepted := func(what string, conf *tls.Config) {
 		t.Helper()
 		if got := send(conf); got != 200 {
@@ -188,6 +186,68 @@ func TestClientCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	accepted("URI", named(clients, "jane", func(c *x509.Certificate) { c.URIs = []*url.URL{uri} }))
+}
+
+// lockedLog is written by the server while a test reads it.
+type lockedLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// What fails in the handshake is among no requests. It is counted and logged all the same: an apiserver whose certificate has expired looks so.
+// Who only looks whether somebody listens is no failure.
+func TestHandshakes(t *testing.T) {
+	f := newFiles(t)
+	clients := newAuthority(t, "clients")
+	write(t, f.roots, clients.pem)
+	var log lockedLog
+	s := start(t, Options{CertFile: f.cert, KeyFile: f.key, ClientCAFile: f.roots, Log: zerolog.New(&log)})
+	address := s.wire.Addr().String()
+	errorsCome := func(want int64) {
+		t.Helper()
+		eventually(t, "the server's complaint", func() bool { return s.server.Stats().ConnectionErrors >= want })
+	}
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	errorsCome(1)
+	if got := s.server.Stats().Handshakes; got != 0 || strings.Contains(log.String(), "warn") {
+		t.Errorf("who only connects is a failed handshake: %d, %s", got, log.String())
+	}
+	cert, key := clients.issue("kube-apiserver", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
+	distrusting := f.trusting(nil, nil)
+	distrusting.RootCAs = clients.pool()
+	for i, conf := range []*tls.Config{f.trusting(cert, key), f.trusting(nil, nil), distrusting} {
+		if _, err := tryPost(t, client(t, conf, false), s.url, strings.NewReader(list(event("a")))); err == nil {
+			t.Errorf("%d is let in", i)
+		}
+		errorsCome(int64(i) + 2)
+	}
+	if stats := s.server.Stats(); stats.Handshakes != 3 || stats.Requests["unauthenticated"] != 0 {
+		t.Errorf("%d handshakes failed, want 3: %+v", stats.Handshakes, stats)
+	}
+	for _, want := range []string{"certificate has expired", "didn't provide a certificate", "remote error: tls: ", "127.0.0.1:"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log has no %q: %s", want, log.String())
+		}
+	}
+	s.store.empty(t)
 }
 
 // A connection does not outlive its certificate, nor the authority that signed it.

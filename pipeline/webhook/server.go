@@ -187,7 +187,23 @@ func (c *counted) Close() error {
 type complaints struct{ s *Server }
 
 func (c complaints) Write(line []byte) (int, error) {
+	if text := bytes.TrimSpace(line); refusedHandshake(text) {
+		c.s.counters.handshakes.Add(1)
+		c.s.log.Warn().Bytes("error", text).Msg("a sender and the webhook do not accept each other's TLS: look at the certificates and authorities of both")
+	} else {
+		c.s.log.Debug().Bytes("error", text).Msg("trouble with a connection to the webhook")
+	}
 	c.s.counters.connTrouble.Add(1)
-	c.s.log.Debug().Bytes("error", bytes.TrimSpace(line)).Msg("trouble with a connection to the webhook")
 	return len(line), nil
+}
+
+// refusedHandshake tells a handshake that one side refused from one that was not gone through with, as by a health check that only
+// connects. net/http says no more than a line of text, "http: TLS handshake error from ADDRESS: CAUSE".
+func refusedHandshake(line []byte) bool {
+	rest, ok := bytes.CutPrefix(line, []byte("http: TLS handshake error from "))
+	if !ok {
+		return false
+	}
+	_, cause, _ := bytes.Cut(rest, []byte(": "))
+	return bytes.Contains(cause, []byte("tls: ")) || bytes.Contains(cause, []byte("x509: ")) || bytes.Contains(cause, []byte("HTTP request to an HTTPS server"))
 }

@@ -65,6 +65,10 @@ type Stats struct {
 	// Connections is the number of open connections, RefusedConnections how many were closed at once because there were too many, and
 	// ConnectionErrors how often a handshake failed or net/http had another reason to complain.
 	Connections, RefusedConnections, ConnectionErrors int64
+	// Handshakes counts, of ConnectionErrors, the TLS handshakes that failed because one side would not have the other: its certificate, its
+	// authority, its version of TLS. A sender whose certificate has expired is here and never among Requests. Who only looked whether
+	// somebody listens is not.
+	Handshakes int64
 	// ReloadFailures counts the looks at the files of credentials that found something broken.
 	ReloadFailures int64
 	// CertificateExpires is when the server's certificate ends, zero without TLS.
@@ -75,6 +79,7 @@ type counters struct {
 	requests                                    [outcomes]atomic.Int64
 	bytes, batches, events, malformed, letters  atomic.Int64
 	inFlight, connections, refused, connTrouble atomic.Int64
+	handshakes                                  atomic.Int64
 }
 
 // Stats may be called at any time.
@@ -88,7 +93,7 @@ func (s *Server) Stats() Stats {
 	return Stats{
 		Requests: requests, Bytes: c.bytes.Load(), Batches: c.batches.Load(), Events: c.events.Load(), Malformed: c.malformed.Load(),
 		Letters: c.letters.Load(), InFlight: c.inFlight.Load(), InFlightBytes: s.budget.used.Load(),
-		Connections: c.connections.Load(), RefusedConnections: c.refused.Load(), ConnectionErrors: c.connTrouble.Load(),
+		Connections: c.connections.Load(), RefusedConnections: c.refused.Load(), ConnectionErrors: c.connTrouble.Load(), Handshakes: c.handshakes.Load(),
 		ReloadFailures: s.creds.failures.Load(), CertificateExpires: current.expires,
 	}
 }

@@ -50,7 +50,11 @@ const (
 	sourceUp         = "nodetrail_source_up"
 	sourceLag        = "nodetrail_source_lag_seconds"
 	webhookRequests  = "nodetrail_webhook_requests_total"
+	webhookRefused   = "nodetrail_webhook_connections_refused_total"
 	deadLetters      = "nodetrail_deadletters_total"
+	pagesRefused     = "nodetrail_pages_refused_total"
+	certExpiry       = "nodetrail_certificate_expiry_timestamp_seconds"
+	certFailures     = "nodetrail_credential_reload_failures_total"
 	stateSynced      = "nodetrail_state_synced"
 	stateObjects     = "nodetrail_state_objects"
 	stateLag         = "nodetrail_state_lag_seconds"
@@ -100,7 +104,11 @@ func All() []Metric {
 		{sourceUp, Gauge, []string{"source"}, "1 while a source can be read, else 0.", "64, then `other`", false},
 		{sourceLag, Gauge, []string{"source", "lane"}, "How long what is not stored yet has been there: the age of the oldest of it, 0 if there is nothing.", lanes, false},
 		{webhookRequests, Counter, []string{"outcome"}, "Requests to the webhook, by what became of them.", "32, then `other`", false},
+		{webhookRefused, Counter, []string{"cause"}, "Connections to the webhook that no request came of: the TLS handshake failed, or too_many were open.", "2", false},
 		{deadLetters, Counter, nil, "Pieces of input that could not be read and were kept as dead letters.", once, false},
+		{pagesRefused, Counter, []string{"reason"}, "Requests for pages that were not let in: wrong_token, no_credentials, forbidden, not_local, too_many or unavailable.", "6", false},
+		{certExpiry, Gauge, []string{"server"}, "When the certificate of the webhook or of the pages ends, in seconds since 1970.", "2", false},
+		{certFailures, Counter, []string{"server"}, "Looks at the changed files of certificates, authorities and tokens that found something broken. The old ones stay in force.", "2", false},
 		{stateSynced, Gauge, []string{"kind"}, "1 when the objects of a kind have been listed and are watched, or the apiserver serves none of the kind, else 0.", "the kinds that matter, at most 64", false},
 		{stateObjects, Gauge, []string{"kind"}, "Objects in the state that exist now.", "the kinds that matter, at most 64", false},
 		{stateLag, Gauge, nil, "How far the state lies behind the clock: time since it was last known to be complete.", once, false},
@@ -133,7 +141,8 @@ func Page() string {
 	var b strings.Builder
 	b.WriteString("<!-- Written by go generate from sinks/metrics: change it there. -->\n\n# Metrics\n\n" +
 		"What `/metrics` of `nodetrail run` tells, beside the metrics `go_*` and `process_*` of every Go program. No label has values without\n" +
-		"bound: what is beyond it has the value `other`. Exemplars are the audit ID of one of the requests, in the OpenMetrics format.\n\n" +
+		"bound: what is beyond it has the value `other`. Exemplars are the audit ID of one of the requests, in the OpenMetrics format.\n" +
+		"`nodetrail gateway` has those of its webhook, of dead letters, and `nodetrail_build_info`.\n\n" +
 		"| metric | type | labels | what it says | series, at most |\n|---|---|---|---|---|\n")
 	for _, m := range All() {
 		labels := "-"

@@ -14,8 +14,9 @@ import (
 type Input struct {
 	Sources func() []Source
 	Engine  func() Engine
-	// Webhook counts requests by what became of them.
-	Webhook func() map[string]int64
+	// Webhook returns nil where there is no webhook, Pages where there are no pages.
+	Webhook func() *Webhook
+	Pages   func() *Pages
 	// DeadLetters counts what was kept of input that could not be read.
 	DeadLetters func() int64
 	State       func() State
@@ -40,6 +41,29 @@ type Source struct {
 type LaneLag struct {
 	Lane string
 	Lag  time.Duration
+}
+
+// Webhook is the endpoint that apiservers post to.
+type Webhook struct {
+	// Requests counts requests by what became of them.
+	Requests map[string]int64
+	// Handshakes and TooMany count connections that came to nothing.
+	Handshakes, TooMany int64
+	Credentials
+}
+
+// Pages are what people look at.
+type Pages struct {
+	// Refused counts requests that were not let in, by why.
+	Refused map[string]int64
+	Credentials
+}
+
+// Credentials are the files by which a server is known and knows its clients.
+type Credentials struct {
+	// Expires is when the certificate ends, zero without one.
+	Expires        time.Time
+	ReloadFailures int64
 }
 
 // Engine is the pipeline's figures.
@@ -107,7 +131,7 @@ func (m *Metrics) Watch(in Input) {
 	all := described()
 	c := &collector{in: in, descs: map[string]*prometheus.Desc{}, metrics: all}
 	for _, name := range []string{
-		scrapeUp, scrapeSuccess, scrapeFailures, scrapeLost, sourceUp, sourceLag, commitFailures, beforeState, detectorLate, queueWaiting, queueBytes, queueMaxBytes, webhookRequests, deadLetters, stateSynced, stateObjects, stateLag,
+		scrapeUp, scrapeSuccess, scrapeFailures, scrapeLost, sourceUp, sourceLag, commitFailures, beforeState, detectorLate, queueWaiting, queueBytes, queueMaxBytes, webhookRequests, webhookRefused, deadLetters, pagesRefused, certExpiry, certFailures, stateSynced, stateObjects, stateLag,
 		storeBytes, sinkLength, sinkMaxLength, sinkBytes, sinkSent, sinkDropped, sinkFailures, sinkSuccess,
 		alertsSent, alertsFolded, alertsTooOld, alertsStore, configReloads, configSuccess, configSuccessful,
 	} {
@@ -148,7 +172,18 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		s.add(commitFailures, float64(e.CommitFailures))
 	}
 	if c.in.Webhook != nil {
-		s.sums(webhookRequests, 32, c.in.Webhook())
+		if w := c.in.Webhook(); w != nil {
+			s.sums(webhookRequests, 32, w.Requests)
+			s.add(webhookRefused, float64(w.Handshakes), "handshake")
+			s.add(webhookRefused, float64(w.TooMany), "too_many")
+			s.credentials("webhook", &w.Credentials)
+		}
+	}
+	if c.in.Pages != nil {
+		if p := c.in.Pages(); p != nil {
+			s.sums(pagesRefused, 16, p.Refused)
+			s.credentials("pages", &p.Credentials)
+		}
 	}
 	if c.in.DeadLetters != nil {
 		s.add(deadLetters, float64(c.in.DeadLetters()))
@@ -253,6 +288,13 @@ func (s *scrape) sums(name string, most int, all map[string]int64) {
 	if rest > 0 {
 		s.add(name, float64(rest), Other)
 	}
+}
+
+func (s *scrape) credentials(server string, c *Credentials) {
+	if !c.Expires.IsZero() {
+		s.add(certExpiry, seconds(c.Expires), server)
+	}
+	s.add(certFailures, float64(c.ReloadFailures), server)
 }
 
 func (s *scrape) state(st State) {

@@ -36,7 +36,12 @@ func full() Input {
 		Engine: func() Engine {
 			return Engine{Waiting: 3, Held: 4096, MaxHeld: 8192, Early: 2, CommitFailures: 1, Late: 4}
 		},
-		Webhook:     func() map[string]int64 { return map[string]int64{"stored": 7, "busy": 0} },
+		Webhook: func() *Webhook {
+			return &Webhook{Requests: map[string]int64{"stored": 7, "busy": 0}, Handshakes: 3, TooMany: 1, Credentials: Credentials{time.Unix(1_800_000_000, 0), 2}}
+		},
+		Pages: func() *Pages {
+			return &Pages{Refused: map[string]int64{"wrong_token": 6}, Credentials: Credentials{ReloadFailures: 1}} // without TLS nothing expires
+		},
 		DeadLetters: func() int64 { return 5 },
 		State: func() State {
 			return State{Watched: true, Lag: 2 * time.Second, Kinds: []Kind{{"Pod", 10, true}, {"Node", 2, false}}}
@@ -304,12 +309,12 @@ func TestScrapeSurvivesInput(t *testing.T) {
 	}
 	in.Sinks = func() []Sink { return []Sink{{Name: "a"}, {Name: "a"}} }
 	in.Alerts = func() []Alerts { return []Alerts{{Name: "a"}, {Name: "a"}} }
-	in.Webhook = func() map[string]int64 {
+	in.Webhook = func() *Webhook {
 		all := map[string]int64{Other: 1}
 		for i := range 100 {
 			all[fmt.Sprint(i)] = 1
 		}
-		return all
+		return &Webhook{Requests: all}
 	}
 	m.Watch(in)
 	text := scraped(t, m, "")
