@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -47,7 +48,38 @@ Everything else is in the configuration's section gateway.`,
 type gatewayIntake struct {
 	producer *kafka.Producer
 	letters  source.Letters
-	metrics  *metrics.Metrics
+}
+
+// reached is whether the topic was there once since the start. A gateway that never got so far is set up wrongly, and must not take the place
+// of one that works; later the brokers are away for all gateways, and 503 with Retry-After is a better answer than none.
+type reached struct{ atomic.Bool }
+
+// retry is how long to wait before the topic is looked for again.
+const retry = time.Second
+
+// wait looks for the topic until it is there, or ctx ends.
+func (r *reached) wait(ctx context.Context, p *kafka.Producer, log zerolog.Logger) {
+	said := ""
+	for {
+		err := p.Reach(ctx)
+		if err == nil {
+			r.Store(true)
+			log.Info().Msg("the brokers have the topic: the gateway is ready")
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if err.Error() != said {
+			said = err.Error()
+			log.Warn().Err(err).Msg("the gateway is not ready: no batch can be written before the topic is reached")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retry):
+		}
+	}
 }
 
 // TakeRaw implements webhook.RawIntake: the events are the gateway's until the brokers have them.
@@ -120,11 +152,16 @@ func runGateway(ctx context.Context, path string, std streams) (err error) {
 		Webhook: func() *metrics.Webhook { return webhookMetrics(srv) }, DeadLetters: func() int64 { return letters.Stats().Written },
 	})
 	var stopping atomic.Bool
+	var topic reached
 	ready := func() []string {
+		var out []string
 		if stopping.Load() {
-			return []string{"stopping"}
+			out = append(out, "stopping")
 		}
-		return nil
+		if !topic.Load() {
+			out = append(out, "the topic "+k.Topic+" has not been reached yet; the log says why")
+		}
+		return out
 	}
 	server, err := ops.New(ops.Options{Listen: c.Listen, Pprof: c.Pprof, Metrics: m.Handler(), Ready: ready, Log: log})
 	if err != nil {
@@ -137,7 +174,12 @@ func runGateway(ctx context.Context, path string, std streams) (err error) {
 	rest.start("serving metrics", server.Serve)
 	rest.start("waiting for SIGHUP", func(ctx context.Context) error { tellHangup(ctx, hup, log); return nil })
 	front.start("receiving", func(ctx context.Context) error {
-		return srv.RunRaw(ctx, &gatewayIntake{producer: producer, letters: letters, metrics: m})
+		return srv.RunRaw(ctx, &gatewayIntake{producer: producer, letters: letters})
+	})
+	front.start("looking for the topic", func(ctx context.Context) error {
+		topic.wait(ctx, producer, log)
+		<-ctx.Done()
+		return nil
 	})
 	log.Info().Str("version", buildVersion()).Str("listen", server.Addr()).Str("webhook", c.Gateway.Webhook.Listen).Str("topic", k.Topic).Msg("running")
 	<-ctx.Done()

@@ -155,6 +155,10 @@ func testProducer(t *testing.T, brokers []string) {
 		t.Fatal(err)
 	}
 	defer missing.Close()
+	eventually(t, "all that there is to reach", func() bool { return p.Reach(ctx) == nil })
+	if err := missing.Reach(ctx); err == nil {
+		t.Error("a topic that does not exist is reached")
+	}
 	if err := missing.Produce(ctx, Record{Value: []byte("x")}); err == nil {
 		t.Error("written to a topic that does not exist")
 	}

@@ -223,6 +223,33 @@ func passing(err error) bool {
 	return true
 }
 
+// Reach asks the brokers for the topic, and returns nil when they know it and all of its partitions have a leader: only then can Produce work.
+func (p *Producer) Reach(ctx context.Context) error {
+	topic := p.opt.Topic
+	client := &kafkago.Client{Addr: p.writer.Addr, Transport: p.writer.Transport, Timeout: p.opt.Timeout}
+	meta, err := client.Metadata(ctx, &kafkago.MetadataRequest{Topics: []string{topic}})
+	if err != nil {
+		return fmt.Errorf("kafka: looking for the topic %s: %w", topic, err)
+	}
+	for _, t := range meta.Topics {
+		if t.Name != topic {
+			continue
+		}
+		if t.Error != nil {
+			return fmt.Errorf("kafka: looking for the topic %s: %w", topic, t.Error)
+		}
+		for _, part := range t.Partitions {
+			if part.Leader.Host == "" {
+				return fmt.Errorf("kafka: partition %d of the topic %s has no leader", part.ID, topic)
+			}
+		}
+		if len(t.Partitions) > 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("kafka: the brokers have no topic %s", topic)
+}
+
 // Stats may be called at any time.
 func (p *Producer) Stats() ProducerStats {
 	return ProducerStats{
