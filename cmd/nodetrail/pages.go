@@ -157,6 +157,8 @@ func (r *runner) pageSources() []web.Source {
 				}
 			}
 			switch {
+			case src.Why != "":
+				one.Message = src.Why
 			case !src.Up:
 				one.Message = "it cannot be read"
 			case lag > lateAfter:

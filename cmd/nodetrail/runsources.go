@@ -148,7 +148,7 @@ func (r *runner) fileSource(c *config.FileSource, want audit.Want) *runningSourc
 			if l.Behind > 0 && !l.LastEvent.IsZero() {
 				lag = max(0, time.Since(l.LastEvent))
 			}
-			out = append(out, metrics.Source{Name: l.Lane, Up: l.File != "" || isThere(l.Lane), Lanes: []metrics.LaneLag{{Lane: l.Lane, Lag: lag}}})
+			out = append(out, metrics.Source{Name: l.Lane, Up: l.Trouble == "", Why: l.Trouble, Lanes: []metrics.LaneLag{{Lane: l.Lane, Lag: lag}}})
 		}
 		return out
 	}}

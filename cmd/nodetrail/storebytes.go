@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"strings"
 
 	"github.com/nodetrail/nodetrail/internal/config"
 )
@@ -22,10 +21,4 @@ func storeBytes(c *config.Config) func() int64 {
 		}
 		return n
 	}
-}
-
-// isThere reports whether a lane's log exists, be it empty.
-func isThere(lane string) bool {
-	_, err := os.Stat(strings.TrimPrefix(lane, "file:"))
-	return err == nil
 }

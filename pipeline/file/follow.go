@@ -105,6 +105,8 @@ type LaneStats struct {
 	Lane string
 	// File is the file that is being read, "" if there is none yet.
 	File string
+	// Trouble is why the log itself cannot be read now, "" if it can: it is not there, or may not be read. Its predecessors may be read all the same.
+	Trouble string
 	// Behind is how many bytes are there that are not stored: of compressed files as they are, of others plain.
 	Behind int64
 	// Stored is how many plain bytes were, since the start.

@@ -319,12 +319,32 @@ func (l *lane) measure() {
 		n += e.info.Size()
 	}
 	l.unread.Store(n)
+	trouble := l.trouble()
 	l.mu.Lock()
-	l.report.File = ""
+	l.report.File, l.report.Trouble = "", trouble
 	if l.cur != nil {
 		l.report.File = l.cur.path
 	}
 	l.mu.Unlock()
+}
+
+// trouble is why what is written under the log's name cannot be read, "" if it can.
+func (l *lane) trouble() string {
+	info, err := os.Stat(l.fam.live)
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular(): // to open a pipe may take for ever
+		err = errors.New("it is not a regular file")
+	case l.cur == nil || !os.SameFile(info, l.cur.info):
+		var f *os.File
+		if f, err = os.Open(l.fam.live); err == nil {
+			err = f.Close()
+		}
+	}
+	if err != nil {
+		return unreadable(l.fam.live, err).Error()
+	}
+	return l.said["read"]
 }
 
 func (l *lane) stats() LaneStats {

@@ -32,8 +32,9 @@ type Input struct {
 type Source struct {
 	// Name is as the sources of lanes are called, such as "file:audit", "kafka:topic" or "webhook:webhook".
 	Name string
-	// Up says that it can be read.
+	// Up says that it can be read. Why is for people, where it cannot; no metric has it.
 	Up    bool
+	Why   string
 	Lanes []LaneLag
 }
 
