@@ -22,8 +22,8 @@ Of the log itself, by the requests' own times:
 
 - a silence of the whole log, of three minutes or more, that chance does not make. Of the intervals of ten seconds in the hour before, a
   part p had requests of nodes; a silence of k intervals is told if (1-p)^k is less than one in a billion, if it is more than three times
-  as long as the longest one of that hour, and if at least two nodes spoke in that hour, which must have lasted for five minutes. It is
-  told when requests come again, not while it lasts;
+  as long as the longest one of that hour, and if at least two nodes spoke in that hour, which must have lasted for five minutes,
+  unless the silence lasts for six hours. It is told when requests come again, not while it lasts;
 - a silence of one node, of ten minutes or more, by the same test with minutes in place of intervals, while other nodes go on and its Node
   object exists. Five or more that fall silent in the same minute are told together, with severity medium; one alone has severity low. Of a
   node that was seen for less than ten minutes an hour of silence is told. And when a node speaks for the first time, it is told if its Node

@@ -205,6 +205,15 @@ func TestCoverageFires(t *testing.T) {
 				"end 11:00:00 medium: no request of any node was logged from 2026-11-21T06:30:00Z to 2026-11-21T11:00:00Z, for 270 minutes"),
 		},
 		{
+			name: "seconds of a log, and one request two days later",
+			play: func(p *tale, _ *world) {
+				p.kubelets(6, 0, minute, 10, nil)
+				p.one(48*hour, "worker-1")
+			},
+			want: append(append([]string{"12:01:00 medium: no request of any node"}, slices.Repeat([]string{" medium: no request of any node has been logged since"}, 108)...),
+				"end 00:00 medium: no request of any node was logged from 2026-11-21T06:01:00Z to 2026-11-23T06:00:00Z, for 2879 minutes"),
+		},
+		{
 			name: "half of all intervals are silent anyway: it takes longer",
 			play: func(p *tale, _ *world) {
 				p.kubelets(2, 0, 2*hour, 20, func(n, s int) bool { return n == 2 && s%600 != 14 || s >= 70*minute && s < 82*minute })
@@ -517,7 +526,12 @@ func TestCoverageAcrossRestarts(t *testing.T) {
 func TestCoverageIsBounded(t *testing.T) {
 	d := newCoverageDetector(DetectorOptions{})
 	w := cluster(0)
-	found := func(f *Detection) { t.Errorf("%+v", f) }
+	silences, last := 0, ""
+	found := func(f *Detection) {
+		if silences, last = silences+1, f.Message; f.Detail != "silence" {
+			t.Errorf("%+v", f)
+		}
+	}
 	r := request(code(200), annotated("allow", nodeauthz.Allow))
 	for i := range 2 * MaxNodes {
 		r.Node = fmt.Sprintf("ghost-%d", i)
@@ -531,6 +545,10 @@ func TestCoverageIsBounded(t *testing.T) {
 	r.Time = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 	follow(d, r, w)
 	d.Advance(time.Date(9999, 1, 4, 0, 0, 0, 0, time.UTC), w, found)
+	// From six hours to a day every ten minutes, and once when it was over; one node alone is not told of.
+	if silences != 110 || !strings.Contains(last, "to 9999-01-01T00:00:00Z, for 2562047h47m10s:") {
+		t.Errorf("%d silences, the last: %s", silences, last)
+	}
 	for _, r := range d.Changes() {
 		if len(r.Value) > 2000 {
 			t.Errorf("%s: %d bytes", r.Kind, len(r.Value))

@@ -16,6 +16,9 @@ const (
 	leastSilence = 18
 	// leastHistory is for how long the log must have been seen before, in steps: five minutes.
 	leastHistory = 30
+	// certainSilence needs no such history, in steps: six hours. No kubelet is silent for so long, and two parts of a log that lie days apart, or
+	// one request with a wrong time, must not pass for a log of days.
+	certainSilence = 6 * stepsPerHour
 	// stepsPerMinute and stepsPerHour are in steps of DetectStep.
 	stepsPerMinute = int64(time.Minute / DetectStep)
 	stepsPerHour   = 60 * stepsPerMinute
@@ -93,7 +96,7 @@ func (l *logSilence) silent(step int64, nodes func() int, found func(*Detection)
 	}
 	n := max(1, min(l.last-l.first+1, busySteps))
 	if !l.told {
-		if n < leastHistory || !improbable(l.hour.count(), n, k, l.hour.longest(n)) {
+		if n < leastHistory && k < certainSilence || !improbable(l.hour.count(), n, k, l.hour.longest(n)) {
 			return
 		}
 		// One node alone may be down, or asleep with its cluster.
@@ -146,9 +149,9 @@ func stepTime(step int64) time.Time { return time.Unix(step*int64(DetectStep/tim
 
 func stepOf(t time.Time) int64 { return floorDiv(t.Unix(), int64(DetectStep/time.Second)) }
 
-// spell writes a number of steps as a duration.
+// spell writes a number of steps as a duration, of which 292 years is the longest.
 func spell(steps int64) string {
-	d := time.Duration(steps) * DetectStep
+	d := time.Duration(min(steps, math.MaxInt64/int64(DetectStep))) * DetectStep
 	if d%time.Minute == 0 {
 		return fmt.Sprintf("%d minutes", d/time.Minute)
 	}
