@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/nodetrail/nodetrail/tally"
@@ -94,6 +95,26 @@ func (s *Store) Range(ctx context.Context) (from, to time.Time, err error) {
 		return err
 	})
 	return from, to, err
+}
+
+// ahead is how far a request's time may lie after the clock's.
+const ahead = time.Hour
+
+// Newest is the time of the last request that is not later than now, give or take an hour, for windows to end with: one apiserver whose clock is
+// wrong by years would leave nothing else in them. Where all requests are later it is the last of all, and where there is none zero.
+func (s *Store) Newest(ctx context.Context, now time.Time) (time.Time, error) {
+	last := int64(noLast)
+	err := s.read(ctx, "reading when the last request came", func(r reader) error {
+		for _, step := range []int64{s.stepOf(now.Add(ahead)), math.MaxInt64} {
+			err := r.each(ctx, `SELECT coalesce(max(last), $1) FROM hours WHERE hour <= $2`, []any{last, step},
+				func(scan func(...any) error) error { return scan(&last) })
+			if err != nil || last != noLast {
+				return err
+			}
+		}
+		return nil
+	})
+	return fromNanos(last), err
 }
 
 // Window returns what Tally does, the counts of each step of time in order, without those in which nothing was, and calls each, if it is not

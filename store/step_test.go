@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -87,11 +88,39 @@ func TestSteps(t *testing.T) {
 			if !first.Equal(want.From) || !last.Equal(want.To) {
 				t.Errorf("from %s to %s, want %s and %s", first, last, want.From, want.To)
 			}
+			for now, newest := range map[time.Time]time.Time{
+				want.To: want.To, want.To.Add(1000 * time.Hour): want.To, // all requests are earlier
+				want.From.Add(-1000 * time.Hour): want.To, // and all later: it is our clock that is wrong
+			} {
+				if got := must(s.Newest(ctx, now))(t); !got.Equal(newest) {
+					t.Errorf("at %s the newest is of %s, want %s", now, got, newest)
+				}
+			}
 			if none := must(s.NodeSteps(ctx, "no such node", time.Time{}, time.Time{}))(t); len(none) > 0 {
 				t.Errorf("%v", none)
 			}
 		})
 	}
+}
+
+// TestNewest: windows end with the last request that can be, whatever an apiserver's clock says.
+func TestNewest(t *testing.T) {
+	both(t, func(t *testing.T, at_ *site) {
+		ctx, s := context.Background(), at_.open(t, Options{})
+		now := time.Date(2026, 11, 21, 6, 30, 0, 0, time.UTC)
+		if got := must(s.Newest(ctx, now))(t); !got.IsZero() {
+			t.Errorf("of an empty store %s", got)
+		}
+		must(s.Acquire(ctx, "file:a", 0, 0))(t)
+		var entries []tally.Entry
+		for i, at := range []time.Time{now.Add(-24 * time.Hour), now, now.Add(20 * time.Minute), now.Add(3 * time.Hour), time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)} {
+			entries = append(entries, tally.Entry{ID: tally.IDOf(fmt.Sprint(i)), Time: at, IsNode: true, Node: "worker-1", Verdict: nodeauthz.Allow})
+		}
+		ok(t, s.Commit(ctx, commit("file:a", 0, "1", entries...)))
+		if got, want := must(s.Newest(ctx, now))(t), now.Add(20*time.Minute); !got.Equal(want) {
+			t.Errorf("the newest is of %s, want %s", got, want)
+		}
+	})
 }
 
 func add(to, one *tally.Step) {

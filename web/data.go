@@ -52,6 +52,8 @@ type Store interface {
 	Version(ctx context.Context) (string, error)
 	// Range is the time of the first and the last request, zero where there is none.
 	Range(ctx context.Context) (from, to time.Time, err error)
+	// Newest is the time of the last request that is not later than now, with which windows end.
+	Newest(ctx context.Context, now time.Time) (time.Time, error)
 	// Window is what is stored from from until before to; a zero time bounds nothing. each is called for each group of findings of each
 	// step of time.
 	Window(ctx context.Context, from, to time.Time, each func(at time.Time, k *tally.Key, g *tally.Group)) (*tally.Tally, []tally.Step, error)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
@@ -79,4 +80,18 @@ func withoutIDs(v any) any {
 		}
 	}
 	return v
+}
+
+// A request with a time that is still to come, of an apiserver whose clock is wrong, does not move the windows away from all others.
+func TestWindowBeforeTheFuture(t *testing.T) {
+	s := newSite(t, time.Hour)
+	future := time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, at := range []time.Time{time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC), future} {
+		s.commit(tally.Entry{Time: at, IsNode: true, Node: "worker-1", Verdict: nodeauthz.Allow})
+	}
+	var got struct{ Verdicts struct{ Allow int } }
+	ok(t, json.Unmarshal(do(s.server(), request("/api/v1/report?window=1h")).Body.Bytes(), &got))
+	if got.Verdicts.Allow != 2 {
+		t.Errorf("%d requests in the window, want both", got.Verdicts.Allow)
+	}
 }

@@ -73,6 +73,8 @@ type cache struct {
 	fresh time.Duration
 	times int
 	now   func() time.Time
+	// clock is what the requests' times are compared with.
+	clock func() time.Time
 	loads chan struct{}
 	slow  time.Duration
 	// worth is how long reading must have taken for what is over to be kept.
@@ -99,7 +101,7 @@ type loading struct {
 
 func newCache(o *Options) *cache {
 	return &cache{
-		store: o.Store, facts: o.Facts, cluster: o.Cluster, step: o.Step, fresh: time.Second, times: 4, slow: slow, worth: slow / 5, now: time.Now, loads: make(chan struct{}, maxLoads),
+		store: o.Store, facts: o.Facts, cluster: o.Cluster, step: o.Step, fresh: time.Second, times: 4, slow: slow, worth: slow / 5, now: time.Now, clock: o.Now, loads: make(chan struct{}, maxLoads),
 		windows: map[time.Duration]*cached{},
 	}
 }
@@ -192,14 +194,13 @@ func (c *cache) read(ctx context.Context, window time.Duration, old *snapshot) (
 	if err != nil {
 		return nil, err
 	}
-	from := time.Time{}
+	var from, newest time.Time
 	if window > 0 {
-		_, to, err := c.store.Range(ctx)
-		if err != nil {
+		if newest, err = c.store.Newest(ctx, c.clock()); err != nil {
 			return nil, err
 		}
-		if !to.IsZero() {
-			from = to.Add(-window)
+		if !newest.IsZero() {
+			from = newest.Add(-window)
 		}
 	}
 	s := &snapshot{facts: facts, version: version}
@@ -210,7 +211,7 @@ func (c *cache) read(ctx context.Context, window time.Duration, old *snapshot) (
 	s.nodes, s.from, s.to = t.Nodes, t.From, t.To
 	t.Events.Judged = t.Sums.Allow + t.Sums.Deny + t.Sums.Unknown
 	facts.Events = report.EventsOf(&t.Events)
-	facts.Lacks = append(slices.Clip(facts.Lacks), report.Uncovered(t.From, t.To, window)...)
+	facts.Lacks = append(slices.Clip(facts.Lacks), report.Uncovered(t.From, newest, window)...)
 	if facts.Cluster == "" {
 		facts.Cluster = c.cluster
 	}

@@ -106,21 +106,25 @@ func (f *reportFlags) run(ctx context.Context, std streams, window time.Duration
 	if err != nil {
 		return err
 	}
-	t, err := s.Tally(ctx, time.Time{}, time.Time{})
-	if err != nil {
-		return err
-	}
-	if window > 0 && !t.To.IsZero() {
-		if t, err = s.Tally(ctx, t.To.Add(-window), time.Time{}); err != nil {
+	var from, newest time.Time
+	if window > 0 {
+		if newest, err = s.Newest(ctx, time.Now()); err != nil {
 			return err
 		}
+		if !newest.IsZero() {
+			from = newest.Add(-window)
+		}
+	}
+	t, err := s.Tally(ctx, from, time.Time{})
+	if err != nil {
+		return err
 	}
 	t.Events.Judged = t.Sums.Allow + t.Sums.Deny + t.Sums.Unknown
 	rf, err := factsOf(facts)
 	if err != nil {
 		return err
 	}
-	rf.Lacks = append(rf.Lacks, report.Uncovered(t.From, t.To, window)...)
+	rf.Lacks = append(rf.Lacks, report.Uncovered(t.From, newest, window)...)
 	rf.Events, rf.MinWindow = report.EventsOf(&t.Events), c.Readiness.MinWindow.D()
 	r := report.Make(t, rf)
 	err = writeReport(std.out, r, f.output)
