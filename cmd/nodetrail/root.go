@@ -85,6 +85,9 @@ whether the binding of system:node can go.`,
 		RunE:          func(cmd *cobra.Command, args []string) error { return aCommand(cmd, "command", args) },
 	}
 	root.SetFlagErrorFunc(flagError)
+	root.Flags().Bool("version", false, "print what the command version prints")
+	root.Version = versionText()
+	root.SetVersionTemplate("{{.Version}}")
 	root.AddCommand(newAnalyze(std), newExplain(std), newRecord(std), newVersion(std), newConfig(std), newRun(std), newReport(std), newGateway(std), newPlay(std), newHealth(std), newWhatIf(std), newSuggest(std), newDemo(std))
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -19,11 +20,16 @@ func newVersion(std streams) *cobra.Command {
 		Short: "Print the version, and the Kubernetes versions whose authorizer it knows",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(std.out, "nodetrail %s\n%s, %s/%s\nKubernetes 1.%d to 1.%d\n", buildVersion(), runtime.Version(),
-				runtime.GOOS, runtime.GOARCH, nodeauthz.OldestMinor, nodeauthz.NewestMinor)
+			_, err := io.WriteString(std.out, versionText())
 			return err
 		},
 	}
+}
+
+// versionText is what the command and the flag print.
+func versionText() string {
+	return fmt.Sprintf("nodetrail %s\n%s, %s/%s\nKubernetes 1.%d to 1.%d\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH,
+		nodeauthz.OldestMinor, nodeauthz.NewestMinor)
 }
 
 func buildVersion() string {
