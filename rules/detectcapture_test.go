@@ -1,17 +1,12 @@
 package rules_test
 
 import (
-	"bytes"
-	"compress/gzip"
-	"io"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/internal/captured"
-	"github.com/nodetrail/nodetrail/internal/demo"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rules"
 )
@@ -20,6 +15,7 @@ import (
 type judgedCapture struct {
 	state    rules.State
 	requests []*rules.Request
+	log      []byte // benchmarks have it
 }
 
 func capture(t testing.TB, name string) *judgedCapture {
@@ -100,104 +96,4 @@ func TestDetectorsOnCaptures(t *testing.T) {
 			t.Errorf("%s: enumerations by %q, want %q", name, got, want)
 		}
 	}
-}
-
-// BenchmarkRulesAndDetectors holds the time that all rules and detectors take for a log against that of decoding it: for the requests of real
-// kubelets, and for those of a script of which two thirds are denied.
-func BenchmarkRulesAndDetectors(b *testing.B) {
-	z, err := gzip.NewReader(bytes.NewReader(demo.AuditLog()))
-	if err != nil {
-		b.Fatal(err)
-	}
-	whole, err := io.ReadAll(z)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, x := range []struct {
-		name    string
-		kubelet bool
-	}{{"kubelets", true}, {"script", false}} {
-		b.Run(x.name, func(b *testing.B) {
-			c := capture(b, "capture")
-			c.requests = slices.DeleteFunc(c.requests, func(r *rules.Request) bool {
-				return (rules.Product(r.Event.UserAgent) == "hollow-kubelet") != x.kubelet
-			})
-			var log []byte
-			for _, line := range bytes.SplitAfter(whole, []byte("\n")) {
-				if bytes.Contains(line, []byte(`"username":"system:node:`)) && bytes.Contains(line, []byte(`"userAgent":"hollow-kubelet`)) == x.kubelet {
-					log = append(log, line...)
-				}
-			}
-			c.benchmark(b, log)
-		})
-	}
-}
-
-func (c *judgedCapture) benchmark(b *testing.B, log []byte) {
-	all, memory := rules.All(), rules.NewMemory()
-	d := rules.NewDetectors(all, rules.DetectorOptions{})
-	span := c.requests[len(c.requests)-1].Time.Sub(c.requests[0].Time).Truncate(time.Minute) + 2*time.Minute
-	var decoding, checking, detecting time.Duration
-	decoder := &audit.Decoder{}
-	const rounds = 20 // of each in turn: in a run they have a processor's caches for themselves, too
-	for b.Loop() {
-		begin := time.Now()
-		for range rounds {
-			decoder.Chunk(log, 1, func(*audit.Event) {}, func(m audit.Malformed) { b.Fatal(m) })
-		}
-		decoding += time.Since(begin)
-		for range rounds {
-			for block := range slices.Chunk(c.requests, 128) {
-				touched := 0
-				for _, r := range block { // as the judge just did
-					touched += touch(r)
-				}
-				begin := time.Now()
-				for _, r := range block {
-					for _, rule := range all {
-						if rule.Check == nil {
-							continue
-						}
-						rule.Check(r, c.state, memory)
-					}
-				}
-				checked := time.Now()
-				for _, r := range block {
-					d.Observe(r, c.state)
-				}
-				d.Advance(time.Time{}, c.state, func(*rules.Detection) {})
-				detecting += time.Since(checked)
-				checking += checked.Sub(begin)
-				if touched == 0 {
-					b.Fatal("nothing in it")
-				}
-			}
-			for _, r := range c.requests { // the next round is a little later
-				r.Time = r.Time.Add(span)
-			}
-			d.Changes(c.requests[0].Time, true)
-		}
-	}
-	per := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / float64(b.N*rounds*len(c.requests)) }
-	b.ReportMetric(per(decoding), "ns-decoding/request")
-	b.ReportMetric(per(checking), "ns-rules/request")
-	b.ReportMetric(per(detecting), "ns-detectors/request")
-	b.ReportMetric(float64(checking+detecting)/float64(decoding), "of-decoding")
-}
-
-// touch reads what judging a request reads.
-func touch(r *rules.Request) int {
-	n := 0
-	for _, s := range []string{
-		r.Node, r.Attrs.Verb, r.Attrs.APIGroup, r.Attrs.Resource, r.Attrs.Subresource, r.Attrs.Namespace, r.Attrs.Name, r.Event.UserAgent,
-		r.Event.User.Username, r.Event.User.CredentialID, r.Event.AuditID, r.Observed.Reason, r.Answer.Reason,
-	} {
-		for i := 0; i < len(s); i += 64 {
-			n += int(s[i])
-		}
-	}
-	for _, s := range append(r.Event.User.Groups, r.Event.SourceIPs...) {
-		n += len(s) + int(s[0])
-	}
-	return n
 }
