@@ -1,6 +1,9 @@
 package rules
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 func nodeCredentialMisuse() *Rule {
 	return &Rule{
@@ -56,17 +59,16 @@ func checkCredential(r *Request, _ State, m *Memory) (Finding, bool) {
 		return Finding{}, false
 	}
 	product := Product(r.Event.UserAgent)
-	found := func(detail, format string, args ...any) (Finding, bool) {
+	found := func(detail, message string) (Finding, bool) {
 		return Finding{
-			Rule: "node-credential-misuse", Severity: High, Subject: r.Node, Detail: detail, Message: fmt.Sprintf(format, args...),
-			Allowed: r.Allowed,
+			Rule: "node-credential-misuse", Severity: High, Subject: r.Node, Detail: detail, Message: message, Allowed: r.Allowed,
 		}, true
 	}
 	if r.Event.IsImpersonated {
-		return found("impersonation", "user %q impersonates node %s with client %q", r.Event.User.Username, r.Node, product)
+		return found("impersonation", fmt.Sprintf("user %q impersonates node %s with client %q", r.Event.User.Username, r.Node, product))
 	}
 	if !IsKubelet(product, m.Kubelets) {
-		return found("client", "the credential of node %s is used by %q, which is no kubelet", r.Node, product)
+		return found("client", "the credential of node "+r.Node+" is used by "+strconv.Quote(product)+", which is no kubelet")
 	}
 	return Finding{}, false
 }

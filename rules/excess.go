@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -78,7 +77,7 @@ func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
 	}
 	f := Finding{
 		Rule: ExcessAccess, Severity: High, Subject: r.Node, Allowed: true, Binding: r.Grant.Binding,
-		Message: fmt.Sprintf("%s %s is allowed to node %s by %s alone", r.Attrs.Verb, object(r), r.Node, by),
+		Message: r.Attrs.Verb + " " + object(r) + " is allowed to node " + r.Node + " by " + by + " alone",
 	}
 	switch {
 	case r.Fruitless() && r.Event.Code == http.StatusNotFound:

@@ -73,7 +73,7 @@ func checkForeignWrite(r *Request, s State, _ *Memory) (Finding, bool) {
 	case r.Allowed:
 		outcome = fmt.Sprintf("passed authorization and failed with code %d", r.Event.Code)
 	}
-	f.Message = fmt.Sprintf("%s %s by node %s %s", a.Verb, object(r), r.Node, outcome)
+	f.Message = a.Verb + " " + object(r) + " by node " + r.Node + " " + outcome
 	return f, true
 }
 

@@ -54,6 +54,9 @@ Run with '--disable node-identity'.`,
 }
 
 func checkIdentity(r *Request, s State, _ *Memory) (Finding, bool) {
+	if r.IsNode && r.Node != "" { // it is named so, and in the group
+		return checkRegistered(r, s)
+	}
 	u := r.Event.Effective()
 	inGroup := slices.Contains(u.Groups, user.NodesGroup)
 	name, named := strings.CutPrefix(u.Username, nodePrefix)
@@ -70,17 +73,22 @@ func checkIdentity(r *Request, s State, _ *Memory) (Finding, bool) {
 	case !named && strayKubelet(r.Event):
 		return identity(r, u.Username, "kubelet", fmt.Sprintf(
 			"a kubelet (by its user agent) uses the identity %q, which is no node's", u.Username))
-	case !named || s == nil:
+	}
+	return Finding{}, false
+}
+
+func checkRegistered(r *Request, s State) (Finding, bool) {
+	if s == nil {
 		return Finding{}, false
 	}
-	if registered, known := s.NodeRegistered(name, r.Time); registered || !known {
+	if registered, known := s.NodeRegistered(r.Node, r.Time); registered || !known {
 		return Finding{}, false
 	}
 	why := ""
-	if similar, how := s.SimilarNode(name, r.Time); similar != "" {
+	if similar, how := s.SimilarNode(r.Node, r.Time); similar != "" {
 		why = fmt.Sprintf("; there is a Node %q, which differs in its %s", similar, how)
 	}
-	return identity(r, name, "unregistered", fmt.Sprintf("user %q: the cluster has no Node %q%s", u.Username, name, why))
+	return identity(r, r.Node, "unregistered", fmt.Sprintf("user %q: the cluster has no Node %q%s", r.Event.Effective().Username, r.Node, why))
 }
 
 // strayKubelet reports whether something that says it is a kubelet has authenticated itself as somebody else, and not in order to

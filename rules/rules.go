@@ -187,12 +187,8 @@ func All() []*Rule {
 
 // Product is the user agent's first product without its version, as in "calico-node/v3.20.0 (linux)", bounded in length.
 func Product(userAgent string) string {
-	for i := range len(userAgent) {
-		if userAgent[i] == '/' || userAgent[i] == ' ' {
-			userAgent = userAgent[:i]
-			break
-		}
-	}
+	userAgent, _, _ = strings.Cut(userAgent, "/")
+	userAgent, _, _ = strings.Cut(userAgent, " ")
 	const most = 64
 	if len(userAgent) > most {
 		userAgent = strings.ToValidUTF8(userAgent[:most], "")

@@ -75,6 +75,6 @@ func checkScope(r *Request, _ State, _ *Memory) (Finding, bool) {
 	if r.Answer.Verdict == nodeauthz.Allow {
 		why = "by the apiserver's word, though not by the given state, " + why
 	}
-	f.Message = fmt.Sprintf("%s %s by node %s %s, and %s", a.Verb, object(r), r.Node, outcome, why)
+	f.Message = a.Verb + " " + object(r) + " by node " + r.Node + " " + outcome + ", and " + why
 	return f, true
 }
