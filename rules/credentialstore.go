@@ -17,6 +17,11 @@ func (d *credentialDetector) Changes() []Remembered {
 		if n == nil || !n.worthStoring() {
 			continue
 		}
+		for _, list := range n.used {
+			for _, h := range list {
+				h.stored = h.Last
+			}
+		}
 		out = remember(out, rememberedCredentials, name, &n.used)
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.told)) {
@@ -30,24 +35,18 @@ func (d *credentialDetector) Changes() []Remembered {
 
 // worthStoring reports whether what is stored of the node is old. Where only one address and one certificate are used that is told once an hour.
 func (n *credentials) worthStoring() bool {
-	worth := false
 	for _, list := range n.used {
+		every := time.Hour
+		if len(list) > 1 {
+			every = time.Minute
+		}
 		for _, h := range list {
-			every := time.Hour
-			if len(list) > 1 {
-				every = time.Minute
-			}
-			worth = worth || h.Last.Sub(h.stored) >= every
-		}
-	}
-	if worth {
-		for _, list := range n.used {
-			for _, h := range list {
-				h.stored = h.Last
+			if h.Last.Sub(h.stored) >= every {
+				return true
 			}
 		}
 	}
-	return worth
+	return false
 }
 
 // Restore implements Detector.

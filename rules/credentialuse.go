@@ -17,11 +17,11 @@ import (
 // clients. What is at the same time is told by the minutes in which each was used.
 type credentialDetector struct {
 	kubelets []string
-	nodes    map[string]*credentials // MaxNodes at most
-	pending  map[int64]map[useKey]*use
-	done     int64 // minutes before it were taken in
+	nodes    map[string]*credentials  // MaxNodes at most
+	pending  map[int64][]*credentials // by minute, the nodes with an open one
+	done     int64                    // minutes before it were taken in
 	owners   latest[owner]
-	dirty    map[string]struct{} // nodes
+	dirty    map[string]struct{} // nodes of which more is worth storing than is
 	told     map[string]struct{} // keys of owners
 	dropping
 }
@@ -34,33 +34,35 @@ const (
 	useKinds
 )
 
-// useKey is a node's use of an address or a certificate.
-type useKey struct {
-	node  *credentials
-	kind  uint8
-	value string
+// credentials is what is known of one node.
+type credentials struct {
+	name   string
+	used   [useKinds][]*habit
+	latest int64        // minute
+	agent  string       // a user agent that is a kubelet's
+	open   []openMinute // those that are not over, in no order
 }
 
-// use is what there was of it in one minute.
+// openMinute is what a node uses in a minute that is not over.
+type openMinute struct {
+	minute int64
+	uses   []use
+	many   map[useKey]int // where they are, if they are more than fewUses
+}
+
+// use is that of one address or certificate.
 type use struct {
+	useKey
+	text        string // the address as an event had it
 	first, last time.Time
 	count       int64
 	id          string // of the first request
 }
 
-// credentials is what is known of one node.
-type credentials struct {
-	name   string
-	used   [useKinds][]*habit
-	latest int64  // minute
-	agent  string // a user agent that is a kubelet's
-	// recent are the uses that the last requests added to: mostly those of the next request.
-	recent [useKinds]struct {
-		minute int64
-		value  string
-		addr   string // as the event has it
-		use    *use
-	}
+// useKey tells what a node uses apart.
+type useKey struct {
+	kind  uint8
+	value string
 }
 
 // habit is how a node has used an address or a certificate.
@@ -83,6 +85,8 @@ type owner struct {
 
 const (
 	mostHabits = 4
+	// fewUses is how many uses in a minute are looked through one by one.
+	fewUses = 8
 	// inTurn is how often two must have taken turns in an hour, where requests are so few that no minute shows both.
 	inTurn = 4
 	// rotation is for how long an old certificate may still be used beside the new one, in minutes.
@@ -98,7 +102,7 @@ const (
 
 func newCredentialDetector(o DetectorOptions) Detector {
 	return &credentialDetector{
-		kubelets: o.Kubelets, nodes: map[string]*credentials{}, pending: map[int64]map[useKey]*use{}, owners: newLatest[owner](8 * MaxNodes),
+		kubelets: o.Kubelets, nodes: map[string]*credentials{}, pending: map[int64][]*credentials{}, owners: newLatest[owner](8 * MaxNodes),
 		dirty: map[string]struct{}{}, told: map[string]struct{}{},
 	}
 }
@@ -131,18 +135,16 @@ func (d *credentialDetector) follow(r *Request, f *followed, step int64, _ State
 			n.agent = strings.Clone(agent)
 		}
 	}
-	minute := step / stepsPerMinute
+	at := d.at(n, step/stepsPerMinute)
 	if id := r.Event.User.CredentialID; id != "" && len(id) <= maxRemembered {
-		d.add(n, useCertificate, minute, id, r, id)
+		at.use(n, useKey{useCertificate, id}, "").add(r)
 	}
 	// The last source address is the connection's own; those before it are the client's claims (k8s.io/apimachinery/pkg/util/net.SourceIPs).
 	if ips := r.Event.SourceIPs; len(ips) > 0 {
 		text := ips[len(ips)-1]
-		for _, kind := range [...]uint8{useV4, useV6} {
-			if c := &n.recent[kind]; c.use != nil && c.minute == minute && c.addr == text && text != "" {
-				d.add(n, kind, minute, c.value, r, text)
-				return
-			}
+		if u := at.address(text); u != nil {
+			u.add(r)
+			return
 		}
 		addr, err := netip.ParseAddr(text)
 		if err != nil {
@@ -153,33 +155,89 @@ func (d *credentialDetector) follow(r *Request, f *followed, step int64, _ State
 		if addr.Is6() {
 			kind = useV6
 		}
-		d.add(n, kind, minute, addr.String(), r, text)
+		at.use(n, useKey{kind, addr.String()}, text).add(r)
 	}
 }
 
-func (d *credentialDetector) add(n *credentials, kind uint8, minute int64, value string, r *Request, text string) {
-	c := &n.recent[kind]
-	if c.use == nil || c.minute != minute || c.value != value {
-		at := d.pending[minute]
-		if at == nil {
-			at = map[useKey]*use{}
-			d.pending[minute] = at
+// at returns the node's open minute.
+func (d *credentialDetector) at(n *credentials, minute int64) *openMinute {
+	for i := len(n.open) - 1; i >= 0; i-- {
+		if o := &n.open[i]; o.minute == minute {
+			return o
 		}
-		u := at[useKey{n, kind, value}]
-		if u == nil {
-			u = &use{first: r.Time, last: r.Time, id: strings.Clone(r.Event.AuditID)}
-			value = strings.Clone(value)
-			at[useKey{n, kind, value}] = u
-		}
-		c.minute, c.value, c.addr, c.use = minute, strings.Clone(value), "", u
-		if len(text) <= maxRemembered {
-			c.addr = strings.Clone(text)
-		}
-		n.latest = max(n.latest, minute)
 	}
-	u := c.use
+	n.latest = max(n.latest, minute)
+	d.pending[minute] = append(d.pending[minute], n)
+	if len(n.open) < cap(n.open) { // what was closed is used again
+		n.open = n.open[:len(n.open)+1]
+	} else {
+		n.open = append(n.open, openMinute{})
+	}
+	o := &n.open[len(n.open)-1]
+	*o = openMinute{minute: minute, uses: o.uses[:0]}
+	return o
+}
+
+// address returns the use of an address that an event had in the same form, if it is easily found.
+func (o *openMinute) address(text string) *use {
+	for i := range o.uses[:min(len(o.uses), fewUses)] {
+		if u := &o.uses[i]; u.text == text && text != "" {
+			return u
+		}
+	}
+	return nil
+}
+
+// use returns the use of the key, which may be none yet. It is valid until the next call.
+func (o *openMinute) use(n *credentials, k useKey, text string) *use {
+	if o.many != nil {
+		if i, is := o.many[k]; is {
+			return &o.uses[i]
+		}
+	} else {
+		for i := range o.uses {
+			if u := &o.uses[i]; u.useKey == k {
+				return u
+			}
+		}
+	}
+	k.value = n.known(k)
+	if len(text) > maxRemembered {
+		text = ""
+	}
+	if text == k.value {
+		text = k.value
+	} else {
+		text = strings.Clone(text)
+	}
+	o.uses = append(o.uses, use{useKey: k, text: text})
+	switch {
+	case o.many != nil:
+		o.many[k] = len(o.uses) - 1
+	case len(o.uses) > fewUses:
+		o.many = map[useKey]int{}
+		for i := range o.uses {
+			o.many[o.uses[i].useKey] = i
+		}
+	}
+	return &o.uses[len(o.uses)-1]
+}
+
+// known returns a copy of the key's value, the one that is there if it was used before.
+func (n *credentials) known(k useKey) string {
+	for _, h := range n.used[k.kind] {
+		if h.Value == k.value {
+			return h.Value
+		}
+	}
+	return strings.Clone(k.value)
+}
+
+func (u *use) add(r *Request) {
 	u.count++
 	switch {
+	case u.count == 1:
+		u.first, u.last, u.id = r.Time, r.Time, strings.Clone(r.Event.AuditID)
 	case r.Time.After(u.last):
 		u.last = r.Time
 	case r.Time.Before(u.first) || r.Time.Equal(u.first) && r.Event.AuditID < u.id:
@@ -209,34 +267,70 @@ func (d *credentialDetector) Advance(t time.Time, _ State, found func(*Detection
 
 // take takes in a minute, and judges the one before, which needs the next one to be told from a change.
 func (d *credentialDetector) take(minute int64, found func(*Detection)) {
-	at := d.pending[minute]
-	keys := slices.SortedFunc(maps.Keys(at), func(a, b useKey) int {
-		return cmp.Or(at[a].first.Compare(at[b].first), strings.Compare(a.node.name, b.node.name), cmp.Compare(a.kind, b.kind), strings.Compare(a.value, b.value))
+	type used struct {
+		*use
+		node *credentials
+	}
+	var all []used
+	for _, n := range d.pending[minute] {
+		o := d.at(n, minute)
+		for i := range o.uses {
+			all = append(all, used{&o.uses[i], n})
+		}
+	}
+	slices.SortFunc(all, func(a, b used) int {
+		if c := a.first.Compare(b.first); c != 0 {
+			return c
+		}
+		if a.node != b.node {
+			return strings.Compare(a.node.name, b.node.name)
+		}
+		return cmp.Or(cmp.Compare(a.kind, b.kind), strings.Compare(a.value, b.value))
 	})
-	touched := map[*credentials]uint8{}
-	for _, k := range keys {
-		u := at[k]
-		if first, other := d.own(k); other && k.kind == useCertificate {
+	several := map[*credentials]uint8{} // the kinds of which a node has used more than one
+	for _, u := range all {
+		if first, other := d.own(u.node, u.value); other && u.kind == useCertificate {
 			found(&Detection{
 				Finding: Finding{
-					Rule: "node-credential-misuse", Severity: High, Subject: k.node.name, Detail: "certificate", Allowed: true,
-					Message: fmt.Sprintf("node %s uses the client certificate that node %s has used", k.node.name, first),
+					Rule: "node-credential-misuse", Severity: High, Subject: u.node.name, Detail: "certificate", Allowed: true,
+					Message: fmt.Sprintf("node %s uses the client certificate that node %s has used", u.node.name, first),
 				},
 				Time: timeOfMinute(minute + 1), First: u.first, Last: u.last, Count: u.count, AuditIDs: idsOf(u.id), Product: "kubelet",
 			})
 		}
-		k.node.note(k, u, minute)
-		touched[k.node] |= 1 << k.kind
-		d.dirty[k.node.name] = struct{}{}
+		u.node.note(u.use, minute)
+		if len(u.node.used[u.kind]) > 1 {
+			several[u.node] |= 1 << u.kind
+		}
 	}
-	nodes := slices.SortedFunc(maps.Keys(touched), func(a, b *credentials) int { return strings.Compare(a.name, b.name) })
+	for _, n := range d.pending[minute] {
+		n.close(minute)
+		if n.worthStoring() {
+			d.dirty[n.name] = struct{}{}
+		}
+	}
+	nodes := slices.SortedFunc(maps.Keys(several), func(a, b *credentials) int { return strings.Compare(a.name, b.name) })
 	for _, n := range nodes {
 		for kind := range uint8(useKinds) {
-			if touched[n]>>kind&1 == 1 && len(n.used[kind]) > 1 {
+			if several[n]>>kind&1 == 1 {
 				d.judge(n, kind, minute, found)
 			}
 		}
 	}
+}
+
+// close ends a minute. Its memory is used again, unless it is much.
+func (n *credentials) close(minute int64) {
+	i := slices.IndexFunc(n.open, func(o openMinute) bool { return o.minute == minute })
+	if i < 0 {
+		return
+	}
+	last := len(n.open) - 1
+	n.open[i], n.open[last] = n.open[last], n.open[i]
+	if n.open[last].many != nil {
+		n.open[last] = openMinute{}
+	}
+	n.open = n.open[:last]
 }
 
 func idsOf(ids ...string) []string {
@@ -244,27 +338,27 @@ func idsOf(ids ...string) []string {
 }
 
 // own says which node used an address or a certificate first, if it was another one.
-func (d *credentialDetector) own(k useKey) (first string, other bool) {
-	o := d.owners.get(k.value)
+func (d *credentialDetector) own(n *credentials, value string) (first string, other bool) {
+	o := d.owners.get(value)
 	if o == nil {
-		d.owners.add(k.value, &owner{Node: k.node.name})
-		d.told[k.value] = struct{}{}
+		d.owners.add(value, &owner{Node: n.name})
+		d.told[value] = struct{}{}
 		return "", false
 	}
-	if o.Node == k.node.name {
+	if o.Node == n.name {
 		return "", false
 	}
 	if !o.Shared {
 		o.Shared = true
-		d.told[k.value] = struct{}{}
+		d.told[value] = struct{}{}
 	}
 	return o.Node, true
 }
 
 // note enters a minute's use.
-func (n *credentials) note(k useKey, u *use, minute int64) {
-	list := n.used[k.kind]
-	i := slices.IndexFunc(list, func(h *habit) bool { return h.Value == k.value })
+func (n *credentials) note(u *use, minute int64) {
+	list := n.used[u.kind]
+	i := slices.IndexFunc(list, func(h *habit) bool { return h.Value == u.value })
 	if i < 0 {
 		if len(list) >= mostHabits {
 			oldest := 0
@@ -275,9 +369,9 @@ func (n *credentials) note(k useKey, u *use, minute int64) {
 			}
 			list = slices.Delete(list, oldest, oldest+1)
 		}
-		list = append(list, &habit{Value: k.value, First: u.first, Minute: minute})
+		list = append(list, &habit{Value: u.value, First: u.first, Minute: minute})
 		i = len(list) - 1
-		n.used[k.kind] = list
+		n.used[u.kind] = list
 	}
 	h := list[i]
 	h.Minutes = h.Minutes<<min(uint64(max(minute-h.Minute, 0)), 64) | 1
@@ -285,10 +379,9 @@ func (n *credentials) note(k useKey, u *use, minute int64) {
 	if u.last.After(h.Last) {
 		h.Last = u.last
 	}
-	if len(h.IDs) >= 5 {
-		h.IDs = append(h.IDs[:0:0], h.IDs[1:]...)
+	if u.id != "" {
+		h.IDs = append(slices.Delete(h.IDs, 0, max(0, len(h.IDs)-4)), u.id)
 	}
-	h.IDs = idsOf(append(h.IDs, u.id)...)
 }
 
 // at reports whether it was used in a minute of the last hour.

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nodetrail/nodetrail/internal/captured"
 	"github.com/nodetrail/nodetrail/pipeline"

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -210,9 +209,9 @@ func (m *spikeMinute) without(n *spikeMinute) spikeMinute {
 	}
 }
 
-// sumMinute sums up what was denied in a minute, but for what nodes ask after pods of theirs that are gone: in all and by node, of which names are in
+// sumMinute sums up what was denied in a minute, but for what nodes ask after pods of theirs that are gone: in all and by node, of which nodes are in
 // the order of their counts.
-func sumMinute(m *denialMinute, st State) (all spikeMinute, names []string, byNode map[string]*spikeMinute) {
+func sumMinute(m *denialMinute, st State) (all spikeMinute, nodes []*spikeMinute, byNode map[string]*spikeMinute) {
 	byNode = map[string]*spikeMinute{}
 	for _, step := range m.steps {
 		for _, d := range step.denied {
@@ -223,6 +222,7 @@ func sumMinute(m *denialMinute, st State) (all spikeMinute, names []string, byNo
 			if n == nil {
 				n = &spikeMinute{name: d.Node, nodes: 1}
 				byNode[d.Node] = n
+				nodes = append(nodes, n)
 			}
 			n.count += d.Count
 			n.denials = append(n.denials, d)
@@ -230,26 +230,29 @@ func sumMinute(m *denialMinute, st State) (all spikeMinute, names []string, byNo
 			all.denials = append(all.denials, d)
 		}
 	}
-	names = slices.SortedFunc(maps.Keys(byNode), func(a, b string) int {
-		return cmp.Or(cmp.Compare(byNode[b].count, byNode[a].count), cmp.Compare(a, b))
+	slices.SortFunc(nodes, func(a, b *spikeMinute) int {
+		if c := cmp.Compare(b.count, a.count); c != 0 {
+			return c
+		}
+		return strings.Compare(a.name, b.name)
 	})
-	all.nodes = len(names)
-	for _, name := range names[:min(3, len(names))] {
-		all.worst = append(all.worst, spikeReason{cmp.Or(name, "others"), byNode[name].count})
+	all.nodes = len(nodes)
+	for _, n := range nodes[:min(3, len(nodes))] {
+		all.worst = append(all.worst, spikeReason{cmp.Or(n.name, "others"), n.count})
 	}
-	return all, names, byNode
+	return all, nodes, byNode
 }
 
 // minute judges a minute that is over.
 func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
 	at := minuteOf(m.start)
 	s.end(at, found)
-	all, names, byNode := sumMinute(m, st)
+	all, nodes, byNode := sumMinute(m, st)
 	if all.count == 0 {
 		return
 	}
 	if at-s.cluster.Seen < int64(spikeBlind/time.Minute) {
-		s.take(at, names, byNode, all.count, nil)
+		s.take(at, nodes, all.count, nil)
 		return
 	}
 	prior := s.prior(at)
@@ -264,13 +267,16 @@ func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
 	}
 	var told []string
 	rest := all
-	for i, name := range names {
-		if i == 0 && float64(byNode[name].count) >= spikeShare*float64(all.count) {
-			rest = all.without(byNode[name])
+	for i, of := range nodes {
+		if i == 0 && float64(of.count) >= spikeShare*float64(all.count) {
+			rest = all.without(of)
 		}
-		n := s.nodes[name]
-		if n != nil && byNode[name].count >= spikeNode && hot(name, n, byNode[name].count, s.atLeast(n, name, at, st), prior) {
-			told = append(told, name)
+		if of.count < spikeNode {
+			break // and so have all further ones
+		}
+		n := s.nodes[of.name]
+		if n != nil && hot(of.name, n, of.count, s.atLeast(n, of.name, at, st), prior) {
+			told = append(told, of.name)
 		}
 	}
 	clusterLeast := int64(spikeCluster)
@@ -278,21 +284,21 @@ func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
 		clusterLeast *= spikeYoung
 	}
 	if rest.nodes > 1 && hot("", &s.cluster, rest.count, clusterLeast, prior*float64(max(1, s.nodesSeen(at)))) {
-		told = slices.DeleteFunc(told, func(name string) bool { return rest.nodes == all.nodes || name != names[0] })
+		told = slices.DeleteFunc(told, func(name string) bool { return rest.nodes == all.nodes || name != nodes[0].name })
 		s.found(&s.cluster, &rest, at, least[""], found)
 	}
 	for _, name := range slices.Sorted(slices.Values(told)) {
 		s.found(s.nodes[name], byNode[name], at, least[name], found)
 	}
-	s.take(at, names, byNode, all.count, least)
+	s.take(at, nodes, all.count, least)
 }
 
 // take counts the minute.
-func (s *spike) take(at int64, names []string, byNode map[string]*spikeMinute, all int64, least map[string]int64) {
-	for _, name := range names {
-		if n := s.nodes[name]; n != nil {
-			n.count(at, byNode[name].count, least[name])
-			s.changed[name] = struct{}{}
+func (s *spike) take(at int64, nodes []*spikeMinute, all int64, least map[string]int64) {
+	for _, of := range nodes {
+		if n := s.nodes[of.name]; n != nil {
+			n.count(at, of.count, least[of.name])
+			s.changed[of.name] = struct{}{}
 		}
 	}
 	s.cluster.count(at, all, least[""])
