@@ -3,7 +3,6 @@ package rules
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -42,8 +41,8 @@ type coverStep struct {
 	answered, decided int64
 	open              int64 // requests that Node denies and of which it is not known whether RBAC let them through
 	unjudged          int64 // requests of programs, let through, of which nothing tells whether Node allows them
-	nodes, readers    map[*nodeTrack]struct{}
-	tested            map[*nodeTrack]struct{} // those that read a secret lately and have a pod
+	nodes, readers    []*nodeTrack
+	tested            []*nodeTrack // those that read a secret lately and have a pod
 	pods              map[podUse]struct{}
 }
 
@@ -70,9 +69,7 @@ func (d *coverageDetector) follow(r *Request, f *followed, step int64, s State) 
 	at := d.at
 	if at == nil || d.atStep != step {
 		if at = d.pending[step]; at == nil {
-			at = &coverStep{
-				nodes: map[*nodeTrack]struct{}{}, readers: map[*nodeTrack]struct{}{}, tested: map[*nodeTrack]struct{}{}, pods: map[podUse]struct{}{},
-			}
+			at = &coverStep{pods: map[podUse]struct{}{}}
 			d.pending[step] = at
 			d.latest = max(d.latest, step)
 		}
@@ -101,23 +98,22 @@ func (d *coverageDetector) follow(r *Request, f *followed, step int64, s State) 
 		}
 		f.track = n
 	}
-	if n.seen != step {
-		n.seen = step
-		at.nodes[n] = struct{}{}
+	if n.seen.first(step) {
+		at.nodes = append(at.nodes, n)
 	}
 	a := r.Attrs
 	if !a.ResourceRequest || a.APIGroup != "" {
 		return
 	}
 	switch {
-	case a.Resource == "secrets" && n.readSeen != step:
-		n.readSeen = step
-		at.readers[n] = struct{}{}
+	case a.Resource == "secrets":
+		if n.readSeen.first(step) {
+			at.readers = append(at.readers, n)
+		}
 	case a.Resource != "pods" || a.Subresource != "status" || s == nil:
 	case n.secrets > step-stepsPerHour && n.secrets > 0: // its reads are there, whatever the pod needs
-		if n.testSeen != step {
-			n.testSeen = step
-			at.tested[n] = struct{}{}
+		if n.testSeen.first(step) {
+			at.tested = append(at.tested, n)
 		}
 	case len(at.pods) < mostPods && len(a.Namespace)+len(a.Name) <= 2*maxRemembered:
 		use := podUse{node: n, namespace: a.Namespace, name: a.Name}
@@ -227,7 +223,7 @@ func (d *coverageDetector) lately() (n int) {
 // forget drops the nodes that have not spoken for two days.
 func (d *coverageDetector) forget(step int64) {
 	for name, n := range d.nodes {
-		if max(n.last, n.seen, n.late) < step-2*stepsPerDay {
+		if max(n.last, n.seen.step, n.late) < step-2*stepsPerDay {
 			delete(d.nodes, name)
 			d.dropped = true
 		}
@@ -237,16 +233,16 @@ func (d *coverageDetector) forget(step int64) {
 // take takes in a step.
 func (d *coverageDetector) take(step int64, at *coverStep, s State, found func(*Detection)) {
 	d.log.spoke(step, found)
-	for n := range at.nodes {
+	for _, n := range at.nodes {
 		if n.last == 0 && n.late == 0 {
 			d.came(n, step, s, found)
 		}
 		n.spoke(step)
 	}
-	for n := range at.readers {
+	for _, n := range at.readers {
 		n.secrets = max(n.secrets, step)
 	}
-	for n := range at.tested {
+	for _, n := range at.tested {
 		n.test(step)
 	}
 	d.started(step, at.pods, s)
@@ -318,23 +314,18 @@ func (d *coverageDetector) Changes() []Remembered {
 		Done: d.done, Latest: d.latest, First: l.first, Last: l.last, Resumed: l.resumed, Hour: l.hour, Nodes: l.nodes, Told: l.told,
 		Day: d.day, Answered: d.answered, Decided: d.decided, Undecided: d.undecided, UnreadDay: d.unreadDay, OpenDay: d.openDay, UnjudgedDay: d.unjudgedDay,
 	})
-	for _, name := range slices.Sorted(maps.Keys(d.nodes)) {
-		n := d.nodes[name]
-		if !n.dirty || n.last == 0 && n.late == 0 {
-			continue
+	var dirty []*nodeTrack
+	for _, n := range d.nodes {
+		if n.dirty && (n.last != 0 || n.late != 0) {
+			dirty = append(dirty, n)
 		}
+	}
+	slices.SortFunc(dirty, func(a, b *nodeTrack) int { return strings.Compare(a.name, b.name) })
+	for _, n := range dirty {
 		n.dirty, n.stored = false, n.last
-		out = remember(out, rememberedCoverNode, name, &storedTrack{
+		out = remember(out, rememberedCoverNode, n.name, &storedTrack{
 			Minutes: n.minutes, First: n.first, Last: n.last, Secrets: n.secrets, Unread: n.unread, Tested: n.tested, Late: n.late, Told: n.told, Group: n.group,
 		})
-	}
-	return out
-}
-
-// remember appends an entry. What JSON has no form for, such as a year of five digits, is not remembered.
-func remember(out []Remembered, kind, key string, v any) []Remembered {
-	if b, err := json.Marshal(v); err == nil {
-		out = append(out, Remembered{Kind: kind, Key: key, Value: b})
 	}
 	return out
 }

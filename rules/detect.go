@@ -32,8 +32,11 @@ type follower interface {
 	forgot() bool
 }
 
-// followed is what detectors keep of one node, each its own; nil before they do.
+// followed is a node. Beside its name, and the hash of it that begins those of its objects, it has what detectors keep of it, each its own; nil
+// before they do.
 type followed struct {
+	name  string
+	hash  uint64
 	track *nodeTrack
 	creds *credentials
 	spike *spikeSubject
@@ -183,20 +186,17 @@ func (d *Detectors) Observe(r *Request, s State) {
 	if !r.IsNode || r.Node == "" {
 		return
 	}
-	if d.denials != nil {
-		d.denials.observe(r)
-	}
-	if len(d.follow) == 0 {
-		return
-	}
 	n := d.nodes[r.Node]
 	if n == nil {
-		n = &followed{}
+		n = &followed{name: strings.Clone(r.Node), hash: hash(hashSeed, r.Node)}
 		if len(d.nodes) < MaxNodes {
-			d.nodes[strings.Clone(r.Node)] = n
+			d.nodes[n.name] = n
 		}
 	}
 	step := stepOf(r.Time)
+	if d.denials != nil {
+		d.denials.observe(r, n, step)
+	}
 	for _, one := range d.follow {
 		one.follow(r, n, step, s)
 	}

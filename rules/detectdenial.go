@@ -25,7 +25,7 @@ type denialMinute struct {
 // the next: the order within a step is not known, and so within seconds means at most twice the step.
 type denialStep struct {
 	denied  []*denial // in an order that is always the same
-	allowed []uint64  // in order
+	allowed *idSet
 }
 
 // denial sums up what one node was denied of one object within a step. All but the counts are of the earliest request.
@@ -70,34 +70,42 @@ const (
 type stepBucket struct {
 	slot    int // under which it is stored
 	denied  map[uint64]*denial
-	nodes   map[string]int // how many objects of each
-	allowed []uint64       // in any order, and some several times
-	compact int            // how many of them are known to be different, in order
+	nodes   map[string]int // how many objects of each; nil while no node can have many
+	allowed *idSet
 	changed bool
+}
+
+func newStepBucket(denied, allowed int) *stepBucket {
+	return &stepBucket{denied: make(map[uint64]*denial, denied), allowed: newIDSet(allowed)}
 }
 
 // allow notes an object that was allowed.
 func (b *stepBucket) allow(id uint64) {
-	if len(b.allowed) >= 2*b.compact+64 {
-		b.sort()
-	}
-	if len(b.allowed) < maxStepAllowed {
-		b.allowed, b.changed = append(b.allowed, id), true
+	if b.allowed.len < maxStepAllowed {
+		b.allowed.add(id)
+		b.changed = true
 	}
 }
 
-// sort puts what was allowed in order, each once.
-func (b *stepBucket) sort() {
-	if len(b.allowed) > b.compact {
-		slices.Sort(b.allowed)
-		b.allowed = slices.Compact(b.allowed)
-		b.compact = len(b.allowed)
+// isFull reports whether a further object of the node has no room.
+func (b *stepBucket) isFull(node string) bool {
+	if len(b.denied) < maxNodeDenied {
+		return false
 	}
+	if b.nodes == nil {
+		b.nodes = map[string]int{}
+		for _, one := range b.denied {
+			b.count(one)
+		}
+	}
+	return len(b.denied) >= maxStepDenied || b.nodes[node] >= maxNodeDenied
 }
 
-func (b *stepBucket) isAllowed(id uint64) bool {
-	_, is := slices.BinarySearch(b.allowed[:b.compact], id)
-	return is
+// count counts the object as one of the node.
+func (b *stepBucket) count(one *denial) {
+	if b.nodes != nil && !one.Wide {
+		b.nodes[one.Node]++
+	}
 }
 
 // denials gathers what nodes are denied, tells races apart, and gives the rest to its readers.
@@ -112,6 +120,8 @@ type denials struct {
 	// What is over is used again: the readers keep nothing of it.
 	spare []*stepBucket
 	free  []*denial
+	// How many objects the step that was over last had, which the next ones may have, too.
+	denied, allowed int
 	// texts are those that come again and again, so that each is there once.
 	texts map[string]string
 }
@@ -122,6 +132,9 @@ func newDenials() *denials {
 
 // text returns a copy of s, bounded, mostly one that is there.
 func (d *denials) text(s string) string {
+	if s == "" {
+		return ""
+	}
 	if one, is := d.texts[s]; is {
 		return one
 	}
@@ -168,19 +181,20 @@ func byGraph(r *Request) bool {
 }
 
 // observe takes in a request of a node.
-func (d *denials) observe(r *Request) {
+func (d *denials) observe(r *Request, n *followed, step int64) {
 	switch {
 	case r.NodeDenies():
-		d.deny(r)
+		if b := d.bucket(step); b != nil {
+			d.deny(b, r, n)
+		}
 	case byGraph(r) && nodeAllows(r):
-		if b := d.bucket(r.Time); b != nil {
-			b.allow(idOf(r))
+		if b := d.bucket(step); b != nil {
+			b.allow(idOf(r, n.hash))
 		}
 	}
 }
 
-func (d *denials) bucket(t time.Time) *stepBucket {
-	n := stepOf(t)
+func (d *denials) bucket(n int64) *stepBucket {
 	if d.last != nil && d.lastStep == n {
 		return d.last
 	}
@@ -199,7 +213,7 @@ func (d *denials) bucket(t time.Time) *stepBucket {
 		if last := len(d.spare) - 1; last >= 0 {
 			b, d.spare = d.spare[last], d.spare[:last]
 		} else {
-			b = &stepBucket{}
+			b = newStepBucket(d.denied, d.allowed)
 		}
 		for d.slots[b.slot] {
 			b.slot++
@@ -217,33 +231,27 @@ func (d *denials) drop(n int64) {
 	b := d.steps[n]
 	delete(d.slots, b.slot)
 	delete(d.steps, n)
+	d.denied, d.allowed = len(b.denied), b.allowed.len
 	for _, one := range b.denied {
 		if len(d.free) < maxFree {
 			d.free = append(d.free, one)
 		}
 	}
-	if len(d.spare) < maxSpare && len(b.denied) <= maxFree/maxSpare && cap(b.allowed) <= maxFree {
+	if len(d.spare) < maxSpare && len(b.denied) <= maxFree/maxSpare && b.allowed.len <= maxFree {
 		clear(b.denied)
-		clear(b.nodes)
-		*b = stepBucket{denied: b.denied, nodes: b.nodes, allowed: b.allowed[:0]}
+		b.allowed.clear()
+		*b = stepBucket{denied: b.denied, allowed: b.allowed}
 		d.spare = append(d.spare, b)
 	}
 }
 
-func (d *denials) deny(r *Request) {
-	b := d.bucket(r.Time)
-	if b == nil {
-		return
-	}
-	id := idOf(r)
-	if b.denied == nil {
-		b.denied, b.nodes = map[uint64]*denial{}, map[string]int{}
-	}
-	one, wide := b.denied[id], false
-	if one == nil && (len(b.denied) >= maxStepDenied || b.nodes[r.Node] >= maxNodeDenied) {
-		wide, id = true, hash(hashSeed, r.Node)
+func (d *denials) deny(b *stepBucket, r *Request, n *followed) {
+	id, wide := idOf(r, n.hash), false
+	one := b.denied[id]
+	if one == nil && b.isFull(n.name) {
+		wide, id = true, n.hash
 		if one = b.denied[id]; one == nil && len(b.denied) >= maxStepWide {
-			wide, id = true, 0 // of no node in particular
+			id = 0 // of no node in particular
 			one = b.denied[id]
 		}
 	}
@@ -254,15 +262,13 @@ func (d *denials) deny(r *Request) {
 		} else {
 			one = &denial{}
 		}
-		*one = denial{ID: id, Known: true, First: t, Last: t, Wide: wide}
+		*one = denial{ID: id, Known: true, Last: t, Wide: wide}
 		if id != 0 {
-			one.Node = d.text(r.Node)
+			one.Node = n.name
 		}
 		d.describe(one, r, t)
 		b.denied[id] = one
-		if !wide {
-			b.nodes[one.Node]++
-		}
+		b.count(one)
 	} else if t.Before(one.First) || t.Equal(one.First) && r.Event.AuditID < one.AuditID {
 		d.describe(one, r, t)
 	}
@@ -354,13 +360,9 @@ func (d *denials) Advance(t time.Time, s State, found func(*Detection)) {
 
 // over puts the step in order, without the races.
 func (b *stepBucket) over(next *stepBucket) *denialStep {
-	b.sort()
-	if next != nil {
-		next.sort()
-	}
 	out := &denialStep{allowed: b.allowed, denied: make([]*denial, 0, len(b.denied))}
 	for id, one := range b.denied {
-		if !b.isAllowed(id) && (next == nil || !next.isAllowed(id)) {
+		if !b.allowed.has(id) && (next == nil || !next.allowed.has(id)) {
 			out.denied = append(out.denied, one)
 		}
 	}

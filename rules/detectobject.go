@@ -73,18 +73,23 @@ func hash(h uint64, s string) uint64 {
 			uint64(s[7])<<56)) * hashPrime
 		h ^= h >> 29
 	}
-	var rest uint64
-	for i := range len(s) { // at most seven
-		rest |= uint64(s[i]) << (8 * i)
+	var rest uint64 // at most seven
+	shift := 0
+	if len(s) >= 4 {
+		rest = uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24
+		s, shift = s[4:], 32
+	}
+	for i := range len(s) {
+		rest |= uint64(s[i]) << shift
+		shift += 8
 	}
 	h = (h ^ rest ^ length) * hashPrime
 	return h ^ h>>29
 }
 
-// idOf is the hash of the request's node and object. Reads are alike: what was denied to a get is allowed to the watch that follows.
-func idOf(r *Request) uint64 {
-	a := r.Attrs
-	h := hash(hashSeed, r.Node)
+// idOf is the hash of the request's node, of which the hash is given, and its object. Reads are alike: what was denied to a get is allowed to the watch that follows.
+func idOf(r *Request, node uint64) uint64 {
+	a, h := r.Attrs, node
 	if !a.ResourceRequest {
 		return hash(hash(h, a.Verb), a.Path)
 	}

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,56 @@ type storedStep struct {
 	Allowed []byte    `json:"allowed,omitempty"`
 }
 
+// denialBytes is about what a denial takes.
+const denialBytes = 336
+
+func (s *storedStep) appendJSON(b []byte) ([]byte, error) {
+	m := membersOf(slices.Grow(b, 64+denialBytes*len(s.Denied)+base64.StdEncoding.EncodedLen(len(s.Allowed))))
+	m.number(`"step":`, s.Step)
+	if len(s.Denied) > 0 {
+		m.name(`"denied":`)
+		appendAll(&m, s.Denied, (*denial).members)
+	}
+	if len(s.Allowed) > 0 {
+		m.name(`"allowed":`)
+		m.b = append(m.b, '"')
+		m.b = append(base64.StdEncoding.AppendEncode(m.b, s.Allowed), '"')
+	}
+	return m.end()
+}
+
+// members appends those of the denial.
+func (d *denial) members(m *members) {
+	m.name(`"n":`)
+	m.b = appendText(m.b, d.Node)
+	m.name(`"i":`)
+	m.b = strconv.AppendUint(m.b, d.ID, 10)
+	m.number(`"c":`, d.Count)
+	m.time(`"f":`, d.First)
+	m.time(`"l":`, d.Last)
+	m.text(`"a":`, d.AuditID)
+	m.text(`"r":`, d.Reason)
+	m.text(`"p":`, d.Product)
+	m.name(`"o":`)
+	m.b = append(m.b, '{')
+	d.Object.members(m)
+	m.b = append(m.b, '}')
+	m.flag(`"w":`, d.Allowed)
+	m.flag(`"g":`, d.Lag)
+	m.flag(`"k":`, d.Known)
+	m.flag(`"e":`, d.Wide)
+}
+
+func (o *deniedObject) members(m *members) {
+	m.text(`"v":`, o.Verb)
+	m.text(`"g":`, o.APIGroup)
+	m.text(`"r":`, o.Resource)
+	m.text(`"s":`, o.Subresource)
+	m.text(`"ns":`, o.Namespace)
+	m.text(`"n":`, o.Name)
+	m.text(`"p":`, o.Path)
+}
+
 // Changes implements Detector.
 func (d *denials) Changes() []Remembered {
 	var out []Remembered
@@ -33,8 +84,10 @@ func (d *denials) Changes() []Remembered {
 		for _, id := range slices.Sorted(maps.Keys(b.denied)) {
 			st.Denied = append(st.Denied, b.denied[id])
 		}
-		b.sort()
-		for _, id := range b.allowed {
+		if b.allowed.len > 0 {
+			st.Allowed = make([]byte, 0, 8*b.allowed.len)
+		}
+		for id := range b.allowed.all {
 			st.Allowed = binary.LittleEndian.AppendUint64(st.Allowed, id)
 		}
 		out = remember(out, rememberedDenials, strconv.Itoa(b.slot), &st)
@@ -61,20 +114,16 @@ func (d *denials) Restore(r *Remembered) (own bool, err error) {
 	if len(st.Denied) > maxStepWide+1 || len(st.Allowed) > 8*maxStepAllowed || len(st.Allowed)%8 != 0 {
 		return true, fmt.Errorf("a step with %d denials and %d bytes of what was allowed", len(st.Denied), len(st.Allowed))
 	}
-	b := &stepBucket{denied: map[uint64]*denial{}, nodes: map[string]int{}}
+	b := newStepBucket(len(st.Denied), len(st.Allowed)/8)
 	for _, one := range st.Denied {
 		if one == nil || stepOf(one.First) != st.Step || stepOf(one.Last) != st.Step || one.Count <= 0 || len(one.Node) > maxRemembered {
 			return true, errors.New("a denial that is not of the step")
 		}
 		b.denied[one.ID] = one
-		if !one.Wide {
-			b.nodes[one.Node]++
-		}
 	}
 	for i := 0; i < len(st.Allowed); i += 8 {
-		b.allowed = append(b.allowed, binary.LittleEndian.Uint64(st.Allowed[i:]))
+		b.allowed.add(binary.LittleEndian.Uint64(st.Allowed[i:]))
 	}
-	b.sort()
 	b.slot = slot
 	d.steps[st.Step], d.slots[slot] = b, true
 	return true, nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -72,15 +73,19 @@ type persistent struct {
 	rule    *Rule
 	nodes   map[string]*persistentNode
 	byID    map[uint64]*watched
-	changed map[string]struct{}
+	changed map[string]struct{} // the names of the nodes that are marked so, and of those that are gone
 	swept   time.Time
 }
 
-type persistentNode struct{ objects []*watched }
+type persistentNode struct {
+	objects []*watched
+	changed bool
+}
 
 // watched is an object that a node is denied.
 type watched struct {
-	denial             // the first; Count is of all
+	denial    // the first; Count is of all
+	of        *persistentNode
 	AuditIDs  []string `json:"ids,omitempty"` // of the first of each window
 	Windows   int64    `json:"ws"`
 	Window    int64    `json:"win"` // the last
@@ -103,7 +108,7 @@ func (p *persistent) Advance(t time.Time, _ State, _ func(*Detection)) {
 				return true
 			})
 			if len(n.objects) != before {
-				p.changed[name] = struct{}{}
+				p.change(n, name)
 			}
 			if len(n.objects) == 0 {
 				delete(p.nodes, name)
@@ -115,12 +120,7 @@ func (p *persistent) Advance(t time.Time, _ State, _ func(*Detection)) {
 func (p *persistent) minute(m *denialMinute, _ State, found func(*Detection)) {
 	due := map[*watched]struct{}{}
 	for _, step := range m.steps {
-		for _, id := range step.allowed {
-			if w := p.byID[id]; w != nil {
-				p.drop(w)
-				delete(due, w)
-			}
-		}
+		p.allow(step.allowed)
 		for _, d := range step.denied {
 			if w := p.deny(d); w != nil && w.isPersistent() && (w.FoundAt.IsZero() || w.Last.Sub(w.FoundAt) >= persistentAgain) {
 				due[w] = struct{}{}
@@ -132,6 +132,23 @@ func (p *persistent) minute(m *denialMinute, _ State, found func(*Detection)) {
 		if p.byID[w.ID] == w {
 			w.FoundAt = w.Last
 			found(p.detection(w))
+		}
+	}
+}
+
+// allow forgets what was allowed.
+func (p *persistent) allow(ids *idSet) {
+	if len(p.byID) < ids.len { // what is in both is looked for from the smaller one
+		for id, w := range p.byID {
+			if ids.has(id) {
+				p.drop(w)
+			}
+		}
+		return
+	}
+	for id := range ids.all {
+		if w := p.byID[id]; w != nil {
+			p.drop(w)
 		}
 	}
 }
@@ -148,8 +165,8 @@ func (p *persistent) detection(w *watched) *Detection {
 	if f.Allowed {
 		passed = "; another authorizer let it through"
 	}
-	f.Message = fmt.Sprintf("node %s was denied %s %s %d times from %s to %s, and never allowed it in between%s",
-		w.Node, w.Object.Verb, &w.Object, w.Count, stamp(w.First), stamp(w.Last), passed)
+	f.Message = "node " + w.Node + " was denied " + w.Object.Verb + " " + w.Object.String() + " " + strconv.FormatInt(w.Count, 10) + " times from " +
+		stamp(w.First) + " to " + stamp(w.Last) + ", and never allowed it in between" + passed
 	return f
 }
 
@@ -160,26 +177,28 @@ func (p *persistent) deny(d *denial) *watched {
 	if d.Wide {
 		return nil
 	}
-	n := p.nodes[d.Node]
-	if n == nil {
+	w := p.byID[d.ID]
+	if w != nil && (d.First.Sub(w.Last) > persistentGap || w.Node != d.Node) {
+		p.drop(w)
+		w = nil
+	}
+	var n *persistentNode
+	if w != nil {
+		n = w.of
+	} else if n = p.nodes[d.Node]; n == nil {
 		if len(p.nodes) >= MaxNodes {
 			return nil
 		}
 		n = &persistentNode{}
 		p.nodes[strings.Clone(d.Node)] = n
 	}
-	w := p.byID[d.ID]
-	if w != nil && (d.First.Sub(w.Last) > persistentGap || w.Node != d.Node) {
-		p.drop(w)
-		w = nil
-	}
-	p.changed[d.Node] = struct{}{}
+	p.change(n, d.Node)
 	window := floorDiv(d.Last.Unix(), int64(persistentWindow/time.Second))
 	if w == nil {
 		if !p.room(n) {
 			return nil
 		}
-		w = &watched{denial: *d, Windows: 1, Window: window, PassedNow: d.Allowed}
+		w = &watched{denial: *d, of: n, Windows: 1, Window: window, PassedNow: d.Allowed}
 		w.note(d.AuditID)
 		n.objects = append(n.objects, w)
 		p.byID[d.ID] = w
@@ -211,21 +230,48 @@ func (p *persistent) room(n *persistentNode) bool {
 
 func (p *persistent) drop(w *watched) {
 	delete(p.byID, w.ID)
-	p.changed[w.Node] = struct{}{}
-	if n := p.nodes[w.Node]; n != nil {
-		n.objects = slices.DeleteFunc(n.objects, func(o *watched) bool { return o == w })
+	p.change(w.of, w.Node)
+	w.of.objects = slices.DeleteFunc(w.of.objects, func(o *watched) bool { return o == w })
+}
+
+// change says that what is known of the node has to be stored.
+func (p *persistent) change(n *persistentNode, name string) {
+	if !n.changed {
+		n.changed = true
+		p.changed[name] = struct{}{}
 	}
 }
 
 const rememberedPersistent = "persistent-deny"
 
+// watchedBytes is about what an object takes.
+const watchedBytes = 576
+
+// watchedObjects are those of a node.
+type watchedObjects []*watched
+
+func (all watchedObjects) appendJSON(b []byte) ([]byte, error) {
+	m := members{b: slices.Grow(b, watchedBytes*len(all))}
+	appendAll(&m, all, (*watched).members)
+	return m.b, m.err
+}
+
+func (w *watched) members(m *members) {
+	w.denial.members(m)
+	m.texts(`"ids":`, w.AuditIDs)
+	m.number(`"ws":`, w.Windows)
+	m.number(`"win":`, w.Window)
+	m.time(`"FoundAt":`, w.FoundAt)
+	m.flag(`"pn":`, w.PassedNow)
+}
+
 // Changes implements Detector.
 func (p *persistent) Changes() []Remembered {
 	var out []Remembered
 	for _, name := range slices.Sorted(maps.Keys(p.changed)) {
-		objects := []*watched{}
+		objects := watchedObjects{}
 		if n := p.nodes[name]; n != nil {
-			objects = n.objects
+			objects, n.changed = n.objects, false
 		}
 		out = remember(out, rememberedPersistent, name, objects)
 	}
@@ -256,7 +302,7 @@ func (p *persistent) Restore(r *Remembered) (own bool, err error) {
 	n := &persistentNode{objects: objects}
 	for _, w := range objects {
 		w.AuditIDs = w.AuditIDs[:min(len(w.AuditIDs), 5)]
-		p.byID[w.ID] = w
+		w.of, p.byID[w.ID] = n, w
 	}
 	if len(objects) > 0 {
 		p.nodes[strings.Clone(r.Key)] = n

@@ -18,12 +18,33 @@ type nodeTrack struct {
 	tested      int64 // the day on which it was last seen whether its reads are there
 	told        bool  // its silence since last
 	group       bool  // with those of others
-	seen        int64 // the step in which it was last put into a pending step
-	readSeen    int64 // the same of its reads
-	testSeen    int64 // the same of its pods, where its reads are there
-	stored      int64 // last, as stored
-	late        int64 // the step in which a request of it last came too late, 0: none
-	dirty       bool
+	// In which steps it was put into the pending one: itself, its reads, its pods where its reads are there.
+	seen, readSeen, testSeen seenSteps
+	stored                   int64 // last, as stored
+	late                     int64 // the step in which a request of it last came too late, 0: none
+	dirty                    bool
+}
+
+// seenSteps tells the first time in a step from further ones, whatever the order, among steps within ten minutes of each other.
+type seenSteps struct {
+	step   int64  // the latest, or one that is far from all before
+	before uint64 // a bit for each step up to it, itself the lowest
+}
+
+func (s *seenSteps) first(step int64) bool {
+	switch ago := s.step - step; {
+	case ago >= 0 && ago < 64:
+		bit := uint64(1) << ago
+		was := s.before&bit != 0
+		s.before |= bit
+		return !was
+	case ago < 0 && ago > -64:
+		s.before <<= -ago
+		s.step, s.before = step, s.before|1
+	default:
+		s.step, s.before = step, 1
+	}
+	return true
 }
 
 // freshSecret is a secret that the node must read soon.

@@ -27,6 +27,27 @@ func (s *spike) Advance(t time.Time, _ State, found func(*Detection)) {
 
 const rememberedSpike = "deny-spike"
 
+func (n *spikeSubject) appendJSON(b []byte) ([]byte, error) {
+	m := membersOf(slices.Grow(b, 64+64*len(n.Past)))
+	m.number(`"seen":`, n.Seen)
+	m.number(`"last":`, n.Last)
+	if len(n.Past) > 0 {
+		m.name(`"past":`)
+		appendAll(&m, n.Past, spikeHour.members)
+	}
+	if n.Now != nil {
+		m.value(`"now":`, n.Now)
+	}
+	return m.end()
+}
+
+func (h spikeHour) members(m *members) {
+	m.number(`"h":`, h.Hour)
+	m.amount(`"s":`, h.Sum)
+	m.amount(`"q":`, h.Sq)
+	m.number(`"m":`, h.Most)
+}
+
 // Changes implements Detector.
 func (s *spike) Changes() []Remembered {
 	var out []Remembered

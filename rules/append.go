@@ -1,0 +1,135 @@
+package rules
+
+import (
+	"cmp"
+	"encoding/json"
+	"strconv"
+	"time"
+)
+
+// appender writes itself as encoding/json would, byte by byte, at a fraction of its price: what detectors remember is made into JSON again and
+// again, most of all in an attack.
+type appender interface {
+	appendJSON(b []byte) ([]byte, error)
+}
+
+// remember appends an entry. What JSON has no form for, such as a year of five digits, is not remembered.
+func remember(out []Remembered, kind, key string, v any) []Remembered {
+	var b []byte
+	var err error
+	if a, is := v.(appender); is {
+		b, err = a.appendJSON(nil)
+	} else {
+		b, err = json.Marshal(v)
+	}
+	if err == nil {
+		out = append(out, Remembered{Kind: kind, Key: key, Value: b})
+	}
+	return out
+}
+
+// members appends an object's, one after the other. What is zero is left out but for numbers and times. Names are given as they are written,
+// with quotes and colon.
+type members struct {
+	b   []byte
+	err error // the first
+}
+
+func membersOf(b []byte) members { return members{b: append(b, '{')} }
+
+func (m *members) end() ([]byte, error) { return append(m.b, '}'), m.err }
+
+func (m *members) name(name string) {
+	if m.b[len(m.b)-1] != '{' {
+		m.b = append(m.b, ',')
+	}
+	m.b = append(m.b, name...)
+}
+
+func (m *members) text(name, s string) {
+	if s != "" {
+		m.name(name)
+		m.b = appendText(m.b, s)
+	}
+}
+
+func (m *members) texts(name string, all []string) {
+	if len(all) == 0 {
+		return
+	}
+	m.name(name)
+	m.b = append(m.b, '[')
+	for i, s := range all {
+		if i > 0 {
+			m.b = append(m.b, ',')
+		}
+		m.b = appendText(m.b, s)
+	}
+	m.b = append(m.b, ']')
+}
+
+func (m *members) flag(name string, is bool) {
+	if is {
+		m.name(name)
+		m.b = append(m.b, "true"...)
+	}
+}
+
+func (m *members) number(name string, n int64) {
+	m.name(name)
+	m.b = strconv.AppendInt(m.b, n, 10)
+}
+
+// amount appends what is mostly a whole number.
+func (m *members) amount(name string, f float64) {
+	if n := int64(f); float64(n) == f && n > -1<<53 && n < 1<<53 {
+		m.number(name, n)
+		return
+	}
+	m.value(name, f)
+}
+
+func (m *members) time(name string, t time.Time) {
+	m.name(name)
+	m.b = append(m.b, '"')
+	b, err := t.AppendText(m.b)
+	if err != nil {
+		m.err = cmp.Or(m.err, err)
+		return
+	}
+	m.b = b
+	m.b = append(m.b, '"')
+}
+
+// value appends any other value.
+func (m *members) value(name string, v any) {
+	m.name(name)
+	b, err := json.Marshal(v)
+	m.b, m.err = append(m.b, b...), cmp.Or(m.err, err)
+}
+
+// appendAll appends an array of objects.
+func appendAll[T any](m *members, all []T, one func(T, *members)) {
+	m.b = append(m.b, '[')
+	for i, v := range all {
+		if i > 0 {
+			m.b = append(m.b, ',')
+		}
+		m.b = append(m.b, '{')
+		one(v, m)
+		m.b = append(m.b, '}')
+	}
+	m.b = append(m.b, ']')
+}
+
+func appendText(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			quoted, _ := json.Marshal(s) // a string always has a form
+			return append(b, quoted...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
