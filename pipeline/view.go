@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"strings"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -14,19 +15,53 @@ import (
 type View struct {
 	state *cluster.State
 	auth  *nodeauthz.Authorizer
+	// asked is when a name without a Node was first asked for, nil where the state knows all that came.
+	asked map[string]time.Time
 }
 
 // NewView returns a view of the state through the authorizer's eyes.
 func NewView(s *cluster.State, a *nodeauthz.Authorizer) *View { return &View{state: s, auth: a} }
 
+// NewLiveView returns a view of a state that follows a cluster and does not know what comes.
+func NewLiveView(s *cluster.State, a *nodeauthz.Authorizer) *View {
+	return &View{state: s, auth: a, asked: map[string]time.Time{}}
+}
+
+const (
+	// joinsWithin is how long a kubelet may ask before its Node is there: registration is tried again every few seconds, and fails as long
+	// as a webhook or a quota refuses it.
+	joinsWithin = 5 * time.Minute
+	// mostAsked bounds the names without a Node that are remembered.
+	mostAsked = 4096
+)
+
 // NodeRegistered says whether there ever was a Node of that name, as far as the state that covers t knows: a kubelet asks before it
-// registers, and a while after its Node is gone.
+// registers, and a while after its Node is gone. A live state knows that none comes only some minutes after the name was first asked for.
 func (v *View) NodeRegistered(name string, t time.Time) (registered, known bool) {
 	if v.state.Nodes.Ever(name) { // as nearly always, and what follows costs more
 		return true, true
 	}
 	_, covered := v.state.Nodes.Known(name, t)
-	return false, covered
+	return false, covered && !v.mayJoin(name, t)
+}
+
+// mayJoin reports whether a Node of that name may come yet. One that has nearly the name of another is not waited for: it is that one's.
+func (v *View) mayJoin(name string, t time.Time) bool {
+	if v.asked == nil {
+		return false
+	}
+	if _, _, similar := v.state.Nodes.Similar(name); similar {
+		return false
+	}
+	first, known := v.asked[name]
+	if !known || t.Before(first) {
+		if len(v.asked) >= mostAsked {
+			clear(v.asked)
+		}
+		v.asked[strings.Clone(name)] = t
+		return true
+	}
+	return t.Before(first.Add(joinsWithin))
 }
 
 // SimilarNode names a Node that differs only by letter case or domain.

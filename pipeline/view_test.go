@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,5 +47,54 @@ func TestFreshSecret(t *testing.T) {
 		if secret != c.secret || ok != (c.secret != "") || ok && !bound.Equal(at(c.bound)) {
 			t.Errorf("pod %s on %s at minute %d: %q bound at %s", c.pod, c.node, c.minute, secret, bound)
 		}
+	}
+}
+
+// A kubelet that joins asks before its Node is there. A state that is complete knows whether one came; a live one waits for it.
+func TestNodeRegistered(t *testing.T) {
+	journal := &strings.Builder{}
+	entry := func(second int, verb, name string) {
+		fmt.Fprintf(journal, `{"observedAt":"2026-11-21T06:00:%02dZ","type":%q,"object":{"kind":"Node","apiVersion":"v1","metadata":{%s"resourceVersion":"%d"}}}`+"\n",
+			second, verb, name, second)
+	}
+	entry(0, "ADDED", `"name":"worker-1","uid":"u1",`)
+	entry(1, "BOOKMARK", `"annotations":{"k8s.io/initial-events-end":"true"},`)
+	state := cluster.NewState()
+	if err := state.Load([]string{"-"}, strings.NewReader(journal.String())); err != nil {
+		t.Fatal(err)
+	}
+	f, err := nodeauthz.FeaturesFor("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	auth := nodeauthz.NewAuthorizer(state.Graph, f, time.Second)
+	whole, live := NewView(state, auth), NewLiveView(state, auth)
+	begin := time.Date(2026, 11, 21, 6, 1, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name                    string
+		after                   time.Duration
+		registered, known, soon bool // soon: as a live state says
+	}{
+		{"worker-1", 0, true, true, true},
+		{"worker-2", 0, false, true, false},
+		{"worker-2", joinsWithin - 1, false, true, false},
+		{"worker-2", joinsWithin, false, true, true},
+		{"worker-3", joinsWithin, false, true, false}, // each name has its time
+		{"Worker-1", 0, false, true, true},            // no other Node is to be expected
+		{"worker-2", -time.Hour, false, false, false}, // before the state begins
+	} {
+		at := begin.Add(c.after)
+		if registered, known := whole.NodeRegistered(c.name, at); registered != c.registered || known != c.known {
+			t.Errorf("%s after %s: %t, %t", c.name, c.after, registered, known)
+		}
+		if registered, known := live.NodeRegistered(c.name, at); registered != c.registered || known != c.soon {
+			t.Errorf("%s after %s, live: %t, %t", c.name, c.after, registered, known)
+		}
+	}
+	for i := range 3 * mostAsked {
+		live.NodeRegistered(fmt.Sprint("ghost-", i), begin)
+	}
+	if n := len(live.asked); n > mostAsked {
+		t.Errorf("%d names are remembered", n)
 	}
 }

@@ -165,8 +165,12 @@ func (r *runner) openEngine(ctx context.Context, c *config.Config) error {
 	auth := nodeauthz.NewAuthorizer(r.state.Graph, r.features, c.Skew.D())
 	memory := rules.NewMemory()
 	memory.Kubelets = c.Rules.KubeletUserAgents
+	view := pipeline.NewView(r.state, auth)
+	if r.live != nil {
+		view = pipeline.NewLiveView(r.state, auth)
+	}
 	r.judge = &pipeline.Judge{
-		Node: auth, RBAC: r.state.RBAC, State: pipeline.NewView(r.state, auth), Rules: enabledRules(c), Memory: memory, Mode: mode,
+		Node: auth, RBAC: r.state.RBAC, State: view, Rules: enabledRules(c), Memory: memory, Mode: mode,
 	}
 	// Those of all rules: one that is enabled later has to know what was before.
 	r.detectors = rules.NewDetectors(rules.All(), detectorOptions(c))
