@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
 )
 
@@ -183,15 +184,29 @@ func blockers(r *Report, identities []Identity) []string {
 	return out
 }
 
-// fruitless are the warnings of requests that RBAC alone let through and that reached nothing.
+// fruitless are the warnings of requests that RBAC alone let through and that do not block: those by bindings that stay, and those that reached
+// nothing.
 func fruitless(r *Report) []string {
 	var out []string
-	for _, n := range needs(r, func(f *Finding) int64 { return f.low }) {
-		nodes, kinds := n.across()
-		out = append(out, fmt.Sprintf("%s of %q on %s passed only by %s and reached nothing (404 or 403), which does not block: %s",
-			plural(n.requests, "request"), n.product, plural(nodes, "node"), Visible(n.binding), listed(kinds, 4)))
+	say := func(stay bool, why string) {
+		for _, n := range needs(r, func(f *Finding) int64 {
+			if f.stays() != stay {
+				return 0
+			}
+			return f.low
+		}) {
+			nodes, kinds := n.across()
+			out = append(out, fmt.Sprintf("%s of %q on %s passed only by %s%s: %s",
+				plural(n.requests, "request"), n.product, plural(nodes, "node"), Visible(n.binding), why, listed(kinds, 4)))
+		}
 	}
+	say(false, " and reached nothing (404 or 403), which does not block")
+	say(true, ", which is kubeadm's, stays, and does not block")
 	return out
+}
+
+func (f *Finding) stays() bool {
+	return f.Binding != nil && rules.Stays(&rbac.BindingRef{Kind: f.Binding.Kind, Namespace: f.Binding.Namespace, Name: f.Binding.Name})
 }
 
 func joinName(namespace, name string) string {

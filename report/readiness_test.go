@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -74,6 +75,13 @@ func TestReadiness(t *testing.T) {
 			l.add("worker-1 get pods shop/gone", legacy, code(404))
 			l.add("worker-2 create serviceaccounts/token shop/web", legacy, code(403))
 		})
+	f("upgraded by kubeadm", ready, []string{`! 1 request of "kubeadm" on 1 node passed only by RoleBinding kube-system/kubeadm:nodes-kubeadm-config, ` +
+		"which is kubeadm's, stays, and does not block: get configmaps"}, func(l *log) {
+		l.many(10)
+		l.add("worker-1 get configmaps kube-system/kubeadm-config", legacy, agent("kubeadm/v1.36.3"), func(r *rules.Request) {
+			r.Grant.Binding = rbac.BindingRef{Kind: "RoleBinding", Namespace: "kube-system", Name: "kubeadm:nodes-kubeadm-config"}
+		})
+	})
 	f("NodeRestriction is off", ready, []string{"! the admission plugin NodeRestriction is not in force: a node wrote another's object"},
 		func(l *log) { l.add("worker-1 patch nodes worker-2"); l.add("worker-1 patch nodes worker-3") })
 	f("NodeRestriction is on", ready, nil, func(l *log) { l.add("worker-1 patch nodes worker-2", code(403)) })

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/nodetrail/nodetrail/rbac"
 )
 
 // ExcessAccess is the name of the rule whose findings are the requests that need a binding.
@@ -25,7 +27,8 @@ authorizer, asked about the same instant, had no opinion. Without the binding th
 So is a request that a node made as somebody else, who is no node, by impersonation: the Node authorizer never allows to impersonate.
 
 The severity is critical for secrets and for tokens of service accounts, and high for everything else. It is low where the request
-reached nothing: the object did not exist (404), or admission refused the request after all (403). Low findings are no reason
+reached nothing: the object did not exist (404), or admission refused the request after all (403); and where a node read a ConfigMap of
+kubeadm's by the binding that kubeadm made for that, which is to stay. Low findings are no reason
 against deleting the binding.
 
 ## Why
@@ -81,6 +84,9 @@ func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
 		Message: r.Attrs.Verb + " " + object(r) + " is allowed to node " + r.Node + " by " + by + " alone",
 	}
 	switch {
+	case Stays(&r.Grant.Binding) && joinsBy(r):
+		f.Severity = Low
+		f.Message += ", which is kubeadm's and stays"
 	case r.Fruitless() && r.Event.Code == http.StatusNotFound:
 		f.Severity = Low
 		f.Message += ", and there was no such object (404)"
@@ -91,6 +97,22 @@ func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
 		f.Severity = Critical
 	}
 	return f, true
+}
+
+// Stays reports whether the binding is one that kubeadm makes for nodes to read what they join and are upgraded by. It gives two ConfigMaps
+// of kube-system and is no part of a migration.
+func Stays(b *rbac.BindingRef) bool {
+	return b.Kind == "RoleBinding" && b.Namespace == kubeSystem &&
+		(b.Name == "kubeadm:nodes-kubeadm-config" || b.Name == "kubeadm:kubelet-config" || strings.HasPrefix(b.Name, "kubeadm:kubelet-config-1."))
+}
+
+const kubeSystem = "kube-system"
+
+// joinsBy reports whether the request is for what such a binding is made for: under its name another role could give anything.
+func joinsBy(r *Request) bool {
+	a := r.Attrs
+	return a.ResourceRequest && a.Verb == "get" && a.APIGroup == "" && a.Resource == "configmaps" && a.Subresource == "" && a.Namespace == kubeSystem &&
+		(a.Name == "kubeadm-config" || a.Name == "kubelet-config" || strings.HasPrefix(a.Name, "kubelet-config-1."))
 }
 
 // ambient reports whether any authenticated user may do this in a cluster with the default bindings, or the user needs no binding at

@@ -40,6 +40,19 @@ func TestExcess(t *testing.T) {
 		})
 	f("a binding for the one node", secret, byRBAC(200), granted("User system:node:worker-1"))
 
+	// What kubeadm gives nodes stays, and nothing else that comes by such a name.
+	kubeadm := func(r *Request) {
+		r.Grant.Binding.Kind, r.Grant.Binding.Namespace, r.Grant.Binding.Name = "RoleBinding", "kube-system", "kubeadm:nodes-kubeadm-config"
+	}
+	f("an upgrade by kubeadm", "low: get configmaps kube-system/kubeadm-config is allowed to node worker-1 by RoleBinding kube-system/kubeadm:nodes-kubeadm-config alone, "+
+		"which is kubeadm's and stays", does("get configmaps kube-system/kubeadm-config"), byRBAC(200), kubeadm)
+	f("the same by another binding", "high: get configmaps kube-system/kubeadm-config is allowed to node worker-1 by ClusterRoleBinding legacy alone",
+		does("get configmaps kube-system/kubeadm-config"), byRBAC(200))
+	f("a secret by kubeadm's binding", "critical: get secrets kube-system/kubeadm-config is allowed to node worker-1 by RoleBinding kube-system/kubeadm:nodes-kubeadm-config alone",
+		does("get secrets kube-system/kubeadm-config"), byRBAC(200), kubeadm)
+	f("all ConfigMaps by kubeadm's binding", "high: list all configmaps in namespace kube-system is allowed to node worker-1 by RoleBinding kube-system/kubeadm:nodes-kubeadm-config alone",
+		does("list configmaps kube-system/"), byRBAC(200), kubeadm)
+
 	// What reached nothing is no reason against deleting the binding.
 	f("an object that is not there", "low: get secrets shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone, and there was no such object (404)",
 		byRBAC(404))
