@@ -44,9 +44,9 @@ sets the Node's name, the certificate must follow it.
 
 ## False positives
 A node that registers for the first time asks for its Node before there is one: it is flagged only if no such Node came in all of the
-state. 'nodetrail run' with live state, which does not know what comes, waits for it for five minutes from the name's first request on, unless
-there is a Node of nearly that name. Kubelets that bootstrap (group 'system:bootstrappers') are left out. The user agent is the client's own claim: another program
-may call itself a kubelet.
+state. 'nodetrail run' with live state does not know what comes: it waits for five minutes from the name's first request on, unless
+there is a Node of nearly that name. Kubelets that bootstrap (group 'system:bootstrappers') are left out. The user agent is the
+client's own claim: another program may call itself a kubelet.
 
 ## How to silence it
 Run with '--disable node-identity'.`,
