@@ -137,8 +137,10 @@ generated: ## fail when go generate changes a file
 	$(GO) run ./internal/treecheck generated
 
 .PHONY: vet
-vet: ## run go vet
+vet: ## run go vet, in the nested modules that import this one, too
 	$(GO) vet ./...
+	cd audit/jsonbench && $(GO) vet ./...
+	cd e2e && $(GO) vet ./...
 
 .PHONY: lint
 lint: $(LINT) ## run golangci-lint, with the import rules
