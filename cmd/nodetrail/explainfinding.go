@@ -31,11 +31,11 @@ func (x *explaining) storedFinding(ctx context.Context) (*explain.Explanation, e
 	if x.data != "" {
 		c.Data = x.data
 	}
-	found, mode, err := x.readFinding(ctx, c)
+	found, was, err := x.readFinding(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if err := x.asRun(c, mode); err != nil {
+	if err := x.asRun(c, &was); err != nil {
 		return nil, err
 	}
 	if len(x.state) == 0 {
@@ -87,49 +87,49 @@ func requestOfFinding(f *sinks.Finding) *explain.Request {
 	return r
 }
 
-// readFinding looks for the finding among all that the store has, and for the order of authorizers that run has inferred.
-func (x *explaining) readFinding(ctx context.Context, c *config.Config) (found *sinks.Finding, mode string, err error) {
+// readFinding looks for the finding among all that the store has, and for the order of authorizers and the version that run has found out.
+func (x *explaining) readFinding(ctx context.Context, c *config.Config) (found *sinks.Finding, was report.Authorization, err error) {
 	s, err := openStore(ctx, c, zerolog.Nop(), true)
 	if errors.Is(err, fs.ErrNotExist) && c.Store.Postgres == nil {
-		return nil, "", noStore(c, x.config)
+		return nil, was, noStore(c, x.config)
 	}
 	if err != nil {
-		return nil, "", err
+		return nil, was, err
 	}
 	defer s.Close()
 	stored, err := s.Facts(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, was, err
 	}
 	facts, err := factsOf(stored)
 	if err != nil {
-		return nil, "", err
+		return nil, was, err
 	}
 	t, err := s.Tally(ctx, time.Time{}, time.Time{})
 	if err != nil {
-		return nil, "", err
+		return nil, was, err
 	}
 	for k, g := range t.Groups {
 		for _, cluster := range []string{c.Cluster, facts.Cluster} { // the cluster's name is part of the ID
 			if f := sinks.FromGroup(cluster, &k, g); f.ID == x.finding {
-				return &f, facts.Authorization.Mode, nil
+				return &f, facts.Authorization, nil
 			}
 		}
 	}
-	return nil, "", fmt.Errorf("there is no finding %s in the store: IDs are in what sinks send, in alerts and on the pages", report.Visible(x.finding))
+	return nil, was, fmt.Errorf("there is no finding %s in the store: IDs are in what sinks send, in alerts and on the pages", report.Visible(x.finding))
 }
 
-// asRun takes from run's configuration what no flag says; mode is what run has inferred.
-func (x *explaining) asRun(c *config.Config, mode string) error {
+// asRun takes from run's configuration what no flag says; was is what run has found out.
+func (x *explaining) asRun(c *config.Config, was *report.Authorization) error {
 	var err error
 	if !x.changed("kubernetes-version") && !x.changed("feature-gates") {
-		if x.features, err = featuresOf(&c.Authorization); err != nil {
+		if x.features, err = featuresOf(&c.Authorization, was.KubernetesVersion); err != nil {
 			return err
 		}
 	}
 	if !x.changed("authorization-mode") {
 		if x.mode = c.Authorization.Mode; (x.mode == "" || x.mode == "auto") && len(x.logs) == 0 {
-			x.mode = mode
+			x.mode = was.Mode
 		}
 		if x.am, err = pipeline.ParseMode(x.mode); err != nil {
 			return fmt.Errorf("authorization.mode: %w", err)

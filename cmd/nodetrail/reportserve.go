@@ -66,13 +66,17 @@ func (f *reportFlags) servePages(ctx context.Context, std streams, c *config.Con
 	return server.Serve(ctx)
 }
 
-// liveState is the state that was given, and the order of authorizers that run found out.
+// liveState is the state that was given, and the order of authorizers and the version that run found out.
 func (f *reportFlags) liveState(ctx context.Context, std streams, c *config.Config, o web.Options) (web.Live, error) {
 	state, err := startLoading(f.state, std.in).wait(ctx)
 	if err != nil {
 		return nil, err
 	}
-	features, err := featuresOf(&c.Authorization)
+	was, err := o.Facts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	features, err := featuresOf(&c.Authorization, was.Authorization.KubernetesVersion)
 	if err != nil {
 		return nil, err
 	}

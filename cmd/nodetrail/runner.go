@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -155,7 +156,7 @@ func (r *runner) openState(c *config.Config) error {
 
 func (r *runner) openEngine(ctx context.Context, c *config.Config) error {
 	var err error
-	if r.features, err = featuresOf(&c.Authorization); err != nil {
+	if r.features, err = featuresOf(&c.Authorization, r.askVersion(ctx, c)); err != nil {
 		return err
 	}
 	mode, err := pipeline.ParseMode(c.Authorization.Mode)
@@ -189,8 +190,31 @@ func (r *runner) openEngine(ctx context.Context, c *config.Config) error {
 	return err
 }
 
-func featuresOf(a *config.Authorization) (nodeauthz.Features, error) {
-	f, err := nodeauthz.FeaturesFor(a.KubernetesVersion)
+// askVersion asks the cluster that is watched for its version, where the configuration has none.
+func (r *runner) askVersion(ctx context.Context, c *config.Config) string {
+	if r.live == nil || c.Authorization.KubernetesVersion != "" {
+		return ""
+	}
+	ctx, stop := context.WithTimeout(ctx, askVersionFor)
+	defer stop()
+	version, err := r.live.Version(ctx)
+	if err == nil {
+		_, err = nodeauthz.FeaturesFor(version)
+	}
+	if err != nil {
+		r.log.Warn().Err(err).Msg("requests are judged as by the newest version that is known: set authorization.kubernetesVersion")
+		return ""
+	}
+	r.log.Info().Str("version", version).Msg("requests are judged as by the apiserver's version")
+	return version
+}
+
+// askVersionFor bounds how long an apiserver that does not answer delays the start.
+const askVersionFor = 5 * time.Second
+
+// featuresOf is the configured version's features; known is the version where none is configured.
+func featuresOf(a *config.Authorization, known string) (nodeauthz.Features, error) {
+	f, err := nodeauthz.FeaturesFor(cmp.Or(a.KubernetesVersion, known))
 	if err != nil {
 		return f, fmt.Errorf("authorization.kubernetesVersion: %w", err)
 	}

@@ -35,7 +35,6 @@ const skew = time.Second
 func newWorld(t *testing.T, name string, options plane.Options, config string, nodes ...string) *world {
 	t.Helper()
 	ctx := work.Context()
-	config = ofMinor(config)
 	w := &world{ctx: ctx, name: name, program: must(trail.Build(ctx, work))(t), order: strings.HasPrefix(options.Mode, "Node")}
 	w.alerts = must(receiver.New(ctx, work, name))(t)
 	t.Cleanup(func() { check(t, w.alerts.Close()) })
