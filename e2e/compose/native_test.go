@@ -171,8 +171,9 @@ func TestNative(t *testing.T) {
 		return !slices.ContainsFunc(want, func(name string) bool { return !slices.Contains(names, name) })
 	})
 	t.Logf("alerts: %q", alerts.names())
-	// What is there only where a cluster is watched, where apiservers are scraped, or where something was lost. Of all metrics ../dashboards asks.
-	absent := regexp.MustCompile(`^nodetrail_(state_|apiserver_|coverage_gaps_total$)`)
+	// What is there only where a cluster is watched, where apiservers are scraped, where the webhook is served, with a certificate, or where something was
+	// lost. Of all metrics ../dashboards asks.
+	absent := regexp.MustCompile(`^nodetrail_(state_|apiserver_|webhook_|certificate_expiry_|coverage_gaps_total$)`)
 	for _, name := range ruleMetrics(t) {
 		if !m.families[name] && !absent.MatchString(name) {
 			t.Errorf("a Prometheus rule asks for %s, which nodetrail does not have", name)
