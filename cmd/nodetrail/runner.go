@@ -202,8 +202,9 @@ func (r *runner) askVersion(ctx context.Context, c *config.Config) string {
 		_, err = nodeauthz.FeaturesFor(version)
 	}
 	if err != nil {
-		r.log.Warn().Err(err).Msg("requests are judged as by the newest version that is known: set authorization.kubernetesVersion")
-		return ""
+		version = c.Authorization.Newest()
+		r.log.Warn().Err(err).Str("version", version).Msg("requests are judged as by the newest version that can be configured so: set authorization.kubernetesVersion")
+		return version
 	}
 	r.log.Info().Str("version", version).Msg("requests are judged as by the apiserver's version")
 	return version

@@ -42,27 +42,55 @@ func (v *validator) all() {
 func (v *validator) authorization() {
 	a := &v.c.Authorization
 	v.mode(a.Mode)
-	features, err := nodeauthz.FeaturesFor(a.KubernetesVersion)
-	if err != nil {
+	if _, err := nodeauthz.FeaturesFor(a.KubernetesVersion); err != nil {
 		if v.d.raw["authorization.kubernetesVersion"] != "" {
 			err = fmt.Errorf("the variable's value is not one of 1.%d to 1.%d", nodeauthz.OldestMinor, nodeauthz.NewestMinor)
 		}
 		v.fail("authorization.kubernetesVersion", "%v", err)
 		return
 	}
-	ok := true
+	if a.KubernetesVersion == "" && v.c.State.Live.Enabled && a.Newest() != "" {
+		return // the cluster says at the start which version it is
+	}
+	for _, e := range a.wrongGates(a.KubernetesVersion) {
+		v.fail("authorization.featureGates"+e.key, "%v", e.err)
+	}
+}
+
+// Newest is the newest minor, such as 1.36, that has the feature gates and can have them so; empty if there is none.
+func (a *Authorization) Newest() string {
+	for minor := nodeauthz.NewestMinor; minor >= nodeauthz.OldestMinor; minor-- {
+		if version := fmt.Sprintf("1.%d", minor); len(a.wrongGates(version)) == 0 {
+			return version
+		}
+	}
+	return ""
+}
+
+// wrongGate is a gate, or all of them together, that a version does not have or cannot have so.
+type wrongGate struct {
+	key string // with the dot before it
+	err error
+}
+
+// wrongGates are those of a version that is known.
+func (a *Authorization) wrongGates(version string) (wrong []wrongGate) {
+	features, err := nodeauthz.FeaturesFor(version)
+	if err != nil {
+		return []wrongGate{{"", err}}
+	}
 	for _, name := range slices.Sorted(maps.Keys(a.FeatureGates)) {
 		if err := features.Set(name, a.FeatureGates[name]); err != nil {
-			ok = false
 			if s := meant(name, nodeauthz.GateNames()); s != "" && s != name {
 				err = fmt.Errorf("%w: did you mean %s?", err, s)
 			}
-			v.fail("authorization.featureGates."+shown(name), "%v", err)
+			wrong = append(wrong, wrongGate{"." + shown(name), err})
 		}
 	}
-	if err := features.Validate(); ok && err != nil {
-		v.fail("authorization.featureGates", "%v", err)
+	if err := features.Validate(); len(wrong) == 0 && err != nil {
+		wrong = append(wrong, wrongGate{"", err})
 	}
+	return wrong
 }
 
 // mode checks the value of kube-apiserver's flag --authorization-mode.
