@@ -145,10 +145,15 @@ func (k *kindRecorder) run(ctx context.Context) {
 // refused deals with a kind that is not served or may not be read. An apiserver that has just started refuses nearly everybody until it has read its
 // RBAC objects, so the next attempt comes soon, and only what stays refused is left for RetryRefused.
 func (k *kindRecorder) refused(ctx context.Context, err error) {
+	p := phaseAbsent
 	if apierrors.IsForbidden(err) {
-		k.turn(phaseRefused, err)
-	} else {
-		k.turn(phaseAbsent, err)
+		p = phaseRefused
+	}
+	if k.phase != p {
+		k.refusal = 0 // it was otherwise until now, and may soon be again
+	}
+	k.turn(p, err)
+	if p == phaseAbsent {
 		k.firstFrom = k.cfg.Now() // there was none until now
 	}
 	if !k.warned {
