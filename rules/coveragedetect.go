@@ -81,20 +81,11 @@ func (d *coverageDetector) follow(r *Request, f *followed, step int64, s State) 
 			at.decided++
 		}
 	}
-	if r.Open && r.NodeDenies() {
-		at.open++
-	}
-	if d.unjudges(r) {
-		at.unjudged++
-	}
+	d.untold(r, &at.open, &at.unjudged)
 	n := f.track
 	if n == nil {
-		if n = d.nodes[r.Node]; n == nil {
-			if len(d.nodes) >= MaxNodes {
-				return
-			}
-			n = &nodeTrack{name: strings.Clone(r.Node)}
-			d.nodes[n.name] = n
+		if n = d.track(r.Node); n == nil {
+			return
 		}
 		f.track = n
 	}
@@ -130,22 +121,31 @@ func (d *coverageDetector) straggle(r *Request, step int64) {
 	if r.Event.IsImpersonated {
 		return
 	}
-	if r.Open && r.NodeDenies() {
-		d.lateOpen++
+	d.untold(r, &d.lateOpen, &d.lateUnjudged)
+	if n := d.track(r.Node); n != nil {
+		n.dirty = n.dirty || n.late == 0
+		n.late = max(n.late, step)
 	}
-	if d.unjudges(r) {
-		d.lateUnjudged++
-	}
-	n := d.nodes[r.Node]
-	if n == nil {
-		if len(d.nodes) >= MaxNodes {
-			return
-		}
-		n = &nodeTrack{name: strings.Clone(r.Node)}
+}
+
+// track is what is known of a node, nil if there are too many.
+func (d *coverageDetector) track(node string) *nodeTrack {
+	n := d.nodes[node]
+	if n == nil && len(d.nodes) < MaxNodes {
+		n = &nodeTrack{name: strings.Clone(node)}
 		d.nodes[n.name] = n
 	}
-	n.dirty = n.dirty || n.late == 0
-	n.late = max(n.late, step)
+	return n
+}
+
+// untold counts the request where the log does not hold its answer, and where nothing tells its verdict.
+func (d *coverageDetector) untold(r *Request, open, unjudged *int64) {
+	if r.Open && r.NodeDenies() {
+		*open++
+	}
+	if d.unjudges(r) {
+		*unjudged++
+	}
 }
 
 // configure takes what may change while it runs.
