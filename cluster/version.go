@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/version"
 )
 
 // Version asks the apiserver which version of Kubernetes it acts as, such as "1.36". It asks once, for as long as ctx lasts.
@@ -14,8 +16,8 @@ func (l *Live) Version(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("asking the apiserver for its version: %w", err)
 	}
-	// k8s.io/apimachinery/pkg/version.Info: a vendor may add "+" to the minor, and one that is emulated is what the authorizer goes by.
-	var v struct{ Major, Minor, EmulationMajor, EmulationMinor string }
+	// A vendor may add "+" to the minor, and one that is emulated is what the authorizer goes by.
+	var v version.Info
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return "", fmt.Errorf("reading the apiserver's version: %w", err)
 	}
