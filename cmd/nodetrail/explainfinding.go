@@ -123,7 +123,7 @@ func (x *explaining) readFinding(ctx context.Context, c *config.Config) (found *
 func (x *explaining) asRun(c *config.Config, was *report.Authorization) error {
 	var err error
 	if !x.changed("kubernetes-version") && !x.changed("feature-gates") {
-		if x.features, err = featuresOf(&c.Authorization, was.KubernetesVersion); err != nil {
+		if x.features, err = c.Authorization.Features(was.KubernetesVersion); err != nil {
 			return err
 		}
 	}

@@ -76,7 +76,7 @@ func (f *reportFlags) liveState(ctx context.Context, std streams, c *config.Conf
 	if err != nil {
 		return nil, err
 	}
-	features, err := featuresOf(&c.Authorization, was.Authorization.KubernetesVersion)
+	features, err := c.Authorization.Features(was.Authorization.KubernetesVersion)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -156,7 +155,7 @@ func (r *runner) openState(c *config.Config) error {
 
 func (r *runner) openEngine(ctx context.Context, c *config.Config) error {
 	var err error
-	if r.features, err = featuresOf(&c.Authorization, r.askVersion(ctx, c)); err != nil {
+	if r.features, err = c.Authorization.Features(r.askVersion(ctx, c)); err != nil {
 		return err
 	}
 	mode, err := pipeline.ParseMode(c.Authorization.Mode)
@@ -212,20 +211,6 @@ func (r *runner) askVersion(ctx context.Context, c *config.Config) string {
 
 // askVersionFor bounds how long an apiserver that does not answer delays the start.
 const askVersionFor = 5 * time.Second
-
-// featuresOf is the configured version's features; known is the version where none is configured.
-func featuresOf(a *config.Authorization, known string) (nodeauthz.Features, error) {
-	f, err := nodeauthz.FeaturesFor(cmp.Or(a.KubernetesVersion, known))
-	if err != nil {
-		return f, fmt.Errorf("authorization.kubernetesVersion: %w", err)
-	}
-	for name, on := range a.FeatureGates {
-		if err := f.Set(name, on); err != nil {
-			return f, fmt.Errorf("authorization.featureGates: %w", err)
-		}
-	}
-	return f, f.Validate()
-}
 
 func enabledRules(c *config.Config) []*rules.Rule {
 	return slices.DeleteFunc(rules.All(), func(r *rules.Rule) bool { return slices.Contains(c.Rules.Disable, r.Name) })

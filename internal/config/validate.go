@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -52,7 +53,8 @@ func (v *validator) authorization() {
 	if a.KubernetesVersion == "" && v.c.State.Live.Enabled && a.Newest() != "" {
 		return // the cluster says at the start which version it is
 	}
-	for _, e := range a.wrongGates(a.KubernetesVersion) {
+	_, wrong := a.features(a.KubernetesVersion)
+	for _, e := range wrong {
 		v.fail("authorization.featureGates"+e.key, "%v", e.err)
 	}
 }
@@ -60,11 +62,28 @@ func (v *validator) authorization() {
 // Newest is the newest minor, such as 1.36, that has the feature gates and can have them so; empty if there is none.
 func (a *Authorization) Newest() string {
 	for minor := nodeauthz.NewestMinor; minor >= nodeauthz.OldestMinor; minor-- {
-		if version := fmt.Sprintf("1.%d", minor); len(a.wrongGates(version)) == 0 {
+		version := fmt.Sprintf("1.%d", minor)
+		if _, wrong := a.features(version); len(wrong) == 0 {
 			return version
 		}
 	}
 	return ""
+}
+
+// Features are those of the version, or of the one given where none is configured, with the feature gates.
+func (a *Authorization) Features(known string) (nodeauthz.Features, error) {
+	version := cmp.Or(a.KubernetesVersion, known)
+	if f, err := nodeauthz.FeaturesFor(version); err != nil {
+		return f, fmt.Errorf("authorization.kubernetesVersion: %w", err)
+	}
+	f, wrong := a.features(version)
+	switch {
+	case len(wrong) == 0:
+		return f, nil
+	case wrong[0].key == "":
+		return f, wrong[0].err
+	}
+	return f, fmt.Errorf("authorization.featureGates: %w", wrong[0].err)
 }
 
 // wrongGate is a gate, or all of them together, that a version does not have or cannot have so.
@@ -73,11 +92,11 @@ type wrongGate struct {
 	err error
 }
 
-// wrongGates are those of a version that is known.
-func (a *Authorization) wrongGates(version string) (wrong []wrongGate) {
+// features are those of a version with the feature gates, but for what is wrong with these.
+func (a *Authorization) features(version string) (features nodeauthz.Features, wrong []wrongGate) {
 	features, err := nodeauthz.FeaturesFor(version)
 	if err != nil {
-		return []wrongGate{{"", err}}
+		return features, []wrongGate{{"", err}}
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.FeatureGates)) {
 		if err := features.Set(name, a.FeatureGates[name]); err != nil {
@@ -90,7 +109,7 @@ func (a *Authorization) wrongGates(version string) (wrong []wrongGate) {
 	if err := features.Validate(); len(wrong) == 0 && err != nil {
 		wrong = append(wrong, wrongGate{"", err})
 	}
-	return wrong
+	return features, wrong
 }
 
 // mode checks the value of kube-apiserver's flag --authorization-mode.
