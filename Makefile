@@ -8,8 +8,8 @@ PKG     ?= ./...
 TIMEOUT ?= 30m
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
-# The tools are pinned in internal/tools/go.mod and kept by its go.sum and the compiler that built them.
-TOOLS    := .cache/bin/$(shell { cat internal/tools/go.sum; $(GO) version; } | cksum | cut -d' ' -f1)
+# The tools are pinned in internal/cmd/tools/go.mod and kept by its go.sum and the compiler that built them.
+TOOLS    := .cache/bin/$(shell { cat internal/cmd/tools/go.sum; $(GO) version; } | cksum | cut -d' ' -f1)
 LINT     := $(TOOLS)/golangci-lint
 BENCHSTAT := $(TOOLS)/benchstat
 
@@ -47,6 +47,15 @@ test: ## run the tests (PKG=./... by default)
 	$(GO) test -timeout $(TIMEOUT) $(PKG)
 	$(say-missing)
 
+# Kills the program all the time; its tests have nothing to do without that.
+KILLS := internal/test/killtest
+
+.PHONY: quick
+quick: ## run the tests that need no broker, no database, no browser and kill nothing, in under a minute from warm caches
+	$(GO) test -short -timeout 5m $$($(GO) list ./... | grep -v '/$(KILLS)$$')
+	@echo '*** NOT TESTED (make test does): $(KILLS)/, and with Kafka or PostgreSQL:' \
+		$$(git grep --untracked -lE 'kafkatest[.]Start|pgtest[.]' -- '*_test.go' ':!e2e' ':!$(KILLS)' | xargs -n 1 dirname | sort -u | sed 's,$$,/,') >&2
+
 .PHONY: race
 race: ## run the tests under the race detector
 	$(GO) test -race -timeout $(TIMEOUT) $(PKG)
@@ -58,11 +67,11 @@ bench: bench-log ## run the benchmarks (BENCH=regexp, PKG=./...) after bench-log
 
 .PHONY: bench-log
 bench-log: build ## time analyze beside jq and grep on the same large logs, in turns
-	$(GO) run ./internal/logbench -nodetrail bin/nodetrail -capture $(CAPTURE)
+	$(GO) run ./internal/cmd/logbench -nodetrail bin/nodetrail -capture $(CAPTURE)
 
 .PHONY: bench-run
 bench-run: build ## put load on nodetrail run: webhook, Kafka, a storm of refusals, three times too much (BENCHFLAGS='-for 30s')
-	$(GO) run ./internal/runbench -nodetrail bin/nodetrail -capture $(CAPTURE) $(BENCHFLAGS)
+	$(GO) run ./internal/cmd/runbench -nodetrail bin/nodetrail -capture $(CAPTURE) $(BENCHFLAGS)
 
 .PHONY: benchstat
 benchstat: $(BENCHSTAT) ## compare two outputs of make bench (OLD=file NEW=file)
@@ -70,7 +79,7 @@ benchstat: $(BENCHSTAT) ## compare two outputs of make bench (OLD=file NEW=file)
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME=10m with FUZZ_PARALLEL=2 workers (FUZZ=regexp, PKG=./...)
-	$(GO) run ./internal/fuzzall -fuzztime '$(FUZZTIME)' -parallel '$(FUZZ_PARALLEL)' -targets '$(FUZZ)' $(PKG)
+	$(GO) run ./internal/cmd/fuzzall -fuzztime '$(FUZZTIME)' -parallel '$(FUZZ_PARALLEL)' -targets '$(FUZZ)' $(PKG)
 
 .PHONY: check
 check: format tree modules generated vet lint race ## everything that CI checks
@@ -123,18 +132,34 @@ format: ## fail on Go files that gofmt would change
 		| xargs -r "$$($(GO) env GOROOT)/bin/gofmt" -s -l) || exit 1; \
 	if [ -n "$$bad" ]; then printf 'not formatted (gofmt -s -w):\n%s\n' "$$bad"; exit 1; fi
 
+# absent fails on the lines of text files, new ones included, that git grep finds, and says what is wrong with them. The brackets in the
+# expressions below keep them from finding themselves.
+absent = @git grep --untracked -nI $(1); case $$? in 0) echo '*** $(2)' >&2; exit 1 ;; 1) ;; *) exit 2 ;; esac
+SOURCES := ':!*.sum'
+MAX_LINES := 600
+
 .PHONY: tree
-tree: ## fail on what must not be in the tree: machine paths, unfinished work, replace lines
-	$(GO) run ./internal/treecheck files
+tree: ## fail on what must not be in the tree: machine paths, registries, unfinished work, skipped tests, replace lines, long files
+	$(call absent,-E '/(work|root|farm|tmp)[/]' -- $(SOURCES),a path of one machine)
+	@hosts=$$($(GO) env GOPROXY | tr ',|' '\n\n' | sed -nE 's#^[a-z]+://([^/@]*@)?([^/]+).*#\2#p'); for host in $$hosts; do \
+		git grep --untracked -nIF -e "$$host" -- $(SOURCES); case $$? in 0) echo '*** the host of a module proxy' >&2; exit 1 ;; 1) ;; *) exit 2 ;; esac; done
+	$(call absent,-wE '(T[O]DO|F[I]XME)' -- $(SOURCES),unfinished work)
+	$(call absent,-wE '(t|b|f|tb)\.S[k]ip(f|Now)?' -- '*.go' ':(exclude,glob)internal/test/kafkatest/*.go' ':(exclude,glob)internal/test/pgtest/*.go',a skipped test: only Kafka and PostgreSQL may be missing)
+	$(call absent,-E '^[[:space:]]*(replace([^[:alnum:]]|$$)|(require[[:space:]]+)?k8s\.io/kubernetes[[:space:]])' -- go.mod,replace lines and k8s.io/kubernetes would break go install)
+	@git grep --untracked -zLE '^// Code generated .* DO NOT EDIT\.$$' -- '*.go' | xargs -0 awk -v most=$(MAX_LINES) \
+		'FNR == most + 1 { print FILENAME ": more than " most " lines"; long = 1 } END { exit long }'
 
 .PHONY: modules
 modules: ## fail when go.mod is not tidy, or a module differs from its checksum
 	$(GO) mod tidy -diff
 	$(GO) mod verify
 
+# The tree before and after, new files included, is written with an index of its own: the work tree need not be clean.
 .PHONY: generated
 generated: ## fail when go generate changes a file
-	$(GO) run ./internal/treecheck generated
+	@index=$$(mktemp) && trap 'rm -f "$$index"' EXIT && cp "$$(git rev-parse --git-path index)" "$$index" && \
+	tree() { GIT_INDEX_FILE=$$index git add -A && GIT_INDEX_FILE=$$index git write-tree; } && \
+	before=$$(tree) && $(GO) generate ./... && after=$$(tree) && git diff --stat --exit-code "$$before" "$$after"
 
 .PHONY: vet
 vet: ## run go vet, in the nested modules that import this one, too
@@ -149,7 +174,7 @@ lint: $(LINT) ## run golangci-lint, with the import rules
 $(LINT): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 $(BENCHSTAT): PACKAGE := golang.org/x/perf/cmd/benchstat
 $(LINT) $(BENCHSTAT):
-	CGO_ENABLED=0 $(GO) build -C internal/tools -trimpath -o '$(CURDIR)/$@' $(PACKAGE)
+	CGO_ENABLED=0 $(GO) build -C internal/cmd/tools -trimpath -o '$(CURDIR)/$@' $(PACKAGE)
 
 .PHONY: clean
 clean: ## remove what make built

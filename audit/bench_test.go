@@ -92,10 +92,10 @@ func BenchmarkSkippable(b *testing.B) {
 		if want.State {
 			name = "state"
 		}
-		log := capture(b, func(line []byte) bool { return Skippable(line, want) })
+		log := capture(b, func(line []byte) bool { return skippable(line, want) })
 		b.Run("line/"+name, func(b *testing.B) {
 			benchmarkLines(b, log, func(line []byte) error {
-				if !Skippable(line, want) {
+				if !skippable(line, want) {
 					b.Fatal("not skipped")
 				}
 				return nil

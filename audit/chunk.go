@@ -275,9 +275,10 @@ func (d *Decoder) object(start int, lists, envelopes bool) {
 		}
 	}
 	if end-start > d.bound() {
-		m := TooLong(0, 0, int64(end-start), d.bound())
-		d.report(start, m.Cause)
-		return
+		if _, ok := reduce(s.Slice(start, end), &d.ev); !ok {
+			d.report(start, TooLong(0, 0, int64(end-start), d.bound()).Cause)
+			return
+		}
 	}
 	if d.ev.Level == LevelUnknown {
 		d.trueLevel(start, end)

@@ -34,6 +34,7 @@ const (
 	seenStageTime
 	seenAnnotations
 	seenItems
+	seenReduced
 )
 
 // A reader decodes single events. It holds the memory that events share.
@@ -112,6 +113,8 @@ func (r *reader) onePass(ev *Event) envelope {
 		case "annotations":
 			bit = seenAnnotations
 			r.annotations(ev)
+		case reducedMark:
+			bit, ev.ReducedFrom = seenReduced, r.reducedFrom()
 		case "items":
 			bit = seenItems
 			s.Space()
@@ -123,6 +126,16 @@ func (r *reader) onePass(ev *Event) envelope {
 		r.note(&seen, bit)
 	}
 	return env
+}
+
+// reducedFrom reads how long an event was; what is no number says that it is as it was.
+func (r *reader) reducedFrom() int64 {
+	r.s.Space()
+	if r.s.Peek() != jscan.Number {
+		r.s.Skip()
+		return 0
+	}
+	return r.s.Int64()
 }
 
 // note remembers that a key was seen.

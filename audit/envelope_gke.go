@@ -5,7 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apiserver/pkg/authentication/user"
+
 	"github.com/nodetrail/nodetrail/internal/jscan"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
 
 // gkeMethod is what the method names of Kubernetes begin with in Cloud Audit Logs.
@@ -156,8 +159,8 @@ func (e *gkeEntry) event(ev *Event) {
 		ev.Level = LevelRequest
 	}
 	ev.RequestObject, ev.ResponseObject = e.requests, e.responses
-	if strings.HasPrefix(ev.User.Username, nodeUserPrefix) {
-		ev.User.Groups = []string{nodesGroup, "system:authenticated"}
+	if strings.HasPrefix(ev.User.Username, nodeid.UserPrefix) {
+		ev.User.Groups = []string{user.NodesGroup, user.AllAuthenticated}
 	}
 	if e.status && ev.Code < 100 {
 		ev.Code = httpCode(ev.Code)

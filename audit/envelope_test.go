@@ -14,7 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/nodetrail/nodetrail/internal/golden"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
+	"github.com/nodetrail/nodetrail/internal/test/golden"
 )
 
 func bareEvents(tb testing.TB) []string {
@@ -88,7 +89,7 @@ func lost(envelope Envelope, ev *Event) {
 		if ev.Decision == "forbid" {
 			ev.Code, ev.StatusMessage = 403, "PERMISSION_DENIED"
 		}
-		if strings.HasPrefix(ev.User.Username, nodeUserPrefix) {
+		if strings.HasPrefix(ev.User.Username, nodeid.UserPrefix) {
 			ev.User.Groups = []string{"system:nodes", "system:authenticated"}
 		}
 		if ev.RequestObject == nil && ev.ResponseObject == nil {
@@ -138,7 +139,7 @@ func TestEnvelopes(t *testing.T) {
 			})
 			var single result
 			for line := range bytes.SplitSeq(bytes.TrimSpace(log), []byte("\n")) {
-				if Skippable(line, d.Want) {
+				if skippable(line, d.Want) {
 					t.Errorf("skippable: %.100s", line)
 				}
 				one := message(t, line, d.Message)
@@ -299,7 +300,7 @@ func TestGKE(t *testing.T) {
 		if ev.Verb != verb || ev.ObjectRef != ref || ev.Code != code || !ev.Derived || ev.AuditID != "o" || ev.Stage != StageResponseStarted || a.Of(ev, true).Name != name {
 			t.Errorf("%+v, of %s", ev, a.Of(ev, true).Name)
 		}
-		if node, ok := NodeIdentity(ev.User.Username, ev.User.Groups); !ok || node != "a" {
+		if node, ok := nodeid.Of(ev.User.Username, ev.User.Groups); !ok || node != "a" {
 			t.Error("no node")
 		}
 	}

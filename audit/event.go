@@ -1,8 +1,8 @@
 // Package audit turns the bytes of a Kubernetes audit log into events.
 //
 // In: audit.k8s.io Events as JSON, one a line or several, EventLists, arrays, with the damage that logs suffer (NUL runs, torn lines,
-// byte-order marks, CRLF), bare or in the envelopes of those who ship them (Envelope). Out: Event, with only the fields that nodetrail uses; the attributes that kube-apiserver's authorizer saw
-// (Attributes); and who is a node (NodeIdentity). What no rule and no state can need is skipped before it is decoded (Skippable).
+// byte-order marks, CRLF), bare or in the envelopes of those who ship them (Envelope). Out: Event, with only the fields that nodetrail uses, and the
+// attributes that kube-apiserver's authorizer saw (Attributes). What no rule and no state can need is skipped before it is decoded.
 //
 // A field means what k8s.io/apiserver/pkg/apis/audit/v1 decoded with sigs.k8s.io/json would hold: keys are case-sensitive, the last of
 // duplicate keys wins, objects that come twice are merged, a null changes nothing in a plain field and clears the rest.
@@ -153,6 +153,9 @@ type Event struct {
 	// RequestURI is empty, so that no selector of a list or a watch is known; the groups of a user that is named like a node are assumed to be those of a
 	// node; Code is translated from gRPC's; StageTime is RequestReceived.
 	Derived bool
+	// ReducedFrom is how many bytes the event had in the log where it was too long, and 0 for any other: then strings are cut off, bodies are left
+	// out, and requestURI holds no parameter but those that count (see Reducer).
+	ReducedFrom int64
 	// Line is the line that the event begins on, counted as the caller of Chunk or Document counts.
 	Line int
 }
@@ -177,15 +180,16 @@ func (ev *Event) Clone() *Event {
 	}
 	for _, u := range []*User{&c.User, &c.Impersonated} {
 		u.Username, u.UID, u.CredentialID = strings.Clone(u.Username), strings.Clone(u.UID), strings.Clone(u.CredentialID)
-		u.Groups = cloneStrings(u.Groups)
+		u.Groups = CloneStrings(u.Groups)
 	}
-	c.SourceIPs = cloneStrings(c.SourceIPs)
+	c.SourceIPs = CloneStrings(c.SourceIPs)
 	c.RequestObject = slices.Clone(c.RequestObject)
 	c.ResponseObject = slices.Clone(c.ResponseObject)
 	return &c
 }
 
-func cloneStrings(in []string) []string {
+// CloneStrings copies a list of an event, such as the groups of a user, so that it shares no memory with the event; nil stays nil.
+func CloneStrings(in []string) []string {
 	if in == nil {
 		return nil
 	}

@@ -99,7 +99,7 @@ func TestGeneratedEvents(t *testing.T) {
 			} else if Needed(ev, want) {
 				needed[ev.AuditID] = true
 			}
-			if Skippable(line, want) {
+			if skippable(line, want) {
 				skipped++
 			}
 			log = append(append(log, line...), '\n')

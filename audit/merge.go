@@ -46,6 +46,7 @@ type mirror struct {
 	StageTime        mirrorTime         `json:"stageTimestamp"`
 	Annotations      map[string]string  `json:"annotations"`
 	Items            *gojson.RawMessage `json:"items"`
+	ReducedFrom      int64              `json:"nodetrailReducedFrom"`
 }
 
 type mirrorUser struct {
@@ -93,7 +94,7 @@ func (m *mirror) store(ev *Event) {
 		AuditID: m.AuditID, Stage: stageOf(m.Stage), Level: levelOf(m.Level), RequestURI: m.RequestURI, Verb: m.Verb,
 		User: m.User.user(), SourceIPs: m.SourceIPs, UserAgent: m.UserAgent,
 		RequestReceived: m.RequestReceived.Time, StageTime: m.StageTime.Time,
-		Decision: m.Annotations[decisionKey], Reason: m.Annotations[reasonKey],
+		Decision: m.Annotations[decisionKey], Reason: m.Annotations[reasonKey], ReducedFrom: m.ReducedFrom,
 	}
 	if m.ImpersonatedUser != nil {
 		ev.Impersonated, ev.IsImpersonated = m.ImpersonatedUser.user(), true

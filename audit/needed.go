@@ -3,12 +3,18 @@ package audit
 import (
 	"slices"
 	"strings"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
 
 // Want says what the caller has a use for beside the requests of nodes. Its zero value wants nothing else.
 type Want struct {
 	// State asks for the events that change the objects in the table of stateKind.
 	State bool
+	// All asks for every event, whether anything needs it or not.
+	All bool
 }
 
 const kubeletPrefix = "kubelet"
@@ -44,15 +50,46 @@ func ChangesState(ev *Event) bool {
 	return stateVerb(ev.Verb) && stateKind(ev.ObjectRef.Resource, ev.ObjectRef.Subresource)
 }
 
-// Needed is whether a rule or, if wanted, the state can have a use for the event: its user or impersonated user is named like a node
-// or in the group of nodes, its client calls itself a kubelet, or it changes an object that the state holds.
+// Needed is whether a rule, a check or, if wanted, the state can have a use for the event: its user or impersonated user is named like a node
+// or in the group of nodes, its client calls itself a kubelet, an API server renews its own Lease, somebody renews a node's, or it changes an
+// object that the state holds.
 func Needed(ev *Event, want Want) bool {
-	if ev.User.nodeLike() || ev.IsImpersonated && ev.Impersonated.nodeLike() || strings.HasPrefix(ev.UserAgent, kubeletPrefix) {
+	if want.All || ev.User.nodeLike() || ev.IsImpersonated && ev.Impersonated.nodeLike() || strings.HasPrefix(ev.UserAgent, kubeletPrefix) {
 		return true
 	}
-	return want.State && ChangesState(ev)
+	return RenewsServer(ev) || renewsNode(ev) || want.State && ChangesState(ev)
+}
+
+// RenewsServer is whether an API server writes its identity Lease, as it does every ten seconds while it lives
+// (pkg/controlplane/controller/apiserverleasegc and component-helpers' lease controller upstream). The Lease's name is a hash of the server's
+// host name; the user agent tells the server's exact version.
+func RenewsServer(ev *Event) bool {
+	return ev.User.Username == serverUser && stateVerb(ev.Verb) && ev.ObjectRef.APIGroup == leaseGroup && ev.ObjectRef.isServerLease()
+}
+
+// renewsNode is whether somebody writes the Lease of a node. Who is no node and does so plays a node that has no kubelet with an identity.
+func renewsNode(ev *Event) bool {
+	return renewVerb(ev.Verb) && ev.ObjectRef.APIGroup == leaseGroup && ev.ObjectRef.isNodeLease()
+}
+
+const (
+	serverUser = "system:apiserver"
+	leaseGroup = "coordination.k8s.io"
+)
+
+// renewVerb is whether requests with this verb can renew a Lease.
+func renewVerb(verb string) bool { return verb == "update" || verb == "patch" || verb == "create" }
+
+// isServerLease is whether the object is named like the identity Lease of an API server, whatever its group.
+func (o *ObjectRef) isServerLease() bool {
+	return o.Resource == "leases" && o.Subresource == "" && o.Namespace == "kube-system" && strings.HasPrefix(o.Name, "apiserver-")
+}
+
+// isNodeLease is whether the object is where the Leases of nodes are, whatever its group.
+func (o *ObjectRef) isNodeLease() bool {
+	return o.Resource == "leases" && o.Subresource == "" && o.Namespace == "kube-node-lease"
 }
 
 func (u *User) nodeLike() bool {
-	return strings.HasPrefix(u.Username, nodeUserPrefix) || slices.Contains(u.Groups, nodesGroup)
+	return strings.HasPrefix(u.Username, nodeid.UserPrefix) || slices.Contains(u.Groups, user.NodesGroup)
 }

@@ -6,21 +6,6 @@ import (
 	"github.com/nodetrail/nodetrail/internal/jscan"
 )
 
-// Skippable is whether the bytes of a line alone show that it is one event that Needed is false for. It never says so of an event
-// that is needed; where it is not sure, which includes every line that kube-apiserver did not write as it is, it is false.
-//
-// Why that is so, whatever the order of keys, duplicates and white space. A string of JSON holds characters as themselves or as
-// escapes. A line with an escape that could stand for a letter or any other character of a needle is not skippable, so in all others
-// a string that begins with kubelet or system:node: is the bytes of that word after a quote, and a key is its bytes between quotes. In
-// valid JSON the quote that begins a string never follows a backslash. Hence a line without `"system:node:`, `"system:nodes"` and
-// `"kubelet` is of no node and no kubelet; and a line with the bytes `"verb"` once has the one verb that follows them or none, and one
-// with `"objectRef"` once the one objectRef that follows it or none.
-func Skippable(line []byte, want Want) bool {
-	k := skipper{buf: line, want: want}
-	k.reset()
-	return k.skippable(0, len(line))
-}
-
 // A skipper answers for the lines of one buffer, asked in order. It remembers where each needle comes next, so that a needle that is
 // rare costs one pass over the buffer and not a search in each line.
 type skipper struct {
@@ -41,10 +26,19 @@ var (
 	objectRefKey = []byte(`"objectRef"`)
 )
 
-// skippable answers for buf[from:to], which holds no line break.
+// skippable is whether the bytes of a line, buf[from:to], alone show that it is one event that Needed is false for. It never says so of an event
+// that is needed; where it is not sure, which includes every line that kube-apiserver did not write as it is, it is false. The line
+// holds no line break.
+//
+// Why that is so, whatever the order of keys, duplicates and white space. A string of JSON holds characters as themselves or as
+// escapes. A line with an escape that could stand for a letter or any other character of a needle is not skippable, so in all others
+// a string that begins with kubelet or system:node: is the bytes of that word after a quote, and a key is its bytes between quotes. In
+// valid JSON the quote that begins a string never follows a backslash. Hence a line without `"system:node:`, `"system:nodes"` and
+// `"kubelet` is of no node and no kubelet; and a line with the bytes `"verb"` once has the one verb that follows them or none, and one
+// with `"objectRef"` once the one objectRef that follows it or none.
 func (k *skipper) skippable(from, to int) bool {
 	line := k.buf[from:to]
-	if len(line) < len(nativeHead)+2 || string(line[:len(nativeHead)]) != nativeHead || line[len(line)-1] != '}' {
+	if k.want.All || len(line) < len(nativeHead)+2 || string(line[:len(nativeHead)]) != nativeHead || line[len(line)-1] != '}' {
 		return false
 	}
 	if k.node < from {
@@ -85,7 +79,8 @@ func wholeHead(head []byte) bool {
 	return head[len(head)-1] == ',' && head[len(head)-2] == '"' && bytes.Count(head, []byte{'"'}) == 24
 }
 
-// readOrNoState is whether the one verb of the line, whose value follows the colon at pos, changes nothing that is state.
+// readOrNoState is whether the one verb of the line, whose value follows the colon at pos, changes nothing that is state, nor the
+// Lease of an API server or a node.
 func (k *skipper) readOrNoState(pos, from, to int) bool {
 	rest := k.buf[pos:to]
 	if len(rest) < 2 || rest[0] != ':' || rest[1] != '"' {
@@ -96,7 +91,7 @@ func (k *skipper) readOrNoState(pos, from, to int) bool {
 	if end < 0 || bytes.IndexByte(rest[:end], '\\') >= 0 {
 		return false
 	}
-	if !k.want.State || !stateVerb(string(rest[:end])) {
+	if !stateVerb(string(rest[:end])) {
 		return true
 	}
 	line := k.buf[from:to]
@@ -104,8 +99,8 @@ func (k *skipper) readOrNoState(pos, from, to int) bool {
 	if ref < 0 {
 		return !more
 	}
-	resource, subresource, ok := k.reference(line, ref)
-	return ok && !stateKind(resource, subresource)
+	o, ok := k.reference(line, ref)
+	return ok && !o.isServerLease() && !o.isNodeLease() && (!k.want.State || !stateKind(o.Resource, o.Subresource))
 }
 
 // onlyObjectRef returns where the value of the line's one objectRef begins, or -1 and whether there is any at all.
@@ -129,22 +124,27 @@ func onlyObjectRef(line []byte) (pos int, found bool) {
 	return pos, found
 }
 
-// reference reads the objectRef at line[pos:]. It is false where a value is no string: of duplicate keys the last wins, but for a null.
-func (k *skipper) reference(line []byte, pos int) (resource, subresource string, ok bool) {
+// reference reads what matters of the objectRef at line[pos:]. It is false where a value is no string: of duplicate keys the last wins, but for
+// a null.
+func (k *skipper) reference(line []byte, pos int) (o ObjectRef, ok bool) {
 	s := &k.s
 	s.ResetAt(line, pos)
 	var key string
 	for s.Object(); s.Key(&key); {
 		switch key {
 		case "resource":
-			resource = s.String()
+			o.Resource = s.String()
 		case "subresource":
-			subresource = s.String()
+			o.Subresource = s.String()
+		case "namespace":
+			o.Namespace = s.String()
+		case "name":
+			o.Name = s.String()
 		default:
 			s.Skip()
 		}
 	}
-	return resource, subresource, s.Err() == nil
+	return o, s.Err() == nil
 }
 
 // The beginnings of strings that make an event needed, without their quote. bytes.Index looks for the first byte of what it is given,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/nodetrail/nodetrail/internal/jscan"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
 
 // Split takes a body apart that is one JSON value or several: an EventList, an array of events, or events. It gives each well-formed
@@ -24,7 +25,7 @@ func (d *Decoder) Split(body []byte, emit func(ev *Event, raw []byte), malformed
 // else the audit ID. The same event always has the same key.
 func PartitionKey(ev *Event) string {
 	u := ev.Effective()
-	if node, ok := NodeIdentity(u.Username, u.Groups); ok && node != "" {
+	if node, ok := nodeid.Of(u.Username, u.Groups); ok && node != "" {
 		return node
 	}
 	return ev.AuditID
@@ -97,9 +98,13 @@ func (sp *splitter) object(start int, lists bool) {
 		sp.list(start, end, env)
 		return
 	}
-	cause := d.foreign(env, lists)
+	cause, raw := d.foreign(env, lists), s.Slice(start, end)
 	if cause == "" && end-start > d.bound() {
-		cause = TooLong(0, 0, int64(end-start), d.bound()).Cause
+		if reduced, ok := reduce(raw, &d.ev); ok {
+			raw = reduced
+		} else {
+			cause = TooLong(0, 0, int64(end-start), d.bound()).Cause
+		}
 	}
 	if cause != "" {
 		sp.report(start, start, end, cause)
@@ -107,7 +112,7 @@ func (sp *splitter) object(start int, lists bool) {
 	}
 	d.run.counts.Read++
 	d.ev.Line = d.lineOf(start)
-	sp.emit(&d.ev, s.Slice(start, end))
+	sp.emit(&d.ev, raw)
 }
 
 // faulty reports the value at start and steps over it, if it is JSON at all.

@@ -86,7 +86,7 @@ func (s *State) auditWrite(id kindID, ev *audit.Event, at nodeauthz.Stamp) {
 		}
 		if !ok {
 			if id == kindNode && ev.Verb == "create" && ev.ObjectRef.Name != "" {
-				s.Nodes.set(strings.Clone(ev.ObjectRef.Name), strings.Clone(ev.ObjectRef.UID), at)
+				s.Nodes.set(strings.Clone(ev.ObjectRef.Name), strings.Clone(ev.ObjectRef.UID), at, readiness{})
 			}
 			return
 		}
@@ -169,7 +169,7 @@ func (s *State) auditSet(o *object, created bool, at nodeauthz.Stamp) {
 	case kindPodCertificateRequest:
 		s.Graph.SetPodCertificateRequest(o.ref.Namespace, name, o.uid, o.node, since)
 	case kindNode:
-		s.Nodes.set(name, o.uid, since)
+		s.Nodes.set(name, o.uid, since, o.ready)
 	default:
 		s.setRole(o.role, at.Time)
 	}

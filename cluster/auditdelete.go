@@ -8,6 +8,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/internal/jscan"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -52,7 +53,7 @@ func (s *State) refine(id kindID, namespace, name string, at nodeauthz.Stamp, ev
 		return
 	}
 	within := refineWithin
-	if _, isNode := audit.NodeIdentity(ev.User.Username, ev.User.Groups); !isNode {
+	if _, isNode := nodeid.Of(ev.User.Username, ev.User.Groups); !isNode {
 		within = refineNear
 	}
 	if s.Graph.RefineDeletion(namespace, name, at, within) {

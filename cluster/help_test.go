@@ -3,10 +3,13 @@ package cluster
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // base is the instant from which the tests count.
@@ -79,4 +82,18 @@ func event(t *testing.T, observed, verb, object string) string {
 		clock = `"observedAt":"` + at(t, observed).Format(time.RFC3339Nano) + `",`
 	}
 	return `{` + clock + `"type":"` + verb + `","object":` + object + "}\n"
+}
+
+// said are gaps in words.
+func said(gaps []codes.Gap) []string {
+	var out []string
+	for i := range gaps {
+		out = append(out, wording.English{}.Say(gaps[i].Code, gaps[i].Params))
+	}
+	return out
+}
+
+// deciding are those in words that leave not enough evidence.
+func deciding(gaps []codes.Gap) []string {
+	return said(slices.DeleteFunc(gaps, func(g codes.Gap) bool { return !g.Decides() }))
 }

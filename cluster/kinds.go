@@ -17,6 +17,7 @@ const (
 	kindPersistentVolumeClaim
 	kindCSIDriver
 	kindServiceAccount
+	kindLease
 	numKinds
 )
 
@@ -29,6 +30,8 @@ type kind struct {
 	Resource   string
 	Versions   []string
 	Namespaced bool
+	// Namespace and Selector limit what is read of the kind; "" for all of it.
+	Namespace, Selector string
 }
 
 // kinds is the table from which everything follows: what a loader keeps, what Record watches and the rights that it needs.
@@ -36,7 +39,7 @@ var kinds = [numKinds]kind{
 	kindPod:                   {Name: "Pod", Resource: "pods", Versions: []string{"v1"}, Namespaced: true},
 	kindPersistentVolume:      {Name: "PersistentVolume", Resource: "persistentvolumes", Versions: []string{"v1"}},
 	kindVolumeAttachment:      {Name: "VolumeAttachment", Group: "storage.k8s.io", Resource: "volumeattachments", Versions: []string{"v1"}},
-	kindResourceSlice:         {Name: "ResourceSlice", Group: "resource.k8s.io", Resource: "resourceslices", Versions: []string{"v1", "v1beta2", "v1beta1"}},
+	kindResourceSlice:         {Name: "ResourceSlice", Group: "resource.k8s.io", Resource: "resourceslices", Versions: []string{"v1", "v1beta2", "v1beta1", "v1alpha3", "v1alpha2"}},
 	kindPodCertificateRequest: {Name: "PodCertificateRequest", Group: "certificates.k8s.io", Resource: "podcertificaterequests", Versions: []string{"v1", "v1beta1", "v1alpha1"}, Namespaced: true},
 	kindNode:                  {Name: "Node", Resource: "nodes", Versions: []string{"v1"}},
 	kindClusterRole:           {Name: "ClusterRole", Group: rbacGroup, Resource: "clusterroles", Versions: []string{"v1"}},
@@ -46,6 +49,10 @@ var kinds = [numKinds]kind{
 	kindPersistentVolumeClaim: {Name: "PersistentVolumeClaim", Resource: "persistentvolumeclaims", Versions: []string{"v1"}, Namespaced: true},
 	kindCSIDriver:             {Name: "CSIDriver", Group: "storage.k8s.io", Resource: "csidrivers", Versions: []string{"v1"}},
 	kindServiceAccount:        {Name: "ServiceAccount", Resource: "serviceaccounts", Versions: []string{"v1"}, Namespaced: true},
+	kindLease: {
+		Name: "Lease", Group: "coordination.k8s.io", Resource: "leases", Versions: []string{"v1"}, Namespaced: true,
+		Namespace: serversNamespace, Selector: identityLabel + "=" + identityServer,
+	},
 }
 
 // warnWhenNone are the kinds without which answers go wrong rather than merely stay unknown, on practically every cluster.

@@ -36,7 +36,7 @@ func TestLive(t *testing.T) {
 	if sum := l.state.Summary(); sum.Objects["Pod"] != 5 || sum.From.Before(before) || sum.To.Before(with) {
 		t.Errorf("%+v", sum)
 	}
-	if w := l.live.Warnings(); len(w) != 0 {
+	if w := said(l.live.Gaps()); len(w) != 0 {
 		t.Error(w)
 	}
 }
@@ -52,7 +52,7 @@ func TestLiveBeforeTheCluster(t *testing.T) {
 	if l.live.Synced() || !l.live.Watermark(time.Now()).IsZero() || l.live.CaughtUp(during) {
 		t.Error("synced without a cluster")
 	}
-	if w := strings.Join(l.live.Warnings(), "\n"); !strings.Contains(w, "kind Pod could not be listed yet") {
+	if w := strings.Join(said(l.live.Gaps()), "\n"); !strings.Contains(w, "kind Pod could not be listed yet") {
 		t.Error(w)
 	}
 	l.expect("n1", "sa", during, "unknown")
@@ -80,7 +80,7 @@ func TestLiveReconnects(t *testing.T) {
 		t.Errorf("known until %s", w)
 	}
 	l.expect("n1", "sb", during, "unknown")
-	if w := strings.Join(l.live.Warnings(), "\n"); !strings.Contains(w, "the watch of kind Pod is interrupted") {
+	if w := strings.Join(said(l.live.Gaps()), "\n"); !strings.Contains(w, "the watch of kind Pod is interrupted") {
 		t.Error(w)
 	}
 	c.remove(podsPath, "shop/b")
@@ -91,7 +91,7 @@ func TestLiveReconnects(t *testing.T) {
 	if n := l.state.Summary().Objects["Pod"]; n != 2 {
 		t.Errorf("%d pods were seen", n)
 	}
-	if h := l.state.Warnings(before, after); len(h) != 3 { // nodes and roles: there are none
+	if h := l.state.Gaps(before, after); len(h) != 3 { // nodes and roles: there are none
 		t.Error(h)
 	}
 }
@@ -122,7 +122,7 @@ func TestLiveListsAgain(t *testing.T) {
 				t.Errorf("%s at %s: %s, want %s", x.secret, x.at, got, x.want)
 			}
 		}
-		if w := strings.Join(s.Warnings(before, after), "\n"); !strings.Contains(w, "the cluster was not watched for") {
+		if w := strings.Join(said(s.Gaps(before, after)), "\n"); !strings.Contains(w, "the cluster was not watched for") {
 			t.Error(w)
 		}
 	}
@@ -140,16 +140,16 @@ func TestLiveRefused(t *testing.T) {
 	c := newFakeCluster(t)
 	c.pod("a", "ua", "n1", "sa")
 	c.refuse["/apis/storage.k8s.io/v1/volumeattachments"] = 403
-	c.refuse["/apis/resource.k8s.io/v1/resourceslices"] = 404
-	c.refuse["/apis/resource.k8s.io/v1beta2/resourceslices"] = 404
-	c.refuse["/apis/resource.k8s.io/v1beta1/resourceslices"] = 404
+	for _, version := range kinds[kindResourceSlice].Versions {
+		c.refuse["/apis/resource.k8s.io/"+version+"/resourceslices"] = 404
+	}
 	l := startLive(t, c, LiveConfig{})
 	at := l.proven()
 	if !l.live.Synced() {
 		t.Error("a refused kind blocks")
 	}
 	l.expect("n1", "none", at, "deny")
-	if w := l.live.Warnings(); len(w) != 1 || !strings.Contains(w[0], "VolumeAttachment may not be listed") {
+	if w := said(l.live.Gaps()); len(w) != 1 || !strings.Contains(w[0], "VolumeAttachment may not be listed") {
 		t.Error(w)
 	}
 	if s := l.live.Status()[kindResourceSlice]; !s.Absent || s.Refused {

@@ -43,6 +43,14 @@ type fakeCluster struct {
 	lists   map[string]int
 	watches map[string]int
 	page    int
+	queries map[string]string // the latest of each path
+}
+
+// queried returns the query of the latest request for the path.
+func (c *fakeCluster) queried(path string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.queries[path]
 }
 
 type fakeEvent struct {
@@ -53,7 +61,7 @@ type fakeEvent struct {
 
 func newFakeCluster(t testing.TB) *fakeCluster {
 	c := &fakeCluster{
-		rv: 100, page: 3, objects: map[string]map[string]map[string]any{}, refuse: map[string]int{}, lists: map[string]int{}, watches: map[string]int{},
+		rv: 100, page: 3, objects: map[string]map[string]map[string]any{}, refuse: map[string]int{}, lists: map[string]int{}, watches: map[string]int{}, queries: map[string]string{},
 	}
 	c.changed = sync.NewCond(&c.mu)
 	c.Server = httptest.NewServer(c)
@@ -153,6 +161,7 @@ func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	c.queries[r.URL.Path] = r.URL.RawQuery
 	if r.URL.Query().Get("watch") == "" {
 		c.list(w, r)
 		return

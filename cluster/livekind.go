@@ -272,6 +272,10 @@ func (o *object) digest(seed maphash.Seed) uint64 {
 	}
 	text(o.uid)
 	text(o.node)
+	number(o.ready.since)
+	flag(o.ready.ready)
+	text(o.holder)
+	number(o.renewed)
 	number(o.created)
 	number(o.granted)
 	number(o.deletion)

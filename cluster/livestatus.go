@@ -1,8 +1,9 @@
 package cluster
 
 import (
-	"fmt"
 	"time"
+
+	"github.com/nodetrail/nodetrail/codes"
 )
 
 // KindStatus is how it stands with the watch of one kind.
@@ -72,20 +73,23 @@ func (l *Live) Watermark(now time.Time) time.Time {
 // CaughtUp reports whether all is known that happened until t.
 func (l *Live) CaughtUp(t time.Time) bool { return !l.Watermark(l.clock.read()).Before(t) }
 
-// Warnings says what is doubtful about the state now, for a report. It does not repeat what State.Warnings says.
-func (l *Live) Warnings() []string {
-	var out []string
+// Gaps says what is missing from the state now. It does not repeat what [State.Gaps] says.
+func (l *Live) Gaps() []codes.Gap {
+	var out []codes.Gap
+	add := func(code codes.Code, kind string, p ...codes.Param) {
+		out = append(out, codes.Gap{Kind: codes.State, Code: code, Params: append(codes.Params{codes.Text(codes.ParamKind, kind)}, p...)})
+	}
 	for _, s := range l.Status() {
 		switch {
 		case !s.Judged || s.Absent || s.Watching:
 		case s.Refused:
-			out = append(out, fmt.Sprintf("objects of kind %s may not be listed and watched: what depends on them is unknown", s.Kind))
+			add(codes.KindRefused, s.Kind)
 		case s.Known.IsZero() && s.LastError != "":
-			out = append(out, fmt.Sprintf("objects of kind %s could not be listed yet: %s", s.Kind, s.LastError))
+			add(codes.KindUnlisted, s.Kind, codes.Text(codes.ParamTrouble, s.LastError))
 		case s.Known.IsZero():
-			out = append(out, fmt.Sprintf("objects of kind %s were not listed yet", s.Kind))
+			add(codes.KindUnlisted, s.Kind)
 		default:
-			out = append(out, fmt.Sprintf("the watch of kind %s is interrupted: nothing is known of it since %s", s.Kind, s.Known.UTC().Format(time.RFC3339)))
+			add(codes.WatchInterrupted, s.Kind, codes.Time(codes.ParamAt, s.Known))
 		}
 	}
 	return out

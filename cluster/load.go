@@ -68,6 +68,9 @@ func (s *State) cover() {
 	if t := s.covered[kindNode]; t != 0 {
 		s.Nodes.coverFrom(t)
 	}
+	if t := s.covered[kindLease]; t != 0 {
+		s.Servers.coverFrom(t)
+	}
 }
 
 // merge applies the changes of all sources in order of time.

@@ -31,7 +31,7 @@ func TestCapture(t *testing.T) {
 	if sum.Malformed != 0 || len(sum.Skipped) != 0 {
 		t.Errorf("malformed %d %q, skipped %v", sum.Malformed, sum.Places, sum.Skipped)
 	}
-	if got := s.Warnings(sum.From, sum.To); len(got) != 0 {
+	if got := said(s.Gaps(sum.From, sum.To)); len(got) != 0 {
 		t.Errorf("warnings: %q", got)
 	}
 	if exists, covered := s.Nodes.Known("worker-3", sum.To); !exists || !covered {
@@ -210,7 +210,7 @@ func TestUnknownKinds(t *testing.T) {
 	if d := cmp.Diff(map[string]int{"Gadget": 1, "Pod": 1}, sum.Skipped); d != "" {
 		t.Error(d)
 	}
-	if got := s.Warnings(time.Time{}, time.Time{}); len(got) != 5 || !strings.Contains(got[4], "1 ERROR") {
+	if got := said(s.Gaps(time.Time{}, time.Time{})); len(got) != 5 || !strings.Contains(got[4], "1 ERROR") {
 		t.Errorf("%q", got)
 	}
 	if _, covered := s.Graph.CoveredFrom(); covered {
@@ -242,7 +242,7 @@ func TestFolder(t *testing.T) {
 	if n := s.Summary().Objects["Pod"]; n != 2 {
 		t.Errorf("%d pods", n)
 	}
-	if got := strings.Join(s.Warnings(time.Time{}, time.Time{}), "\n"); !strings.Contains(got, "package.json holds nothing of use") {
+	if got := strings.Join(said(s.Gaps(time.Time{}, time.Time{})), "\n"); !strings.Contains(got, "package.json holds nothing of use") {
 		t.Errorf("%s", got)
 	}
 }
@@ -287,6 +287,6 @@ func FuzzLoad(f *testing.F) {
 			}
 		}
 		s.Summary()
-		s.Warnings(base, base)
+		s.Gaps(base, base)
 	})
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 	"strings"
@@ -24,7 +25,34 @@ type Nodes struct {
 type nodeLife struct {
 	uid      string
 	from, to int64
+	// ready is what the condition Ready was, in order of time, at most maxReadiness of them: the latest.
+	ready []readiness
 }
+
+// maxReadiness bounds the transitions that are kept of one Node: one that flaps every ten minutes makes as many in a day.
+const maxReadiness = 144
+
+// see takes in what the condition Ready is.
+func (l *nodeLife) see(r readiness) {
+	if r.since == 0 {
+		return
+	}
+	i, there := slices.BinarySearchFunc(l.ready, r.since, func(was readiness, since int64) int { return cmp.Compare(was.since, since) })
+	if there {
+		l.ready[i] = r // two transitions within a second: the later one is what it came to
+		return
+	}
+	l.ready = slices.Insert(l.ready, i, r)
+	if len(l.ready) > maxReadiness {
+		l.ready = slices.Delete(l.ready, 0, 1)
+	}
+}
+
+// nearBirth is how much earlier than a watch an audit event may tell that a Node was made.
+const nearBirth = int64(5 * time.Second)
+
+// holds reports whether an object without a UID that was seen at t is this one: a journal that was loaded before may know already how it ended.
+func (l *nodeLife) holds(t int64) bool { return l.to == 0 || l.from-nearBirth <= t && t < l.to }
 
 func newNodes() *Nodes {
 	return &Nodes{lives: map[string][]nodeLife{}, byHost: map[string][]string{}}
@@ -36,7 +64,7 @@ func hostOf(name string) string {
 	return strings.ToLower(host)
 }
 
-func (n *Nodes) set(name, uid string, at nodeauthz.Stamp) {
+func (n *Nodes) set(name, uid string, at nodeauthz.Stamp, r readiness) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	lives := n.lives[name]
@@ -49,8 +77,9 @@ func (n *Nodes) set(name, uid string, at nodeauthz.Stamp) {
 	from := at.Time.UnixNano()
 	for i := range lives {
 		l := &lives[i]
-		if l.uid == uid || uid == "" && l.to == 0 {
+		if l.uid == uid || uid == "" && l.holds(from) {
 			l.from = min(l.from, from)
+			l.see(r)
 			return
 		}
 	}
@@ -59,7 +88,9 @@ func (n *Nodes) set(name, uid string, at nodeauthz.Stamp) {
 			l.to = from
 		}
 	}
-	lives = append(lives, nodeLife{uid: uid, from: from})
+	life := nodeLife{uid: uid, from: from}
+	life.see(r)
+	lives = append(lives, life)
 	sort.SliceStable(lives, func(i, j int) bool { return lives[i].from < lives[j].from })
 	n.lives[name] = lives
 }
@@ -136,6 +167,46 @@ func (n *Nodes) Names(t time.Time) []string {
 		}
 	}
 	slices.Sort(out)
+	return out
+}
+
+// NodeLife is the life of one Node object, as far as it is known.
+type NodeLife struct {
+	Name string
+	// From and To bound it; To is zero while it lives.
+	From, To time.Time
+	// NotReady are the times in which the condition Ready was not True, in order; the last To is zero where that goes on. A time of which the state
+	// holds no condition is not among them.
+	NotReady []Interval
+}
+
+// Interval is a time from one instant on and before another; a zero To is open.
+type Interval struct{ From, To time.Time }
+
+// Lives returns the lives of Node objects that overlap the interval, in order of name and beginning.
+func (n *Nodes) Lives(from, to time.Time) []NodeLife {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	var out []NodeLife
+	for name, lives := range n.lives {
+		for i := range lives {
+			l := &lives[i]
+			if l.from > to.UnixNano() || l.to != 0 && l.to < from.UnixNano() {
+				continue
+			}
+			life := NodeLife{Name: name, From: timeOf(l.from), To: timeOrZero(l.to)}
+			for j, r := range l.ready {
+				if !r.ready && (j == 0 || l.ready[j-1].ready) {
+					life.NotReady = append(life.NotReady, Interval{From: timeOf(r.since)})
+				}
+				if r.ready && j > 0 && !l.ready[j-1].ready {
+					life.NotReady[len(life.NotReady)-1].To = timeOf(r.since)
+				}
+			}
+			out = append(out, life)
+		}
+	}
+	slices.SortFunc(out, func(a, b NodeLife) int { return cmp.Or(cmp.Compare(a.Name, b.Name), a.From.Compare(b.From)) })
 	return out
 }
 

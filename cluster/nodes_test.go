@@ -11,7 +11,7 @@ import (
 func TestSimilarNodes(t *testing.T) {
 	s := NewState()
 	for _, name := range []string{"worker-1", "ip-172-28-68-60", "ip-10-0-0-1.eu-west-1.compute.internal", "db.example.org"} {
-		s.Nodes.set(name, "u-"+name, ownTime(base.UnixNano()))
+		s.Nodes.set(name, "u-"+name, ownTime(base.UnixNano()), readiness{})
 	}
 	f := func(name, want string, how Similarity) {
 		t.Helper()
@@ -49,10 +49,26 @@ func TestNodeLives(t *testing.T) {
 	}
 }
 
+// A log that is read after the journal tells of Nodes without their UIDs, and of their creation a little earlier.
+func TestNodeIsOneForLogAndJournal(t *testing.T) {
+	for _, c := range []struct {
+		seen time.Duration
+		want int
+	}{{-2 * time.Millisecond, 1}, {time.Second, 1}, {-time.Minute, 2}, {10 * time.Second, 2}, {time.Minute, 2}} {
+		s := NewState()
+		s.Nodes.set("w1", "u", ownTime(base.UnixNano()), readiness{})
+		s.Nodes.remove("w1", "u", nodeauthz.Stamp{Time: base.Add(10 * time.Second)})
+		s.Nodes.set("w1", "", nodeauthz.Stamp{Time: base.Add(c.seen)}, readiness{})
+		if lives := s.Nodes.Lives(base.Add(-time.Hour), base.Add(time.Hour)); len(lives) != c.want {
+			t.Errorf("seen %s after it was made: %+v, want %d", c.seen, lives, c.want)
+		}
+	}
+}
+
 func TestNodeNames(t *testing.T) {
 	s := NewState()
 	for i, name := range []string{"b", "a", "later"} {
-		s.Nodes.set(name, "u-"+name, ownTime(base.UnixNano()+int64(i/2)*10))
+		s.Nodes.set(name, "u-"+name, ownTime(base.UnixNano()+int64(i/2)*10), readiness{})
 	}
 	s.Nodes.remove("b", "u-b", nodeauthz.Stamp{Time: base.Add(5)})
 	for at, want := range map[int64]string{-1: "[]", 1: "[a b]", 6: "[a]", 10: "[a later]"} {
@@ -74,11 +90,11 @@ func TestHoles(t *testing.T) {
 		"no claims": {pod("w1", ""), "[]"}, "a claim": {pod("w1", claim), "[" + volumes + "]"}, "a pod that waits for its node": {pod("", claim), "[]"},
 	} {
 		s := load(t, event(t, "1s", "ADDED", x.pod)+event(t, "1s", "ADDED", node))
-		if got := fmt.Sprint(s.Holes(time.Time{}, time.Time{})); got != x.want {
+		if got := fmt.Sprint(deciding(s.Gaps(time.Time{}, time.Time{}))); got != x.want {
 			t.Errorf("%s: %s, want %s", name, got, x.want)
 		}
 	}
-	if got := fmt.Sprint(load(t, event(t, "1s", "ADDED", pod("w1", ""))).Holes(time.Time{}, time.Time{})); got != "[the state holds no Node]" {
+	if got := fmt.Sprint(deciding(load(t, event(t, "1s", "ADDED", pod("w1", ""))).Gaps(time.Time{}, time.Time{}))); got != "[the state holds no Node]" {
 		t.Errorf("without Nodes: %s", got)
 	}
 }

@@ -41,6 +41,19 @@ type object struct {
 	volume *nodeauthz.PersistentVolume
 	node   string // spec.nodeName of the kinds that have little else
 	role   any    // *rbacv1.ClusterRole and the like
+
+	ready readiness // of a Node
+
+	// Of a Lease: whether it is an API server's, whose identity it holds, and when that was renewed.
+	server  bool
+	holder  string
+	renewed int64
+}
+
+// readiness is the condition Ready of a Node: since when it is what it is, in Unix nanoseconds of whole seconds. The zero value says nothing.
+type readiness struct {
+	since int64
+	ready bool
 }
 
 var (
@@ -195,6 +208,8 @@ func (d *decoder) header(raw []byte, o *object) error {
 			d.metadata(o, true, nil)
 		case key == "spec" && (o.kind == kindVolumeAttachment || o.kind == kindResourceSlice || o.kind == kindPodCertificateRequest):
 			d.nodeName(o)
+		case key == "nodeName" && o.kind == kindResourceSlice: // resource.k8s.io/v1alpha2, of Kubernetes 1.30
+			o.node = d.intern(d.text())
 		case key == "spec" && o.kind == kindPersistentVolume:
 			d.volumeSpec(&d.pv.Spec)
 		case key == "status" && o.kind == kindPersistentVolume:
@@ -202,6 +217,19 @@ func (d *decoder) header(raw []byte, o *object) error {
 				if key == "lastPhaseTransitionTime" {
 					o.granted = d.time()
 				} else {
+					s.Skip()
+				}
+			})
+		case key == "status" && o.kind == kindNode:
+			d.readiness(o)
+		case key == "spec" && o.kind == kindLease:
+			d.members(func(key string) {
+				switch key {
+				case "holderIdentity":
+					o.holder = strings.Clone(d.text())
+				case "renewTime":
+					o.renewed = d.time()
+				default:
 					s.Skip()
 				}
 			})
@@ -217,6 +245,35 @@ func (d *decoder) header(raw []byte, o *object) error {
 	s.End()
 	d.rest = append(d.rest, '}')
 	return s.Err()
+}
+
+// readiness reads the condition Ready of a Node's status.
+func (d *decoder) readiness(o *object) {
+	s := &d.s
+	d.members(func(key string) {
+		if key != "conditions" || s.Null() {
+			s.Skip()
+			return
+		}
+		for s.Array(); s.More(); {
+			kind, r := "", readiness{}
+			d.members(func(key string) {
+				switch key {
+				case "type":
+					kind = strings.Clone(d.text())
+				case "status":
+					r.ready = d.text() == "True"
+				case "lastTransitionTime":
+					r.since = d.time()
+				default:
+					s.Skip()
+				}
+			})
+			if kind == "Ready" {
+				o.ready = r
+			}
+		}
+	})
 }
 
 func (d *decoder) nodeName(o *object) {
@@ -317,6 +374,18 @@ func (d *decoder) metadata(o *object, managed bool, annotation func(name string)
 			for s.Object(); s.Key(&name); s.Skip() {
 				annotation(name)
 			}
+		case "labels":
+			if o.kind != kindLease {
+				s.Skip()
+				continue
+			}
+			d.members(func(key string) {
+				if key == identityLabel {
+					o.server = d.text() == identityServer
+				} else {
+					s.Skip()
+				}
+			})
 		case "managedFields":
 			if !managed {
 				s.Skip()

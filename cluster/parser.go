@@ -244,6 +244,10 @@ func (p *parser) decode(kind, apiVersion string, raw []byte) (o object, ok bool,
 		err = errNoName
 	}
 	p.usable = p.usable || err == nil
+	if id == kindLease && err == nil && (!o.server || o.ref.Namespace != serversNamespace) {
+		p.skip(kind)
+		return object{}, false, nil
+	}
 	return o, err == nil, err
 }
 

@@ -12,9 +12,9 @@ import (
 type podScratch struct {
 	secrets, configMaps, claims []string
 	generic                     []int // indexes into claims that hold the name of a generic ephemeral volume
-	resourceClaims              []corev1.PodResourceClaim
+	resourceClaims              []nodeauthz.PodClaim
 	statuses                    []corev1.PodResourceClaimStatus
-	extended                    string
+	extended                    *nodeauthz.ExtendedClaim
 }
 
 // decodePod decodes a pod straight into what nodeauthz.PodOf would have made of the decoded corev1.Pod; the order of the names in its
@@ -54,50 +54,27 @@ func (d *decoder) decodePod(raw []byte, o *object) error {
 	for _, i := range t.generic {
 		t.claims[i] = p.Name + "-" + t.claims[i]
 	}
-	p.Secrets = d.internAll(t.secrets)
-	p.ConfigMaps = d.internAll(t.configMaps)
-	p.PersistentVolumeClaims = cloneAll(t.claims)
-	p.ResourceClaims = cloneAll(t.claimNames())
-	p.ClaimStatuses = nodeauthz.ClaimStatusSignature(t.statuses)
+	// Names of secrets and config maps are likely to be shared with other pods.
+	p.Secrets = copyNames(t.secrets, d.intern)
+	p.ConfigMaps = copyNames(t.configMaps, d.intern)
+	p.PersistentVolumeClaims = copyNames(t.claims, strings.Clone)
+	p.ResourceClaims = copyNames(nodeauthz.PodClaims{Claims: t.resourceClaims, Extended: t.extended}.Names(t.statuses), strings.Clone)
+	p.ClaimStatuses, p.ExtendedClaimStatus = nodeauthz.ClaimStatusSignature(t.statuses), t.extended.Signature()
 	return nil
 }
 
-// internAll copies names that are likely to be shared with other pods, without empty ones.
-func (d *decoder) internAll(names []string) []string {
+// copyNames copies names, without empty ones.
+func copyNames(names []string, clone func(string) string) []string {
 	if len(names) == 0 {
 		return nil
 	}
 	out := make([]string, 0, len(names))
 	for _, n := range names {
 		if n != "" {
-			out = append(out, d.intern(n))
+			out = append(out, clone(n))
 		}
 	}
 	return out
-}
-
-func cloneAll(names []string) []string {
-	if len(names) == 0 {
-		return nil
-	}
-	out := make([]string, 0, len(names))
-	for _, n := range names {
-		if n != "" {
-			out = append(out, strings.Clone(n))
-		}
-	}
-	return out
-}
-
-// claimNames resolves spec.resourceClaims by way of the API types, so that there is one place that knows how: nodeauthz.PodOf.
-func (t *podScratch) claimNames() []string {
-	if len(t.resourceClaims) == 0 && t.extended == "" {
-		return nil
-	}
-	var p corev1.Pod
-	p.Spec.ResourceClaims = t.resourceClaims
-	p.Status.ResourceClaimStatuses = t.statuses
-	return nodeauthz.PodOf(&p, t.extended).ResourceClaims
 }
 
 func (d *decoder) podSpec(p *nodeauthz.Pod) {
@@ -224,19 +201,29 @@ func (d *decoder) environment() {
 }
 
 func (d *decoder) resourceClaim() {
-	var c corev1.PodResourceClaim
-	d.members(func(key string) {
+	var c nodeauthz.PodClaim
+	var member func(key string)
+	member = func(key string) {
 		switch key {
 		case "name":
 			c.Name = d.text()
 		case "resourceClaimName":
-			c.ResourceClaimName = d.pointer()
+			c.ClaimName = d.pointer()
 		case "resourceClaimTemplateName":
-			c.ResourceClaimTemplateName = d.pointer()
+			c.TemplateName = d.pointer()
+		case "source": // until Kubernetes 1.30
+			d.members(func(key string) {
+				if key == "name" || key == "source" {
+					d.s.Skip()
+				} else {
+					member(key)
+				}
+			})
 		default:
 			d.s.Skip()
 		}
-	})
+	}
+	d.members(member)
 	d.pod.resourceClaims = append(d.pod.resourceClaims, c)
 }
 
@@ -269,7 +256,40 @@ func (d *decoder) podStatus(o *object) {
 				d.pod.statuses = append(d.pod.statuses, c)
 			})
 		case "extendedResourceClaimStatus":
-			d.pod.extended, _ = d.name("resourceClaimName")
+			d.extendedClaim()
+		default:
+			d.s.Skip()
+		}
+	})
+}
+
+func (d *decoder) extendedClaim() {
+	if d.s.Null() {
+		return
+	}
+	c := &nodeauthz.ExtendedClaim{}
+	d.pod.extended = c
+	d.members(func(key string) {
+		switch key {
+		case "resourceClaimName":
+			c.ClaimName = d.text()
+		case "requestMappings":
+			d.each(func() {
+				var m nodeauthz.ExtendedClaimMapping
+				d.members(func(key string) {
+					switch key {
+					case "containerName":
+						m.Container = d.text()
+					case "resourceName":
+						m.Resource = d.text()
+					case "requestName":
+						m.Request = d.text()
+					default:
+						d.s.Skip()
+					}
+				})
+				c.Mappings = append(c.Mappings, m)
+			})
 		default:
 			d.s.Skip()
 		}

@@ -95,6 +95,42 @@ func (f filler) pod() *corev1.Pod {
 	return &p
 }
 
+// claimsOf are the claims that a pod of the API's types has.
+func claimsOf(p *corev1.Pod) (claims nodeauthz.PodClaims) {
+	for _, c := range p.Spec.ResourceClaims {
+		claims.Claims = append(claims.Claims, nodeauthz.PodClaim{Name: c.Name, ClaimName: c.ResourceClaimName, TemplateName: c.ResourceClaimTemplateName})
+	}
+	if s := p.Status.ExtendedResourceClaimStatus; s != nil {
+		claims.Extended = &nodeauthz.ExtendedClaim{ClaimName: s.ResourceClaimName}
+		for _, m := range s.RequestMappings {
+			claims.Extended.Mappings = append(claims.Extended.Mappings, nodeauthz.ExtendedClaimMapping{Container: m.ContainerName, Resource: m.ResourceName, Request: m.RequestName})
+		}
+	}
+	return claims
+}
+
+// Older API servers write some fields elsewhere.
+func TestOldFields(t *testing.T) {
+	o, err := newDecoder().object(kindPod, []byte(`{"metadata":{"namespace":"ns","name":"p"},"spec":{"nodeName":"n1","resourceClaims":[
+		{"name":"a","source":{"resourceClaimName":"mine"}},{"name":"b","source":{"resourceClaimTemplateName":"t"}},{"name":"c","source":{"name":"x","source":{"resourceClaimName":"no"}}}]},
+		"status":{"resourceClaimStatuses":[{"name":"b","resourceClaimName":"made"}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"mine", "made"}; !slices.Equal(o.pod.ResourceClaims, want) {
+		t.Errorf("claims %q, want %q", o.pod.ResourceClaims, want)
+	}
+	for _, raw := range []string{
+		`{"apiVersion":"resource.k8s.io/v1alpha2","kind":"ResourceSlice","metadata":{"name":"s","uid":"1"},"nodeName":"n1"}`,
+		`{"apiVersion":"resource.k8s.io/v1alpha3","kind":"ResourceSlice","metadata":{"name":"s","uid":"1"},"spec":{"nodeName":"n1"}}`,
+	} {
+		o, err := newDecoder().object(kindResourceSlice, []byte(raw))
+		if err != nil || o.node != "n1" {
+			t.Errorf("%s: node %q, %v", raw, o.node, err)
+		}
+	}
+}
+
 // samePod compares what the fast decoder made with what the API types and nodeauthz.PodOf make.
 func samePod(t *testing.T, raw []byte) {
 	t.Helper()
@@ -102,11 +138,7 @@ func samePod(t *testing.T, raw []byte) {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &p); err != nil {
 		return
 	}
-	extended := ""
-	if s := p.Status.ExtendedResourceClaimStatus; s != nil {
-		extended = s.ResourceClaimName
-	}
-	want := nodeauthz.PodOf(&p, extended)
+	want := nodeauthz.PodOf(&p, claimsOf(&p))
 	o, err := newDecoder().object(kindPod, raw)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, raw)
@@ -146,14 +178,18 @@ func samePod(t *testing.T, raw []byte) {
 		}
 	}
 	o.pod = nil
-	if d := cmp.Diff(wantObject, o, cmp.AllowUnexported(object{})); d != "" {
+	if d := cmp.Diff(wantObject, o, cmp.AllowUnexported(object{}, readiness{})); d != "" {
 		t.Fatalf("(-api types +fast decoder):\n%s\n%s", d, raw)
 	}
 }
 
 func TestFastPodDecoder(t *testing.T) {
 	f := filler{rand.New(rand.NewPCG(1, 2))}
-	for range 3000 {
+	rounds := 3000
+	if testing.Short() {
+		rounds = 300
+	}
+	for range rounds {
 		raw, err := json.Marshal(f.pod())
 		if err != nil {
 			t.Fatal(err)

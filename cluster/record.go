@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"sync"
 	"time"
@@ -86,7 +87,7 @@ func Record(ctx context.Context, cfg RecordConfig, w io.Writer, log zerolog.Logg
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	out := &journalWriter{w: bufio.NewWriterSize(w, 64<<10), under: w, fail: cancel}
+	out := newJournalWriter(w, cancel)
 	var running sync.WaitGroup
 	for id := range kinds {
 		k := newKindRecorder(&cfg, client, kindID(id), out, log)
@@ -117,12 +118,24 @@ type journalWriter struct {
 	mu    sync.Mutex
 	w     *bufio.Writer
 	under io.Writer
+	seed  maphash.Seed
 	err   error
 	fail  context.CancelCauseFunc
 }
 
-// write writes one entry.
-func (j *journalWriter) write(verb string, o map[string]any, at, notBefore time.Time, _ stored) stored {
+func newJournalWriter(w io.Writer, fail context.CancelCauseFunc) *journalWriter {
+	return &journalWriter{w: bufio.NewWriterSize(w, 64<<10), under: w, seed: maphash.MakeSeed(), fail: fail}
+}
+
+// write writes one entry, but for a Lease that is as it was when it was written last.
+func (j *journalWriter) write(verb string, o map[string]any, at, notBefore time.Time, was stored) stored {
+	is := stored{}
+	if spec, ok := o["spec"].(map[string]any); ok && o["kind"] == kinds[kindLease].Name {
+		is.digest = maphash.String(j.seed, fmt.Sprint(spec["holderIdentity"], spec["renewTime"]))
+		if verb == "MODIFIED" && is == was {
+			return is
+		}
+	}
 	raw, err := json.Marshal(o)
 	line, _ := appendEntry(nil, verb, raw, at, notBefore)
 	j.mu.Lock()
@@ -134,7 +147,7 @@ func (j *journalWriter) write(verb string, o map[string]any, at, notBefore time.
 		_, err = j.w.Write(line)
 	}
 	j.failed(err)
-	return stored{}
+	return is
 }
 
 func (j *journalWriter) settled(context.Context, *kindRecorder) {}

@@ -389,7 +389,7 @@ func TestTrimmedPodMeansTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(whole, trimmed, cmp.AllowUnexported(object{})); d != "" || len(whole.pod.Secrets) != 2 {
+	if d := cmp.Diff(whole, trimmed, cmp.AllowUnexported(object{}, readiness{})); d != "" || len(whole.pod.Secrets) != 2 {
 		t.Error(d)
 	}
 }
@@ -444,7 +444,7 @@ func TestRecordRBAC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"kind: ServiceAccount", "kind: ClusterRole\n", "kind: ClusterRoleBinding", "- podcertificaterequests", "- list\n  - watch", "namespace: monitoring"} {
+	for _, want := range []string{"kind: ServiceAccount", "kind: ClusterRole\n", "kind: ClusterRoleBinding", "- podcertificaterequests", "- list\n  - watch", "namespace: monitoring", "kind: Role\n", "kind: RoleBinding\n", "namespace: kube-system"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -182,13 +183,19 @@ func (k *kindRecorder) pause(ctx context.Context, msg string, err error) {
 }
 
 func (k *kindRecorder) resource() dynamic.ResourceInterface {
-	return k.client.Resource(schema.GroupVersionResource{Group: kinds[k.kind].Group, Version: k.version, Resource: kinds[k.kind].Resource})
+	of := &kinds[k.kind]
+	r := k.client.Resource(schema.GroupVersionResource{Group: of.Group, Version: k.version, Resource: of.Resource})
+	if of.Namespace != "" {
+		return r.Namespace(of.Namespace)
+	}
+	return r
 }
 
 // page lists some objects, within a bounded time.
 func (k *kindRecorder) page(ctx context.Context, opts metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.answer)
 	defer cancel()
+	opts.LabelSelector = kinds[k.kind].Selector
 	return k.resource().List(ctx, opts)
 }
 
@@ -203,8 +210,7 @@ type witness struct {
 func (k *kindRecorder) items(ctx context.Context, from string) (listPage, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.answer)
 	defer cancel()
-	of := schema.GroupVersionResource{Group: kinds[k.kind].Group, Version: k.version, Resource: kinds[k.kind].Resource}
-	return k.client.list(ctx, of, k.cfg.PageSize, from)
+	return k.client.list(ctx, &kinds[k.kind], k.version, k.cfg.PageSize, from)
 }
 
 // resume reports whether the watch can go on from where a former process was. The versions must be no older than then, and the first object
@@ -361,6 +367,9 @@ func (k *kindRecorder) bare(name, rv string) *unstructured.Unstructured {
 	meta := map[string]any{"resourceVersion": rv}
 	if name != "" {
 		meta["name"] = name
+	}
+	if label, value, ok := strings.Cut(kinds[k.kind].Selector, "="); ok {
+		meta["labels"] = map[string]any{label: value} // by which a reader of the journal knows it
 	}
 	o := &unstructured.Unstructured{Object: map[string]any{"metadata": meta}}
 	o.SetGroupVersionKind(schema.GroupVersionKind{Group: kinds[k.kind].Group, Version: k.version, Kind: kinds[k.kind].Name})

@@ -31,13 +31,19 @@ func newClient(config *rest.Config) (*client, error) {
 	return &client{dynamic.New(raw), raw}, nil
 }
 
-// list asks for a page of all objects of a resource.
-func (c *client) list(ctx context.Context, of schema.GroupVersionResource, limit int64, from string) (listPage, error) {
-	path := []string{"api", of.Version, of.Resource}
+// list asks for a page of the objects of a kind that are read.
+func (c *client) list(ctx context.Context, of *kind, version string, limit int64, from string) (listPage, error) {
+	path := []string{"api", version}
 	if of.Group != "" {
-		path = []string{"apis", of.Group, of.Version, of.Resource}
+		path = []string{"apis", of.Group, version}
 	}
-	r := c.raw.Get().AbsPath(path...).Param("limit", strconv.FormatInt(limit, 10))
+	if of.Namespace != "" {
+		path = append(path, "namespaces", of.Namespace)
+	}
+	r := c.raw.Get().AbsPath(append(path, of.Resource)...).Param("limit", strconv.FormatInt(limit, 10))
+	if of.Selector != "" {
+		r = r.Param("labelSelector", of.Selector)
+	}
 	if from != "" {
 		r = r.Param("continue", from)
 	}

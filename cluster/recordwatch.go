@@ -77,7 +77,9 @@ func (k *kindRecorder) watch(ctx context.Context) error {
 func (k *kindRecorder) open(ctx context.Context, timeout int64) (watch.Interface, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	patience := time.AfterFunc(k.cfg.answer, cancel)
-	w, err := k.resource().Watch(ctx, metav1.ListOptions{ResourceVersion: k.rv, AllowWatchBookmarks: true, TimeoutSeconds: &timeout})
+	w, err := k.resource().Watch(ctx, metav1.ListOptions{
+		LabelSelector: kinds[k.kind].Selector, ResourceVersion: k.rv, AllowWatchBookmarks: true, TimeoutSeconds: &timeout,
+	})
 	if !patience.Stop() {
 		if err == nil {
 			w.Stop()

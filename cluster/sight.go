@@ -1,9 +1,9 @@
 package cluster
 
 import (
-	"fmt"
 	"time"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -47,6 +47,8 @@ func (s *State) uncovered(id kindID, from, to int64) {
 		s.RBAC.Uncovered(holeTime(from), timeOf(to))
 	case id == kindNode:
 		s.Nodes.changeHoles(func(h *nodeauthz.Holes) { h.Add(holeTime(from), timeOf(to)) })
+	case id == kindLease:
+		s.Servers.changeHoles(func(h *nodeauthz.Holes) { h.Add(holeTime(from), timeOf(to)) })
 	}
 }
 
@@ -60,6 +62,8 @@ func (s *State) lost(id kindID, since int64) {
 		s.seeRoles()
 	case id == kindNode:
 		s.Nodes.changeHoles(func(h *nodeauthz.Holes) { h.Since(holeTime(since)) })
+	case id == kindLease:
+		s.Servers.changeHoles(func(h *nodeauthz.Holes) { h.Since(holeTime(since)) })
 	}
 }
 
@@ -73,6 +77,8 @@ func (s *State) regained(id kindID) {
 		s.seeRoles()
 	case id == kindNode:
 		s.Nodes.changeHoles((*nodeauthz.Holes).End)
+	case id == kindLease:
+		s.Servers.changeHoles((*nodeauthz.Holes).End)
 	}
 }
 
@@ -98,8 +104,8 @@ func (s *State) seeRoles() {
 // maxHoleWarnings bounds how many holes are listed.
 const maxHoleWarnings = 5
 
-// holeWarnings says when the kinds of the graph were not watched, as far as it is within the window of the log.
-func (s *State) holeWarnings(logFrom, logTo time.Time) []string {
+// unwatched says when the kinds of the graph were not watched, as far as it is within the window of the log.
+func (s *State) unwatched(logFrom, logTo time.Time) []codes.Gap {
 	var all nodeauthz.Holes
 	for _, kind := range graphKind {
 		for _, h := range s.Graph.Holes(kind) {
@@ -109,14 +115,17 @@ func (s *State) holeWarnings(logFrom, logTo time.Time) []string {
 			all.Add(h.From, h.To)
 		}
 	}
-	var out []string
+	var out []codes.Gap
 	for i, h := range all.All() {
 		if i == maxHoleWarnings {
-			out = append(out, fmt.Sprintf("the cluster was not watched %d more times", len(all.All())-i))
+			out = append(out, codes.Gap{
+				Kind: codes.State, Code: codes.NotWatchedMore, Params: codes.Params{codes.Int(codes.ParamCount, len(all.All())-i)},
+			})
 			break
 		}
-		out = append(out, fmt.Sprintf("the cluster was not watched for %s from %s on: what requests of then asked for and is not found is unknown",
-			h.To.Sub(h.From).Round(time.Millisecond), h.From.Format(time.RFC3339)))
+		out = append(out, codes.Gap{Kind: codes.State, Code: codes.NotWatched, Params: codes.Params{
+			codes.Duration(codes.ParamBy, h.To.Sub(h.From).Round(time.Millisecond)), codes.Time(codes.ParamAt, h.From),
+		}})
 	}
 	return out
 }

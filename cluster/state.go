@@ -1,23 +1,24 @@
 package cluster
 
 import (
-	"fmt"
 	"sort"
 	"sync"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 )
 
-// State is what is known of a cluster over time. Its methods may be called concurrently: those that change it wait for each other. Graph, RBAC
-// and Nodes may be read meanwhile.
+// State is what is known of a cluster over time. Its methods may be called concurrently: those that change it wait for each other. Graph, RBAC,
+// Nodes and Servers may be read meanwhile.
 type State struct {
-	Graph *nodeauthz.Graph
-	RBAC  *rbac.Store
-	Nodes *Nodes
+	Graph   *nodeauthz.Graph
+	RBAC    *rbac.Store
+	Nodes   *Nodes
+	Servers *Servers
 
 	mu sync.Mutex // guards what follows, and the order of changes
 
@@ -51,7 +52,7 @@ type tracked struct {
 // NewState returns a state that knows nothing.
 func NewState() *State {
 	s := &State{
-		Graph: nodeauthz.NewGraph(), RBAC: rbac.NewStore(), Nodes: newNodes(),
+		Graph: nodeauthz.NewGraph(), RBAC: rbac.NewStore(), Nodes: newNodes(), Servers: newServers(),
 		dead: map[string]int64{}, deadBound: 4096, early: map[nodeauthz.NamespacedName]earlyEnd{}, decoder: newDecoder(), tally: tally{skipped: map[string]int{}},
 	}
 	for k := range s.tracked {
@@ -84,7 +85,7 @@ func (s *State) Summary() Summary {
 		Malformed: s.tally.malformed, Places: append([]string(nil), s.tally.places...),
 	}
 	for id := range kinds {
-		if s.inputs > 0 {
+		if s.inputs > 0 && (kindID(id) != kindLease || s.counts[id] > 0) { // state that was recorded without them has no word on Leases
 			out.Objects[kinds[id].Name] = s.counts[id]
 		}
 		if n := s.fromAudit[id]; n > 0 {
@@ -103,60 +104,53 @@ func (s *State) Summary() Summary {
 // farBehind is how long before the log's end the state may end before it is worth a warning.
 const farBehind = 5 * time.Minute
 
-// Warnings says what is doubtful about the state for a log whose requests are from the given window. Zero times mean that it is
-// not known.
-func (s *State) Warnings(logFrom, logTo time.Time) (out []string) {
-	s.doubts(logFrom, logTo, func(_ bool, message string) { out = append(out, message) })
-	return out
-}
-
-// Holes are those of the Warnings that leave no telling what the Node authorizer would decide, or for whom: a kind that must be there, or
-// a time in which nobody watched. What comes before the state begins is none: those requests are unknown, and counted as such.
-func (s *State) Holes(logFrom, logTo time.Time) (out []string) {
-	s.doubts(logFrom, logTo, func(hole bool, message string) {
-		if hole {
-			out = append(out, message)
-		}
-	})
-	return out
-}
-
-func (s *State) doubts(logFrom, logTo time.Time, add func(hole bool, message string)) {
+// Gaps says what is missing from the state, or doubtful about it, for a log whose requests are from the given window. Zero times mean that it is
+// not known. A gap of the kind [codes.State] leaves no telling what the Node authorizer would decide, or for whom: an object kind that must be
+// there, or a time in which nobody watched. What comes before the state begins is a doubt alone: those requests are unknown, and counted as such.
+func (s *State) Gaps(logFrom, logTo time.Time) (out []codes.Gap) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inputs == 0 {
-		return
+		return nil
+	}
+	add := func(kind codes.Kind, code codes.Code, p ...codes.Param) {
+		out = append(out, codes.Gap{Kind: kind, Code: code, Params: p})
 	}
 	for _, id := range warnWhenNone {
 		if s.counts[id] == 0 {
-			add(id == kindPod || id == kindNode, fmt.Sprintf("the state holds no %s", id))
+			kind := codes.Doubt
+			if id == kindPod || id == kindNode {
+				kind = codes.State
+			}
+			add(kind, codes.KindMissing, codes.Text(codes.ParamKind, id.String()))
 		}
 	}
 	if s.counts[kindPersistentVolume] == 0 && s.claims {
-		add(true, "the state holds no PersistentVolume, though pods on nodes have claims of some: what leads over volumes is missing")
+		add(codes.State, codes.VolumesMissing)
 	}
 	if s.from != 0 && !logFrom.IsZero() {
 		if from := timeOf(s.from); from.After(logFrom) {
-			add(false, fmt.Sprintf("the state begins %s after the log: requests before %s that it does not explain are unknown",
-				from.Sub(logFrom).Round(time.Millisecond), from.Format(time.RFC3339)))
+			add(codes.Doubt, codes.StateBeginsLate,
+				codes.Duration(codes.ParamBy, from.Sub(logFrom).Round(time.Millisecond)), codes.Time(codes.ParamAt, from))
 		}
 		if to := timeOf(s.to); logTo.Sub(to) > farBehind {
-			add(true, fmt.Sprintf("the state ends %s before the log: what changed after %s is not in it",
-				logTo.Sub(to).Round(time.Second), to.Format(time.RFC3339)))
+			add(codes.State, codes.StateEndsEarly, codes.Duration(codes.ParamBy, logTo.Sub(to).Round(time.Second)), codes.Time(codes.ParamAt, to))
 		}
 	}
-	for _, w := range s.holeWarnings(logFrom, logTo) {
-		add(true, w)
+	out = append(out, s.unwatched(logFrom, logTo)...)
+	if n := s.tally.errors; n > 0 {
+		add(codes.State, codes.WatchErrors, codes.Int(codes.ParamCount, n))
 	}
-	if s.tally.errors > 0 {
-		add(true, fmt.Sprintf("the journal holds %d ERROR entries: the watch was interrupted, changes may be missing", s.tally.errors))
-	}
-	if s.tally.malformed > 0 {
-		add(true, fmt.Sprintf("entries of the state that could not be read: %d", s.tally.malformed))
+	if n := s.tally.malformed; n > 0 {
+		add(codes.State, codes.StateUnreadable, codes.Int(codes.ParamCount, n))
 	}
 	for _, name := range s.unlisted {
-		add(false, fmt.Sprintf("%s holds nothing of use", name))
+		add(codes.Doubt, codes.FileUseless, codes.Text(codes.ParamName, name))
 	}
+	for _, place := range s.tally.places {
+		add(codes.State, codes.EntryUnreadable, codes.Text(codes.ParamTrouble, place))
+	}
+	return out
 }
 
 // SkippedKinds returns the kinds that were passed over, most frequent first.
@@ -181,6 +175,7 @@ func (s *State) Prune(before time.Time) {
 	s.Graph.Prune(before)
 	s.RBAC.Prune(before)
 	s.Nodes.prune(before.UnixNano())
+	s.Servers.prune(before.UnixNano())
 }
 
 // apply takes one change in. start is when its source began to observe.
@@ -251,6 +246,9 @@ func between(lastSeen int64, c *change) nodeauthz.Stamp {
 }
 
 func (s *State) applyDelete(c *change) {
+	if c.kind == kindLease && c.renewed != 0 {
+		s.Servers.set(c.ref.Name, c.holder, c.created, c.renewed) // the last state says until when it was renewed
+	}
 	of := s.tracked[c.kind]
 	was, known := of[c.ref]
 	if !known && c.uid != "" && s.dead[c.uid] == 0 {
@@ -311,7 +309,9 @@ func (s *State) set(c *change, first bool, start int64) {
 	case kindPodCertificateRequest:
 		s.Graph.SetPodCertificateRequest(c.ref.Namespace, name, c.uid, c.node, c.since(first))
 	case kindNode:
-		s.Nodes.set(name, c.uid, c.since(first))
+		s.Nodes.set(name, c.uid, c.since(first), c.ready)
+	case kindLease:
+		s.Servers.set(name, c.holder, c.created, c.renewed)
 	case kindClusterRole, kindClusterRoleBinding, kindRole, kindRoleBinding:
 		s.setRole(c.role, c.roleSince(first, start))
 	}
@@ -356,6 +356,8 @@ func (s *State) remove(kind kindID, ref nodeauthz.NamespacedName, uid string, at
 		s.Graph.DeletePodCertificateRequest(ref.Namespace, ref.Name, uid, at)
 	case kindNode:
 		s.Nodes.remove(ref.Name, uid, at)
+	case kindLease:
+		s.Servers.remove(ref.Name, end.UnixNano())
 	case kindClusterRole:
 		s.RBAC.DeleteClusterRole(ref.Name, end)
 	case kindClusterRoleBinding:

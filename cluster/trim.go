@@ -1,6 +1,11 @@
 package cluster
 
-import "strings"
+import (
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // kept are the members that remain of an object's spec and status; for kinds that are not here, all do.
 type kept struct{ spec, status []string }
@@ -11,13 +16,14 @@ var keptOf = [numKinds]*kept{
 			"resourceClaims", "hostNetwork", "automountServiceAccountToken", "terminationGracePeriodSeconds"},
 		status: []string{"phase", "startTime", "conditions", "resourceClaimStatuses", "extendedResourceClaimStatus"},
 	},
-	kindNode:          {spec: []string{"providerID", "unschedulable"}, status: []string{"addresses", "nodeInfo"}},
+	kindNode:          {spec: []string{"providerID", "unschedulable"}, status: []string{"addresses", "nodeInfo", "conditions"}},
 	kindResourceSlice: {spec: []string{"nodeName", "driver", "pool", "allNodes"}},
 	kindPodCertificateRequest: {
 		spec:   []string{"nodeName", "nodeUID", "podName", "podUID", "serviceAccountName", "serviceAccountUID", "signerName"},
 		status: []string{"conditions"},
 	},
 	kindPersistentVolumeClaim: {spec: []string{"volumeName", "storageClassName"}, status: []string{"phase"}},
+	kindLease:                 {spec: []string{"holderIdentity", "leaseDurationSeconds", "renewTime"}},
 }
 
 // trim takes out of an object what a journal should not hold.
@@ -56,8 +62,39 @@ func trim(id kindID, o map[string]any, cfg *RecordConfig) {
 				delete(c, "message")
 			}
 		}
+	case kindNode:
+		trimConditions(o)
+	case kindLease:
+		trimRenewal(spec)
 	case kindPersistentVolume:
 		trimVolume(spec)
+	}
+}
+
+// trimConditions keeps of a Node's conditions whether it is Ready, and since when: their heartbeats would make each status a new one.
+func trimConditions(o map[string]any) {
+	status, ok := o["status"].(map[string]any)
+	if !ok {
+		return
+	}
+	kept := []any{}
+	for _, c := range objects(status["conditions"]) {
+		if c["type"] == "Ready" {
+			keepOnly(c, []string{"type", "status", "lastTransitionTime"})
+			kept = append(kept, c)
+		}
+	}
+	status["conditions"] = kept
+}
+
+// RenewalStep is how exactly a journal holds when an API server renewed its Lease, which it does every ten seconds.
+const RenewalStep = 10 * time.Minute
+
+// trimRenewal puts the renewal back to the last full step, so that a Lease is a new one only now and then.
+func trimRenewal(spec map[string]any) {
+	text, _ := spec["renewTime"].(string)
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		spec["renewTime"] = t.UTC().Truncate(RenewalStep).Format(metav1.RFC3339Micro)
 	}
 }
 

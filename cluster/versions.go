@@ -44,7 +44,7 @@ func (v *versions) has(uid, version string) bool {
 // taken in already. What it tells of times is taken.
 func (s *State) nothingNew(id kindID, ev *audit.Event, at nodeauthz.Stamp) bool {
 	switch id {
-	case kindPersistentVolumeClaim, kindCSIDriver, kindServiceAccount:
+	case kindPersistentVolumeClaim, kindCSIDriver, kindServiceAccount, kindLease:
 		return true // only counted, and of them from journals alone
 	case kindPod, kindNode:
 	default:

@@ -3,17 +3,16 @@
 package conformance
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
 )
 
-// Kubernetes 1.34 and later: resource slices of v1, extended resource claims.
+// Kubernetes 1.34 and later: resource slices of v1.
 
-// hasPodCertificateRequests says whether the reference knows the resource.
-const hasPodCertificateRequests = true
+type slicesInformer = resourceinformers.ResourceSliceInformer
 
 type sliceInformer struct{ *tap }
 
@@ -25,18 +24,4 @@ func sliceObject(o *OnNode) any {
 		s.Spec.NodeName = &o.Node
 	}
 	return s
-}
-
-func extendedClaim(p *corev1.Pod) string {
-	if s := p.Status.ExtendedResourceClaimStatus; s != nil {
-		return s.ResourceClaimName
-	}
-	return ""
-}
-
-func setExtendedClaim(p *corev1.Pod, name string) {
-	p.Status.ExtendedResourceClaimStatus = nil
-	if name != "" {
-		p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: name}
-	}
 }

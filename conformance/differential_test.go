@@ -25,7 +25,7 @@ var (
 	reorder    = flag.String("reorder", "objects", "also give the observations in another order: none, objects (of one object in order), full")
 )
 
-var _ = features.AuthorizeNodeWithSelectors // the reference's gates are registered by this package
+var _ = features.DynamicResourceAllocation // the reference's gates are registered by this package
 
 func TestMain(m *testing.M) {
 	flag.Parse()

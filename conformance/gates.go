@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"maps"
 	"sort"
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -69,16 +70,27 @@ func Variants() ([]Variant, error) {
 	return out, nil
 }
 
+// withDependents adds gates that no decision depends on and that the reference lets be on only beside one that is off here: whoever sets the one
+// has to set the other.
+func withDependents(gates map[string]bool) map[string]bool {
+	const bundle, projection = "ClusterTrustBundle", "ClusterTrustBundleProjection"
+	out := maps.Clone(gates)
+	if on, ok := gates[bundle]; ok && !on && enabled(projection) {
+		out[projection] = false
+	}
+	return out
+}
+
 // Use sets the reference's gates, which are global to the process, and returns what sets them back.
 func (v Variant) Use() (restore func() error, err error) {
 	if len(v.Gates) == 0 {
 		return func() error { return nil }, nil
 	}
-	before := map[string]bool{}
-	for name := range v.Gates {
+	gates, before := withDependents(v.Gates), map[string]bool{}
+	for name := range gates {
 		before[name] = enabled(name)
 	}
-	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(v.Gates); err != nil {
+	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(gates); err != nil {
 		return nil, fmt.Errorf("setting the reference's feature gates: %w", err)
 	}
 	return func() error { return utilfeature.DefaultMutableFeatureGate.SetFromMap(before) }, nil

@@ -25,6 +25,12 @@ func TestGates(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = f.Set(name, value)
+			if name == "CSIVolumeHealth" && Minor() < 37 {
+				if err == nil {
+					t.Errorf("%s=%t is let be set, though the authorizer of 1.%d does not ask for it", name, value, Minor())
+				}
+				continue // TestNoOtherGate sees that it changes nothing
+			}
 			if settable := exists && (!spec.LockToDefault || spec.Default == value); settable != (err == nil) {
 				t.Errorf("%s=%t: the reference lets it be set: %t; ours says %v", name, value, settable, err)
 			}
@@ -57,7 +63,7 @@ func TestDependencies(t *testing.T) {
 			continue
 		}
 		gate := utilfeature.DefaultMutableFeatureGate.DeepCopy()
-		theirs := gate.SetFromMap(gates)
+		theirs := gate.SetFromMap(withDependents(gates))
 		if ours := f.Validate(); (theirs == nil) != (ours == nil) && !knownDependency(f) {
 			t.Errorf("%v: the reference says %v, ours %v", gates, theirs, ours)
 		}
@@ -85,7 +91,7 @@ func TestNoOtherGate(t *testing.T) {
 			}
 		}
 		set := func(gates map[string]bool) {
-			if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(gates); err != nil {
+			if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(withDependents(gates)); err != nil {
 				t.Fatal(err)
 			}
 		}

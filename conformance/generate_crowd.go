@@ -71,7 +71,7 @@ func (g *generator) crowdPod(i, twice int, restless bool) *corev1.Pod {
 		},
 		func() {
 			name := "claim-0"
-			p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "c", ResourceClaimName: &name})
+			p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, podClaim("c", &name, nil))
 		},
 	} {
 		if g.chance(97) {

@@ -60,7 +60,7 @@ func (g *generator) updatePod(p *corev1.Pod) {
 		}
 	case 4:
 		if p.Spec.NodeName == "" { // the scheduler does this before it binds
-			setExtendedClaim(p, g.pick("claim-"))
+			setExtendedClaim(p, g.pick("claim-"), "")
 		}
 	}
 }
@@ -88,7 +88,7 @@ func (g *generator) changePod(p *corev1.Pod) {
 			p.Status.ResourceClaimStatuses[i].ResourceClaimName = &name
 		}
 	case 7:
-		setExtendedClaim(p, g.pick("claim-"))
+		g.changeExtendedClaim(p)
 	case 8:
 		p.Spec.Volumes = append(p.Spec.Volumes, g.volume())
 	case 9:
@@ -147,7 +147,7 @@ func (g *generator) pod(ns, name string) *corev1.Pod {
 		p.Status.ResourceClaimStatuses = g.claimStatuses(p)
 	}
 	if g.chance(10) {
-		setExtendedClaim(p, g.name("claim-"))
+		setExtendedClaim(p, g.name("claim-"), g.pick("request-"))
 	}
 	return p
 }
@@ -191,15 +191,26 @@ func (g *generator) container() corev1.Container {
 }
 
 func (g *generator) podClaim(i int) corev1.PodResourceClaim {
-	c := corev1.PodResourceClaim{Name: "c" + strconv.Itoa(i)}
 	name := g.name("claim-")
 	switch k := g.r.IntN(10); {
 	case k < 4:
-		c.ResourceClaimName = &name
+		return podClaim("c"+strconv.Itoa(i), &name, nil)
 	case k < 9:
-		c.ResourceClaimTemplateName = &name
+		return podClaim("c"+strconv.Itoa(i), nil, &name)
 	}
-	return c
+	return podClaim("c"+strconv.Itoa(i), nil, nil)
+}
+
+// changeExtendedClaim changes the claim, or only what is mapped to it.
+func (g *generator) changeExtendedClaim(p *corev1.Pod) {
+	name, mapping := extendedClaim(p), g.pick("request-")
+	if g.chance(70) {
+		name = g.pick("claim-")
+	}
+	if g.chance(30) {
+		mapping = ""
+	}
+	setExtendedClaim(p, name, mapping)
 }
 
 func (g *generator) claimStatuses(p *corev1.Pod) []corev1.PodResourceClaimStatus {

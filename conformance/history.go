@@ -6,8 +6,6 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -19,6 +17,8 @@ type History struct {
 	Why string `json:"why,omitempty"`
 	// Bug names the reference's bug that shows in it, if one does.
 	Bug Bug `json:"bug,omitempty"`
+	// From is the first minor in which that bug shows; 0 is all.
+	From int `json:"from,omitempty"`
 	// Gates are feature gates other than at their defaults. Those that a minor does not have or has locked are left out there.
 	Gates    map[string]bool `json:"gates,omitempty"`
 	Steps    []Step          `json:"steps"`
@@ -85,10 +85,7 @@ func (r *Request) Attributes() *authorizer.AttributesRecord {
 		Verb: r.Verb, APIGroup: r.APIGroup, APIVersion: "v1", Resource: r.Resource, Subresource: r.Subresource,
 		Namespace: r.Namespace, Name: r.Name, ResourceRequest: r.Path == "", Path: r.Path,
 	}
-	for _, s := range r.Selector {
-		a.FieldSelectorRequirements = append(a.FieldSelectorRequirements,
-			fields.Requirement{Field: s.Field, Operator: selection.Operator(s.Operator), Value: s.Value})
-	}
+	setSelector(a, r.Selector)
 	return a
 }
 

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/component-helpers/storage/ephemeral"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	pvutil "k8s.io/kubernetes/pkg/api/v1/persistentvolume"
@@ -160,8 +161,10 @@ func (m *model) remove(kind, namespace, name string) {
 	}
 }
 
-// authoritative are the kinds whose index, where there is one, is all that the reference asks.
-func authoritative(kind string) bool { return kind != "secret" && kind != "pv" && kind != "node" }
+// authoritative are the kinds whose index, where there is one, is all that the reference asks since 1.32.
+func authoritative(kind string) bool {
+	return Minor() >= 32 && kind != "secret" && kind != "pv" && kind != "node"
+}
 
 // leads says whether there is a path to the node, by the reference's way of looking.
 func (m *model) leads(kind, namespace, name, nodeName string) bool {
@@ -246,8 +249,9 @@ func (m *model) setPod(old, p *corev1.Pod) {
 		return
 	}
 	if old != nil && old.Spec.NodeName == p.Spec.NodeName && old.UID == p.UID &&
-		len(p.Spec.EphemeralContainers) <= len(old.Spec.EphemeralContainers) &&
-		resourceclaim.PodStatusEqual(old.Status.ResourceClaimStatuses, p.Status.ResourceClaimStatuses) {
+		(Minor() < 33 || len(p.Spec.EphemeralContainers) <= len(old.Spec.EphemeralContainers)) &&
+		equality.Semantic.DeepEqual(old.Status.ResourceClaimStatuses, p.Status.ResourceClaimStatuses) &&
+		(Minor() < 37 || extendedClaimsEqual(old, p)) {
 		return
 	}
 	m.addPod(p)

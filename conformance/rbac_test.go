@@ -97,30 +97,28 @@ func newRBACWorld(r *rand.Rand) *rbacWorld {
 	}
 	w.store.CoverFrom(w.now)
 	w.upstream = upstreamrbac.New(
-		&upstreamrbac.RoleGetter{Lister: rbaclisters.NewRoleLister(w.roles)}, w,
-		&upstreamrbac.ClusterRoleGetter{Lister: rbaclisters.NewClusterRoleLister(w.clusters)}, w,
+		&upstreamrbac.RoleGetter{Lister: rbaclisters.NewRoleLister(w.roles)}, bindingLists{w},
+		&upstreamrbac.ClusterRoleGetter{Lister: rbaclisters.NewClusterRoleLister(w.clusters)}, bindingLists{w},
 	)
 	return w
 }
 
-// ListRoleBindings lists by name.
-func (w *rbacWorld) ListRoleBindings(_ context.Context, namespace string) (out []*rbacv1.RoleBinding, err error) {
+func (w *rbacWorld) inNamespace(namespace string) (out []*rbacv1.RoleBinding) {
 	for _, b := range w.bindings {
 		if b.Namespace == namespace {
 			out = append(out, b)
 		}
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
-	return out, nil
+	return out
 }
 
-// ListClusterRoleBindings lists by name.
-func (w *rbacWorld) ListClusterRoleBindings(context.Context) (out []*rbacv1.ClusterRoleBinding, err error) {
+func (w *rbacWorld) all() (out []*rbacv1.ClusterRoleBinding) {
 	for _, b := range w.clusterBindings {
 		out = append(out, b)
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
-	return out, nil
+	return out
 }
 
 func (w *rbacWorld) tell(f func(*rbac.Store, time.Time)) {

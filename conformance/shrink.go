@@ -88,7 +88,7 @@ func simplerPods(p *corev1.Pod) []func(*corev1.Pod) *corev1.Pod {
 		func(p *corev1.Pod) { p.Spec.EphemeralContainers = nil },
 		func(p *corev1.Pod) { p.Spec.ResourceClaims = nil },
 		func(p *corev1.Pod) { p.Status.ResourceClaimStatuses = nil },
-		func(p *corev1.Pod) { setExtendedClaim(p, "") },
+		func(p *corev1.Pod) { setExtendedClaim(p, "", "") },
 		func(p *corev1.Pod) { p.Spec.Volumes = nil },
 	}
 	for i := len(p.Spec.Volumes) - 1; i >= 0; i-- {

@@ -118,7 +118,7 @@ type speedWorld struct {
 
 func (w *speedWorld) pod(p *corev1.Pod) {
 	w.up.pods.set(nil, p)
-	mine := nodeauthz.PodOf(p, "")
+	mine := nodeauthz.PodOf(p, nodeauthz.PodClaims{})
 	w.graph.SetPod(&mine, w.at)
 }
 
@@ -142,7 +142,7 @@ func (w *speedWorld) write() (stop func()) {
 			p := samplePod("ns0", "written", "node0")
 			p.UID = types.UID(strconv.Itoa(i))
 			w.up.pods.set(nil, p)
-			mine := nodeauthz.PodOf(p, "")
+			mine := nodeauthz.PodOf(p, nodeauthz.PodClaims{})
 			at.Time = at.Time.Add(time.Millisecond)
 			w.graph.SetPod(&mine, at)
 			if i%100 == 0 {

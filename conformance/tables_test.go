@@ -129,11 +129,24 @@ func parseCase(line string) ([]tableCase, error) {
 // applies says whether the case is about the reference's gates as they are set now.
 func (c *tableCase) applies() bool {
 	for _, g := range c.gates {
+		if from, ok := strings.CutPrefix(g, ">="); ok {
+			if fmt.Sprint(Minor()) < from { // both have two digits
+				return false
+			}
+			continue
+		}
+		if below, ok := strings.CutPrefix(g, "<"); ok {
+			if fmt.Sprint(Minor()) >= below {
+				return false
+			}
+			continue
+		}
 		name := map[string]string{
 			"sel": "AuthorizeNodeWithSelectors", "sa": "KubeletServiceAccountTokenForCredentialProviders",
-			"pcr": "PodCertificateRequest", "dra": "DynamicResourceAllocation",
+			"pcr": "PodCertificateRequest", "dra": "DynamicResourceAllocation", "csi": "CSIVolumeHealth",
 		}[g[1:]]
-		if enabled(name) != (g[0] == '+') {
+		on := enabled(name) || name == "AuthorizeNodeWithSelectors" && Minor() >= 37 // which has no such gate any more
+		if on != (g[0] == '+') {
 			return false
 		}
 	}
@@ -143,7 +156,7 @@ func (c *tableCase) applies() bool {
 func (c *tableCase) check(t *testing.T, w *World) {
 	t.Helper()
 	a := c.request.Attributes()
-	want := answer(c.allow, c.reason)
+	want := answer(c.allow, named(c.reason))
 	if got := w.up.ask(a); got != want {
 		t.Errorf("line %d, %s: the reference says %s, the table %s", c.line, c.request.String(), words(got), words(want))
 	}
@@ -192,6 +205,12 @@ func sampleCluster() (steps []Step) {
 		EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "added"}}}},
 	}})
 	set(Step{Pod: e})
+
+	x := secretPod("extended", "x", "extended")
+	set(Step{Pod: x})
+	x = x.DeepCopy()
+	setExtendedClaim(x, "generated", "request")
+	set(Step{Pod: x})
 	return steps
 }
 
@@ -214,9 +233,7 @@ func samplePod(ns, name, node string) *corev1.Pod {
 	)
 	claim, template, generated := "claim-"+name, "template-"+name, "generated-"+name
 	p.Spec.ResourceClaims = []corev1.PodResourceClaim{
-		{Name: "claim", ResourceClaimName: &claim},
-		{Name: "template", ResourceClaimTemplateName: &template},
-		{Name: "made", ResourceClaimTemplateName: &template},
+		podClaim("claim", &claim, nil), podClaim("template", nil, &template), podClaim("made", nil, &template),
 	}
 	p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "made", ResourceClaimName: &generated}}
 	return p

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,18 +20,18 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 )
 
-// upstream is the reference: its graph, fed through its own informer handlers, and its authorizer, put together as
+// upstream is the reference: its graph, fed through its own informer handlers, and its authorizer in a union, put together as
 // pkg/kubeapiserver/authorizer does for the feature gates in force when it was made.
 type upstream struct {
 	taps
-	authorizer *node.NodeAuthorizer
+	authorizer authorizer.Authorizer
 }
 
 func newUpstream() *upstream {
 	u := &upstream{}
 	g := node.NewGraph()
 	addHandlers(g, &u.taps, enabled("DynamicResourceAllocation"), enabled("PodCertificateRequest"))
-	u.authorizer = node.NewAuthorizer(g, nodeidentifier.NewDefaultNodeIdentifier(), bootstrappolicy.NodeRules())
+	u.authorizer = unionOf("node", node.NewAuthorizer(g, nodeidentifier.NewDefaultNodeIdentifier(), bootstrappolicy.NodeRules()))
 	return u
 }
 
@@ -125,4 +126,12 @@ func attachmentObject(o *OnNode) any {
 	a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: o.Name, UID: types.UID(o.UID)}}
 	a.Spec.NodeName = o.Node
 	return a
+}
+
+// bindingLists lists bindings in the order of their names, for the reference's RBAC authorizer, whose interface changed in 1.32.
+type bindingLists struct {
+	lists interface {
+		inNamespace(namespace string) []*rbacv1.RoleBinding
+		all() []*rbacv1.ClusterRoleBinding
+	}
 }

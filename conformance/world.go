@@ -1,25 +1,13 @@
 package conformance
 
 import (
-	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/component-base/version"
 
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
-
-// Minor is the 36 of the Kubernetes 1.36 that this was built with.
-func Minor() int {
-	n, err := strconv.Atoi(strings.TrimPrefix(version.DefaultKubeBinaryVersion, "1."))
-	if err != nil {
-		return 0
-	}
-	return n
-}
 
 // World is a cluster that both sides watch.
 type World struct {
@@ -116,7 +104,7 @@ func (w *World) applyPod(s *Step) bool {
 	} else {
 		w.up.pods.set(old, s.Pod)
 	}
-	p := nodeauthz.PodOf(s.Pod, extendedClaim(s.Pod))
+	p := nodeauthz.PodOf(s.Pod, claimsOf(s.Pod))
 	w.tell("pod/"+key.Namespace+"/"+key.Name, func(g *nodeauthz.Graph, at nodeauthz.Stamp) { g.SetPod(&p, at) })
 	w.known.setPod(old, s.Pod)
 	w.right.setPod(old, s.Pod)
@@ -289,7 +277,7 @@ const (
 func (w *World) explain(a authorizer.Attributes, theirs, ours outcome) Bug {
 	node, isNode := nodeauthz.NodeIdentity(a.GetUser())
 	kind := graphKind(a)
-	none := "no relationship found between node '" + node + "' and this object"
+	none := named("no relationship found between node '" + node + "' and this object")
 	if !isNode || kind == "" || theirs != answer(true, none) && theirs != answer(false, none) || ours != answer(true, none) && ours != answer(false, none) {
 		return BugNone
 	}
@@ -304,6 +292,14 @@ func (w *World) explain(a authorizer.Attributes, theirs, ours outcome) Bug {
 		return BugImmutables
 	}
 	return BugPodRelist
+}
+
+// named is a reason of the node authorizer as the union of authorizers of this minor has it.
+func named(reason string) string {
+	if reason == "" || Minor() < 37 {
+		return reason
+	}
+	return "node: " + reason
 }
 
 func answer(allowed bool, reason string) outcome {

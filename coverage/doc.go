@@ -1,21 +1,9 @@
 // Package coverage tells what an audit log cannot contain, from what is known beside the log: the apiserver's audit policy, and the counters of
 // its own metrics.
 //
-// In: an audit.k8s.io/v1 Policy ([ParsePolicy]), and the addresses of apiservers' metrics ([NewScraper]). Out: a [Gap] for each thing that keeps requests of
+// In: an audit.k8s.io/v1 Policy ([ParsePolicy]), and the addresses of apiservers' metrics ([NewScraper]). Out: an [codes.Gap] for each thing that keeps requests of
 // nodes out of the log, or out of it in part. What the log itself shows (silences, missing annotations) is found by the detectors of
 // package rules.
 //
-// Of ours it imports internal/credfile; of Kubernetes, apiserver's own audit policy, so that a policy means here what it means there.
+// Of ours it imports codes and internal/credfile; of Kubernetes, apiserver's own audit policy, so that a policy means here what it means there.
 package coverage
-
-// Gap is one thing that the audit log cannot contain.
-type Gap struct {
-	// Cause is one of a few words, for metrics.
-	Cause string
-	// Where names the rule of the policy, or the apiserver.
-	Where string
-	// Message is a sentence without a full stop.
-	Message string
-	// Minor says that verdicts do not suffer: what is hidden needs no binding.
-	Minor bool
-}

@@ -7,6 +7,9 @@ import (
 
 	internal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
 
 // PolicyOptions say what the log is used for.
@@ -15,25 +18,17 @@ type PolicyOptions struct {
 	StateFromAudit bool
 }
 
-// The causes of a policy's gaps.
 const (
-	CauseHidden    = "policy-hidden"
-	CauseUndecided = "policy-no-decision"
-	CauseLate      = "policy-late-decision"
-	CauseBodies    = "policy-no-bodies"
-)
-
-const (
-	anyNode         = nodePrefix + "nodetrail-example"
+	anyNode         = nodeid.UserPrefix + "nodetrail-example"
 	anyNamespace    = "nodetrail-example"
 	maxNamed        = 8
 	systemNamespace = "kube-system"
 )
 
-// Gaps returns what the policy keeps out of the log: for each rule of it and each way in which it does, one Gap, in the order of the rules.
+// Gaps returns what the policy keeps out of the log: for each rule of it and each way in which it does, one gap, in the order of the rules.
 // Every request that nodes make is put to the apiserver's own evaluation of policies, as some node and as each node that the policy
 // names, in some namespace, in kube-system, and in each namespace that the policy names.
-func (p *Policy) Gaps(o PolicyOptions) []Gap {
+func (p *Policy) Gaps(o PolicyOptions) []codes.Gap {
 	names, spaces := p.named()
 	nodes := []user.Info{nodeUser(anyNode)}
 	for _, n := range names {
@@ -70,7 +65,7 @@ type collector struct {
 }
 
 type hiddenGroup struct {
-	cause string
+	code  codes.Code
 	rule  int
 	minor bool
 	what  []*hiddenRequest
@@ -91,12 +86,12 @@ func (c *collector) node(a *asked) {
 	decided := !omits(internal.StageResponseComplete) || a.verb == "watch" && !omits(internal.StageResponseStarted)
 	switch {
 	case got.Level.Less(internal.LevelMetadata), !decided && omits(internal.StageRequestReceived):
-		c.add(CauseHidden, a)
+		c.add(codes.PolicyHidden, a)
 	case !decided:
-		c.add(CauseUndecided, a)
+		c.add(codes.PolicyNoDecision, a)
 	case a.verb == "watch" && omits(internal.StageResponseStarted) && !omits(internal.StageRequestReceived):
 		// A watch lasts for longer than a request that was received waits for its answer.
-		c.add(CauseLate, a)
+		c.add(codes.PolicyLateDecision, a)
 	}
 }
 
@@ -104,23 +99,23 @@ func (c *collector) node(a *asked) {
 func (c *collector) body(a *asked) {
 	got := c.p.levels.EvaluatePolicyRule(&a.attrs)
 	if got.Level.Less(internal.LevelRequest) || slices.Contains(got.OmitStages, internal.StageResponseComplete) {
-		c.add(CauseBodies, a)
+		c.add(codes.PolicyNoBodies, a)
 	}
 }
 
-func (c *collector) add(cause string, a *asked) {
+func (c *collector) add(code codes.Code, a *asked) {
 	rule := -1
 	if _, err := fmt.Sscan(string(c.p.indices.EvaluatePolicyRule(&a.attrs).Level), &rule); err != nil {
 		rule = -1 // no rule: the level is None
 	}
 	var g *hiddenGroup
 	for _, other := range c.groups {
-		if other.cause == cause && other.rule == rule && other.minor == a.minor {
+		if other.code == code && other.rule == rule && other.minor == a.minor {
 			g = other
 		}
 	}
 	if g == nil {
-		g = &hiddenGroup{cause: cause, rule: rule, minor: a.minor}
+		g = &hiddenGroup{code: code, rule: rule, minor: a.minor}
 		c.groups = append(c.groups, g)
 	}
 	var r *hiddenRequest
@@ -141,7 +136,7 @@ func (c *collector) add(cause string, a *asked) {
 	}
 }
 
-func (c *collector) gaps() []Gap {
+func (c *collector) gaps() []codes.Gap {
 	last := func(rule int) int {
 		if rule < 0 {
 			return len(c.p.rules)
@@ -149,35 +144,24 @@ func (c *collector) gaps() []Gap {
 		return rule
 	}
 	slices.SortStableFunc(c.groups, func(a, b *hiddenGroup) int { return last(a.rule) - last(b.rule) })
-	out := make([]Gap, 0, len(c.groups))
+	out := make([]codes.Gap, 0, len(c.groups))
 	for _, g := range c.groups {
-		where := c.p.where(g.rule)
-		subject := where + " of the audit policy"
-		if g.rule < 0 {
-			subject = "the audit policy, whose rules do not match them,"
-		}
-		m := ""
-		switch g.cause {
-		case CauseHidden:
-			m = fmt.Sprintf("%s keeps these requests of nodes out of the log: %s", subject, c.list(g))
-		case CauseUndecided:
-			m = fmt.Sprintf("%s leaves out the stage ResponseComplete, so that the apiserver's decision is missing for: %s", subject, c.list(g))
-		case CauseLate:
-			m = fmt.Sprintf("%s leaves out the stage ResponseStarted and not RequestReceived, so that these watches are judged before the apiserver's decision "+
-				"is in the log: %s", subject, c.list(g))
-		case CauseBodies:
-			m = fmt.Sprintf("%s logs these requests without their body, and no other state is given: %s", subject, c.list(g))
-		}
+		gap := codes.Gap{Kind: codes.Policy, Code: g.code, Params: codes.Params{codes.Text(codes.ParamWhere, c.p.where(g.rule))}}
 		if g.minor {
-			m += "; no binding is needed for them"
+			gap.Kind, gap.Params = codes.Doubt, append(gap.Params, codes.Text(codes.ParamMinor, "true"))
 		}
-		out = append(out, Gap{Cause: g.cause, Where: where, Message: m, Minor: g.minor})
+		requests := c.list(g)
+		gap.Params = append(gap.Params, codes.List(codes.ParamRequest, requests[:min(maxNamed, len(requests))])...)
+		if n := len(requests) - maxNamed; n > 0 {
+			gap.Params = append(gap.Params, codes.Int(codes.ParamMore, n))
+		}
+		out = append(out, gap)
 	}
 	return out
 }
 
-// list writes the requests of a group out, bounded.
-func (c *collector) list(g *hiddenGroup) string {
+// list are the requests of a group, those of one resource together.
+func (c *collector) list(g *hiddenGroup) []string {
 	var parts []string
 	index := map[string]int{}
 	for _, r := range g.what {
@@ -191,10 +175,7 @@ func (c *collector) list(g *hiddenGroup) string {
 		index[rest] = len(parts)
 		parts = append(parts, r.verb+" "+rest)
 	}
-	if n := len(parts) - maxNamed; n > 0 {
-		parts = append(parts[:maxNamed:maxNamed], fmt.Sprintf("and %d more", n))
-	}
-	return strings.Join(parts, ", ")
+	return parts
 }
 
 // limits says for which users or namespaces alone a request is hidden.

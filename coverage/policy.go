@@ -16,6 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/apis/audit/validation"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/audit/policy"
+
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
 
 // MaxPolicyBytes bounds the file of an audit policy.
@@ -147,7 +149,7 @@ func (p *Policy) named() (users, namespaces []string) {
 	}
 	for i := range p.rules {
 		for _, u := range p.rules[i].Users {
-			if strings.HasPrefix(u, nodePrefix) {
+			if strings.HasPrefix(u, nodeid.UserPrefix) {
 				users = add(users, u)
 			}
 		}

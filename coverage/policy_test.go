@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // gapsOf is what a policy hides, a line each: "cause: message", with "minor " before it where it is.
@@ -21,8 +24,8 @@ func gapsOf(t *testing.T, text string, o PolicyOptions) []string {
 	}
 	var out []string
 	for _, g := range p.Gaps(o) {
-		line := g.Cause + ": " + g.Message
-		if g.Minor {
+		line := string(g.Code) + ": " + wording.English{}.Say(g.Code, g.Params)
+		if !g.Decides() {
 			line = "minor " + line
 		}
 		out = append(out, line)
@@ -191,8 +194,8 @@ func FuzzParsePolicy(f *testing.F) {
 			t.Error(diff)
 		}
 		for _, g := range got {
-			if len(g.Message) > 4000 {
-				t.Errorf("a message of %d bytes", len(g.Message))
+			if say := (wording.English{}).Say(g.Code, g.Params); len(say) > 4000 || len(g.Params) > codes.MaxParams {
+				t.Errorf("a message of %d bytes", len(say))
 			}
 		}
 	})

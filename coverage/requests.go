@@ -7,8 +7,6 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-const nodePrefix = "system:node:"
-
 // A question is a kind of request that nodes make.
 type question struct {
 	verbs string

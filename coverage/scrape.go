@@ -7,11 +7,12 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/codes"
 )
 
 // ScrapeOptions say where apiservers tell of themselves. URLs is needed; the zero value of the others means the default.
@@ -29,8 +30,8 @@ type ScrapeOptions struct {
 	Timeout time.Duration
 	// MaxBytes bounds one answer. Default 64 MiB.
 	MaxBytes int64
-	// Gap is told of each gap that is found, from the goroutine of Run, which waits for it. The address stands in Where.
-	Gap func(Gap)
+	// Gap is told of each gap that is found, from the goroutine of Run, which waits for it. The address is its parameter where.
+	Gap func(codes.Gap)
 	// Now is the clock, time.Now if nil.
 	Now func() time.Time
 }
@@ -56,13 +57,6 @@ type ScrapeStats struct {
 	// Lost is how many audit events apiservers said they lost since the first answer.
 	Lost float64
 }
-
-// The causes of gaps that apiservers tell of themselves.
-const (
-	CauseDropped   = "apiserver-dropped"
-	CauseRejected  = "apiserver-rejected"
-	CauseUnaudited = "apiserver-unaudited"
-)
 
 const (
 	// unauditedAfter is how many requests an apiserver serves between two answers without one audit event for it to be told.
@@ -103,7 +97,7 @@ func NewScraper(o ScrapeOptions, log zerolog.Logger) (*Scraper, error) {
 		o.MaxBytes = 64 << 20
 	}
 	if o.Gap == nil {
-		o.Gap = func(Gap) {}
+		o.Gap = func(codes.Gap) {}
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -239,24 +233,25 @@ func (s *Scraper) compare(t *target, got *totals, now time.Time) (lost float64) 
 	if !known {
 		return 0
 	}
-	var by []string
+	tell := func(kind codes.Kind, code codes.Code, p ...codes.Param) {
+		s.o.Gap(codes.Gap{Kind: kind, Code: code, Params: append(codes.Params{codes.Text(codes.ParamWhere, t.shown)}, p...)})
+	}
+	count := func(n float64) codes.Param { return codes.Text(codes.ParamCount, fmt.Sprintf("%.0f", n)) }
+	var by codes.Params
 	for _, plugin := range sortedKeys(got.errors) {
 		if n := rise(before.errors[plugin], got.errors[plugin]); n > 0 {
 			lost += n
-			by = append(by, fmt.Sprintf("%.0f by plugin %q", n, plugin))
+			by = append(by, codes.Text(codes.ParamPlugin, fmt.Sprintf("%.0f %s", n, plugin)))
 		}
 	}
 	if lost > 0 {
-		s.o.Gap(Gap{Cause: CauseDropped, Where: t.shown, Message: fmt.Sprintf(
-			"the apiserver at %s could not write %.0f audit events, which are not in the log (%s: %s)", t.shown, lost, metricErrors, strings.Join(by, ", "))})
+		tell(codes.Log, codes.ApiserverDropped, append(codes.Params{count(lost), codes.Text(codes.ParamMetric, metricErrors)}, by...)...)
 	}
 	if n := rise(before.rejected, got.rejected); n > 0 {
-		s.o.Gap(Gap{Cause: CauseRejected, Where: t.shown, Minor: true, Message: fmt.Sprintf(
-			"the apiserver at %s refused %.0f requests because they could not be audited (%s)", t.shown, n, metricRejected)})
+		tell(codes.Doubt, codes.ApiserverRejected, count(n), codes.Text(codes.ParamMetric, metricRejected))
 	}
 	if n := rise(before.requests, got.requests); n >= unauditedAfter && rise(before.events, got.events) == 0 {
-		s.o.Gap(Gap{Cause: CauseUnaudited, Where: t.shown, Message: fmt.Sprintf(
-			"the apiserver at %s served %.0f requests and wrote no audit event: it has no audit policy, or one that hides everything", t.shown, n)})
+		tell(codes.Log, codes.ApiserverUnaudited, count(n))
 	}
 	return lost
 }

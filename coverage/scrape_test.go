@@ -16,6 +16,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // apiserver answers with the metrics that it is told to.
@@ -74,12 +77,12 @@ func newBench(t *testing.T, change func(*ScrapeOptions)) *bench {
 	t.Cleanup(srv.Close)
 	o := ScrapeOptions{
 		URLs: []string{srv.URL + "/metrics?secret=1"}, Client: srv.Client(), Now: func() time.Time { return b.now },
-		Gap: func(g Gap) {
-			line := g.Cause + " " + g.Message
-			if g.Minor {
+		Gap: func(g codes.Gap) {
+			line := string(g.Code) + " " + wording.English{}.Say(g.Code, g.Params)
+			if !g.Decides() {
 				line = "minor " + line
 			}
-			b.gaps = append(b.gaps, strings.ReplaceAll(line, g.Where, "HOST"))
+			b.gaps = append(b.gaps, strings.ReplaceAll(line, g.Params.Text(codes.ParamWhere), "HOST"))
 		},
 		Authorize: func(r *http.Request) error { r.Header.Set("Authorization", "Bearer token"); return nil },
 	}
@@ -165,14 +168,14 @@ func TestScraperFailures(t *testing.T) {
 func TestScraperRuns(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	gaps := make(chan Gap, 1)
+	gaps := make(chan codes.Gap, 1)
 	n := 0
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		n++
 		_, _ = w.Write([]byte(metricsOf(-1, n, n, 0, n)))
 	}))
 	defer srv.Close()
-	s, err := NewScraper(ScrapeOptions{URLs: []string{srv.URL}, Every: time.Millisecond, Gap: func(g Gap) {
+	s, err := NewScraper(ScrapeOptions{URLs: []string{srv.URL}, Every: time.Millisecond, Gap: func(g codes.Gap) {
 		select {
 		case gaps <- g:
 		default:

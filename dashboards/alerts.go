@@ -19,12 +19,12 @@ type Alert struct {
 	For         string
 	Severity    string
 	Annotations map[string]string
-	// Runbook has the text of each of Sections, from the comment above the alert.
+	// Runbook has the text of each of the sections, from the comment above the alert.
 	Runbook map[string]string
 }
 
-// Sections are the parts of a runbook, in their order.
-func Sections() []string { return []string{"What", "Why", "What to do", "How to silence it"} }
+// sections are the parts of a runbook, in their order.
+func sections() []string { return []string{"What", "Why", "What to do", "How to silence it"} }
 
 // RunbookURL is where runbooks are; a name and ".md" follow.
 const RunbookURL = "https://github.com/nodetrail/nodetrail/blob/main/docs/runbooks/"
@@ -88,7 +88,7 @@ func (a *Alert) runbook(comment string) error {
 	for line := range strings.Lines(comment) {
 		lines = append(lines, strings.TrimPrefix(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "#")), " "))
 	}
-	rest := Sections()
+	rest := sections()
 	section := ""
 	for part := range strings.SplitSeq(strings.Join(lines, "\n"), "\n\n") {
 		part = strings.TrimSpace(part)
@@ -102,7 +102,7 @@ func (a *Alert) runbook(comment string) error {
 			}
 		}
 		if section == "" || part == "" {
-			return fmt.Errorf("%s: the comment must begin with %q and have no empty part", a.Name, Sections()[0]+":")
+			return fmt.Errorf("%s: the comment must begin with %q and have no empty part", a.Name, sections()[0]+":")
 		}
 		if a.Runbook[section] != "" {
 			part = a.Runbook[section] + "\n\n" + part
@@ -125,7 +125,7 @@ func (a *Alert) Page(all []*Alert) string {
 		after = ", after " + a.For
 	}
 	fmt.Fprintf(&b, "Severity %s%s, when\n\n```\n%s\n```\n", a.Severity, after, a.Expr)
-	for _, s := range Sections() {
+	for _, s := range sections() {
 		text := a.Runbook[s]
 		for _, other := range all {
 			if other.Name != a.Name {

@@ -5,4 +5,4 @@
 // imports rules.
 package dashboards
 
-//go:generate go run ../internal/gen dashboards ..
+//go:generate go run ../internal/cmd/gen dashboards ..

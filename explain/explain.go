@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -58,7 +59,7 @@ func New(o Options) *Explainer {
 func (r *Request) Attributes() *authorizer.AttributesRecord {
 	u := &user.DefaultInfo{Name: r.User, Groups: r.Groups}
 	if r.Node != "" {
-		u.Name = nodeUserPrefix + r.Node
+		u.Name = nodeid.UserPrefix + r.Node
 		if len(u.Groups) == 0 {
 			u.Groups = []string{user.NodesGroup, user.AllAuthenticated}
 		}
@@ -74,8 +75,6 @@ func (r *Request) Attributes() *authorizer.AttributesRecord {
 	return a
 }
 
-const nodeUserPrefix = "system:node:"
-
 // Request explains a request that may never have been made, as of at.
 func (x *Explainer) Request(attrs *authorizer.AttributesRecord, at time.Time) *Explanation {
 	j := &pipeline.Judgement{Request: rules.Request{Event: eventOf(attrs), Attrs: attrs, Time: at}}
@@ -88,7 +87,7 @@ func (x *Explainer) Event(j *pipeline.Judgement) *Explanation {
 	out := x.explain(j, true)
 	ev, o := j.Event, &j.Observed
 	out.Event = &Event{
-		AuditID: strings.Clone(ev.AuditID), UserAgent: strings.Clone(ev.UserAgent), SourceIPs: cloneAll(ev.SourceIPs), Code: ev.Code,
+		AuditID: strings.Clone(ev.AuditID), UserAgent: strings.Clone(ev.UserAgent), SourceIPs: append([]string{}, audit.CloneStrings(ev.SourceIPs)...), Code: ev.Code,
 		Decision: strings.Clone(o.Decision), Reason: strings.Clone(o.Reason), Authorizer: string(o.Authorizer),
 	}
 	if o.NodeVerdict == nodeauthz.Allow || o.NodeVerdict == nodeauthz.Deny {
@@ -163,7 +162,7 @@ func requestOf(j *pipeline.Judgement) Request {
 		r.Node = strings.Clone(j.Node)
 	}
 	if a.User != nil {
-		r.User, r.Groups = strings.Clone(a.User.GetName()), cloneAll(a.User.GetGroups())
+		r.User, r.Groups = strings.Clone(a.User.GetName()), append(r.Groups, audit.CloneStrings(a.User.GetGroups())...)
 	}
 	if !a.ResourceRequest {
 		r.Path = strings.Clone(a.Path)
@@ -179,14 +178,6 @@ func requestOf(j *pipeline.Judgement) Request {
 		r.FieldSelector += req.Field + op + req.Value
 	}
 	return r
-}
-
-func cloneAll(list []string) []string {
-	out := make([]string, len(list))
-	for i, s := range list {
-		out[i] = strings.Clone(s)
-	}
-	return out
 }
 
 func verdictOf(v nodeauthz.Verdict) string {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nodetrail/nodetrail/audit"
-	"github.com/nodetrail/nodetrail/internal/scenario"
+	"github.com/nodetrail/nodetrail/internal/test/scenario"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rules"

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -10,16 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/app/judging"
 	"github.com/nodetrail/nodetrail/cluster"
-	"github.com/nodetrail/nodetrail/internal/golden"
-	"github.com/nodetrail/nodetrail/internal/scenario"
-	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/internal/test/golden"
+	"github.com/nodetrail/nodetrail/internal/test/scenario"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/file"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/report"
-	"github.com/nodetrail/nodetrail/rules"
 )
 
 // check holds what was written against testdata/name.
@@ -54,21 +51,21 @@ func play(t *testing.T, s *scenario.Scenario) *played {
 	if err != nil {
 		t.Fatal(err)
 	}
-	auth := nodeauthz.NewAuthorizer(state.Graph, s.Flags.Features, s.Flags.Skew)
-	judge := &pipeline.Judge{Node: auth, RBAC: state.RBAC, State: pipeline.NewView(state, auth), Memory: rules.NewMemory(), Mode: mode}
+	setup := judging.New(state, judging.Options{Features: s.Flags.Features, Skew: s.Flags.Skew, Mode: mode})
 	out := &played{state: state, mode: mode}
 	explainer := func() *Explainer {
-		o := Options{Node: auth, Graph: state.Graph, RBAC: state.RBAC}
+		o := Options{Node: setup.Auth, Graph: state.Graph, RBAC: state.RBAC}
 		if order := mode.String(); order != "" {
 			o.Authorizers = strings.Split(order, ",")
 		}
 		return New(o)
 	}
-	var sink pipeline.StateSink
-	if s.Flags.StateFromAudit {
-		sink = state
+	inputs, err := file.Expand([]string{"-"}, bytes.NewReader(s.Log))
+	if err != nil {
+		t.Fatal(err)
 	}
-	stream := pipeline.NewStream(judge, sink, pipeline.Options{Skew: s.Flags.Skew}, func(j *pipeline.Judgement) error {
+	logs := judging.Logs{Inputs: inputs, Bodies: s.Flags.StateFromAudit}
+	_, _, err = logs.Judge(t.Context(), func() (*judging.Setup, error) { return setup, nil }, func(j *pipeline.Judgement) error {
 		w := report.WhatIf{RBAC: state.RBAC, Change: state.RBAC.Change(rbac.Grant.ForNodes, nil), Mode: mode}
 		one := judged{verdict: scenario.VerdictOf(j), Explanation: explainer().Event(j), hasFate: report.ConcernsNodes(j)}
 		if one.hasFate {
@@ -77,16 +74,7 @@ func play(t *testing.T, s *scenario.Scenario) *played {
 		out.all = append(out.all, one)
 		return nil
 	})
-	inputs, err := file.Expand([]string{"-"}, bytes.NewReader(s.Log))
 	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := file.Read(context.Background(), inputs, file.Options{Want: audit.Want{State: s.Flags.StateFromAudit}}, func(in file.Batch) error {
-		return stream.Batch(&pipeline.Batch{Events: in.Events, Release: in.Release})
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	out.Explainer = explainer()

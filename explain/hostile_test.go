@@ -30,7 +30,7 @@ func seen(seconds int) nodeauthz.Stamp {
 // bare is an explainer over a state that is complete from before the epoch on.
 func bare(t *testing.T) (*Explainer, *nodeauthz.Graph, *rbac.Store) {
 	t.Helper()
-	f, err := nodeauthz.FeaturesFor("")
+	f, err := nodeauthz.FeaturesFor("1.36")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func (x *Explainer) Object(ref ObjectRef, from, to time.Time) *Reach {
 		out.Words = append(out.Words, x.outsideGraph(&ref)...)
 	} else {
 		out.Kind = kind.String()
-		r := x.o.Graph.Reach(nodeauthz.Step{Kind: kind, Namespace: ref.Namespace, Name: ref.Name}, from, to, MaxNodes)
+		r := x.o.Node.Reach(nodeauthz.Step{Kind: kind, Namespace: ref.Namespace, Name: ref.Name}, from, to, MaxNodes)
 		out.More, out.Nodes, out.Known = r.MorePaths, r.Nodes, r.Missing == ""
 		for i := range r.Paths {
 			p := &r.Paths[i]

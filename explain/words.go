@@ -5,11 +5,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // visible makes text of names that may hold anything.
-func visible(s string) string { return report.Visible(s) }
+func visible(s string) string { return wording.Visible(s) }
 
 // String returns the step as "secret shop/db", or "node worker-2".
 func (s Step) String() string {

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
 
 // Verdict is what the Node authorizer says of a request. The reference never denies, it has no opinion; here that is Deny, as in
@@ -37,6 +39,8 @@ type Answer struct {
 	// Static is true when the answer does not depend on the graph.
 	Static bool
 	// Reason is the reference's reason, byte for byte; empty for Allow. For Unknown it is the one that a Deny would have.
+	// Since Kubernetes 1.37 it begins with the authorizer's name, "node: ": an apiserver that is configured with another name
+	// (AuthorizationConfiguration) has that one, see [CutAuthorizer].
 	Reason string
 }
 
@@ -45,13 +49,14 @@ type Authorizer struct {
 	graph *Graph
 	f     Features
 	skew  int64
+	of    gens // of the reference's handling of pods
 	rules staticRules
 }
 
 // NewAuthorizer returns an authorizer over g with the features of one Kubernetes version. Answers that would differ within skew of
 // a request's time are races; a skew of 0 leaves as races only those inside a change's own uncertainty.
 func NewAuthorizer(g *Graph, f Features, skew time.Duration) *Authorizer {
-	return &Authorizer{graph: g, f: f, skew: int64(max(skew, 0)), rules: newStaticRules(f)}
+	return &Authorizer{graph: g, f: f, skew: int64(max(skew, 0)), of: gensOf(f.Minor), rules: newStaticRules(f)}
 }
 
 // Features returns what the authorizer was made with.
@@ -70,24 +75,13 @@ func (a *Authorizer) At(t time.Time) authorizer.Authorizer {
 	})
 }
 
-const nodeUserPrefix = "system:node:"
-
 // NodeIdentity returns the node that a user is, by upstream's default node identifier: the user name system:node:<nodeName> and the
 // group system:nodes. The name may be empty.
 func NodeIdentity(u user.Info) (node string, isNode bool) {
 	if u == nil {
 		return "", false
 	}
-	node, ok := strings.CutPrefix(u.GetName(), nodeUserPrefix)
-	if !ok {
-		return "", false
-	}
-	for _, g := range u.GetGroups() {
-		if g == user.NodesGroup {
-			return node, true
-		}
-	}
-	return "", false
+	return nodeid.Of(u.GetName(), u.GetGroups())
 }
 
 // Decide answers for the request as of t. An allow takes a few hundred nanoseconds and allocates nothing.
@@ -97,11 +91,11 @@ func (a *Authorizer) Decide(attrs authorizer.Attributes, t time.Time) Answer {
 		return Answer{Verdict: NotNode}
 	}
 	if node == "" {
-		return Answer{Verdict: Deny, Static: true, Reason: "unknown node for user " + quote(attrs.GetUser().GetName())}
+		return Answer{Verdict: Deny, Static: true, Reason: a.reasonOf(prefix + "unknown node for user " + quote(attrs.GetUser().GetName()))}
 	}
 	q := a.question(node, attrs)
 	if q.kind == KindNone {
-		return Answer{Verdict: q.verdict, Reason: q.reason, Static: true}
+		return Answer{Verdict: q.verdict, Reason: a.reasonOf(q.reason), Static: true}
 	}
 	return a.reach(&q, node, t)
 }
@@ -114,7 +108,7 @@ func (a *Authorizer) reach(q *question, node string, t time.Time) Answer {
 
 // reached is reach for a caller that holds the lock.
 func (a *Authorizer) reached(q *question, node string, at int64) Answer {
-	w := window{lo: satAdd(at, -a.skew), t: at, hi: satAdd(at, a.skew)}
+	w := window{lo: satAdd(at, -a.skew), t: at, hi: satAdd(at, a.skew), of: a.of}
 	g := a.graph
 	id, known := g.nodes[node]
 	vid := vertexID(0)
@@ -138,6 +132,7 @@ func (a *Authorizer) reached(q *question, node string, at int64) Answer {
 	if !known {
 		ans.Reason = noRelationship(node)
 	}
+	ans.Reason = a.reasonOf(ans.Reason)
 	if at < g.coveredFrom || at < g.prunedTo || (known && g.open > 0 && g.mayLead(id, q, &w)) {
 		ans.Verdict = Unknown
 	} else if g.holed {
@@ -166,6 +161,21 @@ func (g *Graph) mayLead(node nodeID, q *question, w *window) bool {
 	return false
 }
 
+// CutAuthorizer takes the name of the authorizer off a reason, or a line of several, as Kubernetes has it since 1.37: "node" and "no
+// relationship …". Without a name it is empty. The names are those of AuthorizationConfiguration, by default the mode in lower case.
+func CutAuthorizer(reason string) (name, rest string) {
+	name, rest, ok := strings.Cut(reason, ": ")
+	if !ok || name == "" {
+		return "", reason
+	}
+	for i := range len(name) {
+		if c := name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' {
+			return "", reason
+		}
+	}
+	return name, rest
+}
+
 func noRelationship(node string) string {
-	return "no relationship found between node '" + node + "' and this object"
+	return prefix + "no relationship found between node '" + node + "' and this object"
 }

@@ -137,7 +137,7 @@ func TestDecideWithoutANode(t *testing.T) {
 	f(nil, "")
 	f(&user.DefaultInfo{Name: "jane", Groups: []string{"system:nodes"}}, "")
 	f(&user.DefaultInfo{Name: "system:node:n1"}, "")
-	f(&user.DefaultInfo{Name: "system:node:", Groups: []string{"system:nodes"}}, `deny: unknown node for user "system:node:"`)
+	f(&user.DefaultInfo{Name: "system:node:", Groups: []string{"system:nodes"}}, `deny: node: unknown node for user "system:node:"`)
 }
 
 func TestUnknownNodesAndObjects(t *testing.T) {
@@ -148,10 +148,10 @@ func TestUnknownNodesAndObjects(t *testing.T) {
 			t.Errorf("%s by %s: %q, want %q", text, node, got, want)
 		}
 	}
-	f("n1", "get secrets shop/none", "deny: no relationship found between node 'n1' and this object")
-	f("n1", "get secrets nowhere/none", "deny: no relationship found between node 'n1' and this object")
-	f("new", "get secrets shop/db", "deny: no relationship found between node 'new' and this object")
-	f("it's", "get pods shop/web-1", "deny: no relationship found between node 'it's' and this object")
+	f("n1", "get secrets shop/none", "deny: node: no relationship found between node 'n1' and this object")
+	f("n1", "get secrets nowhere/none", "deny: node: no relationship found between node 'n1' and this object")
+	f("new", "get secrets shop/db", "deny: node: no relationship found between node 'new' and this object")
+	f("it's", "get pods shop/web-1", "deny: node: no relationship found between node 'it's' and this object")
 	f("new", "get nodes new", "allow")
 }
 
@@ -208,7 +208,7 @@ func TestAtIsAKubernetesAuthorizer(t *testing.T) {
 			t.Errorf("at %dms: %v %q %v, want %v %q", ms, got, why, err, want, reason)
 		}
 	}
-	const none = "no relationship found between node 'n1' and this object"
+	const none = "node: no relationship found between node 'n1' and this object"
 	r := ask(t, "n1", "get secrets shop/db")
 	f(r, 0, authorizer.DecisionNoOpinion, none) // unknown
 	f(r, 700, authorizer.DecisionNoOpinion, none)

@@ -141,3 +141,14 @@ func heapInUse() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+// BenchmarkReachedBy asks what one of 5,000 nodes with 30 pods each reaches.
+func BenchmarkReachedBy(b *testing.B) {
+	g := bigGraph(5000, 150_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		if objects, _ := newest(g).ReachedBy("node-42", time.Time{}, time.Time{}); len(objects) == 0 {
+			b.Fatal("nothing is reached")
+		}
+	}
+}

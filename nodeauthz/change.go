@@ -13,6 +13,7 @@ type changes struct {
 	at, lo, hi     int64
 	most           int
 	asks           nodeID
+	of             gens
 	list           []changeRef
 	full           bool // what is farther away than the last of the first most is not kept
 	earlier, later int
@@ -70,8 +71,9 @@ func (c *changes) ofTenure(vid vertexID, id tenureID) {
 		c.add(changeRef{boundary: r.to, tenure: id, start: vid, edge: secondEdge})
 		return
 	}
-	began, ended := false, false
-	r.lives(vid, func(l life) {
+	there, began, ended := false, false, false
+	r.lives(vid, c.of, func(l life) {
+		there = true
 		from, to := firstEdge, firstEdge
 		if l.from == r.from {
 			from, began = bothEdges, true
@@ -82,6 +84,9 @@ func (c *changes) ofTenure(vid vertexID, id tenureID) {
 		c.add(changeRef{boundary: l.from, tenure: id, start: vid, began: true, edge: from})
 		c.add(changeRef{boundary: l.to, tenure: id, start: vid, edge: to})
 	})
+	if !there {
+		return
+	}
 	if !began {
 		c.add(changeRef{boundary: r.from, tenure: id, start: vid, began: true, edge: secondEdge})
 	}

@@ -35,5 +35,5 @@
 // the watch of pods for all but volume attachments, resource slices and pod certificate requests, one of persistent volumes for these
 // and for secrets.
 //
-// The package imports nothing of nodetrail's, and of Kubernetes only types that are there since k8s.io minor 0.33.
+// The package imports nothing of nodetrail's, and of Kubernetes only types that are there since k8s.io minor 0.28.
 package nodeauthz

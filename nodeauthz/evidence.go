@@ -82,7 +82,7 @@ func (a *Authorizer) Evidence(attrs authorizer.Attributes, t time.Time, limits L
 		ev.Answer = a.reached(&q, node, at)
 	}
 	ev.Missing = g.missingDuring(q.kind, at, at)
-	own := g.ownPaths(&q, node, isNode)
+	own := g.ownPaths(&q, node, isNode, a.of)
 	if ev.Path, ev.Last, ev.Next = around(own, at); ev.Path != nil {
 		ev.Last, ev.Next = nil, nil
 	}
@@ -97,8 +97,8 @@ func (a *Authorizer) Evidence(attrs authorizer.Attributes, t time.Time, limits L
 		if isNode {
 			asks = g.nodes[node]
 		}
-		ev.Others, ev.MoreOthers = g.others(vid, asks, at, limits.Nodes)
-		c := changes{g: g, at: at, most: max(limits.Changes, 1), asks: asks, lo: satAdd(at, -int64(limits.Window)), hi: satAdd(at, int64(limits.Window))}
+		ev.Others, ev.MoreOthers = g.others(vid, asks, at, limits.Nodes, a.of)
+		c := changes{g: g, at: at, most: max(limits.Changes, 1), asks: asks, of: a.of, lo: satAdd(at, -int64(limits.Window)), hi: satAdd(at, int64(limits.Window))}
 		c.gather(vid)
 		ev.Changes, ev.Earlier, ev.Later = c.result()
 	}
@@ -135,7 +135,7 @@ type way struct {
 }
 
 // ways calls f with each path from the vertex that ever was, to the given node or, for 0, to all. The way is the same one again and again.
-func (g *Graph) ways(vid vertexID, node nodeID, f func(*way)) {
+func (g *Graph) ways(vid vertexID, node nodeID, of gens, f func(*way)) {
 	var w way
 	take := func(l life) {
 		w.span, w.edge = l.span(), l
@@ -157,7 +157,7 @@ func (g *Graph) ways(vid vertexID, node nodeID, f func(*way)) {
 			take(r.life)
 			return
 		}
-		r.lives(from, take)
+		r.lives(from, of, take)
 	}
 	g.eachTenureTo(vid, node, func(id tenureID) { visit(vid, id, 0) })
 	for _, vol := range g.vertex(vid).volumes() {
@@ -214,24 +214,24 @@ func (g *Graph) path(vid vertexID, w *way) Path {
 }
 
 // ownPaths are all paths to the node, in the order of their beginnings.
-func (g *Graph) ownPaths(q *question, node string, isNode bool) (out []Path) {
+func (g *Graph) ownPaths(q *question, node string, isNode bool, of gens) (out []Path) {
 	vid, id := g.lookup(q.kind, q.namespace, q.name), g.nodes[node]
 	if vid == 0 || id == 0 || !isNode {
 		return nil
 	}
-	g.ways(vid, id, func(w *way) { out = append(out, g.path(vid, w)) })
+	g.ways(vid, id, of, func(w *way) { out = append(out, g.path(vid, w)) })
 	slices.SortStableFunc(out, func(a, b Path) int { return cmp.Compare(a.span.plo, b.span.plo) })
 	return out
 }
 
 // others finds the nodes other than the one that asks to which the vertex led.
-func (g *Graph) others(vid vertexID, asks nodeID, at int64, most int) (out []NodePath, more int) {
+func (g *Graph) others(vid vertexID, asks nodeID, at int64, most int, of gens) (out []NodePath, more int) {
 	type best struct {
 		way
 		n int
 	}
 	found := map[nodeID]*best{}
-	g.ways(vid, 0, func(w *way) {
+	g.ways(vid, 0, of, func(w *way) {
 		node := g.tenure(w.tenure).node
 		if node == asks || w.span.plo > at || at >= w.span.phi {
 			return

@@ -102,14 +102,14 @@ func checkChanges(t *testing.T, g *Graph, ev Evidence, now time.Time) {
 	if ev.Earlier != 0 || ev.Later != 0 {
 		t.Fatalf("%d and %d are not listed", ev.Earlier, ev.Later)
 	}
-	all := g.Reach(*ev.Object, time.Time{}, time.Time{}, 1000)
+	all := newest(g).Reach(*ev.Object, time.Time{}, time.Time{}, 1000)
 	for i := range all.Paths {
 		p := &all.Paths[i]
 		if !p.From.IsZero() && !began[p.From] || !p.To.IsZero() && !ended[p.To] {
 			t.Fatalf("no change tells of %s %s %s: %+v", p, p.From, p.To, ev.Changes)
 		}
 	}
-	here := g.Reach(*ev.Object, now, now, 1000)
+	here := newest(g).Reach(*ev.Object, now, now, 1000)
 	want := len(ev.Others)
 	if ev.Path != nil {
 		want++
@@ -230,7 +230,7 @@ func TestEvidenceOfManyNodes(t *testing.T) {
 	if ev.Earlier+ev.Later != nodes*4-3 || len(ev.Changes) != 3 { // two, and the nearest of the node that asks // the node's own nearest is beside them
 		t.Errorf("%d changes, and %d and %d more", len(ev.Changes), ev.Earlier, ev.Later)
 	}
-	r := g.Reach(Step{Kind: KindConfigMap, Namespace: "shop", Name: "kube-root-ca.crt"}, at(0), at(7), 3)
+	r := newest(g).Reach(Step{Kind: KindConfigMap, Namespace: "shop", Name: "kube-root-ca.crt"}, at(0), at(7), 3)
 	var names []string
 	for i := range r.Paths {
 		names = append(names, r.Paths[i].Steps[1].Name)
@@ -271,7 +271,7 @@ func TestReachIsNotAlwaysKnown(t *testing.T) {
 	object := Step{Kind: KindSecret, Namespace: "shop", Name: "db"}
 	f := func(g *Graph, want string) {
 		t.Helper()
-		if r := g.Reach(object, at(0), at(1000), 10); !strings.Contains(r.Missing, want) || want == "" && r.Missing != "" {
+		if r := newest(g).Reach(object, at(0), at(1000), 10); !strings.Contains(r.Missing, want) || want == "" && r.Missing != "" {
 			t.Errorf("missing: %q, want %q", r.Missing, want)
 		}
 	}
@@ -323,7 +323,7 @@ func TestEvidenceWhileTheGraphChanges(t *testing.T) {
 		if (ev.Verdict == Allow) != (ev.Path != nil) {
 			t.Errorf("%s with path %v", ev.Verdict, ev.Path)
 		}
-		g.Reach(*ev.Object, at(i*10), at(i*10+1000), 10)
+		newest(g).Reach(*ev.Object, at(i*10), at(i*10+1000), 10)
 	}
 	close(stop)
 	wg.Wait()
@@ -347,7 +347,7 @@ func BenchmarkEvidence(b *testing.B) {
 	b.Run("reach", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			g.Reach(Step{Kind: KindConfigMap, Namespace: "shop", Name: "kube-root-ca.crt"}, at(0), at(150_000), 200)
+			newest(g).Reach(Step{Kind: KindConfigMap, Namespace: "shop", Name: "kube-root-ca.crt"}, at(0), at(150_000), 200)
 		}
 	})
 	b.Run("explain", func(b *testing.B) {

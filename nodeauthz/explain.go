@@ -86,7 +86,7 @@ func (a *Authorizer) Explain(attrs authorizer.Attributes, t time.Time) Explanati
 	g := a.graph
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	own, others := g.paths(&q, node)
+	own, others := g.paths(&q, node, a.of)
 	at := unixNano(t)
 	ex.Path, ex.Last, ex.Next = around(own, at)
 	for _, p := range others {
@@ -119,7 +119,21 @@ func (a *Authorizer) RaceDetail(attrs authorizer.Attributes, t time.Time) string
 	q := a.question(node, attrs)
 	a.graph.mu.RLock()
 	defer a.graph.mu.RUnlock()
-	return raceDetail(a.graph.ownPaths(&q, node, true), unixNano(t), answer.Verdict == Allow)
+	return raceDetail(a.graph.ownPaths(&q, node, true, a.of), unixNano(t), answer.Verdict == Allow)
+}
+
+// RaceDistance returns how far from t the nearest change is that makes the answer a race; false if it is none within the skew.
+func (a *Authorizer) RaceDistance(attrs authorizer.Attributes, t time.Time) (time.Duration, bool) {
+	answer := a.Decide(attrs, t)
+	node, isNode := NodeIdentity(attrs.GetUser())
+	if !answer.Race || !isNode {
+		return 0, false
+	}
+	q := a.question(node, attrs)
+	a.graph.mu.RLock()
+	defer a.graph.mu.RUnlock()
+	p, after, _ := raceEdge(a.graph.ownPaths(&q, node, true, a.of), unixNano(t), answer.Verdict == Allow)
+	return max(time.Duration(after), -time.Duration(after)), p != nil
 }
 
 // Missing says in words why an answer at t is Unknown. [Authorizer.MissingFor] is sure of it.
@@ -163,7 +177,7 @@ func (g *Graph) missing(at int64, w *window, kinds ...Kind) string {
 }
 
 // paths lists all ways from the object to the node and to other nodes, whenever they were.
-func (g *Graph) paths(q *question, node string) (own, others []Path) {
+func (g *Graph) paths(q *question, node string, of gens) (own, others []Path) {
 	vid := g.lookup(q.kind, q.namespace, q.name)
 	if vid == 0 {
 		return nil, nil
@@ -185,7 +199,7 @@ func (g *Graph) paths(q *question, node string) (own, others []Path) {
 		if r.node == 0 {
 			return true
 		}
-		r.lives(vid, func(l life) {
+		r.lives(vid, of, func(l life) {
 			p := Path{Steps: []Step{start}, span: l.span(), pod: r.life, edge: l, edgeName: start.String()}
 			if vid != r.vertex {
 				p.Steps = append(p.Steps, g.step(r.vertex))
@@ -202,7 +216,7 @@ func (g *Graph) paths(q *question, node string) (own, others []Path) {
 			if r.node == 0 {
 				return true
 			}
-			r.lives(vol.claim, func(l life) {
+			r.lives(vol.claim, of, func(l life) {
 				p := Path{Steps: []Step{start}, span: l.span().and(vol.span()), pod: r.life, edge: vol.life}
 				if vid != vol.vertex {
 					p.Steps = append(p.Steps, g.step(vol.vertex))
@@ -240,29 +254,39 @@ func timeOf(ns int64) time.Time {
 	return time.Unix(0, ns).UTC()
 }
 
-// raceDetail finds the beginning or end nearest to the instant among the paths to the node.
+// raceDetail names the beginning or end that makes the answer a race, and the time between.
 func raceDetail(own []Path, at int64, allowed bool) string {
-	best, words := int64(maxTime), ""
-	consider := func(edge int64, p *Path, began bool) {
+	p, after, began := raceEdge(own, at, allowed)
+	if p == nil {
+		return ""
+	}
+	return p.change(after, began)
+}
+
+// raceEdge finds the beginning or end nearest to the instant among the paths to the node that would make the answer another one, and how long
+// after it that is. The path is nil where there is none.
+func raceEdge(own []Path, at int64, allowed bool) (path *Path, after int64, began bool) {
+	best := int64(maxTime)
+	consider := func(edge int64, p *Path, begins bool) {
 		d := edge - at
 		if d < 0 {
 			d = -d
 		}
 		if d < best && edge != minTime && edge != maxTime {
-			best, words = d, p.change(edge-at, began)
+			best, path, after, began = d, p, edge-at, begins
 		}
 	}
 	for i := range own {
 		p := &own[i]
 		// What makes a deny a race begins after it or ended before it; an allow's path began before it or ends after it.
-		if began := p.span.plo; (began <= at) == allowed {
-			consider(began, p, true)
+		if begin := p.span.plo; (begin <= at) == allowed {
+			consider(begin, p, true)
 		}
-		if ended := p.span.phi; (ended > at) == allowed {
-			consider(ended, p, false)
+		if end := p.span.phi; (end > at) == allowed {
+			consider(end, p, false)
 		}
 	}
-	return words
+	return path, after, began
 }
 
 // change says what began or ended: the pod on its node, or an edge before it.

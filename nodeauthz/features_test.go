@@ -17,6 +17,7 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	f("", NewestMinor)
+	f("v1.28.15-eks-1a2b3c", 28)
 	f("1.33", 33)
 	f("v1.34", 34)
 	f("1.35.4", 35)
@@ -31,11 +32,81 @@ func TestVersions(t *testing.T) {
 	}
 	for _, version := range []string{"1", "1.", "v1", "1..36", "36", "2.36", "1.x", "1.36+", "1.-36", " 1.36", "1.36 ", "vv1.36", "latest", "1.3\x006",
 		"1.99999999999999999999999"} {
-		bad(version, fmt.Sprintf("%q is not a Kubernetes version such as 1.36", version))
+		bad(version, fmt.Sprintf("%q is not a Kubernetes version such as 1.37", version))
 	}
-	bad("1.32", "kubernetes 1.32 is not supported: 1.33 to 1.36 are")
-	bad("v1.37.1", "kubernetes 1.37 is not supported: 1.33 to 1.36 are")
-	bad("1.0", "kubernetes 1.0 is not supported: 1.33 to 1.36 are")
+	bad("1.27", "kubernetes 1.27 is not supported: 1.28 to 1.37 are")
+	bad("v1.38.1", "kubernetes 1.38 is not supported: 1.28 to 1.37 are")
+	bad("1.0", "kubernetes 1.0 is not supported: 1.28 to 1.37 are")
+}
+
+func TestNearest(t *testing.T) {
+	for version, want := range map[string]struct {
+		minor int
+		exact bool
+	}{"1.27": {28, false}, "v1.5.2": {28, false}, "1.28.0": {28, true}, "1.33": {33, true}, "v1.37.1": {37, true}, "1.38": {37, false}, "1.99": {37, false}} {
+		f, exact, err := Nearest(version)
+		if err != nil || f != defaults(want.minor, want.minor) || exact != want.exact {
+			t.Errorf("%s: %s, exact %t, %v; want %+v", version, f.Version(), exact, err, want)
+		}
+	}
+	for _, version := range []string{"", "1", "latest", "2.0"} {
+		if _, _, err := Nearest(version); err == nil {
+			t.Errorf("%q is taken for a version", version)
+		}
+	}
+}
+
+// An apiserver that emulates an older version has that one's gates, open where its own are locked, and its own code.
+func TestEmulating(t *testing.T) {
+	own := featuresWith(t, "1.36", nil)
+	f, err := own.Emulating("1.33")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Minor != 36 || f.Emulated != 33 || f.Version() != "1.36 emulating 1.33" || len(f.NonDefault()) != 0 {
+		t.Errorf("%+v, %s", f, f.Version())
+	}
+	if f.DynamicResourceAllocation || f.KubeletServiceAccountTokenForCredentialProviders || !f.AuthorizeNodeWithSelectors {
+		t.Errorf("not the gates of 1.33: %+v", f)
+	}
+	if err := f.Set("AuthorizeNodeWithSelectors", false); err != nil {
+		t.Errorf("locked in 1.34, open in 1.33: %v", err)
+	}
+	if err := f.Set("PodCertificateRequest", true); err == nil {
+		t.Error("1.33 has the gate of 1.34")
+	}
+	if !newStaticRules(f).allow(ask(t, "n1", "create events.k8s.io:events default/-")) {
+		t.Error("the rules are not those of 1.36")
+	}
+	f, err = featuresWith(t, "1.37", nil).Emulating("v1.36.2")
+	if err != nil || !f.AuthorizeNodeWithSelectors || f.PodCertificateRequest || f.ClusterTrustBundle {
+		t.Errorf("1.37 emulating 1.36: %+v, %v", f, err)
+	}
+	if err := f.Set("AuthorizeNodeWithSelectors", true); err == nil {
+		t.Error("a gate that is gone can be set")
+	}
+	f, err = featuresWith(t, "1.37", nil).Emulating("1.37")
+	if err != nil || f != featuresWith(t, "1.37", nil) {
+		t.Errorf("its own version: %+v, %v", f, err)
+	}
+	for _, c := range [][2]string{{"1.36", "1.37"}, {"1.36", "1.32"}, {"1.32", "1.30"}, {"1.30", "1.29"}, {"1.37", "x"}} {
+		if f, err := featuresWith(t, c[0], nil).Emulating(c[1]); err == nil {
+			t.Errorf("%s emulates %s: %+v", c[0], c[1], f)
+		}
+	}
+}
+
+func TestCutAuthorizer(t *testing.T) {
+	for reason, want := range map[string][2]string{
+		"": {"", ""}, "node: can only x": {"node", "can only x"}, "rbac: RBAC: clusterrole x": {"rbac", "RBAC: clusterrole x"},
+		"RBAC: allowed by y": {"", "RBAC: allowed by y"}, "my-node.example.com: x": {"my-node.example.com", "x"},
+		"node 'n1' cannot read: x": {"", "node 'n1' cannot read: x"}, `unknown node for user "system:node: x"`: {"", `unknown node for user "system:node: x"`},
+		": x": {"", ": x"}, "node:x": {"", "node:x"},
+	} {
+		if name, rest := CutAuthorizer(reason); [2]string{name, rest} != want {
+			t.Errorf("%q: %q, %q", reason, name, rest)
+		}
+	}
 }
 
 func TestDefaults(t *testing.T) {
@@ -44,10 +115,15 @@ func TestDefaults(t *testing.T) {
 		tokens, dra              = "KubeletServiceAccountTokenForCredentialProviders", "DynamicResourceAllocation"
 	)
 	for version, want := range map[string][]string{
+		"1.28": nil,
+		"1.30": nil,
+		"1.31": nil,
+		"1.32": {selectors, nodeSelectors},
 		"1.33": {selectors, nodeSelectors},
 		"1.34": {selectors, nodeSelectors, tokens, dra},
 		"1.35": {selectors, nodeSelectors, tokens, dra},
 		"1.36": {selectors, nodeSelectors, tokens, dra},
+		"1.37": {selectors, nodeSelectors, tokens, dra, "PodCertificateRequest", "ClusterTrustBundle"},
 	} {
 		f := featuresWith(t, version, nil)
 		on := map[string]bool{}
@@ -55,7 +131,7 @@ func TestDefaults(t *testing.T) {
 			on[g.name] = *g.field(&f)
 		}
 		expected := map[string]bool{selectors: false, nodeSelectors: false, tokens: false, dra: false, "PodCertificateRequest": false,
-			"ClusterTrustBundle": false}
+			"ClusterTrustBundle": false, "CSIVolumeHealth": false}
 		for _, name := range want {
 			expected[name] = true
 		}
@@ -87,6 +163,8 @@ func TestSetGates(t *testing.T) {
 		}
 	}
 	const ok = "<nil>"
+	f("1.30", "AuthorizeWithSelectors", false, "kubernetes 1.30 has no feature gate AuthorizeWithSelectors")
+	f("1.31", "AuthorizeNodeWithSelectors", true, ok)
 	f("1.33", "AuthorizeWithSelectors", false, ok)
 	f("1.33", "AuthorizeNodeWithSelectors", false, ok)
 	f("1.33", "KubeletServiceAccountTokenForCredentialProviders", true, ok)
@@ -111,7 +189,12 @@ func TestSetGates(t *testing.T) {
 	for _, gate := range []string{"SidecarContainers", "podcertificaterequest", "", "AllAlpha", "a\nb"} {
 		f("1.36", gate, true, fmt.Sprintf("feature gate %q does not bear on node authorization; those that do are %s", gate, all))
 	}
-	if want := "AuthorizeNodeWithSelectors, AuthorizeWithSelectors, ClusterTrustBundle, DynamicResourceAllocation, " +
+	for _, gate := range []string{"AuthorizeWithSelectors", "AuthorizeNodeWithSelectors"} {
+		f("1.37", gate, true, "kubernetes 1.37 has no feature gate "+gate)
+	}
+	f("1.37", "CSIVolumeHealth", true, ok)
+	f("1.36", "CSIVolumeHealth", true, "feature gate CSIVolumeHealth does not bear on node authorization in Kubernetes 1.36")
+	if want := "AuthorizeNodeWithSelectors, AuthorizeWithSelectors, CSIVolumeHealth, ClusterTrustBundle, DynamicResourceAllocation, " +
 		"KubeletServiceAccountTokenForCredentialProviders, PodCertificateRequest"; all != want {
 		t.Errorf("the gates are %s", all)
 	}
@@ -140,6 +223,7 @@ func TestValidate(t *testing.T) {
 	f(Features{Minor: 34, PodCertificateRequest: true}, "<nil>") // the dependency is declared since 1.35
 	f(Features{Minor: 35, PodCertificateRequest: true}, certificates)
 	f(Features{Minor: 36, PodCertificateRequest: true}, certificates)
+	f(featuresWith(t, "1.37", nil), "<nil>")
 	f(Features{Minor: 36, PodCertificateRequest: true, AuthorizeWithSelectors: true, AuthorizeNodeWithSelectors: true}, "<nil>")
 }
 
@@ -160,7 +244,10 @@ func staticAllows(f Features) []string {
 		rules = append(rules, write+" events.k8s.io:events")
 	}
 	if f.DynamicResourceAllocation {
-		rules = append(rules, "get resource.k8s.io:resourceclaims", "deletecollection resource.k8s.io:resourceslices")
+		rules = append(rules, "get resource.k8s.io:resourceclaims")
+		if f.Minor >= 31 {
+			rules = append(rules, "deletecollection resource.k8s.io:resourceslices")
+		}
 	}
 	if f.ClusterTrustBundle {
 		rules = append(rules, read+" certificates.k8s.io:clustertrustbundles")
@@ -170,6 +257,9 @@ func staticAllows(f Features) []string {
 	}
 	if f.PodCertificateRequest {
 		rules = append(rules, read+",create certificates.k8s.io:podcertificaterequests")
+	}
+	if f.CSIVolumeHealth {
+		rules = append(rules, "get,update,patch storage.k8s.io:csinodes/status")
 	}
 	return rules
 }
@@ -191,7 +281,7 @@ var (
 	}
 	// sometimes are resources of rules that not every version and gate has.
 	sometimes = []string{"events.k8s.io:events", "resource.k8s.io:resourceclaims", "resource.k8s.io:resourceslices",
-		"certificates.k8s.io:clustertrustbundles", "serviceaccounts", "certificates.k8s.io:podcertificaterequests"}
+		"certificates.k8s.io:clustertrustbundles", "serviceaccounts", "certificates.k8s.io:podcertificaterequests", "storage.k8s.io:csinodes/status"}
 )
 
 func TestStaticRules(t *testing.T) {
@@ -199,7 +289,10 @@ func TestStaticRules(t *testing.T) {
 		version string
 		gates   map[string]bool
 	}{
-		{"1.33", nil}, {"1.34", nil}, {"1.35", nil}, {"1.36", nil},
+		{"1.28", nil}, {"1.29", nil}, {"1.30", nil}, {"1.31", nil}, {"1.32", nil}, {"1.33", nil}, {"1.34", nil}, {"1.35", nil}, {"1.36", nil}, {"1.37", nil},
+		{"1.28", map[string]bool{"DynamicResourceAllocation": true, "ClusterTrustBundle": true}},
+		{"1.31", map[string]bool{"DynamicResourceAllocation": true}},
+		{"1.37", map[string]bool{"CSIVolumeHealth": true, "PodCertificateRequest": false}},
 		{"1.33", map[string]bool{"DynamicResourceAllocation": true, "ClusterTrustBundle": true}},
 		{"1.33", map[string]bool{"KubeletServiceAccountTokenForCredentialProviders": true}},
 		{"1.34", map[string]bool{"DynamicResourceAllocation": false, "PodCertificateRequest": true}},
@@ -245,7 +338,7 @@ func TestStaticAnswersNeedNoState(t *testing.T) {
 		a := NewAuthorizer(NewGraph(), f, 0)
 		ask := func(text, want string) {
 			t.Helper()
-			if got := a.Decide(ask(t, "n1", text), at(0)).words(); got != want {
+			if got, want := a.Decide(ask(t, "n1", text), at(0)).words(), namedSince37(f, want); got != want {
 				t.Errorf("%s: %s: %q, want %q", f.Version(), text, got, want)
 			}
 		}
@@ -257,9 +350,13 @@ func TestStaticAnswersNeedNoState(t *testing.T) {
 		ask("watch storage.k8s.io:csidrivers", "allow")
 		ask("list node.k8s.io:runtimeclasses", "allow")
 		ask("create certificates.k8s.io:certificatesigningrequests", "allow")
-		ask("get certificates.k8s.io:clustertrustbundles", "deny")
 		ask("create authorization.k8s.io:subjectaccessreviews", "allow")
 		ask("get apps:deployments default/x", "deny")
+		bundles := "deny"
+		if minor >= 37 {
+			bundles = "allow"
+		}
+		ask("get certificates.k8s.io:clustertrustbundles", bundles)
 		byVersion := "deny"
 		if minor >= 35 {
 			byVersion = "allow"

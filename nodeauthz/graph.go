@@ -51,8 +51,9 @@ type Graph struct {
 	nodeRecs []nodeRecord // by nodeID; 0 is no node
 
 	namespaces map[string]namespaceID
-	nsNames    []string          // by namespaceID; 0 is the empty one
-	claimSigs  map[string]uint32 // interned ClaimStatuses
+	nsNames    []string              // by namespaceID; 0 is the empty one
+	claimSigs  map[claimState]uint32 // interned
+	claims     []claimState          // by the number in claimSigs
 	ended      endedQueue
 
 	open        int   // tenures whose targets nobody has told us
@@ -73,7 +74,7 @@ type (
 
 type nodeRecord struct {
 	name   string
-	reason string // the reference's "no relationship" reason for this node, made once
+	reason string // the reference's "no relationship" reason for this node, with the authorizer's name, made once
 	open   []tenureID
 }
 
@@ -129,6 +130,7 @@ type tenure struct {
 type extraEdge struct {
 	life
 	vertex vertexID
+	of     gens
 }
 
 // volumeLife is one state of a persistent volume: its claim and its secrets.
@@ -151,7 +153,8 @@ func NewGraph() *Graph {
 		nodeRecs:    make([]nodeRecord, 1),
 		namespaces:  map[string]namespaceID{"": 0},
 		nsNames:     []string{""},
-		claimSigs:   map[string]uint32{"": 0},
+		claimSigs:   map[claimState]uint32{{}: 0},
+		claims:      make([]claimState, 1),
 		coveredFrom: maxTime,
 		prunedTo:    minTime,
 	}
@@ -244,15 +247,6 @@ func (g *Graph) node(name string) nodeID {
 	id := nodeID(len(g.nodeRecs))
 	g.nodeRecs = append(g.nodeRecs, nodeRecord{name: name, reason: noRelationship(name)})
 	g.nodes[name] = id
-	return id
-}
-
-func (g *Graph) claimSignature(s string) uint32 {
-	id, ok := g.claimSigs[s]
-	if !ok {
-		id = uint32(len(g.claimSigs))
-		g.claimSigs[strings.Clone(s)] = id
-	}
 	return id
 }
 

@@ -3,9 +3,9 @@ package nodeauthz
 import "time"
 
 // SetPod records that the pod was so when it was seen at `at`. What the reference's informer handlers skip, this skips
-// (graph_populator.go): an update makes the edges anew only when the node, the UID or the claim statuses changed or there are more
-// ephemeral containers than before; an image pull secret edited in later is not in the reference's graph either. A pod that is not
-// bound has no edges; one of another UID under the name ends the old pod's life.
+// (graph_populator.go): an update makes the edges anew only when the node, the UID or the claim statuses changed, since 1.33 also when there
+// are more ephemeral containers than before, and since 1.37 when the extended claim's status changed; an image pull secret edited in later is
+// not in the reference's graph either. A pod that is not bound has no edges; one of another UID under the name ends the old pod's life.
 func (g *Graph) SetPod(p *Pod, at Stamp) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -25,7 +25,7 @@ func (g *Graph) SetPod(p *Pod, at Stamp) {
 	if !p.Bound.IsZero() {
 		bound = p.Bound
 	}
-	claims, eph := g.claimSignature(p.ClaimStatuses), uint8(max(0, min(p.EphemeralContainers, 255)))
+	claims, eph := g.claimState(p), uint8(max(0, min(p.EphemeralContainers, 255)))
 	t := unixNano(at.Time)
 	if id == 0 {
 		id = g.beginTenure(vid, u, node, boundaryOf(bound))
@@ -43,15 +43,19 @@ func (g *Graph) SetPod(p *Pod, at Stamp) {
 		g.setTargets(id, g.targets(p))
 		r.seen = t
 	case t >= r.lastSeen:
-		if r.again || eph > r.lastEph || claims != r.claims {
-			g.retarget(id, g.targets(p), boundaryOf(at))
+		of := g.lookAgain(r.claims, claims, eph > r.lastEph)
+		if r.again {
+			of = allGens
+		}
+		if of != 0 {
+			g.retarget(id, g.targets(p), boundaryOf(at), of)
 		}
 	case t < r.seen:
-		g.rebase(id, g.targets(p), boundaryOf(at), eph < r.lastEph || claims != r.claims)
+		g.rebase(id, g.targets(p), boundaryOf(at), g.lookAgain(r.claims, claims, eph < r.lastEph))
 		return
 	default:
-		if len(r.extra) > 0 && eph == r.lastEph && claims == r.claims {
-			g.earlier(id, g.targets(p), boundaryOf(at))
+		if len(r.extra) > 0 && eph == r.lastEph {
+			g.earlier(id, g.targets(p), boundaryOf(at), allGens&^g.lookAgain(r.claims, claims, false))
 		}
 		return
 	}
@@ -113,25 +117,6 @@ func (g *Graph) refineFrom(id tenureID, bound, at Stamp) {
 	}
 	if b := boundaryOf(at); !r.from.set || (b.at < r.from.at && b.source >= r.from.source) {
 		r.from = b
-	}
-}
-
-// earlier moves edges that began later than this observation, which is of the same state as the latest, back to it.
-func (g *Graph) earlier(id tenureID, targets []vertexID, at boundary) {
-	r := g.tenure(id)
-	for i := range r.extra {
-		e := &r.extra[i]
-		if !e.from.set || e.from.at <= at.at || r.extraAt(e.vertex, at.at) {
-			continue
-		}
-		for _, t := range targets {
-			if t == e.vertex {
-				e.from = at
-			}
-		}
-	}
-	for _, t := range targets {
-		g.release(t)
 	}
 }
 

@@ -27,17 +27,43 @@ type Pod struct {
 	EphemeralContainers int
 	// ClaimStatuses stands for status.resourceClaimStatuses: see [ClaimStatusSignature].
 	ClaimStatuses string
+	// ExtendedClaimStatus stands for status.extendedResourceClaimStatus: see [ExtendedClaim.Signature].
+	ExtendedClaimStatus string
 }
 
-// PodOf extracts what the graph needs. extendedClaim is status.extendedResourceClaimStatus.resourceClaimName, which k8s.io/api has
-// since 0.34 only, hence apart. The fields looked at are those of the reference's visitors (k8s.io/kubernetes/pkg/api/v1/pod) and of
+// PodClaims are the resource claims of a pod, apart from [corev1.Pod], whose fields for them are others before k8s.io/api 0.31 (spec) and 0.34
+// (status).
+type PodClaims struct {
+	// Claims are spec.resourceClaims.
+	Claims []PodClaim
+	// Extended is status.extendedResourceClaimStatus; nil if there is none.
+	Extended *ExtendedClaim
+}
+
+// PodClaim is an entry of spec.resourceClaims; of the two names of the API at most one is set.
+type PodClaim struct {
+	Name                    string
+	ClaimName, TemplateName *string
+}
+
+// ExtendedClaim is status.extendedResourceClaimStatus.
+type ExtendedClaim struct {
+	ClaimName string
+	Mappings  []ExtendedClaimMapping
+}
+
+// ExtendedClaimMapping is one of its requestMappings.
+type ExtendedClaimMapping struct{ Container, Resource, Request string }
+
+// PodOf extracts what the graph needs. The fields looked at are those of the reference's visitors (k8s.io/kubernetes/pkg/api/v1/pod) and of
 // its Graph.AddPod; conformance/ holds them against each other.
-func PodOf(p *corev1.Pod, extendedClaim string) Pod {
+func PodOf(p *corev1.Pod, claims PodClaims) Pod {
 	out := Pod{
 		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), NodeName: p.Spec.NodeName,
 		ServiceAccountName:  p.Spec.ServiceAccountName,
 		EphemeralContainers: len(p.Spec.EphemeralContainers),
 		ClaimStatuses:       ClaimStatusSignature(p.Status.ResourceClaimStatuses),
+		ExtendedClaimStatus: claims.Extended.Signature(),
 	}
 	_, out.Mirror = p.Annotations[corev1.MirrorPodAnnotationKey]
 	for i := range p.Spec.ImagePullSecrets {
@@ -55,15 +81,21 @@ func PodOf(p *corev1.Pod, extendedClaim string) Pod {
 	for i := range p.Spec.Volumes {
 		out.addVolume(&p.Spec.Volumes[i])
 	}
-	for i := range p.Spec.ResourceClaims {
-		if name := resourceClaimName(&p.Spec.ResourceClaims[i], p.Status.ResourceClaimStatuses); name != nil {
-			out.ResourceClaims = append(out.ResourceClaims, *name)
+	out.ResourceClaims = claims.Names(p.Status.ResourceClaimStatuses)
+	return out
+}
+
+// Names returns the names of the claims that there are, with status.resourceClaimStatuses for those that are made from a template.
+func (c PodClaims) Names(statuses []corev1.PodResourceClaimStatus) (names []string) {
+	for i := range c.Claims {
+		if name := c.Claims[i].name(statuses); name != nil {
+			names = append(names, *name)
 		}
 	}
-	if extendedClaim != "" {
-		out.ResourceClaims = append(out.ResourceClaims, extendedClaim)
+	if c.Extended != nil && c.Extended.ClaimName != "" {
+		names = append(names, c.Extended.ClaimName)
 	}
-	return out
+	return names
 }
 
 func (p *Pod) addEnvironment(from []corev1.EnvFromSource, env []corev1.EnvVar) {
@@ -158,13 +190,12 @@ func volumeSecretIsProjected(s *corev1.VolumeSource) bool {
 	return s.Projected != nil && s.AzureFile == nil && s.CephFS == nil && s.Cinder == nil && s.FlexVolume == nil
 }
 
-// resourceClaimName is the claim that an entry of spec.resourceClaims stands for, or nil when there is none (yet), as
-// k8s.io/dynamic-resource-allocation/resourceclaim.Name has it.
-func resourceClaimName(c *corev1.PodResourceClaim, statuses []corev1.PodResourceClaimStatus) *string {
-	if c.ResourceClaimName != nil {
-		return c.ResourceClaimName
+// name is the claim that the entry stands for, or nil when there is none (yet), as k8s.io/dynamic-resource-allocation/resourceclaim.Name has it.
+func (c *PodClaim) name(statuses []corev1.PodResourceClaimStatus) *string {
+	if c.ClaimName != nil {
+		return c.ClaimName
 	}
-	if c.ResourceClaimTemplateName == nil {
+	if c.TemplateName == nil {
 		return nil
 	}
 	for i := range statuses {
@@ -189,6 +220,23 @@ func ClaimStatusSignature(statuses []corev1.PodResourceClaimStatus) string {
 		} else {
 			b.WriteByte('-')
 		}
+	}
+	return b.String()
+}
+
+// Signature returns a string that differs for two statuses exactly when the reference takes them for different
+// (k8s.io/dynamic-resource-allocation/resourceclaim.PodExtendedStatusEqual). Empty for nil.
+func (c *ExtendedClaim) Signature() string {
+	if c == nil {
+		return ""
+	}
+	var b strings.Builder
+	appendCounted(&b, c.ClaimName)
+	for i := range c.Mappings {
+		m := &c.Mappings[i]
+		appendCounted(&b, m.Container)
+		appendCounted(&b, m.Resource)
+		appendCounted(&b, m.Request)
 	}
 	return b.String()
 }

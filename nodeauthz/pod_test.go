@@ -38,18 +38,18 @@ func TestPodOfMetadata(t *testing.T) {
 			EphemeralContainers: make([]corev1.EphemeralContainer, 2)},
 	}
 	want := Pod{Namespace: "shop", Name: "web-1", UID: "u1", NodeName: "n1", ServiceAccountName: "web", EphemeralContainers: 2}
-	if diff := cmp.Diff(want, PodOf(p, "")); diff != "" {
+	if diff := cmp.Diff(want, PodOf(p, PodClaims{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	p.Annotations = map[string]string{"kubernetes.io/config.mirror": ""}
-	if !PodOf(p, "").Mirror {
+	if !PodOf(p, PodClaims{}).Mirror {
 		t.Error("an empty annotation makes a mirror pod too")
 	}
 	p.Annotations = map[string]string{"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": "x"}
-	if PodOf(p, "").Mirror {
+	if PodOf(p, PodClaims{}).Mirror {
 		t.Error("other annotations make a mirror pod")
 	}
-	if diff := cmp.Diff(Pod{}, PodOf(&corev1.Pod{}, "")); diff != "" {
+	if diff := cmp.Diff(Pod{}, PodOf(&corev1.Pod{}, PodClaims{})); diff != "" {
 		t.Errorf("of nothing (-want +got):\n%s", diff)
 	}
 }
@@ -58,7 +58,7 @@ func TestPodOfVolumes(t *testing.T) {
 	secret := func(name string) names { return names{secrets: []string{name}} }
 	f := func(what string, s corev1.VolumeSource, want names) {
 		t.Helper()
-		if diff := diffNames(want, namesOf(PodOf(volumesOf(s), ""))); diff != "" {
+		if diff := diffNames(want, namesOf(PodOf(volumesOf(s), PodClaims{}))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
 	}
@@ -141,20 +141,20 @@ func TestPodOfContainers(t *testing.T) {
 	}}
 	references := []string{"from-init", "key-init", "from-main", "key-main", "from-debug", "key-debug"}
 	want := names{secrets: append([]string{"pull", "", "pull"}, references...), configMaps: references}
-	if diff := diffNames(want, namesOf(PodOf(p, ""))); diff != "" {
+	if diff := diffNames(want, namesOf(PodOf(p, PodClaims{}))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 func TestPodOfResourceClaims(t *testing.T) {
+	claims := []PodClaim{
+		{Name: "direct", ClaimName: ptr("mine")},
+		{Name: "made", TemplateName: ptr("template")},
+		{Name: "not-yet", TemplateName: ptr("template")},
+		{Name: "needs-none", TemplateName: ptr("template")},
+		{Name: "neither"},
+	}
 	p := &corev1.Pod{
-		Spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{
-			{Name: "direct", ResourceClaimName: ptr("mine")},
-			{Name: "made", ResourceClaimTemplateName: ptr("template")},
-			{Name: "not-yet", ResourceClaimTemplateName: ptr("template")},
-			{Name: "needs-none", ResourceClaimTemplateName: ptr("template")},
-			{Name: "neither"},
-		}},
 		Status: corev1.PodStatus{ResourceClaimStatuses: []corev1.PodResourceClaimStatus{
 			{Name: "direct", ResourceClaimName: ptr("ignored")},
 			{Name: "made", ResourceClaimName: ptr("web-1-made-x2x4z")},
@@ -168,9 +168,30 @@ func TestPodOfResourceClaims(t *testing.T) {
 		"":         {"mine", "web-1-made-x2x4z"},
 		"extended": {"mine", "web-1-made-x2x4z", "extended"},
 	} {
-		if diff := cmp.Diff(want, PodOf(p, extended).ResourceClaims); diff != "" {
+		if diff := cmp.Diff(want, PodOf(p, PodClaims{Claims: claims, Extended: &ExtendedClaim{ClaimName: extended}}).ResourceClaims); diff != "" {
 			t.Errorf("extended %q (-want +got):\n%s", extended, diff)
 		}
+	}
+}
+
+// Two statuses have one signature exactly when the reference takes them for equal: by the claim's name and the mappings, entry by entry.
+func TestExtendedClaimSignature(t *testing.T) {
+	m := func(container, resource, request string) ExtendedClaimMapping {
+		return ExtendedClaimMapping{Container: container, Resource: resource, Request: request}
+	}
+	seen := map[string]int{}
+	for i, c := range []*ExtendedClaim{
+		nil, {}, {ClaimName: "a"}, {ClaimName: "b"}, {ClaimName: "a", Mappings: []ExtendedClaimMapping{{}}}, {Mappings: []ExtendedClaimMapping{{}}},
+		{ClaimName: "a", Mappings: []ExtendedClaimMapping{m("c", "r", "q")}}, {ClaimName: "a", Mappings: []ExtendedClaimMapping{m("cr", "", "q")}},
+		{ClaimName: "a", Mappings: []ExtendedClaimMapping{m("c", "r", ""), m("", "", "q")}}, {ClaimName: "a", Mappings: []ExtendedClaimMapping{m("q", "r", "c")}}, {ClaimName: "a", Mappings: []ExtendedClaimMapping{m("c", "r", "x")}},
+		{ClaimName: "a", Mappings: []ExtendedClaimMapping{m("c", "r", "q"), m("d", "r", "q")}}, {ClaimName: "a", Mappings: []ExtendedClaimMapping{m("d", "r", "q"), m("c", "r", "q")}},
+		{ClaimName: "1:a", Mappings: []ExtendedClaimMapping{m("1:c", "", "")}},
+	} {
+		sig := c.Signature()
+		if j, taken := seen[sig]; taken {
+			t.Errorf("the statuses %d and %d have the signature %q", j, i, sig)
+		}
+		seen[sig] = i
 	}
 }
 

@@ -3,6 +3,7 @@ package nodeauthz
 import (
 	"strconv"
 
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
@@ -25,12 +26,13 @@ func deny(reason string) question { return question{verdict: Deny, reason: reaso
 func path(kind Kind, attrs authorizer.Attributes) question {
 	name := attrs.GetName()
 	if name == "" {
-		return deny("No Object name found")
+		return deny(prefix + "No Object name found")
 	}
 	return question{kind: kind, namespace: attrs.GetNamespace(), name: name}
 }
 
 // question is the switch of the reference's NodeAuthorizer.Authorize (node_authorizer.go), branch by branch.
+// Its reasons begin with the authorizer's name: see reasonOf.
 func (a *Authorizer) question(node string, attrs authorizer.Attributes) question {
 	if attrs.IsResourceRequest() {
 		if q, ok := a.resource(node, attrs); ok {
@@ -41,6 +43,18 @@ func (a *Authorizer) question(node string, attrs authorizer.Attributes) question
 		return allow()
 	}
 	return deny("")
+}
+
+// prefix is what the union of authorizers puts before a reason since 1.37 (k8s.io/apiserver/pkg/authorization/union). Reasons are made with it, so
+// that to leave it away costs nothing.
+const prefix = "node: "
+
+// reasonOf is a reason as this version has it.
+func (a *Authorizer) reasonOf(r string) string {
+	if r != "" && a.f.Minor < 37 {
+		return r[len(prefix):]
+	}
+	return r
 }
 
 func (a *Authorizer) resource(node string, attrs authorizer.Attributes) (question, bool) {
@@ -75,14 +89,19 @@ func (a *Authorizer) resource(node string, attrs authorizer.Attributes) (questio
 		case "resourceclaims":
 			return get(KindResourceClaim, attrs), true
 		case "resourceslices":
-			return a.resourceSlice(node, attrs), true
+			switch {
+			case a.f.Minor >= 31:
+				return a.resourceSlice(node, attrs), true
+			case a.f.Minor == 30:
+				return a.resourceSliceAlpha(node, attrs), true
+			}
 		}
 	case "storage.k8s.io":
 		switch resource {
 		case "volumeattachments":
 			return get(KindVolumeAttachment, attrs), true
 		case "csinodes":
-			return csiNode(node, attrs), true
+			return a.csiNode(node, attrs), true
 		}
 	case "coordination.k8s.io":
 		if resource == "leases" {
@@ -107,15 +126,15 @@ func updateStatus(kind Kind, attrs authorizer.Attributes) question {
 	case "update", "patch":
 		return path(kind, attrs)
 	}
-	return deny("can only get/update/patch this type")
+	return deny(prefix + "can only get/update/patch this type")
 }
 
 func get(kind Kind, attrs authorizer.Attributes) question {
 	if attrs.GetVerb() != "get" {
-		return deny("can only get individual resources of this type")
+		return deny(prefix + "can only get individual resources of this type")
 	}
 	if attrs.GetSubresource() != "" {
-		return deny("cannot get subresource")
+		return deny(prefix + "cannot get subresource")
 	}
 	return path(kind, attrs)
 }
@@ -124,29 +143,29 @@ func readNamespaced(kind Kind, attrs authorizer.Attributes) question {
 	switch attrs.GetVerb() {
 	case "get", "list", "watch":
 	default:
-		return deny("can only read resources of this type")
+		return deny(prefix + "can only read resources of this type")
 	}
 	if attrs.GetSubresource() != "" {
-		return deny("cannot read subresource")
+		return deny(prefix + "cannot read subresource")
 	}
 	if attrs.GetNamespace() == "" {
-		return deny("can only read namespaced object of this type")
+		return deny(prefix + "can only read namespaced object of this type")
 	}
 	return path(kind, attrs)
 }
 
 func (a *Authorizer) serviceAccount(attrs authorizer.Attributes) question {
-	if attrs.GetVerb() == "get" && attrs.GetSubresource() == "" {
+	if a.f.Minor >= 33 && attrs.GetVerb() == "get" && attrs.GetSubresource() == "" {
 		if !a.f.KubeletServiceAccountTokenForCredentialProviders && !a.f.PodCertificateRequest {
-			return deny("not allowed to get service accounts")
+			return deny(prefix + "not allowed to get service accounts")
 		}
 		return readNamespaced(KindServiceAccount, attrs)
 	}
 	if attrs.GetVerb() != "create" || attrs.GetName() == "" {
-		return deny("can only create tokens for individual service accounts")
+		return deny(prefix + "can only create tokens for individual service accounts")
 	}
 	if attrs.GetSubresource() != "token" {
-		return deny("can only create token subresource of serviceaccount")
+		return deny(prefix + "can only create token subresource of serviceaccount")
 	}
 	return path(KindServiceAccount, attrs)
 }
@@ -162,34 +181,52 @@ func writesOwn(verb string) bool {
 
 func lease(node string, attrs authorizer.Attributes) question {
 	if !writesOwn(attrs.GetVerb()) {
-		return deny("can only get, create, update, patch, or delete a node lease")
+		return deny(prefix + "can only get, create, update, patch, or delete a node lease")
 	}
 	if attrs.GetNamespace() != "kube-node-lease" {
-		return deny(`can only access leases in the "kube-node-lease" system namespace`)
+		return deny(prefix + `can only access leases in the "kube-node-lease" system namespace`)
 	}
 	// On create the name is in the body, which admission checks.
 	if attrs.GetVerb() != "create" && attrs.GetName() != node {
-		return deny("can only access node lease with the same name as the requesting node")
+		return deny(prefix + "can only access node lease with the same name as the requesting node")
 	}
 	return allow()
 }
 
-func csiNode(node string, attrs authorizer.Attributes) question {
-	if !writesOwn(attrs.GetVerb()) {
-		return deny("can only get, create, update, patch, or delete a CSINode")
-	}
-	if attrs.GetSubresource() != "" {
-		return deny("cannot authorize CSINode subresources")
+func (a *Authorizer) csiNode(node string, attrs authorizer.Attributes) question {
+	switch sub := attrs.GetSubresource(); {
+	case sub == "status" && a.f.Minor >= 37:
+		if !a.f.CSIVolumeHealth {
+			return deny(prefix + "CSINode status access requires CSIVolumeHealth feature")
+		}
+		switch attrs.GetVerb() {
+		case "get", "update", "patch":
+		default:
+			return deny(prefix + "can only get, update, or patch CSINode status")
+		}
+	case sub != "" && (a.f.Minor >= 37 || writesOwn(attrs.GetVerb())):
+		return deny(prefix + "cannot authorize CSINode subresources")
+	case !writesOwn(attrs.GetVerb()):
+		return deny(prefix + "can only get, create, update, patch, or delete a CSINode")
 	}
 	if attrs.GetVerb() != "create" && attrs.GetName() != node {
-		return deny("can only access CSINode with the same name as the requesting node")
+		return deny(prefix + "can only access CSINode with the same name as the requesting node")
 	}
 	return allow()
+}
+
+// fieldSelecting are attributes with selectors, which are there since k8s.io/apiserver 0.31.
+type fieldSelecting interface {
+	GetFieldSelector() (fields.Requirements, error)
 }
 
 // selects reports whether the request's field selector demands that the field be the node's name.
 func selects(field, node string, attrs authorizer.Attributes) bool {
-	requirements, _ := attrs.GetFieldSelector()
+	s, ok := attrs.(fieldSelecting)
+	if !ok {
+		return false
+	}
+	requirements, _ := s.GetFieldSelector()
 	for i := range requirements {
 		r := &requirements[i]
 		if r.Field == field && r.Operator == selection.Equals && r.Value == node {
@@ -201,7 +238,7 @@ func selects(field, node string, attrs authorizer.Attributes) bool {
 
 func (a *Authorizer) resourceSlice(node string, attrs authorizer.Attributes) question {
 	if attrs.GetSubresource() != "" {
-		return deny("cannot authorize ResourceSlice subresources")
+		return deny(prefix + "cannot authorize ResourceSlice subresources")
 	}
 	switch attrs.GetVerb() {
 	case "create":
@@ -218,14 +255,26 @@ func (a *Authorizer) resourceSlice(node string, attrs authorizer.Attributes) que
 		if !a.f.AuthorizeNodeWithSelectors || selects("spec.nodeName", node, attrs) {
 			return allow()
 		}
-		return deny("can only list/watch/deletecollection resourceslices with nodeName field selector")
+		return deny(prefix + "can only list/watch/deletecollection resourceslices with nodeName field selector")
 	}
-	return deny("only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection")
+	return deny(prefix + "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection")
+}
+
+// resourceSliceAlpha is 1.30's.
+func (a *Authorizer) resourceSliceAlpha(node string, attrs authorizer.Attributes) question {
+	switch verb := attrs.GetVerb(); {
+	case attrs.GetSubresource() != "":
+	case verb == "list" || verb == "watch":
+		return allow()
+	case !writesOwn(verb):
+		return deny(prefix + "can only get, create, update, patch, or delete a ResourceSlice")
+	}
+	return a.resourceSlice(node, attrs)
 }
 
 func podCertificateRequest(node string, attrs authorizer.Attributes) question {
 	if attrs.GetSubresource() != "" {
-		return deny("nodes may not access the status subresource of PodCertificateRequests")
+		return deny(prefix + "nodes may not access the status subresource of PodCertificateRequests")
 	}
 	switch attrs.GetVerb() {
 	case "create":
@@ -236,9 +285,9 @@ func podCertificateRequest(node string, attrs authorizer.Attributes) question {
 		if selects("spec.nodeName", node, attrs) {
 			return allow()
 		}
-		return deny("can only list/watch podcertificaterequests with nodeName field selector")
+		return deny(prefix + "can only list/watch podcertificaterequests with nodeName field selector")
 	}
-	return deny("nodes may not " + attrs.GetVerb() + " podcertificaterequests")
+	return deny(prefix + "nodes may not " + attrs.GetVerb() + " podcertificaterequests")
 }
 
 func ownNode(node string, attrs authorizer.Attributes) question {
@@ -253,9 +302,9 @@ func ownNode(node string, attrs authorizer.Attributes) question {
 			case node:
 				return allow()
 			case "":
-				return deny("node '" + node + "' cannot read all nodes, only its own Node object")
+				return deny(prefix + "node '" + node + "' cannot read all nodes, only its own Node object")
 			default:
-				return deny("node '" + node + "' cannot read '" + name + "', only its own Node object")
+				return deny(prefix + "node '" + node + "' cannot read '" + name + "', only its own Node object")
 			}
 		}
 	case "status":
@@ -280,7 +329,7 @@ func pods(node string, attrs authorizer.Attributes) question {
 			if attrs.GetName() != "" {
 				return path(KindPod, attrs)
 			}
-			return deny("can only list/watch pods with spec.nodeName field selector")
+			return deny(prefix + "can only list/watch pods with spec.nodeName field selector")
 		case "create", "delete":
 			return allow()
 		}

@@ -2,6 +2,7 @@ package nodeauthz
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -12,6 +13,9 @@ import (
 const unrelated = "deny: no relationship found between node 'n1' and this object"
 
 // featuresWith returns a version's defaults with some gates set, which the version must take.
+// newest is an authorizer of the newest version.
+func newest(g *Graph) *Authorizer { return NewAuthorizer(g, defaults(NewestMinor, NewestMinor), 0) }
+
 func featuresWith(t testing.TB, version string, gates map[string]bool) Features {
 	t.Helper()
 	f, err := FeaturesFor(version)
@@ -29,12 +33,20 @@ func featuresWith(t testing.TB, version string, gates map[string]bool) Features 
 	return f
 }
 
+// namedSince37 puts the authorizer's name before the reason in an answer's words, as Kubernetes does since 1.37.
+func namedSince37(f Features, words string) string {
+	if verdict, reason, ok := strings.Cut(words, ": "); ok && f.Minor >= 37 {
+		return verdict + ": node: " + reason
+	}
+	return words
+}
+
 // asker returns a function that holds n1's requests over someOfEach against the answers they should have.
 func asker(t *testing.T, f Features) func(text, want string) {
 	a := NewAuthorizer(someOfEach(), f, 0)
 	return func(text, want string) {
 		t.Helper()
-		if got := a.Decide(ask(t, "n1", text), at(0)).words(); got != want {
+		if got, want := a.Decide(ask(t, "n1", text), at(0)).words(), namedSince37(f, want); got != want {
 			t.Errorf("%s: %s\n got %q\nwant %q", f.Version(), text, got, want)
 		}
 	}
@@ -42,9 +54,13 @@ func asker(t *testing.T, f Features) func(text, want string) {
 
 // eachVersion runs the same requests under the defaults of all versions.
 func eachVersion(t *testing.T, run func(f func(text, want string))) {
+	eachMinor(t, func(_ int, f func(text, want string)) { run(f) })
+}
+
+func eachMinor(t *testing.T, run func(minor int, f func(text, want string))) {
 	for minor := OldestMinor; minor <= NewestMinor; minor++ {
 		version := fmt.Sprintf("1.%d", minor)
-		t.Run(version, func(t *testing.T) { run(asker(t, featuresWith(t, version, nil))) })
+		t.Run(version, func(t *testing.T) { run(minor, asker(t, featuresWith(t, version, nil))) })
 	}
 }
 
@@ -131,10 +147,14 @@ func TestServiceAccounts(t *testing.T) {
 		gates   map[string]bool
 		get     bool
 	}{
+		{"1.28", nil, false},
+		{"1.32", nil, false},
 		{"1.33", nil, false},
 		{"1.33", map[string]bool{gate: true}, true},
 		{"1.34", nil, true},
 		{"1.34", map[string]bool{gate: false}, false},
+		{"1.37", map[string]bool{gate: false}, true}, // for pod certificates
+		{"1.37", map[string]bool{gate: false, certificates: false}, false},
 		{"1.34", map[string]bool{gate: false, certificates: true}, true},
 		{"1.35", map[string]bool{gate: false}, false},
 		{"1.36", nil, true},
@@ -143,8 +163,12 @@ func TestServiceAccounts(t *testing.T) {
 		f := asker(t, featuresWith(t, c.version, c.gates))
 		both(f)
 		if !c.get {
-			f("get serviceaccounts shop/web", "deny: not allowed to get service accounts")
-			f("get serviceaccounts", "deny: not allowed to get service accounts")
+			refused := "deny: not allowed to get service accounts"
+			if c.version < "1.33" {
+				refused = tokens
+			}
+			f("get serviceaccounts shop/web", refused)
+			f("get serviceaccounts", refused)
 			continue
 		}
 		f("get serviceaccounts shop/web", "allow")
@@ -155,7 +179,11 @@ func TestServiceAccounts(t *testing.T) {
 }
 
 func TestLeasesAndCSINodes(t *testing.T) {
-	eachVersion(t, func(f func(text, want string)) {
+	eachMinor(t, func(minor int, f func(text, want string)) {
+		status, statusList := "deny: cannot authorize CSINode subresources", "deny: can only get, create, update, patch, or delete a CSINode"
+		if minor >= 37 {
+			status, statusList = "deny: CSINode status access requires CSIVolumeHealth feature", "deny: CSINode status access requires CSIVolumeHealth feature"
+		}
 		const leases, csi = "coordination.k8s.io:leases", "storage.k8s.io:csinodes"
 		for _, verb := range []string{"get", "update", "patch", "delete"} {
 			f(verb+" "+leases+" kube-node-lease/n1", "allow")
@@ -166,18 +194,24 @@ func TestLeasesAndCSINodes(t *testing.T) {
 			f(verb+" "+csi+" n1", "allow")
 			f(verb+" "+csi+" n2", "deny: can only access CSINode with the same name as the requesting node")
 			f(verb+" "+csi, "deny: can only access CSINode with the same name as the requesting node")
-			f(verb+" "+csi+"/status n1", "deny: cannot authorize CSINode subresources")
+			f(verb+" "+csi+"/status n1", status)
+			f(verb+" "+csi+"/scale n1", "deny: cannot authorize CSINode subresources")
 		}
 		f("create "+leases+" kube-node-lease/-", "allow")
 		f("create "+leases+" kube-node-lease/n2", "allow")
 		f("create "+leases+" default/n1", `deny: can only access leases in the "kube-node-lease" system namespace`)
 		f("update "+leases+"/status kube-node-lease/n1", "allow") // the reference does not look at it
 		f("create "+csi+" n2", "allow")
-		f("create "+csi+"/status n1", "deny: cannot authorize CSINode subresources")
+		f("create "+csi+"/status n1", status)
 		for _, verb := range []string{"list", "watch", "deletecollection", "bind"} {
 			f(verb+" "+leases+" kube-node-lease/n1", "deny: can only get, create, update, patch, or delete a node lease")
 			f(verb+" "+csi+" n1", "deny: can only get, create, update, patch, or delete a CSINode")
-			f(verb+" "+csi+"/status n1", "deny: can only get, create, update, patch, or delete a CSINode")
+			f(verb+" "+csi+"/status n1", statusList)
+			if minor < 37 {
+				f(verb+" "+csi+"/scale n1", statusList)
+			} else {
+				f(verb+" "+csi+"/scale n1", "deny: cannot authorize CSINode subresources")
+			}
 		}
 		f("get leases kube-node-lease/n1", "deny")
 		f("get csinodes n1", "deny")
@@ -240,7 +274,7 @@ func TestResourceSlices(t *testing.T) {
 func TestPodCertificateRequests(t *testing.T) {
 	const requests = " certificates.k8s.io:podcertificaterequests"
 	on := map[string]bool{"PodCertificateRequest": true}
-	for _, version := range []string{"1.34", "1.35", "1.36"} {
+	for _, version := range []string{"1.34", "1.35", "1.36", "1.37"} {
 		f := asker(t, featuresWith(t, version, on))
 		f("create"+requests+" shop/-", "allow")
 		f("get"+requests+" shop/pcr", "allow")
@@ -259,7 +293,12 @@ func TestPodCertificateRequests(t *testing.T) {
 		}
 		f("get podcertificaterequests shop/pcr", "deny")
 	}
-	eachVersion(t, func(f func(text, want string)) {
+	off := map[string]bool{}
+	eachMinor(t, func(minor int, f func(text, want string)) {
+		if minor >= 37 {
+			off["PodCertificateRequest"] = false
+			f = asker(t, featuresWith(t, fmt.Sprintf("1.%d", minor), off))
+		}
 		for _, verb := range []string{"get", "list", "watch", "create", "delete"} {
 			f(verb+requests+" shop/pcr", "deny")
 			f(verb+requests+"/status shop/pcr", "deny")
@@ -268,7 +307,13 @@ func TestPodCertificateRequests(t *testing.T) {
 }
 
 func TestNodesAndPodsWithSelectors(t *testing.T) {
-	eachVersion(t, func(f func(text, want string)) {
+	eachMinor(t, func(minor int, f func(text, want string)) {
+		switch {
+		case minor < 31:
+			return
+		case minor == 31:
+			f = asker(t, featuresWith(t, "1.31", map[string]bool{"AuthorizeWithSelectors": true, "AuthorizeNodeWithSelectors": true}))
+		}
 		for _, verb := range []string{"get", "list", "watch"} {
 			f(verb+" nodes n1", "allow")
 			f(verb+" nodes n2", "deny: node 'n1' cannot read 'n2', only its own Node object")
@@ -313,21 +358,6 @@ func TestNodesAndPodsWithSelectors(t *testing.T) {
 			f(text+" shop/web-1", "deny")
 		}
 	})
-}
-
-// Without the gate static rules alone decide on nodes and pods.
-func TestNodesAndPodsWithoutSelectors(t *testing.T) {
-	f := asker(t, featuresWith(t, "1.33", map[string]bool{"AuthorizeNodeWithSelectors": false}))
-	for _, text := range []string{
-		"get nodes n2", "list nodes", "watch nodes", "create nodes", "update nodes n2", "patch nodes n2", "patch nodes/status n2",
-		"get pods shop/web-2", "list pods", "watch pods", "create pods shop/-", "delete pods shop/web-2", "patch pods/status shop/web-2",
-		"create pods/eviction shop/web-2",
-	} {
-		f(text, "allow")
-	}
-	for _, text := range []string{"delete nodes n1", "get nodes/status n1", "update pods shop/web-1", "get pods/log shop/web-1"} {
-		f(text, "deny")
-	}
 }
 
 // A selector counts by a requirement that the field equal the node's name, wherever it stands; the error of others does not matter.

@@ -3,6 +3,7 @@ package nodeauthz
 // window is the skew around a request's time, and what was found of the paths to one node in it.
 type window struct {
 	lo, t, hi int64
+	of        gens
 	covered   bool // one path lived certainly through the whole of it
 	touched   bool // some path may have lived somewhere in it
 }
@@ -60,7 +61,7 @@ func (g *Graph) see(r *tenure, vid vertexID, w *window) {
 		w.see(lo, hi, clo, chi)
 		return
 	}
-	r.lives(vid, func(l life) {
+	r.lives(vid, w.of, func(l life) {
 		s := l.span()
 		w.see(s.plo, s.phi, s.clo, s.chi)
 	})
@@ -76,7 +77,7 @@ func (g *Graph) scanVolumes(v *vertex, node nodeID, w *window) {
 		}
 		claim := g.vertex(r.claim)
 		g.eachOnNode(claim, node, func(t *tenure) {
-			t.lives(r.claim, func(l life) {
+			t.lives(r.claim, w.of, func(l life) {
 				s := l.span().and(through)
 				w.see(s.plo, s.phi, s.clo, s.chi)
 			})
@@ -115,12 +116,12 @@ func (g *Graph) spans(vid vertexID, node nodeID, w *window) []span {
 	}
 	v := g.vertex(vid)
 	g.eachOnNode(v, node, func(t *tenure) {
-		t.lives(vid, func(l life) { add(l.span()) })
+		t.lives(vid, w.of, func(l life) { add(l.span()) })
 	})
 	for _, id := range v.volumes() {
 		r := g.volume(id)
 		g.eachOnNode(g.vertex(r.claim), node, func(t *tenure) {
-			t.lives(r.claim, func(l life) { add(l.span().and(r.span())) })
+			t.lives(r.claim, w.of, func(l life) { add(l.span().and(r.span())) })
 		})
 	}
 	return out

@@ -22,12 +22,13 @@ func KindOfResource(group, resource string) Kind { return kindOfResource(group, 
 
 // Reach returns the paths that led from the object to nodes at any instant from `from` to `to`, both included, and at most as many as
 // given. A zero time bounds nothing. It takes time in proportion to the number of pods that ever used the object; writers wait meanwhile.
-func (g *Graph) Reach(object Step, from, to time.Time, most int) Reach {
+func (a *Authorizer) Reach(object Step, from, to time.Time, most int) Reach {
 	lo, hi := unixNano(from), unixNano(to)
 	if to.IsZero() {
 		hi = maxTime - 1
 	}
 	most = max(most, 1)
+	g := a.graph
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	out := Reach{Missing: g.missingDuring(object.Kind, lo, hi)}
@@ -41,7 +42,7 @@ func (g *Graph) Reach(object Step, from, to time.Time, most int) Reach {
 		slices.SortFunc(list, func(a, b way) int { return g.compareWays(&a, &b) })
 		list, full = list[:min(len(list), most)], len(list) >= most
 	}
-	g.ways(vid, 0, func(w *way) {
+	g.ways(vid, 0, a.of, func(w *way) {
 		if w.span.plo > hi || w.span.phi <= lo {
 			return
 		}

@@ -78,6 +78,33 @@ func kindOfResource(group, resource string) Kind {
 	return KindNone
 }
 
+// ResourceOfKind returns the API group and the resource of a kind's objects, the inverse of [KindOfResource]; empty for KindNone.
+func ResourceOfKind(kind Kind) (group, resource string) {
+	switch kind {
+	case KindSecret:
+		return "", "secrets"
+	case KindConfigMap:
+		return "", "configmaps"
+	case KindPersistentVolumeClaim:
+		return "", "persistentvolumeclaims"
+	case KindPersistentVolume:
+		return "", "persistentvolumes"
+	case KindServiceAccount:
+		return "", "serviceaccounts"
+	case KindPod:
+		return "", "pods"
+	case KindResourceClaim:
+		return "resource.k8s.io", "resourceclaims"
+	case KindResourceSlice:
+		return "resource.k8s.io", "resourceslices"
+	case KindVolumeAttachment:
+		return "storage.k8s.io", "volumeattachments"
+	case KindPodCertificateRequest:
+		return "certificates.k8s.io", "podcertificaterequests"
+	}
+	return "", ""
+}
+
 // namedAsNode is whether objects of the resource have the name of the node to which they belong.
 func namedAsNode(group, resource, namespace string) bool {
 	switch resource {
@@ -116,10 +143,10 @@ func (a *Authorizer) Relation(node string, attrs authorizer.Attributes, t time.T
 	case kind == KindNone:
 		return Unrelated
 	}
-	return a.graph.relation(kind, attrs.GetNamespace(), name, node, unixNano(t))
+	return a.graph.relation(kind, attrs.GetNamespace(), name, node, unixNano(t), a.of)
 }
 
-func (g *Graph) relation(kind Kind, namespace, name, node string, at int64) Relation {
+func (g *Graph) relation(kind Kind, namespace, name, node string, at int64, of gens) Relation {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	own, others := false, false
@@ -135,10 +162,10 @@ func (g *Graph) relation(kind Kind, namespace, name, node string, at int64) Rela
 	}
 	if vid := g.lookup(kind, namespace, name); vid != 0 {
 		whole := span{plo: minTime, phi: maxTime, clo: minTime, chi: maxTime}
-		g.eachPath(vid, whole, see)
+		g.eachPath(vid, whole, of, see)
 		for _, id := range g.vertex(vid).volumes() {
 			if vol := g.volume(id); !own {
-				g.eachPath(vol.claim, vol.span(), see)
+				g.eachPath(vol.claim, vol.span(), of, see)
 			}
 		}
 	}
@@ -155,14 +182,14 @@ func (g *Graph) relation(kind Kind, namespace, name, node string, at int64) Rela
 }
 
 // eachPath calls see with the time of each way from the vertex to a node, within the given one, until it returns false.
-func (g *Graph) eachPath(vid vertexID, within span, see func(*tenure, span) bool) {
+func (g *Graph) eachPath(vid vertexID, within span, of gens, see func(*tenure, span) bool) {
 	g.vertex(vid).eachTenure(func(id tenureID) bool {
 		r := g.tenure(id)
 		if r.node == 0 {
 			return true
 		}
 		more := true
-		r.lives(vid, func(l life) { more = more && see(r, l.span().and(within)) })
+		r.lives(vid, of, func(l life) { more = more && see(r, l.span().and(within)) })
 		return more
 	})
 }

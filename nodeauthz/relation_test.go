@@ -56,3 +56,12 @@ func TestRelationOfAllow(t *testing.T) {
 		}
 	}
 }
+
+// TestResourceOfKind holds that it is the inverse of KindOfResource.
+func TestResourceOfKind(t *testing.T) {
+	for kind := KindConfigMap; kind <= KindPodCertificateRequest; kind++ {
+		if group, resource := ResourceOfKind(kind); resource == "" || KindOfResource(group, resource) != kind {
+			t.Errorf("%s: %s.%s", kind, resource, group)
+		}
+	}
+}

@@ -77,7 +77,9 @@ func newStaticRules(f Features) staticRules {
 	}
 	if f.DynamicResourceAllocation {
 		r[staticResource{"resource.k8s.io", "resourceclaims", ""}] = vGet
-		r[staticResource{"resource.k8s.io", "resourceslices", ""}] = vDeleteCollection
+		if f.Minor >= 31 {
+			r[staticResource{"resource.k8s.io", "resourceslices", ""}] = vDeleteCollection
+		}
 	}
 	if f.ClusterTrustBundle {
 		r[staticResource{"certificates.k8s.io", "clustertrustbundles", ""}] = vRead
@@ -87,6 +89,9 @@ func newStaticRules(f Features) staticRules {
 	}
 	if f.PodCertificateRequest {
 		r[staticResource{"certificates.k8s.io", "podcertificaterequests", ""}] = vRead | vCreate
+	}
+	if f.CSIVolumeHealth {
+		r[staticResource{"storage.k8s.io", "csinodes", "status"}] = vGet | vUpdate | vPatch
 	}
 	return r
 }

@@ -1,6 +1,9 @@
 package nodeauthz
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // staleAfter is how long after an object's end an observation of the same UID that does not come from a watch (which is ordered)
 // may still be a late one.
@@ -79,25 +82,29 @@ func (g *Graph) setTargets(id tenureID, targets []vertexID) {
 	}
 }
 
-// retarget sets up the edges again, as the reference does when it looks at a pod once more: those that are new begin now, those
-// that are gone end now.
-func (g *Graph) retarget(id tenureID, targets []vertexID, at boundary) {
+// retarget sets up the edges again, as the reference of some generations does when it looks at a pod once more: those that are new begin now,
+// those that are gone end now.
+func (g *Graph) retarget(id tenureID, targets []vertexID, at boundary, of gens) {
 	r := g.tenure(id)
 	want := make(map[vertexID]bool, len(targets))
 	for _, t := range targets {
 		want[t] = true
 	}
-	alive := map[vertexID]bool{}
+	alive := map[vertexID]gens{}
 	own := map[vertexID]bool{} // has an entry in extra
 	for i := range r.extra {
 		e := &r.extra[i]
 		own[e.vertex] = true
-		if e.to.set {
-			continue
-		}
-		if want[e.vertex] {
-			alive[e.vertex] = true
-		} else {
+		switch {
+		case e.to.set:
+		case want[e.vertex]:
+			alive[e.vertex] |= e.of
+		case e.of&of != 0:
+			if kept := e.of &^ of; kept != 0 {
+				r.extra = append(r.extra, extraEdge{vertex: e.vertex, life: e.life, of: kept})
+				e = &r.extra[i]
+			}
+			e.of &= of
 			e.to = at
 		}
 	}
@@ -106,30 +113,39 @@ func (g *Graph) retarget(id tenureID, targets []vertexID, at boundary) {
 			continue
 		}
 		if want[t] {
-			alive[t] = true
+			alive[t] = allGens
 		} else {
-			r.extra = append(r.extra, extraEdge{vertex: t, life: life{to: at}})
+			r.endTarget(t, at, of)
 			own[t] = true
 		}
 	}
 	for _, t := range targets {
-		if alive[t] {
+		begins := of &^ alive[t]
+		if begins == 0 {
 			continue
 		}
 		if !own[t] {
 			g.vertex(t).addRef(ref{tenure: id, node: r.node})
 			own[t] = true
 		}
-		alive[t] = true
-		r.extra = append(r.extra, extraEdge{vertex: t, life: life{from: at}})
+		alive[t] |= begins
+		r.extra = append(r.extra, extraEdge{vertex: t, life: life{from: at}, of: begins})
+	}
+}
+
+// endTarget ends the edge from a target for some generations; for the others it stays.
+func (r *tenure) endTarget(v vertexID, at boundary, of gens) {
+	r.extra = append(r.extra, extraEdge{vertex: v, life: life{to: at}, of: of})
+	if kept := allGens &^ of; kept != 0 {
+		r.extra = append(r.extra, extraEdge{vertex: v, of: kept})
 	}
 }
 
 // rebase takes an older observation for the beginning of the tenure. What the newer one alone named began when that was seen, and
-// what the older one alone named ended then; unless the newer would not have made the reference look again: then it never counted.
-func (g *Graph) rebase(id tenureID, targets []vertexID, at boundary, newerCounts bool) {
+// what the older one alone named ended then; for the generations of the reference that the newer would not have made look again it never counted.
+func (g *Graph) rebase(id tenureID, targets []vertexID, at boundary, of gens) {
 	r := g.tenure(id)
-	if newerCounts {
+	if of != 0 {
 		seen := boundary{at: r.seen, set: true, source: at.source}
 		newer := r.targets
 		old := map[vertexID]bool{}
@@ -140,7 +156,7 @@ func (g *Graph) rebase(id tenureID, targets []vertexID, at boundary, newerCounts
 		for _, t := range newer {
 			is[t] = true
 			if !old[t] && !r.hasExtra(t) {
-				r.extra = append(r.extra, extraEdge{vertex: t, life: life{from: seen}})
+				r.extra = append(r.extra, extraEdge{vertex: t, life: life{from: seen}, of: of})
 			}
 		}
 		for _, t := range targets {
@@ -148,7 +164,7 @@ func (g *Graph) rebase(id tenureID, targets []vertexID, at boundary, newerCounts
 				continue
 			}
 			if !r.hasExtra(t) {
-				r.extra = append(r.extra, extraEdge{vertex: t, life: life{to: seen}})
+				r.endTarget(t, seen, of)
 				r.targets = append(r.targets, t)
 				g.vertex(t).addRef(ref{tenure: id, node: r.node})
 			}
@@ -185,17 +201,18 @@ func (r *tenure) hasExtra(v vertexID) bool {
 }
 
 // extraAt reports whether an edge from v with a lifetime of its own was there at t already.
-func (r *tenure) extraAt(v vertexID, t int64) bool {
+func (r *tenure) extraAt(v vertexID, t int64, of gens) bool {
 	for i := range r.extra {
-		if e := &r.extra[i]; e.vertex == v && (!e.from.set || e.from.at <= t) && (!e.to.set || t < e.to.at) {
+		if e := &r.extra[i]; e.vertex == v && e.of&of != 0 && (!e.from.set || e.from.at <= t) && (!e.to.set || t < e.to.at) {
 			return true
 		}
 	}
 	return false
 }
 
-// lives calls f with each lifetime of the edge from v to the tenure's node.
-func (r *tenure) lives(v vertexID, f func(life)) {
+// lives calls f with each lifetime of the edge from v to the tenure's node, for one generation of the reference. An edge that has a lifetime of
+// its own for another generation only was never there.
+func (r *tenure) lives(v vertexID, of gens, f func(life)) {
 	own := false
 	if v != r.vertex {
 		for i := range r.extra {
@@ -204,6 +221,9 @@ func (r *tenure) lives(v vertexID, f func(life)) {
 				continue
 			}
 			own = true
+			if e.of&of == 0 {
+				continue
+			}
 			l := r.life
 			if e.from.set && (!l.from.set || e.from.at > l.from.at) {
 				l.from = e.from
@@ -216,5 +236,25 @@ func (r *tenure) lives(v vertexID, f func(life)) {
 	}
 	if !own {
 		f(r.life)
+	}
+}
+
+// earlier moves edges that began later than this observation, which is of the same state as the latest, back to it.
+func (g *Graph) earlier(id tenureID, targets []vertexID, at boundary, of gens) {
+	r := g.tenure(id)
+	for i := range r.extra {
+		e := &r.extra[i]
+		if !e.from.set || e.from.at <= at.at || e.of&of == 0 || r.extraAt(e.vertex, at.at, e.of&of) || !slices.Contains(targets, e.vertex) {
+			continue
+		}
+		if kept := e.of &^ of; kept != 0 {
+			r.extra = append(r.extra, extraEdge{vertex: e.vertex, life: e.life, of: kept})
+			e = &r.extra[i]
+			e.of &= of
+		}
+		e.from = at
+	}
+	for _, t := range targets {
+		g.release(t)
 	}
 }

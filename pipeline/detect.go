@@ -10,23 +10,26 @@ import (
 	"github.com/nodetrail/nodetrail/tally"
 )
 
-// DetectionEntry is the entry of a detection: a finding without a request. Its ID is the same for the same rule, subject, object, detail
-// and phase in the same minute: so it counts once, however often it is found.
+// DetectionEntry is the entry of a detection: a finding without a request. Its ID is the same for the same rule, subject, object,
+// reason and phase in the same minute: so it counts once, however often it is found.
 func DetectionEntry(d *rules.Detection) tally.Entry {
 	k := tally.Key{
 		Rule: d.Rule, Node: d.Subject, Verb: d.Verb, APIGroup: d.APIGroup, Resource: d.Resource, Subresource: d.Subresource,
-		Namespace: d.Namespace, Name: d.Name, Product: d.Product, Detail: d.Detail,
+		Namespace: d.Namespace, Name: d.Name, Product: d.Product, Apart: d.Apart,
 		Binding: rbac.BindingRef{Kind: d.Binding.Kind, Namespace: d.Binding.Namespace, Name: d.Binding.Name},
+	}
+	if rules.ByReason(k.Rule) {
+		k.Reason = d.Reason
 	}
 	h := sha256.New()
 	for _, s := range []string{
-		k.Rule, k.Node, k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Namespace, k.Name, k.Detail, d.Phase,
+		k.Rule, k.Node, k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Namespace, k.Name, string(k.Reason), k.Apart, d.Phase,
 		d.Time.UTC().Truncate(time.Minute).Format(time.RFC3339),
 	} {
 		h.Write([]byte(s))
 		h.Write([]byte{0})
 	}
-	f := tally.Finding{Key: k, Severity: d.Severity, Allowed: d.Allowed, Message: d.Message}
+	f := tally.Finding{Key: k, Reason: d.Reason, Severity: d.Severity, Allowed: d.Allowed, Params: d.Params}
 	if n := len(d.AuditIDs); n > 0 {
 		// A finding has one, and its group gathers those of later ones: not the same again and again.
 		f.AuditID = d.AuditIDs[n-1]
@@ -62,10 +65,10 @@ func (e *Engine) detect(now time.Time) {
 	}
 	// The clock counts only where nothing has come in for long: a log may be old, and come in slowly.
 	clock := now
-	if len(e.queue) > 0 || now.Sub(e.observed) < silentAfter {
+	if e.sched.waiting.n > 0 || now.Sub(e.observed) < silentAfter {
 		clock = time.Time{}
 	}
-	for _, l := range e.lanes {
+	for _, l := range e.parts.open {
 		if l.behind {
 			clock = time.Time{}
 		}
@@ -75,20 +78,10 @@ func (e *Engine) detect(now time.Time) {
 
 // detected puts a detection in line to be stored.
 func (e *Engine) detected(d *rules.Detection) {
-	l := e.lanes[noteLane]
+	l := e.parts.open[noteLane]
 	enabled := slices.ContainsFunc(e.opt.Judge.Rules, func(r *rules.Rule) bool { return r.Name == d.Rule })
 	if l == nil || !enabled {
 		return
 	}
-	e.note(l, DetectionEntry(d))
-}
-
-// note puts an entry without a request in line to be stored, unless it was.
-func (e *Engine) note(l *lane, entry tally.Entry) {
-	if e.inflight[entry.ID] != nil || e.seen.get(e.hash(entry.ID))&judgedBit != 0 {
-		return
-	}
-	r := &request{id: entry.ID, lane: l, state: requestJudged, received: e.opt.Now(), entry: entry}
-	e.inflight[r.id] = r
-	l.judged = append(l.judged, r)
+	e.parts.found(l, DetectionEntry(d), e.opt.Now())
 }

@@ -123,7 +123,7 @@ func TestEngineDetectsInSilence(t *testing.T) {
 			t.Fatal("not stored")
 		}
 		if err := e.Do(t.Context(), func() {
-			for _, l := range e.lanes {
+			for _, l := range e.parts.open {
 				l.behind = false
 			}
 			e.detect(time.Now().Add(time.Hour))

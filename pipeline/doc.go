@@ -14,5 +14,16 @@
 //
 // A log that goes on may stand still while a request waits, so there the clock decides, too: see [Engine].
 //
-// The package imports audit, cluster, nodeauthz, rbac, rules, tally and the contract of sources, pipeline/source.
+// # Evidence
+//
+// Both streams show each event to a ledger of evidence as it comes in, before anything is known of its request. The engine stores what that changes
+// with the commit that completes the event's batch, or with an earlier one, so that what is acknowledged has its evidence stored. A commit that fails
+// is tried again with the same evidence, even if all of its partitions are lost meanwhile.
+//
+// # The parts
+//
+// The life of a request is a state machine, with its table in life.go. Both streams share the scheduler, which moves requests through it; each
+// sets its own pace. Only [Engine] has partitions, whose batches wait for requests, and a committer.
+//
+// The package imports audit, cluster, evidence, nodeauthz, rbac, rules, tally and the contract of sources, pipeline/source.
 package pipeline

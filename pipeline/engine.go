@@ -7,9 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rs/zerolog"
-	"golang.org/x/sync/semaphore"
-
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/pipeline/source"
 	"github.com/nodetrail/nodetrail/rules"
@@ -38,185 +35,36 @@ type Engine struct {
 	opt     EngineOptions
 	in      chan *delivery
 	ops     chan func()
-	results chan error
 	stopped chan struct{}
-	// What waits is bounded apart for sources that wait and those that are told to come again: neither starves the other.
-	patient, urgent *semaphore.Weighted
-	held, blocked   atomic.Int64
-	opens           atomic.Int64
-	// commits is the commits' context: what was judged is still stored when the engine is asked to stop, for a while.
-	commits context.Context
+	room    *room
+	opens   atomic.Int64
+	notes   notes
+	figures figures
 
 	// The rest is the loop's.
-	lanes    map[string]*lane
-	inflight map[tally.ID]*request
-	seen     *seen
-	queue    requestHeap
-	byAge    []*request // in the order of arrival, with those that were judged
-	opened   []*request // in the order of arrival, with those whose response came
-	waiting  int64      // bytes that the requests in queue keep
-	seq      uint64
-	first    time.Time // when the first of those that wait for the mode came
-	entries  Entries
+	sched   *scheduler
+	parts   *partitions
+	commits *committer
+	pace    clockPace
+	entries Entries
+	witness witness
+	// observed is when a request was shown to the detectors last.
+	observed time.Time
 	mode     string // as it was stored
-	stopping bool
-	observed time.Time // when a request was shown to the detectors last
-	// lastFacts says that the engine stops and the facts are to be stored once more.
-	lastFacts bool
-
-	commit     *commit // under way, or to be tried again
-	committing bool
-	retryAt    time.Time
-	retries    int
-	nextCommit time.Time
-	nextFacts  time.Time
-	closing    []closing
-
-	noting sync.Mutex
-	notes  bool // noteLane is open
-
-	told  time.Time
-	mu    sync.Mutex
-	stats EngineStats
 }
-
-// EngineOptions are what an Engine works with. Judge and Store are needed; the zero value of the others means the default.
-type EngineOptions struct {
-	Judge *Judge
-	Store tally.Store
-	// Detectors are given what is judged; nil for none. What they find of a rule that is not among the Judge's is dropped.
-	Detectors *rules.Detectors
-	// State is fed the events that change it; nil if the audit log is not to tell.
-	State StateSink
-	// CaughtUp reports whether the state knows everything up to t; nil if it always does.
-	CaughtUp func(t time.Time) bool
-	// Stored is told of each commit, from the goroutine that commits, which waits for it.
-	Stored func(*Stored)
-	// Line makes the verdict line of a judgement, appended to b; nil for none.
-	Line func(j *Judgement, b []byte) []byte
-	// Facts makes what a report needs to know beside the counts, as JSON; called every five seconds, from the loop.
-	Facts    func() []byte
-	Instance string
-
-	// Skew is how far around a request's time changes count.
-	Skew time.Duration
-	// Slack is how much later in the log than its time a change may stand. Default 2s.
-	Slack time.Duration
-	// Settle is how long after a request, and after its coming in, news of the state may still come. Default 500ms.
-	Settle time.Duration
-	// WaitAtMost bounds how long a request waits for the state. Default 30s.
-	WaitAtMost time.Duration
-	// OpenFor is how long a request whose beginning alone was logged waits for its response. Default two minutes.
-	OpenFor time.Duration
-	// CommitEvery is how long at least goes by between commits. Default 100ms.
-	CommitEvery time.Duration
-	// MaxBytes bounds about how much memory the events keep that were taken in and not stored. Default 128 MiB.
-	MaxBytes int64
-	// MaxRequests is how many stored requests are remembered to tell duplicates without asking the store. Default a million.
-	MaxRequests int
-	// Now is the clock, time.Now if nil.
-	Now func() time.Time
-	Log zerolog.Logger
-}
-
-// Stored is a commit that was stored.
-type Stored struct {
-	// Entries are what was judged, those with Duplicate set included, which were stored before.
-	Entries []tally.Entry
-	// Received are the times at which the entries' requests came in.
-	Received []time.Time
-	// Lines are the verdict lines of the entries.
-	Lines [][]byte
-	// Lanes tells of each lane what its completed batches held.
-	Lanes []StoredLane
-	// At is when the commit was done, Took how long it took.
-	At   time.Time
-	Took time.Duration
-}
-
-// StoredLane is a lane's part of a commit.
-type StoredLane struct {
-	Lane   string
-	Counts audit.Counts
-	Events tally.Events
-	Latest time.Time
-}
-
-// EngineStats are an engine's figures at a moment.
-type EngineStats struct {
-	// Waiting counts the requests that wait to be judged, Open those whose response has not come, Held the bytes of all that is not stored.
-	Waiting, Open int
-	Held          int64
-	// Early counts requests that were judged although the state had not caught up.
-	Early int64
-	// Late counts requests that came too late for the detectors.
-	Late int64
-	// Failures counts commits that failed, Failing says since when they do; zero if they do not.
-	Failures int64
-	Failing  time.Time
-	// Oldest is the time of coming in of the oldest request that waits, zero if none does.
-	Oldest time.Time
-	Lanes  []LaneStats
-}
-
-// LaneStats are one lane's.
-type LaneStats struct {
-	Lane   string
-	Latest time.Time
-	Behind bool
-	// Batches counts those that are not stored.
-	Batches int
-}
-
-type delivery struct {
-	b    *source.Batch
-	done func(error)
-	cost int64
-	sem  *semaphore.Weighted
-}
-
-type closing struct {
-	lane *lane
-	done chan struct{}
-}
-
-const (
-	// behindBy is how far behind the clock the events of a source must be for the log's time to count instead of it.
-	behindBy = 10 * time.Second
-	// stalledAfter is after how long without a batch a source that was behind is no longer waited for.
-	stalledAfter = 5 * time.Second
-	// lastCommit is how long the last commit may take when the engine stops.
-	lastCommit = 15 * time.Second
-	// decideFor is how long requests wait for the mode to be told by more of them.
-	decideFor = 5 * time.Second
-)
 
 // NewEngine returns an engine that knows what the store remembers.
 func NewEngine(ctx context.Context, opt EngineOptions) (*Engine, error) {
-	def := func(d *time.Duration, v time.Duration) {
-		if *d <= 0 {
-			*d = v
-		}
+	opt = opt.withDefaults()
+	e := &Engine{opt: opt, in: make(chan *delivery), ops: make(chan func()), stopped: make(chan struct{}), room: newRoom(opt.MaxBytes)}
+	e.sched = &scheduler{
+		judge: opt.Judge, judged: e.judged, act: func(r *request, do action) { r.claim(nil, do) }, lag: opt.Skew + opt.Slack,
+		openFor: opt.OpenFor, maxPending: maxPending, follow: true, seen: newSeen(opt.MaxRequests / 2), inFlight: map[uint64]*request{},
 	}
-	def(&opt.Slack, 2*time.Second)
-	def(&opt.Settle, 500*time.Millisecond)
-	def(&opt.WaitAtMost, 30*time.Second)
-	def(&opt.OpenFor, 2*time.Minute)
-	def(&opt.CommitEvery, 100*time.Millisecond)
-	if opt.MaxBytes <= 0 {
-		opt.MaxBytes = 128 << 20
-	}
-	if opt.MaxRequests <= 0 {
-		opt.MaxRequests = 1 << 20
-	}
-	if opt.Now == nil {
-		opt.Now = time.Now
-	}
-	e := &Engine{
-		opt: opt, in: make(chan *delivery), ops: make(chan func()), results: make(chan error, 1), stopped: make(chan struct{}),
-		patient: semaphore.NewWeighted(opt.MaxBytes / 2), urgent: semaphore.NewWeighted(opt.MaxBytes / 2),
-		lanes: map[string]*lane{}, inflight: map[tally.ID]*request{}, seen: newSeen(opt.MaxRequests / 2),
-	}
+	e.parts = &partitions{open: map[string]*partition{}, sched: e.sched, room: e.room}
+	e.witness = witness{ledger: opt.Ledger, judge: opt.Judge}
+	e.commits = &committer{opt: &e.opt, parts: e.parts, witness: &e.witness, memory: e.remembered, ctx: ctx, results: make(chan error, 1)}
+	e.pace = clockPace{opt: &e.opt, sched: e.sched, crowded: e.crowded}
 	all, err := opt.Store.Memory(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading what the rules remember: %w", err)
@@ -224,15 +72,22 @@ func NewEngine(ctx context.Context, opt EngineOptions) (*Engine, error) {
 	if opt.Detectors != nil {
 		stored, err := opt.Store.Acquire(ctx, noteLane, 0, 0)
 		if err == nil {
-			err = e.openLane(noteLane, 0, stored)
+			err = e.openPartition(noteLane, 0, stored)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("opening the lane of what is found over time: %w", err)
 		}
-		e.notes = true
+		e.notes.open = true
 	}
 	return e, e.restore(all)
 }
+
+const (
+	// maxPending bounds the requests whose response has not come.
+	maxPending = 20_000
+	// rememberedMode is the kind of memory in which the mode is stored.
+	rememberedMode = "mode"
+)
 
 // restore puts back what is remembered.
 func (e *Engine) restore(all []tally.Remembered) error {
@@ -248,20 +103,25 @@ func (e *Engine) restore(all []tally.Remembered) error {
 	return nil
 }
 
+// remembered is what has changed of what is remembered.
+func (e *Engine) remembered(now time.Time, last bool) []tally.Remembered {
+	var all []tally.Remembered
+	if d := e.opt.Detectors; d != nil {
+		all = d.Changes(now, last)
+	}
+	if mode := string(e.opt.Judge.Mode.Save()); mode != e.mode {
+		e.mode = mode
+		all = append(all, tally.Remembered{Kind: rememberedMode, Value: []byte(mode)})
+	}
+	return all
+}
+
 // Take implements source.Intake.
 func (e *Engine) Take(ctx context.Context, b *source.Batch, done func(error)) error {
-	d := &delivery{b: b, done: done, sem: e.urgent, cost: max(int64(b.Bytes), int64(1024*len(b.Events)), 1)}
-	d.cost = min(d.cost, e.opt.MaxBytes/2)
-	if b.Wait {
-		d.sem = e.patient
-		if err := e.acquire(ctx, d); err != nil {
-			return err
-		}
-	} else if !d.sem.TryAcquire(d.cost) {
-		return source.ErrBusy
+	d, err := e.room.admit(ctx, b, done, func() error { return e.do(ctx, func() error { return nil }) })
+	if err != nil {
+		return err
 	}
-	e.held.Add(d.cost)
-	var err error
 	select {
 	case e.in <- d:
 		return nil
@@ -270,27 +130,8 @@ func (e *Engine) Take(ctx context.Context, b *source.Batch, done func(error)) er
 	case <-e.stopped:
 		err = source.ErrClosed
 	}
-	e.giveBack(d)
+	e.room.giveBack(d)
 	return err
-}
-
-// acquire waits for room, and lets the loop know that somebody does.
-func (e *Engine) acquire(ctx context.Context, d *delivery) error {
-	if d.sem.TryAcquire(d.cost) {
-		return nil
-	}
-	e.blocked.Add(1)
-	defer e.blocked.Add(-1)
-	// The loop may be asleep, with requests that wait for what cannot come in.
-	if err := e.do(ctx, func() error { return nil }); err != nil {
-		return err
-	}
-	return d.sem.Acquire(ctx, d.cost)
-}
-
-func (e *Engine) giveBack(d *delivery) {
-	e.held.Add(-d.cost)
-	d.sem.Release(d.cost)
 }
 
 // Open implements source.Intake.
@@ -313,17 +154,34 @@ func (e *Engine) Open(ctx context.Context, name string, fence int64) (string, er
 		if err := e.restore(memory); err != nil {
 			e.opt.Log.Warn().Err(err).Msg("some of what the rules remembered is lost")
 		}
-		return e.openLane(name, fence, stored)
+		return e.openPartition(name, fence, stored)
 	})
 	return stored.Position, err
+}
+
+// openPartition is the loop's part of Open.
+func (e *Engine) openPartition(name string, fence int64, stored *tally.Lane) error {
+	if e.parts.open[name] != nil {
+		return fmt.Errorf("%s was opened twice", name)
+	}
+	for _, id := range stored.Recent {
+		e.sched.seen.set(e.sched.seen.key(id), judgedBit)
+	}
+	l := &partition{name: name, fence: fence, latest: stored.Latest}
+	e.parts.open[name] = l
+	now := e.opt.Now()
+	for i := range stored.Opened {
+		e.parts.restore(l, &stored.Opened[i], now)
+	}
+	return nil
 }
 
 // Close implements source.Intake.
 func (e *Engine) Close(name string) {
 	done := make(chan struct{})
 	err := e.do(context.Background(), func() error {
-		if l := e.lanes[name]; l != nil {
-			e.closeLane(l, done)
+		if l := e.parts.open[name]; l != nil {
+			e.commits.close(l, done)
 		} else {
 			close(done)
 		}
@@ -357,21 +215,12 @@ func (e *Engine) Do(ctx context.Context, f func()) error {
 	return e.do(ctx, func() error { f(); return nil })
 }
 
-// Stats returns the figures of a moment ago.
-func (e *Engine) Stats() EngineStats {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s := e.stats
-	s.Held = e.held.Load()
-	return s
-}
-
 // Run judges and stores until ctx ends. Then what was judged is stored, what waits is given up (its sources will bring it again), and
 // Run returns nil. It must be called once.
 func (e *Engine) Run(ctx context.Context) error {
 	defer close(e.stopped)
 	var giveUp context.CancelFunc
-	e.commits, giveUp = context.WithCancel(context.WithoutCancel(ctx))
+	e.commits.ctx, giveUp = context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -379,21 +228,20 @@ func (e *Engine) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			defer time.AfterFunc(lastCommit, giveUp).Stop()
-			return e.stop()
+			return e.commits.stop()
 		case d := <-e.in:
 			e.take(d)
 		case f := <-e.ops:
 			f()
-		case err := <-e.results:
-			e.committed(err)
+		case err := <-e.commits.results:
+			e.commits.ended(err)
+			e.figures.at = time.Time{} // whether commits fail is published at once
 		case <-timer.C:
 		}
 		now := e.opt.Now()
 		next := e.drain(now)
 		e.detect(now)
-		if at := e.startCommit(now); !at.IsZero() && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
+		next = sooner(next, e.commits.begin(now))
 		e.tell(now)
 		wait := time.Hour
 		if e.opt.Detectors != nil {
@@ -406,24 +254,96 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
+// take takes a batch in.
+func (e *Engine) take(d *delivery) {
+	e.parts.take(d, e.opt.Now(), func(ev *audit.Event) {
+		if e.opt.State != nil && audit.ChangesState(ev) {
+			e.opt.State.ApplyAudit(ev)
+		}
+		e.witness.see(ev)
+	})
+}
+
+// drain judges what is due, and returns when to look again.
+func (e *Engine) drain(now time.Time) time.Time {
+	e.pace.now = now
+	e.pace.floor, e.pace.behind = e.parts.floor(now)
+	next, _ := e.sched.drain(&e.pace) // judged has no errors
+	return next
+}
+
+// judged keeps what of a judgement is to be stored.
+func (e *Engine) judged(r *request, j *Judgement) (store bool, err error) {
+	if e.opt.Judge.Early {
+		e.figures.early++
+	}
+	e.observe(j)
+	entry := e.entries.Of(j)
+	if !entry.IsNode && len(entry.Findings) == 0 {
+		return false, nil
+	}
+	r.entry = entry.Own()
+	r.entry.ID = r.id
+	if e.opt.Line != nil && j.IsNode {
+		r.line = e.opt.Line(j, nil)
+	}
+	return true, nil
+}
+
+// crowded reports whether requests cannot wait any longer: they keep too much memory, or what they wait for cannot come in for want of
+// room and nothing that is judged will make any.
+func (e *Engine) crowded() bool {
+	if e.sched.bytes > e.opt.MaxBytes/4 {
+		return true
+	}
+	if e.room.blocked.Load() == 0 || e.commits.under != nil {
+		return false
+	}
+	for _, l := range e.parts.open {
+		if len(l.batches) > 0 && l.batches[0].unjudged == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// figures are the engine's, as they were published last.
+type figures struct {
+	mu    sync.Mutex
+	stats EngineStats
+	at    time.Time
+	early int64 // the loop's
+}
+
+// Stats returns the figures of a moment ago.
+func (e *Engine) Stats() EngineStats {
+	e.figures.mu.Lock()
+	defer e.figures.mu.Unlock()
+	s := e.figures.stats
+	s.Held = e.room.held.Load()
+	return s
+}
+
 // tell publishes the figures, not more often than anybody looks.
 func (e *Engine) tell(now time.Time) {
-	if now.Sub(e.told) < 20*time.Millisecond && !now.Before(e.told) && len(e.queue) > 0 {
+	f := &e.figures
+	if now.Sub(f.at) < 20*time.Millisecond && !now.Before(f.at) && e.sched.waiting.n > 0 {
 		return
 	}
-	e.told = now
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s := &e.stats
-	s.Waiting, s.Open, s.Oldest = len(e.queue), e.openCount(), time.Time{}
-	if r := e.oldest(); r != nil {
+	f.at = now
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := &f.stats
+	s.Waiting, s.Open, s.Oldest, s.Early = e.sched.waiting.n, e.sched.pending.n, time.Time{}, f.early
+	s.Failures, s.Failing = e.commits.failures, e.commits.failing
+	if r := e.sched.waiting.first; r != nil {
 		s.Oldest = r.received
 	}
 	if d := e.opt.Detectors; d != nil {
 		s.Late = d.Late()
 	}
 	s.Lanes = s.Lanes[:0:0]
-	for _, l := range e.lanes {
+	for _, l := range e.parts.open {
 		s.Lanes = append(s.Lanes, LaneStats{Lane: l.name, Latest: l.latest, Behind: l.behind, Batches: len(l.batches)})
 	}
 }

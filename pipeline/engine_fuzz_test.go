@@ -16,6 +16,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/pipeline/source"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -94,10 +95,9 @@ type model struct {
 }
 
 func (m *model) start() {
-	killed := false
-	opt := m.opt
-	judge := judgeOf(m.t, cluster.NewState(), m.mode)
-	opt.Judge, opt.Store, opt.Skew, opt.Log, opt.Now = judge, process{m.store, &killed}, 150*time.Millisecond, zerolog.Nop(), m.clock.now
+	killed, opt := false, m.opt
+	opt.Judge, opt.Ledger = judgeOf(m.t, cluster.NewState(), m.mode), evidence.New()
+	opt.Store, opt.Skew, opt.Log, opt.Now = process{m.store, &killed}, 150*time.Millisecond, zerolog.Nop(), m.clock.now
 	e, err := NewEngine(m.t.Context(), opt)
 	if err != nil {
 		m.t.Fatal(err)
@@ -188,8 +188,8 @@ func (m *model) take(name string, position string, behind bool, all []operation)
 		for _, o := range all {
 			id := o.requestID()
 			_, opened := store.opened[id]
-			if !store.seen[id] && (!opened || o.stage == ended) {
-				m.lost = append(m.lost, fmt.Sprintf("%s of %d by %s", o.stage, o.id, name))
+			if !store.seen[id] && (!opened || o.stage == ended) || !store.witnessed(o) {
+				m.lost = append(m.lost, fmt.Sprintf("%s of %d by %s, or its evidence", o.stage, o.id, name))
 			}
 		}
 	})

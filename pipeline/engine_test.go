@@ -20,6 +20,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline/source"
 	"github.com/nodetrail/nodetrail/rules"
@@ -124,7 +125,7 @@ func same(t *testing.T, want, got *tally.Tally) {
 		out := map[tally.Key]tally.Group{}
 		for k, g := range s.Groups {
 			c := *g
-			c.AuditIDs, c.Message = nil, ""
+			c.AuditIDs, c.Reason, c.Params = nil, "", nil
 			out[k] = c
 		}
 		return out
@@ -164,7 +165,7 @@ func (h *harness) start() (e *Engine, kill, stop func()) {
 	killed := false
 	p := process{h.store, &killed}
 	opt := h.opt
-	opt.Judge, opt.Store, opt.Skew, opt.Log = judge, p, 150*time.Millisecond, zerolog.Nop()
+	opt.Judge, opt.Store, opt.Skew, opt.Log, opt.Ledger = judge, p, 150*time.Millisecond, zerolog.Nop(), evidence.New()
 	if opt.Detectors == nil {
 		opt.Detectors = newDetectors() // in a log as short as the capture they find nothing, and take part in every commit
 	}
@@ -245,6 +246,7 @@ func TestEngineEqualsAnalyze(t *testing.T) {
 				}
 				stop()
 				same(t, analyzed(t, lines, mode, fromAudit), h.store.sum)
+				sameEvidence(t, lines, h.store)
 				if got := h.store.sum.Events; got.Read != int64(len(lines)) || got.Malformed != 0 || got.Node == 0 {
 					t.Errorf("events %+v", got)
 				}
@@ -291,6 +293,7 @@ func TestEngineKilled(t *testing.T) {
 				kill()
 			}
 			same(t, want, h.store.sum)
+			sameEvidence(t, lines, h.store)
 			if got := h.store.sum.Events; got.Read != int64(len(lines)) {
 				t.Errorf("after %d kills events %+v, want %d read", kills, got, len(lines))
 			}
@@ -376,6 +379,7 @@ func TestEngineWithRetriesAndKills(t *testing.T) {
 			if diff := cmp.Diff(want.Nodes, h.store.sum.Nodes); diff != "" {
 				t.Errorf("nodes (-analyze +engine):\n%s", diff)
 			}
+			sameEvidence(t, lines, h.store)
 			return
 		case <-time.After(after):
 			kill()
@@ -442,6 +446,7 @@ func TestEngineFenced(t *testing.T) {
 	if diff := cmp.Diff(want.Sums, h.store.sum.Sums); diff != "" {
 		t.Errorf("sums (-analyze +engine):\n%s", diff)
 	}
+	sameEvidence(t, lines, h.store)
 	if got := h.store.sum.Events.Read; got != int64(len(lines)) {
 		t.Errorf("%d events read of %d", got, len(lines))
 	}

@@ -29,7 +29,7 @@ func (m *Entries) Of(j *Judgement) *tally.Entry {
 	for i := range j.Findings {
 		f := &j.Findings[i]
 		e.Findings = append(e.Findings, tally.Finding{
-			Key: keyOf(j, f), Severity: f.Severity, Allowed: f.Allowed, Message: tally.Bounded(f.Message), AuditID: tally.Bounded(j.Event.AuditID),
+			Key: keyOf(j, f), Reason: f.Reason, Severity: f.Severity, Allowed: f.Allowed, Params: f.Params, AuditID: tally.Bounded(j.Event.AuditID),
 		})
 	}
 	if !j.IsNode {
@@ -92,7 +92,8 @@ func sameReason(observed, node string) bool {
 		return true
 	}
 	if node == "" {
-		return strings.HasPrefix(observed, "RBAC:")
+		_, rest := nodeauthz.CutAuthorizer(observed)
+		return strings.HasPrefix(rest, "RBAC:")
 	}
 	before, after, _ := strings.Cut(observed, node)
 	return (before == "" || strings.HasSuffix(before, "\n")) && (after == "" || after[0] == '\n') && observed != before
@@ -103,10 +104,9 @@ func keyOf(j *Judgement, f *Finding) tally.Key {
 	k := tally.Key{
 		Rule: f.Finding.Rule, Node: tally.Bounded(f.Subject), Product: rules.Product(j.Event.UserAgent), Binding: boundedBinding(f.Binding),
 	}
-	switch k.Rule {
-	case "node-identity", "node-credential-misuse":
+	if rules.ByReason(k.Rule) {
 		// What matters is who and by what, not each object that was asked for.
-		k.Detail = tally.Bounded(f.Detail)
+		k.Reason, k.Apart = f.Reason, tally.Bounded(f.Apart)
 		return k
 	}
 	a := j.Attrs

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/rbac"
 )
 
@@ -17,7 +18,7 @@ func (j *Judge) impersonation(out *Judgement) {
 	if !ev.IsImpersonated || out.IsNode {
 		return
 	}
-	node, isNode := audit.NodeIdentity(ev.User.Username, ev.User.Groups)
+	node, isNode := nodeid.Of(ev.User.Username, ev.User.Groups)
 	if !isNode {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
@@ -85,7 +86,7 @@ func (j *Judge) Judge(ev *audit.Event) *Judgement {
 	out.Findings = out.Findings[:0]
 	out.Request = rules.Request{Event: ev, Time: receivedAt(ev)}
 	out.Attrs = j.attrs.Of(ev, j.Node.Features().AuthorizeWithSelectors)
-	out.Node, out.IsNode = audit.NodeIdentity(u.Username, u.Groups)
+	out.Node, out.IsNode = nodeid.Of(u.Username, u.Groups)
 	if out.IsNode {
 		out.Answer = j.Node.Decide(out.Attrs, out.Time)
 		if out.Early = j.Early; j.Early && out.Answer.Verdict == nodeauthz.Deny && !out.Answer.Static {

@@ -9,6 +9,8 @@ import (
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/tally"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // secretReaders gives the group the right to read secrets, as of the tests' beginning of time.
@@ -31,10 +33,10 @@ func TestEndOfARequest(t *testing.T) {
 	f := func(name string, s *rbac.Store, allowed, open bool, change func(*audit.Event)) {
 		t.Helper()
 		stream, _ := newTestStream(t, "Node,RBAC", Options{}, func(*Judgement) error { return nil })
-		stream.judge.RBAC = s
+		stream.sched.judge.RBAC = s
 		ev := get("a", audit.StageResponseComplete, 0, "", "")
 		change(&ev)
-		j := stream.judge.Judge(&ev)
+		j := stream.sched.judge.Judge(&ev)
 		if j.Answer.Verdict != nodeauthz.Deny {
 			t.Fatalf("%s: the verdict is %s", name, j.Answer.Verdict)
 		}
@@ -72,14 +74,16 @@ func TestImpersonationByNodes(t *testing.T) {
 	f := func(name, want string, s *rbac.Store, change func(*audit.Event)) {
 		t.Helper()
 		stream, _ := newTestStream(t, "Node,RBAC", Options{}, func(*Judgement) error { return nil })
-		stream.judge.RBAC = s
+		stream.sched.judge.RBAC = s
 		ev := get("a", audit.StageResponseComplete, 0, "allow", `RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to ServiceAccount "agent/ns"`)
 		ev.IsImpersonated, ev.Impersonated = true, audit.User{Username: "system:serviceaccount:ns:agent", Groups: []string{"system:serviceaccounts"}}
 		change(&ev)
 		got := ""
-		for _, found := range stream.judge.Judge(&ev).Findings {
+		j := stream.sched.judge.Judge(&ev)
+		for _, found := range j.Findings {
 			if found.Rule.Name == "rbac-excess-access" {
-				got += found.Message
+				k := keyOf(j, &found)
+				got += wording.English{}.Finding(&k, &tally.Group{Reason: found.Reason, Params: found.Params})
 			}
 		}
 		if got != want {

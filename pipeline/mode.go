@@ -29,9 +29,11 @@ type Mode struct {
 	// allowed one, which shows that RBAC was asked before Node or alone, and 0 where Node did. Nothing can be wrong about those; and
 	// where the order changed in the midst of a log, the older ones soon drop out.
 	static uint64
+	// hasStatic is whether there was any such request.
+	hasStatic bool
 	// granted counts what the graph allows and Node (0) or RBAC (1) let through, of late: both are halved when they are many, so that years of
-	// RBAC alone do not outweigh the day on which Node comes before it. The apiserver's lag behind the graph makes a few of the latter in any
-	// order.
+	// RBAC alone do not outweigh the day on which Node comes before it. The apiserver's lag behind the graph makes some of the latter in any
+	// order, and after a restart many; so they count only where there are no static requests.
 	granted [2]int
 }
 
@@ -65,6 +67,8 @@ type savedMode struct {
 	ByRBAC  bool   `json:"byRBAC"`
 	Static  uint64 `json:"static,string"`
 	Granted [2]int `json:"granted"`
+	// HasStatic is absent in what was stored before it was known: then the static requests to come tell.
+	HasStatic bool `json:"hasStatic,omitempty"`
 }
 
 // Save returns what was inferred, to be stored; nil for a mode that was given. It changes seldom once the mode is settled.
@@ -73,7 +77,7 @@ func (m *Mode) Save() []byte {
 		return nil
 	}
 	// Beyond these bounds a number says no more.
-	s := savedMode{Seen: min(m.seen, decideAfter), Settled: m.settled, Word: m.word, ByRBAC: m.byRBAC, Static: m.static, Granted: m.granted}
+	s := savedMode{Seen: min(m.seen, decideAfter), Settled: m.settled, Word: m.word, ByRBAC: m.byRBAC, Static: m.static, Granted: m.granted, HasStatic: m.hasStatic}
 	b, err := json.Marshal(&s)
 	if err != nil {
 		return nil
@@ -88,6 +92,7 @@ func (m *Mode) Restore(saved []byte) {
 		return
 	}
 	m.seen, m.settled, m.word, m.byRBAC, m.static, m.granted = s.Seen, s.Settled, s.Word, s.ByRBAC, s.Static, s.Granted
+	m.hasStatic = s.HasStatic || s.Static != 0
 }
 
 // Inferred reports whether the mode is read from the log.
@@ -110,7 +115,10 @@ func (m *Mode) order() []string {
 
 func (m *Mode) rbacFirst() bool {
 	const few = 8
-	return m.static != 0 || m.granted[1] >= few && m.granted[1]*4 > m.granted[0]
+	if m.hasStatic {
+		return m.static != 0
+	}
+	return m.granted[1] >= few && m.granted[1]*4 > m.granted[0]
 }
 
 // Decided reports whether enough has been seen to say what annotations imply.
@@ -159,7 +167,7 @@ func (m *Mode) Observe(j *Judgement) {
 		one = 1
 	}
 	if j.Answer.Static {
-		m.static = m.static<<1 | uint64(one)
+		m.static, m.hasStatic = m.static<<1|uint64(one), true
 	} else {
 		m.granted[one]++
 		if m.granted[0]+m.granted[1] >= decideAfter {
@@ -168,9 +176,11 @@ func (m *Mode) Observe(j *Judgement) {
 	}
 }
 
-// isNodeReason reports whether a refusal's reason holds one of Node's. RBAC's begin with "RBAC:", and RBAC mostly has none.
+// isNodeReason reports whether a refusal's reason begins with one of Node's. RBAC's begin with "RBAC:", and RBAC mostly has none; since Kubernetes
+// 1.37 the authorizer's name comes before either.
 func isNodeReason(reason string) bool {
 	first, _, _ := strings.Cut(reason, "\n")
+	_, first = nodeauthz.CutAuthorizer(first)
 	return first != "" && !strings.HasPrefix(first, "RBAC:")
 }
 

@@ -29,7 +29,7 @@ func TestModeIsInferred(t *testing.T) {
 			return nil
 		})
 		feed(t, s, 3, events...)
-		if got := s.judge.Mode.String(); got != want {
+		if got := s.sched.judge.Mode.String(); got != want {
 			t.Errorf("mode %q, want %q", got, want)
 		}
 		if last.Observed.NodeVerdict != implied {
@@ -43,6 +43,12 @@ func TestModeIsInferred(t *testing.T) {
 	f("RBAC,Node", nodeauthz.NotNode, status("a", 0, "allow", rbacReason), status("b", 1, "allow", rbacReason),
 		get("c", audit.StageResponseComplete, 2, "forbid", "no relationship found between node 'n1' and this object"),
 		get("d", audit.StageResponseComplete, 3, "allow", rbacReason))
+	// Since Kubernetes 1.37 reasons begin with the authorizer's name.
+	f("RBAC,Node", nodeauthz.NotNode, status("a", 0, "allow", rbacReason), status("b", 1, "allow", rbacReason),
+		get("c", audit.StageResponseComplete, 2, "forbid", "node: no relationship found between node 'n1' and this object"),
+		get("d", audit.StageResponseComplete, 3, "allow", rbacReason))
+	f("RBAC", nodeauthz.NotNode, status("a", 0, "allow", rbacReason), get("b", audit.StageResponseComplete, 1, "allow", rbacReason),
+		get("c", audit.StageResponseComplete, 2, "forbid", `rbac: RBAC: clusterrole.rbac.authorization.k8s.io "gone" not found`))
 	f("RBAC", nodeauthz.NotNode, status("a", 0, "allow", rbacReason), get("b", audit.StageResponseComplete, 1, "allow", rbacReason),
 		get("c", audit.StageResponseComplete, 2, "forbid", ""))
 	f("", nodeauthz.NotNode, get("a", audit.StageResponseComplete, 0, "", ""))
@@ -111,4 +117,34 @@ func TestModeFollowsAMigration(t *testing.T) {
 	f("Node,RBAC")
 	see(100, rules.ByRBAC)
 	f("RBAC,Node")
+}
+
+// After an API server's restart its graph is empty for up to a minute, and RBAC lets through what Node would: that is no other order, as long
+// as Node allows what needs no graph.
+func TestModeThroughARestart(t *testing.T) {
+	see := func(m *Mode, by rules.Authorizer, static bool) {
+		j := &Judgement{}
+		j.IsNode = true
+		j.Observed.Decision, j.Observed.Authorizer, j.Answer.Verdict, j.Answer.Static = "allow", by, nodeauthz.Allow, static
+		m.Observe(j)
+	}
+	m := &Mode{}
+	see(m, rules.ByNode, true)
+	for range 1000 {
+		see(m, rules.ByRBAC, false)
+	}
+	restored := &Mode{}
+	restored.Restore(m.Save())
+	for _, m := range []*Mode{m, restored} {
+		if got := m.String(); got != "Node,RBAC" {
+			t.Errorf("mode %q", got)
+		}
+	}
+	without := &Mode{word: true}
+	for range 1000 {
+		see(without, rules.ByRBAC, false)
+	}
+	if got := without.String(); got != "RBAC,Node" {
+		t.Errorf("mode %q of a log without requests that need no graph", got)
+	}
 }

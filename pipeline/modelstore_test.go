@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/pipeline/source"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -18,6 +19,7 @@ type modelStore struct {
 	of     map[tally.ID]string
 	memory map[string]tally.Remembered
 	sum    *tally.Tally
+	ledger *evidence.Ledger
 	fail   func() error // called before each commit
 	// lives is how many more commits a process lives, if it is not 0; it dies before or after the last one. died is closed then.
 	lives int
@@ -27,7 +29,7 @@ type modelStore struct {
 func newModelStore() *modelStore {
 	return &modelStore{
 		lanes: map[string]*tally.LaneCommit{}, seen: map[tally.ID]bool{}, opened: map[tally.ID]tally.Opened{}, of: map[tally.ID]string{},
-		memory: map[string]tally.Remembered{}, sum: tally.New(),
+		memory: map[string]tally.Remembered{}, sum: tally.New(), ledger: evidence.New(),
 	}
 }
 
@@ -128,6 +130,9 @@ func (p process) Commit(_ context.Context, c *tally.Commit) (err error) {
 	}
 	if *p.killed {
 		defer func() { err = errKilled }() // it was stored, and nobody was told
+	}
+	if err := evidence.Each(c.Evidence, p.ledger.Put); err != nil {
+		return err
 	}
 	for _, r := range c.Memory {
 		if _, there := p.memory[r.Kind+"/"+r.Key]; !there || !r.First {

@@ -16,7 +16,7 @@ func TestNote(t *testing.T) {
 	for range 2 {
 		for _, minute := range []int{0, 1} {
 			for _, second := range []int{0, 59} {
-				f := tally.Finding{Key: tally.Key{Rule: rules.CoverageGap, Detail: "log-lost"}, Severity: rules.Medium, Message: "lost"}
+				f := tally.Finding{Key: tally.Key{Rule: rules.CoverageGap, Reason: rules.LogLost}, Reason: rules.LogLost, Severity: rules.Medium}
 				if err := e.Note(t.Context(), time.Date(2026, 11, 21, 6, minute, second, 0, time.UTC), f); err != nil {
 					t.Fatal(err)
 				}
@@ -28,7 +28,7 @@ func TestNote(t *testing.T) {
 		t.Errorf("%+v", h.store.sum)
 	}
 	for _, g := range h.store.sum.Groups {
-		if g.Count != 2 || g.Severity != rules.Medium || g.Message != "lost" {
+		if g.Count != 2 || g.Severity != rules.Medium || g.Reason != rules.LogLost {
 			t.Errorf("%+v", g)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/tally"
 )
 
 // seen remembers which stages of which requests have come, of the latest requests only: of two generations the older is forgotten
@@ -26,6 +27,9 @@ func (s *seen) hash(ev *audit.Event) uint64 {
 	var b [512]byte
 	return maphash.Bytes(s.seed, identify(b[:0], ev))
 }
+
+// key is of a request that is known by its ID.
+func (s *seen) key(id tally.ID) uint64 { return maphash.Bytes(s.seed, id[:]) }
 
 func (s *seen) get(h uint64) uint8 {
 	if bits := s.young.get(h); bits != 0 {

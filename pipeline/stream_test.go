@@ -232,3 +232,14 @@ func TestSeenForgetsTheOldest(t *testing.T) {
 		t.Errorf("%d of 1000 are remembered", kept)
 	}
 }
+
+// TestStageWhileWaiting holds that a stage which comes while its request waits to be judged is known when it comes again after that.
+func TestStageWhileWaiting(t *testing.T) {
+	s, _ := newTestStream(t, "Node,RBAC", Options{}, func(*Judgement) error { return nil })
+	started, complete := get("w", audit.StageResponseStarted, 0, "allow", ""), get("w", audit.StageResponseComplete, 0, "allow", "")
+	complete.StageTime = at(5)
+	feed(t, s, 1, started, complete, get("later", audit.StageResponseComplete, 60_000, "allow", ""), complete, started)
+	if c := s.Counts(); c.Duplicates != 2 || c.Judged != 2 {
+		t.Errorf("%+v", c)
+	}
+}

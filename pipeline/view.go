@@ -8,7 +8,9 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rules"
 )
 
 // View answers what rules ask of a cluster's state. Not safe for concurrent use.
@@ -65,15 +67,15 @@ func (v *View) mayJoin(name string, t time.Time) bool {
 }
 
 // SimilarNode names a Node that differs only by letter case or domain.
-func (v *View) SimilarNode(name string, _ time.Time) (similar, how string) {
+func (v *View) SimilarNode(name string, _ time.Time) (similar string, how rules.Reason) {
 	similar, in, ok := v.state.Nodes.Similar(name)
 	switch {
 	case !ok:
 		return "", ""
 	case in == cluster.SimilarCase:
-		return similar, "letter case"
+		return similar, rules.NameLetterCase
 	}
-	return similar, "domain"
+	return similar, rules.NameDomain
 }
 
 // NodeCreatedBetween says whether a Node of that name began in the interval.
@@ -94,7 +96,7 @@ func (v *View) PodWasOn(namespace, name, node string, from, to time.Time) bool {
 // PodOnNode judges whether the node could get the pod at t.
 func (v *View) PodOnNode(namespace, name, node string, t time.Time) nodeauthz.Answer {
 	return v.auth.Decide(&authorizer.AttributesRecord{
-		User: &user.DefaultInfo{Name: "system:node:" + node, Groups: []string{user.NodesGroup}},
+		User: &user.DefaultInfo{Name: nodeid.UserPrefix + node, Groups: []string{user.NodesGroup}},
 		Verb: "get", APIVersion: "v1", Resource: "pods", Namespace: namespace, Name: name, ResourceRequest: true,
 	}, t)
 }
@@ -109,7 +111,7 @@ func (v *View) FreshSecret(namespace, pod, node string, t time.Time) (secret str
 	secrets, bound, _ := v.state.Graph.PodSecrets(namespace, pod, node, t)
 	for _, s := range secrets {
 		a := v.auth.Decide(&authorizer.AttributesRecord{
-			User: &user.DefaultInfo{Name: "system:node:" + node, Groups: []string{user.NodesGroup}},
+			User: &user.DefaultInfo{Name: nodeid.UserPrefix + node, Groups: []string{user.NodesGroup}},
 			Verb: "get", APIVersion: "v1", Resource: "secrets", Namespace: s.Namespace, Name: s.Name, ResourceRequest: true,
 		}, bound.Add(-time.Minute))
 		if a.Verdict == nodeauthz.Deny && !a.Race {

@@ -194,17 +194,12 @@ func (s *Store) sorted() []*binding {
 // At returns the store as an authorizer that decides as of t. It allows with
 // the grant's reason or has no opinion, and never fails; what is unknown is no
 // opinion too.
-func (s *Store) At(t time.Time) authorizer.Authorizer { return instantAuthorizer{s, t} }
-
-type instantAuthorizer struct {
-	store *Store
-	time  time.Time
-}
-
-func (a instantAuthorizer) Authorize(_ context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
-	d := a.store.Authorize(attrs, a.time)
-	if d.Allowed {
-		return authorizer.DecisionAllow, d.Reason(), nil
-	}
-	return authorizer.DecisionNoOpinion, d.Reason(), nil
+func (s *Store) At(t time.Time) authorizer.Authorizer {
+	return authorizer.AuthorizerFunc(func(_ context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+		d := s.Authorize(attrs, t)
+		if d.Allowed {
+			return authorizer.DecisionAllow, d.Reason(), nil
+		}
+		return authorizer.DecisionNoOpinion, d.Reason(), nil
+	})
 }

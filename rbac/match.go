@@ -7,13 +7,6 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// RuleAllows reports whether the rule allows the request, whoever makes it. It
-// copies RuleAllows of k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac.
-func RuleAllows(attrs authorizer.Attributes, rule *rbacv1.PolicyRule) bool {
-	r := requestOf(attrs)
-	return r.allowedBy(rule)
-}
-
 // request is what rules look at, read once from an authorizer.Attributes.
 type request struct {
 	isResource                         bool
@@ -32,8 +25,9 @@ func requestOf(attrs authorizer.Attributes) request {
 	return r
 }
 
-// allowedBy is RuleAllows. The order of the conditions is by cost and does not
-// show.
+// allowedBy reports whether the rule allows the request, whoever makes it, as
+// RuleAllows of k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac. The order of
+// the conditions is by cost and does not show.
 func (r *request) allowedBy(rule *rbacv1.PolicyRule) bool {
 	if !r.isResource {
 		return matches(rule.Verbs, r.verb) && r.matchesURL(rule.NonResourceURLs)

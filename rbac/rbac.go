@@ -10,8 +10,8 @@
 // them went ([Store.AuthorizeWithout]). [ParseReason] reads the grant that an
 // API server itself named in an audit event.
 //
-// The behaviour is that of the reference's RBAC authorizer, Kubernetes 1.33 to
-// 1.36 (k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac and
+// The behaviour is that of the reference's RBAC authorizer, Kubernetes 1.28 to
+// 1.37 (k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac and
 // pkg/registry/rbac/validation), reasons byte for byte. One thing it leaves to
 // chance is determined here: the reference visits bindings in the order of a
 // map, so of several that allow a request any may be named. Here it is the
@@ -27,6 +27,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
 
 // The kinds that a BindingRef and a RoleRef can have.
@@ -36,9 +38,6 @@ const (
 	KindClusterRole        = "ClusterRole"
 	KindRole               = "Role"
 )
-
-// nodeUserPrefix begins the user name of every node identity.
-const nodeUserPrefix = "system:node:"
 
 // BindingRef names a binding. Namespace is empty for a ClusterRoleBinding.
 type BindingRef struct{ Kind, Namespace, Name string }
@@ -81,7 +80,7 @@ func (s SubjectRef) ForNodes() bool {
 	case rbacv1.GroupKind:
 		return s.Name == user.NodesGroup
 	case rbacv1.UserKind:
-		return strings.HasPrefix(s.Name, nodeUserPrefix)
+		return strings.HasPrefix(s.Name, nodeid.UserPrefix)
 	}
 	return false
 }

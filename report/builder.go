@@ -6,10 +6,13 @@ import (
 	"sort"
 	"time"
 
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // Builder gathers judgements. Not safe for concurrent use.
@@ -27,6 +30,9 @@ func (b *Builder) Add(j *pipeline.Judgement) { b.t.Add(b.entries.Of(j)) }
 // AddEntry takes in an entry, such as that of a finding without a request.
 func (b *Builder) AddEntry(e *tally.Entry) { b.t.Add(e) }
 
+// Tally is the sum of all that was added. It is the Builder's own.
+func (b *Builder) Tally() *tally.Tally { return b.t }
+
 // Report returns the report of all that was added.
 func (b *Builder) Report(f Facts) *Report { return Make(b.t, f) }
 
@@ -40,16 +46,22 @@ type Facts struct {
 	MinWindow time.Duration
 	// HasState is whether complete state was given.
 	HasState bool
-	// Holes are those of the state's warnings that leave not enough evidence.
-	Holes []string
-	// Lacks are holes that the caller knows of, such as a log that was not read to its end.
-	Lacks []Hole
+	// Gaps are what is missing from the state, or doubtful about it.
+	Gaps []codes.Gap
+	// Lacks are gaps that the caller knows of, such as a log that was not read to its end.
+	Lacks []codes.Gap
 	// Disabled are the rules that were not checked.
 	Disabled []string
 	// Nodes are the names of the Node objects at the window's end: of each some request is expected. Nil where that is not known.
 	Nodes []string
 	// Bindings give nodes something, at the window's end. Nil where that is not known.
 	Bindings []NodeBinding
+	// Checks are the results of the checks of both questions, with Waivers applied; nil where nobody asked.
+	Checks []checks.Result
+	// Waivers are those that were given, and what each covers.
+	Waivers []checks.Applied
+	// Words make the report's sentences, English if nil.
+	Words wording.Words
 }
 
 // NodeBinding is a binding whose subjects are nodes.
@@ -61,6 +73,7 @@ type NodeBinding struct {
 
 // Make returns the report of a tally, which stays as it is.
 func Make(t *tally.Tally, f Facts) *Report {
+	f.Words = wording.Or(f.Words)
 	r := &Report{
 		Cluster: f.Cluster, Events: f.Events, State: f.State, Authorization: f.Authorization,
 		Verdicts:  Verdicts{t.Sums.Allow, t.Sums.Deny, t.Sums.Unknown, RaceCounts{t.Sums.RaceAllow, t.Sums.RaceDeny}},
@@ -80,10 +93,10 @@ func Make(t *tally.Tally, f Facts) *Report {
 		runbooks[rule.Name] = rule.Runbook()
 	}
 	for k, g := range t.Groups {
-		r.Findings = append(r.Findings, findingOf(k, g, runbooks[k.Rule]))
+		r.Findings = append(r.Findings, findingOf(k, g, runbooks[k.Rule], f.Words))
 	}
 	slices.SortFunc(r.Findings, compareFindings)
-	r.State.Warnings = append([]string{}, f.State.Warnings...)
+	r.State.Warnings = f.stateWarnings()
 	r.Events.MalformedAt = append([]Place{}, f.Events.MalformedAt...)
 	if r.State.Objects == nil {
 		r.State.Objects = map[string]int{}
@@ -92,6 +105,7 @@ func Make(t *tally.Tally, f Facts) *Report {
 		r.Authorization.FeatureGates = map[string]bool{}
 	}
 	r.Readiness = readiness(r, f, t.Sums.Undecided)
+	r.proven(&f)
 	return r
 }
 
@@ -104,17 +118,39 @@ func agreement(t *tally.Tally) Agreement {
 	}
 }
 
-func findingOf(k tally.Key, g *tally.Group, runbook string) Finding {
+// stateWarnings are the gaps of the state in words.
+func (f *Facts) stateWarnings() []string {
+	out := make([]string, 0, len(f.Gaps))
+	for i := range f.Gaps {
+		out = append(out, f.Words.Say(f.Gaps[i].Code, f.Gaps[i].Params))
+	}
+	return out
+}
+
+// FindingOf is a group of findings in the report's form.
+func FindingOf(k *tally.Key, g *tally.Group, w wording.Words) Finding {
+	return findingOf(*k, g, (&rules.Rule{Name: k.Rule}).Runbook(), wording.Or(w))
+}
+
+func findingOf(k tally.Key, g *tally.Group, runbook string, w wording.Words) Finding {
 	f := Finding{
-		Rule: k.Rule, Severity: g.Severity.String(), Node: k.Node, Count: g.Count, First: g.First, Last: g.Last, Verb: k.Verb,
+		Rule: k.Rule, Reason: g.Reason, Params: paramsOf(g.Params), Severity: g.Severity.String(), Node: k.Node, Count: g.Count, First: g.First, Last: g.Last, Verb: k.Verb,
 		APIGroup: k.APIGroup, Resource: k.Resource, Subresource: k.Subresource, Namespace: k.Namespace, Name: k.Name,
-		UserAgent: k.Product, Message: g.Message, Runbook: runbook, Allowed: g.Allowed, AuditIDs: append([]string{}, g.AuditIDs...),
-		detail: k.Detail, low: g.Low, wide: g.Wide, days: g.Days,
+		UserAgent: k.Product, Message: w.Finding(&k, g), Runbook: runbook, Allowed: g.Allowed, AuditIDs: append([]string{}, g.AuditIDs...),
+		key: k, low: g.Low, wide: g.Wide, days: g.Days,
 	}
 	if k.Binding != (rbac.BindingRef{}) {
 		f.Binding = &Binding{Kind: k.Binding.Kind, Namespace: k.Binding.Namespace, Name: k.Binding.Name}
 	}
 	return f
+}
+
+// paramsOf is never nil, as the report's lists.
+func paramsOf(p codes.Params) codes.Params {
+	if p == nil {
+		return codes.Params{}
+	}
+	return p
 }
 
 // EventsOf are the counts of a tally in the report's form.
@@ -149,7 +185,7 @@ func compareFindings(a, b Finding) int {
 		cmp.Compare(sb, sa), cmp.Compare(a.Rule, b.Rule), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Node, b.Node),
 		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name),
 		cmp.Compare(a.Verb, b.Verb), cmp.Compare(a.Subresource, b.Subresource), cmp.Compare(a.APIGroup, b.APIGroup),
-		cmp.Compare(a.UserAgent, b.UserAgent), compareBindings(a.Binding, b.Binding), cmp.Compare(a.detail, b.detail),
+		cmp.Compare(a.UserAgent, b.UserAgent), compareBindings(a.Binding, b.Binding), cmp.Compare(a.key.Reason, b.key.Reason), cmp.Compare(a.key.Apart, b.key.Apart),
 	)
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nodetrail/nodetrail/internal/captured"
+	"github.com/nodetrail/nodetrail/internal/test/captured"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rules"
@@ -39,18 +39,18 @@ func TestCaptures(t *testing.T) {
 			for i := range j.Findings {
 				x := &j.Findings[i]
 				if j.Answer.Race && x.Finding.Rule != "node-identity" && x.Finding.Rule != "node-credential-misuse" && x.Finding.Rule != "foreign-node-write" {
-					t.Errorf("%s: %s flags a race: %s", name, x.Finding.Rule, x.Message)
+					t.Errorf("%s: %s flags a race: %s", name, x.Finding.Rule, x.Reason)
 				}
 				if product == "hollow-kubelet" {
 					kubelet[x.Severity.String()+" "+x.Finding.Rule+" "+j.Attrs.Verb+" "+j.Attrs.Resource]++
 					if x.Severity >= rules.High {
-						t.Errorf("%s: a kubelet's own request: %s: %s", name, x.Severity, x.Message)
+						t.Errorf("%s: a kubelet's own request: %s: %s", name, x.Severity, x.Reason)
 					}
 				}
 				if x.Finding.Rule == "rbac-excess-access" {
 					phases[x.Binding.Name] = true
 					if j.Answer.Verdict != nodeauthz.Deny || j.Event.Code == 0 || x.Severity == rules.Low && j.Event.Code < 400 {
-						t.Errorf("%s: verdict %v, code %d: %s", name, j.Answer.Verdict, j.Event.Code, x.Message)
+						t.Errorf("%s: verdict %v, code %d: %s", name, j.Answer.Verdict, j.Event.Code, x.Reason)
 					}
 				}
 			}
@@ -73,7 +73,7 @@ func TestCaptures(t *testing.T) {
 			}
 		}
 		for _, x := range r.Findings {
-			if x.Rule == "authorizer-lag" || x.Rule == "node-credential-misuse" && !strings.Contains(x.Message, "which is no kubelet") {
+			if x.Rule == "authorizer-lag" || x.Rule == rules.CredentialMisuse && x.Reason != rules.ForeignClient {
 				t.Errorf("%s: %s", name, x.Message)
 			}
 			if x.Rule == "foreign-node-write" && x.Severity == "critical" {

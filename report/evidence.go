@@ -2,13 +2,13 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // Verdicts on readiness.
@@ -18,23 +18,11 @@ const (
 	VerdictUnknown  = "not enough evidence"
 )
 
-// Hole is something that the evidence lacks, because of which nothing is "ready".
+// Hole is a gap with its sentence: something that the evidence lacks, because of which nothing is "ready", or, without a kind, a doubt.
 type Hole struct {
-	// Kind is log, policy, node, state, agreement, mode or rule.
-	Kind    string `json:"kind"`
+	codes.Gap
 	Message string `json:"message"`
 }
-
-// Kinds of holes.
-const (
-	HoleLog       = "log"
-	HolePolicy    = "policy"
-	HoleNode      = "node"
-	HoleState     = "state"
-	HoleAgreement = "agreement"
-	HoleMode      = "mode"
-	HoleRule      = "rule"
-)
 
 // Client is one whose requests would break without a binding.
 type Client struct {
@@ -80,6 +68,8 @@ type Day struct {
 // Identity is one that does not conform: the Node authorizer will not serve it.
 type Identity struct {
 	Identity string `json:"identity"`
+	// Code is the reason's stable code.
+	Code rules.Reason `json:"code"`
 	// Reason is "group missing", "name form", "letter case", "host name", "unregistered name", "no node identity" or "shared certificate".
 	Reason   string    `json:"reason"`
 	Message  string    `json:"message"`
@@ -102,20 +92,57 @@ const maxTrend = tally.MaxDays
 
 // need is what a client needs a binding for.
 type need struct {
-	ref              Binding
-	binding, product string // binding is ref in words
-	requests         int64
-	findings         []*Finding
+	needKey
+	requests int64
+	findings []*Finding
 }
 
-// across says how many nodes and which kinds of request it is about.
-func (n *need) across() (nodes int64, kinds map[string]bool) {
-	names := map[string]bool{}
-	kinds = map[string]bool{}
-	for _, f := range n.findings {
-		names[f.Node], kinds[what(f)] = true, true
+// needKey is the binding, which is empty where it is not known, and the client.
+type needKey struct {
+	ref     Binding
+	wide    bool // any binding
+	product string
+}
+
+// binding are the parameters that name the binding.
+func (k *needKey) binding() codes.Params {
+	switch {
+	case k.ref != (Binding{}):
+		return bindingParams(k.ref)
+	case k.wide:
+		return codes.Params{codes.Text(codes.ParamWide, "true")}
 	}
-	return int64(len(names)), kinds
+	return nil
+}
+
+func bindingParams(b Binding) codes.Params {
+	return codes.Params{
+		codes.Text(codes.ParamBindingKind, b.Kind), codes.Text(codes.ParamBindingNamespace, b.Namespace), codes.Text(codes.ParamBinding, b.Name),
+	}
+}
+
+// params say whose requests these are, how many, and of which kinds.
+func (n *need) params() codes.Params {
+	nodes, kinds := n.across()
+	p := append(codes.Params{
+		codes.Int(codes.ParamCount, n.requests), codes.Text(codes.ParamClient, n.product), codes.Int(codes.ParamNodes, nodes),
+	}, n.binding()...)
+	p = append(p, codes.Int(codes.ParamTotal, len(kinds)))
+	return append(p, codes.List(codes.ParamRequest, kinds[:min(len(kinds), listedKinds)])...)
+}
+
+// listedKinds is how many kinds of requests a blocker names.
+const listedKinds = 4
+
+// across says how many nodes and which kinds of request it is about.
+func (n *need) across() (nodes int64, kinds []string) {
+	names := map[string]bool{}
+	for _, f := range n.findings {
+		names[f.Node] = true
+		kinds = append(kinds, what(f))
+	}
+	slices.Sort(kinds)
+	return int64(len(names)), slices.Compact(kinds)
 }
 
 // breaking counts a finding's requests that would break without the binding.
@@ -123,8 +150,7 @@ func breaking(f *Finding) int64 { return f.Count - f.low }
 
 // needs sums up the findings of excess access by binding and client, the most requests first. count is how many of a finding's requests matter.
 func needs(r *Report, count func(*Finding) int64) []*need {
-	type key struct{ binding, product string }
-	all := map[key]*need{}
+	all := map[needKey]*need{}
 	var out []*need
 	for i := range r.Findings {
 		f := &r.Findings[i]
@@ -132,20 +158,22 @@ func needs(r *Report, count func(*Finding) int64) []*need {
 		if f.Rule != rules.ExcessAccess || requests == 0 {
 			continue
 		}
-		k := key{bindingOf(f), f.UserAgent}
+		k := needKey{product: f.UserAgent}
+		if f.Binding != nil {
+			k.ref = *f.Binding
+		} else {
+			k.wide = f.wide
+		}
 		n := all[k]
 		if n == nil {
-			n = &need{binding: k.binding, product: k.product}
-			if f.Binding != nil {
-				n.ref = *f.Binding
-			}
+			n = &need{needKey: k}
 			all[k], out = n, append(out, n)
 		}
 		n.requests += requests
 		n.findings = append(n.findings, f)
 	}
 	slices.SortFunc(out, func(a, b *need) int {
-		return cmp.Or(cmp.Compare(b.requests, a.requests), compareBindings(&a.ref, &b.ref), cmp.Compare(a.binding, b.binding), cmp.Compare(a.product, b.product))
+		return cmp.Or(cmp.Compare(b.requests, a.requests), compareBindings(&a.ref, &b.ref), compareFlags(a.wide, b.wide), cmp.Compare(a.product, b.product))
 	})
 	return out
 }
@@ -156,7 +184,7 @@ func clients(r *Report) []Client {
 	for _, n := range needs(r, breaking) {
 		nodes, _ := n.across()
 		c := Client{
-			UserAgent: n.product, Binding: n.binding, Requests: n.requests, Nodes: int(nodes), First: n.findings[0].First, Last: n.findings[0].Last, ref: n.ref,
+			UserAgent: n.product, Binding: wording.Binding(n.binding()), Requests: n.requests, Nodes: int(nodes), First: n.findings[0].First, Last: n.findings[0].Last, ref: n.ref,
 		}
 		days := map[int64]int64{}
 		for _, f := range n.findings {
@@ -181,15 +209,14 @@ func clients(r *Report) []Client {
 	return out
 }
 
-// bindingOf names the binding that a finding of excess access is about.
-func bindingOf(f *Finding) string {
+func compareFlags(a, b bool) int {
 	switch {
-	case f.Binding != nil:
-		return f.Binding.Kind + " " + joinName(f.Binding.Namespace, f.Binding.Name)
-	case f.wide:
-		return "some RBAC binding"
+	case a == b:
+		return 0
+	case b:
+		return -1
 	}
-	return "an RBAC binding that the log does not name"
+	return 1
 }
 
 // trend has every day of the window, the latest maxTrend of them.
@@ -206,22 +233,24 @@ func trend(w *Window, count map[int64]int64) []Day {
 }
 
 // identities are those that do not conform, in order of reason and name.
-func identities(r *Report) []Identity {
-	type key struct{ reason, message string }
+func identities(r *Report, w wording.Words) []Identity {
+	type key struct {
+		reason        rules.Reason
+		name, similar string
+	}
 	at := map[key]int{}
 	out := []Identity{}
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		reason := nonconformity(f)
-		if reason == "" || f.Count == f.low {
+		if !unserved(f) || f.Count == f.low {
 			continue
 		}
-		k := key{reason, f.Message}
+		k := key{f.Reason, f.Node, f.Params.Text(rules.ParamSimilar) + f.Params.Text(rules.ParamFirst)}
 		j, there := at[k]
 		if !there {
 			j = len(out)
 			at[k] = j
-			out = append(out, Identity{Identity: f.Node, Reason: reason, Message: f.Message})
+			out = append(out, Identity{Identity: f.Node, Code: f.Reason, Reason: w.Identity(f.Reason), Message: f.Message})
 		}
 		x := &out[j]
 		x.Requests += f.Count - f.low
@@ -235,39 +264,22 @@ func identities(r *Report) []Identity {
 	for i := range out {
 		slices.Sort(out[i].Clients)
 	}
-	slices.SortFunc(out, func(a, b Identity) int {
-		return cmp.Or(cmp.Compare(a.Message, b.Message), cmp.Compare(a.Reason, b.Reason))
+	slices.SortStableFunc(out, func(a, b Identity) int { // the findings are in order
+		return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Identity, b.Identity))
 	})
 	return out
 }
 
-// nonconformity is why the identity of a finding does not conform, "" if the finding is about something else.
-func nonconformity(f *Finding) string {
-	detail, _, _ := strings.Cut(f.detail, ",")
-	switch {
-	case f.Rule == "node-credential-misuse" && f.detail == "certificate":
-		return "shared certificate"
-	case f.Rule != "node-identity":
-		return ""
-	case detail == "group":
-		return "group missing"
-	case detail == "kubelet":
-		return "no node identity"
-	case detail == "unregistered" && strings.Contains(f.Message, "which differs in its letter case"):
-		return "letter case"
-	case detail == "unregistered" && strings.Contains(f.Message, "; there is a Node "):
-		return "host name"
-	case detail == "unregistered":
-		return "unregistered name"
-	}
-	return "name form"
+// unserved reports whether the finding is about an identity that the Node authorizer does not serve, or that does not name one node.
+func unserved(f *Finding) bool {
+	return f.Rule == rules.NodeIdentity || f.Rule == rules.CredentialMisuse && f.Reason == rules.SharedCertificate
 }
 
 // denials are those that persist.
 func denials(r *Report) []Denial {
 	out := []Denial{}
 	for i := range r.Findings {
-		if f := &r.Findings[i]; f.Rule == "persistent-node-deny" {
+		if f := &r.Findings[i]; f.Rule == rules.PersistentDeny {
 			out = append(out, Denial{f.Node, f.UserAgent, f.Message, f.First, f.Last})
 		}
 	}
@@ -300,36 +312,19 @@ const (
 	toldFor = 23 * time.Hour
 )
 
-// holeOf is the kind of hole that a gap in the log is, "" where nothing is missing that could decide. A silent node is a hole as long as
-// it is silent: what it does when it comes back is not known.
-func holeOf(r *Report, f *Finding) string {
+// holeOf is the kind of gap that a finding of the rule on gaps stands for, Doubt where nothing is missing that could decide. A silent node is a
+// gap as long as it is silent: what it does when it comes back is not known.
+func holeOf(r *Report, f *Finding) codes.Kind {
 	switch {
-	case f.detail == "silent node":
+	case f.Reason == rules.NodeSilent:
 		if r.Window.To == nil || f.Last.Before(r.Window.To.Add(-stillSilent)) && f.Last.Sub(f.First) < toldFor {
-			return ""
+			return codes.Doubt
 		}
-		return HoleNode
 	case f.Severity == rules.Low.String():
-		return ""
-	case f.detail == "silent nodes":
-		return HoleNode
-	case strings.HasPrefix(f.detail, "policy-"), f.detail == "no secret reads":
-		return HolePolicy
-	case f.detail == "no verdicts":
-		return HoleState
+		return codes.Doubt
 	}
-	return HoleLog
+	return rules.GapOf(f.Reason)
 }
 
 // someOf names the first few of many.
-func someOf(names []string, most int) string {
-	all := make([]string, 0, most)
-	for _, s := range names[:min(most, len(names))] {
-		all = append(all, Visible(s))
-	}
-	s := strings.Join(all, ", ")
-	if len(names) > most {
-		s += fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	return s
-}
+func someOf(names []string, most int) string { return wording.Some(names, len(names), most) }

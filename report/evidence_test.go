@@ -10,9 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // A client has its nodes, objects, last request and trend; requests that reached nothing do not count.
@@ -30,7 +32,7 @@ func TestClients(t *testing.T) {
 					Key: tally.Key{
 						Rule: f.Rule, Node: j.Node, Verb: j.Attrs.Verb, Resource: j.Attrs.Resource, Namespace: j.Attrs.Namespace, Name: j.Attrs.Name,
 						Product: rules.Product(j.Event.UserAgent), Binding: j.Grant.Binding,
-					}, Severity: f.Severity, Message: f.Message,
+					}, Severity: f.Severity, Reason: f.Reason, Params: f.Params,
 				}}}
 				l.b.AddEntry(&e)
 			}
@@ -63,33 +65,43 @@ func TestClients(t *testing.T) {
 }
 
 func TestIdentitiesByReason(t *testing.T) {
-	for _, x := range []struct{ rule, detail, message, want string }{
-		{"node-identity", "group", "m", "group missing"},
-		{"node-identity", "name", "m", "name form"},
-		{"node-identity", "kubelet", "m", "no node identity"},
-		{"node-identity", "unregistered", `user "system:node:x": the cluster has no Node "x"`, "unregistered name"},
-		{"node-identity", "unregistered", `user "system:node:X": the cluster has no Node "X"; there is a Node "x", which differs in its letter case`, "letter case"},
-		{"node-identity", "unregistered", `user "system:node:x": the cluster has no Node "x"; there is a Node "x.y", which differs in its domain`, "host name"},
-		{"node-credential-misuse", "certificate", "m", "shared certificate"},
-		{"node-credential-misuse", "address 10.0.0.1", "m", ""},
-		{rules.ExcessAccess, "", "m", ""},
+	similar := func(name string) codes.Params { return codes.Params{codes.Text(rules.ParamSimilar, name)} }
+	for _, x := range []struct {
+		rule, node string
+		reason     rules.Reason
+		params     codes.Params
+		want       string
+	}{
+		{rules.NodeIdentity, "n", rules.GroupMissing, nil, "group missing"},
+		{rules.NodeIdentity, "n", rules.NameForm, nil, "name form"},
+		{rules.NodeIdentity, "n", rules.NameEmpty, nil, "name form"},
+		{rules.NodeIdentity, "n", rules.NoNodeIdentity, nil, "no node identity"},
+		{rules.NodeIdentity, "x", rules.NodeMissing, nil, "unregistered name"},
+		{rules.NodeIdentity, "X", rules.NameLetterCase, similar("x"), "letter case"},
+		{rules.NodeIdentity, strings.Repeat("X", 180), rules.NameLetterCase, similar(strings.Repeat("x", 180)), "letter case"},
+		{rules.NodeIdentity, "ghost, which differs in its letter case", rules.NodeMissing, nil, "unregistered name"},
+		{rules.NodeIdentity, "x", rules.NameDomain, similar("x.y"), "host name"},
+		{rules.CredentialMisuse, "n", rules.SharedCertificate, nil, "shared certificate"},
+		{rules.CredentialMisuse, "n", rules.SecondAddress, nil, ""},
+		{rules.ExcessAccess, "n", rules.BindingNeeded, nil, ""},
 	} {
 		b := NewBuilder()
 		for _, client := range []string{"b", "a", "b"} {
 			b.AddEntry(&tally.Entry{Time: at(0), Findings: []tally.Finding{{
-				Key: tally.Key{Rule: x.rule, Node: "n", Detail: x.detail, Product: client}, Severity: rules.High, Message: x.message,
+				Key: tally.Key{Rule: x.rule, Node: x.node, Reason: x.reason, Product: client}, Reason: x.reason, Severity: rules.High, Params: x.params,
 			}}})
 		}
 		want := []Identity{}
 		if x.want != "" {
-			want = append(want, Identity{"n", x.want, x.message, 3, []string{"a", "b"}, at(0)})
+			key, group := tally.Key{Node: x.node}, tally.Group{Reason: x.reason, Params: x.params}
+			want = append(want, Identity{x.node, x.reason, x.want, wording.English{}.Finding(&key, &group), 3, []string{"a", "b"}, at(0)})
 		}
 		r := b.Report(facts(1))
 		if diff := cmp.Diff(want, r.Readiness.Identities); diff != "" {
-			t.Errorf("%s %s (-want +got):\n%s", x.rule, x.detail, diff)
+			t.Errorf("%s %s (-want +got):\n%s", x.rule, x.reason, diff)
 		}
 		if x.want != "" && len(r.Readiness.Blockers) != 1 {
-			t.Errorf("%s %s: blockers %q", x.rule, x.detail, r.Readiness.Blockers)
+			t.Errorf("%s %s: blockers %q", x.rule, x.reason, r.Readiness.Blockers)
 		}
 	}
 }
@@ -101,7 +113,11 @@ func TestUnseenNodes(t *testing.T) {
 	f := facts(3)
 	f.Nodes = []string{"worker-3", "worker-1", "worker-2"}
 	x := l.b.Report(f).Readiness
-	want := []Hole{{HoleNode, "2 nodes of the cluster made no request that was logged: worker-2, worker-3"}}
+	want := []Hole{{
+		codes.Gap{Kind: codes.Node, Code: codes.NodesUnseen, Params: codes.Params{
+			codes.Int(codes.ParamCount, 2), codes.Text(codes.ParamNode, "worker-2"), codes.Text(codes.ParamNode, "worker-3"),
+		}}, "2 nodes of the cluster made no request that was logged: worker-2, worker-3",
+	}}
 	if diff := cmp.Diff(want, x.Holes); diff != "" || x.Verdict != VerdictUnknown || !slices.Equal(x.Unseen, []string{"worker-2", "worker-3"}) {
 		t.Errorf("%s, unseen %q (-want +got):\n%s", x.Verdict, x.Unseen, diff)
 	}
@@ -120,7 +136,7 @@ func TestSilentNode(t *testing.T) {
 		b.AddEntry(&tally.Entry{Time: end, IsNode: true, Node: "worker-2", Verdict: nodeauthz.Allow, Observed: nodeauthz.Allow})
 		for _, when := range []time.Duration{first, last} {
 			b.AddEntry(&tally.Entry{Time: end.Add(when), Findings: []tally.Finding{{
-				Key: tally.Key{Rule: rules.CoverageGap, Node: "worker-1", Detail: "silent node"}, Severity: rules.Low, Message: "silent",
+				Key: tally.Key{Rule: rules.CoverageGap, Node: "worker-1", Reason: rules.NodeSilent}, Reason: rules.NodeSilent, Severity: rules.Low,
 			}}})
 		}
 		if got := b.Report(facts(1)).Readiness; got.Verdict != want || len(got.Warnings) != 1 {
@@ -137,9 +153,12 @@ func TestLacks(t *testing.T) {
 	l := newLog(t)
 	l.many(3)
 	f := facts(3)
-	f.Lacks, f.State.Warnings, f.Disabled = []Hole{{HoleLog, "x"}}, []string{"x"}, []string{"secret-enumeration", "node-identity"}
+	lack := codes.Gap{Kind: codes.Log, Code: codes.LogUnread, Params: codes.Params{codes.Text(codes.ParamTrouble, "x")}}
+	f.Lacks, f.Gaps, f.Disabled = []codes.Gap{lack}, []codes.Gap{lack}, []string{"secret-enumeration", "node-identity"}
 	x := l.b.Report(f).Readiness
-	want := []Hole{{HoleLog, "x"}, {HoleRule, "the rule node-identity was not checked"}}
+	want := []Hole{{lack, "the log was not read to its end: x"}, {codes.Gap{
+		Kind: codes.Rule, Code: codes.RuleDisabled, Params: codes.Params{codes.Text(codes.ParamRule, rules.NodeIdentity)},
+	}, "the rule node-identity was not checked"}}
 	if diff := cmp.Diff(want, x.Holes); diff != "" || x.Ready || x.Verdict != VerdictUnknown || len(x.Warnings) != 2 {
 		t.Errorf("%+v (-want +got):\n%s", x, diff)
 	}

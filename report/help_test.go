@@ -11,7 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/audit"
-	"github.com/nodetrail/nodetrail/internal/golden"
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/internal/test/golden"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -148,7 +149,7 @@ func sample(t *testing.T) *Report {
 	f.Cluster = "shop <b>"
 	f.Events.Malformed, f.Events.Skipped, f.Events.Duplicates = 1, 2, 3
 	f.Events.MalformedAt = []Place{{File: "audit.log", Line: 7, Cause: "unexpected end"}}
-	f.State.Warnings = []string{"the state holds no PersistentVolume"}
+	f.Gaps = []codes.Gap{{Code: codes.KindMissing, Params: codes.Params{codes.Text(codes.ParamKind, "PersistentVolume")}}}
 	f.Authorization.FeatureGates = map[string]bool{"AuthorizeNodeWithSelectors": false}
 	return l.b.Report(f)
 }

@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/coverage"
-	"github.com/nodetrail/nodetrail/internal/captured"
+	"github.com/nodetrail/nodetrail/internal/test/captured"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
@@ -65,18 +66,19 @@ func withHole(t *testing.T, name string, p planted) *Report {
 		must(err)
 		for i, g := range policy.Gaps(coverage.PolicyOptions{}) {
 			severity := rules.Medium
-			if g.Minor {
+			if !g.Decides() {
 				severity = rules.Low
 			}
 			b.AddEntry(&tally.Entry{ID: tally.ID{byte(i)}, Time: res.Last, Findings: []tally.Finding{{
-				Key: tally.Key{Rule: rules.CoverageGap, Detail: g.Cause + " " + g.Where}, Severity: severity, Message: g.Message,
+				Key:    tally.Key{Rule: rules.CoverageGap, Reason: rules.Reason(g.Code), Name: g.Params.Text(codes.ParamWhere)},
+				Reason: rules.Reason(g.Code), Severity: severity, Params: g.Params,
 			}}})
 		}
 	}
 	f := Facts{
 		HasState: true, Events: Events{Read: res.Counts.Read}, Authorization: Authorization{Mode: judge.Mode.String(), Inferred: judge.Mode.Inferred(), KubernetesVersion: "1.36"},
-		State: State{Objects: state.Summary().Objects, Warnings: state.Warnings(res.First, res.Last)},
-		Holes: state.Holes(res.First, res.Last), Nodes: state.Nodes.Names(res.Last), Bindings: []NodeBinding{},
+		State: State{Objects: state.Summary().Objects},
+		Gaps:  state.Gaps(res.First, res.Last), Nodes: state.Nodes.Names(res.Last), Bindings: []NodeBinding{},
 	}
 	for x := range state.RBAC.Bindings(res.Last) {
 		if x.ForNodes() {
@@ -139,7 +141,7 @@ func TestPlantedHoles(t *testing.T) {
 		for _, x := range []struct {
 			what string
 			planted
-			hole string // its kind, "" for none
+			hole codes.Kind // its kind, "" for none
 		}{
 			{"nothing is missing", planted{rounds: hour, only: kubelets}, ""},
 			{"a policy that hides secrets", planted{only: but(func(_ int, j *pipeline.Judgement) bool { return j.Attrs.Resource == "secrets" }), policy: `
@@ -149,18 +151,18 @@ rules:
 - level: None
   resources: [{group: "", resources: [secrets]}]
 - level: Metadata
-`}, HolePolicy},
-			{"ten minutes are cut out", planted{rounds: hour, only: but(func(round int, _ *pipeline.Judgement) bool { return round >= 25 && round < 34 })}, HoleLog},
-			{"a node is silent", planted{only: but(func(_ int, j *pipeline.Judgement) bool { return j.Node == "worker-3" })}, HoleNode},
+`}, codes.Policy},
+			{"ten minutes are cut out", planted{rounds: hour, only: but(func(round int, _ *pipeline.Judgement) bool { return round >= 25 && round < 34 })}, codes.Log},
+			{"a node is silent", planted{only: but(func(_ int, j *pipeline.Judgement) bool { return j.Node == "worker-3" })}, codes.Node},
 			{"a node falls silent", planted{rounds: hour, only: but(func(round int, j *pipeline.Judgement) bool {
 				return round >= 25 && j.Node == "worker-3"
-			})}, HoleNode},
-			{"the state has no PersistentVolumes", planted{only: kubelets, noKind: "PersistentVolume"}, HoleState},
+			})}, codes.Node},
+			{"the state has no PersistentVolumes", planted{only: kubelets, noKind: "PersistentVolume"}, codes.State},
 		} {
 			r := withHole(t, name, x.planted)
 			got := &r.Readiness
 			fmt.Fprintf(&out, "%s, %s: %s\n", name, x.what, got.Verdict)
-			kinds := map[string]bool{}
+			kinds := map[codes.Kind]bool{}
 			for _, b := range got.Blockers {
 				fmt.Fprintf(&out, "  x %s\n", b)
 			}

@@ -12,8 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // hostileReport has the string wherever a log, a state or a file can put one.
@@ -43,7 +45,7 @@ func hostileReport(t *testing.T, s string) *Report {
 	f := facts(8)
 	f.Cluster = s + "c"
 	f.Events.MalformedAt = []Place{{File: s, Line: 1, Cause: s}}
-	f.State.Warnings = []string{s}
+	f.Gaps = []codes.Gap{{Code: codes.EntryUnreadable, Params: codes.Params{codes.Text(codes.ParamTrouble, s)}}}
 	f.State.Objects[s] = 1
 	f.Authorization.Mode, f.Authorization.KubernetesVersion, f.Authorization.FeatureGates = s+"m", s, map[string]bool{s: true}
 	return l.b.Report(f)
@@ -127,7 +129,7 @@ func TestHostileHTML(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q (-harmless +hostile):\n%s", s, diff)
 		}
-		if !strings.Contains(content, Visible(s)) {
+		if !strings.Contains(content, wording.Visible(s)) {
 			t.Errorf("%q is not in the page's text", s)
 		}
 	}
@@ -164,11 +166,11 @@ func TestVisible(t *testing.T) {
 		"": "", "shop/db": "shop/db", "größe 節点": "größe 節点", "\x1b[2J": `\u{1b}[2J`, "a\nb": `a\u{a}b`, "\u202e": `\u{202e}`, "\xff": `\u{fffd}`,
 		"\u009b": `\u{9b}`, "\u2028": `\u{2028}`, "\u2029": `\u{2029}`, "\u200b": `\u{200b}`, "\ufeff": `\u{feff}`, "\x7f": `\u{7f}`, "\t": `\u{9}`,
 	} {
-		if got := Visible(s); got != want {
-			t.Errorf("Visible(%q) = %q, want %q", s, got, want)
+		if got := wording.Visible(s); got != want {
+			t.Errorf("wording.Visible(%q) = %q, want %q", s, got, want)
 		}
-		if got := Visible(Visible(s)); got != want {
-			t.Errorf("Visible(%q) changes when applied twice: %q", s, got)
+		if got := wording.Visible(wording.Visible(s)); got != want {
+			t.Errorf("wording.Visible(%q) changes when applied twice: %q", s, got)
 		}
 	}
 }

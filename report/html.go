@@ -5,27 +5,34 @@ import (
 	"html/template"
 	"io"
 	"strings"
+
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // WriteHTML writes the report as one self-contained page: no script, no request to anywhere. Names from logs are text.
 func (r *Report) WriteHTML(w io.Writer) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
-		"visible": Visible,
-		"stamp":   stamp,
-		"objects": objects,
-		"gates":   gates,
-		"perDay":  perDay,
-		"used":    func(c Client) string { return plural(c.Requests, "request") + " on " + plural(int64(c.Nodes), "node") },
-		"need":    func(n Need) string { return needWords(&n) },
-		"some":    func(all []string) string { return someOf(all, planNames) },
-		"title":   func(x Readiness) string { return headline(&x) },
-		"others":  func(x Readiness) []string { return x.otherWarnings() },
+		"visible":   wording.Visible,
+		"stamp":     stamp,
+		"objects":   objects,
+		"gates":     gates,
+		"perDay":    perDay,
+		"used":      func(c Client) string { return plural(c.Requests, "request") + " on " + plural(int64(c.Nodes), "node") },
+		"need":      func(n Need) string { return needWords(&n) },
+		"some":      func(all []string) string { return someOf(all, planNames) },
+		"title":     func(x Readiness) string { return headline(&x) },
+		"others":    func(x Readiness) []string { return x.OtherWarnings() },
+		"questions": func(r *Report) []question { return r.questions() },
+		"summary":   func(q question) string { return q.summary() },
+		"wrong":     func(c Check) string { return c.wrong() },
+		"waived":    func(w Waiver) string { return w.say() },
+		"paste":     func(r *Report) string { return wording.VisibleLines(r.Paste) },
 		"object": func(f Finding) string {
 			s := f.Resource
 			if f.Subresource != "" {
 				s += "/" + f.Subresource
 			}
-			return Visible(strings.TrimSpace(s + " " + joinName(f.Namespace, f.Name)))
+			return wording.Visible(strings.TrimSpace(s + " " + joinName(f.Namespace, f.Name)))
 		},
 	}).Parse(page)
 	if err != nil {
@@ -74,12 +81,21 @@ h1 { margin-bottom: 0; } pre { overflow-x: auto; padding: .5rem; border: 1px sol
 <tbody>{{range .}}<tr><td>{{visible .Identity}}</td><td>{{.Reason}}</td><td>{{visible .Message}}</td><td>{{.Requests}}</td><td>{{some .Clients}}</td><td>{{stamp .Last}}</td></tr>
 {{end}}</tbody></table>
 {{end}}{{with .Readiness.Denials}}<h2>Denials that persist</h2><ul>{{range .}}<li>{{visible .Message}}, last {{stamp .Last}}</li>{{end}}</ul>
+{{end}}{{range questions .}}<h2>{{summary .}}</h2>
+<table>
+<thead><tr><th>Check</th><th>State</th><th>Seen</th><th>What is wrong</th><th>Next step</th></tr></thead>
+<tbody>{{range .Checks}}<tr><td>{{.Name}}</td><td class="{{if eq .State "failed"}}no{{else if eq .State "passed"}}yes{{else}}maybe{{end}}">{{.State}}</td><td>{{.Seen}} of {{.Expected}}</td><td>{{visible (wrong .)}}</td><td>{{.Next}}</td></tr>
+{{end}}</tbody></table>
+{{end}}{{with .Waivers}}<h2>Waivers</h2><ul>{{range .}}<li>{{.Check}} {{visible (waived .)}}</li>{{end}}</ul>
+{{end}}{{with paste .}}<h2>Waivers for what is unproven</h2>
+<pre><code>{{.}}</code></pre>
 {{end}}<h2>Evidence</h2>
 <table>
 <tr><th scope="row">Events</th><td>{{.Events.Read}} read, {{.Events.Node}} of nodes, {{.Events.Skipped}} skipped, {{.Events.Duplicates}} duplicates, {{.Events.Malformed}} malformed{{range .Events.MalformedAt}}<br/>{{visible .File}}:{{.Line}}: {{visible .Cause}}{{end}}</td></tr>
 <tr><th scope="row">State</th><td>{{or (objects .State.Objects) "none"}}</td></tr>
 <tr><th scope="row">Authorizers</th><td>{{visible (or .Authorization.Mode "unknown")}}{{if .Authorization.Inferred}} (inferred){{end}}, Kubernetes {{visible .Authorization.KubernetesVersion}}{{gates .Authorization.FeatureGates}}</td></tr>
-<tr><th scope="row">Verdicts</th><td>{{.Verdicts.Allow}} allow, {{.Verdicts.Deny}} deny, {{.Verdicts.Unknown}} unknown; races: {{.Verdicts.Races.Allow}} allow, {{.Verdicts.Races.Deny}} deny</td></tr>
+{{with .Authorization.Skew}}<tr><th scope="row">Skew</th><td>{{.Words}}</td></tr>
+{{end}}<tr><th scope="row">Verdicts</th><td>{{.Verdicts.Allow}} allow, {{.Verdicts.Deny}} deny, {{.Verdicts.Unknown}} unknown; races: {{.Verdicts.Races.Allow}} allow, {{.Verdicts.Races.Deny}} deny</td></tr>
 <tr><th scope="row">Agreement</th><td>{{.Agreement.Agree}} of {{.Agreement.Compared}} with the apiserver; in races {{.Agreement.Races.Agree}} of {{.Agreement.Races.Compared}}</td></tr>
 </table>
 <h2>Findings</h2>

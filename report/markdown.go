@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // WriteMarkdown writes what the report says on readiness, with the plan, as GitHub-flavoured Markdown, for an issue or a change request.
@@ -45,7 +47,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		holes = append(holes, h.Message)
 	}
 	list("Holes in the evidence", holes)
-	list("Further warnings", x.otherWarnings())
+	list("Further warnings", x.OtherWarnings())
 	if len(x.Clients) > 0 {
 		row := table("Who would break", "Client", "Binding", "Requests", "Nodes", "Last seen", "By day")
 		for i := range x.Clients {
@@ -78,6 +80,21 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 			row(d.Node, d.UserAgent, d.Message, stamp(d.First), stamp(d.Last))
 		}
 	}
+	for _, q := range r.questions() {
+		row := table(q.summary(), "Check", "State", "Seen", "What is wrong", "Next step")
+		for i := range q.Checks {
+			c := &q.Checks[i]
+			row(c.Name, c.State, fmt.Sprintf("%d of %d", c.Seen, c.Expected), c.wrong(), c.Next)
+		}
+	}
+	var waived []string
+	for i := range r.Waivers {
+		waived = append(waived, r.Waivers[i].Check+" "+r.Waivers[i].say())
+	}
+	list("Waivers", waived)
+	if r.Paste != "" {
+		fmt.Fprintf(&b, "\n## Waivers for what is unproven\n\n    %s\n", strings.ReplaceAll(strings.TrimSpace(wording.VisibleLines(r.Paste)), "\n", "\n    "))
+	}
 	r.markEvidence(table("Evidence", "", ""))
 	if len(x.Plan) > 0 {
 		b.WriteString("\n## Plan\n")
@@ -108,6 +125,9 @@ func (r *Report) markEvidence(row func(...any)) {
 		mode = "unknown"
 	}
 	row("authorizers", fmt.Sprintf("%s, Kubernetes %s", mode, r.Authorization.KubernetesVersion))
+	if s := r.Authorization.Skew; s != nil {
+		row("skew", s.Words())
+	}
 	row("verdicts", fmt.Sprintf("%d allow, %d deny, %d unknown; races: %d allow, %d deny", v.Allow, v.Deny, v.Unknown, v.Races.Allow, v.Races.Deny))
 	row("agreement with the apiserver", fmt.Sprintf("%d of %d; in races %d of %d", g.Agree, g.Compared, g.Races.Agree, g.Races.Compared))
 	row("nodes seen", len(r.Nodes))
@@ -127,16 +147,12 @@ func headline(x *Readiness) string {
 	return "Not enough evidence"
 }
 
-// otherWarnings are those that are no holes.
-func (x *Readiness) otherWarnings() []string {
-	holes := map[string]bool{}
-	for _, h := range x.Holes {
-		holes[h.Message] = true
-	}
+// OtherWarnings are the warnings that are no gaps, in words.
+func (x *Readiness) OtherWarnings() []string {
 	var out []string
-	for _, w := range x.Warnings {
-		if !holes[w] {
-			out = append(out, w)
+	for i := range x.Doubts {
+		if !x.Doubts[i].Decides() {
+			out = append(out, x.Doubts[i].Message)
 		}
 	}
 	return out
@@ -145,7 +161,7 @@ func (x *Readiness) otherWarnings() []string {
 // mark makes text of anything: what Markdown or HTML would take as markup is escaped, and an address is not made a link.
 func mark(s string) string {
 	var b strings.Builder
-	for _, r := range Visible(s) {
+	for _, r := range wording.Visible(s) {
 		switch {
 		case r == '<':
 			b.WriteString("&lt;")

@@ -2,15 +2,20 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // Step is one of the plan, in the order in which they are to be taken.
 type Step struct {
+	Code   codes.Code   `json:"code"`
+	Params codes.Params `json:"params"`
+	// What is the step in words.
 	What string `json:"what"`
 	// Commands are for a shell, with the names of this cluster; what stands in angle brackets is to be filled in.
 	Commands []string `json:"commands"`
@@ -19,36 +24,49 @@ type Step struct {
 // planNames bounds how many of many things a step has commands for.
 const planNames = 10
 
+// steps gathers a plan.
+type steps struct {
+	all   []Step
+	words wording.Words
+}
+
+func (s *steps) add(code codes.Code, p codes.Params, commands ...string) {
+	s.all = append(s.all, Step{code, paramsOf(p), s.words.Say(code, p), append([]string{}, commands...)})
+}
+
 // plan are the steps from what the report found to the bindings' deletion. nodeOff says that the Node authorizer is not in force,
 // restricted that nothing shows that NodeRestriction is not.
-func plan(r *Report, x *Readiness, bindings []NodeBinding, nodeOff, restricted bool) []Step {
-	p := []Step{}
-	add := func(what string, commands ...string) { p = append(p, Step{what, append([]string{}, commands...)}) }
+func plan(x *verdict, bindings []NodeBinding, nodeOff, restricted bool) []Step {
+	p := &steps{all: []Step{}, words: x.words}
 	if nodeOff || !restricted {
-		what := "Enable the Node authorizer before RBAC and the admission plugin NodeRestriction on every apiserver; the bindings stay meanwhile, and nothing breaks"
+		code := codes.EnableNodeAuthorizer
 		if !nodeOff {
-			what = "Enable the admission plugin NodeRestriction on every apiserver"
+			code = codes.EnableNodeRestriction
 		}
-		add(what, "kube-apiserver --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction <the flags that it has>")
+		p.add(code, nil, "kube-apiserver --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction <the flags that it has>")
 	}
-	closeHoles(x, add)
-	conform(x, add)
+	p.closeHoles(&x.Readiness)
+	p.conform(&x.Readiness)
 	if len(x.Clients) > 0 {
 		var names []string
 		for i := range x.Clients {
-			if name := strconv.Quote(x.Clients[i].UserAgent); !slices.Contains(names, name) {
+			if name := x.Clients[i].UserAgent; !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
-		add(fmt.Sprintf("Give what needs a binding a service account and a role of its own, and move it there: %s. Whatever reached what it should not is to be looked at first",
-			someOf(names, planNames)),
+		p.add(codes.MoveClients, append(codes.Params{codes.Int(codes.ParamTotal, len(names))},
+			codes.List(codes.ParamClient, names[:min(len(names), planNames)])...),
 			"nodetrail suggest --state <journal> --verify <audit log> > rbac.yaml", "kubectl apply --dry-run=server -f rbac.yaml", "kubectl apply -f rbac.yaml")
 	}
-	if nodeOff || len(x.Blockers) > 0 || x.Evidence != "sufficient" {
-		add("Let a week of ordinary work go by, with deployments, drains and a node that joins, and ask again: this report must say \"ready\"",
-			"nodetrail report --window 7d")
+	if nodeOff || len(x.Blocking) > 0 || x.Evidence != "sufficient" {
+		p.add(codes.AskAgain, nil, "nodetrail report --window 7d")
 	}
-	going := bindingsToGo(x, bindings)
+	p.deletion(bindingsToGo(&x.Readiness, bindings), bindings)
+	return p.all
+}
+
+// deletion are the steps for the bindings that go, of those that are known.
+func (s *steps) deletion(going []Binding, known []NodeBinding) {
 	var keep, remove, without []string
 	for i, b := range going {
 		if i == planNames {
@@ -58,71 +76,68 @@ func plan(r *Report, x *Readiness, bindings []NodeBinding, nodeOff, restricted b
 		without = append(without, "--without "+shellWord(strings.ToLower(b.Kind)+"/"+joinName(b.Namespace, b.Name)))
 	}
 	if len(going) == 0 {
-		what := "No binding is known that gives nodes the role system:node, or that they used; look whether there is one"
-		if bindings != nil {
-			what = "The state holds no binding any more that gives nodes the role system:node, or that they used; look whether that is so"
+		var p codes.Params
+		if known != nil {
+			p = codes.Params{codes.Text(codes.ParamNone, "true")}
 		}
-		add(what,
-			"kubectl get clusterrolebindings,rolebindings -A -o wide | grep -E 'system:nodes?'")
-		return p
+		s.add(codes.FindBindings, p, "kubectl get clusterrolebindings,rolebindings -A -o wide | grep -E 'system:nodes?'")
+		return
 	}
-	more := ""
+	var more codes.Params
 	if n := len(going) - planNames; n > 0 {
-		more = fmt.Sprintf(" (and of %s that nodes use)", plural(int64(n), "more binding"))
+		more = codes.Params{codes.Int(codes.ParamMore, n)}
 	}
-	add("See what their deletion would change, and keep a copy to go back with"+more,
+	s.add(codes.PreviewDeletion, more,
 		append([]string{"nodetrail what-if --state <journal> " + strings.Join(without, " ") + " --fail-on breaks <audit log>"}, keep...)...)
-	add("Delete what gives nodes more than the Node authorizer does"+more+". If a binding also binds others, take only the subjects out that are nodes", remove...)
-	add("Watch for denials for a day; to go back, apply the copies", "nodetrail report --window 24h", "kubectl apply -f binding-1.yaml")
-	return p
+	s.add(codes.DeleteBindings, more, remove...)
+	s.add(codes.WatchDenials, nil, "nodetrail report --window 24h", "kubectl apply -f binding-1.yaml")
 }
 
-// closeHoles says how each kind of hole is closed.
-func closeHoles(x *Readiness, add func(string, ...string)) {
-	has := func(kind string) bool {
+// closeHoles says how each kind of gap is closed.
+func (s *steps) closeHoles(x *Readiness) {
+	has := func(kind codes.Kind) bool {
 		return slices.ContainsFunc(x.Holes, func(h Hole) bool { return h.Kind == kind })
 	}
-	if has(HoleRule) {
-		add("Check every rule that decides: nothing is found by one that is disabled", "nodetrail analyze --state <journal> <audit log>")
+	if has(codes.Rule) {
+		s.add(codes.CheckAllRules, nil, "nodetrail analyze --state <journal> <audit log>")
 	}
-	if has(HoleMode) {
-		add("Say how the apiserver decides: its flag is the truth", "nodetrail analyze --authorization-mode Node,RBAC --state <journal> <audit log>")
+	if has(codes.Mode) {
+		s.add(codes.GiveMode, nil, "nodetrail analyze --authorization-mode Node,RBAC --state <journal> <audit log>")
 	}
-	if has(HolePolicy) {
-		add("Have the audit policy log all requests of nodes at level Metadata, by this as the first of its rules, and check it",
+	if has(codes.Policy) {
+		s.add(codes.FixPolicy, nil,
 			`printf '%s\n' '- level: Metadata' '  userGroups: ["system:nodes"]'`,
 			"nodetrail analyze --audit-policy <policy.yaml> --state <journal> <audit log>")
 	}
-	if has(HoleLog) {
-		add("Get the part of the log that is missing, from every apiserver, rotated files included",
-			"nodetrail analyze --state <journal> '/var/log/kubernetes/audit/*.log*'")
+	if has(codes.Log) {
+		s.add(codes.CompleteLog, nil, "nodetrail analyze --state <journal> '/var/log/kubernetes/audit/*.log*'")
 	}
-	if has(HoleNode) {
-		what, commands := "See why nodes are silent: down, cut off, or served by an apiserver whose log is missing", []string{}
+	if has(codes.Node) {
+		var commands []string
 		for _, name := range x.Unseen[:min(len(x.Unseen), planNames)] {
 			commands = append(commands, "kubectl get node "+shellWord(name))
 		}
 		if len(commands) == 0 {
 			commands = []string{"kubectl get nodes"}
 		}
-		add(what, commands...)
+		s.add(codes.LookAtNodes, nil, commands...)
 	}
-	if has(HoleState) || has(HoleAgreement) {
-		add("Record the whole state of the cluster for the time of the log", "nodetrail record --output <journal>")
+	if has(codes.State) || has(codes.Agreement) {
+		s.add(codes.RecordState, nil, "nodetrail record --output <journal>")
 	}
 }
 
 // conform says how identities are made to conform.
-func conform(x *Readiness, add func(string, ...string)) {
+func (s *steps) conform(x *Readiness) {
 	if len(x.Identities) == 0 {
 		return
 	}
 	reasons := map[string]bool{}
 	for i := range x.Identities {
-		reasons[x.Identities[i].Reason] = true
+		reasons[string(x.Identities[i].Code)] = true
 	}
-	add(fmt.Sprintf("Issue certificates of their own to the kubelets of %s that %s not conform (%s): O=system:nodes and CN=system:node:<name of the Node object>",
-		plural(int64(len(x.Identities)), "identity"), map[bool]string{true: "does", false: "do"}[len(x.Identities) == 1], listed(reasons, 8)),
+	s.add(codes.IssueCertificates, append(codes.Params{codes.Int(codes.ParamCount, len(x.Identities))},
+		codes.List(codes.ParamReason, slices.Sorted(maps.Keys(reasons)))...),
 		"kubectl get nodes -o name",
 		"openssl x509 -noout -subject -in /var/lib/kubelet/pki/kubelet-client-current.pem")
 }
@@ -160,7 +175,7 @@ func kubectlName(b Binding) string {
 
 // shellWord quotes a name from a log for a shell. What no shell or terminal can take as it is comes out as escapes, which name nothing.
 func shellWord(s string) string {
-	s = Visible(s)
+	s = wording.Visible(s)
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._:/@", r)
 	}

@@ -6,10 +6,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // many adds so many requests that both allow.
@@ -67,7 +69,9 @@ func TestReadiness(t *testing.T) {
 	f("refused by all", ready, nil, func(l *log) { l.many(10); l.add("worker-1 get secrets shop/db", denied) })
 	f("races", ready, nil, func(l *log) { l.many(10); l.add("worker-1 get secrets shop/db", legacy, race) })
 	f("warnings of the state", ready, []string{"! the state holds no Pod"}, func(l *log) { l.many(1) },
-		func(f *Facts) { f.State.Warnings = []string{"the state holds no Pod"} })
+		func(f *Facts) {
+			f.Gaps = []codes.Gap{{Code: codes.KindMissing, Params: codes.Params{codes.Text(codes.ParamKind, "Pod")}}}
+		})
 	f("reached nothing", ready,
 		[]string{`! 2 requests of "kubelet" on 2 nodes passed only by ` + binding + ` and reached nothing (404 or 403), which does not block: create serviceaccounts/token, get pods`},
 		func(l *log) {
@@ -255,8 +259,8 @@ func TestWords(t *testing.T) {
 	}{
 		{0, 0, "0 %"}, {0, 5, "0.0 %"}, {5, 5, "100.0 %"}, {1, 3, "33.3 %"}, {99_999, 100_000, "99.9 %"}, {1, 100_000, "0.1 %"},
 	} {
-		if got := Percent(x.n, x.of); got != x.want {
-			t.Errorf("Percent(%d, %d) = %q, want %q", x.n, x.of, got, x.want)
+		if got := wording.Percent(x.n, x.of); got != x.want {
+			t.Errorf("wording.Percent(%d, %d) = %q, want %q", x.n, x.of, got, x.want)
 		}
 	}
 }

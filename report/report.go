@@ -6,8 +6,11 @@
 package report
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
@@ -24,6 +27,14 @@ type Report struct {
 	Ambient       []Ambient     `json:"ambient"`
 	Findings      []Finding     `json:"findings"`
 	Readiness     Readiness     `json:"readiness"`
+	Confinement   Confinement   `json:"confinement"`
+	// Waivers are those that were given, with what each is worth.
+	Waivers []Waiver `json:"waivers"`
+
+	// ByChecks is the answer to the first question by the checks alone, "" where they were not asked. Readiness.Verdict decides.
+	ByChecks string `json:"-"`
+	// Paste is a file of waivers that would cover all that can be waived, whose owners and reasons are to be filled in; "" for none.
+	Paste string `json:"-"`
 }
 
 // Window is the time between the first and the last judged request.
@@ -63,6 +74,20 @@ type Authorization struct {
 	Inferred          bool            `json:"inferred"`
 	KubernetesVersion string          `json:"kubernetesVersion"`
 	FeatureGates      map[string]bool `json:"featureGates"`
+	// Skew is the skew that was measured in the log, nil where it was given.
+	Skew *Skew `json:"skew,omitempty"`
+}
+
+// Skew is how close to a change a request counts as a race, measured by the apiserver's own decisions.
+type Skew struct {
+	Milliseconds int64 `json:"milliseconds"`
+	// Objects is on how many distinct objects it rests: those of which a decision still was, or already was, another one than the state tells.
+	Objects int `json:"objects"`
+}
+
+// Words say it in a sentence without its beginning and its end.
+func (s *Skew) Words() string {
+	return fmt.Sprintf("%s, measured by the apiserver's decisions about %s", time.Duration(s.Milliseconds)*time.Millisecond, plural(int64(s.Objects), "object"))
 }
 
 // Verdicts counts the re-evaluated verdicts; races are counted in their verdict too.
@@ -126,29 +151,33 @@ type Ambient struct {
 
 // Finding is one group of findings of a rule.
 type Finding struct {
-	Rule        string    `json:"rule"`
-	Severity    string    `json:"severity"`
-	Node        string    `json:"node"`
-	Count       int64     `json:"count"`
-	First       time.Time `json:"first"`
-	Last        time.Time `json:"last"`
-	Verb        string    `json:"verb"`
-	APIGroup    string    `json:"apiGroup"`
-	Resource    string    `json:"resource"`
-	Subresource string    `json:"subresource"`
-	Namespace   string    `json:"namespace"`
-	Name        string    `json:"name"`
-	UserAgent   string    `json:"userAgent"`
-	Binding     *Binding  `json:"binding"`
-	Allowed     bool      `json:"allowed"`
-	Message     string    `json:"message"`
-	AuditIDs    []string  `json:"auditIDs"`
-	Runbook     string    `json:"runbook"`
+	Rule string `json:"rule"`
+	// Reason is the rule's code of why, and Params are what it is about: of the latest request of the highest severity. Reason is "" for a group that
+	// stands for many.
+	Reason      rules.Reason `json:"reason"`
+	Params      codes.Params `json:"params"`
+	Severity    string       `json:"severity"`
+	Node        string       `json:"node"`
+	Count       int64        `json:"count"`
+	First       time.Time    `json:"first"`
+	Last        time.Time    `json:"last"`
+	Verb        string       `json:"verb"`
+	APIGroup    string       `json:"apiGroup"`
+	Resource    string       `json:"resource"`
+	Subresource string       `json:"subresource"`
+	Namespace   string       `json:"namespace"`
+	Name        string       `json:"name"`
+	UserAgent   string       `json:"userAgent"`
+	Binding     *Binding     `json:"binding"`
+	Allowed     bool         `json:"allowed"`
+	Message     string       `json:"message"`
+	AuditIDs    []string     `json:"auditIDs"`
+	Runbook     string       `json:"runbook"`
 
-	detail string // tells groups apart that have all else in common
-	low    int64  // how many of Count are of low severity
-	wide   bool   // stands for many groups
-	days   []tally.Day
+	key  tally.Key
+	low  int64 // how many of Count are of low severity
+	wide bool  // stands for many groups
+	days []tally.Day
 }
 
 // Binding names an RBAC binding.
@@ -165,16 +194,21 @@ type Readiness struct {
 	Verdict string `json:"verdict"`
 	// Evidence is "sufficient" or "insufficient": without evidence nothing is ready.
 	Evidence string `json:"evidence"`
-	// Blockers are what would break or does not conform; Warnings what the log or the state cannot tell.
+	// Blockers are what would break or does not conform; Warnings what the log or the state cannot tell: the sentences of Blocking and Doubts.
 	Blockers []string `json:"blockers"`
 	Warnings []string `json:"warnings"`
-	// Holes are what the evidence lacks: those of the warnings because of which it is insufficient.
+	// Blocking are the blockers with their codes, whose kind is always empty.
+	Blocking []Hole `json:"blocking"`
+	// Doubts are all warnings with their codes. Holes are those with a kind: what the evidence lacks, because of which it is insufficient.
+	Doubts     []Hole     `json:"doubts"`
 	Holes      []Hole     `json:"holes"`
 	Clients    []Client   `json:"clients"`
 	Identities []Identity `json:"identities"`
 	Denials    []Denial   `json:"denials"`
 	// Unseen are the nodes that the cluster has and the log does not.
 	Unseen []string `json:"unseenNodes"`
+	// Checks are those of the question whether the bindings can be deleted.
+	Checks []Check `json:"checks"`
 	// Plan are the steps to the bindings' deletion, in order.
 	Plan []Step `json:"plan"`
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // Suggestion is the RBAC by which clients could do without a node's credential.
@@ -25,6 +26,8 @@ type Suggestion struct {
 	Dropped int64 `json:"dropped"`
 	// Verified is set by the replay.
 	Verified *Verification `json:"verified"`
+	// Skew is the skew that was measured in the log, nil where it was given.
+	Skew *Skew `json:"skew,omitempty"`
 }
 
 // SuggestedClient is what one client is to get.
@@ -104,7 +107,7 @@ func typeMeta(kind string) metav1.TypeMeta {
 func (s *Suggester) meta(c *clientUse, namespace string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: c.account, Namespace: namespace, Labels: map[string]string{"app.kubernetes.io/managed-by": "nodetrail"},
-		Annotations: map[string]string{"nodetrail/client": Visible(strings.ToValidUTF8(c.product, "?"))},
+		Annotations: map[string]string{"nodetrail/client": wording.Visible(strings.ToValidUTF8(c.product, "?"))},
 	}
 }
 
@@ -266,7 +269,9 @@ func (c *SuggestedClient) objects() []any {
 // WriteYAML writes the objects as kubectl apply takes them, with what is to be known of each client as comments.
 func (s *Suggestion) WriteYAML(w io.Writer) error {
 	var b bytes.Buffer
-	comment := func(format string, args ...any) { fmt.Fprintf(&b, "# %s\n", Visible(fmt.Sprintf(format, args...))) }
+	comment := func(format string, args ...any) {
+		fmt.Fprintf(&b, "# %s\n", wording.Visible(fmt.Sprintf(format, args...)))
+	}
 	if len(s.Clients) == 0 {
 		comment("nothing breaks, so nothing is suggested")
 	}
@@ -274,6 +279,9 @@ func (s *Suggestion) WriteYAML(w io.Writer) error {
 		for _, line := range s.Verified.Lines() {
 			comment("%s", line)
 		}
+	}
+	if s.Skew != nil {
+		comment("skew: %s", s.Skew.Words())
 	}
 	if s.Dropped > 0 {
 		comment("%s not covered: more clients or kinds of request than are looked at", plural(s.Dropped, "request"))

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // WriteJSON writes the report as indented JSON with a line end.
@@ -23,26 +23,6 @@ func (r *Report) WriteJSON(w io.Writer) error {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil
-}
-
-// Visible makes a string from a log safe to show: control characters, line ends and the marks that turn the direction of writing are
-// written as escapes, so that a hostile name cannot move the cursor or hide another.
-func Visible(s string) string {
-	bad := func(r rune) bool {
-		return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || r == unicode.ReplacementChar
-	}
-	if strings.IndexFunc(s, bad) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if bad(r) {
-			fmt.Fprintf(&b, "\\u{%x}", r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
 }
 
 // Text writes the report for a person: readiness first, then what to do, then the evidence.
@@ -74,6 +54,7 @@ func (t Text) Write(w io.Writer, r *Report) error {
 	t.readiness(&b, r)
 	t.detail(&b, r)
 	t.steps(&b, r)
+	t.checks(&b, r)
 	t.evidence(&b, r)
 	t.findings(&b, r)
 	t.nodes(&b, r)
@@ -96,10 +77,10 @@ func (t Text) readiness(b *strings.Builder, r *Report) {
 	}
 	fmt.Fprintf(b, "%s  %s\n", head, say)
 	for _, x := range r.Readiness.Blockers {
-		fmt.Fprintf(b, "  %s %s\n", t.paint(red, "x"), Visible(x))
+		fmt.Fprintf(b, "  %s %s\n", t.paint(red, "x"), wording.Visible(x))
 	}
 	for _, x := range r.Readiness.Warnings {
-		fmt.Fprintf(b, "  %s %s\n", t.paint(yellow, "!"), Visible(x))
+		fmt.Fprintf(b, "  %s %s\n", t.paint(yellow, "!"), wording.Visible(x))
 	}
 }
 
@@ -151,7 +132,7 @@ func (t Text) evidence(b *strings.Builder, r *Report) {
 	e := r.Events
 	row("events", "%d read, %d of nodes, %d skipped, %d duplicates, %d malformed", e.Read, e.Node, e.Skipped, e.Duplicates, e.Malformed)
 	for _, p := range e.MalformedAt {
-		row("", "%s:%d: %s", Visible(p.File), p.Line, Visible(p.Cause))
+		row("", "%s:%d: %s", wording.Visible(p.File), p.Line, wording.Visible(p.Cause))
 	}
 	if len(r.State.Objects) == 0 {
 		row("state", "none")
@@ -170,7 +151,10 @@ func (t Text) evidence(b *strings.Builder, r *Report) {
 	if mode == "" {
 		mode, how = "unknown", "the log has no annotations that tell it"
 	}
-	row("authorizers", "%s (%s), Kubernetes %s%s", Visible(mode), how, Visible(a.KubernetesVersion), gates(a.FeatureGates))
+	row("authorizers", "%s (%s), Kubernetes %s%s", wording.Visible(mode), how, wording.Visible(a.KubernetesVersion), gates(a.FeatureGates))
+	if a.Skew != nil {
+		row("skew", "%s", a.Skew.Words())
+	}
 	v := r.Verdicts
 	row("verdicts", "%d allow, %d deny, %d unknown; races: %d allow, %d deny", v.Allow, v.Deny, v.Unknown, v.Races.Allow, v.Races.Deny)
 	g := r.Agreement
@@ -178,7 +162,7 @@ func (t Text) evidence(b *strings.Builder, r *Report) {
 		row("agreement", "the annotations say nothing about the Node authorizer: nothing to compare with")
 	} else {
 		row("agreement", "%d of %d with the apiserver (%s); in races %d of %d; reasons %d of %d", g.Agree, g.Compared,
-			Percent(g.Agree, g.Compared), g.Races.Agree, g.Races.Compared, g.Reasons.Equal, g.Reasons.Compared)
+			wording.Percent(g.Agree, g.Compared), g.Races.Agree, g.Races.Compared, g.Reasons.Equal, g.Reasons.Compared)
 	}
 	if n := ambient(r.Ambient); n > 0 {
 		row("ambient", "%s of nodes by bindings for all authenticated users (not counted against them)", plural(n, "request"))
@@ -190,8 +174,8 @@ func (t Text) evidence(b *strings.Builder, r *Report) {
 			fmt.Fprintf(b, "  %s\n", t.paint(dim, fmt.Sprintf("... and %d more disagreements", len(g.Disagree)-most+int(g.DisagreeMore))))
 			break
 		}
-		fmt.Fprintf(b, "  %s %s %s %s %s by %s: nodetrail %s, apiserver %s (auditID %s)\n", t.paint(yellow, "!"), stamp(d.Time), Visible(d.Verb),
-			Visible(d.Resource), Visible(joinName(d.Namespace, d.Name)), Visible(d.Node), d.Verdict, d.Observed, Visible(d.AuditID))
+		fmt.Fprintf(b, "  %s %s %s %s %s by %s: nodetrail %s, apiserver %s (auditID %s)\n", t.paint(yellow, "!"), stamp(d.Time), wording.Visible(d.Verb),
+			wording.Visible(d.Resource), wording.Visible(joinName(d.Namespace, d.Name)), wording.Visible(d.Node), d.Verdict, d.Observed, wording.Visible(d.AuditID))
 	}
 }
 
@@ -238,7 +222,7 @@ func (t Text) findings(b *strings.Builder, r *Report) {
 			if f.UserAgent == "" && slices.Contains(overTime(), rule) {
 				client = ""
 			}
-			fmt.Fprintf(b, "           %s  %s\n", Visible(f.Message), t.paint(dim, fmt.Sprintf("x%d, %slast %s", f.Count, client, stamp(f.Last))))
+			fmt.Fprintf(b, "           %s  %s\n", wording.Visible(f.Message), t.paint(dim, fmt.Sprintf("x%d, %slast %s", f.Count, client, stamp(f.Last))))
 		}
 	}
 }
@@ -277,7 +261,7 @@ func (t Text) nodes(b *strings.Builder, r *Report) {
 		if i == most {
 			break
 		}
-		fmt.Fprintf(w, "  %s\t%d\t%d\t%d\n", Visible(n.Name), n.Requests, n.Deny, n.Excess)
+		fmt.Fprintf(w, "  %s\t%d\t%d\t%d\n", wording.Visible(n.Name), n.Requests, n.Deny, n.Excess)
 	}
 	_ = w.Flush() // into memory
 	if len(nodes) > most {
@@ -292,7 +276,7 @@ func ambient(all []Ambient) (n int64) {
 	return n
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+func stamp(t time.Time) string { return wording.Stamp(t) }
 
 func objects(m map[string]int) string {
 	kinds := make([]string, 0, len(m))
@@ -301,7 +285,7 @@ func objects(m map[string]int) string {
 	}
 	sort.Strings(kinds)
 	for i, k := range kinds {
-		kinds[i] = fmt.Sprintf("%s %d", Visible(k), m[k])
+		kinds[i] = fmt.Sprintf("%s %d", wording.Visible(k), m[k])
 	}
 	return strings.Join(kinds, ", ")
 }
@@ -314,7 +298,7 @@ func gates(m map[string]bool) string {
 	sort.Strings(names)
 	s := ""
 	for _, k := range names {
-		s += fmt.Sprintf(", %s=%t", Visible(k), m[k])
+		s += fmt.Sprintf(", %s=%t", wording.Visible(k), m[k])
 	}
 	return s
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // trendDays is how many of the latest days of a trend are written out.
@@ -24,11 +26,11 @@ func (t Text) detail(b *strings.Builder, r *Report) {
 	}
 	for i := range x.Clients[:min(most, len(x.Clients))] {
 		c := &x.Clients[i]
-		fmt.Fprintf(b, "  %q by %s: %s on %s, last %s; by day: %s\n", c.UserAgent, Visible(c.Binding), plural(c.Requests, "request"),
+		fmt.Fprintf(b, "  %q by %s: %s on %s, last %s; by day: %s\n", c.UserAgent, wording.Visible(c.Binding), plural(c.Requests, "request"),
 			plural(int64(c.Nodes), "node"), stamp(c.Last), perDay(c.Days))
 		for j := range c.Needs[:min(needs, len(c.Needs))] {
 			n := &c.Needs[j]
-			fmt.Fprintf(b, "    %s on %s  %s\n", needWords(n), Visible(n.Node), t.paint(dim, fmt.Sprintf("x%d, last %s", n.Count, stamp(n.Last))))
+			fmt.Fprintf(b, "    %s on %s  %s\n", needWords(n), wording.Visible(n.Node), t.paint(dim, fmt.Sprintf("x%d, last %s", n.Count, stamp(n.Last))))
 		}
 		if n := len(c.Needs) - needs + c.More; n > 0 {
 			fmt.Fprintf(b, "    %s\n", t.paint(dim, fmt.Sprintf("... and %s", plural(int64(n), "more kind"))))
@@ -41,7 +43,7 @@ func (t Text) detail(b *strings.Builder, r *Report) {
 		fmt.Fprintf(w, "  IDENTITY\tREASON\tREQUESTS\tLAST\tCLIENTS\n")
 		for i := range x.Identities[:min(most, len(x.Identities))] {
 			d := &x.Identities[i]
-			fmt.Fprintf(w, "  %s\t%s\t%d\t%s\t%s\n", Visible(d.Identity), d.Reason, d.Requests, stamp(d.Last), someOf(quoted(d.Clients), 4))
+			fmt.Fprintf(w, "  %s\t%s\t%d\t%s\t%s\n", wording.Visible(d.Identity), d.Reason, d.Requests, stamp(d.Last), someOf(quoted(d.Clients), 4))
 		}
 		_ = w.Flush() // into memory
 		more(len(x.Identities)-most, "more identity")
@@ -49,7 +51,7 @@ func (t Text) detail(b *strings.Builder, r *Report) {
 	if len(x.Denials) > 0 {
 		fmt.Fprintf(b, "\n%s\n", t.paint(bold, "Denials that persist"))
 		for i := range x.Denials[:min(most, len(x.Denials))] {
-			fmt.Fprintf(b, "  %s  %s\n", Visible(x.Denials[i].Message), t.paint(dim, "last "+stamp(x.Denials[i].Last)))
+			fmt.Fprintf(b, "  %s  %s\n", wording.Visible(x.Denials[i].Message), t.paint(dim, "last "+stamp(x.Denials[i].Last)))
 		}
 		more(len(x.Denials)-most, "more denial")
 	}
@@ -94,7 +96,7 @@ func needWords(n *Need) string {
 	if n.Name == "" && n.Namespace != "" {
 		name = "in " + n.Namespace
 	}
-	words := strings.Fields(Visible(n.Verb) + " " + Visible(s) + " " + Visible(name))
+	words := strings.Fields(wording.Visible(n.Verb) + " " + wording.Visible(s) + " " + wording.Visible(name))
 	if len(words) == 0 {
 		return "various"
 	}

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -84,7 +85,26 @@ func (w *WhatIf) Authorizers() []string {
 // a node's or is in the group of nodes. So is one that a node made as somebody else.
 func ConcernsNodes(j *pipeline.Judgement) bool {
 	u := j.Event.Effective()
-	return j.IsNode || j.Impersonator != "" || strings.HasPrefix(u.Username, "system:node:") || slices.Contains(u.Groups, user.NodesGroup)
+	return j.IsNode || j.Impersonator != "" || strings.HasPrefix(u.Username, nodeid.UserPrefix) || slices.Contains(u.Groups, user.NodesGroup)
+}
+
+// passedBy reports whether a grant that goes let the request of somebody else than a node through: by the apiserver's own word, else by what RBAC was.
+func (w *WhatIf) passedBy(j *pipeline.Judgement) bool {
+	o := &j.Observed
+	switch {
+	case !j.Allowed:
+		return false
+	case o.Decision != "":
+		return o.HasGrant && w.Change.Removes(o.Grant)
+	case slices.Contains(j.Event.Effective().Groups, user.SystemPrivilegedGroup):
+		return false // no authorizer is asked
+	}
+	for g := range w.RBAC.Grants(j.Attrs, j.Time) {
+		if w.Change.Removes(g) {
+			return true
+		}
+	}
+	return false
 }
 
 // Fate is the outcome of one request.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -190,8 +191,8 @@ func TestWhatIfGolden(t *testing.T) {
 	if diff := cmp.Diff(r, again); diff != "" {
 		t.Errorf("read back (-want +got):\n%s", diff)
 	}
-	if !slices.ContainsFunc(r.Warnings, func(s string) bool {
-		return strings.Contains(s, "kubeadm:rotation") && strings.Contains(s, "certificates")
+	if !slices.ContainsFunc(r.Doubts, func(h Hole) bool {
+		return h.Code == codes.ApprovesCertificate && h.Params.Text(codes.ParamBinding) == "kubeadm:rotation"
 	}) {
 		t.Errorf("nothing says that certificates could not be renewed: %q", r.Warnings)
 	}

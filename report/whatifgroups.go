@@ -10,10 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // The bounds of what is kept of requests, whatever a log holds.
@@ -44,6 +46,15 @@ type WhatIfReport struct {
 	// Evidence is "sufficient", or "insufficient" when requests that would break may be missing here.
 	Evidence string   `json:"evidence"`
 	Warnings []string `json:"warnings"`
+	// Doubts are the warnings with their codes.
+	Doubts []Hole `json:"doubts"`
+}
+
+// Warn adds a gap or a doubt, in the words given or in English. It says nothing of whether the evidence is enough.
+func (r *WhatIfReport) Warn(g codes.Gap, w wording.Words) {
+	g.Params = paramsOf(g.Params)
+	say := wording.Or(w).Say(g.Code, g.Params)
+	r.Warnings, r.Doubts = append(r.Warnings, say), append(r.Doubts, Hole{g, say})
 }
 
 // WhatIfCounts are requests by outcome.
@@ -117,6 +128,9 @@ type whatIfGroup struct {
 // WhatIfBuilder gathers fates in bounded memory: of requests of more kinds than anybody would read the nodes are not told apart, and of
 // still more only the outcomes. Not safe for concurrent use.
 type WhatIfBuilder struct {
+	// Everybody says that requests of others than nodes count, too, where a grant that goes let them through. Set it before the first Add.
+	Everybody bool
+
 	w         *WhatIf
 	counts    [outcomes]int64
 	groups    map[whatIfKey]*whatIfGroup
@@ -131,9 +145,9 @@ func NewWhatIfBuilder(w *WhatIf) *WhatIfBuilder {
 	return &WhatIfBuilder{w: w, most: maxWhatIfGroups, groups: map[whatIfKey]*whatIfGroup{}, removed: map[rbac.BindingRef]*RemovedBinding{}}
 }
 
-// Add takes in a judged request, and returns its fate; ok is false for one that does not concern nodes.
+// Add takes in a judged request, and returns its fate; ok is false for one that does not concern nodes, or with Everybody nothing that goes.
 func (b *WhatIfBuilder) Add(j *pipeline.Judgement) (f Fate, ok bool) {
-	if !ConcernsNodes(j) {
+	if !ConcernsNodes(j) && !(b.Everybody && b.w.passedBy(j)) {
 		return Fate{}, false
 	}
 	f = b.w.Of(j)
@@ -266,7 +280,10 @@ func (b *WhatIfBuilder) Report(f Facts) *WhatIfReport {
 	r := &WhatIfReport{
 		Cluster: f.Cluster, Authorization: f.Authorization, Then: strings.Join(b.w.Authorizers(), ","), Without: []string{}, With: []string{},
 		Requests: b.Counts(), Groups: make([]WhatIfGroup, 0, len(b.groups)), Removed: []RemovedBinding{},
-		Evidence: "sufficient", Warnings: append([]string{}, f.State.Warnings...),
+		Evidence: "sufficient", Warnings: []string{}, Doubts: []Hole{},
+	}
+	for i := range f.Gaps {
+		r.Warn(f.Gaps[i], f.Words)
 	}
 	if !b.from.IsZero() {
 		from, to := b.from, b.to
@@ -275,7 +292,7 @@ func (b *WhatIfBuilder) Report(f Facts) *WhatIfReport {
 	if r.Authorization.FeatureGates == nil {
 		r.Authorization.FeatureGates = map[string]bool{}
 	}
-	b.bindings(r)
+	b.bindings(r, f)
 	for k, g := range b.groups {
 		r.Groups = append(r.Groups, groupOf(k, g))
 	}
@@ -285,7 +302,7 @@ func (b *WhatIfBuilder) Report(f Facts) *WhatIfReport {
 }
 
 // bindings lists what goes: what the state held in the window, and what requests passed by.
-func (b *WhatIfBuilder) bindings(r *WhatIfReport) {
+func (b *WhatIfBuilder) bindings(r *WhatIfReport, f Facts) {
 	roles := map[rbac.BindingRef]string{}
 	for info := range b.w.RBAC.BindingsDuring(b.from, b.to) {
 		gone, others := false, false
@@ -299,7 +316,7 @@ func (b *WhatIfBuilder) bindings(r *WhatIfReport) {
 		}
 		ref := boundedBinding(info.Binding)
 		if _, seen := roles[ref]; !seen {
-			b.hidden(r, &info, others)
+			b.hidden(r, f, &info, others && !b.Everybody)
 		}
 		roles[ref] = info.Role.Name
 		b.removedBinding(info.Binding)
@@ -313,15 +330,14 @@ func (b *WhatIfBuilder) bindings(r *WhatIfReport) {
 }
 
 // hidden warns of what a binding gives that no request of a node shows.
-func (b *WhatIfBuilder) hidden(r *WhatIfReport, info *rbac.BindingInfo, others bool) {
-	name := info.Binding.Kind + " " + joinName(info.Binding.Namespace, info.Binding.Name)
+func (b *WhatIfBuilder) hidden(r *WhatIfReport, f Facts, info *rbac.BindingInfo, others bool) {
+	name := bindingParams(Binding{Kind: info.Binding.Kind, Namespace: info.Binding.Namespace, Name: info.Binding.Name})
 	if others {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("%s also binds subjects that are no nodes: their requests are not looked at", name))
+		r.Warn(codes.Gap{Code: codes.BindsOthers, Params: name}, f.Words)
 	}
 	for _, rule := range info.Rules {
 		if slices.ContainsFunc(rule.Resources, func(s string) bool { return strings.HasPrefix(s, "certificatesigningrequests/") }) {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("%s lets the controller manager approve the nodes' certificates (%s): that is asked in "+
-				"a review and is no request of a node, so nothing here shows it; kubelets cannot renew their certificates without it", name, info.Role.Name))
+			r.Warn(codes.Gap{Code: codes.ApprovesCertificate, Params: append(name, codes.Text(codes.ParamRole, info.Role.Name))}, f.Words)
 			return
 		}
 	}
@@ -329,28 +345,28 @@ func (b *WhatIfBuilder) hidden(r *WhatIfReport, info *rbac.BindingInfo, others b
 
 // judgeEvidence says whether something that would break may be missing.
 func (b *WhatIfBuilder) judgeEvidence(r *WhatIfReport, f Facts) {
-	warn := func(format string, args ...any) {
+	warn := func(kind codes.Kind, code codes.Code, p ...codes.Param) {
 		r.Evidence = "insufficient"
-		r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
+		r.Warn(codes.Gap{Kind: kind, Code: code, Params: p}, f.Words)
 	}
 	n := r.Requests.Total()
 	switch {
 	case n == 0:
-		warn("the log holds no requests of nodes: the audit policy or a filter may drop them")
+		warn(codes.Log, codes.LogWithoutNodes)
 	case r.Requests.Unknown > 0:
-		warn("what would become of %s is not known, for lack of state (--state)", plural(r.Requests.Unknown, "request"))
+		warn(codes.State, codes.OutcomeUnknown, codes.Int(codes.ParamCount, r.Requests.Unknown))
 	}
 	if b.w.Then == nil && r.Authorization.Inferred && r.Then == "RBAC,Node" {
-		warn("RBAC allows what the Node authorizer gives every node: it is asked first, or Node is not in force on every apiserver any more; give --then-mode")
+		warn(codes.Mode, codes.ModeAmbiguous, codes.Text(codes.ParamWant, "--then-mode"))
 	}
 	if b.uncertain > 0 {
-		warn("for %s the state does not know all bindings of then: another one may allow what is listed here", plural(b.uncertain, "request"))
+		warn(codes.State, codes.BindingsUnknown, codes.Int(codes.ParamCount, b.uncertain))
 	}
 	if m := f.Events.Malformed; m > 0 {
-		warn("%s of the log could not be read", plural(m, "line"))
+		warn(codes.Log, codes.LinesUnreadable, codes.Int(codes.ParamCount, m))
 	}
 	if len(r.Removed) == 0 {
-		r.Warnings = append(r.Warnings, "no binding that would go was there, neither in the state nor in the log")
+		r.Warn(codes.Gap{Code: codes.NothingRemoved}, f.Words)
 	}
 }
 

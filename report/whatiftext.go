@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // WriteWhatIf writes a what-if report for a person: the answer, what it rests on, and the requests, those of all nodes together.
@@ -13,7 +15,7 @@ func (t Text) WriteWhatIf(w io.Writer, r *WhatIfReport) error {
 	var b strings.Builder
 	t.whatIfHead(&b, r)
 	for _, x := range r.Warnings {
-		fmt.Fprintf(&b, "  %s %s\n", t.paint(yellow, "!"), Visible(x))
+		fmt.Fprintf(&b, "  %s %s\n", t.paint(yellow, "!"), wording.Visible(x))
 	}
 	t.whatIfEvidence(&b, r)
 	for _, s := range []struct{ outcome, title, say string }{
@@ -54,17 +56,20 @@ func (t Text) whatIfHead(b *strings.Builder, r *WhatIfReport) {
 func (t Text) whatIfEvidence(b *strings.Builder, r *WhatIfReport) {
 	fmt.Fprintf(b, "\n%s\n", t.paint(bold, "The change"))
 	for _, x := range r.Without {
-		fmt.Fprintf(b, "  without  %s\n", Visible(x))
+		fmt.Fprintf(b, "  without  %s\n", wording.Visible(x))
 	}
 	for _, x := range r.Removed {
-		fmt.Fprintf(b, "           %s\n", Visible(fmt.Sprintf("%s %s (%s): %s would not pass by it", x.Kind, joinName(x.Namespace, x.Name),
+		fmt.Fprintf(b, "           %s\n", wording.Visible(fmt.Sprintf("%s %s (%s): %s would not pass by it", x.Kind, joinName(x.Namespace, x.Name),
 			cmp.Or(x.Role, "role not known"), plural(x.Requests, "request"))))
 	}
 	for _, x := range r.With {
-		fmt.Fprintf(b, "  with     %s\n", Visible(x))
+		fmt.Fprintf(b, "  with     %s\n", wording.Visible(x))
 	}
 	now := cmp.Or(r.Authorization.Mode, "not known")
-	fmt.Fprintf(b, "  authorizers %s, now %s\n", Visible(r.Then), Visible(now))
+	fmt.Fprintf(b, "  authorizers %s, now %s\n", wording.Visible(r.Then), wording.Visible(now))
+	if s := r.Authorization.Skew; s != nil {
+		fmt.Fprintf(b, "  skew     %s\n", s.Words())
+	}
 	n := &r.Requests
 	fmt.Fprintf(b, "  requests %d", n.Total())
 	if r.Window.From != nil {
@@ -169,6 +174,6 @@ func (t Text) outcome(b *strings.Builder, r *WhatIfReport, outcome, title, say s
 		if len(x.last.AuditIDs) > 0 {
 			tail += ", auditID " + x.last.AuditIDs[0]
 		}
-		fmt.Fprintf(b, "    %s  %s\n", Visible(line), t.paint(dim, Visible(tail)))
+		fmt.Fprintf(b, "    %s  %s\n", wording.Visible(line), t.paint(dim, wording.Visible(tail)))
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nodetrail/nodetrail/codes"
 )
 
 // ParseWindow reads the length of a window, in which days may be given, too: 90m, 24h, 7d. "" is 0, which is all that there is.
@@ -24,8 +26,8 @@ func ParseWindow(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// Uncovered is the hole that requests from from to to leave in a window that was asked for; nil where there is none.
-func Uncovered(from, to time.Time, window time.Duration) []Hole {
+// Uncovered is the gap that requests from from to to leave in a window that was asked for; nil where there is none.
+func Uncovered(from, to time.Time, window time.Duration) []codes.Gap {
 	if window <= 0 || to.IsZero() {
 		return nil
 	}
@@ -33,7 +35,9 @@ func Uncovered(from, to time.Time, window time.Duration) []Hole {
 	if have >= window-min(window/10, time.Hour) {
 		return nil
 	}
-	return []Hole{{HoleLog, fmt.Sprintf("the requests in the store cover %s of the %s asked for", have.Round(time.Second), window)}}
+	return []codes.Gap{{Kind: codes.Log, Code: codes.WindowUncovered, Params: codes.Params{
+		codes.Duration(codes.ParamHave, have.Round(time.Second)), codes.Duration(codes.ParamWant, window),
+	}}}
 }
 
 // BindingCommands show a binding, keep it in a file, and delete it, in this order; for a shell.

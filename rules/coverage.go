@@ -1,12 +1,63 @@
 package rules
 
+import "github.com/nodetrail/nodetrail/codes"
+
 // CoverageGap is the name of the rule whose findings come from sources and detectors, not from single requests.
 const CoverageGap = "audit-coverage-gap"
+
+// The reasons of the rule audit-coverage-gap.
+const (
+	LogSilent          Reason = "log-silent"
+	NodeSilent         Reason = "node-silent"
+	NodesSilent        Reason = "nodes-silent"
+	SecretReadsMissing Reason = "secret-reads-missing"
+	AnswersMissing     Reason = "answers-missing"
+	VerdictsMissing    Reason = "verdicts-missing"
+	DecisionsMissing   Reason = "decisions-missing"
+	// What sources find.
+	LogLost      Reason = "log-lost"
+	MessagesLost Reason = "messages-lost"
+	Delayed      Reason = "delayed"
+	// What package coverage finds, whose codes these are.
+	PolicyHidden       = Reason(codes.PolicyHidden)
+	PolicyNoDecision   = Reason(codes.PolicyNoDecision)
+	PolicyLateDecision = Reason(codes.PolicyLateDecision)
+	PolicyNoBodies     = Reason(codes.PolicyNoBodies)
+	ApiserverDropped   = Reason(codes.ApiserverDropped)
+	ApiserverRejected  = Reason(codes.ApiserverRejected)
+	ApiserverUnaudited = Reason(codes.ApiserverUnaudited)
+)
+
+// Minor is what tells findings on what no binding is needed for apart from others of the same rule of an audit policy.
+const Minor = "minor"
+
+func coverageReasons() []ReasonDoc {
+	return []ReasonDoc{
+		{LogSilent, "no request of any node was logged for improbably long", codes.Log},
+		{NodeSilent, "no request of one node was logged for improbably long, while others went on (low)", codes.Node},
+		{NodesSilent, "several nodes fell silent in the same minute", codes.Node},
+		{SecretReadsMissing, "reads of secrets that a kubelet must have made are not in the log", codes.Policy},
+		{AnswersMissing, "the log does not hold how requests ended that the Node authorizer denies", codes.Log},
+		{VerdictsMissing, "programs with nodes' credentials were let through, and nothing tells what the Node authorizer says", codes.State},
+		{DecisionsMissing, "no request of a day has the apiserver's decision (low)", codes.Log},
+		{LogLost, "a log file was gone before it was read to its end", codes.Log},
+		{MessagesLost, "messages of a Kafka partition were deleted before they were read", codes.Log},
+		{Delayed, "a source is more than five minutes behind", codes.Log},
+		{PolicyHidden, "a rule of the audit policy keeps requests of nodes out of the log", codes.Policy},
+		{PolicyNoDecision, "a rule of the audit policy leaves out the stage with the decision", codes.Policy},
+		{PolicyLateDecision, "a rule of the audit policy logs the decision on watches only when they end", codes.Policy},
+		{PolicyNoBodies, "a rule of the audit policy logs no bodies, and state is learned from them alone", codes.Policy},
+		{ApiserverDropped, "an apiserver could not write audit events", codes.Log},
+		{ApiserverRejected, "an apiserver refused requests because it could not audit them (low)", codes.Log},
+		{ApiserverUnaudited, "an apiserver serves requests and writes no audit events", codes.Log},
+	}
+}
 
 func auditCoverageGap() *Rule {
 	return &Rule{
 		Name:     CoverageGap,
 		Severity: Medium,
+		Reasons:  coverageReasons(),
 		Doc: `Part of the audit log may be missing
 
 ## What

@@ -371,7 +371,7 @@ func TestCoverageIsBounded(t *testing.T) {
 	w := cluster(0)
 	silences, last := 0, ""
 	found := func(f *Detection) {
-		if silences, last = silences+1, f.Message; f.Detail != "silence" {
+		if silences, last = silences+1, sayDetection(f); f.Reason != LogSilent {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -449,7 +449,7 @@ func FuzzRestoreOfCoverage(f *testing.F) {
 			d.Observe(r, cluster(2))
 		}
 		d.Flush(cluster(2), func(f *Detection) {
-			if f.Message == "" || len(f.AuditIDs) > 5 {
+			if sayDetection(f) == "" || len(f.AuditIDs) > 5 {
 				t.Errorf("%+v", f)
 			}
 		})

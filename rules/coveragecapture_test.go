@@ -37,18 +37,18 @@ func TestCoverageOfCaptures(t *testing.T) {
 		c := capture(t, name)
 		for what, x := range map[string]struct {
 			without func(round int, r *rules.Request) bool
-			want    string // the detail of all that is found
+			want    rules.Reason // that of all that is found
 		}{
 			"whole":          {nil, ""},
-			"a part cut out": {func(round int, _ *rules.Request) bool { return round >= 25 && round < 36 }, "silence"},
-			"a node cut out": {func(round int, r *rules.Request) bool { return round >= 25 && r.Node == "worker-3" }, "silent node"},
+			"a part cut out": {func(round int, _ *rules.Request) bool { return round >= 25 && round < 36 }, rules.LogSilent},
+			"a node cut out": {func(round int, r *rules.Request) bool { return round >= 25 && r.Node == "worker-3" }, rules.NodeSilent},
 			"kubelets alone": {func(_ int, r *rules.Request) bool { return rules.Product(r.Event.UserAgent) != "hollow-kubelet" }, ""},
 		} {
 			found := 0
 			hour := judgedCapture{state: c.state, requests: c.again(60, x.without)}
 			for _, f := range detect(&hour, both, func(*rules.Request) bool { return true }) {
-				if found++; f.Detail != x.want || f.Severity > rules.Medium {
-					t.Errorf("%s, %s: %s %s: %s", name, what, f.Severity, f.Rule, f.Message)
+				if found++; f.Reason != x.want || f.Severity > rules.Medium {
+					t.Errorf("%s, %s: %s %s: %s", name, what, f.Severity, f.Rule, said(f))
 				}
 			}
 			if x.want != "" && found == 0 {

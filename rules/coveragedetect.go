@@ -2,12 +2,12 @@ package rules
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -256,9 +256,7 @@ func (d *coverageDetector) take(step int64, at *coverStep, s State, found func(*
 		d.undecided = true
 		found(&Detection{
 			Finding: Finding{
-				Rule: CoverageGap, Severity: Low, Detail: "no decisions",
-				Message: fmt.Sprintf("none of %d requests of nodes has the annotation authorization.k8s.io/decision: a filter drops it, and the verdicts cannot "+
-					"be compared with the apiserver's", d.answered),
+				Rule: CoverageGap, Reason: DecisionsMissing, Severity: Low, Params: codes.Params{codes.Int(ParamCount, d.answered)},
 			},
 			Time: stepTime(step), First: stepTime(step), Last: stepTime(step), Count: d.answered,
 		})
@@ -268,20 +266,18 @@ func (d *coverageDetector) take(step int64, at *coverStep, s State, found func(*
 // unknown tells, once a day each, of requests without an answer and of those without a verdict.
 func (d *coverageDetector) unknown(step, open, unjudged int64, found func(*Detection)) {
 	day := step / stepsPerDay
-	tell := func(n int64, told *int64, detail, message string) {
+	tell := func(n int64, told *int64, reason Reason) {
 		if n == 0 || *told >= day {
 			return
 		}
 		*told = day
 		found(&Detection{
-			Finding: Finding{Rule: CoverageGap, Severity: Medium, Detail: detail, Message: message},
+			Finding: Finding{Rule: CoverageGap, Reason: reason, Severity: Medium},
 			Time:    stepTime(step), First: stepTime(step), Last: stepTime(step), Count: n,
 		})
 	}
-	tell(open, &d.openDay, "no answers", "the answer to requests of nodes that the Node authorizer denies is not in the log, and the state does not tell "+
-		"whether RBAC let them through: the audit policy leaves out the stage ResponseComplete, or an apiserver was stopped")
-	tell(unjudged, &d.unjudgedDay, "no verdicts", "programs that use nodes' credentials were let through, and neither the state nor the apiserver's word tells "+
-		"whether the Node authorizer would have allowed it")
+	tell(open, &d.openDay, AnswersMissing)
+	tell(unjudged, &d.unjudgedDay, VerdictsMissing)
 }
 
 // storedCoverage is what is remembered of the whole log.

@@ -13,7 +13,7 @@ import (
 func TestCoverageOfLateRequests(t *testing.T) {
 	w := cluster(3)
 	var got []string
-	found := func(f *Detection) { got = append(got, f.Detail) }
+	found := func(f *Detection) { got = append(got, string(f.Reason)) }
 	d := NewDetectors([]*Rule{auditCoverageGap()}, DetectorOptions{})
 	give := func(p *tale) {
 		p.sort()
@@ -39,7 +39,7 @@ func TestCoverageOfLateRequests(t *testing.T) {
 	if d.Late() != 4 {
 		t.Errorf("%d were late", d.Late())
 	}
-	if diff := cmp.Diff([]string{"no answers", "no verdicts"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"answers-missing", "verdicts-missing"}, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	d, got = restored, nil

@@ -2,9 +2,10 @@ package rules
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/nodetrail/nodetrail/codes"
 )
 
 // readWithin is how long after a pod's binding its secrets must have been read, in steps: ten minutes. A kubelet reads them, in the
@@ -100,10 +101,11 @@ func (d *coverageDetector) unread(step int64, found func(*Detection)) {
 		d.unreadDay = today
 		found(&Detection{
 			Finding: Finding{
-				Rule: CoverageGap, Severity: Medium, Detail: "no secret reads",
-				Message: fmt.Sprintf(
-					"of %d nodes whose pods need secrets, %d have no read of any secret in the log, such as that of %s for pod %s on node %s: the audit policy or "+
-						"a filter hides these reads", tested, without, f.secret, f.pod, missing[0].name),
+				Rule: CoverageGap, Reason: SecretReadsMissing, Severity: Medium,
+				Params: codes.Params{
+					codes.Int(ParamNodes, without), codes.Int(ParamTested, tested), codes.Text(ParamSecret, f.secret), codes.Text(ParamPod, f.pod),
+					codes.Text(ParamNode, missing[0].name),
+				},
 			},
 			Time: stepTime(step), First: stepTime(f.bound), Last: stepTime(step),
 		})
@@ -112,11 +114,10 @@ func (d *coverageDetector) unread(step int64, found func(*Detection)) {
 	for _, n := range missing {
 		found(&Detection{
 			Finding: Finding{
-				Rule: CoverageGap, Severity: Medium, Subject: n.name, Detail: "no secret reads",
-				Message: fmt.Sprintf(
-					"no read of any secret by node %s is in the log in the hour before pod %s was bound to it at %s and ten minutes after, though the pod needs the "+
-						"secret %s and other requests of the node are there: the audit policy or a filter hides these reads", n.name, n.fresh.pod,
-					stamp(stepTime(n.fresh.bound)), n.fresh.secret),
+				Rule: CoverageGap, Reason: SecretReadsMissing, Severity: Medium, Subject: n.name,
+				Params: codes.Params{
+					codes.Text(ParamPod, n.fresh.pod), codes.Time(ParamSince, stepTime(n.fresh.bound)), codes.Text(ParamSecret, n.fresh.secret),
+				},
 			},
 			Time: stepTime(step), First: stepTime(n.fresh.bound), Last: stepTime(step),
 		})

@@ -1,14 +1,30 @@
 package rules
 
-import (
-	"fmt"
-	"strconv"
+import "github.com/nodetrail/nodetrail/codes"
+
+// CredentialMisuse is the name of the rule on credentials of nodes that something else uses.
+const CredentialMisuse = "node-credential-misuse"
+
+// The reasons of the rule node-credential-misuse.
+const (
+	Impersonation     Reason = "impersonation"
+	ForeignClient     Reason = "foreign-client"
+	SharedCertificate Reason = "shared-certificate"
+	TwoCertificates   Reason = "two-certificates"
+	SecondAddress     Reason = "second-address"
 )
 
 func nodeCredentialMisuse() *Rule {
 	return &Rule{
-		Name:     "node-credential-misuse",
+		Name:     CredentialMisuse,
 		Severity: High,
+		Reasons: []ReasonDoc{
+			{Reason: Impersonation, Doc: "somebody impersonates the node"},
+			{Reason: ForeignClient, Doc: "the user agent is not a kubelet's"},
+			{Reason: SharedCertificate, Doc: "the client certificate is one that another node used first"},
+			{Reason: TwoCertificates, Doc: "two client certificates of the node are in use at once"},
+			{Reason: SecondAddress, Doc: "a second address is in use beside the kubelet's, or in turn with it (medium)"},
+		},
 		Doc: `A node's credential is used by something that is not its kubelet
 
 ## What
@@ -59,16 +75,13 @@ func checkCredential(r *Request, _ State, m *Memory) (Finding, bool) {
 		return Finding{}, false
 	}
 	product := Product(r.Event.UserAgent)
-	found := func(detail, message string) (Finding, bool) {
-		return Finding{
-			Rule: "node-credential-misuse", Severity: High, Subject: r.Node, Detail: detail, Message: message, Allowed: r.Allowed,
-		}, true
-	}
+	f := Finding{Rule: CredentialMisuse, Reason: ForeignClient, Severity: High, Subject: r.Node, Allowed: r.Allowed}
 	if r.Event.IsImpersonated {
-		return found("impersonation", fmt.Sprintf("user %q impersonates node %s with client %q", r.Event.User.Username, r.Node, product))
+		f.Reason, f.Params = Impersonation, codes.Params{codes.Text(ParamUser, r.Event.User.Username)}
+		return f, true
 	}
 	if !IsKubelet(product, m.Kubelets) {
-		return found("client", "the credential of node "+r.Node+" is used by "+strconv.Quote(product)+", which is no kubelet")
+		return f, true
 	}
 	return Finding{}, false
 }

@@ -2,13 +2,14 @@ package rules
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math/bits"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nodetrail/nodetrail/codes"
 )
 
 // credentialDetector follows from which addresses and with which certificates the kubelets come, by minutes.
@@ -292,8 +293,8 @@ func (d *credentialDetector) take(minute int64, found func(*Detection)) {
 		if first, other := d.own(u.node, u.value); other && u.kind == useCertificate {
 			found(&Detection{
 				Finding: Finding{
-					Rule: "node-credential-misuse", Severity: High, Subject: u.node.name, Detail: "certificate", Allowed: true,
-					Message: fmt.Sprintf("node %s uses the client certificate that node %s has used", u.node.name, first),
+					Rule: CredentialMisuse, Reason: SharedCertificate, Severity: High, Subject: u.node.name, Allowed: true,
+					Params: codes.Params{codes.Text(ParamFirst, first)},
 				},
 				Time: timeOfMinute(minute + 1), First: u.first, Last: u.last, Count: u.count, AuditIDs: idsOf(u.id), Product: "kubelet",
 			})
@@ -403,16 +404,18 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, fou
 			switch {
 			case kind == useCertificate:
 				if sides := beside(home, other, minute); sides && home.Last.Sub(other.First) >= rotation*time.Minute {
-					found(n.detection(home, other, "certificates", minute, High, fmt.Sprintf(
-						"two client certificates of node %s are in use at once: the new one since %s, the old one still at %s, which is no rotation: one may be a copy",
-						n.name, stamp(other.First.Truncate(time.Second)), stamp(home.Last.Truncate(time.Second)))))
+					found(n.detection(other, TwoCertificates, "", minute, High, codes.Params{
+						codes.Time(ParamSince, other.First.Truncate(time.Second)), codes.Time(ParamUntil, home.Last.Truncate(time.Second)),
+					}))
 				}
 			case beside(home, other, minute):
-				found(n.detection(home, other, "address "+other.Value, minute, High, fmt.Sprintf(
-					"the credential of node %s is used from %s while it is in use from %s", n.name, other.Value, home.Value)))
+				found(n.detection(other, SecondAddress, other.Value, minute, High, codes.Params{
+					codes.Text(ParamAddress, other.Value), codes.Text(ParamHome, home.Value),
+				}))
 			case turns(home, other, minute) >= inTurn:
-				found(n.detection(home, other, "address "+other.Value, minute, Medium, fmt.Sprintf(
-					"the credential of node %s is used in turn from %s and %s, %d times in an hour", n.name, home.Value, other.Value, turns(home, other, minute))))
+				found(n.detection(other, SecondAddress, other.Value, minute, Medium, codes.Params{
+					codes.Text(ParamAddress, other.Value), codes.Text(ParamHome, home.Value), codes.Int(ParamTurns, turns(home, other, minute)),
+				}))
 			}
 		}
 	}
@@ -461,9 +464,9 @@ func turns(a, b *habit, minute int64) (n int) {
 }
 
 // detection is about the one of two that is used less, mostly the intruder's.
-func (n *credentials) detection(home, other *habit, detail string, minute int64, sev Severity, message string) *Detection {
+func (n *credentials) detection(other *habit, reason Reason, apart string, minute int64, sev Severity, p codes.Params) *Detection {
 	return &Detection{
-		Finding: Finding{Rule: "node-credential-misuse", Severity: sev, Subject: n.name, Detail: detail, Allowed: true, Message: message},
+		Finding: Finding{Rule: CredentialMisuse, Reason: reason, Severity: sev, Subject: n.name, Apart: apart, Allowed: true, Params: p},
 		Time:    timeOfMinute(minute + 1), First: other.First, Last: other.Last, Count: other.Count, AuditIDs: slices.Clone(other.IDs), Product: "kubelet",
 	}
 }

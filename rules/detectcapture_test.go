@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nodetrail/nodetrail/internal/captured"
+	"github.com/nodetrail/nodetrail/internal/test/captured"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rules"
 )
@@ -60,7 +60,7 @@ func TestDetectorsOnCaptures(t *testing.T) {
 		}
 		for _, f := range detect(c, rules.All(), kubelet) {
 			if f.Severity >= rules.High {
-				t.Errorf("%s: a kubelet's own requests: %s %s: %s", name, f.Severity, f.Rule, f.Message)
+				t.Errorf("%s: a kubelet's own requests: %s %s: %s", name, f.Severity, f.Rule, said(f))
 			}
 		}
 		// Who got secrets that no pod led to, by the single requests.
@@ -86,7 +86,7 @@ func TestDetectorsOnCaptures(t *testing.T) {
 					got = append(got, f.Subject)
 				}
 			case "node-deny-spike", "persistent-node-deny":
-				t.Errorf("%s: in little more than a minute: %s: %s", name, f.Rule, f.Message)
+				t.Errorf("%s: in little more than a minute: %s: %s", name, f.Rule, said(f))
 			}
 		}
 		slices.Sort(want)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/internal/floor"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -146,14 +147,6 @@ func (d *denials) text(s string) string {
 		d.texts[one] = one
 	}
 	return one
-}
-
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
 }
 
 // nodeAllows reports whether the Node authorizer allows the request, by the apiserver's word where there is one.
@@ -310,7 +303,7 @@ func reasonOf(r *Request) string {
 		reason = strings.ToValidUTF8(reason[:maxDeniedText], "")
 	}
 	const relationship = "no relationship found between node '"
-	if strings.HasPrefix(reason, relationship) {
+	if _, rest := nodeauthz.CutAuthorizer(reason); strings.HasPrefix(rest, relationship) {
 		return "no relationship found between the node and this object"
 	}
 	return reason
@@ -326,7 +319,7 @@ func bounded(s string, most int) string {
 
 // Advance implements Detector: it gives the minutes that are over, and whose denials no allow can follow any more, to the readers.
 func (d *denials) Advance(t time.Time, s State, found func(*Detection)) {
-	end := floorDiv(stepOf(t)-1, stepsPerMinute) * stepsPerMinute // the step after the last minute that is over
+	end := floor.Div(stepOf(t)-1, stepsPerMinute) * stepsPerMinute // the step after the last minute that is over
 	if end <= d.done {
 		return
 	}
@@ -335,7 +328,7 @@ func (d *denials) Advance(t time.Time, s State, found func(*Detection)) {
 		if n < d.done { // restored, and over long since
 			d.drop(n)
 		} else if n < end {
-			minutes = append(minutes, floorDiv(n, stepsPerMinute))
+			minutes = append(minutes, floor.Div(n, stepsPerMinute))
 		}
 	}
 	slices.Sort(minutes)

@@ -13,25 +13,21 @@ type deniedObject struct {
 	Path        string `json:"p,omitzero"`
 }
 
-// String names the object as a person would.
+// String names the object in short: "secrets shop/db", "secrets shop/*" for those of a namespace, "secrets *" for those of the cluster, or a path.
 func (o *deniedObject) String() string {
 	if o.Resource == "" {
-		return "path " + o.Path
+		return o.Path
 	}
 	out := o.kind()
-	all := ""
-	if o.Name == "" && (o.Verb == "list" || o.Verb == "watch" || o.Verb == "deletecollection") {
-		all = "all "
-	}
 	switch {
 	case o.Name != "" && o.Namespace != "":
 		return out + " " + o.Namespace + "/" + o.Name
 	case o.Name != "":
 		return out + " " + o.Name
 	case o.Namespace != "":
-		return all + out + " in namespace " + o.Namespace
+		return out + " " + o.Namespace + "/*"
 	}
-	return all + out
+	return out + " *"
 }
 
 // kind is the resource with subresource and group.

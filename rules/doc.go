@@ -11,4 +11,4 @@
 // The package imports audit, nodeauthz and rbac.
 package rules
 
-//go:generate go run ../internal/gen ../docs/rules
+//go:generate go run ../internal/cmd/gen ../docs/rules

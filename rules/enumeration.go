@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nodetrail/nodetrail/codes"
 )
 
 // What makes an enumeration. A pod that has just gone, or a static pod that names secrets, makes a node ask for one, two or three objects
@@ -32,10 +34,20 @@ const (
 	enumerationMany = 3
 )
 
+// The reasons of the rule secret-enumeration.
+const (
+	ManyWithinMinutes Reason = "many-within-minutes"
+	ManyWithinDay     Reason = "many-within-day"
+)
+
 func secretEnumeration() *Rule {
 	rule := &Rule{
 		Name:     "secret-enumeration",
 		Severity: Critical,
+		Reasons: []ReasonDoc{
+			{Reason: ManyWithinMinutes, Doc: "the node reached for at least 5 different objects within 10 minutes"},
+			{Reason: ManyWithinDay, Doc: "the node reached for at least 10 different objects within 24 hours"},
+		},
 		Doc: `A node reaches for many secrets that no pod of its own leads to
 
 ## What
@@ -231,17 +243,16 @@ func (e *enumeration) detect(name string, n *enumerationNode, at time.Time) *Det
 			fast += int(o.Weight)
 		}
 	}
-	in := n.Objects
-	window := "24 hours"
+	in, reason := n.Objects, ManyWithinDay
 	switch {
 	case fast >= enumerationFast:
-		in, window = n.Objects[begin:], "10 minutes"
+		in, reason = n.Objects[begin:], ManyWithinMinutes
 	case slow >= enumerationSlow:
 	default:
 		return nil
 	}
 	f := &Detection{
-		Finding: Finding{Rule: e.rule.Name, Severity: e.rule.Severity, Subject: name}, Time: at, First: time.Unix(0, in[0].Last).UTC(), Last: at,
+		Finding: Finding{Rule: e.rule.Name, Reason: reason, Severity: e.rule.Severity, Subject: name}, Time: at, First: time.Unix(0, in[0].Last).UTC(), Last: at,
 		Count: int64(len(in)),
 	}
 	var examples, products []string
@@ -259,21 +270,18 @@ func (e *enumeration) detect(name string, n *enumerationNode, at time.Time) *Det
 		if len(examples) < 3 {
 			examples = append(examples, x.Name)
 		}
-		if p := fmt.Sprintf("%q", x.Product); len(products) < 3 && !slices.Contains(products, p) {
-			products = append(products, p)
+		if len(products) < 3 && !slices.Contains(products, x.Product) {
+			products = append(products, x.Product)
 		}
 	}
 	f.Allowed = passed > 0
-	many := fmt.Sprintf("%d", len(in))
+	f.Params = codes.Params{codes.Int(ParamObjects, len(in)), codes.Int(ParamAllowed, passed)}
 	if len(in) == enumerationObjects {
-		many += " or more"
+		f.Params = append(f.Params, codes.Int(ParamAtLeast, enumerationObjects))
 	}
-	f.Message = fmt.Sprintf("node %s reached for %s different objects within %s that no pod on it led to, and got %d of them: %s",
-		name, many, window, passed, strings.Join(examples, ", "))
-	if len(in) > len(examples) {
-		f.Message += " and others"
-	}
-	f.Message += "; by " + strings.Join(products, ", ") // which is no part of what tells findings apart: one that searches may change it
+	f.Params = append(f.Params, codes.List(ParamObject, examples)...)
+	// The products are no part of what tells findings apart: one that searches may change it.
+	f.Params = append(f.Params, codes.List(ParamClient, products)...)
 	return f
 }
 

@@ -1,23 +1,41 @@
 package rules
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rbac"
 )
 
 // ExcessAccess is the name of the rule whose findings are the requests that need a binding.
 const ExcessAccess = "rbac-excess-access"
 
+// The reasons of the rule rbac-excess-access.
+const (
+	BindingNeeded      Reason = "binding-needed"
+	BindingUnknown     Reason = "binding-unknown"
+	ImpersonationGiven Reason = "impersonation-needs-binding"
+	BindingOfKubeadm   Reason = "binding-of-kubeadm"
+	ObjectMissing      Reason = "object-missing"
+	AdmissionRefused   Reason = "admission-refused"
+)
+
 func rbacExcessAccess() *Rule {
 	return &Rule{
 		Name:     ExcessAccess,
 		Severity: Critical,
+		Reasons: []ReasonDoc{
+			{Reason: BindingNeeded, Doc: "only this binding allowed the request"},
+			{Reason: BindingUnknown, Doc: "only RBAC allowed the request, by a binding that neither the log nor the state names"},
+			{Reason: ImpersonationGiven, Doc: "only RBAC allowed the node to act as somebody else"},
+			{Reason: BindingOfKubeadm, Doc: "the binding is one of kubeadm's, which stays (low)"},
+			{Reason: ObjectMissing, Doc: "the request was allowed and the object did not exist (404, low)"},
+			{Reason: AdmissionRefused, Doc: "the request was allowed and admission refused it (403, low)"},
+		},
 		Doc: `RBAC allowed a node what the Node authorizer does not
 
 ## What
@@ -62,12 +80,12 @@ func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
 	if !r.NodeDenies() && r.Impersonator == "" || !r.Allowed || r.Spare {
 		return Finding{}, false
 	}
-	by := "an RBAC binding that the log does not name"
+	reason := BindingUnknown
 	switch {
 	case r.HasGrant && !r.Grant.ForNodes():
 		return Finding{}, false
 	case r.HasGrant:
-		by = r.Grant.Binding.Kind + " " + bindingName(r)
+		reason = BindingNeeded
 	case r.Impersonator != "":
 	case r.Observed.Decision != "" || ambient(r):
 		// The annotation names another authorizer, or anybody may do this.
@@ -75,24 +93,20 @@ func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
 	}
 	if r.Impersonator != "" {
 		return Finding{
-			Rule: ExcessAccess, Severity: High, Subject: r.Impersonator, Allowed: true, Binding: r.Grant.Binding,
-			Message: fmt.Sprintf("to act as %q is allowed to node %s by %s alone", r.Event.Impersonated.Username, r.Impersonator, by),
+			Rule: ExcessAccess, Reason: ImpersonationGiven, Severity: High, Subject: r.Impersonator, Allowed: true, Binding: r.Grant.Binding,
+			Params: codes.Params{codes.Text(ParamUser, r.Event.Impersonated.Username)},
 		}, true
 	}
 	f := Finding{
-		Rule: ExcessAccess, Severity: High, Subject: r.Node, Allowed: true, Binding: r.Grant.Binding,
-		Message: r.Attrs.Verb + " " + object(r) + " is allowed to node " + r.Node + " by " + by + " alone",
+		Rule: ExcessAccess, Reason: reason, Severity: High, Subject: r.Node, Allowed: true, Binding: r.Grant.Binding, Params: created(r),
 	}
 	switch {
 	case Stays(&r.Grant.Binding) && joinsBy(r):
-		f.Severity = Low
-		f.Message += ", which is kubeadm's and stays"
+		f.Severity, f.Reason = Low, BindingOfKubeadm
 	case r.Fruitless() && r.Event.Code == http.StatusNotFound:
-		f.Severity = Low
-		f.Message += ", and there was no such object (404)"
+		f.Severity, f.Reason = Low, ObjectMissing
 	case r.Fruitless():
-		f.Severity = Low
-		f.Message += ", and admission refused it (403)"
+		f.Severity, f.Reason = Low, AdmissionRefused
 	case r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r)):
 		f.Severity = Critical
 	}
@@ -140,13 +154,6 @@ func public(path string) bool {
 		}
 	}
 	return false
-}
-
-func bindingName(r *Request) string {
-	if b := r.Grant.Binding; b.Namespace != "" {
-		return b.Namespace + "/" + b.Name
-	}
-	return r.Grant.Binding.Name
 }
 
 func isToken(r *Request) bool {

@@ -1,16 +1,33 @@
 package rules
 
 import (
-	"fmt"
 	"net/http"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+// ForeignWrite is the name of the rule on writes of objects of other nodes.
+const ForeignWrite = "foreign-node-write"
+
+// The reasons of the rule foreign-node-write.
+const (
+	WriteSucceeded          Reason = "write-succeeded"
+	WriteRefused            Reason = "write-refused"
+	WriteRefusedByAdmission Reason = "write-refused-by-admission"
+	WriteFailed             Reason = "write-failed"
 )
 
 func foreignNodeWrite() *Rule {
 	return &Rule{
-		Name:     "foreign-node-write",
+		Name:     ForeignWrite,
 		Severity: Critical,
+		Reasons: []ReasonDoc{
+			{Reason: WriteSucceeded, Doc: "the write went through: NodeRestriction is not in force (critical)"},
+			{Reason: WriteRefused, Doc: "the write was not authorized"},
+			{Reason: WriteRefusedByAdmission, Doc: "the write was authorized, and admission refused it"},
+			{Reason: WriteFailed, Doc: "the write was authorized, and failed otherwise"},
+		},
 		Doc: `A node writes an object of another node
 
 ## What
@@ -63,17 +80,15 @@ func checkForeignWrite(r *Request, s State, _ *Memory) (Finding, bool) {
 	if !foreign {
 		return Finding{}, false
 	}
-	f := Finding{Rule: "foreign-node-write", Severity: High, Subject: r.Node, Allowed: r.Allowed}
-	outcome := "was refused"
+	f := Finding{Rule: ForeignWrite, Reason: WriteRefused, Severity: High, Subject: r.Node, Allowed: r.Allowed, Params: created(r)}
 	switch {
 	case r.Succeeded():
-		f.Severity, outcome = Critical, "went through: NodeRestriction is not in force"
+		f.Severity, f.Reason = Critical, WriteSucceeded
 	case r.Allowed && r.Event.Code == http.StatusForbidden:
-		outcome = "was refused by admission"
+		f.Reason = WriteRefusedByAdmission
 	case r.Allowed:
-		outcome = fmt.Sprintf("passed authorization and failed with code %d", r.Event.Code)
+		f.Reason, f.Params = WriteFailed, append(f.Params, codes.Int(ParamCode, r.Event.Code))
 	}
-	f.Message = a.Verb + " " + object(r) + " by node " + r.Node + " " + outcome
 	return f, true
 }
 

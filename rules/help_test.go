@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 )
@@ -42,7 +45,7 @@ func request(changes ...with) *Request {
 func as(name string, groups ...string) with {
 	return func(r *Request) {
 		r.Event.User.Username, r.Event.User.Groups = name, groups
-		r.Node, r.IsNode = audit.NodeIdentity(name, groups)
+		r.Node, r.IsNode = nodeid.Of(name, groups)
 	}
 }
 
@@ -138,9 +141,9 @@ func (w *world) NodeRegistered(name string, _ time.Time) (registered, known bool
 	return registered, !w.blind
 }
 
-func (w *world) SimilarNode(name string, _ time.Time) (similar, how string) {
-	similar, how, _ = strings.Cut(w.similar[name], " ")
-	return similar, how
+func (w *world) SimilarNode(name string, _ time.Time) (similar string, how Reason) {
+	similar, what, _ := strings.Cut(w.similar[name], " ")
+	return similar, map[string]Reason{"letter case": NameLetterCase, "domain": NameDomain}[what]
 }
 
 func (w *world) NodeCreatedBetween(name string, from, to time.Time) bool {
@@ -174,15 +177,20 @@ func check(t *testing.T, rule *Rule, s State, m *Memory, r *Request) string {
 	t.Helper()
 	f, found := rule.Check(r, s, m)
 	if !found {
-		if f != (Finding{}) {
+		if !reflect.DeepEqual(f, Finding{}) {
 			t.Errorf("%s: no finding, but %+v", rule.Name, f)
 		}
 		return ""
 	}
-	if f.Rule != rule.Name || f.Severity == None || f.Severity > rule.Severity || f.Message == "" || f.Allowed != r.Allowed {
+	if f.Rule != rule.Name || f.Severity == None || f.Severity > rule.Severity || !reasonOfRule(rule, f.Reason) || f.Allowed != r.Allowed {
 		t.Errorf("%s: finding %+v", rule.Name, f)
 	}
-	return f.Severity.String() + ": " + f.Message
+	return f.Severity.String() + ": " + say(r, &f)
+}
+
+// reasonOfRule reports whether the rule lists the reason.
+func reasonOfRule(rule *Rule, reason Reason) bool {
+	return slices.ContainsFunc(rule.Reasons, func(d ReasonDoc) bool { return d.Reason == reason })
 }
 
 func (w *world) NodeExists(name string, t time.Time) (exists, known bool) {

@@ -1,24 +1,48 @@
 package rules
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
 
+const bootstrappersGroup = "system:bootstrappers"
+
+// NodeIdentity is the name of the rule on identities that the Node authorizer does not serve.
+const NodeIdentity = "node-identity"
+
+// The reasons of the rule node-identity.
 const (
-	nodePrefix         = "system:node:"
-	bootstrappersGroup = "system:bootstrappers"
+	NameForm       Reason = "name-form"
+	NameEmpty      Reason = "name-empty"
+	GroupMissing   Reason = "group-missing"
+	NoNodeIdentity Reason = "no-node-identity"
+	NodeMissing    Reason = "node-missing"
+	NameLetterCase Reason = "name-letter-case"
+	NameDomain     Reason = "name-domain"
 )
+
+// Impersonated is what tells findings on identities apart that somebody has only tried.
+const Impersonated = "impersonated"
 
 func nodeIdentity() *Rule {
 	return &Rule{
-		Name:     "node-identity",
+		Name:     NodeIdentity,
 		Severity: High,
+		Reasons: []ReasonDoc{
+			{Reason: NameForm, Doc: "a member of the group 'system:nodes' whose user name does not begin with 'system:node:'"},
+			{Reason: NameEmpty, Doc: "a user name that ends after 'system:node:'"},
+			{Reason: GroupMissing, Doc: "a user 'system:node:<nodeName>' outside of the group 'system:nodes'"},
+			{Reason: NoNodeIdentity, Doc: "a kubelet's user agent under an identity that is not a node's"},
+			{Reason: NodeMissing, Doc: "the cluster has no Node object of the name, nor one of nearly that name"},
+			{Reason: NameLetterCase, Doc: "the cluster has a Node object whose name differs only in letter case"},
+			{Reason: NameDomain, Doc: "the cluster has a Node object whose name differs only in its domain"},
+		},
 		Doc: `A kubelet's identity does not conform
 
 ## What
@@ -60,20 +84,16 @@ func checkIdentity(r *Request, s State, _ *Memory) (Finding, bool) {
 	}
 	u := r.Event.Effective()
 	inGroup := slices.Contains(u.Groups, user.NodesGroup)
-	name, named := strings.CutPrefix(u.Username, nodePrefix)
+	name, named := strings.CutPrefix(u.Username, nodeid.UserPrefix)
 	switch {
 	case inGroup && !named:
-		return identity(r, u.Username, "name", fmt.Sprintf(
-			"user %q is in the group %s but is not named %s<nodeName>: the Node authorizer does not know it",
-			u.Username, user.NodesGroup, nodePrefix))
+		return identity(r, u.Username, NameForm, "")
 	case named && !inGroup:
-		return identity(r, name, "group", fmt.Sprintf(
-			"user %q is not in the group %s: the Node authorizer does not know it", u.Username, user.NodesGroup))
+		return identity(r, name, GroupMissing, "")
 	case named && name == "":
-		return identity(r, u.Username, "name", fmt.Sprintf("user %q names no node", u.Username))
+		return identity(r, u.Username, NameEmpty, "")
 	case !named && strayKubelet(r.Event):
-		return identity(r, u.Username, "kubelet", fmt.Sprintf(
-			"a kubelet (by its user agent) uses the identity %q, which is no node's", u.Username))
+		return identity(r, u.Username, NoNodeIdentity, "")
 	}
 	return Finding{}, false
 }
@@ -85,28 +105,31 @@ func checkRegistered(r *Request, s State) (Finding, bool) {
 	if registered, known := s.NodeRegistered(r.Node, r.Time); registered || !known {
 		return Finding{}, false
 	}
-	why := ""
 	if similar, how := s.SimilarNode(r.Node, r.Time); similar != "" {
-		why = fmt.Sprintf("; there is a Node %q, which differs in its %s", similar, how)
+		return identity(r, r.Node, how, similar)
 	}
-	return identity(r, r.Node, "unregistered", fmt.Sprintf("user %q: the cluster has no Node %q%s", r.Event.Effective().Username, r.Node, why))
+	return identity(r, r.Node, NodeMissing, "")
 }
 
 // strayKubelet reports whether something that says it is a kubelet has authenticated itself as somebody else, and not in order to
 // become a node.
 func strayKubelet(ev *audit.Event) bool {
-	return Product(ev.UserAgent) == "kubelet" && ev.User.Username != "" && !ev.IsImpersonated &&
+	product := Product(ev.UserAgent)
+	return (product == "kubelet" || product == "kubelet.exe") && ev.User.Username != "" && !ev.IsImpersonated &&
 		!slices.ContainsFunc(ev.User.Groups, func(g string) bool {
 			return g == bootstrappersGroup || strings.HasPrefix(g, bootstrappersGroup+":")
 		})
 }
 
-// identity is the finding on an identity, weighed by whether it is really somebody's.
-func identity(r *Request, subject, detail, message string) (Finding, bool) {
-	f := Finding{Rule: "node-identity", Severity: High, Subject: subject, Detail: detail, Message: message, Allowed: r.Allowed}
+// identity is the finding on an identity, weighed by whether it is really somebody's. similar is the name of the Node that it was meant to be.
+func identity(r *Request, subject string, reason Reason, similar string) (Finding, bool) {
+	f := Finding{Rule: NodeIdentity, Reason: reason, Severity: High, Subject: subject, Allowed: r.Allowed}
+	if similar != "" {
+		f.Params = append(f.Params, codes.Text(ParamSimilar, similar))
+	}
 	if r.Event.IsImpersonated {
-		f.Severity, f.Detail = Low, detail+", impersonated"
-		f.Message += fmt.Sprintf(" (impersonated by %q)", r.Event.User.Username)
+		f.Severity, f.Apart = Low, Impersonated
+		f.Params = append(f.Params, codes.Text(ParamBy, r.Event.User.Username))
 	}
 	return f, true
 }

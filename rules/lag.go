@@ -1,15 +1,15 @@
 package rules
 
-import (
-	"fmt"
+import "github.com/nodetrail/nodetrail/nodeauthz"
 
-	"github.com/nodetrail/nodetrail/nodeauthz"
-)
+// GraphBehind is the reason of the rule authorizer-lag.
+const GraphBehind Reason = "graph-behind"
 
 func authorizerLag() *Rule {
 	return &Rule{
 		Name:     "authorizer-lag",
 		Severity: Low,
+		Reasons:  []ReasonDoc{{Reason: GraphBehind, Doc: "the apiserver's Node authorizer denied what the state had long allowed"}},
 		Doc: `The apiserver's Node authorizer denied what the graph had long allowed
 
 ## What
@@ -35,9 +35,7 @@ Run with '--disable authorizer-lag', or raise '--skew'.`,
 				return Finding{}, false
 			}
 			return Finding{
-				Rule: "authorizer-lag", Severity: Low, Subject: r.Node, Allowed: r.Allowed,
-				Message: fmt.Sprintf("the apiserver's Node authorizer denied %s %s to node %s, which the state had long allowed",
-					r.Attrs.Verb, object(r), r.Node),
+				Rule: "authorizer-lag", Reason: GraphBehind, Severity: Low, Subject: r.Node, Allowed: r.Allowed, Params: created(r),
 			}, true
 		},
 	}

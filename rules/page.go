@@ -8,20 +8,29 @@ import (
 	"unicode/utf8"
 )
 
-// Sections are the headings of a rule's Doc, in their order.
-func Sections() []string {
-	return []string{"What", "Why", "What to do", "False positives", "How to silence it"}
-}
-
 // Page is the rule's page under docs/rules, in Markdown. In a Doc, 'quoted text' is code; an apostrophe inside or after a word is
 // left alone.
 func Page(r *Rule) string {
 	_, body, _ := strings.Cut(r.Doc, "\n\n")
-	code := regexp.MustCompile(`(^|[\s(])'([^'\n]+)'`)
-	body = code.ReplaceAllString(body, "$1`$2`")
+	body = asCode(body)
 	rule := regexp.MustCompile(`\(see ([a-z-]+)\)|\b[Tt]he rule ([a-z-]+)`)
 	body = rule.ReplaceAllStringFunc(body, linkRules)
-	return fmt.Sprintf("%s\n# %s\n\nRule `%s`, severity up to %s.\n\n%s\n", generated, r.Title(), r.Name, r.Severity, strings.TrimSpace(body))
+	return fmt.Sprintf("%s\n# %s\n\nRule `%s`, severity up to %s.\n\n%s\n\n%s", generated, r.Title(), r.Name, r.Severity, strings.TrimSpace(body), reasonList(r))
+}
+
+// asCode makes 'quoted text' code.
+func asCode(s string) string {
+	return regexp.MustCompile(`(^|[\s(])'([^'\n]+)'`).ReplaceAllString(s, "$1`$2`")
+}
+
+// reasonList lists the codes of a rule.
+func reasonList(r *Rule) string {
+	var b strings.Builder
+	b.WriteString("## Reasons\n\nThe codes are stable. Findings have one as `reason`, in JSON, metrics and alerts.\n\n")
+	for _, d := range r.Reasons {
+		fmt.Fprintf(&b, "- `%s`: %s\n", d.Reason, asCode(d.Doc))
+	}
+	return b.String()
 }
 
 // Index is docs/rules/README.md.

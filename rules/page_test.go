@@ -1,9 +1,13 @@
 package rules
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,7 +26,7 @@ func TestDocs(t *testing.T) {
 		for _, m := range heading.FindAllStringSubmatch(body, -1) {
 			got = append(got, m[1])
 		}
-		if diff := cmp.Diff(Sections(), got); diff != "" {
+		if diff := cmp.Diff([]string{"What", "Why", "What to do", "False positives", "How to silence it"}, got); diff != "" {
 			t.Errorf("%s: sections (-want +got):\n%s", r.Name, diff)
 		}
 		for i, text := range heading.Split(body, -1) {
@@ -130,5 +134,77 @@ func TestAlertName(t *testing.T) {
 		if got := AlertName(rule); got != want {
 			t.Errorf("%q: %q, want %q", rule, got, want)
 		}
+	}
+}
+
+// What a rule can emit is listed by it, and by no other; what it lists it can emit, here or from the codes of package codes.
+func TestReasons(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared, used := map[string]string{}, map[string]int{} // values by constant, and how often a constant is used
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.ValueSpec:
+				typed, isNamed := n.Type.(*ast.Ident)
+				for i, id := range n.Names {
+					if isNamed && typed.Name == "Reason" {
+						declared[id.Name] = strings.Trim(n.Values[i].(*ast.BasicLit).Value, `"`)
+					}
+				}
+				return false
+			case *ast.CallExpr: // a conversion would get round this test
+				if id, isName := n.Fun.(*ast.Ident); isName && id.Name == "Reason" {
+					t.Errorf("%s converts to a Reason", name)
+				}
+			case *ast.Ident:
+				used[n.Name]++
+			}
+			return true
+		})
+	}
+	listed := map[Reason]string{}
+	beside := []Reason{ // what sources and package coverage find, and what the state tells
+		NameLetterCase, NameDomain,
+		LogLost, MessagesLost, Delayed, PolicyHidden, PolicyNoDecision, PolicyLateDecision, PolicyNoBodies, ApiserverDropped, ApiserverRejected, ApiserverUnaudited,
+	}
+	for _, r := range All() {
+		if len(r.Reasons) == 0 {
+			t.Errorf("%s lists no reasons", r.Name)
+		}
+		for _, d := range r.Reasons {
+			if other := listed[d.Reason]; other != "" {
+				t.Errorf("%s is listed by %s and %s", d.Reason, other, r.Name)
+			}
+			listed[d.Reason] = r.Name
+			if !regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`).MatchString(string(d.Reason)) || len(d.Reason) > 40 {
+				t.Errorf("%q is no code", d.Reason)
+			}
+			if d.Doc == "" || strings.ContainsAny(d.Doc, "\n|") || strings.HasSuffix(d.Doc, ".") || len(d.Doc) > 120 {
+				t.Errorf("%s: want a line without a full stop: %q", d.Reason, d.Doc)
+			}
+		}
+	}
+	for name, value := range declared {
+		// Once in its rule's list, and once where it is found.
+		if listed[Reason(value)] == "" || used[name] < 2 && !slices.Contains(beside, Reason(value)) {
+			t.Errorf("%s is listed by %q and used %d times", name, listed[Reason(value)], used[name])
+		}
+		delete(listed, Reason(value))
+	}
+	for _, r := range beside {
+		delete(listed, r)
+	}
+	for r, rule := range listed {
+		t.Errorf("%s lists %s, which is not declared", rule, r)
 	}
 }

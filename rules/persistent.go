@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/internal/floor"
 )
 
 // What makes a denial persistent. A kubelet that waits for the graph to catch up tries again within seconds and is through in a minute, in
@@ -31,10 +33,23 @@ const (
 	persistentShare   = 8
 )
 
+// PersistentDeny is the name of the rule on denials that last.
+const PersistentDeny = "persistent-node-deny"
+
+// The reasons of the rule persistent-node-deny.
+const (
+	DeniedThroughout Reason = "denied-throughout"
+	DeniedByNodeOnly Reason = "denied-by-node-only"
+)
+
 func persistentNodeDeny() *Rule {
 	rule := &Rule{
-		Name:     "persistent-node-deny",
+		Name:     PersistentDeny,
 		Severity: Medium,
+		Reasons: []ReasonDoc{
+			{Reason: DeniedThroughout, Doc: "the Node authorizer denies the object again and again, and nothing else allows it"},
+			{Reason: DeniedByNodeOnly, Doc: "the Node authorizer denies the object again and again, and another authorizer let the last requests through"},
+		},
 		Doc: `A node is denied the same thing again and again
 
 ## What
@@ -160,18 +175,13 @@ func (w *watched) isPersistent() bool {
 func (p *persistent) detection(w *watched) *Detection {
 	f := w.detection(p.rule)
 	f.Time, f.First, f.Last, f.Count, f.AuditIDs = w.Last, w.First, w.Last, w.Count, slices.Clone(w.AuditIDs)
-	f.Allowed = w.PassedNow
-	passed := ""
+	f.Allowed, f.Reason = w.PassedNow, DeniedThroughout
 	if f.Allowed {
-		passed = "; another authorizer let it through"
+		f.Reason = DeniedByNodeOnly
 	}
-	f.Message = "node " + w.Node + " was denied " + w.Object.Verb + " " + w.Object.String() + " " + strconv.FormatInt(w.Count, 10) + " times from " +
-		stamp(w.First) + " to " + stamp(w.Last) + ", and never allowed it in between" + passed
+	f.Params = codes.Params{codes.Int(ParamCount, w.Count), codes.Time(ParamSince, w.First), codes.Time(ParamUntil, w.Last)}
 	return f
 }
-
-// stamp is a time in a message.
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
 func (p *persistent) deny(d *denial) *watched {
 	if d.Wide {
@@ -193,7 +203,7 @@ func (p *persistent) deny(d *denial) *watched {
 		p.nodes[strings.Clone(d.Node)] = n
 	}
 	p.change(n, d.Node)
-	window := floorDiv(d.Last.Unix(), int64(persistentWindow/time.Second))
+	window := floor.Div(d.Last.Unix(), int64(persistentWindow/time.Second))
 	if w == nil {
 		if !p.room(n) {
 			return nil

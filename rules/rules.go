@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 )
@@ -122,8 +123,9 @@ func (r *Request) Fruitless() bool {
 type State interface {
 	// NodeRegistered says whether the cluster has had a Node of that name around t, and whether the state can know.
 	NodeRegistered(name string, t time.Time) (registered, known bool)
-	// SimilarNode returns the name of a Node that differs from name only by letter case or by a domain, and how.
-	SimilarNode(name string, t time.Time) (similar, how string)
+	// SimilarNode returns the name of a Node that differs from name only by letter case or by a domain, and which of both: NameLetterCase or
+	// NameDomain. It is "" if there is none.
+	SimilarNode(name string, t time.Time) (similar string, how Reason)
 	// NodeCreatedBetween says whether a Node of that name was created anew in the interval.
 	NodeCreatedBetween(name string, from, to time.Time) bool
 	// PodNode returns the node that had the pod at t.
@@ -139,15 +141,18 @@ type State interface {
 	FreshSecret(namespace, pod, node string, t time.Time) (secret string, bound time.Time, ok bool)
 }
 
-// Finding is something worth telling. Message and Detail are its own; Subject and Binding live as long as the request.
+// Finding is something worth telling, as data: package wording makes a sentence of it. Its strings live as long as the request.
 type Finding struct {
-	Rule     string
+	Rule string
+	// Reason is one of the rule's Reasons.
+	Reason   Reason
 	Severity Severity
 	// Subject is the node's name, or for identities that are no node the user name.
 	Subject string
-	// Detail tells findings of one rule on one object apart, such as the second address.
-	Detail  string
-	Message string
+	// Apart tells findings apart that have rule, subject, object and reason in common, such as the second address. It is no text for people.
+	Apart string
+	// Params are what the reason is about, beside what the request tells.
+	Params codes.Params
 	// Allowed says whether the request passed.
 	Allowed bool
 	// Binding is set where an RBAC binding is to blame.
@@ -160,6 +165,8 @@ type Rule struct {
 	Name string
 	// Severity is the highest that its findings have.
 	Severity Severity
+	// Reasons are all that its findings can have.
+	Reasons []ReasonDoc
 	// Doc is the text of the rule's page, from which [Page] makes it; what comes before the first blank line is its title.
 	Doc string
 	// Check looks at one request; nil where a single request never shows what the rule is about.
@@ -196,33 +203,18 @@ func Product(userAgent string) string {
 	return userAgent
 }
 
-// object names what a request is about, as a person would.
-func object(r *Request) string {
+// ParamName is the key of an object's name that the request does not have: on create it is in the body.
+const ParamName = "name"
+
+// created is the name that only the body of a create tells.
+func created(r *Request) codes.Params {
 	a := r.Attrs
-	if !a.ResourceRequest {
-		return "path " + a.Path
+	if a.Name != "" || !a.ResourceRequest || r.Event.ObjectRef.Name == "" {
+		return nil
 	}
-	resource := a.Resource
-	if a.Subresource != "" {
-		resource += "/" + a.Subresource
+	switch a.Verb {
+	case "list", "watch", "deletecollection":
+		return nil
 	}
-	if a.APIGroup != "" {
-		resource += "." + a.APIGroup
-	}
-	name, all := a.Name, ""
-	switch {
-	case a.Verb == "list", a.Verb == "watch", a.Verb == "deletecollection":
-		all = "all "
-	case name == "":
-		name = r.Event.ObjectRef.Name // on create, from the body
-	}
-	switch {
-	case name != "" && a.Namespace != "":
-		return resource + " " + a.Namespace + "/" + name
-	case name != "":
-		return resource + " " + name
-	case a.Namespace != "":
-		return all + resource + " in namespace " + a.Namespace
-	}
-	return all + resource
+	return codes.Params{codes.Text(ParamName, r.Event.ObjectRef.Name)}
 }

@@ -1,15 +1,28 @@
 package rules
 
 import (
-	"fmt"
-
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+// The reasons of the rule out-of-scope-secret-read.
+const (
+	ReadSucceeded  Reason = "read-succeeded"
+	ReadRefused    Reason = "read-refused"
+	ReadFailed     Reason = "read-failed"
+	ReadUnanswered Reason = "read-unanswered"
 )
 
 func outOfScopeSecretRead() *Rule {
 	return &Rule{
 		Name:     "out-of-scope-secret-read",
 		Severity: Critical,
+		Reasons: []ReasonDoc{
+			{Reason: ReadSucceeded, Doc: "the node got what it asked for"},
+			{Reason: ReadRefused, Doc: "the request was refused"},
+			{Reason: ReadFailed, Doc: "the request passed authorization and then failed"},
+			{Reason: ReadUnanswered, Doc: "the log does not hold how the request ended"},
+		},
 		Doc: `A node reads a secret that no pod of its own leads to
 
 ## What
@@ -58,23 +71,21 @@ func checkScope(r *Request, _ State, _ *Memory) (Finding, bool) {
 	default:
 		return Finding{}, false
 	}
-	f := Finding{Rule: "out-of-scope-secret-read", Severity: refused, Subject: r.Node, Allowed: r.Allowed}
+	f := Finding{Rule: "out-of-scope-secret-read", Reason: ReadRefused, Severity: refused, Subject: r.Node, Allowed: r.Allowed}
 	if r.HasGrant && r.Allowed {
 		f.Binding = r.Grant.Binding
 	}
-	outcome := "was refused"
+	f.Params = created(r)
 	switch {
 	case r.Open:
-		outcome = "has no answer in the log"
+		f.Reason = ReadUnanswered
 	case r.Succeeded():
-		f.Severity, outcome = passed, "succeeded"
+		f.Severity, f.Reason = passed, ReadSucceeded
 	case r.Allowed:
-		outcome = fmt.Sprintf("was let through and then failed with code %d", r.Event.Code)
+		f.Reason, f.Params = ReadFailed, append(f.Params, codes.Int(ParamCode, r.Event.Code))
 	}
-	why := "no pod on the node led to it"
 	if r.Answer.Verdict == nodeauthz.Allow {
-		why = "by the apiserver's word, though not by the given state, " + why
+		f.Params = append(f.Params, codes.Text(ParamState, r.Answer.Verdict.String()))
 	}
-	f.Message = a.Verb + " " + object(r) + " by node " + r.Node + " " + outcome + ", and " + why
 	return f, true
 }

@@ -1,10 +1,12 @@
 package rules
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
 	"time"
+
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/internal/floor"
 )
 
 // surprise is how unlikely a silence must be, as -ln of its probability: one in a billion. Requests are not independent of each other,
@@ -107,10 +109,7 @@ func (l *logSilence) silent(step int64, nodes func() int, found func(*Detection)
 	} else if minute := step/stepsPerMinute - (l.last+1)/stepsPerMinute; minute%retell != 0 || minute > retellFor {
 		return
 	}
-	found(l.detection(step, "", fmt.Sprintf(
-		"no request of any node has been logged since %s, for %s, where %s made requests in %d%% of all intervals of ten seconds: "+
-			"either no apiserver ran, or a part of the log is missing",
-		stamp(stepTime(l.last+1)), spell(k), manyNodes(l.nodes), 100*l.hour.count()/n)))
+	found(l.detection(step, k, "", codes.Int(ParamNodes, l.nodes), codes.Int(ParamPercent, 100*l.hour.count()/n)))
 }
 
 // spoke takes in a step with requests, and tells of the end of a silence.
@@ -126,9 +125,7 @@ func (l *logSilence) spoke(step int64, found func(*Detection)) {
 	case k < 0: // before a restart it was taken to have been later
 		return
 	case l.told:
-		found(l.detection(step, "end", fmt.Sprintf(
-			"no request of any node was logged from %s to %s, for %s: either no apiserver ran, or a part of the log is missing",
-			stamp(stepTime(l.last+1)), stamp(stepTime(step)), spell(k))))
+		found(l.detection(step, k, "end", codes.Time(ParamUntil, stepTime(step))))
 		// What was found does not become the custom.
 		l.told, l.resumed, k = false, step, 0
 	case k >= stepsPerMinute:
@@ -138,29 +135,21 @@ func (l *logSilence) spoke(step int64, found func(*Detection)) {
 	l.last = step
 }
 
-func (l *logSilence) detection(step int64, phase, message string) *Detection {
+// detection is about a silence of k steps.
+func (l *logSilence) detection(step, k int64, phase string, more ...codes.Param) *Detection {
+	since := stepTime(l.last + 1)
+	p := append(codes.Params{codes.Time(ParamSince, since), codes.Duration(ParamFor, lasting(k))}, more...)
 	return &Detection{
-		Finding: Finding{Rule: CoverageGap, Severity: Medium, Detail: "silence", Message: message},
-		Time:    stepTime(step), Phase: phase, First: stepTime(l.last + 1), Last: stepTime(step),
+		Finding: Finding{Rule: CoverageGap, Reason: LogSilent, Severity: Medium, Params: p},
+		Time:    stepTime(step), Phase: phase, First: since, Last: stepTime(step),
 	}
 }
 
 func stepTime(step int64) time.Time { return time.Unix(step*int64(DetectStep/time.Second), 0).UTC() }
 
-func stepOf(t time.Time) int64 { return floorDiv(t.Unix(), int64(DetectStep/time.Second)) }
+func stepOf(t time.Time) int64 { return floor.Div(t.Unix(), int64(DetectStep/time.Second)) }
 
-// spell writes a number of steps as a duration, of which 292 years is the longest.
-func spell(steps int64) string {
-	d := time.Duration(min(steps, math.MaxInt64/int64(DetectStep))) * DetectStep
-	if d%time.Minute == 0 {
-		return fmt.Sprintf("%d minutes", d/time.Minute)
-	}
-	return d.String()
-}
-
-func manyNodes(n int) string {
-	if n == 1 {
-		return "1 node"
-	}
-	return fmt.Sprintf("%d nodes", n)
+// lasting is a number of steps as a duration, of which 292 years is the longest.
+func lasting(steps int64) time.Duration {
+	return time.Duration(min(steps, math.MaxInt64/int64(DetectStep))) * DetectStep
 }

@@ -1,10 +1,11 @@
 package rules
 
 import (
-	"fmt"
 	"math/bits"
 	"slices"
 	"strings"
+
+	"github.com/nodetrail/nodetrail/codes"
 )
 
 // nodeTrack is what is known of one node's requests over time.
@@ -117,10 +118,10 @@ func (d *coverageDetector) came(n *nodeTrack, step int64, s State, found func(*D
 	}
 	found(&Detection{
 		Finding: Finding{
-			Rule: CoverageGap, Severity: Low, Subject: n.name, Detail: "silent node",
-			Message: fmt.Sprintf(
-				"no request of node %s was logged from %s to %s, for %s, while its Node object existed and other nodes went on: either it was down or "+
-					"cut off, or its requests are missing from the log", n.name, stamp(from), stamp(to), spell((step-since)/stepsPerMinute*stepsPerMinute)),
+			Rule: CoverageGap, Reason: NodeSilent, Severity: Low, Subject: n.name,
+			Params: codes.Params{
+				codes.Time(ParamSince, from), codes.Duration(ParamFor, lasting((step-since)/stepsPerMinute*stepsPerMinute)), codes.Time(ParamUntil, to),
+			},
 		},
 		Time: to, First: from, Last: to,
 	})
@@ -138,10 +139,10 @@ func (d *coverageDetector) nodesSilent(step int64, s State, found func(*Detectio
 	for _, n := range single {
 		found(&Detection{
 			Finding: Finding{
-				Rule: CoverageGap, Severity: Low, Subject: n.name, Detail: "silent node",
-				Message: fmt.Sprintf(
-					"no request of node %s has been logged since %s, for %s, while its Node object exists and other nodes go on: either it is down or "+
-						"cut off, or its requests are missing from the log", n.name, stamp(stepTime(n.last+1)), spell((step-n.last-1)/stepsPerMinute*stepsPerMinute)),
+				Rule: CoverageGap, Reason: NodeSilent, Severity: Low, Subject: n.name,
+				Params: codes.Params{
+					codes.Time(ParamSince, stepTime(n.last+1)), codes.Duration(ParamFor, lasting((step-n.last-1)/stepsPerMinute*stepsPerMinute)),
+				},
 			},
 			Time: stepTime(step), First: stepTime(n.last + 1), Last: stepTime(step),
 		})
@@ -157,10 +158,9 @@ func (d *coverageDetector) nodesSilent(step int64, s State, found func(*Detectio
 	}
 	found(&Detection{
 		Finding: Finding{
-			Rule: CoverageGap, Severity: Medium, Detail: "silent nodes",
-			Message: fmt.Sprintf(
-				"no requests of %s have been logged since about %s, while their Node objects exist and other nodes go on: the log of one apiserver may be "+
-					"missing, or these nodes are cut off: %s", manyNodes(len(group)), stamp(stepTime(since+1)), someNames(names)),
+			Rule: CoverageGap, Reason: NodesSilent, Severity: Medium,
+			Params: append(codes.Params{codes.Int(ParamNodes, len(group)), codes.Time(ParamSince, stepTime(since+1))},
+				codes.List(ParamNode, names[:min(len(names), mostNamed)])...),
 		},
 		Time: stepTime(step), First: stepTime(since + 1), Last: stepTime(step),
 	})
@@ -204,10 +204,5 @@ func (d *coverageDetector) fellSilent(step int64, s State) (single, group []*nod
 	return single, append(group, fresh...)
 }
 
-func someNames(names []string) string {
-	const most = 5
-	if n := len(names) - most; n > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n)
-	}
-	return strings.Join(names, ", ")
-}
+// mostNamed bounds the nodes that a finding names.
+const mostNamed = 5

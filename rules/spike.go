@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nodetrail/nodetrail/internal/floor"
 )
 
 // What makes a spike, beside the test of baseline. A rolled-out pod that goes wrong is denied a few objects a few times a minute on each
@@ -32,6 +34,10 @@ func nodeDenySpike() *Rule {
 	rule := &Rule{
 		Name:     "node-deny-spike",
 		Severity: High,
+		Reasons: []ReasonDoc{
+			{Reason: SpikeOfNode, Doc: "one node is denied far more than usual"},
+			{Reason: SpikeOfCluster, Doc: "the nodes of the cluster together are denied far more than usual"},
+		},
 		Doc: `Far more is denied to nodes than usual
 
 ## What
@@ -146,13 +152,13 @@ const maxSpikeReasons = 16
 // maxSpikeHours is how long a node is remembered.
 const maxSpikeHours = 50
 
-func minuteOf(t time.Time) int64 { return floorDiv(t.Unix(), 60) }
+func minuteOf(t time.Time) int64 { return floor.Div(t.Unix(), 60) }
 
 func timeOfMinute(m int64) time.Time { return time.Unix(m*60, 0).UTC() }
 
 // follow implements follower: it learns which nodes there are, and since when.
 func (s *spike) follow(r *Request, f *followed, step int64, _ State) {
-	m := floorDiv(step, stepsPerMinute)
+	m := floor.Div(step, stepsPerMinute)
 	n := f.spike
 	if n == nil {
 		if n = s.nodes[r.Node]; n == nil {
@@ -186,7 +192,7 @@ func (n *spikeSubject) saw(m int64) (news bool) {
 	case m < n.Seen && n.Seen-m < maxSpikeHours*60:
 		n.Seen, news = m, true
 	}
-	if hour := floorDiv(m, 60) * 60; hour > n.Last {
+	if hour := floor.Div(m, 60) * 60; hour > n.Last {
 		n.Last, news = hour, true
 	}
 	return news
@@ -238,7 +244,7 @@ func sumMinute(m *denialMinute, st State) (all spikeMinute, nodes []*spikeMinute
 	})
 	all.nodes = len(nodes)
 	for _, n := range nodes[:min(3, len(nodes))] {
-		all.worst = append(all.worst, spikeReason{cmp.Or(n.name, "others"), n.count})
+		all.worst = append(all.worst, spikeReason{n.name, n.count})
 	}
 	return all, nodes, byNode
 }
@@ -313,7 +319,7 @@ func (s *spike) prior(at int64) float64 {
 
 // nodesSeen is how many nodes there were by the last whole hour.
 func (s *spike) nodesSeen(at int64) int {
-	if hour := floorDiv(at, 60); hour != s.seenAt || s.known == 0 {
+	if hour := floor.Div(at, 60); hour != s.seenAt || s.known == 0 {
 		s.seenAt, s.known = hour, 0
 		for _, n := range s.nodes {
 			if n.Seen < hour*60 && n.Last >= (hour-maxSpikeHours)*60 {
@@ -337,7 +343,7 @@ func (s *spike) atLeast(n *spikeSubject, name string, at int64, st State) int64 
 func (n *spikeSubject) baseline(at int64, prior float64) baseline {
 	b := baseline{prior: prior, minutes: float64(max(0, min(at-n.Seen, spikeHistory*60)))}
 	for i := range n.Past {
-		if h := &n.Past[i]; h.Hour > floorDiv(at, 60)-spikeHistory {
+		if h := &n.Past[i]; h.Hour > floor.Div(at, 60)-spikeHistory {
 			b.sum += h.Sum
 			b.sq += h.Sq
 		}
@@ -363,7 +369,7 @@ func (n *spikeSubject) habit(at int64) int64 {
 	for i := range n.Past {
 		h := &n.Past[i]
 		for day := range days {
-			if ago := floorDiv(at, 60) - h.Hour - 24*int64(day+1); ago >= -1 && ago <= 1 {
+			if ago := floor.Div(at, 60) - h.Hour - 24*int64(day+1); ago >= -1 && ago <= 1 {
 				days[day] = max(days[day], h.Most)
 			}
 		}
@@ -373,7 +379,7 @@ func (n *spikeSubject) habit(at int64) int64 {
 
 // count takes the minute into the past, as far as it is usual.
 func (n *spikeSubject) count(at, count, least int64) {
-	hour := floorDiv(at, 60)
+	hour := floor.Div(at, 60)
 	last := func() bool { return len(n.Past) > 0 && n.Past[len(n.Past)-1].Hour == hour }
 	if !last() {
 		n.Past = slices.DeleteFunc(n.Past, func(h spikeHour) bool { return h.Hour <= hour-maxSpikeHours || h.Hour > hour })

@@ -2,11 +2,19 @@ package rules
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nodetrail/nodetrail/codes"
+)
+
+// The reasons of the rule node-deny-spike.
+const (
+	SpikeOfNode    Reason = "spike-of-node"
+	SpikeOfCluster Reason = "spike-of-cluster"
 )
 
 // found tells of a spike's minute.
@@ -34,8 +42,8 @@ func (s *spike) found(n *spikeSubject, m *spikeMinute, at, usual int64, found fu
 	}
 	ids := 0
 	for _, d := range m.denials {
-		addReason(&w.Reasons, d.Object.Verb+" "+d.Object.kind()+": "+cmp.Or(d.Reason, "no reason"), d.Count)
-		addReason(&w.Products, fmt.Sprintf("%q", d.Product), d.Count)
+		addReason(&w.Reasons, d.Object.Verb+" "+d.Object.kind()+": "+d.Reason, d.Count)
+		addReason(&w.Products, d.Product, d.Count)
 		w.Passed = w.Passed || d.Allowed
 		if d.AuditID != "" && len(w.AuditIDs) < 5 && ids == 0 {
 			w.AuditIDs = append(w.AuditIDs, d.AuditID)
@@ -64,26 +72,29 @@ func (s *spike) end(at int64, found func(*Detection)) {
 
 func (s *spike) detection(name string, n *spikeSubject, over bool) *Detection {
 	w := n.Now
+	onset := timeOfMinute(w.Onset)
 	f := &Detection{
-		Finding: Finding{Rule: s.rule.Name, Severity: s.rule.Severity, Subject: name, Detail: "since " + stamp(timeOfMinute(w.Onset)), Allowed: w.Passed},
-		Time:    w.LastAt, First: w.First, Last: w.LastAt, Count: w.Total, AuditIDs: slices.Clone(w.AuditIDs),
+		Finding: Finding{
+			Rule: s.rule.Name, Reason: SpikeOfNode, Severity: s.rule.Severity, Subject: name, Apart: onset.Format(time.RFC3339), Allowed: w.Passed,
+		},
+		Time: w.LastAt, First: w.First, Last: w.LastAt, Count: w.Total, AuditIDs: slices.Clone(w.AuditIDs),
 	}
-	who := "node " + name
-	if name == "" {
-		who = fmt.Sprintf("%d nodes at once", w.Nodes)
+	f.Params = codes.Params{
+		codes.Int(ParamCount, w.Total), codes.Time(ParamSince, onset), codes.Int(ParamPeak, w.Peak),
+		codes.Time(ParamPeakAt, timeOfMinute(w.PeakAt)), codes.Int(ParamUsual, max(0, w.Usual-1)),
 	}
-	goes := "goes on"
 	if over {
 		f.Phase = "end"
-		goes = "over since " + stamp(timeOfMinute(w.Last+1))
+		f.Params = append(f.Params, codes.Time(ParamUntil, timeOfMinute(w.Last+1)))
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d denials from %s on, at the most %d a minute at %s, where up to %d are usual; %s; mostly %s; by %s",
-		who, w.Total, stamp(timeOfMinute(w.Onset)), w.Peak, stamp(timeOfMinute(w.PeakAt)), max(0, w.Usual-1), goes, top(w.Reasons), top(w.Products))
 	if name == "" {
-		fmt.Fprintf(&b, "; most on %s", top(w.Worst))
+		f.Reason, f.Params = SpikeOfCluster, append(f.Params, codes.Int(ParamNodes, w.Nodes))
 	}
-	f.Message = b.String()
+	f.Params = append(f.Params, codes.List(ParamDenied, top(w.Reasons))...)
+	f.Params = append(f.Params, codes.List(ParamClient, top(w.Products))...)
+	if name == "" {
+		f.Params = append(f.Params, codes.List(ParamNode, top(w.Worst))...)
+	}
 	return f
 }
 
@@ -107,14 +118,14 @@ func addReason(all *[]spikeReason, text string, n int64) {
 	}
 }
 
-// top names the three that came most.
-func top(all []spikeReason) string {
+// top are the three that came most, each after its count and a space.
+func top(all []spikeReason) []string {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b spikeReason) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Text, b.Text))
 	})
 	var out []string
 	for i := range sorted[:min(3, len(sorted))] {
-		out = append(out, fmt.Sprintf("%s (%d)", sorted[i].Text, sorted[i].Count))
+		out = append(out, strconv.FormatInt(sorted[i].Count, 10)+" "+sorted[i].Text)
 	}
-	return strings.Join(out, ", ")
+	return out
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nodetrail/nodetrail/internal/floor"
 )
 
 // Advance implements Detector.
@@ -14,7 +16,7 @@ func (s *spike) Advance(t time.Time, _ State, found func(*Detection)) {
 	// The minutes that are over were given before; the one of t and, within its first step, the one before it were not.
 	now := minuteOf(t.Add(-DetectStep))
 	s.end(now, found)
-	if hour := floorDiv(now, 60); hour > s.swept {
+	if hour := floor.Div(now, 60); hour > s.swept {
 		s.swept = hour
 		for name, n := range s.nodes {
 			if n.Now == nil && n.Last < (hour-maxSpikeHours)*60 {

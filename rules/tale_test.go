@@ -81,10 +81,10 @@ func (p *tale) run(t *testing.T, rule *Rule, s State, mix *rand.Rand, every int,
 	d := NewDetectors([]*Rule{rule}, DetectorOptions{})
 	var out []string
 	found := func(f *Detection) {
-		if f.Rule != rule.Name || f.Severity == None || f.Severity > rule.Severity || f.Message == "" || f.Detail == "" || f.Time.IsZero() || len(f.AuditIDs) > 5 {
+		if f.Rule != rule.Name || f.Severity == None || f.Severity > rule.Severity || !reasonOfRule(rule, f.Reason) || f.Time.IsZero() || len(f.AuditIDs) > 5 {
 			t.Errorf("detection %+v", f)
 		}
-		line := fmt.Sprintf("%s %s: %s", strings.TrimPrefix(f.Time.Format("15:04:05"), "06:"), f.Severity, f.Message)
+		line := fmt.Sprintf("%s %s: %s", strings.TrimPrefix(f.Time.Format("15:04:05"), "06:"), f.Severity, sayDetection(f))
 		if f.Phase != "" {
 			line = f.Phase + " " + line
 		}

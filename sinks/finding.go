@@ -11,31 +11,37 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // Finding is what is sent: a group of a rule's findings that have all but their time in common. All keys are always in its JSON.
 type Finding struct {
 	// ID is the group's: the same for the same cluster, rule, node, object, binding and client, in every process.
-	ID          string  `json:"id"`
-	Cluster     string  `json:"cluster"`
-	Rule        string  `json:"rule"`
-	Severity    string  `json:"severity"`
-	Node        string  `json:"node"`
-	Verb        string  `json:"verb"`
-	APIGroup    string  `json:"apiGroup"`
-	Resource    string  `json:"resource"`
-	Subresource string  `json:"subresource"`
-	Namespace   string  `json:"namespace"`
-	Name        string  `json:"name"`
-	UserAgent   string  `json:"userAgent"`
-	Binding     Binding `json:"binding"`
+	ID      string `json:"id"`
+	Cluster string `json:"cluster"`
+	Rule    string `json:"rule"`
+	// Reason is the rule's code of why, and Params are what it is about: of the finding with the highest severity.
+	Reason      rules.Reason `json:"reason"`
+	Params      codes.Params `json:"params"`
+	Severity    string       `json:"severity"`
+	Node        string       `json:"node"`
+	Verb        string       `json:"verb"`
+	APIGroup    string       `json:"apiGroup"`
+	Resource    string       `json:"resource"`
+	Subresource string       `json:"subresource"`
+	Namespace   string       `json:"namespace"`
+	Name        string       `json:"name"`
+	UserAgent   string       `json:"userAgent"`
+	Binding     Binding      `json:"binding"`
 	// Allowed says that one of the requests passed.
 	Allowed bool   `json:"allowed"`
 	Message string `json:"message"`
-	Detail  string `json:"detail"`
+	// Detail tells groups of one reason apart, such as the second address. It is no text for people.
+	Detail string `json:"detail"`
 	// Count is how many requests since the group was sent last.
 	Count int64 `json:"count"`
 	// First and Last bound the times of those requests, UTC.
@@ -139,21 +145,30 @@ func hexHash(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
+// ID is the identity of a group of findings: the same in every process, and whatever the words.
+func ID(cluster string, k *tally.Key) string {
+	return hexHash(append([]string{cluster}, k.Strings()...)...)
+}
+
 // newFinding is an empty group of the key, which must own its strings.
 func newFinding(cluster string, k *tally.Key) Finding {
 	return Finding{
-		ID: hexHash(cluster, k.Rule, k.Node, k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Namespace, k.Name, k.Product, k.Detail,
-			k.Binding.Kind, k.Binding.Namespace, k.Binding.Name),
+		ID:      ID(cluster, k),
 		Cluster: cluster, Rule: k.Rule, Node: k.Node, Verb: k.Verb, APIGroup: k.APIGroup, Resource: k.Resource, Subresource: k.Subresource,
-		Namespace: k.Namespace, Name: k.Name, UserAgent: k.Product, Detail: k.Detail, Binding: bindingOf(k.Binding),
-		AuditIDs: []string{}, Runbook: (&rules.Rule{Name: k.Rule}).Runbook(),
+		Namespace: k.Namespace, Name: k.Name, UserAgent: k.Product, Detail: k.Apart, Binding: bindingOf(k.Binding),
+		Params: codes.Params{}, AuditIDs: []string{}, Runbook: (&rules.Rule{Name: k.Rule}).Runbook(),
 	}
 }
 
-// FromGroup is a group as a store has it, with the ID that the same group has when it is sent as it occurs.
-func FromGroup(cluster string, k *tally.Key, g *tally.Group) Finding {
+// FromGroup is a group as a store has it, with the ID that the same group has when it is sent as it occurs. Its message is in the words given,
+// English if they are nil.
+func FromGroup(cluster string, k *tally.Key, g *tally.Group, w wording.Words) Finding {
 	f := newFinding(cluster, k)
-	f.Severity, f.Message, f.Allowed, f.Count = g.Severity.String(), g.Message, g.Allowed, g.Count
+	f.Severity, f.Message, f.Allowed, f.Count = g.Severity.String(), wording.Or(w).Finding(k, g), g.Allowed, g.Count
+	f.Reason = g.Reason
+	if g.Params != nil {
+		f.Params = g.Params
+	}
 	f.First, f.Last = jsonTime(g.First), jsonTime(g.Last)
 	f.AuditIDs = append(f.AuditIDs, g.AuditIDs...)
 	return f
@@ -168,7 +183,7 @@ func (f *Finding) merge(o *Finding) {
 	f.Count += o.Count
 	f.Allowed = f.Allowed || o.Allowed
 	if severityOf(o.Severity) > severityOf(f.Severity) {
-		f.Severity, f.Message = o.Severity, o.Message
+		f.Severity, f.Reason, f.Params, f.Message = o.Severity, o.Reason, o.Params, o.Message
 	}
 	if o.First.Before(f.First) {
 		f.First = o.First
@@ -196,6 +211,9 @@ func (f *Finding) size() int64 {
 	for _, s := range []string{f.Node, f.Verb, f.APIGroup, f.Resource, f.Subresource, f.Namespace, f.Name, f.UserAgent, f.Message, f.Detail,
 		f.Binding.Kind, f.Binding.Namespace, f.Binding.Name} {
 		n += len(s)
+	}
+	for _, p := range f.Params {
+		n += len(p.Key) + len(p.Value) + 32
 	}
 	for _, s := range f.AuditIDs {
 		n += len(s) + 16

@@ -6,8 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // GrouperOptions set a Grouper up; the zero value of each is its default.
@@ -19,6 +21,8 @@ type GrouperOptions struct {
 	// MaxGroups is how many groups are told apart within Every, 20,000 by default. Those beyond are grouped by rule and node alone, beyond
 	// twice as many by rule alone.
 	MaxGroups int
+	// Words make the findings' messages, English by default.
+	Words wording.Words
 }
 
 // Grouper puts the findings of stored entries into groups. A group is sent when it occurs first, and as long as it goes on occurring
@@ -53,6 +57,7 @@ func NewGrouper(o GrouperOptions, send func([]Finding)) *Grouper {
 	if o.MaxGroups <= 0 {
 		o.MaxGroups = 20_000
 	}
+	o.Words = wording.Or(o.Words)
 	g := &Grouper{
 		o: o, send: send, groups: map[tally.Key]*list.Element{}, order: list.New(), stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
@@ -75,7 +80,7 @@ func (g *Grouper) Add(entries []tally.Entry) {
 			gr, fresh := g.group(&e.Findings[j].Key, now)
 			gr.add(e, &e.Findings[j])
 			if fresh {
-				out = append(out, gr.take())
+				out = append(out, gr.take(g.o.Words))
 			}
 		}
 	}
@@ -97,18 +102,10 @@ func (g *Grouper) group(k *tally.Key, now time.Time) (gr *group, fresh bool) {
 			return e.Value.(*group), false
 		}
 	}
-	own(&key)
+	key.Own()
 	gr = &group{key: key, wide: wide, pending: newFinding(g.o.Cluster, &key), sent: now}
 	g.groups[key] = g.order.PushBack(gr)
 	return gr, true
-}
-
-// own makes the key own its strings.
-func own(k *tally.Key) {
-	for _, s := range []*string{&k.Rule, &k.Node, &k.Verb, &k.APIGroup, &k.Resource, &k.Subresource, &k.Namespace, &k.Name, &k.Product, &k.Detail,
-		&k.Binding.Kind, &k.Binding.Namespace, &k.Binding.Name} {
-		*s = strings.Clone(*s)
-	}
 }
 
 // add counts one finding.
@@ -128,9 +125,8 @@ func (gr *group) add(e *tally.Entry, f *tally.Finding) {
 	p.Allowed = p.Allowed || f.Allowed
 	if p.Severity == "" || f.Severity > severityOf(p.Severity) {
 		p.Severity = f.Severity.String()
-		p.Message = strings.Clone(tally.Bounded(f.Message))
-		if gr.wide {
-			p.Message = "further findings of this rule, too many to be told apart"
+		if !gr.wide {
+			p.Reason, p.Params = f.Reason, f.Params.Own()
 		}
 	}
 	if len(p.AuditIDs) < tally.MaxAuditIDs {
@@ -139,10 +135,14 @@ func (gr *group) add(e *tally.Entry, f *tally.Finding) {
 }
 
 // take returns what is pending and begins anew.
-func (gr *group) take() Finding {
+func (gr *group) take(w wording.Words) Finding {
 	out := gr.pending
+	if out.Params == nil {
+		out.Params = codes.Params{}
+	}
+	out.Message = w.Finding(&gr.key, &tally.Group{Reason: out.Reason, Params: out.Params, Severity: severityOf(out.Severity), Wide: gr.wide})
 	p := &gr.pending
-	p.Severity, p.Message, p.Allowed, p.Count, p.AuditIDs = rules.None.String(), "", false, 0, []string{}
+	p.Severity, p.Reason, p.Params, p.Allowed, p.Count, p.AuditIDs = rules.None.String(), "", nil, false, 0, []string{}
 	return out
 }
 
@@ -206,7 +206,7 @@ func (g *Grouper) flush(now time.Time) (more bool) {
 			g.order.Remove(e)
 			delete(g.groups, gr.key)
 		} else {
-			out = append(out, gr.take())
+			out = append(out, gr.take(g.o.Words))
 			gr.sent = now
 			g.order.MoveToBack(e)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -42,7 +43,7 @@ func entry(id, node string, at time.Time, findings ...tally.Finding) tally.Entry
 }
 
 func excess(name string, severity rules.Severity) tally.Finding {
-	return tally.Finding{Key: tally.Key{Rule: rules.ExcessAccess, Verb: "get", Resource: "secrets", Name: name}, Severity: severity, Message: "m" + severity.String()}
+	return tally.Finding{Key: tally.Key{Rule: rules.ExcessAccess, Verb: "get", Resource: "secrets", Name: name}, Severity: severity, Params: codes.Params{codes.Text(codes.ParamMessage, "m"+severity.String())}}
 }
 
 func TestGrouper(t *testing.T) {
@@ -59,7 +60,7 @@ func TestGrouper(t *testing.T) {
 		for i := range 10 {
 			e := entry(fmt.Sprint(10+i), "a", at.Add(time.Duration(10-i)*time.Second), excess("x", rules.Medium))
 			if i == 5 {
-				e.Findings[0].Severity, e.Findings[0].Message, e.Findings[0].Allowed = rules.Critical, "worst", true
+				e.Findings[0].Severity, e.Findings[0].Params, e.Findings[0].Allowed = rules.Critical, codes.Params{codes.Text(codes.ParamMessage, "worst")}, true
 			}
 			g.Add([]tally.Entry{e})
 		}
@@ -74,7 +75,7 @@ func TestGrouper(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		synctest.Wait()
 		want := first[0]
-		want.Count, want.Severity, want.Message, want.Allowed = 10, "critical", "worst", true
+		want.Count, want.Severity, want.Message, want.Params, want.Allowed = 10, "critical", "worst", codes.Params{codes.Text(codes.ParamMessage, "worst")}, true
 		want.First, want.Last = at.Add(time.Second), at.Add(10*time.Second)
 		want.AuditIDs = []string{"10", "11", "12", "13", "14"}
 		if diff := cmp.Diff([]Finding{want}, o.take()); diff != "" {
@@ -148,7 +149,7 @@ func TestFindingJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"id":"id","cluster":"c","rule":"node-identity","severity":"","node":"a","verb":"","apiGroup":"","resource":"","subresource":"","namespace":"","name":"",` +
+	want := `{"id":"id","cluster":"c","rule":"node-identity","reason":"","params":[],"severity":"","node":"a","verb":"","apiGroup":"","resource":"","subresource":"","namespace":"","name":"",` +
 		`"userAgent":"","binding":{"kind":"","namespace":"","name":""},"allowed":false,"message":"","detail":"","count":1,"first":"1970-01-01T00:00:00Z",` +
 		`"last":"1970-01-01T00:00:01.5Z","auditIDs":[],"runbook":"docs/rules/node-identity.md"}`
 	if diff := cmp.Diff(want, string(b)); diff != "" {
@@ -180,7 +181,7 @@ func TestFromGroup(t *testing.T) {
 	sum := tally.New()
 	sum.Add(&e)
 	for k, group := range sum.Groups {
-		if diff := cmp.Diff(o.take(), []Finding{FromGroup("c", &k, group)}); diff != "" {
+		if diff := cmp.Diff(o.take(), []Finding{FromGroup("c", &k, group, nil)}); diff != "" {
 			t.Errorf("(-occurs +stored):\n%s", diff)
 		}
 	}

@@ -37,6 +37,9 @@ func (s *Store) Commit(ctx context.Context, c *tally.Commit) error {
 		m.entry.Duplicate = m.duplicate
 	}
 	s.known.shrink()
+	if done.folded {
+		s.folded = s.aging.elapsed()
+	}
 	return nil
 }
 
@@ -47,6 +50,8 @@ type work struct {
 	w tx
 	// marks are the entries that count, sorted by ID, in their order where that is equal.
 	marks []mark
+	// folded says that the evidence of all commits was merged.
+	folded bool
 }
 
 type mark struct {
@@ -56,7 +61,7 @@ type mark struct {
 }
 
 func (w *work) run(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{w.own, w.dedupe, w.lanes, w.counts, w.rest} {
+	for _, step := range []func(context.Context) error{w.own, w.dedupe, w.lanes, w.counts, w.rest, w.evidence} {
 		if err := step(ctx); err != nil {
 			return err
 		}

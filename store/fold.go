@@ -134,7 +134,7 @@ func (d *delta) findingRows(hour int64, most int, b *batch) error {
 			if n >= 2*most {
 				k.Node = tally.Others
 			}
-			r.key, r.g.Wide, r.g.Message = keyText(&k), true, tally.WideMessage
+			r.key, r.g.Wide, r.g.Reason, r.g.Params = keyText(&k), true, "", nil
 			id = hash(r.key)
 		}
 		d.known.findings[id] = true
@@ -147,7 +147,7 @@ func (d *delta) findingRows(hour int64, most int, b *batch) error {
 	for _, id := range sortedIDs(rows) {
 		r := rows[id]
 		g := r.g
-		b.add(hour, id[:], r.key, g.Count, g.Low, nanos(g.First, noFirst), nanos(g.Last, noLast), escape(g.Message),
+		b.add(hour, id[:], r.key, g.Count, g.Low, nanos(g.First, noFirst), nanos(g.Last, noLast), escape(string(g.Reason)), paramsText(g.Params),
 			int64(g.Severity), flag(g.Allowed), flag(g.Wide), auditIDs(g.AuditIDs), int64(len(g.AuditIDs)))
 	}
 	return nil

@@ -16,7 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/nodetrail/nodetrail/internal/pgtest"
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/internal/test/pgtest"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
@@ -166,12 +167,13 @@ func random(r *rand.Rand, n int) []tally.Entry {
 			e.Findings = append(e.Findings, tally.Finding{
 				Key: tally.Key{
 					Rule: []string{rules.ExcessAccess, "node-identity", "foreign-node-write"}[r.IntN(3)], Node: e.Node, Verb: "get", Resource: "secrets",
-					Name: name(), Detail: name(), Product: name(), Binding: rbac.BindingRef{Name: name()},
+					Name: name(), Apart: name(), Product: name(), Binding: rbac.BindingRef{Name: name()},
 				},
 				Severity: rules.Severity(1 + r.IntN(4)), Allowed: r.IntN(3) == 0, AuditID: fmt.Sprintf("%x", e.ID) + name(),
 			})
 			f := &e.Findings[len(e.Findings)-1]
-			f.Message = "seen as " + f.Severity.String() + name()
+			f.Reason = rules.Reason("seen as " + f.Severity.String())
+			f.Params = codes.Params{codes.Text(name(), name())}
 		}
 		out[i] = e
 	}
@@ -188,9 +190,9 @@ func equal(t testing.TB, want, got *tally.Tally) {
 		out := map[tally.Key]tally.Group{}
 		for k, g := range in.Groups {
 			one := *g
-			one.Message, one.AuditIDs = "", make([]string, len(g.AuditIDs))
-			if !g.Wide && !strings.HasPrefix(g.Message, "seen as "+g.Severity.String()) {
-				t.Errorf("the message %q is not of %v", g.Message, g.Severity)
+			one.Reason, one.Params, one.AuditIDs = "", nil, make([]string, len(g.AuditIDs))
+			if !g.Wide && (g.Reason != rules.Reason("seen as "+g.Severity.String()) || len(g.Params) != 1) {
+				t.Errorf("the reason %q with %q is not of %v", g.Reason, g.Params, g.Severity)
 			}
 			out[k] = one
 		}

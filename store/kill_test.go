@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
@@ -29,7 +30,15 @@ func killed(n int) *tally.Commit {
 		c.Lanes[0].Entries[i].Time = at(time.Duration(c.Lanes[0].Entries[i].ID[15]) * time.Second)
 	}
 	c.Memory = []tally.Remembered{{Kind: "last", Key: "x", Value: []byte(strconv.Itoa(n + 1))}}
+	l := evidence.New()
+	observeKilled(l, n)
+	c.Evidence = l.AppendChanges(nil)
 	return c
+}
+
+// observeKilled shows what the commit of that number brings.
+func observeKilled(l *evidence.Ledger, n int) {
+	renew(l, fmt.Sprintf("worker-%d", n%7), at(time.Duration(n)*7*time.Second))
 }
 
 // child commits until it is killed, and says after each commit which it was.
@@ -44,6 +53,7 @@ func child() {
 		if err != nil {
 			return err
 		}
+		s.foldEvery = 3 * time.Millisecond
 		n, err := strconv.Atoi("0" + lane.Position)
 		for ; err == nil; n++ {
 			if err = s.Commit(ctx, killed(n)); err == nil {
@@ -67,6 +77,9 @@ func openWhere(where string) (*Store, error) {
 func TestKill(t *testing.T) {
 	both(t, func(t *testing.T, at_ *site) {
 		rounds, acked := 50, 0
+		if testing.Short() {
+			rounds = 5
+		}
 		if strings.HasPrefix(at_.where, "postgres") {
 			rounds = 15
 		}
@@ -87,6 +100,11 @@ func TestKill(t *testing.T) {
 			if nodes != sum.Sums.Allow || stored > 0 && string(m[0].Value) != strconv.Itoa(stored) {
 				t.Fatalf("%d requests by node, %d in all; memory %v", nodes, sum.Sums.Allow, m)
 			}
+			l := evidence.New()
+			for n := range stored {
+				observeKilled(l, n)
+			}
+			sameEvidence(t, l, s)
 			ok(t, s.Close())
 		}
 		t.Logf("%d commits in %d rounds", acked, rounds)

@@ -137,16 +137,16 @@ func TestMigrations(t *testing.T) {
 		must(s.Acquire(ctx, "file:a", 0, 0))(t)
 		ok(t, s.Commit(ctx, killed(0)))
 		ok(t, s.Close())
-		later := slices.Concat(migrations, [][]string{{
+		later := slices.Concat(migrations, []migration{{statements: []string{
 			`ALTER TABLE nodes ADD COLUMN forbidden {int} NOT NULL DEFAULT 7`, `CREATE TABLE more (name {text} PRIMARY KEY) {clustered}`,
-		}})
-		open := func(versions [][]string) (engine, error) {
+		}}})
+		open := func(versions []migration) (engine, error) {
 			if strings.HasPrefix(at_.where, "postgres") {
 				return openShared(ctx, at_.where, Options{}, versions)
 			}
 			return openEmbedded(ctx, at_.where, Options{}.Log, versions)
 		}
-		broken := slices.Concat(later, [][]string{{`CREATE TABLE half (name {text} PRIMARY KEY)`, `CREATE NONSENSE`}})
+		broken := slices.Concat(later, []migration{{statements: []string{`CREATE TABLE half (name {text} PRIMARY KEY)`, `CREATE NONSENSE`}}})
 		if _, err := open(broken); err == nil || !strings.Contains(err.Error(), fmt.Sprint("version ", len(broken))) {
 			t.Errorf("a migration that fails: %v", err)
 		}

@@ -42,7 +42,7 @@ const (
 	pruneLock  = 0x6e6f6465_74726102
 )
 
-func openShared(ctx context.Context, dsn string, o Options, versions [][]string) (*shared, error) {
+func openShared(ctx context.Context, dsn string, o Options, versions []migration) (*shared, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("reading the PostgreSQL DSN: %w", withoutDSN(err))
@@ -113,7 +113,7 @@ func withoutDSN(err error) error {
 	return err
 }
 
-func (p *shared) prepare(ctx context.Context, schema string, readOnly bool, versions [][]string) error {
+func (p *shared) prepare(ctx context.Context, schema string, readOnly bool, versions []migration) error {
 	if readOnly {
 		return p.read(ctx, func(r reader) error {
 			err := check(ctx, r, len(versions))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"time"
+
+	"github.com/nodetrail/nodetrail/internal/floor"
 )
 
 // How long a bound is held back before what lies below it is deleted. The bounds are times of the log and of the clock, and both may
@@ -68,7 +70,7 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	if !ripe {
 		return nil
 	}
-	for _, step := range []func(context.Context, bounds) (more bool, err error){s.pruneSeen, s.pruneHours, s.sumUp, s.pruneRest} {
+	for _, step := range []func(context.Context, bounds) (more bool, err error){s.pruneSeen, s.pruneHours, s.pruneEvidence, s.sumUp, s.pruneRest} {
 		for more := true; more; {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -113,7 +115,7 @@ func (s *Store) bounds(ctx context.Context, r reader, now time.Time) (bounds, er
 	if newest != math.MinInt64 {
 		newest = min(newest, s.stepOf(now))
 		b.hours = newest - s.steps(s.options.Retention)
-		b.days = floorDiv(newest-s.steps(s.options.Hourly), s.perDay()) * s.perDay()
+		b.days = floor.Div(newest-s.steps(s.options.Hourly), s.perDay()) * s.perDay()
 	}
 	return b, nil
 }
@@ -182,7 +184,7 @@ func (s *Store) sumUp(ctx context.Context, b bounds) (more bool, err error) {
 			}); err != nil || !more {
 			return err
 		}
-		first := floorDiv(hour, s.perDay()) * s.perDay()
+		first := floor.Div(hour, s.perDay()) * s.perDay()
 		last := first + s.perDay() - 1
 		day, err := window(ctx, w, first, last, nil)
 		if err != nil {

@@ -104,27 +104,28 @@ func readFindings(ctx context.Context, r reader, args []any, out *tally.Tally, e
 			each(step, k, g)
 		}
 		out.MergeGroup(k, g)
-		if to := out.Groups[k]; to != nil && to.Wide && to.Message == "" {
-			to.Message = tally.WideMessage
-		}
 	})
 }
 
 // eachFinding calls f for each row of findings that the condition selects.
 func eachFinding(ctx context.Context, r reader, where string, args []any, f func(step int64, k tally.Key, g *tally.Group)) error {
 	keys := map[string]tally.Key{}
-	return r.each(ctx, `SELECT hour, finding, count, low, first, last, message, severity, allowed, wide, audit_ids, listed FROM findings
+	return r.each(ctx, `SELECT hour, finding, count, low, first, last, reason, params, severity, allowed, wide, audit_ids, listed FROM findings
 		WHERE `+where, args, func(scan func(...any) error) error {
-		var key, message, ids string
+		var key, reason, params, ids string
 		var step, first, last, severity, allowed, wide, listed int64
 		g := &tally.Group{}
-		err := scan(&step, &key, &g.Count, &g.Low, &first, &last, &message, &severity, &allowed, &wide, &ids, &listed)
+		err := scan(&step, &key, &g.Count, &g.Low, &first, &last, &reason, &params, &severity, &allowed, &wide, &ids, &listed)
 		if err != nil {
 			return err
 		}
 		g.First, g.Last, g.Severity, g.Allowed, g.Wide = fromNanos(first), fromNanos(last), rules.Severity(severity), allowed != 0, wide != 0
-		if g.Message, err = unescape(message); err != nil {
-			return fmt.Errorf("reading a finding's message: %w", err)
+		if reason, err = unescape(reason); err != nil {
+			return fmt.Errorf("reading a finding's reason: %w", err)
+		}
+		g.Reason = rules.Reason(reason)
+		if g.Params, err = parseParams(params); err != nil {
+			return err
 		}
 		if g.AuditIDs, err = parseAuditIDs(ids, listed); err != nil {
 			return err

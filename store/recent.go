@@ -21,9 +21,6 @@ func (s *Store) Recent(ctx context.Context, since time.Time, most int) ([]Recent
 		out = nil
 		return eachFinding(ctx, r, `hour >= $1 ORDER BY last DESC, hour, id LIMIT $2`, []any{s.stepOf(since), int64(most)},
 			func(_ int64, k tally.Key, g *tally.Group) {
-				if g.Wide && g.Message == "" {
-					g.Message = tally.WideMessage
-				}
 				out = append(out, Recent{Key: k, Group: *g})
 			})
 	})

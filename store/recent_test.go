@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -19,7 +20,7 @@ func TestRecent(t *testing.T) {
 		base := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
 		finding := func(after time.Duration, name string, id byte) tally.Entry {
 			return tally.Entry{ID: tally.ID{id}, Time: base.Add(after), IsNode: true, Node: "n", Findings: []tally.Finding{{
-				Key: tally.Key{Rule: "r", Node: "n\x00\xff", Namespace: "shop", Name: name}, Severity: rules.High, Message: "m\x01", AuditID: "audit-" + name,
+				Key: tally.Key{Rule: "r", Node: "n\x00\xff", Namespace: "shop", Name: name}, Severity: rules.High, Reason: "m\x01", Params: codes.Params{codes.Text("k\x02", "v\xff")}, AuditID: "audit-" + name,
 			}}}
 		}
 		entries := []tally.Entry{
@@ -35,7 +36,7 @@ func TestRecent(t *testing.T) {
 		rows := func(since time.Duration, most int) (out []row) {
 			for _, r := range must(s.Recent(ctx, base.Add(since), most))(t) {
 				out = append(out, row{r.Key.Name, r.Group.Count, r.Group.First.Sub(base), r.Group.Last.Sub(base)})
-				if r.Key.Node != "n\x00\xff" || r.Group.Message != "m\x01" || r.Group.Severity != rules.High || len(r.Group.AuditIDs) == 0 {
+				if r.Key.Node != "n\x00\xff" || r.Group.Reason != "m\x01" || r.Group.Params.Text("k\x02") != "v\xff" || r.Group.Severity != rules.High || len(r.Group.AuditIDs) == 0 {
 					t.Errorf("%+v", r)
 				}
 			}

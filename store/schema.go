@@ -5,9 +5,16 @@ import (
 	"fmt"
 )
 
-// migrations are the statements that lead from one version of the schema to the next; the first from nothing. What was released is never
-// changed: a change is another entry.
-var migrations = [][]string{{
+// migration leads from one version of the schema to the next.
+type migration struct {
+	statements []string
+	// move takes what cannot be moved by statements alone to the new form; it may be nil.
+	move func(ctx context.Context, w tx, d *dialect) error
+}
+
+// migrations lead from one version of the schema to the next; the first from nothing. What was released is never changed: a change is another
+// entry.
+var migrations = []migration{{statements: []string{
 	`CREATE TABLE lanes (lane {text} PRIMARY KEY, fence {int} NOT NULL, owner {bytes} NOT NULL, position {bytes} NOT NULL,
 		latest {int} NOT NULL, updated {int} NOT NULL)`,
 	`CREATE TABLE seen (second {int} NOT NULL, id {bytes} NOT NULL, PRIMARY KEY (second, id)) {clustered}`,
@@ -32,15 +39,29 @@ var migrations = [][]string{{
 	`CREATE TABLE facts (instance {text} PRIMARY KEY, body {bytes} NOT NULL, at {int} NOT NULL)`,
 	`CREATE TABLE alerts (id {bytes} PRIMARY KEY, key {bytes} NOT NULL, first {int} NOT NULL, last {int} NOT NULL, payload {bytes} NOT NULL)`,
 	`CREATE TABLE writers (writer {bytes} PRIMARY KEY, done {int} NOT NULL, at {int} NOT NULL)`,
-}, {
+}}, {statements: []string{
 	// What was counted before has no verdict unknown by node.
 	`ALTER TABLE nodes ADD COLUMN unknown {int} NOT NULL DEFAULT 0`,
 	// How often anything was added to the hour.
 	`ALTER TABLE hours ADD COLUMN changes {int} NOT NULL DEFAULT 0`,
-}}
+}}, {
+	// Findings have a code and parameters in place of a sentence.
+	statements: []string{
+		`ALTER TABLE findings RENAME TO findings_worded`,
+		`CREATE TABLE findings (hour {int} NOT NULL, id {bytes} NOT NULL, finding {text} NOT NULL, count {int} NOT NULL, low {int} NOT NULL,
+			first {int} NOT NULL, last {int} NOT NULL, reason {text} NOT NULL, params {text} NOT NULL, severity {int} NOT NULL,
+			allowed {int} NOT NULL, wide {int} NOT NULL, audit_ids {text} NOT NULL, listed {int} NOT NULL, PRIMARY KEY (hour, id)) {clustered}`,
+	},
+	move: moveWorded,
+}, {statements: []string{
+	// The ledger of evidence, a record a row, by hours of UTC whatever a step is; and what commits added that is not merged into it yet.
+	`CREATE TABLE evidence (hour {int} NOT NULL, kind {int} NOT NULL, name {bytes} NOT NULL, value {bytes} NOT NULL,
+		PRIMARY KEY (hour, kind, name)) {clustered}`,
+	`CREATE TABLE evidence_new (writer {bytes} NOT NULL, number {int} NOT NULL, records {bytes} NOT NULL, PRIMARY KEY (writer, number))`,
+}}}
 
 // migrate brings the schema to the newest of the versions given, within the transaction, which nobody else may run at the same time.
-func migrate(ctx context.Context, w tx, versions [][]string, d *dialect) error {
+func migrate(ctx context.Context, w tx, versions []migration, d *dialect) error {
 	if err := w.exec(ctx, d.sql(`CREATE TABLE IF NOT EXISTS meta (name {text} PRIMARY KEY, value {int} NOT NULL)`)); err != nil {
 		return err
 	}
@@ -52,9 +73,14 @@ func migrate(ctx context.Context, w tx, versions [][]string, d *dialect) error {
 		return newerSchema(have, len(versions))
 	}
 	for v := have; v < len(versions); v++ {
-		for _, statement := range versions[v] {
+		for _, statement := range versions[v].statements {
 			if err := w.exec(ctx, d.sql(statement)); err != nil {
 				return fmt.Errorf("bringing the schema to version %d: %w", v+1, err)
+			}
+		}
+		if move := versions[v].move; move != nil {
+			if err := move(ctx, w, d); err != nil {
+				return fmt.Errorf("bringing what is stored to version %d of the schema: %w", v+1, err)
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodetrail/nodetrail/internal/pgtest"
+	"github.com/nodetrail/nodetrail/internal/test/pgtest"
 	"github.com/nodetrail/nodetrail/tally"
 )
 

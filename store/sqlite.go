@@ -35,7 +35,7 @@ type embedded struct {
 
 // openEmbedded opens the file, or makes it. Two processes cannot write to one file, as each would count what the other has not: the
 // second is refused.
-func openEmbedded(ctx context.Context, path string, log zerolog.Logger, versions [][]string) (_ *embedded, err error) {
+func openEmbedded(ctx context.Context, path string, log zerolog.Logger, versions []migration) (_ *embedded, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("making the store's folder: %w", err)
 	}
@@ -54,7 +54,7 @@ func openEmbedded(ctx context.Context, path string, log zerolog.Logger, versions
 	return e, nil
 }
 
-func (e *embedded) open(ctx context.Context, log zerolog.Logger, versions [][]string) error {
+func (e *embedded) open(ctx context.Context, log zerolog.Logger, versions []migration) error {
 	// Made here, so that nobody else may read it; SQLite gives its other files the same mode. A file that is there must not be opened:
 	// closing it would drop the locks that others in this process have.
 	f, err := os.OpenFile(e.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)

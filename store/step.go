@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/nodetrail/nodetrail/internal/floor"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
@@ -54,7 +55,7 @@ func (s *Store) settle(ctx context.Context) error {
 func (s *Store) Step() time.Duration { return time.Duration(s.seconds) * time.Second }
 
 // stepOf is the step since 1970 in which t lies: an hour, unless the store has shorter ones. The columns named hour hold it.
-func (s *Store) stepOf(t time.Time) int64 { return floorDiv(t.Unix(), s.seconds) }
+func (s *Store) stepOf(t time.Time) int64 { return floor.Div(t.Unix(), s.seconds) }
 
 // at is when a step begins.
 func (s *Store) at(step int64) time.Time { return time.Unix(step*s.seconds, 0).UTC() }

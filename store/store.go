@@ -63,8 +63,12 @@ type Store struct {
 	mu    sync.Mutex // held while writing
 	known *known
 	aging aging
-	// maxMemory is the constant, but in tests.
+	// folded is when the evidence of commits was merged last, and added counts them since this Store was opened.
+	folded time.Time
+	added  int64
+	// maxMemory and foldEvery are the constants, but in tests.
 	maxMemory int64
+	foldEvery time.Duration
 }
 
 var _ tally.Store = (*Store)(nil)
@@ -102,7 +106,7 @@ func OpenPostgres(ctx context.Context, dsn string, o Options) (*Store, error) {
 func newStore(ctx context.Context, db engine, o Options) (*Store, error) {
 	owner := make([]byte, 16)
 	_, _ = rand.Read(owner) // it never fails
-	s := &Store{db: db, options: o, owner: owner, known: newKnown(o.MaxGroups), aging: aging{elapsed: time.Now}, maxMemory: maxMemory}
+	s := &Store{db: db, options: o, owner: owner, known: newKnown(o.MaxGroups), aging: aging{elapsed: time.Now}, maxMemory: maxMemory, foldEvery: foldEvery}
 	if err := s.settle(ctx); err != nil {
 		return nil, errors.Join(err, db.close())
 	}

@@ -364,7 +364,7 @@ func TestBounds(t *testing.T) {
 		var findings, groups, requests, nodes, excess, nodesExcess int64
 		for k, g := range got.Groups {
 			groups += g.Count
-			if g.Wide != (k.Verb == "") || g.Wide && g.Message != tally.WideMessage {
+			if g.Wide != (k.Verb == "") || g.Wide && (g.Reason != "" || g.Params != nil) {
 				t.Errorf("%+v: %+v", k, g)
 			}
 			if len(g.AuditIDs) > tally.MaxAuditIDs || len(g.AuditIDs) == 0 {

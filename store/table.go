@@ -18,6 +18,9 @@ const (
 	sum      = "{t}.{c} + excluded.{c}"
 	least    = "{least}({t}.{c}, excluded.{c})"
 	greatest = "{greatest}({t}.{c}, excluded.{c})"
+	// ofLatest is of the latest finding of the highest severity.
+	ofLatest = "CASE WHEN excluded.severity > {t}.severity OR excluded.severity = {t}.severity AND excluded.last > {t}.last" +
+		" THEN excluded.{c} ELSE {t}.{c} END"
 )
 
 type column struct {
@@ -44,8 +47,7 @@ var (
 	findingsTable = sqlTable{"findings", 2, []column{
 		{"hour", integer, keep}, {"id", blob, keep}, {"finding", text, keep}, {"count", integer, sum}, {"low", integer, sum},
 		{"first", integer, least}, {"last", integer, greatest},
-		{"message", text, "CASE WHEN excluded.severity > {t}.severity OR excluded.severity = {t}.severity AND excluded.last > {t}.last" +
-			" THEN excluded.message ELSE {t}.message END"},
+		{"reason", text, ofLatest}, {"params", text, ofLatest},
 		{"severity", integer, greatest}, {"allowed", integer, greatest}, {"wide", integer, keep},
 		{"audit_ids", text, "CASE WHEN {t}.listed >= 5 OR excluded.listed = 0 THEN {t}.audit_ids" +
 			" WHEN {t}.listed = 0 THEN excluded.audit_ids ELSE {t}.audit_ids || ' ' || excluded.audit_ids END"},
@@ -61,8 +63,12 @@ var (
 	latestTable = sqlTable{"memory", 2, []column{
 		{"kind", text, keep}, {"id", blob, keep}, {"key", blob, keep}, {"value", blob, replace}, {"at", integer, replace},
 	}}
-	factsTable  = sqlTable{"facts", 1, []column{{"instance", text, keep}, {"body", blob, replace}, {"at", integer, replace}}}
-	alertsTable = sqlTable{"alerts", 1, []column{
+	evidenceTable = sqlTable{"evidence", 3, []column{
+		{"hour", integer, keep}, {"kind", integer, keep}, {"name", blob, keep}, {"value", blob, replace},
+	}}
+	evidenceNewTable = sqlTable{"evidence_new", 2, []column{{"writer", blob, keep}, {"number", integer, keep}, {"records", blob, keep}}}
+	factsTable       = sqlTable{"facts", 1, []column{{"instance", text, keep}, {"body", blob, replace}, {"at", integer, replace}}}
+	alertsTable      = sqlTable{"alerts", 1, []column{
 		{"id", blob, keep}, {"key", blob, keep}, {"first", integer, replace}, {"last", integer, replace}, {"payload", blob, replace},
 	}}
 	lanesTable = sqlTable{"lanes", 1, []column{

@@ -10,7 +10,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
@@ -81,12 +83,13 @@ func list(fields ...string) string {
 	return string(out)
 }
 
+// parseList reads what list wrote: n strings, or any number if n is negative.
 func parseList(s string, n int) ([]string, error) {
 	var all []string
 	if err := json.Unmarshal([]byte(s), &all); err != nil {
 		return nil, err
 	}
-	if len(all) != n {
+	if n >= 0 && len(all) != n {
 		return nil, fmt.Errorf("%d fields, want %d", len(all), n)
 	}
 	for i := range all {
@@ -99,19 +102,49 @@ func parseList(s string, n int) ([]string, error) {
 }
 
 func keyText(k *tally.Key) string {
-	return list(k.Rule, k.Node, k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Namespace, k.Name, k.Product, k.Detail,
-		k.Binding.Kind, k.Binding.Namespace, k.Binding.Name)
+	return list(k.Rule, k.Node, k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Namespace, k.Name, k.Product, string(k.Reason),
+		k.Binding.Kind, k.Binding.Namespace, k.Binding.Name, k.Apart)
 }
 
 func parseKey(s string) (tally.Key, error) {
-	f, err := parseList(s, 13)
+	f, err := parseList(s, 14)
 	if err != nil {
 		return tally.Key{}, fmt.Errorf("reading a finding's key: %w", err)
 	}
 	return tally.Key{
 		Rule: f[0], Node: f[1], Verb: f[2], APIGroup: f[3], Resource: f[4], Subresource: f[5], Namespace: f[6], Name: f[7],
-		Product: f[8], Detail: f[9], Binding: rbac.BindingRef{Kind: f[10], Namespace: f[11], Name: f[12]},
+		Product: f[8], Reason: rules.Reason(f[9]), Binding: rbac.BindingRef{Kind: f[10], Namespace: f[11], Name: f[12]}, Apart: f[13],
 	}, nil
+}
+
+// paramsText writes parameters as a list of keys and values in turn, "" if there are none.
+func paramsText(p codes.Params) string {
+	if len(p) == 0 {
+		return ""
+	}
+	all := make([]string, 0, 2*len(p))
+	for i := range p {
+		all = append(all, p[i].Key, p[i].Value)
+	}
+	return list(all...)
+}
+
+func parseParams(s string) (codes.Params, error) {
+	if s == "" {
+		return nil, nil
+	}
+	all, err := parseList(s, -1)
+	if err == nil && len(all)%2 != 0 {
+		err = errors.New("a key without a value")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the parameters of a finding: %w", err)
+	}
+	out := make(codes.Params, 0, len(all)/2)
+	for i := 0; i < len(all); i += 2 {
+		out = append(out, codes.Text(all[i], all[i+1]))
+	}
+	return out, nil
 }
 
 func ambientText(k *tally.AmbientKey) string {
@@ -165,12 +198,4 @@ func fromNanos(n int64) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(0, n).UTC()
-}
-
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
@@ -26,7 +27,7 @@ func FuzzEscape(f *testing.F) {
 			t.Errorf("%q comes back as %q: %v", s, back, err)
 		}
 		_, _ = unescape(s) // anything may be in a database
-		k := tally.Key{Rule: s, Name: "x" + s, Detail: s + "y", Binding: rbac.BindingRef{Namespace: s}}
+		k := tally.Key{Rule: s, Name: "x" + s, Reason: rules.Reason(s + "z"), Apart: s + "y", Binding: rbac.BindingRef{Namespace: s}}
 		if got, err := parseKey(keyText(&k)); err != nil || got != k {
 			t.Errorf("%+v comes back as %+v: %v", k, got, err)
 		}

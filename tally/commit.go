@@ -15,6 +15,10 @@ type Commit struct {
 	// Facts is what a report needs to know beside the counts, as JSON, from the instance of that name; nil to leave it as it is.
 	Facts    []byte
 	Instance string
+	// Evidence is what changed in the ledger of evidence, as evidence.Ledger.AppendChanges writes it: what the events of all batches show that are
+	// complete with this commit, unless an earlier one stored it. It merges with what is stored, whoever stored that. It is the caller's own after
+	// the call.
+	Evidence []byte
 	// At is the time of the commit by this machine's clock.
 	At time.Time
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
@@ -42,12 +43,13 @@ type Entry struct {
 	Duplicate bool
 }
 
-// Finding is a rule's finding on one request.
+// Finding is a rule's finding, on its way to a group.
 type Finding struct {
 	Key      Key
+	Reason   rules.Reason
 	Severity rules.Severity
 	Allowed  bool
-	Message  string
+	Params   codes.Params
 	AuditID  string
 }
 
@@ -56,9 +58,23 @@ type Key struct {
 	Rule, Node, Verb, APIGroup, Resource, Subresource, Namespace, Name string
 	// Product is the user agent's.
 	Product string
-	// Detail tells groups apart that have all else in common.
-	Detail  string
+	// Reason is set for rules whose groups are told apart by it ([rules.ByReason]).
+	Reason rules.Reason
+	// Apart tells groups apart that have all else in common, such as the second address. It is no text for people.
+	Apart   string
 	Binding rbac.BindingRef
+}
+
+// Strings are the key's parts in a fixed order, by which IDs are made: two keys with the same strings are the same.
+func (k *Key) Strings() []string {
+	what := string(k.Reason)
+	if k.Apart != "" {
+		what += " " + k.Apart // no reason has a space
+	}
+	return []string{
+		k.Rule, k.Node, k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Namespace, k.Name, k.Product, what,
+		k.Binding.Kind, k.Binding.Namespace, k.Binding.Name,
+	}
 }
 
 // AmbientKey is by what ambient access is grouped.
@@ -86,15 +102,10 @@ type Disagreement struct {
 }
 
 // MaxText bounds the strings from the log that are kept, in bytes: names in Kubernetes have at most 253.
-const MaxText = 512
+const MaxText = codes.MaxValue
 
 // Bounded cuts what no real name is as long as.
-func Bounded(s string) string {
-	if len(s) <= MaxText {
-		return s
-	}
-	return strings.ToValidUTF8(s[:MaxText-3], "") + "..."
-}
+func Bounded(s string) string { return codes.Bound(s, MaxText) }
 
 // own copies each string, bounded.
 func own(all ...*string) {
@@ -103,8 +114,9 @@ func own(all ...*string) {
 	}
 }
 
-func (k *Key) own() {
-	own(&k.Rule, &k.Node, &k.Verb, &k.APIGroup, &k.Resource, &k.Subresource, &k.Namespace, &k.Name, &k.Product, &k.Detail,
+// Own makes the key own its strings, bounded.
+func (k *Key) Own() {
+	own(&k.Rule, &k.Node, &k.Verb, &k.APIGroup, &k.Resource, &k.Subresource, &k.Namespace, &k.Name, &k.Product, &k.Apart,
 		&k.Binding.Kind, &k.Binding.Namespace, &k.Binding.Name)
 }
 
@@ -134,8 +146,9 @@ func (e *Entry) Own() Entry {
 		out.Findings = make([]Finding, len(e.Findings))
 		for i := range e.Findings {
 			f := e.Findings[i]
-			f.Key.own()
-			own(&f.Message, &f.AuditID)
+			f.Key.Own()
+			own(&f.AuditID)
+			f.Params = f.Params.Own()
 			out.Findings[i] = f
 		}
 	} else {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rules"
 )
@@ -17,9 +18,6 @@ const MaxGroups = 50_000
 
 // Others stands for the nodes beyond MaxGroups. No node can have that name.
 const Others = "(others)"
-
-// WideMessage is the message of a group that stands for many.
-const WideMessage = "further findings of this rule, too many to be told apart"
 
 // Bounds of lists in a Tally.
 const (
@@ -110,8 +108,9 @@ type Group struct {
 	Severity rules.Severity
 	// Allowed says that one of the requests was allowed.
 	Allowed bool
-	// Message is the latest of that severity.
-	Message string
+	// Reason and Params are the latest of that severity; of a wide group there are none.
+	Reason rules.Reason
+	Params codes.Params
 	// AuditIDs are at most MaxAuditIDs.
 	AuditIDs []string
 	// Wide says that the group stands for many.
@@ -269,7 +268,7 @@ func (t *Tally) finding(e *Entry, f *Finding) {
 	if f.Key.Rule == rules.ExcessAccess && e.IsNode {
 		t.node(e.Node).Excess++
 	}
-	one := Group{Count: 1, First: e.Time, Last: e.Time, Severity: f.Severity, Allowed: f.Allowed, Message: f.Message}
+	one := Group{Count: 1, First: e.Time, Last: e.Time, Severity: f.Severity, Allowed: f.Allowed, Reason: f.Reason, Params: f.Params}
 	if f.Severity <= rules.Low {
 		one.Low = 1
 	}
@@ -296,11 +295,8 @@ func (t *Tally) group(k *Key) *Group {
 			return g
 		}
 	}
-	key.own()
+	key.Own()
 	g := &Group{Wide: wide}
-	if wide {
-		g.Message = WideMessage
-	}
 	t.Groups[key] = g
 	return g
 }
@@ -312,8 +308,11 @@ func (g *Group) add(o *Group) {
 	g.Allowed = g.Allowed || o.Allowed
 	if o.Severity > g.Severity || o.Severity == g.Severity && o.Last.After(g.Last) { // of what goes on the latest word counts
 		g.Severity = o.Severity
-		if !g.Wide && g.Message != o.Message {
-			g.Message = strings.Clone(Bounded(o.Message))
+		if !g.Wide {
+			g.Reason = o.Reason
+			if !g.Params.Equal(o.Params) {
+				g.Params = o.Params.Own()
+			}
 		}
 	}
 	widen(&g.First, &g.Last, o.First)
@@ -386,7 +385,7 @@ func (t *Tally) Merge(o *Tally) {
 func (t *Tally) MergeGroup(k Key, g *Group) {
 	to := t.group(&k)
 	if to.Count == 0 && g.Wide {
-		to.Wide, to.Message = true, WideMessage
+		to.Wide = true
 	}
 	to.add(g)
 	to.trend(k.Rule, g)

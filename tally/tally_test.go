@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
@@ -40,7 +41,7 @@ func random(rnd *rand.Rand, buf []byte) *Entry {
 	for range rnd.IntN(3) {
 		e.Findings = append(e.Findings, Finding{
 			Key: Key{Rule: rules.ExcessAccess, Node: e.Node, Name: alias("s%d", rnd.IntN(6))}, Severity: rules.Severity(1 + rnd.IntN(4)),
-			Message: "m", AuditID: alias("a%d", rnd.IntN(1000)),
+			Params: codes.Params{codes.Text(codes.ParamMessage, "m")}, AuditID: alias("a%d", rnd.IntN(1000)),
 		})
 	}
 	return e
@@ -90,7 +91,7 @@ func TestBounds(t *testing.T) {
 		s.Add(&Entry{
 			IsNode: true, Node: node, Verdict: nodeauthz.Deny, Observed: nodeauthz.Allow, Disagreement: &Disagreement{},
 			Ambient:  &AmbientKey{Resource: node},
-			Findings: []Finding{{Key: Key{Rule: rules.ExcessAccess, Node: node, Name: strings.Repeat("x", 1<<12)}, Severity: rules.High, Message: "m"}},
+			Findings: []Finding{{Key: Key{Rule: rules.ExcessAccess, Node: node, Name: strings.Repeat("x", 1<<12)}, Severity: rules.High, Params: codes.Params{codes.Text(codes.ParamMessage, "m")}}},
 		})
 	}
 	requests, findings, ambient := int64(0), int64(0), int64(0)

@@ -13,8 +13,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/explain"
-	"github.com/nodetrail/nodetrail/internal/captured"
+	"github.com/nodetrail/nodetrail/internal/test/captured"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -156,7 +157,7 @@ func excess(at time.Time, node, name, product, binding string) tally.Entry {
 				Rule: rules.ExcessAccess, Node: node, Verb: "get", Resource: "secrets", Namespace: "shop", Name: name, Product: product,
 				Binding: rbac.BindingRef{Kind: "ClusterRoleBinding", Name: binding},
 			},
-			Severity: rules.Critical, Allowed: true, Message: "get secrets shop/" + name + " by " + binding, AuditID: "a-" + strings.ToValidUTF8(name, ""),
+			Severity: rules.Critical, Allowed: true, Params: codes.Params{codes.Text(codes.ParamMessage, "get secrets shop/"+name+" by "+binding)}, AuditID: "a-" + strings.ToValidUTF8(name, ""),
 		}},
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodetrail/nodetrail/internal/golden"
+	"github.com/nodetrail/nodetrail/internal/test/golden"
 )
 
 // describer makes schemas of types: the description is made from the table of endpoints and the types that they answer with, whose comments it has.
@@ -220,7 +220,7 @@ func (d *describer) structSchema(t reflect.Type) object {
 	add = func(t reflect.Type) {
 		for i := range t.NumField() {
 			f := t.Field(i)
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			name, option, _ := strings.Cut(f.Tag.Get("json"), ",")
 			switch {
 			case f.Anonymous && name == "":
 				add(f.Type)
@@ -246,7 +246,9 @@ func (d *describer) structSchema(t reflect.Type) object {
 			}
 			name = cmp.Or(name, f.Name)
 			properties[name] = p
-			required = append(required, name)
+			if option != "omitempty" { // what is may be left out
+				required = append(required, name)
+			}
 		}
 	}
 	add(t)

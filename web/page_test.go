@@ -12,9 +12,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/net/html"
 
-	"github.com/nodetrail/nodetrail/internal/golden"
+	"github.com/nodetrail/nodetrail/internal/test/golden"
 )
 
 // maxPage is the largest that a page may be, in bytes.
@@ -88,7 +87,7 @@ func TestEveryPage(t *testing.T) {
 // checkPage holds what is true of every page against one.
 func checkPage(t *testing.T, where, body string) {
 	t.Helper()
-	root, err := html.Parse(strings.NewReader(body))
+	root, err := parsePage(body)
 	if err != nil {
 		t.Errorf("%s: %v", where, err)
 		return
@@ -131,14 +130,12 @@ func (c *pageChecker) bad(format string, args ...any) {
 	c.problems = append(c.problems, fmt.Sprintf(format, args...))
 }
 
-func (c *pageChecker) walk(n *html.Node) {
-	switch n.Type {
-	case html.ElementNode:
+func (c *pageChecker) walk(n *pageNode) {
+	if n.name != "" {
 		c.element(n)
-	case html.TextNode:
-		c.text(n.Data)
 	}
-	for k := n.FirstChild; k != nil; k = k.NextSibling {
+	c.text(n.text)
+	for _, k := range n.children {
 		c.walk(k)
 	}
 }
@@ -153,34 +150,35 @@ func (c *pageChecker) text(s string) {
 	}
 }
 
-func (c *pageChecker) element(n *html.Node) {
-	if n.Namespace == "" {
-		c.count[n.Data]++
+func (c *pageChecker) element(n *pageNode) {
+	if !n.inSVG {
+		c.count[n.name]++
 	}
 	has := map[string]string{}
-	for _, a := range n.Attr {
-		has[a.Key] = a.Val
-		if a.Key != "value" { // which is what the query has, and is shown in a box of its own
-			c.text(a.Val)
+	for _, a := range n.attrs {
+		key := strings.ToLower(a.Name.Local)
+		has[key] = a.Value
+		if key != "value" { // which is what the query has, and is shown in a box of its own
+			c.text(a.Value)
 		}
-		switch key := strings.ToLower(a.Key); {
+		switch {
 		case strings.HasPrefix(key, "on"), key == "style", key == "srcdoc":
-			c.bad("<%s> has the attribute %s", n.Data, key)
+			c.bad("<%s> has the attribute %s", n.name, key)
 		case slices.Contains([]string{"href", "src", "action", "formaction", "poster", "data"}, key):
-			u, err := url.Parse(a.Val)
-			if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(a.Val, "/") && !strings.HasPrefix(a.Val, "#") {
-				c.bad("<%s> leads to %q", n.Data, a.Val)
+			u, err := url.Parse(a.Value)
+			if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(a.Value, "/") && !strings.HasPrefix(a.Value, "#") {
+				c.bad("<%s> leads to %q", n.name, a.Value)
 			}
-			if strings.HasPrefix(a.Val, "#") {
-				c.refs[a.Val[1:]] = "a link"
+			if strings.HasPrefix(a.Value, "#") {
+				c.refs[a.Value[1:]] = "a link"
 			}
 		case key == "for", key == "list":
-			c.refs[a.Val] = key
+			c.refs[a.Value] = key
 			if key == "for" {
-				c.labels[a.Val] = true
+				c.labels[a.Value] = true
 			}
 		case key == "aria-labelledby", key == "aria-describedby":
-			for _, id := range strings.Fields(a.Val) {
+			for _, id := range strings.Fields(a.Value) {
 				c.refs[id] = key
 			}
 		}
@@ -191,13 +189,13 @@ func (c *pageChecker) element(n *html.Node) {
 		}
 		c.ids[id] = true
 	}
-	switch n.Data {
+	switch n.name {
 	case "input", "select", "textarea":
 		if has["type"] != "hidden" && has["type"] != "checkbox" {
 			c.inputs = append(c.inputs, has["id"])
 		}
 	case "table":
-		if first := firstElement(n); first == nil || first.Data != "caption" {
+		if first := n.first(); first == nil || first.name != "caption" {
 			c.bad("a table has no caption")
 		}
 	case "th":
@@ -209,82 +207,47 @@ func (c *pageChecker) element(n *html.Node) {
 			c.bad("a section has no name")
 		}
 	case "a":
-		if strings.TrimSpace(textOf(n)) == "" {
+		if strings.TrimSpace(n.words()) == "" {
 			c.bad("a link has no text")
 		}
 	}
-}
-
-func firstElement(n *html.Node) *html.Node {
-	for k := n.FirstChild; k != nil; k = k.NextSibling {
-		if k.Type == html.ElementNode {
-			return k
-		}
-	}
-	return nil
-}
-
-func textOf(n *html.Node) string {
-	if n.Type == html.TextNode {
-		return n.Data
-	}
-	var b strings.Builder
-	for k := n.FirstChild; k != nil; k = k.NextSibling {
-		b.WriteString(textOf(k))
-	}
-	return b.String()
 }
 
 // What a person reads of three pages, word by word.
 func TestPageText(t *testing.T) {
 	h := newFakePages(t, &fake{name: plain, many: 2})
 	for name, path := range map[string]string{"overview": "/?window=7d", "findings": "/findings?severity=high&q=db", "finding": "/findings/id000001"} {
-		root, err := html.Parse(strings.NewReader(get(t, h, path).Body.String()))
+		root, err := parsePage(get(t, h, path).Body.String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		var b strings.Builder
 		write := func(s string) { b.WriteString(s) }
-		outline(find(root, "main"), write)
+		outline(root.find("main"), write)
 		golden.Check(t, filepath.Join("testdata", "page-"+name+".txt"), strings.TrimSpace(b.String())+"\n")
 	}
 }
 
-func find(n *html.Node, name string) *html.Node {
-	if n.Type == html.ElementNode && n.Data == name {
-		return n
-	}
-	for k := n.FirstChild; k != nil; k = k.NextSibling {
-		if found := find(k, name); found != nil {
-			return found
-		}
-	}
-	return nil
-}
-
 // outline writes the words of a page, a line for each block, with where links lead.
-func outline(n *html.Node, write func(string)) {
-	switch {
-	case n.Type == html.TextNode:
-		if s := strings.Join(strings.Fields(n.Data), " "); s != "" {
-			write(" " + s)
-		}
-		return
-	case n.Data == "datalist", n.Data == "svg":
+func outline(n *pageNode, write func(string)) {
+	if s := strings.Join(strings.Fields(n.text), " "); s != "" {
+		write(" " + s)
+	}
+	if n.name == "datalist" || n.name == "svg" {
 		return
 	}
-	if slices.Contains([]string{"h1", "h2", "h3", "p", "li", "tr", "form", "option", "pre", "summary", "figcaption", "caption"}, n.Data) {
-		write("\n" + n.Data)
+	if slices.Contains([]string{"h1", "h2", "h3", "p", "li", "tr", "form", "option", "pre", "summary", "figcaption", "caption"}, n.name) {
+		write("\n" + n.name)
 	}
-	for k := n.FirstChild; k != nil; k = k.NextSibling {
+	for _, k := range n.children {
 		outline(k, write)
 	}
-	for _, a := range n.Attr {
-		if a.Key == "href" {
-			write(" (" + a.Val + ")")
+	for _, a := range n.attrs {
+		if a.Name.Local == "href" {
+			write(" (" + a.Value + ")")
 		}
 	}
-	if n.Data == "td" || n.Data == "th" {
+	if n.name == "td" || n.name == "th" {
 		write(" |")
 	}
 }

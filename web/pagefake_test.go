@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/explain"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
@@ -38,7 +39,7 @@ func (f *fake) finding1(i int) Finding {
 		Rule: "out-of-scope-secret-read", Severity: []string{"critical", "high", "medium", "low"}[i%4], Node: f.name(fmt.Sprintf("worker-%d", i)),
 		Count: int64(12345 + i), First: at(1), Last: at(80), Verb: "get", Resource: "secrets", Namespace: f.name("shop"), Name: f.name("db"),
 		UserAgent: f.name("fluentd"), Binding: &b, Allowed: i%2 == 0, AuditIDs: []string{f.name("a-b-c")}, Runbook: "docs/rules/x.md",
-		Message: fmt.Sprintf("node %q got the secret %s/%s", f.name("worker"), f.name("shop"), f.name("db")),
+		Reason: rules.ReadSucceeded, Message: fmt.Sprintf("node %q got the secret %s/%s", f.name("worker"), f.name("shop"), f.name("db")),
 	}}
 }
 
@@ -95,7 +96,8 @@ func (f *fake) overview(context.Context, string) (*Overview, error) {
 	r := &o.Readiness
 	for i := range f.many {
 		r.Blockers = append(r.Blockers, fmt.Sprintf("%d requests of %q would break without %s", i, f.name("calico"), f.name("legacy")))
-		r.Holes = append(r.Holes, report.Hole{Kind: "log", Message: f.name("ten minutes are missing")})
+		missing := report.Hole{Gap: codes.Gap{Kind: codes.Log}, Message: f.name("ten minutes are missing")}
+		r.Holes, r.Doubts = append(r.Holes, missing), append(r.Doubts, missing, report.Hole{Message: f.name("something else")})
 		r.Warnings = append(r.Warnings, f.name("ten minutes are missing"), f.name("something else"))
 		r.Clients = append(r.Clients, f.client(i))
 		r.Identities = append(r.Identities, report.Identity{

@@ -15,6 +15,8 @@ import (
 
 	"github.com/nodetrail/nodetrail/explain"
 	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // Bounds of what is shown, in characters.
@@ -28,7 +30,7 @@ const (
 // funcs are those of templates. What they return as text is escaped by html/template.
 func funcs(a *assets) template.FuncMap {
 	return template.FuncMap{
-		"asset": a.url, "visible": shown, "said": said, "command": report.Visible, "stamp": stamp, "stampPtr": stampPtr, "thousands": thousands, "count": count,
+		"asset": a.url, "visible": shown, "said": said, "command": wording.Visible, "stamp": stamp, "stampPtr": stampPtr, "thousands": thousands, "count": count,
 		"dict": dict, "stepTime": stepTime, "percent": percent, "verdictClass": func(x report.Readiness) string { return verdictClass(&x) },
 		"verdictTitle": func(x report.Readiness) string { return verdictTitle(&x) }, "need": needWords,
 		"binding": bindingWords, "grant": grantWords, "step": stepWords, "span": spanWords, "drawing": drawing, "spark": spark,
@@ -38,25 +40,10 @@ func funcs(a *assets) template.FuncMap {
 }
 
 // shown makes a name safe to show and not too long.
-func shown(s string) string { return bounded(s, maxShown) }
+func shown(s string) string { return wording.Bounded(s, maxShown) }
 
 // said is shown for sentences.
-func said(s string) string { return bounded(s, maxSaid) }
-
-func bounded(s string, most int) string {
-	s = report.Visible(s)
-	if len(s) <= most {
-		return s
-	}
-	n := 0
-	for i := range s {
-		if n == most {
-			return s[:i] + "…"
-		}
-		n++
-	}
-	return s
-}
+func said(s string) string { return wording.Bounded(s, maxSaid) }
 
 // stamp is a time in UTC, which the script tells in local time.
 func stamp(t time.Time) template.HTML {
@@ -96,13 +83,7 @@ func count(n any, what string) string {
 	case int64:
 		x = n
 	}
-	switch {
-	case x == 1:
-		return "1 " + what
-	case strings.HasSuffix(what, "ity"):
-		return thousands(x) + " " + strings.TrimSuffix(what, "y") + "ies"
-	}
-	return thousands(x) + " " + what + "s"
+	return wording.PluralOf(thousands(x), x, what)
 }
 
 // percent never says 100 of what is not all, nor 0 of what is something.
@@ -110,7 +91,7 @@ func percent(n, of int64) string {
 	if of == 0 {
 		return "–"
 	}
-	return strings.Replace(report.Percent(n, of), ".0 ", " ", 1)
+	return strings.Replace(wording.Percent(n, of), ".0 ", " ", 1)
 }
 
 // first are at most the first n of a list.
@@ -158,9 +139,9 @@ func objectWords(f report.Finding) string {
 	return said(strings.TrimSpace(resourceWords(f.APIGroup, f.Resource, f.Subresource) + " " + name))
 }
 
-// aside is what a finding is about, where its message does not say so.
+// aside is what a finding is about, where its message does not say so: those of an identity or a credential, and those of many groups.
 func aside(f report.Finding) string {
-	if f.Name != "" && strings.Contains(f.Message, qualified(f.Namespace, f.Name)) || f.Name == "" && strings.Contains(f.Message, f.Resource) {
+	if f.Reason != "" && !rules.ByReason(f.Rule) && f.Rule != "secret-enumeration" && f.Rule != "node-deny-spike" {
 		return ""
 	}
 	return objectWords(f)

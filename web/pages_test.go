@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -10,13 +11,17 @@ import (
 
 // Every page of a real store is one of those that the checks of pages hold good, whatever the names in it are, and under 500 kB.
 func TestPagesOfRealStores(t *testing.T) {
+	most := 60 // findings of each store whose pages are looked at
+	if testing.Short() {
+		most = 12
+	}
 	for name, s := range map[string]*site{
 		"capture": captureSite(t, "capture"), "rbac-only": captureSite(t, "capture-rbac-only"), "hostile": hostileSite(t), "empty": newSite(t, time.Hour), "big": bigSite(t, 10_000, 2),
 	} {
 		h := s.server()
 		paths := []string{"/", "/?window=1h", "/findings", "/findings?limit=100", "/findings?group=object", "/nodes", "/bindings", "/rules", "/rules/node-identity", "/objects"}
 		var findings FindingsPage
-		ok(t, json.Unmarshal(do(h, request("/api/v1/findings?limit=60")).Body.Bytes(), &findings))
+		ok(t, json.Unmarshal(do(h, request(fmt.Sprintf("/api/v1/findings?limit=%d", most))).Body.Bytes(), &findings))
 		for _, f := range findings.Findings {
 			paths = append(paths, "/findings/"+f.ID, "/findings?q="+url.QueryEscape(f.Name))
 			if reachable(f.Node) {

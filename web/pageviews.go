@@ -30,20 +30,8 @@ type overviewView struct {
 	Plot *plot
 }
 
-// Warnings are those that are no holes, which are listed apart.
-func (o overviewView) Warnings() []string {
-	holes := map[string]bool{}
-	for _, h := range o.Readiness.Holes {
-		holes[h.Message] = true
-	}
-	var out []string
-	for _, w := range o.Readiness.Warnings {
-		if !holes[w] {
-			out = append(out, w)
-		}
-	}
-	return out
-}
+// Warnings are those that are no gaps, which are listed apart.
+func (o overviewView) Warnings() []string { return o.Readiness.OtherWarnings() }
 
 // Breaking is how many requests would break.
 func (o overviewView) Breaking() (n int64) {

@@ -22,7 +22,11 @@ func TestPartsAreTheWhole(t *testing.T) {
 	parts.data.cache.worth = 0
 	rnd := rand.New(rand.NewPCG(1, 2))
 	now := at0(0)
-	for round := range 40 {
+	rounds := 40
+	if testing.Short() {
+		rounds = 10
+	}
+	for round := range rounds {
 		var entries []tally.Entry
 		for i := range 1 + rnd.IntN(20) {
 			when := now.Add(-time.Duration(rnd.IntN(3600)) * time.Second)

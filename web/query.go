@@ -121,7 +121,7 @@ func (c *chooser) matches(f *found) bool {
 
 // holds reports whether the text, in lower case, is somewhere in the finding.
 func (f *found) holds(text string) bool {
-	fields := []string{f.ID, f.Rule, f.Severity, f.Node, f.Verb, resourceName(&f.Finding), qualified(f.Namespace, f.Name), f.UserAgent, f.Message, f.key.Detail}
+	fields := []string{f.ID, f.Rule, f.Severity, f.Node, f.Verb, resourceName(&f.Finding), qualified(f.Namespace, f.Name), f.UserAgent, f.Message, string(f.Reason), f.key.Apart}
 	if f.Binding != nil {
 		fields = append(fields, f.Binding.Kind, bindingName(f.Binding))
 	}

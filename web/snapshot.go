@@ -254,16 +254,7 @@ func (s *snapshot) index(t *tally.Tally, cluster string) {
 
 // findingOf is a group with the ID that sinks and alerts give it.
 func findingOf(cluster string, k *tally.Key, g *tally.Group) Finding {
-	f := sinks.FromGroup(cluster, k, g)
-	out := Finding{ID: f.ID, Finding: report.Finding{
-		Rule: f.Rule, Severity: f.Severity, Node: f.Node, Count: f.Count, First: f.First, Last: f.Last, Verb: f.Verb, APIGroup: f.APIGroup,
-		Resource: f.Resource, Subresource: f.Subresource, Namespace: f.Namespace, Name: f.Name, UserAgent: f.UserAgent, Allowed: f.Allowed,
-		Message: f.Message, AuditIDs: f.AuditIDs, Runbook: f.Runbook,
-	}}
-	if b := report.Binding(f.Binding); b != (report.Binding{}) {
-		out.Binding = &b
-	}
-	return out
+	return Finding{ID: sinks.ID(cluster, k), Finding: report.FindingOf(k, g, nil)}
 }
 
 // facetsOf counts values.

@@ -9,7 +9,7 @@ require (
 	github.com/nodetrail/nodetrail v0.0.0-00010101000000-000000000000
 	github.com/tidwall/gjson v1.20.0
 	github.com/valyala/fastjson v1.6.10
-	k8s.io/apiserver v0.36.3
+	k8s.io/apiserver v0.37.1
 	sigs.k8s.io/json v0.0.0-20260909141634-11ed52e25bc5
 )
 
@@ -34,8 +34,8 @@ require (
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
-	k8s.io/api v0.36.3 // indirect
-	k8s.io/apimachinery v0.36.3 // indirect
+	k8s.io/api v0.37.1 // indirect
+	k8s.io/apimachinery v0.37.1 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd // indirect

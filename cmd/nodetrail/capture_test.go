@@ -72,10 +72,49 @@ func unannotated(t *testing.T, log string) string {
 	return name
 }
 
+// TestCapture137 is the same of a cluster of Kubernetes 1.37, whose reasons begin with the authorizer's name.
+func TestCapture137(t *testing.T) {
+	const folder = "../../internal/demo/capture-1.37"
+	log := folder + "/audit.log.gz"
+	r, lines := judge(t, "--kubernetes-version", "1.37", "--state", folder+"/journal.jsonl.gz", "--skew", "150ms", log)
+	a := r.Agreement
+	if len(a.Disagree) > 0 || a.DisagreeMore > 0 || a.Compared != a.Agree {
+		t.Errorf("outside of races %d of %d agree: %+v", a.Agree, a.Compared, a.Disagree)
+	}
+	if r.Events.Judged != 1605 || r.Verdicts.Unknown > 0 || r.Authorization.Mode != "Node,RBAC" {
+		t.Errorf("judged %d requests, want 1605; %d are unknown; mode %q", r.Events.Judged, r.Verdicts.Unknown, r.Authorization.Mode)
+	}
+	if a.Reasons.Compared != 495 || a.Reasons.Equal != a.Reasons.Compared {
+		t.Errorf("%d of %d reasons are equal, want 495 of 495", a.Reasons.Equal, a.Reasons.Compared)
+	}
+	for _, line := range lines {
+		if v := decodeVerdict(t, line); v.Verdict == "deny" && v.Reason != "" && !strings.HasPrefix(v.Reason, "node: ") {
+			t.Fatalf("the reason %q does not name the authorizer", v.Reason)
+		}
+	}
+	_, older := judge(t, "--kubernetes-version", "1.36", "--state", folder+"/journal.jsonl.gz", "--skew", "150ms", log)
+	verdicts, reasons := 0, 0
+	for i := range lines {
+		is, was := decodeVerdict(t, lines[i]), decodeVerdict(t, older[i])
+		switch {
+		case is.Verdict != was.Verdict:
+			verdicts++
+			if is.Resource != "podcertificaterequests" || is.Verdict != "allow" {
+				t.Errorf("as 1.36 another verdict: %s", lines[i])
+			}
+		case is.Reason != was.Reason:
+			reasons++
+		}
+	}
+	if verdicts == 0 || reasons < 495 {
+		t.Errorf("judged as 1.36 %d verdicts and %d reasons are others", verdicts, reasons)
+	}
+}
+
 // TestCaptureNodeRBAC holds the figures that were set as the goal for a real cluster with --authorization-mode=Node,RBAC.
 func TestCaptureNodeRBAC(t *testing.T) {
 	log := capture + "/audit.log.gz"
-	r, lines := judge(t, "--state", capture+"/journal.jsonl.gz", "--skew", "150ms", log)
+	r, lines := judge(t, "--kubernetes-version", "1.36", "--state", capture+"/journal.jsonl.gz", "--skew", "150ms", log)
 	if r.Authorization.Mode != "Node,RBAC" || !r.Authorization.Inferred {
 		t.Errorf("authorizers %q, inferred %t", r.Authorization.Mode, r.Authorization.Inferred)
 	}
@@ -114,7 +153,7 @@ func TestCaptureNodeRBAC(t *testing.T) {
 	}
 
 	t.Run("without annotations", func(t *testing.T) {
-		r, bare := judge(t, "--state", capture+"/journal.jsonl.gz", "--skew", "150ms", unannotated(t, log))
+		r, bare := judge(t, "--kubernetes-version", "1.36", "--state", capture+"/journal.jsonl.gz", "--skew", "150ms", unannotated(t, log))
 		if r.Agreement.Compared+r.Agreement.Races.Compared != 0 || r.Authorization.Mode != "" {
 			t.Errorf("agreement %+v and mode %q without annotations", r.Agreement, r.Authorization.Mode)
 		}

@@ -2,11 +2,10 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/app"
 )
 
 func newConfig(std streams) *cobra.Command {
@@ -32,7 +31,7 @@ Exit status: 0 the file is good; 1 it is not.`,
 		Example: "  nodetrail config check --config nodetrail.yaml",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if _, err := config.Load(path, os.LookupEnv); err != nil {
+			if err := app.ConfigCheck(path); err != nil {
 				return err
 			}
 			_, err := fmt.Fprintf(std.out, "%s is good\n", path)
@@ -49,7 +48,7 @@ func newConfigDefaults(std streams) *cobra.Command {
 		Short: "Print a configuration file with every key, its default and what it means",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprint(std.out, config.DefaultYAML())
+			_, err := fmt.Fprint(std.out, app.ConfigDefaults())
 			return err
 		},
 	}

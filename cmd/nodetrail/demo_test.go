@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodetrail/nodetrail/internal/tail"
+	"github.com/nodetrail/nodetrail/internal/test/tail"
 	"github.com/nodetrail/nodetrail/store"
 )
 

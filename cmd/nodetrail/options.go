@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,113 +9,269 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/app"
 	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
-// authzFlags are the flags that say how the apiserver decides.
-type authzFlags struct {
-	version string
-	gates   []string
-	skew    time.Duration
+// logFlags are the flags that do not stand for an option as it is, of the commands that read finished logs.
+type logFlags struct {
+	gates        []string
+	since, until string
+	fromAudit    bool
 }
 
-func (f *authzFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.version, "kubernetes-version", "", fmt.Sprintf("version of the apiserver, 1.%d to 1.%d (default the newest)",
+// authorization adds the flags that say how the apiserver decides.
+func (f *logFlags) authorization(fs *pflag.FlagSet, a *app.Authorization) {
+	fs.StringVar(&a.KubernetesVersion, "kubernetes-version", "", fmt.Sprintf("version of the apiserver, 1.%d to 1.%d (default the newest)",
 		nodeauthz.OldestMinor, nodeauthz.NewestMinor))
 	fs.StringSliceVar(&f.gates, "feature-gates", nil, "feature gates of the apiserver that are not at their default, `NAME=BOOL,...`; those that matter: "+
 		strings.Join(nodeauthz.GateNames(), ", "))
-	fs.DurationVar(&f.skew, "skew", time.Second, "how close to a change a request counts as a race")
+	a.Skew = app.DefaultSkew
+	fs.Var((*skewValue)(a), "skew", "how close to a change a request counts as a race; auto measures it in the log, which is then read twice")
 }
 
-func (f *authzFlags) features() (nodeauthz.Features, error) {
-	features, err := nodeauthz.FeaturesFor(f.version)
-	if err != nil {
-		return features, fmt.Errorf("--kubernetes-version: %w", err)
+// skewValue is the value of --skew: a duration, or auto.
+type skewValue app.Authorization
+
+// Set reads the value.
+func (v *skewValue) Set(s string) (err error) {
+	if v.SkewAuto = s == "auto"; v.SkewAuto {
+		return nil
 	}
+	v.Skew, err = time.ParseDuration(s)
+	return err
+}
+
+// String is the value as Set reads it.
+func (v *skewValue) String() string {
+	if v.SkewAuto {
+		return "auto"
+	}
+	return v.Skew.String()
+}
+
+// Type is what the help calls the value.
+func (v *skewValue) Type() string { return "duration" }
+
+// state adds the flags of the state, and those that say how the apiserver decides.
+func (f *logFlags) state(fs *pflag.FlagSet, a *app.Authorization, in *app.Input) {
+	fs.StringArrayVar(&in.State, "state", nil, "cluster state: a journal (nodetrail record, kubectl get -w), a snapshot (kubectl get -o json|yaml), a folder of such, or -; may be repeated")
+	fs.BoolVar(&f.fromAudit, "state-from-audit", true, "learn state from the bodies of audit events too")
+	f.authorization(fs, a)
+}
+
+// read takes the flags and arguments over.
+func (f *logFlags) read(a *app.Authorization, in *app.Input, std streams, logs []string) (err error) {
 	for _, g := range f.gates {
 		name, value, ok := strings.Cut(g, "=")
 		on, err := strconv.ParseBool(value)
 		if !ok || err != nil {
-			return features, fmt.Errorf("--feature-gates: %q is not NAME=true or NAME=false", g)
+			return fmt.Errorf("--feature-gates: %q is not NAME=true or NAME=false", g)
 		}
-		if err := features.Set(name, on); err != nil {
-			return features, fmt.Errorf("--feature-gates: %w", err)
+		if a.FeatureGates == nil {
+			a.FeatureGates = map[string]bool{}
 		}
+		a.FeatureGates[name] = on
 	}
-	if err := features.Validate(); err != nil {
-		return features, fmt.Errorf("--feature-gates: %w", err)
+	in.Logs, in.Stdin, in.NoBodies = logs, std.in, !f.fromAudit
+	if in.Since, err = app.ParseLimit(f.since); err != nil {
+		return fmt.Errorf("--since: %w", err)
 	}
-	if f.skew < 0 {
-		return features, fmt.Errorf("--skew: %s is negative", f.skew)
-	}
-	return features, nil
-}
-
-// oneStdin refuses "-" more than once: standard input can be read only once.
-func oneStdin(paths []string) error {
-	first := slices.Index(paths, "-")
-	if first >= 0 && slices.Contains(paths[first+1:], "-") {
-		return errors.New("only one input can be standard input (-)")
+	if in.Until, err = app.ParseLimit(f.until); err != nil {
+		return fmt.Errorf("--until: %w", err)
 	}
 	return nil
 }
 
-// loading is state on its way.
-type loading struct {
-	state *cluster.State
-	err   error
-	done  chan struct{}
+// atLeast refuses a number that is too small, 0 included, which options take for their default.
+func atLeast(flag string, least, n int) error {
+	if n < least {
+		return fmt.Errorf("--%s: %d is less than %d", flag, n, least)
+	}
+	return nil
 }
 
-// startLoading begins to load what --state names; with no paths the state is empty.
-func startLoading(paths []string, stdin io.Reader) *loading {
-	l := &loading{state: cluster.NewState(), done: make(chan struct{})}
-	go func() {
-		defer close(l.done)
-		if len(paths) == 0 {
-			return
+// flagged is an error of package app with the flag that is to blame.
+func flagged(err error) error {
+	var option *app.OptionError
+	var window *app.WindowError
+	var store *app.NoStoreError
+	var unknown *app.UnknownError
+	switch {
+	case errors.As(err, &option):
+		return fmt.Errorf("--%s: %w", flagOf(option.Option), option.Err)
+	case errors.As(err, &window):
+		return fmt.Errorf("--since (%s) is not before --until (%s)", window.Since.UTC().Format(time.RFC3339), window.Until.UTC().Format(time.RFC3339))
+	case errors.As(err, &unknown):
+		return fmt.Errorf("%w%s", err, proposed(unknown))
+	case errors.As(err, &store):
+		give := "give run's --data, or its --config"
+		if store.Configured {
+			give = "give run's --data if it had one, or the configuration that it has"
 		}
-		if err := l.state.Load(paths, stdin); err != nil {
-			l.err = fmt.Errorf("cannot read the state: %w", err)
-			return
-		}
-		l.err = ofUse(paths, l.state.Summary())
-	}()
-	return l
+		return fmt.Errorf("no 'nodetrail run' has stored anything in %s: %s", store.Path, give)
+	case errors.Is(err, app.ErrSkewTwice):
+		return errors.New("--skew auto reads the log and the state twice, and standard input (-) can be read only once: give files, or a duration such as 150ms")
+	case errors.Is(err, app.ErrReadTwice):
+		return errors.New("--verify reads the log and the state twice, and standard input (-) can be read only once")
+	case errors.Is(err, app.ErrNoState):
+		return fmt.Errorf("%w; give --state, or --audit-log with bodies", err)
+	}
+	return err
 }
 
-// wait returns the state once it is there. The end of ctx ends the waiting: standard input may never come.
-func (l *loading) wait(ctx context.Context) (*cluster.State, error) {
-	select {
-	case <-l.done:
-		return l.state, l.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
+// proposed names the few names that are nearest to an unknown one.
+func proposed(e *app.UnknownError) string {
+	const most = 5
+	near := nearest(e.Name, e.Known)
+	more := len(near) - most
+	near = near[:min(len(near), most)]
+	for i, s := range near {
+		near[i] = wording.Visible(s)
+	}
+	switch {
+	case len(near) == 0:
+		return ""
+	case more > 0:
+		return fmt.Sprintf(": did you mean %s, or one of %d more?", strings.Join(near, ", "), more)
+	}
+	return ": " + fmt.Sprintf("did you mean %s?", oneOf(near))
+}
+
+// flagOf is the flag of an option: its words in small letters, joined by hyphens.
+func flagOf(option string) string {
+	switch option {
+	case "Logs":
+		return "audit-log"
+	case "Listen":
+		return "serve"
+	case "CAFile":
+		return "ca-file"
+	case "CertFile":
+		return "cert-file and --key-file"
+	}
+	var b strings.Builder
+	for i, r := range option {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// known refuses a value that is none of a flag's.
+func known(flag, value string, values ...string) error {
+	if !slices.Contains(values, value) {
+		return fmt.Errorf("--%s: %q is none of %s", flag, value, strings.Join(values, ", "))
+	}
+	return nil
+}
+
+// complete tells shells what the flags of a command can be.
+func complete(cmd *cobra.Command, flags map[string][]string) {
+	for name, values := range flags {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	}
 }
 
-// ofUse refuses state that has nothing to do with authorization: the verdicts would be as confident as they are wrong.
-func ofUse(paths []string, sum cluster.Summary) error {
-	for _, n := range sum.Objects {
-		if n > 0 {
-			return nil
+// The values of flags that several commands have.
+var (
+	reportForms = []string{"text", "json", "markdown", "html"}
+	severities  = []string{"low", "medium", "high", "critical"}
+	modes       = []string{"auto", "Node,RBAC", "RBAC,Node", "RBAC", "Node"}
+	thenModes   = []string{"auto", "Node,RBAC", "RBAC,Node", "RBAC"}
+)
+
+// failOn is what --fail-on lists.
+type failOn struct {
+	// severity is the least severe finding that fails, None for none.
+	severity              rules.Severity
+	notReady, notConfined bool
+}
+
+// failOnWords are what --fail-on can list.
+func failOnWords() []string { return slices.Concat(severities, []string{notReady, notConfined}) }
+
+const (
+	notReady    = "not-ready"
+	notConfined = "not-confined"
+)
+
+// failOnUsage is the help of --fail-on.
+const failOnUsage = "exit 2 if one of these applies, as a list: a finding is at least low, medium, high or critical; not-ready, the answer is not ready; " +
+	"not-confined, a stolen credential is not confined to its node, which always applies as long as the report has no checks for it"
+
+// readFailOn reads --fail-on; "" is none. Of several severities the lowest counts.
+func readFailOn(list string) (f failOn, err error) {
+	if list == "" {
+		return f, nil
+	}
+	for word := range strings.SplitSeq(list, ",") {
+		switch word = strings.TrimSpace(word); word {
+		case notReady:
+			f.notReady = true
+		case notConfined:
+			f.notConfined = true
+		default:
+			s, err := rules.ParseSeverity(word)
+			if err != nil {
+				return f, fmt.Errorf("--fail-on: %w, nor not-ready nor not-confined", err)
+			}
+			if f.severity == rules.None || s < f.severity {
+				f.severity = s
+			}
 		}
 	}
-	what := strings.Join(paths, ", ")
-	switch kinds := sum.SkippedKinds(); {
-	case len(kinds) > 3:
-		return fmt.Errorf("%s: no object in it that authorization depends on, only %s and %d other kinds", what, strings.Join(kinds[:3], ", "), len(kinds)-3)
-	case len(kinds) > 0:
-		return fmt.Errorf("%s: no object in it that authorization depends on, only %s", what, strings.Join(kinds, ", "))
-	case len(sum.Places) > 0:
-		return fmt.Errorf("%s: no object in it that could be read; the first place is %s", what, sum.Places[0])
+	return f, nil
+}
+
+// check is the error of a report to which something of the list applies, errFindings, with all that does. found says of findings that are severe enough
+// how many there are and how severe.
+func (f failOn) check(r *report.Report, found func() string) error {
+	var errs []error
+	if f.severity != rules.None && r.Worst() >= f.severity {
+		errs = append(errs, fmt.Errorf("%w %s: %s", errFindings, f.severity, found()))
 	}
-	return fmt.Errorf("%s: no object in it that authorization depends on, such as pods and nodes", what)
+	if f.notReady && !r.Readiness.Ready {
+		errs = append(errs, answerError("--fail-on not-ready: the answer is: "+r.Readiness.Verdict))
+	}
+	if f.notConfined {
+		errs = append(errs, answerError("--fail-on not-confined: the report has no checks for it yet, so this always applies"))
+	}
+	return errors.Join(errs...)
+}
+
+// answerError is a sentence that ends a command with exitFindings.
+type answerError string
+
+func (s answerError) Error() string        { return string(s) }
+func (s answerError) Is(target error) bool { return target == errFindings }
+
+func writeReport(w io.Writer, r *report.Report, form string) error {
+	switch form {
+	case "json":
+		return r.WriteJSON(w)
+	case "markdown":
+		return r.WriteMarkdown(w)
+	case "html":
+		return r.WriteHTML(w)
+	}
+	return text(w).Write(w, r)
+}
+
+// text is how a report is written for people, in colour on a terminal.
+func text(w io.Writer) report.Text {
+	return report.Text{Colour: isTerminal(w) && os.Getenv("NO_COLOR") == ""}
 }
 
 // isTerminal reports whether w is a terminal that a person looks at.
@@ -124,3 +279,9 @@ func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
+
+// logTo is where services log.
+func (s streams) logTo() app.LogTo { return app.LogTo{W: s.err, Terminal: isTerminal(s.err)} }
+
+// versions are the values that --kubernetes-version completes to.
+func versions() []string { return nodeauthz.Versions() }

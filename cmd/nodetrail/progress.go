@@ -5,6 +5,8 @@ import (
 	"io"
 	"sync/atomic"
 	"time"
+
+	"github.com/nodetrail/nodetrail/app"
 )
 
 // progress tells a terminal how much was read. On anything else it is silent.
@@ -47,4 +49,12 @@ func (p *progress) show() {
 func (p *progress) done() {
 	close(p.stop)
 	<-p.ended
+}
+
+// metered reads logs by f and tells meanwhile how much was read.
+func metered[T any](std streams, in *app.Input, f func() (T, error)) (T, error) {
+	meter := newProgress(std.err)
+	defer meter.done()
+	in.Progress = meter.add
+	return f()
 }

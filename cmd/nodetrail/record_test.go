@@ -82,7 +82,7 @@ func TestPrintRBAC(t *testing.T) {
 		t.Fatalf("exit status %d: %s", code, errs)
 	}
 	docs := strings.Split(out, "---\n")
-	if len(docs) != 3 {
+	if len(docs) != 5 {
 		t.Fatalf("%d documents:\n%s", len(docs), out)
 	}
 	var account corev1.ServiceAccount

@@ -10,13 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
 
 // requestOf makes the request that explain's arguments describe: VERB RESOURCE [[NAMESPACE/]NAME], with a field selector or "". What
 // could only be a slip is refused: its verdict would be true, and about something that nobody asked for.
 func requestOf(node, selector string, args []string) (*authorizer.AttributesRecord, error) {
 	a := &authorizer.AttributesRecord{
-		User: &user.DefaultInfo{Name: "system:node:" + node, Groups: []string{user.NodesGroup, user.AllAuthenticated}},
+		User: &user.DefaultInfo{Name: nodeid.UserPrefix + node, Groups: []string{user.NodesGroup, user.AllAuthenticated}},
 		Verb: args[0], APIVersion: "v1", ResourceRequest: true,
 	}
 	if !slices.Contains(verbs, a.Verb) {

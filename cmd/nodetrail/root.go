@@ -88,7 +88,7 @@ whether the binding of system:node can go.`,
 	root.Flags().Bool("version", false, "print what the command version prints")
 	root.Version = versionText()
 	root.SetVersionTemplate("{{.Version}}")
-	root.AddCommand(newAnalyze(std), newExplain(std), newRecord(std), newVersion(std), newConfig(std), newRun(std), newReport(std), newGateway(std), newPlay(std), newHealth(std), newWhatIf(std), newSuggest(std), newDemo(std))
+	root.AddCommand(newAnalyze(std), newExplain(std), newReach(std), newRecord(std), newVersion(std), newConfig(std), newRun(std), newReport(std), newGateway(std), newPlay(std), newHealth(std), newWhatIf(std), newSuggest(std), newDemo(std))
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -83,11 +83,17 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usageError{cmd.CommandPath(), err}
 }
 
-// meant proposes what a mistyped word may have been: those that it begins, else those that are nearest. It returns otherwise when
-// nothing is near.
+// meant proposes what a mistyped word may have been, and returns otherwise when nothing is near.
 func meant(word string, all []string, otherwise string) string {
+	if near := nearest(word, all); len(near) > 0 {
+		return fmt.Sprintf("did you mean %s?", oneOf(near))
+	}
+	return otherwise
+}
+
+// nearest are those that a mistyped word may have been: those that it begins, else those that differ from it in the fewest letters.
+func nearest(word string, all []string) (near []string) {
 	word = strings.ToLower(word)
-	var near []string
 	for _, s := range all {
 		if strings.HasPrefix(s, word) {
 			near = append(near, s)
@@ -100,10 +106,7 @@ func meant(word string, all []string, otherwise string) string {
 			}
 		}
 	}
-	if len(near) == 0 {
-		return otherwise
-	}
-	return fmt.Sprintf("did you mean %s?", oneOf(near))
+	return near
 }
 
 func oneOf(words []string) string {

@@ -4,19 +4,39 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"github.com/nodetrail/nodetrail/cluster"
-	"github.com/nodetrail/nodetrail/pipeline"
-	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/app"
+	"github.com/nodetrail/nodetrail/audit"
 )
 
+// changeFlags adds the flags of the commands that go through finished logs with another RBAC.
+func changeFlags(cmd *cobra.Command, o *app.ChangeOptions, f *logFlags, kubelets *[]string) *pflag.FlagSet {
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringArrayVar(&o.Without, "without", nil, "what goes: clusterrolebinding/`NAME`, rolebinding/NAMESPACE/NAME, group/NAME or user/NAME; may be repeated "+
+		"(default: all that bindings give to system:nodes or to users named system:node:...)")
+	fs.StringArrayVar(&o.With, "with", nil, "a manifest `FILE` of RBAC objects that are added, or replace those of their name; may be repeated")
+	fs.StringVar(&o.ThenMode, "then-mode", "auto", "the authorizers that the cluster will run: Node,RBAC or RBAC,Node or RBAC "+
+		"(default: as the log shows, with Node before RBAC where Node is missing)")
+	f.state(fs, &o.Authorization, &o.Input)
+	fs.StringVar(&o.AuthorizationMode, "authorization-mode", "auto", "the apiserver's --authorization-mode during the log, or auto to infer it")
+	fs.StringVar(&f.since, "since", "", "look only at requests from then on: RFC 3339, or a duration before the log's end")
+	fs.StringVar(&f.until, "until", "", "look only at requests before then: RFC 3339, or a duration before the log's end")
+	fs.IntVar(&o.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, "events longer than this are malformed")
+	fs.StringSliceVar(kubelets, "kubelet-user-agent", nil, "further user-agent products that are a kubelet's")
+	complete(cmd, map[string][]string{"then-mode": thenModes, "authorization-mode": modes, "kubernetes-version": versions()})
+	return fs
+}
+
 type whatIfFlags struct {
-	replayFlags
-	out    string
-	failOn string
+	app.WhatIfOptions
+	logFlags
+	kubelets []string // taken, as suggest takes them; what breaks does not depend on them
+	output   string
+	failOn   string
 }
 
 func newWhatIf(std streams) *cobra.Command {
@@ -26,75 +46,64 @@ func newWhatIf(std streams) *cobra.Command {
 		Short: "Say which requests of nodes would be refused without some bindings",
 		Long: `what-if goes through finished audit logs and says what would become of each request of a node, had some bindings not been there and
 others been added: Node allows it anyway, RBAC still allows it by another binding, or it breaks. Each request is judged as of its own time.
+With --without it also looks at the requests of service accounts and users that what goes let through.
 
 AUDIT_LOG is a file, a glob, a folder, or - for standard input; .gz and .zst are read as they are, rotated files in the order of time.
 
 Requests that reached nothing (404, or 403 by admission) and races of a kubelet with the apiserver's graph are listed apart; they do not
 count as breaking.
 
-Exit status: 0 done; 1 could not do it; 2 something breaks, by --fail-on.`,
+Exit status: 0 done; 1 could not do it, or what --without names is nowhere; 2 something breaks, by --fail-on.`,
 		Example: `  nodetrail what-if --state journal.jsonl audit.log
   nodetrail what-if --state journal.jsonl --without clusterrolebinding/legacy:system:node --fail-on breaks audit.log
   nodetrail what-if --state journal.jsonl --with suggestion.yaml --then-mode Node,RBAC -o json audit.log`,
 		Args: needArgs(1, "AUDIT_LOG (a file, a glob, a folder, or - for standard input)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := f.prepare(args, std)
-			if err != nil {
+			if err := f.prepare(args, std); err != nil {
 				return usageError{cmd.CommandPath(), err}
 			}
-			if err := p.find(args); err != nil {
-				return err
-			}
-			return f.run(cmd.Context(), p)
+			return f.run(cmd.Context(), std)
 		},
 	}
-	f.register(cmd)
-	fs := cmd.Flags()
-	fs.StringVarP(&f.out, "output", "o", "text", "form of the report: text or json")
+	fs := changeFlags(cmd, &f.ChangeOptions, &f.logFlags, &f.kubelets)
+	fs.StringVarP(&f.output, "output", "o", "text", "form of the report: text or json")
 	fs.StringVar(&f.failOn, "fail-on", "", "exit 2 if anything breaks (breaks), or breaks or cannot be told (unknown)")
-	fs.StringVar(&f.cluster, "cluster", "", "the cluster's name, for the report")
-	for name, values := range map[string][]string{"output": {"text", "json"}, "fail-on": {"breaks", "unknown"}} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-	}
+	fs.StringVar(&f.Cluster, "cluster", "", "the cluster's name, for the report")
+	complete(cmd, map[string][]string{"output": {"text", "json"}, "fail-on": {"breaks", "unknown"}})
 	return cmd
 }
 
-func (f *whatIfFlags) prepare(args []string, std streams) (*replay, error) {
-	if f.out != "text" && f.out != "json" {
-		return nil, fmt.Errorf("--output: %q is none of text, json", f.out)
+// prepare understands the flags.
+func (f *whatIfFlags) prepare(args []string, std streams) error {
+	if err := known("output", f.output, "text", "json"); err != nil {
+		return err
 	}
-	if f.failOn != "" && f.failOn != "breaks" && f.failOn != "unknown" {
-		return nil, fmt.Errorf("--fail-on: %q is none of breaks, unknown", f.failOn)
+	if f.failOn != "" {
+		if err := known("fail-on", f.failOn, "breaks", "unknown"); err != nil {
+			return err
+		}
 	}
-	return f.replayFlags.prepare(args, std)
+	if err := f.read(&f.Authorization, &f.Input, std, args); err != nil {
+		return err
+	}
+	if err := atLeast("max-event-bytes", 1024, f.MaxEventBytes); err != nil {
+		return err
+	}
+	return flagged(f.Validate())
 }
 
-func (f *whatIfFlags) run(ctx context.Context, p *replay) error {
-	if err := p.readManifests(); err != nil {
-		return err
-	}
-	var b *report.WhatIfBuilder
-	facts, res, err := p.run(ctx, func(state *cluster.State) {
-		b = report.NewWhatIfBuilder(p.whatIf(state, p.with))
-	}, func(j *pipeline.Judgement) error {
-		b.Add(j)
-		return nil
-	})
-	if res == nil {
-		return err
-	}
-	r := b.Report(facts)
-	r.Without, r.With = p.without.words(), append(r.With, f.with...)
-	for _, x := range p.without.unmet() {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("--without %s: no such binding or subject in the state or the log", x))
-	}
-	if err != nil { // what was not read may hold what breaks
-		r.Evidence = "insufficient"
-	}
-	if werr := f.write(p, r); werr != nil {
-		return errors.Join(err, werr)
-	}
+func (f *whatIfFlags) run(ctx context.Context, std streams) error {
+	res, err := metered(std, &f.Input, func() (*app.WhatIfResult, error) { return app.WhatIf(ctx, f.WhatIfOptions) })
 	if err != nil {
+		return flagged(err)
+	}
+	r := res.Report
+	if f.output == "json" {
+		err = r.WriteJSON(std.out)
+	} else {
+		err = text(std.out).WriteWhatIf(std.out, r)
+	}
+	if err = errors.Join(res.Unread, err); err != nil {
 		return err
 	}
 	n := r.Requests.Breaks
@@ -108,11 +117,4 @@ func (f *whatIfFlags) run(ctx context.Context, p *replay) error {
 		return fmt.Errorf("%w %s: the log or the state has holes", errFindings, f.failOn)
 	}
 	return nil
-}
-
-func (f *whatIfFlags) write(p *replay, r *report.WhatIfReport) error {
-	if f.out == "json" {
-		return r.WriteJSON(p.std.out)
-	}
-	return report.Text{Colour: isTerminal(p.std.out) && os.Getenv("NO_COLOR") == ""}.WriteWhatIf(p.std.out, r)
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	kafkago "github.com/segmentio/kafka-go"
 
-	"github.com/nodetrail/nodetrail/internal/kafkatest"
-	"github.com/nodetrail/nodetrail/internal/tail"
+	"github.com/nodetrail/nodetrail/internal/test/kafkatest"
+	"github.com/nodetrail/nodetrail/internal/test/tail"
 )
 
 // patience is how long a test waits for what does not come.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/e2e/plane"
 	"github.com/nodetrail/nodetrail/internal/demo"
-	"github.com/nodetrail/nodetrail/internal/play"
+	"github.com/nodetrail/nodetrail/internal/demo/play"
 )
 
 // source makes requests whose audit events are posted to the gateway and stand in a log.

@@ -18,7 +18,7 @@ import (
 	"github.com/nodetrail/nodetrail/e2e/plane"
 	"github.com/nodetrail/nodetrail/e2e/receiver"
 	"github.com/nodetrail/nodetrail/e2e/trail"
-	"github.com/nodetrail/nodetrail/internal/pgtest"
+	"github.com/nodetrail/nodetrail/internal/test/pgtest"
 )
 
 // stack is all that is between the apiserver and whoever is called at night.

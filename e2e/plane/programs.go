@@ -22,6 +22,13 @@ type Programs struct {
 	Kubernetes, Etcd string
 }
 
+// Minor is the minor version of Kubernetes, such as 1.36.
+func (p *Programs) Minor() string {
+	major, rest, _ := strings.Cut(strings.TrimPrefix(p.Kubernetes, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	return major + "." + minor
+}
+
 func (p *Programs) path(name string) string { return filepath.Join(p.dir, name) }
 
 // MinorEnv names the variable with the minor of Kubernetes that [Build] builds, such as 1.35; without it that is the newest. Those that there are have

@@ -136,7 +136,7 @@ func (w *world) readiness(t *testing.T, mode, verdict, client string) {
 func (w *world) ready(t *testing.T, since time.Time) {
 	t.Helper()
 	w.eventually(t, "analyze says ready", func() error {
-		out, err := trail.Run(w.ctx, w.program, "analyze", "-o", "json", "--min-window", "0", "--since", since.UTC().Format(time.RFC3339Nano), "--audit-policy", w.plane.Options.Policy,
+		out, err := trail.Run(w.ctx, w.program, "analyze", "--kubernetes-version", w.plane.Programs.Minor(), "-o", "json", "--min-window", "0", "--since", since.UTC().Format(time.RFC3339Nano), "--audit-policy", w.plane.Options.Policy,
 			"--state", filepath.Join(work.Dir, w.name+"-data", "state"), w.plane.AuditLogPath())
 		if err != nil {
 			return err

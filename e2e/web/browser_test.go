@@ -44,7 +44,7 @@ func browser(t testing.TB) *chromium.Browser {
 func open(t testing.TB, b *chromium.Browser, s *server, path string) *tab {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), patience)
-	p, err := b.NewPage(ctx)
+	p, err := b.NewPage()
 	if err != nil {
 		stop()
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func open(t testing.TB, b *chromium.Browser, s *server, path string) *tab {
 	t.Cleanup(func() {
 		defer stop()
 		x.wentWell()
-		if err := p.Close(ctx); err != nil {
+		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -72,7 +72,8 @@ func (x *tab) must(err error) {
 
 func (x *tab) open(path string) {
 	x.t.Helper()
-	x.must(x.Open(x.ctx, x.s.url+path))
+	_, err := x.Open(x.ctx, x.s.url+path)
+	x.must(err)
 }
 
 // wentWell checks that no script failed, nothing was refused by the policy, and nothing was asked of anybody but the server.
@@ -152,7 +153,7 @@ func (x *tab) axe(what string) {
 	if err != nil {
 		x.t.Fatalf("%v: run e2e/install.sh", err)
 	}
-	x.must(x.Inject(x.ctx, string(code)))
+	x.must(x.Eval(x.ctx, string(code)+"\n;undefined", nil))
 	found := eval[[]struct {
 		ID, Impact, Help string
 		Nodes            []struct{ HTML, FailureSummary string }

@@ -76,9 +76,9 @@ func testPage(t *testing.T, b *chromium.Browser, s *server, v view) {
 	x.axe("dark")
 
 	// As narrow as a telephone, and as wide as 1280 pixels at 200 %.
-	for _, width := range []int{320, 640, 1280} {
+	for _, width := range []int64{320, 640, 1280} {
 		x.must(x.Size(x.ctx, width, 800))
-		if wide := eval[int](x, "document.documentElement.scrollWidth"); wide > width {
+		if wide := eval[int64](x, "document.documentElement.scrollWidth"); wide > width {
 			t.Errorf("at a width of %d the page is %d wide: %s", width, wide,
 				eval[string](x, `[...document.querySelectorAll("main *, header *")].filter((e) => e.getBoundingClientRect().right > %d + 1).slice(0, 3).map((e) => e.outerHTML.slice(0, 120)).join("\n")`, width))
 		}

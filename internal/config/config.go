@@ -2,7 +2,7 @@
 //
 // What goes in: YAML, and the environment for ${VARIABLES}. What comes out: a [Config] that is complete and consistent, or [FileError], which
 // name the line and the field of each thing that is wrong; and a [Reloader], which keeps the last good one in force. Other packages have
-// options of their own and never see this one: cmd/nodetrail translates. The package imports nodeauthz and rules, for their names, and internal/loopback.
+// options of their own and never see this one: app translates. The package imports nodeauthz and rules, for their names, and internal/loopback.
 //
 // The defaults are in defaults.yaml, with a comment for each key; a test holds them equal to those of [Default].
 package config

@@ -16,7 +16,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/nodetrail/nodetrail/internal/golden"
+	"github.com/nodetrail/nodetrail/internal/test/golden"
 )
 
 // testEnv is the environment of all tests here.

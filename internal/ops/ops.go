@@ -87,16 +87,8 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Addr is the address that operations are served at; PprofAddr that of profiles, "" without.
+// Addr is the address that operations are served at.
 func (s *Server) Addr() string { return s.listeners[0].Addr().String() }
-
-// PprofAddr is the address of profiles, "" if there is none.
-func (s *Server) PprofAddr() string {
-	if s.listeners[1] == nil {
-		return ""
-	}
-	return s.listeners[1].Addr().String()
-}
 
 // Handle adds a handler, before Serve is called. The pattern is as for http.ServeMux.
 func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }

@@ -124,7 +124,7 @@ func TestReload(t *testing.T) {
 func TestPprof(t *testing.T) {
 	s, _ := start(t, Options{Pprof: "127.0.0.1:0"})
 	for host, want := range map[string]int{"": 200, "attacker.example": 403} {
-		req, err := http.NewRequest(http.MethodGet, "http://"+s.PprofAddr()+"/debug/pprof/cmdline", nil)
+		req, err := http.NewRequest(http.MethodGet, "http://"+s.listeners[1].Addr().String()+"/debug/pprof/cmdline", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestPprof(t *testing.T) {
 			t.Errorf("for host %q: %d", host, resp.StatusCode)
 		}
 	}
-	resp, err := http.Get("http://" + s.PprofAddr() + "/metrics")
+	resp, err := http.Get("http://" + s.listeners[1].Addr().String() + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/nodetrail/nodetrail/audit"
 )
@@ -23,7 +24,23 @@ type chunk struct {
 	firstLine int
 	document  bool
 	tooLong   []audit.Malformed
-	err       error // why the file could not be read further
+	reduced   []reducedLine // come before buf
+	err       error         // why the file could not be read further
+}
+
+// reducedLine is an event whose line was too long to keep, as it was reduced.
+type reducedLine struct {
+	line  int
+	event []byte
+}
+
+// addLong takes in a line that was too long to keep: what the reducer made of it, or that it was too long.
+func (ch *chunk) addLong(line int, r *audit.Reducer, bound int) {
+	if event, ok := r.Event(); ok {
+		ch.reduced = append(ch.reduced, reducedLine{line, slices.Clone(event)})
+		return
+	}
+	ch.tooLong = append(ch.tooLong, audit.TooLong(line, 0, r.Size(), bound))
 }
 
 // chunker cuts one file into chunks.
@@ -33,6 +50,8 @@ type chunker struct {
 	alloc func() []byte // a buffer of no length and at least chunkBytes of room
 	// eat takes the next chunk; false ends the reading.
 	eat func(chunk) bool
+
+	long audit.Reducer
 }
 
 func (c *chunker) run(ctx context.Context) bool {
@@ -65,7 +84,7 @@ func fill(r io.Reader, buf []byte) ([]byte, error) {
 func (c *chunker) read(r io.Reader) bool {
 	line, first := 1, true
 	buf := c.alloc()
-	var tooLong []audit.Malformed
+	var long chunk // what came before buf
 	for {
 		var err error
 		buf, err = fill(r, buf)
@@ -82,17 +101,16 @@ func (c *chunker) read(r io.Reader) bool {
 				buf = append(make([]byte, 0, 2*cap(buf)), buf...)
 				continue
 			}
-			size := int64(len(buf))
-			if buf, size, err = skipLine(r, buf, size); err == nil {
-				tooLong = append(tooLong, audit.TooLong(line, 0, size, c.bound))
+			buf, err = reduceLine(r, buf, &c.long)
+			long.addLong(line, &c.long, c.bound)
+			if err == nil {
 				line++
 				continue
 			}
 			end, buf = 0, buf[:0]
-			tooLong = append(tooLong, audit.TooLong(line, 0, size, c.bound))
 		}
-		out := chunk{buf: buf, path: c.in.String(), firstLine: line, tooLong: tooLong}
-		tooLong = nil
+		out := chunk{buf: buf, path: c.in.String(), firstLine: line, tooLong: long.tooLong, reduced: long.reduced}
+		long = chunk{}
 		if err != nil { // the end; an unfinished line is handed on too, and judged for what it is
 			if !errors.Is(err, io.EOF) {
 				out.err = fmt.Errorf("%s:%d: reading stopped: %w", c.in.String(), line+bytes.Count(buf, []byte{'\n'}), err)
@@ -114,18 +132,19 @@ func (c *chunker) read(r io.Reader) bool {
 	}
 }
 
-// skipLine reads on to the end of a line that is too long to keep and returns what follows it.
-func skipLine(r io.Reader, buf []byte, size int64) ([]byte, int64, error) {
+// reduceLine reads on to the end of a line that is too long to keep, gives it to the reducer, and returns what follows it.
+func reduceLine(r io.Reader, buf []byte, into *audit.Reducer) ([]byte, error) {
+	into.Reset()
+	_, _ = into.Write(buf) // which never fails
 	for {
 		got, err := fill(r, buf[:0])
 		if i := bytes.IndexByte(got, '\n'); i >= 0 {
-			size += int64(i)
-			rest := append(make([]byte, 0, cap(buf)), got[i+1:]...)
-			return rest, size, nil
+			_, _ = into.Write(got[:i])
+			return append(make([]byte, 0, cap(buf)), got[i+1:]...), nil
 		}
-		size += int64(len(got))
+		_, _ = into.Write(got)
 		if err != nil {
-			return nil, size, err
+			return nil, err
 		}
 	}
 }

@@ -93,7 +93,11 @@ func (j *job) decode(d *audit.Decoder, places int) {
 	if j.chunk.document {
 		j.counts = d.Document(j.chunk.buf, emit, malformed)
 	} else {
-		j.counts = d.Chunk(j.chunk.buf, j.chunk.firstLine, emit, malformed)
+		j.counts = audit.Counts{}
+		for _, l := range j.chunk.reduced {
+			j.counts.Add(d.Chunk(l.event, l.line, emit, malformed))
+		}
+		j.counts.Add(d.Chunk(j.chunk.buf, j.chunk.firstLine, emit, malformed))
 	}
 }
 

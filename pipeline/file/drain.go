@@ -107,7 +107,7 @@ func (l *lane) beginAtEnd(ctx context.Context, entries []entry) bool {
 	l.cur, l.begun = t, true
 	if t != nil { // an empty one too
 		l.end = t.position().String()
-		l.send(ctx, nil, nil, false)
+		l.send(ctx, nil, &chunk{}, false)
 	}
 	return true
 }
@@ -146,7 +146,7 @@ func (l *lane) room(n int) []byte {
 func (l *lane) drain(ctx context.Context, end bool) (grew bool, err error) {
 	t := l.cur
 	var carry []byte
-	var tooLong []audit.Malformed
+	var long chunk // what comes before the next chunk
 	for {
 		if err := ctx.Err(); err != nil {
 			return grew, err
@@ -157,7 +157,7 @@ func (l *lane) drain(ctx context.Context, end bool) (grew bool, err error) {
 		}
 		last := atEnd && (end || t.plain != nil)
 		if t.long > 0 {
-			rest, over := l.skip(buf, last, &tooLong)
+			rest, over := l.skip(buf, last, &long)
 			if !over && !atEnd && err == nil {
 				carry = nil
 				continue
@@ -172,18 +172,20 @@ func (l *lane) drain(ctx context.Context, end bool) (grew bool, err error) {
 			n += bytes.LastIndexByte(buf[n:], 0) + 1
 		}
 		switch {
-		case n > 0 || len(tooLong) > 0:
+		case n > 0 || len(long.tooLong)+len(long.reduced) > 0:
 			grew = true
 			carry = slices.Clone(buf[n:])
-			if !l.send(ctx, buf[:n], tooLong, !atEnd) {
+			if !l.send(ctx, buf[:n], &long, !atEnd) {
 				return grew, context.Cause(ctx)
 			}
-			tooLong = nil
+			long = chunk{}
 		default:
 			carry = buf
 		}
 		if t.long == 0 && len(carry) > l.opt.MaxEventBytes && n == 0 {
 			t.pass(carry)
+			t.reducer.Reset()
+			_, _ = t.reducer.Write(carry) // which never fails
 			t.long, carry = int64(len(carry)), nil
 		}
 		if atEnd || err != nil {
@@ -193,21 +195,23 @@ func (l *lane) drain(ctx context.Context, end bool) (grew bool, err error) {
 }
 
 // skip steps over the rest of a line that is too long. It returns what follows, and whether the line is over.
-func (l *lane) skip(buf []byte, last bool, tooLong *[]audit.Malformed) (rest []byte, over bool) {
+func (l *lane) skip(buf []byte, last bool, long *chunk) (rest []byte, over bool) {
 	t := l.cur
 	end := bytes.IndexByte(buf, '\n')
 	if end < 0 && !last {
 		t.pass(buf)
+		_, _ = t.reducer.Write(buf)
 		t.long += int64(len(buf))
 		return nil, false
 	}
-	size, next := t.long, len(buf)
+	next := len(buf)
 	if end >= 0 {
-		size, next = size+int64(end), end+1
+		next = end + 1
 	} else {
-		size += int64(len(buf))
+		end = next
 	}
-	*tooLong = append(*tooLong, audit.TooLong(int(t.line), 0, size, l.opt.MaxEventBytes))
+	_, _ = t.reducer.Write(buf[:end])
+	long.addLong(int(t.line), &t.reducer, l.opt.MaxEventBytes)
 	t.pass(buf[:next])
 	t.offset += t.long + int64(next)
 	t.long = 0
@@ -227,14 +231,14 @@ type piece struct {
 }
 
 // send hands a chunk on that begins at the current file's offset; false when ctx has ended.
-func (l *lane) send(ctx context.Context, buf []byte, tooLong []audit.Malformed, more bool) bool {
+func (l *lane) send(ctx context.Context, buf []byte, long *chunk, more bool) bool {
 	t := l.cur
 	if t.offset == 0 { // there may have been nothing when it was looked at
 		if first := firstTimeIn(buf[:min(len(buf), headBytes)]); !first.IsZero() {
 			t.first = first
 		}
 	}
-	ch := chunk{buf: buf, path: t.path, firstLine: int(t.line), tooLong: tooLong}
+	ch := chunk{buf: buf, path: t.path, firstLine: int(t.line), tooLong: long.tooLong, reduced: long.reduced}
 	t.pass(buf)
 	t.offset += int64(len(buf))
 	if t.line > 0 {

@@ -3,6 +3,7 @@ package file
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -265,7 +266,7 @@ func TestFollowLongLines(t *testing.T) {
 	opt := following(w)
 	opt.MaxEventBytes = 2000
 	s := st.start(t, opt)
-	long := sized("long", 0, 3*chunkBytes)
+	long := odd(sized("long", 0, 3*chunkBytes))
 	for i := range 4 {
 		w.lines(3)
 		if i%2 == 1 {
@@ -499,4 +500,37 @@ func TestFollowClockSetBack(t *testing.T) {
 	st.start(t, following(w))
 	st.await(t, w.lane(), w.want)
 	st.noGaps(t)
+}
+
+// TestFollowReducesLongLines is about such lines of which enough can be kept, written in parts, with a crash between them.
+func TestFollowReducesLongLines(t *testing.T) {
+	w, st := logIn(t), newStored()
+	opt := following(w)
+	opt.MaxEventBytes = 2000
+	s := st.start(t, opt)
+	for i := range 4 {
+		w.lines(3)
+		id := fmt.Sprintf("long%d", i)
+		long := sized(id, 0, 3*chunkBytes)
+		for part := range slices.Chunk([]byte(long), chunkBytes*2/3) {
+			w.text(string(part))
+			if i == 2 {
+				st.await(t, w.lane(), w.want)
+				s.crash()
+				s = st.start(t, opt)
+			}
+		}
+		w.want = append(w.want, id)
+		w.text("\n")
+		st.await(t, w.lane(), w.want)
+	}
+	w.lines(2)
+	st.await(t, w.lane(), w.want)
+	st.noGaps(t)
+	s.crash()
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.counts.Malformed != 0 || len(st.places) != 0 {
+		t.Errorf("%+v %v", st.counts, st.places)
+	}
 }

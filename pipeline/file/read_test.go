@@ -55,8 +55,17 @@ func TestReadLong(t *testing.T) {
 	}
 }
 
-// TestReadLineLength is about lines at and beyond the bound, wherever in a chunk.
+// odd is an event that does not begin as kube-apiserver begins one: it is read, and not reduced.
+func odd(event string) string { return strings.Replace(event, `"kind":"Event",`, "", 1) }
+
+// TestReadLineLength is about lines at and beyond the bound, wherever in a chunk: what is longer is reduced, or has its place.
 func TestReadLineLength(t *testing.T) {
+	readLineLength(t, func(event string) string { return event }, true)
+	readLineLength(t, odd, false)
+}
+
+func readLineLength(t *testing.T, form func(event string) string, reduced bool) {
+	t.Helper()
 	const bound = 5000
 	for _, before := range []int{0, 1, chunkBytes / 1000, 2*chunkBytes/1000 - 3} {
 		head := events("a", before, 0, 1, 1000)
@@ -64,13 +73,13 @@ func TestReadLineLength(t *testing.T) {
 			size int
 			good bool
 		}{{bound - 1, true}, {bound, true}, {bound + 1, false}, {chunkBytes, false}, {5*chunkBytes + 17, false}} {
-			for _, tail := range []string{"", "\n", "\n" + events("z", 3, 9000, 1, 0), "\n" + sized("y", 9000, 2*chunkBytes) + "\n" + events("z", 1, 9001, 1, 0)} {
-				text := head + sized("long", 5000, x.size) + tail
+			for _, tail := range []string{"", "\n", "\n" + events("z", 3, 9000, 1, 0), "\n" + form(sized("y", 9000, 2*chunkBytes)) + "\n" + events("z", 1, 9001, 1, 0)} {
+				text := head + form(sized("long", 5000, x.size+len("\"kind\":\"Event\",")*bit(!reduced))) + tail
 				g := one(t, Options{MaxEventBytes: bound}, text)
 				var want []string
 				var places []Place
 				for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
-					if len(line) <= bound {
+					if len(line) <= bound || reduced {
 						want = append(want, idsOf(line)...)
 						continue
 					}
@@ -79,7 +88,7 @@ func TestReadLineLength(t *testing.T) {
 				for i := range g.res.Malformed {
 					g.res.Malformed[i].Path = ""
 				}
-				if x.good != strings.Contains(strings.Join(want, " "), "long") {
+				if (x.good || reduced) != strings.Contains(strings.Join(want, " "), "long") {
 					t.Fatalf("the test is wrong about %d bytes", x.size)
 				}
 				if diff := cmp.Diff(want, g.ids); diff != "" {
@@ -91,6 +100,13 @@ func TestReadLineLength(t *testing.T) {
 			}
 		}
 	}
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // TestReadDamaged is about files that end too early or hold other bytes: what is good counts, the rest has its place.
@@ -233,6 +249,9 @@ func FuzzChunker(f *testing.F) {
 		for _, ch := range chunks {
 			if ch.err != nil || ch.document && string(ch.buf) != string(text) {
 				t.Fatalf("document %t, error %v", ch.document, ch.err)
+			}
+			if len(ch.reduced) > 0 {
+				t.Fatalf("made an event of %q", text)
 			}
 			for _, m := range ch.tooLong {
 				long, after, ended := strings.Cut(rest, "\n")

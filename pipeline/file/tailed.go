@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/nodetrail/nodetrail/audit"
 )
 
 // errChanged says that what was read of a file is no longer what it holds.
@@ -26,8 +28,9 @@ type tailed struct {
 	offset, line int64
 	last         []byte
 	// long is how much of that line was skipped already, since it is too long.
-	long int64
-	size int64 // when it was last looked at
+	long    int64
+	reducer audit.Reducer // of that line
+	size    int64         // when it was last looked at
 	// final says that nobody writes to it: it is a copy, or compressed.
 	final bool
 	// wasLive says that it was the live log when it was read; succeeded that there was a newer file with content when it was last read to

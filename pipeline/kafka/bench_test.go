@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/audit"
-	"github.com/nodetrail/nodetrail/internal/kafkatest"
+	"github.com/nodetrail/nodetrail/internal/test/kafkatest"
 )
 
 // BenchmarkSource reads events of nodes, about 700 bytes each, from four partitions of a broker on the same machine: from the broker to Intake.

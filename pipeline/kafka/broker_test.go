@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	kafkago "github.com/segmentio/kafka-go"
 
-	"github.com/nodetrail/nodetrail/internal/kafkatest"
+	"github.com/nodetrail/nodetrail/internal/test/kafkatest"
 	"github.com/nodetrail/nodetrail/pipeline/source"
 )
 

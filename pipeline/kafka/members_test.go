@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	kafkago "github.com/segmentio/kafka-go"
 
-	"github.com/nodetrail/nodetrail/internal/kafkatest"
+	"github.com/nodetrail/nodetrail/internal/test/kafkatest"
 )
 
 // traffic writes events until it is stopped, and tells how many.

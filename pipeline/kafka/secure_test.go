@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodetrail/nodetrail/internal/kafkatest"
+	"github.com/nodetrail/nodetrail/internal/test/kafkatest"
 )
 
 // certificate makes a certificate with its key, in PEM, signed by itself: an authority of its own.

@@ -110,7 +110,7 @@ func TestDeadLetters(t *testing.T) {
 	text := strings.NewReader
 	f("bad items", text(list(event("a"), `{"verb":1}`, event("b"), `7`)), 2,
 		[]letter{{"value is not a string", `{"verb":1}`, 0}, {"value is not an object", "7", 0}})
-	long := event(strings.Repeat("x", 600))
+	long := strings.Replace(event(strings.Repeat("x", 600)), `"level":"Metadata",`, "", 1)
 	f("a long item", text(list(long, event("c"))), 1, []letter{{fmt.Sprintf("event of %d bytes exceeds the bound of 600", len(long)), long, 0}})
 	f("a torn list", text(strings.TrimSuffix(list(event("d"), `{"verb":"get"}`), "\"}]}\n")), 1, []letter{{"unexpected end in a string", `{"verb":"get`, 0}})
 	f("noise", text("noise\xff"), 0, []letter{{`not a JSON object but "noise\xff"`, "noise\xff", 0}})

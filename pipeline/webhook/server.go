@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -27,6 +28,7 @@ type Server struct {
 	decoders chan *audit.Decoder
 	parts    chan *part
 	counters counters
+	listens  atomic.Bool
 	// log is for what senders can cause as often as they like.
 	log zerolog.Logger
 }
@@ -52,6 +54,9 @@ func New(opt Options) (*Server, error) {
 
 // Lane is the name of the one lane of the Server. It has no positions: what is not stored is sent again.
 func (s *Server) Lane() string { return "webhook:" + s.opt.Name }
+
+// Listens reports whether Run or RunRaw accepts connections. Run opens the lane first, which waits for the store.
+func (s *Server) Listens() bool { return s.listens.Load() }
 
 // Handler hands batches to an intake in which the Server's lane is open. It is for a server other than Run's, which has to do the TLS
 // (with client certificates in http.Request.TLS) and bound headers and connections.
@@ -101,6 +106,8 @@ func (s *Server) serve(ctx context.Context, e *endpoint) error {
 		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: s.opt.MaxInFlight, MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 512 << 10},
 		ErrorLog:       log.New(complaints{s}, "", 0),
 	}
+	s.listens.Store(true)
+	defer s.listens.Store(false)
 	s.opt.Log.Info().Str("lane", s.Lane()).Stringer("address", listener.Addr()).Str("path", s.opt.Path).Bool("tls", conf != nil).
 		Bool("clientCertificates", s.opt.ClientCAFile != "").Bool("bearerTokens", len(s.opt.BearerTokenFiles) > 0).Msg("the audit webhook listens")
 	ended := make(chan error, 1)

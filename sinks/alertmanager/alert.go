@@ -11,12 +11,13 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/sinks"
 )
 
 // key is what makes an alert one. Its strings are as they are sent.
-type key struct{ cluster, rule, severity, node, namespace, resource string }
+type key struct{ cluster, rule, reason, severity, node, namespace, resource string }
 
 func keyOf(f *sinks.Finding) key {
 	resource := f.Resource
@@ -26,8 +27,12 @@ func keyOf(f *sinks.Finding) key {
 	if f.Subresource != "" {
 		resource += "/" + f.Subresource
 	}
+	reason := ""
+	if rules.ByReason(f.Rule) { // of other rules it may change from one request to the next
+		reason = string(f.Reason)
+	}
 	return key{
-		cluster: clean(f.Cluster), rule: clean(f.Rule), severity: clean(f.Severity), node: clean(f.Node), namespace: clean(f.Namespace),
+		cluster: clean(f.Cluster), rule: clean(f.Rule), reason: clean(reason), severity: clean(f.Severity), node: clean(f.Node), namespace: clean(f.Namespace),
 		resource: clean(resource),
 	}
 }
@@ -37,7 +42,11 @@ func (k key) folded() key { return key{cluster: k.cluster, rule: k.rule, severit
 
 // text is the key of what a Keeper has.
 func (k key) text(sink string) string {
-	b, err := json.Marshal([]string{sink, k.cluster, k.rule, k.severity, k.node, k.namespace, k.resource})
+	parts := []string{sink, k.cluster, k.rule, k.severity, k.node, k.namespace, k.resource}
+	if k.reason != "" {
+		parts = append(parts, k.reason)
+	}
+	b, err := json.Marshal(parts)
 	if err != nil {
 		return "" // strings can always be written
 	}
@@ -61,6 +70,8 @@ type alert struct {
 	// What is told of it is of its newest finding, which is as old as told.
 	told    time.Time
 	id      string
+	reason  rules.Reason
+	params  codes.Params
 	message string
 	detail  string
 	verb    string
@@ -121,6 +132,7 @@ func (a *alert) tell(f *sinks.Finding, last time.Time) {
 		return
 	}
 	a.told, a.id, a.runbook = last, clean(f.ID), clean(f.Runbook)
+	a.reason, a.params = f.Reason, f.Params.Own()
 	a.message, a.detail = bounded(f.Message, maxText), bounded(f.Detail, maxText)
 	a.verb, a.client = clean(f.Verb), clean(f.UserAgent)
 	a.binding = sinks.Binding{Kind: clean(f.Binding.Kind), Namespace: clean(f.Binding.Namespace), Name: clean(f.Binding.Name)}
@@ -135,7 +147,7 @@ func (a *alert) tell(f *sinks.Finding, last time.Time) {
 func (a *alert) finding() sinks.Finding {
 	f := sinks.Finding{
 		ID: a.id, Cluster: a.key.cluster, Rule: a.key.rule, Severity: a.key.severity, Node: a.key.node, Verb: a.verb, Resource: a.key.resource,
-		Namespace: a.key.namespace, UserAgent: a.client, Binding: a.binding, Allowed: a.allowed, Message: a.message, Detail: a.detail,
+		Namespace: a.key.namespace, UserAgent: a.client, Binding: a.binding, Allowed: a.allowed, Reason: a.reason, Params: a.params, Message: a.message, Detail: a.detail,
 		Count: max(1, a.count()), First: a.first, Last: a.last, AuditIDs: slices.Clone(a.auditID), Runbook: a.runbook,
 	}
 	if len(a.names) > 0 {
@@ -242,7 +254,7 @@ type alertJSON struct {
 func (a *alert) labels(o *Options) map[string]string {
 	k := &a.key
 	return withLabels(o.Labels, map[string]string{
-		"alertname": rules.AlertName(k.rule), "cluster": k.cluster, "severity": k.severity, "rule": k.rule, "node": k.node, "namespace": k.namespace,
+		"alertname": rules.AlertName(k.rule), "cluster": k.cluster, "severity": k.severity, "rule": k.rule, "reason": k.reason, "node": k.node, "namespace": k.namespace,
 		"resource": k.resource,
 	})
 }
@@ -273,7 +285,7 @@ func (a *alert) annotations(b *book) map[string]string {
 		runbook = b.o.Runbooks + a.runbook
 	}
 	out := map[string]string{
-		"summary": summary, "description": description, "detail": a.detail, "count": strconv.FormatInt(a.count(), 10), "objects": list,
+		"summary": summary, "description": description, "detail": a.detail, "reason": string(a.reason), "count": strconv.FormatInt(a.count(), 10), "objects": list,
 		"verb": a.verb, "client": a.client, "binding": bindingName(a.binding), "auditIDs": strings.Join(a.auditID, ", "), "allowed": strconv.FormatBool(a.allowed),
 		"runbook_url": runbook,
 	}

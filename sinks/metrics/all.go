@@ -88,7 +88,7 @@ func All() []Metric {
 		{requests, Counter, []string{"verdict", "race"}, "Requests of nodes by the re-evaluated verdict of the Node authorizer.", "6", false},
 		{nodeRequests, Counter, []string{"node", "verdict"}, "Requests of nodes, by node and verdict.", "3 for each of `metrics.maxNodes` nodes, and 3 of `other`: further names, and what is no name of a node", false},
 		{nodeExcess, Counter, []string{"node"}, "Requests of nodes that RBAC alone allowed, by node.", "1 for each node that `nodetrail_node_requests_total` tells apart, and `other`", false},
-		{findings, Counter, []string{"rule", "severity", "allowed"}, "Findings, one for each request that a rule flags.", "8 for each rule", true},
+		{findings, Counter, []string{"rule", "reason", "severity", "allowed"}, "Findings, one for each request that a rule flags, by the rule's code of why.", "8 for each reason of a rule, and for `other` reasons of each", true},
 		{excessRequests, Counter, []string{"binding", "product"}, "Requests that RBAC alone allowed, by the binding to blame and the client's product.", "`metrics.maxBindings` pairs, then `other` as product of as many bindings, then `other` for both", false},
 		{agreement, Counter, []string{"outcome", "race"}, "Verdicts compared with those of the apiserver: agree or disagree.", "4", true},
 		{events, Counter, []string{"source", "outcome"}, "Audit events: read, and of those skipped because no rule can need them, malformed, or duplicate.", "4 for each of 64 sources, then `other`", false},

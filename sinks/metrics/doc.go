@@ -7,4 +7,4 @@
 // The package imports sinks, tally, nodeauthz, rbac and rules.
 package metrics
 
-//go:generate go run ../../internal/gen ../../docs/metrics.md
+//go:generate go run ../../internal/cmd/gen ../../docs/metrics.md

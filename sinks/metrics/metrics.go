@@ -65,6 +65,13 @@ type Metrics struct {
 	bindings                    map[rbac.BindingRef]prometheus.Counter
 	sources, envelopeSet, cause set
 	ruleNames                   map[string]bool
+	reasons                     map[ruleReason]bool
+}
+
+// ruleReason is a rule with one of its reasons.
+type ruleReason struct {
+	rule   string
+	reason rules.Reason
 }
 
 type pair struct {
@@ -100,9 +107,13 @@ func New(o Options) *Metrics {
 		commit:     all[commitSeconds].histogram([]float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10}),
 		nodes:      map[string]*node{}, pairs: map[pair]prometheus.Counter{}, bindings: map[rbac.BindingRef]prometheus.Counter{},
 		sources: newSet(64), envelopeSet: newSet(32), cause: newSet(16), ruleNames: map[string]bool{},
+		reasons: map[ruleReason]bool{},
 	}
 	for _, r := range rules.All() {
 		m.ruleNames[r.Name] = true
+		for _, d := range r.Reasons {
+			m.reasons[ruleReason{r.Name, d.Reason}] = true
+		}
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo, Help: all[buildInfo].Help}, all[buildInfo].Labels)
 	build.WithLabelValues(clean(o.Version), clean(o.Revision), clean(o.GoVersion)).Set(1)
@@ -120,7 +131,9 @@ func New(o Options) *Metrics {
 	for _, r := range rules.All() {
 		for sev := rules.Low; sev <= r.Severity; sev++ {
 			for _, allowed := range []string{"false", "true"} {
-				m.findings.WithLabelValues(r.Name, sev.String(), allowed)
+				for _, d := range r.Reasons {
+					m.findings.WithLabelValues(r.Name, string(d.Reason), sev.String(), allowed)
+				}
 			}
 		}
 	}
@@ -281,7 +294,11 @@ func (m *Metrics) finding(e *tally.Entry, f *tally.Finding) {
 	if !m.ruleNames[rule] {
 		rule = Other // rules of other versions
 	}
-	inc(m.findings.WithLabelValues(rule, f.Severity.String(), strconv.FormatBool(f.Allowed)), f.AuditID)
+	reason := string(f.Reason)
+	if !m.reasons[ruleReason{rule, f.Reason}] {
+		reason = Other
+	}
+	inc(m.findings.WithLabelValues(rule, reason, f.Severity.String(), strconv.FormatBool(f.Allowed)), f.AuditID)
 	if f.Key.Rule == rules.ExcessAccess && e.IsNode {
 		m.excessOf(f.Key.Binding, f.Key.Product).Inc()
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
-	"github.com/nodetrail/nodetrail/coverage"
-	"github.com/nodetrail/nodetrail/internal/golden"
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/internal/test/golden"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
@@ -67,12 +67,12 @@ func entries() []tally.Entry {
 		{Time: at, IsNode: true, Node: "worker-1", Verdict: nodeauthz.Allow, Observed: nodeauthz.Allow},
 		{Time: at, IsNode: true, Node: "worker-1", Verdict: nodeauthz.Deny, Observed: nodeauthz.Allow, Disagreement: &tally.Disagreement{AuditID: "differs"}},
 		{Time: at, IsNode: true, Node: "worker-2", Verdict: nodeauthz.Deny, Observed: nodeauthz.Deny, Race: true, Findings: []tally.Finding{
-			{Key: tally.Key{Rule: rules.ExcessAccess, Binding: binding, Product: "calico-node"}, Severity: rules.Critical, Allowed: true, AuditID: "found"},
+			{Key: tally.Key{Rule: rules.ExcessAccess, Binding: binding, Product: "calico-node"}, Reason: rules.BindingNeeded, Severity: rules.Critical, Allowed: true, AuditID: "found"},
 			{Key: tally.Key{Rule: "a-rule-of-tomorrow"}, Severity: rules.Low, AuditID: strings.Repeat("x", 200)},
 		}},
 		{Time: at, IsNode: true, Node: "worker-2", Verdict: nodeauthz.Unknown},
 		{Time: at, IsNode: true, Node: "worker-2", Verdict: nodeauthz.Deny, Duplicate: true},
-		{Time: at, Node: "", Findings: []tally.Finding{{Key: tally.Key{Rule: rules.ExcessAccess, Product: "x"}, Severity: rules.High, AuditID: "no-node"}}},
+		{Time: at, Node: "", Findings: []tally.Finding{{Key: tally.Key{Rule: rules.ExcessAccess, Product: "x"}, Reason: rules.BindingUnknown, Severity: rules.High, AuditID: "no-node"}}},
 	}
 }
 
@@ -134,9 +134,9 @@ func TestExemplars(t *testing.T) {
 	stored(m)
 	text := scraped(t, m, "application/openmetrics-text; version=1.0.0")
 	for _, want := range []string{
-		`(?m)^nodetrail_findings_total\{allowed="true",rule="rbac-excess-access",severity="critical"\} 1\.0 # \{auditID="found"\} 1\.0`,
+		`(?m)^nodetrail_findings_total\{allowed="true",reason="binding-needed",rule="rbac-excess-access",severity="critical"\} 1\.0 # \{auditID="found"\} 1\.0`,
 		`(?m)^nodetrail_agreement_total\{outcome="disagree",race="false"\} 1\.0 # \{auditID="differs"\} 1\.0`,
-		`(?m)^nodetrail_findings_total\{allowed="false",rule="other",severity="low"\} 1\.0$`, // its auditID is too long for one
+		`(?m)^nodetrail_findings_total\{allowed="false",reason="other",rule="other",severity="low"\} 1\.0$`, // its auditID is too long for one
 		`# EOF\n$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(text) {
@@ -222,7 +222,11 @@ func series(t *testing.T, m *Metrics, name string) (n int, sum float64) {
 
 // A million names, products, bindings, lanes and envelopes make no more series than the page says, and nothing goes uncounted.
 func TestBounds(t *testing.T) {
-	const n, many = 1_000_000, 1000
+	const many = 1000
+	n := 1_000_000
+	if testing.Short() {
+		n = 100_000
+	}
 	m := New(Options{})
 	hostile := []string{"node-", "\xff", "UPPER", "a b", "-", strings.Repeat("x", 300), "{}\"\n", "n."}
 	c := &Commit{Entries: make([]tally.Entry, many), Lanes: make([]Lane, 1)}
@@ -243,8 +247,12 @@ func TestBounds(t *testing.T) {
 			m.Stored(c)
 		}
 	}
+	reasons := 0
+	for _, r := range rules.All() {
+		reasons += len(r.Reasons)
+	}
 	for name, most := range map[string]int{
-		nodeRequests: 3*6000 + 3, excessRequests: 200 + 200 + 1, events: 4*64 + 4, envelopes: 33, coverageGaps: 17, findings: 8 * len(rules.All()), requests: 6, nodeExcess: 6000 + 1,
+		nodeRequests: 3*6000 + 3, excessRequests: 200 + 200 + 1, events: 4*64 + 4, envelopes: 33, coverageGaps: 17, findings: 8 * (reasons + len(rules.All())), requests: 6, nodeExcess: 6000 + 1,
 	} {
 		got, sum := series(t, m, name)
 		if got > most {
@@ -252,7 +260,7 @@ func TestBounds(t *testing.T) {
 		}
 		want := float64(n)
 		if name == coverageGaps {
-			want = n / many
+			want = float64(n / many)
 		}
 		if sum != want {
 			t.Errorf("%s counts %v, want %v", name, sum, want)
@@ -365,10 +373,11 @@ func FuzzNames(f *testing.F) {
 
 // TestCauses: an alert asks for an increase, and what is not there before its first time has none.
 func TestCauses(t *testing.T) {
-	for _, cause := range []string{
-		coverage.CauseDropped, coverage.CauseRejected, coverage.CauseUnaudited, coverage.CauseHidden, coverage.CauseBodies, coverage.CauseUndecided, coverage.CauseLate,
+	for _, cause := range []codes.Code{
+		codes.ApiserverDropped, codes.ApiserverRejected, codes.ApiserverUnaudited, codes.PolicyHidden, codes.PolicyNoBodies,
+		codes.PolicyNoDecision, codes.PolicyLateDecision,
 	} {
-		if !slices.Contains(causes(), cause) {
+		if !slices.Contains(causes(), string(cause)) {
 			t.Errorf("%s is not there from the start", cause)
 		}
 	}

@@ -18,9 +18,10 @@ import (
 type comparison struct {
 	stdout, stderr      io.Writer
 	histories, requests int
+	between             int // histories for all but the newest two minors and the oldest; 0 is as many as for these
 	seed                uint64
 	page, minors        string
-	mutations           int
+	mutations, writes   int
 }
 
 // result is conformance.Result; this command does not import the package, whose build takes minutes.
@@ -51,13 +52,35 @@ type target struct {
 	version string
 	modFile string
 	newest  bool
+	between bool // neither one of the newest two nor the oldest
+}
+
+// historiesOf is how many histories are played for a target.
+func (c *comparison) historiesOf(t target) int {
+	if t.between && c.between > 0 {
+		return c.between
+	}
+	return c.histories
 }
 
 // flags are those that make the go command build for the target.
 func (t target) flags() []string {
 	// What nodetrail itself requires may have moved since the module files were written; that is no reason to fail.
-	return []string{"-mod=mod", "-modfile=" + t.modFile, fmt.Sprintf("-tags=k8s1_%d", t.minor)}
+	return []string{"-mod=mod", "-modfile=" + t.modFile, "-tags=" + tags(t.minor, t.newest)}
 }
+
+// tags are the build tags of a minor. The tag k8s1_33 means "1.33 or older", so that a file says from when or until when it holds, and those of a
+// minor to come need none.
+func tags(minor int, newest bool) string {
+	var list []string
+	for m := minor; m <= lastTag && !newest; m++ {
+		list = append(list, fmt.Sprintf("k8s1_%d", m))
+	}
+	return strings.Join(list, ",")
+}
+
+// lastTag is the newest minor that a build tag names.
+const lastTag = 36
 
 // targets copies the module files into dir.
 func (c *comparison) targets(ctx context.Context, dir string) ([]target, error) {
@@ -67,7 +90,7 @@ func (c *comparison) targets(ctx context.Context, dir string) ([]target, error) 
 	}
 	minors := slices.Sorted(maps.Keys(versions))
 	var out []target
-	for _, m := range minors {
+	for i, m := range minors {
 		if c.minors != "" && !slices.Contains(strings.Split(c.minors, ","), strconv.Itoa(m)) {
 			continue
 		}
@@ -83,7 +106,7 @@ func (c *comparison) targets(ctx context.Context, dir string) ([]target, error) 
 				return nil, err
 			}
 		}
-		out = append(out, target{minor: m, version: versions[m], modFile: to, newest: newest})
+		out = append(out, target{minor: m, version: versions[m], modFile: to, newest: newest, between: i > 0 && i < len(minors)-2})
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("no module file for the minors %q", c.minors)
@@ -99,7 +122,7 @@ func (c *comparison) test(ctx context.Context, t target, more ...string) (*resul
 	if !t.newest {
 		args = append(args, "-vet=off") // once is enough: it looks at all that Kubernetes imports
 	}
-	args = append(args, ".", "-args", "-result="+file, "-histories="+strconv.Itoa(c.histories), "-rbac-histories="+strconv.Itoa(c.histories/4),
+	args = append(args, ".", "-args", "-result="+file, "-histories="+strconv.Itoa(c.historiesOf(t)), "-rbac-histories="+strconv.Itoa(c.historiesOf(t)/4),
 		"-requests="+strconv.Itoa(c.requests), "-seed="+strconv.FormatUint(c.seed, 10))
 	args = append(args, more...)
 	cmd := exec.CommandContext(ctx, "go", args...)
@@ -129,14 +152,14 @@ func (c *comparison) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkMutations(); err != nil { // before the long part
+	if err := authorizerRoom.check(); err != nil { // before the long part
 		return err
 	}
 	var results []*result
-	for _, t := range targets {
+	for i, t := range targets {
 		fmt.Fprintf(c.stdout, "Kubernetes %s\n", t.version)
 		var more []string
-		if t.newest {
+		if c.page != "" && i >= len(targets)-2 {
 			more = append(more, "-speed")
 		}
 		r, err := c.test(ctx, t, more...)
@@ -145,7 +168,7 @@ func (c *comparison) run(ctx context.Context) error {
 		}
 		results = append(results, r)
 	}
-	caught, err := c.mutate(ctx, targets)
+	caught, err := c.mutate(ctx, authorizerRoom, targets)
 	if err != nil {
 		return err
 	}

@@ -7,18 +7,20 @@ import (
 	"testing"
 )
 
-// TestMutationsFit sees that the planted errors have their place in nodeauthz as it is.
+// TestMutationsFit sees that the planted errors have their place in the code as it is.
 func TestMutationsFit(t *testing.T) {
 	t.Chdir("../..")
-	if err := checkMutations(); err != nil {
-		t.Error(err)
-	}
-	list, err := readMutations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(list) < 30 {
-		t.Errorf("%d planted errors are not enough", len(list))
+	for r, least := range map[*room]int{&authorizerRoom: 30, &pluginRoom: 40} {
+		if err := r.check(); err != nil {
+			t.Error(err)
+		}
+		list, err := r.planted()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) < least {
+			t.Errorf("%s: %d planted errors are not enough", r.folder, len(list))
+		}
 	}
 }
 
@@ -40,5 +42,32 @@ func TestPage(t *testing.T) {
 	data, err := os.ReadFile(file)
 	if err != nil || !strings.Contains(string(data), "| 1.36.3 | 0 | 20,000 |") {
 		t.Errorf("the page: %v\n%s", err, data)
+	}
+	speed := func(theirs, ours float64) []speedCase { return []speedCase{{"a case", theirs, ours}} }
+	if err := writePage(file, []*result{{Kubernetes: "1.35.1"}, {Kubernetes: "1.36.3", Speed: speed(300, 100)}, {Kubernetes: "1.37.1", Speed: speed(500, 200)}}, caught{}); err != nil {
+		t.Fatal(err)
+	}
+	if data, err = os.ReadFile(file); err != nil || !strings.Contains(string(data), "| a case | 300 ns | 100 ns | 3.0 | 500 ns | 200 ns | 2.5 |\n") {
+		t.Errorf("the speed beside each other: %v\n%s", err, data)
+	}
+}
+
+func TestHistoriesOf(t *testing.T) {
+	c := &comparison{histories: 20000}
+	if n := c.historiesOf(target{between: true}); n != 20000 {
+		t.Errorf("%d histories in the full run", n)
+	}
+	c.between = 1000
+	if n, most := c.historiesOf(target{between: true}), c.historiesOf(target{}); n != 1000 || most != 20000 {
+		t.Errorf("CI's share: %d, and %d of the newest and the oldest", n, most)
+	}
+}
+
+func TestTags(t *testing.T) {
+	if got := tags(35, false); got != "k8s1_35,k8s1_36" {
+		t.Errorf("1.35 has the tags %q", got)
+	}
+	if got := tags(37, true); got != "" {
+		t.Errorf("the newest has the tags %q", got)
 	}
 }

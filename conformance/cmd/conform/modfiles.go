@@ -174,6 +174,15 @@ func isStaging(up *modFile, path string) bool {
 	return false
 }
 
+// stagingVersion is the version of a staging module to build with. The checksum database has no record of some patches: instead of one that is
+// imported the newest that has one, whose packages that we import are the same.
+func stagingVersion(path, version string) string {
+	if path == "k8s.io/dynamic-resource-allocation" && version == "1.31.14" {
+		return "1.31.4"
+	}
+	return version
+}
+
 func moduleFile(up *modFile, version string, held map[string]string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "module github.com/nodetrail/nodetrail/conformance\n\ngo 1.26.0\n\n")
@@ -181,7 +190,7 @@ func moduleFile(up *modFile, version string, held map[string]string) string {
 	fmt.Fprintf(&b, "replace github.com/nodetrail/nodetrail => ../\n\nreplace (\n")
 	for _, r := range up.Replace {
 		if isStaging(up, r.Old.Path) {
-			fmt.Fprintf(&b, "\t%s => %s v0%s\n", r.Old.Path, r.Old.Path, strings.TrimPrefix(version, "1"))
+			fmt.Fprintf(&b, "\t%s => %s v0%s\n", r.Old.Path, r.Old.Path, strings.TrimPrefix(stagingVersion(r.Old.Path, version), "1"))
 		}
 	}
 	fmt.Fprintf(&b, ")\n")
@@ -200,14 +209,14 @@ func moduleFile(up *modFile, version string, held map[string]string) string {
 	return b.String()
 }
 
-// tidy completes a module file. Files for other minors import what an older one does not have: tidy says so and goes on.
+// tidy completes a module file. Files for other minors import what this one does not have: tidy says so and goes on.
 func tidy(ctx context.Context, file, content string, newest bool) (*modFile, error) {
 	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
 		return nil, err
 	}
-	args := []string{"mod", "tidy"}
+	args := []string{"mod", "tidy", "-e"}
 	if !newest {
-		args = append(args, "-e", "-modfile="+file)
+		args = append(args, "-modfile="+file)
 	}
 	if _, err := command(ctx, "go", args...); err != nil {
 		return nil, err

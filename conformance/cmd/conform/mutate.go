@@ -12,8 +12,22 @@ import (
 	"strings"
 )
 
-// planted is one error for nodeauthz: a piece of text that is there once, and what it becomes.
+// room is a folder of the main module with errors for it, and the tests that find them.
+type room struct {
+	folder, mutations string
+	tests             []string // arguments of go test: the package, and what follows it
+}
+
+var (
+	authorizerRoom = room{"nodeauthz", "testdata/mutations.txt", []string{
+		"-run", "^(TestGates|TestTables|TestRegressions|TestFields|TestSweep|TestDifferential)$", ".", "-args", "-histories=600",
+	}}
+	pluginRoom = room{"nodeadmission", "testdata/admission-mutations.txt", []string{"./admission", "-args", "-writes=4000"}}
+)
+
+// planted is one error for a room: a piece of text that is there once, and what it becomes.
 type planted struct {
+	room       room
 	name, file string
 	minor      int // the minor that finds it; 0 is the newest
 	old, new   string
@@ -22,16 +36,14 @@ type planted struct {
 // caught is what came of the planted errors.
 type caught struct{ found, tried, all int }
 
-const mutationsFile = "testdata/mutations.txt"
-
-// readMutations reads blocks of
+// planted reads blocks of
 //
 //	== name | file | minor
 //	old text
 //	--
 //	new text
-func readMutations() ([]planted, error) {
-	data, err := os.ReadFile(mutationsFile)
+func (r room) planted() ([]planted, error) {
+	data, err := os.ReadFile(r.mutations)
 	if err != nil {
 		return nil, err
 	}
@@ -41,12 +53,12 @@ func readMutations() ([]planted, error) {
 		parts := strings.Split(head, " | ")
 		old, changed, ok := strings.Cut(body, "\n--\n")
 		if len(parts) < 2 || !ok {
-			return nil, fmt.Errorf("%s: %q has no old and new text", mutationsFile, head)
+			return nil, fmt.Errorf("%s: %q has no old and new text", r.mutations, head)
 		}
-		p := planted{name: parts[0], file: parts[1], old: old, new: strings.TrimRight(changed, "\n")}
+		p := planted{room: r, name: parts[0], file: parts[1], old: old, new: strings.TrimRight(changed, "\n")}
 		if len(parts) > 2 {
 			if p.minor, err = strconv.Atoi(parts[2]); err != nil {
-				return nil, fmt.Errorf("%s: %q: %w", mutationsFile, head, err)
+				return nil, fmt.Errorf("%s: %q: %w", r.mutations, head, err)
 			}
 		}
 		out = append(out, p)
@@ -54,9 +66,9 @@ func readMutations() ([]planted, error) {
 	return out, nil
 }
 
-// checkMutations sees that every planted error still has its place in nodeauthz.
-func checkMutations() error {
-	list, err := readMutations()
+// check sees that every planted error still has its place.
+func (r room) check() error {
+	list, err := r.planted()
 	if err != nil {
 		return err
 	}
@@ -78,7 +90,7 @@ func (c *comparison) mutation(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	got, err := c.mutate(ctx, targets)
+	got, err := c.mutate(ctx, authorizerRoom, targets)
 	if err == nil {
 		fmt.Fprintf(c.stdout, "%d of %d planted errors found\n", got.found, got.tried)
 	}
@@ -86,12 +98,12 @@ func (c *comparison) mutation(ctx context.Context) error {
 }
 
 // mutate plants errors one by one. That one is not found, or has nowhere to go any more, is an error.
-func (c *comparison) mutate(ctx context.Context, targets []target) (got caught, err error) {
-	list, err := readMutations()
+func (c *comparison) mutate(ctx context.Context, r room, targets []target) (got caught, err error) {
+	list, err := r.planted()
 	if err != nil {
 		return got, err
 	}
-	if err := checkMutations(); err != nil { // all must fit, whichever are tried
+	if err := r.check(); err != nil { // all must fit, whichever are tried
 		return got, err
 	}
 	got.all = len(list)
@@ -135,12 +147,12 @@ func (p planted) target(targets []target) (target, bool) {
 
 // apply returns the file with the error.
 func (p planted) apply() (string, error) {
-	data, err := os.ReadFile(filepath.Join("..", "nodeauthz", p.file))
+	data, err := os.ReadFile(filepath.Join("..", p.room.folder, p.file))
 	if err != nil {
 		return "", err
 	}
 	if n := strings.Count(string(data), p.old); n != 1 {
-		return "", fmt.Errorf("%s: the text of %q is %d times in nodeauthz/%s instead of once: bring it up to date", mutationsFile, p.name, n, p.file)
+		return "", fmt.Errorf("%s: the text of %q is %d times in %s/%s instead of once: bring it up to date", p.room.mutations, p.name, n, p.room.folder, p.file)
 	}
 	return strings.Replace(string(data), p.old, p.new, 1), nil
 }
@@ -160,7 +172,7 @@ func (p planted) plant(ctx context.Context, t target) (by string, err error) {
 	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
 		return "", err
 	}
-	real, err := filepath.Abs(filepath.Join("..", "nodeauthz", p.file))
+	real, err := filepath.Abs(filepath.Join("..", p.room.folder, p.file))
 	if err != nil {
 		return "", err
 	}
@@ -173,7 +185,10 @@ func (p planted) plant(ctx context.Context, t target) (by string, err error) {
 		return "", err
 	}
 	args := append([]string{"test", "-count=1", "-failfast", "-timeout=10m", "-vet=off", "-overlay=" + overlayFile}, t.flags()...)
-	args = append(args, "-run", "^(TestGates|TestTables|TestRegressions|TestFields|TestSweep|TestDifferential)$", ".", "-args", "-histories=600")
+	args = append(args, p.room.tests...)
+	if p.room.folder == pluginRoom.folder {
+		args = append(args, "-kubernetes="+t.version)
+	}
 	out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput()
 	if err == nil {
 		return "", nil

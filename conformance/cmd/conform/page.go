@@ -14,14 +14,10 @@ import (
 // knownDifferences are the reference's bugs that the comparison recognises: see conformance.Bug.
 func knownDifferences() []struct{ name, words string } {
 	return []struct{ name, words string }{
-		{"pod-replaced-by-unbound", "A watch that was interrupted shows a pod that was deleted and made again as one update. When the new pod has no node yet, the reference's " +
-			"handler returns before it looks at the UID, and when such a pod is deleted it returns as well: the old pod's edges stay until a pod of that name is bound, or for ever. " +
-			"nodetrail ends the old pod."},
-		{"slice-or-request-replaced", "Likewise for resource slices and pod certificate requests, which the reference takes for immutable and whose updates it ignores: one that was replaced " +
-			"unseen leads to the old one's node. nodetrail goes by the UID."},
-		{"index-counts-twice", "Of an object that 200 pods or more name the reference keeps a count for each node. A pod that names the object twice (as a volume and in an environment, say) " +
-			"counts twice when it comes and once when it goes, so its node is let at the object although no pod there names it any more. When that node's last pod has gone, its number in the graph " +
-			"is given to the next vertex, which may be another node: that one is then let at an object that none of its pods ever named. nodetrail counts nothing."},
+		{"pod-replaced-by-unbound", "When an interrupted watch shows a pod that was deleted and made again without a node as one update, the reference keeps the old pod's edges and nodetrail ends them."},
+		{"slice-or-request-replaced", "When an interrupted watch shows a resource slice or a pod certificate request that was deleted and made again as one update, the reference keeps the old " +
+			"one's edge and nodetrail goes by the UID."},
+		{"index-counts-twice", "For an object that 200 pods or more name, the reference may still allow a node after a pod that named the object more than once has gone, and nodetrail does not."},
 	}
 }
 
@@ -30,8 +26,8 @@ func writePage(file string, results []*result, c caught) error {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
 	p("# Conformance\n\n")
-	p("<!-- Written by make conformance. -->\n\n")
-	p("nodetrail's Node and RBAC authorizers are held against those of Kubernetes itself, decision and reason, byte for byte. `make conformance` does it again; it needs Go alone.\n\n")
+	p("<!-- Written by make conformance-full. -->\n\n")
+	p("nodetrail's Node and RBAC authorizers are held against those of Kubernetes itself, decision and reason, byte for byte. `make conformance-full` does it again; it needs Go alone.\n\n")
 	p("Random clusters live through random histories. Each step goes through the reference's own informer handlers and, with its time, into nodetrail's graph. After each step both\n" +
 		"are asked the same requests. When the history is over nodetrail is asked all of them once more for their instants; half of them with a skew, where an answer must be a race exactly when\n" +
 		"it is another one somewhere within it; some to be explained, by a path that was there at the instant; all of a graph that was told the same with the objects in another order, or everything\n" +
@@ -54,6 +50,9 @@ func writePage(file string, results []*result, c caught) error {
 			if n := r.Known[k.name]; n > 0 {
 				in = append(in, fmt.Sprintf("%s (%s requests)", r.Kubernetes, count(n)))
 			}
+		}
+		if len(in) == 0 {
+			in = []string{"none of these runs"}
 		}
 		p("- **%s**: %s Seen in %s.\n", k.name, k.words, strings.Join(in, ", "))
 	}
@@ -81,23 +80,40 @@ func unknownBugs(results []*result) error {
 	return nil
 }
 
+// speedTable has the cases of the minors that were measured, side by side.
 func speedTable(p func(string, ...any), results []*result) {
+	var measured []*result
 	for _, r := range results {
-		if len(r.Speed) == 0 {
-			continue
+		if len(r.Speed) > 0 {
+			measured = append(measured, r)
 		}
-		p("## Speed\n\n")
-		p("One decision over the cluster of upstream's benchmark (500 nodes with 200 pods each; 5,000 nodes more that share a configmap and a secret), Kubernetes %s, on all processors of the machine of this\n"+
-			"run. The lower quartile of sixteen rounds in which the two take turns; nodetrail with its skew of one second. The writer replaces a pod a hundred times a second.\n\n", r.Kubernetes)
-		p("| case | reference | nodetrail | times as fast |\n|---|--:|--:|--:|\n")
-		var ratios []float64
-		for _, s := range r.Speed {
-			ratio := s.Theirs / s.Ours
-			ratios = append(ratios, ratio)
-			p("| %s | %.0f ns | %.0f ns | %.1f |\n", s.Name, s.Theirs, s.Ours, ratio)
+	}
+	if len(measured) == 0 {
+		return
+	}
+	p("## Speed\n\n")
+	p("One decision over the cluster of upstream's benchmark (500 nodes with 200 pods each; 5,000 nodes more that share a configmap and a secret), on all processors of the machine of this\n" +
+		"run. The lower quartile of sixteen rounds in which the two take turns; nodetrail with its skew of one second. The writer replaces a pod a hundred times a second.\n\n")
+	head, line := "| case |", "|---|"
+	for _, r := range measured {
+		head += fmt.Sprintf(" %s: reference | nodetrail | times as fast |", r.Kubernetes)
+		line += "--:|--:|--:|"
+	}
+	p("%s\n%s\n", head, line)
+	ratios := make([][]float64, len(measured))
+	for i, c := range measured[0].Speed {
+		p("| %s |", c.Name)
+		for k, r := range measured {
+			s := r.Speed[i]
+			ratios[k] = append(ratios[k], s.Theirs/s.Ours)
+			p(" %.0f ns | %.0f ns | %.1f |", s.Theirs, s.Ours, s.Theirs/s.Ours)
 		}
-		sort.Float64s(ratios)
-		p("\nMedian %.1f times as fast, at least %.1f times.\n", ratios[len(ratios)/2], ratios[0])
+		p("\n")
+	}
+	p("\n")
+	for k, r := range measured {
+		sort.Float64s(ratios[k])
+		p("Kubernetes %s: median %.1f times as fast, at least %.1f times.\n", r.Kubernetes, ratios[k][len(ratios[k])/2], ratios[k][0])
 	}
 }
 

@@ -79,7 +79,7 @@ func (o *options) run() (err error) {
 		if !ok {
 			return fmt.Errorf("%q is not NAME=PATH", what)
 		}
-		width, height := o.width, o.height
+		width, height := int64(o.width), o.height
 		if strings.Contains(name, ":narrow") {
 			width = 320
 		}
@@ -182,7 +182,7 @@ func documented(ctx context.Context, base string) ([]string, error) {
 	}, nil
 }
 
-func shoot(ctx context.Context, b *chromium.Browser, out, name, url string, width, most int) error {
+func shoot(ctx context.Context, b *chromium.Browser, out, name, url string, width int64, most int) error {
 	name, marks, _ := strings.Cut(name, ":")
 	scheme, medium := "light", ""
 	if strings.Contains(marks, "dark") {
@@ -191,7 +191,7 @@ func shoot(ctx context.Context, b *chromium.Browser, out, name, url string, widt
 	if strings.Contains(marks, "print") {
 		medium = "print"
 	}
-	p, err := b.NewPage(ctx)
+	p, err := b.NewPage()
 	if err != nil {
 		return err
 	}
@@ -201,11 +201,12 @@ func shoot(ctx context.Context, b *chromium.Browser, out, name, url string, widt
 	if err := p.Media(ctx, medium, scheme); err != nil {
 		return err
 	}
-	if err := p.Open(ctx, url); err != nil {
+	// A page that is not what was asked for is no picture.
+	status, err := p.Open(ctx, url)
+	if err != nil {
 		return err
 	}
-	// A page that is not what was asked for is no picture.
-	if status := p.Status(url); status != 200 {
+	if status != http.StatusOK {
 		return fmt.Errorf("status %d", status)
 	}
 	raw, err := p.Picture(ctx, most)
@@ -225,7 +226,7 @@ func shoot(ctx context.Context, b *chromium.Browser, out, name, url string, widt
 		return fmt.Errorf("writing the picture: %w", err)
 	}
 	fmt.Printf("%s.png %d kB\n", name, small.Len()/1000)
-	return p.Close(ctx)
+	return p.Close()
 }
 
 // reduce leaves the 256 most frequent colours of a picture and takes the nearest of them for the others.

@@ -1,0 +1,173 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nodetrail/nodetrail/app/judging"
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/coverage"
+	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/pipeline/file"
+	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// AnalyzeOptions say what Analyze reads and how it judges. Only Logs is needed.
+type AnalyzeOptions struct {
+	Authorization
+	Input
+	// Cluster is the cluster's name, for the report.
+	Cluster string
+	// Disable names the rules that are not checked; package rules has them.
+	Disable []string
+	// KubeletUserAgents are further user-agent products that are a kubelet's.
+	KubeletUserAgents []string
+	// MinWindow is how long the requests must span at least for the report to say ready; 0 asks for nothing.
+	MinWindow time.Duration
+	// Policy is the apiservers' audit policy, of which what it keeps out of the log is among the findings; nil if it is not known.
+	Policy *coverage.Policy
+	// Waivers say who answers for what the log cannot show, as of Now; the zero time is the time of the call.
+	Waivers []checks.Waiver
+	Now     time.Time
+	// Each is given every judgement, in the order in which the requests began, those of others than nodes included; it must not keep them.
+	// Its error ends the analysis. Nil for nothing.
+	Each func(*pipeline.Judgement) error
+	// Counted is given each entry that the report counts: those of judgements, what was found over time, and what the policy hides. It must not
+	// keep them. Nil for nothing.
+	Counted func(*tally.Entry)
+}
+
+// Validate says what is wrong with the options, before anything is read: an *OptionError, or ErrStdinTwice.
+func (o *AnalyzeOptions) Validate() error {
+	if err := o.Authorization.validate(); err != nil {
+		return err
+	}
+	if err := o.Input.validate(); err != nil {
+		return err
+	}
+	if err := o.validateSkew(&o.Authorization); err != nil {
+		return err
+	}
+	_, err := enabledRules(o.Disable)
+	return err
+}
+
+// Analysis is what came of Analyze.
+type Analysis struct {
+	Report *report.Report
+	// Facts are what the report was made of beside its counts.
+	Facts report.Facts
+	// Log says what was read. Its Errors are the files that could not be read to their end, which Report tells of too: what they held is
+	// not known, and nothing is ready.
+	Log *file.Result
+	// Counts are of the requests.
+	Counts pipeline.Counts
+	// Evidence is what the logs show by node, API server and hour, what lies outside of the window included.
+	Evidence *evidence.Ledger
+}
+
+// Analyze judges the requests of nodes in finished audit logs, each as of its own time, and reports: what was found, and whether the bindings
+// for nodes can go. The same logs and state give the same report.
+//
+// It returns an error, and no report, for options that Validate refuses, for logs that are not there or hold no audit event, for state that
+// cannot be read or holds nothing of use, for the errors of Begin and Each, and when ctx ends. It reads the logs and the state, and writes
+// nothing.
+func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	p, err := o.Input.prepare(&o.Authorization)
+	if err != nil {
+		return nil, err
+	}
+	if p.judged.Rules, err = enabledRules(o.Disable); err != nil {
+		return nil, err
+	}
+	p.judged.Kubelets = o.KubeletUserAgents
+	p.logs.Ledger = evidence.New()
+	b := report.NewBuilder()
+	count := func(e *tally.Entry) {
+		b.AddEntry(e)
+		if o.Counted != nil {
+			o.Counted(e)
+		}
+	}
+	var of pipeline.Entries
+	var setup *judging.Setup
+	var over *overTime
+	races := newRaceBook(o.KubeletUserAgents)
+	res, counts, err := p.run(ctx, func(s *judging.Setup) {
+		setup = s
+		over = &overTime{
+			detectors: rules.NewDetectors(p.judged.Rules, rules.DetectorOptions{Kubelets: o.KubeletUserAgents}), state: s.Judge.State, count: count,
+		}
+	}, func(j *pipeline.Judgement) error {
+		over.observe(j)
+		races.add(j)
+		count(of.Of(j))
+		if o.Each == nil {
+			return nil
+		}
+		return o.Each(j)
+	})
+	if err != nil {
+		return nil, err
+	}
+	over.flush()
+	o.addGaps(count, p.judged.Rules, res.Last)
+	f := p.facts(setup, res, counts, o.Cluster, o.Disable)
+	f.MinWindow = o.MinWindow
+	proven := proof{
+		minWindow: o.MinWindow, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents, setup: setup, races: races,
+		since: p.logs.Window.Since, to: p.end(res),
+	}
+	if o.Now.IsZero() {
+		o.Now = time.Now()
+	}
+	f.Checks, f.Waivers = checks.Apply(checks.Run(proven.input()), o.Waivers, o.Now)
+	return &Analysis{Report: b.Report(f), Facts: f, Log: res, Counts: counts, Evidence: p.logs.Ledger}, nil
+}
+
+// addGaps adds what the audit policy keeps out of the log to the findings, as of the log's end.
+func (o *AnalyzeOptions) addGaps(count func(*tally.Entry), enabled []*rules.Rule, end time.Time) {
+	if o.Policy == nil || !slices.ContainsFunc(enabled, func(r *rules.Rule) bool { return r.Name == rules.CoverageGap }) {
+		return
+	}
+	for _, g := range o.Policy.Gaps(coverage.PolicyOptions{StateFromAudit: !o.NoBodies && !o.hasState()}) {
+		sum := sha256.Sum256([]byte(fmt.Sprint(g.Kind, "\x00", g.Code, "\x00", g.Params)))
+		e := tally.Entry{Time: end.UTC(), Findings: []tally.Finding{coverageFinding(&g)}}
+		copy(e.ID[:], sum[:])
+		count(&e)
+	}
+}
+
+// coverageFinding is what is stored of a gap.
+func coverageFinding(g *codes.Gap) tally.Finding {
+	reason := rules.Reason(g.Code)
+	f := tally.Finding{
+		Key:    tally.Key{Rule: rules.CoverageGap, Name: tally.Bounded(g.Params.Text(codes.ParamWhere)), Reason: reason},
+		Reason: reason, Severity: rules.Medium, Params: g.Params,
+	}
+	if !g.Decides() {
+		f.Severity, f.Key.Apart = rules.Low, rules.Minor
+	}
+	return f
+}
+
+// enabledRules are all rules but those that are disabled.
+func enabledRules(disable []string) ([]*rules.Rule, error) {
+	all := rules.All()
+	for _, name := range disable {
+		if !slices.ContainsFunc(all, func(r *rules.Rule) bool { return r.Name == name }) {
+			return nil, &OptionError{"Disable", fmt.Errorf("there is no rule %q", name)}
+		}
+	}
+	return slices.DeleteFunc(all, func(r *rules.Rule) bool { return slices.Contains(disable, r.Name) }), nil
+}

@@ -1,0 +1,377 @@
+package app
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/nodetrail/nodetrail/app/judging"
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/coverage"
+	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// proof is what is known when the checks are made. Its method input is the one place that makes checks.Input.
+//
+// What nobody gathers yet stays absent, so that the check that needs it is unproven:
+//   - the state by its times, where only a store is read: nodes, servers, needs, bindings (issue 13, with the facts that run stores);
+//   - the number of API servers by configuration, addresses of default/kubernetes, sources that tell servers apart (issue 13): identity Leases alone tell;
+//   - lease durations, labels of virtual nodes (issue 18): the default duration counts, and who else renews the Lease shows a virtual node;
+//   - what an event that could not be read was about, and when (issue 13): each line counts, whoever's it is;
+//   - requests of others than nodes that a binding lets through (issue 13);
+//   - lag of the API server's graph (issue 13): each disagreement counts;
+//   - versions by hour for judging (issue 14): hours in which another minor wrote the log are unproven;
+//   - groups of node identities, tokens, holders, births, the write half (issues 15 and 16);
+//   - what exceptions cover (issue 17).
+type proof struct {
+	minWindow time.Duration
+	ledger    *evidence.Ledger
+	tally     *tally.Tally
+	facts     *report.Facts
+	policy    *coverage.Policy // nil where it is not known
+	kubelets  []string         // further user-agent products
+	// state and its judge; nil where only a store is read.
+	setup *judging.Setup
+	// races are those of the log; nil where nobody looked for them.
+	races *raceBook
+	// since is from when on requests were judged, zero for all of the log; to is when the log ends.
+	since, to time.Time
+}
+
+// input is what the checks conclude from.
+func (p *proof) input() *checks.Input {
+	in := &checks.Input{
+		Options: checks.Options{MinWindow: p.minWindow}, Ledger: p.ledger,
+		Log: checks.Log{Until: p.to, Requests: p.tally.Sums.Allow + p.tally.Sums.Deny + p.tally.Sums.Unknown},
+	}
+	if in.MinWindow <= 0 { // nothing is asked for but what there is
+		in.MinWindow = max(p.to.Sub(p.tally.From), time.Second)
+	}
+	for _, r := range rules.All() {
+		in.Rules = append(in.Rules, checks.Rule{Name: r.Name, On: !slices.Contains(p.facts.Disabled, r.Name)})
+	}
+	if a := &p.facts.Authorization; !a.Inferred && a.Mode != "" {
+		in.Modes = []checks.Mode{{Order: a.Mode}}
+	}
+	in.Unjudged = p.unjudged()
+	if p.since.After(p.to.Add(-in.MinWindow)) {
+		in.Unjudged = append(in.Unjudged, checks.Unjudged{Code: checks.CodeNoVerdict, At: p.since})
+	}
+	in.Versions = p.versions(in)
+	in.Agreement = p.agreement()
+	p.findings(in)
+	p.state(in)
+	p.hidden(in)
+	if p.races != nil {
+		in.Races, in.RacesKnown = p.races.list(), !p.races.full
+	}
+	return in
+}
+
+// unjudged is what could not be read or decided.
+func (p *proof) unjudged() (out []checks.Unjudged) {
+	e := &p.facts.Events
+	for _, at := range e.MalformedAt {
+		out = append(out, checks.Unjudged{Code: checks.CodeUnreadable, Line: fmt.Sprintf("%s:%d", at.File, at.Line)})
+	}
+	if n := e.Malformed - int64(len(e.MalformedAt)); n > 0 {
+		out = append(out, checks.Unjudged{Code: checks.CodeUnreadable, Count: n})
+	}
+	if n := p.tally.Sums.Undecided; n > 0 {
+		out = append(out, checks.Unjudged{Code: checks.CodeNoVerdict, Count: n})
+	}
+	for i := range p.facts.Lacks {
+		if g := &p.facts.Lacks[i]; g.Code == codes.LogUnread {
+			out = append(out, checks.Unjudged{Code: checks.CodeUnreadable})
+		}
+	}
+	for k, g := range p.tally.Groups {
+		if k.Rule != rules.CoverageGap {
+			continue
+		}
+		switch g.Reason { // silences are for the renewals of Leases to tell, and what the policy hides for the policy
+		case rules.LogLost, rules.MessagesLost, rules.ApiserverDropped, rules.ApiserverUnaudited, "":
+			out = append(out, checks.Unjudged{Code: checks.CodeUnreadable, Line: k.Name, At: g.Last, Count: g.Count})
+		case rules.AnswersMissing, rules.VerdictsMissing:
+			out = append(out, checks.Unjudged{Code: checks.CodeNoVerdict, Node: k.Node, At: g.Last, Count: g.Count})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b checks.Unjudged) int { return strings.Compare(a.Line+" "+a.Node, b.Line+" "+b.Node) })
+	return out
+}
+
+// versions are those that the API servers say by their identity Leases. Requests were judged by one minor: of hours in which another one wrote
+// the log nothing is known.
+func (p *proof) versions(in *checks.Input) (out []checks.Version) {
+	judged := p.facts.Authorization.KubernetesVersion
+	if p.to.IsZero() {
+		return nil
+	}
+	for h := evidence.HourOf(p.to.Add(-in.MinWindow)); h <= evidence.HourOf(p.to); h++ {
+		for _, name := range p.ledger.Servers(h, h) {
+			s := p.ledger.Server(name, h)
+			for _, v := range s.Versions {
+				minor := minorOf(v)
+				if minor != judged || s.ManyVersions {
+					minor = ""
+				}
+				out = append(out, checks.Version{Hour: h, Server: name, Minor: minor})
+			}
+		}
+	}
+	return out
+}
+
+// minorOf is such as 1.36 of v1.36.3, empty for what is no version.
+func minorOf(version string) string {
+	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	minor, _, ok := strings.Cut(rest, ".")
+	if !ok {
+		return ""
+	}
+	return major + "." + minor
+}
+
+func (p *proof) agreement() checks.Agreement {
+	s := &p.tally.Sums
+	decided := s.Compared + s.RacesCompared
+	out := checks.Agreement{Decided: decided, Compared: s.Compared, Rests: s.Allow + s.Deny + s.Unknown - decided, More: s.DisagreeMore}
+	for i := range p.tally.Disagreements {
+		d := &p.tally.Disagreements[i]
+		out.Disagreements = append(out.Disagreements, checks.Disagreement{
+			Node: d.Node, Request: requestKind(d.Verb, d.APIGroup, d.Resource, d.Subresource, d.Name), Object: objectOf(d.Namespace, d.Name), AuditID: d.AuditID, At: d.Time,
+		})
+	}
+	return out
+}
+
+// requestKind is a kind of request, such as "get secrets" or "patch nodes/status"; a request for no resource has its path.
+func requestKind(verb, group, resource, sub, path string) string {
+	if resource == "" {
+		return verb + " " + path
+	}
+	if group != "" {
+		resource += "." + group
+	}
+	if sub != "" {
+		resource += "/" + sub
+	}
+	return verb + " " + resource
+}
+
+func objectOf(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// findings are uses of bindings, identities that do not conform, and what the rules tell of NodeRestriction.
+func (p *proof) findings(in *checks.Input) {
+	groups := slices.Collect(maps.Keys(p.tally.Groups))
+	slices.SortFunc(groups, func(a, b tally.Key) int { return slices.Compare(a.Strings(), b.Strings()) })
+	for i := range groups {
+		k := &groups[i]
+		g := p.tally.Groups[*k]
+		switch k.Rule {
+		case rules.ExcessAccess:
+			in.Uses = append(in.Uses, p.use(k, g))
+		case rules.NodeIdentity:
+			in.Identities = append(in.Identities, checks.Identity{
+				User: k.Node, Reason: checks.Code(g.Reason), Harmless: g.Low == g.Count, Count: g.Count, Last: g.Last, AuditIDs: g.AuditIDs,
+			})
+		case rules.ForeignWrite:
+			if g.Severity != rules.Critical {
+				continue
+			}
+			if in.Restriction == nil {
+				in.Restriction = &checks.Findings{}
+			}
+			in.Restriction.Looked += g.Count
+			in.Restriction.Wrong = append(in.Restriction.Wrong, checks.Item{
+				Code: checks.CodeExcessUse, Node: k.Node, Client: k.Product, Request: requestKind(k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Name),
+				Object: objectOf(k.Namespace, k.Name), From: g.First, To: g.Last, AuditIDs: g.AuditIDs, Count: g.Count,
+			})
+		}
+	}
+}
+
+// use is a group of requests that only a binding let through.
+func (p *proof) use(k *tally.Key, g *tally.Group) checks.Use {
+	u := checks.Use{
+		Binding: k.Binding, User: nodeid.UserPrefix + k.Node, Node: k.Node, Client: k.Product, Kubelet: rules.IsKubelet(k.Product, p.kubelets),
+		Request: requestKind(k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Name), Object: objectOf(k.Namespace, k.Name),
+		Proxy: k.Subresource == "proxy", Impersonation: g.Reason == rules.ImpersonationGiven,
+		Count: g.Count, First: g.First, Last: g.Last, AuditIDs: g.AuditIDs, Outcome: checks.OutcomeOther,
+	}
+	switch {
+	case g.Wide && g.Low == g.Count:
+		u.Outcome = checks.OutcomeUnknown
+	case g.Low < g.Count:
+		u.Count -= g.Low
+	case g.Reason == rules.ObjectMissing:
+		u.Outcome, u.JustGone = checks.OutcomeNotFound, p.justGone(k, g)
+	case g.Reason == rules.AdmissionRefused && g.Count == 1:
+		u.Outcome = checks.OutcomeRefused
+	case g.Reason == rules.AdmissionRefused: // of the others one may have been answered with 404
+		u.Outcome = checks.OutcomeUnknown
+	}
+	return u
+}
+
+// untilBefore is how long before a request its object may have been on the node to count as just gone.
+const untilBefore = time.Minute
+
+// justGone reports whether the Node authorizer allowed all requests of the group until just before.
+func (p *proof) justGone(k *tally.Key, g *tally.Group) bool {
+	if p.setup == nil || k.Resource == "" || g.Last.Sub(g.First) > untilBefore {
+		return false
+	}
+	a := authorizer.AttributesRecord{
+		User: nodeUser(k.Node), Verb: k.Verb, APIGroup: k.APIGroup, APIVersion: "v1", Resource: k.Resource, Subresource: k.Subresource,
+		Namespace: k.Namespace, Name: k.Name, ResourceRequest: true,
+	}
+	for at := g.Last.Add(-untilBefore); !at.After(g.First); at = at.Add(time.Second) {
+		if p.setup.Auth.Decide(&a, at).Verdict == nodeauthz.Allow {
+			return true
+		}
+	}
+	return false
+}
+
+func nodeUser(node string) user.Info {
+	return &user.DefaultInfo{Name: nodeid.UserPrefix + node, Groups: []string{user.NodesGroup, user.AllAuthenticated}}
+}
+
+// hidden asks the audit policy for what it keeps out of the log of nodes' requests. What every node may do by the authorizer's static rules needs no
+// binding. Of those who act as nodes nobody is asked about: which users there are no state tells.
+func (p *proof) hidden(in *checks.Input) {
+	if p.policy == nil {
+		return
+	}
+	in.Policy.Given = true
+	who := nodeUser("nodetrail-example")
+	var harmless func(authorizer.Attributes) bool
+	if features, err := nodeauthz.FeaturesFor(p.facts.Authorization.KubernetesVersion); err == nil {
+		auth := nodeauthz.NewAuthorizer(nodeauthz.NewGraph(), features, 0)
+		harmless = func(a authorizer.Attributes) bool {
+			answer := auth.Decide(a, p.to)
+			return answer.Static && answer.Verdict == nodeauthz.Allow
+		}
+	}
+	h := p.policy.Hides(who, harmless)
+	for _, r := range h.Requests {
+		name := r.Path
+		x := checks.Hidden{Request: requestKind(r.Verb, r.APIGroup, r.Resource, r.Subresource, name)}
+		if r.Line > 0 {
+			x.Line = fmt.Sprint(r.Line)
+		}
+		if !slices.Contains(in.Policy.Hidden, x) {
+			in.Policy.Hidden = append(in.Policy.Hidden, x)
+		}
+	}
+	if h.More > 0 || h.TooMany {
+		in.Policy.Hidden = append(in.Policy.Hidden, checks.Hidden{})
+	}
+}
+
+// state is what is known of the cluster by its times.
+func (p *proof) state(in *checks.Input) {
+	in.State.Given = p.facts.HasState
+	for _, n := range p.facts.State.Objects {
+		in.State.Objects += int64(n)
+	}
+	for i := range p.facts.Gaps {
+		if g := &p.facts.Gaps[i]; g.Kind == codes.State {
+			in.State.Gaps = append(in.State.Gaps, checks.Gap{Kind: string(g.Kind), Code: string(g.Code), Value: g.Params.Text(codes.ParamKind)})
+		}
+	}
+	if p.setup == nil || !p.facts.HasState || p.to.IsZero() {
+		return
+	}
+	s, from := p.setup.State, p.to.Add(-in.MinWindow)
+	_, begins := s.Nodes.Known("", from)
+	_, ends := s.Nodes.Known("", p.to)
+	in.NodesKnown = begins && ends
+	for _, l := range s.Nodes.Lives(from, p.to) {
+		in.Nodes = withLife(in.Nodes, &l)
+	}
+	lives, covered := s.Servers.Lives(from, p.to)
+	in.Servers.Known = covered
+	for i := range lives {
+		in.Servers.Live = append(in.Servers.Live, checks.Server{Name: lives[i].Name, Lives: []checks.Span{{From: lives[i].From, To: endOf(&lives[i])}}})
+	}
+	in.BindingsKnown = s.RBAC.Covers(p.to)
+	for b := range s.RBAC.Bindings(p.to) {
+		in.Bindings = append(in.Bindings, b)
+	}
+	p.needs(in, from)
+}
+
+// withLife adds a life of a Node object, which come in order of their names.
+func withLife(all []checks.Node, l *cluster.NodeLife) []checks.Node {
+	if n := len(all); n == 0 || all[n-1].Name != l.Name {
+		all = append(all, checks.Node{Name: l.Name})
+	}
+	n := &all[len(all)-1]
+	n.Lives = append(n.Lives, checks.Span{From: l.From, To: l.To})
+	for _, x := range l.NotReady {
+		if x.To.IsZero() {
+			x.To = l.To // another Node of the name is another's word
+		}
+		n.NotReady = append(n.NotReady, checks.Span{From: x.From, To: x.To})
+	}
+	return all
+}
+
+// endOf is when an API server ended at the latest: its Lease is deleted an hour or two later.
+func endOf(l *cluster.ServerLife) time.Time {
+	if l.To.IsZero() || l.Renewed.IsZero() {
+		return l.To
+	}
+	if last := l.Renewed.Add(cluster.RenewalStep); last.Before(l.To) {
+		return last
+	}
+	return l.To
+}
+
+// needs are the secrets and configmaps that nodes came to need in the window: when the first pod with one of them was bound.
+func (p *proof) needs(in *checks.Input, from time.Time) {
+	nodes := make([]string, 0, len(in.Nodes))
+	for i := range in.Nodes {
+		nodes = append(nodes, in.Nodes[i].Name)
+	}
+	missing := p.setup.Auth.EachReached(nodes, from, p.to, func(node string, reached []nodeauthz.Reached) {
+		for j := range reached {
+			r := &reached[j]
+			kind := evidence.ReadSecrets
+			switch r.Object.Kind {
+			case nodeauthz.KindSecret:
+			case nodeauthz.KindConfigMap:
+				kind = evidence.ReadConfigMaps
+			default:
+				continue
+			}
+			first := r.Paths[0].From
+			for k := range r.Paths {
+				if r.Paths[k].From.Before(first) {
+					first = r.Paths[k].From
+				}
+			}
+			in.Needs = append(in.Needs, checks.Need{Node: node, Kind: kind, Object: objectOf(r.Object.Namespace, r.Object.Name), At: first})
+		}
+	})
+	in.NeedsKnown = in.NodesKnown && (missing == "" || len(nodes) == 0)
+}

@@ -1,0 +1,145 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/nodetrail/nodetrail/app/judging"
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/pipeline/file"
+	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/report"
+)
+
+// knowledge is what facts are made of: everything that is known beside the counts, at a moment.
+type knowledge struct {
+	cluster  string
+	setup    *judging.Setup
+	features nodeauthz.Features
+	disabled []string
+	// from and to bound the requests. What is doubtful about the state at other times is no matter of the report.
+	from, to time.Time
+	// hasState is whether complete state was given; doubts are what whoever watches it has to say.
+	hasState bool
+	doubts   []codes.Gap
+}
+
+// facts are those of the state and of authorization. Nothing else makes any.
+func (k *knowledge) facts() report.Facts {
+	state, mode := k.setup.State, k.setup.Judge.Mode
+	sum := state.Summary()
+	f := report.Facts{
+		Cluster: k.cluster, HasState: k.hasState, Disabled: k.disabled,
+		State: report.State{Objects: sum.Objects}, Gaps: slices.Concat(state.Gaps(k.from, k.to), k.doubts),
+		Authorization: report.Authorization{
+			Mode: mode.String(), Inferred: mode.Inferred(), KubernetesVersion: k.features.Version(), FeatureGates: k.features.NonDefault(),
+		},
+	}
+	if !sum.From.IsZero() {
+		f.State.From, f.State.To = &sum.From, &sum.To
+	}
+	if f.HasState && !k.to.IsZero() {
+		f.Nodes, f.Bindings = state.Nodes.Names(k.to), forNodes(state.RBAC, k.to)
+	}
+	return f
+}
+
+// forNodes are the bindings that give nodes something at t; nil where the state holds no bindings at all.
+func forNodes(s *rbac.Store, t time.Time) []report.NodeBinding {
+	var out []report.NodeBinding
+	for b := range s.Bindings(t) {
+		if out == nil {
+			out = []report.NodeBinding{}
+		}
+		if b.ForNodes() && b.RoleExists {
+			out = append(out, report.NodeBinding{
+				Binding: report.Binding{Kind: b.Binding.Kind, Namespace: b.Binding.Namespace, Name: b.Binding.Name}, Role: b.Role.Name,
+			})
+		}
+	}
+	return out
+}
+
+// end is when the log that is judged ends.
+func (p *passage) end(res *file.Result) time.Time {
+	if until := p.logs.Window.Until; !until.IsZero() && until.Before(res.Last) {
+		return until
+	}
+	return res.Last
+}
+
+// facts are what is known of logs that were read to their end, or as far as they could be.
+func (p *passage) facts(s *judging.Setup, res *file.Result, counts pipeline.Counts, cluster string, disabled []string) report.Facts {
+	from, to := res.First, p.end(res)
+	if since := p.logs.Window.Since; since.After(from) {
+		from = since
+	}
+	k := knowledge{cluster: cluster, setup: s, features: p.judged.Features, disabled: disabled, from: from, to: to, hasState: p.in.hasState()}
+	f := k.facts()
+	f.Authorization.Skew = p.measured
+	f.Events = report.Events{
+		Read: res.Counts.Read, Node: counts.Node, Judged: counts.Judged, Duplicates: counts.Duplicates,
+		Malformed: res.Counts.Malformed, Skipped: res.Counts.Skipped + counts.OutOfWindow,
+	}
+	for _, p := range res.Malformed {
+		f.Events.MalformedAt = append(f.Events.MalformedAt, report.Place{File: p.Path, Line: p.Line, Cause: p.Cause})
+	}
+	for _, err := range res.Errors { // what was not read may hold a blocker
+		g := codes.Gap{Kind: codes.Log, Code: codes.LogUnread, Params: codes.Params{codes.Text(codes.ParamTrouble, err.Error())}}
+		f.Gaps, f.Lacks = append(f.Gaps, g), append(f.Lacks, g)
+	}
+	return f
+}
+
+// storedFacts are facts as run stores them for report, one row for each instance. They are JSON whose keys stay as they are: a store outlives
+// the program that wrote it, and report may be of another version than run.
+type storedFacts struct {
+	At            time.Time            `json:"at"`
+	Cluster       string               `json:"cluster"`
+	Version       string               `json:"version"`
+	State         report.State         `json:"state"`
+	Authorization report.Authorization `json:"authorization"`
+	HasState      bool                 `json:"hasState"`
+	Gaps          []codes.Gap          `json:"gaps"`
+	Disabled      []string             `json:"disabled"`
+	Nodes         []string             `json:"nodes"`
+	Bindings      []report.NodeBinding `json:"bindings"`
+}
+
+// toStore are facts as they are stored.
+func toStore(f *report.Facts, at time.Time, version string) ([]byte, error) {
+	return json.Marshal(&storedFacts{
+		At: at.UTC(), Cluster: f.Cluster, Version: version, State: f.State, Authorization: f.Authorization, HasState: f.HasState,
+		Gaps: f.Gaps, Disabled: f.Disabled, Nodes: f.Nodes, Bindings: f.Bindings,
+	})
+}
+
+// fromStore puts together what the instances that share a store know: of what all should know alike the latest, and every warning.
+func fromStore(all map[string]json.RawMessage) (report.Facts, error) {
+	var out report.Facts
+	var latest time.Time
+	for _, instance := range slices.Sorted(maps.Keys(all)) {
+		raw := all[instance]
+		var f storedFacts
+		if err := json.Unmarshal(raw, &f); err != nil {
+			return out, fmt.Errorf("reading what %s stored for the report: %w", instance, err)
+		}
+		for i := range f.Gaps {
+			if g := &f.Gaps[i]; !slices.ContainsFunc(out.Gaps, func(o codes.Gap) bool { return o.Equal(g) }) {
+				out.Gaps = append(out.Gaps, *g)
+			}
+		}
+		if f.At.After(latest) {
+			latest = f.At
+			out.Cluster, out.State, out.Authorization, out.HasState = f.Cluster, f.State, f.Authorization, f.HasState
+			out.Nodes, out.Bindings, out.Disabled = f.Nodes, f.Bindings, f.Disabled
+		}
+	}
+	out.State.Warnings = nil
+	return out, nil
+}

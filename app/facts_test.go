@@ -1,0 +1,103 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/report"
+)
+
+// storedBefore is what the program stored of the capture before there was a package app, and of a second analyzer, as the store has moved it: gaps in
+// place of sentences.
+var storedBefore = map[string]json.RawMessage{
+	"vm": json.RawMessage(`{"at":"2026-11-22T11:19:40.696506401Z","cluster":"prod","version":"development","state":{"objects":{"Node":6,"Pod":127},` +
+		`"from":"2026-11-21T06:04:10.991075502Z","to":"2026-11-21T06:05:03.278259091Z","warnings":null},` +
+		`"authorization":{"mode":"Node,RBAC","inferred":true,"kubernetesVersion":"1.36","featureGates":{}},"hasState":true,"gaps":[{"kind":"","code":"state-begins-late","params":[{"key":"message","value":"the state begins late"}]}],` +
+		`"disabled":["node-deny-spike"],"nodes":["worker-1","worker-2"],"bindings":[]}`),
+	"other": json.RawMessage(`{"at":"2026-11-22T11:00:00Z","cluster":"stage","version":"development","state":{"objects":{},"from":null,"to":null,"warnings":null},` +
+		`"authorization":{"mode":"","inferred":true,"kubernetesVersion":"1.33","featureGates":{"AuthorizeNodeWithSelectors":false}},"hasState":false,"gaps":[{"kind":"state","code":"b","params":null},{"kind":"","code":"a","params":null}],` +
+		`"disabled":null,"nodes":null,"bindings":[{"kind":"ClusterRoleBinding","name":"b","role":"system:node"}]}`),
+}
+
+// What was stored by earlier versions is read: of what all analyzers should know alike the latest, and every doubt.
+func TestStoredFactsOfBefore(t *testing.T) {
+	from, to := time.Date(2026, 11, 21, 6, 4, 10, 991075502, time.UTC), time.Date(2026, 11, 21, 6, 5, 3, 278259091, time.UTC)
+	want := report.Facts{
+		Cluster: "prod", HasState: true, Disabled: []string{"node-deny-spike"}, Nodes: []string{"worker-1", "worker-2"}, Bindings: []report.NodeBinding{},
+		State: report.State{
+			Objects: map[string]int{"Node": 6, "Pod": 127}, From: &from, To: &to,
+		},
+		Authorization: report.Authorization{Mode: "Node,RBAC", Inferred: true, KubernetesVersion: "1.36", FeatureGates: map[string]bool{}},
+		Gaps: []codes.Gap{
+			{Kind: codes.State, Code: "b"}, {Code: "a"},
+			{Code: "state-begins-late", Params: codes.Params{codes.Text(codes.ParamMessage, "the state begins late")}},
+		},
+	}
+	for range 20 { // the order of a map differs
+		got, err := fromStore(storedBefore)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Fatalf("%v (-want +got):\n%s", err, diff)
+		}
+	}
+	// What is stored now has the same keys, and says the same when it is read again.
+	b, err := toStore(&want, to, "v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var was, is map[string]any
+	if err := errors.Join(json.Unmarshal(storedBefore["vm"], &was), json.Unmarshal(b, &is)); err != nil {
+		t.Fatal(err)
+	}
+	for key := range was {
+		if _, ok := is[key]; !ok || len(is) != len(was) {
+			t.Errorf("the key %s is gone, or others came: %s", key, b)
+		}
+	}
+	if again, err := fromStore(map[string]json.RawMessage{"vm": b}); err != nil || cmp.Diff(want, again) != "" {
+		t.Errorf("%v (-want +got):\n%s", err, cmp.Diff(want, again))
+	}
+	if _, err := fromStore(map[string]json.RawMessage{"vm": json.RawMessage(`[]`)}); err == nil {
+		t.Error("what is no facts was read")
+	}
+}
+
+// State that could not be read is a gap: what it held may change a verdict. So the report is not ready.
+func TestUnreadableStateIsAHole(t *testing.T) {
+	const node = `{"observedAt":"2026-11-21T05:00:00Z","type":"ADDED","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"worker-1","uid":"u1"}}}` + "\n"
+	const damaged = `{"observedAt":"2026-11-21T05:00:01Z","type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":7}}}` + "\n"
+	const event = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"a1","stage":"ResponseComplete",` +
+		`"requestURI":"/api/v1/nodes/worker-1","verb":"get","user":{"username":"system:node:worker-1","groups":["system:nodes"]},` +
+		`"objectRef":{"resource":"nodes","name":"worker-1","apiVersion":"v1"},"responseStatus":{"code":200},` +
+		`"annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""},` +
+		`"requestReceivedTimestamp":"2026-11-21T06:00:00.000000Z","stageTimestamp":"2026-11-21T06:00:00.001000Z"}` + "\n"
+	analyze := func(journal string) *report.Report {
+		t.Helper()
+		state := startLoading(&Input{State: []string{"-"}, Stdin: strings.NewReader(journal)})
+		loaded, err := state.wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := Analyze(t.Context(), AnalyzeOptions{Input: Input{Logs: []string{"-"}, Stdin: strings.NewReader(event), Loaded: loaded}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Report
+	}
+	whole, torn := analyze(node), analyze(node+damaged)
+	place := torn.State.Warnings[len(torn.State.Warnings)-1]
+	if !strings.Contains(place, ":2: decoding a Pod") || slices.Contains(whole.State.Warnings, place) {
+		t.Errorf("warnings %q and %q", whole.State.Warnings, torn.State.Warnings)
+	}
+	for r, want := range map[*report.Report]bool{whole: false, torn: true} {
+		if got := slices.ContainsFunc(r.Readiness.Holes, func(h report.Hole) bool { return h.Message == place }); got != want || r.Readiness.Ready {
+			t.Errorf("ready %t, and among the holes is the place: %t, want %t: %+v", r.Readiness.Ready, got, want, r.Readiness.Holes)
+		}
+	}
+}

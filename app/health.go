@@ -1,0 +1,51 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/nodetrail/nodetrail/internal/config"
+)
+
+// Health returns nil if a URL, such as that of /readyz, answers 200, and an error that says what it answered if not. Of a path it looks whether a
+// file is there that is not empty.
+func Health(ctx context.Context, target string) error {
+	if !strings.HasPrefix(target, "http://") && !strings.HasPrefix(target, "https://") {
+		info, err := os.Stat(target)
+		switch {
+		case err != nil:
+			return fmt.Errorf("cannot look at %w", PathError(target, err))
+		case !info.Mode().IsRegular() || info.Size() == 0:
+			return fmt.Errorf("%s is empty, or no file", target)
+		}
+		return nil
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
+	if err != nil {
+		return fmt.Errorf("%q is not a URL: %w", target, err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("asking for its health: %w", err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		said, _ := io.ReadAll(io.LimitReader(res.Body, 1024)) // for the message alone
+		return fmt.Errorf("%s answered %s: %s", target, res.Status, strings.TrimSpace(string(said)))
+	}
+	return nil
+}
+
+// ConfigCheck reads a configuration file as Run and Gateway do, environment variables included. Its error names the line and the key of each
+// thing that is wrong. Nothing is connected to, and files that it names are not opened.
+func ConfigCheck(path string) error {
+	_, err := config.Load(path, os.LookupEnv)
+	return err
+}
+
+// ConfigDefaults is a configuration file with every key, its default and what it means.
+func ConfigDefaults() string { return config.DefaultYAML() }

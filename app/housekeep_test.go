@@ -1,0 +1,50 @@
+package app
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nodetrail/nodetrail/pipeline"
+)
+
+// A log that ended long ago keeps state only while nothing tells of now, or while it is read.
+func TestPruneFrom(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	hour := func(n int) time.Time { return now.Add(time.Duration(n) * time.Hour) }
+	old := pipeline.LaneStats{Lane: "old", Latest: hour(-700)}
+	older := pipeline.LaneStats{Lane: "older", Latest: hour(-900)}
+	fresh := pipeline.LaneStats{Lane: "fresh", Latest: hour(-1)}
+	none := pipeline.LaneStats{Lane: "none"}
+	read, held := old, old
+	read.Behind, held.Batches = true, 1
+	f := func(name string, want time.Time, live bool, lanes ...pipeline.LaneStats) {
+		t.Helper()
+		used := map[string]time.Time{"gone": now}
+		for _, l := range lanes {
+			used[l.Lane] = now.Add(-time.Hour)
+		}
+		if got := pruneFrom(lanes, now, 24*time.Hour, live, used); !got.Equal(want) {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+		if len(used) != len(lanes) {
+			t.Errorf("%s: %v is kept", name, used)
+		}
+	}
+	f("nothing", now, false)
+	f("nothing came yet", now, false, none)
+	f("now", hour(-1), false, fresh)
+	f("only old logs", hour(-900), false, old, older)
+	f("an old log and nothing else yet", hour(-700), false, old, none)
+	f("an old log and a live one", hour(-1), false, old, fresh)
+	f("an old log and the cluster", now, true, old)
+	f("it is read", hour(-700), false, read, fresh)
+	f("some of it is in hand", hour(-700), true, held)
+
+	used := map[string]time.Time{}
+	if got := pruneFrom([]pipeline.LaneStats{old, fresh}, now, 24*time.Hour, false, used); !got.Equal(hour(-700)) {
+		t.Errorf("just begun: %s", got)
+	}
+	if got := pruneFrom([]pipeline.LaneStats{old, fresh}, now.Add(idleAfter+time.Minute), 24*time.Hour, false, used); !got.Equal(hour(-1)) {
+		t.Errorf("idle since: %s", got)
+	}
+}

@@ -1,0 +1,143 @@
+// Package judging puts a judge of requests together over a cluster's state, and finished logs through it.
+//
+// What goes in: the state, how the apiserver decides, the rules, and the logs. What comes out: a judgement of each request, as of its own time.
+// It is the one place where a pipeline.Judge is wired: analyze, run, explain, what-if and suggest have theirs from here, and so have the
+// tests that judge a scenario or a capture. It imports audit, cluster, evidence, nodeauthz, pipeline, pipeline/file and rules, so that the tests of
+// what is made of judgements (report, explain, web) can use it too.
+package judging
+
+import (
+	"context"
+	"time"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/pipeline/file"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// Options say how the apiserver decides and what is checked.
+type Options struct {
+	Features nodeauthz.Features
+	// Skew is how far around a request's time a change of the state makes it a race.
+	Skew time.Duration
+	// Mode is the order of the apiserver's authorizers; it must not be nil. What the log shows of it is kept in it.
+	Mode *pipeline.Mode
+	// Rules are checked in their order; nil for none.
+	Rules []*rules.Rule
+	// Kubelets are further user-agent products that are a kubelet's.
+	Kubelets []string
+	// Live says that the state follows a cluster and does not know what comes.
+	Live bool
+}
+
+// Setup is a state with what judges requests by it. Not safe for concurrent use.
+type Setup struct {
+	State *cluster.State
+	Auth  *nodeauthz.Authorizer
+	Judge *pipeline.Judge
+	skew  time.Duration
+}
+
+// New wires a judge over a state.
+func New(state *cluster.State, o Options) *Setup {
+	auth := nodeauthz.NewAuthorizer(state.Graph, o.Features, o.Skew)
+	view := pipeline.NewView(state, auth)
+	if o.Live {
+		view = pipeline.NewLiveView(state, auth)
+	}
+	memory := rules.NewMemory()
+	memory.Kubelets = o.Kubelets
+	return &Setup{
+		State: state, Auth: auth, skew: o.Skew,
+		Judge: &pipeline.Judge{Node: auth, RBAC: state.RBAC, State: view, Rules: o.Rules, Memory: memory, Mode: o.Mode},
+	}
+}
+
+// Logs are finished audit logs. The zero value of each field but Inputs means its default.
+type Logs struct {
+	Inputs []file.Input
+	// Window limits which requests are judged; state is learnt from all events.
+	Window pipeline.Window
+	// Bodies says that the bodies of events tell of the state, too.
+	Bodies bool
+	// Ledger is shown every event that is needed, those outside of the window, too; nil for none.
+	Ledger *evidence.Ledger
+	// All says that requests of everybody are judged, not only those of nodes and of what may be one.
+	All bool
+	// MaxEventBytes bounds an event, 4 MiB by default.
+	MaxEventBytes int
+	// Progress is called with the plain bytes of each chunk that was read, from several goroutines.
+	Progress func(bytes int)
+}
+
+// Judge reads the logs and hands each judgement to out, which must not keep it, from the calling goroutine. setup is called once, after the
+// reading has begun, and before the first judgement. It stops at the first error of setup or out, or when ctx ends, and returns that error;
+// files that could not be read to their end are in the result.
+func (l *Logs) Judge(ctx context.Context, setup func() (*Setup, error), out func(*pipeline.Judgement) error) (*file.Result, pipeline.Counts, error) {
+	var stream *pipeline.Stream
+	start := func() error {
+		s, err := setup()
+		if err != nil {
+			return err
+		}
+		var sink pipeline.StateSink
+		if l.Bodies {
+			sink = s.State
+		}
+		stream = pipeline.NewStream(s.Judge, sink, pipeline.Options{Skew: s.skew, Window: l.Window, Ledger: l.Ledger, All: l.All}, out)
+		return nil
+	}
+	res, err := l.read(ctx, audit.Want{State: l.Bodies, All: l.All}, func(b file.Batch) error {
+		if stream == nil {
+			if err := start(); err != nil {
+				return err
+			}
+		}
+		return stream.Batch(&pipeline.Batch{Events: b.Events, Release: b.Release})
+	})
+	if err == nil && stream == nil {
+		err = start()
+	}
+	if err == nil {
+		err = stream.Flush()
+	}
+	if err != nil {
+		return nil, pipeline.Counts{}, err
+	}
+	return res, stream.Counts(), nil
+}
+
+// Learn feeds the state with the bodies in the logs, and judges nothing.
+func (l *Logs) Learn(ctx context.Context, state *cluster.State) (*file.Result, error) {
+	return l.each(ctx, audit.Want{State: true}, func(ev *audit.Event) {
+		if audit.ChangesState(ev) {
+			state.ApplyAudit(ev)
+		}
+	})
+}
+
+// Events gives each event of the logs to see, which must not keep it, those included that no judge has a use for.
+func (l *Logs) Events(ctx context.Context, see func(*audit.Event)) (*file.Result, error) {
+	return l.each(ctx, audit.Want{All: true}, see)
+}
+
+func (l *Logs) each(ctx context.Context, want audit.Want, see func(*audit.Event)) (*file.Result, error) {
+	return l.read(ctx, want, func(b file.Batch) error {
+		for i := range b.Events {
+			see(&b.Events[i])
+		}
+		b.Release()
+		return nil
+	})
+}
+
+func (l *Logs) read(ctx context.Context, want audit.Want, out func(file.Batch) error) (*file.Result, error) {
+	return file.Read(ctx, l.Inputs, file.Options{
+		Want: want, MaxEventBytes: l.MaxEventBytes, MaxPlaces: tally.MaxMalformed, Progress: l.Progress,
+	}, out)
+}

@@ -1,0 +1,44 @@
+package judging_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodetrail/nodetrail/app/judging"
+	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rules"
+)
+
+// What the options say reaches the judge. Only a state that follows a cluster does not know yet that a Node will never come.
+func TestNew(t *testing.T) {
+	features, err := nodeauthz.FeaturesFor("1.35")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mode, err := pipeline.ParseMode("RBAC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const node = `{"observedAt":"2026-11-21T05:00:00Z","type":"ADDED","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"worker-1","uid":"u1"}}}`
+	for _, live := range []bool{false, true} {
+		state := cluster.NewState()
+		if err := state.Load([]string{"-"}, strings.NewReader(node+"\n"+node+"\n")); err != nil {
+			t.Fatal(err)
+		}
+		s := judging.New(state, judging.Options{
+			Features: features, Skew: time.Second, Mode: mode, Rules: rules.All()[:2], Kubelets: []string{"my-kubelet"}, Live: live,
+		})
+		j := s.Judge
+		if s.State != state || j.RBAC != state.RBAC || j.Node != s.Auth || s.Auth.Features() != features || j.Mode != mode || len(j.Rules) != 2 ||
+			!slices.Equal(j.Memory.Kubelets, []string{"my-kubelet"}) {
+			t.Errorf("%+v", j)
+		}
+		if _, known := j.State.NodeRegistered("worker-9", time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)); known == live {
+			t.Errorf("live %t: that a Node is not there is known: %t", live, known)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/cluster"
+)
+
+// RecordOptions say which cluster Record watches, and where it writes.
+type RecordOptions struct {
+	// Kubeconfig and Context are as kubectl's; with "" they are those of $KUBECONFIG, ~/.kube/config or the pod's own service account.
+	Kubeconfig, Context string
+	// Output is the file that the journal is appended to; "-" is Stdout.
+	Output string
+	Stdout io.Writer
+	// KeepValues keeps values that may hold secrets, such as environment variables; KeepManagedFields keeps metadata.managedFields.
+	KeepValues, KeepManagedFields bool
+	// Log is where it logs.
+	Log LogTo
+}
+
+// Record lists and watches the objects that node authorization depends on, and writes each change with the time at which it was seen, as a line
+// of JSON: a journal that Input.State takes. It goes on until ctx ends, which is no error. Secrets are never read.
+//
+// It returns an error if there is no cluster to talk to, and if the journal cannot be written, which then holds whole lines but for the last.
+func Record(ctx context.Context, o RecordOptions) (err error) {
+	config, err := cluster.ClientConfig(o.Kubeconfig, o.Context)
+	if err != nil {
+		return err
+	}
+	w := o.Stdout
+	if o.Output != "-" {
+		// Appending never loses what an earlier run saw.
+		out, oerr := os.OpenFile(o.Output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if oerr != nil {
+			return optionError("Output", "cannot write %w", PathError(o.Output, oerr))
+		}
+		defer func() {
+			if info, serr := out.Stat(); serr == nil && info.Mode().IsRegular() { // a pipe has nothing to sync
+				err = errors.Join(err, out.Sync())
+			}
+			err = errors.Join(err, out.Close())
+		}()
+		w = out
+	}
+	log := zerolog.New(zerolog.ConsoleWriter{Out: o.Log.W, NoColor: !o.Log.Terminal}).With().Timestamp().Logger()
+	err = cluster.Record(ctx, cluster.RecordConfig{Config: config, KeepValues: o.KeepValues, KeepManagedFields: o.KeepManagedFields}, w, log)
+	if errors.Is(err, context.Canceled) || ctx.Err() != nil && err != nil && strings.Contains(err.Error(), context.Canceled.Error()) {
+		return nil // asked to stop: that is how a recording ends
+	}
+	return err
+}
+
+// PathError is an error of package os with the path first and without the system call.
+func PathError(path string, err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}

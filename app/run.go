@@ -1,0 +1,162 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/internal/config"
+)
+
+// RunOptions are what Run is started with. Everything else is in the configuration file, which can be read again while it runs.
+type RunOptions struct {
+	// StoreOptions name the configuration and the folder of the store.
+	StoreOptions
+	// Listen is the address of /metrics, /readyz and the pages, in place of the configuration's listen; "" for that.
+	Listen string
+	// State is the cluster's, beside the configuration's state.files.
+	State []string
+	// Logs are followed beside the configuration's sources, with its defaults for files.
+	Logs []string
+	// Log is where the service logs.
+	Log LogTo
+	// Version is the program's, as metrics and logs tell it.
+	Version string
+	// Hangup has the configuration read again, and files that are written opened again; nil for never.
+	Hangup <-chan os.Signal
+	// Running is called when all parts have been started, with the address of the pages, "" without pages; nil for nothing.
+	Running func(pages string)
+}
+
+// ErrNothingToRead is that neither Logs nor the configuration has a source.
+var ErrNothingToRead = errors.New("nothing to read: no log is given, and the configuration has no source")
+
+// adjust puts what the options say over the file's configuration.
+func (o *RunOptions) adjust(c *config.Config) error {
+	c.Data, c.Listen = cmp.Or(o.Data, c.Data), cmp.Or(o.Listen, c.Listen)
+	c.State.Files = append(c.State.Files, o.State...)
+	if len(o.Logs) > 0 {
+		var src config.FileSource
+		src.SetDefaults()
+		src.Paths = o.Logs
+		c.Sources.Files = append(c.Sources.Files, src)
+	}
+	if len(c.Sources.Files) == 0 && c.Sources.Webhook == nil && c.Sources.Kafka == nil {
+		return ErrNothingToRead
+	}
+	return nil
+}
+
+// Run judges audit events as they come, from the sources of the configuration, until ctx ends; then it stops after the batch in hand and
+// returns nil. Verdicts and findings are counted in the store, served as metrics and pages, and sent to sinks. What was not stored when it ends
+// comes again next time: sources are told that they may forget an event when it is in the store, and every event counts once.
+//
+// It reads the configuration, the environment variables that that names, the state, and what the sources bring. It writes into the
+// configuration's data folder, which it makes, or to its PostgreSQL, and whatever its sinks write to.
+//
+// It returns an error if a part cannot be opened, if one ends by itself, and if the store fails when it stops; ErrNothingToRead before
+// anything is opened. One process uses a folder at a time; analyzers that share a PostgreSQL may be many.
+func Run(ctx context.Context, o RunOptions) (err error) {
+	s, err := newService(o)
+	if err != nil {
+		return err
+	}
+	c := s.reloader.Current()
+	if err := os.MkdirAll(c.Data, 0o750); err != nil {
+		return fmt.Errorf("making the data folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.open(ctx, c); err != nil {
+		if ctx.Err() != nil { // SQLite calls it otherwise than the rest
+			s.log.Info().AnErr("cause", err).Msg("stopped while starting")
+			return nil
+		}
+		return err
+	}
+	return s.run(ctx)
+}
+
+// newService reads the configuration. Nothing is opened yet.
+func newService(o RunOptions) (*service, error) {
+	s := &service{o: o, level: &levelWriter{w: o.Log.W}}
+	// What the file says of logging is known only after it was read.
+	reloader, err := config.NewReloader(config.ReloaderOptions{
+		Path: o.Config, Adjust: o.adjust, OnChange: s.change, Log: zerolog.New(s.level).With().Timestamp().Logger(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.reloader = reloader
+	if err := s.level.set(reloader.Current().Log, o.Log); err != nil {
+		return nil, err
+	}
+	s.log = s.level.logger()
+	return s, nil
+}
+
+// run starts everything, waits, and stops it in the order in which nothing is lost.
+func (s *service) run(ctx context.Context) error {
+	// Each stage is stopped when those before it have ended: sources, then the engine, then the rest.
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	failed := &failures{stop: stop}
+	sources, engine, rest := newStage(ctx, failed), newStage(context.WithoutCancel(ctx), failed), newStage(context.WithoutCancel(ctx), failed)
+	rest.start("serving metrics", s.ops.Serve)
+	s.pages.start(rest)
+	rest.start("watching the configuration", s.watch)
+	if live := s.state.live; live != nil {
+		rest.start("watching the cluster", func(ctx context.Context) error { live.Run(ctx); return nil })
+	}
+	rest.start("housekeeping", (&housekeeper{store: s.store, engine: s.court, state: s.state, sources: s.sources, log: s.log}).run)
+	engine.start("judging", s.court.Run)
+	s.coverage.start(sources)
+	s.sources.start(sources, s.court)
+	s.log.Info().Str("version", s.o.Version).Str("listen", s.ops.Addr()).Str("pages", s.pages.url).Str("data", s.reloader.Current().Data).
+		Strs("sources", s.sources.names()).Msg("running")
+	if s.o.Running != nil {
+		s.o.Running(s.pages.url)
+	}
+	<-ctx.Done()
+	s.log.Info().Msg("stopping")
+	s.stopping.Store(true)
+	sources.wait()
+	engine.end()
+	rest.end()
+	s.log.Info().Msg("stopped")
+	return errors.Join(failed.err(), s.court.notStored())
+}
+
+// watch reads the configuration again when its file changes or a hangup says so.
+func (s *service) watch(ctx context.Context) error {
+	if s.reloader.Current().Reload.Watch {
+		go s.reloader.Watch(ctx)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.o.Hangup:
+			s.sinks.reopen(s.log)
+			_ = s.reloader.Reload() // it logs what is wrong
+		}
+	}
+}
+
+// notReady says why the process is not ready.
+func (s *service) notReady() []string {
+	var out []string
+	if s.stopping.Load() {
+		out = append(out, "stopping")
+	}
+	out = append(out, s.state.notReady()...)
+	out = append(out, s.sources.notReady()...)
+	if since := s.court.Stats().Failing; !since.IsZero() {
+		out = append(out, fmt.Sprintf("the store has failed since %s", since.UTC().Format(time.RFC3339)))
+	}
+	return out
+}

@@ -1,0 +1,95 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/internal/ops"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/web"
+)
+
+// ServeOptions are those of Serve.
+type ServeOptions struct {
+	StoreOptions
+	// Listen is the address of the pages. Who may read them is said in the configuration's section pages; without it, only this machine may.
+	Listen string
+	// State is the cluster's, which the pages explain requests by: as Input has it. Without any they say NoState in place of explanations.
+	State   []string
+	Stdin   io.Reader
+	NoState string
+	// Log is where warnings go.
+	Log LogTo
+	// Running is called once when the pages are there, with their address. Its error ends the serving.
+	Running func(pages string) error
+}
+
+// Serve serves the pages of a store, and the API beside them, until ctx ends. The store is only read, also while Run is running.
+//
+// Errors are the configuration's, a *NoStoreError, those of the state and of the address, and those of serving.
+func Serve(ctx context.Context, o ServeOptions) error {
+	c, err := o.load()
+	if err != nil {
+		return err
+	}
+	s, err := openToRead(ctx, c, o.Config != "")
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	log := zerolog.New(zerolog.ConsoleWriter{Out: o.Log.W, NoColor: !o.Log.Terminal}).Level(zerolog.WarnLevel).With().Timestamp().Logger()
+	w, err := pagesOver(c, s, log)
+	if err != nil {
+		return err
+	}
+	if err := w.Access.Check(o.Listen); err != nil {
+		return optionError("Listen", "%w (the configuration's section pages)", err)
+	}
+	w.NoLive = o.NoState
+	if len(o.State) > 0 {
+		if w.Live, err = o.live(ctx, c, w); err != nil {
+			return err
+		}
+	}
+	pages, err := web.New(w)
+	if err != nil {
+		return err
+	}
+	server, err := ops.New(ops.Options{Listen: o.Listen, TLS: pages.TLS(), Log: log})
+	if err != nil {
+		return err
+	}
+	server.Handle("/", pages)
+	if o.Running != nil {
+		if err := o.Running(pageAddress(server.Addr(), c.Pages.TLS.CertFile != "")); err != nil {
+			return errors.Join(err, server.Close())
+		}
+	}
+	go pages.Warm(ctx)
+	return server.Serve(ctx)
+}
+
+// live is the state that was given, and the order of authorizers and the version that run found out.
+func (o *ServeOptions) live(ctx context.Context, c *config.Config, w web.Options) (web.Live, error) {
+	state, err := startLoading(&Input{State: o.State, Stdin: o.Stdin}).wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	was, err := w.Facts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	features, err := c.Authorization.Features(was.Authorization.KubernetesVersion)
+	if err != nil {
+		return nil, err
+	}
+	mode := func(ctx context.Context) (string, error) {
+		facts, err := w.Facts(ctx)
+		return facts.Authorization.Mode, err
+	}
+	return &liveState{state: state, node: nodeauthz.NewAuthorizer(state.Graph, features, c.Skew.D()), mode: mode, whole: true}, nil
+}

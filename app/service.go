@@ -1,0 +1,215 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/internal/ops"
+	"github.com/nodetrail/nodetrail/pipeline/source"
+	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/sinks/metrics"
+	"github.com/nodetrail/nodetrail/store"
+	"github.com/nodetrail/nodetrail/web"
+)
+
+// service is one Run, its parts put together. They are opened in the order of the fields, each with what it needs of those before, run in the
+// stages of run, and are closed by close, whichever of them were opened.
+type service struct {
+	o        RunOptions
+	level    *levelWriter
+	reloader *config.Reloader
+	log      zerolog.Logger
+
+	store    *store.Store
+	state    *stateFeed
+	letters  *source.DeadLetter
+	metrics  *metrics.Metrics
+	sinks    sinkSet
+	ledger   *ledger
+	court    *court
+	sources  *sourceSet
+	coverage *coverageWatch
+	ops      *ops.Server
+	pages    servedPages
+
+	stopping atomic.Bool
+}
+
+// open makes every part, but starts none.
+func (s *service) open(ctx context.Context, c *config.Config) error {
+	instance := c.Instance
+	if instance == "" {
+		instance, _ = os.Hostname() // without a name it has the common one
+	}
+	instance = cmp.Or(instance, "nodetrail")
+	var err error
+	// The store first: it is where a second process on the same folder is noticed.
+	if s.store, err = openStore(ctx, c, s.log, false); err != nil {
+		return err
+	}
+	if s.state, err = openStateFeed(c, s.log); err != nil {
+		return err
+	}
+	if s.letters, err = source.OpenDeadLetter(dataPath(c, "dead-letters.jsonl"), 64<<20); err != nil {
+		return err
+	}
+	s.metrics = metrics.New(metrics.Options{
+		MaxNodes: c.Metrics.MaxNodes, MaxBindings: c.Metrics.MaxBindings, Version: s.o.Version, GoVersion: runtime.Version(),
+	})
+	alerts := &alertStore{store: s.store, cluster: c.Cluster}
+	s.sinks.recent, s.sinks.keeper = alerts.recent, alerts
+	if err := s.sinks.replace(c, s.log); err != nil {
+		return err
+	}
+	s.ledger = &ledger{metrics: s.metrics, sinks: &s.sinks, lanes: map[string]laneSum{}}
+	s.court, err = openCourt(ctx, c, &courtParts{
+		state: s.state, store: s.store, sinks: &s.sinks, stored: s.ledger.stored, facts: s.facts, instance: instance, log: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	gaps := &gapTeller{engine: s.court, metrics: s.metrics, config: s.reloader.Current, log: s.log}
+	s.sources = &sourceSet{letters: s.letters, gaps: gaps, log: s.log}
+	if err := s.sources.open(c, s.court, instance); err != nil {
+		return err
+	}
+	if s.coverage, err = openCoverage(c, s.state, gaps); err != nil {
+		return err
+	}
+	s.metrics.Watch(s.input(c))
+	s.ops, err = ops.New(ops.Options{
+		Listen: c.Listen, Pprof: c.Pprof, Metrics: s.metrics.Handler(), Ready: s.notReady, Reload: s.reloader.Reload,
+		ReloadToken: func() (string, error) { return reloadToken(c.Reload.TokenFile) }, Log: s.log,
+	})
+	if err != nil || !c.Pages.Enabled {
+		return err
+	}
+	return s.openPages(c)
+}
+
+// openPages opens the pages over all the other parts.
+func (s *service) openPages(c *config.Config) error {
+	o, err := pagesOver(c, s.store, s.log)
+	if err != nil {
+		return err
+	}
+	stored := o.Facts
+	o.Facts = func(ctx context.Context) (report.Facts, error) {
+		f, err := stored(ctx)
+		f.MinWindow = s.reloader.Current().Readiness.MinWindow.D()
+		return f, err
+	}
+	o.Sources = func() []web.Source { return append(s.sources.pages(s.ledger), s.state.source()) }
+	o.Disabled = func() []string { return s.reloader.Current().Rules.Disable }
+	o.Live = &liveState{state: s.state.State, node: s.court.setup.Auth, mode: s.court.mode, whole: s.state.given, now: s.state.live != nil}
+	return s.pages.open(c, o, s.ops, s.log)
+}
+
+func reloadToken(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	s, err := config.ReadSecret(path)
+	return s.Reveal(), err
+}
+
+// input is what the other parts tell the metrics.
+func (s *service) input(c *config.Config) metrics.Input {
+	return metrics.Input{
+		Sources: s.sources.metrics,
+		Engine: func() metrics.Engine {
+			e := s.court.Stats()
+			return metrics.Engine{
+				Waiting: e.Waiting, Held: e.Held, MaxHeld: int64(s.reloader.Current().Pipeline.MaxBytes), Early: e.Early, Late: e.Late, CommitFailures: e.Failures,
+			}
+		},
+		Webhook: func() *metrics.Webhook { return webhookMetrics(s.sources.webhook) },
+		Pages: func() *metrics.Pages {
+			if s.pages.site == nil {
+				return nil
+			}
+			p := s.pages.site.Stats()
+			return &metrics.Pages{Refused: p.Refused, Credentials: metrics.Credentials{Expires: p.CertificateExpires, ReloadFailures: p.ReloadFailures}}
+		},
+		DeadLetters: func() int64 { return s.letters.Stats().Written },
+		State:       s.state.metrics,
+		Apiservers:  s.coverage.metrics,
+		Sinks:       s.sinks.stats,
+		Alerts:      s.sinks.alertStats,
+		Config: func() metrics.Config {
+			r := s.reloader.Stats()
+			return metrics.Config{Applied: r.Applied, Refused: r.Refused, NeedRestart: r.NeedRestart, LastSuccess: r.LastSuccess, OK: r.OK}
+		},
+		StoreBytes: storeBytes(c),
+	}
+}
+
+// facts are what the report needs to know, to be stored. It runs in the engine's loop.
+func (s *service) facts(j *court) []byte {
+	c := s.reloader.Current()
+	k := knowledge{
+		cluster: c.Cluster, setup: j.setup, features: j.features, disabled: c.Rules.Disable, hasState: s.state.given, doubts: s.state.doubts(),
+	}
+	k.from, k.to = s.ledger.window()
+	f := k.facts()
+	b, err := toStore(&f, time.Now(), s.o.Version)
+	if err != nil {
+		s.log.Warn().Err(err).Msg("cannot store the facts of the report")
+		return nil
+	}
+	return b
+}
+
+// change takes over what can change while the service runs.
+func (s *service) change(old, fresh *config.Config) error {
+	if s.court == nil {
+		return nil
+	}
+	if err := s.level.setLevel(fresh.Log); err != nil {
+		return err
+	}
+	if err := s.court.configure(fresh); err != nil {
+		return err
+	}
+	// Sinks that stay as they are keep what waits in them.
+	if slices.ContainsFunc(config.Changed(old, fresh), func(c config.Change) bool { return strings.HasPrefix(c.Field, "sinks") }) {
+		return s.sinks.replace(fresh, s.log)
+	}
+	return nil
+}
+
+// close closes what was opened.
+func (s *service) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	var errs []error
+	if err := s.sinks.close(ctx); err != nil {
+		s.log.Warn().Err(err).Msg("not all findings reached their sinks; the store has them")
+	}
+	for _, server := range []*ops.Server{s.ops, s.pages.server} {
+		if server == nil {
+			continue
+		}
+		if err := server.Close(); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			s.log.Debug().Err(err).Msg("closing the server of metrics")
+		}
+	}
+	if s.letters != nil {
+		errs = append(errs, s.letters.Close())
+	}
+	if s.store != nil {
+		errs = append(errs, s.store.Close())
+	}
+	return errors.Join(errs...)
+}

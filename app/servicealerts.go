@@ -1,0 +1,126 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/sinks"
+	"github.com/nodetrail/nodetrail/sinks/alertmanager"
+	"github.com/nodetrail/nodetrail/sinks/http"
+	"github.com/nodetrail/nodetrail/sinks/metrics"
+	"github.com/nodetrail/nodetrail/store"
+)
+
+// alerting is a sink of alerts with a grouper of its own: what goes on must be told often enough for the alert to stay.
+type alerting struct {
+	grouper *sinks.Grouper
+	sink    *alertmanager.Sink
+}
+
+// alertmanager adds a sink of alerts.
+func (s *sinkSet) alertmanager(c *config.Config, a *config.AlertmanagerSink, log zerolog.Logger) error {
+	least, err := rules.ParseSeverity(a.MinSeverity)
+	if err != nil {
+		return fmt.Errorf("minSeverity: %w", err)
+	}
+	external := a.ExternalURL
+	if external == "" {
+		external = pagesURL(c)
+	}
+	runbooks := a.Runbooks
+	if runbooks != "" && !strings.HasSuffix(runbooks, "/") {
+		runbooks += "/"
+	}
+	sink, err := alertmanager.New(alertmanager.Options{
+		Name: a.Name, URLs: a.URLs, Resend: a.Resend.D(), ResolveAfter: a.ResolveAfter.D(), ExternalURL: external, Runbooks: runbooks,
+		MinSeverity: least, Labels: a.Labels, MaxAlerts: a.MaxAlerts, MaxBackoff: min(c.Sinks.Queue.MaxBackoff, a.Resend).D(),
+		HTTP: http.Options{
+			Username: a.Username, Password: a.Password.Reveal(), PasswordFile: a.PasswordFile, BearerToken: a.BearerToken.Reveal(),
+			BearerTokenFile: a.BearerTokenFile, CAFile: a.TLS.CAFile, ServerName: a.TLS.ServerName, CertFile: a.TLS.CertFile, KeyFile: a.TLS.KeyFile,
+			Timeout: a.Timeout.D(),
+		},
+		Recent: s.recent, Keeper: s.keeper, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	s.alerts = append(s.alerts, alerting{sink: sink, grouper: sinks.NewGrouper(sinks.GrouperOptions{
+		Cluster: c.Cluster, Every: a.Resend.D(), MaxGroups: c.Sinks.Findings.MaxGroups,
+	}, sink.Add)})
+	return nil
+}
+
+// alertStats are the figures of the sinks of alerts.
+func (s *sinkSet) alertStats() []metrics.Alerts {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var out []metrics.Alerts
+	for _, a := range s.alerts {
+		st := a.sink.Stats()
+		out = append(out, metrics.Alerts{
+			Name: st.Name, Firing: st.Firing, Resolved: st.Resolved, Folded: st.Folded, TooOld: st.TooOld, StoreFailures: st.StoreFailures,
+		})
+	}
+	return out
+}
+
+// alertStore is what sinks of alerts need of the store.
+type alertStore struct {
+	store   *store.Store
+	cluster string
+}
+
+// recent returns what the store has of each group by the hour.
+func (a *alertStore) recent(ctx context.Context, since time.Time) ([]sinks.Finding, error) {
+	const most = 50_000
+	all, err := a.store.Recent(ctx, since, most)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]sinks.Finding, len(all))
+	for i := range all {
+		out[i] = sinks.FromGroup(a.cluster, &all[i].Key, &all[i].Group, nil)
+	}
+	return out, nil
+}
+
+// Kept implements alertmanager.Keeper.
+func (a *alertStore) Kept(ctx context.Context, prefix string) ([]alertmanager.Kept, error) {
+	all, err := a.store.Alerts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []alertmanager.Kept
+	for i := range all {
+		if !strings.HasPrefix(all[i].Key, prefix) {
+			continue
+		}
+		var k alertmanager.Kept
+		if err := json.Unmarshal(all[i].Payload, &k); err != nil {
+			return nil, fmt.Errorf("reading the alert %q: %w", all[i].Key, err)
+		}
+		k.Key, k.First, k.Last = all[i].Key, all[i].First, all[i].Last
+		out = append(out, k)
+	}
+	return out, nil
+}
+
+// Keep implements alertmanager.Keeper.
+func (a *alertStore) Keep(ctx context.Context, put []alertmanager.Kept, gone []string) error {
+	alerts := make([]store.Alert, len(put))
+	for i := range put {
+		b, err := json.Marshal(&put[i])
+		if err != nil {
+			return fmt.Errorf("writing the alert %q: %w", put[i].Key, err)
+		}
+		alerts[i] = store.Alert{Key: put[i].Key, First: put[i].First, Last: put[i].Last, Payload: b}
+	}
+	return a.store.PutAlerts(ctx, alerts, gone)
+}

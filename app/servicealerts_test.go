@@ -1,0 +1,148 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/sinks"
+	"github.com/nodetrail/nodetrail/sinks/alertmanager"
+	"github.com/nodetrail/nodetrail/store"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+func TestAlertStore(t *testing.T) {
+	ctx := context.Background()
+	st, err := store.OpenSQLite(ctx, filepath.Join(t.TempDir(), "nodetrail.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	a := &alertStore{store: st, cluster: "prod"}
+	at := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	want := []alertmanager.Kept{{
+		Key: "alertmanager \x00\xff", First: at, Last: at.Add(time.Minute), Learnt: at, Taken: at.Add(time.Hour),
+		Finding: sinks.Finding{ID: "1", Rule: "r", First: at, Last: at, Count: 3, AuditIDs: []string{"a"}},
+	}}
+	other := alertmanager.Kept{Key: "other", Learnt: at}
+	if err := a.Keep(ctx, append(want, other), nil); err != nil {
+		t.Fatal(err)
+	}
+	got, err := a.Kept(ctx, "alertmanager ")
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if err := a.Keep(ctx, nil, []string{want[0].Key}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := a.Kept(ctx, "alertmanager "); len(got) != 0 || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// What the configuration says reaches Alertmanager, for what is stored as for what was.
+func TestAlertSink(t *testing.T) {
+	type alert struct {
+		Labels       map[string]string
+		Annotations  map[string]string
+		GeneratorURL string
+	}
+	got := make(chan alert, 100)
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var all []alert
+		user, password, _ := r.BasicAuth()
+		if err := json.NewDecoder(r.Body).Decode(&all); err != nil || user != "u" || password != "p" || r.URL.Path != "/prefix/api/v2/alerts" {
+			t.Errorf("%v, %s:%s, %s", err, user, password, r.URL.Path)
+		}
+		for _, a := range all {
+			got <- a
+		}
+	}))
+	defer srv.Close()
+	ctx := context.Background()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "password"), []byte("p\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	st, err := store.OpenSQLite(ctx, filepath.Join(dir, "nodetrail.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	c, err := config.Parse("c", []byte(`
+cluster: prod
+sinks: {alertmanager: [{urls: ["`+srv.URL+`/prefix/"], username: u, passwordFile: `+filepath.Join(dir, "password")+`, minSeverity: high, labels: {team: a}, runbooks: "https://r"}]}
+`), os.LookupEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := func(name string, severity rules.Severity) tally.Entry {
+		return tally.Entry{ID: tally.IDOf(name), Time: time.Now(), IsNode: true, Node: "n", Findings: []tally.Finding{{
+			Key: tally.Key{Rule: "node-identity", Node: name}, Severity: severity, Params: codes.Params{codes.Text(codes.ParamMessage, "m")}, AuditID: "1",
+		}}}
+	}
+	if _, err := st.Acquire(ctx, "lane", 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	before := []tally.Entry{entry("before", rules.Critical)}
+	if err := st.Commit(ctx, &tally.Commit{At: time.Now(), Lanes: []tally.LaneCommit{{Lane: "lane", Entries: before}}}); err != nil {
+		t.Fatal(err)
+	}
+	alerts := &alertStore{store: st, cluster: "prod"}
+	set := &sinkSet{recent: alerts.recent, keeper: alerts}
+	if err := set.replace(c, zerolog.Nop()); err != nil {
+		t.Fatal(err)
+	}
+	set.add(&pipeline.Stored{Entries: []tally.Entry{entry("now", rules.High), entry("low", rules.Low)}})
+	all := map[string]alert{}
+	for len(all) < 2 {
+		a := <-got
+		all[a.Labels["node"]] = a
+	}
+	for node, severity := range map[string]string{"before": "critical", "now": "high"} {
+		a := all[node]
+		want := map[string]string{"alertname": "NodeIdentity", "cluster": "prod", "severity": severity, "rule": "node-identity", "node": node, "team": "a"}
+		if diff := cmp.Diff(want, a.Labels); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if a.Annotations["runbook_url"] != "https://r/docs/rules/node-identity.md" || len(a.GeneratorURL) != len("http://127.0.0.1:9876/findings/")+32 {
+			t.Errorf("%+v", a)
+		}
+	}
+	if s := set.alertStats(); len(s) != 1 || s[0].Firing != 2 || s[0].Name != "alertmanager" {
+		t.Errorf("%+v", s)
+	}
+	if s := set.stats(); len(s) != 1 || s[0].Name != "alertmanager:"+srv.Listener.Addr().String() {
+		t.Errorf("%+v", s)
+	}
+	if err := set.close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestExternalURL(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for listen, want := range map[string]string{
+		"127.0.0.1:9876": "http://127.0.0.1:9876", ":9876": "http://" + host + ":9876", "0.0.0.0:80": "http://" + host + ":80", "[::]:80": "http://" + host + ":80",
+		"[::1]:80": "http://[::1]:80", "a:80": "http://a:80",
+	} {
+		if got := externalURL(listen); got != want {
+			t.Errorf("%s: %s, want %s", listen, got, want)
+		}
+	}
+}

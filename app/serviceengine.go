@@ -1,0 +1,168 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/app/judging"
+	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/sinks/metrics"
+	"github.com/nodetrail/nodetrail/store"
+)
+
+// court is the engine of a service with its judge. It is opened once the state, the store and the sinks are there, runs until the sources
+// have ended, and there is nothing to close.
+type court struct {
+	*pipeline.Engine
+	setup     *judging.Setup
+	features  nodeauthz.Features
+	detectors *rules.Detectors
+}
+
+// courtParts are what a court works with.
+type courtParts struct {
+	state    *stateFeed
+	store    *store.Store
+	sinks    *sinkSet
+	stored   func(*pipeline.Stored)
+	facts    func(*court) []byte
+	instance string
+	log      zerolog.Logger
+}
+
+func openCourt(ctx context.Context, c *config.Config, p *courtParts) (*court, error) {
+	features, err := c.Authorization.Features(p.state.askVersion(ctx, c))
+	if err != nil {
+		return nil, err
+	}
+	mode, err := pipeline.ParseMode(c.Authorization.Mode)
+	if err != nil {
+		return nil, fmt.Errorf("authorization.mode: %w", err)
+	}
+	enabled, err := enabledRules(c.Rules.Disable)
+	if err != nil {
+		return nil, err
+	}
+	out := &court{
+		features: features,
+		setup: judging.New(p.state.State, judging.Options{
+			Features: features, Skew: c.Skew.D(), Mode: mode, Rules: enabled, Kubelets: c.Rules.KubeletUserAgents, Live: p.state.live != nil,
+		}),
+		// Those of all rules: one that is enabled later has to know what was before.
+		detectors: rules.NewDetectors(rules.All(), detectorOptions(c)),
+	}
+	opt := pipeline.EngineOptions{
+		Judge: out.setup.Judge, Detectors: out.detectors, Store: p.store, Stored: p.stored, Line: p.sinks.line, Ledger: evidence.New(),
+		Facts: func() []byte { return p.facts(out) }, Instance: p.instance,
+		Skew: c.Skew.D(), Settle: c.State.Settle.D(), WaitAtMost: c.State.WaitAtMost.D(), OpenFor: c.Pipeline.OpenFor.D(),
+		CommitEvery: c.Pipeline.CommitEvery.D(), MaxBytes: int64(c.Pipeline.MaxBytes), MaxRequests: c.Pipeline.MaxRequests, Log: p.log,
+	}
+	if c.State.FromAudit {
+		opt.State = p.state.State
+	}
+	if p.state.live != nil {
+		opt.CaughtUp = p.state.live.CaughtUp
+	}
+	out.Engine, err = pipeline.NewEngine(ctx, opt)
+	return out, err
+}
+
+func detectorOptions(c *config.Config) rules.DetectorOptions {
+	return rules.DetectorOptions{Kubelets: c.Rules.KubeletUserAgents, Lateness: c.Rules.Lateness.D()}
+}
+
+// configure takes over what can change of the rules while the engine runs.
+func (j *court) configure(c *config.Config) error {
+	enabled, err := enabledRules(c.Rules.Disable)
+	if err != nil {
+		return err
+	}
+	return j.Do(context.Background(), func() {
+		j.setup.Judge.Rules = enabled
+		j.setup.Judge.Memory.Kubelets = c.Rules.KubeletUserAgents
+		j.detectors.Configure(detectorOptions(c))
+	})
+}
+
+// mode is the order of the apiserver's authorizers, as far as it is known.
+func (j *court) mode(ctx context.Context) (string, error) {
+	mode := ""
+	err := j.Do(ctx, func() { mode = j.setup.Judge.Mode.String() })
+	return mode, err
+}
+
+// notStored is an error if the store fails as the process stops. What failed before and was overcome is none.
+func (j *court) notStored() error {
+	since := j.Stats().Failing
+	if since.IsZero() {
+		return nil
+	}
+	return fmt.Errorf("the store has failed since %s: what came in since then is not stored, and its sources will bring it again",
+		since.UTC().Format(time.RFC3339))
+}
+
+// ledger is what was stored since the start. Safe for concurrent use.
+type ledger struct {
+	metrics *metrics.Metrics
+	sinks   *sinkSet
+
+	mu       sync.Mutex
+	from, to time.Time // of the requests
+	lanes    map[string]laneSum
+}
+
+// laneSum is what the overview tells of a lane.
+type laneSum struct {
+	events int64
+	latest time.Time
+}
+
+// stored takes a commit down, and hands it on.
+func (l *ledger) stored(s *pipeline.Stored) {
+	c := metrics.Commit{Entries: s.Entries, Received: s.Received, At: s.At, Took: s.Took}
+	l.mu.Lock()
+	for i := range s.Entries {
+		if t := s.Entries[i].Time; !t.IsZero() {
+			if l.from.IsZero() || t.Before(l.from) {
+				l.from = t
+			}
+			if t.After(l.to) {
+				l.to = t
+			}
+		}
+	}
+	for i := range s.Lanes {
+		lane := &s.Lanes[i]
+		sum := l.lanes[lane.Lane]
+		if sum.events += lane.Events.Read; lane.Latest.After(sum.latest) {
+			sum.latest = lane.Latest.UTC()
+		}
+		l.lanes[lane.Lane] = sum
+		c.Lanes = append(c.Lanes, metrics.Lane{Lane: lane.Lane, Events: lane.Events, Envelopes: envelopesOf(&lane.Counts)})
+	}
+	l.mu.Unlock()
+	l.metrics.Stored(&c)
+	l.sinks.add(s)
+}
+
+// window bounds the requests that were stored.
+func (l *ledger) window() (from, to time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.from, l.to
+}
+
+// lane is the sum of a lane.
+func (l *ledger) lane(name string) laneSum {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lanes[name]
+}

@@ -1,0 +1,91 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/internal/ops"
+	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/store"
+	"github.com/nodetrail/nodetrail/web"
+)
+
+// pagesOver are the pages over a store, as the configuration says who may read them.
+func pagesOver(c *config.Config, s *store.Store, log zerolog.Logger) (web.Options, error) {
+	p := &c.Pages
+	o := web.Options{
+		Cluster: c.Cluster, Store: s, Step: s.Step(), Hourly: c.Store.Hourly.D(), Log: log,
+		Facts: func(ctx context.Context) (report.Facts, error) {
+			all, err := s.Facts(ctx)
+			if err != nil {
+				return report.Facts{}, err
+			}
+			f, err := fromStore(all)
+			f.MinWindow = c.Readiness.MinWindow.D()
+			return f, err
+		},
+		Access: web.Access{
+			TokenFile: p.BearerTokenFile, CertFile: p.TLS.CertFile, KeyFile: p.TLS.KeyFile, ClientCAFile: p.TLS.ClientCAFile,
+			ClientNames: p.TLS.ClientNames, Reload: p.TLS.ReloadEvery.D(),
+		},
+	}
+	if k := &p.Kubernetes; k.Enabled {
+		rest, err := cluster.ClientConfig(k.Kubeconfig, k.Context)
+		if err != nil {
+			return o, fmt.Errorf("pages.kubernetes: %w", err)
+		}
+		reviewer, err := cluster.NewReviewer(cluster.ReviewOptions{Config: rest, Path: k.Path})
+		if err != nil {
+			return o, fmt.Errorf("pages.kubernetes: %w", err)
+		}
+		o.Access.Review = reviewer.Review
+	}
+	return o, nil
+}
+
+// servedPages are the pages of a service. They are opened last, served with the other parts, and closed when those have ended.
+type servedPages struct {
+	site   *web.Server // nil without pages
+	server *ops.Server // nil where they are at the address of operations, or nowhere
+	url    string      // what to open in a browser, "" without pages
+}
+
+// open adds the pages to the server of operations, or gives them an address of their own.
+func (p *servedPages) open(c *config.Config, o web.Options, operations *ops.Server, log zerolog.Logger) error {
+	site, err := web.New(o)
+	if err != nil {
+		return fmt.Errorf("pages: %w", err)
+	}
+	p.site = site
+	if c.Pages.Listen == "" {
+		operations.Handle("/", site)
+		if p.url = pageAddress(operations.Addr(), false); o.Access.LocalOnly() {
+			p.url = LocalAddress(operations.Addr())
+		}
+		return nil
+	}
+	if err := o.Access.Check(c.Pages.Listen); err != nil {
+		return fmt.Errorf("pages.listen: %w", err)
+	}
+	p.server, err = ops.New(ops.Options{Listen: c.Pages.Listen, TLS: site.TLS(), Log: log})
+	if err != nil {
+		return fmt.Errorf("pages: %w", err)
+	}
+	p.server.Handle("/", site)
+	p.url = pageAddress(p.server.Addr(), c.Pages.TLS.CertFile != "")
+	return nil
+}
+
+// start starts serving them.
+func (p *servedPages) start(s *stage) {
+	if p.server != nil {
+		s.start("serving pages", p.server.Serve)
+	}
+	if p.site != nil {
+		s.start("reading for the pages", func(ctx context.Context) error { p.site.Warm(ctx); <-ctx.Done(); return nil })
+	}
+}

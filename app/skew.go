@@ -1,0 +1,95 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodetrail/nodetrail/app/judging"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/report"
+)
+
+// The bounds of a measured skew, which is a multiple of the least.
+const (
+	leastSkew = 50 * time.Millisecond
+	mostSkew  = time.Second
+)
+
+// maxSkewObjects bounds the objects that a measurement remembers.
+const maxSkewObjects = 100_000
+
+// ErrSkewTwice refuses to measure the skew of what can be read only once.
+var ErrSkewTwice = errors.New("to measure the skew, the log and the state are read twice, and standard input (-) or loaded state can be read only once")
+
+// skewMeter measures how far from a change the apiserver's own decisions still disagreed with the state.
+type skewMeter struct {
+	auth     *nodeauthz.Authorizer // whose skew is mostSkew
+	furthest map[skewObject]time.Duration
+}
+
+type skewObject struct{ group, resource, namespace, name string }
+
+// add takes in a judgement by the most that a skew can be. Disagreements that are no race even so are none of the skew.
+func (m *skewMeter) add(j *pipeline.Judgement) {
+	says := j.Observed.NodeVerdict
+	if !j.IsNode || !j.Answer.Race || says == j.Answer.Verdict || says != nodeauthz.Allow && says != nodeauthz.Deny ||
+		j.Answer.Verdict != nodeauthz.Allow && j.Answer.Verdict != nodeauthz.Deny {
+		return
+	}
+	d, ok := m.auth.RaceDistance(j.Attrs, j.Time)
+	if !ok {
+		return
+	}
+	o := skewObject{j.Attrs.APIGroup, j.Attrs.Resource, j.Attrs.Namespace, j.Attrs.Name}
+	old, known := m.furthest[o]
+	switch {
+	case known:
+		m.furthest[o] = max(old, d)
+	case len(m.furthest) < maxSkewObjects:
+		m.furthest[skewObject{strings.Clone(o.group), strings.Clone(o.resource), strings.Clone(o.namespace), strings.Clone(o.name)}] = d
+	}
+}
+
+// skew is the 0.99 quantile over the objects, rounded up: of fewer than a hundred it is the largest but one, so that a single object decides nothing.
+func (m *skewMeter) skew() time.Duration {
+	all := make([]time.Duration, 0, len(m.furthest))
+	for _, d := range m.furthest {
+		all = append(all, d)
+	}
+	slices.Sort(all)
+	var d time.Duration
+	if rank := len(all) * 99 / 100; rank > 0 {
+		d = all[rank-1]
+	}
+	up := d.Truncate(leastSkew)
+	if up < d {
+		up += leastSkew
+	}
+	return min(max(up, leastSkew), mostSkew)
+}
+
+// measure goes through the logs once to find the skew, over state of its own.
+func (p *passage) measure(ctx context.Context) error {
+	first := &passage{in: p.in, judged: p.judged, logs: p.logs}
+	first.logs.Progress, first.logs.Ledger, first.logs.All = nil, nil, false
+	first.judged.Skew, first.judged.Rules, first.judged.Kubelets = mostSkew, nil, nil
+	var err error
+	if first.judged.Mode, err = pipeline.ParseMode(p.mode); err != nil {
+		return &OptionError{"AuthorizationMode", err}
+	}
+	m := &skewMeter{furthest: map[skewObject]time.Duration{}}
+	_, _, err = first.run(ctx, func(s *judging.Setup) { m.auth = s.Auth }, func(j *pipeline.Judgement) error {
+		m.add(j)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	p.judged.Skew = m.skew()
+	p.measured = &report.Skew{Milliseconds: p.judged.Skew.Milliseconds(), Objects: len(m.furthest)}
+	return nil
+}

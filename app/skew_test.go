@@ -1,0 +1,88 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/report"
+)
+
+// TestSkewAuto holds the report of the capture with the skew that is measured in it against that with a second.
+func TestSkewAuto(t *testing.T) {
+	analyzed := func(a Authorization) *report.Report {
+		t.Helper()
+		res, err := Analyze(t.Context(), AnalyzeOptions{Authorization: a, Input: Input{Logs: []string{capture + "/audit.log.gz"}, State: []string{capture + "/journal.jsonl.gz"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Report
+	}
+	races := func(r *report.Report) float64 {
+		return float64(r.Verdicts.Races.Allow+r.Verdicts.Races.Deny) / float64(r.Verdicts.Allow+r.Verdicts.Deny+r.Verdicts.Unknown)
+	}
+	wide, r := analyzed(Authorization{Skew: time.Second}), analyzed(Authorization{SkewAuto: true})
+	g, s := &r.Agreement, r.Authorization.Skew
+	if s == nil || s.Milliseconds < 50 || s.Milliseconds > 150 || s.Milliseconds%50 != 0 || s.Objects < 3 {
+		t.Fatalf("skew %+v", s)
+	}
+	t.Logf("%s; races %.3f and with a second %.3f, agreement %+v and with a second %+v", s.Words(), races(r), races(wide), g.Compared, wide.Agreement.Compared)
+	if g.Agree != g.Compared || wide.Agreement.Agree != wide.Agreement.Compared || g.Compared <= wide.Agreement.Compared {
+		t.Errorf("outside races %d of %d agree, and %d of %d with a second", g.Agree, g.Compared, wide.Agreement.Agree, wide.Agreement.Compared)
+	}
+	if all := g.Compared + g.Races.Compared; all != wide.Agreement.Compared+wide.Agreement.Races.Compared || g.Agree+g.Races.Agree != wide.Agreement.Agree+wide.Agreement.Races.Agree {
+		t.Errorf("agreement %+v, and with a second %+v", g, wide.Agreement)
+	}
+	if races(r) > 0.27 || races(r) >= races(wide) {
+		t.Errorf("races %.3f, and with a second %.3f", races(r), races(wide))
+	}
+	if wide.Authorization.Skew != nil {
+		t.Error("a skew that was given is said to be measured")
+	}
+}
+
+// TestSkewQuantile holds how distances make a skew: one object of few decides nothing, and it stays within its bounds.
+func TestSkewQuantile(t *testing.T) {
+	for _, c := range []struct {
+		n, far int   // objects at 20 ms, and at 730 ms
+		want   int64 // ms
+	}{{0, 0, 50}, {0, 1, 50}, {0, 2, 750}, {5, 0, 50}, {5, 1, 50}, {5, 2, 750}, {198, 2, 50}, {197, 3, 750}, {990, 10, 50}, {990, 12, 750}} {
+		m := skewMeter{furthest: map[skewObject]time.Duration{}}
+		for i := range c.n + c.far {
+			d := 20 * time.Millisecond
+			if i >= c.n {
+				d = 730 * time.Millisecond
+			}
+			m.furthest[skewObject{name: fmt.Sprint(i)}] = d
+		}
+		if got := m.skew(); got.Milliseconds() != c.want {
+			t.Errorf("%d near and %d far: %s, want %d ms", c.n, c.far, got, c.want)
+		}
+	}
+	m := skewMeter{furthest: map[skewObject]time.Duration{{name: "a"}: 999 * time.Millisecond, {name: "b"}: 5 * time.Second}}
+	if got := m.skew(); got != time.Second {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestSkewAutoReadsTwice refuses what can be read only once.
+func TestSkewAutoReadsTwice(t *testing.T) {
+	auto := Authorization{SkewAuto: true}
+	for _, in := range []Input{{Logs: []string{"-"}}, {Logs: []string{"a"}, State: []string{"-"}}, {Logs: []string{"a"}, Loaded: cluster.NewState()}} {
+		for _, err := range []error{
+			(&AnalyzeOptions{Authorization: auto, Input: in}).Validate(), (&WhatIfOptions{ChangeOptions: ChangeOptions{Authorization: auto, Input: in}}).Validate(),
+			(&SuggestOptions{ChangeOptions: ChangeOptions{Authorization: auto, Input: in}}).Validate(),
+			(&ReachOptions{Authorization: auto, Input: in, Node: "n"}).Validate(), (&ExplainOptions{Authorization: auto, Input: in, AuditID: "a"}).Validate(),
+		} {
+			if !errors.Is(err, ErrSkewTwice) {
+				t.Errorf("%v: %v", in.Logs, err)
+			}
+		}
+	}
+	var option *OptionError
+	if err := (&ExplainOptions{Authorization: auto, Finding: "x"}).Validate(); !errors.As(err, &option) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,36 @@
+package app
+
+import (
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/sinks/jsonl"
+)
+
+// VerdictLine is the verdict line of a judgement, as analyze writes it. Its strings are the judgement's, which lives no longer than the call that
+// it is given to.
+func VerdictLine(j *pipeline.Judgement) jsonl.Verdict {
+	a, ev, o := j.Attrs, j.Event, &j.Observed
+	v := jsonl.Verdict{
+		AuditID: ev.AuditID, Time: j.Time, Node: j.Node, Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource,
+		Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name, Verdict: j.Answer.Verdict.String(), Race: j.Answer.Race,
+		Reason: j.Reason(), Detail: j.Detail(), Code: ev.Code, UserAgent: ev.UserAgent, SourceIPs: ev.SourceIPs,
+		Observed: jsonl.Observed{Decision: o.Decision, Authorizer: string(o.Authorizer), ObservedReason: o.Reason},
+	}
+	if !a.ResourceRequest {
+		v.Path = a.Path
+	}
+	if o.NodeVerdict == nodeauthz.Allow || o.NodeVerdict == nodeauthz.Deny {
+		v.NodeVerdict = o.NodeVerdict.String()
+	}
+	if o.HasGrant {
+		g := o.Grant
+		v.Grant = &jsonl.Grant{
+			BindingKind: g.Binding.Kind, BindingNamespace: g.Binding.Namespace, BindingName: g.Binding.Name,
+			RoleKind: g.Role.Kind, RoleName: g.Role.Name, SubjectKind: g.Subject.Kind, SubjectName: g.Subject.Name,
+		}
+	}
+	for i := range j.Findings {
+		v.Findings = append(v.Findings, j.Findings[i].Finding.Rule)
+	}
+	return v
+}

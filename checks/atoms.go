@@ -1,0 +1,108 @@
+package checks
+
+import (
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// atom is the smallest piece of RBAC rules. name is empty for all names; url is of a path, whose atom has nothing else but a verb.
+type atom struct{ verb, group, resource, name, url string }
+
+// atomsOf takes rules apart, so that two roles are the same if they give the same, however their rules are written.
+func atomsOf(rules []rbacv1.PolicyRule) map[atom]bool {
+	out := map[atom]bool{}
+	for i := range rules {
+		r := &rules[i]
+		names := r.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, verb := range r.Verbs {
+			for _, url := range r.NonResourceURLs {
+				out[atom{verb: verb, url: url}] = true
+			}
+			for _, group := range r.APIGroups {
+				for _, resource := range r.Resources {
+					for _, name := range names {
+						out[atom{verb: verb, group: group, resource: resource, name: name}] = true
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+func sameAtoms(a, b map[atom]bool) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for x := range a {
+		if !b[x] {
+			return false
+		}
+	}
+	return true
+}
+
+// gives reports whether a gives all that b does, as RBAC reads rules (k8s.io/component-helpers/auth/rbac/validation).
+func (a atom) gives(b atom) bool {
+	if a.verb != "*" && a.verb != b.verb {
+		return false
+	}
+	if a.url != "" || b.url != "" {
+		prefix, wild := strings.CutSuffix(a.url, "*")
+		return a.url == b.url || wild && b.url != "" && strings.HasPrefix(b.url, prefix)
+	}
+	_, sub, _ := strings.Cut(b.resource, "/")
+	return (a.group == "*" || a.group == b.group) && (a.name == "" || a.name == b.name) &&
+		(a.resource == "*" || a.resource == b.resource || sub != "" && a.resource == "*/"+sub)
+}
+
+// beyond returns whether some atom of all is given by none of allowed.
+func beyond(all, allowed map[atom]bool) bool {
+	for x := range all {
+		given := allowed[x]
+		for a := range allowed {
+			given = given || a.gives(x)
+		}
+		if !given {
+			return true
+		}
+	}
+	return false
+}
+
+// dangers are the rights with which a node gets beyond itself whatever else it may do.
+func dangers() []atom {
+	const certificates = "certificates.k8s.io"
+	out := []atom{
+		{verb: "impersonate", resource: "users"}, {verb: "impersonate", resource: "groups"}, {verb: "impersonate", resource: "serviceaccounts"},
+		{verb: "update", group: certificates, resource: "certificatesigningrequests/approval"},
+		{verb: "patch", group: certificates, resource: "certificatesigningrequests/approval"},
+		{verb: "update", group: certificates, resource: "certificatesigningrequests/status"},
+		{verb: "patch", group: certificates, resource: "certificatesigningrequests/status"},
+		{verb: "approve", group: certificates, resource: "signers"}, {verb: "sign", group: certificates, resource: "signers"},
+		{verb: "request-serviceaccounts-token-audience", resource: "*"},
+	}
+	for _, verb := range []string{"get", "create"} {
+		for _, resource := range []string{"nodes/proxy", "pods/exec", "pods/attach", "pods/portforward"} {
+			out = append(out, atom{verb: verb, resource: resource})
+		}
+	}
+	return out
+}
+
+// dangerous reports whether rules give a dangerous right, if only for one name.
+func dangerous(all map[atom]bool) bool {
+	for x := range all {
+		x.name = ""
+		for _, d := range dangers() {
+			if x.gives(d) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,185 @@
+package checks
+
+import (
+	"testing"
+
+	"github.com/nodetrail/nodetrail/evidence"
+)
+
+func cases() []kase {
+	out := windowCases()
+	for _, more := range [][]kase{readCases(), serverCases(), factCases(), useCases(), bindingCases()} {
+		out = append(out, more...)
+	}
+	return out
+}
+
+func TestChecks(t *testing.T) {
+	for _, c := range cases() {
+		in := clean()
+		c.change(in)
+		r := resultOf(in, c.check)
+		if r.State != c.want || c.code != "" && !codes(&r, c.want)[c.code] {
+			t.Errorf("%s, %s: %s with %+v, want %s with %q", c.check, c.name, r.State, r.Evidence, c.want, c.code)
+		}
+		if (r.State == Passed) != (r.Next.Code == "") {
+			t.Errorf("%s, %s: %s, next %q", c.check, c.name, r.State, r.Next.Code)
+		}
+	}
+}
+
+// A check that always passes is found out: for each one there is a case in which it alone stands between the input and a yes.
+func TestEachCheckIsNeeded(t *testing.T) {
+	found := map[string]string{}
+	for _, c := range cases() {
+		if c.want == Passed || found[c.check] != "" {
+			continue
+		}
+		in := clean()
+		c.change(in)
+		results := Run(in)
+		for i := range results {
+			if results[i].Check == c.check {
+				results[i] = Result{Check: c.check, State: Passed, Expected: 1, Seen: 1} // the planted defect
+			}
+		}
+		for _, q := range []Question{Ready, Confined} {
+			honest, planted := Conclude(q, Run(in), nil), Conclude(q, results, nil)
+			if !honest.Good(true) && planted.Good(false) {
+				found[c.check] = c.name
+			}
+		}
+	}
+	for _, c := range All() {
+		if found[c.Name] == "" {
+			t.Errorf("%s: no case shows that it is needed", c.Name)
+		}
+	}
+}
+
+func readCases() []kase {
+	const check = "reads-logged"
+	var out []kase
+	watch := func(kind, node string, from, to int) func(*tick) bool {
+		return func(t *tick) bool {
+			return t.ev.Verb == "watch" && t.ev.ObjectRef.Resource == kind && (node == "" || t.who() == node) &&
+				!t.ev.StageTime.Before(at(from, 0, 0)) && t.time().Before(at(to, 0, 0))
+		}
+	}
+	for kind := range evidence.Watches {
+		out = append(out,
+			kase{check, "no watch of " + kind.String(), without(watch(kind.String(), "", 0, 23)), Unproven, CodeWatchMissing},
+			kase{check, "none for an hour of one node: " + kind.String(), without(watch(kind.String(), "worker-2", 13, 14)), Unproven, CodeWatchMissing},
+		)
+	}
+	reads := func(resource string) func(*tick) bool {
+		return func(t *tick) bool { return t.ev.ObjectRef.Resource == resource && t.ev.ObjectRef.Namespace == "shop" }
+	}
+	silent := func(t *tick) bool { return t.o.Node == "worker-1" && !t.renews() }
+	short := func(in *Input) { in.MinWindow = 2 * 60e9; in.Needs = nil }
+	return append(out,
+		kase{check, "no reads at all", without(func(t *tick) bool { return t.ev.Verb == "watch" || t.ev.Verb == "get" && t.o.Node != "" }), Unproven, CodeWatchMissing},
+		kase{check, "a node that is silent but for its Lease", without(silent), Unproven, CodeWatchMissing},
+		kase{check, "no read of a secret", without(reads("secrets")), Unproven, CodeReadMissing},
+		kase{check, "no read of a configmap", without(reads("configmaps")), Unproven, CodeReadMissing},
+		kase{check, "a secret that is read too late", func(in *Input) { in.Needs[0].At = at(12, 45, 0) }, Unproven, CodeReadMissing},
+		kase{check, "a need before the window", func(in *Input) { in.Needs[0].At = at(12, 10, 0) }, Passed, ""},
+		kase{check, "nobody knows the needs", func(in *Input) { in.NeedsKnown = false }, Unproven, CodeNeedsUnknown},
+		kase{check, "an unknown set of nodes", func(in *Input) { in.NodesKnown = false }, Unproven, CodeNodesUnknown},
+		kase{check, "no nodes", func(in *Input) { in.Nodes, in.Needs = nil, nil }, Unproven, CodeNothingSeen},
+		kase{check, "a node that was not Ready", all(without(watch("pods", "worker-2", 13, 14)), notReady(2, at(13, 14, 0), at(13, 59, 59))), Passed, ""},
+		kase{check, "one that was Ready for a quarter of the hour", all(without(watch("pods", "worker-2", 13, 14)), notReady(2, at(13, 16, 0), at(14, 0, 0))), Unproven, CodeWatchMissing},
+		kase{check, "a window of two minutes", short, Passed, ""},
+		kase{check, "a window of two minutes without a watch", all(without(watch("pods", "worker-2", 0, 23)), short), Unproven, CodeWatchMissing},
+		kase{check, "a virtual node", all(without(func(t *tick) bool { return t.o.Node == "worker-0" }), func(in *Input) { in.Nodes[0].Virtual = true }), Passed, ""},
+		kase{check, "no log", func(in *Input) { in.Ledger = nil }, Unproven, CodeNoLog},
+	)
+}
+
+func serverCases() []kase {
+	const seen, mode, version = "servers-seen", "node-authorizer-on", "version-known"
+	rbacFirst := func(in *Input) {
+		all := ticks(nil)
+		for i := range all {
+			if all[i].time().After(at(14, 0, 0)) {
+				all[i].ev.Reason = `RBAC: allowed by ClusterRoleBinding "x" of ClusterRole "system:node" to Group "system:nodes"`
+			}
+		}
+		in.Ledger = ledger(all, nil)
+	}
+	undecided := func(in *Input) {
+		all := ticks(nil)
+		for i := range all {
+			all[i].ev.Decision = ""
+		}
+		in.Ledger = ledger(all, nil)
+	}
+	noLeases := func(in *Input) {
+		all := ticks(nil)
+		for i := range all {
+			all[i].o.Source = []string{"a", "b"}[i%2]
+		}
+		in.Ledger = ledger(all, func(t *tick) bool { return t.o.Node == "" })
+		in.Servers = Servers{Configured: 2, Apart: true}
+	}
+	oneSource := func(in *Input) {
+		noLeases(in)
+		in.Ledger = ledger(ticks(nil), func(t *tick) bool { return t.o.Node == "" })
+	}
+	refused := func(in *Input) {
+		e := event("worker-1", "update", "coordination.k8s.io", "leases", "kube-node-lease", "worker-1", at(14, 0, 0))
+		e.ev.Decision, e.ev.Code = "forbid", 403
+		in.Ledger.Observe(&e.ev, e.o)
+	}
+	configured := func(order string) func(*Input) {
+		return func(in *Input) { in.Modes = []Mode{{"", order}} }
+	}
+	lostStart := func(in *Input) {
+		in.Ledger = ledger(ticks(nil), renewals("apiserver-0", at(14, 0, 0), at(14, 1, 0)))
+	}
+	return []kase{
+		{seen, "a server is missing", without(func(t *tick) bool { return t.who() == "apiserver-1" }), Unproven, CodeServerMissing},
+		{seen, "a server is missing for ten minutes", without(renewals("apiserver-1", at(14, 0, 0), at(14, 10, 0))), Unproven, CodeServerMissing},
+		{seen, "it was away for a minute and started", lostStart, Passed, CodeServerRestart},
+		{seen, "it was away for a minute and did not start", without(renewals("apiserver-1", at(14, 0, 0), at(14, 1, 0))), Unproven, CodeServerMissing},
+		{seen, "a server that ended", all(without(renewals("apiserver-1", at(14, 0, 0), at(23, 0, 0))), func(in *Input) {
+			in.Servers.Live[1].Lives[0].To = at(14, 0, 0)
+			in.Servers.Endpoints, in.Servers.Configured = nil, 0
+		}), Passed, ""},
+		{seen, "nobody watched Leases, and how many there are is configured", func(in *Input) { in.Servers = Servers{Configured: 2} }, Passed, ""},
+		{seen, "more are configured", func(in *Input) { in.Servers = Servers{Configured: 3} }, Unproven, CodeServersTooFew},
+		{seen, "nobody knows how many there are", func(in *Input) { in.Servers = Servers{} }, Unproven, CodeServersUnknown},
+		{seen, "there are more endpoints", func(in *Input) { in.Servers.Endpoints[0].Count = 3 }, Unproven, CodeServersTooFew},
+		{seen, "there were, before the window", func(in *Input) {
+			in.Servers.Endpoints = []Endpoints{{Span{at(1, 0, 0), at(12, 20, 0)}, 3}, {Span{From: at(12, 20, 0)}, 2}}
+		}, Passed, ""},
+		{seen, "no identity Leases, two sources", noLeases, Passed, ""},
+		{seen, "no identity Leases, one source of two", oneSource, Unproven, CodeServersTooFew},
+		{seen, "no identity Leases, sources that tell nothing", func(in *Input) { noLeases(in); in.Servers.Apart = false }, Unproven, CodeServersUnknown},
+		{seen, "no log", func(in *Input) { in.Ledger = nil }, Unproven, CodeNoLog},
+
+		{mode, "RBAC is first for an hour", rbacFirst, Failed, CodeNodeNotFirst},
+		{mode, "a node may not renew its Lease", refused, Failed, CodeNodeNotFirst},
+		{mode, "no annotations", undecided, Unproven, CodeModeUnknown},
+		{mode, "no annotations, but configured", all(undecided, configured("Node,RBAC")), Passed, ""},
+		{mode, "configured for one of two servers", all(undecided, func(in *Input) { in.Modes = []Mode{{"apiserver-0", "Node,RBAC"}} }), Unproven, CodeModeUnknown},
+		{mode, "configured for both", all(undecided, func(in *Input) { in.Modes = []Mode{{"apiserver-0", "Node,RBAC"}, {"apiserver-1", "Node"}} }), Passed, ""},
+		{mode, "configured, and RBAC is first", all(rbacFirst, configured("Node,RBAC")), Failed, CodeNodeNotFirst},
+		{mode, "only RBAC is configured", configured("RBAC"), Failed, CodeModeOff},
+		{mode, "RBAC before Node is configured", configured("RBAC,Node"), Failed, CodeModeOff},
+		{mode, "a webhook before Node", configured("Webhook,Node,RBAC"), Failed, CodeModeOff},
+		{mode, "an hour without requests", without(func(t *tick) bool { return t.o.Node != "" && t.time().Hour() == 13 }), Unproven, CodeModeUnknown},
+		{mode, "no log", func(in *Input) { in.Ledger = nil }, Unproven, CodeNoLog},
+
+		{version, "an hour of which nothing is known", func(in *Input) { in.Versions = append(in.Versions[:1:1], in.Versions[2:]...) }, Unproven, CodeVersionUnknown},
+		{version, "an hour without a minor", func(in *Input) { in.Versions[2].Minor = "" }, Unproven, CodeVersionUnknown},
+		{version, "one server of two without a minor", func(in *Input) {
+			in.Versions = append([]Version{{Hour: in.Versions[1].Hour, Server: "apiserver-1"}}, in.Versions...)
+		}, Unproven, CodeVersionUnknown},
+		{version, "contradicted", func(in *Input) { in.Versions[1].Contradicted = 1 }, Failed, CodeVersionDiffers},
+		{version, "contradicted before the window", func(in *Input) {
+			in.Versions = append(in.Versions, Version{Hour: evidence.HourOf(noon) - 1, Contradicted: 9})
+		}, Passed, ""},
+		{version, "no log", func(in *Input) { in.Log.Until = at(0, 0, 0).AddDate(0, 0, -9) }, Unproven, CodeVersionUnknown},
+	}
+}

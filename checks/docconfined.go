@@ -1,0 +1,88 @@
+package checks
+
+const docNodeRestrictionOn = `NodeRestriction is in force
+
+## What it claims
+On every API server the admission plugin NodeRestriction limits what a node may write.
+
+## What proves it
+In every hour and on every API server, the plugin refused something in its own words, or a probe showed that it does.
+
+## What defeats it
+A node wrote what the plugin refuses (failed). Where nothing in the log tells, the check is unproven.
+
+## What to do
+Add 'NodeRestriction' to '--enable-admission-plugins' of the servers that are listed, or run the probe that the report prints.`
+
+const docNoExcessRights = `Nodes have no rights beyond their own
+
+## What it claims
+RBAC gives nodes nothing but what every authenticated user has, and what nodes need to join and to renew certificates.
+
+## What proves it
+The state holds all bindings. None whose subject is a node, 'system:nodes', or another group of nodes' certificates gives more, and
+none that a node has gives the right to impersonate, to 'nodes/proxy', 'pods/exec' or the like, to approve or sign certificates,
+or to any audience of tokens.
+
+## What defeats it
+Such a binding, or a node's certificate with the group 'system:masters'.
+
+## What to do
+Delete the bindings that are listed, or take the rights out of their roles. Issue certificates without other groups.`
+
+const docTokensOnNode = `Pods' service accounts on a node cannot do more than a node may
+
+## What it claims
+A kubelet may ask for a token of any service account whose pod is on its node. What these accounts may do belongs to the credential.
+
+## What proves it
+No service account of a pod on a node has rights that reach beyond that node, such as to read all secrets.
+
+## What defeats it
+A DaemonSet or another pod whose service account has such rights.
+
+## What to do
+Give such pods a smaller role, or keep them on nodes of their own.`
+
+const docNoExcessUse = `No node used rights beyond its own
+
+## What it claims
+With the credentials of nodes nothing was done that the Node authorizer does not allow.
+
+## What proves it
+Every request of a node that only RBAC allowed was made by a binding that stays, or was harmless.
+
+## What defeats it
+One request that succeeded, or that would get another answer.
+
+## What to do
+Move the client to a service account of its own. If you do not know the client, treat the credential as stolen.`
+
+const docOneHolder = `Each credential has one user
+
+## What it claims
+No kubelet's credential is used by somebody else too.
+
+## What proves it
+Each credential was used from the addresses of its node, by kubelets, without a second user.
+
+## What defeats it
+A second address or client (failed). Behind a load balancer that hides addresses, and before Kubernetes 1.32, which logs no ID of
+certificates, the check is unproven.
+
+## What to do
+Keep source addresses and the extra field 'authentication.kubernetes.io/credential-id' in the log.`
+
+const docBirthGuarded = `No credential of a node was issued to somebody else
+
+## What it claims
+Certificates of nodes were requested, approved and issued as they should be.
+
+## What proves it
+Every certificate request for a node in the log was made by that node or while it joined, and approved by the controller.
+
+## What defeats it
+A certificate for a node that was alive, for another name than the requester's, or approved by somebody unknown.
+
+## What to do
+Log certificate requests with their bodies, as 'deploy/audit-policy.yaml' does. Look at each request that is listed.`

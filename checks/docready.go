@@ -1,0 +1,248 @@
+package checks
+
+const docWindowCovered = `Every node's requests are in the log, hour by hour
+
+## What it claims
+For every hour of the last '--min-window' (24 h by default) and every Node that existed, the log holds the node's requests.
+
+## What proves it
+A kubelet renews its Lease four times in each lease duration: every 10 seconds by default, and up to 4 % later. nodetrail looks for these
+renewals of each node, answered with success. A missing event shows as a gap of 20 seconds, so the loss of the log is measured and not guessed.
+
+These are listed and not missed: renewals while the Node was not Ready, and up to a minute before that; nodes that were Ready for less than a
+minute of the hour; a node that vanished, for its last minute; a restart of all API servers, up to two minutes; nodes of virtual-kubelet,
+Fargate and KWOK, whose Lease no node identity renews. Of each node and hour one gap of at most a lease duration is explained too: a
+kubelet that cannot reach its API server for 30 seconds is not a lost log.
+
+## What defeats it
+More than 1 % ('--max-loss') of the renewals of an hour is missing, of one node or of all nodes together. The span of a log counts for
+nothing. The last line of a log, if it has no end, ends the window. The check is also unproven if the state does not say which nodes there are.
+
+A kubelet with a longer 'nodeLeaseDurationSeconds' looks like one whose log is lost, unless the state has its Lease.
+
+## What to do
+Look at the hours and nodes that are listed. Add the logs of all API servers and all rotated files for these hours, or wait until the log
+covers the window. If a part is lost for good, wait until it has left the window, or waive it by node and hours.`
+
+const docReadsLogged = `The reads of kubelets are in the log
+
+## What it claims
+The log holds what nodes read, not only what they write.
+
+## What proves it
+Every kubelet keeps watches of pods, nodes, services, csidrivers and runtimeclasses, and makes them again after 5 to 10 minutes. In every hour
+in which a node was Ready for at least 15 minutes, a watch of each kind must have been live. A watch counts from its start to its end. When a
+pod comes to a node with a secret or a configmap that the node did not need before, a read of that kind must follow within ten minutes.
+
+## What defeats it
+An audit policy or a filter drops reads, or reads of one kind. A log of writes only, such as 'kube-audit-admin' of AKS, never passes.
+
+## What to do
+Log all requests of the group 'system:nodes' at level 'Metadata', with a rule before all rules of level 'None'. The policy in
+'deploy/audit-policy.yaml' does it.`
+
+const docPolicyKnown = `The audit policy is known and hides nothing
+
+## What it claims
+The audit policy in force logs every request of nodes, and of those who act as nodes.
+
+## What proves it
+You give the policy ('--audit-policy', 'coverage.policyFile'), or the name of a provider whose policy is documented, and the API server's own
+evaluation of policies finds no request of a node that is not logged. Or a probe made a request of every verb and class with a node's
+credential, and all of them are in the log.
+
+## What defeats it
+The policy hides a kind of request, is not known, or is not the one in force: the log holds events that it would not have written.
+No log can show what kubelets do seldom. Since Kubernetes 1.31 they read their Node only when they start.
+
+## What to do
+Give the policy of the API servers. If it hides requests and you cannot change it, waive each kind that is listed.`
+
+const docEveryEventJudged = `Every event of the log was judged
+
+## What it claims
+No request of a node was left out because its event could not be read or decided.
+
+## What proves it
+Every event was read, and nothing is left whose verdict nodetrail needs and neither the state nor the API server tells.
+
+## What defeats it
+An event that is too long, torn, unreadable, or cut by the API server; or a request whose verdict lacks state. It does not count if
+what is left of the event shows that it is not of a node nor of somebody who acts as one.
+
+## What to do
+Read the lines that are listed. Raise '--max-event-bytes' for events that are too long. For requests without a verdict, give the state of
+their time.`
+
+const docServersSeen = `Every API server's log is here
+
+## What it claims
+Every API server wrote to this log in every hour of the window.
+
+## What proves it
+Each API server renews its own identity Lease in kube-system every ten seconds, through itself. These renewals are in its own audit log and
+in no other. They are measured as those of nodes are. The number of addresses of the Service default/kubernetes is compared. Where no
+identity Lease is logged, the sources of events are compared with the configured number of API servers.
+
+## What defeats it
+A server without renewals for more than 1 % of an hour, unless it started within two minutes; more servers than the log shows; a number of
+servers that nobody knows. Two servers on one host share one Lease. Batches that a server dropped show in its metric
+'apiserver_audit_error_total' only.
+
+## What to do
+Log the Leases 'apiserver-…' of the user 'system:apiserver' at level 'Metadata', as 'deploy/audit-policy.yaml' does, and record the state
+with 'nodetrail record'. Add the logs of the servers and hours that are listed.`
+
+const docNodeAuthorizerOn = `The Node authorizer is asked before RBAC
+
+## What it claims
+Every API server has the Node authorizer, before RBAC and all others.
+
+## What proves it
+The configuration of each API server ('--authorization-mode'), or the API servers' own decisions in every hour: the Node authorizer always
+allows a node to renew its own Lease, and where it did, the event has a decision without a reason.
+
+## What defeats it
+RBAC allowed a node to renew its own Lease, or nobody did: then the Node authorizer is not asked first, or not at all. The check is unproven
+where events have no decision and no configuration is given.
+
+## What to do
+Set '--authorization-mode=Node,RBAC' on the servers that are listed. If it is set, keep the annotations of events in the log.`
+
+const docVersionKnown = `The Kubernetes version is known
+
+## What it claims
+For every hour of the window nodetrail judges as the API server of that hour did.
+
+## What proves it
+The decisions and reasons in the log fit one version with its feature gates, or the API server was asked.
+
+## What defeats it
+Nothing tells the version of an hour (unproven), or API servers decided as the assumed version does not (failed). A flag does not outrank the
+log.
+
+## What to do
+Remove '--kubernetes-version' and '--feature-gates' if the log contradicts them. If nothing fits, look at the requests that are listed.`
+
+const docNothingDepends = `No request needs a binding that goes
+
+## What it claims
+Nobody notices when the bindings that go are deleted.
+
+## What proves it
+Every request that RBAC let through and the Node authorizer did not, by a binding that goes, is harmless: admission refused it
+anyway, or a kubelet asked for a pod or its objects that had been on its own node until just before, and they were gone (404).
+
+## What defeats it
+A request that succeeded, or whose client would get another answer: 404 becomes 403. Answers of proxied backends always count. So does
+impersonation, of nodes and by nodes. If the log does not hold the answer, the check is unproven.
+
+## What to do
+Move each client that is listed to a service account of its own: 'nodetrail suggest' writes the role for it.`
+
+const docBindingsInventoried = `All bindings that go are known
+
+## What it claims
+nodetrail knows every binding that the migration deletes.
+
+## What proves it
+The state holds all bindings and roles. A binding goes if its role is 'system:node' or a copy of it, whoever its subjects are; or if a subject
+is the group 'system:nodes', a user 'system:node:…' or a group of bootstrapping nodes. The bindings of kubeadm, documented
+bindings of providers and those that you name with '--keep' stay, as long as their roles give no more than is documented. A binding without
+subjects is harmless: the API server makes that of 'system:node' again, empty.
+
+## What defeats it
+The RBAC state is not given; the log names a binding that the state does not have; requests of such a binding were not judged.
+
+## What to do
+Record RBAC objects with 'nodetrail record', or give 'kubectl get clusterroles,clusterrolebindings,roles,rolebindings -A -o yaml' with
+'--state'.`
+
+const docIdentitiesConform = `Every kubelet has the identity of its Node
+
+## What it claims
+Every kubelet is the user 'system:node:' followed by the name of its Node, in the group 'system:nodes'.
+
+## What proves it
+The rule 'node-identity' is on and finds no other identity that a kubelet used with success.
+
+## What defeats it
+A missing group, a name in other letters or with a domain, a kubelet with another user, one certificate for several nodes. What reached
+nothing is listed and does not count.
+
+## What to do
+Issue a certificate with 'O=system:nodes' and 'CN=system:node:' followed by the Node's name to each kubelet that is listed.`
+
+const docRacesDecided = `No request hides in a race
+
+## What it claims
+Requests close to a change, where both answers are possible, hide nothing that breaks.
+
+## What proves it
+Inside the skew of a change the API server's own decision counts where the log has it. Kubelets act at once on a change, so their races are
+ordinary.
+
+## What defeats it
+A client that is no kubelet was let through by RBAC inside a race (failed), or its decision is not in the log (unproven). One client has
+more than 20 such races on one object (unproven): kubelets do not.
+
+## What to do
+Look at the requests that are listed as at any that needs a binding. Keep the annotations of events in the log.`
+
+const docAgreement = `nodetrail and the API servers agree
+
+## What it claims
+The verdicts that rest on nodetrail's own evaluation can be trusted.
+
+## What proves it
+Wherever the API server's own decision is known too, outside of races, both are the same. No share of disagreements is tolerated.
+
+## What defeats it
+One disagreement. Lag does not count: an API server refused what the graph allows, and allowed it soon after. If verdicts rest on evaluation
+alone and nothing could be compared, the check is unproven.
+
+## What to do
+A disagreement shows that the state, the version, the feature gates or the order of authorizers is not what nodetrail assumes. Look
+at the requests that are listed with 'nodetrail explain'.`
+
+const docRarePathsSeen = `A kubelet started while the log was written
+
+## What it claims
+What kubelets and nodes' scripts do only when they start is in the log.
+
+## What proves it
+In the window a kubelet created its Node, answered 201 (it joined) or 409 (it restarted), and its watches followed.
+
+## What defeats it
+No kubelet started. Scripts that use the kubelet's credential at boot then show nowhere.
+
+## What to do
+Restart the kubelet of one node of each kind, or better, let one join. Or waive the check if you know what runs at start.`
+
+const docStateComplete = `The state of the cluster is complete
+
+## What it claims
+The objects that verdicts depend on are known for the whole window.
+
+## What proves it
+State is given, and nobody stopped watching in the window.
+
+## What defeats it
+No state, kinds of objects that are missing, times in which nobody watched, a state that ends before the log.
+
+## What to do
+Run 'nodetrail record' all the time, and give its journal with '--state'.`
+
+const docRulesOn = `The rules that decide are on
+
+## What it claims
+The rules on which this answer rests ran.
+
+## What proves it
+'rbac-excess-access', 'node-identity' and 'audit-coverage-gap' are on. Findings that an exception covers are listed with their number.
+
+## What defeats it
+One of these rules is disabled.
+
+## What to do
+Remove them from '--disable' and from 'rules.disable'. Use exceptions for single findings.`

@@ -1,0 +1,200 @@
+package checks
+
+import (
+	"slices"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/nodetrail/nodetrail/rbac"
+)
+
+func factCases() []kase {
+	const policy, judged, agree, rare, state, on = "policy-known", "every-event-judged", "agreement", "rare-paths-seen", "state-complete", "rules-on"
+	const identity, restriction = "identities-conform", "node-restriction-on"
+	unjudged := func(u Unjudged) func(*Input) { return func(in *Input) { in.Unjudged = []Unjudged{u} } }
+	start := func(t *tick) bool { return t.ev.Verb == "create" }
+	facts := map[string]func(*Input, *Findings){
+		restriction:      func(in *Input, f *Findings) { in.Restriction = f },
+		"tokens-on-node": func(in *Input, f *Findings) { in.Tokens = f },
+		"one-holder":     func(in *Input, f *Findings) { in.Holders = f },
+		"birth-guarded":  func(in *Input, f *Findings) { in.Births = f },
+	}
+	out := []kase{
+		{policy, "not known", func(in *Input) { in.Policy = Policy{} }, Unproven, CodePolicyUnknown},
+		{policy, "it hides", func(in *Input) { in.Policy.Hidden = []Hidden{{Request: "get nodes"}} }, Unproven, CodePolicyHides},
+		{policy, "not in force", func(in *Input) { in.Policy.Contradicted = 1 }, Unproven, CodePolicyOther},
+		{policy, "probed", func(in *Input) { in.Policy = Policy{Probes: ProbeRequests()} }, Passed, ""},
+		{policy, "probed but for one", func(in *Input) { in.Policy = Policy{Probes: ProbeRequests()[1:]} }, Unproven, CodeNotProbed},
+
+		{judged, "too long", unjudged(Unjudged{Code: CodeTooLong, Line: "audit.log:7"}), Unproven, CodeTooLong},
+		{judged, "no verdict", unjudged(Unjudged{Code: CodeNoVerdict, Node: "worker-1", Count: 3}), Unproven, CodeNoVerdict},
+		{judged, "of no node", unjudged(Unjudged{Code: CodeTorn, OfNoNode: true}), Passed, CodeOfNoNode},
+		{judged, "no requests", func(in *Input) { in.Log.Requests = 0 }, Unproven, CodeNothingSeen},
+
+		{agree, "one disagreement", func(in *Input) { in.Agreement.Disagreements = []Disagreement{{Node: "worker-1"}} }, Failed, CodeDisagreement},
+		{agree, "more that are not listed", func(in *Input) { in.Agreement.More = 1 }, Failed, CodeDisagreement},
+		{agree, "lag", func(in *Input) { in.Agreement.Disagreements = []Disagreement{{Node: "worker-1", Lag: true}} }, Passed, CodeLag},
+		{agree, "nothing could be compared", func(in *Input) { in.Agreement = Agreement{Decided: 10, Rests: 1} }, Unproven, CodeNotCompared},
+		{agree, "everything is decided by the apiserver", func(in *Input) { in.Agreement = Agreement{Decided: 10} }, Passed, ""},
+		{agree, "nothing at all", func(in *Input) { in.Agreement = Agreement{} }, Unproven, CodeNothingSeen},
+
+		{rare, "no kubelet started", without(start), Unproven, CodeNoKubeletStart},
+		{rare, "one started before the window", func(in *Input) { in.MinWindow = 30 * time.Minute }, Unproven, CodeNoKubeletStart},
+		{rare, "one started and watched no services", without(func(t *tick) bool {
+			return t.ev.ObjectRef.Resource == "services" && t.who() == "worker-0" && !t.time().Before(at(12, 50, 0))
+		}), Unproven, CodeStartIncomplete},
+		{rare, "one joined", func(in *Input) {
+			e := event("worker-2", "create", "", "nodes", "", "worker-2", at(14, 0, 0))
+			e.ev.Code = 201
+			in.Ledger.Observe(&e.ev, e.o)
+		}, Passed, CodeNodeJoined},
+		{rare, "one that is no node of the state", func(in *Input) {
+			in.Ledger = ledger(ticks(nil), start)
+			e := event("other", "create", "", "nodes", "", "other", at(14, 0, 0))
+			e.ev.Code = 201
+			in.Ledger.Observe(&e.ev, e.o)
+		}, Unproven, CodeNoKubeletStart},
+		{rare, "no log", func(in *Input) { in.Ledger = nil }, Unproven, CodeNoLog},
+
+		{state, "none", func(in *Input) { in.State.Given = false }, Unproven, CodeStateMissing},
+		{state, "a gap", func(in *Input) { in.State.Gaps = []Gap{{Kind: "state", Code: "no-pods"}} }, Unproven, CodeStateGap},
+		{state, "empty", func(in *Input) { in.State.Objects = 0 }, Unproven, CodeNothingSeen},
+
+		{on, "one is off", func(in *Input) { in.Rules[2].On = false }, Unproven, CodeRuleOff},
+		{on, "one was forgotten", func(in *Input) { in.Rules = in.Rules[:2] }, Unproven, CodeRuleUnknown},
+		{on, "one is on here and off there", func(in *Input) { in.Rules = append(in.Rules, Rule{Name: in.Rules[0].Name}) }, Unproven, CodeRuleOff},
+		{on, "findings are excepted", func(in *Input) { in.Rules[0].Excepted = 4 }, Passed, CodeExcepted},
+
+		{identity, "a missing group", func(in *Input) { in.Identities = []Identity{{User: "system:node:a", Reason: "group-missing"}} }, Failed, "group-missing"},
+		{identity, "one that reached nothing", func(in *Input) {
+			in.Identities = []Identity{{User: "system:node:a", Reason: "group-missing", Harmless: true}}
+		}, Passed, CodeIdentityHarmless},
+		{identity, "nobody looked", func(in *Input) { in.Rules = in.Rules[:1] }, Unproven, CodeRuleUnknown},
+		{identity, "the rule is off", func(in *Input) { in.Rules[1].On = false }, Unproven, CodeRuleOff},
+		{identity, "no requests", func(in *Input) { in.Log.Requests = 0 }, Unproven, CodeNothingSeen},
+	}
+	for name, set := range facts {
+		out = append(out,
+			kase{name, "nobody looked", func(in *Input) { set(in, nil) }, Unproven, CodeNotLookedAt},
+			kase{name, "nothing was there to look at", func(in *Input) { set(in, &Findings{}) }, Unproven, CodeNothingSeen},
+			kase{name, "something is wrong", func(in *Input) {
+				set(in, &Findings{Looked: 2, Wrong: []Item{{Code: "x"}}, NotKnown: []Item{{Code: "y"}}})
+			}, Failed, "x"},
+			kase{name, "something is not known", func(in *Input) { set(in, &Findings{Looked: 2, NotKnown: []Item{{Code: "y"}}}) }, Unproven, "y"},
+		)
+	}
+	return out
+}
+
+func useCases() []kase {
+	const depends, races, excess = "nothing-depends", "races-decided", "no-excess-use"
+	goes := rbac.BindingRef{Kind: rbac.KindClusterRoleBinding, Name: "legacy"}
+	staying := rbac.BindingRef{Kind: rbac.KindClusterRoleBinding, Name: "kubeadm:get-nodes"}
+	use := func(change func(*Use)) func(*Input) {
+		return func(in *Input) {
+			u := Use{Binding: goes, Node: "worker-1", Client: "kubelet", Kubelet: true, Request: "get secrets", Outcome: OutcomeSucceeded, Count: 1}
+			change(&u)
+			in.Uses = []Use{u}
+			in.Bindings = append(in.Bindings, clusterBinding("legacy", "system:node", systemNode, group("system:nodes")))
+		}
+	}
+	race := func(r Races) func(*Input) { return func(in *Input) { in.Races = []Races{r} } }
+	answer := func(o Outcome, more func(*Use)) func(*Input) {
+		return use(func(u *Use) {
+			u.Outcome = o
+			if more != nil {
+				more(u)
+			}
+		})
+	}
+	gone := func(u *Use) { u.JustGone = true }
+	return []kase{
+		{races, "nobody looked at them", func(in *Input) { in.RacesKnown = false }, Unproven, CodeNotLookedAt},
+		{depends, "it succeeded", answer(OutcomeSucceeded, nil), Failed, CodeNeedsBinding},
+		{depends, "no user of a node", use(func(u *Use) { u.Node, u.User = "", "jane" }), Failed, CodeNeedsBinding},
+		{depends, "a binding that nobody names", use(func(u *Use) { u.Binding = rbac.BindingRef{} }), Failed, CodeNeedsBinding},
+		{depends, "a binding that the state does not have", use(func(u *Use) { u.Binding.Name = "another" }), Failed, CodeNeedsBinding},
+		{depends, "a binding that stays", use(func(u *Use) { u.Binding = staying }), Passed, CodeStayingUse},
+		{depends, "a conflict", answer(OutcomeOther, nil), Failed, CodeNeedsBinding},
+		{depends, "404 of what was on the node", answer(OutcomeNotFound, gone), Passed, CodeHarmlessUse},
+		{depends, "404 of what was not", answer(OutcomeNotFound, nil), Failed, CodeNeedsBinding},
+		{depends, "404 by another client", answer(OutcomeNotFound, func(u *Use) { u.JustGone, u.Kubelet = true, false }), Failed, CodeNeedsBinding},
+		{depends, "404 by no node", answer(OutcomeNotFound, func(u *Use) { u.JustGone, u.Node = true, "" }), Failed, CodeNeedsBinding},
+		{depends, "404 of a backend", answer(OutcomeNotFound, func(u *Use) { u.JustGone, u.Proxy = true, true }), Failed, CodeNeedsBinding},
+		{depends, "refused by admission", answer(OutcomeRefused, func(u *Use) { u.Kubelet = false }), Passed, CodeHarmlessUse},
+		{depends, "refused by a backend", answer(OutcomeRefused, func(u *Use) { u.Proxy = true }), Failed, CodeNeedsBinding},
+		{depends, "impersonation of what is not there", answer(OutcomeNotFound, func(u *Use) { u.JustGone, u.Impersonation = true, true }), Failed, CodeNeedsBinding},
+		{depends, "no answer", answer(OutcomeUnknown, nil), Unproven, CodeAnswerUnknown},
+		{depends, "in a race", use(func(u *Use) { u.Race = true }), Passed, ""},
+		{depends, "bindings that nobody knows", func(in *Input) { in.BindingsKnown = false }, Unproven, CodeBindingsUnknown},
+		{depends, "no requests", func(in *Input) { in.Log.Requests = 0 }, Unproven, CodeNothingSeen},
+
+		{excess, "by a binding that is not about nodes", func(in *Input) {
+			in.Uses = []Use{{Binding: in.Bindings[2].Binding, Node: "worker-1", Outcome: OutcomeSucceeded}}
+		}, Failed, CodeExcessUse},
+		{excess, "it succeeded", use(func(u *Use) { u.Binding.Name = "system:discovery" }), Failed, CodeExcessUse},
+		{excess, "by a binding that stays", use(func(u *Use) { u.Binding = staying }), Passed, CodeStayingUse},
+		{excess, "harmless", answer(OutcomeNotFound, gone), Passed, CodeHarmlessUse},
+		{excess, "a kubelet in a race", use(func(u *Use) { u.Race = true }), Passed, CodeHarmlessUse},
+		{excess, "another client in a race", use(func(u *Use) { u.Race, u.Kubelet = true, false }), Failed, CodeExcessUse},
+		{excess, "no answer", answer(OutcomeUnknown, nil), Unproven, CodeAnswerUnknown},
+		{excess, "bindings that nobody knows", func(in *Input) { in.BindingsKnown = false }, Unproven, CodeBindingsUnknown},
+		{excess, "no requests", func(in *Input) { in.Log.Requests = 0 }, Unproven, CodeNothingSeen},
+
+		{races, "a program", race(Races{Client: "curl", ByRBAC: 1}), Failed, CodeRaceNotExcused},
+		{races, "a program, not decided", race(Races{Client: "curl", Undecided: 1}), Unproven, CodeRaceUndecided},
+		{races, "a kubelet", race(Races{Kubelet: true, ByRBAC: 15, Undecided: 5}), Passed, ""},
+		{races, "a kubelet, again and again", race(Races{Kubelet: true, ByRBAC: 16, Undecided: 5}), Unproven, CodeManyRaces},
+		{races, "no requests", func(in *Input) { in.Log.Requests = 0 }, Unproven, CodeNothingSeen},
+	}
+}
+
+func bindingCases() []kase {
+	const inventory, rights = "bindings-inventoried", "no-excess-rights"
+	rule := func(verb, group, resource string) []rbacv1.PolicyRule {
+		return []rbacv1.PolicyRule{{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{resource}}}
+	}
+	bind := func(rules []rbacv1.PolicyRule, subjects ...rbac.SubjectRef) func(*Input) {
+		return func(in *Input) { in.Bindings = append(in.Bindings, clusterBinding("x", "x", rules, subjects...)) }
+	}
+	out := []kase{
+		{inventory, "not known", func(in *Input) { in.BindingsKnown = false }, Unproven, CodeBindingsUnknown},
+		{inventory, "no role system:node", func(in *Input) { in.Bindings = in.Bindings[1:] }, Unproven, CodeRoleUnknown},
+		{inventory, "its rules are given", func(in *Input) { in.Bindings, in.SystemNode = in.Bindings[1:], systemNode }, Passed, ""},
+		{inventory, "the log names another binding", func(in *Input) {
+			in.Uses = []Use{{Binding: rbac.BindingRef{Kind: rbac.KindRoleBinding, Namespace: "a", Name: "b"}, Outcome: OutcomeRefused}}
+		}, Unproven, CodeBindingNotInState},
+		{inventory, "requests that nobody judged", func(in *Input) { in.UnjudgedUses = 1 }, Unproven, CodeUsesUnjudged},
+		{inventory, "a binding that goes", bind(systemNode, group("system:nodes")), Passed, CodeBindingGoes},
+		{inventory, "one of others, whose requests nobody judged", bind(systemNode, group("system:nodes"), userOf("jane")), Unproven, CodeUsesUnjudged},
+		{inventory, "one of others, whose requests were judged", all(bind(systemNode, userOf("jane")), func(in *Input) { in.OthersJudged = true }), Passed, CodeBindingGoes},
+
+		{rights, "nobody looked at the groups of nodes", func(in *Input) { in.NodeGroupsKnown = false }, Unproven, CodeNotLookedAt},
+		{rights, "not known", func(in *Input) { in.BindingsKnown = false }, Unproven, CodeBindingsUnknown},
+		{rights, "system:masters", func(in *Input) { in.NodeGroups = append(in.NodeGroups, "system:masters") }, Failed, CodeDangerousGroup},
+		{rights, "a right of all nodes", bind(rule("get", "", "configmaps"), group("system:nodes")), Failed, CodeExcessRight},
+		{rights, "a right of one node", bind(rule("get", "", "configmaps"), userOf("system:node:worker-1")), Failed, CodeExcessRight},
+		{rights, "a right of another group of theirs", all(bind(rule("get", "", "configmaps"), group("eks")), func(in *Input) {
+			in.NodeGroups = append(in.NodeGroups, "eks")
+		}), Failed, CodeExcessRight},
+		{rights, "of a group that is not theirs", bind(rule("get", "", "configmaps"), group("eks")), Passed, ""},
+		{rights, "what everybody has", bind([]rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/api/v1"}}}, group("system:nodes")), Passed, ""},
+		{rights, "more paths than everybody", bind([]rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/*"}}}, group("system:nodes")), Failed, CodeExcessRight},
+		{rights, "a role that is not there", bind(nil, group("system:nodes")), Passed, ""},
+		{rights, "everything to everybody", bind(rule("*", "*", "*"), group("system:authenticated")), Failed, CodeDangerousRight},
+		{rights, "a harmless right of everybody", bind(rule("get", "", "configmaps"), group("system:authenticated")), Passed, ""},
+		{rights, "kept, but dangerous", all(bind(rule("create", "", "pods/exec"), group("system:nodes")), func(in *Input) {
+			in.Keep = []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: "x"}}
+		}), Failed, CodeDangerousRight},
+		{rights, "kept", all(bind(rule("get", "", "configmaps"), group("system:nodes")), func(in *Input) {
+			in.Keep = []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: "x"}}
+		}), Passed, CodeBindingStays},
+	}
+	for _, d := range slices.Concat(dangers(), []atom{
+		{verb: "*", group: "certificates.k8s.io", resource: "signers"}, {verb: "impersonate", resource: "*"}, {verb: "get", resource: "*/proxy"},
+	}) {
+		out = append(out, kase{rights, "dangerous: " + d.verb + " " + d.resource, bind(rule(d.verb, d.group, d.resource), group("system:authenticated")), Failed, CodeDangerousRight})
+	}
+	return out
+}

@@ -1,0 +1,197 @@
+package checks
+
+import (
+	"slices"
+
+	"github.com/nodetrail/nodetrail/evidence"
+)
+
+// ProbeRequests are the kinds of requests that a probe with a node's credential has to make where the audit policy is not given: each verb on each class
+// of objects that audit policies tell apart.
+func ProbeRequests() []string {
+	var out []string
+	for _, class := range []string{
+		"secrets", "configmaps", "pods", "nodes", "leases", "events", "serviceaccounts/token", "persistentvolumes", "persistentvolumeclaims",
+		"volumeattachments", "resourceslices", "certificatesigningrequests", "services", "others",
+	} {
+		for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete"} {
+			out = append(out, verb+" "+class)
+		}
+	}
+	return out
+}
+
+func policyKnown(in *Input) Result {
+	p := proof{}
+	x := &in.Policy
+	if x.Given {
+		p.count(1, 1)
+		for _, h := range x.Hidden {
+			p.unproven(Item{Code: CodePolicyHides, Request: h.Request, Server: h.Server, Line: h.Line, Value: x.Name})
+		}
+		if x.Contradicted > 0 {
+			p.unproven(Item{Code: CodePolicyOther, Value: x.Name, Count: x.Contradicted})
+		}
+		return p.done(NextGivePolicy)
+	}
+	if len(x.Probes) == 0 {
+		p.unproven(Item{Code: CodePolicyUnknown})
+		return p.done(NextGivePolicy)
+	}
+	for _, request := range ProbeRequests() {
+		seen := slices.Contains(x.Probes, request)
+		p.count(1, one(seen))
+		if !seen {
+			p.unproven(Item{Code: CodeNotProbed, Request: request})
+		}
+	}
+	return p.done(NextGivePolicy)
+}
+
+func everyEventJudged(in *Input) Result {
+	p := proof{}
+	p.count(in.Log.Requests, in.Log.Requests)
+	for i := range in.Unjudged {
+		u := &in.Unjudged[i]
+		item := Item{
+			Code: u.Code, Line: u.Line, Node: u.Node, Request: u.Request, From: u.At, To: u.At, AuditIDs: u.AuditIDs, Count: max(u.Count, 1),
+		}
+		if u.OfNoNode {
+			item.Code, item.Value = CodeOfNoNode, string(u.Code)
+			p.list(item)
+			continue
+		}
+		p.count(item.Count, 0)
+		p.unproven(item)
+	}
+	for _, t := range in.Log.Torn {
+		p.list(Item{Code: CodeTornLine, Line: t.Line, From: t.After, To: t.After})
+	}
+	return p.done(NextReadEvents)
+}
+
+// rarePathsSeen asks for one start of a kubelet with all that it does then.
+func rarePathsSeen(in *Input) Result {
+	p := proof{}
+	w := windowOf(in)
+	if !w.known(in, &p) {
+		return p.done(NextGetLog)
+	}
+	p.count(1, 0)
+	var incomplete []Item
+	for i := range in.Nodes {
+		for h := w.first; h <= w.last; h++ {
+			x := in.Ledger.Node(in.Nodes[i].Name, h)
+			if x == nil || x.Started == 0 {
+				continue
+			}
+			item := Item{Code: CodeKubeletStarted, Node: in.Nodes[i].Name, From: h.Start(), To: h.End()}
+			if missing := watchesAtStart(in, item.Node, h); missing != evidence.Watches {
+				item.Code, item.Request = CodeStartIncomplete, "watch "+missing.String()
+				incomplete = append(incomplete, item)
+				continue
+			}
+			p.r.Seen = 1
+			if x.Joined != 0 {
+				item.Code = CodeNodeJoined
+			}
+			p.list(item)
+		}
+	}
+	if p.r.Seen == 0 {
+		for _, item := range incomplete {
+			p.unproven(item)
+		}
+		p.unproven(Item{Code: CodeNoKubeletStart})
+	}
+	return p.done(NextRestartKubelet)
+}
+
+// watchesAtStart returns a kind of watch that does not follow a start, Watches if all do: in the hour of the start or the next.
+func watchesAtStart(in *Input, node string, h evidence.Hour) evidence.Watch {
+	at, next := in.Ledger.Node(node, h), in.Ledger.Node(node, h+1)
+	for kind := range evidence.Watches {
+		if at.Watched[kind] == 0 && (next == nil || next.Watched[kind] == 0) {
+			return kind
+		}
+	}
+	return evidence.Watches
+}
+
+func stateComplete(in *Input) Result {
+	p := proof{}
+	if !in.State.Given {
+		p.unproven(Item{Code: CodeStateMissing})
+	}
+	p.count(in.State.Objects, in.State.Objects)
+	for _, g := range in.State.Gaps {
+		p.unproven(Item{Code: CodeStateGap, Object: g.Kind, Value: joined(g.Code, g.Value), From: g.From, To: g.To})
+	}
+	return p.done(NextRecordState)
+}
+
+func joined(code, value string) string {
+	if value == "" {
+		return code
+	}
+	return code + " " + value
+}
+
+// DecidingRules are the rules without which nothing is proven.
+func DecidingRules() []string {
+	return []string{"rbac-excess-access", "node-identity", "audit-coverage-gap"}
+}
+
+func ruleState(in *Input, name string) (on, known bool) {
+	for i := range in.Rules {
+		if r := &in.Rules[i]; r.Name == name {
+			on, known = (on || !known) && r.On, true
+		}
+	}
+	return on, known
+}
+
+func rulesOn(in *Input) Result {
+	p := proof{}
+	for _, name := range DecidingRules() {
+		on, known := ruleState(in, name)
+		p.count(1, one(on))
+		switch {
+		case !known:
+			p.unproven(Item{Code: CodeRuleUnknown, Object: name})
+		case !on:
+			p.unproven(Item{Code: CodeRuleOff, Object: name})
+		}
+	}
+	for _, r := range in.Rules {
+		if r.Excepted > 0 {
+			p.list(Item{Code: CodeExcepted, Object: r.Name, Count: r.Excepted})
+		}
+	}
+	return p.done(NextTurnRulesOn)
+}
+
+// looked is the result of what others looked for.
+func looked(f *Findings, next Code) Result {
+	p := proof{}
+	if f == nil {
+		p.unproven(Item{Code: CodeNotLookedAt})
+		return p.done(next)
+	}
+	p.count(f.Looked, f.Looked-int64(len(f.NotKnown)))
+	for _, i := range f.Wrong {
+		p.fail(i)
+	}
+	for _, i := range f.NotKnown {
+		p.unproven(i)
+	}
+	return p.done(next)
+}
+
+func nodeRestrictionOn(in *Input) Result { return looked(in.Restriction, NextProbePlugin) }
+
+func tokensOnNode(in *Input) Result { return looked(in.Tokens, NextMovePods) }
+
+func oneHolder(in *Input) Result { return looked(in.Holders, NextLogCredentials) }
+
+func birthGuarded(in *Input) Result { return looked(in.Births, NextLogBirths) }

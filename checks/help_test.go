@@ -1,0 +1,202 @@
+package checks
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/rbac"
+)
+
+// The log of the tests begins at noon and ends at 15:20. Three hours are asked for.
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+const (
+	span   = 200 * time.Minute
+	asked3 = 3 * time.Hour
+)
+
+// at is a time of that day, after noon.
+func at(hour, minute, second int) time.Time {
+	return time.Date(2026, 11, 21, hour, minute, second, 0, time.UTC)
+}
+
+// tick is one event of the made-up log.
+type tick struct {
+	ev audit.Event
+	o  evidence.Origin
+}
+
+// who names what the event is about: a node, or an API server.
+func (t *tick) who() string {
+	if t.o.Node != "" {
+		return t.o.Node
+	}
+	return t.ev.ObjectRef.Name
+}
+
+func (t *tick) time() time.Time { return t.ev.RequestReceived }
+func (t *tick) renews() bool    { return t.ev.ObjectRef.Resource == "leases" && t.ev.Verb == "update" }
+
+func event(node, verb, group, resource, namespace, name string, t time.Time) tick {
+	return tick{
+		audit.Event{
+			Stage: audit.StageResponseComplete, Verb: verb, Code: 200, RequestReceived: t, StageTime: t, Decision: "allow",
+			User:         audit.User{Username: "system:node:" + node, Groups: []string{"system:nodes"}},
+			ObjectRef:    audit.ObjectRef{APIGroup: group, Resource: resource, Namespace: namespace, Name: name},
+			HasObjectRef: true, UserAgent: "kubelet/v1.36.3",
+		},
+		evidence.Origin{Node: node, Kubelet: true},
+	}
+}
+
+// cadence is how often what renews.
+type cadence func(node string) time.Duration
+
+func tenSeconds(string) time.Duration { return 10 * time.Second }
+
+var usual = sync.OnceValue(func() []tick { return play(tenSeconds) })
+
+// ticks is, for the usual cadence if it is nil, the log of a clean day's part: three nodes, of which worker-0 restarts its kubelet at 13:30, and two API servers, of which one restarts at 14:00.
+func ticks(every cadence) []tick {
+	if every == nil {
+		return slices.Clone(usual())
+	}
+	return play(every)
+}
+
+func play(every cadence) []tick {
+	r := rand.New(rand.NewPCG(7, 7))
+	var out []tick
+	for n := range 3 {
+		node := fmt.Sprintf("worker-%d", n)
+		for t := time.Duration(r.IntN(9000)) * time.Millisecond; t < span; t += every(node) + time.Duration(r.Int64N(int64(every(node))/25)) {
+			out = append(out, event(node, "update", "coordination.k8s.io", "leases", "kube-node-lease", node, noon.Add(t)))
+		}
+		for _, kind := range []struct{ group, resource string }{
+			{"", "pods"}, {"", "nodes"}, {"", "services"}, {"storage.k8s.io", "csidrivers"}, {"node.k8s.io", "runtimeclasses"},
+		} {
+			for t := time.Duration(0); t < span; {
+				length := 5*time.Minute + time.Duration(r.IntN(300))*time.Second
+				w := event(node, "watch", kind.group, kind.resource, "", "", noon.Add(t))
+				w.ev.StageTime = noon.Add(t + length)
+				out = append(out, w)
+				t += length + time.Second
+			}
+		}
+		out = append(out, event(node, "get", "", "secrets", "shop", "db", at(13, 2, 0)), event(node, "watch", "", "configmaps", "shop", "web", at(13, 2, 0)))
+	}
+	start := event("worker-0", "create", "", "nodes", "", "worker-0", at(13, 30, 0))
+	start.ev.Code = 409
+	out = append(out, start)
+	for n := range 2 {
+		name := fmt.Sprintf("apiserver-%d", n)
+		for t := time.Duration(0); t < span; t += 10*time.Second + time.Duration(r.IntN(400))*time.Millisecond {
+			out = append(out, ofServer(name, "update", noon.Add(t)))
+		}
+	}
+	return append(out, ofServer("apiserver-0", "get", at(14, 0, 30)))
+}
+
+func ofServer(name, verb string, t time.Time) tick {
+	e := event("", verb, "coordination.k8s.io", "leases", "kube-system", name, t)
+	e.ev.User.Username, e.ev.UserAgent, e.o = "system:apiserver", "kube-apiserver/v1.36.3", evidence.Origin{}
+	return e
+}
+
+// ledger is that of the events that are not left out.
+func ledger(all []tick, without func(*tick) bool) *evidence.Ledger {
+	l := evidence.New()
+	for i := range all {
+		if without == nil || !without(&all[i]) {
+			l.Observe(&all[i].ev, all[i].o)
+		}
+	}
+	return l
+}
+
+var systemNode = []rbacv1.PolicyRule{
+	{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{""}, Resources: []string{"secrets", "pods"}},
+	{Verbs: []string{"create"}, APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}},
+}
+
+func clusterBinding(name, role string, rules []rbacv1.PolicyRule, subjects ...rbac.SubjectRef) rbac.BindingInfo {
+	return rbac.BindingInfo{
+		Binding: rbac.BindingRef{Kind: rbac.KindClusterRoleBinding, Name: name}, Role: rbac.RoleRef{Kind: rbac.KindClusterRole, Name: role},
+		Subjects: subjects, RoleExists: rules != nil, Rules: rules,
+	}
+}
+
+func group(name string) rbac.SubjectRef  { return rbac.SubjectRef{Kind: "Group", Name: name} }
+func userOf(name string) rbac.SubjectRef { return rbac.SubjectRef{Kind: "User", Name: name} }
+
+// clean is an input for which every check passes.
+func clean() *Input {
+	in := &Input{
+		Options:    Options{MinWindow: asked3},
+		Ledger:     ledger(ticks(nil), nil),
+		Log:        Log{Until: noon.Add(span), Requests: 5000},
+		NodesKnown: true,
+		NeedsKnown: true,
+		Needs: []Need{
+			{"worker-1", evidence.ReadSecrets, "shop/db", at(13, 1, 58)}, {"worker-2", evidence.ReadConfigMaps, "shop/web", at(12, 58, 0)},
+			{"worker-2", evidence.ReadSecrets, "too/late", at(15, 11, 0)},
+		},
+		Policy: Policy{Given: true, Name: "file"},
+		Servers: Servers{
+			Known: true, Live: []Server{{"apiserver-0", []Span{{From: at(1, 0, 0)}}}, {"apiserver-1", []Span{{From: at(1, 0, 0)}}}},
+			Configured: 2, Endpoints: []Endpoints{{Span{From: at(1, 0, 0)}, 2}},
+		},
+		Bindings: []rbac.BindingInfo{
+			clusterBinding("system:node", "system:node", systemNode),
+			clusterBinding("kubeadm:get-nodes", "kubeadm:get-nodes", []rbacv1.PolicyRule{
+				{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"nodes"}},
+			}, group("system:bootstrappers:kubeadm:default-node-token")),
+			clusterBinding("system:discovery", "system:discovery", []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/api/*"}}},
+				group("system:authenticated")),
+		},
+		BindingsKnown:   true,
+		Agreement:       Agreement{Decided: 4000, Rests: 1000, Compared: 4000},
+		State:           ClusterState{Given: true, Objects: 700},
+		NodeGroupsKnown: true, RacesKnown: true,
+		NodeGroups:  []string{"system:nodes", "system:authenticated"},
+		Restriction: &Findings{Looked: 3}, Tokens: &Findings{Looked: 3}, Holders: &Findings{Looked: 3}, Births: &Findings{Looked: 3},
+	}
+	for n := range 3 {
+		in.Nodes = append(in.Nodes, Node{Name: fmt.Sprintf("worker-%d", n), Lives: []Span{{From: at(1, 0, 0)}}})
+	}
+	for h := evidence.HourOf(noon); h <= evidence.HourOf(noon.Add(span)); h++ {
+		in.Versions = append(in.Versions, Version{Hour: h, Minor: "1.36"})
+	}
+	for _, name := range DecidingRules() {
+		in.Rules = append(in.Rules, Rule{Name: name, On: true})
+	}
+	return in
+}
+
+// resultOf runs one check.
+func resultOf(in *Input, check string) Result {
+	for _, r := range Run(in) {
+		if r.Check == check {
+			return r
+		}
+	}
+	return Result{}
+}
+
+// codes are those of the items in a state.
+func codes(r *Result, s State) map[Code]bool {
+	out := map[Code]bool{}
+	for i := range r.Evidence {
+		if r.Evidence[i].State == s {
+			out[r.Evidence[i].Code] = true
+		}
+	}
+	return out
+}

@@ -1,0 +1,304 @@
+package checks
+
+import (
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/rbac"
+)
+
+// Options bound what is asked for. A zero value stands for the default.
+type Options struct {
+	// MinWindow is for how long before the log's end everything must be proven, 24 h by default.
+	MinWindow time.Duration
+	// MaxLoss is the share of an hour's renewals that may be missing, 0.01 by default. Less than zero stands for none at all.
+	MaxLoss float64
+	// LeaseDuration is the kubelets' nodeLeaseDurationSeconds where a Node does not say, 40 s by default. A kubelet renews four times as often.
+	LeaseDuration time.Duration
+	// NodeGrace is for how long a node can be silent before the cluster notices, a minute by default: kube-controller-manager's
+	// --node-monitor-grace-period with what it takes to act.
+	NodeGrace time.Duration
+	// MaxRaces is how many races of one client on one object are ordinary, 20 by default.
+	MaxRaces int64
+	// Keep are the bindings for nodes that are to stay.
+	Keep []rbac.BindingRef
+}
+
+func (o Options) orDefault() Options {
+	if o.MinWindow <= 0 {
+		o.MinWindow = 24 * time.Hour
+	}
+	if o.MaxLoss == 0 {
+		o.MaxLoss = 0.01
+	}
+	o.MaxLoss = max(o.MaxLoss, 0)
+	if o.LeaseDuration <= 0 {
+		o.LeaseDuration = 40 * time.Second
+	}
+	if o.NodeGrace <= 0 {
+		o.NodeGrace = time.Minute
+	}
+	if o.MaxRaces <= 0 {
+		o.MaxRaces = 20
+	}
+	return o
+}
+
+// Input is all that the checks conclude from. Its zero value proves nothing. Pointers that are nil, and what is marked as not known, are facts that
+// nobody looked for: the checks that need them are unproven.
+type Input struct {
+	Options
+	Ledger *evidence.Ledger
+	Log    Log
+
+	// Nodes are those of the state during the window, if NodesKnown.
+	Nodes      []Node
+	NodesKnown bool
+	// Needs are the secrets and configmaps that nodes came to need, if NeedsKnown: each when a pod was bound to a node with an object that no pod there used
+	// before.
+	Needs      []Need
+	NeedsKnown bool
+
+	Policy   Policy
+	Unjudged []Unjudged
+	Servers  Servers
+	Modes    []Mode
+	Versions []Version
+	// Bindings are all that exist at the window's end, if BindingsKnown.
+	Bindings      []rbac.BindingInfo
+	BindingsKnown bool
+	// SystemNode are the rules of the ClusterRole system:node. Where they are nil, those of a binding of it serve.
+	SystemNode []rbacv1.PolicyRule
+	Uses       []Use
+	// UnjudgedUses are requests that a binding that goes may have let through, and that nobody judged.
+	UnjudgedUses int64
+	// OthersJudged says that requests of others than nodes were judged too, where a binding that goes has such subjects.
+	OthersJudged bool
+	Identities   []Identity
+	// Races are all, if RacesKnown.
+	Races      []Races
+	RacesKnown bool
+	Agreement  Agreement
+	State      ClusterState
+	Rules      []Rule
+	// NodeGroups are the groups that node identities came with, if NodeGroupsKnown.
+	NodeGroups      []string
+	NodeGroupsKnown bool
+
+	// Restriction, Tokens, Holders and Births are what later detectors find.
+	Restriction, Tokens, Holders, Births *Findings
+}
+
+// Log says where the log ends.
+type Log struct {
+	// Until is when the last complete event was received.
+	Until time.Time
+	// Torn are the ends of files that have no line break.
+	Torn []Torn
+	// Requests is how many requests of nodes were judged.
+	Requests int64
+}
+
+// Torn is a last line without an end.
+type Torn struct {
+	Line string
+	// After is when the last complete event before it was received.
+	After time.Time
+}
+
+// Span is a time [From, To). A zero To means that it lasts.
+type Span struct{ From, To time.Time }
+
+// Node is what the state knows of a node.
+type Node struct {
+	Name string
+	// Lives are the times in which the Node object existed, in order.
+	Lives []Span
+	// NotReady are the times in which its condition Ready was not True.
+	NotReady []Span
+	// LeaseDuration is the Lease's own, 0 where it is not known.
+	LeaseDuration time.Duration
+	// Virtual says that its labels or annotations are those of virtual-kubelet, Fargate or KWOK.
+	Virtual bool
+}
+
+// Need is an object that a node came to need.
+type Need struct {
+	Node   string
+	Kind   evidence.Read
+	Object string
+	At     time.Time
+}
+
+// Policy is what is known of the audit policy.
+type Policy struct {
+	// Given says that the policy in force is known: from a file, or by the name of a provider.
+	Given bool
+	Name  string
+	// Hidden are the kinds of requests of nodes, and of those who act as nodes, that it keeps out of the log.
+	Hidden []Hidden
+	// Contradicted counts events that the given policy would not have written so.
+	Contradicted int64
+	// Probes are the kinds of requests, of those that ProbeRequests names, that a probe made with a node's credential and that are in the log.
+	Probes []string
+}
+
+// Hidden is a kind of request that is not logged.
+type Hidden struct{ Request, Server, Line string }
+
+// Unjudged is an event, or several of one kind, that could not be judged. Its Code is one of those of every-event-judged.
+type Unjudged struct {
+	Code                Code
+	Line, Node, Request string
+	At                  time.Time
+	AuditIDs            []string
+	Count               int64
+	// OfNoNode says that what is left shows that it is no node's, nor of somebody who acts as one.
+	OfNoNode bool
+}
+
+// Servers is what the state knows of API servers.
+type Servers struct {
+	// Known says that identity Leases were watched; Live are theirs.
+	Known bool
+	Live  []Server
+	// Configured is how many there are by configuration, 0 where nobody said.
+	Configured int
+	// Apart says that the sources of events tell API servers apart.
+	Apart bool
+	// Endpoints are the numbers of addresses of the Service default/kubernetes over time.
+	Endpoints []Endpoints
+}
+
+// Server is an API server by its identity Lease: from its first to its last renewal.
+type Server struct {
+	Name  string
+	Lives []Span
+}
+
+// Endpoints is a number of addresses for a time.
+type Endpoints struct {
+	Span
+	Count int
+}
+
+// Mode is the order of authorizers that a configuration says, for one API server or, with an empty name, for all.
+type Mode struct{ Server, Order string }
+
+// Version is what is known of the version in one hour.
+type Version struct {
+	Hour   evidence.Hour
+	Server string
+	// Minor is such as "1.36"; empty where nothing tells it.
+	Minor string
+	// Given says that a flag said so; Contradicted counts requests that the apiserver decided as this version does not.
+	Given        bool
+	Contradicted int64
+	AuditIDs     []string
+}
+
+// Outcome is how a request ended.
+type Outcome uint8
+
+// The outcomes. The zero value is that nobody knows.
+const (
+	OutcomeUnknown Outcome = iota
+	OutcomeSucceeded
+	OutcomeNotFound
+	// OutcomeRefused is a refusal by admission, after authorization.
+	OutcomeRefused
+	// OutcomeOther is any other answer.
+	OutcomeOther
+)
+
+// Use is a group of requests that RBAC let through and the Node authorizer did not, by one client with one outcome.
+type Use struct {
+	// Binding let it through; its zero value is one that the log does not name.
+	Binding rbac.BindingRef
+	// User is the user, Node the node whose identity it is, if any.
+	User, Node, Client string
+	// Kubelet says that the client calls itself a kubelet.
+	Kubelet         bool
+	Request, Object string
+	// Proxy says that the answer is a backend's: a subresource proxy.
+	Proxy   bool
+	Outcome Outcome
+	// JustGone says that the object was a pod, or belonged to one, that was on the node until just before.
+	JustGone bool
+	// Impersonation says that the request is one to act as somebody, refused or not.
+	Impersonation bool
+	// Race says that the request was within the skew of a change.
+	Race        bool
+	Count       int64
+	First, Last time.Time
+	AuditIDs    []string
+}
+
+// Identity is a kubelet with a wrong user or group. Reason is the rule's code.
+type Identity struct {
+	User     string
+	Reason   Code
+	Harmless bool // nothing was reached
+	Count    int64
+	Last     time.Time
+	AuditIDs []string
+}
+
+// Races are the races of one client on one object that the Node authorizer did not allow.
+type Races struct {
+	Node, Client, Request, Object string
+	Kubelet                       bool
+	// ByRBAC of them were let through by a binding that goes; of Undecided the log has no decision.
+	ByRBAC, Undecided int64
+	First, Last       time.Time
+	AuditIDs          []string
+}
+
+// Agreement compares what nodetrail says outside of races with the apiserver's own decisions.
+type Agreement struct {
+	// Decided requests have the apiserver's own word, Rests rest on nodetrail's evaluation alone.
+	Decided, Rests int64
+	// Compared have both.
+	Compared      int64
+	Disagreements []Disagreement
+	// More counts disagreements beyond those listed.
+	More int64
+}
+
+// Disagreement is a request on which the two differ.
+type Disagreement struct {
+	Node, Request, Object, AuditID string
+	At                             time.Time
+	// Lag says that the graph allows, the apiserver's Node refused, and it allowed the same request soon after.
+	Lag bool
+}
+
+// ClusterState is what is known of the cluster's state.
+type ClusterState struct {
+	Given bool
+	// Objects is how many there are.
+	Objects int64
+	Gaps    []Gap
+}
+
+// Gap is something that the state lacks, by the kind and code of the rule that found it.
+type Gap struct {
+	Kind, Code, Value string
+	From, To          time.Time
+}
+
+// Rule is a rule that decides, and whether it ran.
+type Rule struct {
+	Name string
+	On   bool
+	// Excepted counts the findings that an exception covers.
+	Excepted int64
+}
+
+// Findings is what somebody looked for: how many things, and what is wrong or not known about some.
+type Findings struct {
+	Looked          int64
+	Wrong, NotKnown []Item
+}

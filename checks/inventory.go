@@ -1,0 +1,282 @@
+package checks
+
+import (
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/nodetrail/nodetrail/rbac"
+)
+
+// Fate is what happens to a binding in the migration.
+type Fate uint8
+
+// The fates.
+const (
+	// Unrelated bindings are not about nodes.
+	Unrelated Fate = iota
+	// Goes says that the migration deletes the binding.
+	Goes
+	// Stays says that it is on the list of those that nodes need.
+	Stays
+	// Empty says that it has no subjects, so that it gives nobody anything. The apiserver makes that of system:node again.
+	Empty
+)
+
+// String returns the fate in lower case.
+func (f Fate) String() string {
+	return [...]string{"unrelated", "goes", "stays", "empty", "unknown"}[min(f, Empty+1)]
+}
+
+// Why a binding has its fate.
+const (
+	WhyRole         Code = "role-system-node"
+	WhyCopy         Code = "copy-of-system-node"
+	WhySubject      Code = "subject-is-a-node"
+	WhyBootstrap    Code = "subject-is-a-bootstrap-group"
+	WhyNoSubjects   Code = "no-subjects"
+	WhyKubeadm      Code = "kubeadm"
+	WhyProvider     Code = "provider"
+	WhyKeep         Code = "keep"
+	WhyRulesChanged Code = "rules-changed" // it would stay, but its role gives more than is documented
+)
+
+// Inventoried is a binding and its fate.
+type Inventoried struct {
+	rbac.BindingInfo
+	Fate Fate
+	Why  Code
+}
+
+const (
+	nodeRole        = "system:node"
+	bootstrapGroup  = "system:bootstrappers"
+	bootstrapPrefix = "system:bootstrappers:"
+)
+
+// Inventory says which bindings go, in their order; those that are not about nodes are left out. systemNode are the rules of the ClusterRole
+// system:node; where they are nil, copies of it are not recognised.
+func Inventory(all []rbac.BindingInfo, systemNode []rbacv1.PolicyRule, keep []rbac.BindingRef) []Inventoried {
+	var out []Inventoried
+	node := atomsOf(systemNode)
+	for i := range all {
+		if fate, why := fateOf(&all[i], node, keep); fate != Unrelated {
+			out = append(out, Inventoried{all[i], fate, why})
+		}
+	}
+	return out
+}
+
+// systemNodeRules are the rules of system:node as given, or as a binding of it has them.
+func systemNodeRules(in *Input) []rbacv1.PolicyRule {
+	if in.SystemNode != nil {
+		return in.SystemNode
+	}
+	for i := range in.Bindings {
+		if b := &in.Bindings[i]; b.Role == (rbac.RoleRef{Kind: rbac.KindClusterRole, Name: nodeRole}) && b.RoleExists {
+			return b.Rules
+		}
+	}
+	return nil
+}
+
+func fateOf(b *rbac.BindingInfo, node map[atom]bool, keep []rbac.BindingRef) (Fate, Code) {
+	var why Code
+	switch {
+	case b.Role.Kind == rbac.KindClusterRole && b.Role.Name == nodeRole:
+		why = WhyRole
+	case b.RoleExists && len(node) > 0 && sameAtoms(atomsOf(b.Rules), node):
+		why = WhyCopy
+	case slices.ContainsFunc(b.Subjects, rbac.SubjectRef.ForNodes):
+		why = WhySubject
+	case slices.ContainsFunc(b.Subjects, bootstraps):
+		why = WhyBootstrap
+	default:
+		return Unrelated, ""
+	}
+	if len(b.Subjects) == 0 {
+		return Empty, WhyNoSubjects
+	}
+	if slices.Contains(keep, b.Binding) {
+		return Stays, WhyKeep
+	}
+	if why == WhyRole || why == WhyCopy {
+		return Goes, why
+	}
+	for _, s := range stays() {
+		if !s.is(b) {
+			continue
+		}
+		if b.RoleExists && beyond(atomsOf(b.Rules), atomsOf(s.rules)) {
+			return Goes, WhyRulesChanged
+		}
+		return Stays, s.why
+	}
+	return Goes, why
+}
+
+// bootstraps reports whether the subject is a group of machines that are about to become nodes.
+func bootstraps(s rbac.SubjectRef) bool {
+	return s.Kind == rbacv1.GroupKind && (s.Name == bootstrapGroup || strings.HasPrefix(s.Name, bootstrapPrefix))
+}
+
+// staying is a binding that nodes need whoever authorizes them, with the most that its role gives.
+type staying struct {
+	binding rbac.BindingRef
+	prefix  bool // of the name, which a minor follows
+	role    string
+	rules   []rbacv1.PolicyRule
+	why     Code
+}
+
+func (s *staying) is(b *rbac.BindingInfo) bool {
+	if b.Binding.Kind != s.binding.Kind || b.Binding.Namespace != s.binding.Namespace {
+		return false
+	}
+	if s.prefix {
+		return strings.HasPrefix(b.Binding.Name, s.binding.Name) && b.Role.Name == b.Binding.Name
+	}
+	return b.Binding.Name == s.binding.Name && b.Role.Name == s.role
+}
+
+// stays is the list: what kubeadm makes (cmd/kubeadm/app/phases/bootstraptoken/node, uploadconfig and kubelet of k8s.io/kubernetes), and what Amazon
+// EKS documents.
+func stays() []staying {
+	const certificates, requests = "certificates.k8s.io", "certificatesigningrequests"
+	cluster := func(name string) rbac.BindingRef {
+		return rbac.BindingRef{Kind: rbac.KindClusterRoleBinding, Name: name}
+	}
+	local := func(name string) rbac.BindingRef {
+		return rbac.BindingRef{Kind: rbac.KindRoleBinding, Namespace: "kube-system", Name: name}
+	}
+	rule := func(group, resource string, names []string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: verbs}
+	}
+	maps := rule("", "configmaps", nil, "get")
+	bootstrap := []rbacv1.PolicyRule{rule(certificates, requests, nil, "create", "get", "list", "watch")}
+	return []staying{
+		{cluster("kubeadm:kubelet-bootstrap"), false, "system:node-bootstrapper", bootstrap, WhyKubeadm},
+		{
+			cluster("kubeadm:node-autoapprove-bootstrap"), false, "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+			[]rbacv1.PolicyRule{rule(certificates, requests+"/nodeclient", nil, "create")}, WhyKubeadm,
+		},
+		{
+			cluster("kubeadm:node-autoapprove-certificate-rotation"), false, "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+			[]rbacv1.PolicyRule{rule(certificates, requests+"/selfnodeclient", nil, "create")}, WhyKubeadm,
+		},
+		{cluster("kubeadm:get-nodes"), false, "kubeadm:get-nodes", []rbacv1.PolicyRule{rule("", "nodes", nil, "get")}, WhyKubeadm},
+		{local("kubeadm:nodes-kubeadm-config"), false, "kubeadm:nodes-kubeadm-config", []rbacv1.PolicyRule{maps}, WhyKubeadm},
+		{local("kubeadm:kubelet-config"), false, "kubeadm:kubelet-config", []rbacv1.PolicyRule{maps}, WhyKubeadm},
+		{local("kubeadm:kubelet-config-1."), true, "", []rbacv1.PolicyRule{maps}, WhyKubeadm},
+		{
+			cluster("eks:node-bootstrapper"), false, "eks:node-bootstrapper",
+			[]rbacv1.PolicyRule{rule(certificates, requests, nil, "create"), rule(certificates, requests+"/selfnodeserver", nil, "create")}, WhyProvider,
+		},
+	}
+}
+
+func nameOf(b rbac.BindingRef) string {
+	if b.Namespace != "" {
+		return b.Kind + " " + b.Namespace + "/" + b.Name
+	}
+	return b.Kind + " " + b.Name
+}
+
+func bindingsInventoried(in *Input) Result {
+	p := proof{}
+	if !in.BindingsKnown {
+		p.unproven(Item{Code: CodeBindingsUnknown})
+		return p.done(NextGiveBindings)
+	}
+	systemNode := systemNodeRules(in)
+	if len(systemNode) == 0 {
+		p.unproven(Item{Code: CodeRoleUnknown})
+	}
+	known := map[rbac.BindingRef]bool{}
+	for i := range in.Bindings {
+		known[in.Bindings[i].Binding] = true
+	}
+	p.count(int64(len(in.Bindings)), int64(len(in.Bindings)))
+	codes := map[Fate]Code{Goes: CodeBindingGoes, Stays: CodeBindingStays, Empty: CodeBindingEmpty}
+	for _, b := range Inventory(in.Bindings, systemNode, in.Keep) {
+		p.list(Item{Code: codes[b.Fate], Object: nameOf(b.Binding), Value: string(b.Why)})
+		if b.Fate == Goes && !in.OthersJudged && slices.ContainsFunc(b.Subjects, func(s rbac.SubjectRef) bool { return !s.ForNodes() }) {
+			p.unproven(Item{Code: CodeUsesUnjudged, Object: nameOf(b.Binding)})
+		}
+	}
+	told := map[rbac.BindingRef]bool{}
+	for i := range in.Uses {
+		if ref := in.Uses[i].Binding; ref != (rbac.BindingRef{}) && !known[ref] && !told[ref] {
+			told[ref] = true
+			p.count(1, 0)
+			p.unproven(Item{Code: CodeBindingNotInState, Object: nameOf(ref), AuditIDs: in.Uses[i].AuditIDs})
+		}
+	}
+	if in.UnjudgedUses > 0 {
+		p.unproven(Item{Code: CodeUsesUnjudged, Count: in.UnjudgedUses})
+	}
+	return p.done(NextGiveBindings)
+}
+
+func noExcessRights(in *Input) Result {
+	p := proof{}
+	if !in.BindingsKnown {
+		p.unproven(Item{Code: CodeBindingsUnknown})
+		return p.done(NextGiveBindings)
+	}
+	if !in.NodeGroupsKnown {
+		p.unproven(Item{Code: CodeNotLookedAt})
+	}
+	if slices.Contains(in.NodeGroups, user.SystemPrivilegedGroup) {
+		p.fail(Item{Code: CodeDangerousGroup, Object: user.SystemPrivilegedGroup})
+	}
+	everybody := map[atom]bool{}
+	for i := range in.Bindings {
+		if b := &in.Bindings[i]; b.RoleExists && b.Binding.Kind == rbac.KindClusterRoleBinding && slices.Contains(b.Subjects, authenticated) {
+			for a := range atomsOf(b.Rules) {
+				everybody[a] = true
+			}
+		}
+	}
+	p.count(int64(len(in.Bindings)), int64(len(in.Bindings)))
+	systemNode := atomsOf(systemNodeRules(in))
+	for i := range in.Bindings {
+		b := &in.Bindings[i]
+		nodes, all := holds(in, b)
+		if !nodes && !all {
+			continue
+		}
+		given := atomsOf(b.Rules)
+		item := Item{Object: nameOf(b.Binding), Value: b.Role.Name}
+		fate, _ := fateOf(b, systemNode, in.Keep)
+		switch {
+		case dangerous(given):
+			item.Code = CodeDangerousRight
+			p.fail(item)
+		case nodes && fate != Stays && beyond(given, everybody):
+			item.Code = CodeExcessRight
+			p.fail(item)
+		case fate == Stays:
+			item.Code = CodeBindingStays
+			p.list(item)
+		}
+	}
+	return p.done(NextTakeRights)
+}
+
+var authenticated = rbac.SubjectRef{Kind: rbacv1.GroupKind, Name: user.AllAuthenticated}
+
+// holds reports whether nodes have what the binding gives, as nodes or by another group of theirs, and whether they have it as everybody does.
+func holds(in *Input, b *rbac.BindingInfo) (nodes, all bool) {
+	for _, s := range b.Subjects {
+		switch {
+		case s.Ambient():
+			all = true
+		case s.ForNodes(), s.Kind == rbacv1.GroupKind && slices.Contains(in.NodeGroups, s.Name):
+			nodes = true
+		}
+	}
+	return nodes, all
+}

@@ -1,0 +1,128 @@
+package checks
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/nodetrail/nodetrail/rbac"
+)
+
+func TestInventory(t *testing.T) {
+	// The rules of system:node, written in another way.
+	rewritten := []rbacv1.PolicyRule{
+		{Verbs: []string{"create"}, APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}},
+		{Verbs: []string{"watch", "list"}, APIGroups: []string{""}, Resources: []string{"pods", "secrets"}},
+		{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}},
+		{Verbs: []string{"get", "get"}, APIGroups: []string{""}, Resources: []string{"pods"}},
+	}
+	named := slices.Clone(rewritten)
+	named[2].ResourceNames = []string{"db"}
+	getMaps := []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"kubeadm-config"}}}
+	getAll := []rbacv1.PolicyRule{{Verbs: []string{"get", "list"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}}
+	local := func(name, role string, rules []rbacv1.PolicyRule, subjects ...rbac.SubjectRef) rbac.BindingInfo {
+		b := clusterBinding(name, role, rules, subjects...)
+		b.Binding.Kind, b.Binding.Namespace, b.Role.Kind = rbac.KindRoleBinding, "kube-system", rbac.KindRole
+		return b
+	}
+	elsewhere := local("kubeadm:kubelet-config", "kubeadm:kubelet-config", getMaps, group("system:nodes"))
+	elsewhere.Binding.Namespace = "shop"
+	csr := func(resource string) []rbacv1.PolicyRule {
+		return []rbacv1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{"certificates.k8s.io"}, Resources: []string{resource}}}
+	}
+	for name, c := range map[string]struct {
+		b    rbac.BindingInfo
+		fate Fate
+		why  Code
+	}{
+		"system:node, to nobody":        {clusterBinding("system:node", "system:node", systemNode), Empty, WhyNoSubjects},
+		"a copy, to nobody":             {clusterBinding("x", "copy", rewritten), Empty, WhyNoSubjects},
+		"system:node, to nodes":         {clusterBinding("x", "system:node", systemNode, group("system:nodes")), Goes, WhyRole},
+		"system:node, to bootstrappers": {clusterBinding("x", "system:node", systemNode, group("system:bootstrappers")), Goes, WhyRole},
+		"system:node, to a user":        {clusterBinding("x", "system:node", systemNode, userOf("jane")), Goes, WhyRole},
+		"system:node, not there":        {clusterBinding("x", "system:node", nil, userOf("jane")), Goes, WhyRole},
+		"system:node, in a namespace":   {local("x", "system:node", systemNode, userOf("jane")), Goes, WhyCopy},
+		"a copy, to an account":         {clusterBinding("x", "copy", rewritten, rbac.SubjectRef{Kind: "ServiceAccount", Namespace: "a", Name: "b"}), Goes, WhyCopy},
+		"a copy for one name":           {clusterBinding("x", "copy", named, userOf("jane")), Unrelated, ""},
+		"a part of it":                  {clusterBinding("x", "part", systemNode[:1], userOf("jane")), Unrelated, ""},
+		"a broader role":                {clusterBinding("x", "more", slices.Concat(systemNode, getAll), userOf("jane")), Unrelated, ""},
+		"a Role of that name":           {local("x", "system:node", getMaps, userOf("jane")), Unrelated, ""},
+		"nodes among others":            {clusterBinding("x", "view", getAll, userOf("jane"), group("system:nodes")), Goes, WhySubject},
+		"one node":                      {clusterBinding("x", "view", getAll, userOf("system:node:worker-1")), Goes, WhySubject},
+		"a group named like a node":     {clusterBinding("x", "view", getAll, group("system:node:worker-1")), Unrelated, ""},
+		"a user named like the group":   {clusterBinding("x", "view", getAll, userOf("system:nodes")), Unrelated, ""},
+		"bootstrappers":                 {clusterBinding("x", "view", getAll, group("system:bootstrappers")), Goes, WhyBootstrap},
+		"a kind of bootstrappers":       {clusterBinding("x", "view", getAll, group("system:bootstrappers:worker")), Goes, WhyBootstrap},
+		"no bootstrappers":              {clusterBinding("x", "view", getAll, group("system:bootstrappersX")), Unrelated, ""},
+		"everybody":                     {clusterBinding("x", "view", getAll, group("system:authenticated")), Unrelated, ""},
+		"kept":                          {clusterBinding("keep", "view", getAll, group("system:nodes")), Stays, WhyKeep},
+		"a canary that is kept":         {clusterBinding("keep", "system:node", systemNode, userOf("system:node:a")), Stays, WhyKeep},
+		"kubeadm's ConfigMap":           {local("kubeadm:nodes-kubeadm-config", "kubeadm:nodes-kubeadm-config", getMaps, group("system:nodes")), Stays, WhyKubeadm},
+		"of an old minor":               {local("kubeadm:kubelet-config-1.23", "kubeadm:kubelet-config-1.23", getMaps, group("system:nodes")), Stays, WhyKubeadm},
+		"with another role":             {local("kubeadm:kubelet-config-1.23", "another", getMaps, group("system:nodes")), Goes, WhySubject},
+		"that gives more":               {local("kubeadm:kubelet-config", "kubeadm:kubelet-config", getAll, group("system:nodes")), Goes, WhyRulesChanged},
+		"whose role is not there":       {local("kubeadm:kubelet-config", "kubeadm:kubelet-config", nil, group("system:nodes")), Stays, WhyKubeadm},
+		"in another namespace":          {elsewhere, Goes, WhySubject},
+		"kubeadm's rotation": {clusterBinding("kubeadm:node-autoapprove-certificate-rotation",
+			"system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", csr("certificatesigningrequests/selfnodeclient"), group("system:nodes")), Stays, WhyKubeadm},
+		"its name with another role": {clusterBinding("kubeadm:node-autoapprove-certificate-rotation", "cluster-admin", csr("*"), group("system:nodes")), Goes, WhySubject},
+		"EKS": {clusterBinding("eks:node-bootstrapper", "eks:node-bootstrapper", csr("certificatesigningrequests/selfnodeserver"),
+			group("system:bootstrappers"), group("system:nodes")), Stays, WhyProvider},
+		"EKS with more": {clusterBinding("eks:node-bootstrapper", "eks:node-bootstrapper", csr("*"), group("system:nodes")), Goes, WhyRulesChanged},
+	} {
+		keep := []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: "keep"}}
+		got := Inventory([]rbac.BindingInfo{c.b}, systemNode, keep)
+		if c.fate == Unrelated {
+			if len(got) > 0 {
+				t.Errorf("%s: %s, %s", name, got[0].Fate, got[0].Why)
+			}
+			continue
+		}
+		if len(got) != 1 || got[0].Fate != c.fate || got[0].Why != c.why {
+			t.Errorf("%s: %+v, want %s, %s", name, got, c.fate, c.why)
+		}
+	}
+}
+
+// A rule gives what RBAC says that it does.
+func TestAtoms(t *testing.T) {
+	pods := atom{verb: "get", resource: "pods"}
+	for name, c := range map[string]struct {
+		a, b atom
+		want bool
+	}{
+		"the same":              {pods, pods, true},
+		"another verb":          {atom{verb: "list", resource: "pods"}, pods, false},
+		"all verbs":             {atom{verb: "*", resource: "pods"}, pods, true},
+		"all groups":            {atom{verb: "get", group: "*", resource: "pods"}, pods, true},
+		"another group":         {atom{verb: "get", group: "apps", resource: "pods"}, pods, false},
+		"all resources":         {atom{verb: "get", resource: "*"}, atom{verb: "get", resource: "pods/log"}, true},
+		"all of a subresource":  {atom{verb: "get", resource: "*/log"}, atom{verb: "get", resource: "pods/log"}, true},
+		"another subresource":   {atom{verb: "get", resource: "*/log"}, atom{verb: "get", resource: "pods/exec"}, false},
+		"no subresource":        {atom{verb: "get", resource: "*/"}, pods, false},
+		"the resource alone":    {pods, atom{verb: "get", resource: "pods/log"}, false},
+		"one name":              {atom{verb: "get", resource: "pods", name: "a"}, pods, false},
+		"of all names":          {pods, atom{verb: "get", resource: "pods", name: "a"}, true},
+		"a path":                {atom{verb: "get", url: "/api"}, atom{verb: "get", url: "/api"}, true},
+		"paths below":           {atom{verb: "get", url: "/api/*"}, atom{verb: "get", url: "/api/v1"}, true},
+		"paths elsewhere":       {atom{verb: "get", url: "/api/*"}, atom{verb: "get", url: "/apis"}, false},
+		"a path is no resource": {atom{verb: "*", url: "*"}, pods, false},
+		"nor the other way":     {atom{verb: "*", group: "*", resource: "*"}, atom{verb: "get", url: "/api"}, false},
+	} {
+		if got := c.a.gives(c.b); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if dangerous(atomsOf(systemNode)) {
+		t.Error("system:node counts as dangerous")
+	}
+	one := []rbacv1.PolicyRule{{Verbs: []string{"impersonate"}, APIGroups: []string{""}, Resources: []string{"users"}, ResourceNames: []string{"jane"}}}
+	if !dangerous(atomsOf(one)) {
+		t.Error("the right to impersonate one user is not dangerous")
+	}
+	if diff := cmp.Diff("goes", Goes.String()); diff != "" || Fate(77).String() != "unknown" {
+		t.Error(diff)
+	}
+}

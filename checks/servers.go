@@ -1,0 +1,216 @@
+package checks
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nodetrail/nodetrail/evidence"
+)
+
+// serverLease stands for the duration of a kubelet's Lease: an API server renews its own as often, every ten seconds.
+const serverLease = 40 * time.Second
+
+func serversSeen(in *Input) Result {
+	p := proof{}
+	w := windowOf(in)
+	if !w.known(in, &p) {
+		return p.done(NextGetLog)
+	}
+	w.whole(in, &p, evidence.OverServers|evidence.OverSources|evidence.OverNames)
+	s := &in.Servers
+	servers := serversOf(in, &w)
+	switch {
+	case len(servers) == 0:
+		serversBySource(in, &w, &p)
+	case !s.Known && s.Configured == 0 && len(s.Endpoints) == 0:
+		p.unproven(Item{Code: CodeServersUnknown}) // there may be more, whose logs are missing
+	}
+	for i := range servers {
+		server(in, &w, &servers[i], &p)
+	}
+	if n := len(servers); n > 0 && n < s.Configured {
+		p.unproven(Item{Code: CodeServersTooFew, Expected: int64(s.Configured), Seen: int64(n)})
+	}
+	for _, e := range s.Endpoints {
+		in, ok := e.within(w.from, w.to)
+		if !ok || len(servers) == 0 {
+			continue
+		}
+		live := 0
+		for i := range servers {
+			if len(clip(servers[i].Lives, in.From, in.To)) > 0 {
+				live++
+			}
+		}
+		if e.Count > live {
+			p.unproven(Item{Code: CodeServersTooFew, From: in.From, To: in.To, Expected: int64(e.Count), Seen: int64(live)})
+		}
+	}
+	return p.done(NextLogServerLeases)
+}
+
+// serversOf are the API servers of the window: those of the state, and those that the log shows and the state does not know. Without a state each must
+// be there all the time.
+func serversOf(in *Input, w *window) []Server {
+	var out []Server
+	known := map[string]bool{}
+	for _, s := range in.Servers.Live {
+		known[s.Name] = true
+		if len(clip(s.Lives, w.from, w.to)) > 0 {
+			out = append(out, s)
+		}
+	}
+	for _, name := range in.Ledger.Servers(w.first, w.last) {
+		if !known[name] {
+			out = append(out, Server{Name: name, Lives: []Span{{From: w.from}}})
+		}
+	}
+	return out
+}
+
+// server measures the renewals of one API server's identity Lease.
+func server(in *Input, w *window, s *Server, p *proof) {
+	var starts []Span
+	for slot := range in.Ledger.ServerStarts(s.Name, w.first-1, w.last) {
+		at := evidence.SlotStart(slot)
+		starts = append(starts, Span{at.Add(-longestRestart), at.Add(evidence.SlotLength)})
+	}
+	c := coverage{in: in, w: *w, outages: starts, slots: slices.Collect(in.Ledger.ServerRenewals(s.Name, w.first, w.last))}
+	hours := c.loss(&Node{Name: s.Name, Lives: s.Lives, LeaseDuration: serverLease})
+	for i := range hours {
+		p.count(hours[i].seen+hours[i].missing, hours[i].seen)
+	}
+	c.tell(p, hours, Unproven, Item{Code: CodeServerMissing, Server: s.Name}, func(h *hourLoss) bool {
+		return c.tooMany(h.missing-h.short, h.seen+h.missing)
+	})
+	c.tell(p, hours, Passed, Item{Code: CodeServerRestart, Server: s.Name}, func(h *hourLoss) bool { return h.restart > 0 })
+}
+
+// serversBySource compares the sources of each hour with the configured number of API servers.
+func serversBySource(in *Input, w *window, p *proof) {
+	n := in.Servers.Configured
+	if n == 0 || n > 1 && !in.Servers.Apart {
+		p.unproven(Item{Code: CodeServersUnknown})
+		return
+	}
+	sources := in.Ledger.Sources(w.first, w.last)
+	seen := func(h evidence.Hour) (count int) {
+		for _, name := range sources {
+			if x := in.Ledger.Source(name, h); x != nil && x.Requests != 0 {
+				count++
+			}
+		}
+		return count
+	}
+	for h := w.first; h <= w.last; h++ {
+		p.count(int64(n), int64(min(n, seen(h))))
+	}
+	w.runs(func(h evidence.Hour) bool { return seen(h) < n }, func(first, last evidence.Hour) {
+		p.unproven(Item{Code: CodeServersTooFew, From: first.Start(), To: last.End(), Expected: int64(n), Seen: int64(seen(first))})
+	})
+}
+
+// nodeFirst reports whether Node is asked before everything that could allow in its place.
+func nodeFirst(order string) bool {
+	for _, name := range strings.Split(order, ",") {
+		switch name {
+		case "Node":
+			return true
+		case "AlwaysDeny":
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+func nodeAuthorizerOn(in *Input) Result {
+	p := proof{}
+	w := windowOf(in)
+	configured := false // for all API servers
+	named := map[string]bool{}
+	for _, m := range in.Modes {
+		p.count(1, one(nodeFirst(m.Order)))
+		if !nodeFirst(m.Order) {
+			p.fail(Item{Code: CodeModeOff, Server: m.Server, Value: m.Order})
+		}
+		configured = configured || m.Server == ""
+		named[m.Server] = true
+	}
+	if !w.known(in, &p) {
+		return p.done(NextGetLog)
+	}
+	w.whole(in, &p, evidence.OverSources)
+	if live := serversOf(in, &w); in.Servers.Known && len(live) > 0 {
+		all := true
+		for i := range live {
+			all = all && named[live[i].Name]
+		}
+		configured = configured || all
+	}
+	sources := in.Ledger.Sources(w.first, w.last)
+	for _, name := range sources {
+		sourceMode(in, &w, name, configured, &p)
+	}
+	if !configured {
+		w.runs(func(h evidence.Hour) bool {
+			return !slices.ContainsFunc(sources, func(name string) bool { return in.Ledger.Source(name, h) != nil })
+		}, func(first, last evidence.Hour) {
+			p.count(int64(last-first)+1, 0)
+			p.unproven(Item{Code: CodeModeUnknown, From: first.Start(), To: last.End()})
+		})
+	}
+	return p.done(NextTurnNodeOn, "sources", strconv.Itoa(len(sources)))
+}
+
+// sourceMode judges what one source shows of the order, by renewals of nodes' own Leases: Node always allows those.
+func sourceMode(in *Input, w *window, name string, configured bool, p *proof) {
+	at := func(h evidence.Hour) *evidence.SourceHour { return in.Ledger.Source(name, h) }
+	off := func(h evidence.Hour) bool { x := at(h); return x != nil && (x.ByRBAC != 0 || x.Refused != 0) }
+	w.runs(off, func(first, last evidence.Hour) {
+		p.fail(Item{Code: CodeNodeNotFirst, Server: name, From: first.Start(), To: last.End()})
+	})
+	silent := func(h evidence.Hour) bool { x := at(h); return x != nil && x.Requests != 0 && x.ByNode == 0 && !off(h) }
+	for h := w.first; h <= w.last; h++ {
+		if x := at(h); x != nil && x.Requests != 0 && !configured {
+			p.count(1, one(x.ByNode != 0 && !off(h)))
+		}
+	}
+	if !configured {
+		w.runs(silent, func(first, last evidence.Hour) {
+			p.unproven(Item{Code: CodeModeUnknown, Server: name, From: first.Start(), To: last.End()})
+		})
+	}
+}
+
+func versionKnown(in *Input) Result {
+	p := proof{}
+	w := windowOf(in)
+	if w.to.IsZero() {
+		p.unproven(Item{Code: CodeNoLog})
+		return p.done(NextGetLog)
+	}
+	hours := map[evidence.Hour]bool{}
+	for i := range in.Versions {
+		v := &in.Versions[i]
+		if v.Hour < w.first || v.Hour > w.last {
+			continue
+		}
+		known, there := hours[v.Hour]
+		hours[v.Hour] = (known || !there) && v.Minor != ""
+		if v.Contradicted > 0 {
+			p.fail(Item{
+				Code: CodeVersionDiffers, Server: v.Server, Value: v.Minor, From: v.Hour.Start(), To: v.Hour.End(), Count: v.Contradicted, AuditIDs: v.AuditIDs,
+			})
+		}
+	}
+	for h := w.first; h <= w.last; h++ {
+		p.count(1, one(hours[h]))
+	}
+	w.runs(func(h evidence.Hour) bool { return !hours[h] }, func(first, last evidence.Hour) {
+		p.unproven(Item{Code: CodeVersionUnknown, From: first.Start(), To: last.End()})
+	})
+	return p.done(NextGiveVersion)
+}

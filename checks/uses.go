@@ -1,0 +1,167 @@
+package checks
+
+import "github.com/nodetrail/nodetrail/rbac"
+
+// fates are those of the bindings that are about nodes. Of a binding that is not there nothing is known, and it counts as one that goes.
+func fates(in *Input) func(rbac.BindingRef) (Fate, bool) {
+	all := map[rbac.BindingRef]Fate{}
+	for i := range in.Bindings {
+		all[in.Bindings[i].Binding] = Unrelated
+	}
+	for _, b := range Inventory(in.Bindings, systemNodeRules(in), in.Keep) {
+		all[b.Binding] = b.Fate
+	}
+	return func(ref rbac.BindingRef) (Fate, bool) {
+		f, known := all[ref]
+		return f, known
+	}
+}
+
+func (u *Use) item(code Code) Item {
+	return Item{
+		Code: code, Node: u.Node, Request: u.Request, From: u.First, To: u.Last, Object: u.Object, Client: u.Client, Value: nameOf(u.Binding),
+		AuditIDs: u.AuditIDs, Count: u.Count,
+	}
+}
+
+// Harmless reports whether the client does not notice when RBAC refuses the request: it was refused by admission anyway, or it is a kubelet that asks for
+// what was on its own node until just before. The answers of a proxied backend say nothing about that.
+func (u *Use) Harmless() bool {
+	if u.Proxy || u.Impersonation && u.Outcome != OutcomeRefused {
+		return false
+	}
+	switch u.Outcome {
+	case OutcomeRefused:
+		return true
+	case OutcomeNotFound:
+		return u.Kubelet && u.Node != "" && u.JustGone
+	}
+	return false
+}
+
+func nothingDepends(in *Input) Result {
+	p := proof{}
+	if !in.BindingsKnown {
+		p.unproven(Item{Code: CodeBindingsUnknown})
+	}
+	fate := fates(in)
+	p.count(in.Log.Requests, in.Log.Requests)
+	for i := range in.Uses {
+		u := &in.Uses[i]
+		if u.Race {
+			continue // races-decided
+		}
+		f, known := fate(u.Binding)
+		switch {
+		case known && f != Goes:
+			p.list(u.item(CodeStayingUse))
+		case u.Harmless():
+			p.list(u.item(CodeHarmlessUse))
+		case u.Outcome == OutcomeUnknown:
+			p.unproven(u.item(CodeAnswerUnknown))
+		default:
+			p.fail(u.item(CodeNeedsBinding))
+		}
+	}
+	return p.done(NextMoveClients)
+}
+
+// noExcessUse asks of all bindings, those that stay and those of everybody apart.
+func noExcessUse(in *Input) Result {
+	p := proof{}
+	if !in.BindingsKnown {
+		p.unproven(Item{Code: CodeBindingsUnknown})
+	}
+	fate := fates(in)
+	p.count(in.Log.Requests, in.Log.Requests)
+	for i := range in.Uses {
+		u := &in.Uses[i]
+		f, known := fate(u.Binding)
+		switch {
+		case known && f == Stays:
+			p.list(u.item(CodeStayingUse))
+		case u.Harmless() || u.Race && u.Kubelet:
+			p.list(u.item(CodeHarmlessUse))
+		case u.Outcome == OutcomeUnknown:
+			p.unproven(u.item(CodeAnswerUnknown))
+		default:
+			p.fail(u.item(CodeExcessUse))
+		}
+	}
+	return p.done(NextStopUse)
+}
+
+func racesDecided(in *Input) Result {
+	p := proof{}
+	if !in.RacesKnown {
+		p.unproven(Item{Code: CodeNotLookedAt})
+	}
+	p.count(in.Log.Requests, in.Log.Requests)
+	for i := range in.Races {
+		r := &in.Races[i]
+		item := Item{
+			Node: r.Node, Request: r.Request, Object: r.Object, Client: r.Client, From: r.First, To: r.Last, AuditIDs: r.AuditIDs, Count: r.ByRBAC + r.Undecided,
+		}
+		switch {
+		case r.ByRBAC > 0 && !r.Kubelet:
+			item.Code = CodeRaceNotExcused
+			p.fail(item)
+		case r.Undecided > 0 && !r.Kubelet:
+			item.Code = CodeRaceUndecided
+			p.unproven(item)
+		case r.ByRBAC+r.Undecided > in.MaxRaces:
+			item.Code = CodeManyRaces
+			p.unproven(item)
+		}
+	}
+	return p.done(NextLookAtRaces)
+}
+
+func identitiesConform(in *Input) Result {
+	p := proof{}
+	if on, known := ruleState(in, "node-identity"); !known {
+		p.unproven(Item{Code: CodeRuleUnknown, Object: "node-identity"})
+	} else if !on {
+		p.unproven(Item{Code: CodeRuleOff, Object: "node-identity"})
+	}
+	p.count(in.Log.Requests, in.Log.Requests)
+	for i := range in.Identities {
+		x := &in.Identities[i]
+		item := Item{Code: x.Reason, Object: x.User, To: x.Last, From: x.Last, AuditIDs: x.AuditIDs, Count: x.Count}
+		if x.Harmless {
+			item.Code, item.Value = CodeIdentityHarmless, string(x.Reason)
+			p.list(item)
+			continue
+		}
+		p.fail(item)
+	}
+	return p.done(NextFixIdentities)
+}
+
+func agreement(in *Input) Result {
+	p := proof{}
+	a := &in.Agreement
+	wrong := a.More
+	for i := range a.Disagreements {
+		d := &a.Disagreements[i]
+		item := Item{Code: CodeDisagreement, Node: d.Node, Request: d.Request, Object: d.Object, From: d.At, To: d.At, Count: 1}
+		if d.AuditID != "" {
+			item.AuditIDs = []string{d.AuditID}
+		}
+		if d.Lag {
+			item.Code = CodeLag
+			p.list(item)
+			continue
+		}
+		wrong++
+		p.fail(item)
+	}
+	if a.More > 0 {
+		p.fail(Item{Code: CodeDisagreement, Count: a.More})
+	}
+	if a.Rests > 0 && a.Compared == 0 {
+		p.unproven(Item{Code: CodeNotCompared, Count: a.Rests})
+	}
+	p.count(max(a.Decided, a.Compared), max(a.Decided, a.Compared)-wrong)
+	return p.done(NextCheckState)
+}

@@ -1,0 +1,270 @@
+package checks
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	yaml "go.yaml.in/yaml/v3"
+)
+
+// Bounds of a file of waivers.
+const (
+	MaxWaiverBytes = 1 << 20
+	MaxWaivers     = 1000
+)
+
+// Waiver says that somebody answers for what the log cannot show.
+type Waiver struct {
+	Check string `yaml:"check"`
+	Scope Scope  `yaml:"scope,omitempty"`
+	// Owner is who answers for it, Reason why.
+	Owner  string `yaml:"owner"`
+	Reason string `yaml:"reason"`
+	// Expires is the last day, UTC, on which it holds.
+	Expires time.Time `yaml:"expires"`
+}
+
+// Scope is what of a check a waiver covers: items that match each member that is there. A scope with none covers the items that are about no node, server,
+// line, kind of request or time.
+type Scope struct {
+	Nodes    []string `yaml:"nodes,omitempty"`
+	Servers  []string `yaml:"servers,omitempty"`
+	Lines    []string `yaml:"lines,omitempty"`
+	Requests []string `yaml:"requests,omitempty"`
+	Hours    *Hours   `yaml:"hours,omitempty"`
+}
+
+// Hours is a time [From, To).
+type Hours struct {
+	From time.Time `yaml:"from"`
+	To   time.Time `yaml:"to"`
+}
+
+type waiverFile struct {
+	Waivers []Waiver `yaml:"waivers"`
+}
+
+// ParseWaivers reads a file of waivers: YAML with the one key waivers. Unknown keys, a check that does not exist, and a waiver without an owner, a reason or
+// an expiry date are errors.
+func ParseWaivers(b []byte) ([]Waiver, error) {
+	if len(b) > MaxWaiverBytes {
+		return nil, fmt.Errorf("reading waivers: more than %d bytes", MaxWaiverBytes)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	d.KnownFields(true)
+	var f waiverFile
+	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("reading waivers: %w", err)
+	}
+	if err := d.Decode(&waiverFile{}); !errors.Is(err, io.EOF) {
+		return nil, errors.New("reading waivers: more than one document")
+	}
+	if len(f.Waivers) > MaxWaivers {
+		return nil, fmt.Errorf("reading waivers: more than %d", MaxWaivers)
+	}
+	for i := range f.Waivers {
+		if err := f.Waivers[i].Validate(); err != nil {
+			return nil, fmt.Errorf("waiver %d: %w", i+1, err)
+		}
+	}
+	return f.Waivers, nil
+}
+
+// Validate returns what is wrong with the waiver.
+func (w *Waiver) Validate() error {
+	switch {
+	case !slices.ContainsFunc(All(), func(c Check) bool { return c.Name == w.Check }):
+		return fmt.Errorf("there is no check %q", w.Check)
+	case w.Owner == "":
+		return errors.New("it has no owner")
+	case w.Reason == "":
+		return errors.New("it has no reason")
+	case w.Expires.IsZero():
+		return errors.New("it has no expiry date (expires)")
+	}
+	if h := w.Scope.Hours; h != nil && !h.From.Before(h.To) {
+		return errors.New("its hours end before they begin")
+	}
+	return nil
+}
+
+// Expired reports whether the waiver's last day is over.
+func (w *Waiver) Expired(now time.Time) bool {
+	return !now.Before(w.Expires.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1))
+}
+
+// Applied is a waiver and what it covers. One that covers nothing, or is expired, is to be reported.
+type Applied struct {
+	Waiver  Waiver
+	Covers  []Item
+	Expired bool
+}
+
+// Apply returns the results with the waivers applied as of now, and what each waiver covers. The results that were given do not change. A waiver makes
+// unproven items waived, and nothing else.
+func Apply(results []Result, waivers []Waiver, now time.Time) ([]Result, []Applied) {
+	out := slices.Clone(results)
+	for i := range out {
+		out[i].Evidence = slices.Clone(out[i].Evidence)
+	}
+	applied := make([]Applied, 0, len(waivers))
+	for _, w := range waivers {
+		a := Applied{Waiver: w, Expired: w.Expired(now)}
+		for i := range out {
+			if r := &out[i]; !a.Expired && r.Check == w.Check {
+				a.Covers = append(a.Covers, r.waive(&w.Scope)...)
+			}
+		}
+		applied = append(applied, a)
+	}
+	return out, applied
+}
+
+// waive turns the unproven items in the scope into waived ones, and returns these.
+func (r *Result) waive(s *Scope) (covers []Item) {
+	var all []Item
+	for _, item := range r.Evidence {
+		if item.State != Unproven || !item.waivable() || !s.matches(&item) {
+			all = append(all, item)
+			continue
+		}
+		in, rest := s.split(item)
+		for i := range in {
+			in[i].State = Waived
+		}
+		covers = append(covers, in...)
+		all = append(append(all, in...), rest...)
+	}
+	if len(covers) > 0 {
+		r.Evidence = all
+		if s := stateOf(all); r.State == Unproven {
+			r.State = s
+		}
+		if r.State == Waived {
+			r.Next = Next{}
+		}
+	}
+	return covers
+}
+
+// waivable reports whether there is something that somebody can answer for. Where nobody looked at anything, there is not.
+func (i *Item) waivable() bool {
+	switch i.Code {
+	case CodeNothingSeen, CodeNoLog, CodeNotLookedAt:
+		return false
+	}
+	return true
+}
+
+func (s *Scope) empty() bool {
+	return len(s.Nodes)+len(s.Servers)+len(s.Lines)+len(s.Requests) == 0 && s.Hours == nil
+}
+
+func (s *Scope) matches(i *Item) bool {
+	if s.empty() {
+		return i.Node == "" && i.Server == "" && i.Line == "" && i.Request == "" && i.From.IsZero()
+	}
+	in := func(names []string, name string) bool {
+		return len(names) == 0 || name != "" && slices.Contains(names, name)
+	}
+	return in(s.Nodes, i.Node) && in(s.Servers, i.Server) && in(s.Lines, i.Line) && in(s.Requests, i.Request)
+}
+
+// split returns what of an item is within the scope's hours, and what is not. The item's figures are of the whole, so that parts have none.
+func (s *Scope) split(i Item) (in, rest []Item) {
+	h := s.Hours
+	switch {
+	case h == nil:
+		return []Item{i}, nil
+	case i.From.IsZero() || !i.From.Before(h.To) || i.To.Before(h.From) || i.To.Equal(h.From) && i.From.Before(i.To):
+		return nil, []Item{i}
+	case !i.From.Before(h.From) && !i.To.After(h.To):
+		return []Item{i}, nil
+	}
+	part := func(from, to time.Time) Item {
+		p := i
+		p.From, p.To, p.Expected, p.Seen = from, to, 0, 0
+		return p
+	}
+	to := i.To
+	if i.From.Before(h.From) {
+		rest = append(rest, part(i.From, h.From))
+	}
+	if i.To.After(h.To) {
+		rest = append(rest, part(h.To, i.To))
+		to = h.To
+	}
+	return []Item{part(later(i.From, h.From), to)}, rest
+}
+
+// WaiversFor returns the waivers that would cover all that is unproven and can be waived, in the order of the results. Owner, reason and expiry date are
+// those given.
+func WaiversFor(results []Result, owner, reason string, expires time.Time) []Waiver {
+	type key struct {
+		check, server, line, request string
+		from, to                     time.Time
+		node                         bool
+	}
+	at := map[key]int{}
+	var out []Waiver
+	for i := range results {
+		r := &results[i]
+		if r.State != Unproven {
+			continue
+		}
+		for j := range r.Evidence {
+			item := &r.Evidence[j]
+			if item.State != Unproven || !item.waivable() {
+				continue
+			}
+			k := key{r.Check, item.Server, item.Line, item.Request, item.From, item.To, item.Node != ""}
+			n, there := at[k]
+			if !there {
+				n = len(out)
+				at[k] = n
+				out = append(out, Waiver{Check: r.Check, Scope: scopeOf(item), Owner: owner, Reason: reason, Expires: expires.UTC().Truncate(24 * time.Hour)})
+			}
+			if item.Node != "" && !slices.Contains(out[n].Scope.Nodes, item.Node) {
+				out[n].Scope.Nodes = append(out[n].Scope.Nodes, item.Node)
+			}
+		}
+	}
+	return out
+}
+
+// scopeOf is the scope of one item but for its node.
+func scopeOf(i *Item) (s Scope) {
+	list := func(name string) []string {
+		if name == "" {
+			return nil
+		}
+		return []string{name}
+	}
+	s.Servers, s.Lines, s.Requests = list(i.Server), list(i.Line), list(i.Request)
+	if !i.From.IsZero() {
+		s.Hours = &Hours{From: i.From.UTC(), To: i.To.UTC()}
+		if !i.From.Before(i.To) {
+			s.Hours.From = i.From.UTC().Truncate(time.Hour)
+			s.Hours.To = s.Hours.From.Add(time.Hour)
+		}
+	}
+	return s
+}
+
+// WaiverText is a file of waivers, to be pasted.
+func WaiverText(waivers []Waiver) (string, error) {
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(waiverFile{waivers}); err != nil {
+		return "", fmt.Errorf("writing waivers: %w", err)
+	}
+	if err := e.Close(); err != nil {
+		return "", fmt.Errorf("writing waivers: %w", err)
+	}
+	return b.String(), nil
+}

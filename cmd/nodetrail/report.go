@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodetrail/nodetrail/app"
+	"github.com/nodetrail/nodetrail/report"
+)
+
+type reportFlags struct {
+	app.ReportOptions
+	window string
+	output string
+	failOn string
+	fail   failOn
+	serve  string
+	state  []string
+	waive  string
+}
+
+func newReport(std streams) *cobra.Command {
+	var f reportFlags
+	cmd := &cobra.Command{
+		Use:   "report [flags]",
+		Short: "Print the report of what run has stored",
+		Long: `report prints the same report as analyze, from the store of 'nodetrail run'. It reads and changes nothing, and works while run is running.
+
+Counts are kept by the hour, so a window begins and ends with an hour.
+
+--serve shows the same as pages in a browser, with an API beside them, until it is interrupted; see docs/pages.md. Who may read them is said in
+the configuration's section pages; without it, only this machine may.
+
+Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
+		Example: `  nodetrail report
+  nodetrail report --config nodetrail.yaml --window 7d -o json
+  nodetrail report --serve 127.0.0.1:8080 --state journal.jsonl`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.prepare(cmd); err != nil {
+				return usageError{cmd.CommandPath(), err}
+			}
+			if f.serve != "" {
+				return f.servePages(cmd.Context(), std)
+			}
+			return f.print(cmd.Context(), std)
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVar(&f.Config, "config", "", "the configuration `FILE` of run")
+	fs.StringVar(&f.Data, "data", "", "the `FOLDER` of the store, in place of the configuration's data")
+	fs.StringVar(&f.window, "window", "", "only the time that ends with the last request and is so long, such as 24h or 7d")
+	fs.StringVarP(&f.output, "output", "o", "text", "form of the report: text, json, markdown or html")
+	fs.StringVar(&f.serve, "serve", "", "serve the report as pages at this `ADDRESS`, such as 127.0.0.1:8080, in place of printing it")
+	fs.StringArrayVar(&f.state, "state", nil, "cluster state that the pages explain requests by: a journal, a snapshot or a folder of such, as a `PATH`; may be repeated")
+	fs.StringVar(&f.waive, "waive", "", "a `FILE` of waivers: who answers for what the log cannot show")
+	fs.StringVar(&f.failOn, "fail-on", "", failOnUsage)
+	return cmd
+}
+
+// prepare understands the flags.
+func (f *reportFlags) prepare(cmd *cobra.Command) (err error) {
+	if err := known("output", f.output, reportForms...); err != nil {
+		return err
+	}
+	if f.fail, err = readFailOn(f.failOn); err != nil {
+		return err
+	}
+	if f.Window, err = report.ParseWindow(f.window); err != nil {
+		return fmt.Errorf("--window: %w", err)
+	}
+	if f.Waivers, err = waivers(f.waive); err != nil {
+		return err
+	}
+	if f.serve == "" {
+		if len(f.state) > 0 {
+			return errors.New("--state is for the pages of --serve: the report's counts were judged by run's own state")
+		}
+		return nil
+	}
+	for _, name := range []string{"output", "fail-on", "window", "waive"} {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s is for a report that is printed, and --serve shows pages, which have windows of their own", name)
+		}
+	}
+	if err := checkAddress(f.serve); err != nil {
+		return fmt.Errorf("--serve: %w", err)
+	}
+	return nil
+}
+
+func (f *reportFlags) print(ctx context.Context, std streams) error {
+	r, err := app.Report(ctx, f.ReportOptions)
+	if err != nil {
+		return flagged(err)
+	}
+	if err := writeReport(std.out, r, f.output); err != nil {
+		return err
+	}
+	return f.fail.check(r, func() string { return fmt.Sprintf("the worst is %s", r.Worst()) })
+}
+
+func (f *reportFlags) servePages(ctx context.Context, std streams) error {
+	return flagged(app.Serve(ctx, app.ServeOptions{
+		StoreOptions: f.StoreOptions, Listen: f.serve, State: f.state, Stdin: std.in, Log: std.logTo(),
+		NoState: "no state of the cluster was given: --state names a journal or a snapshot",
+		Running: func(pages string) error {
+			_, err := fmt.Fprintf(std.out, "pages at %s\n", pages)
+			return err
+		},
+	}))
+}

@@ -1,0 +1,224 @@
+package coverage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	internal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// AnyOther stands in a [HiddenRequest] for everything that no rule of the policy names.
+const AnyOther = "*"
+
+// HiddenRequest is a kind of request that a policy keeps out of the log, or of which it keeps the decision out.
+type HiddenRequest struct {
+	// Rule is the index of the deciding rule, -1 where no rule matches; Line is its line in the file, 0 where not known.
+	Rule, Line int
+	// NoDecision says that the request is logged, but not its end.
+	NoDecision bool
+	// Verb and what it is about, AnyOther where the policy does not name it. Path is set for requests of no resource.
+	Verb, APIGroup, Resource, Subresource, Namespace, Name, Path string
+}
+
+// Hidden is what [Policy.Hides] found.
+type Hidden struct {
+	// Requests are at most MaxHidden of each rule; More counts the others.
+	Requests []HiddenRequest
+	More     int
+	// TooMany says that a rule names too much to look at all of it: then it may hide more.
+	TooMany bool
+}
+
+// MaxHidden bounds how many kinds of request of one rule are listed.
+const MaxHidden = 8
+
+// maxCases bounds the kinds of request that are tried for one rule.
+const maxCases = 200_000
+
+// Hides returns which requests of the user the policy keeps out of the log, or their decision. It is complete: it tries each rule that logs less
+// with everything that the rule can match, told apart by all that any rule of the policy names, and one value for all the rest. Of a policy that
+// hides nothing that the user can do, nothing is returned. harmless says which requests do not matter; nil for none.
+func (p *Policy) Hides(who user.Info, harmless func(authorizer.Attributes) bool) Hidden {
+	var out Hidden
+	words := p.vocabulary()
+	whole := false // a rule before took everything
+	for i := range p.rules {
+		r := &p.rules[i]
+		if whole || !matchesUser(r, who) {
+			continue
+		}
+		if hidesSome(r) {
+			p.try(&out, i, words.within(r), who, harmless)
+		}
+		whole = len(r.Verbs)+len(r.Resources)+len(r.Namespaces)+len(r.NonResourceURLs) == 0
+	}
+	if !whole {
+		p.try(&out, -1, words.within(&internal.PolicyRule{}), who, harmless)
+	}
+	return out
+}
+
+// hidesSome is whether a rule keeps requests or decisions out of the log.
+func hidesSome(r *internal.PolicyRule) bool {
+	return r.Level.Less(internal.LevelMetadata) || slices.Contains(r.OmitStages, internal.StageResponseComplete)
+}
+
+func matchesUser(r *internal.PolicyRule, who user.Info) bool {
+	if len(r.Users) > 0 && !slices.Contains(r.Users, who.GetName()) {
+		return false
+	}
+	return len(r.UserGroups) == 0 || slices.ContainsFunc(who.GetGroups(), func(g string) bool { return slices.Contains(r.UserGroups, g) })
+}
+
+// vocabulary is all that a policy names, by what it is; each list ends with AnyOther.
+type vocabulary struct {
+	verbs, groups, resources, subresources, namespaces, names, paths []string
+}
+
+func (p *Policy) vocabulary() *vocabulary {
+	v := &vocabulary{namespaces: []string{""}, subresources: []string{""}, names: []string{""}}
+	add := func(list *[]string, words ...string) {
+		for _, w := range words {
+			if !slices.Contains(*list, w) {
+				*list = append(*list, w)
+			}
+		}
+	}
+	for i := range p.rules {
+		r := &p.rules[i]
+		add(&v.verbs, r.Verbs...)
+		add(&v.namespaces, r.Namespaces...)
+		for _, spec := range r.NonResourceURLs {
+			// The path itself, or one below it.
+			add(&v.paths, strings.ReplaceAll(spec, "*", ""), strings.ReplaceAll(spec, "*", "nodetrail-example"))
+		}
+		for _, g := range r.Resources {
+			add(&v.groups, g.Group)
+			add(&v.names, g.ResourceNames...)
+			for _, res := range g.Resources {
+				resource, sub, _ := strings.Cut(res, "/")
+				add(&v.resources, resource)
+				add(&v.subresources, sub)
+			}
+		}
+	}
+	for _, list := range []*[]string{&v.verbs, &v.groups, &v.resources, &v.subresources, &v.namespaces, &v.names, &v.paths} {
+		*list = append(slices.DeleteFunc(*list, func(w string) bool { return w == AnyOther }), AnyOther)
+	}
+	return v
+}
+
+// within is what of the vocabulary the rule can match, as far as it is cheap to tell: the evaluator decides.
+func (v *vocabulary) within(r *internal.PolicyRule) *vocabulary {
+	out := *v
+	if len(r.Verbs) > 0 {
+		out.verbs = r.Verbs
+	}
+	if len(r.Namespaces) > 0 {
+		out.namespaces = r.Namespaces
+	}
+	if len(r.NonResourceURLs) > 0 && len(r.Resources)+len(r.Namespaces) == 0 {
+		out.groups = nil // none but paths
+	}
+	if len(r.Resources)+len(r.Namespaces) > 0 {
+		out.paths = nil
+	}
+	if len(r.Resources) == 0 {
+		return &out
+	}
+	out.groups, out.resources, out.subresources, out.names = nil, nil, nil, nil
+	add := func(list *[]string, all []string, words ...string) {
+		if len(words) == 0 || slices.Contains(words, "*") {
+			words = all
+		}
+		for _, w := range words {
+			if !slices.Contains(*list, w) {
+				*list = append(*list, w)
+			}
+		}
+	}
+	for _, g := range r.Resources {
+		add(&out.groups, v.groups, g.Group)
+		add(&out.names, v.names, g.ResourceNames...)
+		if len(g.Resources) == 0 {
+			add(&out.resources, v.resources)
+			add(&out.subresources, v.subresources)
+		}
+		for _, res := range g.Resources {
+			resource, sub, _ := strings.Cut(res, "/")
+			add(&out.resources, v.resources, resource)
+			if res == "*" {
+				sub = "*" // of any resource, with any subresource or none
+			}
+			add(&out.subresources, v.subresources, sub)
+		}
+	}
+	return &out
+}
+
+// try asks the policy about each kind of request in the words, and notes those that the rule decides and hides.
+func (p *Policy) try(out *Hidden, rule int, w *vocabulary, who user.Info, harmless func(authorizer.Attributes) bool) {
+	cases := len(w.verbs) * (len(w.paths) + len(w.groups)*len(w.resources)*len(w.subresources)*len(w.namespaces)*len(w.names))
+	if cases > maxCases {
+		out.TooMany = true
+		return
+	}
+	listed := 0
+	one := func(a authorizer.AttributesRecord) {
+		if index, hidden, logged := p.decided(&a); index != rule || !hidden || harmless != nil && harmless(&a) {
+			return
+		} else if listed++; listed > MaxHidden {
+			out.More++
+		} else {
+			h := HiddenRequest{
+				Rule: rule, NoDecision: logged, Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource,
+				Namespace: a.Namespace, Name: a.Name, Path: a.Path,
+			}
+			if rule >= 0 {
+				h.Line = p.lines[rule]
+			}
+			out.Requests = append(out.Requests, h)
+		}
+	}
+	for _, verb := range w.verbs {
+		for _, path := range w.paths {
+			one(authorizer.AttributesRecord{User: who, Verb: verb, Path: path})
+		}
+		for _, group := range w.groups {
+			for _, resource := range w.resources {
+				for _, sub := range w.subresources {
+					for _, ns := range w.namespaces {
+						for _, name := range w.names {
+							one(authorizer.AttributesRecord{
+								User: who, Verb: verb, APIGroup: group, APIVersion: "v1", Resource: resource, Subresource: sub, Namespace: ns, Name: name, ResourceRequest: true,
+							})
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// decided returns the rule that decides on a request, -1 for none, whether it keeps the request or its end out of the log, and whether the
+// request is logged all the same.
+func (p *Policy) decided(a *authorizer.AttributesRecord) (rule int, hidden, logged bool) {
+	rule = -1
+	if _, err := fmt.Sscan(string(p.indices.EvaluatePolicyRule(a).Level), &rule); err != nil {
+		rule = -1 // no rule: the level is None
+	}
+	got := p.levels.EvaluatePolicyRule(a)
+	ends := !slices.Contains(got.OmitStages, internal.StageResponseComplete)
+	begins := a.Verb == "watch" && !slices.Contains(got.OmitStages, internal.StageResponseStarted)
+	received := !slices.Contains(got.OmitStages, internal.StageRequestReceived)
+	switch {
+	case got.Level.Less(internal.LevelMetadata):
+		return rule, true, false
+	case ends || begins:
+		return rule, false, true
+	}
+	return rule, true, received
+}

@@ -1,0 +1,319 @@
+package evidence
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// codecVersion is the first byte of each value.
+const codecVersion = 1
+
+// Kind says what a record is about.
+type Kind uint8
+
+// The kinds of records.
+const (
+	KindNode Kind = iota + 1
+	KindServer
+	KindSource
+	KindOverflow
+	KindDropped
+)
+
+// Key names a record. Name is empty for the last two kinds.
+type Key struct {
+	Kind Kind
+	Hour Hour
+	Name string
+}
+
+// Changes calls store for each record that changed since the last call, in the order of kind, hour and name, until it returns an error, which
+// is returned; what was handed out before counts as stored only if there is none. The value is the whole record, not the change, and belongs
+// to the ledger: it is good during the call.
+func (l *Ledger) Changes(store func(Key, []byte) error) error {
+	l.settle()
+	slices.SortFunc(l.changed, compareMarks)
+	for _, m := range l.changed {
+		if err := l.hand(m, store); err != nil {
+			return err
+		}
+	}
+	for _, m := range l.changed {
+		m.dirty = false
+	}
+	clear(l.changed)
+	l.changed = l.changed[:0]
+	return nil
+}
+
+// Records calls f for every record, in the order of kind, hour and name.
+func (l *Ledger) Records(f func(Key, []byte) error) error {
+	l.settle()
+	var all []*mark
+	for _, b := range l.books {
+		for _, n := range b.nodes {
+			all = append(all, &n.mark)
+		}
+		for _, s := range b.servers {
+			all = append(all, &s.mark)
+		}
+		for _, s := range b.sources {
+			all = append(all, &s.mark)
+		}
+		if b.overflow != 0 {
+			all = append(all, &b.mark)
+		}
+	}
+	if l.drops {
+		all = append(all, &l.dropped)
+	}
+	slices.SortFunc(all, compareMarks)
+	for _, m := range all {
+		if err := l.hand(m, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hand encodes one record. An entry that was dropped meanwhile is passed over.
+func (l *Ledger) hand(m *mark, f func(Key, []byte) error) error {
+	dst := l.scratch[:0]
+	dst = append(dst, codecVersion)
+	b := l.books[m.hour]
+	switch m.kind {
+	case KindDropped:
+	case KindOverflow:
+		if b == nil {
+			return nil
+		}
+		dst = append(dst, byte(b.overflow))
+	case KindNode:
+		if b == nil || b.nodes[m.name] == nil {
+			return nil
+		}
+		dst = b.nodes[m.name].append(dst)
+	case KindServer:
+		if b == nil || b.servers[m.name] == nil {
+			return nil
+		}
+		dst = b.servers[m.name].append(dst)
+	case KindSource:
+		if b == nil || b.sources[m.name] == nil {
+			return nil
+		}
+		dst = b.sources[m.name].append(dst)
+	}
+	l.scratch = dst
+	return f(Key{m.kind, m.hour, m.name}, dst)
+}
+
+// Put merges a record. What it brings does not count as a change. It keeps nothing of the value, and changes nothing if it returns an error.
+func (l *Ledger) Put(k Key, value []byte) error {
+	d := decoder{rest: value}
+	if d.byte() != codecVersion {
+		return fmt.Errorf("record of hour %d: its form is not known", k.Hour)
+	}
+	if (k.Name == "") != (k.Kind == KindOverflow || k.Kind == KindDropped) && k.Kind != KindSource || len(k.Name) > MaxName {
+		return fmt.Errorf("record of hour %d: its name does not fit its kind", k.Hour)
+	}
+	var node NodeHour
+	var server ServerHour
+	var source SourceHour
+	var over Overflow
+	dst := []byte{codecVersion}
+	switch k.Kind {
+	case KindNode:
+		node.decode(&d)
+		dst = node.append(dst)
+	case KindServer:
+		server.decode(&d)
+		dst = server.append(dst)
+	case KindSource:
+		source.decode(&d)
+		dst = source.append(dst)
+	case KindOverflow:
+		over = Overflow(d.byte())
+		dst = append(dst, byte(over&allOverflow))
+	case KindDropped:
+	default:
+		return fmt.Errorf("record of hour %d: kind %d is not known", k.Hour, k.Kind)
+	}
+	// Each value has one form only: what is written again must be the same.
+	if d.failed || !bytes.Equal(dst, value) {
+		return fmt.Errorf("record of hour %d: %w", k.Hour, errDamaged)
+	}
+	l.merge(k, &node, &server, &source, over)
+	return nil
+}
+
+var errDamaged = errors.New("it is damaged")
+
+func (l *Ledger) merge(k Key, node *NodeHour, server *ServerHour, source *SourceHour, over Overflow) {
+	if k.Kind == KindDropped {
+		if !l.drops || k.Hour > l.dropped.hour {
+			l.drops, l.dropped.hour = true, k.Hour
+			l.Forget(k.Hour + 1)
+		}
+		return
+	}
+	b := l.book(k.Hour)
+	if b == nil {
+		return
+	}
+	switch k.Kind {
+	case KindNode:
+		if n := l.node(b, k.Name); n != nil {
+			n.merge(node)
+		}
+	case KindServer:
+		if s := l.server(b, k.Name); s != nil {
+			s.merge(server)
+		}
+	case KindSource:
+		if s := l.source(b, k.Name); s != nil {
+			s.merge(source)
+		}
+	case KindOverflow:
+		b.overflow |= over
+	}
+}
+
+// Merge takes in all that other holds. All of it counts as changed.
+func (l *Ledger) Merge(other *Ledger) {
+	if other.drops {
+		l.drop(other.dropped.hour)
+	}
+	for _, h := range slices.Sorted(maps.Keys(other.books)) {
+		from, b := other.books[h], l.book(h)
+		if b == nil {
+			continue
+		}
+		for name, n := range from.nodes {
+			if own := l.node(b, name); own != nil {
+				own.merge(n)
+				l.touch(&own.mark)
+			}
+		}
+		for name, s := range from.servers {
+			if own := l.server(b, name); own != nil {
+				own.merge(s)
+				l.touch(&own.mark)
+			}
+		}
+		for name, s := range from.sources {
+			if own := l.source(b, name); own != nil {
+				own.merge(s)
+				l.touch(&own.mark)
+			}
+		}
+		l.overflows(b, from.overflow)
+	}
+}
+
+func (n *NodeHour) parts() []*Parts {
+	return []*Parts{
+		&n.Watched[0], &n.Watched[1], &n.Watched[2], &n.Watched[3], &n.Watched[4], &n.Read[0], &n.Read[1], &n.Started, &n.Joined, &n.Foreign,
+	}
+}
+
+func (s *SourceHour) parts() []*Parts {
+	return []*Parts{&s.Requests, &s.Undecided, &s.ByNode, &s.ByRBAC, &s.ByOther, &s.Refused}
+}
+
+func (n *NodeHour) merge(o *NodeHour) {
+	n.Renewed.union(&o.Renewed)
+	for i, p := range o.parts() {
+		n.parts()[i].add(*p)
+	}
+	if n.First == 0 || o.First != 0 && o.First < n.First {
+		n.First = o.First
+	}
+	n.Last = max(n.Last, o.Last)
+}
+
+func (s *ServerHour) merge(o *ServerHour) {
+	s.Renewed.union(&o.Renewed)
+	s.Started.union(&o.Started)
+	for _, v := range o.Versions {
+		s.version(v)
+	}
+	s.ManyVersions = s.ManyVersions || o.ManyVersions
+}
+
+func (s *SourceHour) merge(o *SourceHour) {
+	for i, p := range o.parts() {
+		s.parts()[i].add(*p)
+	}
+}
+
+func appendParts(dst []byte, all []*Parts) []byte {
+	for _, p := range all {
+		dst = binary.AppendUvarint(dst, uint64(*p))
+	}
+	return dst
+}
+
+func (n *NodeHour) append(dst []byte) []byte {
+	dst = appendParts(dst, n.parts())
+	dst = binary.AppendUvarint(dst, uint64(n.First))
+	dst = binary.AppendUvarint(dst, uint64(n.Last))
+	return n.Renewed.append(dst)
+}
+
+func (n *NodeHour) decode(d *decoder) {
+	d.parts(n.parts())
+	n.First, n.Last = uint16(d.most(3600)), uint16(d.most(3600))
+	d.failed = d.failed || n.First > n.Last || (n.First == 0) != (n.Last == 0)
+	d.slots(&n.Renewed)
+}
+
+func (s *ServerHour) append(dst []byte) []byte {
+	dst = s.Started.append(s.Renewed.append(dst))
+	many := byte(0)
+	if s.ManyVersions {
+		many = 1
+	}
+	dst = append(dst, many, byte(len(s.Versions)))
+	for _, v := range s.Versions {
+		dst = append(dst, byte(len(v)))
+		dst = append(dst, v...)
+	}
+	return dst
+}
+
+func (s *ServerHour) decode(d *decoder) {
+	d.slots(&s.Renewed)
+	d.slots(&s.Started)
+	s.ManyVersions = d.most(1) == 1
+	for range d.most(MaxVersions) {
+		v := string(d.bytes(int(d.most(longestVersion))))
+		d.failed = d.failed || v == "" || len(s.Versions) > 0 && v <= s.Versions[len(s.Versions)-1]
+		s.Versions = append(s.Versions, v)
+	}
+	d.failed = d.failed || s.ManyVersions && len(s.Versions) < MaxVersions
+}
+
+func (s *SourceHour) append(dst []byte) []byte { return appendParts(dst, s.parts()) }
+
+func (s *SourceHour) decode(d *decoder) { d.parts(s.parts()) }
+
+// Union merges two values of one key, for stores that several analyzers write to.
+func Union(k Key, a, b []byte) ([]byte, error) {
+	l := New()
+	for _, v := range [][]byte{a, b} {
+		if err := l.Put(k, v); err != nil {
+			return nil, err
+		}
+	}
+	var out []byte
+	err := l.Records(func(_ Key, value []byte) error {
+		out = bytes.Clone(value)
+		return nil
+	})
+	return out, err
+}

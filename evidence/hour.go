@@ -1,0 +1,117 @@
+package evidence
+
+import (
+	"iter"
+	"math/bits"
+	"time"
+)
+
+// Hour is an hour of UTC, counted from 1970.
+type Hour int32
+
+// HourOf returns the hour of a time.
+func HourOf(t time.Time) Hour {
+	s := t.Unix()
+	h := s / 3600
+	if s%3600 < 0 {
+		h--
+	}
+	return Hour(h)
+}
+
+// Start returns the hour's first instant.
+func (h Hour) Start() time.Time { return time.Unix(int64(h)*3600, 0).UTC() }
+
+// End returns the first instant after the hour.
+func (h Hour) End() time.Time { return (h + 1).Start() }
+
+const (
+	// SlotLength is how finely renewals are told apart.
+	SlotLength   = 5 * time.Second
+	slotSeconds  = int64(SlotLength / time.Second)
+	slotsPerHour = int(time.Hour / SlotLength)
+	// PartLength is how finely everything else is.
+	PartLength   = 5 * time.Minute
+	partsPerHour = int(time.Hour / PartLength)
+	allParts     = Parts(1<<partsPerHour - 1)
+)
+
+// SlotOf returns the slot of a time, counted from 1970.
+func SlotOf(t time.Time) int64 {
+	s := t.Unix()
+	n := s / slotSeconds
+	if s%slotSeconds < 0 {
+		n--
+	}
+	return n
+}
+
+// SlotStart returns the first instant of a slot.
+func SlotStart(slot int64) time.Time { return time.Unix(slot*slotSeconds, 0).UTC() }
+
+// Slots is a set of the slots of an hour.
+type Slots [12]uint64
+
+func (s *Slots) has(i int) bool { return s[i>>6]>>(i&63)&1 == 1 }
+
+// add reports whether the slot is new.
+func (s *Slots) add(i int) bool {
+	if s.has(i) {
+		return false
+	}
+	s[i>>6] |= 1 << (i & 63)
+	return true
+}
+
+// union reports whether anything is new.
+func (s *Slots) union(o *Slots) (changed bool) {
+	for i := range s {
+		changed = changed || o[i]&^s[i] != 0
+		s[i] |= o[i]
+	}
+	return changed
+}
+
+// Count returns how many slots are in the set.
+func (s *Slots) Count() (n int) {
+	for _, w := range s {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// All returns the slots in order, counted from the hour's start.
+func (s *Slots) All() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i, w := range s {
+			for ; w != 0; w &= w - 1 {
+				if !yield(i<<6 + bits.TrailingZeros64(w)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Parts is a set of the parts of an hour, five minutes each.
+type Parts uint16
+
+// partOf returns the set of the one part that holds a time.
+func partOf(t time.Time) Parts { return partAt(int(t.Unix() - int64(HourOf(t))*3600)) }
+
+func partAt(second int) Parts { return 1 << (second / int(PartLength/time.Second)) }
+
+// Has reports whether the part that holds the time is in the set; the hour is not looked at.
+func (p Parts) Has(t time.Time) bool { return p&partOf(t) != 0 }
+
+// Count returns how many parts are in the set.
+func (p Parts) Count() int { return bits.OnesCount16(uint16(p)) }
+
+// add reports whether anything is new.
+func (p *Parts) add(o Parts) bool {
+	if o&^*p == 0 {
+		return false
+	}
+	*p |= o
+	return true
+}

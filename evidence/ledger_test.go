@@ -1,0 +1,251 @@
+package evidence
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodetrail/nodetrail/audit"
+)
+
+func minutes(n float64) time.Time { return noon.Add(time.Duration(n * float64(time.Minute))) }
+
+func TestRenewalsOfANode(t *testing.T) {
+	h := HourOf(noon)
+	for name, c := range map[string]struct {
+		s    seen
+		want bool
+	}{
+		"update":            {renewal("a", minutes(1)), true},
+		"patch":             {renewal("a", minutes(1)).change(func(ev *audit.Event) { ev.Verb = "patch" }), true},
+		"create":            {renewal("a", minutes(1)).change(func(ev *audit.Event) { ev.Verb, ev.Code = "create", 201 }), true},
+		"get":               {renewal("a", minutes(1)).change(func(ev *audit.Event) { ev.Verb = "get" }), false},
+		"refused":           {renewal("a", minutes(1)).change(func(ev *audit.Event) { ev.Code = 403 }), false},
+		"conflict":          {renewal("a", minutes(1)).change(func(ev *audit.Event) { ev.Code = 409 }), false},
+		"not answered":      {renewal("a", minutes(1)).change(func(ev *audit.Event) { ev.Code = 0 }), false},
+		"received":          {renewal("a", minutes(1)).change(func(ev *audit.Event) { ev.Stage = audit.StageRequestReceived }), false},
+		"another's":         {renewal("a", minutes(1)).change(func(ev *audit.Event) { ev.ObjectRef.Name = "b" }), false},
+		"another namespace": {renewal("a", minutes(1)).change(func(ev *audit.Event) { ev.ObjectRef.Namespace = "kube-system" }), false},
+		"another group":     {renewal("a", minutes(1)).change(func(ev *audit.Event) { ev.ObjectRef.APIGroup = "" }), false},
+		"a subresource":     {renewal("a", minutes(1)).change(func(ev *audit.Event) { ev.ObjectRef.Subresource = "status" }), false},
+		"impersonated":      {renewal("a", minutes(1)).change(func(ev *audit.Event) { ev.IsImpersonated = true }), false},
+		"without a time":    {renewal("a", time.Time{}), false},
+	} {
+		l := ledgerOf(New(), c.s)
+		n := l.Node("a", h)
+		if got := n != nil && n.Renewed.Count() == 1; got != c.want {
+			t.Errorf("%s: renewed is %t, want %t", name, got, c.want)
+		}
+		if c.want && !slices.Equal(slices.Collect(l.Renewals("a", h-1, h+1)), []int64{SlotOf(minutes(1))}) {
+			t.Errorf("%s: renewals are %v", name, slices.Collect(l.Renewals("a", h-1, h+1)))
+		}
+	}
+}
+
+// Who renews a Lease that is not a node's own is seen apart, whether a node or somebody else.
+func TestForeignRenewals(t *testing.T) {
+	h := HourOf(noon)
+	other := renewal("b", minutes(7)).change(func(ev *audit.Event) { ev.ObjectRef.Name = "a" })
+	somebody := renewal("b", minutes(7)).change(func(ev *audit.Event) { ev.ObjectRef.Name, ev.User.Username = "a", "system:serviceaccount:kwok:kwok" })
+	somebody.o = Origin{}
+	refused := somebody.change(func(ev *audit.Event) { ev.Code = 403 })
+	for name, c := range map[string]struct {
+		s    seen
+		want Parts
+	}{"a node": {other, 2}, "somebody": {somebody, 2}, "refused": {refused, 0}} {
+		got := Parts(0)
+		if n := ledgerOf(New(), c.s).Node("a", h); n != nil {
+			got = n.Foreign
+			if n.First != 0 || n.Renewed.Count() != 0 {
+				t.Errorf("%s: %+v", name, n)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: parts %b, want %b", name, got, c.want)
+		}
+	}
+}
+
+func TestWatches(t *testing.T) {
+	h := HourOf(noon)
+	watch := func(from, to float64) seen {
+		return request("a", "watch", "", "pods", "", "", minutes(from)).change(func(ev *audit.Event) { ev.StageTime = minutes(to) })
+	}
+	type parts struct{ Before, At, After Parts }
+	for name, c := range map[string]struct {
+		s    seen
+		want parts
+	}{
+		"a short one":             {watch(11, 12), parts{0, 1 << 2, 0}},
+		"it ended":                {watch(11, 21), parts{0, 1<<2 | 1<<3 | 1<<4, 0}},
+		"over the end of an hour": {watch(-4, 6), parts{1 << 11, 1<<0 | 1<<1, 0}},
+		"over a whole hour":       {watch(-1, 61), parts{1 << 11, allParts, 1}},
+		"a very long one":         {watch(-58, 600), parts{allParts, allParts, 1}},
+		"it began":                {watch(11, 21).change(func(ev *audit.Event) { ev.Stage = audit.StageResponseStarted }), parts{0, 1 << 2, 0}},
+		"refused":                 {watch(11, 21).change(func(ev *audit.Event) { ev.Code = 403 }), parts{}},
+		"it ends before it began": {watch(11, 10), parts{}},
+		"of a subresource":        {watch(11, 21).change(func(ev *audit.Event) { ev.ObjectRef.Subresource = "log" }), parts{}},
+		"of another group":        {watch(11, 21).change(func(ev *audit.Event) { ev.ObjectRef.APIGroup = "example.com" }), parts{}},
+		"a list":                  {watch(11, 21).change(func(ev *audit.Event) { ev.Verb = "list" }), parts{}},
+		"no kubelet":              {seen{watch(11, 21).ev, Origin{Node: "a"}}, parts{}},
+	} {
+		l := ledgerOf(New(), c.s)
+		at := func(h Hour) Parts {
+			if n := l.Node("a", h); n != nil {
+				return n.Watched[WatchPods]
+			}
+			return 0
+		}
+		if diff := cmp.Diff(c.want, parts{at(h - 1), at(h), at(h + 1)}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	for kind, c := range map[Watch]struct{ group, resource string }{
+		WatchNodes: {"", "nodes"}, WatchServices: {"", "services"}, WatchCSIDrivers: {"storage.k8s.io", "csidrivers"},
+		WatchRuntimeClasses: {"node.k8s.io", "runtimeclasses"},
+	} {
+		n := ledgerOf(New(), request("a", "watch", c.group, c.resource, "", "", minutes(1))).Node("a", h)
+		if n.Watched[kind] != 1 || kind.String() != c.resource {
+			t.Errorf("%s: %v", kind, n.Watched)
+		}
+		wrong := request("a", "watch", "example.com", c.resource, "", "", minutes(1))
+		if n := ledgerOf(New(), wrong).Node("a", h); n.Watched != [Watches]Parts{} {
+			t.Errorf("%s of another group: %v", kind, n.Watched)
+		}
+	}
+}
+
+func TestReadsAndStarts(t *testing.T) {
+	h := HourOf(noon)
+	get := request("a", "get", "", "secrets", "shop", "db", minutes(6))
+	start := request("a", "create", "", "nodes", "", "a", minutes(6)).change(func(ev *audit.Event) { ev.Code = 409 })
+	type shown struct{ Secrets, ConfigMaps, Started, Joined Parts }
+	for name, c := range map[string]struct {
+		s    seen
+		want shown
+	}{
+		"a secret":             {get, shown{Secrets: 2}},
+		"refused":              {get.change(func(ev *audit.Event) { ev.Code = 403 }), shown{Secrets: 2}},
+		"a configmap, watched": {get.change(func(ev *audit.Event) { ev.Verb, ev.ObjectRef.Resource = "watch", "configmaps" }), shown{ConfigMaps: 2}},
+		"all secrets":          {get.change(func(ev *audit.Event) { ev.Verb, ev.ObjectRef.Name = "list", "" }), shown{}},
+		"a write":              {get.change(func(ev *audit.Event) { ev.Verb = "update" }), shown{}},
+		"no kubelet":           {seen{get.ev, Origin{Node: "a"}}, shown{}},
+		"it starts":            {start, shown{Started: 2}},
+		"it joins":             {start.change(func(ev *audit.Event) { ev.Code = 201 }), shown{Started: 2, Joined: 2}},
+		"it may not":           {start.change(func(ev *audit.Event) { ev.Code = 403 }), shown{}},
+		"another's Node":       {start.change(func(ev *audit.Event) { ev.ObjectRef.Name = "b" }), shown{}},
+	} {
+		n := ledgerOf(New(), c.s).Node("a", h)
+		if diff := cmp.Diff(c.want, shown{n.Read[ReadSecrets], n.Read[ReadConfigMaps], n.Started, n.Joined}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if n.First != 361 || n.Last != 361 {
+			t.Errorf("%s: from %d to %d", name, n.First, n.Last)
+		}
+	}
+}
+
+func TestServersByTheirLeases(t *testing.T) {
+	h := HourOf(noon)
+	type shown struct {
+		Renewed, Started int
+		Versions         []string
+	}
+	usual := serverRenewal("apiserver-x", minutes(3))
+	for name, c := range map[string]struct {
+		s    seen
+		want shown
+	}{
+		"update":             {usual, shown{1, 0, []string{"v1.36.3"}}},
+		"get":                {usual.change(func(ev *audit.Event) { ev.Verb = "get" }), shown{0, 1, []string{"v1.36.3"}}},
+		"create":             {usual.change(func(ev *audit.Event) { ev.Verb, ev.Code = "create", 201 }), shown{1, 1, []string{"v1.36.3"}}},
+		"a conflict":         {usual.change(func(ev *audit.Event) { ev.Code = 409 }), shown{0, 0, []string{"v1.36.3"}}},
+		"another client":     {usual.change(func(ev *audit.Event) { ev.UserAgent = "curl/8" }), shown{1, 0, nil}},
+		"too long a version": {usual.change(func(ev *audit.Event) { ev.UserAgent = "kube-apiserver/v1.36.3-0123456789012345678901234567890" }), shown{1, 0, nil}},
+	} {
+		s := ledgerOf(New(), c.s).Server("apiserver-x", h)
+		if diff := cmp.Diff(c.want, shown{s.Renewed.Count(), s.Started.Count(), s.Versions}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	for name, s := range map[string]seen{
+		"another user":      usual.change(func(ev *audit.Event) { ev.User.Username = "system:serviceaccount:kube-system:x" }),
+		"another namespace": usual.change(func(ev *audit.Event) { ev.ObjectRef.Namespace = "default" }),
+		"another Lease":     usual.change(func(ev *audit.Event) { ev.ObjectRef.Name = "kube-scheduler" }),
+		"a deletion":        usual.change(func(ev *audit.Event) { ev.Verb, ev.UserAgent = "delete", "" }),
+	} {
+		if s := ledgerOf(New(), s).Server("apiserver-x", h); s != nil && (s.Renewed.Count() > 0 || s.Started.Count() > 0) {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
+// Renewals of own Leases show who is asked first; any request shows whether there are decisions.
+func TestSources(t *testing.T) {
+	h := HourOf(noon)
+	usual := renewal("a", minutes(1))
+	rbac := `RBAC: allowed by ClusterRoleBinding "x" of ClusterRole "system:node" to Group "system:nodes"`
+	type shown struct{ Requests, Undecided, ByNode, ByRBAC, ByOther, Refused Parts }
+	for name, c := range map[string]struct {
+		s    seen
+		want shown
+	}{
+		"Node":              {usual, shown{Requests: 1, ByNode: 1}},
+		"RBAC":              {usual.change(func(ev *audit.Event) { ev.Reason = rbac }), shown{Requests: 1, ByRBAC: 1}},
+		"a webhook":         {usual.change(func(ev *audit.Event) { ev.Reason = "yes" }), shown{Requests: 1, ByOther: 1}},
+		"a master":          {usual.change(func(ev *audit.Event) { ev.User.Groups = []string{"system:nodes", "system:masters"} }), shown{Requests: 1, ByOther: 1}},
+		"nobody":            {usual.change(func(ev *audit.Event) { ev.Decision, ev.Code = "forbid", 403 }), shown{Requests: 1, Refused: 1}},
+		"not told":          {usual.change(func(ev *audit.Event) { ev.Decision = "" }), shown{Requests: 1, Undecided: 1}},
+		"another request":   {request("a", "get", "", "pods", "shop", "web", minutes(1)), shown{Requests: 1}},
+		"another's Lease":   {usual.change(func(ev *audit.Event) { ev.ObjectRef.Name, ev.Decision, ev.Code = "b", "forbid", 403 }), shown{Requests: 1}},
+		"without an answer": {usual.change(func(ev *audit.Event) { ev.Code, ev.Decision = 0, "" }), shown{}},
+	} {
+		c.s.o.Source = "10.0.0.1"
+		s := ledgerOf(New(), c.s).Source("10.0.0.1", h)
+		if s == nil {
+			s = &SourceHour{}
+		}
+		if diff := cmp.Diff(c.want, shown{s.Requests, s.Undecided, s.ByNode, s.ByRBAC, s.ByOther, s.Refused}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestHours(t *testing.T) {
+	for at, want := range map[time.Time]Hour{
+		time.Unix(0, 0): 0, time.Unix(3599, 999): 0, time.Unix(3600, 0): 1, time.Unix(-1, 0): -1, time.Unix(-3600, 0): -1, time.Unix(-3601, 0): -2,
+	} {
+		if got := HourOf(at); got != want || at.Before(got.Start()) || !at.Before(got.End()) {
+			t.Errorf("%s: hour %d, want %d", at, got, want)
+		}
+		if slot := SlotOf(at); at.Before(SlotStart(slot)) || !at.Before(SlotStart(slot+1)) {
+			t.Errorf("%s: slot %d", at, slot)
+		}
+	}
+}
+
+// Forgotten hours are gone without a mark.
+func TestForget(t *testing.T) {
+	l := ledgerOf(New(), renewal("a", minutes(1)), renewal("a", minutes(61)))
+	l.Forget(HourOf(noon) + 1)
+	if l.Node("a", HourOf(noon)) != nil || l.Node("a", HourOf(noon)+1) == nil {
+		t.Error("the wrong hour is gone")
+	}
+	if _, dropped := l.Dropped(); dropped {
+		t.Error("it counts as dropped")
+	}
+	if got := dump(t, l); len(got) != 2 {
+		t.Errorf("%v", got)
+	}
+	if err := l.Changes(func(k Key, _ []byte) error {
+		if k.Hour == HourOf(noon) {
+			return fmt.Errorf("a change of a forgotten hour: %+v", k)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,290 @@
+package evidence
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodetrail/nodetrail/audit"
+)
+
+// However events are ordered, split between analyzers, sent twice, stored and restored: the ledger is the same.
+func TestMergesInAnyOrder(t *testing.T) {
+	for seed := range uint64(12) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		events := day(r, 4, 3)
+		want := dump(t, ledgerOf(New(), events...))
+		shuffled := append(append([]seen{}, events...), events[:len(events)/3]...) // some come twice
+		r.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		if diff := cmp.Diff(want, dump(t, ledgerOf(New(), shuffled...))); diff != "" {
+			t.Fatalf("seed %d, in another order (-want +got):\n%s", seed, diff)
+		}
+
+		analyzers := []*Ledger{New(), New(), New()}
+		store := New()
+		for i := range shuffled {
+			l := analyzers[r.IntN(3)]
+			l.Observe(&shuffled[i].ev, shuffled[i].o)
+			switch r.IntN(2000) {
+			case 0:
+				exchange(t, l, store, true)
+			case 1: // it restarts with what is stored
+				exchange(t, l, store, true)
+				*l = *New()
+				exchange(t, store, l, false)
+			case 2:
+				l.Merge(analyzers[r.IntN(3)])
+			}
+		}
+		for _, l := range analyzers {
+			exchange(t, l, store, true)
+		}
+		if diff := cmp.Diff(want, dump(t, store)); diff != "" {
+			t.Fatalf("seed %d, by three analyzers (-want +got):\n%s", seed, diff)
+		}
+		merged := New()
+		for _, l := range analyzers {
+			merged.Merge(l)
+			merged.Merge(l)
+		}
+		if diff := cmp.Diff(want, dump(t, merged)); diff != "" {
+			t.Fatalf("seed %d, merged (-want +got):\n%s", seed, diff)
+		}
+	}
+}
+
+// What is beyond a bound goes by name or hour, not by order of arrival, and leaves a mark.
+func TestBoundsDoNotDependOnOrder(t *testing.T) {
+	most := limits{nodes: 5, servers: 2, sources: 2, hours: 3}
+	var events []seen
+	for n := range 20 {
+		for h := range 6 {
+			s := renewal(fmt.Sprintf("n%02d", n), noon.Add(time.Duration(h)*time.Hour+time.Duration(n)*time.Minute))
+			s.o.Source = fmt.Sprintf("s%d", n%4)
+			events = append(events, s, serverRenewal(fmt.Sprintf("apiserver-%d", n%5), s.ev.RequestReceived))
+		}
+	}
+	events = append(events, renewal("a", noon.Add(4*time.Hour)), renewal(string(bytes.Repeat([]byte("x"), MaxName+1)), noon.Add(5*time.Hour)))
+	want := dump(t, ledgerOf(newLimited(most), events...))
+	l := ledgerOf(newLimited(most), events...)
+	h := HourOf(noon)
+	if at, ok := l.Dropped(); !ok || at != h+2 {
+		t.Errorf("dropped %t, %d: want hour %d", ok, at, h+2)
+	}
+	l.settle()
+	if diff := cmp.Diff([]string{"a", "n00", "n01", "n02", "n03"}, l.Nodes(h+4, h+4)); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+	if got := l.Overflow(h + 5); got != allOverflow {
+		t.Errorf("overflow is %b", got)
+	}
+	if got := l.Overflow(h + 3); got != OverNodes|OverServers|OverSources {
+		t.Errorf("overflow is %b", got)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 50 {
+		r.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+		half, other := newLimited(most), newLimited(most)
+		ledgerOf(half, events[:len(events)/2]...)
+		ledgerOf(other, events[len(events)/2:]...)
+		if r.IntN(2) == 0 {
+			half.Merge(other)
+		} else {
+			exchange(t, other, half, true)
+		}
+		if diff := cmp.Diff(want, dump(t, half)); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+// Changes hands out each change once, and again if it was not stored.
+func TestChanges(t *testing.T) {
+	l := ledgerOf(New(), renewal("a", minutes(1)), renewal("b", minutes(1)))
+	broken := errors.New("the store is full")
+	if err := l.Changes(func(Key, []byte) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	count := func() (n int) {
+		if err := l.Changes(func(Key, []byte) error { n++; return nil }); err != nil {
+			t.Error(err)
+		}
+		return n
+	}
+	if n := count(); n != 3 {
+		t.Errorf("%d changes, want two nodes and a source", n)
+	}
+	if n := count(); n != 0 {
+		t.Errorf("%d changes of nothing", n)
+	}
+	ledgerOf(l, renewal("a", minutes(1)))
+	if n := count(); n != 0 {
+		t.Errorf("%d changes by an event that was there", n)
+	}
+	ledgerOf(l, renewal("a", minutes(2)))
+	if n := count(); n != 1 {
+		t.Errorf("%d changes by one renewal, want the node", n)
+	}
+}
+
+func TestUnion(t *testing.T) {
+	k := Key{KindNode, HourOf(noon), "a"}
+	value := func(events ...seen) (v []byte) {
+		if err := ledgerOf(New(), events...).Records(func(at Key, b []byte) error {
+			if at == k {
+				v = bytes.Clone(b)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	one, two := renewal("a", minutes(1)), renewal("a", minutes(30))
+	got, err := Union(k, value(one), value(two))
+	if err != nil || !bytes.Equal(got, value(one, two)) {
+		t.Errorf("%x, %v: want %x", got, err, value(one, two))
+	}
+	if _, err := Union(k, value(one), []byte{9}); err == nil {
+		t.Error("a damaged value is merged")
+	}
+}
+
+// What another analyzer dropped is dropped here too.
+func TestDroppedHoursAreForgotten(t *testing.T) {
+	h := HourOf(noon)
+	l := ledgerOf(New(), renewal("a", minutes(1)), renewal("a", minutes(61)))
+	if err := l.Put(Key{Kind: KindDropped, Hour: h}, []byte{codecVersion}); err != nil {
+		t.Fatal(err)
+	}
+	ledgerOf(l, renewal("a", minutes(2)))
+	if at, ok := l.Dropped(); !ok || at != h || l.Node("a", h) != nil || l.Node("a", h+1) == nil {
+		t.Errorf("dropped %t, hour %d, %v", ok, at, l.Node("a", h))
+	}
+}
+
+// A value has one form: another that would mean the same is refused, as is what means nothing.
+func TestDamagedValues(t *testing.T) {
+	empty := slices.Repeat([]byte{0}, 12) // parts, first and last of a node
+	node := func(slots ...byte) []byte { return slices.Concat([]byte{codecVersion}, empty, slots) }
+	server := func(rest ...byte) []byte { return append([]byte{codecVersion, 0, 0}, rest...) }
+	for name, c := range map[string]struct {
+		kind  Kind
+		value []byte
+		ok    bool
+	}{
+		"two slots":            {KindNode, node(2, 5, 7, 1), true},
+		"another usual step":   {KindNode, node(2, 4, 7, 0, 5, 0), false},
+		"a step of nothing":    {KindNode, node(2, 0, 7, 1), false},
+		"past the hour":        {KindNode, node(2, 15, 0xc3, 5, 1), false},
+		"too many":             {KindNode, node(2, 5, 7, 2), false},
+		"too few":              {KindNode, node(3, 5, 7, 1), false},
+		"more behind":          {KindNode, node(0, 0), false},
+		"a long number":        {KindNode, node(0x80, 0), false},
+		"no slots":             {KindNode, node(), false},
+		"another form":         {KindNode, append([]byte{codecVersion + 1}, node(0)[1:]...), false},
+		"nothing":              {KindNode, nil, false},
+		"versions":             {KindServer, server(0, 2, 1, 'a', 1, 'b'), true},
+		"versions in disorder": {KindServer, server(0, 2, 1, 'b', 1, 'a'), false},
+		"a version twice":      {KindServer, server(0, 2, 1, 'a', 1, 'a'), false},
+		"too few for many":     {KindServer, server(1, 1, 1, 'a'), false},
+		"an empty version":     {KindServer, server(0, 1, 0), false},
+		"an unknown overflow":  {KindOverflow, []byte{codecVersion, 0x80}, false},
+		"an unknown kind":      {77, node(0), false},
+	} {
+		k := Key{c.kind, HourOf(noon), "a"}
+		if c.kind == KindOverflow {
+			k.Name = ""
+		}
+		l := New()
+		if err := l.Put(k, c.value); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		} else if n := len(dump(t, l)); (n == 1) != c.ok {
+			t.Errorf("%s: %d records", name, n)
+		}
+	}
+}
+
+// A kubelet's hour takes some dozens of bytes.
+func TestRecordsAreShort(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	sizes, n := 0, 0
+	if err := ledgerOf(New(), day(r, 5, 10)...).Records(func(k Key, v []byte) error {
+		if k.Kind == KindNode {
+			sizes += len(v)
+			n++
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if mean := sizes / n; mean > 80 {
+		t.Errorf("%d bytes a node and hour", mean)
+	} else {
+		t.Logf("%d bytes a node and hour", mean)
+	}
+}
+
+// What a store gives back may be anything: it is refused, or is the one form of a value, and merging it twice is merging it once.
+func FuzzPut(f *testing.F) {
+	l := ledgerOf(New(), day(rand.New(rand.NewPCG(5, 5)), 2, 2)...)
+	l.overflows(l.book(HourOf(noon)), OverNodes)
+	l.drop(HourOf(noon) - 9)
+	if err := l.Records(func(k Key, v []byte) error {
+		f.Add(uint8(k.Kind), int32(k.Hour), k.Name, bytes.Clone(v))
+		return nil
+	}); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, hour int32, name string, value []byte) {
+		k := Key{Kind(kind), Hour(hour), name}
+		l := New()
+		if err := l.Put(k, value); err != nil {
+			if len(dump(t, l)) > 0 {
+				t.Errorf("%v, and something was merged", err)
+			}
+			return
+		}
+		if err := l.Put(k, value); err != nil {
+			t.Error(err)
+		}
+		n := 0
+		if err := l.Records(func(at Key, v []byte) error {
+			if n++; at != k || !bytes.Equal(v, value) {
+				t.Errorf("%+v %x came back as %+v %x", k, value, at, v)
+			}
+			return nil
+		}); err != nil || n > 1 || n == 0 && !(k.Kind == KindOverflow && value[1] == 0) {
+			t.Errorf("%d records, %v", n, err)
+		}
+		// It can be gone on with.
+		ledgerOf(l, renewal("a", noon), serverRenewal("apiserver-x", noon))
+	})
+}
+
+// Any event can be observed, and then stored.
+func FuzzObserve(f *testing.F) {
+	f.Add("a", "update", leaseGroup, "leases", nodeLeases, "a", "kubelet/v1", int64(0), int64(5), int32(200), uint8(3))
+	f.Add("a", "watch", "", "pods", "", "", "kubelet/v1", int64(-1), int64(1<<40), int32(200), uint8(3))
+	f.Add("", "get", leaseGroup, "leases", serverLeases, "apiserver-x", "kube-apiserver/v1", int64(9), int64(9), int32(200), uint8(3))
+	f.Fuzz(func(t *testing.T, node, verb, group, resource, namespace, name, agent string, from, to int64, code int32, stage uint8) {
+		const most = 1 << 40
+		s := request(node, verb, group, resource, namespace, name, time.Unix(from%most, 0))
+		s.ev.StageTime, s.ev.Code, s.ev.Stage, s.ev.UserAgent = time.Unix(to%most, 0), code, audit.Stage(stage), agent
+		if node == "" {
+			s.ev.User.Username = serverUser
+		}
+		l := ledgerOf(New(), s)
+		copied := New()
+		exchange(t, l, copied, true)
+		if diff := cmp.Diff(dump(t, l), dump(t, copied)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}

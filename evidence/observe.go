@@ -1,0 +1,285 @@
+package evidence
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/nodetrail/nodetrail/audit"
+)
+
+// Origin says where an event comes from.
+type Origin struct {
+	// Source is the API server that wrote the event, where the sources tell servers apart, else empty.
+	Source string
+	// Node is the node whose identity the authenticated user is, empty for others.
+	Node string
+	// Kubelet says that the client calls itself a kubelet.
+	Kubelet bool
+}
+
+const (
+	leaseGroup     = "coordination.k8s.io"
+	nodeLeases     = "kube-node-lease"
+	serverUser     = "system:apiserver"
+	serverLeases   = "kube-system"
+	serverLease    = "apiserver-"
+	serverAgent    = "kube-apiserver/"
+	longestVersion = 32
+	// longestWatch bounds for how long before its end a watch counts. Those that kubelets always keep end after ten minutes.
+	longestWatch = 2 * time.Hour
+)
+
+// Observe takes in an event of any stage. It keeps nothing of the event. Requests by impersonation show nothing about the node and are passed over.
+func (l *Ledger) Observe(ev *audit.Event, o Origin) {
+	at := ev.RequestReceived
+	if ev.Stage == audit.StageRequestReceived || ev.IsImpersonated || at.IsZero() {
+		return
+	}
+	lease := ev.ObjectRef.Resource == "leases" && ev.ObjectRef.APIGroup == leaseGroup && ev.ObjectRef.Subresource == ""
+	if o.Node == "" && !lease {
+		return
+	}
+	seconds := at.Unix()
+	h := HourOf(at)
+	b := l.book(h)
+	if b == nil {
+		return
+	}
+	second := int(seconds - int64(h)*3600)
+	if o.Node == "" {
+		l.lease(b, ev, second)
+		return
+	}
+	part := partAt(second)
+	var source *SourceHour // of requests that are answered
+	if ev.Code != 0 {
+		if source = l.source(b, o.Source); source != nil && source.decided(ev, part) {
+			l.touch(&source.mark)
+		}
+	}
+	n := l.node(b, o.Node)
+	if n == nil {
+		return
+	}
+	changed := n.during(second)
+	switch {
+	case lease:
+		changed = l.ownLease(b, source, n, ev, second) || changed
+	case ev.Verb == "watch":
+		changed = l.watch(n, ev, o.Kubelet) || changed
+	}
+	if o.Kubelet {
+		changed = n.kubelet(ev, part) || changed
+	}
+	if changed {
+		l.touch(&n.mark)
+	}
+}
+
+// during notes the time of a request.
+func (n *NodeHour) during(second int) (changed bool) {
+	s := uint16(second) + 1
+	if n.First == 0 || s < n.First {
+		n.First, changed = s, true
+	}
+	if s > n.Last {
+		n.Last, changed = s, true
+	}
+	return changed
+}
+
+// decided notes whether an answered request of a node has the apiserver's decision.
+func (s *SourceHour) decided(ev *audit.Event, part Parts) bool {
+	changed := s.Requests.add(part)
+	if ev.Decision == "" {
+		changed = s.Undecided.add(part) || changed
+	}
+	return changed
+}
+
+func renews(verb string) bool { return verb == "update" || verb == "patch" || verb == "create" }
+
+func succeeded(ev *audit.Event) bool { return ev.Code >= 200 && ev.Code < 300 }
+
+// lease takes in what others than nodes do with Leases: API servers with their identity, and those who play a node.
+func (l *Ledger) lease(b *book, ev *audit.Event, second int) {
+	ref := &ev.ObjectRef
+	switch {
+	case ref.Namespace == serverLeases && ev.User.Username == serverUser && strings.HasPrefix(ref.Name, serverLease):
+		renewed, started, version := renews(ev.Verb) && succeeded(ev), ev.Verb == "get" || ev.Verb == "create", versionOf(ev.UserAgent)
+		if !renewed && !started && version == "" {
+			return
+		}
+		if s := l.server(b, ref.Name); s != nil {
+			slot := second / int(slotSeconds)
+			changed := renewed && s.Renewed.add(slot)
+			changed = started && s.Started.add(slot) || changed
+			if version != "" && s.version(version) || changed {
+				l.touch(&s.mark)
+			}
+		}
+	case ref.Namespace == nodeLeases && renews(ev.Verb) && succeeded(ev):
+		if n := l.node(b, ref.Name); n != nil && n.Foreign.add(partAt(second)) {
+			l.touch(&n.mark)
+		}
+	}
+}
+
+// versionOf returns the version in a user agent such as "kube-apiserver/v1.36.3 (linux/amd64) kubernetes/abc", empty in any other.
+func versionOf(agent string) string {
+	version, ok := strings.CutPrefix(agent, serverAgent)
+	if version, _, _ = strings.Cut(version, " "); !ok || len(version) > longestVersion {
+		return ""
+	}
+	return version
+}
+
+// version keeps the first versions by their order, whichever comes first.
+func (s *ServerHour) version(v string) bool {
+	i, there := slices.BinarySearch(s.Versions, v)
+	if there {
+		return false
+	}
+	if len(s.Versions) >= MaxVersions {
+		if i == MaxVersions && s.ManyVersions {
+			return false
+		}
+		s.ManyVersions = true
+		if i == MaxVersions {
+			return true
+		}
+		s.Versions = s.Versions[:MaxVersions-1]
+	}
+	s.Versions = slices.Insert(s.Versions, i, strings.Clone(v))
+	return true
+}
+
+// ownLease takes in a request of a node for a Lease.
+func (l *Ledger) ownLease(b *book, s *SourceHour, n *NodeHour, ev *audit.Event, second int) (changed bool) {
+	if ev.ObjectRef.Namespace != nodeLeases || !renews(ev.Verb) || ev.ObjectRef.Name != n.name {
+		if ev.ObjectRef.Namespace == nodeLeases && renews(ev.Verb) && succeeded(ev) {
+			if other := l.node(b, ev.ObjectRef.Name); other != nil && other != n && other.Foreign.add(partAt(second)) {
+				l.touch(&other.mark)
+			}
+		}
+		return false
+	}
+	if s != nil && s.word(ev, partAt(second)) {
+		l.touch(&s.mark)
+	}
+	return succeeded(ev) && n.Renewed.add(second/int(slotSeconds))
+}
+
+// word notes who decided on a renewal of the node's own Lease.
+func (s *SourceHour) word(ev *audit.Event, part Parts) bool {
+	switch {
+	case ev.Decision == "":
+		return false
+	case ev.Decision != "allow":
+		return s.Refused.add(part)
+	case strings.HasPrefix(ev.Reason, "RBAC:"):
+		return s.ByRBAC.add(part)
+	case ev.Reason == "" && !slices.Contains(ev.User.Groups, user.SystemPrivilegedGroup):
+		return s.ByNode.add(part)
+	}
+	return s.ByOther.add(part)
+}
+
+// watch takes in a watch of a kubelet that was served. One that ended was live since it was asked for.
+func (l *Ledger) watch(n *NodeHour, ev *audit.Event, kubelet bool) (changed bool) {
+	kind := watchOf(&ev.ObjectRef)
+	if kind == Watches || !kubelet || ev.Code != 200 || ev.StageTime.Before(ev.RequestReceived) {
+		return false
+	}
+	from, to := ev.RequestReceived, ev.StageTime
+	if ev.Stage == audit.StageResponseStarted {
+		to = from
+	} else if to.Sub(from) > longestWatch {
+		to = from.Add(longestWatch)
+	}
+	first, last := HourOf(from), HourOf(to)
+	for h := first; h <= last; h++ {
+		lo, hi := 0, partsPerHour-1
+		if h == first {
+			lo = int(from.Sub(h.Start()) / PartLength)
+		}
+		if h == last {
+			hi = int(to.Sub(h.Start()) / PartLength)
+		}
+		in := n
+		if h != first {
+			b := l.book(h)
+			if b == nil {
+				continue
+			}
+			if in = l.node(b, n.name); in == nil {
+				continue
+			}
+		}
+		if in.Watched[kind].add(Parts(1<<(hi+1)-1) &^ Parts(1<<lo-1)) {
+			l.touch(&in.mark)
+			changed = true
+		}
+	}
+	return changed
+}
+
+func watchOf(ref *audit.ObjectRef) Watch {
+	if ref.Subresource != "" {
+		return Watches
+	}
+	switch ref.Resource {
+	case "pods", "nodes", "services":
+		if ref.APIGroup != "" {
+			return Watches
+		}
+		switch ref.Resource {
+		case "pods":
+			return WatchPods
+		case "nodes":
+			return WatchNodes
+		}
+		return WatchServices
+	case "csidrivers":
+		if ref.APIGroup == "storage.k8s.io" {
+			return WatchCSIDrivers
+		}
+	case "runtimeclasses":
+		if ref.APIGroup == "node.k8s.io" {
+			return WatchRuntimeClasses
+		}
+	}
+	return Watches
+}
+
+// kubelet takes in reads by name, and starts.
+func (n *NodeHour) kubelet(ev *audit.Event, part Parts) bool {
+	ref := &ev.ObjectRef
+	if ref.APIGroup != "" || ref.Subresource != "" || ref.Name == "" {
+		return false
+	}
+	switch ref.Resource {
+	case "secrets", "configmaps":
+		if ev.Verb != "get" && ev.Verb != "list" && ev.Verb != "watch" {
+			return false
+		}
+		kind := ReadSecrets
+		if ref.Resource == "configmaps" {
+			kind = ReadConfigMaps
+		}
+		return n.Read[kind].add(part)
+	case "nodes":
+		if ev.Verb != "create" || ref.Name != n.name || ev.Code != 201 && ev.Code != 409 {
+			return false
+		}
+		changed := n.Started.add(part)
+		if ev.Code == 201 {
+			changed = n.Joined.add(part) || changed
+		}
+		return changed
+	}
+	return false
+}

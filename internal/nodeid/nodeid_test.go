@@ -1,0 +1,25 @@
+package nodeid
+
+import "testing"
+
+func TestOf(t *testing.T) {
+	f := func(username string, groups []string, node string, isNode bool) {
+		t.Helper()
+		if gotNode, got := Of(username, groups); gotNode != node || got != isNode {
+			t.Errorf("%s %q: %q, %v, want %q, %v", username, groups, gotNode, got, node, isNode)
+		}
+	}
+	nodes := []string{"system:authenticated", "system:nodes"}
+	f("system:node:worker-1", nodes, "worker-1", true)
+	f("system:node:", nodes, "", true)
+	f("system:node:system:node:worker-1", nodes, "system:node:worker-1", true)
+	f("system:node:worker-1", nodes[:1], "", false)
+	f("system:node:worker-1", []string{"system:masters", "system:node", "System:Nodes"}, "", false)
+	f("system:node:worker-1", nil, "", false)
+	f("system:node", nodes, "", false)
+	f("system:nodes:worker-1", nodes, "", false)
+	f("System:node:worker-1", nodes, "", false)
+	f("xsystem:node:worker-1", nodes, "", false)
+	f("kubelet", nodes, "", false)
+	f("", nodes, "", false)
+}

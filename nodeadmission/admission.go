@@ -1,0 +1,380 @@
+package nodeadmission
+
+import (
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// Admission answers for any instant over a State, as the plugin of one version with one setting of its gates.
+type Admission struct {
+	version Version
+	state   State
+	skew    time.Duration
+}
+
+// New returns the plugin of the version over the state. Answers that would differ within skew of a request's time are races.
+func New(v Version, state State, skew time.Duration) *Admission {
+	return &Admission{version: v, state: state, skew: max(skew, 0)}
+}
+
+// operation is what a verb is for the plugin.
+type operation uint8
+
+const (
+	opNone operation = iota
+	opCreate
+	opUpdate
+	opDelete
+)
+
+var operationNames = [...]string{opCreate: "CREATE", opUpdate: "UPDATE", opDelete: "DELETE"}
+
+// String returns the operation as the plugin's messages have it.
+func (o operation) String() string { return operationNames[o] }
+
+func operationOf(verb string) operation {
+	switch verb {
+	case "create":
+		return opCreate
+	case "update", "patch":
+		return opUpdate
+	case "delete", "deletecollection":
+		return opDelete
+	}
+	return opNone
+}
+
+// connects reports whether requests for the subresource open a connection, which the plugin is not asked about.
+func connects(resource, subresource string) bool {
+	switch subresource {
+	case "proxy":
+		return true
+	case "exec", "attach", "portforward":
+		return resource == "pods"
+	}
+	return false
+}
+
+// eval is one evaluation for one instant.
+type eval struct {
+	a   *Admission
+	req *Request
+	at  time.Time
+
+	op                                 operation
+	verb, group, resource, subresource string
+	namespace, name                    string
+	from, to                           time.Time // what was looked up is the same in [from, to)
+	unsure                             bool      // a change that it depends on lies somewhere in that time
+	sampled                            bool      // something was asked that cannot say for how long it holds
+}
+
+// maxSteps bounds the evaluations before and after the instant: more changes than that within the skew are a race anyhow.
+const maxSteps = 32
+
+// Decide answers for the request as of t. An allow that needs no body allocates nothing.
+func (a *Admission) Decide(r *Request, t time.Time) Answer {
+	attrs := r.Attributes
+	if !r.IsNode || r.Refused || !attrs.IsResourceRequest() {
+		return Answer{}
+	}
+	e := eval{a: a, req: r, at: t, verb: attrs.GetVerb()}
+	e.op = operationOf(e.verb)
+	e.resource, e.subresource = attrs.GetResource(), attrs.GetSubresource()
+	if e.op == opNone || connects(e.resource, e.subresource) || r.NotFound && (e.op != opCreate) {
+		return Answer{}
+	}
+	e.group, e.namespace, e.name = attrs.GetAPIGroup(), attrs.GetNamespace(), attrs.GetName()
+	if e.name == "" && e.op == opCreate {
+		e.name = e.createdName()
+	}
+	ans := e.decide()
+	if ans.Verdict != Unknown {
+		ans.Race = e.raced(&ans)
+	}
+	return ans
+}
+
+// createdName is the name of the object that a request creates, as upstream has it when the plugin is asked.
+func (e *eval) createdName() string {
+	if e.req.Name != "" || e.req.Body == nil {
+		return e.req.Name
+	}
+	var body struct {
+		Metadata namedRef `json:"metadata"`
+	}
+	decode(e.req.Body, &body)
+	return body.Metadata.Name
+}
+
+// raced reports whether the answer is another one at an instant within the skew. It goes from change to change of what the answer depends on.
+func (e *eval) raced(ans *Answer) bool {
+	lo, hi := e.at.Add(-e.a.skew), e.at.Add(e.a.skew)
+	from, to := e.from, e.to
+	if e.unsure {
+		lo, hi = earlier(lo, from), later(hi, to)
+	}
+	if e.sampled && e.a.skew > 0 && (e.differs(ans, lo) || e.differs(ans, hi)) {
+		return true
+	}
+	for range maxSteps {
+		if from.IsZero() || !from.After(lo) {
+			break
+		}
+		if e.differs(ans, from.Add(-1)) {
+			return true
+		}
+		from = e.from
+	}
+	for range maxSteps {
+		if to.IsZero() || to.After(hi) {
+			break
+		}
+		if e.differs(ans, to) {
+			return true
+		}
+		to = e.to
+	}
+	return false
+}
+
+func earlier(lo, from time.Time) time.Time {
+	if !from.IsZero() && !from.After(lo) {
+		return from.Add(-1)
+	}
+	return lo
+}
+
+func later(hi, to time.Time) time.Time {
+	if !to.IsZero() && to.After(hi) {
+		return to
+	}
+	return hi
+}
+
+// differs evaluates for another instant. What is unknown there is not another answer.
+func (e *eval) differs(ans *Answer, at time.Time) bool {
+	e.at, e.from, e.to, e.unsure, e.sampled = at, time.Time{}, time.Time{}, false, false
+	other := e.decide()
+	return other.Verdict != Unknown && (other.Verdict != ans.Verdict || other.Code != ans.Code || other.Message != ans.Message)
+}
+
+// saw narrows the time for which the evaluation holds.
+func (e *eval) saw(s *Sight) {
+	if !s.From.IsZero() && (e.from.IsZero() || s.From.After(e.from)) {
+		e.from = s.From
+	}
+	if !s.To.IsZero() && (e.to.IsZero() || s.To.Before(e.to)) {
+		e.to = s.To
+	}
+	e.unsure = e.unsure || s.Unsure
+}
+
+// decide is the switch of the plugin's Admit.
+func (e *eval) decide() Answer {
+	if e.req.Node == "" {
+		return e.forbid(formIdentity, e.req.Attributes.GetUser().GetName())
+	}
+	switch e.group {
+	case "":
+		switch e.resource {
+		case "pods":
+			return e.pods()
+		case "nodes":
+			return e.nodes()
+		case "persistentvolumeclaims":
+			return e.claims()
+		case "serviceaccounts":
+			return e.serviceAccounts()
+		}
+	case "coordination.k8s.io":
+		if e.resource == "leases" {
+			return e.leases()
+		}
+	case "storage.k8s.io":
+		if e.resource == "csinodes" {
+			return e.csiNodes()
+		}
+	case "resource.k8s.io":
+		if e.resource == "resourceslices" && e.a.version.Minor >= 30 {
+			return e.slices()
+		}
+	case "certificates.k8s.io":
+		switch {
+		case e.resource == "podcertificaterequests" && e.a.version.Minor >= 34:
+			return e.podCertificates()
+		case e.resource == "certificatesigningrequests" && e.a.version.Minor >= 31:
+			return e.signingRequests()
+		}
+	}
+	return allowed()
+}
+
+// pods is admitPod and its kin.
+func (e *eval) pods() Answer {
+	switch e.subresource {
+	case "":
+		switch {
+		case e.op == opCreate:
+			return e.podCreate()
+		case e.verb == "deletecollection":
+			return unknown(MissingCollection)
+		case e.op == opDelete:
+			return e.podDelete()
+		}
+		return e.forbid(formPodOperation, e.op.String(), e.req.Node)
+	case "status":
+		return e.podStatus()
+	case "eviction":
+		return e.podEvict()
+	}
+	return e.forbid(formPodSubresource, e.subresource)
+}
+
+// pod looks a pod up. Without one the answer says why.
+func (e *eval) pod(name string) (*Pod, bool) {
+	if e.a.state.Pods == nil {
+		return nil, false
+	}
+	p, s := e.a.state.Pods.Pod(e.namespace, name, e.at)
+	e.saw(&s)
+	return p, p != nil || s.Known
+}
+
+func (e *eval) podDelete() Answer {
+	p, known := e.pod(e.name)
+	switch {
+	case !known:
+		return unknown(MissingPod)
+	case p == nil:
+		return Answer{}
+	case p.Node != e.req.Node:
+		return e.forbid(formPodDelete, e.req.Node)
+	}
+	return allowed()
+}
+
+func (e *eval) podEvict() Answer {
+	if e.op != opCreate {
+		return e.forbid(formOperation, e.op.String())
+	}
+	p, known := e.pod(e.name)
+	switch {
+	case !known:
+		return unknown(MissingPod)
+	case p == nil:
+		return notFound("pod", e.name)
+	case p.Node != e.req.Node:
+		return e.forbid(formPodEvict, e.req.Node)
+	}
+	return allowed()
+}
+
+// leases is admitLease.
+func (e *eval) leases() Answer {
+	const system = "kube-node-lease"
+	switch {
+	case e.namespace != system:
+		return e.forbid(formLeaseNamespace, system)
+	case e.verb == "deletecollection":
+		return unknown(MissingCollection)
+	case e.nameUnknown():
+		return unknown(MissingBody)
+	case e.name != e.req.Node:
+		return e.forbid(formLease)
+	}
+	return allowed()
+}
+
+// nameUnknown reports whether the request creates an object of which the log has neither name nor body.
+func (e *eval) nameUnknown() bool { return e.op == opCreate && e.name == "" && e.req.Body == nil }
+
+// csiNodes is admitCSINode.
+func (e *eval) csiNodes() Answer {
+	switch {
+	case e.verb == "deletecollection":
+		return unknown(MissingCollection)
+	case e.nameUnknown():
+		return unknown(MissingBody)
+	case e.name != e.req.Node:
+		return e.forbid(formCSINode)
+	case e.subresource != "status" || e.a.version.Minor < 37:
+		return allowed()
+	case !e.a.version.gates.volumeHealth:
+		return e.forbid(formCSINodeGate)
+	case e.op != opUpdate:
+		return e.forbid(formOperation, strconv.Quote(e.op.String()))
+	}
+	return e.csiNodeStatus()
+}
+
+// slices is admitResourceSlice.
+func (e *eval) slices() Answer {
+	switch {
+	case e.op == opCreate:
+		var body struct {
+			NodeName string `json:"nodeName"` // resource.k8s.io/v1alpha2, of Kubernetes 1.30
+			Spec     struct {
+				NodeName string `json:"nodeName"`
+			} `json:"spec"`
+		}
+		if !decode(e.req.Body, &body) {
+			return unknown(MissingBody)
+		}
+		node := body.Spec.NodeName
+		if e.a.version.Minor == 30 {
+			node = body.NodeName
+		}
+		if node != e.req.Node {
+			return e.forbid(formSliceCreate)
+		}
+	case e.op == opDelete && e.a.version.Minor >= 31:
+		return e.sliceDelete()
+	}
+	return allowed()
+}
+
+func (e *eval) sliceDelete() Answer {
+	if e.verb == "deletecollection" {
+		if e.ownSlices() {
+			return allowed()
+		}
+		return unknown(MissingCollection)
+	}
+	if e.a.state.Slices == nil {
+		return unknown(MissingSlice)
+	}
+	node, s := e.a.state.Slices.SliceNode(e.name, e.at)
+	e.saw(&s)
+	switch {
+	case node == nil && s.Known:
+		return Answer{}
+	case node == nil:
+		return unknown(MissingSlice)
+	case *node != e.req.Node:
+		return e.forbid(formSliceDelete)
+	}
+	return allowed()
+}
+
+// ownSlices reports whether a collection is selected by the node's own name, as kubelets do: the plugin sees each object of it.
+func (e *eval) ownSlices() bool {
+	selecting, ok := e.req.Attributes.(interface { // of k8s.io/apiserver since 0.31
+		GetFieldSelector() (fields.Requirements, error)
+	})
+	if !ok {
+		return false
+	}
+	requirements, err := selecting.GetFieldSelector()
+	if err != nil {
+		return false
+	}
+	for _, r := range requirements {
+		if r.Field == "spec.nodeName" && (r.Operator == "=" || r.Operator == "==") && r.Value == e.req.Node {
+			return true
+		}
+	}
+	return false
+}

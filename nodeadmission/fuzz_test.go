@@ -1,0 +1,148 @@
+package nodeadmission
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// always has the same objects at all times.
+type always struct{}
+
+var aPod = Pod{
+	UID: "u", Node: "n1", ServiceAccount: "sa", Labels: map[string]string{"app": "x"}, ClaimStatuses: []byte(`{"resourceClaimStatuses":[{"name":"c"}]}`),
+}
+
+func (always) Pod(_, name string, _ time.Time) (*Pod, Sight) {
+	if name == "none" {
+		return nil, Sight{Known: true}
+	}
+	return &aPod, Sight{Known: true}
+}
+
+func (always) Node(string, time.Time) (*Node, Sight) {
+	return &Node{
+		UID: "n", Labels: map[string]string{"kubernetes.io/x": "1", "app": "x"}, Taints: []corev1.Taint{{Key: "t", Effect: "NoSchedule"}},
+		Owners: []metav1.OwnerReference{{APIVersion: "v1", Kind: "M", Name: "m", UID: "o"}}, ConfigSource: &corev1.NodeConfigSource{},
+	}, Sight{Known: true}
+}
+
+func (always) Object(resource, _, _ string, _ time.Time) ([]byte, Sight) {
+	if resource == "csinodes" {
+		return []byte(`{"spec":{"drivers":[{"name":"d"}]}}`), Sight{Known: true}
+	}
+	return []byte(`{"metadata":{"name":"c","labels":{"a":"b"}},"spec":{"volumeName":"v"},"status":{"phase":"Bound"}}`), Sight{Known: true}
+}
+
+func bodyRequest(verb, group, resource, subresource string, body []byte) *Request {
+	return &Request{
+		Attributes: &authorizer.AttributesRecord{
+			User: &user.DefaultInfo{Name: "system:node:n1"}, Verb: verb, APIGroup: group, Resource: resource, Subresource: subresource, Namespace: "a",
+			Name: "n1", ResourceRequest: true,
+		},
+		Node: "n1", IsNode: true, Body: body,
+	}
+}
+
+var tricky = []string{
+	`{}`, `{"status":{}}`, `{"metadata":{"labels":null}}`, `{"metadata":null}`, `{"spec":null}`, `{"status":null}`, `{"$patch":"delete"}`,
+	`{"metadata":{"$patch":"replace"}}`, `{"spec":{"$retainKeys":["taints"]}}`, `{"met\u0061data":{"labels":{"kubernetes.io/x":"2"}}}`,
+	`{"metadata":{},"metadata":{"labels":{"kubernetes.io/x":null}}}`, `{"spec":{"$setElementOrder/taints":[{"key":"t"}],"taints":[{"key":"t"}]}}`,
+	`{"status":{"conditions":[{"message":"}\",\"metadata\":{"}]}}`, ` {"status" : { } , "spec":{"taints":[]}}`, `{"a":[1,{"b":"\\"}],"spec":{"taints":[]}}`,
+	`[{"op":"remove","path":"/spec/taints"}]`, `[{"op":"add","path":"","value":{}}]`, `[{"op":"copy","from":"/metadata/labels","path":"/metadata/labels/x"}]`,
+	`[{"op":"add","path":"/metadata/labels/a~1b","value":"c"}]`, `[{"op":"move","from":"/spec/taints","path":"/status/x"}]`, `[{"op":"add","path":"/spec/taints/-1","value":1}]`,
+	`{"metadata":{"annotations":{"kubernetes.io/config.mirror":"x"},"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n1","uid":"n","controller":true}]},"spec":{"nodeName":"n1","volumes":[{"name":"v","projected":{"sources":[{}]}},{"csi":null}]}}`,
+	`{"spec":{"audiences":["x"],"boundObjectRef":{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u"}}}`,
+	`{"spec":{"signerName":"kubernetes.io/kubelet-serving","request":"LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K"}}`,
+}
+
+// FuzzLeaves holds the quick look at a patch against the slow one: what leaves an object as it is, in every type of a patch, is allowed.
+func FuzzLeaves(f *testing.F) {
+	for _, s := range tricky {
+		f.Add([]byte(s))
+	}
+	v, err := VersionOf("1.37.1")
+	if err != nil {
+		f.Fatal(err)
+	}
+	a := New(v, State{Pods: always{}, Nodes: always{}}, 0)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, c := range []struct {
+			parts *objectParts
+			req   *Request
+		}{{&nodeParts, bodyRequest("patch", "", "nodes", "", body)}, {&podParts, bodyRequest("patch", "", "pods", "status", body)}} {
+			if !c.parts.leaves(body) {
+				continue
+			}
+			var doc document
+			if !decode(body, &doc) {
+				continue // the API server refuses it as well
+			}
+			e := eval{a: a, req: c.req, verb: "patch", op: opUpdate, name: "n1"}
+			old := document{"metadata": document{"labels": document{"kubernetes.io/x": "1"}}, "spec": document{"taints": []any{document{"key": "t"}}},
+				"status": document{"resourceClaimStatuses": []any{document{"name": "c"}}}}
+			before := c.parts.of(old)
+			ans := e.mergePatched(c.parts, copied(before), func(doc document) Answer {
+				if !sameDocument(before, doc) {
+					return fail("%v", doc)
+				}
+				return allowed()
+			})
+			if ans.Verdict != Allow {
+				t.Errorf("%s leaves all as it was by the quick look, but: %+v", body, ans)
+			}
+		}
+	})
+}
+
+// sameDocument compares what is there; an empty member is as good as none.
+func sameDocument(a, b document) bool {
+	for _, top := range []string{"metadata", "spec", "status"} {
+		x, _ := a[top].(document)
+		y, _ := b[top].(document)
+		if len(x) != len(y) {
+			return false
+		}
+		for key := range x {
+			if _, ok := y[key]; !ok {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// FuzzBodies gives the plugin bodies that a client chose: it answers, and says what is missing when it cannot.
+func FuzzBodies(f *testing.F) {
+	for _, s := range tricky {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, text := range []string{"1.28.15", "1.33", "1.37.1"} {
+			v, err := VersionOf(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v.gates = gateSet{nodeAudience: true, podCertificates: true, volumeHealth: true}
+			a := New(v, State{Pods: always{}, Nodes: always{}, Objects: always{}}, time.Second)
+			for _, r := range []*Request{
+				bodyRequest("create", "", "pods", "", body), bodyRequest("create", "", "nodes", "", body), bodyRequest("update", "", "nodes", "", body),
+				bodyRequest("patch", "", "nodes", "status", body), bodyRequest("patch", "", "pods", "status", body), bodyRequest("update", "", "pods", "status", body),
+				bodyRequest("patch", "", "persistentvolumeclaims", "status", body), bodyRequest("update", "", "persistentvolumeclaims", "status", body),
+				bodyRequest("create", "", "serviceaccounts", "token", body), bodyRequest("patch", "storage.k8s.io", "csinodes", "status", body),
+				bodyRequest("create", "resource.k8s.io", "resourceslices", "", body), bodyRequest("create", "certificates.k8s.io", "certificatesigningrequests", "", body),
+				bodyRequest("create", "certificates.k8s.io", "podcertificaterequests", "", body),
+			} {
+				ans := a.Decide(r, time.Unix(0, 0))
+				if (ans.Verdict == Unknown) != (ans.Missing != MissingNothing) || (ans.Verdict == Deny) != (ans.Message != "") || ans.Race {
+					t.Errorf("%s %s: %+v", r.Attributes.GetVerb(), r.Attributes.GetResource(), ans)
+				}
+			}
+		}
+		_ = Observe(&Response{Verb: "create", Authorized: true, Code: 403, Message: string(body)})
+	})
+}

@@ -1,0 +1,156 @@
+package nodeadmission
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// nodeBody is what the plugin reads of a Node.
+type nodeBody struct {
+	Metadata struct {
+		Labels          map[string]string       `json:"labels,omitempty"`
+		OwnerReferences []metav1.OwnerReference `json:"ownerReferences,omitempty"`
+	} `json:"metadata"`
+	Spec struct {
+		Taints       []corev1.Taint           `json:"taints,omitempty"`
+		ConfigSource *corev1.NodeConfigSource `json:"configSource,omitempty"`
+	} `json:"spec"`
+}
+
+var nodeParts = objectParts{
+	metadata: []string{"labels", "ownerReferences"},
+	spec:     []string{"taints", "configSource"},
+	typed:    corev1.Node{},
+}
+
+// nodes is admitNode.
+func (e *eval) nodes() Answer {
+	switch {
+	case e.verb == "deletecollection":
+		return unknown(MissingCollection)
+	case e.nameUnknown():
+		return unknown(MissingBody)
+	case e.name != e.req.Node:
+		return e.forbid(formNodeOther, e.req.Node, e.name)
+	case e.op == opCreate:
+		return e.nodeCreate()
+	case e.op == opUpdate:
+		return e.nodeUpdate()
+	}
+	return allowed()
+}
+
+func (e *eval) nodeCreate() Answer {
+	var node nodeBody
+	if !decode(e.req.Body, &node) {
+		return unknown(MissingBody)
+	}
+	if node.Spec.ConfigSource != nil {
+		return e.forbid(formNodeCreateConfig, e.req.Node)
+	}
+	if labels := forbidden(node.Metadata.Labels, nil); labels != "" {
+		return e.forbid(formNodeCreateLabels, e.req.Node, labels)
+	}
+	return allowed()
+}
+
+func (e *eval) nodeUpdate() Answer {
+	node, known := e.node(e.name)
+	if known && node == nil {
+		return Answer{}
+	}
+	if e.verb == "patch" && nodeParts.leaves(e.req.Body) {
+		return allowed()
+	}
+	if e.req.Body == nil {
+		return unknown(MissingBody)
+	}
+	if !known || node.MetaUnknown {
+		return unknown(MissingOldObject)
+	}
+	var old nodeBody
+	old.Metadata.Labels, old.Metadata.OwnerReferences = node.Labels, node.Owners
+	old.Spec.Taints, old.Spec.ConfigSource = node.Taints, node.ConfigSource
+	doc, ok := documentOf(&old)
+	if !ok {
+		return unknown(MissingOldObject)
+	}
+	return e.changed(&nodeParts, doc, func(doc document) Answer {
+		var body nodeBody
+		if !fromDocument(doc, &body) {
+			return unknown(MissingBody)
+		}
+		if e.verb == "update" {
+			body.Metadata.OwnerReferences = distinct(body.Metadata.OwnerReferences)
+		}
+		return e.nodeChange(&old, &body)
+	})
+}
+
+func (e *eval) nodeChange(old, body *nodeBody) Answer {
+	switch {
+	case body.Spec.ConfigSource != nil && !equality.Semantic.DeepEqual(body.Spec.ConfigSource, old.Spec.ConfigSource):
+		return e.forbid(formNodeConfig, e.req.Node)
+	case !equality.Semantic.DeepEqual(body.Spec.Taints, old.Spec.Taints):
+		return e.forbid(formNodeTaints, e.req.Node)
+	}
+	owners := e.a.version.checksOwners()
+	if owners != no && !equality.Semantic.DeepEqual(body.Metadata.OwnerReferences, old.Metadata.OwnerReferences) {
+		if owners == maybe {
+			return unknown(MissingVersionPatch)
+		}
+		return e.forbid(formNodeOwners, e.req.Node)
+	}
+	if labels := forbidden(body.Metadata.Labels, old.Metadata.Labels); labels != "" {
+		return e.forbid(formNodeLabels, labels)
+	}
+	return allowed()
+}
+
+// forbidden lists the labels that differ and that a node may not change, sorted, as the message has them.
+func forbidden(labels, old map[string]string) string {
+	var out []string
+	for key, value := range labels {
+		if before, ok := old[key]; (!ok || before != value) && forbiddenLabel(key) {
+			out = append(out, key)
+		}
+	}
+	for key := range old {
+		if _, ok := labels[key]; !ok && forbiddenLabel(key) {
+			out = append(out, key)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+// forbiddenLabel is getForbiddenLabels for one label.
+func forbiddenLabel(key string) bool {
+	namespace, _, ok := strings.Cut(key, "/")
+	if !ok {
+		return false
+	}
+	if inDomain(namespace, "node-restriction.kubernetes.io") {
+		return true
+	}
+	return (inDomain(namespace, "kubernetes.io") || inDomain(namespace, "k8s.io")) && !kubeletLabel(key, namespace)
+}
+
+func inDomain(namespace, domain string) bool {
+	return namespace == domain || strings.HasSuffix(namespace, "."+domain)
+}
+
+// kubeletLabel reports whether kubelets may set the label (k8s.io/kubelet/pkg/apis).
+func kubeletLabel(key, namespace string) bool {
+	switch key {
+	case corev1.LabelHostname, corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaZone,
+		corev1.LabelFailureDomainBetaRegion, corev1.LabelInstanceType, corev1.LabelInstanceTypeStable, corev1.LabelOSStable,
+		corev1.LabelArchStable, "beta.kubernetes.io/os", "beta.kubernetes.io/arch":
+		return true
+	}
+	return inDomain(namespace, corev1.LabelNamespaceSuffixKubelet) || inDomain(namespace, corev1.LabelNamespaceSuffixNode)
+}

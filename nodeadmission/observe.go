@@ -1,0 +1,130 @@
+package nodeadmission
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Observed is what the API server's plugin said of a request, as far as the response tells.
+type Observed uint8
+
+const (
+	// ObservedNone means that the plugin was not asked, or that nothing tells.
+	ObservedNone Observed = iota
+	// ObservedAllow means that the request passed admission, whatever storage said of it.
+	ObservedAllow
+	// ObservedDeny means that the plugin refused: the response has a form of its messages.
+	ObservedDeny
+	// ObservedOther means that something else refused, before the plugin or after it.
+	ObservedOther
+)
+
+// String returns it as the contract writes it.
+func (o Observed) String() string {
+	return [...]string{"none", "allow", "deny", "other"}[o&3]
+}
+
+// Response is what an audit event tells of the response.
+type Response struct {
+	Verb, Subresource string
+	// Authorized is true when the authorization decision was allow.
+	Authorized bool
+	// Code and Message are those of responseStatus.
+	Code    int32
+	Message string
+}
+
+// Observe classifies a response by its message, and never by the code 403 alone: other plugins refuse with it as well.
+func Observe(r *Response) Observed {
+	op := operationOf(r.Verb)
+	switch {
+	case !r.Authorized || op == opNone || r.Code == 0:
+		return ObservedNone
+	case r.Code >= 200 && r.Code < 300, r.Code == 409, r.Code == 422, r.Code == 429 && r.Subresource == "eviction":
+		return ObservedAllow
+	case r.Code == 403 && refusal(r.Message), r.Code == 500 && failure(r.Message), r.Code == 404 && lookup(r.Message):
+		return ObservedDeny
+	case r.Code == 404 && op != opCreate:
+		return ObservedNone // storage looks before the plugin is asked
+	}
+	return ObservedOther
+}
+
+// refusal reports whether the message of a 403 has a form of the plugin.
+func refusal(message string) bool {
+	resource, rest, ok := strings.Cut(message, " ")
+	if !ok {
+		return false
+	}
+	name, err := strconv.QuotedPrefix(rest)
+	if err != nil {
+		return false
+	}
+	reason, ok := strings.CutPrefix(rest[len(name):], " is forbidden: ")
+	switch {
+	case !ok:
+		return false
+	case matches(reason, formIdentity):
+		return true // of any resource
+	case !restricted(resource):
+		return false
+	}
+	for _, form := range forbiddenForms {
+		if matches(reason, form) {
+			return true
+		}
+	}
+	for _, form := range [...]string{formClaimFields, formClaimFields1_29} {
+		if matches(reason, form+"%s") {
+			return true
+		}
+	}
+	return false
+}
+
+func restricted(resource string) bool {
+	switch resource {
+	case "pods", "nodes", "persistentvolumeclaims", "serviceaccounts", "leases.coordination.k8s.io", "csinodes.storage.k8s.io",
+		"resourceslices.resource.k8s.io", "certificatesigningrequests.certificates.k8s.io", "podcertificaterequests.certificates.k8s.io":
+		return true
+	}
+	return false
+}
+
+// failure reports whether the message of a 500 is one of a look-up for a pod certificate.
+func failure(message string) bool {
+	for _, form := range failedForms {
+		if matches(message, form) {
+			return true
+		}
+	}
+	return false
+}
+
+// lookup reports whether the message of a 404 is of the plugin's own look-up.
+func lookup(message string) bool {
+	for _, kind := range [...]string{"pod", "node"} {
+		rest, ok := strings.CutPrefix(message, kind+" ")
+		if !ok {
+			continue
+		}
+		name, err := strconv.QuotedPrefix(rest)
+		if err == nil && rest[len(name):] == " not found" {
+			return true
+		}
+	}
+	return false
+}
+
+var forbiddenForms = []string{
+	formPodSubresource, formPodOperation, formPodDelete, formPodEvict, formPodStatus, formPodLabels, formPodClaims,
+	formPodExtended, formPodAllocatable, formMirrorOnly, formMirrorNode, formMirrorOwners, formMirrorOwner, formMirrorController,
+	formMirrorBlock, formMirrorUID, formMirrorRefers, formMirrorUnsure, formNodeOther, formNodeCreateConfig, formNodeCreateLabels,
+	formNodeConfig, formNodeTaints, formNodeOwners, formNodeLabels, formClaimStatusOnly, formTokenUnbound, formTokenNoUID, formTokenUID,
+	formTokenNode, formAudiences, formAudienceLookup, formAudience1_32, formAudience1_36, formAudienceError, formAudience,
+	formAudienceErr, formCertGate, formCertNode, formCertPodNode, formCertMirror, formCertAccount, formCertSigner, formCertSignerError,
+	formLeaseNamespace, formLease, formCSINode, formCSINodeGate, formCSINodeSpec, formSliceCreate, formSliceDelete, formCSRParse,
+	formCSR, formOperation, formSubresource,
+}
+
+var failedForms = []string{formCertNoNode, formCertNodeUID, formCertNoPod, formCertPodUID, formCertNoAccount, formCertAccountUID}

@@ -1,0 +1,43 @@
+package nodeadmission_test
+
+import (
+	"testing"
+
+	"github.com/nodetrail/nodetrail/nodeadmission"
+)
+
+func TestObserve(t *testing.T) {
+	for _, c := range []struct {
+		verb, sub string
+		code      int32
+		message   string
+		want      nodeadmission.Observed
+	}{
+		{"patch", "", 200, "", nodeadmission.ObservedAllow},
+		{"create", "", 409, `nodes "n1" already exists`, nodeadmission.ObservedAllow},
+		{"patch", "", 422, "invalid", nodeadmission.ObservedAllow},
+		{"create", "eviction", 429, "Cannot evict pod as it would violate the pod's disruption budget.", nodeadmission.ObservedAllow},
+		{"create", "", 429, "too many requests", nodeadmission.ObservedOther},
+		{"get", "", 403, `nodes "n2" is forbidden: node "n1" is not allowed to modify node "n2"`, nodeadmission.ObservedNone},
+		{"patch", "", 403, `nodes "n2" is forbidden: node "n1" is not allowed to modify node "n2"`, nodeadmission.ObservedDeny},
+		{"patch", "", 403, `nodes "n2" is forbidden: User "system:node:n1" cannot patch resource "nodes"`, nodeadmission.ObservedOther},
+		{"patch", "", 403, `secrets "n2" is forbidden: may only update PVC status`, nodeadmission.ObservedOther},
+		{"create", "", 403, `pods "x" is forbidden: violates PodSecurity "restricted:latest"`, nodeadmission.ObservedOther},
+		{"patch", "status", 403, `persistentvolumeclaims "c" is forbidden: node "n1" is not allowed to update fields other than status.quantity and status.conditions: @@ -1 +1 @@`, nodeadmission.ObservedDeny},
+		{"create", "eviction", 404, `pod "p" not found`, nodeadmission.ObservedDeny},
+		{"create", "eviction", 404, `pods "p" not found`, nodeadmission.ObservedOther},
+		{"patch", "status", 404, `pods "p" not found`, nodeadmission.ObservedNone},
+		{"create", "", 500, `PodCertificateRequest for pod "a/p" names node UID "x", inconsistent with the running node ("y")`, nodeadmission.ObservedDeny},
+		{"create", "", 500, `failed calling webhook`, nodeadmission.ObservedOther},
+		{"patch", "", 0, "", nodeadmission.ObservedNone},
+	} {
+		got := nodeadmission.Observe(&nodeadmission.Response{Verb: c.verb, Subresource: c.sub, Authorized: true, Code: c.code, Message: c.message})
+		if got != c.want {
+			t.Errorf("%s %d %q: %v, want %v", c.verb, c.code, c.message, got, c.want)
+		}
+	}
+	refused := nodeadmission.Response{Verb: "patch", Code: 403, Message: `nodes "n2" is forbidden: node "n1" is not allowed to modify node "n2"`}
+	if got := nodeadmission.Observe(&refused); got != nodeadmission.ObservedNone {
+		t.Errorf("refused by authorization: %v", got)
+	}
+}

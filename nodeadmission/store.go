@@ -1,0 +1,324 @@
+package nodeadmission
+
+import (
+	"reflect"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+)
+
+// Kind is a kind of object that a Store remembers.
+type Kind uint8
+
+// The kinds of a Store.
+const (
+	KindPod Kind = iota
+	KindNode
+	KindClaim
+	KindVolume
+	KindDriver
+	KindServiceAccount
+	KindSlice
+	kinds
+)
+
+// Moment is when a change happened: at Time or up to Slop later.
+type Moment struct {
+	Time time.Time
+	Slop time.Duration
+}
+
+// Claim is what the plugin reads of a persistent volume claim.
+type Claim struct {
+	// Volume is the name of the volume, empty as long as there is none.
+	Volume string
+	// Object is the whole claim as JSON without managed fields; nil if it is not known.
+	Object []byte
+}
+
+// Store remembers what the plugin looks up, each object with its versions over time. It is a State by itself, but for the authorizer and for
+// CSINodes. Its methods may be called concurrently.
+//
+// An object that was not seen does not exist from the time given to CoverFrom on, but for the times given to Uncovered; before, nobody can
+// tell. Equal versions in a row, such as those of a pod whose status alone changes, count as one. Values that many objects share, such as
+// labels, are kept once.
+type Store struct {
+	mu       sync.RWMutex
+	pods     table[Pod]
+	nodes    table[Node]
+	claims   table[Claim]
+	volumes  table[Driver]
+	drivers  table[[]string]
+	accounts table[string]
+	slices   table[string]
+	covered  [kinds]coverage
+	shared   shared
+}
+
+// NewStore returns a store that knows nothing.
+func NewStore() *Store {
+	return &Store{
+		pods: table[Pod]{}, nodes: table[Node]{}, claims: table[Claim]{}, volumes: table[Driver]{}, drivers: table[[]string]{},
+		accounts: table[string]{}, slices: table[string]{}, shared: newShared(),
+	}
+}
+
+// State returns the store as the state of an Admission, with an authorizer that may be nil.
+func (s *Store) State(auth Authorizer) State {
+	return State{Pods: s, Nodes: s, Claims: s, Volumes: s, Drivers: s, ServiceAccounts: s, Slices: s, Objects: s, Authorizer: auth}
+}
+
+// name is that of an object; the namespace of cluster-wide ones is empty.
+type name struct{ namespace, name string }
+
+// table has the versions of the objects of a kind, in the order of time.
+type table[T any] map[name][]version[T]
+
+// version is what an object became between from and until. A nil value is its end.
+type version[T any] struct {
+	from, until int64
+	value       *T
+}
+
+// set takes in a version, in any order. One that changes nothing is dropped.
+func (t table[T]) set(n name, m Moment, value *T) {
+	list := t[n]
+	v := version[T]{from: m.Time.UnixNano(), value: value}
+	v.until = v.from + int64(max(m.Slop, 0))
+	i := sort.Search(len(list), func(i int) bool { return list[i].from > v.from })
+	if i > 0 && reflect.DeepEqual(list[i-1].value, value) {
+		return
+	}
+	if i < len(list) && reflect.DeepEqual(list[i].value, value) {
+		list[i].from, list[i].until = v.from, min(v.until, list[i].until)
+		return
+	}
+	t[n] = slices.Insert(list, i, v)
+}
+
+// at finds an object. Within a change's own uncertainty it is what it became.
+func (t table[T]) at(n name, at int64, c *coverage) (*T, Sight) {
+	list := t[n]
+	i := sort.Search(len(list), func(i int) bool { return list[i].from > at })
+	s := Sight{Known: true}
+	if i < len(list) {
+		s.To = time.Unix(0, list[i].from).UTC()
+	}
+	if i == 0 {
+		s.Known = c.covers(at, &s)
+		return nil, s
+	}
+	v := &list[i-1]
+	s.From = time.Unix(0, v.until).UTC()
+	if at < v.until {
+		s.From, s.Unsure = time.Unix(0, v.from).UTC(), true
+		if s.To.IsZero() || s.To.UnixNano() > v.until {
+			s.To = time.Unix(0, v.until).UTC()
+		}
+	}
+	if v.value == nil {
+		s.Known = c.covers(at, &s)
+	}
+	return v.value, s
+}
+
+// prune forgets versions that were over before the time, and objects that ended before it.
+func (t table[T]) prune(before int64) {
+	for n, list := range t {
+		i := sort.Search(len(list), func(i int) bool { return list[i].until > before })
+		switch {
+		case i == len(list) && list[i-1].value == nil:
+			delete(t, n)
+		case i > 1:
+			t[n] = slices.Clone(list[i-1:])
+		}
+	}
+}
+
+// coverage says when the absence of an object proves that it does not exist.
+type coverage struct {
+	known bool
+	from  int64
+	holes [][2]int64
+}
+
+// covers reports whether an instant is covered, and narrows the sight to the time of which that holds.
+func (c *coverage) covers(at int64, s *Sight) bool {
+	if !c.known || at < c.from {
+		if c.known {
+			narrow(s, 0, c.from)
+		}
+		return false
+	}
+	narrow(s, c.from, 0)
+	for _, h := range c.holes {
+		switch {
+		case at < h[0]:
+			narrow(s, 0, h[0])
+		case at > h[1]:
+			narrow(s, h[1]+1, 0)
+		default:
+			narrow(s, h[0], h[1]+1)
+			return false
+		}
+	}
+	return true
+}
+
+// narrow cuts a sight to [from, to), where 0 is no bound.
+func narrow(s *Sight, from, to int64) {
+	if t := time.Unix(0, from).UTC(); from != 0 && (s.From.IsZero() || s.From.Before(t)) {
+		s.From = t
+	}
+	if t := time.Unix(0, to).UTC(); to != 0 && (s.To.IsZero() || s.To.After(t)) {
+		s.To = t
+	}
+}
+
+// CoverFrom says that from t on all objects of the kind are known.
+func (s *Store) CoverFrom(k Kind, t time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := &s.covered[k]
+	if at := t.UnixNano(); !c.known || at < c.from {
+		c.known, c.from = true, at
+	}
+}
+
+// Uncovered says that from `from` to `to` nobody watched the kind: what was not seen then may have existed.
+func (s *Store) Uncovered(k Kind, from, to time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.covered[k].holes = append(s.covered[k].holes, [2]int64{from.UnixNano(), to.UnixNano()})
+}
+
+// Prune forgets what was over before t. Answers for instants before t are then unknown, or as of t.
+func (s *Store) Prune(t time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := t.UnixNano()
+	s.pods.prune(before)
+	s.nodes.prune(before)
+	s.claims.prune(before)
+	s.volumes.prune(before)
+	s.drivers.prune(before)
+	s.accounts.prune(before)
+	s.slices.prune(before)
+	for k := range s.covered {
+		c := &s.covered[k]
+		c.from = max(c.from, before)
+		c.holes = slices.DeleteFunc(c.holes, func(h [2]int64) bool { return h[1] < before })
+	}
+	s.shared.prune(s)
+}
+
+// SetPod says what a pod became; a nil pod, that it ended. The store keeps the pod's fields. So do the methods below.
+func (s *Store) SetPod(namespace, podName string, p *Pod, m Moment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p != nil {
+		p = s.shared.pod(p)
+	}
+	s.pods.set(name{s.shared.text(namespace), podName}, m, p)
+}
+
+// SetNode says what a Node became.
+func (s *Store) SetNode(nodeName string, n *Node, m Moment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes.set(name{"", nodeName}, m, n)
+}
+
+// SetClaim says what a persistent volume claim became.
+func (s *Store) SetClaim(namespace, claimName string, c *Claim, m Moment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.claims.set(name{s.shared.text(namespace), claimName}, m, c)
+}
+
+// SetVolume says what a persistent volume became.
+func (s *Store) SetVolume(volumeName string, d *Driver, m Moment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.volumes.set(name{"", volumeName}, m, d)
+}
+
+// SetDriver says which audiences a CSIDriver asks for.
+func (s *Store) SetDriver(driverName string, audiences *[]string, m Moment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drivers.set(name{"", driverName}, m, audiences)
+}
+
+// SetServiceAccount says the UID of a service account.
+func (s *Store) SetServiceAccount(namespace, accountName string, uid *string, m Moment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.accounts.set(name{s.shared.text(namespace), accountName}, m, uid)
+}
+
+// SetSlice says the node of a ResourceSlice, empty for one without.
+func (s *Store) SetSlice(sliceName string, node *string, m Moment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slices.set(name{"", sliceName}, m, node)
+}
+
+// find looks an object up.
+func find[T any](s *Store, t table[T], k Kind, namespace, object string, at time.Time) (*T, Sight) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return t.at(name{namespace, object}, at.UnixNano(), &s.covered[k])
+}
+
+// Pod is of Pods.
+func (s *Store) Pod(namespace, name string, at time.Time) (*Pod, Sight) {
+	return find(s, s.pods, KindPod, namespace, name, at)
+}
+
+// Node is of Nodes.
+func (s *Store) Node(name string, at time.Time) (*Node, Sight) {
+	return find(s, s.nodes, KindNode, "", name, at)
+}
+
+// ClaimVolume is of Claims.
+func (s *Store) ClaimVolume(namespace, name string, at time.Time) (*string, Sight) {
+	c, sight := find(s, s.claims, KindClaim, namespace, name, at)
+	if c == nil {
+		return nil, sight
+	}
+	return &c.Volume, sight
+}
+
+// VolumeDriver is of Volumes.
+func (s *Store) VolumeDriver(name string, at time.Time) (*Driver, Sight) {
+	return find(s, s.volumes, KindVolume, "", name, at)
+}
+
+// DriverAudiences is of Drivers.
+func (s *Store) DriverAudiences(name string, at time.Time) (*[]string, Sight) {
+	return find(s, s.drivers, KindDriver, "", name, at)
+}
+
+// ServiceAccountUID is of ServiceAccounts.
+func (s *Store) ServiceAccountUID(namespace, name string, at time.Time) (*string, Sight) {
+	return find(s, s.accounts, KindServiceAccount, namespace, name, at)
+}
+
+// SliceNode is of Slices.
+func (s *Store) SliceNode(name string, at time.Time) (*string, Sight) {
+	return find(s, s.slices, KindSlice, "", name, at)
+}
+
+// Object is of Objects. CSINodes are not remembered.
+func (s *Store) Object(resource, namespace, name string, at time.Time) ([]byte, Sight) {
+	if resource != "persistentvolumeclaims" {
+		return nil, Sight{}
+	}
+	c, sight := find(s, s.claims, KindClaim, namespace, name, at)
+	if c == nil {
+		return nil, sight
+	}
+	return c.Object, sight
+}

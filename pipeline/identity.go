@@ -1,0 +1,49 @@
+package pipeline
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// idOf identifies a request, by all that was logged of it where it has no auditID.
+func idOf(ev *audit.Event) tally.ID {
+	var b [512]byte
+	if ev.AuditID != "" {
+		return tally.IDOf(identify(b[:0], ev))
+	}
+	id := b[:0]
+	for _, s := range []string{
+		ev.RequestReceived.Format(time.RFC3339Nano), ev.Verb, ev.RequestURI, ev.User.Username, ev.Impersonated.Username, ev.UserAgent,
+		ev.ObjectRef.Name, ev.Decision, ev.Reason, strconv.Itoa(int(ev.Code)), fmt.Sprint(ev.SourceIPs),
+	} {
+		id = fmt.Appendf(id, "%d:%s,", len(s), s)
+	}
+	return tally.IDOf(id)
+}
+
+// identify appends what all events of one request share, and events of no other: its auditID, verb and URI, and when it was received. The
+// auditID alone does not do: a client may give it by the header Audit-ID, the same for all that it asks for, and what looked like another
+// event of a harmless request would never be judged. Events derived from another kind of log have no such time.
+func identify(b []byte, ev *audit.Event) []byte {
+	for _, s := range [...]string{ev.AuditID, ev.Verb, ev.RequestURI} {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	if !ev.Derived && !ev.RequestReceived.IsZero() {
+		b = binary.AppendVarint(b, ev.RequestReceived.UnixMicro())
+	}
+	return b
+}
+
+// timeOf is where in the log's time an event stands.
+func timeOf(ev *audit.Event) time.Time {
+	if ev.StageTime.IsZero() {
+		return ev.RequestReceived
+	}
+	return ev.StageTime
+}

@@ -1,0 +1,127 @@
+package pipeline
+
+import (
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// EngineOptions are what an Engine works with. Judge and Store are needed; the zero value of the others means the default.
+type EngineOptions struct {
+	Judge *Judge
+	Store tally.Store
+	// Detectors are given what is judged; nil for none. What they find of a rule that is not among the Judge's is dropped.
+	Detectors *rules.Detectors
+	// State is fed the events that change it; nil if the audit log is not to tell.
+	State StateSink
+	// CaughtUp reports whether the state knows everything up to t; nil if it always does.
+	CaughtUp func(t time.Time) bool
+	// Stored is told of each commit, from the goroutine that commits, which waits for it.
+	Stored func(*Stored)
+	// Line makes the verdict line of a judgement, appended to b; nil for none.
+	Line func(j *Judgement, b []byte) []byte
+	// Ledger is shown every event; what that changes is stored with the commit that acknowledges the event, or an earlier one. The engine forgets in it
+	// what is stored and some hours old. Only the engine may use it. Nil for none.
+	Ledger *evidence.Ledger
+	// Facts makes what a report needs to know beside the counts, as JSON; called every five seconds, from the loop.
+	Facts    func() []byte
+	Instance string
+
+	// Skew is how far around a request's time changes count.
+	Skew time.Duration
+	// Slack is how much later in the log than its time a change may stand. Default 2s.
+	Slack time.Duration
+	// Settle is how long after a request, and after its coming in, news of the state may still come. Default 500ms.
+	Settle time.Duration
+	// WaitAtMost bounds how long a request waits for the state. Default 30s.
+	WaitAtMost time.Duration
+	// OpenFor is how long a request whose beginning alone was logged waits for its response. Default two minutes.
+	OpenFor time.Duration
+	// CommitEvery is how long at least goes by between commits. Default 100ms.
+	CommitEvery time.Duration
+	// MaxBytes bounds about how much memory the events keep that were taken in and not stored. Default 128 MiB.
+	MaxBytes int64
+	// MaxRequests is how many stored requests are remembered to tell duplicates without asking the store. Default a million.
+	MaxRequests int
+	// Now is the clock, time.Now if nil.
+	Now func() time.Time
+	Log zerolog.Logger
+}
+
+// Stored is a commit that was stored.
+type Stored struct {
+	// Entries are what was judged, those with Duplicate set included, which were stored before.
+	Entries []tally.Entry
+	// Received are the times at which the entries' requests came in.
+	Received []time.Time
+	// Lines are the verdict lines of the entries.
+	Lines [][]byte
+	// Lanes tells of each lane what its completed batches held.
+	Lanes []StoredLane
+	// At is when the commit was done, Took how long it took.
+	At   time.Time
+	Took time.Duration
+}
+
+// StoredLane is a lane's part of a commit.
+type StoredLane struct {
+	Lane   string
+	Counts audit.Counts
+	Events tally.Events
+	Latest time.Time
+}
+
+// EngineStats are an engine's figures at a moment.
+type EngineStats struct {
+	// Waiting counts the requests that wait to be judged, Open those whose response has not come, Held the bytes of all that is not stored.
+	Waiting, Open int
+	Held          int64
+	// Early counts requests that were judged although the state had not caught up.
+	Early int64
+	// Late counts requests that came too late for the detectors.
+	Late int64
+	// Failures counts commits that failed, Failing says since when they do; zero if they do not.
+	Failures int64
+	Failing  time.Time
+	// Oldest is the time of coming in of the oldest request that waits, zero if none does.
+	Oldest time.Time
+	Lanes  []LaneStats
+}
+
+// LaneStats are one lane's.
+type LaneStats struct {
+	Lane   string
+	Latest time.Time
+	Behind bool
+	// Batches counts those that are not stored.
+	Batches int
+}
+
+// withDefaults returns the options with a value for each that has a default.
+func (o EngineOptions) withDefaults() EngineOptions {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	def(&o.Slack, 2*time.Second)
+	def(&o.Settle, 500*time.Millisecond)
+	def(&o.WaitAtMost, 30*time.Second)
+	def(&o.OpenFor, 2*time.Minute)
+	def(&o.CommitEvery, 100*time.Millisecond)
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = 128 << 20
+	}
+	if o.MaxRequests <= 0 {
+		o.MaxRequests = 1 << 20
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}

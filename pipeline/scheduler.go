@@ -1,0 +1,288 @@
+package pipeline
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nodetrail/nodetrail/audit"
+)
+
+// scheduler takes in the events of requests and has each request judged once, when it is due. It knows the events of a request for one,
+// waits for its response, gives up waiting, keeps requests in the order in which they are due, and bounds how many are pending. analyze
+// ([Stream]) and run ([Engine]) share it; they differ in their pace and in the fields of this type that they set. One goroutine uses it.
+type scheduler struct {
+	judge *Judge
+	// judged is given each judgement and reports whether something of it is to be stored. After an error nothing more is judged.
+	judged func(r *request, j *Judgement) (store bool, err error)
+	// act does what a transition asks for that no event of the request caused; nil if nobody relies on requests.
+	act func(r *request, do action)
+	// lag is how far the log has to go on beyond a request before it is due: the skew and the slack.
+	lag time.Duration
+	// openFor is how long, in the log's time, a pending request waits for its response.
+	openFor time.Duration
+	// maxPending bounds the requests that are pending. Beyond it the oldest does not wait any longer.
+	maxPending int
+	// inLogOrder says that requests are judged in the order of the log, each as soon as it and all before it are due.
+	inLogOrder bool
+	// follow says that requests are kept track of until they are over; otherwise only while they are pending.
+	follow bool
+
+	seen     *seen
+	inFlight map[uint64]*request
+	pending  list
+	waiting  list // in the order of arrival
+	queue    queue
+	bytes    int64 // that the requests in queue keep
+	seq      uint64
+	spare    []*request
+}
+
+// request is one whose first event has come.
+type request struct {
+	key   uint64
+	state state
+	bits  uint8 // the stages that came
+	// ev is what is judged; in is the memory that it is in, nil if that is its own.
+	ev       *audit.Event
+	in       *memory
+	seq      uint64
+	due      time.Time // in the log's time
+	until    time.Time // in the log's time, while it is pending
+	received time.Time // by the clock
+	bytes    int64
+
+	prev, next *request
+	*custody
+}
+
+// memory is that of a batch. Requests that wait may point into it.
+type memory struct {
+	using  int  // requests that do
+	closed bool // no further request will
+	// release gives the memory back.
+	release func()
+}
+
+// giveBack gives the memory back once nobody uses it.
+func (m *memory) giveBack() {
+	if m.closed && m.using == 0 && m.release != nil {
+		m.release()
+		m.release = nil
+	}
+}
+
+// pace says when requests are due: by the log's time in analyze, by the log's and the clock's in run, where the state may lag, too.
+// Beside a refusal is when to ask again, zero if only news can change it.
+type pace interface {
+	// expired reports whether a pending request has waited long enough for its response.
+	expired(r *request) (bool, time.Time)
+	// ready reports whether the request that is due first is to be judged now. early says that the state has not caught up with it.
+	ready(r *request) (ready, early bool, again time.Time)
+	// settled reports whether the order of the authorizers is to be inferred from the requests that wait, though they are few.
+	settled() (bool, time.Time)
+}
+
+// arrival is an event that comes in.
+type arrival struct {
+	// key is the request's, 0 for one that nothing identifies: each event of it counts as a request.
+	key uint64
+	ev  *audit.Event
+	// in is the memory of ev if ev may stay there; nil if it has to be copied.
+	in       *memory
+	received time.Time
+	bytes    int64 // about what a copy of ev takes
+}
+
+// arrive takes in an event that rules need. It returns the event's request, nil if that is over, and what is to be done about the batch that
+// brought it. again says that this stage of the request came before.
+func (s *scheduler) arrive(a *arrival) (r *request, do action, again bool) {
+	bit := stageBit(a.ev.Stage)
+	if a.key != 0 {
+		if r = s.inFlight[a.key]; r == nil {
+			if bits := s.seen.get(a.key); bits != 0 {
+				s.seen.set(a.key, bits|bit)
+				return nil, 0, bits&bit != 0
+			}
+		}
+	}
+	ev := eventResponded
+	if a.ev.Stage == audit.StageRequestReceived && a.key != 0 {
+		ev = eventBegan
+	}
+	if r == nil {
+		r = s.fresh()
+		r.key, r.state = a.key, stateUnknown
+	}
+	again = r.bits&bit != 0
+	r.bits |= bit
+	switch {
+	case r.state == stateUnknown && ev == eventBegan:
+		if s.pending.n >= s.maxPending {
+			s.expire(s.pending.first)
+		}
+		r.ev, r.until = kept(a.ev), timeOf(a.ev).Add(s.openFor)
+		r.received, r.bytes = a.received, a.bytes
+	case r.state == stateUnknown || r.state.isPending() && ev == eventResponded:
+		if r.ev, r.in = a.ev, a.in; a.in == nil {
+			r.ev = kept(a.ev)
+		} else {
+			a.in.using++
+		}
+		r.received, r.bytes = a.received, a.bytes
+	}
+	return r, s.step(r, ev), again
+}
+
+// kept is a copy without the bodies, of which the state was told already.
+func kept(ev *audit.Event) *audit.Event {
+	bare := *ev
+	bare.RequestObject, bare.ResponseObject = nil, nil
+	return bare.Clone()
+}
+
+func (s *scheduler) fresh() *request {
+	if s.follow {
+		both := &struct {
+			request
+			of custody
+		}{}
+		both.request.custody = &both.of
+		return &both.request
+	}
+	if n := len(s.spare); n > 0 {
+		r := s.spare[n-1]
+		s.spare = s.spare[:n-1]
+		return r
+	}
+	return &request{}
+}
+
+// follows reports whether a request in this state is found by its key.
+func (s *scheduler) follows(is state) bool { return is.isPending() || s.follow && is.isInFlight() }
+
+// step moves the request on, and keeps account of where it is. It returns what is left to do.
+func (s *scheduler) step(r *request, ev event) action {
+	was := r.state
+	next, do, ok := was.on(ev)
+	if !ok {
+		panic(fmt.Sprintf("pipeline: event %d in state %d of a request", ev, was))
+	}
+	r.state = next
+	// What is not followed was remembered when it was queued: by now further stages of it may have come, of which it does not know.
+	remember := do&doRemember != 0 && s.follow
+	switch {
+	case was.isPending() && !next.isPending():
+		s.pending.remove(r)
+	case was.isWaiting() && !next.isWaiting():
+		s.waiting.remove(r)
+		s.bytes -= r.bytes
+	}
+	switch {
+	case next.isPending() && !was.isPending():
+		s.pending.push(r)
+	case next.isWaiting() && !was.isWaiting():
+		s.enqueue(r)
+		remember = remember || !s.follow
+	}
+	if r.key != 0 {
+		if remember {
+			s.seen.set(r.key, r.bits|judgedBit)
+		}
+		switch before, after := s.follows(was), s.follows(next); {
+		case after && !before:
+			s.inFlight[r.key] = r
+		case before && !after:
+			delete(s.inFlight, r.key)
+		}
+	}
+	return do
+}
+
+// enqueue lets the request wait for its turn.
+func (s *scheduler) enqueue(r *request) {
+	s.seq++
+	r.seq, r.due = s.seq, timeOf(r.ev).Add(s.lag)
+	if last := s.queue.last(); s.inLogOrder && last != nil && r.due.Before(last.due) {
+		r.due = last.due
+	}
+	s.bytes += r.bytes
+	s.waiting.push(r)
+	s.queue.push(r)
+}
+
+func (s *scheduler) expire(r *request) {
+	if do := s.step(r, eventExpired); s.act != nil {
+		s.act(r, do)
+	}
+}
+
+// drain has judged what is due, and returns when to call it again, the zero time if only news can change anything.
+func (s *scheduler) drain(p pace) (again time.Time, err error) {
+	for r := s.pending.first; r != nil; r = s.pending.first {
+		yes, at := p.expired(r)
+		if !yes {
+			again = at
+			break
+		}
+		s.expire(r)
+	}
+	for r := s.queue.first(); r != nil; r = s.queue.first() {
+		ready, early, at := p.ready(r)
+		if ready && !s.judge.Mode.Decided() {
+			if s.waiting.n < decideAfter {
+				ready, at = p.settled()
+			}
+			if ready {
+				s.decide()
+			}
+		}
+		if !ready {
+			return sooner(again, at), nil
+		}
+		s.queue.pop()
+		if err := s.pass(r, early); err != nil {
+			return again, err
+		}
+	}
+	return again, nil
+}
+
+// sooner is the earlier of two times of which zero is none.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// decide lets the mode see everything that waits before the first judgement depends on it.
+func (s *scheduler) decide() {
+	silent := *s.judge
+	silent.Rules = nil
+	for r := s.waiting.first; r != nil && !s.judge.Mode.Decided(); r = r.next {
+		silent.Judge(r.ev)
+	}
+	s.judge.Mode.settle()
+}
+
+// pass has the request judged.
+func (s *scheduler) pass(r *request, early bool) error {
+	s.judge.Early = early
+	store, err := s.judged(r, s.judge.Judge(r.ev))
+	in, ev := r.in, eventDismissed
+	if r.ev, r.in = nil, nil; store {
+		ev = eventDecided
+	}
+	if do := s.step(r, ev); s.act != nil {
+		s.act(r, do)
+	}
+	if in != nil {
+		in.using--
+		in.giveBack()
+	}
+	if !s.follow {
+		*r = request{}
+		s.spare = append(s.spare, r)
+	}
+	return err
+}

@@ -1,0 +1,55 @@
+package version
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+// Hypotheses returns the ways in which an apiserver may be configured: each minor with its defaults, the newest first; each of them with one gate
+// set otherwise; and each that emulates an older minor, with its defaults there, and with one gate set otherwise. The order is that of preference.
+func Hypotheses() []nodeauthz.Features {
+	var plain, flipped, emulating, flippedEmulating []nodeauthz.Features
+	for minor := nodeauthz.NewestMinor; minor >= nodeauthz.OldestMinor; minor-- {
+		f, err := nodeauthz.FeaturesFor(versionOf(minor))
+		if err != nil {
+			continue // no supported minor is refused
+		}
+		plain = append(plain, f)
+		flipped = append(flipped, flips(f)...)
+		for old := minor - 1; old >= nodeauthz.OldestMinor; old-- {
+			if e, err := f.Emulating(versionOf(old)); err == nil {
+				emulating = append(emulating, e)
+				flippedEmulating = append(flippedEmulating, flips(e)...)
+			}
+		}
+	}
+	return slices.Concat(plain, flipped, emulating, flippedEmulating)
+}
+
+func versionOf(minor int) string { return fmt.Sprintf("1.%d", minor) }
+
+// flips are the features with one gate set otherwise, as far as an apiserver starts so.
+func flips(f nodeauthz.Features) (out []nodeauthz.Features) {
+	for _, name := range nodeauthz.GateNames() {
+		for _, value := range []bool{false, true} {
+			g := f
+			if g.Set(name, value) == nil && g != f && g.Validate() == nil {
+				out = append(out, g)
+			}
+		}
+	}
+	return out
+}
+
+// Name says a hypothesis in the words of the apiserver's flags, such as "1.33 AuthorizeNodeWithSelectors=false".
+func Name(f nodeauthz.Features) string {
+	s := f.Version()
+	gates := f.NonDefault()
+	for _, name := range slices.Sorted(maps.Keys(gates)) {
+		s += fmt.Sprintf(" %s=%t", name, gates[name])
+	}
+	return s
+}

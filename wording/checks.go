@@ -1,0 +1,201 @@
+package wording
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/rules"
+)
+
+// Check implements Words.
+func (English) Check(i *checks.Item) string {
+	say := string(i.Code) // of a newer program
+	if s := items[i.Code]; s != nil {
+		say = s(i)
+	} else if s := identities[rules.Reason(i.Code)]; s != "" {
+		say = fmt.Sprintf("identity %s does not conform: %s", i.Object, s)
+	}
+	return say + where(i)
+}
+
+// Next implements Words.
+func (English) Next(n *checks.Next) string {
+	if s := nexts[n.Code]; s != "" {
+		return s
+	}
+	return string(n.Code)
+}
+
+// where ends a sentence with whom and what it is about, as far as the sentence does not say it.
+func where(i *checks.Item) string {
+	var out []string
+	add := func(format, s string) {
+		if s != "" {
+			out = append(out, fmt.Sprintf(format, s))
+		}
+	}
+	add("node %s", i.Node)
+	add("API server %s", i.Server)
+	add("%s", i.Line)
+	add("%s", i.Request)
+	add("client %q", i.Client)
+	switch {
+	case i.From.IsZero():
+	case i.From.Before(i.To):
+		add("%s", i.From.UTC().Format(time.RFC3339)+" to "+i.To.UTC().Format(time.RFC3339))
+	default:
+		add("%s", i.From.UTC().Format(time.RFC3339))
+	}
+	if i.Expected > 0 {
+		out = append(out, fmt.Sprintf("%d of %d", i.Seen, i.Expected))
+	}
+	if i.Count > 1 {
+		out = append(out, fmt.Sprintf("%d times", i.Count))
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(out, ", ")
+}
+
+func says(s string) func(*checks.Item) string { return func(*checks.Item) string { return s } }
+
+// about is a sentence with the item's object, and its value if there is one.
+func about(format string) func(*checks.Item) string {
+	return func(i *checks.Item) string {
+		s := fmt.Sprintf(format, i.Object)
+		if i.Value != "" {
+			s += " (" + i.Value + ")"
+		}
+		return s
+	}
+}
+
+// valued is a sentence with the item's value.
+func valued(format string) func(*checks.Item) string {
+	return func(i *checks.Item) string { return fmt.Sprintf(format, i.Value) }
+}
+
+// items has a sentence for each code of an item, but for the reasons of the rule on identities.
+var items = map[checks.Code]func(*checks.Item) string{
+	checks.CodeNothingSeen:       says("nothing was seen that could show it"),
+	checks.CodeNoLog:             says("there is no log of that time"),
+	checks.CodeNodesUnknown:      says("the state does not say which nodes there were"),
+	checks.CodeOverflow:          says("there were too many names, of which some were dropped"),
+	checks.CodeRenewalsMissing:   says("renewals of the node's Lease are missing from the log"),
+	checks.CodeLossOfAll:         says("of all nodes together too many renewals of Leases are missing"),
+	checks.CodeLossMeasured:      says("renewals of Leases that are in the log, in the worst hour"),
+	checks.CodeCadenceTooShort:   says("the node renews its Lease too often for a loss to be measured"),
+	checks.CodeNodeNotReady:      says("renewals that a node which was not Ready did not make"),
+	checks.CodeNodeBrief:         says("the node was Ready for less than a minute of the hour"),
+	checks.CodeNodeVanished:      says("the node vanished"),
+	checks.CodeShortGap:          says("one gap of at most a lease duration"),
+	checks.CodeServerRestart:     says("an API server restarted"),
+	checks.CodeVirtualNode:       says("a virtual node, whose Lease no node identity renews"),
+	checks.CodeTornLine:          says("the last line has no end, and the window ends before it"),
+	checks.CodeWatchMissing:      says("a watch that every kubelet keeps is not in the log"),
+	checks.CodeReadMissing:       about("no read is in the log after a pod came that uses %s"),
+	checks.CodeNeedsUnknown:      says("the state does not say which secrets and configmaps the nodes came to need"),
+	checks.CodePolicyUnknown:     says("the audit policy in force is not known"),
+	checks.CodePolicyHides:       says("the audit policy keeps requests of nodes out of the log"),
+	checks.CodePolicyOther:       says("the audit policy is not the one in force: it would not have logged these events"),
+	checks.CodeNotProbed:         says("no probe made this request"),
+	checks.CodeTooLong:           says("an event was too long to be read"),
+	checks.CodeTorn:              says("an event was torn"),
+	checks.CodeUnreadable:        says("a part of the log could not be read"),
+	checks.CodeCut:               says("the API server cut what the verdict needs"),
+	checks.CodeNoVerdict:         says("requests could not be judged"),
+	checks.CodeOfNoNode:          valued("what could not be read was no node's (%s)"),
+	checks.CodeServersUnknown:    says("how many API servers there are is not known"),
+	checks.CodeServerMissing:     says("renewals of the API server's identity Lease are missing from the log"),
+	checks.CodeServersTooFew:     says("fewer API servers wrote to the log than there are"),
+	checks.CodeNodeNotFirst:      says("the Node authorizer was not asked first"),
+	checks.CodeModeOff:           valued("the authorization mode %s does not put Node before what could allow in its place"),
+	checks.CodeModeUnknown:       says("nothing shows that the Node authorizer is asked first"),
+	checks.CodeVersionUnknown:    says("the API servers' version is not known, or not the one by which requests were judged"),
+	checks.CodeVersionDiffers:    valued("the API server decided as version %s does not"),
+	checks.CodeNeedsBinding:      used("%s needs %s"),
+	checks.CodeAnswerUnknown:     used("%s may need %s: how the request ended is not known"),
+	checks.CodeHarmlessUse:       used("%s used %s and would not notice that it is gone"),
+	checks.CodeStayingUse:        used("%s used %s, which stays"),
+	checks.CodeBindingsUnknown:   says("the state does not hold all bindings"),
+	checks.CodeBindingGoes:       about("%s goes"),
+	checks.CodeBindingStays:      about("%s stays"),
+	checks.CodeBindingEmpty:      about("%s has no subjects and gives nobody anything"),
+	checks.CodeBindingNotInState: about("the log names %s, which the state does not have"),
+	checks.CodeRoleUnknown:       says("the rules of the ClusterRole system:node are not known"),
+	checks.CodeUsesUnjudged: func(i *checks.Item) string {
+		if i.Object == "" {
+			return "requests that a binding which goes may have let through were not judged"
+		}
+		return i.Object + " goes and has subjects that are no nodes, whose requests were not judged"
+	},
+	checks.CodeIdentityHarmless: about("identity %s does not conform, which reached nothing"),
+	checks.CodeRaceNotExcused:   about("a binding let through what is no kubelet, within the skew of a change: %s"),
+	checks.CodeRaceUndecided:    about("nothing tells how a request within the skew of a change was decided: %s"),
+	checks.CodeManyRaces:        about("many requests of one client within the skew of a change: %s"),
+	checks.CodeDisagreement: func(i *checks.Item) string {
+		return strings.TrimSuffix("nodetrail and the API server disagree on "+i.Object, " on ")
+	},
+	checks.CodeLag:             about("the API server did not know yet what allows a request for %s"),
+	checks.CodeNotCompared:     says("no decision of the API server is there to compare with"),
+	checks.CodeNoKubeletStart:  says("no kubelet started in the window"),
+	checks.CodeStartIncomplete: says("a kubelet started and did not make all requests of a start"),
+	checks.CodeKubeletStarted:  says("a kubelet started"),
+	checks.CodeNodeJoined:      says("a node joined"),
+	checks.CodeStateMissing:    says("no state of the cluster was given"),
+	checks.CodeStateGap:        valued("the state lacks something (%s)"),
+	checks.CodeRuleOff:         about("the rule %s was not checked"),
+	checks.CodeRuleUnknown:     about("whether the rule %s was checked is not known"),
+	checks.CodeExcepted:        about("findings of the rule %s that an exception covers"),
+	checks.CodeNotLookedAt:     says("nobody looked at it"),
+	checks.CodeExcessRight:     about("%s gives nodes more than everybody has"),
+	checks.CodeDangerousRight:  about("%s lets a node get beyond itself"),
+	checks.CodeDangerousGroup:  about("a node's identity is in the group %s"),
+	checks.CodeExcessUse:       used("%s did what is not its node's, by %s"),
+}
+
+// used is a sentence about a client that used a binding for an object.
+func used(format string) func(*checks.Item) string {
+	return func(i *checks.Item) string {
+		client, binding := "a client", i.Value
+		if i.Client != "" {
+			client = fmt.Sprintf("client %q", i.Client)
+		}
+		if strings.TrimSpace(binding) == "" {
+			binding = "a binding that nobody names"
+		}
+		s := fmt.Sprintf(format, client, binding)
+		if i.Object != "" {
+			s += " for " + i.Object
+		}
+		return s
+	}
+}
+
+// nexts has a sentence for each code of a next step.
+var nexts = map[checks.Code]string{
+	checks.NextGetLog:          "add the logs that are missing, or wait until they have left the window; what is lost for good can be waived",
+	checks.NextLogReads:        "log all requests of the group system:nodes at level Metadata (deploy/audit-policy.yaml), and give the state",
+	checks.NextGivePolicy:      "give the audit policy of the API servers (--audit-policy); what it hides and nobody can change can be waived",
+	checks.NextReadEvents:      "read these parts of the log from their source again, or waive each line",
+	checks.NextLogServerLeases: "log the API servers' renewals of their identity Leases and record those (deploy/audit-policy.yaml, nodetrail record)",
+	checks.NextTurnNodeOn:      "put Node before RBAC on every API server, and log its decisions",
+	checks.NextGiveVersion:     "log the API servers' identity Leases, which tell the version, and give no other one",
+	checks.NextMoveClients:     "give each client a service account with a role of its own (nodetrail suggest)",
+	checks.NextGiveBindings:    "record RBAC objects (nodetrail record), and look at who else uses the bindings that go",
+	checks.NextFixIdentities:   "issue certificates with O=system:nodes and CN=system:node:<nodeName>",
+	checks.NextLookAtRaces:     "see what these clients are (nodetrail explain), and move those that are no kubelets",
+	checks.NextCheckState:      "look at these requests (nodetrail explain): the state, the version or the mode may be wrong",
+	checks.NextRestartKubelet:  "restart the kubelet of one node, and analyze a log that has it",
+	checks.NextRecordState:     "record the state of the cluster (nodetrail record) for as long as the log",
+	checks.NextTurnRulesOn:     "do not disable this rule",
+	checks.NextProbePlugin:     "turn the admission plugin NodeRestriction on for every API server",
+	checks.NextTakeRights:      "take these rights away from nodes",
+	checks.NextMovePods:        "keep pods whose service accounts may do much off ordinary nodes",
+	checks.NextStopUse:         "stop what uses the kubelet's credential for this",
+	checks.NextLogCredentials:  "log which credential a request was made with (Kubernetes 1.32)",
+	checks.NextLogBirths:       "log certificate signing requests and their approval",
+}

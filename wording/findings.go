@@ -1,0 +1,271 @@
+package wording
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// said is what a sentence is made of.
+type said struct {
+	k *tally.Key
+	p codes.Params
+}
+
+const nodeUser = nodeid.UserPrefix
+
+// findings has a sentence for each reason.
+var findings = map[rules.Reason]func(*said) string{
+	rules.BindingNeeded:    (*said).excess,
+	rules.BindingUnknown:   (*said).excess,
+	rules.BindingOfKubeadm: func(s *said) string { return s.excess() + ", which is kubeadm's and stays" },
+	rules.ObjectMissing:    func(s *said) string { return s.excess() + ", and there was no such object (404)" },
+	rules.AdmissionRefused: func(s *said) string { return s.excess() + ", and admission refused it (403)" },
+	rules.ImpersonationGiven: func(s *said) string {
+		return fmt.Sprintf("to act as %q is allowed to node %s by %s alone", s.p.Text(rules.ParamUser), s.k.Node, s.binding())
+	},
+
+	rules.ReadSucceeded:  func(s *said) string { return s.read("succeeded") },
+	rules.ReadRefused:    func(s *said) string { return s.read("was refused") },
+	rules.ReadUnanswered: func(s *said) string { return s.read("has no answer in the log") },
+	rules.ReadFailed: func(s *said) string {
+		return s.read("was let through and then failed with code " + s.p.Text(rules.ParamCode))
+	},
+
+	rules.WriteSucceeded:          func(s *said) string { return s.byNode() + " went through: NodeRestriction is not in force" },
+	rules.WriteRefused:            func(s *said) string { return s.byNode() + " was refused" },
+	rules.WriteRefusedByAdmission: func(s *said) string { return s.byNode() + " was refused by admission" },
+	rules.WriteFailed: func(s *said) string {
+		return s.byNode() + " passed authorization and failed with code " + s.p.Text(rules.ParamCode)
+	},
+
+	rules.GraphBehind: func(s *said) string {
+		return fmt.Sprintf("the apiserver's Node authorizer denied %s to node %s, which the state had long allowed", s.request(), s.k.Node)
+	},
+
+	rules.NameForm: func(s *said) string {
+		return s.identity(fmt.Sprintf("user %q is in the group system:nodes but is not named system:node:<nodeName>: the Node authorizer does not know it", s.k.Node))
+	},
+	rules.NameEmpty: func(s *said) string { return s.identity(fmt.Sprintf("user %q names no node", s.k.Node)) },
+	rules.GroupMissing: func(s *said) string {
+		return s.identity(fmt.Sprintf("user %q is not in the group system:nodes: the Node authorizer does not know it", nodeUser+s.k.Node))
+	},
+	rules.NoNodeIdentity: func(s *said) string {
+		return s.identity(fmt.Sprintf("a kubelet (by its user agent) uses the identity %q, which is no node's", s.k.Node))
+	},
+	rules.NodeMissing:    func(s *said) string { return s.identity(s.missing()) },
+	rules.NameLetterCase: func(s *said) string { return s.identity(s.missing() + s.similar("letter case")) },
+	rules.NameDomain:     func(s *said) string { return s.identity(s.missing() + s.similar("domain")) },
+
+	rules.Impersonation: func(s *said) string {
+		return fmt.Sprintf("user %q impersonates node %s with client %q", s.p.Text(rules.ParamUser), s.k.Node, s.k.Product)
+	},
+	rules.ForeignClient: func(s *said) string {
+		return fmt.Sprintf("the credential of node %s is used by %q, which is no kubelet", s.k.Node, s.k.Product)
+	},
+	rules.SharedCertificate: func(s *said) string {
+		return fmt.Sprintf("node %s uses the client certificate that node %s has used", s.k.Node, s.p.Text(rules.ParamFirst))
+	},
+	rules.TwoCertificates: func(s *said) string {
+		return fmt.Sprintf("two client certificates of node %s are in use at once: the new one since %s, the old one still at %s, which is no rotation: one may be a copy",
+			s.k.Node, s.time(rules.ParamSince), s.time(rules.ParamUntil))
+	},
+	rules.SecondAddress: func(s *said) string {
+		address, home := s.p.Text(rules.ParamAddress), s.p.Text(rules.ParamHome)
+		if n := s.p.Int(rules.ParamTurns); n > 0 {
+			return fmt.Sprintf("the credential of node %s is used in turn from %s and %s, %d times in an hour", s.k.Node, home, address, n)
+		}
+		return fmt.Sprintf("the credential of node %s is used from %s while it is in use from %s", s.k.Node, address, home)
+	},
+
+	rules.SpikeOfNode:    (*said).spike,
+	rules.SpikeOfCluster: (*said).spike,
+
+	rules.DeniedThroughout: (*said).persistent,
+	rules.DeniedByNodeOnly: func(s *said) string { return s.persistent() + "; another authorizer let it through" },
+
+	rules.ManyWithinMinutes: func(s *said) string { return s.enumeration("10 minutes") },
+	rules.ManyWithinDay:     func(s *said) string { return s.enumeration("24 hours") },
+
+	rules.LogSilent:          (*said).logSilent,
+	rules.NodeSilent:         (*said).nodeSilent,
+	rules.NodesSilent:        (*said).nodesSilent,
+	rules.SecretReadsMissing: (*said).secretReads,
+	rules.AnswersMissing: func(*said) string {
+		return "the answer to requests of nodes that the Node authorizer denies is not in the log, and the state does not tell " +
+			"whether RBAC let them through: the audit policy leaves out the stage ResponseComplete, or an apiserver was stopped"
+	},
+	rules.VerdictsMissing: func(*said) string {
+		return "programs that use nodes' credentials were let through, and neither the state nor the apiserver's word tells " +
+			"whether the Node authorizer would have allowed it"
+	},
+	rules.DecisionsMissing: func(s *said) string {
+		return fmt.Sprintf("none of %d requests of nodes has the annotation authorization.k8s.io/decision: a filter drops it, and the verdicts cannot "+
+			"be compared with the apiserver's", s.p.Int(rules.ParamCount))
+	},
+	rules.LogLost:      (*said).trouble,
+	rules.MessagesLost: (*said).trouble,
+	rules.Delayed:      func(s *said) string { return s.k.Name + ": more than " + s.p.Text(rules.ParamFor) + " behind" },
+	rules.PolicyHidden: func(s *said) string { return s.policy("keeps these requests of nodes out of the log") },
+	rules.PolicyNoDecision: func(s *said) string {
+		return s.policy("leaves out the stage ResponseComplete, so that the apiserver's decision is missing for")
+	},
+	rules.PolicyLateDecision: func(s *said) string {
+		return s.policy("leaves out the stage ResponseStarted and not RequestReceived, so that these watches are judged before the apiserver's decision is in the log")
+	},
+	rules.PolicyNoBodies: func(s *said) string {
+		return s.policy("logs these requests without their body, and no other state is given")
+	},
+	rules.ApiserverDropped: (*said).dropped,
+	rules.ApiserverRejected: func(s *said) string {
+		return fmt.Sprintf("the apiserver at %s refused %s requests because they could not be audited (%s)",
+			s.k.Name, s.p.Text(rules.ParamCount), s.p.Text(codes.ParamMetric))
+	},
+	rules.ApiserverUnaudited: func(s *said) string {
+		return fmt.Sprintf("the apiserver at %s served %s requests and wrote no audit event: it has no audit policy, or one that hides everything",
+			s.k.Name, s.p.Text(rules.ParamCount))
+	},
+}
+
+func (s *said) time(key string) string { return stamp(s.p.Time(key)) }
+
+// binding names the binding of a group, as the object of a sentence.
+func (s *said) binding() string {
+	b := &s.k.Binding
+	if b.Kind == "" && b.Name == "" {
+		return "an RBAC binding that the log does not name"
+	}
+	return b.Kind + " " + Qualified(b.Namespace, b.Name)
+}
+
+// object names what a request is about, as a person would.
+func (s *said) object() string {
+	k := s.k
+	if k.Resource == "" {
+		return "path " + k.Name
+	}
+	resource := k.Resource
+	if k.Subresource != "" {
+		resource += "/" + k.Subresource
+	}
+	if k.APIGroup != "" {
+		resource += "." + k.APIGroup
+	}
+	name, all := k.Name, ""
+	switch {
+	case k.Verb == "list", k.Verb == "watch", k.Verb == "deletecollection":
+		all = "all "
+	case name == "":
+		name = s.p.Text(rules.ParamName)
+	}
+	switch {
+	case name != "":
+		return resource + " " + Qualified(k.Namespace, name)
+	case k.Namespace != "":
+		return all + resource + " in namespace " + k.Namespace
+	}
+	return all + resource
+}
+
+func (s *said) request() string { return s.k.Verb + " " + s.object() }
+
+func (s *said) byNode() string { return s.request() + " by node " + s.k.Node }
+
+func (s *said) excess() string {
+	return s.request() + " is allowed to node " + s.k.Node + " by " + s.binding() + " alone"
+}
+
+func (s *said) read(outcome string) string {
+	why := "no pod on the node led to it"
+	if s.p.Has(rules.ParamState) {
+		why = "by the apiserver's word, though not by the given state, " + why
+	}
+	return s.byNode() + " " + outcome + ", and " + why
+}
+
+func (s *said) missing() string {
+	return fmt.Sprintf("user %q: the cluster has no Node %q", nodeUser+s.k.Node, s.k.Node)
+}
+
+func (s *said) similar(in string) string {
+	return fmt.Sprintf("; there is a Node %q, which differs in its %s", s.p.Text(rules.ParamSimilar), in)
+}
+
+func (s *said) identity(what string) string {
+	if by := s.p.Text(rules.ParamBy); s.k.Apart == rules.Impersonated {
+		return what + fmt.Sprintf(" (impersonated by %q)", by)
+	}
+	return what
+}
+
+// counted splits a parameter that is a count, a space and a text.
+func counted(value string) (n, text string) {
+	n, text, _ = strings.Cut(value, " ")
+	return n, text
+}
+
+func (s *said) spike() string {
+	who := "node " + s.k.Node
+	if s.k.Node == "" {
+		who = fmt.Sprintf("%d nodes at once", s.p.Int(rules.ParamNodes))
+	}
+	goes := "goes on"
+	if s.p.Has(rules.ParamUntil) {
+		goes = "over since " + s.time(rules.ParamUntil)
+	}
+	var denied, clients, nodes []string
+	for _, v := range s.p.All(rules.ParamDenied) {
+		n, text := counted(v)
+		if kind, isEmpty := strings.CutSuffix(text, ": "); isEmpty {
+			text = kind + ": no reason"
+		}
+		denied = append(denied, text+" ("+n+")")
+	}
+	for _, v := range s.p.All(rules.ParamClient) {
+		n, text := counted(v)
+		clients = append(clients, strconv.Quote(text)+" ("+n+")")
+	}
+	for _, v := range s.p.All(rules.ParamNode) {
+		n, text := counted(v)
+		if text == "" {
+			text = "others"
+		}
+		nodes = append(nodes, text+" ("+n+")")
+	}
+	out := fmt.Sprintf("%s: %d denials from %s on, at the most %d a minute at %s, where up to %d are usual; %s; mostly %s; by %s",
+		who, s.p.Int(rules.ParamCount), s.time(rules.ParamSince), s.p.Int(rules.ParamPeak), s.time(rules.ParamPeakAt), s.p.Int(rules.ParamUsual), goes,
+		strings.Join(denied, ", "), strings.Join(clients, ", "))
+	if s.k.Node == "" {
+		out += "; most on " + strings.Join(nodes, ", ")
+	}
+	return out
+}
+
+func (s *said) persistent() string {
+	return fmt.Sprintf("node %s was denied %s %d times from %s to %s, and never allowed it in between", s.k.Node, s.request(), s.p.Int(rules.ParamCount),
+		s.time(rules.ParamSince), s.time(rules.ParamUntil))
+}
+
+func (s *said) enumeration(within string) string {
+	n := s.p.Int(rules.ParamObjects)
+	many := fmt.Sprint(n)
+	if s.p.Has(rules.ParamAtLeast) {
+		many += " or more"
+	}
+	examples := s.p.All(rules.ParamObject)
+	out := fmt.Sprintf("node %s reached for %s different objects within %s that no pod on it led to, and got %d of them: %s",
+		s.k.Node, many, within, s.p.Int(rules.ParamAllowed), strings.Join(examples, ", "))
+	if n > int64(len(examples)) {
+		out += " and others"
+	}
+	var clients []string
+	for _, c := range s.p.All(rules.ParamClient) {
+		clients = append(clients, strconv.Quote(c))
+	}
+	return out + "; by " + strings.Join(clients, ", ")
+}

@@ -1,0 +1,173 @@
+package wording
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nodetrail/nodetrail/codes"
+)
+
+// sentences has one for each code that is no reason of a rule.
+var sentences = map[codes.Code]func(codes.Params) string{
+	codes.KindMissing: func(p codes.Params) string { return "the state holds no " + p.Text(codes.ParamKind) },
+	codes.VolumesMissing: func(codes.Params) string {
+		return "the state holds no PersistentVolume, though pods on nodes have claims of some: what leads over volumes is missing"
+	},
+	codes.StateBeginsLate: func(p codes.Params) string {
+		return fmt.Sprintf("the state begins %s after the log: requests before %s that it does not explain are unknown", p.Text(codes.ParamBy), seconds(p))
+	},
+	codes.StateEndsEarly: func(p codes.Params) string {
+		return fmt.Sprintf("the state ends %s before the log: what changed after %s is not in it", p.Text(codes.ParamBy), seconds(p))
+	},
+	codes.NotWatched: func(p codes.Params) string {
+		return fmt.Sprintf("the cluster was not watched for %s from %s on: what requests of then asked for and is not found is unknown",
+			p.Text(codes.ParamBy), seconds(p))
+	},
+	codes.NotWatchedMore: func(p codes.Params) string {
+		return fmt.Sprintf("the cluster was not watched %d more times", p.Int(codes.ParamCount))
+	},
+	codes.WatchErrors: func(p codes.Params) string {
+		return fmt.Sprintf("the journal holds %d ERROR entries: the watch was interrupted, changes may be missing", p.Int(codes.ParamCount))
+	},
+	codes.StateUnreadable: func(p codes.Params) string {
+		return fmt.Sprintf("entries of the state that could not be read: %d", p.Int(codes.ParamCount))
+	},
+	codes.EntryUnreadable: func(p codes.Params) string { return p.Text(codes.ParamTrouble) },
+	codes.FileUseless:     func(p codes.Params) string { return p.Text(codes.ParamName) + " holds nothing of use" },
+	codes.KindRefused: func(p codes.Params) string {
+		return fmt.Sprintf("objects of kind %s may not be listed and watched: what depends on them is unknown", p.Text(codes.ParamKind))
+	},
+	codes.KindUnlisted: func(p codes.Params) string {
+		if trouble := p.Text(codes.ParamTrouble); trouble != "" {
+			return fmt.Sprintf("objects of kind %s could not be listed yet: %s", p.Text(codes.ParamKind), trouble)
+		}
+		return fmt.Sprintf("objects of kind %s were not listed yet", p.Text(codes.ParamKind))
+	},
+	codes.WatchInterrupted: func(p codes.Params) string {
+		return fmt.Sprintf("the watch of kind %s is interrupted: nothing is known of it since %s", p.Text(codes.ParamKind), seconds(p))
+	},
+	codes.StateNotGiven: func(p codes.Params) string {
+		if p.Has(codes.ParamDecided) {
+			return "no cluster state was given (--state): this rests on the apiserver's own decisions in the log, and which nodes there are is not known"
+		}
+		return "no cluster state was given (--state): what the graph decides is unknown unless audit bodies tell it"
+	},
+
+	codes.LogEmpty: func(codes.Params) string { return "the log holds no events" },
+	codes.LogWithoutNodes: func(codes.Params) string {
+		return "the log holds no requests of nodes: the audit policy or a filter may drop them"
+	},
+	codes.LogUnread: func(p codes.Params) string {
+		return "the log was not read to its end: " + p.Text(codes.ParamTrouble)
+	},
+	codes.LinesUnreadable: func(p codes.Params) string {
+		return Plural(p.Int(codes.ParamCount), "line") + " of the log could not be read"
+	},
+	codes.WindowShort: func(p codes.Params) string {
+		return fmt.Sprintf("the log spans %s, and what comes less often is not in it: at least %s are asked for (--min-window)",
+			Spell(p.Duration(codes.ParamHave)), Spell(p.Duration(codes.ParamWant)))
+	},
+	codes.WindowUncovered: func(p codes.Params) string {
+		return fmt.Sprintf("the requests in the store cover %s of the %s asked for", p.Text(codes.ParamHave), p.Text(codes.ParamWant))
+	},
+	codes.ManyGaps:    func(codes.Params) string { return "further findings of this rule, too many to be told apart" },
+	codes.PartMissing: func(codes.Params) string { return "part of the log may be missing:" },
+	codes.NodesUnseen: func(p codes.Params) string {
+		n := p.Int(codes.ParamCount)
+		return fmt.Sprintf("%s of the cluster made no request that was logged: %s", Plural(n, "node"), Some(p.All(codes.ParamNode), int(n), 5))
+	},
+
+	codes.ModeAmbiguous: func(p codes.Params) string {
+		const what = "RBAC allows what the Node authorizer gives every node: it is asked first, or Node is not in force on every apiserver any more; "
+		if flag := p.Text(codes.ParamWant); flag != "" {
+			return what + "give " + flag
+		}
+		return what + "look at the flags of each and give --authorization-mode"
+	},
+	codes.ModeUnknown: func(codes.Params) string {
+		return "the log does not tell whether the Node authorizer is in force: give --authorization-mode"
+	},
+	codes.RequestsUndecided: func(p codes.Params) string {
+		n, total := p.Int(codes.ParamCount), p.Int(codes.ParamTotal)
+		return fmt.Sprintf("%d of %s (%s) could not be judged for lack of state", n, Plural(total, "request"), Percent(n, total))
+	},
+	codes.Disagreements: func(p codes.Params) string {
+		return fmt.Sprintf("nodetrail and the apiserver disagree on %s outside of races: the state, the version or the mode given may be wrong",
+			Plural(p.Int(codes.ParamCount), "request"))
+	},
+	codes.RuleDisabled: func(p codes.Params) string { return "the rule " + p.Text(codes.ParamRule) + " was not checked" },
+
+	codes.NodeRestrictionOff: func(codes.Params) string {
+		return "the admission plugin NodeRestriction is not in force: a node wrote another's object"
+	},
+	codes.AllowedInVain: func(p codes.Params) string {
+		return passed(p) + " and reached nothing (404 or 403), which does not block: " + kinds(p)
+	},
+	codes.AllowedByKubeadm: func(p codes.Params) string {
+		return passed(p) + ", which is kubeadm's, stays, and does not block: " + kinds(p)
+	},
+	codes.OutcomeUnknown: func(p codes.Params) string {
+		return fmt.Sprintf("what would become of %s is not known, for lack of state (--state)", Plural(p.Int(codes.ParamCount), "request"))
+	},
+	codes.BindingsUnknown: func(p codes.Params) string {
+		return fmt.Sprintf("for %s the state does not know all bindings of then: another one may allow what is listed here",
+			Plural(p.Int(codes.ParamCount), "request"))
+	},
+	codes.BindsOthers: func(p codes.Params) string {
+		return Binding(p) + " also binds subjects that are no nodes: their requests are not looked at"
+	},
+	codes.ApprovesCertificate: func(p codes.Params) string {
+		return fmt.Sprintf("%s lets the controller manager approve the nodes' certificates (%s): that is asked in "+
+			"a review and is no request of a node, so nothing here shows it; kubelets cannot renew their certificates without it", Binding(p), p.Text(codes.ParamRole))
+	},
+	codes.NothingRemoved: func(codes.Params) string {
+		return "no binding that would go was there, neither in the state nor in the log"
+	},
+
+	codes.NodeAuthorizerOff: func(p codes.Params) string {
+		mode := p.Text(codes.ParamMode)
+		if mode == "" {
+			mode = "without Node"
+		}
+		return fmt.Sprintf("the Node authorizer is not in force (authorization mode %s): put Node before RBAC first, for without the bindings nodes have no access at all", mode)
+	},
+	codes.ClientBreaks: func(p codes.Params) string {
+		return fmt.Sprintf("%s of %q on %s would break without %s: %s", Plural(p.Int(codes.ParamCount), "request"), p.Text(codes.ParamClient),
+			Plural(p.Int(codes.ParamNodes), "node"), Visible(Binding(p)), kinds(p))
+	},
+	codes.IdentityUnserved: func(p codes.Params) string {
+		clients := p.All(codes.ParamClient)
+		return fmt.Sprintf("(%s of %s)", Plural(p.Int(codes.ParamCount), "request"), Some(clients, int(p.Int(codes.ParamTotal)), 4))
+	},
+}
+
+// seconds is when something began or ended.
+func seconds(p codes.Params) string { return p.Time(codes.ParamAt).Format(time.RFC3339) }
+
+// kinds lists the kinds of requests.
+func kinds(p codes.Params) string {
+	all := p.All(codes.ParamRequest)
+	for i, s := range all {
+		if s == "" {
+			all[i] = "various"
+		}
+	}
+	return Some(all, int(p.Int(codes.ParamTotal)), 4)
+}
+
+// passed begins a sentence about requests that only one binding allowed.
+func passed(p codes.Params) string {
+	return fmt.Sprintf("%s of %q on %s passed only by %s", Plural(p.Int(codes.ParamCount), "request"), p.Text(codes.ParamClient),
+		Plural(p.Int(codes.ParamNodes), "node"), Visible(Binding(p)))
+}
+
+// Binding names the binding that the parameters tell.
+func Binding(p codes.Params) string {
+	switch {
+	case p.Has(codes.ParamBinding):
+		return p.Text(codes.ParamBindingKind) + " " + Qualified(p.Text(codes.ParamBindingNamespace), p.Text(codes.ParamBinding))
+	case p.Has(codes.ParamWide):
+		return "some RBAC binding"
+	}
+	return "an RBAC binding that the log does not name"
+}

@@ -1,0 +1,135 @@
+package wording
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Visible makes a string from a log safe to show: control characters, line ends and the marks that turn the direction of writing are
+// written as escapes, so that a hostile name cannot move the cursor or hide another.
+func Visible(s string) string {
+	bad := func(r rune) bool {
+		return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || r == unicode.ReplacementChar
+	}
+	if strings.IndexFunc(s, bad) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if bad(r) {
+			fmt.Fprintf(&b, "\\u{%x}", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// VisibleLines is Visible of each line.
+func VisibleLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = Visible(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Bounded is Visible, cut to so many characters; what is cut ends with an ellipsis.
+func Bounded(s string, most int) string {
+	s = Visible(s)
+	if len(s) <= most {
+		return s
+	}
+	n := 0
+	for i := range s {
+		if n == most {
+			return s[:i] + "…"
+		}
+		n++
+	}
+	return s
+}
+
+// Plural counts things: "1 request", "2 identities".
+func Plural(n int64, what string) string { return PluralOf(fmt.Sprint(n), n, what) }
+
+// PluralOf is Plural with the number in a form of the caller's.
+func PluralOf(number string, n int64, what string) string {
+	switch {
+	case n == 1:
+		return number + " " + what
+	case strings.HasSuffix(what, "ity"):
+		return number + " " + strings.TrimSuffix(what, "y") + "ies"
+	}
+	return number + " " + what + "s"
+}
+
+// Percent rounds towards the middle, to a tenth: what is not all is never "100.0 %", and what is something never "0.0 %".
+func Percent(n, of int64) string {
+	if of == 0 {
+		return "0 %"
+	}
+	p := 100 * float64(n) / float64(of)
+	switch {
+	case n < of && p > 99.9:
+		p = 99.9
+	case n > 0 && p < 0.1:
+		p = 0.1
+	}
+	return fmt.Sprintf("%.1f %%", p)
+}
+
+// Spell writes a duration as people do: 24h, 1h30m, 17s.
+func Spell(d time.Duration) string {
+	if d = d.Round(time.Second); d == 0 {
+		return "less than a second"
+	}
+	s := d.String()
+	if rest, is := strings.CutSuffix(s, "m0s"); is {
+		s = rest + "m"
+	}
+	if rest, is := strings.CutSuffix(s, "h0m"); is {
+		s = rest + "h"
+	}
+	return s
+}
+
+// lasting writes how long a silence lasted.
+func lasting(d time.Duration) string {
+	if d%time.Minute == 0 {
+		return fmt.Sprintf("%d minutes", d/time.Minute)
+	}
+	return d.String()
+}
+
+// stamp is a time in a sentence, to the second.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+
+// Stamp is a time to the millisecond.
+func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// Qualified is [namespace/]name.
+func Qualified(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// Some names the first few of many, of which names may hold only the first.
+func Some(names []string, many, most int) string {
+	var all []string
+	for _, s := range names[:min(most, len(names))] {
+		if s = Visible(s); s == "" {
+			s = `""`
+		}
+		all = append(all, s)
+	}
+	s := strings.Join(all, ", ")
+	if n := max(many, len(names)) - len(all); n > 0 {
+		s += fmt.Sprintf(" and %d more", n)
+	}
+	return s
+}
