@@ -71,9 +71,16 @@ const (
 type stepBucket struct {
 	slot    int // under which it is stored
 	denied  map[uint64]*denial
-	nodes   map[string]int // how many objects of each; nil while no node can have many
+	nodes   map[nodeDenied]int // how many objects of each; nil while no node can have many
 	allowed *idSet
 	changed bool
+}
+
+// nodeDenied is what shares a bound: what of a node was refused, or what passed nevertheless; of all nodes together where there is no name. So no number
+// of refusals takes the room of what passed.
+type nodeDenied struct {
+	node   string
+	passed bool
 }
 
 func newStepBucket(denied, allowed int) *stepBucket {
@@ -89,23 +96,24 @@ func (b *stepBucket) allow(id uint64) {
 }
 
 // isFull reports whether a further object of the node has no room.
-func (b *stepBucket) isFull(node string) bool {
+func (b *stepBucket) isFull(k nodeDenied) bool {
 	if len(b.denied) < maxNodeDenied {
 		return false
 	}
 	if b.nodes == nil {
-		b.nodes = map[string]int{}
+		b.nodes = map[nodeDenied]int{}
 		for _, one := range b.denied {
 			b.count(one)
 		}
 	}
-	return len(b.denied) >= maxStepDenied || b.nodes[node] >= maxNodeDenied
+	return b.nodes[nodeDenied{passed: k.passed}] >= maxStepDenied || b.nodes[k] >= maxNodeDenied
 }
 
 // count counts the object as one of the node.
 func (b *stepBucket) count(one *denial) {
 	if b.nodes != nil && !one.Wide {
-		b.nodes[one.Node]++
+		b.nodes[nodeDenied{one.Node, one.Allowed}]++
+		b.nodes[nodeDenied{passed: one.Allowed}]++
 	}
 }
 
@@ -241,7 +249,7 @@ func (d *denials) drop(n int64) {
 func (d *denials) deny(b *stepBucket, r *Request, n *followed) {
 	id, wide := idOf(r, n.hash), false
 	one := b.denied[id]
-	if one == nil && b.isFull(n.name) {
+	if one == nil && b.isFull(nodeDenied{n.name, r.Allowed}) {
 		wide, id = true, n.hash
 		if one = b.denied[id]; one == nil && len(b.denied) >= maxStepWide {
 			id = 0 // of no node in particular
@@ -255,7 +263,7 @@ func (d *denials) deny(b *stepBucket, r *Request, n *followed) {
 		} else {
 			one = &denial{}
 		}
-		*one = denial{ID: id, Known: true, Last: t, Wide: wide}
+		*one = denial{ID: id, Known: true, Last: t, Wide: wide, Allowed: r.Allowed}
 		if id != 0 {
 			one.Node = n.name
 		}

@@ -27,7 +27,7 @@ const (
 	enumerationRefused   = 2
 	// enumerationAgain is how often one that goes on without anything new is found.
 	enumerationAgain = 10 * time.Minute
-	// enumerationObjects is how many objects of a node are told apart, the latest.
+	// enumerationObjects is how many objects of a node are told apart: those that were let through before the others, and then the latest.
 	enumerationObjects = 64
 	// enumerationMany is how many nodes reach for objects in the same minute, by the apiserver's word alone, for that to be a fault of the
 	// apiserver (its graph is empty after a restart) rather than of the nodes.
@@ -93,7 +93,7 @@ type enumeration struct {
 type enumerationNode struct {
 	Objects  []reached        `json:"o"` // by the time of the last request, the latest last
 	FoundAt  time.Time        `json:"f,omitzero"`
-	Examples []reachedExample `json:"e,omitempty"` // of the latest that were new, the latest last
+	Examples []reachedExample `json:"e,omitempty"` // of those that were new, what passed kept longest, the latest last
 }
 
 // reached is an object that a node reached for.
@@ -108,6 +108,17 @@ type reachedExample struct {
 	Name    string `json:"n"`
 	AuditID string `json:"a,omitzero"`
 	Product string `json:"u,omitzero"`
+	Passed  bool   `json:"p,omitzero"`
+}
+
+// oldest is the index of what makes room: the oldest that was refused, or else the oldest.
+func oldest[E any](all []E, passed func(*E) bool) int {
+	for i := range all {
+		if !passed(&all[i]) {
+			return i
+		}
+	}
+	return 0
 }
 
 // maxReachedExamples is how many are kept; three are told, and the auditIDs of all.
@@ -214,12 +225,14 @@ func (n *enumerationNode) reach(d *denial, weight int) bool {
 		n.Objects = slices.Delete(n.Objects, i, i+1)
 	} else {
 		if len(n.Objects) >= enumerationObjects {
-			n.Objects = slices.Delete(n.Objects, 0, 1)
+			at := oldest(n.Objects, func(o *reached) bool { return o.Passed })
+			n.Objects = slices.Delete(n.Objects, at, at+1)
 		}
 		if len(n.Examples) >= maxReachedExamples {
-			n.Examples = slices.Delete(n.Examples, 0, 1)
+			at := oldest(n.Examples, func(x *reachedExample) bool { return x.Passed })
+			n.Examples = slices.Delete(n.Examples, at, at+1)
 		}
-		n.Examples = append(n.Examples, reachedExample{bounded(d.Object.String(), maxDeniedText), d.AuditID, d.Product})
+		n.Examples = append(n.Examples, reachedExample{bounded(d.Object.String(), maxDeniedText), d.AuditID, d.Product, d.Allowed})
 	}
 	now.Last, now.Weight, now.Passed = max(now.Last, d.Last.UnixNano()), max(now.Weight, int8(weight)), now.Passed || d.Allowed
 	at := len(n.Objects)
@@ -262,8 +275,19 @@ func (e *enumeration) detect(name string, n *enumerationNode, at time.Time) *Det
 			passed++
 		}
 	}
-	for i := len(n.Examples) - 1; i >= 0; i-- {
-		x := &n.Examples[i]
+	shown := slices.Clone(n.Examples)
+	slices.Reverse(shown)
+	slices.SortStableFunc(shown, func(a, b reachedExample) int { // what was let through first
+		switch {
+		case a.Passed == b.Passed:
+			return 0
+		case a.Passed:
+			return -1
+		}
+		return 1
+	})
+	for i := range shown {
+		x := &shown[i]
 		if x.AuditID != "" {
 			f.AuditIDs = append(f.AuditIDs, x.AuditID)
 		}

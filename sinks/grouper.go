@@ -18,8 +18,8 @@ type GrouperOptions struct {
 	Cluster string
 	// Every is how often a group is sent at most, 1 min by default.
 	Every time.Duration
-	// MaxGroups is how many groups are told apart within Every, 20,000 by default. Those beyond are grouped by rule and node alone, beyond
-	// twice as many by rule alone.
+	// MaxGroups bounds how many groups of one class are told apart within Every, 20,000 by default, as tally.Rooms does. Those beyond are grouped by
+	// rule, node and class, and then by rule and class.
 	MaxGroups int
 	// Words make the findings' messages, English by default.
 	Words wording.Words
@@ -35,6 +35,7 @@ type Grouper struct {
 	groups map[tally.Key]*list.Element
 	// order has all groups, those sent longest ago first. A group that was not seen for so long that it would be sent at once is forgotten.
 	order *list.List
+	rooms *tally.Rooms
 
 	stop    chan struct{}
 	stopped chan struct{}
@@ -43,7 +44,7 @@ type Grouper struct {
 
 type group struct {
 	key  tally.Key
-	wide bool
+	room tally.Room
 	// pending is what was not sent yet; its Count is 0 if that is nothing.
 	pending Finding
 	sent    time.Time
@@ -59,7 +60,8 @@ func NewGrouper(o GrouperOptions, send func([]Finding)) *Grouper {
 	}
 	o.Words = wording.Or(o.Words)
 	g := &Grouper{
-		o: o, send: send, groups: map[tally.Key]*list.Element{}, order: list.New(), stop: make(chan struct{}), stopped: make(chan struct{}),
+		o: o, send: send, groups: map[tally.Key]*list.Element{}, order: list.New(), rooms: tally.NewRooms(o.MaxGroups),
+		stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	go g.run()
 	return g
@@ -77,7 +79,7 @@ func (g *Grouper) Add(entries []tally.Entry) {
 			continue
 		}
 		for j := range e.Findings {
-			gr, fresh := g.group(&e.Findings[j].Key, now)
+			gr, fresh := g.group(&e.Findings[j], now)
 			gr.add(e, &e.Findings[j])
 			if fresh {
 				out = append(out, gr.take(g.o.Words))
@@ -87,23 +89,17 @@ func (g *Grouper) Add(entries []tally.Entry) {
 	g.hand(out)
 }
 
-// group returns the group of the key, or a wider one where there are too many; fresh says that it was not remembered.
-func (g *Grouper) group(k *tally.Key, now time.Time) (gr *group, fresh bool) {
-	if e := g.groups[*k]; e != nil {
+// group returns the group of the finding, or a wider one where there are too many; fresh says that it was not remembered.
+func (g *Grouper) group(f *tally.Finding, now time.Time) (gr *group, fresh bool) {
+	if e := g.groups[f.Key]; e != nil {
 		return e.Value.(*group), false
 	}
-	key, wide := *k, len(g.groups) >= g.o.MaxGroups
-	if wide {
-		key = tally.Key{Rule: k.Rule, Node: k.Node}
-		if len(g.groups) >= 2*g.o.MaxGroups {
-			key.Node = tally.Others
-		}
-		if e := g.groups[key]; e != nil {
-			return e.Value.(*group), false
-		}
+	key, room := g.rooms.Place(&f.Key, f.Class(), false, func(k tally.Key) bool { return g.groups[k] != nil })
+	if e := g.groups[key]; e != nil {
+		return e.Value.(*group), false
 	}
 	key.Own()
-	gr = &group{key: key, wide: wide, pending: newFinding(g.o.Cluster, &key), sent: now}
+	gr = &group{key: key, room: room, pending: newFinding(g.o.Cluster, &key), sent: now}
 	g.groups[key] = g.order.PushBack(gr)
 	return gr, true
 }
@@ -125,7 +121,7 @@ func (gr *group) add(e *tally.Entry, f *tally.Finding) {
 	p.Allowed = p.Allowed || f.Allowed
 	if p.Severity == "" || f.Severity > severityOf(p.Severity) {
 		p.Severity = f.Severity.String()
-		if !gr.wide {
+		if !gr.room.Wide {
 			p.Reason, p.Params = f.Reason, f.Params.Own()
 		}
 	}
@@ -140,7 +136,7 @@ func (gr *group) take(w wording.Words) Finding {
 	if out.Params == nil {
 		out.Params = codes.Params{}
 	}
-	out.Message = w.Finding(&gr.key, &tally.Group{Reason: out.Reason, Params: out.Params, Severity: severityOf(out.Severity), Wide: gr.wide})
+	out.Message = w.Finding(&gr.key, &tally.Group{Reason: out.Reason, Params: out.Params, Severity: severityOf(out.Severity), Wide: gr.room.Wide})
 	p := &gr.pending
 	p.Severity, p.Reason, p.Params, p.Allowed, p.Count, p.AuditIDs = rules.None.String(), "", nil, false, 0, []string{}
 	return out
@@ -205,6 +201,7 @@ func (g *Grouper) flush(now time.Time) (more bool) {
 		if gr.pending.Count == 0 {
 			g.order.Remove(e)
 			delete(g.groups, gr.key)
+			g.rooms.Leave(gr.room)
 		} else {
 			out = append(out, gr.take(g.o.Words))
 			gr.sent = now

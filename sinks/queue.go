@@ -75,14 +75,14 @@ type QueueStats struct {
 func (s QueueStats) Dropped() int64 { return s.Overflowed + s.Refused + s.Abandoned }
 
 // Queue holds the findings of one sink until the sink has them. Of each group at most one waits beside the batch under way; what comes
-// meanwhile is added to its counts. When it is full the oldest goes. Safe for concurrent use.
+// meanwhile is added to its counts. Findings of allowed requests go before those of refused ones, then the severe before the others, then the older.
+// When it is full the oldest of the least of these is dropped: a flood of refused requests drops none of an allowed one. Safe for concurrent use.
 type Queue struct {
 	sender Sender
 	o      QueueOptions
 
 	mu      sync.Mutex
-	waiting []*queued // from head on, oldest first
-	head    int
+	waiting [weights]line // by weight
 	byID    map[string]*queued
 	flight  int // findings of the batch under way, and their bytes
 	weight  int64
@@ -97,8 +97,9 @@ type Queue struct {
 }
 
 type queued struct {
-	f    Finding
-	size int64
+	f     Finding
+	size  int64
+	moved bool // to the line of another weight
 }
 
 // NewQueue returns a running Queue; Close ends it.
@@ -131,7 +132,7 @@ func (q *Queue) Add(findings []Finding) {
 	}
 	for len(q.byID) > 0 && (len(q.byID)+q.flight > q.o.MaxFindings || q.stats.Bytes > q.o.MaxBytes) {
 		q.stats.Overflowed++
-		q.pop()
+		q.lightest()
 	}
 	q.signal()
 }
@@ -139,27 +140,44 @@ func (q *Queue) Add(findings []Finding) {
 func (q *Queue) add(f *Finding) {
 	if w := q.byID[f.ID]; w != nil {
 		q.stats.Merged++
+		was := w.f.weight()
 		w.f.merge(f)
 		q.stats.Bytes += w.f.size() - w.size
 		w.size = w.f.size()
+		if is := w.f.weight(); is != was {
+			heavier := *w
+			w.moved = true
+			q.byID[f.ID] = &heavier
+			q.waiting[is].push(&heavier)
+		}
 		return
 	}
 	w := &queued{f: *f, size: f.size()}
 	q.byID[f.ID] = w
-	q.waiting = append(q.waiting, w)
+	q.waiting[f.weight()].push(w)
 	q.stats.Bytes += w.size
 }
 
-// pop takes out the oldest that waits.
-func (q *Queue) pop() *queued {
-	w := q.waiting[q.head]
-	q.waiting[q.head] = nil
-	q.head++
-	if q.head > 1024 && q.head > len(q.waiting)/2 {
-		n := copy(q.waiting, q.waiting[q.head:])
-		clear(q.waiting[n:])
-		q.waiting, q.head = q.waiting[:n], 0
+// lightest takes out what is missed least, heaviest what is sent next. Something waits.
+func (q *Queue) lightest() *queued {
+	for i := range q.waiting {
+		if w := q.waiting[i].pop(); w != nil {
+			return q.taken(w)
+		}
 	}
+	return nil
+}
+
+func (q *Queue) heaviest() *queued {
+	for i := len(q.waiting) - 1; i >= 0; i-- {
+		if w := q.waiting[i].pop(); w != nil {
+			return q.taken(w)
+		}
+	}
+	return nil
+}
+
+func (q *Queue) taken(w *queued) *queued {
 	delete(q.byID, w.f.ID)
 	q.stats.Bytes -= w.size
 	return w
@@ -204,7 +222,7 @@ func (q *Queue) finish() {
 	left := len(q.byID) + q.flight
 	q.stats.Abandoned += int64(left)
 	q.stats.Bytes = 0
-	q.waiting, q.head, q.flight, q.weight = nil, 0, 0, 0
+	q.waiting, q.flight, q.weight = [weights]line{}, 0, 0
 	clear(q.byID)
 	q.mu.Unlock()
 	var errs []error
@@ -251,7 +269,7 @@ func (q *Queue) take() (batch []Finding, more bool) {
 	}
 	batch = make([]Finding, 0, n)
 	for range n {
-		w := q.pop()
+		w := q.heaviest()
 		q.weight += w.size
 		q.stats.Bytes += w.size // until it is sent
 		batch = append(batch, w.f)

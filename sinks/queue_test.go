@@ -204,3 +204,39 @@ func BenchmarkQueueOverflow(b *testing.B) {
 	cancel()
 	_ = q.Close(ctx)
 }
+
+// A sink that is slow or away loses refused requests, whatever their number, before it loses an allowed one; and the allowed ones are sent first.
+func TestAttacks2QueueKeepsWhatWasAllowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sender{err: errors.New("down"), start: time.Now()}
+		q := NewQueue(s, QueueOptions{MaxFindings: 10, MaxBatch: 2})
+		for i := range 20_000 {
+			f := finding(fmt.Sprint(i), 1)
+			f.Severity = []string{"low", "medium", "high", "critical"}[i%4]
+			if f.Allowed = i == 77 || i == 12_345 || i == 19_998; f.Allowed {
+				f.Severity = "medium"
+			}
+			q.Add([]Finding{f})
+			if i == 100 { // what waited as refused has been allowed since, and is worth more
+				f.ID, f.Allowed, f.Severity = "95", true, "high"
+				q.Add([]Finding{f})
+			}
+		}
+		s.set(nil)
+		closeNow(t, q, true)
+		var allowed []string
+		for i, f := range s.got {
+			if f.Allowed {
+				allowed = append(allowed, f.ID)
+			} else if i > 1 && len(allowed) < 4 {
+				t.Errorf("refused %s is sent before allowed ones", f.ID)
+			}
+		}
+		if diff := cmp.Diff([]string{"95", "77", "12345", "19998"}, allowed); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if st := q.Stats(); st.Sent+st.Overflowed+st.Merged != 20_001 || st.Bytes != 0 {
+			t.Errorf("figures: %+v", st)
+		}
+	})
+}

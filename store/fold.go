@@ -72,7 +72,7 @@ func (s *Store) put(ctx context.Context, w tx, hours map[int64]*delta) error {
 		}
 		d.known = known
 		d.nodeRows(hour, s.known.most, &batches[0])
-		if err := d.findingRows(hour, s.known.most, &batches[1]); err != nil {
+		if err := d.findingRows(hour, &batches[1]); err != nil {
 			return err
 		}
 		d.ambientRows(hour, &batches[2])
@@ -113,7 +113,7 @@ func (d *delta) nodeRows(hour int64, most int, b *batch) {
 }
 
 // findingRows puts groups that are too many into wider ones, as a tally does.
-func (d *delta) findingRows(hour int64, most int, b *batch) error {
+func (d *delta) findingRows(hour int64, b *batch) error {
 	type row struct {
 		key string
 		g   *tally.Group
@@ -129,13 +129,13 @@ func (d *delta) findingRows(hour int64, most int, b *batch) error {
 	for i := range all {
 		r := &all[i]
 		id := hash(r.key)
-		if n := len(d.known.findings); !d.known.findings[id] && n >= most {
-			k := tally.Key{Rule: keys[r.key].Rule, Node: keys[r.key].Node}
-			if n >= 2*most {
-				k.Node = tally.Others
+		if !d.known.findings[id] {
+			k := keys[r.key]
+			k, room := d.known.rooms.Place(&k, r.g.Class(&k), r.g.Wide, func(k tally.Key) bool { return d.known.findings[hash(keyText(&k))] })
+			if room.Wide {
+				r.key, r.g.Wide, r.g.Reason, r.g.Params = keyText(&k), true, "", nil
+				id = hash(r.key)
 			}
-			r.key, r.g.Wide, r.g.Reason, r.g.Params = keyText(&k), true, "", nil
-			id = hash(r.key)
 		}
 		d.known.findings[id] = true
 		if to := rows[id]; to != nil {

@@ -17,6 +17,7 @@ type known struct {
 type hourKeys struct {
 	nodes    map[string]bool
 	findings map[tally.ID]bool
+	rooms    *tally.Rooms // of the findings
 	ambient  map[tally.ID]bool
 	notes    [2]int
 	used     int64
@@ -56,7 +57,7 @@ func (k *known) of(ctx context.Context, r reader, hour int64) (*hourKeys, error)
 		keys.used = k.tick
 		return keys, nil
 	}
-	keys = &hourKeys{nodes: map[string]bool{}, findings: map[tally.ID]bool{}, ambient: map[tally.ID]bool{}, used: k.tick}
+	keys = &hourKeys{nodes: map[string]bool{}, findings: map[tally.ID]bool{}, rooms: tally.NewRooms(k.most), ambient: map[tally.ID]bool{}, used: k.tick}
 	err := r.each(ctx, `SELECT node FROM nodes WHERE hour = $1`, []any{hour}, func(scan func(...any) error) error {
 		var name string
 		err := scan(&name)
@@ -66,22 +67,24 @@ func (k *known) of(ctx context.Context, r reader, hour int64) (*hourKeys, error)
 	if err != nil {
 		return nil, err
 	}
-	ids := func(sql string, to map[tally.ID]bool) error {
-		return r.each(ctx, sql, []any{hour}, func(scan func(...any) error) error {
-			var id []byte
-			if err := scan(&id); err != nil {
-				return err
-			}
-			var one tally.ID
-			copy(one[:], id)
-			to[one] = true
-			return nil
-		})
-	}
-	if err := ids(`SELECT id FROM findings WHERE hour = $1`, keys.findings); err != nil {
+	err = eachFinding(ctx, r, `hour = $1`, []any{hour}, func(_ int64, key tally.Key, g *tally.Group) {
+		keys.findings[hash(keyText(&key))] = true
+		keys.rooms.Place(&key, g.Class(&key), g.Wide, func(tally.Key) bool { return false })
+	})
+	if err != nil {
 		return nil, err
 	}
-	if err := ids(`SELECT id FROM ambient WHERE hour = $1`, keys.ambient); err != nil {
+	err = r.each(ctx, `SELECT id FROM ambient WHERE hour = $1`, []any{hour}, func(scan func(...any) error) error {
+		var id []byte
+		if err := scan(&id); err != nil {
+			return err
+		}
+		var one tally.ID
+		copy(one[:], id)
+		keys.ambient[one] = true
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	err = r.each(ctx, `SELECT kind, count(*) FROM notes WHERE hour = $1 GROUP BY kind`, []any{hour}, func(scan func(...any) error) error {

@@ -12,8 +12,8 @@ import (
 	"github.com/nodetrail/nodetrail/rules"
 )
 
-// MaxGroups bounds how many groups of findings, and how many nodes, a Tally tells apart. Groups beyond it are counted by rule and
-// node alone, beyond twice as many by rule alone; nodes beyond it together. A hostile client can make names without end.
+// MaxGroups bounds how many nodes a Tally tells apart, and how many groups of findings of one class ([Rooms]). Groups beyond that are counted by
+// rule, node and class, and then by rule and class; nodes beyond it together. A hostile client can make names without end.
 const MaxGroups = 50_000
 
 // Others stands for the nodes beyond MaxGroups. No node can have that name.
@@ -144,17 +144,18 @@ type Tally struct {
 
 	owned map[AmbientKey]*AmbientKey // the keys of Ambient
 	max   int
+	rooms *Rooms
 }
 
 // New returns an empty tally.
 func New() *Tally { return newBounded(MaxGroups) }
 
 func newBounded(most int) *Tally {
-	return &Tally{Nodes: map[string]*Node{}, Groups: map[Key]*Group{}, Ambient: map[AmbientKey]int64{}, owned: map[AmbientKey]*AmbientKey{}, max: most}
+	return &Tally{Nodes: map[string]*Node{}, Groups: map[Key]*Group{}, Ambient: map[AmbientKey]int64{}, owned: map[AmbientKey]*AmbientKey{}, max: most, rooms: NewRooms(most)}
 }
 
-// Bound sets how many groups and nodes are told apart.
-func (t *Tally) Bound(most int) { t.max = most }
+// Bound sets how many groups and nodes are told apart, of a tally to which nothing was added yet.
+func (t *Tally) Bound(most int) { t.max, t.rooms = most, NewRooms(most) }
 
 // Add takes in one entry. Nothing of it is kept that may alias other memory.
 func (t *Tally) Add(e *Entry) {
@@ -272,7 +273,7 @@ func (t *Tally) finding(e *Entry, f *Finding) {
 	if f.Severity <= rules.Low {
 		one.Low = 1
 	}
-	g := t.group(&f.Key)
+	g := t.group(&f.Key, f.Class(), false)
 	g.add(&one)
 	g.trend(f.Key.Rule, &one)
 	if len(g.AuditIDs) < MaxAuditIDs {
@@ -281,22 +282,16 @@ func (t *Tally) finding(e *Entry, f *Finding) {
 }
 
 // group returns the group of the key, a wider one where there are too many.
-func (t *Tally) group(k *Key) *Group {
+func (t *Tally) group(k *Key, c Class, wide bool) *Group {
 	if g := t.Groups[*k]; g != nil {
 		return g
 	}
-	key, wide := *k, len(t.Groups) >= t.max
-	if wide {
-		key = Key{Rule: k.Rule, Node: k.Node}
-		if len(t.Groups) >= 2*t.max {
-			key.Node = Others
-		}
-		if g := t.Groups[key]; g != nil {
-			return g
-		}
+	key, room := t.rooms.Place(k, c, wide, func(k Key) bool { return t.Groups[k] != nil })
+	if g := t.Groups[key]; g != nil {
+		return g
 	}
 	key.Own()
-	g := &Group{Wide: wide}
+	g := &Group{Wide: room.Wide}
 	t.Groups[key] = g
 	return g
 }
@@ -383,10 +378,7 @@ func (t *Tally) Merge(o *Tally) {
 
 // MergeGroup adds a group of findings.
 func (t *Tally) MergeGroup(k Key, g *Group) {
-	to := t.group(&k)
-	if to.Count == 0 && g.Wide {
-		to.Wide = true
-	}
+	to := t.group(&k, g.Class(&k), g.Wide)
 	to.add(g)
 	to.trend(k.Rule, g)
 	if room := MaxAuditIDs - len(to.AuditIDs); room > 0 {

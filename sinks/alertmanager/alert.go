@@ -37,8 +37,36 @@ func keyOf(f *sinks.Finding) key {
 	}
 }
 
-// folded is the key of all that are too many to be told apart.
-func (k key) folded() key { return key{cluster: k.cluster, rule: k.rule, severity: k.severity} }
+// The reasons of alerts that stand for findings which are too many to be told apart.
+const (
+	manyRefused = "many-refused"
+	manyAllowed = "many-allowed"
+)
+
+// ofNode is the key of what is too much of one node to be told apart, ofRule of what is too much of all nodes.
+func (k key) ofNode(allowed bool) key {
+	k.namespace, k.resource, k.reason = "", "", manyRefused
+	if allowed {
+		k.reason = manyAllowed
+	}
+	return k
+}
+
+func (k key) ofRule(allowed bool) key {
+	k = k.ofNode(allowed)
+	k.node = ""
+	return k
+}
+
+// class is what alerts share a bound with.
+type class struct {
+	cluster, rule, severity, node string
+	allowed                       bool
+}
+
+func (k key) class(allowed bool) class {
+	return class{cluster: k.cluster, rule: k.rule, severity: k.severity, node: k.node, allowed: allowed}
+}
 
 // text is the key of what a Keeper has.
 func (k key) text(sink string) string {
@@ -55,7 +83,8 @@ func (k key) text(sink string) string {
 
 // alert is one alert that is sent.
 type alert struct {
-	key key
+	key   key
+	class class
 	// first and last are of its findings; learnt is when it was made, taken when a peer took it first.
 	first, last, learnt, taken time.Time
 	// resolved is when it was over, zero while it fires; closed is since when that is sent.
@@ -67,8 +96,9 @@ type alert struct {
 	// keptTaken is taken as the Keeper has it.
 	keptTaken time.Time
 
-	// What is told of it is of its newest finding, which is as old as told.
+	// What is told of it is of its newest finding, of an allowed request if there is one; that is as old as told.
 	told    time.Time
+	tells   bool // of an allowed request
 	id      string
 	reason  rules.Reason
 	params  codes.Params
@@ -93,8 +123,9 @@ type mark struct {
 }
 
 type named struct {
-	name string
-	last time.Time
+	name    string
+	last    time.Time
+	allowed bool
 }
 
 const maxNames = 5
@@ -110,7 +141,7 @@ func (a *alert) news(peer int) bool {
 // again begins the alert anew.
 func (a *alert) again(first, now time.Time) {
 	a.first, a.learnt, a.taken, a.resolved, a.closed = first, now, time.Time{}, time.Time{}, time.Time{}
-	a.hours, a.read, a.before, a.allowed, a.names, a.more = nil, nil, 0, false, nil, false
+	a.hours, a.read, a.before, a.allowed, a.tells, a.names, a.more = nil, nil, 0, false, false, nil, false
 	a.begun++
 	clear(a.sent)
 }
@@ -126,12 +157,12 @@ func (a *alert) tell(f *sinks.Finding, last time.Time) {
 		if f.Namespace != "" {
 			name = f.Namespace + "/" + name
 		}
-		a.name(clean(name), last)
+		a.name(clean(name), last, f.Allowed)
 	}
-	if a.id != "" && !last.After(a.told) {
+	if a.id != "" && (a.tells && !f.Allowed || a.tells == f.Allowed && !last.After(a.told)) {
 		return
 	}
-	a.told, a.id, a.runbook = last, clean(f.ID), clean(f.Runbook)
+	a.told, a.tells, a.id, a.runbook = last, f.Allowed, clean(f.ID), clean(f.Runbook)
 	a.reason, a.params = f.Reason, f.Params.Own()
 	a.message, a.detail = bounded(f.Message, maxText), bounded(f.Detail, maxText)
 	a.verb, a.client = clean(f.Verb), clean(f.UserAgent)
@@ -166,14 +197,22 @@ func bindingName(b sinks.Binding) string {
 	return b.Kind + "/" + b.Namespace + "/" + b.Name
 }
 
-func (a *alert) name(name string, last time.Time) {
+func (a *alert) name(name string, last time.Time, allowed bool) {
 	i := slices.IndexFunc(a.names, func(n named) bool { return n.name == name })
 	if i >= 0 {
-		a.names[i].last = later(a.names[i].last, last)
+		a.names[i].last, a.names[i].allowed = later(a.names[i].last, last), a.names[i].allowed || allowed
 	} else {
-		a.names = append(a.names, named{name, last})
+		a.names = append(a.names, named{name, last, allowed})
 	}
-	slices.SortStableFunc(a.names, func(x, y named) int { return cmp.Or(y.last.Compare(x.last), cmp.Compare(x.name, y.name)) })
+	rank := func(n named) int {
+		if n.allowed {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(a.names, func(x, y named) int {
+		return cmp.Or(cmp.Compare(rank(x), rank(y)), y.last.Compare(x.last), cmp.Compare(x.name, y.name))
+	})
 	if len(a.names) > maxNames {
 		a.names, a.more = a.names[:maxNames], true
 	}

@@ -37,7 +37,8 @@ type Options struct {
 	MinSeverity rules.Severity
 	// Labels are put on each alert.
 	Labels map[string]string
-	// MaxAlerts bounds what is told apart, 10,000 by default; what is beyond is one alert for each rule and severity.
+	// MaxAlerts bounds what is told apart, 10,000 by default, and half of it for refused requests; what is beyond is one alert for each rule, severity and
+	// node, and then for each rule and severity. So is what is too much of one node.
 	MaxAlerts int
 	// MaxBackoff bounds how long to wait before a peer is tried again, 1 min by default.
 	MaxBackoff time.Duration

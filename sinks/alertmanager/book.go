@@ -35,10 +35,36 @@ type book struct {
 	alerts map[key]*alert
 	order  []*alert // the oldest first
 	gone   []string // keys of kept alerts that are over
+	// classes and refused count the alerts.
+	classes map[class]int
+	refused int
+}
+
+// How many alerts of a class are told apart, and of all that refused requests make the share of MaxAlerts.
+const (
+	refusedOfClass = 3
+	allowedOfClass = 50
+	refusedShare   = 2
+)
+
+// place returns under which key a finding is told: its own, or where there are too many that of its node and then that of its rule. Refused requests
+// take no room of allowed ones.
+func (b *book) place(k key, allowed bool) key {
+	most, full := allowedOfClass, len(b.alerts) >= b.o.MaxAlerts
+	if !allowed {
+		most, full = refusedOfClass, full || b.refused >= b.o.MaxAlerts/refusedShare
+	}
+	switch {
+	case b.alerts[k] != nil, !full && b.classes[k.class(allowed)] < most:
+		return k
+	case b.alerts[k.ofNode(allowed)] != nil, !full && k.node != "":
+		return k.ofNode(allowed)
+	}
+	return k.ofRule(allowed)
 }
 
 func newBook(o *Options) *book {
-	b := &book{o: o, titles: map[string]string{}, alerts: map[key]*alert{}}
+	b := &book{o: o, titles: map[string]string{}, alerts: map[key]*alert{}, classes: map[class]int{}}
 	for _, r := range rules.All() {
 		b.titles[r.Name] = r.Title()
 	}
@@ -54,12 +80,12 @@ func (b *book) fold(f *sinks.Finding, now time.Time, from origin) outcome {
 	}
 	first, last := earlier(f.First, now), earlier(f.Last, now)
 	over := last.Add(b.o.ResolveAfter)
-	k, out := keyOf(f), unchanged
-	a := b.alerts[k]
-	if a == nil && len(b.alerts) >= b.o.MaxAlerts {
-		k, out = k.folded(), crowded
-		a = b.alerts[k]
+	own, out := keyOf(f), unchanged
+	k := b.place(own, f.Allowed)
+	if k != own {
+		out = crowded
 	}
+	a := b.alerts[k]
 	switch {
 	case a == nil && over.Before(now) && (from != startup || over.Add(resolvedFor).Before(now)), // nothing to tell
 		a != nil && !a.fires() && over.Before(now): // it was told
@@ -68,7 +94,7 @@ func (b *book) fold(f *sinks.Finding, now time.Time, from origin) outcome {
 		}
 		return old
 	case a == nil:
-		a = b.add(k, now)
+		a = b.add(k, k.class(f.Allowed), now)
 		a.first, a.last = first, last
 		if over.Before(now) {
 			a.resolved, a.closed = over, over
@@ -90,8 +116,12 @@ func (b *book) fold(f *sinks.Finding, now time.Time, from origin) outcome {
 	return out
 }
 
-func (b *book) add(k key, now time.Time) *alert {
-	a := &alert{key: k, learnt: now, sent: make([]mark, len(b.o.URLs))}
+func (b *book) add(k key, c class, now time.Time) *alert {
+	a := &alert{key: k, class: c, learnt: now, sent: make([]mark, len(b.o.URLs))}
+	b.classes[c]++
+	if !c.allowed {
+		b.refused++
+	}
 	b.alerts[k] = a
 	b.order = append(b.order, a)
 	return a
@@ -160,6 +190,12 @@ func (b *book) settle(known, now time.Time) {
 	for _, a := range b.order {
 		if forget(a) {
 			delete(b.alerts, a.key)
+			if b.classes[a.class]--; b.classes[a.class] == 0 {
+				delete(b.classes, a.class)
+			}
+			if !a.class.allowed {
+				b.refused--
+			}
 		}
 		if a.kept && !a.fires() {
 			b.gone = append(b.gone, a.key.text(b.o.Name))

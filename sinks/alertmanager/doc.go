@@ -10,6 +10,8 @@
 // last finding, and is then sent as resolved for 15 minutes. An alert that no peer has taken yet is not over: it is kept, through restarts
 // too, for a day at most, and then fires for ResolveAfter.
 //
+// Of refused requests, which a client can make without end, few alerts of one node are told apart; they take no place of allowed ones.
+//
 // Nothing is told once and then forgotten: what fires follows from the findings in the store, which are read at the start, every Resend, and
 // before anything is called resolved. So alerts survive kill -9, and analyzers that share a store send the same alerts, which are one for
 // Alertmanager since their labels are equal; while one of them is down the others send its alerts too. A finding older than ResolveAfter

@@ -58,9 +58,12 @@ func (b *book) restore(k *Kept, now time.Time) {
 		return
 	}
 	f := &k.Finding
-	at := keyOf(f)
-	if at.text(b.o.Name) != k.Key {
-		at = at.folded()
+	own := keyOf(f)
+	at := own
+	for _, wider := range []key{own.ofNode(f.Allowed), own.ofRule(f.Allowed)} {
+		if at.text(b.o.Name) != k.Key {
+			at = wider
+		}
 	}
 	if at.text(b.o.Name) != k.Key || f.Count <= 0 {
 		return // of another sink, or of another version of the program
@@ -70,7 +73,7 @@ func (b *book) restore(k *Kept, now time.Time) {
 		if len(b.alerts) >= b.o.MaxAlerts {
 			return
 		}
-		a = b.add(at, now)
+		a = b.add(at, at.class(f.Allowed), now)
 		a.first, a.last = earlier(k.First, now), earlier(k.Last, now)
 		a.learnt, a.taken = earlier(k.Learnt, now), earlier(k.Taken, now)
 		a.tell(f, a.last)
