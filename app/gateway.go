@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/internal/ops"
 	"github.com/nodetrail/nodetrail/pipeline/kafka"
@@ -189,14 +190,21 @@ func (g *gatewayIntake) TakeRaw(ctx context.Context, events []webhook.RawEvent, 
 	return nil
 }
 
-// produce writes the records; what is longer than the topic takes becomes a dead letter, since it never will be shorter.
+// produce writes the records. An event that is longer than the topic takes is reduced: a client chooses the length of its requests. What cannot be reduced
+// becomes a dead letter, since it never will be shorter.
 func (g *gatewayIntake) produce(ctx context.Context, records []kafka.Record) error {
 	err := g.producer.Produce(ctx, records...)
 	if !errors.Is(err, kafka.ErrTooLarge) {
 		return err
 	}
 	for i := range records {
-		switch err := g.producer.Produce(ctx, records[i]); {
+		err := g.producer.Produce(ctx, records[i])
+		if errors.Is(err, kafka.ErrTooLarge) {
+			if event, ok := audit.Reduced(records[i].Value); ok {
+				err = g.producer.Produce(ctx, kafka.Record{Key: records[i].Key, Value: event, Headers: records[i].Headers})
+			}
+		}
+		switch {
 		case errors.Is(err, kafka.ErrTooLarge):
 			letter := source.Letter{Source: "gateway", Cause: "the event is longer than the topic takes", Data: records[i].Value}
 			if err := g.letters.Put(letter); err != nil {

@@ -83,6 +83,12 @@ func reduce(event []byte, ev *Event) ([]byte, bool) {
 	return reduced, true
 }
 
+// Reduced returns what a [Reducer] keeps of an event in memory; false if that is no event of kube-apiserver's.
+func Reduced(event []byte) ([]byte, bool) {
+	var ev Event
+	return reduce(event, &ev)
+}
+
 // Reset makes it ready for the next event.
 func (r *Reducer) Reset() {
 	*r = Reducer{out: r.out[:0], stack: r.stack[:0], key: r.key[:0], escape: r.escape[:0], uri: uriReducer{out: r.uri.out[:0], param: r.uri.param[:0]}}

@@ -54,7 +54,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case busy, stopping:
 		if r.ProtoMajor < 2 {
 			// Over HTTP/1 a sender that is still sending would see a broken connection rather than the answer.
-			_, _ = io.Copy(io.Discard, io.LimitReader(&meter{r.Body, &e.counters.bytes}, e.opt.MaxBodyBytes))
+			_, _ = io.Copy(io.Discard, io.LimitReader(&meter{r: r.Body, all: &e.counters.bytes}, e.opt.MaxBodyBytes))
 		}
 	case noMethod:
 		h.Set("Allow", http.MethodPost)
@@ -122,27 +122,24 @@ func (e *endpoint) outcome(w http.ResponseWriter, r *http.Request) outcome {
 // keptOfOversize is how much is kept of a body that is too long.
 const keptOfOversize = 1 << 20
 
-// drained is how many times its bound of a body that is too long is read to its end: whoever is cut off while sending sees a broken
-// connection rather than an answer, and sends all of it again.
+// drained is how many times its bound of a body is read: whoever is cut off while sending sees a broken connection rather than an answer, and sends
+// all of it again.
 const drained = 16
 
-// read reads the body of a request, decompressed. It returns a letter if the body can never be of use, and an outcome other than
-// proceed if it is not there.
+// read reads the body of a request, decompressed. Of a body that is longer than its bound each long event is reduced. It returns a letter if the body can
+// never be of use, and an outcome other than proceed if it is not there.
 func (e *endpoint) read(b *body, r *http.Request) (*source.Letter, outcome) {
-	counting := &meter{r: r.Body, n: &e.counters.bytes}
-	limit := e.opt.MaxBodyBytes
-	if r.ContentLength > limit {
-		limit = min(limit, keptOfOversize)
+	counting := &meter{r: r.Body, all: &e.counters.bytes}
+	coding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding")))
+	var plain io.Reader = counting
+	if plainCoding(coding) && (r.ContentLength > e.opt.MaxBodyBytes || r.ContentLength < 0) {
+		plain = e.shrink(counting)
 	}
-	err := b.fill(counting, r.ContentLength, limit)
+	size := int64(0)
+	err := b.fill(plain, r.ContentLength, e.opt.MaxBodyBytes)
 	if errors.Is(err, errTooLong) {
-		var more int64
-		if more, err = io.Copy(io.Discard, io.LimitReader(counting, drained*e.opt.MaxBodyBytes)); err == nil {
-			size := max(int64(len(b.buf))+1+more, r.ContentLength)
-			return &source.Letter{
-				Cause: fmt.Sprintf("body of %d bytes exceeds the bound of %d", size, e.opt.MaxBodyBytes),
-				Data:  b.buf[:min(len(b.buf), keptOfOversize)], Size: size,
-			}, proceed
+		if _, err = io.Copy(io.Discard, io.LimitReader(counting, drained*e.opt.MaxBodyBytes)); err == nil {
+			size = max(counting.read, r.ContentLength)
 		}
 	}
 	switch {
@@ -152,8 +149,13 @@ func (e *endpoint) read(b *body, r *http.Request) (*source.Letter, outcome) {
 		return nil, slow
 	case err != nil:
 		return nil, truncated
+	case size > 0:
+		return &source.Letter{
+			Cause: fmt.Sprintf("body of %d bytes exceeds the bound of %d", size, e.opt.MaxBodyBytes),
+			Data:  b.buf[:min(len(b.buf), keptOfOversize)], Size: size,
+		}, proceed
 	}
-	switch coding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding"))); coding {
+	switch coding {
 	case "", "identity":
 		return nil, proceed
 	case "gzip", "x-gzip":
@@ -163,13 +165,23 @@ func (e *endpoint) read(b *body, r *http.Request) (*source.Letter, outcome) {
 	}
 }
 
+func plainCoding(coding string) bool { return coding == "" || coding == "identity" }
+
+// shrink reads a body with its long events reduced, and not more than so many times its bound.
+func (e *endpoint) shrink(r io.Reader) io.Reader {
+	const least = 16 << 10 // what is longer has to shrink when the others already took half of the body's room
+	return &audit.Shrinker{
+		R: io.LimitReader(r, drained*e.opt.MaxBodyBytes), MaxEvent: e.opt.MaxEventBytes, Least: least, Half: e.opt.MaxBodyBytes / 2,
+	}
+}
+
 // inflate decompresses the body in its place. The letter of one that is damaged holds the bytes as they came.
 func (e *endpoint) inflate(b *body) (*source.Letter, outcome) {
 	plain := e.newBody(b.claim)
 	defer plain.drop()
 	z, err := gzip.NewReader(bytes.NewReader(b.buf))
 	if err == nil {
-		err = plain.fill(z, int64(len(b.buf))*4, e.opt.MaxBodyBytes)
+		err = plain.fill(e.shrink(z), int64(len(b.buf))*4, e.opt.MaxBodyBytes)
 	}
 	switch {
 	case errors.Is(err, errNoRoom):
@@ -185,13 +197,15 @@ func (e *endpoint) inflate(b *body) (*source.Letter, outcome) {
 
 // meter counts the bytes read.
 type meter struct {
-	r io.Reader
-	n *atomic.Int64
+	r    io.Reader
+	all  *atomic.Int64 // of all requests
+	read int64
 }
 
 func (m *meter) Read(p []byte) (int, error) {
 	n, err := m.r.Read(p)
-	m.n.Add(int64(n))
+	m.all.Add(int64(n))
+	m.read += int64(n)
 	return n, err
 }
 

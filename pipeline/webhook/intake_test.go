@@ -417,3 +417,56 @@ func (instant) Take(_ context.Context, batch *source.Batch, done func(error)) er
 	done(nil)
 	return nil
 }
+
+// A padded event takes neither its batch along nor itself: it arrives with what decides about it, however long the body is, also through a gateway.
+func TestAttacks1PaddedEventsArrive(t *testing.T) {
+	opt := Options{MaxBodyBytes: minBodyBytes, MaxEventBytes: 4096}
+	padded := func(id string) string {
+		return strings.Replace(event(id), "/secrets/db", "/secrets/db?"+strings.Repeat(`\u0026`, minBodyBytes/6), 1)
+	}
+	bodies := map[string]string{
+		"the only one": list(padded("p")), "among others": list(event("a"), padded("p"), event("b"), padded("q"), other("x"), event("c")),
+		"first and last": list(padded("p"), event("a"), padded("q")),
+	}
+	f := func(t *testing.T, raw bool, text, how string) {
+		serve := start
+		if raw {
+			serve = func(t testing.TB, opt Options) *site {
+				return run(t, opt, func(ctx context.Context, s *site) error { return s.server.RunRaw(ctx, s.store) })
+			}
+		}
+		s := serve(t, opt)
+		body, headers := io.Reader(strings.NewReader(text)), []string(nil)
+		switch how {
+		case "chunked":
+			body = io.MultiReader(body)
+		case "zipped":
+			body, headers = strings.NewReader(zipped(text)), []string{"Content-Encoding", "gzip"}
+		}
+		s.expect("padded", post(t, client(t, nil, false), s.url, body, headers...), 200)
+		got := s.store.stored()
+		for _, ev := range s.store.raw {
+			_, id, _ := strings.Cut(string(ev.Value), `"auditID":"`)
+			got = append(got, id[:1])
+		}
+		slices.Sort(got)
+		var want []string
+		for _, id := range []string{"a", "b", "c", "p", "q", "x"} {
+			if strings.Contains(text, `"auditID":"`+id+`"`) && (raw || id != "x") {
+				want = append(want, id)
+			}
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("(-want +got):\n%s", d)
+		}
+		if n := len(s.letters.all()); n > 0 {
+			t.Errorf("%d dead letters", n)
+		}
+	}
+	for what, text := range bodies {
+		for _, how := range []string{"sized", "chunked", "zipped"} {
+			t.Run("analyzer, "+what+", "+how, func(t *testing.T) { f(t, false, text, how) })
+			t.Run("gateway, "+what+", "+how, func(t *testing.T) { f(t, true, text, how) })
+		}
+	}
+}
