@@ -7,6 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -104,6 +105,10 @@ func (j *Judge) Judge(ev *audit.Event) *Judgement {
 			continue
 		}
 		if f, found := r.Check(&out.Request, j.State, j.Memory); found {
+			if ips := ev.SourceIPs; f.Severity == rules.Critical && len(ips) > 0 {
+				// The last address is the connection's own; those before it are the client's claims.
+				f.Params = append(f.Params[:len(f.Params):len(f.Params)], codes.Text(rules.ParamAddress, ips[len(ips)-1]))
+			}
 			out.Findings = append(out.Findings, Finding{Finding: f, Rule: r})
 		}
 	}

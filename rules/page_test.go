@@ -106,7 +106,7 @@ func TestNames(t *testing.T) {
 	}
 	want := []row{
 		{"rbac-excess-access", Critical}, {"out-of-scope-secret-read", Critical}, {"node-identity", High},
-		{"node-credential-misuse", High}, {"foreign-node-write", Critical}, {"authorizer-lag", Low},
+		{"node-credential-misuse", High}, {"foreign-node-write", Critical}, {"oversized-request", High}, {"authorizer-lag", Low},
 		{"node-deny-spike", High}, {"persistent-node-deny", Medium}, {"secret-enumeration", Critical},
 		{"audit-coverage-gap", Medium},
 	}

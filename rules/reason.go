@@ -18,7 +18,7 @@ type ReasonDoc struct {
 // request, such as that it failed, may be otherwise at the next.
 func ByReason(rule string) bool {
 	switch rule {
-	case NodeIdentity, CredentialMisuse, CoverageGap:
+	case NodeIdentity, CredentialMisuse, CoverageGap, OversizedRequest:
 		return true
 	}
 	return false
@@ -49,6 +49,7 @@ const (
 	ParamUntil   = "until"
 	ParamFor     = "for"
 	ParamCount   = "count"
+	ParamBytes   = "bytes"
 	ParamPeak    = "peak"
 	ParamPeakAt  = "peak-at"
 	ParamUsual   = "usual"

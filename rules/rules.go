@@ -187,7 +187,7 @@ func (r *Rule) Runbook() string { return "docs/rules/" + r.Name + ".md" }
 // All returns the rules in the order in which a report lists them.
 func All() []*Rule {
 	return []*Rule{
-		rbacExcessAccess(), outOfScopeSecretRead(), nodeIdentity(), nodeCredentialMisuse(), foreignNodeWrite(), authorizerLag(),
+		rbacExcessAccess(), outOfScopeSecretRead(), nodeIdentity(), nodeCredentialMisuse(), foreignNodeWrite(), oversizedRequest(), authorizerLag(),
 		nodeDenySpike(), persistentNodeDeny(), secretEnumeration(), auditCoverageGap(),
 	}
 }

@@ -43,7 +43,10 @@ type English struct{}
 // Finding implements Words.
 func (English) Finding(k *tally.Key, g *tally.Group) string {
 	if g.Wide {
-		return "further findings of this rule, too many to be told apart"
+		if g.Allowed {
+			return "further requests that were allowed and that this rule flags, too many to be told apart"
+		}
+		return "further requests that were refused and that this rule flags, too many to be told apart"
 	}
 	if s := g.Params.Text(codes.ParamMessage); s != "" {
 		return s
@@ -52,7 +55,11 @@ func (English) Finding(k *tally.Key, g *tally.Group) string {
 	if say == nil {
 		return string(g.Reason) // of a newer program
 	}
-	return say(&said{k, g.Params})
+	sentence := say(&said{k, g.Params})
+	if from := g.Params.Text(rules.ParamAddress); from != "" && g.Reason != rules.SecondAddress {
+		sentence += ", from " + from
+	}
+	return sentence
 }
 
 // Identity implements Words.

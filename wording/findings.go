@@ -68,6 +68,16 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.ForeignClient: func(s *said) string {
 		return fmt.Sprintf("the credential of node %s is used by %q, which is no kubelet", s.k.Node, s.k.Product)
 	},
+	rules.EventTooLong: func(s *said) string {
+		return fmt.Sprintf("node %s sent a request whose audit event has %s bytes, longer than the bound: it was judged from its fields", s.k.Node, s.p.Text(rules.ParamBytes))
+	},
+	rules.FieldTooLong: func(s *said) string {
+		return fmt.Sprintf("node %s sent a request whose URI or user agent has %s bytes: no kubelet sends that", s.k.Node, s.p.Text(rules.ParamBytes))
+	},
+	rules.TooManyAddresses: func(s *said) string {
+		return fmt.Sprintf("node %s sent a request that names %s addresses it was forwarded from: no kubelet sends that", s.k.Node, s.p.Text(rules.ParamCount))
+	},
+
 	rules.SharedCertificate: func(s *said) string {
 		return fmt.Sprintf("node %s uses the client certificate that node %s has used", s.k.Node, s.p.Text(rules.ParamFirst))
 	},

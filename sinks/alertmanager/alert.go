@@ -325,7 +325,7 @@ func (a *alert) annotations(b *book) map[string]string {
 	}
 	out := map[string]string{
 		"summary": summary, "description": description, "detail": a.detail, "reason": string(a.reason), "count": strconv.FormatInt(a.count(), 10), "objects": list,
-		"verb": a.verb, "client": a.client, "binding": bindingName(a.binding), "auditIDs": strings.Join(a.auditID, ", "), "allowed": strconv.FormatBool(a.allowed),
+		"address": clean(a.params.Text(rules.ParamAddress)), "verb": a.verb, "client": a.client, "binding": bindingName(a.binding), "auditIDs": strings.Join(a.auditID, ", "), "allowed": strconv.FormatBool(a.allowed),
 		"runbook_url": runbook,
 	}
 	return withLabels(nil, out)

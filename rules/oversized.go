@@ -1,0 +1,82 @@
+package rules
+
+import (
+	"github.com/nodetrail/nodetrail/codes"
+)
+
+// OversizedRequest is the name of the rule on requests that are too long to come from a kubelet.
+const OversizedRequest = "oversized-request"
+
+// The reasons of the rule oversized-request.
+const (
+	EventTooLong     Reason = "event-too-long"
+	FieldTooLong     Reason = "field-too-long"
+	TooManyAddresses Reason = "too-many-addresses"
+)
+
+// What no kubelet sends. Names have at most 253 characters; the longest URI of a kubelet has a name in its path and another in a field selector.
+const (
+	longestField  = 8 << 10 // bytes of the URI or the user agent
+	mostAddresses = 32      // in X-Forwarded-For
+)
+
+func oversizedRequest() *Rule {
+	return &Rule{
+		Name:     OversizedRequest,
+		Severity: High,
+		Reasons: []ReasonDoc{
+			{Reason: EventTooLong, Doc: "the request's audit event is longer than the bound and was judged from its fields"},
+			{Reason: FieldTooLong, Doc: "the URI or the user agent has more than 8 KiB"},
+			{Reason: TooManyAddresses, Doc: "the request names more than 32 addresses in X-Forwarded-For"},
+		},
+		Doc: `A node sends a request that is too long to come from a kubelet
+
+## What
+A request with a node's identity has a URI or a user agent of more than 8 KiB, names more than 32 addresses that it was forwarded from,
+or makes an audit event that is longer than the bound of an event ('--max-event-bytes', 'maxEventBytes').
+
+The request is judged all the same: by its path, the parameters that the authorizer reads, and its last address. Other findings name
+what it did.
+
+## Why
+A client chooses the length of its requests. A URI of one megabyte makes an audit event of six, which the apiserver drops if
+'--audit-webhook-truncate-max-event-size' is smaller, and which other tools refuse. Whoever holds a stolen credential can hide a
+request that way. No kubelet sends such requests.
+
+## What to do
+Look at the other findings of the same node and at the address that the request came from. Find out what used the node's credential,
+and rotate it. Look whether the apiserver dropped events: 'apiserver_audit_error_total' with the plugin "truncate" counts them, and
+nodetrail reports them as gaps if 'apiserverMetrics' is configured.
+
+## False positives
+A program on the node that uses the kubelet's credential and lists with a very long label selector. Give it a service account.
+
+## How to silence it
+Run with '--disable oversized-request'.`,
+		Check: checkOversized,
+	}
+}
+
+func checkOversized(r *Request, _ State, _ *Memory) (Finding, bool) {
+	subject := r.Node
+	if subject == "" {
+		subject = r.Impersonator
+	}
+	if subject == "" || !r.IsNode && r.Impersonator == "" {
+		return Finding{}, false
+	}
+	f := Finding{Rule: OversizedRequest, Severity: High, Subject: subject, Allowed: r.Allowed}
+	ev := r.Event
+	longest := max(len(ev.RequestURI), len(ev.UserAgent))
+	switch {
+	case ev.ReducedFrom > 0:
+		f.Reason, f.Params = EventTooLong, codes.Params{codes.Int(ParamBytes, ev.ReducedFrom)}
+	case longest > longestField:
+		f.Reason, f.Params = FieldTooLong, codes.Params{codes.Int(ParamBytes, int64(longest))}
+	case len(ev.SourceIPs) > mostAddresses:
+		f.Reason, f.Params = TooManyAddresses, codes.Params{codes.Int(ParamCount, int64(len(ev.SourceIPs)))}
+	default:
+		return Finding{}, false
+	}
+	return f, true
+}
