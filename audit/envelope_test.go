@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/nodetrail/nodetrail/internal/nodeid"
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/internal/test/golden"
 )
 
@@ -207,7 +208,7 @@ func TestNestedEnvelopes(t *testing.T) {
 	events := bareEvents(t)
 	r := rand.New(rand.NewPCG(7, 11))
 	d := Decoder{Want: Want{State: true}}
-	for i := range 2000 {
+	for i := range effort.Of(2000, 300) {
 		ev := events[i%len(events)]
 		want := message(t, []byte(ev), d.Message)
 		wrapped, names := nested(r, []byte(ev), 1+r.IntN(4))

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 // members are parts of events, several for each key, that a generated event is put together from.
@@ -88,9 +90,10 @@ func TestGeneratedEvents(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, want := range []Want{{}, {State: true}} {
 		var log []byte
+		events := effort.Of(4_000, 800)
 		needed := map[string]bool{}
 		skipped := 0
-		for id := range 4_000 {
+		for id := range events {
 			line := generated(r, id)
 			compareDecoding(t, line)
 			sound(t, line, want)
@@ -111,7 +114,7 @@ func TestGeneratedEvents(t *testing.T) {
 			}
 			delete(needed, ev.AuditID)
 		}, func(m Malformed) { t.Error(m) })
-		if len(needed) > 0 || counts.Read != 4_000 || skipped < 50 {
+		if len(needed) > 0 || counts.Read != int64(events) || skipped < events/80 {
 			t.Errorf("%+v: %d are missing, %d skipped by their bytes: %+v", want, len(needed), skipped, counts)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 // padded makes an event as kube-apiserver would log a request whose client made it long in some ways at once.
@@ -57,10 +59,7 @@ func padded(r *rand.Rand) (line []byte, cut bool) {
 // TestReducedIsJudgedAlike holds that what is left of a long event asks the authorizer the same as the whole, but for the rest of a name that no
 // object can have.
 func TestReducedIsJudgedAlike(t *testing.T) {
-	cuts, longest, seeds := 0, 0, 1500
-	if testing.Short() {
-		seeds = 300
-	}
+	cuts, longest, seeds := 0, 0, effort.Of(1500, 150)
 	for seed := range uint64(seeds) {
 		r := rand.New(rand.NewPCG(4, seed))
 		line, cut := padded(r)

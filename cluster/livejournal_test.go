@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -83,7 +84,7 @@ func within(all []interval, t time.Time) bool {
 // TestLiveAgainstTruth lets pods come and go while Live is killed at random, in a cluster that at times forgets its past, and then asks at many
 // instants. What is not a race must be true; what is unknown must lie where nobody watched.
 func TestLiveAgainstTruth(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range effort.Of(uint64(4), 1) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			againstTruth(t, rand.New(rand.NewPCG(seed, 11)))
@@ -127,7 +128,7 @@ func againstTruth(t *testing.T, rng *rand.Rand) {
 	start := time.Now()
 	dir := t.TempDir()
 	var l *liveTest
-	for range 6 {
+	for range effort.Of(6, 3) {
 		segment := time.Now()
 		cfg := LiveConfig{Dir: dir, MaxFile: int64(500 + rng.IntN(3000))}
 		cfg.Record.catchUp = catchUpFor // the times of what was missed depend on it
@@ -249,10 +250,7 @@ func TestJournalCutAnywhere(t *testing.T) {
 		t.Fatalf("%s", whole)
 	}
 	head := len(whole) - len(list) + bytes.IndexByte(list, '\n') + 1
-	every := 1
-	if testing.Short() {
-		every = 7
-	}
+	every := effort.Of(1, 7)
 	for n := 0; n <= len(whole); n += every {
 		scan, err := scanJournal(bytes.NewReader(whole[:n]), kindPod)
 		if want := int64(bytes.LastIndexByte(whole[:n], '\n') + 1); err != nil || scan.size != want || scan.listed != (n >= head) {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -185,11 +186,7 @@ func samePod(t *testing.T, raw []byte) {
 
 func TestFastPodDecoder(t *testing.T) {
 	f := filler{rand.New(rand.NewPCG(1, 2))}
-	rounds := 3000
-	if testing.Short() {
-		rounds = 300
-	}
-	for range rounds {
+	for range effort.Of(3000, 300) {
 		raw, err := json.Marshal(f.pod())
 		if err != nil {
 			t.Fatal(err)

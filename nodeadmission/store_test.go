@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/nodeadmission"
 )
 
@@ -69,7 +70,8 @@ func TestStore(t *testing.T) {
 
 // TestStoreMemory holds 150,000 pods of 5,000 nodes, and their successors once they are gone, within bounds.
 func TestStoreMemory(t *testing.T) {
-	const pods, churn = 150_000, 150_000
+	pods := effort.Of(150_000, 30_000)
+	churn := pods
 	heap := func() float64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -92,7 +94,7 @@ func TestStoreMemory(t *testing.T) {
 	s.Prune(epoch.Add(time.Hour))
 	pruned := heap() - before
 	t.Logf("%.0f MB for %d pods, %.0f MB after as many came and went", loaded, pods, pruned)
-	if loaded > 100 || pruned > 130 {
+	if each := float64(pods) / 150_000; loaded > 100*each || pruned > 130*each {
 		t.Errorf("%.0f MB, %.0f MB", loaded, pruned)
 	}
 	runtime.KeepAlive(s)

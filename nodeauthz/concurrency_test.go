@@ -6,12 +6,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 // TestReadersWithAWriter lets readers ask while pods and volumes come and go and are pruned: what is there throughout is always allowed,
 // what never is never. Run it with -race.
 func TestReadersWithAWriter(t *testing.T) {
-	const rounds, readers = 400, 3
+	const readers = 3
+	rounds := effort.Of(400, 100)
 	g := someOfEach()
 	a := authorizerOver(t, g, 20*time.Millisecond)
 	now := at(5000)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 // plenty is more than any of these tests has.
@@ -29,7 +31,7 @@ func TestEvidenceIsExplains(t *testing.T) {
 		}
 	}
 	paths, changes := 0, 0
-	for seed := range uint64(60) {
+	for seed := range effort.Of(uint64(60), 12) {
 		r := rand.New(rand.NewPCG(1, seed))
 		data := make([]byte, 1200)
 		for i := range data {
@@ -76,7 +78,7 @@ func TestEvidenceIsExplains(t *testing.T) {
 			}
 		}
 	}
-	if paths < 1000 || changes < 10_000 {
+	if paths < effort.Of(1000, 200) || changes < effort.Of(10_000, 2000) {
 		t.Errorf("only %d paths and %d changes were compared", paths, changes)
 	}
 }

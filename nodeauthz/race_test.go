@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 // TestRaceIsWhatTheContractSays holds Race against its definition: the answer would be another one somewhere within the skew. With exact
@@ -13,7 +15,7 @@ func TestRaceIsWhatTheContractSays(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 7))
 	const skew = 25 * time.Millisecond
 	races := 0
-	for round := range 300 {
+	for round := range effort.Of(300, 50) {
 		g := NewGraph()
 		g.CoverFrom(at(-10_000))
 		var edges []int

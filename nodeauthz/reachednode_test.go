@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 // getOf is the request of a node for an object of the kind.
@@ -25,7 +27,7 @@ func getOf(s Step) string {
 // of random histories.
 func TestReachedByIsDecide(t *testing.T) {
 	allowed, denied := 0, 0
-	for seed := range uint64(80) {
+	for seed := range effort.Of(uint64(80), 16) {
 		r := rand.New(rand.NewPCG(2, seed))
 		data := make([]byte, 1500)
 		for i := range data {
@@ -70,7 +72,7 @@ func TestReachedByIsDecide(t *testing.T) {
 			}
 		}
 	}
-	if allowed < 5000 || denied < 5000 {
+	if least := effort.Of(5000, 1000); allowed < least || denied < least {
 		t.Errorf("only %d allows and %d denies were compared", allowed, denied)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/rbac"
 )
 
@@ -225,7 +226,7 @@ func answers(s *rbac.Store, from, to int) (out []string) {
 // was in force at it.
 func TestAnyOrder(t *testing.T) {
 	const seconds = 25
-	for seed := range uint64(25) {
+	for seed := range effort.Of(uint64(25), 6) {
 		w := &world{rnd: rand.New(rand.NewPCG(seed, 1)), taken: map[string]bool{}}
 		var changes []change
 		for range 120 {
@@ -264,7 +265,7 @@ func TestAnyOrder(t *testing.T) {
 // from it on, also when later changes come.
 func TestPrune(t *testing.T) {
 	const seconds, horizon = 30, 15
-	for seed := range uint64(25) {
+	for seed := range effort.Of(uint64(25), 6) {
 		w := &world{rnd: rand.New(rand.NewPCG(seed, 2)), taken: map[string]bool{}}
 		pruned, whole := rbac.NewStore(), rbac.NewStore()
 		var later []change

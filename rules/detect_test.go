@@ -16,6 +16,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -279,11 +280,7 @@ func (s *stream) test(t *testing.T) {
 			t.Logf("%s %s", f.Time.Format(time.TimeOnly), sayDetection(f))
 		}
 	}
-	most := 200_000
-	if testing.Short() {
-		most = 2000
-	}
-	if len(s.requests) > most {
+	if len(s.requests) > effort.Of(200_000, 2000) {
 		return // the property holds of the others
 	}
 	for seed := range uint64(2) {

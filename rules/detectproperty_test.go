@@ -10,6 +10,8 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 // randomStream is a few hours of some nodes, with bursts of one kind or another.
@@ -65,7 +67,7 @@ func request1(node, verdict, what string) *Request {
 // Any order within the lateness, any calls of Advance, and a stop at any point give the same.
 func TestDetectorsDoNotDependOnOrder(t *testing.T) {
 	found := map[string]int{}
-	for seed := range uint64(16) {
+	for seed := range effort.Of(uint64(16), 6) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		s := randomStream(rnd)
 		plain := play(t, s, nil, false)
@@ -79,7 +81,7 @@ func TestDetectorsDoNotDependOnOrder(t *testing.T) {
 		}
 	}
 	for _, r := range overTimeRules() {
-		if found[r.Name] < 10 {
+		if found[r.Name] < effort.Of(10, 3) {
 			t.Errorf("%s was found %d times: the test shows little", r.Name, found[r.Name])
 		}
 	}
@@ -167,7 +169,7 @@ func TestDetectorsAreBounded(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	d := NewDetectors([]*Rule{nodeDenySpike(), persistentNodeDeny(), secretEnumeration()}, DetectorOptions{})
 	found := map[string]int{}
-	storm(d, 13, func(f *Detection) { found[f.Rule]++ })
+	storm(d, effort.Of(13, 4), func(f *Detection) { found[f.Rule]++ })
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if mb := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) >> 20; mb > 50 {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 // The values are those of a sum over the binomial distribution, for whole numbers.
@@ -67,7 +69,7 @@ func TestBaseline(t *testing.T) {
 func TestBaselineIsCalibrated(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(2, 2))
 	alarms, minutes := 0, 0
-	for range 200 {
+	for range effort.Of(200, 40) {
 		rate := rnd.ExpFloat64() * 2
 		b := baseline{prior: spikeRate}
 		for range 1440 {

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 // written makes a store of some commits, each of ten requests, and returns its two files and how long the second was after each commit.
@@ -47,7 +49,7 @@ func TestTornLog(t *testing.T) {
 	for i := range garbage {
 		garbage[i] = byte(r.Uint32())
 	}
-	for round := range 90 {
+	for round := range effort.Of(90, 24) {
 		cut := r.IntN(len(wal))
 		if round%5 == 0 {
 			cut = ends[r.IntN(len(ends))]
@@ -104,7 +106,8 @@ func TestDamagedFile(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	const page = 4096
 	refused := 0
-	for round := range 120 {
+	rounds := effort.Of(120, 30)
+	for round := range rounds {
 		whole := clean
 		if round%2 == 0 {
 			whole = unclean
@@ -153,7 +156,7 @@ func TestDamagedFile(t *testing.T) {
 		}
 		_ = s.Close()
 	}
-	t.Logf("%d of 120 were refused", refused)
+	t.Logf("%d of %d were refused", refused, rounds)
 }
 
 func TestSomethingElse(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
@@ -76,10 +77,7 @@ func openWhere(where string) (*Store, error) {
 // Killed at any moment, the store holds every commit that was acknowledged, and no part of any other.
 func TestKill(t *testing.T) {
 	both(t, func(t *testing.T, at_ *site) {
-		rounds, acked := 50, 0
-		if testing.Short() {
-			rounds = 5
-		}
+		rounds, acked := effort.Of(50, 5), 0
 		if strings.HasPrefix(at_.where, "postgres") {
 			rounds = 15
 		}

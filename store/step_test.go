@@ -11,13 +11,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
 // Steps of any length add up to the same, and each of them to what a tally of it says.
 func TestSteps(t *testing.T) {
-	entries := random(rand.New(rand.NewPCG(3, 4)), 400)
+	entries := random(rand.New(rand.NewPCG(3, 4)), effort.Of(400, 100))
 	want := tally.New()
 	for i := range entries {
 		want.Add(&entries[i])

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline/source"
 	"github.com/nodetrail/nodetrail/tally"
@@ -224,7 +225,7 @@ func TestAlerts(t *testing.T) {
 
 // Whatever comes, in whatever order and however often, adds up to what a tally in memory does.
 func TestAddsUp(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range effort.Of(uint64(6), 2) {
 		both(t, func(t *testing.T, at_ *site) { addsUp(t, at_, rand.New(rand.NewPCG(seed, 1))) })
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -22,11 +23,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 	parts.data.cache.worth = 0
 	rnd := rand.New(rand.NewPCG(1, 2))
 	now := at0(0)
-	rounds := 40
-	if testing.Short() {
-		rounds = 10
-	}
-	for round := range rounds {
+	for round := range effort.Of(40, 5) {
 		var entries []tally.Entry
 		for i := range 1 + rnd.IntN(20) {
 			when := now.Add(-time.Duration(rnd.IntN(3600)) * time.Second)

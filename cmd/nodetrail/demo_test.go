@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -42,11 +43,13 @@ func empty(t *testing.T, folder string) {
 
 // The demonstration shows requests that would break, ends with a cluster that is ready, and leaves nothing behind.
 func TestDemo(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	folder := t.TempDir()
-	t.Setenv("TMPDIR", folder)
 	var out, errs heard
-	if code := run(t.Context(), []string{"demo", "--speed", "20"}, strings.NewReader(""), &out, &errs); code != 0 {
-		t.Fatalf("status %d: %s%s", code, &out, &errs)
+	cmd := exec.CommandContext(t.Context(), "nodetrail", "demo", "--speed", "20")
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "TMPDIR="+folder), &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %s%s", err, &out, &errs)
 	}
 	text, _, done := strings.Cut(out.String(), "\nAll is judged.")
 	lines := strings.Split(strings.TrimSpace(text), "\n")

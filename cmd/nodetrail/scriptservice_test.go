@@ -63,9 +63,9 @@ func serviceOf(ts *testscript.TestScript, name string) *service {
 	return s
 }
 
-// until waits for f to be true.
-func until(ts *testscript.TestScript, what string, f func() bool) {
-	for end := time.Now().Add(patience); !f(); time.Sleep(10 * time.Millisecond) {
+// until waits for f to be true, and asks it every so often.
+func until(ts *testscript.TestScript, what string, every time.Duration, f func() bool) {
+	for end := time.Now().Add(patience); !f(); time.Sleep(every) {
 		if time.Now().After(end) {
 			ts.Fatalf("%s: not within %s", what, patience)
 		}
@@ -91,7 +91,7 @@ func serve(ts *testscript.TestScript, _ bool, args []string) {
 
 func await(ts *testscript.TestScript, _ bool, args []string) {
 	s, re := serviceOf(ts, args[0]), regexp.MustCompile(args[1])
-	until(ts, args[1], func() bool {
+	until(ts, args[1], 10*time.Millisecond, func() bool {
 		select {
 		case <-s.done:
 			if text := ts.ReadFile(s.log); !re.MatchString(text) {
@@ -155,7 +155,7 @@ func reported(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.ParseInt(args[0], 10, 64)
 	ts.Check(err)
 	var last []byte
-	until(ts, "report of "+args[0]+" events", func() bool {
+	until(ts, "report of "+args[0]+" events", 200*time.Millisecond, func() bool { // each time is a process
 		cmd := exec.Command("nodetrail", append([]string{"report", "-o", "json"}, args[1:]...)...)
 		cmd.Dir = ts.MkAbs(".")
 		last, err = cmd.Output()
@@ -187,7 +187,7 @@ func hold(ts *testscript.TestScript, end bool, args []string) {
 	f, err := os.OpenFile(ts.MkAbs(args[0])+"-shm", os.O_RDWR, 0)
 	ts.Check(err)
 	*held = append(*held, f)
-	until(ts, "the lock of "+args[0], func() bool {
+	until(ts, "the lock of "+args[0], 10*time.Millisecond, func() bool {
 		return syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart, Start: 120, Len: 1}) == nil
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 // model does to a log what rotation and its writers do, at random, while it is followed by one follower after another.
@@ -180,7 +182,7 @@ func (m *model) restart() {
 
 // TestFollowModel does everything at random and wants each line once and in order.
 func TestFollowModel(t *testing.T) {
-	for seed := range uint64(24) {
+	for seed := range effort.Of(uint64(24), 6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			m := &model{writer: logIn(t), st: newStored(), r: rand.New(rand.NewPCG(seed, 4))}

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/internal/test/golden"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -223,10 +224,7 @@ func series(t *testing.T, m *Metrics, name string) (n int, sum float64) {
 // A million names, products, bindings, lanes and envelopes make no more series than the page says, and nothing goes uncounted.
 func TestBounds(t *testing.T) {
 	const many = 1000
-	n := 1_000_000
-	if testing.Short() {
-		n = 100_000
-	}
+	n := effort.Of(1_000_000, 100_000)
 	m := New(Options{})
 	hostile := []string{"node-", "\xff", "UPPER", "a b", "-", strings.Repeat("x", 300), "{}\"\n", "n."}
 	c := &Commit{Entries: make([]tally.Entry, many), Lanes: make([]Lane, 1)}

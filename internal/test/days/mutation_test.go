@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 // checkNames are the checks of spec's first question.
@@ -36,10 +38,11 @@ func TestMutationsChangeACopy(t *testing.T) {
 			t.Errorf("%s does not apply", m.Name)
 			continue
 		}
-		if bytes.Equal(one.Log(), log) && bytes.Equal(one.Journal(), journal) && one.Policy == policy {
+		changed := one.Log()
+		if bytes.Equal(changed, log) && bytes.Equal(one.Journal(), journal) && one.Policy == policy {
 			t.Errorf("%s changes nothing", m.Name)
 		}
-		if !bytes.Equal(one.Log(), again.Log()) || !bytes.Equal(one.Journal(), again.Journal()) {
+		if !bytes.Equal(changed, again.Log()) || !bytes.Equal(one.Journal(), again.Journal()) {
 			t.Errorf("%s is not the same twice", m.Name)
 		}
 		if !strings.Contains(string(one.Readme()), "`"+m.Name+"`, seed 5") {
@@ -68,10 +71,7 @@ func plantedIn(clean, day *Day) []*Event {
 
 // What a mutation of the kind "breaks" plants is a request that needs a binding, by the judgement of today's analyze.
 func TestPlantsNeedABinding(t *testing.T) {
-	day, seeds := clean(t, 22, Options{Servers: 3}), 3
-	if testing.Short() {
-		seeds = 1
-	}
+	day, seeds := clean(t, 22, Options{Servers: 3}), effort.Of(uint64(3), 1)
 	for _, m := range Mutations(0) {
 		if m.Effect != Breaks || strings.Contains(m.Name, "torn") || m.Name == "plant-any" || strings.Contains(m.Name, "race") || strings.HasSuffix(m.Name, "-oversized") {
 			continue // what analyze does not see today, or takes for a race
@@ -79,7 +79,7 @@ func TestPlantsNeedABinding(t *testing.T) {
 		if slices.Contains([]string{"binding-bootstrappers", "binding-serviceaccount", "node-impersonates"}, m.Name) {
 			continue // nor what others than nodes depend on
 		}
-		for seed := range uint64(seeds) {
+		for seed := range seeds {
 			m.Seed = seed
 			bad, ok := m.Apply(day)
 			if !ok {
