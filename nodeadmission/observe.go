@@ -66,7 +66,9 @@ func refusal(message string) bool {
 		return false
 	case matches(reason, formIdentity):
 		return true // of any resource
-	case !restricted(resource):
+	}
+	kind, group, _ := strings.Cut(resource, ".")
+	if !restricted(group, kind) {
 		return false
 	}
 	for _, form := range forbiddenForms {
@@ -78,15 +80,6 @@ func refusal(message string) bool {
 		if matches(reason, form+"%s") {
 			return true
 		}
-	}
-	return false
-}
-
-func restricted(resource string) bool {
-	switch resource {
-	case "pods", "nodes", "persistentvolumeclaims", "serviceaccounts", "leases.coordination.k8s.io", "csinodes.storage.k8s.io",
-		"resourceslices.resource.k8s.io", "certificatesigningrequests.certificates.k8s.io", "podcertificaterequests.certificates.k8s.io":
-		return true
 	}
 	return false
 }

@@ -1,6 +1,7 @@
 package nodeadmission
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -203,6 +204,7 @@ func (e *eval) claims() Answer {
 	if !fromDocument(e.served(doc), &before) {
 		return unknown(MissingOldObject)
 	}
+	_, trimmed := before.Annotations[TrimmedAnnotation]
 	return e.changed(&claimParts, doc, func(doc document) Answer {
 		var after corev1.PersistentVolumeClaim
 		if !fromDocument(e.served(doc), &after) {
@@ -211,8 +213,25 @@ func (e *eval) claims() Answer {
 		if e.verb == "update" {
 			after.OwnerReferences = distinct(after.OwnerReferences)
 		}
-		return e.claimChange(before.DeepCopy(), &after)
+		old := before.DeepCopy()
+		if trimmed {
+			old.Annotations, after.Annotations = nil, nil
+		}
+		ans := e.claimChange(old, &after)
+		if trimmed && ans.Verdict == Allow && e.mayAnnotate() {
+			return unknown(MissingOldObject)
+		}
+		return ans
 	})
+}
+
+// TrimmedAnnotation is an annotation that whoever stores objects puts in place of those that were left out, whatever its value.
+const TrimmedAnnotation = "nodetrail.io/trimmed"
+
+// mayAnnotate reports whether the body may have annotations that differ from the object's.
+func (e *eval) mayAnnotate() bool {
+	body := bytes.TrimLeft(e.req.Body, " \t\r\n")
+	return e.verb == "update" || body[0] == '[' || bytes.Contains(body, []byte("annotations")) || bytes.IndexByte(body, '\\') >= 0
 }
 
 // claimFields are the members of a claim that came after the oldest minor, with the minor from which on the API server reads them.

@@ -1,9 +1,7 @@
 package nodeadmission
 
 import (
-	"reflect"
 	"slices"
-	"sort"
 	"sync"
 	"time"
 )
@@ -40,9 +38,10 @@ type Claim struct {
 // Store remembers what the plugin looks up, each object with its versions over time. It is a State by itself, but for the authorizer and for
 // CSINodes. Its methods may be called concurrently.
 //
-// An object that was not seen does not exist from the time given to CoverFrom on, but for the times given to Uncovered; before, nobody can
-// tell. Equal versions in a row, such as those of a pod whose status alone changes, count as one. Values that many objects share, such as
-// labels, are kept once.
+// An object that was not seen does not exist from the time given to CoverFrom on, but for the times given to Uncovered and UncoveredSince;
+// before, nobody can tell. While nobody watches a kind that was watched before, its objects may be gone or be others of the same name, so nobody can
+// tell what they are either. Of a kind that nobody ever watched an object counts as what it was told to be last. Equal versions in a row, such as those of a pod whose status alone changes, count as one. Labels and
+// audiences that many pods share are kept once.
 type Store struct {
 	mu       sync.RWMutex
 	pods     table[Pod]
@@ -69,78 +68,14 @@ func (s *Store) State(auth Authorizer) State {
 	return State{Pods: s, Nodes: s, Claims: s, Volumes: s, Drivers: s, ServiceAccounts: s, Slices: s, Objects: s, Authorizer: auth}
 }
 
-// name is that of an object; the namespace of cluster-wide ones is empty.
-type name struct{ namespace, name string }
-
-// table has the versions of the objects of a kind, in the order of time.
-type table[T any] map[name][]version[T]
-
-// version is what an object became between from and until. A nil value is its end.
-type version[T any] struct {
-	from, until int64
-	value       *T
-}
-
-// set takes in a version, in any order. One that changes nothing is dropped.
-func (t table[T]) set(n name, m Moment, value *T) {
-	list := t[n]
-	v := version[T]{from: m.Time.UnixNano(), value: value}
-	v.until = v.from + int64(max(m.Slop, 0))
-	i := sort.Search(len(list), func(i int) bool { return list[i].from > v.from })
-	if i > 0 && reflect.DeepEqual(list[i-1].value, value) {
-		return
-	}
-	if i < len(list) && reflect.DeepEqual(list[i].value, value) {
-		list[i].from, list[i].until = v.from, min(v.until, list[i].until)
-		return
-	}
-	t[n] = slices.Insert(list, i, v)
-}
-
-// at finds an object. Within a change's own uncertainty it is what it became.
-func (t table[T]) at(n name, at int64, c *coverage) (*T, Sight) {
-	list := t[n]
-	i := sort.Search(len(list), func(i int) bool { return list[i].from > at })
-	s := Sight{Known: true}
-	if i < len(list) {
-		s.To = time.Unix(0, list[i].from).UTC()
-	}
-	if i == 0 {
-		s.Known = c.covers(at, &s)
-		return nil, s
-	}
-	v := &list[i-1]
-	s.From = time.Unix(0, v.until).UTC()
-	if at < v.until {
-		s.From, s.Unsure = time.Unix(0, v.from).UTC(), true
-		if s.To.IsZero() || s.To.UnixNano() > v.until {
-			s.To = time.Unix(0, v.until).UTC()
-		}
-	}
-	if v.value == nil {
-		s.Known = c.covers(at, &s)
-	}
-	return v.value, s
-}
-
-// prune forgets versions that were over before the time, and objects that ended before it.
-func (t table[T]) prune(before int64) {
-	for n, list := range t {
-		i := sort.Search(len(list), func(i int) bool { return list[i].until > before })
-		switch {
-		case i == len(list) && list[i-1].value == nil:
-			delete(t, n)
-		case i > 1:
-			t[n] = slices.Clone(list[i-1:])
-		}
-	}
-}
-
 // coverage says when the absence of an object proves that it does not exist.
 type coverage struct {
 	known bool
 	from  int64
 	holes [][2]int64
+	// since is from when on nobody watches, if blind.
+	blind bool
+	since int64
 }
 
 // covers reports whether an instant is covered, and narrows the sight to the time of which that holds.
@@ -152,6 +87,13 @@ func (c *coverage) covers(at int64, s *Sight) bool {
 		return false
 	}
 	narrow(s, c.from, 0)
+	switch {
+	case c.blind && at >= c.since:
+		narrow(s, c.since, 0)
+		return false
+	case c.blind:
+		narrow(s, 0, c.since)
+	}
 	for _, h := range c.holes {
 		switch {
 		case at < h[0]:
@@ -193,6 +135,27 @@ func (s *Store) Uncovered(k Kind, from, to time.Time) {
 	s.covered[k].holes = append(s.covered[k].holes, [2]int64{from.UnixNano(), to.UnixNano()})
 }
 
+// UncoveredSince says that nobody watches the kind from t on, until CoveredAgain says otherwise. The latest call counts.
+func (s *Store) UncoveredSince(k Kind, t time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.covered[k].blind, s.covered[k].since = true, t.UnixNano()
+}
+
+// CoveredAgain says that all is known that happened since nobody watched the kind, but for the times given to Uncovered.
+func (s *Store) CoveredAgain(k Kind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.covered[k].blind, s.covered[k].since = false, 0
+}
+
+// Covers reports whether somebody watched the kind at t.
+func (s *Store) Covers(k Kind, t time.Time) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.covered[k].covers(t.UnixNano(), &Sight{})
+}
+
 // Prune forgets what was over before t. Answers for instants before t are then unknown, or as of t.
 func (s *Store) Prune(t time.Time) {
 	s.mu.Lock()
@@ -220,7 +183,7 @@ func (s *Store) SetPod(namespace, podName string, p *Pod, m Moment) {
 	if p != nil {
 		p = s.shared.pod(p)
 	}
-	s.pods.set(name{s.shared.text(namespace), podName}, m, p)
+	s.pods.set(name{namespace, podName}, m, p)
 }
 
 // SetNode says what a Node became.
@@ -234,7 +197,7 @@ func (s *Store) SetNode(nodeName string, n *Node, m Moment) {
 func (s *Store) SetClaim(namespace, claimName string, c *Claim, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.claims.set(name{s.shared.text(namespace), claimName}, m, c)
+	s.claims.set(name{namespace, claimName}, m, c)
 }
 
 // SetVolume says what a persistent volume became.
@@ -255,7 +218,7 @@ func (s *Store) SetDriver(driverName string, audiences *[]string, m Moment) {
 func (s *Store) SetServiceAccount(namespace, accountName string, uid *string, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.accounts.set(name{s.shared.text(namespace), accountName}, m, uid)
+	s.accounts.set(name{namespace, accountName}, m, uid)
 }
 
 // SetSlice says the node of a ResourceSlice, empty for one without.
@@ -263,6 +226,26 @@ func (s *Store) SetSlice(sliceName string, node *string, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.slices.set(name{"", sliceName}, m, node)
+}
+
+// Remove says that an object ended.
+func (s *Store) Remove(k Kind, namespace, object string, m Moment) {
+	switch k {
+	case KindPod:
+		s.SetPod(namespace, object, nil, m)
+	case KindNode:
+		s.SetNode(object, nil, m)
+	case KindClaim:
+		s.SetClaim(namespace, object, nil, m)
+	case KindVolume:
+		s.SetVolume(object, nil, m)
+	case KindDriver:
+		s.SetDriver(object, nil, m)
+	case KindServiceAccount:
+		s.SetServiceAccount(namespace, object, nil, m)
+	case KindSlice:
+		s.SetSlice(object, nil, m)
+	}
 }
 
 // find looks an object up.

@@ -131,7 +131,7 @@ func (e *eval) use(u *Use, audience string) (found bool, missing Missing, err er
 		return e.driver(u.Name, audience)
 	case UseInTree:
 		if e.a.version.Minor >= 33 {
-			return e.driverOf(&u.Driver, audience)
+			return e.driverOf(u.Driver, audience)
 		}
 	case UseClaim:
 		return e.claimDriver(u.Name, audience)

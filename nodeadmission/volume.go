@@ -29,7 +29,7 @@ const (
 type Use struct {
 	Kind   UseKind
 	Name   string
-	Driver Driver // for UseInTree
+	Driver *Driver // for UseInTree
 }
 
 // Driver is what a volume tells of its CSI driver.
@@ -103,12 +103,14 @@ func (v volumeBody) use(pod string) (Use, bool) {
 	case "csi":
 		return Use{Kind: UseDriver, Name: source.Driver}, true
 	case "awsElasticBlockStore":
-		return Use{Kind: UseInTree, Driver: elastic(source.VolumeID)}, true
+		return inTree(elastic(source.VolumeID)), true
 	case "azureDisk":
-		return Use{Kind: UseInTree, Driver: azureDisk(source.Kind)}, true
+		return inTree(azureDisk(source.Kind)), true
 	}
-	return Use{Kind: UseInTree, Driver: Driver{Name: inTreeDrivers[kind], InTree: true}}, true
+	return inTree(Driver{Name: inTreeDrivers[kind], InTree: true}), true
 }
+
+func inTree(d Driver) Use { return Use{Kind: UseInTree, Driver: &d} }
 
 var usedSources = []string{
 	"persistentVolumeClaim", "csi", "awsElasticBlockStore", "azureDisk", "gcePersistentDisk", "cinder", "azureFile", "vsphereVolume", "portworxVolume",
