@@ -28,9 +28,9 @@ func stateKind(resource, subresource string) bool {
 		case "", "binding", "status", "ephemeralcontainers", "resize", "eviction":
 			return true
 		}
-	case "persistentvolumes", "volumeattachments", "podcertificaterequests", "nodes":
+	case "persistentvolumes", "persistentvolumeclaims", "volumeattachments", "podcertificaterequests", "nodes":
 		return subresource == "" || subresource == "status"
-	case "resourceslices", "roles", "clusterroles", "rolebindings", "clusterrolebindings":
+	case "csidrivers", "serviceaccounts", "resourceslices", "roles", "clusterroles", "rolebindings", "clusterrolebindings":
 		return subresource == ""
 	}
 	return false

@@ -83,6 +83,7 @@ func (s *State) auditWrite(id kindID, ev *audit.Event, at nodeauthz.Stamp) {
 		plainWrite := ev.Verb != "patch" && ev.ObjectRef.Subresource == "" && s.inputs == 0
 		if plainWrite {
 			o, ok = s.auditBody(ev.RequestObject, id, ev)
+			o.admitted.asked()
 		}
 		if !ok {
 			if id == kindNode && ev.Verb == "create" && ev.ObjectRef.Name != "" {
@@ -145,6 +146,7 @@ func (s *State) auditObject(body []byte, id kindID, ev *audit.Event, decode func
 // otherwise the object's own timestamps do, for what may have begun long before.
 func (s *State) auditSet(o *object, created bool, at nodeauthz.Stamp) {
 	name := o.ref.Name
+	s.admitAudit(o, at)
 	since := at
 	if !created && o.created != 0 {
 		since = ownTime(o.created)
@@ -202,6 +204,7 @@ func (s *State) auditBinding(ev *audit.Event, at nodeauthz.Stamp) {
 	if node != "" && name != "" {
 		s.fromAudit[kindPod]++
 		s.Graph.BindPod(ns, name, uid, node, at)
+		s.admitBinding(ns, name, uid, node, at)
 	}
 }
 

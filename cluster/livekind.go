@@ -292,6 +292,7 @@ func (o *object) digest(seed maphash.Seed) uint64 {
 		list(p.PersistentVolumeClaims)
 		list(p.ResourceClaims)
 	}
+	o.admitted.digest(text)
 	if v := o.volume; v != nil {
 		if v.Claim != nil {
 			text(v.Claim.Namespace)

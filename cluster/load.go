@@ -54,6 +54,7 @@ func (s *State) Load(paths []string, stdin io.Reader) error {
 		return err
 	}
 	s.cover()
+	s.end()
 	return nil
 }
 
@@ -70,6 +71,20 @@ func (s *State) cover() {
 	}
 	if t := s.covered[kindLease]; t != 0 {
 		s.Servers.coverFrom(t)
+	}
+	for id := range kinds {
+		if k, ok := kindID(id).admissionKind(); ok && s.covered[id] != 0 {
+			s.Admission.CoverFrom(k, timeOf(s.covered[id]))
+		}
+	}
+}
+
+// end tells the admission plugin's store that the inputs have ended: what comes after them nobody has seen.
+func (s *State) end() {
+	for id := range kinds {
+		if k, ok := kindID(id).admissionKind(); ok && s.until[id] != 0 {
+			s.Admission.UncoveredSince(k, timeOf(s.until[id]+1))
+		}
 	}
 }
 
@@ -91,6 +106,9 @@ func (s *State) merge(q *queue) error {
 		heap.Pop(q)
 		for k := range src.kinds {
 			s.endList(src, kindID(k), q)
+			if src.kinds[k].begun != 0 {
+				s.until[k] = max(s.until[k], src.last)
+			}
 		}
 		s.absorb(src)
 	}

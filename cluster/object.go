@@ -44,6 +44,8 @@ type object struct {
 
 	ready readiness // of a Node
 
+	admitted admitted
+
 	// Of a Lease: whether it is an API server's, whose identity it holds, and when that was renewed.
 	server  bool
 	holder  string
@@ -66,13 +68,18 @@ type decoder struct {
 	s     jscan.Scanner
 	names map[string]string
 	pod   podScratch
-	pv    corev1.PersistentVolume // being read
-	rest  []byte                  // the members that content decodes, as an object
+	// labels are those of pods by their JSON: the pods of a workload have the same.
+	labels map[string]map[string]string
+	pv     corev1.PersistentVolume // being read
+	csi    string                  // the CSI driver of pv
+	rest   []byte                  // the members that content decodes, as an object
 	// dates makes it look for object.latest.
 	dates bool
 }
 
-func newDecoder() *decoder { return &decoder{names: map[string]string{}} }
+func newDecoder() *decoder {
+	return &decoder{names: map[string]string{}, labels: map[string]map[string]string{}}
+}
 
 const maxInterned = 1 << 17
 
@@ -160,6 +167,9 @@ func (d *decoder) object(id kindID, raw []byte) (object, error) {
 	} else if err = d.header(raw, &o); err == nil {
 		err = d.content(d.rest, &o)
 	}
+	if err == nil {
+		err = d.admitted(raw, &o)
+	}
 	if err != nil {
 		return object{}, fmt.Errorf("decoding a %s: %w", id, err)
 	}
@@ -201,7 +211,7 @@ func (d *decoder) header(raw []byte, o *object) error {
 	s := &d.s
 	s.Reset(raw)
 	d.rest = append(d.rest[:0], '{')
-	d.pv = corev1.PersistentVolume{}
+	d.pv, d.csi = corev1.PersistentVolume{}, ""
 	for s.Object(); s.Key(&key); {
 		switch {
 		case key == "metadata":
@@ -375,17 +385,20 @@ func (d *decoder) metadata(o *object, managed bool, annotation func(name string)
 				annotation(name)
 			}
 		case "labels":
-			if o.kind != kindLease {
+			switch o.kind {
+			case kindPod:
+				o.admitted.labels = d.labelsOf(s.Raw())
+			case kindLease:
+				d.members(func(key string) {
+					if key == identityLabel {
+						o.server = d.text() == identityServer
+					} else {
+						s.Skip()
+					}
+				})
+			default:
 				s.Skip()
-				continue
 			}
-			d.members(func(key string) {
-				if key == identityLabel {
-					o.server = d.text() == identityServer
-				} else {
-					s.Skip()
-				}
-			})
 		case "managedFields":
 			if !managed {
 				s.Skip()

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -15,6 +16,12 @@ type podScratch struct {
 	resourceClaims              []nodeauthz.PodClaim
 	statuses                    []corev1.PodResourceClaimStatus
 	extended                    *nodeauthz.ExtendedClaim
+
+	// For the admission plugin: what plain volumes lead to, and the JSON of all volumes where one is not plain.
+	uses         []nodeadmission.Use
+	special      bool
+	volumes      []byte
+	statusClaims []byte // members of an object
 }
 
 // decodePod decodes a pod straight into what nodeauthz.PodOf would have made of the decoded corev1.Pod; the order of the names in its
@@ -23,7 +30,7 @@ func (d *decoder) decodePod(raw []byte, o *object) error {
 	t := &d.pod
 	*t = podScratch{
 		secrets: t.secrets[:0], configMaps: t.configMaps[:0], claims: t.claims[:0], generic: t.generic[:0],
-		resourceClaims: t.resourceClaims[:0], statuses: t.statuses[:0],
+		resourceClaims: t.resourceClaims[:0], statuses: t.statuses[:0], uses: t.uses[:0], statusClaims: t.statusClaims[:0],
 	}
 	p := &nodeauthz.Pod{}
 	o.pod = p
@@ -104,7 +111,9 @@ func (d *decoder) podSpec(p *nodeauthz.Pod) {
 				d.container()
 			})
 		case "volumes":
+			start := s.Pos()
 			d.each(d.volume)
+			d.pod.volumes = s.Slice(start, s.Pos())
 		case "resourceClaims":
 			d.each(d.resourceClaim)
 		default:
@@ -237,6 +246,7 @@ func (d *decoder) pointer() *string {
 
 func (d *decoder) podStatus(o *object) {
 	d.members(func(key string) {
+		start := d.s.Pos()
 		switch key {
 		case "conditions":
 			d.each(func() { d.podCondition(o) })
@@ -260,6 +270,7 @@ func (d *decoder) podStatus(o *object) {
 		default:
 			d.s.Skip()
 		}
+		d.statusClaim(key, start)
 	})
 }
 

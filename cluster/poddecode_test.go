@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/nodetrail/nodetrail/internal/test/effort"
+	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -178,9 +180,32 @@ func samePod(t *testing.T, raw []byte) {
 			}
 		}
 	}
-	o.pod = nil
-	if d := cmp.Diff(wantObject, o, cmp.AllowUnexported(object{}, readiness{})); d != "" {
+	sameAdmitted(t, raw, o.admitted.pod)
+	o.pod, o.admitted = nil, admitted{}
+	if d := cmp.Diff(wantObject, o, cmp.AllowUnexported(object{}, readiness{}, admitted{})); d != "" {
 		t.Fatalf("(-api types +fast decoder):\n%s\n%s", d, raw)
+	}
+}
+
+// sameAdmitted compares what the fast decoder keeps for the admission plugin with what nodeadmission reads of the pod's JSON.
+func sameAdmitted(t *testing.T, raw []byte, got *nodeadmission.Pod) {
+	t.Helper()
+	want, ok := nodeadmission.ReadPod(raw)
+	if !ok {
+		t.Fatalf("not read: %s", raw)
+	}
+	statuses := func(p *nodeadmission.Pod) (members map[string]any) {
+		if p.ClaimStatuses != nil && json.Unmarshal(p.ClaimStatuses, &members) != nil {
+			t.Fatalf("%s\n%s", p.ClaimStatuses, raw)
+		}
+		p.ClaimStatuses = nil
+		return members
+	}
+	if d := cmp.Diff(statuses(want), statuses(got)); d != "" {
+		t.Fatalf("(-nodeadmission +fast decoder):\n%s\n%s", d, raw)
+	}
+	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
+		t.Fatalf("(-nodeadmission +fast decoder):\n%s\n%s", d, raw)
 	}
 }
 

@@ -1,5 +1,7 @@
 package cluster
 
+import "github.com/nodetrail/nodetrail/nodeadmission"
+
 // The sources of a volume that can name a secret, in the order of the reference's switch: the first one that is there counts.
 const (
 	volAzureFile = iota
@@ -51,6 +53,7 @@ func (d *decoder) volume() {
 	switch {
 	case v.isClaim:
 		t.claims = append(t.claims, v.claim)
+		t.uses = append(t.uses, nodeadmission.Use{Kind: nodeadmission.UseClaim, Name: v.claim})
 	case v.isGeneric:
 		t.generic = append(t.generic, len(t.claims))
 		t.claims = append(t.claims, v.name)
@@ -73,10 +76,12 @@ func (d *decoder) volumeMember(v *volumeScratch, key string) {
 	case "name":
 		v.name = d.text()
 	case "azureFile":
+		d.pod.special = true
 		direct(volAzureFile, "secretName")
 	case "cephfs":
 		ref(volCephFS, "secretRef")
 	case "cinder":
+		d.pod.special = true
 		ref(volCinder, "secretRef")
 	case "flexVolume":
 		ref(volFlex, "secretRef")
@@ -99,12 +104,17 @@ func (d *decoder) volumeMember(v *volumeScratch, key string) {
 	case "storageos":
 		ref(volStorageOS, "secretRef")
 	case "csi":
+		d.pod.special = true
 		ref(volCSI, "nodePublishSecretRef")
 	case "configMap":
 		v.configMap, v.isMap = d.name("name")
 	case "persistentVolumeClaim":
 		v.claim, v.isClaim = d.name("claimName")
+	case "awsElasticBlockStore", "azureDisk", "gcePersistentDisk", "vsphereVolume", "portworxVolume":
+		d.pod.special = true
+		d.s.Skip()
 	case "ephemeral":
+		d.pod.special = true
 		v.isGeneric = d.members(func(string) { d.s.Skip() })
 	default:
 		d.s.Skip()
@@ -114,6 +124,14 @@ func (d *decoder) volumeMember(v *volumeScratch, key string) {
 func (d *decoder) projection() {
 	d.members(func(key string) {
 		switch key {
+		case "serviceAccountToken":
+			if audience, ok := d.name("audience"); ok {
+				d.pod.uses = append(d.pod.uses, nodeadmission.Use{Kind: nodeadmission.UseAudience, Name: audience})
+			}
+		case "podCertificate":
+			if signer, ok := d.name("signerName"); ok {
+				d.pod.uses = append(d.pod.uses, nodeadmission.Use{Kind: nodeadmission.UseSigner, Name: signer})
+			}
 		case "secret":
 			d.nameInto("name", &d.pod.secrets)
 		case "configMap":

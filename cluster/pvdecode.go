@@ -34,38 +34,52 @@ func (d *decoder) volumeSpec(spec *corev1.PersistentVolumeSpec) {
 			}
 		case "cephfs":
 			if ref, ok := d.secretIn("secretRef"); ok {
-				spec.CephFS = &corev1.CephFSPersistentVolumeSource{SecretRef: ref[0]}
+				spec.CephFS = &corev1.CephFSPersistentVolumeSource{SecretRef: ref}
 			}
 		case "cinder":
 			if ref, ok := d.secretIn("secretRef"); ok {
-				spec.Cinder = &corev1.CinderPersistentVolumeSource{SecretRef: ref[0]}
+				spec.Cinder = &corev1.CinderPersistentVolumeSource{SecretRef: ref}
 			}
 		case "flexVolume":
 			if ref, ok := d.secretIn("secretRef"); ok {
-				spec.FlexVolume = &corev1.FlexPersistentVolumeSource{SecretRef: ref[0]}
+				spec.FlexVolume = &corev1.FlexPersistentVolumeSource{SecretRef: ref}
 			}
 		case "rbd":
 			if ref, ok := d.secretIn("secretRef"); ok {
-				spec.RBD = &corev1.RBDPersistentVolumeSource{SecretRef: ref[0]}
+				spec.RBD = &corev1.RBDPersistentVolumeSource{SecretRef: ref}
 			}
 		case "scaleIO":
 			if ref, ok := d.secretIn("secretRef"); ok {
-				spec.ScaleIO = &corev1.ScaleIOPersistentVolumeSource{SecretRef: ref[0]}
+				spec.ScaleIO = &corev1.ScaleIOPersistentVolumeSource{SecretRef: ref}
 			}
 		case "iscsi":
 			if ref, ok := d.secretIn("secretRef"); ok {
-				spec.ISCSI = &corev1.ISCSIPersistentVolumeSource{SecretRef: ref[0]}
+				spec.ISCSI = &corev1.ISCSIPersistentVolumeSource{SecretRef: ref}
 			}
 		case "storageos":
 			if ref, ok := d.secretIn("secretRef"); ok {
 				spec.StorageOS = &corev1.StorageOSPersistentVolumeSource{}
-				if r := ref[0]; r != nil {
+				if r := ref; r != nil {
 					spec.StorageOS.SecretRef = &corev1.ObjectReference{Namespace: r.Namespace, Name: r.Name}
 				}
 			}
 		case "csi":
-			if ref, ok := d.secretIn("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef"); ok {
-				spec.CSI = &corev1.CSIPersistentVolumeSource{NodePublishSecretRef: ref[0], NodeStageSecretRef: ref[1], NodeExpandSecretRef: ref[2]}
+			var v corev1.CSIPersistentVolumeSource
+			if d.members(func(key string) {
+				switch key {
+				case "nodePublishSecretRef":
+					v.NodePublishSecretRef = d.reference()
+				case "nodeStageSecretRef":
+					v.NodeStageSecretRef = d.reference()
+				case "nodeExpandSecretRef":
+					v.NodeExpandSecretRef = d.reference()
+				case "driver":
+					d.csi = d.copied()
+				default:
+					d.s.Skip()
+				}
+			}) {
+				spec.CSI = &v
 			}
 		default:
 			d.s.Skip()
@@ -73,21 +87,16 @@ func (d *decoder) volumeSpec(spec *corev1.PersistentVolumeSpec) {
 	})
 }
 
-// secretIn reads up to three members that refer to secrets, and reports whether there is an object at all.
-func (d *decoder) secretIn(names ...string) (refs [3]*corev1.SecretReference, present bool) {
+// secretIn reads a member that refers to a secret, and reports whether there is an object at all.
+func (d *decoder) secretIn(name string) (ref *corev1.SecretReference, present bool) {
 	present = d.members(func(key string) {
-		for i, name := range names {
-			if key != name {
-				continue
-			}
-			if ref := d.reference(); ref != nil {
-				refs[i] = ref
-			}
-			return
+		if key != name {
+			d.s.Skip()
+		} else if r := d.reference(); r != nil {
+			ref = r
 		}
-		d.s.Skip()
 	})
-	return refs, present
+	return ref, present
 }
 
 // reference reads what names an object by namespace and name, nil for a null.

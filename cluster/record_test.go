@@ -389,7 +389,7 @@ func TestTrimmedPodMeansTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(whole, trimmed, cmp.AllowUnexported(object{}, readiness{})); d != "" || len(whole.pod.Secrets) != 2 {
+	if d := cmp.Diff(whole, trimmed, cmp.AllowUnexported(object{}, readiness{}, admitted{})); d != "" || len(whole.pod.Secrets) != 2 {
 		t.Error(d)
 	}
 }

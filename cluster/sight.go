@@ -40,6 +40,9 @@ func holeTime(ns int64) time.Time {
 
 // uncovered notes that nobody watched the kind from one instant to the other. The state is locked.
 func (s *State) uncovered(id kindID, from, to int64) {
+	if k, ok := id.admissionKind(); ok {
+		s.Admission.Uncovered(k, timeOf(from), timeOf(to))
+	}
 	switch {
 	case graphKind[id] != nodeauthz.KindNone:
 		s.Graph.Uncovered(graphKind[id], holeTime(from), timeOf(to))
@@ -55,6 +58,9 @@ func (s *State) uncovered(id kindID, from, to int64) {
 // lost notes that nobody watches the kind since the given instant; never if it was not listed yet or cannot be. The state is locked.
 func (s *State) lost(id kindID, since int64) {
 	s.sight[id] = sight{blind: true, since: since}
+	if k, ok := id.admissionKind(); ok {
+		s.Admission.UncoveredSince(k, timeOf(since))
+	}
 	switch {
 	case graphKind[id] != nodeauthz.KindNone:
 		s.Graph.UncoveredSince(graphKind[id], holeTime(since))
@@ -70,6 +76,9 @@ func (s *State) lost(id kindID, since int64) {
 // regained notes that all is known that happened since the kind was lost, but for holes. The state is locked.
 func (s *State) regained(id kindID) {
 	s.sight[id] = sight{}
+	if k, ok := id.admissionKind(); ok {
+		s.Admission.CoveredAgain(k)
+	}
 	switch {
 	case graphKind[id] != nodeauthz.KindNone:
 		s.Graph.CoveredAgain(graphKind[id])

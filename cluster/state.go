@@ -8,17 +8,20 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 )
 
 // State is what is known of a cluster over time. Its methods may be called concurrently: those that change it wait for each other. Graph, RBAC,
-// Nodes and Servers may be read meanwhile.
+// Nodes, Servers and Admission may be read meanwhile.
 type State struct {
 	Graph   *nodeauthz.Graph
 	RBAC    *rbac.Store
 	Nodes   *Nodes
 	Servers *Servers
+	// Admission is what the admission plugin NodeRestriction looks up.
+	Admission *nodeadmission.Store
 
 	mu sync.Mutex // guards what follows, and the order of changes
 
@@ -34,6 +37,7 @@ type State struct {
 	fromAudit [numKinds]int
 	newest    [numKinds]int64
 	covered   [numKinds]int64 // the earliest beginning of an input that held the kind; 0: none
+	until     [numKinds]int64 // the latest end of an input that held the kind; 0: none
 	from, to  int64
 	tally     tally
 	inputs    int
@@ -52,7 +56,7 @@ type tracked struct {
 // NewState returns a state that knows nothing.
 func NewState() *State {
 	s := &State{
-		Graph: nodeauthz.NewGraph(), RBAC: rbac.NewStore(), Nodes: newNodes(), Servers: newServers(),
+		Graph: nodeauthz.NewGraph(), RBAC: rbac.NewStore(), Nodes: newNodes(), Servers: newServers(), Admission: nodeadmission.NewStore(),
 		dead: map[string]int64{}, deadBound: 4096, early: map[nodeauthz.NamespacedName]earlyEnd{}, decoder: newDecoder(), tally: tally{skipped: map[string]int{}},
 	}
 	for k := range s.tracked {
@@ -176,6 +180,7 @@ func (s *State) Prune(before time.Time) {
 	s.RBAC.Prune(before)
 	s.Nodes.prune(before.UnixNano())
 	s.Servers.prune(before.UnixNano())
+	s.Admission.Prune(before)
 }
 
 // apply takes one change in. start is when its source began to observe.
@@ -212,6 +217,7 @@ func (s *State) applySet(c *change, start int64) {
 		if c.created != 0 && c.created < was.created {
 			s.set(c, true, start) // late news of the object before: the graph fits it in before the one there is now
 			s.remove(c.kind, c.ref, c.uid, ownTime(was.created))
+			s.admitRemove(c.kind, c.ref, ownTime(was.created))
 			return
 		}
 		s.remove(c.kind, c.ref, was.uid, between(was.seen, c))
@@ -295,6 +301,11 @@ func (s *State) bury(uid string, at int64) {
 // set passes an object on to where it counts.
 func (s *State) set(c *change, first bool, start int64) {
 	name := c.ref.Name
+	at := c.seen()
+	if first {
+		at = c.firstSeen(start)
+	}
+	s.admitSet(&c.object, at)
 	switch c.kind {
 	case kindPod:
 		c.pod.Bound = c.bound()
@@ -342,6 +353,9 @@ func (s *State) setRole(role any, at time.Time) {
 func (s *State) remove(kind kindID, ref nodeauthz.NamespacedName, uid string, at nodeauthz.Stamp) {
 	// Roles have no intervals: within one, an object is taken to have been there until its end.
 	end := at.Time.Add(at.Slop)
+	if t, ok := s.tracked[kind][ref]; !ok || uid == "" || t.uid == "" || t.uid == uid { // or it is the end of another object of the name
+		s.admitRemove(kind, ref, at)
+	}
 	switch kind {
 	case kindPod:
 		s.Graph.DeletePod(ref.Namespace, ref.Name, uid, at)

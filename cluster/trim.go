@@ -5,6 +5,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodetrail/nodetrail/nodeadmission"
 )
 
 // kept are the members that remain of an object's spec and status; for kinds that are not here, all do.
@@ -14,16 +16,16 @@ var keptOf = [numKinds]*kept{
 	kindPod: {
 		spec: []string{"nodeName", "serviceAccountName", "imagePullSecrets", "initContainers", "containers", "ephemeralContainers", "volumes",
 			"resourceClaims", "hostNetwork", "automountServiceAccountToken", "terminationGracePeriodSeconds"},
-		status: []string{"phase", "startTime", "conditions", "resourceClaimStatuses", "extendedResourceClaimStatus"},
+		status: []string{"phase", "startTime", "conditions", "resourceClaimStatuses", "extendedResourceClaimStatus",
+			"nodeAllocatableResourceClaimStatuses"},
 	},
-	kindNode:          {spec: []string{"providerID", "unschedulable"}, status: []string{"addresses", "nodeInfo", "conditions"}},
+	kindNode:          {spec: []string{"providerID", "unschedulable", "taints", "configSource"}, status: []string{"addresses", "nodeInfo", "conditions"}},
 	kindResourceSlice: {spec: []string{"nodeName", "driver", "pool", "allNodes"}},
 	kindPodCertificateRequest: {
 		spec:   []string{"nodeName", "nodeUID", "podName", "podUID", "serviceAccountName", "serviceAccountUID", "signerName"},
 		status: []string{"conditions"},
 	},
-	kindPersistentVolumeClaim: {spec: []string{"volumeName", "storageClassName"}, status: []string{"phase"}},
-	kindLease:                 {spec: []string{"holderIdentity", "leaseDurationSeconds", "renewTime"}},
+	kindLease: {spec: []string{"holderIdentity", "leaseDurationSeconds", "renewTime"}},
 }
 
 // trim takes out of an object what a journal should not hold.
@@ -33,7 +35,7 @@ func trim(id kindID, o map[string]any, cfg *RecordConfig) {
 			trimManagedFields(id, meta)
 		}
 		if !cfg.KeepValues {
-			trimAnnotations(meta)
+			trimAnnotations(id, meta)
 		}
 	}
 	if cfg.KeepValues {
@@ -112,15 +114,19 @@ func trimManagedFields(id kindID, meta map[string]any) {
 
 // trimAnnotations keeps those that say something of the object's nature; others may hold anything, such as the whole object as it
 // was last applied.
-func trimAnnotations(meta map[string]any) {
+func trimAnnotations(id kindID, meta map[string]any) {
 	annotations, ok := meta["annotations"].(map[string]any)
 	if !ok {
 		return
 	}
+	had := len(annotations)
 	for name := range annotations {
 		if !strings.HasPrefix(name, "kubernetes.io/config.") && !strings.HasPrefix(name, "rbac.authorization.kubernetes.io/") {
 			delete(annotations, name)
 		}
+	}
+	if id == kindPersistentVolumeClaim && len(annotations) < had {
+		annotations[nodeadmission.TrimmedAnnotation] = "" // the admission plugin compares all of a claim
 	}
 	if len(annotations) == 0 {
 		delete(meta, "annotations")
@@ -135,8 +141,8 @@ func trimVolume(v map[string]any) {
 	if flex, ok := v["flexVolume"].(map[string]any); ok {
 		delete(flex, "options")
 	}
-	if template, ok := v["ephemeral"].(map[string]any); ok {
-		delete(template, "volumeClaimTemplate")
+	if source, ok := v["ephemeral"].(map[string]any); ok && source["volumeClaimTemplate"] != nil {
+		source["volumeClaimTemplate"] = map[string]any{}
 	}
 }
 

@@ -44,9 +44,9 @@ func (v *versions) has(uid, version string) bool {
 // taken in already. What it tells of times is taken.
 func (s *State) nothingNew(id kindID, ev *audit.Event, at nodeauthz.Stamp) bool {
 	switch id {
-	case kindPersistentVolumeClaim, kindCSIDriver, kindServiceAccount, kindLease:
-		return true // only counted, and of them from journals alone
-	case kindPod, kindNode:
+	case kindLease:
+		return true // only journals tell of them
+	case kindPod, kindNode, kindPersistentVolumeClaim, kindCSIDriver, kindServiceAccount:
 	default:
 		return false
 	}
