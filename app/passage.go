@@ -32,6 +32,7 @@ func (in *Input) prepare(a *Authorization) (*passage, error) {
 	if p.judged.Features, err = a.features(); err != nil {
 		return nil, err
 	}
+	p.judged.Admission = admissionOf(&p.judged.Features, a.KubernetesVersion, a.FeatureGates)
 	if p.judged.Mode, err = a.mode(); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -39,7 +40,8 @@ type courtParts struct {
 }
 
 func openCourt(ctx context.Context, c *config.Config, p *courtParts) (*court, error) {
-	features, err := c.Authorization.Features(p.state.askVersion(ctx, c))
+	asked := p.state.askVersion(ctx, c)
+	features, err := c.Authorization.Features(asked)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +56,8 @@ func openCourt(ctx context.Context, c *config.Config, p *courtParts) (*court, er
 	out := &court{
 		features: features,
 		setup: judging.New(p.state.State, judging.Options{
-			Features: features, Skew: c.Skew.D(), Mode: mode, Rules: enabled, Kubelets: c.Rules.KubeletUserAgents, Live: p.state.live != nil,
+			Features: features, Admission: admissionOf(&features, cmp.Or(c.Authorization.KubernetesVersion, asked), c.Authorization.FeatureGates),
+			Skew: c.Skew.D(), Mode: mode, Rules: enabled, Kubelets: c.Rules.KubeletUserAgents, Live: p.state.live != nil,
 		}),
 		// Those of all rules: one that is enabled later has to know what was before.
 		detectors: rules.NewDetectors(rules.All(), detectorOptions(c)),

@@ -19,6 +19,11 @@ func VerdictLine(j *pipeline.Judgement) jsonl.Verdict {
 	if !a.ResourceRequest {
 		v.Path = a.Path
 	}
+	if w := &j.Admission; w.Asked() {
+		v.Admission = &jsonl.Admission{
+			Verdict: w.Verdict.String(), Code: w.Code, Message: w.Message, Missing: string(w.Missing), Race: w.Answer.Race, Observed: w.Observed.String(),
+		}
+	}
 	if o.NodeVerdict == nodeauthz.Allow || o.NodeVerdict == nodeauthz.Deny {
 		v.NodeVerdict = o.NodeVerdict.String()
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
+	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
@@ -58,6 +59,8 @@ type Judge struct {
 	Node *nodeauthz.Authorizer
 	// RBAC may be nil: then what is not annotated is not known.
 	RBAC *rbac.Store
+	// Admission is the admission plugin NodeRestriction over the state, and Blind the same without any; nil to leave writes alone.
+	Admission, Blind *nodeadmission.Admission
 	// State is what rules ask; nil if there is none.
 	State rules.State
 	// Rules are checked in their order.
@@ -70,6 +73,7 @@ type Judge struct {
 	Early bool
 
 	attrs   audit.Attributes
+	write   nodeadmission.Request
 	j       Judgement
 	reasons map[string]parsedReason
 }
@@ -98,6 +102,7 @@ func (j *Judge) Judge(ev *audit.Event) *Judgement {
 		}
 	}
 	j.observe(out)
+	j.admission(out)
 	j.grant(out)
 	j.impersonation(out)
 	for _, r := range j.Rules {

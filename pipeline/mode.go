@@ -195,7 +195,7 @@ func (m *Mode) Implies(j *Judgement) nodeauthz.Verdict {
 		return nodeauthz.Deny
 	case o.Authorizer == rules.ByNode:
 		// An authorizer that need not give a reason may have allowed it too.
-		if slices.ContainsFunc(order, func(name string) bool { return name != "Node" && name != "RBAC" && name != "AlwaysDeny" }) {
+		if m.others() {
 			return nodeauthz.NotNode
 		}
 		return nodeauthz.Allow
@@ -205,4 +205,9 @@ func (m *Mode) Implies(j *Judgement) nodeauthz.Verdict {
 		return nodeauthz.Deny // whoever it was, Node was asked before
 	}
 	return nodeauthz.NotNode
+}
+
+// others reports whether an authorizer is asked whose answers nobody re-evaluates.
+func (m *Mode) others() bool {
+	return slices.ContainsFunc(m.given, func(name string) bool { return name != "Node" && name != "RBAC" && name != "AlwaysDeny" })
 }

@@ -69,6 +69,9 @@ func costOf(ev *audit.Event) int64 {
 			n += len(g) + 16
 		}
 	}
+	if keepsBody(ev) {
+		n += len(ev.RequestObject)
+	}
 	return int64(n)
 }
 

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
+	"github.com/nodetrail/nodetrail/nodeadmission"
 )
 
 // scheduler takes in the events of requests and has each request judged once, when it is due. It knows the events of a request for one,
@@ -133,11 +135,27 @@ func (s *scheduler) arrive(a *arrival) (r *request, do action, again bool) {
 	return r, s.step(r, ev), again
 }
 
-// kept is a copy without the bodies, of which the state was told already.
+// maxBody is how long the body of a write may be that is kept until the request is judged, in bytes. Patches that are longer are not applied anyhow.
+const maxBody = 256 << 10
+
+// kept is a copy without the bodies, of which the state was told already, but for that which the admission plugin reads.
 func kept(ev *audit.Event) *audit.Event {
 	bare := *ev
-	bare.RequestObject, bare.ResponseObject = nil, nil
+	bare.ResponseObject = nil
+	if !keepsBody(ev) {
+		bare.RequestObject = nil
+	}
 	return bare.Clone()
+}
+
+// keepsBody reports whether the body is needed when the request is judged.
+func keepsBody(ev *audit.Event) bool {
+	if len(ev.RequestObject) == 0 || len(ev.RequestObject) > maxBody {
+		return false
+	}
+	u, ref := ev.Effective(), &ev.ObjectRef
+	_, isNode := nodeid.Of(u.Username, u.Groups)
+	return isNode && nodeadmission.ReadsBody(ev.Verb, ref.APIGroup, ref.Resource, ref.Subresource, ref.Name)
 }
 
 func (s *scheduler) fresh() *request {

@@ -8,11 +8,13 @@ package judging
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/file"
@@ -23,6 +25,8 @@ import (
 // Options say how the apiserver decides and what is checked.
 type Options struct {
 	Features nodeauthz.Features
+	// Admission is the version of the admission plugin NodeRestriction; the zero value is that of Features, of any patch release.
+	Admission nodeadmission.Version
 	// Skew is how far around a request's time a change of the state makes it a race.
 	Skew time.Duration
 	// Mode is the order of the apiserver's authorizers; it must not be nil. What the log shows of it is kept in it.
@@ -50,12 +54,31 @@ func New(state *cluster.State, o Options) *Setup {
 	if o.Live {
 		view = pipeline.NewLiveView(state, auth)
 	}
+	if o.Admission.Minor == 0 {
+		o.Admission = AdmissionOf(&o.Features)
+	}
 	memory := rules.NewMemory()
 	memory.Kubelets = o.Kubelets
 	return &Setup{
 		State: state, Auth: auth, skew: o.Skew,
-		Judge: &pipeline.Judge{Node: auth, RBAC: state.RBAC, State: view, Rules: o.Rules, Memory: memory, Mode: o.Mode},
+		Judge: &pipeline.Judge{
+			Node: auth, RBAC: state.RBAC, State: view, Rules: o.Rules, Memory: memory, Mode: o.Mode,
+			Admission: nodeadmission.New(o.Admission, state.Admission.State(&pipeline.RoleAuthorizer{RBAC: state.RBAC, Mode: o.Mode}), o.Skew),
+			Blind:     nodeadmission.New(o.Admission, nodeadmission.State{}, o.Skew),
+		},
 	}
+}
+
+// AdmissionOf returns the admission plugin of a version by its minor and feature gates. Its patch release is not known.
+func AdmissionOf(f *nodeauthz.Features) nodeadmission.Version {
+	v, err := nodeadmission.VersionOf(fmt.Sprintf("1.%d", f.Minor))
+	if err != nil {
+		panic(err) // both packages know the same minors: a test compares them
+	}
+	for name, on := range map[string]bool{"PodCertificateRequest": f.PodCertificateRequest, "CSIVolumeHealth": f.CSIVolumeHealth} {
+		_ = v.SetGate(name, on) // the version may be too old for the gate, which is off then
+	}
+	return v
 }
 
 // Logs are finished audit logs. The zero value of each field but Inputs means its default.

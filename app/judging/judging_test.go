@@ -1,6 +1,7 @@
 package judging_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/app/judging"
 	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rules"
@@ -39,6 +41,34 @@ func TestNew(t *testing.T) {
 		}
 		if _, known := j.State.NodeRegistered("worker-9", time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)); known == live {
 			t.Errorf("live %t: that a Node is not there is known: %t", live, known)
+		}
+	}
+}
+
+// TestAdmissionOf wants the plugin of each minor that the authorizer is known of, with the gates that both depend on.
+func TestAdmissionOf(t *testing.T) {
+	for minor := nodeauthz.OldestMinor; minor <= nodeauthz.NewestMinor; minor++ {
+		features, err := nodeauthz.FeaturesFor(fmt.Sprintf("1.%d", minor))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := judging.AdmissionOf(&features)
+		if v.Minor != minor || v.Patch != nodeadmission.AnyPatch {
+			t.Errorf("1.%d: %+v", minor, v)
+		}
+		want, err := nodeadmission.VersionOf(fmt.Sprintf("1.%d", minor))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v != want {
+			t.Errorf("1.%d with its defaults: %+v, want %+v", minor, v, want)
+		}
+		if minor < 34 {
+			continue
+		}
+		features.PodCertificateRequest = !features.PodCertificateRequest
+		if judging.AdmissionOf(&features) == want {
+			t.Errorf("1.%d: the gate PodCertificateRequest makes no difference", minor)
 		}
 	}
 }

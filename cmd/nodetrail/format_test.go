@@ -50,10 +50,11 @@ type verdictLine struct {
 		Role        *kindName `json:"role"`
 		Subject     *kindName `json:"subject"`
 	} `json:"observed"`
-	Code      int      `json:"code"`
-	UserAgent string   `json:"userAgent"`
-	SourceIPs []string `json:"sourceIPs"`
-	Findings  []string `json:"findings"`
+	Admission *admission `json:"admission,omitempty"`
+	Code      int        `json:"code"`
+	UserAgent string     `json:"userAgent"`
+	SourceIPs []string   `json:"sourceIPs"`
+	Findings  []string   `json:"findings"`
 }
 
 type reportShape struct {
@@ -133,6 +134,16 @@ type reportShape struct {
 	} `json:"readiness"`
 }
 
+// admission is about the admission plugin NodeRestriction, in the lines of nodes' writes.
+type admission struct {
+	Verdict  string `json:"verdict"`
+	Code     int    `json:"code"`
+	Message  string `json:"message"`
+	Missing  string `json:"missing"`
+	Race     bool   `json:"race"`
+	Observed string `json:"observed"`
+}
+
 // inShape reports what of v, which was decoded from JSON, is not as the type says: keys that are missing, nulls where there is no
 // pointer, and unless more are allowed, keys that it does not have. Times are checked by decoding.
 func inShape(at string, v any, shape reflect.Type, more bool) error {
@@ -156,9 +167,12 @@ func inShape(at string, v any, shape reflect.Type, more bool) error {
 		rest := maps.Clone(object)
 		for i := range shape.NumField() {
 			f := shape.Field(i)
-			key := f.Tag.Get("json")
+			key, option, _ := strings.Cut(f.Tag.Get("json"), ",")
 			value, there := object[key]
 			delete(rest, key)
+			if !there && option == "omitempty" {
+				continue
+			}
 			if !there {
 				errs = append(errs, errors.New(at+"."+key+" is missing"))
 				continue

@@ -25,6 +25,8 @@ type Verdict struct {
 	Reason  string
 	Detail  string
 	Observed
+	// Admission is about the admission plugin NodeRestriction, nil where it is not asked. Then the line does not have it.
+	Admission *Admission
 	Code      int32
 	UserAgent string
 	SourceIPs []string
@@ -36,6 +38,16 @@ type Observed struct {
 	Decision, Authorizer, NodeVerdict, ObservedReason string
 	// Grant is nil where RBAC did not allow the request.
 	Grant *Grant
+}
+
+// Admission is what the admission plugin NodeRestriction says of a write of a node: allow, deny with the code and the message of the refusal, or unknown
+// with what is missing. Observed is what the response tells of the API server's own: allow, deny, other, or none.
+type Admission struct {
+	Verdict          string
+	Code             int32
+	Message, Missing string
+	Race             bool
+	Observed         string
 }
 
 // Grant is the RBAC binding, role and subject of an observed allow.
@@ -90,6 +102,7 @@ func (v *Verdict) appendTo(b []byte) []byte {
 	b = str(b, `,"reason":`, v.Reason)
 	b = str(b, `,"detail":`, v.Detail)
 	b = v.Observed.appendTo(b)
+	b = v.Admission.appendTo(b)
 	b = append(b, `,"code":`...)
 	b = strconv.AppendInt(b, int64(v.Code), 10)
 	b = str(b, `,"userAgent":`, v.UserAgent)
@@ -115,6 +128,21 @@ func (o *Observed) appendTo(b []byte) []byte {
 	b = str(b, `},"subject":{"kind":`, g.SubjectKind)
 	b = str(b, `,"name":`, g.SubjectName)
 	return append(b, `}}`...)
+}
+
+func (a *Admission) appendTo(b []byte) []byte {
+	if a == nil {
+		return b
+	}
+	b = str(b, `,"admission":{"verdict":`, a.Verdict)
+	b = append(b, `,"code":`...)
+	b = strconv.AppendInt(b, int64(a.Code), 10)
+	b = str(b, `,"message":`, a.Message)
+	b = str(b, `,"missing":`, a.Missing)
+	b = append(b, `,"race":`...)
+	b = strconv.AppendBool(b, a.Race)
+	b = str(b, `,"observed":`, a.Observed)
+	return append(b, '}')
 }
 
 func list(b []byte, key string, all []string) []byte {

@@ -64,3 +64,11 @@ func BenchmarkWrite(b *testing.B) {
 	}
 	b.SetBytes(int64(len(buf)))
 }
+
+func TestAdmission(t *testing.T) {
+	v := Verdict{Admission: &Admission{Verdict: "deny", Code: 403, Message: `nodes "b" is forbidden`, Race: true, Observed: "allow"}}
+	want := `"admission":{"verdict":"deny","code":403,"message":"nodes \"b\" is forbidden","missing":"","race":true,"observed":"allow"},"code":0`
+	if line := string(v.AppendLine(nil)); !strings.Contains(line, want) {
+		t.Errorf("%s\nlacks %s", line, want)
+	}
+}
