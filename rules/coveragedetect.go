@@ -38,6 +38,7 @@ type coverageDetector struct {
 
 // coverStep is what there was in one step.
 type coverStep struct {
+	prompt            bool // an event was written when its request came
 	answered, decided int64
 	open              int64 // requests that Node denies and of which it is not known whether RBAC let them through
 	unjudged          int64 // requests of programs, let through, of which nothing tells whether Node allows them
@@ -75,6 +76,8 @@ func (d *coverageDetector) follow(r *Request, f *followed, step int64, s State) 
 		}
 		d.at, d.atStep = at, step
 	}
+	// The end of a watch comes long after its beginning, which the log may not reach back to.
+	at.prompt = at.prompt || r.Event.StageTime.Sub(r.Time) < time.Minute
 	if r.Event.Code != 0 && r.Event.Stage != audit.StageRequestReceived && !r.Event.Derived {
 		at.answered++
 		if r.Observed.Decision != "" {
@@ -232,7 +235,9 @@ func (d *coverageDetector) forget(step int64) {
 
 // take takes in a step.
 func (d *coverageDetector) take(step int64, at *coverStep, s State, found func(*Detection)) {
-	d.log.spoke(step, found)
+	if at.prompt || d.log.last != 0 {
+		d.log.spoke(step, found)
+	}
 	for _, n := range at.nodes {
 		if n.last == 0 && n.late == 0 {
 			d.came(n, step, s, found)

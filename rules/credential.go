@@ -42,8 +42,9 @@ Several requests together, those whose user agent is a kubelet's, by their own t
 - the client certificate is one that another node used before.
 
 None of these is a finding: another address from some time on (a lease of DHCP, a reboot, a node made anew under its name), also if it
-comes back later; a new certificate that takes the old one's place; addresses through which several nodes come, such as those of a
-gateway, a proxy or a load balancer.
+comes back later; a loopback address beside another one, as on control-plane nodes; kubeadm when it joins or upgrades a node (it reads
+its two ConfigMaps and its own Node, and annotates that); a new certificate that takes the old one's place; addresses through which
+several nodes come, such as those of a gateway, a proxy or a load balancer.
 
 ## Why
 A kubelet's key lies on the node's disk. Programs on the node that borrow it break when its rights shrink. An attacker who copied it uses
@@ -61,7 +62,8 @@ of their own: k3s, rke2, kubelite, k0s and hyperkube are known. A program with a
 once goes on with the old one after its rotation.
 
 The user agent is the client's own claim, so the rule on clients finds programs that do not hide. One that calls itself a kubelet and runs
-on the node, with its present certificate, is not found.
+on the node, with its present certificate, is not found. Where a kubelet reaches its apiserver by loopback alone, a second address is not
+found: nothing tells it from the node's own.
 
 ## How to silence it
 Run with '--kubelet-user-agent PRODUCT' for a kubelet that calls itself otherwise, or with '--disable node-credential-misuse'.`,
@@ -80,8 +82,16 @@ func checkCredential(r *Request, _ State, m *Memory) (Finding, bool) {
 		f.Reason, f.Params = Impersonation, codes.Params{codes.Text(ParamUser, r.Event.User.Username)}
 		return f, true
 	}
-	if !IsKubelet(product, m.Kubelets) {
-		return f, true
+	if IsKubelet(product, m.Kubelets) || product == "kubeadm" && kubeadms(r) {
+		return Finding{}, false
 	}
-	return Finding{}, false
+	return f, true
+}
+
+// kubeadms reports whether the request is one that kubeadm makes with kubelet.conf when a node joins or is upgraded: it reads its configuration by its own
+// bindings, and reads and annotates the Node (k8s.io/kubernetes/cmd/kubeadm/app/phases/patchnode).
+func kubeadms(r *Request) bool {
+	a := r.Attrs
+	own := a.ResourceRequest && a.APIGroup == "" && a.Resource == "nodes" && a.Subresource == "" && a.Name == r.Node && (a.Verb == "get" || a.Verb == "patch")
+	return own || joinsBy(r)
 }

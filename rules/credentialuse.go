@@ -401,6 +401,9 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, fou
 			if d.shared(home.Value) && d.shared(other.Value) {
 				continue // addresses of a proxy or a gateway, through which several nodes come
 			}
+			if kind != useCertificate && (isLoopback(home.Value) || isLoopback(other.Value)) {
+				continue // the kubelet of an apiserver's own host has two ways to it
+			}
 			switch {
 			case kind == useCertificate:
 				if sides := beside(home, other, minute); sides && home.Last.Sub(other.First) >= rotation*time.Minute {
@@ -419,6 +422,11 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, fou
 			}
 		}
 	}
+}
+
+func isLoopback(address string) bool {
+	a, err := netip.ParseAddr(address)
+	return err == nil && a.IsLoopback()
 }
 
 // shared reports whether several nodes come from there.

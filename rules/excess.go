@@ -20,6 +20,7 @@ const (
 	BindingUnknown     Reason = "binding-unknown"
 	ImpersonationGiven Reason = "impersonation-needs-binding"
 	BindingOfKubeadm   Reason = "binding-of-kubeadm"
+	BindingDuringLag   Reason = "binding-during-lag"
 	ObjectMissing      Reason = "object-missing"
 	AdmissionRefused   Reason = "admission-refused"
 )
@@ -33,6 +34,7 @@ func rbacExcessAccess() *Rule {
 			{Reason: BindingUnknown, Doc: "only RBAC allowed the request, by a binding that neither the log nor the state names"},
 			{Reason: ImpersonationGiven, Doc: "only RBAC allowed the node to act as somebody else"},
 			{Reason: BindingOfKubeadm, Doc: "the binding is one of kubeadm's, which stays (low)"},
+			{Reason: BindingDuringLag, Doc: "the apiserver's Node authorizer lagged and the binding allowed the request (low, but it needs the binding)"},
 			{Reason: ObjectMissing, Doc: "the request was allowed and the object did not exist (404, low)"},
 			{Reason: AdmissionRefused, Doc: "the request was allowed and admission refused it (403, low)"},
 		},
@@ -46,8 +48,10 @@ So is a request that a node made as somebody else, who is no node, by impersonat
 
 The severity is critical for secrets and for tokens of service accounts, and high for everything else. It is low where the request
 reached nothing: the object did not exist (404), or admission refused the request after all (403); and where a node read a ConfigMap of
-kubeadm's by the binding that kubeadm made for that, which is to stay. Low findings are no reason
-against deleting the binding.
+kubeadm's by the binding that kubeadm made for that, which is to stay. These are no reason against deleting the binding.
+
+It is low, too, where the apiserver's Node authorizer denied what the state had long allowed, as after a restart (see authorizer-lag):
+the object belongs to the node. But without the binding the request would have failed.
 
 ## Why
 Such a binding gives every holder of any kubelet's credential the access of all nodes: with the legacy binding of the ClusterRole
@@ -107,11 +111,16 @@ func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
 		f.Severity, f.Reason = Low, ObjectMissing
 	case r.Fruitless():
 		f.Severity, f.Reason = Low, AdmissionRefused
+	case r.lags():
+		f.Severity, f.Reason = Low, BindingDuringLag
 	case r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r)):
 		f.Severity = Critical
 	}
 	return f, true
 }
+
+// Harmless reports whether a finding says that nothing is lost without the binding that allowed the request.
+func Harmless(s Severity, r Reason) bool { return s <= Low && r != BindingDuringLag }
 
 // Stays reports whether the binding is one that kubeadm makes for nodes to read what they join and are upgraded by. It gives two ConfigMaps
 // of kube-system and is no part of a migration.

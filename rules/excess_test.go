@@ -62,7 +62,8 @@ func TestExcess(t *testing.T) {
 		does("create serviceaccounts/token shop/web"), byRBAC(403))
 
 	// The observed verdict wins over the re-evaluated one.
-	f("Node denied, we say allow", secret, byRBAC(200), verdict(nodeauthz.Allow))
+	f("Node denied, we say allow", "low: get secrets shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone, because the apiserver's Node authorizer "+
+		"denied what the state had long allowed", byRBAC(200), verdict(nodeauthz.Allow))
 	f("Node denied, we do not know", secret, byRBAC(200), verdict(nodeauthz.Unknown))
 	f("Node allowed, we say deny", "", annotated("allow", nodeauthz.Allow), granted("Group system:nodes"))
 

@@ -127,6 +127,9 @@ func (r *Request) NodeDenies() bool {
 	return r.Answer.Verdict == nodeauthz.Deny
 }
 
+// lags reports whether the apiserver's Node authorizer denied what the state had long allowed the node: the object belongs to the node.
+func (r *Request) lags() bool { return r.Answer.Verdict == nodeauthz.Allow && !r.Answer.Race }
+
 // Succeeded reports whether the request was carried out: it passed authorization, admission and the handler.
 func (r *Request) Succeeded() bool {
 	code := r.Event.Code

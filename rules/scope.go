@@ -2,7 +2,6 @@ package rules
 
 import (
 	"github.com/nodetrail/nodetrail/codes"
-	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
 // The reasons of the rule out-of-scope-secret-read.
@@ -31,7 +30,8 @@ led to the object: not by a volume, an environment variable, an image pull secre
 of whole collections are among them: no kubelet needs those.
 
 For secrets and tokens the severity is critical where the request succeeded and medium where it did not; for configmaps it is medium
-and low.
+and low. It is low where kubeadm's own binding gave a ConfigMap of kubeadm's, and where the apiserver's Node authorizer denied what the
+state had long allowed (see authorizer-lag): the object belongs to the node.
 
 ## Why
 This is what a stolen kubelet credential is used for. Where it succeeded, the object's content has left the nodes that may have it.
@@ -47,8 +47,7 @@ If it was refused and comes from the kubelet itself again and again, look for a 
 
 ## False positives
 A pod that came to the node, or left it, within the skew ('--skew') makes the request a race, which is not flagged. A state without
-persistent volumes hides which secrets they lead to. Where the apiserver's own Node authorizer lagged behind, its refusal is taken at
-its word; the rule authorizer-lag then names the request too.
+persistent volumes hides which secrets they lead to.
 
 ## How to silence it
 Run with '--disable out-of-scope-secret-read'.`,
@@ -84,8 +83,12 @@ func checkScope(r *Request, _ State, _ *Memory) (Finding, bool) {
 	case r.Allowed:
 		f.Reason, f.Params = ReadFailed, append(f.Params, codes.Int(ParamCode, r.Event.Code))
 	}
-	if r.Answer.Verdict == nodeauthz.Allow {
+	switch {
+	case r.lags():
+		f.Severity = Low
 		f.Params = append(f.Params, codes.Text(ParamState, r.Answer.Verdict.String()))
+	case f.Binding.Name != "" && Stays(&f.Binding) && joinsBy(r):
+		f.Severity = Low
 	}
 	return f, true
 }

@@ -53,6 +53,9 @@ the cluster, is seen or the node was created anew. In the ten minutes after the 
 at the same hour of both days before, within a factor of 1.5, is a habit and no spike. Minutes in a spike count in the baseline only as
 far as they would be usual.
 
+The severity is low where in each minute all but a usual number of the denials are of what the state had long allowed: the apiserver's graph
+is behind, as after a restart (see authorizer-lag).
+
 A node that has at least half of all denials is judged on its own, and left out of the cluster's. If the cluster has a spike, from two
 nodes at least, then the other nodes are not told on their own: the message says how many there are. Races do not count: neither requests
 near a change of the state, nor denials after which the same node was allowed the same object within 10 to 20 seconds. Nor does it count
@@ -139,6 +142,8 @@ type spikeState struct {
 	Products []spikeReason `json:"products"`
 	Worst    []spikeReason `json:"worst,omitempty"` // the nodes of the peak
 	Passed   bool          `json:"passed,omitzero"`
+	// Lag says that in no minute more was denied than usual, but for what the state had long allowed: the apiserver's graph is behind.
+	Lag bool `json:"lag,omitzero"`
 }
 
 type spikeReason struct {

@@ -21,7 +21,7 @@ const (
 func (s *spike) found(n *spikeSubject, m *spikeMinute, at, usual int64, found func(*Detection)) {
 	w := n.Now
 	if w == nil {
-		w = &spikeState{Onset: at, Usual: usual, First: m.denials[0].First}
+		w = &spikeState{Onset: at, Usual: usual, First: m.denials[0].First, Lag: true}
 		for _, d := range m.denials {
 			if d.First.Before(w.First) {
 				w.First = d.First
@@ -40,8 +40,11 @@ func (s *spike) found(n *spikeSubject, m *spikeMinute, at, usual int64, found fu
 	if m.count > w.Peak {
 		w.Peak, w.PeakAt, w.Nodes, w.Worst = m.count, at, m.nodes, m.worst
 	}
-	ids := 0
+	ids, others := 0, int64(0)
 	for _, d := range m.denials {
+		if !d.Lag {
+			others += d.Count
+		}
 		addReason(&w.Reasons, d.Object.Verb+" "+d.Object.kind()+": "+d.Reason, d.Count)
 		addReason(&w.Products, d.Product, d.Count)
 		w.Passed = w.Passed || d.Allowed
@@ -50,6 +53,7 @@ func (s *spike) found(n *spikeSubject, m *spikeMinute, at, usual int64, found fu
 			ids++
 		}
 	}
+	w.Lag = w.Lag && others < usual
 	found(s.detection(m.name, n, false))
 }
 
@@ -78,6 +82,9 @@ func (s *spike) detection(name string, n *spikeSubject, over bool) *Detection {
 			Rule: s.rule.Name, Reason: SpikeOfNode, Severity: s.rule.Severity, Subject: name, Apart: onset.Format(time.RFC3339), Allowed: w.Passed,
 		},
 		Time: w.LastAt, First: w.First, Last: w.LastAt, Count: w.Total, AuditIDs: slices.Clone(w.AuditIDs),
+	}
+	if w.Lag {
+		f.Severity = Low
 	}
 	f.Params = codes.Params{
 		codes.Int(ParamCount, w.Total), codes.Time(ParamSince, onset), codes.Int(ParamPeak, w.Peak),

@@ -101,7 +101,7 @@ type Node struct {
 // Group is the findings of one Key.
 type Group struct {
 	Count int64
-	// Low is how many of Count are of low severity.
+	// Low is how many of Count are harmless ([rules.Harmless]).
 	Low         int64
 	First, Last time.Time
 	// Severity is the highest.
@@ -270,7 +270,7 @@ func (t *Tally) finding(e *Entry, f *Finding) {
 		t.node(e.Node).Excess++
 	}
 	one := Group{Count: 1, First: e.Time, Last: e.Time, Severity: f.Severity, Allowed: f.Allowed, Reason: f.Reason, Params: f.Params}
-	if f.Severity <= rules.Low {
+	if rules.Harmless(f.Severity, f.Reason) {
 		one.Low = 1
 	}
 	g := t.group(&f.Key, f.Class(), false)

@@ -24,6 +24,9 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.BindingNeeded:    (*said).excess,
 	rules.BindingUnknown:   (*said).excess,
 	rules.BindingOfKubeadm: func(s *said) string { return s.excess() + ", which is kubeadm's and stays" },
+	rules.BindingDuringLag: func(s *said) string {
+		return s.excess() + ", because the apiserver's Node authorizer denied what the state had long allowed"
+	},
 	rules.ObjectMissing:    func(s *said) string { return s.excess() + ", and there was no such object (404)" },
 	rules.AdmissionRefused: func(s *said) string { return s.excess() + ", and admission refused it (403)" },
 	rules.ImpersonationGiven: func(s *said) string {

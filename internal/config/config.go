@@ -369,7 +369,7 @@ func (k *KafkaProducer) SetDefaults() {
 // SetDefaults sets what an entry without keys means.
 func (s *AlertmanagerSink) SetDefaults() {
 	*s = AlertmanagerSink{
-		Resend: Duration(time.Minute), ResolveAfter: Duration(15 * time.Minute), MinSeverity: "low", MaxAlerts: 10_000, Timeout: Duration(10 * time.Second),
+		Resend: Duration(time.Minute), ResolveAfter: Duration(15 * time.Minute), MinSeverity: "medium", MaxAlerts: 10_000, Timeout: Duration(10 * time.Second),
 		Runbooks: "https://github.com/nodetrail/nodetrail/blob/main/",
 	}
 }
