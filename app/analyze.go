@@ -102,7 +102,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	var of pipeline.Entries
 	var setup *judging.Setup
 	var over *overTime
-	races := newRaceBook(o.KubeletUserAgents)
+	races, restricted := newRaceBook(o.KubeletUserAgents), newRestrictionBook()
 	res, counts, err := p.run(ctx, func(s *judging.Setup) {
 		setup = s
 		over = &overTime{
@@ -111,6 +111,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	}, func(j *pipeline.Judgement) error {
 		over.observe(j)
 		races.add(j)
+		restricted.add(j)
 		count(of.Of(j))
 		if o.Each == nil {
 			return nil
@@ -125,7 +126,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	f := p.facts(setup, res, counts, o.Cluster, o.Disable)
 	f.MinWindow = o.MinWindow
 	proven := proof{
-		minWindow: o.MinWindow, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents, setup: setup, races: races,
+		minWindow: o.MinWindow, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents, setup: setup, races: races, restricted: restricted,
 		since: p.logs.Window.Since, to: p.end(res),
 	}
 	if o.Now.IsZero() {

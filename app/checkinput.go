@@ -33,7 +33,7 @@ import (
 //   - requests of others than nodes that a binding lets through (issue 13);
 //   - lag of the API server's graph (issue 13): each disagreement counts;
 //   - versions by hour for judging (issue 14): hours in which another minor wrote the log are unproven;
-//   - groups of node identities, tokens, holders, births, the write half (issues 15 and 16);
+//   - groups of node identities, tokens, holders, births (issues 15 and 16);
 //   - what exceptions cover (issue 17).
 type proof struct {
 	minWindow time.Duration
@@ -46,6 +46,8 @@ type proof struct {
 	setup *judging.Setup
 	// races are those of the log; nil where nobody looked for them.
 	races *raceBook
+	// restricted are NodeRestriction's refusals; nil where nobody looked for them.
+	restricted *restrictionBook
 	// since is from when on requests were judged, zero for all of the log; to is when the log ends.
 	since, to time.Time
 }
@@ -73,6 +75,7 @@ func (p *proof) input() *checks.Input {
 	in.Agreement = p.agreement()
 	p.findings(in)
 	p.state(in)
+	p.restriction(in)
 	p.hidden(in)
 	if p.races != nil {
 		in.Races, in.RacesKnown = p.races.list(), !p.races.full
@@ -178,7 +181,7 @@ func objectOf(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// findings are uses of bindings, identities that do not conform, and what the rules tell of NodeRestriction.
+// findings are uses of bindings and identities that do not conform.
 func (p *proof) findings(in *checks.Input) {
 	groups := slices.Collect(maps.Keys(p.tally.Groups))
 	slices.SortFunc(groups, func(a, b tally.Key) int { return slices.Compare(a.Strings(), b.Strings()) })
@@ -191,18 +194,6 @@ func (p *proof) findings(in *checks.Input) {
 		case rules.NodeIdentity:
 			in.Identities = append(in.Identities, checks.Identity{
 				User: k.Node, Reason: checks.Code(g.Reason), Harmless: g.Low == g.Count, Count: g.Count, Last: g.Last, AuditIDs: g.AuditIDs,
-			})
-		case rules.ForeignWrite:
-			if g.Severity != rules.Critical {
-				continue
-			}
-			if in.Restriction == nil {
-				in.Restriction = &checks.Findings{}
-			}
-			in.Restriction.Looked += g.Count
-			in.Restriction.Wrong = append(in.Restriction.Wrong, checks.Item{
-				Code: checks.CodeExcessUse, Node: k.Node, Client: k.Product, Request: requestKind(k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Name),
-				Object: objectOf(k.Namespace, k.Name), From: g.First, To: g.Last, AuditIDs: g.AuditIDs, Count: g.Count,
 			})
 		}
 	}

@@ -70,6 +70,10 @@ const (
 	CodeDangerousRight    Code = "dangerous-right"
 	CodeDangerousGroup    Code = "dangerous-group"
 	CodeExcessUse         Code = "excess-use"
+
+	CodeRestrictionBypassed Code = "restriction-bypassed"
+	CodeRestrictionNotSeen  Code = "restriction-not-seen"
+	CodeRestrictionOfOne    Code = "restriction-of-one-server"
 )
 
 // The codes of next steps.

@@ -6,13 +6,16 @@ const docNodeRestrictionOn = `NodeRestriction is in force
 On every API server the admission plugin NodeRestriction limits what a node may write.
 
 ## What proves it
-In every hour and on every API server, the plugin refused something in its own words, or a probe showed that it does.
+In every hour, the plugin of the one API server refused something in its own words, such as a probe. The audit log does not name the API
+server that wrote an event. With several API servers, or an unknown number of them, a refusal proves nothing about the others.
 
 ## What defeats it
-A node wrote what the plugin refuses (failed). Where nothing in the log tells, the check is unproven.
+A write of a node passed that the plugin refuses (failed): see the rules 'noderestriction-bypass' and 'foreign-node-write'. Where nothing in
+the log tells, the check is unproven.
 
 ## What to do
-Add 'NodeRestriction' to '--enable-admission-plugins' of the servers that are listed, or run the probe that the report prints.`
+Add 'NodeRestriction' to '--enable-admission-plugins' of every API server, and run the probe in docs/node-restriction.md. It is a dry run
+and creates nothing.`
 
 const docNoExcessRights = `Nodes have no rights beyond their own
 

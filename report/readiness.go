@@ -36,7 +36,7 @@ func readiness(r *Report, f Facts, undecided int64) Readiness {
 			append(codes.Params{codes.Int(codes.ParamCount, n)}, codes.List(codes.ParamNode, out.Unseen[:min(n, unseenNamed)])...)...)
 	}
 	restricted := !slices.ContainsFunc(r.Findings, func(f Finding) bool {
-		return f.Rule == rules.ForeignWrite && f.Severity == rules.Critical.String()
+		return f.Rule == rules.RestrictionBypass || f.Rule == rules.ForeignWrite && f.Severity == rules.Critical.String()
 	})
 	if !restricted {
 		out.gap(codes.Doubt, codes.NodeRestrictionOff)

@@ -86,7 +86,7 @@ func TestReadiness(t *testing.T) {
 			r.Grant.Binding = rbac.BindingRef{Kind: "RoleBinding", Namespace: "kube-system", Name: "kubeadm:nodes-kubeadm-config"}
 		})
 	})
-	f("NodeRestriction is off", ready, []string{"! the admission plugin NodeRestriction is not in force: a node wrote another's object"},
+	f("NodeRestriction is off", ready, []string{"! the admission plugin NodeRestriction is not in force: a write passed that it refuses"},
 		func(l *log) { l.add("worker-1 patch nodes worker-2"); l.add("worker-1 patch nodes worker-3") })
 	f("NodeRestriction is on", ready, nil, func(l *log) { l.add("worker-1 patch nodes worker-2", code(403)) })
 	f("an administrator who tries", ready, nil, func(l *log) {

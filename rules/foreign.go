@@ -23,7 +23,7 @@ func foreignNodeWrite() *Rule {
 		Name:     ForeignWrite,
 		Severity: Critical,
 		Reasons: []ReasonDoc{
-			{Reason: WriteSucceeded, Doc: "the write went through: NodeRestriction is not in force (critical)"},
+			{Reason: WriteSucceeded, Doc: "the write passed admission: NodeRestriction is not in force (critical)"},
 			{Reason: WriteRefused, Doc: "the write was not authorized"},
 			{Reason: WriteRefusedByAdmission, Doc: "the write was authorized, and admission refused it"},
 			{Reason: WriteFailed, Doc: "the write was authorized, and failed otherwise"},
@@ -55,34 +55,12 @@ Run with '--disable foreign-node-write'.`,
 }
 
 func checkForeignWrite(r *Request, s State, _ *Memory) (Finding, bool) {
-	a := r.Attrs
-	if !r.IsNode || !a.ResourceRequest || r.Node == "" {
-		return Finding{}, false
-	}
-	switch a.Verb {
-	case "create", "update", "patch", "delete", "deletecollection":
-	default:
-		return Finding{}, false
-	}
-	name := a.Name
-	if name == "" {
-		name = r.Event.ObjectRef.Name // on create, from the body
-	}
-	foreign := false
-	switch {
-	case a.APIGroup == "" && a.Resource == "nodes",
-		a.APIGroup == "storage.k8s.io" && a.Resource == "csinodes",
-		a.APIGroup == "coordination.k8s.io" && a.Resource == "leases" && a.Namespace == "kube-node-lease":
-		foreign = name != "" && name != r.Node || a.Verb == "deletecollection"
-	case a.APIGroup == "" && a.Resource == "pods" && name != "" && (a.Verb != "create" || a.Subresource == "eviction"):
-		foreign = s != nil && onOtherNode(r, s, name)
-	}
-	if !foreign {
+	if !writesForeign(r, s) {
 		return Finding{}, false
 	}
 	f := Finding{Rule: ForeignWrite, Reason: WriteRefused, Severity: High, Subject: r.Node, Allowed: r.Allowed, Params: created(r)}
 	switch {
-	case r.Succeeded():
+	case r.Succeeded(), r.Admission.Bypassed():
 		f.Severity, f.Reason = Critical, WriteSucceeded
 	case r.Allowed && r.Event.Code == http.StatusForbidden:
 		f.Reason = WriteRefusedByAdmission
@@ -90,6 +68,32 @@ func checkForeignWrite(r *Request, s State, _ *Memory) (Finding, bool) {
 		f.Reason, f.Params = WriteFailed, append(f.Params, codes.Int(ParamCode, r.Event.Code))
 	}
 	return f, true
+}
+
+// writesForeign reports whether a node writes an object of another node.
+func writesForeign(r *Request, s State) bool {
+	a := r.Attrs
+	if !r.IsNode || !a.ResourceRequest || r.Node == "" {
+		return false
+	}
+	switch a.Verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+	default:
+		return false
+	}
+	name := a.Name
+	if name == "" {
+		name = r.Event.ObjectRef.Name // on create, from the body
+	}
+	switch {
+	case a.APIGroup == "" && a.Resource == "nodes",
+		a.APIGroup == "storage.k8s.io" && a.Resource == "csinodes",
+		a.APIGroup == "coordination.k8s.io" && a.Resource == "leases" && a.Namespace == "kube-node-lease":
+		return name != "" && name != r.Node || a.Verb == "deletecollection"
+	case a.APIGroup == "" && a.Resource == "pods" && name != "" && (a.Verb != "create" || a.Subresource == "eviction"):
+		return s != nil && onOtherNode(r, s, name)
+	}
+	return false
 }
 
 // onOtherNode reports whether the pod is on another node than the request's, beyond doubt.

@@ -108,7 +108,7 @@ func TestNames(t *testing.T) {
 		{"rbac-excess-access", Critical}, {"out-of-scope-secret-read", Critical}, {"node-identity", High},
 		{"node-credential-misuse", High}, {"foreign-node-write", Critical}, {"oversized-request", High}, {"authorizer-lag", Low},
 		{"node-deny-spike", High}, {"persistent-node-deny", Medium}, {"secret-enumeration", Critical},
-		{"audit-coverage-gap", Medium},
+		{"audit-coverage-gap", Medium}, {"noderestriction-bypass", Critical},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)

@@ -211,7 +211,7 @@ func (r *Rule) Runbook() string { return "docs/rules/" + r.Name + ".md" }
 func All() []*Rule {
 	return []*Rule{
 		rbacExcessAccess(), outOfScopeSecretRead(), nodeIdentity(), nodeCredentialMisuse(), foreignNodeWrite(), oversizedRequest(), authorizerLag(),
-		nodeDenySpike(), persistentNodeDeny(), secretEnumeration(), auditCoverageGap(),
+		nodeDenySpike(), persistentNodeDeny(), secretEnumeration(), auditCoverageGap(), restrictionBypass(),
 	}
 }
 

@@ -154,7 +154,12 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeExcessRight:     about("%s gives nodes more than everybody has"),
 	checks.CodeDangerousRight:  about("%s lets a node get beyond itself"),
 	checks.CodeDangerousGroup:  about("a node's identity is in the group %s"),
-	checks.CodeExcessUse:       used("%s did what is not its node's, by %s"),
+	checks.CodeRestrictionBypassed: func(i *checks.Item) string {
+		return strings.TrimSuffix("a write passed that NodeRestriction refuses: "+i.Object, ": ")
+	},
+	checks.CodeRestrictionNotSeen: says("nothing in the log shows that NodeRestriction is in force"),
+	checks.CodeRestrictionOfOne:   says("NodeRestriction refused a request, and the log does not show on which API server"),
+	checks.CodeExcessUse:          used("%s did what is not its node's, by %s"),
 }
 
 // used is a sentence about a client that used a binding for an object.
@@ -192,7 +197,7 @@ var nexts = map[checks.Code]string{
 	checks.NextRestartKubelet:  "restart the kubelet of one node, and analyze a log that has it",
 	checks.NextRecordState:     "record the state of the cluster (nodetrail record) for as long as the log",
 	checks.NextTurnRulesOn:     "do not disable this rule",
-	checks.NextProbePlugin:     "turn the admission plugin NodeRestriction on for every API server",
+	checks.NextProbePlugin:     "turn the admission plugin NodeRestriction on for every API server, and probe each of them (docs/node-restriction.md)",
 	checks.NextTakeRights:      "take these rights away from nodes",
 	checks.NextMovePods:        "keep pods whose service accounts may do much off ordinary nodes",
 	checks.NextStopUse:         "stop what uses the kubelet's credential for this",

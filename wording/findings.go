@@ -47,6 +47,11 @@ var findings = map[rules.Reason]func(*said) string{
 		return s.byNode() + " passed authorization and failed with code " + s.p.Text(rules.ParamCode)
 	},
 
+	rules.BypassSucceeded: func(s *said) string { return s.bypass("succeeded") },
+	rules.BypassFailed: func(s *said) string {
+		return s.bypass("passed admission and failed with code " + s.p.Text(rules.ParamCode))
+	},
+
 	rules.GraphBehind: func(s *said) string {
 		return fmt.Sprintf("the apiserver's Node authorizer denied %s to node %s, which the state had long allowed", s.request(), s.k.Node)
 	},
@@ -188,6 +193,10 @@ func (s *said) object() string {
 func (s *said) request() string { return s.k.Verb + " " + s.object() }
 
 func (s *said) byNode() string { return s.request() + " by node " + s.k.Node }
+
+func (s *said) bypass(outcome string) string {
+	return s.byNode() + " " + outcome + " although NodeRestriction refuses it: " + s.p.Text(rules.ParamRefusal)
+}
 
 func (s *said) excess() string {
 	return s.request() + " is allowed to node " + s.k.Node + " by " + s.binding() + " alone"

@@ -98,7 +98,7 @@ var sentences = map[codes.Code]func(codes.Params) string{
 	codes.RuleDisabled: func(p codes.Params) string { return "the rule " + p.Text(codes.ParamRule) + " was not checked" },
 
 	codes.NodeRestrictionOff: func(codes.Params) string {
-		return "the admission plugin NodeRestriction is not in force: a node wrote another's object"
+		return "the admission plugin NodeRestriction is not in force: a write passed that it refuses"
 	},
 	codes.AllowedInVain: func(p codes.Params) string {
 		return passed(p) + " and reached nothing (404 or 403), which does not block: " + kinds(p)

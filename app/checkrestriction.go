@@ -1,0 +1,77 @@
+package app
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/nodeadmission"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// restrictionBook counts, by hour, the requests that NodeRestriction refused in its own words. The zero value is not useful.
+type restrictionBook struct{ refused map[evidence.Hour]int64 }
+
+func newRestrictionBook() *restrictionBook {
+	return &restrictionBook{refused: map[evidence.Hour]int64{}}
+}
+
+// add takes in a judgement.
+func (b *restrictionBook) add(j *pipeline.Judgement) {
+	if j.Admission.Observed == nodeadmission.ObservedDeny && (len(b.refused) < evidence.MaxHours || b.refused[evidence.HourOf(j.Time)] > 0) {
+		b.refused[evidence.HourOf(j.Time)]++
+	}
+}
+
+// restriction is what the log shows of NodeRestriction in the window. A write that it refuses and that passed shows that it is not in force; only its own
+// refusal shows that it is, on the one API server that there is. What several API servers do cannot be told apart, and one that says nothing may have
+// it or not.
+func (p *proof) restriction(in *checks.Input) {
+	out := checks.Findings{}
+	for _, k := range slices.SortedFunc(maps.Keys(p.tally.Groups), func(a, b tally.Key) int { return slices.Compare(a.Strings(), b.Strings()) }) {
+		g := p.tally.Groups[k]
+		if k.Rule != rules.RestrictionBypass && (k.Rule != rules.ForeignWrite || g.Severity != rules.Critical) {
+			continue
+		}
+		out.Looked += g.Count
+		out.Wrong = append(out.Wrong, checks.Item{
+			Code: checks.CodeRestrictionBypassed, Node: k.Node, Client: k.Product,
+			Request: requestKind(k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Name),
+			Object:  objectOf(k.Namespace, k.Name), From: g.First, To: g.Last, AuditIDs: g.AuditIDs, Count: g.Count,
+		})
+	}
+	if p.restricted == nil && len(out.Wrong) == 0 {
+		return
+	}
+	if p.restricted != nil && !p.to.IsZero() {
+		p.restrictionByHour(in, &out)
+	}
+	in.Restriction = &out
+}
+
+// restrictionByHour adds the hours in which nothing shows that the plugin is in force, those in a row as one.
+func (p *proof) restrictionByHour(in *checks.Input, out *checks.Findings) {
+	first, last := evidence.HourOf(p.to.Add(-in.MinWindow)), evidence.HourOf(p.to.Add(-time.Nanosecond))
+	var run *checks.Item
+	for h := first; h <= last; h++ {
+		code := checks.CodeRestrictionNotSeen
+		if p.restricted.refused[h] > 0 {
+			code = checks.CodeRestrictionOfOne
+			if in.Servers.Configured == 1 || len(p.ledger.Servers(h, h)) == 1 {
+				out.Looked, run = out.Looked+1, nil
+				continue
+			}
+		}
+		if run != nil && run.Code == code {
+			run.To = h.End()
+			continue
+		}
+		out.Looked++
+		out.NotKnown = append(out.NotKnown, checks.Item{Code: code, From: h.Start(), To: h.End()})
+		run = &out.NotKnown[len(out.NotKnown)-1]
+	}
+}
