@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/app/judging"
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/coverage"
 	"github.com/nodetrail/nodetrail/evidence"
@@ -102,7 +104,13 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	var of pipeline.Entries
 	var setup *judging.Setup
 	var over *overTime
-	races, restricted := newRaceBook(o.KubeletUserAgents), newRestrictionBook()
+	var bound *bindingBook
+	p.others = func(s *cluster.State) *audit.Subjects {
+		bound = newBindingBook(s.RBAC)
+		p.logs.See = bound.see
+		return bound.others()
+	}
+	races, lags, restricted := newRaceBook(o.KubeletUserAgents), newLagBook(o.KubeletUserAgents), newRestrictionBook()
 	res, counts, err := p.run(ctx, func(s *judging.Setup) {
 		setup = s
 		over = &overTime{
@@ -110,9 +118,12 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		}
 	}, func(j *pipeline.Judgement) error {
 		over.observe(j)
-		races.add(j)
+		races.add(j, bound)
+		bound.add(j)
 		restricted.add(j)
-		count(of.Of(j))
+		e := of.Of(j)
+		lags.add(j, e)
+		count(e)
 		if o.Each == nil {
 			return nil
 		}
@@ -126,7 +137,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	f := p.facts(setup, res, counts, o.Cluster, o.Disable)
 	f.MinWindow = o.MinWindow
 	proven := proof{
-		minWindow: o.MinWindow, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents, setup: setup, races: races, restricted: restricted,
+		minWindow: o.MinWindow, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents, setup: setup, races: races, bound: bound, lags: lags, restricted: restricted,
 		since: p.logs.Window.Since, to: p.end(res),
 	}
 	if o.Now.IsZero() {

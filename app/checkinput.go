@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/app/judging"
@@ -44,8 +43,10 @@ type proof struct {
 	kubelets  []string         // further user-agent products
 	// state and its judge; nil where only a store is read.
 	setup *judging.Setup
-	// races are those of the log; nil where nobody looked for them.
+	// races, bound and lags are what of the log needs a closer look; nil where nobody looked.
 	races *raceBook
+	bound *bindingBook
+	lags  *lagBook
 	// restricted are NodeRestriction's refusals; nil where nobody looked for them.
 	restricted *restrictionBook
 	// since is from when on requests were judged, zero for all of the log; to is when the log ends.
@@ -72,11 +73,16 @@ func (p *proof) input() *checks.Input {
 		in.Unjudged = append(in.Unjudged, checks.Unjudged{Code: checks.CodeNoVerdict, At: p.since})
 	}
 	in.Versions = p.versions(in)
-	in.Agreement = p.agreement()
-	p.findings(in)
+	lag := p.lags.lag(p.ledger)
+	in.Agreement = p.agreement(&lag)
+	p.findings(in, &lag)
 	p.state(in)
 	p.restriction(in)
 	p.hidden(in)
+	in.Uses, in.NotInState = append(in.Uses, p.bound.list()...), p.bound.notInState()
+	if p.bound != nil {
+		in.UnjudgedUses, in.OthersJudged = p.bound.unjudged, in.BindingsKnown && p.bound.covers(checks.Inventory(in.Bindings, in.SystemNode, in.Keep))
+	}
 	if p.races != nil {
 		in.Races, in.RacesKnown = p.races.list(), !p.races.full
 	}
@@ -147,15 +153,23 @@ func minorOf(version string) string {
 	return major + "." + minor
 }
 
-func (p *proof) agreement() checks.Agreement {
+func (p *proof) agreement(lag *lag) checks.Agreement {
 	s := &p.tally.Sums
 	decided := s.Compared + s.RacesCompared
 	out := checks.Agreement{Decided: decided, Compared: s.Compared, Rests: s.Allow + s.Deny + s.Unknown - decided, More: s.DisagreeMore}
 	for i := range p.tally.Disagreements {
 		d := &p.tally.Disagreements[i]
+		id := lagged{d.AuditID, d.Time.UTC()}
 		out.Disagreements = append(out.Disagreements, checks.Disagreement{
 			Node: d.Node, Request: requestKind(d.Verb, d.APIGroup, d.Resource, d.Subresource, d.Name), Object: objectOf(d.Namespace, d.Name), AuditID: d.AuditID, At: d.Time,
+			Lag: lag.requests[id] > 0,
 		})
+		if lag.requests[id] > 0 {
+			lag.requests[id]--
+		}
+	}
+	for _, n := range lag.requests { // those that the tally only counted
+		out.More -= n
 	}
 	return out
 }
@@ -181,8 +195,8 @@ func objectOf(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// findings are uses of bindings and identities that do not conform.
-func (p *proof) findings(in *checks.Input) {
+// findings are uses of bindings, and identities of kubelets that are wrong.
+func (p *proof) findings(in *checks.Input, lag *lag) {
 	groups := slices.Collect(maps.Keys(p.tally.Groups))
 	slices.SortFunc(groups, func(a, b tally.Key) int { return slices.Compare(a.Strings(), b.Strings()) })
 	for i := range groups {
@@ -190,13 +204,35 @@ func (p *proof) findings(in *checks.Input) {
 		g := p.tally.Groups[*k]
 		switch k.Rule {
 		case rules.ExcessAccess:
-			in.Uses = append(in.Uses, p.use(k, g))
+			in.Uses = append(in.Uses, p.usesOf(k, g, lag.uses[*k])...)
 		case rules.NodeIdentity:
 			in.Identities = append(in.Identities, checks.Identity{
 				User: k.Node, Reason: checks.Code(g.Reason), Harmless: g.Low == g.Count, Count: g.Count, Last: g.Last, AuditIDs: g.AuditIDs,
 			})
 		}
 	}
+}
+
+// usesOf are the uses of a binding in a group of requests that only it let through. What lag let through is one of its own.
+func (p *proof) usesOf(k *tally.Key, g *tally.Group, lag lagUses) (out []checks.Use) {
+	rest := *g
+	if lag.count > 0 {
+		u := p.use(k, &rest)
+		u.Lag, u.Count = true, lag.count
+		out = append(out, u)
+		rest.Count, rest.Low = rest.Count-lag.count, rest.Low-lag.low
+	}
+	// Where all were harmless as far as the group tells, the latest tells of the others only what the book counted.
+	if n := min(p.lags.refusedBy(k), rest.Low); n > 0 && rest.Low == rest.Count && !rest.Wide {
+		u := p.use(k, &rest)
+		u.Outcome, u.JustGone, u.Count = checks.OutcomeRefused, false, n
+		out = append(out, u)
+		rest.Count, rest.Low, rest.Reason = rest.Count-n, rest.Low-n, rules.ObjectMissing
+	}
+	if rest.Count > 0 {
+		out = append(out, p.use(k, &rest))
+	}
+	return out
 }
 
 // use is a group of requests that only a binding let through.
@@ -242,42 +278,6 @@ func (p *proof) justGone(k *tally.Key, g *tally.Group) bool {
 	return false
 }
 
-func nodeUser(node string) user.Info {
-	return &user.DefaultInfo{Name: nodeid.UserPrefix + node, Groups: []string{user.NodesGroup, user.AllAuthenticated}}
-}
-
-// hidden asks the audit policy for what it keeps out of the log of nodes' requests. What every node may do by the authorizer's static rules needs no
-// binding. Of those who act as nodes nobody is asked about: which users there are no state tells.
-func (p *proof) hidden(in *checks.Input) {
-	if p.policy == nil {
-		return
-	}
-	in.Policy.Given = true
-	who := nodeUser("nodetrail-example")
-	var harmless func(authorizer.Attributes) bool
-	if features, err := nodeauthz.FeaturesFor(p.facts.Authorization.KubernetesVersion); err == nil {
-		auth := nodeauthz.NewAuthorizer(nodeauthz.NewGraph(), features, 0)
-		harmless = func(a authorizer.Attributes) bool {
-			answer := auth.Decide(a, p.to)
-			return answer.Static && answer.Verdict == nodeauthz.Allow
-		}
-	}
-	h := p.policy.Hides(who, harmless)
-	for _, r := range h.Requests {
-		name := r.Path
-		x := checks.Hidden{Request: requestKind(r.Verb, r.APIGroup, r.Resource, r.Subresource, name)}
-		if r.Line > 0 {
-			x.Line = fmt.Sprint(r.Line)
-		}
-		if !slices.Contains(in.Policy.Hidden, x) {
-			in.Policy.Hidden = append(in.Policy.Hidden, x)
-		}
-	}
-	if h.More > 0 || h.TooMany {
-		in.Policy.Hidden = append(in.Policy.Hidden, checks.Hidden{})
-	}
-}
-
 // state is what is known of the cluster by its times.
 func (p *proof) state(in *checks.Input) {
 	in.State.Given = p.facts.HasState
@@ -304,19 +304,21 @@ func (p *proof) state(in *checks.Input) {
 	for i := range lives {
 		in.Servers.Live = append(in.Servers.Live, checks.Server{Name: lives[i].Name, Lives: []checks.Span{{From: lives[i].From, To: endOf(&lives[i])}}})
 	}
-	in.BindingsKnown = s.RBAC.Covers(p.to)
+	in.SystemNode, _ = s.RBAC.ClusterRoleRules(nodeRole, p.to)
 	for b := range s.RBAC.Bindings(p.to) {
 		in.Bindings = append(in.Bindings, b)
 	}
+	in.BindingsKnown = s.RBAC.Covers(p.to) && holdsBindings(s.RBAC, in.Bindings, p.to)
 	p.needs(in, from)
 }
 
 // withLife adds a life of a Node object, which come in order of their names.
 func withLife(all []checks.Node, l *cluster.NodeLife) []checks.Node {
 	if n := len(all); n == 0 || all[n-1].Name != l.Name {
-		all = append(all, checks.Node{Name: l.Name})
+		all = append(all, checks.Node{Name: l.Name, Virtual: true})
 	}
 	n := &all[len(all)-1]
+	n.Virtual = n.Virtual && l.Virtual
 	n.Lives = append(n.Lives, checks.Span{From: l.From, To: l.To})
 	for _, x := range l.NotReady {
 		if x.To.IsZero() {
@@ -337,6 +339,9 @@ func endOf(l *cluster.ServerLife) time.Time {
 	}
 	return l.To
 }
+
+// rootCA is the ConfigMap that is mounted with the token of a service account.
+const rootCA = "kube-root-ca.crt"
 
 // needs are the secrets and configmaps that nodes came to need in the window: when the first pod with one of them was bound.
 func (p *proof) needs(in *checks.Input, from time.Time) {
@@ -361,7 +366,15 @@ func (p *proof) needs(in *checks.Input, from time.Time) {
 					first = r.Paths[k].From
 				}
 			}
-			in.Needs = append(in.Needs, checks.Need{Node: node, Kind: kind, Object: objectOf(r.Object.Namespace, r.Object.Name), At: first})
+			object := objectOf(r.Object.Namespace, r.Object.Name)
+			in.Needs = append(in.Needs, checks.Need{Node: node, Kind: kind, Object: object, At: first})
+			if kind == evidence.ReadConfigMaps && r.Object.Name == rootCA {
+				steady := checks.Steady{Node: node, Kind: kind, Object: object}
+				for k := range r.Paths {
+					steady.Spans = append(steady.Spans, checks.Span{From: r.Paths[k].From, To: r.Paths[k].To})
+				}
+				in.Steady = append(in.Steady, steady)
+			}
 		}
 	})
 	in.NeedsKnown = in.NodesKnown && (missing == "" || len(nodes) == 0)

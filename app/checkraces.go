@@ -30,12 +30,12 @@ func newRaceBook(kubelets []string) *raceBook {
 }
 
 // add takes in a judgement.
-func (b *raceBook) add(j *pipeline.Judgement) {
+func (b *raceBook) add(j *pipeline.Judgement, bound *bindingBook) {
 	if !j.IsNode || !j.Answer.Race || j.Observed.NodeVerdict == nodeauthz.Allow || !j.Allowed && !j.Open || j.Spare {
 		return
 	}
 	byRBAC := j.Observed.NodeVerdict == nodeauthz.Deny
-	if byRBAC && (j.HasGrant && !j.Grant.ForNodes() || !j.HasGrant && j.Observed.Decision != "") {
+	if byRBAC && (j.HasGrant && !j.Grant.ForNodes() && !bound.goes[j.Grant.Binding] || !j.HasGrant && j.Observed.Decision != "") {
 		return // another binding, or another authorizer
 	}
 	a := j.Attrs

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nodetrail/nodetrail/app/judging"
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/file"
@@ -19,6 +20,8 @@ type passage struct {
 	in     *Input
 	judged judging.Options
 	logs   judging.Logs
+	// others says whose requests are judged beside those of nodes, once the state is there and before anything is read; nil for nobody's.
+	others func(*cluster.State) *audit.Subjects
 
 	auto     bool         // the skew is measured before the first run
 	mode     string       // as it was given
@@ -70,6 +73,13 @@ func (p *passage) run(ctx context.Context, begin func(*judging.Setup), out func(
 		}
 	}
 	loading := startLoading(p.in)
+	if p.others != nil {
+		state, err := loading.wait(ctx)
+		if err != nil {
+			return nil, pipeline.Counts{}, err
+		}
+		p.logs.Others = p.others(state)
+	}
 	res, counts, err := p.logs.Judge(ctx, func() (*judging.Setup, error) {
 		state, err := loading.wait(ctx)
 		if err != nil {

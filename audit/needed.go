@@ -15,6 +15,8 @@ type Want struct {
 	State bool
 	// All asks for every event, whether anything needs it or not.
 	All bool
+	// Others asks for the requests of these users and groups; nil for none.
+	Others *Subjects
 }
 
 const kubeletPrefix = "kubelet"
@@ -50,22 +52,28 @@ func ChangesState(ev *Event) bool {
 	return stateVerb(ev.Verb) && stateKind(ev.ObjectRef.Resource, ev.ObjectRef.Subresource)
 }
 
-// Needed is whether a rule, a check or, if wanted, the state can have a use for the event: its user or impersonated user is named like a node
-// or in the group of nodes, its client calls itself a kubelet, an API server renews its own Lease, somebody renews a node's, or it changes an
-// object that the state holds.
+// Needed is whether a rule, a check or, if wanted, the state can have a use for the event: its user or impersonated user is named like a node,
+// in the group of nodes, or one of those that are wanted; its client calls itself a kubelet, an API server keeps its own Lease, somebody renews
+// a node's, or it changes an object that the state holds.
 func Needed(ev *Event, want Want) bool {
 	if want.All || ev.User.nodeLike() || ev.IsImpersonated && ev.Impersonated.nodeLike() || strings.HasPrefix(ev.UserAgent, kubeletPrefix) {
 		return true
 	}
-	return RenewsServer(ev) || renewsNode(ev) || want.State && ChangesState(ev)
+	if want.Others.Holds(&ev.User) || ev.IsImpersonated && want.Others.Holds(&ev.Impersonated) {
+		return true
+	}
+	return KeepsServer(ev) || renewsNode(ev) || want.State && ChangesState(ev)
 }
 
-// RenewsServer is whether an API server writes its identity Lease, as it does every ten seconds while it lives
-// (pkg/controlplane/controller/apiserverleasegc and component-helpers' lease controller upstream). The Lease's name is a hash of the server's
-// host name; the user agent tells the server's exact version.
-func RenewsServer(ev *Event) bool {
-	return ev.User.Username == serverUser && stateVerb(ev.Verb) && ev.ObjectRef.APIGroup == leaseGroup && ev.ObjectRef.isServerLease()
+// KeepsServer is whether an API server writes its identity Lease, as it does every ten seconds while it lives, or looks for it, as it does when it
+// starts (pkg/controlplane/controller/apiserverleasegc and component-helpers' lease controller upstream). The Lease's name is a hash of the
+// server's host name; the user agent tells the server's exact version.
+func KeepsServer(ev *Event) bool {
+	return ev.User.Username == serverUser && keepVerb(ev.Verb) && ev.ObjectRef.APIGroup == leaseGroup && ev.ObjectRef.isServerLease()
 }
+
+// keepVerb is whether an API server makes requests with this verb for its own Lease.
+func keepVerb(verb string) bool { return verb == "get" || stateVerb(verb) }
 
 // renewsNode is whether somebody writes the Lease of a node. Who is no node and does so plays a node that has no kubelet with an identity.
 func renewsNode(ev *Event) bool {
@@ -75,6 +83,8 @@ func renewsNode(ev *Event) bool {
 const (
 	serverUser = "system:apiserver"
 	leaseGroup = "coordination.k8s.io"
+	// serverLeasePrefix begins the names of API servers' identity Leases.
+	serverLeasePrefix = "apiserver-"
 )
 
 // renewVerb is whether requests with this verb can renew a Lease.
@@ -82,7 +92,7 @@ func renewVerb(verb string) bool { return verb == "update" || verb == "patch" ||
 
 // isServerLease is whether the object is named like the identity Lease of an API server, whatever its group.
 func (o *ObjectRef) isServerLease() bool {
-	return o.Resource == "leases" && o.Subresource == "" && o.Namespace == "kube-system" && strings.HasPrefix(o.Name, "apiserver-")
+	return o.Resource == "leases" && o.Subresource == "" && o.Namespace == "kube-system" && strings.HasPrefix(o.Name, serverLeasePrefix)
 }
 
 // isNodeLease is whether the object is where the Leases of nodes are, whatever its group.

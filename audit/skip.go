@@ -14,9 +14,16 @@ type skipper struct {
 	s    jscan.Scanner
 	// The offsets of the next hit of each needle, len(buf) where there is none, -1 before the first search.
 	node, kubelet, escape, verb int
+	others                      []int // of want.Others
 }
 
-func (k *skipper) reset() { k.node, k.kubelet, k.escape, k.verb = -1, -1, -1, -1 }
+func (k *skipper) reset() {
+	k.node, k.kubelet, k.escape, k.verb = -1, -1, -1, -1
+	k.others = k.others[:0]
+	for range k.want.Others.strings() {
+		k.others = append(k.others, -1)
+	}
+}
 
 // nativeHead is how kube-apiserver begins an event.
 const nativeHead = `{"kind":"Event","apiVersion":"audit.k8s.io/`
@@ -34,11 +41,11 @@ var (
 // escapes. A line with an escape that could stand for a letter or any other character of a needle is not skippable, so in all others
 // a string that begins with kubelet or system:node: is the bytes of that word after a quote, and a key is its bytes between quotes. In
 // valid JSON the quote that begins a string never follows a backslash. Hence a line without `"system:node:`, `"system:nodes"` and
-// `"kubelet` is of no node and no kubelet; and a line with the bytes `"verb"` once has the one verb that follows them or none, and one
-// with `"objectRef"` once the one objectRef that follows it or none.
+// `"kubelet` is of no node and no kubelet, and one without the names that are wanted is not theirs; and a line with the bytes `"verb"` once has
+// the one verb that follows them or none, and one with `"objectRef"` once the one objectRef that follows it or none.
 func (k *skipper) skippable(from, to int) bool {
 	line := k.buf[from:to]
-	if k.want.All || len(line) < len(nativeHead)+2 || string(line[:len(nativeHead)]) != nativeHead || line[len(line)-1] != '}' {
+	if k.want.All || !k.want.Others.findable() || len(line) < len(nativeHead)+2 || string(line[:len(nativeHead)]) != nativeHead || line[len(line)-1] != '}' {
 		return false
 	}
 	if k.node < from {
@@ -52,6 +59,14 @@ func (k *skipper) skippable(from, to int) bool {
 	}
 	if k.kubelet < to {
 		return false
+	}
+	for i, s := range k.want.Others.strings() {
+		if k.others[i] < from {
+			k.others[i] = nextString(k.buf, from, kubeletBefore, s)
+		}
+		if k.others[i] < to {
+			return false
+		}
 	}
 	if k.escape < from {
 		k.escape = nextEscape(k.buf, from)
@@ -91,16 +106,17 @@ func (k *skipper) readOrNoState(pos, from, to int) bool {
 	if end < 0 || bytes.IndexByte(rest[:end], '\\') >= 0 {
 		return false
 	}
-	if !stateVerb(string(rest[:end])) {
+	line := k.buf[from:to]
+	verb := string(rest[:end])
+	if !stateVerb(verb) && (!keepVerb(verb) || !bytes.Contains(rest, serverNeedle)) {
 		return true
 	}
-	line := k.buf[from:to]
 	ref, more := onlyObjectRef(line)
 	if ref < 0 {
 		return !more
 	}
 	o, ok := k.reference(line, ref)
-	return ok && !o.isServerLease() && !o.isNodeLease() && (!k.want.State || !stateKind(o.Resource, o.Subresource))
+	return ok && !o.isServerLease() && (!renewVerb(verb) || !o.isNodeLease()) && (!k.want.State || !stateVerb(verb) || !stateKind(o.Resource, o.Subresource))
 }
 
 // onlyObjectRef returns where the value of the line's one objectRef begins, or -1 and whether there is any at all.
@@ -154,6 +170,7 @@ var (
 	nodeBefore    = []byte(`"s`)
 	kubeletNeedle = []byte("kubelet")
 	kubeletBefore = []byte(`"`)
+	serverNeedle  = []byte(serverLeasePrefix)
 )
 
 // nextString returns the offset of the next string that begins with before, its quote included, and then with rest, or len(buf).

@@ -25,6 +25,11 @@ var nastyLines = []string{
 	`{NATIVE"verb":"update","user":{"username":"kwok"},"objectRef":{"resource":"leases","namespace":"kube-node-lease","name":"a","apiGroup":"coordination.k8s.io"}}`,
 	`{NATIVE"verb":"patch","objectRef":{"namespace":"x","namespace":"kube-node-lease","resource":"leases","subresource":null,"apiGroup":"coordination.k8s.io"}}`,
 	`{NATIVE"verb":"create","objectRef":{"namespace":"kube-node-leas\u0065","resource":"leases","name":"a","apiGroup":"coordination.k8s.io"}}`,
+	`{NATIVE"verb":"get","user":{"username":"system:apiserver"},"objectRef":{"resource":"leases","namespace":"kube-system","name":"apiserver-a","apiGroup":"coordination.k8s.io"}}`,
+	`{NATIVE"verb":"get","user":{"username":"system:apiserver"},"objectRef":{"name":"\u0061piserver-a","resource":"leases","namespace":"kube-system","apiGroup":"coordination.k8s.io"}}`,
+	`{NATIVE"verb":"list","user":{"username":"jane"}}`, `{NATIVE"verb":"list","user":{"username":"j\u0061ne"}}`, `{NATIVE"verb":"list","user":{"groups":["system:bootstrappers"]}}`,
+	`{NATIVE"verb":"list","impersonatedUser":{"username":"system:serviceaccount:kube-system:agent"}}`, `{NATIVE"verb":"list","user":{"username":"j\u00fcrgen"}}`,
+	`{NATIVE"verb":"list","user":{"username":"jürgen"}}`, `{NATIVE"verb":"list","user":{"username":"a\"b"}}`, `{NATIVE"verb":"list","user":{"username":"x\/y"}}`,
 	`{NATIVE"verb":"get"}{NATIVE"verb":"get","user":{"username":"system:node:a"}}`,
 }
 
@@ -65,9 +70,19 @@ func sound(t *testing.T, line []byte, want Want) {
 
 func TestSkippableIsSound(t *testing.T) {
 	for _, line := range skipCorpus(t) {
-		sound(t, line, Want{})
-		sound(t, line, Want{State: true})
+		for _, want := range wants() {
+			sound(t, line, want)
+		}
 	}
+}
+
+// wants are what skippers are asked for in these tests.
+func wants() []Want {
+	others := &Subjects{}
+	others.Wants([]string{"system:serviceaccount:kube-system:agent", "jane"}, []string{"system:bootstrappers"})
+	odd := &Subjects{}
+	odd.Wants([]string{"jürgen", `a"b`, "x/y"}, nil)
+	return []Want{{}, {State: true}, {Others: others}, {State: true, Others: odd}}
 }
 
 // TestSkippableIsUseful holds that the skip recognizes most of what a real apiserver writes and nobody needs.
@@ -122,8 +137,11 @@ func TestNeeded(t *testing.T) {
 		ObjectRef: ObjectRef{Resource: "leases", Namespace: "kube-system", Name: "apiserver-4ivpfq", APIGroup: "coordination.k8s.io"},
 	}
 	f(true, renewal)
+	start := renewal
+	start.Verb = "get" // as it does when it starts
+	f(true, start)
 	for _, change := range []func(*Event){
-		func(ev *Event) { ev.Verb = "get" }, func(ev *Event) { ev.User.Username = "system:kube-scheduler" }, func(ev *Event) { ev.ObjectRef.Resource = "configmaps" },
+		func(ev *Event) { ev.Verb = "list" }, func(ev *Event) { ev.User.Username = "system:kube-scheduler" }, func(ev *Event) { ev.ObjectRef.Resource = "configmaps" },
 		func(ev *Event) { ev.ObjectRef.Namespace = "default" }, func(ev *Event) { ev.ObjectRef.Name = "kube-scheduler" },
 		func(ev *Event) { ev.ObjectRef.APIGroup = "" }, func(ev *Event) { ev.ObjectRef.Subresource = "status" },
 	} {
@@ -157,6 +175,49 @@ func TestNodeLeaseIsNeeded(t *testing.T) {
 	}
 }
 
+// What is wanted of others is found as themselves or as whom they act, by name or group, and nothing else is.
+func TestSubjects(t *testing.T) {
+	var none *Subjects
+	if none.Holds(&User{Username: "jane"}) || !none.Empty() || !none.findable() {
+		t.Error("nil holds somebody")
+	}
+	for _, want := range wants()[2:] {
+		for name := range want.Others.users {
+			if !Needed(&Event{User: User{Username: name}}, want) || !Needed(&Event{IsImpersonated: true, Impersonated: User{Username: name}}, want) {
+				t.Errorf("%s is not needed", name)
+			}
+			if Needed(&Event{User: User{Username: name + "x", Groups: []string{name}}}, want) || Needed(&Event{Impersonated: User{Username: name}}, want) {
+				t.Errorf("%s is found where it is not", name)
+			}
+		}
+		for name := range want.Others.groups {
+			if !Needed(&Event{User: User{Groups: []string{"x", name}}}, want) || Needed(&Event{User: User{Username: name}}, want) {
+				t.Errorf("group %s", name)
+			}
+		}
+	}
+	if plain, odd := wants()[2].Others, wants()[3].Others; !plain.findable() || odd.findable() {
+		t.Error("what can be searched for")
+	}
+	const line = `{` + nativeStart + `"verb":"list","user":{"username":"WHO","groups":["system:authenticated"]},"responseStatus":{"code":200}}`
+	for name, skip := range map[string]bool{"jane": false, "janet": true, "system:bootstrappers": false, "system:bootstrappers:x": true} {
+		text := []byte(strings.Replace(line, "WHO", name, 1))
+		if got := skippable(text, wants()[2]); got != skip {
+			t.Errorf("%s is skipped: %t", name, got)
+		}
+		if skippable(text, wants()[3]) || !skippable(text, Want{}) {
+			t.Errorf("%s: what is decided by others' names", name)
+		}
+	}
+	many := &Subjects{}
+	for i := range maxNeedles + 1 {
+		many.Wants([]string{strings.Repeat("a", i+1)}, nil)
+	}
+	if many.findable() {
+		t.Error("lines are searched for any number of names")
+	}
+}
+
 func FuzzSkip(f *testing.F) {
 	for i, line := range skipCorpus(f) {
 		if i%8 == 0 || i > len(captureLines(f)) {
@@ -164,8 +225,11 @@ func FuzzSkip(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, line []byte, state bool) {
-		sound(t, line, Want{State: state})
-		// The bytes alone rarely have the beginning without which nothing is skipped.
-		sound(t, append([]byte(`{`+nativeStart), line...), Want{State: state})
+		for _, want := range wants() {
+			want.State = want.State || state
+			sound(t, line, want)
+			// The bytes alone rarely have the beginning without which nothing is skipped.
+			sound(t, append([]byte(`{`+nativeStart), line...), want)
+		}
 	})
 }

@@ -2,6 +2,7 @@ package checks
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nodetrail/nodetrail/evidence"
 )
@@ -77,7 +78,36 @@ func readCases() []kase {
 	}
 	silent := func(t *tick) bool { return t.o.Node == "worker-1" && !t.renews() }
 	short := func(in *Input) { in.MinWindow = 2 * 60e9; in.Needs = nil }
+	steady := func(spans ...Span) func(*Input) {
+		return func(in *Input) {
+			in.Steady = []Steady{{Node: "worker-1", Kind: evidence.ReadConfigMaps, Object: "shop/kube-root-ca.crt", Spans: spans}, {
+				Node: "worker-0", Kind: evidence.ReadConfigMaps, Object: "shop/kube-root-ca.crt", Spans: spans[:1],
+			}}
+		}
+	}
+	// Both nodes read at 13:02, and worker-0 starts at 13:30.
+	again := func(in *Input) {
+		for _, x := range []struct {
+			node string
+			at   time.Time
+		}{{"worker-0", at(13, 32, 0)}, {"worker-0", at(14, 20, 0)}, {"worker-1", at(14, 12, 0)}} {
+			e := event(x.node, "watch", "", "configmaps", "shop", "kube-root-ca.crt", x.at)
+			in.Ledger.Observe(&e.ev, e.o)
+		}
+	}
+	always, until := Span{From: at(1, 0, 0)}, Span{at(1, 0, 0), at(14, 2, 0)}
 	return append(out,
+		kase{check, "what is needed all the time, and read again", all(again, steady(always)), Passed, ""},
+		kase{check, "and read once", steady(always), Unproven, CodeReadMissing},
+		kase{check, "needed until an hour later", all(again, steady(until, Span{at(13, 50, 0), at(14, 5, 0)})), Passed, ""},
+		kase{check, "needed by one pod after another", all(again, steady(until, Span{From: at(13, 50, 0)})), Passed, ""},
+		kase{check, "needed by one after another, and not read again", steady(Span{at(1, 0, 0), at(13, 20, 0)}, Span{From: at(13, 10, 0)}), Unproven, CodeReadMissing},
+		kase{check, "not read after a start", steady(Span{at(1, 0, 0), at(13, 55, 0)}), Unproven, CodeReadMissing},
+		kase{check, "a start just before the need ends", steady(Span{at(1, 0, 0), at(13, 48, 0)}), Passed, ""},
+		kase{check, "needed while the node was not Ready", all(again, steady(always), func(in *Input) {
+			in.Ledger = ledger(ticks(nil), func(t *tick) bool { return t.o.Node == "worker-1" && t.ev.ObjectRef.Resource == "configmaps" })
+			again(in)
+		}, notReady(1, at(12, 40, 0), at(14, 5, 0)), func(in *Input) { in.Needs = nil }), Passed, ""},
 		kase{check, "no reads at all", without(func(t *tick) bool { return t.ev.Verb == "watch" || t.ev.Verb == "get" && t.o.Node != "" }), Unproven, CodeWatchMissing},
 		kase{check, "a node that is silent but for its Lease", without(silent), Unproven, CodeWatchMissing},
 		kase{check, "no read of a secret", without(reads("secrets")), Unproven, CodeReadMissing},

@@ -10,9 +10,9 @@ A kubelet renews its Lease four times in each lease duration: every 10 seconds b
 renewals of each node, answered with success. A missing event shows as a gap of 20 seconds, so the loss of the log is measured and not guessed.
 
 These are listed and not missed: renewals while the Node was not Ready, and up to a minute before that; nodes that were Ready for less than a
-minute of the hour; a node that vanished, for its last minute; a restart of all API servers, up to two minutes; nodes of virtual-kubelet,
-Fargate and KWOK, whose Lease no node identity renews. Of each node and hour one gap of at most a lease duration is explained too: a
-kubelet that cannot reach its API server for 30 seconds is not a lost log.
+minute of the hour; a node that vanished, for its last minute; a restart of all API servers, up to two minutes; nodes of virtual-kubelet and
+KWOK, whose Lease another identity renews all the time, or whose labels say so and of whose identity there is no request. Of each node and
+hour one gap of at most a lease duration is explained too: a kubelet that cannot reach its API server for 30 seconds is not a lost log.
 
 ## What defeats it
 More than 1 % ('--max-loss') of the renewals of an hour is missing, of one node or of all nodes together. The span of a log counts for
@@ -32,7 +32,9 @@ The log holds what nodes read, not only what they write.
 ## What proves it
 Every kubelet keeps watches of pods, nodes, services, csidrivers and runtimeclasses, and makes them again after 5 to 10 minutes. In every hour
 in which a node was Ready for at least 15 minutes, a watch of each kind must have been live. A watch counts from its start to its end. When a
-pod comes to a node with a secret or a configmap that the node did not need before, a read of that kind must follow within ten minutes.
+pod comes to a node with a secret or a configmap that the node did not need before, a read of that kind must follow within ten minutes. As
+long as a pod mounts 'kube-root-ca.crt', which nearly every pod does, a configmap must be read every 70 minutes, and after each start of
+the kubelet.
 
 ## What defeats it
 An audit policy or a filter drops reads, or reads of one kind. A log of writes only, such as 'kube-audit-admin' of AKS, never passes.
@@ -48,8 +50,10 @@ The audit policy in force logs every request of nodes, and of those who act as n
 
 ## What proves it
 You give the policy ('--audit-policy', 'coverage.policyFile'), or the name of a provider whose policy is documented, and the API server's own
-evaluation of policies finds no request of a node that is not logged. Or a probe made a request of every verb and class with a node's
-credential, and all of them are in the log.
+evaluation of policies finds no request of a node that is not logged: of each node that the policy names, and of any other. What every node may
+do without a binding, in this version and in the newest, does not count. Those who may act as nodes by RBAC are asked for with the requests that
+kubelets and programs with their credentials make. Or a probe made a request of every verb and class with a node's credential, and all of them
+are in the log.
 
 ## What defeats it
 The policy hides a kind of request, is not known, or is not the one in force: the log holds events that it would not have written.
@@ -131,7 +135,9 @@ Nobody notices when the bindings that go are deleted.
 
 ## What proves it
 Every request that RBAC let through and the Node authorizer did not, by a binding that goes, is harmless: admission refused it
-anyway, or a kubelet asked for a pod or its objects that had been on its own node until just before, and they were gone (404).
+anyway; or a kubelet asked for a pod or its objects that had been on its own node until just before, and they were gone (404); or the API
+server lagged: it refused a kubelet what the graph allows, at most a minute after a start, and allowed the same later. Requests of bootstrap
+groups, service accounts and users to whom a binding that goes is bound are judged, too.
 
 ## What defeats it
 A request that succeeded, or whose client would get another answer: 404 becomes 403. Answers of proxied backends always count. So does
@@ -152,7 +158,8 @@ bindings of providers and those that you name with '--keep' stay, as long as the
 subjects is harmless: the API server makes that of 'system:node' again, empty.
 
 ## What defeats it
-The RBAC state is not given; the log names a binding that the state does not have; requests of such a binding were not judged.
+The RBAC state is not given or holds the API server's own roles without their bindings; the log names a binding that would go and that the
+state does not have; requests of the subjects of such a binding were not judged.
 
 ## What to do
 Record RBAC objects with 'nodetrail record', or give 'kubectl get clusterroles,clusterrolebindings,roles,rolebindings -A -o yaml' with
@@ -198,7 +205,8 @@ The verdicts that rest on nodetrail's own evaluation can be trusted.
 Wherever the API server's own decision is known too, outside of races, both are the same. No share of disagreements is tolerated.
 
 ## What defeats it
-One disagreement. Lag does not count: an API server refused what the graph allows, and allowed it soon after. If verdicts rest on evaluation
+One disagreement. Lag does not count: at most a minute after an API server's start its Node authorizer refused a kubelet what the graph allows,
+and allowed the same later. The start shows by the server's own look at its identity Lease. If verdicts rest on evaluation
 alone and nothing could be compared, the check is unproven.
 
 ## What to do

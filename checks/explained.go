@@ -64,24 +64,26 @@ func outages(l *evidence.Ledger, w *window) []Span {
 }
 
 // playsNode reports whether a node has no kubelet with an identity of a node: by its labels, or because somebody else renews its Lease all the
-// time. A renewal of its own in the window shows the contrary.
+// time. Any request of its own in the window shows the contrary: then there is a kubelet, whose log may be lost.
 func playsNode(in *Input, w *window, n *Node) bool {
-	for range in.Ledger.Renewals(n.Name, w.first, w.last) {
-		return false
+	for h := w.first; h <= w.last; h++ {
+		if x := in.Ledger.Node(n.Name, h); x != nil && x.First != 0 {
+			return false
+		}
 	}
 	if n.Virtual {
 		return true
 	}
-	lives, seen := clip(n.Lives, w.from, w.to), false
-	for h := w.first; h <= w.last; h++ {
-		if total(clip(lives, h.Start(), h.End())) < 2*evidence.PartLength {
-			continue
+	seen := false
+	for _, life := range clip(n.Lives, w.from, w.to) {
+		for _, ready := range subtract(life, clip(widen(n.NotReady, in.NodeGrace, in.NodeGrace), life.From, life.To)) {
+			for at := ready.From.Truncate(evidence.PartLength).Add(evidence.PartLength); !at.Add(evidence.PartLength).After(ready.To); at = at.Add(evidence.PartLength) {
+				if x := in.Ledger.Node(n.Name, evidence.HourOf(at)); x == nil || !x.Foreign.Has(at) {
+					return false
+				}
+				seen = true
+			}
 		}
-		x := in.Ledger.Node(n.Name, h)
-		if x == nil || x.Foreign == 0 || x.First != 0 {
-			return false
-		}
-		seen = true
 	}
 	return seen
 }

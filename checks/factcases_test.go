@@ -110,6 +110,8 @@ func useCases() []kase {
 	}
 	gone := func(u *Use) { u.JustGone = true }
 	return []kase{
+		{depends, "lag", use(func(u *Use) { u.Lag = true }), Passed, CodeLag},
+		{excess, "lag", use(func(u *Use) { u.Lag = true }), Passed, CodeLag},
 		{races, "nobody looked at them", func(in *Input) { in.RacesKnown = false }, Unproven, CodeNotLookedAt},
 		{depends, "it succeeded", answer(OutcomeSucceeded, nil), Failed, CodeNeedsBinding},
 		{depends, "no user of a node", use(func(u *Use) { u.Node, u.User = "", "jane" }), Failed, CodeNeedsBinding},
@@ -164,6 +166,9 @@ func bindingCases() []kase {
 		{inventory, "its rules are given", func(in *Input) { in.Bindings, in.SystemNode = in.Bindings[1:], systemNode }, Passed, ""},
 		{inventory, "the log names another binding", func(in *Input) {
 			in.Uses = []Use{{Binding: rbac.BindingRef{Kind: rbac.KindRoleBinding, Namespace: "a", Name: "b"}, Outcome: OutcomeRefused}}
+		}, Unproven, CodeBindingNotInState},
+		{inventory, "the log names another binding, of others", func(in *Input) {
+			in.NotInState = []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: "b"}}
 		}, Unproven, CodeBindingNotInState},
 		{inventory, "requests that nobody judged", func(in *Input) { in.UnjudgedUses = 1 }, Unproven, CodeUsesUnjudged},
 		{inventory, "a binding that goes", bind(systemNode, group("system:nodes")), Passed, CodeBindingGoes},

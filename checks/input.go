@@ -60,6 +60,8 @@ type Input struct {
 	// before.
 	Needs      []Need
 	NeedsKnown bool
+	// Steady are the times in which nodes needed an object that their kubelets watch all the time, if NeedsKnown.
+	Steady []Steady
 
 	Policy   Policy
 	Unjudged []Unjudged
@@ -69,6 +71,8 @@ type Input struct {
 	// Bindings are all that exist at the window's end, if BindingsKnown.
 	Bindings      []rbac.BindingInfo
 	BindingsKnown bool
+	// NotInState are bindings that the log names and the state never had.
+	NotInState []rbac.BindingRef
 	// SystemNode are the rules of the ClusterRole system:node. Where they are nil, those of a binding of it serve.
 	SystemNode []rbacv1.PolicyRule
 	Uses       []Use
@@ -132,6 +136,15 @@ type Need struct {
 	At     time.Time
 }
 
+// Steady are the times in which a node needed an object that its kubelet watches all the time: kube-root-ca.crt, which the kubelet looks at again
+// and again, as it mounts it, and which is not immutable. The times may overlap.
+type Steady struct {
+	Node   string
+	Kind   evidence.Read
+	Object string
+	Spans  []Span
+}
+
 // Policy is what is known of the audit policy.
 type Policy struct {
 	// Given says that the policy in force is known: from a file, or by the name of a provider.
@@ -145,8 +158,8 @@ type Policy struct {
 	Probes []string
 }
 
-// Hidden is a kind of request that is not logged.
-type Hidden struct{ Request, Server, Line string }
+// Hidden is a kind of request that is not logged: of any node, or of User, who is a node that the policy names or who can act as nodes.
+type Hidden struct{ Request, Server, Line, User string }
 
 // Unjudged is an event, or several of one kind, that could not be judged. Its Code is one of those of every-event-judged.
 type Unjudged struct {
@@ -229,6 +242,8 @@ type Use struct {
 	JustGone bool
 	// Impersonation says that the request is one to act as somebody, refused or not.
 	Impersonation bool
+	// Lag says that the graph allows the requests, the apiserver's Node refused a kubelet soon after a start, and it allowed the same ones later.
+	Lag bool
 	// Race says that the request was within the skew of a change.
 	Race        bool
 	Count       int64

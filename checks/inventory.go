@@ -214,6 +214,12 @@ func bindingsInventoried(in *Input) Result {
 			p.unproven(Item{Code: CodeBindingNotInState, Object: nameOf(ref), AuditIDs: in.Uses[i].AuditIDs})
 		}
 	}
+	for _, ref := range in.NotInState {
+		if !told[ref] {
+			p.count(1, 0)
+			p.unproven(Item{Code: CodeBindingNotInState, Object: nameOf(ref)})
+		}
+	}
 	if in.UnjudgedUses > 0 {
 		p.unproven(Item{Code: CodeUsesUnjudged, Count: in.UnjudgedUses})
 	}

@@ -12,6 +12,8 @@ const (
 	watchFor = 15 * time.Minute
 	// readFor is how long after a pod's binding its objects are read at the latest.
 	readFor = 10 * time.Minute
+	// watchedAgain is how long a watch of an object lasts at the most, with what it takes to make it again: since 1.31 an hour.
+	watchedAgain = time.Hour + 10*time.Minute
 )
 
 func readsLogged(in *Input) Result {
@@ -36,6 +38,7 @@ func readsLogged(in *Input) Result {
 	for i := range in.Needs {
 		need(in, &w, &in.Needs[i], &p)
 	}
+	steady(in, &w, &p)
 	return p.done(NextLogReads)
 }
 
@@ -90,12 +93,7 @@ func need(in *Input, w *window, n *Need, p *proof) {
 	if n.At.Before(w.from) || n.At.Add(readFor).After(w.to) {
 		return
 	}
-	seen := false
-	for at := n.At; !at.After(n.At.Add(readFor)); at = at.Add(evidence.PartLength) {
-		if x := in.Ledger.Node(n.Node, evidence.HourOf(at)); x != nil && n.Kind < evidence.Reads && x.Read[n.Kind].Has(at) {
-			seen = true
-		}
-	}
+	seen := readWithin(in, n.Node, n.Kind, n.At, readFor)
 	p.count(1, one(seen))
 	if !seen {
 		h := evidence.HourOf(n.At)
@@ -103,6 +101,73 @@ func need(in *Input, w *window, n *Need, p *proof) {
 			Code: CodeReadMissing, Node: n.Node, Request: "get " + n.Kind.String(), Object: n.Object, From: h.Start(), To: h.End(),
 		})
 	}
+}
+
+// steady looks for the watches of objects that nodes need all the time. It is enough if one object of the kind is read: what hides reads of a kind
+// hides all of them.
+func steady(in *Input, w *window, p *proof) {
+	notReady := map[string][]Span{}
+	for i := range in.Nodes {
+		notReady[in.Nodes[i].Name] = widen(in.Nodes[i].NotReady, in.NodeGrace, in.NodeGrace)
+	}
+	for i := range in.Steady {
+		s := &in.Steady[i]
+		for _, need := range clip(s.Spans, w.from, w.to) {
+			atStarts(in, s, need, clip(notReady[s.Node], need.From, need.To), p)
+			for _, ready := range subtract(need, clip(notReady[s.Node], need.From, need.To)) {
+				steadyIn(in, s, ready, p)
+			}
+		}
+	}
+}
+
+// atStarts asks for a read after each start of the kubelet that needs the object then and is Ready soon.
+func atStarts(in *Input, s *Steady, need Span, notReady []Span, p *proof) {
+	for at := need.From.Truncate(evidence.PartLength).Add(evidence.PartLength); !at.Add(2 * readFor).After(need.To); at = at.Add(evidence.PartLength) {
+		x := in.Ledger.Node(s.Node, evidence.HourOf(at))
+		if x == nil || !x.Started.Has(at) || len(clip(notReady, at.Add(readFor), at.Add(2*readFor))) > 0 {
+			continue
+		}
+		seen := readWithin(in, s.Node, s.Kind, at, readFor)
+		p.count(1, one(seen))
+		if !seen {
+			h := evidence.HourOf(at)
+			p.unproven(Item{Code: CodeReadMissing, Node: s.Node, Request: "get " + s.Kind.String(), Object: s.Object, From: h.Start(), To: h.End()})
+		}
+	}
+}
+
+// readWithin reports whether a kubelet read an object of the kind from about a time on.
+func readWithin(in *Input, node string, kind evidence.Read, from time.Time, length time.Duration) bool {
+	for at := from; !at.After(from.Add(length)); at = at.Add(evidence.PartLength) {
+		if x := in.Ledger.Node(node, evidence.HourOf(at)); x != nil && kind < evidence.Reads && x.Read[kind].Has(at) {
+			return true
+		}
+	}
+	return false
+}
+
+// steadyIn asks for a read in each stretch of watchedAgain within the span.
+func steadyIn(in *Input, s *Steady, span Span, p *proof) {
+	since := span.From
+	quiet := func(to time.Time) {
+		if to.Sub(since) < watchedAgain {
+			return
+		}
+		p.count(1, 0)
+		p.unproven(Item{
+			Code: CodeReadMissing, Node: s.Node, Request: "get " + s.Kind.String(), Object: s.Object,
+			From: evidence.HourOf(since).Start(), To: evidence.HourOf(to.Add(-1)).End(),
+		})
+	}
+	for at := span.From.Truncate(evidence.PartLength); at.Before(span.To); at = at.Add(evidence.PartLength) {
+		if x := in.Ledger.Node(s.Node, evidence.HourOf(at)); x != nil && x.Read[s.Kind].Has(at) {
+			quiet(at)
+			p.count(1, 1)
+			since = at.Add(evidence.PartLength)
+		}
+	}
+	quiet(span.To)
 }
 
 func one(yes bool) int64 {

@@ -55,6 +55,8 @@ func nothingDepends(in *Input) Result {
 		switch {
 		case known && f != Goes:
 			p.list(u.item(CodeStayingUse))
+		case u.Lag:
+			p.list(u.item(CodeLag))
 		case u.Harmless():
 			p.list(u.item(CodeHarmlessUse))
 		case u.Outcome == OutcomeUnknown:
@@ -80,6 +82,8 @@ func noExcessUse(in *Input) Result {
 		switch {
 		case known && f == Stays:
 			p.list(u.item(CodeStayingUse))
+		case u.Lag:
+			p.list(u.item(CodeLag))
 		case u.Harmless() || u.Race && u.Kubelet:
 			p.list(u.item(CodeHarmlessUse))
 		case u.Outcome == OutcomeUnknown:

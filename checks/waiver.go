@@ -233,7 +233,15 @@ func WaiversFor(results []Result, owner, reason string, expires time.Time) []Wai
 			}
 		}
 	}
-	return out
+	// Items overlap: of two waivers the first may leave nothing to the second.
+	_, applied := Apply(results, out, expires)
+	needed := out[:0]
+	for i := range applied {
+		if len(applied[i].Covers) > 0 {
+			needed = append(needed, out[i])
+		}
+	}
+	return needed
 }
 
 // scopeOf is the scope of one item but for its node.

@@ -111,15 +111,20 @@ func windowCases() []kase {
 	long := func(t *tick) bool {
 		return t.renews() && !t.time().Before(at(13, 50, 0)) && t.time().Before(at(14, 1, 15))
 	}
-	foreign := func(in *Input) {
-		l := ledger(ticks(nil), func(t *tick) bool { return t.o.Node == "worker-1" })
-		for t := noon; t.Before(noon.Add(span)); t = t.Add(time.Minute) {
-			e := event("", "update", "coordination.k8s.io", "leases", "kube-node-lease", "worker-1", t)
-			e.o = evidence.Origin{}
-			l.Observe(&e.ev, e.o)
+	foreignBut := func(from, to time.Time) func(*Input) {
+		return func(in *Input) {
+			l := ledger(ticks(nil), func(t *tick) bool { return t.o.Node == "worker-1" })
+			for t := noon; t.Before(noon.Add(span)); t = t.Add(time.Minute) {
+				e := event("", "update", "coordination.k8s.io", "leases", "kube-node-lease", "worker-1", t)
+				e.o = evidence.Origin{}
+				if t.Before(from) || !t.Before(to) {
+					l.Observe(&e.ev, e.o)
+				}
+			}
+			in.Ledger = l
 		}
-		in.Ledger = l
 	}
+	foreign := foreignBut(time.Time{}, time.Time{})
 	gone := func(t *tick) bool { return t.o.Node == "worker-1" }
 	return []kase{
 		{check, "no ledger", func(in *Input) { in.Ledger = nil }, Unproven, CodeNoLog},
@@ -168,6 +173,10 @@ func windowCases() []kase {
 			}
 		}), Unproven, CodeNothingSeen},
 		{check, "a node whose Lease another renews", foreign, Passed, CodeVirtualNode},
+		{check, "one whose Lease another renews, but for ten minutes", foreignBut(at(14, 20, 0), at(14, 30, 0)), Unproven, CodeRenewalsMissing},
+		{check, "a node with a label of a virtual one, which makes requests", all(without(func(t *tick) bool { return gone(t) && t.renews() }), func(in *Input) {
+			in.Nodes[1].Virtual = true
+		}), Unproven, CodeRenewalsMissing},
 		{check, "a Lease that another renewed once", func(in *Input) {
 			in.Ledger = ledger(ticks(nil), gone)
 			e := event("", "update", "coordination.k8s.io", "leases", "kube-node-lease", "worker-1", at(14, 0, 0))

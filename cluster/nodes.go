@@ -27,6 +27,8 @@ type nodeLife struct {
 	from, to int64
 	// ready is what the condition Ready was, in order of time, at most maxReadiness of them: the latest.
 	ready []readiness
+	// virtual says that it was last marked as a node without a kubelet.
+	virtual bool
 }
 
 // maxReadiness bounds the transitions that are kept of one Node: one that flaps every ten minutes makes as many in a day.
@@ -93,6 +95,17 @@ func (n *Nodes) set(name, uid string, at nodeauthz.Stamp, r readiness) {
 	lives = append(lives, life)
 	sort.SliceStable(lives, func(i, j int) bool { return lives[i].from < lives[j].from })
 	n.lives[name] = lives
+}
+
+// mark says whether the Node is one without a kubelet, by its labels.
+func (n *Nodes) mark(name, uid string, virtual bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range n.lives[name] {
+		if l := &n.lives[name][i]; l.uid == uid {
+			l.virtual = virtual
+		}
+	}
 }
 
 func (n *Nodes) remove(name, uid string, at nodeauthz.Stamp) {
@@ -178,6 +191,8 @@ type NodeLife struct {
 	// NotReady are the times in which the condition Ready was not True, in order; the last To is zero where that goes on. A time of which the state
 	// holds no condition is not among them.
 	NotReady []Interval
+	// Virtual says that its labels are those of virtual-kubelet or KWOK.
+	Virtual bool
 }
 
 // Interval is a time from one instant on and before another; a zero To is open.
@@ -194,7 +209,7 @@ func (n *Nodes) Lives(from, to time.Time) []NodeLife {
 			if l.from > to.UnixNano() || l.to != 0 && l.to < from.UnixNano() {
 				continue
 			}
-			life := NodeLife{Name: name, From: timeOf(l.from), To: timeOrZero(l.to)}
+			life := NodeLife{Name: name, From: timeOf(l.from), To: timeOrZero(l.to), Virtual: l.virtual}
 			for j, r := range l.ready {
 				if !r.ready && (j == 0 || l.ready[j-1].ready) {
 					life.NotReady = append(life.NotReady, Interval{From: timeOf(r.since)})

@@ -42,7 +42,8 @@ type object struct {
 	node   string // spec.nodeName of the kinds that have little else
 	role   any    // *rbacv1.ClusterRole and the like
 
-	ready readiness // of a Node
+	ready   readiness // of a Node
+	virtual bool      // a Node's label says that it has no kubelet
 
 	admitted admitted
 
@@ -396,6 +397,14 @@ func (d *decoder) metadata(o *object, managed bool, annotation func(name string)
 						s.Skip()
 					}
 				})
+			case kindNode:
+				d.members(func(key string) {
+					if key == virtualLabel {
+						o.virtual = isVirtual(d.text())
+					} else {
+						s.Skip()
+					}
+				})
 			default:
 				s.Skip()
 			}
@@ -410,6 +419,11 @@ func (d *decoder) metadata(o *object, managed bool, annotation func(name string)
 		}
 	}
 }
+
+// virtualLabel is by which virtual-kubelet and KWOK mark the nodes that they play.
+const virtualLabel = "type"
+
+func isVirtual(value string) bool { return value == "virtual-kubelet" || value == "kwok" }
 
 func (d *decoder) managedFields(o *object) {
 	var key string

@@ -321,6 +321,7 @@ func (s *State) set(c *change, first bool, start int64) {
 		s.Graph.SetPodCertificateRequest(c.ref.Namespace, name, c.uid, c.node, c.since(first))
 	case kindNode:
 		s.Nodes.set(name, c.uid, c.since(first), c.ready)
+		s.Nodes.mark(name, c.uid, c.virtual)
 	case kindLease:
 		s.Servers.set(name, c.holder, c.created, c.renewed)
 	case kindClusterRole, kindClusterRoleBinding, kindRole, kindRoleBinding:

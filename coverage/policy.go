@@ -138,6 +138,18 @@ func (p *Policy) where(index int) string {
 	return fmt.Sprintf("rules[%d]", index)
 }
 
+// NodeUsers returns the users of nodes that rules name, each once, in the order of the file.
+func (p *Policy) NodeUsers() (out []string) {
+	for i := range p.rules {
+		for _, u := range p.rules[i].Users {
+			if strings.HasPrefix(u, nodeid.UserPrefix) && !slices.Contains(out, u) {
+				out = append(out, u)
+			}
+		}
+	}
+	return out
+}
+
 // named returns the node users that rules name, and the namespaces; both in the order of the file, bounded.
 func (p *Policy) named() (users, namespaces []string) {
 	const most = 20

@@ -61,6 +61,33 @@ func (p *Policy) Hides(who user.Info, harmless func(authorizer.Attributes) bool)
 	return out
 }
 
+// HidesAsNode returns what the policy hides of the requests that kubelets, and programs with their credentials, are known to make, if the user, who is no
+// node, makes them as one. An API server evaluates its policy before it looks whom somebody acts as. Not everything that can be asked for is tried:
+// that is for the users that are nodes. harmless says which requests do not matter; nil for none.
+func (p *Policy) HidesAsNode(who user.Info, harmless func(authorizer.Attributes) bool) Hidden {
+	var out Hidden
+	_, spaces := p.named()
+	seen := map[HiddenRequest]bool{}
+	ask(nodeQuestions(), []user.Info{who}, append([]string{anyNamespace, systemNamespace}, spaces...), func(a *asked) {
+		rule, hidden, logged := p.decided(&a.attrs)
+		if !hidden || a.minor || harmless != nil && harmless(&a.attrs) {
+			return
+		}
+		h := HiddenRequest{
+			Rule: rule, NoDecision: logged, Verb: a.attrs.Verb, APIGroup: a.attrs.APIGroup, Resource: a.attrs.Resource, Subresource: a.attrs.Subresource, Path: a.attrs.Path,
+		}
+		if rule >= 0 {
+			h.Line = p.lines[rule]
+		}
+		if seen[h] {
+			return
+		}
+		seen[h] = true
+		out.Requests = append(out.Requests, h)
+	})
+	return out
+}
+
 // hidesSome is whether a rule keeps requests or decisions out of the log.
 func hidesSome(r *internal.PolicyRule) bool {
 	return r.Level.Less(internal.LevelMetadata) || slices.Contains(r.OmitStages, internal.StageResponseComplete)

@@ -11,25 +11,28 @@ import (
 	"github.com/nodetrail/nodetrail/rbac"
 )
 
-// impersonation finds what let a node act as somebody who is no node. The apiserver asks the authorizers for that by the side, and the event
-// does not say who allowed it; but it names the impersonated user only if somebody did, and the Node authorizer never does.
+// impersonation finds what let a node act as somebody else, another node included. The apiserver asks the authorizers for that by the side, and
+// the event does not say who allowed it; but it names the impersonated user only if somebody did, and the Node authorizer never does. Where a node
+// may act as another one without any binding for nodes, the request is judged as that one's.
 func (j *Judge) impersonation(out *Judgement) {
 	ev := out.Event
-	if !ev.IsImpersonated || out.IsNode {
+	if !ev.IsImpersonated {
 		return
 	}
 	node, isNode := nodeid.Of(ev.User.Username, ev.User.Groups)
 	if !isNode {
 		return
 	}
-	out.Impersonator, out.Grant, out.HasGrant, out.Spare = node, rbac.Grant{}, false, false
-	if j.RBAC == nil {
-		return
+	var d rbac.Decision
+	spare := false
+	if j.RBAC != nil {
+		attrs := Impersonates(ev)
+		d = j.RBAC.Authorize(attrs, out.Time)
+		spare = j.RBAC.AuthorizeWithout(attrs, out.Time, rbac.Grant.ForNodes).Allowed
 	}
-	attrs := Impersonates(ev)
-	d := j.RBAC.Authorize(attrs, out.Time)
-	out.Grant, out.HasGrant = d.Grant, d.Allowed
-	out.Spare = j.RBAC.AuthorizeWithout(attrs, out.Time, rbac.Grant.ForNodes).Allowed
+	if !spare || !out.IsNode {
+		out.Impersonator, out.Grant, out.HasGrant, out.Spare = node, d.Grant, d.Allowed, spare
+	}
 }
 
 // Impersonates is what the apiserver asks the authorizers for the user of an impersonation (k8s.io/apiserver/pkg/endpoints/filters/impersonation). Its groups,

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -107,4 +108,30 @@ func TestImpersonationByNodes(t *testing.T) {
 	f("refused to whom it acts as", "", impersonators("system:nodes"), func(ev *audit.Event) { ev.Decision, ev.Reason, ev.Code = "forbid", "", 403 })
 	f("by a group that it has besides", "", impersonators("agents"), func(ev *audit.Event) { ev.User.Groups = append(ev.User.Groups, "agents") })
 	f("an administrator as a service account", "", impersonators("system:nodes"), func(ev *audit.Event) { ev.User = audit.User{Username: "admin"} })
+
+	// Another node is somebody else, too, whatever that one may do itself.
+	asNode := func(decision, reason string) func(*audit.Event) {
+		return func(ev *audit.Event) {
+			ev.Impersonated = audit.User{Username: "system:node:n2", Groups: []string{"system:nodes"}}
+			ev.Decision, ev.Reason = decision, reason
+		}
+	}
+	toActAsNode := func(group string) *rbac.Store {
+		s := secretReaders(group)
+		s.SetClusterRole(&rbacv1.ClusterRole{
+			ObjectMeta: metav1.ObjectMeta{Name: "readers"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"impersonate"}, APIGroups: []string{""}, Resources: []string{"users"}}},
+		}, at(-50_000))
+		return s
+	}
+	const namedNode = `to act as "system:node:n2" is allowed to node n1 by ClusterRoleBinding readers alone`
+	f("as another node, which may do it", namedNode, toActAsNode("system:nodes"), asNode("allow", ""))
+	f("as another node, and nobody knows by which binding", strings.ReplaceAll(unnamed, "serviceaccount:ns:agent", "node:n2"), nil, asNode("allow", ""))
+	f("as another node, by a group that it has besides", "", toActAsNode("agents"), func(ev *audit.Event) {
+		asNode("allow", "")(ev)
+		ev.User.Groups = append(ev.User.Groups, "agents")
+	})
+	f("and what that node does needs a binding", `get secrets shop/db is allowed to node n2 by ClusterRoleBinding b alone`, toActAsNode("agents"), func(ev *audit.Event) {
+		asNode("allow", `RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to Group "system:nodes"`)(ev)
+		ev.User.Groups = append(ev.User.Groups, "agents")
+	})
 }

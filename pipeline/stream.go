@@ -60,6 +60,10 @@ type Options struct {
 	Ledger *evidence.Ledger
 	// All has requests of everybody judged, not only those of nodes and of what may be one.
 	All bool
+	// Others has the requests of these users and groups judged, too.
+	Others *audit.Subjects
+	// See is shown every event, which it must not keep; nil for nobody.
+	See func(*audit.Event)
 	// Skew is how far around a request's time changes count.
 	Skew time.Duration
 	// Slack is how much later in the log than its time a change may stand. Default 2s.
@@ -125,7 +129,10 @@ func (s *Stream) Batch(b *Batch) error {
 			s.state.ApplyAudit(ev)
 		}
 		s.witness.see(ev)
-		if audit.Needed(ev, audit.Want{All: s.opt.All}) {
+		if s.opt.See != nil {
+			s.opt.See(ev)
+		}
+		if audit.Needed(ev, audit.Want{All: s.opt.All, Others: s.opt.Others}) {
 			s.take(ev, in)
 		}
 		if t := timeOf(ev); t.After(s.latest) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
@@ -176,6 +177,21 @@ func (s *Store) BindingsDuring(from, to time.Time) iter.Seq[BindingInfo] {
 			}
 		}
 	}
+}
+
+// ClusterRoleRules returns the rules that the ClusterRole of that name has at t, bound or not; ok is false where there is none.
+func (s *Store) ClusterRoleRules(name string, t time.Time) (all []rbacv1.PolicyRule, ok bool) {
+	s.writer.Lock()
+	r := s.clusterRoles[name]
+	s.writer.Unlock()
+	if r == nil {
+		return nil, false
+	}
+	v := r.at(instantOf(t))
+	if v == nil {
+		return nil, false
+	}
+	return v.all, true
 }
 
 func (s *Store) sorted() []*binding {

@@ -44,7 +44,7 @@ func rbacExcessAccess() *Rule {
 RBAC allowed a request of a node through a binding whose subject is the node itself or the group 'system:nodes', while the Node
 authorizer, asked about the same instant, had no opinion. Without the binding this request would have been refused.
 
-So is a request that a node made as somebody else, who is no node, by impersonation: the Node authorizer never allows to impersonate.
+So is a request that a node made as somebody else, another node included, by impersonation: the Node authorizer never allows to impersonate.
 
 The severity is critical for secrets and for tokens of service accounts, and high for everything else. It is low where the request
 reached nothing: the object did not exist (404), or admission refused the request after all (403); and where a node read a ConfigMap of

@@ -92,7 +92,8 @@ type Request struct {
 	// Grant is the RBAC grant that let it through: the observed one, else the re-evaluated; HasGrant says whether one is known.
 	Grant    rbac.Grant
 	HasGrant bool
-	// Impersonator is the node that acts as somebody who is no node, else empty. Grant and Spare are then those of the impersonation.
+	// Impersonator is the node that acts as somebody else, else empty. Grant and Spare are then those of the impersonation. A node that may act as
+	// another one without a binding for nodes is none.
 	Impersonator string
 	// Spare is true when RBAC would allow the request without any binding for nodes too, such as one for all authenticated users.
 	Spare bool

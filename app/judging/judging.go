@@ -92,6 +92,10 @@ type Logs struct {
 	Ledger *evidence.Ledger
 	// All says that requests of everybody are judged, not only those of nodes and of what may be one.
 	All bool
+	// Others has the requests of these users and groups judged, too; nil for none.
+	Others *audit.Subjects
+	// See is shown every event that is read, which it must not keep; nil for nobody.
+	See func(*audit.Event)
 	// MaxEventBytes bounds an event, 4 MiB by default.
 	MaxEventBytes int
 	// Progress is called with the plain bytes of each chunk that was read, from several goroutines.
@@ -112,10 +116,10 @@ func (l *Logs) Judge(ctx context.Context, setup func() (*Setup, error), out func
 		if l.Bodies {
 			sink = s.State
 		}
-		stream = pipeline.NewStream(s.Judge, sink, pipeline.Options{Skew: s.skew, Window: l.Window, Ledger: l.Ledger, All: l.All}, out)
+		stream = pipeline.NewStream(s.Judge, sink, pipeline.Options{Skew: s.skew, Window: l.Window, Ledger: l.Ledger, All: l.All, Others: l.Others, See: l.See}, out)
 		return nil
 	}
-	res, err := l.read(ctx, audit.Want{State: l.Bodies, All: l.All}, func(b file.Batch) error {
+	res, err := l.read(ctx, audit.Want{State: l.Bodies, All: l.All, Others: l.Others}, func(b file.Batch) error {
 		if stream == nil {
 			if err := start(); err != nil {
 				return err

@@ -90,7 +90,7 @@ func (s *sim) podEnds(p *pod, sessions []*session) {
 	// The authorizer hears of the deletion by a watch, some milliseconds later.
 	again := *c
 	code := 404
-	if s.IntN(2) == 0 {
+	if s.IntN(2) == 0 && asksForPods(s.servers[x.server].minorAt(p.gone)) {
 		again, code = s.unrelated(x, again)
 		if code == 200 {
 			code = 404
@@ -147,20 +147,21 @@ func (s *sim) objectWatches(n *node, sessions []*session) {
 				if !in.from.Before(in.to) || in.to.Before(s.from.Add(-2*least)) {
 					continue
 				}
-				s.objectWatch(x, w, in, least, !p.from.Before(x.from))
+				s.objectWatch(x, w, in, least, p)
 			}
 		}
 	}
 }
 
-// objectWatch is objectWatches within one session; isNew says that the object was not needed on the node until then.
-func (s *sim) objectWatch(x *session, w *watched, in span, least time.Duration, isNew bool) {
+// objectWatch is objectWatches within one session, of an object that the node needs throughout need.
+func (s *sim) objectWatch(x *session, w *watched, in span, least time.Duration, need span) {
+	isNew := !need.from.Before(x.from)
 	c, initial, selector := x.client(false), x.starts || isNew, "metadata.name="+w.name
 	if isNew {
 		c, in.from = s.tooEarly(x, w, in.from, least)
 	}
 	for _, lag := range s.servers[x.server].lag {
-		if !w.frozen && lag.holds(in.from) && !isNew {
+		if !w.frozen && lag.holds(in.from) && !isNew && s.asksAgain(x, need, lag.to, 2*least) {
 			c, in.from = s.lagging(x, w, span{in.from, lag.to}, least)
 		}
 	}
@@ -171,6 +172,14 @@ func (s *sim) objectWatch(x *session, w *watched, in span, least time.Duration, 
 		s.watch(c, in.from, in.from.Add(s.some(5*milli, 20*milli)), w.apiResource, w.namespace, w.name, selector, (least + s.upTo(least)).Truncate(second),
 			!listsFirst(x.minor))
 	}
+}
+
+// asksAgain reports whether a watch that begins before t, and lasts for so long at most, is made again after t.
+func (s *sim) asksAgain(x *session, need span, t time.Time, atMost time.Duration) bool {
+	const soon = minute // after a session's end
+	end := t.Add(atMost + soon)
+	again := end.Before(need.to) || x.to.After(t) && x.to.Add(soon).Before(need.to) && !x.dies
+	return again && (end.Before(s.to) || x.to.After(t) && x.to.Add(soon).Before(s.to) && !x.dies)
 }
 
 // uses collects what the pods of a node use, in the order in which they came.

@@ -122,5 +122,6 @@ func getsOwnNode(minor int) bool     { return minor < 31 }  // the kubelet gets 
 func listsFirst(minor int) bool      { return minor < 35 }  // client-go lists, then watches
 func logsCertificate(minor int) bool { return minor >= 32 } // credential-id of certificates
 func logsToken(minor int) bool       { return minor >= 30 } // credential-id of tokens, and of those that are issued
+func asksForPods(minor int) bool     { return minor >= 32 } // the authorizer asks the graph whether a node gets a pod
 func watchesPodCerts(minor int) bool { return minor >= 37 }
 func namesAuthorizer(minor int) bool { return minor >= 37 } // reasons begin with "node: "

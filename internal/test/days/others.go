@@ -213,7 +213,7 @@ func emptyBinding(m *mutator) string {
 
 // justDeleted lets a kubelet get a pod 300 ms after its end; the API server's authorizer knows of the end already, and RBAC's answer is 404.
 func justDeleted(m *mutator) string {
-	if m.Options.NoBinding {
+	if m.Options.NoBinding || !asksForPods(m.Options.Minor) {
 		return ""
 	}
 	for _, i := range m.Perm(len(m.pods)) {

@@ -37,9 +37,13 @@ rules:
   resources: [{group: rbac.authorization.k8s.io, resources: ["roles", "rolebindings", "clusterroles", "clusterrolebindings"]}]
 - level: Metadata
   users: ["system:apiserver"]
-  verbs: ["create", "update", "patch"]
+  verbs: ["get", "create", "update", "patch"]
   resources: [{group: coordination.k8s.io, resources: ["leases"]}]
   namespaces: ["kube-system"]
+- level: Metadata
+  verbs: ["create", "update", "patch"]
+  resources: [{group: coordination.k8s.io, resources: ["leases"]}]
+  namespaces: ["kube-node-lease"]
 - level: None
   nonResourceURLs: ["/healthz*", "/livez*", "/readyz*", "/version", "/metrics*", "/openapi/*"]
 - level: None

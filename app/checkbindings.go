@@ -1,0 +1,274 @@
+package app
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/rules"
+)
+
+// bindingBook finds what needs a binding that goes and is no finding of a rule: requests of bootstrap groups, service accounts and users to whom
+// system:node, or a copy of it, is bound; and what nodes have by such a binding as members of another group.
+type bindingBook struct {
+	store *rbac.Store
+	// goes are all bindings of the state that would go, at whatever time they were there; subjects are those of their subjects that are no nodes.
+	goes     map[rbac.BindingRef]bool
+	subjects map[rbac.SubjectRef]bool
+	uses     map[bindingUse]*checks.Use
+	unjudged int64
+	// reasons are those of RBAC that the log gives; named are the bindings in them, each with what it gave to whom.
+	reasons map[string]bool
+	named   map[rbac.BindingRef]rbac.Grant
+}
+
+type bindingUse struct {
+	binding                       rbac.BindingRef
+	user, client, request, object string
+	impersonation                 bool
+	outcome                       checks.Outcome
+}
+
+const (
+	maxReasons     = 10_000
+	maxBindingUses = 20_000
+	maxUseID       = 5
+)
+
+// endOfTime is later than all of a state.
+func endOfTime() time.Time { return time.Unix(1<<32, 0) }
+
+func newBindingBook(s *rbac.Store) *bindingBook {
+	b := &bindingBook{
+		store: s, goes: map[rbac.BindingRef]bool{}, subjects: map[rbac.SubjectRef]bool{}, uses: map[bindingUse]*checks.Use{},
+		reasons: map[string]bool{}, named: map[rbac.BindingRef]rbac.Grant{},
+	}
+	all := slices.Collect(s.BindingsDuring(time.Unix(0, 0), endOfTime()))
+	all = slices.AppendSeq(all, s.Bindings(endOfTime()))
+	systemNode, _ := s.ClusterRoleRules(nodeRole, endOfTime())
+	for _, x := range checks.Inventory(all, systemNode, nil) {
+		if x.Fate != checks.Goes {
+			continue
+		}
+		b.goes[x.Binding] = true
+		for _, s := range x.Subjects {
+			if !s.ForNodes() {
+				b.subjects[s] = true
+			}
+		}
+	}
+	return b
+}
+
+const nodeRole = "system:node"
+
+// others are those whose requests have to be read beside those of nodes; nil for nobody.
+func (b *bindingBook) others() *audit.Subjects {
+	var out *audit.Subjects
+	for s := range b.subjects {
+		if out == nil {
+			out = &audit.Subjects{}
+		}
+		switch s.Kind {
+		case rbacv1.UserKind:
+			out.Wants([]string{s.Name}, nil)
+		case rbacv1.ServiceAccountKind:
+			out.Wants([]string{serviceaccount.MakeUsername(s.Namespace, s.Name)}, nil)
+		case rbacv1.GroupKind:
+			out.Wants(nil, []string{s.Name})
+		}
+	}
+	return out
+}
+
+// see takes in any event, for the binding that it names.
+func (b *bindingBook) see(ev *audit.Event) {
+	if !strings.HasPrefix(ev.Reason, "RBAC:") || b.reasons[ev.Reason] || len(b.reasons) >= maxReasons {
+		return
+	}
+	reason := strings.Clone(ev.Reason)
+	b.reasons[reason] = true
+	if g, ok := rbac.ParseReason(reason); ok && ev.Decision == "allow" && b.store.Covers(ev.RequestReceived) {
+		b.named[g.Binding] = g
+	}
+}
+
+// notInState are the bindings that the log names, that the state never had and that would go, or may, in order. Of a role that the state does not have
+// either nobody knows whether it is a copy of system:node, unless it is one of the API server's own.
+func (b *bindingBook) notInState() []rbac.BindingRef {
+	if b == nil || len(b.named) == 0 {
+		return nil
+	}
+	for x := range b.store.BindingsDuring(time.Unix(0, 0), endOfTime()) {
+		delete(b.named, x.Binding)
+	}
+	systemNode, _ := b.store.ClusterRoleRules(nodeRole, endOfTime())
+	var out []rbac.BindingRef
+	for ref, g := range b.named {
+		x := rbac.BindingInfo{Binding: ref, Role: g.Role, Subjects: []rbac.SubjectRef{g.Subject}}
+		if g.Role.Kind == rbac.KindClusterRole {
+			x.Rules, x.RoleExists = b.store.ClusterRoleRules(g.Role.Name, endOfTime())
+		}
+		all := checks.Inventory([]rbac.BindingInfo{x}, systemNode, nil)
+		goes := len(all) > 0 && all[0].Fate == checks.Goes
+		if goes || len(all) == 0 && g.Role.Kind == rbac.KindClusterRole && !x.RoleExists && !strings.HasPrefix(g.Role.Name, "system:") {
+			out = append(out, ref)
+		}
+	}
+	slices.SortFunc(out, func(x, y rbac.BindingRef) int {
+		return cmp.Or(strings.Compare(x.Kind, y.Kind), strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Name, y.Name))
+	})
+	return out
+}
+
+// holdsBindings reports whether the state holds bindings at all, as far as can be told: API servers make the roles and bindings of these names, and make
+// them again when they start. A state that has some of the roles and none of their bindings lacks bindings.
+func holdsBindings(s *rbac.Store, all []rbac.BindingInfo, t time.Time) bool {
+	roles := 0
+	for _, name := range []string{
+		"cluster-admin", "system:basic-user", "system:discovery", "system:kube-controller-manager", "system:kube-dns", "system:kube-scheduler", "system:monitoring",
+		"system:node-proxier", "system:public-info-viewer", "system:service-account-issuer-discovery", "system:volume-scheduler",
+	} {
+		if slices.ContainsFunc(all, func(b rbac.BindingInfo) bool {
+			return b.Binding == rbac.BindingRef{Kind: rbac.KindClusterRoleBinding, Name: name}
+		}) {
+			return true
+		}
+		if _, there := s.ClusterRoleRules(name, t); there {
+			roles++
+		}
+	}
+	return roles < 2
+}
+
+// covers reports whether the requests of all subjects of bindings that go were judged.
+func (b *bindingBook) covers(all []checks.Inventoried) bool {
+	for i := range all {
+		x := &all[i]
+		if x.Fate != checks.Goes {
+			continue
+		}
+		if b == nil || !b.goes[x.Binding] || slices.ContainsFunc(x.Subjects, func(s rbac.SubjectRef) bool { return !s.ForNodes() && !b.subjects[s] }) {
+			return false
+		}
+	}
+	return true
+}
+
+// add takes in a judgement.
+func (b *bindingBook) add(j *pipeline.Judgement) {
+	if b == nil || len(b.goes) == 0 || slices.Contains(j.Event.User.Groups, user.SystemPrivilegedGroup) {
+		return
+	}
+	if ev := j.Event; ev.IsImpersonated && j.Impersonator == "" {
+		b.ask(j, pipeline.Impersonates(ev), &ev.User, true, "", rbac.BindingRef{})
+	}
+	if slices.Contains(j.Event.Effective().Groups, user.SystemPrivilegedGroup) || !j.Allowed && !j.Open {
+		return
+	}
+	if j.IsNode && (!j.NodeDenies() || slices.ContainsFunc(j.Findings, func(f pipeline.Finding) bool { return f.Rule.Name == rules.ExcessAccess })) {
+		return
+	}
+	o := &j.Observed
+	if o.Decision != "" && !o.HasGrant {
+		return // another authorizer
+	}
+	b.ask(j, j.Attrs, j.Event.Effective(), false, o.Decision, o.Grant.Binding)
+}
+
+// ask notes a request that RBAC does not allow without the bindings that go. by is the one that the apiserver named, if it gave a decision.
+func (b *bindingBook) ask(j *pipeline.Judgement, a authorizer.Attributes, who *audit.User, impersonation bool, decision string, by rbac.BindingRef) {
+	if decision != "" && !b.goes[by] {
+		return
+	}
+	without := b.store.AuthorizeWithout(a, j.Time, func(g rbac.Grant) bool { return b.goes[g.Binding] })
+	if without.Allowed {
+		return
+	}
+	if decision == "" {
+		with := b.store.Authorize(a, j.Time)
+		switch {
+		case with.Allowed:
+			by = with.Grant.Binding
+		case !with.Known:
+			b.unjudged++
+			return
+		default:
+			return // another authorizer
+		}
+	}
+	k := bindingUse{
+		binding: by, user: who.Username, client: rules.Product(j.Event.UserAgent), impersonation: impersonation, outcome: outcomeOf(j),
+		request: requestKind(a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetPath()), object: objectOf(a.GetNamespace(), a.GetName()),
+	}
+	u := b.uses[k]
+	if u == nil {
+		if len(b.uses) >= maxBindingUses {
+			b.unjudged++
+			return
+		}
+		for _, s := range []*string{&k.user, &k.client, &k.request, &k.object, &k.binding.Kind, &k.binding.Namespace, &k.binding.Name} {
+			*s = strings.Clone(*s)
+		}
+		u = &checks.Use{
+			Binding: k.binding, User: k.user, Client: k.client, Request: k.request, Object: k.object, Impersonation: impersonation, Outcome: k.outcome,
+			Proxy: a.GetSubresource() == "proxy", First: j.Time,
+		}
+		if j.IsNode && !impersonation {
+			u.Node = strings.Clone(j.Node)
+		}
+		b.uses[k] = u
+	}
+	u.Count++
+	if j.Time.Before(u.First) {
+		u.First = j.Time
+	}
+	if j.Time.After(u.Last) {
+		u.Last = j.Time
+	}
+	if len(u.AuditIDs) < maxUseID {
+		u.AuditIDs = append(u.AuditIDs, strings.Clone(j.Event.AuditID))
+	}
+}
+
+// outcomeOf is how a request ended that was let through.
+func outcomeOf(j *pipeline.Judgement) checks.Outcome {
+	switch code := j.Event.Code; {
+	case code == 0:
+		return checks.OutcomeUnknown
+	case code == 403 && j.Observed.Decision == "allow":
+		return checks.OutcomeRefused
+	case code == 404:
+		return checks.OutcomeNotFound
+	case code < 300:
+		return checks.OutcomeSucceeded
+	}
+	return checks.OutcomeOther
+}
+
+// list is all of them in a fixed order.
+func (b *bindingBook) list() []checks.Use {
+	if b == nil {
+		return nil
+	}
+	out := make([]checks.Use, 0, len(b.uses))
+	for _, u := range b.uses {
+		out = append(out, *u)
+	}
+	slices.SortFunc(out, func(x, y checks.Use) int {
+		return cmp.Or(strings.Compare(x.Binding.Kind, y.Binding.Kind), strings.Compare(x.Binding.Namespace, y.Binding.Namespace),
+			strings.Compare(x.Binding.Name, y.Binding.Name), strings.Compare(x.User, y.User), strings.Compare(x.Client, y.Client),
+			strings.Compare(x.Request, y.Request), strings.Compare(x.Object, y.Object), cmp.Compare(x.Outcome, y.Outcome), x.First.Compare(y.First))
+	})
+	return out
+}

@@ -1,0 +1,172 @@
+package app
+
+import (
+	"strings"
+	"time"
+
+	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// lagBook tells the lag of an API server's graph from disagreement. Of a log it keeps what the graph allows and the API server's Node authorizer refused
+// a kubelet, and whether that authorizer allowed the same later. A client that is no kubelet does not try again, so that its requests are none.
+type lagBook struct {
+	kubelets []string
+	of       map[lagKey][]refusal
+	count    int
+	// refused counts, by the groups of their findings, the other requests that a binding let through and admission refused.
+	refused map[tally.Key]*int64
+}
+
+// lagKey is what the graph has one answer to.
+type lagKey struct{ node, verb, group, resource, sub, namespace, name string }
+
+// refusal is a request that Node refused. Of where RBAC let it through, key is the group of its finding.
+type refusal struct {
+	at       time.Time
+	auditID  string
+	key      tally.Key
+	found    bool
+	low      bool
+	resolved bool
+}
+
+const (
+	// maxRefusals bounds what is kept. What is beyond it is disagreement.
+	maxRefusals = 100_000
+	// lagFor is how long after its start an API server may not know all that leads to a node.
+	lagFor = time.Minute
+)
+
+func newLagBook(kubelets []string) *lagBook {
+	return &lagBook{kubelets: kubelets, of: map[lagKey][]refusal{}, refused: map[tally.Key]*int64{}}
+}
+
+// add takes in a judgement with its entry, in the order of time. What a static rule allows does not depend on the graph.
+func (b *lagBook) add(j *pipeline.Judgement, e *tally.Entry) {
+	if b.kept(j, e) {
+		return
+	}
+	for i := range e.Findings {
+		f := &e.Findings[i]
+		if f.Key.Rule != rules.ExcessAccess || f.Reason != rules.AdmissionRefused {
+			continue
+		}
+		n := b.refused[f.Key]
+		if n == nil && len(b.refused) < tally.MaxGroups {
+			n = new(int64)
+			k := f.Key
+			k.Own()
+			b.refused[k] = n
+		}
+		if n != nil {
+			*n++
+		}
+	}
+}
+
+// refusedBy is how many requests of the group admission refused.
+func (b *lagBook) refusedBy(k *tally.Key) int64 {
+	if b == nil || b.refused[*k] == nil {
+		return 0
+	}
+	return *b.refused[*k]
+}
+
+// kept keeps the request if it may have been refused for lag, and takes it for an answer to those that were.
+func (b *lagBook) kept(j *pipeline.Judgement, e *tally.Entry) bool {
+	if !j.IsNode || j.Answer.Static || j.Answer.Race || j.Answer.Verdict != nodeauthz.Allow {
+		return false
+	}
+	refused := j.Observed.NodeVerdict == nodeauthz.Deny
+	if !refused && (len(b.of) == 0 || j.Observed.NodeVerdict != nodeauthz.Allow) {
+		return false
+	}
+	a := j.Attrs
+	k := lagKey{j.Node, a.Verb, a.APIGroup, a.Resource, a.Subresource, a.Namespace, a.Name}
+	if a.Verb == "list" || a.Verb == "watch" { // of one object they need what a get needs
+		k.verb = "get"
+	}
+	if !refused {
+		for i := range b.of[k] {
+			r := &b.of[k][i]
+			r.resolved = r.resolved || r.at.Before(j.Time)
+		}
+		return false
+	}
+	if b.count >= maxRefusals || j.Impersonator != "" || !rules.IsKubelet(rules.Product(j.Event.UserAgent), b.kubelets) {
+		return false
+	}
+	b.count++
+	r := refusal{at: j.Time, auditID: strings.Clone(tally.Bounded(j.Event.AuditID))}
+	for i := range e.Findings {
+		if f := &e.Findings[i]; f.Key.Rule == rules.ExcessAccess {
+			r.key, r.found, r.low = f.Key, true, f.Severity <= rules.Low
+			r.key.Own()
+		}
+	}
+	for _, s := range []*string{&k.node, &k.verb, &k.group, &k.resource, &k.sub, &k.namespace, &k.name} {
+		*s = strings.Clone(*s)
+	}
+	b.of[k] = append(b.of[k], r)
+	return true
+}
+
+// lag is what of a log was lag.
+type lag struct {
+	// requests counts those that were refused, by audit ID and time.
+	requests map[lagged]int64
+	// uses are those that RBAC let through, by the group of their finding.
+	uses map[tally.Key]lagUses
+}
+
+type lagged struct {
+	auditID string
+	at      time.Time
+}
+
+// lagUses counts findings, and those of them of low severity.
+type lagUses struct{ count, low int64 }
+
+// lag returns what came at most a minute after an API server's start and was allowed later.
+func (b *lagBook) lag(l *evidence.Ledger) lag {
+	out := lag{map[lagged]int64{}, map[tally.Key]lagUses{}}
+	if b == nil {
+		return out
+	}
+	for _, all := range b.of {
+		for i := range all {
+			r := &all[i]
+			if !r.resolved || !startedBefore(l, r.at) {
+				continue
+			}
+			out.requests[lagged{r.auditID, r.at.UTC()}]++
+			if r.found {
+				u := out.uses[r.key]
+				u.count++
+				if r.low {
+					u.low++
+				}
+				out.uses[r.key] = u
+			}
+		}
+	}
+	return out
+}
+
+// startedBefore reports whether an API server started at most lagFor before t. It serves before it looks for its Lease.
+func startedBefore(l *evidence.Ledger, t time.Time) bool {
+	from, to := t.Add(-lagFor-evidence.SlotLength), t.Add(evidence.SlotLength)
+	first, last := evidence.HourOf(from), evidence.HourOf(to)
+	for _, name := range l.Servers(first, last) {
+		for slot := range l.ServerStarts(name, first, last) {
+			if at := evidence.SlotStart(slot); !at.Before(from) && !at.After(to) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,134 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/coverage"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rbac"
+)
+
+// anyName is a name that no policy has.
+const anyName = "nodetrail-example"
+
+// hidden asks the audit policy for what it keeps out of the log: of the requests of nodes, those that its rules name and any other, and of those of
+// everybody whom the state lets act as a node. An API server evaluates its policy before it looks whom somebody acts as.
+func (p *proof) hidden(in *checks.Input) {
+	if p.policy == nil {
+		return
+	}
+	in.Policy.Given = true
+	note := func(h coverage.Hidden, as string) {
+		for _, r := range h.Requests {
+			x := checks.Hidden{Request: requestKind(r.Verb, r.APIGroup, r.Resource, r.Subresource, r.Path), User: as}
+			if r.Line > 0 {
+				x.Line = fmt.Sprint(r.Line)
+			}
+			if !slices.Contains(in.Policy.Hidden, x) {
+				in.Policy.Hidden = append(in.Policy.Hidden, x)
+			}
+		}
+		if x := (checks.Hidden{User: as}); (h.More > 0 || h.TooMany) && !slices.Contains(in.Policy.Hidden, x) {
+			in.Policy.Hidden = append(in.Policy.Hidden, x)
+		}
+	}
+	note(p.policy.Hides(nodeUser(anyName), p.harmless(anyName)), "")
+	for _, name := range p.policy.NodeUsers() {
+		node := strings.TrimPrefix(name, nodeid.UserPrefix)
+		note(p.policy.Hides(nodeUser(node), p.harmless(node)), name)
+	}
+	for _, who := range p.impersonators(in.Bindings) {
+		name := who.GetName()
+		if name == anyName {
+			name = who.GetGroups()[0]
+		}
+		note(p.policy.HidesAsNode(who, p.harmless(anyName)), name)
+	}
+}
+
+// harmless says which requests a node may make by the authorizer's static rules, now and in the newest version: they need no binding, whoever makes
+// them as that node.
+func (p *proof) harmless(node string) func(authorizer.Attributes) bool {
+	as := nodeUser(node)
+	var all []*nodeauthz.Authorizer
+	for _, version := range []string{p.facts.Authorization.KubernetesVersion, ""} {
+		features, err := nodeauthz.FeaturesFor(version)
+		if err != nil {
+			return nil
+		}
+		all = append(all, nodeauthz.NewAuthorizer(nodeauthz.NewGraph(), features, 0))
+	}
+	return func(a authorizer.Attributes) bool {
+		own, ok := a.(*authorizer.AttributesRecord)
+		if !ok {
+			return false
+		}
+		asked := *own
+		asked.User = as
+		return !slices.ContainsFunc(all, func(auth *nodeauthz.Authorizer) bool {
+			answer := auth.Decide(&asked, p.to)
+			return !answer.Static || answer.Verdict != nodeauthz.Allow
+		})
+	}
+}
+
+// impersonators are those who may act as nodes by bindings that are not for nodes; of a group somebody.
+func (p *proof) impersonators(all []rbac.BindingInfo) (out []user.Info) {
+	if p.setup == nil {
+		return nil
+	}
+	seen := map[rbac.SubjectRef]bool{}
+	for i := range all {
+		for _, s := range all[i].Subjects {
+			if all[i].Binding.Kind != rbac.KindClusterRoleBinding || seen[s] || s.ForNodes() || s.Kind == rbacv1.GroupKind && s.Name == user.SystemPrivilegedGroup {
+				continue
+			}
+			seen[s] = true
+			who := somebody(s)
+			acts := func(resource, name string) bool {
+				return p.setup.State.RBAC.Authorize(&authorizer.AttributesRecord{
+					User: who, Verb: "impersonate", APIVersion: "v1", Resource: resource, Name: name, ResourceRequest: true,
+				}, p.to).Allowed
+			}
+			if acts("groups", user.NodesGroup) && slices.ContainsFunc(p.actable(), func(name string) bool { return acts("users", name) }) {
+				out = append(out, who)
+			}
+		}
+	}
+	return out
+}
+
+// actable are the users that are nodes: all that there are, and any.
+func (p *proof) actable() []string {
+	out := []string{nodeid.UserPrefix + anyName}
+	for _, name := range p.setup.State.Nodes.Names(p.to) {
+		out = append(out, nodeid.UserPrefix+name)
+	}
+	return out
+}
+
+// somebody is a user whom a binding's subject means.
+func somebody(s rbac.SubjectRef) user.Info {
+	switch s.Kind {
+	case rbacv1.ServiceAccountKind:
+		return &user.DefaultInfo{
+			Name: serviceaccount.MakeUsername(s.Namespace, s.Name), Groups: append(serviceaccount.MakeGroupNames(s.Namespace), user.AllAuthenticated),
+		}
+	case rbacv1.GroupKind:
+		return &user.DefaultInfo{Name: anyName, Groups: []string{s.Name, user.AllAuthenticated}}
+	}
+	return &user.DefaultInfo{Name: s.Name, Groups: []string{user.AllAuthenticated}}
+}
+
+func nodeUser(node string) user.Info {
+	return &user.DefaultInfo{Name: nodeid.UserPrefix + node, Groups: []string{user.NodesGroup, user.AllAuthenticated}}
+}
