@@ -82,6 +82,16 @@ benchstat: $(BENCHSTAT) ## compare two outputs of make bench (OLD=file NEW=file)
 fuzz: ## run each fuzz target for FUZZTIME=10m with FUZZ_PARALLEL=2 workers (FUZZ=regexp, PKG=./...)
 	$(GO) run ./internal/cmd/fuzzall -fuzztime '$(FUZZTIME)' -parallel '$(FUZZ_PARALLEL)' -targets '$(FUZZ)' $(PKG)
 
+# For the night. The seed is printed; with it and READY_FROM a run that ended early is taken up.
+READY_CASES ?= 100000
+READY_FROM  ?= 0
+READY_SEED  ?= $(shell date +%s)
+
+.PHONY: fuzz-ready
+fuzz-ready: ## put READY_CASES=100000 made-up days through the checks behind READY (READY_SEED=1 READY_FROM=0)
+	NODETRAIL_READY_CASES='$(READY_CASES)' NODETRAIL_READY_FROM='$(READY_FROM)' NODETRAIL_READY_SEED='$(READY_SEED)' \
+		$(GO) test -count=1 -timeout 0 -run '^TestReady$$' -v ./app
+
 .PHONY: check
 check: format tree modules generated vet lint race ## everything that CI checks
 	@echo 'check: all good'

@@ -131,7 +131,7 @@ func FuzzReady(f *testing.F) {
 }
 
 // TestReady goes through cases from a seed on. NODETRAIL_READY_SEED is the first world, NODETRAIL_READY_FROM the first case, and NODETRAIL_READY_CASES how
-// many there are: what ended early is taken up where it ended.
+// many there are: what ended early is taken up where it ended. make fuzz-ready has a hundred thousand.
 func TestReady(t *testing.T) {
 	number := func(name string, or uint64) uint64 {
 		s := os.Getenv(name)

@@ -103,12 +103,13 @@ func (r *Report) proven(f *Facts) {
 // validFor is for how long the waivers hold that a report offers.
 const validFor = 90 * 24 * time.Hour
 
-// paste is a file of waivers that would cover all that can be waived, "" for none. Who answers for them and why is to be filled in.
+// paste is a file of waivers that would cover all that can be waived, "" for none. It is one that is read as it is; who answers for them and why
+// is to be put in.
 func paste(f *Facts, end *time.Time) string {
 	if end == nil {
 		return ""
 	}
-	all := checks.WaiversFor(f.Checks, "", "", end.Add(validFor))
+	all := checks.WaiversFor(f.Checks, wording.WaiverOwner, wording.WaiverReason, end.Add(validFor))
 	if len(all) == 0 {
 		return ""
 	}

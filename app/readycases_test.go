@@ -1,0 +1,111 @@
+package app
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/internal/test/days"
+)
+
+// None of these days is READY. Each is named by a check, whose next step helps.
+func TestDaysThatAreNotReady(t *testing.T) {
+	reads := without(func(_ *days.Day, e *days.Event) bool {
+		return slices.Contains([]string{"get", "list", "watch"}, e.Verb)
+	})
+	for _, c := range []struct {
+		name   string
+		change func(*days.Day)
+		check  string
+		next   checks.Code
+	}{
+		{"a day without reads", reads, "reads-logged", checks.NextLogReads},
+		{"kube-audit-admin", mutate(3, "remove-all-reads"), "policy-known", checks.NextGivePolicy},
+		{"a policy that drops node GETs", mutate(3, "remove-node-gets"), "policy-known", checks.NextGivePolicy},
+		{"an add-on that gets 404", mutate(3, "addon-404"), "nothing-depends", checks.NextMoveClients},
+		{"a backend's 404 by proxy", mutate(3, "proxied-404"), "nothing-depends", checks.NextMoveClients},
+		{"ten minutes and a stray event", mutate(3, "remove-all-but-fragments"), "window-covered", checks.NextGetLog},
+		{"fragments", mutate(3, "remove-tenth"), "window-covered", checks.NextGetLog},
+		{"a node logged twice", mutate(3, "remove-all-but-two"), "window-covered", checks.NextGetLog},
+		{"a node that is silent but for its Lease", mutate(3, "remove-silent-node"), "reads-logged", checks.NextLogReads},
+		{"a padded URI", mutate(3, "plant-padded"), "nothing-depends", checks.NextMoveClients},
+		{"a URI that is padded beyond the limit", mutate(3, "plant-oversized"), "nothing-depends", checks.NextMoveClients},
+		{"a torn line", mutate(3, "plant-torn"), "every-event-judged", checks.NextReadEvents},
+		{"system:node bound to bootstrappers", mutate(3, "binding-bootstrappers"), "nothing-depends", checks.NextMoveClients},
+		{"system:node bound to a service account", mutate(3, "binding-serviceaccount"), "nothing-depends", checks.NextMoveClients},
+		{"a node that impersonates", mutate(3, "node-impersonates"), "nothing-depends", checks.NextMoveClients},
+		{"somebody who impersonates a node", mutate(3, "impersonates-node"), "nothing-depends", checks.NextMoveClients},
+		{"reads in races", mutate(3, "reads-in-races"), "races-decided", checks.NextLookAtRaces},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			day := *threeHours(t, 13, days.Options{Servers: 2, Features: days.Deployments | days.Drains})
+			day.Events, day.State = slices.Clone(day.Events), slices.Clone(day.State)
+			c.change(&day)
+			a := analyzedDay(t, &day)
+			if v := checks.Conclude(checks.Ready, a.Facts.Checks, nil); v.Good(true) {
+				t.Errorf("%q", v.Answer)
+			}
+			for _, r := range a.Facts.Checks {
+				if r.Check == c.check && (r.State == checks.Passed || r.Next.Code != c.next) {
+					t.Errorf("%s is %s, next %q", c.check, r.State, r.Next.Code)
+				}
+			}
+			for _, r := range a.Report.Readiness.Checks {
+				if r.Name == c.check && (r.State == "passed" || r.Next == "" || len(r.Evidence) == 0 || r.Evidence[0].Message == "") {
+					t.Errorf("the report says %+v", r)
+				}
+			}
+		})
+	}
+}
+
+// A week of EKS, whose policy hides what nodes get of nodes, and one of two API servers whose log lacks some hours of one of them, are not enough. With the
+// waivers that the report prints, as it prints them, they are READY WITH WAIVERS.
+func TestReadyWithPrintedWaivers(t *testing.T) {
+	span := 7 * 24 * time.Hour
+	if testing.Short() {
+		span = 5 * time.Hour
+	}
+	for _, c := range []struct {
+		name    string
+		options days.Options
+		change  func(*days.Day)
+		waived  string
+	}{
+		{"EKS", days.Options{Nodes: 2, Profile: "eks"}, nil, "policy-known"},
+		{"a lost rotation", days.Options{Nodes: 2, Servers: 2}, without(func(d *days.Day, e *days.Event) bool {
+			from := d.To.Add(-4 * time.Hour)
+			return e.Server == 1 && e.Staged.After(from) && e.Staged.Before(from.Add(2*time.Hour))
+		}), "servers-seen"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.options.Span = span
+			clean, err := days.Clean(14, c.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.change != nil {
+				c.change(clean)
+			}
+			a := analyzedDay(t, clean)
+			if v := checks.Conclude(checks.Ready, a.Facts.Checks, a.Facts.Waivers); v.Answer != checks.AnswerNotEnough || !slices.Contains(v.Unproven, c.waived) {
+				t.Fatalf("without waivers: %q, %v", v.Answer, open(a.Facts.Checks))
+			}
+			waivers, err := checks.ParseWaivers([]byte(a.Report.Paste))
+			if err != nil {
+				t.Fatalf("%v in what the report prints:\n%s", err, a.Report.Paste)
+			}
+			again := analyzedDay(t, clean, func(o *AnalyzeOptions) { o.Waivers = waivers })
+			if v := checks.Conclude(checks.Ready, again.Facts.Checks, again.Facts.Waivers); v.Answer != checks.AnswerReadyWaived || v.Good(false) {
+				t.Errorf("with waivers: %q, %v", v.Answer, open(again.Facts.Checks))
+			}
+			if again.Report.Paste != "" && strings.Contains(again.Report.Paste, c.waived) {
+				t.Errorf("waivers are printed once more:\n%s", again.Report.Paste)
+			}
+		})
+	}
+}
