@@ -113,7 +113,7 @@ func FeaturesFor(version string) (Features, error) {
 	minor := NewestMinor
 	if version != "" {
 		var err error
-		if minor, err = parseMinor(version); err != nil {
+		if minor, err = Minor(version); err != nil {
 			return Features{}, err
 		}
 		if minor < OldestMinor || minor > NewestMinor {
@@ -126,7 +126,7 @@ func FeaturesFor(version string) (Features, error) {
 // Nearest returns the defaults of the supported minor that is nearest to a version, and whether it is the version's own. It errs only where
 // the version is not one.
 func Nearest(version string) (f Features, exact bool, err error) {
-	minor, err := parseMinor(version)
+	minor, err := Minor(version)
 	if err != nil {
 		return Features{}, false, err
 	}
@@ -146,7 +146,7 @@ func defaults(minor, emulated int) Features {
 // Emulating returns the defaults of an apiserver of f's minor with --emulated-version set to an older version: its code is that of its own
 // minor, its feature gates are those of the older, and gates that its own minor locks may be open.
 func (f Features) Emulating(version string) (Features, error) {
-	minor, err := parseMinor(version)
+	minor, err := Minor(version)
 	if err != nil {
 		return Features{}, err
 	}
@@ -156,7 +156,8 @@ func (f Features) Emulating(version string) (Features, error) {
 	return defaults(f.Minor, minor), nil
 }
 
-func parseMinor(version string) (int, error) {
+// Minor is the 36 of a version such as "1.36", "v1.36" or "1.36.3", whether it is supported or not.
+func Minor(version string) (int, error) {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), "1.")
 	digits, _, _ := strings.Cut(rest, ".")
 	minor := 0

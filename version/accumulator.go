@@ -1,78 +1,199 @@
 package version
 
 import (
+	"math/bits"
 	"strings"
 	"time"
 
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
-// Request is an annotated request of a node.
+// Request is a request of a node.
 type Request struct {
 	AuditID string
 	Time    time.Time
-	// Shape is the verb and the resource: of each shape some are asked of all hypotheses although they fit.
-	Shape string
+	// Shape is what was asked for: of each some requests are asked of all hypotheses although they fit.
+	Shape Shape
 	// Implied is what the annotations say the Node authorizer said: Allow, Deny, or NotNode where they imply nothing.
 	Implied nodeauthz.Verdict
-	// Forbidden is true where nobody allowed the request; then Reason holds the reasons of all authorizers, a line each.
+	// Forbidden is true where nobody allowed the request and the reasons are those of Node and RBAC; then Reason holds them, a line each.
 	Forbidden bool
 	Reason    string
 }
 
+// Shape is a kind of request.
+type Shape struct{ Verb, APIGroup, Resource, Subresource string }
+
 // Bounds of what is kept and done for an hour.
 const (
 	sampled  = 3   // requests of a shape and an outcome that are asked of all hypotheses although they fit
+	doubted  = 64  // those of a shape and an outcome that are asked because they do not fit
 	shapes   = 256 // shapes and outcomes of an hour
-	examples = 5   // requests of an hour that are kept by name
+	masks    = 64  // sets of hypotheses that a request contradicts
+	examples = 5   // requests that are kept by name
 	hours    = 24 * 32
-	agents   = 64
 )
 
-// Accumulator holds hypotheses against requests, by hour. It is not safe for concurrent use. Its memory is bounded: beyond a month of hours nothing
-// is taken in.
+// set is a set of hypotheses.
+type set [2]uint64
+
+func (s *set) add(i int)      { s[i>>6] |= 1 << (i & 63) }
+func (s *set) has(i int) bool { return s[i>>6]>>(i&63)&1 == 1 }
+func (s *set) count() int     { return bits.OnesCount64(s[0]) + bits.OnesCount64(s[1]) }
+
+// Accumulator holds hypotheses against requests, by hour, and says which are in force. It is not safe for concurrent use. Its memory is bounded:
+// beyond a month of hours nothing is taken in.
 type Accumulator struct {
-	list  []nodeauthz.Features
-	best  int // in force: what requests are first held against
-	hours map[int64]*hour
+	list   []nodeauthz.Features
+	given  int // the hypothesis that a flag says, -1 for none
+	beyond int // the minor that the flag says, where given is the nearest to it
+	asked  int // the minor that the apiserver told of itself, 0 for none
+	prior  int // in force before anything was observed
+	hours  map[int64]*hour
+	last   *hour
+	// changes counts what may put another hypothesis in force.
+	changes int
+	force   struct {
+		minute  int64
+		changes int
+		set     Force
+	}
 }
 
 type hour struct {
-	requests int64
-	sample   map[shape]int
-	against  []int64 // by hypothesis; of requests that were asked of all
-	first    [][]string
-	asked    int64
-	agents   map[Agent]int64
+	start          int64 // in hours
+	prior          int   // what was in force when the hour began
+	guessed        bool  // the prior is from a first look at the same requests
+	requests, open int64
+	held           int64
+	sample         map[outcome]*asked
+	masks          map[against]*contradiction
+	agents         map[Agent]*sighting
 }
 
-type shape struct {
-	name      string
+type outcome struct {
+	shape     Shape
 	implied   nodeauthz.Verdict
 	forbidden bool
 }
 
-// NewAccumulator returns an empty one over hypotheses in the order of preference, such as those of [Hypotheses].
-func NewAccumulator(hypotheses []nodeauthz.Features) *Accumulator {
-	return &Accumulator{list: hypotheses, hours: map[int64]*hour{}}
+// asked counts the requests that were asked of all hypotheses.
+type asked struct{ fit, not int }
+
+// against is whom a request contradicts. Where it is soft, an apiserver that had not heard of the object yet could have answered so too.
+type against struct {
+	set  set
+	soft bool
 }
 
-// InForce returns the hypothesis that fits best so far.
-func (a *Accumulator) InForce() nodeauthz.Features { return a.list[a.best] }
+// contradiction is what requests contradict the same hypotheses.
+type contradiction struct {
+	requests int64
+	minutes  uint64 // of the hour, in which there were any
+	first    []string
+}
+
+// NewAccumulator returns an empty one over hypotheses in the order of preference, such as those of [Hypotheses].
+func NewAccumulator(hypotheses []nodeauthz.Features) *Accumulator {
+	return &Accumulator{list: hypotheses[:min(len(hypotheses), 128)], given: -1, hours: map[int64]*hour{}}
+}
+
+// Given has these features in force whatever the log says, which is held against them. Where they are the nearest to a minor that nodeauthz does not
+// know, beyond is that minor, else 0.
+func (a *Accumulator) Given(f nodeauthz.Features, beyond int) {
+	a.given, a.beyond = -1, beyond
+	for i := range a.list {
+		if a.list[i] == f {
+			a.given = i
+		}
+	}
+	if a.given < 0 {
+		if len(a.list) == 128 {
+			a.list = a.list[:127]
+		}
+		a.given, a.list = len(a.list), append(a.list[:len(a.list):len(a.list)], f)
+	}
+	a.prior = a.given
+	a.changes++
+}
+
+// Asked says what the apiserver told of itself: it counts as its user agent would, where no request shows that.
+func (a *Accumulator) Asked(minor int) {
+	a.asked = minor
+	a.changes++
+}
+
+// Prior has a hypothesis, by its place, in force until the log tells another.
+func (a *Accumulator) Prior(hypothesis int) {
+	a.prior = hypothesis
+	a.changes++
+}
+
+// List returns the hypotheses by their places.
+func (a *Accumulator) List() []nodeauthz.Features { return a.list }
+
+// Again forgets the requests that were observed, which will be observed again; what is in force after them stays so until then.
+func (a *Accumulator) Again() {
+	if len(a.hours) > 0 && a.given < 0 {
+		latest := a.latest()
+		a.prior = a.choose(latest, nil).Members[0]
+	}
+	for _, h := range a.hours {
+		h.prior, h.guessed, h.requests, h.open, h.held = a.prior, true, 0, 0, 0
+		clear(h.sample)
+		clear(h.masks)
+	}
+	a.changes++
+}
+
+func (a *Accumulator) latest() (latest *hour) {
+	for _, h := range a.hours {
+		if latest == nil || h.start > latest.start {
+			latest = h
+		}
+	}
+	return latest
+}
+
+func hourOf(t time.Time) int64 { return minuteOf(t.Unix()) / 60 }
 
 func (a *Accumulator) hour(t time.Time) *hour {
-	k := t.Truncate(time.Hour).Unix()
+	k := hourOf(t)
+	if a.last != nil && a.last.start == k {
+		return a.last
+	}
 	h := a.hours[k]
-	if h == nil && len(a.hours) < hours {
-		h = &hour{sample: map[shape]int{}, against: make([]int64, len(a.list)), first: make([][]string, len(a.list)), agents: map[Agent]int64{}}
+	if h == nil {
+		if len(a.hours) >= hours || t.Unix() < 0 {
+			return nil
+		}
+		h = &hour{start: k, prior: a.priorOf(k), sample: map[outcome]*asked{}, masks: map[against]*contradiction{}, agents: map[Agent]*sighting{}}
 		a.hours[k] = h
 	}
+	a.last = h
 	return h
+}
+
+// priorOf is what was in force in the latest hour before k.
+func (a *Accumulator) priorOf(k int64) int {
+	var before *hour
+	for _, h := range a.hours {
+		if h.start < k && (before == nil || h.start > before.start) {
+			before = h
+		}
+	}
+	if before == nil {
+		return a.prior
+	}
+	return a.choose(before, nil).Members[0]
 }
 
 // Agent takes in the user agent of any request. user is the name of who made it.
 func (a *Accumulator) Agent(t time.Time, userAgent, user string) {
-	agent, _, ok := agentOf(userAgent, user)
+	if !strings.HasPrefix(userAgent, "kube-") { // as nearly all
+		return
+	}
+	agent, minor, ok := agentOf(userAgent, user)
 	if !ok {
 		return
 	}
@@ -80,65 +201,121 @@ func (a *Accumulator) Agent(t time.Time, userAgent, user string) {
 	if h == nil {
 		return
 	}
-	if _, known := h.agents[agent]; known || len(h.agents) < agents {
-		h.agents[agent]++
+	s := h.agents[agent]
+	if s == nil {
+		if len(h.agents) >= agents {
+			return
+		}
+		s = &sighting{minor: minor}
+		agent.Program, agent.Version = strings.Clone(agent.Program), strings.Clone(agent.Version)
+		h.agents[agent] = s
+	}
+	s.requests++
+	if bit := uint64(1) << (minuteOf(t.Unix()) % 60); s.minutes&bit == 0 {
+		s.minutes |= bit
+		a.changes++
 	}
 }
 
-// Observe takes in a request. answer says what the Node authorizer says of it under a hypothesis, by its place in the list; it is called once for a
-// request that fits what is in force, and for all hypotheses where one does not.
+// Observe takes in a request of a node. answer says what the Node authorizer says of it under a hypothesis, by its place in the list; it is called for
+// what is in force, and for all hypotheses where a request does not fit that.
 func (a *Accumulator) Observe(r *Request, answer func(hypothesis int) nodeauthz.Answer) {
-	if r.Implied != nodeauthz.Allow && r.Implied != nodeauthz.Deny {
-		return
-	}
 	h := a.hour(r.Time)
 	if h == nil {
 		return
 	}
+	if r.Implied != nodeauthz.Allow && r.Implied != nodeauthz.Deny {
+		h.open++
+		return
+	}
 	h.requests++
-	if !contradicts(answer(a.best), r) {
-		if !h.take(r) {
+	force := a.InForce(r.Time)
+	fits := true
+	for _, i := range force.Members[:force.N] {
+		if ans := answer(i); contradicts(&ans, r) {
+			fits = false
+		}
+	}
+	if !h.take(r, fits) {
+		return
+	}
+	h.held++
+	k := against{}
+	for i := range a.list {
+		ans := answer(i)
+		if contradicts(&ans, r) {
+			k.set.add(i)
+			k.soft = k.soft || r.mayLag(&ans)
+		}
+	}
+	switch n := k.set.count(); {
+	case n == 0, k.soft && n == len(a.list): // the state or the apiserver's lag, which is no matter of versions
+		return
+	}
+	c := h.masks[k]
+	if c == nil {
+		if len(h.masks) >= masks {
 			return
 		}
+		c = &contradiction{}
+		h.masks[k] = c
+		a.changes++
 	}
-	h.asked++
-	for i := range a.list {
-		if !contradicts(answer(i), r) {
-			continue
-		}
-		h.against[i]++
-		if len(h.first[i]) < examples {
-			h.first[i] = append(h.first[i], strings.Clone(r.AuditID))
-		}
+	c.requests++
+	if bit := uint64(1) << (minuteOf(r.Time.Unix()) % 60); c.minutes&bit == 0 {
+		c.minutes |= bit
+		a.changes++
 	}
-	for i, n := range h.against {
-		if n < h.against[a.best] {
-			a.best = i
-		}
+	if len(c.first) < examples {
+		c.first = append(c.first, strings.Clone(r.AuditID))
 	}
 }
 
-// take reports whether a request that fits is one of the sample.
-func (h *hour) take(r *Request) bool {
-	s := shape{r.Shape, r.Implied, r.Forbidden}
-	n, known := h.sample[s]
-	if n >= sampled || !known && len(h.sample) >= shapes {
-		return false
+// take reports whether a request is asked of all hypotheses.
+func (h *hour) take(r *Request, fits bool) bool {
+	o := outcome{r.Shape, r.Implied, r.Forbidden}
+	n := h.sample[o]
+	if n == nil {
+		if len(h.sample) >= shapes {
+			return false
+		}
+		n = &asked{}
+		s := &o.shape
+		s.Verb, s.APIGroup, s.Resource, s.Subresource = strings.Clone(s.Verb), strings.Clone(s.APIGroup), strings.Clone(s.Resource), strings.Clone(s.Subresource)
+		h.sample[o] = n
 	}
-	s.name = strings.Clone(s.name)
-	h.sample[s] = n + 1
-	return true
+	if fits {
+		n.fit++
+		return n.fit <= sampled
+	}
+	n.not++
+	return n.not <= doubted
 }
 
-// contradicts holds an answer against the apiserver's. A race may be either, and what is unknown says nothing.
-func contradicts(ans nodeauthz.Answer, r *Request) bool {
+// contradicts holds an answer against the apiserver's. A race may be either, but not for another reason, and what is unknown says nothing.
+func contradicts(ans *nodeauthz.Answer, r *Request) bool {
 	switch {
-	case ans.Race, ans.Verdict != nodeauthz.Allow && ans.Verdict != nodeauthz.Deny:
+	case ans.Verdict != nodeauthz.Allow && ans.Verdict != nodeauthz.Deny:
 		return false
 	case ans.Verdict != r.Implied:
-		return true
+		return !ans.Race
 	}
 	return ans.Verdict == nodeauthz.Deny && r.Forbidden && !hasReason(r.Reason, ans.Reason)
+}
+
+// mayLag reports whether an answer that contradicts the apiserver's would do so under the right hypothesis too, while the apiserver's graph lags behind
+// the state: it rests on the graph, and a refusal, where its reason is known, says that there was no path.
+func (r *Request) mayLag(ans *nodeauthz.Answer) bool {
+	if ans.Static || ans.Verdict == r.Implied {
+		return false
+	}
+	return r.Implied == nodeauthz.Allow || !r.Forbidden || strings.Contains(r.Reason, "no relationship found between node '")
+}
+
+// Fits reports whether an answer is the apiserver's, a race or not.
+func (r *Request) Fits(ans nodeauthz.Answer) bool {
+	ans.Race = false // ans is a copy
+	return ans.Verdict == r.Implied && !contradicts(&ans, r)
 }
 
 // hasReason reports whether a line of the apiserver's reasons is the one given. The names of authorizers, which are configured, need not be equal, but

@@ -3,6 +3,14 @@ package version
 import (
 	"strconv"
 	"strings"
+
+	"github.com/nodetrail/nodetrail/internal/floor"
+)
+
+const (
+	apiserver         = "kube-apiserver"
+	controllerManager = "kube-controller-manager"
+	scheduler         = "kube-scheduler"
 )
 
 // Agent is what a user agent of the control plane says.
@@ -13,14 +21,14 @@ type Agent struct {
 	Version string
 }
 
-// users are the identities under which the programs act: another's claim counts for nothing.
+// userOf are the identities under which the programs act: another's claim counts for nothing.
 func userOf(program string) (name, prefix string) {
 	switch program {
-	case "kube-apiserver":
+	case apiserver:
 		return "system:apiserver", ""
-	case "kube-controller-manager":
+	case controllerManager:
 		return "system:kube-controller-manager", "system:serviceaccount:kube-system:"
-	case "kube-scheduler":
+	case scheduler:
 		return "system:kube-scheduler", ""
 	}
 	return "", ""
@@ -49,10 +57,22 @@ func agentOf(userAgent, user string) (Agent, int, bool) {
 // weight orders programs: the apiserver knows its own version best.
 func (a Agent) weight() int {
 	switch a.Program {
-	case "kube-apiserver":
+	case apiserver:
 		return 3
-	case "kube-controller-manager":
+	case controllerManager:
 		return 2
 	}
 	return 1
 }
+
+const agents = 64 // of an hour
+
+// sighting is when an agent was seen in an hour.
+type sighting struct {
+	minor    int
+	requests int64
+	minutes  uint64
+}
+
+// minuteOf is the minute of a time in seconds.
+func minuteOf(unix int64) int64 { return floor.Div(unix, 60) }

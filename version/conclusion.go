@@ -10,35 +10,46 @@ import (
 )
 
 // Basis is what a conclusion rests on.
-type Basis uint8
+type Basis string
 
 const (
-	// Nothing means that no request told anything: the first hypothesis is assumed.
-	Nothing Basis = iota
+	// Nothing means that no request told anything: what was in force before, or the first hypothesis, is assumed.
+	Nothing Basis = "nothing"
 	// Decisions means that decisions and reasons leave no other minor.
-	Decisions
+	Decisions Basis = "decisions"
 	// UserAgent means that decisions and reasons leave several minors, and a program of the control plane says which.
-	UserAgent
+	UserAgent Basis = "user-agent"
+	// Asked means that they leave several, and that the API server said which when it was asked.
+	Asked Basis = "asked"
 	// Preference means that decisions and reasons leave several, and nothing else tells: the first is assumed.
-	Preference
+	Preference Basis = "preference"
+	// Given means that a flag says it.
+	Given Basis = "given"
 	// Contradicted means that every hypothesis contradicts the apiserver: the one that does the least is taken.
-	Contradicted
+	Contradicted Basis = "contradicted"
 )
 
 // Conclusion is what an hour of a log says.
 type Conclusion struct {
 	Hour  time.Time
 	Basis Basis
-	// Features are those that fit; of several the first by preference.
+	// Features are those that fit; of several the first by preference. Also are those of other API servers that wrote the log in the same hour, or
+	// with Beyond the second nearest.
 	Features nodeauthz.Features
+	Also     []nodeauthz.Features
+	// Beyond is the API server's minor if nodeauthz does not support it; otherwise 0. Features are then the nearest.
+	Beyond int
 	// Fits are all that fit as well, those above included.
 	Fits []nodeauthz.Features
-	// Requests is how many requests told what the Node authorizer said, Asked how many of them were held against all hypotheses.
-	Requests, Asked int64
+	// Requests is how many requests told what the Node authorizer said, Held how many of them were held against all hypotheses, Open how many
+	// requests told nothing.
+	Requests, Held, Open int64
+	// Servers are the minors of the API servers that were seen.
+	Servers []int
 	// Agent and AgentRequests are who said which version it is, where Basis is UserAgent, and how often.
 	Agent         Agent
 	AgentRequests int64
-	// Against is how many requests contradict the features, Examples some of their audit IDs.
+	// Against is how many of the requests that were held against all hypotheses contradict the features; Examples are some of their audit IDs.
 	Against  int64
 	Examples []string
 }
@@ -47,59 +58,100 @@ type Conclusion struct {
 func (a *Accumulator) Conclusions() []Conclusion {
 	var out []Conclusion
 	for _, k := range slices.Sorted(maps.Keys(a.hours)) {
-		out = append(out, a.hours[k].conclude(time.Unix(k, 0).UTC(), a.list))
+		out = append(out, a.conclude(a.hours[k]))
 	}
 	return out
 }
 
-func (h *hour) conclude(at time.Time, list []nodeauthz.Features) Conclusion {
-	c := Conclusion{Hour: at, Requests: h.requests, Asked: h.asked}
-	least := slices.Min(h.against)
-	var fits []int
-	for i, n := range h.against {
-		if n == least {
-			fits = append(fits, i)
-			c.Fits = append(c.Fits, list[i])
-		}
-	}
-	chosen := fits[0]
+func (a *Accumulator) conclude(h *hour) Conclusion {
+	force := a.choose(h, nil)
+	c := Conclusion{Hour: time.Unix(h.start*3600, 0).UTC(), Requests: h.requests, Held: h.held, Open: h.open, Features: a.list[force.Members[0]]}
+	members := force.Members[:force.N]
+	c.Servers = a.servers(h, nil)
 	switch {
-	case least > 0:
+	case force.Beyond && a.given >= 0:
+		c.Beyond = a.beyond
+	case force.Beyond:
+		c.Beyond = c.Servers[0]
+	}
+	if force.N > 1 {
+		c.Also = []nodeauthz.Features{a.list[force.Members[1]]}
+	}
+	fits, _ := a.fits(h, ^uint64(0))
+	for _, i := range fits {
+		c.Fits = append(c.Fits, a.list[i])
+	}
+	a.against(h, members, &c)
+	switch _, ok := h.agentOf(members, a.list, c.Beyond); {
+	case a.given >= 0:
+		c.Basis = Given
+	case c.Against > 0:
 		c.Basis = Contradicted
-	case oneMinor(c.Fits):
+	case len(c.Also) > 0 && len(h.masks) > 0, len(c.Also) == 0 && oneMinor(c.Fits):
 		c.Basis = Decisions
+	case ok:
+		c.Basis = UserAgent
+	case a.asked == c.Features.Minor, a.asked != 0 && a.asked == c.Beyond:
+		c.Basis = Asked
+	case h.held == 0:
+		c.Basis = Nothing
 	default:
 		c.Basis = Preference
-		if h.asked == 0 {
-			c.Basis = Nothing
-		}
-		if i, agent, ok := h.byAgent(fits, list); ok {
-			chosen, c.Basis, c.Agent, c.AgentRequests = i, UserAgent, agent, h.agents[agent]
-		}
 	}
-	c.Features, c.Against, c.Examples = list[chosen], h.against[chosen], h.first[chosen]
+	if agent, ok := h.agentOf(members, a.list, c.Beyond); ok {
+		c.Agent, c.AgentRequests = agent, h.agents[agent].requests
+	}
 	return c
+}
+
+// against counts the requests that contradict all members. Where a version is given only those count that another one explains, or none.
+func (a *Accumulator) against(h *hour, members []int, c *Conclusion) {
+	list := slices.SortedFunc(maps.Keys(h.masks), func(x, y against) int {
+		return cmp.Or(cmp.Compare(h.masks[x].first[0], h.masks[y].first[0]), slices.Compare(x.set[:], y.set[:]))
+	})
+	for _, k := range list {
+		if k.soft || slices.ContainsFunc(members, func(i int) bool { return !k.set.has(i) }) {
+			continue
+		}
+		m := h.masks[k]
+		c.Against += m.requests
+		c.Examples = append(c.Examples, m.first[:min(len(m.first), examples-len(c.Examples))]...)
+	}
 }
 
 func oneMinor(fits []nodeauthz.Features) bool {
 	return !slices.ContainsFunc(fits, func(f nodeauthz.Features) bool { return f.Minor != fits[0].Minor })
 }
 
-// byAgent picks the first that fits of the minor that the control plane's programs claim: the apiserver's word before the others', the more frequent
-// before the rarer.
-func (h *hour) byAgent(fits []int, list []nodeauthz.Features) (chosen int, agent Agent, ok bool) {
-	said := slices.SortedFunc(maps.Keys(h.agents), func(a, b Agent) int {
-		return cmp.Or(cmp.Compare(b.weight(), a.weight()), cmp.Compare(h.agents[b], h.agents[a]), cmp.Compare(a.Version, b.Version))
+// said are the agents of the hour: the apiserver's word before the others', the more frequent before the rarer.
+func (h *hour) said() []Agent {
+	return slices.SortedFunc(maps.Keys(h.agents), func(a, b Agent) int {
+		return cmp.Or(cmp.Compare(b.weight(), a.weight()), cmp.Compare(h.agents[b].requests, h.agents[a].requests), cmp.Compare(a.Version, b.Version))
 	})
-	for _, agent := range said {
-		f, exact, err := nodeauthz.Nearest(agent.Version)
-		if err != nil || !exact {
-			continue
+}
+
+// agentOf is who says that the minor of the first member, or the one beyond what is known, is the version.
+func (h *hour) agentOf(members []int, list []nodeauthz.Features, beyond int) (Agent, bool) {
+	minor := cmp.Or(beyond, list[members[0]].Minor)
+	for _, agent := range h.said() {
+		if h.agents[agent].minor == minor {
+			return agent, true
 		}
+	}
+	return Agent{}, false
+}
+
+// byAgent picks what fits of the minor that programs of the control plane claim, where no API server was seen.
+func (a *Accumulator) byAgent(h *hour, fits []int) (chosen int, agent Agent, ok bool) {
+	for _, agent := range h.said() {
+		var list []int
 		for _, i := range fits {
-			if list[i].Minor == f.Minor {
-				return i, agent, true
+			if a.list[i].Minor == h.agents[agent].minor {
+				list = append(list, i)
 			}
+		}
+		if len(list) > 0 {
+			return a.prefer(list, h), agent, true
 		}
 	}
 	return 0, Agent{}, false

@@ -9,8 +9,12 @@ import (
 )
 
 // Hypotheses returns the ways in which an apiserver may be configured: each minor with its defaults, the newest first; each of them with one gate
-// set otherwise; and each that emulates an older minor, with its defaults there, and with one gate set otherwise. The order is that of preference.
-func Hypotheses() []nodeauthz.Features {
+// set otherwise; and each that emulates an older minor, with its defaults there, and with one gate set otherwise. The order is that of preference. Of
+// those that cannot be told apart the first is there.
+func Hypotheses() []nodeauthz.Features { return HypothesesWith(nil) }
+
+// HypothesesWith are those that have the gates given; those that cannot have them so are left out, unless none can.
+func HypothesesWith(gates map[string]bool) []nodeauthz.Features {
 	var plain, flipped, emulating, flippedEmulating []nodeauthz.Features
 	for minor := nodeauthz.NewestMinor; minor >= nodeauthz.OldestMinor; minor-- {
 		f, err := nodeauthz.FeaturesFor(versionOf(minor))
@@ -26,7 +30,36 @@ func Hypotheses() []nodeauthz.Features {
 			}
 		}
 	}
-	return slices.Concat(plain, flipped, emulating, flippedEmulating)
+	all := slices.Concat(plain, flipped, emulating, flippedEmulating)
+	if with := slices.DeleteFunc(slices.Clone(all), func(f nodeauthz.Features) bool { return !setGates(&f, gates) }); len(with) > 0 {
+		all = with
+	}
+	for i := range all {
+		setGates(&all[i], gates)
+	}
+	// On an emulated version nothing depends but the gates.
+	known := map[nodeauthz.Features]bool{}
+	return slices.DeleteFunc(all, func(f nodeauthz.Features) bool {
+		f.Emulated = 0
+		again := known[f]
+		known[f] = true
+		return again
+	})
+}
+
+// setGates sets gates, as far as an apiserver starts so.
+func setGates(f *nodeauthz.Features, gates map[string]bool) bool {
+	g := *f
+	for name, on := range gates {
+		if g.Set(name, on) != nil {
+			return false
+		}
+	}
+	if g.Validate() != nil {
+		return false
+	}
+	*f = g
+	return true
 }
 
 func versionOf(minor int) string { return fmt.Sprintf("1.%d", minor) }
