@@ -31,7 +31,6 @@ import (
 //   - what an event that could not be read was about, and when (issue 13): each line counts, whoever's it is;
 //   - requests of others than nodes that a binding lets through (issue 13);
 //   - lag of the API server's graph (issue 13): each disagreement counts;
-//   - versions by hour for judging (issue 14): hours in which another minor wrote the log are unproven;
 //   - groups of node identities, tokens, holders, births (issues 15 and 16);
 //   - what exceptions cover (issue 17).
 type proof struct {
@@ -119,38 +118,6 @@ func (p *proof) unjudged() (out []checks.Unjudged) {
 	}
 	slices.SortStableFunc(out, func(a, b checks.Unjudged) int { return strings.Compare(a.Line+" "+a.Node, b.Line+" "+b.Node) })
 	return out
-}
-
-// versions are those that the API servers say by their identity Leases. Requests were judged by one minor: of hours in which another one wrote
-// the log nothing is known.
-func (p *proof) versions(in *checks.Input) (out []checks.Version) {
-	judged := p.facts.Authorization.KubernetesVersion
-	if p.to.IsZero() {
-		return nil
-	}
-	for h := evidence.HourOf(p.to.Add(-in.MinWindow)); h <= evidence.HourOf(p.to); h++ {
-		for _, name := range p.ledger.Servers(h, h) {
-			s := p.ledger.Server(name, h)
-			for _, v := range s.Versions {
-				minor := minorOf(v)
-				if minor != judged || s.ManyVersions {
-					minor = ""
-				}
-				out = append(out, checks.Version{Hour: h, Server: name, Minor: minor})
-			}
-		}
-	}
-	return out
-}
-
-// minorOf is such as 1.36 of v1.36.3, empty for what is no version.
-func minorOf(version string) string {
-	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
-	minor, _, ok := strings.Cut(rest, ".")
-	if !ok {
-		return ""
-	}
-	return major + "." + minor
 }
 
 func (p *proof) agreement(lag *lag) checks.Agreement {

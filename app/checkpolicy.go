@@ -60,7 +60,8 @@ func (p *proof) hidden(in *checks.Input) {
 func (p *proof) harmless(node string) func(authorizer.Attributes) bool {
 	as := nodeUser(node)
 	var all []*nodeauthz.Authorizer
-	for _, version := range []string{p.facts.Authorization.KubernetesVersion, ""} {
+	judged, _, _ := strings.Cut(p.facts.Authorization.KubernetesVersion, " ") // without what it emulates
+	for _, version := range []string{judged, ""} {
 		features, err := nodeauthz.FeaturesFor(version)
 		if err != nil {
 			return nil

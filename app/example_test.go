@@ -106,10 +106,10 @@ func ExampleExplain() {
 }
 
 func ExampleOptionError() {
-	err := (&app.AnalyzeOptions{Authorization: app.Authorization{KubernetesVersion: "1.20"}}).Validate()
+	err := (&app.AnalyzeOptions{Authorization: app.Authorization{KubernetesVersion: "1.x"}}).Validate()
 	fmt.Println(err)
 	// Output:
-	// KubernetesVersion: kubernetes 1.20 is not supported: 1.28 to 1.37 are
+	// KubernetesVersion: "1.x" is not a Kubernetes version such as 1.37
 }
 
 // Logs and state may lie in memory: "-" is what Stdin holds, and Loaded is state that is there already.

@@ -14,7 +14,6 @@ import (
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/explain"
-	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/file"
 	"github.com/nodetrail/nodetrail/report"
@@ -119,7 +118,7 @@ type explaining struct {
 }
 
 func newExplaining(o *ExplainOptions) (*explaining, error) {
-	x := &explaining{ExplainOptions: o, judging: judging.Options{Skew: o.Skew}}
+	x := &explaining{ExplainOptions: o, judging: judging.Options{Skew: o.Skew, Versions: o.versions()}}
 	var err error
 	if x.judging.Features, err = o.features(); err != nil {
 		return nil, err
@@ -191,6 +190,7 @@ func (x *explaining) explainer(s *judging.Setup) *explain.Explainer {
 // judged explains a judged event, and says where the state has learned better since it was judged.
 func (x *explaining) judged(j *pipeline.Judgement) *explain.Explanation {
 	s := x.setup()
+	s.Auth = j.Authorizer() // over the same state, and of the version of the request's time
 	ex := x.explainer(s).Event(j)
 	if now := s.Auth.Decide(j.Attrs, j.Time); j.IsNode && now.Verdict != j.Answer.Verdict {
 		ex.Notes = append(ex.Notes, fmt.Sprintf("The log tells of a change later than it was waited for: by its end the verdict would be %s.", now.Verdict))
@@ -219,7 +219,7 @@ func (x *explaining) find(ctx context.Context, ids []string) (*pipeline.Judgemen
 	best := len(ids)
 	res, _, err := p.run(ctx, func(s *judging.Setup) { x.state, x.judging.Skew, x.measured = s.State, p.judged.Skew, p.measured }, func(j *pipeline.Judgement) error {
 		if r, ok := rank[j.Event.AuditID]; ok && r < best {
-			found, best = keep(j, x.judging.Features), r
+			found, best = keep(j), r
 		}
 		return nil
 	})
@@ -238,10 +238,10 @@ func (x *explaining) find(ctx context.Context, ids []string) (*pipeline.Judgemen
 }
 
 // keep copies a judgement, which lives no longer than the call it is given to.
-func keep(j *pipeline.Judgement, features nodeauthz.Features) *pipeline.Judgement {
+func keep(j *pipeline.Judgement) *pipeline.Judgement {
 	c := *j
 	c.Event = j.Event.Clone()
-	c.Attrs = new(audit.Attributes).Of(c.Event, features.AuthorizeWithSelectors)
+	c.Attrs = new(audit.Attributes).Of(c.Event, j.Authorizer().Features().AuthorizeWithSelectors)
 	c.Node, c.Findings = strings.Clone(j.Node), nil
 	c.Observed.Decision, c.Observed.Reason = c.Event.Decision, c.Event.Reason
 	return &c
@@ -262,5 +262,5 @@ func (x *explaining) findSkipped(ctx context.Context, logs judging.Logs, ids map
 	if err != nil || found == nil {
 		return nil, err
 	}
-	return keep(x.setup().Judge.Judge(found), x.judging.Features), nil
+	return keep(x.setup().Judge.Judge(found)), nil
 }

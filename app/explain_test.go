@@ -80,7 +80,7 @@ func TestExplainIsAnalyze(t *testing.T) {
 		var kept []*pipeline.Judgement
 		_, _, err = p.run(t.Context(), func(s *judging.Setup) { x.state = s.State }, func(j *pipeline.Judgement) error {
 			if chosen[j.Event.AuditID] != nil {
-				kept = append(kept, keep(j, x.judging.Features))
+				kept = append(kept, keep(j))
 			}
 			return nil
 		})

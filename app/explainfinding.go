@@ -120,7 +120,7 @@ func readFinding(ctx context.Context, o *ExplainOptions, c *config.Config) (foun
 func (x *explaining) asRun(c *config.Config, was *report.Authorization) error {
 	var err error
 	if x.KubernetesVersion == "" && x.FeatureGates == nil {
-		if x.judging.Features, err = c.Authorization.Features(was.KubernetesVersion); err != nil {
+		if x.judging.Features, err = wasFeatures(c, was); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/nodetrail/nodetrail/app/judging"
 	"github.com/nodetrail/nodetrail/codes"
-	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/file"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -20,7 +19,6 @@ import (
 type knowledge struct {
 	cluster  string
 	setup    *judging.Setup
-	features nodeauthz.Features
 	disabled []string
 	// from and to bound the requests. What is doubtful about the state at other times is no matter of the report.
 	from, to time.Time
@@ -31,13 +29,14 @@ type knowledge struct {
 
 // facts are those of the state and of authorization. Nothing else makes any.
 func (k *knowledge) facts() report.Facts {
-	state, mode := k.setup.State, k.setup.Judge.Mode
+	state, mode, features := k.setup.State, k.setup.Judge.Mode, k.setup.Features(k.to)
 	sum := state.Summary()
 	f := report.Facts{
 		Cluster: k.cluster, HasState: k.hasState, Disabled: k.disabled,
 		State: report.State{Objects: sum.Objects}, Gaps: slices.Concat(state.Gaps(k.from, k.to), k.doubts),
 		Authorization: report.Authorization{
-			Mode: mode.String(), Inferred: mode.Inferred(), KubernetesVersion: k.features.Version(), FeatureGates: k.features.NonDefault(),
+			Mode: mode.String(), Inferred: mode.Inferred(), KubernetesVersion: features.Version(), FeatureGates: features.NonDefault(),
+			Versions: foundVersions(k.setup),
 		},
 	}
 	if !sum.From.IsZero() {
@@ -79,7 +78,7 @@ func (p *passage) facts(s *judging.Setup, res *file.Result, counts pipeline.Coun
 	if since := p.logs.Window.Since; since.After(from) {
 		from = since
 	}
-	k := knowledge{cluster: cluster, setup: s, features: p.judged.Features, disabled: disabled, from: from, to: to, hasState: p.in.hasState()}
+	k := knowledge{cluster: cluster, setup: s, disabled: disabled, from: from, to: to, hasState: p.in.hasState()}
 	f := k.facts()
 	f.Authorization.Skew = p.measured
 	f.Events = report.Events{

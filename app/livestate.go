@@ -20,7 +20,7 @@ import (
 // liveState explains by the state of the cluster.
 type liveState struct {
 	state *cluster.State
-	node  *nodeauthz.Authorizer
+	node  func(context.Context) (*nodeauthz.Authorizer, error)
 	mode  func(context.Context) (string, error)
 	// whole is false where only audit bodies tell of the state; now says that it goes on.
 	whole, now bool
@@ -34,7 +34,11 @@ func (l *liveState) explainer(ctx context.Context) (*explain.Explainer, error) {
 	if err != nil {
 		return nil, errors.New("the analyzer is stopping")
 	}
-	o := explain.Options{Node: l.node, Graph: l.state.Graph, RBAC: l.state.RBAC}
+	node, err := l.node(ctx)
+	if err != nil {
+		return nil, errors.New("the analyzer is stopping")
+	}
+	o := explain.Options{Node: node, Graph: l.state.Graph, RBAC: l.state.RBAC}
 	if mode != "" {
 		o.Authorizers = strings.Split(mode, ",")
 	}

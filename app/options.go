@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -47,9 +48,11 @@ const DefaultSkew = time.Second
 
 // Authorization says how the apiserver decides.
 type Authorization struct {
-	// KubernetesVersion is the apiserver's, such as 1.36; "" is the newest that is known (nodeauthz.NewestMinor).
+	// KubernetesVersion is the apiserver's, such as 1.36; "" has it found in the log, and where there is none or it tells nothing it is the newest that
+	// is known (nodeauthz.NewestMinor). One that is not known is judged as the nearest.
 	KubernetesVersion string
-	// FeatureGates are the apiserver's that are not at their default; nodeauthz.GateNames has those that matter.
+	// FeatureGates are the apiserver's that are not at their default; nodeauthz.GateNames has those that matter. Without a version they are what is
+	// known of it.
 	FeatureGates map[string]bool
 	// Skew is how close to a change a request counts as a race; see DefaultSkew.
 	Skew time.Duration
@@ -60,10 +63,31 @@ type Authorization struct {
 }
 
 func (a *Authorization) features() (nodeauthz.Features, error) {
-	features, err := nodeauthz.FeaturesFor(a.KubernetesVersion)
-	if err != nil {
-		return features, &OptionError{"KubernetesVersion", err}
+	if a.KubernetesVersion != "" {
+		features, _, err := nodeauthz.Nearest(a.KubernetesVersion)
+		if err != nil {
+			return features, &OptionError{"KubernetesVersion", err}
+		}
+		return a.withGates(features)
 	}
+	// The newest version that can have the gates.
+	var first error
+	all := nodeauthz.Versions()
+	for _, version := range slices.Backward(all) {
+		features, err := nodeauthz.FeaturesFor(version)
+		if err == nil {
+			features, err = a.withGates(features)
+		}
+		if err == nil {
+			return features, nil
+		}
+		first = cmp.Or(first, err)
+	}
+	return nodeauthz.Features{}, first
+}
+
+// withGates sets the feature gates.
+func (a *Authorization) withGates(features nodeauthz.Features) (nodeauthz.Features, error) {
 	for _, name := range slices.Sorted(maps.Keys(a.FeatureGates)) {
 		if err := features.Set(name, a.FeatureGates[name]); err != nil {
 			return features, &OptionError{"FeatureGates", err}

@@ -30,7 +30,7 @@ type passage struct {
 
 // prepare finds the logs. Nothing is judged yet.
 func (in *Input) prepare(a *Authorization) (*passage, error) {
-	p := &passage{in: in, judged: judging.Options{Skew: a.Skew}, auto: a.SkewAuto, mode: a.AuthorizationMode}
+	p := &passage{in: in, judged: judging.Options{Skew: a.Skew, Versions: a.versions()}, auto: a.SkewAuto, mode: a.AuthorizationMode}
 	var err error
 	if p.judged.Features, err = a.features(); err != nil {
 		return nil, err

@@ -83,13 +83,15 @@ func (o *ServeOptions) live(ctx context.Context, c *config.Config, w web.Options
 	if err != nil {
 		return nil, err
 	}
-	features, err := c.Authorization.Features(was.Authorization.KubernetesVersion)
+	features, err := wasFeatures(c, &was.Authorization)
 	if err != nil {
 		return nil, err
 	}
+	auth := nodeauthz.NewAuthorizer(state.Graph, features, c.Skew.D())
+	node := func(context.Context) (*nodeauthz.Authorizer, error) { return auth, nil }
 	mode := func(ctx context.Context) (string, error) {
 		facts, err := w.Facts(ctx)
 		return facts.Authorization.Mode, err
 	}
-	return &liveState{state: state, node: nodeauthz.NewAuthorizer(state.Graph, features, c.Skew.D()), mode: mode, whole: true}, nil
+	return &liveState{state: state, node: node, mode: mode, whole: true}, nil
 }

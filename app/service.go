@@ -112,7 +112,7 @@ func (s *service) openPages(c *config.Config) error {
 	}
 	o.Sources = func() []web.Source { return append(s.sources.pages(s.ledger), s.state.source()) }
 	o.Disabled = func() []string { return s.reloader.Current().Rules.Disable }
-	o.Live = &liveState{state: s.state.State, node: s.court.setup.Auth, mode: s.court.mode, whole: s.state.given, now: s.state.live != nil}
+	o.Live = &liveState{state: s.state.State, node: s.court.authorizer, mode: s.court.mode, whole: s.state.given, now: s.state.live != nil}
 	return s.pages.open(c, o, s.ops, s.log)
 }
 
@@ -159,7 +159,7 @@ func (s *service) input(c *config.Config) metrics.Input {
 func (s *service) facts(j *court) []byte {
 	c := s.reloader.Current()
 	k := knowledge{
-		cluster: c.Cluster, setup: j.setup, features: j.features, disabled: c.Rules.Disable, hasState: s.state.given, doubts: s.state.doubts(),
+		cluster: c.Cluster, setup: j.setup, disabled: c.Rules.Disable, hasState: s.state.given, doubts: s.state.doubts(),
 	}
 	k.from, k.to = s.ledger.window()
 	f := k.facts()

@@ -24,7 +24,6 @@ import (
 type court struct {
 	*pipeline.Engine
 	setup     *judging.Setup
-	features  nodeauthz.Features
 	detectors *rules.Detectors
 }
 
@@ -41,10 +40,12 @@ type courtParts struct {
 
 func openCourt(ctx context.Context, c *config.Config, p *courtParts) (*court, error) {
 	asked := p.state.askVersion(ctx, c)
-	features, err := c.Authorization.Features(asked)
+	features, err := c.Authorization.Features(cmp.Or(asked, c.Authorization.Newest()))
 	if err != nil {
 		return nil, err
 	}
+	versions := (&Authorization{KubernetesVersion: c.Authorization.KubernetesVersion, FeatureGates: c.Authorization.FeatureGates}).versions()
+	versions.Asked, _ = nodeauthz.Minor(asked)
 	mode, err := pipeline.ParseMode(c.Authorization.Mode)
 	if err != nil {
 		return nil, fmt.Errorf("authorization.mode: %w", err)
@@ -54,10 +55,9 @@ func openCourt(ctx context.Context, c *config.Config, p *courtParts) (*court, er
 		return nil, err
 	}
 	out := &court{
-		features: features,
 		setup: judging.New(p.state.State, judging.Options{
 			Features: features, Admission: admissionOf(&features, cmp.Or(c.Authorization.KubernetesVersion, asked), c.Authorization.FeatureGates),
-			Skew: c.Skew.D(), Mode: mode, Rules: enabled, Kubelets: c.Rules.KubeletUserAgents, Live: p.state.live != nil,
+			Versions: versions, Skew: c.Skew.D(), Mode: mode, Rules: enabled, Kubelets: c.Rules.KubeletUserAgents, Live: p.state.live != nil,
 		}),
 		// Those of all rules: one that is enabled later has to know what was before.
 		detectors: rules.NewDetectors(rules.All(), detectorOptions(c)),
@@ -100,6 +100,12 @@ func (j *court) mode(ctx context.Context) (string, error) {
 	mode := ""
 	err := j.Do(ctx, func() { mode = j.setup.Judge.Mode.String() })
 	return mode, err
+}
+
+// authorizer is the one that is in force.
+func (j *court) authorizer(ctx context.Context) (a *nodeauthz.Authorizer, err error) {
+	err = j.Do(ctx, func() { a = j.setup.Auth })
+	return a, err
 }
 
 // notStored is an error if the store fails as the process stops. What failed before and was overcome is none.

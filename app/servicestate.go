@@ -11,7 +11,6 @@ import (
 	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/internal/config"
-	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/sinks/metrics"
 	"github.com/nodetrail/nodetrail/web"
 )
@@ -51,7 +50,7 @@ func openStateFeed(c *config.Config, log zerolog.Logger) (*stateFeed, error) {
 // askVersionFor bounds how long an apiserver that does not answer delays the start.
 const askVersionFor = 5 * time.Second
 
-// askVersion asks the cluster that is watched for its version, where the configuration has none.
+// askVersion asks the cluster that is watched for its version, if the configuration has none; empty if it did not answer, so that only the log shows it.
 func (f *stateFeed) askVersion(ctx context.Context, c *config.Config) string {
 	if f.live == nil || c.Authorization.KubernetesVersion != "" {
 		return ""
@@ -60,14 +59,13 @@ func (f *stateFeed) askVersion(ctx context.Context, c *config.Config) string {
 	defer stop()
 	version, err := f.live.Version(ctx)
 	if err == nil {
-		_, err = nodeauthz.FeaturesFor(version)
+		_, err = c.Authorization.Features(version)
 	}
 	if err != nil {
-		version = c.Authorization.Newest()
-		f.log.Warn().Err(err).Str("version", version).Msg("requests are judged as by the newest version that can be configured so: set authorization.kubernetesVersion")
-		return version
+		f.log.Warn().Err(err).Msg("the API server does not report a usable version: nodetrail looks for it in the log")
+		return ""
 	}
-	f.log.Info().Str("version", version).Msg("requests are judged as by the apiserver's version")
+	f.log.Info().Str("version", version).Msg("the API server reports its version; the log can still show another one")
 	return version
 }
 

@@ -51,6 +51,7 @@ type Engine struct {
 	// observed is when a request was shown to the detectors last.
 	observed time.Time
 	mode     string // as it was stored
+	version  string // likewise
 }
 
 // NewEngine returns an engine that knows what the store remembers.
@@ -87,6 +88,8 @@ const (
 	maxPending = 20_000
 	// rememberedMode is the kind of memory in which the mode is stored.
 	rememberedMode = "mode"
+	// rememberedVersion is the kind in which the version is stored that the log told.
+	rememberedVersion = "version"
 )
 
 // restore puts back what is remembered.
@@ -95,6 +98,10 @@ func (e *Engine) restore(all []tally.Remembered) error {
 		if all[i].Kind == rememberedMode {
 			e.opt.Judge.Mode.Restore(all[i].Value)
 			e.mode = string(all[i].Value)
+		}
+		if v := e.opt.Judge.Versions; v != nil && all[i].Kind == rememberedVersion {
+			v.Restore(all[i].Value)
+			e.version = string(all[i].Value)
 		}
 	}
 	if d := e.opt.Detectors; d != nil {
@@ -112,6 +119,12 @@ func (e *Engine) remembered(now time.Time, last bool) []tally.Remembered {
 	if mode := string(e.opt.Judge.Mode.Save()); mode != e.mode {
 		e.mode = mode
 		all = append(all, tally.Remembered{Kind: rememberedMode, Value: []byte(mode)})
+	}
+	if v := e.opt.Judge.Versions; v != nil {
+		if version := string(v.Save()); version != e.version && version != "" {
+			e.version = version
+			all = append(all, tally.Remembered{Kind: rememberedVersion, Value: []byte(version)})
+		}
 	}
 	return all
 }

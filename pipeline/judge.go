@@ -22,6 +22,8 @@ type Judgement struct {
 	// Early says that the request was judged although the state had not caught up with it. It is unknown where that could matter.
 	Early bool
 	node  *nodeauthz.Authorizer
+	// between are the two versions that differ on the request, where it cannot be told which is the API server's.
+	between [2]string
 }
 
 // Finding is a rule's finding with the rule.
@@ -38,6 +40,13 @@ func (j *Judgement) Reason() string {
 	return ""
 }
 
+// Authorizer is the one that answered.
+func (j *Judgement) Authorizer() *nodeauthz.Authorizer { return j.node }
+
+// Between names the two Kubernetes versions, the older first, that differ on the request while API servers of both write the log, or between which
+// the API server's lies; empty where one is known. The verdict then is a race, or unknown.
+func (j *Judgement) Between() (older, newer string) { return j.between[0], j.between[1] }
+
 // Detail names the edge that makes the verdict a race, or the state that an unknown one lacks. It searches the graph when called.
 func (j *Judgement) Detail() string {
 	switch {
@@ -45,6 +54,8 @@ func (j *Judgement) Detail() string {
 		return "the log does not hold the request's selectors"
 	case j.Early && j.Answer.Verdict == nodeauthz.Unknown:
 		return "the state had not caught up with the request"
+	case j.between[0] != "":
+		return "Kubernetes " + j.between[0] + " and " + j.between[1] + " differ on the request"
 	case j.Answer.Race:
 		return j.node.RaceDetail(j.Attrs, j.Time)
 	case j.Answer.Verdict == nodeauthz.Unknown:
@@ -55,8 +66,10 @@ func (j *Judgement) Detail() string {
 
 // Judge judges single requests. It is not safe for concurrent use: it reuses its memory.
 type Judge struct {
-	// Node is the authorizer with memory.
+	// Node is the authorizer with memory. Where there are Versions, it is not asked.
 	Node *nodeauthz.Authorizer
+	// Versions say by which version requests are judged; nil for Node's.
+	Versions *Versions
 	// RBAC may be nil: then what is not annotated is not known.
 	RBAC *rbac.Store
 	// Admission is the admission plugin NodeRestriction over the state, and Blind the same without any; nil to leave writes alone.
@@ -87,13 +100,18 @@ type parsedReason struct {
 func (j *Judge) Judge(ev *audit.Event) *Judgement {
 	out := &j.j
 	u := ev.Effective()
-	out.node = j.Node
+	out.node, out.between = j.Node, [2]string{}
 	out.Findings = out.Findings[:0]
 	out.Request = rules.Request{Event: ev, Time: receivedAt(ev)}
-	out.Attrs = j.attrs.Of(ev, j.Node.Features().AuthorizeWithSelectors)
+	// Versions that do not hand selectors to authorizers do not have Node look at any.
+	out.Attrs = j.attrs.Of(ev, j.Versions != nil || j.Node.Features().AuthorizeWithSelectors)
 	out.Node, out.IsNode = nodeid.Of(u.Username, u.Groups)
 	if out.IsNode {
-		out.Answer = j.Node.Decide(out.Attrs, out.Time)
+		if j.Versions != nil {
+			j.Versions.decide(out)
+		} else {
+			out.Answer = j.Node.Decide(out.Attrs, out.Time)
+		}
 		if out.Early = j.Early; j.Early && out.Answer.Verdict == nodeauthz.Deny && !out.Answer.Static {
 			out.Answer = nodeauthz.Answer{Verdict: nodeauthz.Unknown}
 		}
@@ -102,6 +120,9 @@ func (j *Judge) Judge(ev *audit.Event) *Judgement {
 		}
 	}
 	j.observe(out)
+	if j.Versions != nil && out.IsNode && !j.Early && (!ev.Derived || !selectable(out.Attrs)) {
+		j.Versions.observe(out, j.Mode.plain())
+	}
 	j.admission(out)
 	j.grant(out)
 	j.impersonation(out)
@@ -119,6 +140,9 @@ func (j *Judge) Judge(ev *audit.Event) *Judgement {
 	}
 	return out
 }
+
+// decided reports whether enough has been seen to judge by.
+func (j *Judge) decided() bool { return j.Mode.Decided() && (j.Versions == nil || j.Versions.settled) }
 
 // selectable reports whether the Node authorizer's answer to such a request can depend on its selectors.
 func selectable(a *authorizer.AttributesRecord) bool {

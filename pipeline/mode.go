@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rules"
@@ -121,6 +122,11 @@ func (m *Mode) rbacFirst() bool {
 	return m.granted[1] >= few && m.granted[1]*4 > m.granted[0]
 }
 
+// plain reports whether a refusal's reasons can be those of Node and RBAC alone.
+func (m *Mode) plain() bool {
+	return !slices.ContainsFunc(m.order(), func(name string) bool { return name != "Node" && name != "RBAC" })
+}
+
 // Decided reports whether enough has been seen to say what annotations imply.
 func (m *Mode) Decided() bool { return m.given != nil || m.settled || m.seen >= decideAfter }
 
@@ -167,6 +173,9 @@ func (m *Mode) Observe(j *Judgement) {
 		one = 1
 	}
 	if j.Answer.Static {
+		if dependsOnVersion(j.Attrs) {
+			return
+		}
 		m.static, m.hasStatic = m.static<<1|uint64(one), true
 	} else {
 		m.granted[one]++
@@ -174,6 +183,22 @@ func (m *Mode) Observe(j *Judgement) {
 			m.granted[0], m.granted[1] = m.granted[0]/2, m.granted[1]/2
 		}
 	}
+}
+
+// dependsOnVersion reports whether Kubernetes versions and feature gates differ on the static rules for such a request. The version may be found only
+// after the mode.
+func dependsOnVersion(a *authorizer.AttributesRecord) bool {
+	switch a.APIGroup {
+	case "":
+		return a.Resource == "serviceaccounts" || (a.Resource == "nodes" || a.Resource == "pods") && a.Subresource == "" && a.IsReadOnly()
+	case "certificates.k8s.io":
+		return a.Resource != "certificatesigningrequests"
+	case "storage.k8s.io":
+		return a.Resource == "csinodes" && a.Subresource != ""
+	case "events.k8s.io", "resource.k8s.io":
+		return true
+	}
+	return false
 }
 
 // isNodeReason reports whether a refusal's reason begins with one of Node's. RBAC's begin with "RBAC:", and RBAC mostly has none; since Kubernetes

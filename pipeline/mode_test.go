@@ -1,11 +1,17 @@
 package pipeline
 
 import (
+	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/version"
 )
 
 const rbacReason = `RBAC: allowed by ClusterRoleBinding "legacy:system:node" of ClusterRole "system:node" to Group "system:nodes"`
@@ -87,7 +93,7 @@ func TestModeFollowsAMigration(t *testing.T) {
 	m := &Mode{}
 	see := func(n int, by rules.Authorizer) {
 		for i := range n {
-			j := &Judgement{}
+			j := &Judgement{Request: rules.Request{Attrs: &authorizer.AttributesRecord{Resource: "nodes", Subresource: "status"}}}
 			j.IsNode = true
 			j.Observed.Decision, j.Observed.Authorizer = "allow", by
 			j.Answer.Verdict, j.Answer.Static = nodeauthz.Allow, i%4 == 0
@@ -123,7 +129,7 @@ func TestModeFollowsAMigration(t *testing.T) {
 // as Node allows what needs no graph.
 func TestModeThroughARestart(t *testing.T) {
 	see := func(m *Mode, by rules.Authorizer, static bool) {
-		j := &Judgement{}
+		j := &Judgement{Request: rules.Request{Attrs: &authorizer.AttributesRecord{Resource: "nodes", Subresource: "status"}}}
 		j.IsNode = true
 		j.Observed.Decision, j.Observed.Authorizer, j.Answer.Verdict, j.Answer.Static = "allow", by, nodeauthz.Allow, static
 		m.Observe(j)
@@ -146,5 +152,54 @@ func TestModeThroughARestart(t *testing.T) {
 	}
 	if got := without.String(); got != "RBAC,Node" {
 		t.Errorf("mode %q of a log without requests that need no graph", got)
+	}
+}
+
+// What shows the order of the authorizers must not depend on the version, which may be found later: every version has the same static rules there.
+func TestModeRestsOnNoVersion(t *testing.T) {
+	g := nodeauthz.NewGraph()
+	g.CoverFrom(time.Unix(0, 0))
+	var all []*nodeauthz.Authorizer
+	for _, f := range version.Hypotheses() {
+		all = append(all, nodeauthz.NewAuthorizer(g, f, 0))
+	}
+	allowed := map[string]bool{}
+	node := &user.DefaultInfo{Name: "system:node:n1", Groups: []string{user.NodesGroup}}
+	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
+		for _, of := range []struct{ group, resources string }{
+			{"", "nodes pods secrets configmaps services endpoints events serviceaccounts persistentvolumes persistentvolumeclaims"},
+			{"storage.k8s.io", "csinodes csidrivers volumeattachments"}, {"coordination.k8s.io", "leases"}, {"node.k8s.io", "runtimeclasses"},
+			{"resource.k8s.io", "resourceclaims resourceslices"}, {"events.k8s.io", "events"},
+			{"certificates.k8s.io", "certificatesigningrequests podcertificaterequests clustertrustbundles"},
+			{"authentication.k8s.io", "tokenreviews"}, {"authorization.k8s.io", "subjectaccessreviews localsubjectaccessreviews"},
+		} {
+			for _, resource := range strings.Fields(of.resources) {
+				for _, sub := range []string{"", "status", "token", "eviction"} {
+					for _, name := range []string{"", "n1", "other"} {
+						a := &authorizer.AttributesRecord{
+							User: node, Verb: verb, APIGroup: of.group, APIVersion: "v1", Resource: resource, Subresource: sub, Name: name, ResourceRequest: true,
+							Namespace: "kube-node-lease",
+						}
+						if dependsOnVersion(a) {
+							continue
+						}
+						first := all[0].Decide(a, time.Unix(1, 0))
+						for _, x := range all {
+							if ans := x.Decide(a, time.Unix(1, 0)); (first.Static && first.Verdict == nodeauthz.Allow) != (ans.Static && ans.Verdict == nodeauthz.Allow) {
+								t.Errorf("%s %s/%s/%s %q: %s differs", verb, of.group, resource, sub, name, version.Name(x.Features()))
+							}
+						}
+						if first.Static && first.Verdict == nodeauthz.Allow {
+							allowed[resource+"/"+sub] = true
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, want := range []string{"nodes/status", "pods/status", "leases/", "services/", "csinodes/", "events/"} {
+		if !allowed[want] {
+			t.Errorf("%s tells nothing", want)
+		}
 	}
 }

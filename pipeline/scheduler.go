@@ -246,7 +246,7 @@ func (s *scheduler) drain(p pace) (again time.Time, err error) {
 	}
 	for r := s.queue.first(); r != nil; r = s.queue.first() {
 		ready, early, at := p.ready(r)
-		if ready && !s.judge.Mode.Decided() {
+		if ready && !s.judge.decided() {
 			if s.waiting.n < decideAfter {
 				ready, at = p.settled()
 			}
@@ -273,14 +273,22 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// decide lets the mode see everything that waits before the first judgement depends on it.
+// decide lets the mode and the versions see everything that waits before the first judgement depends on them.
 func (s *scheduler) decide() {
 	silent := *s.judge
-	silent.Rules = nil
+	silent.Rules, silent.Versions = nil, nil
 	for r := s.waiting.first; r != nil && !s.judge.Mode.Decided(); r = r.next {
 		silent.Judge(r.ev)
 	}
 	s.judge.Mode.settle()
+	if v := s.judge.Versions; v != nil && !v.settled {
+		mode := *s.judge.Mode
+		silent.Mode, silent.Versions = &mode, v
+		for r := s.waiting.first; r != nil; r = r.next {
+			silent.Judge(r.ev)
+		}
+		v.again()
+	}
 }
 
 // pass has the request judged.

@@ -29,6 +29,9 @@ func NewLiveView(s *cluster.State, a *nodeauthz.Authorizer) *View {
 	return &View{state: s, auth: a, asked: map[string]time.Time{}}
 }
 
+// Use has the view ask another authorizer over the same state.
+func (v *View) Use(a *nodeauthz.Authorizer) { v.auth = a }
+
 const (
 	// joinsWithin is how long a kubelet may ask before its Node is there: registration is tried again every few seconds, and fails as long
 	// as a webhook or a quota refuses it.

@@ -17,6 +17,9 @@ type witness struct {
 }
 
 func (w *witness) see(ev *audit.Event) {
+	if v := w.judge.Versions; v != nil {
+		v.see(ev)
+	}
 	if w.ledger == nil {
 		return
 	}

@@ -94,7 +94,8 @@ h1 { margin-bottom: 0; } pre { overflow-x: auto; padding: .5rem; border: 1px sol
 <tr><th scope="row">Events</th><td>{{.Events.Read}} read, {{.Events.Node}} of nodes, {{.Events.Skipped}} skipped, {{.Events.Duplicates}} duplicates, {{.Events.Malformed}} malformed{{range .Events.MalformedAt}}<br/>{{visible .File}}:{{.Line}}: {{visible .Cause}}{{end}}</td></tr>
 <tr><th scope="row">State</th><td>{{or (objects .State.Objects) "none"}}</td></tr>
 <tr><th scope="row">Authorizers</th><td>{{visible (or .Authorization.Mode "unknown")}}{{if .Authorization.Inferred}} (inferred){{end}}, Kubernetes {{visible .Authorization.KubernetesVersion}}{{gates .Authorization.FeatureGates}}</td></tr>
-{{with .Authorization.Skew}}<tr><th scope="row">Skew</th><td>{{.Words}}</td></tr>
+{{range .Authorization.VersionLines}}<tr><th scope="row">Version</th><td>{{visible .}}</td></tr>
+{{end}}{{with .Authorization.Skew}}<tr><th scope="row">Skew</th><td>{{.Words}}</td></tr>
 {{end}}<tr><th scope="row">Verdicts</th><td>{{.Verdicts.Allow}} allow, {{.Verdicts.Deny}} deny, {{.Verdicts.Unknown}} unknown; races: {{.Verdicts.Races.Allow}} allow, {{.Verdicts.Races.Deny}} deny</td></tr>
 <tr><th scope="row">Agreement</th><td>{{.Agreement.Agree}} of {{.Agreement.Compared}} with the apiserver; in races {{.Agreement.Races.Agree}} of {{.Agreement.Races.Compared}}</td></tr>
 </table>

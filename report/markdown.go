@@ -125,6 +125,9 @@ func (r *Report) markEvidence(row func(...any)) {
 		mode = "unknown"
 	}
 	row("authorizers", fmt.Sprintf("%s, Kubernetes %s", mode, r.Authorization.KubernetesVersion))
+	for _, line := range r.Authorization.VersionLines() {
+		row("version", line)
+	}
 	if s := r.Authorization.Skew; s != nil {
 		row("skew", s.Words())
 	}

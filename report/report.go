@@ -12,6 +12,7 @@ import (
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // Report is the contract's report. Times are RFC 3339 in UTC; the slices are never nil.
@@ -74,8 +75,25 @@ type Authorization struct {
 	Inferred          bool            `json:"inferred"`
 	KubernetesVersion string          `json:"kubernetesVersion"`
 	FeatureGates      map[string]bool `json:"featureGates"`
+	// Versions are those by which requests were judged, in the order of time; empty where nothing was held against any. KubernetesVersion and
+	// FeatureGates are of the last.
+	Versions []codes.Version `json:"versions,omitempty"`
 	// Skew is the skew that was measured in the log, nil where it was given.
 	Skew *Skew `json:"skew,omitempty"`
+}
+
+// VersionLines say which versions decided the verdicts, and when if there were several.
+func (a *Authorization) VersionLines() []string {
+	var out []string
+	for i := range a.Versions {
+		v := &a.Versions[i]
+		line := wording.Version(v)
+		if len(a.Versions) > 1 {
+			line = fmt.Sprintf("%s to %s: %s", stamp(v.From), stamp(v.To), line)
+		}
+		out = append(out, line)
+	}
+	return out
 }
 
 // Skew is how close to a change a request counts as a race, measured by the apiserver's own decisions.

@@ -152,6 +152,9 @@ func (t Text) evidence(b *strings.Builder, r *Report) {
 		mode, how = "unknown", "the log has no annotations that tell it"
 	}
 	row("authorizers", "%s (%s), Kubernetes %s%s", wording.Visible(mode), how, wording.Visible(a.KubernetesVersion), gates(a.FeatureGates))
+	for i, line := range a.VersionLines() {
+		row([]string{"version", ""}[min(i, 1)], "%s", wording.Visible(line))
+	}
 	if a.Skew != nil {
 		row("skew", "%s", a.Skew.Words())
 	}

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +29,7 @@ const (
 // funcs are those of templates. What they return as text is escaped by html/template.
 func funcs(a *assets) template.FuncMap {
 	return template.FuncMap{
-		"asset": a.url, "visible": shown, "said": said, "command": wording.Visible, "stamp": stamp, "stampPtr": stampPtr, "thousands": thousands, "count": count,
+		"asset": a.url, "visible": shown, "said": said, "command": wording.Visible, "stamp": stamp, "stampPtr": stampPtr, "thousands": wording.Thousands, "count": count,
 		"dict": dict, "stepTime": stepTime, "percent": percent, "verdictClass": func(x report.Readiness) string { return verdictClass(&x) },
 		"verdictTitle": func(x report.Readiness) string { return verdictTitle(&x) }, "need": needWords,
 		"binding": bindingWords, "grant": grantWords, "step": stepWords, "span": spanWords, "drawing": drawing, "spark": spark,
@@ -61,19 +60,6 @@ func stampPtr(t *time.Time) template.HTML {
 	return stamp(*t)
 }
 
-// thousands groups digits: 12,345.
-func thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, s = "-", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return sign + s
-}
-
 // count is a number of things in words: 1 request, 2 requests.
 func count(n any, what string) string {
 	var x int64
@@ -83,7 +69,7 @@ func count(n any, what string) string {
 	case int64:
 		x = n
 	}
-	return wording.PluralOf(thousands(x), x, what)
+	return wording.PluralOf(wording.Thousands(x), x, what)
 }
 
 // percent never says 100 of what is not all, nor 0 of what is something.
@@ -246,7 +232,7 @@ func spark(days []report.Day) sparkView {
 	}
 	var words []string
 	for _, d := range days[max(0, len(days)-7):] {
-		words = append(words, d.Day+": "+thousands(d.Count))
+		words = append(words, d.Day+": "+wording.Thousands(d.Count))
 	}
 	v.Words = cmp.Or(strings.Join(words, ", "), "not known")
 	return v

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 const (
@@ -152,7 +154,7 @@ func newLane(t Trend, s series) lane {
 		}
 		h := max(3, 100*float64(n)/float64(l.Most)) // what is there is seen
 		from := t.Points[i*per].At
-		l.Bars = append(l.Bars, bar{X: i, Y: 100 - h, H: h, Say: fmt.Sprintf("%s: %s", stepTime(from, t.Step), thousands(n))})
+		l.Bars = append(l.Bars, bar{X: i, Y: 100 - h, H: h, Say: fmt.Sprintf("%s: %s", stepTime(from, t.Step), wording.Thousands(n))})
 	}
 	l.Words = laneWords(t, l.Total, most, at, last)
 	return l
@@ -164,9 +166,9 @@ func laneWords(t Trend, total, most int64, at, last int) string {
 	if total == 0 {
 		return "none in " + span
 	}
-	say := fmt.Sprintf("%s in %s", thousands(total), span)
+	say := fmt.Sprintf("%s in %s", wording.Thousands(total), span)
 	if len(t.Points) > 1 {
-		say += fmt.Sprintf(", at most %s in one (%s)", thousands(most), stepTime(t.Points[at].At, t.Step))
+		say += fmt.Sprintf(", at most %s in one (%s)", wording.Thousands(most), stepTime(t.Points[at].At, t.Step))
 	}
 	if quiet := len(t.Points) - 1 - last; quiet > 0 {
 		say += fmt.Sprintf(", none in the last %s", strings.TrimPrefix(steps(quiet, t.Step), "1 "))

@@ -2,6 +2,7 @@ package wording
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -64,6 +65,19 @@ func PluralOf(number string, n int64, what string) string {
 		return number + " " + strings.TrimSuffix(what, "y") + "ies"
 	}
 	return number + " " + what + "s"
+}
+
+// Thousands groups digits: 12,345.
+func Thousands(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, s = "-", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
 }
 
 // Percent rounds towards the middle, to a tenth: what is not all is never "100.0 %", and what is something never "0.0 %".

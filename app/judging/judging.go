@@ -24,9 +24,12 @@ import (
 
 // Options say how the apiserver decides and what is checked.
 type Options struct {
+	// Features decide, unless Versions has the log decide which features apply.
 	Features nodeauthz.Features
 	// Admission is the version of the admission plugin NodeRestriction; the zero value is that of Features, of any patch release.
 	Admission nodeadmission.Version
+	// Versions says how the version is found; nil compares nothing with Features.
+	Versions *Versions
 	// Skew is how far around a request's time a change of the state makes it a race.
 	Skew time.Duration
 	// Mode is the order of the apiserver's authorizers; it must not be nil. What the log shows of it is kept in it.
@@ -39,9 +42,22 @@ type Options struct {
 	Live bool
 }
 
+// Versions says how the Kubernetes version and the feature gates are found.
+type Versions struct {
+	// Given says that the user gave Features: they apply whatever the log shows, and requests that contradict them are counted. Beyond is the minor
+	// that the user gave if nodeauthz does not support it and Features are those of the nearest; otherwise 0.
+	Given  bool
+	Beyond int
+	// Gates are the feature gates that the user gave without a version.
+	Gates map[string]bool
+	// Asked is the minor that the API server reported about itself, 0 for none.
+	Asked int
+}
+
 // Setup is a state with what judges requests by it. Not safe for concurrent use.
 type Setup struct {
 	State *cluster.State
+	// Auth is the authorizer that applies now; if the log shows the version, it changes as the log is read.
 	Auth  *nodeauthz.Authorizer
 	Judge *pipeline.Judge
 	skew  time.Duration
@@ -54,19 +70,46 @@ func New(state *cluster.State, o Options) *Setup {
 	if o.Live {
 		view = pipeline.NewLiveView(state, auth)
 	}
-	if o.Admission.Minor == 0 {
-		o.Admission = AdmissionOf(&o.Features)
+	patch := o.Admission // of its minor alone is it known
+	admission := func(f *nodeauthz.Features) (with, blind *nodeadmission.Admission) {
+		v := patch
+		if v.Minor == 0 || v.Minor != f.Minor {
+			v = AdmissionOf(f)
+		}
+		return nodeadmission.New(v, state.Admission.State(&pipeline.RoleAuthorizer{RBAC: state.RBAC, Mode: o.Mode}), o.Skew), nodeadmission.New(v, nodeadmission.State{}, o.Skew)
 	}
 	memory := rules.NewMemory()
 	memory.Kubelets = o.Kubelets
-	return &Setup{
+	s := &Setup{
 		State: state, Auth: auth, skew: o.Skew,
 		Judge: &pipeline.Judge{
 			Node: auth, RBAC: state.RBAC, State: view, Rules: o.Rules, Memory: memory, Mode: o.Mode,
-			Admission: nodeadmission.New(o.Admission, state.Admission.State(&pipeline.RoleAuthorizer{RBAC: state.RBAC, Mode: o.Mode}), o.Skew),
-			Blind:     nodeadmission.New(o.Admission, nodeadmission.State{}, o.Skew),
 		},
 	}
+	s.Judge.Admission, s.Judge.Blind = admission(&o.Features)
+	if t := o.Versions; t != nil {
+		v := pipeline.NewVersions(state.Graph, o.Skew, t.Gates, func(a *nodeauthz.Authorizer) {
+			s.Auth = a
+			view.Use(a)
+			f := a.Features()
+			s.Judge.Admission, s.Judge.Blind = admission(&f)
+		})
+		if s.Judge.Versions = v; t.Given {
+			v.Given(o.Features, t.Beyond)
+		}
+		if t.Asked != 0 {
+			v.Asked(t.Asked)
+		}
+	}
+	return s
+}
+
+// Features are those by which requests of a time are judged, as far as the log has told.
+func (s *Setup) Features(t time.Time) nodeauthz.Features {
+	if v := s.Judge.Versions; v != nil {
+		return v.Features(t)
+	}
+	return s.Auth.Features()
 }
 
 // AdmissionOf returns the admission plugin of a version by its minor and feature gates. Its patch release is not known.

@@ -31,8 +31,8 @@ type logFlags struct {
 
 // authorization adds the flags that say how the apiserver decides.
 func (f *logFlags) authorization(fs *pflag.FlagSet, a *app.Authorization) {
-	fs.StringVar(&a.KubernetesVersion, "kubernetes-version", "", fmt.Sprintf("version of the apiserver, 1.%d to 1.%d (default the newest)",
-		nodeauthz.OldestMinor, nodeauthz.NewestMinor))
+	fs.StringVar(&a.KubernetesVersion, "kubernetes-version", "", fmt.Sprintf("version of the apiserver, 1.%d to 1.%d; other versions are judged as the "+
+		"nearest (default: what the log shows)", nodeauthz.OldestMinor, nodeauthz.NewestMinor))
 	fs.StringSliceVar(&f.gates, "feature-gates", nil, "feature gates of the apiserver that are not at their default, `NAME=BOOL,...`; those that matter: "+
 		strings.Join(nodeauthz.GateNames(), ", "))
 	a.Skew = app.DefaultSkew

@@ -43,15 +43,15 @@ func (v *validator) all() {
 func (v *validator) authorization() {
 	a := &v.c.Authorization
 	v.mode(a.Mode)
-	if _, err := nodeauthz.FeaturesFor(a.KubernetesVersion); err != nil {
+	if _, err := nearest(a.KubernetesVersion); err != nil {
 		if v.d.raw["authorization.kubernetesVersion"] != "" {
-			err = fmt.Errorf("the variable's value is not one of 1.%d to 1.%d", nodeauthz.OldestMinor, nodeauthz.NewestMinor)
+			err = fmt.Errorf("the variable's value is not a version such as 1.%d", nodeauthz.NewestMinor)
 		}
 		v.fail("authorization.kubernetesVersion", "%v", err)
 		return
 	}
-	if a.KubernetesVersion == "" && v.c.State.Live.Enabled && a.Newest() != "" {
-		return // the cluster says at the start which version it is
+	if a.KubernetesVersion == "" && a.Newest() != "" {
+		return // the cluster says at the start which version it is, or the log does
 	}
 	_, wrong := a.features(a.KubernetesVersion)
 	for _, e := range wrong {
@@ -70,10 +70,20 @@ func (a *Authorization) Newest() string {
 	return ""
 }
 
-// Features are those of the version, or of the one given where none is configured, with the feature gates.
+// nearest are the features of a version, or of the nearest that is supported; empty is the newest.
+func nearest(version string) (nodeauthz.Features, error) {
+	if version == "" {
+		return nodeauthz.FeaturesFor("")
+	}
+	f, _, err := nodeauthz.Nearest(version)
+	return f, err
+}
+
+// Features are those of the version, or of the one given where none is configured, with the feature gates. Of a version that is not supported they
+// are the nearest's.
 func (a *Authorization) Features(known string) (nodeauthz.Features, error) {
 	version := cmp.Or(a.KubernetesVersion, known)
-	if f, err := nodeauthz.FeaturesFor(version); err != nil {
+	if f, err := nearest(version); err != nil {
 		return f, fmt.Errorf("authorization.kubernetesVersion: %w", err)
 	}
 	f, wrong := a.features(version)
@@ -94,7 +104,7 @@ type wrongGate struct {
 
 // features are those of a version with the feature gates, but for what is wrong with these.
 func (a *Authorization) features(version string) (features nodeauthz.Features, wrong []wrongGate) {
-	features, err := nodeauthz.FeaturesFor(version)
+	features, err := nearest(version)
 	if err != nil {
 		return features, []wrongGate{{"", err}}
 	}

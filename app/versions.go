@@ -1,0 +1,159 @@
+package app
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodetrail/nodetrail/app/judging"
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/version"
+)
+
+// mostFits bounds the versions that are named because they fit as well.
+const mostFits = 12
+
+// foundVersions are the versions by which requests were judged, by stretches of hours; nil where nothing was held against any.
+func foundVersions(s *judging.Setup) (out []codes.Version) {
+	if s.Judge.Versions == nil {
+		return nil
+	}
+	all := s.Judge.Versions.Conclusions()
+	for i := range all {
+		v := foundVersion(&all[i])
+		if last := len(out) - 1; last >= 0 && sameVersion(&out[last], &v) {
+			o := &out[last]
+			o.To, o.Said, o.Requests, o.Open, o.Against = v.To, o.Said+v.Said, o.Requests+v.Requests, o.Open+v.Open, o.Against+v.Against
+			o.Examples = append(o.Examples, v.Examples...)
+			o.Examples = o.Examples[:min(len(o.Examples), 5)]
+			continue
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func foundVersion(c *version.Conclusion) codes.Version {
+	v := codes.Version{
+		From: c.Hour, To: c.Hour.Add(time.Hour), Name: c.Features.Version(), FeatureGates: c.Features.NonDefault(), Basis: string(c.Basis),
+		Program: c.Agent.Program, Release: c.Agent.Version, Said: c.AgentRequests, Requests: c.Requests, Open: c.Open, Against: c.Against, Examples: c.Examples,
+	}
+	if len(c.Also) > 0 {
+		v.Also = version.Name(c.Also[0])
+	}
+	if c.Beyond != 0 {
+		v.Beyond, v.Next = fmt.Sprintf("1.%d", c.Beyond), c.Also[0].Version()
+		v.Also = ""
+	}
+	if c.Against > 0 || c.Basis == version.Preference {
+		for _, f := range c.Fits {
+			if name := version.Name(f); len(v.Fits) < mostFits && (c.Against > 0 || len(f.NonDefault()) == 0) {
+				v.Fits = append(v.Fits, name)
+			}
+		}
+	}
+	switch c.Basis {
+	case version.Decisions, version.UserAgent, version.Asked:
+		v.Known = c.Beyond == 0
+	case version.Given: // unless an API server says otherwise
+		v.Known = c.Beyond == 0 && !slices.ContainsFunc(c.Servers, func(minor int) bool { return minor != c.Features.Minor })
+	case version.Preference: // what the apiserver decided on each request fits; nothing rests on the rest
+		v.Known = c.Open == 0
+	}
+	return v
+}
+
+func sameVersion(a, b *codes.Version) bool {
+	return a.To.Equal(b.From) && a.Name == b.Name && maps.Equal(a.FeatureGates, b.FeatureGates) && a.Also == b.Also && a.Beyond == b.Beyond &&
+		a.Basis == b.Basis && a.Program == b.Program && a.Release == b.Release && a.Known == b.Known && slices.Equal(a.Fits, b.Fits) &&
+		(a.Against > 0) == (b.Against > 0)
+}
+
+// versions are those of the hours of the window. Of hours before run was started last the ledger tells which API servers wrote the log; requests were
+// judged by the version that was in force at the start.
+func (p *proof) versions(in *checks.Input) (out []checks.Version) {
+	if p.to.IsZero() {
+		return nil
+	}
+	first, last := evidence.HourOf(p.to.Add(-in.MinWindow)), evidence.HourOf(p.to)
+	told, judged := map[evidence.Hour]bool{}, p.facts.Authorization.KubernetesVersion
+	if all := p.facts.Authorization.Versions; len(all) > 0 {
+		judged = all[0].Name
+	}
+	for i := range p.facts.Authorization.Versions {
+		v := &p.facts.Authorization.Versions[i]
+		for h := max(first, evidence.HourOf(v.From)); h <= last && h.Start().Before(v.To); h++ {
+			told[h] = true
+			x := checks.Version{Hour: h, Given: v.Basis == string(version.Given)}
+			if v.Known {
+				x.Minor = v.Name
+			}
+			out = append(out, x)
+		}
+		if n := len(out); n > 0 && v.Against > 0 && out[n-1].Hour >= evidence.HourOf(v.From) {
+			x := &out[n-1]
+			x.Minor, x.Contradicted, x.AuditIDs = v.Name, v.Against, v.Examples
+		}
+	}
+	for h := first; h <= last; h++ {
+		for _, name := range p.ledger.Servers(h, h) {
+			if told[h] {
+				continue
+			}
+			s := p.ledger.Server(name, h)
+			for _, release := range s.Versions {
+				x := checks.Version{Hour: h, Server: name}
+				if minor, err := nodeauthz.Minor(release); err == nil && !s.ManyVersions && fmt.Sprintf("1.%d", minor) == judged {
+					x.Minor = judged
+				}
+				out = append(out, x)
+			}
+		}
+	}
+	return out
+}
+
+// versions says that the log shows the version, unless the user gave one.
+func (a *Authorization) versions() *judging.Versions {
+	t := &judging.Versions{Given: a.KubernetesVersion != "", Gates: a.FeatureGates}
+	if t.Given {
+		t.Beyond = beyond(a.KubernetesVersion)
+	}
+	return t
+}
+
+// beyond is the minor of a version that is not supported, 0 for one that is.
+func beyond(given string) int {
+	if _, exact, err := nodeauthz.Nearest(given); err != nil || exact {
+		return 0
+	}
+	minor, _ := nodeauthz.Minor(given)
+	return minor
+}
+
+// wasFeatures are those by which run judges, as it stored them, unless its configuration says them.
+func wasFeatures(c *config.Config, was *report.Authorization) (nodeauthz.Features, error) {
+	own, emulated, emulates := strings.Cut(was.KubernetesVersion, " emulating ")
+	f, err := c.Authorization.Features(own)
+	if err != nil || c.Authorization.KubernetesVersion != "" {
+		return f, err
+	}
+	if emulates {
+		if f, err = f.Emulating(emulated); err != nil {
+			return f, err
+		}
+	}
+	for name, on := range was.FeatureGates {
+		if err := f.Set(name, on); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}

@@ -1,0 +1,199 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/version"
+)
+
+// Versions says by which Kubernetes version and feature gates requests are judged: by those that the log tells, at each request's own time, or by
+// those that are given, which the log is held against. Most requests are asked of one authorizer; of several where the log tells versions apart, and
+// while API servers of two versions write it. Not safe for concurrent use.
+type Versions struct {
+	told    *version.Accumulator
+	graph   *nodeauthz.Graph
+	skew    time.Duration
+	auths   []*nodeauthz.Authorizer // by hypothesis; nil until it is asked
+	settled bool
+	given   bool
+	latest  int // in force at the request that was judged last
+	use     func(*nodeauthz.Authorizer)
+
+	// Of the request in hand.
+	attrs authorizer.Attributes
+	at    time.Time
+	asked func(hypothesis int) nodeauthz.Answer
+}
+
+// NewVersions returns one over a graph. gates are what is known of feature gates, nil for nothing. use is called with the authorizer that is in force,
+// when that changes; nil for nothing.
+func NewVersions(graph *nodeauthz.Graph, skew time.Duration, gates map[string]bool, use func(*nodeauthz.Authorizer)) *Versions {
+	v := &Versions{told: version.NewAccumulator(version.HypothesesWith(gates)), graph: graph, skew: skew, latest: -1, use: use}
+	v.asked = func(i int) nodeauthz.Answer { return v.auth(i).Decide(v.attrs, v.at) }
+	return v
+}
+
+// Given has requests judged by features whatever the log tells, which is held against them. beyond is the minor that was given where nodeauthz does
+// not know it and f is the nearest, else 0.
+func (v *Versions) Given(f nodeauthz.Features, beyond int) {
+	v.told.Given(f, beyond)
+	v.settled, v.given = true, true
+}
+
+// Asked says which minor the apiserver told of itself. Requests need not wait for the log to tell one.
+func (v *Versions) Asked(minor int) {
+	v.told.Asked(minor)
+	v.settled = true
+}
+
+// Conclusions are what each hour of the log told.
+func (v *Versions) Conclusions() []version.Conclusion { return v.told.Conclusions() }
+
+// Features are those in force at a time, as far as the log has told.
+func (v *Versions) Features(t time.Time) nodeauthz.Features {
+	return v.told.List()[v.told.InForce(t).Members[0]]
+}
+
+// At returns the authorizer in force at a time.
+func (v *Versions) At(t time.Time) *nodeauthz.Authorizer { return v.auth(v.told.InForce(t).Members[0]) }
+
+func (v *Versions) auth(i int) *nodeauthz.Authorizer {
+	if i >= len(v.auths) {
+		v.auths = append(v.auths, make([]*nodeauthz.Authorizer, len(v.told.List())-len(v.auths))...)
+	}
+	a := v.auths[i]
+	if a == nil {
+		a = nodeauthz.NewAuthorizer(v.graph, v.told.List()[i], v.skew)
+		v.auths[i] = a
+	}
+	return a
+}
+
+// see takes in the user agent of an event.
+func (v *Versions) see(ev *audit.Event) {
+	if ev.Stage != audit.StageRequestReceived && ev.Stage != audit.StageResponseStarted {
+		v.told.Agent(ev.RequestReceived, ev.UserAgent, ev.User.Username)
+	}
+}
+
+// decide answers a node's request by what is in force.
+func (v *Versions) decide(out *Judgement) {
+	v.attrs, v.at = out.Attrs, out.Time
+	force := v.told.InForce(v.at)
+	v.answer(out, force, nil)
+}
+
+// observe holds the answer to a node's request against the apiserver's, and answers again where that puts another version in force or tells which of
+// two the API server has.
+func (v *Versions) observe(out *Judgement, plain bool) {
+	a := out.Attrs
+	r := version.Request{
+		AuditID: out.Event.AuditID, Time: out.Time, Implied: out.Observed.NodeVerdict,
+		Shape: version.Shape{Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource},
+	}
+	if out.Observed.Decision == "forbid" && plain {
+		r.Forbidden, r.Reason = true, out.Observed.Reason
+	}
+	before := v.told.InForce(v.at)
+	first := out.Answer
+	v.told.Observe(&r, func(i int) nodeauthz.Answer {
+		if i == before.Members[0] && before.N == 1 {
+			return first
+		}
+		return v.asked(i)
+	})
+	now := v.told.InForce(v.at)
+	if now != before || now.N > 1 {
+		v.answer(out, now, &r)
+	}
+	if ans := &out.Answer; now.N > 1 || ans.Race || ans.Static || ans.Verdict == nodeauthz.Unknown || r.Fits(*ans) {
+		return
+	}
+	if i, doubt := v.told.Doubts(&r, v.asked); doubt {
+		list := v.told.List()
+		out.Answer.Race, out.between = true, [2]string{version.Name(list[i]), version.Name(list[now.Members[0]])}
+	}
+}
+
+// answer is by what is in force; r is what the apiserver said, nil if that is not to count.
+func (v *Versions) answer(out *Judgement, force version.Force, r *version.Request) {
+	i := force.Members[0]
+	out.Answer, out.between = v.asked(i), [2]string{}
+	if force.N > 1 {
+		j := force.Members[1]
+		first, second := out.Answer, v.asked(j)
+		right := r != nil && r.Fits(second) && !r.Fits(first)
+		if right && !force.Beyond {
+			i, out.Answer = j, second
+		}
+		if first.Verdict != second.Verdict {
+			out.between = [2]string{v.told.List()[force.Members[1]].Version(), v.told.List()[force.Members[0]].Version()}
+			if out.Answer.Race = true; force.Beyond {
+				out.Answer = nodeauthz.Answer{Verdict: nodeauthz.Unknown, Reason: first.Reason}
+			}
+		}
+	}
+	out.node = v.auth(i)
+	if i = force.Members[0]; i != v.latest {
+		v.latest = i
+		if v.use != nil {
+			v.use(v.auth(i))
+		}
+	}
+}
+
+// again has what was observed so far observed once more, by what it told.
+func (v *Versions) again() {
+	v.told.Again()
+	v.settled = true
+}
+
+// savedVersions is what is stored of what the log told.
+type savedVersions struct {
+	Minor, Emulated int
+	Gates           map[string]bool
+}
+
+// Save returns what was in force at the latest judgement, to be stored; nil for a version that was given.
+func (v *Versions) Save() []byte {
+	if v.given || !v.settled || v.latest < 0 {
+		return nil
+	}
+	f := v.told.List()[v.latest]
+	b, err := json.Marshal(&savedVersions{Minor: f.Minor, Emulated: f.Emulated, Gates: f.NonDefault()})
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// Restore puts back what Save returned, to be in force until the log tells more. What cannot be read, or is not known any more, changes nothing.
+func (v *Versions) Restore(saved []byte) {
+	var s savedVersions
+	if v.given || json.Unmarshal(saved, &s) != nil {
+		return
+	}
+	for i, f := range v.told.List() {
+		if f.Minor == s.Minor && f.Emulated == s.Emulated && slices.Equal(sorted(f.NonDefault()), sorted(s.Gates)) {
+			v.told.Prior(i)
+			v.settled = true
+		}
+	}
+}
+
+func sorted(gates map[string]bool) (out []string) {
+	for name, on := range gates {
+		if !on {
+			name = "-" + name
+		}
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
