@@ -119,16 +119,17 @@ const docVersionKnown = `The Kubernetes version is known
 For every hour of the window nodetrail judges as the API server of that hour did.
 
 ## What proves it
-The decisions and reasons in the log fit one version with its feature gates; or they fit several, and the user agents of the API servers, the API
-server itself or '--kubernetes-version' name one of them. If they fit several and nothing names one, every request must have the API server's decision.
+The decisions and reasons in the log fit one version with its feature gates; or they fit several, and the user agents of the API servers,
+the API server itself or '--kubernetes-version' name one of them. If they fit several and nothing names one, every request must have the
+API server's decision.
 
 ## What defeats it
-Nothing shows the version of an hour, or the version is not supported (unproven). API servers made decisions that the version would not make (failed): a
-flag does not outrank the log.
+Nothing shows the version of an hour, or the version is not supported (unproven). API servers made decisions that the version would not
+make (failed): a flag does not outrank the log.
 
 ## What to do
-Remove '--kubernetes-version' and '--feature-gates' if the log contradicts them. If no version fits, look at the requests that are listed, and check
-'--authorization-mode'.`
+Remove '--kubernetes-version' and '--feature-gates' if the log contradicts them. If no version fits, look at the requests that are
+listed, and check '--authorization-mode'.`
 
 const docNothingDepends = `No request needs a binding that goes
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rules"
 )
@@ -190,7 +191,8 @@ func (m *Mode) Observe(j *Judgement) {
 func dependsOnVersion(a *authorizer.AttributesRecord) bool {
 	switch a.APIGroup {
 	case "":
-		return a.Resource == "serviceaccounts" || (a.Resource == "nodes" || a.Resource == "pods") && a.Subresource == "" && a.IsReadOnly()
+		read := a.Subresource == "" && a.IsReadOnly()
+		return a.Resource == "serviceaccounts" || read && a.Resource == "pods" || read && a.Resource == "nodes" && nodeid.UserPrefix+a.Name != a.User.GetName()
 	case "certificates.k8s.io":
 		return a.Resource != "certificatesigningrequests"
 	case "storage.k8s.io":
