@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -109,10 +110,7 @@ func flaws() []flaw {
 			e.Decision, e.DecisionReason = "", ""
 			return isLease(e, "kube-node-lease")
 		})},
-		{check: "version-known", name: "API servers that do not say their version", change: each(func(e *days.Event) bool {
-			e.UserAgent = "kube-apiserver"
-			return isLease(e, "kube-system")
-		})},
+		{check: "version-known", name: "a version that the log contradicts", asked: func(o *AnalyzeOptions) { o.KubernetesVersion = "1.37" }},
 		{check: "nothing-depends", name: "a client that needs the binding", change: mutate(1, "plant-request")},
 		{check: "nothing-depends", name: "a service account that needs the binding", change: mutate(1, "binding-serviceaccount")},
 		{check: "bindings-inventoried", name: "no role system:node", options: migrated, change: withoutState(func(e *days.Entry) bool {
@@ -125,7 +123,7 @@ func flaws() []flaw {
 		})},
 		{check: "races-decided", name: "a client in a race", change: mutate(1, "plant-in-race")},
 		{check: "agreement", name: "an API server that refuses what the graph allows", change: first(ofKubelet("watch", "secrets"), func(e *days.Event) {
-			e.Decision, e.DecisionReason, e.Code, e.Stage = "forbid", "no relationship found between node and this object", 403, days.StageComplete
+			e.Decision, e.DecisionReason, e.Code, e.Stage = "forbid", fmt.Sprintf("no relationship found between node '%s' and this object", strings.TrimPrefix(e.User.Username, "system:node:")), 403, days.StageComplete
 			e.AuditID = "refused"
 		})},
 		{check: "rare-paths-seen", name: "no kubelet started", change: mutate(1, "remove-starts")},
