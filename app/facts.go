@@ -58,6 +58,7 @@ func forNodes(s *rbac.Store, t time.Time) []report.NodeBinding {
 		if b.ForNodes() && b.RoleExists {
 			out = append(out, report.NodeBinding{
 				Binding: report.Binding{Kind: b.Binding.Kind, Namespace: b.Binding.Namespace, Name: b.Binding.Name}, Role: b.Role.Name,
+				UID: b.UID, ResourceVersion: b.ResourceVersion,
 			})
 		}
 	}

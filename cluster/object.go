@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/nodetrail/nodetrail/internal/jscan"
@@ -310,7 +311,7 @@ func (d *decoder) content(raw []byte, o *object) error {
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into); err != nil {
 			return err
 		}
-		meta.Namespace, meta.Name = o.ref.Namespace, o.ref.Name
+		meta.Namespace, meta.Name, meta.UID, meta.ResourceVersion = o.ref.Namespace, o.ref.Name, types.UID(o.uid), o.version
 		if grants() == 0 {
 			o.changed = 0
 		}

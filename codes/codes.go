@@ -81,6 +81,11 @@ const (
 	PreviewDeletion       Code = "preview-deletion"
 	DeleteBindings        Code = "delete-bindings"
 	WatchDenials          Code = "watch-denials"
+	// Of a canary.
+	NodesJoin  Code = "nodes-join"
+	UsersGain  Code = "users-gain"
+	BindByName Code = "bind-by-name"
+	EndCanary  Code = "end-canary"
 )
 
 // Keys of parameters of gaps, blockers and steps.
@@ -110,7 +115,8 @@ const (
 	ParamReason   = "reason"
 	ParamIdentity = "identity"
 	ParamRole     = "role"
-	ParamNone     = "none" // the state holds none
+	ParamNone     = "none"    // the state holds none
+	ParamChecked  = "checked" // only the version that was looked at is deleted
 	// A binding; without a name it is not known, with ParamWide any.
 	ParamBindingKind      = "binding-kind"
 	ParamBindingNamespace = "binding-namespace"

@@ -146,6 +146,7 @@ func (s *Store) Bindings(t time.Time) iter.Seq[BindingInfo] {
 				continue
 			}
 			info := BindingInfo{Binding: b.ref, Role: v.ref, Subjects: v.subjects}
+			info.UID, info.ResourceVersion = b.identityAt(at)
 			if rules := v.rules(at); rules != nil {
 				info.RoleExists, info.Rules = true, rules.all
 			}

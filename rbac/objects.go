@@ -2,6 +2,7 @@ package rbac
 
 import (
 	"slices"
+	"sync/atomic"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 )
@@ -53,6 +54,32 @@ func (v *rules) allow(r *request) bool {
 type binding struct {
 	ref BindingRef
 	history[bound]
+	latest atomic.Pointer[object]
+}
+
+// object is which object a binding is, from an instant on, and in which of its versions, all changes counted.
+type object struct {
+	from                 instant
+	uid, resourceVersion string
+}
+
+// identify takes over which object the binding is from at on, unless a later one is known. Callers hold the store's lock.
+func (b *binding) identify(at instant, uid, resourceVersion string) {
+	if was := b.latest.Load(); was != nil {
+		switch same := resourceVersion != "" && was.uid == uid && was.resourceVersion == resourceVersion; {
+		case at < was.from && !same, at >= was.from && same:
+			return
+		}
+	}
+	b.latest.Store(&object{at, uid, resourceVersion})
+}
+
+// identityAt returns which object the binding is at an instant, as far as that is known.
+func (b *binding) identityAt(at instant) (uid, resourceVersion string) {
+	if is := b.latest.Load(); is != nil && is.from <= at {
+		return is.uid, is.resourceVersion
+	}
+	return "", ""
 }
 
 // bound is what a version of a binding says.

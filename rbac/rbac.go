@@ -103,6 +103,9 @@ type BindingInfo struct {
 	RoleExists bool
 	// Rules are the role's own.
 	Rules []rbacv1.PolicyRule
+	// UID and ResourceVersion are those of the object as it was then; of Bindings only, and empty where they are not known or the
+	// object has changed since, be it in nothing that counts here.
+	UID, ResourceVersion string
 }
 
 // ForNodes reports whether any subject of the binding is the group system:nodes

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Store holds the versions of RBAC objects over time. It is safe for concurrent
@@ -84,7 +85,7 @@ func (s *Store) DeleteRole(namespace, name string, at time.Time) {
 
 // SetClusterRoleBinding says that the cluster role binding is as o from at on.
 func (s *Store) SetClusterRoleBinding(o *rbacv1.ClusterRoleBinding, at time.Time) {
-	s.setBinding(BindingRef{KindClusterRoleBinding, "", o.Name}, o.RoleRef, o.Subjects, at)
+	s.setBinding(BindingRef{KindClusterRoleBinding, "", o.Name}, &o.ObjectMeta, o.RoleRef, o.Subjects, at)
 }
 
 // DeleteClusterRoleBinding says that no such cluster role binding exists from
@@ -95,7 +96,7 @@ func (s *Store) DeleteClusterRoleBinding(name string, at time.Time) {
 
 // SetRoleBinding says that the role binding is as o from at on.
 func (s *Store) SetRoleBinding(o *rbacv1.RoleBinding, at time.Time) {
-	s.setBinding(BindingRef{KindRoleBinding, o.Namespace, o.Name}, o.RoleRef, o.Subjects, at)
+	s.setBinding(BindingRef{KindRoleBinding, o.Namespace, o.Name}, &o.ObjectMeta, o.RoleRef, o.Subjects, at)
 }
 
 // DeleteRoleBinding says that no such role binding exists from at on.
@@ -143,7 +144,7 @@ func (s *Store) getBinding(ref BindingRef) *binding {
 	return b
 }
 
-func (s *Store) setBinding(ref BindingRef, to rbacv1.RoleRef, subjects []rbacv1.Subject, at time.Time) {
+func (s *Store) setBinding(ref BindingRef, meta *metav1.ObjectMeta, to rbacv1.RoleRef, subjects []rbacv1.Subject, at time.Time) {
 	v := boundTo(ref.Namespace, to, subjects)
 	s.writer.Lock()
 	defer s.writer.Unlock()
@@ -161,6 +162,7 @@ func (s *Store) setBinding(ref BindingRef, to rbacv1.RoleRef, subjects []rbacv1.
 	}
 	replaced, by := b.set(instantOf(at), v, (*bound).equal)
 	s.unindex(b, replaced, by)
+	b.identify(instantOf(at), string(meta.UID), meta.ResourceVersion)
 }
 
 func (s *Store) deleteBinding(ref BindingRef, at time.Time) {
@@ -169,6 +171,7 @@ func (s *Store) deleteBinding(ref BindingRef, at time.Time) {
 	b := s.getBinding(ref)
 	replaced, by := b.set(instantOf(at), nil, nil)
 	s.unindex(b, replaced, by)
+	b.identify(instantOf(at), "", "")
 }
 
 // unindex takes the binding from the lists of subjects that were in its

@@ -69,6 +69,9 @@ type NodeBinding struct {
 	Binding
 	// Role is the name of the role that it gives.
 	Role string `json:"role"`
+	// UID and ResourceVersion are those of the object that was looked at, empty where they are not known.
+	UID             string `json:"uid,omitempty"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
 }
 
 // Make returns the report of a tally, which stays as it is.

@@ -180,8 +180,10 @@ func TestBindingsToGo(t *testing.T) {
 	}
 	f(nil, "used")
 	f([]NodeBinding{})
-	f([]NodeBinding{{ref("legacy"), "system:node"}, {ref("kubeadm:node-autoapprove-certificate-rotation"), "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient"}}, "legacy")
-	f([]NodeBinding{{ref("used"), "custom"}, {ref("other"), "custom"}}, "used")
+	gives := func(name, role string) NodeBinding { return NodeBinding{Binding: ref(name), Role: role} }
+	f([]NodeBinding{gives("legacy", "system:node"),
+		gives("kubeadm:node-autoapprove-certificate-rotation", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient")}, "legacy")
+	f([]NodeBinding{gives("used", "custom"), gives("other", "custom")}, "used")
 }
 
 func TestShellWord(t *testing.T) {

@@ -82,7 +82,9 @@ func withHole(t *testing.T, name string, p planted) *Report {
 	}
 	for x := range state.RBAC.Bindings(res.Last) {
 		if x.ForNodes() {
-			f.Bindings = append(f.Bindings, NodeBinding{Binding{x.Binding.Kind, x.Binding.Namespace, x.Binding.Name}, x.Role.Name})
+			f.Bindings = append(f.Bindings, NodeBinding{
+				Binding: Binding{x.Binding.Kind, x.Binding.Namespace, x.Binding.Name}, Role: x.Role.Name, UID: x.UID, ResourceVersion: x.ResourceVersion,
+			})
 		}
 	}
 	return b.Report(f)

@@ -3,8 +3,11 @@ package report
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -61,18 +64,24 @@ func plan(x *verdict, bindings []NodeBinding, nodeOff, restricted bool) []Step {
 	if nodeOff || len(x.Blocking) > 0 || x.Evidence != "sufficient" {
 		p.add(codes.AskAgain, nil, "nodetrail report --window 7d")
 	}
-	p.deletion(bindingsToGo(&x.Readiness, bindings), bindings)
+	p.deletion(bindingsToGo(&x.Readiness, bindings), bindings, "")
 	return p.all
 }
 
-// deletion are the steps for the bindings that go, of those that are known.
-func (s *steps) deletion(going []Binding, known []NodeBinding) {
-	var keep, remove, without []string
-	for i, b := range going {
-		if i == planNames {
-			break
+// deletion are the steps for the bindings that go, of those that are known. with is what what-if is told beyond them.
+func (s *steps) deletion(going []Binding, known []NodeBinding, with string) {
+	var keep, remove, without, restore []string
+	var more, checked codes.Params
+	if n := len(going) - planNames; n > 0 {
+		more = codes.Params{codes.Int(codes.ParamMore, n)}
+	}
+	for i, b := range going[:min(len(going), planNames)] {
+		copied := fmt.Sprintf("binding-%d.yaml", i+1)
+		keep, restore = append(keep, "kubectl get "+kubectlName(b)+" -o yaml > "+copied), append(restore, "kubectl apply -f "+copied)
+		command, precondition := deletionOf(b, known)
+		if remove = append(remove, command); precondition {
+			checked = codes.Params{codes.Text(codes.ParamChecked, "true")}
 		}
-		keep, remove = append(keep, "kubectl get "+kubectlName(b)+" -o yaml > "+fmt.Sprintf("binding-%d.yaml", i+1)), append(remove, "kubectl delete "+kubectlName(b))
 		without = append(without, "--without "+shellWord(strings.ToLower(b.Kind)+"/"+joinName(b.Namespace, b.Name)))
 	}
 	if len(going) == 0 {
@@ -83,14 +92,25 @@ func (s *steps) deletion(going []Binding, known []NodeBinding) {
 		s.add(codes.FindBindings, p, "kubectl get clusterrolebindings,rolebindings -A -o wide | grep -E 'system:nodes?'")
 		return
 	}
-	var more codes.Params
-	if n := len(going) - planNames; n > 0 {
-		more = codes.Params{codes.Int(codes.ParamMore, n)}
-	}
 	s.add(codes.PreviewDeletion, more,
-		append([]string{"nodetrail what-if --state <journal> " + strings.Join(without, " ") + " --fail-on breaks <audit log>"}, keep...)...)
-	s.add(codes.DeleteBindings, more, remove...)
-	s.add(codes.WatchDenials, nil, "nodetrail report --window 24h", "kubectl apply -f binding-1.yaml")
+		append([]string{"nodetrail what-if --state <journal> " + strings.Join(without, " ") + with + " --fail-on breaks <audit log>"}, keep...)...)
+	s.add(codes.DeleteBindings, slices.Concat(more, checked), remove...)
+	s.add(codes.WatchDenials, nil, append([]string{"nodetrail report --window 1h", "nodetrail report --window 24h"}, restore...)...)
+}
+
+// deletionOf is the command that deletes a binding, and whether it does so only while the object is the one that was looked at.
+func deletionOf(b Binding, known []NodeBinding) (command string, precondition bool) {
+	i := slices.IndexFunc(known, func(k NodeBinding) bool { return k.Binding == b })
+	if i < 0 || !plainWord(known[i].UID) || !plainWord(known[i].ResourceVersion) {
+		return "kubectl delete " + kubectlName(b), false
+	}
+	path := "/apis/" + rbacv1.GroupName + "/v1/"
+	if b.Namespace != "" {
+		path += "namespaces/" + url.PathEscape(b.Namespace) + "/"
+	}
+	path += strings.ToLower(b.Kind) + "s/" + url.PathEscape(b.Name)
+	options := `{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"uid":"` + known[i].UID + `","resourceVersion":"` + known[i].ResourceVersion + `"}}`
+	return "echo " + shellWord(options) + " | kubectl delete --raw " + shellWord(path) + " -f -", true
 }
 
 // closeHoles says how each kind of gap is closed.
@@ -173,13 +193,18 @@ func kubectlName(b Binding) string {
 	return s
 }
 
+// plainWord reports whether a shell takes s as it is, for a word and no flag.
+func plainWord(s string) bool {
+	odd := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._:/@", r)
+	}
+	return s != "" && s[0] != '-' && strings.IndexFunc(s, odd) < 0
+}
+
 // shellWord quotes a name from a log for a shell. What no shell or terminal can take as it is comes out as escapes, which name nothing.
 func shellWord(s string) string {
 	s = wording.Visible(s)
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._:/@", r)
-	}
-	if s != "" && s[0] != '-' && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+	if plainWord(s) {
 		return s
 	}
 	if strings.HasPrefix(s, "-") {

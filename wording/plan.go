@@ -67,10 +67,32 @@ var steps = map[codes.Code]func(codes.Params) string{
 		return "See what their deletion would change, and keep a copy to go back with" + more(p)
 	},
 	codes.DeleteBindings: func(p codes.Params) string {
-		return "Delete what gives nodes more than the Node authorizer does" + more(p) +
+		s := "Delete what gives nodes more than the Node authorizer does" + more(p) +
 			". If a binding also binds others, take only the subjects out that are nodes"
+		if p.Has(codes.ParamChecked) {
+			s += ". The apiserver answers 409 if a binding has changed since this report looked at it: then look again before you delete it"
+		}
+		return s
 	},
-	codes.WatchDenials: func(codes.Params) string { return "Watch for denials for a day; to go back, apply the copies" },
+	codes.NodesJoin: func(p codes.Params) string {
+		return fmt.Sprintf("Stop the autoscaling of nodes while the canary lasts: in the time of the log %s joined (%s), and a node that joins now is in no binding "+
+			"with names, so it goes without, as the canaries do", Plural(p.Int(codes.ParamCount), "node"), Some(p.All(codes.ParamNode), int(p.Int(codes.ParamCount)), named))
+	},
+	codes.UsersGain: func(p codes.Params) string {
+		return fmt.Sprintf("Look first at %s that also made requests without the group system:nodes (%s): a binding by name gives these requests what the group is given",
+			Plural(p.Int(codes.ParamCount), "user"), Some(p.All(codes.ParamIdentity), int(p.Int(codes.ParamCount)), named))
+	},
+	codes.BindByName: func(p codes.Params) string {
+		return fmt.Sprintf("Bind %s by name, which leaves out %s, before the binding of the group goes. Nodes that join later are not named and go without",
+			Plural(p.Int(codes.ParamTotal), "identity"), Some(p.All(codes.ParamNode), int(p.Int(codes.ParamCount)), named))
+	},
+	codes.EndCanary: func(codes.Params) string {
+		return "When the canaries have held for as long as you want to see, delete the bindings with names too: then no node is bound any more"
+	},
+	codes.WatchDenials: func(codes.Params) string {
+		return "Keep the copies at hand and watch for denials. A watch is authorized when it begins: what needs a binding breaks up to 10 minutes after the " +
+			"deletion, and up to 60 minutes with watches of secrets and config maps. Ask again after an hour and after a day; to go back, apply the copies"
+	},
 }
 
 func more(p codes.Params) string {
