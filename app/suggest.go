@@ -23,6 +23,9 @@ type SuggestOptions struct {
 	MaxNamespaces int
 	// KubeletUserAgents are further user-agent products that are a kubelet's.
 	KubeletUserAgents []string
+	// Canary are names of nodes. With any, Suggest makes no service accounts but the bindings by which only these nodes go without what the group
+	// system:nodes is given; Namespace, MaxNames, MaxNamespaces, KubeletUserAgents and Verify do not go with it.
+	Canary []string
 	// Verify has the logs read a second time, with each request of the programs made as its service account. They and the state must be files.
 	Verify bool
 }
@@ -36,6 +39,12 @@ func (o *SuggestOptions) Validate() error {
 		return optionError("MaxNamespaces", "%d is less than 1", o.MaxNamespaces)
 	case o.Namespace != "" && len(validation.IsDNS1123Label(o.Namespace)) > 0:
 		return optionError("Namespace", "%q is no name of a namespace", o.Namespace)
+	case len(o.Canary) > 0 && o.Verify:
+		return optionError("Canary", "it makes no service accounts, which is what is verified: try its bindings with what-if")
+	case len(o.Canary) > 0 && !o.hasState():
+		return optionError("Canary", "state is needed: it has the bindings and the nodes")
+	case slices.Contains(o.Canary, ""):
+		return optionError("Canary", "the name of a node is empty")
 	case o.Verify && (o.Loaded != nil || slices.Contains(slices.Concat(o.State, o.Logs), "-")):
 		return ErrReadTwice
 	}
@@ -47,8 +56,10 @@ var ErrReadTwice = errors.New("to verify, the log and the state are read twice, 
 
 // SuggestResult is what came of Suggest.
 type SuggestResult struct {
-	// Suggestion is the RBAC, with the proof if Verify was set and all could be read.
+	// Suggestion is the RBAC, with the proof if Verify was set and all could be read; nil with a canary.
 	Suggestion *report.Suggestion
+	// Canary is set where one was asked for.
+	Canary *report.Canary
 	// Unread is why files could not be read to their end, nil if all were: what was not read may need more.
 	Unread error
 }
@@ -56,7 +67,8 @@ type SuggestResult struct {
 // Suggest finds the programs whose requests would break under the change, and makes for each a service account with the roles and bindings
 // that it needs: what it did in the log, and nothing else.
 //
-// Whether a verified suggestion holds is in its Verified; that it does not is no error. Errors are as WhatIf's. It reads the logs, the state
+// Whether a verified suggestion holds is in its Verified; that it does not is no error. Errors are as WhatIf's, and an *UnknownError for a
+// canary that neither the state nor the log knows. It reads the logs, the state
 // and the manifests, those twice to verify, and writes nothing.
 func Suggest(ctx context.Context, o SuggestOptions) (*SuggestResult, error) {
 	if err := o.Validate(); err != nil {
@@ -65,6 +77,9 @@ func Suggest(ctx context.Context, o SuggestOptions) (*SuggestResult, error) {
 	c, err := o.prepare()
 	if err != nil {
 		return nil, err
+	}
+	if len(o.Canary) > 0 {
+		return c.canary(ctx, &o)
 	}
 	var s *report.Suggester
 	res, _, err := c.run(ctx, func(setup *judging.Setup) {

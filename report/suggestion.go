@@ -317,12 +317,14 @@ func (s *Suggestion) WriteYAML(w io.Writer) error {
 }
 
 // WriteJSON writes the suggestion as indented JSON with a line end.
-func (s *Suggestion) WriteJSON(w io.Writer) error {
+func (s *Suggestion) WriteJSON(w io.Writer) error { return writeJSON(w, s, "the suggestion") }
+
+func writeJSON(w io.Writer, v any, what string) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
-		return fmt.Errorf("writing the suggestion: %w", err)
+	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("writing %s: %w", what, err)
 	}
 	return nil
 }

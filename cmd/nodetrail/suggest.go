@@ -31,13 +31,20 @@ no wildcards; what could only be allowed by one is named and left out.
 A program that is no kubelet gets all that it does, for the Node authorizer will not know it any more. Of one that calls itself a kubelet
 only what would break is covered, with a warning.
 
+With --canary it writes something else: bindings that name every node but the canaries, to be applied before the binding of the group
+system:nodes is deleted, with the steps as comments. So a few nodes go without the binding first. Nodes that join later are not named.
+
 --verify reads the logs a second time and makes each request of these programs as its service account.
 
 Exit status: 0 done; 1 could not do it, or --verify found something that breaks or is given and was not used.`,
 		Example: `  nodetrail suggest --state journal.jsonl --verify audit.log > rbac.yaml
-  kubectl apply --dry-run=server -f rbac.yaml`,
+  kubectl apply --dry-run=server -f rbac.yaml
+  nodetrail suggest --state journal.jsonl --canary worker-1,worker-2 audit.log > canary.yaml`,
 		Args: needArgs(1, "AUDIT_LOG (a file, a glob, a folder, or - for standard input)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("canary") && len(f.Canary) == 0 {
+				return usageError{cmd.CommandPath(), errors.New("--canary is empty")}
+			}
 			if err := f.prepare(args, std); err != nil {
 				return usageError{cmd.CommandPath(), err}
 			}
@@ -46,6 +53,7 @@ Exit status: 0 done; 1 could not do it, or --verify found something that breaks 
 	}
 	fs := changeFlags(cmd, &f.ChangeOptions, &f.logFlags, &f.KubeletUserAgents)
 	fs.BoolVar(&f.Verify, "verify", false, "replay the logs against the suggestion; the proof is at the head of the output")
+	fs.StringSliceVar(&f.Canary, "canary", nil, "names of `NODES` that are to go first without what is bound to the group system:nodes; needs --state")
 	fs.StringVar(&f.Namespace, "namespace", "kube-system", "the `NAMESPACE` of the service accounts")
 	fs.IntVar(&f.MaxNames, "max-names", 8, "limit a rule to the names of objects when there are at most so many")
 	fs.IntVar(&f.MaxNamespaces, "max-namespaces", 20, "write a role for each namespace when there are at most so many, else a cluster role")
@@ -82,12 +90,17 @@ func (f *suggestFlags) run(ctx context.Context, std streams) error {
 		return flagged(err)
 	}
 	s := res.Suggestion
-	if f.output == "json" {
+	switch {
+	case res.Canary != nil && f.output == "json":
+		err = res.Canary.WriteJSON(std.out)
+	case res.Canary != nil:
+		err = res.Canary.WriteYAML(std.out)
+	case f.output == "json":
 		err = s.WriteJSON(std.out)
-	} else {
+	default:
 		err = s.WriteYAML(std.out)
 	}
-	if res.Unread == nil && s.Verified != nil {
+	if res.Unread == nil && s != nil && s.Verified != nil {
 		err = errors.Join(err, holds(s.Verified))
 	}
 	return errors.Join(err, res.Unread)
