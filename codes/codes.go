@@ -7,6 +7,7 @@ const (
 	PolicyNoDecision   Code = "policy-no-decision"
 	PolicyLateDecision Code = "policy-late-decision"
 	PolicyNoBodies     Code = "policy-no-bodies"
+	PolicyNoWrites     Code = "policy-no-write-bodies"
 	// Of an apiserver's metrics.
 	ApiserverDropped   Code = "apiserver-dropped"
 	ApiserverRejected  Code = "apiserver-rejected"

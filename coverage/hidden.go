@@ -42,6 +42,7 @@ func (p *Policy) Gaps(o PolicyOptions) []codes.Gap {
 	}
 	c := collector{p: p, nodes: len(nodes), namespaces: len(namespaces)}
 	ask(nodeQuestions(), nodes, namespaces, func(a *asked) { c.node(a) })
+	ask(writeQuestions(), nodes, namespaces, func(a *asked) { c.write(a) })
 	if o.StateFromAudit {
 		others := []user.Info{
 			&user.DefaultInfo{Name: "nodetrail-example", Groups: []string{user.AllAuthenticated}},
@@ -92,6 +93,13 @@ func (c *collector) node(a *asked) {
 	case a.verb == "watch" && omits(internal.StageResponseStarted) && !omits(internal.StageRequestReceived):
 		// A watch lasts for longer than a request that was received waits for its answer.
 		c.add(codes.PolicyLateDecision, a)
+	}
+}
+
+// write looks at a write whose body NodeRestriction reads. What is not logged at all the other questions ask for.
+func (c *collector) write(a *asked) {
+	if got := c.p.levels.EvaluatePolicyRule(&a.attrs); got.Level == internal.LevelMetadata {
+		c.add(codes.PolicyNoWrites, a)
 	}
 }
 
@@ -147,7 +155,10 @@ func (c *collector) gaps() []codes.Gap {
 	out := make([]codes.Gap, 0, len(c.groups))
 	for _, g := range c.groups {
 		gap := codes.Gap{Kind: codes.Policy, Code: g.code, Params: codes.Params{codes.Text(codes.ParamWhere, c.p.where(g.rule))}}
-		if g.minor {
+		switch {
+		case g.code == codes.PolicyNoWrites:
+			gap.Kind = codes.Doubt
+		case g.minor:
 			gap.Kind, gap.Params = codes.Doubt, append(gap.Params, codes.Text(codes.ParamMinor, "true"))
 		}
 		requests := c.list(g)

@@ -19,6 +19,8 @@ type question struct {
 	minor bool
 	// state says that the body is state, if that is learned from the log alone.
 	state bool
+	// writes says that NodeRestriction decides by the body.
+	writes bool
 }
 
 // nodeQuestions are the requests of kubelets and of programs that borrow their credentials, as captured logs and the rules of the Node
@@ -64,6 +66,19 @@ func nodeQuestions() []question {
 		{verbs: "create", resource: "subjectaccessreviews.authorization.k8s.io", minor: true},
 		{verbs: "get", resource: "/api", minor: true},
 		{verbs: "get", resource: "/version", minor: true},
+	}
+}
+
+// writeQuestions are the writes of nodes that NodeRestriction decides by the body, but for statuses of pods, of which there are too many.
+func writeQuestions() []question {
+	return []question{
+		{verbs: "create update patch", resource: "nodes", minor: true, writes: true},
+		{verbs: "update patch", resource: "nodes/status", minor: true, writes: true},
+		{verbs: "create", resource: "pods", namespace: "*", minor: true, writes: true},
+		{verbs: "create", resource: "serviceaccounts/token", namespace: "*", minor: true, writes: true},
+		{verbs: "update patch", resource: "persistentvolumeclaims/status", namespace: "*", minor: true, writes: true},
+		{verbs: "create", resource: "resourceslices.resource.k8s.io", minor: true, writes: true},
+		{verbs: "create", resource: "podcertificaterequests.certificates.k8s.io", namespace: "*", minor: true, writes: true},
 	}
 }
 

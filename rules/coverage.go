@@ -23,6 +23,7 @@ const (
 	PolicyNoDecision   = Reason(codes.PolicyNoDecision)
 	PolicyLateDecision = Reason(codes.PolicyLateDecision)
 	PolicyNoBodies     = Reason(codes.PolicyNoBodies)
+	PolicyNoWrites     = Reason(codes.PolicyNoWrites)
 	ApiserverDropped   = Reason(codes.ApiserverDropped)
 	ApiserverRejected  = Reason(codes.ApiserverRejected)
 	ApiserverUnaudited = Reason(codes.ApiserverUnaudited)
@@ -47,6 +48,7 @@ func coverageReasons() []ReasonDoc {
 		{PolicyNoDecision, "a rule of the audit policy leaves out the stage with the decision", codes.Policy},
 		{PolicyLateDecision, "a rule of the audit policy logs the decision on watches only when they end", codes.Policy},
 		{PolicyNoBodies, "a rule of the audit policy logs no bodies, and state is learned from them alone", codes.Policy},
+		{PolicyNoWrites, "a rule of the audit policy logs no bodies of writes that NodeRestriction decides by the body (low)", codes.Doubt},
 		{ApiserverDropped, "an apiserver could not write audit events", codes.Log},
 		{ApiserverRejected, "an apiserver refused requests because it could not audit them (low)", codes.Log},
 		{ApiserverUnaudited, "an apiserver serves requests and writes no audit events", codes.Log},
@@ -89,7 +91,8 @@ Of the log itself, by the requests' own times:
 
 Of the audit policy, if it is given ('coverage.policyFile', '--audit-policy'): rules that keep requests of nodes out of the log, leave out
 the stage with the decision, or log no bodies where state is learned from them alone. Each kind of request that nodes make is put to the
-apiserver's own evaluation of policies. What needs no binding anyway is low.
+apiserver's own evaluation of policies. What needs no binding anyway is low. So are rules that log no bodies of writes that
+NodeRestriction decides by the body: what the plugin says of those writes is unknown.
 
 Of an apiserver's metrics, if they are read ('coverage.apiserverMetrics'): audit events that it could not write, and requests that it
 refused for that reason; an apiserver that serves requests and writes no audit events at all.

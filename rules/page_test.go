@@ -175,7 +175,7 @@ func TestReasons(t *testing.T) {
 	listed := map[Reason]string{}
 	beside := []Reason{ // what sources and package coverage find, and what the state tells
 		NameLetterCase, NameDomain,
-		LogLost, MessagesLost, Delayed, PolicyHidden, PolicyNoDecision, PolicyLateDecision, PolicyNoBodies, ApiserverDropped, ApiserverRejected, ApiserverUnaudited,
+		LogLost, MessagesLost, Delayed, PolicyHidden, PolicyNoDecision, PolicyLateDecision, PolicyNoBodies, PolicyNoWrites, ApiserverDropped, ApiserverRejected, ApiserverUnaudited,
 	}
 	for _, r := range All() {
 		if len(r.Reasons) == 0 {

@@ -139,6 +139,9 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.PolicyNoBodies: func(s *said) string {
 		return s.policy("logs these requests without their body, and no other state is given")
 	},
+	rules.PolicyNoWrites: func(s *said) string {
+		return s.policy("logs these writes of nodes without their body, so that what NodeRestriction says of them is unknown")
+	},
 	rules.ApiserverDropped: (*said).dropped,
 	rules.ApiserverRejected: func(s *said) string {
 		return fmt.Sprintf("the apiserver at %s refused %s requests because they could not be audited (%s)",
