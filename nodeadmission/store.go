@@ -53,13 +53,14 @@ type Store struct {
 	slices   table[string]
 	covered  [kinds]coverage
 	shared   shared
+	hash     hasher
 }
 
 // NewStore returns a store that knows nothing.
 func NewStore() *Store {
 	return &Store{
 		pods: table[Pod]{}, nodes: table[Node]{}, claims: table[Claim]{}, volumes: table[Driver]{}, drivers: table[[]string]{},
-		accounts: table[string]{}, slices: table[string]{}, shared: newShared(),
+		accounts: table[string]{}, slices: table[string]{}, shared: newShared(), hash: newHasher(),
 	}
 }
 
@@ -183,49 +184,49 @@ func (s *Store) SetPod(namespace, podName string, p *Pod, m Moment) {
 	if p != nil {
 		p = s.shared.pod(p)
 	}
-	s.pods.set(name{namespace, podName}, m, p)
+	s.pods.set(s.hash.name(namespace, podName), m, p)
 }
 
 // SetNode says what a Node became.
 func (s *Store) SetNode(nodeName string, n *Node, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.nodes.set(name{"", nodeName}, m, n)
+	s.nodes.set(s.hash.name("", nodeName), m, n)
 }
 
 // SetClaim says what a persistent volume claim became.
 func (s *Store) SetClaim(namespace, claimName string, c *Claim, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.claims.set(name{namespace, claimName}, m, c)
+	s.claims.set(s.hash.name(namespace, claimName), m, c)
 }
 
 // SetVolume says what a persistent volume became.
 func (s *Store) SetVolume(volumeName string, d *Driver, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.volumes.set(name{"", volumeName}, m, d)
+	s.volumes.set(s.hash.name("", volumeName), m, d)
 }
 
 // SetDriver says which audiences a CSIDriver asks for.
 func (s *Store) SetDriver(driverName string, audiences *[]string, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drivers.set(name{"", driverName}, m, audiences)
+	s.drivers.set(s.hash.name("", driverName), m, audiences)
 }
 
 // SetServiceAccount says the UID of a service account.
 func (s *Store) SetServiceAccount(namespace, accountName string, uid *string, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.accounts.set(name{namespace, accountName}, m, uid)
+	s.accounts.set(s.hash.name(namespace, accountName), m, uid)
 }
 
 // SetSlice says the node of a ResourceSlice, empty for one without.
 func (s *Store) SetSlice(sliceName string, node *string, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.slices.set(name{"", sliceName}, m, node)
+	s.slices.set(s.hash.name("", sliceName), m, node)
 }
 
 // Remove says that an object ended.
@@ -252,7 +253,7 @@ func (s *Store) Remove(k Kind, namespace, object string, m Moment) {
 func find[T any](s *Store, t table[T], k Kind, namespace, object string, at time.Time) (*T, Sight) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return t.at(name{namespace, object}, at.UnixNano(), &s.covered[k])
+	return t.at(s.hash.name(namespace, object), at.UnixNano(), &s.covered[k])
 }
 
 // Pod is of Pods.
