@@ -112,7 +112,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	}
 	races, lags, restricted := newRaceBook(o.KubeletUserAgents), newLagBook(o.KubeletUserAgents), newRestrictionBook()
 	res, counts, err := p.run(ctx, func(s *judging.Setup) {
-		setup = s
+		setup, lags.auth = s, s.Auth
 		over = &overTime{
 			detectors: rules.NewDetectors(p.judged.Rules, rules.DetectorOptions{Kubelets: o.KubeletUserAgents}), state: s.Judge.State, count: count,
 		}

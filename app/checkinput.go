@@ -7,15 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-
 	"github.com/nodetrail/nodetrail/app/judging"
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/coverage"
 	"github.com/nodetrail/nodetrail/evidence"
-	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
@@ -178,71 +175,6 @@ func (p *proof) findings(in *checks.Input, lag *lag) {
 			})
 		}
 	}
-}
-
-// usesOf are the uses of a binding in a group of requests that only it let through. What lag let through is one of its own.
-func (p *proof) usesOf(k *tally.Key, g *tally.Group, lag lagUses) (out []checks.Use) {
-	rest := *g
-	if lag.count > 0 {
-		u := p.use(k, &rest)
-		u.Lag, u.Count = true, lag.count
-		out = append(out, u)
-		rest.Count, rest.Low = rest.Count-lag.count, rest.Low-lag.low
-	}
-	// Where all were harmless as far as the group tells, the latest tells of the others only what the book counted.
-	if n := min(p.lags.refusedBy(k), rest.Low); n > 0 && rest.Low == rest.Count && !rest.Wide {
-		u := p.use(k, &rest)
-		u.Outcome, u.JustGone, u.Count = checks.OutcomeRefused, false, n
-		out = append(out, u)
-		rest.Count, rest.Low, rest.Reason = rest.Count-n, rest.Low-n, rules.ObjectMissing
-	}
-	if rest.Count > 0 {
-		out = append(out, p.use(k, &rest))
-	}
-	return out
-}
-
-// use is a group of requests that only a binding let through.
-func (p *proof) use(k *tally.Key, g *tally.Group) checks.Use {
-	u := checks.Use{
-		Binding: k.Binding, User: nodeid.UserPrefix + k.Node, Node: k.Node, Client: k.Product, Kubelet: rules.IsKubelet(k.Product, p.kubelets),
-		Request: requestKind(k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Name), Object: objectOf(k.Namespace, k.Name),
-		Proxy: k.Subresource == "proxy", Impersonation: g.Reason == rules.ImpersonationGiven,
-		Count: g.Count, First: g.First, Last: g.Last, AuditIDs: g.AuditIDs, Outcome: checks.OutcomeOther,
-	}
-	switch {
-	case g.Wide && g.Low == g.Count:
-		u.Outcome = checks.OutcomeUnknown
-	case g.Low < g.Count:
-		u.Count -= g.Low
-	case g.Reason == rules.ObjectMissing:
-		u.Outcome, u.JustGone = checks.OutcomeNotFound, p.justGone(k, g)
-	case g.Reason == rules.AdmissionRefused && g.Count == 1:
-		u.Outcome = checks.OutcomeRefused
-	case g.Reason == rules.AdmissionRefused: // of the others one may have been answered with 404
-		u.Outcome = checks.OutcomeUnknown
-	}
-	return u
-}
-
-// untilBefore is how long before a request its object may have been on the node to count as just gone.
-const untilBefore = time.Minute
-
-// justGone reports whether the Node authorizer allowed all requests of the group until just before.
-func (p *proof) justGone(k *tally.Key, g *tally.Group) bool {
-	if p.setup == nil || k.Resource == "" || g.Last.Sub(g.First) > untilBefore {
-		return false
-	}
-	a := authorizer.AttributesRecord{
-		User: nodeUser(k.Node), Verb: k.Verb, APIGroup: k.APIGroup, APIVersion: "v1", Resource: k.Resource, Subresource: k.Subresource,
-		Namespace: k.Namespace, Name: k.Name, ResourceRequest: true,
-	}
-	for at := g.Last.Add(-untilBefore); !at.After(g.First); at = at.Add(time.Second) {
-		if p.setup.Auth.Decide(&a, at).Verdict == nodeauthz.Allow {
-			return true
-		}
-	}
-	return false
 }
 
 // state is what is known of the cluster by its times.

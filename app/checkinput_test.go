@@ -62,3 +62,43 @@ func TestInputWithoutState(t *testing.T) {
 		}
 	}
 }
+
+// Of a group whose requests were all harmless as far as it tells, the book tells how each of them ended; of those that it did not count nothing good is said.
+func TestUsesOfGroupByBook(t *testing.T) {
+	k := tally.Key{Rule: rules.ExcessAccess, Node: "w1", Verb: "get", Resource: "pods", Namespace: "shop", Name: "web-0", Product: "kubelet"}
+	at := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	group := tally.Group{Reason: rules.ObjectMissing, Count: 5, Low: 5, First: at, Last: at.Add(9 * time.Hour)}
+	f := func(name string, refused, gone int, lag lagUses, g tally.Group, harmless, counts int64) {
+		t.Helper()
+		p := proof{lags: newLagBook(nil)}
+		for range refused {
+			countOf(p.lags.refused, &k)
+		}
+		for range gone {
+			countOf(p.lags.gone, &k)
+		}
+		var good, bad int64
+		for _, u := range p.usesOf(&k, &g, lag) {
+			if u.Lag || u.Harmless() {
+				good += u.Count
+			} else {
+				bad += u.Count
+			}
+		}
+		if good != harmless || bad != counts {
+			t.Errorf("%s: %d are harmless and %d count, want %d and %d", name, good, bad, harmless, counts)
+		}
+	}
+	f("all had just gone, again and again", 0, 5, lagUses{}, group, 5, 0)
+	f("all but one", 0, 4, lagUses{}, group, 4, 1)
+	f("some were refused", 2, 3, lagUses{}, group, 5, 0)
+	f("some were refused, of one nothing is known", 2, 2, lagUses{}, group, 4, 1)
+	f("some were lag", 0, 3, lagUses{count: 2, low: 2}, group, 5, 0)
+	f("all were lag", 0, 0, lagUses{count: 5}, group, 5, 0)
+	succeeded := group
+	succeeded.Low = 4
+	f("one succeeded", 0, 4, lagUses{}, succeeded, 0, 1)
+	wide := group
+	wide.Wide = true
+	f("a group of many", 0, 5, lagUses{}, wide, 0, 5)
+}

@@ -17,8 +17,11 @@ type lagBook struct {
 	kubelets []string
 	of       map[lagKey][]refusal
 	count    int
-	// refused counts, by the groups of their findings, the other requests that a binding let through and admission refused.
-	refused map[tally.Key]*int64
+	// refused counts, by the groups of their findings, the other requests that a binding let through and admission refused; gone those that found
+	// nothing, of what had been on the node until just before.
+	refused, gone map[tally.Key]*int64
+	// auth is whom gone is asked of; nil for nobody.
+	auth *nodeauthz.Authorizer
 }
 
 // lagKey is what the graph has one answer to.
@@ -39,10 +42,12 @@ const (
 	maxRefusals = 100_000
 	// lagFor is how long after its start an API server may not know all that leads to a node.
 	lagFor = time.Minute
+	// missedSlots is how far apart renewals of an API server's Lease are at the most, in slots of the ledger: every ten seconds and up to 4 % later.
+	missedSlots = 3
 )
 
 func newLagBook(kubelets []string) *lagBook {
-	return &lagBook{kubelets: kubelets, of: map[lagKey][]refusal{}, refused: map[tally.Key]*int64{}}
+	return &lagBook{kubelets: kubelets, of: map[lagKey][]refusal{}, refused: map[tally.Key]*int64{}, gone: map[tally.Key]*int64{}}
 }
 
 // add takes in a judgement with its entry, in the order of time. What a static rule allows does not depend on the graph.
@@ -52,28 +57,42 @@ func (b *lagBook) add(j *pipeline.Judgement, e *tally.Entry) {
 	}
 	for i := range e.Findings {
 		f := &e.Findings[i]
-		if f.Key.Rule != rules.ExcessAccess || f.Reason != rules.AdmissionRefused {
-			continue
-		}
-		n := b.refused[f.Key]
-		if n == nil && len(b.refused) < tally.MaxGroups {
-			n = new(int64)
-			k := f.Key
-			k.Own()
-			b.refused[k] = n
-		}
-		if n != nil {
-			*n++
+		switch {
+		case f.Key.Rule != rules.ExcessAccess:
+		case f.Reason == rules.AdmissionRefused:
+			countOf(b.refused, &f.Key)
+		case f.Reason == rules.ObjectMissing && b.auth != nil && j.Attrs.ResourceRequest && justGone(b.auth, j.Attrs, j.Time, j.Time):
+			countOf(b.gone, &f.Key)
 		}
 	}
 }
 
-// refusedBy is how many requests of the group admission refused.
-func (b *lagBook) refusedBy(k *tally.Key) int64 {
-	if b == nil || b.refused[*k] == nil {
-		return 0
+func countOf(counts map[tally.Key]*int64, of *tally.Key) {
+	n := counts[*of]
+	if n == nil {
+		if len(counts) >= tally.MaxGroups {
+			return
+		}
+		n = new(int64)
+		k := *of
+		k.Own()
+		counts[k] = n
 	}
-	return *b.refused[*k]
+	*n++
+}
+
+// ended is how many requests of the group admission refused, and how many asked for what had just gone.
+func (b *lagBook) ended(k *tally.Key) (refused, gone int64) {
+	if b == nil {
+		return 0, 0
+	}
+	if n := b.refused[*k]; n != nil {
+		refused = *n
+	}
+	if n := b.gone[*k]; n != nil {
+		gone = *n
+	}
+	return refused, gone
 }
 
 // kept keeps the request if it may have been refused for lag, and takes it for an answer to those that were.
@@ -157,15 +176,24 @@ func (b *lagBook) lag(l *evidence.Ledger) lag {
 	return out
 }
 
-// startedBefore reports whether an API server started at most lagFor before t. It serves before it looks for its Lease.
+// startedBefore reports whether an API server started at most lagFor before t: it looked for its Lease, or renewed it again after it had missed a renewal
+// or more. It serves before it does either.
 func startedBefore(l *evidence.Ledger, t time.Time) bool {
 	from, to := t.Add(-lagFor-evidence.SlotLength), t.Add(evidence.SlotLength)
 	first, last := evidence.HourOf(from), evidence.HourOf(to)
 	for _, name := range l.Servers(first, last) {
+		within := func(slot int64) bool { at := evidence.SlotStart(slot); return !at.Before(from) && !at.After(to) }
 		for slot := range l.ServerStarts(name, first, last) {
-			if at := evidence.SlotStart(slot); !at.Before(from) && !at.After(to) {
+			if within(slot) {
 				return true
 			}
+		}
+		before := int64(0)
+		for slot := range l.ServerRenewals(name, first-1, last) {
+			if slot-before > missedSlots && within(slot) {
+				return true
+			}
+			before = slot
 		}
 	}
 	return false

@@ -109,3 +109,57 @@ func TestReadyWithPrintedWaivers(t *testing.T) {
 		})
 	}
 }
+
+// What looks like lag, and is not shown to be, counts: of a client that is no kubelet, of what Node never allowed later, and long after a start.
+func TestLagIsNoExcuse(t *testing.T) {
+	clean := threeHours(t, 6, days.Options{Minor: 35, Features: days.GraphLag | days.Deployments})
+	var lagged []*days.Event
+	for _, e := range clean.Events {
+		if e.IsNode() && e.Verb == "watch" && e.Received.Before(clean.From.Add(20*time.Minute)) && strings.HasPrefix(e.DecisionReason, "RBAC:") {
+			lagged = append(lagged, e)
+		}
+	}
+	if len(lagged) < 2 {
+		t.Fatalf("%d requests lag", len(lagged))
+	}
+	one := lagged[0]
+	ofOne := func(e *days.Event) bool { return e.AuditID == one.AuditID }
+	for name, change := range map[string]func(*days.Day){
+		"a client that is no kubelet": each(func(e *days.Event) bool {
+			e.UserAgent = "agent/v1"
+			return ofOne(e)
+		}),
+		"never allowed later": without(func(_ *days.Day, e *days.Event) bool {
+			return e.IsNode() && e.Ref != nil && e.Ref.Resource == one.Ref.Resource && e.Ref.Namespace == one.Ref.Namespace && e.Ref.Name == one.Ref.Name &&
+				e.User.Username == one.User.Username && e.Received.After(one.Received) && !ofOne(e)
+		}),
+		"no API server started": without(func(_ *days.Day, e *days.Event) bool {
+			return isLease(e, "kube-system") && e.Received.Before(one.Received.Add(2*time.Minute))
+		}),
+	} {
+		day := *clean
+		day.Events = slices.Clone(clean.Events)
+		change(&day)
+		if shut := open(provenDay(t, &day)); len(shut["agreement"]) == 0 || len(shut["nothing-depends"]) == 0 {
+			t.Errorf("%s: %v", name, shut)
+		}
+	}
+	if shut := open(provenDay(t, clean)); len(shut) > 0 {
+		t.Errorf("as it was: %v", shut)
+	}
+	// A start shows by the renewals alone, too, where the policy does not log that the server looks for its Lease, if it missed one.
+	var start time.Time
+	for _, e := range clean.Events {
+		if isLease(e, "kube-system") && e.Verb == "get" {
+			start = e.Received
+		}
+	}
+	day := *clean
+	day.Events = slices.Clone(clean.Events)
+	without(func(_ *days.Day, e *days.Event) bool {
+		return isLease(e, "kube-system") && !e.Received.After(start) && e.Received.After(start.Add(-18*time.Second))
+	})(&day)
+	if shut := open(provenDay(t, &day)); len(shut) > 0 {
+		t.Errorf("without the API server's look at its Lease: %v", shut)
+	}
+}
