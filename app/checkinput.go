@@ -24,10 +24,10 @@ import (
 // What nobody gathers yet stays absent, so that the check that needs it is unproven:
 //   - the state by its times, where only a store is read: nodes, servers, needs, bindings (issue 13, with the facts that run stores);
 //   - the number of API servers by configuration, addresses of default/kubernetes, sources that tell servers apart (issue 13): identity Leases alone tell;
-//   - lease durations, labels of virtual nodes (issue 18): the default duration counts, and who else renews the Lease shows a virtual node;
+//   - lease durations (issue 18): the default duration counts;
 //   - what an event that could not be read was about, and when (issue 13): each line counts, whoever's it is;
-//   - requests of others than nodes that a binding lets through (issue 13);
-//   - lag of the API server's graph (issue 13): each disagreement counts;
+//   - where only a store is read, requests of others than nodes that a binding lets through, and lag of the API server's graph (issue 13): a binding
+//     with such subjects is unproven, and each disagreement counts;
 //   - groups of node identities, tokens, holders, births (issues 15 and 16);
 //   - what exceptions cover (issue 17).
 type proof struct {
