@@ -83,6 +83,21 @@ func (l *liveState) Reach(ctx context.Context, o web.Object, from, to time.Time)
 	return x.Object(explain.ObjectRef(o), from.UTC(), to.UTC()), nil
 }
 
+// NodeReach implements web.Live.
+func (l *liveState) NodeReach(ctx context.Context, node string, read []explain.Use, from, to time.Time) (*explain.NodeReach, error) {
+	x, err := l.explainer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if known := l.state.Summary(); from.Before(known.From) {
+		from = known.From
+	}
+	if l.now {
+		to = time.Now()
+	}
+	return x.Node(node, from.UTC(), to.UTC(), explain.BeyondOf(node, read)), nil
+}
+
 // Binding implements web.Live.
 func (l *liveState) Binding(_ context.Context, b report.Binding) (*web.BindingState, error) {
 	at := l.state.Summary().To

@@ -40,6 +40,12 @@ type Beyond struct {
 	places map[useKey]int
 }
 
+// The verdicts of a Use.
+var (
+	UseDenied    = nodeauthz.Deny.String()
+	UseUndecided = nodeauthz.Unknown.String()
+)
+
 // Use is the same thing done again and again.
 type Use struct {
 	// As is whom the node impersonated, empty for itself.
@@ -80,6 +86,30 @@ type useKey struct {
 // NewBeyond returns one of the node without any request.
 func NewBeyond(node string) *Beyond {
 	return &Beyond{Uses: []Use{}, node: node, places: map[useKey]int{}}
+}
+
+// BeyondOf returns one of uses that are known already, such as a store keeps; they are cut to [MaxExamples].
+func BeyondOf(node string, uses []Use) *Beyond {
+	b := NewBeyond(node)
+	for _, u := range uses {
+		for _, list := range []*[]string{&u.UserAgents, &u.SourceIPs, &u.AuditIDs} {
+			*list = append([]string{}, (*list)[:min(len(*list), MaxExamples)]...)
+		}
+		b.Requests += u.Count
+		if b.From == nil || u.First.Before(*b.From) {
+			b.From = optional(u.First)
+		}
+		if b.To == nil || u.Last.After(*b.To) {
+			b.To = optional(u.Last)
+		}
+		if len(b.Uses) < MaxUses {
+			b.Uses = append(b.Uses, u)
+		} else {
+			b.More += u.Count
+		}
+	}
+	b.sort()
+	return b
 }
 
 // Add takes a judged request in, of which it keeps nothing. Requests by other credentials are passed over, those of users who impersonate the node too.

@@ -32,8 +32,8 @@ func (r *NodeReach) headline() string {
 	return "What the credential of node " + r.Node + " could reach" + when
 }
 
-// summary counts the objects by kind.
-func (r *NodeReach) summary() string {
+// Summary counts the objects by kind, in a sentence.
+func (r *NodeReach) Summary() string {
 	var kinds []string
 	counts := map[string]int{}
 	for i := range r.Objects {
@@ -56,7 +56,7 @@ func (r *NodeReach) summary() string {
 func (r *NodeReach) WriteText(w io.Writer) error {
 	l := &lines{}
 	l.add("%s", r.headline())
-	l.add("  %s", r.summary())
+	l.add("  %s", r.Summary())
 	for _, s := range r.Notes {
 		l.add("  %s", s)
 	}
@@ -65,7 +65,7 @@ func (r *NodeReach) WriteText(w io.Writer) error {
 	r.textBeyond(l)
 	l.head("What to rotate")
 	for i := range r.Rotate {
-		l.add("  %s", r.Rotate[i].words())
+		l.add("  %s", r.Rotate[i].Words())
 	}
 	return l.writeTo(w, "what a node could reach")
 }
@@ -127,14 +127,14 @@ func (r *NodeReach) textAccounts(l *lines) {
 			}
 			l.add("    by %s of %s, %s, %s:", g.Binding, g.Role, where, lifetime(g.From, g.To))
 			for n := range g.Rules {
-				l.add("      %s", g.Rules[n].words())
+				l.add("      %s", g.Rules[n].Words())
 			}
 		}
 	}
 }
 
-// words are the rule in one line.
-func (r *Rule) words() string {
+// Words are the rule in one line.
+func (r *Rule) Words() string {
 	var what []string
 	for _, s := range r.Resources {
 		for _, g := range r.APIGroups {
@@ -185,8 +185,8 @@ func (r *NodeReach) textBeyond(l *lines) {
 	}
 }
 
-// words are the rotation in one line.
-func (r *Rotation) words() string {
+// Words are the rotation in one line.
+func (r *Rotation) Words() string {
 	name := nameOf(Step{Namespace: r.Namespace, Name: r.Name})
 	switch r.Kind {
 	case rotateCredential:
@@ -210,7 +210,7 @@ const maxDrawnObjects = 60
 
 // WriteDOT writes the drawing for Graphviz, as in: dot -Tpdf. It has the objects by their longest paths, and what the credential did beyond.
 func (r *NodeReach) WriteDOT(w io.Writer) error {
-	d := newDrawer(r.headline(), r.summary())
+	d := newDrawer(r.headline(), r.Summary())
 	node := d.box("node", box{kind: nodeKind, name: r.Node, class: "asks"}, 0)
 	for i := range r.Objects {
 		if i == maxDrawnObjects {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nodetrail/nodetrail/explain"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 )
@@ -114,8 +115,44 @@ func (d *data) node(ctx context.Context, name, window string) (*NodePage, error)
 		return nil, d.unavailable(ctx, err)
 	}
 	out.Trend = d.trend(s, steps)
-	out.Uses, err = d.uses(ctx, s, name)
-	return out, err
+	if out.Uses, err = d.uses(ctx, s, name); err != nil {
+		return nil, err
+	}
+	if d.o.Live == nil {
+		out.Unreached = d.o.NoLive
+	} else if out.Reach, err = d.o.Live.NodeReach(ctx, name, excessOf(s, name), s.from, s.to); err != nil {
+		out.Unreached = err.Error()
+	}
+	return out, nil
+}
+
+// excessOf are the uses of a node's credential that only a binding allowed and that were carried out, by the findings.
+func excessOf(s *snapshot, node string) []explain.Use {
+	var out []explain.Use
+	for i := range s.all {
+		f := &s.all[i]
+		if f.Node != node || f.Rule != rules.ExcessAccess || !f.Allowed {
+			continue
+		}
+		switch f.Reason {
+		case rules.ObjectMissing, rules.AdmissionRefused: // it reached nothing
+			continue
+		case rules.BindingDuringLag: // it is among what the node could reach
+			continue
+		}
+		u := explain.Use{
+			Verb: f.Verb, APIGroup: f.APIGroup, Resource: f.Resource, Subresource: f.Subresource, Namespace: f.Namespace, Name: f.Name, Verdict: explain.UseDenied,
+			Count: f.Count, First: f.First, Last: f.Last, UserAgents: []string{f.UserAgent}, AuditIDs: f.AuditIDs,
+		}
+		if f.Reason == rules.BindingUnknown {
+			u.Verdict = explain.UseUndecided
+		}
+		if b := f.Binding; b != nil {
+			u.Grant = &explain.UseGrant{Binding: explain.Binding{Kind: b.Kind, Namespace: b.Namespace, Name: b.Name}}
+		}
+		out = append(out, u)
+	}
+	return out
 }
 
 // uses are the addresses and certificates that the rules remember, and the user agents of findings, of which nobody counts all requests.

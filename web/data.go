@@ -73,6 +73,8 @@ type Live interface {
 	Explain(ctx context.Context, k *tally.Key, at time.Time) (*explain.Explanation, error)
 	// Reach says who could reach the object in the span of time.
 	Reach(ctx context.Context, o Object, from, to time.Time) (*explain.Reach, error)
+	// NodeReach says what the credential of the node could reach in the span of time, and what to rotate for that and for what it read beyond it.
+	NodeReach(ctx context.Context, node string, read []explain.Use, from, to time.Time) (*explain.NodeReach, error)
 	// Binding tells of a binding as it is now.
 	Binding(ctx context.Context, b report.Binding) (*BindingState, error)
 }

@@ -96,6 +96,10 @@ func (l *live) Reach(_ context.Context, o Object, from, to time.Time) (*explain.
 	return l.x.Object(explain.ObjectRef(o), from, to), nil
 }
 
+func (l *live) NodeReach(_ context.Context, node string, read []explain.Use, from, to time.Time) (*explain.NodeReach, error) {
+	return l.x.Node(node, from, to, explain.BeyondOf(node, read)), nil
+}
+
 func (l *live) Binding(_ context.Context, b report.Binding) (*BindingState, error) {
 	out := &BindingState{Exists: "no"}
 	for info := range l.state.RBAC.BindingsDuring(time.Unix(0, 0), l.state.Summary().To) {

@@ -201,7 +201,25 @@ func (f *fake) node(_ context.Context, name, _ string) (*NodePage, error) {
 	for i := range f.many {
 		p.Uses = append(p.Uses, Use{Kind: []string{"address", "certificate", "userAgent"}[i%3], Value: f.name("10.0.0.1"), First: at(0), Last: at(4), Count: int64(i)})
 	}
+	p.Reach = f.nodeReach(name)
 	return p, f.err
+}
+
+func (f *fake) nodeReach(node string) *explain.NodeReach {
+	r := &explain.NodeReach{Node: node, From: ptr(at(0)), To: ptr(at(60)), Notes: []string{f.name("a note")}}
+	var read []explain.Use
+	for range f.many {
+		o := f.step("secret", "db")
+		r.Objects = append(r.Objects, explain.NodeObject{Object: o, Access: []string{"get"}, Paths: []explain.Path{f.path(node)}, More: 3})
+		r.Rotate = append(r.Rotate, explain.Rotation{Kind: "secret", Namespace: o.Namespace, Name: o.Name, Why: f.name("could be read")})
+		g := f.grant()
+		r.Accounts = append(r.Accounts, explain.Account{Namespace: o.Namespace, Name: o.Name, Rights: []explain.AccountRight{{
+			Binding: g.Binding, Role: g.Role, Subject: g.Subject, Rules: []explain.Rule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{f.name("secrets")}}},
+		}}})
+		read = append(read, explain.Use{Verb: "get", Resource: "secrets", Namespace: o.Namespace, Name: o.Name, Verdict: "deny", Count: 3, First: at(1), Last: at(2)})
+	}
+	r.Beyond = explain.BeyondOf(node, read)
+	return r
 }
 
 func (f *fake) bindings(context.Context, string) (*BindingsPage, error) {

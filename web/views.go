@@ -174,9 +174,13 @@ type NodePage struct {
 	Trend  Trend         `json:"trend"`
 	Window report.Window `json:"window"`
 	// Uses are the addresses, certificates and user agents that used the node's identity.
-	Uses     []Use     `json:"uses"`
-	Findings []Finding `json:"findings"` // the most severe first, at most 100
-	Total    int       `json:"total"`
+	Uses []Use `json:"uses"`
+	// Reach is what the credential could reach and what to rotate; what it did beyond that is from the findings of rbac-excess-access. It is nil where no
+	// state is at hand; Unreached says why.
+	Reach     *explain.NodeReach `json:"reach"`
+	Unreached string             `json:"unreached"`
+	Findings  []Finding          `json:"findings"` // the most severe first, at most 100
+	Total     int                `json:"total"`
 }
 
 // Use is how a node's identity was used.
