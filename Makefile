@@ -92,6 +92,14 @@ fuzz-ready: ## put READY_CASES=100000 made-up days through the checks behind REA
 	NODETRAIL_READY_CASES='$(READY_CASES)' NODETRAIL_READY_FROM='$(READY_FROM)' NODETRAIL_READY_SEED='$(READY_SEED)' \
 		$(GO) test -count=1 -timeout 0 -run '^TestReady$$' -v ./app
 
+# For the night: an attack is a simulated half-hour, and takes a fifth of a second. The seed is in the output.
+ATTACKS     ?= 10000
+ATTACK_SEED ?= $(shell date +%s)
+
+.PHONY: attack
+attack: ## compose ATTACKS=10000 attacks around one theft each, and see that each theft is named (ATTACK_SEED=n)
+	NODETRAIL_ATTACKS='$(ATTACKS)' NODETRAIL_ATTACK_SEED='$(ATTACK_SEED)' $(GO) test -count=1 -v -timeout 0 -run '^TestAttacks$$' ./internal/test/days
+
 .PHONY: check
 check: format tree modules generated vet lint race ## everything that CI checks
 	@echo 'check: all good'

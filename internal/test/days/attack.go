@@ -1,0 +1,231 @@
+package days
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Theft is a secret that somebody read with a node's stolen credential.
+type Theft struct {
+	Node, Namespace, Secret string
+	// Address is where the request came from.
+	Address string
+	At      time.Time
+	// Did says what was done to hide it.
+	Did []string
+}
+
+// attack is a day in which somebody holds the credential of a node.
+type attack struct {
+	*mutator
+	theft *Theft
+	like  *Event // a request of the node's kubelet
+	id    string // of the theft
+	new   []*Event
+	most  int // requests of a flood
+}
+
+// maxRate is how many requests a second a client gets through an API server.
+const maxRate = 1700
+
+// Attack composes a theft by a stolen credential with what may hide it: floods of refused and of fruitless requests, padding, made-up addresses, races,
+// other addresses, refused impersonation, audit IDs that were used before, and API servers with wrong clocks. All of it is what the holder of the
+// credential can do, but for the clocks. most bounds the requests of each flood. The same seed does the same to the same day.
+func Attack(day *Day, seed uint64, most int) (*Day, *Theft) {
+	c := day.copyOf()
+	m := &mutator{newRand(seed, day.Seed^0xa77ac), c}
+	a := &attack{mutator: m, theft: &Theft{Node: m.node(), At: m.moment()}, id: uuid(m.Rand), most: most}
+	m.bind()
+	if m.IntN(3) == 0 {
+		a.atBinding()
+	}
+	a.like = m.like(a.theft.Node, a.theft.At)
+	a.theft.Address = a.like.SourceIPs[0]
+	if m.IntN(3) > 0 {
+		a.theft.Address = fmt.Sprintf("198.51.100.%d", 1+m.IntN(250))
+	}
+	theft := a.steal()
+	for _, hide := range []func(*Event){a.pad, a.forward, a.reuse, a.impersonate, a.flood, a.fruitless, a.foreign, a.wander, a.agents} {
+		if m.IntN(2) == 0 {
+			hide(theft)
+		}
+	}
+	a.theft.At = theft.Received
+	m.Events = append(append(m.Events, theft), a.new...)
+	if m.IntN(4) == 0 {
+		a.clocks(theft)
+	}
+	sortEvents(m.Events)
+	return c, a.theft
+}
+
+func (a *attack) did(format string, args ...any) {
+	a.theft.Did = append(a.theft.Did, fmt.Sprintf(format, args...))
+}
+
+// request is one with the stolen credential.
+func (a *attack) request(at time.Time, verb string, of apiResource, namespace, name string, code int) *Event {
+	e := &Event{
+		Level: LevelMetadata, AuditID: uuid(a.Rand), Stage: StageComplete, Verb: verb, URI: of.path(namespace, name, ""), User: a.like.User,
+		SourceIPs: []string{a.theft.Address}, UserAgent: "curl/8.5.0", Server: a.like.Server, Code: code, Received: at, Staged: at.Add(2 * milli), Decision: "allow",
+		Ref:            &Ref{Group: of.group, Version: of.version, Resource: of.name, Namespace: namespace, Name: name},
+		DecisionReason: allowedBy("ClusterRoleBinding", legacyBinding, "ClusterRole", "system:node", `Group "system:nodes"`),
+	}
+	if code == 403 {
+		e.Decision, e.DecisionReason = "forbid", fmt.Sprintf("no relationship found between node '%s' and this object", a.theft.Node)
+	}
+	if code >= 400 {
+		e.fail(code)
+	}
+	return e
+}
+
+// steal makes the theft: of a secret that no pod leads to.
+func (a *attack) steal() *Event {
+	a.theft.Namespace, a.theft.Secret = [...]string{"shop", "payments", "vault"}[a.IntN(3)], "root-password-"+hexString(a.Rand, 4)
+	verb := [...]string{"get", "get", "get", "watch"}[a.IntN(4)]
+	e := a.request(a.theft.At, verb, resSecrets, a.theft.Namespace, a.theft.Secret, 200)
+	e.AuditID = a.id
+	if verb == "watch" {
+		e.URI = resSecrets.path(a.theft.Namespace, "", "") + "?watch=true&fieldSelector=" + query("metadata.name="+a.theft.Secret)
+	}
+	if a.IntN(2) == 0 {
+		e.UserAgent = a.like.UserAgent
+	}
+	return e
+}
+
+// atBinding puts the theft next to the instant at which a pod comes to the node.
+func (a *attack) atBinding() {
+	for _, i := range a.Perm(len(a.pods)) {
+		if p := a.pods[i]; p.bound.After(a.From.Add(minute)) && p.bound.Before(a.To.Add(-minute)) && !strings.HasPrefix(p.node.name, "scaled-") {
+			if n := a.mutator.like(p.node.name, p.bound); n != nil {
+				a.theft.Node, a.theft.At = p.node.name, p.bound.Add(time.Duration(a.IntN(1000)-500)*milli)
+				a.did("as %s is bound", p)
+				return
+			}
+		}
+	}
+}
+
+func (a *attack) pad(theft *Event) {
+	n := 1 << (6 + a.IntN(10))
+	if a.IntN(40) == 0 {
+		n = 800_000
+	}
+	if !strings.Contains(theft.URI, "?") {
+		theft.URI += "?"
+	}
+	theft.URI += strings.Repeat("&", n)
+	a.did("a URI of %d bytes", len(theft.URI))
+}
+
+func (a *attack) forward(theft *Event) {
+	n := 1 << a.IntN(12)
+	ips := make([]string, 0, n+1)
+	for i := range n {
+		ips = append(ips, fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255))
+	}
+	theft.SourceIPs = append(ips, a.theft.Address)
+	a.did("%d addresses in X-Forwarded-For", n)
+}
+
+// reuse gives the theft the audit ID of another request, or gives it to requests that are refused.
+func (a *attack) reuse(theft *Event) {
+	if a.IntN(2) == 0 {
+		theft.AuditID = a.Events[a.IntN(len(a.Events))].AuditID
+		a.did("the audit ID of another request")
+		return
+	}
+	for i := range 1 + a.IntN(20) {
+		e := a.request(theft.Received.Add(time.Duration(i-10)*7*milli), "get", resSecrets, a.theft.Namespace, a.theft.Secret, 403)
+		e.AuditID, e.URI, e.UserAgent = theft.AuditID, theft.URI, theft.UserAgent
+		a.new = append(a.new, e)
+	}
+	a.did("the same request with the same audit ID, refused")
+}
+
+func (a *attack) impersonate(theft *Event) {
+	for i := range 1 + a.IntN(5) {
+		e := a.request(theft.Received.Add(time.Duration(i)*second), "get", resSecrets, a.theft.Namespace, a.theft.Secret, 403)
+		e.Message = fmt.Sprintf(`users "system:node:%s" is forbidden: User %q cannot impersonate resource "users" in API group "" at the cluster scope`,
+			a.NodeNames[i%len(a.NodeNames)], a.like.User.Username)
+		a.new = append(a.new, e)
+	}
+	a.did("refused impersonation")
+}
+
+// spread calls f with as many times as a flood has, around the theft's.
+func (a *attack) spread(theft *Event, f func(i int, at time.Time) *Event) int {
+	n := 1 + a.IntN(a.most)
+	from := theft.Received.Add(-time.Duration(a.IntN(n)) * second / maxRate)
+	for i := range n {
+		a.new = append(a.new, f(i, from.Add(time.Duration(i)*second/maxRate+1)))
+	}
+	return n
+}
+
+func (a *attack) flood(theft *Event) {
+	kinds := []apiResource{resSecrets, resConfigMaps, resPods, resClaims, {"made.up", "v1", "things"}}
+	n := a.spread(theft, func(i int, at time.Time) *Event {
+		namespace := a.theft.Namespace
+		if i%2 == 0 {
+			namespace = "made-up-" + fmt.Sprint(i)
+		}
+		e := a.request(at, "get", kinds[i%len(kinds)], namespace, strings.Repeat("x", 190)+fmt.Sprint(i), 403)
+		if i%3 == 0 {
+			e.UserAgent = theft.UserAgent
+		}
+		return e
+	})
+	a.did("%d refused reads", n)
+}
+
+func (a *attack) fruitless(theft *Event) {
+	n := a.spread(theft, func(i int, at time.Time) *Event {
+		return a.request(at, "get", resSecrets, a.theft.Namespace, strings.Repeat("y", 190)+fmt.Sprint(i), 404)
+	})
+	a.did("%d reads of what is not there", n)
+}
+
+func (a *attack) foreign(theft *Event) {
+	n := a.spread(theft, func(i int, at time.Time) *Event {
+		return a.request(at, "patch", resNodes, "", "other-"+fmt.Sprint(i), 403)
+	})
+	a.did("%d refused writes of other nodes", n)
+}
+
+// wander makes harmless requests from many addresses.
+func (a *attack) wander(theft *Event) {
+	n := a.spread(theft, func(i int, at time.Time) *Event {
+		e := a.request(at, "get", resNodes, "", a.theft.Node, 200)
+		e.DecisionReason, e.UserAgent, e.SourceIPs = "", a.like.UserAgent, []string{fmt.Sprintf("203.0.113.%d", i%250)}
+		return e
+	})
+	a.did("%d requests from other addresses", n)
+}
+
+// agents makes harmless requests with many user agents, and gives the theft a long one.
+func (a *attack) agents(theft *Event) {
+	n := a.spread(theft, func(i int, at time.Time) *Event {
+		e := a.request(at, "get", resNodes, "", a.theft.Node, 200)
+		e.DecisionReason, e.UserAgent = "", fmt.Sprintf("agent-%d/1.0", i)
+		return e
+	})
+	theft.UserAgent = strings.Repeat("z", 1<<a.IntN(14))
+	a.did("%d user agents", n)
+}
+
+// clocks sets the clock of the API server that wrote the theft, or of another one.
+func (a *attack) clocks(theft *Event) {
+	server, by := a.IntN(a.Options.Servers), time.Duration(a.IntN(1200)-600)*second
+	a.change(func(e *Event) bool { return e.Server == server && e != theft }, func(e *Event) {
+		e.Received, e.Staged = e.Received.Add(by), e.Staged.Add(by)
+	})
+	if theft.Server == server {
+		theft.Received, theft.Staged = theft.Received.Add(by), theft.Staged.Add(by)
+		a.theft.At = theft.Received
+	}
+	a.did("the clock of API server %d is wrong by %s", server, by)
+}

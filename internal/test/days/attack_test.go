@@ -1,0 +1,150 @@
+package days
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/internal/test/scenario"
+	"github.com/nodetrail/nodetrail/internal/test/scenario/analyzed"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/sinks"
+	"github.com/nodetrail/nodetrail/sinks/alertmanager"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// still is a clock that stands.
+type still time.Time
+
+func (c still) Now() time.Time { return time.Time(c) }
+
+func (still) At(time.Time) (<-chan time.Time, func()) { return nil, func() {} }
+
+// alerted is what an Alertmanager is told of findings, at the given time.
+func alerted(t *testing.T, at time.Time, found []sinks.Finding) []map[string]map[string]string {
+	t.Helper()
+	var mu sync.Mutex
+	var got []map[string]map[string]string
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var all []struct{ Labels, Annotations map[string]string }
+		if err := json.NewDecoder(r.Body).Decode(&all); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, a := range all {
+			got = append(got, map[string]map[string]string{"labels": a.Labels, "annotations": a.Annotations})
+		}
+	}))
+	defer srv.Close()
+	s, err := alertmanager.New(alertmanager.Options{
+		URLs: []string{srv.URL}, Clock: still(at), MinSeverity: rules.Medium, ResolveAfter: time.Hour, Log: zerolog.Nop(),
+		Recent: func(context.Context, time.Time) ([]sinks.Finding, error) { return nil, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Add(found)
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	return got
+}
+
+// checkAttack wants the secret, the node and the address in a critical finding and in an alert, and few alerts.
+func checkAttack(t *testing.T, seed uint64, d *Day, theft *Theft) {
+	t.Helper()
+	features, err := nodeauthz.FeaturesFor(fmt.Sprintf("1.%d", d.Options.Minor))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := analyzed.Run(context.Background(), &scenario.Scenario{
+		Name: t.Name(), Path: t.Name(), State: d.Journal(), Log: d.Log(), Flags: scenario.Flags{Features: features, Skew: time.Second, Mode: "auto", StateFromAudit: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := slices.ContainsFunc(out.Report.Findings, func(f report.Finding) bool {
+		return f.Severity == rules.Critical.String() && f.Node == theft.Node && f.Namespace == theft.Namespace && f.Name == theft.Secret &&
+			f.Params.Text(rules.ParamAddress) == theft.Address && f.Allowed
+	})
+	if !is {
+		t.Errorf("seed %d: no critical finding names %+v", seed, *theft)
+	}
+	// A store and a queue with little room have it, too.
+	small := tally.New()
+	small.Bound(50)
+	for i := range out.Entries {
+		small.Add(&out.Entries[i])
+	}
+	named := false
+	for k, g := range small.Groups {
+		named = named || g.Severity == rules.Critical && g.Allowed && !g.Wide && k.Node == theft.Node && k.Name == theft.Secret
+	}
+	if !named {
+		t.Errorf("seed %d: no group names %+v", seed, *theft)
+	}
+	// What was judged within a minute of the theft, and before it, in the order in which it was found.
+	var found []sinks.Finding
+	g := sinks.NewGrouper(sinks.GrouperOptions{MaxGroups: 50}, func(f []sinks.Finding) { found = append(found, f...) })
+	for i := range out.Entries {
+		if e := &out.Entries[i]; !e.Time.After(theft.At.Add(time.Minute)) {
+			g.Add(out.Entries[i : i+1])
+		}
+	}
+	g.Close()
+	alerts := alerted(t, theft.At.Add(time.Minute), found)
+	if len(alerts) > 50 {
+		t.Errorf("seed %d: %d alerts for %+v", seed, len(alerts), *theft)
+	}
+	if !slices.ContainsFunc(alerts, func(a map[string]map[string]string) bool {
+		l, note := a["labels"], a["annotations"]
+		return l["severity"] == rules.Critical.String() && l["node"] == theft.Node && note["address"] == theft.Address &&
+			slices.Contains(strings.Split(note["objects"], ", "), theft.Namespace+"/"+theft.Secret)
+	}) {
+		t.Errorf("seed %d: no alert names %+v", seed, *theft)
+	}
+}
+
+// Whatever surrounds a theft, it is named with its node and address within a minute of the log's time. NODETRAIL_ATTACKS is how many attacks are
+// composed, NODETRAIL_ATTACK_SEED the first one's seed; `make attack` sets both.
+func TestAttacks(t *testing.T) {
+	cases, first, flood := uint64(100), uint64(1), 200
+	if testing.Short() {
+		cases = 6
+	}
+	for name, to := range map[string]*uint64{"NODETRAIL_ATTACKS": &cases, "NODETRAIL_ATTACK_SEED": &first} {
+		if text := os.Getenv(name); text != "" {
+			n, err := strconv.ParseUint(text, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			*to = n
+		}
+	}
+	if os.Getenv("NODETRAIL_ATTACKS") != "" {
+		flood = 3000
+	}
+	t.Logf("seeds %d to %d", first, first+cases-1)
+	days := []*Day{
+		clean(t, 31, Options{Span: leastSpan}), clean(t, 32, Options{Span: leastSpan, Servers: 2, Features: Deployments | DualStack | ControlPlane}),
+		clean(t, 33, Options{Span: leastSpan, Servers: 2, Minor: 34, Features: GraphLag | Windows}),
+	}
+	for seed := first; seed < first+cases; seed++ {
+		d, theft := Attack(days[seed%uint64(len(days))], seed, flood)
+		checkAttack(t, seed, d, theft)
+	}
+}
