@@ -21,11 +21,11 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/nodetrail/nodetrail/internal/conns"
 	"github.com/nodetrail/nodetrail/internal/loopback"
 )
 
@@ -47,7 +47,8 @@ type Options struct {
 	ReloadToken func() (string, error)
 	// TLS is for Listen, nil for none.
 	TLS *tls.Config
-	// MaxConnections bounds the open connections of each address, 256 by default.
+	// MaxConnections bounds the open connections of each address that is listened on, 256 by default. A quarter of them may be of one peer, whose oldest
+	// is closed for a newer one: a probe always gets in.
 	MaxConnections int
 	// Grace is how long requests in hand may take when the server stops, 5 s by default.
 	Grace time.Duration
@@ -120,7 +121,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	ended := make(chan error, len(servers))
 	for i, srv := range servers {
 		go func() {
-			l := &limited{Listener: s.listeners[i], room: make(chan struct{}, s.o.MaxConnections)}
+			l := conns.New(s.listeners[i], s.o.MaxConnections, func() {})
 			if srv.TLSConfig != nil {
 				ended <- srv.ServeTLS(l, "", "")
 				return
@@ -243,36 +244,4 @@ func profiles() http.Handler {
 		}
 		mux.ServeHTTP(w, req)
 	})
-}
-
-// limited closes connections at once that are too many.
-type limited struct {
-	net.Listener
-	room chan struct{}
-}
-
-func (l *limited) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case l.room <- struct{}{}:
-			return &counted{Conn: c, room: l.room}, nil
-		default:
-			_ = c.Close() // it was never answered
-		}
-	}
-}
-
-type counted struct {
-	net.Conn
-	room chan struct{}
-	once sync.Once
-}
-
-func (c *counted) Close() error {
-	c.once.Do(func() { <-c.room })
-	return c.Conn.Close()
 }

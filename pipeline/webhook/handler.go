@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/internal/conns"
 	"github.com/nodetrail/nodetrail/pipeline/source"
 )
 
@@ -81,6 +82,7 @@ func (e *endpoint) outcome(w http.ResponseWriter, r *http.Request) outcome {
 	if out := e.creds.authenticate(r); out != proceed {
 		return out
 	}
+	conns.Trust(r.Context())
 	e.readUntil(w, received.Add(e.opt.BodyTimeout))
 	switch {
 	case r.URL.Path != e.opt.Path:

@@ -45,7 +45,8 @@ type Options struct {
 	// MaxBodyBytes, and the rest is for all others.
 	MaxInFlight      int
 	MaxInFlightBytes int64
-	// MaxConnections bounds the open connections, 512 by default.
+	// MaxConnections bounds the open connections, 512 by default. A quarter of them may be those of one address that has not authenticated itself; beyond
+	// that its oldest is closed. Where all are in use, an unauthenticated one makes room.
 	MaxConnections int
 	// HeaderTimeout (10s) bounds the handshake and the header of a request, BodyTimeout (15s) its body, IdleTimeout (2m) the time
 	// between requests. CommitTimeout (25s, as the apiserver waits for 30s) bounds a request as a whole: what is not stored by then is

@@ -8,13 +8,13 @@ import (
 	"log" //nolint:depguard // http.Server takes no other logger
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/internal/conns"
 	"github.com/nodetrail/nodetrail/pipeline/source"
 )
 
@@ -29,6 +29,7 @@ type Server struct {
 	parts    chan *part
 	counters counters
 	listens  atomic.Bool
+	conns    atomic.Pointer[conns.Listener] // nil before it listens
 	// log is for what senders can cause as often as they like.
 	log zerolog.Logger
 }
@@ -98,7 +99,7 @@ func (s *Server) serve(ctx context.Context, e *endpoint) error {
 	}
 	conf := s.creds.serverTLS()
 	srv := &http.Server{
-		Handler: e, TLSConfig: conf,
+		Handler: e, TLSConfig: conf, ConnContext: listener.Context,
 		ReadHeaderTimeout: s.opt.HeaderTimeout, IdleTimeout: s.opt.IdleTimeout,
 		// The body has a deadline of its own, once the sender is known.
 		WriteTimeout:   max(s.opt.CommitTimeout, s.opt.BodyTimeout) + stopGrace,
@@ -137,7 +138,7 @@ func (s *Server) serve(ctx context.Context, e *endpoint) error {
 	return nil
 }
 
-func (s *Server) listen(ctx context.Context) (net.Listener, error) {
+func (s *Server) listen(ctx context.Context) (*conns.Listener, error) {
 	listener := s.opt.Listener
 	if listener == nil {
 		if s.opt.Listen == "" {
@@ -153,41 +154,9 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	if open := s.opt.CertFile == "" || !s.opt.authenticates(); open && !loopback(listener.Addr()) {
 		return nil, errors.Join(fmt.Errorf("webhook: %s is no loopback address and needs TLS and authentication", listener.Addr()), listener.Close())
 	}
-	return &bounded{Listener: listener, s: s}, nil
-}
-
-// bounded closes connections beyond the bound at once: waiting, they would be in the way of those that are served.
-type bounded struct {
-	net.Listener
-	s *Server
-}
-
-func (l *bounded) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		open := &l.s.counters.connections
-		if open.Add(1) <= int64(l.s.opt.MaxConnections) {
-			return &counted{Conn: conn, open: func() { open.Add(-1) }}, nil
-		}
-		open.Add(-1)
-		l.s.counters.refused.Add(1)
-		// It was never used, nothing can be lost.
-		_ = conn.Close()
-	}
-}
-
-type counted struct {
-	net.Conn
-	once sync.Once
-	open func()
-}
-
-func (c *counted) Close() error {
-	c.once.Do(c.open)
-	return c.Conn.Close()
+	l := conns.New(listener, s.opt.MaxConnections, func() { s.counters.refused.Add(1) })
+	s.conns.Store(l)
+	return l, nil
 }
 
 // complaints takes what net/http logs of broken handshakes and the like, which anybody can cause.

@@ -62,7 +62,7 @@ type Stats struct {
 	Letters int64
 	// InFlight is the number of requests in hand, InFlightBytes the memory that they and the pipeline hold.
 	InFlight, InFlightBytes int64
-	// Connections is the number of open connections, RefusedConnections how many were closed at once because there were too many, and
+	// Connections is the number of open connections, RefusedConnections how many were closed because there were too many, and
 	// ConnectionErrors how often a handshake failed or net/http had another reason to complain.
 	Connections, RefusedConnections, ConnectionErrors int64
 	// Handshakes counts, of ConnectionErrors, the TLS handshakes that failed because one side would not have the other: its certificate, its
@@ -76,10 +76,17 @@ type Stats struct {
 }
 
 type counters struct {
-	requests                                    [outcomes]atomic.Int64
-	bytes, batches, events, malformed, letters  atomic.Int64
-	inFlight, connections, refused, connTrouble atomic.Int64
-	handshakes                                  atomic.Int64
+	requests                                   [outcomes]atomic.Int64
+	bytes, batches, events, malformed, letters atomic.Int64
+	inFlight, refused, connTrouble             atomic.Int64
+	handshakes                                 atomic.Int64
+}
+
+func (s *Server) connections() int64 {
+	if l := s.conns.Load(); l != nil {
+		return int64(l.Open())
+	}
+	return 0
 }
 
 // Stats may be called at any time.
@@ -93,7 +100,7 @@ func (s *Server) Stats() Stats {
 	return Stats{
 		Requests: requests, Bytes: c.bytes.Load(), Batches: c.batches.Load(), Events: c.events.Load(), Malformed: c.malformed.Load(),
 		Letters: c.letters.Load(), InFlight: c.inFlight.Load(), InFlightBytes: s.budget.used.Load(),
-		Connections: c.connections.Load(), RefusedConnections: c.refused.Load(), ConnectionErrors: c.connTrouble.Load(), Handshakes: c.handshakes.Load(),
+		Connections: s.connections(), RefusedConnections: c.refused.Load(), ConnectionErrors: c.connTrouble.Load(), Handshakes: c.handshakes.Load(),
 		ReloadFailures: s.creds.failures.Load(), CertificateExpires: current.expires,
 	}
 }

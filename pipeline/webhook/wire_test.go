@@ -146,23 +146,27 @@ func TestRefused(t *testing.T) {
 	s.expect("with a query", resp, 200)
 }
 
+// Whoever has shown credentials keeps its connection; of the others the oldest makes room.
 func TestConnections(t *testing.T) {
 	s := start(t, Options{MaxConnections: 3})
 	eventually(t, "no connection to be open", func() bool { return s.server.Stats().Connections == 0 })
-	var open []net.Conn
-	for range 3 {
-		open = append(open, s.dial())
+	senders := []*http.Client{client(t, nil, false), client(t, nil, false)}
+	for _, c := range senders {
+		s.expect("a sender", post(t, c, s.url, strings.NewReader(list(event("a")))), 200)
 	}
+	idle := s.dial()
 	eventually(t, "three connections", func() bool { return s.server.Stats().Connections == 3 })
+	s.expect("in place of the idle one", post(t, client(t, nil, false), s.url, strings.NewReader(list(event("b")))), 200)
+	hangUp(t, idle)
+	for _, c := range senders {
+		s.expect("as before", post(t, c, s.url, strings.NewReader(list(event("c")))), 200)
+	}
 	if code := s.say(s.dial(), ""); code != 0 {
 		t.Errorf("a fourth connection: answered %d", code)
 	}
-	if refused := s.server.Stats().RefusedConnections; refused != 1 {
-		t.Errorf("%d connections were refused", refused)
+	if st := s.server.Stats(); st.RefusedConnections != 2 || st.Connections != 3 {
+		t.Errorf("%d connections were refused, %d are open", st.RefusedConnections, st.Connections)
 	}
-	hangUp(t, open[0])
-	eventually(t, "a place", func() bool { return s.server.Stats().Connections == 2 })
-	s.expect("in its place", post(t, client(t, nil, false), s.url, strings.NewReader(list(event("a")))), 200)
 }
 
 // memoryListener gives out the server's end of pipes.
@@ -315,3 +319,25 @@ type answerWriter struct {
 func (w *answerWriter) Header() http.Header         { return w.header }
 func (w *answerWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (w *answerWriter) WriteHeader(code int)        { w.code = code }
+
+// However many connections are opened that never say who they are, an API server's posts are taken.
+func TestAttacks3StarvedByNobody(t *testing.T) {
+	s := start(t, Options{MaxConnections: 16})
+	var hostile []net.Conn
+	for i := range 12 {
+		for j := range 20 {
+			conn := s.dial()
+			if j%2 == 0 { // a header without an end
+				_, _ = conn.Write([]byte("POST /audit HTTP/1.1\r\nHost: x\r\nX-")) // it may be closed already
+			}
+			hostile = append(hostile, conn)
+		}
+		s.expect("a post", post(t, client(t, nil, false), s.url, strings.NewReader(list(event(fmt.Sprint(i))))), 200)
+	}
+	if st := s.server.Stats(); st.Connections > 16 || st.RefusedConnections < 200 {
+		t.Errorf("%d are open, %d were refused", st.Connections, st.RefusedConnections)
+	}
+	for _, conn := range hostile {
+		hangUp(t, conn)
+	}
+}
