@@ -272,7 +272,7 @@ func identities(r *Report, w wording.Words) []Identity {
 
 // unserved reports whether the finding is about an identity that the Node authorizer does not serve, or that does not name one node.
 func unserved(f *Finding) bool {
-	return f.Rule == rules.NodeIdentity || f.Rule == rules.CredentialMisuse && f.Reason == rules.SharedCertificate
+	return f.Rule == rules.NodeIdentity && f.Reason != rules.Privileged || f.Rule == rules.CredentialMisuse && f.Reason == rules.SharedCertificate
 }
 
 // denials are those that persist.

@@ -12,6 +12,7 @@ const (
 	SharedCertificate Reason = "shared-certificate"
 	TwoCertificates   Reason = "two-certificates"
 	SecondAddress     Reason = "second-address"
+	EscalationRefused Reason = "escalation-refused"
 )
 
 func nodeCredentialMisuse() *Rule {
@@ -21,6 +22,7 @@ func nodeCredentialMisuse() *Rule {
 		Reasons: []ReasonDoc{
 			{Reason: Impersonation, Doc: "somebody impersonates the node"},
 			{Reason: ForeignClient, Doc: "the user agent is not a kubelet's"},
+			{Reason: EscalationRefused, Doc: "a request by which a node would gain the rights of others was refused (medium)"},
 			{Reason: SharedCertificate, Doc: "the client certificate is one that another node used first"},
 			{Reason: TwoCertificates, Doc: "two client certificates of the node are in use at once"},
 			{Reason: SecondAddress, Doc: "a second address is in use beside the kubelet's, or in turn with it (medium)"},
@@ -30,8 +32,10 @@ func nodeCredentialMisuse() *Rule {
 ## What
 A single request with a node's identity for which one of these holds, the first of which is named:
 
+- somebody else impersonates the node;
 - its user agent is not a kubelet's;
-- somebody else impersonates the node.
+- it was refused and would have given the node the rights of others (medium): exec and the like in pods, the proxy of nodes, roles and
+  bindings, the approval of certificates, impersonation, bootstrap tokens.
 
 Several requests together, those whose user agent is a kubelet's, by their own times and whatever the order in which they come:
 
@@ -83,7 +87,12 @@ func checkCredential(r *Request, _ State, m *Memory) (Finding, bool) {
 		return f, true
 	}
 	if IsKubelet(product, m.Kubelets) || product == "kubeadm" && kubeadms(r) {
-		return Finding{}, false
+		if r.Allowed || !r.NodeDenies() || !escalates(r) {
+			return Finding{}, false
+		}
+		a := r.Attrs
+		what := deniedObject{APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name}
+		f.Severity, f.Reason, f.Params = Medium, EscalationRefused, codes.Params{codes.Text(ParamObject, a.Verb+" "+what.String())}
 	}
 	return f, true
 }

@@ -25,6 +25,7 @@ const (
 	NodeMissing    Reason = "node-missing"
 	NameLetterCase Reason = "name-letter-case"
 	NameDomain     Reason = "name-domain"
+	Privileged     Reason = "privileged-group"
 )
 
 // Impersonated is what tells findings on identities apart that somebody has only tried.
@@ -33,7 +34,7 @@ const Impersonated = "impersonated"
 func nodeIdentity() *Rule {
 	return &Rule{
 		Name:     NodeIdentity,
-		Severity: High,
+		Severity: Critical,
 		Reasons: []ReasonDoc{
 			{Reason: NameForm, Doc: "a member of the group 'system:nodes' whose user name does not begin with 'system:node:'"},
 			{Reason: NameEmpty, Doc: "a user name that ends after 'system:node:'"},
@@ -42,6 +43,7 @@ func nodeIdentity() *Rule {
 			{Reason: NodeMissing, Doc: "the cluster has no Node object of the name, nor one of nearly that name"},
 			{Reason: NameLetterCase, Doc: "the cluster has a Node object whose name differs only in letter case"},
 			{Reason: NameDomain, Doc: "the cluster has a Node object whose name differs only in its domain"},
+			{Reason: Privileged, Doc: "the node's certificate has the group 'system:masters', which may do anything (critical)"},
 		},
 		Doc: `A kubelet's identity does not conform
 
@@ -52,7 +54,9 @@ One of these:
 - a user 'system:node:<nodeName>' outside of that group;
 - a kubelet's user agent under another identity;
 - a node identity for which the cluster has no Node object, with the reason where it can be told (letter case, a host name with or
-  without its domain).
+  without its domain);
+- a node identity that is also in the group 'system:masters' (critical): no authorizer is asked about it, and deleting a binding takes
+  nothing from it.
 
 The severity is high. It is low where the identity was impersonated ('kubectl --as'): then somebody tried it, and no kubelet has it.
 Low findings are no reason against deleting the binding.
@@ -80,6 +84,13 @@ Run with '--disable node-identity'.`,
 
 func checkIdentity(r *Request, s State, _ *Memory) (Finding, bool) {
 	if r.IsNode && r.Node != "" { // it is named so, and in the group
+		if slices.Contains(r.Event.Effective().Groups, user.SystemPrivilegedGroup) {
+			f, _ := identity(r, r.Node, Privileged, "")
+			if !r.Event.IsImpersonated {
+				f.Severity = Critical
+			}
+			return f, true
+		}
 		return checkRegistered(r, s)
 	}
 	u := r.Event.Effective()

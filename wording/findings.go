@@ -66,6 +66,9 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.NoNodeIdentity: func(s *said) string {
 		return s.identity(fmt.Sprintf("a kubelet (by its user agent) uses the identity %q, which is no node's", s.k.Node))
 	},
+	rules.Privileged: func(s *said) string {
+		return s.identity(fmt.Sprintf("the credential of node %s is in the group system:masters, which may do anything", s.k.Node))
+	},
 	rules.NodeMissing:    func(s *said) string { return s.identity(s.missing()) },
 	rules.NameLetterCase: func(s *said) string { return s.identity(s.missing() + s.similar("letter case")) },
 	rules.NameDomain:     func(s *said) string { return s.identity(s.missing() + s.similar("domain")) },
@@ -86,6 +89,9 @@ var findings = map[rules.Reason]func(*said) string{
 		return fmt.Sprintf("node %s sent a request that names %s addresses it was forwarded from: no kubelet sends that", s.k.Node, s.p.Text(rules.ParamCount))
 	},
 
+	rules.EscalationRefused: func(s *said) string {
+		return fmt.Sprintf("node %s tried %s, by which it would gain the rights of others, and was refused", s.k.Node, s.p.Text(rules.ParamObject))
+	},
 	rules.SharedCertificate: func(s *said) string {
 		return fmt.Sprintf("node %s uses the client certificate that node %s has used", s.k.Node, s.p.Text(rules.ParamFirst))
 	},

@@ -1,0 +1,30 @@
+package rules
+
+import "strings"
+
+// escalates reports whether by the request a node would gain the rights of others: those of containers and of kubelets, of whoever a role is bound to or a
+// certificate is signed for, of another user, or of new nodes.
+func escalates(r *Request) bool {
+	a := r.Attrs
+	// A refused impersonation is logged as the request that was to be made, by the node itself.
+	if a.Verb == "impersonate" || !r.Allowed && strings.Contains(r.Event.StatusMessage, "cannot impersonate resource") {
+		return true
+	}
+	write := a.Verb != "get" && a.Verb != "list" && a.Verb != "watch"
+	switch a.APIGroup {
+	case "":
+		switch a.Resource {
+		case "pods":
+			return a.Subresource == "exec" || a.Subresource == "attach" || a.Subresource == "portforward" || a.Subresource == "ephemeralcontainers" && write
+		case "nodes":
+			return a.Subresource == "proxy"
+		case "secrets":
+			return a.Namespace == kubeSystem && strings.HasPrefix(a.Name, "bootstrap-token-")
+		}
+	case "rbac.authorization.k8s.io":
+		return write
+	case "certificates.k8s.io":
+		return a.Resource == "certificatesigningrequests" && a.Subresource != "" && write
+	}
+	return false
+}

@@ -1,0 +1,34 @@
+package rules
+
+import "testing"
+
+// Points 5 and 7 of the specification of attacks.
+func TestAttacks5And7Escalation(t *testing.T) {
+	finds := func(what, rule string, reason Reason, severity Severity, changes ...with) {
+		t.Helper()
+		r := request(changes...)
+		for _, one := range All() {
+			if one.Name != rule {
+				continue
+			}
+			f, found := one.Check(r, nil, NewMemory())
+			if found != (reason != "") || found && (f.Reason != reason || f.Severity != severity) {
+				t.Errorf("%s: %t, %+v", what, found, f)
+			}
+		}
+	}
+	for _, what := range []string{
+		"create pods/exec shop/web", "get pods/attach shop/web", "get nodes/proxy worker-2", "create clusterrolebindings.rbac.authorization.k8s.io x",
+		"update certificatesigningrequests/approval.certificates.k8s.io x", "impersonate users admin", "get secrets kube-system/bootstrap-token-abc",
+	} {
+		finds(what+" refused", CredentialMisuse, EscalationRefused, Medium, does(what))
+		finds(what+" allowed", ExcessAccess, BindingNeeded, Critical, does(what), byRBAC(200))
+	}
+	for _, what := range []string{"get pods shop/web", "get secrets shop/db", "get roles.rbac.authorization.k8s.io shop/x", "create certificatesigningrequests.certificates.k8s.io x"} {
+		finds(what, CredentialMisuse, "", None, does(what))
+	}
+	finds("impersonation refused", CredentialMisuse, EscalationRefused, Medium, func(r *Request) {
+		r.Event.StatusMessage = `users "admin" is forbidden: User "system:node:worker-1" cannot impersonate resource "users" in API group "" at the cluster scope`
+	})
+	finds("system:masters", NodeIdentity, Privileged, Critical, as("system:node:worker-1", "system:nodes", "system:masters"))
+}
