@@ -2,7 +2,7 @@
 //
 // What goes in: a listener. What comes out: a [Listener] whose connections are unproven until [Trust] is called for one of their requests. An address has a
 // share of the unproven ones, of which the oldest goes first; where the server is full, the oldest unproven connection of the address with the most of
-// them makes room. Proven connections are never closed for others. The package imports nothing of ours.
+// them makes room, of several such addresses the oldest of all. Proven connections are never closed for others. The package imports nothing of ours.
 package conns
 
 import (
@@ -21,6 +21,7 @@ type Listener struct {
 
 	mu       sync.Mutex
 	open     int
+	number   int64                 // of the latest connection
 	unproven map[string]*list.List // by address, the oldest first; no list is empty
 }
 
@@ -29,6 +30,7 @@ type conn struct {
 	net.Conn
 	l       *Listener
 	address string
+	number  int64         // in the order in which they came
 	place   *list.Element // among the unproven, nil if it is none
 	closed  bool
 }
@@ -79,6 +81,8 @@ func hostOf(a net.Addr) string {
 	return host
 }
 
+func oldest(unproven *list.List) *conn { return unproven.Front().Value.(*conn) }
+
 // enter takes a connection in, and says which one has to go for it.
 func (l *Listener) enter(c *conn) (victim *conn, ok bool) {
 	l.mu.Lock()
@@ -86,23 +90,26 @@ func (l *Listener) enter(c *conn) (victim *conn, ok bool) {
 	own := l.unproven[c.address]
 	switch {
 	case own != nil && own.Len() >= l.share:
-		victim = own.Front().Value.(*conn)
+		victim = oldest(own)
 	case l.open >= l.most:
 		var most *list.List
 		for _, others := range l.unproven {
-			if most == nil || others.Len() > most.Len() {
+			n := others.Len()
+			if most == nil || n > most.Len() || n == most.Len() && oldest(others).number < oldest(most).number {
 				most = others
 			}
 		}
 		if most == nil {
 			return nil, false
 		}
-		victim = most.Front().Value.(*conn)
+		victim = oldest(most)
 	}
 	if victim != nil {
 		l.leave(victim)
 	}
 	l.open++
+	l.number++
+	c.number = l.number
 	if own = l.unproven[c.address]; own == nil {
 		own = list.New()
 		l.unproven[c.address] = own
