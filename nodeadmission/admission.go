@@ -243,14 +243,25 @@ func (e *eval) pod(name string) (*Pod, bool) {
 	return p, p != nil || s.Known
 }
 
+// podOn says whether the pod is bound to the node, whether there is such a pod, and whether both are known.
+func (e *eval) podOn() (on, exists, known bool) {
+	pods, ok := e.a.state.Pods.(NodePods)
+	if !ok {
+		p, known := e.pod(e.name)
+		return p != nil && p.Node == e.req.Node, p != nil, known
+	}
+	on, exists, s := pods.PodOn(e.namespace, e.name, e.req.Node, e.at)
+	e.saw(&s)
+	return on, exists, exists || s.Known
+}
+
 func (e *eval) podDelete() Answer {
-	p, known := e.pod(e.name)
-	switch {
+	switch on, exists, known := e.podOn(); {
 	case !known:
 		return unknown(MissingPod)
-	case p == nil:
+	case !exists:
 		return Answer{}
-	case p.Node != e.req.Node:
+	case !on:
 		return e.forbid(formPodDelete, e.req.Node)
 	}
 	return allowed()
@@ -260,13 +271,12 @@ func (e *eval) podEvict() Answer {
 	if e.op != opCreate {
 		return e.forbid(formOperation, e.op.String())
 	}
-	p, known := e.pod(e.name)
-	switch {
+	switch on, exists, known := e.podOn(); {
 	case !known:
 		return unknown(MissingPod)
-	case p == nil:
+	case !exists:
 		return notFound("pod", e.name)
-	case p.Node != e.req.Node:
+	case !on:
 		return e.forbid(formPodEvict, e.req.Node)
 	}
 	return allowed()

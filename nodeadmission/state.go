@@ -36,6 +36,11 @@ type Pods interface {
 	Pod(namespace, name string, at time.Time) (*Pod, Sight)
 }
 
+// NodePods is what Pods may implement, too: it says whether a pod is bound to the node, and whether there is a pod, as Pod would.
+type NodePods interface {
+	PodOn(namespace, name, node string, at time.Time) (on, exists bool, s Sight)
+}
+
 // Nodes gives a Node as it was at an instant.
 type Nodes interface {
 	Node(name string, at time.Time) (*Node, Sight)

@@ -77,13 +77,12 @@ func (e *eval) podStatus() Answer {
 	if e.op != opUpdate {
 		return e.forbid(formOperation, strconv.Quote(e.op.String()))
 	}
-	pod, known := e.pod(e.name)
-	switch {
+	switch on, exists, known := e.podOn(); {
 	case !known:
 		return unknown(MissingPod)
-	case pod == nil:
+	case !exists:
 		return Answer{}
-	case pod.Node != e.req.Node:
+	case !on:
 		return e.forbid(formPodStatus, e.req.Node)
 	}
 	if e.verb == "patch" && podParts.leaves(e.req.Body) {
@@ -92,7 +91,8 @@ func (e *eval) podStatus() Answer {
 	if e.req.Body == nil {
 		return unknown(MissingBody)
 	}
-	if pod.StatusUnknown {
+	pod, _ := e.pod(e.name)
+	if pod == nil || pod.StatusUnknown {
 		return unknown(MissingOldObject)
 	}
 	var old podStatusBody

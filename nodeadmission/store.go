@@ -181,52 +181,53 @@ func (s *Store) Prune(t time.Time) {
 func (s *Store) SetPod(namespace, podName string, p *Pod, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	tag := uint64(0)
 	if p != nil {
-		p = s.shared.pod(p)
+		p, tag = s.shared.pod(p), s.hash.tag(p.Node)
 	}
-	s.pods.set(s.hash.name(namespace, podName), m, p)
+	s.pods.set(s.hash.name(namespace, podName), m, p, tag)
 }
 
 // SetNode says what a Node became.
 func (s *Store) SetNode(nodeName string, n *Node, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.nodes.set(s.hash.name("", nodeName), m, n)
+	s.nodes.set(s.hash.name("", nodeName), m, n, 0)
 }
 
 // SetClaim says what a persistent volume claim became.
 func (s *Store) SetClaim(namespace, claimName string, c *Claim, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.claims.set(s.hash.name(namespace, claimName), m, c)
+	s.claims.set(s.hash.name(namespace, claimName), m, c, 0)
 }
 
 // SetVolume says what a persistent volume became.
 func (s *Store) SetVolume(volumeName string, d *Driver, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.volumes.set(s.hash.name("", volumeName), m, d)
+	s.volumes.set(s.hash.name("", volumeName), m, d, 0)
 }
 
 // SetDriver says which audiences a CSIDriver asks for.
 func (s *Store) SetDriver(driverName string, audiences *[]string, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drivers.set(s.hash.name("", driverName), m, audiences)
+	s.drivers.set(s.hash.name("", driverName), m, audiences, 0)
 }
 
 // SetServiceAccount says the UID of a service account.
 func (s *Store) SetServiceAccount(namespace, accountName string, uid *string, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.accounts.set(s.hash.name(namespace, accountName), m, uid)
+	s.accounts.set(s.hash.name(namespace, accountName), m, uid, 0)
 }
 
 // SetSlice says the node of a ResourceSlice, empty for one without.
 func (s *Store) SetSlice(sliceName string, node *string, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.slices.set(s.hash.name("", sliceName), m, node)
+	s.slices.set(s.hash.name("", sliceName), m, node, 0)
 }
 
 // Remove says that an object ended.
@@ -259,6 +260,14 @@ func find[T any](s *Store, t table[T], k Kind, namespace, object string, at time
 // Pod is of Pods.
 func (s *Store) Pod(namespace, name string, at time.Time) (*Pod, Sight) {
 	return find(s, s.pods, KindPod, namespace, name, at)
+}
+
+// PodOn implements NodePods.
+func (s *Store) PodOn(namespace, name, node string, at time.Time) (on, exists bool, sight Sight) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	v, sight := s.pods.version(s.hash.name(namespace, name), at.UnixNano(), &s.covered[KindPod])
+	return v != nil && v.tag == s.hash.tag(node), v != nil, sight
 }
 
 // Node is of Nodes.

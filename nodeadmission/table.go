@@ -24,6 +24,9 @@ func (h *hasher) name(namespace, object string) name {
 	}
 }
 
+// tag is a hash of a text that is compared alone.
+func (h *hasher) tag(text string) uint64 { return maphash.String(h.a, text) }
+
 // table has the versions of the objects of a kind.
 type table[T any] map[name]history[T]
 
@@ -37,6 +40,7 @@ type history[T any] struct {
 type version[T any] struct {
 	from, until int64
 	value       *T
+	tag         uint64 // a hash of what is asked for most: of a pod its node
 }
 
 // list returns all versions. The list belongs to the caller.
@@ -77,8 +81,8 @@ func (h *history[T]) at(at int64) (is, next *version[T]) {
 }
 
 // set takes in a version, in any order. One that changes nothing is dropped.
-func (t table[T]) set(n name, m Moment, value *T) {
-	v := version[T]{from: m.Time.UnixNano(), value: value}
+func (t table[T]) set(n name, m Moment, value *T, tag uint64) {
+	v := version[T]{from: m.Time.UnixNano(), value: value, tag: tag}
 	v.until = v.from + int64(max(m.Slop, 0))
 	h, known := t[n]
 	if !known {
@@ -101,6 +105,15 @@ func (t table[T]) set(n name, m Moment, value *T) {
 
 // at finds an object. Within a change's own uncertainty it is what it became.
 func (t table[T]) at(n name, at int64, c *coverage) (*T, Sight) {
+	v, s := t.version(n, at, c)
+	if v == nil {
+		return nil, s
+	}
+	return v.value, s
+}
+
+// version is at, and leaves the object alone, which lies elsewhere in memory. It is nil where there is no object.
+func (t table[T]) version(n name, at int64, c *coverage) (*version[T], Sight) {
 	h, known := t[n]
 	s := Sight{Known: true}
 	var v, next *version[T]
@@ -126,7 +139,10 @@ func (t table[T]) at(n name, at int64, c *coverage) (*T, Sight) {
 			return nil, s
 		}
 	}
-	return v.value, s
+	if v.value == nil {
+		return nil, s
+	}
+	return v, s
 }
 
 // prune forgets versions that were over before the time, and objects that ended before it.
