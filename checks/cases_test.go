@@ -108,6 +108,9 @@ func readCases() []kase {
 			in.Ledger = ledger(ticks(nil), func(t *tick) bool { return t.o.Node == "worker-1" && t.ev.ObjectRef.Resource == "configmaps" })
 			again(in)
 		}, notReady(1, at(12, 40, 0), at(14, 5, 0)), func(in *Input) { in.Needs = nil }), Passed, ""},
+		kase{check, "half an hour across the end of an hour", without(func(t *tick) bool {
+			return t.ev.Verb == "watch" && t.who() == "worker-2" && t.ev.StageTime.After(at(13, 40, 0)) && t.time().Before(at(14, 20, 0))
+		}), Unproven, CodeWatchMissing},
 		kase{check, "no reads at all", without(func(t *tick) bool { return t.ev.Verb == "watch" || t.ev.Verb == "get" && t.o.Node != "" }), Unproven, CodeWatchMissing},
 		kase{check, "a node that is silent but for its Lease", without(silent), Unproven, CodeWatchMissing},
 		kase{check, "no read of a secret", without(reads("secrets")), Unproven, CodeReadMissing},

@@ -10,6 +10,8 @@ const (
 	// watchFor is how much of an hour a node must be Ready for each of its watches to begin or end in it: they are made again after ten minutes at
 	// the latest.
 	watchFor = 15 * time.Minute
+	// silentFor is how long a node that is Ready can be without a live watch of a kind at the most, wherever the hours end.
+	silentFor = 30 * time.Minute
 	// readFor is how long after a pod's binding its objects are read at the latest.
 	readFor = 10 * time.Minute
 	// watchedAgain is how long a watch of an object lasts at the most, with what it takes to make it again: since 1.31 an hour.
@@ -85,6 +87,29 @@ func watchesOf(in *Input, w *window, n *Node, p *proof) {
 			i.From, i.To = first.Start(), last.End()
 			p.unproven(i)
 		})
+		for _, s := range ready {
+			silences(in, n.Name, kind, s, func(silence Span) {
+				i := item
+				i.From, i.To = silence.From, silence.To
+				p.unproven(i)
+			})
+		}
+	}
+}
+
+// silences calls f with the stretches of at least silentFor, in whole parts of hours, of a time in which the node was Ready, without a live watch.
+func silences(in *Input, node string, kind evidence.Watch, ready Span, f func(Span)) {
+	since := ready.From.Truncate(evidence.PartLength).Add(evidence.PartLength)
+	end := ready.To.Truncate(evidence.PartLength)
+	for at := since; !at.After(end); at = at.Add(evidence.PartLength) {
+		x := in.Ledger.Node(node, evidence.HourOf(at))
+		if at.Before(end) && (x == nil || !x.Watched[kind].Has(at)) {
+			continue
+		}
+		if at.Sub(since) >= silentFor {
+			f(Span{since, at})
+		}
+		since = at.Add(evidence.PartLength)
 	}
 }
 
