@@ -34,7 +34,7 @@ func worldOf(world uint64) (*days.Day, error) {
 	}
 	often := 1 + r.IntN(4)
 	for _, name := range slices.Sorted(maps.Keys(days.FeatureNames())) {
-		if f := days.FeatureNames()[name]; r.IntN(6) < often && f != days.Upgrade { // which is among the clean days
+		if f := days.FeatureNames()[name]; r.IntN(6) < often && (f != days.Upgrade || o.Minor < days.NewestMinor) {
 			o.Features |= f
 		}
 	}
