@@ -35,6 +35,7 @@ const (
 	seenAnnotations
 	seenItems
 	seenReduced
+	seenMetadata
 )
 
 // A reader decodes single events. It holds the memory that events share.
@@ -113,6 +114,9 @@ func (r *reader) onePass(ev *Event) envelope {
 		case "annotations":
 			bit = seenAnnotations
 			r.annotations(ev)
+		case "authenticationMetadata":
+			bit = seenMetadata
+			r.metadata(ev)
 		case reducedMark:
 			bit, ev.ReducedFrom = seenReduced, r.reducedFrom()
 		case "items":
@@ -126,6 +130,24 @@ func (r *reader) onePass(ev *Event) envelope {
 		r.note(&seen, bit)
 	}
 	return env
+}
+
+// metadata reads what the event says of the authentication.
+func (r *reader) metadata(ev *Event) {
+	s := &r.s
+	if s.Null() {
+		return
+	}
+	var key string
+	seen := 0
+	for s.Object(); s.Key(&key); {
+		if key != "impersonationConstraint" {
+			s.Skip()
+			continue
+		}
+		ev.Constraint = r.s.StringOrNull()
+		r.note(&seen, 1)
+	}
 }
 
 // reducedFrom reads how long an event was; what is no number says that it is as it was.

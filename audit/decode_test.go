@@ -53,6 +53,9 @@ func full(data []byte) (*Event, error) {
 		RequestReceived: in.RequestReceivedTimestamp.Time, StageTime: in.StageTimestamp.Time,
 		Decision: in.Annotations[decisionKey], Reason: in.Annotations[reasonKey],
 	}
+	if in.AuthenticationMetadata != nil {
+		ev.Constraint = in.AuthenticationMetadata.ImpersonationConstraint
+	}
 	if in.ImpersonatedUser != nil {
 		ev.Impersonated, ev.IsImpersonated = user(in.ImpersonatedUser), true
 	}
@@ -84,7 +87,9 @@ var nasty = []string{
 	`{"user":{"username":"a","groups":["x","y"]},"user":{"uid":"u","groups":[null]}}`, `{"user":{"username":"system:node:w","username":"x"}}`, `{"user":{"username":"a"},"user":null}`,
 	`{"user":{"groups":["a","b"],"groups":["c"],"groups":["d",null]}}`, `{"user":{"groups":["system:nodes"],"groups":[]}}`, `{"user":{"groups":["\u0073ystem:nodes"]}}`, `{"user":{"groups":[null,"a"]}}`,
 	`{"user":{"extra":{"authentication.kubernetes.io/credential-id":["a","b"],"x":null}}}`, `{"user":{"extra":{"authentication.kubernetes.io/credential-id":null,"authentication.kubernetes.io/credential-id":["b"]}}}`, `{"user":{"extra":{"authentication.kubernetes.io/credential-id":[null,"a"]}}}`,
-	`{"impersonatedUser":{"username":"system:node:x"},"impersonatedUser":null}`, `{"impersonatedUser":{}}`, `{"impersonatedUser":null,"impersonatedUser":{"groups":["system:nodes"]}}`,
+	`{"impersonatedUser":{"username":"system:node:x"},"impersonatedUser":null}`,
+	`{"authenticationMetadata":{"impersonationConstraint":"impersonate:associated-node"}}`, `{"authenticationMetadata":null}`,
+	`{"authenticationMetadata":{"impersonationConstraint":"a","impersonationConstraint":null},"authenticationMetadata":{}}`, `{"impersonatedUser":{}}`, `{"impersonatedUser":null,"impersonatedUser":{"groups":["system:nodes"]}}`,
 	`{"objectRef":{"resource":"pods"},"objectRef":{"name":"a"},"verb":"create"}`, `{"objectRef":{"subresource":"token"},"objectRef":null,"objectRef":{"resource":"serviceaccounts"},"verb":"create"}`,
 	`{"objectRef":{"resource":"pods","resource":"leases"},"verb":"update"}`, `{"objectRef":{"resource":"leases","resource":null},"verb":"update"}`, `{"objectRef":{"resource":"le\u0061ses"}}`, `{"objectRef" : {"resource":"pods"},"verb" : "create"}`,
 	`{"responseStatus":{"code":200.0}}`, `{"responseStatus":{"code":2147483648}}`, `{"responseStatus":{"code":-2147483648,"reason":"x","message":"y"}}`, `{"responseStatus":{"code":1},"responseStatus":{"code":null,"reason":"z"}}`,

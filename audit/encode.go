@@ -53,6 +53,7 @@ func (ev *Event) AppendJSON(b []byte) ([]byte, error) {
 		RequestReceivedTimestamp *time.Time        `json:"requestReceivedTimestamp,omitempty"`
 		StageTimestamp           *time.Time        `json:"stageTimestamp,omitempty"`
 		Annotations              map[string]string `json:"annotations,omitempty"`
+		AuthenticationMetadata   map[string]string `json:"authenticationMetadata,omitempty"`
 	}{
 		Kind: "Event", APIVersion: "audit.k8s.io/v1", AuditID: ev.AuditID, RequestURI: ev.RequestURI, Verb: ev.Verb, User: userOf(&ev.User),
 		SourceIPs: ev.SourceIPs, UserAgent: ev.UserAgent, RequestObject: ev.RequestObject, ResponseObject: ev.ResponseObject,
@@ -65,6 +66,9 @@ func (ev *Event) AppendJSON(b []byte) ([]byte, error) {
 	}
 	if ev.IsImpersonated {
 		out.ImpersonatedUser = userOf(&ev.Impersonated)
+	}
+	if ev.Constraint != "" {
+		out.AuthenticationMetadata = map[string]string{"impersonationConstraint": ev.Constraint}
 	}
 	if ev.HasObjectRef {
 		r := ref(ev.ObjectRef)

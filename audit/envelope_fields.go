@@ -169,7 +169,7 @@ func (f *fieldReader) value(depth int) {
 	path := string(f.path)
 	field := f.known(path)
 	switch field {
-	case "kubernetes", "kubernetes.audit", "user", "impersonatedUser", "objectRef", "responseStatus", "annotations", "user.extra", "impersonatedUser.extra":
+	case "kubernetes", "kubernetes.audit", "user", "impersonatedUser", "objectRef", "responseStatus", "annotations", "authenticationMetadata", "user.extra", "impersonatedUser.extra":
 		f.nested(depth)
 		return
 	case "auditID":
@@ -198,6 +198,8 @@ func (f *fieldReader) value(depth int) {
 		f.code()
 	case "responseStatus.reason":
 		ev.StatusReason = f.text()
+	case "authenticationMetadata.impersonationConstraint":
+		ev.Constraint = f.text()
 	case "responseStatus.message":
 		ev.StatusMessage = f.text()
 	case "annotations.authorization_k8s_io/decision", "annotations." + decisionKey:

@@ -135,10 +135,13 @@ type Event struct {
 	User           User
 	Impersonated   User
 	IsImpersonated bool
-	SourceIPs      []string
-	UserAgent      string
-	ObjectRef      ObjectRef
-	HasObjectRef   bool
+	// Constraint is the verb of constrained impersonation (KEP-5284) that allowed to impersonate, such as impersonate:associated-node; empty for the old
+	// verb impersonate.
+	Constraint   string
+	SourceIPs    []string
+	UserAgent    string
+	ObjectRef    ObjectRef
+	HasObjectRef bool
 	// Code, StatusReason and StatusMessage are of the response's status; Code is 0 where there is none.
 	Code          int32
 	StatusReason  string
@@ -172,7 +175,7 @@ func (ev *Event) Effective() *User {
 func (ev *Event) Clone() *Event {
 	c := *ev
 	for _, s := range []*string{
-		&c.AuditID, &c.RequestURI, &c.Verb, &c.UserAgent, &c.StatusReason, &c.StatusMessage, &c.Decision, &c.Reason,
+		&c.AuditID, &c.RequestURI, &c.Verb, &c.UserAgent, &c.StatusReason, &c.StatusMessage, &c.Decision, &c.Reason, &c.Constraint,
 		&c.ObjectRef.Resource, &c.ObjectRef.Namespace, &c.ObjectRef.Name, &c.ObjectRef.UID,
 		&c.ObjectRef.APIGroup, &c.ObjectRef.APIVersion, &c.ObjectRef.Subresource,
 	} {

@@ -15,6 +15,8 @@ var members = []string{
 	`"verb":"get"`, `"verb":"list"`, `"verb":"create"`, `"verb":"patch"`, `"verb":null`, `"verb":"deletecollection"`, `"Verb":"create"`,
 	`"user":{"username":"admin"}`, `"user":{"username":"system:node:a"}`, `"user":{"groups":["system:nodes"]}`, `"user":{"groups":["a",null]}`, `"user":null`, `"user":{"groups":[null],"uid":"system:node:"}`, `"user":{"username":null,"username":"b","groups":null}`,
 	`"user":{"extra":{"authentication.kubernetes.io/credential-id":["x"]}}`, `"user":{"extra":{"authentication.kubernetes.io/credential-id":[],"kubelet":["kubelet"]}}`,
+	`"authenticationMetadata":{"impersonationConstraint":"impersonate:associated-node"}`,
+	`"responseStatus":{"code":403,"message":"users \"system:node:n1\" is forbidden: User \"a\" cannot impersonate resource \"users\""}`,
 	`"impersonatedUser":{"username":"b"}`, `"impersonatedUser":{"groups":["x","system:nodes"]}`, `"impersonatedUser":null`, `"impersonatedUser":{"username":"system:node:"}`,
 	`"userAgent":"kubectl"`, `"userAgent":"kubelet/v1"`, `"userAgent":"hollow-kubelet"`, `"userAgent":"a\\"`, `"userAgent":null`,
 	`"objectRef":{"resource":"pods","name":"a"}`, `"objectRef":{"resource":"leases"}`, `"objectRef":{"subresource":"token"}`, `"objectRef":{"resource":"serviceaccounts"}`, `"objectRef":null`, `"objectRef":{"resource":"pods","subresource":"exec"}`, `"objectRef":{"subresource":null,"subresource":"status"}`,

@@ -36,6 +36,7 @@ type mirror struct {
 	Verb             string             `json:"verb"`
 	User             mirrorUser         `json:"user"`
 	ImpersonatedUser *mirrorUser        `json:"impersonatedUser"`
+	Metadata         *mirrorMetadata    `json:"authenticationMetadata"`
 	SourceIPs        []string           `json:"sourceIPs"`
 	UserAgent        string             `json:"userAgent"`
 	ObjectRef        *mirrorRef         `json:"objectRef"`
@@ -54,6 +55,10 @@ type mirrorUser struct {
 	UID      string              `json:"uid"`
 	Groups   []string            `json:"groups"`
 	Extra    map[string][]string `json:"extra"`
+}
+
+type mirrorMetadata struct {
+	ImpersonationConstraint string `json:"impersonationConstraint"`
 }
 
 type mirrorRef struct {
@@ -98,6 +103,9 @@ func (m *mirror) store(ev *Event) {
 	}
 	if m.ImpersonatedUser != nil {
 		ev.Impersonated, ev.IsImpersonated = m.ImpersonatedUser.user(), true
+	}
+	if m.Metadata != nil {
+		ev.Constraint = m.Metadata.ImpersonationConstraint
 	}
 	if o := m.ObjectRef; o != nil {
 		ev.ObjectRef, ev.HasObjectRef = ObjectRef(*o), true

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -54,7 +55,7 @@ func ChangesState(ev *Event) bool {
 
 // Needed is whether a rule, a check or, if wanted, the state can have a use for the event: its user or impersonated user is named like a node,
 // in the group of nodes, or one of those that are wanted; its client calls itself a kubelet, an API server keeps its own Lease, somebody renews
-// a node's, or it changes an object that the state holds.
+// a node's, it is refused to impersonate a node, or it changes an object that the state holds.
 func Needed(ev *Event, want Want) bool {
 	if want.All || ev.User.nodeLike() || ev.IsImpersonated && ev.Impersonated.nodeLike() || strings.HasPrefix(ev.UserAgent, kubeletPrefix) {
 		return true
@@ -62,8 +63,32 @@ func Needed(ev *Event, want Want) bool {
 	if want.Others.Holds(&ev.User) || ev.IsImpersonated && want.Others.Holds(&ev.Impersonated) {
 		return true
 	}
+	if _, refused := RefusedImpersonation(ev); refused {
+		return true
+	}
 	return KeepsServer(ev) || renewsNode(ev) || want.State && ChangesState(ev)
 }
+
+// RefusedImpersonation returns the node that a client tried to impersonate and might not; "*" for the one that its token is bound to. Such an event has no
+// impersonated user: the apiserver's message names it (k8s.io/apiserver/pkg/endpoints/filters/impersonation, ForbiddenStatusError).
+func RefusedImpersonation(ev *Event) (node string, refused bool) {
+	if ev.Code != 403 || ev.IsImpersonated {
+		return "", false
+	}
+	rest, ok := strings.CutPrefix(ev.StatusMessage, `users "`+nodeid.UserPrefix)
+	verb := " cannot impersonate "
+	if !ok {
+		if rest, ok = strings.CutPrefix(ev.StatusMessage, `nodes.authentication.k8s.io "`); !ok {
+			return "", false
+		}
+		verb = " cannot impersonate:"
+	}
+	node, rest, ok = strings.Cut(rest, `" is forbidden: User `)
+	return node, ok && node != "" && strings.HasPrefix(rest, inMessage.Replace(strconv.Quote(ev.User.Username))+verb)
+}
+
+// inMessage is how the apiserver writes a name in a refusal (responsewriters.sanitizer).
+var inMessage = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 // KeepsServer is whether an API server writes its identity Lease, as it does every ten seconds while it lives, or looks for it, as it does when it
 // starts (pkg/controlplane/controller/apiserverleasegc and component-helpers' lease controller upstream). The Lease's name is a hash of the

@@ -13,12 +13,12 @@ type skipper struct {
 	want Want
 	s    jscan.Scanner
 	// The offsets of the next hit of each needle, len(buf) where there is none, -1 before the first search.
-	node, kubelet, escape, verb int
-	others                      []int // of want.Others
+	node, kubelet, refused, escape, verb int
+	others                               []int // of want.Others
 }
 
 func (k *skipper) reset() {
-	k.node, k.kubelet, k.escape, k.verb = -1, -1, -1, -1
+	k.node, k.kubelet, k.refused, k.escape, k.verb = -1, -1, -1, -1, -1
 	k.others = k.others[:0]
 	for range k.want.Others.strings() {
 		k.others = append(k.others, -1)
@@ -41,8 +41,9 @@ var (
 // escapes. A line with an escape that could stand for a letter or any other character of a needle is not skippable, so in all others
 // a string that begins with kubelet or system:node: is the bytes of that word after a quote, and a key is its bytes between quotes. In
 // valid JSON the quote that begins a string never follows a backslash. Hence a line without `"system:node:`, `"system:nodes"` and
-// `"kubelet` is of no node and no kubelet, and one without the names that are wanted is not theirs; and a line with the bytes `"verb"` once has
-// the one verb that follows them or none, and one with `"objectRef"` once the one objectRef that follows it or none.
+// `"kubelet` is of no node and no kubelet, one without the names that are wanted is not theirs, and one without " impersonate" is no refused
+// impersonation; and a line with the bytes `"verb"` once has the one verb that follows them or none, and one with `"objectRef"` once the one
+// objectRef that follows it or none.
 func (k *skipper) skippable(from, to int) bool {
 	line := k.buf[from:to]
 	if k.want.All || !k.want.Others.findable() || len(line) < len(nativeHead)+2 || string(line[:len(nativeHead)]) != nativeHead || line[len(line)-1] != '}' {
@@ -67,6 +68,16 @@ func (k *skipper) skippable(from, to int) bool {
 		if k.others[i] < to {
 			return false
 		}
+	}
+	if k.refused < from {
+		if k.refused = bytes.Index(k.buf[from:], refusedNeedle); k.refused < 0 {
+			k.refused = len(k.buf)
+		} else {
+			k.refused += from
+		}
+	}
+	if k.refused < to {
+		return false
 	}
 	if k.escape < from {
 		k.escape = nextEscape(k.buf, from)
@@ -168,6 +179,7 @@ func (k *skipper) reference(line []byte, pos int) (o ObjectRef, ok bool) {
 var (
 	nodeNeedle    = []byte("ystem:node")
 	nodeBefore    = []byte(`"s`)
+	refusedNeedle = []byte(" impersonate") // of the message of what RefusedImpersonation finds; spaces are rare
 	kubeletNeedle = []byte("kubelet")
 	kubeletBefore = []byte(`"`)
 	serverNeedle  = []byte(serverLeasePrefix)

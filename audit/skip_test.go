@@ -11,6 +11,7 @@ import (
 var nastyLines = []string{
 	`{NATIVE"verb":"get","user":{"username":"\u0073ystem:node:a"}}`, `{NATIVE"verb":"get","user":{"username":"system:node\u003aa"}}`, `{NATIVE"verb":"get","user":{"username":"x","groups":["system:nodes"]}}`,
 	`{NATIVE"verb":"get","user":{"username":"x","groups":["system\u003anodes"]}}`, `{NATIVE"verb":"get","user":{"username":"x"},"user":{"groups":["system:nodes"]}}`, `{NATIVE"verb":"get","impersonatedUser":{"username":"system:node:a"}}`,
+	`{NATIVE"verb":"get","user":{"username":"x"},"responseStatus":{"code":403,"message":"nodes.authentication.k8s.io \"*\" is forbidden: User \"x\" cannot impersonate:associated-node resource"}}`,
 	`{NATIVE"verb":"get","userAgent":"kubelet/v1"}`, `{NATIVE"verb":"get","userAgent":"hollow-kubelet/v1"}`, `{NATIVE"verb":"get","userAgent":"\u006bubelet"}`, `{NATIVE"verb":"get","userAgent": "kubelet"}`, `{NATIVE"verb":"get","userAgent":"a\\","user":{"username":"system:node:"}}`,
 	`{NATIVE"verb":"get","userAgent":"a\\u006b","userAgent":"kubelet"}`, `{NATIVE"verb":"get","annotations":{"a":"to Group \"system:nodes\""}}`,
 	`{NATIVE"verb":"get","objectRef":{"resource":"pods"},"verb":"create"}`, `{NATIVE"verb":"get","objectRef":{"resource":"pods"},"verb" : "create"}`, `{NATIVE"verb":"get","objectRef":{"resource":"pods"},"v\u0065rb":"create"}`,
@@ -125,6 +126,12 @@ func TestNeeded(t *testing.T) {
 	f(true, Event{IsImpersonated: true, Impersonated: User{Username: "system:node:"}})
 	f(true, Event{UserAgent: "kubelet/v1.36.0"})
 	f(false, Event{UserAgent: "hollow-kubelet/v1.36.0"})
+	refused := Event{
+		Code: 403, User: User{Username: "a"}, StatusMessage: `users "system:node:n1" is forbidden: User "a" cannot impersonate resource "users" in API group "" at the cluster scope`,
+	}
+	f(true, refused)
+	refused.User.Username = "b"
+	f(false, refused)
 	f(false, Event{User: User{Username: "system:nodes"}})
 	f(true, Event{Verb: "create", ObjectRef: ObjectRef{Resource: "pods", Subresource: "binding"}})
 	f(false, Event{Verb: "get", ObjectRef: ObjectRef{Resource: "pods"}})

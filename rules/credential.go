@@ -1,6 +1,11 @@
 package rules
 
-import "github.com/nodetrail/nodetrail/codes"
+import (
+	"strings"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/codes"
+)
 
 // CredentialMisuse is the name of the rule on credentials of nodes that something else uses.
 const CredentialMisuse = "node-credential-misuse"
@@ -8,6 +13,7 @@ const CredentialMisuse = "node-credential-misuse"
 // The reasons of the rule node-credential-misuse.
 const (
 	Impersonation     Reason = "impersonation"
+	RefusedToActAs    Reason = "impersonation-refused"
 	ForeignClient     Reason = "foreign-client"
 	SharedCertificate Reason = "shared-certificate"
 	TwoCertificates   Reason = "two-certificates"
@@ -21,6 +27,7 @@ func nodeCredentialMisuse() *Rule {
 		Severity: High,
 		Reasons: []ReasonDoc{
 			{Reason: Impersonation, Doc: "somebody impersonates the node"},
+			{Reason: RefusedToActAs, Doc: "somebody tried to impersonate the node and was refused (medium)"},
 			{Reason: ForeignClient, Doc: "the user agent is not a kubelet's"},
 			{Reason: EscalationRefused, Doc: "a request by which a node would gain the rights of others was refused (medium)"},
 			{Reason: SharedCertificate, Doc: "the client certificate is one that another node used first"},
@@ -32,7 +39,9 @@ func nodeCredentialMisuse() *Rule {
 ## What
 A single request with a node's identity for which one of these holds, the first of which is named:
 
-- somebody else impersonates the node;
+- somebody else impersonates the node, or tries to and is refused. A service account that impersonates the node of its own pod by
+  constrained impersonation (the verb 'impersonate:associated-node', Kubernetes 1.36 and later) is not flagged: it stays within the
+  node's scope;
 - its user agent is not a kubelet's;
 - it was refused and would have given the node the rights of others (medium): exec and the like in pods, the proxy of nodes, roles and
   bindings, the approval of certificates, impersonation, bootstrap tokens.
@@ -77,12 +86,21 @@ Run with '--kubelet-user-agent PRODUCT' for a kubelet that calls itself otherwis
 }
 
 func checkCredential(r *Request, _ State, m *Memory) (Finding, bool) {
+	if node, refused := audit.RefusedImpersonation(r.Event); refused {
+		return Finding{
+			Rule: CredentialMisuse, Reason: RefusedToActAs, Severity: Medium, Subject: node,
+			Params: codes.Params{codes.Text(ParamUser, r.Event.User.Username)},
+		}, true
+	}
 	if !r.IsNode || r.Node == "" {
 		return Finding{}, false
 	}
 	product := Product(r.Event.UserAgent)
 	f := Finding{Rule: CredentialMisuse, Reason: ForeignClient, Severity: High, Subject: r.Node, Allowed: r.Allowed}
 	if r.Event.IsImpersonated {
+		if actsAsItsNode(r.Event) {
+			return Finding{}, false
+		}
 		f.Reason, f.Params = Impersonation, codes.Params{codes.Text(ParamUser, r.Event.User.Username)}
 		return f, true
 	}
@@ -95,6 +113,12 @@ func checkCredential(r *Request, _ State, m *Memory) (Finding, bool) {
 		f.Severity, f.Reason, f.Params = Medium, EscalationRefused, codes.Params{codes.Text(ParamObject, a.Verb+" "+what.String())}
 	}
 	return f, true
+}
+
+// actsAsItsNode reports whether a service account acts as the node that its token is bound to, by constrained impersonation (KEP-5284): the apiserver
+// compares the two, and the request stays within the node's scope.
+func actsAsItsNode(ev *audit.Event) bool {
+	return ev.Constraint == "impersonate:associated-node" && strings.HasPrefix(ev.User.Username, "system:serviceaccount:")
 }
 
 // kubeadms reports whether the request is one that kubeadm makes with kubelet.conf when a node joins or is upgraded: it reads its configuration by its own

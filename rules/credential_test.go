@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodetrail/nodetrail/audit"
 )
 
 // story tells one Memory of requests in their order.
@@ -54,6 +56,38 @@ func TestImpersonation(t *testing.T) {
 	s.f("with a kubelet's user agent", `high: user "admin" impersonates node worker-2 with client "kubelet"`,
 		node("worker-2"), certificate("X509SHA256=aa"), from("192.0.2.7"), impersonated)
 	s.f("somebody else is impersonated", "", as("jane"), agent("kubectl/v1"), impersonated)
+
+	const account = "system:serviceaccount:shop:agent"
+	by := func(user, constraint string) with {
+		return func(r *Request) {
+			r.Event.Impersonated, r.Event.IsImpersonated, r.Event.Constraint = r.Event.User, true, constraint
+			r.Event.User = audit.User{Username: user}
+		}
+	}
+	s.f("its own node, by constrained impersonation", "", agent("agent/v1"), by(account, "impersonate:associated-node"))
+	s.f("its own node, with a kubelet's user agent", "", by(account, "impersonate:associated-node"))
+	s.f("by the old verb", `high: user "system:serviceaccount:shop:agent" impersonates node worker-1 with client "agent"`, agent("agent/v1"), by(account, ""))
+	s.f("any node, by constrained impersonation", `high: user "system:serviceaccount:shop:agent" impersonates node worker-1 with client "agent"`, agent("agent/v1"), by(account, "impersonate:arbitrary-node"))
+	s.f("by somebody who has no node", `high: user "jane" impersonates node worker-1 with client "agent"`, agent("agent/v1"), by("jane", "impersonate:associated-node"))
+
+	refused := func(user, message string, code int32) with {
+		return func(r *Request) {
+			r.Event.User, r.Event.Code, r.Event.StatusMessage = audit.User{Username: user}, code, message
+			r.Node, r.IsNode = "", false
+		}
+	}
+	const old = `users "system:node:worker-2" is forbidden: User "` + account + `" cannot impersonate resource "users" in API group "" at the cluster scope`
+	s.f("refused by the old verb", `medium: user "system:serviceaccount:shop:agent" tried to impersonate node worker-2 with client "agent" and was refused`, agent("agent/v1"), refused(account, old, 403))
+	s.f("refused for any node", `medium: user "system:serviceaccount:shop:agent" tried to impersonate node worker-2 with client "kubelet" and was refused`, refused(account,
+		`nodes.authentication.k8s.io "worker-2" is forbidden: User "`+account+`" cannot impersonate:arbitrary-node resource "nodes" in API group "authentication.k8s.io"`, 403))
+	s.f("refused for its own node", `medium: user "system:serviceaccount:shop:agent" tried to impersonate its own node with client "kubelet" and was refused`, refused(account,
+		`nodes.authentication.k8s.io "*" is forbidden: User "`+account+`" cannot impersonate:associated-node resource "nodes" in API group "authentication.k8s.io"`, 403))
+	s.f("a name that the message quotes", `medium: user "a\"<b>" tried to impersonate node worker-2 with client "kubelet" and was refused`, refused(`a"<b>`,
+		`users "system:node:worker-2" is forbidden: User "a\"&lt;b&gt;" cannot impersonate resource "users" in API group "" at the cluster scope`, 403))
+	s.f("another's message", "", as("jane"), agent("kubectl/v1"), refused("jane", old, 403))
+	s.f("not refused", "", as("jane"), agent("kubectl/v1"), refused(account, old, 200))
+	s.f("refused to impersonate a user", "", agent("kubectl/v1"), refused("jane",
+		`users "joe" is forbidden: User "jane" cannot impersonate resource "users" in API group "" at the cluster scope`, 403))
 }
 
 // comes is a kubelet at an address.

@@ -76,6 +76,13 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.Impersonation: func(s *said) string {
 		return fmt.Sprintf("user %q impersonates node %s with client %q", s.p.Text(rules.ParamUser), s.k.Node, s.k.Product)
 	},
+	rules.RefusedToActAs: func(s *said) string {
+		node := "node " + s.k.Node
+		if s.k.Node == "*" {
+			node = "its own node"
+		}
+		return fmt.Sprintf("user %q tried to impersonate %s with client %q and was refused", s.p.Text(rules.ParamUser), node, s.k.Product)
+	},
 	rules.ForeignClient: func(s *said) string {
 		return fmt.Sprintf("the credential of node %s is used by %q, which is no kubelet", s.k.Node, s.k.Product)
 	},
