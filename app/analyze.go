@@ -110,7 +110,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		p.logs.See = bound.see
 		return bound.others()
 	}
-	races, lags, restricted := newRaceBook(o.KubeletUserAgents), newLagBook(o.KubeletUserAgents), newRestrictionBook()
+	races, lags, restricted := newRaceBook(""), newLagBook(o.KubeletUserAgents), newRestrictionBook()
 	res, counts, err := p.run(ctx, func(s *judging.Setup) {
 		setup, lags.auth = s, s.Auth
 		over = &overTime{
@@ -137,8 +137,11 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	f := p.facts(setup, res, counts, o.Cluster, o.Disable)
 	f.MinWindow = o.MinWindow
 	proven := proof{
-		minWindow: o.MinWindow, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents, setup: setup, races: races, bound: bound, lags: lags, restricted: restricted,
-		since: p.logs.Window.Since, to: p.end(res),
+		minWindow: o.MinWindow, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents,
+		restricted: restricted, bound: bound, lags: lags, races: races.list(o.KubeletUserAgents), racesKnown: len(races.full) == 0, since: p.logs.Window.Since, to: p.end(res),
+	}
+	if f.HasState && !proven.to.IsZero() {
+		proven.state = newStateProof(setup, proven.to.Add(-span(o.MinWindow, proven.tally, proven.to)), proven.to)
 	}
 	if o.Now.IsZero() {
 		o.Now = time.Now()

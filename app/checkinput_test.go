@@ -1,56 +1,41 @@
 package app
 
 import (
-	"strings"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/nodetrail/nodetrail/app/judging"
 	"github.com/nodetrail/nodetrail/checks"
-	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/nodeauthz"
-	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
-const oncePod = `{"observedAt":"2026-11-21T06:00:00Z","type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"shop","name":"web","uid":"p"},"spec":{"nodeName":"w1"}}}
-{"observedAt":"2026-11-21T06:10:00Z","type":"DELETED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"shop","name":"web","uid":"p"},"spec":{"nodeName":"w1"}}}
-`
-
 // What a group of findings says of its requests, where it stands for several, is no better than the worst that they may have been.
 func TestUseOfGroup(t *testing.T) {
-	state := cluster.NewState()
-	if err := state.Load([]string{"-"}, strings.NewReader(oncePod)); err != nil {
-		t.Fatal(err)
-	}
-	features, err := nodeauthz.FeaturesFor("1.36")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := proof{setup: judging.New(state, judging.Options{Features: features, Mode: &pipeline.Mode{}})}
-	at := func(minute, second int) time.Time { return time.Date(2026, 11, 21, 6, minute, second, 0, time.UTC) }
-	f := func(name, node, product string, g tally.Group, outcome checks.Outcome, harmless bool) {
+	f := func(name, product, apart string, g tally.Group, outcome checks.Outcome, harmless bool) {
 		t.Helper()
-		k := tally.Key{Rule: rules.ExcessAccess, Node: node, Verb: "get", Resource: "pods", Namespace: "shop", Name: "web", Product: product}
-		if u := p.use(&k, &g); u.Outcome != outcome || u.Harmless() != harmless {
+		k := tally.Key{Rule: rules.ExcessAccess, Node: "w1", Verb: "get", Resource: "pods", Namespace: "shop", Name: "web", Product: product, Apart: apart}
+		if u := (&proof{}).use(&k, &g); u.Outcome != outcome || u.Harmless() != harmless {
 			t.Errorf("%s: %+v, harmless %t; want outcome %d, harmless %t", name, u, u.Harmless(), outcome, harmless)
 		}
 	}
-	missing := func(count, low int64, first, last time.Time) tally.Group {
-		return tally.Group{Reason: rules.ObjectMissing, Count: count, Low: low, First: first, Last: last}
+	missing := func(count, low int64) tally.Group {
+		return tally.Group{Reason: rules.ObjectMissing, Count: count, Low: low}
 	}
-	f("a pod that was just deleted", "w1", "kubelet", missing(1, 1, at(10, 20), at(10, 20)), checks.OutcomeNotFound, true)
-	f("asked for again", "w1", "kubelet", missing(9, 9, at(10, 5), at(10, 50)), checks.OutcomeNotFound, true)
-	f("long gone", "w1", "kubelet", missing(1, 1, at(12, 0), at(12, 0)), checks.OutcomeNotFound, false)
-	f("asked for until long after", "w1", "kubelet", missing(2, 2, at(10, 20), at(11, 30)), checks.OutcomeNotFound, false)
-	f("another node's", "w2", "kubelet", missing(1, 1, at(10, 20), at(10, 20)), checks.OutcomeNotFound, false)
-	f("no kubelet", "w1", "calico-node", missing(1, 1, at(10, 20), at(10, 20)), checks.OutcomeNotFound, false)
-	f("one of them succeeded", "w1", "kubelet", missing(2, 1, at(10, 20), at(10, 20)), checks.OutcomeOther, false)
-	f("refused by admission", "w1", "calico-node", tally.Group{Reason: rules.AdmissionRefused, Count: 1, Low: 1}, checks.OutcomeRefused, true)
-	f("refused more than once", "w1", "calico-node", tally.Group{Reason: rules.AdmissionRefused, Count: 2, Low: 2}, checks.OutcomeUnknown, false)
-	f("many groups", "w1", "", tally.Group{Wide: true, Count: 2, Low: 2}, checks.OutcomeUnknown, false)
+	f("a pod that was just deleted", "kubelet", rules.JustGone, missing(1, 1), checks.OutcomeNotFound, true)
+	f("asked for again", "kubelet", rules.JustGone, missing(9, 9), checks.OutcomeNotFound, true)
+	f("long gone, or another node's", "kubelet", "", missing(1, 1), checks.OutcomeNotFound, false)
+	f("no kubelet", "calico-node", rules.JustGone, missing(1, 1), checks.OutcomeNotFound, false)
+	f("one of them succeeded", "kubelet", rules.JustGone, missing(2, 1), checks.OutcomeOther, false)
+	f("refused by admission", "calico-node", "", tally.Group{Reason: rules.AdmissionRefused, Count: 1, Low: 1}, checks.OutcomeRefused, true)
+	f("refused more than once", "calico-node", "", tally.Group{Reason: rules.AdmissionRefused, Count: 2, Low: 2}, checks.OutcomeUnknown, false)
+	f("many groups", "", "", tally.Group{Wide: true, Count: 2, Low: 2}, checks.OutcomeUnknown, false)
 }
 
 // A store has no state by its times: what needs it is unproven, and nothing else is made up.
@@ -101,4 +86,87 @@ func TestUsesOfGroupByBook(t *testing.T) {
 	wide := group
 	wide.Wide = true
 	f("a group of many", 0, 5, lagUses{}, wide, 0, 5)
+}
+
+// Whatever a report lists as a blocker or as a hole keeps some check of readiness from passing, each by an item of its own; but for what the evidence tells by
+// node, API server and hour: silences, a source that is behind, and reads that are missing.
+func TestWhatSpeaksAgainstItIsAnItem(t *testing.T) {
+	run := func(plant func(*tally.Tally, *report.Facts)) (r *report.Report, items map[string]bool) {
+		sum, f := tally.New(), report.Facts{HasState: true, Authorization: report.Authorization{Inferred: true, Mode: "Node,RBAC"}}
+		sum.Add(&tally.Entry{Time: time.Unix(1e9, 0).UTC(), IsNode: true, Node: "w1", Verdict: nodeauthz.Allow})
+		plant(sum, &f)
+		items = map[string]bool{}
+		results := checks.Run((&proof{tally: sum, facts: &f, to: sum.To, ledger: evidence.New()}).input())
+		for i := range results {
+			if !slices.ContainsFunc(checks.Of(checks.Ready), func(c checks.Check) bool { return c.Name == results[i].Check }) {
+				continue
+			}
+			for j := range results[i].Evidence {
+				if e := &results[i].Evidence[j]; e.State != checks.Passed && e.Code != checks.CodeNothingSeen {
+					items[fmt.Sprintf("%s %+v", results[i].Check, e)] = true
+				}
+			}
+		}
+		return report.Make(sum, f), items
+	}
+	_, base := run(func(*tally.Tally, *report.Facts) {})
+	told := []rules.Reason{rules.LogSilent, rules.NodeSilent, rules.NodesSilent, rules.Delayed, rules.SecretReadsMissing}
+	n := 0
+	f := func(name string, plant func(*tally.Tally, *report.Facts)) {
+		t.Helper()
+		n++
+		r, items := run(plant)
+		if len(r.Readiness.Blockers)+len(r.Readiness.Holes) == 0 {
+			t.Errorf("%s: the report lists neither a blocker nor a hole", name)
+		}
+		for item := range items {
+			if !base[item] {
+				return
+			}
+		}
+		t.Errorf("%s: no item beside those without: %v", name, items)
+	}
+	found := func(k tally.Key, severity rules.Severity) func(*tally.Tally, *report.Facts) {
+		return func(sum *tally.Tally, _ *report.Facts) {
+			reason := k.Reason
+			if k.Rule == rules.ExcessAccess {
+				k.Reason = ""
+			}
+			sum.Add(&tally.Entry{ID: tally.ID{7}, Time: sum.To, Findings: []tally.Finding{{Key: k, Reason: reason, Severity: severity}}})
+		}
+	}
+	for _, name := range checks.DecidingRules() {
+		f("disabled: "+name, func(_ *tally.Tally, f *report.Facts) { f.Disabled = []string{name} })
+	}
+	for _, kind := range []codes.Kind{codes.Log, codes.Policy, codes.Node, codes.State, codes.Agreement, codes.Mode, codes.Rule} {
+		g := codes.Gap{Kind: kind, Code: "x"}
+		f("a gap in "+string(kind), func(_ *tally.Tally, f *report.Facts) { f.Gaps = []codes.Gap{g} })
+		f("a lack of "+string(kind), func(_ *tally.Tally, f *report.Facts) { f.Lacks = []codes.Gap{g} })
+	}
+	f("unread", func(_ *tally.Tally, f *report.Facts) { f.Lacks = []codes.Gap{{Kind: codes.Log, Code: codes.LogUnread}} })
+	f("no state", func(_ *tally.Tally, f *report.Facts) { f.HasState = false })
+	f("malformed", func(_ *tally.Tally, f *report.Facts) { f.Events.Malformed = 1 })
+	f("undecided", func(sum *tally.Tally, _ *report.Facts) { sum.Sums.Undecided = 1 })
+	f("disagreement", func(sum *tally.Tally, _ *report.Facts) { sum.Disagreements = make([]tally.Disagreement, 1) })
+	f("more disagreements", func(sum *tally.Tally, _ *report.Facts) { sum.Sums.DisagreeMore = 1 })
+	for _, a := range []report.Authorization{{Mode: "RBAC"}, {}, {Mode: "RBAC", Inferred: true}, {Mode: "RBAC,Node", Inferred: true}} {
+		f(fmt.Sprintf("mode %+v", a), func(_ *tally.Tally, f *report.Facts) { f.Authorization = a })
+	}
+	for _, rule := range rules.All() {
+		for _, r := range rule.Reasons {
+			switch {
+			case r.Reason == rules.Privileged: // it conforms, and depends on no binding
+			case rule.Name == rules.ExcessAccess:
+				f(string(r.Reason), found(tally.Key{Rule: rule.Name, Node: "w1", Reason: r.Reason, Binding: rbac.BindingRef{Kind: "ClusterRoleBinding", Name: "b"}}, rules.High))
+			case rule.Name == rules.NodeIdentity, r.Reason == rules.SharedCertificate:
+				f(string(r.Reason), found(tally.Key{Rule: rule.Name, Node: "w1", Reason: r.Reason}, rules.High))
+			case rule.Name == rules.CoverageGap && r.Gap != codes.Doubt && !slices.Contains(told, r.Reason):
+				f(string(r.Reason), found(tally.Key{Rule: rule.Name, Name: "x", Reason: r.Reason}, rules.Medium))
+			}
+		}
+	}
+	f("many gaps", found(tally.Key{Rule: rules.CoverageGap}, rules.Medium))
+	if n < 45 {
+		t.Errorf("only %d cases", n)
+	}
 }

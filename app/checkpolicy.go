@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/coverage"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeauthz"
@@ -46,7 +48,7 @@ func (p *proof) hidden(in *checks.Input) {
 		node := strings.TrimPrefix(name, nodeid.UserPrefix)
 		note(p.policy.Hides(nodeUser(node), p.harmless(node)), name)
 	}
-	for _, who := range p.impersonators(in.Bindings) {
+	for _, who := range p.state.impersonators() {
 		name := who.GetName()
 		if name == anyName {
 			name = who.GetGroups()[0]
@@ -82,25 +84,31 @@ func (p *proof) harmless(node string) func(authorizer.Attributes) bool {
 	}
 }
 
-// impersonators are those who may act as nodes by bindings that are not for nodes; of a group somebody.
-func (p *proof) impersonators(all []rbac.BindingInfo) (out []user.Info) {
-	if p.setup == nil {
+// impersonators are those who may act as nodes, by the state.
+func (p *stateProof) impersonators() []*user.DefaultInfo {
+	if p == nil {
 		return nil
 	}
+	return p.Impersonators
+}
+
+// impersonatorsOf are those who may act as nodes by bindings that are not for nodes; of a group somebody.
+func impersonatorsOf(s *cluster.State, all []rbac.BindingInfo, to time.Time) (out []*user.DefaultInfo) {
 	seen := map[rbac.SubjectRef]bool{}
 	for i := range all {
-		for _, s := range all[i].Subjects {
-			if all[i].Binding.Kind != rbac.KindClusterRoleBinding || seen[s] || s.ForNodes() || s.Kind == rbacv1.GroupKind && s.Name == user.SystemPrivilegedGroup {
+		for _, subject := range all[i].Subjects {
+			if all[i].Binding.Kind != rbac.KindClusterRoleBinding || seen[subject] || subject.ForNodes() ||
+				subject.Kind == rbacv1.GroupKind && subject.Name == user.SystemPrivilegedGroup {
 				continue
 			}
-			seen[s] = true
-			who := somebody(s)
+			seen[subject] = true
+			who := somebody(subject)
 			acts := func(resource, name string) bool {
-				return p.setup.State.RBAC.Authorize(&authorizer.AttributesRecord{
+				return s.RBAC.Authorize(&authorizer.AttributesRecord{
 					User: who, Verb: "impersonate", APIVersion: "v1", Resource: resource, Name: name, ResourceRequest: true,
-				}, p.to).Allowed
+				}, to).Allowed
 			}
-			if acts("groups", user.NodesGroup) && slices.ContainsFunc(p.actable(), func(name string) bool { return acts("users", name) }) {
+			if acts("groups", user.NodesGroup) && slices.ContainsFunc(actable(s, to), func(name string) bool { return acts("users", name) }) {
 				out = append(out, who)
 			}
 		}
@@ -109,16 +117,16 @@ func (p *proof) impersonators(all []rbac.BindingInfo) (out []user.Info) {
 }
 
 // actable are the users that are nodes: all that there are, and any.
-func (p *proof) actable() []string {
+func actable(s *cluster.State, to time.Time) []string {
 	out := []string{nodeid.UserPrefix + anyName}
-	for _, name := range p.setup.State.Nodes.Names(p.to) {
+	for _, name := range s.Nodes.Names(to) {
 		out = append(out, nodeid.UserPrefix+name)
 	}
 	return out
 }
 
 // somebody is a user whom a binding's subject means.
-func somebody(s rbac.SubjectRef) user.Info {
+func somebody(s rbac.SubjectRef) *user.DefaultInfo {
 	switch s.Kind {
 	case rbacv1.ServiceAccountKind:
 		return &user.DefaultInfo{

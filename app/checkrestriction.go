@@ -3,6 +3,7 @@ package app
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/nodetrail/nodetrail/checks"
@@ -14,16 +15,46 @@ import (
 )
 
 // restrictionBook counts, by hour, the requests that NodeRestriction refused in its own words. The zero value is not useful.
-type restrictionBook struct{ refused map[evidence.Hour]int64 }
+type restrictionBook struct {
+	refused map[evidence.Hour]int64
+	// fresh are the hours that changes has not handed out.
+	fresh map[evidence.Hour]bool
+}
 
 func newRestrictionBook() *restrictionBook {
-	return &restrictionBook{refused: map[evidence.Hour]int64{}}
+	return &restrictionBook{refused: map[evidence.Hour]int64{}, fresh: map[evidence.Hour]bool{}}
+}
+
+// rememberedRestriction is the kind of memory that has the hours in which NodeRestriction refused something, by the hour.
+const rememberedRestriction = "node-restriction"
+
+// changes are the hours in which it refused something for the first time since the process began, to be stored with the requests that were judged meanwhile.
+func (b *restrictionBook) changes() (out []tally.Remembered) {
+	for h := range b.fresh {
+		out = append(out, tally.Remembered{Kind: rememberedRestriction, Key: strconv.Itoa(int(h)), Value: []byte("{}")})
+	}
+	clear(b.fresh)
+	return out
+}
+
+// restrictionOf is the book that was stored. It says whether, not how often.
+func restrictionOf(stored []tally.Remembered) *restrictionBook {
+	b := newRestrictionBook()
+	for i := range stored {
+		if h, err := strconv.Atoi(stored[i].Key); err == nil {
+			b.refused[evidence.Hour(h)] = 1
+		}
+	}
+	return b
 }
 
 // add takes in a judgement.
 func (b *restrictionBook) add(j *pipeline.Judgement) {
 	if j.Admission.Observed == nodeadmission.ObservedDeny && (len(b.refused) < evidence.MaxHours || b.refused[evidence.HourOf(j.Time)] > 0) {
-		b.refused[evidence.HourOf(j.Time)]++
+		h := evidence.HourOf(j.Time)
+		if b.refused[h]++; b.refused[h] == 1 {
+			b.fresh[h] = true
+		}
 	}
 }
 

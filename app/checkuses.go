@@ -56,7 +56,7 @@ func (p *proof) use(k *tally.Key, g *tally.Group) checks.Use {
 	case g.Low < g.Count:
 		u.Count -= g.Low
 	case g.Reason == rules.ObjectMissing:
-		u.Outcome, u.JustGone = checks.OutcomeNotFound, p.justGone(k, g)
+		u.Outcome, u.JustGone = checks.OutcomeNotFound, k.Apart == rules.JustGone
 	case g.Reason == rules.AdmissionRefused && g.Count == 1:
 		u.Outcome = checks.OutcomeRefused
 	case g.Reason == rules.AdmissionRefused: // of the others one may have been answered with 404
@@ -67,18 +67,6 @@ func (p *proof) use(k *tally.Key, g *tally.Group) checks.Use {
 
 // untilBefore is how long before a request its object may have been on the node to count as just gone.
 const untilBefore = time.Minute
-
-// justGone reports whether the Node authorizer allowed all requests of the group until just before.
-func (p *proof) justGone(k *tally.Key, g *tally.Group) bool {
-	if p.setup == nil || k.Resource == "" || g.Last.Sub(g.First) > untilBefore {
-		return false
-	}
-	a := authorizer.AttributesRecord{
-		User: nodeUser(k.Node), Verb: k.Verb, APIGroup: k.APIGroup, APIVersion: "v1", Resource: k.Resource, Subresource: k.Subresource,
-		Namespace: k.Namespace, Name: k.Name, ResourceRequest: true,
-	}
-	return justGone(p.setup.Auth, &a, g.First, g.Last)
-}
 
 // justGone reports whether the Node authorizer allowed a request until just before all of the time from first to last.
 func justGone(auth *nodeauthz.Authorizer, a authorizer.Attributes, first, last time.Time) bool {

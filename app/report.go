@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/checks"
-	"github.com/nodetrail/nodetrail/coverage"
+	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/report"
 )
 
@@ -56,17 +56,9 @@ func Report(ctx context.Context, o ReportOptions) (*report.Report, error) {
 	}
 	f.Lacks = append(f.Lacks, report.Uncovered(t.From, newest, o.Window)...)
 	f.Events, f.MinWindow = report.EventsOf(&t.Events), c.Readiness.MinWindow.D()
-	proven := proof{minWindow: f.MinWindow, tally: t, facts: &f, kubelets: c.Rules.KubeletUserAgents, to: t.To}
-	begin := t.To.Add(-f.MinWindow)
-	if f.MinWindow <= 0 {
-		begin = t.From
-	}
-	if proven.ledger, err = s.Evidence(ctx, begin, t.To); err != nil {
+	p := prover{store: s, config: func() *config.Config { return c }, waivers: o.Waivers}
+	if err := p.prove(ctx, t, o.Window, &f); err != nil {
 		return nil, err
 	}
-	if p, err := coverage.ReadPolicy(c.Coverage.PolicyFile); err == nil { // a report is made elsewhere, too, where nobody has the policy
-		proven.policy = p
-	}
-	f.Checks, f.Waivers = checks.Apply(checks.Run(proven.input()), o.Waivers, time.Now())
 	return report.Make(t, f), nil
 }

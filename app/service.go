@@ -17,7 +17,6 @@ import (
 	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/internal/ops"
 	"github.com/nodetrail/nodetrail/pipeline/source"
-	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/sinks/metrics"
 	"github.com/nodetrail/nodetrail/store"
 	"github.com/nodetrail/nodetrail/web"
@@ -75,6 +74,7 @@ func (s *service) open(ctx context.Context, c *config.Config) error {
 	s.ledger = &ledger{metrics: s.metrics, sinks: &s.sinks, lanes: map[string]laneSum{}}
 	s.court, err = openCourt(ctx, c, &courtParts{
 		state: s.state, store: s.store, sinks: &s.sinks, stored: s.ledger.stored, facts: s.facts, instance: instance, log: s.log,
+		window: s.ledger.window, config: s.reloader.Current,
 	})
 	if err != nil {
 		return err
@@ -100,15 +100,9 @@ func (s *service) open(ctx context.Context, c *config.Config) error {
 
 // openPages opens the pages over all the other parts.
 func (s *service) openPages(c *config.Config) error {
-	o, err := pagesOver(c, s.store, s.log)
+	o, err := pagesOver(c, s.reloader.Current, s.store, s.log)
 	if err != nil {
 		return err
-	}
-	stored := o.Facts
-	o.Facts = func(ctx context.Context) (report.Facts, error) {
-		f, err := stored(ctx)
-		f.MinWindow = s.reloader.Current().Readiness.MinWindow.D()
-		return f, err
 	}
 	o.Sources = func() []web.Source { return append(s.sources.pages(s.ledger), s.state.source()) }
 	o.Disabled = func() []string { return s.reloader.Current().Rules.Disable }

@@ -34,6 +34,8 @@ type courtParts struct {
 	sinks    *sinkSet
 	stored   func(*pipeline.Stored)
 	facts    func(*court) []byte
+	window   func() (from, to time.Time)
+	config   func() *config.Config
 	instance string
 	log      zerolog.Logger
 }
@@ -62,9 +64,13 @@ func openCourt(ctx context.Context, c *config.Config, p *courtParts) (*court, er
 		// Those of all rules: one that is enabled later has to know what was before.
 		detectors: rules.NewDetectors(rules.All(), detectorOptions(c)),
 	}
+	w, err := openWitnessed(ctx, p.store, witnessed{config: p.config, state: p.state, setup: out.setup, instance: p.instance, window: p.window})
+	if err != nil {
+		return nil, err
+	}
 	opt := pipeline.EngineOptions{
 		Judge: out.setup.Judge, Detectors: out.detectors, Store: p.store, Stored: p.stored, Line: p.sinks.line, Ledger: evidence.New(),
-		Facts: func() []byte { return p.facts(out) }, Instance: p.instance,
+		Facts: func() []byte { return p.facts(out) }, Instance: p.instance, Judged: w.judged, Remember: w.remember,
 		Skew: c.Skew.D(), Settle: c.State.Settle.D(), WaitAtMost: c.State.WaitAtMost.D(), OpenFor: c.Pipeline.OpenFor.D(),
 		CommitEvery: c.Pipeline.CommitEvery.D(), MaxBytes: int64(c.Pipeline.MaxBytes), MaxRequests: c.Pipeline.MaxRequests, Log: p.log,
 	}
@@ -139,7 +145,7 @@ func (l *ledger) stored(s *pipeline.Stored) {
 	c := metrics.Commit{Entries: s.Entries, Received: s.Received, At: s.At, Took: s.Took}
 	l.mu.Lock()
 	for i := range s.Entries {
-		if t := s.Entries[i].Time; !t.IsZero() {
+		if t := s.Entries[i].Time; !t.IsZero() && s.Entries[i].IsNode { // what is noted beside the log has the clock's time
 			if l.from.IsZero() || t.Before(l.from) {
 				l.from = t
 			}

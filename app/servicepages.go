@@ -15,8 +15,9 @@ import (
 )
 
 // pagesOver are the pages over a store, as the configuration says who may read them.
-func pagesOver(c *config.Config, s *store.Store, log zerolog.Logger) (web.Options, error) {
+func pagesOver(c *config.Config, current func() *config.Config, s *store.Store, log zerolog.Logger) (web.Options, error) {
 	p := &c.Pages
+	proofs := &prover{store: s, config: current, keep: 20}
 	o := web.Options{
 		Cluster: c.Cluster, Store: s, Step: s.Step(), Hourly: c.Store.Hourly.D(), Log: log,
 		Facts: func(ctx context.Context) (report.Facts, error) {
@@ -25,9 +26,10 @@ func pagesOver(c *config.Config, s *store.Store, log zerolog.Logger) (web.Option
 				return report.Facts{}, err
 			}
 			f, err := fromStore(all)
-			f.MinWindow = c.Readiness.MinWindow.D()
+			f.MinWindow = current().Readiness.MinWindow.D()
 			return f, err
 		},
+		Prove: proofs.prove,
 		Access: web.Access{
 			TokenFile: p.BearerTokenFile, CertFile: p.TLS.CertFile, KeyFile: p.TLS.KeyFile, ClientCAFile: p.TLS.ClientCAFile,
 			ClientNames: p.TLS.ClientNames, Reload: p.TLS.ReloadEvery.D(),

@@ -24,11 +24,11 @@ func ProbeRequests() []string {
 func policyKnown(in *Input) Result {
 	p := proof{}
 	x := &in.Policy
+	for _, h := range x.Hidden {
+		p.unproven(Item{Code: CodePolicyHides, Request: h.Request, Server: h.Server, Line: h.Line, Client: h.User, Value: x.Name})
+	}
 	if x.Given {
 		p.count(1, 1)
-		for _, h := range x.Hidden {
-			p.unproven(Item{Code: CodePolicyHides, Request: h.Request, Server: h.Server, Line: h.Line, Client: h.User, Value: x.Name})
-		}
 		if x.Contradicted > 0 {
 			p.unproven(Item{Code: CodePolicyOther, Value: x.Name, Count: x.Contradicted})
 		}

@@ -150,7 +150,7 @@ type Policy struct {
 	// Given says that the policy in force is known: from a file, or by the name of a provider.
 	Given bool
 	Name  string
-	// Hidden are the kinds of requests of nodes, and of those who act as nodes, that it keeps out of the log.
+	// Hidden are the kinds of requests of nodes, and of those who act as nodes, that it, or one that was in force before, keeps out of the log.
 	Hidden []Hidden
 	// Contradicted counts events that the given policy would not have written so.
 	Contradicted int64

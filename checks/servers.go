@@ -168,14 +168,17 @@ func nodeAuthorizerOn(in *Input) Result {
 // sourceMode judges what one source shows of the order, by renewals of nodes' own Leases: Node always allows those.
 func sourceMode(in *Input, w *window, name string, configured bool, p *proof) {
 	at := func(h evidence.Hour) *evidence.SourceHour { return in.Ledger.Source(name, h) }
-	off := func(h evidence.Hour) bool { x := at(h); return x != nil && (x.ByRBAC != 0 || x.Refused != 0) }
+	off := func(h evidence.Hour) bool { x := at(h); return x != nil && (x.ByRBAC|x.Refused)&w.parts(h) != 0 }
 	w.runs(off, func(first, last evidence.Hour) {
 		p.fail(Item{Code: CodeNodeNotFirst, Server: name, From: first.Start(), To: last.End()})
 	})
-	silent := func(h evidence.Hour) bool { x := at(h); return x != nil && x.Requests != 0 && x.ByNode == 0 && !off(h) }
+	silent := func(h evidence.Hour) bool {
+		x := at(h)
+		return x != nil && x.Requests&w.parts(h) != 0 && x.ByNode&w.parts(h) == 0 && !off(h)
+	}
 	for h := w.first; h <= w.last; h++ {
-		if x := at(h); x != nil && x.Requests != 0 && !configured {
-			p.count(1, one(x.ByNode != 0 && !off(h)))
+		if x := at(h); x != nil && x.Requests&w.parts(h) != 0 && !configured {
+			p.count(1, one(x.ByNode&w.parts(h) != 0 && !off(h)))
 		}
 	}
 	if !configured {

@@ -53,7 +53,7 @@ func nothingDepends(in *Input) Result {
 		}
 		f, known := fate(u.Binding)
 		switch {
-		case known && f != Goes:
+		case known && f != Goes && f != Empty: // one that is empty now was not when it let the request through
 			p.list(u.item(CodeStayingUse))
 		case u.Lag:
 			p.list(u.item(CodeLag))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	yaml "go.yaml.in/yaml/v3"
@@ -268,11 +269,26 @@ func WaiverText(waivers []Waiver) (string, error) {
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
-	if err := e.Encode(waiverFile{waivers}); err != nil {
+	var file yaml.Node
+	if err := file.Encode(waiverFile{waivers}); err != nil {
+		return "", fmt.Errorf("writing waivers: %w", err)
+	}
+	quoteLines(&file)
+	if err := e.Encode(&file); err != nil {
 		return "", fmt.Errorf("writing waivers: %w", err)
 	}
 	if err := e.Close(); err != nil {
 		return "", fmt.Errorf("writing waivers: %w", err)
 	}
 	return b.String(), nil
+}
+
+// quoteLines has texts of several lines written as one: a name from a log makes no line.
+func quoteLines(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && strings.ContainsAny(n.Value, "\n\r\u0085\u2028\u2029") {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	for _, c := range n.Content {
+		quoteLines(c)
+	}
 }

@@ -344,3 +344,16 @@ func (g *gaps) explained(at time.Time, h *hourLoss) bool {
 	}
 	return true
 }
+
+// parts are those of the hour that the window has a moment of.
+func (w *window) parts(h evidence.Hour) (p evidence.Parts) {
+	at := h.Start()
+	for i := 0; at.Before(h.End()); i++ {
+		next := at.Add(evidence.PartLength)
+		if !at.After(w.to) && next.After(w.from) {
+			p |= 1 << i
+		}
+		at = next
+	}
+	return p
+}

@@ -126,6 +126,9 @@ func (e *Engine) remembered(now time.Time, last bool) []tally.Remembered {
 			all = append(all, tally.Remembered{Kind: rememberedVersion, Value: []byte(version)})
 		}
 	}
+	if e.opt.Remember != nil {
+		all = append(all, e.opt.Remember(now, last)...)
+	}
 	return all
 }
 
@@ -291,6 +294,9 @@ func (e *Engine) judged(r *request, j *Judgement) (store bool, err error) {
 		e.figures.early++
 	}
 	e.observe(j)
+	if e.opt.Judged != nil {
+		e.opt.Judged(j)
+	}
 	entry := e.entries.Of(j)
 	if !entry.IsNode && len(entry.Findings) == 0 {
 		return false, nil

@@ -115,6 +115,9 @@ func keyOf(j *Judgement, f *Finding) tally.Key {
 	if !a.ResourceRequest {
 		k.Name = tally.Bounded(a.Path)
 	}
+	if k.Rule == rules.ExcessAccess {
+		k.Apart = f.Apart // rules.JustGone or nothing
+	}
 	return k
 }
 

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"net/http"
 	"strings"
 	"time"
 
@@ -126,6 +127,7 @@ func (j *Judge) Judge(ev *audit.Event) *Judgement {
 	j.admission(out)
 	j.grant(out)
 	j.impersonation(out)
+	out.JustGone = j.justGone(out)
 	for _, r := range j.Rules {
 		if r.Check == nil {
 			continue
@@ -196,6 +198,22 @@ func (j *Judge) grant(out *Judgement) {
 		out.Open = out.Open && !d.Known
 	}
 	out.Spare = j.RBAC.AuthorizeWithout(out.Attrs, out.Time, rbac.Grant.ForNodes).Allowed
+}
+
+// untilBefore is how long before a request its object may have been on the node to count as just gone.
+const untilBefore = time.Minute
+
+// justGone reports whether the request was for what is not there, and Node allowed it until just before.
+func (j *Judge) justGone(out *Judgement) bool {
+	if out.Event.Code != http.StatusNotFound || !out.Allowed || !out.Attrs.ResourceRequest || !out.NodeDenies() {
+		return false
+	}
+	for at := out.Time.Add(-untilBefore); !at.After(out.Time); at = at.Add(time.Second) {
+		if j.Node.Decide(out.Attrs, at).Verdict == nodeauthz.Allow {
+			return true
+		}
+	}
+	return false
 }
 
 // parse reads an RBAC reason. The same few come again and again.

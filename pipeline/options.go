@@ -25,6 +25,12 @@ type EngineOptions struct {
 	Stored func(*Stored)
 	// Line makes the verdict line of a judgement, appended to b; nil for none.
 	Line func(j *Judgement, b []byte) []byte
+	// Judged is given each judgement, from the loop, before what it adds is stored; it must not keep it. Nil for nothing. A request whose batch comes
+	// again is judged again.
+	Judged func(j *Judgement)
+	// Remember returns what is to be stored with the next commit, and so with the requests that were judged since it was called last; called from the
+	// loop. last says that the engine stops. Nil for nothing.
+	Remember func(now time.Time, last bool) []tally.Remembered
 	// Ledger is shown every event; what that changes is stored with the commit that acknowledges the event, or an earlier one. The engine forgets in it
 	// what is stored and some hours old. Only the engine may use it. Nil for none.
 	Ledger *evidence.Ledger

@@ -56,7 +56,7 @@ type Facts struct {
 	Nodes []string
 	// Bindings give nodes something, at the window's end. Nil where that is not known.
 	Bindings []NodeBinding
-	// Checks are the results of the checks of both questions, with Waivers applied; nil where nobody asked.
+	// Checks are the results of the checks of both questions, with Waivers applied: they alone answer. What has none is unproven.
 	Checks []checks.Result
 	// Waivers are those that were given, and what each covers.
 	Waivers []checks.Applied
@@ -107,8 +107,10 @@ func Make(t *tally.Tally, f Facts) *Report {
 	if r.Authorization.FeatureGates == nil {
 		r.Authorization.FeatureGates = map[string]bool{}
 	}
-	r.Readiness = readiness(r, f, t.Sums.Undecided)
-	r.proven(&f)
+	var nodeOff, restricted bool
+	r.Readiness, nodeOff, restricted = readiness(r, f, t.Sums.Undecided)
+	r.prove(&f)
+	r.Readiness.Plan = plan(&r.Readiness, f.Words, f.Bindings, nodeOff, restricted)
 	return r
 }
 

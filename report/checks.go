@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,7 +13,9 @@ import (
 // Confinement says whether a stolen kubelet credential is confined to its node.
 type Confinement struct {
 	// Verdict is a checks.Answer: "confined", "confined with waivers", "not confined" or "not enough evidence".
-	Verdict string  `json:"verdict"`
+	Verdict string `json:"verdict"`
+	// Waivers is how many waivers the verdict rests on.
+	Waivers int     `json:"waivers"`
 	Checks  []Check `json:"checks"`
 }
 
@@ -68,36 +71,55 @@ type Waiver struct {
 // maxItems bounds the items of one check in a report. Those that do not pass come first.
 const maxItems = 200
 
-// proven puts the checks into the report.
-func (r *Report) proven(f *Facts) {
-	r.Readiness.Checks, r.Confinement.Checks = []Check{}, []Check{}
-	answer := checks.Conclude(checks.Confined, f.Checks, f.Waivers)
-	r.Confinement.Verdict = string(answer.Answer)
+// prove answers both questions and puts the checks into the report. Nothing else decides whether a report says ready or confined.
+func (r *Report) prove(f *Facts) {
+	ready, confined := checks.Conclude(checks.Ready, f.Checks, f.Waivers), checks.Conclude(checks.Confined, f.Checks, f.Waivers)
+	x := &r.Readiness
+	x.Verdict, x.Ready, x.Waivers, x.Evidence = string(ready.Answer), ready.Good(false), ready.Waivers, "sufficient"
+	if len(ready.Unproven) > 0 {
+		x.Evidence = "insufficient"
+	}
+	r.Confinement.Verdict, r.Confinement.Waivers = string(confined.Answer), confined.Waivers
+	x.Checks, r.Confinement.Checks = f.checks(&ready), f.checks(&confined)
 	r.Waivers = make([]Waiver, 0, len(f.Waivers))
 	for i := range f.Waivers {
 		w := &f.Waivers[i]
 		r.Waivers = append(r.Waivers, Waiver{w.Waiver.Check, w.Waiver.Owner, w.Waiver.Reason, w.Waiver.Expires, len(w.Covers), w.Expired})
 	}
-	if len(f.Checks) == 0 {
-		return
-	}
-	answer = checks.Conclude(checks.Ready, f.Checks, f.Waivers)
-	r.ByChecks = string(answer.Answer)
-	for _, c := range checks.All() {
-		for i := range f.Checks {
-			if f.Checks[i].Check != c.Name {
-				continue
-			}
-			one := f.check(&f.Checks[i], &c)
-			if c.Questions&checks.Ready != 0 {
-				r.Readiness.Checks = append(r.Readiness.Checks, one)
-			}
-			if c.Questions&checks.Confined != 0 {
-				r.Confinement.Checks = append(r.Confinement.Checks, one)
-			}
-		}
-	}
 	r.Paste = paste(f, r.Window.To)
+}
+
+// checks are those of a question, each with the state that the answer rests on.
+func (f *Facts) checks(v *checks.Verdict) []Check {
+	out := []Check{}
+	for _, c := range checks.Of(v.Question) {
+		state := checks.Unproven
+		switch {
+		case slices.Contains(v.Passed, c.Name):
+			state = checks.Passed
+		case slices.Contains(v.Failed, c.Name):
+			state = checks.Failed
+		case slices.Contains(v.Waived, c.Name):
+			state = checks.Waived
+		}
+		at := slices.IndexFunc(f.Checks, func(r checks.Result) bool { return r.Check == c.Name })
+		if at < 0 { // nobody asked
+			out = append(out, f.check(&checks.Result{Check: c.Name, Evidence: []checks.Item{{Code: checks.CodeNotLookedAt}}}, &c, state))
+			continue
+		}
+		out = append(out, f.check(&f.Checks[at], &c, state))
+	}
+	return out
+}
+
+// Good reports whether the bindings can be deleted: proven without a waiver, or, if they are accepted, with some.
+func (x *Readiness) Good(acceptWaivers bool) bool { return good(x.Verdict, acceptWaivers) }
+
+// Good reports whether a credential is confined: proven without a waiver, or, if they are accepted, with some.
+func (x *Confinement) Good(acceptWaivers bool) bool { return good(x.Verdict, acceptWaivers) }
+
+func good(answer string, acceptWaivers bool) bool {
+	return (&checks.Verdict{Answer: checks.Answer(answer)}).Good(acceptWaivers)
 }
 
 // validFor is for how long the waivers hold that a report offers.
@@ -120,14 +142,14 @@ func paste(f *Facts, end *time.Time) string {
 	return text
 }
 
-func (f *Facts) check(r *checks.Result, c *checks.Check) Check {
+func (f *Facts) check(r *checks.Result, c *checks.Check, state checks.State) Check {
 	out := Check{
-		Name: r.Check, Question: c.Questions.String(), State: r.State.String(), Expected: r.Expected, Seen: r.Seen, Evidence: []CheckItem{}, Page: c.Page(),
+		Name: r.Check, Question: c.Questions.String(), State: state.String(), Expected: r.Expected, Seen: r.Seen, Evidence: []CheckItem{}, Page: c.Page(),
 	}
 	if r.Next.Code != "" {
 		out.NextCode, out.Next = string(r.Next.Code), f.Words.Next(&r.Next)
 	}
-	for _, state := range []checks.State{checks.Failed, checks.Unproven, checks.Waived, checks.Passed} {
+	for _, state := range states() {
 		for i := range r.Evidence {
 			if r.Evidence[i].State != state {
 				continue
@@ -154,21 +176,54 @@ func (f *Facts) item(i *checks.Item) CheckItem {
 	return out
 }
 
-// question is one of the two with its checks, for the forms of a report.
+// question is one of the two with its answer and its checks, for the forms of a report.
 type question struct {
-	Title, Verdict string
-	Checks         []Check
+	Title   string
+	of      checks.Question
+	answer  checks.Answer
+	waivers int
+	Checks  []Check
 }
 
-// questions are those that were asked.
+// questions are both, in their order.
 func (r *Report) questions() []question {
-	if len(r.Readiness.Checks) == 0 {
-		return nil
-	}
+	x, y := &r.Readiness, &r.Confinement
 	return []question{
-		{"Checks for deleting the bindings", r.ByChecks, r.Readiness.Checks},
-		{"Checks for confined credentials", r.Confinement.Verdict, r.Confinement.Checks},
+		{"Checks for deleting the bindings", checks.Ready, checks.Answer(x.Verdict), x.Waivers, x.Checks},
+		{"Checks for confined credentials", checks.Confined, checks.Answer(y.Verdict), y.Waivers, y.Checks},
 	}
+}
+
+// Head is the answer as a title.
+func (q question) Head() string { return wording.Answer(q.answer, q.waivers) }
+
+// Means is the answer in a sentence, with how the checks came out.
+func (q question) Means() string {
+	var c wording.CheckCounts
+	for i := range q.Checks {
+		switch q.Checks[i].State {
+		case checks.Passed.String():
+			c.Passed++
+		case checks.Failed.String():
+			c.Failed++
+		case checks.Waived.String():
+			c.Waived++
+		default:
+			c.Unproven++
+		}
+	}
+	return wording.Means(q.answer, q.of, c)
+}
+
+// Class is "yes", "no" or "maybe".
+func (q question) Class() string {
+	switch {
+	case good(string(q.answer), true):
+		return "yes"
+	case q.answer == checks.AnswerNotEnough:
+		return "maybe"
+	}
+	return "no"
 }
 
 // open are the items because of which the check does not pass, at most so many, and how many more there are.
@@ -202,38 +257,34 @@ func (c *Check) wrong() string {
 	return strings.Join(out, "; ")
 }
 
-// passed counts the checks that passed, or are waived.
-func (q *question) passed() (n int) {
-	for i := range q.Checks {
-		if s := q.Checks[i].State; s == checks.Passed.String() || s == checks.Waived.String() {
-			n++
-		}
+// answers are both, each in a line.
+func (t Text) answers(b *strings.Builder, r *Report) {
+	all := r.questions()
+	width := 0
+	for _, q := range all {
+		width = max(width, len(q.Head()))
 	}
-	return n
+	for _, q := range all {
+		colour := map[string]string{"yes": green, "no": red}[q.Class()]
+		if colour == "" {
+			colour = yellow
+		}
+		fmt.Fprintf(b, "%s%s  %s\n", t.paint(bold+";"+colour, strings.ToUpper(q.Head())), strings.Repeat(" ", width-len(q.Head())), q.Means())
+	}
 }
 
-// summary is the verdict by the checks in a line.
-func (q *question) summary() string {
-	return fmt.Sprintf("%s: %s, %d of %s", q.Title, q.Verdict, q.passed(), plural(int64(len(q.Checks)), "check"))
-}
-
-// checks lists the checks of both questions.
+// checks lists the checks of both questions: what is open about those that did not pass, and the names of the others. What belongs to both questions
+// is written out once.
 func (t Text) checks(b *strings.Builder, r *Report) {
-	const most = 3
+	told := map[string]bool{}
 	for _, q := range r.questions() {
-		fmt.Fprintf(b, "\n%s\n", t.paint(bold, q.summary()))
-		for i := range q.Checks {
-			c := &q.Checks[i]
-			fmt.Fprintf(b, "  %s %s  %s\n", t.paint(stateColour(c.State), fmt.Sprintf("%-8s", c.State)), c.Name, t.paint(dim, fmt.Sprintf("%d of %d", c.Seen, c.Expected)))
-			items, more := c.open(most)
-			for j := range items {
-				fmt.Fprintf(b, "             %s\n", wording.Visible(items[j].Message))
-			}
-			if more > 0 {
-				fmt.Fprintf(b, "             %s\n", t.paint(dim, fmt.Sprintf("and %d more (-o json has them)", more)))
-			}
-			if c.Next != "" {
-				fmt.Fprintf(b, "             -> %s\n", c.Next)
+		fmt.Fprintf(b, "\n%s\n", t.paint(bold, q.Title))
+		for _, state := range states() {
+			for i := range q.Checks {
+				if c := &q.Checks[i]; c.State == state.String() {
+					t.check(b, c, told[c.Name])
+					told[c.Name] = true
+				}
 			}
 		}
 	}
@@ -249,6 +300,34 @@ func (t Text) checks(b *strings.Builder, r *Report) {
 		for line := range strings.Lines(r.Paste) {
 			fmt.Fprintf(b, "  %s\n", wording.Visible(strings.TrimSuffix(line, "\n")))
 		}
+	}
+}
+
+// states are all, the worst first.
+func states() []checks.State {
+	return []checks.State{checks.Failed, checks.Unproven, checks.Waived, checks.Passed}
+}
+
+// check writes a check, and what is open about it unless it was told before.
+func (t Text) check(b *strings.Builder, c *Check, told bool) {
+	const most = 3
+	figures := fmt.Sprintf("expected %d, seen %d", c.Expected, c.Seen)
+	if told && c.State != checks.Passed.String() {
+		figures = "see above"
+	}
+	fmt.Fprintf(b, "  %s %s  %s\n", t.paint(stateColour(c.State), fmt.Sprintf("%-8s", c.State)), c.Name, t.paint(dim, figures))
+	if told {
+		return
+	}
+	items, more := c.open(most)
+	for j := range items {
+		fmt.Fprintf(b, "             %s\n", wording.Visible(items[j].Message))
+	}
+	if more > 0 {
+		fmt.Fprintf(b, "             %s\n", t.paint(dim, fmt.Sprintf("and %d more (-o json has them)", more)))
+	}
+	if c.Next != "" {
+		fmt.Fprintf(b, "             -> %s\n", c.Next)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
@@ -13,12 +14,13 @@ import (
 
 // Verdicts on readiness.
 const (
-	VerdictReady    = "ready"
-	VerdictNotReady = "not ready"
-	VerdictUnknown  = "not enough evidence"
+	VerdictReady    = string(checks.AnswerReady)
+	VerdictWaived   = string(checks.AnswerReadyWaived)
+	VerdictNotReady = string(checks.AnswerNotReady)
+	VerdictUnknown  = string(checks.AnswerNotEnough)
 )
 
-// Hole is a gap with its sentence: something that the evidence lacks, because of which nothing is "ready", or, without a kind, a doubt.
+// Hole is a gap with its sentence: something that the evidence lacks, or, without a kind, a doubt. The checks decide what it means.
 type Hole struct {
 	codes.Gap
 	Message string `json:"message"`

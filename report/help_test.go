@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/internal/test/golden"
 	"github.com/nodetrail/nodetrail/nodeauthz"
@@ -151,6 +153,7 @@ func sample(t *testing.T) *Report {
 	f.Events.MalformedAt = []Place{{File: "audit.log", Line: 7, Cause: "unexpected end"}}
 	f.Gaps = []codes.Gap{{Code: codes.KindMissing, Params: codes.Params{codes.Text(codes.ParamKind, "PersistentVolume")}}}
 	f.Authorization.FeatureGates = map[string]bool{"AuthorizeNodeWithSelectors": false}
+	f.Checks, f.Waivers = someChecks("shop/db")
 	return l.b.Report(f)
 }
 
@@ -188,4 +191,35 @@ func asMarkdown(t *testing.T, r *Report) string {
 		t.Fatal(err)
 	}
 	return b.String()
+}
+
+// someChecks are results in each state, with a waiver that holds and one that covers nothing. The name is that of an object of the log.
+func someChecks(name string) ([]checks.Result, []checks.Applied) {
+	var all []checks.Result
+	for _, c := range checks.All() {
+		all = append(all, checks.Result{Check: c.Name, State: checks.Passed, Expected: 12, Seen: 12})
+	}
+	of := func(check string) *checks.Result {
+		return &all[slices.IndexFunc(all, func(r checks.Result) bool { return r.Check == check })]
+	}
+	r := of("nothing-depends")
+	r.State, r.Next, r.Evidence = checks.Failed, checks.Next{Code: checks.NextMoveClients}, []checks.Item{
+		{State: checks.Passed, Code: checks.CodeHarmlessUse, Client: "kubelet", Object: name, Value: "ClusterRoleBinding " + name},
+		{
+			State: checks.Failed, Code: checks.CodeNeedsBinding, Node: name, Request: "get secrets", Object: name, Client: name, Value: "ClusterRoleBinding " + name,
+			From: at(500), To: at(600), Count: 2, AuditIDs: []string{name},
+		},
+	}
+	r = of("window-covered")
+	*r = checks.Result{Check: r.Check, Expected: 720, Seen: 360, Next: checks.Next{Code: checks.NextGetLog}, Evidence: []checks.Item{
+		{Code: checks.CodeRenewalsMissing, Node: name, From: at(0), To: at(3_600_000), Expected: 360, Seen: 0},
+	}}
+	r = of("every-event-judged")
+	*r = checks.Result{Check: r.Check, Expected: 11, Seen: 10, Evidence: []checks.Item{{Code: checks.CodeUnreadable, Line: name}}}
+	of("identities-conform").State = checks.Failed
+	of("birth-guarded").State = checks.Unproven
+	return checks.Apply(all, []checks.Waiver{
+		{Check: "every-event-judged", Scope: checks.Scope{Lines: []string{name}}, Owner: name, Reason: name, Expires: at(0)},
+		{Check: "agreement", Owner: "jane", Reason: "none", Expires: at(0)},
+	}, at(0))
 }

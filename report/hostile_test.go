@@ -48,6 +48,7 @@ func hostileReport(t *testing.T, s string) *Report {
 	f.Gaps = []codes.Gap{{Code: codes.EntryUnreadable, Params: codes.Params{codes.Text(codes.ParamTrouble, s)}}}
 	f.State.Objects[s] = 1
 	f.Authorization.Mode, f.Authorization.KubernetesVersion, f.Authorization.FeatureGates = s+"m", s, map[string]bool{s: true}
+	f.Checks, f.Waivers = someChecks(s)
 	return l.b.Report(f)
 }
 

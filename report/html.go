@@ -20,10 +20,9 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		"used":      func(c Client) string { return plural(c.Requests, "request") + " on " + plural(int64(c.Nodes), "node") },
 		"need":      func(n Need) string { return needWords(&n) },
 		"some":      func(all []string) string { return someOf(all, planNames) },
-		"title":     func(x Readiness) string { return headline(&x) },
 		"others":    func(x Readiness) []string { return x.OtherWarnings() },
+		"capital":   capital,
 		"questions": func(r *Report) []question { return r.questions() },
-		"summary":   func(q question) string { return q.summary() },
 		"wrong":     func(c Check) string { return c.wrong() },
 		"waived":    func(w Waiver) string { return w.say() },
 		"paste":     func(r *Report) string { return wording.VisibleLines(r.Paste) },
@@ -63,9 +62,18 @@ h1 { margin-bottom: 0; } pre { overflow-x: auto; padding: .5rem; border: 1px sol
 </head>
 <body>
 <main>
-<h1><span class="{{if .Readiness.Blockers}}no{{else if .Readiness.Ready}}yes{{else}}maybe{{end}}">{{title .Readiness}}</span></h1>
-<p>May the RBAC bindings for nodes be deleted{{with .Cluster}} in {{visible .}}{{end}}?{{with .Window.From}} Requests from {{stamp .}}{{end}}{{with .Window.To}} to {{stamp .}}.{{end}}</p>
-{{with .Readiness.Blockers}}<h2>Against it</h2><ul>{{range .}}<li>{{visible .}}</li>{{end}}</ul>{{end}}
+{{range $i, $q := questions .}}{{if $i}}<p>Is a stolen kubelet credential confined to its node? <span class="{{.Class}}">{{.Head}}</span>: {{.Means}}.</p>
+{{else}}<h1><span class="{{.Class}}">{{.Head}}</span></h1>
+<p>Can I delete the RBAC bindings for nodes{{with $.Cluster}} in {{visible .}}{{end}}? {{capital .Means}}.{{with $.Window.From}} Requests from {{stamp .}}{{end}}{{with $.Window.To}} to {{stamp .}}.{{end}}</p>
+{{end}}{{end}}{{range questions .}}<h2>{{.Title}}</h2>
+<table>
+<thead><tr><th>Check</th><th>State</th><th>Expected</th><th>Seen</th><th>What is wrong</th><th>Next step</th></tr></thead>
+<tbody>{{range .Checks}}<tr><td>{{.Name}}</td><td class="{{if eq .State "failed"}}no{{else if eq .State "passed"}}yes{{else}}maybe{{end}}">{{.State}}</td><td>{{.Expected}}</td><td>{{.Seen}}</td><td>{{visible (wrong .)}}</td><td>{{.Next}}</td></tr>
+{{end}}</tbody></table>
+{{end}}{{with .Waivers}}<h2>Waivers</h2><ul>{{range .}}<li>{{.Check}} {{visible (waived .)}}</li>{{end}}</ul>
+{{end}}{{with paste .}}<h2>Waivers for what is unproven</h2>
+<pre><code>{{.}}</code></pre>
+{{end}}{{with .Readiness.Blockers}}<h2>Against it</h2><ul>{{range .}}<li>{{visible .}}</li>{{end}}</ul>{{end}}
 {{with .Readiness.Holes}}<h2>Holes in the evidence</h2><ul>{{range .}}<li>{{visible .Message}}</li>{{end}}</ul>{{end}}
 {{with others .Readiness}}<h2>Warnings</h2><ul>{{range .}}<li>{{visible .}}</li>{{end}}</ul>{{end}}
 {{with .Readiness.Clients}}<h2>Who would break</h2>
@@ -81,14 +89,6 @@ h1 { margin-bottom: 0; } pre { overflow-x: auto; padding: .5rem; border: 1px sol
 <tbody>{{range .}}<tr><td>{{visible .Identity}}</td><td>{{.Reason}}</td><td>{{visible .Message}}</td><td>{{.Requests}}</td><td>{{some .Clients}}</td><td>{{stamp .Last}}</td></tr>
 {{end}}</tbody></table>
 {{end}}{{with .Readiness.Denials}}<h2>Denials that persist</h2><ul>{{range .}}<li>{{visible .Message}}, last {{stamp .Last}}</li>{{end}}</ul>
-{{end}}{{range questions .}}<h2>{{summary .}}</h2>
-<table>
-<thead><tr><th>Check</th><th>State</th><th>Seen</th><th>What is wrong</th><th>Next step</th></tr></thead>
-<tbody>{{range .Checks}}<tr><td>{{.Name}}</td><td class="{{if eq .State "failed"}}no{{else if eq .State "passed"}}yes{{else}}maybe{{end}}">{{.State}}</td><td>{{.Seen}} of {{.Expected}}</td><td>{{visible (wrong .)}}</td><td>{{.Next}}</td></tr>
-{{end}}</tbody></table>
-{{end}}{{with .Waivers}}<h2>Waivers</h2><ul>{{range .}}<li>{{.Check}} {{visible (waived .)}}</li>{{end}}</ul>
-{{end}}{{with paste .}}<h2>Waivers for what is unproven</h2>
-<pre><code>{{.}}</code></pre>
 {{end}}<h2>Evidence</h2>
 <table>
 <tr><th scope="row">Events</th><td>{{.Events.Read}} read, {{.Events.Node}} of nodes, {{.Events.Skipped}} skipped, {{.Events.Duplicates}} duplicates, {{.Events.Malformed}} malformed{{range .Events.MalformedAt}}<br/>{{visible .File}}:{{.Line}}: {{visible .Cause}}{{end}}</td></tr>

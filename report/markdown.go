@@ -17,11 +17,12 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	if r.Cluster != "" {
 		of = " in " + mark(r.Cluster)
 	}
-	fmt.Fprintf(&b, "# %s\n\nMay the RBAC bindings for nodes be deleted%s?", headline(x), of)
+	both := r.questions()
+	fmt.Fprintf(&b, "# %s\n\nCan I delete the RBAC bindings for nodes%s? %s.", both[0].Head(), of, capital(both[0].Means()))
 	if r.Window.From != nil {
 		fmt.Fprintf(&b, " Requests from %s to %s.", stamp(*r.Window.From), stamp(*r.Window.To))
 	}
-	b.WriteString("\n")
+	fmt.Fprintf(&b, "\n\nIs a stolen kubelet credential confined to its node? **%s**: %s.\n", both[1].Head(), both[1].Means())
 	list := func(title string, items []string) {
 		if len(items) == 0 {
 			return
@@ -40,6 +41,21 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 			}
 			b.WriteString("\n")
 		}
+	}
+	for _, q := range both {
+		row := table(q.Title, "Check", "State", "Expected", "Seen", "What is wrong", "Next step")
+		for i := range q.Checks {
+			c := &q.Checks[i]
+			row(c.Name, c.State, c.Expected, c.Seen, c.wrong(), c.Next)
+		}
+	}
+	var waived []string
+	for i := range r.Waivers {
+		waived = append(waived, r.Waivers[i].Check+" "+r.Waivers[i].say())
+	}
+	list("Waivers", waived)
+	if r.Paste != "" {
+		fmt.Fprintf(&b, "\n## Waivers for what is unproven\n\n    %s\n", strings.ReplaceAll(strings.TrimSpace(wording.VisibleLines(r.Paste)), "\n", "\n    "))
 	}
 	list("Against it", x.Blockers)
 	var holes []string
@@ -79,21 +95,6 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 			d := &x.Denials[i]
 			row(d.Node, d.UserAgent, d.Message, stamp(d.First), stamp(d.Last))
 		}
-	}
-	for _, q := range r.questions() {
-		row := table(q.summary(), "Check", "State", "Seen", "What is wrong", "Next step")
-		for i := range q.Checks {
-			c := &q.Checks[i]
-			row(c.Name, c.State, fmt.Sprintf("%d of %d", c.Seen, c.Expected), c.wrong(), c.Next)
-		}
-	}
-	var waived []string
-	for i := range r.Waivers {
-		waived = append(waived, r.Waivers[i].Check+" "+r.Waivers[i].say())
-	}
-	list("Waivers", waived)
-	if r.Paste != "" {
-		fmt.Fprintf(&b, "\n## Waivers for what is unproven\n\n    %s\n", strings.ReplaceAll(strings.TrimSpace(wording.VisibleLines(r.Paste)), "\n", "\n    "))
 	}
 	r.markEvidence(table("Evidence", "", ""))
 	if len(x.Plan) > 0 {
@@ -139,16 +140,8 @@ func (r *Report) markEvidence(row func(...any)) {
 	}
 }
 
-// headline is the verdict as a title.
-func headline(x *Readiness) string {
-	switch x.Verdict {
-	case VerdictNotReady:
-		return "Not ready"
-	case VerdictReady:
-		return "Ready"
-	}
-	return "Not enough evidence"
-}
+// capital begins a sentence.
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // OtherWarnings are the warnings that are no gaps, in words.
 func (x *Readiness) OtherWarnings() []string {

@@ -39,8 +39,8 @@ func (s *steps) add(code codes.Code, p codes.Params, commands ...string) {
 
 // plan are the steps from what the report found to the bindings' deletion. nodeOff says that the Node authorizer is not in force,
 // restricted that nothing shows that NodeRestriction is not.
-func plan(x *verdict, bindings []NodeBinding, nodeOff, restricted bool) []Step {
-	p := &steps{all: []Step{}, words: x.words}
+func plan(x *Readiness, words wording.Words, bindings []NodeBinding, nodeOff, restricted bool) []Step {
+	p := &steps{all: []Step{}, words: words}
 	if nodeOff || !restricted {
 		code := codes.EnableNodeAuthorizer
 		if !nodeOff {
@@ -48,8 +48,8 @@ func plan(x *verdict, bindings []NodeBinding, nodeOff, restricted bool) []Step {
 		}
 		p.add(code, nil, "kube-apiserver --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction <the flags that it has>")
 	}
-	p.closeHoles(&x.Readiness)
-	p.conform(&x.Readiness)
+	p.closeHoles(x)
+	p.conform(x)
 	if len(x.Clients) > 0 {
 		var names []string
 		for i := range x.Clients {
@@ -61,10 +61,10 @@ func plan(x *verdict, bindings []NodeBinding, nodeOff, restricted bool) []Step {
 			codes.List(codes.ParamClient, names[:min(len(names), planNames)])...),
 			"nodetrail suggest --state <journal> --verify <audit log> > rbac.yaml", "kubectl apply --dry-run=server -f rbac.yaml", "kubectl apply -f rbac.yaml")
 	}
-	if nodeOff || len(x.Blocking) > 0 || x.Evidence != "sufficient" {
+	if !x.Good(true) {
 		p.add(codes.AskAgain, nil, "nodetrail report --window 7d")
 	}
-	p.deletion(bindingsToGo(&x.Readiness, bindings), bindings, "")
+	p.deletion(bindingsToGo(x, bindings), bindings, "")
 	return p.all
 }
 

@@ -4,38 +4,40 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/wording"
 )
 
-// readiness sums up whether the bindings can go. What would break and who does not conform blocks; a gap in the evidence makes the
-// answer "not enough evidence": absence of evidence is never "ready". Findings of low severity do not block: their requests reached
-// nothing, or their identity is nobody's. undecided counts the requests whose verdict neither the state nor the apiserver tells.
-func readiness(r *Report, f Facts, undecided int64) Readiness {
+// readiness gathers what speaks against deleting the bindings, and what the evidence lacks. It answers nothing: Report.prove does. Findings of
+// low severity do not block: their requests reached nothing, or their identity is nobody's. undecided counts the requests whose verdict
+// neither the state nor the apiserver tells. What it returns next is for the plan: whether the Node authorizer is off, and whether nothing shows that
+// NodeRestriction is.
+func readiness(r *Report, f Facts, undecided int64) (x Readiness, nodeOff, restricted bool) {
 	out := verdict{words: f.Words, Readiness: Readiness{
-		Evidence: "sufficient", Blockers: []string{}, Warnings: []string{}, Blocking: []Hole{}, Doubts: []Hole{}, Holes: []Hole{}, Clients: clients(r),
+		Blockers: []string{}, Warnings: []string{}, Blocking: []Hole{}, Doubts: []Hole{}, Holes: []Hole{}, Clients: clients(r),
 		Identities: identities(r, f.Words), Denials: denials(r), Unseen: unseen(r, f.Nodes), Plan: []Step{},
 	}}
 	for i := range f.Lacks {
 		out.warn(f.Lacks[i])
 	}
-	for _, name := range deciding() {
+	for _, name := range checks.DecidingRules() {
 		if slices.Contains(f.Disabled, name) {
 			out.gap(codes.Rule, codes.RuleDisabled, codes.Text(codes.ParamRule, name))
 		}
 	}
 	total := r.Verdicts.Allow + r.Verdicts.Deny + r.Verdicts.Unknown
 	out.ofLog(r, &f, total)
-	nodeOff := out.ofMode(r, total)
+	nodeOff = out.ofMode(r, total)
 	out.blockers(r)
 	out.ofVerdicts(r, &f, total, undecided)
 	if n := len(out.Unseen); n > 0 && total > 0 {
 		out.gap(codes.Node, codes.NodesUnseen,
 			append(codes.Params{codes.Int(codes.ParamCount, n)}, codes.List(codes.ParamNode, out.Unseen[:min(n, unseenNamed)])...)...)
 	}
-	restricted := !slices.ContainsFunc(r.Findings, func(f Finding) bool {
+	restricted = !slices.ContainsFunc(r.Findings, func(f Finding) bool {
 		return f.Rule == rules.RestrictionBypass || f.Rule == rules.ForeignWrite && f.Severity == rules.Critical.String()
 	})
 	if !restricted {
@@ -47,12 +49,10 @@ func readiness(r *Report, f Facts, undecided int64) Readiness {
 		}
 	}
 	out.fruitless(r)
-	out.conclude()
-	out.Plan = plan(&out, f.Bindings, nodeOff, restricted)
-	return out.Readiness
+	return out.Readiness, nodeOff, restricted
 }
 
-// verdict is a Readiness that is being made.
+// verdict is a Readiness whose evidence is being gathered.
 type verdict struct {
 	Readiness
 	words wording.Words
@@ -68,7 +68,6 @@ func (x *verdict) warnSaying(g codes.Gap, say string) {
 	g.Params = paramsOf(g.Params)
 	h := Hole{g, say}
 	if g.Decides() {
-		x.Evidence = "insufficient"
 		x.Holes = append(x.Holes, h)
 	}
 	x.Doubts = append(x.Doubts, h)
@@ -168,22 +167,6 @@ func (x *verdict) ofGap(r *Report, f *Finding) {
 		say = x.words.Say(codes.PartMissing, nil) + " " + say
 	}
 	x.warnSaying(g, say)
-}
-
-// deciding are the rules without which nothing is ready: they find what would break, who does not conform, and what the log lacks.
-func deciding() []string { return []string{rules.ExcessAccess, rules.NodeIdentity, rules.CoverageGap} }
-
-// conclude draws the verdict.
-func (x *verdict) conclude() {
-	x.Ready = len(x.Blockers) == 0 && x.Evidence == "sufficient"
-	switch {
-	case len(x.Blockers) > 0:
-		x.Verdict = VerdictNotReady
-	case x.Ready:
-		x.Verdict = VerdictReady
-	default:
-		x.Verdict = VerdictUnknown
-	}
 }
 
 // what names the kind of request that a finding is about, "" for various ones.

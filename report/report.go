@@ -32,8 +32,6 @@ type Report struct {
 	// Waivers are those that were given, with what each is worth.
 	Waivers []Waiver `json:"waivers"`
 
-	// ByChecks is the answer to the first question by the checks alone, "" where they were not asked. Readiness.Verdict decides.
-	ByChecks string `json:"-"`
 	// Paste is a file of waivers that would cover all that can be waived, whose owners and reasons are to be filled in; "" for none.
 	Paste string `json:"-"`
 }
@@ -207,17 +205,20 @@ type Binding struct {
 
 // Readiness says whether the binding can go.
 type Readiness struct {
+	// Ready is whether the verdict is "ready": every check passed, without a waiver.
 	Ready bool `json:"ready"`
-	// Verdict is VerdictReady, VerdictNotReady or VerdictUnknown. Where something would break it is "not ready", whatever the evidence.
+	// Verdict is a checks.Answer: VerdictReady, VerdictWaived, VerdictNotReady or VerdictUnknown. The checks alone decide it.
 	Verdict string `json:"verdict"`
-	// Evidence is "sufficient" or "insufficient": without evidence nothing is ready.
+	// Waivers is how many waivers the verdict rests on.
+	Waivers int `json:"waivers"`
+	// Evidence is "insufficient" if a check is unproven, else "sufficient".
 	Evidence string `json:"evidence"`
-	// Blockers are what would break or does not conform; Warnings what the log or the state cannot tell: the sentences of Blocking and Doubts.
+	// Blockers are what would break or does not conform, because of each of which some check failed or is unproven; Warnings what the log or the state cannot tell: the sentences of Blocking and Doubts.
 	Blockers []string `json:"blockers"`
 	Warnings []string `json:"warnings"`
 	// Blocking are the blockers with their codes, whose kind is always empty.
 	Blocking []Hole `json:"blocking"`
-	// Doubts are all warnings with their codes. Holes are those with a kind: what the evidence lacks, because of which it is insufficient.
+	// Doubts are all warnings with their codes. Holes are those with a kind: what the evidence lacks. Some check is not passed because of each.
 	Doubts     []Hole     `json:"doubts"`
 	Holes      []Hole     `json:"holes"`
 	Clients    []Client   `json:"clients"`

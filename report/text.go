@@ -25,7 +25,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return nil
 }
 
-// Text writes the report for a person: readiness first, then what to do, then the evidence.
+// Text writes the report for a person: both answers first, then the checks, what to do, and the evidence.
 type Text struct {
 	// Colour turns on terminal colours.
 	Colour bool
@@ -52,9 +52,9 @@ func (t Text) paint(code, s string) string {
 func (t Text) Write(w io.Writer, r *Report) error {
 	var b strings.Builder
 	t.readiness(&b, r)
+	t.checks(&b, r)
 	t.detail(&b, r)
 	t.steps(&b, r)
-	t.checks(&b, r)
 	t.evidence(&b, r)
 	t.findings(&b, r)
 	t.nodes(&b, r)
@@ -66,16 +66,7 @@ func (t Text) Write(w io.Writer, r *Report) error {
 }
 
 func (t Text) readiness(b *strings.Builder, r *Report) {
-	head := t.paint(bold+";"+green, "READY")
-	say := "nothing in this log depends on a binding for nodes"
-	switch {
-	case len(r.Readiness.Blockers) > 0:
-		head, say = t.paint(bold+";"+red, "NOT READY"), fmt.Sprintf("%s against deleting the bindings for nodes",
-			plural(int64(len(r.Readiness.Blockers)), "reason"))
-	case !r.Readiness.Ready:
-		head, say = t.paint(bold+";"+yellow, "NOT ENOUGH EVIDENCE"), "what was given cannot show that the bindings can go"
-	}
-	fmt.Fprintf(b, "%s  %s\n", head, say)
+	t.answers(b, r)
 	for _, x := range r.Readiness.Blockers {
 		fmt.Fprintf(b, "  %s %s\n", t.paint(red, "x"), wording.Visible(x))
 	}

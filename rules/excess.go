@@ -25,6 +25,9 @@ const (
 	AdmissionRefused   Reason = "admission-refused"
 )
 
+// JustGone tells requests for what was the node's own until just before apart from others for the same object.
+const JustGone = "just-gone"
+
 func rbacExcessAccess() *Rule {
 	return &Rule{
 		Name:     ExcessAccess,
@@ -109,7 +112,9 @@ func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
 	case Stays(&r.Grant.Binding) && joinsBy(r):
 		f.Severity, f.Reason = Low, BindingOfKubeadm
 	case r.Fruitless() && r.Event.Code == http.StatusNotFound:
-		f.Severity, f.Reason = Low, ObjectMissing
+		if f.Severity, f.Reason = Low, ObjectMissing; r.JustGone {
+			f.Apart = JustGone
+		}
 	case r.Fruitless():
 		f.Severity, f.Reason = Low, AdmissionRefused
 	case r.lags():

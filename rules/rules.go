@@ -95,6 +95,8 @@ type Request struct {
 	// Impersonator is the node that acts as somebody else, else empty. Grant and Spare are then those of the impersonation. A node that may act as
 	// another one without a binding for nodes is none.
 	Impersonator string
+	// JustGone is true when there was no such object (404), and the Node authorizer allowed the same request at some instant of the minute before.
+	JustGone bool
 	// Spare is true when RBAC would allow the request without any binding for nodes too, such as one for all authenticated users.
 	Spare bool
 }

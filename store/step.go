@@ -221,3 +221,18 @@ func (s *Store) Remembered(ctx context.Context, kind, key string) ([]byte, error
 	})
 	return out, err
 }
+
+// RememberedOf returns all that is remembered of one kind, in order of the keys' hashes.
+func (s *Store) RememberedOf(ctx context.Context, kind string) ([]tally.Remembered, error) {
+	var out []tally.Remembered
+	err := s.read(ctx, "reading a memory of the rules", func(r reader) error {
+		out = nil
+		return r.each(ctx, `SELECT key, value FROM memory WHERE kind = $1 ORDER BY id`, []any{escape(kind)}, func(scan func(...any) error) error {
+			var key, value []byte
+			err := scan(&key, &value)
+			out = append(out, tally.Remembered{Kind: kind, Key: string(key), Value: value})
+			return err
+		})
+	})
+	return out, err
+}

@@ -67,6 +67,7 @@ type found struct {
 type cache struct {
 	store   Store
 	facts   func(context.Context) (report.Facts, error)
+	prove   func(context.Context, *tally.Tally, time.Duration, *report.Facts) error
 	cluster string
 	step    time.Duration
 	// fresh is for how long nothing is asked of the store, or times as long as reading took.
@@ -101,7 +102,7 @@ type loading struct {
 
 func newCache(o *Options) *cache {
 	return &cache{
-		store: o.Store, facts: o.Facts, cluster: o.Cluster, step: o.Step, fresh: time.Second, times: 4, slow: slow, worth: slow / 5, now: time.Now, clock: o.Now, loads: make(chan struct{}, maxLoads),
+		store: o.Store, facts: o.Facts, prove: o.Prove, cluster: o.Cluster, step: o.Step, fresh: time.Second, times: 4, slow: slow, worth: slow / 5, now: time.Now, clock: o.Now, loads: make(chan struct{}, maxLoads),
 		windows: map[time.Duration]*cached{},
 	}
 }
@@ -214,6 +215,11 @@ func (c *cache) read(ctx context.Context, window time.Duration, old *snapshot) (
 	facts.Lacks = append(slices.Clip(facts.Lacks), report.Uncovered(t.From, newest, window)...)
 	if facts.Cluster == "" {
 		facts.Cluster = c.cluster
+	}
+	if c.prove != nil {
+		if err := c.prove(ctx, t, window, &facts); err != nil {
+			return nil, err
+		}
 	}
 	s.report = report.Make(t, facts)
 	s.index(t, cmp.Or(c.cluster, facts.Cluster))

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/tally"
 )
 
 // Options set a Server up. Store and Facts are needed.
@@ -22,6 +23,9 @@ type Options struct {
 	Store   Store
 	// Facts is what a report needs to know beside the counts.
 	Facts func(ctx context.Context) (report.Facts, error)
+	// Prove puts the results of the checks into the facts, for the tally of a window that ends with the newest request; 0 is all that there is. Nil for
+	// none: then everything is unproven.
+	Prove func(ctx context.Context, t *tally.Tally, window time.Duration, f *report.Facts) error
 	// Live is nil where no state of the cluster is at hand; NoLive says why, in a sentence.
 	Live   Live
 	NoLive string

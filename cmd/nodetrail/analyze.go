@@ -68,6 +68,7 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	fs.StringVar(&f.verdicts, "verdicts", "", "write a JSON line for each judged request to `FILE`; - for standard output (the report then goes to standard error)")
 	fs.StringVarP(&f.output, "output", "o", "text", "form of the report: text, json, markdown or html")
 	fs.StringVar(&f.failOn, "fail-on", "", failOnUsage)
+	fs.BoolVar(&f.fail.acceptWaivers, "accept-waivers", false, acceptWaiversUsage)
 	fs.BoolVar(&f.strict, "strict", false, "exit 1 if a line of the log is malformed")
 	fs.IntVar(&f.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, "events longer than this are malformed")
 	fs.StringSliceVar(&f.Disable, "disable", nil, "rules not to check: "+strings.Join(ruleNames(), ", "))
@@ -97,7 +98,7 @@ func (f *analyzeFlags) prepare(args []string, std streams) (err error) {
 	if err := known("output", f.output, reportForms...); err != nil {
 		return err
 	}
-	if f.fail, err = readFailOn(f.failOn); err != nil {
+	if err := f.fail.read(f.failOn); err != nil {
 		return err
 	}
 	if err := atLeast("max-event-bytes", 1024, f.MaxEventBytes); err != nil {

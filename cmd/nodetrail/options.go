@@ -197,6 +197,8 @@ type failOn struct {
 	// severity is the least severe finding that fails, None for none.
 	severity              rules.Severity
 	notReady, notConfined bool
+	// acceptWaivers is --accept-waivers.
+	acceptWaivers bool
 }
 
 // failOnWords are what --fail-on can list.
@@ -209,12 +211,14 @@ const (
 
 // failOnUsage is the help of --fail-on.
 const failOnUsage = "exit 2 if one of these applies, as a list: a finding is at least low, medium, high or critical; not-ready, the answer is not ready; " +
-	"not-confined, a stolen credential is not confined to its node, which always applies as long as the report has no checks for it"
+	"not-confined, the answer is not confined"
 
-// readFailOn reads --fail-on; "" is none. Of several severities the lowest counts.
-func readFailOn(list string) (f failOn, err error) {
+const acceptWaiversUsage = "--fail-on not-ready and not-confined accept an answer that rests on waivers"
+
+// read reads --fail-on; "" is none. Of several severities the lowest counts.
+func (f *failOn) read(list string) error {
 	if list == "" {
-		return f, nil
+		return nil
 	}
 	for word := range strings.SplitSeq(list, ",") {
 		switch word = strings.TrimSpace(word); word {
@@ -225,14 +229,14 @@ func readFailOn(list string) (f failOn, err error) {
 		default:
 			s, err := rules.ParseSeverity(word)
 			if err != nil {
-				return f, fmt.Errorf("--fail-on: %w, nor not-ready nor not-confined", err)
+				return fmt.Errorf("--fail-on: %w, nor not-ready nor not-confined", err)
 			}
 			if f.severity == rules.None || s < f.severity {
 				f.severity = s
 			}
 		}
 	}
-	return f, nil
+	return nil
 }
 
 // check is the error of a report to which something of the list applies, errFindings, with all that does. found says of findings that are severe enough
@@ -242,11 +246,11 @@ func (f failOn) check(r *report.Report, found func() string) error {
 	if f.severity != rules.None && r.Worst() >= f.severity {
 		errs = append(errs, fmt.Errorf("%w %s: %s", errFindings, f.severity, found()))
 	}
-	if f.notReady && !r.Readiness.Ready {
+	if f.notReady && !r.Readiness.Good(f.acceptWaivers) {
 		errs = append(errs, answerError("--fail-on not-ready: the answer is: "+r.Readiness.Verdict))
 	}
-	if f.notConfined {
-		errs = append(errs, answerError("--fail-on not-confined: the report has no checks for it yet, so this always applies"))
+	if f.notConfined && !r.Confinement.Good(f.acceptWaivers) {
+		errs = append(errs, answerError("--fail-on not-confined: the answer is: "+r.Confinement.Verdict))
 	}
 	return errors.Join(errs...)
 }

@@ -59,6 +59,7 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	fs.StringArrayVar(&f.state, "state", nil, "cluster state that the pages explain requests by: a journal, a snapshot or a folder of such, as a `PATH`; may be repeated")
 	fs.StringVar(&f.waive, "waive", "", "a `FILE` of waivers: who answers for what the log cannot show")
 	fs.StringVar(&f.failOn, "fail-on", "", failOnUsage)
+	fs.BoolVar(&f.fail.acceptWaivers, "accept-waivers", false, acceptWaiversUsage)
 	return cmd
 }
 
@@ -67,7 +68,7 @@ func (f *reportFlags) prepare(cmd *cobra.Command) (err error) {
 	if err := known("output", f.output, reportForms...); err != nil {
 		return err
 	}
-	if f.fail, err = readFailOn(f.failOn); err != nil {
+	if err := f.fail.read(f.failOn); err != nil {
 		return err
 	}
 	if f.Window, err = report.ParseWindow(f.window); err != nil {
@@ -82,7 +83,7 @@ func (f *reportFlags) prepare(cmd *cobra.Command) (err error) {
 		}
 		return nil
 	}
-	for _, name := range []string{"output", "fail-on", "window", "waive"} {
+	for _, name := range []string{"output", "fail-on", "accept-waivers", "window", "waive"} {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s is for a report that is printed, and --serve shows pages, which have windows of their own", name)
 		}

@@ -13,8 +13,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/nodetrail/nodetrail/internal/test/days"
 )
 
 func TestMain(m *testing.M) {
@@ -44,11 +47,14 @@ func TestScripts(t *testing.T) {
 		}
 		return path
 	}
+	day := t.TempDir()
+	writeDay(t, day)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("LOG", filepath.Join(abs(capture), "audit.log.gz"))
 			env.Setenv("JOURNAL", filepath.Join(abs(capture), "journal.jsonl.gz"))
+			env.Setenv("DAY", day)
 			env.Values[servicesKey{}] = services{}
 			env.Values[holdKey{}] = new([]*os.File)
 			env.Defer(func() { env.Values[servicesKey{}].(services).stop() })
@@ -138,4 +144,18 @@ func plainLines(path string) ([][]byte, error) {
 	}
 	b, err := io.ReadAll(src)
 	return bytes.SplitAfter(bytes.TrimSuffix(b, []byte("\n")), []byte("\n")), err
+}
+
+// writeDay writes half an hour of a made-up cluster of which everything is proven into a folder: its log, its journal and its audit policy.
+func writeDay(t *testing.T, folder string) {
+	t.Helper()
+	d, err := days.Clean(1, days.Options{Span: 30 * time.Minute, Nodes: 2, Minor: 36})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"audit.log": d.Log(), "journal.jsonl": d.Journal(), "policy.yaml": []byte(d.Policy)} {
+		if err := os.WriteFile(filepath.Join(folder, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

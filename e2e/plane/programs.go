@@ -79,7 +79,7 @@ func Build(ctx context.Context) (*Programs, error) {
 		}
 		h.Write(b)
 	}
-	h.Write([]byte(runtime.Version()))
+	h.Write([]byte(strings.Join(append(stamps(), runtime.Version()), " ")))
 	cache := filepath.Join(root, ".cache", "e2e")
 	p.dir = filepath.Join(cache, hex.EncodeToString(h.Sum(nil)[:8]))
 	if err := os.MkdirAll(cache, 0o755); err != nil {
@@ -125,10 +125,18 @@ func kubeOf(dir, minor string) (kubeModule, error) {
 	return k, nil
 }
 
+// stamps are the packages whose version Kubernetes' own build sets: what programs say of themselves, and their user agents.
+func stamps() []string {
+	return []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"}
+}
+
 func (p *Programs) build(ctx context.Context, kube kubeModule, etcd, to string) error {
 	parts := strings.Split(strings.TrimPrefix(p.Kubernetes, "v"), ".")
-	const stamp = "-X k8s.io/component-base/version."
-	ldflags := fmt.Sprintf("-s -w %sgitVersion=%s %sgitMajor=%s %sgitMinor=%s", stamp, p.Kubernetes, stamp, parts[0], stamp, parts[1])
+	ldflags := "-s -w"
+	for _, stamped := range stamps() {
+		stamp := "-X " + stamped + "."
+		ldflags += fmt.Sprintf(" %sgitVersion=%s %sgitMajor=%s %sgitMinor=%s", stamp, p.Kubernetes, stamp, parts[0], stamp, parts[1])
+	}
 	if _, err := command(ctx, kube.dir, "go", "build", "-modfile="+kube.modFile, "-tags="+kube.tag, "-trimpath", "-ldflags", ldflags, "-o", to+"/",
 		"k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes/cmd/kube-controller-manager",
 		"k8s.io/kubernetes/cmd/kube-scheduler", "./hollow"); err != nil {

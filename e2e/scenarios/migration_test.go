@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/e2e/plane"
 	"github.com/nodetrail/nodetrail/e2e/trail"
+	"github.com/nodetrail/nodetrail/report"
 )
 
 const systemNode = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:node"
@@ -25,12 +26,16 @@ func (w *world) bindNodes(t *testing.T, bound bool) {
 	w.admin(t, http.MethodPatch, systemNode, map[string]any{"subjects": subjects})
 }
 
+// minWindow is for how long everything must be proven in the migration.
+const minWindow = 2 * time.Minute
+
 // A cluster moves from RBAC alone to the Node authorizer, as nodetrail is made to help with: with RBAC alone it says what would break; with Node before
-// RBAC and the binding still there it sees the same; when what would break is gone it says ready; and when the binding is deleted nothing breaks.
+// RBAC and the binding still there it sees the same; when what would break is gone every check passes, without a waiver; a client that needs the
+// binding takes that back within a minute; and when the binding is deleted nothing breaks.
 //
 // Seen to fail with an inferred order of authorizers that what was before weighs on for ever, as it once was.
 func TestMigration(t *testing.T) {
-	w := newWorld(t, "migration", plane.Options{Mode: "RBAC"}, "")
+	w := newWorld(t, "migration", plane.Options{Mode: "RBAC"}, fmt.Sprintf("readiness: {minWindow: %s}\nstore: {step: 1m}\n", minWindow))
 	nodes := []string{"node-1", "node-2"}
 	w.bindNodes(t, true)
 	check(t, w.plane.StartKubelets(w.ctx, nodes...))
@@ -48,7 +53,7 @@ func TestMigration(t *testing.T) {
 	if o := a.verdict.Observed; o.NodeVerdict != "" || o.Binding == nil || o.Binding.Name != "system:node" {
 		t.Errorf("with RBAC alone the annotations say nothing of Node, and the binding is system:node: %+v", o)
 	}
-	w.readiness(t, "RBAC", "not ready", "calico-node")
+	w.readiness(t, "RBAC", "calico-node", "node-authorizer-on", "nothing-depends")
 
 	t.Log("Node,RBAC with the binding")
 	w.plane.StopAPIServer()
@@ -58,15 +63,25 @@ func TestMigration(t *testing.T) {
 	w.lively(t, nodes)
 	w.expect(t, w.plane.Node("node-1"), "/api/v1/namespaces/shop/secrets/db", http.StatusOK, "allow")
 	w.expect(t, rider, "/api/v1/pods", http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
-	w.readiness(t, "Node,RBAC", "not ready", "calico-node")
+	w.readiness(t, "Node,RBAC", "calico-node", "nothing-depends")
 
 	t.Log("without the rider")
 	w.later(2 * skew)
 	clean := time.Now()
+	check(t, w.plane.StartKubelets(w.ctx, "node-3")) // what kubelets do only when they start belongs to the proof
+	nodes = append(nodes, "node-3")
 	for _, n := range nodes {
 		w.runs(t, "clean-"+n, n)
 	}
 	w.ready(t, clean)
+	took := w.proven(t, 12*time.Minute)
+	t.Logf("every check passed %s after the last request that needs the binding", took.Round(time.Second))
+
+	t.Log("the rider again")
+	w.expect(t, rider, "/api/v1/pods", http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
+	if took := w.lost(t); took > time.Minute {
+		t.Errorf("the answer was taken back only after %s", took)
+	}
 
 	t.Log("without the binding")
 	w.bindNodes(t, false)
@@ -81,6 +96,70 @@ func TestMigration(t *testing.T) {
 	}
 	w.ready(t, gone)
 	w.nothingBroke(t, gone)
+}
+
+// stored is the report of run on the time that is asked for.
+func (w *world) stored() (*trail.Report, error) {
+	return w.trail.Report(w.ctx, "--window", minWindow.String())
+}
+
+// proven waits until all checks of the report of run passed, and returns how long that took.
+func (w *world) proven(t *testing.T, within time.Duration) time.Duration {
+	t.Helper()
+	began, last := time.Now(), ""
+	for {
+		r, err := w.stored()
+		check(t, err)
+		now := open(r)
+		if now != last {
+			t.Logf("%s: %s %s", time.Since(began).Round(time.Second), r.Readiness.Verdict, now)
+			last = now
+		}
+		if r.Readiness.Verdict == "ready" && now == "" && len(r.Waivers) == 0 {
+			return time.Since(began)
+		}
+		if time.Since(began) > within {
+			t.Fatalf("after %s it says %s: %s", within, r.Readiness.Verdict, now)
+		}
+		w.later(2 * time.Second)
+	}
+}
+
+// lost waits until the report of run says not ready, because something needs a binding that goes, and returns how long that took.
+func (w *world) lost(t *testing.T) time.Duration {
+	t.Helper()
+	began := time.Now()
+	w.eventually(t, "the report says not ready", func() error {
+		r, err := w.stored()
+		if err != nil {
+			return err
+		}
+		if x := &r.Readiness; x.Verdict != "not ready" || !failed(r, "nothing-depends") {
+			return fmt.Errorf("it says %s: %s", x.Verdict, open(r))
+		}
+		return nil
+	})
+	return time.Since(began)
+}
+
+func failed(r *trail.Report, name string) bool {
+	return slices.ContainsFunc(r.Readiness.Checks, func(c report.Check) bool { return c.Name == name && c.State == "failed" })
+}
+
+// open are the checks of readiness that did not pass, with what is wrong.
+func open(r *trail.Report) string {
+	var out []string
+	for _, c := range r.Readiness.Checks {
+		if c.State == "passed" {
+			continue
+		}
+		for _, i := range c.Evidence {
+			if i.State != "passed" {
+				out = append(out, fmt.Sprintf("%s %s: %s", c.Name, i.State, i.Message))
+			}
+		}
+	}
+	return strings.Join(out, "\n  ")
 }
 
 // lively lets nodes do in a moment what they do in an hour, so that the order of the authorizers shows: it is read from many requests.
@@ -116,26 +195,29 @@ func (w *world) runs(t *testing.T, name, node string) {
 	})
 }
 
-// readiness waits until the report of run has this mode and verdict, and names who would break.
-func (w *world) readiness(t *testing.T, mode, verdict, client string) {
+// readiness waits until the report of run has this mode, is not ready by these checks, and names who would break.
+func (w *world) readiness(t *testing.T, mode, client string, checks ...string) {
 	t.Helper()
-	w.eventually(t, "the report says "+mode+", "+verdict+", "+client, func() error {
+	w.eventually(t, fmt.Sprintf("the report says %s, not ready by %q, %s", mode, checks, client), func() error {
 		r, err := w.trail.Report(w.ctx)
 		if err != nil {
 			return err
 		}
 		named := slices.ContainsFunc(r.Readiness.Clients, func(c clientOf) bool { return c.UserAgent == client && c.Binding == "ClusterRoleBinding system:node" })
-		if r.Authorization.Mode != mode || r.Readiness.Verdict != verdict || !named {
-			return fmt.Errorf("it says %s, %s, %+v", r.Authorization.Mode, r.Readiness.Verdict, r.Readiness.Clients)
+		by := !slices.ContainsFunc(checks, func(name string) bool { return !failed(r, name) })
+		if r.Authorization.Mode != mode || r.Readiness.Verdict != "not ready" || !named || !by {
+			return fmt.Errorf("it says %s, %s, %+v: %s", r.Authorization.Mode, r.Readiness.Verdict, r.Readiness.Clients, open(r))
 		}
 		return nil
 	})
 }
 
-// ready holds analyze to the verdict ready on the log since then, with the state that run has learned.
+// ready holds analyze to it that nothing on the log since then needs a binding, with the state that run has learned: the checks of what the time is
+// long enough for passed.
 func (w *world) ready(t *testing.T, since time.Time) {
 	t.Helper()
-	w.eventually(t, "analyze says ready", func() error {
+	of := []string{"policy-known", "every-event-judged", "version-known", "nothing-depends", "bindings-inventoried", "identities-conform", "races-decided", "agreement", "state-complete", "rules-on"}
+	w.eventually(t, "analyze says that nothing depends on a binding", func() error {
 		out, err := trail.Run(w.ctx, w.program, "analyze", "--kubernetes-version", w.plane.Programs.Minor(), "-o", "json", "--min-window", "0", "--since", since.UTC().Format(time.RFC3339Nano), "--audit-policy", w.plane.Options.Policy,
 			"--state", filepath.Join(work.Dir, w.name+"-data", "state"), w.plane.AuditLogPath())
 		if err != nil {
@@ -145,8 +227,10 @@ func (w *world) ready(t *testing.T, since time.Time) {
 		if err != nil {
 			return err
 		}
-		if x := r.Readiness; x.Verdict != "ready" {
-			return fmt.Errorf("it says %s: blockers %q, holes %+v", x.Verdict, x.Blockers, x.Holes)
+		for _, c := range r.Readiness.Checks {
+			if slices.Contains(of, c.Name) && c.State != "passed" {
+				return fmt.Errorf("it says %s: %s", r.Readiness.Verdict, open(r))
+			}
 		}
 		return nil
 	})

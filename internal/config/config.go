@@ -33,6 +33,7 @@ type Config struct {
 	Skew          Duration      `yaml:"skew" min:"0s" max:"10m"`
 	Rules         Rules         `yaml:"rules" live:"true"`
 	Readiness     Readiness     `yaml:"readiness" live:"true"`
+	Waivers       []Waiver      `yaml:"waivers" live:"true"`
 	Coverage      Coverage      `yaml:"coverage"`
 	State         State         `yaml:"state"`
 	Sources       Sources       `yaml:"sources"`

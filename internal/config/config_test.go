@@ -92,6 +92,7 @@ func TestDefaultFileHasEveryKey(t *testing.T) {
 
 	full := Default()
 	full.Sources = Sources{Files: make([]FileSource, 1), Webhook: &Webhook{}, Kafka: &KafkaSource{}}
+	full.Waivers = []Waiver{{Scope: WaiverScope{Hours: &WaiverHours{}}}}
 	full.Gateway = &Gateway{}
 	full.Store.SQLite, full.Store.Postgres = &SQLite{}, &Postgres{}
 	full.Sinks.JSONL, full.Sinks.HTTP, full.Sinks.Kafka = make([]JSONLSink, 1), make([]HTTPSink, 1), make([]KafkaSink, 1)

@@ -29,6 +29,7 @@ func (v *validator) all() {
 	v.pages()
 	v.authorization()
 	v.rules()
+	v.waivers()
 	v.coverage()
 	v.state()
 	v.sources()

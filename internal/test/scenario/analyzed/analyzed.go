@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/nodetrail/nodetrail/app"
 	"github.com/nodetrail/nodetrail/internal/test/scenario"
@@ -74,7 +76,17 @@ func Summarize(r *report.Report) []string {
 	add("events: read %d, node %d, judged %d, duplicates %d, malformed %d, skipped %d", e.Read, e.Node, e.Judged, e.Duplicates, e.Malformed, e.Skipped)
 	add("verdicts: allow %d, deny %d, unknown %d; races: allow %d, deny %d", v.Allow, v.Deny, v.Unknown, v.Races.Allow, v.Races.Deny)
 	add("agreement: %d of %d, races %d of %d, reasons %d of %d", a.Agree, a.Compared, a.Races.Agree, a.Races.Compared, a.Reasons.Equal, a.Reasons.Compared)
-	add("ready: %t, evidence %s", r.Readiness.Ready, r.Readiness.Evidence)
+	for _, state := range []string{"failed", "passed"} { // the others are unproven
+		var names []string
+		for _, c := range slices.Concat(r.Readiness.Checks, r.Confinement.Checks) {
+			if c.State == state && !slices.Contains(names, c.Name) {
+				names = append(names, c.Name)
+			}
+		}
+		if len(names) > 0 {
+			add("%s: %s", state, strings.Join(names, ", "))
+		}
+	}
 	if w := r.Worst().String(); w != "" {
 		add("worst: %s", w)
 	}

@@ -1,0 +1,147 @@
+package app
+
+import (
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/nodetrail/nodetrail/app/judging"
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rbac"
+)
+
+// stateProof is what the checks ask of the state, for the time from From to To. A run stores it as JSON for report; Form is raised when what stands in it
+// changes its meaning.
+type stateProof struct {
+	Form          int
+	From, To      time.Time
+	NodesKnown    bool
+	Nodes         []checks.Node
+	NeedsKnown    bool
+	Needs         []checks.Need
+	Steady        []checks.Steady
+	Servers       checks.Servers
+	BindingsKnown bool
+	Bindings      []rbac.BindingInfo
+	SystemNode    []rbacv1.PolicyRule
+	Impersonators []*user.DefaultInfo
+	// Gaps are what is missing from the state in that time, or from the watch of it now.
+	Gaps []codes.Gap
+}
+
+// formOfState is the form that this program reads and writes.
+const formOfState = 1
+
+// staleAfter is how long after a stored state proof requests may come that it is about.
+const staleAfter = 2 * time.Minute
+
+// newStateProof asks the state.
+func newStateProof(setup *judging.Setup, from, to time.Time) *stateProof {
+	s, p := setup.State, &stateProof{Form: formOfState, From: from.UTC(), To: to.UTC(), Gaps: setup.State.Gaps(from, to)}
+	_, begins := s.Nodes.Known("", from)
+	_, ends := s.Nodes.Known("", to)
+	p.NodesKnown = begins && ends
+	for _, l := range s.Nodes.Lives(from, to) {
+		p.Nodes = withLife(p.Nodes, &l)
+	}
+	lives, covered := s.Servers.Lives(from, to)
+	p.Servers.Known = covered
+	for i := range lives {
+		p.Servers.Live = append(p.Servers.Live, checks.Server{Name: lives[i].Name, Lives: []checks.Span{{From: lives[i].From, To: endOf(&lives[i])}}})
+	}
+	p.SystemNode, _ = s.RBAC.ClusterRoleRules(nodeRole, to)
+	for b := range s.RBAC.Bindings(to) {
+		p.Bindings = append(p.Bindings, b)
+	}
+	p.Impersonators = impersonatorsOf(s, p.Bindings, to)
+	p.BindingsKnown = s.RBAC.Covers(to) && holdsBindings(s.RBAC, p.Bindings, to)
+	p.needs(setup.Auth)
+	return p
+}
+
+// tell puts what the state tells into the input. Of a time that it does not cover nothing is known.
+func (p *stateProof) tell(in *checks.Input) {
+	if p == nil || p.Form != formOfState || in.Log.Until.IsZero() {
+		return
+	}
+	covers := !p.From.After(in.Log.Until.Add(-in.MinWindow)) && !in.Log.Until.After(p.To.Add(staleAfter))
+	in.Nodes, in.NodesKnown = p.Nodes, p.NodesKnown && covers
+	in.Needs, in.Steady, in.NeedsKnown = p.Needs, p.Steady, p.NeedsKnown && covers
+	in.SystemNode = p.SystemNode
+	in.Bindings, in.BindingsKnown = p.Bindings, p.BindingsKnown && covers
+	in.Servers = p.Servers
+	in.Servers.Known = p.Servers.Known && covers
+}
+
+// withLife adds a life of a Node object, which come in order of their names.
+func withLife(all []checks.Node, l *cluster.NodeLife) []checks.Node {
+	if n := len(all); n == 0 || all[n-1].Name != l.Name {
+		all = append(all, checks.Node{Name: l.Name, Virtual: true})
+	}
+	n := &all[len(all)-1]
+	n.Virtual = n.Virtual && l.Virtual
+	n.Lives = append(n.Lives, checks.Span{From: l.From, To: l.To})
+	for _, x := range l.NotReady {
+		if x.To.IsZero() {
+			x.To = l.To // another Node of the name is another's word
+		}
+		n.NotReady = append(n.NotReady, checks.Span{From: x.From, To: x.To})
+	}
+	return all
+}
+
+// endOf is when an API server ended at the latest: its Lease is deleted an hour or two later.
+func endOf(l *cluster.ServerLife) time.Time {
+	if l.To.IsZero() || l.Renewed.IsZero() {
+		return l.To
+	}
+	if last := l.Renewed.Add(cluster.RenewalStep); last.Before(l.To) {
+		return last
+	}
+	return l.To
+}
+
+// rootCA is the ConfigMap that is mounted with the token of a service account.
+const rootCA = "kube-root-ca.crt"
+
+// needs are the secrets and configmaps that nodes came to need in the window: when the first pod with one of them was bound.
+func (p *stateProof) needs(auth *nodeauthz.Authorizer) {
+	nodes := make([]string, 0, len(p.Nodes))
+	for i := range p.Nodes {
+		nodes = append(nodes, p.Nodes[i].Name)
+	}
+	missing := auth.EachReached(nodes, p.From, p.To, func(node string, reached []nodeauthz.Reached) {
+		for j := range reached {
+			r := &reached[j]
+			kind := evidence.ReadSecrets
+			switch r.Object.Kind {
+			case nodeauthz.KindSecret:
+			case nodeauthz.KindConfigMap:
+				kind = evidence.ReadConfigMaps
+			default:
+				continue
+			}
+			first := r.Paths[0].From
+			for k := range r.Paths {
+				if r.Paths[k].From.Before(first) {
+					first = r.Paths[k].From
+				}
+			}
+			object := objectOf(r.Object.Namespace, r.Object.Name)
+			p.Needs = append(p.Needs, checks.Need{Node: node, Kind: kind, Object: object, At: first})
+			if kind == evidence.ReadConfigMaps && r.Object.Name == rootCA {
+				steady := checks.Steady{Node: node, Kind: kind, Object: object}
+				for k := range r.Paths {
+					steady.Spans = append(steady.Spans, checks.Span{From: r.Paths[k].From, To: r.Paths[k].To})
+				}
+				p.Steady = append(p.Steady, steady)
+			}
+		}
+	})
+	p.NeedsKnown = p.NodesKnown && (missing == "" || len(nodes) == 0)
+}

@@ -1,0 +1,177 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/coverage"
+	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/store"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// prover makes the checks of what is stored. Safe for concurrent use.
+type prover struct {
+	store  *store.Store
+	config func() *config.Config
+	// waivers are those that the configuration does not have.
+	waivers []checks.Waiver
+	// keep is for how many times as long as making them took checks are good, 0 for once.
+	keep int
+
+	mu   sync.Mutex
+	kept map[time.Duration]*keptProof
+}
+
+type keptProof struct {
+	version string
+	made    time.Time
+	took    time.Duration
+	results []checks.Result
+	applied []checks.Applied
+}
+
+// freshFor is for how long checks are good at least that are kept.
+const freshFor = time.Second
+
+// prove puts the checks, with waivers applied, into facts that are of the tally of a window that ends with the newest request and begins that
+// long before; 0 is all that there is. Where the window is shorter than what is asked for, the checks are of that.
+func (p *prover) prove(ctx context.Context, t *tally.Tally, window time.Duration, f *report.Facts) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if window > 0 && window < f.MinWindow {
+		window, t = f.MinWindow, nil
+	}
+	now := time.Now()
+	version, err := p.store.Version(ctx)
+	if err != nil {
+		return err
+	}
+	k := p.kept[window]
+	if k == nil || k.version != version && now.Sub(k.made) > max(freshFor, time.Duration(p.keep)*k.took) || p.keep == 0 {
+		k = &keptProof{version: version, made: now}
+		if k.results, err = p.results(ctx, t, window, f); err != nil {
+			return err
+		}
+		if k.took = time.Since(now); p.kept == nil {
+			p.kept = map[time.Duration]*keptProof{}
+		}
+		const most = 8
+		if len(p.kept) >= most {
+			clear(p.kept)
+		}
+		p.kept[window] = k
+	}
+	f.Checks, f.Waivers = checks.Apply(k.results, slices.Concat(p.config().Waived(), p.waivers), now)
+	return nil
+}
+
+// results are those of the checks, without waivers. A nil tally is still to be read.
+func (p *prover) results(ctx context.Context, t *tally.Tally, window time.Duration, f *report.Facts) ([]checks.Result, error) {
+	newest, err := p.store.Newest(ctx, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	own := *f
+	if t == nil {
+		var from time.Time
+		if !newest.IsZero() {
+			from = newest.Add(-window)
+		}
+		if t, err = p.store.Tally(ctx, from, time.Time{}); err != nil {
+			return nil, err
+		}
+		t.Events.Judged = t.Sums.Allow + t.Sums.Deny + t.Sums.Unknown
+		own.Events = report.EventsOf(&t.Events)
+	}
+	c := p.config()
+	of := proof{minWindow: f.MinWindow, tally: t, facts: &own, kubelets: c.Rules.KubeletUserAgents, to: newest}
+	if t.To.Before(newest) {
+		of.to = t.To
+	}
+	begin := of.to.Add(-span(of.minWindow, t, of.to))
+	if of.ledger, err = p.store.Evidence(ctx, begin, of.to); err != nil {
+		return nil, err
+	}
+	if policy, err := coverage.ReadPolicy(c.Coverage.PolicyFile); err == nil { // a report is made elsewhere, too, where nobody has the policy
+		of.policy = policy
+	}
+	if of.state, err = storedState(ctx, p.store, begin); err != nil {
+		return nil, err
+	}
+	if err := of.storedRaces(ctx, p.store, begin); err != nil {
+		return nil, err
+	}
+	uses, err := p.store.RememberedOf(ctx, rememberedUses)
+	if err != nil {
+		return nil, err
+	}
+	if of.uses, of.unjudgedUses, err = storedUses(uses, begin); err != nil {
+		return nil, err
+	}
+	refused, err := p.store.RememberedOf(ctx, rememberedRestriction)
+	if err != nil {
+		return nil, err
+	}
+	of.restricted = restrictionOf(refused)
+	return checks.Run(of.input()), nil
+}
+
+// storedState is the latest state proof that was stored, with the gaps of all whose time reaches beyond begin: each analyzer judged by a state of its
+// own. It is nil where there is none that can be read.
+func storedState(ctx context.Context, s *store.Store, begin time.Time) (*stateProof, error) {
+	all, err := s.RememberedOf(ctx, rememberedState)
+	if err != nil {
+		return nil, err
+	}
+	var out *stateProof
+	var gaps []codes.Gap
+	for i := range all {
+		one := &stateProof{}
+		if err := json.Unmarshal(all[i].Value, one); err != nil || one.Form != formOfState {
+			continue // of another version: what it says is not known
+		}
+		if out == nil || one.To.After(out.To) {
+			out = one
+		}
+		if one.To.Before(begin) {
+			continue
+		}
+		for j := range one.Gaps {
+			if g := &one.Gaps[j]; !slices.ContainsFunc(gaps, func(o codes.Gap) bool { return o.Equal(g) }) {
+				gaps = append(gaps, *g)
+			}
+		}
+	}
+	if out != nil {
+		out.Gaps = gaps
+	}
+	return out, nil
+}
+
+// storedRaces puts the races in that were stored.
+func (p *proof) storedRaces(ctx context.Context, s *store.Store, begin time.Time) error {
+	since, err := s.Remembered(ctx, rememberedSince, "")
+	if err != nil {
+		return err
+	}
+	var from time.Time
+	if since == nil || from.UnmarshalText(since) != nil || from.After(begin) {
+		return nil // of those before nobody knows
+	}
+	all, err := s.RememberedOf(ctx, rememberedRaces)
+	if err != nil {
+		return err
+	}
+	if p.races, p.racesKnown, err = racesOf(all, begin, p.kubelets); err != nil {
+		return fmt.Errorf("making the checks: %w", err)
+	}
+	return nil
+}

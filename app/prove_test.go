@@ -1,0 +1,146 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/internal/test/days"
+	"github.com/nodetrail/nodetrail/report"
+)
+
+// storedDay has a service judge a day, which is stopped in its middle and started again if asked to, and returns the report of its store.
+func storedDay(t *testing.T, d *days.Day, events int64, again bool) *report.Report {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name string, data []byte) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	policy := ""
+	if d.Policy != "" {
+		policy = write("policy.yaml", []byte(d.Policy))
+	}
+	config := write("nodetrail.yaml", fmt.Appendf(nil, `data: %s/data
+listen: 127.0.0.1:0
+reload: {watch: false}
+readiness: {minWindow: %s}
+authorization: {kubernetesVersion: "1.%d"}
+coverage: {policyFile: %q}
+state: {files: [%s]}
+`, dir, d.Options.Span-2*time.Minute, d.Options.Minor, policy, write("journal.jsonl", d.Journal())))
+	log := d.Log()
+	cut := bytes.LastIndexByte(log[:len(log)/2], '\n') + 1
+	parts := [][]byte{log[:cut], log}
+	if !again {
+		parts = parts[1:]
+	}
+	var r *report.Report
+	for _, part := range parts {
+		path := write("audit.log", part)
+		want := events
+		if len(part) == cut {
+			want = int64(bytes.Count(part, []byte("\n"))) / 2 // somewhere on the way
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- Run(ctx, RunOptions{StoreOptions: StoreOptions{Config: config}, Logs: []string{path}, Log: LogTo{W: io.Discard}})
+		}()
+		for {
+			var err error
+			if r, err = Report(t.Context(), ReportOptions{StoreOptions: StoreOptions{Config: config}}); err == nil && r.Events.Read >= want {
+				break
+			}
+			select {
+			case err := <-ended:
+				t.Fatalf("it ended: %v", err)
+			case <-t.Context().Done():
+				t.Fatalf("%d of %d events: %v", r.Events.Read, want, err)
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := Report(t.Context(), ReportOptions{StoreOptions: StoreOptions{Config: config}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// shown are the checks of a report with what is not passed about them, but for the times, which end with the last event or the last request of a node.
+func shown(r *report.Report) map[string][]string {
+	out := map[string][]string{"ready": {r.Readiness.Verdict}, "confined": {r.Confinement.Verdict}}
+	for _, c := range slices.Concat(r.Readiness.Checks, r.Confinement.Checks) {
+		all := []string{c.State}
+		for _, i := range c.Evidence {
+			what := fmt.Sprint(i.Code, " ", i.Node, i.Server, i.Request, i.Object, i.Client)
+			if i.State != checks.Passed.String() && !slices.Contains(all, what) {
+				all = append(all, what)
+			}
+		}
+		slices.Sort(all)
+		out[c.Name] = all
+	}
+	return out
+}
+
+// What Report says of the store of a service that judged a day is what Analyze says of it, whether all is proven or something is wrong, and though
+// the service was stopped on the way.
+func TestStoreProvesWhatAnalyzeProves(t *testing.T) {
+	clean := threeHours(t, 21, days.Options{Servers: 2, Features: days.Deployments | days.Drains | days.Join})
+	f := func(name string, d *days.Day, effect days.Effect) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := analyzedDay(t, d)
+			if a.Report.Readiness.Ready != (effect == days.Harmless) {
+				t.Errorf("Analyze says %s", a.Report.Readiness.Verdict)
+			}
+			if slices.Contains([]string{
+				"remove-node-gets", "remove-all-reads", "remove-leases", // what a policy hides is noted as of now, and these days are over
+				"binding-bootstrappers", "binding-serviceaccount", // a service judges no requests of others, and says so
+			}, name) {
+				if r := storedDay(t, d, a.Log.Counts.Read, true); r.Readiness.Ready {
+					t.Errorf("the store says %s", r.Readiness.Verdict)
+				}
+				return
+			}
+			// What bodies told before a service started again is not known to it after that, and here the journal lacks it; nor is the version that the log
+			// showed then, unless API servers tell it by their Leases.
+			again := !strings.HasPrefix(name, "state-without-") && name != "remove-identity-leases"
+			if diff := cmp.Diff(shown(a.Report), shown(storedDay(t, d, a.Log.Counts.Read, again))); diff != "" {
+				t.Errorf("checks (-analyze +store):\n%s", diff)
+			}
+		})
+	}
+	f("clean", clean, days.Harmless)
+	for _, m := range days.Mutations(3) {
+		if m.Name == "plant-torn-last" {
+			continue // a service waits for the end of the line
+		}
+		bad, applies := m.Apply(clean)
+		if !applies {
+			t.Errorf("%s does not apply", m.Name)
+			continue
+		}
+		f(m.Name, bad, m.Effect)
+	}
+}

@@ -1,0 +1,88 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// boundBook is a bindingBook over a state that changes, whose uses are stored. Of others than nodes a service judges no requests.
+type boundBook struct {
+	*bindingBook
+	book string
+	at   time.Time            // when it looked for bindings
+	told map[bindingUse]int64 // the counts that changes has handed out
+	lost int64                // and the count of what could not be judged
+}
+
+const (
+	// rememberedUses is the kind of memory in which uses of bindings are stored.
+	rememberedUses = "binding-uses"
+	// bindingsEvery is how often it looks for bindings that go.
+	bindingsEvery = 5 * time.Second
+)
+
+func newBoundBook(book string, s *rbac.Store) *boundBook {
+	return &boundBook{bindingBook: newBindingBook(s), book: book, told: map[bindingUse]int64{}}
+}
+
+// refresh looks for bindings that go and were not there before.
+func (b *boundBook) refresh(now time.Time) {
+	if now.Sub(b.at) < bindingsEvery {
+		return
+	}
+	b.at = now
+	fresh := newBindingBook(b.store)
+	maps.Copy(b.goes, fresh.goes)
+	maps.Copy(b.subjects, fresh.subjects)
+}
+
+// storedUse is the form in which a use is stored, or how many requests could not be judged until Last.
+type storedUse struct {
+	Use      checks.Use
+	Unjudged int64
+	Last     time.Time
+}
+
+// changes are what has changed since it was called last, to be stored with the requests that were judged meanwhile.
+func (b *boundBook) changes() (out []tally.Remembered) {
+	put := func(name string, s *storedUse) {
+		if v, err := json.Marshal(s); err == nil { // of strings, numbers and times
+			out = append(out, tally.Remembered{Kind: rememberedUses, Key: b.book + "\x00" + name, Value: v})
+		}
+	}
+	for k, u := range b.uses {
+		if b.told[k] != u.Count {
+			b.told[k] = u.Count
+			put(fmt.Sprintf("%+v", k), &storedUse{Use: *u, Last: u.Last})
+		}
+	}
+	if b.unjudged != b.lost {
+		b.lost = b.unjudged
+		put("unjudged", &storedUse{Unjudged: b.unjudged, Last: b.at.UTC()})
+	}
+	return out
+}
+
+// storedUses are those that were stored, as far as they reach into the time from begin on.
+func storedUses(stored []tally.Remembered, begin time.Time) (out []checks.Use, unjudged int64, err error) {
+	for i := range stored {
+		var s storedUse
+		if err := json.Unmarshal(stored[i].Value, &s); err != nil {
+			return nil, 0, fmt.Errorf("reading uses of bindings that were stored: %w", err)
+		}
+		switch {
+		case s.Last.Before(begin):
+		case s.Unjudged > 0:
+			unjudged += s.Unjudged
+		default:
+			out = append(out, s.Use)
+		}
+	}
+	return out, unjudged, nil
+}

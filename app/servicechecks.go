@@ -1,0 +1,123 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/nodetrail/nodetrail/app/judging"
+	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/store"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// rememberedState is the kind of memory in which the state proof is stored, by the instance.
+const rememberedState = "state-proof"
+
+// witnessed keeps what the checks need of a running service beside its counts and its evidence: what the state tells, and races. It is stored with the
+// requests that it is about. The engine's loop alone uses it.
+type witnessed struct {
+	config   func() *config.Config
+	state    *stateFeed
+	setup    *judging.Setup
+	instance string
+	window   func() (from, to time.Time)
+	races    *raceBook
+	refused  *restrictionBook
+	bound    *boundBook
+	since    []byte // from when on races are kept, nil once that is stored
+	next     time.Time
+}
+
+// openWitnessed begins. A store that is empty holds no races from before.
+func openWitnessed(ctx context.Context, s *store.Store, w witnessed) (*witnessed, error) {
+	var since time.Time
+	_, to, err := s.Range(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !to.IsZero() {
+		since = to
+	}
+	if w.since, err = since.UTC().MarshalText(); err != nil {
+		return nil, err
+	}
+	book := w.instance + " " + time.Now().UTC().Format(time.RFC3339Nano)
+	w.races, w.refused, w.bound = newRaceBook(book), newRestrictionBook(), newBoundBook(book, w.state.RBAC)
+	return &w, nil
+}
+
+func (w *witnessed) judged(j *pipeline.Judgement) {
+	w.bound.refresh(time.Now())
+	w.races.add(j, w.bound.bindingBook)
+	w.bound.add(j)
+	w.refused.add(j)
+}
+
+// Bounds of the state proof.
+const (
+	// stateEvery is how often it is stored at most; where it takes long it is so rarely that it takes a hundredth of the time.
+	stateEvery = 5 * time.Second
+	stateShare = 100
+	// moreThanAsked is how much longer than what is asked for it reaches back: reports are made a while later, and by a clock of their own.
+	moreThanAsked = time.Minute
+	// maxNeeds is from when on of the objects that a node needs one of each kind in five minutes stands for all.
+	maxNeeds = 5000
+)
+
+// remember is what is to be stored now.
+func (w *witnessed) remember(now time.Time, last bool) []tally.Remembered {
+	out := slices.Concat(w.races.changes(), w.refused.changes(), w.bound.changes())
+	if w.since != nil {
+		out = append(out, tally.Remembered{Kind: rememberedSince, Value: w.since, First: true})
+		w.since = nil
+	}
+	if !w.state.given || !last && now.Before(w.next) {
+		return out
+	}
+	from, to := w.window()
+	if to.IsZero() {
+		to = now
+	}
+	if least := w.config().Readiness.MinWindow.D(); least > 0 {
+		from = to.Add(-least - moreThanAsked)
+	}
+	began := time.Now()
+	p := newStateProof(w.setup, from, to)
+	if w.config().State.Horizon.D() < to.Sub(from)-moreThanAsked { // what was over before is forgotten
+		p.NodesKnown, p.NeedsKnown, p.Servers.Known = false, false, false
+	}
+	p.Gaps = append(p.Gaps, w.state.doubts()...)
+	p.thin()
+	value, err := json.Marshal(p)
+	w.next = now.Add(max(stateEvery, stateShare*time.Since(began)))
+	if err != nil {
+		return out // of strings, numbers and times
+	}
+	return append(out, tally.Remembered{Kind: rememberedState, Key: w.instance, Value: value})
+}
+
+// thin leaves one of the objects of a kind that a node came to need in the same five minutes: what is looked for is any read of the kind.
+func (p *stateProof) thin() {
+	if len(p.Needs) <= maxNeeds {
+		return
+	}
+	type key struct {
+		node string
+		kind evidence.Read
+		part int64
+	}
+	seen := map[key]bool{}
+	kept := p.Needs[:0]
+	for _, n := range p.Needs {
+		k := key{n.Node, n.Kind, n.At.UnixNano() / int64(evidence.PartLength)}
+		if !seen[k] {
+			seen[k] = true
+			kept = append(kept, n)
+		}
+	}
+	p.Needs = kept
+}
