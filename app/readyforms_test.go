@@ -44,8 +44,8 @@ func encoded[T any](t *testing.T, all []T) []byte {
 // The answer does not depend on how the log is written, shipped and cut: by whom events were encoded, in lists or lines, with which stages, in one file or
 // many, packed, twice, and by which distribution's programs.
 func TestReadyInAnyForm(t *testing.T) {
-	one := func(make func(*days.Day) []byte) func(*testing.T, *days.Day) []string {
-		return func(t *testing.T, d *days.Day) []string { return []string{written(t, "audit.log", make(d))} }
+	one := func(write func(*days.Day) []byte) func(*testing.T, *days.Day) []string {
+		return func(t *testing.T, d *days.Day) []string { return []string{written(t, "audit.log", write(d))} }
 	}
 	agents := func(from, to string) func(*testing.T, *days.Day) []string {
 		return one(func(d *days.Day) []byte { return bytes.ReplaceAll(d.Log(), []byte(from), []byte(to)) })

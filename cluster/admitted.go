@@ -131,9 +131,10 @@ func (d *decoder) statusClaim(key string, start int) {
 	if len(d.pod.statusClaims) == 0 {
 		open = '{'
 	}
-	c := append(d.pod.statusClaims, open, '"')
-	c = append(append(c, key...), '"', ':')
-	d.pod.statusClaims = append(c, d.s.Slice(start, d.s.Pos())...)
+	d.pod.statusClaims = append(d.pod.statusClaims, open, '"')
+	d.pod.statusClaims = append(d.pod.statusClaims, key...)
+	d.pod.statusClaims = append(d.pod.statusClaims, '"', ':')
+	d.pod.statusClaims = append(d.pod.statusClaims, d.s.Slice(start, d.s.Pos())...)
 }
 
 // maxLabels bounds the sets of labels that a decoder keeps.

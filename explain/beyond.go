@@ -40,10 +40,10 @@ type Beyond struct {
 	places map[useKey]int
 }
 
-// The verdicts of a Use.
-var (
-	UseDenied    = nodeauthz.Deny.String()
-	UseUndecided = nodeauthz.Unknown.String()
+// The verdicts of a Use, as package nodeauthz names them.
+const (
+	UseDenied    = "deny"
+	UseUndecided = "unknown"
 )
 
 // Use is the same thing done again and again.

@@ -127,7 +127,8 @@ func (a *attack) forward(theft *Event) {
 	for i := range n {
 		ips = append(ips, fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255))
 	}
-	theft.SourceIPs = append(ips, a.theft.Address)
+	ips = append(ips, a.theft.Address)
+	theft.SourceIPs = ips
 	a.did("%d addresses in X-Forwarded-For", n)
 }
 
