@@ -35,7 +35,6 @@ type keptProof struct {
 	made    time.Time
 	took    time.Duration
 	results []checks.Result
-	applied []checks.Applied
 }
 
 // freshFor is for how long checks are good at least that are kept.
@@ -163,7 +162,13 @@ func (p *proof) storedRaces(ctx context.Context, s *store.Store, begin time.Time
 		return err
 	}
 	var from time.Time
-	if since == nil || from.UnmarshalText(since) != nil || from.After(begin) {
+	if since == nil {
+		return nil
+	}
+	if err := from.UnmarshalText(since); err != nil {
+		return fmt.Errorf("making the checks: since when races are stored: %w", err)
+	}
+	if from.After(begin) {
 		return nil // of those before nobody knows
 	}
 	all, err := s.RememberedOf(ctx, rememberedRaces)
