@@ -1,7 +1,12 @@
 package days
 
 import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/base64"
+	"encoding/pem"
 	"fmt"
 	"time"
 )
@@ -64,12 +69,24 @@ func (s *sim) certificate(c *client, at time.Time, n *node) {
 	name := "csr-" + hexString(s.Rand, 5)
 	body := fmt.Sprintf(`{"kind":"CertificateSigningRequest","apiVersion":"certificates.k8s.io/v1","metadata":{"name":%q},"spec":{"request":%q,`+
 		`"signerName":"kubernetes.io/kube-apiserver-client-kubelet","usages":["digital signature","client auth"]},"status":{}}`, name,
-		base64.StdEncoding.EncodeToString([]byte("certificate request of "+n.name)))
+		base64.StdEncoding.EncodeToString(signingRequest(n.name, name)))
 	s.request(c, at, "create", resCSRs, "", name, "", "", 201).Request = []byte(body)
 	s.watch(c, at.Add(8*milli), at.Add(140*milli), resCSRs, "", name, "metadata.name="+name, 5*minute+30*second, !listsFirst(s.opts.Minor))
 	by := s.controller("certificate-controller", at)
 	s.request(by, at.Add(40*milli), "update", resCSRs, "", name, "approval", "", 200)
 	s.request(by, at.Add(120*milli), "update", resCSRs, "", name, "status", "", 200)
+}
+
+// signingRequest is what the kubelet of a node asks to be signed, in PEM, the same for the same node and name.
+func signingRequest(node, name string) []byte {
+	seed := sha256.Sum256([]byte(node + "/" + name))
+	der, err := x509.CreateCertificateRequest(nil, &x509.CertificateRequest{
+		Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
+	}, ed25519.NewKeyFromSeed(seed[:])) // signs without random numbers
+	if err != nil {
+		panic(err) // only for a key or a name that cannot be encoded
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
 // afterJoin writes kubeadm join's last step, with the kubelet's new credential: it notes the container runtime on the Node, after it has read its

@@ -20,6 +20,20 @@ const nodetrailPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
+- level: Request
+  userGroups: ["system:nodes"]
+  verbs: ["create", "update", "patch"]
+  resources:
+  - {group: "", resources: ["nodes", "nodes/status", "serviceaccounts/token", "persistentvolumeclaims/status"]}
+  - {group: resource.k8s.io, resources: ["resourceslices"]}
+  - {group: certificates.k8s.io, resources: ["podcertificaterequests"]}
+- level: Request
+  userGroups: ["system:nodes"]
+  verbs: ["create"]
+  resources: [{group: "", resources: ["pods"]}]
+- level: Request
+  verbs: ["create", "update", "patch"]
+  resources: [{group: certificates.k8s.io, resources: ["certificatesigningrequests", "certificatesigningrequests/approval", "certificatesigningrequests/status"]}]
 - level: Metadata
   userGroups: ["system:nodes"]
 - level: Request
