@@ -187,12 +187,22 @@ type question struct {
 
 // questions are both, in their order.
 func (r *Report) questions() []question {
-	x, y := &r.Readiness, &r.Confinement
+	y := &r.Confinement
 	return []question{
-		{"Checks for deleting the bindings", checks.Ready, checks.Answer(x.Verdict), x.Waivers, x.Checks},
+		r.Readiness.question(),
 		{"Checks for confined credentials", checks.Confined, checks.Answer(y.Verdict), y.Waivers, y.Checks},
 	}
 }
+
+func (x *Readiness) question() question {
+	return question{"Checks for deleting the bindings", checks.Ready, checks.Answer(x.Verdict), x.Waivers, x.Checks}
+}
+
+// Head is the verdict as a title, such as "Ready with 2 waivers".
+func (x *Readiness) Head() string { return x.question().Head() }
+
+// Means is the verdict in a sentence without its end, with how the checks came out.
+func (x *Readiness) Means() string { return x.question().Means() }
 
 // Head is the answer as a title.
 func (q question) Head() string { return wording.Answer(q.answer, q.waivers) }

@@ -21,6 +21,9 @@ type fake struct {
 	// many is how many there are of what a page lists.
 	many int
 	err  error
+	// answer is the verdict, waivers how many it rests on; "" is not ready.
+	answer  string
+	waivers int
 }
 
 func at(minutes int) time.Time { return time.Date(2026, 11, 20, 10, minutes, 0, 0, time.UTC) }
@@ -81,7 +84,9 @@ func (f *fake) overview(context.Context, string) (*Overview, error) {
 	}
 	o := &Overview{
 		Cluster: f.name("prod"), Now: at(100), Window: f.window(), Trend: f.trend(10), NodeCount: f.many + 1,
-		Readiness: report.Readiness{Verdict: report.VerdictNotReady, Evidence: "insufficient"},
+		Readiness: report.Readiness{
+			Verdict: cmp.Or(f.answer, report.VerdictNotReady), Waivers: f.waivers, Evidence: "insufficient", Checks: []report.Check{{State: "failed"}, {State: "waived"}},
+		},
 		Authorization: report.Authorization{
 			Mode: "Node,RBAC", Inferred: true, KubernetesVersion: f.name("1.36"), FeatureGates: map[string]bool{"AuthorizeNodeWithSelectors": true},
 		},

@@ -31,7 +31,7 @@ func funcs(a *assets) template.FuncMap {
 	return template.FuncMap{
 		"asset": a.url, "visible": shown, "said": said, "command": wording.Visible, "stamp": stamp, "stampPtr": stampPtr, "thousands": wording.Thousands, "count": count,
 		"dict": dict, "stepTime": stepTime, "percent": percent, "verdictClass": func(x report.Readiness) string { return verdictClass(&x) },
-		"verdictTitle": func(x report.Readiness) string { return verdictTitle(&x) }, "need": needWords,
+		"verdictTitle": func(x report.Readiness) string { return x.Head() }, "verdictMeans": func(x report.Readiness) string { return x.Means() }, "need": needWords,
 		"binding": bindingWords, "grant": grantWords, "step": stepWords, "span": spanWords, "drawing": drawing, "spark": spark,
 		"join": func(all []string) string { return shown(strings.Join(all, ", ")) }, "toInt": func(n int) int64 { return int64(n) },
 		"gates": gates, "request": requestWords, "outcome": outcomeWords, "sentence": sentence, "first": first, "brief": brief, "aside": aside,

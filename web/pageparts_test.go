@@ -189,6 +189,28 @@ func TestProblems(t *testing.T) {
 	f(http.ErrBodyNotAllowed, 500, "The log of nodetrail says why.")
 }
 
+// The overview opens with the answer of the checks, whatever blockers and holes there are, and each answer has its title, its colour and its sentence.
+func TestOverviewAnswers(t *testing.T) {
+	for answer, want := range map[string][]string{
+		report.VerdictReady:    {"ready", "Ready", "The bindings that go can be deleted: "},
+		report.VerdictWaived:   {"ready", "Ready with 2 waivers", "The bindings that go can be deleted if the waivers hold: "},
+		report.VerdictNotReady: {"not-ready", "Not ready", "The bindings that go must not be deleted yet: "},
+		report.VerdictUnknown:  {"unknown", "Not enough evidence", "It is not proven that the bindings that go can be deleted: "},
+	} {
+		for _, many := range []int{0, 3} {
+			body := get(t, newFakePages(t, &fake{name: plain, many: many, answer: answer, waivers: 2}), "/").Body.String()
+			for _, s := range []string{
+				`<section class="verdict verdict-` + want[0] + `" `, "<h1>" + want[1] + "</h1>", `<p class="lead">` + want[2] + "1 check failed, 1 is waived.</p>", "<title>" + want[1],
+			} {
+				if !strings.Contains(body, s) {
+					t.Errorf("the overview of %q with %d blockers lacks %s", answer, many, s)
+				}
+			}
+			checkPage(t, answer, body)
+		}
+	}
+}
+
 // Assets are kept by browsers for as long as they are the same.
 func TestAssets(t *testing.T) {
 	h := newFakePages(t, &fake{name: plain, many: 1})

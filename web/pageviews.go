@@ -22,7 +22,7 @@ func (p *pages) overview(r *http.Request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &view{"overview", verdictTitle(&o.Readiness), overviewView{o, migrationPlot(o.Trend)}}, nil
+	return &view{"overview", o.Readiness.Head(), overviewView{o, migrationPlot(o.Trend)}}, nil
 }
 
 type overviewView struct {
@@ -69,21 +69,10 @@ func (o overviewView) Every() int {
 	return 10
 }
 
-// verdictTitle is the verdict with its capital.
-func verdictTitle(x *report.Readiness) string {
-	switch x.Verdict {
-	case report.VerdictReady:
-		return "Ready"
-	case report.VerdictNotReady:
-		return "Not ready"
-	}
-	return "Not enough evidence"
-}
-
-// verdictClass is ready, not-ready or unknown.
+// verdictClass is ready, with or without waivers, not-ready or unknown.
 func verdictClass(x *report.Readiness) string {
 	switch x.Verdict {
-	case report.VerdictReady:
+	case report.VerdictReady, report.VerdictWaived:
 		return "ready"
 	case report.VerdictNotReady:
 		return "not-ready"
