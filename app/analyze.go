@@ -31,7 +31,7 @@ type AnalyzeOptions struct {
 	Disable []string
 	// KubeletUserAgents are further user-agent products that are a kubelet's.
 	KubeletUserAgents []string
-	// MinWindow is how long the requests must span at least for the report to say ready; 0 asks for nothing.
+	// MinWindow is for how long before the newest request everything must be proven; 0 is the whole log.
 	MinWindow time.Duration
 	// Policy is the apiservers' audit policy, of which what it keeps out of the log is among the findings; nil if it is not known.
 	Policy *coverage.Policy

@@ -64,7 +64,7 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	fs.StringVar(&f.AuthorizationMode, "authorization-mode", "auto", "the apiserver's --authorization-mode, or auto to infer it from the log")
 	fs.StringVar(&f.since, "since", "", "judge only requests from then on: RFC 3339, or a duration before the log's end")
 	fs.StringVar(&f.until, "until", "", "judge only requests before then: RFC 3339, or a duration before the log's end")
-	fs.StringVar(&f.minWindow, "min-window", "24h", "how long the requests must span at least for the report to say ready; 0 asks for nothing")
+	fs.StringVar(&f.minWindow, "min-window", "24h", "for how long before the newest request everything must be proven; 0 is the whole log")
 	fs.StringVar(&f.verdicts, "verdicts", "", "write a JSON line for each judged request to `FILE`; - for standard output (the report then goes to standard error)")
 	fs.StringVarP(&f.output, "output", "o", "text", "form of the report: text, json, markdown or html")
 	fs.StringVar(&f.failOn, "fail-on", "", failOnUsage)
