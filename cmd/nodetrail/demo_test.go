@@ -53,7 +53,10 @@ func TestDemo(t *testing.T) {
 	}
 	text, _, done := strings.Cut(out.String(), "\nAll is judged.")
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	if last := lines[len(lines)-1]; !done || !strings.HasSuffix(last, "  not enough evidence") {
+	// No blocker is named. Of its few seconds not all is proven, and the check node-authorizer-on looks at five minutes of the clock together: whether
+	// those of RBAC without Node are among them depends on when it began.
+	last := lines[len(lines)-1]
+	if !done || !strings.HasSuffix(last, "  not enough evidence") && !strings.HasSuffix(last, "  not ready") {
 		t.Errorf("it ends with %q:\n%s", last, &out)
 	}
 	if !strings.Contains(text, "would break") || errs.String() != "" {
