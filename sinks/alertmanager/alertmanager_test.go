@@ -14,10 +14,9 @@ import (
 
 func want(t *testing.T, m *manager, firing, over []string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("firing %q, over %q", firing, over), func() bool {
-		f, o := m.has()
-		return cmp.Equal(f, firing) && cmp.Equal(o, over)
-	})
+	if f, o := m.has(); !cmp.Equal(f, firing) || !cmp.Equal(o, over) {
+		t.Fatalf("firing %q, over %q, want %q and %q", f, o, firing, over)
+	}
 }
 
 const worker1 = "OutOfScopeSecretRead worker-1"

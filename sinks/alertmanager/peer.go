@@ -27,7 +27,9 @@ type peer struct {
 	sender  *http.Sender
 	wakeUp  chan struct{} // has room for one
 
-	stats sinks.QueueStats // of sink.mu
+	// Of sink.mu. told says that run has not yet looked at what it was woken for, pausing that it looks by itself after a failure's pause.
+	stats         sinks.QueueStats
+	told, pausing bool
 }
 
 func newPeer(s *Sink, index int, address string) (*peer, error) {
@@ -39,6 +41,9 @@ func newPeer(s *Sink, index int, address string) (*peer, error) {
 }
 
 func (p *peer) signal() {
+	p.sink.mu.Lock()
+	p.told = true
+	p.sink.mu.Unlock()
 	select {
 	case p.wakeUp <- struct{}{}:
 	default:
@@ -54,6 +59,7 @@ func (p *peer) run(ctx context.Context) {
 		now := s.o.Clock.Now()
 		s.mu.Lock()
 		closing := s.closing
+		p.told, p.pausing = false, false
 		batch, next := s.book.due(p.index, now, maxBatch, closing)
 		s.mu.Unlock()
 		wake := p.wakeUp
@@ -168,6 +174,7 @@ func (p *peer) refused(one *sending, err error) {
 func (p *peer) failed(err error, pause time.Duration) {
 	s := p.sink
 	s.mu.Lock()
+	p.pausing = true
 	p.stats.Failures++
 	first := p.stats.FailingSince.IsZero()
 	if first {

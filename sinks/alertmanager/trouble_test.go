@@ -104,7 +104,10 @@ func TestRefused(t *testing.T) {
 	}
 	all[3].Message = "poison"
 	s.Add(all)
-	eventually(t, "one is refused", func() bool { return s.Stats().Peers[0].Refused == 1 })
+	b.settle()
+	if st := s.Stats().Peers[0]; st.Refused != 1 {
+		t.Errorf("%+v", st)
+	}
 	b.pass(5 * time.Minute)
 	for i, n := range []int{19, 20} {
 		if firing, _ := b.peers[i].has(); len(firing) != n {
