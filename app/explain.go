@@ -180,7 +180,7 @@ func (x *explaining) setup() *judging.Setup { return judging.New(x.state, x.judg
 
 // explainer explains by a state.
 func (x *explaining) explainer(s *judging.Setup) *explain.Explainer {
-	o := explain.Options{Node: s.Auth, Graph: s.State.Graph, RBAC: s.State.RBAC, Then: x.then, Window: x.Window}
+	o := explain.Options{Node: s.Auth, Graph: s.State.Graph, RBAC: s.State.RBAC, Admission: s.Judge.Admission, Then: x.then, Window: x.Window}
 	if order := x.judging.Mode.String(); order != "" {
 		o.Authorizers = strings.Split(order, ",")
 	}

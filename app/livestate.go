@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/explain"
+	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/report"
@@ -20,7 +21,7 @@ import (
 // liveState explains by the state of the cluster.
 type liveState struct {
 	state *cluster.State
-	node  func(context.Context) (*nodeauthz.Authorizer, error)
+	node  func(context.Context) (*nodeauthz.Authorizer, *nodeadmission.Admission, error)
 	mode  func(context.Context) (string, error)
 	// whole is false where only audit bodies tell of the state; now says that it goes on.
 	whole, now bool
@@ -34,11 +35,11 @@ func (l *liveState) explainer(ctx context.Context) (*explain.Explainer, error) {
 	if err != nil {
 		return nil, errors.New("the analyzer is stopping")
 	}
-	node, err := l.node(ctx)
+	node, admission, err := l.node(ctx)
 	if err != nil {
 		return nil, errors.New("the analyzer is stopping")
 	}
-	o := explain.Options{Node: node, Graph: l.state.Graph, RBAC: l.state.RBAC}
+	o := explain.Options{Node: node, Graph: l.state.Graph, RBAC: l.state.RBAC, Admission: admission}
 	if mode != "" {
 		o.Authorizers = strings.Split(mode, ",")
 	}

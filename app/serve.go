@@ -7,9 +7,12 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/nodetrail/nodetrail/app/judging"
 	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/internal/ops"
+	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/web"
 )
 
@@ -87,8 +90,14 @@ func (o *ServeOptions) live(ctx context.Context, c *config.Config, w web.Options
 	if err != nil {
 		return nil, err
 	}
-	auth := nodeauthz.NewAuthorizer(state.Graph, features, c.Skew.D())
-	node := func(context.Context) (*nodeauthz.Authorizer, error) { return auth, nil }
+	found, err := pipeline.ParseMode(was.Authorization.Mode)
+	if err != nil {
+		return nil, err
+	}
+	judge := judging.New(state, judging.Options{Features: features, Skew: c.Skew.D(), Mode: found})
+	node := func(context.Context) (*nodeauthz.Authorizer, *nodeadmission.Admission, error) {
+		return judge.Auth, judge.Judge.Admission, nil
+	}
 	mode := func(ctx context.Context) (string, error) {
 		facts, err := w.Facts(ctx)
 		return facts.Authorization.Mode, err

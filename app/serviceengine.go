@@ -12,6 +12,7 @@ import (
 	"github.com/nodetrail/nodetrail/app/judging"
 	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rules"
@@ -108,10 +109,10 @@ func (j *court) mode(ctx context.Context) (string, error) {
 	return mode, err
 }
 
-// authorizer is the one that is in force.
-func (j *court) authorizer(ctx context.Context) (a *nodeauthz.Authorizer, err error) {
-	err = j.Do(ctx, func() { a = j.setup.Auth })
-	return a, err
+// authorizer is the one that is in force, with the admission plugin of its version.
+func (j *court) authorizer(ctx context.Context) (a *nodeauthz.Authorizer, p *nodeadmission.Admission, err error) {
+	err = j.Do(ctx, func() { a, p = j.setup.Auth, j.setup.Judge.Admission })
+	return a, p, err
 }
 
 // notStored is an error if the store fails as the process stops. What failed before and was overcome is none.

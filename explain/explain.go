@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
+	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -26,6 +27,8 @@ type Options struct {
 	Node  *nodeauthz.Authorizer
 	Graph *nodeauthz.Graph
 	RBAC  *rbac.Store
+	// Admission is the plugin NodeRestriction over the same state; nil to leave it out for requests that nobody made.
+	Admission *nodeadmission.Admission
 	// Authorizers are the apiserver's, in their order, as in Node,RBAC; Node,RBAC where there are none.
 	Authorizers []string
 	// Then are those that the cluster will run when bindings go, nil for the same; with Node before RBAC where Node is not among them.
@@ -77,9 +80,14 @@ func (r *Request) Attributes() *authorizer.AttributesRecord {
 
 // Request explains a request that may never have been made, as of at.
 func (x *Explainer) Request(attrs *authorizer.AttributesRecord, at time.Time) *Explanation {
+	return x.explain(judgementOf(attrs, at), false)
+}
+
+// judgementOf is of a request that nobody made.
+func judgementOf(attrs *authorizer.AttributesRecord, at time.Time) *pipeline.Judgement {
 	j := &pipeline.Judgement{Request: rules.Request{Event: eventOf(attrs), Attrs: attrs, Time: at}}
 	j.Node, j.IsNode = nodeauthz.NodeIdentity(attrs.User)
-	return x.explain(j, false)
+	return j
 }
 
 // Event explains the request of a judged event, by the apiserver's own word where the event has it. It keeps nothing of the judgement.
@@ -124,6 +132,7 @@ func (x *Explainer) explain(j *pipeline.Judgement, made bool) *Explanation {
 	out.History = x.history(&ev, j)
 	out.RBAC = x.rbac(j)
 	out.Subjects = x.subjects(j.Attrs, j.Time)
+	out.NodeRestriction = x.restriction(j, made)
 	if !made {
 		j.Answer = answer
 		j.Allowed = x.passes(answer, out.RBAC.Allowed)

@@ -79,6 +79,11 @@ func (ex *Explanation) WriteText(w io.Writer) error {
 	for _, s := range ex.Words {
 		l.add("  %s", s)
 	}
+	if ex.NodeRestriction != nil {
+		for _, s := range ex.NodeRestriction.Words {
+			l.add("  %s", s)
+		}
+	}
 	if ex.Verdict == "unknown" {
 		l.add("  To know it takes state from before then: a journal that begins earlier (--state), or an audit log with bodies (--audit-log).")
 	}

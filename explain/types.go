@@ -47,6 +47,8 @@ type Explanation struct {
 	History History `json:"history"`
 	// Others are the other nodes to which the object led at the instant.
 	Others Others `json:"others"`
+	// NodeRestriction is what the admission plugin says, nil where it is not asked.
+	NodeRestriction *NodeRestriction `json:"nodeRestriction"`
 	// RBAC is what bindings gave to this request.
 	RBAC RBAC `json:"rbac"`
 	// Subjects are all whom RBAC let do the same at the instant, whoever asked.

@@ -44,6 +44,14 @@ const (
 	MissingVersionPatch   Missing = "version-patch"
 )
 
+// AllMissing are all codes but MissingNothing.
+func AllMissing() []Missing {
+	return []Missing{
+		MissingBody, MissingOldObject, MissingPatchType, MissingCollection, MissingPod, MissingNode, MissingClaim, MissingVolume, MissingDriver,
+		MissingServiceAccount, MissingSlice, MissingAuthorizer, MissingVersionPatch,
+	}
+}
+
 // Answer is the plugin's answer for one instant.
 type Answer struct {
 	Verdict Verdict

@@ -142,6 +142,9 @@ func same(t *testing.T, want, got *tally.Tally) {
 	if diff := cmp.Diff(want.Ambient, got.Ambient); diff != "" {
 		t.Errorf("ambient (-analyze +engine):\n%s", diff)
 	}
+	if diff := cmp.Diff(want.Admission, got.Admission); diff != "" {
+		t.Errorf("admission (-analyze +engine):\n%s", diff)
+	}
 }
 
 // harness runs engines over one store, one after the other.

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"strings"
 
+	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
@@ -13,6 +14,7 @@ import (
 type Entries struct {
 	e        tally.Entry
 	ambient  tally.AmbientKey
+	write    tally.AdmissionKey
 	disagree tally.Disagreement
 	groups   map[groupResource]string
 }
@@ -38,6 +40,15 @@ func (m *Entries) Of(j *Judgement) *tally.Entry {
 	if j.Observed.HasGrant && j.Observed.Grant.Ambient() {
 		m.ambient = tally.AmbientKey{Binding: boundedBinding(j.Observed.Grant.Binding), Verb: tally.Bounded(j.Attrs.Verb), Resource: m.resource(j)}
 		e.Ambient = &m.ambient
+	}
+	if o := j.Admission.Outcome(j.Event.Code, j.Event.StatusMessage); o != rules.OutcomeNone {
+		a := j.Attrs
+		m.write = tally.AdmissionKey{Outcome: o, Missing: string(j.Admission.Missing), Verb: a.Verb}
+		m.write.Resource, m.write.Subresource = nodeadmission.KindOf(a.APIGroup, a.Resource, a.Subresource)
+		if o != rules.OutcomeUnknown {
+			m.write.Missing = ""
+		}
+		e.Admission = &m.write
 	}
 	m.compare(e, j)
 	return e

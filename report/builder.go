@@ -80,7 +80,7 @@ func Make(t *tally.Tally, f Facts) *Report {
 	r := &Report{
 		Cluster: f.Cluster, Events: f.Events, State: f.State, Authorization: f.Authorization,
 		Verdicts:  Verdicts{t.Sums.Allow, t.Sums.Deny, t.Sums.Unknown, RaceCounts{t.Sums.RaceAllow, t.Sums.RaceDeny}},
-		Agreement: agreement(t), Ambient: listAmbient(t), Findings: make([]Finding, 0, len(t.Groups)),
+		Agreement: agreement(t), Ambient: listAmbient(t), NodeRestriction: restrictionOf(t), Findings: make([]Finding, 0, len(t.Groups)),
 		Nodes: make([]Node, 0, len(t.Nodes)),
 	}
 	if !t.From.IsZero() {

@@ -15,6 +15,7 @@ import (
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/internal/test/golden"
+	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -109,6 +110,16 @@ func byRBAC(binding string) change {
 
 func code(c int32) change { return func(r *rules.Request) { r.Event.Code = c } }
 
+// admission has NodeRestriction answer with a verdict and the API server as observed.
+func admission(v nodeadmission.Verdict, said nodeadmission.Observed) change {
+	return func(r *rules.Request) {
+		r.Admission.Answer = nodeadmission.Answer{Verdict: v}
+		if r.Admission.Observed = said; v == nodeadmission.Deny {
+			r.Admission.Code, r.Admission.Message = 403, r.Event.StatusMessage
+		}
+	}
+}
+
 func agent(ua string) change { return func(r *rules.Request) { r.Event.UserAgent = ua } }
 
 func race(r *rules.Request) { r.Answer.Race = true }
@@ -144,7 +155,7 @@ func sample(t *testing.T) *Report {
 	l.add("worker-2 list services ", byRBAC("legacy:system:node"))
 	l.add("worker-2 get pods shop/gone", byRBAC("legacy:system:node"), code(404))
 	l.add("worker-2 get secrets shop/late", denied, ours(nodeauthz.Allow))
-	l.add("worker-1 patch nodes worker-2", code(403))
+	l.add("worker-1 patch nodes worker-2", code(403), admission(nodeadmission.Deny, nodeadmission.ObservedDeny))
 	l.add("worker-2 get nodes worker-2", ours(nodeauthz.Unknown), theirs(nodeauthz.NotNode))
 	l.add(" get nodes worker-3", stranger("kubelet"), denied)
 	f := facts(14)

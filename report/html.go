@@ -25,6 +25,8 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		"questions": func(r *Report) []question { return r.questions() },
 		"wrong":     func(c Check) string { return c.wrong() },
 		"waived":    func(w Waiver) string { return w.say() },
+		"kind":      func(w Writes) string { return w.Kind() },
+		"why":       func(w Writes) string { return w.Why() },
 		"paste":     func(r *Report) string { return wording.VisibleLines(r.Paste) },
 		"object": func(f Finding) string {
 			s := f.Resource
@@ -99,7 +101,13 @@ h1 { margin-bottom: 0; } pre { overflow-x: auto; padding: .5rem; border: 1px sol
 {{end}}<tr><th scope="row">Verdicts</th><td>{{.Verdicts.Allow}} allow, {{.Verdicts.Deny}} deny, {{.Verdicts.Unknown}} unknown; races: {{.Verdicts.Races.Allow}} allow, {{.Verdicts.Races.Deny}} deny</td></tr>
 <tr><th scope="row">Agreement</th><td>{{.Agreement.Agree}} of {{.Agreement.Compared}} with the apiserver; in races {{.Agreement.Races.Agree}} of {{.Agreement.Races.Compared}}</td></tr>
 </table>
-<h2>Findings</h2>
+{{with .NodeRestriction}}{{if .Writes}}<h2>NodeRestriction</h2>
+<p>Writes of nodes: {{.Sum}}.</p>
+<table>
+<thead><tr><th>Writes of nodes</th><th>Count</th><th>NodeRestriction</th></tr></thead>
+<tbody>{{range .Writes}}<tr><td>{{visible (kind .)}}</td><td>{{.Count}}</td><td>{{visible (why .)}}</td></tr>
+{{end}}</tbody></table>
+{{end}}{{end}}<h2>Findings</h2>
 {{if .Findings}}<table>
 <thead><tr><th>Severity</th><th>Rule</th><th>What</th><th>Count</th><th>Client</th><th>Object</th><th>Last</th></tr></thead>
 <tbody>{{range .Findings}}<tr><td class="{{.Severity}}">{{.Severity}}</td><td>{{.Rule}}</td><td>{{visible .Message}}</td><td>{{.Count}}</td><td>{{visible .UserAgent}}</td><td>{{object .}}</td><td>{{stamp .Last}}</td></tr>

@@ -97,6 +97,13 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		}
 	}
 	r.markEvidence(table("Evidence", "", ""))
+	if n := &r.NodeRestriction; len(n.Writes) > 0 {
+		row := table("NodeRestriction", "Writes of nodes", "Count", "")
+		row("all", "", n.Sum())
+		for i := range n.Writes {
+			row(n.Writes[i].Kind(), n.Writes[i].Count, n.Writes[i].Why())
+		}
+	}
 	if len(x.Plan) > 0 {
 		b.WriteString("\n## Plan\n")
 	}

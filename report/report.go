@@ -26,9 +26,11 @@ type Report struct {
 	Agreement     Agreement     `json:"agreement"`
 	Nodes         []Node        `json:"nodes"`
 	Ambient       []Ambient     `json:"ambient"`
-	Findings      []Finding     `json:"findings"`
-	Readiness     Readiness     `json:"readiness"`
-	Confinement   Confinement   `json:"confinement"`
+	// NodeRestriction is about the writes of nodes.
+	NodeRestriction NodeRestriction `json:"nodeRestriction"`
+	Findings        []Finding       `json:"findings"`
+	Readiness       Readiness       `json:"readiness"`
+	Confinement     Confinement     `json:"confinement"`
 	// Waivers are those that were given, with what each is worth.
 	Waivers []Waiver `json:"waivers"`
 

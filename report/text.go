@@ -56,6 +56,7 @@ func (t Text) Write(w io.Writer, r *Report) error {
 	t.detail(&b, r)
 	t.steps(&b, r)
 	t.evidence(&b, r)
+	t.restriction(&b, r)
 	t.findings(&b, r)
 	t.nodes(&b, r)
 	t.plan(&b, r)

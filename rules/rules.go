@@ -10,7 +10,6 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
-	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 )
@@ -99,23 +98,6 @@ type Request struct {
 	JustGone bool
 	// Spare is true when RBAC would allow the request without any binding for nodes too, such as one for all authenticated users.
 	Spare bool
-}
-
-// Admission is what the admission plugin NodeRestriction says of a write of a node.
-type Admission struct {
-	nodeadmission.Answer
-	// Observed is what the API server's own plugin said, as far as the response tells.
-	Observed nodeadmission.Observed
-}
-
-// Asked reports whether there is anything to tell: the plugin was asked, or said something.
-func (a *Admission) Asked() bool {
-	return a.Verdict != nodeadmission.None || a.Observed != nodeadmission.ObservedNone
-}
-
-// Bypassed reports whether the request passed admission although the plugin refuses it beyond doubt: it is not in force there.
-func (a *Admission) Bypassed() bool {
-	return a.Verdict == nodeadmission.Deny && !a.Race && a.Observed == nodeadmission.ObservedAllow
 }
 
 // NodeDenies reports whether the Node authorizer denies the request beyond doubt: by the apiserver's own word where there is one,

@@ -59,7 +59,7 @@ func (w *work) counts(ctx context.Context) error {
 // put adds the deltas to the rows.
 func (s *Store) put(ctx context.Context, w tx, hours map[int64]*delta) error {
 	order := slices.Sorted(maps.Keys(hours))
-	tables := []*sqlTable{&nodesTable, &findingsTable, &ambientTable, &notesTable, &hoursTable}
+	tables := []*sqlTable{&nodesTable, &findingsTable, &ambientTable, &admissionTable, &notesTable, &hoursTable}
 	batches := make([]batch, len(tables))
 	for i := range tables {
 		batches[i].t = tables[i]
@@ -76,10 +76,11 @@ func (s *Store) put(ctx context.Context, w tx, hours map[int64]*delta) error {
 			return err
 		}
 		d.ambientRows(hour, &batches[2])
-		if err := d.noteRows(hour, &batches[3]); err != nil {
+		d.admissionRows(hour, &batches[3])
+		if err := d.noteRows(hour, &batches[4]); err != nil {
 			return err
 		}
-		d.hourRow(hour, &batches[4])
+		d.hourRow(hour, &batches[5])
 	}
 	for i := range batches {
 		if err := w.upsert(ctx, &batches[i]); err != nil {
@@ -210,6 +211,16 @@ func (d *delta) ambientRows(hour int64, b *batch) {
 	}
 	for _, id := range sortedIDs(rows) {
 		b.add(hour, id[:], keys[id], rows[id])
+	}
+}
+
+func (d *delta) admissionRows(hour int64, b *batch) {
+	rows := map[string]int64{}
+	for k, n := range d.Admission {
+		rows[admissionText(&k)] = *n
+	}
+	for _, key := range slices.Sorted(maps.Keys(rows)) {
+		b.add(hour, key, rows[key])
 	}
 }
 

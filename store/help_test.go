@@ -157,6 +157,9 @@ func random(r *rand.Rand, n int) []tally.Entry {
 		if r.IntN(6) == 0 {
 			e.Ambient = &tally.AmbientKey{Binding: rbac.BindingRef{Kind: "ClusterRoleBinding", Name: name()}, Verb: "get", Resource: name()}
 		}
+		if e.IsNode && r.IntN(3) == 0 {
+			e.Admission = &tally.AdmissionKey{Outcome: rules.Outcomes()[r.IntN(7)], Missing: name(), Verb: "patch", Resource: name()}
+		}
 		if e.IsNode && !e.Race && e.Verdict != nodeauthz.Unknown && e.Observed != nodeauthz.NotNode && e.Verdict != e.Observed {
 			e.Disagreement = &tally.Disagreement{
 				AuditID: fmt.Sprintf("%x", e.ID), Time: e.Time, Node: strings.ToValidUTF8(e.Node, "?"), Name: strings.ToValidUTF8(name(), "?"),

@@ -162,7 +162,7 @@ func (s *Store) pruneHours(ctx context.Context, b bounds) (more bool, err error)
 }
 
 func deleteHours(ctx context.Context, w tx, first, last int64) error {
-	for _, t := range []string{"nodes", "findings", "ambient", "notes", "hours"} {
+	for _, t := range []string{"nodes", "findings", "ambient", "admission", "notes", "hours"} {
 		if err := w.exec(ctx, `DELETE FROM `+t+` WHERE hour >= $1 AND hour <= $2`, first, last); err != nil {
 			return err
 		}

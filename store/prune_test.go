@@ -190,7 +190,7 @@ func TestRetention(t *testing.T) {
 			p.at(t, day0.Add(30*24*time.Hour), time.Hour)
 		}
 		equal(t, clone(want[false]), all(t, s))
-		for _, table := range []string{"nodes", "findings", "ambient", "notes"} {
+		for _, table := range []string{"nodes", "findings", "ambient", "admission", "notes"} {
 			if n := count(t, s, table+" WHERE hour < "+fmt.Sprint(s.stepOf(day0)+10*24)); n != 0 {
 				t.Errorf("%d old rows of %s", n, table)
 			}

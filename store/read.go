@@ -47,7 +47,7 @@ func window(ctx context.Context, r reader, first, last int64, each func(int64, t
 		return readFindings(ctx, r, args, out, each)
 	}
 	for _, part := range []func(context.Context, reader, []any, *tally.Tally) error{
-		readHours, readNodes, findings, readAmbient, readNotes,
+		readHours, readNodes, findings, readAmbient, readAdmission, readNotes,
 	} {
 		if err := part(ctx, r, args, out); err != nil {
 			return nil, err
@@ -168,6 +168,23 @@ func readAmbient(ctx context.Context, r reader, args []any, out *tally.Tally) er
 		out.Merge(&tally.Tally{Ambient: map[tally.AmbientKey]int64{{}: rest}})
 	}
 	return err
+}
+
+func readAdmission(ctx context.Context, r reader, args []any, out *tally.Tally) error {
+	return r.each(ctx, `SELECT answer, CAST(sum(count) AS BIGINT) FROM admission WHERE hour >= $1 AND hour <= $2 GROUP BY answer`, args,
+		func(scan func(...any) error) error {
+			var key string
+			var n int64
+			if err := scan(&key, &n); err != nil {
+				return err
+			}
+			k, err := parseAdmission(key)
+			if err != nil {
+				return err
+			}
+			out.Merge(&tally.Tally{Admission: map[tally.AdmissionKey]*int64{k: &n}})
+			return nil
+		})
 }
 
 func readNotes(ctx context.Context, r reader, args []any, out *tally.Tally) error {

@@ -58,6 +58,9 @@ var migrations = []migration{{statements: []string{
 	`CREATE TABLE evidence (hour {int} NOT NULL, kind {int} NOT NULL, name {bytes} NOT NULL, value {bytes} NOT NULL,
 		PRIMARY KEY (hour, kind, name)) {clustered}`,
 	`CREATE TABLE evidence_new (writer {bytes} NOT NULL, number {int} NOT NULL, records {bytes} NOT NULL, PRIMARY KEY (writer, number))`,
+}}, {statements: []string{
+	// Writes that NodeRestriction was asked about, by what came of it and their kind.
+	`CREATE TABLE admission (hour {int} NOT NULL, answer {text} NOT NULL, count {int} NOT NULL, PRIMARY KEY (hour, answer)) {clustered}`,
 }}}
 
 // migrate brings the schema to the newest of the versions given, within the transaction, which nobody else may run at the same time.

@@ -56,8 +56,9 @@ var (
 	ambientTable = sqlTable{"ambient", 2, []column{
 		{"hour", integer, keep}, {"id", blob, keep}, {"access", text, keep}, {"count", integer, sum},
 	}}
-	notesTable = sqlTable{"notes", 3, []column{{"hour", integer, keep}, {"kind", integer, keep}, {"id", blob, keep}, {"body", blob, keep}}}
-	hoursTable = sqlTable{"hours", 1, append([]column{{"hour", integer, keep}, {"first", integer, least}, {"last", integer, greatest}}, hourSums()...)}
+	admissionTable = sqlTable{"admission", 2, []column{{"hour", integer, keep}, {"answer", text, keep}, {"count", integer, sum}}}
+	notesTable     = sqlTable{"notes", 3, []column{{"hour", integer, keep}, {"kind", integer, keep}, {"id", blob, keep}, {"body", blob, keep}}}
+	hoursTable     = sqlTable{"hours", 1, append([]column{{"hour", integer, keep}, {"first", integer, least}, {"last", integer, greatest}}, hourSums()...)}
 	// Of memory rows the first stays or the last does.
 	firstTable  = sqlTable{"memory", 2, []column{{"kind", text, keep}, {"id", blob, keep}, {"key", blob, keep}, {"value", blob, keep}, {"at", integer, keep}}}
 	latestTable = sqlTable{"memory", 2, []column{

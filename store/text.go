@@ -159,6 +159,18 @@ func parseAmbient(s string) (tally.AmbientKey, error) {
 	return tally.AmbientKey{Binding: rbac.BindingRef{Kind: f[0], Namespace: f[1], Name: f[2]}, Verb: f[3], Resource: f[4]}, nil
 }
 
+func admissionText(k *tally.AdmissionKey) string {
+	return list(string(k.Outcome), k.Missing, k.Verb, k.Resource, k.Subresource)
+}
+
+func parseAdmission(s string) (tally.AdmissionKey, error) {
+	f, err := parseList(s, 5)
+	if err != nil {
+		return tally.AdmissionKey{}, fmt.Errorf("reading an answer of admission: %w", err)
+	}
+	return tally.AdmissionKey{Outcome: rules.Outcome(f[0]), Missing: f[1], Verb: f[2], Resource: f[3], Subresource: f[4]}, nil
+}
+
 // hash is the key of a row whose own key is too long for an index.
 func hash(s string) tally.ID {
 	sum := sha256.Sum256([]byte(s))

@@ -35,6 +35,10 @@ func FuzzEscape(f *testing.F) {
 		if got, err := parseAmbient(ambientText(&a)); err != nil || got != a {
 			t.Errorf("%+v comes back as %+v: %v", a, got, err)
 		}
+		w := tally.AdmissionKey{Outcome: rules.Outcome(s), Missing: s + "x", Resource: s}
+		if got, err := parseAdmission(admissionText(&w)); err != nil || got != w {
+			t.Errorf("%+v comes back as %+v: %v", w, got, err)
+		}
 		ids := []string{s, "", s + " "}
 		got, err := parseAuditIDs(auditIDs(ids), 3)
 		if diff := cmp.Diff(ids, got); err != nil || diff != "" {
@@ -57,6 +61,9 @@ func TestDamagedText(t *testing.T) {
 			t.Errorf("%s is read", s)
 		}
 		if _, err := parseKey(s); err == nil {
+			t.Errorf("%s is read", s)
+		}
+		if _, err := parseAdmission(s); err == nil {
 			t.Errorf("%s is read", s)
 		}
 	}

@@ -35,6 +35,8 @@ type Entry struct {
 	ReasonCompared, ReasonEqual bool
 	// Ambient is the access that any authenticated user has, nil if it is none.
 	Ambient *AmbientKey
+	// Admission is the write that NodeRestriction was asked about, nil if it was not.
+	Admission *AdmissionKey
 	// Disagreement is set where the verdicts differ outside of a race.
 	Disagreement *Disagreement
 	Findings     []Finding
@@ -85,6 +87,14 @@ type AmbientKey struct {
 	Resource string
 }
 
+// AdmissionKey is by what writes are counted that NodeRestriction was asked about. There are only so many: see nodeadmission.KindOf.
+type AdmissionKey struct {
+	Outcome rules.Outcome
+	// Missing is what the answer lacks, for rules.OutcomeUnknown only.
+	Missing                     string
+	Verb, Resource, Subresource string
+}
+
 // Disagreement is one request on which nodetrail and the apiserver differ, outside of races.
 type Disagreement struct {
 	AuditID     string    `json:"auditID"`
@@ -124,6 +134,10 @@ func (k *AmbientKey) own() {
 	own(&k.Binding.Kind, &k.Binding.Namespace, &k.Binding.Name, &k.Verb, &k.Resource)
 }
 
+func (k *AdmissionKey) own() {
+	own(&k.Missing, &k.Verb, &k.Resource, &k.Subresource)
+}
+
 func (d *Disagreement) own() {
 	own(&d.AuditID, &d.Node, &d.Verb, &d.APIGroup, &d.Resource, &d.Subresource, &d.Namespace, &d.Name, &d.Verdict, &d.Observed, &d.Reason)
 }
@@ -136,6 +150,11 @@ func (e *Entry) Own() Entry {
 		a := *e.Ambient
 		a.own()
 		out.Ambient = &a
+	}
+	if e.Admission != nil {
+		a := *e.Admission
+		a.own()
+		out.Admission = &a
 	}
 	if e.Disagreement != nil {
 		d := *e.Disagreement

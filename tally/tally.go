@@ -141,6 +141,8 @@ type Tally struct {
 	Nodes         map[string]*Node
 	Groups        map[Key]*Group
 	Ambient       map[AmbientKey]int64
+	// Admission counts the writes that NodeRestriction was asked about.
+	Admission map[AdmissionKey]*int64
 
 	owned map[AmbientKey]*AmbientKey // the keys of Ambient
 	max   int
@@ -151,7 +153,7 @@ type Tally struct {
 func New() *Tally { return newBounded(MaxGroups) }
 
 func newBounded(most int) *Tally {
-	return &Tally{Nodes: map[string]*Node{}, Groups: map[Key]*Group{}, Ambient: map[AmbientKey]int64{}, owned: map[AmbientKey]*AmbientKey{}, max: most, rooms: NewRooms(most)}
+	return &Tally{Nodes: map[string]*Node{}, Groups: map[Key]*Group{}, Ambient: map[AmbientKey]int64{}, Admission: map[AdmissionKey]*int64{}, owned: map[AmbientKey]*AmbientKey{}, max: most, rooms: NewRooms(most)}
 }
 
 // Bound sets how many groups and nodes are told apart, of a tally to which nothing was added yet.
@@ -194,7 +196,21 @@ func (t *Tally) request(e *Entry) {
 	if e.Ambient != nil {
 		t.ambient(e.Ambient, 1)
 	}
+	if e.Admission != nil {
+		t.admission(e.Admission, 1)
+	}
 	t.compare(e)
+}
+
+func (t *Tally) admission(k *AdmissionKey, n int64) {
+	c := t.Admission[*k]
+	if c == nil {
+		owned := *k
+		owned.own()
+		c = new(int64)
+		t.Admission[owned] = c
+	}
+	*c += n
 }
 
 func (t *Tally) compare(e *Entry) {
@@ -373,6 +389,9 @@ func (t *Tally) Merge(o *Tally) {
 	}
 	for k, n := range maps.All(o.Ambient) {
 		t.ambient(&k, n)
+	}
+	for k, n := range maps.All(o.Admission) {
+		t.admission(&k, *n)
 	}
 }
 

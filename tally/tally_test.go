@@ -35,6 +35,9 @@ func random(rnd *rand.Rand, buf []byte) *Entry {
 	if e.IsNode && rnd.IntN(3) == 0 {
 		e.Ambient = &AmbientKey{Binding: rbac.BindingRef{Name: alias("b%d", rnd.IntN(4))}, Verb: "get", Resource: alias("r%d", rnd.IntN(9))}
 	}
+	if e.IsNode && rnd.IntN(3) == 0 {
+		e.Admission = &AdmissionKey{Outcome: rules.OutcomeUnknown, Missing: alias("m%d", rnd.IntN(3)), Verb: alias("v%d", rnd.IntN(3)), Resource: alias("w%d", rnd.IntN(4))}
+	}
 	if e.IsNode && !e.Race && e.Verdict != e.Observed && e.Verdict != nodeauthz.Unknown && e.Observed != nodeauthz.NotNode {
 		e.Disagreement = &Disagreement{AuditID: alias("d%d", rnd.IntN(1000)), Node: e.Node}
 	}
@@ -72,11 +75,11 @@ func TestMergeIsAdd(t *testing.T) {
 		t.Errorf("-whole +merged:\n%s", diff)
 	}
 	for _, s := range []*Tally{whole, sum} {
-		if text := fmt.Sprint(s.Ambient, s.Disagreements, s.Nodes); strings.Contains(text, "X") {
+		if text := fmt.Sprint(s.Ambient, s.Admission, s.Disagreements, s.Nodes); strings.Contains(text, "X") {
 			t.Error("a string aliases the event's memory")
 		}
 	}
-	if len(whole.Disagreements) == 0 || len(whole.Disagreements) != len(sum.Disagreements) || len(whole.Ambient) < 30 {
+	if len(whole.Disagreements) == 0 || len(whole.Disagreements) != len(sum.Disagreements) || len(whole.Ambient) < 30 || len(whole.Admission) != 36 {
 		t.Errorf("%d and %d disagreements, %d ambient", len(whole.Disagreements), len(sum.Disagreements), len(whole.Ambient))
 	}
 }

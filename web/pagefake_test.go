@@ -163,7 +163,11 @@ func (f *fake) explanation() *explain.Explanation {
 		Request: explain.Request{Node: f.name("worker-1"), User: f.name("system:node:worker-1"), Verb: "get", Resource: "secrets", Namespace: f.name("shop"), Name: f.name("db")},
 		At:      at(30), Verdict: "deny", Words: []string{f.name("no pod on worker-1 uses the secret")}, Object: &o, Last: ptr(f.path("worker-1")),
 		History: explain.History{From: at(0), To: at(60), Earlier: 3, Later: 4},
-		RBAC:    explain.RBAC{Known: true, Allowed: true}, Notes: []string{f.name("a note")},
+		NodeRestriction: &explain.NodeRestriction{
+			Verdict: "deny", Code: 403, Message: f.name("secrets is forbidden"), Observed: "allow", Outcome: "passed-not-refused",
+			Words: []string{f.name("NodeRestriction refuses it with 403.")},
+		},
+		RBAC: explain.RBAC{Known: true, Allowed: true}, Notes: []string{f.name("a note")},
 		Consequences: []explain.Consequence{{Without: f.name("all that is given to nodes"), Outcome: "breaks", Words: f.name("it breaks"), Uncertain: true}},
 	}
 	for i := range min(f.many, explain.MaxNodes) {

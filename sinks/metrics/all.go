@@ -33,6 +33,7 @@ type Metric struct {
 const (
 	requests         = "nodetrail_requests_total"
 	nodeRequests     = "nodetrail_node_requests_total"
+	admission        = "nodetrail_admission_total"
 	nodeExcess       = "nodetrail_node_excess_requests_total"
 	findings         = "nodetrail_findings_total"
 	excessRequests   = "nodetrail_excess_requests_total"
@@ -87,6 +88,7 @@ func All() []Metric {
 	return []Metric{
 		{requests, Counter, []string{"verdict", "race"}, "Requests of nodes by the re-evaluated verdict of the Node authorizer.", "6", false},
 		{nodeRequests, Counter, []string{"node", "verdict"}, "Requests of nodes, by node and verdict.", "3 for each of `metrics.maxNodes` nodes, and 3 of `other`: further names, and what is no name of a node", false},
+		{admission, Counter, []string{"outcome", "missing"}, "Writes of nodes that the admission plugin NodeRestriction was asked about, by how its re-evaluated answer compares with the apiserver's, and for unknown ones by what is missing.", "6, and 17 for `unknown`", false},
 		{nodeExcess, Counter, []string{"node"}, "Requests of nodes that RBAC alone allowed, by node.", "1 for each node that `nodetrail_node_requests_total` tells apart, and `other`", false},
 		{findings, Counter, []string{"rule", "reason", "severity", "allowed"}, "Findings, one for each request that a rule flags, by the rule's code of why.", "8 for each reason of a rule, and for `other` reasons of each", true},
 		{excessRequests, Counter, []string{"binding", "product"}, "Requests that RBAC alone allowed, by the binding to blame and the client's product.", "`metrics.maxBindings` pairs, then `other` as product of as many bindings, then `other` for both", false},

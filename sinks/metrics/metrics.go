@@ -54,8 +54,8 @@ type Metrics struct {
 	o   Options
 	reg *prometheus.Registry
 
-	requests, nodeRequests, nodeExcess, findings, excess, agreement, events, envelopes, gaps *prometheus.CounterVec
-	judgeDelay, commit                                                                       prometheus.Histogram
+	requests, nodeRequests, admission, nodeExcess, findings, excess, agreement, events, envelopes, gaps *prometheus.CounterVec
+	judgeDelay, commit                                                                                  prometheus.Histogram
 
 	mu                          sync.Mutex
 	nodes                       map[string]*node
@@ -64,6 +64,7 @@ type Metrics struct {
 	pairs                       map[pair]prometheus.Counter
 	bindings                    map[rbac.BindingRef]prometheus.Counter
 	sources, envelopeSet, cause set
+	missing                     set
 	ruleNames                   map[string]bool
 	reasons                     map[ruleReason]bool
 }
@@ -100,13 +101,13 @@ func New(o Options) *Metrics {
 	all := described()
 	m := &Metrics{
 		o: o, reg: prometheus.NewRegistry(),
-		requests: all[requests].counter(), nodeRequests: all[nodeRequests].counter(), nodeExcess: all[nodeExcess].counter(), findings: all[findings].counter(),
+		requests: all[requests].counter(), nodeRequests: all[nodeRequests].counter(), admission: all[admission].counter(), nodeExcess: all[nodeExcess].counter(), findings: all[findings].counter(),
 		excess: all[excessRequests].counter(), agreement: all[agreement].counter(), events: all[events].counter(),
 		envelopes: all[envelopes].counter(), gaps: all[coverageGaps].counter(),
 		judgeDelay: all[judgeDelay].histogram([]float64{.05, .1, .2, .3, .5, .75, 1, 2, 5, 10, 30, 60, 300}),
 		commit:     all[commitSeconds].histogram([]float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10}),
 		nodes:      map[string]*node{}, pairs: map[pair]prometheus.Counter{}, bindings: map[rbac.BindingRef]prometheus.Counter{},
-		sources: newSet(64), envelopeSet: newSet(32), cause: newSet(16), ruleNames: map[string]bool{},
+		sources: newSet(64), envelopeSet: newSet(32), cause: newSet(16), missing: newSet(16), ruleNames: map[string]bool{},
 		reasons: map[ruleReason]bool{},
 	}
 	for _, r := range rules.All() {
@@ -117,7 +118,7 @@ func New(o Options) *Metrics {
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo, Help: all[buildInfo].Help}, all[buildInfo].Labels)
 	build.WithLabelValues(clean(o.Version), clean(o.Revision), clean(o.GoVersion)).Set(1)
-	m.reg.MustRegister(m.requests, m.nodeRequests, m.nodeExcess, m.findings, m.excess, m.agreement, m.events, m.envelopes, m.gaps, m.judgeDelay, m.commit, build,
+	m.reg.MustRegister(m.requests, m.nodeRequests, m.admission, m.nodeExcess, m.findings, m.excess, m.agreement, m.events, m.envelopes, m.gaps, m.judgeDelay, m.commit, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.others = m.newNode(Other)
 	// Series with few values are there from the start: an increase from nothing is none for Prometheus.
@@ -135,6 +136,11 @@ func New(o Options) *Metrics {
 					m.findings.WithLabelValues(r.Name, string(d.Reason), sev.String(), allowed)
 				}
 			}
+		}
+	}
+	for _, o := range rules.Outcomes() {
+		if o != rules.OutcomeUnknown {
+			m.admission.WithLabelValues(string(o), "")
 		}
 	}
 	for _, cause := range causes() {
@@ -215,6 +221,9 @@ func (m *Metrics) request(e *tally.Entry, now time.Time) {
 	}
 	if slices.ContainsFunc(e.Findings, func(f tally.Finding) bool { return f.Key.Rule == rules.ExcessAccess }) {
 		n.excess.Inc()
+	}
+	if a := e.Admission; a != nil {
+		m.admission.WithLabelValues(string(a.Outcome), m.missing.label(a.Missing)).Inc()
 	}
 	if v == nodeauthz.Unknown || e.Observed == nodeauthz.NotNode {
 		return

@@ -65,13 +65,16 @@ func entries() []tally.Entry {
 	at := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
 	binding := rbac.BindingRef{Kind: "ClusterRoleBinding", Name: "legacy:system:node"}
 	return []tally.Entry{
-		{Time: at, IsNode: true, Node: "worker-1", Verdict: nodeauthz.Allow, Observed: nodeauthz.Allow},
+		{
+			Time: at, IsNode: true, Node: "worker-1", Verdict: nodeauthz.Allow, Observed: nodeauthz.Allow,
+			Admission: &tally.AdmissionKey{Outcome: rules.OutcomeUnknown, Missing: "body", Verb: "patch", Resource: "nodes"},
+		},
 		{Time: at, IsNode: true, Node: "worker-1", Verdict: nodeauthz.Deny, Observed: nodeauthz.Allow, Disagreement: &tally.Disagreement{AuditID: "differs"}},
 		{Time: at, IsNode: true, Node: "worker-2", Verdict: nodeauthz.Deny, Observed: nodeauthz.Deny, Race: true, Findings: []tally.Finding{
 			{Key: tally.Key{Rule: rules.ExcessAccess, Binding: binding, Product: "calico-node"}, Reason: rules.BindingNeeded, Severity: rules.Critical, Allowed: true, AuditID: "found"},
 			{Key: tally.Key{Rule: "a-rule-of-tomorrow"}, Severity: rules.Low, AuditID: strings.Repeat("x", 200)},
 		}},
-		{Time: at, IsNode: true, Node: "worker-2", Verdict: nodeauthz.Unknown},
+		{Time: at, IsNode: true, Node: "worker-2", Verdict: nodeauthz.Unknown, Admission: &tally.AdmissionKey{Outcome: rules.OutcomeBypassed}},
 		{Time: at, IsNode: true, Node: "worker-2", Verdict: nodeauthz.Deny, Duplicate: true},
 		{Time: at, Node: "", Findings: []tally.Finding{{Key: tally.Key{Rule: rules.ExcessAccess, Product: "x"}, Reason: rules.BindingUnknown, Severity: rules.High, AuditID: "no-node"}}},
 	}
