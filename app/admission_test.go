@@ -25,6 +25,8 @@ const writesFolder = "../internal/demo/capture-writes/"
 // admissions is what a replay of the capture of writes found.
 type admissions struct {
 	refusals, predicted, races, passed, unknown int
+	refusedRaces, refusedUnknown                int               // of the refusals
+	raceRefused                                 int               // of the races, those of which the answer at the request's own time calls a write refused that passed
 	byKind                                      map[string][2]int // decided, all
 }
 
@@ -74,8 +76,16 @@ func (c *admissions) take(t *testing.T, j *pipeline.Judgement) {
 	switch {
 	case w.Race:
 		c.races++
+		if refused {
+			c.refusedRaces++
+		} else if w.Verdict == nodeadmission.Deny {
+			c.raceRefused++
+		}
 	case w.Verdict == nodeadmission.Unknown:
 		c.unknown++
+		if refused {
+			c.refusedUnknown++
+		}
 	case refused && (w.Verdict != nodeadmission.Deny || w.Code != j.Event.Code || !same):
 		t.Error(said())
 	case refused:
@@ -93,6 +103,26 @@ func TestCaptureOfWrites(t *testing.T) {
 	if all := c.refusals + c.passed; c.refusals < 500 || c.passed < 500 || c.unknown*50 > all {
 		t.Errorf("%d refusals, %d writes went through, %d of them are unknown", c.refusals, c.passed, c.unknown)
 	}
+	if c.refusals != c.predicted+c.refusedRaces+c.refusedUnknown || c.refusedRaces > 0 || c.refusedUnknown > 2 {
+		t.Errorf("of %d refusals %d are predicted, %d are races and %d unknown", c.refusals, c.predicted, c.refusedRaces, c.refusedUnknown)
+	}
+	if c.raceRefused > 0 {
+		t.Errorf("%d races call a write refused that passed", c.raceRefused)
+	}
+	for _, claim := range []string{fmt.Sprintf("the plugin's %d refusals", c.refusals), "but for races and four writes that stay unknown"} {
+		if page := strings.ReplaceAll(string(restrictionPage(t)), "\n", " "); !strings.Contains(page, claim) || c.unknown != 4 {
+			t.Errorf("docs/node-restriction.md does not say %q", claim)
+		}
+	}
+}
+
+func restrictionPage(t *testing.T) []byte {
+	t.Helper()
+	page, err := os.ReadFile("../docs/node-restriction.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page
 }
 
 // TestCaptureOfWritesFromMetadata does the same without bodies. What is decided is right, and how much it is stands in the docs.
@@ -103,15 +133,12 @@ func TestCaptureOfWritesFromMetadata(t *testing.T) {
 	}
 	c := replayWrites(t, path)
 	t.Logf("%+v", c)
-	page, err := os.ReadFile("../docs/node-restriction.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := "| request | decided at level Metadata |\n|---|---|\n"
 	for _, kind := range slices.Sorted(maps.Keys(c.byKind)) {
-		row := fmt.Sprintf("| %s | %d of %d |", kind, c.byKind[kind][0], c.byKind[kind][1])
-		if !bytes.Contains(page, []byte(row)) {
-			t.Errorf("docs/node-restriction.md lacks the row %s", row)
-		}
+		want += fmt.Sprintf("| %s | %d of %d |\n", kind, c.byKind[kind][0], c.byKind[kind][1])
+	}
+	if !bytes.Contains(restrictionPage(t), []byte("\n\n"+want+"\n")) {
+		t.Errorf("docs/node-restriction.md does not have this table:\n%s", want)
 	}
 }
 
