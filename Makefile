@@ -67,8 +67,8 @@ bench: bench-log ## run the benchmarks (BENCH=regexp, PKG=./...) after bench-log
 	$(GO) test -run='^$$' -bench='$(BENCH)' -benchmem -timeout=0 $(PKG)
 
 .PHONY: bench-log
-bench-log: build ## time analyze beside jq and grep on the same large logs, in turns
-	$(GO) run ./internal/cmd/logbench -nodetrail bin/nodetrail -capture $(CAPTURE)
+bench-log: build ## time analyze, jq and grep on the same large logs, in turns (LOGBENCHFLAGS='-before PROGRAM' for another commit's)
+	$(GO) run ./internal/cmd/logbench -nodetrail bin/nodetrail -capture $(CAPTURE) $(LOGBENCHFLAGS)
 
 .PHONY: bench-run
 bench-run: build ## put load on nodetrail run: webhook, Kafka, a storm of refusals, three times too much (BENCHFLAGS='-for 30s')

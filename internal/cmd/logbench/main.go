@@ -34,6 +34,7 @@ func main() {
 func run(args []string, stdout io.Writer) (err error) {
 	fs := flag.NewFlagSet("logbench", flag.ContinueOnError)
 	program := fs.String("nodetrail", "bin/nodetrail", "the program to time")
+	before := fs.String("before", "", "nodetrail of another commit, to be timed in the same turns")
 	capture := fs.String("capture", "internal/demo/capture", "folder of audit.log.gz and journal.jsonl.gz")
 	size := fs.Int("mb", 200, "size of each log in MB")
 	rounds := fs.Int("rounds", 5, "rounds of all commands in turn")
@@ -66,6 +67,11 @@ func run(args []string, stdout io.Writer) (err error) {
 			{"nodetrail", []string{*program, "analyze", "--state", state, "-o", "json", path}},
 			{"jq", []string{"jq", "-c", `select(.user.username | startswith("system:node:"))`, path}},
 			{"grep", []string{"grep", "-c", "system:node:", path}},
+		}
+		if *before != "" {
+			args := slices.Clone(cmds[0].args)
+			args[0] = *before
+			cmds = append(cmds, command{"before", args})
 		}
 		if err := compare(out, l.name, cmds, *rounds, l.jqMax, l.grep); err != nil {
 			return err
@@ -193,27 +199,28 @@ func compare(out *bufio.Writer, name string, cmds []command, rounds int, jqMax, 
 			continue
 		}
 		wall := median(times[i], func(u usage) float64 { return u.wall.Seconds() })
-		ratio, asked := "", ""
+		text, asked := "", ""
 		if i > 0 {
-			r := median(ratios(times[0], times[i]), func(f float64) float64 { return f })
-			ratio = fmt.Sprintf("%.3f of its time", r)
+			text = fmt.Sprintf("%.3f of its time, %.3f of its cpu", ratio(times[0], times[i], func(u usage) time.Duration { return u.wall }),
+				ratio(times[0], times[i], func(u usage) time.Duration { return u.cpu }))
 			limit := map[string]float64{"jq": jqMax, "grep": grepMax}[c.name]
 			if limit > 0 {
 				asked = fmt.Sprintf("at most %.3f", limit)
 			}
 		}
 		fmt.Fprintf(w, "%s\t%.3f\t%.3f\t%.0f\t%.0f\t%s\t%s\n", c.name, wall, median(times[i], func(u usage) float64 { return u.cpu.Seconds() }),
-			float64(info.Size())/1e6/wall, median(times[i], func(u usage) float64 { return float64(u.rss) / 1000 }), ratio, asked)
+			float64(info.Size())/1e6/wall, median(times[i], func(u usage) float64 { return float64(u.rss) / 1000 }), text, asked)
 	}
 	return errors.Join(w.Flush(), out.Flush())
 }
 
-func ratios(a, b []usage) []float64 {
-	out := make([]float64, len(a))
+// ratio is the median of a's share of b, by turns.
+func ratio(a, b []usage, f func(usage) time.Duration) float64 {
+	all := make([]float64, len(a))
 	for i := range a {
-		out[i] = a[i].wall.Seconds() / b[i].wall.Seconds()
+		all[i] = f(a[i]).Seconds() / f(b[i]).Seconds()
 	}
-	return out
+	return median(all, func(f float64) float64 { return f })
 }
 
 func median[T any](all []T, f func(T) float64) float64 {
