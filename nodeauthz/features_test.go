@@ -32,18 +32,18 @@ func TestVersions(t *testing.T) {
 	}
 	for _, version := range []string{"1", "1.", "v1", "1..36", "36", "2.36", "1.x", "1.36+", "1.-36", " 1.36", "1.36 ", "vv1.36", "latest", "1.3\x006",
 		"1.99999999999999999999999"} {
-		bad(version, fmt.Sprintf("%q is not a Kubernetes version such as 1.37", version))
+		bad(version, fmt.Sprintf("%q is not a Kubernetes version such as 1.%d", version, NewestMinor))
 	}
-	bad("1.27", "kubernetes 1.27 is not supported: 1.28 to 1.37 are")
-	bad("v1.38.1", "kubernetes 1.38 is not supported: 1.28 to 1.37 are")
-	bad("1.0", "kubernetes 1.0 is not supported: 1.28 to 1.37 are")
+	for _, minor := range []int{0, OldestMinor - 1, NewestMinor + 1} {
+		bad(fmt.Sprintf("v1.%d.1", minor), fmt.Sprintf("kubernetes 1.%d is not supported: 1.28 to 1.%d are", minor, NewestMinor))
+	}
 }
 
 func TestNearest(t *testing.T) {
 	for version, want := range map[string]struct {
 		minor int
 		exact bool
-	}{"1.27": {28, false}, "v1.5.2": {28, false}, "1.28.0": {28, true}, "1.33": {33, true}, "v1.37.1": {37, true}, "1.38": {37, false}, "1.99": {37, false}} {
+	}{"1.27": {28, false}, "v1.5.2": {28, false}, "1.28.0": {28, true}, "1.33": {33, true}, "v1.37.1": {37, true}, "1.99": {NewestMinor, false}} {
 		f, exact, err := Nearest(version)
 		if err != nil || f != defaults(want.minor, want.minor) || exact != want.exact {
 			t.Errorf("%s: %s, exact %t, %v; want %+v", version, f.Version(), exact, err, want)

@@ -11,8 +11,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sort"
-	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // writeModFiles makes a module file for each minor: one that is newer than all others becomes go.mod and pushes the old newest into
@@ -55,16 +56,13 @@ func modFileOf(minor, newest int) string {
 	return fmt.Sprintf("go.1.%d.mod", minor)
 }
 
-func minorOf(version string) (int, error) {
-	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
-	if len(parts) != 3 || parts[0] != "1" {
-		return 0, fmt.Errorf("%q is not a patch version such as 1.37.0", version)
+// minorOf returns the minor of a version of Kubernetes, which may be a pre-release, such as 1.38.0-alpha.0.
+func minorOf(text string) (int, error) {
+	v, err := version.ParseSemantic(text)
+	if err != nil || v.Major() != 1 {
+		return 0, fmt.Errorf("%q is not a patch version such as 1.37.0", text)
 	}
-	m, err := strconv.Atoi(parts[1])
-	if err != nil {
-		return 0, fmt.Errorf("%q is not a patch version such as 1.37.0", version)
-	}
-	return m, nil
+	return int(v.Minor()), nil
 }
 
 // pinned reads the versions that the module files hold now.
