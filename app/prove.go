@@ -37,6 +37,22 @@ type keptProof struct {
 	results []checks.Result
 }
 
+// newProver returns one for what is asked again and again: making the checks takes a twentieth of the time at most.
+func newProver(s *store.Store, config func() *config.Config) *prover {
+	return &prover{store: s, config: config, keep: 20}
+}
+
+// facts are those that are stored.
+func (p *prover) facts(ctx context.Context) (report.Facts, error) {
+	all, err := p.store.Facts(ctx)
+	if err != nil {
+		return report.Facts{}, err
+	}
+	f, err := fromStore(all)
+	f.MinWindow = p.config().Readiness.MinWindow.D()
+	return f, err
+}
+
 // freshFor is for how long checks are good at least that are kept.
 const freshFor = time.Second
 

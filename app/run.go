@@ -113,6 +113,7 @@ func (s *service) run(ctx context.Context) error {
 		rest.start("watching the cluster", func(ctx context.Context) error { live.Run(ctx); return nil })
 	}
 	rest.start("housekeeping", (&housekeeper{store: s.store, engine: s.court, state: s.state, sources: s.sources, log: s.log}).run)
+	rest.start("making the checks", s.checks.run)
 	engine.start("judging", s.court.Run)
 	s.coverage.start(sources)
 	s.sources.start(sources, s.court)

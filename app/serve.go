@@ -45,7 +45,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	}
 	defer s.Close()
 	log := zerolog.New(zerolog.ConsoleWriter{Out: o.Log.W, NoColor: !o.Log.Terminal}).Level(zerolog.WarnLevel).With().Timestamp().Logger()
-	w, err := pagesOver(c, func() *config.Config { return c }, s, log)
+	w, err := pagesOver(c, newProver(s, func() *config.Config { return c }), log)
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,8 @@ type service struct {
 	metrics  *metrics.Metrics
 	sinks    sinkSet
 	ledger   *ledger
+	proofs   *prover
+	checks   *checkWatch
 	court    *court
 	sources  *sourceSet
 	coverage *coverageWatch
@@ -72,9 +74,13 @@ func (s *service) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	s.ledger = &ledger{metrics: s.metrics, sinks: &s.sinks, lanes: map[string]laneSum{}}
+	s.proofs = newProver(s.store, s.reloader.Current)
+	if s.checks, err = openCheckWatch(ctx, s.proofs, s.log); err != nil {
+		return err
+	}
 	s.court, err = openCourt(ctx, c, &courtParts{
 		state: s.state, store: s.store, sinks: &s.sinks, stored: s.ledger.stored, facts: s.facts, instance: instance, log: s.log,
-		window: s.ledger.window, config: s.reloader.Current,
+		window: s.ledger.window, config: s.reloader.Current, passes: s.checks.remember,
 	})
 	if err != nil {
 		return err
@@ -100,7 +106,7 @@ func (s *service) open(ctx context.Context, c *config.Config) error {
 
 // openPages opens the pages over all the other parts.
 func (s *service) openPages(c *config.Config) error {
-	o, err := pagesOver(c, s.reloader.Current, s.store, s.log)
+	o, err := pagesOver(c, s.proofs, s.log)
 	if err != nil {
 		return err
 	}
@@ -139,6 +145,7 @@ func (s *service) input(c *config.Config) metrics.Input {
 		DeadLetters: func() int64 { return s.letters.Stats().Written },
 		State:       s.state.metrics,
 		Apiservers:  s.coverage.metrics,
+		Checks:      s.checks.metrics,
 		Sinks:       s.sinks.stats,
 		Alerts:      s.sinks.alertStats,
 		Config: func() metrics.Config {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/sinks/metrics"
 	"github.com/nodetrail/nodetrail/store"
+	"github.com/nodetrail/nodetrail/tally"
 )
 
 // court is the engine of a service with its judge. It is opened once the state, the store and the sinks are there, runs until the sources
@@ -36,6 +38,7 @@ type courtParts struct {
 	stored   func(*pipeline.Stored)
 	facts    func(*court) []byte
 	window   func() (from, to time.Time)
+	passes   func(now time.Time) []tally.Remembered
 	config   func() *config.Config
 	instance string
 	log      zerolog.Logger
@@ -71,7 +74,10 @@ func openCourt(ctx context.Context, c *config.Config, p *courtParts) (*court, er
 	}
 	opt := pipeline.EngineOptions{
 		Judge: out.setup.Judge, Detectors: out.detectors, Store: p.store, Stored: p.stored, Line: p.sinks.line, Ledger: evidence.New(),
-		Facts: func() []byte { return p.facts(out) }, Instance: p.instance, Judged: w.judged, Remember: w.remember,
+		Facts: func() []byte { return p.facts(out) }, Instance: p.instance, Judged: w.judged,
+		Remember: func(now time.Time, last bool) []tally.Remembered {
+			return slices.Concat(w.remember(now, last), p.passes(now))
+		},
 		Skew: c.Skew.D(), Settle: c.State.Settle.D(), WaitAtMost: c.State.WaitAtMost.D(), OpenFor: c.Pipeline.OpenFor.D(),
 		CommitEvery: c.Pipeline.CommitEvery.D(), MaxBytes: int64(c.Pipeline.MaxBytes), MaxRequests: c.Pipeline.MaxRequests, Log: p.log,
 	}

@@ -9,27 +9,15 @@ import (
 	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/internal/ops"
-	"github.com/nodetrail/nodetrail/report"
-	"github.com/nodetrail/nodetrail/store"
 	"github.com/nodetrail/nodetrail/web"
 )
 
 // pagesOver are the pages over a store, as the configuration says who may read them.
-func pagesOver(c *config.Config, current func() *config.Config, s *store.Store, log zerolog.Logger) (web.Options, error) {
-	p := &c.Pages
-	proofs := &prover{store: s, config: current, keep: 20}
+func pagesOver(c *config.Config, proofs *prover, log zerolog.Logger) (web.Options, error) {
+	p, s := &c.Pages, proofs.store
 	o := web.Options{
 		Cluster: c.Cluster, Store: s, Step: s.Step(), Hourly: c.Store.Hourly.D(), Log: log,
-		Facts: func(ctx context.Context) (report.Facts, error) {
-			all, err := s.Facts(ctx)
-			if err != nil {
-				return report.Facts{}, err
-			}
-			f, err := fromStore(all)
-			f.MinWindow = current().Readiness.MinWindow.D()
-			return f, err
-		},
-		Prove: proofs.prove,
+		Facts: proofs.facts, Prove: proofs.prove,
 		Access: web.Access{
 			TokenFile: p.BearerTokenFile, CertFile: p.TLS.CertFile, KeyFile: p.TLS.KeyFile, ClientCAFile: p.TLS.ClientCAFile,
 			ClientNames: p.TLS.ClientNames, Reload: p.TLS.ReloadEvery.D(),

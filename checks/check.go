@@ -40,6 +40,9 @@ const (
 	Failed
 )
 
+// States returns all states.
+func States() []State { return []State{Unproven, Waived, Passed, Failed} }
+
 // String returns the state in lower case. What is no state is unproven.
 func (s State) String() string {
 	switch s {

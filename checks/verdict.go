@@ -1,5 +1,7 @@
 package checks
 
+import "slices"
+
 // Answer is the answer to a question, as JSON has it.
 type Answer string
 
@@ -14,6 +16,17 @@ const (
 	AnswerNotEnough       Answer = "not enough evidence"
 	answerOfNoQuestionYet Answer = ""
 )
+
+// Answers returns the answers that the question can have; nil for what is not one question.
+func (q Question) Answers() []Answer {
+	switch q {
+	case Ready:
+		return []Answer{AnswerReady, AnswerReadyWaived, AnswerNotReady, AnswerNotEnough}
+	case Confined:
+		return []Answer{AnswerConfined, AnswerConfinedWaived, AnswerNotConfined, AnswerNotEnough}
+	}
+	return nil
+}
 
 // Verdict is the answer to one question, and how its checks came out.
 type Verdict struct {
@@ -34,6 +47,19 @@ func (v *Verdict) Good(acceptWaivers bool) bool {
 		return acceptWaivers
 	}
 	return false
+}
+
+// State is the state of a check of the question; Unproven of any other.
+func (v *Verdict) State(name string) State {
+	switch {
+	case slices.Contains(v.Passed, name):
+		return Passed
+	case slices.Contains(v.Failed, name):
+		return Failed
+	case slices.Contains(v.Waived, name):
+		return Waived
+	}
+	return Unproven
 }
 
 // Conclude answers one question. Each check of the question counts, whether it has a result or not; of several results of one check the worst counts,

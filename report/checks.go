@@ -93,15 +93,7 @@ func (r *Report) prove(f *Facts) {
 func (f *Facts) checks(v *checks.Verdict) []Check {
 	out := []Check{}
 	for _, c := range checks.Of(v.Question) {
-		state := checks.Unproven
-		switch {
-		case slices.Contains(v.Passed, c.Name):
-			state = checks.Passed
-		case slices.Contains(v.Failed, c.Name):
-			state = checks.Failed
-		case slices.Contains(v.Waived, c.Name):
-			state = checks.Waived
-		}
+		state := v.State(c.Name)
 		at := slices.IndexFunc(f.Checks, func(r checks.Result) bool { return r.Check == c.Name })
 		if at < 0 { // nobody asked
 			out = append(out, f.check(&checks.Result{Check: c.Name, Evidence: []checks.Item{{Code: checks.CodeNotLookedAt}}}, &c, state))

@@ -76,6 +76,10 @@ const (
 	alertsFolded     = "nodetrail_alerts_folded_findings_total"
 	alertsTooOld     = "nodetrail_alerts_too_old_findings_total"
 	alertsStore      = "nodetrail_alerts_store_failures_total"
+	checkState       = "nodetrail_check"
+	checkLost        = "nodetrail_check_lost"
+	checksMade       = "nodetrail_checks_last_success_timestamp_seconds"
+	answer           = "nodetrail_answer"
 	configReloads    = "nodetrail_config_reloads_total"
 	configSuccess    = "nodetrail_config_last_reload_success_timestamp_seconds"
 	configSuccessful = "nodetrail_config_last_reload_successful"
@@ -131,6 +135,10 @@ func All() []Metric {
 		{alertsFolded, Counter, []string{"sink"}, "Findings that came when too many alerts were told apart.", few, false},
 		{alertsTooOld, Counter, []string{"sink"}, "Findings that made no alert since they were older than `resolveAfter`.", few, false},
 		{alertsStore, Counter, []string{"sink"}, "Times that a sink of alerts could not read the store; it resolves none meanwhile.", few, false},
+		{checkState, Gauge, []string{"check", "state"}, "1 for the state that a check has over the last readiness.minWindow, 0 for the others: passed, failed, unproven or waived.", "4 for each check", false},
+		{checkLost, Gauge, []string{"check", "question"}, "1 while a check fails that passed before, also before a restart, and for 5 minutes after that; else 0.", "1 for each question of each check", false},
+		{answer, Gauge, []string{"question", "answer"}, "1 for the answer to a question, 0 for the others: can the bindings be deleted (ready), is a credential confined (confined).", "4 for each question", false},
+		{checksMade, Gauge, nil, "When the checks were made last, in seconds since 1970.", once, false},
 		{configReloads, Counter, []string{"result"}, "Versions of the configuration file: applied, refused, or needs_restart.", "3", false},
 		{configSuccess, Gauge, nil, "When the configuration in force was confirmed last.", once, false},
 		{configSuccessful, Gauge, nil, "1 when the latest version of the configuration file is in force, else 0.", once, false},

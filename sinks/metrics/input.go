@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/sinks"
 )
 
@@ -26,6 +27,8 @@ type Input struct {
 	Alerts     func() []Alerts
 	Config     func() Config
 	Apiservers func() []Apiserver
+	// Checks returns nil before the checks were made.
+	Checks func() *Checks
 }
 
 // Source is a source that is configured.
@@ -120,6 +123,15 @@ type Apiserver struct {
 	Lost float64
 }
 
+// Checks are the answers to both questions, and how their checks came out.
+type Checks struct {
+	Ready, Confined checks.Verdict
+	// Lost reports whether a check fails that passed before.
+	Lost func(check string) bool
+	// Made is when the checks were made.
+	Made time.Time
+}
+
 // Config is what became of the versions of the configuration file.
 type Config struct {
 	Applied, Refused, NeedRestart int64
@@ -134,7 +146,7 @@ func (m *Metrics) Watch(in Input) {
 	for _, name := range []string{
 		scrapeUp, scrapeSuccess, scrapeFailures, scrapeLost, sourceUp, sourceLag, commitFailures, beforeState, detectorLate, queueWaiting, queueBytes, queueMaxBytes, webhookRequests, webhookRefused, deadLetters, pagesRefused, certExpiry, certFailures, stateSynced, stateObjects, stateLag,
 		storeBytes, sinkLength, sinkMaxLength, sinkBytes, sinkSent, sinkDropped, sinkFailures, sinkSuccess,
-		alertsSent, alertsFolded, alertsTooOld, alertsStore, configReloads, configSuccess, configSuccessful,
+		alertsSent, alertsFolded, alertsTooOld, alertsStore, checkState, checkLost, answer, checksMade, configReloads, configSuccess, configSuccessful,
 	} {
 		c.descs[name] = all[name].desc()
 	}
@@ -217,6 +229,13 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			s.add(scrapeSuccess, seconds(a.LastSuccess), a.Name)
 			s.add(scrapeFailures, float64(a.Failures), a.Name)
 			s.add(scrapeLost, a.Lost, a.Name)
+		}
+	}
+	if c.in.Checks != nil {
+		if v := c.in.Checks(); v != nil {
+			s.checks(v, &v.Ready)
+			s.checks(v, &v.Confined)
+			s.add(checksMade, seconds(v.Made))
 		}
 	}
 	if c.in.Config != nil {
@@ -324,6 +343,20 @@ func (s *scrape) sink(sink *Sink) {
 	s.add(sinkDropped, float64(st.Abandoned), sink.Name, "stopped")
 	s.add(sinkFailures, float64(st.Failures), sink.Name)
 	s.add(sinkSuccess, seconds(st.LastSuccess), sink.Name)
+}
+
+// checks sends one question. A check of both questions has the same state in both.
+func (s *scrape) checks(all *Checks, v *checks.Verdict) {
+	question := v.Question.String()
+	for _, c := range checks.Of(v.Question) {
+		for _, state := range checks.States() {
+			s.add(checkState, truth(v.State(c.Name) == state), c.Name, state.String())
+		}
+		s.add(checkLost, truth(all.Lost(c.Name)), c.Name, question)
+	}
+	for _, a := range v.Question.Answers() {
+		s.add(answer, truth(v.Answer == a), question, string(a))
+	}
 }
 
 func truth(b bool) float64 {

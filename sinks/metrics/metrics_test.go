@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/internal/test/golden"
@@ -54,6 +55,13 @@ func full() Input {
 		Alerts: func() []Alerts { return []Alerts{{"pager", 5, 4, 3, 2, 1}} },
 		Apiservers: func() []Apiserver {
 			return []Apiserver{{Name: "10.0.0.10:6443/metrics", Up: true, LastSuccess: time.Unix(1_700_000_000, 0), Failures: 2, Lost: 7}}
+		},
+		Checks: func() *Checks {
+			results := []checks.Result{{Check: "agreement", State: checks.Failed}, {Check: "rules-on", State: checks.Passed}, {Check: "identities-conform", State: checks.Failed}}
+			return &Checks{
+				Ready: checks.Conclude(checks.Ready, results, nil), Confined: checks.Conclude(checks.Confined, results, nil), Made: time.Unix(300, 0),
+				Lost: func(check string) bool { return check == "agreement" || check == "identities-conform" },
+			}
 		},
 		Config: func() Config {
 			return Config{Applied: 1, Refused: 2, NeedRestart: 3, LastSuccess: time.Unix(200, 0), OK: true}
@@ -194,6 +202,54 @@ func TestAll(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-described +gathered):\n%s", diff)
+	}
+}
+
+// Each check has a series for each of its states, of which one is 1, and says of each of its questions whether it is lost; each question has one answer.
+func TestChecks(t *testing.T) {
+	m := New(Options{})
+	m.Watch(full())
+	text := scraped(t, m, "")
+	one := func(what string, series ...string) {
+		t.Helper()
+		n := 0
+		for _, s := range series {
+			if strings.Contains(text, "\n"+s+" 1\n") {
+				n++
+			} else if !strings.Contains(text, "\n"+s+" 0\n") {
+				t.Errorf("no %s", s)
+			}
+		}
+		if n != 1 {
+			t.Errorf("%s: %d are 1", what, n)
+		}
+	}
+	for _, c := range checks.All() {
+		var states []string
+		for _, s := range checks.States() {
+			states = append(states, fmt.Sprintf("nodetrail_check{check=%q,state=%q}", c.Name, s))
+		}
+		one(c.Name, states...)
+		for _, q := range []checks.Question{checks.Ready, checks.Confined} {
+			lost := fmt.Sprintf("nodetrail_check_lost{check=%q,question=%q} ", c.Name, q)
+			if got, want := strings.Contains(text, lost), c.Questions&q != 0; got != want {
+				t.Errorf("%s: %t, want %t", lost, got, want)
+			}
+		}
+	}
+	for _, q := range []checks.Question{checks.Ready, checks.Confined} {
+		var answers []string
+		for _, a := range q.Answers() {
+			answers = append(answers, fmt.Sprintf("nodetrail_answer{answer=%q,question=%q}", a, q))
+		}
+		one(q.String(), answers...)
+	}
+	early := New(Options{})
+	in := full()
+	in.Checks = func() *Checks { return nil }
+	early.Watch(in)
+	if text := scraped(t, early, ""); strings.Contains(text, "nodetrail_check") || strings.Contains(text, "nodetrail_answer") {
+		t.Error("checks that were not made have metrics")
 	}
 }
 
