@@ -43,7 +43,7 @@ func (k *knowledge) facts() report.Facts {
 		f.State.From, f.State.To = &sum.From, &sum.To
 	}
 	if f.HasState && !k.to.IsZero() {
-		f.Nodes, f.Bindings = state.Nodes.Names(k.to), forNodes(state.RBAC, k.to)
+		f.Nodes, f.Bindings, f.Audiences = state.Nodes.Names(k.to), forNodes(state.RBAC, k.to), audiencesOf(state, k.to)
 	}
 	return f
 }
@@ -109,13 +109,14 @@ type storedFacts struct {
 	Disabled      []string             `json:"disabled"`
 	Nodes         []string             `json:"nodes"`
 	Bindings      []report.NodeBinding `json:"bindings"`
+	Audiences     *report.Audiences    `json:"tokenAudiences,omitempty"`
 }
 
 // toStore are facts as they are stored.
 func toStore(f *report.Facts, at time.Time, version string) ([]byte, error) {
 	return json.Marshal(&storedFacts{
 		At: at.UTC(), Cluster: f.Cluster, Version: version, State: f.State, Authorization: f.Authorization, HasState: f.HasState,
-		Gaps: f.Gaps, Disabled: f.Disabled, Nodes: f.Nodes, Bindings: f.Bindings,
+		Gaps: f.Gaps, Disabled: f.Disabled, Nodes: f.Nodes, Bindings: f.Bindings, Audiences: f.Audiences,
 	})
 }
 
@@ -137,7 +138,7 @@ func fromStore(all map[string]json.RawMessage) (report.Facts, error) {
 		if f.At.After(latest) {
 			latest = f.At
 			out.Cluster, out.State, out.Authorization, out.HasState = f.Cluster, f.State, f.Authorization, f.HasState
-			out.Nodes, out.Bindings, out.Disabled = f.Nodes, f.Bindings, f.Disabled
+			out.Nodes, out.Bindings, out.Audiences, out.Disabled = f.Nodes, f.Bindings, f.Audiences, f.Disabled
 		}
 	}
 	out.State.Warnings = nil

@@ -82,7 +82,9 @@ func Suggest(ctx context.Context, o SuggestOptions) (*SuggestResult, error) {
 		return c.canary(ctx, &o)
 	}
 	var s *report.Suggester
+	var judged *judging.Setup
 	res, _, err := c.run(ctx, func(setup *judging.Setup) {
+		judged = setup
 		s = report.NewSuggester(c.over(setup), report.SuggestOptions{
 			Namespace: o.Namespace, MaxNames: o.MaxNames, MaxNamespaces: o.MaxNamespaces, Kubelets: o.KubeletUserAgents,
 		})
@@ -95,6 +97,9 @@ func Suggest(ctx context.Context, o SuggestOptions) (*SuggestResult, error) {
 	}
 	out := &SuggestResult{Suggestion: s.Suggestion(), Unread: errors.Join(res.Errors...)}
 	out.Suggestion.Skew = c.measured
+	if c.in.hasState() {
+		out.Suggestion.Audiences = audiencesOf(judged.State, c.end(res))
+	}
 	if o.Verify && out.Unread == nil {
 		err = c.verify(ctx, s, out)
 	}

@@ -1,6 +1,8 @@
 package nodeadmission
 
 import (
+	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -51,16 +53,18 @@ type Store struct {
 	drivers  table[[]string]
 	accounts table[string]
 	slices   table[string]
-	covered  [kinds]coverage
-	shared   shared
-	hash     hasher
+	// driverNames are the names of the drivers in the table, of which there are few.
+	driverNames map[name]string
+	covered     [kinds]coverage
+	shared      shared
+	hash        hasher
 }
 
 // NewStore returns a store that knows nothing.
 func NewStore() *Store {
 	return &Store{
 		pods: table[Pod]{}, nodes: table[Node]{}, claims: table[Claim]{}, volumes: table[Driver]{}, drivers: table[[]string]{},
-		accounts: table[string]{}, slices: table[string]{}, shared: newShared(), hash: newHasher(),
+		accounts: table[string]{}, slices: table[string]{}, driverNames: map[name]string{}, shared: newShared(), hash: newHasher(),
 	}
 }
 
@@ -167,6 +171,7 @@ func (s *Store) Prune(t time.Time) {
 	s.claims.prune(before)
 	s.volumes.prune(before)
 	s.drivers.prune(before)
+	maps.DeleteFunc(s.driverNames, func(n name, _ string) bool { _, there := s.drivers[n]; return !there })
 	s.accounts.prune(before)
 	s.slices.prune(before)
 	for k := range s.covered {
@@ -189,45 +194,41 @@ func (s *Store) SetPod(namespace, podName string, p *Pod, m Moment) {
 }
 
 // SetNode says what a Node became.
-func (s *Store) SetNode(nodeName string, n *Node, m Moment) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.nodes.set(s.hash.name("", nodeName), m, n, 0)
-}
+func (s *Store) SetNode(nodeName string, n *Node, m Moment) { set(s, s.nodes, "", nodeName, n, m) }
 
 // SetClaim says what a persistent volume claim became.
 func (s *Store) SetClaim(namespace, claimName string, c *Claim, m Moment) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.claims.set(s.hash.name(namespace, claimName), m, c, 0)
+	set(s, s.claims, namespace, claimName, c, m)
 }
 
 // SetVolume says what a persistent volume became.
 func (s *Store) SetVolume(volumeName string, d *Driver, m Moment) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.volumes.set(s.hash.name("", volumeName), m, d, 0)
+	set(s, s.volumes, "", volumeName, d, m)
 }
 
 // SetDriver says which audiences a CSIDriver asks for.
 func (s *Store) SetDriver(driverName string, audiences *[]string, m Moment) {
+	set(s, s.drivers, "", driverName, audiences, m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drivers.set(s.hash.name("", driverName), m, audiences, 0)
+	s.driverNames[s.hash.name("", driverName)] = driverName
 }
 
 // SetServiceAccount says the UID of a service account.
 func (s *Store) SetServiceAccount(namespace, accountName string, uid *string, m Moment) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.accounts.set(s.hash.name(namespace, accountName), m, uid, 0)
+	set(s, s.accounts, namespace, accountName, uid, m)
 }
 
 // SetSlice says the node of a ResourceSlice, empty for one without.
 func (s *Store) SetSlice(sliceName string, node *string, m Moment) {
+	set(s, s.slices, "", sliceName, node, m)
+}
+
+// set says what an object became.
+func set[T any](s *Store, t table[T], namespace, object string, v *T, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.slices.set(s.hash.name("", sliceName), m, node, 0)
+	t.set(s.hash.name(namespace, object), m, v, 0)
 }
 
 // Remove says that an object ended.
@@ -292,6 +293,21 @@ func (s *Store) VolumeDriver(name string, at time.Time) (*Driver, Sight) {
 // DriverAudiences is of Drivers.
 func (s *Store) DriverAudiences(name string, at time.Time) (*[]string, Sight) {
 	return find(s, s.drivers, KindDriver, "", name, at)
+}
+
+// AllDrivers returns the CSIDrivers that there were at an instant with the audiences of their token requests, in no order; known is false if there may be
+// more.
+func (s *Store) AllDrivers(at time.Time) (all iter.Seq2[string, []string], known bool) {
+	out := map[string][]string{}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	c := &s.covered[KindDriver]
+	for n, driver := range s.driverNames {
+		if audiences, _ := s.drivers.at(n, at.UnixNano(), c); audiences != nil {
+			out[driver] = *audiences
+		}
+	}
+	return maps.All(out), c.covers(at.UnixNano(), &Sight{})
 }
 
 // ServiceAccountUID is of ServiceAccounts.

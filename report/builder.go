@@ -56,6 +56,8 @@ type Facts struct {
 	Nodes []string
 	// Bindings give nodes something, at the window's end. Nil where that is not known.
 	Bindings []NodeBinding
+	// Audiences are the audiences of tokens that nodes may ask for, at the window's end. Nil where that is not known.
+	Audiences *Audiences
 	// Checks are the results of the checks of both questions, with Waivers applied: they alone answer. What has none is unproven.
 	Checks []checks.Result
 	// Waivers are those that were given, and what each covers.
@@ -80,7 +82,7 @@ func Make(t *tally.Tally, f Facts) *Report {
 	r := &Report{
 		Cluster: f.Cluster, Events: f.Events, State: f.State, Authorization: f.Authorization,
 		Verdicts:  Verdicts{t.Sums.Allow, t.Sums.Deny, t.Sums.Unknown, RaceCounts{t.Sums.RaceAllow, t.Sums.RaceDeny}},
-		Agreement: agreement(t), Ambient: listAmbient(t), NodeRestriction: restrictionOf(t), Findings: make([]Finding, 0, len(t.Groups)),
+		Agreement: agreement(t), Ambient: listAmbient(t), NodeRestriction: restrictionOf(t), TokenAudiences: f.Audiences, Findings: make([]Finding, 0, len(t.Groups)),
 		Nodes: make([]Node, 0, len(t.Nodes)),
 	}
 	if !t.From.IsZero() {

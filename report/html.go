@@ -107,7 +107,9 @@ h1 { margin-bottom: 0; } pre { overflow-x: auto; padding: .5rem; border: 1px sol
 <thead><tr><th>Writes of nodes</th><th>Count</th><th>NodeRestriction</th></tr></thead>
 <tbody>{{range .Writes}}<tr><td>{{visible (kind .)}}</td><td>{{.Count}}</td><td>{{visible (why .)}}</td></tr>
 {{end}}</tbody></table>
-{{end}}{{end}}<h2>Findings</h2>
+{{end}}{{end}}{{with .TokenAudiences.Lines}}<h2>Audiences of service account tokens</h2>
+<ul>{{range .}}<li>{{visible .}}</li>{{end}}</ul>
+{{end}}<h2>Findings</h2>
 {{if .Findings}}<table>
 <thead><tr><th>Severity</th><th>Rule</th><th>What</th><th>Count</th><th>Client</th><th>Object</th><th>Last</th></tr></thead>
 <tbody>{{range .Findings}}<tr><td class="{{.Severity}}">{{.Severity}}</td><td>{{.Rule}}</td><td>{{visible .Message}}</td><td>{{.Count}}</td><td>{{visible .UserAgent}}</td><td>{{object .}}</td><td>{{stamp .Last}}</td></tr>

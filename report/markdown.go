@@ -104,6 +104,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 			row(n.Writes[i].Kind(), n.Writes[i].Count, n.Writes[i].Why())
 		}
 	}
+	list("Audiences of service account tokens", r.TokenAudiences.Lines())
 	if len(x.Plan) > 0 {
 		b.WriteString("\n## Plan\n")
 	}

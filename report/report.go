@@ -28,9 +28,11 @@ type Report struct {
 	Ambient       []Ambient     `json:"ambient"`
 	// NodeRestriction is about the writes of nodes.
 	NodeRestriction NodeRestriction `json:"nodeRestriction"`
-	Findings        []Finding       `json:"findings"`
-	Readiness       Readiness       `json:"readiness"`
-	Confinement     Confinement     `json:"confinement"`
+	// TokenAudiences is nil where no state tells.
+	TokenAudiences *Audiences  `json:"tokenAudiences"`
+	Findings       []Finding   `json:"findings"`
+	Readiness      Readiness   `json:"readiness"`
+	Confinement    Confinement `json:"confinement"`
 	// Waivers are those that were given, with what each is worth.
 	Waivers []Waiver `json:"waivers"`
 

@@ -28,6 +28,8 @@ type Suggestion struct {
 	Verified *Verification `json:"verified"`
 	// Skew is the skew that was measured in the log, nil where it was given.
 	Skew *Skew `json:"skew,omitempty"`
+	// Audiences are the audiences of tokens that nodes may ask for, nil where that is not known.
+	Audiences *Audiences `json:"tokenAudiences,omitempty"`
 }
 
 // SuggestedClient is what one client is to get.
@@ -282,6 +284,9 @@ func (s *Suggestion) WriteYAML(w io.Writer) error {
 	}
 	if s.Skew != nil {
 		comment("skew: %s", s.Skew.Words())
+	}
+	for _, line := range s.Audiences.Lines() {
+		comment("token audiences: %s", line)
 	}
 	if s.Dropped > 0 {
 		comment("%s not covered: more clients or kinds of request than are looked at", plural(s.Dropped, "request"))

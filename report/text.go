@@ -57,6 +57,7 @@ func (t Text) Write(w io.Writer, r *Report) error {
 	t.steps(&b, r)
 	t.evidence(&b, r)
 	t.restriction(&b, r)
+	t.audiences(&b, r)
 	t.findings(&b, r)
 	t.nodes(&b, r)
 	t.plan(&b, r)
