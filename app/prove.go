@@ -42,13 +42,18 @@ func newProver(s *store.Store, config func() *config.Config) *prover {
 	return &prover{store: s, config: config, keep: 20}
 }
 
-// facts are those that are stored.
+// facts are those that are stored, with the state of the store: what is read after it is of that state or a later one.
 func (p *prover) facts(ctx context.Context) (report.Facts, error) {
+	version, err := p.store.Version(ctx)
+	if err != nil {
+		return report.Facts{}, err
+	}
 	all, err := p.store.Facts(ctx)
 	if err != nil {
 		return report.Facts{}, err
 	}
 	f, err := fromStore(all)
+	f.StoreVersion = version
 	f.MinWindow = p.config().Readiness.MinWindow.D()
 	return f, err
 }
@@ -57,7 +62,8 @@ func (p *prover) facts(ctx context.Context) (report.Facts, error) {
 const freshFor = time.Second
 
 // prove puts the checks, with waivers applied, into facts that are of the tally of a window that ends with the newest request and begins that
-// long before; 0 is all that there is. Where the window is shorter than what is asked for, the checks are of that.
+// long before; 0 is all that there is. Where the window is shorter than what is asked for, the checks are of that. Checks that are kept may be of a
+// state of the store before f.StoreVersion: then f.Outdated is true.
 func (p *prover) prove(ctx context.Context, t *tally.Tally, window time.Duration, f *report.Facts) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,13 +71,10 @@ func (p *prover) prove(ctx context.Context, t *tally.Tally, window time.Duration
 		window, t = f.MinWindow, nil
 	}
 	now := time.Now()
-	version, err := p.store.Version(ctx)
-	if err != nil {
-		return err
-	}
 	k := p.kept[window]
-	if k == nil || k.version != version && now.Sub(k.made) > max(freshFor, time.Duration(p.keep)*k.took) || p.keep == 0 {
-		k = &keptProof{version: version, made: now}
+	if k == nil || k.version != f.StoreVersion && now.Sub(k.made) > max(freshFor, time.Duration(p.keep)*k.took) || p.keep == 0 {
+		k = &keptProof{version: f.StoreVersion, made: now}
+		var err error
 		if k.results, err = p.results(ctx, t, window, f); err != nil {
 			return err
 		}
@@ -84,6 +87,7 @@ func (p *prover) prove(ctx context.Context, t *tally.Tally, window time.Duration
 		}
 		p.kept[window] = k
 	}
+	f.Outdated = k.version != f.StoreVersion
 	f.Checks, f.Waivers = checks.Apply(k.results, slices.Concat(p.config().Waived(), p.waivers), now)
 	return nil
 }

@@ -62,6 +62,9 @@ type Facts struct {
 	Checks []checks.Result
 	// Waivers are those that were given, and what each covers.
 	Waivers []checks.Applied
+	// StoreVersion is the state of the store that the counts are of, where they are a store's; Outdated says that Checks are of one before it.
+	StoreVersion string
+	Outdated     bool
 	// Words make the report's sentences, English if nil.
 	Words wording.Words
 }

@@ -76,6 +76,7 @@ func (r *Report) prove(f *Facts) {
 	ready, confined := checks.Conclude(checks.Ready, f.Checks, f.Waivers), checks.Conclude(checks.Confined, f.Checks, f.Waivers)
 	x := &r.Readiness
 	x.Verdict, x.Ready, x.Waivers, x.Evidence = string(ready.Answer), ready.Good(false), ready.Waivers, "sufficient"
+	x.Outdated = f.Outdated
 	if len(ready.Unproven) > 0 {
 		x.Evidence = "insufficient"
 	}

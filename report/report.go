@@ -215,6 +215,8 @@ type Readiness struct {
 	Verdict string `json:"verdict"`
 	// Waivers is how many waivers the verdict rests on.
 	Waivers int `json:"waivers"`
+	// Outdated is whether the verdict and the checks are of a state before that of the counts: they are made anew within seconds.
+	Outdated bool `json:"outdated,omitempty"`
 	// Evidence is "insufficient" if a check is unproven, else "sufficient".
 	Evidence string `json:"evidence"`
 	// Blockers are what would break or does not conform, because of each of which some check failed or is unproven; Warnings what the log or the state cannot tell: the sentences of Blocking and Doubts.

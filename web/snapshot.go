@@ -204,6 +204,7 @@ func (c *cache) read(ctx context.Context, window time.Duration, old *snapshot) (
 			from = newest.Add(-window)
 		}
 	}
+	facts.StoreVersion = version
 	s := &snapshot{facts: facts, version: version}
 	t, err := c.gather(ctx, s, from, old)
 	if err != nil {
@@ -219,6 +220,9 @@ func (c *cache) read(ctx context.Context, window time.Duration, old *snapshot) (
 	if c.prove != nil {
 		if err := c.prove(ctx, t, window, &facts); err != nil {
 			return nil, err
+		}
+		if facts.Outdated {
+			s.version = "" // it is read again although the store may not change any more
 		}
 	}
 	s.report = report.Make(t, facts)

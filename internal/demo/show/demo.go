@@ -220,7 +220,8 @@ func (s *showing) begin(speed float64, stay bool) {
 	}
 }
 
-// look asks for the overview, and tells what is new in it. It returns how many events are shown in both windows, 0 if they differ.
+// look asks for the overview, and tells what is new in it. It returns how many events are shown in both windows, 0 if they differ or if the verdict
+// does not know all of them yet.
 func (s *showing) look(ctx context.Context) (read int64, err error) {
 	var now, whole struct {
 		Window    report.Window    `json:"window"`
@@ -258,7 +259,7 @@ func (s *showing) look(ctx context.Context) (read int64, err error) {
 		s.last = say
 		s.say("%s  %s\n", now.Window.To.Local().Format(time.TimeOnly), say)
 	}
-	if !now.Window.To.Equal(*whole.Window.To) {
+	if !now.Window.To.Equal(*whole.Window.To) || now.Readiness.Outdated {
 		return 0, s.err
 	}
 	return whole.Events.Read, s.err
