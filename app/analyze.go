@@ -35,6 +35,8 @@ type AnalyzeOptions struct {
 	MinWindow time.Duration
 	// Policy is the apiservers' audit policy, of which what it keeps out of the log is among the findings; nil if it is not known.
 	Policy *coverage.Policy
+	// ApiserverLogs are the API server's own logs: files, globs, or "-" for Stdin. Their NODE DENY lines are matched with the requests.
+	ApiserverLogs []string
 	// Waivers say who answers for what the log cannot show, as of Now; the zero time is the time of the call.
 	Waivers []checks.Waiver
 	Now     time.Time
@@ -52,6 +54,9 @@ func (o *AnalyzeOptions) Validate() error {
 		return err
 	}
 	if err := o.Input.validate(); err != nil {
+		return err
+	}
+	if err := oneStdin(o.State, o.Logs, o.ApiserverLogs); err != nil {
 		return err
 	}
 	if err := o.validateSkew(&o.Authorization); err != nil {
@@ -94,6 +99,10 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	}
 	p.judged.Kubelets = o.KubeletUserAgents
 	p.logs.Ledger = evidence.New()
+	denials, err := readDenials(ctx, o.ApiserverLogs, o.Stdin)
+	if err != nil {
+		return nil, err
+	}
 	b := report.NewBuilder()
 	count := func(e *tally.Entry) {
 		b.AddEntry(e)
@@ -121,6 +130,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		races.add(j, bound)
 		bound.add(j)
 		restricted.add(j)
+		denials.add(j)
 		e := of.Of(j)
 		lags.add(j, e)
 		count(e)
@@ -136,6 +146,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	o.addGaps(count, p.judged.Rules, res.Last)
 	f := p.facts(setup, res, counts, o.Cluster, o.Disable)
 	f.MinWindow = o.MinWindow
+	denials.tell(&f, later(res.First, p.logs.Window.Since), p.end(res))
 	proven := proof{
 		minWindow: o.MinWindow, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents,
 		restricted: restricted, bound: bound, lags: lags, races: races.list(o.KubeletUserAgents), racesKnown: len(races.full) == 0, since: p.logs.Window.Since, to: p.end(res),

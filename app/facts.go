@@ -73,12 +73,16 @@ func (p *passage) end(res *file.Result) time.Time {
 	return res.Last
 }
 
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
 // facts are what is known of logs that were read to their end, or as far as they could be.
 func (p *passage) facts(s *judging.Setup, res *file.Result, counts pipeline.Counts, cluster string, disabled []string) report.Facts {
-	from, to := res.First, p.end(res)
-	if since := p.logs.Window.Since; since.After(from) {
-		from = since
-	}
+	from, to := later(res.First, p.logs.Window.Since), p.end(res)
 	k := knowledge{cluster: cluster, setup: s, disabled: disabled, from: from, to: to, hasState: p.in.hasState()}
 	f := k.facts()
 	f.Authorization.Skew = p.measured

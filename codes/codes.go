@@ -33,6 +33,7 @@ const (
 	LogEmpty        Code = "log-empty"
 	LogWithoutNodes Code = "log-without-nodes"
 	LogUnread       Code = "log-unread"
+	DenialsUnlogged Code = "denials-unlogged"
 	LinesUnreadable Code = "lines-unreadable"
 	WindowShort     Code = "window-short"
 	WindowUncovered Code = "window-uncovered"

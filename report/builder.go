@@ -65,6 +65,8 @@ type Facts struct {
 	// StoreVersion is the state of the store that the counts are of, where they are a store's; Outdated says that Checks are of one before it.
 	StoreVersion string
 	Outdated     bool
+	// ApiserverLog is what the API server's own log says; nil if it was not given.
+	ApiserverLog *ApiserverLog
 	// Words make the report's sentences, English if nil.
 	Words wording.Words
 }
@@ -83,7 +85,7 @@ type NodeBinding struct {
 func Make(t *tally.Tally, f Facts) *Report {
 	f.Words = wording.Or(f.Words)
 	r := &Report{
-		Cluster: f.Cluster, Events: f.Events, State: f.State, Authorization: f.Authorization,
+		Cluster: f.Cluster, Events: f.Events, State: f.State, Authorization: f.Authorization, ApiserverLog: f.ApiserverLog,
 		Verdicts:  Verdicts{t.Sums.Allow, t.Sums.Deny, t.Sums.Unknown, RaceCounts{t.Sums.RaceAllow, t.Sums.RaceDeny}},
 		Agreement: agreement(t), Ambient: listAmbient(t), NodeRestriction: restrictionOf(t), TokenAudiences: f.Audiences, Findings: make([]Finding, 0, len(t.Groups)),
 		Nodes: make([]Node, 0, len(t.Nodes)),

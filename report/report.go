@@ -36,6 +36,9 @@ type Report struct {
 	// Waivers are those that were given, with what each is worth.
 	Waivers []Waiver `json:"waivers"`
 
+	// ApiserverLog is what the API server's own log says of refusals; nil if it was not given.
+	ApiserverLog *ApiserverLog `json:"apiserverLog,omitempty"`
+
 	// Paste is a file of waivers that would cover all that can be waived, whose owners and reasons are to be filled in; "" for none.
 	Paste string `json:"-"`
 }

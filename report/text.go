@@ -163,7 +163,11 @@ func (t Text) evidence(b *strings.Builder, r *Report) {
 	if n := ambient(r.Ambient); n > 0 {
 		row("ambient", "%s of nodes by bindings for all authenticated users (not counted against them)", plural(n, "request"))
 	}
+	if d := r.ApiserverLog; d != nil {
+		row("apiserver log", "%s", d.Words())
+	}
 	_ = w.Flush() // into memory
+	t.unmatched(b, r.ApiserverLog)
 	const most = 10
 	for i, d := range g.Disagree {
 		if i == most {

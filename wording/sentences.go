@@ -60,6 +60,9 @@ var sentences = map[codes.Code]func(codes.Params) string{
 	codes.LogUnread: func(p codes.Params) string {
 		return "the log was not read to its end: " + p.Text(codes.ParamTrouble)
 	},
+	codes.DenialsUnlogged: func(p codes.Params) string {
+		return "NODE DENY lines of the API server's own log without an audit event: " + p.Text(codes.ParamCount) + "; the audit policy may hide the requests"
+	},
 	codes.LinesUnreadable: func(p codes.Params) string {
 		return Plural(p.Int(codes.ParamCount), "line") + " of the log could not be read"
 	},

@@ -74,6 +74,8 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	fs.StringSliceVar(&f.Disable, "disable", nil, "rules not to check: "+strings.Join(ruleNames(), ", "))
 	fs.StringSliceVar(&f.KubeletUserAgents, "kubelet-user-agent", nil, "further user-agent products that are a kubelet's")
 	fs.StringVar(&f.auditPolicy, "audit-policy", "", "the apiservers' audit policy `FILE`: what it keeps out of the log is among the findings")
+	fs.StringArrayVar(&f.ApiserverLogs, "apiserver-log", nil, "the API server's own log (klog text or JSON, --v=2 or more): a `FILE`, a glob, or -; its NODE DENY lines "+
+		"are matched with the requests; may be repeated")
 	fs.StringVar(&f.waive, "waive", "", "a `FILE` of waivers: who answers for what the log cannot show")
 	fs.StringVar(&f.Cluster, "cluster", "", "the cluster's name, for the report")
 	complete(cmd, map[string][]string{

@@ -152,6 +152,8 @@ func flagOf(option string) string {
 	switch option {
 	case "Logs":
 		return "audit-log"
+	case "ApiserverLogs":
+		return "apiserver-log"
 	case "Listen":
 		return "serve"
 	case "CAFile":

@@ -62,6 +62,29 @@ func open(ctx context.Context, in *Input) (io.Reader, func(), error) {
 	return r, func() { stop(); _ = r.Close() }, nil
 }
 
+// Open opens a file, or stdin for "-", and returns its plain bytes, whatever it is compressed by. The end of ctx ends the wait for what is no regular
+// file. The caller calls the function that it returns when it has read enough.
+func Open(ctx context.Context, path string, stdin io.Reader) (io.Reader, func(), error) {
+	in := Input{Path: path}
+	if path == "-" {
+		in.stdin, in.pipe = stdin, true
+	} else if info, err := os.Stat(path); err != nil {
+		return nil, nil, err
+	} else {
+		in.pipe = !info.Mode().IsRegular() && !info.IsDir()
+	}
+	r, closeFile, err := open(ctx, &in)
+	if err != nil {
+		return nil, nil, err
+	}
+	plain, closeReader, err := decompress(r)
+	if err != nil {
+		closeFile()
+		return nil, nil, err
+	}
+	return plain, func() { closeReader(); closeFile() }, nil
+}
+
 // decompress returns a reader of the plain bytes.
 func decompress(r io.Reader) (io.Reader, func(), error) {
 	plain, _, closeReader, err := unpack(r)
