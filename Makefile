@@ -98,7 +98,7 @@ ATTACK_SEED ?= $(shell date +%s)
 
 .PHONY: attack
 attack: ## compose ATTACKS=10000 attacks around one theft each, and see that each theft is named (ATTACK_SEED=n)
-	NODETRAIL_ATTACKS='$(ATTACKS)' NODETRAIL_ATTACK_SEED='$(ATTACK_SEED)' $(GO) test -count=1 -v -timeout 0 -run '^TestAttacks$$' ./internal/test/days
+	NODETRAIL_ATTACKS='$(ATTACKS)' NODETRAIL_ATTACK_SEED='$(ATTACK_SEED)' $(GO) test -count=1 -v -timeout 0 -run '^Test(Attacks|Defects)$$' ./internal/test/days
 
 .PHONY: check
 check: format tree modules generated vet lint race ## everything that CI checks

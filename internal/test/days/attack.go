@@ -46,7 +46,7 @@ func Attack(day *Day, seed uint64, most int) (*Day, *Theft) {
 		a.theft.Address = fmt.Sprintf("198.51.100.%d", 1+m.IntN(250))
 	}
 	theft := a.steal()
-	for _, hide := range []func(*Event){a.pad, a.forward, a.reuse, a.impersonate, a.flood, a.fruitless, a.foreign, a.wander, a.agents} {
+	for _, hide := range []func(*Event){a.pad, a.forward, a.reuse, a.impersonate, a.escalate, a.flood, a.fruitless, a.foreign, a.wander, a.agents} {
 		if m.IntN(2) == 0 {
 			hide(theft)
 		}
@@ -123,6 +123,9 @@ func (a *attack) pad(theft *Event) {
 
 func (a *attack) forward(theft *Event) {
 	n := 1 << a.IntN(12)
+	if a.IntN(10) == 0 {
+		n = 300_000 // more than an event may have bytes
+	}
 	ips := make([]string, 0, n+1)
 	for i := range n {
 		ips = append(ips, fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255))
@@ -132,11 +135,20 @@ func (a *attack) forward(theft *Event) {
 	a.did("%d addresses in X-Forwarded-For", n)
 }
 
-// reuse gives the theft the audit ID of another request, or gives it to requests that are refused.
+// reuse gives the theft the audit ID of another request, of a harmless one of its own, or gives it to requests that are refused.
 func (a *attack) reuse(theft *Event) {
-	if a.IntN(2) == 0 {
+	switch a.IntN(3) {
+	case 0:
 		theft.AuditID = a.Events[a.IntN(len(a.Events))].AuditID
 		a.did("the audit ID of another request")
+		return
+	case 1:
+		for i := range 1 + a.IntN(3) {
+			e := a.harmless(theft.Received.Add(-time.Duration(i+1) * 50 * milli))
+			e.AuditID = theft.AuditID
+			a.new = append(a.new, e)
+		}
+		a.did("the audit ID of a harmless request of its own")
 		return
 	}
 	for i := range 1 + a.IntN(20) {
@@ -145,6 +157,29 @@ func (a *attack) reuse(theft *Event) {
 		a.new = append(a.new, e)
 	}
 	a.did("the same request with the same audit ID, refused")
+}
+
+// harmless is a request that every kubelet makes.
+func (a *attack) harmless(at time.Time) *Event {
+	e := a.request(at, "get", resNodes, "", a.theft.Node, 200)
+	e.DecisionReason = ""
+	return e
+}
+
+// escalate makes refused requests of many rules and reasons: each has room of its own among the refused ones.
+func (a *attack) escalate(theft *Event) {
+	for i, of := range []apiResource{
+		{"rbac.authorization.k8s.io", "v1", "clusterrolebindings"}, {"rbac.authorization.k8s.io", "v1", "roles"}, resPods, resNodes, resEvents, resLeases, resVolumes,
+	} {
+		for _, verb := range []string{"create", "delete", "update", "get", "list"} {
+			if a.IntN(3) == 0 {
+				continue
+			}
+			e := a.request(theft.Received.Add(-time.Duration(i+1)*milli), verb, of, "kube-system", "made-up-"+fmt.Sprint(i), 403)
+			a.new = append(a.new, e)
+		}
+	}
+	a.did("refused escalation")
 }
 
 func (a *attack) impersonate(theft *Event) {
@@ -200,8 +235,8 @@ func (a *attack) foreign(theft *Event) {
 // wander makes harmless requests from many addresses.
 func (a *attack) wander(theft *Event) {
 	n := a.spread(theft, func(i int, at time.Time) *Event {
-		e := a.request(at, "get", resNodes, "", a.theft.Node, 200)
-		e.DecisionReason, e.UserAgent, e.SourceIPs = "", a.like.UserAgent, []string{fmt.Sprintf("203.0.113.%d", i%250)}
+		e := a.harmless(at)
+		e.UserAgent, e.SourceIPs = a.like.UserAgent, []string{fmt.Sprintf("203.0.113.%d", i%250)}
 		return e
 	})
 	a.did("%d requests from other addresses", n)
@@ -210,8 +245,8 @@ func (a *attack) wander(theft *Event) {
 // agents makes harmless requests with many user agents, and gives the theft a long one.
 func (a *attack) agents(theft *Event) {
 	n := a.spread(theft, func(i int, at time.Time) *Event {
-		e := a.request(at, "get", resNodes, "", a.theft.Node, 200)
-		e.DecisionReason, e.UserAgent = "", fmt.Sprintf("agent-%d/1.0", i)
+		e := a.harmless(at)
+		e.UserAgent = fmt.Sprintf("agent-%d/1.0", i)
 		return e
 	})
 	theft.UserAgent = strings.Repeat("z", 1<<a.IntN(14))

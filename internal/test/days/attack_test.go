@@ -84,25 +84,52 @@ func checkAttack(t *testing.T, seed uint64, d *Day, theft *Theft) {
 	if !is {
 		t.Errorf("seed %d: no critical finding names %+v", seed, *theft)
 	}
-	// A store and a queue with little room have it, too.
-	small := tally.New()
-	small.Bound(50)
+	// What passed authorization is told from what was refused, whatever became of it: the two have bounds of their own.
+	single := map[string]bool{} // rules that look at one request
+	for _, r := range rules.All() {
+		single[r.Name] = r.Check != nil && r.NewDetector == nil
+	}
+	decisions := map[string]string{}
+	for _, e := range d.Events {
+		if was, known := decisions[e.AuditID]; known && was != e.Decision {
+			decisions[e.AuditID] = "" // an ID for both
+		} else {
+			decisions[e.AuditID] = e.Decision
+		}
+	}
 	for i := range out.Entries {
-		small.Add(&out.Entries[i])
+		for _, f := range out.Entries[i].Findings {
+			if decision := decisions[f.AuditID]; single[f.Key.Rule] && decision != "" && f.Allowed != (decision == "allow") {
+				t.Errorf("seed %d: a finding of %s says that the request was allowed: %t; decided was %s, in %+v", seed, f.Key.Rule, f.Allowed, decision, *theft)
+			}
+		}
+	}
+	for _, room := range []int{4, 50} {
+		checkRoom(t, seed, out.Entries, theft, room)
+	}
+}
+
+// checkRoom wants the same of a store and a queue with little room.
+func checkRoom(t *testing.T, seed uint64, entries []tally.Entry, theft *Theft, room int) {
+	t.Helper()
+	small := tally.New()
+	small.Bound(room)
+	for i := range entries {
+		small.Add(&entries[i])
 	}
 	named := false
 	for k, g := range small.Groups {
 		named = named || g.Severity == rules.Critical && g.Allowed && !g.Wide && k.Node == theft.Node && k.Name == theft.Secret
 	}
 	if !named {
-		t.Errorf("seed %d: no group names %+v", seed, *theft)
+		t.Errorf("seed %d: no group of %d names %+v", seed, room, *theft)
 	}
 	// What was judged within a minute of the theft, and before it, in the order in which it was found.
 	var found []sinks.Finding
-	g := sinks.NewGrouper(sinks.GrouperOptions{MaxGroups: 50}, func(f []sinks.Finding) { found = append(found, f...) })
-	for i := range out.Entries {
-		if e := &out.Entries[i]; !e.Time.After(theft.At.Add(time.Minute)) {
-			g.Add(out.Entries[i : i+1])
+	g := sinks.NewGrouper(sinks.GrouperOptions{MaxGroups: room}, func(f []sinks.Finding) { found = append(found, f...) })
+	for i := range entries {
+		if e := &entries[i]; !e.Time.After(theft.At.Add(time.Minute)) {
+			g.Add(entries[i : i+1])
 		}
 	}
 	g.Close()
