@@ -14,6 +14,7 @@ import (
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/explain"
+	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/file"
 	"github.com/nodetrail/nodetrail/report"
@@ -149,7 +150,15 @@ func (x *explaining) request(ctx context.Context, attrs *authorizer.AttributesRe
 			at = time.Now()
 		}
 	}
-	return x.explainer(x.setup()).Request(attrs, at), nil
+	ex := x.explainer(x.setup()).Request(attrs, at)
+	if node, is := nodeauthz.NodeIdentity(attrs.User); is && !x.state.Nodes.Ever(node) {
+		if _, covered := x.state.Nodes.Known(node, at); covered {
+			ex.Notes = append(ex.Notes, wording.Visible(fmt.Sprintf("The state has no Node %s, at any time.", node)))
+		} else {
+			ex.Notes = append(ex.Notes, wording.Visible(fmt.Sprintf("The state does not tell whether there is a Node %s.", node)))
+		}
+	}
+	return ex, nil
 }
 
 // learn takes state from the logs and returns the time of their last event.

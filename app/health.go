@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/store"
 )
 
 // Health returns nil if a URL, such as that of /readyz, answers 200, and an error that says what it answered if not. Of a path it looks whether a
@@ -43,7 +44,7 @@ func Health(ctx context.Context, target string) error {
 // ConfigCheck reads a configuration file as Run and Gateway do, environment variables included. Its error names the line and the key of each
 // thing that is wrong. Nothing is connected to, and files that it names are not opened.
 func ConfigCheck(path string) error {
-	_, err := config.Load(path, os.LookupEnv)
+	_, err := config.LoadChecked(path, os.LookupEnv, config.Checks{DSN: store.CheckDSN})
 	return err
 }
 

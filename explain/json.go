@@ -1,9 +1,10 @@
 package explain
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
+
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // WriteJSON writes the explanation as one indented JSON object. All keys are always there, and no list is null.
@@ -13,10 +14,7 @@ func (ex *Explanation) WriteJSON(w io.Writer) error { return writeJSON(w, ex) }
 func (r *Reach) WriteJSON(w io.Writer) error { return writeJSON(w, r) }
 
 func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	if err := wording.WriteJSON(w, v); err != nil {
 		return fmt.Errorf("writing an explanation: %w", err)
 	}
 	return nil

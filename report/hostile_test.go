@@ -79,6 +79,9 @@ func TestHostileText(t *testing.T) {
 func TestHostileJSON(t *testing.T) {
 	for _, s := range hostileStrings() {
 		out := asJSON(t, hostileReport(t, s))
+		if strings.ContainsFunc(strings.ReplaceAll(string(out), "\n", ""), wording.Hidden) {
+			t.Errorf("%q: the JSON holds what is not shown", s)
+		}
 		var got Report
 		if err := json.Unmarshal(out, &got); err != nil {
 			t.Errorf("%q: %v", s, err)

@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -325,10 +324,7 @@ func (s *Suggestion) WriteYAML(w io.Writer) error {
 func (s *Suggestion) WriteJSON(w io.Writer) error { return writeJSON(w, s, "the suggestion") }
 
 func writeJSON(w io.Writer, v any, what string) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	if err := wording.WriteJSON(w, v); err != nil {
 		return fmt.Errorf("writing %s: %w", what, err)
 	}
 	return nil

@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -405,10 +404,7 @@ func compareGroups(a, b WhatIfGroup) int {
 
 // WriteJSON writes the report as indented JSON with a line end.
 func (r *WhatIfReport) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(r); err != nil {
+	if err := wording.WriteJSON(w, r); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil

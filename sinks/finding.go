@@ -130,7 +130,7 @@ func (f *Finding) JSON() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding a finding: %w", err)
 	}
-	return b, nil
+	return wording.EscapeJSON(b), nil
 }
 
 // hexHash is a hash of strings that keeps them apart.

@@ -42,6 +42,14 @@ const (
 	pruneLock  = 0x6e6f6465_74726102
 )
 
+// CheckDSN says what is wrong with a PostgreSQL DSN, without quoting it. It connects to nothing.
+func CheckDSN(dsn string) error {
+	if _, err := pgxpool.ParseConfig(dsn); err != nil {
+		return fmt.Errorf("it is not a PostgreSQL DSN: %w", withoutDSN(err))
+	}
+	return nil
+}
+
 func openShared(ctx context.Context, dsn string, o Options, versions []migration) (*shared, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 //go:embed openapi.json
@@ -175,7 +176,7 @@ func (a *api) routes(mux *http.ServeMux) {
 				a.fail(w, r, err)
 				return
 			}
-			answerJSON(w, http.StatusOK, b)
+			answerJSON(w, http.StatusOK, wording.EscapeJSON(b))
 		})
 	}
 	mux.HandleFunc("GET "+apiPrefix+"/openapi.json", func(w http.ResponseWriter, r *http.Request) {

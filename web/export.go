@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // writer writes findings one by one.
@@ -126,7 +128,7 @@ func (j *jsonWriter) write(f *Finding) error {
 	if err != nil {
 		return err
 	}
-	_, err = j.w.Write(b)
+	_, err = j.w.Write(wording.EscapeJSON(b))
 	return err
 }
 

@@ -1,19 +1,22 @@
 package wording
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Visible makes a string from a log safe to show: control characters, line ends and the marks that turn the direction of writing are
 // written as escapes, so that a hostile name cannot move the cursor or hide another.
 func Visible(s string) string {
-	bad := func(r rune) bool {
-		return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || r == unicode.ReplacementChar
-	}
+	bad := func(r rune) bool { return Hidden(r) || r == unicode.ReplacementChar }
 	if strings.IndexFunc(s, bad) < 0 {
 		return s
 	}
@@ -26,6 +29,55 @@ func Visible(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// Hidden reports whether a character is not shown, but moves the cursor or changes how others are shown: control characters, those of C1 included,
+// line separators, and marks of formats such as the direction of writing.
+func Hidden(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r)
+}
+
+// AppendEscape appends a character as JSON escapes it.
+func AppendEscape(b []byte, r rune) []byte {
+	if high, low := utf16.EncodeRune(r); high != unicode.ReplacementChar {
+		return fmt.Appendf(b, "\\u%04x\\u%04x", high, low)
+	}
+	return fmt.Appendf(b, "\\u%04x", r)
+}
+
+// EscapeJSON escapes in JSON, which has such characters in strings alone, those above ASCII that are Hidden, and DEL: encoding/json leaves them as they
+// are, and a terminal or an editor that shows the text obeys them. It may change b.
+func EscapeJSON(b []byte) []byte {
+	hidden := func(r rune) bool { return r >= 0x7f && Hidden(r) }
+	if bytes.IndexFunc(b, hidden) < 0 {
+		return b
+	}
+	out := make([]byte, 0, len(b)+64)
+	for len(b) > 0 {
+		r, size := utf8.DecodeRune(b)
+		if hidden(r) {
+			out = AppendEscape(out, r)
+		} else {
+			out = append(out, b[:size]...)
+		}
+		b = b[size:]
+	}
+	return out
+}
+
+// WriteJSON writes a value as indented JSON with a line end, with the escapes of EscapeJSON and without those for HTML.
+func WriteJSON(w io.Writer, v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("encoding: %w", err)
+	}
+	if _, err := w.Write(EscapeJSON(b.Bytes())); err != nil {
+		return fmt.Errorf("writing: %w", err)
+	}
+	return nil
 }
 
 // VisibleLines is Visible of each line.

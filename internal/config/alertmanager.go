@@ -22,7 +22,10 @@ func (v *validator) alertmanager(at string, a *AlertmanagerSink) {
 	for i, u := range a.URLs {
 		if this := fmt.Sprintf("%s.urls[%d]", at, i); u != "" {
 			v.address(this, u, "http://alertmanager-0:9093", secrets, a.TLS.Enabled)
-			if strings.HasSuffix(strings.TrimRight(u, "/"), "/api/v2/alerts") {
+			switch {
+			case strings.Contains(u, "?"):
+				v.fail(this, "leave out the query: /api/v2/alerts is added behind the path")
+			case strings.HasSuffix(strings.TrimRight(u, "/"), "/api/v2/alerts"):
 				v.fail(this, "leave out /api/v2/alerts, which is added")
 			}
 		}

@@ -15,8 +15,18 @@ import (
 // MaxFileSize bounds a configuration file, in bytes.
 const MaxFileSize = 1 << 20
 
+// Checks look at what only other packages understand. Each may be nil.
+type Checks struct {
+	// DSN says what is wrong with a PostgreSQL DSN, without the DSN.
+	DSN func(string) error
+}
+
 // Parse reads a configuration. name is how errors call the file; env looks variables up, as os.LookupEnv does. An error is an *FileError.
 func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, error) {
+	return parse(name, data, env, Checks{})
+}
+
+func parse(name string, data []byte, env func(string) (string, bool), checks Checks) (*Config, error) {
 	d := &decoder{errs: &FileError{File: name}, env: env, lines: map[string]int{}, raw: map[string]string{}, keys: allKeys(reflect.TypeFor[Config](), "")}
 	c := Default()
 	switch {
@@ -30,7 +40,7 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 		}
 	}
 	// What could not be read has its default by now, so that the checks across fields still hold.
-	v := &validator{d: d, c: c}
+	v := &validator{d: d, c: c, checks: checks}
 	v.all()
 	if len(d.errs.Problems) > 0 {
 		return nil, d.errs.sorted()
@@ -54,11 +64,16 @@ func badLine(data []byte) int {
 
 // Load reads a file. An error is an *FileError, or says that the file cannot be read.
 func Load(path string, env func(string) (string, bool)) (*Config, error) {
+	return LoadChecked(path, env, Checks{})
+}
+
+// LoadChecked is Load with further checks.
+func LoadChecked(path string, env func(string) (string, bool), checks Checks) (*Config, error) {
 	data, err := read(path)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(path, data, env)
+	return parse(path, data, env, checks)
 }
 
 func read(path string) ([]byte, error) {

@@ -314,6 +314,11 @@ func (v *validator) store() {
 	}
 	if p := s.Postgres; p != nil {
 		v.onePassword("store.postgres.", "dsn", p.DSN, p.DSNFile, true)
+		if v.checks.DSN != nil && p.DSN.IsSet() {
+			if err := v.checks.DSN(p.DSN.Reveal()); err != nil {
+				v.fail("store.postgres.dsn", "%v", err)
+			}
+		}
 		if p.Schema != "" && !schemaName.MatchString(p.Schema) {
 			v.fail("store.postgres.schema", "%s is not a schema: letters, digits and _ are allowed, at most 63, and no digit first", v.q("store.postgres.schema", p.Schema))
 		}

@@ -12,8 +12,9 @@ import (
 
 // validator checks what no single value tells.
 type validator struct {
-	d *decoder
-	c *Config
+	d      *decoder
+	c      *Config
+	checks Checks
 	// unread is how many problems there were before: of what could not be read.
 	unread int
 }

@@ -33,9 +33,14 @@ func Request(r *http.Request) bool {
 			return false
 		}
 	}
+	return Address(r.RemoteAddr) && Named(r)
+}
+
+// Named reports whether the Host of a request can only be this machine.
+func Named(r *http.Request) bool {
 	host := r.Host
 	if !strings.Contains(host, ":") || strings.HasSuffix(host, "]") {
 		host += ":80"
 	}
-	return Address(r.RemoteAddr) && Address(host)
+	return Address(host)
 }

@@ -162,7 +162,7 @@ func (c complain) Write(p []byte) (int, error) {
 
 func (s *Server) routes() {
 	if s.o.Metrics != nil {
-		s.mux.Handle("GET /metrics", s.o.Metrics)
+		s.mux.Handle("GET /metrics", ownName(s.o.Metrics))
 	}
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if s.o.Healthy != nil {
@@ -188,6 +188,18 @@ func (s *Server) routes() {
 }
 
 // answer writes lines of text.
+// ownName refuses requests that come from this machine under another one's name: a page that a browser here has open got its name an address of this
+// machine, and would read the answer. From elsewhere a name says nothing: Prometheus has its own for this machine.
+func ownName(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if loopback.Address(r.RemoteAddr) && !loopback.Named(r) {
+			answer(w, http.StatusMisdirectedRequest, "from this machine, ask by one of its own addresses")
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
 func answer(w http.ResponseWriter, code int, line string, more ...string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")

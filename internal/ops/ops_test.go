@@ -81,6 +81,19 @@ func TestEndpoints(t *testing.T) {
 	want("HEAD", "/healthz", 503, "")
 }
 
+// A page in a browser on this machine, to which its name was led, does not read the metrics.
+func TestAttacks16MetricsUnderAForeignName(t *testing.T) {
+	_, ask := start(t, Options{Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secret 1\n") })})
+	for host, code := range map[string]int{
+		"evil.example": 421, "evil.example:9090": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421, "10.0.0.1": 421,
+		"localhost:9090": 200, "127.0.0.1": 200, "[::1]:9090": 200,
+	} {
+		if got, body := ask("GET", "/metrics", "Host", host); got != code || (code == 421) == strings.Contains(body, "secret") {
+			t.Errorf("as %s: %d %q, want %d", host, got, body, code)
+		}
+	}
+}
+
 func TestReload(t *testing.T) {
 	var fail error
 	calls, token := 0, ""

@@ -194,11 +194,34 @@ func TestPolicy(t *testing.T) {
 	f(auditapi.LevelRequest, of(person, "create", "rbac.authorization.k8s.io", "clusterrolebindings", ""))
 	// The rest is small.
 	f(auditapi.LevelNone, of(scheduler, "watch", "", "pods", ""))
-	f(auditapi.LevelNone, of(controller, "list", "", "secrets", ""))
+	f(auditapi.LevelNone, of(controller, "list", "", "pods", ""))
 	f(auditapi.LevelNone, of(scheduler, "update", "coordination.k8s.io", "leases", ""))
 	f(auditapi.LevelNone, authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "system:anonymous"}, Verb: "get", Path: "/livez"})
 	// A kubelet without the group of nodes.
 	f(auditapi.LevelMetadata, of(&user.DefaultInfo{Name: "kubelet", Groups: []string{"system:authenticated"}}, "list", "", "pods", ""))
+}
+
+// The policy looks at the original user: whoever acts as a node and reads secrets or configmaps is logged as himself.
+func TestAttacks10ImpersonatedReadsAreLogged(t *testing.T) {
+	loaded, err := policy.LoadPolicyFromBytes(deployed(t, "audit-policy.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := policy.NewPolicyRuleEvaluator(loaded)
+	for _, who := range []user.DefaultInfo{
+		{Name: "system:serviceaccount:shop:backend", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:shop", "system:authenticated"}},
+		{Name: "system:kube-scheduler", Groups: []string{"system:authenticated"}}, {Name: "system:kube-controller-manager"},
+		{Name: "jane", Groups: []string{"system:authenticated"}},
+	} {
+		for _, verb := range []string{"get", "list", "watch"} {
+			for _, resource := range []string{"secrets", "configmaps"} {
+				a := authorizer.AttributesRecord{User: &who, Verb: verb, Resource: resource, Namespace: "shop", Name: "db", ResourceRequest: true}
+				if got := rules.EvaluatePolicyRule(&a).Level; got != auditapi.LevelMetadata {
+					t.Errorf("%s %s of %s is logged at %s", verb, resource, who.Name, got)
+				}
+			}
+		}
+	}
 }
 
 // knownFlags are the flags of the webhook backend that kube-apiserver 1.36 has and has not deprecated

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // Verdict is one judged request. Strings may alias memory that is used again after Write returns.
@@ -158,8 +160,8 @@ func list(b []byte, key string, all []string) []byte {
 	return append(b, ']')
 }
 
-// str appends the key as it is and the value as a JSON string. Invalid UTF-8 becomes U+FFFD; control characters and the two line
-// separators that break JavaScript are escaped.
+// str appends the key as it is and the value as a JSON string. Invalid UTF-8 becomes U+FFFD; control characters, the two line
+// separators that break JavaScript and what turns the direction of writing are escaped.
 func str(b []byte, key, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, key...)
@@ -194,10 +196,9 @@ func str(b []byte, key, s string) []byte {
 			b = append(b, s[from:i]...)
 			b = append(b, `\ufffd`...)
 			from = i + size
-		case r == '\u2028' || r == '\u2029':
+		case wording.Hidden(r):
 			b = append(b, s[from:i]...)
-			b = append(b, `\u202`...)
-			b = append(b, hex[r&15])
+			b = wording.AppendEscape(b, r)
 			from = i + size
 		}
 		i += size

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 func TestLineIsTheContracts(t *testing.T) {
@@ -36,7 +38,7 @@ func TestLineIsTheContracts(t *testing.T) {
 }
 
 func FuzzString(f *testing.F) {
-	for _, s := range []string{"", "plain", "a\"b\\c\n\t\x00\x1f\x7f", "\xff\xfe", "\u2028é\u202e", "</script>"} {
+	for _, s := range []string{"", "plain", "a\"b\\c\n\t\x00\x1f\x7f", "\xff\xfe", "\u2028é\u202e", "\u0085\u009b31m", "\U000e0001", "</script>"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -48,7 +50,7 @@ func FuzzString(f *testing.F) {
 		if want := strings.ToValidUTF8(s, "\x00"); strings.ToValidUTF8(got, "\x00") != want && !strings.ContainsRune(got, '\ufffd') {
 			t.Errorf("%q came back as %q", s, got)
 		}
-		if bytes.ContainsAny(line, "\n\r\x00") {
+		if bytes.ContainsFunc(line, wording.Hidden) {
 			t.Errorf("%q holds a control character", line)
 		}
 	})

@@ -58,6 +58,9 @@ rules:
   verbs: ["create", "update", "patch"]
   resources: [{group: coordination.k8s.io, resources: ["leases"]}]
   namespaces: ["kube-node-lease"]
+- level: Metadata
+  verbs: ["get", "list", "watch"]
+  resources: [{group: "", resources: ["secrets", "configmaps"]}]
 - level: None
   nonResourceURLs: ["/healthz*", "/livez*", "/readyz*", "/version", "/metrics*", "/openapi/*"]
 - level: None
