@@ -69,22 +69,29 @@ func Needed(ev *Event, want Want) bool {
 	return KeepsServer(ev) || renewsNode(ev) || want.State && ChangesState(ev)
 }
 
-// RefusedImpersonation returns the node that a client tried to impersonate and might not; "*" for the one that its token is bound to. Such an event has no
-// impersonated user: the apiserver's message names it (k8s.io/apiserver/pkg/endpoints/filters/impersonation, ForbiddenStatusError).
+// RefusedImpersonation returns the node that a client tried to impersonate and might not; "*" where the apiserver does not name it. Such an event has
+// no impersonated user: the apiserver's message tells (k8s.io/apiserver/pkg/endpoints/filters/impersonation, ForbiddenStatusError). With constrained
+// impersonation, on since 1.36, that asks first for the right to the request itself while acting as a node, and names only what was asked for.
 func RefusedImpersonation(ev *Event) (node string, refused bool) {
-	if ev.Code != 403 || ev.IsImpersonated {
+	if ev.Code != 403 || ev.IsImpersonated || !strings.Contains(ev.StatusMessage, " cannot impersonate") {
 		return "", false
 	}
+	cannot := "User " + inMessage.Replace(strconv.Quote(ev.User.Username)) + " cannot impersonate"
+	for _, mode := range [...]string{"associated-node", "arbitrary-node"} {
+		if strings.Contains(ev.StatusMessage, "forbidden: "+cannot+"-on:"+mode+":") {
+			return "*", true
+		}
+	}
+	verb := " "
 	rest, ok := strings.CutPrefix(ev.StatusMessage, `users "`+nodeid.UserPrefix)
-	verb := " cannot impersonate "
 	if !ok {
 		if rest, ok = strings.CutPrefix(ev.StatusMessage, `nodes.authentication.k8s.io "`); !ok {
 			return "", false
 		}
-		verb = " cannot impersonate:"
+		verb = ":"
 	}
-	node, rest, ok = strings.Cut(rest, `" is forbidden: User `)
-	return node, ok && node != "" && strings.HasPrefix(rest, inMessage.Replace(strconv.Quote(ev.User.Username))+verb)
+	node, rest, ok = strings.Cut(rest, `" is forbidden: `)
+	return node, ok && node != "" && strings.HasPrefix(rest, cannot+verb)
 }
 
 // inMessage is how the apiserver writes a name in a refusal (responsewriters.sanitizer).

@@ -132,6 +132,18 @@ func TestNeeded(t *testing.T) {
 	f(true, refused)
 	refused.User.Username = "b"
 	f(false, refused)
+	for message, want := range map[string]bool{
+		`secrets "a" is forbidden: User "b" cannot impersonate-on:arbitrary-node:get resource "secrets" in API group "" in the namespace "x"`:                    true,
+		`nodes is forbidden: User "b" cannot impersonate-on:associated-node:list resource "nodes" in API group "" at the cluster scope`:                          true,
+		`forbidden: User "b" cannot impersonate-on:arbitrary-node:get path "/healthz"`:                                                                           true,
+		`nodes.authentication.k8s.io "n1" is forbidden: User "b" cannot impersonate:arbitrary-node resource "nodes" in API group "" at the cluster scope`:        true,
+		`pods is forbidden: User "b" cannot impersonate-on:user-info:list resource "pods" in API group "" at the cluster scope`:                                  false,
+		`pods is forbidden: User "c" cannot impersonate-on:arbitrary-node:list resource "pods" in API group "" at the cluster scope`:                             false,
+		`secrets " cannot impersonate-on:x" is forbidden: User "b" cannot impersonate-on:arbitrary-node:get resource "secrets" in API group "" in namespace "x"`: true,
+	} {
+		refused.StatusMessage = message
+		f(want, refused)
+	}
 	f(false, Event{User: User{Username: "system:nodes"}})
 	f(true, Event{Verb: "create", ObjectRef: ObjectRef{Resource: "pods", Subresource: "binding"}})
 	f(false, Event{Verb: "get", ObjectRef: ObjectRef{Resource: "pods"}})

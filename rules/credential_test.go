@@ -80,8 +80,12 @@ func TestImpersonation(t *testing.T) {
 	s.f("refused by the old verb", `medium: user "system:serviceaccount:shop:agent" tried to impersonate node worker-2 with client "agent" and was refused`, agent("agent/v1"), refused(account, old, 403))
 	s.f("refused for any node", `medium: user "system:serviceaccount:shop:agent" tried to impersonate node worker-2 with client "kubelet" and was refused`, refused(account,
 		`nodes.authentication.k8s.io "worker-2" is forbidden: User "`+account+`" cannot impersonate:arbitrary-node resource "nodes" in API group "authentication.k8s.io"`, 403))
-	s.f("refused for its own node", `medium: user "system:serviceaccount:shop:agent" tried to impersonate its own node with client "kubelet" and was refused`, refused(account,
+	s.f("refused for its own node", `medium: user "system:serviceaccount:shop:agent" tried to impersonate a node with client "kubelet" and was refused`, refused(account,
 		`nodes.authentication.k8s.io "*" is forbidden: User "`+account+`" cannot impersonate:associated-node resource "nodes" in API group "authentication.k8s.io"`, 403))
+	s.f("refused before the node is looked at, as since 1.36", `medium: user "system:serviceaccount:shop:agent" tried to impersonate a node with client "agent" and was refused`,
+		agent("agent/v1"), refused(account, `secrets "db" is forbidden: User "`+account+`" cannot impersonate-on:arbitrary-node:get resource "secrets" in API group "" in the namespace "shop"`, 403))
+	s.f("refused to impersonate a user, as since 1.36", "", agent("kubectl/v1"), refused("jane",
+		`secrets "db" is forbidden: User "jane" cannot impersonate-on:user-info:get resource "secrets" in API group "" in the namespace "shop"`, 403))
 	s.f("a name that the message quotes", `medium: user "a\"<b>" tried to impersonate node worker-2 with client "kubelet" and was refused`, refused(`a"<b>`,
 		`users "system:node:worker-2" is forbidden: User "a\"&lt;b&gt;" cannot impersonate resource "users" in API group "" at the cluster scope`, 403))
 	s.f("another's message", "", as("jane"), agent("kubectl/v1"), refused("jane", old, 403))

@@ -7,7 +7,7 @@ import "strings"
 func escalates(r *Request) bool {
 	a := r.Attrs
 	// A refused impersonation is logged as the request that was to be made, by the node itself.
-	if a.Verb == "impersonate" || !r.Allowed && strings.Contains(r.Event.StatusMessage, "cannot impersonate resource") {
+	if a.Verb == "impersonate" || !r.Allowed && strings.Contains(r.Event.StatusMessage, " cannot impersonate") {
 		return true
 	}
 	write := a.Verb != "get" && a.Verb != "list" && a.Verb != "watch"

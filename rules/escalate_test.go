@@ -27,8 +27,11 @@ func TestAttacks5And7Escalation(t *testing.T) {
 	for _, what := range []string{"get pods shop/web", "get secrets shop/db", "get roles.rbac.authorization.k8s.io shop/x", "create certificatesigningrequests.certificates.k8s.io x"} {
 		finds(what, CredentialMisuse, "", None, does(what))
 	}
-	finds("impersonation refused", CredentialMisuse, EscalationRefused, Medium, func(r *Request) {
-		r.Event.StatusMessage = `users "admin" is forbidden: User "system:node:worker-1" cannot impersonate resource "users" in API group "" at the cluster scope`
-	})
+	for _, message := range []string{
+		`users "admin" is forbidden: User "system:node:worker-1" cannot impersonate resource "users" in API group "" at the cluster scope`,
+		`pods is forbidden: User "system:node:worker-1" cannot impersonate-on:user-info:list resource "pods" in API group "" at the cluster scope`, // since 1.36
+	} {
+		finds("impersonation refused", CredentialMisuse, EscalationRefused, Medium, func(r *Request) { r.Event.StatusMessage = message })
+	}
 	finds("system:masters", NodeIdentity, Privileged, Critical, as("system:node:worker-1", "system:nodes", "system:masters"))
 }

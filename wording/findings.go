@@ -79,7 +79,7 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.RefusedToActAs: func(s *said) string {
 		node := "node " + s.k.Node
 		if s.k.Node == "*" {
-			node = "its own node"
+			node = "a node"
 		}
 		return fmt.Sprintf("user %q tried to impersonate %s with client %q and was refused", s.p.Text(rules.ParamUser), node, s.k.Product)
 	},
