@@ -87,8 +87,11 @@ func Make(t *tally.Tally, f Facts) *Report {
 	r := &Report{
 		Cluster: f.Cluster, Events: f.Events, State: f.State, Authorization: f.Authorization, ApiserverLog: f.ApiserverLog,
 		Verdicts:  Verdicts{t.Sums.Allow, t.Sums.Deny, t.Sums.Unknown, RaceCounts{t.Sums.RaceAllow, t.Sums.RaceDeny}},
-		Agreement: agreement(t), Ambient: listAmbient(t), NodeRestriction: restrictionOf(t), TokenAudiences: f.Audiences, Findings: make([]Finding, 0, len(t.Groups)),
+		Agreement: agreement(t), Ambient: listAmbient(t), NodeRestriction: restrictionOf(t), TokenAudiences: Audiences{Holders: []AudienceHolder{}, Drivers: []AudienceDriver{}}, Findings: make([]Finding, 0, len(t.Groups)),
 		Nodes: make([]Node, 0, len(t.Nodes)),
+	}
+	if f.Audiences != nil {
+		r.TokenAudiences = *f.Audiences
 	}
 	if !t.From.IsZero() {
 		from, to := t.From, t.To

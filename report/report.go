@@ -28,8 +28,8 @@ type Report struct {
 	Ambient       []Ambient     `json:"ambient"`
 	// NodeRestriction is about the writes of nodes.
 	NodeRestriction NodeRestriction `json:"nodeRestriction"`
-	// TokenAudiences is nil where no state tells.
-	TokenAudiences *Audiences  `json:"tokenAudiences"`
+	// TokenAudiences are the audiences of tokens that nodes may ask for.
+	TokenAudiences Audiences   `json:"tokenAudiences"`
 	Findings       []Finding   `json:"findings"`
 	Readiness      Readiness   `json:"readiness"`
 	Confinement    Confinement `json:"confinement"`
