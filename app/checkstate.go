@@ -1,6 +1,9 @@
 package app
 
 import (
+	"cmp"
+	"slices"
+	"strings"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -29,6 +32,8 @@ type stateProof struct {
 	BindingsKnown bool
 	Bindings      []rbac.BindingInfo
 	SystemNode    []rbacv1.PolicyRule
+	// Tokens are the service accounts of pods on nodes that reach beyond their nodes.
+	Tokens        *checks.Findings
 	Impersonators []*user.DefaultInfo
 	// Gaps are what is missing from the state in that time, or from the watch of it now.
 	Gaps []codes.Gap
@@ -60,7 +65,8 @@ func newStateProof(setup *judging.Setup, from, to time.Time) *stateProof {
 	}
 	p.Impersonators = impersonatorsOf(s, p.Bindings, to)
 	p.BindingsKnown = s.RBAC.Covers(to) && holdsBindings(s.RBAC, p.Bindings, to)
-	p.needs(setup.Auth)
+	accounts := p.needs(setup.Auth)
+	p.tokens(s.RBAC, accounts)
 	return p
 }
 
@@ -74,6 +80,9 @@ func (p *stateProof) tell(in *checks.Input) {
 	in.Needs, in.Steady, in.NeedsKnown = p.Needs, p.Steady, p.NeedsKnown && covers
 	in.SystemNode = p.SystemNode
 	in.Bindings, in.BindingsKnown = p.Bindings, p.BindingsKnown && covers
+	if in.Tokens = p.Tokens; !covers {
+		in.Tokens = nil
+	}
 	in.Servers = p.Servers
 	in.Servers.Known = p.Servers.Known && covers
 }
@@ -109,8 +118,10 @@ func endOf(l *cluster.ServerLife) time.Time {
 // rootCA is the ConfigMap that is mounted with the token of a service account.
 const rootCA = "kube-root-ca.crt"
 
-// needs are the secrets and configmaps that nodes came to need in the window: when the first pod with one of them was bound.
-func (p *stateProof) needs(auth *nodeauthz.Authorizer) {
+// needs are the secrets and configmaps that nodes came to need in the window: when the first pod with one of them was bound. It returns the service accounts of
+// pods on the nodes, in the order of nodes.
+func (p *stateProof) needs(auth *nodeauthz.Authorizer) (accounts []accountOnNodes) {
+	place := map[nodeauthz.Step]int{}
 	nodes := make([]string, 0, len(p.Nodes))
 	for i := range p.Nodes {
 		nodes = append(nodes, p.Nodes[i].Name)
@@ -123,6 +134,15 @@ func (p *stateProof) needs(auth *nodeauthz.Authorizer) {
 			case nodeauthz.KindSecret:
 			case nodeauthz.KindConfigMap:
 				kind = evidence.ReadConfigMaps
+			case nodeauthz.KindServiceAccount:
+				at, known := place[r.Object]
+				if !known {
+					at = len(accounts)
+					place[r.Object] = at
+					accounts = append(accounts, accountOnNodes{rbac.SubjectRef{Kind: rbacv1.ServiceAccountKind, Namespace: r.Object.Namespace, Name: r.Object.Name}, node, 0})
+				}
+				accounts[at].nodes++
+				continue
 			default:
 				continue
 			}
@@ -144,4 +164,52 @@ func (p *stateProof) needs(auth *nodeauthz.Authorizer) {
 		}
 	})
 	p.NeedsKnown = p.NodesKnown && (missing == "" || len(nodes) == 0)
+	return accounts
+}
+
+// accountOnNodes is a service account with pods on so many nodes, of which one is named.
+type accountOnNodes struct {
+	account rbac.SubjectRef
+	node    string
+	nodes   int64
+}
+
+// tokens are the accounts with rights that reach beyond a node, at any time of the window: a kubelet may make their tokens. An account is one item for each binding.
+func (p *stateProof) tokens(s *rbac.Store, accounts []accountOnNodes) {
+	p.Tokens = &checks.Findings{Looked: int64(len(accounts))}
+	if !p.NeedsKnown || !s.CoversAll(p.From, p.To) {
+		p.Tokens.NotKnown = append(p.Tokens.NotKnown, checks.Item{Code: checks.CodeBindingsUnknown})
+		p.Tokens.Looked++
+	}
+	places := make(map[rbac.SubjectRef]int, len(accounts))
+	for i := range accounts {
+		places[accounts[i].account] = i
+	}
+	type pair struct {
+		account int
+		binding rbac.BindingRef
+	}
+	seen := map[pair]bool{}
+	for r := range s.RightsDuring(p.From, p.To) {
+		power, asked := "", false
+		for _, subject := range r.Subjects {
+			for _, i := range subject.Accounts(places) {
+				if !asked {
+					power, asked = checks.Power(r.Rules), true
+				}
+				if power == "" || seen[pair{i, r.Binding}] {
+					continue
+				}
+				seen[pair{i, r.Binding}] = true
+				a := &accounts[i]
+				p.Tokens.Wrong = append(p.Tokens.Wrong, checks.Item{
+					Code: checks.CodeAccountPower, Node: a.node, Request: power, Object: objectOf(a.account.Namespace, a.account.Name),
+					Value: strings.TrimSpace(r.Binding.Kind + " " + objectOf(r.Binding.Namespace, r.Binding.Name)), Count: a.nodes,
+				})
+			}
+		}
+	}
+	slices.SortStableFunc(p.Tokens.Wrong, func(a, b checks.Item) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Object, b.Object))
+	})
 }

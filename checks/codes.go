@@ -70,6 +70,7 @@ const (
 	CodeDangerousRight    Code = "dangerous-right"
 	CodeDangerousGroup    Code = "dangerous-group"
 	CodeExcessUse         Code = "excess-use"
+	CodeAccountPower      Code = "account-reaches-beyond-node"
 
 	CodeRestrictionBypassed Code = "restriction-bypassed"
 	CodeRestrictionNotSeen  Code = "restriction-not-seen"

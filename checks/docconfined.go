@@ -39,7 +39,9 @@ const docTokensOnNode = `Pods' service accounts on a node cannot do more than a 
 A kubelet may ask for a token of any service account whose pod is on its node. What these accounts may do belongs to the credential.
 
 ## What proves it
-No service account of a pod on a node has rights that reach beyond that node, such as to read all secrets.
+The state has the pods of every node, and all roles and bindings of the window. No service account of a pod on a node has rights
+that reach beyond that node: to read secrets, to make tokens, to impersonate, to run commands in pods, to create or change pods,
+workloads and nodes, to approve certificates, or to change RBAC and admission webhooks. A right for some names only counts as well.
 
 ## What defeats it
 A DaemonSet or another pod whose service account has such rights.

@@ -3,7 +3,6 @@ package explain
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -179,7 +178,7 @@ func (x *Explainer) rights(out *NodeReach, accounts map[rbac.SubjectRef]int, fro
 	for r := range x.o.RBAC.RightsDuring(from, to) {
 		given := map[int]bool{}
 		for _, s := range r.Subjects {
-			for _, i := range accountsOf(s, accounts) {
+			for _, i := range s.Accounts(accounts) {
 				if given[i] {
 					continue
 				}
@@ -195,41 +194,6 @@ func (x *Explainer) rights(out *NodeReach, accounts map[rbac.SubjectRef]int, fro
 			}
 		}
 	}
-}
-
-const (
-	accountUser  = "system:serviceaccount:"
-	accountGroup = "system:serviceaccounts"
-)
-
-// accountsOf are the accounts that a subject is, by their places.
-func accountsOf(s rbac.SubjectRef, accounts map[rbac.SubjectRef]int) []int {
-	if s.Kind == rbacv1.UserKind {
-		account, is := strings.CutPrefix(s.Name, accountUser)
-		namespace, name, ok := strings.Cut(account, ":")
-		if !is || !ok {
-			return nil
-		}
-		s = rbac.SubjectRef{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
-	}
-	if s.Kind != rbacv1.GroupKind {
-		if i, ok := accounts[s]; ok {
-			return []int{i}
-		}
-		return nil
-	}
-	rest, is := strings.CutPrefix(s.Name, accountGroup)
-	namespace, one := strings.CutPrefix(rest, ":")
-	if !is || rest != "" && !one {
-		return nil
-	}
-	var out []int
-	for a, i := range accounts {
-		if !one || a.Namespace == namespace {
-			out = append(out, i)
-		}
-	}
-	return out
 }
 
 func rulesOf(list []rbacv1.PolicyRule) []Rule {

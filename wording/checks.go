@@ -159,7 +159,10 @@ var items = map[checks.Code]func(*checks.Item) string{
 	},
 	checks.CodeRestrictionNotSeen: says("nothing in the log shows that NodeRestriction is in force"),
 	checks.CodeRestrictionOfOne:   says("NodeRestriction refused a request, and the log does not show on which API server"),
-	checks.CodeExcessUse:          used("%s did what is not its node's, by %s"),
+	checks.CodeAccountPower: func(i *checks.Item) string {
+		return fmt.Sprintf("the service account %s of pods on %s reaches beyond its node by %s", i.Object, Plural(i.Count, "node"), i.Value)
+	},
+	checks.CodeExcessUse: used("%s did what is not its node's, by %s"),
 }
 
 // used is a sentence about a client that used a binding for an object.
