@@ -57,7 +57,7 @@ Several requests together, those whose user agent is a kubelet's, by their own t
 None of these is a finding: another address from some time on (a lease of DHCP, a reboot, a node made anew under its name), also if it
 comes back later; a loopback address beside another one, as on control-plane nodes; kubeadm when it joins or upgrades a node (it reads
 its two ConfigMaps and its own Node, and annotates that); a new certificate that takes the old one's place; addresses through which
-several nodes come, such as those of a gateway, a proxy or a load balancer.
+three nodes or more come, such as those of a gateway, a proxy or a load balancer.
 
 ## Why
 A kubelet's key lies on the node's disk. Programs on the node that borrow it break when its rights shrink. An attacker who copied it uses
@@ -69,7 +69,7 @@ kubelet's certificate, and treat what it read as disclosed. One certificate on s
 copies it: issue one for each node. Where somebody impersonates nodes, look at who may: the verb 'impersonate' in RBAC.
 
 ## False positives
-A node with several addresses from which it comes in turn is flagged, and so is the only node behind a gateway that has several. Behind a
+A node with several addresses from which it comes in turn is flagged, and so are one or two nodes alone behind a gateway that has several. Behind a
 proxy or a load balancer the address is the proxy's, and says nothing. Distributions that compile the kubelet into one program send a name
 of their own: k3s, rke2, kubelite, k0s and hyperkube are known. A program with a kubelet's user agent that loaded the node's certificate
 once goes on with the old one after its rotation.

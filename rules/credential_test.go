@@ -97,6 +97,24 @@ func TestImpersonation(t *testing.T) {
 // comes is a kubelet at an address.
 func comes(address string) with { return from(address) }
 
+// Each address of a swap is used by two nodes, as one of a gateway is.
+func TestAttacks9TwoNodesSwapAddresses(t *testing.T) {
+	for _, nodes := range []int{2, 3, 20} {
+		p := &tale{}
+		p.kubelets(nodes, 0, hour, 10, nil, home)
+		for s := 10 * minute; s < 50*minute; s += 7 {
+			p.one(s, "worker-1", comes("10.0.0.2"))
+			p.one(s, "worker-2", comes("10.0.0.1"))
+		}
+		found := strings.Join(p.detects(t, nodeCredentialMisuse(), nil), "\n")
+		for _, want := range []string{"worker-1 is used from 10.0.0.2", "worker-2 is used from 10.0.0.1"} {
+			if !strings.Contains(found, want) {
+				t.Errorf("of %d nodes: no finding says %q: %.300s", nodes, want, found)
+			}
+		}
+	}
+}
+
 func TestCredentialFires(t *testing.T) {
 	const high, medium = "high: the credential of node worker-1 is used from ", "medium: the credential of node worker-1 is used in turn from "
 	for _, c := range []struct {
@@ -144,6 +162,13 @@ func TestCredentialFires(t *testing.T) {
 			p.one(30*minute, "worker-1", comes("203.0.113.9"))
 			p.one(40*minute, "worker-2", comes("203.0.113.9"))
 		}, []string{high + "203.0.113.9", "high: the credential of node worker-2 is used from 203.0.113.9"}},
+		{"two nodes swap addresses", func(p *tale) {
+			p.kubelets(3, 0, hour, 10, nil, home)
+			p.one(30*minute, "worker-1", comes("10.0.0.2"))
+			p.one(30*minute, "worker-2", comes("10.0.0.1"))
+			p.one(40*minute, "worker-1", comes("10.0.0.2"))
+			p.one(40*minute, "worker-2", comes("10.0.0.1"))
+		}, slices.Repeat([]string{high + "10.0.0.2", "high: the credential of node worker-2 is used from 10.0.0.1"}, 2)},
 		{"in turn, where leases are not logged", func(p *tale) {
 			for i := range 12 {
 				p.one(i*5*minute, "worker-1", comes([]string{"10.0.0.1", "203.0.113.9"}[i%2]))

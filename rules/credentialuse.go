@@ -78,9 +78,11 @@ type habit struct {
 	stored  time.Time
 }
 
-// owner says which node used an address or a certificate first, and whether others did too.
+// owner says which node used an address or a certificate first, which one second, and whether still others did: then it is that of a proxy or a gateway.
+// Two nodes are not enough for that: who holds the credentials of two uses each from the other's address.
 type owner struct {
 	Node   string
+	Second string `json:",omitempty"`
 	Shared bool
 }
 
@@ -349,10 +351,15 @@ func (d *credentialDetector) own(n *credentials, value string) (first string, ot
 	if o.Node == n.name {
 		return "", false
 	}
-	if !o.Shared {
+	switch {
+	case o.Shared || o.Second == n.name:
+		return o.Node, true
+	case o.Second == "":
+		o.Second = n.name
+	default:
 		o.Shared = true
-		d.told[value] = struct{}{}
 	}
+	d.told[value] = struct{}{}
 	return o.Node, true
 }
 
@@ -429,7 +436,7 @@ func isLoopback(address string) bool {
 	return err == nil && a.IsLoopback()
 }
 
-// shared reports whether several nodes come from there.
+// shared reports whether more than two nodes come from there.
 func (d *credentialDetector) shared(value string) bool {
 	o := d.owners.get(value)
 	return o != nil && o.Shared
