@@ -33,7 +33,6 @@ var defects = []defect{
 	},
 	{"allowed groups count as refused ones", "tally/room.go", "if !wide && r.own(&c) {", "if own := c; !wide && r.own(&Class{Rule: own.Rule, Node: own.Node}) {"},
 	{"one class for all severities", "tally/room.go", "Reason: f.Reason, Severity: f.Severity, Allowed: f.Allowed}", "Allowed: f.Allowed}"},
-	{"a kubelet's user agent is believed", "rules/scope.go", "	f.Params = created(r)", "	if ua := r.Event.UserAgent; len(ua) > 7 && ua[:7] == \"kubelet\" {\n		return Finding{}, false\n	}\n	f.Params = created(r)"},
 	{"alerts of refused requests take all room", "sinks/alertmanager/book.go", "	refusedOfClass = 3", "	refusedOfClass = 300"},
 }
 
