@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/nodetrail/nodetrail/app/judging"
+	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/report"
 )
@@ -95,6 +96,9 @@ func Suggest(ctx context.Context, o SuggestOptions) (*SuggestResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	if impersonates(judged) {
+		s.Impersonates()
+	}
 	out := &SuggestResult{Suggestion: s.Suggestion(), Unread: errors.Join(res.Errors...)}
 	out.Suggestion.Skew = c.measured
 	if c.in.hasState() {
@@ -107,6 +111,19 @@ func Suggest(ctx context.Context, o SuggestOptions) (*SuggestResult, error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// impersonates reports whether all API servers that wrote the end of the log are known to have constrained impersonation (KEP-5284), on by default since
+// Kubernetes 1.36.
+func impersonates(s *judging.Setup) bool {
+	const since = 36
+	all := foundVersions(s)
+	if len(all) == 0 || !all[len(all)-1].Known {
+		return false
+	}
+	v := s.Judge.Versions.Conclusions()
+	last := &v[len(v)-1]
+	return !slices.ContainsFunc(append(last.Also, last.Features), func(f nodeauthz.Features) bool { return f.Emulated < since })
 }
 
 // verify goes through the logs again, over state that is read again: what the first pass learnt came later than the requests.

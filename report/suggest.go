@@ -35,6 +35,9 @@ type SuggestOptions struct {
 	Kubelets []string
 }
 
+// Impersonates has clients do what the Node authorizer allows by impersonating the node of their own pod (KEP-5284), which Kubernetes 1.36 and later can.
+func (s *Suggester) Impersonates() { s.impersonates = true }
+
 // Suggester gathers what clients use a node's credential for, to suggest the RBAC that they need without it. Not safe for concurrent
 // use.
 //
@@ -49,7 +52,8 @@ type Suggester struct {
 	who     int // identities of all clients
 	most    int // uses
 	// dropped counts requests beyond the bounds.
-	dropped int64
+	dropped      int64
+	impersonates bool
 }
 
 // clientUse is what one client does.
@@ -66,7 +70,10 @@ type clientUse struct {
 }
 
 // useKey is a kind of request as a rule sees it.
-type useKey struct{ verb, group, resource, sub, namespace, path string }
+type useKey struct {
+	verb, group, resource, sub, namespace, path string
+	node                                        bool // the Node authorizer allows it
+}
 
 // use is how often, and on which names.
 type use struct {
@@ -125,7 +132,7 @@ func (s *Suggester) Add(j *pipeline.Judgement) {
 		c.nodes[strings.Clone(who)] = true
 		s.who++
 	}
-	s.use(c, j)
+	s.use(c, j, f.Outcome == AllowedByNode)
 }
 
 func (s *Suggester) client(product string) *clientUse {
@@ -183,8 +190,9 @@ func useOf(a *authorizer.AttributesRecord) useKey {
 	return k
 }
 
-func (s *Suggester) use(c *clientUse, j *pipeline.Judgement) {
+func (s *Suggester) use(c *clientUse, j *pipeline.Judgement, byNode bool) {
 	k := useOf(j.Attrs)
+	k.node = byNode
 	u := c.uses[k]
 	if u == nil {
 		if s.uses >= s.most {

@@ -193,6 +193,12 @@ func TestSuggestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(t, "suggestion.json", b.Bytes())
+
+	s.Impersonates()
+	out = s.Suggestion()
+	text, objects = yamlOf(t, out)
+	wellFormed(t, objects)
+	check(t, "suggestion-impersonates.yaml", []byte(text))
 }
 
 // TestSuggestHostile: whatever a client calls itself and asks for, the names are labels of its own, no rule gives more than was asked

@@ -42,6 +42,8 @@ type SuggestedClient struct {
 	Requests int64 `json:"requests"`
 	// Identities is how many it used.
 	Identities int `json:"identities"`
+	// Impersonates says that the client is to make the requests that the Node authorizer allows as the node of its own pod.
+	Impersonates bool `json:"impersonates"`
 	// Notes are to be read before the objects are applied.
 	Notes []string `json:"notes"`
 	// Uncovered are kinds of request for which no safe rule can be written, in words.
@@ -71,7 +73,11 @@ func (s *Suggester) Suggestion() *Suggestion {
 // grant is one right: a verb on a resource or path, on some names or on all.
 type grant struct{ verb, group, resource, path, names string }
 
-func (s *Suggester) suggest(c *clientUse) SuggestedClient {
+func (s *Suggester) suggest(of *clientUse) SuggestedClient {
+	c := new(clientUse)
+	*c = *of
+	var asNode bool
+	c.uses, asNode = of.formed(s.impersonates && !of.kubelet, s.opt.MaxNames)
 	out := SuggestedClient{
 		Client: c.product, Kubelet: c.kubelet, Breaks: c.breaks, Requests: c.requests, Identities: len(c.nodes), Notes: []string{},
 		Uncovered:      []string{},
@@ -96,6 +102,10 @@ func (s *Suggester) suggest(c *clientUse) SuggestedClient {
 		out.RoleBindings = append(out.RoleBindings, rbacv1.RoleBinding{
 			TypeMeta: typeMeta(rbac.KindRoleBinding), ObjectMeta: meta, RoleRef: ref, Subjects: subjects,
 		})
+	}
+	if out.Impersonates = asNode; asNode {
+		out.Notes = append(out.Notes, "it does what the Node authorizer allows as the node of its own pod (Kubernetes 1.36 and later): run it in a pod with this "+
+			"service account, and send the header Impersonate-User: system:node:<nodeName> with the requests whose verbs begin with "+onVerb)
 	}
 	out.Notes = append(out.Notes, c.notes(scopes)...)
 	return out
@@ -237,6 +247,8 @@ func sensitive(r grant, namespace string) string {
 		where = "in the whole cluster"
 	}
 	switch {
+	case r.underNode():
+		return ""
 	case r.group == "" && r.resource == "secrets" && r.names == "":
 		return "it may " + r.verb + " all secrets " + where
 	case r.group == "" && r.resource == "serviceaccounts/token":

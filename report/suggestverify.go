@@ -9,6 +9,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -49,8 +50,10 @@ type Verifier struct {
 // verified is a client that moves to a service account.
 type verified struct {
 	user user.DefaultInfo
-	use  clientUse
-	used map[right]*usedRight
+	// impersonates says that it makes what the Node authorizer allows as its node.
+	impersonates bool
+	use          clientUse
+	used         map[right]*usedRight
 }
 
 // usedRight is where a right was used.
@@ -96,7 +99,7 @@ func (s *Suggester) NewVerifier(w *WhatIf, of *Suggestion, without func(rbac.Gra
 		a := &c.ServiceAccount
 		x.clients[c.Client] = &verified{
 			user: accountUser(a.Namespace, a.Name), use: clientUse{kubelet: rules.IsKubelet(c.Client, s.opt.Kubelets)},
-			used: map[right]*usedRight{},
+			used: map[right]*usedRight{}, impersonates: c.Impersonates,
 		}
 		x.of[a.Namespace+"/"+a.Name] = c.Client
 	}
@@ -119,11 +122,27 @@ func (x *Verifier) Add(j *pipeline.Judgement) {
 		return
 	}
 	x.v.Moved++
+	if c.impersonates && f.Outcome == AllowedByNode {
+		asks := asksToImpersonate(j.Attrs, &c.user)
+		if !slices.ContainsFunc(asks[:], func(a authorizer.AttributesRecord) bool {
+			return !x.w.RBAC.AuthorizeUnder(x.change, &a, j.Time).Allowed
+		}) {
+			for i := range asks {
+				c.uses(client, &asks[i])
+			}
+			return
+		}
+	}
 	if !x.w.grants(x.change, &c.user, j) {
 		x.broken(j, "is refused to "+c.user.Name)
 		return
 	}
-	k := useOf(j.Attrs)
+	c.uses(client, j.Attrs)
+}
+
+// uses takes in that the client needed a right.
+func (c *verified) uses(client string, a *authorizer.AttributesRecord) {
+	k := useOf(a)
 	r := right{client: client, verb: k.verb, group: k.group, resource: k.resource, path: k.path}
 	if k.sub != "" {
 		r.resource += "/" + k.sub
@@ -136,7 +155,7 @@ func (x *Verifier) Add(j *pipeline.Judgement) {
 		u = &usedRight{in: map[string]bool{}}
 		c.used[right{strings.Clone(r.client), strings.Clone(r.verb), strings.Clone(r.group), strings.Clone(r.resource), strings.Clone(r.path)}] = u
 	}
-	u.unnamed = u.unnamed || j.Attrs.Name == ""
+	u.unnamed = u.unnamed || a.Name == "" || a.Verb == impersonateVerb
 	if !u.in[k.namespace] && len(u.in) < maxUses {
 		u.in[strings.Clone(k.namespace)] = true
 	}
