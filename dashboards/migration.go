@@ -13,9 +13,9 @@ func migration() *Dashboard {
 			{Title: "Is it safe to delete the binding?", Panels: []Panel{
 				{
 					Kind: Text, Title: "How to read this", Width: 24, Height: 4,
-					Text: "A request is *excess* if RBAC alone allowed it: the Node authorizer would not have. Delete the binding when there was no excess for as " +
-						"long as your slowest job needs, **and** the evidence is whole: no gaps, no disagreement with the apiserver, hardly a verdict unknown. " +
-						"Prometheus cannot tell that it was there all that time; [the report](${externalURL}) can, and it has the list of blockers.",
+					Text: "Delete the bindings when the answer is *ready*: then every check of that question passed over the last `readiness.minWindow`. " +
+						"[The checks](${externalURL}/checks) have the evidence and the next step. " +
+						"A request is *excess* if RBAC alone allowed it: the Node authorizer would not have. It fails once the bindings are gone.",
 				},
 				{
 					Kind: Stat, Title: "Excess requests", Unit: "short", Width: 5, Height: 5, Bad: 1, Description: "Requests that fail once the binding is gone, over the time looked back.",
@@ -42,7 +42,21 @@ func migration() *Dashboard {
 					Queries: []Query{{Expr: `sum(increase(nodetrail_requests_total{cluster=~"$cluster", verdict="unknown"}[$window])) / (sum(increase(nodetrail_requests_total{cluster=~"$cluster"}[$window])) > 0) or vector(0)`}},
 				},
 			}},
-			{Title: "Towards zero", Panels: []Panel{
+			{Title: "Checks", Panels: []Panel{
+				{
+					Kind: Table, Title: "Answers", Unit: "short", Width: 8, Height: 9, Description: "The answer to each question: can the bindings be deleted, is a stolen kubelet credential confined to its node.",
+					Queries: []Query{{Expr: `max by (cluster, question, answer) (nodetrail_answer{cluster=~"$cluster"}) == 1`}},
+				},
+				{
+					Kind: Table, Title: "State of each check", Unit: "short", Width: 8, Height: 9, Description: "What each check says over the last readiness.minWindow: passed, failed, unproven or waived.",
+					Queries: []Query{{Expr: `max by (cluster, check, state) (nodetrail_check{cluster=~"$cluster"}) == 1`}},
+				},
+				{
+					Kind: Graph, Title: "Checks by state", Unit: "short", Width: 8, Height: 9, Description: "How many checks are in each state.",
+					Queries: []Query{{Expr: `sum by (cluster, state) (max by (cluster, check, state) (nodetrail_check{cluster=~"$cluster"}))`, Legend: "{{cluster}} {{state}}"}},
+				},
+			}},
+			{Title: "Requests that still need RBAC", Panels: []Panel{
 				{
 					Kind: Graph, Title: "Excess requests by binding", Unit: "reqps", Width: 12, Height: 9, Bars: true, Description: "What comes through which binding.",
 					Queries: []Query{{Expr: `sum by (cluster, binding) (rate(nodetrail_excess_requests_total{cluster=~"$cluster", binding=~"$binding"}[$__rate_interval])) or on () vector(0)`, Legend: "{{cluster}} {{binding}}"}},
