@@ -169,39 +169,43 @@ func (f *Facts) item(i *checks.Item) CheckItem {
 	return out
 }
 
-// question is one of the two with its answer and its checks, for the forms of a report.
-type question struct {
-	Title   string
-	of      checks.Question
-	answer  checks.Answer
-	waivers int
-	Checks  []Check
+// Question is one of the two with its answer and its checks.
+type Question struct {
+	// Name is "ready" or "confined".
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	// Answer is a checks.Answer, Waivers is how many waivers it rests on.
+	Answer  string  `json:"answer"`
+	Waivers int     `json:"waivers"`
+	Checks  []Check `json:"checks"`
 }
 
-// questions are both, in their order.
-func (r *Report) questions() []question {
-	y := &r.Confinement
-	return []question{
-		r.Readiness.question(),
-		{"Checks for confined credentials", checks.Confined, checks.Answer(y.Verdict), y.Waivers, y.Checks},
-	}
+// Questions are both, in their order.
+func (r *Report) Questions() []Question {
+	return []Question{r.Readiness.Question(), r.Confinement.Question()}
 }
 
-func (x *Readiness) question() question {
-	return question{"Checks for deleting the bindings", checks.Ready, checks.Answer(x.Verdict), x.Waivers, x.Checks}
+// Question is whether the bindings can be deleted.
+func (x *Readiness) Question() Question {
+	return Question{checks.Ready.String(), "Checks for deleting the bindings", x.Verdict, x.Waivers, x.Checks}
+}
+
+// Question is whether a credential is confined.
+func (x *Confinement) Question() Question {
+	return Question{checks.Confined.String(), "Checks for confined credentials", x.Verdict, x.Waivers, x.Checks}
 }
 
 // Head is the verdict as a title, such as "Ready with 2 waivers".
-func (x *Readiness) Head() string { return x.question().Head() }
+func (x *Readiness) Head() string { return x.Question().Head() }
 
 // Means is the verdict in a sentence without its end, with how the checks came out.
-func (x *Readiness) Means() string { return x.question().Means() }
+func (x *Readiness) Means() string { return x.Question().Means() }
 
 // Head is the answer as a title.
-func (q question) Head() string { return wording.Answer(q.answer, q.waivers) }
+func (q Question) Head() string { return wording.Answer(checks.Answer(q.Answer), q.Waivers) }
 
 // Means is the answer in a sentence, with how the checks came out.
-func (q question) Means() string {
+func (q Question) Means() string {
 	var c wording.CheckCounts
 	for i := range q.Checks {
 		switch q.Checks[i].State {
@@ -215,22 +219,39 @@ func (q question) Means() string {
 			c.Unproven++
 		}
 	}
-	return wording.Means(q.answer, q.of, c)
+	of := checks.Ready
+	if q.Name == checks.Confined.String() {
+		of = checks.Confined
+	}
+	return wording.Means(checks.Answer(q.Answer), of, c)
 }
 
 // Class is "yes", "no" or "maybe".
-func (q question) Class() string {
+func (q Question) Class() string {
 	switch {
-	case good(string(q.answer), true):
+	case good(q.Answer, true):
 		return "yes"
-	case q.answer == checks.AnswerNotEnough:
+	case q.Answer == string(checks.AnswerNotEnough):
 		return "maybe"
 	}
 	return "no"
 }
 
-// open are the items because of which the check does not pass, at most so many, and how many more there are.
-func (c *Check) open(most int) (items []CheckItem, more int) {
+// Open are the checks that did not pass, the worst first.
+func (q Question) Open() []Check {
+	var out []Check
+	for _, state := range states() {
+		for i := range q.Checks {
+			if c := &q.Checks[i]; state != checks.Passed && c.State == state.String() {
+				out = append(out, *c)
+			}
+		}
+	}
+	return out
+}
+
+// Open are the items because of which the check does not pass, at most so many, and how many more there are.
+func (c *Check) Open(most int) (items []CheckItem, more int) {
 	for i := range c.Evidence {
 		if c.Evidence[i].State == checks.Passed.String() {
 			continue
@@ -249,7 +270,7 @@ func (c *Check) open(most int) (items []CheckItem, more int) {
 
 // wrong is what keeps a check from passing, in a line.
 func (c *Check) wrong() string {
-	items, more := c.open(3)
+	items, more := c.Open(3)
 	var out []string
 	for i := range items {
 		out = append(out, items[i].Message)
@@ -262,7 +283,7 @@ func (c *Check) wrong() string {
 
 // answers are both, each in a line.
 func (t Text) answers(b *strings.Builder, r *Report) {
-	all := r.questions()
+	all := r.Questions()
 	width := 0
 	for _, q := range all {
 		width = max(width, len(q.Head()))
@@ -280,7 +301,7 @@ func (t Text) answers(b *strings.Builder, r *Report) {
 // is written out once.
 func (t Text) checks(b *strings.Builder, r *Report) {
 	told := map[string]bool{}
-	for _, q := range r.questions() {
+	for _, q := range r.Questions() {
 		fmt.Fprintf(b, "\n%s\n", t.paint(bold, q.Title))
 		for _, state := range states() {
 			for i := range q.Checks {
@@ -322,7 +343,7 @@ func (t Text) check(b *strings.Builder, c *Check, told bool) {
 	if told {
 		return
 	}
-	items, more := c.open(most)
+	items, more := c.Open(most)
 	for j := range items {
 		fmt.Fprintf(b, "             %s\n", wording.Visible(items[j].Message))
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -217,6 +218,37 @@ func TestReadyWithWaivers(t *testing.T) {
 	for _, out := range []string{text(t, r, Text{}), asMarkdown(t, r), asHTML(t, r)} {
 		if !strings.Contains(strings.ToLower(out), "ready with 2 waivers") || !strings.Contains(out, "13 passed") {
 			t.Error(fmt.Sprint(out))
+		}
+	}
+}
+
+// Every form has the same list: each check of each question in its state.
+func TestFormsListTheSameChecks(t *testing.T) {
+	f := facts(10)
+	l := newLog(t)
+	l.many(10)
+	f.Checks = passedChecks()
+	for i := range f.Checks {
+		state := []checks.State{checks.Failed, checks.Unproven, checks.Waived, checks.Passed}[i%4]
+		f.Checks[i].State, f.Checks[i].Evidence = state, []checks.Item{{State: state}}
+	}
+	r := l.b.Report(f)
+	plain, md, html := text(t, r, Text{}), asMarkdown(t, r), asHTML(t, r)
+	for i, c := range checks.All() {
+		state, questions := f.Checks[i].State, 0
+		for _, q := range []checks.Question{checks.Ready, checks.Confined} {
+			if c.Questions&q != 0 {
+				questions++
+			}
+		}
+		for form, n := range map[string]int{
+			"text":     strings.Count(plain, fmt.Sprintf("\n  %-8s %s  ", state, c.Name)),
+			"Markdown": strings.Count(md, fmt.Sprintf("\n| %s | %s |", c.Name, state)),
+			"HTML":     len(regexp.MustCompile(fmt.Sprintf(`<td>%s</td><td class="\w+">%s</td>`, c.Name, state)).FindAllString(html, -1)),
+		} {
+			if n != questions {
+				t.Errorf("%s lists %s as %s %d times, want %d", form, c.Name, state, n, questions)
+			}
 		}
 	}
 }

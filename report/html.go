@@ -22,7 +22,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		"some":      func(all []string) string { return someOf(all, planNames) },
 		"others":    func(x Readiness) []string { return x.OtherWarnings() },
 		"capital":   capital,
-		"questions": func(r *Report) []question { return r.questions() },
+		"questions": func(r *Report) []Question { return r.Questions() },
 		"wrong":     func(c Check) string { return c.wrong() },
 		"waived":    func(w Waiver) string { return w.say() },
 		"kind":      func(w Writes) string { return w.Kind() },

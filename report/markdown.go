@@ -17,7 +17,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	if r.Cluster != "" {
 		of = " in " + mark(r.Cluster)
 	}
-	both := r.questions()
+	both := r.Questions()
 	fmt.Fprintf(&b, "# %s\n\nCan I delete the RBAC bindings for nodes%s? %s.", both[0].Head(), of, capital(both[0].Means()))
 	if r.Window.From != nil {
 		fmt.Fprintf(&b, " Requests from %s to %s.", stamp(*r.Window.From), stamp(*r.Window.To))

@@ -87,6 +87,8 @@ func (a *api) endpoints() []endpoint {
 		{"/objects/{resource}/{namespace}/{name}", window, &ObjectPage{}, func(c *call) (any, error) {
 			return a.data.object(c.ctx(), objectOf(c.path("resource"), c.path("namespace"), c.path("name")), c.get("window"))
 		}},
+		{"/checks", window, &ChecksPage{}, func(c *call) (any, error) { return a.data.checks(c.ctx(), c.get("window")) }},
+		{"/checks/{name}", window, &CheckPage{}, func(c *call) (any, error) { return a.data.check(c.ctx(), c.path("name"), c.get("window")) }},
 		{"/rules", window, []Rule{}, func(c *call) (any, error) { return a.data.rules(c.ctx(), c.get("window")) }},
 		{"/rules/{name}", window, &Rule{}, func(c *call) (any, error) { return a.data.rule(c.ctx(), c.path("name"), c.get("window")) }},
 		{"/report", window, &report.Report{}, func(c *call) (any, error) { return a.data.report(c.ctx(), c.get("window")) }},

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rules"
 )
@@ -100,10 +101,13 @@ func everything(t *testing.T, c *checker, of string) {
 		ok(t, json.Unmarshal(b, to))
 	}
 	for _, window := range []string{"", "window=7d", "window=5s", "window=90m"} {
-		for _, path := range []string{"/overview", "/findings", "/nodes", "/bindings", "/rules", "/report"} {
+		for _, path := range []string{"/overview", "/findings", "/nodes", "/bindings", "/checks", "/rules", "/report"} {
 			c.get(p+path, nil, window, http.StatusOK)
 		}
 		c.get(p+"/rules/{name}", map[string]string{"name": "node-identity"}, window, http.StatusOK)
+		for _, check := range checks.All() {
+			c.get(p+"/checks/{name}", map[string]string{"name": check.Name}, window, http.StatusOK)
+		}
 	}
 	c.get(p+"/openapi.json", nil, "", http.StatusOK)
 	for _, name := range sortNames() {
@@ -182,6 +186,7 @@ func everything(t *testing.T, c *checker, of string) {
 	c.get(p+"/findings/{id}", map[string]string{"id": "0000"}, "", http.StatusNotFound)
 	c.get(p+"/findings/{id}", map[string]string{"id": "0000"}, "window=1d", http.StatusBadRequest)
 	c.get(p+"/rules/{name}", map[string]string{"name": "none"}, "", http.StatusNotFound)
+	c.get(p+"/checks/{name}", map[string]string{"name": "none"}, "", http.StatusNotFound)
 	c.get(p+"/rules/{name}", map[string]string{"name": "none"}, "x=1", http.StatusBadRequest)
 	binding := map[string]string{"kind": "clusterrolebinding", "namespace": "-", "name": "none"}
 	c.get(p+"/bindings/{kind}/{namespace}/{name}", binding, "", http.StatusNotFound)

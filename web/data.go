@@ -37,6 +37,8 @@ type views interface {
 	bindings(ctx context.Context, window string) (*BindingsPage, error)
 	binding(ctx context.Context, b report.Binding, window string) (*BindingPage, error)
 	object(ctx context.Context, o Object, window string) (*ObjectPage, error)
+	checks(ctx context.Context, window string) (*ChecksPage, error)
+	check(ctx context.Context, name, window string) (*CheckPage, error)
 	rules(ctx context.Context, window string) ([]Rule, error)
 	rule(ctx context.Context, name, window string) (*Rule, error)
 	// report is the whole report, as 'nodetrail report' makes it.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
@@ -42,7 +43,7 @@ func (d *data) overview(ctx context.Context, window string) (*Overview, error) {
 	}
 	r := s.report
 	out := &Overview{
-		Cluster: r.Cluster, Now: d.o.Now().UTC(), Window: r.Window, Asked: window, Readiness: r.Readiness, Authorization: r.Authorization,
+		Cluster: r.Cluster, Now: d.o.Now().UTC(), Window: r.Window, Asked: window, Readiness: r.Readiness, Confinement: r.Confinement, Authorization: r.Authorization,
 		Events: r.Events, State: r.State, Verdicts: r.Verdicts, Agreement: r.Agreement, Trend: d.trend(s, s.steps),
 		Severities: s.facets.Severities, Rules: slices.Clone(s.facets.Rules), NodeCount: len(r.Nodes), Nodes: []report.Node{}, Sources: []Source{},
 	}
@@ -85,6 +86,34 @@ func (d *data) report(ctx context.Context, window string) (*report.Report, error
 		return nil, err
 	}
 	return s.report, nil
+}
+
+func (d *data) checks(ctx context.Context, window string) (*ChecksPage, error) {
+	s, err := d.snapshot(ctx, window)
+	if err != nil {
+		return nil, err
+	}
+	r := s.report
+	return &ChecksPage{Window: r.Window, Questions: r.Questions(), Waivers: r.Waivers, Paste: r.Paste}, nil
+}
+
+func (d *data) check(ctx context.Context, name, window string) (*CheckPage, error) {
+	s, err := d.snapshot(ctx, window)
+	if err != nil {
+		return nil, err
+	}
+	all := checks.All()
+	i := slices.IndexFunc(all, func(c checks.Check) bool { return c.Name == name })
+	if i < 0 {
+		return nil, errNotFound
+	}
+	for _, q := range s.report.Questions() {
+		if j := slices.IndexFunc(q.Checks, func(c report.Check) bool { return c.Name == name }); j >= 0 {
+			_, doc, _ := strings.Cut(checks.Page(&all[i]), "\n")
+			return &CheckPage{Check: q.Checks[j], Title: all[i].Title(), Doc: doc, Window: s.report.Window}, nil
+		}
+	}
+	return nil, errNotFound
 }
 
 func (d *data) rules(ctx context.Context, window string) ([]Rule, error) {

@@ -47,6 +47,8 @@ func (p *pages) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /bindings/{kind}/{namespace}/{name}", p.serve("bindings", p.binding))
 	mux.HandleFunc("GET /objects", p.objects)
 	mux.HandleFunc("GET /objects/{resource}/{namespace}/{name}", p.serve("objects", p.object))
+	mux.HandleFunc("GET /checks", p.serve("checks", p.checks))
+	mux.HandleFunc("GET /checks/{name}", p.serve("checks", p.check))
 	mux.HandleFunc("GET /rules", p.serve("rules", p.rules))
 	mux.HandleFunc("GET /rules/{name}", p.serve("rules", p.rule))
 	mux.HandleFunc("GET /login", func(w http.ResponseWriter, r *http.Request) { p.login(w, r, r.URL.Query().Has("failed")) })

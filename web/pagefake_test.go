@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/explain"
 	"github.com/nodetrail/nodetrail/report"
@@ -85,8 +86,9 @@ func (f *fake) overview(context.Context, string) (*Overview, error) {
 	o := &Overview{
 		Cluster: f.name("prod"), Now: at(100), Window: f.window(), Trend: f.trend(10), NodeCount: f.many + 1,
 		Readiness: report.Readiness{
-			Verdict: cmp.Or(f.answer, report.VerdictNotReady), Waivers: f.waivers, Evidence: "insufficient", Checks: []report.Check{{State: "failed"}, {State: "waived"}},
+			Verdict: cmp.Or(f.answer, report.VerdictNotReady), Waivers: f.waivers, Evidence: "insufficient", Checks: f.checksOf(checks.Ready),
 		},
+		Confinement: report.Confinement{Verdict: "not enough evidence", Checks: f.checksOf(checks.Confined)},
 		Authorization: report.Authorization{
 			Mode: "Node,RBAC", Inferred: true, KubernetesVersion: f.name("1.36"), FeatureGates: map[string]bool{"AuthorizeNodeWithSelectors": true},
 		},
@@ -119,6 +121,53 @@ func (f *fake) overview(context.Context, string) (*Overview, error) {
 		o.Agreement.Disagree = append(o.Agreement.Disagree, report.Disagreement{AuditID: f.name("x-y"), Time: at(3), Node: f.name("worker-1"), Verb: "get", Resource: "pods"})
 	}
 	return o, nil
+}
+
+// checksOf are the checks of a question: in turn failed, unproven, waived and passed, with items that are hostile where the names are.
+func (f *fake) checksOf(q checks.Question) []report.Check {
+	var out []report.Check
+	for i, c := range checks.All() {
+		if c.Questions&q == 0 {
+			continue
+		}
+		state := []checks.State{checks.Failed, checks.Unproven, checks.Waived, checks.Passed}[i%4]
+		x := report.Check{Name: c.Name, Question: c.Questions.String(), State: state.String(), Expected: 12345, Seen: int64(i), Page: c.Page(), More: 2 * f.many}
+		if state != checks.Passed {
+			x.NextCode, x.Next = "move-clients", f.name("Move each client that is listed")
+		}
+		for k := range min(f.many, 200) {
+			x.Evidence = append(x.Evidence, report.CheckItem{
+				State: state.String(), Code: "needs-binding", Node: f.name("worker-1"), AuditIDs: []string{f.name("a-b-c"), f.name("d"), f.name("e"), f.name("f")},
+				Message: fmt.Sprintf("%s needs %s: %d times", f.name("fluentd"), f.name("legacy:system:node"), k),
+			})
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+func (f *fake) checks(context.Context, string) (*ChecksPage, error) {
+	r := report.Report{
+		Readiness:   report.Readiness{Verdict: "not ready", Checks: f.checksOf(checks.Ready)},
+		Confinement: report.Confinement{Verdict: "not enough evidence", Waivers: 1, Checks: f.checksOf(checks.Confined)},
+	}
+	p := &ChecksPage{Window: f.window(), Questions: r.Questions()}
+	for i := range f.many {
+		p.Waivers = append(p.Waivers, report.Waiver{Check: f.name("policy-known"), Owner: f.name("jane"), Reason: f.name("nobody can change it"), Expires: at(0), Covers: i, Expired: i == 1})
+		p.Paste += "- check: policy-known\n  owner: " + f.name("jane") + "\n"
+	}
+	return p, f.err
+}
+
+func (f *fake) check(_ context.Context, name, _ string) (*CheckPage, error) {
+	for _, q := range []checks.Question{checks.Ready, checks.Confined} {
+		for _, c := range f.checksOf(q) {
+			if c.Name == name {
+				return &CheckPage{Check: c, Title: "A claim", Doc: "# A claim\n\n## What it claims\nThat 'x' is so, and `y`.\n", Window: f.window()}, f.err
+			}
+		}
+	}
+	return nil, errNotFound
 }
 
 func (f *fake) findings(_ context.Context, q FindingsQuery) (*FindingsPage, error) {

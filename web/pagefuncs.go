@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/explain"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
@@ -32,10 +33,19 @@ func funcs(a *assets) template.FuncMap {
 		"asset": a.url, "visible": shown, "said": said, "command": wording.Visible, "stamp": stamp, "stampPtr": stampPtr, "thousands": wording.Thousands, "count": count,
 		"dict": dict, "stepTime": stepTime, "percent": percent, "verdictClass": func(x report.Readiness) string { return verdictClass(&x) },
 		"verdictTitle": func(x report.Readiness) string { return x.Head() }, "verdictMeans": func(x report.Readiness) string { return x.Means() }, "need": needWords,
+		"open": openOf, "pasteLines": pasteLines, "question": questionWords,
 		"binding": bindingWords, "grant": grantWords, "step": stepWords, "span": spanWords, "drawing": drawing, "spark": spark,
 		"join": func(all []string) string { return shown(strings.Join(all, ", ")) }, "toInt": func(n int) int64 { return int64(n) },
 		"gates": gates, "request": requestWords, "outcome": outcomeWords, "sentence": sentence, "first": first, "brief": brief, "aside": aside,
 	}
+}
+
+// questionWords are a question in full.
+func questionWords(name string) string {
+	if name == checks.Confined.String() {
+		return "Is a stolen kubelet credential confined to its node?"
+	}
+	return "Can you delete the RBAC bindings for nodes?"
 }
 
 // shown makes a name safe to show and not too long.

@@ -48,6 +48,9 @@ func (p *page) NodeURL(name string) string { return p.with(under("/nodes/", name
 // RuleURL leads to a rule.
 func (p *page) RuleURL(name string) string { return p.with(under("/rules/", name)) }
 
+// CheckURL leads to a check.
+func (p *page) CheckURL(name string) string { return p.with(under("/checks/", name)) }
+
 // BindingURL leads to a binding.
 func (p *page) BindingURL(kind, namespace, name string) string {
 	s := segment(name)

@@ -200,7 +200,7 @@ func TestOverviewAnswers(t *testing.T) {
 		for _, many := range []int{0, 3} {
 			body := get(t, newFakePages(t, &fake{name: plain, many: many, answer: answer, waivers: 2}), "/").Body.String()
 			for _, s := range []string{
-				`<section class="verdict verdict-` + want[0] + `" `, "<h1>" + want[1] + "</h1>", `<p class="lead">` + want[2] + "1 check failed, 1 is waived.</p>", "<title>" + want[1],
+				`<section class="verdict verdict-` + want[0] + `" `, "<h1>" + want[1] + "</h1>", `<p class="lead">` + want[2] + "4 checks failed, 4 are unproven, 4 are waived, 3 passed.</p>", "<title>" + want[1],
 			} {
 				if !strings.Contains(body, s) {
 					t.Errorf("the overview of %q with %d blockers lacks %s", answer, many, s)

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,8 +31,23 @@ type overviewView struct {
 	Plot *plot
 }
 
-// Warnings are those that are no gaps, which are listed apart.
-func (o overviewView) Warnings() []string { return o.Readiness.OtherWarnings() }
+// Questions are both.
+func (o overviewView) Questions() []report.Question {
+	return []report.Question{o.Readiness.Question(), o.Confinement.Question()}
+}
+
+// Open counts the checks of both questions that are in one of the states, each once.
+func (o overviewView) Open(states ...string) int {
+	names := map[string]bool{}
+	for _, q := range o.Questions() {
+		for i := range q.Checks {
+			if slices.Contains(states, q.Checks[i].State) {
+				names[q.Checks[i].Name] = true
+			}
+		}
+	}
+	return len(names)
+}
 
 // Breaking is how many requests would break.
 func (o overviewView) Breaking() (n int64) {
@@ -195,6 +211,53 @@ func (o objectView) Name() string { return qualified(o.Object.Namespace, o.Objec
 // ResourceName is its resource[.group].
 func (o objectView) ResourceName() string {
 	return resourceWords(o.Object.APIGroup, o.Object.Resource, "")
+}
+
+func (p *pages) checks(r *http.Request) (*view, error) {
+	c, err := p.data.checks(r.Context(), r.URL.Query().Get("window"))
+	if err != nil {
+		return nil, err
+	}
+	return &view{"checks", "Checks", c}, nil
+}
+
+func (p *pages) check(r *http.Request) (*view, error) {
+	c, err := p.data.check(r.Context(), r.PathValue("name"), r.URL.Query().Get("window"))
+	if err != nil {
+		return nil, err
+	}
+	return &view{"check", cmp.Or(c.Title, c.Check.Name), c}, nil
+}
+
+// Page is the check's page as HTML, without its title.
+func (c CheckPage) Page() template.HTML { return renderDoc(c.Doc) }
+
+// Items are the check's evidence, those that do not pass first, as many as a page shows; More counts the others.
+func (c CheckPage) Items() []report.CheckItem {
+	return c.Check.Evidence[:min(maxPageRows, len(c.Check.Evidence))]
+}
+
+// More counts the items that the page does not show.
+func (c CheckPage) More() int { return len(c.Check.Evidence) + c.Check.More - len(c.Items()) }
+
+// openItems are the items because of which a check does not pass, as far as a list shows them.
+type openItems struct {
+	Items []report.CheckItem
+	More  int
+}
+
+func openOf(c report.Check, most int) openItems {
+	items, more := c.Open(most)
+	return openItems{items, more}
+}
+
+// pasteLines are a file of waivers by its lines, nil if it is too long for a page.
+func pasteLines(s string) []string {
+	const most = 20_000
+	if len(s) > most {
+		return nil
+	}
+	return strings.Split(strings.TrimSpace(s), "\n")
 }
 
 func (p *pages) rules(r *http.Request) (*view, error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/nodetrail/nodetrail/report"
 )
 
-// Overview is the first page: may the binding go, and is what says so in order.
+// Overview is the first page: both answers, and is what says so in order.
 type Overview struct {
 	Cluster string    `json:"cluster"`
 	Now     time.Time `json:"now"`
@@ -15,6 +15,7 @@ type Overview struct {
 	Window        report.Window        `json:"window"`
 	Asked         string               `json:"asked"`
 	Readiness     report.Readiness     `json:"readiness"`
+	Confinement   report.Confinement   `json:"confinement"`
 	Authorization report.Authorization `json:"authorization"`
 	Events        report.Events        `json:"events"`
 	State         report.State         `json:"state"`
@@ -243,6 +244,23 @@ type Object struct {
 	Resource  string `json:"resource"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
+}
+
+// ChecksPage has the checks of both questions, and the waivers.
+type ChecksPage struct {
+	Window    report.Window     `json:"window"`
+	Questions []report.Question `json:"questions"`
+	Waivers   []report.Waiver   `json:"waivers"`
+	// Paste is a file of waivers, as YAML, that would cover what can be waived; "" for none.
+	Paste string `json:"paste"`
+}
+
+// CheckPage is one check: what it claims, and what came of it.
+type CheckPage struct {
+	Check  report.Check  `json:"check"`
+	Title  string        `json:"title"`
+	Doc    string        `json:"doc"`
+	Window report.Window `json:"window"`
 }
 
 // Rule is a rule, what it flags, and what it found.

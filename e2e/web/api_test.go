@@ -52,7 +52,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 // everything asks for every path, with names from the lists, and for what is not there.
 func (a *api) everything(filled bool) {
 	const p = "/api/v1"
-	for _, path := range []string{p + "/overview", p + "/findings", p + "/nodes", p + "/bindings", p + "/rules", p + "/report"} {
+	for _, path := range []string{p + "/overview", p + "/findings", p + "/nodes", p + "/bindings", p + "/checks", p + "/rules", p + "/report"} {
 		a.get(path, nil, "", http.StatusOK)
 		a.get(path, nil, "window=1h", http.StatusOK)
 		a.get(path, nil, "window=never", http.StatusBadRequest)
@@ -63,6 +63,8 @@ func (a *api) everything(filled bool) {
 	a.get(p+"/findings", nil, "group=userAgent", http.StatusOK)
 	a.get(p+"/rules/{name}", map[string]string{"name": "node-identity"}, "", http.StatusOK)
 	a.get(p+"/rules/{name}", map[string]string{"name": "none"}, "", http.StatusNotFound)
+	a.get(p+"/checks/{name}", map[string]string{"name": "nothing-depends"}, "", http.StatusOK)
+	a.get(p+"/checks/{name}", map[string]string{"name": "none"}, "", http.StatusNotFound)
 	a.get(p+"/nodes/{name}", map[string]string{"name": "none"}, "", http.StatusNotFound)
 	a.get(p+"/findings/{id}", map[string]string{"id": "none"}, "", http.StatusNotFound)
 	var findings struct {

@@ -163,7 +163,7 @@ func testKeyboard(t *testing.T, g *stage) {
 	x.arrive(second)
 	want(x, 1, "document.querySelectorAll('svg.nt-drawing').length")
 
-	for key, path := range map[string]string{"n": "/nodes", "b": "/bindings", "j": "/objects", "r": "/rules", "o": "/"} {
+	for key, path := range map[string]string{"n": "/nodes", "b": "/bindings", "j": "/objects", "c": "/checks", "r": "/rules", "o": "/"} {
 		x.press("g", key)
 		x.arrive(path)
 	}
