@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -103,6 +104,27 @@ func TestPlanKeepsACopyOfAll(t *testing.T) {
 				!strings.Contains(text[codes.WatchDenials]+"\n", "kubectl apply -f "+file+"\n") {
 				t.Errorf("%d of %d: %v", i, n, text)
 			}
+		}
+	}
+}
+
+// The commands of a binding's page delete it as the plan does: only while it is the object that was looked at, where that is known.
+func TestBindingCommands(t *testing.T) {
+	known := []NodeBinding{
+		{Binding: Binding{"ClusterRoleBinding", "", "legacy"}, Role: nodeRole, UID: "u-1", ResourceVersion: "7"},
+		{Binding: Binding{"RoleBinding", "shop", "$(reboot)"}, UID: "u-2", ResourceVersion: "8"},
+		{Binding: Binding{"ClusterRoleBinding", "", "odd"}, UID: `"}; reboot`, ResourceVersion: "9"},
+	}
+	for _, b := range append([]NodeBinding{{Binding: Binding{"RoleBinding", "other", "legacy"}}}, known...) {
+		p := &steps{words: wording.English{}}
+		p.deletion([]Binding{b.Binding}, known, "")
+		i := slices.IndexFunc(p.all, func(s Step) bool { return s.Code == codes.DeleteBindings })
+		got := BindingCommands(b.Binding, known)
+		if want := p.all[i].Commands[0]; got[2] != want {
+			t.Errorf("%s is deleted by %s, in the plan by %s", b.Binding.Name, got[2], want)
+		}
+		if checked := strings.Contains(got[2], `"preconditions":{"uid":"u-`); checked != strings.HasPrefix(b.UID, "u-") {
+			t.Errorf("%s is deleted with a precondition: %t: %s", b.Binding.Name, checked, got[2])
 		}
 	}
 }

@@ -40,8 +40,10 @@ func Uncovered(from, to time.Time, window time.Duration) []codes.Gap {
 	}}}
 }
 
-// BindingCommands show a binding, keep it in a file, and delete it, in this order; for a shell.
-func BindingCommands(b Binding) []string {
+// BindingCommands show a binding, keep it in a file, and delete it, in this order; for a shell. Of a binding that is known with its UID and resource
+// version, the last one deletes it only while it is that object.
+func BindingCommands(b Binding, known []NodeBinding) []string {
 	name := kubectlName(b)
-	return []string{"kubectl describe " + name, "kubectl get " + name + " -o yaml > binding.yaml", "kubectl delete " + name}
+	remove, _ := deletionOf(b, known)
+	return []string{"kubectl describe " + name, "kubectl get " + name + " -o yaml > binding.yaml", remove}
 }
