@@ -31,7 +31,7 @@ const minWindow = 2 * time.Minute
 
 // A cluster moves from RBAC alone to the Node authorizer, as nodetrail is made to help with: with RBAC alone it says what would break; with Node before
 // RBAC and the binding still there it sees the same; when what would break is gone every check passes, without a waiver; a client that needs the
-// binding takes that back within a minute; and when the binding is deleted nothing breaks.
+// binding takes that back, in the report, the metrics and the alert, within a minute; and when the binding is deleted nothing breaks.
 //
 // Seen to fail with an inferred order of authorizers that what was before weighs on for ever, as it once was.
 func TestMigration(t *testing.T) {
@@ -77,10 +77,18 @@ func TestMigration(t *testing.T) {
 	took := w.proven(t, 12*time.Minute)
 	t.Logf("every check passed %s after the last request that needs the binding", took.Round(time.Second))
 
+	prometheus := w.watchChecks(t)
+	prometheus.ready(t)
+
 	t.Log("the rider again")
+	began := time.Now()
 	w.expect(t, rider, "/api/v1/pods", http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
 	if took := w.lost(t); took > time.Minute {
 		t.Errorf("the answer was taken back only after %s", took)
+	}
+	prometheus.firing(t)
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("the alert fired only after %s", took)
 	}
 
 	t.Log("without the binding")
