@@ -268,7 +268,7 @@ func (s *Store) PodOn(namespace, name, node string, at time.Time) (on, exists bo
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	v, sight := s.pods.version(s.hash.name(namespace, name), at.UnixNano(), &s.covered[KindPod])
-	return v != nil && v.tag == s.hash.tag(node), v != nil, sight
+	return v.value != nil && v.tag == s.hash.tag(node), v.value != nil, sight
 }
 
 // Node is of Nodes.

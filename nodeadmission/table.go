@@ -106,14 +106,12 @@ func (t table[T]) set(n name, m Moment, value *T, tag uint64) {
 // at finds an object. Within a change's own uncertainty it is what it became.
 func (t table[T]) at(n name, at int64, c *coverage) (*T, Sight) {
 	v, s := t.version(n, at, c)
-	if v == nil {
-		return nil, s
-	}
 	return v.value, s
 }
 
-// version is at, and leaves the object alone, which lies elsewhere in memory. It is nil where there is no object.
-func (t table[T]) version(n name, at int64, c *coverage) (*version[T], Sight) {
+// version is at, and leaves the object alone, which lies elsewhere in memory. Its value is nil where there is no object. It is a copy, so that nothing is
+// allocated.
+func (t table[T]) version(n name, at int64, c *coverage) (version[T], Sight) {
 	h, known := t[n]
 	s := Sight{Known: true}
 	var v, next *version[T]
@@ -125,7 +123,7 @@ func (t table[T]) version(n name, at int64, c *coverage) (*version[T], Sight) {
 	}
 	if v == nil {
 		s.Known = c.covers(at, &s)
-		return nil, s
+		return version[T]{}, s
 	}
 	s.From = time.Unix(0, v.until).UTC()
 	if at < v.until {
@@ -136,13 +134,10 @@ func (t table[T]) version(n name, at int64, c *coverage) (*version[T], Sight) {
 	}
 	if v.value == nil || c.known {
 		if s.Known = c.covers(at, &s); !s.Known {
-			return nil, s
+			return version[T]{}, s
 		}
 	}
-	if v.value == nil {
-		return nil, s
-	}
-	return v, s
+	return *v, s
 }
 
 // prune forgets versions that were over before the time, and objects that ended before it.
