@@ -20,7 +20,7 @@ type objectParts struct {
 // leaves reports whether a body that is a merge patch of any type certainly leaves the parts as they are: kubelets' patches of a status do. False means
 // that it has to be decoded.
 func (p *objectParts) leaves(body []byte) bool {
-	return members(body, func(key, value []byte) bool {
+	return members(body, 0, func(key []byte, value int) int {
 		var inner []string
 		switch string(key) {
 		case "metadata":
@@ -30,15 +30,22 @@ func (p *objectParts) leaves(body []byte) bool {
 		case "status":
 			inner = p.status
 		case "apiVersion", "kind": // a server-side apply has them
-			return false
+			return -1
 		default:
-			return len(key) == 0 || key[0] != '$'
+			if len(key) > 0 && key[0] == '$' {
+				return -1
+			}
 		}
 		if len(inner) == 0 {
-			return true
+			return skip(body, value)
 		}
-		return members(value, func(key, _ []byte) bool { return untouched(key, inner) })
-	})
+		return members(body, value, func(key []byte, value int) int {
+			if !untouched(key, inner) {
+				return -1
+			}
+			return skip(body, value)
+		})
+	}) >= 0
 }
 
 // untouched reports whether a member of a patch does not bear on the given ones. Directives of a strategic merge patch name a member after a slash, or
@@ -61,42 +68,40 @@ func untouched[K string | []byte](key K, inner []string) bool {
 // elementOrder begins the directive that tells kubelets' order of a list. It changes nothing but that list.
 const elementOrder = "$setElementOrder/"
 
-// members calls f with each member of a JSON object as long as it returns true, and reports whether it always did. It is false for what is
-// no object, for keys with escapes, and for what is not JSON.
-func members(data []byte, f func(key, value []byte) bool) bool {
-	data = bytes.TrimLeft(data, " \t\r\n")
-	if len(data) == 0 || data[0] != '{' {
-		return false
+// members calls f with each key of the JSON object at i, and with where its value begins. f returns where the value ends, or -1. members returns where the
+// object ends, or -1 if f did so once, for what is no object, for keys with escapes, and for what is not JSON. So each byte is looked at once.
+func members(data []byte, i int, f func(key []byte, value int) int) int {
+	i = space(data, i)
+	if i >= len(data) || data[i] != '{' {
+		return -1
 	}
-	i := space(data, 1)
+	i = space(data, i+1)
 	if i < len(data) && data[i] == '}' {
-		return true
+		return i + 1
 	}
 	for i < len(data) && data[i] == '"' {
 		end := bytes.IndexByte(data[i+1:], '"')
 		if end < 0 {
-			return false
+			return -1
 		}
 		key := data[i+1 : i+1+end]
 		i = space(data, i+end+2)
 		if i >= len(data) || data[i] != ':' || bytes.IndexByte(key, '\\') >= 0 {
-			return false
+			return -1
 		}
-		start := space(data, i+1)
-		i = skip(data, start)
-		if i < 0 || !f(key, data[start:i]) {
-			return false
+		if i = f(key, space(data, i+1)); i < 0 {
+			return -1
 		}
 		i = space(data, i)
 		if i < len(data) && data[i] == '}' {
-			return true
+			return i + 1
 		}
 		if i >= len(data) || data[i] != ',' {
-			return false
+			return -1
 		}
 		i = space(data, i+1)
 	}
-	return false
+	return -1
 }
 
 func space(data []byte, i int) int {
@@ -106,10 +111,17 @@ func space(data []byte, i int) int {
 	return i
 }
 
+// structural are the bytes by which values end or are put together.
+var structural = [256]bool{'"': true, '{': true, '}': true, '[': true, ']': true, ',': true}
+
 // skip returns the end of the value that begins at i, or -1.
 func skip(data []byte, i int) int {
 	depth := 0
 	for i < len(data) {
+		if !structural[data[i]] {
+			i++
+			continue
+		}
 		switch data[i] {
 		case '"':
 			if i = skipString(data, i); i < 0 {
