@@ -9,7 +9,9 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 )
@@ -46,9 +48,10 @@ func (w *Write) apply(old, patch []byte) ([]byte, error) {
 	return p.Apply(old)
 }
 
-// written decodes a patched object, which must keep its name.
+// written decodes a patched object, which must keep its name. The API server decodes it into an object of the kind, so a patch can leave the kind out.
 func (w *Write) written(data []byte) (runtime.Object, error) {
-	obj, err := decoded(data)
+	kind := schema.GroupVersionKind{Group: w.Group, Version: "v1", Kind: w.Kind}
+	obj, _, err := legacyscheme.Codecs.UniversalDecoder().Decode(data, &kind, nil)
 	if err != nil {
 		return nil, errNotAsked{fmt.Errorf("decoding a patched object: %w", err)}
 	}
@@ -79,8 +82,35 @@ func (g *generator) patch(w *Write, merge func() object, operation func() object
 		}
 		w.Patch = ops
 	default:
+		if g.chance(8) {
+			w.Patch = g.replacement(w, merge)
+			return
+		}
 		w.Patch = merge()
 	}
+}
+
+// replacement makes a patch that puts itself in the place of all of the object, or of all of its metadata. The name must stay, or the API server
+// refuses the patch before the plugin is asked.
+func (g *generator) replacement(w *Write, merge func() object) object {
+	p := object{}
+	if g.chance(4) {
+		p = merge()
+	}
+	m := member(p, "metadata")
+	m["name"] = w.Name
+	if w.Namespace != "" {
+		m["namespace"] = w.Namespace
+	}
+	switch {
+	case g.chance(4):
+		m["$patch"] = "replace"
+	case g.chance(6):
+		m["$retainKeys"] = []any{"name", "namespace"}
+	default:
+		p["$patch"] = pick(g, "replace", "replace", "replace", "delete")
+	}
+	return p
 }
 
 func (g *generator) nodePatch() object {
@@ -125,9 +155,6 @@ func (g *generator) nodePatch() object {
 	}
 	if g.chance(2) {
 		p["status"] = object{"$setElementOrder/conditions": []any{object{"type": "Ready"}}, "conditions": []any{object{"type": "Ready", "message": `a "b" \ {`}}}
-	}
-	if g.chance(20) {
-		p["$patch"] = pick(g, "replace", "delete")
 	}
 	return p
 }
