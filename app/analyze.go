@@ -37,6 +37,8 @@ type AnalyzeOptions struct {
 	Policy *coverage.Policy
 	// ApiserverLogs are the API server's own logs: files, globs, or "-" for Stdin. Their NODE DENY lines are matched with the requests.
 	ApiserverLogs []string
+	// Nodes are those that both questions are about, empty for all. What other kubelets ask for is left out of the checks and of what explains them.
+	Nodes []string
 	// Waivers say who answers for what the log cannot show, as of Now; the zero time is the time of the call.
 	Waivers []checks.Waiver
 	Now     time.Time
@@ -84,7 +86,7 @@ type Analysis struct {
 // for nodes can go. The same logs and state give the same report.
 //
 // It returns an error, and no report, for options that Validate refuses, for logs that are not there or hold no audit event, for state that
-// cannot be read or holds nothing of use, for the errors of Begin and Each, and when ctx ends. It reads the logs and the state, and writes
+// cannot be read or holds nothing of use, for the errors of Begin and Each, and when ctx ends; an *UnknownError for a node that it does not find. It reads the logs and the state, and writes
 // nothing.
 func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	if err := o.Validate(); err != nil {
@@ -148,16 +150,21 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	f.MinWindow = o.MinWindow
 	denials.tell(&f, later(res.First, p.logs.Window.Since), p.end(res))
 	proven := proof{
-		minWindow: o.MinWindow, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents,
+		minWindow: o.MinWindow, only: o.Nodes, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents,
 		restricted: restricted, bound: bound, lags: lags, races: races.list(o.KubeletUserAgents), racesKnown: len(races.full) == 0, since: p.logs.Window.Since, to: p.end(res),
 	}
 	if f.HasState && !proven.to.IsZero() {
 		proven.state = newStateProof(setup, proven.to.Add(-span(o.MinWindow, proven.tally, proven.to)), proven.to)
 	}
+	if err := proven.only.check(proven.state, b.Tally()); err != nil {
+		return nil, err
+	}
 	if o.Now.IsZero() {
 		o.Now = time.Now()
 	}
 	f.Checks, f.Waivers = checks.Apply(checks.Run(proven.input()), o.Waivers, o.Now)
+	proven.only.narrow(proven.state, b.Tally())
+	f.Only = o.Nodes
 	return &Analysis{Report: b.Report(f), Facts: f, Log: res, Counts: counts, Evidence: p.logs.Ledger}, nil
 }
 

@@ -28,6 +28,7 @@ import (
 //   - what exceptions cover (issue 17).
 type proof struct {
 	minWindow time.Duration
+	only      onlyNodes
 	ledger    *evidence.Ledger
 	tally     *tally.Tally
 	facts     *report.Facts
@@ -53,8 +54,11 @@ type proof struct {
 // input is what the checks conclude from.
 func (p *proof) input() *checks.Input {
 	in := &checks.Input{
-		Options: checks.Options{MinWindow: span(p.minWindow, p.tally, p.to)}, Ledger: p.ledger,
+		Options: checks.Options{MinWindow: span(p.minWindow, p.tally, p.to), Only: p.only}, Ledger: p.ledger,
 		Log: checks.Log{Until: p.to, Requests: p.tally.Sums.Allow + p.tally.Sums.Deny + p.tally.Sums.Unknown},
+	}
+	if len(p.only) > 0 {
+		in.Log.Requests = p.only.requests(p.tally)
 	}
 	for _, r := range rules.All() {
 		in.Rules = append(in.Rules, checks.Rule{Name: r.Name, On: !slices.Contains(p.facts.Disabled, r.Name)})

@@ -23,6 +23,8 @@ type prover struct {
 	config func() *config.Config
 	// waivers are those that the configuration does not have.
 	waivers []checks.Waiver
+	// only are the nodes that the checks are about.
+	only onlyNodes
 	// keep is for how many times as long as making them took checks are good, 0 for once.
 	keep int
 
@@ -111,7 +113,7 @@ func (p *prover) results(ctx context.Context, t *tally.Tally, window time.Durati
 		own.Events = report.EventsOf(&t.Events)
 	}
 	c := p.config()
-	of := proof{minWindow: f.MinWindow, tally: t, facts: &own, kubelets: c.Rules.KubeletUserAgents, to: newest}
+	of := proof{minWindow: f.MinWindow, only: p.only, tally: t, facts: &own, kubelets: c.Rules.KubeletUserAgents, to: newest}
 	if t.To.Before(newest) {
 		of.to = t.To
 	}

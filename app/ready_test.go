@@ -27,22 +27,7 @@ func provenDay(t testing.TB, d *days.Day, change ...func(*AnalyzeOptions)) []che
 
 func analyzedDay(t testing.TB, d *days.Day, change ...func(*AnalyzeOptions)) *Analysis {
 	t.Helper()
-	o := AnalyzeOptions{
-		Authorization: Authorization{Skew: time.Second},
-		Input:         Input{Logs: []string{"-"}, Stdin: bytes.NewReader(d.Log()), Loaded: cluster.NewState()},
-		MinWindow:     d.Options.Span - 2*time.Minute, Now: d.To,
-	}
-	if err := o.Loaded.Load([]string{"-"}, bytes.NewReader(d.Journal())); err != nil {
-		t.Error(err)
-		return nil
-	}
-	if d.Policy != "" {
-		var err error
-		if o.Policy, err = coverage.ParsePolicy([]byte(d.Policy)); err != nil {
-			t.Error(err)
-			return nil
-		}
-	}
+	o := dayOptions(t, d)
 	for _, c := range change {
 		c(&o)
 	}
@@ -52,6 +37,26 @@ func analyzedDay(t testing.TB, d *days.Day, change ...func(*AnalyzeOptions)) *An
 		return nil
 	}
 	return a
+}
+
+// dayOptions are those of Analyze for a day.
+func dayOptions(t testing.TB, d *days.Day) AnalyzeOptions {
+	t.Helper()
+	o := AnalyzeOptions{
+		Authorization: Authorization{Skew: time.Second},
+		Input:         Input{Logs: []string{"-"}, Stdin: bytes.NewReader(d.Log()), Loaded: cluster.NewState()},
+		MinWindow:     d.Options.Span - 2*time.Minute, Now: d.To,
+	}
+	if err := o.Loaded.Load([]string{"-"}, bytes.NewReader(d.Journal())); err != nil {
+		t.Error(err)
+	}
+	if d.Policy != "" {
+		var err error
+		if o.Policy, err = coverage.ParsePolicy([]byte(d.Policy)); err != nil {
+			t.Error(err)
+		}
+	}
+	return o
 }
 
 // open are the checks of readiness that are not passed, each with the codes of the items that keep it from that.

@@ -15,13 +15,15 @@ type ReportOptions struct {
 	// Window is the time that ends with the last request that is stored, and is so long; 0 is all that there is. Counts are kept by the
 	// hour, so it begins with one.
 	Window time.Duration
+	// Nodes are as in AnalyzeOptions.
+	Nodes []string
 	// Waivers say who answers for what the log cannot show, as of the time of the call.
 	Waivers []checks.Waiver
 }
 
 // Report makes the report of what Run has stored, also while it is running.
 //
-// Errors are the configuration's, a *NoStoreError, and the store's. It reads the configuration and the store, and writes nothing.
+// Errors are the configuration's, a *NoStoreError, an *UnknownError for a node that the store does not know, and the store's. It reads the configuration and the store, and writes nothing.
 func Report(ctx context.Context, o ReportOptions) (*report.Report, error) {
 	c, err := o.load()
 	if err != nil {
@@ -56,9 +58,19 @@ func Report(ctx context.Context, o ReportOptions) (*report.Report, error) {
 	}
 	f.Lacks = append(f.Lacks, report.Uncovered(t.From, newest, o.Window)...)
 	f.Events, f.MinWindow = report.EventsOf(&t.Events), c.Readiness.MinWindow.D()
-	p := prover{store: s, config: func() *config.Config { return c }, waivers: o.Waivers}
+	only := onlyNodes(o.Nodes)
+	state, err := storedState(ctx, s, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	if err := only.check(state, t); err != nil {
+		return nil, err
+	}
+	p := prover{store: s, config: func() *config.Config { return c }, waivers: o.Waivers, only: only}
 	if err := p.prove(ctx, t, o.Window, &f); err != nil {
 		return nil, err
 	}
+	only.narrow(state, t)
+	f.Only = o.Nodes
 	return report.Make(t, f), nil
 }

@@ -172,6 +172,7 @@ func Of(q Question) []Check {
 func Run(in *Input) []Result {
 	own := *in
 	own.Options = own.Options.orDefault()
+	own.narrow()
 	all := All()
 	out := make([]Result, 0, len(all))
 	for i := range all {

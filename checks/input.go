@@ -24,6 +24,8 @@ type Options struct {
 	MaxRaces int64
 	// Keep are the bindings for nodes that are to stay.
 	Keep []rbac.BindingRef
+	// Only names the nodes that both questions are about, empty for all: see OfOthers.
+	Only []string
 }
 
 func (o Options) orDefault() Options {

@@ -62,6 +62,8 @@ type Facts struct {
 	Checks []checks.Result
 	// Waivers are those that were given, and what each covers.
 	Waivers []checks.Applied
+	// Only are the nodes that Checks are about, empty for all.
+	Only []string
 	// StoreVersion is the state of the store that the counts are of, where they are a store's; Outdated says that Checks are of one before it.
 	StoreVersion string
 	Outdated     bool
@@ -120,7 +122,9 @@ func Make(t *tally.Tally, f Facts) *Report {
 	var nodeOff, restricted bool
 	r.Readiness, nodeOff, restricted = readiness(r, f, t.Sums.Undecided)
 	r.prove(&f)
-	r.Readiness.Plan = plan(&r.Readiness, f.Words, f.Bindings, nodeOff, restricted)
+	if len(f.Only) == 0 { // it is about all nodes
+		r.Readiness.Plan = plan(&r.Readiness, f.Words, f.Bindings, nodeOff, restricted)
+	}
 	return r
 }
 

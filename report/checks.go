@@ -15,8 +15,10 @@ type Confinement struct {
 	// Verdict is a checks.Answer: "confined", "confined with waivers", "not confined" or "not enough evidence".
 	Verdict string `json:"verdict"`
 	// Waivers is how many waivers the verdict rests on.
-	Waivers int     `json:"waivers"`
-	Checks  []Check `json:"checks"`
+	Waivers int `json:"waivers"`
+	// OnlyNodes are the nodes that the verdict is about; none stands for all.
+	OnlyNodes []string `json:"onlyNodes,omitempty"`
+	Checks    []Check  `json:"checks"`
 }
 
 // Check is what came of a check.
@@ -76,7 +78,7 @@ func (r *Report) prove(f *Facts) {
 	ready, confined := checks.Conclude(checks.Ready, f.Checks, f.Waivers), checks.Conclude(checks.Confined, f.Checks, f.Waivers)
 	x := &r.Readiness
 	x.Verdict, x.Ready, x.Waivers, x.Evidence = string(ready.Answer), ready.Good(false), ready.Waivers, "sufficient"
-	x.Outdated = f.Outdated
+	x.Outdated, x.OnlyNodes, r.Confinement.OnlyNodes = f.Outdated, f.Only, f.Only
 	if len(ready.Unproven) > 0 {
 		x.Evidence = "insufficient"
 	}
@@ -175,9 +177,11 @@ type Question struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
 	// Answer is a checks.Answer, Waivers is how many waivers it rests on.
-	Answer  string  `json:"answer"`
-	Waivers int     `json:"waivers"`
-	Checks  []Check `json:"checks"`
+	Answer  string `json:"answer"`
+	Waivers int    `json:"waivers"`
+	// OnlyNodes are the nodes that the answer is about; none stands for all.
+	OnlyNodes []string `json:"onlyNodes,omitempty"`
+	Checks    []Check  `json:"checks"`
 }
 
 // Questions are both, in their order.
@@ -187,12 +191,12 @@ func (r *Report) Questions() []Question {
 
 // Question is whether the bindings can be deleted.
 func (x *Readiness) Question() Question {
-	return Question{checks.Ready.String(), "Checks for deleting the bindings", x.Verdict, x.Waivers, x.Checks}
+	return Question{checks.Ready.String(), "Checks for deleting the bindings", x.Verdict, x.Waivers, x.OnlyNodes, x.Checks}
 }
 
 // Question is whether a credential is confined.
 func (x *Confinement) Question() Question {
-	return Question{checks.Confined.String(), "Checks for confined credentials", x.Verdict, x.Waivers, x.Checks}
+	return Question{checks.Confined.String(), "Checks for confined credentials", x.Verdict, x.Waivers, x.OnlyNodes, x.Checks}
 }
 
 // Head is the verdict as a title, such as "Ready with 2 waivers".
@@ -223,7 +227,7 @@ func (q Question) Means() string {
 	if q.Name == checks.Confined.String() {
 		of = checks.Confined
 	}
-	return wording.Means(checks.Answer(q.Answer), of, c)
+	return wording.Means(checks.Answer(q.Answer), of, q.OnlyNodes, c)
 }
 
 // Class is "yes", "no" or "maybe".

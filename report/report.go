@@ -218,6 +218,8 @@ type Readiness struct {
 	Verdict string `json:"verdict"`
 	// Waivers is how many waivers the verdict rests on.
 	Waivers int `json:"waivers"`
+	// OnlyNodes are the nodes that the verdict is about; none stands for all.
+	OnlyNodes []string `json:"onlyNodes,omitempty"`
 	// Outdated is whether the verdict and the checks are of a state before that of the counts: they are made anew within seconds.
 	Outdated bool `json:"outdated,omitempty"`
 	// Evidence is "insufficient" if a check is unproven, else "sufficient".

@@ -101,7 +101,7 @@ func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
 	}
 	if r.Impersonator != "" {
 		return Finding{
-			Rule: ExcessAccess, Reason: ImpersonationGiven, Severity: High, Subject: r.Impersonator, Allowed: true, Binding: r.Grant.Binding,
+			Rule: ExcessAccess, Reason: ImpersonationGiven, Severity: High, Subject: r.Impersonator, Apart: Impersonated, Allowed: true, Binding: r.Grant.Binding,
 			Params: codes.Params{codes.Text(ParamUser, r.Event.Impersonated.Username)},
 		}, true
 	}

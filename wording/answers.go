@@ -47,14 +47,23 @@ func (c CheckCounts) String() string {
 	return strings.Join(out, ", ")
 }
 
-// Means says what an answer means.
-func Means(a checks.Answer, q checks.Question, c CheckCounts) string {
-	deletable, confined := "the bindings that go can be deleted", "a stolen kubelet credential is confined to its node"
+// namedNodes is how many nodes an answer names that is about some alone.
+const namedNodes = 10
+
+// Means says what an answer means: for all nodes, or for those of only.
+func Means(a checks.Answer, q checks.Question, only []string, c CheckCounts) string {
+	deletable, undeletable := "the bindings that go can be deleted", "the bindings that go must not be deleted yet"
+	confined, of := "a stolen kubelet credential is confined to its node", ""
+	if len(only) > 0 {
+		of = " of " + Some(only, 0, namedNodes)
+		deletable, undeletable = "the kubelets"+of+" do not need the bindings that go", "the bindings that go must stay for the kubelets"+of
+		confined = "a stolen kubelet credential" + of + " is confined to its node"
+	}
 	say := map[checks.Answer]string{
 		checks.AnswerReady: deletable, checks.AnswerReadyWaived: deletable + " if the waivers hold",
-		checks.AnswerNotReady: "the bindings that go must not be deleted yet",
+		checks.AnswerNotReady: undeletable,
 		checks.AnswerConfined: confined, checks.AnswerConfinedWaived: confined + " if the waivers hold",
-		checks.AnswerNotConfined: "a stolen kubelet credential reaches beyond its node",
+		checks.AnswerNotConfined: "a stolen kubelet credential" + of + " reaches beyond its node",
 		checks.AnswerNotEnough:   "it is not proven that " + deletable,
 	}[a]
 	if a == checks.AnswerNotEnough && q == checks.Confined {

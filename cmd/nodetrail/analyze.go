@@ -76,6 +76,7 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	fs.StringVar(&f.auditPolicy, "audit-policy", "", "the apiservers' audit policy `FILE`: what it keeps out of the log is among the findings")
 	fs.StringArrayVar(&f.ApiserverLogs, "apiserver-log", nil, "the API server's own log (klog text or JSON, --v=2 or more): a `FILE`, a glob, or -; its NODE DENY lines "+
 		"are matched with the requests; may be repeated")
+	fs.StringSliceVar(&f.Nodes, "node", nil, onlyNodesUsage)
 	fs.StringVar(&f.waive, "waive", "", "a `FILE` of waivers: who answers for what the log cannot show")
 	fs.StringVar(&f.Cluster, "cluster", "", "the cluster's name, for the report")
 	complete(cmd, map[string][]string{
@@ -83,6 +84,8 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	})
 	return cmd
 }
+
+const onlyNodesUsage = "answer both questions for these nodes alone, such as worker-1,worker-2: what other kubelets ask for is left out; may be repeated"
 
 func ruleNames() []string {
 	var names []string

@@ -57,6 +57,7 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	fs.StringVarP(&f.output, "output", "o", "text", "form of the report: text, json, markdown or html")
 	fs.StringVar(&f.serve, "serve", "", "serve the report as pages at this `ADDRESS`, such as 127.0.0.1:8080, in place of printing it")
 	fs.StringArrayVar(&f.state, "state", nil, "cluster state that the pages explain requests by: a journal, a snapshot or a folder of such, as a `PATH`; may be repeated")
+	fs.StringSliceVar(&f.Nodes, "node", nil, onlyNodesUsage)
 	fs.StringVar(&f.waive, "waive", "", "a `FILE` of waivers: who answers for what the log cannot show")
 	fs.StringVar(&f.failOn, "fail-on", "", failOnUsage)
 	fs.BoolVar(&f.fail.acceptWaivers, "accept-waivers", false, acceptWaiversUsage)
@@ -83,7 +84,7 @@ func (f *reportFlags) prepare(cmd *cobra.Command) (err error) {
 		}
 		return nil
 	}
-	for _, name := range []string{"output", "fail-on", "accept-waivers", "window", "waive"} {
+	for _, name := range []string{"output", "fail-on", "accept-waivers", "window", "waive", "node"} {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s is for a report that is printed, and --serve shows pages, which have windows of their own", name)
 		}

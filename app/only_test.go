@@ -1,0 +1,101 @@
+package app
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
+	"github.com/nodetrail/nodetrail/internal/test/days"
+	"github.com/nodetrail/nodetrail/internal/test/effort"
+)
+
+func onlyAnswer(t *testing.T, d *days.Day, only []string) (checks.Answer, *Analysis) {
+	t.Helper()
+	a := analyzedDay(t, d, func(o *AnalyzeOptions) { o.Nodes = only })
+	return checks.Conclude(checks.Ready, a.Facts.Checks, nil).Answer, a
+}
+
+// askers are the nodes of a day for which, or by which, the events ask that a mutation added; others says that somebody else asks, too.
+func askers(clean, bad *days.Day, nodes []string) (out []string, others bool) {
+	before := map[*days.Event]bool{}
+	for _, e := range clean.Events {
+		before[e] = true
+	}
+	for _, e := range bad.Events {
+		if before[e] {
+			continue
+		}
+		user := e.User
+		if e.Impersonated != nil {
+			user = e.Impersonated
+		}
+		name, ok := nodeid.Of(user.Username, user.Groups)
+		if !ok || !slices.Contains(nodes, name) {
+			others = true
+			continue
+		}
+		out = append(out, name)
+	}
+	return out, others
+}
+
+// Of a day that is ready but for what some nodes ask, the answer is READY for the others alone, and for nobody if somebody else asks.
+func TestOnlyNodes(t *testing.T) {
+	ready, not := 0, 0
+	for seed := range uint64(effort.Of(2, 1)) {
+		clean := threeHours(t, 31+seed, days.Options{Nodes: 3, Servers: 1 + int(seed%2), Features: days.Deployments | days.Join})
+		answer, a := onlyAnswer(t, clean, nil)
+		nodes := a.Facts.Nodes
+		if answer != checks.AnswerReady || len(nodes) < 4 {
+			t.Fatalf("seed %d: %s with %v", seed, answer, nodes)
+		}
+		for _, m := range days.Mutations(seed) {
+			if m.Effect != days.Breaks {
+				continue
+			}
+			bad, ok := m.Apply(clean)
+			if !ok {
+				continue
+			}
+			ask, others := askers(clean, bad, nodes)
+			for _, without := range nodes {
+				only := slices.DeleteFunc(slices.Clone(nodes), func(s string) bool { return s == without })
+				answer, a := onlyAnswer(t, bad, only)
+				needed := others || slices.ContainsFunc(ask, func(s string) bool { return s != without })
+				good := answer == checks.AnswerReady
+				if good && (needed || len(ask) == 0) {
+					t.Errorf("seed %d, %s by %v: ready for %v", seed, m.Name, ask, only)
+				}
+				if !good && !needed && m.Name == "plant-request" {
+					t.Errorf("seed %d, %s by %v: %s for %v: %v", seed, m.Name, ask, answer, only, open(a.Facts.Checks))
+				}
+				if good {
+					ready++
+				} else {
+					not++
+				}
+				if good != a.Report.Readiness.Ready || good && len(a.Report.Readiness.Blockers) > 0 || !slices.Equal(a.Report.Readiness.OnlyNodes, only) ||
+					len(a.Report.Readiness.Plan) > 0 || !strings.Contains(a.Report.Readiness.Means(), only[0]) {
+					t.Errorf("seed %d, %s: the report says %+v", seed, m.Name, a.Report.Readiness)
+				}
+			}
+		}
+	}
+	if ready == 0 || not == 0 {
+		t.Errorf("%d are ready and %d are not", ready, not)
+	}
+}
+
+// A name that nothing knows is an error that has those that are known.
+func TestOnlyUnknownNodes(t *testing.T) {
+	clean := threeHours(t, 31, days.Options{})
+	o := dayOptions(t, clean)
+	o.Nodes = []string{"worker-l"}
+	var unknown *UnknownError
+	if _, err := Analyze(t.Context(), o); !errors.As(err, &unknown) || unknown.Name != "worker-l" || len(unknown.Known) == 0 {
+		t.Errorf("%v", err)
+	}
+}
