@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // comparison is one run of the command.
@@ -229,18 +231,14 @@ func (c *comparison) latest(ctx context.Context) error {
 // newestPatches picks the newest release of each minor from the oldest on.
 func newestPatches(versions []string, oldest int) map[int]string {
 	out := map[int]string{}
-	patch := map[int]int{}
-	for _, v := range versions {
-		m, err := minorOf(v)
-		if err != nil || m < oldest {
+	newest := map[int]*version.Version{}
+	for _, text := range versions {
+		v, err := version.ParseSemantic(text)
+		if err != nil || v.PreRelease() != "" || v.Major() != 1 || int(v.Minor()) < oldest {
 			continue
 		}
-		p, err := strconv.Atoi(v[strings.LastIndexByte(v, '.')+1:])
-		if err != nil {
-			continue // a release candidate
-		}
-		if out[m] == "" || p > patch[m] {
-			out[m], patch[m] = strings.TrimPrefix(v, "v"), p
+		if m := int(v.Minor()); newest[m] == nil || newest[m].LessThan(v) {
+			out[m], newest[m] = strings.TrimPrefix(text, "v"), v
 		}
 	}
 	return out
