@@ -124,7 +124,7 @@ e2e: ## run the real thing: control plane, kubelets, Kafka, alerts (installs wha
 	$(GO) build -C e2e -o '$(CURDIR)/.cache/bin/e2e' ./cmd/e2e
 	cd e2e && exec ../.cache/bin/e2e
 
-# For the night: each minor takes minutes to build the first time. Pod certificates are the newest's test.
+# For the night: each minor takes minutes to build the first time. There are module files for 1.36 to 1.33. What a minor does not have yet is counted as not run.
 MINORS ?= 1.35 1.34 1.33
 
 .PHONY: e2e-minors
@@ -132,7 +132,7 @@ e2e-minors: ## play the scenarios on older minors' own control planes and kubele
 	e2e/install.sh
 	$(GO) build -C e2e -o '$(CURDIR)/.cache/bin/e2e' ./cmd/e2e
 	cd e2e && for minor in $(MINORS); do \
-		echo "Kubernetes $$minor"; NODETRAIL_E2E_KUBERNETES=$$minor ../.cache/bin/e2e -run '^(TestMigration|TestScenarios|TestEmulatedVersion)$$' scenarios || exit 1; \
+		echo "Kubernetes $$minor"; NODETRAIL_E2E_KUBERNETES=$$minor ../.cache/bin/e2e -page ../docs/e2e.md -run '^(TestMigration|TestScenarios|TestEmulatedVersion|TestPodCertificates)$$' scenarios || exit 1; \
 	done
 
 .PHONY: e2e-page

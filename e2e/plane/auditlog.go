@@ -14,14 +14,19 @@ import (
 	"time"
 )
 
+// User is who makes a request.
+type User struct {
+	Username string
+	Groups   []string
+}
+
 // Event is what is looked at of an audit event.
 type Event struct {
 	AuditID, Stage, Verb, RequestURI, UserAgent string
-	User                                        struct {
-		Username string
-		Groups   []string
-	}
-	ObjectRef struct {
+	User                                        User
+	// ImpersonatedUser is whom the user acts as, nil for nobody.
+	ImpersonatedUser *User
+	ObjectRef        struct {
 		Resource, Namespace, Name, APIGroup, Subresource string
 	}
 	ResponseStatus struct {
@@ -29,6 +34,14 @@ type Event struct {
 	}
 	RequestReceivedTimestamp, StageTimestamp time.Time
 	Annotations                              map[string]string
+}
+
+// As is who the request is authorized as.
+func (e *Event) As() *User {
+	if e.ImpersonatedUser != nil {
+		return e.ImpersonatedUser
+	}
+	return &e.User
 }
 
 // Decision and Reason are the authorizers' word.

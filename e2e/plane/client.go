@@ -72,12 +72,18 @@ func (t *transports) closeIdle() {
 	}
 }
 
+// Reconnect has the next requests come over new connections, as far as those that there are have nothing to do.
+func (p *Plane) Reconnect() { p.transports.closeIdle() }
+
 // Client asks the apiserver as somebody.
 type Client struct {
 	plane *Plane
 	id    Identity
 	// Agent is the User-Agent.
 	Agent string
+	// actAs is the user that is impersonated, and the groups.
+	actAs  string
+	groups []string
 }
 
 // As returns a client with a kubelet's user agent.
@@ -95,7 +101,16 @@ func (p *Plane) Admin() *Client {
 
 // With returns the client with another user agent.
 func (c *Client) With(agent string) *Client {
-	return &Client{plane: c.plane, id: c.id, Agent: agent}
+	d := *c
+	d.Agent = agent
+	return &d
+}
+
+// Acting returns the client impersonating a user, with the groups.
+func (c *Client) Acting(user string, groups ...string) *Client {
+	d := *c
+	d.actAs, d.groups = user, groups
+	return &d
 }
 
 // Reply is the apiserver's answer.
@@ -138,6 +153,10 @@ func (c *Client) Do(ctx context.Context, method, path string, body any) (*Reply,
 	req.Header.Set("Audit-ID", r.AuditID)
 	if c.id.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.id.Token)
+	}
+	if c.actAs != "" {
+		req.Header.Set("Impersonate-User", c.actAs)
+		req.Header["Impersonate-Group"] = c.groups
 	}
 	tr, err := c.plane.transports.of(c.id)
 	if err != nil {

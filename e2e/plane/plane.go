@@ -29,6 +29,10 @@ type Options struct {
 	Mode string
 	// APIServer are further flags of kube-apiserver.
 	APIServer []string
+	// First are those of the first of several API servers, whose host name is Host; [Plane.AddAPIServer] adds others. Nil: there is one, of the version
+	// of all programs and with the machine's host name.
+	First *Programs
+	Host  string
 }
 
 // Plane is a control plane that runs.
@@ -46,6 +50,7 @@ type Plane struct {
 	work       *Work
 	etcd       string
 	server     *Process
+	balancer   *balancer
 	saKey      string
 	transports *transports
 	// logs are the files of the apiservers' own logs, in the order in which they were started.
@@ -138,9 +143,42 @@ func (p *Plane) startEtcd(ctx context.Context) error {
 }
 
 // StartAPIServer starts kube-apiserver and waits until it is ready. It may be called again after [Plane.StopAPIServer], with other Options.
-func (p *Plane) StartAPIServer(ctx context.Context) error {
+func (p *Plane) StartAPIServer(ctx context.Context) (err error) {
+	if p.Options.First != nil {
+		if p.balancer, err = newBalancer(p.Address); err != nil {
+			return err
+		}
+		p.server, err = p.AddAPIServer(ctx, p.Options.First, p.Options.Host)
+		return err
+	}
+	p.server, err = p.startAPIServer(ctx, p.Programs, p.Address, "")
+	return err
+}
+
+// AddAPIServer starts another kube-apiserver on the same etcd, of any version, as a rolling upgrade does, and waits until it is ready. Clients come to
+// all of them in turn. Its host name is its own, since the name of its identity Lease is a hash of that. [Plane.RemoveAPIServer] ends it.
+func (p *Plane) AddAPIServer(ctx context.Context, programs *Programs, host string) (*Process, error) {
+	address, err := FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	server, err := p.startAPIServer(ctx, programs, address, host)
+	if err == nil {
+		p.balancer.add(address, server)
+	}
+	return server, err
+}
+
+// RemoveAPIServer sends no more clients to a kube-apiserver and ends it.
+func (p *Plane) RemoveAPIServer(server *Process) {
+	p.balancer.remove(server)
+	server.Stop(time.Minute)
+}
+
+// startAPIServer starts one; without a host name it has the machine's.
+func (p *Plane) startAPIServer(ctx context.Context, programs *Programs, address, host string) (*Process, error) {
 	args := []string{
-		"--etcd-servers=http://" + p.etcd, "--bind-address=127.0.0.1", "--secure-port=" + portOf(p.Address),
+		"--etcd-servers=http://" + p.etcd, "--bind-address=127.0.0.1", "--secure-port=" + portOf(address),
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
 		"--client-ca-file=" + p.file("ca.crt"), "--tls-cert-file=" + p.file("apiserver.crt"), "--tls-private-key-file=" + p.file("apiserver.key"),
 		"--service-account-key-file=" + p.file("sa.pub"), "--service-account-signing-key-file=" + p.saKey,
@@ -161,25 +199,25 @@ func (p *Plane) StartAPIServer(ctx context.Context) error {
 		args = append(args, "--audit-webhook-config-file="+p.Options.AuditWebhook)
 		flags, err := flagsOf(p.Options.Flags)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		args = append(args, flags...)
 	}
-	var err error
-	if p.server, err = p.work.Start("kube-apiserver", p.Programs.path("kube-apiserver"), append(args, p.Options.APIServer...)); err != nil {
-		return err
+	path, args := programs.path("kube-apiserver"), append(args, p.Options.APIServer...)
+	if host != "" {
+		path, args = "unshare", append([]string{"--uts", "sh", "-c", `hostname "$0" && exec "$@"`, host, path}, args...)
 	}
-	p.logs = append(p.logs, p.server.Log)
-	p.transports.closeIdle()
-	return Eventually(ctx, "kube-apiserver is ready", func() error {
-		if err := p.server.Alive(); err != nil {
+	server, err := p.work.Start("kube-apiserver", path, args)
+	if err != nil {
+		return nil, err
+	}
+	p.logs = append(p.logs, server.Log)
+	p.Reconnect()
+	return server, Eventually(ctx, "kube-apiserver is ready", func() error {
+		if err := server.Alive(); err != nil {
 			return Fatal(err)
 		}
-		r, err := p.Admin().Do(ctx, http.MethodGet, "/readyz", nil)
-		if err == nil && r.Code != http.StatusOK {
-			err = fmt.Errorf("/readyz: %d", r.Code)
-		}
-		return err
+		return p.ok(ctx, address, "/readyz")
 	})
 }
 
@@ -234,7 +272,7 @@ func (p *Plane) StartControllers(ctx context.Context) error {
 			if err := c.Alive(); err != nil {
 				return Fatal(err)
 			}
-			return p.healthz(ctx, address)
+			return p.ok(ctx, address, "/healthz")
 		}); err != nil {
 			return err
 		}
@@ -242,14 +280,15 @@ func (p *Plane) StartControllers(ctx context.Context) error {
 	return nil
 }
 
-func (p *Plane) healthz(ctx context.Context, address string) error {
+// ok is an error unless a GET of the path is answered 200.
+func (p *Plane) ok(ctx context.Context, address, path string) error {
 	t, err := p.transports.of(Identity{User: "admin", Groups: []string{"system:masters"}})
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/healthz", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+path, nil)
 	if err != nil {
-		return fmt.Errorf("asking for /healthz: %w", err)
+		return fmt.Errorf("asking for %s: %w", path, err)
 	}
 	resp, err := (&http.Client{Transport: t, Timeout: 10 * time.Second}).Do(req)
 	if err != nil {
@@ -257,7 +296,7 @@ func (p *Plane) healthz(ctx context.Context, address string) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("/healthz: %s", resp.Status)
+		return fmt.Errorf("%s: %s", path, resp.Status)
 	}
 	return nil
 }

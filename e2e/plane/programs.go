@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -22,11 +24,12 @@ type Programs struct {
 	Kubernetes, Etcd string
 }
 
-// Minor is the minor version of Kubernetes, such as 1.36.
-func (p *Programs) Minor() string {
-	major, rest, _ := strings.Cut(strings.TrimPrefix(p.Kubernetes, "v"), ".")
+// Minor is the 36 of Kubernetes 1.36.
+func (p *Programs) Minor() int {
+	_, rest, _ := strings.Cut(p.Kubernetes, ".")
 	minor, _, _ := strings.Cut(rest, ".")
-	return major + "." + minor
+	n, _ := strconv.Atoi(minor) // the version is a module's
+	return n
 }
 
 func (p *Programs) path(name string) string { return filepath.Join(p.dir, name) }
@@ -51,12 +54,25 @@ func Root() (string, error) {
 
 // Build builds the programs, unless they are there already: in .cache/e2e, a folder for each set of sources and compiler.
 func Build(ctx context.Context) (*Programs, error) {
+	return build(ctx, os.Getenv(MinorEnv), "k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes/cmd/kube-controller-manager",
+		"k8s.io/kubernetes/cmd/kube-scheduler", "./hollow", etcd)
+}
+
+// BuildAPIServer builds kube-apiserver of a minor, such as 1.36, and nothing else.
+func BuildAPIServer(ctx context.Context, minor string) (*Programs, error) {
+	return build(ctx, minor, "k8s.io/kubernetes/cmd/kube-apiserver")
+}
+
+// etcd is the only program that is not of Kubernetes' module.
+const etcd = "go.etcd.io/etcd/server/v3"
+
+func build(ctx context.Context, minor string, packages ...string) (*Programs, error) {
 	root, err := Root()
 	if err != nil {
 		return nil, err
 	}
-	etcd := filepath.Join(root, "e2e", "etcd")
-	kube, err := kubeOf(filepath.Join(root, "e2e", "kube"), os.Getenv(MinorEnv))
+	etcdDir := filepath.Join(root, "e2e", "etcd")
+	kube, err := kubeOf(filepath.Join(root, "e2e", "kube"), minor)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +80,7 @@ func Build(ctx context.Context) (*Programs, error) {
 	if p.Kubernetes, err = versionOf(ctx, kube.dir, "k8s.io/kubernetes", "-modfile="+kube.modFile); err != nil {
 		return nil, err
 	}
-	if p.Etcd, err = versionOf(ctx, etcd, "go.etcd.io/etcd/server/v3"); err != nil {
+	if p.Etcd, err = versionOf(ctx, etcdDir, etcd); err != nil {
 		return nil, err
 	}
 	sources, err := filepath.Glob(filepath.Join(kube.dir, "hollow", "*.go"))
@@ -72,14 +88,14 @@ func Build(ctx context.Context) (*Programs, error) {
 		return nil, fmt.Errorf("looking for sources: %w", err)
 	}
 	h := sha256.New()
-	for _, file := range append(sources, kube.modFile, strings.TrimSuffix(kube.modFile, ".mod")+".sum", etcd+"/go.mod", etcd+"/go.sum") {
+	for _, file := range append(sources, kube.modFile, strings.TrimSuffix(kube.modFile, ".mod")+".sum", etcdDir+"/go.mod", etcdDir+"/go.sum") {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("looking for sources: %w", err)
 		}
 		h.Write(b)
 	}
-	h.Write([]byte(strings.Join(append(stamps(), runtime.Version()), " ")))
+	h.Write([]byte(strings.Join(slices.Concat(stamps(), packages, []string{runtime.Version()}), " ")))
 	cache := filepath.Join(root, ".cache", "e2e")
 	p.dir = filepath.Join(cache, hex.EncodeToString(h.Sum(nil)[:8]))
 	if err := os.MkdirAll(cache, 0o755); err != nil {
@@ -98,7 +114,7 @@ func Build(ctx context.Context) (*Programs, error) {
 		return nil, fmt.Errorf("making the folder of programs: %w", err)
 	}
 	defer os.RemoveAll(fresh)
-	if err := p.build(ctx, kube, etcd, fresh); err != nil {
+	if err := p.build(ctx, kube, etcdDir, fresh, packages); err != nil {
 		return nil, err
 	}
 	if err := os.Rename(fresh, p.dir); err != nil {
@@ -130,19 +146,20 @@ func stamps() []string {
 	return []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"}
 }
 
-func (p *Programs) build(ctx context.Context, kube kubeModule, etcd, to string) error {
+func (p *Programs) build(ctx context.Context, kube kubeModule, etcdDir, to string, packages []string) error {
 	parts := strings.Split(strings.TrimPrefix(p.Kubernetes, "v"), ".")
 	ldflags := "-s -w"
 	for _, stamped := range stamps() {
 		stamp := "-X " + stamped + "."
 		ldflags += fmt.Sprintf(" %sgitVersion=%s %sgitMajor=%s %sgitMinor=%s", stamp, p.Kubernetes, stamp, parts[0], stamp, parts[1])
 	}
-	if _, err := command(ctx, kube.dir, "go", "build", "-modfile="+kube.modFile, "-tags="+kube.tag, "-trimpath", "-ldflags", ldflags, "-o", to+"/",
-		"k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes/cmd/kube-controller-manager",
-		"k8s.io/kubernetes/cmd/kube-scheduler", "./hollow"); err != nil {
-		return err
+	if n := len(packages) - 1; packages[n] == etcd {
+		if _, err := command(ctx, etcdDir, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(to, "etcd"), etcd); err != nil {
+			return err
+		}
+		packages = packages[:n]
 	}
-	_, err := command(ctx, etcd, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(to, "etcd"), "go.etcd.io/etcd/server/v3")
+	_, err := command(ctx, kube.dir, "go", append([]string{"build", "-modfile=" + kube.modFile, "-tags=" + kube.tag, "-trimpath", "-ldflags", ldflags, "-o", to + "/"}, packages...)...)
 	return err
 }
 

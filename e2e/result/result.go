@@ -30,6 +30,20 @@ type Scene struct {
 	Seconds float64
 }
 
+// Left is a scene that did not run: Needs is the Kubernetes with which came what it needs, such as 1.33.
+type Left struct{ Name, Needs string }
+
+// Upgrade is what replacing an API server showed.
+type Upgrade struct {
+	// From and To are the versions of the API servers, Versions what the report says of them.
+	From, To string
+	Versions []string
+	// Differ are the requests that were a race because the versions differ on them.
+	Judged, Differ, Lagged                     int64
+	Compared, Agree, RacesCompared, RacesAgree int64
+	Seconds                                    float64
+}
+
 // Scale is what the churn showed.
 type Scale struct {
 	Kubelets                                   int

@@ -142,7 +142,7 @@ func sameAsAnalyze(t *testing.T, pair *trail.Pair, program string) {
 	t.Helper()
 	files, err := pair.Plane.AuditLogs()
 	check(t, err)
-	args := append([]string{"analyze", "--kubernetes-version", pair.Plane.Programs.Minor(), "-o", "json", "--verdicts", "-", "--state", filepath.Join(work.Dir, "scale-data", "state")}, files...)
+	args := append([]string{"analyze", "-o", "json", "--verdicts", "-", "--state", filepath.Join(work.Dir, "scale-data", "state")}, files...)
 	out, err := trail.Run(work.Context(), program, args...)
 	check(t, err)
 	finished := map[string]*trail.Verdict{}

@@ -10,30 +10,34 @@ import (
 	"github.com/nodetrail/nodetrail/e2e/plane"
 )
 
-// A node asks for the certificate of its pod and follows that request, which is for no other node to read. The API is off by default, and older minors
-// have it in other versions or not at all: this is the newest's test.
+// A node asks for the certificate of its pod and follows that request, which is for no other node to read. The API is on by default since 1.37.
 //
 // Seen to fail with a graph without the edges of certificate requests.
 func TestPodCertificates(t *testing.T) {
-	w := newWorld(t, "certificates", plane.Options{Mode: "Node,RBAC", APIServer: []string{
-		"--feature-gates=PodCertificateRequest=true", "--runtime-config=certificates.k8s.io/v1beta1=true",
-	}}, "authorization: {kubernetesVersion: \"1.36\", featureGates: {PodCertificateRequest: true}}\n", "node-1")
+	if !has(t, "pod certificates", 37) {
+		return
+	}
+	const signer = "mesh.example/workload"
+	w := newWorld(t, "certificates", plane.Options{Mode: "Node,RBAC"}, "", "node-1")
 	w.create(t, object("v1", "Node", "", "node-2"))
 	w.namespace(t, "mesh")
-	w.create(t, pod("mesh", "proxy", "node-1"))
+	proxy := pod("mesh", "proxy", "node-1")
+	proxy["spec"].(map[string]any)["volumes"] = []any{map[string]any{"name": "certificate", "projected": map[string]any{"sources": []any{
+		map[string]any{"podCertificate": map[string]any{"signerName": signer, "keyType": "ED25519", "credentialBundlePath": "bundle.pem"}},
+	}}}}
+	w.create(t, proxy)
 	one, two := w.plane.Node("node-1"), w.plane.Node("node-2")
 
-	const group, requests = "certificates.k8s.io/v1beta1", "/apis/certificates.k8s.io/v1beta1/podcertificaterequests"
-	const mine = "/apis/certificates.k8s.io/v1beta1/namespaces/mesh/podcertificaterequests"
-	uid := w.uid(t, podPath("mesh", "proxy"))
-	public, private, err := ed25519.GenerateKey(rand.Reader)
+	const group, requests = "certificates.k8s.io/v1", "/apis/certificates.k8s.io/v1/podcertificaterequests"
+	const mine = "/apis/certificates.k8s.io/v1/namespaces/mesh/podcertificaterequests"
+	_, key, err := ed25519.GenerateKey(rand.Reader)
 	check(t, err)
 	request := with(object(group, "PodCertificateRequest", "mesh", "proxy"), "spec", map[string]any{
-		"signerName": "mesh.example/workload", "maxExpirationSeconds": 3600,
-		"podName": "proxy", "podUID": uid,
+		"signerName": signer, "maxExpirationSeconds": 3600,
+		"podName": "proxy", "podUID": w.uid(t, podPath("mesh", "proxy")),
 		"serviceAccountName": "default", "serviceAccountUID": w.uid(t, "/api/v1/namespaces/mesh/serviceaccounts/default"),
 		"nodeName": "node-1", "nodeUID": w.uid(t, "/api/v1/nodes/node-1"),
-		"pkixPublicKey": must(x509.MarshalPKIXPublicKey(public))(t), "proofOfPossession": ed25519.Sign(private, []byte(uid)),
+		"stubPKCS10Request": must(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key))(t),
 	})
 	var made *plane.Reply
 	w.eventually(t, "the apiserver has seen the pod and takes the request", func() error {

@@ -95,16 +95,16 @@ func testVolumeClaim(t *testing.T, w *world) {
 // Seen to fail with an authorizer that does not look at the field selector.
 func testResources(t *testing.T, w *world) {
 	w.namespace(t, "devices")
-	group := "/apis/" + devices()
+	group := "/apis/" + devices(t)
 	slice := func(name, node string) map[string]any {
-		return with(object(devices(), "ResourceSlice", "", name), "spec", map[string]any{
+		return with(object(devices(t), "ResourceSlice", "", name), "spec", map[string]any{
 			"driver": "gpu.example", "nodeName": node, "pool": map[string]any{"name": node, "generation": 1, "resourceSliceCount": 1},
 		})
 	}
 	w.create(t, slice("slice-1", "node-1"))
 	w.create(t, slice("slice-2", "node-2"))
 	claim := func(name string) map[string]any {
-		return with(object(devices(), "ResourceClaim", "devices", name), "spec", map[string]any{"devices": map[string]any{
+		return with(object(devices(t), "ResourceClaim", "devices", name), "spec", map[string]any{"devices": map[string]any{
 			"requests": []any{map[string]any{"name": "gpu", "exactly": map[string]any{"deviceClassName": "gpu"}}},
 		}})
 	}
@@ -148,7 +148,7 @@ func testTokens(t *testing.T, w *world) {
 	}
 	// The account itself is for the node to read from 1.34 on, for the kubelet's credential providers.
 	const account = "/api/v1/namespaces/accounts/serviceaccounts/robot"
-	if minor() == "1.33" {
+	if w.minor() < accounts {
 		w.expect(t, w.plane.Node("node-1"), account, http.StatusForbidden, "deny")
 	} else {
 		w.expect(t, w.plane.Node("node-1"), account, http.StatusOK, "allow")

@@ -41,6 +41,7 @@ func TestMigration(t *testing.T) {
 	check(t, w.plane.StartKubelets(w.ctx, nodes...))
 	w.namespace(t, "shop")
 	w.create(t, secret("shop", "db"))
+	w.archive(t)
 	for _, n := range nodes {
 		w.runs(t, "before-"+n, n)
 	}
@@ -49,7 +50,7 @@ func TestMigration(t *testing.T) {
 	t.Log("RBAC alone")
 	w.lively(t, nodes)
 	w.expect(t, w.plane.Node("node-1"), "/api/v1/namespaces/shop/secrets/db", http.StatusOK, "allow")
-	a := w.expect(t, rider, "/api/v1/pods", http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
+	a := w.expect(t, rider, archive, http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
 	if o := a.verdict.Observed; o.NodeVerdict != "" || o.Binding == nil || o.Binding.Name != "system:node" {
 		t.Errorf("with RBAC alone the annotations say nothing of Node, and the binding is system:node: %+v", o)
 	}
@@ -62,7 +63,7 @@ func TestMigration(t *testing.T) {
 	w.synced(t)
 	w.lively(t, nodes)
 	w.expect(t, w.plane.Node("node-1"), "/api/v1/namespaces/shop/secrets/db", http.StatusOK, "allow")
-	w.expect(t, rider, "/api/v1/pods", http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
+	w.expect(t, rider, archive, http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
 	w.readiness(t, "Node,RBAC", "calico-node", "nothing-depends")
 
 	t.Log("without the rider")
@@ -82,7 +83,7 @@ func TestMigration(t *testing.T) {
 
 	t.Log("the rider again")
 	began := time.Now()
-	w.expect(t, rider, "/api/v1/pods", http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
+	w.expect(t, rider, archive, http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
 	if took := w.lost(t); took > time.Minute {
 		t.Errorf("the answer was taken back only after %s", took)
 	}
@@ -226,7 +227,7 @@ func (w *world) ready(t *testing.T, since time.Time) {
 	t.Helper()
 	of := []string{"policy-known", "every-event-judged", "version-known", "nothing-depends", "bindings-inventoried", "identities-conform", "races-decided", "agreement", "state-complete", "rules-on"}
 	w.eventually(t, "analyze says that nothing depends on a binding", func() error {
-		out, err := trail.Run(w.ctx, w.program, "analyze", "--kubernetes-version", w.plane.Programs.Minor(), "-o", "json", "--min-window", "0", "--since", since.UTC().Format(time.RFC3339Nano), "--audit-policy", w.plane.Options.Policy,
+		out, err := trail.Run(w.ctx, w.program, "analyze", "-o", "json", "--min-window", "0", "--since", since.UTC().Format(time.RFC3339Nano), "--audit-policy", w.plane.Options.Policy,
 			"--state", filepath.Join(work.Dir, w.name+"-data", "state"), w.plane.AuditLogPath())
 		if err != nil {
 			return err

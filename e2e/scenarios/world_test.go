@@ -34,16 +34,26 @@ const skew = time.Second
 // newWorld starts one, with further lines for nodetrail's configuration.
 func newWorld(t *testing.T, name string, options plane.Options, config string, nodes ...string) *world {
 	t.Helper()
+	w := newServer(t, name, options, config)
+	check(t, w.plane.StartControllers(w.ctx))
+	check(t, w.plane.StartKubelets(w.ctx, nodes...))
+	return w
+}
+
+// newServer starts one without controllers and kubelets.
+func newServer(t *testing.T, name string, options plane.Options, config string) *world {
+	t.Helper()
 	ctx := work.Context()
 	w := &world{ctx: ctx, name: name, program: must(trail.Build(ctx, work))(t), order: strings.HasPrefix(options.Mode, "Node")}
 	w.alerts = must(receiver.New(ctx, work, name))(t)
 	t.Cleanup(func() { check(t, w.alerts.Close()) })
 	pair := must(trail.Beside(ctx, work, name, trail.Options{Plane: options, Program: w.program, Alertmanager: w.alerts.Manager, Config: config}))(t)
 	w.plane, w.trail = pair.Plane, pair.Trail
-	check(t, w.plane.StartControllers(ctx))
-	check(t, w.plane.StartKubelets(ctx, nodes...))
 	return w
 }
+
+// minor is the N of the Kubernetes 1.N that runs.
+func (w *world) minor() int { return w.plane.Programs.Minor() }
 
 // answer is what came of a request: the apiserver's answer, its audit event, and nodetrail's verdict on it.
 type answer struct {
@@ -79,7 +89,7 @@ func (w *world) compare(t *testing.T, what string, a *answer) {
 	if v.Verdict != want || v.Observed.NodeVerdict != want {
 		t.Errorf("%s: the Node authorizer's word was %s (%q); nodetrail says %s (%q, %q) and read %q", what, want, e.Reason(), v.Verdict, v.Reason, v.Detail, v.Observed.NodeVerdict)
 	}
-	if want == "allow" {
+	if want == "allow" || v.Reason == "" { // what no rule allows is refused without a reason and without a NODE DENY line
 		return
 	}
 	denials, err := w.plane.NodeDenials()

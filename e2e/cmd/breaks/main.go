@@ -68,7 +68,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 // broken is one entry of the list.
-type broken struct{ packageName, test, file, from, to, patience string }
+type broken struct{ packageName, test, file, from, to, patience, kubernetes string }
 
 func parse(text string) ([]broken, error) {
 	var all []broken
@@ -88,6 +88,8 @@ func parse(text string) ([]broken, error) {
 			b.file = rest
 		case word == "patience":
 			b.patience = rest
+		case word == "kubernetes":
+			b.kubernetes = rest
 		case word == "-":
 			b.from, to = rest, &b.from
 		case word == "+":
@@ -143,7 +145,7 @@ func (b *broken) try() (out []byte, err error) {
 		return nil, fmt.Errorf("breaking it: %w", err)
 	}
 	cmd := exec.Command("go", "test", "-count=1", "-timeout=30m", "-run", "^"+strings.ReplaceAll(b.test, "/", "$/^")+"$", "./"+b.packageName)
-	cmd.Env = append(os.Environ(), trail.OverlayEnv+"="+file, "TMPDIR="+dir, plane.PatienceEnv+"="+b.patience, "NODETRAIL_E2E_CHURN=30s", "NODETRAIL_E2E_KUBELETS=6")
+	cmd.Env = append(os.Environ(), trail.OverlayEnv+"="+file, "TMPDIR="+dir, plane.PatienceEnv+"="+b.patience, plane.MinorEnv+"="+b.kubernetes, "NODETRAIL_E2E_CHURN=30s", "NODETRAIL_E2E_KUBELETS=6")
 	out, err = cmd.CombinedOutput()
 	var exit *exec.ExitError
 	switch {

@@ -2,7 +2,7 @@
 //
 //	e2e [-page FILE] [-run REGEXP] [PACKAGE...]
 //
-// The packages are scenarios, scale and pipeline, all by default; of their tests those that match REGEXP are run. It is run by make e2e, at the top of
+// With NODETRAIL_E2E_KUBERNETES, which names an older minor, only that minor's row of the page is written. The packages are scenarios, scale and pipeline, all by default; of their tests those that match REGEXP are run. It is run by make e2e, at the top of
 // the module e2e. When it is told to stop it tells the tests, which end what they have started.
 package main
 
@@ -96,8 +96,9 @@ func all(signals <-chan os.Signal, packages []string, tests, page string, stdout
 		_, err = io.WriteString(stdout, text)
 		return err
 	}
-	if tests == "" && slices.Equal(packages, []string{"scenarios", "scale", "pipeline"}) {
-		return os.WriteFile(page, []byte(text), 0o644)
+	older := os.Getenv(plane.MinorEnv) != ""
+	if older || tests == "" && slices.Equal(packages, []string{"scenarios", "scale", "pipeline"}) {
+		return writePage(page, dir, text, older)
 	}
 	return fmt.Errorf("%s is written when all tests of all packages have run", page)
 }

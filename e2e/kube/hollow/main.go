@@ -15,7 +15,6 @@ import (
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/version"
-	fakeremote "k8s.io/cri-client/pkg/fake"
 	cadvisortest "k8s.io/kubernetes/pkg/kubelet/cadvisor/testing"
 	"k8s.io/kubernetes/pkg/kubelet/cm"
 	"k8s.io/kubernetes/pkg/kubemark"
@@ -52,20 +51,11 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	endpoint, err := fakeremote.GenerateEndpoint()
+	runtime, images, err := pretend(ctx, settings.RuntimeRequestTimeout.Duration)
 	if err != nil {
 		return fmt.Errorf("starting the runtime: %w", err)
 	}
-	fake := fakeremote.NewFakeRemoteRuntime()
-	if err := fake.Start(endpoint); err != nil {
-		return fmt.Errorf("starting the runtime: %w", err)
-	}
-	defer fake.Stop()
-	runtime, err := connect(ctx, endpoint, settings.RuntimeRequestTimeout.Duration)
-	if err != nil {
-		return fmt.Errorf("connecting to the runtime: %w", err)
-	}
-	kubemark.NewHollowKubelet(flags, settings, client, heartbeatClient, &cadvisortest.Fake{NodeName: node}, fake.ImageService, runtime,
-		cm.NewStubContainerManager()).Run(ctx)
+	start(ctx, kubemark.NewHollowKubelet(flags, settings, client, heartbeatClient, &cadvisortest.Fake{NodeName: node}, images, runtime,
+		cm.NewStubContainerManager()))
 	return nil
 }
