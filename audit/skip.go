@@ -13,12 +13,12 @@ type skipper struct {
 	want Want
 	s    jscan.Scanner
 	// The offsets of the next hit of each needle, len(buf) where there is none, -1 before the first search.
-	node, kubelet, refused, escape, verb int
-	others                               []int // of want.Others
+	node, kubelet, refused, server, escape, verb int
+	others                                       []int // of want.Others
 }
 
 func (k *skipper) reset() {
-	k.node, k.kubelet, k.refused, k.escape, k.verb = -1, -1, -1, -1, -1
+	k.node, k.kubelet, k.refused, k.server, k.escape, k.verb = -1, -1, -1, -1, -1, -1
 	k.others = k.others[:0]
 	for range k.want.Others.strings() {
 		k.others = append(k.others, -1)
@@ -41,8 +41,8 @@ var (
 // escapes. A line with an escape that could stand for a letter or any other character of a needle is not skippable, so in all others
 // a string that begins with kubelet or system:node: is the bytes of that word after a quote, and a key is its bytes between quotes. In
 // valid JSON the quote that begins a string never follows a backslash. Hence a line without `"system:node:`, `"system:nodes"` and
-// `"kubelet` is of no node and no kubelet, one without the names that are wanted is not theirs, and one without " impersonate" is no refused
-// impersonation; and a line with the bytes `"verb"` once has the one verb that follows them or none, and one with `"objectRef"` once the one
+// `"kubelet` is of no node and no kubelet, one without the names that are wanted is not theirs, and one that lacks " is forbidden: User " or
+// " impersonate" is no refused impersonation; and a line with the bytes `"verb"` once has the one verb that follows them or none, and one with `"objectRef"` once the one
 // objectRef that follows it or none.
 func (k *skipper) skippable(from, to int) bool {
 	line := k.buf[from:to]
@@ -70,13 +70,9 @@ func (k *skipper) skippable(from, to int) bool {
 		}
 	}
 	if k.refused < from {
-		if k.refused = bytes.Index(k.buf[from:], refusedNeedle); k.refused < 0 {
-			k.refused = len(k.buf)
-		} else {
-			k.refused += from
-		}
+		k.refused = nextString(k.buf, from, refusedBefore, refusedNeedle)
 	}
-	if k.refused < to {
+	if k.refused < to && bytes.Contains(line, impersonateNeedle) {
 		return false
 	}
 	if k.escape < from {
@@ -119,8 +115,16 @@ func (k *skipper) readOrNoState(pos, from, to int) bool {
 	}
 	line := k.buf[from:to]
 	verb := string(rest[:end])
-	if !stateVerb(verb) && (!keepVerb(verb) || !bytes.Contains(rest, serverNeedle)) {
-		return true
+	if !stateVerb(verb) {
+		if !keepVerb(verb) {
+			return true
+		}
+		if k.server < from {
+			k.server = nextString(k.buf, from, serverBefore, serverNeedle)
+		}
+		if k.server >= to {
+			return true
+		}
 	}
 	ref, more := onlyObjectRef(line)
 	if ref < 0 {
@@ -179,10 +183,15 @@ func (k *skipper) reference(line []byte, pos int) (o ObjectRef, ok bool) {
 var (
 	nodeNeedle    = []byte("ystem:node")
 	nodeBefore    = []byte(`"s`)
-	refusedNeedle = []byte(" impersonate") // of the message of what RefusedImpersonation finds; spaces are rare
 	kubeletNeedle = []byte("kubelet")
 	kubeletBefore = []byte(`"`)
-	serverNeedle  = []byte(serverLeasePrefix)
+	// Of the message of what RefusedImpersonation finds.
+	refusedNeedle     = []byte("User ")
+	refusedBefore     = []byte(" is forbidden: ")
+	impersonateNeedle = []byte(" impersonate")
+	// Together they are serverLeasePrefix.
+	serverNeedle = []byte("ver-")
+	serverBefore = []byte("apiser")
 )
 
 // nextString returns the offset of the next string that begins with before, its quote included, and then with rest, or len(buf).
