@@ -41,7 +41,7 @@ var (
 // escapes. A line with an escape that could stand for a letter or any other character of a needle is not skippable, so in all others
 // a string that begins with kubelet or system:node: is the bytes of that word after a quote, and a key is its bytes between quotes. In
 // valid JSON the quote that begins a string never follows a backslash. Hence a line without `"system:node:`, `"system:nodes"` and
-// `"kubelet` is of no node and no kubelet, one without the names that are wanted is not theirs, and one that lacks " is forbidden: User " or
+// `"kubelet` is of no node and no kubelet, one without the names that are wanted is not theirs, and one that lacks "forbidden: User " or
 // " impersonate" is no refused impersonation; and a line with the bytes `"verb"` once has the one verb that follows them or none, and one with `"objectRef"` once the one
 // objectRef that follows it or none.
 func (k *skipper) skippable(from, to int) bool {
@@ -187,7 +187,7 @@ var (
 	kubeletBefore = []byte(`"`)
 	// Of the message of what RefusedImpersonation finds.
 	refusedNeedle     = []byte("User ")
-	refusedBefore     = []byte(" is forbidden: ")
+	refusedBefore     = []byte("forbidden: ")
 	impersonateNeedle = []byte(" impersonate")
 	// Together they are serverLeasePrefix.
 	serverNeedle = []byte("ver-")
