@@ -31,6 +31,10 @@ type AnalyzeOptions struct {
 	Disable []string
 	// KubeletUserAgents are further user-agent products that are a kubelet's.
 	KubeletUserAgents []string
+	// Bootstrap says what is usual when nodes join.
+	Bootstrap rules.Bootstrap
+	// AllRequests has the requests of everybody judged: rules on tokens of service accounts need them.
+	AllRequests bool
 	// MinWindow is for how long before the newest request everything must be proven; 0 is the whole log.
 	MinWindow time.Duration
 	// Policy is the apiservers' audit policy, of which what it keeps out of the log is among the findings; nil if it is not known.
@@ -99,7 +103,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	if p.judged.Rules, err = enabledRules(o.Disable); err != nil {
 		return nil, err
 	}
-	p.judged.Kubelets = o.KubeletUserAgents
+	p.judged.Kubelets, p.judged.Bootstrap, p.logs.All = o.KubeletUserAgents, o.Bootstrap, o.AllRequests
 	p.logs.Ledger = evidence.New()
 	denials, err := readDenials(ctx, o.ApiserverLogs, o.Stdin)
 	if err != nil {
@@ -121,11 +125,11 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		p.logs.See = bound.see
 		return bound.others()
 	}
-	races, lags, restricted := newRaceBook(""), newLagBook(o.KubeletUserAgents), newRestrictionBook()
+	races, lags, restricted, births := newRaceBook(""), newLagBook(o.KubeletUserAgents), newRestrictionBook(), newBirthBook()
 	res, counts, err := p.run(ctx, func(s *judging.Setup) {
 		setup, lags.auth = s, s.Auth
 		over = &overTime{
-			detectors: rules.NewDetectors(p.judged.Rules, rules.DetectorOptions{Kubelets: o.KubeletUserAgents}), state: s.Judge.State, count: count,
+			detectors: rules.NewDetectors(p.judged.Rules, rules.DetectorOptions{Kubelets: o.KubeletUserAgents, Bootstrap: o.Bootstrap}), state: s.Judge.State, count: count,
 		}
 	}, func(j *pipeline.Judgement) error {
 		over.observe(j)
@@ -133,6 +137,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		bound.add(j)
 		restricted.add(j)
 		denials.add(j)
+		births.add(j)
 		e := of.Of(j)
 		lags.add(j, e)
 		count(e)
@@ -151,7 +156,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	denials.tell(&f, later(res.First, p.logs.Window.Since), p.end(res))
 	proven := proof{
 		minWindow: o.MinWindow, only: o.Nodes, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents,
-		restricted: restricted, bound: bound, lags: lags, races: races.list(o.KubeletUserAgents), racesKnown: len(races.full) == 0, since: p.logs.Window.Since, to: p.end(res),
+		restricted: restricted, births: births, bound: bound, lags: lags, races: races.list(o.KubeletUserAgents), racesKnown: len(races.full) == 0, since: p.logs.Window.Since, to: p.end(res),
 	}
 	if f.HasState && !proven.to.IsZero() {
 		proven.state = newStateProof(setup, proven.to.Add(-span(o.MinWindow, proven.tally, proven.to)), proven.to)

@@ -24,7 +24,7 @@ import (
 //   - what an event that could not be read was about, and when (issue 13): each line counts, whoever's it is;
 //   - where only a store is read, requests of others than nodes that a binding lets through, and lag of the API server's graph (issue 13): a binding
 //     with such subjects is unproven, and each disagreement counts;
-//   - groups of node identities, tokens, holders, births (issues 15 and 16);
+//   - groups of node identities, tokens, holders (issues 15 and 16);
 //   - what exceptions cover (issue 17).
 type proof struct {
 	minWindow time.Duration
@@ -47,6 +47,8 @@ type proof struct {
 	lags  *lagBook
 	// restricted are NodeRestriction's refusals; nil where nobody looked for them.
 	restricted *restrictionBook
+	// births are the certificate requests that were read; nil where nobody looked for them.
+	births *birthBook
 	// since is from when on requests were judged, zero for all of the log; to is when the log ends.
 	since, to time.Time
 }
@@ -78,6 +80,7 @@ func (p *proof) input() *checks.Input {
 	p.gaps(in)
 	p.state.tell(in)
 	p.restriction(in)
+	p.birthFindings(in)
 	p.hidden(in)
 	in.Uses, in.NotInState = slices.Concat(in.Uses, p.bound.list(), p.uses), p.bound.notInState()
 	in.UnjudgedUses = p.unjudgedUses

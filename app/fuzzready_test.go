@@ -106,6 +106,13 @@ func (c readyCase) wrong(t testing.TB, clean *days.Day) string {
 	case len(bad) == 1 && !slices.ContainsFunc(bad[0].Checks, func(name string) bool { return len(shut[name]) > 0 }):
 		return describe(fmt.Sprintf("none of %q sees it", bad[0].Checks))
 	}
+	for _, a := range day.Applied {
+		for _, name := range a.Mutation.Confined {
+			if !slices.Contains(notPassing(results), name) {
+				return describe(name + " passes")
+			}
+		}
+	}
 	for i := range results {
 		if r := &results[i]; r.State != checks.Passed && r.Next.Code == "" {
 			return describe(r.Check + " has no next step")

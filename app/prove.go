@@ -142,6 +142,11 @@ func (p *prover) results(ctx context.Context, t *tally.Tally, window time.Durati
 		return nil, err
 	}
 	of.restricted = restrictionOf(refused)
+	births, err := p.store.RememberedOf(ctx, rememberedBirths)
+	if err != nil {
+		return nil, err
+	}
+	of.births = birthsOf(births)
 	return checks.Run(of.input()), nil
 }
 

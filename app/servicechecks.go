@@ -27,6 +27,8 @@ type witnessed struct {
 	window   func() (from, to time.Time)
 	races    *raceBook
 	refused  *restrictionBook
+	births   *birthBook
+	book     string
 	bound    *boundBook
 	since    []byte // from when on races are kept, nil once that is stored
 	next     time.Time
@@ -47,6 +49,7 @@ func openWitnessed(ctx context.Context, s *store.Store, w witnessed) (*witnessed
 	}
 	book := w.instance + " " + time.Now().UTC().Format(time.RFC3339Nano)
 	w.races, w.refused, w.bound = newRaceBook(book), newRestrictionBook(), newBoundBook(book, w.state.RBAC)
+	w.births, w.book = newBirthBook(), book
 	return &w, nil
 }
 
@@ -55,6 +58,7 @@ func (w *witnessed) judged(j *pipeline.Judgement) {
 	w.races.add(j, w.bound.bindingBook)
 	w.bound.add(j)
 	w.refused.add(j)
+	w.births.add(j)
 }
 
 // Bounds of the state proof.
@@ -70,7 +74,7 @@ const (
 
 // remember is what is to be stored now.
 func (w *witnessed) remember(now time.Time, last bool) []tally.Remembered {
-	out := slices.Concat(w.races.changes(), w.refused.changes(), w.bound.changes())
+	out := slices.Concat(w.races.changes(), w.refused.changes(), w.births.changes(w.book), w.bound.changes())
 	if w.since != nil {
 		out = append(out, tally.Remembered{Kind: rememberedSince, Value: w.since, First: true})
 		w.since = nil

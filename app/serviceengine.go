@@ -63,7 +63,7 @@ func openCourt(ctx context.Context, c *config.Config, p *courtParts) (*court, er
 	out := &court{
 		setup: judging.New(p.state.State, judging.Options{
 			Features: features, Admission: admissionOf(&features, cmp.Or(c.Authorization.KubernetesVersion, asked), c.Authorization.FeatureGates),
-			Versions: versions, Skew: c.Skew.D(), Mode: mode, Rules: enabled, Kubelets: c.Rules.KubeletUserAgents, Live: p.state.live != nil,
+			Versions: versions, Skew: c.Skew.D(), Mode: mode, Rules: enabled, Kubelets: c.Rules.KubeletUserAgents, Bootstrap: bootstrapOf(c), Live: p.state.live != nil,
 		}),
 		// Those of all rules: one that is enabled later has to know what was before.
 		detectors: rules.NewDetectors(rules.All(), detectorOptions(c)),
@@ -92,7 +92,11 @@ func openCourt(ctx context.Context, c *config.Config, p *courtParts) (*court, er
 }
 
 func detectorOptions(c *config.Config) rules.DetectorOptions {
-	return rules.DetectorOptions{Kubelets: c.Rules.KubeletUserAgents, Lateness: c.Rules.Lateness.D()}
+	return rules.DetectorOptions{Kubelets: c.Rules.KubeletUserAgents, Lateness: c.Rules.Lateness.D(), Bootstrap: bootstrapOf(c)}
+}
+
+func bootstrapOf(c *config.Config) rules.Bootstrap {
+	return rules.Bootstrap{Trusted: c.Bootstrap.Trusted, SingleUse: c.Bootstrap.SingleUse, MaxNodes: c.Bootstrap.MaxNodes}
 }
 
 // configure takes over what can change of the rules while the engine runs.
@@ -103,7 +107,7 @@ func (j *court) configure(c *config.Config) error {
 	}
 	return j.Do(context.Background(), func() {
 		j.setup.Judge.Rules = enabled
-		j.setup.Judge.Memory.Kubelets = c.Rules.KubeletUserAgents
+		j.setup.Judge.Memory.Kubelets, j.setup.Judge.Memory.Bootstrap = c.Rules.KubeletUserAgents, bootstrapOf(c)
 		j.detectors.Configure(detectorOptions(c))
 	})
 }

@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	credentialIDKey = "authentication.kubernetes.io/credential-id"
-	decisionKey     = "authorization.k8s.io/decision"
-	reasonKey       = "authorization.k8s.io/reason"
+	issuedCredentialKey = "authentication.kubernetes.io/issued-credential-id"
+	credentialIDKey     = "authentication.kubernetes.io/credential-id"
+	decisionKey         = "authorization.k8s.io/decision"
+	reasonKey           = "authorization.k8s.io/reason"
 )
 
 // One bit for each key that is used, to notice when one comes twice.
@@ -344,6 +345,8 @@ func (r *reader) annotations(ev *Event) {
 			bit, ev.Decision = 1, r.s.StringOrNull()
 		case reasonKey:
 			bit, ev.Reason = 2, r.s.StringOrNull()
+		case issuedCredentialKey:
+			bit, ev.IssuedCredential = 4, r.s.StringOrNull()
 		default:
 			s.Skip()
 		}

@@ -51,7 +51,7 @@ func full(data []byte) (*Event, error) {
 		AuditID: string(in.AuditID), Stage: stageOf(string(in.Stage)), Level: levelOf(string(in.Level)), RequestURI: in.RequestURI, Verb: in.Verb,
 		User: user(&in.User), SourceIPs: in.SourceIPs, UserAgent: in.UserAgent,
 		RequestReceived: in.RequestReceivedTimestamp.Time, StageTime: in.StageTimestamp.Time,
-		Decision: in.Annotations[decisionKey], Reason: in.Annotations[reasonKey],
+		Decision: in.Annotations[decisionKey], Reason: in.Annotations[reasonKey], IssuedCredential: in.Annotations[issuedCredentialKey],
 	}
 	if in.AuthenticationMetadata != nil {
 		ev.Constraint = in.AuthenticationMetadata.ImpersonationConstraint

@@ -86,6 +86,12 @@ func (ev *Event) AppendJSON(b []byte) ([]byte, error) {
 	if ev.Decision != "" || ev.Reason != "" {
 		out.Annotations = map[string]string{decisionKey: ev.Decision, reasonKey: ev.Reason}
 	}
+	if ev.IssuedCredential != "" {
+		if out.Annotations == nil {
+			out.Annotations = map[string]string{}
+		}
+		out.Annotations[issuedCredentialKey] = ev.IssuedCredential
+	}
 	line, err := json.Marshal(&out)
 	return append(b, line...), err
 }

@@ -206,6 +206,8 @@ func (f *fieldReader) value(depth int) {
 		ev.Decision = f.text()
 	case "annotations.authorization_k8s_io/reason", "annotations." + reasonKey:
 		ev.Reason = f.text()
+	case "annotations.authentication_kubernetes_io/issued-credential-id", "annotations." + issuedCredentialKey:
+		ev.IssuedCredential = f.text()
 	default:
 		switch {
 		case f.user(&ev.User, field, "user."):

@@ -223,7 +223,7 @@ func httpCode(grpc int32) int32 {
 
 // gkeLabels reads the annotations, which are labels there.
 func gkeLabels(s *jscan.Scanner, ev *Event) {
-	stringsOf(s, map[string]*string{decisionKey: &ev.Decision, reasonKey: &ev.Reason})
+	stringsOf(s, map[string]*string{decisionKey: &ev.Decision, reasonKey: &ev.Reason, issuedCredentialKey: &ev.IssuedCredential})
 }
 
 // stringsOf reads the members of an object that are strings and wanted.

@@ -150,6 +150,8 @@ type Event struct {
 	RequestReceived, StageTime time.Time
 	// Decision and Reason are the annotations authorization.k8s.io/decision and authorization.k8s.io/reason.
 	Decision, Reason string
+	// IssuedCredential is the annotation authentication.kubernetes.io/issued-credential-id: that of the token which the request got.
+	IssuedCredential string
 	// RequestObject and ResponseObject are JSON, checked but not decoded, and nil where absent.
 	RequestObject, ResponseObject []byte
 	// Derived says that the event was made from an entry of another log (GKE's Cloud Audit) that holds less than an audit event. Then
@@ -175,7 +177,7 @@ func (ev *Event) Effective() *User {
 func (ev *Event) Clone() *Event {
 	c := *ev
 	for _, s := range []*string{
-		&c.AuditID, &c.RequestURI, &c.Verb, &c.UserAgent, &c.StatusReason, &c.StatusMessage, &c.Decision, &c.Reason, &c.Constraint,
+		&c.AuditID, &c.RequestURI, &c.Verb, &c.UserAgent, &c.StatusReason, &c.StatusMessage, &c.Decision, &c.Reason, &c.Constraint, &c.IssuedCredential,
 		&c.ObjectRef.Resource, &c.ObjectRef.Namespace, &c.ObjectRef.Name, &c.ObjectRef.UID,
 		&c.ObjectRef.APIGroup, &c.ObjectRef.APIVersion, &c.ObjectRef.Subresource,
 	} {

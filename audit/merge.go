@@ -99,7 +99,7 @@ func (m *mirror) store(ev *Event) {
 		AuditID: m.AuditID, Stage: stageOf(m.Stage), Level: levelOf(m.Level), RequestURI: m.RequestURI, Verb: m.Verb,
 		User: m.User.user(), SourceIPs: m.SourceIPs, UserAgent: m.UserAgent,
 		RequestReceived: m.RequestReceived.Time, StageTime: m.StageTime.Time,
-		Decision: m.Annotations[decisionKey], Reason: m.Annotations[reasonKey], ReducedFrom: m.ReducedFrom,
+		Decision: m.Annotations[decisionKey], Reason: m.Annotations[reasonKey], IssuedCredential: m.Annotations[issuedCredentialKey], ReducedFrom: m.ReducedFrom,
 	}
 	if m.ImpersonatedUser != nil {
 		ev.Impersonated, ev.IsImpersonated = m.ImpersonatedUser.user(), true

@@ -55,9 +55,13 @@ func ChangesState(ev *Event) bool {
 
 // Needed is whether a rule, a check or, if wanted, the state can have a use for the event: its user or impersonated user is named like a node,
 // in the group of nodes, or one of those that are wanted; its client calls itself a kubelet, an API server keeps its own Lease, somebody renews
-// a node's, it is refused to impersonate a node, or it changes an object that the state holds.
+// a node's, it is refused to impersonate a node, it is made with a bootstrap token or makes one, it is about the signing of a certificate, or it
+// changes an object that the state holds.
 func Needed(ev *Event, want Want) bool {
 	if want.All || ev.User.nodeLike() || ev.IsImpersonated && ev.Impersonated.nodeLike() || strings.HasPrefix(ev.UserAgent, kubeletPrefix) {
+		return true
+	}
+	if ev.User.bootstraps() || ev.IsImpersonated && ev.Impersonated.bootstraps() || Signs(ev) || MakesBootstrapToken(ev) {
 		return true
 	}
 	if want.Others.Holds(&ev.User) || ev.IsImpersonated && want.Others.Holds(&ev.Impersonated) {
@@ -135,3 +139,31 @@ func (o *ObjectRef) isNodeLease() bool {
 func (u *User) nodeLike() bool {
 	return strings.HasPrefix(u.Username, nodeid.UserPrefix) || slices.Contains(u.Groups, user.NodesGroup)
 }
+
+// Signs reports whether the request writes a CertificateSigningRequest, its approval or its status: how credentials of nodes come to be.
+func Signs(ev *Event) bool {
+	return renewVerb(ev.Verb) && ev.ObjectRef.APIGroup == certificatesGroup && ev.ObjectRef.isSigning()
+}
+
+// MakesBootstrapToken reports whether the request writes the Secret of a bootstrap token (k8s.io/cluster-bootstrap/token/api).
+func MakesBootstrapToken(ev *Event) bool {
+	return renewVerb(ev.Verb) && ev.ObjectRef.APIGroup == "" && ev.ObjectRef.isBootstrapToken()
+}
+
+const (
+	certificatesGroup = "certificates.k8s.io"
+	// bootstrapPrefix begins the user names of bootstrap tokens. Their groups say nothing: on EKS nodes have them, too.
+	bootstrapPrefix = "system:bootstrap:"
+	// bootstrapSecret begins the names of their Secrets.
+	bootstrapSecret = "bootstrap-token-"
+)
+
+// isSigning is whether the object is a CertificateSigningRequest, whatever its group.
+func (o *ObjectRef) isSigning() bool { return o.Resource == "certificatesigningrequests" }
+
+// isBootstrapToken is whether the object is named like the Secret of a bootstrap token, whatever its group.
+func (o *ObjectRef) isBootstrapToken() bool {
+	return o.Resource == "secrets" && o.Subresource == "" && o.Namespace == "kube-system" && strings.HasPrefix(o.Name, bootstrapSecret)
+}
+
+func (u *User) bootstraps() bool { return strings.HasPrefix(u.Username, bootstrapPrefix) }

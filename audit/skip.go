@@ -13,12 +13,12 @@ type skipper struct {
 	want Want
 	s    jscan.Scanner
 	// The offsets of the next hit of each needle, len(buf) where there is none, -1 before the first search.
-	node, kubelet, refused, server, escape, verb int
-	others                                       []int // of want.Others
+	node, bootstrap, kubelet, refused, server, escape, verb int
+	others                                                  []int // of want.Others
 }
 
 func (k *skipper) reset() {
-	k.node, k.kubelet, k.refused, k.server, k.escape, k.verb = -1, -1, -1, -1, -1, -1
+	k.node, k.bootstrap, k.kubelet, k.refused, k.server, k.escape, k.verb = -1, -1, -1, -1, -1, -1, -1
 	k.others = k.others[:0]
 	for range k.want.Others.strings() {
 		k.others = append(k.others, -1)
@@ -40,9 +40,10 @@ var (
 // Why that is so, whatever the order of keys, duplicates and white space. A string of JSON holds characters as themselves or as
 // escapes. A line with an escape that could stand for a letter or any other character of a needle is not skippable, so in all others
 // a string that begins with kubelet or system:node: is the bytes of that word after a quote, and a key is its bytes between quotes. In
-// valid JSON the quote that begins a string never follows a backslash. Hence a line without `"system:node:`, `"system:nodes"` and
-// `"kubelet` is of no node and no kubelet, one without the names that are wanted is not theirs, and one that lacks "forbidden: User " or
-// " impersonate" is no refused impersonation; and a line with the bytes `"verb"` once has the one verb that follows them or none, and one with `"objectRef"` once the one
+// valid JSON the quote that begins a string never follows a backslash. Hence a line without `"system:node:`, `"system:nodes"`,
+// `"system:bootstrap:` and `"kubelet` is of no node, no bootstrap token and no kubelet, one without the names that are wanted is not theirs, and one
+// that lacks "forbidden: User " or " impersonate" is no refused impersonation; and a line with the bytes `"verb"` once has the one verb that follows
+// them or none, and one with `"objectRef"` once the one
 // objectRef that follows it or none.
 func (k *skipper) skippable(from, to int) bool {
 	line := k.buf[from:to]
@@ -53,6 +54,12 @@ func (k *skipper) skippable(from, to int) bool {
 		k.node = nextString(k.buf, from, nodeBefore, nodeNeedle)
 	}
 	if k.node < to {
+		return false
+	}
+	if k.bootstrap < from {
+		k.bootstrap = nextString(k.buf, from, nodeBefore, bootstrapNeedle)
+	}
+	if k.bootstrap < to {
 		return false
 	}
 	if k.kubelet < from {
@@ -102,7 +109,7 @@ func wholeHead(head []byte) bool {
 }
 
 // readOrNoState is whether the one verb of the line, whose value follows the colon at pos, changes nothing that is state, nor the
-// Lease of an API server or a node.
+// Lease of an API server or a node, a CertificateSigningRequest or a bootstrap token.
 func (k *skipper) readOrNoState(pos, from, to int) bool {
 	rest := k.buf[pos:to]
 	if len(rest) < 2 || rest[0] != ':' || rest[1] != '"' {
@@ -131,7 +138,7 @@ func (k *skipper) readOrNoState(pos, from, to int) bool {
 		return !more
 	}
 	o, ok := k.reference(line, ref)
-	return ok && !o.isServerLease() && (!renewVerb(verb) || !o.isNodeLease()) && (!k.want.State || !stateVerb(verb) || !stateKind(o.Resource, o.Subresource))
+	return ok && !o.isServerLease() && (!renewVerb(verb) || !o.isNodeLease() && !o.isSigning() && !o.isBootstrapToken()) && (!k.want.State || !stateVerb(verb) || !stateKind(o.Resource, o.Subresource))
 }
 
 // onlyObjectRef returns where the value of the line's one objectRef begins, or -1 and whether there is any at all.
@@ -179,12 +186,13 @@ func (k *skipper) reference(line []byte, pos int) (o ObjectRef, ok bool) {
 }
 
 // The beginnings of strings that make an event needed, without their quote. bytes.Index looks for the first byte of what it is given,
-// and in audit logs a y or a k is rarer than an s or a quote. The one for nodes is the beginning of both the user name and the group.
+// and in audit logs a k is rarer than a quote.
 var (
-	nodeNeedle    = []byte("ystem:node")
-	nodeBefore    = []byte(`"s`)
-	kubeletNeedle = []byte("kubelet")
-	kubeletBefore = []byte(`"`)
+	nodeNeedle      = []byte("ystem:node")
+	nodeBefore      = []byte(`"s`)
+	bootstrapNeedle = []byte("ystem:bootstrap:")
+	kubeletNeedle   = []byte("kubelet")
+	kubeletBefore   = []byte(`"`)
 	// Of the message of what RefusedImpersonation finds.
 	refusedNeedle     = []byte("User ")
 	refusedBefore     = []byte("forbidden: ")

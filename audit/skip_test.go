@@ -31,6 +31,11 @@ var nastyLines = []string{
 	`{NATIVE"verb":"list","user":{"username":"jane"}}`, `{NATIVE"verb":"list","user":{"username":"j\u0061ne"}}`, `{NATIVE"verb":"list","user":{"groups":["system:bootstrappers"]}}`,
 	`{NATIVE"verb":"list","impersonatedUser":{"username":"system:serviceaccount:kube-system:agent"}}`, `{NATIVE"verb":"list","user":{"username":"j\u00fcrgen"}}`,
 	`{NATIVE"verb":"list","user":{"username":"jürgen"}}`, `{NATIVE"verb":"list","user":{"username":"a\"b"}}`, `{NATIVE"verb":"list","user":{"username":"x\/y"}}`,
+	`{NATIVE"verb":"get","user":{"username":"system:bootstrap:abcdef"}}`, `{NATIVE"verb":"get","user":{"username":"x"},"user":{"username":"system:bootstrap:"}}`, `{NATIVE"verb":"list","impersonatedUser":{"username":"system:bootstra\u0070:a"}}`,
+	`{NATIVE"verb":"get","user":{"username":"syystem:x","groups":["system:bootstrappers","system:bootstrap:a"]}}`, `{NATIVE"verb":"get","user":{"username":"system:bootstrap:yystem:node"}}`,
+	`{NATIVE"verb":"update","objectRef":{"resource":"certificatesigningrequests","name":"a","apiGroup":"certificates.k8s.io","subresource":"approval"}}`,
+	`{NATIVE"verb":"create","objectRef":{"resource":"certificatesigningrequest\u0073","apiGroup":"certificates.k8s.io"}}`, `{NATIVE"verb":"patch","objectRef":{"resource":"x","resource":"certificatesigningrequests","apiGroup":"certificates.k8s.io"}}`,
+	`{NATIVE"verb":"create","objectRef":{"resource":"secrets","namespace":"kube-system","name":"bootstrap-token-abcdef"}}`, `{NATIVE"verb":"update","objectRef":{"name":"x","resource":"secrets","namespace":"kube-system","name":"bootstrap-token-"}}`,
 	`{NATIVE"verb":"get"}{NATIVE"verb":"get","user":{"username":"system:node:a"}}`,
 }
 
@@ -146,6 +151,18 @@ func TestNeeded(t *testing.T) {
 	}
 	f(false, Event{User: User{Username: "system:nodes"}})
 	f(true, Event{Verb: "create", ObjectRef: ObjectRef{Resource: "pods", Subresource: "binding"}})
+	f(true, Event{Verb: "get", User: User{Username: "system:bootstrap:abcdef"}})
+	f(true, Event{Verb: "get", IsImpersonated: true, Impersonated: User{Username: "system:bootstrap:abcdef"}})
+	f(false, Event{Verb: "get", User: User{Username: "x", Groups: []string{"system:bootstrap:abcdef", "system:bootstrappers"}}})
+	for _, sub := range []string{"", "approval", "status"} {
+		for verb, want := range map[string]bool{"create": true, "update": true, "patch": true, "get": false, "delete": false} {
+			f(want, Event{Verb: verb, ObjectRef: ObjectRef{Resource: "certificatesigningrequests", APIGroup: "certificates.k8s.io", Subresource: sub}})
+		}
+	}
+	f(false, Event{Verb: "create", ObjectRef: ObjectRef{Resource: "certificatesigningrequests"}})
+	f(true, Event{Verb: "create", ObjectRef: ObjectRef{Resource: "secrets", Namespace: "kube-system", Name: "bootstrap-token-abcdef"}})
+	f(false, Event{Verb: "create", ObjectRef: ObjectRef{Resource: "secrets", Namespace: "kube-system", Name: "token-abcdef"}})
+	f(false, Event{Verb: "delete", ObjectRef: ObjectRef{Resource: "secrets", Namespace: "kube-system", Name: "bootstrap-token-abcdef"}})
 	f(false, Event{Verb: "get", ObjectRef: ObjectRef{Resource: "pods"}})
 	f(false, Event{Verb: "create", ObjectRef: ObjectRef{Resource: "pods", Subresource: "exec"}})
 	f(false, Event{Verb: "create", ObjectRef: ObjectRef{Resource: "serviceaccounts", Subresource: "token"}})

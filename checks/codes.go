@@ -75,6 +75,13 @@ const (
 	CodeRestrictionBypassed Code = "restriction-bypassed"
 	CodeRestrictionNotSeen  Code = "restriction-not-seen"
 	CodeRestrictionOfOne    Code = "restriction-of-one-server"
+
+	CodeBirthWrong      Code = "birth-wrong"
+	CodeBirthDoubtful   Code = "birth-doubtful"
+	CodeBirthUnread     Code = "birth-unread"
+	CodeBirthsNotLogged Code = "births-not-logged"
+	CodeNoBirth         Code = "no-birth"
+	CodeBirthOutside    Code = "birth-outside"
 )
 
 // The codes of next steps.

@@ -84,10 +84,15 @@ const docBirthGuarded = `No credential of a node was issued to somebody else
 Certificates of nodes were requested, approved and issued as they should be.
 
 ## What proves it
-Every certificate request for a node in the log was made by that node or while it joined, and approved by the controller.
+Every certificate request for a node in the log was made by that node or while it joined, and approved by the controller. The audit policy is
+given and logs all of these requests with their bodies, the rules 'node-bootstrap-impersonation' and 'bootstrap-token-misuse' ran, and the nodes
+that came to be in the window asked for their certificates through the Kubernetes API.
 
 ## What defeats it
-A certificate for a node that was alive, for another name than the requester's, or approved by somebody unknown.
+A certificate for a node that was alive, for another name than the requester's, or approved by somebody unknown (failed): see the rules.
+A body that is missing, a policy that is not known, or a node without a request leaves the check unproven. So does a log without any
+request: on kops since 1.20 and on EKS client credentials are issued outside of the Kubernetes API, and nothing here can prove how.
 
 ## What to do
-Log certificate requests with their bodies, as 'deploy/audit-policy.yaml' does. Look at each request that is listed.`
+Log certificate requests with their bodies, as 'deploy/audit-policy.yaml' does. Look at each request that is listed. Where no node joined and no
+kubelet renewed its certificate, take a longer window. On kops and EKS waive the check, and restrict who may issue credentials there.`

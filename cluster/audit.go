@@ -172,6 +172,7 @@ func (s *State) auditSet(o *object, created bool, at nodeauthz.Stamp) {
 		s.Graph.SetPodCertificateRequest(o.ref.Namespace, name, o.uid, o.node, since)
 	case kindNode:
 		s.Nodes.set(name, o.uid, since, o.ready)
+		s.Nodes.locate(name, o.addresses)
 	default:
 		s.setRole(o.role, at.Time)
 	}

@@ -274,6 +274,7 @@ func (o *object) digest(seed maphash.Seed) uint64 {
 	text(o.node)
 	number(o.ready.since)
 	flag(o.ready.ready)
+	list(o.addresses)
 	flag(o.virtual)
 	text(o.holder)
 	number(o.renewed)

@@ -17,6 +17,7 @@ type Nodes struct {
 	// lives are in order of their beginning, for each name.
 	lives   map[string][]nodeLife
 	byHost  map[string][]string // names by their first label, lower-case
+	located map[string][]string // the addresses that a Node had at any time, host names included
 	covered int64               // from here on a Node that was not seen does not exist; 0: never
 	holes   nodeauthz.Holes
 }
@@ -57,7 +58,7 @@ const nearBirth = int64(5 * time.Second)
 func (l *nodeLife) holds(t int64) bool { return l.to == 0 || l.from-nearBirth <= t && t < l.to }
 
 func newNodes() *Nodes {
-	return &Nodes{lives: map[string][]nodeLife{}, byHost: map[string][]string{}}
+	return &Nodes{lives: map[string][]nodeLife{}, byHost: map[string][]string{}, located: map[string][]string{}}
 }
 
 // hostOf is the part of a name by which similar ones are found.
@@ -108,6 +109,29 @@ func (n *Nodes) mark(name, uid string, virtual bool) {
 	}
 }
 
+// locate says which addresses a Node has; the latest maxAddresses stay.
+func (n *Nodes) locate(name string, addresses []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	known := n.located[name]
+	for _, a := range addresses {
+		if !slices.Contains(known, a) {
+			known = append(known, a)
+		}
+	}
+	if len(known) > 0 {
+		n.located[name] = slices.Clone(known[max(0, len(known)-maxAddresses):])
+	}
+}
+
+// Addresses are those that Nodes of the name have or had, host names included: a node asks for a certificate about when it reports a new address. It
+// is empty where the state holds none.
+func (n *Nodes) Addresses(name string) []string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return slices.Clone(n.located[name])
+}
+
 func (n *Nodes) remove(name, uid string, at nodeauthz.Stamp) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -145,6 +169,7 @@ func (n *Nodes) prune(before int64) {
 			continue
 		}
 		delete(n.lives, name)
+		delete(n.located, name)
 		host := hostOf(name)
 		if rest := slices.DeleteFunc(n.byHost[host], func(o string) bool { return o == name }); len(rest) > 0 {
 			n.byHost[host] = rest

@@ -43,8 +43,10 @@ type object struct {
 	node   string // spec.nodeName of the kinds that have little else
 	role   any    // *rbacv1.ClusterRole and the like
 
-	ready   readiness // of a Node
-	virtual bool      // a Node's label says that it has no kubelet
+	ready readiness // of a Node
+	// addresses are a Node's, of all types.
+	addresses []string
+	virtual   bool // a Node's label says that it has no kubelet
 
 	admitted admitted
 
@@ -259,10 +261,25 @@ func (d *decoder) header(raw []byte, o *object) error {
 	return s.Err()
 }
 
-// readiness reads the condition Ready of a Node's status.
+// maxAddresses bounds the addresses of a Node that are kept.
+const maxAddresses = 64
+
+// readiness reads the condition Ready of a Node's status, and its addresses.
 func (d *decoder) readiness(o *object) {
 	s := &d.s
 	d.members(func(key string) {
+		if key == "addresses" && !s.Null() {
+			for s.Array(); s.More(); {
+				d.members(func(key string) {
+					if key == "address" && len(o.addresses) < maxAddresses {
+						o.addresses = append(o.addresses, strings.Clone(d.text()))
+					} else {
+						s.Skip()
+					}
+				})
+			}
+			return
+		}
 		if key != "conditions" || s.Null() {
 			s.Skip()
 			return

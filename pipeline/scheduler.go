@@ -7,6 +7,7 @@ import (
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeadmission"
+	"github.com/nodetrail/nodetrail/rules"
 )
 
 // scheduler takes in the events of requests and has each request judged once, when it is due. It knows the events of a request for one,
@@ -155,7 +156,7 @@ func keepsBody(ev *audit.Event) bool {
 	}
 	u, ref := ev.Effective(), &ev.ObjectRef
 	_, isNode := nodeid.Of(u.Username, u.Groups)
-	return isNode && nodeadmission.ReadsBody(ev.Verb, ref.APIGroup, ref.Resource, ref.Subresource, ref.Name)
+	return rules.IsSigning(ev) || isNode && nodeadmission.ReadsBody(ev.Verb, ref.APIGroup, ref.Resource, ref.Subresource, ref.Name)
 }
 
 func (s *scheduler) fresh() *request {

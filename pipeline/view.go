@@ -109,6 +109,9 @@ func (v *View) NodeExists(name string, t time.Time) (exists, known bool) {
 	return v.state.Nodes.Known(name, t)
 }
 
+// NodeAddresses are the addresses and host names that a Node of the name had at any time; empty where the state does not tell.
+func (v *View) NodeAddresses(name string) []string { return v.state.Nodes.Addresses(name) }
+
 // FreshSecret returns a secret that the node could not get before the pod was bound to it.
 func (v *View) FreshSecret(namespace, pod, node string, t time.Time) (secret string, bound time.Time, ok bool) {
 	secrets, bound, _ := v.state.Graph.PodSecrets(namespace, pod, node, t)

@@ -22,7 +22,7 @@ type Detector interface {
 }
 
 // follower is a detector that looks at requests of nodes, and keeps something of each node. All of them share one look-up of the node; other
-// detectors are told what was denied ([denialReader]).
+// detectors are told what was denied ([denialReader]), or how credentials come to be ([birthReader]).
 type follower interface {
 	Detector
 	// follow takes in a judged request of a node that is not before the last Advance. It must keep neither the request nor its strings. n is the
@@ -40,6 +40,7 @@ type followed struct {
 	track *nodeTrack
 	creds *credentials
 	spike *spikeSubject
+	birth *birthNode
 }
 
 // dropping is a follower's word on what it dropped.
@@ -89,12 +90,15 @@ type DetectorOptions struct {
 	Lateness time.Duration
 	// Kubelets are further user-agent products that count as a kubelet's.
 	Kubelets []string
+	// Bootstrap says what is usual when nodes join.
+	Bootstrap Bootstrap
 }
 
 // Detectors are the detectors of a set of rules. Not safe for concurrent use.
 type Detectors struct {
 	all      []Detector
 	follow   []follower
+	births   []birthReader
 	nodes    map[string]*followed // MaxNodes at most
 	denials  *denials             // nil if no detector reads them
 	lateness time.Duration
@@ -138,6 +142,9 @@ func NewDetectors(rules []*Rule, opt DetectorOptions) *Detectors {
 	for _, one := range d.all {
 		if f, is := one.(follower); is {
 			d.follow = append(d.follow, f)
+		}
+		if b, is := one.(birthReader); is {
+			d.births = append(d.births, b)
 		}
 	}
 	return d
@@ -183,6 +190,12 @@ func (d *Detectors) Observe(r *Request, s State) {
 		}
 		d.latest, d.ahead = t, d.onlyIfAhead(t)
 	}
+	step := stepOf(r.Time)
+	if len(d.births) > 0 && ofBirth(r) {
+		for _, one := range d.births {
+			one.bear(r, step)
+		}
+	}
 	if !r.IsNode || r.Node == "" {
 		return
 	}
@@ -193,7 +206,6 @@ func (d *Detectors) Observe(r *Request, s State) {
 			d.nodes[n.name] = n
 		}
 	}
-	step := stepOf(r.Time)
 	if d.denials != nil {
 		d.denials.observe(r, n, step)
 	}

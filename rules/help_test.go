@@ -123,15 +123,16 @@ func impersonated(r *Request) {
 
 // world is a cluster that does not change, but that nodes are created anew.
 type world struct {
-	nodes   []string          // registered
-	similar map[string]string // name -> "other how"
-	created map[string]int    // when a node was created anew, in seconds
-	pods    map[string]string // namespace/name -> node
-	left    map[string]string // namespace/name -> the node that it has just left
-	ended   map[string]int    // namespace/name of a pod -> when it was deleted, in seconds
-	blind   bool              // knows nothing for sure
-	gone    map[string]int    // when a Node was deleted, in seconds
-	fresh   map[string]string // namespace/name of a pod -> "secret seconds": what it alone led to, and when it was bound
+	nodes     []string          // registered
+	similar   map[string]string // name -> "other how"
+	created   map[string]int    // when a node was created anew, in seconds
+	pods      map[string]string // namespace/name -> node
+	left      map[string]string // namespace/name -> the node that it has just left
+	ended     map[string]int    // namespace/name of a pod -> when it was deleted, in seconds
+	addresses map[string][]string
+	blind     bool              // knows nothing for sure
+	gone      map[string]int    // when a Node was deleted, in seconds
+	fresh     map[string]string // namespace/name of a pod -> "secret seconds": what it alone led to, and when it was bound
 }
 
 func (w *world) NodeRegistered(name string, _ time.Time) (registered, known bool) {
@@ -200,6 +201,8 @@ func (w *world) NodeExists(name string, t time.Time) (exists, known bool) {
 	}
 	return exists, known
 }
+
+func (w *world) NodeAddresses(name string) []string { return w.addresses[name] }
 
 func (w *world) FreshSecret(namespace, pod, node string, t time.Time) (secret string, bound time.Time, ok bool) {
 	secret, seconds, ok := strings.Cut(w.fresh[namespace+"/"+pod], " ")

@@ -12,6 +12,8 @@ const maxRemembered = 256
 type Memory struct {
 	// Kubelets are further user-agent products that count as a kubelet's.
 	Kubelets []string
+	// Bootstrap says what is usual when nodes join.
+	Bootstrap Bootstrap
 }
 
 // NewMemory returns a memory that knows nothing.

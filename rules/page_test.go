@@ -109,6 +109,7 @@ func TestNames(t *testing.T) {
 		{"node-credential-misuse", High}, {"foreign-node-write", Critical}, {"oversized-request", High}, {"authorizer-lag", Low},
 		{"node-deny-spike", High}, {"persistent-node-deny", Medium}, {"secret-enumeration", Critical},
 		{"audit-coverage-gap", Medium}, {"noderestriction-bypass", Critical},
+		{"node-bootstrap-impersonation", Critical}, {"bootstrap-token-misuse", Critical},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)

@@ -18,7 +18,7 @@ type ReasonDoc struct {
 // request, such as that it failed, may be otherwise at the next.
 func ByReason(rule string) bool {
 	switch rule {
-	case NodeIdentity, CredentialMisuse, CoverageGap, OversizedRequest:
+	case NodeIdentity, CredentialMisuse, CoverageGap, OversizedRequest, BootstrapImpersonation, BootstrapTokenMisuse:
 		return true
 	}
 	return false

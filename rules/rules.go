@@ -144,6 +144,8 @@ type State interface {
 	PodOnNode(namespace, name, node string, t time.Time) nodeauthz.Answer
 	// NodeExists says whether there was a Node object of that name at t, and whether the state can know.
 	NodeExists(name string, t time.Time) (exists, known bool)
+	// NodeAddresses are the addresses and host names that a Node of that name had at any time; empty where the state does not tell.
+	NodeAddresses(name string) []string
 	// FreshSecret returns a secret (namespace/name) to which the pod alone led the node when it was bound, and when that was. ok is false if there is
 	// none, or if the pod was not on the node at t.
 	FreshSecret(namespace, pod, node string, t time.Time) (secret string, bound time.Time, ok bool)
@@ -197,6 +199,7 @@ func All() []*Rule {
 	return []*Rule{
 		rbacExcessAccess(), outOfScopeSecretRead(), nodeIdentity(), nodeCredentialMisuse(), foreignNodeWrite(), oversizedRequest(), authorizerLag(),
 		nodeDenySpike(), persistentNodeDeny(), secretEnumeration(), auditCoverageGap(), restrictionBypass(),
+		bootstrapImpersonation(), bootstrapTokenMisuse(),
 	}
 }
 

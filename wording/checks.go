@@ -157,6 +157,14 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeRestrictionBypassed: func(i *checks.Item) string {
 		return strings.TrimSuffix("a write passed that NodeRestriction refuses: "+i.Object, ": ")
 	},
+	checks.CodeBirthWrong:      func(i *checks.Item) string { return fmt.Sprintf("%s: %s", i.Node, i.Value) },
+	checks.CodeBirthDoubtful:   func(i *checks.Item) string { return fmt.Sprintf("%s: %s, look at it", i.Node, i.Value) },
+	checks.CodeBirthUnread:     says("certificate requests whose body the log does not hold"),
+	checks.CodeBirthsNotLogged: says("the audit policy is not known to log certificate requests with their bodies"),
+	checks.CodeNoBirth:         says("no request for a certificate of a node is in the log; kops and EKS issue credentials outside of the Kubernetes API"),
+	checks.CodeBirthOutside: func(i *checks.Item) string {
+		return fmt.Sprintf("node %s came to be without a certificate request in the log", i.Node)
+	},
 	checks.CodeRestrictionNotSeen: says("nothing in the log shows that NodeRestriction is in force"),
 	checks.CodeRestrictionOfOne:   says("NodeRestriction refused a request, and the log does not show on which API server"),
 	checks.CodeAccountPower: func(i *checks.Item) string {

@@ -56,7 +56,7 @@ func (English) Finding(k *tally.Key, g *tally.Group) string {
 		return string(g.Reason) // of a newer program
 	}
 	sentence := say(&said{k, g.Params})
-	if from := g.Params.Text(rules.ParamAddress); from != "" && g.Reason != rules.SecondAddress {
+	if from := g.Params.Text(rules.ParamAddress); from != "" && !sayAddress(g.Reason) {
 		sentence += ", from " + from
 	}
 	return sentence
@@ -86,4 +86,9 @@ var identities = map[rules.Reason]string{
 	rules.GroupMissing: "group missing", rules.NoNodeIdentity: "no node identity", rules.NameForm: "name form", rules.NameEmpty: "name form",
 	rules.NameLetterCase: "letter case", rules.NameDomain: "host name", rules.NodeMissing: "unregistered name",
 	rules.SharedCertificate: "shared certificate",
+}
+
+// sayAddress reports whether the sentence of the reason has the address.
+func sayAddress(r rules.Reason) bool {
+	return r == rules.SecondAddress || r == rules.CertificateMoved || r == rules.TokenElsewhere
 }

@@ -52,6 +52,55 @@ var findings = map[rules.Reason]func(*said) string{
 		return s.bypass("passed admission and failed with code " + s.p.Text(rules.ParamCode))
 	},
 
+	rules.LiveNodeSigned: func(s *said) string {
+		return s.birth("got a certificate of node %s while its kubelet was running with another credential")
+	},
+	rules.LiveNodeAsked: func(s *said) string {
+		return s.birth("asked for a certificate of node %s while its kubelet was running with another credential; it is not signed")
+	},
+	rules.KnownNodeAgain: func(s *said) string {
+		return s.birth("asked for a certificate of node %s, which exists and does not use its old credential any more")
+	},
+	rules.OtherNodeAsked: func(s *said) string { return s.birth("asked for a certificate of node %s, which is another one") },
+	rules.RequestOdd: func(s *said) string {
+		return s.birth("asked for a certificate for %s that is not a kubelet's: ") + s.p.Text(rules.ParamObject)
+	},
+	rules.RequestOddSigned: func(s *said) string {
+		return s.birth("approved a certificate for %s that is not a kubelet's: ") + s.p.Text(rules.ParamObject)
+	},
+	rules.ApproverUnknown: func(s *said) string { return s.birth("approved a certificate of node %s in place of the controller") },
+	rules.ApproverUnclear: func(s *said) string {
+		return s.birth("approved the certificate request %s in place of the controller; the log does not show what it is for")
+	},
+	rules.ApproverNode: func(s *said) string { return s.birth("is a node and approved a certificate for %s") },
+	rules.ServingNames: func(s *said) string {
+		return s.birth("asked for a serving certificate of node %s with names that its Node does not have: ") + strings.Join(s.p.All(rules.ParamObject), ", ")
+	},
+	rules.CertificateMoved: func(s *said) string {
+		return fmt.Sprintf("a certificate of node %s that was requested from %s was first used from %s", s.k.Node, s.p.Text(rules.ParamHome), s.p.Text(rules.ParamAddress))
+	},
+	rules.CertificateNoBirth: func(s *said) string {
+		return fmt.Sprintf("node %s changed to a certificate that no request in the log asked for", s.k.Node)
+	},
+	rules.TokenElsewhere: func(s *said) string {
+		return fmt.Sprintf("a token of %s that node %s got is used from %s, an address of node %s", s.p.Text(rules.ParamUser), s.k.Node, s.p.Text(rules.ParamAddress), s.p.Text(rules.ParamNode))
+	},
+	rules.BeyondJoin: func(s *said) string {
+		return fmt.Sprintf("the bootstrap token of %s was used to %s, which a node does not need to join", s.k.Node, s.p.Text(rules.ParamObject))
+	},
+	rules.BeyondRefused: func(s *said) string {
+		return fmt.Sprintf("the bootstrap token of %s was used to try to %s, which a node does not need to join", s.k.Node, s.p.Text(rules.ParamObject))
+	},
+	rules.ManyNames: func(s *said) string {
+		return fmt.Sprintf("%s asked for certificates of %s nodes within a day, the last of which is %s", s.k.Node, s.p.Text(rules.ParamNodes), s.p.Text(rules.ParamNode))
+	},
+	rules.TokenRead: func(s *said) string {
+		return fmt.Sprintf("node %s asked for the bootstrap token in the secret %s", s.k.Node, s.p.Text(rules.ParamSecret))
+	},
+	rules.TokenMade: func(s *said) string {
+		return fmt.Sprintf("%s made the bootstrap token in the secret %s", s.k.Node, s.p.Text(rules.ParamSecret))
+	},
+
 	rules.GraphBehind: func(s *said) string {
 		return fmt.Sprintf("the apiserver's Node authorizer denied %s to node %s, which the state had long allowed", s.request(), s.k.Node)
 	},
@@ -306,4 +355,9 @@ func (s *said) enumeration(within string) string {
 		clients = append(clients, strconv.Quote(c))
 	}
 	return out + "; by " + strings.Join(clients, ", ")
+}
+
+// birth is what a user did about a certificate for the subject.
+func (s *said) birth(did string) string {
+	return fmt.Sprintf("user %q ", s.p.Text(rules.ParamUser)) + fmt.Sprintf(did, s.k.Node)
 }

@@ -38,6 +38,8 @@ type Options struct {
 	Rules []*rules.Rule
 	// Kubelets are further user-agent products that are a kubelet's.
 	Kubelets []string
+	// Bootstrap says what is usual when nodes join.
+	Bootstrap rules.Bootstrap
 	// Live says that the state follows a cluster and does not know what comes.
 	Live bool
 }
@@ -79,7 +81,7 @@ func New(state *cluster.State, o Options) *Setup {
 		return nodeadmission.New(v, state.Admission.State(&pipeline.RoleAuthorizer{RBAC: state.RBAC, Mode: o.Mode}), o.Skew), nodeadmission.New(v, nodeadmission.State{}, o.Skew)
 	}
 	memory := rules.NewMemory()
-	memory.Kubelets = o.Kubelets
+	memory.Kubelets, memory.Bootstrap = o.Kubelets, o.Bootstrap
 	s := &Setup{
 		State: state, Auth: auth, skew: o.Skew,
 		Judge: &pipeline.Judge{

@@ -72,6 +72,9 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	fs.BoolVar(&f.strict, "strict", false, "exit 1 if a line of the log is malformed")
 	fs.IntVar(&f.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, "events longer than this are malformed")
 	fs.StringSliceVar(&f.Disable, "disable", nil, "rules not to check: "+strings.Join(ruleNames(), ", "))
+	fs.StringSliceVar(&f.Bootstrap.Trusted, "bootstrap-trusted", nil, "users that approve certificate requests, ask for certificates of nodes, or make bootstrap tokens")
+	fs.BoolVar(&f.Bootstrap.SingleUse, "bootstrap-single-use", false, "each bootstrap token is for one node")
+	fs.BoolVar(&f.AllRequests, "all-requests", false, "judge the requests of everybody, and so find tokens of service accounts that are used from another node (slower)")
 	fs.StringSliceVar(&f.KubeletUserAgents, "kubelet-user-agent", nil, "further user-agent products that are a kubelet's")
 	fs.StringVar(&f.auditPolicy, "audit-policy", "", "the apiservers' audit policy `FILE`: what it keeps out of the log is among the findings")
 	fs.StringArrayVar(&f.ApiserverLogs, "apiserver-log", nil, "the API server's own log (klog text or JSON, --v=2 or more): a `FILE`, a glob, or -; its NODE DENY lines "+

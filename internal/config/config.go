@@ -32,6 +32,7 @@ type Config struct {
 	Authorization Authorization `yaml:"authorization"`
 	Skew          Duration      `yaml:"skew" min:"0s" max:"10m"`
 	Rules         Rules         `yaml:"rules" live:"true"`
+	Bootstrap     Bootstrap     `yaml:"bootstrap" live:"true"`
 	Readiness     Readiness     `yaml:"readiness" live:"true"`
 	Waivers       []Waiver      `yaml:"waivers" live:"true"`
 	Coverage      Coverage      `yaml:"coverage"`
@@ -71,6 +72,13 @@ type Rules struct {
 	Disable           []string `yaml:"disable"`
 	KubeletUserAgents []string `yaml:"kubeletUserAgents"`
 	Lateness          Duration `yaml:"lateness" min:"10s" max:"1h"`
+}
+
+// Bootstrap is what is usual when nodes join.
+type Bootstrap struct {
+	Trusted   []string `yaml:"trusted"`
+	SingleUse bool     `yaml:"singleUse"`
+	MaxNodes  int      `yaml:"maxNodes" min:"1" max:"5000"`
 }
 
 // Readiness is what it takes to be ready.
@@ -317,6 +325,7 @@ func (c *Config) SetDefaults() {
 		Authorization: Authorization{Mode: "auto"},
 		Skew:          Duration(time.Second),
 		Rules:         Rules{Lateness: Duration(2 * time.Minute)},
+		Bootstrap:     Bootstrap{MaxNodes: 1000},
 		Readiness:     Readiness{MinWindow: Duration(24 * time.Hour)},
 		State:         State{FromAudit: true, Horizon: Duration(24 * time.Hour), Settle: Duration(500 * time.Millisecond), WaitAtMost: Duration(20 * time.Second)},
 		Pipeline: Pipeline{

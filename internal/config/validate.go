@@ -163,6 +163,7 @@ func (v *validator) rules() {
 		at := fmt.Sprintf("rules.disable[%d]", i)
 		v.fail(at, "there is no rule %s: %s", v.q(at, name), text)
 	}
+	v.distinct("bootstrap.trusted", v.c.Bootstrap.Trusted)
 	v.distinct("rules.kubeletUserAgents", v.c.Rules.KubeletUserAgents)
 	for i, name := range v.c.Rules.KubeletUserAgents {
 		if name != "" && rules.Product(name) != name {

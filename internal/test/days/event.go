@@ -24,6 +24,7 @@ type User struct {
 	Username, UID string
 	Groups        []string
 	CredentialID  string
+	certificate   []byte // whose ID it is; nil where the version logs none
 }
 
 // Ref is an event's objectRef.

@@ -61,20 +61,45 @@ func (s *sim) bootstrap(x *session) {
 	s.request(as("ClusterRoleBinding", "kubeadm:get-nodes", "kubeadm:get-nodes"), at.Add(80*milli), "get", resNodes, "", n.name, "", "timeout=10s", 404)
 	boot := as("ClusterRoleBinding", "kubeadm:kubelet-bootstrap", "system:node-bootstrapper")
 	boot.agent = x.agent
-	s.certificate(boot, at.Add(4*second), n)
+	s.certificate(boot, at.Add(4*second), n, x.user)
 }
 
-// certificate writes a kubelet's CSR, its approval, and how the kubelet waits for it.
-func (s *sim) certificate(c *client, at time.Time, n *node) {
+// certificate writes a kubelet's CSR, its approval, the certificate that next has, and how the kubelet waits for it.
+func (s *sim) certificate(c *client, at time.Time, n *node, next *User) {
 	name := "csr-" + hexString(s.Rand, 5)
-	body := fmt.Sprintf(`{"kind":"CertificateSigningRequest","apiVersion":"certificates.k8s.io/v1","metadata":{"name":%q},"spec":{"request":%q,`+
-		`"signerName":"kubernetes.io/kube-apiserver-client-kubelet","usages":["digital signature","client auth"]},"status":{}}`, name,
-		base64.StdEncoding.EncodeToString(signingRequest(n.name, name)))
-	s.request(c, at, "create", resCSRs, "", name, "", "", 201).Request = []byte(body)
+	bodies := signing{node: n.name, name: name, user: c.user, certificate: next.certificate}
+	s.request(c, at, "create", resCSRs, "", name, "", "", 201).Request = bodies.created()
 	s.watch(c, at.Add(8*milli), at.Add(140*milli), resCSRs, "", name, "metadata.name="+name, 5*minute+30*second, !listsFirst(s.opts.Minor))
 	by := s.controller("certificate-controller", at)
-	s.request(by, at.Add(40*milli), "update", resCSRs, "", name, "approval", "", 200)
-	s.request(by, at.Add(120*milli), "update", resCSRs, "", name, "status", "", 200)
+	s.request(by, at.Add(40*milli), "update", resCSRs, "", name, "approval", "", 200).Request = bodies.written(false)
+	s.request(by, at.Add(120*milli), "update", resCSRs, "", name, "status", "", 200).Request = bodies.written(true)
+}
+
+// signing is a CertificateSigningRequest for a node.
+type signing struct {
+	node, name  string
+	user        *User
+	certificate []byte
+}
+
+// created is the body by which it is created.
+func (x *signing) created() []byte {
+	return fmt.Appendf(nil, `{"kind":"CertificateSigningRequest","apiVersion":"certificates.k8s.io/v1","metadata":{"name":%q},"spec":{"request":%q,`+
+		`"signerName":"kubernetes.io/kube-apiserver-client-kubelet","usages":["digital signature","client auth"]},"status":{}}`, x.name,
+		base64.StdEncoding.EncodeToString(signingRequest(x.node, x.name)))
+}
+
+// written is the body by which it is approved, or signed, which holds all of it.
+func (x *signing) written(signed bool) []byte {
+	certificate := ""
+	if signed {
+		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: x.certificate})
+		certificate = fmt.Sprintf(`,"certificate":%q`, base64.StdEncoding.EncodeToString(text))
+	}
+	return fmt.Appendf(nil, `{"kind":"CertificateSigningRequest","apiVersion":"certificates.k8s.io/v1","metadata":{"name":%q},"spec":{"request":%q,`+
+		`"signerName":"kubernetes.io/kube-apiserver-client-kubelet","usages":["digital signature","client auth"],"username":%q,"groups":["system:authenticated"]},`+
+		`"status":{"conditions":[{"type":"Approved","status":"True","reason":"AutoApproved"}]%s}}`, x.name,
+		base64.StdEncoding.EncodeToString(signingRequest(x.node, x.name)), x.user.Username, certificate)
 }
 
 // signingRequest is what the kubelet of a node asks to be signed, in PEM, the same for the same node and name.

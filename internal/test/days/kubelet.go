@@ -26,7 +26,7 @@ func (s *sim) cut(x *session) time.Time {
 func (s *sim) kubelet(n *node) {
 	sessions := s.sessions(n)
 	var beat time.Time
-	for _, x := range sessions {
+	for i, x := range sessions {
 		if x.to.Before(s.from.Add(-time.Hour)) || x.from.After(s.to) {
 			continue
 		}
@@ -34,7 +34,11 @@ func (s *sim) kubelet(n *node) {
 			s.start(x)
 		}
 		if n.renewed(x.to) {
-			s.certificate(x.client(false), x.to.Add(-second), n)
+			next := x.user
+			if i+1 < len(sessions) {
+				next = sessions[i+1].user
+			}
+			s.certificate(x.client(false), x.to.Add(-second), n, next)
 		}
 		beat = s.beats(x, beat)
 		s.upkeep(x)

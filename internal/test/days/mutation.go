@@ -27,6 +27,8 @@ type Mutation struct {
 	Effect      Effect
 	// Checks are the names of checks of readiness, one of which at least must not pass afterwards.
 	Checks []string
+	// Confined are checks of whether a credential is confined that must not pass afterwards; they say nothing of readiness.
+	Confined []string
 
 	apply func(m *mutator) string
 }
@@ -62,7 +64,7 @@ func Compose(day *Day, mutations ...Mutation) *Day {
 // Mutations are all kinds of mutations, each with the given seed.
 func Mutations(seed uint64) []Mutation {
 	var out []Mutation
-	for _, list := range [][]Mutation{plants(), removals(), others()} {
+	for _, list := range [][]Mutation{plants(), removals(), others(), births()} {
 		for _, m := range list {
 			m.Seed = seed
 			out = append(out, m)

@@ -1,6 +1,7 @@
 package days
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -282,7 +283,8 @@ func (s *sim) session(n *node, r run, p span, at int, starts bool) *session {
 func (s *sim) nodeUser(name string) *User {
 	u := &User{Username: "system:node:" + name, Groups: []string{"system:nodes", "system:authenticated"}}
 	if logsCertificate(s.opts.Minor) {
-		u.CredentialID = "X509SHA256=" + hexString(s.Rand, 64)
+		u.certificate = []byte(hexString(s.Rand, 64))
+		u.CredentialID = fmt.Sprintf("X509SHA256=%x", sha256.Sum256(u.certificate))
 	}
 	return u
 }

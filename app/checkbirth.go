@@ -1,0 +1,183 @@
+package app
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// birthBook counts, by hour, the events of certificate requests that could be read, and those whose body the log does not hold. The zero value is not
+// useful.
+type birthBook struct {
+	hours map[evidence.Hour]*birthHour
+	// fresh are the hours that changes has not handed out.
+	fresh map[evidence.Hour]bool
+}
+
+// birthHour is an hour of a birthBook.
+type birthHour struct {
+	Read   int64 `json:"read"`
+	Unread int64 `json:"unread"`
+	// Nodes are those for which a client certificate was requested.
+	Nodes []string `json:"nodes,omitempty"`
+}
+
+// maxBirthNodes bounds the nodes of an hour. What is more than that counts as not read.
+const maxBirthNodes = 2000
+
+func newBirthBook() *birthBook {
+	return &birthBook{hours: map[evidence.Hour]*birthHour{}, fresh: map[evidence.Hour]bool{}}
+}
+
+// rememberedBirths is the kind of memory that has the hours of a birthBook, each with the book's name: several analyzers share a store.
+const rememberedBirths = "births"
+
+// add takes in a judgement.
+func (b *birthBook) add(j *pipeline.Judgement) {
+	ev := j.Event
+	if !rules.IsSigning(ev) || !j.Succeeded() || rules.DryRun(ev) {
+		return
+	}
+	h := evidence.HourOf(j.Time)
+	x := b.hours[h]
+	if x == nil {
+		if len(b.hours) >= evidence.MaxHours {
+			return
+		}
+		x = &birthHour{}
+		b.hours[h] = x
+	}
+	b.fresh[h] = true
+	s, whole := rules.SigningOf(ev)
+	switch node := s.Node(); {
+	case !whole:
+		x.Unread++
+		return
+	case node != "" && s.Client() && !slices.Contains(x.Nodes, node):
+		if len(x.Nodes) >= maxBirthNodes {
+			x.Unread++
+			return
+		}
+		x.Nodes = append(x.Nodes, node)
+	}
+	x.Read++
+}
+
+// changes are the hours that changed since the last call, to be stored with the requests that were judged meanwhile, under the name of the book.
+func (b *birthBook) changes(name string) (out []tally.Remembered) {
+	for h := range b.fresh {
+		if value, err := json.Marshal(b.hours[h]); err == nil { // no type of it can fail
+			out = append(out, tally.Remembered{Kind: rememberedBirths, Key: strconv.Itoa(int(h)) + " " + name, Value: value})
+		}
+	}
+	clear(b.fresh)
+	return out
+}
+
+// birthsOf are the books that were stored, as one.
+func birthsOf(stored []tally.Remembered) *birthBook {
+	b := newBirthBook()
+	for i := range stored {
+		key := stored[i].Key
+		n := 0
+		for n < len(key) && key[n] != ' ' {
+			n++
+		}
+		h, err := strconv.Atoi(key[:n])
+		var one birthHour
+		if err != nil || json.Unmarshal(stored[i].Value, &one) != nil {
+			continue
+		}
+		x := b.hours[evidence.Hour(h)]
+		if x == nil {
+			x = &birthHour{}
+			b.hours[evidence.Hour(h)] = x
+		}
+		x.Read, x.Unread, x.Nodes = x.Read+one.Read, x.Unread+one.Unread, append(x.Nodes, one.Nodes...)
+	}
+	return b
+}
+
+// births is what the log shows of how credentials of nodes came to be in the window. What a rule found decides; that nothing was found proves something
+// only where the policy logs all requests for certificates with their bodies, the rules ran, and the nodes' credentials come to be by such requests.
+func (p *proof) birthFindings(in *checks.Input) {
+	if p.births == nil || p.to.IsZero() {
+		return
+	}
+	out := checks.Findings{}
+	for _, k := range slices.SortedFunc(maps.Keys(p.tally.Groups), func(a, b tally.Key) int { return slices.Compare(a.Strings(), b.Strings()) }) {
+		g := p.tally.Groups[k]
+		if k.Rule != rules.BootstrapImpersonation && k.Rule != rules.BootstrapTokenMisuse {
+			continue
+		}
+		item := checks.Item{
+			Code: checks.CodeBirthWrong, Node: k.Node, Client: k.Product, Value: string(g.Reason), From: g.First, To: g.Last, AuditIDs: g.AuditIDs, Count: g.Count,
+		}
+		switch {
+		case g.Severity >= rules.High:
+			out.Wrong = append(out.Wrong, item)
+		case g.Severity == rules.Medium, g.Reason == rules.ApproverUnclear, g.Reason == rules.CertificateNoBirth:
+			item.Code = checks.CodeBirthDoubtful
+			out.NotKnown = append(out.NotKnown, item)
+		}
+		out.Looked += g.Count
+	}
+	for _, name := range []string{rules.BootstrapImpersonation, rules.BootstrapTokenMisuse} {
+		if slices.Contains(p.facts.Disabled, name) {
+			out.Looked++
+			out.NotKnown = append(out.NotKnown, checks.Item{Code: checks.CodeRuleOff, Object: name})
+		}
+	}
+	if p.policy == nil || !p.policy.LogsBirths() {
+		out.Looked++
+		out.NotKnown = append(out.NotKnown, checks.Item{Code: checks.CodeBirthsNotLogged})
+	}
+	p.birthsByHour(in, &out)
+	in.Births = &out
+}
+
+// birthsByHour adds what was read and what was not, and the nodes that came to be without a request.
+func (p *proof) birthsByHour(in *checks.Input, out *checks.Findings) {
+	from := p.to.Add(-in.MinWindow)
+	first, last := evidence.HourOf(from), evidence.HourOf(p.to.Add(-time.Nanosecond))
+	clients := map[string]bool{}
+	for h := first - 1; h <= last; h++ {
+		x := p.births.hours[h]
+		if x == nil {
+			continue
+		}
+		for _, node := range x.Nodes {
+			clients[node] = true
+		}
+		if h < first {
+			continue // only the requests of nodes whose Node came a little later
+		}
+		out.Looked += x.Read
+		if x.Unread > 0 {
+			out.Looked += x.Unread
+			out.NotKnown = append(out.NotKnown, checks.Item{Code: checks.CodeBirthUnread, From: h.Start(), To: h.End(), Count: x.Unread})
+		}
+	}
+	if len(clients) == 0 {
+		out.Looked++
+		out.NotKnown = append(out.NotKnown, checks.Item{Code: checks.CodeNoBirth})
+		return
+	}
+	for i := range in.Nodes {
+		n := &in.Nodes[i]
+		for _, life := range n.Lives {
+			if !n.Virtual && !life.From.Before(from) && life.From.Before(p.to) && !clients[n.Name] {
+				out.Looked++
+				out.NotKnown = append(out.NotKnown, checks.Item{Code: checks.CodeBirthOutside, Node: n.Name, From: life.From, To: life.From})
+			}
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/internal/test/days"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// birthGuarded is the state of the check on a day, with the codes of what does not pass.
+func birthGuarded(t *testing.T, d *days.Day, change ...func(*AnalyzeOptions)) (checks.Result, []string) {
+	t.Helper()
+	results := provenDay(t, d, change...)
+	r := results[slices.IndexFunc(results, func(r checks.Result) bool { return r.Check == "birth-guarded" })]
+	var codes []string
+	for _, i := range r.Evidence {
+		if i.State != checks.Passed {
+			codes = append(codes, string(i.Code))
+		}
+	}
+	slices.Sort(codes)
+	return r, slices.Compact(codes)
+}
+
+// A day on which nodes joined and certificates were renewed passes; whatever is planted does not; and without the check nothing else sees that.
+func TestBirthGuarded(t *testing.T) {
+	clean := threeHours(t, 31, days.Options{Features: days.KubeadmJoin | days.Rotation, Minor: 36})
+	if r, codes := birthGuarded(t, clean); r.State != checks.Passed || r.Seen == 0 {
+		t.Fatalf("a clean day: %s, %q", r.State, codes)
+	}
+	want := map[string]checks.State{"birth-unread": checks.Unproven}
+	planted := 0
+	for _, m := range days.Mutations(4) {
+		if !slices.Contains(m.Confined, "birth-guarded") {
+			continue
+		}
+		planted++
+		bad, ok := m.Apply(clean)
+		if !ok {
+			t.Errorf("%s does not apply", m.Name)
+			continue
+		}
+		expected := checks.Failed
+		if s, is := want[m.Name]; is {
+			expected = s
+		}
+		results := provenDay(t, bad)
+		alone := slices.DeleteFunc(notPassing(results), func(name string) bool { return slices.Contains(notPassing(provenDay(t, clean)), name) })
+		if r, codes := birthGuarded(t, bad); r.State != expected {
+			t.Errorf("%s: %s, %q", m.Name, r.State, codes)
+		}
+		if !slices.Contains(alone, "birth-guarded") {
+			t.Errorf("%s: %q stop passing", m.Name, alone)
+		}
+	}
+	if planted < 5 {
+		t.Errorf("%d mutations", planted)
+	}
+
+	f := func(name string, state checks.State, code checks.Code, d *days.Day, change ...func(*AnalyzeOptions)) {
+		t.Helper()
+		r, codes := birthGuarded(t, d, change...)
+		if r.State != state || !slices.Contains(codes, string(code)) {
+			t.Errorf("%s: %s, %q", name, r.State, codes)
+		}
+	}
+	f("no policy", checks.Unproven, checks.CodeBirthsNotLogged, clean, func(o *AnalyzeOptions) { o.Policy = nil })
+	f("a rule is off", checks.Unproven, checks.CodeRuleOff, clean, func(o *AnalyzeOptions) { o.Disable = []string{rules.BootstrapTokenMisuse} })
+	bare := *clean
+	bare.Events = slices.DeleteFunc(slices.Clone(clean.Events), func(e *days.Event) bool { return e.Ref != nil && e.Ref.Resource == "certificatesigningrequests" })
+	f("kops or EKS: no requests", checks.Unproven, checks.CodeNoBirth, &bare)
+	one := *clean
+	first := ""
+	one.Events = slices.DeleteFunc(slices.Clone(clean.Events), func(e *days.Event) bool {
+		if e.Ref == nil || e.Ref.Resource != "certificatesigningrequests" || e.IsNode() {
+			return false
+		}
+		if first == "" && e.Verb == "create" {
+			first = e.Ref.Name
+		}
+		return e.Ref.Name == first
+	})
+	f("a node that joined without a request", checks.Unproven, checks.CodeBirthOutside, &one)
+}
+
+// notPassing are the checks that do not pass.
+func notPassing(results []checks.Result) (out []string) {
+	for i := range results {
+		if results[i].State != checks.Passed {
+			out = append(out, results[i].Check)
+		}
+	}
+	return out
+}
+
+// What is stored by several analyzers is what one of them would have seen.
+func TestBirthBookStored(t *testing.T) {
+	ev := &audit.Event{Verb: "create", ObjectRef: audit.ObjectRef{Resource: "certificatesigningrequests", APIGroup: "certificates.k8s.io"}, RequestReceived: time.Unix(1, 0)}
+	stored := map[string]tally.Remembered{}
+	for n := range 3 {
+		b := newBirthBook()
+		for range n + 1 {
+			b.add(&pipeline.Judgement{Request: rules.Request{Event: ev, Time: time.Unix(int64(3600*n), 0), Allowed: true}})
+			for _, r := range b.changes(fmt.Sprint("book ", n)) {
+				stored[r.Key] = r
+			}
+		}
+		if again := b.changes("x"); len(again) > 0 {
+			t.Errorf("nothing changed: %v", again)
+		}
+	}
+	var all []tally.Remembered
+	for _, r := range stored {
+		all = append(all, r)
+	}
+	b := birthsOf(append(all, tally.Remembered{Key: "x"}, tally.Remembered{Key: "7 a", Value: []byte("x")}))
+	for n := range 3 {
+		if x := b.hours[evidence.Hour(n)]; x == nil || x.Unread != int64(n+1) || x.Read != 0 {
+			t.Errorf("hour %d: %+v", n, x)
+		}
+	}
+}

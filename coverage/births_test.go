@@ -1,0 +1,32 @@
+package coverage
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// The project's policy logs all that tells how a node's credential came to be; one that leaves some of it out does not.
+func TestLogsBirths(t *testing.T) {
+	text, err := os.ReadFile("../deploy/audit-policy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(name, policy string, want bool) {
+		t.Helper()
+		p, err := ParsePolicy([]byte(policy))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.LogsBirths(); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	own := string(text)
+	f("deploy/audit-policy.yaml", own, true)
+	f("without the approval", strings.Replace(own, `, "certificatesigningrequests/approval"`, "", 1), false)
+	f("without bodies", strings.Replace(own, "- level: Request\n  verbs: [\"create\", \"update\", \"patch\"]\n  resources:\n  - group: certificates.k8s.io", "- level: Metadata\n  verbs: [\"create\", \"update\", \"patch\"]\n  resources:\n  - group: certificates.k8s.io", 1), false)
+	for _, who := range []string{`users: ["jane"]`, `userGroups: ["dev"]`, `userGroups: ["system:bootstrappers"]`} {
+		f(who, strings.Replace(own, "rules:\n", "rules:\n- level: None\n  "+who+"\n", 1), false)
+	}
+}

@@ -1,0 +1,341 @@
+package rules
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/nodetrail/nodetrail/codes"
+)
+
+// The names of the rules on how credentials of nodes come to be.
+const (
+	BootstrapImpersonation = "node-bootstrap-impersonation"
+	BootstrapTokenMisuse   = "bootstrap-token-misuse"
+)
+
+// The reasons of the rule node-bootstrap-impersonation.
+const (
+	LiveNodeSigned     Reason = "live-node-signed"
+	LiveNodeAsked      Reason = "live-node-asked"
+	KnownNodeAgain     Reason = "known-node-again"
+	OtherNodeAsked     Reason = "other-node-asked"
+	RequestOdd         Reason = "request-odd"
+	RequestOddSigned   Reason = "request-odd-approved"
+	ApproverUnknown    Reason = "approver-unknown"
+	ApproverUnclear    Reason = "approver-unclear"
+	ApproverNode       Reason = "approver-node"
+	ServingNames       Reason = "serving-names"
+	CertificateMoved   Reason = "certificate-moved"
+	TokenElsewhere     Reason = "token-elsewhere"
+	CertificateNoBirth Reason = "certificate-not-issued"
+)
+
+// The reasons of the rule bootstrap-token-misuse.
+const (
+	BeyondJoin    Reason = "beyond-join"
+	BeyondRefused Reason = "beyond-join-refused"
+	ManyNames     Reason = "many-names"
+	TokenRead     Reason = "token-read"
+	TokenMade     Reason = "token-made"
+)
+
+// Bootstrap says what is usual when nodes join a cluster. The zero value is the default.
+type Bootstrap struct {
+	// Trusted are users that may approve certificate requests, ask for certificates of nodes, and make bootstrap tokens.
+	Trusted []string
+	// SingleUse says that a bootstrap token is for one node.
+	SingleUse bool
+	// MaxNodes is for how many nodes one token may ask for certificates within a day, 1000 by default.
+	MaxNodes int
+}
+
+const defaultMaxNodes = 1000
+
+func (b *Bootstrap) maxNodes() int {
+	switch {
+	case b.SingleUse:
+		return 1
+	case b.MaxNodes <= 0:
+		return defaultMaxNodes
+	}
+	return b.MaxNodes
+}
+
+// bootstrapUser begins the user names of bootstrap tokens; the token's ID follows.
+const bootstrapUser = "system:bootstrap:"
+
+func bootstrapImpersonation() *Rule {
+	return &Rule{
+		Name:     BootstrapImpersonation,
+		Severity: Critical,
+		Reasons: []ReasonDoc{
+			{Reason: LiveNodeSigned, Doc: "somebody else got a certificate of a node whose kubelet was running (critical)"},
+			{Reason: LiveNodeAsked, Doc: "somebody else asked for a certificate of a node whose kubelet was running, and it is not signed (high)"},
+			{Reason: KnownNodeAgain, Doc: "somebody else asked for a certificate of a node that exists and was silent, as when it is made anew (low)"},
+			{Reason: OtherNodeAsked, Doc: "a node asked for a certificate of another node (critical, or high if it was refused)"},
+			{Reason: RequestOdd, Doc: "a node or a bootstrap token asked for a certificate that is not a kubelet's (high)"},
+			{Reason: RequestOddSigned, Doc: "a certificate that is not a kubelet's was approved for a node or a bootstrap token (critical)"},
+			{Reason: ApproverUnknown, Doc: "a certificate of a node was not approved by the controller (high)"},
+			{Reason: ApproverUnclear, Doc: "somebody else than the controller approved a request, and the log does not show which (low)"},
+			{Reason: ApproverNode, Doc: "a node approved a certificate request (critical)"},
+			{Reason: ServingNames, Doc: "a kubelet's serving certificate has names that its Node does not have (medium, high if it was approved)"},
+			{Reason: CertificateMoved, Doc: "a certificate was first used from another address than it was requested from (medium)"},
+			{Reason: CertificateNoBirth, Doc: "a node changed to a certificate that no request in the log asked for (low)"},
+			{Reason: TokenElsewhere, Doc: "a token of a service account that one node got is used from another node's address (high)"},
+		},
+		Doc: `A credential of a node was issued to somebody else
+
+## What
+nodetrail follows each CertificateSigningRequest from its creation by its approval to its certificate, and that certificate to its first
+use. One of these is flagged:
+
+- a client certificate of a node is requested by another user while the node's kubelet renews its Lease with its old credential:
+  critical if it was signed, high as long as it is not. The kubelet counts as running if one credential renewed the Lease in the 40
+  seconds before and again 10 to 60 seconds after. If the node was silent, or its old credential is not used any more, the node is made anew
+  (low);
+- a node requests a certificate of another node: critical, or high if it was refused;
+- a node or a bootstrap token requests a certificate that is not a kubelet's: from the signer 'kubernetes.io/kube-apiserver-client', for
+  other groups than 'system:nodes', or a client certificate with alternative names (high; critical once it is approved);
+- a client certificate of a node is approved by somebody else than kube-controller-manager (high), or any request by a node (critical);
+- a serving certificate of a kubelet has names or addresses that its Node never had (medium; high once it is approved);
+- a certificate is first used from another address than it was requested from (medium);
+- a node changes to a certificate that no request in the log asked for, while others were issued by requests in the log (low);
+- a token of a service account that one node got is used from an address that is another node's (high). This needs the requests of service
+  accounts, which nodetrail reads only with 'nodetrail analyze --all-requests', and the annotation
+  'authentication.kubernetes.io/issued-credential-id' of Kubernetes 1.30 and later.
+
+What can be seen depends on how nodes get their certificates:
+
+- kubeadm, and other TLS bootstrapping with bootstrap tokens: all of the above;
+- certificates that somebody requests and approves with kubectl: all of the above. List who does so in 'bootstrap.trusted';
+- kops since 1.20 and EKS: kops-controller and EKS issue client credentials outside of the Kubernetes API, so no request arises, and nothing
+  of their issue is in the log. Serving certificates are requested, and are followed;
+- certificates made by hand with the CA's key: only their use is in the log. Where other nodes' certificates are requested through the
+  API, a change to one that was not is flagged (low).
+
+## Why
+Whoever gets a certificate with 'CN=system:node:<nodeName>' is that node: it reads the secrets of all pods there and takes tokens of their
+service accounts. kube-controller-manager signs such a request by default for anyone with a bootstrap token, whether or not the node exists.
+
+## What to do
+Look at who made the request, from which address, and what the certificate was used for since. Kubernetes cannot revoke a certificate:
+delete the Node and drain its pods, rotate what they use, and replace the CA if you cannot wait until the certificate expires. Delete the
+bootstrap token and find out where it was read.
+
+## False positives
+Two machines with one host name look like an impersonation, and are one. Before Kubernetes 1.32 the log has no ID of certificates: then
+the address tells two users of a name apart, and behind a load balancer nothing does. A log that ends within a minute after the request does
+not show whether the old kubelet went on: then the 40 seconds before decide. Behind a NAT with several addresses the first use can come
+from another one.
+
+## How to silence it
+List users that approve requests or ask for certificates of nodes in 'bootstrap.trusted' ('--bootstrap-trusted USER'), or run with
+'--disable node-bootstrap-impersonation'.`,
+		Check:       checkBirth,
+		NewDetector: newBirthDetector,
+	}
+}
+
+func bootstrapTokenMisuse() *Rule {
+	return &Rule{
+		Name:     BootstrapTokenMisuse,
+		Severity: Critical,
+		Reasons: []ReasonDoc{
+			{Reason: BeyondJoin, Doc: "a bootstrap token was used for more than to join (critical)"},
+			{Reason: BeyondRefused, Doc: "a bootstrap token asked for more than it takes to join, and got nothing (medium)"},
+			{Reason: ManyNames, Doc: "one bootstrap token asked for certificates of too many nodes (medium, high for a token that is for one)"},
+			{Reason: TokenRead, Doc: "a node read the Secret of a bootstrap token (critical, or medium if it got nothing)"},
+			{Reason: TokenMade, Doc: "a bootstrap token was made by somebody who is not known to do so (medium)"},
+		},
+		Doc: `A token by which nodes join is misused
+
+## What
+- A bootstrap token (user 'system:bootstrap:<id>') is used for something that kubeadm's join does not do: critical where it got an answer,
+  medium where it did not. A join reads and makes certificate requests, reads Nodes by name, the ConfigMaps kubeadm-config, kubelet-config,
+  kube-proxy and cluster-info, the Secret kubeadm-certs, and what everybody may read. The group 'system:bootstrappers' alone says
+  nothing: on EKS all nodes have it.
+- One bootstrap token asks for certificates of more nodes in a day than 'bootstrap.maxNodes' (1000; medium), or of more than one with
+  'bootstrap.singleUse' (high).
+- A node reads the Secret of a bootstrap token (critical; medium where it was refused).
+- Somebody makes such a Secret who is not in the group 'system:masters' or 'kubeadm:cluster-admins', nor in 'bootstrap.trusted' (medium).
+
+## Why
+A bootstrap token lies in the user data of machines, in images and in scripts, and is rarely deleted. Whoever has it can ask for a
+certificate of any node.
+
+## What to do
+Delete the token ('kubeadm token delete'), and look at each certificate that was requested with it (see node-bootstrap-impersonation). Give
+tokens a short life, and one to each machine.
+
+## False positives
+Installers other than kubeadm may use a bootstrap token for more. Autoscalers that use one token for all machines stay below the limit
+unless they make more than 1000 nodes a day.
+
+## How to silence it
+List who makes tokens in 'bootstrap.trusted', raise 'bootstrap.maxNodes', or run with '--disable bootstrap-token-misuse'.`,
+		Check:       checkToken,
+		NewDetector: newTokenDetector,
+	}
+}
+
+// checkBirth looks at what one request shows.
+func checkBirth(r *Request, _ State, m *Memory) (Finding, bool) {
+	if !IsSigning(r.Event) || DryRun(r.Event) {
+		return Finding{}, false
+	}
+	s, whole := SigningOf(r.Event)
+	f := Finding{Rule: BootstrapImpersonation, Subject: s.Node(), Allowed: r.Allowed}
+	f.Params = codes.Params{codes.Text(ParamUser, r.Event.Effective().Username)}
+	if f.Subject == "" {
+		f.Subject = r.Event.ObjectRef.Name
+	}
+	found := false
+	switch r.Event.ObjectRef.Subresource {
+	case "approval":
+		found = r.Succeeded() && approval(r, &s, whole, m, &f)
+	case "":
+		found = whole && r.Event.Verb == "create" && asked(r, &s, &f)
+	}
+	if !found {
+		return Finding{}, false
+	}
+	return f, true
+}
+
+// asked judges the creation of a request by who asks for what.
+func asked(r *Request, s *Signing, f *Finding) bool {
+	switch what := oddity(s); {
+	case r.IsNode && s.Node() != "" && s.Node() != r.Node:
+		f.Reason, f.Severity = OtherNodeAsked, Critical
+		if !r.Succeeded() {
+			f.Severity = High
+		}
+	case what != "":
+		f.Reason, f.Severity = RequestOdd, High
+		f.Params = append(f.Params, codes.Text(ParamObject, what))
+		if f.Subject == "" {
+			f.Subject = r.Event.Effective().Username
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// oddity says what makes a request of a node or a bootstrap token one that is not a kubelet's; empty for nothing.
+func oddity(s *Signing) string {
+	if !strings.HasPrefix(s.User, nodeUserPrefix) && !strings.HasPrefix(s.User, bootstrapUser) {
+		return ""
+	}
+	switch s.Signer {
+	case signerClient:
+		return "signer " + s.Signer
+	case signerKubelet, signerServing:
+	default:
+		return ""
+	}
+	if len(s.Organizations) != 1 || s.Organizations[0] != user.NodesGroup {
+		return "groups " + strings.Join(s.Organizations, ", ")
+	}
+	if s.Signer == signerKubelet && len(s.Names) > 0 {
+		return "names " + strings.Join(s.Names, ", ")
+	}
+	return ""
+}
+
+// approval judges one that succeeded.
+func approval(r *Request, s *Signing, whole bool, m *Memory, f *Finding) bool {
+	by := r.Event.Effective().Username
+	switch odd := oddity(s); {
+	case whole && !s.Approved: // it is denied
+		return false
+	case r.IsNode:
+		f.Reason, f.Severity = ApproverNode, Critical
+	case odd != "":
+		f.Reason, f.Severity = RequestOddSigned, Critical
+		f.Params = append(f.Params, codes.Text(ParamObject, odd))
+	case signs(by), slices.Contains(m.Bootstrap.Trusted, by), whole && (!s.Client() || !s.ofNode()):
+		return false
+	case !whole:
+		f.Reason, f.Severity = ApproverUnclear, Low
+	default:
+		f.Reason, f.Severity = ApproverUnknown, High
+	}
+	return true
+}
+
+// signs reports whether the user is kube-controller-manager, whose controllers may have a service account each.
+func signs(name string) bool {
+	return name == user.KubeControllerManager || name == "system:serviceaccount:kube-system:certificate-controller"
+}
+
+const nodeUserPrefix = "system:node:"
+
+// tokenSecrets begins the names of the Secrets of bootstrap tokens.
+const tokenSecrets = "bootstrap-token-"
+
+// checkToken looks at what one request shows.
+func checkToken(r *Request, _ State, m *Memory) (Finding, bool) {
+	a := r.Attrs
+	f := Finding{Rule: BootstrapTokenMisuse, Subject: r.Event.Effective().Username, Allowed: r.Allowed}
+	isSecret := a.ResourceRequest && a.APIGroup == "" && a.Resource == "secrets" && a.Subresource == "" && a.Namespace == kubeSystem
+	switch {
+	case isSecret && r.IsNode && r.Node != "" && strings.HasPrefix(a.Name, tokenSecrets) && !writes(a.Verb):
+		f.Reason, f.Severity, f.Subject = TokenRead, Critical, r.Node
+		f.Params = codes.Params{codes.Text(ParamSecret, a.Name)}
+		if !r.Succeeded() {
+			f.Severity = Medium
+		}
+	case isSecret && (a.Verb == "create" || a.Verb == "update" || a.Verb == "patch") && strings.HasPrefix(r.Event.ObjectRef.Name, tokenSecrets):
+		if !r.Succeeded() || makesTokens(r, m) || DryRun(r.Event) {
+			return Finding{}, false
+		}
+		f.Reason, f.Severity = TokenMade, Medium
+		f.Params = codes.Params{codes.Text(ParamSecret, r.Event.ObjectRef.Name)}
+	case strings.HasPrefix(f.Subject, bootstrapUser) && !joins(r):
+		f.Reason, f.Severity = BeyondRefused, Medium
+		if r.Succeeded() && r.Event.Code != 0 {
+			f.Reason, f.Severity = BeyondJoin, Critical
+		}
+		what := deniedObject{APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name, Path: a.Path}
+		f.Params = codes.Params{codes.Text(ParamObject, a.Verb+" "+what.String())}
+	default:
+		return Finding{}, false
+	}
+	return f, true
+}
+
+func writes(verb string) bool { return verb != "get" && verb != "list" && verb != "watch" }
+
+// makesTokens reports whether the user is known to make bootstrap tokens.
+func makesTokens(r *Request, m *Memory) bool {
+	u := r.Event.Effective()
+	return slices.Contains(u.Groups, user.SystemPrivilegedGroup) || slices.Contains(u.Groups, "kubeadm:cluster-admins") ||
+		signs(u.Username) || u.Username == "system:serviceaccount:kube-system:token-cleaner" || slices.Contains(m.Bootstrap.Trusted, u.Username)
+}
+
+// joins reports whether the request is one that a bootstrap token makes when a node joins: by the kubelet, or by kubeadm (cmd/kubeadm/app/cmd/join.go and
+// app/phases/copycerts upstream).
+func joins(r *Request) bool {
+	a := r.Attrs
+	if ambient(r) || r.Event.Code == http.StatusUnauthorized || r.Event.Code == http.StatusTooManyRequests {
+		return true
+	}
+	if !a.ResourceRequest || a.Subresource != "" {
+		return false
+	}
+	switch a.APIGroup + "/" + a.Resource {
+	case "certificates.k8s.io/certificatesigningrequests":
+		return a.Verb == "create" || a.Verb == "get" || a.Verb == "list" || a.Verb == "watch"
+	case "/nodes":
+		return a.Verb == "get"
+	case "/configmaps":
+		return joinsBy(r) || a.Verb == "get" && (a.Namespace == kubeSystem && a.Name == "kube-proxy" || a.Namespace == "kube-public" && a.Name == "cluster-info")
+	case "/secrets":
+		return a.Verb == "get" && a.Namespace == kubeSystem && a.Name == "kubeadm-certs"
+	}
+	return false
+}

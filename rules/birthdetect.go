@@ -1,0 +1,597 @@
+package rules
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodetrail/nodetrail/codes"
+)
+
+// birthReader is a detector that is shown requests about certificates and requests with tokens, whoever makes them.
+type birthReader interface {
+	Detector
+	// bear takes in such a request. It must keep neither the request nor its strings.
+	bear(r *Request, step int64)
+}
+
+// ofBirth reports whether the request is for those who read births.
+func ofBirth(r *Request) bool {
+	return IsSigning(r.Event) || !r.IsNode && strings.HasPrefix(r.Event.User.CredentialID, tokenCredential)
+}
+
+// tokenCredential begins the credential IDs of service accounts' tokens, certCredential those of certificates.
+const (
+	tokenCredential = "JTI="
+	certCredential  = "X509SHA256="
+)
+
+const (
+	// aliveBefore and aliveAfter are the steps around a request in which one credential renews the Lease of a node that is alive: a Lease lasts for 40
+	// seconds. A kubelet that is stopped to be made anew renews no more; the first seconds after are left out for the clocks of API servers.
+	aliveBefore           = 4
+	aliveFrom, aliveAfter = 2, 5
+	// settled is after how many steps a request is judged.
+	settled = aliveAfter + 1
+	// maxOpenBirths bounds the requests that are followed, openFor for how long: kube-controller-manager deletes what is not signed after a day.
+	maxOpenBirths = 4096
+	openBirthFor  = 25 * time.Hour
+	// maxHolders bounds the credentials that are known of a node.
+	maxHolders = 6
+	// maxFirstUses bounds the first uses of certificates that are not judged yet.
+	maxFirstUses = 4 * MaxNodes
+)
+
+// birthDetector follows certificate requests to their certificates, and those to their first use.
+type birthDetector struct {
+	opt    Bootstrap
+	nodes  map[string]*birthNode // MaxNodes at most
+	open   map[string]*birth     // by Signing.Key
+	owners latest[addressOwner]
+	issued latest[issue]
+	minted latest[mint]
+	first  []firstUse
+	uses   map[tokenPlace]tokenUse
+	latest int64 // the latest step of any request
+	// proven is the first step in which a certificate was used that a request in the log asked for; 0 for none.
+	proven int64
+	done   int64
+	birthMemory
+	dropping
+}
+
+// birthNode is what is known of a node's credentials.
+type birthNode struct {
+	name    string
+	address string // as the latest request had it
+	last    *holder
+	holders []*holder
+}
+
+// holder is a credential of a node, or where its ID is not in the log the address that it is used from.
+type holder struct {
+	ID      string    `json:"i,omitempty"`
+	Address string    `json:"a"` // of the first use
+	First   time.Time `json:"f"`
+	Audit   string    `json:"u"`
+	Last    int64     `json:"l"`
+	// Renewed are the steps in which it renewed the Lease; the lowest bit is Step.
+	Renewed uint64 `json:"r"`
+	Step    int64  `json:"s"`
+}
+
+// birth is a certificate request.
+type birth struct {
+	Key     string    `json:"k"`
+	At      time.Time `json:"t"` // of the first event of it
+	Node    string    `json:"n"`
+	Signer  string    `json:"g"`
+	User    string    `json:"u"`
+	Names   []string  `json:"s,omitempty"`
+	Address string    `json:"a,omitempty"`
+	Product string    `json:"p,omitempty"`
+	Audit   []string  `json:"i"`
+	// Approved, and Signed with the certificate's ID, are when that was logged first.
+	Approved time.Time `json:"ap"`
+	Signed   time.Time `json:"si"`
+	ID       string    `json:"id,omitempty"`
+	// Judged says that the request was judged, as not signed if Waits.
+	Judged bool `json:"j,omitempty"`
+	Waits  bool `json:"w,omitempty"`
+	// Holders are the node's, stored with it.
+	Holders []*holder `json:"h,omitempty"`
+	slot    int
+}
+
+// issue is a certificate that a request in the log asked for.
+type issue struct {
+	ID      string `json:"i"`
+	Node    string `json:"n"`
+	Address string `json:"a,omitempty"`
+	Used    bool   `json:"u,omitempty"`
+	slot    int
+}
+
+// addressOwner are the first two nodes that came from an address, each with the step of that.
+type addressOwner struct {
+	name, other string
+	step, later int64
+}
+
+// mint is a token of a service account that a node got.
+type mint struct {
+	node string
+	told bool
+}
+
+type firstUse struct {
+	node *birthNode
+	h    *holder
+}
+
+// tokenUse is the first use of a token at a place in the time that is not judged yet.
+type tokenUse struct {
+	user, audit, product string
+	at                   time.Time
+}
+
+type tokenPlace struct{ id, address string }
+
+func newBirthDetector(o DetectorOptions) Detector {
+	return &birthDetector{
+		opt: o.Bootstrap, nodes: map[string]*birthNode{}, open: map[string]*birth{}, owners: newLatest[addressOwner](8 * MaxNodes),
+		issued: newLatest[issue](maxIssued), minted: newLatest[mint](8 * MaxNodes), uses: map[tokenPlace]tokenUse{}, birthMemory: newBirthMemory(),
+	}
+}
+
+func (d *birthDetector) configure(o DetectorOptions) { d.opt = o.Bootstrap }
+
+// follow implements follower: it learns with which credentials and from which addresses a node comes, and when its Lease is renewed.
+func (d *birthDetector) follow(r *Request, f *followed, step int64, _ State) {
+	d.latest = max(d.latest, step)
+	if r.Event.IsImpersonated || r.Event.Code == 401 {
+		return
+	}
+	n := f.birth
+	if n == nil {
+		if n = d.nodes[r.Node]; n == nil {
+			if len(d.nodes) >= MaxNodes {
+				return
+			}
+			n = &birthNode{name: f.name}
+			d.nodes[n.name] = n
+		}
+		f.birth = n
+	}
+	address := lastAddress(r)
+	if address != n.address {
+		n.address = strings.Clone(address)
+		d.own(n, step)
+	}
+	id := r.Event.User.CredentialID
+	h := n.last
+	if h == nil || h.ID != id || id == "" && h.Address != address {
+		h = d.holder(n, r, id, address)
+		n.last = h
+	}
+	if r.Time.Before(h.First) || r.Time.Equal(h.First) && r.Event.AuditID < h.Audit {
+		h.First, h.Audit, h.Address = r.Time, strings.Clone(r.Event.AuditID), n.address
+	}
+	h.Last = max(h.Last, step)
+	switch a := r.Attrs; a.Resource {
+	case "leases":
+		if a.APIGroup == "coordination.k8s.io" && a.Namespace == "kube-node-lease" && writes(a.Verb) && r.Succeeded() {
+			h.renewed(step)
+		}
+	case "serviceaccounts":
+		if token := r.Event.IssuedCredential; token != "" && r.Succeeded() && d.minted.get(token) == nil {
+			d.minted.add(token, &mint{node: n.name})
+		}
+	}
+}
+
+// holder returns that of a credential, or of an address where the log has no ID, and enters it if it is new.
+func (d *birthDetector) holder(n *birthNode, r *Request, id, address string) *holder {
+	for _, h := range n.holders {
+		if h.ID == id && (id != "" || h.Address == address) {
+			return h
+		}
+	}
+	if len(n.holders) >= maxHolders {
+		oldest := slices.MinFunc(n.holders, func(a, b *holder) int { return cmp.Or(cmp.Compare(a.Last, b.Last), strings.Compare(a.ID, b.ID)) })
+		n.holders = slices.DeleteFunc(n.holders, func(h *holder) bool { return h == oldest })
+	}
+	h := &holder{Address: n.address, First: r.Time, Audit: strings.Clone(r.Event.AuditID)}
+	if len(id) <= maxRemembered {
+		h.ID = strings.Clone(id)
+	}
+	n.holders = append(n.holders, h)
+	if strings.HasPrefix(id, certCredential) && len(d.first) < maxFirstUses {
+		d.first = append(d.first, firstUse{n, h})
+	}
+	return h
+}
+
+// own notes that the node came from its address.
+func (d *birthDetector) own(n *birthNode, step int64) {
+	if n.address == "" {
+		return
+	}
+	o := d.owners.get(n.address)
+	if o == nil {
+		d.owners.add(n.address, &addressOwner{name: n.name, step: step})
+		return
+	}
+	switch {
+	case o.name == n.name:
+		o.step = min(o.step, step)
+	case o.other == "" || o.other == n.name && step < o.later || o.other != n.name && (step < o.later || step == o.later && n.name < o.other):
+		o.other, o.later = n.name, step
+	}
+	if o.other != "" && (o.later < o.step || o.later == o.step && o.other < o.name) {
+		o.name, o.other, o.step, o.later = o.other, o.name, o.later, o.step
+	}
+}
+
+// shared reports whether several nodes had come from the address when the given step was over.
+func (d *birthDetector) shared(address string, step int64) bool {
+	o := d.owners.get(address)
+	return o != nil && o.other != "" && o.later <= step
+}
+
+// ownerOf is the one node that comes from the address; empty if there are several, or none.
+func (d *birthDetector) ownerOf(address string, step int64) string {
+	if o := d.owners.get(address); o != nil && o.step <= step && (o.other == "" || o.later > step) {
+		return o.name
+	}
+	return ""
+}
+
+// renewed notes a renewal of the Lease.
+func (h *holder) renewed(step int64) {
+	switch d := step - h.Step; {
+	case h.Renewed == 0 || d >= 64:
+		h.Renewed, h.Step = 1, step
+	case d >= 0:
+		h.Renewed, h.Step = h.Renewed<<d|1, step
+	case d > -64:
+		h.Renewed |= 1 << -d
+	}
+}
+
+// at reports whether it renewed the Lease in a step from first to last.
+func (h *holder) at(first, last int64) bool {
+	for s := first; s <= last; s++ {
+		if d := h.Step - s; d >= 0 && d < 64 && h.Renewed>>d&1 == 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// lastAddress is the connection's own; those before it are the client's claims.
+func lastAddress(r *Request) string {
+	ips := r.Event.SourceIPs
+	if len(ips) == 0 || len(ips[len(ips)-1]) > maxRemembered {
+		return ""
+	}
+	return ips[len(ips)-1]
+}
+
+// bear implements birthReader.
+func (d *birthDetector) bear(r *Request, step int64) {
+	d.latest = max(d.latest, step)
+	if !IsSigning(r.Event) {
+		d.token(r)
+		return
+	}
+	if !r.Succeeded() || DryRun(r.Event) {
+		return
+	}
+	s, whole := SigningOf(r.Event)
+	if !whole || s.Node() == "" || len(s.Node()) > maxRemembered || len(s.User) > maxRemembered {
+		return
+	}
+	b := d.open[s.Key]
+	if b == nil {
+		if len(d.open) >= maxOpenBirths {
+			return
+		}
+		b = &birth{Key: s.Key, At: r.Time, Node: s.Node(), Signer: s.Signer, User: s.User, Names: s.Names, slot: d.slot()}
+		d.open[s.Key] = b
+	}
+	b.see(r, &s)
+	d.touch(b)
+}
+
+// see takes in one event of the request.
+func (b *birth) see(r *Request, s *Signing) {
+	if r.Time.Before(b.At) {
+		b.At = r.Time
+	}
+	earlier := func(t *time.Time) {
+		if t.IsZero() || r.Time.Before(*t) {
+			*t = r.Time
+		}
+	}
+	sub := r.Event.ObjectRef.Subresource
+	switch {
+	case sub == "" && r.Event.Verb == "create":
+		b.Address, b.Product = strings.Clone(lastAddress(r)), strings.Clone(Product(r.Event.UserAgent))
+	case sub == "approval" && s.Approved:
+		earlier(&b.Approved)
+	case sub == "status" && s.Certificate != "":
+		earlier(&b.Signed)
+		b.ID = s.Certificate
+	}
+	if id := r.Event.AuditID; id != "" && len(b.Audit) < 5 && !slices.Contains(b.Audit, id) {
+		b.Audit = append(b.Audit, strings.Clone(id))
+		slices.Sort(b.Audit)
+	}
+}
+
+// token notes where a token is used. That a node got it, and whose the address is, may come later.
+func (d *birthDetector) token(r *Request) {
+	at := tokenPlace{r.Event.User.CredentialID, lastAddress(r)}
+	if at.address == "" || len(at.id) > maxRemembered {
+		return
+	}
+	was, is := d.uses[at]
+	if is && (was.at.Before(r.Time) || was.at.Equal(r.Time) && was.audit <= r.Event.AuditID) {
+		return
+	}
+	if !is {
+		if len(d.uses) >= maxFirstUses {
+			return
+		}
+		at.id, at.address = strings.Clone(at.id), strings.Clone(at.address)
+	}
+	d.uses[at] = tokenUse{
+		user: strings.Clone(r.Event.User.Username), audit: strings.Clone(r.Event.AuditID), product: strings.Clone(Product(r.Event.UserAgent)), at: r.Time,
+	}
+}
+
+// Advance implements Detector.
+func (d *birthDetector) Advance(t time.Time, s State, found func(*Detection)) {
+	now := stepOf(t)
+	var due []*birth
+	for _, b := range d.open {
+		if d.due(b, now) {
+			due = append(due, b)
+		}
+	}
+	slices.SortFunc(due, func(a, b *birth) int { return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Key, b.Key)) })
+	for _, b := range due {
+		d.judge(b, s, found)
+	}
+	d.firstUses(now, found)
+	d.tokenUses(now, found)
+	if now/360 != d.done/360 {
+		d.forget(t)
+	}
+	d.done = now
+}
+
+// due reports whether a request can be judged: for the first time, or because it was signed since.
+func (d *birthDetector) due(b *birth, now int64) bool {
+	if !b.Judged {
+		return now >= stepOf(b.At)+settled
+	}
+	return b.Waits && !b.Signed.IsZero() && now >= stepOf(b.Signed)+settled
+}
+
+// judge judges a request, of which all is known that was logged within a minute.
+func (d *birthDetector) judge(b *birth, s State, found func(*Detection)) {
+	at := b.At
+	if b.Judged {
+		at = b.Signed
+	}
+	signed := !b.Signed.IsZero() && stepOf(b.Signed) < stepOf(at)+settled
+	if signed {
+		d.certified(b)
+	}
+	if b.Signer == signerServing {
+		d.serving(b, s, found)
+	} else if b.User != nodeUserPrefix+b.Node && !strings.HasPrefix(b.User, nodeUserPrefix) {
+		d.foreign(b, at, signed, s, found)
+	}
+	b.Judged, b.Waits = true, !signed
+	d.touch(b)
+}
+
+// certified enters the certificate of a request.
+func (d *birthDetector) certified(b *birth) {
+	if b.Signer != signerServing && d.issued.get(b.ID) == nil {
+		i := &issue{ID: b.ID, Node: b.Node, Address: b.Address}
+		d.issued.add(b.ID, i)
+		d.issues(i)
+	}
+}
+
+// foreign judges a request for a node's client certificate by somebody who is no node.
+func (d *birthDetector) foreign(b *birth, at time.Time, signed bool, s State, found func(*Detection)) {
+	alive, known := d.alive(b, at), d.known(b.Node, at, s)
+	f := Finding{Rule: BootstrapImpersonation, Subject: b.Node, Allowed: true, Apart: b.Key, Params: codes.Params{codes.Text(ParamUser, b.User)}}
+	if b.Address != "" {
+		f.Params = append(f.Params, codes.Text(ParamAddress, b.Address))
+	}
+	switch trusted := slices.Contains(d.opt.Trusted, b.User); {
+	case alive && !trusted && signed:
+		f.Reason, f.Severity = LiveNodeSigned, Critical
+	case alive && !trusted:
+		f.Reason, f.Severity = LiveNodeAsked, High
+	case (alive || known) && !b.Judged:
+		f.Reason, f.Severity = KnownNodeAgain, Low
+	default:
+		return
+	}
+	found(b.detection(f, at))
+}
+
+func (b *birth) detection(f Finding, at time.Time) *Detection {
+	return &Detection{
+		Finding: f, Time: at, First: b.At, Last: at, Count: 1, AuditIDs: slices.Clone(b.Audit),
+		Verb: "create", APIGroup: "certificates.k8s.io", Resource: "certificatesigningrequests", Product: b.Product,
+	}
+}
+
+// alive reports whether the node's kubelet went on with a credential of before.
+func (d *birthDetector) alive(b *birth, at time.Time) bool {
+	n := d.nodes[b.Node]
+	if n == nil {
+		return false
+	}
+	step := stepOf(at)
+	for _, h := range n.holders {
+		if h.ID != "" && h.ID == b.ID || h.ID == "" && (h.Address == "" || b.Address == "" || h.Address == b.Address) {
+			continue // what was issued now, or what cannot be told from who asked
+		}
+		if h.at(step-aliveBefore, step) && (d.latest < step+aliveAfter || h.at(step+aliveFrom, step+aliveAfter)) {
+			return true
+		}
+	}
+	return false
+}
+
+// known reports whether there was a node of that name.
+func (d *birthDetector) known(node string, at time.Time, s State) bool {
+	if s != nil {
+		if exists, known := s.NodeExists(node, at); known {
+			return exists
+		}
+	}
+	n := d.nodes[node]
+	return n != nil && slices.ContainsFunc(n.holders, func(h *holder) bool { return h.First.Before(at) })
+}
+
+// serving judges the names of a kubelet's serving certificate.
+func (d *birthDetector) serving(b *birth, s State, found func(*Detection)) {
+	if s == nil {
+		return
+	}
+	has := s.NodeAddresses(b.Node)
+	if len(has) == 0 {
+		return
+	}
+	foreign := slices.DeleteFunc(slices.Clone(b.Names), func(name string) bool {
+		return slices.ContainsFunc(has, func(a string) bool { return sameAddress(a, name) })
+	})
+	approved := !b.Approved.IsZero() || !b.Signed.IsZero()
+	if len(foreign) == 0 || b.Judged && !approved {
+		return
+	}
+	f := Finding{Rule: BootstrapImpersonation, Reason: ServingNames, Severity: Medium, Subject: b.Node, Allowed: true, Apart: b.Key, Params: codes.Params{codes.Text(ParamUser, b.User)}}
+	if approved {
+		f.Severity = High
+	}
+	for _, name := range foreign[:min(len(foreign), 5)] {
+		f.Params = append(f.Params, codes.Text(ParamObject, name))
+	}
+	found(b.detection(f, b.At))
+}
+
+// sameAddress compares host names without case, and IP addresses by what they mean.
+func sameAddress(a, b string) bool {
+	if strings.EqualFold(a, b) {
+		return true
+	}
+	x, err := netip.ParseAddr(a)
+	y, wrong := netip.ParseAddr(b)
+	return err == nil && wrong == nil && x.Unmap() == y.Unmap()
+}
+
+// firstUses judges the first uses of certificates that are over.
+func (d *birthDetector) firstUses(now int64, found func(*Detection)) {
+	var due []firstUse
+	d.first = slices.DeleteFunc(d.first, func(u firstUse) bool {
+		is := now > stepOf(u.h.First)+settled
+		if is {
+			due = append(due, u)
+		}
+		return is
+	})
+	slices.SortFunc(due, func(a, b firstUse) int { return cmp.Or(a.h.First.Compare(b.h.First), strings.Compare(a.h.ID, b.h.ID)) })
+	for _, u := range due {
+		i, step := d.issued.get(u.h.ID), stepOf(u.h.First)
+		f := Finding{Rule: BootstrapImpersonation, Subject: u.node.name, Allowed: true, Apart: u.h.ID}
+		switch {
+		case i == nil:
+			// A certificate of before the log is no news; one that takes another's place is.
+			changed := slices.ContainsFunc(u.node.holders, func(h *holder) bool { return h.ID != "" && h.ID != u.h.ID && h.First.Before(u.h.First) })
+			if d.proven == 0 || d.proven > step || !changed {
+				continue
+			}
+			f.Reason, f.Severity = CertificateNoBirth, Low
+		case i.Used:
+			continue
+		default:
+			if i.Used = true; d.proven == 0 || step < d.proven {
+				d.proven = step
+			}
+			d.issues(i)
+			if !d.apart(i.Address, u.h.Address, now) {
+				continue
+			}
+			f.Reason, f.Severity = CertificateMoved, Medium
+			f.Params = codes.Params{codes.Text(ParamAddress, u.h.Address), codes.Text(ParamHome, i.Address)}
+		}
+		found(&Detection{Finding: f, Time: u.h.First, First: u.h.First, Last: u.h.First, Count: 1, AuditIDs: idsOf(u.h.Audit), Product: "kubelet"})
+	}
+}
+
+// apart reports whether two addresses are of two machines: they differ, are of one family, and neither is a loopback's or one through which several nodes come.
+func (d *birthDetector) apart(a, b string, now int64) bool {
+	x, err := netip.ParseAddr(a)
+	y, wrong := netip.ParseAddr(b)
+	if err != nil || wrong != nil || x.Unmap() == y.Unmap() || x.Unmap().Is4() != y.Unmap().Is4() || x.IsLoopback() || y.IsLoopback() {
+		return false
+	}
+	return !d.shared(a, now) && !d.shared(b, now)
+}
+
+// tokenUses judges the uses of tokens that are over.
+func (d *birthDetector) tokenUses(now int64, found func(*Detection)) {
+	var due []tokenPlace
+	for at, u := range d.uses {
+		if now > stepOf(u.at) {
+			due = append(due, at)
+		}
+	}
+	slices.SortFunc(due, func(a, b tokenPlace) int {
+		return cmp.Or(d.uses[a].at.Compare(d.uses[b].at), strings.Compare(a.id, b.id), strings.Compare(a.address, b.address))
+	})
+	for _, at := range due {
+		u, m, owner := d.uses[at], d.minted.get(at.id), d.ownerOf(at.address, now)
+		delete(d.uses, at)
+		if m == nil || m.told || owner == "" || owner == m.node {
+			continue
+		}
+		m.told = true
+		found(&Detection{
+			Finding: Finding{
+				Rule: BootstrapImpersonation, Reason: TokenElsewhere, Severity: High, Subject: m.node, Apart: at.id, Allowed: true,
+				Params: codes.Params{codes.Text(ParamUser, u.user), codes.Text(ParamAddress, at.address), codes.Text(ParamNode, owner)},
+			},
+			Time: u.at, First: u.at, Last: u.at, Count: 1, AuditIDs: idsOf(u.audit), Product: u.product,
+		})
+	}
+}
+
+// forget drops requests that are over, and nodes that have not been there for long.
+func (d *birthDetector) forget(t time.Time) {
+	for _, b := range d.open {
+		if b.Judged && !b.Waits || t.Sub(b.At) > openBirthFor {
+			d.close(b)
+			delete(d.open, b.Key)
+		}
+	}
+	last := stepOf(t.Add(-habitFor))
+	for name, n := range d.nodes {
+		if !slices.ContainsFunc(n.holders, func(h *holder) bool { return h.Last >= last }) {
+			delete(d.nodes, name)
+			d.dropped = true
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package rules
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"net/url"
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
+)
+
+// The signers of Kubernetes whose certificates a node may have (k8s.io/api/certificates/v1).
+const (
+	signerClient  = "kubernetes.io/kube-apiserver-client"
+	signerKubelet = "kubernetes.io/kube-apiserver-client-kubelet"
+	signerServing = "kubernetes.io/kubelet-serving"
+)
+
+const (
+	// maxSigningBody and maxPEM bound what is decoded, in bytes. A kubelet's request takes 2 KB, one with an RSA key of 16384 bits 6 KB.
+	maxSigningBody = 256 << 10
+	maxPEM         = 64 << 10
+	// maxNames bounds the alternative names of a request that are looked at.
+	maxSANs = 256
+)
+
+// Signing is what the body of an event tells of a CertificateSigningRequest. It shares no memory with the event.
+type Signing struct {
+	// Key is the same in all events of one request: of what is to be signed, and for whom.
+	Key string
+	// Name is the object's, empty on creation with generateName.
+	Name   string
+	Signer string
+	// User is who asked for it.
+	User string
+	// CommonName, Organizations and Names are of what is to be signed; Names are its alternative names of any kind.
+	CommonName    string
+	Organizations []string
+	Names         []string
+	// Approved says that the body has the condition Approved. Certificate is the credential ID of the certificate in it, such as X509SHA256=…
+	Approved    bool
+	Certificate string
+}
+
+// Node is the node whose identity the certificate is to have; empty for none.
+func (s *Signing) Node() string {
+	name, is := strings.CutPrefix(s.CommonName, nodeid.UserPrefix)
+	if !is {
+		return ""
+	}
+	return name
+}
+
+// Client reports whether the signer's certificates identify clients of the API server.
+func (s *Signing) Client() bool { return s.Signer == signerClient || s.Signer == signerKubelet }
+
+// ofNode reports whether the certificate is one of a node, whoever asks for it: its common name or its group is.
+func (s *Signing) ofNode() bool {
+	return s.Node() != "" || slices.Contains(s.Organizations, user.NodesGroup)
+}
+
+// IsSigning reports whether the request writes a CertificateSigningRequest, its approval or its status.
+func IsSigning(ev *audit.Event) bool {
+	return audit.Signs(ev)
+}
+
+// SigningOf reads the CertificateSigningRequest in the body of such a request. It is false where the body is missing, is a patch without the
+// whole, or is no request that can be signed.
+func SigningOf(ev *audit.Event) (Signing, bool) {
+	var body struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+		Spec struct {
+			Request    []byte `json:"request"`
+			SignerName string `json:"signerName"`
+			Username   string `json:"username"`
+		} `json:"spec"`
+		Status struct {
+			Conditions []struct {
+				Type   string `json:"type"`
+				Status string `json:"status"`
+			} `json:"conditions"`
+			Certificate []byte `json:"certificate"`
+		} `json:"status"`
+	}
+	raw := ev.RequestObject
+	if len(raw) == 0 || len(raw) > maxSigningBody || json.Unmarshal(raw, &body) != nil || len(body.Spec.Request) > maxPEM || len(body.Status.Certificate) > maxPEM {
+		return Signing{}, false
+	}
+	s := Signing{Name: body.Metadata.Name, Signer: body.Spec.SignerName, User: body.Spec.Username}
+	if ev.Verb == "create" {
+		s.User = strings.Clone(ev.Effective().Username) // what the client says is ignored
+	}
+	block, _ := pem.Decode(body.Spec.Request)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" {
+		return Signing{}, false
+	}
+	csr, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return Signing{}, false
+	}
+	s.CommonName, s.Organizations = csr.Subject.CommonName, csr.Subject.Organization
+	s.Names = append(s.Names, csr.DNSNames...)
+	for _, ip := range csr.IPAddresses {
+		s.Names = append(s.Names, ip.String())
+	}
+	s.Names = append(s.Names, csr.EmailAddresses...)
+	for _, u := range csr.URIs {
+		s.Names = append(s.Names, u.String())
+	}
+	if len(s.Names) > maxSANs {
+		return Signing{}, false
+	}
+	sum := sha256.Sum256(slices.Concat(block.Bytes, []byte{0}, []byte(s.Signer), []byte{0}, []byte(s.User)))
+	s.Key = hex.EncodeToString(sum[:16])
+	for _, c := range body.Status.Conditions {
+		s.Approved = s.Approved || c.Type == "Approved" && c.Status != "False"
+	}
+	// Who does not decode: the API server's ID is of the certificate's own bytes (k8s.io/apiserver/pkg/authentication/request/x509).
+	if leaf, _ := pem.Decode(bytes.TrimSpace(body.Status.Certificate)); leaf != nil && leaf.Type == "CERTIFICATE" {
+		id := sha256.Sum256(leaf.Bytes)
+		s.Certificate = "X509SHA256=" + hex.EncodeToString(id[:])
+	}
+	return s, true
+}
+
+// DryRun reports whether the request changes nothing by its own wish.
+func DryRun(ev *audit.Event) bool {
+	_, query, is := strings.Cut(ev.RequestURI, "?")
+	if !is || !strings.Contains(query, "dryRun") {
+		return false
+	}
+	values, err := url.ParseQuery(query)
+	return err == nil && values.Has("dryRun")
+}
