@@ -16,12 +16,12 @@ func TestSuggestImpersonatesByVersion(t *testing.T) {
 		if len(res.Suggestion.Clients) == 0 {
 			t.Fatalf("%s: nothing is suggested", capture)
 		}
-		any := false
+		impersonates := false
 		for i := range res.Suggestion.Clients {
-			any = any || res.Suggestion.Clients[i].Impersonates
+			impersonates = impersonates || res.Suggestion.Clients[i].Impersonates
 		}
-		if any != want {
-			t.Errorf("%s as %q: impersonates %v", capture, version, any)
+		if impersonates != want {
+			t.Errorf("%s as %q: impersonates %v", capture, version, impersonates)
 		}
 	}
 	f("capture", "", true)

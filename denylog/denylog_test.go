@@ -274,18 +274,18 @@ func TestStaticRefusalHasNoGraphLine(t *testing.T) {
 // TestForgedRecord has a node whose name looks like the refusal of another node.
 func TestForgedRecord(t *testing.T) {
 	u := newUpstream(t)
-	real := refusal{Request: Request{User: "system:node:a", Node: "a", Verb: "get", Resource: "secrets", Namespace: "ns", Name: "s", From: start}, form: byOldRecord}
-	line := u.write(&real, start, false)
+	genuine := refusal{Request: Request{User: "system:node:a", Node: "a", Verb: "get", Resource: "secrets", Namespace: "ns", Name: "s", From: start}, form: byOldRecord}
+	line := u.write(&genuine, start, false)
 	_, record, _ := strings.Cut(strings.TrimSpace(line), "NODE DENY: '")
 	for _, cut := range []string{record, strings.TrimSuffix(record, "}"), strings.TrimSuffix(record, `"}`), record + `, X:"`} {
-		forger := real
+		forger := genuine
 		forger.Node = cut
 		forger.User = "system:node:" + cut
 		l := New()
 		if err := l.Read("x", strings.NewReader(u.write(&forger, start, false))); err != nil {
 			t.Fatal(err)
 		}
-		l.See(&real.Request)
+		l.See(&genuine.Request)
 		if res := l.Match(start, start); len(res.Matched) != 0 || res.Lines != 1 {
 			t.Errorf("node %q: %+v", cut, res)
 		}

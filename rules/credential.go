@@ -69,10 +69,10 @@ kubelet's certificate, and treat what it read as disclosed. One certificate on s
 copies it: issue one for each node. Where somebody impersonates nodes, look at who may: the verb 'impersonate' in RBAC.
 
 ## False positives
-A node with several addresses from which it comes in turn is flagged, and so are one or two nodes alone behind a gateway that has several. Behind a
-proxy or a load balancer the address is the proxy's, and says nothing. Distributions that compile the kubelet into one program send a name
-of their own: k3s, rke2, kubelite, k0s and hyperkube are known. A program with a kubelet's user agent that loaded the node's certificate
-once goes on with the old one after its rotation.
+A node with several addresses from which it comes in turn is flagged, and so are one or two nodes alone behind a gateway that has several.
+Behind a proxy or a load balancer the address is the proxy's, and says nothing. Distributions that compile the kubelet into one program
+send a name of their own: k3s, rke2, kubelite, k0s and hyperkube are known. A program with a kubelet's user agent that loaded the node's
+certificate once goes on with the old one after its rotation.
 
 The user agent is the client's own claim, so the rule on clients finds programs that do not hide. One that calls itself a kubelet and runs
 on the node, with its present certificate, is not found. Where a kubelet reaches its apiserver by loopback alone, a second address is not
