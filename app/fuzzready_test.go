@@ -77,6 +77,12 @@ func (c readyCase) apply(clean *days.Day) (day *days.Day, harmless bool) {
 // alone is wrong with it, one of the checks that are about that does not pass.
 func (c readyCase) wrong(t testing.TB, clean *days.Day) string {
 	day, harmless := c.apply(clean)
+	if len(day.Events) == 0 { // all of it was removed
+		if a, err := Analyze(t.Context(), dayOptions(t, day)); err == nil {
+			return fmt.Sprintf("%s: a log of nothing is %q", c, a.Report.Readiness.Verdict)
+		}
+		return ""
+	}
 	results := provenDay(t, day)
 	answer, shut := checks.Conclude(checks.Ready, results, nil).Answer, open(results)
 	var what []string

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/coverage"
+	"github.com/nodetrail/nodetrail/internal/spelling"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
@@ -114,7 +116,7 @@ func (f *analyzeFlags) prepare(args []string, std streams) (err error) {
 	}
 	for _, name := range f.Disable {
 		if !slices.Contains(ruleNames(), name) {
-			return fmt.Errorf("--disable: there is no rule %q: %s", name, meant(name, ruleNames(), "the rules are "+strings.Join(ruleNames(), ", ")))
+			return fmt.Errorf("--disable: there is no rule %q: %s", name, cmp.Or(spelling.Meant(name, ruleNames()), "the rules are "+strings.Join(ruleNames(), ", ")))
 		}
 	}
 	if f.minWindow != "0" {

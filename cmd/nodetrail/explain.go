@@ -150,7 +150,7 @@ func (f *explainFlags) asked(args []string) (err error) {
 		return errors.New("--state is missing: a journal or a snapshot of the cluster's objects")
 	}
 	// The name of the identity is what logs show, and as good as the node's.
-	if f.Request, err = requestOf(strings.TrimPrefix(f.node, nodeid.UserPrefix), f.selector, args); err != nil {
+	if f.Request, err = explain.ParseRequest(strings.TrimPrefix(f.node, nodeid.UserPrefix), f.selector, args); err != nil {
 		return err
 	}
 	if f.at != "" {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/nodetrail/nodetrail/app"
+	"github.com/nodetrail/nodetrail/internal/spelling"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
@@ -132,7 +133,7 @@ func flagged(err error) error {
 // proposed names the few names that are nearest to an unknown one.
 func proposed(e *app.UnknownError) string {
 	const most = 5
-	near := nearest(e.Name, e.Known)
+	near := spelling.Nearest(e.Name, e.Known)
 	more := len(near) - most
 	near = near[:min(len(near), most)]
 	for i, s := range near {
@@ -144,7 +145,7 @@ func proposed(e *app.UnknownError) string {
 	case more > 0:
 		return fmt.Sprintf(": did you mean %s, or one of %d more?", strings.Join(near, ", "), more)
 	}
-	return ": " + fmt.Sprintf("did you mean %s?", oneOf(near))
+	return ": " + fmt.Sprintf("did you mean %s?", spelling.OneOf(near))
 }
 
 // flagOf is the flag of an option: its words in small letters, joined by hyphens.

@@ -1,13 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/nodetrail/nodetrail/internal/spelling"
 )
 
 // usageError is a wrong use of the command line, which earns a pointer to the help.
@@ -46,9 +48,9 @@ func aCommand(cmd *cobra.Command, what string, args []string) error {
 		}
 	}
 	if len(args) == 0 {
-		return usageError{cmd.CommandPath(), fmt.Errorf("a %s is missing: %s", what, oneOf(names))}
+		return usageError{cmd.CommandPath(), fmt.Errorf("a %s is missing: %s", what, spelling.OneOf(names))}
 	}
-	return usageError{cmd.CommandPath(), fmt.Errorf("unknown %s %q: %s", what, args[0], meant(args[0], names, "it is one of "+strings.Join(names, ", ")))}
+	return usageError{cmd.CommandPath(), fmt.Errorf("unknown %s %q: %s", what, args[0], cmp.Or(spelling.Meant(args[0], names), "it is one of "+strings.Join(names, ", ")))}
 }
 
 // flagError says of a flag that was misused what would be right.
@@ -68,7 +70,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		})
 		name := "--" + unknown.GetSpecifiedName()
 		err = fmt.Errorf("unknown flag %s", name)
-		if s := meant(name, names, ""); s != "" {
+		if s := spelling.Meant(name, names); s != "" {
 			err = fmt.Errorf("%w: %s", err, s)
 		}
 	case errors.As(err, &valueless):
@@ -81,57 +83,4 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 	}
 	return usageError{cmd.CommandPath(), err}
-}
-
-// meant proposes what a mistyped word may have been, and returns otherwise when nothing is near.
-func meant(word string, all []string, otherwise string) string {
-	if near := nearest(word, all); len(near) > 0 {
-		return fmt.Sprintf("did you mean %s?", oneOf(near))
-	}
-	return otherwise
-}
-
-// nearest are those that a mistyped word may have been: those that it begins, else those that differ from it in the fewest letters.
-func nearest(word string, all []string) (near []string) {
-	word = strings.ToLower(word)
-	for _, s := range all {
-		if strings.HasPrefix(s, word) {
-			near = append(near, s)
-		}
-	}
-	for most := 1; len(near) == 0 && most <= (len(word)+1)/3; most++ {
-		for _, s := range all {
-			if distance(word, s) == most {
-				near = append(near, s)
-			}
-		}
-	}
-	return near
-}
-
-func oneOf(words []string) string {
-	if n := len(words); n > 1 {
-		return strings.Join(words[:n-1], ", ") + " or " + words[n-1]
-	}
-	return strings.Join(words, "")
-}
-
-// distance is how many letters must be put in, left out or replaced to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := slices.Clone(row)
-		row[0] = i + 1
-		for j := range len(b) {
-			differ := 1
-			if a[i] == b[j] {
-				differ = 0
-			}
-			row[j+1] = min(last[j]+differ, last[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

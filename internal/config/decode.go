@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/nodetrail/nodetrail/internal/spelling"
 )
 
 // decoder puts YAML nodes into a Config, strictly, and notes what is wrong and where each key is.
@@ -114,7 +116,7 @@ func (d *decoder) section(n *yaml.Node, v reflect.Value, path string) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		d.errs.add(n.Line, path, "%s where a section with keys is wanted: %s", kindOf(n), oneOf(names(v.Type())))
+		d.errs.add(n.Line, path, "%s where a section with keys is wanted: %s", kindOf(n), spelling.OneOf(names(v.Type())))
 		return
 	}
 	d.pairs(n, path, func(key, value *yaml.Node) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/nodetrail/nodetrail/internal/spelling"
 )
 
 // Problem is one thing that is wrong in a file.
@@ -69,52 +71,8 @@ func quoted(s string) string {
 
 // meant proposes what a mistyped word may have been; "" if nothing is near.
 func meant(word string, all []string) string {
-	lower := strings.ToLower(word)
-	best, least := "", (len(word)+1)/3+1
-	for _, s := range all {
-		if d := distance(lower, strings.ToLower(s), least); d < least {
-			best, least = s, d
-		}
+	if near := spelling.Nearest(word, all); len(near) > 0 {
+		return near[0]
 	}
-	if best == "" {
-		for _, s := range all {
-			if len(word) >= 3 && strings.HasPrefix(strings.ToLower(s), lower) {
-				best = s
-				break
-			}
-		}
-	}
-	return best
-}
-
-// distance is how many letters must be put in, left out or replaced to make b of a; most if that many or more.
-func distance(a, b string, most int) int {
-	if len(a)-len(b) >= most || len(b)-len(a) >= most {
-		return most
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := diagonal
-			if a[i] != b[j] {
-				d++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(d, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
-}
-
-// oneOf is a list of what is allowed, as a person would say it.
-func oneOf(words []string) string {
-	if n := len(words); n > 1 {
-		return strings.Join(words[:n-1], ", ") + " or " + words[n-1]
-	}
-	return strings.Join(words, "")
+	return ""
 }

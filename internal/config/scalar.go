@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/nodetrail/nodetrail/internal/spelling"
 )
 
 // variable finds ${NAME}, its escape $${, and what only begins like one.
@@ -115,7 +117,7 @@ func (d *decoder) bounds(n *yaml.Node, v reflect.Value, path string, tag reflect
 		if slices.Contains(all, v.String()) {
 			return
 		}
-		text := fmt.Sprintf("%s is not %s", quoted(n.Value), oneOf(slices.DeleteFunc(all, func(s string) bool { return s == "" })))
+		text := fmt.Sprintf("%s is not %s", quoted(n.Value), spelling.OneOf(slices.DeleteFunc(all, func(s string) bool { return s == "" })))
 		if s := meant(v.String(), all); s != "" {
 			text += fmt.Sprintf(": did you mean %s?", s)
 		}

@@ -1,6 +1,7 @@
-package main
+package explain
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,17 +13,18 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/internal/nodeid"
+	"github.com/nodetrail/nodetrail/internal/spelling"
 )
 
-// requestOf makes the request that explain's arguments describe: VERB RESOURCE [[NAMESPACE/]NAME], with a field selector or "". What
-// could only be a slip is refused: its verdict would be true, and about something that nobody asked for.
-func requestOf(node, selector string, args []string) (*authorizer.AttributesRecord, error) {
+// ParseRequest returns a node's request from words: VERB RESOURCE[.GROUP][/SUBRESOURCE] [[NAMESPACE/]NAME], or VERB PATH, with a field selector or "". It
+// needs two words or three. What could only be a slip is an error: its verdict would be true, and about something that nobody asked for.
+func ParseRequest(node, selector string, args []string) (*authorizer.AttributesRecord, error) {
 	a := &authorizer.AttributesRecord{
 		User: &user.DefaultInfo{Name: nodeid.UserPrefix + node, Groups: []string{user.NodesGroup, user.AllAuthenticated}},
 		Verb: args[0], APIVersion: "v1", ResourceRequest: true,
 	}
 	if !slices.Contains(verbs, a.Verb) {
-		return nil, fmt.Errorf("%q is no verb: %s", a.Verb, meant(a.Verb, verbs, "one is "+oneOf(verbs[:8])))
+		return nil, fmt.Errorf("%q is no verb: %s", a.Verb, cmp.Or(spelling.Meant(a.Verb, verbs), "one is "+spelling.OneOf(verbs[:8])))
 	}
 	if strings.HasPrefix(args[1], "/") {
 		if len(args) > 2 {
@@ -31,17 +33,17 @@ func requestOf(node, selector string, args []string) (*authorizer.AttributesReco
 		a.ResourceRequest, a.Path = false, args[1]
 		return a, nil
 	}
-	known, err := setResource(a, args[1])
+	known, err := parseResource(a, args[1])
 	if err != nil {
 		return nil, err
 	}
 	if len(args) > 2 {
-		if err := setName(a, known, args[2]); err != nil {
+		if err := parseName(a, known, args[2]); err != nil {
 			return nil, err
 		}
 	}
 	if selector != "" {
-		if err := setSelector(a, selector); err != nil {
+		if err := parseSelector(a, selector); err != nil {
 			return nil, err
 		}
 	}
@@ -54,8 +56,8 @@ func requestOf(node, selector string, args []string) (*authorizer.AttributesReco
 	return a, nil
 }
 
-// setResource reads RESOURCE[.GROUP][/SUBRESOURCE].
-func setResource(a *authorizer.AttributesRecord, arg string) (resource, error) {
+// parseResource reads RESOURCE[.GROUP][/SUBRESOURCE].
+func parseResource(a *authorizer.AttributesRecord, arg string) (resource, error) {
 	word, sub, _ := strings.Cut(arg, "/")
 	word, group, grouped := strings.Cut(strings.ToLower(word), ".")
 	known := resource{plural: word, group: group}
@@ -70,7 +72,7 @@ func setResource(a *authorizer.AttributesRecord, arg string) (resource, error) {
 	}
 	if !found && !grouped {
 		hint := "a resource of another group is written RESOURCE.GROUP, as in leases.coordination.k8s.io"
-		return known, fmt.Errorf("there is no resource %q: %s", word, meant(word, names, hint))
+		return known, fmt.Errorf("there is no resource %q: %s", word, cmp.Or(spelling.Meant(word, names), hint))
 	}
 	if sub != "" && !slices.Contains(subresources, sub) {
 		return known, fmt.Errorf("%q is no subresource: a name is a word of its own, as in: %s %s %s", sub, a.Verb, known.plural,
@@ -80,8 +82,8 @@ func setResource(a *authorizer.AttributesRecord, arg string) (resource, error) {
 	return known, nil
 }
 
-// setName reads [NAMESPACE/]NAME; NAMESPACE/ is all that is in the namespace.
-func setName(a *authorizer.AttributesRecord, known resource, arg string) error {
+// parseName reads [NAMESPACE/]NAME; NAMESPACE/ is all that is in the namespace.
+func parseName(a *authorizer.AttributesRecord, known resource, arg string) error {
 	namespace, name, ok := strings.Cut(arg, "/")
 	if !ok {
 		namespace, name = "", arg
@@ -96,7 +98,7 @@ func setName(a *authorizer.AttributesRecord, known resource, arg string) error {
 	return nil
 }
 
-func setSelector(a *authorizer.AttributesRecord, selector string) error {
+func parseSelector(a *authorizer.AttributesRecord, selector string) error {
 	if !slices.Contains([]string{"list", "watch", "deletecollection"}, a.Verb) {
 		return errors.New("--field-selector goes with list, watch and deletecollection only")
 	}
