@@ -208,7 +208,7 @@ func checkBirth(r *Request, _ State, m *Memory) (Finding, bool) {
 // asked judges the creation of a request by who asks for what.
 func asked(r *Request, s *Signing, f *Finding) bool {
 	switch what := oddity(s); {
-	case r.IsNode && s.Node() != "" && s.Node() != r.Node:
+	case byNode(r) && s.Node() != "" && nodeUserPrefix+s.Node() != r.Event.Effective().Username:
 		f.Reason, f.Severity = OtherNodeAsked, Critical
 		if !r.Succeeded() {
 			f.Severity = High
@@ -252,7 +252,7 @@ func approval(r *Request, s *Signing, whole bool, m *Memory, f *Finding) bool {
 	switch odd := oddity(s); {
 	case whole && !s.Approved: // it is denied
 		return false
-	case r.IsNode:
+	case byNode(r):
 		f.Reason, f.Severity = ApproverNode, Critical
 	case odd != "":
 		f.Reason, f.Severity = RequestOddSigned, Critical
@@ -273,6 +273,9 @@ func signs(name string) bool {
 }
 
 const nodeUserPrefix = "system:node:"
+
+// byNode reports whether the user has a node's name, in the group of nodes or not: a certificate without the group is still that node's.
+func byNode(r *Request) bool { return strings.HasPrefix(r.Event.Effective().Username, nodeUserPrefix) }
 
 // tokenSecrets begins the names of the Secrets of bootstrap tokens.
 const tokenSecrets = "bootstrap-token-"
