@@ -15,6 +15,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/internal/test/days"
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 // perWorld is how many cases share a clean day, which is the first of them.
@@ -157,10 +158,7 @@ func TestReady(t *testing.T) {
 		}
 		return n
 	}
-	cases := uint64(1000)
-	if testing.Short() {
-		cases = 2 * perWorld
-	}
+	cases := effort.Of[uint64](1000, 2*perWorld)
 	seed, from := number("NODETRAIL_READY_SEED", 1), number("NODETRAIL_READY_FROM", 0)
 	cases = number("NODETRAIL_READY_CASES", cases)
 	t.Logf("seed %d, cases %d to %d", seed, from, from+cases)

@@ -52,8 +52,8 @@ func TestOnlyNodes(t *testing.T) {
 		if answer != checks.AnswerReady || len(nodes) < 4 {
 			t.Fatalf("seed %d: %s with %v", seed, answer, nodes)
 		}
-		for _, m := range days.Mutations(seed) {
-			if m.Effect != days.Breaks {
+		for i, m := range days.Mutations(seed) {
+			if m.Effect != days.Breaks || i%effort.Of(1, 4) != 0 {
 				continue
 			}
 			bad, ok := m.Apply(clean)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/internal/test/days"
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 // None of these days is READY. Each is named by a check, whose next step helps.
@@ -65,10 +66,7 @@ func TestDaysThatAreNotReady(t *testing.T) {
 // A week of EKS, whose policy hides what nodes get of nodes, and one of two API servers whose log lacks some hours of one of them, are not enough. With the
 // waivers that the report prints, as it prints them, they are READY WITH WAIVERS.
 func TestReadyWithPrintedWaivers(t *testing.T) {
-	span := 7 * 24 * time.Hour
-	if testing.Short() {
-		span = 5 * time.Hour
-	}
+	span := effort.Of(7*24*time.Hour, 5*time.Hour)
 	for _, c := range []struct {
 		name    string
 		options days.Options

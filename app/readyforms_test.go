@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/internal/test/days"
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 // decoded are the events of a day as JSON objects.
@@ -100,9 +101,7 @@ func TestReadyInAnyForm(t *testing.T) {
 	clean := threeHours(t, 16, days.Options{Minor: 35, Servers: 2, Nodes: 2, Features: days.Deployments | days.ServerRestart | days.VirtualNodes})
 	for name, form := range forms {
 		flaws := []string{"", "plant-request", "plant-impersonated", "node-impersonates", "binding-serviceaccount", "remove-node-hour"}
-		if testing.Short() {
-			flaws = flaws[:2]
-		}
+		flaws = effort.Of(flaws, flaws[:2])
 		for _, what := range flaws {
 			t.Run(name+" "+what, func(t *testing.T) {
 				t.Parallel()
