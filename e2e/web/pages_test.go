@@ -94,13 +94,26 @@ func testPage(t *testing.T, b *chromium.Browser, s *server, v view) {
 	want(x, true, "[...document.querySelectorAll('header nav, .search, .theme, .commands button, #keys-open')].every((e) => getComputedStyle(e).display === 'none' || e.closest('nav') && getComputedStyle(e.closest('nav')).display === 'none')")
 	x.must(x.Media(x.ctx, "", "light"))
 
-	// Without the script the same is there.
-	rows := eval[int](x, "document.querySelectorAll('main a, main tr').length")
-	head := eval[string](x, title)
-	x.must(x.Script(x.ctx, false))
-	x.open(v.path)
-	want(x, rows, "document.querySelectorAll('main a, main tr').length")
-	want(x, head, title)
+	// Without the script the same is there. The page may be made anew meanwhile: it is loaded with the script before and after.
+	const rows = "document.querySelectorAll('main a, main tr').length"
+	load := func(script bool) (int, string) {
+		x.must(x.Script(x.ctx, script))
+		x.open(v.path)
+		return eval[int](x, rows), eval[string](x, title)
+	}
+	for tries := 0; ; tries++ {
+		before, head := load(true)
+		after, _ := load(true)
+		bare, bareHead := load(false)
+		if again, _ := load(true); (before != after || after != again) && tries < 5 {
+			continue
+		}
+		if bare != after || bareHead != head {
+			t.Errorf("without the script %d links and rows under %q, with it %d under %q", bare, bareHead, after, head)
+		}
+		break
+	}
+	load(false)
 	want(x, true, "[...document.querySelectorAll('.scripted')].every((e) => getComputedStyle(e).display === 'none')")
 }
 
