@@ -2,11 +2,12 @@ package app
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/pipeline"
@@ -43,7 +44,7 @@ const rememberedBirths = "births"
 // add takes in a judgement.
 func (b *birthBook) add(j *pipeline.Judgement) {
 	ev := j.Event
-	if !rules.IsSigning(ev) || !j.Succeeded() || rules.DryRun(ev) {
+	if !audit.Signs(ev) || !j.Succeeded() || rules.DryRun(ev) {
 		return
 	}
 	h := evidence.HourOf(j.Time)
@@ -56,7 +57,7 @@ func (b *birthBook) add(j *pipeline.Judgement) {
 		b.hours[h] = x
 	}
 	b.fresh[h] = true
-	s, whole := rules.SigningOf(ev)
+	s, whole := j.Signing()
 	switch node := s.Node(); {
 	case !whole:
 		x.Unread++
@@ -86,12 +87,8 @@ func (b *birthBook) changes(name string) (out []tally.Remembered) {
 func birthsOf(stored []tally.Remembered) *birthBook {
 	b := newBirthBook()
 	for i := range stored {
-		key := stored[i].Key
-		n := 0
-		for n < len(key) && key[n] != ' ' {
-			n++
-		}
-		h, err := strconv.Atoi(key[:n])
+		hour, _, _ := strings.Cut(stored[i].Key, " ")
+		h, err := strconv.Atoi(hour)
 		var one birthHour
 		if err != nil || json.Unmarshal(stored[i].Value, &one) != nil {
 			continue
@@ -106,15 +103,14 @@ func birthsOf(stored []tally.Remembered) *birthBook {
 	return b
 }
 
-// births is what the log shows of how credentials of nodes came to be in the window. What a rule found decides; that nothing was found proves something
+// birthFindings is what the log shows of how credentials of nodes came to be in the window. What a rule found decides; that nothing was found proves something
 // only where the policy logs all requests for certificates with their bodies, the rules ran, and the nodes' credentials come to be by such requests.
 func (p *proof) birthFindings(in *checks.Input) {
 	if p.births == nil || p.to.IsZero() {
 		return
 	}
 	out := checks.Findings{}
-	for _, k := range slices.SortedFunc(maps.Keys(p.tally.Groups), func(a, b tally.Key) int { return slices.Compare(a.Strings(), b.Strings()) }) {
-		g := p.tally.Groups[k]
+	for k, g := range p.groups() {
 		if k.Rule != rules.BootstrapImpersonation && k.Rule != rules.BootstrapTokenMisuse {
 			continue
 		}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -174,16 +175,23 @@ func objectOf(namespace, name string) string {
 	return namespace + "/" + name
 }
 
+// groups are those of the tally, in the order of their keys.
+func (p *proof) groups() iter.Seq2[tally.Key, *tally.Group] {
+	return func(yield func(tally.Key, *tally.Group) bool) {
+		for _, k := range slices.SortedFunc(maps.Keys(p.tally.Groups), func(a, b tally.Key) int { return slices.Compare(a.Strings(), b.Strings()) }) {
+			if !yield(k, p.tally.Groups[k]) {
+				return
+			}
+		}
+	}
+}
+
 // findings are uses of bindings, identities of kubelets that are wrong, and gaps of the policy and the state.
 func (p *proof) findings(in *checks.Input, lag *lag) {
-	groups := slices.Collect(maps.Keys(p.tally.Groups))
-	slices.SortFunc(groups, func(a, b tally.Key) int { return slices.Compare(a.Strings(), b.Strings()) })
-	for i := range groups {
-		k := &groups[i]
-		g := p.tally.Groups[*k]
+	for k, g := range p.groups() {
 		switch k.Rule {
 		case rules.ExcessAccess:
-			in.Uses = append(in.Uses, p.usesOf(k, g, lag.uses[*k])...)
+			in.Uses = append(in.Uses, p.usesOf(&k, g, lag.uses[k])...)
 		case rules.NodeIdentity, rules.CredentialMisuse:
 			if k.Rule == rules.CredentialMisuse && g.Reason != rules.SharedCertificate || g.Reason == rules.Privileged {
 				continue // it conforms, and depends on no binding

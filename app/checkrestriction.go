@@ -1,8 +1,6 @@
 package app
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 	"time"
 
@@ -63,8 +61,7 @@ func (b *restrictionBook) add(j *pipeline.Judgement) {
 // it or not.
 func (p *proof) restriction(in *checks.Input) {
 	out := checks.Findings{}
-	for _, k := range slices.SortedFunc(maps.Keys(p.tally.Groups), func(a, b tally.Key) int { return slices.Compare(a.Strings(), b.Strings()) }) {
-		g := p.tally.Groups[k]
+	for k, g := range p.groups() {
 		if k.Rule != rules.RestrictionBypass && (k.Rule != rules.ForeignWrite || g.Severity != rules.Critical) {
 			continue
 		}

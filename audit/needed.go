@@ -152,10 +152,10 @@ func MakesBootstrapToken(ev *Event) bool {
 
 const (
 	certificatesGroup = "certificates.k8s.io"
-	// bootstrapPrefix begins the user names of bootstrap tokens. Their groups say nothing: on EKS nodes have them, too.
-	bootstrapPrefix = "system:bootstrap:"
-	// bootstrapSecret begins the names of their Secrets.
-	bootstrapSecret = "bootstrap-token-"
+	// BootstrapUserPrefix begins the user names of bootstrap tokens. Their groups say nothing: on EKS nodes have them, too.
+	BootstrapUserPrefix = "system:bootstrap:"
+	// BootstrapSecretPrefix begins the names of their Secrets, which are in kube-system.
+	BootstrapSecretPrefix = "bootstrap-token-"
 )
 
 // isSigning is whether the object is a CertificateSigningRequest, whatever its group.
@@ -163,7 +163,7 @@ func (o *ObjectRef) isSigning() bool { return o.Resource == "certificatesigningr
 
 // isBootstrapToken is whether the object is named like the Secret of a bootstrap token, whatever its group.
 func (o *ObjectRef) isBootstrapToken() bool {
-	return o.Resource == "secrets" && o.Subresource == "" && o.Namespace == "kube-system" && strings.HasPrefix(o.Name, bootstrapSecret)
+	return o.Resource == "secrets" && o.Subresource == "" && o.Namespace == "kube-system" && strings.HasPrefix(o.Name, BootstrapSecretPrefix)
 }
 
-func (u *User) bootstraps() bool { return strings.HasPrefix(u.Username, bootstrapPrefix) }
+func (u *User) bootstraps() bool { return strings.HasPrefix(u.Username, BootstrapUserPrefix) }

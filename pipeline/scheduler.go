@@ -7,7 +7,6 @@ import (
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeadmission"
-	"github.com/nodetrail/nodetrail/rules"
 )
 
 // scheduler takes in the events of requests and has each request judged once, when it is due. It knows the events of a request for one,
@@ -156,7 +155,7 @@ func keepsBody(ev *audit.Event) bool {
 	}
 	u, ref := ev.Effective(), &ev.ObjectRef
 	_, isNode := nodeid.Of(u.Username, u.Groups)
-	return rules.IsSigning(ev) || isNode && nodeadmission.ReadsBody(ev.Verb, ref.APIGroup, ref.Resource, ref.Subresource, ref.Name)
+	return audit.Signs(ev) || isNode && nodeadmission.ReadsBody(ev.Verb, ref.APIGroup, ref.Resource, ref.Subresource, ref.Name)
 }
 
 func (s *scheduler) fresh() *request {

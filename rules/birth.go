@@ -7,7 +7,9 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
 
 // The names of the rules on how credentials of nodes come to be.
@@ -63,9 +65,6 @@ func (b *Bootstrap) maxNodes() int {
 	}
 	return b.MaxNodes
 }
-
-// bootstrapUser begins the user names of bootstrap tokens; the token's ID follows.
-const bootstrapUser = "system:bootstrap:"
 
 func bootstrapImpersonation() *Rule {
 	return &Rule{
@@ -183,10 +182,10 @@ List who makes tokens in 'bootstrap.trusted', raise 'bootstrap.maxNodes', or run
 
 // checkBirth looks at what one request shows.
 func checkBirth(r *Request, _ State, m *Memory) (Finding, bool) {
-	if !IsSigning(r.Event) || DryRun(r.Event) {
+	if !audit.Signs(r.Event) || DryRun(r.Event) {
 		return Finding{}, false
 	}
-	s, whole := SigningOf(r.Event)
+	s, whole := r.Signing()
 	f := Finding{Rule: BootstrapImpersonation, Subject: s.Node(), Allowed: r.Allowed}
 	f.Params = codes.Params{codes.Text(ParamUser, r.Event.Effective().Username)}
 	if f.Subject == "" {
@@ -195,9 +194,9 @@ func checkBirth(r *Request, _ State, m *Memory) (Finding, bool) {
 	found := false
 	switch r.Event.ObjectRef.Subresource {
 	case "approval":
-		found = r.Succeeded() && approval(r, &s, whole, m, &f)
+		found = r.Succeeded() && approval(r, s, whole, m, &f)
 	case "":
-		found = whole && r.Event.Verb == "create" && asked(r, &s, &f)
+		found = whole && r.Event.Verb == "create" && asked(r, s, &f)
 	}
 	if !found {
 		return Finding{}, false
@@ -208,7 +207,7 @@ func checkBirth(r *Request, _ State, m *Memory) (Finding, bool) {
 // asked judges the creation of a request by who asks for what.
 func asked(r *Request, s *Signing, f *Finding) bool {
 	switch what := oddity(s); {
-	case byNode(r) && s.Node() != "" && nodeUserPrefix+s.Node() != r.Event.Effective().Username:
+	case byNode(r) && s.Node() != "" && nodeid.UserPrefix+s.Node() != r.Event.Effective().Username:
 		f.Reason, f.Severity = OtherNodeAsked, Critical
 		if !r.Succeeded() {
 			f.Severity = High
@@ -227,7 +226,7 @@ func asked(r *Request, s *Signing, f *Finding) bool {
 
 // oddity says what makes a request of a node or a bootstrap token one that is not a kubelet's; empty for nothing.
 func oddity(s *Signing) string {
-	if !strings.HasPrefix(s.User, nodeUserPrefix) && !strings.HasPrefix(s.User, bootstrapUser) {
+	if !strings.HasPrefix(s.User, nodeid.UserPrefix) && !strings.HasPrefix(s.User, audit.BootstrapUserPrefix) {
 		return ""
 	}
 	switch s.Signer {
@@ -272,13 +271,10 @@ func signs(name string) bool {
 	return name == user.KubeControllerManager || name == "system:serviceaccount:kube-system:certificate-controller"
 }
 
-const nodeUserPrefix = "system:node:"
-
 // byNode reports whether the user has a node's name, in the group of nodes or not: a certificate without the group is still that node's.
-func byNode(r *Request) bool { return strings.HasPrefix(r.Event.Effective().Username, nodeUserPrefix) }
-
-// tokenSecrets begins the names of the Secrets of bootstrap tokens.
-const tokenSecrets = "bootstrap-token-"
+func byNode(r *Request) bool {
+	return strings.HasPrefix(r.Event.Effective().Username, nodeid.UserPrefix)
+}
 
 // checkToken looks at what one request shows.
 func checkToken(r *Request, _ State, m *Memory) (Finding, bool) {
@@ -286,19 +282,19 @@ func checkToken(r *Request, _ State, m *Memory) (Finding, bool) {
 	f := Finding{Rule: BootstrapTokenMisuse, Subject: r.Event.Effective().Username, Allowed: r.Allowed}
 	isSecret := a.ResourceRequest && a.APIGroup == "" && a.Resource == "secrets" && a.Subresource == "" && a.Namespace == kubeSystem
 	switch {
-	case isSecret && r.IsNode && r.Node != "" && strings.HasPrefix(a.Name, tokenSecrets) && !writes(a.Verb):
+	case isSecret && r.IsNode && r.Node != "" && strings.HasPrefix(a.Name, audit.BootstrapSecretPrefix) && !writes(a.Verb):
 		f.Reason, f.Severity, f.Subject = TokenRead, Critical, r.Node
 		f.Params = codes.Params{codes.Text(ParamSecret, a.Name)}
 		if !r.Succeeded() {
 			f.Severity = Medium
 		}
-	case isSecret && (a.Verb == "create" || a.Verb == "update" || a.Verb == "patch") && strings.HasPrefix(r.Event.ObjectRef.Name, tokenSecrets):
+	case isSecret && (a.Verb == "create" || a.Verb == "update" || a.Verb == "patch") && strings.HasPrefix(r.Event.ObjectRef.Name, audit.BootstrapSecretPrefix):
 		if !r.Succeeded() || makesTokens(r, m) || DryRun(r.Event) {
 			return Finding{}, false
 		}
 		f.Reason, f.Severity = TokenMade, Medium
 		f.Params = codes.Params{codes.Text(ParamSecret, r.Event.ObjectRef.Name)}
-	case strings.HasPrefix(f.Subject, bootstrapUser) && !joins(r):
+	case strings.HasPrefix(f.Subject, audit.BootstrapUserPrefix) && !joins(r):
 		f.Reason, f.Severity = BeyondRefused, Medium
 		if r.Succeeded() && r.Event.Code != 0 {
 			f.Reason, f.Severity = BeyondJoin, Critical

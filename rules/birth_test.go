@@ -534,8 +534,8 @@ func FuzzCSR(f *testing.F) {
 		if create {
 			ev.Verb = "create"
 		}
-		s, ok := SigningOf(ev)
-		again, same := SigningOf(ev)
+		s, ok := signingOf(ev)
+		again, same := signingOf(ev)
 		if ok != same || s.Key != again.Key {
 			t.Error("read twice, it is another one")
 		}

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
 
 // birthReader is a detector that is shown requests about certificates and requests with tokens, whoever makes them.
@@ -19,7 +21,7 @@ type birthReader interface {
 
 // ofBirth reports whether the request is for those who read births.
 func ofBirth(r *Request) bool {
-	return IsSigning(r.Event) || !r.IsNode && strings.HasPrefix(r.Event.User.CredentialID, tokenCredential)
+	return audit.Signs(r.Event) || !r.IsNode && strings.HasPrefix(r.Event.User.CredentialID, tokenCredential)
 }
 
 // tokenCredential begins the credential IDs of service accounts' tokens, certCredential those of certificates.
@@ -283,14 +285,14 @@ func lastAddress(r *Request) string {
 // bear implements birthReader.
 func (d *birthDetector) bear(r *Request, step int64) {
 	d.latest = max(d.latest, step)
-	if !IsSigning(r.Event) {
+	if !audit.Signs(r.Event) {
 		d.token(r)
 		return
 	}
 	if !r.Succeeded() || DryRun(r.Event) {
 		return
 	}
-	s, whole := SigningOf(r.Event)
+	s, whole := r.Signing()
 	if !whole || s.Node() == "" || len(s.Node()) > maxRemembered || len(s.User) > maxRemembered {
 		return
 	}
@@ -302,7 +304,7 @@ func (d *birthDetector) bear(r *Request, step int64) {
 		b = &birth{Key: s.Key, At: r.Time, Node: s.Node(), Signer: s.Signer, User: s.User, Names: s.Names, slot: d.slot()}
 		d.open[s.Key] = b
 	}
-	b.see(r, &s)
+	b.see(r, s)
 	d.touch(b)
 }
 
@@ -394,7 +396,7 @@ func (d *birthDetector) judge(b *birth, s State, found func(*Detection)) {
 	}
 	if b.Signer == signerServing {
 		d.serving(b, s, found)
-	} else if b.User != nodeUserPrefix+b.Node && !strings.HasPrefix(b.User, nodeUserPrefix) {
+	} else if !strings.HasPrefix(b.User, nodeid.UserPrefix) {
 		d.foreign(b, at, signed, s, found)
 	}
 	b.Judged, b.Waits = true, !signed

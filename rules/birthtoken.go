@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
 )
 
@@ -46,11 +47,11 @@ func (d *tokenDetector) configure(o DetectorOptions) { d.opt = o.Bootstrap }
 
 // bear implements birthReader.
 func (d *tokenDetector) bear(r *Request, _ int64) {
-	id, is := strings.CutPrefix(r.Event.Effective().Username, bootstrapUser)
-	if !is || len(id) > maxRemembered || !IsSigning(r.Event) || r.Event.Verb != "create" || !r.Succeeded() || DryRun(r.Event) || len(d.pending) >= maxFirstUses {
+	id, is := strings.CutPrefix(r.Event.Effective().Username, audit.BootstrapUserPrefix)
+	if !is || len(id) > maxRemembered || !audit.Signs(r.Event) || r.Event.Verb != "create" || !r.Succeeded() || DryRun(r.Event) || len(d.pending) >= maxFirstUses {
 		return
 	}
-	if s, whole := SigningOf(r.Event); whole && s.Node() != "" && len(s.Node()) <= maxRemembered {
+	if s, whole := r.Signing(); whole && s.Node() != "" && len(s.Node()) <= maxRemembered {
 		d.pending = append(d.pending, tokenAsk{
 			r.Time, strings.Clone(id), s.Node(), strings.Clone(r.Event.AuditID), strings.Clone(lastAddress(r)), strings.Clone(Product(r.Event.UserAgent)),
 		})
@@ -93,7 +94,7 @@ func (d *tokenDetector) ask(a *tokenAsk, found func(*Detection)) {
 	d.dirty[a.token] = struct{}{}
 	if n := len(k.Nodes); n > d.opt.maxNodes() && !again {
 		f := Finding{
-			Rule: BootstrapTokenMisuse, Reason: ManyNames, Severity: Medium, Subject: bootstrapUser + a.token, Allowed: true,
+			Rule: BootstrapTokenMisuse, Reason: ManyNames, Severity: Medium, Subject: audit.BootstrapUserPrefix + a.token, Allowed: true,
 			Params: codes.Params{codes.Int(ParamNodes, n), codes.Text(ParamNode, a.node)},
 		}
 		if d.opt.SingleUse {

@@ -67,14 +67,23 @@ func (s *Signing) ofNode() bool {
 	return s.Node() != "" || slices.Contains(s.Organizations, user.NodesGroup)
 }
 
-// IsSigning reports whether the request writes a CertificateSigningRequest, its approval or its status.
-func IsSigning(ev *audit.Event) bool {
-	return audit.Signs(ev)
+// signingRead is what was read of a body.
+type signingRead struct {
+	Signing
+	whole bool
 }
 
-// SigningOf reads the CertificateSigningRequest in the body of such a request. It is false where the body is missing, is a patch without the
-// whole, or is no request that can be signed.
-func SigningOf(ev *audit.Event) (Signing, bool) {
+// Signing returns the CertificateSigningRequest in the body of a request that [audit.Signs] reports. It is false where the body is missing, is a patch
+// without the whole, or is no request that can be signed. The body is read once, however many ask. The caller must not change what it returns.
+func (r *Request) Signing() (s *Signing, whole bool) {
+	if r.signing == nil {
+		r.signing = &signingRead{}
+		r.signing.Signing, r.signing.whole = signingOf(r.Event)
+	}
+	return &r.signing.Signing, r.signing.whole
+}
+
+func signingOf(ev *audit.Event) (Signing, bool) {
 	var body struct {
 		Metadata struct {
 			Name string `json:"name"`
@@ -128,7 +137,7 @@ func SigningOf(ev *audit.Event) (Signing, bool) {
 	// Who does not decode: the API server's ID is of the certificate's own bytes (k8s.io/apiserver/pkg/authentication/request/x509).
 	if leaf, _ := pem.Decode(bytes.TrimSpace(body.Status.Certificate)); leaf != nil && leaf.Type == "CERTIFICATE" {
 		id := sha256.Sum256(leaf.Bytes)
-		s.Certificate = "X509SHA256=" + hex.EncodeToString(id[:])
+		s.Certificate = certCredential + hex.EncodeToString(id[:])
 	}
 	return s, true
 }

@@ -1,6 +1,10 @@
 package rules
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/nodetrail/nodetrail/audit"
+)
 
 // escalates reports whether by the request a node would gain the rights of others: those of containers and of kubelets, of whoever a role is bound to or a
 // certificate is signed for, of another user, or of new nodes.
@@ -10,7 +14,7 @@ func escalates(r *Request) bool {
 	if a.Verb == "impersonate" || !r.Allowed && strings.Contains(r.Event.StatusMessage, " cannot impersonate") {
 		return true
 	}
-	write := a.Verb != "get" && a.Verb != "list" && a.Verb != "watch"
+	write := writes(a.Verb)
 	switch a.APIGroup {
 	case "":
 		switch a.Resource {
@@ -19,7 +23,7 @@ func escalates(r *Request) bool {
 		case "nodes":
 			return a.Subresource == "proxy"
 		case "secrets":
-			return a.Namespace == kubeSystem && strings.HasPrefix(a.Name, "bootstrap-token-")
+			return a.Namespace == kubeSystem && strings.HasPrefix(a.Name, audit.BootstrapSecretPrefix)
 		}
 	case "rbac.authorization.k8s.io":
 		return write

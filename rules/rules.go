@@ -98,6 +98,8 @@ type Request struct {
 	JustGone bool
 	// Spare is true when RBAC would allow the request without any binding for nodes too, such as one for all authenticated users.
 	Spare bool
+
+	signing *signingRead // nil before Signing is called
 }
 
 // NodeDenies reports whether the Node authorizer denies the request beyond doubt: by the apiserver's own word where there is one,
