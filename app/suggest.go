@@ -117,12 +117,17 @@ func Suggest(ctx context.Context, o SuggestOptions) (*SuggestResult, error) {
 // Kubernetes 1.36.
 func impersonates(s *judging.Setup) bool {
 	const since = 36
-	all := foundVersions(s)
-	if len(all) == 0 || !all[len(all)-1].Known {
+	if s.Judge.Versions == nil {
 		return false
 	}
 	v := s.Judge.Versions.Conclusions()
+	if len(v) == 0 {
+		return false
+	}
 	last := &v[len(v)-1]
+	if !foundVersion(last).Known {
+		return false
+	}
 	return !slices.ContainsFunc(append(last.Also, last.Features), func(f nodeauthz.Features) bool { return f.Emulated < since })
 }
 

@@ -47,7 +47,7 @@ func (a *Audiences) Lines() []string {
 	var out []string
 	for i := range a.Holders {
 		h := &a.Holders[i]
-		s := fmt.Sprintf("%s lets %s request tokens", bindingName(&h.Binding), some(h.Subjects))
+		s := fmt.Sprintf("%s %s lets %s request tokens", h.Binding.Kind, joinName(h.Binding.Namespace, h.Binding.Name), some(h.Subjects))
 		if h.Any {
 			s = "high: " + s + " for any audience"
 		} else {
@@ -71,13 +71,6 @@ func (a *Audiences) Lines() []string {
 		out = append(out, "more bindings may let nodes request tokens: the state does not know all roles and bindings")
 	}
 	return out
-}
-
-func bindingName(b *Binding) string {
-	if b.Namespace == "" {
-		return b.Kind + " " + b.Name
-	}
-	return b.Kind + " " + b.Namespace + "/" + b.Name
 }
 
 func some(names []string) string { return wording.Some(names, len(names), planNames) }
