@@ -19,11 +19,10 @@ import (
 	"github.com/nodetrail/nodetrail/report"
 )
 
-// storedDay has a service judge a day, which is stopped in its middle and started again if asked to, and returns the report of its store.
-func storedDay(t *testing.T, d *days.Day, events int64, again bool) *report.Report {
+// serviceOf writes the configuration of a service that judges a day, with its state and its policy, and returns who writes further files beside it.
+func serviceOf(t *testing.T, dir string, d *days.Day) (write func(name string, data []byte) string, config string) {
 	t.Helper()
-	dir := t.TempDir()
-	write := func(name string, data []byte) string {
+	write = func(name string, data []byte) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -35,7 +34,7 @@ func storedDay(t *testing.T, d *days.Day, events int64, again bool) *report.Repo
 	if d.Policy != "" {
 		policy = write("policy.yaml", []byte(d.Policy))
 	}
-	config := write("nodetrail.yaml", fmt.Appendf(nil, `data: %s/data
+	return write, write("nodetrail.yaml", fmt.Appendf(nil, `data: %s/data
 listen: 127.0.0.1:0
 reload: {watch: false}
 readiness: {minWindow: %s}
@@ -43,6 +42,12 @@ authorization: {kubernetesVersion: "1.%d"}
 coverage: {policyFile: %q}
 state: {files: [%s]}
 `, dir, d.Options.Span-2*time.Minute, d.Options.Minor, policy, write("journal.jsonl", d.Journal())))
+}
+
+// storedDay has a service judge a day, which is stopped in its middle and started again if asked to, and returns the report of its store.
+func storedDay(t *testing.T, d *days.Day, events int64, again bool) *report.Report {
+	t.Helper()
+	write, config := serviceOf(t, t.TempDir(), d)
 	log := d.Log()
 	cut := bytes.LastIndexByte(log[:len(log)/2], '\n') + 1
 	parts := [][]byte{log[:cut], log}

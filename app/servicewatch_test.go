@@ -2,10 +2,7 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -50,22 +47,7 @@ func labels(m *dto.Metric) string {
 // watched runs a service over a log until its metrics have all of want, and returns what they were then.
 func watched(t *testing.T, dir string, d *days.Day, log []byte, want ...string) map[string]bool {
 	t.Helper()
-	write := func(name string, data []byte) string {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	config := write("nodetrail.yaml", fmt.Appendf(nil, `data: %s/data
-listen: 127.0.0.1:0
-reload: {watch: false}
-readiness: {minWindow: %s}
-authorization: {kubernetesVersion: "1.%d"}
-coverage: {policyFile: %q}
-state: {files: [%s]}
-`, dir, d.Options.Span-2*time.Minute, d.Options.Minor, write("policy.yaml", []byte(d.Policy)), write("journal.jsonl", d.Journal())))
+	write, config := serviceOf(t, dir, d)
 	s, err := newService(RunOptions{StoreOptions: StoreOptions{Config: config}, Logs: []string{write("audit.log", log)}, Log: LogTo{W: io.Discard}})
 	if err != nil {
 		t.Fatal(err)
