@@ -15,7 +15,7 @@ func migration() *Dashboard {
 					Kind: Text, Title: "How to read this", Width: 24, Height: 4,
 					Text: "Delete the bindings when the answer is *ready*: then every check of that question passed over the last `readiness.minWindow`. " +
 						"[The checks](${externalURL}/checks) have the evidence and the next step. " +
-						"A request is *excess* if RBAC alone allowed it: the Node authorizer would not have. It fails once the bindings are gone.",
+						"A request is *excess* if it needs RBAC: the Node authorizer would not allow it. It fails once the bindings are gone.",
 				},
 				{
 					Kind: Stat, Title: "Excess requests", Unit: "short", Width: 5, Height: 5, Bad: 1, Description: "Requests that fail once the binding is gone, over the time looked back.",

@@ -30,24 +30,26 @@ func (w *world) another() (code int, verdict string) {
 // A client that is no kubelet uses a node's certificate: it is told apart by its user agent, and what it may is what the node may.
 //
 // Seen to fail with calico-node among the products that are kubelets.
-func testRider(t *testing.T, w *world) {
-	rider := w.plane.Node("node-1").With("calico-node/v3.29.1 (linux/amd64) kubernetes/e2e")
+func testSharedCredential(t *testing.T, w *world) {
+	workload := w.plane.Node("node-1").With("calico-node/v3.29.1 (linux/amd64) kubernetes/e2e")
 	code, verdict := w.another()
-	w.expect(t, rider, "/api/v1/pods", code, verdict, "node-credential-misuse")
-	w.expect(t, rider, "/api/v1/nodes/node-2", code, verdict, "node-credential-misuse")
-	w.expect(t, rider, "/api/v1/nodes/node-1", http.StatusOK, "allow", "node-credential-misuse")
+	w.expect(t, workload, "/api/v1/pods", code, verdict, "node-credential-misuse")
+	w.expect(t, workload, "/api/v1/nodes/node-2", code, verdict, "node-credential-misuse")
+	w.expect(t, workload, "/api/v1/nodes/node-1", http.StatusOK, "allow", "node-credential-misuse")
 	w.archive(t)
-	w.expect(t, rider, archive, http.StatusForbidden, "deny", "node-credential-misuse")
+	w.expect(t, workload, archive, http.StatusForbidden, "deny", "node-credential-misuse")
 
 	// With rights of the nodes' group it would break when those go.
-	w.create(t, clusterRole("riders", rule("", "persistentvolumes", "get")))
-	w.create(t, binding("riders", "riders", group("system:nodes")))
-	w.expect(t, rider, archive, http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
+	w.create(t, clusterRole("workloads", rule("", "persistentvolumes", "get")))
+	w.create(t, binding("workloads", "workloads", group("system:nodes")))
+	w.expect(t, workload, archive, http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
 	r := must(w.trail.Report(w.ctx))(t)
-	if !slices.ContainsFunc(r.Readiness.Clients, func(c clientOf) bool { return c.UserAgent == "calico-node" && c.Binding == "ClusterRoleBinding riders" }) {
+	if !slices.ContainsFunc(r.Readiness.Clients, func(c clientOf) bool {
+		return c.UserAgent == "calico-node" && c.Binding == "ClusterRoleBinding workloads"
+	}) {
 		t.Errorf("readiness does not know who would break: %+v", r.Readiness.Clients)
 	}
-	w.admin(t, http.MethodDelete, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/riders", nil)
+	w.admin(t, http.MethodDelete, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/workloads", nil)
 }
 
 // As Azure had it once: nodes may read secrets by a role of their own.

@@ -45,12 +45,12 @@ func TestMigration(t *testing.T) {
 	for _, n := range nodes {
 		w.runs(t, "before-"+n, n)
 	}
-	rider := w.plane.Node("node-1").With("calico-node/v3.29.1")
+	workload := w.plane.Node("node-1").With("calico-node/v3.29.1")
 
 	t.Log("RBAC alone")
 	w.lively(t, nodes)
 	w.expect(t, w.plane.Node("node-1"), "/api/v1/namespaces/shop/secrets/db", http.StatusOK, "allow")
-	a := w.expect(t, rider, archive, http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
+	a := w.expect(t, workload, archive, http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
 	if o := a.verdict.Observed; o.NodeVerdict != "" || o.Binding == nil || o.Binding.Name != "system:node" {
 		t.Errorf("with RBAC alone the annotations say nothing of Node, and the binding is system:node: %+v", o)
 	}
@@ -63,10 +63,10 @@ func TestMigration(t *testing.T) {
 	w.synced(t)
 	w.lively(t, nodes)
 	w.expect(t, w.plane.Node("node-1"), "/api/v1/namespaces/shop/secrets/db", http.StatusOK, "allow")
-	w.expect(t, rider, archive, http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
+	w.expect(t, workload, archive, http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
 	w.readiness(t, "Node,RBAC", "calico-node", "nothing-depends")
 
-	t.Log("without the rider")
+	t.Log("without the workload")
 	w.later(2 * skew)
 	clean := time.Now()
 	check(t, w.plane.StartKubelets(w.ctx, "node-3")) // what kubelets do only when they start belongs to the proof
@@ -81,9 +81,9 @@ func TestMigration(t *testing.T) {
 	prometheus := w.watchChecks(t)
 	prometheus.ready(t)
 
-	t.Log("the rider again")
+	t.Log("the workload again")
 	began := time.Now()
-	w.expect(t, rider, archive, http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
+	w.expect(t, workload, archive, http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
 	if took := w.lost(t); took > time.Minute {
 		t.Errorf("the answer was taken back only after %s", took)
 	}

@@ -27,7 +27,7 @@ func TestScenarios(t *testing.T) {
 		{"volume and claim", testVolumeClaim, 0},
 		{"resource slices and claims", testResources, 33},
 		{"service account tokens", testTokens, 0},
-		{"rider", testRider, 0},
+		{"shared credential", testSharedCredential, 0},
 		{"secret grant", testSecretGrant, 0},
 		{"kubelet outside the group", testOutsider, 0},
 		{"undifferentiated name", testUndifferentiated, 0},
