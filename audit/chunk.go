@@ -19,6 +19,8 @@ type Malformed struct {
 	Offset int
 	// Cause is one clause. It never quotes more than 40 bytes of the log, and those escaped.
 	Cause string
+	// OfNoNode says that it is what is left of an event, and that this shows that nothing needs the event: see [Needed].
+	OfNoNode bool
 }
 
 // TooLong is the finding about an event or a line of size bytes that its reader did not even keep.
@@ -34,7 +36,7 @@ type Counts struct {
 	Malformed int64
 	// NULBytes is how many NUL bytes stood in the way. They are what a copied and truncated log leaves, and are no event.
 	NULBytes int64
-	// Foreign is how many records of other logs there were, as shippers put them beside audit events. They are not malformed.
+	// Foreign is how many records of other logs there were, as shippers put them next to audit events. They are not malformed.
 	Foreign int64
 	// Envelopes says how many of the events read came in which envelope. Together they are Read.
 	Envelopes [NumEnvelopes]int64
@@ -55,7 +57,7 @@ func (c *Counts) Add(other Counts) {
 // A Decoder takes buffers of audit logs apart. Its zero value decodes what the nodes did. It may be used again and again, by one
 // goroutine at a time.
 type Decoder struct {
-	// Want is what to emit beside the requests of nodes.
+	// Want is what to emit in addition to the requests of nodes.
 	Want Want
 	// MaxEventBytes is the length beyond which an event counts as malformed, DefaultMaxEventBytes if it is 0.
 	MaxEventBytes int
@@ -77,6 +79,8 @@ type run struct {
 	line, lineStart int
 	// limit is where the line or document ends that is being read.
 	limit int
+	// holes says that NUL bytes are in the line that is being read, in the place of nobody knows what.
+	holes bool
 	// inside is whether the buffer was found in an envelope, and out where.
 	inside bool
 	out    outside
@@ -146,6 +150,8 @@ func nextNUL(buf []byte, from int) int {
 // holey decodes a line that holds NUL bytes: what stands between them are pieces of their own. It returns where the next NUL is.
 func (d *Decoder) holey(from, to int) int {
 	buf := d.run.buf
+	d.run.holes = true
+	defer func() { d.run.holes = false }()
 	for from < to {
 		nul := min(nextNUL(buf[:to], from), to)
 		d.piece(from, nul)
@@ -254,7 +260,11 @@ func (d *Decoder) object(start int, lists, envelopes bool) {
 		if envelopes && f.Fault == jscan.WrongType && d.unwrapFaulty(start) {
 			return
 		}
-		d.report(f.Offset, f.Cause())
+		if envelopes && lists {
+			d.torn(start)
+		} else {
+			d.report(f.Offset, f.Cause())
+		}
 		return
 	}
 	if lists && (env.kind == "EventList" || env.kind == "" && env.items >= 0 && d.ev.AuditID == "") {
@@ -313,7 +323,7 @@ func (d *Decoder) tornList(start int, env envelope, offset int, cause string) {
 	}
 }
 
-// list decodes the items of a list that was checked to be JSON, and goes on behind it.
+// list decodes the items of a list that was checked to be JSON, and continues behind it.
 func (d *Decoder) list(env envelope) {
 	s := &d.reader.s
 	end := s.Pos()
@@ -361,13 +371,15 @@ func quote(b []byte) string {
 	return fmt.Sprintf("%q", b)
 }
 
-func (d *Decoder) report(offset int, cause string) {
+func (d *Decoder) report(offset int, cause string) { d.reportOf(offset, cause, false) }
+
+func (d *Decoder) reportOf(offset int, cause string, ofNoNode bool) {
 	d.run.counts.Malformed++
 	if d.run.inside {
 		d.reportOutside(cause)
 		return
 	}
-	d.run.malformed(Malformed{Line: d.lineOf(offset), Offset: offset, Cause: cause})
+	d.run.malformed(Malformed{Line: d.lineOf(offset), Offset: offset, Cause: cause, OfNoNode: ofNoNode})
 }
 
 // lineOf returns the number of the line that offset is on. Offsets mostly come in order, so that it counts on from where it last was.

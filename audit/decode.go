@@ -44,11 +44,13 @@ type reader struct {
 	s jscan.Scanner
 	// strings is where slices of strings are cut from. What was handed out is never written again.
 	strings []string
+	// whole are the keys of the event before the one that was read last.
+	whole, last int
 	// twice is set when a key came twice where one pass cannot tell what that means.
 	twice bool
 }
 
-// An envelope is what an object tells beside the event's own fields.
+// An envelope is what an object tells in addition to the event's own fields.
 type envelope struct {
 	kind, apiVersion string
 	// items is where the value of "items" begins, or -1.
@@ -74,6 +76,7 @@ func (r *reader) onePass(ev *Event) envelope {
 	seen := 0
 	s := &r.s
 	for s.Object(); s.Key(&key); {
+		r.whole = seen
 		bit := 0
 		switch key {
 		case "kind":
@@ -130,6 +133,7 @@ func (r *reader) onePass(ev *Event) envelope {
 		}
 		r.note(&seen, bit)
 	}
+	r.last = seen &^ r.whole
 	return env
 }
 

@@ -112,7 +112,7 @@ func compareDecoding(t *testing.T, data []byte) {
 		return
 	}
 	if bytes.Equal(bytes.TrimSpace(data), []byte("null")) || bytes.Contains(data, []byte("items")) {
-		return // No event to the product: an empty one to reflection.
+		return // No event to the decoder: an empty one to reflection.
 	}
 	if gotErr != nil {
 		t.Fatalf("%q: %v, but the types of Kubernetes decode it", data, gotErr)

@@ -7,7 +7,7 @@ import (
 )
 
 // IsDocument is whether a log that begins with head, at best some KiB of it, is one JSON text spread over several lines, or on one
-// line that does not end in head: a list or an array, as kubectl or a person would write it. Such a log is for Document; any other has its
+// line that does not end in head: a list or an array, as kubectl or a person would write it, or what a log store answers to a query. Such a log is for Document; any other has its
 // events on lines of their own and is for Chunk.
 func IsDocument(head []byte) bool {
 	head = bytes.TrimPrefix(bytes.TrimLeft(head, "\x00"), byteOrderMark)
@@ -24,7 +24,10 @@ func IsDocument(head []byte) bool {
 	first := head[start:]
 	if n := bytes.IndexByte(first, '\n'); n >= 0 {
 		// A value that ends on the line it begins on makes a log of lines.
-		return s.Err() != nil || s.Pos() > start+n
+		return s.Err() != nil || s.Pos() > start+n || exportHead(first)
+	}
+	if exportHead(first) {
+		return true
 	}
 	if s.Err() == nil {
 		return false

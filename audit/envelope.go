@@ -30,6 +30,7 @@ const (
 	EnvelopePubSub
 	EnvelopeSplunk
 	EnvelopeGELF
+	EnvelopeLoki
 	// NumEnvelopes is how many there are.
 	NumEnvelopes
 )
@@ -71,6 +72,8 @@ func (e Envelope) String() string {
 		return "splunk"
 	case EnvelopeGELF:
 		return "gelf"
+	case EnvelopeLoki:
+		return "loki"
 	default:
 		return "other"
 	}
@@ -117,7 +120,7 @@ type outside struct {
 // so: Level is LevelUnknown, or Derived is set. Strings of events that were encoded live in memory of their own, which is never written
 // again, so that what is said of buf holds for value.
 //
-// Records of other logs that share a stream with the audit log are counted as Foreign where they can be told by their envelope. An object
+// Records of other logs that share a stream with the audit log are counted as Foreign where their envelope shows it. An object
 // that is none of all this is malformed.
 func (d *Decoder) Message(value []byte, emit func(*Event), malformed func(Malformed)) Counts {
 	d.begin(value, 1, emit, malformed)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkMessage decodes the capture one event a message: bare, beside the same by Chunk, and in the envelope of each shipper. Bytes are
+// BenchmarkMessage decodes the capture one event a message: bare, next to the same by Chunk, and in the envelope of each shipper. Bytes are
 // those of the bare events, so that figures compare.
 func BenchmarkMessage(b *testing.B) {
 	var events []string

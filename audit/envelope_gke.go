@@ -26,7 +26,7 @@ type gkeEntry struct {
 // gke decodes the LogEntry at buf[from:to] of Cloud Audit Logs, which GKE makes of an audit event.
 //
 // The entry holds no request URI, hence no selectors, and no groups. kube-apiserver counts a user as a node only with the group
-// system:nodes beside the name system:node:…; GKE's own kubelets have it, so that it is put there for every user of such a name. What was made
+// system:nodes next to the name system:node:…; GKE's own kubelets have it, so that it is put there for every user of such a name. What was made
 // up and what is missing is why the event is marked Derived.
 func (d *Decoder) gke(from, to int) bool {
 	f := &d.layers.fields

@@ -32,6 +32,10 @@ func (d *Decoder) oddLine(from, to int) bool {
 		d.counted(EnvelopeContainerLog, func() { d.values(skipBlanks(buf, from+start, to), to, false) })
 		return true
 	}
+	if start, ok := logcliLine(line); ok {
+		d.counted(EnvelopeLoki, func() { d.values(from+start, to, false) })
+		return true
+	}
 	if start, ok := behindPrefix(line); ok {
 		d.counted(EnvelopePrefixedLine, func() { d.values(from+start, to, false) })
 		return true

@@ -16,6 +16,7 @@ type member struct {
 // The keys by which envelopes show.
 const (
 	mAgent = iota
+	mAtMessage
 	mAtTimestamp
 	mAuditID
 	mAWSLogs
@@ -25,8 +26,11 @@ const (
 	mEvent
 	mEventID
 	mEvents
+	mFailed
+	mField
 	mFile
 	mFullMessage
+	mHits
 	mHost
 	mID
 	mIngestionTime
@@ -35,6 +39,7 @@ const (
 	mJSONPayload
 	mKinesis
 	mKubernetes
+	mLine
 	mLog
 	mLogEvents
 	mLogGroup
@@ -42,10 +47,12 @@ const (
 	mLogRecords
 	mLogStream
 	mLogType
+	mMatched
 	mMessage
 	mMessageID
 	mMessageType
 	mOperationName
+	mPITID
 	mProperties
 	mProtoPayload
 	mRaw
@@ -53,16 +60,27 @@ const (
 	mRequestURI
 	mResourceID
 	mResourceLogs
+	mResult
+	mResults
 	mScopeLogs
+	mScrollID
+	mShards
 	mShortMessage
 	mSource
 	mSourceType
+	mStatistics
+	mStatus
 	mStream
+	mStreams
 	mStringValue
 	mStructured
 	mTextPayload
 	mTime
+	mTimedOut
 	mTimestamp
+	mTotal
+	mValue
+	mValues
 	mVerb
 	numMembers
 )
@@ -126,7 +144,7 @@ func memberOf(key string) int {
 		return mScopeLogs
 	case "stringValue":
 		return mStringValue
-	case "logStream", "logStreamName":
+	case "logStream", "logStreamName", "@logStream":
 		return mLogStream
 	case "log_type":
 		return mLogType
@@ -168,6 +186,42 @@ func memberOf(key string) int {
 		return mTimestamp
 	case "Verb":
 		return mVerb
+	case "@message":
+		return mAtMessage
+	case "failed":
+		return mFailed
+	case "field":
+		return mField
+	case "hits":
+		return mHits
+	case "line", "Line":
+		return mLine
+	case "recordsMatched":
+		return mMatched
+	case "pit_id":
+		return mPITID
+	case "result":
+		return mResult
+	case "results":
+		return mResults
+	case "_scroll_id":
+		return mScrollID
+	case "_shards":
+		return mShards
+	case "statistics":
+		return mStatistics
+	case "status":
+		return mStatus
+	case "streams":
+		return mStreams
+	case "timed_out":
+		return mTimedOut
+	case "total":
+		return mTotal
+	case "value":
+		return mValue
+	case "values":
+		return mValues
 	}
 	return -1
 }

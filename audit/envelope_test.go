@@ -200,6 +200,25 @@ func TestForeignAndDamaged(t *testing.T) {
 	f("SNS", `{"Type":"Notification","MessageId":"1","Message":`+str(ev)+`}`, 0, 1)
 	f("Firehose", `{"requestId":"1","timestamp":1,"records":[{"data":"`+b64(gz(subscription([]string{ev})))+`"}]}`, 0, 1)
 	f("klog with a word of an attacker", `E1121 06:03:57.603813       1 x.go:1] bad `+other, 0, 0, `not a JSON object but "E1121 06:03:57.603813       1 x.go:1] ba"…`)
+	f("Logs Insights with a limit", string(insights([]string{ev}, "Complete", 5120)), 0, 1, "in cloudwatch: the query answers with 1 of 5120 records: raise its limit, or ask for shorter times")
+	f("Logs Insights, running", string(insights([]string{ev}, "Running", 1)), 0, 1, `in cloudwatch: the query is not complete but "Running": get its results again`)
+	f("Logs Insights, cut off", string(insights([]string{ev[:50] + "[Truncated...]", ev}, "Complete", 2)), 0, 1, "in cloudwatch: event was cut off by CloudWatch Logs")
+	f("Logs Insights without the message", `{"results":[[{"field":"@timestamp","value":"2026"},{"field":"verb","value":"get"}],7],"status":"Complete"}`, 0, 0,
+		"in cloudwatch: row has no @message: query fields @timestamp, @message", "in cloudwatch: row is not an array of fields")
+	f("Logs Insights with another stream", `{"results":[[{"field":"@logStream","value":"kube-scheduler-1"},{"field":"@message","value":"I0101 {"}],[{"field":"@logStream","value":"kube-apiserver-audit-1"},{"field":"@message","value":`+str(ev)+`}]]}`, 1, 1)
+	f("Logs Insights without rows", string(insights(nil, "Complete", 0)), 0, 0)
+	raw := func(ev string) any { return json.RawMessage(ev) }
+	f("a search with more hits", string(search([]string{ev}, raw, 412)), 0, 1, "the search answers with 1 of 412 hits: get the others too, by a larger size, search_after or scroll")
+	f("a page of a scroll", strings.Replace(string(search([]string{ev}, raw, 412)), "{", `{"_scroll_id":"DXF1ZXJ5",`, 1), 0, 1)
+	f("a search with hits before Elasticsearch 7", `{"hits":{"total":2,"hits":[{"_source":`+ev+`}]}}`, 0, 1, "the search answers with 1 of 2 hits: get the others too, by a larger size, search_after or scroll")
+	f("a search that timed out", strings.Replace(string(search([]string{ev}, raw, 1)), `"timed_out":false`, `"timed_out":true`, 1), 0, 1, "the search timed out, and hits are missing: search again")
+	f("a search that failed in part", strings.Replace(string(search([]string{ev}, raw, 1)), `"failed":0`, `"failed":2`, 1), 0, 1, "the search failed on 2 shards, and hits are missing: search again")
+	f("a hit of another index", string(search([]string{`{"message":"GET / 200"}`, ev}, raw, 2)), 0, 1, `record of a shipper holds no JSON but "GET / 200"`)
+	f("a metric of Loki", `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1795241037,"7"]]}]}}`, 0, 0,
+		"in loki: result is not a stream of lines: query the lines themselves, without a metric")
+	f("lines of Loki that are none", `{"streams":[{"stream":{},"values":[["1"],2,["3","text"],["4",`+str(ev)+`]]},null]}`, 0, 1,
+		"in loki: entry has no line", "in loki: entry has no line", `in loki: not a JSON object but "text"`, "in loki: result is not a stream of lines: query the lines themselves, without a metric")
+	f("logcli with a brace that does not belong", `2026-11-21T06:03:57Z {a="b} `+ev, 0, 1, "unexpected 'a' instead of a key in quotes")
 	f("numbers", `{"a":1,"log":2,"message":[]}`, 0, 0, "object is not an audit event")
 }
 

@@ -63,7 +63,7 @@ func (d *Decoder) unwrapMembers(m *memberSet, from, to int) bool {
 			return true
 		}
 	}
-	return d.carrier(m)
+	return d.export(m) || d.carrier(m)
 }
 
 // unwrapFaulty decodes the object at start, of which a field was not of the type that it has in an event, if it is an envelope. Then the scanner is
@@ -157,7 +157,7 @@ func (d *Decoder) cloudWatch(m *memberSet) {
 	d.member(events, EnvelopeCloudWatch)
 }
 
-// foreignStream is whether a log event of EKS is of a stream beside that of the audit log.
+// foreignStream is whether a log event of EKS is of a stream next to that of the audit log.
 func foreignStream(buf []byte, m *memberSet) bool {
 	if !m.is(mLogStream, jscan.String) || m.begins(buf, mLogStream, "kube-apiserver-audit") {
 		return false
@@ -208,7 +208,7 @@ var carriers = [...]struct {
 	key  int
 	kind jscan.Kind
 }{
-	{mMessage, jscan.Object}, {mMessage, jscan.String}, {mLog, jscan.String}, {mShortMessage, jscan.String}, {mFullMessage, jscan.String},
+	{mAtMessage, jscan.Object}, {mAtMessage, jscan.String}, {mMessage, jscan.Object}, {mMessage, jscan.String}, {mLog, jscan.String}, {mLine, jscan.String}, {mShortMessage, jscan.String}, {mFullMessage, jscan.String},
 	{mStructured, jscan.Object}, {mEvent, jscan.Object}, {mEvent, jscan.String}, {mData, jscan.String}, {mAWSLogs, jscan.Object}, {mKinesis, jscan.Object},
 	{mRecords, jscan.Array}, {mEvents, jscan.Array}, {mResourceLogs, jscan.Array}, {mScopeLogs, jscan.Array}, {mLogRecords, jscan.Array}, {mJSONPayload, jscan.Object}, {mTextPayload, jscan.String}, {mJournal, jscan.String},
 	{mRaw, jscan.String}, {mSource, jscan.Object}, {mLog, jscan.Object}, {mBody, jscan.String}, {mBody, jscan.Object}, {mStringValue, jscan.String}, {mProperties, jscan.Object},
@@ -273,7 +273,13 @@ func carries(s *jscan.Scanner, buf []byte, v member) bool {
 		case "kind", "auditID", "verb":
 			found = true
 		}
-		found = found || memberOf(key) >= 0 && key != "timestamp" && key != "host" && key != "file" && key != "id" && key != "category" && key != "time"
+		found = found || strings.HasPrefix(key, elasticPrefix)
+		switch memberOf(key) {
+		case -1, mTimestamp, mHost, mFile, mID, mCategory, mTime,
+			mFailed, mField, mMatched, mPITID, mScrollID, mShards, mStatistics, mStatus, mTimedOut, mTotal, mValue, mValues:
+		default:
+			found = true
+		}
 		s.Skip()
 	}
 	return found
@@ -284,6 +290,10 @@ func (d *Decoder) carrierOf(m *memberSet, key int) Envelope {
 	switch key {
 	case mShortMessage, mFullMessage:
 		return EnvelopeGELF
+	case mAtMessage:
+		return EnvelopeCloudWatch
+	case mLine:
+		return EnvelopeLoki
 	case mEvent:
 		return EnvelopeSplunk
 	case mStructured:

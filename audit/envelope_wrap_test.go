@@ -70,7 +70,7 @@ func zst(data []byte) []byte {
 
 func b64(data []byte) string { return base64.StdEncoding.EncodeToString(data) }
 
-// shippers are the envelopes with what their writers put beside an event, as their documentation has it.
+// shippers are the envelopes with what their writers put next to an event, as their documentation has it.
 var shippers = []struct {
 	// file is the fixture's name.
 	file     string
@@ -203,6 +203,58 @@ var shippers = []struct {
 	{"ovh.jsonl", EnvelopeGELF, one(func(ev string) any { // the message of a log stream holds GELF, which holds the event
 		return object{"message": string(asJSON(object{"version": "1.1", "host": "mks", "short_message": ev, "level": 6, "timestamp": 1795241037.603, "_type": "audit"}, true))}
 	})},
+	{"cloudwatch-insights.json", EnvelopeCloudWatch, func(events []string) [][]byte { // aws logs get-query-results
+		return [][]byte{insights(events, "Complete", len(events))}
+	}},
+	{"cloudwatch-insights-console.json", EnvelopeCloudWatch, func(events []string) [][]byte { // the console's export as JSON
+		var list []any
+		for _, ev := range events {
+			list = append(list, object{"@timestamp": "2026-11-21 06:03:57.603", "@message": parsed(ev)})
+		}
+		return [][]byte{asJSON(list, true)}
+	}},
+	{"elasticsearch.json", EnvelopeFilebeat, func(events []string) [][]byte {
+		return [][]byte{search(events, func(ev string) any {
+			return object{"@timestamp": "2026-11-21T06:03:58.601Z", "message": ev, "input": object{"type": "filestream"}, "agent": object{"type": "filebeat"}, "log": object{"offset": 8398}}
+		}, len(events))}
+	}},
+	{"elasticsearch-flat.json", EnvelopeElastic, func(events []string) [][]byte { // keys with dots, without bodies
+		return [][]byte{search(events, func(ev string) any {
+			flat := object{}
+			var flatten func(prefix string, v any)
+			flatten = func(prefix string, v any) {
+				if o, ok := v.(object); ok && prefix != "kubernetes.audit.annotations" {
+					for k, m := range o {
+						flatten(prefix+"."+k, m)
+					}
+					return
+				}
+				if !strings.HasPrefix(prefix, "kubernetes.audit.requestObject") && !strings.HasPrefix(prefix, "kubernetes.audit.responseObject") {
+					flat[prefix] = v
+				}
+			}
+			flatten("kubernetes.audit", parsed(ev))
+			return flat
+		}, len(events))}
+	}},
+	{"elasticsearch-bare.json", EnvelopeOther, func(events []string) [][]byte {
+		return [][]byte{search(events, func(ev string) any { return json.RawMessage(ev) }, len(events))}
+	}},
+	{"loki.json", EnvelopeLoki, func(events []string) [][]byte { // GET /loki/api/v1/query_range
+		return [][]byte{asJSON(object{"status": "success", "data": lokiData(events)}, true)}
+	}},
+	{"loki-push.json", EnvelopeLoki, func(events []string) [][]byte {
+		return [][]byte{asJSON(object{"streams": lokiData(events)["result"]}, true)}
+	}},
+	{"logcli.log", EnvelopeLoki, func(events []string) (out [][]byte) {
+		for _, ev := range events {
+			out = append(out, []byte(`2026-11-21T06:03:57Z {filename="/var/log/kubernetes/audit.log", job="a {\"}\" b"}  `+ev))
+		}
+		return out
+	}},
+	{"logcli.jsonl", EnvelopeLoki, one(func(ev string) any { // logcli query -o jsonl
+		return object{"labels": object{"job": "audit"}, "line": ev, "timestamp": "2026-11-21T06:03:57.603813Z"}
+	})},
 	{"array.json", EnvelopeNone, func(events []string) [][]byte { return [][]byte{[]byte("[" + strings.Join(events, ",") + "]")} }},
 	{"strings.jsonl", EnvelopeEncoded, one(func(ev string) any { return ev })},
 }
@@ -214,6 +266,46 @@ func subscription(events []string) []byte {
 	}
 	return asJSON(object{"messageType": "DATA_MESSAGE", "owner": "123456789012", "logGroup": "/aws/eks/prod/cluster", "logStream": "kube-apiserver-audit-0f3a",
 		"subscriptionFilters": []any{"audit"}, "logEvents": list}, true)
+}
+
+// insights is what GetQueryResults answers.
+func insights(events []string, status string, matched int) []byte {
+	rows := []any{}
+	for _, ev := range events {
+		rows = append(rows, []any{
+			object{"field": "@timestamp", "value": "2026-11-21 06:03:57.603"}, object{"field": "@message", "value": ev}, object{"field": "@ptr", "value": "CmEKJgoiMTIzNDU2Nzg5MDEyOi9hd3MvZWtz"},
+		})
+	}
+	return asJSON(object{"queryLanguage": "CWLI", "results": rows, "status": status,
+		"statistics": object{"recordsMatched": float64(matched), "recordsScanned": 86400.0, "bytesScanned": 1e9}}, true)
+}
+
+// search is what _search answers.
+func search(events []string, source func(string) any, total int) []byte {
+	hits := []any{}
+	for i, ev := range events {
+		hits = append(hits, object{"_index": ".ds-filebeat-8.15.0-2026.11.21-000001", "_id": fmt.Sprint(i), "_score": nil, "_source": source(ev), "sort": []any{1795241037603}})
+	}
+	return asJSON(object{"took": 3, "timed_out": false, "_shards": object{"total": 1, "successful": 1, "skipped": 0, "failed": 0},
+		"hits": object{"total": object{"value": total, "relation": "eq"}, "max_score": nil, "hits": hits}}, true)
+}
+
+// lokiData is the data of an answer of Loki: two streams, of which an entry may have structured metadata.
+func lokiData(events []string) object {
+	values := [2][]any{{}, {}}
+	for i, ev := range events {
+		entry := []any{fmt.Sprint(1795241037603813000 + i), ev}
+		if i%2 == 1 {
+			entry = append(entry, object{"trace_id": "0f3a"})
+		}
+		at := 2 * i / len(events)
+		values[at] = append(values[at], entry)
+	}
+	var streams []any
+	for i, v := range values {
+		streams = append(streams, object{"stream": object{"filename": "/var/log/kubernetes/audit.log", "job": "audit", "host": fmt.Sprint("cp-", i)}, "values": v})
+	}
+	return object{"resultType": "streams", "result": streams, "stats": object{"summary": object{"totalEntriesReturned": len(events)}}}
 }
 
 func diagnosticRecord(category, text string) object {

@@ -165,6 +165,16 @@ type Event struct {
 	Line int
 }
 
+// Address is the address of the connection, false where the log has none. It is the last source address; those before it are the client's claims
+// (k8s.io/apimachinery/pkg/util/net.SourceIPs).
+func (ev *Event) Address() (address string, logged bool) {
+	n := len(ev.SourceIPs)
+	if n == 0 {
+		return "", false
+	}
+	return ev.SourceIPs[n-1], true
+}
+
 // Effective returns the user that was authorized: the impersonated one where there is one.
 func (ev *Event) Effective() *User {
 	if ev.IsImpersonated {

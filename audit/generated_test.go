@@ -49,6 +49,9 @@ func generated(r *rand.Rand, id int) []byte {
 		b.WriteByte(',')
 		distort(&b, r, members[r.IntN(len(members))], escapes, spaces)
 	}
+	if native && r.IntN(4) > 0 {
+		b.WriteString(`,"stageTimestamp":"2026-11-21T06:03:57.603813Z"`)
+	}
 	b.WriteByte('}')
 	return b.Bytes()
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
 
-// Want says what the caller has a use for beside the requests of nodes. Its zero value wants nothing else.
+// Want says what the caller has a use for in addition to the requests of nodes. Its zero value wants nothing else.
 type Want struct {
 	// State asks for the events that change the objects in the table of stateKind.
 	State bool

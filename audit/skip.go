@@ -47,7 +47,7 @@ var (
 // objectRef that follows it or none.
 func (k *skipper) skippable(from, to int) bool {
 	line := k.buf[from:to]
-	if k.want.All || !k.want.Others.findable() || len(line) < len(nativeHead)+2 || string(line[:len(nativeHead)]) != nativeHead || line[len(line)-1] != '}' {
+	if k.want.All || !k.want.Others.findable() || len(line) < len(nativeHead)+2 || string(line[:len(nativeHead)]) != nativeHead || !wholeTail(line) {
 		return false
 	}
 	if k.node < from {
@@ -99,6 +99,21 @@ func (k *skipper) skippable(from, to int) bool {
 		return false
 	}
 	return wholeHead(k.buf[from:verb]) && k.readOrNoState(verb+len(verbKey), from, to)
+}
+
+// wholeTail is whether the line ends as kube-apiserver ends an event: with annotations, or with the time of the stage. Where an event was torn, its line
+// ends so only within a body, which comes after all that [Needed] asks for.
+func wholeTail(line []byte) bool {
+	const stage = `"stageTimestamp":"`
+	const last = len(stage) + len(`2006-01-02T15:04:05.000000Z"}`)
+	n := len(line)
+	switch {
+	case line[n-1] != '}' || n <= last:
+		return false
+	case line[n-2] == '}':
+		return line[n-3] == '"' && line[n-4] != '\\'
+	}
+	return string(line[n-3:]) == `Z"}` && string(line[n-last:n-last+len(stage)]) == stage
 }
 
 // wholeHead is whether the bytes before the verb are as kube-apiserver writes them: it is by a broken head that a line which was

@@ -235,7 +235,7 @@ func TestSubjects(t *testing.T) {
 	if plain, odd := wants()[2].Others, wants()[3].Others; !plain.findable() || odd.findable() {
 		t.Error("what can be searched for")
 	}
-	const line = `{` + nativeStart + `"verb":"list","user":{"username":"WHO","groups":["system:authenticated"]},"responseStatus":{"code":200}}`
+	const line = `{` + nativeStart + `"verb":"list","user":{"username":"WHO","groups":["system:authenticated"]},"responseStatus":{"code":200},"annotations":{"a":"b"}}`
 	for name, skip := range map[string]bool{"jane": false, "janet": true, "system:bootstrappers": false, "system:bootstrappers:x": true} {
 		text := []byte(strings.Replace(line, "WHO", name, 1))
 		if got := skippable(text, wants()[2]); got != skip {

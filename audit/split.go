@@ -137,7 +137,7 @@ func (sp *splitter) tornList(start int, env envelope, offset int, cause string) 
 	}
 }
 
-// list splits the items of a list that was checked to be JSON, and goes on behind it.
+// list splits the items of a list that was checked to be JSON, and continues behind it.
 func (sp *splitter) list(start, end int, env envelope) {
 	if cause := foreignVersion(env); cause != "" {
 		sp.report(end-1, start, end, cause)
