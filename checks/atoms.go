@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -58,6 +59,49 @@ func (a atom) gives(b atom) bool {
 	_, sub, _ := strings.Cut(b.resource, "/")
 	return (a.group == "*" || a.group == b.group) && (a.name == "" || a.name == b.name) &&
 		(a.resource == "*" || a.resource == b.resource || sub != "" && a.resource == "*/"+sub)
+}
+
+// meets reports whether some request is given by both.
+func (a atom) meets(b atom) bool {
+	either := func(x, y, all string) bool { return x == y || x == all || y == all }
+	if !either(a.verb, b.verb, "*") || !either(a.group, b.group, "*") || !either(a.name, b.name, "") {
+		return false
+	}
+	b.verb, b.group, b.name = a.verb, a.group, a.name
+	return a.gives(b) || b.gives(a)
+}
+
+// Touches returns what reports whether rules give some request of those that the words stand for, each of which is one value or "*" for any; path is that
+// of a request for no resource.
+func Touches(rules []rbacv1.PolicyRule) func(verb, group, resource, sub, name, path string) bool {
+	type kind struct{ verb, group string }
+	of := map[kind][]atom{}
+	paths := false
+	for a := range atomsOf(rules) {
+		paths = paths || a.url != ""
+		of[kind{a.verb, a.group}] = append(of[kind{a.verb, a.group}], a)
+	}
+	return func(verb, group, resource, sub, name, path string) bool {
+		if path != "" {
+			return paths
+		}
+		switch {
+		case sub == "*":
+			resource = "*"
+		case sub != "":
+			resource += "/" + sub
+		}
+		if name == "*" {
+			name = ""
+		}
+		asked := atom{verb: verb, group: group, resource: resource, name: name}
+		for k, atoms := range of {
+			if (k.verb == verb || k.verb == "*" || verb == "*") && (k.group == group || k.group == "*" || group == "*") && slices.ContainsFunc(atoms, asked.meets) {
+				return true
+			}
+		}
+		return false
+	}
 }
 
 // beyond returns whether some atom of all is given by none of allowed.

@@ -5,6 +5,12 @@ import (
 	"time"
 )
 
+// The names of checks that a report explains by clients and by identities.
+const (
+	NothingDepends    = "nothing-depends"
+	IdentitiesConform = "identities-conform"
+)
+
 // Question is a set of questions that a check belongs to.
 type Question uint8
 
@@ -140,9 +146,9 @@ func All() []Check {
 		{"servers-seen", Ready, docServersSeen, serversSeen},
 		{"node-authorizer-on", Ready | Confined, docNodeAuthorizerOn, nodeAuthorizerOn},
 		{"version-known", Ready, docVersionKnown, versionKnown},
-		{"nothing-depends", Ready, docNothingDepends, nothingDepends},
+		{NothingDepends, Ready, docNothingDepends, nothingDepends},
 		{"bindings-inventoried", Ready, docBindingsInventoried, bindingsInventoried},
-		{"identities-conform", Ready | Confined, docIdentitiesConform, identitiesConform},
+		{IdentitiesConform, Ready | Confined, docIdentitiesConform, identitiesConform},
 		{"races-decided", Ready, docRacesDecided, racesDecided},
 		{"agreement", Ready, docAgreement, agreement},
 		{"rare-paths-seen", Ready, docRarePathsSeen, rarePathsSeen},

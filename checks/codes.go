@@ -49,6 +49,7 @@ const (
 	CodeBindingNotInState Code = "binding-not-in-state"
 	CodeRoleUnknown       Code = "system-node-role-unknown"
 	CodeUsesUnjudged      Code = "uses-unjudged"
+	CodeBindingGrown      Code = "binding-grown"
 	CodeIdentityHarmless  Code = "identity-harmless"
 	CodeRaceNotExcused    Code = "race-not-excused"
 	CodeRaceUndecided     Code = "race-undecided"

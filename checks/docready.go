@@ -47,14 +47,14 @@ Log all requests of the group 'system:nodes' at level 'Metadata', with a rule be
 const docPolicyKnown = `The audit policy is known and hides nothing
 
 ## What it claims
-The audit policy in force logs every request of nodes, and of those who act as nodes.
+The audit policy in force logs every request of nodes, of those who act as nodes, and of others to whom a binding that goes gives something.
 
 ## What proves it
 You give the policy ('--audit-policy', 'coverage.policyFile'), or the name of a provider whose policy is documented, and the API server's own
 evaluation of policies finds no request of a node that is not logged: of each node that the policy names, and of any other. What every node may
 do without a binding, in this version and in the newest, does not count. Those who may act as nodes by RBAC are asked for with the requests that
-kubelets and programs with their credentials make. Or a probe made a request of every verb and class with a node's credential, and all of them
-are in the log.
+kubelets and programs with their credentials make, and other subjects of bindings that go for what those bindings give them. Or a probe made a
+request of every verb and class with a node's credential, and all of them are in the log.
 
 ## What defeats it
 The policy hides a kind of request, is not known, or is not the one in force: the log holds events that it would not have written.
@@ -163,7 +163,8 @@ subjects is harmless: the API server makes that of 'system:node' again, empty.
 
 ## What defeats it
 The RBAC state is not given or holds the API server's own roles without their bindings; the log names a binding that would go and that the
-state does not have; requests of the subjects of such a binding were not judged.
+state does not have; requests of the subjects of such a binding were not judged. A binding that goes was made or got more rights within the time
+asked about, or another binding gave the same and was deleted then: what needs it shows from then on.
 
 ## What to do
 Record RBAC objects with 'nodetrail record', or give 'kubectl get clusterroles,clusterrolebindings,roles,rolebindings -A -o yaml' with
@@ -206,7 +207,8 @@ const docAgreement = `nodetrail and the API servers agree
 The verdicts that rest on nodetrail's own evaluation can be trusted.
 
 ## What proves it
-Wherever the API server's own decision is known too, outside of races, both are the same. No share of disagreements is tolerated.
+Wherever the API server's own decision is known too, outside of races, both are the same, and it refused nothing that a binding of the state
+has allowed for a minute. No share of disagreements is tolerated.
 
 ## What defeats it
 One disagreement. Lag does not count: at most a minute after an API server's start its Node authorizer refused a kubelet what the graph allows,

@@ -75,6 +75,8 @@ type Input struct {
 	BindingsKnown bool
 	// NotInState are bindings that the log names and the state never had.
 	NotInState []rbac.BindingRef
+	// Grown are the bindings whose rights are not what they were all the time.
+	Grown []Grown
 	// SystemNode are the rules of the ClusterRole system:node. Where they are nil, those of a binding of it serve.
 	SystemNode []rbacv1.PolicyRule
 	Uses       []Use

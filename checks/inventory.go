@@ -206,6 +206,12 @@ func bindingsInventoried(in *Input) Result {
 			p.unproven(Item{Code: CodeUsesUnjudged, Object: nameOf(b.Binding)})
 		}
 	}
+	fate, w := fates(in), windowOf(in)
+	for _, g := range in.Grown {
+		if f, _ := fate(g.Binding); f == Goes && g.Since.After(w.from) {
+			p.unproven(Item{Code: CodeBindingGrown, Object: nameOf(g.Binding), From: w.from, To: g.Since})
+		}
+	}
 	told := map[rbac.BindingRef]bool{}
 	for i := range in.Uses {
 		if ref := in.Uses[i].Binding; ref != (rbac.BindingRef{}) && !known[ref] && !told[ref] {
@@ -229,8 +235,7 @@ func bindingsInventoried(in *Input) Result {
 func noExcessRights(in *Input) Result {
 	p := proof{}
 	if !in.BindingsKnown {
-		p.unproven(Item{Code: CodeBindingsUnknown})
-		return p.done(NextGiveBindings)
+		p.unproven(Item{Code: CodeBindingsUnknown}) // what those that are known give is given all the same
 	}
 	if !in.NodeGroupsKnown {
 		p.unproven(Item{Code: CodeNotLookedAt})
@@ -269,7 +274,11 @@ func noExcessRights(in *Input) Result {
 			p.list(item)
 		}
 	}
-	return p.done(NextTakeRights)
+	next := NextTakeRights
+	if stateOf(p.r.Evidence) == Unproven && !in.BindingsKnown {
+		next = NextGiveBindings
+	}
+	return p.done(next)
 }
 
 var authenticated = rbac.SubjectRef{Kind: rbacv1.GroupKind, Name: user.AllAuthenticated}

@@ -133,7 +133,7 @@ func windowCases() []kase {
 		{check, "no nodes", func(in *Input) { in.Nodes = nil }, Unproven, CodeNothingSeen},
 		{check, "a node of which nothing is logged", without(gone), Unproven, CodeRenewalsMissing},
 		{check, "an hour of a node", without(renewals("worker-1", at(13, 0, 0), at(14, 0, 0))), Unproven, CodeRenewalsMissing},
-		{check, "a node without renewals whose reads go on", without(renewals("worker-1", noon, at(23, 0, 0))), Unproven, CodeRenewalsMissing},
+		{check, "a node without renewals whose reads continue", without(renewals("worker-1", noon, at(23, 0, 0))), Unproven, CodeRenewalsMissing},
 		{check, "a window that is longer than the log", func(in *Input) { in.MinWindow = 5 * time.Hour }, Unproven, CodeRenewalsMissing},
 		{check, "the default window", func(in *Input) { in.MinWindow = 0 }, Unproven, CodeRenewalsMissing},
 		{check, "ten minutes and a stray event later", func(in *Input) { in.Log.Until = noon.Add(27 * time.Hour) }, Unproven, CodeRenewalsMissing},

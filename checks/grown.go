@@ -1,0 +1,127 @@
+package checks
+
+import (
+	"slices"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+
+	"github.com/nodetrail/nodetrail/rbac"
+)
+
+// Grown is a binding that goes and that some of its subjects need for more than they did before Since: it gives more since then, or another
+// binding gave the same until then. What the log shows of the time before says nothing about that.
+type Grown struct {
+	Binding rbac.BindingRef
+	Since   time.Time
+}
+
+// GrownDuring returns those of a time, in the order of the rights, which are all that bindings gave in it. systemNode are the rules of the ClusterRole
+// system:node in the end.
+func GrownDuring(rights []rbac.Right, systemNode []rbacv1.PolicyRule, from, to time.Time) []Grown {
+	node := atomsOf(systemNode)
+	given := make([]givenRight, len(rights))
+	for i := range rights {
+		r := &rights[i]
+		fate, _ := fateOf(&r.BindingInfo, node, nil)
+		given[i] = givenRight{Right: r, goes: fate == Goes, lasts: r.To.IsZero() || r.To.After(to)}
+		given[i].changed = r.From.After(from) && !r.From.After(to) || !given[i].lasts
+	}
+	var out []Grown
+	for i := range given {
+		g := &given[i]
+		if !g.goes || !g.lasts {
+			continue
+		}
+		since := from
+		for _, s := range g.Subjects {
+			since = later(since, g.needed(given, s, from, to))
+		}
+		if since.After(from) {
+			out = append(out, Grown{g.Binding, since})
+		}
+	}
+	return out
+}
+
+type givenRight struct {
+	*rbac.Right
+	goes, lasts, changed bool
+	atoms                map[atom]bool
+}
+
+// needed returns since when a subject needs all that it has by the binding from bindings that go, from if it does all the time.
+func (g *givenRight) needed(all []givenRight, s rbac.SubjectRef, from, to time.Time) time.Time {
+	var own, elsewhere, ended []*givenRight
+	changed := false
+	for i := range all {
+		q := &all[i]
+		if q.Binding.Namespace != "" && q.Binding.Namespace != g.Binding.Namespace {
+			continue
+		}
+		switch {
+		case q.goes && slices.Contains(q.Subjects, s):
+			own = append(own, q)
+			changed = changed || q.changed
+		case !q.goes && q.means(s) && q.lasts:
+			elsewhere = append(elsewhere, q)
+		case !q.goes && q.means(s):
+			ended = append(ended, q)
+		}
+	}
+	since := from
+	if !changed && len(ended) == 0 {
+		return since
+	}
+	for a := range g.all() {
+		by := func(q *givenRight) bool { return q.gives(a) }
+		if slices.ContainsFunc(elsewhere, by) {
+			continue
+		}
+		for _, q := range ended {
+			for b := range q.all() {
+				if a.meets(b) && !slices.ContainsFunc(elsewhere, func(q *givenRight) bool { return q.gives(b) }) {
+					since = later(since, q.To)
+				}
+			}
+		}
+		var spans []Span
+		for _, q := range own {
+			if q.gives(a) {
+				spans = append(spans, Span{q.From, q.To})
+			}
+		}
+		for _, gap := range subtract(Span{from, to}, clip(spans, from, to)) {
+			since = later(since, gap.To)
+		}
+	}
+	return since
+}
+
+func (g *givenRight) all() map[atom]bool {
+	if g.atoms == nil {
+		g.atoms = atomsOf(g.Rules)
+	}
+	return g.atoms
+}
+
+func (g *givenRight) gives(a atom) bool {
+	if g.all()[a] {
+		return true
+	}
+	for b := range g.all() {
+		if b.gives(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// means reports whether the right's subjects are the given one, or groups that it is in whoever it is.
+func (g *givenRight) means(s rbac.SubjectRef) bool {
+	return slices.ContainsFunc(g.Subjects, func(o rbac.SubjectRef) bool {
+		return o == s || o == authenticated || s.Kind == rbacv1.ServiceAccountKind && o.Kind == rbacv1.GroupKind &&
+			slices.Contains(serviceaccount.MakeGroupNames(s.Namespace), o.Name)
+	})
+}
