@@ -8,6 +8,11 @@ const (
 	PolicyLateDecision Code = "policy-late-decision"
 	PolicyNoBodies     Code = "policy-no-bodies"
 	PolicyNoWrites     Code = "policy-no-write-bodies"
+	// Of what an audit policy keeps from a check.
+	PolicyLacks         Code = "policy-lacks"
+	PolicyLacksDecision Code = "policy-lacks-decision"
+	PolicyLacksBody     Code = "policy-lacks-body"
+	PolicyUnclear       Code = "policy-unclear"
 	// Of an apiserver's metrics.
 	ApiserverDropped   Code = "apiserver-dropped"
 	ApiserverRejected  Code = "apiserver-rejected"
@@ -92,7 +97,7 @@ const (
 
 // Keys of parameters of gaps, blockers and steps.
 const (
-	ParamWhere    = "where" // the rule of a policy, or an apiserver
+	ParamWhere    = "where" // the rule of a policy, NoRule, or an apiserver
 	ParamMetric   = "metric"
 	ParamPlugin   = "plugin"  // after a count and a space
 	ParamRequest  = "request" // kinds of requests
@@ -105,7 +110,7 @@ const (
 	ParamAt       = "at"
 	ParamHave     = "have"
 	ParamWant     = "want"
-	ParamMessage  = "message" // the sentence that a store of before had in place of parameters
+	ParamMessage  = "message" // the sentence that a store of before had in place of parameters, or the message of a user's rule
 	ParamTrouble  = "trouble" // an error in a program's own words
 	ParamName     = "name"
 	ParamRule     = "rule"
@@ -125,3 +130,6 @@ const (
 	ParamBinding          = "binding"
 	ParamWide             = "wide"
 )
+
+// NoRule stands in ParamWhere for what no rule of a policy matches.
+const NoRule = "no rule"
