@@ -103,7 +103,7 @@ func New() *Log { return &Log{byKey: map[string]*class{}, mostHeld: 256 << 20, m
 // Read reads a log, named name, to its end. It returns the reader's error; what was read before counts.
 func (l *Log) Read(name string, r io.Reader) error {
 	b := bufio.NewReaderSize(r, maxLine)
-	var begun *said // a line whose text goes on
+	var begun *said // a line whose text continues
 	var at int
 	for n := 1; ; n++ {
 		line, err := b.ReadSlice('\n')

@@ -26,7 +26,7 @@ type said struct {
 	// yearless says that the year of at is not known.
 	yearless bool
 	text     string // what follows the marker
-	// open says that the text goes on in the next lines.
+	// open says that the text continues in the next lines.
 	open bool
 }
 
