@@ -26,7 +26,7 @@ func (h Hour) Start() time.Time { return time.Unix(int64(h)*3600, 0).UTC() }
 func (h Hour) End() time.Time { return (h + 1).Start() }
 
 const (
-	// SlotLength is how finely renewals are told apart.
+	// SlotLength is how finely renewals are distinguished.
 	SlotLength   = 5 * time.Second
 	slotSeconds  = int64(SlotLength / time.Second)
 	slotsPerHour = int(time.Hour / SlotLength)

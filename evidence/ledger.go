@@ -243,7 +243,7 @@ func (l *Ledger) server(b *book, name string) *ServerHour {
 	return s
 }
 
-// source is as node; the empty name stands for all sources where they are not told apart.
+// source is as node; the empty name stands for all sources where they are not distinguished.
 func (l *Ledger) source(b *book, name string) *SourceHour {
 	if b.last != nil && b.last.name == name {
 		return b.last

@@ -198,7 +198,7 @@ func TestSources(t *testing.T) {
 		"a webhook":         {usual.change(func(ev *audit.Event) { ev.Reason = "yes" }), shown{Requests: 1, ByOther: 1}},
 		"a master":          {usual.change(func(ev *audit.Event) { ev.User.Groups = []string{"system:nodes", "system:masters"} }), shown{Requests: 1, ByOther: 1}},
 		"nobody":            {usual.change(func(ev *audit.Event) { ev.Decision, ev.Code = "forbid", 403 }), shown{Requests: 1, Refused: 1}},
-		"not told":          {usual.change(func(ev *audit.Event) { ev.Decision = "" }), shown{Requests: 1, Undecided: 1}},
+		"no decision":       {usual.change(func(ev *audit.Event) { ev.Decision = "" }), shown{Requests: 1, Undecided: 1}},
 		"another request":   {request("a", "get", "", "pods", "shop", "web", minutes(1)), shown{Requests: 1}},
 		"another's Lease":   {usual.change(func(ev *audit.Event) { ev.ObjectRef.Name, ev.Decision, ev.Code = "b", "forbid", 403 }), shown{Requests: 1}},
 		"without an answer": {usual.change(func(ev *audit.Event) { ev.Code, ev.Decision = 0, "" }), shown{}},

@@ -263,7 +263,7 @@ func FuzzPut(f *testing.F) {
 		}); err != nil || n > 1 || n == 0 && !(k.Kind == KindOverflow && value[1] == 0) {
 			t.Errorf("%d records, %v", n, err)
 		}
-		// It can be gone on with.
+		// It can be resumed.
 		ledgerOf(l, renewal("a", noon), serverRenewal("apiserver-x", noon))
 	})
 }
