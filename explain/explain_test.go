@@ -132,7 +132,7 @@ func TestWords(t *testing.T) {
 		{"worker-1 get secrets shop/nothing", "06:01:00", "deny", fmt.Sprintf(noPath, "worker-1"), []string{
 			"Nothing led from secret shop/nothing to any node then.", "Node worker-1 never could, as far as the state knows.",
 		}},
-		{"worker-1 get secrets shop/nothing", "04:00:00", "unknown", "", []string{"It cannot be told: the state begins 1h0m0s later."}},
+		{"worker-1 get secrets shop/nothing", "04:00:00", "unknown", "", []string{"It is not known: the state begins 1h0m0s later."}},
 		{"worker-1 get nodes worker-1", "06:00:00", "allow", "", []string{"A static rule of the Node authorizer allows it, whatever the graph says."}},
 		{"worker-1 get nodes worker-2", "06:00:00", "deny", "node 'worker-1' cannot read 'worker-2', only its own Node object", []string{
 			"The Node authorizer refuses it whatever the graph says: node 'worker-1' cannot read 'worker-2', only its own Node object.",
@@ -283,7 +283,7 @@ func TestConsequences(t *testing.T) {
 	f("-- flags --\nauthorization-mode: RBAC\n", "worker-1 get configmaps shop/db", "all: refused: refused, now as then")
 	f("-- flags --\nauthorization-mode: RBAC\n", "worker-1 get secrets shop/db", "all: rbac: still allowed by ClusterRoleBinding everyone",
 		"everyone: rbac: still allowed by ClusterRoleBinding legacy", "legacy: rbac: still allowed by ClusterRoleBinding everyone", "own: rbac: still allowed by ClusterRoleBinding everyone")
-	// What RBAC alone refuses, Node may allow.
+	// What RBAC refuses, Node may allow.
 	p := play(t, parse(t, cluster))
 	x := New(Options{Node: p.o.Node, Graph: p.o.Graph, RBAC: p.o.RBAC, Authorizers: []string{"RBAC"}})
 	ex := (&played{Explainer: x}).ask(t, "worker-1 get pods shop/web", "06:00:00")
@@ -309,5 +309,5 @@ func TestWordsOfAStateThatLearnedBetter(t *testing.T) {
 	}
 	f("worker-1", "06:05:00", nodeauthz.Answer{Verdict: nodeauthz.Deny, Reason: "x"}, "As the state knows now, the object did lead to the node: secret shop/db -> ")
 	f("worker-2", "06:05:00", nodeauthz.Answer{Verdict: nodeauthz.Allow}, "The path that allowed it is not known any more.", "Node worker-2 last could by ")
-	f("worker-1", "06:05:00", nodeauthz.Answer{Verdict: nodeauthz.Unknown}, "It could not be told when the request was judged.", "As the state knows now, ")
+	f("worker-1", "06:05:00", nodeauthz.Answer{Verdict: nodeauthz.Unknown}, "It was not known when the request was judged.", "As the state knows now, ")
 }

@@ -82,7 +82,7 @@ func insert(list []Grant, g Grant, before func(a, b *Grant) bool) []Grant {
 	return list[:min(len(list), maxOtherTimes)]
 }
 
-// subjects are all whom RBAC lets do it.
+// subjects are all who may do it through RBAC.
 func (x *Explainer) subjects(attrs *authorizer.AttributesRecord, at time.Time) Subjects {
 	out := Subjects{Grants: []Grant{}}
 	if x.o.RBAC == nil {
@@ -229,7 +229,7 @@ func outcomeWords(o report.Outcome, c *Consequence) string {
 	case report.Race:
 		words = "passes or not, by how far the apiserver's graph is at that moment"
 	case report.Undecided:
-		words = "cannot be told"
+		words = "not known"
 	case report.Refused:
 		words = "refused, now as then"
 	case report.Gained:

@@ -9,7 +9,7 @@ import (
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
-// Object says who could reach an object at any instant from `from` to `to`, by which path, and whom RBAC let get it at to. A zero time bounds
+// Object says who could reach an object at any instant from `from` to `to`, by which path, and who had access through RBAC at to. A zero time bounds
 // nothing; a zero `to` means that the subjects are those of the latest instant that the state knows of.
 func (x *Explainer) Object(ref ObjectRef, from, to time.Time) *Reach {
 	out := &Reach{Object: ref, From: wireTime(from), To: wireTime(to), Rows: []ReachRow{}, Words: []string{}, Known: true}

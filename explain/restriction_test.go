@@ -10,7 +10,7 @@ import (
 	"github.com/nodetrail/nodetrail/rules"
 )
 
-// What NodeRestriction says of a write is told as a code and in words: of an event with what the API server did, of a question with what can be known without a body.
+// What NodeRestriction says of a write is a code and in words: of an event with what the API server did, of a question with what can be known without a body.
 func TestNodeRestriction(t *testing.T) {
 	p := shop(t)
 	v, err := nodeadmission.VersionOf("1.36.3")

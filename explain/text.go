@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"time"
 )
@@ -15,8 +16,22 @@ const (
 	maxTextRows    = 50
 )
 
-// headline is the verdict on the request in one line.
+// headline is in one line what became of the request: how the API server answered where the log has that, or else the verdict.
 func (ex *Explanation) headline() string {
+	answer := ex.verdict()
+	if ex.Event != nil {
+		answer = ex.Event.answer()
+	}
+	return ex.headed(answer)
+}
+
+// headed is a line that begins with an answer and names the request.
+func (ex *Explanation) headed(answer string) string {
+	return fmt.Sprintf("%s  %s by %s at %s", answer, ex.Request.What(), ex.Request.Who(), clock(ex.At))
+}
+
+// verdict is the Node authorizer's.
+func (ex *Explanation) verdict() string {
 	race := ""
 	if ex.Race {
 		race = " (race)"
@@ -25,8 +40,31 @@ func (ex *Explanation) headline() string {
 	if ex.Verdict == "none" {
 		verdict = "NO NODE"
 	}
-	return fmt.Sprintf("%s%s  %s by %s at %s", verdict, race, ex.Request.What(), ex.Request.Who(), clock(ex.At))
+	return verdict + race
 }
+
+// answer says what the API server did with the request, such as "ALLOWED by RBAC, 200 OK".
+func (e *Event) answer() string {
+	out := map[string]string{"allow": "ALLOWED", "forbid": "REFUSED"}[e.Decision]
+	switch {
+	case out == "" && e.Code == 0:
+		return "NO ANSWER IN THE LOG"
+	case out == "":
+		out = "ANSWERED"
+	case e.Decision == "allow" && e.Authorizer != "":
+		out += " by " + authorizerWords[e.Authorizer]
+	}
+	if e.Code != 0 {
+		if out != "ANSWERED" {
+			out += ","
+		}
+		out += strings.TrimRight(fmt.Sprintf(" %d %s", e.Code, http.StatusText(int(e.Code))), " ")
+	}
+	return out
+}
+
+// authorizerWords name authorizers.
+var authorizerWords = map[string]string{"node": "Node", "rbac": "RBAC", "other": "another authorizer"}
 
 // rbacWords say what RBAC says, one sentence for each way.
 func (ex *Explanation) rbacWords() []string {
@@ -65,6 +103,9 @@ func (l *lines) writeTo(w io.Writer, what string) error {
 func (ex *Explanation) WriteText(w io.Writer) error {
 	l := &lines{}
 	l.add("%s", ex.headline())
+	if ex.Event != nil {
+		l.add("  Node authorizer: %s", ex.verdict())
+	}
 	l.add("  %s", ex.Summary)
 	if ex.Verdict == "deny" {
 		if ex.Reason != "" {
@@ -110,8 +151,7 @@ func (e *Event) words() string {
 	case e.Decision == "":
 		parts = append(parts, "the log does not say what the apiserver decided")
 	case e.Authorizer != "":
-		by := map[string]string{"node": "Node", "rbac": "RBAC", "other": "another authorizer"}[e.Authorizer]
-		parts = append(parts, fmt.Sprintf("the apiserver decided %s, by %s", e.Decision, by))
+		parts = append(parts, fmt.Sprintf("the apiserver decided %s, by %s", e.Decision, authorizerWords[e.Authorizer]))
 	default:
 		parts = append(parts, "the apiserver decided "+e.Decision)
 	}
@@ -353,7 +393,7 @@ func (r *Reach) WriteText(w io.Writer) error {
 		}
 		l.add("  node %s by %s, %s", r.Rows[i].Node, r.Rows[i].Path.String(), lifetime(r.Rows[i].Path.From, r.Rows[i].Path.To))
 	}
-	l.head("Whom RBAC lets get it")
+	l.head("Who has access through RBAC")
 	r.Subjects.text(l)
 	return l.writeTo(w, "who can reach the object")
 }

@@ -51,7 +51,7 @@ type Explanation struct {
 	NodeRestriction *NodeRestriction `json:"nodeRestriction"`
 	// RBAC is what bindings gave to this request.
 	RBAC RBAC `json:"rbac"`
-	// Subjects are all whom RBAC let do the same at the instant, whoever asked.
+	// Subjects are all who had access through RBAC at the instant, whoever asked.
 	Subjects Subjects `json:"subjects"`
 	// Consequences say what becomes of the request when bindings go: first when all go that give anything to nodes, then each binding that
 	// lets it through by itself.
@@ -79,7 +79,7 @@ type Request struct {
 	FieldSelector string `json:"fieldSelector"`
 }
 
-// Event is what an audit event says beside the request.
+// Event is what an audit event says in addition to the request.
 type Event struct {
 	AuditID   string   `json:"auditID"`
 	UserAgent string   `json:"userAgent"`
@@ -193,7 +193,7 @@ type Grant struct {
 	// From is since when it allowed the request without a break, nil for always; To until when, nil for not ended.
 	From *time.Time `json:"from"`
 	To   *time.Time `json:"to"`
-	// ForNodes is true when the subject is the group of all nodes or a node; Ambient when it is all users, authenticated or not.
+	// ForNodes is true when the subject is the group of all nodes or a node; [Grant.Ambient] when it is all users, authenticated or not.
 	ForNodes bool `json:"forNodes"`
 	Ambient  bool `json:"ambient"`
 	// Named is true for the one that the apiserver itself named in the audit event. The state may not know it: then From and To are nil.
@@ -220,7 +220,7 @@ type Subject struct {
 	Name      string `json:"name"`
 }
 
-// Subjects are those whom RBAC lets do something.
+// Subjects are those who may do something through RBAC.
 type Subjects struct {
 	// Known is false when the state does not know all bindings of then.
 	Known bool `json:"known"`
@@ -267,11 +267,11 @@ type Reach struct {
 	More int `json:"more"`
 	// Nodes is to how many nodes the object led in the span.
 	Nodes int `json:"nodes"`
-	// Words say what is to be known beside the rows: a static rule for nodes, or what is missing of the state.
+	// Words say what is to be known in addition to the rows: a static rule for nodes, or what is missing of the state.
 	Words []string `json:"words"`
 	// Known is false when paths may be missing, as the state does not know all of the span.
 	Known bool `json:"known"`
-	// Subjects are those whom RBAC let get the object at To.
+	// Subjects are those who had access to the object through RBAC at To.
 	Subjects Subjects `json:"subjects"`
 }
 

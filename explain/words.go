@@ -129,7 +129,7 @@ func (x *Explainer) summary(ex *Explanation) string {
 	case ex.Verdict == "allow":
 		s = "Allowed by Node."
 	case ex.Verdict == "deny" && byRBAC != "":
-		s = "Allowed by RBAC alone, by " + byRBAC + "."
+		s = "Allowed only by RBAC, by " + byRBAC + "."
 	case ex.Verdict == "deny" && ex.RBAC.Known:
 		s = "Refused: neither Node nor RBAC allows it."
 	case ex.Verdict == "deny":
@@ -145,9 +145,9 @@ func (x *Explainer) summary(ex *Explanation) string {
 // untold says why the verdict is unknown.
 func (ex *Explanation) untold() string {
 	if ex.Detail == "" {
-		return "It could not be told when the request was judged."
+		return "It was not known when the request was judged."
 	}
-	return "It cannot be told: " + ex.Detail + "."
+	return "It is not known: " + ex.Detail + "."
 }
 
 // words say why the verdict is what it is.
