@@ -90,7 +90,7 @@ func writeDashboards(root string) error {
 	return replace(out, filepath.Join(root, "dashboards", "grafana", "*.json"), filepath.Join(root, "docs", "runbooks", "*.md"))
 }
 
-// replace writes the files, and removes what the patterns match beside them: pages of what is no more.
+// replace writes the files, and removes what the patterns match next to them: pages of what is no more.
 func replace(files map[string]string, patterns ...string) error {
 	for _, pattern := range patterns {
 		old, err := filepath.Glob(pattern)
