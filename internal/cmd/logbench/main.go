@@ -1,8 +1,8 @@
-// Command logbench times nodetrail analyze beside jq and grep on one large audit log, in turns in the same run, and prints ratios: the
+// Command logbench times nodetrail analyze next to jq and grep on one large audit log, in turns in the same run, and prints ratios: the
 // machines it runs on are shared and noisy, so seconds alone say nothing.
 //
 // The logs are the bundled capture's events repeated to a size, each copy with audit IDs of its own so that none is a duplicate: once as
-// they are ("dense"), once with one node's event among twenty ("sparse").
+// they are ("dense"), once with one node's event among twenty ("sparse"). The dense log is read compressed, too, and on one core.
 package main
 
 import (
@@ -56,15 +56,14 @@ func run(args []string, stdout io.Writer) (err error) {
 	for _, l := range []struct {
 		name   string
 		sparse bool
-		jqMax  float64 // nodetrail's time as a share of jq's that the project asks for; 0: nothing
-		grep   float64 // likewise of grep's
-	}{{"dense", false, 1.0 / 8, 10}, {"sparse", true, 0, 3}} {
+		asked  map[string]float64 // nodetrail's time as a share of another's that the project asks for
+	}{{"dense", false, map[string]float64{"jq": 1.0 / 10, "grep": 5}}, {"sparse", true, map[string]float64{"grep": 1.7}}} {
 		path := filepath.Join(dir, l.name+".log")
 		if err := write(path, lines, *size*1_000_000, l.sparse); err != nil {
 			return err
 		}
 		cmds := []command{
-			{"nodetrail", []string{*program, "analyze", "--state", state, "-o", "json", path}},
+			{"nodetrail", analyze(*program, state, path)},
 			{"jq", []string{"jq", "-c", `select(.user.username | startswith("system:node:"))`, path}},
 			{"grep", []string{"grep", "-c", "system:node:", path}},
 		}
@@ -73,11 +72,21 @@ func run(args []string, stdout io.Writer) (err error) {
 			args[0] = *before
 			cmds = append(cmds, command{"before", args})
 		}
-		if err := compare(out, l.name, cmds, *rounds, l.jqMax, l.grep); err != nil {
+		if err := compare(out, l.name, cmds, *rounds, l.asked); err != nil {
 			return err
 		}
 	}
-	return memory(out, *program, state, filepath.Join(dir, "dense.log"), lines, *size)
+	dense, small := filepath.Join(dir, "dense.log"), filepath.Join(dir, "small.log")
+	if err := packed(out, *program, state, dense, *rounds); err != nil {
+		return err
+	}
+	if err := write(small, lines[:100], 1, false); err != nil {
+		return err
+	}
+	if err := cores(out, *program, state, dense, small, *rounds); err != nil {
+		return err
+	}
+	return memory(out, *program, state, dense, lines, *size)
 }
 
 func readLines(path string) ([][]byte, error) {
@@ -166,7 +175,7 @@ func (c command) run() (usage, error) {
 	return u, nil
 }
 
-func compare(out *bufio.Writer, name string, cmds []command, rounds int, jqMax, grepMax float64) error {
+func compare(out *bufio.Writer, name string, cmds []command, rounds int, asked map[string]float64) error {
 	times := make([][]usage, len(cmds))
 	have := make([]bool, len(cmds))
 	for i, c := range cmds {
@@ -199,17 +208,16 @@ func compare(out *bufio.Writer, name string, cmds []command, rounds int, jqMax, 
 			continue
 		}
 		wall := median(times[i], func(u usage) float64 { return u.wall.Seconds() })
-		text, asked := "", ""
+		text, limit := "", ""
 		if i > 0 {
 			text = fmt.Sprintf("%.3f of its time, %.3f of its cpu", ratio(times[0], times[i], func(u usage) time.Duration { return u.wall }),
 				ratio(times[0], times[i], func(u usage) time.Duration { return u.cpu }))
-			limit := map[string]float64{"jq": jqMax, "grep": grepMax}[c.name]
-			if limit > 0 {
-				asked = fmt.Sprintf("at most %.3f", limit)
+			if most := asked[c.name]; most > 0 {
+				limit = fmt.Sprintf("at most %.3f", most)
 			}
 		}
 		fmt.Fprintf(w, "%s\t%.3f\t%.3f\t%.0f\t%.0f\t%s\t%s\n", c.name, wall, median(times[i], func(u usage) float64 { return u.cpu.Seconds() }),
-			float64(info.Size())/1e6/wall, median(times[i], func(u usage) float64 { return float64(u.rss) / 1000 }), text, asked)
+			float64(info.Size())/1e6/wall, median(times[i], func(u usage) float64 { return float64(u.rss) / 1000 }), text, limit)
 	}
 	return errors.Join(w.Flush(), out.Flush())
 }
@@ -243,7 +251,7 @@ func memory(out *bufio.Writer, program, state, path string, lines [][]byte, size
 	}
 	fmt.Fprintf(out, "\nmemory, dense\n")
 	for _, p := range []string{path, longer} {
-		u, err := command{"nodetrail", []string{program, "analyze", "--state", state, "-o", "json", p}}.run()
+		u, err := command{"nodetrail", analyze(program, state, p)}.run()
 		if err != nil {
 			return err
 		}

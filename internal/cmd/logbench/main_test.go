@@ -48,3 +48,11 @@ func TestMedian(t *testing.T) {
 		t.Errorf("the median is %v", m)
 	}
 }
+
+func TestAmdahl(t *testing.T) {
+	for share, want := range map[float64]float64{0: 16, 1: 1, 0.2: 4} {
+		if got := amdahl(share, 16); got != want {
+			t.Errorf("a share of %v: %v times, want %v", share, got, want)
+		}
+	}
+}
