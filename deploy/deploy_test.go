@@ -1,6 +1,8 @@
-// Package deploy has the files that nodetrail is deployed with. Its tests read the manifests as an apiserver does and hold them to the program:
-// those of the policy, the kubeconfigs and the flags are in pipeline/webhook, beside the endpoint that they are for.
+// Package deploy has the files that nodetrail is deployed with. Its tests read the manifests, which are the chart in helm/ rendered, as an apiserver
+// does and compare them with the program: the tests of the policy, the kubeconfigs and the flags are in pipeline/webhook, next to their endpoint.
 package deploy
+
+//go:generate go -C helm run ./cmd/manifests ..
 
 import (
 	"bufio"
@@ -20,6 +22,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,7 +63,7 @@ var secretCommand = regexp.MustCompile(`(?m)^#\s+kubectl -n nodetrail create sec
 func read(t *testing.T, names ...string) *manifest {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme, networkingv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -128,12 +131,9 @@ func decode(t *testing.T, scheme *runtime.Scheme, text []byte) []runtime.Object 
 	}
 }
 
-// together are the files that are applied together: of the second, what comes before it is in the first.
-var together = [][]string{{"nodetrail.yaml"}, {"nodetrail.yaml", "scale-out.yaml"}}
-
 func forEach(t *testing.T, f func(t *testing.T, m *manifest)) {
-	for _, names := range together {
-		t.Run(names[len(names)-1], func(t *testing.T) { f(t, read(t, names...)) })
+	for _, name := range []string{"nodetrail.yaml", "scale-out.yaml"} {
+		t.Run(name, func(t *testing.T) { f(t, read(t, name)) })
 	}
 }
 
@@ -151,7 +151,7 @@ func TestRights(t *testing.T) {
 	}
 	forEach(t, func(t *testing.T, m *manifest) {
 		var rights []runtime.Object
-		// Verbs and resources are sets.
+		// Verbs and resources are sets, and labels give no rights.
 		sets := cmpopts.SortSlices(func(a, b string) bool { return a < b })
 		for _, o := range m.objects {
 			switch o.(type) {
@@ -159,7 +159,7 @@ func TestRights(t *testing.T) {
 				rights = append(rights, o)
 			}
 		}
-		if d := cmp.Diff(decode(t, scheme, text), rights, cmpopts.IgnoreTypes(metav1.TypeMeta{}), sets); d != "" {
+		if d := cmp.Diff(decode(t, scheme, text), rights, cmpopts.IgnoreTypes(metav1.TypeMeta{}), cmpopts.IgnoreFields(metav1.ObjectMeta{}, "Labels"), sets); d != "" {
 			t.Errorf("not what nodetrail record --print-rbac --rbac-service-account nodetrail prints (-printed +there):\n%s", d)
 		}
 	})
@@ -186,8 +186,8 @@ func TestPods(t *testing.T) {
 			restricted(t, name, &spec)
 			c := &spec.Containers[0]
 			for _, p := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
-				if p != nil && !hasPort(c, p.HTTPGet.Port.String()) {
-					t.Errorf("%s is probed at the port %s, which it has not", name, p.HTTPGet.Port.String())
+				if p != nil && (p.HTTPGet.Port.String() != "health" || !hasPort(c, "health")) {
+					t.Errorf("%s is probed at the port %s, not at a port of its own", name, p.HTTPGet.Port.String())
 				}
 			}
 			if c.LivenessProbe == nil || c.ReadinessProbe == nil || c.LivenessProbe.HTTPGet.Path != "/healthz" || c.ReadinessProbe.HTTPGet.Path != "/readyz" {
@@ -216,8 +216,8 @@ func TestPods(t *testing.T) {
 	})
 }
 
-// Each network policy is about pods that are there, and lets each of their ports in; where a policy is, all other ports are closed.
-func TestNetwork(t *testing.T) {
+// Each network policy is about pods that are there, and lets each of their ports in, from some addresses, but for the one that probes have; where a policy is, all other ports are closed.
+func TestAttack03Network(t *testing.T) {
 	forEach(t, func(t *testing.T, m *manifest) {
 		covered := map[string]bool{}
 		for _, o := range m.objects {
@@ -234,6 +234,9 @@ func TestNetwork(t *testing.T) {
 				for _, p := range rule.Ports {
 					open[p.Port.String()] = true
 				}
+				if len(rule.From) == 0 {
+					t.Errorf("%s: a rule admits any address", n.Name)
+				}
 			}
 			for name, w := range m.pods {
 				if !selector.Matches(labels.Set(w.template.Labels)) {
@@ -241,6 +244,9 @@ func TestNetwork(t *testing.T) {
 				}
 				covered[name] = true
 				for _, p := range w.template.Spec.Containers[0].Ports {
+					if p.Name == "health" { // for the node's own kubelet, which no policy stops
+						continue
+					}
 					if found[p.Name] = true; !open[p.Name] {
 						t.Errorf("%s closes the port %s of %s", n.Name, p.Name, name)
 					}
@@ -380,7 +386,7 @@ func configured(t *testing.T, name string, c *corev1.Container, file, text strin
 			t.Errorf("%s: %s is in no volume", name, word)
 		}
 	}
-	ports := map[string]string{"metrics": cfg.Listen}
+	ports := map[string]string{"metrics": cfg.Listen, "health": cfg.Health}
 	switch c.Args[0] {
 	case "run":
 		if cfg.Sources.Webhook == nil && cfg.Sources.Kafka == nil {
@@ -408,9 +414,9 @@ func configured(t *testing.T, name string, c *corev1.Container, file, text strin
 
 // The gateway writes what the analyzers read.
 func TestScaleOutFitsTogether(t *testing.T) {
-	m := read(t, "nodetrail.yaml", "scale-out.yaml")
+	m := read(t, "scale-out.yaml")
 	none := func(string) (string, bool) { return "", false }
-	data := m.configs["nodetrail-scale-out"].Data
+	data := m.configs["nodetrail"].Data
 	gateway, err := config.Parse("gateway.yaml", []byte(data["gateway.yaml"]), none)
 	if err != nil {
 		t.Fatal(err)
