@@ -133,7 +133,23 @@ func (a *Alert) Page(all []*Alert) string {
 			}
 		}
 		text = docs.ReplaceAllString(text, "[docs/$1](../$1)")
+		if s == "What to do" {
+			text += "\n\n" + a.look()
+		}
 		fmt.Fprintf(&b, "\n## %s\n%s\n", s, text)
 	}
 	return b.String()
+}
+
+// look is the commands that show the log of nodetrail and the metrics that the alert is about.
+func (a *Alert) look() string {
+	metrics := regexp.MustCompile(`\bnodetrail_[a-z_]+`).FindAllString(a.Expr, -1)
+	slices.Sort(metrics)
+	shown := "curl -s http://127.0.0.1:9876/readyz\n"
+	if len(metrics) > 0 {
+		shown += "curl -s http://127.0.0.1:9876/metrics | grep -E '^(" + strings.Join(slices.Compact(metrics), "|") + ")'\n"
+	}
+	return "These commands show the process of `deploy/nodetrail.yaml`. Outside of a cluster read the log of the service, and use the same `curl`.\n\n" +
+		"```sh\nkubectl -n nodetrail get pods -o wide\nkubectl -n nodetrail logs nodetrail-0 --since=1h | grep -E '\"level\":\"(warn|error)\"'\n" +
+		"kubectl -n nodetrail port-forward pod/nodetrail-0 9876:9876 &\n" + shown + "```"
 }

@@ -39,9 +39,18 @@ func TestParseAlerts(t *testing.T) {
 	}
 	want := "<!-- Written by go generate from the comments of dashboards/prometheus/alerts.yaml: change it there. -->\n# Broken\n\n" +
 		"Severity critical, after 5m, when\n\n```\nup == 0\n```\n\n## What\nIt is\nbroken.\n\n## Why\nOne\n\ntwo.\n\n## What to do\nSee [Other](Other.md) and [docs/rules/a-b.md](../rules/a-b.md).\n\n" +
+		got[0].look() + "\n\n" +
 		"## How to silence it\nDo not.\n"
 	if diff := cmp.Diff(want, got[0].Page([]*Alert{got[0], {Name: "Other"}})); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestLook: the metrics of the alert are asked for, each once.
+func TestLook(t *testing.T) {
+	a := &Alert{Expr: `rate(nodetrail_b_total{x="nodetrail"}[1m]) > nodetrail_a or nodetrail_b_total`}
+	if got := a.look(); !strings.Contains(got, "| grep -E '^(nodetrail_a|nodetrail_b_total)'\n```") {
+		t.Error(got)
 	}
 }
 

@@ -46,8 +46,8 @@ func detections() *Dashboard {
 				{
 					Kind: Graph, Title: "Findings on requests that passed, and on refused ones", Unit: "cps", Width: 12, Height: 8, Description: "What passed did happen. What was refused was tried.",
 					Queries: []Query{
-						{Expr: `sum by (cluster) (rate(nodetrail_findings_total{cluster=~"$cluster", rule=~"$rule", allowed="true"}[$__rate_interval]))`, Legend: "{{cluster}} passed"},
-						{Expr: `sum by (cluster) (rate(nodetrail_findings_total{cluster=~"$cluster", rule=~"$rule", allowed="false"}[$__rate_interval]))`, Legend: "{{cluster}} refused"},
+						{Expr: `sum by (cluster) (rate(nodetrail_findings_total{cluster=~"$cluster", rule=~"$rule", allowed="true"}[$__rate_interval]))`, Legend: "{{cluster}} succeeded"},
+						{Expr: `sum by (cluster) (rate(nodetrail_findings_total{cluster=~"$cluster", rule=~"$rule", allowed="false"}[$__rate_interval]))`, Legend: "{{cluster}} refused or failed"},
 					},
 				},
 				{

@@ -69,6 +69,7 @@ func FindingsTest(all []*rules.Rule) string {
 
 // FindingPage is the runbook of the alert on a rule's findings.
 func FindingPage(r *rules.Rule) string {
+	section := func(name string) string { return r.Section(name, rules.LinkTo("../rules/")) }
 	return fmt.Sprintf(`<!-- Written by go generate from the rules: change them, or dashboards/findings.go. -->
 # %s
 
@@ -79,16 +80,29 @@ func FindingPage(r *rules.Rule) string {
 and ends 15 minutes after the last finding.
 
 ## What
-The rule [%s](../rules/%s.md) flagged requests; its page says what that means, and what is no reason to worry.
+%s
 
 ## Why
-See there under "Why".
+%s
 
 ## What to do
+%s
+%s
+
+Incidents are findings about one credential that follow each other, with what to rotate and how to end the access. The report lists those that are open:
+
+`+"```sh\nnodetrail report --incidents --data FOLDER\n```"+`
+
 The alert has no node and no object: there are too many for labels. The dashboard *Detections* shows since when; the exemplars of its panels are
-audit IDs. `+"`nodetrail report --data FOLDER`"+` lists each finding of the rule with its node, object, client and audit IDs. Then do what the rule's page says.
+audit IDs. What can cause such requests without an attack:
+
+%s
 
 ## How to silence it
-Turn the rule off as its page says, or silence the alert's `+"`rule`"+`. Where nodetrail sends its findings to Alertmanager itself, do not load findings.yaml.
-`, rules.AlertName(r.Name), strings.TrimSuffix(r.Title(), "."), r.Severity, findingsExpr(r.Name), r.Name, r.Name)
+%s
+
+Or silence the alert's `+"`rule`"+`. Where nodetrail sends its findings to Alertmanager itself, do not load findings.yaml. The rule's page is
+[%s](../rules/%s.md).
+`, rules.AlertName(r.Name), strings.TrimSuffix(r.Title(), "."), r.Severity, findingsExpr(r.Name), section("What"), section("Why"),
+		rules.Commands(r, "report", "--data FOLDER"), section("What to do"), section("False positives"), section("How to silence it"), r.Name, r.Name)
 }

@@ -65,7 +65,7 @@ type Query struct {
 	Exemplars bool
 }
 
-// Variable is a variable beside those that all dashboards have.
+// Variable is a variable in addition to those that all dashboards have.
 type Variable struct {
 	Name, Label, Description string
 	// Query is for the values that Prometheus has.

@@ -15,18 +15,18 @@ func migration() *Dashboard {
 					Kind: Text, Title: "How to read this", Width: 24, Height: 4,
 					Text: "Delete the bindings when the answer is *ready*: then every check of that question passed over the last `readiness.minWindow`. " +
 						"[The checks](${externalURL}/checks) have the evidence and the next step. " +
-						"A request is *excess* if it needs RBAC: the Node authorizer would not allow it. It fails once the bindings are gone.",
+						"A request *needs RBAC* if the Node authorizer would not allow it. It fails once you delete the bindings.",
 				},
 				{
-					Kind: Stat, Title: "Excess requests", Unit: "short", Width: 5, Height: 5, Bad: 1, Description: "Requests that fail once the binding is gone, over the time looked back.",
+					Kind: Stat, Title: "Requests that need RBAC", Unit: "short", Width: 5, Height: 5, Bad: 1, Description: "Requests that fail once the binding is gone, over the time looked back.",
 					Queries: []Query{{Expr: `round(sum(increase(nodetrail_findings_total{cluster=~"$cluster", rule="rbac-excess-access"}[$window]))) or vector(0)`}},
 				},
 				{
-					Kind: Stat, Title: "Nodes left", Unit: "short", Width: 5, Height: 5, Bad: 1, Description: "Nodes with at least one excess request.",
+					Kind: Stat, Title: "Nodes left", Unit: "short", Width: 5, Height: 5, Bad: 1, Description: "Nodes with at least one request that needs RBAC.",
 					Queries: []Query{{Expr: `count(sum by (cluster, node) (increase(nodetrail_node_excess_requests_total{cluster=~"$cluster"}[$window])) > 0) or vector(0)`}},
 				},
 				{
-					Kind: Stat, Title: "Clients left", Unit: "short", Width: 5, Height: 5, Bad: 1, Description: "Programs, by the first word of their user agent, that make excess requests through the binding.",
+					Kind: Stat, Title: "Clients left", Unit: "short", Width: 5, Height: 5, Bad: 1, Description: "Programs, by the first word of their user agent, that make requests that need RBAC through the binding.",
 					Queries: []Query{{Expr: `count(sum by (cluster, product) (increase(nodetrail_excess_requests_total{cluster=~"$cluster", binding=~"$binding"}[$window])) > 0) or vector(0)`}},
 				},
 				{
@@ -38,7 +38,7 @@ func migration() *Dashboard {
 					Queries: []Query{{Expr: `round(sum(increase(nodetrail_agreement_total{cluster=~"$cluster", outcome="disagree", race="false"}[$window]))) or vector(0)`}},
 				},
 				{
-					Kind: Stat, Title: "Verdicts unknown", Unit: "percentunit", Width: 3, Height: 5, Bad: 0.01, Description: "Share of the nodes' requests that could not be judged, mostly for want of state.",
+					Kind: Stat, Title: "Verdicts unknown", Unit: "percentunit", Width: 3, Height: 5, Bad: 0.01, Description: "Share of node requests that nodetrail could not judge, mostly because cluster state is missing.",
 					Queries: []Query{{Expr: `sum(increase(nodetrail_requests_total{cluster=~"$cluster", verdict="unknown"}[$window])) / (sum(increase(nodetrail_requests_total{cluster=~"$cluster"}[$window])) > 0) or vector(0)`}},
 				},
 			}},
@@ -58,29 +58,29 @@ func migration() *Dashboard {
 			}},
 			{Title: "Requests that still need RBAC", Panels: []Panel{
 				{
-					Kind: Graph, Title: "Excess requests by binding", Unit: "reqps", Width: 12, Height: 9, Bars: true, Description: "What comes through which binding.",
+					Kind: Graph, Title: "Requests that need RBAC by binding", Unit: "reqps", Width: 12, Height: 9, Bars: true, Description: "What comes through which binding.",
 					Queries: []Query{{Expr: `sum by (cluster, binding) (rate(nodetrail_excess_requests_total{cluster=~"$cluster", binding=~"$binding"}[$__rate_interval])) or on () vector(0)`, Legend: "{{cluster}} {{binding}}"}},
 				},
 				{
-					Kind: Graph, Title: "Excess requests by client", Unit: "reqps", Width: 12, Height: 9, Bars: true, Description: "Which program makes them: what has to be changed before the binding goes.",
+					Kind: Graph, Title: "Requests that need RBAC by client", Unit: "reqps", Width: 12, Height: 9, Bars: true, Description: "Which program makes them: what has to be changed before the binding goes.",
 					Queries: []Query{{Expr: `sum by (cluster, product) (rate(nodetrail_excess_requests_total{cluster=~"$cluster", binding=~"$binding"}[$__rate_interval])) or on () vector(0)`, Legend: "{{cluster}} {{product}}"}},
 				},
 				{
-					Kind: Graph, Title: "Excess requests in a day", Unit: "short", Width: 12, Height: 8, Description: "Of the 24 hours before each moment. It must come to zero and stay there.",
-					Queries: []Query{{Expr: `cluster:nodetrail_excess_requests:increase1d{cluster=~"$cluster"}`, Legend: "{{cluster}} excess"}},
+					Kind: Graph, Title: "Requests that need RBAC in a day", Unit: "short", Width: 12, Height: 8, Description: "Of the 24 hours before each moment. It must come to zero and stay there.",
+					Queries: []Query{{Expr: `cluster:nodetrail_excess_requests:increase1d{cluster=~"$cluster"}`, Legend: "{{cluster}} needs RBAC"}},
 				},
 				{
-					Kind: Graph, Title: "Nodes left", Unit: "short", Width: 12, Height: 8, Description: "Nodes with an excess request in the 24 hours before each moment.",
+					Kind: Graph, Title: "Nodes left", Unit: "short", Width: 12, Height: 8, Description: "Nodes with a request that needs RBAC in the 24 hours before each moment.",
 					Queries: []Query{{Expr: `cluster:nodetrail_nodes_with_excess:count1d{cluster=~"$cluster"}`, Legend: "{{cluster}} nodes"}},
 				},
 			}},
 			{Title: "What is left", Panels: []Panel{
 				{
-					Kind: Table, Title: "By binding and client", Unit: "short", Width: 14, Height: 10, Description: "Excess requests over the time looked back. The first request of a pair that is new is not counted here; it is above.",
+					Kind: Table, Title: "By binding and client", Unit: "short", Width: 14, Height: 10, Description: "Requests that need RBAC over the time looked back. The first request of a pair that is new is not counted here; it is above.",
 					Queries: []Query{{Expr: `sort_desc(round(sum by (cluster, binding, product) (increase(nodetrail_excess_requests_total{cluster=~"$cluster", binding=~"$binding"}[$window]))) > 0 or on () vector(0))`}},
 				},
 				{
-					Kind: Table, Title: "By node", Unit: "short", Width: 10, Height: 10, NodeLink: true, Description: "The 100 nodes with the most excess requests over the time looked back. A node's name leads to its dashboard.",
+					Kind: Table, Title: "By node", Unit: "short", Width: 10, Height: 10, NodeLink: true, Description: "The 100 nodes with the most requests that need RBAC over the time looked back. A node's name leads to its dashboard.",
 					Queries: []Query{{Expr: `topk(100, round(sum by (cluster, node) (increase(nodetrail_node_excess_requests_total{cluster=~"$cluster"}[$window]))) > 0) or on () vector(0)`}},
 				},
 			}},

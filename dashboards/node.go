@@ -4,7 +4,7 @@ func node() *Dashboard {
 	const one = `{cluster=~"$cluster", node="$node"}`
 	return &Dashboard{
 		UID: "nodetrail-node", Title: "Node", Since: "now-24h",
-		Description: "One node: its requests by verdict, its denials and its excess, beside those of the others.",
+		Description: "One node: its requests by verdict, its denials and its requests that need RBAC, next to those of the others.",
 		Variables: []Variable{
 			{Name: "node", Label: "Node", Description: "The name of the node. Those beyond metrics.maxNodes share other.", Query: `label_values(nodetrail_node_requests_total{cluster=~"$cluster"}, node)`},
 		},
@@ -19,7 +19,7 @@ func node() *Dashboard {
 					Queries: []Query{{Expr: `round(sum(increase(nodetrail_node_requests_total{cluster=~"$cluster", node="$node", verdict="deny"}[$__range]))) or vector(0)`}},
 				},
 				{
-					Kind: Stat, Title: "Excess", Unit: "short", Width: 6, Height: 5, Bad: 1, Description: "Requests that RBAC alone allowed: they fail once the binding is gone.",
+					Kind: Stat, Title: "Needs RBAC", Unit: "short", Width: 6, Height: 5, Bad: 1, Description: "Requests that need RBAC: they fail once the binding is gone.",
 					Queries: []Query{{Expr: `round(sum(increase(nodetrail_node_excess_requests_total` + one + `[$__range]))) or vector(0)`}},
 				},
 				{
@@ -33,11 +33,11 @@ func node() *Dashboard {
 					Queries: []Query{{Expr: `sum by (cluster, verdict) (rate(nodetrail_node_requests_total` + one + `[$__rate_interval]))`, Legend: "{{cluster}} {{verdict}}"}},
 				},
 				{
-					Kind: Graph, Title: "Excess", Unit: "reqps", Width: 12, Height: 9, Description: "Requests that RBAC alone allowed.",
-					Queries: []Query{{Expr: `sum by (cluster) (rate(nodetrail_node_excess_requests_total` + one + `[$__rate_interval]))`, Legend: "{{cluster}} excess"}},
+					Kind: Graph, Title: "Requests that need RBAC", Unit: "reqps", Width: 12, Height: 9, Description: "Requests that need RBAC.",
+					Queries: []Query{{Expr: `sum by (cluster) (rate(nodetrail_node_excess_requests_total` + one + `[$__rate_interval]))`, Legend: "{{cluster}} needs RBAC"}},
 				},
 				{
-					Kind: Graph, Title: "Denials, beside the other nodes", Unit: "reqps", Width: 12, Height: 9, Description: "If all nodes have denials at once the cause is not this node: an etcd restore, say, or an apiserver that starts.",
+					Kind: Graph, Title: "Denials, next to the other nodes", Unit: "reqps", Width: 12, Height: 9, Description: "If all nodes have denials at once the cause is not this node: an etcd restore, say, or an apiserver that starts.",
 					Queries: []Query{
 						{Expr: `sum(rate(nodetrail_node_requests_total{cluster=~"$cluster", node="$node", verdict="deny"}[$__rate_interval]))`, Legend: "this node"},
 						{Expr: `quantile(0.5, sum by (cluster, node) (rate(nodetrail_node_requests_total{cluster=~"$cluster", verdict="deny"}[$__rate_interval])))`, Legend: "median of all nodes"},
@@ -45,7 +45,7 @@ func node() *Dashboard {
 					},
 				},
 				{
-					Kind: Graph, Title: "Requests, beside the other nodes", Unit: "reqps", Width: 12, Height: 9, Description: "A node that is silent, or asks far more than others.",
+					Kind: Graph, Title: "Requests, next to the other nodes", Unit: "reqps", Width: 12, Height: 9, Description: "A node that is silent, or asks far more than others.",
 					Queries: []Query{
 						{Expr: `sum(rate(nodetrail_node_requests_total` + one + `[$__rate_interval]))`, Legend: "this node"},
 						{Expr: `quantile(0.5, sum by (cluster, node) (rate(nodetrail_node_requests_total{cluster=~"$cluster"}[$__rate_interval])))`, Legend: "median of all nodes"},
@@ -56,7 +56,7 @@ func node() *Dashboard {
 				{
 					Kind: Text, Title: "Objects and requests", Width: 24, Height: 5,
 					Text: "Metrics have no names of objects: there are too many, and a node chooses them. [The pages of nodetrail](${externalURL}) list the findings of a node " +
-						"with their objects and audit IDs; `nodetrail explain` says of one request why the Node authorizer decides as it does, by which path, or who does lead to the object.",
+						"with their objects and audit IDs; `nodetrail explain` says for one request why the Node authorizer allows or denies it, and which nodes can reach the object.",
 				},
 			}},
 		},

@@ -3,7 +3,7 @@ package dashboards
 func self() *Dashboard {
 	return &Dashboard{
 		UID: "nodetrail-self", Title: "nodetrail itself", Since: "now-6h",
-		Description: "Whether nodetrail works: its input, its state, its verdicts beside the apiserver's, its store and its sinks.",
+		Description: "Whether nodetrail works: its input, its state, its verdicts next to the apiserver's, its store and its sinks.",
 		Rows:        []Row{health(), input(), entrance(), judging(), outputs(), process()},
 	}
 }
@@ -107,7 +107,7 @@ func judging() Row {
 			},
 		},
 		{
-			Kind: Graph, Title: "Verdicts beside the apiserver's", Unit: "reqps", Width: 8, Height: 8, Description: "What disagrees outside of a race is a mistake of nodetrail, of its state, or of its configuration.",
+			Kind: Graph, Title: "Verdicts next to the apiserver's", Unit: "reqps", Width: 8, Height: 8, Description: "What disagrees outside of a race is a mistake of nodetrail, of its state, or of its configuration.",
 			Queries: []Query{{Expr: `sum by (cluster, outcome, race) (rate(nodetrail_agreement_total{cluster=~"$cluster"}[$__rate_interval]))`, Legend: "{{cluster}} {{outcome}}, race {{race}}"}},
 		},
 		{
@@ -158,11 +158,11 @@ func outputs() Row {
 			Queries: []Query{{Expr: `sum by (cluster, sink) (rate(nodetrail_sink_failures_total{cluster=~"$cluster"}[$__rate_interval]))`, Legend: "{{cluster}} {{sink}}"}},
 		},
 		{
-			Kind: Graph, Title: "Alerts", Unit: "short", Width: 6, Height: 7, Description: "Alerts that Alertmanager is kept told of: firing, or resolved a short while ago. 0 without such a sink.",
+			Kind: Graph, Title: "Alerts", Unit: "short", Width: 6, Height: 7, Description: "Alerts that nodetrail sends to Alertmanager: firing, or resolved a short time ago. 0 without such a sink.",
 			Queries: []Query{{Expr: `sum by (cluster, sink, state) (nodetrail_alerts{cluster=~"$cluster"}) or on () vector(0)`, Legend: "{{cluster}} {{sink}} {{state}}"}},
 		},
 		{
-			Kind: Graph, Title: "Findings without an alert of their own", Unit: "cps", Width: 6, Height: 7, Description: "Folded into one alert for their rule, as more than `maxAlerts` were told apart; or too old for one, after a downtime. And times that the store could not be asked what is over. 0 without such a sink.",
+			Kind: Graph, Title: "Findings without an alert of their own", Unit: "cps", Width: 6, Height: 7, Description: "Folded into one alert for their rule, as more than `maxAlerts` were distinguished; or too old for one, after a downtime. And times that the store could not be asked what is over. 0 without such a sink.",
 			Queries: []Query{
 				{Expr: `sum by (cluster, sink) (rate(nodetrail_alerts_folded_findings_total{cluster=~"$cluster"}[$__rate_interval])) or on () vector(0)`, Legend: "{{cluster}} {{sink}} folded"},
 				{Expr: `sum by (cluster, sink) (rate(nodetrail_alerts_too_old_findings_total{cluster=~"$cluster"}[$__rate_interval])) or on () vector(0)`, Legend: "{{cluster}} {{sink}} too old"},
