@@ -240,7 +240,7 @@ func descend(v reflect.Value, index []step, value string) {
 	descend(v.Index(0), index[1:], value)
 }
 
-// setSibling sets the field beside this one that holds a namespace, if there is one.
+// setSibling sets the field next to this one that holds a namespace, if there is one.
 func (l leaf) setSibling(v reflect.Value, namespace string) bool {
 	for _, s := range l.index[:len(l.index)-1] {
 		for v.Kind() == reflect.Pointer {

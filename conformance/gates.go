@@ -70,7 +70,7 @@ func Variants() ([]Variant, error) {
 	return out, nil
 }
 
-// withDependents adds gates that no decision depends on and that the reference lets be on only beside one that is off here: whoever sets the one
+// withDependents adds gates that no decision depends on and that the reference lets be on only next to one that is off here: whoever sets the one
 // has to set the other.
 func withDependents(gates map[string]bool) map[string]bool {
 	const bundle, projection = "ClusterTrustBundle", "ClusterTrustBundleProjection"

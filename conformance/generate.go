@@ -28,7 +28,7 @@ type generator struct {
 }
 
 // byteSource is a source of randomness that a fuzzer can steer: each byte is one choice, and when they are used up a generator
-// seeded by them goes on.
+// seeded by them continues.
 type byteSource struct {
 	data []byte
 	then rand.Source

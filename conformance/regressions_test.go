@@ -8,7 +8,7 @@ import (
 )
 
 // TestRegressions plays the kept scenarios: each shows a bug that once was, of ours, or one of the reference's that the comparison
-// must go on recognising.
+// must continue recognising.
 func TestRegressions(t *testing.T) {
 	files, err := filepath.Glob("testdata/regressions/*.json")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // Count is what a run did.
 type Count struct {
 	Histories, Steps, Requests int
-	// Later is how often a request was asked again for its instant, once the history had gone on.
+	// Later is how often a request was asked again for its instant, once the history had advanced.
 	Later int
 	// Known counts the disagreements that are bugs of the reference, by bug.
 	Known map[Bug]int
@@ -156,7 +156,7 @@ func words(o outcome) string {
 	return fmt.Sprintf("no opinion %q", o.reason)
 }
 
-// finish asks everything again, now that the history has gone on.
+// finish asks everything again, now that the history has advanced.
 func (r *runner) finish(o Options) *Failure {
 	r.count.Histories++
 	if f := r.again(phaseLater, r.w.ours); f != nil {
@@ -190,13 +190,13 @@ const (
 	phaseNow      = "now"
 	phaseLater    = "later"
 	phaseShuffled = "in another order"
-	phaseTwice    = "told twice"
+	phaseTwice    = "given twice"
 	phaseRaces    = "with a skew"
 	phaseExplain  = "explained"
 	phasePruned   = "after a prune"
 )
 
-// retold asks everything of a graph that was told the same in another way.
+// retold asks everything of a graph that was given the same in another way.
 func (r *runner) retold(phase string, list []sighting, o Options) *Failure {
 	g := nodeauthz.NewGraph()
 	g.CoverFrom(epoch())

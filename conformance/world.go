@@ -31,7 +31,7 @@ type World struct {
 	withRequests bool
 }
 
-// sighting is one thing that our graph was told, kept so that it can be told again in another order.
+// sighting is one thing that our graph was given, kept so that it can be given again in another order.
 type sighting struct {
 	object string
 	at     nodeauthz.Stamp

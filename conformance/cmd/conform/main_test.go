@@ -48,7 +48,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if data, err = os.ReadFile(file); err != nil || !strings.Contains(string(data), "| a case | 300 ns | 100 ns | 3.0 | 500 ns | 200 ns | 2.5 |\n") {
-		t.Errorf("the speed beside each other: %v\n%s", err, data)
+		t.Errorf("the speed next to each other: %v\n%s", err, data)
 	}
 }
 

@@ -207,7 +207,7 @@ func moduleFile(up *modFile, version string, held map[string]string) string {
 	return b.String()
 }
 
-// tidy completes a module file. Files for other minors import what this one does not have: tidy says so and goes on.
+// tidy completes a module file. Files for other minors import what this one does not have: tidy says so and continues.
 func tidy(ctx context.Context, file, content string, newest bool) (*modFile, error) {
 	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
 		return nil, err

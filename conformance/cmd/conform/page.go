@@ -30,7 +30,7 @@ func writePage(file string, results []*result, c caught) error {
 	p("nodetrail's Node and RBAC authorizers are held against those of Kubernetes itself, decision and reason, byte for byte. `make conformance-full` does it again; it needs Go alone.\n\n")
 	p("Random clusters live through random histories. Each step goes through the reference's own informer handlers and, with its time, into nodetrail's graph. After each step both\n" +
 		"are asked the same requests. When the history is over nodetrail is asked all of them once more for their instants; half of them with a skew, where an answer must be a race exactly when\n" +
-		"it is another one somewhere within it; some to be explained, by a path that was there at the instant; all of a graph that was told the same with the objects in another order, or everything\n" +
+		"it is another one somewhere within it; some to be explained, by a path that was there at the instant; all of a graph that was given the same with the objects in another order, or everything\n" +
 		"twice; and after what had ended by the middle was forgotten. The first decision or reason that differs fails the run, and then this page is not written.\n\n")
 	p("| Kubernetes | gate settings | histories | steps | requests | asked again later | sweep of every verb, resource, scope, selector, identity | upstream's own cases | fields by reflection | RBAC requests | disagreements |\n")
 	p("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
@@ -61,7 +61,7 @@ func writePage(file string, results []*result, c caught) error {
 	}
 	p("\nBesides, where the reference goes through RBAC bindings in the order of a map and so names any of several that allow a request, nodetrail names the first by name: the comparison gives the\n" +
 		"reference its bindings in that order. And the reference's graph is of now and lags behind; nodetrail's answers are for the instant, which is why it marks races.\n\n")
-	p("The observations of one object are to be told in the order of their times; those of different objects in any order. A whole journal of what an apiserver lets happen may be told twice.\n\n")
+	p("The observations of one object must be given in the order of their times; those of different objects in any order. A whole journal of what an apiserver lets happen may be given twice.\n\n")
 	speedTable(p, results)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("writing the page: %w", err)
