@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests of this module run beside Go, Java and Maven: Prometheus with promtool, Alertmanager, PostgreSQL, and Chromium with two fonts,
+# Installs what the tests of this module run in addition to Go, Java and Maven: Prometheus with promtool, Alertmanager, PostgreSQL, and Chromium with two fonts,
 # from Debian's packages; and axe-core, which looks for barriers in pages, from npm's registry at the version and checksum of
 # e2e/web/axe/package-lock.json.
 set -euo pipefail

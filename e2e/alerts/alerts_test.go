@@ -137,6 +137,7 @@ rules: {disable: [rbac-excess-access, node-identity, node-credential-misuse, aud
 sinks:
   alertmanager:
   - urls: ["http://%s", "http://%s"]
+    alerts: findings
     resolveAfter: 90s
     externalURL: https://nodetrail.example
     labels: {team: platform}
@@ -158,14 +159,14 @@ sinks:
 	for _, a := range addresses {
 		one := fires(t, a, "worker-1")[0]
 		for name, want := range map[string]string{
-			"alertname": "OutOfScopeSecretRead", "cluster": "prod", "severity": "critical", "rule": "out-of-scope-secret-read", "node": "worker-1",
+			"alertname": "OutOfScopeSecretRead", "cluster": "prod", "severity": "critical", "level": "critical", "rule": "out-of-scope-secret-read", "node": "worker-1",
 			"namespace": "shop", "resource": "secrets", "team": "platform",
 		} {
 			if got := one.Labels[name]; got != want {
 				t.Errorf("label %s is %q, want %q", name, got, want)
 			}
 		}
-		if len(one.Labels) != 8 || one.Annotations["objects"] != "shop/db" || one.Annotations["auditIDs"] != "audit-worker-1-db" ||
+		if len(one.Labels) != 9 || one.Annotations["objects"] != "shop/db" || one.Annotations["auditIDs"] != "audit-worker-1-db" ||
 			one.Annotations["client"] != "curl" || one.Annotations["runbook_url"] == "" || one.Annotations["summary"] == "" {
 			t.Errorf("%+v", one)
 		}
@@ -191,7 +192,7 @@ sinks:
 		return err
 	})
 
-	// One peer dies: the other is told of what is new. The first is back, without memory: it is told of both.
+	// One peer dies: the other gets what is new. The first is back, without memory: it gets both.
 	managers[0].Kill()
 	read(t, webhook, "worker-9", "db")
 	fires(t, addresses[1], "worker-1", "worker-9")

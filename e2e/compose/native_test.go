@@ -165,7 +165,7 @@ func TestNative(t *testing.T) {
 	if n := m.sum("nodetrail_events_total", `outcome="malformed"`) + m.sum("nodetrail_deadletters_total", ""); n != 0 {
 		t.Errorf("%v events could not be read", n)
 	}
-	want := []string{"ForeignNodeWrite", "NodeCredentialMisuse", "NodeIdentity", "OutOfScopeSecretRead", "RbacExcessAccess"}
+	want := []string{"CredentialIncident", "NodeIdentity"}
 	until(ctx, t, "alerts", func() bool {
 		names := alerts.names()
 		return !slices.ContainsFunc(want, func(name string) bool { return !slices.Contains(names, name) })

@@ -216,7 +216,7 @@ func (s *stack) variables(t *testing.T, d *dashboard) map[string]string {
 }
 
 // positive are panels that must show more than zero of this capture.
-var positive = regexp.MustCompile(`^(nodetrail-migration: (Excess|Nodes left|Clients left|By )|nodetrail-detections: (Critical|High|Medium|Rules with|Alerts firing|Find|Nodes|Requests)|` +
+var positive = regexp.MustCompile(`^(nodetrail-migration: (Requests that need RBAC|Nodes left|Clients left|By )|nodetrail-detections: (Critical|High|Medium|Rules with|Alerts firing|Find|Nodes|Requests)|` +
 	`nodetrail-node: (Requests|Denied)|nodetrail-self: (Processes|Agreement|Events|Sources up|Envelopes|From receipt|Commits|Objects|Findings sent|Memory, |CPU|Goroutines|Last|Versions))`)
 
 func TestStack(t *testing.T) {

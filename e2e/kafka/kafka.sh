@@ -142,7 +142,7 @@ prepare() {
 		done
 		(java_exec kafka.tools.StorageTool format --cluster-id bm9kZXRyYWlsLXRlc3RzMQ \
 			--config "$dir/$id/server.properties" ${scram[@]+"${scram[@]}"}) >"$dir/$id/format.log" 2>&1 ||
-			{ tail -n 5 "$dir/$id/format.log" >&2; die "formatting the storage of broker $id failed"; }
+			{ grep -v '^[[:space:]]*at ' "$dir/$id/format.log" | tail -n 5 >&2; die "formatting the storage of broker $id failed"; }
 	done
 }
 

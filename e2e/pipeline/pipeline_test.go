@@ -16,7 +16,7 @@ import (
 	"github.com/nodetrail/nodetrail/e2e/trail"
 )
 
-// Nothing is lost on the way and nothing counts twice, whatever is killed: each of hundreds of requests has its alert, and all sums are those of analyze on
+// Nothing is lost on the way and nothing counts twice, even across crashes: each of hundreds of requests has its alert, and all sums are those of analyze on
 // the log. With -short, where Kubernetes is not to be built, the bundled capture is posted.
 //
 // Seen to fail with a store that does not know duplicates (sums that are too high), with an engine that stores the position of what it has not judged
@@ -169,7 +169,7 @@ func (s *stack) loseAnalyzer(t *testing.T, p *probes, res *result.Pipeline) {
 	p.goOn(t, "alerts come from both analyzers", s.alive)
 }
 
-// stallAnalyzer stops an analyzer without ending it until the group has given its partitions away, and lets it go on with what it had in hand.
+// stallAnalyzer stops an analyzer without ending it until the group has given its partitions away, and lets it continue with what it had in hand.
 func (s *stack) stallAnalyzer(t *testing.T, p *probes, res *result.Pipeline) {
 	t.Helper()
 	stalled := time.Now()

@@ -20,7 +20,7 @@ const (
 	cluster        = "e2e"
 )
 
-// probes are requests of nodes that nobody has heard of before, one each, so that each is a finding and an alert of its own. They go on all the time,
+// probes are requests of nodes that nobody has heard of before, one each, so that each is a finding and an alert of its own. They continue all the time,
 // and go through the partitions in turn.
 type probes struct {
 	from   source

@@ -61,7 +61,7 @@ authorization: {mode: "Node,RBAC"}
 state: {files: [%q], fromAudit: false}
 sources: {kafka: {brokers: [%s], topics: [%s], group: %s, sessionTimeout: 6s}}
 store: {postgres: {dsn: %q}}
-sinks: {alertmanager: [{urls: ["http://%s"]}]}
+sinks: {alertmanager: [{urls: ["http://%s"], alerts: findings}]}
 `, cluster, analyzer(i), s.state(), quoted(s.brokers.addresses), topic, group, s.store.DSN(), s.alerts.Manager)))(t))
 	}
 	s.startPrometheus(t)

@@ -25,11 +25,11 @@ func totals(r *trail.Report) map[string]int64 {
 	}
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
-		all["requests of "+n.Name], all["denials of "+n.Name], all["excess of "+n.Name] = n.Requests, n.Deny, n.Excess
+		all["requests of "+n.Name], all["denials of "+n.Name], all["needs RBAC, of "+n.Name] = n.Requests, n.Deny, n.Excess
 	}
 	for i := range r.Ambient {
 		a := &r.Ambient[i]
-		all[fmt.Sprintf("ambient access by %v, %s %s", a.Binding, a.Verb, a.Resource)] += a.Count
+		all[fmt.Sprintf("access of any authenticated user by %v, %s %s", a.Binding, a.Verb, a.Resource)] += a.Count
 	}
 	for i := range r.Findings {
 		f := &r.Findings[i]

@@ -164,7 +164,7 @@ func (p *Plane) NodeDenials() ([]Denial, error) {
 				out = append(out, Denial{Text: strings.ReplaceAll(string(m[1]), `\"`, `"`)})
 			} else if m := attributes.FindSubmatch(line); m != nil {
 				out = append(out, Denial{Node: string(m[1]), Verb: string(m[2]), Namespace: string(m[3]), Resource: string(m[4]), Subresource: string(m[5]), Name: string(m[6])})
-			} else if m := plain.FindSubmatch(line); m != nil && !bytes.HasPrefix(m[1], []byte("unknown node")) {
+			} else if m := plain.FindSubmatch(line); m != nil && !bytes.HasPrefix(m[1], []byte("unknown node for user")) {
 				out = append(out, Denial{Text: strings.TrimSpace(string(m[1]))})
 			}
 		}

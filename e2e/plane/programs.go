@@ -34,6 +34,15 @@ func (p *Programs) Minor() int {
 
 func (p *Programs) path(name string) string { return filepath.Join(p.dir, name) }
 
+// Help is what a program prints with --help.
+func (p *Programs) Help(ctx context.Context, name string) (string, error) {
+	out, err := exec.CommandContext(ctx, p.path(name), "--help").Output()
+	if err != nil {
+		return "", fmt.Errorf("asking %s for its help: %w", name, err)
+	}
+	return string(out), nil
+}
+
 // MinorEnv names the variable with the minor of Kubernetes that [Build] builds, such as 1.35; without it that is the newest. Those that there are have
 // module files e2e/kube/go.MINOR.mod.
 const MinorEnv = "NODETRAIL_E2E_KUBERNETES"

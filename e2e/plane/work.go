@@ -204,7 +204,7 @@ func (p *Process) Success() bool {
 	return p.cmd.ProcessState.Success()
 }
 
-// Freeze stops the process without ending it; Thaw lets it go on.
+// Freeze stops the process without ending it; Thaw lets it continue.
 func (p *Process) Freeze() { p.signal(syscall.SIGSTOP) }
 
 // Thaw is for after Freeze.

@@ -1,4 +1,4 @@
-// Package receiver runs a real Alertmanager that tells a webhook of every alert at once, and keeps what it was told.
+// Package receiver runs a real Alertmanager that tells a webhook of every alert at once, and keeps what it was given.
 //
 // The program is Debian's: e2e/install.sh.
 package receiver

@@ -27,9 +27,9 @@ func (w *world) another() (code int, verdict string) {
 	return http.StatusForbidden, "deny"
 }
 
-// A client that is no kubelet uses a node's certificate: it is told apart by its user agent, and what it may is what the node may.
+// A client that is no kubelet uses a node's certificate: it is distinguished by its user agent, and what it may is what the node may.
 //
-// Seen to fail with calico-node among the products that are kubelets.
+// Seen to fail with calico-node among the user agents that are kubelets.
 func testSharedCredential(t *testing.T, w *world) {
 	workload := w.plane.Node("node-1").With("calico-node/v3.29.1 (linux/amd64) kubernetes/e2e")
 	code, verdict := w.another()
@@ -69,7 +69,7 @@ func testSecretGrant(t *testing.T, w *world) {
 	w.expect(t, w.plane.Node("node-2"), "/api/v1/namespaces/vault/secrets/root", http.StatusForbidden, "deny", "out-of-scope-secret-read")
 }
 
-// A kubelet that is not in system:nodes lives by RBAC alone, and is no node for the Node authorizer.
+// A kubelet that is not in system:nodes depends on RBAC, and is no node for the Node authorizer.
 //
 // Seen to fail with a rule that does not ask for the group.
 func testOutsider(t *testing.T, w *world) {
@@ -92,7 +92,7 @@ func testUndifferentiated(t *testing.T, w *world) {
 	w.identity(t, "kubelet", "name form")
 }
 
-// Node names are told apart by letter case, so that a certificate with another spelling is another node's.
+// Node names are distinguished by letter case, so that a certificate with another spelling is another node's.
 //
 // Seen to fail with a report that does not know the rule's words, as it once was.
 func testLetterCase(t *testing.T, w *world) {

@@ -48,7 +48,7 @@ func (p *checkAlerts) figures() ([3]float64, error) {
 	}, nil
 }
 
-// ready waits until the metrics say ready. An earlier loss may be told still: that goes on for some minutes.
+// ready waits until the metrics say ready. An earlier loss is reported for some minutes more.
 func (p *checkAlerts) ready(t *testing.T) {
 	t.Helper()
 	p.w.eventually(t, "the metrics say ready", func() error {

@@ -12,7 +12,7 @@ import (
 // Seen to fail with metrics that count each agreement twice.
 func testMetrics(t *testing.T, w *world) {
 	w.eventually(t, "metrics and report are equal", func() error {
-		// Kubelets go on meanwhile, so that it may take some attempts.
+		// Kubelets continue meanwhile, so that it may take some attempts.
 		r, err := w.trail.Report(w.ctx)
 		if err != nil {
 			return err

@@ -29,11 +29,11 @@ func (w *world) bindNodes(t *testing.T, bound bool) {
 // minWindow is for how long everything must be proven in the migration.
 const minWindow = 2 * time.Minute
 
-// A cluster moves from RBAC alone to the Node authorizer, as nodetrail is made to help with: with RBAC alone it says what would break; with Node before
+// A cluster moves from RBAC only to the Node authorizer, as nodetrail is made to help with. With RBAC only it says what would break; with Node before
 // RBAC and the binding still there it sees the same; when what would break is gone every check passes, without a waiver; a client that needs the
 // binding takes that back, in the report, the metrics and the alert, within a minute; and when the binding is deleted nothing breaks.
 //
-// Seen to fail with an inferred order of authorizers that what was before weighs on for ever, as it once was.
+// Seen to fail with an inferred order of authorizers that what was before weighs on indefinitely, as it once was.
 func TestMigration(t *testing.T) {
 	w := newWorld(t, "migration", plane.Options{Mode: "RBAC"}, fmt.Sprintf("readiness: {minWindow: %s}\nstore: {step: 1m}\n", minWindow))
 	nodes := []string{"node-1", "node-2"}
@@ -47,12 +47,12 @@ func TestMigration(t *testing.T) {
 	}
 	workload := w.plane.Node("node-1").With("calico-node/v3.29.1")
 
-	t.Log("RBAC alone")
+	t.Log("RBAC only")
 	w.lively(t, nodes)
 	w.expect(t, w.plane.Node("node-1"), "/api/v1/namespaces/shop/secrets/db", http.StatusOK, "allow")
 	a := w.expect(t, workload, archive, http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
 	if o := a.verdict.Observed; o.NodeVerdict != "" || o.Binding == nil || o.Binding.Name != "system:node" {
-		t.Errorf("with RBAC alone the annotations say nothing of Node, and the binding is system:node: %+v", o)
+		t.Errorf("with RBAC only the annotations say nothing of Node, and the binding is system:node: %+v", o)
 	}
 	w.readiness(t, "RBAC", "calico-node", "node-authorizer-on", "nothing-depends")
 

@@ -8,7 +8,7 @@ import (
 	"github.com/nodetrail/nodetrail/e2e/result"
 )
 
-// running is the N of the Kubernetes 1.N whose own programs run.
+// running is the N of the Kubernetes 1.N whose programs run.
 func running(t *testing.T) int {
 	t.Helper()
 	return must(plane.Build(work.Context()))(t).Minor()

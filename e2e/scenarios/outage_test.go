@@ -11,7 +11,7 @@ import (
 	"github.com/nodetrail/nodetrail/e2e/trail"
 )
 
-// The apiserver is restarted. Its webhook's batches and its log go on where they were, and what it says afterwards is judged as before.
+// The apiserver is restarted. Its webhook's batches and its log resume where they were, and what it says afterwards is judged as before.
 //
 // Seen to fail with watches that are not listed again when the apiserver has forgotten where they were.
 func testAPIServerRestart(t *testing.T, w *world) {
@@ -57,7 +57,7 @@ func testKilled(t *testing.T, w *world) {
 		code    int
 		verdict string
 	}{{gone, http.StatusForbidden, "deny"}, {come, http.StatusOK, "allow"}} {
-		// Of a change that a watch has told of late, all that is known may be an interval: then it is a race, and never unknown.
+		// Of a change that a watch has shown late, all that is known may be an interval: then it is a race, and never unknown.
 		a := w.verdictOn(t, "GET "+db, x.reply)
 		if a.Code != x.code || a.verdict.Verdict != x.verdict && !a.verdict.Race || a.verdict.Verdict == "unknown" {
 			t.Errorf("while it was down: %d, %s (%s), race %v; want %d, %s", a.Code, a.verdict.Verdict, a.verdict.Detail, a.verdict.Race, x.code, x.verdict)

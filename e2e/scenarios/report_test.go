@@ -12,7 +12,7 @@ type (
 	holeOf   = report.Hole
 )
 
-// identity waits until the report lists an identity that does not conform, with the reason.
+// identity waits until the report lists a kubelet with a wrong user or group, with the reason.
 func (w *world) identity(t *testing.T, name, reason string) {
 	t.Helper()
 	w.eventually(t, fmt.Sprintf("the report says of %s: %s", name, reason), func() error {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestUpgrade replaces an API server by one of the next minor, on one etcd and with one audit log, as a rolling upgrade does. nodetrail runs all the
-// time and is told nothing: outside of races no verdict and no reason differs from the API servers', and the report has both versions with their
+// time and is given nothing: outside of races no verdict and no reason differs from the API servers', and the report has both versions with their
 // hours. Controllers and kubelets of the newer minor come last, as in any upgrade.
 //
 // Seen to fail with a nodetrail that takes one version for the whole log, and with one that takes what two versions differ on for no race.

@@ -15,7 +15,7 @@ import (
 	"github.com/nodetrail/nodetrail/e2e/trail"
 )
 
-// world is a control plane with nodetrail and Alertmanager beside it.
+// world is a control plane with nodetrail and Alertmanager next to it.
 type world struct {
 	ctx     context.Context
 	name    string

@@ -10,7 +10,7 @@ import (
 	"github.com/nodetrail/nodetrail/e2e/plane"
 )
 
-// Options of a control plane with nodetrail beside it.
+// Options of a control plane with nodetrail next to it.
 type Options struct {
 	// Plane are the control plane's; policy, flags and webhook are nodetrail's own from deploy/.
 	Plane plane.Options
@@ -22,7 +22,7 @@ type Options struct {
 	Config string
 }
 
-// Pair is a control plane with nodetrail beside it, as deploy/ and docs/ say: the audit log is followed, the audit webhook leads to it over TLS with
+// Pair is a control plane with nodetrail next to it, as deploy/ and docs/ say: the audit log is followed, the audit webhook sends to it over TLS with
 // client certificates, the state is live, by the rights and the token of a service account of its own, the apiserver's metrics are read, and it is
 // asked who may read the pages.
 type Pair struct {
@@ -71,7 +71,7 @@ sinks:
   jsonl: [{path: %q, verdicts: true}]
 `, kubeconfig, kubeconfig, o.Plane.Policy, p.Plane.Address, token, filepath.Join(p.Plane.Dir, "ca.crt"), p.Plane.AuditLogPath(), webhook.Config, VerdictsPath(w, name))
 	if o.Alertmanager != "" {
-		config += fmt.Sprintf("  alertmanager: [{urls: [\"http://%s\"]}]\n", o.Alertmanager)
+		config += fmt.Sprintf("  alertmanager: [{urls: [\"http://%s\"], alerts: findings}]\n", o.Alertmanager)
 	}
 	if p.Trail, err = New(w, o.Program, name, config+o.Config); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-// Package trail runs nodetrail as users do, beside a control plane of e2e/plane, and reads what it says: readiness, metrics, the report, verdict
+// Package trail runs nodetrail as users do, next to a control plane of e2e/plane, and reads what it says: readiness, metrics, the report, verdict
 // lines, findings.
 //
 // What goes in: a configuration. What comes out: an [Instance]. It builds the program from the repository; with the environment variable

@@ -59,7 +59,7 @@ type Instance struct {
 	verdicts follower
 }
 
-// New writes the configuration: what is given, and where to listen. A file of verdict lines is written beside it if the configuration has one at
+// New writes the configuration: what is given, and where to listen. A file of verdict lines is written next to it if the configuration has one at
 // the path that VerdictsPath returns.
 func New(w *plane.Work, program, name, config string) (*Instance, error) {
 	listen, err := plane.FreeAddress()

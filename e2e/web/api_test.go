@@ -52,7 +52,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 // everything asks for every path, with names from the lists, and for what is not there.
 func (a *api) everything(filled bool) {
 	const p = "/api/v1"
-	for _, path := range []string{p + "/overview", p + "/findings", p + "/nodes", p + "/bindings", p + "/checks", p + "/rules", p + "/report"} {
+	for _, path := range []string{p + "/overview", p + "/findings", p + "/nodes", p + "/bindings", p + "/incidents", p + "/checks", p + "/rules", p + "/report"} {
 		a.get(path, nil, "", http.StatusOK)
 		a.get(path, nil, "window=1h", http.StatusOK)
 		a.get(path, nil, "window=never", http.StatusBadRequest)
@@ -93,8 +93,14 @@ func (a *api) everything(filled bool) {
 		}
 		a.get(p+"/bindings/{kind}/{namespace}/{name}", map[string]string{"kind": strings.ToLower(b.Binding.Kind), "namespace": namespace, "name": b.Binding.Name}, "", http.StatusOK)
 	}
-	if filled && (len(findings.Findings) == 0 || len(bindings.Bindings) == 0) {
-		a.t.Errorf("%d findings, %d bindings", len(findings.Findings), len(bindings.Bindings))
+	a.get(p+"/incidents/{id}", map[string]string{"id": "none"}, "", http.StatusNotFound)
+	var incidents struct{ Incidents []struct{ ID string } }
+	a.s.json(a.t, p+"/incidents", &incidents)
+	for _, in := range incidents.Incidents[:min(20, len(incidents.Incidents))] {
+		a.get(p+"/incidents/{id}", map[string]string{"id": in.ID}, "", http.StatusOK)
+	}
+	if filled && (len(findings.Findings) == 0 || len(bindings.Bindings) == 0 || len(incidents.Incidents) == 0) {
+		a.t.Errorf("%d findings, %d bindings, %d incidents", len(findings.Findings), len(bindings.Bindings), len(incidents.Incidents))
 	}
 }
 

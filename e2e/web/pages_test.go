@@ -22,7 +22,7 @@ func views(t testing.TB, s *server) []view {
 	}
 	s.json(t, "/api/v1/findings?rule=rbac-excess-access&limit=1", &findings)
 	if len(findings.Findings) != 1 {
-		t.Fatal("there is no finding of excess access")
+		t.Fatal("there is no finding of access that needs RBAC")
 	}
 	f := findings.Findings[0]
 	return []view{
@@ -33,7 +33,7 @@ func views(t testing.TB, s *server) []view {
 		{"/bindings/clusterrolebinding/-/legacy:system:node", "ClusterRoleBinding legacy:system:node"}, {"/objects", "Objects"},
 		{"/objects?resource=&name=x", "Objects"}, {"/objects/secrets/" + url.PathEscape(f.Namespace) + "/" + url.PathEscape(f.Name), "secrets "}, {"/checks", "Checks"},
 		{"/checks/nothing-depends", "No request needs a binding that goes"}, {"/checks/one-holder", "Each credential has one user"}, {"/rules", "Rules"},
-		{"/rules/node-identity", "A kubelet's identity does not conform"}, {"/login", "Sign in"}, {"/nowhere", "Not found"},
+		{"/rules/node-identity", "A kubelet has a wrong user or group"}, {"/login", "Sign in"}, {"/nowhere", "Not found"},
 		{"/findings/nothing", "Not found"}, {"/findings?severity=loud", "Not understood"},
 	}
 }

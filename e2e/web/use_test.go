@@ -163,7 +163,7 @@ func testKeyboard(t *testing.T, g *stage) {
 	x.arrive(second)
 	want(x, 1, "document.querySelectorAll('svg.nt-drawing').length")
 
-	for key, path := range map[string]string{"n": "/nodes", "b": "/bindings", "j": "/objects", "c": "/checks", "r": "/rules", "o": "/"} {
+	for key, path := range map[string]string{"n": "/nodes", "b": "/bindings", "i": "/incidents", "j": "/objects", "c": "/checks", "r": "/rules", "o": "/"} {
 		x.press("g", key)
 		x.arrive(path)
 	}
@@ -333,7 +333,7 @@ func testLogin(t *testing.T, g *stage) {
 	want(x, "/login", "location.pathname")
 }
 
-// A time is told in local time, and what is to be typed can be copied.
+// A time is shown in local time, and what is to be typed can be copied.
 func testSmallHelps(t *testing.T, g *stage) {
 	x := open(t, g.browser, g.capture, "/")
 	want(x, "", "document.querySelector('#clients time').title")

@@ -3,7 +3,7 @@
 //	e2e [-page FILE] [-run REGEXP] [PACKAGE...]
 //
 // With NODETRAIL_E2E_KUBERNETES, which names an older minor, only that minor's row of the page is written. The packages are scenarios, scale and pipeline, all by default; of their tests those that match REGEXP are run. It is run by make e2e, at the top of
-// the module e2e. When it is told to stop it tells the tests, which end what they have started.
+// the module e2e. When it must stop it stops the tests, which end what they have started.
 package main
 
 import (
