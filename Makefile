@@ -30,7 +30,7 @@ help: ## list the targets
 
 # go test says nothing of what was skipped.
 define say-missing
-@{ command -v java && command -v mvn; } >/dev/null || echo '*** NOT TESTED: Kafka, for want of Java 17 and Maven (with NODETRAIL_REQUIRE_KAFKA=1 an error)' >&2
+@{ command -v java && command -v mvn; } >/dev/null || echo '*** NOT TESTED: Kafka, because Java 17 or Maven is missing (with NODETRAIL_REQUIRE_KAFKA=1 an error)' >&2
 @ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || echo '*** NOT TESTED: PostgreSQL, which is not installed (with NODETRAIL_REQUIRE_POSTGRES=1 an error)' >&2
 endef
 
@@ -92,17 +92,36 @@ fuzz-ready: ## put READY_CASES=100000 made-up days through the checks behind REA
 	NODETRAIL_READY_CASES='$(READY_CASES)' NODETRAIL_READY_FROM='$(READY_FROM)' NODETRAIL_READY_SEED='$(READY_SEED)' \
 		$(GO) test -count=1 -timeout 0 -run '^TestReady$$' -v ./app
 
-# For the night: an attack is a simulated half-hour, and takes a fifth of a second. The seed is in the output.
+# For the night: an attack is a simulated half-hour, and takes a fifth of a second; a quiet day of 500 nodes takes some ten minutes. The seed is in the output.
 ATTACKS     ?= 10000
+QUIET_DAYS  ?= 10
 ATTACK_SEED ?= $(shell date +%s)
 
 .PHONY: attack
-attack: ## compose ATTACKS=10000 attacks around one theft each, and see that each theft is named (ATTACK_SEED=n)
-	NODETRAIL_ATTACKS='$(ATTACKS)' NODETRAIL_ATTACK_SEED='$(ATTACK_SEED)' $(GO) test -count=1 -v -timeout 0 -run '^Test(Attacks|Defects)$$' ./internal/test/days
+attack: ## compose ATTACKS=10000 attacks around one theft each, and see that each theft is named (ATTACK_SEED=n); QUIET_DAYS=10 of 500 nodes raise no alert
+	NODETRAIL_ATTACKS='$(ATTACKS)' NODETRAIL_ATTACK_SEED='$(ATTACK_SEED)' $(GO) test -count=1 -v -timeout 0 -run '^Test(Attacks|Defects|Attack02FloodOfLongNames)$$' ./internal/test/days
+	NODETRAIL_DAYS='$(QUIET_DAYS)' $(GO) test -count=1 -v -timeout 0 -run '^TestLargeClustersAreQuiet$$' ./internal/test/days
 
 .PHONY: check
-check: format tree modules generated vet lint race ## everything that CI checks
+check: format tree words modules generated vet lint chart release-test race ## everything that CI checks
 	@echo 'check: all good'
+
+.PHONY: chart
+chart: ## lint the Helm chart, refuse wrong values, and compare what it renders with the program and the plain manifests
+	cd deploy/helm && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) test -count=1 -timeout $(TIMEOUT) ./...
+
+# A release is RELEASE=1.2.3; without it, a snapshot of the commit. The time of all files is the commit's.
+RELEASE   ?= 0.0.0-snapshot.g$(shell git rev-parse --short=12 HEAD)
+PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64
+
+.PHONY: release-snapshot
+release-snapshot: ## make archives, packages, SBOMs, the image and checksums in dist/ (RELEASE=1.2.3 PLATFORMS=linux/amd64)
+	rm -rf dist
+	$(GO) run -C internal/cmd/release . -root '$(CURDIR)' -out '$(CURDIR)/dist' -version '$(RELEASE)' -platforms '$(PLATFORMS)' -epoch "$$(git log -1 --format=%ct)"
+
+.PHONY: release-test
+release-test: ## make a release for linux/amd64 twice, compare the checksums, unpack and run what is in it
+	cd internal/cmd/release && $(GO) mod tidy -diff && $(GO) vet . && $(GO) test -count=1 -timeout $(TIMEOUT) .
 
 .PHONY: dashboards-test
 dashboards-test: ## hold dashboards, alerts and the stack against Prometheus, Alertmanager and compose (e2e/install.sh first)
@@ -168,6 +187,10 @@ tree: ## fail on what must not be in the tree: machine paths, registries, unfini
 	@git grep --untracked -zLE '^// Code generated .* DO NOT EDIT\.$$' -- '*.go' | xargs -0 awk -v most=$(MAX_LINES) \
 		'FNR == most + 1 { print FILENAME ": more than " most " lines"; long = 1 } END { exit long }'
 
+.PHONY: words
+words: ## fail on words that puzzle readers (internal/test/words/banned.txt says what to write instead)
+	$(GO) test -count=1 ./internal/test/words
+
 .PHONY: modules
 modules: ## fail when go.mod is not tidy, or a module differs from its checksum
 	$(GO) mod tidy -diff
@@ -197,6 +220,6 @@ $(LINT) $(BENCHSTAT):
 
 .PHONY: clean
 clean: ## remove what make built
-	rm -rf bin .cache
+	rm -rf bin dist .cache
 
 -include conformance/conformance.mk
