@@ -14,6 +14,9 @@ import (
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/coverage"
 	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/exceptions"
+	"github.com/nodetrail/nodetrail/incidents"
+	"github.com/nodetrail/nodetrail/ownrules"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/file"
 	"github.com/nodetrail/nodetrail/report"
@@ -29,7 +32,9 @@ type AnalyzeOptions struct {
 	Cluster string
 	// Disable names the rules that are not checked; package rules has them.
 	Disable []string
-	// KubeletUserAgents are further user-agent products that are a kubelet's.
+	// Own are rules that the user wrote; nil for none. They change no verdict and no check.
+	Own *ownrules.Set
+	// KubeletUserAgents are further user agents that are a kubelet's, without version.
 	KubeletUserAgents []string
 	// Bootstrap says what is usual when nodes join.
 	Bootstrap rules.Bootstrap
@@ -46,8 +51,10 @@ type AnalyzeOptions struct {
 	// Waivers say who answers for what the log cannot show, as of Now; the zero time is the time of the call.
 	Waivers []checks.Waiver
 	Now     time.Time
+	// Exceptions hide findings from alerts and --fail-on, as of Now.
+	Exceptions *exceptions.Set
 	// Each is given every judgement, in the order in which the requests began, those of others than nodes included; it must not keep them.
-	// Its error ends the analysis. Nil for nothing.
+	// Its error ends the analysis. Nil for nothing. It is called from one goroutine, in parallel with Counted.
 	Each func(*pipeline.Judgement) error
 	// Counted is given each entry that the report counts: those of judgements, what was found over time, and what the policy hides. It must not
 	// keep them. Nil for nothing.
@@ -75,7 +82,7 @@ func (o *AnalyzeOptions) Validate() error {
 // Analysis is what came of Analyze.
 type Analysis struct {
 	Report *report.Report
-	// Facts are what the report was made of beside its counts.
+	// Facts are what the report was made of in addition to its counts.
 	Facts report.Facts
 	// Log says what was read. Its Errors are the files that could not be read to their end, which Report tells of too: what they held is
 	// not known, and nothing is ready.
@@ -103,20 +110,23 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	if p.judged.Rules, err = enabledRules(o.Disable); err != nil {
 		return nil, err
 	}
+	if o.Own != nil {
+		p.judged.Own = o.Own
+	}
 	p.judged.Kubelets, p.judged.Bootstrap, p.logs.All = o.KubeletUserAgents, o.Bootstrap, o.AllRequests
 	p.logs.Ledger = evidence.New()
 	denials, err := readDenials(ctx, o.ApiserverLogs, o.Stdin)
 	if err != nil {
 		return nil, err
 	}
-	b := report.NewBuilder()
+	b, hours := report.NewBuilder(), incidents.NewHours(tally.MaxGroups)
 	count := func(e *tally.Entry) {
 		b.AddEntry(e)
+		hours.Add(e)
 		if o.Counted != nil {
 			o.Counted(e)
 		}
 	}
-	var of pipeline.Entries
 	var setup *judging.Setup
 	var over *overTime
 	var bound *bindingBook
@@ -126,26 +136,31 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		return bound.others()
 	}
 	races, lags, restricted, births := newRaceBook(""), newLagBook(o.KubeletUserAgents), newRestrictionBook(), newBirthBook()
+	each := o.Each
+	if each == nil {
+		each = func(*pipeline.Judgement) error { return nil }
+	}
 	res, counts, err := p.run(ctx, func(s *judging.Setup) {
-		setup, lags.auth = s, s.Auth
+		setup, s.Judge.Tallies = s, true
 		over = &overTime{
 			detectors: rules.NewDetectors(p.judged.Rules, rules.DetectorOptions{Kubelets: o.KubeletUserAgents, Bootstrap: o.Bootstrap}), state: s.Judge.State, count: count,
 		}
+		p.logs.Sliced = over.relieve
 	}, func(j *pipeline.Judgement) error {
 		over.observe(j)
+		return nil
+	}, func(j *pipeline.Judgement) error {
+		count(j.Entry)
+		return nil
+	}, func(j *pipeline.Judgement) error {
 		races.add(j, bound)
 		bound.add(j)
 		restricted.add(j)
 		denials.add(j)
 		births.add(j)
-		e := of.Of(j)
-		lags.add(j, e)
-		count(e)
-		if o.Each == nil {
-			return nil
-		}
-		return o.Each(j)
-	})
+		lags.add(j, j.Entry)
+		return nil
+	}, each)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +184,8 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	}
 	f.Checks, f.Waivers = checks.Apply(checks.Run(proven.input()), o.Waivers, o.Now)
 	proven.only.narrow(proven.state, b.Tally())
-	f.Only = o.Nodes
+	f.Only, f.Incidents = o.Nodes, hours.Book(o.Cluster, excepted(o.Exceptions, o.Now)).Incidents(res.Last)
+	f.Exceptions, f.Now = o.Exceptions, o.Now
 	return &Analysis{Report: b.Report(f), Facts: f, Log: res, Counts: counts, Evidence: p.logs.Ledger}, nil
 }
 

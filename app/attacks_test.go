@@ -12,7 +12,7 @@ import (
 )
 
 // config check says where and why, and no password.
-func TestAttacks18ConfigCheck(t *testing.T) {
+func TestAttack18ConfigCheck(t *testing.T) {
 	for text, want := range map[string]string{
 		"sources: {files: [{paths: [a]}]}\nsinks:\n  alertmanager:\n  - urls: [\"http://127.0.0.1:9093/?k=hunter2\"]\n": ":4: sinks.alertmanager[0].urls[0]: leave out the query",
 		"sources: {files: [{paths: [a]}]}\nstore:\n  postgres:\n    dsn: postgres://u:hunter2@a:port/b\n":               ":4: store.postgres.dsn: it is not a PostgreSQL DSN",
@@ -31,7 +31,7 @@ func TestAttacks18ConfigCheck(t *testing.T) {
 }
 
 // An answer about a node that the state does not know says that.
-func TestAttacks19UnknownNode(t *testing.T) {
+func TestAttack19UnknownNode(t *testing.T) {
 	for node, want := range map[string]string{"nowhere": "has no Node nowhere", "worker-1": ""} {
 		ex, err := Explain(t.Context(), ExplainOptions{
 			Authorization: Authorization{Skew: DefaultSkew, AuthorizationMode: "Node,RBAC"},

@@ -72,7 +72,7 @@ func newBindingBook(s *rbac.Store) *bindingBook {
 
 const nodeRole = "system:node"
 
-// others are those whose requests have to be read beside those of nodes; nil for nobody.
+// others are those whose requests have to be read in addition to those of nodes; nil for nobody.
 func (b *bindingBook) others() *audit.Subjects {
 	var out *audit.Subjects
 	for s := range b.subjects {
@@ -131,7 +131,7 @@ func (b *bindingBook) notInState() []rbac.BindingRef {
 	return out
 }
 
-// holdsBindings reports whether the state holds bindings at all, as far as can be told: API servers make the roles and bindings of these names, and make
+// holdsBindings reports whether the state holds bindings at all, as far as is known: API servers make the roles and bindings of these names, and make
 // them again when they start. A state that has some of the roles and none of their bindings lacks bindings.
 func holdsBindings(s *rbac.Store, all []rbac.BindingInfo, t time.Time) bool {
 	roles := 0

@@ -22,7 +22,7 @@ import (
 // What nobody gathers yet stays absent, so that the check that needs it is unproven:
 //   - the number of API servers by configuration, addresses of default/kubernetes, sources that tell servers apart (issue 13): identity Leases alone tell;
 //   - lease durations (issue 18): the default duration counts;
-//   - what an event that could not be read was about, and when (issue 13): each line counts, whoever's it is;
+//   - when an event that could not be read was, and what it was about, if what is left does not show that it was nobody's: each such line counts;
 //   - where only a store is read, requests of others than nodes that a binding lets through, and lag of the API server's graph (issue 13): a binding
 //     with such subjects is unproven, and each disagreement counts;
 //   - groups of node identities, tokens, holders (issues 15 and 16);
@@ -34,7 +34,7 @@ type proof struct {
 	tally     *tally.Tally
 	facts     *report.Facts
 	policy    *coverage.Policy // nil where it is not known
-	kubelets  []string         // further user-agent products
+	kubelets  []string         // further user agents, without version
 	// state is what the state tells; nil where none was given.
 	state *stateProof
 	// races are those of the log, if racesKnown.
@@ -104,7 +104,7 @@ func span(least time.Duration, t *tally.Tally, to time.Time) time.Duration {
 func (p *proof) unjudged() (out []checks.Unjudged) {
 	e := &p.facts.Events
 	for _, at := range e.MalformedAt {
-		out = append(out, checks.Unjudged{Code: checks.CodeUnreadable, Line: fmt.Sprintf("%s:%d", at.File, at.Line)})
+		out = append(out, checks.Unjudged{Code: checks.CodeUnreadable, Line: fmt.Sprintf("%s:%d", at.File, at.Line), OfNoNode: at.OfNoNode})
 	}
 	if n := e.Malformed - int64(len(e.MalformedAt)); n > 0 {
 		out = append(out, checks.Unjudged{Code: checks.CodeUnreadable, Count: n})

@@ -34,6 +34,7 @@ func TestUseOfGroup(t *testing.T) {
 	f("no kubelet", "calico-node", rules.JustGone, missing(1, 1), checks.OutcomeNotFound, false)
 	f("one of them succeeded", "kubelet", rules.JustGone, missing(2, 1), checks.OutcomeOther, false)
 	f("refused by admission", "calico-node", "", tally.Group{Reason: rules.AdmissionRefused, Count: 1, Low: 1}, checks.OutcomeRefused, true)
+	f("refused again and again", "calico-node", rules.RefusedLater, tally.Group{Reason: rules.AdmissionRefused, Count: 2, Low: 2}, checks.OutcomeRefused, true)
 	f("refused more than once", "calico-node", "", tally.Group{Reason: rules.AdmissionRefused, Count: 2, Low: 2}, checks.OutcomeUnknown, false)
 	f("many groups", "", "", tally.Group{Wide: true, Count: 2, Low: 2}, checks.OutcomeUnknown, false)
 }
@@ -48,22 +49,17 @@ func TestInputWithoutState(t *testing.T) {
 	}
 }
 
-// Of a group whose requests were all harmless as far as it tells, the book tells how each of them ended; of those that it did not count nothing good is said.
-func TestUsesOfGroupByBook(t *testing.T) {
-	k := tally.Key{Rule: rules.ExcessAccess, Node: "w1", Verb: "get", Resource: "pods", Namespace: "shop", Name: "web-0", Product: "kubelet"}
+// The key of a group says how its requests ended, and lag takes some of them out of it; of a group that holds several ends nothing good is said.
+func TestUsesOfGroup(t *testing.T) {
 	at := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
-	group := tally.Group{Reason: rules.ObjectMissing, Count: 5, Low: 5, First: at, Last: at.Add(9 * time.Hour)}
-	f := func(name string, refused, gone int, lag lagUses, g tally.Group, harmless, counts int64) {
+	group := func(reason rules.Reason, low int64) tally.Group {
+		return tally.Group{Reason: reason, Count: 5, Low: low, First: at, Last: at.Add(9 * time.Hour)}
+	}
+	f := func(name, apart string, lag lagUses, g tally.Group, harmless, counts int64) {
 		t.Helper()
-		p := proof{lags: newLagBook(nil)}
-		for range refused {
-			countOf(p.lags.refused, &k)
-		}
-		for range gone {
-			countOf(p.lags.gone, &k)
-		}
+		k := tally.Key{Rule: rules.ExcessAccess, Node: "w1", Verb: "get", Resource: "pods", Namespace: "shop", Name: "web-0", Product: "kubelet", Apart: apart}
 		var good, bad int64
-		for _, u := range p.usesOf(&k, &g, lag) {
+		for _, u := range (&proof{lags: newLagBook(nil)}).usesOf(&k, &g, lag) {
 			if u.Lag || u.Harmless() {
 				good += u.Count
 			} else {
@@ -74,18 +70,16 @@ func TestUsesOfGroupByBook(t *testing.T) {
 			t.Errorf("%s: %d are harmless and %d count, want %d and %d", name, good, bad, harmless, counts)
 		}
 	}
-	f("all had just gone, again and again", 0, 5, lagUses{}, group, 5, 0)
-	f("all but one", 0, 4, lagUses{}, group, 4, 1)
-	f("some were refused", 2, 3, lagUses{}, group, 5, 0)
-	f("some were refused, of one nothing is known", 2, 2, lagUses{}, group, 4, 1)
-	f("some were lag", 0, 3, lagUses{count: 2, low: 2}, group, 5, 0)
-	f("all were lag", 0, 0, lagUses{count: 5}, group, 5, 0)
-	succeeded := group
-	succeeded.Low = 4
-	f("one succeeded", 0, 4, lagUses{}, succeeded, 0, 1)
-	wide := group
+	f("all had just gone, again and again", rules.JustGone, lagUses{}, group(rules.ObjectMissing, 5), 5, 0)
+	f("what was not on the node", "", lagUses{}, group(rules.ObjectMissing, 5), 0, 5)
+	f("all were refused", rules.RefusedLater, lagUses{}, group(rules.AdmissionRefused, 5), 5, 0)
+	f("refused and more, in a store of before", "", lagUses{}, group(rules.AdmissionRefused, 5), 0, 5)
+	f("some were lag", rules.JustGone, lagUses{count: 2, low: 2}, group(rules.ObjectMissing, 5), 5, 0)
+	f("all were lag", "", lagUses{count: 5}, group(rules.BindingNeeded, 0), 5, 0)
+	f("one succeeded", rules.JustGone, lagUses{}, group(rules.ObjectMissing, 4), 0, 1)
+	wide := group("", 5)
 	wide.Wide = true
-	f("a group of many", 0, 5, lagUses{}, wide, 0, 5)
+	f("a group of many", "Others", lagUses{}, wide, 0, 5)
 }
 
 // Whatever a report lists as a blocker or as a hole keeps some check of readiness from passing, each by an item of its own; but for what the evidence tells by
@@ -124,7 +118,7 @@ func TestWhatSpeaksAgainstItIsAnItem(t *testing.T) {
 				return
 			}
 		}
-		t.Errorf("%s: no item beside those without: %v", name, items)
+		t.Errorf("%s: no item in addition to those without: %v", name, items)
 	}
 	found := func(k tally.Key, severity rules.Severity) func(*tally.Tally, *report.Facts) {
 		return func(sum *tally.Tally, _ *report.Facts) {

@@ -17,11 +17,6 @@ type lagBook struct {
 	kubelets []string
 	of       map[lagKey][]refusal
 	count    int
-	// refused counts, by the groups of their findings, the other requests that a binding let through and admission refused; gone those that found
-	// nothing, of what had been on the node until just before.
-	refused, gone map[tally.Key]*int64
-	// auth is whom gone is asked of; nil for nobody.
-	auth *nodeauthz.Authorizer
 }
 
 // lagKey is what the graph has one answer to.
@@ -47,62 +42,18 @@ const (
 )
 
 func newLagBook(kubelets []string) *lagBook {
-	return &lagBook{kubelets: kubelets, of: map[lagKey][]refusal{}, refused: map[tally.Key]*int64{}, gone: map[tally.Key]*int64{}}
+	return &lagBook{kubelets: kubelets, of: map[lagKey][]refusal{}}
 }
 
-// add takes in a judgement with its entry, in the order of time. What a static rule allows does not depend on the graph.
+// add takes in a judgement with its entry, in the order of time: it keeps the request if it may have been refused for lag, and takes it for an answer to
+// those that were. What a static rule allows does not depend on the graph.
 func (b *lagBook) add(j *pipeline.Judgement, e *tally.Entry) {
-	if b.kept(j, e) {
-		return
-	}
-	for i := range e.Findings {
-		f := &e.Findings[i]
-		switch {
-		case f.Key.Rule != rules.ExcessAccess:
-		case f.Reason == rules.AdmissionRefused:
-			countOf(b.refused, &f.Key)
-		case f.Reason == rules.ObjectMissing && b.auth != nil && j.Attrs.ResourceRequest && justGone(b.auth, j.Attrs, j.Time, j.Time):
-			countOf(b.gone, &f.Key)
-		}
-	}
-}
-
-func countOf(counts map[tally.Key]*int64, of *tally.Key) {
-	n := counts[*of]
-	if n == nil {
-		if len(counts) >= tally.MaxGroups {
-			return
-		}
-		n = new(int64)
-		k := *of
-		k.Own()
-		counts[k] = n
-	}
-	*n++
-}
-
-// ended is how many requests of the group admission refused, and how many asked for what had just gone.
-func (b *lagBook) ended(k *tally.Key) (refused, gone int64) {
-	if b == nil {
-		return 0, 0
-	}
-	if n := b.refused[*k]; n != nil {
-		refused = *n
-	}
-	if n := b.gone[*k]; n != nil {
-		gone = *n
-	}
-	return refused, gone
-}
-
-// kept keeps the request if it may have been refused for lag, and takes it for an answer to those that were.
-func (b *lagBook) kept(j *pipeline.Judgement, e *tally.Entry) bool {
 	if !j.IsNode || j.Answer.Static || j.Answer.Race || j.Answer.Verdict != nodeauthz.Allow {
-		return false
+		return
 	}
 	refused := j.Observed.NodeVerdict == nodeauthz.Deny
 	if !refused && (len(b.of) == 0 || j.Observed.NodeVerdict != nodeauthz.Allow) {
-		return false
+		return
 	}
 	a := j.Attrs
 	k := lagKey{j.Node, a.Verb, a.APIGroup, a.Resource, a.Subresource, a.Namespace, a.Name}
@@ -114,10 +65,10 @@ func (b *lagBook) kept(j *pipeline.Judgement, e *tally.Entry) bool {
 			r := &b.of[k][i]
 			r.resolved = r.resolved || r.at.Before(j.Time)
 		}
-		return false
+		return
 	}
 	if b.count >= maxRefusals || j.Impersonator != "" || !rules.IsKubelet(rules.Product(j.Event.UserAgent), b.kubelets) {
-		return false
+		return
 	}
 	b.count++
 	r := refusal{at: j.Time, auditID: strings.Clone(tally.Bounded(j.Event.AuditID))}
@@ -131,7 +82,6 @@ func (b *lagBook) kept(j *pipeline.Judgement, e *tally.Entry) bool {
 		*s = strings.Clone(*s)
 	}
 	b.of[k] = append(b.of[k], r)
-	return true
 }
 
 // lag is what of a log was lag.

@@ -23,7 +23,7 @@ import (
 const anyName = "nodetrail-example"
 
 // hidden asks the audit policy for what it keeps out of the log: of the requests of nodes, those that its rules name and any other, and of those of
-// everybody whom the state lets act as a node. An API server evaluates its policy before it looks whom somebody acts as.
+// everybody whom the state lets act as a node, and of others to whom a binding that goes gives something. An API server evaluates its policy before it looks whom somebody acts as.
 func (p *proof) hidden(in *checks.Input) {
 	if p.policy == nil {
 		return
@@ -44,9 +44,11 @@ func (p *proof) hidden(in *checks.Input) {
 		}
 	}
 	note(p.policy.Hides(nodeUser(anyName), p.harmless(anyName)), "")
-	for _, name := range p.policy.NodeUsers() {
-		node := strings.TrimPrefix(name, nodeid.UserPrefix)
-		note(p.policy.Hides(nodeUser(node), p.harmless(node)), name)
+	users, _ := p.policy.Subjects()
+	for _, name := range users {
+		if node, is := strings.CutPrefix(name, nodeid.UserPrefix); is {
+			note(p.policy.Hides(nodeUser(node), p.harmless(node)), name)
+		}
 	}
 	for _, who := range p.state.impersonators() {
 		name := who.GetName()
@@ -55,21 +57,75 @@ func (p *proof) hidden(in *checks.Input) {
 		}
 		note(p.policy.HidesAsNode(who, p.harmless(anyName)), name)
 	}
+	for _, b := range checks.Inventory(in.Bindings, in.SystemNode, in.Keep) {
+		if b.Fate != checks.Goes {
+			continue
+		}
+		for _, s := range b.Subjects {
+			if !s.ForNodes() {
+				p.hiddenOf(s, b.Rules, note)
+			}
+		}
+	}
+}
+
+// hiddenOf asks the policy for what it hides of what rules give a subject of a binding that goes. A user can be in any group that the policy names, and of
+// a group anybody can be a member.
+func (p *proof) hiddenOf(s rbac.SubjectRef, given []rbacv1.PolicyRule, note func(coverage.Hidden, string)) {
+	touches := checks.Touches(given)
+	harmless := func(a authorizer.Attributes) bool {
+		return !touches(a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetName(), a.GetPath())
+	}
+	ask := func(name string, groups ...string) {
+		if !slices.Contains(groups, user.SystemPrivilegedGroup) && !slices.Contains(groups, user.NodesGroup) && name != user.APIServerUser {
+			note(p.policy.Hides(&user.DefaultInfo{Name: name, Groups: groups}, harmless), s.Name)
+		}
+	}
+	who := somebody(s)
+	ask(who.Name, who.Groups...)
+	if s.Kind == rbacv1.ServiceAccountKind {
+		return
+	}
+	users, groups := p.policy.Subjects()
+	for _, g := range groups {
+		ask(who.Name, append(slices.Clone(who.Groups), g)...)
+	}
+	if s.Kind == rbacv1.GroupKind {
+		for _, name := range users {
+			ask(name, who.Groups...)
+		}
+	}
 }
 
 // harmless says which requests a node may make by the authorizer's static rules, now and in the newest version: they need no binding, whoever makes
 // them as that node.
 func (p *proof) harmless(node string) func(authorizer.Attributes) bool {
-	as := nodeUser(node)
-	var all []*nodeauthz.Authorizer
 	judged, _, _ := strings.Cut(p.facts.Authorization.KubernetesVersion, " ") // without what it emulates
-	for _, version := range []string{judged, ""} {
-		features, err := nodeauthz.FeaturesFor(version)
+	all, err := staticAuthorizers(judged)
+	if err != nil {
+		return nil
+	}
+	return all.allow(node)
+}
+
+// statics are authorizers of several versions that know no object: what they allow, they allow by their static rules.
+type statics []*nodeauthz.Authorizer
+
+// staticAuthorizers are those of the version and of the newest one.
+func staticAuthorizers(version string) (all statics, err error) {
+	for _, v := range []string{version, ""} {
+		features, err := nodeauthz.FeaturesFor(v)
 		if err != nil {
-			return nil
+			return nil, err
 		}
 		all = append(all, nodeauthz.NewAuthorizer(nodeauthz.NewGraph(), features, 0))
 	}
+	return all, nil
+}
+
+// allow says which requests the node may make in each of the versions, whoever makes them as that node.
+func (s statics) allow(node string) func(authorizer.Attributes) bool {
+	as := nodeUser(node)
 	return func(a authorizer.Attributes) bool {
 		own, ok := a.(*authorizer.AttributesRecord)
 		if !ok {
@@ -77,8 +133,8 @@ func (p *proof) harmless(node string) func(authorizer.Attributes) bool {
 		}
 		asked := *own
 		asked.User = as
-		return !slices.ContainsFunc(all, func(auth *nodeauthz.Authorizer) bool {
-			answer := auth.Decide(&asked, p.to)
+		return !slices.ContainsFunc(s, func(auth *nodeauthz.Authorizer) bool {
+			answer := auth.Decide(&asked, time.Time{})
 			return !answer.Static || answer.Verdict != nodeauthz.Allow
 		})
 	}

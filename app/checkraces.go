@@ -122,7 +122,7 @@ func (b *raceBook) changes() (out []tally.Remembered) {
 	}
 	clear(b.fresh)
 	clear(b.full)
-	if len(b.of) > maxRaces/2 { // it is stored; what comes next is counted anew, beside it
+	if len(b.of) > maxRaces/2 { // it is stored; what comes next is counted anew, next to it
 		clear(b.of)
 		b.leaf++
 	}

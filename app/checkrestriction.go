@@ -57,7 +57,7 @@ func (b *restrictionBook) add(j *pipeline.Judgement) {
 }
 
 // restriction is what the log shows of NodeRestriction in the window. A write that it refuses and that passed shows that it is not in force; only its own
-// refusal shows that it is, on the one API server that there is. What several API servers do cannot be told apart, and one that says nothing may have
+// refusal shows that it is, on the one API server that there is. What several API servers do cannot be distinguished, and one that says nothing may have
 // it or not.
 func (p *proof) restriction(in *checks.Input) {
 	out := checks.Findings{}

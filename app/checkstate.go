@@ -31,6 +31,7 @@ type stateProof struct {
 	Servers       checks.Servers
 	BindingsKnown bool
 	Bindings      []rbac.BindingInfo
+	Grown         []checks.Grown
 	SystemNode    []rbacv1.PolicyRule
 	// Tokens are the service accounts of pods on nodes that reach beyond their nodes.
 	Tokens        *checks.Findings
@@ -64,7 +65,8 @@ func newStateProof(setup *judging.Setup, from, to time.Time) *stateProof {
 		p.Bindings = append(p.Bindings, b)
 	}
 	p.Impersonators = impersonatorsOf(s, p.Bindings, to)
-	p.BindingsKnown = s.RBAC.Covers(to) && holdsBindings(s.RBAC, p.Bindings, to)
+	p.Grown = checks.GrownDuring(slices.Collect(s.RBAC.RightsDuring(from, to)), p.SystemNode, from, to)
+	p.BindingsKnown = s.RBAC.CoversAll(from, to) && holdsBindings(s.RBAC, p.Bindings, to)
 	accounts := p.needs(setup.Auth)
 	p.tokens(s.RBAC, accounts)
 	return p
@@ -79,6 +81,7 @@ func (p *stateProof) tell(in *checks.Input) {
 	in.Nodes, in.NodesKnown = p.Nodes, p.NodesKnown && covers
 	in.Needs, in.Steady, in.NeedsKnown = p.Needs, p.Steady, p.NeedsKnown && covers
 	in.SystemNode = p.SystemNode
+	in.Grown = p.Grown
 	in.Bindings, in.BindingsKnown = p.Bindings, p.BindingsKnown && covers
 	if in.Tokens = p.Tokens; !covers {
 		in.Tokens = nil

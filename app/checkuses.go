@@ -1,13 +1,8 @@
 package app
 
 import (
-	"time"
-
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
-	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -20,21 +15,6 @@ func (p *proof) usesOf(k *tally.Key, g *tally.Group, lag lagUses) (out []checks.
 		u.Lag, u.Count = true, lag.count
 		out = append(out, u)
 		rest.Count, rest.Low = rest.Count-lag.count, rest.Low-lag.low
-	}
-	// A group has the reason of its latest request. Where all were harmless as far as it tells, the book tells how each ended.
-	if refused, gone := p.lags.ended(k); rest.Low == rest.Count && !rest.Wide && refused+gone > 0 {
-		for _, x := range []struct {
-			outcome checks.Outcome
-			n       int64
-		}{{checks.OutcomeRefused, refused}, {checks.OutcomeNotFound, gone}} {
-			if n := min(x.n, rest.Count); n > 0 {
-				u := p.use(k, &rest)
-				u.Outcome, u.JustGone, u.Count = x.outcome, x.outcome == checks.OutcomeNotFound, n
-				out = append(out, u)
-				rest.Count, rest.Low = rest.Count-n, rest.Low-n
-			}
-		}
-		rest.Reason = rules.ObjectMissing
 	}
 	if rest.Count > 0 {
 		out = append(out, p.use(k, &rest))
@@ -57,23 +37,10 @@ func (p *proof) use(k *tally.Key, g *tally.Group) checks.Use {
 		u.Count -= g.Low
 	case g.Reason == rules.ObjectMissing:
 		u.Outcome, u.JustGone = checks.OutcomeNotFound, k.Apart == rules.JustGone
-	case g.Reason == rules.AdmissionRefused && g.Count == 1:
+	case g.Reason == rules.AdmissionRefused && (g.Count == 1 || k.Apart == rules.RefusedLater):
 		u.Outcome = checks.OutcomeRefused
-	case g.Reason == rules.AdmissionRefused: // of the others one may have been answered with 404
+	case g.Reason == rules.AdmissionRefused: // a store of before groups had it in their keys: one of the others may have been answered with 404
 		u.Outcome = checks.OutcomeUnknown
 	}
 	return u
-}
-
-// untilBefore is how long before a request its object may have been on the node to count as just gone.
-const untilBefore = time.Minute
-
-// justGone reports whether the Node authorizer allowed a request until just before all of the time from first to last.
-func justGone(auth *nodeauthz.Authorizer, a authorizer.Attributes, first, last time.Time) bool {
-	for at := last.Add(-untilBefore); !at.After(first); at = at.Add(time.Second) {
-		if auth.Decide(a, at).Verdict == nodeauthz.Allow {
-			return true
-		}
-	}
-	return false
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/denylog"
+	"github.com/nodetrail/nodetrail/internal/filekind"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/file"
@@ -55,6 +56,9 @@ func (b *denialBook) read(ctx context.Context, path string, stdin io.Reader) err
 	name := path
 	if path == "-" {
 		name = "<stdin>"
+	}
+	if err := Misplaced(path, filekind.ApiserverLog); err != nil {
+		return err
 	}
 	r, done, err := file.Open(ctx, path, stdin)
 	if err == nil {

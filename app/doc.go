@@ -20,7 +20,7 @@
 // A log that breaks off is no error of these functions: what came before counts, the result says what is missing (Analysis.Log, Unread), and no
 // report says ready over it.
 //
-// # A log that goes on
+// # A log that grows
 //
 // Run judges events as they come, from files, a webhook or Kafka, stores what that adds up to, and serves metrics and pages, until its context
 // ends. Report makes the report of what it has stored, Serve shows the same as pages, and ExplainOptions.Finding explains what it found. Gateway
@@ -38,7 +38,7 @@
 //
 // # What is stored
 //
-// Run stores, beside counts and findings, the facts of its reports: what the state and the order of authorizers were, and what is doubtful about
+// Run stores, in addition to counts and findings, the facts of its reports: what the state and the order of authorizers were, and what is doubtful about
 // them. They are JSON in the store, and Report reads those of earlier versions, too.
 //
 // # Inside

@@ -175,7 +175,7 @@ func (s *mortalStore) Commit(ctx context.Context, c *tally.Commit) error {
 	s.dead = true
 	close(s.died)
 	if len(c.Evidence)%2 == 0 {
-		_ = s.Store.Commit(ctx, c) // it is stored, and nobody is told
+		_ = s.Store.Commit(ctx, c) // it is stored, and nobody knows
 	}
 	return errDead
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/explain"
+	"github.com/nodetrail/nodetrail/internal/spelling"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/file"
@@ -28,7 +29,7 @@ type ExplainOptions struct {
 	Input
 	// ThenMode is as in ChangeOptions: the authorizers once the bindings are gone.
 	ThenMode string
-	// Window is how far before and after the request changes are told; 0 is explain.DefaultWindow.
+	// Window is how far before and after the request changes are shown; 0 is explain.DefaultWindow.
 	Window time.Duration
 
 	// Request is explained as of At, or of the state's last observation if that is zero. Logs only tell of the state.
@@ -153,7 +154,13 @@ func (x *explaining) request(ctx context.Context, attrs *authorizer.AttributesRe
 	ex := x.explainer(x.setup()).Request(attrs, at)
 	if node, is := nodeauthz.NodeIdentity(attrs.User); is && !x.state.Nodes.Ever(node) {
 		if _, covered := x.state.Nodes.Known(node, at); covered {
-			ex.Notes = append(ex.Notes, wording.Visible(fmt.Sprintf("The state has no Node %s, at any time.", node)))
+			note := fmt.Sprintf("The state has no Node %s, at any time", node)
+			if meant := spelling.Meant(node, nodeNames(x.state)); meant != "" {
+				note += ": " + meant
+			} else {
+				note += "."
+			}
+			ex.Notes = append(ex.Notes, wording.Visible(note))
 		} else {
 			ex.Notes = append(ex.Notes, wording.Visible(fmt.Sprintf("The state does not tell whether there is a Node %s.", node)))
 		}
@@ -178,7 +185,10 @@ func (x *explaining) learn(ctx context.Context) (time.Time, error) {
 	if err := errors.Join(res.Errors...); err != nil {
 		return time.Time{}, err
 	}
-	if res.Counts.Read == 0 {
+	switch {
+	case res.Bytes == 0:
+		return time.Time{}, optionError("Logs", "%s: the log is empty", strings.Join(x.Logs, ", "))
+	case res.Counts.Read == 0:
 		return time.Time{}, optionError("Logs", "no audit event in %s", strings.Join(x.Logs, ", "))
 	}
 	return res.Last, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/nodetrail/nodetrail/report"
 )
 
-// knowledge is what facts are made of: everything that is known beside the counts, at a moment.
+// knowledge is what facts are made of: everything that is known in addition to the counts, at a moment.
 type knowledge struct {
 	cluster  string
 	setup    *judging.Setup
@@ -91,7 +91,7 @@ func (p *passage) facts(s *judging.Setup, res *file.Result, counts pipeline.Coun
 		Malformed: res.Counts.Malformed, Skipped: res.Counts.Skipped + counts.OutOfWindow,
 	}
 	for _, p := range res.Malformed {
-		f.Events.MalformedAt = append(f.Events.MalformedAt, report.Place{File: p.Path, Line: p.Line, Cause: p.Cause})
+		f.Events.MalformedAt = append(f.Events.MalformedAt, report.Place{File: p.Path, Line: p.Line, Cause: p.Cause, OfNoNode: p.OfNoNode})
 	}
 	for _, err := range res.Errors { // what was not read may hold a blocker
 		g := codes.Gap{Kind: codes.Log, Code: codes.LogUnread, Params: codes.Params{codes.Text(codes.ParamTrouble, err.Error())}}

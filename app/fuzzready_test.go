@@ -75,7 +75,8 @@ func (c readyCase) apply(clean *days.Day) (day *days.Day, harmless bool) {
 }
 
 // wrong says what is wrong with the answer to a case, "" for nothing. A day with nothing but harmless things is READY. No other one is, and if one thing
-// alone is wrong with it, one of the checks that are about that does not pass.
+// alone is wrong with it, one of the checks that are about that does not pass. What else may be wrong with a credential is seen where nothing takes it out
+// of the log.
 func (c readyCase) wrong(t testing.TB, clean *days.Day) string {
 	day, harmless := c.apply(clean)
 	if len(day.Events) == 0 { // all of it was removed
@@ -115,7 +116,7 @@ func (c readyCase) wrong(t testing.TB, clean *days.Day) string {
 	}
 	for _, a := range day.Applied {
 		for _, name := range a.Mutation.Confined {
-			if !slices.Contains(notPassing(results), name) {
+			if harmless && !slices.Contains(notPassing(results), name) {
 				return describe(name + " passes")
 			}
 		}
@@ -158,7 +159,7 @@ func TestReady(t *testing.T) {
 		}
 		return n
 	}
-	cases := effort.Of[uint64](1000, 2*perWorld)
+	cases := effort.Of[uint64](1000, perWorld)
 	seed, from := number("NODETRAIL_READY_SEED", 1), number("NODETRAIL_READY_FROM", 0)
 	cases = number("NODETRAIL_READY_CASES", cases)
 	t.Logf("seed %d, cases %d to %d", seed, from, from+cases)

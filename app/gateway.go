@@ -102,7 +102,7 @@ func (g *gateway) run(ctx context.Context, c *config.Config) error {
 		}
 		return out
 	}
-	server, err := ops.New(ops.Options{Listen: c.Listen, Pprof: c.Pprof, Metrics: m.Handler(), Ready: ready, Log: g.log})
+	server, err := ops.New(ops.Options{Listen: c.Listen, Health: c.Health, Pprof: c.Pprof, Metrics: m.Handler(), Ready: ready, Log: g.log})
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,9 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/store"
 )
 
@@ -18,6 +20,7 @@ type housekeeper struct {
 	engine  *court
 	state   *stateFeed
 	sources *sourceSet
+	gaps    *gapTeller
 	log     zerolog.Logger
 	used    map[string]time.Time // when each lane had something in hand
 }
@@ -35,9 +38,21 @@ func (h *housekeeper) run(ctx context.Context) error {
 			if err := h.store.Prune(ctx, now); err != nil && ctx.Err() == nil {
 				h.log.Warn().Err(err).Msg("cannot forget what is too old in the store")
 			}
+			h.shrink(ctx)
 			h.prune(ctx, now)
 			h.sources.tellLate()
 		}
+	}
+}
+
+// shrink holds the store to its bound, and tells what that cost.
+func (h *housekeeper) shrink(ctx context.Context) {
+	s, err := h.store.Shrink(ctx)
+	if err != nil && ctx.Err() == nil {
+		h.log.Warn().Err(err).Msg("cannot hold the store to store.maxBytes")
+	}
+	if s.Groups > 0 || s.Over {
+		h.gaps.lost(rules.StoreFull, "store", codes.Int(rules.ParamCount, s.Groups), codes.Int(rules.ParamAllowed, s.Allowed), codes.Int(rules.ParamBytes, s.Before))
 	}
 }
 

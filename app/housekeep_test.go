@@ -1,10 +1,22 @@
 package app
 
 import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
+	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/sinks/metrics"
+	"github.com/nodetrail/nodetrail/store"
+	"github.com/nodetrail/nodetrail/tally"
 )
 
 // A log that ended long ago keeps state only while nothing tells of now, or while it is read.
@@ -46,5 +58,33 @@ func TestPruneFrom(t *testing.T) {
 	}
 	if got := pruneFrom([]pipeline.LaneStats{old, fresh}, now.Add(idleAfter+time.Minute), 24*time.Hour, false, used); !got.Equal(hour(-1)) {
 		t.Errorf("idle since: %s", got)
+	}
+}
+
+// What the bound of the store costs is in the log, in a metric, and a finding.
+func TestAttack02AFullStoreIsTold(t *testing.T) {
+	db, err := store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "nodetrail.db"), store.Options{MaxBytes: 1, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	var log bytes.Buffer
+	m := metrics.New(metrics.Options{})
+	e := startEngine(t, db, 1<<20)
+	h := &housekeeper{store: db, gaps: &gapTeller{engine: &court{Engine: e}, metrics: m, config: config.Default, log: zerolog.New(&log)}}
+	h.shrink(t.Context())
+	e.Close("notes") // when it is stored
+	all, err := db.Tally(t.Context(), time.Time{}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := all.Groups[tally.Key{Rule: rules.CoverageGap, Name: "store", Reason: rules.StoreFull}]
+	if g == nil || g.Count != 1 || !strings.Contains(log.String(), "the store reached its bound") {
+		t.Errorf("%+v, %s", g, log.String())
+	}
+	answer := httptest.NewRecorder()
+	m.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if want := `nodetrail_coverage_gaps_total{cause="store-full"} 1`; !strings.Contains(answer.Body.String(), want) {
+		t.Errorf("no %s", want)
 	}
 }

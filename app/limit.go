@@ -7,6 +7,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/file"
+	"github.com/nodetrail/nodetrail/report"
 )
 
 // Limit is one end of a window: a time, or how long before the log's end. The zero value is no limit.
@@ -26,8 +27,11 @@ func ParseLimit(value string) (Limit, error) {
 		return Limit{At: at}, nil
 	}
 	back, err := time.ParseDuration(value)
+	if days, e := report.ParseWindow(value); e == nil {
+		back, err = days, nil
+	}
 	if err != nil || back < 0 {
-		return Limit{}, fmt.Errorf("%q is neither a time such as 2026-11-21T06:00:00Z nor a duration such as 90m or 24h", value)
+		return Limit{}, fmt.Errorf("%q is neither a time such as 2026-11-21T06:00:00Z nor a duration such as 90m, 24h or 7d", value)
 	}
 	return Limit{Back: back, FromEnd: true}, nil
 }

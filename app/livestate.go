@@ -23,7 +23,7 @@ type liveState struct {
 	state *cluster.State
 	node  func(context.Context) (*nodeauthz.Authorizer, *nodeadmission.Admission, error)
 	mode  func(context.Context) (string, error)
-	// whole is false where only audit bodies tell of the state; now says that it goes on.
+	// whole is false where only audit bodies tell of the state; now says that it continues.
 	whole, now bool
 }
 

@@ -135,7 +135,7 @@ type Input struct {
 	MaxEventBytes int
 	// Since and Until limit which requests are judged, as [Since, Until). State is learnt from all events.
 	Since, Until Limit
-	// Progress is called with the plain bytes of each part of a log that was read, from several goroutines; nil for nothing.
+	// Progress is called with how many bytes were read of the logs, as they are there, compressed or not; from several goroutines. Nil for nothing.
 	Progress func(bytes int)
 	// Begin is called once with the paths of the logs, when they were found and before the first is read. Its error ends everything. Nil for
 	// nothing.

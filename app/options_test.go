@@ -68,7 +68,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// A policy that hides bodies is told of where bodies are all that tells of the state.
+// A policy that hides bodies is reported where bodies are all that tells of the state.
 func TestPolicyGaps(t *testing.T) {
 	policy, err := coverage.ParsePolicy([]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n"))
 	if err != nil {
@@ -90,7 +90,7 @@ func TestPolicyGaps(t *testing.T) {
 	}
 	alone, beside := gaps(Input{}), gaps(Input{State: []string{capture + "/journal.jsonl.gz"}})
 	if alone <= beside {
-		t.Errorf("%d gaps where bodies alone tell of the state, %d beside a journal", alone, beside)
+		t.Errorf("%d gaps where bodies alone tell of the state, %d next to a journal", alone, beside)
 	}
 	if n := gaps(Input{NoBodies: true}); n != beside {
 		t.Errorf("%d gaps where bodies do not matter, want %d", n, beside)

@@ -40,7 +40,7 @@ func (s *heldStore) Commit(ctx context.Context, c *tally.Commit) error {
 	}
 }
 
-// TestOverload holds the store while many senders post what is far more than the bounds: each is told to come again, the memory stays
+// TestOverload holds the store while many senders post what is far more than the bounds: each is asked to retry, the memory stays
 // within its bounds, and when the store is let go everything that is sent again is taken, and counts once.
 func TestOverload(t *testing.T) {
 	const (
@@ -124,7 +124,7 @@ func TestOverload(t *testing.T) {
 	if got := sum.Sums.Allow + sum.Sums.Deny + sum.Sums.Unknown; got != batches*each {
 		t.Errorf("%d requests are stored, want %d", got, batches*each)
 	}
-	// What was answered late was stored all the same: it is told apart from what is new.
+	// What was answered late was stored all the same: it is distinguished from what is new.
 	if got := sum.Events.Read - sum.Events.Duplicates; got != batches*each {
 		t.Errorf("%d events are stored, want %d: %+v", got, batches*each, sum.Events)
 	}

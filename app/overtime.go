@@ -16,6 +16,7 @@ type overTime struct {
 	count     func(*tally.Entry)
 	observed  int
 	found     []tally.Entry
+	excess    []tally.Entry // counted as soon as nothing else is
 }
 
 // advanceEvery is after how many requests the detectors' time moves on: often enough for them to keep little.
@@ -32,17 +33,26 @@ func (o *overTime) observe(j *pipeline.Judgement) {
 const maxFound = 100_000
 
 func (o *overTime) add(d *rules.Detection) {
-	entry := pipeline.DetectionEntry(d)
+	entry := pipeline.DetectionEntry(d, o.state)
 	if len(o.found) >= maxFound {
-		o.count(&entry)
+		o.excess = append(o.excess, entry)
 		return
 	}
 	o.found = append(o.found, entry)
 }
 
+// relieve counts what was found beyond what is kept.
+func (o *overTime) relieve() {
+	for i := range o.excess {
+		o.count(&o.excess[i])
+	}
+	o.excess = nil
+}
+
 // flush adds all that was found to the report.
 func (o *overTime) flush() {
 	o.detectors.Flush(o.state, o.add)
+	o.relieve()
 	// A group has the message of the first finding with its severity: here that is to be the last, which knows the whole story.
 	slices.Reverse(o.found)
 	for i := range o.found {

@@ -10,6 +10,7 @@ import (
 	"github.com/nodetrail/nodetrail/app/judging"
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/internal/filekind"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/file"
 	"github.com/nodetrail/nodetrail/report"
@@ -20,7 +21,7 @@ type passage struct {
 	in     *Input
 	judged judging.Options
 	logs   judging.Logs
-	// others says whose requests are judged beside those of nodes, once the state is there and before anything is read; nil for nobody's.
+	// others says whose requests are judged in addition to those of nodes, once the state is there and before anything is read; nil for nobody's.
 	others func(*cluster.State) *audit.Subjects
 
 	auto     bool         // the skew is measured before the first run
@@ -66,7 +67,7 @@ func (p *passage) find() error {
 
 // run puts the logs through a judge over the state, which is loaded meanwhile. begin is called once, when the state is there and before the
 // first judgement. Logs in which there was nothing to read are an error; files that were not read to their end are in the result.
-func (p *passage) run(ctx context.Context, begin func(*judging.Setup), out func(*pipeline.Judgement) error) (*file.Result, pipeline.Counts, error) {
+func (p *passage) run(ctx context.Context, begin func(*judging.Setup), outs ...func(*pipeline.Judgement) error) (*file.Result, pipeline.Counts, error) {
 	if p.auto && p.measured == nil {
 		if err := p.measure(ctx); err != nil {
 			return nil, pipeline.Counts{}, err
@@ -88,7 +89,7 @@ func (p *passage) run(ctx context.Context, begin func(*judging.Setup), out func(
 		s := judging.New(state, p.judged)
 		begin(s)
 		return s, nil
-	}, out)
+	}, outs...)
 	if err == nil {
 		err = p.nothingRead(res)
 	}
@@ -169,10 +170,23 @@ func loadState(state *cluster.State, paths []string, stdin io.Reader) error {
 	if len(paths) == 0 {
 		return nil
 	}
-	if err := state.Load(paths, stdin); err != nil {
+	var input *cluster.InputError
+	err := state.Load(paths, stdin)
+	if errors.As(err, &input) {
+		err = MisplacedOr(err, input.Path, filekind.State)
+	}
+	if err != nil {
 		return fmt.Errorf("cannot read the state: %w", err)
 	}
-	return ofUse(paths, state.Summary())
+	if err = ofUse(paths, state.Summary()); err == nil {
+		return nil
+	}
+	for _, path := range paths {
+		if m := Misplaced(path, filekind.State); m != nil {
+			return fmt.Errorf("cannot read the state: %w", m)
+		}
+	}
+	return err
 }
 
 // ofUse refuses state that has nothing to do with authorization: the verdicts would be as confident as they are wrong.

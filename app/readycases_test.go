@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -60,6 +61,44 @@ func TestDaysThatAreNotReady(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A line that was torn is harmless only where what is left shows that it was nobody's: not before the status, and not of a node. What an API server
+// writes behind it when it is started again is judged.
+func TestReadyWithTornLineOfOthers(t *testing.T) {
+	for _, node := range []bool{false, true} {
+		for _, glued := range []bool{false, true} {
+			for _, late := range []bool{false, true} {
+				day := *threeHours(t, 13, days.Options{Servers: 2, Features: days.Deployments | days.Drains})
+				day.Events = slices.Clone(day.Events)
+				i := slices.IndexFunc(day.Events, func(e *days.Event) bool {
+					return node && e.IsNode() && e.Verb == "get" || !node && strings.HasSuffix(e.User.Username, ":replicaset-controller")
+				})
+				e := *day.Events[i]
+				if !node { // what it does otherwise is state
+					e.Verb, e.URI, e.Request, e.Ref = "get", "/api/v1/namespaces/a/services/b", nil, &days.Ref{Resource: "services", Namespace: "a", Name: "b"}
+				}
+				e.Cut, e.Glued = len(e.Line())-100, glued
+				if !late {
+					e.Cut = bytes.Index(e.Line(), []byte(`"responseStatus"`)) - 5
+				}
+				day.Events[i] = &e
+				a := analyzedDay(t, &day)
+				for _, r := range a.Facts.Checks {
+					if r.Check != "every-event-judged" {
+						continue
+					}
+					passed := r.State == checks.Passed
+					if passed != (late && !node) || len(r.Evidence) != 1 || (r.Evidence[0].Code == checks.CodeOfNoNode) != passed {
+						t.Errorf("node %t, glued %t, late %t: %s %+v", node, glued, late, r.State, r.Evidence)
+					}
+				}
+				if v := checks.Conclude(checks.Ready, a.Facts.Checks, nil); v.Good(true) != (late && !node) {
+					t.Errorf("node %t, glued %t, late %t: %q %v", node, glued, late, v.Answer, open(a.Facts.Checks))
+				}
+			}
+		}
 	}
 }
 

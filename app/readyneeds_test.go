@@ -112,7 +112,10 @@ func flaws() []flaw {
 		})},
 		{check: "version-known", name: "a version that the log contradicts", asked: func(o *AnalyzeOptions) { o.KubernetesVersion = "1.37" }},
 		{check: "nothing-depends", name: "a client that needs the binding", change: mutate(1, "plant-request")},
-		{check: "nothing-depends", name: "a service account that needs the binding", change: mutate(1, "binding-serviceaccount")},
+		{check: "nothing-depends", name: "a service account that needs the binding", change: func(d *days.Day) {
+			mutate(1, "binding-serviceaccount")(d)
+			d.Policy = strings.Replace(d.Policy, "rules:\n", "rules:\n- level: Metadata\n  users: [\"system:serviceaccount:kube-system:node-agent\"]\n", 1)
+		}},
 		{check: "bindings-inventoried", name: "no role system:node", options: migrated, change: withoutState(func(e *days.Entry) bool {
 			return e.Name == "system:node" && strings.HasPrefix(e.Kind, "ClusterRole")
 		})},

@@ -28,7 +28,7 @@ type RecordOptions struct {
 }
 
 // Record lists and watches the objects that node authorization depends on, and writes each change with the time at which it was seen, as a line
-// of JSON: a journal that Input.State takes. It goes on until ctx ends, which is no error. Secrets are never read.
+// of JSON: a journal that Input.State takes. It continues until ctx ends, which is no error. Secrets are never read.
 //
 // It returns an error if there is no cluster to talk to, and if the journal cannot be written, which then holds whole lines but for the last.
 func Record(ctx context.Context, o RecordOptions) (err error) {

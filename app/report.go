@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/exceptions"
 	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/report"
 )
@@ -19,6 +20,8 @@ type ReportOptions struct {
 	Nodes []string
 	// Waivers say who answers for what the log cannot show, as of the time of the call.
 	Waivers []checks.Waiver
+	// Exceptions hide findings from alerts and --fail-on, with those of the configuration.
+	Exceptions []exceptions.Exception
 }
 
 // Report makes the report of what Run has stored, also while it is running.
@@ -72,5 +75,9 @@ func Report(ctx context.Context, o ReportOptions) (*report.Report, error) {
 	}
 	only.narrow(state, t)
 	f.Only = o.Nodes
+	f.Exceptions, f.Now = exceptionsOf(c, o.Exceptions), time.Now()
+	if f.Incidents, err = storedIncidents(ctx, s, f.Cluster, from, f.Exceptions, f.Now); err != nil {
+		return nil, err
+	}
 	return report.Make(t, f), nil
 }

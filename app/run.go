@@ -19,9 +19,9 @@ type RunOptions struct {
 	StoreOptions
 	// Listen is the address of /metrics, /readyz and the pages, in place of the configuration's listen; "" for that.
 	Listen string
-	// State is the cluster's, beside the configuration's state.files.
+	// State is the cluster's, in addition to the configuration's state.files.
 	State []string
-	// Logs are followed beside the configuration's sources, with its defaults for files.
+	// Logs are followed in addition to the configuration's sources, with its defaults for files.
 	Logs []string
 	// Log is where the service logs.
 	Log LogTo
@@ -49,12 +49,12 @@ func (o *RunOptions) adjust(c *config.Config) error {
 	if len(c.Sources.Files) == 0 && c.Sources.Webhook == nil && c.Sources.Kafka == nil {
 		return ErrNothingToRead
 	}
-	return nil
+	return useOwnRules(c)
 }
 
 // Run judges audit events as they come, from the sources of the configuration, until ctx ends; then it stops after the batch in hand and
 // returns nil. Verdicts and findings are counted in the store, served as metrics and pages, and sent to sinks. What was not stored when it ends
-// comes again next time: sources are told that they may forget an event when it is in the store, and every event counts once.
+// comes again next time: sources may forget an event when it is in the store, and every event counts once.
 //
 // It reads the configuration, the environment variables that that names, the state, and what the sources bring. It writes into the
 // configuration's data folder, which it makes, or to its PostgreSQL, and whatever its sinks write to.
@@ -112,8 +112,9 @@ func (s *service) run(ctx context.Context) error {
 	if live := s.state.live; live != nil {
 		rest.start("watching the cluster", func(ctx context.Context) error { live.Run(ctx); return nil })
 	}
-	rest.start("housekeeping", (&housekeeper{store: s.store, engine: s.court, state: s.state, sources: s.sources, log: s.log}).run)
+	rest.start("housekeeping", (&housekeeper{store: s.store, engine: s.court, state: s.state, sources: s.sources, gaps: s.sources.gaps, log: s.log}).run)
 	rest.start("making the checks", s.checks.run)
+	rest.start("telling of incidents", s.incident.run)
 	engine.start("judging", s.court.Run)
 	s.coverage.start(sources)
 	s.sources.start(sources, s.court)

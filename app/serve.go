@@ -31,7 +31,7 @@ type ServeOptions struct {
 	Running func(pages string) error
 }
 
-// Serve serves the pages of a store, and the API beside them, until ctx ends. The store is only read, also while Run is running.
+// Serve serves the pages of a store, and the API next to them, until ctx ends. The store is only read, also while Run is running.
 //
 // Errors are the configuration's, a *NoStoreError, those of the state and of the address, and those of serving.
 func Serve(ctx context.Context, o ServeOptions) error {

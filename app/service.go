@@ -17,6 +17,7 @@ import (
 	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/internal/ops"
 	"github.com/nodetrail/nodetrail/pipeline/source"
+	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/sinks/metrics"
 	"github.com/nodetrail/nodetrail/store"
 	"github.com/nodetrail/nodetrail/web"
@@ -35,6 +36,7 @@ type service struct {
 	letters  *source.DeadLetter
 	metrics  *metrics.Metrics
 	sinks    sinkSet
+	incident *incidentWatch
 	ledger   *ledger
 	proofs   *prover
 	checks   *checkWatch
@@ -68,8 +70,11 @@ func (s *service) open(ctx context.Context, c *config.Config) error {
 	s.metrics = metrics.New(metrics.Options{
 		MaxNodes: c.Metrics.MaxNodes, MaxBindings: c.Metrics.MaxBindings, Version: s.o.Version, GoVersion: runtime.Version(),
 	})
+	s.metrics.Own(ownRules(c))
 	alerts := &alertStore{store: s.store, cluster: c.Cluster}
 	s.sinks.recent, s.sinks.keeper = alerts.recent, alerts
+	s.incident = &incidentWatch{store: s.store, sinks: s.sinks.ofIncidents, config: s.reloader.Current, clock: time.Now, log: s.log}
+	s.sinks.announced = s.incident.delivered
 	if err := s.sinks.replace(c, s.log); err != nil {
 		return err
 	}
@@ -95,7 +100,7 @@ func (s *service) open(ctx context.Context, c *config.Config) error {
 	}
 	s.metrics.Watch(s.input(c))
 	s.ops, err = ops.New(ops.Options{
-		Listen: c.Listen, Pprof: c.Pprof, Metrics: s.metrics.Handler(), Ready: s.notReady, Reload: s.reloader.Reload,
+		Listen: c.Listen, Health: c.Health, Pprof: c.Pprof, Metrics: s.metrics.Handler(), Ready: s.notReady, Reload: s.reloader.Reload,
 		ReloadToken: func() (string, error) { return reloadToken(c.Reload.TokenFile) }, Log: s.log,
 	})
 	if err != nil || !c.Pages.Enabled {
@@ -112,6 +117,7 @@ func (s *service) openPages(c *config.Config) error {
 	}
 	o.Sources = func() []web.Source { return append(s.sources.pages(s.ledger), s.state.source()) }
 	o.Disabled = func() []string { return s.reloader.Current().Rules.Disable }
+	o.Own = func() []*rules.Rule { return ownRules(s.reloader.Current()) }
 	o.Live = &liveState{state: s.state.State, node: s.court.authorizer, mode: s.court.mode, whole: s.state.given, now: s.state.live != nil}
 	return s.pages.open(c, o, s.ops, s.log)
 }
@@ -180,11 +186,12 @@ func (s *service) change(old, fresh *config.Config) error {
 	if err := s.level.setLevel(fresh.Log); err != nil {
 		return err
 	}
+	s.metrics.Own(ownRules(fresh))
 	if err := s.court.configure(fresh); err != nil {
 		return err
 	}
 	// Sinks that stay as they are keep what waits in them.
-	if slices.ContainsFunc(config.Changed(old, fresh), func(c config.Change) bool { return strings.HasPrefix(c.Field, "sinks") }) {
+	if slices.ContainsFunc(config.Changed(old, fresh), func(c config.Change) bool { return strings.HasPrefix(c.Field, "sinks") || c.Field == "exceptions" }) {
 		return s.sinks.replace(fresh, s.log)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/nodetrail/nodetrail/exceptions"
 	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/sinks"
@@ -16,9 +17,10 @@ import (
 	"github.com/nodetrail/nodetrail/sinks/http"
 	"github.com/nodetrail/nodetrail/sinks/metrics"
 	"github.com/nodetrail/nodetrail/store"
+	"github.com/nodetrail/nodetrail/tally"
 )
 
-// alerting is a sink of alerts with a grouper of its own: what goes on must be told often enough for the alert to stay.
+// alerting is a sink of alerts with a grouper of its own: what continues must be sent often enough for the alert to stay.
 type alerting struct {
 	grouper *sinks.Grouper
 	sink    *alertmanager.Sink
@@ -38,22 +40,27 @@ func (s *sinkSet) alertmanager(c *config.Config, a *config.AlertmanagerSink, log
 	if runbooks != "" && !strings.HasSuffix(runbooks, "/") {
 		runbooks += "/"
 	}
+	except := exceptionsOf(c, nil)
 	sink, err := alertmanager.New(alertmanager.Options{
 		Name: a.Name, URLs: a.URLs, Resend: a.Resend.D(), ResolveAfter: a.ResolveAfter.D(), ExternalURL: external, Runbooks: runbooks,
-		MinSeverity: least, Labels: a.Labels, MaxAlerts: a.MaxAlerts, MaxBackoff: min(c.Sinks.Queue.MaxBackoff, a.Resend).D(),
+		MinSeverity: least, Incidents: a.Alerts != "findings", Labels: a.Labels, MaxAlerts: a.MaxAlerts, MaxBackoff: min(c.Sinks.Queue.MaxBackoff, a.Resend).D(),
 		HTTP: http.Options{
 			Username: a.Username, Password: a.Password.Reveal(), PasswordFile: a.PasswordFile, BearerToken: a.BearerToken.Reveal(),
 			BearerTokenFile: a.BearerTokenFile, CAFile: a.TLS.CAFile, ServerName: a.TLS.ServerName, CertFile: a.TLS.CertFile, KeyFile: a.TLS.KeyFile,
 			Timeout: a.Timeout.D(),
 		},
-		Recent: s.recent, Keeper: s.keeper, Log: log,
+		Recent: func(ctx context.Context, since time.Time) ([]sinks.Finding, error) {
+			all, err := s.recent(ctx, since)
+			return unexcepted(all, except), err
+		},
+		Keeper: s.keeper, Log: log,
 	})
 	if err != nil {
 		return err
 	}
 	s.alerts = append(s.alerts, alerting{sink: sink, grouper: sinks.NewGrouper(sinks.GrouperOptions{
 		Cluster: c.Cluster, Every: a.Resend.D(), MaxGroups: c.Sinks.Findings.MaxGroups,
-	}, sink.Add)})
+	}, func(all []sinks.Finding) { sink.Add(unexcepted(all, except)) })})
 	return nil
 }
 
@@ -123,4 +130,28 @@ func (a *alertStore) Keep(ctx context.Context, put []alertmanager.Kept, gone []s
 		alerts[i] = store.Alert{Key: put[i].Key, First: put[i].First, Last: put[i].Last, Payload: b}
 	}
 	return a.store.PutAlerts(ctx, alerts, gone)
+}
+
+// unexcepted are the findings that no exception covers now.
+func unexcepted(all []sinks.Finding, set *exceptions.Set) []sinks.Finding {
+	if len(set.All()) == 0 {
+		return all
+	}
+	now := time.Now()
+	var out []sinks.Finding
+	for i := range all {
+		f := &all[i]
+		b := f.Binding.Name
+		if f.Binding.Namespace != "" {
+			b = f.Binding.Namespace + "/" + b
+		}
+		of := exceptions.Finding{
+			Rule: f.Rule, Reason: string(tally.ReasonOf(f.Reason, f.Detail)), Severity: f.Severity, Node: f.Node, Verb: f.Verb, APIGroup: f.APIGroup, Resource: f.Resource,
+			Subresource: f.Subresource, Namespace: f.Namespace, Name: f.Name, UserAgent: f.UserAgent, Binding: b, Address: f.Params.Text(rules.ParamAddress), Allowed: f.Allowed,
+		}
+		if !set.Covers(&of, now) {
+			out = append(out, *f)
+		}
+	}
+	return out
 }

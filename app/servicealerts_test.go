@@ -84,6 +84,8 @@ func TestAlertSink(t *testing.T) {
 	c, err := config.Parse("c", []byte(`
 cluster: prod
 sinks: {alertmanager: [{urls: ["`+srv.URL+`/prefix/"], username: u, passwordFile: `+filepath.Join(dir, "password")+`, minSeverity: high, labels: {team: a}, runbooks: "https://r"}]}
+exceptions:
+- {rule: node-identity, match: 'finding.node.startsWith("excepted")', owner: a, reason: b, expires: 9999-12-31}
 `), os.LookupEnv)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +98,7 @@ sinks: {alertmanager: [{urls: ["`+srv.URL+`/prefix/"], username: u, passwordFile
 	if _, err := st.Acquire(ctx, "lane", 0, 0); err != nil {
 		t.Fatal(err)
 	}
-	before := []tally.Entry{entry("before", rules.Critical)}
+	before := []tally.Entry{entry("before", rules.Critical), entry("excepted-before", rules.Critical)}
 	if err := st.Commit(ctx, &tally.Commit{At: time.Now(), Lanes: []tally.LaneCommit{{Lane: "lane", Entries: before}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +107,7 @@ sinks: {alertmanager: [{urls: ["`+srv.URL+`/prefix/"], username: u, passwordFile
 	if err := set.replace(c, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
-	set.add(&pipeline.Stored{Entries: []tally.Entry{entry("now", rules.High), entry("low", rules.Low)}})
+	set.add(&pipeline.Stored{Entries: []tally.Entry{entry("now", rules.High), entry("excepted", rules.Critical), entry("low", rules.Low)}})
 	all := map[string]alert{}
 	for len(all) < 2 {
 		a := <-got
@@ -113,7 +115,7 @@ sinks: {alertmanager: [{urls: ["`+srv.URL+`/prefix/"], username: u, passwordFile
 	}
 	for node, severity := range map[string]string{"before": "critical", "now": "high"} {
 		a := all[node]
-		want := map[string]string{"alertname": "NodeIdentity", "cluster": "prod", "severity": severity, "rule": "node-identity", "node": node, "team": "a"}
+		want := map[string]string{"alertname": "NodeIdentity", "cluster": "prod", "severity": severity, "level": map[string]string{"critical": "critical", "high": "warning"}[severity], "rule": "node-identity", "node": node, "team": "a"}
 		if diff := cmp.Diff(want, a.Labels); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

@@ -17,7 +17,7 @@ import (
 // rememberedState is the kind of memory in which the state proof is stored, by the instance.
 const rememberedState = "state-proof"
 
-// witnessed keeps what the checks need of a running service beside its counts and its evidence: what the state tells, and races. It is stored with the
+// witnessed keeps what the checks need of a running service in addition to its counts and its evidence: what the state tells, and races. It is stored with the
 // requests that it is about. The engine's loop alone uses it.
 type witnessed struct {
 	config   func() *config.Config

@@ -55,7 +55,7 @@ func (t *gapTeller) note(f tally.Finding) error {
 	return t.engine.Note(ctx, time.Now(), f)
 }
 
-// coverageWatch tells, beside the log, what it cannot contain. It runs with the sources, and there is nothing to close.
+// coverageWatch tells, in addition to the log, what it cannot contain. It runs with the sources, and there is nothing to close.
 type coverageWatch struct {
 	policy  string            // the file of the audit policy, "" for none
 	scraper *coverage.Scraper // nil without one
@@ -111,7 +111,7 @@ func (w *coverageWatch) start(s *stage) {
 	}
 }
 
-// tellPolicyEvery is how often what the audit policy hides is told again: it goes on.
+// tellPolicyEvery is how often what the audit policy hides is reported again: it continues.
 const tellPolicyEvery = 10 * time.Minute
 
 // watchPolicy tells what the audit policy hides, again and again, and notices when the file changes.
@@ -126,7 +126,7 @@ func (w *coverageWatch) watchPolicy(ctx context.Context) error {
 		if err == nil {
 			gaps = p.Gaps(w.options)
 		} else if !failing {
-			w.gaps.log.Warn().Err(err).Msg("the audit policy cannot be read any more: what it hides is not told")
+			w.gaps.log.Warn().Err(err).Msg("cannot read the audit policy any more: gaps that it causes are not reported")
 		}
 		failing = err != nil
 		for i := range gaps {

@@ -63,7 +63,7 @@ func openCourt(ctx context.Context, c *config.Config, p *courtParts) (*court, er
 	out := &court{
 		setup: judging.New(p.state.State, judging.Options{
 			Features: features, Admission: admissionOf(&features, cmp.Or(c.Authorization.KubernetesVersion, asked), c.Authorization.FeatureGates),
-			Versions: versions, Skew: c.Skew.D(), Mode: mode, Rules: enabled, Kubelets: c.Rules.KubeletUserAgents, Bootstrap: bootstrapOf(c), Live: p.state.live != nil,
+			Versions: versions, Skew: c.Skew.D(), Mode: mode, Rules: enabled, Own: c.Own(), Kubelets: c.Rules.KubeletUserAgents, Bootstrap: bootstrapOf(c), Live: p.state.live != nil,
 		}),
 		// Those of all rules: one that is enabled later has to know what was before.
 		detectors: rules.NewDetectors(rules.All(), detectorOptions(c)),
@@ -106,7 +106,7 @@ func (j *court) configure(c *config.Config) error {
 		return err
 	}
 	return j.Do(context.Background(), func() {
-		j.setup.Judge.Rules = enabled
+		j.setup.Judge.Rules, j.setup.Judge.Own = enabled, c.Own()
 		j.setup.Judge.Memory.Kubelets, j.setup.Judge.Memory.Bootstrap = c.Rules.KubeletUserAgents, bootstrapOf(c)
 		j.detectors.Configure(detectorOptions(c))
 	})
@@ -156,7 +156,7 @@ func (l *ledger) stored(s *pipeline.Stored) {
 	c := metrics.Commit{Entries: s.Entries, Received: s.Received, At: s.At, Took: s.Took}
 	l.mu.Lock()
 	for i := range s.Entries {
-		if t := s.Entries[i].Time; !t.IsZero() && s.Entries[i].IsNode { // what is noted beside the log has the clock's time
+		if t := s.Entries[i].Time; !t.IsZero() && s.Entries[i].IsNode { // what is noted in addition to the log has the clock's time
 			if l.from.IsZero() || t.Before(l.from) {
 				l.from = t
 			}

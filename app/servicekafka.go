@@ -17,17 +17,21 @@ func kafkaSink(c *config.KafkaSink, log zerolog.Logger) (sinks.Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return kafka.NewSender(c.Name, &findingsWriter{p}), nil
+	format := sinks.Format(c.Format)
+	return kafka.NewSender(c.Name, &findingsWriter{p, kafka.ContentType(format)}, format), nil
 }
 
 // findingsWriter is a producer as the sink wants it.
-type findingsWriter struct{ *source.Producer }
+type findingsWriter struct {
+	*source.Producer
+	contentType string
+}
 
 // Write implements kafka.Writer.
 func (w *findingsWriter) Write(ctx context.Context, keys, values [][]byte) error {
 	records := make([]source.Record, len(values))
 	for i := range values {
-		records[i] = source.Record{Key: keys[i], Value: values[i], Headers: []source.Header{{Key: "content-type", Value: kafka.ContentType}}}
+		records[i] = source.Record{Key: keys[i], Value: values[i], Headers: []source.Header{{Key: "content-type", Value: w.contentType}}}
 	}
 	return w.Produce(ctx, records...)
 }

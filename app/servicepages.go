@@ -3,10 +3,12 @@ package app
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/incidents"
 	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/internal/ops"
 	"github.com/nodetrail/nodetrail/web"
@@ -18,6 +20,9 @@ func pagesOver(c *config.Config, proofs *prover, log zerolog.Logger) (web.Option
 	o := web.Options{
 		Cluster: c.Cluster, Store: s, Step: s.Step(), Hourly: c.Store.Hourly.D(), Log: log,
 		Facts: proofs.facts, Prove: proofs.prove,
+		Incidents: func(ctx context.Context, from time.Time) ([]incidents.Incident, error) {
+			return storedIncidents(ctx, s, c.Cluster, from, exceptionsOf(proofs.config(), nil), time.Now())
+		},
 		Access: web.Access{
 			TokenFile: p.BearerTokenFile, CertFile: p.TLS.CertFile, KeyFile: p.TLS.KeyFile, ClientCAFile: p.TLS.ClientCAFile,
 			ClientNames: p.TLS.ClientNames, Reload: p.TLS.ReloadEvery.D(),

@@ -26,7 +26,10 @@ type sinkSet struct {
 	lines   []*jsonl.Lines
 	files   []*jsonl.File
 	alerts  []alerting
-	closing sync.WaitGroup
+	// incidents are those of the queues that get events of incidents; announced is called with those that a sink has.
+	incidents []incidentSink
+	announced func(sink string, events []*sinks.IncidentEvent)
+	closing   sync.WaitGroup
 	// recent and keeper read and write the store, for alerts.
 	recent func(ctx context.Context, since time.Time) ([]sinks.Finding, error)
 	keeper alertmanager.Keeper
@@ -35,7 +38,7 @@ type sinkSet struct {
 // replace makes the sinks of the configuration and puts them in place of those before, which get a while to deliver what they have.
 // After an error nothing has changed.
 func (s *sinkSet) replace(c *config.Config, log zerolog.Logger) error {
-	fresh := &sinkSet{recent: s.recent, keeper: s.keeper}
+	fresh := &sinkSet{recent: s.recent, keeper: s.keeper, announced: s.announced}
 	if err := fresh.make(c, log); err != nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -43,7 +46,7 @@ func (s *sinkSet) replace(c *config.Config, log zerolog.Logger) error {
 	}
 	s.mu.Lock()
 	old := &sinkSet{grouper: s.grouper, queues: s.queues, lines: s.lines, alerts: s.alerts}
-	s.grouper, s.queues, s.lines, s.files, s.alerts = fresh.grouper, fresh.queues, fresh.lines, fresh.files, fresh.alerts
+	s.grouper, s.queues, s.lines, s.files, s.alerts, s.incidents = fresh.grouper, fresh.queues, fresh.lines, fresh.files, fresh.alerts, fresh.incidents
 	s.mu.Unlock()
 	s.closing.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -57,10 +60,21 @@ func (s *sinkSet) replace(c *config.Config, log zerolog.Logger) error {
 
 func (s *sinkSet) make(c *config.Config, log zerolog.Logger) error {
 	q := c.Sinks.Queue
-	queue := func(sender sinks.Sender, batch int, timeout time.Duration) {
-		s.queues = append(s.queues, sinks.NewQueue(sender, sinks.QueueOptions{
+	var queues []*sinks.Queue // of findings
+	queue := func(sender sinks.Sender, format sinks.Format, batch int, timeout time.Duration) {
+		if format.Incidents() && s.announced != nil {
+			sender = &announcingSender{sender, s.announced}
+		}
+		made := sinks.NewQueue(sender, sinks.QueueOptions{
 			MaxFindings: q.MaxFindings, MaxBytes: int64(q.MaxBytes), MaxBackoff: q.MaxBackoff.D(), MaxBatch: batch, Timeout: timeout, Log: log,
-		}))
+		})
+		s.queues = append(s.queues, made)
+		if format.Findings() {
+			queues = append(queues, made)
+		}
+		if format.Incidents() && s.announced != nil {
+			s.incidents = append(s.incidents, incidentSink{made, format})
+		}
 	}
 	for i := range c.Sinks.JSONL {
 		j := &c.Sinks.JSONL[i]
@@ -74,7 +88,7 @@ func (s *sinkSet) make(c *config.Config, log zerolog.Logger) error {
 			s.lines = append(s.lines, jsonl.NewLines(name, f, int64(q.MaxBytes), log))
 			continue
 		}
-		queue(jsonl.NewSender(name, f), 0, 0)
+		queue(jsonl.NewSender(name, f, sinks.Format(j.Format)), sinks.Format(j.Format), 0, 0)
 	}
 	for i := range c.Sinks.HTTP {
 		h := &c.Sinks.HTTP[i]
@@ -83,28 +97,32 @@ func (s *sinkSet) make(c *config.Config, log zerolog.Logger) error {
 			headers[k] = v.Reveal()
 		}
 		sender, err := http.New(http.Options{
-			Name: h.Name, URL: h.URL, CloudEvents: h.Format == "cloudevents", Headers: headers, Username: h.Username,
+			Name: h.Name, URL: h.URL, Format: sinks.Format(h.Format), Headers: headers, Username: h.Username,
 			Password: h.Password.Reveal(), PasswordFile: h.PasswordFile, BearerToken: h.BearerToken.Reveal(), BearerTokenFile: h.BearerTokenFile,
 			CAFile: h.TLS.CAFile, ServerName: h.TLS.ServerName, CertFile: h.TLS.CertFile, KeyFile: h.TLS.KeyFile, Timeout: h.Timeout.D(),
 		})
 		if err != nil {
 			return fmt.Errorf("sinks.http[%d]: %w", i, err)
 		}
-		queue(sender, h.MaxBatch, 2*h.Timeout.D())
+		batch := h.MaxBatch
+		if sinks.Format(h.Format) == sinks.Slack {
+			batch = 1 // what was taken of a batch would come again with what was not
+		}
+		queue(sender, sinks.Format(h.Format), batch, 2*h.Timeout.D())
 	}
 	for i := range c.Sinks.Kafka {
 		sender, err := kafkaSink(&c.Sinks.Kafka[i], log)
 		if err != nil {
 			return fmt.Errorf("sinks.kafka[%d]: %w", i, err)
 		}
-		queue(sender, 0, 0)
+		queue(sender, sinks.Format(c.Sinks.Kafka[i].Format), 0, 0)
 	}
 	for i := range c.Sinks.Alertmanager {
 		if err := s.alertmanager(c, &c.Sinks.Alertmanager[i], log); err != nil {
 			return fmt.Errorf("sinks.alertmanager[%d]: %w", i, err)
 		}
 	}
-	if queues := s.queues; len(queues) > 0 {
+	if len(queues) > 0 {
 		s.grouper = sinks.NewGrouper(sinks.GrouperOptions{
 			Cluster: c.Cluster, Every: c.Sinks.Findings.Every.D(), MaxGroups: c.Sinks.Findings.MaxGroups,
 		}, func(f []sinks.Finding) {
@@ -141,6 +159,13 @@ func (s *sinkSet) line(j *pipeline.Judgement, b []byte) []byte {
 	}
 	v := VerdictLine(j)
 	return v.AppendLine(b)
+}
+
+// ofIncidents are the sinks that get events of incidents.
+func (s *sinkSet) ofIncidents() []incidentSink {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.incidents
 }
 
 func (s *sinkSet) reopen(log zerolog.Logger) {
@@ -199,7 +224,7 @@ func (s *sinkSet) shut(ctx context.Context) error {
 func (s *sinkSet) close(ctx context.Context) error {
 	s.mu.Lock()
 	last := &sinkSet{grouper: s.grouper, queues: s.queues, lines: s.lines, alerts: s.alerts}
-	s.grouper, s.queues, s.lines, s.files, s.alerts = nil, nil, nil, nil, nil
+	s.grouper, s.queues, s.lines, s.files, s.alerts, s.incidents = nil, nil, nil, nil, nil, nil
 	s.mu.Unlock()
 	return last.shut(ctx)
 }

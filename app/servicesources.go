@@ -170,7 +170,7 @@ func (s *sourceSet) fileSource(c *config.FileSource, want audit.Want) *runningSo
 		from = file.End
 	}
 	f := file.NewFollow(file.FollowOptions{
-		Paths: c.Paths, Want: want, From: from, MaxEventBytes: int(c.MaxEventBytes), Poll: c.Poll.D(), PollOnly: c.PollOnly,
+		Paths: c.Paths, Want: want, From: from, MaxEventBytes: int(c.MaxEventBytes), Poll: c.Poll.D(), PollOnly: c.PollOnly, FollowLinks: c.FollowLinks,
 		Gap: func(lane, cause string) { s.gaps.lost(rules.LogLost, lane, codes.Text(rules.ParamTrouble, cause)) },
 	}, s.log)
 	return &runningSource{name: "file:" + strings.Join(c.Paths, ","), run: f.Run, sources: func() []metrics.Source {

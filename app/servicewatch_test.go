@@ -83,7 +83,7 @@ func watched(t *testing.T, dir string, d *days.Day, log []byte, want ...string) 
 	return got
 }
 
-// A breaking client that begins after a check has passed is told as a loss, also if nodetrail was stopped between the two; one that was there from the
+// A breaking client that begins after a check has passed is reported as a loss, also if nodetrail was stopped between the two; one that was there from the
 // beginning is not.
 func TestMetricsTellThatAPassedCheckFails(t *testing.T) {
 	clean := threeHours(t, 22, days.Options{Servers: 1})
@@ -127,7 +127,7 @@ func TestMetricsTellThatAPassedCheckFails(t *testing.T) {
 			}
 		}
 		got = watched(t, dir, clean, planted("plant-last"), "check nothing-depends failed", "answer not ready ready")
-		// The same request is excess use, which is about confinement.
+		// The same request is use of RBAC rights, which is about confinement.
 		if diff := cmp.Diff([]string{"check_lost no-excess-use confined", "check_lost nothing-depends ready"}, lost(got)); diff != "" {
 			t.Errorf("lost (-want +got):\n%s", diff)
 		}

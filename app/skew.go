@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/app/judging"
-	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/report"
 )
@@ -27,7 +26,6 @@ var ErrSkewTwice = errors.New("to measure the skew, the log and the state are re
 
 // skewMeter measures how far from a change the apiserver's own decisions still disagreed with the state.
 type skewMeter struct {
-	auth     *nodeauthz.Authorizer // whose skew is mostSkew
 	furthest map[skewObject]time.Duration
 }
 
@@ -35,12 +33,7 @@ type skewObject struct{ group, resource, namespace, name string }
 
 // add takes in a judgement by the most that a skew can be. Disagreements that are no race even so are none of the skew.
 func (m *skewMeter) add(j *pipeline.Judgement) {
-	says := j.Observed.NodeVerdict
-	if !j.IsNode || !j.Answer.Race || says == j.Answer.Verdict || says != nodeauthz.Allow && says != nodeauthz.Deny ||
-		j.Answer.Verdict != nodeauthz.Allow && j.Answer.Verdict != nodeauthz.Deny {
-		return
-	}
-	d, ok := m.auth.RaceDistance(j.Attrs, j.Time)
+	d, ok := j.RaceDistance()
 	if !ok {
 		return
 	}
@@ -82,7 +75,7 @@ func (p *passage) measure(ctx context.Context) error {
 		return &OptionError{"AuthorizationMode", err}
 	}
 	m := &skewMeter{furthest: map[skewObject]time.Duration{}}
-	_, _, err = first.run(ctx, func(s *judging.Setup) { m.auth = s.Auth }, func(j *pipeline.Judgement) error {
+	_, _, err = first.run(ctx, func(*judging.Setup) {}, func(j *pipeline.Judgement) error {
 		m.add(j)
 		return nil
 	})

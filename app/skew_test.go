@@ -3,10 +3,14 @@ package app
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/nodetrail/nodetrail/app/judging"
 	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/report"
 )
 
@@ -40,6 +44,38 @@ func TestSkewAuto(t *testing.T) {
 	}
 	if wide.Authorization.Skew != nil {
 		t.Error("a skew that was given is said to be measured")
+	}
+}
+
+// TestRaceDistances holds that the entries of a judgement bring what a skew is measured by, so that a running service reports it: the same requests
+// that the meter looks at, with the same distances.
+func TestRaceDistances(t *testing.T) {
+	in := &Input{Logs: []string{capture + "/audit.log.gz"}, State: []string{capture + "/journal.jsonl.gz"}}
+	p, err := in.prepare(&Authorization{Skew: mostSkew})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, entries := &skewMeter{furthest: map[skewObject]time.Duration{}}, &skewMeter{furthest: map[skewObject]time.Duration{}}
+	_, _, err = p.run(t.Context(), func(s *judging.Setup) { s.Judge.Tallies = true }, func(j *pipeline.Judgement) error {
+		m.add(j)
+		if e := j.Entry; e.HasDistance {
+			if a := j.Attrs; !e.Race || e.Verdict == e.Observed {
+				t.Errorf("%s %s %s/%s has a distance: %+v", a.Verb, a.Resource, a.Namespace, a.Name, e)
+			}
+			o := skewObject{j.Attrs.APIGroup, j.Attrs.Resource, j.Attrs.Namespace, j.Attrs.Name}
+			old, known := entries.furthest[o]
+			if !known {
+				o = skewObject{strings.Clone(o.group), strings.Clone(o.resource), strings.Clone(o.namespace), strings.Clone(o.name)}
+			}
+			entries.furthest[o] = max(old, e.Distance)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.furthest) < 3 || !maps.Equal(m.furthest, entries.furthest) {
+		t.Errorf("distances %v, the meter has %v", entries.furthest, m.furthest)
 	}
 }
 

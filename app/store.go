@@ -63,7 +63,8 @@ func openToRead(ctx context.Context, c *config.Config, configured bool) (*store.
 // openStore opens the store that the configuration names.
 func openStore(ctx context.Context, c *config.Config, log zerolog.Logger, readOnly bool) (*store.Store, error) {
 	o := store.Options{
-		ReadOnly: readOnly, Retention: c.Store.Retention.D(), Step: c.Store.Step.D(), Hourly: c.Store.Hourly.D(), DedupeFor: c.Store.DedupeFor.D(), Log: log,
+		ReadOnly: readOnly, Retention: c.Store.Retention.D(), Step: c.Store.Step.D(), Hourly: c.Store.Hourly.D(), DedupeFor: c.Store.DedupeFor.D(),
+		MaxBytes: int64(c.Store.MaxBytes), Log: log,
 	}
 	if p := c.Store.Postgres; p != nil {
 		dsn := p.DSN.Reveal()

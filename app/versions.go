@@ -138,6 +138,20 @@ func beyond(given string) int {
 	return minor
 }
 
+// Assumed says what is assumed of a version that nobody supports, in one sentence; "" of one that is supported, or of none.
+func (a *Authorization) Assumed() string {
+	features, exact, err := nodeauthz.Nearest(a.KubernetesVersion)
+	if err != nil || exact {
+		return ""
+	}
+	next := features.Minor + 1
+	if features.Minor == nodeauthz.NewestMinor {
+		next = features.Minor - 1
+	}
+	return fmt.Sprintf("Kubernetes 1.%d is not supported (1.%d to 1.%d are): requests are judged by 1.%d, and are unknown where 1.%d and 1.%d differ",
+		beyond(a.KubernetesVersion), nodeauthz.OldestMinor, nodeauthz.NewestMinor, features.Minor, min(features.Minor, next), max(features.Minor, next))
+}
+
 // wasFeatures are those by which run judges, as it stored them, unless its configuration says them.
 func wasFeatures(c *config.Config, was *report.Authorization) (nodeauthz.Features, error) {
 	own, emulated, emulates := strings.Cut(was.KubernetesVersion, " emulating ")

@@ -139,6 +139,6 @@ func TestAdmissionFromJournal(t *testing.T) {
 	s = load(t, event(t, "10s", "ADDED", podJSON(t, "other", "u3", "w2", "0s", "0s", ""))+event(t, "60s", "MODIFIED", podJSON(t, "other", "u3", "w2", "0s", "0s", "")))
 	s.ApplyAudit(request(t, "20s", "patch", "pods/status", "web-1", "", podJSON(t, "web-1", "u1", "w1", "15s", "15s", "")))
 	if got := podSaid(t, s, "30s"); got != "w1 u1 spec true status true" {
-		t.Errorf("told by a body: %s", got)
+		t.Errorf("from a body: %s", got)
 	}
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nodetrail/nodetrail/audit"
@@ -27,18 +28,91 @@ const (
 // Only events of the stage ResponseComplete with a code of 2xx count, and no dry runs. The body of a request says less than that of the
 // response, since admission and defaults come later: it counts only where no journal or snapshot was loaded. Load those first.
 // Nothing of the event is kept.
-func (s *State) ApplyAudit(ev *audit.Event) {
+func (s *State) ApplyAudit(ev *audit.Event) { s.ApplyRead(ev, nil) }
+
+// Read is what was read of an event's body before its turn; it may alias the body. See [State.ReadAudit].
+type Read struct {
+	uid, version string // read if versioned
+	versioned    bool
+	object       object // read if whole, and it is of use if usable
+	whole        bool
+	usable       bool
+	head         object // likewise
+	headed       bool
+	headUsable   bool
+}
+
+// ReadAudit reads what [State.ApplyAudit] will need of the event's body, and changes nothing. It may be called concurrently. It returns nil where there
+// is nothing to read.
+func (s *State) ReadAudit(ev *audit.Event) *Read {
+	id, ok := changes(ev)
+	if !ok || len(ev.ResponseObject) == 0 {
+		return nil
+	}
+	d := readers.Get().(*decoder)
+	defer readers.Put(d)
+	r := &Read{}
+	switch sub := ev.ObjectRef.Subresource; {
+	case ev.Verb == "delete" && sub == "":
+		r.head, r.headUsable = d.auditObject(ev.ResponseObject, id, ev, d.head)
+		r.headed = true
+	case ev.Verb == "delete" || ev.Verb == "deletecollection" || id == kindLease || !writes(sub):
+		return nil
+	default:
+		if versioned(id, ev) {
+			r.uid, r.version = d.version(ev.ResponseObject)
+			r.versioned = true
+			s.mu.Lock()
+			known := s.versions.has(r.uid, r.version)
+			s.mu.Unlock()
+			if known {
+				return r
+			}
+		}
+		r.object, r.usable = d.auditObject(ev.ResponseObject, id, ev, d.object)
+		r.whole = true
+	}
+	return r
+}
+
+// readers are decoders for bodies that are read concurrently. They intern few names: there is one for each processor.
+var readers = sync.Pool{New: func() any {
+	d := newDecoder()
+	d.most = maxInterned >> 5
+	return d
+}}
+
+// changes reports whether a request changed an object of a kind that matters.
+func changes(ev *audit.Event) (id kindID, ok bool) {
 	if ev.Stage != audit.StageResponseComplete || ev.Code < 200 || ev.Code > 299 || !ev.HasObjectRef {
-		return
+		return 0, false
 	}
 	switch ev.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":
 	default:
+		return 0, false
+	}
+	id, ok = kindByResource(ev.ObjectRef.APIGroup, ev.ObjectRef.Resource)
+	return id, ok && !effective(ev).IsZero() && !dryRun(ev.RequestURI)
+}
+
+// writes reports whether a write of the subresource is answered with the object.
+func writes(subresource string) bool {
+	switch subresource {
+	case "", "status", "ephemeralcontainers", "resize", "approval":
+		return true
+	}
+	return false
+}
+
+// ApplyRead is ApplyAudit with what ReadAudit returned, which may be nil: the outcome is the same.
+func (s *State) ApplyRead(ev *audit.Event, read *Read) {
+	id, ok := changes(ev)
+	if !ok {
 		return
 	}
-	id, ok := kindByResource(ev.ObjectRef.APIGroup, ev.ObjectRef.Resource)
-	if !ok || effective(ev).IsZero() || dryRun(ev.RequestURI) {
-		return
+	if read == nil {
+		read = &Read{}
 	}
 	at := nodeauthz.Stamp{Time: effective(ev), Source: nodeauthz.SourceAudit}
 	s.mu.Lock()
@@ -46,18 +120,18 @@ func (s *State) ApplyAudit(ev *audit.Event) {
 	switch ev.Verb {
 	case "delete":
 		if ev.ObjectRef.Subresource == "" {
-			s.auditDelete(id, ev, at)
+			s.auditDelete(id, ev, at, read)
 		}
 	case "deletecollection":
 		s.auditDeleteCollection(id, ev, at)
 	default:
-		switch ev.ObjectRef.Subresource {
-		case "binding":
+		switch sub := ev.ObjectRef.Subresource; {
+		case sub == "binding":
 			s.auditBinding(ev, at)
-		case "eviction":
+		case sub == "eviction":
 			s.refine(id, ev.ObjectRef.Namespace, ev.ObjectRef.Name, at, ev)
-		case "", "status", "ephemeralcontainers", "resize", "approval":
-			s.auditWrite(id, ev, at)
+		case writes(sub):
+			s.auditWrite(id, ev, at, read)
 		}
 	}
 }
@@ -73,16 +147,19 @@ func dryRun(uri string) bool {
 }
 
 // auditWrite takes in an object that was created or changed.
-func (s *State) auditWrite(id kindID, ev *audit.Event, at nodeauthz.Stamp) {
-	if s.nothingNew(id, ev, at) {
+func (s *State) auditWrite(id kindID, ev *audit.Event, at nodeauthz.Stamp, read *Read) {
+	if s.nothingNew(id, ev, at, read) {
 		s.fromAudit[id]++
 		return
 	}
-	o, ok := s.auditBody(ev.ResponseObject, id, ev)
+	o, ok := read.object, read.usable
+	if !read.whole {
+		o, ok = s.decoder.auditObject(ev.ResponseObject, id, ev, s.decoder.object)
+	}
 	if !ok {
 		plainWrite := ev.Verb != "patch" && ev.ObjectRef.Subresource == "" && s.inputs == 0
 		if plainWrite {
-			o, ok = s.auditBody(ev.RequestObject, id, ev)
+			o, ok = s.decoder.auditObject(ev.RequestObject, id, ev, s.decoder.object)
 			o.admitted.asked()
 		}
 		if !ok {
@@ -101,21 +178,12 @@ func (s *State) auditWrite(id kindID, ev *audit.Event, at nodeauthz.Stamp) {
 	s.auditSet(&o, ev.Verb == "create", at)
 }
 
-// auditBody decodes a body if it is an object of the kind, and takes its name from the event where it has none.
-func (s *State) auditBody(body []byte, id kindID, ev *audit.Event) (o object, ok bool) {
-	return s.auditObject(body, id, ev, s.decoder.object)
-}
-
-// auditHead is auditBody for an object of which the metadata is enough.
-func (s *State) auditHead(body []byte, id kindID, ev *audit.Event) (o object, ok bool) {
-	return s.auditObject(body, id, ev, s.decoder.head)
-}
-
-func (s *State) auditObject(body []byte, id kindID, ev *audit.Event, decode func(kindID, []byte) (object, error)) (o object, ok bool) {
+// auditObject decodes a body if it is an object of the kind, and takes its name from the event where it has none.
+func (d *decoder) auditObject(body []byte, id kindID, ev *audit.Event, decode func(kindID, []byte) (object, error)) (o object, ok bool) {
 	if len(body) == 0 {
 		return object{}, false
 	}
-	kind, apiVersion, err := s.decoder.typeOf(body)
+	kind, apiVersion, err := d.typeOf(body)
 	if err != nil || kind != kinds[id].Name || groupOf(apiVersion) != kinds[id].Group {
 		return object{}, false
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -147,8 +148,74 @@ func FuzzAuditBody(f *testing.F) {
 		ev := request(t, "1s", of.verb, of.resource+"/"+of.sub, "x", string(body), string(answer))
 		ev.ObjectRef.APIGroup = of.group
 		s.ApplyAudit(ev)
-		s.Graph.PodNode("shop", "x", at(t, "2s"))
+		ahead := NewState()
+		ahead.ApplyRead(ev, ahead.ReadAudit(ev))
+		if d := cmp.Diff(known(t, s), known(t, ahead)); d != "" {
+			t.Errorf("what was read ahead of its turn tells something else (-want +got):\n%s", d)
+		}
 	})
+}
+
+// known is what a state knows, as far as tests of bodies can tell.
+func known(t *testing.T, s *State) any {
+	t.Helper()
+	var nodes []string
+	for _, when := range []string{"0s", "0.5s", "1s", "2s", "10s", "60s"} {
+		for _, pod := range []string{"x", "p", "web-1"} {
+			node, ok := s.Graph.PodNode("shop", pod, at(t, when))
+			nodes = append(nodes, fmt.Sprint(when, pod, node, ok))
+		}
+		for b := range s.RBAC.Bindings(at(t, when)) {
+			nodes = append(nodes, fmt.Sprint(when, b))
+		}
+	}
+	return []any{nodes, s.Graph.Stats(), s.Summary(), s.Nodes.Names(at(t, "2s")), len(s.versions.known), len(s.tracked[kindPod])}
+}
+
+// TestReadAhead reads the bodies of a whole log ahead of their turns, in any order, with versions that are given twice.
+func TestReadAhead(t *testing.T) {
+	events := []*audit.Event{}
+	for i := range 40 {
+		name := fmt.Sprint("web-", i%7)
+		pod := podJSON(t, name, "u"+name, "w1", "0s", "0s", fmt.Sprintf(`,"resourceVersion":"%d"`, i/2))
+		dying := podJSON(t, name, "u"+name, "w1", "0s", "0s", `,"deletionTimestamp":"`+at(t, "10s").Format(time.RFC3339)+`","deletionGracePeriodSeconds":0`)
+		when := fmt.Sprintf("%d.5s", i)
+		switch i % 5 {
+		case 0:
+			events = append(events, request(t, when, "create", "pods", name, "", pod))
+		case 1, 2:
+			events = append(events, request(t, when, "patch", "pods/status", name, "", pod))
+		case 3:
+			events = append(events, request(t, when, "create", "pods/binding", name, binding2, success))
+		default:
+			events = append(events, request(t, when, "delete", "pods", name, noGrace, dying))
+		}
+	}
+	want, got := NewState(), NewState()
+	read := make([]*Read, len(events))
+	for i := len(events) - 1; i >= 0; i-- {
+		read[i] = got.ReadAudit(events[i])
+	}
+	n := 0
+	for i, ev := range events {
+		want.ApplyAudit(ev)
+		got.ApplyRead(ev, read[i])
+		if read[i] != nil {
+			n++
+		}
+		if d := cmp.Diff(known(t, want), known(t, got)); d != "" {
+			t.Fatalf("after event %d (-want +got):\n%s", i, d)
+		}
+		for j := range 7 {
+			name := fmt.Sprint("web-", j)
+			if d := cmp.Diff(timeline(t, want.Graph, "shop", name, "0.4s", "5s", "20s", "39s"), timeline(t, got.Graph, "shop", name, "0.4s", "5s", "20s", "39s")); d != "" {
+				t.Fatalf("after event %d, %s (-want +got):\n%s", i, name, d)
+			}
+		}
+	}
+	if n < len(events)/2 {
+		t.Errorf("%d of %d bodies were read", n, len(events))
+	}
 }
 
 func BenchmarkApplyAudit(b *testing.B) {

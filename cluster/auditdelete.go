@@ -14,9 +14,12 @@ import (
 
 // auditDelete takes in a delete that succeeded. Often it only begins the end: a pod has its grace period, other objects their
 // finalizers. What shows that the object is gone is the response, or for a pod a request without grace.
-func (s *State) auditDelete(id kindID, ev *audit.Event, at nodeauthz.Stamp) {
+func (s *State) auditDelete(id kindID, ev *audit.Event, at nodeauthz.Stamp, read *Read) {
 	ref := nodeauthz.NamespacedName{Namespace: ev.ObjectRef.Namespace, Name: ev.ObjectRef.Name}
-	o, whole := s.auditHead(ev.ResponseObject, id, ev)
+	o, whole := read.head, read.headUsable
+	if !read.headed { // of which the metadata is enough
+		o, whole = s.decoder.auditObject(ev.ResponseObject, id, ev, s.decoder.head)
+	}
 	switch {
 	case ref.Name == "":
 		return
@@ -68,13 +71,13 @@ func (s *State) refine(id kindID, namespace, name string, at nodeauthz.Stamp, ev
 // maxEarly bounds State.early.
 const maxEarly = 4096
 
-// earlyEnd is a request that may have ended a pod, of which no watch has told yet. After an outage the log is often ahead of the watch.
+// earlyEnd is a request that may have ended a pod, which no watch has shown yet. After an outage the log is often ahead of the watch.
 type earlyEnd struct {
 	at     nodeauthz.Stamp
 	within time.Duration
 }
 
-// ended betters the end of a pod, of which a watch has told now, by the request that was known before.
+// ended betters the end of a pod, which a watch has shown now, by the request that was known before.
 func (s *State) ended(pod nodeauthz.NamespacedName) {
 	if e, ok := s.early[pod]; ok {
 		delete(s.early, pod)

@@ -15,7 +15,7 @@
 //   - An audit event carries the apiserver's own clock, which is also that of the requests that are judged.
 //   - A journal's observedAt is the moment at which a watcher saw a change. It is taken wherever it agrees with the object's own
 //     timestamps. For an object that was there before the journal began, those serve alone: they have whole seconds.
-//   - A notBefore beside observedAt (which [Record] writes after it lost sight of the cluster) says that the change happened somewhere
+//   - A notBefore next to observedAt (which [Record] writes after it lost sight of the cluster) says that the change happened somewhere
 //     between the two.
 //   - A journal without observedAt, as kubectl writes it, is dated by its objects: an event cannot be earlier than the latest timestamp
 //     that was written into an object before it, nor later than the next one.
@@ -30,11 +30,11 @@
 // # Holes
 //
 // While nobody watches, objects may be made and deleted of which there is never a trace. A journal says so by the BOOKMARK that ends a list
-// (annotation k8s.io/initial-events-end): a notBefore beside its observedAt is the last moment before it of which all is known of the kind,
+// (annotation k8s.io/initial-events-end): a notBefore next to its observedAt is the last moment before it of which all is known of the kind,
 // and from there to observedAt absence proves nothing: see nodeauthz.Graph.Uncovered. Without notBefore there is no hole. A BOOKMARK without a
 // resourceVersion, as Live writes it, says that a list begins.
 //
 // A watch that was interrupted leaves no hole if the apiserver still knows the version where it stopped: all that was missed comes, with
-// notBefore. That holds for a restart of Live too, which goes on where its journal ends, be it cut off by a crash. In the meantime nothing is
+// notBefore. That holds for a restart of Live too, which resumes where its journal ends, be it cut off by a crash. In the meantime nothing is
 // known of what happens: requests of then should wait for [Live.CaughtUp], and are unknown if they do not.
 package cluster

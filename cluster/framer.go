@@ -67,7 +67,7 @@ type value struct {
 	fields [numFields][]byte // those of the object itself; for formItem and formListEnd kind and apiVersion of the list as far as known
 }
 
-// syntaxError is a value that is no JSON. The framer can go on after it, see resync.
+// syntaxError is a value that is no JSON. The framer can continue after it, see resync.
 type syntaxError struct {
 	line int
 	msg  string
@@ -84,7 +84,7 @@ func newFramer(r io.Reader, maxValue int) *framer {
 	return &framer{r: r, mark: -1, line: 1, max: maxValue, buf: make([]byte, 0, 64<<10)}
 }
 
-// next returns the next value, io.EOF after the last one, a *syntaxError for one that is none (resync then goes on), or what
+// next returns the next value, io.EOF after the last one, a *syntaxError for one that is none (resync then continues), or what
 // made reading impossible.
 func (f *framer) next() (*value, error) {
 	for {

@@ -216,7 +216,7 @@ func (f *framer) skipNested() error {
 	}
 }
 
-// resync goes on after a syntax error: at the next line that begins with a brace behind the one on which the broken value began, which
+// resync continues after a syntax error: at the next line that begins with a brace behind the one on which the broken value began, which
 // is the next value both of JSON lines and of a pretty-printed stream. It reports whether a value remains; inside a list there is no telling.
 func (f *framer) resync() bool {
 	if len(f.nesting) > 0 {

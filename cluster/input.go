@@ -39,7 +39,7 @@ var (
 	errEmpty     = errors.New("the file is empty")
 	errNoObjects = errors.New("no Kubernetes object or watch event in it")
 	errBinary    = errors.New("neither JSON nor YAML")
-	errAuditLog  = errors.New("an audit log, not state: analyze takes it as AUDIT_LOG, explain by --audit-log")
+	errAuditLog  = errors.New("an audit log, not cluster state: analyze takes it as AUDIT_LOG, explain by --audit-log")
 )
 
 const stdinName = "<stdin>"
@@ -134,9 +134,22 @@ func openInput(path string, stdin io.Reader) (*input, error) {
 		in.close = func() { _ = f.Close() }
 		raw = f
 	}
-	r, err := in.unpack(raw)
+	r, packed, err := in.unpack(raw)
 	if err == nil {
-		err = in.language(r)
+		switch head, _ := r.Peek(etcdHead); {
+		case isEtcd(head):
+			e, err := openEtcd(path, r, path != "-" && !packed)
+			in.close()
+			if err != nil {
+				return nil, err
+			}
+			in.Reader, in.close = e, e.close
+			return in, nil
+		case isWAL(head):
+			err = errWAL
+		default:
+			err = in.language(r)
+		}
 	}
 	if err != nil {
 		in.close()
@@ -146,30 +159,31 @@ func openInput(path string, stdin io.Reader) (*input, error) {
 	return in, nil
 }
 
-func (in *input) unpack(raw io.Reader) (*bufio.Reader, error) {
+// unpack decompresses what is compressed, and says whether it is.
+func (in *input) unpack(raw io.Reader) (r *bufio.Reader, packed bool, err error) {
 	const size = 256 << 10
-	r := bufio.NewReaderSize(raw, size)
+	r = bufio.NewReaderSize(raw, size)
 	head, err := r.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, explain(err)
+		return nil, false, explain(err)
 	}
 	closeFile := in.close
 	switch {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		z, err := kgzip.NewReader(r)
 		if err != nil {
-			return nil, explain(err)
+			return nil, true, explain(err)
 		}
-		return bufio.NewReaderSize(z, size), nil
+		return bufio.NewReaderSize(z, size), true, nil
 	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
 		if err != nil {
-			return nil, explain(err)
+			return nil, true, explain(err)
 		}
 		in.close = func() { z.Close(); closeFile() }
-		return bufio.NewReaderSize(z, size), nil
+		return bufio.NewReaderSize(z, size), true, nil
 	}
-	return r, nil
+	return r, false, nil
 }
 
 // language skips a byte-order mark and white space and tells JSON from YAML.

@@ -142,7 +142,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// load loads the files. One that is damaged is set aside with all that are older, since what it told is not known.
+// load loads the files. One that is damaged is set aside with all that are older, since its content is not known.
 func (l *Live) load(files [numKinds][]journalPath) error {
 	for {
 		var paths []string

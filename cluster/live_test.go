@@ -63,7 +63,7 @@ func TestLiveBeforeTheCluster(t *testing.T) {
 	l.expect("n1", "sa", after, "allow")
 }
 
-// A watch that breaks off goes on where it was: no hole.
+// A watch that breaks off resumes where it was: no hole.
 func TestLiveReconnects(t *testing.T) {
 	c := newFakeCluster(t)
 	c.pod("a", "ua", "n1", "sa")

@@ -406,7 +406,7 @@ func TestJournalWithoutRoom(t *testing.T) {
 	}
 }
 
-// A journal that could not be written is begun anew by a list, while the watch goes on.
+// A journal that could not be written is begun anew by a list, while the watch continues.
 func TestLiveBeginsAJournalAnew(t *testing.T) {
 	c := newFakeCluster(t)
 	c.pod("a", "ua", "n1", "sa")

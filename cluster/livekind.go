@@ -44,7 +44,7 @@ func (k kindID) judged() bool { return k <= kindRoleBinding }
 func (k *liveKind) begin() {
 	s := k.live.state
 	if k.rec.listed {
-		// What goes on is the watch of the journal that was loaded: its list is over.
+		// What continues is the watch of the journal that was loaded: its list is over.
 		k.src.kinds[k.id] = kindProgress{begun: k.src.start, closed: true}
 	} else {
 		k.rec.firstFrom = timeOf(max(s.newest[k.id], never))
@@ -132,7 +132,7 @@ func (k *liveKind) write(verb string, o map[string]any, at, notBefore time.Time,
 	}
 	if k.j != nil {
 		if c.verb == verbModified && is.digest != 0 && is.digest == was.digest && was.size > 0 {
-			is.at, is.size = was.at, was.size // nothing that counts: it need not be told again
+			is.at, is.size = was.at, was.size // nothing that counts: it need not be given again
 		} else {
 			is.at, is.size = k.j.append(verb, raw, at, notBefore)
 		}
@@ -225,7 +225,7 @@ func (k *liveKind) restore(files []journalPath) ([]journalPath, error) {
 		return k.restore(files[:len(files)-1])
 	}
 	if err := k.j.reopen(last.path, scan.size); err != nil {
-		return nil, fmt.Errorf("going on with the state's journal: %w", err)
+		return nil, fmt.Errorf("continuing with the state's journal: %w", err)
 	}
 	k.file = last.path
 	k.src.start = scan.begins.UnixNano()

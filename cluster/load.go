@@ -184,7 +184,7 @@ func (s *State) endList(src *source, kind kindID, q *queue) {
 	}
 	for _, other := range q.sources {
 		if other != src && other.kinds[kind].begun != 0 {
-			return // it watches on, and would have told
+			return // the watch is still open and would have shown it
 		}
 	}
 	every := k.whole || len(k.scope) > 1

@@ -183,7 +183,7 @@ func TestUnusableInput(t *testing.T) {
 	f("{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":["+pod+",\n{", ":2: the input ends in the middle of a list")
 	f("{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":["+pod+"]\n", ":2: the input ends in the middle of a list")
 	f("{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":["+pod+"\n;]}", ":2: no JSON: unexpected ';' between the elements of a list")
-	f(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata"}`, ":1: an audit log, not state")
+	f(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata"}`, ":1: an audit log, not cluster state")
 	f(`{"x":`, ": no Kubernetes object")
 	f("{}", ": no Kubernetes object")
 	f("5", ": no Kubernetes object")

@@ -18,6 +18,7 @@ type Nodes struct {
 	lives   map[string][]nodeLife
 	byHost  map[string][]string // names by their first label, lower-case
 	located map[string][]string // the addresses that a Node had at any time, host names included
+	having  map[string][]string // the Nodes of each of these addresses
 	covered int64               // from here on a Node that was not seen does not exist; 0: never
 	holes   nodeauthz.Holes
 }
@@ -58,7 +59,7 @@ const nearBirth = int64(5 * time.Second)
 func (l *nodeLife) holds(t int64) bool { return l.to == 0 || l.from-nearBirth <= t && t < l.to }
 
 func newNodes() *Nodes {
-	return &Nodes{lives: map[string][]nodeLife{}, byHost: map[string][]string{}, located: map[string][]string{}}
+	return &Nodes{lives: map[string][]nodeLife{}, byHost: map[string][]string{}, located: map[string][]string{}, having: map[string][]string{}}
 }
 
 // hostOf is the part of a name by which similar ones are found.
@@ -117,11 +118,35 @@ func (n *Nodes) locate(name string, addresses []string) {
 	for _, a := range addresses {
 		if !slices.Contains(known, a) {
 			known = append(known, a)
+			n.having[a] = append(n.having[a], name)
 		}
 	}
 	if len(known) > 0 {
-		n.located[name] = slices.Clone(known[max(0, len(known)-maxAddresses):])
+		cut := max(0, len(known)-maxAddresses)
+		n.lost(name, known[:cut])
+		n.located[name] = slices.Clone(known[cut:])
 	}
+}
+
+// lost says that the Node is not known to have the addresses any more.
+func (n *Nodes) lost(name string, addresses []string) {
+	for _, a := range addresses {
+		if rest := slices.DeleteFunc(n.having[a], func(o string) bool { return o == name }); len(rest) > 0 {
+			n.having[a] = rest
+		} else {
+			delete(n.having, a)
+		}
+	}
+}
+
+// At returns the name of the Node that has or had the address; "" if there is none, or if there are several.
+func (n *Nodes) At(address string) string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if all := n.having[address]; len(all) == 1 {
+		return all[0]
+	}
+	return ""
 }
 
 // Addresses are those that Nodes of the name have or had, host names included: a node asks for a certificate about when it reports a new address. It
@@ -169,6 +194,7 @@ func (n *Nodes) prune(before int64) {
 			continue
 		}
 		delete(n.lives, name)
+		n.lost(name, n.located[name])
 		delete(n.located, name)
 		host := hostOf(name)
 		if rest := slices.DeleteFunc(n.byHost[host], func(o string) bool { return o == name }); len(rest) > 0 {
@@ -213,7 +239,7 @@ type NodeLife struct {
 	Name string
 	// From and To bound it; To is zero while it lives.
 	From, To time.Time
-	// NotReady are the times in which the condition Ready was not True, in order; the last To is zero where that goes on. A time of which the state
+	// NotReady are the times in which the condition Ready was not True, in order; the last To is zero where that continues. A time of which the state
 	// holds no condition is not among them.
 	NotReady []Interval
 	// Virtual says that its labels are those of virtual-kubelet or KWOK.

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -96,5 +98,63 @@ func TestHoles(t *testing.T) {
 	}
 	if got := fmt.Sprint(deciding(load(t, event(t, "1s", "ADDED", pod("w1", ""))).Gaps(time.Time{}, time.Time{}))); got != "[the state holds no Node]" {
 		t.Errorf("without Nodes: %s", got)
+	}
+}
+
+// TestNodesAt holds, through random changes, that an address is of the one Node that has or had it, and of nobody where several do.
+func TestNodesAt(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	const addresses = 3 * maxAddresses
+	shared, alone := 0, 0
+	for range 20 {
+		n, now := newNodes(), time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+		for range 300 {
+			now = now.Add(time.Minute)
+			name := fmt.Sprint("n", r.IntN(8))
+			switch r.IntN(10) {
+			case 0:
+				n.prune(now.Add(-time.Hour).UnixNano())
+			case 1:
+				for i := range n.lives[name] {
+					n.lives[name][i].to = now.UnixNano()
+				}
+			default:
+				n.set(name, fmt.Sprint("uid", r.IntN(3)), nodeauthz.Stamp{Time: now}, readiness{})
+				var all []string
+				for range 1 + r.IntN(12) {
+					all = append(all, fmt.Sprint("10.0.0.", r.IntN(addresses)))
+				}
+				n.locate(name, all)
+			}
+			for i := range addresses {
+				address, having := fmt.Sprint("10.0.0.", i), []string{}
+				for name := range n.located {
+					if slices.Contains(n.Addresses(name), address) {
+						having = append(having, name)
+					}
+				}
+				want := ""
+				if len(having) == 1 {
+					want, alone = having[0], alone+1
+				} else if len(having) > 1 {
+					shared++
+				}
+				if got := n.At(address); got != want {
+					t.Fatalf("%s is of %q, and %q have it", address, got, having)
+				}
+			}
+		}
+		for name := range n.lives { // nothing stays of those that are gone
+			for i := range n.lives[name] {
+				n.lives[name][i].to = now.UnixNano()
+			}
+		}
+		n.prune(now.Add(time.Hour).UnixNano())
+		if len(n.having) != 0 || len(n.located) != 0 {
+			t.Fatalf("%d addresses of %d Nodes are left", len(n.having), len(n.located))
+		}
+	}
+	if shared < 1000 || alone < 1000 {
+		t.Errorf("%d addresses of several, %d of one", shared, alone)
 	}
 }

@@ -71,6 +71,7 @@ var (
 type decoder struct {
 	s     jscan.Scanner
 	names map[string]string
+	most  int // of names
 	pod   podScratch
 	// labels are those of pods by their JSON: the pods of a workload have the same.
 	labels map[string]map[string]string
@@ -82,7 +83,7 @@ type decoder struct {
 }
 
 func newDecoder() *decoder {
-	return &decoder{names: map[string]string{}, labels: map[string]map[string]string{}}
+	return &decoder{names: map[string]string{}, most: maxInterned, labels: map[string]map[string]string{}}
 }
 
 const maxInterned = 1 << 17
@@ -95,7 +96,7 @@ func (d *decoder) intern(s string) string {
 	if v, ok := d.names[s]; ok {
 		return v
 	}
-	if len(d.names) >= maxInterned {
+	if len(d.names) >= d.most {
 		clear(d.names)
 	}
 	s = strings.Clone(s)
@@ -320,7 +321,7 @@ func (d *decoder) nodeName(o *object) {
 	}
 }
 
-// content takes what the kind holds beside its metadata, which raw lacks; of roles and bindings by way of the API's own types.
+// content takes what the kind holds in addition to its metadata, which raw lacks; of roles and bindings by way of the API's own types.
 func (d *decoder) content(raw []byte, o *object) error {
 	// grants is how many rules or subjects there are.
 	decode := func(into any, meta *metav1.ObjectMeta, grants func() int) error {

@@ -58,7 +58,7 @@ type parser struct {
 	usable bool
 }
 
-// tally is what an input says beside its changes.
+// tally is what an input says in addition to its changes.
 type tally struct {
 	skipped   map[string]int // objects of other kinds
 	malformed int

@@ -108,7 +108,7 @@ func refused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// expired reports whether a resource version is too old to go on from.
+// expired reports whether a resource version is too old to resume from.
 func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
 const journalTime = "2006-01-02T15:04:05.000000000Z07:00"

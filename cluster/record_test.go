@@ -298,7 +298,7 @@ func TestRecord(t *testing.T) {
 	r := record(t, a, RecordConfig{})
 	a.watched(1)
 
-	a.cut(false) // the connection breaks: the watch goes on from where it was
+	a.cut(false) // the connection breaks: the watch resumes from where it was
 	a.set("web-4", "u4", "w2")
 	r.until(`"web-4"`)
 

@@ -159,7 +159,7 @@ func (k *kindRecorder) refused(ctx context.Context, err error) {
 	}
 	if !k.warned {
 		k.warned = true
-		k.log.Warn().Err(err).Msg("cannot be recorded, going on without")
+		k.log.Warn().Err(err).Msg("cannot be recorded, continuing without")
 	}
 	k.refusal = min(max(2*k.refusal, k.cfg.MinBackoff), k.cfg.RetryRefused)
 	sleep(ctx, k.refusal)
@@ -213,7 +213,7 @@ func (k *kindRecorder) items(ctx context.Context, from string) (listPage, error)
 	return k.client.list(ctx, &kinds[k.kind], k.version, k.cfg.PageSize, from)
 }
 
-// resume reports whether the watch can go on from where a former process was. The versions must be no older than then, and the first object
+// resume reports whether the watch can resume from where a former process was. The versions must be no older than then, and the first object
 // of the witness one that was known: the address may lead to another cluster by now, or to one that was restored from a backup.
 func (k *kindRecorder) resume(ctx context.Context) bool {
 	for k.rv != "" && ctx.Err() == nil {

@@ -119,7 +119,7 @@ func (s *State) unwatched(logFrom, logTo time.Time) []codes.Gap {
 	for _, kind := range graphKind {
 		for _, h := range s.Graph.Holes(kind) {
 			if h.From.IsZero() || h.To.IsZero() || !logTo.IsZero() && h.From.After(logTo) || h.To.Before(logFrom) {
-				continue // before the state begins, or not over: told apart
+				continue // before the state begins, or not over: distinguished
 			}
 			all.Add(h.From, h.To)
 		}

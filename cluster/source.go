@@ -130,7 +130,7 @@ const defaultGrace = 30 * time.Second
 
 // date gives times to the changes of an input that has no clock, and returns when it began to observe.
 //
-// Objects of a snapshot, and those that a watch lists before it goes on, are from the latest time found in any of them: none of them
+// Objects of a snapshot, and those that a watch lists before it continues, are from the latest time found in any of them: none of them
 // was written later, and the list was made thereafter. An event that follows is no earlier than the latest time written into any
 // object before it, itself included, and no later than the next later one; without one, a second is taken for the difference, for
 // the deletion of a pod its grace period.

@@ -18,8 +18,8 @@ import (
 // stateJournal is the journal of one kind that Live keeps: files named <resource>-<time>.jsonl, each of which begins with all objects there
 // were. A file gets its name when that list is in it; until then it is hidden, and gone after a crash. It is not safe for concurrent use.
 //
-// What was appended and flushed survives the end of the process, but not that of the machine: then the watch goes on from where the file
-// ends. An error (a full disk) ends the file there. The state goes on without; some time later another file is begun with a new list.
+// What was appended and flushed survives the end of the process, but not that of the machine: then the watch resumes from where the file
+// ends. An error (a full disk) ends the file there. The state continues without; some time later another file is begun with a new list.
 type stateJournal struct {
 	dir, resource string
 	max           int64 // bytes after which the next file is begun
@@ -97,7 +97,7 @@ func (j *stateJournal) create() error {
 	return nil
 }
 
-// reopen goes on with a file that is there, from a given length on.
+// reopen continues with a file that is there, from a given length on.
 func (j *stateJournal) reopen(path string, size int64) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0o600)
 	if err != nil {
@@ -192,7 +192,7 @@ func (j *stateJournal) rotate(r *kindRecorder) {
 	if err = errors.Join(err, e); err == nil {
 		next.append("BOOKMARK", end, r.good, time.Time{})
 		if next.listed(r.good); next.f == nil {
-			return // it was logged; this file goes on
+			return // it was logged; this file continues
 		}
 		for name, p := range places {
 			o := r.known[name]

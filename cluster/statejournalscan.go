@@ -44,7 +44,7 @@ type journalEntry struct {
 const maxJournalLine = 64 << 20
 
 // scanJournal reads a file of the state's journal. It ends with the first line that is not whole: what a crash has left there is of no use,
-// and the watch goes on from before it.
+// and the watch resumes from before it.
 func scanJournal(r io.Reader, id kindID) (journalScan, error) {
 	s := journalScan{known: map[nodeauthz.NamespacedName]knownObject{}}
 	in := bufio.NewReaderSize(r, 256<<10)

@@ -42,22 +42,17 @@ func (v *versions) has(uid, version string) bool {
 
 // nothingNew reports whether a write tells nothing that is not known: the kind is only counted, or this version of the pod or node was
 // taken in already. What it tells of times is taken.
-func (s *State) nothingNew(id kindID, ev *audit.Event, at nodeauthz.Stamp) bool {
-	switch id {
-	case kindLease:
+func (s *State) nothingNew(id kindID, ev *audit.Event, at nodeauthz.Stamp, read *Read) bool {
+	if id == kindLease {
 		return true // only journals tell of them
-	case kindPod, kindNode, kindPersistentVolumeClaim, kindCSIDriver, kindServiceAccount:
-	default:
+	}
+	if !versioned(id, ev) {
 		return false
 	}
-	if sub := ev.ObjectRef.Subresource; sub != "" && sub != "status" {
-		return false // new containers name new objects, from this very request on
+	uid, version := read.uid, read.version
+	if !read.versioned {
+		uid, version = s.decoder.version(ev.ResponseObject)
 	}
-	body := ev.ResponseObject
-	if len(body) == 0 || bytes.Contains(body, deletionTimestamp) {
-		return false
-	}
-	uid, version := s.decoder.version(body)
 	if !s.versions.has(uid, version) {
 		return false
 	}
@@ -69,6 +64,19 @@ func (s *State) nothingNew(id kindID, ev *audit.Event, at nodeauthz.Stamp) bool 
 		s.Graph.RefineBinding(ev.ObjectRef.Namespace, name, uid, at)
 	}
 	return true
+}
+
+// versioned reports whether a write whose answer is a version that is known tells nothing else.
+func versioned(id kindID, ev *audit.Event) bool {
+	switch id {
+	case kindPod, kindNode, kindPersistentVolumeClaim, kindCSIDriver, kindServiceAccount:
+	default:
+		return false
+	}
+	if sub := ev.ObjectRef.Subresource; sub != "" && sub != "status" {
+		return false // new containers name new objects, from this very request on
+	}
+	return len(ev.ResponseObject) > 0 && !bytes.Contains(ev.ResponseObject, deletionTimestamp)
 }
 
 var deletionTimestamp = []byte("deletionTimestamp")

@@ -6,9 +6,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// LogsBirths reports whether the policy logs each request that makes, approves or signs a CertificateSigningRequest with its body, whoever makes it: any
-// user, and each user and group that the policy names.
-func (p *Policy) LogsBirths() bool {
+// anybody are users of every kind that the policy tells apart, as far as it names them: any user, and each user and group that it names.
+func (p *Policy) anybody() []user.Info {
 	who := []user.Info{
 		&user.DefaultInfo{Name: "nodetrail-example", Groups: []string{user.AllAuthenticated}}, nodeUser(anyNode),
 		&user.DefaultInfo{Name: "system:bootstrap:abcdef", Groups: []string{"system:bootstrappers", user.AllAuthenticated}},
@@ -26,7 +25,12 @@ func (p *Policy) LogsBirths() bool {
 			who = append(who, &user.DefaultInfo{Name: "nodetrail-example", Groups: []string{name, user.AllAuthenticated}})
 		}
 	}
-	for _, u := range who {
+	return who
+}
+
+// LogsBirths reports whether the policy logs each request that makes, approves or signs a CertificateSigningRequest with its body, whoever makes it.
+func (p *Policy) LogsBirths() bool {
+	for _, u := range p.anybody() {
 		for _, sub := range []string{"", "approval", "status"} {
 			for _, verb := range []string{"create", "update", "patch"} {
 				if verb == "create" && sub != "" || verb != "create" && sub == "" {

@@ -1,4 +1,4 @@
-// Package coverage tells what an audit log cannot contain, from what is known beside the log: the apiserver's audit policy, and the counters of
+// Package coverage tells what an audit log cannot contain, from what is known in addition to the log: the apiserver's audit policy, and the counters of
 // its own metrics.
 //
 // In: an audit.k8s.io/v1 Policy ([ParsePolicy]), and the addresses of apiservers' metrics ([NewScraper]). Out: an [codes.Gap] for each thing that keeps requests of

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/audit/policy"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
 
@@ -31,8 +32,8 @@ type Policy struct {
 	// Warnings are what the apiserver would only warn of too, such as unknown fields.
 	Warnings []string
 
-	rules  []internal.PolicyRule
-	lines  []int // of the rules in the file, 0 where not known
+	rules  []internal.PolicyRule // with the policy's own omitStages
+	lines  []int                 // of the rules in the file, 0 where not known
 	levels audit.PolicyRuleEvaluator
 	// indices is the same policy with the index of each rule for its level: upstream's evaluator then says which rule it was.
 	indices audit.PolicyRuleEvaluator
@@ -84,7 +85,15 @@ func ParsePolicy(b []byte) (*Policy, error) {
 	if errs := validation.ValidatePolicy(from); len(errs) > 0 {
 		return nil, errors.New(shorten(errs.ToAggregate().Error()))
 	}
-	out.rules = from.Rules
+	out.rules = from.DeepCopy().Rules
+	for i := range out.rules {
+		r := &out.rules[i]
+		for _, stage := range from.OmitStages {
+			if !slices.Contains(r.OmitStages, stage) {
+				r.OmitStages = append(r.OmitStages, stage)
+			}
+		}
+	}
 	out.lines = linesOf(b, len(from.Rules))
 	// The evaluator changes the policy that it is given.
 	out.levels = policy.NewPolicyRuleEvaluator(from.DeepCopy())
@@ -130,7 +139,7 @@ func linesOf(b []byte, n int) []int {
 // where names a rule; index -1 is what no rule matches.
 func (p *Policy) where(index int) string {
 	if index < 0 || index >= len(p.rules) {
-		return "no rule"
+		return codes.NoRule
 	}
 	if line := p.lines[index]; line > 0 {
 		return fmt.Sprintf("rules[%d] (line %d)", index, line)
@@ -138,16 +147,20 @@ func (p *Policy) where(index int) string {
 	return fmt.Sprintf("rules[%d]", index)
 }
 
-// NodeUsers returns the users of nodes that rules name, each once, in the order of the file.
-func (p *Policy) NodeUsers() (out []string) {
-	for i := range p.rules {
-		for _, u := range p.rules[i].Users {
-			if strings.HasPrefix(u, nodeid.UserPrefix) && !slices.Contains(out, u) {
-				out = append(out, u)
+// Subjects returns the users and groups that rules name, each once, in the order of the file.
+func (p *Policy) Subjects() (users, groups []string) {
+	add := func(list, names []string) []string {
+		for _, name := range names {
+			if !slices.Contains(list, name) {
+				list = append(list, name)
 			}
 		}
+		return list
 	}
-	return out
+	for i := range p.rules {
+		users, groups = add(users, p.rules[i].Users), add(groups, p.rules[i].UserGroups)
+	}
+	return users, groups
 }
 
 // named returns the node users that rules name, and the namespaces; both in the order of the file, bounded.

@@ -41,7 +41,7 @@ func policyOf(rules string) string {
 }
 
 func TestGCEPolicy(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join("testdata", "gce.yaml"))
+	b, err := os.ReadFile(filepath.Join("testdata", "policies", "gce.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,14 +210,14 @@ func TestParsePolicy(t *testing.T) {
 	if _, err := ReadPolicy(filepath.Join(t.TempDir(), "none.yaml")); err == nil {
 		t.Error("a file that is not there is read")
 	}
-	if _, err := ReadPolicy(filepath.Join("testdata", "gce.yaml")); err != nil {
+	if _, err := ReadPolicy(filepath.Join("testdata", "policies", "gce.yaml")); err != nil {
 		t.Error(err)
 	}
 }
 
 // Whatever the file holds: no panic, bounded messages, and the same answer twice.
 func FuzzParsePolicy(f *testing.F) {
-	gce, err := os.ReadFile(filepath.Join("testdata", "gce.yaml"))
+	gce, err := os.ReadFile(filepath.Join("testdata", "policies", "gce.yaml"))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package coverage
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -39,7 +40,7 @@ const MaxHidden = 8
 const maxCases = 200_000
 
 // Hides returns which requests of the user the policy keeps out of the log, or their decision. It is complete: it tries each rule that logs less
-// with everything that the rule can match, told apart by all that any rule of the policy names, and one value for all the rest. Of a policy that
+// with everything that the rule can match, distinguished by all that any rule of the policy names, and one value for all the rest. Of a policy that
 // hides nothing that the user can do, nothing is returned. harmless says which requests do not matter; nil for none.
 func (p *Policy) Hides(who user.Info, harmless func(authorizer.Attributes) bool) Hidden {
 	var out Hidden
@@ -50,7 +51,7 @@ func (p *Policy) Hides(who user.Info, harmless func(authorizer.Attributes) bool)
 		if whole || !matchesUser(r, who) {
 			continue
 		}
-		if hidesSome(r) {
+		if hidesSome(r) && !p.shadowed(i, who) {
 			p.try(&out, i, words.within(r), who, harmless)
 		}
 		whole = len(r.Verbs)+len(r.Resources)+len(r.Namespaces)+len(r.NonResourceURLs) == 0
@@ -91,6 +92,15 @@ func (p *Policy) HidesAsNode(who user.Info, harmless func(authorizer.Attributes)
 // hidesSome is whether a rule keeps requests or decisions out of the log.
 func hidesSome(r *internal.PolicyRule) bool {
 	return r.Level.Less(internal.LevelMetadata) || slices.Contains(r.OmitStages, internal.StageResponseComplete)
+}
+
+// shadowed is whether an earlier rule takes all requests of the user that this one matches.
+func (p *Policy) shadowed(rule int, who user.Info) bool {
+	r := &p.rules[rule]
+	return slices.ContainsFunc(p.rules[:rule], func(before internal.PolicyRule) bool {
+		return matchesUser(&before, who) && slices.Equal(before.Verbs, r.Verbs) && slices.Equal(before.Namespaces, r.Namespaces) &&
+			slices.Equal(before.NonResourceURLs, r.NonResourceURLs) && reflect.DeepEqual(before.Resources, r.Resources)
+	})
 }
 
 func matchesUser(r *internal.PolicyRule, who user.Info) bool {

@@ -18,7 +18,7 @@ import (
 // ScrapeOptions say where apiservers tell of themselves. URLs is needed; the zero value of the others means the default.
 type ScrapeOptions struct {
 	// URLs are of the metrics of apiservers, such as https://10.0.0.10:6443/metrics: best one for each apiserver. Behind a load balancer
-	// each answer is of some one of them; they are told apart by when their process began.
+	// each answer is of some one of them; they are distinguished by when their process began.
 	URLs []string
 	// Client asks; it holds certificates and bearer tokens. Default http.DefaultClient.
 	Client *http.Client
@@ -30,7 +30,7 @@ type ScrapeOptions struct {
 	Timeout time.Duration
 	// MaxBytes bounds one answer. Default 64 MiB.
 	MaxBytes int64
-	// Gap is told of each gap that is found, from the goroutine of Run, which waits for it. The address is its parameter where.
+	// Gap is called for each gap that is found, from the goroutine of Run, which waits for it. The address is its parameter where.
 	Gap func(codes.Gap)
 	// Now is the clock, time.Now if nil.
 	Now func() time.Time
@@ -59,9 +59,9 @@ type ScrapeStats struct {
 }
 
 const (
-	// unauditedAfter is how many requests an apiserver serves between two answers without one audit event for it to be told.
+	// unauditedAfter is how many requests an apiserver serves between two answers without one audit event before that is a gap.
 	unauditedAfter = 200
-	// mostProcesses bounds the processes that are told apart behind one address.
+	// mostProcesses bounds the processes that are distinguished behind one address.
 	mostProcesses = 16
 )
 
@@ -72,7 +72,7 @@ type target struct {
 	down       bool
 }
 
-// process is what one process of an apiserver told last.
+// process is the last answer of one process of an apiserver.
 type process struct {
 	start  float64
 	totals totals
@@ -181,7 +181,7 @@ func (s *Scraper) ask(ctx context.Context, t *target) (*totals, error) {
 	return parseTotals(resp.Body, s.o.MaxBytes)
 }
 
-// answered compares what an apiserver tells with what it told before.
+// answered compares an apiserver's answer with the one before.
 func (s *Scraper) answered(i int, t *target, got *totals, err error) {
 	now := s.o.Now()
 	lost := 0.0
@@ -207,7 +207,7 @@ func (s *Scraper) answered(i int, t *target, got *totals, err error) {
 	t.down = err != nil
 }
 
-// compare finds what rose since the same process told last. A process that began after the last answer of the address counts from nothing;
+// compare finds what rose since the last answer of the same process. A process that began after the last answer of the address counts from nothing;
 // of one that was there before and is seen for the first time, it is not known when it rose.
 func (s *Scraper) compare(t *target, got *totals, now time.Time) (lost float64) {
 	var last time.Time

@@ -21,7 +21,7 @@ import (
 	"github.com/nodetrail/nodetrail/wording"
 )
 
-// apiserver answers with the metrics that it is told to.
+// apiserver answers with the metrics that it is given.
 type apiserver struct {
 	mu   sync.Mutex
 	body string
@@ -148,7 +148,7 @@ func TestScraperFailures(t *testing.T) {
 	b.api.code = 403
 	b.scrape("refused", metricsOf(-1000, 100, 0, 0, 100))
 	b.api.code = 200
-	b.scrape("what was lost meanwhile is told", metricsOf(-1000, 900, 12, 0, 900),
+	b.scrape("what was lost meanwhile is reported", metricsOf(-1000, 900, 12, 0, 900),
 		`apiserver-dropped the apiserver at HOST could not write 12 audit events, which are not in the log (apiserver_audit_error_total: 12 by plugin "buffered")`)
 	if n := b.s.Stats()[0].Failures; n != 8 {
 		t.Errorf("%d failures", n)

@@ -42,7 +42,7 @@ type Claim struct {
 //
 // An object that was not seen does not exist from the time given to CoverFrom on, but for the times given to Uncovered and UncoveredSince;
 // before, nobody can tell. While nobody watches a kind that was watched before, its objects may be gone or be others of the same name, so nobody can
-// tell what they are either. Of a kind that nobody ever watched an object counts as what it was told to be last. Equal versions in a row, such as those of a pod whose status alone changes, count as one. Labels and
+// tell what they are either. Of a kind that nobody ever watched an object counts as what it was last given as. Equal versions in a row, such as those of a pod whose status alone changes, count as one. Labels and
 // audiences that many pods share are kept once.
 type Store struct {
 	mu       sync.RWMutex

@@ -59,6 +59,9 @@ func NewAuthorizer(g *Graph, f Features, skew time.Duration) *Authorizer {
 	return &Authorizer{graph: g, f: f, skew: int64(max(skew, 0)), of: gensOf(f.Minor), rules: newStaticRules(f)}
 }
 
+// Skew is how far around a request's time a change makes its answer a race.
+func (a *Authorizer) Skew() time.Duration { return time.Duration(a.skew) }
+
 // Features returns what the authorizer was made with.
 func (a *Authorizer) Features() Features { return a.f }
 

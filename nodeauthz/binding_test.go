@@ -135,7 +135,7 @@ func TestWhenAPodEnded(t *testing.T) {
 			seen(g)
 			gone(g, watched(at(5400)))
 			refine(g, 5300, true)
-			refine(g, 5300, false) // told again
+			refine(g, 5300, false) // given again
 			gone(g, watched(at(5400)))
 			refine(g, 5300, false)
 		}, is("allow 1000-5350")},
@@ -187,7 +187,7 @@ func TestOpenPods(t *testing.T) {
 	}
 	playTwice(t, []scenario{
 		{"bound", func(g *Graph) { otherNamespace(g); bound(g) }, open},
-		{"told twice", func(g *Graph) { bound(g); otherNamespace(g); bound(g) }, open},
+		{"given twice", func(g *Graph) { bound(g); otherNamespace(g); bound(g) }, open},
 		{"what is known to lead still does", func(g *Graph) {
 			g.SetPod(&Pod{Namespace: "shop", Name: "x", UID: "x", NodeName: "n1", Secrets: []string{"db"}}, watched(at(1000)))
 			g.DeletePod("shop", "x", "x", watched(at(3000)))

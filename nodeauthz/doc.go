@@ -4,7 +4,7 @@
 // What goes in: pods, persistent volumes, volume attachments, resource slices and pod certificate requests, each with the time at
 // which it became so ([Graph]); and the attributes of a request with its time. What comes out: an [Answer] (allow,
 // deny or unknown, whether it is a race, and the reference's reason byte for byte), and on demand an [Explanation] with the path
-// through the graph, or who does lead to the object.
+// through the graph, or which nodes can reach the object.
 //
 // # Lifetimes
 //

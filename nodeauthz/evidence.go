@@ -25,7 +25,7 @@ type Evidence struct {
 	Object *Step
 	// Path is how the object led to the node at the instant; of several the one that lasts longest.
 	Path *Path
-	// Last is the latest path to the node that had ended before the instant, Next the earliest that began after it; nil beside a Path.
+	// Last is the latest path to the node that had ended before the instant, Next the earliest that began after it; nil next to a Path.
 	Last, Next *Path
 	// Detail is as in [Explanation].
 	Detail string

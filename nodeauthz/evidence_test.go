@@ -229,7 +229,7 @@ func TestEvidenceOfManyNodes(t *testing.T) {
 	if diff := cmp.Diff(want, others); diff != "" || ev.MoreOthers != nodes-4 || ev.Path == nil {
 		t.Errorf("and %d more (-want +got):\n%s", ev.MoreOthers, diff)
 	}
-	if ev.Earlier+ev.Later != nodes*4-3 || len(ev.Changes) != 3 { // two, and the nearest of the node that asks // the node's own nearest is beside them
+	if ev.Earlier+ev.Later != nodes*4-3 || len(ev.Changes) != 3 { // two, and the nearest of the node that asks // the node's own nearest is next to them
 		t.Errorf("%d changes, and %d and %d more", len(ev.Changes), ev.Earlier, ev.Later)
 	}
 	r := newest(g).Reach(Step{Kind: KindConfigMap, Namespace: "shop", Name: "kube-root-ca.crt"}, at(0), at(7), 3)

@@ -2,7 +2,9 @@ package nodeauthz
 
 import (
 	"fmt"
+	"regexp"
 	"sort"
+	"strconv"
 	"strings"
 )
 
@@ -156,22 +158,16 @@ func (f Features) Emulating(version string) (Features, error) {
 	return defaults(f.Minor, minor), nil
 }
 
-// Minor is the 36 of a version such as "1.36", "v1.36" or "1.36.3", whether it is supported or not.
+// versionText is a version of Kubernetes: a minor, a patch, and what a distribution or `kubectl version` puts behind it.
+var versionText = regexp.MustCompile(`^v?1\.(0|[1-9][0-9]{0,2})(\.[0-9]+)?([-+][0-9A-Za-z.+-]*)?$`)
+
+// Minor is the 36 of a version such as "1.36", "v1.36", "1.36.3-eks-abc" or "1.36+", whether it is supported or not.
 func Minor(version string) (int, error) {
-	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), "1.")
-	digits, _, _ := strings.Cut(rest, ".")
-	minor := 0
-	for _, c := range digits {
-		if c < '0' || c > '9' || minor > 999 {
-			ok = false
-			break
-		}
-		minor = minor*10 + int(c-'0')
-	}
-	if !ok || digits == "" {
+	m := versionText.FindStringSubmatch(version)
+	if m == nil {
 		return 0, fmt.Errorf("%q is not a Kubernetes version such as 1.%d", version, NewestMinor)
 	}
-	return minor, nil
+	return strconv.Atoi(m[1])
 }
 
 // Version returns the minor as "1.36", and with "emulating 1.35" after it where that is so.

@@ -22,6 +22,8 @@ func TestVersions(t *testing.T) {
 	f("v1.34", 34)
 	f("1.35.4", 35)
 	f("v1.36.0-rc.1+k3s1", 36)
+	f("1.36+", 36) // what the minor of EKS and GKE reads like in kubectl version
+	f("1.36-gke.100", 36)
 
 	bad := func(version, want string) {
 		t.Helper()
@@ -30,7 +32,7 @@ func TestVersions(t *testing.T) {
 			t.Errorf("%q: %+v, %v; want the error %s", version, got, err, want)
 		}
 	}
-	for _, version := range []string{"1", "1.", "v1", "1..36", "36", "2.36", "1.x", "1.36+", "1.-36", " 1.36", "1.36 ", "vv1.36", "latest", "1.3\x006",
+	for _, version := range []string{"1", "1.", "v1", "1..36", "36", "2.36", "1.x", "1.36x", "1.36.x", "1.36.3.4", "1.36.3 eks", "1.36.3-eks\n", "1.036", "1.-36", "2.0", " 1.36", "1.36 ", "vv1.36", "latest", "1.3\x006",
 		"1.99999999999999999999999"} {
 		bad(version, fmt.Sprintf("%q is not a Kubernetes version such as 1.%d", version, NewestMinor))
 	}

@@ -75,7 +75,7 @@ func (s *graphScript) volume() *PersistentVolume {
 	return v
 }
 
-// play applies the script to both graphs, and at the end prunes the first: an event that came after that and told of a life that was
+// play applies the script to both graphs, and at the end prunes the first: an event that came after that about a life that was
 // forgotten could not be put in its place.
 func (s *graphScript) play(pruned, whole *Graph) (horizon time.Time) {
 	horizon = at(-1000)

@@ -89,11 +89,11 @@ func TestUpdatesByVersion(t *testing.T) {
 		a := NewAuthorizer(late, featuresWith(t, fmt.Sprintf("1.%d", minor), nil), 0)
 		for name, verdict := range want {
 			if got := a.Decide(ask(t, "n1", secret+name), at(3000)).Verdict; got != verdict {
-				t.Errorf("1.%d, told late: %s is %s, want %s", minor, name, got, verdict)
+				t.Errorf("1.%d, given late: %s is %s, want %s", minor, name, got, verdict)
 			}
 		}
 		if got := a.Decide(ask(t, "n1", secret+"old"), at(1500)).Verdict; got != Allow {
-			t.Errorf("1.%d, told late: old is %s at first", minor, got)
+			t.Errorf("1.%d, given late: old is %s at first", minor, got)
 		}
 	}
 }

@@ -56,7 +56,7 @@ type Graph struct {
 	claims     []claimState          // by the number in claimSigs
 	ended      endedQueue
 
-	open        int   // tenures whose targets nobody has told us
+	open        int   // tenures whose targets we have not been given
 	coveredFrom int64 // from here on what was not seen does not exist
 	prunedTo    int64 // before this, lifetimes may have been forgotten
 	holed       bool  // there ever was anything in holes
@@ -94,7 +94,7 @@ type vertex struct {
 
 // tail holds what few vertices have: further tenures, or persistent volumes.
 type tail struct {
-	more   []ref                 // beside the first, the newest last
+	more   []ref                 // next to the first, the newest last
 	byNode map[nodeID][]tenureID // all, in place of first and more, once there are many
 	// volumes are, at a persistent volume, its own lives; at a secret, those of the volumes that need it.
 	volumes []volumeID

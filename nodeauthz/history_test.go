@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// scenario is what is told to a graph, and what a node may then do at which times.
+// scenario is what is given to a graph, and what a node may then do at which times.
 type scenario struct {
 	what  string
 	tell  func(g *Graph)
@@ -45,7 +45,7 @@ func playTwice(t *testing.T, scenarios []scenario) {
 			s.tell(g)
 			s.check(t, g, "")
 			s.tell(g)
-			s.check(t, g, ", all told again")
+			s.check(t, g, ", all given again")
 		})
 	}
 }
@@ -117,16 +117,16 @@ func TestUpdatesThatTheReferenceSkips(t *testing.T) {
 			g.SetPod(claims(""), watched(at(3000)))
 			g.SetPod(claims("1", "gpu"), watched(at(4000)))
 		}, map[string]string{"n1 " + gpu: "allow 2000-3000, allow 4000-"}},
-		{"a later state told before the one that made it so", func(g *Graph) {
+		{"a later state given before the one that made it so", func(g *Graph) {
 			g.SetPod(claims(""), watched(at(1000)))
 			g.SetPod(claims("1", "gpu"), watched(at(4000)))
 			g.SetPod(claims("1", "gpu"), watched(at(2000)))
 		}, map[string]string{"n1 " + gpu: "allow 2000-"}},
-		{"the first state told last", func(g *Graph) {
+		{"the first state given last", func(g *Graph) {
 			g.SetPod(claims("1", "gpu"), watched(at(4000)))
 			g.SetPod(with(first, func(p *Pod) { p.Secrets = []string{"db", "old"} }), watched(at(1000)))
 		}, map[string]string{"n1 " + gpu: "allow 4000-", "n1 get secrets shop/db": "allow 1000-", "n1 get secrets shop/old": "allow 1000-4000"}},
-		{"the first state told last, with nothing that would count", func(g *Graph) {
+		{"the first state given last, with nothing that would count", func(g *Graph) {
 			g.SetPod(late, watched(at(4000)))
 			g.SetPod(first, watched(at(1000)))
 		}, map[string]string{"n1 get secrets shop/pull": "", "n1 get serviceaccounts shop/late": "", "n1 get secrets shop/db": "allow 1000-"}},

@@ -2,7 +2,7 @@ package nodeauthz
 
 import "hash/maphash"
 
-// index finds vertices by kind, namespace and name. It holds 32 bits of one hash beside each vertex's number, and the vertex itself 64
+// index finds vertices by kind, namespace and name. It holds 32 bits of one hash next to each vertex's number, and the vertex itself 64
 // bits of another one: a decision then touches one cache line here and one there, and never the name. That two objects agree in both,
 // with seeds that nobody knows, does not happen.
 type index struct {
@@ -16,7 +16,7 @@ type slot struct {
 	id  vertexID
 }
 
-// deadSlot marks a slot whose vertex is gone: a search goes on behind it.
+// deadSlot marks a slot whose vertex is gone: a search continues behind it.
 const deadSlot = ^vertexID(0)
 
 func newIndex() index {

@@ -238,7 +238,7 @@ func (g *Graph) BindPod(namespace, name, uid, nodeName string, at Stamp) {
 		return
 	}
 	r := g.tenure(found)
-	if r.node == 0 { // its end was told first
+	if r.node == 0 { // its end was given first
 		g.adopt(found, u, node)
 		r.seen, r.lastSeen = t, minTime
 	}

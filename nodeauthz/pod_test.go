@@ -20,7 +20,7 @@ func volumesOf(sources ...corev1.VolumeSource) *corev1.Pod {
 	return p
 }
 
-// names are what a pod leads to beside its node and its service account.
+// names are what a pod leads to in addition to its node and its service account.
 type names struct{ secrets, configMaps, claims, resourceClaims []string }
 
 func namesOf(p Pod) names {

@@ -59,7 +59,7 @@ func (b boundary) betterThan(o boundary) bool {
 	case b.source != o.source:
 		return b.source > o.source
 	case b.mixed != o.mixed:
-		return b.mixed // it holds two words, of which the other is one told again
+		return b.mixed // it holds two words, of which the other is one given again
 	case b.slop != o.slop:
 		return b.slop < o.slop
 	}
@@ -123,7 +123,7 @@ func satAdd(a, d int64) int64 {
 	return a + d
 }
 
-// life is the lifetime of an edge. A from that is not set reaches back for ever, a to that is not set has not come yet.
+// life is the lifetime of an edge. A from that is not set reaches back indefinitely, a to that is not set has not come yet.
 type life struct{ from, to boundary }
 
 // possible is the widest interval in which the edge may have lived, certain the one in which it did.

@@ -119,7 +119,7 @@ func TestMixingAuditAndWatch(t *testing.T) {
 			// All may come again, in any order.
 			for _, again := range []boundary{a, w, w, a} {
 				if b.refine(again, share) || b != end {
-					t.Errorf("watched at %d: %+v told again made it %+v", watch, again, b)
+					t.Errorf("watched at %d: %+v given again made it %+v", watch, again, b)
 				}
 			}
 			if b.refine(boundaryOf(ownStamp(at(900))), share) {

@@ -155,7 +155,7 @@ func TestVolumeHistories(t *testing.T) {
 		g.DeletePersistentVolume("pv", "u", watched(at(2000)))
 		set(g, volume("later", "data", "csi"), 3000)
 	}, "allow 1000-2000, allow 3000-", "")
-	f("told twice", func(g *Graph) {
+	f("given twice", func(g *Graph) {
 		for range 2 {
 			set(g, volume("u", "data", "csi"), 1000)
 			set(g, volume("u", "scratch", "csi"), 2000)
@@ -250,7 +250,7 @@ func TestVolumeTimesGetBetter(t *testing.T) {
 	g.SetPersistentVolume(volume("u", "data", "csi"), ownStamp(at(1000)))
 	g.SetPersistentVolume(volume("u", "data", "csi"), watched(at(1800))) // a relist
 	if got := timeline(t, a, "n1", "get persistentvolumes pv"); got != "allow 1300-" {
-		t.Errorf("told again: %q", got)
+		t.Errorf("given again: %q", got)
 	}
 	g.SetPersistentVolume(volume("u", "data", "csi"), ownStamp(at(0)))
 	if got := timeline(t, a, "n1", "get persistentvolumes pv"); got != "allow~ 0-1000, allow 1000-" {

@@ -49,7 +49,7 @@ func refusedBefore(ev *audit.Event) bool {
 }
 
 // RoleAuthorizer is what the admission plugin asks: the API server's authorizers. The verbs that it asks for are none of those that the Node authorizer
-// knows, so RBAC alone may allow them.
+// knows, so only RBAC may allow them.
 type RoleAuthorizer struct {
 	RBAC *rbac.Store
 	Mode *Mode

@@ -2,10 +2,10 @@ package pipeline
 
 import "time"
 
-// decideFor is how long requests wait for the mode to be told by more of them.
+// decideFor is how long requests wait until more of them show the mode.
 const decideFor = 5 * time.Second
 
-// clockPace is the pace of a log that goes on. While a source is behind, the log's time counts; otherwise the clock does, since the log may
+// clockPace is the pace of a log that grows. While a source is behind, the log's time counts; otherwise the clock does, since the log may
 // stand still. The live state may lag behind both.
 type clockPace struct {
 	opt   *EngineOptions

@@ -87,7 +87,7 @@ func (c *commit) complete(l *partition, lc *tally.LaneCommit) int {
 	return len(c.batches) - before
 }
 
-// report is what is told of the commit once it is stored.
+// report is what is reported of the commit once it is stored.
 func (c *commit) report(begin, end time.Time) *Stored {
 	s := &Stored{At: end, Took: end.Sub(begin)}
 	counts := map[*partition]*audit.Counts{}
@@ -113,7 +113,7 @@ func (c *commit) report(begin, end time.Time) *Stored {
 	return s
 }
 
-// stored is told that the commit is stored.
+// stored is called when the commit is stored.
 func (p *partitions) stored(c *commit) {
 	for _, r := range c.saving {
 		if !r.state.isSaving() {
@@ -141,7 +141,7 @@ func (p *partitions) follow(r *request) {
 	}
 }
 
-// takeOut takes a partition out of a commit that did not succeed, and closes it. What other partitions brought events of, too, goes on
+// takeOut takes a partition out of a commit that did not succeed, and closes it. What other partitions brought events of, too, continues
 // through those. It reports whether anything is left of the commit.
 func (p *partitions) takeOut(c *commit, l *partition, why error) (left bool) {
 	p.drop(l, why)

@@ -107,7 +107,7 @@ func (k *committer) run() {
 	}(k.ctx, k.under)
 }
 
-// ended is told how the commit ended.
+// ended is called with how the commit ended.
 func (k *committer) ended(err error) {
 	k.running = false
 	now := k.opt.Now()
@@ -136,7 +136,7 @@ func (k *committer) ended(err error) {
 		if k.failing.IsZero() {
 			k.failing = now
 		}
-		k.opt.Log.Error().Err(err).Int("attempt", k.retries).Msg("cannot store; nothing is acknowledged until that works again")
+		k.opt.Log.Error().Err(err).Int("attempt", k.retries).Msg("commit failed; acknowledgements paused")
 	}
 	k.closed()
 }

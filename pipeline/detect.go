@@ -3,16 +3,20 @@ package pipeline
 import (
 	"crypto/sha256"
 	"slices"
+	"strings"
 	"time"
 
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
 // DetectionEntry is the entry of a detection: a finding without a request. Its ID is the same for the same rule, subject, object,
-// reason and phase in the same minute: so it counts once, however often it is found.
-func DetectionEntry(d *rules.Detection) tally.Entry {
+// reason and phase in the same minute: so it counts once, however often it is found. s says whose address one is; it may be nil.
+func DetectionEntry(d *rules.Detection, s rules.State) tally.Entry {
 	k := tally.Key{
 		Rule: d.Rule, Node: d.Subject, Verb: d.Verb, APIGroup: d.APIGroup, Resource: d.Resource, Subresource: d.Subresource,
 		Namespace: d.Namespace, Name: d.Name, Product: d.Product, Apart: d.Apart,
@@ -34,9 +38,26 @@ func DetectionEntry(d *rules.Detection) tally.Entry {
 		// A finding has one, and its group gathers those of later ones: not the same again and again.
 		f.AuditID = d.AuditIDs[n-1]
 	}
-	e := tally.Entry{Time: d.Time.UTC(), Findings: []tally.Finding{f}}
+	e := tally.Entry{Time: d.Time.UTC(), Findings: []tally.Finding{f}, Origin: detectedOrigin(d, s)}
 	copy(e.ID[:], h.Sum(nil))
 	return e.Own()
+}
+
+// detectedOrigin is who made the requests of a detection, and from where, as far as it tells: it is of several requests. A node's subject is the name in
+// the user name of an identity that has the nodes' group.
+func detectedOrigin(d *rules.Detection, s rules.State) tally.Origin {
+	o := tally.Origin{Several: true, User: d.Subject}
+	o.Address.Address = d.Params.Text(rules.ParamAddress)
+	if s != nil && o.Address.Address != "" {
+		o.Address.Node = s.NodeAt(o.Address.Address)
+	}
+	switch name := d.Params.Text(rules.ParamUser); {
+	case name != "":
+		o.User = name
+	case d.Subject != "" && !strings.Contains(d.Subject, ":"):
+		o.User, o.Groups = nodeid.UserPrefix+d.Subject, []string{user.NodesGroup}
+	}
+	return o
 }
 
 // silentAfter is how long no request must have been judged for the clock to move the detectors' time on.
@@ -83,5 +104,5 @@ func (e *Engine) detected(d *rules.Detection) {
 	if l == nil || !enabled {
 		return
 	}
-	e.parts.found(l, DetectionEntry(d), e.opt.Now())
+	e.parts.found(l, DetectionEntry(d, e.opt.Judge.State), e.opt.Now())
 }

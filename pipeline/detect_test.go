@@ -70,7 +70,7 @@ func TestEngineDetects(t *testing.T) {
 		j := judge.Judge(&lines[i].events[0])
 		d.Observe(&j.Request, judge.State)
 		d.Advance(time.Time{}, judge.State, func(f *rules.Detection) {
-			e := DetectionEntry(f)
+			e := DetectionEntry(f, nil)
 			want.Add(&e)
 		})
 	}

@@ -2,17 +2,17 @@
 // own time, once, and handed on.
 //
 // There are two streams over one [Judge]. [Stream] is for finished logs: batches go in, in the order of the log, judgements come out, and
-// nothing is remembered. [Engine] is for logs that go on: sources of every kind give it batches (it is their source.Intake), what was
+// nothing is remembered. [Engine] is for log that grows: sources of every kind give it batches (it is their source.Intake), what was
 // judged is stored together with the sources' positions (a tally.Store), and only then the sources acknowledge. What comes out of either
 // is one [Judgement] for each request (auditID), whatever stages are logged and however often.
 //
 // # Order
 //
-// An audit log is written when requests end, and a request is judged as of when it began, with races told by what happened up to the
-// skew later. So a request waits until the log has gone on for the skew and a slack beyond it. The wait is in the log's time and
+// An audit log is written when requests end, and a request is judged as of when it began, with races decided by what happened up to the
+// skew later. So a request waits until the log has advanced for the skew and a slack beyond it. The wait is in the log's time and
 // bounded in number; a log whose times stand still or jump costs accuracy of the race mark, never a verdict.
 //
-// A log that goes on may stand still while a request waits, so there the clock decides, too: see [Engine].
+// A log that grows may stand still while a request waits, so there the clock decides, too: see [Engine].
 //
 // # Evidence
 //

@@ -28,7 +28,7 @@ import (
 // # When a request is judged
 //
 // News of the state, from the audit log itself or from a watch, may come a little after the request. A source that is behind has the
-// next seconds of the log at hand: then a request waits until the log has gone on by the skew and a slack. Otherwise it waits for a
+// next seconds of the log at hand: then a request waits until the log has advanced by the skew and a slack. Otherwise it waits for a
 // moment of the clock. And where the state is live, it waits until that has caught up, up to a bound, after which it is judged and counted
 // as judged early.
 type Engine struct {
@@ -46,7 +46,6 @@ type Engine struct {
 	parts   *partitions
 	commits *committer
 	pace    clockPace
-	entries Entries
 	witness witness
 	// observed is when a request was shown to the detectors last.
 	observed time.Time
@@ -57,6 +56,7 @@ type Engine struct {
 // NewEngine returns an engine that knows what the store remembers.
 func NewEngine(ctx context.Context, opt EngineOptions) (*Engine, error) {
 	opt = opt.withDefaults()
+	opt.Judge.Tallies = true
 	e := &Engine{opt: opt, in: make(chan *delivery), ops: make(chan func()), stopped: make(chan struct{}), room: newRoom(opt.MaxBytes)}
 	e.sched = &scheduler{
 		judge: opt.Judge, judged: e.judged, act: func(r *request, do action) { r.claim(nil, do) }, lag: opt.Skew + opt.Slack,
@@ -88,7 +88,7 @@ const (
 	maxPending = 20_000
 	// rememberedMode is the kind of memory in which the mode is stored.
 	rememberedMode = "mode"
-	// rememberedVersion is the kind in which the version is stored that the log told.
+	// rememberedVersion is the kind in which the version that the log shows is stored.
 	rememberedVersion = "version"
 )
 
@@ -261,7 +261,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		e.tell(now)
 		wait := time.Hour
 		if e.opt.Detectors != nil {
-			wait = rules.DetectStep // in silence their time goes on with the clock
+			wait = rules.DetectStep // in silence their time continues with the clock
 		}
 		if !next.IsZero() {
 			wait = min(wait, max(next.Sub(now), time.Millisecond))
@@ -274,7 +274,7 @@ func (e *Engine) Run(ctx context.Context) error {
 func (e *Engine) take(d *delivery) {
 	e.parts.take(d, e.opt.Now(), func(ev *audit.Event) {
 		if e.opt.State != nil && audit.ChangesState(ev) {
-			e.opt.State.ApplyAudit(ev)
+			e.opt.State.ApplyRead(ev, nil)
 		}
 		e.witness.see(ev)
 	})
@@ -297,7 +297,7 @@ func (e *Engine) judged(r *request, j *Judgement) (store bool, err error) {
 	if e.opt.Judged != nil {
 		e.opt.Judged(j)
 	}
-	entry := e.entries.Of(j)
+	entry := j.Entry
 	if !entry.IsNode && len(entry.Findings) == 0 {
 		return false, nil
 	}
@@ -309,7 +309,7 @@ func (e *Engine) judged(r *request, j *Judgement) (store bool, err error) {
 	return true, nil
 }
 
-// crowded reports whether requests cannot wait any longer: they keep too much memory, or what they wait for cannot come in for want of
+// crowded reports whether requests cannot wait any longer: they keep too much memory, or what they wait for cannot come in without
 // room and nothing that is judged will make any.
 func (e *Engine) crowded() bool {
 	if e.sched.bytes > e.opt.MaxBytes/4 {

@@ -21,7 +21,7 @@ import (
 	"github.com/nodetrail/nodetrail/tally"
 )
 
-// fakeClock is a clock that goes only when it is told to, in either direction.
+// fakeClock is a clock that moves only when it is set, in either direction.
 type fakeClock struct{ nanos atomic.Int64 }
 
 func newFakeClock() *fakeClock {
@@ -118,7 +118,7 @@ func (m *model) start() {
 	}
 }
 
-// within fails where f takes for ever.
+// within fails where f takes indefinitely.
 func (m *model) within(what string, f func()) {
 	m.t.Helper()
 	done := make(chan struct{})

@@ -140,7 +140,7 @@ func same(t *testing.T, want, got *tally.Tally) {
 		t.Errorf("findings (-analyze +engine):\n%s", diff)
 	}
 	if diff := cmp.Diff(want.Ambient, got.Ambient); diff != "" {
-		t.Errorf("ambient (-analyze +engine):\n%s", diff)
+		t.Errorf("access of any authenticated user (-analyze +engine):\n%s", diff)
 	}
 	if diff := cmp.Diff(want.Admission, got.Admission); diff != "" {
 		t.Errorf("admission (-analyze +engine):\n%s", diff)
@@ -197,7 +197,7 @@ func (h *harness) start() (e *Engine, kill, stop func()) {
 		}
 }
 
-// tail is a source with positions: it goes on from what is stored. It returns when everything is, or ctx ends.
+// tail is a source with positions: it resumes from what is stored. It returns when everything is, or ctx ends.
 func tail(ctx context.Context, t *testing.T, e *Engine, name string, lines []logLine, rnd *rand.Rand) bool {
 	pos, err := e.Open(ctx, name, 0)
 	if err != nil {
@@ -304,7 +304,7 @@ func TestEngineKilled(t *testing.T) {
 	}
 }
 
-// A webhook's client sends batches at once and in any order, each until it is told that it was stored; the process is killed meanwhile.
+// A webhook's client sends batches at once and in any order, each until the answer says that it was stored; the process is killed meanwhile.
 func TestEngineWithRetriesAndKills(t *testing.T) {
 	lines := capture(t)
 	want := analyzed(t, lines, "Node,RBAC", false)
@@ -375,7 +375,7 @@ func TestEngineWithRetriesAndKills(t *testing.T) {
 		select {
 		case <-finished:
 			kill()
-			// What a client was told is stored; the order in which requests were judged may differ, and with it who was first.
+			// What a client got an answer for is stored; the order in which requests were judged may differ, and with it who was first.
 			if diff := cmp.Diff(want.Sums, h.store.sum.Sums); diff != "" {
 				t.Errorf("sums (-analyze +engine):\n%s", diff)
 			}

@@ -16,8 +16,11 @@ type Entries struct {
 	ambient  tally.AmbientKey
 	write    tally.AdmissionKey
 	disagree tally.Disagreement
-	groups   map[groupResource]string
+	names    *resourceNames
 }
+
+// resourceNames are names of resources with their groups, made once.
+type resourceNames map[groupResource]string
 
 type groupResource struct{ resource, group string }
 
@@ -33,6 +36,9 @@ func (m *Entries) Of(j *Judgement) *tally.Entry {
 		e.Findings = append(e.Findings, tally.Finding{
 			Key: keyOf(j, f), Reason: f.Reason, Severity: f.Severity, Allowed: f.Allowed, Params: f.Params, AuditID: tally.Bounded(j.Event.AuditID),
 		})
+	}
+	if len(j.Findings) > 0 {
+		e.Origin = origin(j)
 	}
 	if !j.IsNode {
 		return e
@@ -54,6 +60,19 @@ func (m *Entries) Of(j *Judgement) *tally.Entry {
 	return e
 }
 
+// origin is who made the request, from where, and how the API server answered.
+func origin(j *Judgement) tally.Origin {
+	ev := j.Event
+	o := tally.Origin{User: ev.User.Username, Groups: ev.User.Groups, Code: ev.Code}
+	if ev.IsImpersonated {
+		o.Impersonated = ev.Impersonated.Username
+	}
+	if address, logged := ev.Address(); logged {
+		o.Address = tally.Address{Address: address, Node: j.AddressNode}
+	}
+	return o
+}
+
 // resource is the resource with its group, or the path of a request for none.
 func (m *Entries) resource(j *Judgement) string {
 	a := j.Attrs
@@ -65,14 +84,19 @@ func (m *Entries) resource(j *Judgement) string {
 	}
 	const most = 1024 // there are a hundred resources in a cluster, and any number of names for none
 	k := groupResource{a.Resource, a.APIGroup}
-	if s, ok := m.groups[k]; ok {
+	if m.names == nil {
+		m.names = &resourceNames{}
+	}
+	names := *m.names
+	if s, ok := names[k]; ok {
 		return s
 	}
 	s := tally.Bounded(a.Resource + "." + a.APIGroup)
-	if m.groups == nil || len(m.groups) >= most {
-		m.groups = map[groupResource]string{}
+	if names == nil || len(names) >= most {
+		names = resourceNames{}
+		*m.names = names
 	}
-	m.groups[groupResource{strings.Clone(k.resource), strings.Clone(k.group)}] = s
+	names[groupResource{strings.Clone(k.resource), strings.Clone(k.group)}] = s
 	return s
 }
 
@@ -85,13 +109,18 @@ func (m *Entries) compare(e *tally.Entry, j *Judgement) {
 	if ours == nodeauthz.Deny && theirs == nodeauthz.Deny && j.Observed.Decision == "forbid" {
 		e.ReasonCompared, e.ReasonEqual = true, sameReason(j.Observed.Reason, j.Answer.Reason)
 	}
-	if e.Race || ours == theirs {
+	verdict := ours.String()
+	switch {
+	case j.Contradicted:
+		verdict = nodeauthz.Allow.String() // what the two authorizers say together
+	case e.Race || ours == theirs:
+		e.Distance, e.HasDistance = j.RaceDistance()
 		return
 	}
 	a := j.Attrs
 	m.disagree = tally.Disagreement{
 		AuditID: j.Event.AuditID, Time: j.Time, Node: j.Node, Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource,
-		Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name, Verdict: ours.String(), Observed: theirs.String(),
+		Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name, Verdict: verdict, Observed: theirs.String(),
 		Reason: j.Reason(),
 	}
 	e.Disagreement = &m.disagree
@@ -115,6 +144,9 @@ func keyOf(j *Judgement, f *Finding) tally.Key {
 	k := tally.Key{
 		Rule: f.Finding.Rule, Node: tally.Bounded(f.Subject), Product: rules.Product(j.Event.UserAgent), Binding: boundedBinding(f.Binding),
 	}
+	if f.Reason == rules.OwnFailed || f.Reason == rules.OwnCostly { // about the rule, whatever the request
+		return tally.Key{Rule: k.Rule, Apart: f.Apart}
+	}
 	if rules.ByReason(k.Rule) {
 		// What matters is who and by what, not each object that was asked for.
 		k.Reason, k.Apart = f.Reason, tally.Bounded(f.Apart)
@@ -127,7 +159,7 @@ func keyOf(j *Judgement, f *Finding) tally.Key {
 		k.Name = tally.Bounded(a.Path)
 	}
 	if k.Rule == rules.ExcessAccess {
-		k.Apart = f.Apart // rules.JustGone or nothing
+		k.Apart = f.Apart // rules.JustGone, rules.RefusedLater or nothing
 	}
 	return k
 }

@@ -14,16 +14,23 @@ import (
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
 )
 
 // Judgement is everything said of one request. It and what it points to live as long as the call it is given to.
 type Judgement struct {
 	rules.Request
 	Findings []Finding
+	// Entry is what the judgement adds to a tally, where the Judge tallies; else nil.
+	Entry *tally.Entry
 	// Early says that the request was judged although the state had not caught up with it. It is unknown where that could matter.
 	Early bool
-	node  *nodeauthz.Authorizer
-	// between are the two versions that differ on the request, where it cannot be told which is the API server's.
+	// Contradicted says that the apiserver refused, with no other authorizer than Node and RBAC, what RBAC allows by the state.
+	Contradicted bool
+	// AddressNode is the node that has the address from which the request came, where there are Findings; "" for none, or several.
+	AddressNode string
+	node        *nodeauthz.Authorizer
+	// between are the two versions that differ on the request, where it is unknown which is the API server's.
 	between [2]string
 }
 
@@ -39,6 +46,17 @@ func (j *Judgement) Reason() string {
 		return j.Answer.Reason
 	}
 	return ""
+}
+
+// RaceDistance is how far from the request the change of the state is that makes the verdict a race, where the apiserver's Node authorizer decided
+// otherwise; false where it did not.
+func (j *Judgement) RaceDistance() (time.Duration, bool) {
+	decided := func(v nodeauthz.Verdict) bool { return v == nodeauthz.Allow || v == nodeauthz.Deny }
+	ours, theirs := j.Answer.Verdict, j.Observed.NodeVerdict
+	if !j.IsNode || !j.Answer.Race || ours == theirs || !decided(ours) || !decided(theirs) {
+		return 0, false
+	}
+	return j.node.RaceDistance(j.Attrs, j.Time)
 }
 
 // Authorizer is the one that answered.
@@ -79,17 +97,33 @@ type Judge struct {
 	State rules.State
 	// Rules are checked in their order.
 	Rules []*rules.Rule
+	// Own are rules that the user wrote, checked after Rules; nil if there are none.
+	Own rules.Own
 	// Memory is what rules remember; it must not be nil.
 	Memory *rules.Memory
 	// Mode tells what annotations imply.
 	Mode *Mode
 	// Early says that the state has not caught up with the next request: what it does not know may be there.
 	Early bool
+	// Tallies says that each judgement is to have its entry.
+	Tallies bool
 
-	attrs   audit.Attributes
+	own     hearing
 	write   nodeadmission.Request
-	j       Judgement
 	reasons map[string]parsedReason
+	names   resourceNames
+	checker ownChecker
+	aside   *aside // of a copy that judges in parallel
+}
+
+// hearing is the memory of a judgement.
+type hearing struct {
+	attrs   audit.Attributes
+	j       Judgement
+	entries Entries
+	// foreseen says that the judgement was made in parallel: see [Judge.settle]; by whose rules, if there are versions.
+	foreseen bool
+	ruledBy  *nodeauthz.Authorizer
 }
 
 type parsedReason struct {
@@ -99,18 +133,41 @@ type parsedReason struct {
 
 // Judge returns the judgement of the request of which ev is an event. It is valid until the next call.
 func (j *Judge) Judge(ev *audit.Event) *Judgement {
-	out := &j.j
+	j.hear(&j.own, ev)
+	return &j.own.j
+}
+
+// hear judges a request in its turn: it may depend on what requests before it showed of the mode and the version.
+func (j *Judge) hear(h *hearing, ev *audit.Event) {
+	out := &h.j
+	j.begin(h, ev)
+	if out.IsNode {
+		j.Mode.Observe(out)
+		out.Observed.NodeVerdict = j.Mode.Implies(out)
+	}
+	if j.compares(out) {
+		j.Versions.observe(out, j.Mode.plain())
+	}
+	j.finish(h)
+}
+
+// begin asks the Node authorizer, and reads the apiserver's own word.
+func (j *Judge) begin(h *hearing, ev *audit.Event) {
+	out := &h.j
 	u := ev.Effective()
-	out.node, out.between = j.Node, [2]string{}
-	out.Findings = out.Findings[:0]
+	out.node, out.between, out.Early = j.Node, [2]string{}, false
 	out.Request = rules.Request{Event: ev, Time: receivedAt(ev)}
 	// Versions that do not hand selectors to authorizers do not have Node look at any.
-	out.Attrs = j.attrs.Of(ev, j.Versions != nil || j.Node.Features().AuthorizeWithSelectors)
+	out.Attrs = h.attrs.Of(ev, j.Versions != nil || j.Node.Features().AuthorizeWithSelectors)
 	out.Node, out.IsNode = nodeid.Of(u.Username, u.Groups)
 	if out.IsNode {
-		if j.Versions != nil {
+		switch {
+		case j.aside != nil && j.aside.node != nil:
+			out.node = j.aside.node
+			out.Answer = out.node.Decide(out.Attrs, out.Time)
+		case j.Versions != nil:
 			j.Versions.decide(out)
-		} else {
+		default:
 			out.Answer = j.Node.Decide(out.Attrs, out.Time)
 		}
 		if out.Early = j.Early; j.Early && out.Answer.Verdict == nodeauthz.Deny && !out.Answer.Static {
@@ -120,27 +177,77 @@ func (j *Judge) Judge(ev *audit.Event) *Judgement {
 			out.Answer = nodeauthz.Answer{Verdict: nodeauthz.Unknown} // its selectors were not logged
 		}
 	}
-	j.observe(out)
-	if j.Versions != nil && out.IsNode && !j.Early && (!ev.Derived || !selectable(out.Attrs)) {
-		j.Versions.observe(out, j.Mode.plain())
+	o := &out.Observed
+	o.Decision, o.Reason = ev.Decision, ev.Reason
+	if o.Grant, o.HasGrant = j.parse(ev.Reason); o.HasGrant && ev.Decision != "allow" {
+		o.Grant, o.HasGrant = rbac.Grant{}, false
 	}
+	o.Authorizer = authorizerOf(out)
+}
+
+// compares reports whether the answer is held against the apiserver's to find the version.
+func (j *Judge) compares(out *Judgement) bool {
+	return j.Versions != nil && out.IsNode && !j.Early && (!out.Event.Derived || !selectable(out.Attrs))
+}
+
+// finish says what follows from the two answers and the state. It can be called again when one of them has changed.
+func (j *Judge) finish(h *hearing) {
+	out := &h.j
+	ev := out.Event
+	out.Findings = out.Findings[:0]
+	out.Admission, out.Impersonator, out.Spare = rules.Admission{}, "", false
+	out.Allowed, out.Open = passed(ev)
 	j.admission(out)
 	j.grant(out)
 	j.impersonation(out)
+	out.Contradicted = j.contradicted(out)
 	out.JustGone = j.justGone(out)
 	for _, r := range j.Rules {
 		if r.Check == nil {
 			continue
 		}
 		if f, found := r.Check(&out.Request, j.State, j.Memory); found {
-			if ips := ev.SourceIPs; f.Severity == rules.Critical && len(ips) > 0 {
-				// The last address is the connection's own; those before it are the client's claims.
-				f.Params = append(f.Params[:len(f.Params):len(f.Params)], codes.Text(rules.ParamAddress, ips[len(ips)-1]))
-			}
-			out.Findings = append(out.Findings, Finding{Finding: f, Rule: r})
+			out.found(f, r)
 		}
 	}
-	return out
+	if j.Own != nil {
+		for _, f := range j.checker.of(j.Own).Check(&out.Request, j.State, j.Memory) {
+			out.found(f.Finding, f.Rule)
+		}
+	}
+	out.AddressNode = ""
+	if address, logged := ev.Address(); logged && len(out.Findings) > 0 && j.State != nil {
+		out.AddressNode = j.State.NodeAt(address)
+	}
+	if audit.Signs(ev) {
+		out.Signing() // which those who look at the judgement share
+	}
+	if out.Entry = nil; j.Tallies {
+		h.entries.names = &j.names
+		out.Entry = h.entries.Of(out)
+	}
+}
+
+// found adds a finding.
+func (j *Judgement) found(f rules.Finding, r *rules.Rule) {
+	if address, logged := j.Event.Address(); logged && f.Severity == rules.Critical {
+		f.Params = append(f.Params[:len(f.Params):len(f.Params)], codes.Text(rules.ParamAddress, address))
+	}
+	j.Findings = append(j.Findings, Finding{Finding: f, Rule: r})
+}
+
+// ownChecker is what checks requests by the rules that the user wrote.
+type ownChecker struct {
+	rules   rules.Own
+	checker rules.OwnChecker
+}
+
+// of returns what checks by the rules, with what it remembers from before where they are the same.
+func (c *ownChecker) of(own rules.Own) rules.OwnChecker {
+	if c.rules != own {
+		c.rules, c.checker = own, own.Checker()
+	}
+	return c.checker
 }
 
 // decided reports whether enough has been seen to judge by.
@@ -160,28 +267,18 @@ func selectable(a *authorizer.AttributesRecord) bool {
 	return false
 }
 
-// observe reads the apiserver's own word.
-func (j *Judge) observe(out *Judgement) {
-	ev, o := out.Event, &out.Observed
-	o.Decision, o.Reason = ev.Decision, ev.Reason
-	if o.Grant, o.HasGrant = j.parse(ev.Reason); o.HasGrant && ev.Decision != "allow" {
-		o.Grant, o.HasGrant = rbac.Grant{}, false
-	}
-	o.Authorizer = authorizerOf(out)
-	if out.IsNode {
-		j.Mode.Observe(out)
-		o.NodeVerdict = j.Mode.Implies(out)
-	}
+// passed reports whether the request passed authorization, and whether the event leaves that open.
+func passed(ev *audit.Event) (allowed, open bool) {
 	switch {
-	case o.Decision != "":
-		out.Allowed = o.Decision == "allow"
-	case o.Reason != "": // a reason without a decision is that of an authorizer which failed
+	case ev.Decision != "":
+		return ev.Decision == "allow", false
+	case ev.Reason != "": // a reason without a decision is that of an authorizer which failed
+		return false, false
 	case ev.Code == 0:
-		out.Open = true
-	default:
-		// Without the annotation a 403 may be admission's, but then nothing went through either; and a 429 comes before authorization.
-		out.Allowed = ev.Code != 401 && ev.Code != 403 && ev.Code != 429
+		return false, true
 	}
+	// Without the annotation a 403 may be admission's, but then nothing went through either; and a 429 comes before authorization.
+	return ev.Code != 401 && ev.Code != 403 && ev.Code != 429, false
 }
 
 // grant finds the RBAC grant that let the request through, when Node did not.
@@ -198,6 +295,23 @@ func (j *Judge) grant(out *Judgement) {
 		out.Open = out.Open && !d.Known
 	}
 	out.Spare = j.RBAC.AuthorizeWithout(out.Attrs, out.Time, rbac.Grant.ForNodes).Allowed
+}
+
+// bindingLag is how long an API server may take at most to follow a change of bindings.
+const bindingLag = time.Minute
+
+// contradicted reports whether a request was refused although the state has a binding for it, and had it for as long as an API server may take to follow.
+func (j *Judge) contradicted(out *Judgement) bool {
+	if out.Observed.Decision != "forbid" || j.RBAC == nil || !out.NodeDenies() || !j.Mode.plain() || !sameReason(out.Observed.Reason, out.Answer.Reason) {
+		return false
+	}
+	skew := j.Node.Skew()
+	for _, at := range [...]time.Time{out.Time.Add(-max(skew, bindingLag)), out.Time.Add(-skew), out.Time, out.Time.Add(skew)} {
+		if !j.RBAC.Authorize(out.Attrs, at).Allowed {
+			return false
+		}
+	}
+	return true
 }
 
 // untilBefore is how long before a request its object may have been on the node to count as just gone.

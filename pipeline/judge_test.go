@@ -49,7 +49,7 @@ func TestEndOfARequest(t *testing.T) {
 			excess = excess || j.Findings[i].Rule.Name == "rbac-excess-access"
 		}
 		if excess != allowed {
-			t.Errorf("%s: excess %t", name, excess)
+			t.Errorf("%s: needs RBAC %t", name, excess)
 		}
 	}
 	received := func(ev *audit.Event) { ev.Stage, ev.Code = audit.StageRequestReceived, 0 }
@@ -70,7 +70,7 @@ func TestEndOfARequest(t *testing.T) {
 	})
 }
 
-// A node that acts as somebody else does so by RBAC alone, and it is that access which goes with the binding.
+// A node that acts as somebody else does so through RBAC only, and it is that access which goes with the binding.
 func TestImpersonationByNodes(t *testing.T) {
 	f := func(name, want string, s *rbac.Store, change func(*audit.Event)) {
 		t.Helper()

@@ -34,7 +34,7 @@ type Mode struct {
 	// hasStatic is whether there was any such request.
 	hasStatic bool
 	// granted counts what the graph allows and Node (0) or RBAC (1) let through, of late: both are halved when they are many, so that years of
-	// RBAC alone do not outweigh the day on which Node comes before it. The apiserver's lag behind the graph makes some of the latter in any
+	// RBAC only do not outweigh the day on which Node comes before it. The apiserver's lag behind the graph makes some of the latter in any
 	// order, and after a restart many; so they count only where there are no static requests.
 	granted [2]int
 }
@@ -123,7 +123,7 @@ func (m *Mode) rbacFirst() bool {
 	return m.granted[1] >= few && m.granted[1]*4 > m.granted[0]
 }
 
-// plain reports whether a refusal's reasons can be those of Node and RBAC alone.
+// plain reports whether a refusal's reasons can be those of Node and RBAC only.
 func (m *Mode) plain() bool {
 	return !slices.ContainsFunc(m.order(), func(name string) bool { return name != "Node" && name != "RBAC" })
 }

@@ -88,7 +88,7 @@ func TestParseMode(t *testing.T) {
 	}
 }
 
-// A cluster that has long had RBAC alone gets the Node authorizer before it: that has to show within hours, whatever came before.
+// A cluster that has long had RBAC only gets the Node authorizer before it: that has to show within hours, whatever came before.
 func TestModeFollowsAMigration(t *testing.T) {
 	m := &Mode{}
 	see := func(n int, by rules.Authorizer) {

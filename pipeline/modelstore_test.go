@@ -129,7 +129,7 @@ func (p process) Commit(_ context.Context, c *tally.Commit) (err error) {
 		}
 	}
 	if *p.killed {
-		defer func() { err = errKilled }() // it was stored, and nobody was told
+		defer func() { err = errKilled }() // it was stored, and nobody knew
 	}
 	if err := evidence.Each(c.Evidence, p.ledger.Put); err != nil {
 		return err

@@ -21,7 +21,7 @@ type EngineOptions struct {
 	State StateSink
 	// CaughtUp reports whether the state knows everything up to t; nil if it always does.
 	CaughtUp func(t time.Time) bool
-	// Stored is told of each commit, from the goroutine that commits, which waits for it.
+	// Stored is called for each commit, from the goroutine that commits, which waits for it.
 	Stored func(*Stored)
 	// Line makes the verdict line of a judgement, appended to b; nil for none.
 	Line func(j *Judgement, b []byte) []byte
@@ -34,7 +34,7 @@ type EngineOptions struct {
 	// Ledger is shown every event; what that changes is stored with the commit that acknowledges the event, or an earlier one. The engine forgets in it
 	// what is stored and some hours old. Only the engine may use it. Nil for none.
 	Ledger *evidence.Ledger
-	// Facts makes what a report needs to know beside the counts, as JSON; called every five seconds, from the loop.
+	// Facts makes what a report needs to know in addition to the counts, as JSON; called every five seconds, from the loop.
 	Facts    func() []byte
 	Instance string
 

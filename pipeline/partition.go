@@ -298,7 +298,7 @@ func (p *partitions) drop(l *partition, why error) {
 	l.batches = nil
 }
 
-// finish is the end of a batch: its source is told, and its memory given back.
+// finish is the end of a batch: its source is notified, and its memory given back.
 func (p *partitions) finish(b *batch, err error) {
 	b.memory.using, b.memory.closed = 0, true
 	b.memory.giveBack()
@@ -348,7 +348,7 @@ func (p *partitions) take(d *delivery, now time.Time, changed func(*audit.Event)
 	b.events.Read, b.events.Skipped, b.events.Malformed = c.Read, c.Skipped, c.Malformed
 	for i := range src.Places {
 		if p := &src.Places[i]; i < tally.MaxMalformed {
-			b.events.MalformedAt = append(b.events.MalformedAt, tally.Place{File: p.Input, Line: int(p.Line), Cause: p.Cause})
+			b.events.MalformedAt = append(b.events.MalformedAt, tally.Place{File: p.Input, Line: int(p.Line), Cause: p.Cause, OfNoNode: p.OfNoNode})
 		}
 	}
 	b.memory.closed = true

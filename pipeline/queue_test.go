@@ -51,7 +51,7 @@ func TestQueueOrder(t *testing.T) {
 	}
 }
 
-// A request of a finished log costs no allocation beside what is made of its batch.
+// A request of a finished log costs no allocation in addition to what is made of its batch.
 func TestStreamDoesNotAllocate(t *testing.T) {
 	s, _ := newTestStream(t, "Node,RBAC", Options{MaxRequests: 1 << 12}, func(*Judgement) error { return nil })
 	s.sched.judge.Rules = nil

@@ -10,7 +10,7 @@ import (
 )
 
 // room bounds the memory that the batches keep which were taken in and not stored. What waits is bounded apart for sources that wait and
-// those that are told to come again: neither starves the other. It is safe for concurrent use.
+// those that are asked to retry: neither starves the other. It is safe for concurrent use.
 type room struct {
 	most            int64
 	patient, urgent *semaphore.Weighted

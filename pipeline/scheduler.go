@@ -16,9 +16,11 @@ type scheduler struct {
 	judge *Judge
 	// judged is given each judgement and reports whether something of it is to be stored. After an error nothing more is judged.
 	judged func(r *request, j *Judgement) (store bool, err error)
+	// sliced is called when all of a slice are judged, whose judgements live until it returns; nil for nothing.
+	sliced func() error
 	// act does what a transition asks for that no event of the request caused; nil if nobody relies on requests.
 	act func(r *request, do action)
-	// lag is how far the log has to go on beyond a request before it is due: the skew and the slack.
+	// lag is how far the log has to advance beyond a request before it is due: the skew and the slack.
 	lag time.Duration
 	// openFor is how long, in the log's time, a pending request waits for its response.
 	openFor time.Duration
@@ -37,6 +39,8 @@ type scheduler struct {
 	bytes    int64 // that the requests in queue keep
 	seq      uint64
 	spare    []*request
+	due      []dueRequest // the slice in hand
+	bench    bench
 }
 
 // request is one whose first event has come.
@@ -52,6 +56,7 @@ type request struct {
 	until    time.Time // in the log's time, while it is pending
 	received time.Time // by the clock
 	bytes    int64
+	taken    bool // into the slice in hand
 
 	prev, next *request
 	*custody
@@ -61,12 +66,26 @@ type request struct {
 type memory struct {
 	using  int  // requests that do
 	closed bool // no further request will
-	// release gives the memory back.
-	release func()
+	// left is called when none does any more, release to give the memory back after that.
+	left, release func()
+}
+
+// leave is called by each request that uses the memory, when it is judged next.
+func (m *memory) leave() {
+	m.using--
+	m.vacate()
+}
+
+func (m *memory) vacate() {
+	if m.closed && m.using == 0 && m.left != nil {
+		m.left()
+		m.left = nil
+	}
 }
 
 // giveBack gives the memory back once nobody uses it.
 func (m *memory) giveBack() {
+	m.vacate()
 	if m.closed && m.using == 0 && m.release != nil {
 		m.release()
 		m.release = nil
@@ -74,7 +93,7 @@ func (m *memory) giveBack() {
 }
 
 // pace says when requests are due: by the log's time in analyze, by the log's and the clock's in run, where the state may lag, too.
-// Beside a refusal is when to ask again, zero if only news can change it.
+// Next to a refusal is when to ask again, zero if only news can change it.
 type pace interface {
 	// expired reports whether a pending request has waited long enough for its response.
 	expired(r *request) (bool, time.Time)
@@ -138,7 +157,7 @@ func (s *scheduler) arrive(a *arrival) (r *request, do action, again bool) {
 // maxBody is how long the body of a write may be that is kept until the request is judged, in bytes. Patches that are longer are not applied anyhow.
 const maxBody = 256 << 10
 
-// kept is a copy without the bodies, of which the state was told already, but for that which the admission plugin reads.
+// kept is a copy without the bodies, of which the state was given already, but for that which the admission plugin reads.
 func kept(ev *audit.Event) *audit.Event {
 	bare := *ev
 	bare.ResponseObject = nil
@@ -191,7 +210,7 @@ func (s *scheduler) step(r *request, ev event) action {
 	switch {
 	case was.isPending() && !next.isPending():
 		s.pending.remove(r)
-	case was.isWaiting() && !next.isWaiting():
+	case was.isWaiting() && !next.isWaiting() && !r.taken:
 		s.waiting.remove(r)
 		s.bytes -= r.bytes
 	}
@@ -244,7 +263,41 @@ func (s *scheduler) drain(p pace) (again time.Time, err error) {
 		}
 		s.expire(r)
 	}
-	for r := s.queue.first(); r != nil; r = s.queue.first() {
+	for {
+		at := s.collect(p)
+		if len(s.due) == 0 {
+			return sooner(again, at), nil
+		}
+		s.bench.judge(s.judge, s.due)
+		for i := range s.due {
+			if err := s.pass(i); err != nil {
+				return again, err
+			}
+		}
+		if s.sliced != nil {
+			if err := s.sliced(); err != nil {
+				return again, err
+			}
+		}
+		for i := range s.due {
+			if in := s.due[i].in; in != nil {
+				in.giveBack()
+			}
+		}
+	}
+}
+
+// dueRequest is a request of the slice in hand.
+type dueRequest struct {
+	r     *request
+	in    *memory // of r
+	early bool    // the state has not caught up with it
+}
+
+// collect takes the next slice out of the queue. at is when to ask again where there is none.
+func (s *scheduler) collect(p pace) (at time.Time) {
+	s.due = s.due[:0]
+	for r := s.queue.first(); r != nil && len(s.due) < sliceMost; r = s.queue.first() {
 		ready, early, at := p.ready(r)
 		if ready && !s.judge.decided() {
 			if s.waiting.n < decideAfter {
@@ -255,14 +308,19 @@ func (s *scheduler) drain(p pace) (again time.Time, err error) {
 			}
 		}
 		if !ready {
-			return sooner(again, at), nil
+			return at
 		}
 		s.queue.pop()
-		if err := s.pass(r, early); err != nil {
-			return again, err
+		s.waiting.remove(r)
+		s.bytes -= r.bytes
+		if r.taken = true; r.in != nil {
+			r.in.leave()
+		}
+		if s.due = append(s.due, dueRequest{r, r.in, early}); early {
+			break // room or news may come of it
 		}
 	}
-	return again, nil
+	return time.Time{}
 }
 
 // sooner is the earlier of two times of which zero is none.
@@ -291,20 +349,18 @@ func (s *scheduler) decide() {
 	}
 }
 
-// pass has the request judged.
-func (s *scheduler) pass(r *request, early bool) error {
-	s.judge.Early = early
-	store, err := s.judged(r, s.judge.Judge(r.ev))
-	in, ev := r.in, eventDismissed
+// pass gives a request of the slice its turn.
+func (s *scheduler) pass(i int) error {
+	r := s.due[i].r
+	s.judge.Early = s.due[i].early
+	store, err := s.judged(r, s.judge.settle(&s.bench.hearings[i], r.ev))
+	ev := eventDismissed
 	if r.ev, r.in = nil, nil; store {
 		ev = eventDecided
 	}
-	if do := s.step(r, ev); s.act != nil {
+	do := s.step(r, ev)
+	if r.taken = false; s.act != nil {
 		s.act(r, do)
-	}
-	if in != nil {
-		in.using--
-		in.giveBack()
 	}
 	if !s.follow {
 		*r = request{}

@@ -1,9 +1,11 @@
 package pipeline
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
@@ -42,14 +44,24 @@ type Stream struct {
 	counts  Counts
 	sched   scheduler
 	batches int       // not released
-	latest  time.Time // of any event
+	latest  time.Time // of any event that was taken in
+	ahead   time.Time // of any event
+	runs    []run     // that were not taken in
+	fresh   int       // their events
+	arrived []arrived // the same in hand
 	ended   bool
+	outs    []func(*Judgement) error
+	slice   []*Judgement // judged, and not handed out
+	errs    []error      // of outs
+	team    team
 }
 
 // StateSink is fed the events that change the cluster's state.
 type StateSink interface {
-	// ApplyAudit takes in an event that tells of a change. It must not keep the event's memory.
-	ApplyAudit(ev *audit.Event)
+	// ReadAudit reads what ApplyRead will need of an event that tells of a change. It may be called concurrently, and changes nothing.
+	ReadAudit(ev *audit.Event) *cluster.Read
+	// ApplyRead takes in an event that tells of a change, with what ReadAudit returned or nil. It must not keep the event's memory.
+	ApplyRead(ev *audit.Event, read *cluster.Read)
 }
 
 // Options of a stream. The zero value of each means its default.
@@ -64,13 +76,15 @@ type Options struct {
 	Others *audit.Subjects
 	// See is shown every event, which it must not keep; nil for nobody.
 	See func(*audit.Event)
+	// Sliced is called after each slice of judgements, when all who are given them have returned; nil for nothing.
+	Sliced func()
 	// Skew is how far around a request's time changes count.
 	Skew time.Duration
 	// Slack is how much later in the log than its time a change may stand. Default 2s.
 	Slack time.Duration
 	// MaxWaiting bounds the requests that wait. Default 65,536.
 	MaxWaiting int
-	// MaxBatches bounds the batches whose memory waiting requests hold. Default 64.
+	// MaxBatches bounds the batches whose memory waiting requests hold. Default 56.
 	MaxBatches int
 	// MaxRequests is how many requests are remembered to tell duplicates and further stages. Default a million.
 	MaxRequests int
@@ -80,15 +94,17 @@ type Options struct {
 	OpenFor time.Duration
 }
 
-// NewStream returns a stream that feeds state (which may be nil) and gives each judgement to out, whose error ends the stream.
-func NewStream(j *Judge, state StateSink, opt Options, out func(*Judgement) error) *Stream {
+// NewStream returns a stream that feeds state (which may be nil) and gives each judgement to each of outs, in order; an error of one ends the stream.
+// Several outs are called in parallel, from several goroutines, and so must have nothing in common that one of them changes. A judgement, and
+// what it says of the state, lives until all have returned.
+func NewStream(j *Judge, state StateSink, opt Options, outs ...func(*Judgement) error) *Stream {
 	def := func(p *int, v int) {
 		if *p == 0 {
 			*p = v
 		}
 	}
 	def(&opt.MaxWaiting, 1<<16)
-	def(&opt.MaxBatches, 64)
+	def(&opt.MaxBatches, 56)
 	def(&opt.MaxRequests, 1<<20)
 	def(&opt.MaxOpen, 20_000)
 	if opt.Slack == 0 {
@@ -97,7 +113,7 @@ func NewStream(j *Judge, state StateSink, opt Options, out func(*Judgement) erro
 	if opt.OpenFor == 0 {
 		opt.OpenFor = 2 * time.Minute
 	}
-	s := &Stream{state: state, opt: opt, witness: witness{ledger: opt.Ledger, judge: j}}
+	s := &Stream{state: state, opt: opt, witness: witness{ledger: opt.Ledger, judge: j}, outs: outs, errs: make([]error, len(outs))}
 	s.sched = scheduler{
 		judge: j, lag: opt.Skew + opt.Slack, openFor: opt.OpenFor, maxPending: opt.MaxOpen, inLogOrder: true,
 		seen: newSeen(opt.MaxRequests / 2), inFlight: map[uint64]*request{},
@@ -105,8 +121,10 @@ func NewStream(j *Judge, state StateSink, opt Options, out func(*Judgement) erro
 			if j.IsNode {
 				s.counts.Judged++
 			}
-			return false, out(j)
+			s.slice = append(s.slice, j)
+			return false, nil
 		},
+		sliced: s.handOut,
 	}
 	return s
 }
@@ -114,64 +132,168 @@ func NewStream(j *Judge, state StateSink, opt Options, out func(*Judgement) erro
 // Counts returns what was counted so far.
 func (s *Stream) Counts() Counts { return s.counts }
 
-// Batch takes in the next events of the log.
+// Batch takes the next events of the log. They are taken in a slice at a time: nobody may have seen the latest of them before Flush.
 func (s *Stream) Batch(b *Batch) error {
 	s.batches++
-	in := &memory{release: func() {
-		s.batches--
-		if b.Release != nil {
-			b.Release()
-		}
-	}}
+	in := &memory{left: func() { s.batches-- }, release: b.Release}
+	from := 0
 	for i := range b.Events {
-		ev := &b.Events[i]
-		if s.state != nil && audit.ChangesState(ev) {
-			s.state.ApplyAudit(ev)
+		if t := timeOf(&b.Events[i]); t.After(s.ahead) {
+			s.ahead = t
 		}
-		s.witness.see(ev)
-		if s.opt.See != nil {
-			s.opt.See(ev)
-		}
-		if audit.Needed(ev, audit.Want{All: s.opt.All, Others: s.opt.Others}) {
-			s.take(ev, in)
-		}
-		if t := timeOf(ev); t.After(s.latest) {
-			s.latest = t
-		}
-		if err := s.drain(); err != nil {
-			return err
+		if s.fresh++; s.fresh >= sliceEvents || s.ahead.Sub(s.latest) >= sliceSpan {
+			s.runs = append(s.runs, run{events: b.Events[from : i+1], in: in})
+			from = i + 1
+			if err := s.drain(); err != nil {
+				return err
+			}
 		}
 	}
-	in.closed = true
-	in.giveBack()
-	return s.drain()
+	if s.runs = append(s.runs, run{b.Events[from:], in, true}); len(s.runs) >= sliceBatches {
+		return s.drain()
+	}
+	return nil
 }
 
-// take takes in an event of a request.
-func (s *Stream) take(ev *audit.Event, in *memory) {
-	if !s.opt.Window.holds(ev.RequestReceived) {
-		s.counts.OutOfWindow++
+const (
+	// sliceEvents is how many events change the state before requests are judged: enough for all cores to have some.
+	sliceEvents = 2048
+	// sliceSpan is the log's time after which they are judged in any case.
+	sliceSpan = time.Second
+	// sliceBatches bounds the batches that wait for that. Most of their events may have been of no use to anybody.
+	sliceBatches = 8
+)
+
+// run is a part of a batch, in the order of the log.
+type run struct {
+	events []audit.Event
+	in     *memory
+	last   bool // of its batch
+}
+
+// arrived is what is found out of an event before its turn.
+type arrived struct {
+	ev *audit.Event
+	in *memory // nil for an event that no rule needs
+	// key is the request's, 0 for one that nothing identifies.
+	key  uint64
+	node bool
+	read *cluster.Read
+}
+
+// intake takes events in. What can be found out of each alone is found out on all cores. The state, the ledger and the requests that wait have nothing
+// in common: each of them takes the events in, in order, in parallel with the others.
+type intake Stream
+
+func (s *intake) do(_, i int) {
+	a := &s.arrived[i]
+	ev := a.ev
+	if s.state != nil && audit.ChangesState(ev) {
+		a.read = s.state.ReadAudit(ev)
+	}
+	if !audit.Needed(ev, audit.Want{All: s.opt.All, Others: s.opt.Others}) {
+		a.in = nil
 		return
 	}
 	u := ev.Effective()
-	if _, isNode := nodeid.Of(u.Username, u.Groups); isNode {
-		s.counts.Node++
-	}
-	a := arrival{ev: ev, in: in}
-	if ev.AuditID != "" {
+	if _, a.node = nodeid.Of(u.Username, u.Groups); ev.AuditID != "" {
 		a.key = s.sched.seen.hash(ev)
-	}
-	if _, _, again := s.sched.arrive(&a); again {
-		s.counts.Duplicates++
 	}
 }
 
+// intakes are those who take events in.
+type intakes Stream
+
+func (s *intakes) do(_, which int) {
+	for i := range s.arrived {
+		a := &s.arrived[i]
+		switch which {
+		case 0:
+			if s.state != nil && audit.ChangesState(a.ev) {
+				s.state.ApplyRead(a.ev, a.read)
+			}
+		case 1:
+			s.witness.see(a.ev)
+			if s.opt.See != nil {
+				s.opt.See(a.ev)
+			}
+		case 2:
+			if a.in != nil {
+				(*Stream)(s).take(a)
+			}
+		}
+	}
+}
+
+// drain takes in what is fresh, and has judged what is due.
 func (s *Stream) drain() error {
+	for _, r := range s.runs {
+		for i := range r.events {
+			s.arrived = append(s.arrived, arrived{ev: &r.events[i], in: r.in})
+		}
+	}
+	n, procs := len(s.arrived), runtime.GOMAXPROCS(0)
+	s.team.run(max(1, min(procs, n/share)), n, share, (*intake)(s))
+	if n < 2*share {
+		procs = 1
+	}
+	s.team.run(procs, 3, 1, (*intakes)(s))
+	for _, r := range s.runs {
+		if r.last {
+			r.in.closed = true
+			r.in.giveBack()
+		}
+	}
+	clear(s.arrived)
+	s.runs, s.arrived, s.fresh, s.latest = s.runs[:0], s.arrived[:0], 0, s.ahead
 	_, err := s.sched.drain((*logPace)(s))
 	return err
 }
 
-// Flush judges all that still waits: the log has ended.
+// take takes in an event of a request.
+func (s *Stream) take(of *arrived) {
+	if !s.opt.Window.holds(of.ev.RequestReceived) {
+		s.counts.OutOfWindow++
+		return
+	}
+	if of.node {
+		s.counts.Node++
+	}
+	if _, _, again := s.sched.arrive(&arrival{key: of.key, ev: of.ev, in: of.in}); again {
+		s.counts.Duplicates++
+	}
+}
+
+// handOut gives the slice to all outs.
+func (s *Stream) handOut() error {
+	procs := runtime.GOMAXPROCS(0)
+	if len(s.slice) < 2*share {
+		procs = 1
+	}
+	s.team.run(procs, len(s.outs), 1, (*handing)(s))
+	if s.slice = s.slice[:0]; s.opt.Sliced != nil {
+		s.opt.Sliced()
+	}
+	for _, err := range s.errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handing hands a slice out.
+type handing Stream
+
+func (s *handing) do(_, i int) {
+	for _, j := range s.slice {
+		if s.errs[i] = s.outs[i](j); s.errs[i] != nil {
+			return
+		}
+	}
+}
+
+// Flush takes in and judges all that still waits: the log has ended.
 func (s *Stream) Flush() error {
 	s.ended = true
 	return s.drain()

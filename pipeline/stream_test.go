@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rules"
 )
@@ -34,10 +35,12 @@ func get(id string, stage audit.Stage, ms int, decision, reason string) audit.Ev
 	return ev
 }
 
-// bound binds a pod that leads from the secret to n1 when it is told of the event's pod.
+// bound binds a pod that leads from the secret to n1 when it is given the event's pod.
 type boundBy struct{ g *nodeauthz.Graph }
 
-func (b boundBy) ApplyAudit(ev *audit.Event) {
+func (b boundBy) ReadAudit(*audit.Event) *cluster.Read { return nil }
+
+func (b boundBy) ApplyRead(ev *audit.Event, _ *cluster.Read) {
 	b.g.SetPod(&nodeauthz.Pod{Namespace: "shop", Name: "web", UID: "u", NodeName: "n1", Secrets: []string{"db"}},
 		nodeauthz.Stamp{Time: ev.StageTime, Source: nodeauthz.SourceAudit})
 }

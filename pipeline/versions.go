@@ -46,7 +46,7 @@ func (v *Versions) Given(f nodeauthz.Features, beyond int) {
 	v.settled, v.given = true, true
 }
 
-// Asked says which minor the apiserver told of itself. Requests need not wait for the log to tell one.
+// Asked says which minor the apiserver reported when asked. Requests need not wait for the log to tell one.
 func (v *Versions) Asked(minor int) {
 	v.told.Asked(minor)
 	v.settled = true
@@ -55,7 +55,7 @@ func (v *Versions) Asked(minor int) {
 // Conclusions are what each hour of the log told.
 func (v *Versions) Conclusions() []version.Conclusion { return v.told.Conclusions() }
 
-// Features are those in force at a time, as far as the log has told.
+// Features are those in force at a time, as far as the log shows.
 func (v *Versions) Features(t time.Time) nodeauthz.Features {
 	return v.told.List()[v.told.InForce(t).Members[0]]
 }
@@ -82,6 +82,14 @@ func (v *Versions) see(ev *audit.Event) {
 	}
 }
 
+// sole is the authorizer that has answered the latest request, if a node's request of that time would be asked of it alone; else nil.
+func (v *Versions) sole(at time.Time) *nodeauthz.Authorizer {
+	if f, ok := v.told.Stands(at); !ok || v.latest < 0 || f.N != 1 || f.Members[0] != v.latest {
+		return nil
+	}
+	return v.auth(v.latest)
+}
+
 // decide answers a node's request by what is in force.
 func (v *Versions) decide(out *Judgement) {
 	v.attrs, v.at = out.Attrs, out.Time
@@ -93,6 +101,7 @@ func (v *Versions) decide(out *Judgement) {
 // two the API server has.
 func (v *Versions) observe(out *Judgement, plain bool) {
 	a := out.Attrs
+	v.attrs, v.at = out.Attrs, out.Time
 	r := version.Request{
 		AuditID: out.Event.AuditID, Time: out.Time, Implied: out.Observed.NodeVerdict,
 		Shape: version.Shape{Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource},
@@ -148,13 +157,13 @@ func (v *Versions) answer(out *Judgement, force version.Force, r *version.Reques
 	}
 }
 
-// again has what was observed so far observed once more, by what it told.
+// again has what was observed so far observed once more, by what it showed.
 func (v *Versions) again() {
 	v.told.Again()
 	v.settled = true
 }
 
-// savedVersions is what is stored of what the log told.
+// savedVersions is what is stored of what the log showed.
 type savedVersions struct {
 	Minor, Emulated int
 	Gates           map[string]bool

@@ -19,6 +19,8 @@ type View struct {
 	auth  *nodeauthz.Authorizer
 	// asked is when a name without a Node was first asked for, nil where the state knows all that came.
 	asked map[string]time.Time
+	// unsure is called when asked would be needed, in a copy that lacks it; nil otherwise.
+	unsure *bool
 }
 
 // NewView returns a view of the state through the authorizer's eyes.
@@ -52,10 +54,14 @@ func (v *View) NodeRegistered(name string, t time.Time) (registered, known bool)
 
 // mayJoin reports whether a Node of that name may come yet. One that has nearly the name of another is not waited for: it is that one's.
 func (v *View) mayJoin(name string, t time.Time) bool {
-	if v.asked == nil {
+	if v.asked == nil && v.unsure == nil {
 		return false
 	}
 	if _, _, similar := v.state.Nodes.Similar(name); similar {
+		return false
+	}
+	if v.unsure != nil {
+		*v.unsure = true
 		return false
 	}
 	first, known := v.asked[name]
@@ -111,6 +117,9 @@ func (v *View) NodeExists(name string, t time.Time) (exists, known bool) {
 
 // NodeAddresses are the addresses and host names that a Node of the name had at any time; empty where the state does not tell.
 func (v *View) NodeAddresses(name string) []string { return v.state.Nodes.Addresses(name) }
+
+// NodeAt implements rules.State.
+func (v *View) NodeAt(address string) string { return v.state.Nodes.At(address) }
 
 // FreshSecret returns a secret that the node could not get before the pod was bound to it.
 func (v *View) FreshSecret(namespace, pod, node string, t time.Time) (secret string, bound time.Time, ok bool) {

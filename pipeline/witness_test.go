@@ -33,6 +33,9 @@ func sameEvidence(t testing.TB, lines []logLine, store *modelStore) {
 	if err := s.Batch(&Batch{Events: batchOf(lines).Events}); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
 	want := recordsOf(t, l)
 	if len(want) < 5 {
 		t.Fatalf("the capture has %d records", len(want))

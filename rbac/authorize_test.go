@@ -171,7 +171,7 @@ func TestGrantsAndWithout(t *testing.T) {
 	put(s, at(0),
 		clusterRole("r", rule("get secrets")), clusterRole("no", rule("get pods")), role("ns", "l", rule("* secrets")),
 		clusterBinding("legacy", "ClusterRole/r", "User/system:node:w1", "Group/system:nodes", "Group/system:nodes"),
-		clusterBinding("ambient", "ClusterRole/r", "Group/system:authenticated"),
+		clusterBinding("everybody", "ClusterRole/r", "Group/system:authenticated"),
 		clusterBinding("other", "ClusterRole/no", "Group/system:nodes"),
 		clusterBinding("gone", "ClusterRole/gone", "Group/system:nodes"),
 		roleBinding("ns", "local", "Role/l", "Group/system:nodes"),
@@ -179,12 +179,12 @@ func TestGrantsAndWithout(t *testing.T) {
 	)
 	s.CoverFrom(at(0))
 	a := node("w1", "get secrets ns/x")
-	want := []string{"ambient r system:authenticated", "legacy r system:node:w1", "legacy r system:nodes", "ns/local l system:nodes"}
+	want := []string{"everybody r system:authenticated", "legacy r system:node:w1", "legacy r system:nodes", "ns/local l system:nodes"}
 	if diff := cmp.Diff(want, grants(s, a, 0)); diff != "" {
 		t.Errorf("grants (-want +got):\n%s", diff)
 	}
 	for range s.Grants(a, at(0)) {
-		break // must not go on
+		break // must not continue
 	}
 
 	f := func(name string, without func(rbac.Grant) bool, want string) {
@@ -193,9 +193,9 @@ func TestGrantsAndWithout(t *testing.T) {
 			t.Errorf("without %s:\ngot  %s\nwant %s", name, got, want)
 		}
 	}
-	f("nothing", func(rbac.Grant) bool { return false }, `+ RBAC: allowed by ClusterRoleBinding "ambient" of ClusterRole "r" to Group "system:authenticated"`)
-	f("ambient", rbac.Grant.Ambient, `+ RBAC: allowed by ClusterRoleBinding "legacy" of ClusterRole "r" to User "system:node:w1"`)
-	f("ambient and the node's own", func(g rbac.Grant) bool { return g.Ambient() || g.Subject.Kind == rbacv1.UserKind },
+	f("nothing", func(rbac.Grant) bool { return false }, `+ RBAC: allowed by ClusterRoleBinding "everybody" of ClusterRole "r" to Group "system:authenticated"`)
+	f("everybody", rbac.Grant.Ambient, `+ RBAC: allowed by ClusterRoleBinding "legacy" of ClusterRole "r" to User "system:node:w1"`)
+	f("for any authenticated user and the node's own", func(g rbac.Grant) bool { return g.Ambient() || g.Subject.Kind == rbacv1.UserKind },
 		`+ RBAC: allowed by ClusterRoleBinding "legacy" of ClusterRole "r" to Group "system:nodes"`)
 	f("cluster role bindings", func(g rbac.Grant) bool { return g.Binding.Kind == rbac.KindClusterRoleBinding },
 		`+ RBAC: allowed by RoleBinding "local/ns" of Role "l" to Group "system:nodes"`)
@@ -226,7 +226,7 @@ func TestGrantIsFor(t *testing.T) {
 	} {
 		g := rbac.Grant{Subject: rbac.SubjectRef{Kind: c.kind, Name: c.name}}
 		if g.Ambient() != c.ambient || g.ForNodes() != c.nodes {
-			t.Errorf("%s %s: ambient %v, for nodes %v", c.kind, c.name, g.Ambient(), g.ForNodes())
+			t.Errorf("%s %s: for any authenticated user %v, for nodes %v", c.kind, c.name, g.Ambient(), g.ForNodes())
 		}
 	}
 }
@@ -258,9 +258,9 @@ func TestBindings(t *testing.T) {
 		t.Errorf("bindings (-want +got):\n%s", diff)
 	}
 	if !got[0].ForNodes() || !got[1].ForNodes() || got[2].ForNodes() {
-		t.Error("the bindings for nodes are not told apart")
+		t.Error("the bindings for nodes are not distinguished")
 	}
 	for range s.Bindings(at(7)) {
-		break // must not go on
+		break // must not continue
 	}
 }

@@ -84,7 +84,7 @@ func BenchmarkAuthorizeLarge(b *testing.B) {
 	}
 }
 
-// BenchmarkSet changes a binding among 10,000, as time goes on.
+// BenchmarkSet changes a binding among 10,000, as time continues.
 func BenchmarkSet(b *testing.B) {
 	s, first, _ := capturedStore(b)
 	for i := range 10000 {

@@ -99,7 +99,7 @@ type BindingInfo struct {
 	// Subjects are all that the binding names, each once, in its order,
 	// those of unknown kinds included.
 	Subjects []SubjectRef
-	// RoleExists is false when the binding gives nothing, for want of a role.
+	// RoleExists is false when the binding gives nothing because its role does not exist.
 	RoleExists bool
 	// Rules are the role's own.
 	Rules []rbacv1.PolicyRule

@@ -8,6 +8,8 @@ import (
 
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/exceptions"
+	"github.com/nodetrail/nodetrail/incidents"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
@@ -69,6 +71,11 @@ type Facts struct {
 	Outdated     bool
 	// ApiserverLog is what the API server's own log says; nil if it was not given.
 	ApiserverLog *ApiserverLog
+	// Exceptions hide findings from alerts and --fail-on, as of Now.
+	Exceptions *exceptions.Set
+	Now        time.Time
+	// Incidents are those of the window, as package incidents makes them.
+	Incidents []incidents.Incident
 	// Words make the report's sentences, English if nil.
 	Words wording.Words
 }
@@ -90,7 +97,7 @@ func Make(t *tally.Tally, f Facts) *Report {
 		Cluster: f.Cluster, Events: f.Events, State: f.State, Authorization: f.Authorization, ApiserverLog: f.ApiserverLog,
 		Verdicts:  Verdicts{t.Sums.Allow, t.Sums.Deny, t.Sums.Unknown, RaceCounts{t.Sums.RaceAllow, t.Sums.RaceDeny}},
 		Agreement: agreement(t), Ambient: listAmbient(t), NodeRestriction: restrictionOf(t), TokenAudiences: Audiences{Holders: []AudienceHolder{}, Drivers: []AudienceDriver{}}, Findings: make([]Finding, 0, len(t.Groups)),
-		Nodes: make([]Node, 0, len(t.Nodes)),
+		Nodes: make([]Node, 0, len(t.Nodes)), Incidents: SayIncidents(f.Incidents, f.Words),
 	}
 	if f.Audiences != nil {
 		r.TokenAudiences = *f.Audiences
@@ -103,12 +110,8 @@ func Make(t *tally.Tally, f Facts) *Report {
 		r.Nodes = append(r.Nodes, Node{Name: name, Requests: n.Requests, Deny: n.Deny, Excess: n.Excess})
 	}
 	sort.Slice(r.Nodes, func(i, j int) bool { return r.Nodes[i].Name < r.Nodes[j].Name })
-	runbooks := map[string]string{}
-	for _, rule := range rules.All() {
-		runbooks[rule.Name] = rule.Runbook()
-	}
 	for k, g := range t.Groups {
-		r.Findings = append(r.Findings, findingOf(k, g, runbooks[k.Rule], f.Words))
+		r.Findings = append(r.Findings, findingOf(k, g, (&rules.Rule{Name: k.Rule}).Runbook(), f.Words))
 	}
 	slices.SortFunc(r.Findings, compareFindings)
 	r.State.Warnings = f.stateWarnings()
@@ -121,8 +124,10 @@ func Make(t *tally.Tally, f Facts) *Report {
 	}
 	var nodeOff, restricted bool
 	r.Readiness, nodeOff, restricted = readiness(r, f, t.Sums.Undecided)
+	r.Readiness.NoBindings = f.Bindings != nil && len(bindingsToGo(&r.Readiness, f.Bindings)) == 0
 	r.prove(&f)
-	if len(f.Only) == 0 { // it is about all nodes
+	r.except(f.Exceptions, f.Now) // nothing above depends on it
+	if len(f.Only) == 0 {         // it is about all nodes
 		r.Readiness.Plan = plan(&r.Readiness, f.Words, f.Bindings, nodeOff, restricted)
 	}
 	return r
@@ -155,8 +160,9 @@ func findingOf(k tally.Key, g *tally.Group, runbook string, w wording.Words) Fin
 	f := Finding{
 		Rule: k.Rule, Reason: g.Reason, Params: paramsOf(g.Params), Severity: g.Severity.String(), Node: k.Node, Count: g.Count, First: g.First, Last: g.Last, Verb: k.Verb,
 		APIGroup: k.APIGroup, Resource: k.Resource, Subresource: k.Subresource, Namespace: k.Namespace, Name: k.Name,
-		UserAgent: k.Product, Message: w.Finding(&k, g), Runbook: runbook, Allowed: g.Allowed, AuditIDs: append([]string{}, g.AuditIDs...),
-		key: k, low: g.Low, wide: g.Wide, days: g.Days,
+		UserAgent: k.Product, Message: w.Finding(&k, g), Runbook: runbook, Allowed: g.Succeeded, Authorized: g.Allowed, Origins: g.Origins.Filled(), AuditIDs: append([]string{}, g.AuditIDs...),
+		Detail: k.Apart,
+		key:    k, low: g.Low, wide: g.Wide, days: g.Days,
 	}
 	if k.Binding != (rbac.BindingRef{}) {
 		f.Binding = &Binding{Kind: k.Binding.Kind, Namespace: k.Binding.Namespace, Name: k.Binding.Name}

@@ -99,7 +99,11 @@ func TestGroupGathers(t *testing.T) {
 		want := Finding{
 			Rule: "rbac-excess-access", Reason: rules.BindingNeeded, Params: codes.Params{}, Severity: "critical", Node: "worker-1", Count: 7, First: at(100), Last: at(700), Verb: "get",
 			Resource: "secrets", Namespace: "shop", Name: "db", UserAgent: "kubelet", Binding: &Binding{"ClusterRoleBinding", "", "legacy"},
-			Allowed: true, AuditIDs: []string{"audit-1", "audit-2", "audit-3", "audit-4", "audit-5"}, low: 6, days: []tally.Day{{Day: tally.DayOf(at(0)), Count: 1}},
+			Origins: tally.Origins{
+				Users: []string{"system:node:worker-1"}, Groups: []string{"system:authenticated", "system:nodes"}, Impersonated: []string{}, Addresses: []tally.Address{{Address: "10.0.0.1"}},
+				Answers: []int32{200, 404},
+			},
+			Allowed: true, Authorized: true, AuditIDs: []string{"audit-1", "audit-2", "audit-3", "audit-4", "audit-5"}, low: 6, days: []tally.Day{{Day: tally.DayOf(at(0)), Count: 1}},
 			Message: "get secrets shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone", Runbook: "docs/rules/rbac-excess-access.md",
 		}
 		want.key = x.key
@@ -128,7 +132,7 @@ func TestOrderIsDeterministic(t *testing.T) {
 		for _, k := range kinds {
 			k(l)
 		}
-		got := string(asJSON(t, l.b.Report(facts(1)))) + text(t, l.b.Report(facts(1)), Text{})
+		got := string(asJSON(t, l.b.Report(facts(1)))) + text(t, l.b.Report(facts(1)), Text{All: true})
 		if first == "" {
 			first = got
 		}
@@ -167,7 +171,7 @@ func TestGroupsAreBounded(t *testing.T) {
 		excess += node.Excess
 	}
 	if count["rbac-excess-access"] != n || count["out-of-scope-secret-read"] != n || requests != n || excess != n || low != 0 {
-		t.Errorf("counts %v, %d requests, %d excess, %d low", count, requests, excess, low)
+		t.Errorf("counts %v, %d requests, %d need RBAC, %d low", count, requests, excess, low)
 	}
 	if b := strings.Join(r.Readiness.Blockers, "\n"); !strings.Contains(b, "without some RBAC binding: various") {
 		t.Errorf("blockers:\n%s", b)
@@ -182,7 +186,7 @@ func TestLongNames(t *testing.T) {
 	}
 	l.add("worker-1 get secrets "+long+"/"+long, ours(nodeauthz.Deny), func(r *rules.Request) { r.Node = long })
 	r := l.b.Report(facts(3))
-	if out := asJSON(t, r); len(out)-len(asJSON(t, NewBuilder().Report(Facts{}))) > 28_000 { // a blocker has its parameters beside its sentence
+	if out := asJSON(t, r); len(out)-len(asJSON(t, NewBuilder().Report(Facts{}))) > 28_000 { // a blocker has its parameters next to its sentence
 		t.Errorf("the report has %d bytes", len(out))
 	}
 	if len(r.Nodes) != 1 || r.Nodes[0].Requests != 3 || r.Nodes[0].Excess != 2 || len(r.Findings) != 4 { // one for the length of the user agent

@@ -123,7 +123,7 @@ func legacyAt(s *rbac.Store, at time.Time) (rbac.BindingInfo, bool) {
 	return rbac.BindingInfo{}, false
 }
 
-// What binds others beyond the group goes on to bind them, and a canary is in no binding by another subject.
+// What binds others beyond the group still binds them, and a canary is in no binding by another subject.
 func TestCanaryKeepsOtherSubjects(t *testing.T) {
 	b := NewCanaryBuilder([]string{"w1"})
 	for _, name := range []string{"system:node:w1", "system:node:w2", "odd"} {

@@ -285,28 +285,12 @@ func (c *Check) wrong() string {
 	return strings.Join(out, "; ")
 }
 
-// answers are both, each in a line.
-func (t Text) answers(b *strings.Builder, r *Report) {
-	all := r.Questions()
-	width := 0
-	for _, q := range all {
-		width = max(width, len(q.Head()))
-	}
-	for _, q := range all {
-		colour := map[string]string{"yes": green, "no": red}[q.Class()]
-		if colour == "" {
-			colour = yellow
-		}
-		fmt.Fprintf(b, "%s%s  %s\n", t.paint(bold+";"+colour, strings.ToUpper(q.Head())), strings.Repeat(" ", width-len(q.Head())), q.Means())
-	}
-}
-
 // checks lists the checks of both questions: what is open about those that did not pass, and the names of the others. What belongs to both questions
 // is written out once.
 func (t Text) checks(b *strings.Builder, r *Report) {
 	told := map[string]bool{}
 	for _, q := range r.Questions() {
-		fmt.Fprintf(b, "\n%s\n", t.paint(bold, q.Title))
+		fmt.Fprintf(b, "\n%s\n  %s: %s\n", t.paint(bold, q.Title), strings.ToUpper(q.Head()), q.Means())
 		for _, state := range states() {
 			for i := range q.Checks {
 				if c := &q.Checks[i]; c.State == state.String() {

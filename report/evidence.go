@@ -28,7 +28,7 @@ type Hole struct {
 
 // Client is one whose requests would break without a binding.
 type Client struct {
-	// UserAgent is the product of the user agent, which is the client's own claim; Binding is the only one that lets it through.
+	// UserAgent is the user agent without its version, which is the client's own claim; Binding is the only one that lets it through.
 	UserAgent string `json:"userAgent"`
 	Binding   string `json:"binding"`
 	Requests  int64  `json:"requests"`
@@ -67,7 +67,7 @@ type Day struct {
 	Count int64  `json:"count"`
 }
 
-// Identity is one that does not conform: the Node authorizer will not serve it.
+// Identity is one with a wrong user or group: the Node authorizer will not serve it.
 type Identity struct {
 	Identity string `json:"identity"`
 	// Code is the reason's stable code.
@@ -150,7 +150,7 @@ func (n *need) across() (nodes int64, kinds []string) {
 // breaking counts a finding's requests that would break without the binding.
 func breaking(f *Finding) int64 { return f.Count - f.low }
 
-// needs sums up the findings of excess access by binding and client, the most requests first. count is how many of a finding's requests matter.
+// needs sums up the findings of access that needs RBAC by binding and client, the most requests first. count is how many of a finding's requests matter.
 func needs(r *Report, count func(*Finding) int64) []*need {
 	all := map[needKey]*need{}
 	var out []*need
@@ -234,7 +234,7 @@ func trend(w *Window, count map[int64]int64) []Day {
 	return out
 }
 
-// identities are those that do not conform, in order of reason and name.
+// identities are those with a wrong user or group, in order of reason and name.
 func identities(r *Report, w wording.Words) []Identity {
 	type key struct {
 		reason        rules.Reason
@@ -296,7 +296,7 @@ func unseen(r *Report, known []string) []string {
 	}
 	out := []string{}
 	if seen[tally.Others] {
-		return out // there were too many to be told apart
+		return out // there were too many to be kept apart
 	}
 	for _, name := range known {
 		if !seen[tally.Bounded(name)] {
@@ -308,9 +308,9 @@ func unseen(r *Report, known []string) []string {
 }
 
 const (
-	// stillSilent is how recent the last word of a silent node must be for it to be silent still: it is told every ten minutes.
+	// stillSilent is how recent the last word of a silent node must be for it to be silent still: it is reported every ten minutes.
 	stillSilent = 15 * time.Minute
-	// toldFor is for how long it is told; nobody knows how a longer silence ended.
+	// toldFor is for how long it is reported; nobody knows how a longer silence ended.
 	toldFor = 23 * time.Hour
 )
 

@@ -143,12 +143,12 @@ func TestSilentNode(t *testing.T) {
 			t.Errorf("%s: %v, %q", name, got.Holes, got.Warnings)
 		}
 	}
-	f("goes on", -time.Hour, -10*time.Minute, 1)
+	f("lasts", -time.Hour, -10*time.Minute, 1)
 	f("is over", -2*time.Hour, -time.Hour, 0)
-	f("was told for a day", -40*time.Hour, -16*time.Hour, 1)
+	f("was reported for a day", -40*time.Hour, -16*time.Hour, 1)
 }
 
-// What the caller knows to be missing is a hole, told once, and so is a rule without which nothing can be found.
+// What the caller knows to be missing is a gap, reported once, and so is a rule without which nothing can be found.
 func TestLacks(t *testing.T) {
 	l := newLog(t)
 	l.many(3)

@@ -16,23 +16,23 @@ import (
 func TestGolden(t *testing.T) {
 	r := sample(t)
 	check(t, "report.json", asJSON(t, r))
-	check(t, "report.txt", []byte(text(t, r, Text{})))
-	check(t, "colour.txt", []byte(text(t, r, Text{Colour: true})))
+	check(t, "report.txt", []byte(text(t, r, Text{All: true})))
+	check(t, "colour.txt", []byte(text(t, r, Text{All: true, Colour: true})))
 	check(t, "report.html", []byte(asHTML(t, r)))
 	check(t, "report.md", []byte(asMarkdown(t, r)))
 	empty := NewBuilder().Report(Facts{})
 	check(t, "empty.json", asJSON(t, empty))
-	check(t, "empty.txt", []byte(text(t, empty, Text{})))
+	check(t, "empty.txt", []byte(text(t, empty, Text{All: true})))
 }
 
 // Colours are all that tells the coloured report from the plain one.
 func TestColour(t *testing.T) {
 	r := sample(t)
-	coloured := text(t, r, Text{Colour: true})
-	if got := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(coloured, ""); got != text(t, r, Text{}) {
-		t.Errorf("without its colours the report is another:\n%s", cmp.Diff(text(t, r, Text{}), got))
+	coloured := text(t, r, Text{All: true, Colour: true})
+	if got := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(coloured, ""); got != text(t, r, Text{All: true}) {
+		t.Errorf("without its colours the report is another:\n%s", cmp.Diff(text(t, r, Text{All: true}), got))
 	}
-	if strings.Contains(text(t, r, Text{}), "\x1b") {
+	if strings.Contains(text(t, r, Text{All: true}), "\x1b") {
 		t.Error("the plain report holds escapes")
 	}
 }
@@ -133,7 +133,8 @@ func (broken) Write([]byte) (int, error) { return 0, errBroken }
 func TestWriteErrors(t *testing.T) {
 	r := sample(t)
 	for name, write := range map[string]func(io.Writer) error{
-		"text": func(w io.Writer) error { return Text{}.Write(w, r) }, "json": r.WriteJSON, "html": r.WriteHTML, "markdown": r.WriteMarkdown,
+		"text": func(w io.Writer) error { return Text{All: true}.Write(w, r) }, "json": r.WriteJSON,
+		"html": func(w io.Writer) error { return r.WriteHTML(w, false) }, "markdown": func(w io.Writer) error { return r.WriteMarkdown(w, false) },
 	} {
 		if err := write(broken{}); !errors.Is(err, errBroken) || !strings.HasPrefix(err.Error(), "writing the report: ") {
 			t.Errorf("%s: error %v", name, err)

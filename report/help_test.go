@@ -189,7 +189,7 @@ func asJSON(t *testing.T, r *Report) []byte {
 func asHTML(t *testing.T, r *Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.WriteHTML(&b); err != nil {
+	if err := r.WriteHTML(&b, true); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -198,7 +198,7 @@ func asHTML(t *testing.T, r *Report) string {
 func asMarkdown(t *testing.T, r *Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.WriteMarkdown(&b); err != nil {
+	if err := r.WriteMarkdown(&b, true); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

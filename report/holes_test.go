@@ -58,7 +58,7 @@ func withHole(t *testing.T, name string, p planted) *Report {
 		}
 	})
 	detectors.Flush(judge.State, func(d *rules.Detection) {
-		e := pipeline.DetectionEntry(d)
+		e := pipeline.DetectionEntry(d, judge.State)
 		b.AddEntry(&e)
 	})
 	if p.policy != "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
 	"github.com/nodetrail/nodetrail/wording"
 )
 
@@ -42,6 +43,10 @@ func hostileReport(t *testing.T, s string) *Report {
 	l.add("worker-1 patch nodes x", everywhere, again("patch", "nodes"), agent("kubelet/1"))
 	l.add(" get nodes x", everywhere, stranger(s+"u"))
 	l.add("worker-1 get x y", byRBAC("legacy"), everywhere, func(r *rules.Request) { r.Attrs.ResourceRequest, r.Attrs.Path = false, s })
+	l.b.AddEntry(&tally.Entry{Findings: []tally.Finding{ // of rules that users wrote
+		{Key: tally.Key{Rule: "mine", Node: s, Name: s}, Reason: rules.OwnMatch, Severity: rules.Critical, Params: codes.Params{codes.Text(codes.ParamMessage, s+" by "+s)}},
+		{Key: tally.Key{Rule: "mine", Apart: string(rules.OwnFailed)}, Reason: rules.OwnFailed, Severity: rules.Low, Params: codes.Params{codes.Text(rules.ParamTrouble, s)}},
+	}})
 	f := facts(8)
 	f.Cluster = s + "c"
 	f.Events.MalformedAt = []Place{{File: s, Line: 1, Cause: s}}
@@ -61,17 +66,33 @@ func hostileStrings() []string {
 
 // Whatever the names, a terminal is shown no control character but line ends, and no line that a name made.
 func TestHostileText(t *testing.T) {
-	lines := strings.Count(text(t, hostileReport(t, "harmless"), Text{}), "\n")
+	parts := func(s string) (summary string, lines int) {
+		out := text(t, hostileReport(t, s), Text{All: true})
+		summary, rest, ok := strings.Cut(out, "\nBlockers and notes in full\n")
+		if !ok {
+			t.Fatalf("%q: no notes:\n%s", s, out)
+		}
+		return summary, strings.Count(rest, "\n")
+	}
+	ours := regexp.MustCompile(`^( |$|nodetrail ·|Can the bindings be deleted\?   (NOT )?(READY|ENOUGH)|Is each credential confined\?   (NOT )?(CONFINED|ENOUGH)|` +
+		`(Blockers|Gaps)$|(Checks|Findings|Agreement|Denials) +[0-9])`)
+	_, lines := parts("harmless")
 	for _, s := range hostileStrings() {
-		got := text(t, hostileReport(t, s), Text{})
+		got := text(t, hostileReport(t, s), Text{All: true})
 		for _, r := range got {
 			if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == unicode.ReplacementChar || r == '\u2028') {
 				t.Errorf("%q: the text has %q", s, r)
 				break
 			}
 		}
-		if n := strings.Count(got, "\n"); n != lines {
+		summary, n := parts(s)
+		if n != lines {
 			t.Errorf("%q: %d lines, want %d:\n%s", s, n, lines, got)
+		}
+		for line := range strings.SplitSeq(summary, "\n") {
+			if !ours.MatchString(line) {
+				t.Errorf("%q: the line %q", s, line)
+			}
 		}
 	}
 }
@@ -145,8 +166,13 @@ func TestHTMLIsSelfContained(t *testing.T) {
 	for _, tag := range tags {
 		name, attributes, _ := strings.Cut(tag, " ")
 		switch name {
-		case "script", "link", "img", "iframe", "object", "embed", "form", "base", "a", "svg", "video", "audio":
+		case "script", "link", "img", "iframe", "object", "embed", "form", "base", "svg", "video", "audio":
 			t.Errorf("element %s", tag)
+		case "a": // into the page itself
+			if !strings.HasPrefix(attributes, "href=#") {
+				t.Errorf("element %s", tag)
+			}
+			attributes = strings.TrimPrefix(attributes, "href=#")
 		}
 		for _, a := range []string{"href", "src", "style=", "on", "url("} {
 			if strings.Contains(" "+attributes, " "+a) {

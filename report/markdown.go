@@ -8,9 +8,9 @@ import (
 	"github.com/nodetrail/nodetrail/wording"
 )
 
-// WriteMarkdown writes what the report says on readiness, with the plan, as GitHub-flavoured Markdown, for an issue or a change request.
-// Names from logs are text: nothing in them is markup.
-func (r *Report) WriteMarkdown(w io.Writer) error {
+// WriteMarkdown writes the summary and the plan as GitHub-flavoured Markdown, for an issue or a change request; with all also the checks, what would
+// break, and the evidence. Names from logs are text: nothing in them is markup.
+func (r *Report) WriteMarkdown(w io.Writer, all bool) error {
 	var b strings.Builder
 	x := &r.Readiness
 	of := ""
@@ -23,26 +23,101 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		fmt.Fprintf(&b, " Requests from %s to %s.", stamp(*r.Window.From), stamp(*r.Window.To))
 	}
 	fmt.Fprintf(&b, "\n\nIs a stolen kubelet credential confined to its node? **%s**: %s.\n", both[1].Head(), both[1].Means())
+	r.markSummary(&b)
+	if all {
+		r.markAll(&b)
+	}
+	if len(x.Plan) > 0 {
+		b.WriteString("\n## Plan\n")
+	}
+	for i, s := range x.Plan {
+		fmt.Fprintf(&b, "\n%d. %s.\n", i+1, mark(s.What))
+		if len(s.Commands) > 0 {
+			// A command begins with a word, so that none can end the fence.
+			fmt.Fprintf(&b, "\n   ```sh\n   %s\n   ```\n", strings.Join(s.Commands, "\n   "))
+		}
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+// markSummary writes what stands in the way and what to do next.
+func (r *Report) markSummary(b *strings.Builder) {
+	s := r.Summary()
+	if s.NoBindings {
+		fmt.Fprintf(b, "\n%s\n", wording.NoBindingLeft)
+	}
+	points := func(title, one string, all []Point, before int) {
+		if len(all) == 0 {
+			return
+		}
+		fmt.Fprintf(b, "\n## %s\n\n", title)
+		for i := range all[:min(topOf, len(all))] {
+			p := &all[i]
+			fmt.Fprintf(b, "%d. **%s**", before+i+1, mark(p.What))
+			if p.Count != "" {
+				fmt.Fprintf(b, " (%s, last %s)", p.Count, stamp(p.Last))
+			}
+			if p.Detail != "" {
+				fmt.Fprintf(b, ": %s", mark(p.Detail))
+			}
+			fmt.Fprintf(b, ". Next: %s\n", mark(p.Next))
+		}
+		if n := len(all) - topOf; n > 0 {
+			fmt.Fprintf(b, "\nAnd %s (`--all`).\n", plural(int64(n), "more "+one))
+		}
+	}
+	points("Blockers", "blocker", s.Blockers, 0)
+	points("Gaps", "gap", s.Gaps, len(s.Blockers))
+	b.WriteString("\n## Results\n\n")
+	for _, line := range s.Lines {
+		fmt.Fprintf(b, "- %s: %s\n", line.Name, mark(line.Text))
+	}
+	if len(r.Exceptions) > 0 {
+		fmt.Fprintf(b, "- Exceptions: %s\n", r.ExceptedCounts())
+		for i := range r.Exceptions[:min(topOf, len(r.Exceptions))] {
+			fmt.Fprintf(b, "  - %s\n", mark(r.Exceptions[i].Say()))
+		}
+		if n := len(r.Exceptions) - topOf; n > 0 {
+			fmt.Fprintf(b, "  - and %s (`-o json`)\n", plural(int64(n), "more exception"))
+		}
+	}
+	if s.Notes > 0 {
+		fmt.Fprintf(b, "- Notes: %s (`--all`)\n", plural(int64(s.Notes), "harmless note"))
+	}
+}
+
+// topOf is how many of many things Markdown and HTML list unless everything is asked for.
+const topOf = 20
+
+// markFindings is how many findings Markdown lists of all: a change request has room for so much.
+const markFindings = 50
+
+// markAll writes the checks, what would break, and the evidence.
+func (r *Report) markAll(b *strings.Builder) {
+	x := &r.Readiness
 	list := func(title string, items []string) {
 		if len(items) == 0 {
 			return
 		}
-		fmt.Fprintf(&b, "\n## %s\n\n", title)
+		fmt.Fprintf(b, "\n## %s\n\n", title)
 		for _, s := range items {
-			fmt.Fprintf(&b, "- %s\n", mark(s))
+			fmt.Fprintf(b, "- %s\n", mark(s))
 		}
 	}
 	table := func(title string, head ...string) func(...any) {
-		fmt.Fprintf(&b, "\n## %s\n\n| %s |\n|%s\n", title, strings.Join(head, " | "), strings.Repeat("---|", len(head)))
+		fmt.Fprintf(b, "\n## %s\n\n| %s |\n|%s\n", title, strings.Join(head, " | "), strings.Repeat("---|", len(head)))
 		return func(cells ...any) {
 			b.WriteString("|")
 			for _, c := range cells {
-				fmt.Fprintf(&b, " %s |", mark(fmt.Sprint(c)))
+				fmt.Fprintf(b, " %s |", mark(fmt.Sprint(c)))
 			}
 			b.WriteString("\n")
 		}
 	}
-	for _, q := range both {
+	for _, q := range r.Questions() {
 		row := table(q.Title, "Check", "State", "Expected", "Seen", "What is wrong", "Next step")
 		for i := range q.Checks {
 			c := &q.Checks[i]
@@ -55,14 +130,14 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	}
 	list("Waivers", waived)
 	if r.Paste != "" {
-		fmt.Fprintf(&b, "\n## Waivers for what is unproven\n\n    %s\n", strings.ReplaceAll(strings.TrimSpace(wording.VisibleLines(r.Paste)), "\n", "\n    "))
+		fmt.Fprintf(b, "\n## Waivers for what is unproven\n\n    %s\n", strings.ReplaceAll(strings.TrimSpace(wording.VisibleLines(r.Paste)), "\n", "\n    "))
 	}
-	list("Against it", x.Blockers)
+	list("Blockers in full", x.Blockers)
 	var holes []string
 	for _, h := range x.Holes {
 		holes = append(holes, h.Message)
 	}
-	list("Holes in the evidence", holes)
+	list("Gaps in the evidence", holes)
 	list("Further warnings", x.OtherWarnings())
 	if len(x.Clients) > 0 {
 		row := table("Who would break", "Client", "Binding", "Requests", "Nodes", "Last seen", "By day")
@@ -83,7 +158,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		}
 	}
 	if len(x.Identities) > 0 {
-		row := table("Identities that do not conform", "Identity", "Reason", "Requests", "Last seen", "Clients", "What is wrong")
+		row := table("Kubelets with a wrong user or group", "Identity", "Reason", "Requests", "Last seen", "Clients", "What is wrong")
 		for i := range x.Identities {
 			d := &x.Identities[i]
 			row(d.Identity, d.Reason, d.Requests, stamp(d.Last), someOf(d.Clients, planNames), d.Message)
@@ -97,6 +172,17 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		}
 	}
 	r.markEvidence(table("Evidence", "", ""))
+	if len(r.Findings) > 0 {
+		row := table("Findings", "Severity", "Rule", "What", "Count", "Who", "From", "Answer", "Audit IDs", "Last seen")
+		for i := range r.Findings[:min(markFindings, len(r.Findings))] {
+			f := &r.Findings[i]
+			cells := f.originCells()
+			row(f.Severity, f.Rule, f.Message, f.Count, cells[0], cells[1], cells[2], cells[3], stamp(f.Last))
+		}
+		if n := len(r.Findings) - markFindings; n > 0 {
+			fmt.Fprintf(b, "\nAnd %s (`-o json`).\n", plural(int64(n), "more finding"))
+		}
+	}
 	if n := &r.NodeRestriction; len(n.Writes) > 0 {
 		row := table("NodeRestriction", "Writes of nodes", "Count", "")
 		row("all", "", n.Sum())
@@ -105,20 +191,6 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		}
 	}
 	list("Audiences of service account tokens", r.TokenAudiences.Lines())
-	if len(x.Plan) > 0 {
-		b.WriteString("\n## Plan\n")
-	}
-	for i, s := range x.Plan {
-		fmt.Fprintf(&b, "\n%d. %s.\n", i+1, mark(s.What))
-		if len(s.Commands) > 0 {
-			// A command begins with a word, so that none can end the fence.
-			fmt.Fprintf(&b, "\n   ```sh\n   %s\n   ```\n", strings.Join(s.Commands, "\n   "))
-		}
-	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	return nil
 }
 
 func (r *Report) markEvidence(row func(...any)) {
@@ -174,7 +246,7 @@ func mark(s string) string {
 			b.WriteString("&amp;")
 			continue
 		case r == '@':
-			b.WriteString("&#64;") // nobody is to be told
+			b.WriteString("&#64;") // nobody is to be notified
 			continue
 		case strings.ContainsRune("\\`*_{}[]>#|~!$", r):
 			b.WriteByte('\\')

@@ -68,7 +68,7 @@ func plan(x *Readiness, words wording.Words, bindings []NodeBinding, nodeOff, re
 	return p.all
 }
 
-// deletion are the steps for the bindings that go, of those that are known. with is what what-if is told beyond them.
+// deletion are the steps for the bindings that go, of those that are known. with is what what-if is given in addition.
 func (s *steps) deletion(going []Binding, known []NodeBinding, with string) {
 	var keep, remove, without, restore []string
 	var more, checked codes.Params
@@ -129,7 +129,7 @@ func (s *steps) closeHoles(x *Readiness) {
 			`printf '%s\n' '- level: Metadata' '  userGroups: ["system:nodes"]'`,
 			"nodetrail analyze --audit-policy <policy.yaml> --state <journal> <audit log>")
 	}
-	if has(codes.Log) {
+	if slices.ContainsFunc(x.Holes, func(h Hole) bool { return h.Kind == codes.Log && h.Code != codes.WindowShort }) { // time alone mends a short log
 		s.add(codes.CompleteLog, nil, "nodetrail analyze --state <journal> '/var/log/kubernetes/audit/*.log*'")
 	}
 	if has(codes.Node) {

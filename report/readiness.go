@@ -150,7 +150,7 @@ func (x *verdict) ofVerdicts(r *Report, f *Facts, total, undecided int64) {
 	}
 }
 
-// ofGap warns of a gap that was found in the log or beside it.
+// ofGap warns of a gap that was found in the log or with it.
 func (x *verdict) ofGap(r *Report, f *Finding) {
 	g := codes.Gap{Kind: holeOf(r, f), Code: codes.Code(f.Reason), Params: slices.Clone(f.Params)}
 	if f.wide {
@@ -182,7 +182,7 @@ func what(f *Finding) string {
 	return f.Verb + " " + f.Resource
 }
 
-// blockers are what would break without the bindings, by binding and client, and the identities that do not conform.
+// blockers are what would break without the bindings, by binding and client, and the identities with a wrong user or group.
 func (x *verdict) blockers(r *Report) {
 	for _, n := range needs(r, breaking) {
 		p := n.params()
@@ -199,7 +199,7 @@ func (x *verdict) blockers(r *Report) {
 	}
 }
 
-// fruitless warns of requests that RBAC alone let through and that do not block: those by bindings that stay, and those that reached
+// fruitless warns of requests that only RBAC let through and that do not block: those by bindings that stay, and those that reached
 // nothing.
 func (x *verdict) fruitless(r *Report) {
 	say := func(stay bool, code codes.Code) {

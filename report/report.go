@@ -1,4 +1,4 @@
-// Package report turns a stream of judgements into the report: whether the system:node binding can go, what stands against it, and
+// Package report turns a stream of judgements into the report: whether the system:node binding can go, what blocks it, and
 // every finding, as text, JSON, Markdown or HTML.
 //
 // What goes in: judgements, one at a time ([Builder.Add]), or a tally of them that was stored ([Make]), and what the run knows besides
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/incidents"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 	"github.com/nodetrail/nodetrail/wording"
@@ -29,10 +30,16 @@ type Report struct {
 	// NodeRestriction is about the writes of nodes.
 	NodeRestriction NodeRestriction `json:"nodeRestriction"`
 	// TokenAudiences are the audiences of tokens that nodes may ask for.
-	TokenAudiences Audiences   `json:"tokenAudiences"`
-	Findings       []Finding   `json:"findings"`
-	Readiness      Readiness   `json:"readiness"`
-	Confinement    Confinement `json:"confinement"`
+	TokenAudiences Audiences `json:"tokenAudiences"`
+	// Incidents are findings about one credential that follow each other: the open ones first.
+	Incidents   []incidents.Incident `json:"incidents"`
+	Findings    []Finding            `json:"findings"`
+	Readiness   Readiness            `json:"readiness"`
+	Confinement Confinement          `json:"confinement"`
+	// Exceptions are those that were given, with what each covers.
+	Exceptions []Exception `json:"exceptions"`
+	// Baseline compares with a report of before; nil if none was given.
+	Baseline *Baseline `json:"baseline,omitempty"`
 	// Waivers are those that were given, with what each is worth.
 	Waivers []Waiver `json:"waivers"`
 
@@ -158,12 +165,12 @@ type Disagreement = tally.Disagreement
 type Node struct {
 	Name     string `json:"name"`
 	Requests int64  `json:"requests"`
-	// Deny counts those that the Node authorizer denies, races included; Excess those that RBAC alone allowed.
+	// Deny counts those that the Node authorizer denies, races included; [Node.Excess] those that needed RBAC.
 	Deny   int64 `json:"deny"`
 	Excess int64 `json:"excess"`
 }
 
-// Ambient is access of nodes that any authenticated user has, by the binding that gives it. It is never excess.
+// Ambient is access of nodes that any authenticated user has, by the binding that gives it. No request needs RBAC for it.
 type Ambient struct {
 	Binding Binding `json:"binding"`
 	Verb    string  `json:"verb"`
@@ -191,11 +198,22 @@ type Finding struct {
 	Namespace   string       `json:"namespace"`
 	Name        string       `json:"name"`
 	UserAgent   string       `json:"userAgent"`
-	Binding     *Binding     `json:"binding"`
-	Allowed     bool         `json:"allowed"`
-	Message     string       `json:"message"`
-	AuditIDs    []string     `json:"auditIDs"`
-	Runbook     string       `json:"runbook"`
+	// Users made the requests, from Addresses, and were given Answers; Count says how often.
+	tally.Origins
+	Binding *Binding `json:"binding"`
+	// Allowed says that one of the requests succeeded.
+	Allowed bool `json:"allowed"`
+	// Authorized says that one of the requests passed authorization.
+	Authorized bool     `json:"authorized"`
+	Message    string   `json:"message"`
+	AuditIDs   []string `json:"auditIDs"`
+	Runbook    string   `json:"runbook"`
+	// Detail tells groups of one reason apart, such as the second address. It is no text for people.
+	Detail string `json:"detail"`
+	// Excepted says that an exception covers the finding: it is hidden from alerts and --fail-on.
+	Excepted bool `json:"excepted"`
+	// New says that the baseline does not have the finding, or with a lower severity; false without a baseline.
+	New bool `json:"new,omitempty"`
 
 	key  tally.Key
 	low  int64 // how many of Count are of low severity
@@ -214,6 +232,8 @@ type Binding struct {
 type Readiness struct {
 	// Ready is whether the verdict is "ready": every check passed, without a waiver.
 	Ready bool `json:"ready"`
+	// NoBindings is whether the state has no binding any more that gives nodes the role system:node, or that lets one of Clients through.
+	NoBindings bool `json:"noBindings,omitempty"`
 	// Verdict is a checks.Answer: VerdictReady, VerdictWaived, VerdictNotReady or VerdictUnknown. The checks alone decide it.
 	Verdict string `json:"verdict"`
 	// Waivers is how many waivers the verdict rests on.
@@ -224,7 +244,7 @@ type Readiness struct {
 	Outdated bool `json:"outdated,omitempty"`
 	// Evidence is "insufficient" if a check is unproven, else "sufficient".
 	Evidence string `json:"evidence"`
-	// Blockers are what would break or does not conform, because of each of which some check failed or is unproven; Warnings what the log or the state cannot tell: the sentences of Blocking and Doubts.
+	// Blockers are what would break or has a wrong user or group, because of each of which some check failed or is unproven; Warnings what the log or the state cannot tell: the sentences of Blocking and Doubts.
 	Blockers []string `json:"blockers"`
 	Warnings []string `json:"warnings"`
 	// Blocking are the blockers with their codes, whose kind is always empty.

@@ -39,7 +39,7 @@ func TestRestriction(t *testing.T) {
 	if diff := cmp.Diff(want, r.NodeRestriction); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	got := text(t, r, Text{})
+	got := text(t, r, Text{All: true})
 	_, got, _ = strings.Cut(got, "\nNodeRestriction\n")
 	got, _, _ = strings.Cut(got, "\n\n")
 	if diff := cmp.Diff(`  writes of nodes: 2 allowed, 1 refused as predicted, 3 unknown, 2 contradictions, 1 race, 1 not observed

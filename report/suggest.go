@@ -31,7 +31,7 @@ type SuggestOptions struct {
 	MaxNames int
 	// MaxNamespaces is up to how many namespaces a client gets a role in each rather than a cluster role. Default 20.
 	MaxNamespaces int
-	// Kubelets are further user-agent products that are a kubelet's.
+	// Kubelets are further user agents, without version, that are a kubelet's.
 	Kubelets []string
 }
 
@@ -41,9 +41,9 @@ func (s *Suggester) Impersonates() { s.impersonates = true }
 // Suggester gathers what clients use a node's credential for, to suggest the RBAC that they need without it. Not safe for concurrent
 // use.
 //
-// A client is a user agent's product. One that is no kubelet's is to get a service account for all it does, since the Node authorizer
+// A client is a user agent without its version. One that is no kubelet's is to get a service account for all it does, since the Node authorizer
 // will not know it any more. Of one that calls itself a kubelet only what would break is covered: a kubelet needs nothing else than
-// what Node allows, so that is the work of something else, or of an identity that does not conform.
+// what Node allows, so that is the work of something else, or of an identity with a wrong user or group.
 type Suggester struct {
 	w       *WhatIf
 	opt     SuggestOptions

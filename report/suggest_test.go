@@ -231,7 +231,7 @@ func TestSuggestHostile(t *testing.T) {
 	}
 	out := s.Suggestion()
 	if len(out.Clients) != len(products) {
-		t.Fatalf("%d clients for %d products", len(out.Clients), len(products))
+		t.Fatalf("%d clients for %d user agents", len(out.Clients), len(products))
 	}
 	text, objects := yamlOf(t, out)
 	wellFormed(t, objects)

@@ -33,7 +33,7 @@ type Suggestion struct {
 
 // SuggestedClient is what one client is to get.
 type SuggestedClient struct {
-	// Client is the user agent's product; Kubelet says that it is a kubelet's.
+	// Client is the user agent without its version; Kubelet says that it is a kubelet's.
 	Client  string `json:"client"`
 	Kubelet bool   `json:"kubelet"`
 	// Breaks is how many of its requests would break; Requests how many are covered, with those that the Node authorizer allows only to

@@ -15,7 +15,7 @@ import (
 const accountPrefix = "nodetrail-"
 
 // accountName makes a DNS label of a user agent's product. One that had to be changed for it ends with a hash, so that different
-// products have different names, whatever a client calls itself.
+// user agents have different names, whatever a client calls itself.
 func accountName(product string) string {
 	var b strings.Builder
 	dash := true // none to begin with

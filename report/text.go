@@ -21,8 +21,13 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return nil
 }
 
-// Text writes the report for a person: both answers first, then the checks, what to do, and the evidence.
+// Text writes the report for a person: both answers, what stands in the way and what to do next, at most 24 lines of it. With All follow the checks, the
+// evidence, the findings and the plan.
 type Text struct {
+	// All adds everything that the report has. Brief leaves all out but the two answers.
+	All, Brief bool
+	// Columns is the width of the screen; 0, and more than 100, means 100, and less than 80 means 80. What only All writes has lines of any length.
+	Columns int
 	// Colour turns on terminal colours.
 	Colour bool
 	// MaxFindings bounds the groups listed of each rule; 0 means 5.
@@ -47,65 +52,42 @@ func (t Text) paint(code, s string) string {
 // Write writes the report.
 func (t Text) Write(w io.Writer, r *Report) error {
 	var b strings.Builder
-	t.readiness(&b, r)
-	t.checks(&b, r)
-	t.detail(&b, r)
-	t.steps(&b, r)
-	t.evidence(&b, r)
-	t.restriction(&b, r)
-	t.audiences(&b, r)
-	t.findings(&b, r)
-	t.nodes(&b, r)
-	t.plan(&b, r)
+	if t.Brief {
+		t.answers(&b, r.Summary().Answers)
+	} else {
+		t.summary(&b, r)
+		t.baseline(&b, r)
+		t.exceptions(&b, r)
+	}
+	if t.All && !t.Brief {
+		t.incidents(&b, r)
+		t.notes(&b, r)
+		t.checks(&b, r)
+		t.detail(&b, r)
+		t.evidence(&b, r)
+		t.restriction(&b, r)
+		t.audiences(&b, r)
+		t.findings(&b, r)
+		t.nodes(&b, r)
+		t.plan(&b, r)
+	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil
 }
 
-func (t Text) readiness(b *strings.Builder, r *Report) {
-	t.answers(b, r)
+// notes are all blockers and warnings in full.
+func (t Text) notes(b *strings.Builder, r *Report) {
+	if len(r.Readiness.Blockers)+len(r.Readiness.Warnings) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s\n", t.paint(bold, "Blockers and notes in full"))
 	for _, x := range r.Readiness.Blockers {
 		fmt.Fprintf(b, "  %s %s\n", t.paint(red, "x"), wording.Visible(x))
 	}
 	for _, x := range r.Readiness.Warnings {
 		fmt.Fprintf(b, "  %s %s\n", t.paint(yellow, "!"), wording.Visible(x))
-	}
-}
-
-// steps says what to do about the worst, one step for each rule that found something.
-func (t Text) steps(b *strings.Builder, r *Report) {
-	type advice struct{ rule, what string }
-	all := []advice{
-		{"secret-enumeration", "see what used the node's credential; isolate the node unless it is a program of yours"},
-		{"out-of-scope-secret-read", "see who read them (nodetrail explain), rotate those that were disclosed"},
-		{"foreign-node-write", "turn on the admission plugin NodeRestriction if any went through; find the program by its user agent"},
-		{"rbac-excess-access", "give each client a service account with a role of its own, then delete the binding"},
-		{"node-identity", "issue certificates with O=system:nodes and CN=system:node:<nodeName>"},
-		{"node-credential-misuse", "move programs off the kubelet's credential; rotate it where the client is not yours"},
-		{"node-deny-spike", "see what was rolled out, restarted or deleted just before"},
-		{"persistent-node-deny", "find the program by its user agent; its requests never pass the Node authorizer"},
-		{"authorizer-lag", "compare with the apiserver's restarts and watch latency"},
-	}
-	counts := map[string]int64{}
-	for i := range r.Findings {
-		f := &r.Findings[i]
-		n := f.Count
-		if f.Rule == "rbac-excess-access" || f.Rule == "node-identity" {
-			n -= f.low // there is nothing to do about those
-		}
-		counts[f.Rule] += n
-	}
-	n := 0
-	for _, a := range all {
-		if counts[a.rule] == 0 {
-			continue
-		}
-		if n == 0 {
-			fmt.Fprintf(b, "\n%s\n", t.paint(bold, "What to do"))
-		}
-		n++
-		fmt.Fprintf(b, "  %d. %s: %s. See docs/rules/%s.md\n", n, a.rule, a.what, a.rule)
 	}
 }
 
@@ -208,7 +190,7 @@ func (t Text) findings(b *strings.Builder, r *Report) {
 		if slices.Contains(overTime(), rule) {
 			of = fmt.Sprintf("found %s in %s", plural(requests, "time"), plural(int64(len(all)), "group"))
 		}
-		fmt.Fprintf(b, "  %s %s: %s\n", t.paint(severityColour(worst), fmt.Sprintf("%-8s", worst)), t.paint(bold, rule), of)
+		fmt.Fprintf(b, "  %s %s: %s, see %s\n", t.paint(severityColour(worst), fmt.Sprintf("%-8s", worst)), t.paint(bold, rule), of, all[0].Runbook)
 		for i, f := range all {
 			if i == most {
 				fmt.Fprintf(b, "           %s\n", t.paint(dim, fmt.Sprintf("and %s (-o json has all)", plural(int64(len(all)-most), "more group"))))
@@ -219,6 +201,9 @@ func (t Text) findings(b *strings.Builder, r *Report) {
 				client = ""
 			}
 			fmt.Fprintf(b, "           %s  %s\n", wording.Visible(f.Message), t.paint(dim, fmt.Sprintf("x%d, %slast %s", f.Count, client, stamp(f.Last))))
+			for _, line := range f.Origin() {
+				fmt.Fprintf(b, "             %s\n", t.paint(dim, line))
+			}
 		}
 	}
 }
@@ -244,7 +229,7 @@ func (t Text) nodes(b *strings.Builder, r *Report) {
 	}
 	fmt.Fprintf(b, "\n%s\n", t.paint(bold, "Nodes"))
 	w := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
-	fmt.Fprintf(w, "  NODE\tREQUESTS\tDENY\tRBAC ALONE\n")
+	fmt.Fprintf(w, "  NODE\tREQUESTS\tDENY\tNEEDS RBAC\n")
 	nodes := append([]Node{}, r.Nodes...)
 	sort.SliceStable(nodes, func(i, j int) bool {
 		if nodes[i].Excess != nodes[j].Excess {

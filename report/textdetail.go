@@ -12,7 +12,7 @@ import (
 // trendDays is how many of the latest days of a trend are written out.
 const trendDays = 14
 
-// detail lists who would break, who does not conform and which denials persist.
+// detail lists who would break, who has a wrong user or group and which denials persist.
 func (t Text) detail(b *strings.Builder, r *Report) {
 	x := &r.Readiness
 	const most, needs = 10, 3
@@ -38,7 +38,7 @@ func (t Text) detail(b *strings.Builder, r *Report) {
 	}
 	more(len(x.Clients)-most, "more client")
 	if len(x.Identities) > 0 {
-		fmt.Fprintf(b, "\n%s\n", t.paint(bold, "Identities that do not conform"))
+		fmt.Fprintf(b, "\n%s\n", t.paint(bold, "Kubelets with a wrong user or group"))
 		w := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
 		fmt.Fprintf(w, "  IDENTITY\tREASON\tREQUESTS\tLAST\tCLIENTS\n")
 		for i := range x.Identities[:min(most, len(x.Identities))] {

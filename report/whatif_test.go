@@ -90,7 +90,7 @@ func TestWhatIfOf(t *testing.T) {
 		{"not known, and another binding", "worker-1 get pods shop/x", "", []change{legacy, unknown, monitoring}, AllowedByRBAC, "pods"},
 		{"no answer was logged", "worker-1 get secrets shop/x", "", []change{legacy, silent, code(0), refused}, Undecided, ""},
 		{"refused and refused again", "worker-1 delete secrets shop/x", "", []change{denied}, Refused, ""},
-		{"refused by RBAC alone, and Node would allow it", "worker-1 patch nodes worker-1", "", []change{denied, ours(nodeauthz.Allow), theirs(nodeauthz.NotNode)}, Gained, ""},
+		{"refused by RBAC, and Node would allow it", "worker-1 patch nodes worker-1", "", []change{denied, ours(nodeauthz.Allow), theirs(nodeauthz.NotNode)}, Gained, ""},
 		{"refused by nobody knows whom, and Node allows it", "worker-1 patch nodes worker-2", "", []change{denied, ours(nodeauthz.Allow), silent}, Refused, ""},
 		{"a user that is no node", " list services shop/", "", []change{stranger("kubelet"), legacy}, Breaks, ""},
 		{"another authorizer", "worker-1 get secrets shop/db", "", []change{webhook}, AllowedByOther, ""},

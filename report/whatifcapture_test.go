@@ -98,7 +98,7 @@ func TestWhatIfCameTrue(t *testing.T) {
 		switch {
 		case !asked(kind):
 			if !later.has(kind, Gained, Refused) {
-				t.Errorf("neither is it told what %s (%s) would have been with the binding", kind, id)
+				t.Errorf("nor is it said what %s (%s) would have been with the binding", kind, id)
 			}
 			continue
 		case then.has(kind, Breaks, Fruitless, Refused):
@@ -128,7 +128,7 @@ func TestWhatIfCameTrue(t *testing.T) {
 		}
 	}
 	if len(then[Undecided])+len(then[Gained]) > 0 {
-		t.Errorf("not told: %v, gained: %v", then[Undecided], then[Gained])
+		t.Errorf("not said: %v, gained: %v", then[Undecided], then[Gained])
 	}
 	t.Logf("%d requests while the binding was there, %d kinds of which would be refused without it; %d of those were asked for again, and all were refused",
 		requests, len(listed), came)

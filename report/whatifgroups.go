@@ -24,7 +24,7 @@ const (
 	maxWhatIfBindings = 8
 )
 
-// furtherNodes stands for the nodes that are not told apart.
+// furtherNodes stands for the nodes that are not kept apart.
 const furtherNodes = "(further nodes)"
 
 // WhatIfReport is what would become of the requests of a log.
@@ -85,7 +85,7 @@ type RemovedBinding struct {
 // WhatIfGroup are requests with the same fate that have these things in common.
 type WhatIfGroup struct {
 	Outcome string `json:"outcome"`
-	// Client is the user agent's product.
+	// Client is the user agent without its version.
 	Client string `json:"client"`
 	// Node is the node's name; empty for an identity that is no node's, whose user name is User.
 	Node        string `json:"node"`
@@ -124,7 +124,7 @@ type whatIfGroup struct {
 	lost              []rbac.BindingRef
 }
 
-// WhatIfBuilder gathers fates in bounded memory: of requests of more kinds than anybody would read the nodes are not told apart, and of
+// WhatIfBuilder gathers fates in bounded memory: of requests of more kinds than anybody would read the nodes are not kept apart, and of
 // still more only the outcomes. Not safe for concurrent use.
 type WhatIfBuilder struct {
 	// Everybody says that requests of others than nodes count, too, where a grant that goes let them through. Set it before the first Add.

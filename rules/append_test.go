@@ -30,8 +30,8 @@ func TestAppendIsEncodingJSON(t *testing.T) {
 	denied := func() *denial {
 		return &denial{
 			Node: text(), ID: rnd.Uint64(), Count: number(), First: when(), Last: when(), AuditID: text(), Reason: text(), Product: text(),
-			Object:  deniedObject{text(), text(), text(), text(), text(), text(), text()},
-			Allowed: is(), Lag: is(), Known: is(), Wide: is(),
+			Object: deniedObject{text(), text(), text(), text(), text(), text(), text()},
+			Lagged: number(), Allowed: is(), Known: is(), Wide: is(),
 		}
 	}
 	for range 1000 {

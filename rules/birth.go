@@ -127,7 +127,7 @@ bootstrap token and find out where it was read.
 ## False positives
 Two machines with one host name look like an impersonation, and are one. Before Kubernetes 1.32 the log has no ID of certificates: then
 the address tells two users of a name apart, and behind a load balancer nothing does. A log that ends within a minute after the request does
-not show whether the old kubelet went on: then the 40 seconds before decide. Behind a NAT with several addresses the first use can come
+not show whether the old kubelet continued: then the 40 seconds before decide. Behind a NAT with several addresses the first use can come
 from another one.
 
 ## How to silence it

@@ -285,7 +285,7 @@ func TestBirthOfLiveNode(t *testing.T) {
 	f := func(name string, want []string, s State, play func(b *births)) {
 		t.Helper()
 		b := newBirths(t)
-		b.lives("worker-9", 0, 1200, "X509SHA256=9", "10.0.0.9") // the log goes on
+		b.lives("worker-9", 0, 1200, "X509SHA256=9", "10.0.0.9") // the log advances
 		play(b)
 		got := b.findings(s)
 		for i := range got {

@@ -273,13 +273,13 @@ func (h *holder) at(first, last int64) bool {
 	return false
 }
 
-// lastAddress is the connection's own; those before it are the client's claims.
+// lastAddress is the connection's, "" for one that is too long to be one.
 func lastAddress(r *Request) string {
-	ips := r.Event.SourceIPs
-	if len(ips) == 0 || len(ips[len(ips)-1]) > maxRemembered {
+	address, _ := r.Event.Address()
+	if len(address) > maxRemembered {
 		return ""
 	}
-	return ips[len(ips)-1]
+	return address
 }
 
 // bear implements birthReader.
@@ -439,7 +439,7 @@ func (b *birth) detection(f Finding, at time.Time) *Detection {
 	}
 }
 
-// alive reports whether the node's kubelet went on with a credential of before.
+// alive reports whether the node's kubelet continued with a credential of before.
 func (d *birthDetector) alive(b *birth, at time.Time) bool {
 	n := d.nodes[b.Node]
 	if n == nil {
@@ -448,7 +448,7 @@ func (d *birthDetector) alive(b *birth, at time.Time) bool {
 	step := stepOf(at)
 	for _, h := range n.holders {
 		if h.ID != "" && h.ID == b.ID || h.ID == "" && (h.Address == "" || b.Address == "" || h.Address == b.Address) {
-			continue // what was issued now, or what cannot be told from who asked
+			continue // what was issued now, or what cannot be distinguished from who asked
 		}
 		if h.at(step-aliveBefore, step) && (d.latest < step+aliveAfter || h.at(step+aliveFrom, step+aliveAfter)) {
 			return true

@@ -20,7 +20,7 @@ import (
 // BenchmarkRulesAndDetectors holds the time that all rules and detectors take for a log against that of decoding it, in one run.
 //
 // The figure to read is of-decoding: what rules (ns-rules) and detectors (ns-observing, ns-advancing) take, over what audit.Decoder takes for
-// the lines of just these requests, all their stages, as the sources have it decode (ns-decoding). of-decoding-stored has beside it what
+// the lines of just these requests, all their stages, as the sources have it decode (ns-decoding). of-decoding-stored has in addition to it what
 // detectors remember, made into JSON for the store (ns-remembering) as often as a run does that follows the log: every ten seconds of its time
 // and whenever something was found. 'analyze' makes none.
 //

@@ -18,6 +18,8 @@ const (
 	LogLost      Reason = "log-lost"
 	MessagesLost Reason = "messages-lost"
 	Delayed      Reason = "delayed"
+	// StoreFull is what the store tells.
+	StoreFull Reason = "store-full"
 	// What package coverage finds, whose codes these are.
 	PolicyHidden       = Reason(codes.PolicyHidden)
 	PolicyNoDecision   = Reason(codes.PolicyNoDecision)
@@ -35,7 +37,7 @@ const Minor = "minor"
 func coverageReasons() []ReasonDoc {
 	return []ReasonDoc{
 		{LogSilent, "no request of any node was logged for improbably long", codes.Log},
-		{NodeSilent, "no request of one node was logged for improbably long, while others went on (low)", codes.Node},
+		{NodeSilent, "no request of one node was logged for improbably long, while others continued (low)", codes.Node},
 		{NodesSilent, "several nodes fell silent in the same minute", codes.Node},
 		{SecretReadsMissing, "reads of secrets that a kubelet must have made are not in the log", codes.Policy},
 		{AnswersMissing, "the log does not hold how requests ended that the Node authorizer denies", codes.Log},
@@ -43,6 +45,7 @@ func coverageReasons() []ReasonDoc {
 		{DecisionsMissing, "no request of a day has the apiserver's decision (low)", codes.Log},
 		{LogLost, "a log file was gone before it was read to its end", codes.Log},
 		{MessagesLost, "messages of a Kafka partition were deleted before they were read", codes.Log},
+		{StoreFull, "the store reached store.maxBytes, and the least important findings are counted together", codes.Doubt},
 		{Delayed, "a source is more than five minutes behind", codes.Log},
 		{PolicyHidden, "a rule of the audit policy keeps requests of nodes out of the log", codes.Policy},
 		{PolicyNoDecision, "a rule of the audit policy leaves out the stage with the decision", codes.Policy},
@@ -69,24 +72,27 @@ Of a source of 'nodetrail run':
 
 - a log file was gone before it was read to its end;
 - messages of a Kafka partition were deleted before they were read;
-- a source has been more than five minutes behind.
+- a source has been more than five minutes behind;
+- the store reached 'store.maxBytes', and the least important findings lost their names and are counted together: those of refused
+  requests before those of allowed ones, low severities before high ones, old ones before new ones. Somebody may flood it.
 
 Of the log itself, by the requests' own times:
 
-- a silence of the whole log, of three minutes or more, that chance does not make. Of the intervals of ten seconds in the hour before, a
-  part p had requests of nodes; a silence of k intervals is told if (1-p)^k is less than one in a billion, if it is more than three times
-  as long as the longest one of that hour, and if at least two nodes spoke in that hour, which must have lasted for five minutes,
-  unless the silence lasts for six hours. It is told when requests come again, not while it lasts;
-- a silence of one node, of ten minutes or more, by the same test with minutes in place of intervals, while other nodes go on and its Node
-  object exists. Five or more that fall silent in the same minute are told together, with severity medium; one alone has severity low. Of a
-  node that was seen for less than ten minutes an hour of silence is told. And when a node speaks for the first time, it is told if its Node
-  object had been there for ten minutes or more of the log;
-- a pod came to a node with a secret that the node did not need before, and in the hour before and ten minutes after no read of any secret
-  by the node is in the log, though other requests of it are. It is told once a day for a node, and once for all if most nodes show it;
-- the Node authorizer denies a request, and the log does not hold its answer, nor does the state tell whether RBAC lets it through. It is
-  told once a day;
-- a program other than a kubelet was let through with a node's credential, and neither the state nor the apiserver's word tells what the
-  Node authorizer says of the request. It is told once a day;
+- a silence of the whole log, of three minutes or more, that chance does not make. Of the intervals of ten seconds in the hour
+  before, a part p had requests of nodes; a silence of k intervals is reported if (1-p)^k is less than one in a billion, if it is
+  more than three times as long as the longest one of that hour, and if at least two nodes spoke in that hour, which must have
+  lasted for five minutes, unless the silence lasts for six hours. It is reported when requests come again, not while it lasts;
+- a silence of one node, of ten minutes or more, by the same test with minutes in place of intervals, while other nodes continue
+  and its Node object exists. Five or more that fall silent in the same minute are reported together, with severity medium; one
+  alone has severity low. Of a node that was seen for less than ten minutes an hour of silence is reported. And when a node speaks
+  for the first time, it is reported if its Node object had been there for ten minutes or more of the log;
+- a pod came to a node with a secret that the node did not need before, and in the hour before and ten minutes after no read of
+  any secret by the node is in the log, though other requests of it are. It is reported once a day for a node, and once for all if
+  most nodes show it;
+- the Node authorizer denies a request, and the log does not hold its answer, nor does the state tell whether RBAC lets it
+  through. It is reported once a day;
+- a program other than a kubelet was let through with a node's credential, and neither the state nor the apiserver's word tells
+  what the Node authorizer says of the request. It is reported once a day;
 - of at least 500 requests of a day none has the apiserver's decision (low).
 
 Of the audit policy, if it is given ('coverage.policyFile', '--audit-policy'): rules that keep requests of nodes out of the log, leave out
@@ -103,16 +109,16 @@ enough evidence".
 
 ## What to do
 Keep rotated logs, or messages, for longer than nodetrail is ever stopped. If it cannot keep up, look at the metrics
-'nodetrail_source_lag_seconds' and 'nodetrail_commit_seconds', and see docs/run.md for when one process is not enough.
+'nodetrail_source_lag_seconds' and 'nodetrail_commit_seconds', and see docs/scale-out.md for when one process is not enough.
 
 After a silence, see whether the apiservers ran at that time and whether the log of each is read. Log the requests of the group
 'system:nodes' at level 'Metadata', those of secrets and 'get nodes' included; a rule for them before all rules of level 'None' does it.
 Give the apiserver's webhook larger buffers ('--audit-webhook-batch-buffer-size') if it drops events.
 
 ## False positives
-A log file that had been read to its end and was deleted while nodetrail was stopped cannot be told from one that was not. A time in which
-no apiserver ran looks like a part of the log that is missing, and a node that is down like one whose requests are hidden: the message
-says both. A pod that the kubelet refused at once reads no secret.
+A log file that had been read to its end and was deleted while nodetrail was stopped cannot be distinguished
+from one that was not. A time in which no apiserver ran looks like a part of the log that is missing, and a node that is down like
+one whose requests are hidden: the message says both. A pod that the kubelet refused at once reads no secret.
 
 ## How to silence it
 Run with '--disable audit-coverage-gap', or put it under 'rules.disable' in the configuration. The metric 'nodetrail_coverage_gaps_total'

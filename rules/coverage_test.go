@@ -68,7 +68,7 @@ func TestCoverageFires(t *testing.T) {
 			name: "one node of six falls silent",
 			play: func(p *tale, _ *world) { p.kubelets(6, 0, hour, 10, nodesWithin(20*minute, 45*minute, 3)) },
 			want: []string{
-				"30:00 low: no request of node worker-3 has been logged since 2026-11-21T06:20:00Z, for 10 minutes, while its Node object exists and other nodes go on: " +
+				"30:00 low: no request of node worker-3 has been logged since 2026-11-21T06:20:00Z, for 10 minutes, while its Node object exists and other nodes continue: " +
 					"either it is down or cut off, or its requests are missing from the log",
 				"40:00 low: no request of node worker-3",
 			},
@@ -85,7 +85,7 @@ func TestCoverageFires(t *testing.T) {
 			play: func(p *tale, _ *world) {
 				p.kubelets(15, 0, hour, 10, nodesWithin(20*minute, 38*minute, 1, 4, 7, 10, 13))
 			},
-			want: []string{"30:00 medium: no requests of 5 nodes have been logged since about 2026-11-21T06:20:00Z, while their Node objects exist and other nodes go on: the log " +
+			want: []string{"30:00 medium: no requests of 5 nodes have been logged since about 2026-11-21T06:20:00Z, while their Node objects exist and other nodes continue: the log " +
 				"of one apiserver may be missing, or these nodes are cut off: worker-1, worker-10, worker-13, worker-4, worker-7"},
 		},
 		{
@@ -383,14 +383,14 @@ func TestCoverageIsBounded(t *testing.T) {
 		follow(d, r, w)
 	}
 	if n := len(d.(*coverageDetector).nodes); n != min(ghosts, MaxNodes) {
-		t.Errorf("%d nodes are told apart", n)
+		t.Errorf("%d nodes are distinguished", n)
 	}
 	d.Advance(at(minute), w, found)
 	d.Advance(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), w, found)
 	r.Time = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 	follow(d, r, w)
 	d.Advance(time.Date(9999, 1, 4, 0, 0, 0, 0, time.UTC), w, found)
-	// From six hours to a day every ten minutes, and once when it was over; one node alone is not told of.
+	// From six hours to a day every ten minutes, and once when it was over; a single node is not reported.
 	if silences != 110 || !strings.Contains(last, "to 9999-01-01T00:00:00Z, for 2562047h47m10s:") {
 		t.Errorf("%d silences, the last: %s", silences, last)
 	}
@@ -433,7 +433,7 @@ func TestCoverageOf5000Nodes(t *testing.T) {
 	runtime.KeepAlive(d)
 }
 
-// What the store gives back may be anything: it is refused, or the detectors go on with it.
+// What the store gives back may be anything: it is refused, or the detectors continue with it.
 func FuzzRestoreOfCoverage(f *testing.F) {
 	f.Add(rememberedCoverage, "", []byte(`{"Done":176000000,"First":1,"Last":9,"Hour":[1,2,3,4,5,6],"Told":true}`))
 	f.Add(rememberedCoverNode, "worker-1", []byte(`{"Minutes":18446744073709551615,"First":9,"Last":1,"Told":true,"Group":true}`))

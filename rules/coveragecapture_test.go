@@ -25,7 +25,7 @@ func (c *judgedCapture) again(times int, without func(round int, r *rules.Reques
 }
 
 // Of an hour of what a real cluster did, nothing is missing, and no credential is in two places; of ten minutes that are cut out of it, or of one
-// node, it is told.
+// node, it is reported.
 func TestCoverageOfCaptures(t *testing.T) {
 	var both []*rules.Rule
 	for _, r := range rules.All() {

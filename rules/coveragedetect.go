@@ -25,11 +25,11 @@ type coverageDetector struct {
 	log     logSilence
 
 	day, answered, decided int64 // of requests with an answer on that day, those with the apiserver's decision
-	undecided              bool  // told on that day
-	openDay, unjudgedDay   int64 // the days for which requests without an answer, and without a verdict, were told
+	undecided              bool  // reported on that day
+	openDay, unjudgedDay   int64 // the days for which requests without an answer, and without a verdict, were reported
 	lateOpen, lateUnjudged int64 // the same of requests that came too late, until time moves on
 	kubelets               []string
-	unreadDay              int64 // the day for which missing reads were told of all nodes together
+	unreadDay              int64 // the day for which missing reads were reported of all nodes together
 
 	changed  bool
 	restored bool // and not settled
@@ -193,7 +193,7 @@ func (d *coverageDetector) pass(end int64, s State, found func(*Detection)) {
 	const longest = (retellFor + 1) * stepsPerMinute
 	for step := (d.done/stepsPerMinute + 1) * stepsPerMinute; step <= end; step += stepsPerMinute {
 		if step-d.log.last > longest {
-			break // nothing has come for more than a day, and there is nothing left to be told
+			break // nothing has come for more than a day, and there is nothing left to report
 		}
 		d.minute(step, s, found)
 	}
@@ -364,7 +364,7 @@ func (d *coverageDetector) Restore(r *Remembered) (own bool, err error) {
 }
 
 // settle makes up for what was not stored before a restart: what waited for time to pass, and the last minutes of nodes. What was seen
-// then is taken to have come from every node that still spoke, so that nothing is silent for want of memory.
+// then is taken to have come from every node that still spoke, so that nothing is silent because of full memory.
 func (d *coverageDetector) settle() {
 	if !d.restored {
 		return

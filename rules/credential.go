@@ -1,10 +1,12 @@
 package rules
 
 import (
+	"net/http"
 	"strings"
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/nodeadmission"
 )
 
 // CredentialMisuse is the name of the rule on credentials of nodes that something else uses.
@@ -19,6 +21,11 @@ const (
 	TwoCertificates   Reason = "two-certificates"
 	SecondAddress     Reason = "second-address"
 	EscalationRefused Reason = "escalation-refused"
+	// RestrictionRefused and AdmissionStopped are about writes that were authorized, and that admission refused.
+	RestrictionRefused Reason = "restriction-refused"
+	AdmissionStopped   Reason = "admission-stopped"
+	// ProviderAgent is about an agent of the provider that is known to use the credential.
+	ProviderAgent Reason = "provider-agent"
 )
 
 func nodeCredentialMisuse() *Rule {
@@ -29,10 +36,13 @@ func nodeCredentialMisuse() *Rule {
 			{Reason: Impersonation, Doc: "somebody impersonates the node"},
 			{Reason: RefusedToActAs, Doc: "somebody tried to impersonate the node and was refused (medium)"},
 			{Reason: ForeignClient, Doc: "the user agent is not a kubelet's"},
+			{Reason: ProviderAgent, Doc: "an agent of the provider that is known to use the credential, doing what it is known to do (low)"},
 			{Reason: EscalationRefused, Doc: "a request by which a node would gain the rights of others was refused (medium)"},
+			{Reason: RestrictionRefused, Doc: "NodeRestriction refused a write of the node (medium)"},
+			{Reason: AdmissionStopped, Doc: "admission refused a write of the node: another plugin, or NodeRestriction within the skew (low)"},
 			{Reason: SharedCertificate, Doc: "the client certificate is one that another node used first"},
 			{Reason: TwoCertificates, Doc: "two client certificates of the node are in use at once"},
-			{Reason: SecondAddress, Doc: "a second address is in use beside the kubelet's, or in turn with it (medium)"},
+			{Reason: SecondAddress, Doc: "a second address is in use next to the kubelet's, or in turn with it (medium)"},
 		},
 		Doc: `A node's credential is used by something that is not its kubelet
 
@@ -42,9 +52,14 @@ A single request with a node's identity for which one of these holds, the first 
 - somebody else impersonates the node, or tries to and is refused. A service account that impersonates the node of its own pod by
   constrained impersonation (the verb 'impersonate:associated-node', Kubernetes 1.36 and later) is not flagged: it stays within the
   node's scope;
-- its user agent is not a kubelet's;
+- its user agent is not a kubelet's. The severity is low for agents of providers that are known to use the credential, as far as they
+  do what their sources say;
 - it was refused and would have given the node the rights of others (medium): exec and the like in pods, the proxy of nodes, roles and
-  bindings, the approval of certificates, impersonation, bootstrap tokens.
+  bindings, the approval of certificates, impersonation, bootstrap tokens;
+- it is a write that was authorized and that admission refused with 403. Where NodeRestriction refused it the severity is medium:
+  kubelets do not ask for labels, taints, pods and tokens that it refuses. Where another plugin did, or nothing tells which one, it is
+  low: admission refuses events of a namespace that is being deleted, and mirror pods beyond a quota. A write of another node's object
+  is in foreign-node-write.
 
 Several requests together, those whose user agent is a kubelet's, by their own times and whatever the order in which they come:
 
@@ -54,14 +69,14 @@ Several requests together, those whose user agent is a kubelet's, by their own t
 - two certificates in use at once in the same way, the old one ten minutes or more after the new one's first use;
 - the client certificate is one that another node used before.
 
-None of these is a finding: another address from some time on (a lease of DHCP, a reboot, a node made anew under its name), also if it
-comes back later; a loopback address beside another one, as on control-plane nodes; kubeadm when it joins or upgrades a node (it reads
-its two ConfigMaps and its own Node, and annotates that); a new certificate that takes the old one's place; addresses through which
-three nodes or more come, such as those of a gateway, a proxy or a load balancer.
+None of these is a finding: another address from some time on (a lease of DHCP, a reboot, a node made anew under its name), also
+if it comes back later; a loopback address in addition to another one, as on control-plane nodes; kubeadm when it joins or
+upgrades a node (it reads its two ConfigMaps and its own Node, and annotates that); a new certificate that takes the old one's
+place; addresses through which three nodes or more come, such as those of a gateway, a proxy or a load balancer.
 
 ## Why
 A kubelet's key lies on the node's disk. Programs on the node that borrow it break when its rights shrink. An attacker who copied it uses
-it from elsewhere or with another tool, while the kubelet goes on as before.
+it from elsewhere or with another tool, while the kubelet continues as before.
 
 ## What to do
 If it is a program of yours, give it a service account. Otherwise find out what runs at that address with that user agent, rotate the
@@ -71,21 +86,25 @@ copies it: issue one for each node. Where somebody impersonates nodes, look at w
 ## False positives
 A node with several addresses from which it comes in turn is flagged, and so are one or two nodes alone behind a gateway that has several.
 Behind a proxy or a load balancer the address is the proxy's, and says nothing. Distributions that compile the kubelet into one program
-send a name of their own: k3s, rke2, kubelite, k0s and hyperkube are known. A program with a kubelet's user agent that loaded the node's
-certificate once goes on with the old one after its rotation.
+send a name of their own: k3s, rke2, kubelite, k0s and hyperkube are known. These agents of providers are known:
+
+` + agentsDoc() + `
+
+A program with a kubelet's user agent that loaded the node's
+certificate once continues with the old one after its rotation.
 
 The user agent is the client's own claim, so the rule on clients finds programs that do not hide. One that calls itself a kubelet and runs
 on the node, with its present certificate, is not found. Where a kubelet reaches its apiserver by loopback alone, a second address is not
 found: nothing tells it from the node's own.
 
 ## How to silence it
-Run with '--kubelet-user-agent PRODUCT' for a kubelet that calls itself otherwise, or with '--disable node-credential-misuse'.`,
+Run with '--kubelet-user-agent NAME' for a kubelet with another user agent, or with '--disable node-credential-misuse'.`,
 		Check:       checkCredential,
 		NewDetector: newCredentialDetector,
 	}
 }
 
-func checkCredential(r *Request, _ State, m *Memory) (Finding, bool) {
+func checkCredential(r *Request, s State, m *Memory) (Finding, bool) {
 	if node, refused := audit.RefusedImpersonation(r.Event); refused {
 		return Finding{
 			Rule: CredentialMisuse, Reason: RefusedToActAs, Severity: Medium, Subject: node,
@@ -105,14 +124,36 @@ func checkCredential(r *Request, _ State, m *Memory) (Finding, bool) {
 		return f, true
 	}
 	if IsKubelet(product, m.Kubelets) || product == "kubeadm" && kubeadms(r) {
+		if r.Allowed && r.Event.Code == http.StatusForbidden && writes(r.Attrs.Verb) && !writesForeign(r, s) {
+			return refusedByAdmission(r, f), true
+		}
 		if r.Allowed || !r.NodeDenies() || !escalates(r) {
 			return Finding{}, false
 		}
-		a := r.Attrs
-		what := deniedObject{APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name}
-		f.Severity, f.Reason, f.Params = Medium, EscalationRefused, codes.Params{codes.Text(ParamObject, a.Verb+" "+what.String())}
+		f.Severity, f.Reason, f.Params = Medium, EscalationRefused, askedFor(r)
+	} else if a := agentOf(product, r); a != nil {
+		return a.finding(f), true
 	}
 	return f, true
+}
+
+// refusedByAdmission is the finding on a write that was authorized.
+func refusedByAdmission(r *Request, f Finding) Finding {
+	f.Severity, f.Reason, f.Params = Low, AdmissionStopped, askedFor(r)
+	if r.Admission.Observed == nodeadmission.ObservedDeny && !r.Admission.Race {
+		f.Severity, f.Reason = Medium, RestrictionRefused
+	}
+	return f
+}
+
+// askedFor is the verb and the object of the request.
+func askedFor(r *Request) codes.Params {
+	a := r.Attrs
+	what := deniedObject{APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name}
+	if what.Name == "" {
+		what.Name = r.Event.ObjectRef.Name // on create, from the body
+	}
+	return codes.Params{codes.Text(ParamObject, a.Verb+" "+what.String())}
 }
 
 // actsAsItsNode reports whether a service account acts as the node that its token is bound to, by constrained impersonation (KEP-5284): the apiserver

@@ -98,7 +98,7 @@ func TestImpersonation(t *testing.T) {
 func comes(address string) with { return from(address) }
 
 // Each address of a swap is used by two nodes, as one of a gateway is.
-func TestAttacks9TwoNodesSwapAddresses(t *testing.T) {
+func TestAttack09TwoNodesSwapAddresses(t *testing.T) {
 	for _, nodes := range []int{2, 3, 20} {
 		p := &tale{}
 		p.kubelets(nodes, 0, hour, 10, nil, home)
@@ -142,7 +142,7 @@ func TestCredentialFires(t *testing.T) {
 			p.kubelets(3, 0, hour, 10, nil, home)
 			p.one(30*minute+15, "worker-1", comes("10.0.0.2"))
 		}, []string{high + "10.0.0.2 while it is in use from 10.0.0.1"}},
-		{"by IPv6 beside IPv6", func(p *tale) {
+		{"by IPv6 next to IPv6", func(p *tale) {
 			p.kubelets(3, 0, hour, 10, nil, comes("fd00::1%eth0"))
 			p.kubelets(3, 0, hour, 10, nil, home)
 			p.requests = slices.DeleteFunc(p.requests, func(r *Request) bool { return r.Node != "worker-1" })
@@ -356,6 +356,6 @@ func TestCredentialIsBounded(t *testing.T) {
 	}
 	d.Advance(at(72*hour), nil, func(f *Detection) { t.Fatalf("%+v", f) })
 	if n := len(d.nodes); n != 0 {
-		t.Errorf("%d nodes are remembered for ever", n)
+		t.Errorf("%d nodes are remembered indefinitely", n)
 	}
 }

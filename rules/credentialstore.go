@@ -33,7 +33,7 @@ func (d *credentialDetector) Changes() []Remembered {
 	return out
 }
 
-// worthStoring reports whether what is stored of the node is old. Where only one address and one certificate are used that is told once an hour.
+// worthStoring reports whether what is stored of the node is old. Where only one address and one certificate are used that is reported once an hour.
 func (n *credentials) worthStoring() bool {
 	for _, list := range n.used {
 		every := time.Hour

@@ -15,7 +15,7 @@ import (
 // credentialDetector follows from which addresses and with which certificates the kubelets come, by minutes.
 //
 // One address or certificate after another is a change, and no finding: a lease of DHCP, a gateway, a rotation. Two at the same time are two
-// clients. What is at the same time is told by the minutes in which each was used.
+// clients. What is at the same time is shown by the minutes in which each was used.
 type credentialDetector struct {
 	kubelets []string
 	nodes    map[string]*credentials  // MaxNodes at most
@@ -92,7 +92,7 @@ const (
 	fewUses = 8
 	// inTurn is how often two must have taken turns in an hour, where requests are so few that no minute shows both.
 	inTurn = 4
-	// rotation is for how long an old certificate may still be used beside the new one, in minutes.
+	// rotation is for how long an old certificate may still be used next to the new one, in minutes.
 	rotation = 10
 	// habitFor is how long what is not used any more is remembered.
 	habitFor = 48 * time.Hour
@@ -142,9 +142,7 @@ func (d *credentialDetector) follow(r *Request, f *followed, step int64, _ State
 	if id := r.Event.User.CredentialID; id != "" && len(id) <= maxRemembered {
 		at.use(n, useKey{useCertificate, id}, "").add(r)
 	}
-	// The last source address is the connection's own; those before it are the client's claims (k8s.io/apimachinery/pkg/util/net.SourceIPs).
-	if ips := r.Event.SourceIPs; len(ips) > 0 {
-		text := ips[len(ips)-1]
+	if text, logged := r.Event.Address(); logged {
 		if u := at.address(text); u != nil {
 			u.add(r)
 			return
@@ -268,7 +266,7 @@ func (d *credentialDetector) Advance(t time.Time, _ State, found func(*Detection
 	d.done = end
 }
 
-// take takes in a minute, and judges the one before, which needs the next one to be told from a change.
+// take takes in a minute, and judges the one before, which needs the next one to be distinguished from a change.
 func (d *credentialDetector) take(minute int64, found func(*Detection)) {
 	type used struct {
 		*use

@@ -17,12 +17,12 @@ type Detector interface {
 	Advance(t time.Time, s State, found func(*Detection))
 	// Changes returns what changed since the last call, in entries of kinds that no other detector has.
 	Changes() []Remembered
-	// Restore puts back an entry that Changes told. It reports whether the kind is its own; what it holds already it leaves alone.
+	// Restore puts back an entry that Changes returned. It reports whether the kind is its own; what it holds already it leaves alone.
 	Restore(r *Remembered) (own bool, err error)
 }
 
 // follower is a detector that looks at requests of nodes, and keeps something of each node. All of them share one look-up of the node; other
-// detectors are told what was denied ([denialReader]), or how credentials come to be ([birthReader]).
+// detectors receive what was denied ([denialReader]), or how credentials come to be ([birthReader]).
 type follower interface {
 	Detector
 	// follow takes in a judged request of a node that is not before the last Advance. It must keep neither the request nor its strings. n is the
@@ -32,7 +32,7 @@ type follower interface {
 	forgot() bool
 }
 
-// followed is a node. Beside its name, and the hash of it that begins those of its objects, it has what detectors keep of it, each its own; nil
+// followed is a node. In addition to its name, and the hash of it that begins those of its objects, it has what detectors keep of it, each its own; nil
 // before they do.
 type followed struct {
 	name  string
@@ -71,7 +71,7 @@ const leap = time.Hour
 // Detection is a finding that several requests show together. All its strings are its own.
 type Detection struct {
 	Finding
-	// Time is that of which it is found, within the current bucket: what goes on is found again, with a later one.
+	// Time is that of which it is found, within the current bucket: what continues is found again, with a later one.
 	Time time.Time
 	// Phase tells apart detections of one Time, rule, subject and detail, such as "end".
 	Phase string
@@ -88,7 +88,7 @@ type Detection struct {
 type DetectorOptions struct {
 	// Lateness is how much later than others a request may come. Default DefaultLateness.
 	Lateness time.Duration
-	// Kubelets are further user-agent products that count as a kubelet's.
+	// Kubelets are further user agents that count as a kubelet's, without version.
 	Kubelets []string
 	// Bootstrap says what is usual when nodes join.
 	Bootstrap Bootstrap
@@ -216,7 +216,7 @@ func (d *Detectors) Observe(r *Request, s State) {
 
 // straggler is a follower that has a use for what comes too late.
 type straggler interface {
-	// straggle is told of such a request of a node, and of the step at which time is.
+	// straggle is given such a request of a node, and of the step at which time is.
 	straggle(r *Request, step int64)
 }
 
@@ -243,7 +243,7 @@ func (d *Detectors) onlyIfAhead(latest time.Time) time.Time {
 func (d *Detectors) Late() int64 { return d.late }
 
 // Advance moves time on to the latest request less the lateness. Where the log has been silent the clock, less the lateness, moves it on so far
-// that what came in is judged, and no farther: when the log goes on it may be from there, and should not be late. The zero clock is none.
+// that what came in is judged, and no farther: when the log advances it may be from there, and should not be late. The zero clock is none.
 func (d *Detectors) Advance(clock time.Time, s State, found func(*Detection)) {
 	if d.latest.IsZero() {
 		return
@@ -258,7 +258,7 @@ func (d *Detectors) Advance(clock time.Time, s State, found func(*Detection)) {
 	d.advance(t, s, found)
 }
 
-// Flush says that the log is at its end. What goes on then is found without its end.
+// Flush says that the log is at its end. what continues then is found without its end.
 func (d *Detectors) Flush(s State, found func(*Detection)) {
 	end := d.latest
 	if d.ahead.After(end) {
@@ -311,7 +311,7 @@ func (d *Detectors) Changes(now time.Time, all bool) []Remembered {
 	return out
 }
 
-// Restore puts back what Changes told. Entries of other kinds are left alone; one that cannot be read is an error, after the others
+// Restore puts back what Changes returned. Entries of other kinds are left alone; one that cannot be read is an error, after the others
 // were taken.
 func (d *Detectors) Restore(all []Remembered) error {
 	var failed error

@@ -10,7 +10,7 @@ import (
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
-// denialReader is a detector that is told of the denials of each minute, in order, when it is known which of them were races.
+// denialReader is a detector that is given the denials of each minute, in order, when it is known which of them were races.
 type denialReader interface {
 	Detector
 	minute(m *denialMinute, s State, found func(*Detection))
@@ -41,10 +41,10 @@ type denial struct {
 	Reason  string       `json:"r,omitzero"`
 	Product string       `json:"p,omitzero"`
 	Object  deniedObject `json:"o"`
-	// Allowed says that one of the requests passed nevertheless, Lag that the state had long allowed one of them, Known that the re-evaluated
-	// verdict of all was a deny, too.
+	// Lagged is how many of them the state had long allowed.
+	Lagged int64 `json:"b,omitzero"`
+	// Allowed says that one of the requests passed nevertheless, Known that the re-evaluated verdict of all was a deny, too.
 	Allowed bool `json:"w,omitzero"`
-	Lag     bool `json:"g,omitzero"`
 	Known   bool `json:"k,omitzero"`
 	// Wide stands for all the further objects of the node.
 	Wide bool `json:"e,omitzero"`
@@ -278,7 +278,9 @@ func (d *denials) deny(b *stepBucket, r *Request, n *followed) {
 		one.Last = t
 	}
 	one.Allowed = one.Allowed || r.Allowed
-	one.Lag = one.Lag || r.Answer.Verdict == nodeauthz.Allow
+	if r.Answer.Verdict == nodeauthz.Allow {
+		one.Lagged++
+	}
 	one.Known = one.Known && r.Answer.Verdict == nodeauthz.Deny
 	b.changed = true
 }

@@ -55,8 +55,10 @@ func (d *denial) members(m *members) {
 	m.b = append(m.b, '{')
 	d.Object.members(m)
 	m.b = append(m.b, '}')
+	if d.Lagged != 0 {
+		m.number(`"b":`, d.Lagged)
+	}
 	m.flag(`"w":`, d.Allowed)
-	m.flag(`"g":`, d.Lag)
 	m.flag(`"k":`, d.Known)
 	m.flag(`"e":`, d.Wide)
 }

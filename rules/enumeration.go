@@ -25,9 +25,9 @@ const (
 	enumerationNamespace = 3
 	enumerationCluster   = 5
 	enumerationRefused   = 2
-	// enumerationAgain is how often one that goes on without anything new is found.
+	// enumerationAgain is how often one that continues without anything new is found.
 	enumerationAgain = 10 * time.Minute
-	// enumerationObjects is how many objects of a node are told apart: those that were let through before the others, and then the latest.
+	// enumerationObjects is how many objects of a node are distinguished: those that were let through before the others, and then the latest.
 	enumerationObjects = 64
 	// enumerationMany is how many nodes reach for objects in the same minute, by the apiserver's word alone, for that to be a fault of the
 	// apiserver (its graph is empty after a restart) rather than of the nodes.
@@ -54,7 +54,7 @@ func secretEnumeration() *Rule {
 One node got, listed or watched different secrets and configmaps, or created tokens of different service accounts, none of which any pod
 on it led to (as in the rule out-of-scope-secret-read): at least 5 within 10 minutes, or at least 10 within 24 hours. Whether the
 requests were refused does not matter. A read of all such objects in a namespace counts as 3 and of all in the cluster as 5 if it was let
-through, else as 2. It is found again in each minute in which something new is reached for, and every 10 minutes while it goes on with
+through, else as 2. It is found again in each minute in which something new is reached for, and every 10 minutes while it continues with
 the same objects.
 
 Not counted are races, denials after which the same node was allowed the same object within 10 to 20 seconds, and objects that the given
@@ -121,13 +121,13 @@ func oldest[E any](all []E, passed func(*E) bool) int {
 	return 0
 }
 
-// maxReachedExamples is how many are kept; three are told, and the auditIDs of all.
+// maxReachedExamples is how many are kept; three are reported, and the auditIDs of all.
 const maxReachedExamples = 5
 
 // reach returns how much the denial counts, 0 if it is none of a secret or the like.
 func (d *denial) reach() int {
 	o := &d.Object
-	if d.Wide || d.Lag || o.APIGroup != "" {
+	if d.Wide || d.Lagged > 0 || o.APIGroup != "" {
 		return 0
 	}
 	read := o.Subresource == "" && (o.Verb == "get" || o.Verb == "list" || o.Verb == "watch")

@@ -3,7 +3,7 @@ package rules
 import "testing"
 
 // Points 5 and 7 of the specification of attacks.
-func TestAttacks5And7Escalation(t *testing.T) {
+func TestAttack05And07Escalation(t *testing.T) {
 	finds := func(what, rule string, reason Reason, severity Severity, changes ...with) {
 		t.Helper()
 		r := request(changes...)

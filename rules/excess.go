@@ -25,8 +25,13 @@ const (
 	AdmissionRefused   Reason = "admission-refused"
 )
 
-// JustGone tells requests for what was the node's own until just before apart from others for the same object.
-const JustGone = "just-gone"
+// How a request ended that a binding allowed and that was given nothing, so that its finding has a group of its own.
+const (
+	// JustGone is for what was the node's own until just before, and is not there.
+	JustGone = "just-gone"
+	// RefusedLater is for what admission refused.
+	RefusedLater = "refused-by-admission"
+)
 
 func rbacExcessAccess() *Rule {
 	return &Rule{
@@ -116,7 +121,7 @@ func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
 			f.Apart = JustGone
 		}
 	case r.Fruitless():
-		f.Severity, f.Reason = Low, AdmissionRefused
+		f.Severity, f.Reason, f.Apart = Low, AdmissionRefused, RefusedLater
 	case r.lags():
 		f.Severity, f.Reason = Low, BindingDuringLag
 	case r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r)), escalates(r):

@@ -203,6 +203,7 @@ func (w *world) NodeExists(name string, t time.Time) (exists, known bool) {
 }
 
 func (w *world) NodeAddresses(name string) []string { return w.addresses[name] }
+func (w *world) NodeAt(string) string               { return "" }
 
 func (w *world) FreshSecret(namespace, pod, node string, t time.Time) (secret string, bound time.Time, ok bool) {
 	secret, seconds, ok := strings.Cut(w.fresh[namespace+"/"+pod], " ")

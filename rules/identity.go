@@ -45,7 +45,7 @@ func nodeIdentity() *Rule {
 			{Reason: NameDomain, Doc: "the cluster has a Node object whose name differs only in its domain"},
 			{Reason: Privileged, Doc: "the node's certificate has the group 'system:masters', which may do anything (critical)"},
 		},
-		Doc: `A kubelet's identity does not conform
+		Doc: `A kubelet has a wrong user or group
 
 ## What
 One of these:
@@ -53,7 +53,7 @@ One of these:
 - a member of the group 'system:nodes' whose user name is not 'system:node:<nodeName>';
 - a user 'system:node:<nodeName>' outside of that group;
 - a kubelet's user agent under another identity;
-- a node identity for which the cluster has no Node object, with the reason where it can be told (letter case, a host name with or
+- a node identity for which the cluster has no Node object, with the reason where it is known (letter case, a host name with or
   without its domain);
 - a node identity that is also in the group 'system:masters' (critical): no authorizer is asked about it, and deleting a binding takes
   nothing from it.
@@ -62,7 +62,7 @@ The severity is high. It is low where the identity was impersonated ('kubectl --
 Low findings are no reason against deleting the binding.
 
 ## Why
-The Node authorizer serves only requests that have both the group and the name. Any other lives on RBAC alone: on the very binding that
+The Node authorizer serves only requests that have both the group and the name. Any other depends on RBAC: on the very binding that
 is to go. A name that differs from the Node's gets nothing from the graph.
 
 ## What to do

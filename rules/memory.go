@@ -2,15 +2,15 @@ package rules
 
 import "strings"
 
-// MaxNodes is how many nodes are told apart by what looks at requests over time.
+// MaxNodes is how many nodes are distinguished by what looks at requests over time.
 const MaxNodes = 20_000
 
 // maxRemembered bounds the names that are remembered, in bytes. Node names have at most 253, credential ids are hashes.
 const maxRemembered = 256
 
-// Memory is what rules know beside the request and the state. It is not safe for concurrent use.
+// Memory is what rules know in addition to the request and the state. It is not safe for concurrent use.
 type Memory struct {
-	// Kubelets are further user-agent products that count as a kubelet's.
+	// Kubelets are further user agents that count as a kubelet's, without version.
 	Kubelets []string
 	// Bootstrap says what is usual when nodes join.
 	Bootstrap Bootstrap

@@ -8,14 +8,40 @@ import (
 	"unicode/utf8"
 )
 
-// Page is the rule's page under docs/rules, in Markdown. In a Doc, 'quoted text' is code; an apostrophe inside or after a word is
+// Page is the rule's page under docs/rules, in Markdown; it starts with what to do. In a Doc, 'quoted text' is code; an apostrophe inside or after a word is
 // left alone.
 func Page(r *Rule) string {
-	_, body, _ := strings.Cut(r.Doc, "\n\n")
-	body = asCode(body)
-	rule := regexp.MustCompile(`\(see ([a-z-]+)\)|\b[Tt]he rule ([a-z-]+)`)
-	body = rule.ReplaceAllStringFunc(body, linkRules)
-	return fmt.Sprintf("%s\n# %s\n\nRule `%s`, severity up to %s.\n\n%s\n\n%s", generated, r.Title(), r.Name, r.Severity, strings.TrimSpace(body), reasonList(r))
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n# %s\n\nRule `%s`, severity up to %s.\n", generated, r.Title(), r.Name, r.Severity)
+	fmt.Fprintf(&b, "\n## What to do\n%s\n%s\n", Commands(r, "analyze", "--state journal.jsonl audit.log"), r.Section("What to do", LinkTo("")))
+	for _, name := range []string{"What", "Why", "False positives", "How to silence it"} {
+		fmt.Fprintf(&b, "\n## %s\n%s\n", name, r.Section(name, LinkTo("")))
+	}
+	return b.String() + "\n" + reasonList(r)
+}
+
+// Commands are those that list the findings of the rule and explain one.
+func Commands(r *Rule, command, input string) string {
+	return fmt.Sprintf("List the findings: who made the request, from which address, and what the API server answered. Then explain one by its audit ID.\n\n"+
+		"```sh\nnodetrail %s --all --rule %s %s\nnodetrail explain --state journal.jsonl --audit-log audit.log --audit-id ID\n```\n", command, r.Name, input)
+}
+
+// Section is a section of the Doc in Markdown, without its heading. link makes of a rule's name a link to its page.
+func (r *Rule) Section(name string, link func(rule string) string) string {
+	_, text, _ := strings.Cut(r.Doc+"\n## ", "\n## "+name+"\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	named := regexp.MustCompile(`\(see ([a-z-]+)\)|\b[Tt]he rule ([a-z-]+)`)
+	return named.ReplaceAllStringFunc(asCode(strings.TrimSpace(text)), func(phrase string) string {
+		for _, other := range All() {
+			phrase = strings.Replace(phrase, other.Name, link(other.Name), 1)
+		}
+		return phrase
+	})
+}
+
+// LinkTo links rules by their names to pages in a folder, which ends in a slash unless it is the page's own.
+func LinkTo(folder string) func(string) string {
+	return func(rule string) string { return "[" + rule + "](" + folder + rule + ".md)" }
 }
 
 // asCode makes 'quoted text' code.
@@ -61,11 +87,3 @@ func AlertName(rule string) string {
 }
 
 const generated = "<!-- Written by go generate from the rules' Doc: change it there. -->"
-
-// linkRules turns each name of a rule in a phrase into a link to its page.
-func linkRules(phrase string) string {
-	for _, r := range All() {
-		phrase = strings.Replace(phrase, r.Name, "["+r.Name+"]("+r.Name+".md)", 1)
-	}
-	return phrase
-}

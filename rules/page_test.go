@@ -53,7 +53,11 @@ func TestDocs(t *testing.T) {
 func TestPagesAreMarkdown(t *testing.T) {
 	code := regexp.MustCompile("`[^`\n]*`")
 	for _, r := range All() {
-		for n, line := range strings.Split(Page(r), "\n") {
+		block := regexp.MustCompile("(?s)```sh\n.*?\n```").ReplaceAllStringFunc(Page(r), func(s string) string { return strings.Repeat("\n", strings.Count(s, "\n")) })
+		if first, _, _ := strings.Cut(block[strings.Index(block, "\n## ")+4:], "\n"); first != "What to do" {
+			t.Errorf("%s.md starts with %s", r.Name, first)
+		}
+		for n, line := range strings.Split(block, "\n") {
 			plain := code.ReplaceAllString(line, "")
 			if strings.Contains(plain, "`") || n > 0 && strings.ContainsAny(plain, "<>*_") {
 				t.Errorf("%s.md:%d: %q", r.Name, n+1, line)
@@ -109,7 +113,7 @@ func TestNames(t *testing.T) {
 		{"node-credential-misuse", High}, {"foreign-node-write", Critical}, {"oversized-request", High}, {"authorizer-lag", Low},
 		{"node-deny-spike", High}, {"persistent-node-deny", Medium}, {"secret-enumeration", Critical},
 		{"audit-coverage-gap", Medium}, {"noderestriction-bypass", Critical},
-		{"node-bootstrap-impersonation", Critical}, {"bootstrap-token-misuse", Critical},
+		{"node-bootstrap-impersonation", Critical}, {"bootstrap-token-misuse", Critical}, {"node-other-grant", Critical},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
@@ -176,9 +180,10 @@ func TestReasons(t *testing.T) {
 	listed := map[Reason]string{}
 	beside := []Reason{ // what sources and package coverage find, and what the state tells
 		NameLetterCase, NameDomain,
-		LogLost, MessagesLost, Delayed, PolicyHidden, PolicyNoDecision, PolicyLateDecision, PolicyNoBodies, PolicyNoWrites, ApiserverDropped, ApiserverRejected, ApiserverUnaudited,
+		LogLost, MessagesLost, Delayed, StoreFull, PolicyHidden, PolicyNoDecision, PolicyLateDecision, PolicyNoBodies, PolicyNoWrites, ApiserverDropped, ApiserverRejected, ApiserverUnaudited,
+		OwnMatch, OwnFailed, OwnCostly,
 	}
-	for _, r := range All() {
+	for _, r := range append(All(), &Rule{Name: "own", Reasons: OwnReasons()}) {
 		if len(r.Reasons) == 0 {
 			t.Errorf("%s lists no reasons", r.Name)
 		}

@@ -22,7 +22,7 @@ const (
 	persistentFor     = 10 * time.Minute
 	persistentWindow  = 5 * time.Minute
 	persistentWindows = 3
-	// persistentAgain is how often it is found while it goes on.
+	// persistentAgain is how often it is found while it continues.
 	persistentAgain = 10 * time.Minute
 	// persistentGap is how long after the last denial a further one begins anew: what a daily job is denied is persistent, too.
 	persistentGap = 26 * time.Hour
@@ -55,7 +55,7 @@ func persistentNodeDeny() *Rule {
 ## What
 The Node authorizer denied one node the same object at least 5 times over at least 10 minutes, in at least 3 different windows of
 5 minutes, and never allowed it in between. Reads (get, list, watch) of an object count as one. It is found again every 10 minutes while
-it goes on.
+it continues.
 
 Races do not count: neither requests near a change of the state, nor denials after which the same node was allowed the same object
 within 10 to 20 seconds.

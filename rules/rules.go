@@ -36,6 +36,19 @@ func (s Severity) String() string {
 	return fmt.Sprintf("severity(%d)", uint8(s))
 }
 
+// Level is the severity in the three words that Prometheus' alerts have: critical, warning or info; "" for none.
+func (s Severity) Level() string {
+	switch s {
+	case Critical:
+		return "critical"
+	case High, Medium:
+		return "warning"
+	case Low:
+		return "info"
+	}
+	return ""
+}
+
 // ParseSeverity reads what String writes.
 func ParseSeverity(s string) (Severity, error) {
 	for i, name := range severityNames {
@@ -148,6 +161,8 @@ type State interface {
 	NodeExists(name string, t time.Time) (exists, known bool)
 	// NodeAddresses are the addresses and host names that a Node of that name had at any time; empty where the state does not tell.
 	NodeAddresses(name string) []string
+	// NodeAt returns the node that has the address, at any time; "" if none has it, or several.
+	NodeAt(address string) string
 	// FreshSecret returns a secret (namespace/name) to which the pod alone led the node when it was bound, and when that was. ok is false if there is
 	// none, or if the pod was not on the node at t.
 	FreshSecret(namespace, pod, node string, t time.Time) (secret string, bound time.Time, ok bool)
@@ -163,7 +178,7 @@ type Finding struct {
 	Subject string
 	// Apart tells findings apart that have rule, subject, object and reason in common, such as the second address. It is no text for people.
 	Apart string
-	// Params are what the reason is about, beside what the request tells.
+	// Params are what the reason is about, in addition to what the request tells.
 	Params codes.Params
 	// Allowed says whether the request passed.
 	Allowed bool
@@ -193,19 +208,24 @@ func (r *Rule) Title() string {
 	return strings.ReplaceAll(title, "\n", " ")
 }
 
-// Runbook is the path of the rule's page in the repository.
-func (r *Rule) Runbook() string { return "docs/rules/" + r.Name + ".md" }
+// Runbook is the path of the rule's page in the repository; those of users share one.
+func (r *Rule) Runbook() string {
+	if !BuiltIn(r.Name) {
+		return OwnPage
+	}
+	return "docs/rules/" + r.Name + ".md"
+}
 
 // All returns the rules in the order in which a report lists them.
 func All() []*Rule {
 	return []*Rule{
 		rbacExcessAccess(), outOfScopeSecretRead(), nodeIdentity(), nodeCredentialMisuse(), foreignNodeWrite(), oversizedRequest(), authorizerLag(),
 		nodeDenySpike(), persistentNodeDeny(), secretEnumeration(), auditCoverageGap(), restrictionBypass(),
-		bootstrapImpersonation(), bootstrapTokenMisuse(),
+		bootstrapImpersonation(), bootstrapTokenMisuse(), nodeOtherGrant(),
 	}
 }
 
-// Product is the user agent's first product without its version, as in "calico-node/v3.20.0 (linux)", bounded in length.
+// Product is the user agent's first word without the version, as in "calico-node/v3.20.0 (linux)", bounded in length.
 func Product(userAgent string) string {
 	userAgent, _, _ = strings.Cut(userAgent, "/")
 	userAgent, _, _ = strings.Cut(userAgent, " ")

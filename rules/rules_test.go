@@ -117,7 +117,7 @@ func FuzzRules(f *testing.F) {
 			}
 		}
 		if !utf8.ValidString(Product(strings.ToValidUTF8(text, ""))) {
-			t.Errorf("Product cuts a letter of %q", text)
+			t.Errorf("cuts a letter of %q", text)
 		}
 	})
 }

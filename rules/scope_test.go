@@ -14,7 +14,7 @@ func TestScope(t *testing.T) {
 			t.Errorf("%s:\n got %q\nwant %q", name, got, want)
 		}
 	}
-	const led = ", and no pod on the node led to it"
+	const led = ", and no pod on this node uses it"
 
 	f("refused", "medium: get secrets shop/db by node worker-1 was refused"+led)
 	f("refused by the apiserver's word", "medium: get secrets shop/db by node worker-1 was refused"+led, annotated("forbid", nodeauthz.Deny))
@@ -35,7 +35,7 @@ func TestScope(t *testing.T) {
 		byRBAC(200), granted("Group system:authenticated"), func(r *Request) { r.Spare = true })
 
 	// The observed verdict wins, and the message says whose it is.
-	f("Node denied, we say allow", "low: get secrets shop/db by node worker-1 was refused, and by the apiserver's word, though not by the given state, no pod on the node led to it",
+	f("Node denied, we say allow", "low: get secrets shop/db by node worker-1 was refused, and by the apiserver's word, though not by the given state, no pod on this node uses it",
 		annotated("forbid", nodeauthz.Deny), verdict(nodeauthz.Allow))
 	f("Node denied, we do not know", "medium: get secrets shop/db by node worker-1 was refused"+led,
 		annotated("forbid", nodeauthz.Deny), verdict(nodeauthz.Unknown))

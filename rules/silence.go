@@ -14,7 +14,7 @@ import (
 const surprise = 20.7
 
 const (
-	// leastSilence is the shortest silence of the whole log that is told, in steps: three minutes. A restart of the apiserver takes less.
+	// leastSilence is the shortest silence of the whole log that is reported, in steps: three minutes. A restart of the apiserver takes less.
 	leastSilence = 18
 	// leastHistory is for how long the log must have been seen before, in steps: five minutes.
 	leastHistory = 30
@@ -24,7 +24,7 @@ const (
 	// stepsPerMinute and stepsPerHour are in steps of DetectStep.
 	stepsPerMinute = int64(time.Minute / DetectStep)
 	stepsPerHour   = 60 * stepsPerMinute
-	// retell is how often what goes on is told again, in minutes, and retellFor for how long.
+	// retell is how often what continues is reported again, in minutes, and retellFor for how long.
 	retell, retellFor = 10, 24 * 60
 )
 

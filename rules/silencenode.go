@@ -56,15 +56,15 @@ type freshSecret struct {
 
 const (
 	hourBits = 1<<60 - 1
-	// leastNodeSilence is the shortest silence of one node that is told, in minutes. A reboot takes less.
+	// leastNodeSilence is the shortest silence of one node that is reported, in minutes. A reboot takes less.
 	leastNodeSilence = 10
 	// leastNodeHistory is for how many minutes a node must have been seen before for its silence to be tested, and leastShyness how many
-	// minutes of silence are told of one that was seen for less: a kubelet that is well reports its status every five minutes.
+	// minutes of silence are reported of one that was seen for less: a kubelet that is well reports its status every five minutes.
 	leastNodeHistory = 10
 	leastShyness     = 60
 	// leastOthers is in how many intervals of the last hour others must have spoken before a node that has not is missed.
 	leastOthers = 10
-	// atOnce is how many nodes that fall silent in one minute are told together.
+	// atOnce is how many nodes that fall silent in one minute are reported together.
 	atOnce = 5
 )
 
@@ -95,7 +95,7 @@ func (n *nodeTrack) longest(minutes int64) (most int64) {
 	return most
 }
 
-// silent reports whether the node's silence at the end of a minute is improbable, given that the log went on since the given step.
+// silent reports whether the node's silence at the end of a minute is improbable, given that the log advanced since the given step.
 func (n *nodeTrack) silent(step, since int64) bool {
 	last := n.last / stepsPerMinute
 	k := step/stepsPerMinute - max(last, since/stepsPerMinute) - 1
@@ -127,7 +127,7 @@ func (d *coverageDetector) came(n *nodeTrack, step int64, s State, found func(*D
 	})
 }
 
-// nodesSilent judges the silences of single nodes at the end of a minute, while the log goes on.
+// nodesSilent judges the silences of single nodes at the end of a minute, while the log advances.
 func (d *coverageDetector) nodesSilent(step int64, s State, found func(*Detection)) {
 	if s == nil {
 		return
@@ -166,7 +166,7 @@ func (d *coverageDetector) nodesSilent(step int64, s State, found func(*Detectio
 	})
 }
 
-// fellSilent returns the nodes whose silence is to be told now, for the first time or again: one by one, or together where many began at once.
+// fellSilent returns the nodes whose silence is to be reported now, for the first time or again: one by one, or together where many began at once.
 func (d *coverageDetector) fellSilent(step int64, s State) (single, group []*nodeTrack) {
 	var fresh []*nodeTrack
 	for _, n := range d.nodes {

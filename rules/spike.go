@@ -9,7 +9,7 @@ import (
 	"github.com/nodetrail/nodetrail/internal/floor"
 )
 
-// What makes a spike, beside the test of baseline. A rolled-out pod that goes wrong is denied a few objects a few times a minute on each
+// What makes a spike, in addition to the test of baseline. A rolled-out pod that goes wrong is denied a few objects a few times a minute on each
 // node; 20 in a minute of a node and 60 of the cluster are what somebody should look at.
 const (
 	spikeNode    = 20
@@ -23,16 +23,19 @@ const (
 	// spikeQuiet is how long the rate has to be usual again for the spike to be over.
 	spikeQuiet = 5 * time.Minute
 	// spikeHistory is how many hours make the baseline; spikeHabit by how much what came at the same hour of both days before has to be
-	// exceeded: a nightly job is told twice.
+	// exceeded: a nightly job is given twice.
 	spikeHistory = 24
 	spikeHabit   = 1.5
 	// spikeShare is the part of the cluster's denials that makes a spike that of one node.
 	spikeShare = 0.5
 )
 
+// DenySpike is the name of the rule on denials that are far more than usual.
+const DenySpike = "node-deny-spike"
+
 func nodeDenySpike() *Rule {
 	rule := &Rule{
-		Name:     "node-deny-spike",
+		Name:     DenySpike,
 		Severity: High,
 		Reasons: []ReasonDoc{
 			{Reason: SpikeOfNode, Doc: "one node is denied far more than usual"},
@@ -53,13 +56,14 @@ the cluster, is seen or the node was created anew. In the ten minutes after the 
 at the same hour of both days before, within a factor of 1.5, is a habit and no spike. Minutes in a spike count in the baseline only as
 far as they would be usual.
 
-The severity is low where in each minute all but a usual number of the denials are of what the state had long allowed: the apiserver's graph
-is behind, as after a restart (see authorizer-lag).
+The severity is low where in each minute all but a usual number of the denials are of what the state had long allowed: the
+apiserver's graph is behind, as after a restart (see authorizer-lag).
 
-A node that has at least half of all denials is judged on its own, and left out of the cluster's. If the cluster has a spike, from two
-nodes at least, then the other nodes are not told on their own: the message says how many there are. Races do not count: neither requests
-near a change of the state, nor denials after which the same node was allowed the same object within 10 to 20 seconds. Nor does it count
-when a node asks for a pod that was its own in the ten minutes before, as kubelets do when pods are deleted under them.
+A node that has at least half of all denials is judged on its own, and left out of the cluster's. If the cluster has a spike, from
+two nodes at least, then the other nodes are not reported on their own: the message says how many there are. Races do not count:
+neither requests near a change of the state, nor denials after which the same node was allowed the same object within 10 to 20
+seconds. Nor does it count when a node asks for a pod that was its own in the ten minutes before, as kubelets do when pods are
+deleted under them.
 
 ## Why
 One node with a spike has a program that runs wild or a credential that somebody tries. Many nodes at once have the same change in common:
@@ -71,8 +75,8 @@ cluster, see what was rolled out or deleted just before, and whether the rule au
 the apiserver, and ends by itself.
 
 ## False positives
-An apiserver that restarts, and etcd restored from a backup, make a real spike of the cluster, though a harmless one; it is told once for
-all nodes. A load test is one, too.
+An apiserver that restarts, and etcd restored from a backup, make a real spike of the cluster, though a
+harmless one; it is reported once for all nodes. A load test is one, too.
 
 ## How to silence it
 Run with '--disable node-deny-spike', or put it under 'rules.disable' in the configuration.`,
@@ -151,7 +155,7 @@ type spikeReason struct {
 	Count int64  `json:"c"`
 }
 
-// maxSpikeReasons is how many are counted of each list; three are told.
+// maxSpikeReasons is how many are counted of each list; three are reported.
 const maxSpikeReasons = 16
 
 // maxSpikeHours is how long a node is remembered.

@@ -42,9 +42,7 @@ func (s *spike) found(n *spikeSubject, m *spikeMinute, at, usual int64, found fu
 	}
 	ids, others := 0, int64(0)
 	for _, d := range m.denials {
-		if !d.Lag {
-			others += d.Count
-		}
+		others += d.Count - d.Lagged
 		addReason(&w.Reasons, d.Object.Verb+" "+d.Object.kind()+": "+d.Reason, d.Count)
 		addReason(&w.Products, d.Product, d.Count)
 		w.Passed = w.Passed || d.Allowed

@@ -5,9 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -37,9 +35,12 @@ type Finding struct {
 	Name        string       `json:"name"`
 	UserAgent   string       `json:"userAgent"`
 	Binding     Binding      `json:"binding"`
-	// Allowed says that one of the requests passed.
-	Allowed bool   `json:"allowed"`
-	Message string `json:"message"`
+	// Users made the requests, from Addresses, and were given Answers.
+	tally.Origins
+	// Allowed says that one of the requests succeeded, Authorized that one passed authorization.
+	Allowed    bool   `json:"allowed"`
+	Authorized bool   `json:"authorized"`
+	Message    string `json:"message"`
 	// Detail tells groups of one reason apart, such as the second address. It is no text for people.
 	Detail string `json:"detail"`
 	// Count is how many requests since the group was sent last.
@@ -51,6 +52,10 @@ type Finding struct {
 	AuditIDs []string `json:"auditIDs"`
 	// Runbook is the path of the rule's page in the repository.
 	Runbook string `json:"runbook"`
+	// Continued says that the group was sent before, as far as this process remembers.
+	Continued bool `json:"-"`
+	// Incident is the change of an incident that is sent in place of a finding; nil for findings.
+	Incident *IncidentEvent `json:"-"`
 }
 
 // Binding names the RBAC binding to blame; its parts are empty where there is none.
@@ -65,7 +70,7 @@ type Sender interface {
 	// Name is the sink's, for metrics and logs: unique in the process, and free of secrets.
 	Name() string
 	// Send delivers the findings in their order and returns nil once the receiver has them all. After an error the whole batch comes again,
-	// for ever, unless the error is a PermanentError; a RetryError says when. The findings may be read until Send returns and must not be
+	// indefinitely, unless the error is a PermanentError; a RetryError says when. The findings may be read until Send returns and must not be
 	// changed. A Sender that is an io.Closer is closed once, after its last Send.
 	Send(ctx context.Context, findings []Finding) error
 }
@@ -96,41 +101,38 @@ func (e *RetryError) Unwrap() error { return e.Err }
 const EventType = "io.github.nodetrail.finding.v1"
 
 // CloudEvent is a finding as CloudEvents 1.0 has it, in structured form.
-type CloudEvent struct {
+type CloudEvent = CloudEventOf[*Finding]
+
+// CloudEventOf is an event with data of a type.
+type CloudEventOf[D any] struct {
 	SpecVersion string `json:"specversion"`
-	// ID and Source together name one sending of the group: the same when it is tried again.
+	// ID and Source together name one sending: the same when it is tried again.
 	ID              string    `json:"id"`
 	Source          string    `json:"source"`
 	Type            string    `json:"type"`
 	Subject         string    `json:"subject,omitempty"`
 	Time            time.Time `json:"time"`
 	DataContentType string    `json:"datacontenttype"`
-	Data            *Finding  `json:"data"`
+	Data            D         `json:"data"`
 }
 
 // AsCloudEvent wraps the finding, which must not change while the event is in use.
 func AsCloudEvent(f *Finding) CloudEvent {
-	source := "/nodetrail"
-	if f.Cluster != "" {
-		source += "/" + hexHash(f.Cluster)[:16] // a URI reference: the name itself may hold anything
-	}
 	var first string
 	if len(f.AuditIDs) > 0 {
 		first = f.AuditIDs[0]
 	}
 	return CloudEvent{
-		SpecVersion: "1.0", ID: f.ID + "-" + hexHash(first)[:16], Source: source, Type: EventType, Subject: f.Node,
+		SpecVersion: "1.0", ID: f.ID + "-" + hexHash(first)[:16], Source: cloudEventSource(f.Cluster), Type: EventType, Subject: f.Node,
 		Time: f.Last, DataContentType: "application/json", Data: f,
 	}
 }
 
-// JSON is the finding as JSON, without a line end.
-func (f *Finding) JSON() ([]byte, error) {
-	b, err := json.Marshal(f)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a finding: %w", err)
+func cloudEventSource(cluster string) string {
+	if cluster == "" {
+		return "/nodetrail"
 	}
-	return wording.EscapeJSON(b), nil
+	return "/nodetrail/" + hexHash(cluster)[:16] // a URI reference: the name itself may hold anything
 }
 
 // hexHash is a hash of strings that keeps them apart.
@@ -156,7 +158,7 @@ func newFinding(cluster string, k *tally.Key) Finding {
 		ID:      ID(cluster, k),
 		Cluster: cluster, Rule: k.Rule, Node: k.Node, Verb: k.Verb, APIGroup: k.APIGroup, Resource: k.Resource, Subresource: k.Subresource,
 		Namespace: k.Namespace, Name: k.Name, UserAgent: k.Product, Detail: k.Apart, Binding: bindingOf(k.Binding),
-		Params: codes.Params{}, AuditIDs: []string{}, Runbook: (&rules.Rule{Name: k.Rule}).Runbook(),
+		Params: codes.Params{}, Origins: (&tally.Origins{}).Filled(), AuditIDs: []string{}, Runbook: (&rules.Rule{Name: k.Rule}).Runbook(),
 	}
 }
 
@@ -164,7 +166,8 @@ func newFinding(cluster string, k *tally.Key) Finding {
 // English if they are nil.
 func FromGroup(cluster string, k *tally.Key, g *tally.Group, w wording.Words) Finding {
 	f := newFinding(cluster, k)
-	f.Severity, f.Message, f.Allowed, f.Count = g.Severity.String(), wording.Or(w).Finding(k, g), g.Allowed, g.Count
+	f.Severity, f.Message, f.Allowed, f.Authorized, f.Count = g.Severity.String(), wording.Or(w).Finding(k, g), g.Succeeded, g.Allowed, g.Count
+	f.Origins = g.Origins.Filled()
 	f.Reason = g.Reason
 	if g.Params != nil {
 		f.Params = g.Params
@@ -180,8 +183,14 @@ func bindingOf(b rbac.BindingRef) Binding {
 
 // merge adds a later sending of the same group. The slices of both stay as they are.
 func (f *Finding) merge(o *Finding) {
+	if f.Incident != nil {
+		return // it is the same event
+	}
 	f.Count += o.Count
-	f.Allowed = f.Allowed || o.Allowed
+	f.Continued = f.Continued && o.Continued
+	f.Allowed, f.Authorized = f.Allowed || o.Allowed, f.Authorized || o.Authorized
+	f.Origins = f.Origins.Filled()
+	f.Origins.Merge(&o.Origins)
 	if severityOf(o.Severity) > severityOf(f.Severity) {
 		f.Severity, f.Reason, f.Params, f.Message = o.Severity, o.Reason, o.Params, o.Message
 	}
@@ -208,6 +217,9 @@ func severityOf(s string) rules.Severity {
 func (f *Finding) size() int64 {
 	const fixed = 512
 	n := fixed
+	if f.Incident != nil {
+		n += f.Incident.size()
+	}
 	for _, s := range []string{f.Node, f.Verb, f.APIGroup, f.Resource, f.Subresource, f.Namespace, f.Name, f.UserAgent, f.Message, f.Detail,
 		f.Binding.Kind, f.Binding.Namespace, f.Binding.Name} {
 		n += len(s)
@@ -215,8 +227,13 @@ func (f *Finding) size() int64 {
 	for _, p := range f.Params {
 		n += len(p.Key) + len(p.Value) + 32
 	}
-	for _, s := range f.AuditIDs {
-		n += len(s) + 16
+	for _, list := range [][]string{f.AuditIDs, f.Users, f.Groups, f.Impersonated} {
+		for _, s := range list {
+			n += len(s) + 16
+		}
+	}
+	for _, a := range f.Addresses {
+		n += len(a.Address) + len(a.Node) + 32
 	}
 	return int64(n)
 }
@@ -233,8 +250,8 @@ func jsonTime(t time.Time) time.Time {
 	return t
 }
 
-// isPermanent reports whether a batch is not worth trying again.
-func isPermanent(err error) bool {
+// IsPermanent reports whether a batch is not worth trying again.
+func IsPermanent(err error) bool {
 	var p *PermanentError
 	return errors.As(err, &p)
 }

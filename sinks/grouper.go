@@ -18,14 +18,14 @@ type GrouperOptions struct {
 	Cluster string
 	// Every is how often a group is sent at most, 1 min by default.
 	Every time.Duration
-	// MaxGroups bounds how many groups of one class are told apart within Every, 20,000 by default, as tally.Rooms does. Those beyond are grouped by
+	// MaxGroups bounds how many groups of one class are distinguished within Every, 20,000 by default, as tally.Rooms does. Those beyond are grouped by
 	// rule, node and class, and then by rule and class.
 	MaxGroups int
 	// Words make the findings' messages, English by default.
 	Words wording.Words
 }
 
-// Grouper puts the findings of stored entries into groups. A group is sent when it occurs first, and as long as it goes on occurring
+// Grouper puts the findings of stored entries into groups. A group is sent when it occurs first, and as long as it continues occurring
 // once every so often, with counts. Safe for concurrent use.
 type Grouper struct {
 	o    GrouperOptions
@@ -48,6 +48,7 @@ type group struct {
 	// pending is what was not sent yet; its Count is 0 if that is nothing.
 	pending Finding
 	sent    time.Time
+	flushed bool // it was sent
 }
 
 // NewGrouper returns a running Grouper; Close ends it. send must not block and gets findings that nobody changes.
@@ -83,6 +84,7 @@ func (g *Grouper) Add(entries []tally.Entry) {
 			gr.add(e, &e.Findings[j])
 			if fresh {
 				out = append(out, gr.take(g.o.Words))
+				gr.flushed = true
 			}
 		}
 	}
@@ -118,7 +120,8 @@ func (gr *group) add(e *tally.Entry, f *tally.Finding) {
 		p.Last = t
 	}
 	p.Count++
-	p.Allowed = p.Allowed || f.Allowed
+	p.Allowed, p.Authorized = p.Allowed || e.Succeeded(f), p.Authorized || f.Allowed
+	p.Origins.Add(&e.Origin)
 	if p.Severity == "" || f.Severity > severityOf(p.Severity) {
 		p.Severity = f.Severity.String()
 		if !gr.room.Wide {
@@ -136,9 +139,10 @@ func (gr *group) take(w wording.Words) Finding {
 	if out.Params == nil {
 		out.Params = codes.Params{}
 	}
-	out.Message = w.Finding(&gr.key, &tally.Group{Reason: out.Reason, Params: out.Params, Severity: severityOf(out.Severity), Wide: gr.room.Wide})
+	out.Message = w.Finding(&gr.key, &tally.Group{Reason: out.Reason, Params: out.Params, Severity: severityOf(out.Severity), Allowed: out.Authorized, Succeeded: out.Allowed, Wide: gr.room.Wide})
 	p := &gr.pending
-	p.Severity, p.Reason, p.Params, p.Allowed, p.Count, p.AuditIDs = rules.None.String(), "", nil, false, 0, []string{}
+	p.Severity, p.Reason, p.Params, p.Allowed, p.Authorized, p.Count, p.AuditIDs = rules.None.String(), "", nil, false, false, 0, []string{}
+	p.Origins = (&tally.Origins{}).Filled()
 	return out
 }
 
@@ -204,7 +208,8 @@ func (g *Grouper) flush(now time.Time) (more bool) {
 			g.rooms.Leave(gr.room)
 		} else {
 			out = append(out, gr.take(g.o.Words))
-			gr.sent = now
+			out[len(out)-1].Continued = gr.flushed
+			gr.sent, gr.flushed = now, true
 			g.order.MoveToBack(e)
 		}
 		more = true

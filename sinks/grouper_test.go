@@ -75,19 +75,19 @@ func TestGrouper(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		synctest.Wait()
 		want := first[0]
-		want.Count, want.Severity, want.Message, want.Params, want.Allowed = 10, "critical", "worst", codes.Params{codes.Text(codes.ParamMessage, "worst")}, true
+		want.Continued, want.Count, want.Severity, want.Message, want.Params, want.Allowed, want.Authorized = true, 10, "critical", "worst", codes.Params{codes.Text(codes.ParamMessage, "worst")}, true, true
 		want.First, want.Last = at.Add(time.Second), at.Add(10*time.Second)
 		want.AuditIDs = []string{"10", "11", "12", "13", "14"}
 		if diff := cmp.Diff([]Finding{want}, o.take()); diff != "" {
 			t.Errorf("after a minute (-want +got):\n%s", diff)
 		}
 		if n := g.Groups(); n != 1 {
-			t.Errorf("%d groups are remembered, want only the one that goes on", n)
+			t.Errorf("%d groups are remembered, want only the one that continues", n)
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if n := g.Groups(); n != 0 {
-			t.Errorf("%d groups are remembered for ever", n)
+			t.Errorf("%d groups are remembered indefinitely", n)
 		}
 		// What is forgotten is sent at once again; what is pending at the end is sent too.
 		g.Add([]tally.Entry{entry("30", "a", at, excess("x", rules.Low))})
@@ -100,7 +100,7 @@ func TestGrouper(t *testing.T) {
 	})
 }
 
-// A client that makes names without end does not make groups without end, and what it does is still told.
+// A client that makes names without end does not make groups without end, and what it does is still reported.
 func TestGrouperIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var o out
@@ -119,7 +119,7 @@ func TestGrouperIsBounded(t *testing.T) {
 			sum += f.Count
 		}
 		if sum != n {
-			t.Errorf("%d findings were told, want %d", sum, n)
+			t.Errorf("%d findings were reported, want %d", sum, n)
 		}
 	})
 }
@@ -134,7 +134,7 @@ func TestTimesBeyondJSON(t *testing.T) {
 		g.Add([]tally.Entry{entry("1", "a", at, excess("x", rules.High))})
 		g.Close()
 		for _, f := range o.take() {
-			if _, err := f.JSON(); err != nil {
+			if _, err := JSON.Encode(&f); err != nil {
 				t.Errorf("%s: %v", at, err)
 			}
 		}
@@ -145,12 +145,12 @@ func TestTimesBeyondJSON(t *testing.T) {
 func TestFindingJSON(t *testing.T) {
 	f := newFinding("c", &tally.Key{Rule: "node-identity", Node: "a"})
 	f.ID, f.Count, f.First, f.Last = "id", 1, time.Unix(0, 0).UTC(), time.Unix(1, 5e8).UTC()
-	b, err := f.JSON()
+	b, err := JSON.Encode(&f)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := `{"id":"id","cluster":"c","rule":"node-identity","reason":"","params":[],"severity":"","node":"a","verb":"","apiGroup":"","resource":"","subresource":"","namespace":"","name":"",` +
-		`"userAgent":"","binding":{"kind":"","namespace":"","name":""},"allowed":false,"message":"","detail":"","count":1,"first":"1970-01-01T00:00:00Z",` +
+		`"userAgent":"","binding":{"kind":"","namespace":"","name":""},"users":[],"groups":[],"impersonated":[],"addresses":[],"answers":[],"allowed":false,"authorized":false,"message":"","detail":"","count":1,"first":"1970-01-01T00:00:00Z",` +
 		`"last":"1970-01-01T00:00:01.5Z","auditIDs":[],"runbook":"docs/rules/node-identity.md"}`
 	if diff := cmp.Diff(want, string(b)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

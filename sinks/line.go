@@ -5,10 +5,13 @@ import "github.com/nodetrail/nodetrail/rules"
 // weights is how many weights of findings there are.
 const weights = 2 * (int(rules.Critical) + 1)
 
-// weight orders findings by how much they would be missed: those of allowed requests above all of refused ones, then by severity.
+// weight orders findings by how much they would be missed: changes of incidents above all, in their order; then those of requests that passed authorization above all of refused ones, then by severity.
 func (f *Finding) weight() int {
+	if f.Incident != nil {
+		return weights - 1
+	}
 	n := int(severityOf(f.Severity))
-	if f.Allowed {
+	if f.Authorized {
 		n += weights / 2
 	}
 	return n

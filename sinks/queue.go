@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,7 +75,7 @@ type QueueStats struct {
 // Dropped counts the findings that did not reach the receiver, for whatever cause.
 func (s QueueStats) Dropped() int64 { return s.Overflowed + s.Refused + s.Abandoned }
 
-// Queue holds the findings of one sink until the sink has them. Of each group at most one waits beside the batch under way; what comes
+// Queue holds the findings of one sink until the sink has them. Of each group at most one waits next to the batch under way; what comes
 // meanwhile is added to its counts. Findings of allowed requests go before those of refused ones, then the severe before the others, then the older.
 // When it is full the oldest of the least of these is dropped: a flood of refused requests drops none of an allowed one. Safe for concurrent use.
 type Queue struct {
@@ -85,6 +86,7 @@ type Queue struct {
 	waiting [weights]line // by weight
 	byID    map[string]*queued
 	flight  int // findings of the batch under way, and their bytes
+	sending []Finding
 	weight  int64
 	stats   QueueStats
 	closing bool
@@ -190,6 +192,13 @@ func (q *Queue) signal() {
 	}
 }
 
+// Holds reports whether a finding of that ID waits or is being sent.
+func (q *Queue) Holds(id string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.byID[id] != nil || slices.ContainsFunc(q.sending, func(f Finding) bool { return f.ID == id })
+}
+
 // Stats returns the figures of now.
 func (q *Queue) Stats() QueueStats {
 	q.mu.Lock()
@@ -222,7 +231,7 @@ func (q *Queue) finish() {
 	left := len(q.byID) + q.flight
 	q.stats.Abandoned += int64(left)
 	q.stats.Bytes = 0
-	q.waiting, q.flight, q.weight = [weights]line{}, 0, 0
+	q.waiting, q.flight, q.weight, q.sending = [weights]line{}, 0, 0, nil
 	clear(q.byID)
 	q.mu.Unlock()
 	var errs []error
@@ -274,7 +283,7 @@ func (q *Queue) take() (batch []Finding, more bool) {
 		q.stats.Bytes += w.size // until it is sent
 		batch = append(batch, w.f)
 	}
-	q.flight = n
+	q.flight, q.sending = n, batch
 	return batch, true
 }
 
@@ -283,7 +292,7 @@ func (q *Queue) deliver(ctx context.Context, batch []Finding) bool {
 	wait := q.o.Backoff
 	for {
 		err := q.send(ctx, batch)
-		if err == nil || isPermanent(err) {
+		if err == nil || IsPermanent(err) {
 			q.done(len(batch), err)
 			return true
 		}
@@ -333,7 +342,7 @@ func (q *Queue) done(n int, refusal error) {
 	since := q.stats.FailingSince
 	q.stats.FailingSince = time.Time{}
 	q.stats.Bytes -= q.weight
-	q.flight, q.weight = 0, 0
+	q.flight, q.weight, q.sending = 0, 0, nil
 	refused := 0
 	if refusal != nil {
 		q.stats.Failures++

@@ -206,19 +206,20 @@ func BenchmarkQueueOverflow(b *testing.B) {
 }
 
 // A sink that is slow or away loses refused requests, whatever their number, before it loses an allowed one; and the allowed ones are sent first.
-func TestAttacks2QueueKeepsWhatWasAllowed(t *testing.T) {
+func TestAttack02QueueKeepsWhatWasAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sender{err: errors.New("down"), start: time.Now()}
 		q := NewQueue(s, QueueOptions{MaxFindings: 10, MaxBatch: 2})
 		for i := range 20_000 {
 			f := finding(fmt.Sprint(i), 1)
 			f.Severity = []string{"low", "medium", "high", "critical"}[i%4]
-			if f.Allowed = i == 77 || i == 12_345 || i == 19_998; f.Allowed {
+			f.Authorized = i == 77 || i == 12_345 || i == 19_998
+			if f.Allowed = f.Authorized; f.Allowed {
 				f.Severity = "medium"
 			}
 			q.Add([]Finding{f})
 			if i == 100 { // what waited as refused has been allowed since, and is worth more
-				f.ID, f.Allowed, f.Severity = "95", true, "high"
+				f.ID, f.Allowed, f.Authorized, f.Severity = "95", true, true, "high"
 				q.Add([]Finding{f})
 			}
 		}

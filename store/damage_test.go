@@ -73,7 +73,7 @@ func TestTornLog(t *testing.T) {
 		if got := all(t, s).Sums.Allow; got != int64(10*want) {
 			t.Errorf("cut at %d, in way %d: %d requests, want %d", cut, round%4, got, 10*want)
 		}
-		// It goes on from there.
+		// It resumes from there.
 		lane := must(s.Acquire(context.Background(), "file:a", 0, 0))(t)
 		if n := must(strconv.Atoi("0" + lane.Position))(t); n != want {
 			t.Errorf("cut at %d: position %d, want %d", cut, n, want)
@@ -178,7 +178,7 @@ func TestSomethingElse(t *testing.T) {
 	}
 }
 
-// full fills the store until there is no room, makes room, and goes on.
+// full fills the store until there is no room, makes room, and continues.
 func full(t *testing.T, s *Store, makeRoom func()) {
 	t.Helper()
 	ctx, stored := context.Background(), 0

@@ -4,7 +4,7 @@
 //
 // What goes in: a [tally.Commit], which is stored whole or not at all ([Store.Commit]). Each request counts once: its ID is kept for as long
 // as it may come again, and who comes second is marked. What comes out: a [tally.Tally] of any window ([Store.Tally]), a lane and where it
-// goes on ([Store.Acquire]), and what else was put in, the ledger of evidence among it ([Store.Evidence]). Strings from logs are kept as they are, whatever bytes they hold, and how much of
+// continues ([Store.Acquire]), and what else was put in, the ledger of evidence among it ([Store.Evidence]). Strings from logs are kept as they are, whatever bytes they hold, and how much of
 // them is kept is bounded by the hour.
 //
 // A lane belongs to who acquired it under the highest fence; the commits of all others are refused ([tally.FencedError]).

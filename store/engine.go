@@ -9,7 +9,7 @@ import (
 // engine is a database that transactions run on.
 type engine interface {
 	// write runs f in one transaction, alone in this process, and commits it unless f returns an error. It may run f again, from the
-	// start. What it returns is exact: nil if everything is stored, an error if nothing is. No other transaction that writes runs beside one
+	// start. What it returns is exact: nil if everything is stored, an error if nothing is. No other transaction that writes runs next to one
 	// that is alone, in any process.
 	write(ctx context.Context, alone bool, f func(tx) error) error
 	// read runs f over one state of the store, while others may write.
@@ -17,6 +17,8 @@ type engine interface {
 	// name says which database it is, without a password.
 	name() string
 	dialect() *dialect
+	// size is how many bytes the store takes up, without what can be used again. It is exact only above most.
+	size(ctx context.Context, r reader, most int64) (int64, error)
 	close() error
 }
 

@@ -145,15 +145,15 @@ func (s *Store) Evidence(ctx context.Context, from, to time.Time) (*evidence.Led
 
 // pruneEvidence deletes an hour of the ledger that is older than counts are kept for.
 func (s *Store) pruneEvidence(ctx context.Context, b bounds) (more bool, err error) {
-	if b.hours < math.MinInt64/hourSeconds {
-		return false, nil
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err = s.writeAs(ctx, true, "deleting old evidence", func(w tx) error {
-		hour := int64(0)
+		hour, oldest := int64(0), int64(math.MinInt64)
+		if b.hours > math.MinInt64/hourSeconds {
+			oldest = floor.Div(b.hours*s.seconds, hourSeconds)
+		}
 		more = false
-		if err := w.each(ctx, `SELECT hour FROM evidence WHERE hour < $1 ORDER BY hour LIMIT 1`, []any{floor.Div(b.hours*s.seconds, hourSeconds)},
+		if err := w.each(ctx, `SELECT hour FROM evidence WHERE hour < $1 OR hour > $2 ORDER BY hour LIMIT 1`, []any{oldest, floor.Div(b.ahead, hourSeconds)},
 			func(scan func(...any) error) error {
 				more = true
 				return scan(&hour)

@@ -146,12 +146,16 @@ func (d *delta) findingRows(hour int64, b *batch) error {
 		}
 	}
 	for _, id := range sortedIDs(rows) {
-		r := rows[id]
-		g := r.g
-		b.add(hour, id[:], r.key, g.Count, g.Low, nanos(g.First, noFirst), nanos(g.Last, noLast), escape(string(g.Reason)), paramsText(g.Params),
-			int64(g.Severity), flag(g.Allowed), flag(g.Wide), auditIDs(g.AuditIDs), int64(len(g.AuditIDs)))
+		addFinding(b, hour, id, rows[id].key, rows[id].g)
 	}
 	return nil
+}
+
+// addFinding adds the row of a group.
+func addFinding(b *batch, hour int64, id tally.ID, key string, g *tally.Group) {
+	b.add(hour, id[:], key, g.Count, g.Low, nanos(g.First, noFirst), nanos(g.Last, noLast), escape(string(g.Reason)), paramsText(g.Params),
+		int64(g.Severity), outcome(g), flag(g.Wide), auditIDs(g.AuditIDs), int64(len(g.AuditIDs)), gatheredText(g.Origins.Users),
+		gatheredText(g.Origins.Groups), gatheredText(g.Origins.Impersonated), gatheredText(addressTexts(g.Origins.Addresses)), gatheredText(answerTexts(g.Origins.Answers)))
 }
 
 // merge adds one group to another that stands for many too.
@@ -160,6 +164,9 @@ func merge(to, g *tally.Group) {
 	t.Groups[tally.Key{}] = to
 	t.MergeGroup(tally.Key{}, g)
 }
+
+// outcome is what became of a group's requests, in the column allowed.
+func outcome(g *tally.Group) int64 { return max(flag(g.Allowed), 2*flag(g.Succeeded)) }
 
 func flag(b bool) int64 {
 	if b {

@@ -161,9 +161,28 @@ func (p *shared) prepare(ctx context.Context, schema string, readOnly bool, vers
 
 func (p *shared) name() string { return p.where }
 
+// size takes tables as they are, but of findings, which may have room left by those that were deleted, the rows.
+func (p *shared) size(ctx context.Context, r reader, most int64) (n int64, err error) {
+	const tables = `SELECT CAST(coalesce(sum(pg_total_relation_size(c.oid)), 0) AS BIGINT) FROM pg_class c
+		JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND n.nspname = current_schema() AND c.relname <> $1`
+	one := func(sql string, args ...any) (got int64, err error) {
+		err = r.each(ctx, sql, args, func(scan func(...any) error) error { return scan(&got) })
+		return got, err
+	}
+	if n, err = one(tables, ""); err != nil || n <= most {
+		return n, err
+	}
+	others, err := one(tables, findingsTable.name)
+	if err != nil {
+		return 0, err
+	}
+	rows, err := one(`SELECT CAST(coalesce(sum(`+textBytes(&findingsTable)+` + $1), 0) AS BIGINT) FROM findings`, int64(rowBytes))
+	return others + rows, err
+}
+
 func (p *shared) dialect() *dialect {
 	// The order of texts must not depend on the locale of the server, which may change.
-	return &dialect{integer: "BIGINT", text: `TEXT COLLATE "C"`, bytes: "BYTEA", least: "least", greatest: "greatest", lock: "FOR UPDATE"}
+	return &dialect{integer: "BIGINT", text: `TEXT COLLATE "C"`, bytes: "BYTEA", least: "least", greatest: "greatest", instr: "strpos", lock: "FOR UPDATE"}
 }
 
 func (p *shared) close() error {

@@ -12,20 +12,25 @@ import (
 // jump ahead and back again: by then what was known must be known still. It is measured by the clock that never jumps.
 const holdBack = 10 * time.Minute
 
+// aheadAtMost is how far ahead of the clock what is kept may be. An API server whose clock is wrong dates requests in the future: without a bound these would
+// stay until then, and be the newest all the time.
+const aheadAtMost = 24 * time.Hour
+
 // How much is deleted in one transaction, and how much of the rules' memory is kept.
 const (
 	seenAtOnce = 20_000
 	maxMemory  = 200_000
 )
 
-// bounds are below what nothing is kept.
+// bounds are below what nothing is kept, and ahead from where on nothing is.
 type bounds struct {
 	seen, opened int64 // seconds, nanoseconds
 	hours, days  int64 // steps: kept at all, kept as such
+	ahead        int64 // seconds
 }
 
 func (b bounds) min(o bounds) bounds {
-	return bounds{min(b.seen, o.seen), min(b.opened, o.opened), min(b.hours, o.hours), min(b.days, o.days)}
+	return bounds{min(b.seen, o.seen), min(b.opened, o.opened), min(b.hours, o.hours), min(b.days, o.days), max(b.ahead, o.ahead)}
 }
 
 // aging holds bounds back.
@@ -49,9 +54,10 @@ func (a *aging) take(now bounds) (bounds, bool) {
 	return old.min(now), true
 }
 
-// Prune deletes what is older than it is kept for: hours, and by the lanes' latest times the IDs of requests and those that were opened.
+// Prune deletes what is older than it is kept for: hours, and by the lanes' latest times the IDs of requests and those that were opened. What is
+// dated more than a day ahead of the clock is deleted too.
 // Hours that are kept by the day are summed up. It is meant to be called every minute or so; nothing is deleted in the first ten minutes,
-// nor ten minutes after a clock jumped. It deletes little at a time, so that commits go on between.
+// nor ten minutes after a clock jumped. It deletes little at a time, so that commits continue between.
 func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	if s.options.ReadOnly {
 		return errReadOnly
@@ -86,13 +92,14 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 // bounds takes the earliest of what the lanes, the hours and the clock say.
 func (s *Store) bounds(ctx context.Context, r reader, now time.Time) (bounds, error) {
 	at := nanos(now, noLast)
-	low, lanes := at, 0
+	low, lanes, clock := at, 0, at
 	idle := int64(s.options.IdleLane)
 	err := r.each(ctx, `SELECT latest, updated FROM lanes`, nil, func(scan func(...any) error) error {
 		var latest, updated int64
 		if err := scan(&latest, &updated); err != nil {
 			return err
 		}
+		clock = max(clock, updated) // of what was stored when: the clock may have been set back
 		if latest != noLast && at-updated <= idle && updated-at <= idle {
 			low = min(low, latest)
 			lanes++
@@ -107,7 +114,7 @@ func (s *Store) bounds(ctx context.Context, r reader, now time.Time) (bounds, er
 	if err != nil {
 		return bounds{}, err
 	}
-	b := bounds{seen: math.MinInt64, opened: math.MinInt64, hours: math.MinInt64, days: math.MinInt64}
+	b := bounds{seen: math.MinInt64, opened: math.MinInt64, hours: math.MinInt64, days: math.MinInt64, ahead: time.Unix(0, clock).Add(aheadAtMost).Unix()}
 	if lanes > 0 {
 		t := time.Unix(0, low).Add(-s.options.DedupeFor)
 		b.seen, b.opened = t.Unix(), t.UnixNano()
@@ -137,6 +144,9 @@ func (s *Store) pruneSeen(ctx context.Context, b bounds) (more bool, err error) 
 			}); err != nil {
 			return err
 		}
+		if err := w.exec(ctx, `DELETE FROM seen WHERE second > $1`, b.ahead); err != nil {
+			return err
+		}
 		return w.exec(ctx, `DELETE FROM seen WHERE second < $1`, min(until, b.seen))
 	})
 	return more, err
@@ -149,7 +159,7 @@ func (s *Store) pruneHours(ctx context.Context, b bounds) (more bool, err error)
 	err = s.writeAs(ctx, true, "deleting old hours", func(w tx) error {
 		hour := int64(0)
 		more = false
-		if err := w.each(ctx, `SELECT hour FROM hours WHERE hour < $1 ORDER BY hour LIMIT 1`, []any{b.hours}, func(scan func(...any) error) error {
+		if err := w.each(ctx, `SELECT hour FROM hours WHERE hour < $1 OR hour > $2 ORDER BY hour LIMIT 1`, []any{b.hours, floor.Div(b.ahead, s.seconds)}, func(scan func(...any) error) error {
 			more = true
 			return scan(&hour)
 		}); err != nil || !more {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
@@ -91,7 +92,7 @@ func TestRequestsAreForgotten(t *testing.T) {
 		put("fast", 60, at(40*time.Hour), at(40*time.Hour))
 		p.at(t, at(40*time.Hour), time.Hour)
 		p.at(t, at(40*time.Hour), time.Hour)
-		f("a lane stands still", 30)
+		f("a lane stands still, and what is of next year is gone", 10)
 	})
 }
 
@@ -229,5 +230,42 @@ func TestMemoryIsBounded(t *testing.T) {
 		if len(m) != most || strings.HasPrefix(m[len(m)-1].Key, "0/") || !strings.HasPrefix(m[0].Key, "0/") {
 			t.Errorf("%d entries", len(m))
 		}
+	})
+}
+
+// What an API server with a wrong clock dates in the future does not stay, and what is of now stays, also where this clock was wrong for a while.
+func TestAttack21Future(t *testing.T) {
+	both(t, func(t *testing.T, at_ *site) {
+		ctx := context.Background()
+		s := at_.open(t, Options{})
+		s.foldEvery = 0
+		p := newPruner(s)
+		must(s.Acquire(ctx, "a", 0, 0))(t)
+		year := 365 * 24 * time.Hour
+		put := func(n int, when, now time.Time) {
+			t.Helper()
+			c := commit("a", 0, "1", requests(n, n+10, when)...)
+			c.At = now
+			ledger := evidence.New()
+			renew(ledger, "worker-1", when)
+			c.Evidence = ledger.AppendChanges(nil)
+			ok(t, s.Commit(ctx, c))
+		}
+		f := func(why string, want int64) {
+			t.Helper()
+			if seen, tallied, hours := count(t, s, "seen"), all(t, s).Sums.Allow, count(t, s, "(SELECT DISTINCT hour FROM evidence) AS hours"); seen != 10*want || tallied != 10*want || hours != want {
+				t.Errorf("%s: %d IDs, %d requests and %d hours of evidence, want %d", why, seen, tallied, hours, want)
+			}
+		}
+		put(0, at(0), at(0))
+		put(10, at(year), at(time.Minute))
+		put(20, at(20*time.Hour), at(2*time.Minute))
+		p.at(t, at(3*time.Minute), time.Minute)
+		f("at once", 3)
+		p.at(t, at(4*time.Minute), 11*time.Minute)
+		f("what is of next year is gone", 2)
+		p.at(t, at(-year), 11*time.Minute)
+		p.at(t, at(-year), 11*time.Minute)
+		f("nothing else is when the clock is set back for good", 2)
 	})
 }

@@ -110,16 +110,19 @@ func readFindings(ctx context.Context, r reader, args []any, out *tally.Tally, e
 // eachFinding calls f for each row of findings that the condition selects.
 func eachFinding(ctx context.Context, r reader, where string, args []any, f func(step int64, k tally.Key, g *tally.Group)) error {
 	keys := map[string]tally.Key{}
-	return r.each(ctx, `SELECT hour, finding, count, low, first, last, reason, params, severity, allowed, wide, audit_ids, listed FROM findings
-		WHERE `+where, args, func(scan func(...any) error) error {
+	return r.each(ctx, `SELECT hour, finding, count, low, first, last, reason, params, severity, allowed, wide, audit_ids, listed,
+		users, user_groups, impersonated, addresses, answers FROM findings WHERE `+where, args, func(scan func(...any) error) error {
 		var key, reason, params, ids string
 		var step, first, last, severity, allowed, wide, listed int64
+		var origins [5]string
 		g := &tally.Group{}
-		err := scan(&step, &key, &g.Count, &g.Low, &first, &last, &reason, &params, &severity, &allowed, &wide, &ids, &listed)
+		err := scan(&step, &key, &g.Count, &g.Low, &first, &last, &reason, &params, &severity, &allowed, &wide, &ids, &listed,
+			&origins[0], &origins[1], &origins[2], &origins[3], &origins[4])
 		if err != nil {
 			return err
 		}
 		g.First, g.Last, g.Severity, g.Allowed, g.Wide = fromNanos(first), fromNanos(last), rules.Severity(severity), allowed != 0, wide != 0
+		g.Succeeded = allowed > 1
 		if reason, err = unescape(reason); err != nil {
 			return fmt.Errorf("reading a finding's reason: %w", err)
 		}
@@ -128,6 +131,9 @@ func eachFinding(ctx context.Context, r reader, where string, args []any, f func
 			return err
 		}
 		if g.AuditIDs, err = parseAuditIDs(ids, listed); err != nil {
+			return err
+		}
+		if err = parseOrigins(&g.Origins, &origins); err != nil {
 			return err
 		}
 		k, known := keys[key]

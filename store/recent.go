@@ -5,8 +5,30 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
+
+// Acts calls f for what each step of time holds of each group of findings above low severity, in no certain order. What is as old as the
+// store is among them: an incident that continues has its ID from its beginning.
+func (s *Store) Acts(ctx context.Context, f func(k *tally.Key, g *tally.Group)) error {
+	type act struct {
+		k tally.Key
+		g *tally.Group
+	}
+	var all []act // reading may begin anew
+	err := s.read(ctx, "reading findings for incidents", func(r reader) error {
+		all = nil
+		return eachFinding(ctx, r, `severity > $1`, []any{int64(rules.Low)}, func(_ int64, k tally.Key, g *tally.Group) { all = append(all, act{k, g}) })
+	})
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		f(&all[i].k, all[i].g)
+	}
+	return nil
+}
 
 // Recent is what one hour holds of a group of findings.
 type Recent struct {

@@ -12,6 +12,10 @@ type migration struct {
 	move func(ctx context.Context, w tx, d *dialect) error
 }
 
+// fruitlessReasons were those of requests that were allowed and then failed when version 6 of the schema was made.
+const fruitlessReasons = `'read-failed', 'read-unanswered', 'write-refused-by-admission', 'write-failed', 'bypass-failed', 'object-missing',
+	'admission-refused', 'request-odd', 'live-node-asked', 'beyond-join-refused'`
+
 // migrations lead from one version of the schema to the next; the first from nothing. What was released is never changed: a change is another
 // entry.
 var migrations = []migration{{statements: []string{
@@ -61,6 +65,15 @@ var migrations = []migration{{statements: []string{
 }}, {statements: []string{
 	// Writes that NodeRestriction was asked about, by what came of it and their kind.
 	`CREATE TABLE admission (hour {int} NOT NULL, answer {text} NOT NULL, count {int} NOT NULL, PRIMARY KEY (hour, answer)) {clustered}`,
+}}, {statements: []string{
+	// Who made the requests of a finding, from where, and how the API server answered, each a list that repeats itself. What was counted before has none.
+	`ALTER TABLE findings ADD COLUMN users {text} NOT NULL DEFAULT ''`,
+	`ALTER TABLE findings ADD COLUMN user_groups {text} NOT NULL DEFAULT ''`,
+	`ALTER TABLE findings ADD COLUMN impersonated {text} NOT NULL DEFAULT ''`,
+	`ALTER TABLE findings ADD COLUMN addresses {text} NOT NULL DEFAULT ''`,
+	`ALTER TABLE findings ADD COLUMN answers {text} NOT NULL DEFAULT ''`,
+	// allowed is 2 where a request succeeded, and 1 where one was allowed and then failed. Of what was counted before only the reason tells.
+	`UPDATE findings SET allowed = 2 WHERE allowed = 1 AND reason NOT IN (` + fruitlessReasons + `)`,
 }}}
 
 // migrate brings the schema to the newest of the versions given, within the transaction, which nobody else may run at the same time.

@@ -78,7 +78,7 @@ func TestStalledAnalyzer(t *testing.T) {
 	must(a.Acquire(ctx, "kafka:audit/0", 7, 0))(t)
 	ok(t, a.Commit(ctx, commit("kafka:audit/0", 7, "10", requests(0, 10, at(0))...)))
 
-	// It holds the lane's lock: who takes over waits until it is done, and goes on from there.
+	// It holds the lane's lock: who takes over waits until it is done, and resumes from there.
 	begun, done := make(chan struct{}), make(chan error, 1)
 	taken := make(chan *tally.Lane, 1)
 	go func() {
@@ -107,7 +107,7 @@ func TestStalledAnalyzer(t *testing.T) {
 	ok(t, err)
 	ok(t, <-done)
 	if l := <-taken; l.Position != "20" {
-		t.Errorf("the lane goes on at %q", l.Position)
+		t.Errorf("the lane resumes at %q", l.Position)
 	}
 	var fenced *tally.FencedError
 	if err := a.Commit(ctx, commit("kafka:audit/0", 7, "30", requests(20, 30, at(0))...)); !errors.As(err, &fenced) {
@@ -152,7 +152,7 @@ func TestAnalyzerStallsInACommit(t *testing.T) {
 	}
 }
 
-// The server crashes and comes back while commits go on: each commit that returns is stored once, whether its answer was lost or not.
+// The server crashes and comes back while commits continue: each commit that returns is stored once, whether its answer was lost or not.
 func TestServerRestarts(t *testing.T) {
 	server.Shared(t) // says whether there is a PostgreSQL
 	srv, err := pgtest.Start(pgtest.Set("fsync", "on"), pgtest.Set("full_page_writes", "on"))

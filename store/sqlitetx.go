@@ -11,8 +11,14 @@ import (
 
 func (e *embedded) name() string { return "the store " + e.path }
 
+func (e *embedded) size(ctx context.Context, r reader, _ int64) (n int64, err error) {
+	err = r.each(ctx, `SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size`, nil,
+		func(scan func(...any) error) error { return scan(&n) })
+	return n, err
+}
+
 func (e *embedded) dialect() *dialect {
-	return &dialect{integer: "INTEGER", text: "TEXT", bytes: "BLOB", least: "min", greatest: "max", clustered: "WITHOUT ROWID"}
+	return &dialect{integer: "INTEGER", text: "TEXT", bytes: "BLOB", least: "min", greatest: "max", instr: "instr", clustered: "WITHOUT ROWID"}
 }
 
 func (e *embedded) write(ctx context.Context, _ bool, f func(tx) error) error {

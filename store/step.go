@@ -169,8 +169,8 @@ func (s *Store) NodeSteps(ctx context.Context, node string, from, to time.Time) 
 	return out, err
 }
 
-// FindingSteps returns the counts of one group of findings by steps of time, in order: as Excess where a request of it was allowed, else as
-// Deny. Where it came to stand for many, nothing is told apart.
+// FindingSteps returns the counts of one group of findings by steps of time, in order: as [Excess] where a request of it was allowed, else as
+// Deny. Where it came to stand for many, nothing is distinguished.
 func (s *Store) FindingSteps(ctx context.Context, k *tally.Key, from, to time.Time) ([]tally.Step, error) {
 	first, last := s.span(from, to)
 	id := hash(keyText(k))

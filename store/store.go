@@ -32,9 +32,11 @@ type Options struct {
 	IdleLane time.Duration
 	// MaxGroups bounds the groups of findings and the nodes of an hour, as tally.MaxGroups does, which is the default.
 	MaxGroups int
+	// MaxBytes is what Shrink holds the store to; 0 is no bound.
+	MaxBytes int64
 	// Schema is the schema in a PostgreSQL database, made where it is missing; "" is the DSN's search_path, or else "nodetrail".
 	Schema string
-	// Log is told what does not stop the store.
+	// Log receives what does not stop the store.
 	Log zerolog.Logger
 }
 

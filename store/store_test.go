@@ -137,7 +137,7 @@ func TestFences(t *testing.T) {
 	})
 }
 
-// Under one fence the last to acquire a lane owns it, but under none, where lanes of one name stand beside each other.
+// Under one fence the last to acquire a lane owns it, but under none, where lanes of one name stand next to each other.
 func TestEqualFences(t *testing.T) {
 	at_, ctx := sharedSite(t), context.Background()
 	a, b := at_.open(t, Options{}), at_.open(t, Options{})
@@ -281,7 +281,7 @@ func addsUp(t *testing.T, at_ *site, r *rand.Rand) {
 				}
 			}
 		}
-		// Now and then another process goes on.
+		// Now and then another process continues.
 		if r.IntN(10) == 0 {
 			ok(t, s.Close())
 			s = at_.open(t, Options{})
@@ -382,10 +382,10 @@ func TestBounds(t *testing.T) {
 			requests, excess = requests+n.Requests, excess+n.Excess
 		}
 		if findings != groups || requests != nodes || excess != nodesExcess {
-			t.Errorf("%d findings, want %d; %d requests, want %d; %d excess, want %d", groups, findings, nodes, requests, nodesExcess, excess)
+			t.Errorf("%d findings, want %d; %d requests, want %d; %d that need RBAC, want %d", groups, findings, nodes, requests, nodesExcess, excess)
 		}
 		if len(got.Events.MalformedAt) != tally.MaxMalformed || len(got.Ambient) != len(want.Ambient) {
-			t.Errorf("%d places, %d ambient", len(got.Events.MalformedAt), len(got.Ambient))
+			t.Errorf("%d places, %d accesses of any authenticated user", len(got.Events.MalformedAt), len(got.Ambient))
 		}
 		if diff := cmp.Diff(want.Sums, got.Sums); diff != "" {
 			t.Errorf("sums (-want +got):\n%s", diff)
@@ -424,7 +424,7 @@ func TestManyDisagreementsAndAmbient(t *testing.T) {
 			total += n
 		}
 		if total != 1600 || len(got.Ambient) > tally.MaxAmbient {
-			t.Errorf("%d ambient in %d", total, len(got.Ambient))
+			t.Errorf("%d accesses of any authenticated user in %d", total, len(got.Ambient))
 		}
 	})
 }

@@ -21,6 +21,9 @@ const (
 	// ofLatest is of the latest finding of the highest severity.
 	ofLatest = "CASE WHEN excluded.severity > {t}.severity OR excluded.severity = {t}.severity AND excluded.last > {t}.last" +
 		" THEN excluded.{c} ELSE {t}.{c} END"
+	// gathered appends a list to lists, unless they hold it. It ends once they are long.
+	gathered = "CASE WHEN excluded.{c} = '' OR {instr}({t}.{c}, excluded.{c}) > 0 OR length({t}.{c}) > 4000" +
+		" THEN {t}.{c} ELSE {t}.{c} || excluded.{c} END"
 )
 
 type column struct {
@@ -52,6 +55,7 @@ var (
 		{"audit_ids", text, "CASE WHEN {t}.listed >= 5 OR excluded.listed = 0 THEN {t}.audit_ids" +
 			" WHEN {t}.listed = 0 THEN excluded.audit_ids ELSE {t}.audit_ids || ' ' || excluded.audit_ids END"},
 		{"listed", integer, sum},
+		{"users", text, gathered}, {"user_groups", text, gathered}, {"impersonated", text, gathered}, {"addresses", text, gathered}, {"answers", text, gathered},
 	}}
 	ambientTable = sqlTable{"ambient", 2, []column{
 		{"hour", integer, keep}, {"id", blob, keep}, {"access", text, keep}, {"count", integer, sum},
@@ -117,6 +121,7 @@ func (b *batch) add(row ...any) {
 type dialect struct {
 	integer, text, bytes string
 	least, greatest      string
+	instr                string // the position of the second text in the first, 0 for none
 	clustered            string // a table whose rows lie in the order of its key
 	lock                 string // locks what is selected until the transaction ends
 }
@@ -124,7 +129,7 @@ type dialect struct {
 // sql fills in the dialect's words.
 func (d *dialect) sql(s string) string {
 	return strings.NewReplacer("{int}", d.integer, "{text}", d.text, "{bytes}", d.bytes, "{least}", d.least, "{greatest}", d.greatest,
-		"{clustered}", d.clustered, "{lock}", d.lock).Replace(s)
+		"{clustered}", d.clustered, "{instr}", d.instr, "{lock}", d.lock).Replace(s)
 }
 
 // names lists the first n columns.

@@ -154,7 +154,7 @@ func ambientText(k *tally.AmbientKey) string {
 func parseAmbient(s string) (tally.AmbientKey, error) {
 	f, err := parseList(s, 5)
 	if err != nil {
-		return tally.AmbientKey{}, fmt.Errorf("reading an ambient access: %w", err)
+		return tally.AmbientKey{}, fmt.Errorf("reading an access of any authenticated user: %w", err)
 	}
 	return tally.AmbientKey{Binding: rbac.BindingRef{Kind: f[0], Namespace: f[1], Name: f[2]}, Verb: f[3], Resource: f[4]}, nil
 }

@@ -63,7 +63,9 @@ type movedRow struct {
 // movedRows is the batch of the rows, each key once.
 func movedRows(rows []movedRow) *batch {
 	slices.SortStableFunc(rows, func(a, b movedRow) int { return cmp.Or(cmp.Compare(a.hour, b.hour), bytes.Compare(a.id[:], b.id[:])) })
-	b := &batch{t: &findingsTable}
+	table := findingsTable
+	table.columns = table.columns[:14] // those of then
+	b := &batch{t: &table}
 	for i := 0; i < len(rows); {
 		r, next := &rows[i], i+1
 		for ; next < len(rows) && rows[next].hour == r.hour && rows[next].id == r.id; next++ {

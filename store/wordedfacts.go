@@ -10,7 +10,7 @@ import (
 	"github.com/nodetrail/nodetrail/codes"
 )
 
-// moveFacts moves what the state lacked, as sentences beside the counts, to gaps. What is not facts of a report is left as it is.
+// moveFacts moves what the state lacked, as sentences in addition to the counts, to gaps. What is not facts of a report is left as it is.
 func moveFacts(ctx context.Context, w tx) error {
 	b := &batch{t: &factsTable}
 	err := w.each(ctx, `SELECT instance, body, at FROM facts ORDER BY instance`, nil, func(scan func(...any) error) error {

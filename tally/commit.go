@@ -12,7 +12,7 @@ type Commit struct {
 	Lanes []LaneCommit
 	// Memory are the entries of rules' memory that changed.
 	Memory []Remembered
-	// Facts is what a report needs to know beside the counts, as JSON, from the instance of that name; nil to leave it as it is.
+	// Facts is what a report needs to know in addition to the counts, as JSON, from the instance of that name; nil to leave it as it is.
 	Facts    []byte
 	Instance string
 	// Evidence is what changed in the ledger of evidence, as evidence.Ledger.AppendChanges writes it: what the events of all batches show that are
@@ -27,7 +27,7 @@ type Commit struct {
 type LaneCommit struct {
 	Lane  string
 	Fence int64
-	// Position is where the lane goes on; "" leaves what is stored.
+	// Position is where the lane continues; "" leaves what is stored.
 	Position string
 	// Latest is the latest time of any event of the lane so far, zero if there was none.
 	Latest time.Time

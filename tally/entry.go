@@ -2,6 +2,7 @@ package tally
 
 import (
 	"crypto/sha256"
+	"net/http"
 	"strings"
 	"time"
 
@@ -31,6 +32,9 @@ type Entry struct {
 	// Verdict is the re-evaluated one; Observed the apiserver's Node authorizer's, NotNode if that is not known.
 	Verdict, Observed nodeauthz.Verdict
 	Race              bool
+	// Distance is how far from the request the change is that makes the verdict a race, where the apiserver decided otherwise; if HasDistance.
+	Distance    time.Duration
+	HasDistance bool
 	// ReasonCompared says that both denied and gave a reason; ReasonEqual that it is the same.
 	ReasonCompared, ReasonEqual bool
 	// Ambient is the access that any authenticated user has, nil if it is none.
@@ -40,6 +44,8 @@ type Entry struct {
 	// Disagreement is set where the verdicts differ outside of a race.
 	Disagreement *Disagreement
 	Findings     []Finding
+	// Origin is the request's; it is needed where there are Findings.
+	Origin Origin
 
 	// Duplicate is set by the store where the request was counted before.
 	Duplicate bool
@@ -50,9 +56,18 @@ type Finding struct {
 	Key      Key
 	Reason   rules.Reason
 	Severity rules.Severity
-	Allowed  bool
-	Params   codes.Params
-	AuditID  string
+	// Allowed says that the request passed authorization; see [Entry.Succeeded].
+	Allowed bool
+	Params  codes.Params
+	AuditID string
+}
+
+// Succeeded reports whether the request of a finding succeeded: it passed authorization and, as far as the log tells, was carried out.
+func (e *Entry) Succeeded(f *Finding) bool {
+	if e.Origin.Code == 0 { // the log does not tell
+		return f.Allowed && !rules.Fruitless(f.Reason)
+	}
+	return f.Allowed && e.Origin.Code < http.StatusMultipleChoices
 }
 
 // Key is by what findings are grouped.
@@ -60,7 +75,7 @@ type Key struct {
 	Rule, Node, Verb, APIGroup, Resource, Subresource, Namespace, Name string
 	// Product is the user agent's.
 	Product string
-	// Reason is set for rules whose groups are told apart by it ([rules.ByReason]).
+	// Reason is set for rules whose groups are distinguished by it ([rules.ByReason]).
 	Reason rules.Reason
 	// Apart tells groups apart that have all else in common, such as the second address. It is no text for people.
 	Apart   string
@@ -79,7 +94,7 @@ func (k *Key) Strings() []string {
 	}
 }
 
-// AmbientKey is by what ambient access is grouped.
+// AmbientKey is by what access of any authenticated user is grouped.
 type AmbientKey struct {
 	Binding rbac.BindingRef
 	Verb    string
@@ -162,6 +177,7 @@ func (e *Entry) Own() Entry {
 		out.Disagreement = &d
 	}
 	if len(e.Findings) > 0 {
+		out.Origin.own()
 		out.Findings = make([]Finding, len(e.Findings))
 		for i := range e.Findings {
 			f := e.Findings[i]
@@ -171,7 +187,7 @@ func (e *Entry) Own() Entry {
 			out.Findings[i] = f
 		}
 	} else {
-		out.Findings = nil
+		out.Findings, out.Origin = nil, Origin{}
 	}
 	return out
 }

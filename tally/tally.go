@@ -44,6 +44,8 @@ type Place struct {
 	File  string `json:"file"`
 	Line  int    `json:"line"`
 	Cause string `json:"cause"`
+	// OfNoNode says that what is left of the event shows that it is no node's, and that nothing else needs it.
+	OfNoNode bool `json:"ofNoNode,omitempty"`
 }
 
 // Add adds other to e.
@@ -93,7 +95,7 @@ func (s *Sums) Add(other *Sums) { s.each(other, func(to *int64, n int64) { *to +
 
 // Node counts one node's requests.
 type Node struct {
-	// Deny counts those that the Node authorizer denies, races included; Unknown those without a verdict, and Excess those that RBAC alone
+	// Deny counts those that the Node authorizer denies, races included; Unknown those without a verdict, and Excess those that need RBAC
 	// allowed.
 	Requests, Deny, Unknown, Excess int64
 }
@@ -106,16 +108,18 @@ type Group struct {
 	First, Last time.Time
 	// Severity is the highest.
 	Severity rules.Severity
-	// Allowed says that one of the requests was allowed.
-	Allowed bool
+	// Allowed says that one of the requests passed authorization, Succeeded that one of those was carried out.
+	Allowed, Succeeded bool
 	// Reason and Params are the latest of that severity; of a wide group there are none.
 	Reason rules.Reason
 	Params codes.Params
 	// AuditIDs are at most MaxAuditIDs.
 	AuditIDs []string
+	// Origins are who made the requests, from where, and how the API server answered.
+	Origins Origins
 	// Wide says that the group stands for many.
 	Wide bool
-	// Days is how many of Count, those of low severity left out, came on each day, in order; of excess access only, at most MaxDays.
+	// Days is how many of Count, those of low severity left out, came on each day, in order; of access that needs RBAC only, at most MaxDays.
 	Days []Day
 }
 
@@ -144,7 +148,7 @@ type Tally struct {
 	// Admission counts the writes that NodeRestriction was asked about.
 	Admission map[AdmissionKey]*int64
 
-	owned map[AmbientKey]*AmbientKey // the keys of Ambient
+	owned map[AmbientKey]*AmbientKey // the keys of [Ambient]
 	max   int
 	rooms *Rooms
 }
@@ -156,7 +160,7 @@ func newBounded(most int) *Tally {
 	return &Tally{Nodes: map[string]*Node{}, Groups: map[Key]*Group{}, Ambient: map[AmbientKey]int64{}, Admission: map[AdmissionKey]*int64{}, owned: map[AmbientKey]*AmbientKey{}, max: most, rooms: NewRooms(most)}
 }
 
-// Bound sets how many groups and nodes are told apart, of a tally to which nothing was added yet.
+// Bound sets how many groups and nodes are distinguished, of a tally to which nothing was added yet.
 func (t *Tally) Bound(most int) { t.max, t.rooms = most, NewRooms(most) }
 
 // Add takes in one entry. Nothing of it is kept that may alias other memory.
@@ -226,6 +230,10 @@ func (t *Tally) compare(e *Entry) {
 	}
 	agree := e.Verdict == e.Observed
 	switch {
+	case e.Disagreement != nil:
+		d := *e.Disagreement
+		d.own()
+		t.disagree(d)
 	case e.Race && agree:
 		s.RacesAgree++
 		fallthrough
@@ -234,10 +242,6 @@ func (t *Tally) compare(e *Entry) {
 		return
 	case agree:
 		s.Agree++
-	case e.Disagreement != nil:
-		d := *e.Disagreement
-		d.own()
-		t.disagree(d)
 	}
 	s.Compared++
 }
@@ -285,13 +289,14 @@ func (t *Tally) finding(e *Entry, f *Finding) {
 	if f.Key.Rule == rules.ExcessAccess && e.IsNode {
 		t.node(e.Node).Excess++
 	}
-	one := Group{Count: 1, First: e.Time, Last: e.Time, Severity: f.Severity, Allowed: f.Allowed, Reason: f.Reason, Params: f.Params}
+	one := Group{Count: 1, First: e.Time, Last: e.Time, Severity: f.Severity, Allowed: f.Allowed, Succeeded: e.Succeeded(f), Reason: f.Reason, Params: f.Params}
 	if rules.Harmless(f.Severity, f.Reason) {
 		one.Low = 1
 	}
 	g := t.group(&f.Key, f.Class(), false)
 	g.add(&one)
 	g.trend(f.Key.Rule, &one)
+	g.Origins.Add(&e.Origin)
 	if len(g.AuditIDs) < MaxAuditIDs {
 		g.AuditIDs = append(g.AuditIDs, strings.Clone(Bounded(f.AuditID)))
 	}
@@ -312,12 +317,12 @@ func (t *Tally) group(k *Key, c Class, wide bool) *Group {
 	return g
 }
 
-// add adds all but the audit IDs.
+// add adds all but the audit IDs and the origins.
 func (g *Group) add(o *Group) {
 	g.Count += o.Count
 	g.Low += o.Low
-	g.Allowed = g.Allowed || o.Allowed
-	if o.Severity > g.Severity || o.Severity == g.Severity && o.Last.After(g.Last) { // of what goes on the latest word counts
+	g.Allowed, g.Succeeded = g.Allowed || o.Allowed, g.Succeeded || o.Succeeded
+	if o.Severity > g.Severity || o.Severity == g.Severity && o.Last.After(g.Last) { // of what continues the latest word counts
 		g.Severity = o.Severity
 		if !g.Wide {
 			g.Reason = o.Reason
@@ -400,6 +405,7 @@ func (t *Tally) MergeGroup(k Key, g *Group) {
 	to := t.group(&k, g.Class(&k), g.Wide)
 	to.add(g)
 	to.trend(k.Rule, g)
+	to.Origins.Merge(&g.Origins)
 	if room := MaxAuditIDs - len(to.AuditIDs); room > 0 {
 		to.AuditIDs = append(to.AuditIDs, g.AuditIDs[:min(room, len(g.AuditIDs))]...)
 	}

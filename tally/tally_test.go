@@ -80,7 +80,7 @@ func TestMergeIsAdd(t *testing.T) {
 		}
 	}
 	if len(whole.Disagreements) == 0 || len(whole.Disagreements) != len(sum.Disagreements) || len(whole.Ambient) < 30 || len(whole.Admission) != 36 {
-		t.Errorf("%d and %d disagreements, %d ambient", len(whole.Disagreements), len(sum.Disagreements), len(whole.Ambient))
+		t.Errorf("%d and %d disagreements, %d of any authenticated user", len(whole.Disagreements), len(sum.Disagreements), len(whole.Ambient))
 	}
 }
 
@@ -111,10 +111,10 @@ func TestBounds(t *testing.T) {
 		ambient += c
 	}
 	if requests != n || findings != n || ambient != n || s.Sums.DisagreeMore+int64(len(s.Disagreements)) != n {
-		t.Errorf("%d requests, %d findings, %d ambient, %d+%d disagreements", requests, findings, ambient, len(s.Disagreements), s.Sums.DisagreeMore)
+		t.Errorf("%d requests, %d findings, %d of any authenticated user, %d+%d disagreements", requests, findings, ambient, len(s.Disagreements), s.Sums.DisagreeMore)
 	}
 	if len(s.Nodes) > 101 || len(s.Groups) > 202 || len(s.Ambient) > MaxAmbient {
-		t.Errorf("%d nodes, %d groups, %d ambient", len(s.Nodes), len(s.Groups), len(s.Ambient))
+		t.Errorf("%d nodes, %d groups, %d of any authenticated user", len(s.Nodes), len(s.Groups), len(s.Ambient))
 	}
 }
 

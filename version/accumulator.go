@@ -47,7 +47,7 @@ type Accumulator struct {
 	list   []nodeauthz.Features
 	given  int // the hypothesis that a flag says, -1 for none
 	beyond int // the minor that the flag says, where given is the nearest to it
-	asked  int // the minor that the apiserver told of itself, 0 for none
+	asked  int // the minor that the apiserver reported when asked, 0 for none
 	prior  int // in force before anything was observed
 	hours  map[int64]*hour
 	last   *hour
@@ -117,7 +117,7 @@ func (a *Accumulator) Given(f nodeauthz.Features, beyond int) {
 	a.changes++
 }
 
-// Asked says what the apiserver told of itself: it counts as its user agent would, where no request shows that.
+// Asked says what the apiserver reported when asked: it counts as its user agent would, where no request shows that.
 func (a *Accumulator) Asked(minor int) {
 	a.asked = minor
 	a.changes++

@@ -13,7 +13,7 @@ import (
 type Basis string
 
 const (
-	// Nothing means that no request told anything: what was in force before, or the first hypothesis, is assumed.
+	// Nothing means that no request showed anything: what was in force before, or the first hypothesis, is assumed.
 	Nothing Basis = "nothing"
 	// Decisions means that decisions and reasons leave no other minor.
 	Decisions Basis = "decisions"
@@ -41,8 +41,8 @@ type Conclusion struct {
 	Beyond int
 	// Fits are all that fit as well, those above included.
 	Fits []nodeauthz.Features
-	// Requests is how many requests told what the Node authorizer said, Held how many of them were held against all hypotheses, Open how many
-	// requests told nothing.
+	// Requests is how many requests showed what the Node authorizer said, Held how many of them were held against all hypotheses, Open how many
+	// requests showed nothing.
 	Requests, Held, Open int64
 	// Servers are the minors of the API servers that were seen.
 	Servers []int

@@ -18,7 +18,7 @@ type Force struct {
 	Beyond bool
 }
 
-// InForce says which hypotheses requests of a time are judged by, as far as the log has told. It may say another thing after the next request.
+// InForce says which hypotheses requests of a time are judged by, as far as the log shows. It may say another thing after the next request.
 func (a *Accumulator) InForce(t time.Time) Force {
 	if a.given >= 0 && a.beyond == 0 {
 		return Force{Members: [2]int{a.given}, N: 1}
@@ -33,6 +33,14 @@ func (a *Accumulator) InForce(t time.Time) Force {
 	}
 	a.force.minute, a.force.changes, a.force.set = minute, a.changes, f
 	return f
+}
+
+// Stands is InForce where something was observed in the hour; it is false elsewhere. Other than InForce it does not begin the hour.
+func (a *Accumulator) Stands(t time.Time) (Force, bool) {
+	if (a.given < 0 || a.beyond != 0) && a.hours[hourOf(t)] == nil {
+		return Force{}, false
+	}
+	return a.InForce(t), true
 }
 
 // Doubts reports whether a request that contradicts what is in force through the state alone fits a version that the log has not excluded yet, by a
@@ -225,7 +233,7 @@ func (a *Accumulator) pair(h *hour, minors []int, during uint64) (Force, bool) {
 const nearby = 1
 
 // servers are the minors of the API servers that were seen about a minute of the hour, or in all of it, in order: by their own user agents, else by
-// those seen last before, else by what one told when it was asked.
+// those seen last before, else by what one answered when it was asked.
 func (a *Accumulator) servers(h *hour, minute *int64) []int {
 	seen := map[int]bool{}
 	look := func(from, to int64) bool { // minutes, both included

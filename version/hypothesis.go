@@ -10,7 +10,7 @@ import (
 
 // Hypotheses returns the ways in which an apiserver may be configured: each minor with its defaults, the newest first; each of them with one gate
 // set otherwise; and each that emulates an older minor, with its defaults there, and with one gate set otherwise. The order is that of preference. Of
-// those that cannot be told apart the first is there.
+// those that cannot be distinguished the first is there.
 func Hypotheses() []nodeauthz.Features { return HypothesesWith(nil) }
 
 // HypothesesWith are those that have the gates given; those that cannot have them so are left out, unless none can.

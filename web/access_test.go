@@ -349,7 +349,7 @@ func (a *authority) sign(name string) (cert, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})
 }
 
-// A client's certificate counts if its authority and its name do; with tokens beside it, either is enough.
+// A client's certificate counts if its authority and its name do; with tokens next to it, either is enough.
 func TestCertificates(t *testing.T) {
 	ours, other := newAuthority(t), newAuthority(t)
 	serverCert, serverKey := ours.sign("localhost")

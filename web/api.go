@@ -60,6 +60,10 @@ func (a *api) endpoints() []endpoint {
 	window := []string{"window"}
 	return []endpoint{
 		{"/overview", window, &Overview{}, func(c *call) (any, error) { return a.data.overview(c.ctx(), c.get("window")) }},
+		{"/incidents", []string{"window", "credential"}, &IncidentsPage{}, func(c *call) (any, error) {
+			return a.data.incidents(c.ctx(), c.get("credential"), c.get("window"))
+		}},
+		{"/incidents/{id}", nil, &IncidentPage{}, func(c *call) (any, error) { return a.data.incident(c.ctx(), c.path("id")) }},
 		{"/findings", findingParameters(), &FindingsPage{}, func(c *call) (any, error) {
 			q, err := findingsQuery(c.q)
 			if err != nil {

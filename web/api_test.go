@@ -101,7 +101,7 @@ func everything(t *testing.T, c *checker, of string) {
 		ok(t, json.Unmarshal(b, to))
 	}
 	for _, window := range []string{"", "window=7d", "window=5s", "window=90m"} {
-		for _, path := range []string{"/overview", "/findings", "/nodes", "/bindings", "/checks", "/rules", "/report"} {
+		for _, path := range []string{"/overview", "/findings", "/nodes", "/bindings", "/checks", "/rules", "/report", "/incidents"} {
 			c.get(p+path, nil, window, http.StatusOK)
 		}
 		c.get(p+"/rules/{name}", map[string]string{"name": "node-identity"}, window, http.StatusOK)
@@ -121,6 +121,23 @@ func everything(t *testing.T, c *checker, of string) {
 		c.get(p+"/findings", nil, q, http.StatusOK)
 		c.get("/findings.json", nil, q, http.StatusOK)
 		c.get("/findings.csv", nil, q, http.StatusOK)
+	}
+	c.get(p+"/incidents/{id}", map[string]string{"id": "nowhere"}, "", http.StatusNotFound)
+	var listed IncidentsPage
+	decode(c.get(p+"/incidents", nil, "", http.StatusOK), &listed)
+	if (of == "capture" || of == "rbac-only") && len(listed.Incidents) == 0 {
+		t.Error("there are no incidents")
+	}
+	for i := range listed.Incidents {
+		in := &listed.Incidents[i]
+		c.get(p+"/incidents/{id}", map[string]string{"id": in.ID}, "", http.StatusOK)
+		var own IncidentsPage
+		decode(c.get(p+"/incidents", nil, "credential="+url.QueryEscape(in.Credential), http.StatusOK), &own)
+		for j := range own.Incidents {
+			if own.Incidents[j].Credential != in.Credential {
+				t.Errorf("an incident of %q among those of %q", own.Incidents[j].Credential, in.Credential)
+			}
+		}
 	}
 	var findings FindingsPage
 	decode(c.get(p+"/findings", nil, "limit=200", http.StatusOK), &findings)

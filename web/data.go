@@ -30,6 +30,8 @@ func badQuery(format string, args ...any) error { return &queryError{fmt.Sprintf
 // stored. What the methods return is shared: it must not be changed.
 type views interface {
 	overview(ctx context.Context, window string) (*Overview, error)
+	incidents(ctx context.Context, credential, window string) (*IncidentsPage, error)
+	incident(ctx context.Context, id string) (*IncidentPage, error)
 	findings(ctx context.Context, q FindingsQuery) (*FindingsPage, error)
 	finding(ctx context.Context, id string) (*FindingPage, error)
 	nodes(ctx context.Context, window, cursor string, limit int) (*NodesPage, error)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/wording"
 )
 
@@ -73,7 +74,7 @@ func (c *csvWriter) begin() error {
 	c.w.UseCRLF = true
 	return c.w.Write([]string{
 		"id", "rule", "severity", "node", "count", "first", "last", "verb", "apiGroup", "resource", "subresource", "namespace", "name", "userAgent",
-		"bindingKind", "bindingNamespace", "bindingName", "allowed", "message", "auditIDs", "runbook",
+		"bindingKind", "bindingNamespace", "bindingName", "allowed", "message", "auditIDs", "runbook", "authorized", "users", "impersonated", "groups", "addresses", "answers",
 	})
 }
 
@@ -85,10 +86,11 @@ func (c *csvWriter) write(f *Finding) error {
 	row := []string{
 		f.ID, f.Rule, f.Severity, f.Node, strconv.FormatInt(f.Count, 10), f.First.Format(time.RFC3339Nano), f.Last.Format(time.RFC3339Nano), f.Verb, f.APIGroup,
 		f.Resource, f.Subresource, f.Namespace, f.Name, f.UserAgent, kind, namespace, name, strconv.FormatBool(f.Allowed), f.Message,
-		strings.Join(f.AuditIDs, " "), f.Runbook,
+		strings.Join(f.AuditIDs, " "), f.Runbook, strconv.FormatBool(f.Authorized),
 	}
+	row = append(row, report.OriginColumns(&f.Origins)...)
 	for i := range row {
-		row[i] = harmless(row[i])
+		row[i] = wording.Cell(row[i])
 	}
 	return c.w.Write(row)
 }
@@ -96,14 +98,6 @@ func (c *csvWriter) write(f *Finding) error {
 func (c *csvWriter) end() error {
 	c.w.Flush()
 	return c.w.Error()
-}
-
-// harmless keeps a spreadsheet from taking a name for a formula. A line's end within a cell is not one of the file.
-func harmless(s string) string {
-	if s != "" && strings.IndexByte("=+-@\t\r\n", s[0]) >= 0 {
-		return "'" + s
-	}
-	return s
 }
 
 // jsonWriter writes a JSON array, a line for each finding.

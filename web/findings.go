@@ -27,6 +27,9 @@ func (d *data) findings(ctx context.Context, q FindingsQuery) (*FindingsPage, er
 	if err != nil {
 		return nil, err
 	}
+	if !d.hasRule(s, q.Rule) {
+		return nil, badQuery("rule: there is no rule %q", q.Rule)
+	}
 	all := c.chosen(s)
 	page, next, previous := c.page(all)
 	q.Limit = c.limit
@@ -57,6 +60,9 @@ func (d *data) each(ctx context.Context, q FindingsQuery, begin func(), f func(*
 	if err != nil {
 		return err
 	}
+	if !d.hasRule(s, q.Rule) {
+		return badQuery("rule: there is no rule %q", q.Rule)
+	}
 	all := c.chosen(s)
 	begin()
 	for _, one := range all {
@@ -80,7 +86,7 @@ func (d *data) finding(ctx context.Context, id string) (*FindingPage, error) {
 		return nil, errNotFound
 	}
 	f := &s.all[i]
-	out := &FindingPage{Finding: f.Finding, Related: related(s, f)}
+	out := &FindingPage{Paste: f.PasteException(d.o.Now()), Finding: f.Finding, Related: related(s, f)}
 	rule, err := d.rule(ctx, f.Rule, "")
 	switch {
 	case errors.Is(err, errNotFound): // of a rule that is no more

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/explain"
+	"github.com/nodetrail/nodetrail/incidents"
 	"github.com/nodetrail/nodetrail/internal/test/captured"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
@@ -53,6 +55,11 @@ func newSite(t testing.TB, step time.Duration) *site {
 	s.o = Options{
 		Store: st, Facts: func(context.Context) (report.Facts, error) { return s.facts, nil }, Step: step, Log: zerolog.New(zerolog.NewTestWriter(t)),
 		Now: func() time.Time { return time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC) },
+		Incidents: func(ctx context.Context, from time.Time) ([]incidents.Incident, error) {
+			b := incidents.NewBook("")
+			err := st.Acts(ctx, func(k *tally.Key, g *tally.Group) { b.Add(k, g, false) })
+			return slices.DeleteFunc(b.Incidents(s.o.Now()), func(in incidents.Incident) bool { return in.Last.Before(from) }), err
+		},
 	}
 	return s
 }
@@ -152,7 +159,7 @@ func do(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// excess is a request that RBAC alone let through.
+// excess is a request that needs RBAC.
 func excess(at time.Time, node, name, product, binding string) tally.Entry {
 	return tally.Entry{
 		Time: at, IsNode: true, Node: node, Verdict: nodeauthz.Deny, Observed: nodeauthz.Deny,

@@ -151,21 +151,22 @@ func (d *describer) summary(e *endpoint) string {
 func parameterDoc(name string, inPath bool) string {
 	if inPath {
 		return map[string]string{
-			"id": "The finding's ID, as sinks and alerts have it.", "name": "The name, percent-escaped.",
+			"id": "The ID of the finding, as sinks and alerts have it, or of the incident.", "name": "The name, percent-escaped.",
 			"kind":      "clusterrolebinding or rolebinding.",
 			"namespace": "The namespace, - where there is none.", "resource": "The resource with its group, as in leases.coordination.k8s.io.",
 		}[name]
 	}
 	return map[string]string{
-		"window":   "A length such as 24h or 7d, that ends with the last request. All that is stored by default.",
-		"rule":     "Findings of this rule.",
-		"severity": "Findings of at least this severity.",
-		"node":     "Findings of this node.", "resource": "resource[.group][/subresource]; the resource alone means that of any group.",
-		"object": "[namespace/]name.", "namespace": "Findings in this namespace.", "userAgent": "Findings of this product.",
+		"credential": "Incidents of this credential: a node's name, or a user name.",
+		"window":     "A length such as 24h or 7d, that ends with the last request. All that is stored by default.",
+		"rule":       "Findings of this rule.",
+		"severity":   "Findings of at least this severity.",
+		"node":       "Findings of this node.", "resource": "resource[.group][/subresource]; the resource alone means that of any group.",
+		"object": "[namespace/]name.", "namespace": "Findings in this namespace.", "userAgent": "Findings of this user agent, without version.",
 		"binding": "[namespace/]name of the binding to blame.", "allowed": "Whether a request of the finding was allowed.",
 		"q":      "Must be somewhere in the finding, in any letter case.",
 		"sort":   "The order, severity by default; with a - before it the other way round. Under last and count a finding that grows meanwhile may be missed between two pages, under severity one that becomes worse.",
-		"group":  "What to sum up by, beside the list.",
+		"group":  "What to sum up by, in addition to the list.",
 		"limit":  "How many on a page.",
 		"cursor": "next or previous of another page.",
 	}[name]

@@ -44,7 +44,7 @@ func (d *data) overview(ctx context.Context, window string) (*Overview, error) {
 	r := s.report
 	out := &Overview{
 		Cluster: r.Cluster, Now: d.o.Now().UTC(), Window: r.Window, Asked: window, Readiness: r.Readiness, Confinement: r.Confinement, Authorization: r.Authorization,
-		Events: r.Events, State: r.State, Verdicts: r.Verdicts, Agreement: r.Agreement, Trend: d.trend(s, s.steps),
+		Events: r.Events, State: r.State, Verdicts: r.Verdicts, Agreement: r.Agreement, Trend: d.trend(s, s.steps), Incidents: openIncidents(r),
 		Severities: s.facets.Severities, Rules: slices.Clone(s.facets.Rules), NodeCount: len(r.Nodes), Nodes: []report.Node{}, Sources: []Source{},
 	}
 	place := func(name string) int {
@@ -69,7 +69,7 @@ func (d *data) overview(ctx context.Context, window string) (*Overview, error) {
 	return out, nil
 }
 
-// byTrouble puts nodes with most excess access first, then denials, then requests.
+// byTrouble puts nodes with most access that needs RBAC first, then denials, then requests.
 func byTrouble(nodes []report.Node) []report.Node {
 	nodes = slices.Clone(nodes)
 	slices.SortFunc(nodes, func(a, b report.Node) int { return compareNodes(&a, &b) })
@@ -94,7 +94,7 @@ func (d *data) checks(ctx context.Context, window string) (*ChecksPage, error) {
 		return nil, err
 	}
 	r := s.report
-	return &ChecksPage{Window: r.Window, Questions: r.Questions(), Waivers: r.Waivers, Paste: r.Paste}, nil
+	return &ChecksPage{Window: r.Window, Questions: r.Questions(), Waivers: r.Waivers, Exceptions: r.Exceptions, Paste: r.Paste}, nil
 }
 
 func (d *data) check(ctx context.Context, name, window string) (*CheckPage, error) {
@@ -127,11 +127,11 @@ func (d *data) rules(ctx context.Context, window string) ([]Rule, error) {
 	}
 	out := []Rule{}
 	at := map[string]int{}
-	for _, r := range rules.All() {
+	for _, r := range append(rules.All(), d.own(s)...) {
 		at[r.Name] = len(out)
 		out = append(out, Rule{
 			Name: r.Name, Severity: r.Severity.String(), Doc: pageOf(r), Todo: section(r.Doc, "What to do"), Runbook: r.Runbook(),
-			Enabled: !slices.Contains(disabled, r.Name),
+			Enabled: !slices.Contains(disabled, r.Name), title: r.Title(),
 		})
 	}
 	for i := range s.all {
@@ -141,6 +141,30 @@ func (d *data) rules(ctx context.Context, window string) ([]Rule, error) {
 		}
 	}
 	return out, nil
+}
+
+// own are the rules that the user wrote, and those that only the findings tell of: the store is filled by another process, or the rule is gone.
+func (d *data) own(s *snapshot) []*rules.Rule {
+	var out []*rules.Rule
+	had := map[string]bool{}
+	if d.o.Own != nil {
+		out = slices.Clone(d.o.Own())
+	}
+	for _, r := range out {
+		had[r.Name] = true
+	}
+	for i := range s.all {
+		if name := s.all[i].Rule; !rules.BuiltIn(name) && !had[name] {
+			had[name] = true
+			out = append(out, &rules.Rule{Name: name, Severity: s.all[i].severity, Reasons: rules.OwnReasons(), Doc: "A rule of this cluster's own"})
+		}
+	}
+	return out
+}
+
+// hasRule reports whether there is a rule of the name; "" is any.
+func (d *data) hasRule(s *snapshot, name string) bool {
+	return name == "" || rules.BuiltIn(name) || slices.ContainsFunc(d.own(s), func(r *rules.Rule) bool { return r.Name == name })
 }
 
 // pageOf is the rule's page as Markdown, without the note for who edits it.

@@ -39,6 +39,8 @@ func newPages(v views, cluster string, now func() time.Time, log zerolog.Logger)
 // routes adds the pages. The export of findings and what signs in are not among them.
 func (p *pages) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /{$}", p.serve("overview", p.overview))
+	mux.HandleFunc("GET /incidents", p.serve("incidents", p.incidents))
+	mux.HandleFunc("GET /incidents/{id}", p.serve("incidents", p.incident))
 	mux.HandleFunc("GET /findings", p.serve("findings", p.findings))
 	mux.HandleFunc("GET /findings/{id}", p.serve("findings", p.finding))
 	mux.HandleFunc("GET /nodes", p.serve("nodes", p.nodes))

@@ -45,7 +45,7 @@ func everyPage(name string) []string {
 		"/", "/?window=7d", "/findings", "/findings?window=24h&q=" + url.QueryEscape(name) + "&node=" + url.QueryEscape(name) + "&sort=-last&severity=high&allowed=true",
 		"/findings?group=node", "/findings?cursor=x&limit=1000", "/findings/id000001", "/nodes", "/nodes?cursor=x", "/nodes/" + n, "/bindings",
 		"/bindings/clusterrolebinding/-/" + n, "/bindings/rolebinding/" + n + "/" + n, "/objects", "/objects?resource=&name=" + url.QueryEscape(name), "/objects/secrets/" + n + "/" + n,
-		"/checks", "/checks?window=7d", "/checks/nothing-depends", "/checks/one-holder", "/rules", "/rules/node-identity", "/login", "/login?failed=1&next=" + url.QueryEscape("/findings?q="+name), "/nowhere/" + n,
+		"/incidents", "/incidents?window=7d&credential=" + n, "/incidents/id000001", "/checks", "/checks?window=7d", "/checks/nothing-depends", "/checks/one-holder", "/rules", "/rules/node-identity", "/login", "/login?failed=1&next=" + url.QueryEscape("/findings?q="+name), "/nowhere/" + n,
 	}
 }
 
@@ -217,7 +217,7 @@ func (c *pageChecker) element(n *pageNode) {
 // What a person reads of some pages, word by word.
 func TestPageText(t *testing.T) {
 	h := newFakePages(t, &fake{name: plain, many: 2})
-	for name, path := range map[string]string{"overview": "/?window=7d", "checks": "/checks", "check": "/checks/nothing-depends", "findings": "/findings?severity=high&q=db", "finding": "/findings/id000001"} {
+	for name, path := range map[string]string{"overview": "/?window=7d", "checks": "/checks", "check": "/checks/nothing-depends", "incidents": "/incidents", "incident": "/incidents/id000000", "findings": "/findings?severity=high&q=db", "finding": "/findings/id000001"} {
 		root, err := parsePage(get(t, h, path).Body.String())
 		if err != nil {
 			t.Fatal(err)

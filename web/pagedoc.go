@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// renderDoc makes HTML of what the pages of rules use of Markdown: headings (one and two #), paragraphs, lists with a dash, code between
+// renderDoc makes HTML of what the pages of rules use of Markdown: headings (one and two #), paragraphs, lists with a dash, blocks of code, code between
 // back quotes, and links to other rules. All else is text. A comment and the first heading are left out: the page has a title.
 func renderDoc(doc string) template.HTML {
 	d := docWriter{code: regexp.MustCompile("`([^`\n]+)`"), link: regexp.MustCompile(`\[([^\]\n]+)\]\(([a-z-]+)\.md\)`)}
@@ -23,12 +23,22 @@ type docWriter struct {
 	code, link *regexp.Regexp
 	block      string   // the element that is open: p, li or none
 	list       bool     // whether a list is open
+	fenced     bool     // whether a block of code is open
 	text       []string // of the block
 }
 
 func (d *docWriter) line(s string) {
 	trimmed := strings.TrimSpace(s)
 	switch {
+	case d.fenced && trimmed == "```":
+		d.b.WriteString("</code></pre></div>\n")
+		d.fenced = false
+	case d.fenced:
+		d.b.WriteString(html.EscapeString(s) + "\n")
+	case strings.HasPrefix(s, "```"):
+		d.close()
+		d.b.WriteString(`<div class="commands"><pre tabindex="0" aria-label="Commands"><code>`)
+		d.fenced = true
 	case trimmed == "":
 		d.endBlock()
 	case strings.HasPrefix(s, "<!--"):
@@ -65,6 +75,9 @@ func (d *docWriter) endBlock() {
 
 // close ends the paragraph and the list.
 func (d *docWriter) close() {
+	if d.fenced {
+		d.line("```")
+	}
 	d.endBlock()
 	if d.list {
 		d.b.WriteString("</ul>\n")

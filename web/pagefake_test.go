@@ -9,9 +9,12 @@ import (
 
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/exceptions"
 	"github.com/nodetrail/nodetrail/explain"
+	"github.com/nodetrail/nodetrail/incidents"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
 )
 
 // fake has views that are full, with names that a test chooses.
@@ -37,12 +40,59 @@ func (f *fake) binding1() report.Binding {
 	return report.Binding{Kind: "ClusterRoleBinding", Name: f.name("legacy:system:node")}
 }
 
+func (f *fake) incident1(i int) incidents.Incident {
+	object := incidents.Object{Resource: "secrets", Namespace: f.name("shop"), Name: f.name("db")}
+	return incidents.Incident{
+		ID: fmt.Sprintf("id%06d", i), Credential: f.name(fmt.Sprintf("worker-%d", i)), Kind: incidents.OfNode,
+		State: []incidents.State{incidents.Open, incidents.Quiet, incidents.Closed}[i%3], Severity: []string{"critical", "high", "medium"}[i%3],
+		First: at(1), Last: at(21), Requests: 540, Refused: 500, Succeeded: 40, Findings: 580, Excepted: i % 2,
+		Addresses: []incidents.Seen{{Value: f.name("198.51.100.9"), First: at(1), Last: at(21)}}, UserAgents: []incidents.Seen{{Value: f.name("curl"), First: at(1), Last: at(21)}},
+		Rules: []string{"out-of-scope-secret-read", "rbac-excess-access"},
+		Timeline: []incidents.Moment{
+			{At: at(1), Code: incidents.FirstRefusal, Message: "first refusal: get secrets " + f.name("db")}, {At: at(2), Code: incidents.FirstSuccess, Message: "first success: get secrets " + f.name("db")},
+		},
+		Reached: []incidents.Row{
+			{Verb: "get", Object: object, Severity: "critical", Succeeded: true, Requests: 1, First: at(2), Last: at(2), Rules: []string{"out-of-scope-secret-read"}},
+			{Verb: "get", Object: object, Severity: "medium", Requests: 500, First: at(1), Last: at(2), Rules: []string{"out-of-scope-secret-read"}},
+			{Wide: true, Severity: "high", Requests: 12, First: at(1), Last: at(2), Rules: []string{"rbac-excess-access"}, Beside: true},
+		},
+		Bindings: []incidents.Binding{incidents.Binding(f.binding1())}, Rotate: []incidents.Object{object},
+		Contain: []incidents.Step{{Code: incidents.Drain, Message: "Cordon and drain node " + f.name("worker"), Commands: []string{"kubectl cordon worker"}}, {Code: incidents.Rotate, Message: "Rotate what was read: 1 object"}},
+	}
+}
+
+func (f *fake) incidents(_ context.Context, credential, _ string) (*IncidentsPage, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	out := &IncidentsPage{Window: f.window(), Credential: credential, More: 3}
+	for i := range f.many {
+		out.Incidents = append(out.Incidents, f.incident1(i))
+	}
+	return out, nil
+}
+
+func (f *fake) incident(_ context.Context, id string) (*IncidentPage, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	if id == "nowhere" {
+		return nil, errNotFound
+	}
+	return &IncidentPage{Incident: f.incident1(int(id[len(id)-1] - '0'))}, nil
+}
+
 func (f *fake) finding1(i int) Finding {
 	b := f.binding1()
 	return Finding{ID: fmt.Sprintf("id%06d", i), Finding: report.Finding{
 		Rule: "out-of-scope-secret-read", Severity: []string{"critical", "high", "medium", "low"}[i%4], Node: f.name(fmt.Sprintf("worker-%d", i)),
 		Count: int64(12345 + i), First: at(1), Last: at(80), Verb: "get", Resource: "secrets", Namespace: f.name("shop"), Name: f.name("db"),
-		UserAgent: f.name("fluentd"), Binding: &b, Allowed: i%2 == 0, AuditIDs: []string{f.name("a-b-c")}, Runbook: "docs/rules/x.md",
+		UserAgent: f.name("fluentd"), Binding: &b, Allowed: i%2 == 0, Authorized: i%2 == 0 || i%3 == 0,
+		Origins: tally.Origins{
+			Users: []string{f.name("system:node:worker-1")}, Groups: []string{f.name("system:nodes")}, Impersonated: []string{}, Answers: []int32{0, 200, 404},
+			Addresses: []tally.Address{{Address: f.name("10.0.0.7"), Node: f.name("worker-1")}},
+		},
+		AuditIDs: []string{f.name("a-b-c")}, Runbook: "docs/rules/x.md",
 		Reason: rules.ReadSucceeded, Message: fmt.Sprintf("node %q got the secret %s/%s", f.name("worker"), f.name("shop"), f.name("db")),
 	}}
 }
@@ -84,7 +134,7 @@ func (f *fake) overview(context.Context, string) (*Overview, error) {
 		return nil, f.err
 	}
 	o := &Overview{
-		Cluster: f.name("prod"), Now: at(100), Window: f.window(), Trend: f.trend(10), NodeCount: f.many + 1,
+		Cluster: f.name("prod"), Now: at(100), Window: f.window(), Trend: f.trend(10), Incidents: []incidents.Incident{f.incident1(0)}, NodeCount: f.many + 1,
 		Readiness: report.Readiness{
 			Verdict: cmp.Or(f.answer, report.VerdictNotReady), Waivers: f.waivers, Evidence: "insufficient", Checks: f.checksOf(checks.Ready),
 		},
@@ -154,6 +204,10 @@ func (f *fake) checks(context.Context, string) (*ChecksPage, error) {
 	p := &ChecksPage{Window: f.window(), Questions: r.Questions()}
 	for i := range f.many {
 		p.Waivers = append(p.Waivers, report.Waiver{Check: f.name("policy-known"), Owner: f.name("jane"), Reason: f.name("nobody can change it"), Expires: at(0), Covers: i, Expired: i == 1})
+		p.Exceptions = append(p.Exceptions, report.Exception{
+			Exception: exceptions.Exception{Rule: rules.ExcessAccess, Match: f.name(`finding.node == "a"`), Owner: f.name("jane"), Reason: f.name("it moves in January"), Expires: at(0)},
+			Expired:   i == 1, Findings: i, Requests: 12345,
+		})
 		p.Paste += "- check: policy-known\n  owner: " + f.name("jane") + "\n"
 	}
 	return p, f.err

@@ -43,9 +43,9 @@ func chosen(q *FindingsQuery) []choice {
 	add("object", "object", q.Object)
 	switch q.Allowed {
 	case "true":
-		add("allowed", "the request", "was let through")
+		add("allowed", "the request", "succeeded")
 	case "false":
-		add("allowed", "the request", "was refused")
+		add("allowed", "the request", "was refused, or failed")
 	default:
 		add("allowed", "allowed", q.Allowed)
 	}
@@ -61,7 +61,7 @@ func (f findingsView) More() bool {
 // maxOffered bounds the values that a box of the form offers.
 const maxOffered = 20
 
-// Offered are the most frequent values, without those that could not be told from others when they are seen.
+// Offered are the most frequent values, without those that could not be distinguished from others when they are seen.
 func (f findingsView) Offered(all []Count) []Count {
 	var out []Count
 	for _, c := range all {

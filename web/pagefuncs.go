@@ -14,8 +14,10 @@ import (
 
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/explain"
+	"github.com/nodetrail/nodetrail/incidents"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
 	"github.com/nodetrail/nodetrail/wording"
 )
 
@@ -30,9 +32,21 @@ const (
 // funcs are those of templates. What they return as text is escaped by html/template.
 func funcs(a *assets) template.FuncMap {
 	return template.FuncMap{
-		"asset": a.url, "visible": shown, "said": said, "command": wording.Visible, "stamp": stamp, "stampPtr": stampPtr, "thousands": wording.Thousands, "count": count,
+		"asset": a.url, "who": func(o tally.Origins) string { return wording.Who(&o) }, "from": func(o tally.Origins) string { return wording.From(&o) },
+		"answered": func(o tally.Origins) string { return wording.Answered(&o) },
+		"visible":  shown, "said": said, "command": wording.Visible, "stamp": stamp, "stampPtr": stampPtr, "thousands": wording.Thousands, "count": count,
 		"dict": dict, "stepTime": stepTime, "percent": percent, "verdictClass": func(x report.Readiness) string { return verdictClass(&x) },
 		"verdictTitle": func(x report.Readiness) string { return x.Head() }, "verdictMeans": func(x report.Readiness) string { return x.Means() }, "need": needWords,
+		"incidentCounts": func(in incidents.Incident) string { return report.IncidentCounts(&in) },
+		"incidentWhose":  func(in incidents.Incident) string { return report.WhoseCredential(&in) },
+		"incidentRow":    func(r incidents.Row) string { return report.RowText(&r) },
+		"incidentObject": func(o incidents.Object) string { return shown(report.ObjectText(&o)) },
+		"incidentName": func(r incidents.Row) string {
+			if r.Name == "" {
+				return ""
+			}
+			return qualified(r.Namespace, r.Name)
+		},
 		"open": openOf, "pasteLines": pasteLines, "question": questionWords,
 		"binding": bindingWords, "grant": grantWords, "step": stepWords, "span": spanWords, "drawing": drawing, "spark": spark,
 		"join": func(all []string) string { return shown(strings.Join(all, ", ")) }, "toInt": func(n int) int64 { return int64(n) },
@@ -225,7 +239,7 @@ func drawing(d interface{ WriteSVG(io.Writer) error }) (template.HTML, error) {
 	return template.HTML(s), nil // see above
 }
 
-// spark is the trend of the latest days as small bars; the words beside it say the same.
+// spark is the trend of the latest days as small bars; the words next to it say the same.
 func spark(days []report.Day) sparkView {
 	const most = 30
 	days = days[max(0, len(days)-most):]

@@ -26,6 +26,8 @@ func TestDoc(t *testing.T) {
 	f("See [node-identity](node-identity.md).", "<p>See <a href=\"/rules/node-identity\">node-identity</a>.</p>\n")
 	f("[x](https://example.org) [x](javascript:alert) ![x](y.md", "<p>[x](https://example.org) [x](javascript:alert) ![x](y.md</p>\n")
 	f("<script>`<b>`</script> & \"\n## <i>", "<p>&lt;script&gt;<code>&lt;b&gt;</code>&lt;/script&gt; &amp; &#34;</p>\n<h2>&lt;i&gt;</h2>\n")
+	f("- a\n```sh\n# <a> `b`\n\n- c [d](e.md)\n```\nf", "<ul>\n<li>a</li>\n</ul>\n<div class=\"commands\"><pre tabindex=\"0\" aria-label=\"Commands\"><code># &lt;a&gt; `b`\n\n- c [d](e.md)\n</code></pre></div>\n<p>f</p>\n")
+	f("```\na", "<div class=\"commands\"><pre tabindex=\"0\" aria-label=\"Commands\"><code>a\n</code></pre></div>\n")
 	f("- a\nb\n## c", "<ul>\n<li>a\nb</li>\n</ul>\n<h2>c</h2>\n")
 }
 
@@ -39,7 +41,7 @@ func TestDocsOfRules(t *testing.T) {
 				t.Errorf("the page of %s has %q", r.Name, mark)
 			}
 		}
-		// Beside the sections of the Doc there are the reasons.
+		// Next to the sections of the Doc there are the reasons.
 		if strings.Count(page, "<h2>") != strings.Count(r.Doc, "\n## ")+1 || v.Title() != r.Title() || !strings.HasPrefix(string(v.Steps()), "<p>") {
 			t.Errorf("the page of %s is %q, with the title %q and the steps %q", r.Name, page, v.Title(), v.Steps())
 		}

@@ -19,7 +19,7 @@ const (
 
 // series is one of the counts of a Point.
 type series struct {
-	// Class is its colour's: excess, deny, unknown or allow. Name is what it counts.
+	// Class is its colour's: `excess`, deny, unknown or allow. Name is what it counts.
 	Class, Name string
 	of          func(*Point) int64
 }
@@ -72,14 +72,14 @@ func denySeries(name string) series {
 
 // migrationPlot is what has to come to zero.
 func migrationPlot(t Trend) *plot {
-	return newPlot("Requests that RBAC alone allowed, with those that reached nothing, and denials", t, excessSeries("allowed by RBAC alone"), denySeries("denied by Node"))
+	return newPlot("Requests that need RBAC, with those that reached nothing, and denials", t, excessSeries("needs RBAC"), denySeries("denied by Node"))
 }
 
 // verdictPlot is a node's time by verdict.
 func verdictPlot(t Trend) *plot {
 	return newPlot("Requests by verdict", t,
 		series{"allow", "allowed by Node", func(p *Point) int64 { return p.Allow }}, denySeries("denied by Node"),
-		series{"unknown", "not known", func(p *Point) int64 { return p.Unknown }}, excessSeries("allowed by RBAC alone"))
+		series{"unknown", "not known", func(p *Point) int64 { return p.Unknown }}, excessSeries("needs RBAC"))
 }
 
 // requestPlot is a finding's time: lanes without requests are left out.

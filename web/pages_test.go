@@ -18,7 +18,7 @@ func TestPagesOfRealStores(t *testing.T) {
 		"capture": captureSite(t, "capture"), "rbac-only": captureSite(t, "capture-rbac-only"), "hostile": hostileSite(t), "empty": newSite(t, time.Hour), "big": bigSite(t, effort.Of(10_000, 1_000), 2),
 	} {
 		h := s.server()
-		paths := []string{"/", "/?window=1h", "/findings", "/findings?limit=100", "/findings?group=object", "/nodes", "/bindings", "/checks", "/checks/nothing-depends", "/checks/no-excess-use", "/rules", "/rules/node-identity", "/objects"}
+		paths := []string{"/", "/?window=1h", "/findings", "/findings?limit=100", "/findings?group=object", "/nodes", "/bindings", "/checks", "/checks/nothing-depends", "/checks/no-excess-use", "/rules", "/rules/node-identity", "/objects", "/incidents"}
 		var findings FindingsPage
 		ok(t, json.Unmarshal(do(h, request(fmt.Sprintf("/api/v1/findings?limit=%d", most))).Body.Bytes(), &findings))
 		for _, f := range findings.Findings {

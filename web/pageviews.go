@@ -278,6 +278,9 @@ func (p *pages) rule(r *http.Request) (*view, error) {
 
 // Title says in one line what the rule flags.
 func (r Rule) Title() string {
+	if r.title != "" {
+		return r.title
+	}
 	for _, x := range rules.All() {
 		if x.Name == r.Name {
 			return x.Title()

@@ -52,9 +52,6 @@ func choose(q FindingsQuery) (*chooser, error) {
 			return nil, badQuery("severity: %v", err)
 		}
 	}
-	if q.Rule != "" && !slices.ContainsFunc(rules.All(), func(r *rules.Rule) bool { return r.Name == q.Rule }) {
-		return nil, badQuery("rule: there is no rule %q", q.Rule)
-	}
 	if !slices.Contains(sortNames(), strings.TrimPrefix(string(c.order), "-")) {
 		return nil, badQuery("sort: %q is none of %s, with or without a - before it", q.Sort, strings.Join(sortNames(), ", "))
 	}

@@ -87,7 +87,7 @@ func TestPagesHoldEverything(t *testing.T) {
 	}
 }
 
-// While new findings come and old ones go on, who pages through misses none of those that were there, in the orders of which that is said.
+// While new findings come and old ones continue, who pages through misses none of those that were there, in the orders of which that is said.
 func TestPagesAreStable(t *testing.T) {
 	for _, sort := range []string{"severity", "-severity", "first", "-first", "rule", "-rule", "node", "-node"} {
 		s := newSite(t, time.Hour)

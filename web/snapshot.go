@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodetrail/nodetrail/incidents"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/sinks"
@@ -65,11 +66,12 @@ type found struct {
 
 // cache keeps a few snapshots. One reader reads a window, the others wait for it.
 type cache struct {
-	store   Store
-	facts   func(context.Context) (report.Facts, error)
-	prove   func(context.Context, *tally.Tally, time.Duration, *report.Facts) error
-	cluster string
-	step    time.Duration
+	store     Store
+	facts     func(context.Context) (report.Facts, error)
+	prove     func(context.Context, *tally.Tally, time.Duration, *report.Facts) error
+	incidents func(context.Context, time.Time) ([]incidents.Incident, error)
+	cluster   string
+	step      time.Duration
 	// fresh is for how long nothing is asked of the store, or times as long as reading took.
 	fresh time.Duration
 	times int
@@ -102,7 +104,7 @@ type loading struct {
 
 func newCache(o *Options) *cache {
 	return &cache{
-		store: o.Store, facts: o.Facts, prove: o.Prove, cluster: o.Cluster, step: o.Step, fresh: time.Second, times: 4, slow: slow, worth: slow / 5, now: time.Now, clock: o.Now, loads: make(chan struct{}, maxLoads),
+		store: o.Store, facts: o.Facts, prove: o.Prove, incidents: o.Incidents, cluster: o.Cluster, step: o.Step, fresh: time.Second, times: 4, slow: slow, worth: slow / 5, now: time.Now, clock: o.Now, loads: make(chan struct{}, maxLoads),
 		windows: map[time.Duration]*cached{},
 	}
 }
@@ -223,6 +225,11 @@ func (c *cache) read(ctx context.Context, window time.Duration, old *snapshot) (
 		}
 		if facts.Outdated {
 			s.version = "" // it is read again although the store may not change any more
+		}
+	}
+	if c.incidents != nil {
+		if facts.Incidents, err = c.incidents(ctx, from); err != nil {
+			return nil, err
 		}
 	}
 	s.report = report.Make(t, facts)

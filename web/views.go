@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/explain"
+	"github.com/nodetrail/nodetrail/incidents"
 	"github.com/nodetrail/nodetrail/report"
 )
 
@@ -22,10 +23,12 @@ type Overview struct {
 	Verdicts      report.Verdicts      `json:"verdicts"`
 	Agreement     report.Agreement     `json:"agreement"`
 	Trend         Trend                `json:"trend"`
+	// Incidents are the open ones, at most 100.
+	Incidents []incidents.Incident `json:"incidents"`
 	// Severities and Rules count the groups of findings, the most severe first.
 	Severities []Count `json:"severities"`
 	Rules      []Count `json:"rules"`
-	// Nodes are those with most excess access and denials, at most 20; NodeCount is how many made requests.
+	// Nodes are those with most access that needs RBAC and denials, at most 20; NodeCount is how many made requests.
 	Nodes     []report.Node `json:"nodes"`
 	NodeCount int           `json:"nodeCount"`
 	// Sources are those of this process; none where the store alone is read.
@@ -45,7 +48,7 @@ type Point struct {
 	Allow   int64     `json:"allow"`
 	Deny    int64     `json:"deny"`
 	Unknown int64     `json:"unknown"`
-	// Excess are the requests that RBAC alone allowed: they would break without its bindings.
+	// Excess are the requests that need RBAC: they would break without its bindings.
 	Excess int64 `json:"excess"`
 }
 
@@ -138,18 +141,20 @@ type Facets struct {
 
 // FindingPage is one finding, its evidence, and what to do.
 type FindingPage struct {
+	// Paste is an exception for the finding, as YAML whose owner and reason are to be filled in.
+	Paste   string  `json:"paste"`
 	Finding Finding `json:"finding"`
 	Rule    Rule    `json:"rule"`
 	// Explanation is of the finding's latest request, nil where it is of none or the state of then is not at hand; Unexplained says why.
 	Explanation *explain.Explanation `json:"explanation"`
 	Unexplained string               `json:"unexplained"`
-	// Trend counts the finding's requests, all of them as Excess or, where they were refused, as Deny.
+	// Trend counts the finding's requests, all of them as [Excess] or, where they were refused, as Deny.
 	Trend Trend `json:"trend"`
 	// Related are findings of the same node or object or binding, the latest first, at most 10.
 	Related []Finding `json:"related"`
 }
 
-// NodesPage lists nodes: those with most excess access first, then denials, then requests.
+// NodesPage lists nodes: those with most access that needs RBAC first, then denials, then requests.
 type NodesPage struct {
 	Window   report.Window `json:"window"`
 	Nodes    []NodeRow     `json:"nodes"`
@@ -251,6 +256,8 @@ type ChecksPage struct {
 	Window    report.Window     `json:"window"`
 	Questions []report.Question `json:"questions"`
 	Waivers   []report.Waiver   `json:"waivers"`
+	// Exceptions are those that were given, with what each covers.
+	Exceptions []report.Exception `json:"exceptions"`
 	// Paste is a file of waivers, as YAML, that would cover what can be waived; "" for none.
 	Paste string `json:"paste"`
 }
@@ -274,4 +281,5 @@ type Rule struct {
 	Enabled  bool   `json:"enabled"`
 	Findings int    `json:"findings"`
 	Requests int64  `json:"requests"`
+	title    string
 }

@@ -12,7 +12,9 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/nodetrail/nodetrail/incidents"
 	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
@@ -21,11 +23,13 @@ type Options struct {
 	// Cluster is the cluster's name, from which the IDs of findings are made; "" is that of the facts.
 	Cluster string
 	Store   Store
-	// Facts is what a report needs to know beside the counts.
+	// Facts is what a report needs to know in addition to the counts.
 	Facts func(ctx context.Context) (report.Facts, error)
 	// Prove puts the results of the checks into the facts, for the tally of a window that ends with the newest request; 0 is all that there is. Nil for
 	// none: then everything is unproven.
 	Prove func(ctx context.Context, t *tally.Tally, window time.Duration, f *report.Facts) error
+	// Incidents are those with a finding since a time, zero for all; nil for none.
+	Incidents func(ctx context.Context, from time.Time) ([]incidents.Incident, error)
 	// Live is nil where no state of the cluster is at hand; NoLive says why, in a sentence.
 	Live   Live
 	NoLive string
@@ -33,7 +37,9 @@ type Options struct {
 	Sources func() []Source
 	// Disabled are the rules that are not checked; nil for what the facts say.
 	Disabled func() []string
-	Access   Access
+	// Own are the rules that the user wrote; nil for those that found something.
+	Own    func() []*rules.Rule
+	Access Access
 	// Step is how finely the store keeps counts, an hour by default; Hourly for how long, 7 days by default.
 	Step, Hourly time.Duration
 	// Now is the clock, time.Now by default.
@@ -94,7 +100,7 @@ func New(o Options) (*Server, error) {
 
 // Warm reads what the first visitor would have to wait for: of a store with ten thousand findings in each of 24 hours some seconds.
 func (s *Server) Warm(ctx context.Context) {
-	_, _ = s.data.cache.get(ctx, 0) // who asks next is told of its error
+	_, _ = s.data.cache.get(ctx, 0) // who asks next gets its error
 }
 
 // policy is the Content-Security-Policy of every answer.

@@ -15,7 +15,7 @@ func (English) Check(i *checks.Item) string {
 	if s := items[i.Code]; s != nil {
 		say = s(i)
 	} else if s := identities[rules.Reason(i.Code)]; s != "" {
-		say = fmt.Sprintf("identity %s does not conform: %s", i.Object, s)
+		say = fmt.Sprintf("identity %s has a wrong user or group: %s", i.Object, s)
 	}
 	return say + where(i)
 }
@@ -99,7 +99,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeReadMissing:       about("no read is in the log though a pod of the node uses %s"),
 	checks.CodeNeedsUnknown:      says("the state does not say which secrets and configmaps the nodes came to need"),
 	checks.CodePolicyUnknown:     says("the audit policy in force is not known"),
-	checks.CodePolicyHides:       says("the audit policy keeps requests of nodes, or of somebody who acts as one, out of the log"),
+	checks.CodePolicyHides:       says("the audit policy keeps requests out of the log: of nodes, of somebody who acts as one, or of somebody to whom a binding that goes gives something"),
 	checks.CodePolicyOther:       says("the audit policy is not the one in force: it would not have logged these events"),
 	checks.CodeNotProbed:         says("no probe made this request"),
 	checks.CodeTooLong:           says("an event was too long to be read"),
@@ -132,7 +132,8 @@ var items = map[checks.Code]func(*checks.Item) string{
 		}
 		return i.Object + " goes and has subjects that are no nodes, whose requests were not judged"
 	},
-	checks.CodeIdentityHarmless: about("identity %s does not conform, which reached nothing"),
+	checks.CodeBindingGrown:     about("what needs %s shows only since then: it was not there or gave less before, or another binding gave the same"),
+	checks.CodeIdentityHarmless: about("identity %s has a wrong user or group, and reached nothing"),
 	checks.CodeRaceNotExcused:   about("a binding let through what is no kubelet, within the skew of a change: %s"),
 	checks.CodeRaceUndecided:    about("nothing tells how a request within the skew of a change was decided: %s"),
 	checks.CodeManyRaces:        about("many requests of one client within the skew of a change: %s"),

@@ -21,17 +21,17 @@ func (s *said) logSilent() string {
 func (s *said) nodeSilent() string {
 	since, long := s.time(rules.ParamSince), lasting(s.p.Duration(rules.ParamFor))
 	if s.p.Has(rules.ParamUntil) {
-		return fmt.Sprintf("no request of node %s was logged from %s to %s, for %s, while its Node object existed and other nodes went on: either it was down or "+
+		return fmt.Sprintf("no request of node %s was logged from %s to %s, for %s, while its Node object existed and other nodes continued: either it was down or "+
 			"cut off, or its requests are missing from the log", s.k.Node, since, s.time(rules.ParamUntil), long)
 	}
-	return fmt.Sprintf("no request of node %s has been logged since %s, for %s, while its Node object exists and other nodes go on: either it is down or "+
+	return fmt.Sprintf("no request of node %s has been logged since %s, for %s, while its Node object exists and other nodes continue: either it is down or "+
 		"cut off, or its requests are missing from the log", s.k.Node, since, long)
 }
 
 func (s *said) nodesSilent() string {
 	names := s.p.All(rules.ParamNode)
 	n := s.p.Int(rules.ParamNodes)
-	return fmt.Sprintf("no requests of %s have been logged since about %s, while their Node objects exist and other nodes go on: the log of one apiserver may be "+
+	return fmt.Sprintf("no requests of %s have been logged since about %s, while their Node objects exist and other nodes continue: the log of one apiserver may be "+
 		"missing, or these nodes are cut off: %s", Plural(n, "node"), s.time(rules.ParamSince), Some(names, int(n), len(names)))
 }
 
@@ -50,7 +50,7 @@ func (s *said) trouble() string { return s.k.Name + ": " + s.p.Text(rules.ParamT
 
 func (s *said) policy(does string) string {
 	subject := s.k.Name + " of the audit policy"
-	if s.k.Name == "no rule" {
+	if s.k.Name == codes.NoRule {
 		subject = "the audit policy, whose rules do not match them,"
 	}
 	requests := s.p.All(codes.ParamRequest)

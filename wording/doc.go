@@ -5,7 +5,7 @@
 // sentence, so only what is shown to people asks for one: report, sinks, explain, web and cmd. It also has what they share to write
 // numbers, times and names.
 //
-// The package imports checks, codes, rules and tally.
+// The package imports checks, codes, incidents, rules and tally.
 package wording
 
 import (
@@ -19,7 +19,7 @@ import (
 type Words interface {
 	// Finding says what a group of findings found.
 	Finding(k *tally.Key, g *tally.Group) string
-	// Identity says in two or three words why an identity does not conform, "" for another reason.
+	// Identity says in two or three words why an identity has a wrong user or group, "" for another reason.
 	Identity(r rules.Reason) string
 	// Say writes what is missing, what blocks, or what is to be done.
 	Say(code codes.Code, p codes.Params) string
@@ -44,9 +44,9 @@ type English struct{}
 func (English) Finding(k *tally.Key, g *tally.Group) string {
 	if g.Wide {
 		if g.Allowed {
-			return "further requests that were allowed and that this rule flags, too many to be told apart"
+			return "further requests that were allowed and that this rule flags, too many to be kept apart"
 		}
-		return "further requests that were refused and that this rule flags, too many to be told apart"
+		return "further requests that were refused and that this rule flags, too many to be kept apart"
 	}
 	if s := g.Params.Text(codes.ParamMessage); s != "" {
 		return s
@@ -74,6 +74,9 @@ func (English) Say(code codes.Code, p codes.Params) string {
 		return say(p)
 	}
 	if say := steps[code]; say != nil {
+		return say(p)
+	}
+	if say := incidentWords[code]; say != nil {
 		return say(p)
 	}
 	if say := findings[rules.Reason(code)]; say != nil { // a finding of the rule on gaps

@@ -33,6 +33,16 @@ var findings = map[rules.Reason]func(*said) string{
 		return fmt.Sprintf("to act as %q is allowed to node %s by %s alone", s.p.Text(rules.ParamUser), s.k.Node, s.binding())
 	},
 
+	rules.ByOtherBinding: func(s *said) string {
+		return s.request() + " is allowed to node " + s.k.Node + " by " + s.binding() + ", which is not for nodes"
+	},
+	rules.ByOtherAuthorizer: func(s *said) string {
+		return s.request() + " is allowed to node " + s.k.Node + " by an authorizer that is neither Node nor RBAC"
+	},
+	rules.ByOtherToo: func(s *said) string {
+		return s.request() + " is allowed to node " + s.k.Node + " also without any binding for nodes, by another group's"
+	},
+
 	rules.ReadSucceeded:  func(s *said) string { return s.read("succeeded") },
 	rules.ReadRefused:    func(s *said) string { return s.read("was refused") },
 	rules.ReadUnanswered: func(s *said) string { return s.read("has no answer in the log") },
@@ -101,6 +111,14 @@ var findings = map[rules.Reason]func(*said) string{
 		return fmt.Sprintf("%s made the bootstrap token in the secret %s", s.k.Node, s.p.Text(rules.ParamSecret))
 	},
 
+	rules.OwnMatch: func(s *said) string { return s.request() + " matches the rule" }, // the rule's message is a parameter
+	rules.OwnFailed: func(s *said) string {
+		return "the rule's expression failed on requests, which it did not check: " + s.p.Text(rules.ParamTrouble)
+	},
+	rules.OwnCostly: func(s *said) string {
+		return "the rule's expression was stopped on requests, which it did not check: it would have cost more than " + s.p.Text(rules.ParamLimit) + " units"
+	},
+
 	rules.GraphBehind: func(s *said) string {
 		return fmt.Sprintf("the apiserver's Node authorizer denied %s to node %s, which the state had long allowed", s.request(), s.k.Node)
 	},
@@ -135,6 +153,9 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.ForeignClient: func(s *said) string {
 		return fmt.Sprintf("the credential of node %s is used by %q, which is no kubelet", s.k.Node, s.k.Product)
 	},
+	rules.ProviderAgent: func(s *said) string {
+		return fmt.Sprintf("the credential of node %s is used by %q, a known agent of %s", s.k.Node, s.k.Product, s.p.Text(rules.ParamProvider))
+	},
 	rules.EventTooLong: func(s *said) string {
 		return fmt.Sprintf("node %s sent a request whose audit event has %s bytes, longer than the bound: it was judged from its fields", s.k.Node, s.p.Text(rules.ParamBytes))
 	},
@@ -145,6 +166,12 @@ var findings = map[rules.Reason]func(*said) string{
 		return fmt.Sprintf("node %s sent a request that names %s addresses it was forwarded from: no kubelet sends that", s.k.Node, s.p.Text(rules.ParamCount))
 	},
 
+	rules.RestrictionRefused: func(s *said) string {
+		return fmt.Sprintf("node %s tried %s, and NodeRestriction refused it: kubelets do not do this", s.k.Node, s.p.Text(rules.ParamObject))
+	},
+	rules.AdmissionStopped: func(s *said) string {
+		return fmt.Sprintf("node %s tried %s, which was authorized and which admission refused", s.k.Node, s.p.Text(rules.ParamObject))
+	},
 	rules.EscalationRefused: func(s *said) string {
 		return fmt.Sprintf("node %s tried %s, by which it would gain the rights of others, and was refused", s.k.Node, s.p.Text(rules.ParamObject))
 	},
@@ -191,6 +218,10 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.LogLost:      (*said).trouble,
 	rules.MessagesLost: (*said).trouble,
 	rules.Delayed:      func(s *said) string { return s.k.Name + ": more than " + s.p.Text(rules.ParamFor) + " behind" },
+	rules.StoreFull: func(s *said) string {
+		return fmt.Sprintf("the store reached its bound with %s bytes: %s groups of findings lost their names and are counted together, %s of them of requests that were allowed",
+			s.p.Text(rules.ParamBytes), s.p.Text(rules.ParamCount), s.p.Text(rules.ParamAllowed))
+	},
 	rules.PolicyHidden: func(s *said) string { return s.policy("keeps these requests of nodes out of the log") },
 	rules.PolicyNoDecision: func(s *said) string {
 		return s.policy("leaves out the stage ResponseComplete, so that the apiserver's decision is missing for")
@@ -268,7 +299,7 @@ func (s *said) excess() string {
 }
 
 func (s *said) read(outcome string) string {
-	why := "no pod on the node led to it"
+	why := "no pod on this node uses it"
 	if s.p.Has(rules.ParamState) {
 		why = "by the apiserver's word, though not by the given state, " + why
 	}
@@ -301,7 +332,7 @@ func (s *said) spike() string {
 	if s.k.Node == "" {
 		who = fmt.Sprintf("%d nodes at once", s.p.Int(rules.ParamNodes))
 	}
-	goes := "goes on"
+	goes := "continues"
 	if s.p.Has(rules.ParamUntil) {
 		goes = "over since " + s.time(rules.ParamUntil)
 	}

@@ -54,7 +54,7 @@ func cases(t *testing.T) map[string]*analyzed.Outcome {
 			o.Entries = append(o.Entries, of.Of(j).Own())
 			detectors.Observe(&j.Request, c.Judge.State)
 		})
-		detectors.Flush(c.Judge.State, func(d *rules.Detection) { o.Entries = append(o.Entries, pipeline.DetectionEntry(d)) })
+		detectors.Flush(c.Judge.State, func(d *rules.Detection) { o.Entries = append(o.Entries, pipeline.DetectionEntry(d, c.Judge.State)) })
 		o.Facts = report.Facts{
 			HasState: true, Events: report.Events{Read: res.Counts.Read, Malformed: 1}, Gaps: c.State.Gaps(res.First, res.Last.Add(time.Hour)),
 			Authorization: report.Authorization{Mode: c.Judge.Mode.String(), Inferred: c.Judge.Mode.Inferred()},
@@ -168,7 +168,7 @@ func everyReason() []tally.Entry {
 			e := pipeline.DetectionEntry(&rules.Detection{
 				Finding: rules.Finding{Rule: r.Name, Reason: d.Reason, Severity: r.Severity, Subject: "worker-1"}, Verb: "get", Resource: "secrets", Namespace: "shop", Name: string(d.Reason),
 				Time: time.Date(2026, 11, 21, 6, 4, 30, 0, time.UTC),
-			})
+			}, nil)
 			out = append(out, e)
 		}
 	}
@@ -284,7 +284,7 @@ func TestEveryCodeHasWords(t *testing.T) {
 		}
 		seen[s] = true
 	}
-	for _, r := range rules.All() {
+	for _, r := range append(rules.All(), &rules.Rule{Name: "own", Reasons: rules.OwnReasons()}) {
 		for _, d := range r.Reasons {
 			k := tally.Key{Rule: r.Name}
 			if s := (wording.English{}).Finding(&k, &tally.Group{Reason: d.Reason}); s == string(d.Reason) || s == "" {

@@ -2,6 +2,7 @@ package wording
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nodetrail/nodetrail/codes"
@@ -53,6 +54,19 @@ var sentences = map[codes.Code]func(codes.Params) string{
 		return "no cluster state was given (--state): what the graph decides is unknown unless audit bodies tell it"
 	},
 
+	codes.PolicyUnclear: func(codes.Params) string {
+		return "a rule names too much to look at all of it: it may hide requests of nodes"
+	},
+	codes.PolicyLacks: func(p codes.Params) string {
+		return withheld(p, "does not log", "are not logged, because no rule matches them")
+	},
+	codes.PolicyLacksDecision: func(p codes.Params) string {
+		return withheld(p, "does not log the end of", "are not logged to their end, because no rule matches them")
+	},
+	codes.PolicyLacksBody: func(p codes.Params) string {
+		return withheld(p, "does not log the body of", "are logged without their body, because no rule matches them")
+	},
+
 	codes.LogEmpty: func(codes.Params) string { return "the log holds no events" },
 	codes.LogWithoutNodes: func(codes.Params) string {
 		return "the log holds no requests of nodes: the audit policy or a filter may drop them"
@@ -67,13 +81,13 @@ var sentences = map[codes.Code]func(codes.Params) string{
 		return Plural(p.Int(codes.ParamCount), "line") + " of the log could not be read"
 	},
 	codes.WindowShort: func(p codes.Params) string {
-		return fmt.Sprintf("the log spans %s, and what comes less often is not in it: at least %s are asked for (--min-window)",
+		return fmt.Sprintf("the log covers %s; READY needs at least %s (--min-window)",
 			Spell(p.Duration(codes.ParamHave)), Spell(p.Duration(codes.ParamWant)))
 	},
 	codes.WindowUncovered: func(p codes.Params) string {
 		return fmt.Sprintf("the requests in the store cover %s of the %s asked for", p.Text(codes.ParamHave), p.Text(codes.ParamWant))
 	},
-	codes.ManyGaps:    func(codes.Params) string { return "further findings of this rule, too many to be told apart" },
+	codes.ManyGaps:    func(codes.Params) string { return "further findings of this rule, too many to be kept apart" },
 	codes.PartMissing: func(codes.Params) string { return "part of the log may be missing:" },
 	codes.NodesUnseen: func(p codes.Params) string {
 		n := p.Int(codes.ParamCount)
@@ -160,7 +174,7 @@ func kinds(p codes.Params) string {
 
 // passed begins a sentence about requests that only one binding allowed.
 func passed(p codes.Params) string {
-	return fmt.Sprintf("%s of %q on %s passed only by %s", Plural(p.Int(codes.ParamCount), "request"), p.Text(codes.ParamClient),
+	return fmt.Sprintf("%s of %q on %s needed %s", Plural(p.Int(codes.ParamCount), "request"), p.Text(codes.ParamClient),
 		Plural(p.Int(codes.ParamNodes), "node"), Visible(Binding(p)))
 }
 
@@ -173,4 +187,16 @@ func Binding(p codes.Params) string {
 		return "some RBAC binding"
 	}
 	return "an RBAC binding that the log does not name"
+}
+
+// withheld says which requests a rule of an audit policy, or that no rule matches, keeps from a check.
+func withheld(p codes.Params, rule, noRule string) string {
+	requests := p.All(codes.ParamRequest)
+	if n := p.Int(codes.ParamMore); n > 0 {
+		requests = append(requests, fmt.Sprintf("and %d more", n))
+	}
+	if where := p.Text(codes.ParamWhere); where != codes.NoRule {
+		return where + " " + rule + ": " + strings.Join(requests, ", ")
+	}
+	return strings.Join(requests, ", ") + " " + noRule
 }

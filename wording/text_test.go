@@ -8,7 +8,7 @@ import (
 )
 
 // JSON says what it said before, and no character in it moves the cursor or turns the direction of writing.
-func FuzzAttacks15EscapeJSON(f *testing.F) {
+func FuzzAttack15EscapeJSON(f *testing.F) {
 	for _, s := range []string{"", "plain é 節", "\u0085\u009b31m\x7f\x1b[2J", "\u202eevil\u2066", "\u2028\u2029\ufeff", "\U000e0001", "\xff\xfe", `\\u202e"`, "\u00ad\u061c"} {
 		f.Add(s)
 	}

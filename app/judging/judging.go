@@ -36,7 +36,9 @@ type Options struct {
 	Mode *pipeline.Mode
 	// Rules are checked in their order; nil for none.
 	Rules []*rules.Rule
-	// Kubelets are further user-agent products that are a kubelet's.
+	// Own are rules that the user wrote; nil for none.
+	Own rules.Own
+	// Kubelets are further user agents that are a kubelet's, without version.
 	Kubelets []string
 	// Bootstrap says what is usual when nodes join.
 	Bootstrap rules.Bootstrap
@@ -85,7 +87,7 @@ func New(state *cluster.State, o Options) *Setup {
 	s := &Setup{
 		State: state, Auth: auth, skew: o.Skew,
 		Judge: &pipeline.Judge{
-			Node: auth, RBAC: state.RBAC, State: view, Rules: o.Rules, Memory: memory, Mode: o.Mode,
+			Node: auth, RBAC: state.RBAC, State: view, Rules: o.Rules, Own: o.Own, Memory: memory, Mode: o.Mode,
 		},
 	}
 	s.Judge.Admission, s.Judge.Blind = admission(&o.Features)
@@ -106,7 +108,7 @@ func New(state *cluster.State, o Options) *Setup {
 	return s
 }
 
-// Features are those by which requests of a time are judged, as far as the log has told.
+// Features are those by which requests of a time are judged, as far as the log shows.
 func (s *Setup) Features(t time.Time) nodeauthz.Features {
 	if v := s.Judge.Versions; v != nil {
 		return v.Features(t)
@@ -141,16 +143,18 @@ type Logs struct {
 	Others *audit.Subjects
 	// See is shown every event that is read, which it must not keep; nil for nobody.
 	See func(*audit.Event)
+	// Sliced is called now and then between judgements, when all who are given them have returned; nil for nothing.
+	Sliced func()
 	// MaxEventBytes bounds an event, 4 MiB by default.
 	MaxEventBytes int
-	// Progress is called with the plain bytes of each chunk that was read, from several goroutines.
+	// Progress is called with how many bytes were read of the inputs, as they are there, compressed or not; from several goroutines.
 	Progress func(bytes int)
 }
 
-// Judge reads the logs and hands each judgement to out, which must not keep it, from the calling goroutine. setup is called once, after the
-// reading has begun, and before the first judgement. It stops at the first error of setup or out, or when ctx ends, and returns that error;
-// files that could not be read to their end are in the result.
-func (l *Logs) Judge(ctx context.Context, setup func() (*Setup, error), out func(*pipeline.Judgement) error) (*file.Result, pipeline.Counts, error) {
+// Judge reads the logs and hands each judgement to each of outs, which must not keep it. Where there are several they are called in parallel, see
+// [pipeline.NewStream]; one is called from the calling goroutine. setup is called once, after the reading has begun, and before the first judgement.
+// It stops at the first error of setup or outs, or when ctx ends, and returns that error; files that could not be read to their end are in the result.
+func (l *Logs) Judge(ctx context.Context, setup func() (*Setup, error), outs ...func(*pipeline.Judgement) error) (*file.Result, pipeline.Counts, error) {
 	var stream *pipeline.Stream
 	start := func() error {
 		s, err := setup()
@@ -161,7 +165,9 @@ func (l *Logs) Judge(ctx context.Context, setup func() (*Setup, error), out func
 		if l.Bodies {
 			sink = s.State
 		}
-		stream = pipeline.NewStream(s.Judge, sink, pipeline.Options{Skew: s.skew, Window: l.Window, Ledger: l.Ledger, All: l.All, Others: l.Others, See: l.See}, out)
+		stream = pipeline.NewStream(s.Judge, sink, pipeline.Options{
+			Skew: s.skew, Window: l.Window, Ledger: l.Ledger, All: l.All, Others: l.Others, See: l.See, Sliced: l.Sliced,
+		}, outs...)
 		return nil
 	}
 	res, err := l.read(ctx, audit.Want{State: l.Bodies, All: l.All, Others: l.Others}, func(b file.Batch) error {

@@ -17,6 +17,8 @@ import (
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/coverage"
+	"github.com/nodetrail/nodetrail/exceptions"
+	"github.com/nodetrail/nodetrail/internal/filekind"
 	"github.com/nodetrail/nodetrail/internal/spelling"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/report"
@@ -28,14 +30,17 @@ import (
 type analyzeFlags struct {
 	app.AnalyzeOptions
 	logFlags
+	reportOutput
 	verdicts    string
-	output      string
 	failOn      string
 	fail        failOn
 	strict      bool
 	auditPolicy string
 	minWindow   string
 	waive       string
+	except      string
+	ownRules    []string
+	baseline    string
 }
 
 func newAnalyze(std streams) *cobra.Command {
@@ -43,8 +48,8 @@ func newAnalyze(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "analyze [flags] AUDIT_LOG...",
 		Short: "Judge finished audit logs and print a report",
-		Long: `analyze judges the requests of nodes in finished audit logs and prints a report: whether the bindings for nodes can go, what stands
-against it, and what to do.
+		Long: `analyze judges the requests of nodes in finished audit logs and prints a report: whether you can delete the bindings for nodes, what
+blocks that, and what to do.
 
 AUDIT_LOG is a file, a glob, a folder, or - for standard input; .gz and .zst are read as they are, rotated files in the order of time.
 
@@ -68,7 +73,7 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	fs.StringVar(&f.until, "until", "", "judge only requests before then: RFC 3339, or a duration before the log's end")
 	fs.StringVar(&f.minWindow, "min-window", "24h", "for how long before the newest request everything must be proven; 0 is the whole log")
 	fs.StringVar(&f.verdicts, "verdicts", "", "write a JSON line for each judged request to `FILE`; - for standard output (the report then goes to standard error)")
-	fs.StringVarP(&f.output, "output", "o", "text", "form of the report: text, json, markdown or html")
+	f.reportOutput.flags(fs)
 	fs.StringVar(&f.failOn, "fail-on", "", failOnUsage)
 	fs.BoolVar(&f.fail.acceptWaivers, "accept-waivers", false, acceptWaiversUsage)
 	fs.BoolVar(&f.strict, "strict", false, "exit 1 if a line of the log is malformed")
@@ -77,15 +82,19 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	fs.StringSliceVar(&f.Bootstrap.Trusted, "bootstrap-trusted", nil, "users that approve certificate requests, ask for certificates of nodes, or make bootstrap tokens")
 	fs.BoolVar(&f.Bootstrap.SingleUse, "bootstrap-single-use", false, "each bootstrap token is for one node")
 	fs.BoolVar(&f.AllRequests, "all-requests", false, "judge the requests of everybody, and so find tokens of service accounts that are used from another node (slower)")
-	fs.StringSliceVar(&f.KubeletUserAgents, "kubelet-user-agent", nil, "further user-agent products that are a kubelet's")
+	fs.StringSliceVar(&f.KubeletUserAgents, "kubelet-user-agent", nil, "further user agents that are a kubelet's, without version, such as my-kubelet")
 	fs.StringVar(&f.auditPolicy, "audit-policy", "", "the apiservers' audit policy `FILE`: what it keeps out of the log is among the findings")
 	fs.StringArrayVar(&f.ApiserverLogs, "apiserver-log", nil, "the API server's own log (klog text or JSON, --v=2 or more): a `FILE`, a glob, or -; its NODE DENY lines "+
 		"are matched with the requests; may be repeated")
 	fs.StringSliceVar(&f.Nodes, "node", nil, onlyNodesUsage)
 	fs.StringVar(&f.waive, "waive", "", "a `FILE` of waivers: who answers for what the log cannot show")
+	fs.StringVar(&f.except, "exceptions", "", exceptionsUsage)
+	fs.StringArrayVar(&f.ownRules, "rules", nil, rulesUsage)
+	fs.StringVar(&f.baseline, "baseline", "", baselineUsage)
 	fs.StringVar(&f.Cluster, "cluster", "", "the cluster's name, for the report")
+	complete(cmd, f.completions())
 	complete(cmd, map[string][]string{
-		"output": reportForms, "fail-on": failOnWords(), "disable": ruleNames(), "authorization-mode": modes, "kubernetes-version": versions(),
+		"fail-on": failOnWords(), "disable": ruleNames(), "authorization-mode": modes, "kubernetes-version": versions(),
 	})
 	return cmd
 }
@@ -105,7 +114,10 @@ func (f *analyzeFlags) prepare(args []string, std streams) (err error) {
 	if err := f.read(&f.Authorization, &f.Input, std, args); err != nil {
 		return err
 	}
-	if err := known("output", f.output, reportForms...); err != nil {
+	if f.Own, err = app.OwnRules(f.ownRules); err != nil {
+		return fmt.Errorf("--rules: %w", err)
+	}
+	if err := f.reportOutput.prepare(f.Own.Names()...); err != nil {
 		return err
 	}
 	if err := f.fail.read(f.failOn); err != nil {
@@ -125,6 +137,16 @@ func (f *analyzeFlags) prepare(args []string, std streams) (err error) {
 		}
 	}
 	if f.Waivers, err = waivers(f.waive); err != nil {
+		return err
+	}
+	all, err := readExceptions(f.except, f.Own.Names()...)
+	if err != nil {
+		return err
+	}
+	if f.Exceptions, err = exceptions.New(all, f.Own.Names()...); err != nil {
+		return err
+	}
+	if f.fail.baseline, err = readBaseline(f.baseline); err != nil {
 		return err
 	}
 	if err := f.Validate(); err != nil {
@@ -149,7 +171,7 @@ func waivers(path string) ([]checks.Waiver, error) {
 	}
 	out, err := checks.ParseWaivers(b)
 	if err != nil {
-		return nil, fmt.Errorf("--waive: %s: %w", path, err)
+		return nil, fmt.Errorf("--waive: %w", app.MisplacedOr(fmt.Errorf("%s: %w", path, err), path, filekind.Waivers))
 	}
 	return out, nil
 }
@@ -160,7 +182,7 @@ func (f *analyzeFlags) readPolicy(stderr io.Writer) (err error) {
 		return nil
 	}
 	if f.Policy, err = coverage.ReadPolicy(f.auditPolicy); err != nil {
-		return fmt.Errorf("--audit-policy: %w", err)
+		return fmt.Errorf("--audit-policy: %w", app.MisplacedOr(err, f.auditPolicy, filekind.AuditPolicy))
 	}
 	for _, w := range f.Policy.Warnings {
 		fmt.Fprintf(stderr, "nodetrail: %s: the apiserver would warn of this policy: %s\n", f.auditPolicy, wording.Visible(w))
@@ -179,15 +201,29 @@ func (f *analyzeFlags) run(ctx context.Context, std streams) (err error) {
 		if f.verdicts == "-" {
 			reportTo = std.err // verdicts take standard output
 		}
-		return sink.open(f.verdicts, std.out, slices.Concat(f.State, logs))
+		inputs := slices.Concat(f.State, logs)
+		if err := overInput("out", f.out, inputs); err != nil {
+			return err
+		}
+		return sink.open(f.verdicts, std.out, inputs)
 	}
 	f.Each = sink.write
-	a, err := metered(std, &f.Input, func() (*app.Analysis, error) { return app.Analyze(ctx, f.AnalyzeOptions) })
+	meter := std
+	if f.quiet {
+		meter.err = io.Discard
+	}
+	a, err := metered(meter, &f.Input, func() (*app.Analysis, error) { return app.Analyze(ctx, f.AnalyzeOptions) })
 	if err != nil {
 		return flagged(err)
 	}
-	if err := writeReport(reportTo, a.Report, f.output); err != nil {
+	f.fail.compare(a.Report)
+	if err := f.reportOutput.write(reportTo, a.Report); err != nil {
 		return err
+	}
+	for i := range a.Report.Findings {
+		if x := &a.Report.Findings[i]; x.Reason == rules.OwnFailed || x.Reason == rules.OwnCostly {
+			fmt.Fprintf(std.err, "nodetrail: rule %s, %d times: %s\n", x.Rule, x.Count, wording.Visible(x.Message))
+		}
 	}
 	if a.Counts.Judged == 0 && a.Counts.OutOfWindow > 0 {
 		stderr := std.err
@@ -206,13 +242,8 @@ func (f *analyzeFlags) verdict(a *app.Analysis) error {
 		return fmt.Errorf("--strict: malformed lines: %d, the first at %s", n, app.FirstMalformed(a.Log))
 	}
 	return f.fail.check(a.Report, func() string {
-		n := 0
-		for i := range a.Report.Findings {
-			if s, err := rules.ParseSeverity(a.Report.Findings[i].Severity); err == nil && s >= f.fail.severity {
-				n++
-			}
-		}
-		return fmt.Sprintf("%d, the worst %s", n, a.Report.Worst())
+		n, worst := a.Report.Failing(f.fail.severity)
+		return fmt.Sprintf("%d, the worst %s", n, worst)
 	})
 }
 
@@ -224,12 +255,8 @@ type verdictSink struct {
 
 // open opens the file of verdicts, "-" for standard output, unless it is one of the inputs, which it would be written over.
 func (s *verdictSink) open(path string, stdout io.Writer, inputs []string) error {
-	if out, err := os.Stat(path); err == nil && out.Mode().IsRegular() {
-		for _, p := range inputs {
-			if in, err := os.Stat(p); err == nil && os.SameFile(in, out) {
-				return fmt.Errorf("--verdicts: %s is also an input, and would be overwritten", path)
-			}
-		}
+	if err := overInput("verdicts", path, inputs); err != nil {
+		return err
 	}
 	switch path {
 	case "":

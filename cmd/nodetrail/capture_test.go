@@ -196,14 +196,14 @@ func ownPart(t *testing.T, line string) string {
 	return before + after
 }
 
-// TestCaptureRBACOnly is a cluster before its migration: RBAC alone, and one binding that carries everything.
+// TestCaptureRBACOnly is a cluster before its migration: RBAC only, and one binding that carries everything.
 func TestCaptureRBACOnly(t *testing.T) {
 	r, lines := judge(t, "--state", rbacOnly+"/journal.jsonl.gz", "--skew", "150ms", rbacOnly+"/audit.log.gz")
 	if r.Authorization.Mode != "RBAC" || !r.Authorization.Inferred {
 		t.Errorf("authorizers %q, inferred %t", r.Authorization.Mode, r.Authorization.Inferred)
 	}
 	if r.Agreement.Compared+r.Agreement.Races.Compared != 0 {
-		t.Errorf("RBAC alone says nothing about Node, but was compared: %+v", r.Agreement)
+		t.Errorf("RBAC only says nothing about Node, but was compared: %+v", r.Agreement)
 	}
 	if r.Readiness.Ready || len(r.Readiness.Blockers) == 0 {
 		t.Errorf("readiness %+v", r.Readiness)

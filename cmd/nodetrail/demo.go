@@ -17,7 +17,7 @@ func newDemo(std streams) *cobra.Command {
 		Short: "Play a real cluster's migration to nodetrail run, with pages to look at",
 		Long: `demo starts 'nodetrail run' in a temporary folder and plays the bundled capture of a real cluster to it, faster than it happened: 68 seconds of
 six nodes, which have no RBAC, then the binding of system:node, then one for secrets alone, and then none. The pages show the migration as it
-goes on. Every verdict is the one that 'nodetrail analyze' gives.
+continues. Every verdict is the one that 'nodetrail analyze' gives.
 
 On a terminal the pages stay until Ctrl-C, which leaves nothing behind; elsewhere, and with --end, demo ends when all is judged.`,
 		Args: noArgs,
@@ -26,7 +26,7 @@ On a terminal the pages stay until Ctrl-C, which leaves nothing behind; elsewher
 				return usageError{cmd.CommandPath(), fmt.Errorf("--listen: %w", err)}
 			}
 			if app.LocalAddress(o.Listen) == "" {
-				return usageError{cmd.CommandPath(), fmt.Errorf("--listen: %s is no address of this machine alone, such as 127.0.0.1:9876: nobody else may read the pages", o.Listen)}
+				return usageError{cmd.CommandPath(), fmt.Errorf("--listen: %s must be a loopback address, such as 127.0.0.1:9876, because the pages of the demo have no login", o.Listen)}
 			}
 			if o.Speed <= 0 {
 				return usageError{cmd.CommandPath(), fmt.Errorf("--speed: %v is not more than 0", o.Speed)}

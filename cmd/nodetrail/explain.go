@@ -34,8 +34,8 @@ func newExplain(std streams) *cobra.Command {
   nodetrail explain --audit-id ID [--state PATH] [flags] AUDIT_LOG...
   nodetrail explain --finding ID [--config FILE | --data FOLDER] [flags]`,
 		Short: "Say why a node may or may not do something, who else can, and what if the binding goes",
-		Long: `explain says why a node may or may not do something as of an instant: the path through the graph, in words and as a drawing, or who
-does lead to the object and when this node last did; what changed around that time; what RBAC says of it; who else can do the same; and
+		Long: `explain says why a node may or may not do something as of an instant: the path through the graph, in words and as a drawing, or which
+nodes can reach the object and when this node last could; what changed around that time; what RBAC says of it; who else can do the same; and
 what becomes of the request if the bindings go.
 
 It explains a request that you name, the request of an event in audit logs (--audit-id), or the latest request of a finding that run has
@@ -72,7 +72,7 @@ of the common ones are understood. A path such as /healthz stands for itself. NA
 	fs.StringVar(&f.Finding, "finding", "", "explain the latest request of the stored finding with this `ID`")
 	fs.StringVar(&f.Store.Config, "config", "", "the configuration `FILE` of run, for --finding")
 	fs.StringVar(&f.Store.Data, "data", "", "the `FOLDER` of run's store, for --finding")
-	fs.DurationVar(&f.Window, "window", explain.DefaultWindow, "how far before and after the request changes are told")
+	fs.DurationVar(&f.Window, "window", explain.DefaultWindow, "how far before and after the request changes are shown")
 	fs.StringVar(&f.AuthorizationMode, "authorization-mode", "auto", "the apiserver's --authorization-mode, or auto to infer it from the log (Node,RBAC without one)")
 	fs.StringVar(&f.ThenMode, "then-mode", "auto", "the authorizers once the binding is gone: Node,RBAC or RBAC,Node or RBAC")
 	fs.StringVarP(&f.output, "output", "o", "text", "form: text, json, svg, or dot for Graphviz")
@@ -125,7 +125,7 @@ func (f *explainFlags) prepare(cmd *cobra.Command, std streams, args []string) e
 	return flagged(f.Validate())
 }
 
-// only refuses flags that say what the request is beside one that does.
+// only refuses flags that say what the request is together with one that does.
 func (f *explainFlags) only(flag string, logs []string) error {
 	switch {
 	case f.AuditID != "" && f.Finding != "":

@@ -293,7 +293,7 @@ func TestReportHTML(t *testing.T) {
 			}
 			switch x := token.(type) {
 			case xml.StartElement:
-				if !slices.Contains(strings.Fields("html head meta title style body main h1 h2 h3 p pre ol br ul li table thead tbody tr th td span a code details summary"), x.Name.Local) {
+				if !slices.Contains(strings.Fields("html head meta title style body main nav strong h1 h2 h3 p pre ol br ul li table thead tbody tr th td span a code details summary"), x.Name.Local) {
 					t.Fatalf("element %s", x.Name.Local)
 				}
 				for _, a := range x.Attr {

@@ -32,13 +32,31 @@ type logFlags struct {
 
 // authorization adds the flags that say how the apiserver decides.
 func (f *logFlags) authorization(fs *pflag.FlagSet, a *app.Authorization) {
-	fs.StringVar(&a.KubernetesVersion, "kubernetes-version", "", fmt.Sprintf("version of the apiserver, 1.%d to 1.%d; other versions are judged as the "+
+	fs.Var((*versionValue)(&a.KubernetesVersion), "kubernetes-version", fmt.Sprintf("version of the apiserver, 1.%d to 1.%d; other versions are judged as the "+
 		"nearest (default: what the log shows)", nodeauthz.OldestMinor, nodeauthz.NewestMinor))
 	fs.StringSliceVar(&f.gates, "feature-gates", nil, "feature gates of the apiserver that are not at their default, `NAME=BOOL,...`; those that matter: "+
 		strings.Join(nodeauthz.GateNames(), ", "))
 	a.Skew = app.DefaultSkew
 	fs.Var((*skewValue)(a), "skew", "how close to a change a request counts as a race; auto measures it in the log, which is then read twice")
 }
+
+// versionValue is the value of --kubernetes-version.
+type versionValue string
+
+// Set takes a version, supported or not.
+func (v *versionValue) Set(s string) error {
+	if _, err := nodeauthz.Minor(s); err != nil {
+		return err
+	}
+	*v = versionValue(s)
+	return nil
+}
+
+// String is the value as Set reads it.
+func (v *versionValue) String() string { return string(*v) }
+
+// Type is what the help calls the value.
+func (v *versionValue) Type() string { return "version" }
 
 // skewValue is the value of --skew: a duration, or auto.
 type skewValue app.Authorization
@@ -65,7 +83,7 @@ func (v *skewValue) Type() string { return "duration" }
 
 // state adds the flags of the state, and those that say how the apiserver decides.
 func (f *logFlags) state(fs *pflag.FlagSet, a *app.Authorization, in *app.Input) {
-	fs.StringArrayVar(&in.State, "state", nil, "cluster state: a journal (nodetrail record, kubectl get -w), a snapshot (kubectl get -o json|yaml), a folder of such, or -; may be repeated")
+	fs.StringArrayVar(&in.State, "state", nil, "cluster state: a journal (nodetrail record, kubectl get -w), a snapshot (kubectl get -o json|yaml, etcdctl snapshot save), a folder of such, or -; may be repeated")
 	fs.BoolVar(&f.fromAudit, "state-from-audit", true, "learn state from the bodies of audit events too")
 	f.authorization(fs, a)
 }
@@ -90,6 +108,9 @@ func (f *logFlags) read(a *app.Authorization, in *app.Input, std streams, logs [
 	if in.Until, err = app.ParseLimit(f.until); err != nil {
 		return fmt.Errorf("--until: %w", err)
 	}
+	if assumed := a.Assumed(); assumed != "" {
+		fmt.Fprintf(std.err, "nodetrail: --kubernetes-version: %s\n", assumed)
+	}
 	return nil
 }
 
@@ -113,7 +134,7 @@ func flagged(err error) error {
 	case errors.As(err, &window):
 		return fmt.Errorf("--since (%s) is not before --until (%s)", window.Since.UTC().Format(time.RFC3339), window.Until.UTC().Format(time.RFC3339))
 	case errors.As(err, &unknown):
-		return fmt.Errorf("%w%s", err, proposed(unknown))
+		return fmt.Errorf("%w%s", err, after(": ", wording.Visible(spelling.Meant(unknown.Name, unknown.Known))))
 	case errors.As(err, &store):
 		give := "give run's --data, or its --config"
 		if store.Configured {
@@ -128,24 +149,6 @@ func flagged(err error) error {
 		return fmt.Errorf("%w; give --state, or --audit-log with bodies", err)
 	}
 	return err
-}
-
-// proposed names the few names that are nearest to an unknown one.
-func proposed(e *app.UnknownError) string {
-	const most = 5
-	near := spelling.Nearest(e.Name, e.Known)
-	more := len(near) - most
-	near = near[:min(len(near), most)]
-	for i, s := range near {
-		near[i] = wording.Visible(s)
-	}
-	switch {
-	case len(near) == 0:
-		return ""
-	case more > 0:
-		return fmt.Sprintf(": did you mean %s, or one of %d more?", strings.Join(near, ", "), more)
-	}
-	return ": " + fmt.Sprintf("did you mean %s?", spelling.OneOf(near))
 }
 
 // flagOf is the flag of an option: its words in small letters, joined by hyphens.
@@ -189,7 +192,7 @@ func complete(cmd *cobra.Command, flags map[string][]string) {
 
 // The values of flags that several commands have.
 var (
-	reportForms = []string{"text", "json", "markdown", "html"}
+	reportForms = []string{"text", "json", "yaml", "markdown", "html", "sarif", "junit", "csv"}
 	severities  = []string{"low", "medium", "high", "critical"}
 	modes       = []string{"auto", "Node,RBAC", "RBAC,Node", "RBAC", "Node"}
 	thenModes   = []string{"auto", "Node,RBAC", "RBAC,Node", "RBAC"}
@@ -200,6 +203,8 @@ type failOn struct {
 	// severity is the least severe finding that fails, None for none.
 	severity              rules.Severity
 	notReady, notConfined bool
+	// baseline is the report that this one is compared with, nil for none.
+	baseline *report.Report
 	// acceptWaivers is --accept-waivers.
 	acceptWaivers bool
 }
@@ -246,7 +251,7 @@ func (f *failOn) read(list string) error {
 // how many there are and how severe.
 func (f failOn) check(r *report.Report, found func() string) error {
 	var errs []error
-	if f.severity != rules.None && r.Worst() >= f.severity {
+	if n, _ := r.Failing(f.severity); f.severity != rules.None && n > 0 {
 		errs = append(errs, fmt.Errorf("%w %s: %s", errFindings, f.severity, found()))
 	}
 	if f.notReady && !r.Readiness.Good(f.acceptWaivers) {
@@ -264,21 +269,13 @@ type answerError string
 func (s answerError) Error() string        { return string(s) }
 func (s answerError) Is(target error) bool { return target == errFindings }
 
-func writeReport(w io.Writer, r *report.Report, form string) error {
-	switch form {
-	case "json":
-		return r.WriteJSON(w)
-	case "markdown":
-		return r.WriteMarkdown(w)
-	case "html":
-		return r.WriteHTML(w)
-	}
-	return text(w).Write(w, r)
-}
-
-// text is how a report is written for people, in colour on a terminal.
+// text is how a report is written for people, in colour and of its width on a terminal.
 func text(w io.Writer) report.Text {
-	return report.Text{Colour: isTerminal(w) && os.Getenv("NO_COLOR") == ""}
+	t := report.Text{Colour: isTerminal(w) && os.Getenv("NO_COLOR") == ""}
+	if f, ok := w.(*os.File); ok {
+		t.Columns, _, _ = term.GetSize(int(f.Fd())) // 0 where it is no terminal
+	}
+	return t
 }
 
 // isTerminal reports whether w is a terminal that a person looks at.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,11 +13,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sinceFirst replaces each time in a text by how long after t it is, so that two plays of one log read the same.
+// sinceFirst replaces each time in a text by how long after t it is, and each incident's ID, which its beginning tells, by its place, so that two plays
+// of one log read the same.
 func sinceFirst(t *testing.T, text string, first time.Time) string {
 	t.Helper()
 	// The days of a trend, which have no time.
 	text = regexp.MustCompile(`"day": "(\d{4}-\d\d-\d\d)"`).ReplaceAllString(text, `"day": "${1}T00:00:00Z"`)
+	places := map[string]int{}
+	text = regexp.MustCompile(`"id": "[0-9a-f]{32}"`).ReplaceAllStringFunc(text, func(s string) string {
+		if _, seen := places[s]; !seen {
+			places[s] = len(places)
+		}
+		return fmt.Sprintf(`"id": "incident %d"`, places[s])
+	})
 	return regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`).ReplaceAllStringFunc(text, func(s string) string {
 		at, err := time.Parse(time.RFC3339Nano, s)
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// emptyCluster serves lists without items and watches without events, and returns a kubeconfig that leads to it.
+// emptyCluster serves lists without items and watches without events, and returns a kubeconfig for it.
 func emptyCluster(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

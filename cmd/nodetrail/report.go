@@ -13,13 +13,16 @@ import (
 
 type reportFlags struct {
 	app.ReportOptions
-	window string
-	output string
-	failOn string
-	fail   failOn
-	serve  string
-	state  []string
-	waive  string
+	reportOutput
+	window   string
+	since    string
+	failOn   string
+	fail     failOn
+	serve    string
+	state    []string
+	waive    string
+	except   string
+	baseline string
 }
 
 func newReport(std streams) *cobra.Command {
@@ -31,7 +34,7 @@ func newReport(std streams) *cobra.Command {
 
 Counts are kept by the hour, so a window begins and ends with an hour.
 
---serve shows the same as pages in a browser, with an API beside them, until it is interrupted; see docs/pages.md. Who may read them is said in
+--serve shows the same as pages in a browser, with an API next to them, until it is interrupted; see docs/pages.md. Who may read them is said in
 the configuration's section pages; without it, only this machine may.
 
 Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
@@ -54,23 +57,37 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	fs.StringVar(&f.Config, "config", "", "the configuration `FILE` of run")
 	fs.StringVar(&f.Data, "data", "", "the `FOLDER` of the store, in place of the configuration's data")
 	fs.StringVar(&f.window, "window", "", "only the time that ends with the last request and is so long, such as 24h or 7d")
-	fs.StringVarP(&f.output, "output", "o", "text", "form of the report: text, json, markdown or html")
+	fs.StringVar(&f.since, "since", "", "the same as --window, such as 24h or 7d")
+	f.reportOutput.flags(fs)
 	fs.StringVar(&f.serve, "serve", "", "serve the report as pages at this `ADDRESS`, such as 127.0.0.1:8080, in place of printing it")
 	fs.StringArrayVar(&f.state, "state", nil, "cluster state that the pages explain requests by: a journal, a snapshot or a folder of such, as a `PATH`; may be repeated")
 	fs.StringSliceVar(&f.Nodes, "node", nil, onlyNodesUsage)
 	fs.StringVar(&f.waive, "waive", "", "a `FILE` of waivers: who answers for what the log cannot show")
+	fs.StringVar(&f.except, "exceptions", "", exceptionsUsage)
+	fs.StringVar(&f.baseline, "baseline", "", baselineUsage)
 	fs.StringVar(&f.failOn, "fail-on", "", failOnUsage)
 	fs.BoolVar(&f.fail.acceptWaivers, "accept-waivers", false, acceptWaiversUsage)
+	complete(cmd, f.completions())
 	return cmd
 }
 
 // prepare understands the flags.
 func (f *reportFlags) prepare(cmd *cobra.Command) (err error) {
-	if err := known("output", f.output, reportForms...); err != nil {
+	own := f.OwnRuleNames()
+	if err := f.reportOutput.prepare(own...); err != nil {
 		return err
 	}
 	if err := f.fail.read(f.failOn); err != nil {
 		return err
+	}
+	if f.since != "" {
+		if f.window != "" {
+			return errors.New("--since and --window are the same: give one")
+		}
+		if _, err := report.ParseWindow(f.since); err != nil {
+			return fmt.Errorf("--since: %w", err)
+		}
+		f.window = f.since
 	}
 	if f.Window, err = report.ParseWindow(f.window); err != nil {
 		return fmt.Errorf("--window: %w", err)
@@ -78,14 +95,20 @@ func (f *reportFlags) prepare(cmd *cobra.Command) (err error) {
 	if f.Waivers, err = waivers(f.waive); err != nil {
 		return err
 	}
+	if f.Exceptions, err = readExceptions(f.except, own...); err != nil {
+		return err
+	}
+	if f.fail.baseline, err = readBaseline(f.baseline); err != nil {
+		return err
+	}
 	if f.serve == "" {
-		if len(f.state) > 0 {
+		if given(cmd, "state") {
 			return errors.New("--state is for the pages of --serve: the report's counts were judged by run's own state")
 		}
 		return nil
 	}
-	for _, name := range []string{"output", "fail-on", "accept-waivers", "window", "waive", "node"} {
-		if cmd.Flags().Changed(name) {
+	for _, name := range []string{"output", "fail-on", "accept-waivers", "incidents", "window", "since", "waive", "exceptions", "baseline", "node", "all", "out", "quiet", "no-color", "namespace", "client", "rule", "severity"} {
+		if given(cmd, name) {
 			return fmt.Errorf("--%s is for a report that is printed, and --serve shows pages, which have windows of their own", name)
 		}
 	}
@@ -100,10 +123,14 @@ func (f *reportFlags) print(ctx context.Context, std streams) error {
 	if err != nil {
 		return flagged(err)
 	}
-	if err := writeReport(std.out, r, f.output); err != nil {
+	f.fail.compare(r)
+	if err := f.reportOutput.write(std.out, r); err != nil {
 		return err
 	}
-	return f.fail.check(r, func() string { return fmt.Sprintf("the worst is %s", r.Worst()) })
+	return f.fail.check(r, func() string {
+		_, worst := r.Failing(f.fail.severity)
+		return fmt.Sprintf("the worst is %s", worst)
+	})
 }
 
 func (f *reportFlags) servePages(ctx context.Context, std streams) error {

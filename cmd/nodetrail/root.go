@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,9 @@ const (
 
 // errFindings ends a command with exitFindings.
 var errFindings = errors.New("findings at or above --fail-on")
+
+// errPolicy ends policy check with exitFindings.
+var errPolicy = errors.New("checks cannot pass with this policy")
 
 // streams are the standard ones; nothing reads or writes any other.
 type streams struct {
@@ -52,7 +56,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if errors.As(err, &usage) {
 		fmt.Fprintf(stderr, "See '%s --help'.\n", usage.command)
 	}
-	if errors.Is(err, errFindings) {
+	if errors.Is(err, errFindings) || errors.Is(err, errPolicy) {
 		return exitFindings
 	}
 	return exitFailed
@@ -77,18 +81,26 @@ func newRoot(std streams) *cobra.Command {
 		Use:   "nodetrail",
 		Short: "Judge every kubelet request of an audit log as of its own time",
 		Long: `nodetrail reads Kubernetes audit logs and re-evaluates every kubelet request with the node-authorization graph as it stood at the
-time of the request. It says what the Node authorizer denied, what RBAC alone granted, which secrets were read out of scope, and
-whether the binding of system:node can go.`,
+time of the request. It says what the Node authorizer denied, which requests need RBAC, which secrets were read out of scope, and
+whether the binding of system:node can go.
+
+Each flag has an environment variable: NODETRAIL_ and its name, such as NODETRAIL_STATE for --state and NODETRAIL_FAIL_ON for --fail-on.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs,
 		RunE:          func(cmd *cobra.Command, args []string) error { return aCommand(cmd, "command", args) },
 	}
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := environment(cmd); err != nil {
+			return usageError{cmd.CommandPath(), err}
+		}
+		return nil
+	}
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().Bool("version", false, "print what the command version prints")
 	root.Version = versionText()
 	root.SetVersionTemplate("{{.Version}}")
-	root.AddCommand(newAnalyze(std), newExplain(std), newReach(std), newRecord(std), newVersion(std), newConfig(std), newRun(std), newReport(std), newGateway(std), newPlay(std), newHealth(std), newWhatIf(std), newSuggest(std), newDemo(std))
+	root.AddCommand(newAnalyze(std), newExplain(std), newReach(std), newRecord(std), newVersion(std), newConfig(std), newRun(std), newReport(std), newGateway(std), newPlay(std), newHealth(std), newWhatIf(std), newSuggest(std), newPolicy(std), newRules(std), newDemo(std))
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
@@ -100,6 +112,9 @@ whether the binding of system:node can go.`,
 		for _, shell := range c.Commands() {
 			shell.Args = noArgs
 		}
+	}
+	if isPlugin(os.Args[0]) {
+		asPlugin(root)
 	}
 	return root
 }

@@ -19,7 +19,7 @@ func newRun(std streams) *cobra.Command {
 	var o app.RunOptions
 	cmd := &cobra.Command{
 		Use:   "run [flags] [AUDIT_LOG...]",
-		Short: "Judge audit events as they come, for ever",
+		Short: "Judge audit events as they come; runs continuously",
 		Long: `run takes in audit events as they come, from log files that are still written, from the apiserver's audit webhook, or from Kafka, and
 judges each request of a node as of its own time. Verdicts and findings are counted in a store, served as metrics, and sent to sinks;
 'nodetrail report' prints the report from the store, also while run is running.
@@ -51,7 +51,7 @@ SIGHUP reads the configuration again, SIGINT and SIGTERM stop after the batch in
 	fs.StringVar(&o.Config, "config", "", "the configuration `FILE`")
 	fs.StringVar(&o.Data, "data", "", "the `FOLDER` of the store, in place of the configuration's data")
 	fs.StringVar(&o.Listen, "listen", "", "the `ADDRESS` of /metrics and /readyz, in place of the configuration's listen")
-	fs.StringArrayVar(&o.State, "state", nil, "cluster state, beside the configuration's state.files: a journal, a snapshot or a folder of such, as a `PATH`; may be repeated")
+	fs.StringArrayVar(&o.State, "state", nil, "cluster state, in addition to the configuration's state.files: a journal, a snapshot or a folder of such, as a `PATH`; may be repeated")
 	return cmd
 }
 

@@ -21,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"nodetrail": main})
+	testscript.Main(m, map[string]func(){"nodetrail": main, plugin: main})
 }
 
 // The captures of a real cluster that all tests here read.
@@ -30,7 +30,7 @@ const (
 	rbacOnly = "../../internal/demo/capture-rbac-only"
 )
 
-// TestScripts runs the program as its users do. The scripts have these commands beside testscript's own:
+// TestScripts runs the program as its users do. The scripts have these commands in addition to testscript's own:
 //
 //	status N COMMAND…      runs a command, which must end with status N
 //	lines FROM TO SRC DST  writes lines FROM to TO (from 1, 0 is the last) of a file, gzipped or not, to a file, gzipped if named .gz
@@ -55,6 +55,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("LOG", filepath.Join(abs(capture), "audit.log.gz"))
 			env.Setenv("JOURNAL", filepath.Join(abs(capture), "journal.jsonl.gz"))
 			env.Setenv("DAY", day)
+			env.Setenv("DEPLOY", abs("../../deploy"))
 			env.Values[servicesKey{}] = services{}
 			env.Values[holdKey{}] = new([]*os.File)
 			env.Defer(func() { env.Values[servicesKey{}].(services).stop() })

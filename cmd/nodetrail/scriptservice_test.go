@@ -18,7 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// Commands of the scripts for programs that go on. Their waiting has a bound that is for what hangs, and not for what is slow.
+// Commands of the scripts for programs that continue. Their waiting has a bound that is for what hangs, and not for what is slow.
 //
 //	serve NAME ARG…        starts nodetrail with the arguments; NAME.log is its standard error
 //	await NAME REGEXP      waits until its standard error has a match

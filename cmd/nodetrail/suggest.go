@@ -23,7 +23,7 @@ func newSuggest(std streams) *cobra.Command {
 		Use:   "suggest [flags] AUDIT_LOG...",
 		Short: "Write the RBAC that clients need instead of a node's credential",
 		Long: `suggest finds the programs whose requests would break without some bindings (see what-if), and writes for each a service account
-with the roles and bindings that it needs: what it did in the log, and nothing else. A program is told by its user agent's product.
+with the roles and bindings that it needs: what it did in the log, and nothing else. A program is identified by its user agent without the version.
 
 Names of objects are in a rule where they are few and were asked for in both halves of the time in which the program was seen. There are
 no wildcards; what could only be allowed by one is named and left out.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nodetrail/nodetrail/internal/spelling"
+	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
 // usageError is a wrong use of the command line, which earns a pointer to the help.
@@ -77,10 +78,24 @@ func flagError(cmd *cobra.Command, err error) error {
 		err = fmt.Errorf("--%s needs a value", valueless.GetFlag().Name)
 	case errors.As(err, &invalid):
 		f := invalid.GetFlag()
-		wants := map[string]string{"duration": "a duration such as 150ms or 24h", "int": "a whole number", "bool": "true or false"}[f.Value.Type()]
-		if wants != "" {
-			err = fmt.Errorf("--%s: %q is not %s", f.Name, invalid.GetValue(), wants)
+		if what := wants(f); what != "" {
+			err = fmt.Errorf("--%s: %q is not %s", f.Name, invalid.GetValue(), what)
 		}
 	}
 	return usageError{cmd.CommandPath(), err}
+}
+
+// wants says what the values of a flag are, by its type; "" where that does not tell.
+func wants(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "duration":
+		return "a duration such as 150ms or 24h"
+	case "int":
+		return "a whole number"
+	case "bool":
+		return "true or false"
+	case "version":
+		return fmt.Sprintf("a Kubernetes version such as 1.%d", nodeauthz.NewestMinor)
+	}
+	return ""
 }

@@ -26,7 +26,7 @@ func changeFlags(cmd *cobra.Command, o *app.ChangeOptions, f *logFlags, kubelets
 	fs.StringVar(&f.since, "since", "", "look only at requests from then on: RFC 3339, or a duration before the log's end")
 	fs.StringVar(&f.until, "until", "", "look only at requests before then: RFC 3339, or a duration before the log's end")
 	fs.IntVar(&o.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, "events longer than this are malformed")
-	fs.StringSliceVar(kubelets, "kubelet-user-agent", nil, "further user-agent products that are a kubelet's")
+	fs.StringSliceVar(kubelets, "kubelet-user-agent", nil, "further user agents that are a kubelet's, without version, such as my-kubelet")
 	complete(cmd, map[string][]string{"then-mode": thenModes, "authorization-mode": modes, "kubernetes-version": versions()})
 	return fs
 }
@@ -67,7 +67,7 @@ Exit status: 0 done; 1 could not do it, or what --without names is nowhere; 2 so
 	}
 	fs := changeFlags(cmd, &f.ChangeOptions, &f.logFlags, &f.kubelets)
 	fs.StringVarP(&f.output, "output", "o", "text", "form of the report: text or json")
-	fs.StringVar(&f.failOn, "fail-on", "", "exit 2 if anything breaks (breaks), or breaks or cannot be told (unknown)")
+	fs.StringVar(&f.failOn, "fail-on", "", "exit 2 if anything breaks (breaks), or breaks or is unknown (unknown)")
 	fs.StringVar(&f.Cluster, "cluster", "", "the cluster's name, for the report")
 	complete(cmd, map[string][]string{"output": {"text", "json"}, "fail-on": {"breaks", "unknown"}})
 	return cmd

@@ -36,7 +36,7 @@ func (v *validator) alertmanager(at string, a *AlertmanagerSink) {
 			v.fail(link.path, "it is not an address such as https://nodetrail.example, without a user and a query")
 		}
 	}
-	reserved := []string{"alertname", "cluster", "severity", "rule", "node", "namespace", "resource"}
+	reserved := []string{"alertname", "cluster", "severity", "level", "rule", "node", "namespace", "resource"}
 	for _, name := range slices.Sorted(maps.Keys(a.Labels)) {
 		this := at + ".labels." + shown(name)
 		switch value := a.Labels[name]; {

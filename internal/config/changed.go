@@ -17,6 +17,10 @@ type Change struct {
 func Changed(a, b *Config) []Change {
 	var out []Change
 	changed(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem(), "", false, &out)
+	const files = "rules.files"
+	if a.ownSum != b.ownSum && !slices.ContainsFunc(out, func(c Change) bool { return c.Field == files }) {
+		out = append(out, Change{Field: files, Live: true}) // the same files have other rules
+	}
 	return out
 }
 

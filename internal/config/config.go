@@ -10,6 +10,8 @@ package config
 import (
 	_ "embed"
 	"time"
+
+	"github.com/nodetrail/nodetrail/rules"
 )
 
 //go:embed defaults.yaml
@@ -25,6 +27,7 @@ type Config struct {
 	Instance      string        `yaml:"instance"`
 	Data          string        `yaml:"data"`
 	Listen        string        `yaml:"listen"`
+	Health        string        `yaml:"health"`
 	Pprof         string        `yaml:"pprof"`
 	Pages         Pages         `yaml:"pages"`
 	Log           Log           `yaml:"log"`
@@ -34,6 +37,7 @@ type Config struct {
 	Rules         Rules         `yaml:"rules" live:"true"`
 	Bootstrap     Bootstrap     `yaml:"bootstrap" live:"true"`
 	Readiness     Readiness     `yaml:"readiness" live:"true"`
+	Exceptions    []Exception   `yaml:"exceptions" live:"true"`
 	Waivers       []Waiver      `yaml:"waivers" live:"true"`
 	Coverage      Coverage      `yaml:"coverage"`
 	State         State         `yaml:"state"`
@@ -44,7 +48,9 @@ type Config struct {
 	Metrics       Metrics       `yaml:"metrics"`
 	Sinks         Sinks         `yaml:"sinks" live:"true"`
 
-	hash string // tells versions of the file apart; "" for the embedded default
+	own    rules.Own // those of Rules.Files, once they were read
+	ownSum string
+	hash   string // tells versions of the file apart; "" for the embedded default
 }
 
 // Log is what is logged to standard error.
@@ -70,6 +76,7 @@ type Authorization struct {
 // Rules are the rules' settings.
 type Rules struct {
 	Disable           []string `yaml:"disable"`
+	Files             []string `yaml:"files"`
 	KubeletUserAgents []string `yaml:"kubeletUserAgents"`
 	Lateness          Duration `yaml:"lateness" min:"10s" max:"1h"`
 }
@@ -116,6 +123,7 @@ type FileSource struct {
 	From          string   `yaml:"from" oneof:"beginning|end"`
 	Poll          Duration `yaml:"poll" min:"10ms" max:"1h"`
 	PollOnly      bool     `yaml:"pollOnly"`
+	FollowLinks   bool     `yaml:"followLinks"`
 	MaxEventBytes Size     `yaml:"maxEventBytes" min:"1KiB" max:"64MiB"`
 }
 
@@ -209,6 +217,7 @@ type Store struct {
 	Step      Duration  `yaml:"step" min:"1s" max:"1h"`
 	Hourly    Duration  `yaml:"hourly" min:"1h" max:"3650d"`
 	DedupeFor Duration  `yaml:"dedupeFor" min:"1m" max:"30d"`
+	MaxBytes  Size      `yaml:"maxBytes" min:"64MiB" max:"16TiB"`
 }
 
 // SQLite is the embedded store.
@@ -260,7 +269,7 @@ type Queue struct {
 	MaxBackoff  Duration `yaml:"maxBackoff" min:"1s" max:"1h"`
 }
 
-// AlertmanagerSink is a cluster of Alertmanagers that are told of alerts.
+// AlertmanagerSink is a cluster of Alertmanagers that receive alerts.
 type AlertmanagerSink struct {
 	Name            string            `yaml:"name"`
 	URLs            []string          `yaml:"urls"`
@@ -269,6 +278,7 @@ type AlertmanagerSink struct {
 	ExternalURL     string            `yaml:"externalURL"`
 	Runbooks        string            `yaml:"runbooks"`
 	MinSeverity     string            `yaml:"minSeverity" oneof:"low|medium|high|critical"`
+	Alerts          string            `yaml:"alerts" oneof:"incidents|findings"`
 	Labels          map[string]string `yaml:"labels"`
 	MaxAlerts       int               `yaml:"maxAlerts" min:"10" max:"100000"`
 	Username        string            `yaml:"username"`
@@ -284,13 +294,14 @@ type AlertmanagerSink struct {
 type JSONLSink struct {
 	Path     string `yaml:"path"`
 	Verdicts bool   `yaml:"verdicts"`
+	Format   string `yaml:"format" oneof:"json|cloudevents|ocsf"`
 }
 
-// HTTPSink is an address that findings are posted to.
+// HTTPSink is an address that findings, or incidents, are posted to.
 type HTTPSink struct {
 	Name            string            `yaml:"name"`
 	URL             string            `yaml:"url"`
-	Format          string            `yaml:"format" oneof:"json|cloudevents"`
+	Format          string            `yaml:"format" oneof:"json|cloudevents|ocsf|slack"`
 	Headers         map[string]Secret `yaml:"headers"`
 	Username        string            `yaml:"username"`
 	Password        Secret            `yaml:"password"`
@@ -305,6 +316,7 @@ type HTTPSink struct {
 // KafkaSink is a topic of findings as CloudEvents.
 type KafkaSink struct {
 	Name          string `yaml:"name"`
+	Format        string `yaml:"format" oneof:"json|cloudevents|ocsf"`
 	KafkaProducer `yaml:",inline"`
 }
 
@@ -331,7 +343,7 @@ func (c *Config) SetDefaults() {
 		Pipeline: Pipeline{
 			MaxBytes: 128 << 20, MaxRequests: 1_000_000, CommitEvery: Duration(100 * time.Millisecond), OpenFor: Duration(2 * time.Minute),
 		},
-		Store:   Store{Retention: Duration(90 * 24 * time.Hour), Step: Duration(time.Hour), Hourly: Duration(7 * 24 * time.Hour), DedupeFor: Duration(time.Hour)},
+		Store:   Store{Retention: Duration(90 * 24 * time.Hour), Step: Duration(time.Hour), Hourly: Duration(7 * 24 * time.Hour), DedupeFor: Duration(time.Hour), MaxBytes: 4 << 30},
 		Metrics: Metrics{MaxNodes: 6000, MaxBindings: 200},
 		Sinks: Sinks{
 			Findings: Findings{Every: Duration(time.Minute), MaxGroups: 20_000},
@@ -379,7 +391,7 @@ func (k *KafkaProducer) SetDefaults() {
 // SetDefaults sets what an entry without keys means.
 func (s *AlertmanagerSink) SetDefaults() {
 	*s = AlertmanagerSink{
-		Resend: Duration(time.Minute), ResolveAfter: Duration(15 * time.Minute), MinSeverity: "medium", MaxAlerts: 10_000, Timeout: Duration(10 * time.Second),
+		Resend: Duration(time.Minute), ResolveAfter: Duration(15 * time.Minute), MinSeverity: "medium", Alerts: "incidents", MaxAlerts: 10_000, Timeout: Duration(10 * time.Second),
 		Runbooks: "https://github.com/nodetrail/nodetrail/blob/main/",
 	}
 }
@@ -391,6 +403,9 @@ func (s *HTTPSink) SetDefaults() {
 
 // SetDefaults sets what an entry without keys means.
 func (s *KafkaSink) SetDefaults() {
-	s.Name = ""
+	s.Name, s.Format = "", "cloudevents"
 	s.KafkaProducer.SetDefaults()
 }
+
+// SetDefaults sets what an entry without keys means.
+func (s *JSONLSink) SetDefaults() { *s = JSONLSink{Format: "json"} }

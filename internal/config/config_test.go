@@ -92,6 +92,7 @@ func TestDefaultFileHasEveryKey(t *testing.T) {
 
 	full := Default()
 	full.Sources = Sources{Files: make([]FileSource, 1), Webhook: &Webhook{}, Kafka: &KafkaSource{}}
+	full.Exceptions = []Exception{{}}
 	full.Waivers = []Waiver{{Scope: WaiverScope{Hours: &WaiverHours{}}}}
 	full.Gateway = &Gateway{}
 	full.Store.SQLite, full.Store.Postgres = &SQLite{}, &Postgres{}
@@ -100,7 +101,7 @@ func TestDefaultFileHasEveryKey(t *testing.T) {
 	full.Coverage.ApiserverMetrics = &ApiserverMetrics{}
 	for _, s := range []defaulter{
 		&full.Sources.Files[0], full.Sources.Webhook, full.Sources.Kafka, full.Gateway, &full.Sinks.Alertmanager[0], &full.Sinks.HTTP[0],
-		&full.Sinks.Kafka[0], full.Coverage.ApiserverMetrics,
+		&full.Sinks.Kafka[0], &full.Sinks.JSONL[0], full.Coverage.ApiserverMetrics,
 	} {
 		s.SetDefaults()
 	}
@@ -175,7 +176,7 @@ func TestGood(t *testing.T) {
 	}
 }
 
-// Each file of bad has its errors beside it.
+// Each file of bad has its errors next to it.
 func TestBad(t *testing.T) {
 	for _, path := range glob(t, "bad") {
 		t.Run(filepath.Base(path), func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/nodetrail/nodetrail/internal/loopback"
 )
 
-// Coverage is what is known beside the log of what it cannot contain.
+// Coverage is what is known in addition to the log of what it cannot contain.
 type Coverage struct {
 	PolicyFile       string            `yaml:"policyFile"`
 	ApiserverMetrics *ApiserverMetrics `yaml:"apiserverMetrics"`

@@ -44,7 +44,7 @@ func (e *FileError) Error() string {
 	return b.String()
 }
 
-// maxProblems bounds what one file can be told.
+// maxProblems bounds the problems of one file.
 const maxProblems = 100
 
 func (e *FileError) add(line int, field, format string, args ...any) {

@@ -7,7 +7,7 @@ import (
 	"github.com/nodetrail/nodetrail/internal/loopback"
 )
 
-// Pages are what people look at, and the API beside it.
+// Pages are what people look at, and the API next to it.
 type Pages struct {
 	Enabled         bool      `yaml:"enabled"`
 	Listen          string    `yaml:"listen"`

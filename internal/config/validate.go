@@ -23,6 +23,9 @@ func (v *validator) all() {
 	v.text("instance", c.Instance)
 	v.need("data", c.Data)
 	v.listen("listen", c.Listen)
+	if c.Health != "" {
+		v.listen("health", c.Health)
+	}
 	if c.Pprof != "" && v.listen("pprof", c.Pprof) && !loopback.Address(c.Pprof) {
 		v.fail("pprof", "%s is not a loopback address such as 127.0.0.1:6060: profiles show what is in memory", v.q("pprof", c.Pprof))
 	}
@@ -30,6 +33,7 @@ func (v *validator) all() {
 	v.authorization()
 	v.rules()
 	v.waivers()
+	v.exceptions()
 	v.coverage()
 	v.state()
 	v.sources()
@@ -163,12 +167,13 @@ func (v *validator) rules() {
 		at := fmt.Sprintf("rules.disable[%d]", i)
 		v.fail(at, "there is no rule %s: %s", v.q(at, name), text)
 	}
+	v.distinct("rules.files", v.c.Rules.Files)
 	v.distinct("bootstrap.trusted", v.c.Bootstrap.Trusted)
 	v.distinct("rules.kubeletUserAgents", v.c.Rules.KubeletUserAgents)
 	for i, name := range v.c.Rules.KubeletUserAgents {
 		if name != "" && rules.Product(name) != name {
 			at := fmt.Sprintf("rules.kubeletUserAgents[%d]", i)
-			v.fail(at, "%s is not a product alone, such as kubelet: leave out the version and what follows", v.q(at, name))
+			v.fail(at, "%s must be the first word of a user agent without its version, such as kubelet", v.q(at, name))
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (q *queue) Addr() net.Addr { return nil }
 
 // However many connections hostile addresses open, those that have proven themselves stay open, each newcomer of another address gets in, and the
 // bounds hold.
-func TestAttacks3HostileConnections(t *testing.T) {
+func TestAttack03HostileConnections(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		most, refused := 16+r.IntN(64), 0

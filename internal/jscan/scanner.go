@@ -68,7 +68,7 @@ func (s *Scanner) ResetAt(data []byte, pos int) {
 // Pos returns the offset in bytes of what is read next.
 func (s *Scanner) Pos() int { return s.pos }
 
-// Forward goes on behind a value that is known to end at offset pos, as if it had been skipped.
+// Forward continues behind a value that is known to end at offset pos, as if it had been skipped.
 func (s *Scanner) Forward(pos int) { s.pos, s.first = pos, false }
 
 // Err returns the first error, an *Error, or nil.

@@ -37,7 +37,7 @@ func (s *Scanner) Skip() {
 	s.scalar()
 }
 
-// SkipAt forgets an earlier error and skips the value at data[pos:]. After it the reading goes on in whatever surrounds that value:
+// SkipAt forgets an earlier error and skips the value at data[pos:]. After it the reading continues in whatever surrounds that value:
 // it is for stepping over an element that another method could not use.
 func (s *Scanner) SkipAt(pos int) {
 	s.pos, s.first, s.err = pos, false, nil

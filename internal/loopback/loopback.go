@@ -1,4 +1,4 @@
-// Package loopback tells what is this machine alone: an address that nobody else reaches, a request that nobody else made.
+// Package loopback says which addresses only this machine reaches, and which requests only this machine made.
 //
 // What goes in: addresses and HTTP requests. What comes out: yes or no. It imports none of ours.
 package loopback

@@ -1,7 +1,8 @@
 // Package ops is the HTTP server for those who operate nodetrail.
 //
-// What goes in: functions and handlers of the other parts. What comes out: /metrics, /healthz, /readyz and /-/reload on one address, and
-// profiles on another, which only this machine can reach. The package imports internal/loopback.
+// What goes in: functions and handlers of the other parts. What comes out: /metrics, /healthz, /readyz and /-/reload on one address,
+// /healthz and /readyz on a second one, where only probes connect, and profiles on a third one, which only this machine can reach. The package imports
+// internal/conns and internal/loopback.
 //
 // POST /-/reload does no more than read the configuration file again, which whoever can write that file could have by waiting. Still it is
 // not for everybody: with a token it must be borne, and without one the request must come from this machine, through no proxy and from no
@@ -33,6 +34,9 @@ import (
 type Options struct {
 	// Listen is the address, as net.Listen takes it for "tcp".
 	Listen string
+	// Health is a further address of /healthz and /readyz alone, with connections of its own: whoever takes those of Listen does not keep a probe from its
+	// answer. "" is none.
+	Health string
 	// Pprof is the address of profiles; it must be a loopback one. "" is none.
 	Pprof string
 	// Metrics serves /metrics.
@@ -57,9 +61,9 @@ type Options struct {
 
 // Server serves until it is stopped.
 type Server struct {
-	o         Options
-	mux       *http.ServeMux
-	listeners [2]net.Listener // of mux, and of profiles or nil
+	o                       Options
+	mux                     *http.ServeMux
+	main, health, profiling net.Listener // of mux, of probes, and of profiles; the latter two may be nil
 }
 
 // New listens, so that what cannot work is known at once. Serve or Close must follow.
@@ -72,24 +76,34 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{o: o, mux: http.NewServeMux()}
 	s.routes()
-	var err error
-	if s.listeners[0], err = net.Listen("tcp", o.Listen); err != nil {
-		return nil, fmt.Errorf("listening for operations: %w", err)
+	for _, l := range []struct {
+		to            *net.Listener
+		address, what string
+	}{{&s.main, o.Listen, "operations"}, {&s.health, o.Health, "probes"}, {&s.profiling, o.Pprof, "profiles"}} {
+		if l.address == "" && l.to != &s.main {
+			continue
+		}
+		var err error
+		if *l.to, err = net.Listen("tcp", l.address); err != nil {
+			return nil, errors.Join(fmt.Errorf("listening for %s: %w", l.what, err), s.Close())
+		}
 	}
-	if o.Pprof == "" {
-		return s, nil
-	}
-	if s.listeners[1], err = net.Listen("tcp", o.Pprof); err != nil {
-		return nil, errors.Join(fmt.Errorf("listening for profiles: %w", err), s.Close())
-	}
-	if !loopback.Address(s.listeners[1].Addr().String()) {
+	if s.profiling != nil && !loopback.Address(s.profiling.Addr().String()) {
 		return nil, errors.Join(fmt.Errorf("listening for profiles: %s is not a loopback address, and profiles show what is in memory", o.Pprof), s.Close())
 	}
 	return s, nil
 }
 
 // Addr is the address that operations are served at.
-func (s *Server) Addr() string { return s.listeners[0].Addr().String() }
+func (s *Server) Addr() string { return s.main.Addr().String() }
+
+// HealthAddr is the address of Options.Health, "" for none.
+func (s *Server) HealthAddr() string {
+	if s.health == nil {
+		return ""
+	}
+	return s.health.Addr().String()
+}
 
 // Handle adds a handler, before Serve is called. The pattern is as for http.ServeMux.
 func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
@@ -97,7 +111,7 @@ func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, 
 // Close stops listening. After Serve it has nothing to do.
 func (s *Server) Close() error {
 	var errs []error
-	for _, l := range s.listeners {
+	for _, l := range []net.Listener{s.main, s.health, s.profiling} {
 		if l != nil {
 			errs = append(errs, l.Close())
 		}
@@ -105,23 +119,30 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// Serve answers until ctx ends, and then until the requests in hand are answered, for a while. It returns an error if it could not go on.
+// Serve answers until ctx ends, and then until the requests in hand are answered, for a while. It returns an error if it could not continue.
 func (s *Server) Serve(ctx context.Context) error {
 	complaints := log.New(complain{s.o.Log}, "", 0)
-	servers := []*http.Server{{
-		Handler: s.mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 16 << 10, ErrorLog: complaints, TLSConfig: s.o.TLS,
-	}}
-	if s.listeners[1] != nil {
+	var servers []*http.Server
+	var listeners []net.Listener
+	add := func(l net.Listener, h http.Handler, write time.Duration, t *tls.Config) {
+		if l == nil {
+			return
+		}
+		listeners = append(listeners, l)
 		servers = append(servers, &http.Server{
-			Handler: profiles(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 15 * time.Minute, // a trace takes its time
-			IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: complaints,
+			Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: write, IdleTimeout: 2 * time.Minute,
+			MaxHeaderBytes: 16 << 10, ErrorLog: complaints, TLSConfig: t,
 		})
 	}
+	probes := http.NewServeMux()
+	s.probes(probes)
+	add(s.main, s.mux, time.Minute, s.o.TLS)
+	add(s.health, probes, 10*time.Second, nil)
+	add(s.profiling, profiles(), 15*time.Minute, nil) // a trace takes its time
 	ended := make(chan error, len(servers))
 	for i, srv := range servers {
 		go func() {
-			l := conns.New(s.listeners[i], s.o.MaxConnections, func() {})
+			l := conns.New(listeners[i], s.o.MaxConnections, func() {})
 			if srv.TLSConfig != nil {
 				ended <- srv.ServeTLS(l, "", "")
 				return
@@ -164,7 +185,15 @@ func (s *Server) routes() {
 	if s.o.Metrics != nil {
 		s.mux.Handle("GET /metrics", ownName(s.o.Metrics))
 	}
-	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+	s.probes(s.mux)
+	if s.o.Reload != nil {
+		s.mux.Handle("POST /-/reload", http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.reload)))
+	}
+}
+
+// probes adds what a probe asks for.
+func (s *Server) probes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if s.o.Healthy != nil {
 			if err := s.o.Healthy(); err != nil {
 				answer(w, http.StatusServiceUnavailable, err.Error())
@@ -173,7 +202,7 @@ func (s *Server) routes() {
 		}
 		answer(w, http.StatusOK, "ok")
 	})
-	s.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if s.o.Ready != nil {
 			if why := s.o.Ready(); len(why) > 0 {
 				answer(w, http.StatusServiceUnavailable, "not ready", why...)
@@ -182,12 +211,8 @@ func (s *Server) routes() {
 		}
 		answer(w, http.StatusOK, "ready")
 	})
-	if s.o.Reload != nil {
-		s.mux.Handle("POST /-/reload", http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.reload)))
-	}
 }
 
-// answer writes lines of text.
 // ownName refuses requests that come from this machine under another one's name: a page that a browser here has open got its name an address of this
 // machine, and would read the answer. From elsewhere a name says nothing: Prometheus has its own for this machine.
 func ownName(h http.Handler) http.Handler {
@@ -200,6 +225,7 @@ func ownName(h http.Handler) http.Handler {
 	})
 }
 
+// answer writes lines of text.
 func answer(w http.ResponseWriter, code int, line string, more ...string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +83,7 @@ func TestEndpoints(t *testing.T) {
 }
 
 // A page in a browser on this machine, to which its name was led, does not read the metrics.
-func TestAttacks16MetricsUnderAForeignName(t *testing.T) {
+func TestAttack16MetricsUnderAForeignName(t *testing.T) {
 	_, ask := start(t, Options{Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secret 1\n") })})
 	for host, code := range map[string]int{
 		"evil.example": 421, "evil.example:9090": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421, "10.0.0.1": 421,
@@ -134,10 +135,53 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// Connections to the address of operations take none of those of probes. On one listener, the connection of the probe here would be the oldest of its
+// address, and go first.
+func TestAttack20ProbesHaveAnAddressOfTheirOwn(t *testing.T) {
+	s, _ := start(t, Options{Health: "127.0.0.1:0", Metrics: http.NotFoundHandler()})
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	ask := func(path string, code int) (reused bool) {
+		t.Helper()
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }})
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.HealthAddr()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != code {
+			t.Fatalf("%s: %d, %v", path, resp.StatusCode, err)
+		}
+		return reused
+	}
+	ask("/healthz", 200)
+	for i := range 2000 {
+		c, err := net.Dial("tcp", s.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if i%2 == 0 {
+			_, _ = io.WriteString(c, "GET /healthz HTTP/1.1\r\nX-") // it may be closed already
+		}
+		if i%100 == 0 && !ask("/healthz", 200) {
+			t.Fatalf("after %d connections to the other address the probe's connection was closed", i)
+		}
+	}
+	ask("/readyz", 200)
+	for _, path := range []string{"/metrics", "/-/reload", "/", "/debug/pprof/"} {
+		ask(path, 404)
+	}
+}
+
 func TestPprof(t *testing.T) {
 	s, _ := start(t, Options{Pprof: "127.0.0.1:0"})
 	for host, want := range map[string]int{"": 200, "attacker.example": 403} {
-		req, err := http.NewRequest(http.MethodGet, "http://"+s.listeners[1].Addr().String()+"/debug/pprof/cmdline", nil)
+		req, err := http.NewRequest(http.MethodGet, "http://"+s.profiling.Addr().String()+"/debug/pprof/cmdline", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +195,7 @@ func TestPprof(t *testing.T) {
 			t.Errorf("for host %q: %d", host, resp.StatusCode)
 		}
 	}
-	resp, err := http.Get("http://" + s.listeners[1].Addr().String() + "/metrics")
+	resp, err := http.Get("http://" + s.profiling.Addr().String() + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}

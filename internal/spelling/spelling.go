@@ -2,6 +2,7 @@
 package spelling
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -35,11 +36,15 @@ func Nearest(word string, all []string) (near []string) {
 	return near
 }
 
-// Meant returns a question that proposes what Nearest finds, such as "did you mean pods or nodes?", and "" where that is nothing.
+// Meant returns a question that proposes the first five of what Nearest finds, such as "did you mean pods or nodes?", and "" where that is nothing.
 func Meant(word string, all []string) string {
+	const most = 5
 	near := Nearest(word, all)
-	if len(near) == 0 {
+	switch more := len(near) - most; {
+	case len(near) == 0:
 		return ""
+	case more > 0:
+		return fmt.Sprintf("did you mean %s, or one of %d more?", strings.Join(near[:most], ", "), more)
 	}
 	return "did you mean " + OneOf(near) + "?"
 }

@@ -22,6 +22,9 @@ func TestNearest(t *testing.T) {
 	if got := Meant("pod", all); got != "did you mean pods or podtemplates?" {
 		t.Error(got)
 	}
+	if got := Meant("n", []string{"n1", "n2", "n3", "n4", "n5", "n6", "n7"}); got != "did you mean n1, n2, n3, n4, n5, or one of 2 more?" {
+		t.Error(got)
+	}
 	if got := Meant("x", all); got != "" {
 		t.Error(got)
 	}

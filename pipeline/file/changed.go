@@ -8,7 +8,7 @@ import (
 // patience is for how many polls a compressed file that is cut off is taken for one that is still being written.
 const patience = 5
 
-// changed goes on after the current file was truncated or rewritten; false to try again later.
+// changed continues after the current file was truncated or rewritten; false to try again later.
 func (l *lane) changed() bool {
 	old := l.cur
 	entries, err := l.fam.scan()
@@ -83,7 +83,7 @@ func (l *lane) damaged(err error) bool {
 		l.leave()
 		return true
 	}
-	e := look(t.path)
+	e := l.fam.reach.look(t.path)
 	if e.err != nil || !e.packed || !e.sameFile(t.mark) {
 		return false
 	}

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -48,6 +49,8 @@ type chunker struct {
 	in    Input
 	bound int           // bytes of an event
 	alloc func() []byte // a buffer of no length and at least chunkBytes of room
+	// progress is called with the bytes that were read, as they are in the input; nil for nothing.
+	progress func(bytes int)
 	// eat takes the next chunk; false ends the reading.
 	eat func(chunk) bool
 
@@ -61,12 +64,40 @@ func (c *chunker) run(ctx context.Context) bool {
 		return fail(unreadable(c.in.String(), err))
 	}
 	defer closeSource()
+	if c.progress != nil {
+		src = counted{src, c.progress}
+	}
 	r, closeReader, err := decompress(src)
 	if err != nil {
 		return fail(fmt.Errorf("%s: %w", c.in.String(), err))
 	}
 	defer closeReader()
-	return c.read(r)
+	if c.in.pipe { // Expand could not look into it
+		b := bufio.NewReaderSize(r, recodeHead)
+		head, _ := b.Peek(recodeHead)
+		c.in.kind = kindOf(head)
+		if err := c.in.misplaced(); err != nil {
+			return c.eat(chunk{path: c.in.String(), firstLine: 1, err: err})
+		}
+		r = b
+	}
+	all, recoded := recode(r, c.bound)
+	if recoded {
+		return c.document(all, nil, nil)
+	}
+	return c.read(all)
+}
+
+// counted says how much is read.
+type counted struct {
+	r   io.Reader
+	add func(bytes int)
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.add(n)
+	return n, err
 }
 
 // fill reads into the room that buf has left.
@@ -161,7 +192,7 @@ func (c *chunker) document(r io.Reader, head []byte, err error) bool {
 	}
 	switch {
 	case len(head) > maxDocumentBytes:
-		out.err = fmt.Errorf("%s: a log that is one JSON document may have %d MiB at most: give it with an event on each line (jq -c '.items[]')",
+		out.err = fmt.Errorf("%s: a log that is one JSON document may have %d MiB at most: give it with an event on each line (jq -c '.items[]'), or in parts",
 			c.in.String(), maxDocumentBytes>>20)
 		return c.eat(out)
 	case !errors.Is(err, io.EOF):

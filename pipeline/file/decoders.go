@@ -72,9 +72,6 @@ func (d *decoders) work(ctx context.Context) {
 		select {
 		case j := <-d.todo:
 			j.decode(&dec, d.opt.MaxPlaces)
-			if d.opt.Progress != nil {
-				d.opt.Progress(len(j.chunk.buf))
-			}
 			close(j.done)
 		case <-ctx.Done():
 			return
@@ -92,6 +89,7 @@ func (j *job) decode(d *audit.Decoder, places int) {
 	}
 	if j.chunk.document {
 		j.counts = d.Document(j.chunk.buf, emit, malformed)
+		inOrder(j.events)
 	} else {
 		j.counts = audit.Counts{}
 		for _, l := range j.chunk.reduced {

@@ -315,7 +315,7 @@ func (l *lane) batch(p *piece) *source.Batch {
 			if len(b.Places) == l.opt.MaxPlaces {
 				return b
 			}
-			place := source.Place{Input: j.chunk.path, Cause: m.Cause}
+			place := source.Place{Input: j.chunk.path, Cause: m.Cause, OfNoNode: m.OfNoNode}
 			if p.lines {
 				place.Line = int64(m.Line)
 			}

@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/internal/filekind"
 )
 
 // Input is one file to read, or standard input.
@@ -21,6 +25,10 @@ type Input struct {
 	Path string
 	// first is the time of its first event, zero if it has none near its beginning.
 	first time.Time
+	// newest is the time of its first event if that is the latest in its beginning; then first is zero, since the oldest event may be anywhere.
+	newest time.Time
+	// kind is what its beginning shows it to be.
+	kind filekind.Kind
 	// pipe says that what was read is gone and that reading may wait for somebody: anything but a regular file.
 	pipe  bool
 	stdin io.Reader
@@ -36,9 +44,11 @@ func (in *Input) String() string {
 
 // Expand resolves the arguments of analyze: files, globs, folders (the logs in them, not those deeper), and "-" for stdin. The inputs
 // come in the order of their first event, each file once by whatever names it is given. An argument that yields nothing is an error
-// that says so.
+// that says so, and so is a file that shows to be something else, unless a folder or a glob has logs next to it.
 func Expand(args []string, stdin io.Reader) ([]Input, error) {
 	var out []Input
+	var misplaced error
+	logs := 0
 	seen := map[string]bool{}
 	for _, arg := range args {
 		paths, err := resolve(arg)
@@ -54,11 +64,19 @@ func Expand(args []string, stdin io.Reader) ([]Input, error) {
 			in := Input{Path: p}
 			if p == "-" {
 				in.stdin, in.pipe = stdin, true
-			} else if in.first, in.pipe, err = firstTime(p); err != nil {
+			} else if err := in.look(); err != nil {
 				return nil, err
 			}
 			out = append(out, in)
+			if err := in.misplaced(); err == nil {
+				logs++
+			} else if misplaced = cmp.Or(misplaced, err); p == arg {
+				return nil, err
+			}
 		}
+	}
+	if logs == 0 && misplaced != nil {
+		return nil, misplaced
 	}
 	slices.SortStableFunc(out, func(a, b Input) int {
 		if c := a.first.Compare(b.first); c != 0 {
@@ -67,6 +85,27 @@ func Expand(args []string, stdin io.Reader) ([]Input, error) {
 		return strings.Compare(a.Path, b.Path)
 	})
 	return out, nil
+}
+
+// misplaced is the error of a file that is no audit log, by its beginning.
+func (in *Input) misplaced() error {
+	if what := in.kind.Misplaced(filekind.AuditLog); what != "" {
+		return fmt.Errorf("%s: %s", in.String(), what)
+	}
+	return nil
+}
+
+// kindOf is what a beginning shows an input to be. Text in which events may be is a log, whatever its first line is.
+func kindOf(head []byte) filekind.Kind {
+	switch k := filekind.Of(head, false); k {
+	case filekind.Archive, filekind.Report, filekind.Verdicts:
+		return k
+	default:
+		if bytes.Contains(head, []byte("auditID")) {
+			return filekind.AuditLog
+		}
+		return k
+	}
 }
 
 // identity is the same for all names of a file that lead through links and folders; a hard link is another file.
@@ -164,29 +203,34 @@ const headBytes = 256 << 10
 
 var timeKeys = [][]byte{[]byte(`"stageTimestamp"`), []byte(`"requestReceivedTimestamp"`)}
 
-// firstTime finds the time of the file's first event, and whether the file is a pipe, of which nothing may be read yet. That there is
+// look finds the time of the file's first event, and whether the file is a pipe, of which nothing may be read yet. That there is
 // no event is no error here.
-func firstTime(path string) (first time.Time, pipe bool, err error) {
-	info, err := os.Stat(path)
+func (in *Input) look() error {
+	info, err := os.Stat(in.Path)
 	if err != nil {
-		return time.Time{}, false, unreadable(path, err)
+		return unreadable(in.Path, err)
 	}
-	if !info.Mode().IsRegular() {
-		return time.Time{}, true, nil
+	if in.pipe = !info.Mode().IsRegular(); in.pipe {
+		return nil
 	}
-	f, err := os.Open(path)
+	f, err := os.Open(in.Path)
 	if err != nil {
-		return time.Time{}, false, unreadable(path, err)
+		return unreadable(in.Path, err)
 	}
 	defer func() { _ = f.Close() }()
 	r, closeReader, err := decompress(f)
 	if err != nil {
-		return time.Time{}, false, nil // whoever reads it to the end will say what is wrong with it
+		return nil // whoever reads it to the end will say what is wrong with it
 	}
 	defer closeReader()
 	head := make([]byte, headBytes)
 	n, _ := io.ReadFull(r, head)
-	return firstTimeIn(head[:n]), false, nil
+	in.kind = kindOf(head[:n])
+	in.first = firstTimeIn(head[:n])
+	if audit.IsDocument(head[:n]) && timeIn(head[:n], bytes.LastIndex).Before(in.first) {
+		in.first, in.newest = time.Time{}, in.first
+	}
+	return nil
 }
 
 // firstTimeIn decodes lines until one has a time. Only where none is whole are the keys searched for, since what the request's body
@@ -231,7 +275,7 @@ func timeIn(b []byte, index func(s, sep []byte) int) time.Time {
 	return time.Time{}
 }
 
-// LastTime returns the time of the last event of the inputs, for windows counted from the log's end; zero if it cannot be told.
+// LastTime returns the time of the last event of the inputs, for windows counted from the log's end; zero if it is unknown.
 // Compressed files are read through for it. Pipes and standard input cannot be.
 func LastTime(inputs []Input) (time.Time, error) {
 	var last time.Time
@@ -243,8 +287,10 @@ func LastTime(inputs []Input) (time.Time, error) {
 		if err != nil {
 			return time.Time{}, err
 		}
-		if t.After(last) {
-			last = t
+		for _, t := range []time.Time{t, in.newest} {
+			if t.After(last) {
+				last = t
+			}
 		}
 	}
 	return last, nil

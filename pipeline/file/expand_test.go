@@ -84,7 +84,9 @@ func TestFirstTime(t *testing.T) {
 	f := func(name, text string, want time.Time) {
 		t.Helper()
 		path := filepath.Join(files(t, "x", text), "x")
-		first, pipe, err := firstTime(path)
+		in := Input{Path: path}
+		err := in.look()
+		first, pipe := in.first, in.pipe
 		if err != nil || pipe || !first.Equal(want) {
 			t.Errorf("%s: first time %s, pipe %t, error %v, want %s", name, first, pipe, err, want)
 		}

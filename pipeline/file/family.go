@@ -45,6 +45,7 @@ func liveNames(name string) []string {
 // family is a log with its rotated predecessors, known by their names and where they are.
 type family struct {
 	live    string
+	reach   *reach
 	folders []folderOf
 	seen    map[string]entry // by path, of the last scan
 }
@@ -54,10 +55,10 @@ type folderOf struct {
 	name *regexp.Regexp
 }
 
-func newFamily(live string) *family {
-	f := &family{live: live}
+func newFamily(live string, r *reach) *family {
+	f := &family{live: live, reach: r}
 	f.add(live)
-	if target, err := filepath.EvalSymlinks(live); err == nil && filepath.Dir(target) != filepath.Dir(live) {
+	if target, err := r.resolve(live); err == nil && filepath.Dir(target) != filepath.Dir(live) {
 		f.add(target) // it is rotated where it is, not where the link is
 	}
 	return f
@@ -85,6 +86,7 @@ func (f *family) owns(path string) bool {
 type entry struct {
 	mark
 	path   string
+	reach  *reach
 	stem   string // what is before number
 	number int    // logrotate's, which counts from the newest; -1 if there is none
 	live   bool
@@ -109,7 +111,7 @@ func (f *family) scan() ([]entry, error) {
 		for _, l := range before {
 			e, known := f.seen[l.path]
 			if !known || !tells(e.head) || !os.SameFile(e.info, l.info) || e.info.Size() != l.info.Size() || !e.info.ModTime().Equal(l.info.ModTime()) {
-				e = look(l.path)
+				e = f.reach.look(l.path)
 				e.live = l.path == f.live
 			}
 			seen[l.path] = e
@@ -166,10 +168,10 @@ func (f *family) list() ([]listed, error) {
 }
 
 // look reads what a file begins with.
-func look(path string) entry {
-	e := entry{path: path}
+func (r *reach) look(path string) entry {
+	e := entry{path: path, reach: r}
 	e.stem, e.number = numberOf(path)
-	f, err := os.Open(path)
+	f, err := r.open(path)
 	if err != nil {
 		e.err = unreadable(path, err)
 		return e
@@ -180,7 +182,7 @@ func look(path string) entry {
 		return e
 	}
 	e.first = e.info.ModTime()
-	r, packed, closeReader, err := unpack(f)
+	text, packed, closeReader, err := unpack(f)
 	if err != nil {
 		e.packed, e.cut = true, true
 		return e
@@ -190,7 +192,7 @@ func look(path string) entry {
 	var head []byte
 	for _, n := range []int{8 << 10, 64 << 10, headBytes} {
 		more := make([]byte, n-len(head))
-		got, err := io.ReadFull(r, more)
+		got, err := io.ReadFull(text, more)
 		head = append(head, more[:got]...)
 		if t := firstTimeIn(head); !t.IsZero() {
 			e.first = t

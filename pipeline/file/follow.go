@@ -35,7 +35,7 @@ type FollowOptions struct {
 	// Paths are the logs: files, which need not be there yet, and globs. Rotated files need not be named; where a glob matches them too, they
 	// count as what they are.
 	Paths []string
-	// Want is what to decode beside the requests of nodes.
+	// Want is what to decode in addition to the requests of nodes.
 	Want audit.Want
 	// From is where to begin a log that has no position yet.
 	From From
@@ -55,6 +55,9 @@ type FollowOptions struct {
 	// Linger is for how many polls a file that was rotated away must not have grown before the next is begun. By default it is 1, and a
 	// negative one is none. Even then a file is left only when the next has content.
 	Linger int
+	// FollowLinks has symbolic links below the folders of Paths lead anywhere. Without it they lead only to files of their own owner below these folders:
+	// whoever may write into such a folder cannot have other files read.
+	FollowLinks bool
 	// Gap is called when part of a log may never be read, with a clause that says why. Several goroutines may call it at once.
 	Gap func(lane, cause string)
 }
@@ -65,7 +68,7 @@ type FollowOptions struct {
 // A file is known by what it begins with, and by device and inode; so it is found again when it was renamed, copied or compressed, and what
 // has taken its name or inode is not mistaken for it. Where a log is truncated in place and a copy of it was made (logrotate's
 // copytruncate), what was not read before is read from the copy. What was written between the copying and the truncation is lost if it was
-// not read in time, and cannot be told to be.
+// not read in time, and is unknown to be.
 type Follow struct {
 	opt FollowOptions
 	log zerolog.Logger
@@ -155,7 +158,7 @@ func (f *Follow) Run(ctx context.Context, in source.Intake) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	r := &running{Follow: f, paths: paths, in: in, wg: &wg, ended: make(chan error), said: map[string]string{}, ctx: ctx,
+	r := &running{Follow: f, paths: paths, reach: newReach(paths, f.opt.FollowLinks), in: in, wg: &wg, ended: make(chan error), said: map[string]string{}, ctx: ctx,
 		decoders: newDecoders(Options{Want: f.opt.Want, MaxEventBytes: f.opt.MaxEventBytes, MaxPlaces: f.opt.MaxPlaces})}
 	for range f.opt.Workers {
 		wg.Go(func() { r.work(ctx) })
@@ -178,6 +181,7 @@ type running struct {
 	*decoders
 	ctx     context.Context
 	paths   []string
+	reach   *reach
 	in      source.Intake
 	wg      *sync.WaitGroup
 	watcher *fsnotify.Watcher

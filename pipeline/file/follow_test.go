@@ -28,8 +28,8 @@ func (st *stored) oneGap(t *testing.T, text string) {
 // TestFollow is about a log that comes late and grows, by events of the system alone and by polling alone.
 func TestFollow(t *testing.T) {
 	for name, change := range map[string]func(*FollowOptions){
-		"polled":  func(o *FollowOptions) { o.PollOnly = true },
-		"told of": func(o *FollowOptions) { o.Poll, o.Linger = time.Hour, -1 },
+		"polled":   func(o *FollowOptions) { o.PollOnly = true },
+		"notified": func(o *FollowOptions) { o.Poll, o.Linger = time.Hour, -1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, st := logIn(t), newStored()
@@ -187,7 +187,7 @@ func TestFollowRestart(t *testing.T) {
 			w.compress("audit.log.1")
 			w.lines(50)
 		},
-		"a copy beside it": func(w *writer) { w.copy("audit.log", "audit.log.1"); w.lines(5) },
+		"a copy next to it": func(w *writer) { w.copy("audit.log", "audit.log.1"); w.lines(5) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, st := logIn(t), newStored()
@@ -227,7 +227,7 @@ func TestFollowInodeReused(t *testing.T) {
 			check(t, os.Remove(w.path))
 			w.open()
 			w.lines(30) // longer than the old one was
-			// Not every file system reuses inodes when a test wants it to: the position is told that it was this one.
+			// Not every file system reuses inodes when a test wants it to: the position gets this one.
 			p, err := parsePosition(st.positions[w.lane()])
 			check(t, err)
 			info, err := os.Stat(w.path)

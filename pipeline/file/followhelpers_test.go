@@ -263,7 +263,7 @@ func (w *writer) lines(n int) {
 	w.text(w.make(n))
 }
 
-// file writes n events into a file beside the log.
+// file writes n events into a file next to the log.
 func (w *writer) file(name string, n int) {
 	w.t.Helper()
 	text := w.make(n)

@@ -16,7 +16,7 @@ import (
 	"github.com/nodetrail/nodetrail/pipeline/source"
 )
 
-// settle is how long after the system has told of a change a log is read, so that lines which are written at once come at once.
+// settle is how long after the system has notified of a change a log is read, so that lines which are written at once come at once.
 const settle = 20 * time.Millisecond
 
 // lane is one log, being followed. All but what is marked so belongs to the goroutine that reads.
@@ -57,7 +57,7 @@ type lane struct {
 
 func newLane(r *running, path, id string, late bool) *lane {
 	name := "file:" + path
-	return &lane{decoders: r.decoders, opt: &r.Follow.opt, log: r.log.With().Str("lane", name).Logger(), name: name, identity: id, fam: newFamily(path),
+	return &lane{decoders: r.decoders, opt: &r.Follow.opt, log: r.log.With().Str("lane", name).Logger(), name: name, identity: id, fam: newFamily(path, r.reach),
 		wake: make(chan struct{}, 1), late: late, report: LaneStats{Lane: name}}
 }
 
@@ -201,7 +201,7 @@ func (l *lane) leave() {
 	l.cur, l.fresh = nil, true
 }
 
-// isLive is whether the current file is the one that is written under the log's name, as far as can be told.
+// isLive is whether the current file is the one that is written under the log's name, as far as is known.
 func (l *lane) isLive() bool {
 	info, err := os.Stat(l.fam.live)
 	if err != nil {
@@ -287,7 +287,7 @@ func (l *lane) isDone(m mark) bool {
 	return l.cur != nil && (l.cur.same(m) || l.cur.sameFile(m)) || slices.ContainsFunc(l.done, m.same)
 }
 
-// say logs what keeps the lane from going on, once for as long as it is the same.
+// say logs what keeps the lane from continuing, once for as long as it is the same.
 func (l *lane) say(about string, err error) {
 	if errors.Is(err, errChanged) || errors.Is(err, fs.ErrNotExist) && about != "folder" {
 		return // at the next poll it is something else
@@ -333,11 +333,11 @@ func (l *lane) trouble() string {
 	info, err := os.Stat(l.fam.live)
 	switch {
 	case err != nil:
-	case !info.Mode().IsRegular(): // to open a pipe may take for ever
+	case !info.Mode().IsRegular(): // to open a pipe may take indefinitely
 		err = errors.New("it is not a regular file")
 	case l.cur == nil || !os.SameFile(info, l.cur.info):
 		var f *os.File
-		if f, err = os.Open(l.fam.live); err == nil {
+		if f, err = l.fam.reach.open(l.fam.live); err == nil {
 			err = f.Close()
 		}
 	}

@@ -83,7 +83,7 @@ func TestReadRotatedOneByOne(t *testing.T) {
 	}
 }
 
-// TestReadCopies is about the same events in several files, such as one compressed beside the plain: they come one after the other, so
+// TestReadCopies is about the same events in several files, such as one compressed next to the plain: they come one after the other, so
 // that whoever remembers only the latest still sees that they are the same.
 func TestReadCopies(t *testing.T) {
 	text := events("a", 9000, 0, 1, 0)

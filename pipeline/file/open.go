@@ -33,7 +33,7 @@ func formOf(head []byte) form {
 	return plain
 }
 
-// open opens an input. What is no regular file may keep its reader waiting for ever; then the end of ctx ends the reading.
+// open opens an input. What is no regular file may keep its reader waiting indefinitely; then the end of ctx ends the reading.
 func open(ctx context.Context, in *Input) (io.Reader, func(), error) {
 	if !in.pipe {
 		f, err := os.Open(in.Path)

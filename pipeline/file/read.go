@@ -34,11 +34,13 @@ type Place struct {
 	Path  string
 	Line  int
 	Cause string
+	// OfNoNode says that what is left shows that nothing needs the event.
+	OfNoNode bool
 }
 
 // Options of Read. The zero value of each means its default.
 type Options struct {
-	// Want is what to decode beside the requests of nodes.
+	// Want is what to decode in addition to the requests of nodes.
 	Want audit.Want
 	// MaxEventBytes bounds an event, 4 MiB by default.
 	MaxEventBytes int
@@ -46,7 +48,7 @@ type Options struct {
 	MaxPlaces int
 	// Workers is how many chunks are decoded at a time, by default one for each processor.
 	Workers int
-	// Progress is called after each chunk with the plain bytes it had, from several goroutines.
+	// Progress is called with how many bytes were read of the inputs, as they are there, compressed or not; from several goroutines.
 	Progress func(bytes int)
 }
 
@@ -72,7 +74,7 @@ func Read(ctx context.Context, inputs []Input, opt Options, out func(Batch) erro
 	}
 	logs := make([]*log, len(inputs))
 	for i, in := range inputs {
-		l := &log{in: in, queue: make(chan *job, 2*opt.Workers)}
+		l := &log{in: in, queue: make(chan *job, 2*opt.Workers+ahead)}
 		l.start = func() { wg.Go(func() { rd.feed(l) }) }
 		logs[i] = l
 	}
@@ -82,6 +84,9 @@ func Read(ctx context.Context, inputs []Input, opt Options, out func(Batch) erro
 	return rd.res, ctx.Err()
 }
 
+// ahead is how many chunks are decoded in addition to those that the workers have in hand, so that they do not wait while a slice of the log is judged.
+const ahead = 4
+
 // log is an input, being read.
 type log struct {
 	in    Input
@@ -89,6 +94,7 @@ type log struct {
 	queue chan *job
 	head  *job // whose events are next
 	next  int
+	order order
 }
 
 type reader struct {
@@ -101,7 +107,7 @@ type reader struct {
 // feed cuts a log into jobs, which enter the log's queue in order and go to the workers.
 func (rd *reader) feed(l *log) {
 	defer close(l.queue)
-	c := chunker{in: l.in, bound: rd.opt.MaxEventBytes, alloc: rd.alloc, eat: func(ch chunk) bool {
+	c := chunker{in: l.in, bound: rd.opt.MaxEventBytes, alloc: rd.alloc, progress: rd.opt.Progress, eat: func(ch chunk) bool {
 		j := rd.job(ch)
 		select {
 		case l.queue <- j:
@@ -120,6 +126,9 @@ func (rd *reader) await(l *log) (bool, error) {
 		select {
 		case next, open := <-l.queue:
 			if !open {
+				if err := l.order.backward(l.in.String()); err != nil {
+					rd.res.Errors = append(rd.res.Errors, err)
+				}
 				return false, rd.ctx.Err()
 			}
 			j = next
@@ -132,6 +141,9 @@ func (rd *reader) await(l *log) (bool, error) {
 			return false, rd.ctx.Err()
 		}
 		rd.account(j)
+		for i := range j.events {
+			l.order.see(&j.events[i])
+		}
 		if len(j.events) == 0 {
 			rd.recycle(j)
 			continue
@@ -149,7 +161,7 @@ func (rd *reader) account(j *job) {
 	for _, list := range [][]audit.Malformed{j.chunk.tooLong, j.malformed} {
 		for _, m := range list {
 			if len(r.Malformed) < rd.opt.MaxPlaces {
-				r.Malformed = append(r.Malformed, Place{Path: j.chunk.path, Line: m.Line, Cause: m.Cause})
+				r.Malformed = append(r.Malformed, Place{Path: j.chunk.path, Line: m.Line, Cause: m.Cause, OfNoNode: m.OfNoNode})
 			}
 		}
 	}

@@ -45,7 +45,7 @@ type tailed struct {
 // openTailed opens an entry at its beginning. It is held to begin as the entry does, so that it shows if it is truncated before anything
 // was read. That a file with another identity has taken its name by now is errChanged.
 func openTailed(e *entry) (*tailed, error) {
-	f, err := os.Open(e.path)
+	f, err := e.reach.open(e.path)
 	if err != nil {
 		return nil, unreadable(e.path, err)
 	}
@@ -213,7 +213,7 @@ func resume(e *entry, p *position) (t *tailed, again bool, err error) {
 		t.final = true
 	default:
 		t.close()
-		now := look(e.path)
+		now := e.reach.look(e.path)
 		if now.err != nil || !now.sameFile(e.mark) || !p.matches(&now) {
 			return nil, false, errChanged // it was truncated only just now, and then there may be a copy
 		}

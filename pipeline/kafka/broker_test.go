@@ -203,7 +203,7 @@ func testResume(t *testing.T, brokers []string) {
 	wantCounted(t, st, once(a))
 	c.shutdown(t)
 	produce(t, brokers, "resume", b...)
-	// Another one dies in the middle; a third goes on.
+	// Another one dies in the middle; a third continues.
 	c = st.consume(t, quickOptions(brokers, "resume", "resume"), jitter(20*time.Millisecond))
 	eventually(t, "some of the second half", func() bool { return st.total() > 500 })
 	c.die()

@@ -173,7 +173,7 @@ func (t *TLS) config() (*tls.Config, error) {
 	return cfg, nil
 }
 
-// dial opens a connection, through TLS if that is on, whose reads and writes cannot last for ever. kafka-go authenticates without a deadline.
+// dial opens a connection, through TLS if that is on, whose reads and writes cannot last indefinitely. kafka-go authenticates without a deadline.
 func (c *Cluster) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()

@@ -17,7 +17,7 @@
 // stands an epoch. If a lane is refused, the member asks the group's coordinator, by a heartbeat, whether it belongs to the group's
 // present generation. Only if it does it tries a higher epoch. The store alone keeps the count right: whoever owns a lane began at the stored
 // position and commits only while nobody else took it over. The heartbeat keeps those out who lost their partitions without noticing. Two
-// groups that share one store and topic would take lanes from each other for ever; that is logged.
+// groups that share one store and topic would take lanes from each other indefinitely; that is logged.
 //
 // # Faults of the client
 //
@@ -27,7 +27,7 @@
 //     answer for a while all connections are made anew.
 //   - Commits of a past generation that move another member's offset (#1308): commits carry the generation, a lane's commits end with it, and
 //     positions come from the store.
-//   - An offset ahead of the log (#1276): looked at again for a while, then reported as a gap, and reading goes on at the first message
+//   - An offset ahead of the log (#1276): looked at again for a while, then reported as a gap, and reading resumes at the first message
 //     that there is. Messages that were deleted before they were read are reported in the same way.
 //   - MaxWait as the deadline of a read, and time-outs logged as errors (#574, #726): the deadline is well beyond the broker's wait,
 //     and an empty answer is no error.

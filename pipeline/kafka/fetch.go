@@ -25,7 +25,7 @@ type message struct {
 type fetched struct {
 	buf      []byte
 	messages []message
-	// next is the offset to go on at.
+	// next is the offset to resume at.
 	next int64
 	// end is where the messages end that may be read by now: the high watermark, or the first open transaction.
 	end int64

@@ -60,7 +60,7 @@ func (l *lane) stats(now time.Time) PartitionStats {
 	return st
 }
 
-// position is where a lane goes on, as the store keeps it.
+// position is where a lane continues, as the store keeps it.
 type position struct {
 	Offset int64 `json:"offset"`
 }
@@ -94,7 +94,7 @@ func (l *lane) run(ctx context.Context, in source.Intake) {
 		if errors.Is(err, source.ErrFenced) {
 			l.s.count(func(st *Stats) { st.Fenced++ })
 			most = 30 * time.Second
-			l.log.Warn().Err(err).Msg("kafka: another process has taken the partition over; if this goes on two groups share one store")
+			l.log.Warn().Err(err).Msg("kafka: another process has taken the partition over; if this continues two groups share one store")
 		} else {
 			l.log.Warn().Err(err).Msg("kafka: reading the partition stopped and begins again")
 		}
@@ -201,7 +201,7 @@ const pace = 100 * time.Millisecond
 
 // follow reads from offset on until the lane is lost or ctx ends.
 func (l *lane) follow(ctx context.Context, in source.Intake, t *tenure, offset int64) error {
-	behind, told := false, false // told is the Behind that was handed on last
+	behind, told := false, false // the latter is the Behind that was handed on last
 	var trouble trouble
 	for {
 		if err := t.lost(); err != nil {
@@ -292,7 +292,7 @@ func (l *lane) recovered(t *trouble) {
 	*t = trouble{}
 }
 
-// outOfRange returns where to go on when the log does not have the offset.
+// outOfRange returns where to continue when the log does not have the offset.
 func (l *lane) outOfRange(ctx context.Context, offset int64, t *trouble) (int64, error) {
 	first, last, err := l.s.bounds(ctx, l.topic, l.partition)
 	if err != nil {

@@ -97,7 +97,7 @@ func testMembers(t *testing.T, brokers []string) {
 		}
 		// Sometimes in the middle of the change, sometimes after it.
 		more := rng.IntN(300)
-		eventually(t, fmt.Sprintf("counting to go on in round %d", round), func() bool { return st.total() > before+more })
+		eventually(t, fmt.Sprintf("counting to continue in round %d", round), func() bool { return st.total() > before+more })
 	}
 	n := stop()
 	if len(alive) == 0 {

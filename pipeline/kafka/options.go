@@ -28,7 +28,7 @@ type Options struct {
 	// StartOffset is Earliest, the default, or Latest.
 	StartOffset string
 
-	// Want is what to decode beside the requests of nodes.
+	// Want is what to decode in addition to the requests of nodes.
 	Want audit.Want
 	// MaxEventBytes bounds an event, audit.DefaultMaxEventBytes by default.
 	MaxEventBytes int
@@ -62,7 +62,7 @@ type Options struct {
 	// with none they are counted alone. A message is passed only when its letter is safe.
 	DeadLetters     source.Letters
 	DeadLetterTopic string
-	// OnGap is told of messages that are lost, from the goroutine of the partition. It may be nil.
+	// OnGap is called for messages that are lost, from the goroutine of the partition. It may be nil.
 	OnGap func(Gap)
 
 	dial dialFunc
@@ -78,7 +78,7 @@ type Gap struct {
 
 func (g Gap) String() string {
 	if g.To < g.From {
-		return fmt.Sprintf("%s/%d ends before offset %d, which was reached before: it was truncated or made anew; reading goes on at %d", g.Topic, g.Partition, g.From, g.To)
+		return fmt.Sprintf("%s/%d ends before offset %d, which was reached before: it was truncated or made anew; reading resumes at %d", g.Topic, g.Partition, g.From, g.To)
 	}
 	return fmt.Sprintf("%s/%d: messages %d to %d were deleted before they were read", g.Topic, g.Partition, g.From, g.To-1)
 }

@@ -22,12 +22,12 @@ func testSink(t *testing.T, brokers []string) {
 		topic := fmt.Sprint("findings-", n.Add(1))
 		createTopic(t, brokers, topic, 1, 1, nil)
 		p, err := NewProducer(ProducerOptions{
-			Cluster: Cluster{Brokers: brokers}, Topic: topic, Linger: time.Millisecond, Headers: []Header{{"content-type", sink.ContentType}},
+			Cluster: Cluster{Brokers: brokers}, Topic: topic, Linger: time.Millisecond, Headers: []Header{{"content-type", sink.ContentType(sinks.CloudEvents)}},
 		}, testLog(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &sinktest.Sink{Sender: sink.NewSender("findings", p), Received: func(t *testing.T) []sinks.Finding { return findings(t, brokers, topic) }}
+		return &sinktest.Sink{Sender: sink.NewSender("findings", p, sinks.CloudEvents), Received: func(t *testing.T) []sinks.Finding { return findings(t, brokers, topic) }}
 	})
 }
 
@@ -59,7 +59,7 @@ func findings(t *testing.T, brokers []string, topic string) []sinks.Finding {
 			t.Fatal(err)
 		}
 		// What is no UTF-8 is replaced in JSON, and kept in the key.
-		if string([]rune(string(m.Key))) != ev.Data.Node || ev.SpecVersion != "1.0" || len(m.Headers) != 1 || string(m.Headers[0].Value) != sink.ContentType {
+		if string([]rune(string(m.Key))) != ev.Data.Node || ev.SpecVersion != "1.0" || len(m.Headers) != 1 || string(m.Headers[0].Value) != sink.ContentType(sinks.CloudEvents) {
 			t.Errorf("key %q, headers %v: %s", m.Key, m.Headers, m.Value)
 		}
 		out = append(out, *ev.Data)

@@ -30,7 +30,7 @@ type PartitionStats struct {
 	Partition int
 	// Owned says that the lane is open.
 	Owned bool
-	// Read and Stored are the offsets to go on at: of the next message to be read, and after a restart. HighWatermark is the end of the
+	// Read and Stored are the offsets to resume at: of the next message to be read, and after a restart. HighWatermark is the end of the
 	// partition as of the last answer. All are -1 before they are known.
 	Read, Stored, HighWatermark int64
 	// Lag is how many offsets are not stored yet. LagSeconds is 0 if Lag is, else how long ago the last message that is stored was written, or if

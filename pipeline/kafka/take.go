@@ -219,7 +219,7 @@ func (t *tenure) add(it item) func(error) {
 	return func(err error) { t.done(p, err) }
 }
 
-// done is called from the pipeline's goroutines. What is stored is told to the group in order, and only while the lane is open.
+// done is called from the pipeline's goroutines. What is stored is reported to the group in order, and only while the lane is open.
 func (t *tenure) done(p *item, err error) {
 	t.l.s.budget.add(-p.bytes, -p.messages)
 	t.mu.Lock()

@@ -146,7 +146,7 @@ func testTransactions(t *testing.T, brokers []string) {
 	write("two", "aborted-4")
 	end("two", false)
 	wantCounted(t, st, map[string]int{"plain-1": 1, "committed-1": 1, "plain-2": 1, "committed-2": 1})
-	// The position goes on over the markers, so that nothing seems to lag.
+	// The position continues over the markers, so that nothing seems to lag.
 	eventually(t, "the end of the log", func() bool {
 		p := c.src.Stats().Partitions[0]
 		return p.Lag == 0 && p.Stored == 12

@@ -1,7 +1,7 @@
 // Package source is the contract between the pipeline and what feeds it: files, Kafka, the apiserver's webhook.
 //
 // A source cuts its input into lanes, each of which is in order and owned by one source of one process at a time: a file with its
-// rotated predecessors, a Kafka partition, a webhook endpoint. For each lane it calls [Intake.Open], which says where to go on, then
+// rotated predecessors, a Kafka partition, a webhook endpoint. For each lane it calls [Intake.Open], which says where to continue, then
 // [Intake.Take] for batch after batch. It acknowledges its input (a 200, a commit, nothing for a file) only when the pipeline calls the
 // batch's done function, which it does once everything that the batch counts for is stored. What was not stored comes again after a
 // crash; the pipeline counts each request once all the same.
@@ -31,7 +31,7 @@ var (
 type Batch struct {
 	// Lane is what was opened.
 	Lane string
-	// Position is where the lane goes on after this batch, in the source's own form; "" if the lane has no positions. It is stored with what
+	// Position is where the lane continues after this batch, in the source's own form; "" if the lane has no positions. It is stored with what
 	// the batch counts for, and given to the source by Open after a restart. It is stored only when all batches before are.
 	Position string
 	// Events are in the order of the input. They may alias memory that Release gives back.
@@ -45,7 +45,7 @@ type Batch struct {
 	Behind bool
 	// Wait says to wait while too much waits already; otherwise Take returns ErrBusy at once.
 	Wait bool
-	// Bytes is about how much memory the batch keeps until Release, 0 if that is little beside its events.
+	// Bytes is about how much memory the batch keeps until Release, 0 if that is little next to its events.
 	Bytes int
 	// Counts is what the bytes of the batch held.
 	Counts audit.Counts
@@ -61,6 +61,8 @@ type Place struct {
 	Line int64
 	// Cause is one clause that quotes little of the input.
 	Cause string
+	// OfNoNode says that what is left shows that nothing needs the event.
+	OfNoNode bool
 }
 
 // Intake is what a source gives its batches to. Its methods may be called concurrently; Take calls of one lane one after the other, in

@@ -144,7 +144,7 @@ func (c *credentials) enforce(s *secrets) {
 	c.inForce.Store(s)
 }
 
-// current returns what is in force, after a look at the files if it is time for one. While one caller looks the others go on.
+// current returns what is in force, after a look at the files if it is time for one. While one caller looks the others continue.
 func (c *credentials) current() *secrets {
 	if now := c.now().UnixNano(); now >= c.next.Load() && c.mu.TryLock() {
 		c.look()

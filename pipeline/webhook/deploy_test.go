@@ -202,7 +202,7 @@ func TestPolicy(t *testing.T) {
 }
 
 // The policy looks at the original user: whoever acts as a node and reads secrets or configmaps is logged as himself.
-func TestAttacks10ImpersonatedReadsAreLogged(t *testing.T) {
+func TestAttack10ImpersonatedReadsAreLogged(t *testing.T) {
 	loaded, err := policy.LoadPolicyFromBytes(deployed(t, "audit-policy.yaml"))
 	if err != nil {
 		t.Fatal(err)

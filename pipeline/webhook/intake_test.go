@@ -427,7 +427,7 @@ func (instant) Take(_ context.Context, batch *source.Batch, done func(error)) er
 }
 
 // A padded event takes neither its batch along nor itself: it arrives with what decides about it, however long the body is, also through a gateway.
-func TestAttacks1PaddedEventsArrive(t *testing.T) {
+func TestAttack01PaddedEventsArrive(t *testing.T) {
 	opt := Options{MaxBodyBytes: minBodyBytes, MaxEventBytes: 4096}
 	padded := func(id string) string {
 		return strings.Replace(event(id), "/secrets/db", "/secrets/db?"+strings.Repeat(`\u0026`, minBodyBytes/6), 1)

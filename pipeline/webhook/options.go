@@ -31,7 +31,7 @@ type Options struct {
 	// AllowedClients are the names that a client certificate may have, as its common name or as a DNS name or URI among its
 	// alternative names. By default any certificate of the authorities will do.
 	AllowedClients []string
-	// BearerTokenFiles hold a token on each line; any of them will do. If they are given, every request needs one, beside a client
+	// BearerTokenFiles hold a token on each line; any of them will do. If they are given, every request needs one, next to a client
 	// certificate if that is asked for too.
 	BearerTokenFiles []string
 	// Reload is how often the files above are looked at, 10s by default. What is broken in them is logged and counted, and what was in
@@ -55,7 +55,7 @@ type Options struct {
 
 	// MaxEventBytes bounds an event, 4 MiB by default.
 	MaxEventBytes int
-	// Want is what to hand on beside the requests of nodes. RunRaw and HandlerRaw hand everything on, unless NeededOnly.
+	// Want is what to hand on in addition to the requests of nodes. RunRaw and HandlerRaw hand everything on, unless NeededOnly.
 	Want       audit.Want
 	NeededOnly bool
 	// Letters keeps what is no event.

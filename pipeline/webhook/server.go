@@ -75,7 +75,7 @@ func (s *Server) rawHandler(intake RawIntake) *endpoint {
 }
 
 // Run opens the lane, listens, and serves until ctx ends. Then it accepts no more, answers the requests in hand when they are stored,
-// and closes the lane; so the intake must go on storing until Run returns.
+// and closes the lane; so the intake must continue storing until Run returns.
 func (s *Server) Run(ctx context.Context, intake source.Intake) error {
 	if _, err := intake.Open(ctx, s.Lane(), 0); err != nil {
 		return fmt.Errorf("webhook: opening %s: %w", s.Lane(), err)

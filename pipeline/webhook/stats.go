@@ -9,7 +9,7 @@ import (
 type outcome uint8
 
 const (
-	// proceed is no end: the request may go on.
+	// proceed is no end: the request may continue.
 	proceed outcome = iota
 	stored
 	deadLetter

@@ -321,7 +321,7 @@ func (w *answerWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (w *answerWriter) WriteHeader(code int)        { w.code = code }
 
 // However many connections are opened that never say who they are, an API server's posts are taken.
-func TestAttacks3StarvedByNobody(t *testing.T) {
+func TestAttack03StarvedByNobody(t *testing.T) {
 	s := start(t, Options{MaxConnections: 16})
 	var hostile []net.Conn
 	for i := range 12 {

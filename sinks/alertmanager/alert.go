@@ -12,8 +12,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/incidents"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/sinks"
+	"github.com/nodetrail/nodetrail/tally"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // key is what makes an alert one. Its strings are as they are sent.
@@ -37,13 +40,13 @@ func keyOf(f *sinks.Finding) key {
 	}
 }
 
-// The reasons of alerts that stand for findings which are too many to be told apart.
+// The reasons of alerts that stand for findings which are too many to be distinguished.
 const (
 	manyRefused = "many-refused"
 	manyAllowed = "many-allowed"
 )
 
-// ofNode is the key of what is too much of one node to be told apart, ofRule of what is too much of all nodes.
+// ofNode is the key of what is too much of one node to be distinguished, ofRule of what is too much of all nodes.
 func (k key) ofNode(allowed bool) key {
 	k.namespace, k.resource, k.reason = "", "", manyRefused
 	if allowed {
@@ -96,9 +99,9 @@ type alert struct {
 	// keptTaken is taken as the Keeper has it.
 	keptTaken time.Time
 
-	// What is told of it is of its newest finding, of an allowed request if there is one; that is as old as told.
+	// What is told of it is of the newest of its weightiest findings; that is as old as told.
 	told    time.Time
-	tells   bool // of an allowed request
+	tells   int // its weight
 	id      string
 	reason  rules.Reason
 	params  codes.Params
@@ -109,10 +112,12 @@ type alert struct {
 	client  string
 	runbook string
 	auditID []string
-	allowed bool
+	allowed bool // one of the requests succeeded
+	passed  bool // one passed authorization
+	origins tally.Origins
 	names   []named // of objects, the newest first
 	more    bool    // there are further objects
-	// hours counts by the hour; read is what the reading of the store under way has come to, before what is no longer told apart.
+	// hours counts by the hour; read is what the reading of the store under way has come to, before what is no longer distinguished.
 	hours, read map[int64]int64
 	before      int64
 }
@@ -123,16 +128,33 @@ type mark struct {
 }
 
 type named struct {
-	name    string
-	last    time.Time
-	allowed bool
+	name   string
+	last   time.Time
+	weight int
+}
+
+// weight puts findings of allowed requests before others, of each those that are worse, and of these those that say which object was reached from where.
+func weight(f *sinks.Finding) int {
+	s, err := rules.ParseSeverity(f.Severity)
+	if err != nil {
+		s = rules.None
+	}
+	n := int(incidents.SeverityOf(actOf(f, s), s))
+	if f.Authorized {
+		n += int(rules.Critical) + 1
+	}
+	n *= 2
+	if f.Name != "" && f.Params.Has(rules.ParamAddress) {
+		n++
+	}
+	return n
 }
 
 const maxNames = 5
 
 func (a *alert) fires() bool { return a.resolved.IsZero() }
 
-// news reports whether a peer was not told that the alert fires, or is over.
+// news reports whether a peer does not know yet that the alert fires, or is over.
 func (a *alert) news(peer int) bool {
 	m := &a.sent[peer]
 	return m.at.IsZero() || m.firing != a.fires()
@@ -141,28 +163,31 @@ func (a *alert) news(peer int) bool {
 // again begins the alert anew.
 func (a *alert) again(first, now time.Time) {
 	a.first, a.learnt, a.taken, a.resolved, a.closed = first, now, time.Time{}, time.Time{}, time.Time{}
-	a.hours, a.read, a.before, a.allowed, a.tells, a.names, a.more = nil, nil, 0, false, false, nil, false
+	a.hours, a.read, a.before, a.allowed, a.passed, a.tells, a.names, a.more = nil, nil, 0, false, false, 0, nil, false
+	a.origins = tally.Origins{}
 	a.begun++
 	clear(a.sent)
 }
 
-// tell keeps what of a finding is told.
+// tell keeps what of a finding is reported.
 func (a *alert) tell(f *sinks.Finding, last time.Time) {
 	if last.Before(a.first) {
 		return // of a time when it did not fire
 	}
-	a.allowed = a.allowed || f.Allowed
+	a.allowed, a.passed = a.allowed || f.Allowed, a.passed || f.Authorized
+	a.origins.Merge(&f.Origins)
+	w := weight(f)
 	if f.Name != "" {
 		name := f.Name
 		if f.Namespace != "" {
 			name = f.Namespace + "/" + name
 		}
-		a.name(clean(name), last, f.Allowed)
+		a.name(clean(name), last, w)
 	}
-	if a.id != "" && (a.tells && !f.Allowed || a.tells == f.Allowed && !last.After(a.told)) {
+	if a.id != "" && (w < a.tells || w == a.tells && !last.After(a.told)) {
 		return
 	}
-	a.told, a.tells, a.id, a.runbook = last, f.Allowed, clean(f.ID), clean(f.Runbook)
+	a.told, a.tells, a.id, a.runbook = last, w, clean(f.ID), clean(f.Runbook)
 	a.reason, a.params = f.Reason, f.Params.Own()
 	a.message, a.detail = bounded(f.Message, maxText), bounded(f.Detail, maxText)
 	a.verb, a.client = clean(f.Verb), clean(f.UserAgent)
@@ -174,11 +199,11 @@ func (a *alert) tell(f *sinks.Finding, last time.Time) {
 	}
 }
 
-// finding is what is told, as the finding that tells it.
+// finding is what is reported, as the finding that tells it.
 func (a *alert) finding() sinks.Finding {
 	f := sinks.Finding{
 		ID: a.id, Cluster: a.key.cluster, Rule: a.key.rule, Severity: a.key.severity, Node: a.key.node, Verb: a.verb, Resource: a.key.resource,
-		Namespace: a.key.namespace, UserAgent: a.client, Binding: a.binding, Allowed: a.allowed, Reason: a.reason, Params: a.params, Message: a.message, Detail: a.detail,
+		Namespace: a.key.namespace, UserAgent: a.client, Binding: a.binding, Allowed: a.allowed, Authorized: a.passed, Origins: a.origins.Filled(), Reason: a.reason, Params: a.params, Message: a.message, Detail: a.detail,
 		Count: max(1, a.count()), First: a.first, Last: a.last, AuditIDs: slices.Clone(a.auditID), Runbook: a.runbook,
 	}
 	if len(a.names) > 0 {
@@ -197,21 +222,15 @@ func bindingName(b sinks.Binding) string {
 	return b.Kind + "/" + b.Namespace + "/" + b.Name
 }
 
-func (a *alert) name(name string, last time.Time, allowed bool) {
+func (a *alert) name(name string, last time.Time, weight int) {
 	i := slices.IndexFunc(a.names, func(n named) bool { return n.name == name })
 	if i >= 0 {
-		a.names[i].last, a.names[i].allowed = later(a.names[i].last, last), a.names[i].allowed || allowed
+		a.names[i].last, a.names[i].weight = later(a.names[i].last, last), max(a.names[i].weight, weight)
 	} else {
-		a.names = append(a.names, named{name, last, allowed})
-	}
-	rank := func(n named) int {
-		if n.allowed {
-			return 0
-		}
-		return 1
+		a.names = append(a.names, named{name, last, weight})
 	}
 	slices.SortStableFunc(a.names, func(x, y named) int {
-		return cmp.Or(cmp.Compare(rank(x), rank(y)), y.last.Compare(x.last), cmp.Compare(x.name, y.name))
+		return cmp.Or(cmp.Compare(y.weight, x.weight), y.last.Compare(x.last), cmp.Compare(x.name, y.name))
 	})
 	if len(a.names) > maxNames {
 		a.names, a.more = a.names[:maxNames], true
@@ -220,7 +239,7 @@ func (a *alert) name(name string, last time.Time, allowed bool) {
 
 func hourOf(t time.Time) int64 { return t.Truncate(time.Hour).Unix() }
 
-// atLeast counts a finding that the store may have told of.
+// atLeast counts a finding that may have come from the store.
 func (a *alert) atLeast(last time.Time, n int64) {
 	if a.hours == nil {
 		a.hours = map[int64]int64{}
@@ -293,7 +312,7 @@ type alertJSON struct {
 func (a *alert) labels(o *Options) map[string]string {
 	k := &a.key
 	return withLabels(o.Labels, map[string]string{
-		"alertname": rules.AlertName(k.rule), "cluster": k.cluster, "severity": k.severity, "rule": k.rule, "reason": k.reason, "node": k.node, "namespace": k.namespace,
+		"alertname": rules.AlertName(k.rule), "cluster": k.cluster, "severity": k.severity, "level": severityOf(k).Level(), "rule": k.rule, "reason": k.reason, "node": k.node, "namespace": k.namespace,
 		"resource": k.resource,
 	})
 }
@@ -323,9 +342,13 @@ func (a *alert) annotations(b *book) map[string]string {
 	if a.runbook != "" {
 		runbook = b.o.Runbooks + a.runbook
 	}
+	if k.isIncident() {
+		runbook = b.o.Runbooks + "docs/incidents.md"
+	}
 	out := map[string]string{
 		"summary": summary, "description": description, "detail": a.detail, "reason": string(a.reason), "count": strconv.FormatInt(a.count(), 10), "objects": list,
-		"address": clean(a.params.Text(rules.ParamAddress)), "verb": a.verb, "client": a.client, "binding": bindingName(a.binding), "auditIDs": strings.Join(a.auditID, ", "), "allowed": strconv.FormatBool(a.allowed),
+		"address": clean(a.params.Text(rules.ParamAddress)), "who": bounded(wording.Who(&a.origins), maxText), "from": bounded(wording.From(&a.origins), maxText),
+		"answers": bounded(wording.Answered(&a.origins), maxText), "verb": a.verb, "client": a.client, "binding": bindingName(a.binding), "auditIDs": strings.Join(a.auditID, ", "), "allowed": strconv.FormatBool(a.allowed),
 		"runbook_url": runbook,
 	}
 	return withLabels(nil, out)

@@ -37,9 +37,11 @@ type Options struct {
 	MinSeverity rules.Severity
 	// Labels are put on each alert.
 	Labels map[string]string
-	// MaxAlerts bounds what is told apart, 10,000 by default, and half of it for refused requests; what is beyond is one alert for each rule, severity and
+	// MaxAlerts bounds what is distinguished, 10,000 by default, and half of it for refused requests; what is beyond is one alert for each rule, severity and
 	// node, and then for each rule and severity. So is what is too much of one node.
 	MaxAlerts int
+	// Incidents makes one alert of all findings about a credential that an incident is made of; without it each has an alert of its own.
+	Incidents bool
 	// MaxBackoff bounds how long to wait before a peer is tried again, 1 min by default.
 	MaxBackoff time.Duration
 	// Recent reads from the store what the hours from that of since on hold of each group, whichever process found it. The times of one finding
@@ -90,7 +92,7 @@ func isLabelName(s string) bool {
 
 // Reserved lists the labels that the sink sets itself.
 func Reserved() []string {
-	return []string{"alertname", "cluster", "severity", "rule", "node", "namespace", "resource"}
+	return []string{"alertname", "cluster", "severity", "level", "rule", "node", "namespace", "resource"}
 }
 
 // Stats is what a Sink has come to.
@@ -98,7 +100,7 @@ type Stats struct {
 	Name string
 	// Firing and Resolved are the alerts that are sent as such.
 	Firing, Resolved int
-	// Folded counts findings that came when too many alerts were told apart, TooOld those that were too old to make any.
+	// Folded counts findings that came when too many alerts were distinguished, TooOld those that were too old to make any.
 	Folded, TooOld int64
 	// StoreFailures counts readings of the store that failed.
 	StoreFailures int64
@@ -206,6 +208,7 @@ func hostOf(address string) string {
 // Add takes findings in, which may have been given before. It waits for nobody.
 func (s *Sink) Add(findings []sinks.Finding) {
 	now := s.o.Clock.Now()
+	findings = s.o.actsFirst(findings)
 	s.mu.Lock()
 	news := false
 	for i := range findings {
@@ -285,7 +288,7 @@ func (s *Sink) reconcile(ctx context.Context, first bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	begun := s.o.Clock.Now()
-	since := begun.Add(-s.o.ResolveAfter)
+	since := begun.Add(-s.o.longest())
 	from := stored
 	if first {
 		since, from = since.Add(-resolvedFor), startup
@@ -294,6 +297,7 @@ func (s *Sink) reconcile(ctx context.Context, first bool) bool {
 	var found []sinks.Finding
 	if err == nil {
 		found, err = s.o.Recent(ctx, since)
+		found = s.o.actsFirst(found)
 	}
 	s.mu.Lock()
 	if err != nil {
@@ -329,8 +333,8 @@ func (s *Sink) reconcile(ctx context.Context, first bool) bool {
 	return true
 }
 
-// Close gives each peer one more try at what it was not told yet, until ctx ends. Alerts stay as they are: who starts next goes on with
-// them. It returns an error if a peer was not told of something.
+// Close gives each peer one more try at what it does not know yet, until ctx ends. Alerts stay as they are: the next process resumes with
+// them. It returns an error if a peer does not know of something.
 func (s *Sink) Close(ctx context.Context) error {
 	s.once.Do(func() {
 		s.mu.Lock()

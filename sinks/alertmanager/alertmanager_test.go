@@ -33,7 +33,7 @@ func TestLife(t *testing.T) {
 	first := b.peers[0].received()[0]
 	wantAlert := alertJSON{
 		Labels: map[string]string{
-			"alertname": "OutOfScopeSecretRead", "cluster": "prod", "severity": "critical", "rule": "out-of-scope-secret-read", "node": "worker-1",
+			"alertname": "OutOfScopeSecretRead", "cluster": "prod", "severity": "critical", "level": "critical", "rule": "out-of-scope-secret-read", "node": "worker-1",
 			"namespace": "shop", "resource": "secrets", "team": "platform",
 		},
 		Annotations: map[string]string{
@@ -87,7 +87,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// What goes on keeps the alert, and more objects are the same alert.
+// what continues keeps the alert, and more objects are the same alert.
 func TestGoesOn(t *testing.T) {
 	b := newBench(t, 1)
 	s := b.begin()
@@ -118,7 +118,7 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// One peer is down: the others are told, and it is told when it is back.
+// One peer is down: the others receive it, and the first receives it when it is back.
 func TestOnePeerDown(t *testing.T) {
 	b := newBench(t, 3)
 	b.peers[1].set(func() { b.peers[1].down = true })
@@ -141,7 +141,7 @@ func TestOnePeerDown(t *testing.T) {
 	}
 }
 
-// All peers are down for longer than the alert lasts, and the process is killed meanwhile: it is told all the same.
+// All peers are down for longer than the alert lasts, and the process is killed meanwhile: the peers receive it all the same.
 func TestAllPeersDown(t *testing.T) {
 	b := newBench(t, 2)
 	for _, p := range b.peers {
@@ -199,7 +199,7 @@ func TestNeverTaken(t *testing.T) {
 	}
 }
 
-// A process that begins goes on with the alerts of its predecessor: those that fire, and those that were over meanwhile.
+// A process that begins continues with the alerts of its predecessor: those that fire, and those that were over meanwhile.
 func TestRestart(t *testing.T) {
 	b := newBench(t, 1)
 	s := b.begin()

@@ -38,16 +38,18 @@ type book struct {
 	// classes and refused count the alerts.
 	classes map[class]int
 	refused int
+	// incidents are the alerts of incidents, the latest of each credential. Some are over.
+	incidents map[credential]*alert
 }
 
-// How many alerts of a class are told apart, and of all that refused requests make the share of MaxAlerts.
+// How many alerts of a class are distinguished, and of all that refused requests make the share of MaxAlerts.
 const (
 	refusedOfClass = 3
 	allowedOfClass = 50
 	refusedShare   = 2
 )
 
-// place returns under which key a finding is told: its own, or where there are too many that of its node and then that of its rule. Refused requests
+// place returns under which key a finding is reported: its own, or where there are too many that of its node and then that of its rule. Refused requests
 // take no room of allowed ones.
 func (b *book) place(k key, allowed bool) key {
 	most, full := allowedOfClass, len(b.alerts) >= b.o.MaxAlerts
@@ -64,10 +66,11 @@ func (b *book) place(k key, allowed bool) key {
 }
 
 func newBook(o *Options) *book {
-	b := &book{o: o, titles: map[string]string{}, alerts: map[key]*alert{}, classes: map[class]int{}}
+	b := &book{o: o, titles: map[string]string{}, alerts: map[key]*alert{}, classes: map[class]int{}, incidents: map[credential]*alert{}}
 	for _, r := range rules.All() {
 		b.titles[r.Name] = r.Title()
 	}
+	b.titles[IncidentRule] = "Somebody uses a credential for what it is not for"
 	return b
 }
 
@@ -79,22 +82,25 @@ func (b *book) fold(f *sinks.Finding, now time.Time, from origin) outcome {
 		return unchanged
 	}
 	first, last := earlier(f.First, now), earlier(f.Last, now)
-	over := last.Add(b.o.ResolveAfter)
-	own, out := keyOf(f), unchanged
-	k := b.place(own, f.Allowed)
+	own, told := b.keyFor(f, severity)
+	if !told {
+		return unchanged
+	}
+	over, out := last.Add(b.o.resolveAfter(&own)), unchanged
+	k := b.place(own, f.Authorized)
 	if k != own {
 		out = crowded
 	}
 	a := b.alerts[k]
 	switch {
 	case a == nil && over.Before(now) && (from != startup || over.Add(resolvedFor).Before(now)), // nothing to tell
-		a != nil && !a.fires() && over.Before(now): // it was told
+		a != nil && !a.fires() && over.Before(now): // the peer knows
 		if from != live {
 			return unchanged
 		}
 		return old
 	case a == nil:
-		a = b.add(k, k.class(f.Allowed), now)
+		a = b.add(k, k.class(f.Authorized), now)
 		a.first, a.last = first, last
 		if over.Before(now) {
 			a.resolved, a.closed = over, over
@@ -107,6 +113,7 @@ func (b *book) fold(f *sinks.Finding, now time.Time, from origin) outcome {
 		a.first = earlier(a.first, first)
 	}
 	a.last = later(a.last, last)
+	b.lead(a, now)
 	a.tell(f, last)
 	if from == live {
 		a.atLeast(last, f.Count)
@@ -143,7 +150,7 @@ func (b *book) count() (firing, resolved int) {
 	return firing, len(b.order) - firing
 }
 
-// waiting is how many alerts a peer was not told the beginning or end of, and about how many bytes they are.
+// waiting is of how many alerts a peer does not know the beginning or end, and about how many bytes they are.
 func (b *book) waiting(peer int) (n int, bytes int64) {
 	for _, a := range b.order {
 		if a.news(peer) {
@@ -158,11 +165,12 @@ func (b *book) waiting(peer int) (n int, bytes int64) {
 func (b *book) ends(a *alert) time.Time {
 	// least is how long an alert fires once a peer has it: longer than Alertmanager waits for others of the group.
 	const least = 5 * time.Minute
-	end := a.last.Add(b.o.ResolveAfter)
+	after := b.o.resolveAfter(&a.key)
+	end := a.last.Add(after)
 	if a.taken.IsZero() {
 		return later(end, a.learnt.Add(untaken))
 	}
-	return later(end, a.taken.Add(min(least, b.o.ResolveAfter)))
+	return later(end, a.taken.Add(min(least, after)))
 }
 
 // nextEnd is when the next alert is over; far ahead if there is none.
@@ -190,6 +198,9 @@ func (b *book) settle(known, now time.Time) {
 	for _, a := range b.order {
 		if forget(a) {
 			delete(b.alerts, a.key)
+			if whose := (credential{a.key.cluster, a.key.node}); b.incidents[whose] == a {
+				delete(b.incidents, whose)
+			}
 			if b.classes[a.class]--; b.classes[a.class] == 0 {
 				delete(b.classes, a.class)
 			}
@@ -261,6 +272,9 @@ func (b *book) wire(a *alert, now time.Time) alertJSON {
 	}
 	if b.o.ExternalURL != "" {
 		w.GeneratorURL = b.o.ExternalURL + "/findings/" + a.id
+		if a.key.isIncident() {
+			w.GeneratorURL = incidentURL(b.o.ExternalURL, &a.key)
+		}
 	}
 	return w
 }
@@ -280,7 +294,7 @@ func (b *book) sent(peer int, s *sending, now time.Time, refused bool) (first bo
 	return first
 }
 
-// forget takes a peer for one that was told nothing.
+// forget takes a peer for one that knows nothing.
 func (b *book) forget(peer int) {
 	for _, a := range b.order {
 		a.sent[peer] = mark{}

@@ -10,11 +10,16 @@ import (
 	"github.com/nodetrail/nodetrail/sinks"
 )
 
-// A node that makes up namespaces, resources and names has few alerts; what it and another node were allowed in the midst of that is told as if nothing
+// A node that makes up namespaces, resources and names has few alerts; what it and another node were allowed in the midst of that is reported as if nothing
 // else had been, also by an analyzer that starts then and reads the store.
-func TestAttacks2FewAlertsAndEachTheft(t *testing.T) {
+func TestAttack02FewAlertsAndEachTheft(t *testing.T) {
+	t.Run("findings", func(t *testing.T) { flooded(t, func(*Options) {}) })
+	t.Run("incidents", func(t *testing.T) { flooded(t, byIncident) })
+}
+
+func flooded(t *testing.T, mode func(*Options)) {
 	b := newBench(t, 1)
-	s := b.begin()
+	s := b.begin(mode)
 	refused := []struct{ rule, severity, resource string }{
 		{"out-of-scope-secret-read", "medium", "secrets"}, {"out-of-scope-secret-read", "low", "configmaps"}, {"foreign-node-write", "high", "nodes"},
 		{"persistent-node-deny", "medium", "secrets"}, {"node-credential-misuse", "high", ""},
@@ -32,7 +37,7 @@ func TestAttacks2FewAlertsAndEachTheft(t *testing.T) {
 	for i := range rounds {
 		r := refused[i%len(refused)]
 		f := b.finding("worker-1", strings.Repeat("x", 200)+fmt.Sprint(i), 0)
-		f.Rule, f.Severity, f.Resource, f.Allowed = r.rule, r.severity, r.resource, false
+		f.Rule, f.Severity, f.Resource, f.Allowed, f.Authorized = r.rule, r.severity, r.resource, false, false
 		f.Namespace = fmt.Sprint("made-up-", i%700)
 		if i%3 == 0 {
 			f.Resource = fmt.Sprint("kind-", i)
@@ -71,7 +76,7 @@ func TestAttacks2FewAlertsAndEachTheft(t *testing.T) {
 	}
 	b.pass(time.Minute)
 	check("as it comes")
-	s = b.begin()
+	s = b.begin(mode)
 	b.pass(time.Minute)
 	check("after a restart")
 	if st := s.Stats(); st.Firing > 50 {

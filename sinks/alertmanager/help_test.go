@@ -177,7 +177,7 @@ func (m *manager) take(body []byte) error {
 		r := received{alertJSON: a, at: m.clock.Now(), posts: m.posts}
 		m.log = append(m.log, r)
 		id := fmt.Sprint(a.Labels)
-		// Of times that overlap the earliest beginning stays; an end that was told, or else the latest, rules.
+		// Of times that overlap the earliest beginning stays; an end that was sent, or else the latest, rules.
 		if was, known := m.alerts[id]; known && a.StartsAt.After(was.StartsAt) && a.StartsAt.Before(was.EndsAt) {
 			r.StartsAt = was.StartsAt
 		}
@@ -413,7 +413,7 @@ func (b *bench) finding(node, name string, ago time.Duration) sinks.Finding {
 	at := b.clock.Now().Add(-ago)
 	return sinks.Finding{
 		ID: "id-" + node + "-" + name, Cluster: "prod", Rule: "out-of-scope-secret-read", Severity: "critical", Node: node, Verb: "get",
-		Resource: "secrets", Namespace: "shop", Name: name, UserAgent: "curl", Allowed: true, Message: "get secret shop/" + name + " by node " + node,
+		Resource: "secrets", Namespace: "shop", Name: name, UserAgent: "curl", Allowed: true, Authorized: true, Message: "get secret shop/" + name + " by node " + node,
 		Count: 1, First: at, Last: at, AuditIDs: []string{"audit-" + name}, Runbook: "docs/rules/out-of-scope-secret-read.md",
 		Binding: sinks.Binding{Kind: "ClusterRoleBinding", Name: "system:node"},
 	}

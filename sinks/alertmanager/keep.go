@@ -58,9 +58,10 @@ func (b *book) restore(k *Kept, now time.Time) {
 		return
 	}
 	f := &k.Finding
+	f.Authorized = f.Authorized || f.Allowed // kept by a program that did not tell these apart
 	own := keyOf(f)
 	at := own
-	for _, wider := range []key{own.ofNode(f.Allowed), own.ofRule(f.Allowed)} {
+	for _, wider := range []key{own.ofNode(f.Authorized), own.ofRule(f.Authorized)} {
 		if at.text(b.o.Name) != k.Key {
 			at = wider
 		}
@@ -73,9 +74,10 @@ func (b *book) restore(k *Kept, now time.Time) {
 		if len(b.alerts) >= b.o.MaxAlerts {
 			return
 		}
-		a = b.add(at, at.class(f.Allowed), now)
+		a = b.add(at, at.class(f.Authorized), now)
 		a.first, a.last = earlier(k.First, now), earlier(k.Last, now)
 		a.learnt, a.taken = earlier(k.Learnt, now), earlier(k.Taken, now)
+		b.lead(a, now)
 		a.tell(f, a.last)
 		a.atLeast(a.last, f.Count)
 	}
@@ -98,7 +100,7 @@ func (b *book) toKeep(now time.Time) (put []Kept, gone []string) {
 		return nil, nil
 	}
 	for _, a := range b.order {
-		late := a.taken.IsZero() && now.Sub(a.learnt) >= b.o.Resend/2 || !a.taken.IsZero() && b.ends(a).After(a.last.Add(b.o.ResolveAfter+b.o.Resend))
+		late := a.taken.IsZero() && now.Sub(a.learnt) >= b.o.Resend/2 || !a.taken.IsZero() && b.ends(a).After(a.last.Add(b.o.resolveAfter(&a.key)+b.o.Resend))
 		if !a.fires() || a.kept && a.keptTaken.Equal(a.taken) || !late && !a.kept {
 			continue
 		}

@@ -27,14 +27,14 @@ type peer struct {
 	sender  *http.Sender
 	wakeUp  chan struct{} // has room for one
 
-	// Of sink.mu. told says that run has not yet looked at what it was woken for, pausing that it looks by itself after a failure's pause.
+	// Of sink.mu. The first says that run has not yet looked at what it was woken for, pausing that it looks by itself after a failure's pause.
 	stats         sinks.QueueStats
 	told, pausing bool
 }
 
 func newPeer(s *Sink, index int, address string) (*peer, error) {
 	p := &peer{sink: s, index: index, name: s.o.Name + ":" + hostOf(address), options: s.o.HTTP, wakeUp: make(chan struct{}, 1)}
-	p.options.Name, p.options.URL, p.options.CloudEvents = p.name, strings.TrimRight(address, "/")+path, false
+	p.options.Name, p.options.URL, p.options.Format = p.name, strings.TrimRight(address, "/")+path, sinks.JSON
 	var err error
 	p.sender, err = http.New(p.options)
 	return p, err

@@ -1,4 +1,5 @@
-// Package http posts findings to an address, as a JSON array or as a batch of CloudEvents.
+// Package http posts findings to an address, as a JSON array, as a batch of CloudEvents, or in the terms of OCSF; changes of incidents as
+// CloudEvents, or as messages of an incoming webhook of Slack.
 //
 // What goes in: the findings of a queue; what comes out: one POST for each batch, which is delivered when the receiver answers 2xx. The
 // package imports sinks and internal/credfile.
@@ -8,7 +9,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,8 +25,9 @@ import (
 // Options set a Sender up. Only Name and URL are needed.
 type Options struct {
 	Name, URL string
-	// CloudEvents sends application/cloudevents-batch+json rather than application/json.
-	CloudEvents bool
+	// Format is JSON by default. Of CloudEvents a batch is application/cloudevents-batch+json; what else there is are arrays of application/json. Slack has
+	// no arrays: a request is one message.
+	Format sinks.Format
 	// Headers are sent along.
 	Headers map[string]string
 	// Username is for basic authentication, with Password or what PasswordFile holds.
@@ -113,15 +114,19 @@ func (s *Sender) Close() error {
 // Send posts the findings. Where the receiver refuses a batch for good or finds it too large, its halves are tried by themselves, so that
 // only what it refuses is lost.
 func (s *Sender) Send(ctx context.Context, findings []sinks.Finding) error {
-	body, err := s.encode(findings)
-	if err != nil {
-		return sinks.Permanent(err)
-	}
-	err = s.post(ctx, body)
-	var p *sinks.PermanentError
 	n := len(findings)
-	if !errors.As(err, &p) || n < 2 {
-		return err
+	var p *sinks.PermanentError
+	if s.o.Format != sinks.Slack || n == 1 {
+		body, err := s.encode(findings)
+		if err != nil {
+			return sinks.Permanent(err)
+		}
+		if err = s.post(ctx, body); !errors.As(err, &p) || n < 2 {
+			return err
+		}
+	}
+	if n == 0 {
+		return ctx.Err()
 	}
 	refused, why := 0, error(nil)
 	for _, half := range [][]sinks.Finding{findings[:n/2], findings[n/2:]} {
@@ -145,22 +150,24 @@ func (s *Sender) Send(ctx context.Context, findings []sinks.Finding) error {
 }
 
 func (s *Sender) encode(findings []sinks.Finding) ([]byte, error) {
-	var v any = findings
-	if s.o.CloudEvents {
-		events := make([]sinks.CloudEvent, len(findings))
-		for i := range findings {
-			events[i] = sinks.AsCloudEvent(&findings[i])
+	if s.o.Format == sinks.Slack {
+		return s.o.Format.Encode(&findings[0])
+	}
+	b := []byte("[")
+	for i := range findings {
+		one, err := s.o.Format.Encode(&findings[i])
+		if err != nil {
+			return nil, err
 		}
-		v = events
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, one...)
 	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("encoding findings: %w", err)
-	}
-	return b, nil
+	return append(b, ']'), nil
 }
 
-// Post posts a body of JSON that is already encoded, once. Of the errors it tells what Send's callers are told.
+// Post posts a body of JSON that is already encoded, once. Its errors are those that Send returns.
 func (s *Sender) Post(ctx context.Context, body []byte) error { return s.post(ctx, body) }
 
 func (s *Sender) post(ctx context.Context, body []byte) error {
@@ -173,7 +180,7 @@ func (s *Sender) post(ctx context.Context, body []byte) error {
 	}
 	req.Header.Set("User-Agent", s.o.UserAgent)
 	req.Header.Set("Content-Type", "application/json")
-	if s.o.CloudEvents {
+	if s.o.Format == sinks.CloudEvents {
 		req.Header.Set("Content-Type", "application/cloudevents-batch+json; charset=UTF-8")
 	}
 	if err := s.authenticate(req); err != nil {

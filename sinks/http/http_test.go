@@ -92,7 +92,7 @@ func TestSuite(t *testing.T) {
 				r := &receiver{cloudEvents: events}
 				srv := httptest.NewServer(r)
 				t.Cleanup(srv.Close)
-				s, err := New(Options{Name: "receiver", URL: srv.URL + "/findings", CloudEvents: events, Timeout: time.Minute})
+				s, err := New(Options{Name: "receiver", URL: srv.URL + "/findings", Format: map[bool]sinks.Format{false: sinks.JSON, true: sinks.CloudEvents}[events], Timeout: time.Minute})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -143,7 +143,7 @@ func TestRequest(t *testing.T) {
 	write(t, token, "abc\n")
 	for _, o := range []Options{
 		{BearerToken: "abc"}, {BearerTokenFile: token}, {Username: "u", Password: "p"}, {Headers: map[string]string{"X-Tenant": "7"}, UserAgent: "nodetrail/1"},
-		{CloudEvents: true},
+		{Format: sinks.CloudEvents},
 	} {
 		o.URL = srv.URL
 		if err := send(t, o); err != nil {
@@ -155,7 +155,7 @@ func TestRequest(t *testing.T) {
 			want["Authorization"] = "Basic dTpw"
 		case o.BearerToken+o.BearerTokenFile != "":
 			want["Authorization"] = "Bearer abc"
-		case o.CloudEvents:
+		case o.Format == sinks.CloudEvents:
 			want["Content-Type"] = "application/cloudevents-batch+json; charset=UTF-8"
 		default:
 			want["X-Tenant"], want["User-Agent"] = "7", "nodetrail/1"

@@ -47,7 +47,7 @@ func TestSuite(t *testing.T) {
 		}
 		moved := dir + "-moved"
 		return &sinktest.Sink{
-			Sender: NewSender("file", f),
+			Sender: NewSender("file", f, sinks.JSON),
 			Received: func(t *testing.T) []sinks.Finding {
 				if _, err := os.Stat(moved); err == nil {
 					return received(t, filepath.Join(moved, "findings.jsonl"), path)
@@ -131,7 +131,7 @@ func TestTornLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := NewSender("x", f).Send(context.Background(), sinktest.Findings(1)); err != nil {
+	if err := NewSender("x", f, sinks.JSON).Send(context.Background(), sinktest.Findings(1)); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(path)

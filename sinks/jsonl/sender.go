@@ -6,15 +6,18 @@ import (
 	"github.com/nodetrail/nodetrail/sinks"
 )
 
-// Sender writes findings to a File, a line each.
+// Sender writes findings to a File, a line each, in a format of its own.
 type Sender struct {
-	name string
-	file *File
-	buf  []byte
+	name   string
+	file   *File
+	format sinks.Format
+	buf    []byte
 }
 
 // NewSender returns a Sender to the file, which it closes with itself.
-func NewSender(name string, file *File) *Sender { return &Sender{name: name, file: file} }
+func NewSender(name string, file *File, format sinks.Format) *Sender {
+	return &Sender{name: name, file: file, format: format}
+}
 
 // Name is the sink's.
 func (s *Sender) Name() string { return s.name }
@@ -26,7 +29,7 @@ func (s *Sender) Send(ctx context.Context, findings []sinks.Finding) error {
 	}
 	s.buf = s.buf[:0]
 	for i := range findings {
-		b, err := findings[i].JSON()
+		b, err := s.format.Encode(&findings[i])
 		if err != nil {
 			return sinks.Permanent(err)
 		}

@@ -1,4 +1,4 @@
-// Package kafka writes findings to a Kafka topic as CloudEvents 1.0, one message each, in structured form (JSON).
+// Package kafka writes findings to a Kafka topic, one message each: as CloudEvents 1.0 in structured form (JSON), or in the terms of OCSF.
 //
 // What goes in: the findings of a queue; what comes out: messages, keyed by node so that one node's are in order, each delivered when the
 // brokers have acknowledged it. The package imports sinks. The client is passed in: pipeline/kafka has one.
@@ -6,15 +6,19 @@ package kafka
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/nodetrail/nodetrail/sinks"
 )
 
-// ContentType is what the header content-type of each message has to be, which is the Writer's to set: by it receivers know the form.
-const ContentType = "application/cloudevents+json; charset=UTF-8"
+// ContentType is what the header content-type of each message in a format has to be, which is the Writer's to set: by it receivers know the form.
+func ContentType(f sinks.Format) string {
+	if f == sinks.CloudEvents {
+		return "application/cloudevents+json; charset=UTF-8"
+	}
+	return "application/json"
+}
 
 // Writer writes messages to one topic.
 type Writer interface {
@@ -26,12 +30,15 @@ type Writer interface {
 
 // Sender writes to one topic. Its methods may be called concurrently.
 type Sender struct {
-	name string
-	w    Writer
+	name   string
+	w      Writer
+	format sinks.Format
 }
 
 // NewSender returns a Sender of that name, which closes the Writer when it is closed.
-func NewSender(name string, w Writer) *Sender { return &Sender{name: name, w: w} }
+func NewSender(name string, w Writer, format sinks.Format) *Sender {
+	return &Sender{name: name, w: w, format: format}
+}
 
 // Name is the sink's.
 func (s *Sender) Name() string { return s.name }
@@ -46,9 +53,9 @@ func (s *Sender) Send(ctx context.Context, findings []sinks.Finding) error {
 	}
 	keys, values := make([][]byte, len(findings)), make([][]byte, len(findings))
 	for i := range findings {
-		b, err := json.Marshal(sinks.AsCloudEvent(&findings[i]))
+		b, err := s.format.Encode(&findings[i])
 		if err != nil {
-			return sinks.Permanent(fmt.Errorf("sink %s: encoding a finding: %w", s.name, err))
+			return sinks.Permanent(fmt.Errorf("sink %s: %w", s.name, err))
 		}
 		// Without a node any partition will do.
 		if findings[i].Node != "" {

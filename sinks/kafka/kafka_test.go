@@ -93,7 +93,7 @@ func TestSuite(t *testing.T) {
 			f()
 		}
 		return &sinktest.Sink{
-			Sender: NewSender("findings", w), Received: w.received,
+			Sender: NewSender("findings", w, sinks.CloudEvents), Received: w.received,
 			Fail:   func(on bool) { set(func() { w.failing = on }) },
 			Refuse: func() { set(func() { w.refusing = true }) },
 			Hang: func(on bool) {
@@ -114,7 +114,7 @@ func TestKeys(t *testing.T) {
 	w := &topic{}
 	findings := sinktest.Findings(2)
 	findings[1].Node = ""
-	if err := NewSender("findings", w).Send(context.Background(), findings); err != nil {
+	if err := NewSender("findings", w, sinks.CloudEvents).Send(context.Background(), findings); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff([][]byte{[]byte("worker-0"), nil}, w.keys); d != "" {

@@ -38,6 +38,7 @@ const (
 	findings         = "nodetrail_findings_total"
 	excessRequests   = "nodetrail_excess_requests_total"
 	agreement        = "nodetrail_agreement_total"
+	raceDistance     = "nodetrail_race_disagreement_distance_seconds"
 	events           = "nodetrail_events_total"
 	envelopes        = "nodetrail_envelopes_total"
 	judgeDelay       = "nodetrail_judge_delay_seconds"
@@ -93,10 +94,11 @@ func All() []Metric {
 		{requests, Counter, []string{"verdict", "race"}, "Requests of nodes by the re-evaluated verdict of the Node authorizer.", "6", false},
 		{nodeRequests, Counter, []string{"node", "verdict"}, "Requests of nodes, by node and verdict.", "3 for each of `metrics.maxNodes` nodes, and 3 of `other`: further names, and what is no name of a node", false},
 		{admission, Counter, []string{"outcome", "missing"}, "Writes of nodes that the admission plugin NodeRestriction was asked about, by how its re-evaluated answer compares with the apiserver's, and for unknown ones by what is missing.", "6, and 17 for `unknown`", false},
-		{nodeExcess, Counter, []string{"node"}, "Requests of nodes that RBAC alone allowed, by node.", "1 for each node that `nodetrail_node_requests_total` tells apart, and `other`", false},
+		{nodeExcess, Counter, []string{"node"}, "Requests of nodes that need RBAC, by node.", "1 for each node that `nodetrail_node_requests_total` tells apart, and `other`", false},
 		{findings, Counter, []string{"rule", "reason", "severity", "allowed"}, "Findings, one for each request that a rule flags, by the rule's code of why.", "8 for each reason of a rule, and for `other` reasons of each", true},
-		{excessRequests, Counter, []string{"binding", "product"}, "Requests that RBAC alone allowed, by the binding to blame and the client's product.", "`metrics.maxBindings` pairs, then `other` as product of as many bindings, then `other` for both", false},
+		{excessRequests, Counter, []string{"binding", "product"}, "Requests that need RBAC, by the binding that allows them and the user agent without its version.", "`metrics.maxBindings` pairs, then `other` as `product` of as many bindings, then `other` for both", false},
 		{agreement, Counter, []string{"outcome", "race"}, "Verdicts compared with those of the apiserver: agree or disagree.", "4", true},
+		{raceDistance, Histogram, nil, "Time between a request and the change of the state that makes its verdict a race, where the apiserver decided otherwise. `skew` must be more than nearly all of them.", once, false},
 		{events, Counter, []string{"source", "outcome"}, "Audit events: read, and of those skipped because no rule can need them, malformed, or duplicate.", "4 for each of 64 sources, then `other`", false},
 		{envelopes, Counter, []string{"envelope"}, "Audit events read, by the shipper's envelope around them.", "32, then `other`", false},
 		{judgeDelay, Histogram, nil, "Time from the receipt of an event to the storing of its verdict.", once, false},
@@ -131,8 +133,8 @@ func All() []Metric {
 		{sinkDropped, Counter, []string{"sink", "cause"}, "Findings that did not reach a sink: overflow, refused or stopped.", "3 for each of " + few, false},
 		{sinkFailures, Counter, []string{"sink"}, "Attempts to send that failed.", few, false},
 		{sinkSuccess, Gauge, []string{"sink"}, "When a sink took findings last, 0 if never.", few, false},
-		{alertsSent, Gauge, []string{"sink", "state"}, "Alerts that a sink keeps Alertmanager told of: firing or resolved.", "2 for each of " + few, false},
-		{alertsFolded, Counter, []string{"sink"}, "Findings that came when too many alerts were told apart.", few, false},
+		{alertsSent, Gauge, []string{"sink", "state"}, "Alerts that a sink sends to Alertmanager: firing or resolved.", "2 for each of " + few, false},
+		{alertsFolded, Counter, []string{"sink"}, "Findings that came when too many alerts were distinguished.", few, false},
 		{alertsTooOld, Counter, []string{"sink"}, "Findings that made no alert since they were older than `resolveAfter`.", few, false},
 		{alertsStore, Counter, []string{"sink"}, "Times that a sink of alerts could not read the store; it resolves none meanwhile.", few, false},
 		{checkState, Gauge, []string{"check", "state"}, "1 for the state that a check has over the last readiness.minWindow, 0 for the others: passed, failed, unproven or waived.", "4 for each check", false},
@@ -150,7 +152,7 @@ func All() []Metric {
 func Page() string {
 	var b strings.Builder
 	b.WriteString("<!-- Written by go generate from sinks/metrics: change it there. -->\n\n# Metrics\n\n" +
-		"What `/metrics` of `nodetrail run` tells, beside the metrics `go_*` and `process_*` of every Go program. No label has values without\n" +
+		"What `/metrics` of `nodetrail run` tells, in addition to the metrics `go_*` and `process_*` of every Go program. No label has values without\n" +
 		"bound: what is beyond it has the value `other`. Exemplars are the audit ID of one of the requests, in the OpenMetrics format.\n" +
 		"`nodetrail gateway` has those of its webhook, of dead letters, and `nodetrail_build_info`.\n\n" +
 		"| metric | type | labels | what it says | series, at most |\n|---|---|---|---|---|\n")

@@ -55,7 +55,7 @@ type Metrics struct {
 	reg *prometheus.Registry
 
 	requests, nodeRequests, admission, nodeExcess, findings, excess, agreement, events, envelopes, gaps *prometheus.CounterVec
-	judgeDelay, commit                                                                                  prometheus.Histogram
+	judgeDelay, commit, distance                                                                        prometheus.Histogram
 
 	mu                          sync.Mutex
 	nodes                       map[string]*node
@@ -66,6 +66,7 @@ type Metrics struct {
 	sources, envelopeSet, cause set
 	missing                     set
 	ruleNames                   map[string]bool
+	own                         int // of ruleNames those that users wrote
 	reasons                     map[ruleReason]bool
 }
 
@@ -106,6 +107,7 @@ func New(o Options) *Metrics {
 		envelopes: all[envelopes].counter(), gaps: all[coverageGaps].counter(),
 		judgeDelay: all[judgeDelay].histogram([]float64{.05, .1, .2, .3, .5, .75, 1, 2, 5, 10, 30, 60, 300}),
 		commit:     all[commitSeconds].histogram([]float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10}),
+		distance:   all[raceDistance].histogram([]float64{.05, .1, .15, .2, .3, .4, .5, .75, 1, 2, 5, 10}),
 		nodes:      map[string]*node{}, pairs: map[pair]prometheus.Counter{}, bindings: map[rbac.BindingRef]prometheus.Counter{},
 		sources: newSet(64), envelopeSet: newSet(32), cause: newSet(16), missing: newSet(16), ruleNames: map[string]bool{},
 		reasons: map[ruleReason]bool{},
@@ -118,7 +120,7 @@ func New(o Options) *Metrics {
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo, Help: all[buildInfo].Help}, all[buildInfo].Labels)
 	build.WithLabelValues(clean(o.Version), clean(o.Revision), clean(o.GoVersion)).Set(1)
-	m.reg.MustRegister(m.requests, m.nodeRequests, m.admission, m.nodeExcess, m.findings, m.excess, m.agreement, m.events, m.envelopes, m.gaps, m.judgeDelay, m.commit, build,
+	m.reg.MustRegister(m.requests, m.nodeRequests, m.admission, m.nodeExcess, m.findings, m.excess, m.agreement, m.events, m.envelopes, m.gaps, m.judgeDelay, m.commit, m.distance, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.others = m.newNode(Other)
 	// Series with few values are there from the start: an increase from nothing is none for Prometheus.
@@ -159,7 +161,7 @@ var verdicts = [3]nodeauthz.Verdict{nodeauthz.Allow, nodeauthz.Deny, nodeauthz.U
 // causes are the words by which the program calls gaps, of its sources and as package coverage has them. Others are counted as well.
 func causes() []string {
 	return []string{
-		"delayed", "log-lost", "messages-lost", "apiserver-dropped", "apiserver-rejected", "apiserver-unaudited", "policy-hidden", "policy-no-bodies",
+		"delayed", "store-full", "log-lost", "messages-lost", "apiserver-dropped", "apiserver-rejected", "apiserver-unaudited", "policy-hidden", "policy-no-bodies",
 		"policy-no-decision", "policy-late-decision",
 	}
 }
@@ -232,6 +234,9 @@ func (m *Metrics) request(e *tally.Entry, now time.Time) {
 		m.agreement.WithLabelValues("agree", strconv.FormatBool(e.Race)).Inc()
 		return
 	}
+	if e.HasDistance {
+		m.distance.Observe(e.Distance.Seconds())
+	}
 	id := ""
 	if e.Disagreement != nil {
 		id = e.Disagreement.AuditID
@@ -298,6 +303,28 @@ func (m *Metrics) sweep(now time.Time) {
 	}
 }
 
+// maxOwn bounds the names of users' rules that are labels, those of before a reload included.
+const maxOwn = 400
+
+// Own makes the names of rules that the user wrote labels. Those beyond a bound are counted as other.
+func (m *Metrics) Own(all []*rules.Rule) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range all {
+		if m.ruleNames[r.Name] || m.own >= maxOwn {
+			continue
+		}
+		m.own++
+		m.ruleNames[r.Name] = true
+		for _, d := range r.Reasons {
+			m.reasons[ruleReason{r.Name, d.Reason}] = true
+		}
+		for _, allowed := range []string{"false", "true"} {
+			m.findings.WithLabelValues(r.Name, string(rules.OwnMatch), r.Severity.String(), allowed)
+		}
+	}
+}
+
 func (m *Metrics) finding(e *tally.Entry, f *tally.Finding) {
 	rule := f.Key.Rule
 	if !m.ruleNames[rule] {
@@ -307,13 +334,13 @@ func (m *Metrics) finding(e *tally.Entry, f *tally.Finding) {
 	if !m.reasons[ruleReason{rule, f.Reason}] {
 		reason = Other
 	}
-	inc(m.findings.WithLabelValues(rule, reason, f.Severity.String(), strconv.FormatBool(f.Allowed)), f.AuditID)
+	inc(m.findings.WithLabelValues(rule, reason, f.Severity.String(), strconv.FormatBool(e.Succeeded(f))), f.AuditID)
 	if f.Key.Rule == rules.ExcessAccess && e.IsNode {
 		m.excessOf(f.Key.Binding, f.Key.Product).Inc()
 	}
 }
 
-// excessOf returns the counter of a binding and a product; where there are too many the product is Other, and then the binding too.
+// excessOf returns the counter of a binding and a user agent; where there are too many the user agent is Other, and then the binding too.
 func (m *Metrics) excessOf(b rbac.BindingRef, client string) prometheus.Counter {
 	p := pair{b, product(client)}
 	if c := m.pairs[p]; c != nil {

@@ -82,6 +82,10 @@ func entries() []tally.Entry {
 			{Key: tally.Key{Rule: rules.ExcessAccess, Binding: binding, Product: "calico-node"}, Reason: rules.BindingNeeded, Severity: rules.Critical, Allowed: true, AuditID: "found"},
 			{Key: tally.Key{Rule: "a-rule-of-tomorrow"}, Severity: rules.Low, AuditID: strings.Repeat("x", 200)},
 		}},
+		{
+			Time: at, IsNode: true, Node: "worker-2", Verdict: nodeauthz.Deny, Observed: nodeauthz.Allow, Race: true,
+			Distance: 120 * time.Millisecond, HasDistance: true,
+		},
 		{Time: at, IsNode: true, Node: "worker-2", Verdict: nodeauthz.Unknown, Admission: &tally.AdmissionKey{Outcome: rules.OutcomeBypassed}},
 		{Time: at, IsNode: true, Node: "worker-2", Verdict: nodeauthz.Deny, Duplicate: true},
 		{Time: at, Node: "", Findings: []tally.Finding{{Key: tally.Key{Rule: rules.ExcessAccess, Product: "x"}, Reason: rules.BindingUnknown, Severity: rules.High, AuditID: "no-node"}}},
@@ -280,7 +284,7 @@ func series(t *testing.T, m *Metrics, name string) (n int, sum float64) {
 	return n, sum
 }
 
-// A million names, products, bindings, lanes and envelopes make no more series than the page says, and nothing goes uncounted.
+// A million names, user agents, bindings, lanes and envelopes make no more series than the page says, and nothing goes uncounted.
 func TestBounds(t *testing.T) {
 	const many = 1000
 	n := effort.Of(1_000_000, 100_000)

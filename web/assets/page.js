@@ -28,7 +28,7 @@
 		if (!isNaN(at)) time.title = at.toLocaleString(undefined, { dateStyle: "full", timeStyle: "long" });
 	};
 
-	// A button that copies, beside each block of commands and each value to copy.
+	// A button that copies, next to each block of commands and each value to copy.
 	const copies = (within) => {
 		for (const block of within.querySelectorAll(".commands")) {
 			if (!block.querySelector("button")) block.append(copyButton(block.querySelector("code")));

@@ -5,7 +5,7 @@
 // The events are the bundled capture's, each time with identities of their own and the time of now, exactly one in five of them a node's. After
 // each load the program's own report must have counted every request of a node that was acknowledged, once.
 //
-// The machines it runs on are shared and noisy. So beside the figures stands what analyze takes for events of the same kind from a file, in
+// The machines it runs on are shared and noisy. So next to the figures stands what analyze takes for events of the same kind from a file, in
 // the same run.
 package main
 
@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	fs.StringVar(&o.kafka, "kafka", "e2e/kafka/kafka.sh", "the script that runs a broker")
 	fs.StringVar(&o.pprof, "pprof", "", "loopback address for the program's pprof")
 	fs.Float64Var(&o.rate, "rate", 20_000, "events a second")
-	fs.DurationVar(&o.duration, "for", 30*time.Second, "how long each load goes on")
+	fs.DurationVar(&o.duration, "for", 30*time.Second, "how long each load continues")
 	loads := fs.String("loads", "webhook,kafka,storm,overload", "the loads, of these")
 	if err := fs.Parse(args); err != nil {
 		return fmt.Errorf("flags: %w", err)

@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// clock goes on only when somebody sleeps.
+// clock moves only when somebody sleeps.
 type clock struct{ now time.Time }
 
 func (c *clock) Now() time.Time { return c.now }

@@ -73,7 +73,7 @@ const (
 	maxPause = time.Minute
 )
 
-// Send implements Sink. It goes on with a batch while the server answers 429 or 5xx or is not there, waiting as long as Retry-After says.
+// Send implements Sink. It continues with a batch while the server answers 429 or 5xx or is not there, waiting as long as Retry-After says.
 func (w *Webhook) Send(ctx context.Context, events []Event) error {
 	body := eventList(events)
 	deadline := w.o.Clock.Now().Add(w.o.Patience)

@@ -23,7 +23,7 @@ import (
 	"github.com/nodetrail/nodetrail/report"
 )
 
-// demoWindow is the window that shows what goes on now, and after the last binding has gone nothing of what was before.
+// demoWindow is the window that shows what happens now, and after the last binding has gone nothing of what was before.
 const demoWindow = "7s"
 
 // DemoOptions are those of Demo.
@@ -34,7 +34,7 @@ type DemoOptions struct {
 	Speed float64
 	// Stay says that the pages stay when all is judged.
 	Stay bool
-	// Out is told what the pages show.
+	// Out receives what the pages show.
 	Out io.Writer
 	Log app.LogTo
 	// Version is the program's.
@@ -213,8 +213,8 @@ func (s *showing) say(format string, args ...any) {
 func (s *showing) begin(speed float64, stay bool) {
 	s.say("A real cluster, %g times as fast as it was: its nodes do without RBAC, then have the binding of system:node,\n"+
 		"then one for secrets alone, and then none. Open in a browser:\n\n", speed)
-	s.say("  %s\n      all of it: what went through RBAC alone, second by second\n", s.pages)
-	s.say("  %s?window=%s\n      the latest seconds: may the binding go now?\n\n", s.pages, demoWindow)
+	s.say("  %s\n      the whole run: which requests needed RBAC, second by second\n", s.pages)
+	s.say("  %s?window=%s\n      the latest seconds: can I delete the binding now?\n\n", s.pages, demoWindow)
 	if stay {
 		s.say("Ctrl-C ends it and leaves nothing behind.\n\n")
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/nodetrail/nodetrail/incidents"
 	"github.com/nodetrail/nodetrail/internal/test/scenario"
 	"github.com/nodetrail/nodetrail/internal/test/scenario/analyzed"
 	"github.com/nodetrail/nodetrail/nodeauthz"
@@ -33,8 +34,8 @@ func (c still) Now() time.Time { return time.Time(c) }
 
 func (still) At(time.Time) (<-chan time.Time, func()) { return nil, func() {} }
 
-// alerted is what an Alertmanager is told of findings, at the given time.
-func alerted(t *testing.T, at time.Time, found []sinks.Finding) []map[string]map[string]string {
+// alerted is what an Alertmanager receives of findings, at the given time.
+func alerted(t *testing.T, at time.Time, found []sinks.Finding, byIncident bool) []map[string]map[string]string {
 	t.Helper()
 	var mu sync.Mutex
 	var got []map[string]map[string]string
@@ -51,7 +52,7 @@ func alerted(t *testing.T, at time.Time, found []sinks.Finding) []map[string]map
 	}))
 	defer srv.Close()
 	s, err := alertmanager.New(alertmanager.Options{
-		URLs: []string{srv.URL}, Clock: still(at), MinSeverity: rules.Medium, ResolveAfter: time.Hour, Log: zerolog.Nop(),
+		URLs: []string{srv.URL}, Incidents: byIncident, Clock: still(at), MinSeverity: rules.Medium, ResolveAfter: time.Hour, Log: zerolog.Nop(),
 		Recent: func(context.Context, time.Time) ([]sinks.Finding, error) { return nil, nil },
 	})
 	if err != nil {
@@ -84,7 +85,8 @@ func checkAttack(t *testing.T, seed uint64, d *Day, theft *Theft) {
 	if !is {
 		t.Errorf("seed %d: no critical finding names %+v", seed, *theft)
 	}
-	// What passed authorization is told from what was refused, whatever became of it: the two have bounds of their own.
+	checkIncident(t, seed, out.Report.Incidents, theft)
+	// What passed authorization is distinguished from what was refused, whatever became of it: the two have bounds of their own.
 	single := map[string]bool{} // rules that look at one request
 	for _, r := range rules.All() {
 		single[r.Name] = r.Check != nil && r.NewDetector == nil
@@ -106,6 +108,29 @@ func checkAttack(t *testing.T, seed uint64, d *Day, theft *Theft) {
 	}
 	for _, room := range []int{4, 50} {
 		checkRoom(t, seed, out.Entries, theft, room)
+	}
+}
+
+// checkIncident wants one incident of the node's credential at the time of the theft, which names the address and has the secret rotated.
+func checkIncident(t *testing.T, seed uint64, all []incidents.Incident, theft *Theft) {
+	t.Helper()
+	n := 0
+	at := theft.At.Truncate(time.Microsecond) // as the log has it
+	for i := range all {
+		in := &all[i]
+		if in.Credential != theft.Node || at.Before(in.First) || at.After(in.Last) {
+			continue
+		}
+		n++
+		rotated := slices.Contains(in.Rotate, incidents.Object{Resource: "secrets", Namespace: theft.Namespace, Name: theft.Secret})
+		from := slices.ContainsFunc(in.Addresses, func(s incidents.Seen) bool { return s.Value == theft.Address })
+		succeeded := slices.ContainsFunc(in.Timeline, func(m incidents.Moment) bool { return m.Code == incidents.FirstSuccess && !m.At.After(theft.At) })
+		if in.Severity != rules.Critical.String() || !rotated || !from || !succeeded || len(in.Bindings) == 0 {
+			t.Errorf("seed %d: the incident is %s, rotates the secret %t, names the address %t, tells the success %t, and has %d bindings: %+v", seed, in.Severity, rotated, from, succeeded, len(in.Bindings), *theft)
+		}
+	}
+	if n != 1 {
+		t.Errorf("seed %d: %d incidents at the time of %+v", seed, n, *theft)
 	}
 }
 
@@ -133,7 +158,14 @@ func checkRoom(t *testing.T, seed uint64, entries []tally.Entry, theft *Theft, r
 		}
 	}
 	g.Close()
-	alerts := alerted(t, theft.At.Add(time.Minute), found)
+	for _, byIncident := range []bool{false, true} {
+		checkAlerts(t, seed, alerted(t, theft.At.Add(time.Minute), found, byIncident), theft, byIncident)
+	}
+}
+
+// checkAlerts wants the theft in an alert, and few alerts; by incident one of the node's.
+func checkAlerts(t *testing.T, seed uint64, alerts []map[string]map[string]string, theft *Theft, byIncident bool) {
+	t.Helper()
 	if len(alerts) > 50 {
 		t.Errorf("seed %d: %d alerts for %+v", seed, len(alerts), *theft)
 	}
@@ -142,7 +174,7 @@ func checkRoom(t *testing.T, seed uint64, entries []tally.Entry, theft *Theft, r
 		return l["severity"] == rules.Critical.String() && l["node"] == theft.Node && note["address"] == theft.Address &&
 			slices.Contains(strings.Split(note["objects"], ", "), theft.Namespace+"/"+theft.Secret)
 	}) {
-		t.Errorf("seed %d: no alert names %+v", seed, *theft)
+		t.Errorf("seed %d: no alert names %+v (by incident: %t): %v", seed, *theft, byIncident, alerts)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Day is an audit log with the journal of the state beside it. Its slices may be changed, what their elements point to may not: a day and its
+// Day is an audit log with the journal of the state next to it. Its slices may be changed, what their elements point to may not: a day and its
 // mutations share it. A Day may be read by several goroutines.
 type Day struct {
 	Seed     uint64

@@ -69,6 +69,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		want string
 	}{
 		{Options{Nodes: -1}, "-1 nodes: there must be one at least"},
+		{Options{Scaled: -1}, "-1 nodes by autoscaling: there must be one at least"},
 		{Options{Servers: -1}, "-1 API servers: there must be one at least"},
 		{Options{Span: time.Minute}, "a span of 1m0s: it must be 30m0s at least"},
 		{Options{Minor: 27}, "no kubelet of Kubernetes 1.27 is known, only of 1.28 to 1.37"},
@@ -125,6 +126,9 @@ func checkClean(t *testing.T, d *Day) {
 		if f.Severity != rules.Low.String() {
 			t.Errorf("seed %d: %s %s: %s", d.Seed, f.Severity, f.Rule, f.Message)
 		}
+	}
+	for i := range r.Incidents {
+		t.Errorf("seed %d: an incident: %+v", d.Seed, r.Incidents[i])
 	}
 	if len(r.State.Warnings) > 0 {
 		t.Errorf("seed %d: %q", d.Seed, r.State.Warnings)

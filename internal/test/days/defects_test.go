@@ -22,7 +22,7 @@ var defects = []defect{
 	{"request ID without the time", "pipeline/identity.go", "if !ev.Derived && !ev.RequestReceived.IsZero() {", "if false {"},
 	{"no bound on the address list", "audit/reduce.go", "r.addrs++; r.addrs > reducedList {", "r.addrs++; false {"},
 	{"the last address is cut off", "audit/reduce.go", "r.out = r.out[:r.addrAt]", "r.text = skippedText\n\t\t\treturn"},
-	{"the first address counts", "pipeline/judge.go", "codes.Text(rules.ParamAddress, ips[len(ips)-1])", "codes.Text(rules.ParamAddress, ips[0])"},
+	{"the first address counts", "audit/event.go", "return ev.SourceIPs[n-1], true", "return ev.SourceIPs[0], true"},
 	{"no bound on the query", "audit/reduce.go", "	reducedQuery   = 64 << 10 ", "	reducedQuery   = 0 "},
 	{"findings of scope lose Allowed", "rules/scope.go", "Subject: r.Node, Allowed: r.Allowed}", "Subject: r.Node}"},
 	{"failed reads lose Allowed", "rules/scope.go", "Subject: r.Node, Allowed: r.Allowed}", "Subject: r.Node, Allowed: r.Succeeded()}"},

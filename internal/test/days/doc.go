@@ -1,4 +1,4 @@
-// Package days simulates days of a cluster: an audit log and the journal of the state beside it, made from a seed.
+// Package days simulates days of a cluster: an audit log and the journal of the state next to it, made from a seed.
 //
 // What goes in: a seed and Options. What comes out: a Day, as values or rendered as files. It imports internal/demo, for the roles and bindings that
 // kube-apiserver makes itself; tests and internal/cmd/days import it.

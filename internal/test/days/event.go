@@ -72,6 +72,9 @@ func nodeOf(u *User) string {
 	return ""
 }
 
+// Line returns its line as it is in the log.
+func (e *Event) Line() []byte { return e.appendLine(nil) }
+
 // appendLine renders the event with its newline, in the order of fields of kube-apiserver.
 func (e *Event) appendLine(b []byte) []byte {
 	from := len(b)

@@ -62,7 +62,7 @@ func (s *sim) planNodes() {
 	}
 }
 
-// addNode adds a node whose Node object is made at created.
+// addNode adds a node whose Node object has the creation time created.
 func (s *sim) addNode(name string, created time.Time) *node {
 	i := len(s.nodes)
 	n := &node{
@@ -71,6 +71,9 @@ func (s *sim) addNode(name string, created time.Time) *node {
 		certificates: []certificateFrom{{created.Add(-minute), s.nodeUser(name)}},
 	}
 	a := addressFrom{from: created.Add(-minute), v4: fmt.Sprintf("10.0.1.%d", 10+i)}
+	if i >= 240 {
+		a.v4 = fmt.Sprintf("10.1.%d.%d", i/240, 10+i%240)
+	}
 	if s.opts.Features.Has(DualStack) {
 		a.v6 = fmt.Sprintf("fd00:10::%x", 16+i)
 	}
@@ -108,7 +111,7 @@ func (s *sim) notReady(n *node) {
 func (s *sim) planPassing() {
 	f := s.opts.Features
 	if f.Has(Autoscaling) {
-		for i := range 2 {
+		for i := range s.opts.Scaled {
 			n := s.addNode(fmt.Sprintf("scaled-%s", hexString(s.Rand, 5)), s.between(0.44, 0.46))
 			drain := s.between(0.76, 0.80)
 			n.cordoned = append(n.cordoned, span{drain, s.to.Add(time.Hour)})

@@ -51,8 +51,12 @@ type Options struct {
 	// Minor is Kubernetes' minor version, NewestMinor if 0.
 	Minor    int
 	Features Features
+	// Scaled is how many nodes Autoscaling makes and drops in the course of the day, 2 if 0.
+	Scaled int
 	// Profile is the audit policy in force, "nodetrail" if empty: see Profiles.
 	Profile string
+	// Policy is the text of another audit policy than the profile's.
+	Policy string
 	// NoBinding leaves out the binding of system:node to the nodes, as after the migration.
 	NoBinding bool
 	// From is when the day begins, in whole seconds; if zero, a time that the seed chooses.
@@ -86,12 +90,17 @@ func (o Options) complete() (Options, error) {
 	if o.Profile == "" {
 		o.Profile = "nodetrail"
 	}
+	if o.Scaled == 0 {
+		o.Scaled = 2
+	}
 	if o.Features.Has(GraphLag) {
 		o.Features |= ServerRestart
 	}
 	switch {
 	case o.Nodes < 1:
 		return o, fmt.Errorf("%d nodes: there must be one at least", o.Nodes)
+	case o.Scaled < 0:
+		return o, fmt.Errorf("%d nodes by autoscaling: there must be one at least", o.Scaled)
 	case o.Servers < 1:
 		return o, fmt.Errorf("%d API servers: there must be one at least", o.Servers)
 	case o.Span < leastSpan:
@@ -110,7 +119,7 @@ func (o Options) complete() (Options, error) {
 // patches are the versions whose user agents the programs of a minor send.
 var patches = map[int]int{28: 15, 29: 15, 30: 14, 31: 14, 32: 13, 33: 13, 34: 4, 35: 4, 36: 3, 37: 1}
 
-// agent is the user agent of one of Kubernetes' own programs.
+// agent is the user agent of a Kubernetes program.
 func agent(program string, minor int, platform, suffix string) string {
 	const commit = 0x841856 // any will do
 	return fmt.Sprintf("%s/v1.%d.%d (%s) kubernetes/%07x%s", program, minor, patches[minor], platform, commit*minor&0xfffffff, suffix)

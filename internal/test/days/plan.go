@@ -1,6 +1,7 @@
 package days
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
@@ -125,7 +126,7 @@ func (s *sim) finish() (*Day, error) {
 	sortEvents(s.events)
 	sortState(s.state)
 	d := s.day
-	d.Policy = Profiles()[s.opts.Profile]
+	d.Policy = cmp.Or(s.opts.Policy, Profiles()[s.opts.Profile])
 	var err error
 	if d.Events, err = logged(d.Policy, s.events); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package days
 
 import (
 	"fmt"
+	"slices"
 
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit/policy"
@@ -154,8 +155,9 @@ func logged(text string, events []*Event) ([]*Event, error) {
 	out := events[:0]
 	for _, e := range events {
 		attributes = attributesOf(e)
-		level := evaluator.EvaluatePolicyRule(&attributes).Level
-		if level == auditinternal.LevelNone {
+		rule := evaluator.EvaluatePolicyRule(&attributes)
+		level := rule.Level
+		if level == auditinternal.LevelNone || slices.Contains(rule.OmitStages, auditinternal.Stage(e.Stage)) {
 			continue
 		}
 		if level == auditinternal.LevelMetadata || e.Request == nil {

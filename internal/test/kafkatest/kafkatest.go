@@ -251,7 +251,7 @@ func (c *Cluster) Restart(i int) {
 	c.await(i)
 }
 
-// Pause stops broker i without ending it, so that its connections stay open and silent; Resume lets it go on.
+// Pause stops broker i without ending it, so that its connections stay open and silent; Resume lets it continue.
 func (c *Cluster) Pause(i int) { c.signal(i, syscall.SIGSTOP) }
 
 // Resume is for after Pause.

@@ -136,7 +136,7 @@ func analyze(t *testing.T) *totals {
 	t.Helper()
 	cmd := exec.Command(program, "analyze", "--state", filepath.Join(demo, "journal.jsonl.gz"), "--state-from-audit=false", "--skew", "150ms",
 		"--authorization-mode", "Node,RBAC", "-o", "json",
-		// What several requests show together is found when the log has gone on for two minutes, which this one does not.
+		// What several requests show together is found when the log has advanced for two minutes, which this one does not.
 		"--disable", "secret-enumeration", filepath.Join(demo, "audit.log.gz"))
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -217,7 +217,7 @@ func (s *Server) run() error {
 	c.Dir = s.dir
 	c.SysProcAttr = attributes(s.as)
 	c.Stdout, c.Stderr = s.output, s.output
-	// On Linux the server is told when the thread that started it ends, so that thread must stay.
+	// On Linux the server gets a signal when the thread that started it ends, so that thread must stay.
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
 		runtime.LockOSThread()

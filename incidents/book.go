@@ -1,0 +1,142 @@
+package incidents
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// Book holds the groups of findings of each credential. Not safe for concurrent use.
+type Book struct {
+	cluster string
+	of      map[string][]part
+}
+
+// part is what one step of time holds of a group of findings.
+type part struct {
+	key      tally.Key
+	group    tally.Group
+	act      rules.Act
+	excepted bool
+}
+
+// NewBook returns an empty one. The IDs of its incidents are those of the cluster.
+func NewBook(cluster string) *Book { return &Book{cluster: cluster, of: map[string][]part{}} }
+
+// Add takes in what a step of time of at most [Pause] holds of a group. The group is not changed, and must not be changed afterwards. excepted says
+// that an exception covers the group.
+func (b *Book) Add(k *tally.Key, g *tally.Group, excepted bool) {
+	if k.Node == "" || g.Severity <= rules.Low || !rules.OfHolder(k.Rule) {
+		return // it is about no credential, or harmless
+	}
+	p := part{key: *k, group: *g, act: rules.ActOf(k.Rule, tally.ReasonOf(g.Reason, k.Apart), g.Severity, g.Allowed, g.Succeeded), excepted: excepted}
+	p.group.Days = nil
+	b.of[k.Node] = append(b.of[k.Node], p)
+}
+
+// Incidents returns the incidents as of a time, which is that of the log's last request: the open ones first, then the latest.
+func (b *Book) Incidents(now time.Time) []Incident {
+	out := []Incident{}
+	for credential, parts := range b.of {
+		slices.SortFunc(parts, compareParts)
+		for _, s := range spans(parts) {
+			out = append(out, s.incident(b.cluster, credential, now))
+		}
+	}
+	slices.SortFunc(out, func(a, b Incident) int {
+		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(severityOf(b.Severity), severityOf(a.Severity)), b.Last.Compare(a.Last), strings.Compare(a.Credential, b.Credential),
+			a.First.Compare(b.First))
+	})
+	return out
+}
+
+func rank(i *Incident) int {
+	return slices.Index([]State{Open, Quiet, Closed}, i.State)
+}
+
+func severityOf(s string) rules.Severity {
+	v, err := rules.ParseSeverity(s)
+	if err != nil {
+		return rules.None
+	}
+	return v
+}
+
+// compareParts puts the first first. It is a total order but for parts that say the same.
+func compareParts(a, b part) int {
+	return cmp.Or(a.group.First.Compare(b.group.First), a.group.Last.Compare(b.group.Last), slices.Compare(a.key.Strings(), b.key.Strings()))
+}
+
+// span is the parts of an incident.
+type span struct {
+	first, last time.Time
+	acts        []part // what somebody did, in order
+	beside      []part // circumstances of that time
+}
+
+// spans puts sorted parts together. What is done follows what was done before within [Pause]; circumstances begin and prolong nothing, since they
+// last.
+func spans(parts []part) []*span {
+	var out []*span
+	for i := range parts {
+		p := &parts[i]
+		if p.act == rules.Circumstance {
+			continue
+		}
+		n := len(out)
+		if n == 0 || p.group.First.Sub(out[n-1].last) >= Pause {
+			out = append(out, &span{first: p.group.First, last: p.group.Last})
+			n++
+		}
+		s := out[n-1]
+		s.acts = append(s.acts, *p)
+		if p.group.Last.After(s.last) {
+			s.last = p.group.Last
+		}
+	}
+	for i := range parts {
+		p := &parts[i]
+		if p.act != rules.Circumstance {
+			continue
+		}
+		// It belongs to the first incident that is not a pause away from it.
+		for _, s := range out {
+			if !p.group.First.After(s.last.Add(Pause)) && !p.group.Last.Before(s.first.Add(-Pause)) {
+				s.beside = append(s.beside, *p)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// ID is that of the incident of a credential that began at a time, in every process.
+func ID(cluster, credential string, first time.Time) string {
+	h := sha256.New()
+	var n [8]byte
+	for _, s := range []string{"incident", cluster, credential, first.UTC().Format(time.RFC3339Nano)} {
+		binary.LittleEndian.PutUint64(n[:], uint64(len(s)))
+		h.Write(n[:])
+		h.Write([]byte(s))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// KindOf says of which sort a credential is.
+func KindOf(credential string) Kind {
+	switch {
+	case strings.HasPrefix(credential, audit.BootstrapUserPrefix):
+		return OfBootstrap
+	case strings.Contains(credential, ":"): // no name of a node has one
+		return OfUser
+	}
+	return OfNode
+}

@@ -1,0 +1,207 @@
+package days
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// grants are the mutations about who has what of system:node, by which binding, and when.
+func grants() []Mutation {
+	// to binds system:node to a subject, and somebody whom it means lives on it.
+	to := func(name, what string, subject map[string]any, u *User) Mutation {
+		return Mutation{
+			Name: "binding-" + name, Effect: Breaks, Checks: []string{"bindings-inventoried", "nothing-depends"}, Description: "system:node is bound to " + what,
+			apply: func(m *mutator) string {
+				b := binding(m.Rand, "", "extra:system:node", "system:node", m.From.Add(-time.Hour), subject)
+				return m.live(b, u, subject, "")
+			},
+		}
+	}
+	account := accountUser("kube-system", "node-agent")
+	return []Mutation{
+		to("user", "a user", subject("User", "", "jane"), &User{Username: "jane", Groups: []string{"staff", "system:authenticated"}}),
+		to("group", "a group", subject("Group", "", "staff"), &User{Username: "jane", Groups: []string{"staff", "system:authenticated"}}),
+		to("everybody", "everybody", subject("Group", "", "system:authenticated"), account),
+		to("accounts", "all service accounts of a namespace", subject("Group", "", "system:serviceaccounts:kube-system"), account),
+		to("anonymous", "those who do not say who they are", subject("Group", "", "system:unauthenticated"),
+			&User{Username: "system:anonymous", Groups: []string{"system:unauthenticated"}}),
+		{
+			Name: "binding-namespace", Effect: Breaks, Checks: []string{"bindings-inventoried", "nothing-depends"},
+			Description: "system:node is bound to a service account in one namespace", apply: func(m *mutator) string {
+				s := subject("ServiceAccount", "kube-system", "node-agent")
+				b := binding(m.Rand, "kube-system", "extra:system:node", "system:node", m.From.Add(-time.Hour), s)
+				b["roleRef"].(map[string]any)["kind"] = "ClusterRole"
+				return m.live(b, account, s, "kube-system")
+			},
+		},
+		{
+			Name: "binding-copy", Effect: Breaks, Checks: []string{"bindings-inventoried", "nothing-depends"},
+			Description: "a copy of system:node by another name is bound to a service account, which lives on it", apply: func(m *mutator) string {
+				if !m.copyRole("node-copy") {
+					return ""
+				}
+				s := subject("ServiceAccount", "kube-system", "node-agent")
+				return m.live(binding(m.Rand, "", "extra:node-copy", "node-copy", m.From.Add(-time.Hour), s), account, s, "")
+			},
+		},
+		{
+			Name: "binding-one-node", Effect: Breaks, Checks: []string{"nothing-depends"}, Description: "a role is bound to one node by its name, and a client there lives on it",
+			apply: func(m *mutator) string {
+				p := m.stray("list", resServices, "", "", "", 200, agentsRole, toNodes)
+				if p == nil {
+					return ""
+				}
+				p.e.Verb, p.e.Ref.Resource, p.e.Ref.Group, p.e.URI = "list", "statefulsets", "apps", "/apis/apps/v1/statefulsets"
+				s := subject("User", "", p.e.User.Username)
+				old := m.From.Add(-time.Hour)
+				m.addState(role(m.Rand, "", "one-node", old, rule("list", "apps", "statefulsets")), binding(m.Rand, "", "one-node", "one-node", old, s))
+				p.e.DecisionReason = allowedBy("ClusterRoleBinding", "one-node", "ClusterRole", "one-node", fmt.Sprintf("User %q", p.e.User.Username))
+				m.add(p.e)
+				return p.String()
+			},
+		},
+		{
+			Name: "binding-unlogged", Effect: Hides, Checks: []string{"bindings-inventoried", "policy-known"},
+			Description: "system:node is bound to a service account, whose reads the audit policy keeps out of the log", apply: func(m *mutator) string {
+				m.addState(binding(m.Rand, "", "extra:system:node", "system:node", m.From.Add(-time.Hour), subject("ServiceAccount", "kube-system", "node-agent")))
+				if m.Policy != "" {
+					m.Policy = insertRule(m.Policy, "- level: None\n  users: [\"system:serviceaccount:kube-system:node-agent\"]\n  verbs: [\"get\", \"list\", \"watch\"]\n")
+				}
+				return "extra:system:node"
+			},
+		},
+		{
+			Name: "binding-away", Effect: Breaks, Checks: []string{"bindings-inventoried", "agreement"},
+			Description: "the binding for nodes is deleted for some minutes, in which alone a client asks and is refused, and is made again", apply: bindingAway,
+		},
+		{
+			Name: "binding-not-in-force", Effect: Breaks, Checks: []string{"agreement"},
+			Description: "the state has a binding for nodes, and the API server refuses what it gives", apply: bindingNotInForce,
+		},
+		{
+			Name: "grant-elsewhere", Effect: Harmless, Description: "a client needs no binding for nodes, as another one allows everybody the same", apply: func(m *mutator) string {
+				return m.grantedToAll(false)
+			},
+		},
+		{
+			Name: "grant-elsewhere-ended", Effect: Breaks, Checks: []string{"bindings-inventoried"},
+			Description: "another binding allowed everybody the same, and was deleted after the client's request", apply: func(m *mutator) string { return m.grantedToAll(true) },
+		},
+	}
+}
+
+func accountUser(namespace, name string) *User {
+	return &User{
+		Username: "system:serviceaccount:" + namespace + ":" + name, UID: "0d4f4a0a-7a53-4b8f-9d0a-000000000001",
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+	}
+}
+
+// subjectText is a subject as the authorizer's reasons name it.
+func subjectText(s map[string]any) string {
+	if s["kind"] == "ServiceAccount" {
+		return fmt.Sprintf(`ServiceAccount "%s/%s"`, s["name"], s["namespace"])
+	}
+	return fmt.Sprintf("%s %q", s["kind"], s["name"])
+}
+
+// live adds a binding, and a request of a user who lives on it: in a namespace, or anywhere.
+func (m *mutator) live(b map[string]any, u *User, s map[string]any, namespace string) string {
+	m.addState(b)
+	p := m.stray("get", resSecrets, "payments", "stray-"+hexString(m.Rand, 6), "", 200, "system:node", "")
+	if p == nil {
+		return ""
+	}
+	meta, ref := b["metadata"].(map[string]any), b["roleRef"].(map[string]any)
+	name := meta["name"].(string)
+	if namespace != "" {
+		p.e.Ref.Namespace, p.e.URI = namespace, resSecrets.path(namespace, p.e.Ref.Name, "")
+		name += "/" + namespace
+	}
+	p.e.User, p.e.SourceIPs = u, []string{"10.244.1.9"}
+	p.e.DecisionReason = allowedBy(b["kind"].(string), name, ref["kind"].(string), ref["name"].(string), subjectText(s))
+	m.add(p.e)
+	return p.String()
+}
+
+// copyRole adds a ClusterRole with the rules of system:node.
+func (m *mutator) copyRole(name string) bool {
+	for _, e := range m.State {
+		if e.Kind != "ClusterRole" || e.Name != "system:node" {
+			continue
+		}
+		var o struct{ Rules []map[string]any }
+		if err := json.Unmarshal(e.raw, &o); err != nil {
+			return false
+		}
+		slices.Reverse(o.Rules)
+		m.addState(role(m.Rand, "", name, m.From.Add(-time.Hour), o.Rules...))
+		return true
+	}
+	return false
+}
+
+// bindingAway deletes the binding for nodes for three minutes. Kubelets get nothing by it in this time that they are not refused anyway.
+func bindingAway(m *mutator) string {
+	m.bind()
+	at := m.late(10 * minute).from
+	gone := span{at, at.Add(3 * minute)}
+	for _, e := range m.Events {
+		if gone.holds(e.Received) && e.IsNode() && e.DecisionReason != "" {
+			return "" // what kubelets get by it in races would be refused
+		}
+	}
+	p := m.plantAsk(gone.from.Add(minute), asks[m.IntN(2)])
+	if p == nil {
+		return ""
+	}
+	for _, e := range m.State {
+		if e.Kind == "ClusterRoleBinding" && e.Name == legacyBinding && e.Type == "ADDED" {
+			again := binding(m.Rand, "", legacyBinding, "system:node", gone.to, subject("Group", "", "system:nodes"))
+			m.State = append(m.State, entry(gone.from, "DELETED", e.Object), entry(gone.to, "ADDED", again))
+			break
+		}
+	}
+	sortState(m.State)
+	p.refuse()
+	m.add(p.e)
+	return fmt.Sprintf("from %s to %s; %s", stamp(gone.from), stamp(gone.to), p)
+}
+
+// bindingNotInForce adds a request that is refused although the state allows it.
+func bindingNotInForce(m *mutator) string {
+	m.bind()
+	p := m.plantAsk(m.late(10*minute).from, asks[m.IntN(2)])
+	if p == nil {
+		return ""
+	}
+	p.refuse()
+	m.add(p.e)
+	return p.String()
+}
+
+// refuse makes it a request for an object that Node refuses, and no binding allows.
+func (p *planted) refuse() {
+	p.e.Decision, p.e.DecisionReason, p.e.UserAgent = "forbid", "no relationship found between node '"+nodeOf(p.e.User)+"' and this object", strays[0]
+	p.e.fail(403)
+	p.e.Stage = StageComplete
+}
+
+// grantedToAll plants a request that a binding for everybody allows too.
+func (m *mutator) grantedToAll(ends bool) string {
+	p := m.stray("list", apiResource{"apps", "v1", "replicasets"}, "", "", "", 200, agentsRole, toNodes)
+	if p == nil {
+		return ""
+	}
+	old := m.From.Add(-time.Hour)
+	b := binding(m.Rand, "", "all-see-replicasets", "see-replicasets", old, subject("Group", "", "system:authenticated"))
+	m.addState(role(m.Rand, "", "see-replicasets", old, rule("get,list,watch", "apps", "replicasets")), b)
+	if ends {
+		m.State = append(m.State, entry(p.e.Staged.Add((m.To.Sub(p.e.Staged))/2), "DELETED", b))
+		sortState(m.State)
+	}
+	m.add(p.e)
+	return p.String()
+}

@@ -1,0 +1,170 @@
+package pipeline
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+// A slice is the requests that are due at once. They are judged on all cores, each by the state at its own time, as if what the requests before it show
+// of the mode and the version changed nothing ([bench.judge]). Then they take their turns ([Judge.settle]): what they show is taken in, in order, and
+// those few are judged again for which it changed something. The state does not change meanwhile, and all else that a judgement depends on is compared.
+// One core does the same, so that what comes out does not depend on their number.
+
+const (
+	// sliceMost bounds a slice, so that its judgements are still in the caches when their turn comes.
+	sliceMost = 1024
+	// share is how many requests are worth handing out.
+	share = 16
+)
+
+// aside is what a copy of a judge has that judges in parallel.
+type aside struct {
+	// node has the last word on nodes' requests for the whole slice; nil where there are no versions.
+	node *nodeauthz.Authorizer
+	view View
+	// unsure says that the judgement depends on those before it in another way.
+	unsure bool
+}
+
+// bench is the memory of a slice.
+type bench struct {
+	hearings []hearing
+	judges   []Judge
+	due      []dueRequest
+	team     team
+	// alone has each request judged in its turn, in tests that hold the one against the other.
+	alone bool
+}
+
+// judge judges those of the requests in parallel whose judgements can stand. The others are left to their turn.
+func (b *bench) judge(j *Judge, due []dueRequest) {
+	for len(b.hearings) < len(due) {
+		b.hearings = append(b.hearings, hearing{})
+	}
+	b.due = due
+	for i := range due {
+		b.hearings[i].foreseen = false
+	}
+	if b.alone {
+		return
+	}
+	procs := max(1, min(runtime.GOMAXPROCS(0), len(due)/share))
+	for len(b.judges) < procs {
+		b.judges = append(b.judges, Judge{aside: &aside{}})
+	}
+	for i := range procs {
+		if !b.judges[i].copy(j) {
+			return
+		}
+	}
+	for i := range due {
+		b.hearings[i].foreseen = !due[i].early && j.foresees(due[i].r.ev)
+	}
+	b.team.run(procs, len(due), share, b)
+}
+
+// do judges one request on one of the processors.
+func (b *bench) do(proc, i int) {
+	if h := &b.hearings[i]; h.foreseen {
+		h.foreseen = b.judges[proc].foresee(h, b.due[i].r.ev)
+	}
+}
+
+// team does work on several goroutines.
+type team struct {
+	next atomic.Int64
+	busy sync.WaitGroup
+}
+
+// run calls work with each number below n, a share of them at a time, on so many goroutines, whose number it gets. It returns when all is done.
+func (t *team) run(procs, n, share int, work interface{ do(proc, i int) }) {
+	t.next.Store(0)
+	for p := 1; p < min(procs, (n+share-1)/share); p++ {
+		t.busy.Go(func() { t.take(p, n, share, work) })
+	}
+	t.take(0, n, share, work)
+	t.busy.Wait()
+}
+
+func (t *team) take(proc, n, share int, work interface{ do(proc, i int) }) {
+	for {
+		to := int(t.next.Add(int64(share)))
+		for i := to - share; i < min(to, n); i++ {
+			work.do(proc, i)
+		}
+		if to >= n {
+			return
+		}
+	}
+}
+
+// copy makes j judge like the other, in parallel. It is false where the state can be asked by one at a time only.
+func (j *Judge) copy(other *Judge) bool {
+	reasons, names, checker, beside := j.reasons, j.names, j.checker, j.aside
+	*j = *other
+	j.reasons, j.names, j.checker, j.aside = reasons, names, checker, beside
+	beside.node, beside.unsure = nil, false
+	j.Early = false
+	if v := other.Versions; v != nil && v.latest >= 0 {
+		beside.node = v.auth(v.latest)
+	}
+	if j.State == nil {
+		return true
+	}
+	view, is := j.State.(*View)
+	if is {
+		beside.view = *view
+		if view.asked != nil {
+			beside.view.asked, beside.view.unsure = nil, &beside.unsure
+		}
+		j.State = &beside.view
+	}
+	return is
+}
+
+// foresees reports whether the request can be judged in parallel: as far as is known now, one authorizer answers it, the one before it too.
+func (j *Judge) foresees(ev *audit.Event) bool {
+	return j.Versions == nil || j.Versions.sole(receivedAt(ev)) != nil
+}
+
+// foresee judges a request before its turn. It changes nothing but the memory that it is given, and is false if the judgement cannot stand.
+func (j *Judge) foresee(h *hearing, ev *audit.Event) bool {
+	j.begin(h, ev)
+	if h.j.IsNode {
+		h.j.Observed.NodeVerdict = j.Mode.Implies(&h.j)
+	}
+	h.ruledBy = j.aside.node
+	j.finish(h)
+	unsure := j.aside.unsure
+	j.aside.unsure = false
+	return !unsure
+}
+
+// settle is the request's turn: it returns the judgement that hear would make now.
+func (j *Judge) settle(h *hearing, ev *audit.Event) *Judgement {
+	out := &h.j
+	if !h.foreseen || j.Early || j.Versions != nil && j.Versions.sole(out.Time) != h.ruledBy {
+		j.hear(h, ev)
+		return out
+	}
+	again := false
+	if out.IsNode {
+		j.Mode.Observe(out)
+		if implied := j.Mode.Implies(out); implied != out.Observed.NodeVerdict {
+			out.Observed.NodeVerdict, again = implied, true
+		}
+	}
+	if j.compares(out) {
+		answer, node := out.Answer, out.node
+		j.Versions.observe(out, j.Mode.plain())
+		again = again || out.Answer != answer || out.node != node || out.between != [2]string{} || j.Versions.sole(out.Time) != h.ruledBy
+	}
+	if again {
+		j.finish(h)
+	}
+	return out
+}

@@ -1,0 +1,182 @@
+package pipeline_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodetrail/nodetrail/app/judging"
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/internal/test/days"
+	"github.com/nodetrail/nodetrail/internal/test/effort"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// judged are the judgements of a log, and how many of them there are.
+func judged(t *testing.T, log, journal []byte, live, alone bool) (all string, n int) {
+	t.Helper()
+	state := cluster.NewState()
+	if journal != nil {
+		if err := state.Load([]string{"-"}, bytes.NewReader(journal)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	features, err := nodeauthz.FeaturesFor("1.36")
+	if err != nil {
+		t.Fatal(err)
+	}
+	setup := judging.New(state, judging.Options{
+		Features: features, Versions: &judging.Versions{}, Skew: time.Second, Mode: &pipeline.Mode{}, Rules: rules.All(), Live: live,
+	})
+	setup.Judge.Tallies = true
+	var out bytes.Buffer
+	s := pipeline.NewStream(setup.Judge, setup.State, pipeline.Options{Skew: time.Second, All: true}, func(j *pipeline.Judgement) error {
+		attrs := *j.Attrs
+		attrs.User = nil
+		older, newer := j.Between()
+		e := *j.Entry
+		e.Findings = append([]tally.Finding{}, e.Findings...)
+		entry, err := json.Marshal(&e)
+		fmt.Fprintf(&out, "%s %+v %v %+v %+v %+v %t %t %t %t %t %+v %s %q %s %s %+v %s", j.Event.AuditID, attrs, j.Time, j.Answer, j.Observed, j.Admission, j.Allowed,
+			j.Open, j.HasGrant, j.JustGone, j.Spare, j.Grant, j.Impersonator, j.Detail(), older, newer, j.Authorizer().Features(), entry)
+		for i := range j.Findings {
+			fmt.Fprintf(&out, " %+v", j.Findings[i].Finding)
+		}
+		out.WriteString("\n")
+		n++
+		return err
+	})
+	if alone {
+		s.Alone()
+	}
+	var events []audit.Event
+	dec := audit.Decoder{Want: audit.Want{State: true, All: true}}
+	dec.Chunk(log, 1, func(ev *audit.Event) { events = append(events, *ev) }, func(m audit.Malformed) { t.Fatalf("%+v", m) })
+	for len(events) > 0 {
+		some := min(1000, len(events))
+		if err := s.Batch(&pipeline.Batch{Events: events[:some]}); err != nil {
+			t.Fatal(err)
+		}
+		events = events[some:]
+	}
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), n
+}
+
+// TestBesideOthers wants judgements that are made in parallel to be those that each would have in its turn: while the log shows the mode and the
+// version, in upgrades, where both change, and where a state follows a cluster.
+func TestBesideOthers(t *testing.T) {
+	f := func(name string, log, journal []byte) {
+		for _, live := range []bool{false, true} {
+			want, n := judged(t, log, journal, live, true)
+			got, _ := judged(t, log, journal, live, false)
+			if n == 0 {
+				t.Errorf("%s: nothing was judged", name)
+			}
+			if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
+				t.Errorf("%s, live %t (-alone +in parallel):\n%.3000s", name, live, diff)
+			}
+		}
+	}
+	var logs, journals []byte
+	for _, folder := range []string{"capture-1.37", "capture-rbac-only", "capture"} {
+		log, journal := gunzipped(t, folder+"/audit.log.gz"), gunzipped(t, folder+"/journal.jsonl.gz")
+		f(folder, log, journal)
+		f(folder+" without a journal", log, nil)
+		logs, journals = append(logs, log...), append(journals, journal...)
+	}
+	f("one capture after the other", logs, journals)
+	for i := range effort.Of(uint64(12), 3) {
+		o := days.Options{Span: time.Hour, Nodes: 3, Servers: 1 + int(i%3), Minor: days.OldestMinor + int(i)%(days.NewestMinor-days.OldestMinor), NoBinding: i%2 == 0}
+		if i%2 == 0 {
+			o.Features = days.Upgrade
+		}
+		day, err := days.Clean(i, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(fmt.Sprintf("day %d", i), day.Log(), day.Journal())
+		day, _ = days.Attack(day, i, 200)
+		f(fmt.Sprintf("attack %d", i), day.Log(), day.Journal())
+	}
+}
+
+// TestBesideOthersMixed does the same for logs that no cluster writes, in which the mode, the version and the names of nodes change from request to request.
+func TestBesideOthersMixed(t *testing.T) {
+	for seed := range effort.Of(uint64(20), 4) {
+		folder := []string{"capture", "capture-1.37", "capture-rbac-only"}[seed%3]
+		log, journal := mixed(t, gunzipped(t, folder+"/audit.log.gz"), seed), gunzipped(t, folder+"/journal.jsonl.gz")
+		for _, live := range []bool{false, true} {
+			want, _ := judged(t, log, journal, live, true)
+			got, _ := judged(t, log, journal, live, false)
+			if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
+				t.Errorf("seed %d, live %t (-alone +in parallel):\n%.3000s", seed, live, diff)
+			}
+		}
+	}
+}
+
+// mixed is a part of a log in which some requests have the answers of others, and some the names of nodes that there are not.
+func mixed(t *testing.T, log []byte, seed uint64) []byte {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 5))
+	lines := bytes.SplitAfter(bytes.TrimSpace(log), []byte("\n"))
+	lines = lines[r.IntN(len(lines)/2):]
+	lines = lines[:min(len(lines), 3000)]
+	events := make([]map[string]any, len(lines))
+	for i, line := range lines {
+		if err := json.Unmarshal(line, &events[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	often := 2 + r.IntN(20)
+	var out bytes.Buffer
+	for i, e := range events {
+		if r.IntN(often) == 0 {
+			other := events[max(0, i-r.IntN(500))]
+			e["annotations"], e["responseStatus"] = other["annotations"], other["responseStatus"]
+		}
+		line, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.IntN(20) == 0 {
+			line = bytes.ReplaceAll(line, []byte("system:node:worker-"), []byte("system:node:nobody-"))
+		}
+		out.Write(append(line, '\n'))
+	}
+	return out.Bytes()
+}
+
+func gunzipped(t *testing.T, path string) []byte {
+	t.Helper()
+	f, err := os.Open("../internal/demo/" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}

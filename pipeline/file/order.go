@@ -1,0 +1,55 @@
+package file
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/nodetrail/nodetrail/audit"
+)
+
+// inOrder puts the events of a document in the order of time. Log stores answer with the newest first, or with one stream after the other.
+func inOrder(events []audit.Event) {
+	var o order
+	for i := range events {
+		o.see(&events[i])
+	}
+	if o.down == 0 {
+		return
+	}
+	if o.down > o.up {
+		slices.Reverse(events) // so that events of one instant are in order, too
+	}
+	sort.SliceStable(events, func(a, b int) bool { return stageTime(&events[a]).Before(stageTime(&events[b])) })
+}
+
+// order counts how often the next event is later, and how often it is earlier.
+type order struct {
+	last     time.Time
+	up, down int
+}
+
+func (o *order) see(ev *audit.Event) {
+	t := stageTime(ev)
+	if t.IsZero() {
+		return
+	}
+	if !o.last.IsZero() {
+		switch c := t.Compare(o.last); {
+		case c > 0:
+			o.up++
+		case c < 0:
+			o.down++
+		}
+	}
+	o.last = t
+}
+
+// backward is the error of a log whose events go back in time; nil of one that only has some out of order.
+func (o *order) backward(name string) error {
+	if o.down < 2 || o.down <= 3*o.up {
+		return nil
+	}
+	return fmt.Errorf("%s: the log goes from the newest event to the oldest, and was judged in that order: give it in the order of time (tac, logcli --forward, gcloud --order=asc)", name)
+}

@@ -1,0 +1,245 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nodetrail/nodetrail/internal/test/effort"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/wording"
+)
+
+// formats are reports of every kind: what is small, empty, real and hostile.
+func formats(t *testing.T, f func(name string, r *Report)) {
+	t.Helper()
+	f("sample", sample(t))
+	f("empty", NewBuilder().Report(Facts{}))
+	f("capture", capture(t, "capture", "auto", func(*pipeline.Judgement) {}))
+	for _, s := range longNames()[:effort.Of(len(longNames()), 6)] {
+		f(fmt.Sprintf("%.20q", s), hostileReport(t, s))
+	}
+	for _, s := range []string{"=cmd|'/C calc'!A0", "+1", "-1", "@SUM(1)", "|x", "%0", "\t=1", "\r=1", "＝1", "'", `"=1`, ",=1", ";=1"} {
+		f(s, hostileReport(t, s))
+	}
+}
+
+func written(t *testing.T, write func(io.Writer) error) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		t.Fatal(err)
+	}
+	if out := strings.NewReplacer("\r\n", "", "\n", "").Replace(b.String()); strings.ContainsFunc(out, wording.Hidden) {
+		t.Errorf("the output has characters that are not shown")
+	}
+	return b.Bytes()
+}
+
+func TestSARIF(t *testing.T) {
+	schema, err := jsonschema.NewCompiler().Compile("testdata/schemas/sarif-schema-2.1.0.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	formats(t, func(name string, r *Report) {
+		out := written(t, r.WriteSARIF)
+		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(out))
+		if err == nil {
+			err = schema.Validate(v)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var log sarifLog
+		if err := json.Unmarshal(out, &log); err != nil {
+			t.Fatal(err)
+		}
+		run := &log.Runs[0]
+		for _, x := range run.Results {
+			if !slices.ContainsFunc(run.Tool.Driver.Rules, func(r sarifRule) bool { return r.ID == x.RuleID }) {
+				t.Errorf("%s: no rule %q", name, x.RuleID)
+			}
+		}
+		if open := len(run.Results) - len(r.Findings); open < len(r.Readiness.Question().Open()) {
+			t.Errorf("%s: %d results are not findings", name, open)
+		}
+	})
+}
+
+// xsd is what the schema of Apache Ant's JUnit reports asks of an element: its attributes, those that must be there first, and its children in their order.
+// It says what JUnit.xsd of windyroad/JUnit-Schema says; xs:token is what has no space around it and no two in a row.
+var xsd = map[string]struct {
+	required, optional, children []string
+}{
+	"testsuites": {nil, nil, []string{"testsuite*"}},
+	"testsuite": {
+		[]string{"package", "id", "name", "timestamp", "hostname", "tests", "failures", "errors", "time"},
+		[]string{"skipped"},
+		[]string{"properties", "testcase*", "system-out", "system-err"},
+	},
+	"properties": {nil, nil, nil},
+	"testcase":   {[]string{"name", "classname", "time"}, nil, []string{"skipped|error|failure?"}},
+	"skipped":    {},
+	"error":      {[]string{"type"}, []string{"message"}, nil},
+	"failure":    {[]string{"type"}, []string{"message"}, nil},
+	"system-out": {}, "system-err": {},
+}
+
+type element struct {
+	XMLName  xml.Name
+	Attrs    []xml.Attr `xml:",any,attr"`
+	Children []element  `xml:",any"`
+}
+
+func (e *element) check(t *testing.T, name string) {
+	t.Helper()
+	rule, known := xsd[e.XMLName.Local]
+	if !known {
+		t.Errorf("%s: element %s", name, e.XMLName.Local)
+		return
+	}
+	has := map[string]string{}
+	for _, a := range e.Attrs {
+		has[a.Name.Local] = a.Value
+		if !slices.Contains(rule.required, a.Name.Local) && !slices.Contains(rule.optional, a.Name.Local) {
+			t.Errorf("%s: %s has an attribute %s", name, e.XMLName.Local, a.Name.Local)
+		}
+	}
+	for _, a := range rule.required {
+		v, ok := has[a]
+		switch {
+		case !ok:
+			t.Errorf("%s: %s lacks %s", name, e.XMLName.Local, a)
+		case slices.Contains([]string{"id", "tests", "failures", "errors", "skipped", "time"}, a):
+			if _, err := strconv.Atoi(v); err != nil {
+				t.Errorf("%s: %s is %q", name, a, v)
+			}
+		case a == "timestamp":
+			if !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$`).MatchString(v) {
+				t.Errorf("%s: %s is %q", name, a, v)
+			}
+		case a != "type" && (v == "" || v != strings.Join(strings.Fields(v), " ")):
+			t.Errorf("%s: %s is no token: %q", name, a, v)
+		}
+	}
+	i := 0
+	for _, want := range rule.children {
+		names := strings.Split(strings.TrimRight(want, "*?"), "|")
+		n := 0
+		for ; i < len(e.Children) && slices.Contains(names, e.Children[i].XMLName.Local); i++ {
+			n++
+		}
+		if n > 1 && !strings.HasSuffix(want, "*") || n == 0 && !strings.HasSuffix(want, "*") && !strings.HasSuffix(want, "?") {
+			t.Errorf("%s: %s has %d of %s", name, e.XMLName.Local, n, want)
+		}
+	}
+	if i < len(e.Children) {
+		t.Errorf("%s: %s has %s out of order", name, e.XMLName.Local, e.Children[i].XMLName.Local)
+	}
+	for i := range e.Children {
+		e.Children[i].check(t, name)
+	}
+}
+
+func TestJUnit(t *testing.T) {
+	formats(t, func(name string, r *Report) {
+		var root element
+		out := written(t, r.WriteJUnit)
+		if err := xml.Unmarshal(out, &root); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		root.check(t, name)
+		failed := strings.Count(string(out), "<failure ") + strings.Count(string(out), "<error ")
+		if clean := r.Readiness.Good(true) && r.Confinement.Good(true) && r.Worst() <= rules.Low; clean != (failed == 0) {
+			t.Errorf("%s: %d test cases fail", name, failed)
+		}
+	})
+}
+
+func TestYAML(t *testing.T) {
+	formats(t, func(name string, r *Report) {
+		back, err := yaml.YAMLToJSON(written(t, r.WriteYAML))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var got, want any
+		if err := json.Unmarshal(back, &got); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(asJSON(t, r), &want); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(visibleAll(want), got); diff != "" {
+			t.Errorf("%s (-JSON +YAML):\n%s", name, diff)
+		}
+	})
+}
+
+// No cell of a table begins a formula, whatever the names.
+func TestCSV(t *testing.T) {
+	formats(t, func(name string, r *Report) {
+		rows, err := csv.NewReader(bytes.NewReader(written(t, r.WriteCSV))).ReadAll()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(rows) != len(r.Findings)+1 {
+			t.Errorf("%s: %d rows of %d findings", name, len(rows), len(r.Findings))
+		}
+		for _, row := range rows {
+			for _, cell := range row {
+				if strings.IndexAny(cell, "=+-@|%＝＋－＠\t\r\n") == 0 {
+					t.Errorf("%s: the cell %q", name, cell)
+				}
+			}
+		}
+	})
+}
+
+func TestNarrow(t *testing.T) {
+	r := sample(t)
+	head := r.Summary()
+	f := func(want int, filter Filter) {
+		t.Helper()
+		x := *r
+		x.Narrow(filter)
+		if len(x.Findings) != want {
+			t.Errorf("%+v: %d findings, want %d", filter, len(x.Findings), want)
+		}
+		if got := x.Summary(); cmp.Diff(head.Answers, got.Answers) != "" || len(got.Blockers) != len(head.Blockers) || len(got.Gaps) != len(head.Gaps) {
+			t.Errorf("%+v changes the answers", filter)
+		}
+	}
+	f(len(r.Findings), Filter{})
+	f(0, Filter{Rules: []string{"none"}})
+	f(0, Filter{Severity: rules.High, Clients: []string{"calico-node"}, Namespaces: []string{"kube-system"}})
+	for i := range r.Findings {
+		x := &r.Findings[i]
+		s, err := rules.ParseSeverity(x.Severity)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for j := range r.Findings {
+			y := &r.Findings[j]
+			if y.Rule == x.Rule && y.UserAgent == x.UserAgent && y.Namespace == x.Namespace {
+				if other, err := rules.ParseSeverity(y.Severity); err == nil && other >= s {
+					n++
+				}
+			}
+		}
+		f(n, Filter{Rules: []string{"x", x.Rule}, Clients: []string{x.UserAgent}, Namespaces: []string{x.Namespace}, Severity: s})
+	}
+}

@@ -1,0 +1,75 @@
+package rules
+
+import (
+	"strings"
+
+	"github.com/nodetrail/nodetrail/codes"
+)
+
+// nodeAgent is a program that a provider runs on nodes with the kubelet's credential, by its sources.
+type nodeAgent struct {
+	product  string // of its user agent
+	nodes    string // how the names of the provider's nodes begin
+	provider string
+	source   string
+	does     func(r *Request) bool
+}
+
+// nodeAgents are the agents that are known. What another program does under their names, or they do beyond this, is a program that is no kubelet.
+//
+// GKE's gke-exec-auth-plugin is not among them: it requests the node's certificate with a bootstrap credential, not with the node's
+// (github.com/kubernetes/cloud-provider-gcp, cmd/gke-exec-auth-plugin/request.go). Nor is acr-nodemon of AKS (Azure/AKS#5370), which sends no user agent,
+// nor Bottlerocket's update operator, which has a service account (github.com/bottlerocket-os/bottlerocket-update-operator).
+var nodeAgents = []nodeAgent{
+	{
+		product: "kubectl", nodes: "aks-", provider: "AKS", does: annotatesItsNode,
+		source: "github.com/Azure/AgentBaker, parts/linux/cloud-init/artifacts/mariner/mariner-package-update.sh",
+	},
+	{
+		product: "eks-node-monitoring-agent", provider: "EKS, with Bottlerocket or Amazon Linux", does: reportsItsNode,
+		source: "github.com/aws/eks-node-monitoring-agent, cmd/eks-node-monitoring-agent/restconfig.go",
+	},
+}
+
+// agentOf is the known agent that the request is an ordinary one of, nil if there is none.
+func agentOf(product string, r *Request) *nodeAgent {
+	for i := range nodeAgents {
+		if a := &nodeAgents[i]; a.product == product && strings.HasPrefix(r.Node, a.nodes) && a.does(r) {
+			return a
+		}
+	}
+	return nil
+}
+
+// annotatesItsNode reports whether the request reads or annotates the node's own Node.
+func annotatesItsNode(r *Request) bool {
+	a := r.Attrs
+	return a.ResourceRequest && a.APIGroup == "" && a.Resource == "nodes" && a.Subresource == "" && a.Name == r.Node && (a.Verb == "get" || a.Verb == "patch")
+}
+
+// reportsItsNode reports whether the request reads the node's own Node or writes conditions of it.
+func reportsItsNode(r *Request) bool {
+	a := r.Attrs
+	return a.ResourceRequest && a.APIGroup == "" && a.Resource == "nodes" && a.Name == r.Node &&
+		(a.Verb == "get" && a.Subresource == "" || (a.Verb == "patch" || a.Verb == "update") && a.Subresource == "status")
+}
+
+// finding is the one on such a request.
+func (a *nodeAgent) finding(f Finding) Finding {
+	f.Severity, f.Reason, f.Params = Low, ProviderAgent, codes.Params{codes.Text(ParamProvider, a.provider)}
+	return f
+}
+
+// agentsDoc lists the agents for the page of the rule.
+func agentsDoc() string {
+	var lines []string
+	for i := range nodeAgents {
+		a := &nodeAgents[i]
+		line := "- '" + a.product + "' of " + a.provider
+		if a.nodes != "" {
+			line += ", on nodes whose names begin with '" + a.nodes + "'"
+		}
+		lines = append(lines, line+":\n  "+a.source)
+	}
+	return strings.Join(lines, "\n")
+}

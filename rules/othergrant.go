@@ -1,0 +1,91 @@
+package rules
+
+// OtherGrant is the name of the rule on what nodes may do as members of other groups than their own.
+const OtherGrant = "node-other-grant"
+
+// The reasons of the rule node-other-grant.
+const (
+	ByOtherBinding    Reason = "by-other-binding"
+	ByOtherAuthorizer Reason = "by-other-authorizer"
+	ByOtherToo        Reason = "by-other-binding-too"
+)
+
+func nodeOtherGrant() *Rule {
+	return &Rule{
+		Name:     OtherGrant,
+		Severity: Critical,
+		Reasons: []ReasonDoc{
+			{Reason: ByOtherBinding, Doc: "an RBAC binding for another group than that of nodes allowed the request"},
+			{Reason: ByOtherAuthorizer, Doc: "an authorizer that is neither Node nor RBAC allowed the request"},
+			{Reason: ByOtherToo, Doc: "a binding for nodes allowed the request, and another group's would have allowed it too"},
+		},
+		Doc: `A node may do more by another group than its own
+
+## What
+A node made a request that the Node authorizer does not allow, and that passed neither by a binding for nodes nor by what every user may
+do in any cluster (discovery, health and version, reviews of oneself). It passed by a binding for another group of the node's credential,
+such as 'system:authenticated' or 'system:bootstrappers', or by another authorizer, such as a webhook.
+
+The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others: exec and the like in
+pods, the proxy of nodes, roles and bindings, the approval of certificates, and writes of pods and of objects that make pods. It is high for
+other writes, and low for reads and for requests that reached nothing (404, or 403 by admission).
+
+## Why
+Deleting the binding for nodes takes nothing of this away. Whoever holds the credential of one node has these rights in the whole cluster.
+
+## What to do
+Look at which subject the binding names. A binding for 'system:authenticated' gives its rights to every service account and every user,
+too: bind the role to those who need it. For another authorizer, look at its own rules for the group 'system:nodes' and for all users.
+
+## False positives
+Clusters that let every user read some kind of object on purpose have findings of severity low.
+
+## How to silence it
+Run with '--disable node-other-grant'.`,
+		Check: checkOtherGrant,
+	}
+}
+
+func checkOtherGrant(r *Request, _ State, _ *Memory) (Finding, bool) {
+	if !r.NodeDenies() || !r.Allowed || r.Impersonator != "" || r.Event.IsImpersonated || ambient(r) {
+		return Finding{}, false
+	}
+	f := Finding{Rule: OtherGrant, Severity: Low, Subject: r.Node, Allowed: true, Params: created(r)}
+	switch {
+	case r.HasGrant && !r.Grant.ForNodes():
+		if Stays(&r.Grant.Binding) && joinsBy(r) { // kubeadm's bindings name the group of bootstrap tokens, too
+			return Finding{}, false
+		}
+		f.Reason, f.Binding = ByOtherBinding, r.Grant.Binding
+	case r.Spare:
+		f.Reason = ByOtherToo
+	case !r.HasGrant && r.Observed.Authorizer == ByOther:
+		f.Reason = ByOtherAuthorizer
+	default:
+		return Finding{}, false
+	}
+	switch {
+	case r.Fruitless():
+	case r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r)), escalates(r), makesPods(r):
+		f.Severity = Critical
+	case writes(r.Attrs.Verb):
+		f.Severity = High
+	}
+	return f, true
+}
+
+// makesPods reports whether the request writes a pod, or an object of Kubernetes by which its controllers make pods: in a pod of its own, with any
+// service account of the namespace, the node has the rights of others.
+func makesPods(r *Request) bool {
+	a := r.Attrs
+	if !a.ResourceRequest || !writes(a.Verb) || a.Verb == "delete" || a.Verb == "deletecollection" {
+		return false
+	}
+	switch a.APIGroup {
+	case "":
+		return (a.Resource == "pods" || a.Resource == "replicationcontrollers" || a.Resource == "podtemplates") && a.Subresource != "status" && a.Subresource != "eviction"
+	case "apps", "batch":
+		return a.Subresource != "status" && a.Resource != "controllerrevisions"
+	}
+	return false
+}

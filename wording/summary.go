@@ -1,0 +1,76 @@
+package wording
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The questions that a report answers.
+const (
+	AskReady    = "Can the bindings be deleted?"
+	AskConfined = "Is each credential confined?"
+)
+
+// Blocked says of a client that it needs a binding. node is the name of the node where it ran on one alone.
+func Blocked(client string, nodes int64, node, binding string) string {
+	on := Plural(nodes, "node")
+	if nodes == 1 && node != "" {
+		on = node
+	}
+	return fmt.Sprintf("%s on %s needs %s", client, on, binding)
+}
+
+// CheckSays is the claim of a check, with what came of it. The state is one of the report's.
+func CheckSays(title, state string) string {
+	if state == "unproven" {
+		state = "not proven"
+	}
+	return title + ": " + state
+}
+
+// Counts joins the counts of things that there are: "2 blockers, 1 gap".
+func Counts(of ...string) string {
+	var out []string
+	for _, s := range of {
+		if s != "" && !strings.HasPrefix(s, "0 ") {
+			out = append(out, s)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// Agreement says how many decisions of the API servers nodetrail agrees with.
+func Agreement(agree, compared, racesAgree, races int64) string {
+	if compared+races == 0 {
+		return "the log has no decision of the Node authorizer to compare with"
+	}
+	s := fmt.Sprintf("%s of %s by the API server", share(agree, compared), Plurals(compared, "decision"))
+	if races > 0 {
+		s += fmt.Sprintf(" (%s: %s)", Plurals(races, "race"), share(racesAgree, races))
+	}
+	return s
+}
+
+func share(n, of int64) string {
+	if n == of {
+		return "100 %"
+	}
+	return Percent(n, of)
+}
+
+// Plurals is Plural with the digits of the number grouped.
+func Plurals(n int64, what string) string { return PluralOf(Thousands(n), n, what) }
+
+// DeniedByNode says what the Node authorizer denies and how much of it RBAC allowed.
+func DeniedByNode(denied, allowed int64) string {
+	return fmt.Sprintf("%s denied by Node, of which RBAC allowed %s", Plurals(denied, "request"), Thousands(allowed))
+}
+
+// See points to a page of the documentation.
+func See(page string) string { return "see " + page }
+
+// Sentences of the summary that have no parameters.
+const (
+	NoBindingLeft = "No binding gives nodes the role system:node any more."
+	LongCommand   = "nodetrail analyze --all (the command is too long for this screen)"
+)
