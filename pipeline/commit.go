@@ -150,6 +150,7 @@ func (p *partitions) takeOut(c *commit, l *partition, why error) (left bool) {
 		return true
 	}
 	lc, requests := c.c.Lanes[at], c.requests[at]
+	c.c.Memory = without(l.name, c.c.Memory)
 	c.parts, c.c.Lanes, c.requests = slices.Delete(c.parts, at, at+1), slices.Delete(c.c.Lanes, at, at+1), slices.Delete(c.requests, at, at+1)
 	for _, r := range c.saving {
 		if r.state.isSaving() && r.keeper == l {

@@ -66,15 +66,15 @@ const silentAfter = rules.DefaultLateness
 // aheadAtMost is how far ahead of our clock a request may be for detectors, whose time would run ahead with it.
 const aheadAtMost = time.Hour
 
-// observe shows a judged request to the detectors.
-func (e *Engine) observe(j *Judgement) {
+// observe shows a judged request of a partition to the detectors.
+func (e *Engine) observe(l *partition, j *Judgement) {
 	d := e.opt.Detectors
 	if d == nil {
 		return
 	}
 	e.observed = e.opt.Now()
 	if j.Time.Before(e.observed.Add(aheadAtMost)) {
-		d.Observe(&j.Request, e.opt.Judge.State)
+		d.ObserveIn(l.lane, &j.Request, e.opt.Judge.State)
 	}
 }
 

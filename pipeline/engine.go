@@ -38,6 +38,7 @@ type Engine struct {
 	stopped chan struct{}
 	room    *room
 	opens   atomic.Int64
+	resumed atomic.Bool // the detectors have what is stored of the lanes that stay
 	notes   notes
 	figures figures
 
@@ -49,6 +50,7 @@ type Engine struct {
 	witness witness
 	// observed is when a request was shown to the detectors last.
 	observed time.Time
+	fenced   bool   // a lane with a fence was opened
 	mode     string // as it was stored
 	version  string // likewise
 }
@@ -62,7 +64,7 @@ func NewEngine(ctx context.Context, opt EngineOptions) (*Engine, error) {
 		judge: opt.Judge, judged: e.judged, act: func(r *request, do action) { r.claim(nil, do) }, lag: opt.Skew + opt.Slack,
 		openFor: opt.OpenFor, maxPending: maxPending, follow: true, seen: newSeen(opt.MaxRequests / 2), inFlight: map[uint64]*request{},
 	}
-	e.parts = &partitions{open: map[string]*partition{}, sched: e.sched, room: e.room}
+	e.parts = &partitions{open: map[string]*partition{}, sched: e.sched, room: e.room, dropped: e.part}
 	e.witness = witness{ledger: opt.Ledger, judge: opt.Judge}
 	e.commits = &committer{opt: &e.opt, parts: e.parts, witness: &e.witness, memory: e.remembered, ctx: ctx, results: make(chan error, 1)}
 	e.pace = clockPace{opt: &e.opt, sched: e.sched, crowded: e.crowded}
@@ -80,7 +82,8 @@ func NewEngine(ctx context.Context, opt EngineOptions) (*Engine, error) {
 		}
 		e.notes.open = true
 	}
-	return e, e.restore(all)
+	e.restore(all)
+	return e, nil
 }
 
 const (
@@ -92,8 +95,8 @@ const (
 	rememberedVersion = "version"
 )
 
-// restore puts back what is remembered.
-func (e *Engine) restore(all []tally.Remembered) error {
+// restore puts back what is remembered of the whole log.
+func (e *Engine) restore(all []tally.Remembered) {
 	for i := range all {
 		if all[i].Kind == rememberedMode {
 			e.opt.Judge.Mode.Restore(all[i].Value)
@@ -104,17 +107,15 @@ func (e *Engine) restore(all []tally.Remembered) error {
 			e.version = string(all[i].Value)
 		}
 	}
-	if d := e.opt.Detectors; d != nil {
-		return d.Restore(all)
-	}
-	return nil
 }
 
 // remembered is what has changed of what is remembered.
 func (e *Engine) remembered(now time.Time, last bool) []tally.Remembered {
 	var all []tally.Remembered
 	if d := e.opt.Detectors; d != nil {
-		all = d.Changes(now, last)
+		if home, open := e.home(); open {
+			all = e.placed(home, d.Changes(now, last))
+		}
 	}
 	if mode := string(e.opt.Judge.Mode.Save()); mode != e.mode {
 		e.mode = mode
@@ -161,16 +162,20 @@ func (e *Engine) Open(ctx context.Context, name string, fence int64) (string, er
 		return "", err
 	}
 	var memory []tally.Remembered
-	if fence != 0 { // another process may have judged what this lane held until now
+	if fence != 0 || name != noteLane && !e.resumed.Load() { // another process may have judged what this lane held until now
 		if memory, err = e.opt.Store.Memory(ctx); err != nil {
 			return "", fmt.Errorf("reading what the rules remember: %w", err)
 		}
 	}
 	err = e.do(ctx, func() error {
-		if err := e.restore(memory); err != nil {
-			e.opt.Log.Warn().Err(err).Msg("some of what the rules remembered is lost")
+		if fence != 0 {
+			e.restore(memory)
 		}
-		return e.openPartition(name, fence, stored)
+		if err := e.openPartition(name, fence, stored); err != nil {
+			return err
+		}
+		e.resume(e.parts.open[name], stored.Kept, memory)
+		return nil
 	})
 	return stored.Position, err
 }
@@ -293,7 +298,7 @@ func (e *Engine) judged(r *request, j *Judgement) (store bool, err error) {
 	if e.opt.Judge.Early {
 		e.figures.early++
 	}
-	e.observe(j)
+	e.observe(r.part, j)
 	if e.opt.Judged != nil {
 		e.opt.Judged(j)
 	}

@@ -199,7 +199,12 @@ func (h *harness) start() (e *Engine, kill, stop func()) {
 
 // tail is a source with positions: it resumes from what is stored. It returns when everything is, or ctx ends.
 func tail(ctx context.Context, t *testing.T, e *Engine, name string, lines []logLine, rnd *rand.Rand) bool {
-	pos, err := e.Open(ctx, name, 0)
+	return tailUnder(ctx, t, e, name, 0, lines, rnd)
+}
+
+// tailUnder is tail under a fence.
+func tailUnder(ctx context.Context, t *testing.T, e *Engine, name string, fence int64, lines []logLine, rnd *rand.Rand) bool {
+	pos, err := e.Open(ctx, name, fence)
 	if err != nil {
 		return false
 	}

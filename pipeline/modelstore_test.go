@@ -14,6 +14,7 @@ import (
 type modelStore struct {
 	mu     sync.Mutex
 	lanes  map[string]*tally.LaneCommit // fence, position and latest
+	owners map[string]*bool             // of the lanes: the process, by what says whether it was killed
 	seen   map[tally.ID]bool
 	opened map[tally.ID]tally.Opened
 	of     map[tally.ID]string
@@ -28,7 +29,7 @@ type modelStore struct {
 
 func newModelStore() *modelStore {
 	return &modelStore{
-		lanes: map[string]*tally.LaneCommit{}, seen: map[tally.ID]bool{}, opened: map[tally.ID]tally.Opened{}, of: map[tally.ID]string{},
+		lanes: map[string]*tally.LaneCommit{}, owners: map[string]*bool{}, seen: map[tally.ID]bool{}, opened: map[tally.ID]tally.Opened{}, of: map[tally.ID]string{},
 		memory: map[string]tally.Remembered{}, sum: tally.New(), ledger: evidence.New(),
 	}
 }
@@ -53,7 +54,8 @@ func (p process) Acquire(_ context.Context, name string, fence int64, recent int
 		return nil, source.ErrFenced
 	}
 	l.Fence = fence
-	out := &tally.Lane{Position: l.Position, Latest: l.Latest}
+	out := &tally.Lane{Position: l.Position, Latest: l.Latest, Kept: p.owners[name] == p.killed}
+	p.owners[name] = p.killed
 	for id, o := range p.opened {
 		if p.of[id] == name {
 			out.Opened = append(out.Opened, o)

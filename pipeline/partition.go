@@ -8,6 +8,7 @@ import (
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/pipeline/source"
+	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
@@ -15,6 +16,7 @@ import (
 type partition struct {
 	name  string
 	fence int64
+	lane  rules.Lane // as the detectors know it; without a name if it stays with this process
 	// latest is the latest time of its events.
 	latest time.Time
 	// behind says that what it brought last is old and more of it is there; taken is when that was.
@@ -80,6 +82,8 @@ type partitions struct {
 	open  map[string]*partition
 	sched *scheduler
 	room  *room
+	// dropped is called with one that is closed.
+	dropped func(*partition)
 }
 
 // sorted returns the partitions in the order of their names.
@@ -291,6 +295,7 @@ func (p *partitions) drop(l *partition, why error) {
 		}
 	}
 	p.sched.queue.sweep()
+	p.dropped(l)
 	l.judged = nil
 	for _, b := range l.batches {
 		p.finish(b, why)

@@ -383,3 +383,11 @@ func (d *coverageDetector) settle() {
 		l.last = d.latest
 	}
 }
+
+// release implements parting.
+func (d *coverageDetector) release(node string) {
+	delete(d.nodes, node)
+	d.dropped = true
+}
+
+func (*coverageDetector) nodeKind() string { return rememberedCoverNode }

@@ -79,3 +79,12 @@ func (d *credentialDetector) Restore(r *Remembered) (own bool, err error) {
 	}
 	return false, nil
 }
+
+// release implements parting. What the node's open minutes hold is judged without what was before.
+func (d *credentialDetector) release(node string) {
+	delete(d.nodes, node)
+	delete(d.dirty, node)
+	d.dropped = true
+}
+
+func (*credentialDetector) nodeKind() string { return rememberedCredentials }

@@ -36,6 +36,7 @@ type follower interface {
 // before they do.
 type followed struct {
 	name  string
+	lane  string
 	hash  uint64
 	track *nodeTrack
 	creds *credentials
@@ -99,6 +100,7 @@ type Detectors struct {
 	all      []Detector
 	follow   []follower
 	births   []birthReader
+	parting  []parting
 	nodes    map[string]*followed // MaxNodes at most
 	denials  *denials             // nil if no detector reads them
 	lateness time.Duration
@@ -107,7 +109,10 @@ type Detectors struct {
 	reach     time.Time // until then, at least, a request is no leap
 	ahead     time.Time // a request that is further ahead than leap
 	watermark time.Time // zero before the first Advance
+	resumed   bool      // the watermark is a restored one, or was left out for a lane that has none
 	late      int64
+	lanes     map[string]string    // by node, the lane that its requests came by last; none of the unnamed lane; MaxNodes at most
+	parted    map[string]time.Time // the lanes that were passed on, with the watermark of then
 
 	found   bool      // since what changed was stored
 	stored  time.Time // the watermark then
@@ -115,14 +120,24 @@ type Detectors struct {
 	moved   bool // the watermark, since it was stored
 }
 
-const rememberedWatermark = "watermark"
+// RememberedWatermark is the kind of the entry that says how far the detectors are: of each lane.
+const RememberedWatermark = "watermark"
+
+// parting is a detector that keeps something of each node, in entries of one kind whose keys are the nodes' names.
+type parting interface {
+	Detector
+	// release forgets a node, and does not have what is stored of it changed: from now on somebody else follows it.
+	release(node string)
+	// nodeKind is the kind of those entries.
+	nodeKind() string
+}
 
 // NewDetectors returns the detectors of those rules that have one.
 func NewDetectors(rules []*Rule, opt DetectorOptions) *Detectors {
 	if opt.Lateness <= 0 {
 		opt.Lateness = DefaultLateness
 	}
-	d := &Detectors{lateness: opt.Lateness, nodes: map[string]*followed{}}
+	d := &Detectors{lateness: opt.Lateness, nodes: map[string]*followed{}, lanes: map[string]string{}, parted: map[string]time.Time{}}
 	for _, r := range rules {
 		if r.NewDetector == nil {
 			continue
@@ -146,6 +161,9 @@ func NewDetectors(rules []*Rule, opt DetectorOptions) *Detectors {
 		if b, is := one.(birthReader); is {
 			d.births = append(d.births, b)
 		}
+		if p, is := one.(parting); is {
+			d.parting = append(d.parting, p)
+		}
 	}
 	return d
 }
@@ -164,12 +182,23 @@ func (d *Detectors) Configure(opt DetectorOptions) {
 }
 
 // Observe takes in a judged request, in any order. What comes too late is left out and counted.
-func (d *Detectors) Observe(r *Request, s State) {
+func (d *Detectors) Observe(r *Request, s State) { d.ObserveIn(Lane{}, r, s) }
+
+// Lane is a part of the log that this process may pass on to another one, with what is remembered of the nodes whose requests come by it. The part
+// without a name stays.
+type Lane struct {
+	Name string
+	// Since is up to when its requests were judged by whoever had it before: those from before are too late.
+	Since time.Time
+}
+
+// ObserveIn is Observe for a request that came by a lane.
+func (d *Detectors) ObserveIn(lane Lane, r *Request, s State) {
 	t := r.Time
 	switch {
 	case len(d.all) == 0 || t.IsZero():
 		return
-	case t.Before(d.watermark):
+	case t.Before(d.watermark) || t.Before(lane.Since):
 		d.late++
 		d.straggles(r)
 		return
@@ -178,7 +207,12 @@ func (d *Detectors) Observe(r *Request, s State) {
 	}
 	switch {
 	case !t.After(d.latest):
-	case d.latest.IsZero() || !t.After(d.reach):
+	case d.latest.IsZero():
+		d.latest = t
+		if d.denials != nil && !d.watermark.IsZero() {
+			d.denials.Advance(d.watermark, nil, nil) // nothing of before is in it
+		}
+	case !t.After(d.reach):
 		d.latest = t
 	case t.Sub(d.latest) <= leap:
 		d.latest, d.reach = t, t.Add(leap)
@@ -205,6 +239,10 @@ func (d *Detectors) Observe(r *Request, s State) {
 		if len(d.nodes) < MaxNodes {
 			d.nodes[n.name] = n
 		}
+	}
+	if n.lane != lane.Name {
+		n.lane = lane.Name
+		d.place(n.name, lane.Name)
 	}
 	if d.denials != nil {
 		d.denials.observe(r, n, step)
@@ -278,6 +316,11 @@ func (d *Detectors) advance(t time.Time, s State, found func(*Detection)) {
 		return
 	}
 	d.watermark, d.moved = t, true
+	for lane, at := range d.parted {
+		if t.Sub(at) > partedFor {
+			d.Release(lane)
+		}
+	}
 	for _, one := range d.all {
 		one.Advance(t, s, func(f *Detection) {
 			d.found = true
@@ -300,23 +343,77 @@ func (d *Detectors) Changes(now time.Time, all bool) []Remembered {
 	d.found, d.storeAt, d.stored = false, now.Add(storeEvery), d.watermark
 	var out []Remembered
 	for _, one := range d.all {
-		out = append(out, one.Changes()...)
+		changed := one.Changes()
+		if p, is := one.(parting); is {
+			for i := range changed {
+				if m := &changed[i]; m.Kind == p.nodeKind() && m.Key != "" {
+					m.OfNode, m.Lane = true, d.lanes[m.Key]
+				}
+			}
+		}
+		out = append(out, changed...)
 	}
 	if d.moved {
 		d.moved = false
 		if text, err := d.watermark.MarshalText(); err == nil {
-			out = append(out, Remembered{Kind: rememberedWatermark, Value: text})
+			out = append(out, Remembered{Kind: RememberedWatermark, Value: text})
 		}
 	}
 	return out
 }
 
-// Restore puts back what Changes returned. Entries of other kinds are left alone; one that cannot be read is an error, after the others
+// place notes by which lane a node's requests come.
+func (d *Detectors) place(node, lane string) {
+	switch _, known := d.lanes[node]; {
+	case lane == "":
+		delete(d.lanes, node)
+	case known || len(d.lanes) < MaxNodes:
+		d.lanes[node] = lane
+	}
+}
+
+// partedFor is how far time moves on until a lane that was passed on is forgotten. No silence of a node is as short.
+const partedFor = time.Minute
+
+// Part says that another process may have the lane from now on. Unless it comes back soon, the nodes whose requests came by it are forgotten, so that they
+// do not seem to be silent, and what is stored of them stays as it is. The lane without a name is not parted with.
+func (d *Detectors) Part(lane string) { d.parted[lane] = d.watermark }
+
+// Keep says that a lane is back, and that no other process had it. It reports whether its nodes are known; else they are to be restored.
+func (d *Detectors) Keep(lane string) bool {
+	_, is := d.parted[lane]
+	delete(d.parted, lane)
+	return is
+}
+
+// Release forgets the nodes whose requests came by a lane.
+func (d *Detectors) Release(lane string) {
+	delete(d.parted, lane)
+	for node, of := range d.lanes {
+		if of != lane {
+			continue
+		}
+		for _, one := range d.parting {
+			one.release(node)
+		}
+		delete(d.lanes, node)
+	}
+	clear(d.nodes)
+}
+
+// Restore puts back what Changes returned of the unnamed lane. Entries of other kinds are left alone; one that cannot be read is an error, after the others
 // were taken.
 func (d *Detectors) Restore(all []Remembered) error {
-	var failed error
+	_, err := d.RestoreLane("", all)
+	return err
+}
+
+// RestoreLane puts back what Changes returned of a lane, which is to come next. Before the first request, time is that of the lane which is the furthest
+// behind, and one of which nothing is stored may be at any time. After it, time does not go back.
+func (d *Detectors) RestoreLane(name string, all []Remembered) (lane Lane, failed error) {
+	lane.Name = name
 	for i := range all {
-		if all[i].Kind != rememberedWatermark || !d.watermark.IsZero() {
+		if all[i].Kind != RememberedWatermark {
 			continue
 		}
 		var t time.Time
@@ -324,10 +421,13 @@ func (d *Detectors) Restore(all []Remembered) error {
 			failed = errors.Join(failed, fmt.Errorf("reading how far the detectors are: %w", err))
 			continue
 		}
-		d.watermark = t.UTC().Truncate(DetectStep)
-		if d.denials != nil {
-			d.denials.Advance(d.watermark, nil, nil) // nothing is in it
-		}
+		lane.Since = t.UTC().Truncate(DetectStep)
+	}
+	if d.latest.IsZero() && (!d.resumed || lane.Since.Before(d.watermark)) {
+		d.watermark, d.resumed = lane.Since, true
+	}
+	if d.denials != nil {
+		d.denials.since = lane.Since
 	}
 	for i := range all {
 		r := &all[i]
@@ -336,10 +436,13 @@ func (d *Detectors) Restore(all []Remembered) error {
 			if err != nil {
 				failed = errors.Join(failed, fmt.Errorf("reading what is remembered of %s %q: %w", r.Kind, r.Key, err))
 			}
+			if p, is := one.(parting); own && is && r.Kind == p.nodeKind() && name != "" && r.Key != "" && d.lanes[r.Key] == "" {
+				d.place(strings.Clone(r.Key), name)
+			}
 			if own {
 				break
 			}
 		}
 	}
-	return failed
+	return lane, failed
 }

@@ -123,6 +123,7 @@ type denials struct {
 	steps   map[int64]*stepBucket // by number since 1970
 	slots   map[int]bool          // those in use
 	done    int64                 // the steps before it are over
+	since   time.Time             // of what is restored, what was over by then is left out
 	// The bucket of the last request, which is mostly the next one's too.
 	last     *stepBucket
 	lastStep int64
@@ -327,9 +328,12 @@ func bounded(s string, most int) string {
 	return strings.Clone(s)
 }
 
+// overBy is the step after the last minute that is over at a time, with the step in which an allow may follow.
+func overBy(t time.Time) int64 { return floor.Div(stepOf(t)-1, stepsPerMinute) * stepsPerMinute }
+
 // Advance implements Detector: it gives the minutes that are over, and whose denials no allow can follow any more, to the readers.
 func (d *denials) Advance(t time.Time, s State, found func(*Detection)) {
-	end := floor.Div(stepOf(t)-1, stepsPerMinute) * stepsPerMinute // the step after the last minute that is over
+	end := overBy(t)
 	if end <= d.done {
 		return
 	}

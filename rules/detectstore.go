@@ -110,7 +110,7 @@ func (d *denials) Restore(r *Remembered) (own bool, err error) {
 	if err != nil || slot < 0 || slot >= maxSteps {
 		return true, errors.New("a key that is none")
 	}
-	if st.Step < d.done || d.steps[st.Step] != nil || d.slots[slot] {
+	if st.Step < max(d.done, overBy(d.since)) || d.steps[st.Step] != nil || d.slots[slot] {
 		return true, nil
 	}
 	if len(st.Denied) > maxStepWide+1 || len(st.Allowed) > 8*maxStepAllowed || len(st.Allowed)%8 != 0 {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -168,20 +169,20 @@ func (s *Store) acquire(ctx context.Context, w tx, lane string, fence int64, rec
 	name, out := laneText(lane), &tally.Lane{}
 	now := nanos(time.Now(), noLast)
 	err := w.exec(ctx, `INSERT INTO lanes (lane, fence, owner, position, latest, updated) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
-		name, fence, s.owner, []byte{}, int64(noLast), now)
+		name, fence, []byte{}, []byte{}, int64(noLast), now)
 	if err != nil {
 		return nil, err
 	}
-	stored, latest, position := int64(0), int64(0), []byte(nil)
-	err = w.each(ctx, s.db.dialect().sql(`SELECT fence, position, latest FROM lanes WHERE lane = $1 {lock}`), []any{name},
-		func(scan func(...any) error) error { return scan(&stored, &position, &latest) })
+	stored, latest, position, owner := int64(0), int64(0), []byte(nil), []byte(nil)
+	err = w.each(ctx, s.db.dialect().sql(`SELECT fence, position, latest, owner FROM lanes WHERE lane = $1 {lock}`), []any{name},
+		func(scan func(...any) error) error { return scan(&stored, &position, &latest, &owner) })
 	if err != nil {
 		return nil, err
 	}
 	if stored > fence {
 		return nil, fmt.Errorf("under fence %d, and it has %d: %w", fence, stored, source.ErrFenced)
 	}
-	out.Position, out.Latest = string(position), fromNanos(latest)
+	out.Position, out.Latest, out.Kept = string(position), fromNanos(latest), bytes.Equal(owner, s.owner)
 	if err := w.exec(ctx, `UPDATE lanes SET fence = $2, owner = $3, updated = $4 WHERE lane = $1`, name, fence, s.owner, now); err != nil {
 		return nil, err
 	}

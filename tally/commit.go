@@ -54,8 +54,10 @@ type Remembered = rules.Remembered
 // Lane is what the store knows of a lane.
 type Lane struct {
 	Position string
-	Latest   time.Time
-	Opened   []Opened
+	// Kept says that nobody else has owned it since this process did.
+	Kept   bool
+	Latest time.Time
+	Opened []Opened
 	// Recent are the IDs of requests that were stored lately, of all lanes, at most as many as asked for: a fast way to know duplicates,
 	// which the store knows anyway.
 	Recent []ID
