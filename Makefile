@@ -123,6 +123,12 @@ release-snapshot: ## make archives, packages, SBOMs, the image and checksums in 
 release-test: ## make a release for linux/amd64 twice, compare the checksums, unpack and run what is in it
 	cd internal/cmd/release && $(GO) mod tidy -diff && $(GO) vet . && $(GO) test -count=1 -timeout $(TIMEOUT) .
 
+# Not npm ci: it wants the packages of all platforms in the lock file, and not every registry has them. The versions are the lock file's all the same.
+.PHONY: site
+site: ## build docs/ as a static site in dist/site (needs npm); a link that leads nowhere is an error
+	npm install --no-save --prefix internal/site
+	cd internal/site && npx --no-install vitepress build .
+
 .PHONY: dashboards-test
 dashboards-test: ## hold dashboards, alerts and the stack against Prometheus, Alertmanager and compose (e2e/install.sh first)
 	cd e2e && $(GO) test -count=1 -timeout $(TIMEOUT) ./alerts/... ./compose/... ./dashboards/...
