@@ -137,6 +137,40 @@ func plain(t *testing.T, o *objects) map[string]string {
 	return out
 }
 
+// The chart has the repository's dashboards and Prometheus rules, as files: Helm, archives and some checkouts do not follow symbolic links.
+func TestCopies(t *testing.T) {
+	want, err := Copies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(want) < 6 {
+		t.Errorf("%d files", len(want))
+	}
+	got := map[string][]byte{}
+	err = filepath.WalkDir(filepath.Join(Chart, "files"), func(name string, e os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.Type().IsRegular():
+			relative, err := filepath.Rel(Chart, name)
+			if err != nil {
+				return err
+			}
+			got[filepath.ToSlash(relative)], err = os.ReadFile(name)
+			return err
+		case !e.IsDir():
+			t.Errorf("%s is no regular file", name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-repository +chart), run go generate ./deploy:\n%s", d)
+	}
+}
+
 // The plain manifests are the chart with its values sets.
 func TestManifests(t *testing.T) {
 	for file, set := range map[string]string{"nodetrail.yaml": "single", "scale-out.yaml": "scale-out"} {

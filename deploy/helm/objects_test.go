@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,7 +30,6 @@ var sets = []string{"single", "scale-out", "full"}
 var program string
 
 func TestMain(m *testing.M) {
-	slog.SetLogLoggerLevel(slog.LevelWarn) // Helm logs every symbolic link
 	os.Exit(func() int {
 		folder, err := os.MkdirTemp("", "chart")
 		if err != nil {

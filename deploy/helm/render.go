@@ -24,6 +24,47 @@ const (
 	Namespace = "nodetrail"
 )
 
+// copied are the files of the chart that are copies, by folder of the chart: patterns below this module's folder.
+var copied = map[string]string{
+	"files/dashboards": "../../dashboards/grafana/*.json",
+	"files/prometheus": "../../dashboards/prometheus/*.yaml",
+}
+
+// Copies are the files that belong into the chart's folder files, by path in the chart.
+func Copies() (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for folder, pattern := range copied {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if out[path.Join(folder, filepath.Base(name))], err = os.ReadFile(name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// CopyFiles makes the chart's folder files anew.
+func CopyFiles() error {
+	all, err := Copies()
+	if err == nil {
+		err = os.RemoveAll(filepath.Join(Chart, "files"))
+	}
+	for name, text := range all {
+		to := filepath.Join(Chart, filepath.FromSlash(name))
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(to), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(to, text, 0o644)
+		}
+	}
+	return err
+}
+
 // Values reads a values set of the chart: ci/SET-values.yaml.
 func Values(set string) (map[string]any, error) {
 	f, err := os.Open(filepath.Join(Chart, "ci", set+"-values.yaml"))

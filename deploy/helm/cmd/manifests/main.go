@@ -1,4 +1,5 @@
-// Command manifests writes the plain manifests of deploy/: the chart, rendered with its values sets.
+// Command manifests writes the plain manifests of deploy/: the chart, rendered with its values sets. Before that it copies the dashboards and the Prometheus
+// rules of the repository into the chart, which can hold no files from elsewhere.
 //
 //	go run ./cmd/manifests FOLDER
 package main
@@ -7,7 +8,6 @@ import (
 	"bytes"
 	"embed"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,10 +25,13 @@ var heads embed.FS
 var order = []string{"rbac", "configmap", "service", "networkpolicy", "poddisruptionbudget", "workloads"}
 
 func main() {
-	slog.SetLogLoggerLevel(slog.LevelWarn) // Helm logs every symbolic link
 	if len(os.Args) != 2 {
 		fmt.Fprintln(os.Stderr, "usage: manifests FOLDER")
 		os.Exit(2)
+	}
+	if err := helm.CopyFiles(); err != nil {
+		fmt.Fprintln(os.Stderr, "manifests:", err)
+		os.Exit(1)
 	}
 	for name, values := range map[string]string{"nodetrail": "single", "scale-out": "scale-out"} {
 		text, err := manifest(name, values)
