@@ -103,8 +103,11 @@ attack: ## compose ATTACKS=10000 attacks around one theft each, and see that eac
 	NODETRAIL_DAYS='$(QUIET_DAYS)' $(GO) test -count=1 -v -timeout 0 -run '^TestLargeClustersAreQuiet$$' ./internal/test/days
 
 .PHONY: check
-check: format tree words modules generated vet lint chart release-test race ## everything that CI checks
+check: static chart release-test race ## everything that needs no control plane and no browser: tests under the race detector last
 	@echo 'check: all good'
+
+.PHONY: static
+static: format tree words modules generated vet lint ## what reads the sources and runs nothing
 
 .PHONY: chart
 chart: ## lint the Helm chart, refuse wrong values, and compare what it renders with the program and the plain manifests
