@@ -26,24 +26,27 @@ var ErrSkewTwice = errors.New("to measure the skew, the log and the state are re
 
 // skewMeter measures how far from a change the apiserver's own decisions still disagreed with the state.
 type skewMeter struct {
-	furthest map[skewObject]time.Duration
+	furthest map[skewObject]*time.Duration
 }
+
+func newSkewMeter() *skewMeter { return &skewMeter{furthest: map[skewObject]*time.Duration{}} }
 
 type skewObject struct{ group, resource, namespace, name string }
 
 // add takes in a judgement by the most that a skew can be. Disagreements that are no race even so are none of the skew.
 func (m *skewMeter) add(j *pipeline.Judgement) {
-	d, ok := j.RaceDistance()
-	if !ok {
-		return
+	if d, ok := j.RaceDistance(); ok {
+		m.note(skewObject{j.Attrs.APIGroup, j.Attrs.Resource, j.Attrs.Namespace, j.Attrs.Name}, d)
 	}
-	o := skewObject{j.Attrs.APIGroup, j.Attrs.Resource, j.Attrs.Namespace, j.Attrs.Name}
-	old, known := m.furthest[o]
+}
+
+func (m *skewMeter) note(o skewObject, d time.Duration) {
+	old := m.furthest[o]
 	switch {
-	case known:
-		m.furthest[o] = max(old, d)
+	case old != nil:
+		*old = max(*old, d)
 	case len(m.furthest) < maxSkewObjects:
-		m.furthest[skewObject{strings.Clone(o.group), strings.Clone(o.resource), strings.Clone(o.namespace), strings.Clone(o.name)}] = d
+		m.furthest[skewObject{strings.Clone(o.group), strings.Clone(o.resource), strings.Clone(o.namespace), strings.Clone(o.name)}] = &d
 	}
 }
 
@@ -51,7 +54,7 @@ func (m *skewMeter) add(j *pipeline.Judgement) {
 func (m *skewMeter) skew() time.Duration {
 	all := make([]time.Duration, 0, len(m.furthest))
 	for _, d := range m.furthest {
-		all = append(all, d)
+		all = append(all, *d)
 	}
 	slices.Sort(all)
 	var d time.Duration
@@ -74,7 +77,7 @@ func (p *passage) measure(ctx context.Context) error {
 	if first.judged.Mode, err = pipeline.ParseMode(p.mode); err != nil {
 		return &OptionError{"AuthorizationMode", err}
 	}
-	m := &skewMeter{furthest: map[skewObject]time.Duration{}}
+	m := newSkewMeter()
 	_, _, err = first.run(ctx, func(*judging.Setup) {}, func(j *pipeline.Judgement) error {
 		m.add(j)
 		return nil

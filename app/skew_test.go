@@ -55,27 +55,28 @@ func TestRaceDistances(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, entries := &skewMeter{furthest: map[skewObject]time.Duration{}}, &skewMeter{furthest: map[skewObject]time.Duration{}}
+	m, entries := newSkewMeter(), newSkewMeter()
 	_, _, err = p.run(t.Context(), func(s *judging.Setup) { s.Judge.Tallies = true }, func(j *pipeline.Judgement) error {
 		m.add(j)
 		if e := j.Entry; e.HasDistance {
 			if a := j.Attrs; !e.Race || e.Verdict == e.Observed {
 				t.Errorf("%s %s %s/%s has a distance: %+v", a.Verb, a.Resource, a.Namespace, a.Name, e)
 			}
-			o := skewObject{j.Attrs.APIGroup, j.Attrs.Resource, j.Attrs.Namespace, j.Attrs.Name}
-			old, known := entries.furthest[o]
-			if !known {
-				o = skewObject{strings.Clone(o.group), strings.Clone(o.resource), strings.Clone(o.namespace), strings.Clone(o.name)}
-			}
-			entries.furthest[o] = max(old, e.Distance)
+			entries.note(skewObject{j.Attrs.APIGroup, j.Attrs.Resource, j.Attrs.Namespace, j.Attrs.Name}, e.Distance)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(m.furthest) < 3 || !maps.Equal(m.furthest, entries.furthest) {
+	equal := func(a, b *time.Duration) bool { return *a == *b }
+	if len(m.furthest) < 3 || !maps.EqualFunc(m.furthest, entries.furthest, equal) {
 		t.Errorf("distances %v, the meter has %v", entries.furthest, m.furthest)
+	}
+	for o := range m.furthest {
+		if strings.Contains(o.name, "XX") {
+			t.Errorf("%+v is of memory that was used again", o)
+		}
 	}
 }
 
@@ -85,19 +86,21 @@ func TestSkewQuantile(t *testing.T) {
 		n, far int   // objects at 20 ms, and at 730 ms
 		want   int64 // ms
 	}{{0, 0, 50}, {0, 1, 50}, {0, 2, 750}, {5, 0, 50}, {5, 1, 50}, {5, 2, 750}, {198, 2, 50}, {197, 3, 750}, {990, 10, 50}, {990, 12, 750}} {
-		m := skewMeter{furthest: map[skewObject]time.Duration{}}
+		m := newSkewMeter()
 		for i := range c.n + c.far {
 			d := 20 * time.Millisecond
 			if i >= c.n {
 				d = 730 * time.Millisecond
 			}
-			m.furthest[skewObject{name: fmt.Sprint(i)}] = d
+			m.note(skewObject{name: fmt.Sprint(i)}, d)
 		}
 		if got := m.skew(); got.Milliseconds() != c.want {
 			t.Errorf("%d near and %d far: %s, want %d ms", c.n, c.far, got, c.want)
 		}
 	}
-	m := skewMeter{furthest: map[skewObject]time.Duration{{name: "a"}: 999 * time.Millisecond, {name: "b"}: 5 * time.Second}}
+	m := newSkewMeter()
+	m.note(skewObject{name: "a"}, 999*time.Millisecond)
+	m.note(skewObject{name: "b"}, 5*time.Second)
 	if got := m.skew(); got != time.Second {
 		t.Errorf("%s", got)
 	}

@@ -90,7 +90,7 @@ func TestAdmissionFromBodies(t *testing.T) {
 	} {
 		s := NewState()
 		for _, ev := range c.events {
-			s.ApplyAudit(ev)
+			applyLent(s, ev)
 		}
 		if got := podSaid(t, s, "10s"); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
@@ -100,8 +100,8 @@ func TestAdmissionFromBodies(t *testing.T) {
 	node := `{"kind":"Node","apiVersion":"v1","metadata":{"name":"web-1","uid":"n1","labels":{"a":"b"}},"spec":{"taints":[{"key":"k"}]}}`
 	claim := `{"kind":"PersistentVolumeClaim","apiVersion":"v1","metadata":{"namespace":"shop","name":"web-1","uid":"c1"},"spec":{"volumeName":"pv"}}`
 	s := NewState()
-	s.ApplyAudit(request(t, "1s", "patch", "nodes", "web-1", "", node))
-	s.ApplyAudit(request(t, "1s", "patch", "persistentvolumeclaims", "web-1", "", claim))
+	applyLent(s, request(t, "1s", "patch", "nodes", "web-1", "", node))
+	applyLent(s, request(t, "1s", "patch", "persistentvolumeclaims", "web-1", "", claim))
 	if n, _ := s.Admission.Node("web-1", at(t, "2s")); n == nil || n.UID != "n1" || !n.MetaUnknown || n.Labels != nil {
 		t.Errorf("a Node of which only bodies tell: %+v", n)
 	}
@@ -127,17 +127,17 @@ func TestAdmissionFromJournal(t *testing.T) {
 		}
 	}
 	// The end of the object before is not the end of its successor.
-	s.ApplyAudit(request(t, "40s", "delete", "pods", "web-1", `{"gracePeriodSeconds":0,"preconditions":{"uid":"u1"}}`, ""))
+	applyLent(s, request(t, "40s", "delete", "pods", "web-1", `{"gracePeriodSeconds":0,"preconditions":{"uid":"u1"}}`, ""))
 	if got := podSaid(t, s, "41s"); got != "w2 u2 spec true status true" {
 		t.Errorf("after another pod's end: %s", got)
 	}
-	s.ApplyAudit(request(t, "42s", "delete", "pods", "web-1", `{"gracePeriodSeconds":0,"preconditions":{"uid":"u2"}}`, ""))
+	applyLent(s, request(t, "42s", "delete", "pods", "web-1", `{"gracePeriodSeconds":0,"preconditions":{"uid":"u2"}}`, ""))
 	if got := podSaid(t, s, "43s"); got != "none true" {
 		t.Errorf("after its own end: %s", got)
 	}
 	// A body of a time that was watched is worth as much as the watch.
 	s = load(t, event(t, "10s", "ADDED", podJSON(t, "other", "u3", "w2", "0s", "0s", ""))+event(t, "60s", "MODIFIED", podJSON(t, "other", "u3", "w2", "0s", "0s", "")))
-	s.ApplyAudit(request(t, "20s", "patch", "pods/status", "web-1", "", podJSON(t, "web-1", "u1", "w1", "15s", "15s", "")))
+	applyLent(s, request(t, "20s", "patch", "pods/status", "web-1", "", podJSON(t, "web-1", "u1", "w1", "15s", "15s", "")))
 	if got := podSaid(t, s, "30s"); got != "w1 u1 spec true status true" {
 		t.Errorf("from a body: %s", got)
 	}

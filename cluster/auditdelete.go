@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"strings"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -65,7 +66,7 @@ func (s *State) refine(id kindID, namespace, name string, at nodeauthz.Stamp, ev
 	if len(s.early) >= maxEarly {
 		clear(s.early) // those ends keep the interval in which a watch saw them
 	}
-	s.early[nodeauthz.NamespacedName{Namespace: namespace, Name: name}] = earlyEnd{at, within}
+	s.early[nodeauthz.NamespacedName{Namespace: strings.Clone(namespace), Name: strings.Clone(name)}] = earlyEnd{at, within}
 }
 
 // maxEarly bounds State.early.

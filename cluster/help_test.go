@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/internal/test/lent"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/wording"
 )
@@ -96,4 +98,11 @@ func said(gaps []codes.Gap) []string {
 // deciding are those in words that leave not enough evidence.
 func deciding(gaps []codes.Gap) []string {
 	return said(slices.DeleteFunc(gaps, func(g codes.Gap) bool { return !g.Decides() }))
+}
+
+// applyLent applies an event, and overwrites it when it is applied: the state must keep nothing of it.
+func applyLent(s *State, ev *audit.Event) {
+	of, takeBack := lent.Copy(ev)
+	s.ApplyAudit(of)
+	takeBack()
 }

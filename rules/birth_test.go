@@ -421,7 +421,7 @@ func TestTokenOfManyNodes(t *testing.T) {
 		}
 		d := NewDetectors([]*Rule{bootstrapTokenMisuse()}, DetectorOptions{Bootstrap: o})
 		for _, r := range b.requests {
-			d.Observe(r, nil)
+			observeLent(d, r, nil)
 		}
 		d.Flush(nil, func(f *Detection) { found = append(found, f.Severity.String()+": "+sayDetection(f)) })
 		return found

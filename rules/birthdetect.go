@@ -55,7 +55,7 @@ type birthDetector struct {
 	issued latest[issue]
 	minted latest[mint]
 	first  []firstUse
-	uses   map[tokenPlace]tokenUse
+	uses   map[tokenPlace]*tokenUse
 	latest int64 // the latest step of any request
 	// proven is the first step in which a certificate was used that a request in the log asked for; 0 for none.
 	proven int64
@@ -144,7 +144,7 @@ type tokenPlace struct{ id, address string }
 func newBirthDetector(o DetectorOptions) Detector {
 	return &birthDetector{
 		opt: o.Bootstrap, nodes: map[string]*birthNode{}, open: map[string]*birth{}, owners: newLatest[addressOwner](8 * MaxNodes),
-		issued: newLatest[issue](maxIssued), minted: newLatest[mint](8 * MaxNodes), uses: map[tokenPlace]tokenUse{}, birthMemory: newBirthMemory(),
+		issued: newLatest[issue](maxIssued), minted: newLatest[mint](8 * MaxNodes), uses: map[tokenPlace]*tokenUse{}, birthMemory: newBirthMemory(),
 	}
 }
 
@@ -340,17 +340,17 @@ func (d *birthDetector) token(r *Request) {
 	if at.address == "" || len(at.id) > maxRemembered {
 		return
 	}
-	was, is := d.uses[at]
-	if is && (was.at.Before(r.Time) || was.at.Equal(r.Time) && was.audit <= r.Event.AuditID) {
+	u := d.uses[at]
+	switch {
+	case u == nil && len(d.uses) >= maxFirstUses:
+		return
+	case u == nil:
+		u = &tokenUse{}
+		d.uses[tokenPlace{strings.Clone(at.id), strings.Clone(at.address)}] = u
+	case u.at.Before(r.Time) || u.at.Equal(r.Time) && u.audit <= r.Event.AuditID:
 		return
 	}
-	if !is {
-		if len(d.uses) >= maxFirstUses {
-			return
-		}
-		at.id, at.address = strings.Clone(at.id), strings.Clone(at.address)
-	}
-	d.uses[at] = tokenUse{
+	*u = tokenUse{
 		user: strings.Clone(r.Event.User.Username), audit: strings.Clone(r.Event.AuditID), product: strings.Clone(Product(r.Event.UserAgent)), at: r.Time,
 	}
 }

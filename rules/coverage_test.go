@@ -416,7 +416,7 @@ func TestCoverageOf5000Nodes(t *testing.T) {
 			r.Event.AuditID = fmt.Sprintf("6f0f9f9e-0000-4000-8000-%06d%06d", n, second)
 			r.Event.User.CredentialID = fmt.Sprintf("X509SHA256=%064x", n*2+second/300)
 			does(fmt.Sprintf("patch pods/status shop/web-%d-%d", n, second))(r)
-			d.Observe(r, nil)
+			observeLent(d, r, nil)
 		}
 		d.Advance(time.Time{}, nil, func(f *Detection) { t.Errorf("%+v", f) })
 		if second%30 == 0 {
@@ -448,7 +448,7 @@ func FuzzRestoreOfCoverage(f *testing.F) {
 		p.kubelets(2, 0, 5*minute, 10, nil, home)
 		p.kubelets(2, 20*minute, 21*minute, 10, nil, moved(0))
 		for _, r := range p.requests {
-			d.Observe(r, cluster(2))
+			observeLent(d, r, cluster(2))
 		}
 		d.Flush(cluster(2), func(f *Detection) {
 			if sayDetection(f) == "" || len(f.AuditIDs) > 5 {

@@ -18,7 +18,7 @@ func TestCoverageOfLateRequests(t *testing.T) {
 	give := func(p *tale) {
 		p.sort()
 		for _, r := range p.requests {
-			d.Observe(r, w)
+			observeLent(d, r, w)
 		}
 		d.Advance(time.Time{}, w, found)
 	}

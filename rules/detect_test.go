@@ -194,7 +194,7 @@ func play(t testing.TB, s *stream, rnd *rand.Rand, restarts bool) []*Detection {
 	found := func(f *Detection) { out = append(out, f) }
 	stored := map[string]Remembered{}
 	for i, r := range requests {
-		d.Observe(r, s.world)
+		observeLent(d, r, s.world)
 		if rnd == nil && i%256 == 0 || rnd != nil && rnd.IntN(50) == 0 {
 			d.Advance(time.Time{}, s.world, found)
 		}

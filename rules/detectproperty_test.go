@@ -93,7 +93,7 @@ func TestLeap(t *testing.T) {
 	observe := func(at time.Duration) {
 		r := request1("n1", "deny", "get secrets shop/a")
 		r.Time = r.Time.Add(at)
-		d.Observe(r, nil)
+		observeLent(d, r, nil)
 		d.Advance(time.Time{}, nil, func(*Detection) {})
 	}
 	observe(0)
@@ -121,7 +121,7 @@ func TestConfigure(t *testing.T) {
 	observe := func(at time.Duration) {
 		r := request1("n1", "deny", "get secrets shop/a")
 		r.Time = r.Time.Add(at)
-		d.Observe(r, nil)
+		observeLent(d, r, nil)
 		d.Advance(time.Time{}, nil, func(*Detection) {})
 	}
 	d.Configure(DetectorOptions{Lateness: 10 * time.Minute, Kubelets: []string{"my-kubelet"}})
@@ -153,8 +153,8 @@ func storm(d *Detectors, minutes int, found func(*Detection)) {
 				r.Attrs.Name = fmt.Sprintf("a-secret-with-a-long-name-%d", (m*4+i)%100)
 				a.Attrs.Name = fmt.Sprintf("another-secret-with-a-long-name-%d", i)
 				r.Event.AuditID = fmt.Sprintf("6f0f9f9e-0000-4000-8000-%06d%02d%04d", n, m, i)
-				d.Observe(r, nil)
-				d.Observe(a, nil)
+				observeLent(d, r, nil)
+				observeLent(d, a, nil)
 			}
 		}
 		d.Advance(time.Time{}, nil, found)
@@ -194,7 +194,7 @@ func FuzzDetectorsRestore(f *testing.F) {
 	d := NewDetectors(overTimeRules(), DetectorOptions{})
 	s := randomStream(rand.New(rand.NewPCG(1, 2)))
 	for i, r := range s.requests {
-		d.Observe(r, nil)
+		observeLent(d, r, nil)
 		d.Advance(time.Time{}, nil, func(*Detection) {})
 		if i%500 == 499 {
 			for _, m := range d.Changes(time.Time{}, true) {
@@ -216,7 +216,7 @@ func FuzzDetectorsRestore(f *testing.F) {
 		for i := range 30 {
 			r := request1("n1", "deny", fmt.Sprintf("get secrets shop/o%d", i))
 			r.Time = r.Time.Add(time.Duration(i) * 20 * time.Second)
-			d.Observe(r, nil)
+			observeLent(d, r, nil)
 		}
 		d.Flush(nil, func(f *Detection) {
 			if sayDetection(f) == "" || len(f.AuditIDs) > 5 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
+	"github.com/nodetrail/nodetrail/internal/test/lent"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 )
@@ -213,3 +214,12 @@ func (w *world) FreshSecret(namespace, pod, node string, t time.Time) (secret st
 
 // follow gives a request to a detector by itself.
 func follow(d Detector, r *Request, s State) { d.(follower).follow(r, &followed{}, stepOf(r.Time), s) }
+
+// observeLent shows a request to detectors, and overwrites it when they have seen it: they must keep nothing of it.
+func observeLent(d *Detectors, r *Request, s State) { observeLentIn(d, Lane{}, r, s) }
+
+func observeLentIn(d *Detectors, lane Lane, r *Request, s State) {
+	of, takeBack := lent.Copy(r)
+	d.ObserveIn(lane, of, s)
+	takeBack()
+}

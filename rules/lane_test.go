@@ -39,7 +39,7 @@ func TestLanesTimes(t *testing.T) {
 			}
 			before := d.Late()
 			r := request(func(r *Request) { r.Time = at })
-			d.ObserveIn(lanes[lane], r, nil)
+			observeLentIn(d, lanes[lane], r, nil)
 			return d.Late() > before
 		}
 		if !slices.Contains(order, "new") && !observe("behind", base.Add(-time.Minute)) {
@@ -72,7 +72,7 @@ func TestLaneIsNotJudgedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	denied := func(of *Detectors, lane Lane, at time.Time) {
-		of.ObserveIn(lane, request(func(r *Request) { r.Time = at }), nil)
+		observeLentIn(of, lane, request(func(r *Request) { r.Time = at }), nil)
 	}
 	denied(d, first, base)
 	stored := d.Changes(base, true)

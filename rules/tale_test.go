@@ -97,7 +97,7 @@ func (p *tale) run(t *testing.T, rule *Rule, s State, mix *rand.Rand, every int,
 		}
 	}
 	for i, r := range all {
-		d.Observe(r, s)
+		observeLent(d, r, s)
 		if i%every == 0 {
 			d.Advance(time.Time{}, s, found)
 			if again {

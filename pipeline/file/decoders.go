@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/pipeline/source"
 )
 
 // job is a chunk on its way through a worker.
@@ -100,6 +101,7 @@ func (j *job) decode(d *audit.Decoder, places int) {
 }
 
 func (d *decoders) recycle(j *job) {
+	source.Overwrite(j.chunk.buf)
 	if buf := j.chunk.buf[:0]; cap(buf) >= chunkBytes && cap(buf) <= 2*chunkBytes {
 		select {
 		case d.bufs <- buf:

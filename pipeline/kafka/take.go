@@ -33,6 +33,7 @@ func (l *lane) buffer() []byte {
 
 // recycle keeps the memory of an answer for another one.
 func (l *lane) recycle(buf []byte, events []audit.Event) {
+	source.Overwrite(buf)
 	if cap(buf) <= keptBytes {
 		select {
 		case l.s.bufs <- buf[:0]:

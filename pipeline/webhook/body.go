@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"sync/atomic"
+
+	"github.com/nodetrail/nodetrail/pipeline/source"
 )
 
 // budget bounds the memory of everything in flight. One request at a time may overdraw it: without that, requests that each hold a part
@@ -103,6 +105,7 @@ func (b *body) drop() {
 
 // keep puts a buffer where grow finds it. A free list rather than a pool: new memory has to be cleared.
 func (s *Server) keep(buf []byte) {
+	source.Overwrite(buf)
 	if cap(buf) < minBuffer || cap(buf) > maxKept {
 		return
 	}
