@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -32,17 +33,13 @@ func (s *sinkSet) alertmanager(c *config.Config, a *config.AlertmanagerSink, log
 	if err != nil {
 		return fmt.Errorf("minSeverity: %w", err)
 	}
-	external := a.ExternalURL
-	if external == "" {
-		external = pagesURL(c)
-	}
 	runbooks := a.Runbooks
 	if runbooks != "" && !strings.HasSuffix(runbooks, "/") {
 		runbooks += "/"
 	}
 	except := exceptionsOf(c, nil)
 	sink, err := alertmanager.New(alertmanager.Options{
-		Name: a.Name, URLs: a.URLs, Resend: a.Resend.D(), ResolveAfter: a.ResolveAfter.D(), ExternalURL: external, Runbooks: runbooks,
+		Name: a.Name, URLs: a.URLs, Resend: a.Resend.D(), ResolveAfter: a.ResolveAfter.D(), ExternalURL: cmp.Or(a.ExternalURL, pagesURL(c)), Runbooks: runbooks,
 		MinSeverity: least, Incidents: a.Alerts != "findings", Labels: a.Labels, MaxAlerts: a.MaxAlerts, MaxBackoff: min(c.Sinks.Queue.MaxBackoff, a.Resend).D(),
 		HTTP: http.Options{
 			Username: a.Username, Password: a.Password.Reveal(), PasswordFile: a.PasswordFile, BearerToken: a.BearerToken.Reveal(),

@@ -407,7 +407,7 @@ func TestIncidentSinks(t *testing.T) {
 		got[req.URL.Path] = append(got[req.URL.Path], string(b))
 	}))
 	defer srv.Close()
-	w.conf = fmt.Sprintf("sinks: {http: [{name: a, url: '%[1]s/slack', format: slack}, {name: b, url: '%[1]s/events', format: cloudevents}, {name: c, url: '%[1]s/json'}]}\n", srv.URL)
+	w.conf = fmt.Sprintf("sinks: {http: [{name: a, url: '%[1]s/slack', format: slack, externalURL: 'https://nodetrail.example'}, {name: b, url: '%[1]s/events', format: cloudevents}, {name: c, url: '%[1]s/json'}]}\n", srv.URL)
 	set := &sinkSet{announced: w.watch.delivered}
 	if err := set.replace(w.watch.config(), zerolog.Nop()); err != nil {
 		t.Fatal(err)
@@ -429,7 +429,8 @@ func TestIncidentSinks(t *testing.T) {
 		t.Error("sinks that are closed have incidents")
 	}
 	slack, events, plain := strings.Join(got["/slack"], "\n"), strings.Join(got["/events"], "\n"), strings.Join(got["/json"], "\n")
-	if len(got["/slack"]) != 1 || !strings.HasPrefix(slack, `{"text":"*Incident opened, severity critical*`) {
+	if len(got["/slack"]) != 1 || !strings.HasPrefix(slack, `{"text":"*Incident opened, severity critical*`) ||
+		!strings.Contains(slack, "https://nodetrail.example/incidents?credential=worker-3|") {
 		t.Errorf("slack: %s", slack)
 	}
 	for _, kind := range []string{sinks.EventType, sinks.IncidentOpened.EventType()} {

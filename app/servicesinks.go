@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,7 +98,7 @@ func (s *sinkSet) make(c *config.Config, log zerolog.Logger) error {
 			headers[k] = v.Reveal()
 		}
 		sender, err := http.New(http.Options{
-			Name: h.Name, URL: h.URL, Format: sinks.Format(h.Format), Headers: headers, Username: h.Username,
+			Name: h.Name, URL: h.URL, Format: sinks.Format(h.Format), Pages: cmp.Or(h.ExternalURL, pagesURL(c)), Headers: headers, Username: h.Username,
 			Password: h.Password.Reveal(), PasswordFile: h.PasswordFile, BearerToken: h.BearerToken.Reveal(), BearerTokenFile: h.BearerTokenFile,
 			CAFile: h.TLS.CAFile, ServerName: h.TLS.ServerName, CertFile: h.TLS.CertFile, KeyFile: h.TLS.KeyFile, Timeout: h.Timeout.D(),
 		})

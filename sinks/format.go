@@ -29,13 +29,16 @@ func (f Format) Incidents() bool { return f == CloudEvents || f == Slack }
 func (f Format) Findings() bool { return f != Slack }
 
 // Encode writes one finding, or change of an incident, as JSON without a line end. What is not shown, such as characters that change the direction of text, is escaped.
-func (f Format) Encode(x *Finding) ([]byte, error) {
+func (f Format) Encode(x *Finding) ([]byte, error) { return f.EncodeLinked(x, "") }
+
+// EncodeLinked is Encode, where messages for people have a link to nodetrail's pages at the address given, unless it is empty.
+func (f Format) EncodeLinked(x *Finding, pages string) ([]byte, error) {
 	var v any = x
 	switch {
 	case x.Incident != nil && !f.Incidents() || x.Incident == nil && !f.Findings():
 		return nil, fmt.Errorf("encoding %s: the format %s does not have it", x.ID, f)
 	case f == Slack:
-		v = AsSlack(x.Incident)
+		v = AsSlack(x.Incident, pages)
 	case x.Incident != nil:
 		v = AsIncidentCloudEvent(x.Incident)
 	case f == CloudEvents:

@@ -3,6 +3,7 @@ package sinks
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -64,6 +65,12 @@ type Omitted struct {
 	Addresses int `json:"addresses"`
 	Bindings  int `json:"bindings"`
 	Rotate    int `json:"rotate"`
+}
+
+// IncidentsURL is the page of the incidents of a credential, below the address of nodetrail's pages. That of one incident would be no good: what comes late
+// can make it part of another one.
+func IncidentsURL(pages, credential string) string {
+	return strings.TrimSuffix(pages, "/") + "/incidents?credential=" + url.QueryEscape(credential)
 }
 
 // FromIncident is an incident as events have it. Its sentences are in the words given, English if they are nil.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,6 +153,7 @@ func TestSlackIsHarmless(t *testing.T) {
 			t.Errorf("the test would let pass %q", bad)
 		}
 	}
+	link := regexp.MustCompile(`^<https://nodetrail\.example/incidents(\?credential=[A-Za-z0-9%+._~-]*)?\|Timeline and steps>$`)
 	eachHostile(func(e *IncidentEvent) {
 		f := e.Finding()
 		b, err := Slack.Encode(&f)
@@ -164,6 +166,12 @@ func TestSlackIsHarmless(t *testing.T) {
 		}
 		if is := slackTrouble(m["text"]); is != "" {
 			t.Errorf("%s in %q", is, m["text"])
+		}
+		linked := AsSlack(e, "https://nodetrail.example/").Text
+		lines := strings.Split(linked, "\n")
+		i := len(lines) - 2
+		if !link.MatchString(lines[i]) || utf8.RuneCountInString(linked) > 4000 || strings.Join(slices.Delete(lines, i, i+1), "\n") != m["text"] {
+			t.Errorf("with a link %q", linked)
 		}
 		if !strings.HasSuffix(m["text"], "\nEvent: `"+e.ID+"`") || !strings.HasPrefix(m["text"], "*Incident "+string(e.Change)) {
 			t.Errorf("%q", m["text"])
@@ -190,8 +198,16 @@ func TestSlackMessage(t *testing.T) {
 		"Allowed by: `ClusterRoleBinding legacy` `RoleBinding shop/a&amp;b`\n" +
 		"To rotate: `secrets shop/1` `secrets shop/2` `secrets shop/3` and 37 more\n" +
 		"Event: `1f-opened`"
-	if got := AsSlack(&e).Text; got != want {
+	if got := AsSlack(&e, "").Text; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	for pages, link := range map[string]string{
+		"https://nodetrail.example": "https://nodetrail.example/incidents?credential=worker-3", "https://a/b&c|d/": "https://a/b&amp;c%7Cd/incidents?credential=worker-3",
+	} {
+		want := strings.Replace(want, "Event:", "<"+link+"|Timeline and steps>\nEvent:", 1)
+		if got := AsSlack(&e, pages).Text; got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
 	}
 }
 

@@ -17,11 +17,12 @@ type SlackMessage struct {
 const (
 	maxSlackName = 60 // characters, each of which may become five
 	maxSlackList = 3
+	maxSlackURL  = 1000 // bytes
 )
 
 // AsSlack is the event as a message: what happened, by which credential, from where, and what to do. Whatever comes from a log is in code spans,
-// in which nothing is a link, a mention or a mark of a format.
-func AsSlack(e *IncidentEvent) SlackMessage {
+// in which nothing is a link, a mention or a mark of a format. The message has a link to nodetrail's pages at the address given, unless it is empty.
+func AsSlack(e *IncidentEvent, pages string) SlackMessage {
 	in := &e.Incident
 	lines := []string{
 		fmt.Sprintf("*%s*", slackHeadline(e)),
@@ -49,7 +50,19 @@ func AsSlack(e *IncidentEvent) SlackMessage {
 			lines = append(lines, l.what+": "+slackList(l.names, l.more))
 		}
 	}
+	if pages != "" {
+		lines = append(lines, slackLink(pages, in.Credential))
+	}
 	return SlackMessage{Text: strings.Join(append(lines, "Event: "+slackCode(e.ID)), "\n")}
+}
+
+// slackLink leads to the incidents of a credential, or to all where its name makes the address too long.
+func slackLink(pages, credential string) string {
+	to := IncidentsURL(pages, credential)
+	if len(to) > maxSlackURL {
+		to, _, _ = strings.Cut(to, "?")
+	}
+	return "<" + slackEscaper.Replace(strings.ReplaceAll(to, "|", "%7C")) + "|Timeline and steps>"
 }
 
 // slackHeadline says what happened. The severity is a word of ours.

@@ -30,12 +30,8 @@ func (v *validator) alertmanager(at string, a *AlertmanagerSink) {
 			}
 		}
 	}
-	for _, link := range []struct{ path, value string }{{at + ".externalURL", a.ExternalURL}, {at + ".runbooks", a.Runbooks}} {
-		u, err := url.Parse(link.value)
-		if link.value != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "") {
-			v.fail(link.path, "it is not an address such as https://nodetrail.example, without a user and a query")
-		}
-	}
+	v.link(at+".externalURL", a.ExternalURL)
+	v.link(at+".runbooks", a.Runbooks)
 	reserved := []string{"alertname", "cluster", "severity", "level", "rule", "node", "namespace", "resource"}
 	for _, name := range slices.Sorted(maps.Keys(a.Labels)) {
 		this := at + ".labels." + shown(name)
@@ -52,6 +48,14 @@ func (v *validator) alertmanager(at string, a *AlertmanagerSink) {
 	}
 	if a.ResolveAfter < a.Resend && !follow(v, at+".resolveAfter", &a.ResolveAfter, a.Resend) {
 		v.fail(at+".resolveAfter", "%s is less than resend, which is %s", a.ResolveAfter, a.Resend)
+	}
+}
+
+// link checks what links begin with, if it is given.
+func (v *validator) link(path, value string) {
+	u, err := url.Parse(value)
+	if value != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "") {
+		v.fail(path, "it is not an address such as https://nodetrail.example, without a user and a query")
 	}
 }
 

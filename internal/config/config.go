@@ -302,6 +302,7 @@ type HTTPSink struct {
 	Name            string            `yaml:"name"`
 	URL             string            `yaml:"url"`
 	Format          string            `yaml:"format" oneof:"json|cloudevents|ocsf|slack"`
+	ExternalURL     string            `yaml:"externalURL"`
 	Headers         map[string]Secret `yaml:"headers"`
 	Username        string            `yaml:"username"`
 	Password        Secret            `yaml:"password"`

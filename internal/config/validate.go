@@ -389,6 +389,7 @@ func (v *validator) http(at string, h *HTTPSink) {
 		v.header(at+".headers."+shown(name), name, h.Headers[name])
 	}
 	v.clientTLS(at+".tls", &h.TLS)
+	v.link(at+".externalURL", h.ExternalURL)
 	v.address(at+".url", h.URL, "https://receiver/findings", secrets || len(h.Headers) > 0, h.TLS.Enabled)
 }
 

@@ -273,7 +273,7 @@ func (b *book) wire(a *alert, now time.Time) alertJSON {
 	if b.o.ExternalURL != "" {
 		w.GeneratorURL = b.o.ExternalURL + "/findings/" + a.id
 		if a.key.isIncident() {
-			w.GeneratorURL = incidentURL(b.o.ExternalURL, &a.key)
+			w.GeneratorURL = sinks.IncidentsURL(b.o.ExternalURL, a.key.node)
 		}
 	}
 	return w

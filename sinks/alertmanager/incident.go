@@ -1,7 +1,6 @@
 package alertmanager
 
 import (
-	"net/url"
 	"slices"
 	"time"
 
@@ -117,9 +116,4 @@ func (b *book) lead(a *alert, now time.Time) {
 		}
 		o.resolved, o.closed = now, now
 	}
-}
-
-// incidentURL is the page of the incidents of a credential.
-func incidentURL(external string, k *key) string {
-	return external + "/incidents?credential=" + url.QueryEscape(k.node)
 }

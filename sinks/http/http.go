@@ -28,6 +28,8 @@ type Options struct {
 	// Format is JSON by default. Of CloudEvents a batch is application/cloudevents-batch+json; what else there is are arrays of application/json. Slack has
 	// no arrays: a request is one message.
 	Format sinks.Format
+	// Pages is the address of nodetrail's pages, for links in messages of Slack. They have none if it is empty.
+	Pages string
 	// Headers are sent along.
 	Headers map[string]string
 	// Username is for basic authentication, with Password or what PasswordFile holds.
@@ -151,7 +153,7 @@ func (s *Sender) Send(ctx context.Context, findings []sinks.Finding) error {
 
 func (s *Sender) encode(findings []sinks.Finding) ([]byte, error) {
 	if s.o.Format == sinks.Slack {
-		return s.o.Format.Encode(&findings[0])
+		return s.o.Format.EncodeLinked(&findings[0], s.o.Pages)
 	}
 	b := []byte("[")
 	for i := range findings {

@@ -27,11 +27,14 @@ func TestSlack(t *testing.T) {
 			_, _ = io.WriteString(rw, "invalid_payload")
 			return
 		}
+		if !strings.Contains(m["text"], "\n<https://nodetrail.example/incidents?credential=n|") {
+			t.Errorf("no link in %q", m["text"])
+		}
 		got = append(got, m["text"][strings.LastIndex(m["text"], " ")+1:])
 		_, _ = io.WriteString(rw, "ok")
 	}))
 	defer srv.Close()
-	s, err := New(Options{Name: "slack", URL: srv.URL, Format: sinks.Slack})
+	s, err := New(Options{Name: "slack", URL: srv.URL, Format: sinks.Slack, Pages: "https://nodetrail.example"})
 	if err != nil {
 		t.Fatal(err)
 	}
