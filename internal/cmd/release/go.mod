@@ -12,6 +12,7 @@ require (
 	github.com/sassoftware/go-rpmutils v0.4.0
 	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/crypto/x509roots/fallback v0.0.0-20261030153154-30a33513ff6d
+	golang.org/x/mod v0.42.0
 )
 
 require (
