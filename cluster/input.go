@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"archive/tar"
 	"bufio"
 	"bytes"
 	"compress/gzip"
@@ -38,6 +39,7 @@ func (e *InputError) Unwrap() error { return e.Err }
 var (
 	errEmpty     = errors.New("the file is empty")
 	errNoObjects = errors.New("no Kubernetes object or watch event in it")
+	errNoneRead  = errors.New("no Kubernetes object in it can be read")
 	errBinary    = errors.New("neither JSON nor YAML")
 	errAuditLog  = errors.New("an audit log, not cluster state: analyze takes it as AUDIT_LOG, explain by --audit-log")
 )
@@ -110,6 +112,8 @@ type input struct {
 	io.Reader
 	close func()
 	yaml  bool
+	// archive is there in place of the Reader for an archive of files.
+	archive *archiveReader
 }
 
 // openInput opens a file and finds out from its first bytes how it is packed and in what language it is written.
@@ -136,7 +140,10 @@ func openInput(path string, stdin io.Reader) (*input, error) {
 	}
 	r, packed, err := in.unpack(raw)
 	if err == nil {
-		switch head, _ := r.Peek(etcdHead); {
+		switch head, _ := r.Peek(archiveHead); {
+		case isArchive(head):
+			in.archive = &archiveReader{tar: tar.NewReader(explained{r})}
+			return in, nil
 		case isEtcd(head):
 			e, err := openEtcd(path, r, path != "-" && !packed)
 			in.close()

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"container/heap"
+	"errors"
 	"io"
 
 	"github.com/nodetrail/nodetrail/nodeauthz"
@@ -29,10 +30,16 @@ func (s *State) Load(paths []string, stdin io.Reader) error {
 	for i, path := range named {
 		src, err := newSource(path, stdin)
 		if err != nil {
-			if given[path] || len(named) == 1 || !isNothing(err) {
+			switch {
+			case given[path] || len(named) == 1:
+				return err
+			case errors.Is(err, errNoneRead): // as if all objects of the folder were in one file
+				s.tally.bad(path, 0, err)
+			case isNothing(err):
+				s.unlisted = append(s.unlisted, path) // some other file in a folder
+			default:
 				return err
 			}
-			s.unlisted = append(s.unlisted, path) // some other file in a folder
 			continue
 		}
 		if i >= maxOpen {
@@ -93,9 +100,13 @@ func (s *State) merge(q *queue) error {
 	for len(q.sources) > 0 {
 		src := q.sources[0]
 		c := src.head
-		src.start = min(src.start, c.at) // entries need not be in order
-		s.progress(src, &c, q)
-		s.apply(&c, src.start)
+		start := c.at
+		if !c.alone {
+			src.start = min(src.start, c.at) // entries need not be in order
+			start = src.start
+			s.progress(src, &c, q)
+		}
+		s.apply(&c, start)
 		if err := src.advance(); err != nil {
 			return err
 		}

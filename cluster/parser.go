@@ -34,12 +34,15 @@ type change struct {
 	clocked bool
 	// slop is how much later than at it may have been, when it is an estimate.
 	slop time.Duration
-	line int
+	// alone is true of an object that stands in no list: nothing says that it is the only one.
+	alone bool
+	line  int
 }
 
 // parser turns an input into changes. Entries that cannot be used are counted and passed over.
 type parser struct {
-	path string
+	name string // of the input
+	path string // for messages: the same, and the file in it if it is an archive
 	in   *input
 	f    *framer
 	d    *decoder
@@ -54,8 +57,10 @@ type parser struct {
 	ready []change
 	// cutOff counts the values that began and did not end.
 	cutOff int
-	// usable is whether there was any Kubernetes object at all.
-	usable bool
+	// usable is whether there was any Kubernetes object at all, known whether one was of a kind that matters, if only it could be read.
+	usable, known bool
+	// partial says that the input is one of which nobody knows whether it holds all objects of a kind: a backup may be of some namespaces.
+	partial bool
 }
 
 // tally is what an input says in addition to its changes.
@@ -74,7 +79,11 @@ const (
 func (t *tally) bad(path string, line int, err error) {
 	t.malformed++
 	if len(t.places) < maxPlaces {
-		t.places = append(t.places, (&InputError{Path: path, Line: line, Err: err}).Error())
+		var whole *InputError
+		if !errors.As(err, &whole) {
+			whole = &InputError{Path: path, Line: line, Err: err}
+		}
+		t.places = append(t.places, whole.Error())
 	}
 }
 
@@ -87,14 +96,18 @@ func openParser(path string, stdin io.Reader, d *decoder) (*parser, error) {
 	if err != nil {
 		return nil, &InputError{Path: name, Err: err}
 	}
-	p := &parser{path: name, in: in, d: d, tally: tally{skipped: map[string]int{}}}
-	if in.yaml {
+	p := &parser{name: name, path: name, in: in, d: d, tally: tally{skipped: map[string]int{}}}
+	p.partial = in.archive != nil || ofBundle(path)
+	switch {
+	case in.archive != nil:
+		p.f = newFramer(strings.NewReader(""), maxValueBytes)
+	case in.yaml:
 		if err := p.readYAML(); err != nil {
 			in.close()
 			return nil, err
 		}
 		p.f = newFramer(strings.NewReader(""), maxValueBytes)
-	} else {
+	default:
 		p.f = newFramer(in, maxValueBytes)
 	}
 	return p, nil
@@ -104,6 +117,12 @@ func (p *parser) close() { p.in.close() }
 
 // next returns the next change, io.EOF at the end, or an *InputError when the input cannot be used any further.
 func (p *parser) next() (change, error) {
+	c, err := p.read()
+	c.alone = c.alone || p.partial && c.verb == verbState
+	return c, err
+}
+
+func (p *parser) read() (change, error) {
 	for {
 		if len(p.ready) > 0 {
 			c := p.ready[0]
@@ -119,8 +138,10 @@ func (p *parser) next() (change, error) {
 				return c, nil
 			}
 		case errors.Is(err, io.EOF):
-			if len(p.docs) == 0 {
-				return change{}, p.end()
+			for len(p.docs) == 0 {
+				if err := p.nextFile(); err != nil {
+					return change{}, err
+				}
 			}
 			p.f = newFramer(bytes.NewReader(p.docs[0].json), maxValueBytes)
 			p.doc, p.docs = p.docs[0].line, p.docs[1:]
@@ -132,11 +153,39 @@ func (p *parser) next() (change, error) {
 	}
 }
 
+// nextFile opens the next file of an archive. At the end, and in what is no archive, it returns what ends the input.
+func (p *parser) nextFile() error {
+	if p.in.archive == nil {
+		return p.end()
+	}
+	docs, err := p.in.archive.next()
+	if errors.Is(err, io.EOF) {
+		p.path = p.name
+		return p.end()
+	}
+	if file := p.in.archive.name; file != "" {
+		p.path = p.name + ": " + file
+	}
+	var at *InputError
+	switch {
+	case errors.As(err, &at):
+		at.Path = p.path
+		return at
+	case err != nil:
+		return &InputError{Path: p.path, Err: err}
+	}
+	p.docs = docs
+	return nil
+}
+
 func (p *parser) end() error {
 	if p.usable {
 		return io.EOF
 	}
 	err := errNoObjects
+	if p.known {
+		err = errNoneRead
+	}
 	if p.malformed > 0 {
 		return &InputError{Path: p.path, Err: fmt.Errorf("%w; first: %s", err, p.places[0])}
 	}
@@ -183,7 +232,7 @@ func (p *parser) value(v *value) (c change, ok bool, err error) {
 	line := p.line(v.line)
 	switch v.form {
 	case formOther:
-		p.bad(p.path, line, errNotAnObject)
+		p.unusable(line, errNotAnObject)
 		return change{}, false, nil
 	case formItem:
 		return p.item(v.fields, line, v.raw)
@@ -200,13 +249,21 @@ func (p *parser) value(v *value) (c change, ok bool, err error) {
 		return c, ok, nil
 	}
 	c, ok, err = p.single("", "", v.raw, line)
+	c.alone = true
 	if errors.Is(err, errAuditLog) {
 		return change{}, false, &InputError{Path: p.path, Line: line, Err: err}
 	}
 	if err != nil {
-		p.bad(p.path, line, err)
+		p.unusable(line, err)
 	}
 	return c, ok, nil
+}
+
+// unusable counts a value that stands in no list. An archive has files of other kinds, too.
+func (p *parser) unusable(line int, err error) {
+	if p.in.archive == nil || !errors.Is(err, errNotAnObject) {
+		p.bad(p.path, line, err)
+	}
 }
 
 // single decodes an object of a snapshot. kind and apiVersion are those to assume when it does not say.
@@ -239,6 +296,7 @@ func (p *parser) decode(kind, apiVersion string, raw []byte) (o object, ok bool,
 		p.usable = true
 		return object{}, false, nil
 	}
+	p.known = true
 	o, err = p.d.object(id, raw)
 	if err == nil && o.ref.Name == "" {
 		err = errNoName

@@ -29,21 +29,32 @@ func (p *parser) readYAML() error {
 	if len(text) > maxValueBytes {
 		return &InputError{Path: p.path, Err: errTooLong}
 	}
+	if p.docs, err = yamlDocs(text); err != nil {
+		var at *InputError
+		if errors.As(err, &at) {
+			at.Path = p.path
+		}
+	}
+	return err
+}
+
+// yamlDocs splits a text into documents and makes JSON of each. Errors are *InputErrors without a path.
+func yamlDocs(text []byte) (docs []yamlDoc, err error) {
 	line, doc := 1, 1
 	for len(text) > 0 {
 		part, rest := cutDocument(text)
 		if len(bytes.TrimSpace(part)) > 0 {
 			j, err := yaml.YAMLToJSON(part)
 			if err != nil {
-				return &InputError{Path: p.path, Line: line, Err: fmt.Errorf("document %d is no YAML: %s", doc, strings.TrimPrefix(err.Error(), "yaml: "))}
+				return nil, &InputError{Line: line, Err: fmt.Errorf("document %d is no YAML: %s", doc, strings.TrimPrefix(err.Error(), "yaml: "))}
 			}
-			p.docs = append(p.docs, yamlDoc{line: line, json: j})
+			docs = append(docs, yamlDoc{line: line, json: j})
 			doc++
 		}
 		line += bytes.Count(text[:len(text)-len(rest)], []byte("\n"))
 		text = rest
 	}
-	return nil
+	return docs, nil
 }
 
 // cutDocument splits before a line that is a document separator.

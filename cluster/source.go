@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -68,6 +70,7 @@ func newSource(path string, stdin io.Reader) (*source, error) {
 	}
 	s.p.close()
 	s.start = date(all)
+	slices.SortStableFunc(all, func(a, b change) int { return cmp.Compare(a.at, b.at) })
 	s.head, s.listed = all[0], all[1:]
 	s.last = s.head.at
 	return s, nil
@@ -133,7 +136,7 @@ const defaultGrace = 30 * time.Second
 // Objects of a snapshot, and those that a watch lists before it continues, are from the latest time found in any of them: none of them
 // was written later, and the list was made thereafter. An event that follows is no earlier than the latest time written into any
 // object before it, itself included, and no later than the next later one; without one, a second is taken for the difference, for
-// the deletion of a pod its grace period.
+// the deletion of a pod its grace period. An object that stands in no list is from the latest time written into it: others may have been read long after.
 func date(all []change) int64 {
 	end := 0 // of the snapshot or of the initial list
 	seen := map[listedName]bool{}
@@ -152,6 +155,10 @@ func date(all []change) int64 {
 	start := now
 	for i := range all {
 		c := &all[i]
+		if c.alone {
+			c.at = max(c.latest, c.created)
+			continue
+		}
 		if i >= end {
 			now = max(now, c.latest, c.created)
 			if c.verb == verbDeleted {

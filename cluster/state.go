@@ -121,12 +121,15 @@ func (s *State) Gaps(logFrom, logTo time.Time) (out []codes.Gap) {
 		out = append(out, codes.Gap{Kind: kind, Code: code, Params: p})
 	}
 	for _, id := range warnWhenNone {
-		if s.counts[id] == 0 {
-			kind := codes.Doubt
-			if id == kindPod || id == kindNode {
-				kind = codes.State
-			}
+		kind := codes.Doubt
+		if id == kindPod || id == kindNode {
+			kind = codes.State
+		}
+		switch {
+		case s.counts[id] == 0:
 			add(kind, codes.KindMissing, codes.Text(codes.ParamKind, id.String()))
+		case s.covered[id] == 0:
+			add(kind, codes.KindPartial, codes.Text(codes.ParamKind, id.String()))
 		}
 	}
 	if s.counts[kindPersistentVolume] == 0 && s.claims {

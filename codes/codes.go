@@ -20,6 +20,7 @@ const (
 
 	// Of the state.
 	KindMissing      Code = "kind-missing"
+	KindPartial      Code = "kind-partial"
 	VolumesMissing   Code = "volumes-missing"
 	StateBeginsLate  Code = "state-begins-late"
 	StateEndsEarly   Code = "state-ends-early"

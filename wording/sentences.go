@@ -11,6 +11,9 @@ import (
 // sentences has one for each code that is no reason of a rule.
 var sentences = map[codes.Code]func(codes.Params) string{
 	codes.KindMissing: func(p codes.Params) string { return "the state holds no " + p.Text(codes.ParamKind) },
+	codes.KindPartial: func(p codes.Params) string {
+		return fmt.Sprintf("the state may not hold each %s: it has them from no list or journal", p.Text(codes.ParamKind))
+	},
 	codes.VolumesMissing: func(codes.Params) string {
 		return "the state holds no PersistentVolume, though pods on nodes have claims of some: what leads over volumes is missing"
 	},
