@@ -40,7 +40,7 @@ func rbacExcessAccess() *Rule {
 		Reasons: []ReasonDoc{
 			{Reason: BindingNeeded, Doc: "only this binding allowed the request"},
 			{Reason: BindingUnknown, Doc: "only RBAC allowed the request, by a binding that neither the log nor the state names"},
-			{Reason: ImpersonationGiven, Doc: "only RBAC allowed the node to act as somebody else"},
+			{Reason: ImpersonationGiven, Doc: "only RBAC allowed the node to act as somebody else (critical)"},
 			{Reason: BindingOfKubeadm, Doc: "the binding is one of kubeadm's, which stays (low)"},
 			{Reason: BindingDuringLag, Doc: "the apiserver's Node authorizer lagged and the binding allowed the request (low, but it needs the binding)"},
 			{Reason: ObjectMissing, Doc: "the request was allowed and the object did not exist (404, low)"},
@@ -55,9 +55,10 @@ authorizer, asked about the same instant, had no opinion. Without the binding th
 So is a request that a node made as somebody else, another node included, by impersonation: the Node authorizer never allows to impersonate.
 
 The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others (exec and the like
-in pods, the proxy of nodes, roles and bindings, the approval of certificates), and high for everything else. It is low where the request
-reached nothing: the object did not exist (404), or admission refused the request after all (403); and where a node read a ConfigMap of
-kubeadm's by the binding that kubeadm made for that, which is to stay. These are no reason against deleting the binding.
+in pods, the proxy of nodes, roles and bindings, the approval of certificates, impersonation), and high for everything else. It is low
+where the request reached nothing: the object did not exist (404), or admission refused the request after all (403); and where a node
+read a ConfigMap of kubeadm's by the binding that kubeadm made for that, which is to stay. These are no reason against deleting the
+binding.
 
 It is low, too, where the apiserver's Node authorizer denied what the state had long allowed, as after a restart (see authorizer-lag):
 the object belongs to the node. But without the binding the request would have failed.
@@ -106,7 +107,7 @@ func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
 	}
 	if r.Impersonator != "" {
 		return Finding{
-			Rule: ExcessAccess, Reason: ImpersonationGiven, Severity: High, Subject: r.Impersonator, Apart: Impersonated, Allowed: true, Binding: r.Grant.Binding,
+			Rule: ExcessAccess, Reason: ImpersonationGiven, Severity: Critical, Subject: r.Impersonator, Apart: Impersonated, Allowed: true, Binding: r.Grant.Binding,
 			Params: codes.Params{codes.Text(ParamUser, r.Event.Impersonated.Username)},
 		}, true
 	}

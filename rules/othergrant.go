@@ -1,5 +1,7 @@
 package rules
 
+import "github.com/nodetrail/nodetrail/codes"
+
 // OtherGrant is the name of the rule on what nodes may do as members of other groups than their own.
 const OtherGrant = "node-other-grant"
 
@@ -8,6 +10,7 @@ const (
 	ByOtherBinding    Reason = "by-other-binding"
 	ByOtherAuthorizer Reason = "by-other-authorizer"
 	ByOtherToo        Reason = "by-other-binding-too"
+	ActsByOther       Reason = "impersonation-by-other-binding"
 )
 
 func nodeOtherGrant() *Rule {
@@ -18,17 +21,19 @@ func nodeOtherGrant() *Rule {
 			{Reason: ByOtherBinding, Doc: "an RBAC binding for another group than that of nodes allowed the request"},
 			{Reason: ByOtherAuthorizer, Doc: "an authorizer that is neither Node nor RBAC allowed the request"},
 			{Reason: ByOtherToo, Doc: "a binding for nodes allowed the request, and another group's would have allowed it too"},
+			{Reason: ActsByOther, Doc: "an RBAC binding for another group than that of nodes allowed the node to act as somebody else (critical)"},
 		},
 		Doc: `A node may do more by another group than its own
 
 ## What
 A node made a request that the Node authorizer does not allow, and that passed neither by a binding for nodes nor by what every user may
 do in any cluster (discovery, health and version, reviews of oneself). It passed by a binding for another group of the node's credential,
-such as 'system:authenticated' or 'system:bootstrappers', or by another authorizer, such as a webhook.
+such as 'system:authenticated' or 'system:bootstrappers', or by another authorizer, such as a webhook. So is a request that it made as
+somebody else by such a binding. One as another node is judged as that node's (see node-credential-misuse).
 
 The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others: exec and the like in
-pods, the proxy of nodes, roles and bindings, the approval of certificates, and writes of pods and of objects that make pods. It is high for
-other writes, and low for reads and for requests that reached nothing (404, or 403 by admission).
+pods, the proxy of nodes, roles and bindings, the approval of certificates, impersonation, and writes of pods and of objects that make
+pods. It is high for other writes, and low for reads and for requests that reached nothing (404, or 403 by admission).
 
 ## Why
 Deleting the binding for nodes takes nothing of this away. Whoever holds the credential of one node has these rights in the whole cluster.
@@ -47,7 +52,10 @@ Run with '--disable node-other-grant'.`,
 }
 
 func checkOtherGrant(r *Request, _ State, _ *Memory) (Finding, bool) {
-	if !r.NodeDenies() || !r.Allowed || r.Impersonator != "" || r.Event.IsImpersonated || ambient(r) {
+	if r.Impersonator != "" {
+		return actsByOther(r)
+	}
+	if !r.NodeDenies() || !r.Allowed || r.Event.IsImpersonated || ambient(r) {
 		return Finding{}, false
 	}
 	f := Finding{Rule: OtherGrant, Severity: Low, Subject: r.Node, Allowed: true, Params: created(r)}
@@ -70,6 +78,21 @@ func checkOtherGrant(r *Request, _ State, _ *Memory) (Finding, bool) {
 		f.Severity = Critical
 	case writes(r.Attrs.Verb):
 		f.Severity = High
+	}
+	return f, true
+}
+
+// actsByOther is the finding on a request that a node made as somebody else, which no binding for nodes was needed for.
+func actsByOther(r *Request) (Finding, bool) {
+	if !r.Allowed || !r.Spare {
+		return Finding{}, false
+	}
+	f := Finding{
+		Rule: OtherGrant, Reason: ActsByOther, Severity: Critical, Subject: r.Impersonator, Allowed: true,
+		Params: codes.Params{codes.Text(ParamUser, r.Event.Impersonated.Username)},
+	}
+	if r.HasGrant && !r.Grant.ForNodes() {
+		f.Binding = r.Grant.Binding
 	}
 	return f, true
 }

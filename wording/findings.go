@@ -39,6 +39,13 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.ByOtherAuthorizer: func(s *said) string {
 		return s.request() + " is allowed to node " + s.k.Node + " by an authorizer that is neither Node nor RBAC"
 	},
+	rules.ActsByOther: func(s *said) string {
+		by := "also without any binding for nodes"
+		if s.k.Binding.Name != "" {
+			by = "by " + s.binding() + ", which is not for nodes"
+		}
+		return fmt.Sprintf("to act as %q is allowed to node %s %s", s.p.Text(rules.ParamUser), s.k.Node, by)
+	},
 	rules.ByOtherToo: func(s *said) string {
 		return s.request() + " is allowed to node " + s.k.Node + " also without any binding for nodes, by another group's"
 	},
