@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -24,13 +25,9 @@ const (
 	signerServing = "kubernetes.io/kubelet-serving"
 )
 
-const (
-	// maxSigningBody and maxPEM bound what is decoded, in bytes. A kubelet's request takes 2 KB, one with an RSA key of 16384 bits 6 KB.
-	maxSigningBody = 256 << 10
-	maxPEM         = 64 << 10
-	// maxNames bounds the alternative names of a request that are looked at.
-	maxSANs = 256
-)
+// maxSANs bounds the alternative names of a request that are kept. Its length is not bounded here: who asks chooses it, the API server signs it however
+// long it is, and no event is longer than the bound of events.
+const maxSANs = 256
 
 // Signing is what the body of an event tells of a CertificateSigningRequest. It shares no memory with the event.
 type Signing struct {
@@ -102,7 +99,7 @@ func signingOf(ev *audit.Event) (Signing, bool) {
 		} `json:"status"`
 	}
 	raw := ev.RequestObject
-	if len(raw) == 0 || len(raw) > maxSigningBody || json.Unmarshal(raw, &body) != nil || len(body.Spec.Request) > maxPEM || len(body.Status.Certificate) > maxPEM {
+	if len(raw) == 0 || json.Unmarshal(raw, &body) != nil {
 		return Signing{}, false
 	}
 	s := Signing{Name: body.Metadata.Name, Signer: body.Spec.SignerName, User: body.Spec.Username}
@@ -126,8 +123,11 @@ func signingOf(ev *audit.Event) (Signing, bool) {
 	for _, u := range csr.URIs {
 		s.Names = append(s.Names, u.String())
 	}
-	if len(s.Names) > maxSANs {
-		return Signing{}, false
+	if more := len(s.Names) - maxSANs + 1; more > 1 { // those that are left out are names too, and none of a Node
+		s.Names = append(slices.Clip(s.Names[:maxSANs-1]), fmt.Sprintf("%d others", more))
+	}
+	for i := range s.Names {
+		s.Names[i] = bounded(s.Names[i], maxRemembered)
 	}
 	sum := sha256.Sum256(slices.Concat(block.Bytes, []byte{0}, []byte(s.Signer), []byte{0}, []byte(s.User)))
 	s.Key = hex.EncodeToString(sum[:16])

@@ -1,6 +1,9 @@
 package rules
 
 import (
+	"strings"
+
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
 )
 
@@ -32,11 +35,11 @@ func oversizedRequest() *Rule {
 		Doc: `A node sends a request that is too long to come from a kubelet
 
 ## What
-A request with a node's identity has a URI or a user agent of more than 8 KiB, names more than 32 addresses that it was forwarded from,
-or makes an audit event that is longer than the bound of an event ('--max-event-bytes', 'maxEventBytes').
+A request with a node's identity, or with a bootstrap token, has a URI or a user agent of more than 8 KiB, names more than 32 addresses
+that it was forwarded from, or makes an audit event that is longer than the bound of an event ('--max-event-bytes', 'maxEventBytes').
 
 The request is judged all the same: by its path, the parameters that the authorizer reads, and its last address. Other findings name
-what it did.
+what it did. The body of an event that is longer than the bound is not read: for which node a certificate was requested is then not known.
 
 ## Why
 A client chooses the length of its requests. A URI of one megabyte makes an audit event of six, which the apiserver drops if
@@ -62,7 +65,9 @@ func checkOversized(r *Request, _ State, _ *Memory) (Finding, bool) {
 	if subject == "" {
 		subject = r.Impersonator
 	}
-	if subject == "" || !r.IsNode && r.Impersonator == "" {
+	if name := r.Event.Effective().Username; subject == "" && strings.HasPrefix(name, audit.BootstrapUserPrefix) {
+		subject = name
+	} else if subject == "" || !r.IsNode && r.Impersonator == "" {
 		return Finding{}, false
 	}
 	f := Finding{Rule: OversizedRequest, Severity: High, Subject: subject, Allowed: r.Allowed}

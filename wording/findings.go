@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/incidents"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
@@ -164,13 +165,13 @@ var findings = map[rules.Reason]func(*said) string{
 		return fmt.Sprintf("the credential of node %s is used by %q, a known agent of %s", s.k.Node, s.k.Product, s.p.Text(rules.ParamProvider))
 	},
 	rules.EventTooLong: func(s *said) string {
-		return fmt.Sprintf("node %s sent a request whose audit event has %s bytes, longer than the bound: it was judged from its fields", s.k.Node, s.p.Text(rules.ParamBytes))
+		return fmt.Sprintf("%s sent a request whose audit event has %s bytes, longer than the bound: it was judged from its fields", s.sender(), s.p.Text(rules.ParamBytes))
 	},
 	rules.FieldTooLong: func(s *said) string {
-		return fmt.Sprintf("node %s sent a request whose URI or user agent has %s bytes: no kubelet sends that", s.k.Node, s.p.Text(rules.ParamBytes))
+		return fmt.Sprintf("%s sent a request whose URI or user agent has %s bytes: no kubelet sends that", s.sender(), s.p.Text(rules.ParamBytes))
 	},
 	rules.TooManyAddresses: func(s *said) string {
-		return fmt.Sprintf("node %s sent a request that names %s addresses it was forwarded from: no kubelet sends that", s.k.Node, s.p.Text(rules.ParamCount))
+		return fmt.Sprintf("%s sent a request that names %s addresses it was forwarded from: no kubelet sends that", s.sender(), s.p.Text(rules.ParamCount))
 	},
 
 	rules.RestrictionRefused: func(s *said) string {
@@ -262,6 +263,14 @@ func (s *said) binding() string {
 		return "an RBAC binding that the log does not name"
 	}
 	return b.Kind + " " + Qualified(b.Namespace, b.Name)
+}
+
+// sender is whose credential a request came with.
+func (s *said) sender() string {
+	if incidents.KindOf(s.k.Node) == incidents.OfBootstrap {
+		return "the bootstrap token of " + s.k.Node
+	}
+	return "node " + s.k.Node
 }
 
 // object names what a request is about, as a person would.
