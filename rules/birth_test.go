@@ -440,6 +440,38 @@ func TestTokenOfManyNodes(t *testing.T) {
 	}
 }
 
+// However many certificates somebody asks for, a request for a live node's is followed: one of another user, and one in the middle of the flood.
+func TestBirthInFlood(t *testing.T) {
+	for name, flood := range map[string]func(i int) asking{
+		"a node's own serving certificates": func(int) asking {
+			a := kubeletsAsk("worker-9")
+			a.signer, a.user, a.groups = signerServing, "system:node:worker-9", []string{"system:nodes", "system:authenticated"}
+			return a
+		},
+		"the same token, for names that no node has": func(i int) asking { return kubeletsAsk(fmt.Sprintf("made-up-%d", i)) },
+	} {
+		b := newBirths(t)
+		b.lives("worker-9", 0, 1200, "X509SHA256=9", "10.0.0.9")
+		b.lives("worker-1", 0, 1200, "X509SHA256=1", "10.0.0.1")
+		for i := range 3 * maxOpenBirths {
+			if i == 2*maxOpenBirths {
+				b.ask(600, kubeletsAsk("worker-1"), "evil", "10.9.9.9")
+			}
+			b.ask(590+i/1000, flood(i), "", "10.9.9.9")
+		}
+		b.sort()
+		var above []string
+		for _, line := range b.run(t, bootstrapImpersonation(), nil, nil, 100, false) {
+			if !strings.Contains(line, " low: ") {
+				above = append(above, line)
+			}
+		}
+		if len(above) != 1 || !strings.Contains(above[0], ` critical: user "system:bootstrap:abcdef" got a certificate of node worker-1 `) {
+			t.Errorf("%s: %q", name, above)
+		}
+	}
+}
+
 // A legitimate life of many nodes raises nothing above low, in any order within the lateness and across restarts; with one impersonation in it that is
 // found, and nothing else above low.
 func TestBirthsOfManyNodes(t *testing.T) {
