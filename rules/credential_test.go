@@ -157,6 +157,12 @@ func TestCredentialFires(t *testing.T) {
 			p.kubelets(3, 0, hour, 10, nil, moved(30*minute))
 			p.one(50*minute, "worker-1", comes("10.0.0.1"))
 		}, []string{high + "10.0.1.1 while it is in use from 10.0.0.1"}},
+		{"from ever new addresses", func(p *tale) {
+			p.kubelets(3, 0, 20*minute, 10, nil, home)
+			for s := 10 * minute; s < 12*minute; s++ {
+				p.one(s, "worker-1", comes(fmt.Sprintf("203.0.113.%d", s%200)))
+			}
+		}, []string{high + "203.0.113.0", high + "203.0.113.1", high + "203.0.113.2"}},
 		{"two nodes, from one place", func(p *tale) {
 			p.kubelets(3, 0, hour, 10, nil, home)
 			p.one(30*minute, "worker-1", comes("203.0.113.9"))

@@ -361,17 +361,21 @@ func (d *credentialDetector) own(n *credentials, value string) (first string, ot
 	return o.Node, true
 }
 
-// note enters a minute's use.
+// note enters a minute's use. Where there are too many it takes the place of the one that was not used for longest, but of none that is still to be judged,
+// in its minute or the next: who comes from ever new addresses would not be found.
 func (n *credentials) note(u *use, minute int64) {
 	list := n.used[u.kind]
 	i := slices.IndexFunc(list, func(h *habit) bool { return h.Value == u.value })
 	if i < 0 {
 		if len(list) >= mostHabits {
-			oldest := 0
+			oldest := -1
 			for j, h := range list {
-				if h.Last.Before(list[oldest].Last) {
+				if h.Minute < minute-1 && (oldest < 0 || h.Last.Before(list[oldest].Last)) {
 					oldest = j
 				}
+			}
+			if oldest < 0 {
+				return
 			}
 			list = slices.Delete(list, oldest, oldest+1)
 		}
