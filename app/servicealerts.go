@@ -146,6 +146,7 @@ func unexcepted(all []sinks.Finding, set *exceptions.Set) []sinks.Finding {
 			Rule: f.Rule, Reason: string(tally.ReasonOf(f.Reason, f.Detail)), Severity: f.Severity, Node: f.Node, Verb: f.Verb, APIGroup: f.APIGroup, Resource: f.Resource,
 			Subresource: f.Subresource, Namespace: f.Namespace, Name: f.Name, UserAgent: f.UserAgent, Binding: b, Address: f.Params.Text(rules.ParamAddress), Allowed: f.Allowed,
 		}
+		of.From(&f.Origins)
 		if !set.Covers(&of, now) {
 			out = append(out, *f)
 		}

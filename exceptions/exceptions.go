@@ -85,6 +85,17 @@ type Finding struct {
 	Binding string `cel:"binding"`
 	Address string `cel:"address"`
 	Allowed bool   `cel:"allowed"`
+
+	others []string // addresses of the same finding
+}
+
+// From says where the requests of the finding came from, where Address is only that of the latest. What has no address has none.
+func (f *Finding) From(o *tally.Origins) {
+	for i := range o.Addresses {
+		if a := o.Addresses[i].Address; f.Address != "" && a != f.Address {
+			f.others = append(f.others, a)
+		}
+	}
 }
 
 // Of is a group of findings.
@@ -93,11 +104,13 @@ func Of(k *tally.Key, g *tally.Group) Finding {
 	if k.Binding.Namespace != "" {
 		binding = k.Binding.Namespace + "/" + binding
 	}
-	return Finding{
+	f := Finding{
 		Rule: k.Rule, Reason: string(tally.ReasonOf(g.Reason, k.Apart)), Severity: g.Severity.String(), Node: k.Node, Verb: k.Verb, APIGroup: k.APIGroup, Resource: k.Resource,
 		Subresource: k.Subresource, Namespace: k.Namespace, Name: k.Name, UserAgent: k.Product, Binding: binding,
 		Address: g.Params.Text(rules.ParamAddress), Allowed: g.Succeeded,
 	}
+	f.From(&g.Origins)
+	return f
 }
 
 // Validate returns what is wrong with the exception, where the user wrote the rules of these names.
@@ -180,7 +193,8 @@ func (s *Set) All() []Exception {
 	return s.all
 }
 
-// Matches returns the indices of the exceptions that a finding matches, expired ones too. An expression that fails on a finding does not match it.
+// Matches returns the indices of the exceptions that a finding matches, expired ones too. An expression that fails on a finding does not match it, nor does
+// one that is not true of each address that the finding's requests came from: it says nothing of requests from elsewhere.
 func (s *Set) Matches(f *Finding) []int {
 	if s == nil {
 		return nil
@@ -194,11 +208,25 @@ func (s *Set) Matches(f *Finding) []int {
 			out = append(out, i)
 			continue
 		}
-		if v, _, err := s.programs[i].Eval(map[string]any{"finding": f}); err == nil && v.Value() == true {
+		if holds(s.programs[i], f) {
 			out = append(out, i)
 		}
 	}
 	return out
+}
+
+func holds(p cel.Program, f *Finding) bool {
+	of := *f
+	of.others = nil
+	for i := -1; i < len(f.others); i++ {
+		if i >= 0 {
+			of.Address = f.others[i]
+		}
+		if v, _, err := p.Eval(map[string]any{"finding": &of}); err != nil || v.Value() != true {
+			return false
+		}
+	}
+	return true
 }
 
 // Covers reports whether an exception that is not expired covers the finding.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nodetrail/nodetrail/tally"
 )
 
 var day = time.Date(2026, 12, 31, 0, 0, 0, 0, time.UTC)
@@ -118,6 +120,33 @@ two lines: #`, "é\u202e\x00"} {
 		other.Node = "worker-2"
 		if !s.Covers(f, day) || s.Covers(&other, day) {
 			t.Errorf("%s", text)
+		}
+	}
+}
+
+// An exception for an address is none for requests from another one, though they are the same finding.
+func TestAddressesOfAFinding(t *testing.T) {
+	from := func(all ...string) *Finding {
+		f := calico()
+		f.Address = all[0]
+		var o tally.Origins
+		for _, a := range all {
+			o.Add(&tally.Origin{User: "system:node:n", Address: tally.Address{Address: a}})
+		}
+		f.From(&o)
+		return f
+	}
+	const one, both = `finding.address == "10.0.0.1"`, `finding.address in ["10.0.0.1", "10.0.0.2"]`
+	for _, x := range []struct {
+		match string
+		f     *Finding
+		want  bool
+	}{
+		{one, from("10.0.0.1"), true}, {one, from("10.0.0.2"), false}, {one, from("10.0.0.1", "198.51.100.7"), false}, {one, from("198.51.100.7", "10.0.0.1"), false},
+		{both, from("10.0.0.1", "10.0.0.2"), true}, {both, from("10.0.0.2", "10.0.0.1"), true}, {both, from("10.0.0.2", "10.0.0.1", "10.0.0.3"), false}, {"", from("10.0.0.1", "10.0.0.2"), true},
+	} {
+		if got := set(t, x.match).Covers(x.f, day); got != x.want {
+			t.Errorf("%s of %s and %q: %t", x.match, x.f.Address, x.f.others, got)
 		}
 	}
 }

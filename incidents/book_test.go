@@ -316,3 +316,39 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		}
 	}
 }
+
+// The thief's address stays when the node itself makes the same request later.
+func TestEachAddressIsNamed(t *testing.T) {
+	var all []tally.Entry
+	for i, from := range []string{"198.51.100.7", "10.0.0.1", "10.0.0.1"} {
+		e := read(noon.Add(time.Duration(i)*time.Minute), "worker-3", "db", "legacy", from)
+		e.Origin = tally.Origin{User: "system:node:worker-3", Address: tally.Address{Address: from}, Code: 200}
+		all = append(all, e)
+	}
+	in := bookOf(all).Incidents(noon.Add(time.Hour))
+	if len(in) != 1 {
+		t.Fatalf("%d incidents", len(in))
+	}
+	var got []string
+	for _, a := range in[0].Addresses {
+		got = append(got, a.Value)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, []string{"10.0.0.1", "198.51.100.7"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// Whatever discloses a secret makes it one to rotate; what does not disclose it does not.
+func TestRotateByVerb(t *testing.T) {
+	for verb, want := range map[string]int{"get": 1, "list": 1, "watch": 1, "patch": 1, "deletecollection": 1, "create": 0, "delete": 0, "update": 0} {
+		e := read(noon, "worker-3", "db", "legacy", "198.51.100.7")
+		for i := range e.Findings {
+			e.Findings[i].Key.Verb = verb
+		}
+		in := bookOf([]tally.Entry{e}).Incidents(noon.Add(time.Hour))
+		if len(in) != 1 || len(in[0].Rotate) != want {
+			t.Errorf("%s: %+v", verb, in)
+		}
+	}
+}

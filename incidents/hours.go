@@ -27,7 +27,7 @@ func (h *Hours) Add(e *tally.Entry) {
 		t.Bound(h.most)
 		h.hours[hour] = t
 	}
-	t.Add(&tally.Entry{Time: e.Time, Findings: e.Findings})
+	t.Add(&tally.Entry{Time: e.Time, Origin: e.Origin, Findings: e.Findings})
 }
 
 // Book returns a book of all that was added. excepted says whether an exception covers a group; nil if there is none.

@@ -15,8 +15,8 @@ import (
 func (s *span) incident(cluster, credential string, now time.Time) Incident {
 	in := Incident{
 		ID: ID(cluster, credential, s.first), Credential: credential, Kind: KindOf(credential), State: Quiet, First: s.first.UTC(), Last: s.last.UTC(),
-		Addresses:  seen(s.all(), func(p *part) string { return p.group.Params.Text(rules.ParamAddress) }, MaxAddresses),
-		UserAgents: seen(s.acts, func(p *part) string { return p.key.Product }, MaxAgents), Rules: rulesOf(s.all()), Bindings: s.bindings(),
+		Addresses:  seen(s.all(), (*part).from, MaxAddresses),
+		UserAgents: seen(s.acts, func(p *part) []string { return []string{p.key.Product} }, MaxAgents), Rules: rulesOf(s.all()), Bindings: s.bindings(),
 	}
 	worst := rules.Low
 	for i := range s.acts {
@@ -39,25 +39,37 @@ func (s *span) incident(cluster, credential string, now time.Time) Incident {
 // all are the parts, what was done before circumstances.
 func (s *span) all() []part { return slices.Concat(s.acts, s.beside) }
 
+// from is where the requests came from: of what was done all addresses, of circumstances the one that the finding names.
+func (p *part) from() []string {
+	out := []string{p.group.Params.Text(rules.ParamAddress)}
+	if p.act != rules.Circumstance {
+		for i := range p.group.Origins.Addresses {
+			out = append(out, p.group.Origins.Addresses[i].Address)
+		}
+	}
+	return out
+}
+
 // seen lists values with when they were seen, in that order.
-func seen(parts []part, of func(*part) string, most int) []Seen {
+func seen(parts []part, of func(*part) []string, most int) []Seen {
 	at := map[string]*Seen{}
 	for i := range parts {
 		p := &parts[i]
-		v := of(p)
-		if v == "" {
-			continue
-		}
-		o := at[v]
-		if o == nil {
-			o = &Seen{Value: v, First: p.group.First.UTC(), Last: p.group.Last.UTC()}
-			at[v] = o
-		}
-		if p.group.First.Before(o.First) {
-			o.First = p.group.First.UTC()
-		}
-		if p.group.Last.After(o.Last) {
-			o.Last = p.group.Last.UTC()
+		for _, v := range of(p) {
+			if v == "" {
+				continue
+			}
+			o := at[v]
+			if o == nil {
+				o = &Seen{Value: v, First: p.group.First.UTC(), Last: p.group.Last.UTC()}
+				at[v] = o
+			}
+			if p.group.First.Before(o.First) {
+				o.First = p.group.First.UTC()
+			}
+			if p.group.Last.After(o.Last) {
+				o.Last = p.group.Last.UTC()
+			}
 		}
 	}
 	out := make([]Seen, 0, len(at))
@@ -120,8 +132,10 @@ func (o *Object) Text() string {
 	return strings.TrimSpace(s)
 }
 
-// rotate are the objects whose content was disclosed.
+// rotate are the objects whose content was disclosed: the API server answers with the whole object to a patch, and with the objects to their deletion as a
+// collection.
 func rotate(acts []part) []Object {
+	disclosing := []string{"get", "list", "watch", "patch", "deletecollection"}
 	out := []Object{}
 	for i := range acts {
 		p := &acts[i]
@@ -129,7 +143,7 @@ func rotate(acts []part) []Object {
 		if p.act != rules.Succeeded || k.APIGroup != "" {
 			continue
 		}
-		read := k.Resource == "secrets" && k.Subresource == "" && (k.Verb == "get" || k.Verb == "list" || k.Verb == "watch")
+		read := k.Resource == "secrets" && k.Subresource == "" && slices.Contains(disclosing, k.Verb)
 		if token := k.Resource == "serviceaccounts" && k.Subresource == "token" && k.Verb == "create"; !read && !token {
 			continue
 		}

@@ -58,7 +58,7 @@ func (r *Report) except(set *exceptions.Set, now time.Time) {
 
 // fields are what an expression of an exception sees.
 func (f *Finding) fields() exceptions.Finding {
-	return exceptions.Of(&f.key, &tally.Group{Reason: f.Reason, Severity: severityOf(f), Params: f.Params, Allowed: f.Authorized, Succeeded: f.Allowed})
+	return exceptions.Of(&f.key, &tally.Group{Reason: f.Reason, Severity: severityOf(f), Params: f.Params, Origins: f.Origins, Allowed: f.Authorized, Succeeded: f.Allowed})
 }
 
 // PasteException is an exception for the finding, as YAML whose owner and reason are to be filled in. It holds for 90 days from now on.
