@@ -27,6 +27,13 @@ func TestAttack05And07Escalation(t *testing.T) {
 	for _, what := range []string{"get pods shop/web", "get secrets shop/db", "get roles.rbac.authorization.k8s.io shop/x", "create certificatesigningrequests.certificates.k8s.io x"} {
 		finds(what, CredentialMisuse, "", None, does(what))
 	}
+	for what, severity := range map[string]Severity{
+		"create pods shop/web": Critical, "create pods/binding shop/web": Critical, "create bindings shop/web": Critical, "create daemonsets.apps shop/web": Critical,
+		"patch deployments.apps shop/web": Critical, "update cronjobs.batch shop/web": Critical, "patch pods shop/web": High, "patch pods/status shop/web": High,
+		"create pods/eviction shop/web": High, "delete daemonsets.apps shop/web": High, "get daemonsets.apps shop/web": High, "patch deployments.apps/status shop/web": High,
+	} {
+		finds(what+" allowed", ExcessAccess, BindingNeeded, severity, does(what), byRBAC(200))
+	}
 	for _, message := range []string{
 		`users "admin" is forbidden: User "system:node:worker-1" cannot impersonate resource "users" in API group "" at the cluster scope`,
 		`pods is forbidden: User "system:node:worker-1" cannot impersonate-on:user-info:list resource "pods" in API group "" at the cluster scope`, // since 1.36

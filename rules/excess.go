@@ -55,8 +55,8 @@ authorizer, asked about the same instant, had no opinion. Without the binding th
 So is a request that a node made as somebody else, another node included, by impersonation: the Node authorizer never allows to impersonate.
 
 The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others (exec and the like
-in pods, the proxy of nodes, roles and bindings, the approval of certificates, impersonation), and high for everything else. It is low
-where the request reached nothing: the object did not exist (404), or admission refused the request after all (403); and where a node
+in pods, the proxy of nodes, roles and bindings, the approval of certificates, impersonation, new pods, the binding of pods to nodes, and
+writes of objects that make pods), and high for everything else. It is low where the request reached nothing: the object did not exist (404), or admission refused the request after all (403); and where a node
 read a ConfigMap of kubeadm's by the binding that kubeadm made for that, which is to stay. These are no reason against deleting the
 binding.
 
@@ -125,8 +125,8 @@ func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
 		f.Severity, f.Reason, f.Apart = Low, AdmissionRefused, RefusedLater
 	case r.lags():
 		f.Severity, f.Reason = Low, BindingDuringLag
-	case r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r)), escalates(r):
-		f.Severity = Critical
+	case r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r)), escalates(r), makesPods(r) && (r.Attrs.APIGroup != "" || r.Attrs.Verb == "create"):
+		f.Severity = Critical // programs on nodes annotate pods: a patch of one is not as grave
 	}
 	return f, true
 }

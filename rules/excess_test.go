@@ -28,9 +28,9 @@ func TestExcess(t *testing.T) {
 		does("get serviceaccounts shop/web"), byRBAC(200))
 	f("secrets of another group", "high: get secrets.vault.example shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone",
 		does("get secrets.vault.example shop/db"), byRBAC(200))
-	f("a creation without a name", "high: create pods in namespace shop is allowed to node worker-1 by ClusterRoleBinding legacy alone",
+	f("a creation without a name", "critical: create pods in namespace shop is allowed to node worker-1 by ClusterRoleBinding legacy alone",
 		does("create pods shop/"), byRBAC(201))
-	f("a creation with the body's name", "high: create pods shop/x is allowed to node worker-1 by ClusterRoleBinding legacy alone",
+	f("a creation with the body's name", "critical: create pods shop/x is allowed to node worker-1 by ClusterRoleBinding legacy alone",
 		does("create pods shop/"), byRBAC(201), func(r *Request) { r.Event.ObjectRef.Name = "x" })
 	f("a path", "high: get path /metrics is allowed to node worker-1 by ClusterRoleBinding legacy alone",
 		path("/metrics"), byRBAC(200))

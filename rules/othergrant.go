@@ -1,6 +1,10 @@
 package rules
 
-import "github.com/nodetrail/nodetrail/codes"
+import (
+	"slices"
+
+	"github.com/nodetrail/nodetrail/codes"
+)
 
 // OtherGrant is the name of the rule on what nodes may do as members of other groups than their own.
 const OtherGrant = "node-other-grant"
@@ -97,8 +101,8 @@ func actsByOther(r *Request) (Finding, bool) {
 	return f, true
 }
 
-// makesPods reports whether the request writes a pod, or an object of Kubernetes by which its controllers make pods: in a pod of its own, with any
-// service account of the namespace, the node has the rights of others.
+// makesPods reports whether the request writes a pod, binds one to a node, or writes an object of Kubernetes by which its controllers make pods: by a pod of its
+// own, with any service account of the namespace, the node has the rights of others.
 func makesPods(r *Request) bool {
 	a := r.Attrs
 	if !a.ResourceRequest || !writes(a.Verb) || a.Verb == "delete" || a.Verb == "deletecollection" {
@@ -106,7 +110,7 @@ func makesPods(r *Request) bool {
 	}
 	switch a.APIGroup {
 	case "":
-		return (a.Resource == "pods" || a.Resource == "replicationcontrollers" || a.Resource == "podtemplates") && a.Subresource != "status" && a.Subresource != "eviction"
+		return slices.Contains([]string{"pods", "bindings", "replicationcontrollers", "podtemplates"}, a.Resource) && a.Subresource != "status" && a.Subresource != "eviction"
 	case "apps", "batch":
 		return a.Subresource != "status" && a.Resource != "controllerrevisions"
 	}
