@@ -73,6 +73,10 @@ func (v *validator) credentials(at string, c *credentials) bool {
 	}
 	v.onePassword(at+".", "password", c.password, c.passwordFile, c.username != "")
 	v.onePassword(at+".", "bearerToken", c.bearerToken, c.bearerTokenFile, false)
+	if strings.ContainsFunc(c.bearerToken.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
+		// As from a block of YAML, or a variable that was read from a file with its line break. Not quoted: it is a secret.
+		v.fail(at+".bearerToken", "it holds a blank, a line break or another character that no token has")
+	}
 	if c.username == "" && (c.password.IsSet() || c.passwordFile != "") {
 		v.fail(at+".username", "a value is needed, since there is a password")
 	}
