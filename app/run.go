@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/pipeline/file"
 )
 
 // RunOptions are what Run is started with. Everything else is in the configuration file, which can be read again while it runs.
@@ -67,6 +68,13 @@ func Run(ctx context.Context, o RunOptions) (err error) {
 		return err
 	}
 	c := s.reloader.Current()
+	for _, src := range c.Sources.Files {
+		for _, path := range src.Paths {
+			if err := file.Followable(path); err != nil { // it would be followed without a word, and nothing would come of it
+				return fmt.Errorf("cannot follow the audit log: %w", err)
+			}
+		}
+	}
 	if err := os.MkdirAll(c.Data, 0o750); err != nil {
 		return fmt.Errorf("making the data folder: %w", err)
 	}

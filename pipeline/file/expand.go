@@ -87,6 +87,24 @@ func Expand(args []string, stdin io.Reader) ([]Input, error) {
 	return out, nil
 }
 
+// Followable is the error of a path that is there and is no log that is written to: a folder, a pipe, or a file that shows to be something else. Nil for what
+// is not there yet, is empty, or cannot be read, which may become one.
+func Followable(path string) error {
+	in := Input{Path: path}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil
+	case info.IsDir():
+		return fmt.Errorf("%s is a folder: name the log in it that is written to, such as %s", path, filepath.Join(path, "audit.log"))
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is no regular file, and only such a file is followed", path)
+	case in.look() != nil:
+		return nil
+	}
+	return in.misplaced()
+}
+
 // misplaced is the error of a file that is no audit log, by its beginning.
 func (in *Input) misplaced() error {
 	if what := in.kind.Misplaced(filekind.AuditLog); what != "" {

@@ -144,3 +144,31 @@ func TestLastTime(t *testing.T) {
 		t.Errorf("the end of standard input: error %v", err)
 	}
 }
+
+func TestFollowable(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, "later.log"):                                   "",
+		put("empty.log", ""):                                              "",
+		put("zeros.log", strings.Repeat("\x00", 4096)):                    "", // as after a crash of the machine
+		put("noise.log", "one\ntwo\n"):                                    "",
+		put("audit.log", event("a", 1000)):                                "",
+		put("torn.log", "\xff\xfe\x00\n"+event("a", 1000)):                "",
+		put("cut.gz", "\x1f\x8b\b"):                                       "",
+		put("pod.json", `{"apiVersion":"v1","kind":"Pod","metadata":{}}`): "pod.json: cluster state, not an audit log: give it by --state",
+		put("utf16.log", "\xff\xfe{\x00\"\x00k\x00"):                      "utf16.log: text in UTF-16, ",
+		dir:        "is a folder: name the log in it that is written to, such as " + filepath.Join(dir, "audit.log"),
+		os.DevNull: "is no regular file, ",
+	} {
+		if err := Followable(path); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+	}
+}
