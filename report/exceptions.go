@@ -128,10 +128,12 @@ func ReadBaseline(r io.Reader) (*Report, error) {
 		Findings *[]Finding `json:"findings"`
 		Window   *Window    `json:"window"`
 	}
-	if err := json.NewDecoder(r).Decode(&head); err != nil {
+	err := json.NewDecoder(r).Decode(&head)
+	var other *json.UnmarshalTypeError // whose words are those of this program's types
+	if err != nil && !errors.As(err, &other) {
 		return nil, fmt.Errorf("it is not a report as JSON: %w", err)
 	}
-	if head.Findings == nil || head.Window == nil {
+	if err != nil || head.Findings == nil || head.Window == nil {
 		return nil, errors.New("it is not a report as JSON: make one with `nodetrail report -o json`")
 	}
 	return &Report{Window: *head.Window, Findings: *head.Findings}, nil

@@ -171,7 +171,7 @@ func waivers(path string) ([]checks.Waiver, error) {
 	}
 	out, err := checks.ParseWaivers(b)
 	if err != nil {
-		return nil, fmt.Errorf("--waive: %w", app.MisplacedOr(fmt.Errorf("%s: %w", path, err), path, filekind.Waivers))
+		return nil, fmt.Errorf("--waive: %w", app.MisplacedOr(placed(path, err), path, filekind.Waivers))
 	}
 	return out, nil
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"strings"
 
 	"github.com/nodetrail/nodetrail/app"
 	"github.com/nodetrail/nodetrail/exceptions"
@@ -32,9 +34,28 @@ func readExceptions(path string, own ...string) ([]exceptions.Exception, error) 
 	}
 	out, err := exceptions.Parse(b, own...)
 	if err != nil {
-		return nil, fmt.Errorf("--exceptions: %w", app.MisplacedOr(fmt.Errorf("%s: %w", path, err), path, filekind.Exceptions))
+		return nil, fmt.Errorf("--exceptions: %w", app.MisplacedOr(placed(path, err), path, filekind.Exceptions))
 	}
 	return out, nil
+}
+
+var (
+	decoderLine = regexp.MustCompile(`(?m)^ *line ([0-9]+): (.*)$`)
+	decoderType = regexp.MustCompile(` (in type|into) [][*]*[a-z]+\.[A-Za-z]+$`)
+)
+
+// placed is the error of a file of YAML with its path. Of what the decoder says of values it keeps the first, with its line: the decoder has one for each
+// mistake, and names types of this program.
+func placed(path string, err error) error {
+	_, said, is := strings.Cut(err.Error(), "yaml: unmarshal errors:\n")
+	if all := decoderLine.FindAllStringSubmatch(said, -1); is && len(all) > 0 {
+		what, more := decoderType.ReplaceAllString(all[0][2], ""), ""
+		if n := len(all) - 1; n > 0 {
+			more = fmt.Sprintf(" (and %d more)", n)
+		}
+		return fmt.Errorf("%s:%s: %s%s", path, all[0][1], what, more)
+	}
+	return fmt.Errorf("%s: %w", path, err)
 }
 
 // readBaseline reads the report that --baseline names, if any.
