@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -213,5 +215,40 @@ func TestNoPasswordInErrors(t *testing.T) {
 			t.Errorf("%s: %v", dsn, err)
 		}
 		t.Log(err)
+	}
+}
+
+// A report that comes while run makes its store, or after it could not, says that nothing is stored.
+func TestReadNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "nodetrail.db")
+	ok(t, os.WriteFile(path, nil, 0o600))
+	if _, err := OpenSQLite(t.Context(), path, Options{ReadOnly: true}); !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "SQL") {
+		t.Errorf("an empty file: %v", err)
+	}
+	db, err := sql.Open("sqlite", path)
+	ok(t, err)
+	_, err = db.Exec(`PRAGMA journal_mode = WAL`)
+	ok(t, err)
+	ok(t, db.Close())
+	if _, err := OpenSQLite(t.Context(), path, Options{ReadOnly: true}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a database without tables: %v", err)
+	}
+	ok(t, must(OpenSQLite(t.Context(), path, Options{}))(t).Close())
+	ok(t, must(OpenSQLite(t.Context(), path, Options{ReadOnly: true}))(t).Close())
+}
+
+// A reader says once what is wrong with a file.
+func TestReadDamaged(t *testing.T) {
+	whole := filepath.Join(t.TempDir(), "nodetrail.db")
+	ok(t, must(OpenSQLite(t.Context(), whole, Options{}))(t).Close())
+	db := must(os.ReadFile(whole))(t)
+	for text, want := range map[string]string{
+		string(db[:len(db)/2]):                    errDamaged.Error(),
+		strings.Repeat("this is no database", 60): "it is not a database, or damaged",
+	} {
+		path := copyOf(t, []byte(text), nil)
+		if _, err := OpenSQLite(t.Context(), path, Options{ReadOnly: true}); err == nil || strings.Count(err.Error(), want) != 1 {
+			t.Errorf("%v, want once %q", err, want)
+		}
 	}
 }

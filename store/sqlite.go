@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -207,18 +208,31 @@ func openEmbeddedReader(ctx context.Context, path string, versions int) (_ *embe
 				break
 			}
 		}
-		if err = e.openReaders(path, mode); err != nil {
+		if err = explain(e.openReaders(path, mode)); err != nil {
 			break
 		}
-		if err = e.read(ctx, func(r reader) error { return check(ctx, r, versions) }); err == nil || !cannotOpen(err) {
+		if err = e.read(ctx, func(r reader) error { return checkMade(ctx, r, versions) }); err == nil || !cannotOpen(err) {
 			break
 		}
 		err = errors.Join(err, e.readers.Close())
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", path, explain(err)), e.close())
+		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", path, err), e.close())
 	}
 	return e, nil
+}
+
+// checkMade is check for a file in which there may be nothing: whoever writes to it may be about to make its tables, or could not.
+func checkMade(ctx context.Context, r reader, versions int) error {
+	tables := int64(0)
+	err := r.each(ctx, "SELECT count(*) FROM sqlite_master", nil, func(scan func(...any) error) error { return scan(&tables) })
+	switch {
+	case err != nil:
+		return err
+	case tables == 0:
+		return fmt.Errorf("nothing is stored in it yet: %w", fs.ErrNotExist)
+	}
+	return check(ctx, r, versions)
 }
 
 func code(err error) int {
