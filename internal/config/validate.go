@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -207,6 +208,10 @@ func (v *validator) sources() {
 		at := fmt.Sprintf("sources.files[%d].paths", i)
 		v.atLeastOne(at, s.Files[i].Paths)
 		for j, p := range s.Files[i].Paths {
+			if _, err := filepath.Match(p, ""); err != nil {
+				this := fmt.Sprintf("%s[%d]", at, j)
+				v.fail(this, "%s is not a pattern: a [ or a \\ is not ended", v.q(this, p))
+			}
 			if p != "" && slices.Contains(before, p) {
 				this := fmt.Sprintf("%s[%d]", at, j)
 				v.fail(this, "%s is in another entry too: each log is read once", v.q(this, p))
