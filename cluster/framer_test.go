@@ -89,3 +89,20 @@ func FuzzFramer(f *testing.F) {
 		}
 	})
 }
+
+// TestFramerBoundsNesting reads what nests as deep as decoders take, and deeper; what follows on lines of its own is read.
+func TestFramerBoundsNesting(t *testing.T) {
+	nested := func(depth int) string {
+		return `{"a":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + "}\n"
+	}
+	for depth, deep := range map[int]bool{maxNesting: false, maxNesting + 1: true, 20 * maxNesting: true} {
+		got := frames(strings.NewReader(nested(depth) + "{}\n"))
+		if len(got) != 3 || strings.HasPrefix(got[0], "1: ") != deep || strings.Contains(got[0], "nested too deeply") != deep || !strings.HasPrefix(got[1], "2 ") {
+			t.Errorf("%d: %.200q", depth, got)
+		}
+	}
+	f := newFramer(strings.NewReader(nested(20*maxNesting)), 1<<20)
+	if _, err := f.next(); err == nil || cap(f.stack) > 2*maxNesting {
+		t.Errorf("%v, with a stack of %d", err, cap(f.stack))
+	}
+}

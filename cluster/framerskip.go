@@ -166,6 +166,9 @@ func (f *framer) skipScalar() error {
 	}
 }
 
+// maxNesting bounds how deep the arrays and objects of a value are: no decoder takes more.
+const maxNesting = 10_000
+
 // skipNested consumes an object or an array. A bracket that opens where none may (an object must be preceded by a colon inside
 // another object) is how a value that was cut off at the end of a line shows itself.
 func (f *framer) skipNested() error {
@@ -191,6 +194,9 @@ func (f *framer) skipNested() error {
 			case '{', '[':
 				if n := len(f.stack); n > 0 && (f.stack[n-1] == '{' && last != ':' || f.stack[n-1] == '[' && last != '[' && last != ',') {
 					return f.syntax("unexpected %q", c)
+				}
+				if len(f.stack) >= maxNesting {
+					return f.syntax("nested too deeply")
 				}
 				f.stack = append(f.stack, c)
 			case '}', ']':
