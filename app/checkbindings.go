@@ -25,6 +25,8 @@ type bindingBook struct {
 	// goes are all bindings of the state that would go, at whatever time they were there; subjects are those of their subjects that are no nodes.
 	goes     map[rbac.BindingRef]bool
 	subjects map[rbac.SubjectRef]bool
+	// went are the times in which those that would go gave anything and would have gone.
+	went     map[rbac.BindingRef][]checks.Span
 	uses     map[bindingUse]*checks.Use
 	unjudged int64
 	// reasons are those of RBAC that the log gives; named are the bindings in them, each with what it gave to whom.
@@ -35,7 +37,7 @@ type bindingBook struct {
 type bindingUse struct {
 	binding                       rbac.BindingRef
 	user, client, request, object string
-	impersonation                 bool
+	went, impersonation           bool
 	outcome                       checks.Outcome
 }
 
@@ -50,7 +52,7 @@ func endOfTime() time.Time { return time.Unix(1<<32, 0) }
 
 func newBindingBook(s *rbac.Store) *bindingBook {
 	b := &bindingBook{
-		store: s, goes: map[rbac.BindingRef]bool{}, subjects: map[rbac.SubjectRef]bool{}, uses: map[bindingUse]*checks.Use{},
+		store: s, goes: map[rbac.BindingRef]bool{}, subjects: map[rbac.SubjectRef]bool{}, went: map[rbac.BindingRef][]checks.Span{}, uses: map[bindingUse]*checks.Use{},
 		reasons: map[string]bool{}, named: map[rbac.BindingRef]rbac.Grant{},
 	}
 	all := slices.Collect(s.BindingsDuring(time.Unix(0, 0), endOfTime()))
@@ -65,6 +67,11 @@ func newBindingBook(s *rbac.Store) *bindingBook {
 			if !s.ForNodes() {
 				b.subjects[s] = true
 			}
+		}
+	}
+	for r := range s.RightsDuring(time.Time{}, time.Time{}) {
+		if x := checks.Inventory([]rbac.BindingInfo{r.BindingInfo}, systemNode, nil); len(x) > 0 && x[0].Fate == checks.Goes {
+			b.went[r.Binding] = append(b.went[r.Binding], checks.Span{From: r.From, To: r.To})
 		}
 	}
 	return b
@@ -208,7 +215,7 @@ func (b *bindingBook) ask(j *pipeline.Judgement, a authorizer.Attributes, who *a
 		}
 	}
 	k := bindingUse{
-		binding: by, user: who.Username, client: rules.Product(j.Event.UserAgent), impersonation: impersonation, outcome: outcomeOf(j),
+		binding: by, went: slices.ContainsFunc(b.went[by], func(s checks.Span) bool { return s.Holds(j.Time) }), user: who.Username, client: rules.Product(j.Event.UserAgent), impersonation: impersonation, outcome: outcomeOf(j),
 		request: requestKind(a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetPath()), object: objectOf(a.GetNamespace(), a.GetName()),
 	}
 	u := b.uses[k]
@@ -221,7 +228,7 @@ func (b *bindingBook) ask(j *pipeline.Judgement, a authorizer.Attributes, who *a
 			*s = strings.Clone(*s)
 		}
 		u = &checks.Use{
-			Binding: k.binding, User: k.user, Client: k.client, Request: k.request, Object: k.object, Impersonation: impersonation, Outcome: k.outcome,
+			Binding: k.binding, Went: k.went, User: k.user, Client: k.client, Request: k.request, Object: k.object, Impersonation: impersonation, Outcome: k.outcome,
 			Proxy: a.GetSubresource() == "proxy", First: j.Time,
 		}
 		if j.IsNode && !impersonation {

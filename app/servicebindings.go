@@ -40,6 +40,7 @@ func (b *boundBook) refresh(now time.Time) {
 	fresh := newBindingBook(b.store)
 	maps.Copy(b.goes, fresh.goes)
 	maps.Copy(b.subjects, fresh.subjects)
+	maps.Copy(b.went, fresh.went)
 }
 
 // storedUse is the form in which a use is stored, or how many requests could not be judged until Last.

@@ -234,6 +234,8 @@ const (
 type Use struct {
 	// Binding let it through; its zero value is one that the log does not name.
 	Binding rbac.BindingRef
+	// Went says that the binding, as it was then, was one that goes. What it is in the end says nothing about that.
+	Went bool
 	// User is the user, Node the node whose identity it is, if any.
 	User, Node, Client string
 	// Kubelet says that the client calls itself a kubelet.

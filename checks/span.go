@@ -16,7 +16,8 @@ func (s Span) within(from, to time.Time) (Span, bool) {
 	return out, out.From.Before(out.To)
 }
 
-func (s Span) holds(t time.Time) bool { return !t.Before(s.From) && (s.To.IsZero() || t.Before(s.To)) }
+// Holds reports whether the time is in the span.
+func (s Span) Holds(t time.Time) bool { return !t.Before(s.From) && (s.To.IsZero() || t.Before(s.To)) }
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {

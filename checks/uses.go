@@ -24,6 +24,13 @@ func (u *Use) item(code Code) Item {
 	}
 }
 
+// stays reports whether the binding that let it through, whose fate in the end is given, is none of those that go: neither in the end, nor, if it is about
+// nodes no more, when it let the request through. Then it gives the client nothing any more, and one that goes may give it what it needs. One that is empty
+// in the end was not when it let the request through.
+func (u *Use) stays(f Fate, known bool) bool {
+	return known && (f == Stays || f == Unrelated && !u.Went)
+}
+
 // Harmless reports whether the client does not notice when RBAC refuses the request: it was refused by admission anyway, or it is a kubelet that asks for
 // what was on its own node until just before. The answers of a proxied backend say nothing about that.
 func (u *Use) Harmless() bool {
@@ -53,7 +60,7 @@ func nothingDepends(in *Input) Result {
 		}
 		f, known := fate(u.Binding)
 		switch {
-		case known && f != Goes && f != Empty: // one that is empty now was not when it let the request through
+		case u.stays(f, known):
 			p.list(u.item(CodeStayingUse))
 		case u.Lag:
 			p.list(u.item(CodeLag))

@@ -327,7 +327,7 @@ func (g *gaps) gap(from, to time.Time, afterRenewal, toRenewal bool) {
 // explained says whether a renewal is not missed, and counts why.
 func (g *gaps) explained(at time.Time, h *hourLoss) bool {
 	holds := func(spans []Span) bool {
-		return slices.ContainsFunc(spans, func(s Span) bool { return s.holds(at) })
+		return slices.ContainsFunc(spans, func(s Span) bool { return s.Holds(at) })
 	}
 	hour := evidence.HourOf(at)
 	switch {

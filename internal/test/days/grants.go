@@ -77,6 +77,10 @@ func grants() []Mutation {
 			Description: "the binding for nodes is deleted for some minutes, in which alone a client asks and is refused, and is made again", apply: bindingAway,
 		},
 		{
+			Name: "binding-changed", Effect: Breaks, Checks: []string{"nothing-depends"},
+			Description: "a client lives on a binding for nodes that is given to a service account later, when another binding for nodes gives it the same", apply: bindingChanged,
+		},
+		{
 			Name: "binding-not-in-force", Effect: Breaks, Checks: []string{"agreement"},
 			Description: "the state has a binding for nodes, and the API server refuses what it gives", apply: bindingNotInForce,
 		},
@@ -168,6 +172,24 @@ func bindingAway(m *mutator) string {
 	p.refuse()
 	m.add(p.e)
 	return fmt.Sprintf("from %s to %s; %s", stamp(gone.from), stamp(gone.to), p)
+}
+
+// bindingChanged adds a request by a binding for nodes whose subject is another one in the end. The binding for nodes that gives the same was there all the
+// time.
+func bindingChanged(m *mutator) string {
+	p := m.stray("get", resSecrets, "payments", "stray-"+hexString(m.Rand, 6), "", 200, "system:node", toNodes)
+	if p == nil {
+		return ""
+	}
+	const name = "agent-secrets"
+	old := m.From.Add(-time.Hour)
+	m.addState(role(m.Rand, "", name, old, rule("get,list,watch", "", "secrets")), binding(m.Rand, "", name, name, old, subject("Group", "", "system:nodes")))
+	changed := binding(m.Rand, "", name, name, old, subject("ServiceAccount", "kube-system", "node-agent"))
+	m.State = append(m.State, entry(p.e.Staged.Add(m.To.Sub(p.e.Staged)/2), "MODIFIED", changed))
+	sortState(m.State)
+	p.e.DecisionReason = allowedBy("ClusterRoleBinding", name, "ClusterRole", name, toNodes)
+	m.add(p.e)
+	return p.String() + ", by " + name
 }
 
 // bindingNotInForce adds a request that is refused although the state allows it.
