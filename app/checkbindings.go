@@ -174,13 +174,14 @@ func (b *bindingBook) covers(all []checks.Inventoried) bool {
 
 // add takes in a judgement.
 func (b *bindingBook) add(j *pipeline.Judgement) {
-	if b == nil || len(b.goes) == 0 || slices.Contains(j.Event.User.Groups, user.SystemPrivilegedGroup) {
+	if b == nil || len(b.goes) == 0 {
 		return
 	}
-	if ev := j.Event; ev.IsImpersonated && j.Impersonator == "" {
+	privileged := func(u *audit.User) bool { return slices.Contains(u.Groups, user.SystemPrivilegedGroup) } // and so needs no binding
+	if ev := j.Event; ev.IsImpersonated && j.Impersonator == "" && !privileged(&ev.User) {
 		b.ask(j, pipeline.Impersonates(ev), &ev.User, true, "", rbac.BindingRef{})
 	}
-	if slices.Contains(j.Event.Effective().Groups, user.SystemPrivilegedGroup) || !j.Allowed && !j.Open {
+	if privileged(j.Event.Effective()) || !j.Allowed && !j.Open {
 		return
 	}
 	if j.IsNode && (!j.NodeDenies() || slices.ContainsFunc(j.Findings, func(f pipeline.Finding) bool { return f.Rule.Name == rules.ExcessAccess })) {

@@ -47,6 +47,20 @@ func grants() []Mutation {
 			},
 		},
 		{
+			Name: "binding-impersonated", Effect: Breaks, Checks: []string{"bindings-inventoried", "nothing-depends"},
+			Description: "system:node is bound to a service account, as which alone somebody acts who needs no binding", apply: func(m *mutator) string {
+				s := subject("ServiceAccount", "kube-system", "node-agent")
+				what := m.live(binding(m.Rand, "", "extra:system:node", "system:node", m.From.Add(-time.Hour), s), account, s, "")
+				m.change(func(e *Event) bool { return e.User == account }, func(e *Event) {
+					e.User, e.Impersonated = &User{Username: "root", Groups: []string{"system:masters", "system:authenticated"}}, account
+				})
+				if m.Policy != "" { // of what such users do policies log little
+					m.Policy = insertRule(m.Policy, "- level: Metadata\n  users: [\""+account.Username+"\"]\n")
+				}
+				return what
+			},
+		},
+		{
 			Name: "binding-one-node", Effect: Breaks, Checks: []string{"nothing-depends"}, Description: "a role is bound to one node by its name, and a client there lives on it",
 			apply: func(m *mutator) string {
 				p := m.stray("list", resServices, "", "", "", 200, agentsRole, toNodes)
