@@ -149,25 +149,34 @@ func (p *stateProof) needs(auth *nodeauthz.Authorizer) (accounts []accountOnNode
 			default:
 				continue
 			}
-			first := r.Paths[0].From
+			spans := make([]checks.Span, 0, len(r.Paths))
 			for k := range r.Paths {
-				if r.Paths[k].From.Before(first) {
-					first = r.Paths[k].From
-				}
+				spans = append(spans, checks.Span{From: r.Paths[k].From, To: r.Paths[k].To})
 			}
-			object := objectOf(r.Object.Namespace, r.Object.Name)
-			p.Needs = append(p.Needs, checks.Need{Node: node, Kind: kind, Object: object, At: first})
+			object, first := objectOf(r.Object.Namespace, r.Object.Name), firstOf(spans)
+			p.Needs = append(p.Needs, checks.Need{Node: node, Kind: kind, Object: object, At: first.From, Until: first.To})
 			if kind == evidence.ReadConfigMaps && r.Object.Name == rootCA {
-				steady := checks.Steady{Node: node, Kind: kind, Object: object}
-				for k := range r.Paths {
-					steady.Spans = append(steady.Spans, checks.Span{From: r.Paths[k].From, To: r.Paths[k].To})
-				}
-				p.Steady = append(p.Steady, steady)
+				p.Steady = append(p.Steady, checks.Steady{Node: node, Kind: kind, Object: object, Spans: spans})
 			}
 		}
 	})
 	p.NeedsKnown = p.NodesKnown && (missing == "" || len(nodes) == 0)
 	return accounts
+}
+
+// firstOf is the earliest of the spans, with all that follow it without a break. It puts them in order.
+func firstOf(spans []checks.Span) checks.Span {
+	slices.SortFunc(spans, func(a, b checks.Span) int { return a.From.Compare(b.From) })
+	first := spans[0]
+	for _, s := range spans[1:] {
+		switch {
+		case first.To.IsZero() || s.From.After(first.To):
+			return first
+		case s.To.IsZero() || s.To.After(first.To):
+			first.To = s.To
+		}
+	}
+	return first
 }
 
 // accountOnNodes is a service account with pods on so many nodes, of which one is named.

@@ -104,7 +104,8 @@ func (w *witnessed) remember(now time.Time, last bool) []tally.Remembered {
 	return append(out, tally.Remembered{Kind: rememberedState, Key: w.instance, Value: value})
 }
 
-// thin leaves one of the objects of a kind that a node came to need in the same five minutes: what is looked for is any read of the kind.
+// thin leaves one of the objects of a kind that a node came to need in the same five minutes, the one that it needed for longest: what is looked for is any
+// read of the kind.
 func (p *stateProof) thin() {
 	if len(p.Needs) <= maxNeeds {
 		return
@@ -114,13 +115,17 @@ func (p *stateProof) thin() {
 		kind evidence.Read
 		part int64
 	}
-	seen := map[key]bool{}
+	seen := map[key]int{}
 	kept := p.Needs[:0]
 	for _, n := range p.Needs {
 		k := key{n.Node, n.Kind, n.At.UnixNano() / int64(evidence.PartLength)}
-		if !seen[k] {
-			seen[k] = true
+		at, there := seen[k]
+		switch {
+		case !there:
+			seen[k] = len(kept)
 			kept = append(kept, n)
+		case !kept[at].Until.IsZero() && (n.Until.IsZero() || n.Until.After(kept[at].Until)):
+			kept[at] = n
 		}
 	}
 	p.Needs = kept

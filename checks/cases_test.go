@@ -95,12 +95,13 @@ func readCases() []kase {
 			in.Ledger.Observe(&e.ev, e.o)
 		}
 	}
-	always, until := Span{From: at(1, 0, 0)}, Span{at(1, 0, 0), at(14, 2, 0)}
+	until := func(t time.Time) func(*Input) { return func(in *Input) { in.Needs[0].Until = t } }
+	always, untilTwo := Span{From: at(1, 0, 0)}, Span{at(1, 0, 0), at(14, 2, 0)}
 	return append(out,
 		kase{check, "what is needed all the time, and read again", all(again, steady(always)), Passed, ""},
 		kase{check, "and read once", steady(always), Unproven, CodeReadMissing},
-		kase{check, "needed until an hour later", all(again, steady(until, Span{at(13, 50, 0), at(14, 5, 0)})), Passed, ""},
-		kase{check, "needed by one pod after another", all(again, steady(until, Span{From: at(13, 50, 0)})), Passed, ""},
+		kase{check, "needed until an hour later", all(again, steady(untilTwo, Span{at(13, 50, 0), at(14, 5, 0)})), Passed, ""},
+		kase{check, "needed by one pod after another", all(again, steady(untilTwo, Span{From: at(13, 50, 0)})), Passed, ""},
 		kase{check, "needed by one after another, and not read again", steady(Span{at(1, 0, 0), at(13, 20, 0)}, Span{From: at(13, 10, 0)}), Unproven, CodeReadMissing},
 		kase{check, "not read after a start", steady(Span{at(1, 0, 0), at(13, 55, 0)}), Unproven, CodeReadMissing},
 		kase{check, "a start just before the need ends", steady(Span{at(1, 0, 0), at(13, 48, 0)}), Passed, ""},
@@ -117,6 +118,22 @@ func readCases() []kase {
 		kase{check, "no read of a configmap", without(reads("configmaps")), Unproven, CodeReadMissing},
 		kase{check, "a secret that is read too late", func(in *Input) { in.Needs[0].At = at(12, 45, 0) }, Unproven, CodeReadMissing},
 		kase{check, "a need before the window", func(in *Input) { in.Needs[0].At = at(12, 10, 0) }, Passed, ""},
+		kase{check, "a need that lasts for two minutes", all(without(reads("secrets")), until(at(13, 4, 0))), Unproven, CodeReadMissing},
+		kase{check, "a need that lasts for half a minute", all(without(reads("secrets")), until(at(13, 2, 20))), Passed, ""},
+		kase{check, "a need of a node that is not Ready until it goes", all(without(reads("secrets")), notReady(1, at(12, 50, 0), at(13, 20, 0)), until(at(13, 20, 0))), Passed, ""},
+		kase{check, "a need of a node that is Ready later", all(without(reads("secrets")), notReady(1, at(12, 50, 0), at(13, 20, 0))), Unproven, CodeReadMissing},
+		kase{check, "and reads it then", all(without(reads("secrets")), notReady(1, at(12, 50, 0), at(13, 20, 0)), func(in *Input) {
+			e := event("worker-1", "get", "", "secrets", "shop", "db", at(13, 20, 30))
+			in.Ledger.Observe(&e.ev, e.o)
+		}), Passed, ""},
+		kase{check, "a need of a node that is about to be found not Ready", all(without(reads("secrets")), notReady(1, at(13, 2, 40), at(23, 0, 0))), Passed, ""},
+		kase{check, "a need of a node that is about to vanish", all(without(func(t *tick) bool {
+			return reads("secrets")(t) || t.o.Node == "worker-1" && t.time().After(at(13, 2, 0))
+		}), func(in *Input) { in.Nodes[1].Lives[0].To = at(13, 3, 30) }), Passed, ""},
+		kase{check, "needs of a virtual node", all(without(func(t *tick) bool { return t.o.Node == "worker-1" }), steady(always), again, func(in *Input) {
+			in.Nodes[1].Virtual, in.Steady[1].Node = true, "worker-1"
+			in.Ledger = ledger(ticks(nil), func(t *tick) bool { return t.o.Node == "worker-1" })
+		}), Passed, ""},
 		kase{check, "nobody knows the needs", func(in *Input) { in.NeedsKnown = false }, Unproven, CodeNeedsUnknown},
 		kase{check, "an unknown set of nodes", func(in *Input) { in.NodesKnown = false }, Unproven, CodeNodesUnknown},
 		kase{check, "no nodes", func(in *Input) { in.Nodes, in.Needs = nil, nil }, Unproven, CodeNothingSeen},

@@ -33,7 +33,8 @@ The log holds what nodes read, not only what they write.
 Every kubelet keeps watches of pods, nodes, services, csidrivers and runtimeclasses, and makes them again after 5 to 10 minutes. In every hour
 in which a node was Ready for at least 15 minutes, a watch of each kind must have been live, and none may be missing for half
 an hour. A watch counts from its start to its end. When a
-pod comes to a node with a secret or a configmap that the node did not need before, a read of that kind must follow within ten minutes. As
+pod comes to a node with a secret or a configmap that the node did not need before, a read of that kind must follow within ten minutes, or
+within ten minutes of when the node is Ready again. A pod that goes within a minute may never have been looked at. As
 long as a pod mounts 'kube-root-ca.crt', which nearly every pod does, a configmap must be read every 70 minutes, and after each start of
 the kubelet.
 

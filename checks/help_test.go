@@ -145,8 +145,9 @@ func clean() *Input {
 		NodesKnown: true,
 		NeedsKnown: true,
 		Needs: []Need{
-			{"worker-1", evidence.ReadSecrets, "shop/db", at(13, 1, 58)}, {"worker-2", evidence.ReadConfigMaps, "shop/web", at(12, 58, 0)},
-			{"worker-2", evidence.ReadSecrets, "too/late", at(15, 11, 0)},
+			{Node: "worker-1", Kind: evidence.ReadSecrets, Object: "shop/db", At: at(13, 1, 58)},
+			{Node: "worker-2", Kind: evidence.ReadConfigMaps, Object: "shop/web", At: at(12, 58, 0)},
+			{Node: "worker-2", Kind: evidence.ReadSecrets, Object: "too/late", At: at(15, 11, 0)},
 		},
 		Policy: Policy{Given: true, Name: "file"},
 		Servers: Servers{

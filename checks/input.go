@@ -138,6 +138,8 @@ type Need struct {
 	Kind   evidence.Read
 	Object string
 	At     time.Time
+	// Until is when no pod there needed it any more; zero if that lasts.
+	Until time.Time
 }
 
 // Steady are the times in which a node needed an object that its kubelet watches all the time: kube-root-ca.crt, which the kubelet looks at again

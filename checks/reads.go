@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"slices"
 	"time"
 
 	"github.com/nodetrail/nodetrail/evidence"
@@ -29,8 +30,10 @@ func readsLogged(in *Input) Result {
 		return p.done(NextRecordState)
 	}
 	w.whole(in, &p, evidence.OverNodes|evidence.OverNames)
+	readers := map[string]*Node{} // those with a kubelet
 	for i := range in.Nodes {
 		if n := &in.Nodes[i]; !playsNode(in, &w, n) {
+			readers[n.Name] = n
 			watchesOf(in, &w, n, &p)
 		}
 	}
@@ -38,9 +41,11 @@ func readsLogged(in *Input) Result {
 		p.unproven(Item{Code: CodeNeedsUnknown})
 	}
 	for i := range in.Needs {
-		need(in, &w, &in.Needs[i], &p)
+		if n := readers[in.Needs[i].Node]; n != nil {
+			need(in, &w, n, &in.Needs[i], &p)
+		}
 	}
-	steady(in, &w, &p)
+	steady(in, &w, readers, &p)
 	return p.done(NextLogReads)
 }
 
@@ -113,30 +118,63 @@ func silences(in *Input, node string, kind evidence.Watch, ready Span, f func(Sp
 	}
 }
 
-// need looks for a read of the kind after a pod came that uses such an object.
-func need(in *Input, w *window, n *Need, p *proof) {
-	if n.At.Before(w.from) || n.At.Add(readFor).After(w.to) {
+// need looks for a read of the kind after a pod came that uses such an object. A kubelet can read it from when the node is Ready on, and a pod that goes sooner
+// than that may never have been looked at.
+func need(in *Input, w *window, node *Node, n *Need, p *proof) {
+	if n.At.Before(w.from) {
 		return
 	}
-	seen := readWithin(in, n.Node, n.Kind, n.At, readFor)
+	from, able := ableToRead(in, w, node, n)
+	if !able || from.Add(readFor).After(w.to) {
+		return
+	}
+	seen := readWithin(in, n.Node, n.Kind, n.At, from.Add(readFor).Sub(n.At))
 	p.count(1, one(seen))
 	if !seen {
-		h := evidence.HourOf(n.At)
+		h := evidence.HourOf(from)
 		p.unproven(Item{
 			Code: CodeReadMissing, Node: n.Node, Request: "get " + n.Kind.String(), Object: n.Object, From: h.Start(), To: h.End(),
 		})
 	}
 }
 
+// ableToRead returns since when the node was there and Ready for at least leastReady while it needed the object. That it is not Ready is noticed late.
+func ableToRead(in *Input, w *window, node *Node, n *Need) (from time.Time, able bool) {
+	need, ok := Span{n.At, n.Until}.within(n.At, w.to)
+	if !ok {
+		return time.Time{}, false
+	}
+	notReady := clip(widen(node.NotReady, in.NodeGrace, 0), need.From, need.To)
+	for _, life := range clip(node.Lives, need.From, need.To) {
+		if lifeEnds(node, life.To) {
+			life.To = life.To.Add(-in.NodeGrace)
+		}
+		for _, ready := range subtract(life, notReady) {
+			if ready.To.Sub(ready.From) >= leastReady {
+				return ready.From, true
+			}
+		}
+	}
+	return time.Time{}, false
+}
+
+// lifeEnds reports whether a Node object went at that time.
+func lifeEnds(n *Node, t time.Time) bool {
+	return slices.ContainsFunc(n.Lives, func(l Span) bool { return l.To.Equal(t) })
+}
+
 // steady looks for the watches of objects that nodes need all the time. It is enough if one object of the kind is read: what hides reads of a kind
 // hides all of them.
-func steady(in *Input, w *window, p *proof) {
+func steady(in *Input, w *window, readers map[string]*Node, p *proof) {
 	notReady := map[string][]Span{}
 	for i := range in.Nodes {
 		notReady[in.Nodes[i].Name] = widen(in.Nodes[i].NotReady, in.NodeGrace, in.NodeGrace)
 	}
 	for i := range in.Steady {
 		s := &in.Steady[i]
+		if readers[s.Node] == nil {
+			continue
+		}
 		for _, need := range clip(s.Spans, w.from, w.to) {
 			atStarts(in, s, need, clip(notReady[s.Node], need.From, need.To), p)
 			for _, ready := range subtract(need, clip(notReady[s.Node], need.From, need.To)) {

@@ -154,9 +154,7 @@ func (c *coverage) loss(n *Node) []hourLoss {
 		if life.From.After(c.w.from) {
 			g.life.From = life.From.Add(lease) // a kubelet makes its Lease after its Node
 		}
-		for _, l := range n.Lives {
-			g.vanishes = g.vanishes || l.To.Equal(life.To)
-		}
+		g.vanishes = lifeEnds(n, life.To)
 		g.walk(c.slots)
 	}
 	return hours
