@@ -136,6 +136,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		return bound.others()
 	}
 	races, lags, restricted, births := newRaceBook(""), newLagBook(o.KubeletUserAgents), newRestrictionBook(), newBirthBook()
+	groups := newGroupBook()
 	each := o.Each
 	if each == nil {
 		each = func(*pipeline.Judgement) error { return nil }
@@ -158,6 +159,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		restricted.add(j)
 		denials.add(j)
 		births.add(j)
+		groups.add(j)
 		lags.add(j, j.Entry)
 		return nil
 	}, each)
@@ -171,7 +173,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	denials.tell(&f, later(res.First, p.logs.Window.Since), p.end(res))
 	proven := proof{
 		minWindow: o.MinWindow, only: o.Nodes, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents,
-		restricted: restricted, births: births, bound: bound, lags: lags, races: races.list(o.KubeletUserAgents), racesKnown: len(races.full) == 0, since: p.logs.Window.Since, to: p.end(res),
+		restricted: restricted, births: births, nodeGroups: groups, bound: bound, lags: lags, races: races.list(o.KubeletUserAgents), racesKnown: len(races.full) == 0, since: p.logs.Window.Since, to: p.end(res),
 	}
 	if f.HasState && !proven.to.IsZero() {
 		proven.state = newStateProof(setup, proven.to.Add(-span(o.MinWindow, proven.tally, proven.to)), proven.to)

@@ -50,6 +50,8 @@ type proof struct {
 	restricted *restrictionBook
 	// births are the certificate requests that were read; nil where nobody looked for them.
 	births *birthBook
+	// nodeGroups are those that nodes have in addition to those of every node; nil where nobody looked for them.
+	nodeGroups *groupBook
 	// since is from when on requests were judged, zero for all of the log; to is when the log ends.
 	since, to time.Time
 }

@@ -22,8 +22,8 @@ import (
 // anyName is a name that no policy has.
 const anyName = "nodetrail-example"
 
-// hidden asks the audit policy for what it keeps out of the log: of the requests of nodes, those that its rules name and any other, and of those of
-// everybody whom the state lets act as a node, and of others to whom a binding that goes gives something. An API server evaluates its policy before it looks whom somebody acts as.
+// hidden asks the audit policy for what it keeps out of the log: of the requests of nodes, those that its rules name and any other, with the groups that
+// nodes have and that its rules name, and of those of everybody whom the state lets act as a node, and of others to whom a binding that goes gives something. An API server evaluates its policy before it looks whom somebody acts as.
 func (p *proof) hidden(in *checks.Input) {
 	if p.policy == nil {
 		return
@@ -43,12 +43,17 @@ func (p *proof) hidden(in *checks.Input) {
 			in.Policy.Hidden = append(in.Policy.Hidden, x)
 		}
 	}
-	note(p.policy.Hides(nodeUser(anyName), p.harmless(anyName)), "")
-	users, _ := p.policy.Subjects()
-	for _, name := range users {
-		if node, is := strings.CutPrefix(name, nodeid.UserPrefix); is {
-			note(p.policy.Hides(nodeUser(node), p.harmless(node)), name)
+	users, groups := p.policy.Subjects()
+	for _, more := range append([][]string{nil}, p.nodeGroups.named(groups)...) {
+		note(p.policy.Hides(nodeUser(anyName, more...), p.harmless(anyName)), strings.Join(more, ", "))
+		for _, name := range users {
+			if node, is := strings.CutPrefix(name, nodeid.UserPrefix); is {
+				note(p.policy.Hides(nodeUser(node, more...), p.harmless(node)), name)
+			}
 		}
+	}
+	if p.nodeGroups != nil && p.nodeGroups.full {
+		note(coverage.Hidden{TooMany: true}, "")
 	}
 	for _, who := range p.state.impersonators() {
 		name := who.GetName()
@@ -194,6 +199,7 @@ func somebody(s rbac.SubjectRef) *user.DefaultInfo {
 	return &user.DefaultInfo{Name: s.Name, Groups: []string{user.AllAuthenticated}}
 }
 
-func nodeUser(node string) user.Info {
-	return &user.DefaultInfo{Name: nodeid.UserPrefix + node, Groups: []string{user.NodesGroup, user.AllAuthenticated}}
+// nodeUser is a node, which may be in more groups than every node is.
+func nodeUser(node string, more ...string) user.Info {
+	return &user.DefaultInfo{Name: nodeid.UserPrefix + node, Groups: append([]string{user.NodesGroup, user.AllAuthenticated}, more...)}
 }

@@ -148,6 +148,11 @@ func (p *prover) results(ctx context.Context, t *tally.Tally, window time.Durati
 		return nil, err
 	}
 	of.births = birthsOf(births)
+	groups, err := p.store.RememberedOf(ctx, rememberedGroups)
+	if err != nil {
+		return nil, err
+	}
+	of.nodeGroups = storedGroups(groups, begin)
 	return checks.Run(of.input()), nil
 }
 

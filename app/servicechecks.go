@@ -28,6 +28,7 @@ type witnessed struct {
 	races    *raceBook
 	refused  *restrictionBook
 	births   *birthBook
+	groups   *groupBook
 	book     string
 	bound    *boundBook
 	since    []byte // from when on races are kept, nil once that is stored
@@ -49,7 +50,7 @@ func openWitnessed(ctx context.Context, s *store.Store, w witnessed) (*witnessed
 	}
 	book := w.instance + " " + time.Now().UTC().Format(time.RFC3339Nano)
 	w.races, w.refused, w.bound = newRaceBook(book), newRestrictionBook(), newBoundBook(book, w.state.RBAC)
-	w.births, w.book = newBirthBook(), book
+	w.births, w.groups, w.book = newBirthBook(), newGroupBook(), book
 	return &w, nil
 }
 
@@ -59,6 +60,7 @@ func (w *witnessed) judged(j *pipeline.Judgement) {
 	w.bound.add(j)
 	w.refused.add(j)
 	w.births.add(j)
+	w.groups.add(j)
 }
 
 // Bounds of the state proof.
@@ -74,7 +76,7 @@ const (
 
 // remember is what is to be stored now.
 func (w *witnessed) remember(now time.Time, last bool) []tally.Remembered {
-	out := slices.Concat(w.races.changes(), w.refused.changes(), w.births.changes(w.book), w.bound.changes())
+	out := slices.Concat(w.races.changes(), w.refused.changes(), w.births.changes(w.book), w.groups.changes(w.book), w.bound.changes())
 	if w.since != nil {
 		out = append(out, tally.Remembered{Kind: rememberedSince, Value: w.since, First: true})
 		w.since = nil

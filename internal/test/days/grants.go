@@ -87,6 +87,10 @@ func grants() []Mutation {
 			},
 		},
 		{
+			Name: "policy-of-group", Effect: Hides, Checks: []string{"policy-known"},
+			Description: "nodes are in a group of their own, too, of which the audit policy keeps the reads of nodes out of the log", apply: policyOfGroup,
+		},
+		{
 			Name: "binding-away", Effect: Breaks, Checks: []string{"bindings-inventoried", "agreement"},
 			Description: "the binding for nodes is deleted for some minutes, in which alone a client asks and is refused, and is made again", apply: bindingAway,
 		},
@@ -159,6 +163,28 @@ func (m *mutator) copyRole(name string) bool {
 		return true
 	}
 	return false
+}
+
+// policyOfGroup puts the nodes into a further group, whose members' GETs of nodes are not logged.
+func policyOfGroup(m *mutator) string {
+	if m.Policy == "" {
+		return ""
+	}
+	const group = "example:edge"
+	m.drop(func(e *Event) bool { return e.IsNode() && e.Verb == "get" && e.Ref != nil && e.Ref.Resource == "nodes" })
+	users := map[*User]*User{}
+	n := m.change((*Event).IsNode, func(e *Event) {
+		u := users[e.User]
+		if u == nil {
+			c := *e.User
+			u = &c
+			u.Groups = append(slices.Clone(u.Groups), group)
+			users[e.User] = u
+		}
+		e.User = u
+	})
+	m.Policy = insertRule(m.Policy, "- level: None\n  userGroups: [\""+group+"\"]\n  verbs: [\"get\"]\n  resources: [{group: \"\", resources: [\"nodes\"]}]\n")
+	return some(n, "the group "+group)
 }
 
 // bindingAway deletes the binding for nodes for three minutes. Kubelets get nothing by it in this time that they are not refused anyway.
