@@ -49,7 +49,7 @@ func TestTree(t *testing.T) {
 		case err != nil:
 			return err
 		case entry.IsDir():
-			if base := path.Base(name); len(base) > 1 && base[0] == '.' || base == "bin" || base == "node_modules" || base == "testdata" {
+			if base := path.Base(name); len(base) > 1 && base[0] == '.' || base == "bin" || base == "dist" || base == "node_modules" || base == "testdata" {
 				return fs.SkipDir
 			}
 		case read(name):
