@@ -94,13 +94,13 @@ func Followable(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil
+		return nil //nolint:nilerr // it may come to be a log
 	case info.IsDir():
 		return fmt.Errorf("%s is a folder: name the log in it that is written to, such as %s", path, filepath.Join(path, "audit.log"))
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is no regular file, and only such a file is followed", path)
 	case in.look() != nil:
-		return nil
+		return nil //nolint:nilerr // as above
 	}
 	return in.misplaced()
 }
