@@ -52,9 +52,9 @@ The audit policy in force logs every request of nodes, of those who act as nodes
 
 ## What proves it
 You give the policy ('--audit-policy', 'coverage.policyFile'), or the name of a provider whose policy is documented, and the API server's own
-evaluation of policies finds no request of a node that is not logged: of each node that the policy names, and of any other, with all groups that nodes have
-in the log. What every node may
-do without a binding, in this version and in the newest, does not count. Those who may act as nodes by RBAC are asked for with the requests that
+evaluation of policies finds no request of a node that is not logged: of each node that the policy names, and of any other, with all
+groups that nodes have in the log. What every node may do without a binding, in this version and in the newest, does not count. Those who
+may act as nodes by RBAC are asked for with the requests that
 kubelets and programs with their credentials make, and other subjects of bindings that go for what those bindings give them. Or a probe made a
 request of every verb and class with a node's credential, and all of them are in the log.
 
