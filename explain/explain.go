@@ -201,7 +201,7 @@ func stepOf(s nodeauthz.Step) Step {
 	if s.Kind == nodeauthz.KindNone {
 		kind = nodeKind
 	}
-	return Step{Kind: kind, Namespace: s.Namespace, Name: s.Name}
+	return Step{Kind: kind, Namespace: strings.Clone(s.Namespace), Name: strings.Clone(s.Name)} // the object is as the request names it
 }
 
 const nodeKind = "node"
