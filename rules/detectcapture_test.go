@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/internal/test/captured"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rules"
@@ -22,11 +23,9 @@ func capture(t testing.TB, name string) *judgedCapture {
 	from := captured.Open(t, name, "auto")
 	c := &judgedCapture{state: from.Judge.State}
 	from.Replay(func(j *pipeline.Judgement) {
-		r, attrs := j.Request, *j.Attrs
-		r.Event, r.Attrs, r.Node = j.Event.Clone(), &attrs, strings.Clone(j.Node)
-		for _, s := range []*string{&attrs.Namespace, &attrs.Name, &attrs.Verb, &attrs.Path} {
-			*s = strings.Clone(*s)
-		}
+		r := j.Request
+		r.Event, r.Node = j.Event.Clone(), strings.Clone(j.Node)
+		r.Attrs = new(audit.Attributes).Of(r.Event, j.Authorizer().Features().AuthorizeWithSelectors)
 		c.requests = append(c.requests, &r)
 	})
 	return c
