@@ -1,8 +1,7 @@
 package app
 
 import (
-	"bufio"
-	"compress/gzip"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -84,17 +83,8 @@ func TestVerdictsOfABundle(t *testing.T) {
 // leftOver are the objects of a journal that were not deleted.
 func leftOver(t *testing.T, journal string) []string {
 	t.Helper()
-	f, err := os.Open(journal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	alive := map[string]string{}
-	for d := json.NewDecoder(bufio.NewReader(z)); d.More(); {
+	for d := json.NewDecoder(bytes.NewReader(gunzipped(t, journal))); d.More(); {
 		var e struct {
 			Type   string
 			Object json.RawMessage

@@ -3,7 +3,6 @@ package days
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,9 +16,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nodetrail/nodetrail/incidents"
-	"github.com/nodetrail/nodetrail/internal/test/scenario"
-	"github.com/nodetrail/nodetrail/internal/test/scenario/analyzed"
-	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/sinks"
@@ -68,16 +64,7 @@ func alerted(t *testing.T, at time.Time, found []sinks.Finding, byIncident bool)
 // checkAttack wants the secret, the node and the address in a critical finding and in an alert, and few alerts.
 func checkAttack(t *testing.T, seed uint64, d *Day, theft *Theft) {
 	t.Helper()
-	features, err := nodeauthz.FeaturesFor(fmt.Sprintf("1.%d", d.Options.Minor))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := analyzed.Run(context.Background(), &scenario.Scenario{
-		Name: t.Name(), Path: t.Name(), State: d.Journal(), Log: d.Log(), Flags: scenario.Flags{Features: features, Skew: time.Second, Mode: "auto", StateFromAudit: true},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := analysis(t, d)
 	is := slices.ContainsFunc(out.Report.Findings, func(f report.Finding) bool {
 		return f.Severity == rules.Critical.String() && f.Node == theft.Node && f.Namespace == theft.Namespace && f.Name == theft.Secret &&
 			f.Params.Text(rules.ParamAddress) == theft.Address && f.Allowed

@@ -38,6 +38,12 @@ func clean(t testing.TB, seed uint64, opts Options) *Day {
 // analyze judges a day as the command of that name does.
 func analyze(t testing.TB, d *Day) *report.Report {
 	t.Helper()
+	return analysis(t, d).Report
+}
+
+// analysis is all that comes of it.
+func analysis(t testing.TB, d *Day) *analyzed.Outcome {
+	t.Helper()
 	features, err := nodeauthz.FeaturesFor(fmt.Sprintf("1.%d", d.Options.Minor))
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +55,7 @@ func analyze(t testing.TB, d *Day) *report.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out.Report
+	return out
 }
 
 func TestSeedMakesTheDay(t *testing.T) {

@@ -1,16 +1,11 @@
 package days
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/nodetrail/nodetrail/incidents"
-	"github.com/nodetrail/nodetrail/internal/test/scenario"
-	"github.com/nodetrail/nodetrail/internal/test/scenario/analyzed"
-	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 )
@@ -31,27 +26,18 @@ func TestTheftAsSomebodyElse(t *testing.T) {
 			e.Impersonated = &User{Username: "admin", Groups: []string{"system:masters", "system:authenticated"}}
 			e.Request, e.Decision, e.DecisionReason, e.Message, e.Reason, e.Issued = nil, "allow", "", "", "", ""
 			m.add(&e)
-			features, err := nodeauthz.FeaturesFor(fmt.Sprintf("1.%d", d.Options.Minor))
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := analyzed.Run(context.Background(), &scenario.Scenario{
-				Name: t.Name(), Path: t.Name(), State: d.Journal(), Log: d.Log(), Flags: scenario.Flags{Features: features, Skew: time.Second, Mode: "auto", StateFromAudit: true},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !slices.ContainsFunc(out.Report.Findings, func(f report.Finding) bool {
+			got := analyze(t, d)
+			if !slices.ContainsFunc(got.Findings, func(f report.Finding) bool {
 				return f.Severity == rules.Critical.String() && f.Node == node && f.Name == "root" && f.Params.Text(rules.ParamAddress) == e.SourceIPs[0] &&
 					f.Params.Text(rules.ParamUser) == "admin" && f.Binding.Name == "impersonators" && f.Allowed
 			}) {
-				t.Errorf("no critical finding: %+v", out.Report.Findings)
+				t.Errorf("no critical finding: %+v", got.Findings)
 			}
-			if !slices.ContainsFunc(out.Report.Incidents, func(in incidents.Incident) bool {
+			if !slices.ContainsFunc(got.Incidents, func(in incidents.Incident) bool {
 				return in.Credential == node && in.Severity == rules.Critical.String() && len(in.Addresses) == 1 && in.Addresses[0].Value == e.SourceIPs[0] &&
 					slices.Contains(in.Rotate, incidents.Object{Resource: "secrets", Namespace: "vault", Name: "root"})
 			}) {
-				t.Errorf("no incident: %+v", out.Report.Incidents)
+				t.Errorf("no incident: %+v", got.Incidents)
 			}
 		})
 	}
