@@ -57,8 +57,8 @@ func (a *archiveReader) next() ([]yamlDoc, error) {
 			return nil, errTooLong
 		}
 		in := &input{}
-		r := bufio.NewReader(bytes.NewReader(text))
-		switch err := in.language(r); {
+		text = bytes.TrimPrefix(text, []byte(byteOrderMark))
+		switch err := in.language(bufio.NewReader(bytes.NewReader(text))); {
 		case isNothing(err):
 			continue
 		case err != nil:

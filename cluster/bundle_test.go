@@ -234,6 +234,7 @@ func TestBundleTrouble(t *testing.T) {
 		{"an object that cannot be read", bad("x.json", `{"kind":"Pod","apiVersion":"v1","metadata":{"name":7}}`), "", "bundle: x.json:1: "},
 		{"binary", bad("x.json", "\x00\x01"), "bundle: x.json: neither JSON nor YAML", ""},
 		{"empty", bad("x.json", ""), "", ""},
+		{"a byte-order mark", of([2]string{"a.json", "\xef\xbb\xbf" + podJSON(t, "web-1", "u1", "w1", "1m", "1m", "")}), "", ""},
 	} {
 		s := NewState()
 		err := s.Load([]string{write(t, "bundle", x.text)}, nil)

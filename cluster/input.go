@@ -116,12 +116,12 @@ type input struct {
 	archive *archiveReader
 }
 
-// openInput opens a file and finds out from its first bytes how it is packed and in what language it is written.
 // isNothing reports whether an input was read and held nothing of use.
 func isNothing(err error) bool {
 	return errors.Is(err, errNoObjects) || errors.Is(err, errEmpty) || errors.Is(err, errAuditLog)
 }
 
+// openInput opens a file and finds out from its first bytes how it is packed and in what language it is written.
 func openInput(path string, stdin io.Reader) (*input, error) {
 	in := &input{close: func() {}}
 	var raw io.Reader
@@ -193,10 +193,12 @@ func (in *input) unpack(raw io.Reader) (r *bufio.Reader, packed bool, err error)
 	return r, false, nil
 }
 
+const byteOrderMark = "\ufeff"
+
 // language skips a byte-order mark and white space and tells JSON from YAML.
 func (in *input) language(r *bufio.Reader) error {
-	if bom, _ := r.Peek(3); bytes.Equal(bom, []byte{0xef, 0xbb, 0xbf}) {
-		_, _ = r.Discard(3)
+	if bom, _ := r.Peek(len(byteOrderMark)); string(bom) == byteOrderMark {
+		_, _ = r.Discard(len(byteOrderMark))
 	}
 	head, err := r.Peek(4096)
 	if err != nil && !errors.Is(err, io.EOF) {
