@@ -136,7 +136,10 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		return bound.others()
 	}
 	races, lags, restricted, births := newRaceBook(""), newLagBook(o.KubeletUserAgents), newRestrictionBook(), newBirthBook()
-	groups := newGroupBook()
+	var groups *groupBook
+	if o.Policy != nil { // which alone asks for them
+		groups = newGroupBook()
+	}
 	each := o.Each
 	if each == nil {
 		each = func(*pipeline.Judgement) error { return nil }

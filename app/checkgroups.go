@@ -44,6 +44,9 @@ func newGroupBook() *groupBook { return &groupBook{of: map[string]*nodeGroups{}}
 
 // add takes in a judgement. API servers evaluate their audit policy for who authenticated, whoever the user then acts as.
 func (b *groupBook) add(j *pipeline.Judgement) {
+	if b == nil {
+		return
+	}
 	u := &j.Event.User
 	if _, isNode := nodeid.Of(u.Username, u.Groups); !isNode || !slices.ContainsFunc(u.Groups, ofSomeNodes) {
 		return
