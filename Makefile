@@ -53,7 +53,7 @@ KILLS := internal/test/killtest
 # Many tests wait most of their time: with more at once than there are cores, the cores have work meanwhile.
 .PHONY: quick
 quick: ## run the tests that need no broker, no database, no browser and kill nothing, in under a minute from warm caches
-	$(GO) test -short -p 4 -parallel 8 -timeout 5m $$($(GO) list ./... | grep -v '/$(KILLS)$$')
+	GOGC=400 $(GO) test -short -vet=off -ldflags='-s -w' -p 4 -parallel 8 -timeout 5m $$($(GO) list ./... | grep -v '/$(KILLS)$$')
 	@echo '*** NOT TESTED (make test does): $(KILLS)/, and with Kafka or PostgreSQL:' \
 		$$(git grep --untracked -lE 'kafkatest[.]Start|pgtest[.]' -- '*_test.go' ':!e2e' ':!$(KILLS)' | xargs -n 1 dirname | sort -u | sed 's,$$,/,') >&2
 

@@ -16,7 +16,6 @@ import (
 	"github.com/nodetrail/nodetrail/app/judging"
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/internal/test/days"
-	"github.com/nodetrail/nodetrail/internal/test/pgtest"
 	"github.com/nodetrail/nodetrail/internal/test/scenario"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
@@ -32,11 +31,7 @@ func TestAttack22SeveralAnalyzersFindTheSame(t *testing.T) {
 	d, _ := days.Attack(cleanDay(t, days.Options{Span: 30 * time.Minute, Servers: 2, Nodes: 6}), 3, 300)
 	s := &scenario.Scenario{Name: t.Name(), Path: t.Name(), State: d.Journal(), Log: d.Log()}
 	want := groupsOf(analyzedTally(t, s))
-	server, err := pgtest.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = server.Stop() }()
+	server := postgres.Shared(t)
 	for n := 1; n <= 3; n++ {
 		schema := fmt.Sprintf("analyzers%d", n)
 		var group sync.WaitGroup

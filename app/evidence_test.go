@@ -20,7 +20,6 @@ import (
 	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/internal/test/days"
-	"github.com/nodetrail/nodetrail/internal/test/pgtest"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/source"
@@ -288,13 +287,8 @@ func TestEnginesStoreTheEvidence(t *testing.T) {
 			return [2]*store.Store{s, s}
 		},
 		"postgres": func(t *testing.T) (out [2]*store.Store) {
-			s, err := pgtest.Start()
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = s.Stop() })
 			for i := range out {
-				out[i] = opened(t)(store.OpenPostgres(t.Context(), s.DSN(), store.Options{}))
+				out[i] = opened(t)(store.OpenPostgres(t.Context(), postgres.Shared(t).DSN(), store.Options{Schema: "evidence"}))
 			}
 			return out
 		},

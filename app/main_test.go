@@ -1,14 +1,27 @@
 package app
 
 import (
+	"fmt"
 	"os"
 	"testing"
+	"time"
 
+	"github.com/nodetrail/nodetrail/internal/test/pgtest"
 	"github.com/nodetrail/nodetrail/pipeline/source"
 )
 
-// TestMain makes whatever keeps an alias to an event after its turn hold nonsense, so that a test of what it keeps fails.
+// postgres is the server that tests share, each with a schema of its own.
+var postgres pgtest.Holder
+
+// TestMain makes whatever keeps an alias to an event after its turn hold nonsense, so that a test of what it keeps fails. No test waits five seconds for the
+// next look at the checks.
 func TestMain(m *testing.M) {
 	source.Overwriting = true
-	os.Exit(m.Run())
+	proveEvery = time.Second
+	code := m.Run()
+	if err := postgres.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }

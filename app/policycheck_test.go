@@ -66,7 +66,7 @@ func TestPolicyCheck(t *testing.T) {
 		}
 		policies[filepath.Base(path)] = string(text)
 	}
-	for seed := range effort.Of(uint64(100), 10) {
+	for seed := range effort.Of(uint64(100), 2) {
 		policies[fmt.Sprint("random ", seed)] = days.RandomPolicy(1000 + seed)
 	}
 	for name, text := range policies {

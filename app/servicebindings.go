@@ -20,12 +20,8 @@ type boundBook struct {
 	lost int64                // and the count of what could not be judged
 }
 
-const (
-	// rememberedUses is the kind of memory in which uses of bindings are stored.
-	rememberedUses = "binding-uses"
-	// bindingsEvery is how often it looks for bindings that go.
-	bindingsEvery = 5 * time.Second
-)
+// rememberedUses is the kind of memory in which uses of bindings are stored.
+const rememberedUses = "binding-uses"
 
 func newBoundBook(book string, s *rbac.Store) *boundBook {
 	return &boundBook{bindingBook: newBindingBook(s), book: book, told: map[bindingUse]int64{}}
@@ -33,7 +29,7 @@ func newBoundBook(book string, s *rbac.Store) *boundBook {
 
 // refresh looks for bindings that go and were not there before.
 func (b *boundBook) refresh(now time.Time) {
-	if now.Sub(b.at) < bindingsEvery {
+	if now.Sub(b.at) < proveEvery {
 		return
 	}
 	b.at = now

@@ -65,8 +65,7 @@ func (w *witnessed) judged(j *pipeline.Judgement) {
 
 // Bounds of the state proof.
 const (
-	// stateEvery is how often it is stored at most; where it takes long it is so rarely that it takes a hundredth of the time.
-	stateEvery = 5 * time.Second
+	// stateShare bounds how often it is stored: it takes at most a hundredth of the time.
 	stateShare = 100
 	// moreThanAsked is how much longer than what is asked for it reaches back: reports are made a while later, and by a clock of their own.
 	moreThanAsked = time.Minute
@@ -99,7 +98,7 @@ func (w *witnessed) remember(now time.Time, last bool) []tally.Remembered {
 	p.Gaps = append(p.Gaps, w.state.doubts()...)
 	p.thin()
 	value, err := json.Marshal(p)
-	w.next = now.Add(max(stateEvery, stateShare*time.Since(began)))
+	w.next = now.Add(max(proveEvery, stateShare*time.Since(began)))
 	if err != nil {
 		return out // of strings, numbers and times
 	}

@@ -28,13 +28,15 @@ type checkWatch struct {
 const (
 	// rememberedPasses is the kind of memory in which it is stored that a check has passed, by the check.
 	rememberedPasses = "checks-passed"
-	// checksEvery is how often the checks are made if the store has changed. The prover makes them more rarely where they take long.
-	checksEvery = 5 * time.Second
 	// passEvery is how often it is stored anew that a check passes: the store forgets first what was stored first.
 	passEvery = time.Hour
 	// lostFor is for how long a check stays lost after it has failed, so that who looks every few minutes sees it.
 	lostFor = 5 * time.Minute
 )
+
+// proveEvery is how often a service makes the checks if the store has changed, looks for bindings that go, and stores what proves the state, each at most:
+// what takes long is done more rarely. Tests make it shorter.
+var proveEvery = 5 * time.Second //nolint:gochecknoglobals // for tests, as source.Overwriting
 
 // openCheckWatch begins with what had passed before.
 func openCheckWatch(ctx context.Context, proofs *prover, log zerolog.Logger) (*checkWatch, error) {
@@ -55,7 +57,7 @@ func openCheckWatch(ctx context.Context, proofs *prover, log zerolog.Logger) (*c
 
 // run makes the checks until ctx ends. What goes wrong is logged once, and the checks of before stand with their time.
 func (w *checkWatch) run(ctx context.Context) error {
-	tick := time.NewTicker(checksEvery)
+	tick := time.NewTicker(proveEvery)
 	defer tick.Stop()
 	failing := false
 	for {

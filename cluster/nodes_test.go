@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -106,7 +107,7 @@ func TestNodesAt(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	const addresses = 3 * maxAddresses
 	shared, alone := 0, 0
-	for range 20 {
+	for range effort.Of(20, 3) {
 		n, now := newNodes(), time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
 		for range 300 {
 			now = now.Add(time.Minute)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/internal/test/tail"
 	"github.com/nodetrail/nodetrail/store"
 )
@@ -46,7 +47,7 @@ func TestDemo(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	folder := t.TempDir()
 	var out, errs heard
-	cmd := exec.CommandContext(t.Context(), "nodetrail", "demo", "--speed", "20")
+	cmd := exec.CommandContext(t.Context(), "nodetrail", "demo", "--speed", effort.Of("20", "100"))
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "TMPDIR="+folder), &out, &errs
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v: %s%s", err, &out, &errs)
