@@ -137,8 +137,9 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	}
 	races, lags, restricted, births := newRaceBook(""), newLagBook(o.KubeletUserAgents), newRestrictionBook(), newBirthBook()
 	var groups *groupBook
+	var written *writtenBook
 	if o.Policy != nil { // which alone asks for them
-		groups = newGroupBook()
+		groups, written = newGroupBook(), newWrittenBook()
 	}
 	each := o.Each
 	if each == nil {
@@ -163,6 +164,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		denials.add(j)
 		births.add(j)
 		groups.add(j)
+		written.add(j)
 		lags.add(j, j.Entry)
 		return nil
 	}, each)
@@ -178,8 +180,12 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		minWindow: o.MinWindow, only: o.Nodes, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents,
 		restricted: restricted, births: births, nodeGroups: groups, bound: bound, lags: lags, races: races.list(o.KubeletUserAgents), racesKnown: len(races.full) == 0, since: p.logs.Window.Since, to: p.end(res),
 	}
-	if f.HasState && !proven.to.IsZero() {
-		proven.state = newStateProof(setup, proven.to.Add(-span(o.MinWindow, proven.tally, proven.to)), proven.to)
+	if !proven.to.IsZero() {
+		begin := proven.to.Add(-span(o.MinWindow, proven.tally, proven.to))
+		proven.written = written.all(begin)
+		if f.HasState {
+			proven.state = newStateProof(setup, begin, proven.to)
+		}
 	}
 	if err := proven.only.check(proven.state, b.Tally()); err != nil {
 		return nil, err

@@ -52,6 +52,8 @@ type proof struct {
 	births *birthBook
 	// nodeGroups are those that nodes have in addition to those of every node; nil where nobody looked for them.
 	nodeGroups *groupBook
+	// written are events that the policy in force has written.
+	written []*writtenEvent
 	// since is from when on requests were judged, zero for all of the log; to is when the log ends.
 	since, to time.Time
 }

@@ -28,7 +28,7 @@ func (p *proof) hidden(in *checks.Input) {
 	if p.policy == nil {
 		return
 	}
-	in.Policy.Given = true
+	in.Policy.Given, in.Policy.Contradicted = true, contradicted(p.policy, p.written)
 	note := func(h coverage.Hidden, as string) {
 		for _, r := range h.Requests {
 			x := checks.Hidden{Request: requestKind(r.Verb, r.APIGroup, r.Resource, r.Subresource, r.Path), User: as}

@@ -153,6 +153,11 @@ func (p *prover) results(ctx context.Context, t *tally.Tally, window time.Durati
 		return nil, err
 	}
 	of.nodeGroups = storedGroups(groups, begin)
+	written, err := p.store.RememberedOf(ctx, rememberedWritten)
+	if err != nil {
+		return nil, err
+	}
+	of.written = storedWritten(written, begin)
 	return checks.Run(of.input()), nil
 }
 

@@ -29,6 +29,7 @@ type witnessed struct {
 	refused  *restrictionBook
 	births   *birthBook
 	groups   *groupBook
+	written  *writtenBook
 	book     string
 	bound    *boundBook
 	since    []byte // from when on races are kept, nil once that is stored
@@ -50,7 +51,7 @@ func openWitnessed(ctx context.Context, s *store.Store, w witnessed) (*witnessed
 	}
 	book := w.instance + " " + time.Now().UTC().Format(time.RFC3339Nano)
 	w.races, w.refused, w.bound = newRaceBook(book), newRestrictionBook(), newBoundBook(book, w.state.RBAC)
-	w.births, w.groups, w.book = newBirthBook(), newGroupBook(), book
+	w.births, w.groups, w.written, w.book = newBirthBook(), newGroupBook(), newWrittenBook(), book
 	return &w, nil
 }
 
@@ -61,6 +62,7 @@ func (w *witnessed) judged(j *pipeline.Judgement) {
 	w.refused.add(j)
 	w.births.add(j)
 	w.groups.add(j)
+	w.written.add(j)
 }
 
 // Bounds of the state proof.
@@ -75,7 +77,7 @@ const (
 
 // remember is what is to be stored now.
 func (w *witnessed) remember(now time.Time, last bool) []tally.Remembered {
-	out := slices.Concat(w.races.changes(), w.refused.changes(), w.births.changes(w.book), w.groups.changes(w.book), w.bound.changes())
+	out := slices.Concat(w.races.changes(), w.refused.changes(), w.births.changes(w.book), w.groups.changes(w.book), w.written.changes(w.book), w.bound.changes())
 	if w.since != nil {
 		out = append(out, tally.Remembered{Kind: rememberedSince, Value: w.since, First: true})
 		w.since = nil

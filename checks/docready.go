@@ -59,7 +59,8 @@ kubelets and programs with their credentials make, and other subjects of binding
 request of every verb and class with a node's credential, and all of them are in the log.
 
 ## What defeats it
-The policy hides a kind of request, is not known, or is not the one in force: the log holds events that it would not have written.
+The policy hides a kind of request, is not known, or is not the one in force: the log holds a request of a node that succeeded and that it
+would not have written. A wrong policy that would have written all of the log is not noticed.
 No log can show what kubelets do seldom. Since Kubernetes 1.31 they read their Node only when they start.
 
 ## What to do

@@ -23,7 +23,9 @@ func factCases() []kase {
 	out := []kase{
 		{policy, "not known", func(in *Input) { in.Policy = Policy{} }, Unproven, CodePolicyUnknown},
 		{policy, "it hides", func(in *Input) { in.Policy.Hidden = []Hidden{{Request: "get nodes"}} }, Unproven, CodePolicyHides},
-		{policy, "not in force", func(in *Input) { in.Policy.Contradicted = 1 }, Unproven, CodePolicyOther},
+		{policy, "not in force", func(in *Input) {
+			in.Policy.Contradicted = []Contradiction{{Request: "get nodes", AuditID: "a"}}
+		}, Unproven, CodePolicyOther},
 		{policy, "probed", func(in *Input) { in.Policy = Policy{Probes: ProbeRequests()} }, Passed, ""},
 		{policy, "probed but for one", func(in *Input) { in.Policy = Policy{Probes: ProbeRequests()[1:]} }, Unproven, CodeNotProbed},
 

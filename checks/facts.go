@@ -29,8 +29,8 @@ func policyKnown(in *Input) Result {
 	}
 	if x.Given {
 		p.count(1, 1)
-		if x.Contradicted > 0 {
-			p.unproven(Item{Code: CodePolicyOther, Value: x.Name, Count: x.Contradicted})
+		for _, c := range x.Contradicted {
+			p.unproven(Item{Code: CodePolicyOther, Request: c.Request, Line: c.Line, Value: x.Name, AuditIDs: []string{c.AuditID}, From: c.At, To: c.At})
 		}
 		return p.done(NextGivePolicy)
 	}

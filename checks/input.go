@@ -158,10 +158,17 @@ type Policy struct {
 	Name  string
 	// Hidden are the kinds of requests of nodes, and of those who act as nodes, that it, or one that was in force before, keeps out of the log.
 	Hidden []Hidden
-	// Contradicted counts events that the given policy would not have written so.
-	Contradicted int64
+	// Contradicted are kinds of requests of which the log has an event that the given policy would not have written.
+	Contradicted []Contradiction
 	// Probes are the kinds of requests, of those that ProbeRequests names, that a probe made with a node's credential and that are in the log.
 	Probes []string
+}
+
+// Contradiction is an event of a kind of request that a node made, which an API server with the given policy would not have written. Line is that of the
+// rule which decides; empty where none does.
+type Contradiction struct {
+	Request, Line, AuditID string
+	At                     time.Time
 }
 
 // Hidden is a kind of request that is not logged: of any node, or of User, who is a node that the policy names or who can act as nodes.

@@ -100,7 +100,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeNeedsUnknown:      says("the state does not say which secrets and configmaps the nodes came to need"),
 	checks.CodePolicyUnknown:     says("the audit policy in force is not known"),
 	checks.CodePolicyHides:       says("the audit policy keeps requests out of the log: of nodes, of somebody who acts as one, or of somebody to whom a binding that goes gives something"),
-	checks.CodePolicyOther:       says("the audit policy is not the one in force: it would not have logged these events"),
+	checks.CodePolicyOther:       says("the audit policy is not the one in force: it would not have logged this event"),
 	checks.CodeNotProbed:         says("no probe made this request"),
 	checks.CodeTooLong:           says("an event was too long to be read"),
 	checks.CodeTorn:              says("an event was torn"),

@@ -91,6 +91,10 @@ func grants() []Mutation {
 			Description: "nodes are in a group of their own, too, of which the audit policy keeps the reads of nodes out of the log", apply: policyOfGroup,
 		},
 		{
+			Name: "policy-not-in-force", Effect: Hides, Checks: []string{"policy-known"},
+			Description: "the audit policy that is given would not have logged the watches of services, which are in the log", apply: policyNotInForce,
+		},
+		{
 			Name: "binding-away", Effect: Breaks, Checks: []string{"bindings-inventoried", "agreement"},
 			Description: "the binding for nodes is deleted for some minutes, in which alone a client asks and is refused, and is made again", apply: bindingAway,
 		},
@@ -185,6 +189,18 @@ func policyOfGroup(m *mutator) string {
 	})
 	m.Policy = insertRule(m.Policy, "- level: None\n  userGroups: [\""+group+"\"]\n  verbs: [\"get\"]\n  resources: [{group: \"\", resources: [\"nodes\"]}]\n")
 	return some(n, "the group "+group)
+}
+
+// policyNotInForce gives another policy than the log was written by: one that leaves out only what nodes may do without any binding.
+func policyNotInForce(m *mutator) string {
+	watches := func(e *Event) bool {
+		return e.IsNode() && e.Verb == "watch" && e.Code < 400 && e.Ref != nil && e.Ref.Resource == "services"
+	}
+	if m.Policy == "" || !slices.ContainsFunc(m.Events, watches) {
+		return ""
+	}
+	m.Policy = insertRule(m.Policy, "- level: None\n  userGroups: [\"system:nodes\"]\n  verbs: [\"list\", \"watch\"]\n  resources: [{group: \"\", resources: [\"services\"]}]\n")
+	return "a policy that has never been in force"
 }
 
 // bindingAway deletes the binding for nodes for three minutes. Kubelets get nothing by it in this time that they are not refused anyway.
