@@ -90,15 +90,15 @@ exceptions:
 	if err != nil {
 		t.Fatal(err)
 	}
-	entry := func(name string, severity rules.Severity) tally.Entry {
+	entry := func(rule, name string, severity rules.Severity) tally.Entry {
 		return tally.Entry{ID: tally.IDOf(name), Time: time.Now(), IsNode: true, Node: "n", Findings: []tally.Finding{{
-			Key: tally.Key{Rule: "node-identity", Node: name}, Severity: severity, Params: codes.Params{codes.Text(codes.ParamMessage, "m")}, AuditID: "1",
+			Key: tally.Key{Rule: rule, Node: name}, Severity: severity, Params: codes.Params{codes.Text(codes.ParamMessage, "m")}, AuditID: "1",
 		}}}
 	}
 	if _, err := st.Acquire(ctx, "lane", 0, 0); err != nil {
 		t.Fatal(err)
 	}
-	before := []tally.Entry{entry("before", rules.Critical), entry("excepted-before", rules.Critical)}
+	before := []tally.Entry{entry("node-identity", "before", rules.Critical), entry("node-identity", "excepted-before", rules.Critical)}
 	if err := st.Commit(ctx, &tally.Commit{At: time.Now(), Lanes: []tally.LaneCommit{{Lane: "lane", Entries: before}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -107,23 +107,27 @@ exceptions:
 	if err := set.replace(c, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
-	set.add(&pipeline.Stored{Entries: []tally.Entry{entry("now", rules.High), entry("excepted", rules.Critical), entry("low", rules.Low)}})
+	set.add(&pipeline.Stored{Entries: []tally.Entry{entry("node-identity", "now", rules.High), entry("no-vault-reads", "own", rules.High), entry("node-identity", "excepted", rules.Critical), entry("node-identity", "low", rules.Low)}})
 	all := map[string]alert{}
-	for len(all) < 2 {
+	for len(all) < 3 {
 		a := <-got
 		all[a.Labels["node"]] = a
 	}
-	for node, severity := range map[string]string{"before": "critical", "now": "high"} {
+	for node, x := range map[string]struct{ alert, rule, severity, level, runbook string }{
+		"before": {"NodeIdentity", "node-identity", "critical", "critical", "docs/rules/node-identity.md"},
+		"now":    {"NodeIdentity", "node-identity", "high", "warning", "docs/rules/node-identity.md"},
+		"own":    {"NoVaultReads", "no-vault-reads", "high", "warning", "docs/own-rules.md"}, // a rule that the user wrote
+	} {
 		a := all[node]
-		want := map[string]string{"alertname": "NodeIdentity", "cluster": "prod", "severity": severity, "level": map[string]string{"critical": "critical", "high": "warning"}[severity], "rule": "node-identity", "node": node, "team": "a"}
+		want := map[string]string{"alertname": x.alert, "cluster": "prod", "severity": x.severity, "level": x.level, "rule": x.rule, "node": node, "team": "a"}
 		if diff := cmp.Diff(want, a.Labels); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if a.Annotations["runbook_url"] != "https://r/docs/rules/node-identity.md" || len(a.GeneratorURL) != len("http://127.0.0.1:9876/findings/")+32 {
+		if a.Annotations["runbook_url"] != "https://r/"+x.runbook || len(a.GeneratorURL) != len("http://127.0.0.1:9876/findings/")+32 {
 			t.Errorf("%+v", a)
 		}
 	}
-	if s := set.alertStats(); len(s) != 1 || s[0].Firing != 2 || s[0].Name != "alertmanager" {
+	if s := set.alertStats(); len(s) != 1 || s[0].Firing != 3 || s[0].Name != "alertmanager" {
 		t.Errorf("%+v", s)
 	}
 	if s := set.stats(); len(s) != 1 || s[0].Name != "alertmanager:"+srv.Listener.Addr().String() {

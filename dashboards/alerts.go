@@ -26,8 +26,12 @@ type Alert struct {
 // sections are the parts of a runbook, in their order.
 func sections() []string { return []string{"What", "Why", "What to do", "How to silence it"} }
 
-// RunbookURL is where runbooks are; a name and ".md" follow.
-const RunbookURL = "https://github.com/nodetrail/nodetrail/blob/main/docs/runbooks/"
+const (
+	// docsURL is where the repository's files are.
+	docsURL = "https://github.com/nodetrail/nodetrail/blob/main/"
+	// RunbookURL is where runbooks are; a name and ".md" follow.
+	RunbookURL = docsURL + "docs/runbooks/"
+)
 
 // ParseAlerts reads the alerts of a rules file with their comments. An alert that lacks a part of its runbook, a severity, an annotation or
 // the right runbook_url is an error.

@@ -56,5 +56,6 @@ func index(alerts []*Alert, all []*rules.Rule) string {
 	for _, r := range all {
 		fmt.Fprintf(&b, "| [%s](%s.md) | %s | %s |\n", rules.AlertName(r.Name), rules.AlertName(r.Name), r.Severity, r.Title())
 	}
+	fmt.Fprintf(&b, "| [%s](../own-rules.md#alerts) | that of the rule | A rule of your own flags requests |\n", OwnRuleAlert)
 	return b.String()
 }

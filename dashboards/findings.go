@@ -9,8 +9,22 @@ import (
 
 const generated = "# Written by go generate from the rules: change them, or dashboards/findings.go.\n"
 
-func findingsExpr(rule string) string {
-	return fmt.Sprintf("sum by (cluster, rule, severity) (increase(nodetrail_findings_total{rule=%q}[15m])) > 0", rule)
+// OwnRuleAlert is the alert on findings of rules that users write: nodetrail's metrics name these rules, its files cannot.
+const OwnRuleAlert = "OwnRuleFinding"
+
+func findingsExpr(rules string) string {
+	return fmt.Sprintf("sum by (cluster, rule, severity) (increase(nodetrail_findings_total{%s}[15m])) > 0", rules)
+}
+
+func onlyRule(name string) string { return fmt.Sprintf("rule=%q", name) }
+
+// otherRules are those that are not among the given ones.
+func otherRules(all []*rules.Rule) string {
+	var names []string
+	for _, r := range all {
+		names = append(names, r.Name)
+	}
+	return fmt.Sprintf("rule!~%q", strings.Join(names, "|"))
 }
 
 // Findings is the rules file with an alert for each rule. The severity is that of the findings.
@@ -23,18 +37,22 @@ groups:
   - name: nodetrail.findings
     rules:
 `)
-	for _, r := range all {
-		name := rules.AlertName(r.Name)
+	alert := func(name, rules, title, runbook string) {
 		fmt.Fprintf(&b, `      - alert: %s
         expr: %s
         labels:
           component: nodetrail
         annotations:
           summary: %q
-          description: '{{ $value | humanize }} findings of severity {{ $labels.severity }} by the rule %s in cluster "{{ $labels.cluster }}" within 15 minutes.'
-          runbook_url: %s%s.md
-`, name, findingsExpr(r.Name), r.Title(), r.Name, RunbookURL, name)
+          description: '{{ $value | humanize }} findings of severity {{ $labels.severity }} by the rule {{ $labels.rule }} in cluster "{{ $labels.cluster }}" within 15 minutes.'
+          runbook_url: %s
+`, name, findingsExpr(rules), title, runbook)
 	}
+	for _, r := range all {
+		name := rules.AlertName(r.Name)
+		alert(name, onlyRule(r.Name), r.Title(), RunbookURL+name+".md")
+	}
+	alert(OwnRuleAlert, otherRules(all), "A rule of your own flags requests", docsURL+rules.OwnPage)
 	return b.String()
 }
 
@@ -42,8 +60,7 @@ groups:
 func FindingsTest(all []*rules.Rule) string {
 	var b strings.Builder
 	b.WriteString(generated + "rule_files: [../findings.yaml]\nevaluation_interval: 1m\ntests:\n")
-	for _, r := range all {
-		name, sev := rules.AlertName(r.Name), r.Severity.String()
+	test := func(name, rule, severity string) {
 		fmt.Fprintf(&b, `  - name: %[1]s
     interval: 1m
     input_series:
@@ -59,11 +76,18 @@ func FindingsTest(all []*rules.Rule) string {
         eval_time: 25m
         exp_samples:
           - {labels: 'ALERTS{alertname="%[1]s", alertstate="firing", cluster="bad", component="nodetrail", rule="%[2]s", severity="%[3]s"}', value: 1}
+      - expr: ALERTS{alertname!="%[1]s"}
+        eval_time: 25m
+        exp_samples: []
       - expr: ALERTS{alertname="%[1]s"}
         eval_time: 40m
         exp_samples: []
-`, name, r.Name, sev)
+`, name, rule, severity)
 	}
+	for _, r := range all {
+		test(rules.AlertName(r.Name), r.Name, r.Severity.String())
+	}
+	test(OwnRuleAlert, "no-vault-reads", rules.Medium.String())
 	return b.String()
 }
 
@@ -103,6 +127,6 @@ audit IDs. What can cause such requests without an attack:
 
 Or silence the alert's `+"`rule`"+`. Where nodetrail sends its findings to Alertmanager itself, do not load findings.yaml. The rule's page is
 [%s](../rules/%s.md).
-`, rules.AlertName(r.Name), strings.TrimSuffix(r.Title(), "."), r.Severity, findingsExpr(r.Name), section("What"), section("Why"),
+`, rules.AlertName(r.Name), strings.TrimSuffix(r.Title(), "."), r.Severity, findingsExpr(onlyRule(r.Name)), section("What"), section("Why"),
 		rules.Commands(r, "report", "--data FOLDER"), section("What to do"), section("False positives"), section("How to silence it"), r.Name, r.Name)
 }
