@@ -38,7 +38,12 @@ func where(i *checks.Item) string {
 	}
 	add("node %s", i.Node)
 	add("API server %s", i.Server)
-	add("%s", i.Line)
+	switch i.Code {
+	case checks.CodePolicyHides, checks.CodePolicyOther:
+		add("line %s of the policy", i.Line)
+	default:
+		add("%s", i.Line)
+	}
 	add("%s", i.Request)
 	add("client %q", i.Client)
 	switch {
