@@ -19,11 +19,11 @@ const (
 // ActOf says what a finding of the rule, with this reason and severity, shows. allowed says that the request passed authorization, succeeded
 // that it was carried out.
 func ActOf(rule string, r Reason, s Severity, allowed, succeeded bool) Act {
-	if s <= Low {
+	if s <= Low || !OfHolder(rule) {
 		return Circumstance
 	}
 	switch rule {
-	case NodeIdentity, OversizedRequest, DenySpike, PersistentDeny, CoverageGap:
+	case NodeIdentity, OversizedRequest, DenySpike, PersistentDeny:
 		return Circumstance
 	case ExcessAccess:
 		if s < Critical { // a program that the kubelet's credential is lent to, most of all
@@ -31,7 +31,7 @@ func ActOf(rule string, r Reason, s Severity, allowed, succeeded bool) Act {
 		}
 	}
 	switch r {
-	case ForeignClient, KnownNodeAgain, ApproverUnclear, OwnMatch: // what a rule of the user's says of the holder is not known
+	case ForeignClient, KnownNodeAgain, ApproverUnclear:
 		return Circumstance
 	case SecondAddress, TwoCertificates, SharedCertificate, CertificateMoved, CertificateNoBirth, TokenElsewhere:
 		return OddUse

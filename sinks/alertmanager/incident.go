@@ -40,7 +40,7 @@ func (o *Options) longest() time.Duration {
 }
 
 func actOf(f *sinks.Finding, s rules.Severity) rules.Act {
-	if f.Node == "" || f.Rule == rules.CoverageGap {
+	if f.Node == "" {
 		return rules.Circumstance
 	}
 	return rules.ActOf(f.Rule, tally.ReasonOf(f.Reason, f.Detail), s, f.Authorized, f.Allowed)
