@@ -32,6 +32,9 @@ func policyKnown(in *Input) Result {
 		for _, c := range x.Contradicted {
 			p.unproven(Item{Code: CodePolicyOther, Request: c.Request, Line: c.Line, Value: x.Name, AuditIDs: []string{c.AuditID}, From: c.At, To: c.At})
 		}
+		if len(x.Contradicted) > 0 {
+			return p.done(NextGivePolicyInForce)
+		}
 		return p.done(NextGivePolicy)
 	}
 	if len(x.Probes) == 0 {
@@ -176,7 +179,7 @@ func looked(f *Findings, next Code) Result {
 	p := proof{}
 	if f == nil {
 		p.unproven(Item{Code: CodeNotLookedAt})
-		return p.done(next)
+		return p.done(NextNotExamined)
 	}
 	p.count(f.Looked, f.Looked-int64(len(f.NotKnown)))
 	for _, i := range f.Wrong {

@@ -20,7 +20,7 @@ func (t Text) summary(b *strings.Builder, r *Report) {
 	screen := ""
 	for brief := 0; brief <= 2; brief++ {
 		screen = t.first(&s, r, brief)
-		if strings.Count(screen, "\n") < screenLines {
+		if t.All || strings.Count(screen, "\n") < screenLines {
 			break
 		}
 	}
@@ -47,17 +47,17 @@ func (t Text) first(s *Summary, r *Report, brief int) string {
 		fmt.Fprintf(&b, "%s\n", wording.NoBindingLeft)
 		t.worst(&b, r)
 	}
-	switch {
-	case len(s.Blockers) > 0:
-		t.points(&b, "Blockers", "blocker", s.Blockers, 0, brief)
-	case len(s.Gaps) > 0:
-		t.points(&b, "Gaps", "gap", s.Gaps, 0, brief)
-	case s.Then != nil:
+	if s.Then != nil {
 		fmt.Fprintf(&b, "\n%s\n", t.paint(bold, "Next"))
 		t.indented(&b, "  ", "  ", s.Then.What+".", 3-brief)
 		if len(s.Then.Commands) > 0 {
 			t.command(&b, "    ", s.Then.Commands[0])
 		}
+	}
+	if len(s.Blockers) > 0 {
+		t.points(&b, "Blockers", "blocker", s.Blockers, 0, brief)
+	} else {
+		t.points(&b, "Gaps", "gap", s.Gaps, 0, brief)
 	}
 	return b.String()
 }
@@ -113,10 +113,14 @@ func (t Text) points(b *strings.Builder, title, one string, all []Point, before,
 		return
 	}
 	fmt.Fprintf(b, "\n%s\n", t.paint(bold, title))
-	for i := range all[:min(listed, len(all))] {
+	most := listed
+	if t.All {
+		most = len(all)
+	}
+	for i := range all[:min(most, len(all))] {
 		t.point(b, before+i+1, &all[i], brief)
 	}
-	if n := len(all) - listed; n > 0 {
+	if n := len(all) - most; n > 0 {
 		fmt.Fprintf(b, "  %s\n", t.paint(dim, fmt.Sprintf("and %s (--all)", plural(int64(n), "more "+one))))
 	}
 }

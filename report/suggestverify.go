@@ -264,6 +264,9 @@ func (v *Verification) Lines() []string {
 	for _, x := range v.Examples {
 		out = append(out, "  breaks: "+x)
 	}
+	if v.Moved > 0 {
+		out = append(out, "review: apply a role only for a program that you know; what an attacker asked for with a node's credential is in the roles, too")
+	}
 	if len(v.Beyond) == 0 {
 		out = append(out, fmt.Sprintf("verified: of the %s given (a verb on a resource) all were used", plural(int64(v.Rights), "right")))
 	}

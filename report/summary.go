@@ -23,7 +23,7 @@ type Summary struct {
 	// Blockers are the reasons why the bindings cannot be deleted, those without a count first, then the largest first, and what else keeps a
 	// credential from being confined. Each check that failed has at least one. Gaps are the checks that are unproven.
 	Blockers, Gaps []Point
-	// Then is the first step of the plan; nil where blockers or gaps say what to do.
+	// Then is the first step of the plan; nil where blockers or gaps of the first answer say what to do.
 	Then *Step
 	// Lines are further results, each with its name.
 	Lines []Line
@@ -72,7 +72,7 @@ func (r *Report) Summary() Summary {
 	for _, c := range checks.All() {
 		titles[c.Name] = c.Title()
 	}
-	seen := map[string]bool{}
+	seen, gaps := map[string]bool{}, 0 // those that the first answer has
 	for i, q := range r.Questions() {
 		for _, c := range q.Checks {
 			if seen[c.Name] {
@@ -81,6 +81,11 @@ func (r *Report) Summary() Summary {
 			seen[c.Name] = true
 			counts[c.State]++
 			p := c.point(titles[c.Name])
+			if i > 0 {
+				p.What = wording.ConfinementOnly(p.What)
+			} else if c.State == checks.Unproven.String() {
+				gaps++
+			}
 			switch {
 			case c.State == checks.Unproven.String():
 				s.Gaps = append(s.Gaps, p)
@@ -94,7 +99,7 @@ func (r *Report) Summary() Summary {
 	}
 	slices.SortStableFunc(s.Blockers, func(a, b Point) int { return cmp.Compare(b.weight, a.weight) })
 	s.Blockers = slices.Concat(first, s.Blockers, confined)
-	if plan := r.Readiness.Plan; len(s.Blockers)+len(s.Gaps) == 0 && len(plan) > 0 {
+	if plan := r.Readiness.Plan; len(s.Blockers)-len(confined)+gaps == 0 && len(plan) > 0 {
 		s.Then = &plan[0]
 	}
 	for _, q := range r.Questions() {

@@ -66,7 +66,7 @@ func (t Text) whatIfEvidence(b *strings.Builder, r *WhatIfReport) {
 		fmt.Fprintf(b, "  with     %s\n", wording.Visible(x))
 	}
 	now := cmp.Or(r.Authorization.Mode, "not known")
-	fmt.Fprintf(b, "  authorizers %s, now %s\n", wording.Visible(r.Then), wording.Visible(now))
+	fmt.Fprintf(b, "  authorizers today %s, in this preview %s\n", wording.Visible(now), wording.Visible(r.Then))
 	if s := r.Authorization.Skew; s != nil {
 		fmt.Fprintf(b, "  skew     %s\n", s.Words())
 	}

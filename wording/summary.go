@@ -28,6 +28,9 @@ func CheckSays(title, state string) string {
 	return title + ": " + state
 }
 
+// ConfinementOnly says of what a check says that the answer about the bindings does not depend on it.
+func ConfinementOnly(s string) string { return s + " (confinement only)" }
+
 // Counts joins the counts of things that there are: "2 blockers, 1 gap".
 func Counts(of ...string) string {
 	var out []string
@@ -63,7 +66,7 @@ func Plurals(n int64, what string) string { return PluralOf(Thousands(n), n, wha
 
 // DeniedByNode says what the Node authorizer denies and how much of it RBAC allowed.
 func DeniedByNode(denied, allowed int64) string {
-	return fmt.Sprintf("%s denied by Node, of which RBAC allowed %s", Plurals(denied, "request"), Thousands(allowed))
+	return fmt.Sprintf("the Node authorizer alone denies %s, of which RBAC allowed %s", Plurals(denied, "request"), Thousands(allowed))
 }
 
 // See points to a page of the documentation.
@@ -71,6 +74,6 @@ func See(page string) string { return "see " + page }
 
 // Sentences of the summary that have no parameters.
 const (
-	NoBindingLeft = "No binding gives nodes the role system:node any more."
+	NoBindingLeft = "When the log ended, no binding gave nodes the role system:node."
 	LongCommand   = "nodetrail analyze --all (the command is too long for this screen)"
 )
