@@ -136,10 +136,10 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		return bound.others()
 	}
 	races, lags, restricted, births := newRaceBook(""), newLagBook(o.KubeletUserAgents), newRestrictionBook(), newBirthBook()
-	var groups *groupBook
+	groups, held := newGroupBook(), newHolderBook()
 	var written *writtenBook
-	if o.Policy != nil { // which alone asks for them
-		groups, written = newGroupBook(), newWrittenBook()
+	if o.Policy != nil { // which alone asks for it
+		written = newWrittenBook()
 	}
 	each := o.Each
 	if each == nil {
@@ -164,6 +164,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		denials.add(j)
 		births.add(j)
 		groups.add(j)
+		held.add(j)
 		written.add(j)
 		lags.add(j, j.Entry)
 		return nil
@@ -178,7 +179,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	denials.tell(&f, later(res.First, p.logs.Window.Since), p.end(res))
 	proven := proof{
 		minWindow: o.MinWindow, only: o.Nodes, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents,
-		restricted: restricted, births: births, nodeGroups: groups, bound: bound, lags: lags, races: races.list(o.KubeletUserAgents), racesKnown: len(races.full) == 0, since: p.logs.Window.Since, to: p.end(res),
+		restricted: restricted, births: births, nodeGroups: groups, held: held, bound: bound, lags: lags, races: races.list(o.KubeletUserAgents), racesKnown: len(races.full) == 0, since: p.logs.Window.Since, to: p.end(res),
 	}
 	if !proven.to.IsZero() {
 		begin := proven.to.Add(-span(o.MinWindow, proven.tally, proven.to))

@@ -44,9 +44,6 @@ func newGroupBook() *groupBook { return &groupBook{of: map[string]*nodeGroups{}}
 
 // add takes in a judgement. API servers evaluate their audit policy for who authenticated, whoever the user then acts as.
 func (b *groupBook) add(j *pipeline.Judgement) {
-	if b == nil {
-		return
-	}
 	u := &j.Event.User
 	if _, isNode := nodeid.Of(u.Username, u.Groups); !isNode || !slices.ContainsFunc(u.Groups, ofSomeNodes) {
 		return
@@ -107,6 +104,15 @@ func storedGroups(stored []tally.Remembered, begin time.Time) *groupBook {
 		b.of[strings.Join(x.Groups, "\x00")] = &x
 	}
 	return b
+}
+
+// all are the groups, each once and in order.
+func (b *groupBook) all() (out []string) {
+	for _, x := range b.of {
+		out = append(out, x.Groups...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // named are the sets of groups of nodes as far as they are among the given ones, each set once and in order.

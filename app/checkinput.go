@@ -25,7 +25,6 @@ import (
 //   - when an event that could not be read was, and what it was about, if what is left does not show that it was nobody's: each such line counts;
 //   - where only a store is read, requests of others than nodes that a binding lets through, and lag of the API server's graph (issue 13): a binding
 //     with such subjects is unproven, and each disagreement counts;
-//   - groups of node identities, tokens, holders (issues 15 and 16);
 //   - what exceptions cover (issue 17).
 type proof struct {
 	minWindow time.Duration
@@ -50,8 +49,10 @@ type proof struct {
 	restricted *restrictionBook
 	// births are the certificate requests that were read; nil where nobody looked for them.
 	births *birthBook
-	// nodeGroups are those that nodes have in addition to those of every node; nil where nobody looked for them.
+	// nodeGroups are those that nodes have in addition to those of every node; nil where nobody looked.
 	nodeGroups *groupBook
+	// held is who used the nodes' credentials; nil where nobody looked.
+	held *holderBook
 	// written are events that the policy in force has written.
 	written []*writtenEvent
 	// since is from when on requests were judged, zero for all of the log; to is when the log ends.
@@ -86,6 +87,7 @@ func (p *proof) input() *checks.Input {
 	p.state.tell(in)
 	p.restriction(in)
 	p.birthFindings(in)
+	p.holders(in)
 	p.hidden(in)
 	in.Uses, in.NotInState = slices.Concat(in.Uses, p.bound.list(), p.uses), p.bound.notInState()
 	in.UnjudgedUses = p.unjudgedUses

@@ -36,9 +36,11 @@ type raceKey struct {
 const (
 	maxRaces  = 50_000
 	maxRaceID = 5
-	// rememberedRaces is the kind of memory in which races are stored, rememberedSince that in which it is stored since when they are.
+	// rememberedRaces is the kind of memory in which races are stored, rememberedSince that in which it is stored since when something is.
 	rememberedRaces = "races"
 	rememberedSince = "races-since"
+	// sinceRaces and sinceHolders are the keys of what is stored since then.
+	sinceRaces, sinceHolders = "", rememberedHolders
 )
 
 func newRaceBook(book string) *raceBook {

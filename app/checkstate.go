@@ -34,7 +34,9 @@ type stateProof struct {
 	Grown         []checks.Grown
 	SystemNode    []rbacv1.PolicyRule
 	// Tokens are the service accounts of pods on nodes that reach beyond their nodes.
-	Tokens        *checks.Findings
+	Tokens *checks.Findings
+	// Addresses are those that Nodes of a name have or had, in the form of plainAddress.
+	Addresses     map[string][]string
 	Impersonators []*user.DefaultInfo
 	// Gaps are what is missing from the state in that time, or from the watch of it now.
 	Gaps []codes.Gap
@@ -64,6 +66,15 @@ func newStateProof(setup *judging.Setup, from, to time.Time) *stateProof {
 	for b := range s.RBAC.Bindings(to) {
 		p.Bindings = append(p.Bindings, b)
 	}
+	p.Addresses = make(map[string][]string, len(p.Nodes))
+	for i := range p.Nodes {
+		name := p.Nodes[i].Name
+		for _, a := range s.Nodes.Addresses(name) {
+			if plain, ok := plainAddress(a); ok {
+				p.Addresses[name] = append(p.Addresses[name], plain)
+			}
+		}
+	}
 	p.Impersonators = impersonatorsOf(s, p.Bindings, to)
 	p.Grown = checks.GrownDuring(slices.Collect(s.RBAC.RightsDuring(from, to)), p.SystemNode, from, to)
 	p.BindingsKnown = s.RBAC.CoversAll(from, to) && holdsBindings(s.RBAC, p.Bindings, to)
@@ -88,6 +99,14 @@ func (p *stateProof) tell(in *checks.Input) {
 	}
 	in.Servers = p.Servers
 	in.Servers.Known = p.Servers.Known && covers
+}
+
+// addressesOf are those of the Nodes of a name; none where there is no state.
+func (p *stateProof) addressesOf(node string) []string {
+	if p == nil {
+		return nil
+	}
+	return p.Addresses[node]
 }
 
 // withLife adds a life of a Node object, which come in order of their names.

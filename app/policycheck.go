@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -39,6 +40,8 @@ type CheckUnderPolicy struct {
 	// Cannot says that the check cannot pass, Weak that it can, but sees less.
 	Cannot, Weak bool
 	Lacks        []Lack
+	// RestsOn are checks without which this one does not pass, and that cannot pass or see less.
+	RestsOn []string
 }
 
 // Lack is what one rule of a policy keeps from a check.
@@ -87,12 +90,27 @@ func PolicyCheck(o PolicyCheckOptions) (*PolicyCheckResult, error) {
 		}
 		out.Checks = append(out.Checks, of)
 	}
+	out.rest()
 	if o.Fix {
 		if out.Fixed, err = p.Fix(text, harmless); err != nil {
 			return nil, fmt.Errorf("the audit policy %s: %w", o.Path, err)
 		}
 	}
 	return out, nil
+}
+
+// rest adds what the checks rest on.
+func (r *PolicyCheckResult) rest() {
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		for j := range r.Checks[:i] { // they come before it
+			if o := &r.Checks[j]; (o.Cannot || o.Weak) && slices.Contains(c.Check.RestsOn, o.Check.Name) {
+				c.RestsOn = append(c.RestsOn, o.Check.Name)
+				c.Cannot = c.Cannot || o.Cannot
+				c.Weak = !c.Cannot
+			}
+		}
+	}
 }
 
 func readPolicyText(o PolicyCheckOptions) ([]byte, error) {

@@ -107,14 +107,14 @@ func TestPolicyCheck(t *testing.T) {
 // What each of the policies that people use prevents.
 func TestPoliciesInUse(t *testing.T) {
 	want := map[string]string{
-		"aks-audit-admin": "policy-known",
-		"eks":             "policy-known birth-guarded",
-		"gce":             "policy-known birth-guarded",
-		"k3s-deployments": "window-covered reads-logged policy-known servers-seen node-authorizer-on rare-paths-seen node-restriction-on birth-guarded",
-		"kubeadm-writes":  "window-covered reads-logged policy-known servers-seen node-authorizer-on rare-paths-seen birth-guarded",
-		"kubernetes-docs": "policy-known birth-guarded",
-		"kubespray":       "policy-known",
-		"openshift":       "policy-known birth-guarded",
+		"aks-audit-admin": "policy-known one-holder",
+		"eks":             "policy-known one-holder birth-guarded",
+		"gce":             "policy-known one-holder birth-guarded",
+		"k3s-deployments": "window-covered reads-logged policy-known servers-seen node-authorizer-on rare-paths-seen node-restriction-on one-holder birth-guarded",
+		"kubeadm-writes":  "window-covered reads-logged policy-known servers-seen node-authorizer-on rare-paths-seen one-holder birth-guarded",
+		"kubernetes-docs": "policy-known one-holder birth-guarded",
+		"kubespray":       "policy-known one-holder",
+		"openshift":       "policy-known one-holder birth-guarded",
 		"talos":           "birth-guarded",
 		"rke2-cis": "window-covered reads-logged policy-known every-event-judged servers-seen node-authorizer-on version-known nothing-depends identities-conform " +
 			"races-decided agreement rare-paths-seen node-restriction-on no-excess-use one-holder birth-guarded",

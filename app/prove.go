@@ -131,6 +131,9 @@ func (p *prover) results(ctx context.Context, t *tally.Tally, window time.Durati
 	if err := of.storedRaces(ctx, p.store, begin); err != nil {
 		return nil, err
 	}
+	if err := of.storedHeld(ctx, p.store, begin); err != nil {
+		return nil, err
+	}
 	uses, err := p.store.RememberedOf(ctx, rememberedUses)
 	if err != nil {
 		return nil, err
@@ -193,21 +196,38 @@ func storedState(ctx context.Context, s *store.Store, begin time.Time) (*statePr
 	return out, nil
 }
 
-// storedRaces puts the races in that were stored.
-func (p *proof) storedRaces(ctx context.Context, s *store.Store, begin time.Time) error {
-	since, err := s.Remembered(ctx, rememberedSince, "")
+// storedSince reports whether something is stored from begin on: of what was before it is, nobody knows.
+func storedSince(ctx context.Context, s *store.Store, of string, begin time.Time) (bool, error) {
+	since, err := s.Remembered(ctx, rememberedSince, of)
+	if err != nil || since == nil {
+		return false, err
+	}
+	var from time.Time
+	if err := from.UnmarshalText(since); err != nil {
+		return false, fmt.Errorf("making the checks: since when %q is stored: %w", of, err)
+	}
+	return !from.After(begin), nil
+}
+
+// storedHeld puts the users of credentials in that were stored.
+func (p *proof) storedHeld(ctx context.Context, s *store.Store, begin time.Time) error {
+	if whole, err := storedSince(ctx, s, sinceHolders, begin); !whole || err != nil {
+		return err
+	}
+	all, err := s.RememberedOf(ctx, rememberedHolders)
 	if err != nil {
 		return err
 	}
-	var from time.Time
-	if since == nil {
-		return nil
+	if p.held, err = storedHolders(all); err != nil {
+		return fmt.Errorf("making the checks: %w", err)
 	}
-	if err := from.UnmarshalText(since); err != nil {
-		return fmt.Errorf("making the checks: since when races are stored: %w", err)
-	}
-	if from.After(begin) {
-		return nil // of those before nobody knows
+	return nil
+}
+
+// storedRaces puts the races in that were stored.
+func (p *proof) storedRaces(ctx context.Context, s *store.Store, begin time.Time) error {
+	if whole, err := storedSince(ctx, s, sinceRaces, begin); !whole || err != nil {
+		return err
 	}
 	all, err := s.RememberedOf(ctx, rememberedRaces)
 	if err != nil {

@@ -29,10 +29,11 @@ type witnessed struct {
 	refused  *restrictionBook
 	births   *birthBook
 	groups   *groupBook
+	held     *holderBook
 	written  *writtenBook
 	book     string
 	bound    *boundBook
-	since    []byte // from when on races are kept, nil once that is stored
+	since    []byte // from when on races and holders are kept, nil once that is stored
 	next     time.Time
 }
 
@@ -51,7 +52,7 @@ func openWitnessed(ctx context.Context, s *store.Store, w witnessed) (*witnessed
 	}
 	book := w.instance + " " + time.Now().UTC().Format(time.RFC3339Nano)
 	w.races, w.refused, w.bound = newRaceBook(book), newRestrictionBook(), newBoundBook(book, w.state.RBAC)
-	w.births, w.groups, w.written, w.book = newBirthBook(), newGroupBook(), newWrittenBook(), book
+	w.births, w.groups, w.held, w.written, w.book = newBirthBook(), newGroupBook(), newHolderBook(), newWrittenBook(), book
 	return &w, nil
 }
 
@@ -62,6 +63,7 @@ func (w *witnessed) judged(j *pipeline.Judgement) {
 	w.refused.add(j)
 	w.births.add(j)
 	w.groups.add(j)
+	w.held.add(j)
 	w.written.add(j)
 }
 
@@ -77,9 +79,11 @@ const (
 
 // remember is what is to be stored now.
 func (w *witnessed) remember(now time.Time, last bool) []tally.Remembered {
-	out := slices.Concat(w.races.changes(), w.refused.changes(), w.births.changes(w.book), w.groups.changes(w.book), w.written.changes(w.book), w.bound.changes())
+	out := slices.Concat(w.races.changes(), w.refused.changes(), w.births.changes(w.book), w.groups.changes(w.book), w.held.changes(w.book), w.written.changes(w.book), w.bound.changes())
 	if w.since != nil {
-		out = append(out, tally.Remembered{Kind: rememberedSince, Value: w.since, First: true})
+		for _, of := range []string{sinceRaces, sinceHolders} {
+			out = append(out, tally.Remembered{Kind: rememberedSince, Key: of, Value: w.since, First: true})
+		}
 		w.since = nil
 	}
 	if !w.state.given || !last && now.Before(w.next) {

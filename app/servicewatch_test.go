@@ -128,7 +128,7 @@ func TestMetricsTellThatAPassedCheckFails(t *testing.T) {
 		}
 		got = watched(t, dir, clean, planted("plant-last"), "check nothing-depends failed", "answer not ready ready")
 		// The same request is use of RBAC rights, which is about confinement.
-		if diff := cmp.Diff([]string{"check_lost no-excess-use confined", "check_lost nothing-depends ready"}, lost(got)); diff != "" {
+		if diff := cmp.Diff([]string{"check_lost no-excess-use confined", "check_lost nothing-depends ready", "check_lost one-holder confined"}, lost(got)); diff != "" {
 			t.Errorf("lost (-want +got):\n%s", diff)
 		}
 	})

@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -123,6 +124,8 @@ type Check struct {
 	Questions Question
 	// Doc is the text of the page; what comes before the first blank line is the title.
 	Doc string
+	// RestsOn are checks without which this one is unproven. They are of another question; those of its own need no mention.
+	RestsOn []string
 
 	run func(*Input) Result
 }
@@ -139,27 +142,30 @@ func (c *Check) Page() string { return "docs/checks/" + c.Name + ".md" }
 // All returns the checks, in the order in which a report lists them.
 func All() []Check {
 	return []Check{
-		{"window-covered", Ready, docWindowCovered, windowCovered},
-		{"reads-logged", Ready, docReadsLogged, readsLogged},
-		{"policy-known", Ready, docPolicyKnown, policyKnown},
-		{"every-event-judged", Ready, docEveryEventJudged, everyEventJudged},
-		{"servers-seen", Ready, docServersSeen, serversSeen},
-		{"node-authorizer-on", Ready | Confined, docNodeAuthorizerOn, nodeAuthorizerOn},
-		{"version-known", Ready, docVersionKnown, versionKnown},
-		{NothingDepends, Ready, docNothingDepends, nothingDepends},
-		{"bindings-inventoried", Ready, docBindingsInventoried, bindingsInventoried},
-		{IdentitiesConform, Ready | Confined, docIdentitiesConform, identitiesConform},
-		{"races-decided", Ready, docRacesDecided, racesDecided},
-		{"agreement", Ready, docAgreement, agreement},
-		{"rare-paths-seen", Ready, docRarePathsSeen, rarePathsSeen},
-		{"state-complete", Ready, docStateComplete, stateComplete},
-		{"rules-on", Ready, docRulesOn, rulesOn},
-		{"node-restriction-on", Confined, docNodeRestrictionOn, nodeRestrictionOn},
-		{"no-excess-rights", Confined, docNoExcessRights, noExcessRights},
-		{"tokens-on-node", Confined, docTokensOnNode, tokensOnNode},
-		{"no-excess-use", Confined, docNoExcessUse, noExcessUse},
-		{"one-holder", Confined, docOneHolder, oneHolder},
-		{"birth-guarded", Confined, docBirthGuarded, birthGuarded},
+		{"window-covered", Ready, docWindowCovered, nil, windowCovered},
+		{"reads-logged", Ready, docReadsLogged, nil, readsLogged},
+		{"policy-known", Ready, docPolicyKnown, nil, policyKnown},
+		{"every-event-judged", Ready, docEveryEventJudged, nil, everyEventJudged},
+		{"servers-seen", Ready, docServersSeen, nil, serversSeen},
+		{"node-authorizer-on", Ready | Confined, docNodeAuthorizerOn, nil, nodeAuthorizerOn},
+		{"version-known", Ready, docVersionKnown, nil, versionKnown},
+		{NothingDepends, Ready, docNothingDepends, nil, nothingDepends},
+		{"bindings-inventoried", Ready, docBindingsInventoried, nil, bindingsInventoried},
+		{IdentitiesConform, Ready | Confined, docIdentitiesConform, nil, identitiesConform},
+		{"races-decided", Ready, docRacesDecided, nil, racesDecided},
+		{"agreement", Ready, docAgreement, nil, agreement},
+		{"rare-paths-seen", Ready, docRarePathsSeen, nil, rarePathsSeen},
+		{"state-complete", Ready, docStateComplete, nil, stateComplete},
+		{"rules-on", Ready, docRulesOn, nil, rulesOn},
+		{"node-restriction-on", Confined, docNodeRestrictionOn, nil, nodeRestrictionOn},
+		{"no-excess-rights", Confined, docNoExcessRights, nil, noExcessRights},
+		{"tokens-on-node", Confined, docTokensOnNode, nil, tokensOnNode},
+		{"no-excess-use", Confined, docNoExcessUse, []string{"version-known", "agreement", "state-complete", "rules-on"}, noExcessUse},
+		{
+			"one-holder", Confined, docOneHolder,
+			[]string{"window-covered", "reads-logged", "policy-known", "every-event-judged", "servers-seen"}, oneHolder,
+		},
+		{"birth-guarded", Confined, docBirthGuarded, nil, birthGuarded},
 	}
 }
 
@@ -186,7 +192,24 @@ func Run(in *Input) []Result {
 		r.Check = all[i].Name
 		out = append(out, r)
 	}
+	for i := range all {
+		out[i].restOn(all[i].RestsOn, out)
+	}
 	return out
+}
+
+// restOn makes the result unproven where a check that it rests on is not passed.
+func (r *Result) restOn(names []string, all []Result) {
+	for i := range all {
+		if o := &all[i]; o.State == Passed || !slices.Contains(names, o.Check) {
+			continue
+		}
+		if r.State == Passed {
+			r.Next = Next{Code: NextSettleFirst}
+		}
+		r.Evidence = append(r.Evidence, Item{State: Unproven, Code: CodeRestsOn, Object: all[i].Check})
+		r.State = worse(r.State, Unproven)
+	}
 }
 
 // proof collects what a check finds. It passes only if something was expected and seen, and nothing failed or is unproven.

@@ -83,6 +83,15 @@ const (
 	CodeBirthsNotLogged Code = "births-not-logged"
 	CodeNoBirth         Code = "no-birth"
 	CodeBirthOutside    Code = "birth-outside"
+
+	CodeSecondUser         Code = "second-user"
+	CodeSecondUserDoubtful Code = "second-user-doubtful"
+	CodeCredentialUnnamed  Code = "credential-not-named"
+	CodeAddressUnnamed     Code = "address-not-logged"
+	CodeAddressShared      Code = "address-shared"
+	CodeAddressForeign     Code = "address-not-of-node"
+	CodeAddressesMore      Code = "addresses-too-many"
+	CodeRestsOn            Code = "rests-on"
 )
 
 // The codes of next steps.
@@ -109,5 +118,7 @@ const (
 	NextMovePods          Code = "move-privileged-pods"
 	NextStopUse           Code = "stop-excess-use"
 	NextLogCredentials    Code = "log-credential-ids"
+	NextFindHolder        Code = "find-holder"
+	NextSettleFirst       Code = "settle-first"
 	NextLogBirths         Code = "log-certificate-requests"
 )

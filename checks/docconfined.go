@@ -23,9 +23,9 @@ const docNoExcessRights = `Nodes have no rights beyond their own
 RBAC gives nodes nothing but what every authenticated user has, and what nodes need to join and to renew certificates.
 
 ## What proves it
-The state holds all bindings. None whose subject is a node, 'system:nodes', or another group of nodes' certificates gives more, and
-none that a node has gives the right to impersonate, to 'nodes/proxy', 'pods/exec' or the like, to approve or sign certificates,
-or to any audience of tokens.
+The state holds all bindings, and the log shows the groups of nodes' certificates. No binding whose subject is a node, 'system:nodes' or
+another group of theirs gives more. None that a node has gives the right to impersonate, to 'nodes/proxy', 'pods/exec' or the like,
+to approve or sign certificates, or to any audience of tokens.
 
 ## What defeats it
 Such a binding, or a node's certificate with the group 'system:masters'.
@@ -55,7 +55,8 @@ const docNoExcessUse = `No node used rights beyond its own
 With the credentials of nodes nothing was done that the Node authorizer does not allow.
 
 ## What proves it
-Every request of a node that only RBAC allowed was made by a binding that stays, or was harmless.
+Every request of a node that only RBAC allowed was made by a binding that stays, or was harmless. The verdicts are right: the checks
+version-known, agreement, state-complete and rules-on are passed too.
 
 ## What defeats it
 One request that succeeded, or that would get another answer.
@@ -66,17 +67,29 @@ Move the client to a service account of its own. If you do not know the client, 
 const docOneHolder = `Each credential has one user
 
 ## What it claims
-No kubelet's credential is used by somebody else too.
+No kubelet's credential is used by anything but its kubelet.
 
 ## What proves it
-Each credential was used from the addresses of its node, by kubelets, without a second user.
+All of these hold:
+
+- the log holds all requests of nodes: the checks window-covered, reads-logged, policy-known, every-event-judged and servers-seen are passed;
+- each request of a node names its credential and its source address;
+- each address is one that the Node object has or had in the state, and no other node used it in the same time;
+- no rule found that something other than the kubelet uses the credential, and no rule is disabled.
 
 ## What defeats it
-A second address or client (failed). Behind a load balancer that hides addresses, and before Kubernetes 1.32, which logs no ID of
-certificates, the check is unproven.
+A finding of high or critical severity that shows a second user (failed): another client, a second address, two certificates at once,
+or something that a kubelet does not do, such as a read of another node's secret. Findings of lower severity leave the check unproven.
+
+Kubernetes before 1.32 logs no ID of certificates. Behind a load balancer or a gateway that hides addresses, and where a kubelet reaches its
+API server by loopback, the log does not show where a request came from. The check is then unproven.
+
+Requests of somebody who impersonates a node do not count: they are not made with its credential.
 
 ## What to do
-Keep source addresses and the extra field 'authentication.kubernetes.io/credential-id' in the log.`
+Keep source addresses and the extra field 'authentication.kubernetes.io/credential-id' in the log, and record Nodes ('nodetrail record').
+Look at each finding that is listed. If nobody knows what uses the credential, treat it as stolen:
+'nodetrail reach --node' names what it could read.`
 
 const docBirthGuarded = `No credential of a node was issued to somebody else
 

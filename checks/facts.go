@@ -195,6 +195,11 @@ func nodeRestrictionOn(in *Input) Result { return looked(in.Restriction, NextPro
 
 func tokensOnNode(in *Input) Result { return looked(in.Tokens, NextMovePods) }
 
-func oneHolder(in *Input) Result { return looked(in.Holders, NextLogCredentials) }
+func oneHolder(in *Input) Result {
+	if in.Holders != nil && len(in.Holders.Wrong) > 0 {
+		return looked(in.Holders, NextFindHolder)
+	}
+	return looked(in.Holders, NextLogCredentials)
+}
 
 func birthGuarded(in *Input) Result { return looked(in.Births, NextLogBirths) }

@@ -256,8 +256,13 @@ func (q Question) Open() []Check {
 
 // Open are the items because of which the check does not pass, at most so many, and how many more there are.
 func (c *Check) Open(most int) (items []CheckItem, more int) {
+	return c.those(most, func(state string) bool { return state != checks.Passed.String() })
+}
+
+// those are the items in some states.
+func (c *Check) those(most int, in func(state string) bool) (items []CheckItem, more int) {
 	for i := range c.Evidence {
-		if c.Evidence[i].State == checks.Passed.String() {
+		if !in(c.Evidence[i].State) {
 			continue
 		}
 		if len(items) == most {

@@ -16,7 +16,6 @@ func (r *Report) WriteHTML(w io.Writer, all bool) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
 		"sum":       func(r *Report) Summary { return r.Summary() },
 		"sections":  sections,
-		"gone":      func() string { return wording.NoBindingLeft },
 		"top":       func(list any) any { return top(list, all) },
 		"more":      func(list any) int { return reflect.ValueOf(list).Len() - reflect.ValueOf(top(list, all)).Len() },
 		"toInt":     func(n int64) int { return int(n) },
@@ -121,7 +120,7 @@ h1 { margin-bottom: 0; } summary h2 { display: inline; font-size: 1.1rem; } deta
 {{range $i, $q := questions .}}{{if $i}}<p>Is a stolen kubelet credential confined to its node? <span class="{{.Class}}">{{.Head}}</span>: {{.Means}}.</p>
 {{else}}<h1><span class="{{.Class}}">{{.Head}}</span></h1>
 <p>Can I delete the RBAC bindings for nodes{{with $.Cluster}} in {{visible .}}{{end}}? {{capital .Means}}.{{with $.Window.From}} Requests from {{stamp .}}{{end}}{{with $.Window.To}} to {{stamp .}}.{{end}}</p>
-{{end}}{{end}}{{with sum .}}{{if .NoBindings}}<p>{{gone}}</p>
+{{end}}{{end}}{{with sum .}}{{range .Remarks}}<p>{{visible .}}</p>
 {{end}}{{$before := len .Blockers}}{{with .Blockers}}<h2>Blockers</h2>
 <ol>{{range top .}}{{template "point" .}}{{end}}</ol>{{with more .}}<p>and {{.}} more (--all)</p>{{end}}
 {{end}}{{with .Gaps}}<h2>Gaps</h2>

@@ -46,8 +46,8 @@ func (r *Report) WriteMarkdown(w io.Writer, all bool) error {
 // markSummary writes what stands in the way and what to do next.
 func (r *Report) markSummary(b *strings.Builder) {
 	s := r.Summary()
-	if s.NoBindings {
-		fmt.Fprintf(b, "\n%s\n", wording.NoBindingLeft)
+	for _, remark := range s.Remarks {
+		fmt.Fprintf(b, "\n%s\n", mark(remark))
 	}
 	points := func(title, one string, all []Point, before int) {
 		if len(all) == 0 {
@@ -221,7 +221,7 @@ func (r *Report) markEvidence(row func(...any)) {
 }
 
 // capital begins a sentence.
-func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+func capital(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }
 
 // OtherWarnings are the warnings that are no gaps, in words.
 func (x *Readiness) OtherWarnings() []string {

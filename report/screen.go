@@ -43,9 +43,11 @@ func (t Text) first(s *Summary, r *Report, brief int) string {
 	columns := t.columns()
 	fmt.Fprintf(&b, "%s\n\n", t.paint(bold, wording.Fit(strings.Join(s.Title, " · "), columns)))
 	t.answers(&b, s.Answers)
+	for _, remark := range s.Remarks {
+		t.indented(&b, "", "", remark, 2)
+	}
 	if s.NoBindings {
-		fmt.Fprintf(&b, "%s\n", wording.NoBindingLeft)
-		t.worst(&b, r)
+		t.worst(&b, r, max(1, 4-len(s.Remarks)))
 	}
 	if s.Then != nil {
 		fmt.Fprintf(&b, "\n%s\n", t.paint(bold, "Next"))
@@ -91,9 +93,8 @@ func classColour(class string) string {
 	return yellow
 }
 
-// worst are the worst findings, each in a line.
-func (t Text) worst(b *strings.Builder, r *Report) {
-	const most = 3
+// worst are the worst findings, at most so many, each in a line.
+func (t Text) worst(b *strings.Builder, r *Report, most int) {
 	if len(r.Findings) == 0 {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/wording"
 )
@@ -20,6 +21,8 @@ type Summary struct {
 	Answers []Answer
 	// NoBindings is whether no binding for nodes exists any more: findings then come first.
 	NoBindings bool
+	// Remarks are sentences that explain the answers as a whole.
+	Remarks []string
 	// Blockers are the reasons why the bindings cannot be deleted, those without a count first, then the largest first, and what else keeps a
 	// credential from being confined. Each check that failed has at least one. Gaps are the checks that are unproven.
 	Blockers, Gaps []Point
@@ -56,6 +59,17 @@ const suggestCommand = "nodetrail suggest --state <journal> --verify <audit log>
 // Summary sums the report up.
 func (r *Report) Summary() Summary {
 	s := Summary{Title: r.title(), NoBindings: r.Readiness.NoBindings, Notes: len(r.Readiness.OtherWarnings())}
+	if s.NoBindings {
+		s.Remarks = append(s.Remarks, wording.NoBindingLeft)
+	}
+	for i := range r.Readiness.Holes {
+		if h := &r.Readiness.Holes[i]; h.Code == codes.WindowShort {
+			s.Remarks = append(s.Remarks, capital(h.Message)+".")
+		}
+	}
+	if len(r.Readiness.Clients) > 0 {
+		s.Remarks = append(s.Remarks, wording.UnknownClient)
+	}
 	for i := range r.Readiness.Clients {
 		s.Blockers = append(s.Blockers, r.Readiness.Clients[i].point())
 	}
@@ -227,7 +241,7 @@ func (d *Identity) point() Point {
 
 func (c *Check) point(title string) Point {
 	p := Point{What: wording.CheckSays(title, c.State), Next: c.Next, check: c.Name}
-	items, more := c.Open(1)
+	items, more := c.those(1, func(state string) bool { return state == c.State })
 	for i := range items {
 		p.Detail = items[i].Message
 	}

@@ -87,7 +87,7 @@ func valued(format string) func(*checks.Item) string {
 var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeNothingSeen:       says("nothing was seen that could show it"),
 	checks.CodeNoLog:             says("there is no log of that time"),
-	checks.CodeNodesUnknown:      says("the state does not say which nodes there were"),
+	checks.CodeNodesUnknown:      says("the state does not hold the Nodes of the whole window"),
 	checks.CodeOverflow:          says("there were too many names, of which some were dropped"),
 	checks.CodeRenewalsMissing:   says("renewals of the node's Lease are missing from the log"),
 	checks.CodeLossOfAll:         says("of all nodes together too many renewals of Leases are missing"),
@@ -125,7 +125,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeAnswerUnknown:     used("%s may need %s: how the request ended is not known"),
 	checks.CodeHarmlessUse:       used("%s used %s and would not notice that it is gone"),
 	checks.CodeStayingUse:        used("%s used %s, which stays"),
-	checks.CodeBindingsUnknown:   says("the state does not hold all bindings"),
+	checks.CodeBindingsUnknown:   says("the state does not hold all bindings of the whole window"),
 	checks.CodeBindingGoes:       about("%s goes"),
 	checks.CodeBindingStays:      about("%s stays"),
 	checks.CodeBindingEmpty:      about("%s has no subjects and gives nobody anything"),
@@ -163,14 +163,22 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeRestrictionBypassed: func(i *checks.Item) string {
 		return strings.TrimSuffix("a write passed that NodeRestriction refuses: "+i.Object, ": ")
 	},
-	checks.CodeBirthWrong:      func(i *checks.Item) string { return fmt.Sprintf("%s: %s", i.Node, i.Value) },
-	checks.CodeBirthDoubtful:   func(i *checks.Item) string { return fmt.Sprintf("%s: %s, look at it", i.Node, i.Value) },
-	checks.CodeBirthUnread:     says("certificate requests whose body the log does not hold"),
-	checks.CodeBirthsNotLogged: says("the audit policy is not known to log certificate requests with their bodies"),
-	checks.CodeNoBirth:         says("no request for a certificate of a node is in the log; kops and EKS issue credentials outside of the Kubernetes API"),
-	checks.CodeBirthOutside: func(i *checks.Item) string {
-		return fmt.Sprintf("node %s came to be without a certificate request in the log", i.Node)
+	checks.CodeBirthWrong:         valued("a certificate was requested or issued as none should be (%s)"),
+	checks.CodeBirthDoubtful:      valued("a certificate may have been requested or issued as none should be (%s)"),
+	checks.CodeBirthUnread:        says("certificate requests whose body the log does not hold"),
+	checks.CodeBirthsNotLogged:    says("the audit policy is not known to log certificate requests with their bodies"),
+	checks.CodeNoBirth:            says("no request for a certificate of a node is in the log; kops and EKS issue credentials outside of the Kubernetes API"),
+	checks.CodeBirthOutside:       says("a node joined without a certificate request in the log"),
+	checks.CodeSecondUser:         valued("something other than its kubelet uses the node's credential (%s)"),
+	checks.CodeSecondUserDoubtful: valued("something other than its kubelet may use the node's credential (%s)"),
+	checks.CodeCredentialUnnamed:  says("the log does not name the credential of requests"),
+	checks.CodeAddressUnnamed:     says("the log does not name the address of requests"),
+	checks.CodeAddressShared: func(i *checks.Item) string {
+		return fmt.Sprintf("the node's credential was used from %s, and so was that of %s", i.Value, i.Object)
 	},
+	checks.CodeAddressForeign:     valued("the node's credential was used from %s, which is not an address of its Node object"),
+	checks.CodeAddressesMore:      says("credentials were used from more addresses than nodetrail keeps"),
+	checks.CodeRestsOn:            about("it rests on the check %s, which is not passed"),
 	checks.CodeRestrictionNotSeen: says("nothing in the log shows that NodeRestriction is in force"),
 	checks.CodeRestrictionOfOne:   says("NodeRestriction refused a request, and the log does not show on which API server"),
 	checks.CodeAccountPower: func(i *checks.Item) string {
@@ -220,7 +228,9 @@ var nexts = map[checks.Code]string{
 	checks.NextTakeRights:        "take these rights away from nodes",
 	checks.NextMovePods:          "keep pods whose service accounts may do much off ordinary nodes",
 	checks.NextStopUse:           "stop what uses the kubelet's credential for this",
-	checks.NextLogCredentials:    "log which credential a request was made with (Kubernetes 1.32)",
+	checks.NextLogCredentials:    "log the credential ID (Kubernetes 1.32 and later) and the source address of each request of a node, and give the state of its Nodes",
+	checks.NextFindHolder:        "find out what uses the credential, and treat it as stolen if nobody knows: nodetrail reach --node names what it could read",
+	checks.NextSettleFirst:       "settle the checks that it rests on",
 	checks.NextLogBirths:         "log certificate signing requests and their approval",
 }
 

@@ -22,8 +22,11 @@ func Blocked(client string, nodes int64, node, binding string) string {
 
 // CheckSays is the claim of a check, with what came of it. The state is one of the report's.
 func CheckSays(title, state string) string {
-	if state == "unproven" {
+	switch state {
+	case "unproven":
 		state = "not proven"
+	case "failed":
+		state = "not true"
 	}
 	return title + ": " + state
 }
@@ -74,6 +77,7 @@ func See(page string) string { return "see " + page }
 
 // Sentences of the summary that have no parameters.
 const (
+	UnknownClient = "If nobody knows a client, treat the credentials of its nodes as stolen."
 	NoBindingLeft = "When the log ended, no binding gave nodes the role system:node."
 	LongCommand   = "nodetrail analyze --all (the command is too long for this screen)"
 )

@@ -124,6 +124,9 @@ func policyText(r *app.PolicyCheckResult) string {
 			for _, l := range c.Lacks {
 				fmt.Fprintf(&b, "  %-20s   %s\n", "", wording.English{}.Say(l.Code, l.Params))
 			}
+			if len(c.RestsOn) > 0 {
+				fmt.Fprintf(&b, "  %-20s   %s\n", "", "rests on "+strings.Join(c.RestsOn, ", "))
+			}
 		}
 	}
 	part("Checks that cannot pass", func(c *app.CheckUnderPolicy) bool { return c.Cannot })
@@ -143,6 +146,7 @@ type policyCheckJSON struct {
 	Questions string           `json:"questions"`
 	State     string           `json:"state"`
 	Lacks     []policyLackJSON `json:"lacks,omitempty"`
+	RestsOn   []string         `json:"restsOn,omitempty"`
 }
 
 type policyLackJSON struct {
@@ -156,7 +160,7 @@ func writePolicyJSON(w io.Writer, r *app.PolicyCheckResult) error {
 	out := policyJSON{Ready: ready == 0, Confined: confined == 0, Warnings: r.Warnings}
 	for i := range r.Checks {
 		c := &r.Checks[i]
-		of := policyCheckJSON{Name: c.Check.Name, Questions: c.Check.Questions.String(), State: "possible"}
+		of := policyCheckJSON{Name: c.Check.Name, Questions: c.Check.Questions.String(), State: "possible", RestsOn: c.RestsOn}
 		switch {
 		case c.Cannot:
 			of.State = "impossible"

@@ -80,15 +80,15 @@ func (s *sim) controlPlane() {
 // identity renews an API server's Lease in kube-system.
 func (s *sim) identity(v *server) {
 	t := s.from.Add(-s.some(0, 10*second))
-	for t.Before(s.to) {
-		if d, down := v.isDown(t); down {
+	for last := t; t.Before(s.to); {
+		if d, down := v.wentDown(last, t); down {
 			t = d.to.Add(s.some(200*milli, 900*milli)) // it starts with a renewal
 			c := s.loopback(v, t)
 			s.request(c, t.Add(-3*milli), "get", resLeases, "kube-system", v.lease, "", "", 200)
 		}
 		e := s.request(s.loopback(v, t), t, "update", resLeases, "kube-system", v.lease, "", "", 200)
 		e.Ref.UID, e.Ref.ResourceVersion = v.uid, fmt.Sprint(t.Unix()%10_000_000)
-		t = t.Add(s.some(10*second, 10400*milli))
+		last, t = t, t.Add(s.some(10*second, 10400*milli))
 	}
 }
 

@@ -29,6 +29,7 @@ func others() []Mutation {
 		harmless("impersonation-refused", "a node tries to impersonate another one and is refused: the event has no impersonatedUser", impersonationRefused),
 		harmless("binding-empty", "system:node has one more binding, without subjects", emptyBinding),
 		harmless("just-deleted", "a kubelet asks again for a pod that was on its node until just before, and RBAC lets it find out", justDeleted),
+		harmless("probe-plugin", "an administrator probes NodeRestriction as a node", probePlugin),
 	}
 }
 
@@ -237,4 +238,22 @@ func justDeleted(m *mutator) string {
 		return fmt.Sprintf("%s asked for %s", p.node.name, p)
 	}
 	return ""
+}
+
+// probePlugin asks an API server every half-hour whether it has the admission plugin NodeRestriction: an administrator creates a Node as another one,
+// in a dry run.
+func probePlugin(m *mutator) string {
+	node := m.node()
+	for at := m.From.Add(minute); at.Before(m.To); at = at.Add(30 * minute) {
+		m.add(&Event{
+			Level: LevelMetadata, AuditID: uuid(m.Rand), Stage: StageComplete, Verb: "create", URI: resNodes.path("", "", "") + "?dryRun=All",
+			User:         &User{Username: "admin", Groups: []string{"system:masters", "system:authenticated"}},
+			Impersonated: &User{Username: "system:node:" + node, Groups: []string{"system:nodes", "system:authenticated"}},
+			SourceIPs:    []string{"192.0.2.7"}, UserAgent: "kubectl/v1.36.3 (linux/amd64) kubernetes/0123abc", Server: m.IntN(m.Options.Servers),
+			Ref:  &Ref{Version: "v1", Resource: resNodes.name, Name: "probe"},
+			Code: 403, Reason: "Forbidden", Message: fmt.Sprintf(`nodes "probe" is forbidden: node %q is not allowed to modify node "probe"`, node),
+			Received: at, Staged: at.Add(2 * milli), Decision: "allow",
+		})
+	}
+	return "as " + node
 }

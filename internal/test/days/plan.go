@@ -56,6 +56,16 @@ func (v *server) isDown(t time.Time) (span, bool) {
 	return span{}, false
 }
 
+// wentDown is when it went down after the first time and until the second: it may be back before that.
+func (v *server) wentDown(from, to time.Time) (span, bool) {
+	for _, d := range v.down {
+		if d.from.After(from) && !d.from.After(to) {
+			return d, true
+		}
+	}
+	return span{}, false
+}
+
 // node is a Node with what runs its kubelet.
 type node struct {
 	name, uid             string

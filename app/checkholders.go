@@ -1,0 +1,356 @@
+package app
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// holderBook keeps from which addresses the credential of each node was used, and whether the log names the credential and the address of each request. The
+// zero value is not useful.
+type holderBook struct {
+	nodes map[string]*heldNode
+	// full is when a node last had no place.
+	full time.Time
+	// stale is by how much less than what is true a time may be that was stored.
+	stale time.Duration
+
+	storedFull time.Time
+}
+
+// heldNode is the use of one node's credential.
+type heldNode struct {
+	Node string `json:"node"`
+	// Unnamed is the latest request of which the log does not name the credential, Nowhere that of which it does not name the address. More is the
+	// latest whose address had no place.
+	Unnamed   *heldRequest  `json:"unnamed,omitempty"`
+	Nowhere   *heldRequest  `json:"nowhere,omitempty"`
+	More      *heldRequest  `json:"more,omitempty"`
+	Addresses []heldAddress `json:"addresses,omitempty"`
+
+	last, stored time.Time
+}
+
+// heldRequest is one of the requests that show something.
+type heldRequest struct {
+	At      time.Time `json:"at"`
+	AuditID string    `json:"id,omitempty"`
+
+	named time.Time // when AuditID was
+}
+
+// heldAddress is an address from which a credential was used.
+type heldAddress struct {
+	Address     string `json:"address"`
+	First, Last time.Time
+	AuditID     string `json:"id,omitempty"` // of the first
+
+	text string // as an event had it last
+}
+
+const (
+	// maxHeldAddresses bounds the addresses of a node: those of two families, before and after a change or two.
+	maxHeldAddresses = 8
+	// heldEvery is how exactly it is stored when a credential was used last.
+	heldEvery = time.Hour
+	// rememberedHolders is the kind of memory that has the nodes of a holderBook, each with the book's name.
+	rememberedHolders = "holders"
+)
+
+func newHolderBook() *holderBook { return &holderBook{nodes: map[string]*heldNode{}} }
+
+// add takes in a judgement.
+func (b *holderBook) add(j *pipeline.Judgement) {
+	ev := j.Event
+	if !j.IsNode || j.Node == "" || ev.IsImpersonated {
+		return
+	}
+	n := b.nodes[j.Node]
+	if n == nil {
+		if len(b.nodes) >= rules.MaxNodes {
+			b.full = later(b.full, j.Time)
+			return
+		}
+		n = &heldNode{Node: strings.Clone(j.Node)}
+		b.nodes[n.Node] = n
+	}
+	n.last = later(n.last, j.Time)
+	if ev.User.CredentialID == "" {
+		n.note(&n.Unnamed, j)
+	}
+	text, logged := ev.Address()
+	if !logged {
+		n.note(&n.Nowhere, j)
+		return
+	}
+	for i := range n.Addresses {
+		if a := &n.Addresses[i]; a.text == text {
+			a.use(j.Time)
+			return
+		}
+	}
+	n.from(text, j)
+}
+
+// note takes in a request that shows something; the ID is that of one of the last hour.
+func (n *heldNode) note(r **heldRequest, j *pipeline.Judgement) {
+	x := *r
+	if x == nil {
+		x = &heldRequest{}
+		*r, n.stored = x, time.Time{}
+	}
+	if j.Time.Sub(x.named) >= heldEvery {
+		x.AuditID, x.named = strings.Clone(tally.Bounded(j.Event.AuditID)), j.Time
+	}
+	x.At = later(x.At, j.Time)
+}
+
+func (a *heldAddress) use(at time.Time) {
+	a.Last = later(a.Last, at)
+	if at.Before(a.First) {
+		a.First = at
+	}
+}
+
+// from takes in an address that no event had in this form, or not lately.
+func (n *heldNode) from(text string, j *pipeline.Judgement) {
+	address, ok := plainAddress(text)
+	if !ok {
+		n.note(&n.Nowhere, j)
+		return
+	}
+	for i := range n.Addresses {
+		if a := &n.Addresses[i]; a.Address == address {
+			a.text = strings.Clone(text)
+			a.use(j.Time)
+			return
+		}
+	}
+	if len(n.Addresses) >= maxHeldAddresses {
+		n.note(&n.More, j)
+		return
+	}
+	n.Addresses = append(n.Addresses, heldAddress{
+		Address: address, First: j.Time, Last: j.Time, AuditID: strings.Clone(tally.Bounded(j.Event.AuditID)), text: strings.Clone(text),
+	})
+	n.stored = time.Time{}
+}
+
+// plainAddress is an address in the one form in which it is compared. Its zone may be any text, and is left out.
+func plainAddress(text string) (string, bool) {
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return "", false
+	}
+	return a.Unmap().WithZone("").String(), true
+}
+
+// changes are the nodes that changed since the last call, to be stored with the requests that were judged meanwhile, under the name of the book.
+func (b *holderBook) changes(name string) (out []tally.Remembered) {
+	store := func(n *heldNode) {
+		if value, err := json.Marshal(n); err == nil { // of strings and times
+			out = append(out, tally.Remembered{Kind: rememberedHolders, Key: name + "\x00" + n.Node, Value: value})
+		}
+	}
+	for _, n := range b.nodes {
+		if n.stored.IsZero() || n.last.Sub(n.stored) >= heldEvery {
+			n.stored = n.last
+			store(n)
+		}
+	}
+	if b.full.Sub(b.storedFull) >= heldEvery {
+		b.storedFull = b.full
+		store(&heldNode{More: &heldRequest{At: b.full}})
+	}
+	return out
+}
+
+// storedHolders are the books that were stored, as one.
+func storedHolders(stored []tally.Remembered) (*holderBook, error) {
+	b := newHolderBook()
+	b.stale = heldEvery
+	for i := range stored {
+		one := &heldNode{}
+		if err := json.Unmarshal(stored[i].Value, one); err != nil {
+			return nil, err
+		}
+		if one.Node == "" {
+			b.full = later(b.full, one.More.at())
+			continue
+		}
+		n := b.nodes[one.Node]
+		if n == nil {
+			b.nodes[one.Node] = one
+			continue
+		}
+		n.merge(one)
+	}
+	return b, nil
+}
+
+func (r *heldRequest) at() time.Time {
+	if r == nil {
+		return time.Time{}
+	}
+	return r.At
+}
+
+// merge takes in what another book has of the node.
+func (n *heldNode) merge(o *heldNode) {
+	latest := func(a, b *heldRequest) *heldRequest {
+		if b.at().After(a.at()) {
+			return b
+		}
+		return a
+	}
+	n.Unnamed, n.Nowhere, n.More = latest(n.Unnamed, o.Unnamed), latest(n.Nowhere, o.Nowhere), latest(n.More, o.More)
+	for _, a := range o.Addresses {
+		at := slices.IndexFunc(n.Addresses, func(x heldAddress) bool { return x.Address == a.Address })
+		if at < 0 {
+			n.Addresses = append(n.Addresses, a)
+			continue
+		}
+		n.Addresses[at].use(a.First)
+		n.Addresses[at].use(a.Last)
+	}
+}
+
+// holders is what the log shows of who uses the nodes' credentials. What a rule found decides. That nothing was found proves something only where each request
+// names its credential and came from an address of its own node that no other node used in that time.
+func (p *proof) holders(in *checks.Input) {
+	if p.held == nil || p.to.IsZero() {
+		return
+	}
+	if p.nodeGroups != nil {
+		in.NodeGroups, in.NodeGroupsKnown = p.nodeGroups.all(), !p.nodeGroups.full
+	}
+	others, out := in.OfOthers(), &checks.Findings{}
+	for k, g := range p.groups() {
+		if !others[k.Node] {
+			secondUser(&k, g, out)
+		}
+	}
+	for _, name := range p.facts.Disabled {
+		if rules.OfHolder(name) {
+			out.Looked++
+			out.NotKnown = append(out.NotKnown, checks.Item{Code: checks.CodeRuleOff, Object: name})
+		}
+	}
+	p.heldAddresses(in, others, out)
+	in.Holders = out
+}
+
+// secondUser adds what a group of findings says about who else holds a credential: that somebody did with it what its kubelet does not do.
+func secondUser(k *tally.Key, g *tally.Group, out *checks.Findings) {
+	if k.Node == "" || k.Rule == rules.BootstrapTokenMisuse || byOthers(&g.Origins) {
+		return
+	}
+	act := rules.ActOf(k.Rule, g.Reason, g.Severity, g.Allowed, g.Succeeded)
+	client := g.Reason == rules.ForeignClient || g.Reason == rules.ProviderAgent
+	if act == rules.Circumstance && !client {
+		return
+	}
+	item := checks.Item{
+		Code: checks.CodeSecondUser, Node: k.Node, Client: k.Product, Value: cmp.Or(string(g.Reason), k.Rule), From: g.First, To: g.Last, AuditIDs: g.AuditIDs,
+		Count: g.Count,
+	}
+	out.Looked++
+	if g.Severity >= rules.High {
+		out.Wrong = append(out.Wrong, item)
+		return
+	}
+	item.Code = checks.CodeSecondUserDoubtful
+	out.NotKnown = append(out.NotKnown, item)
+}
+
+// byOthers reports whether nobody who authenticated as a node made the requests: who acts as a node does not hold its credential.
+func byOthers(o *tally.Origins) bool {
+	return len(o.Users) > 0 && len(o.Users) < tally.MaxOrigins && !slices.ContainsFunc(o.Users, func(u string) bool { return strings.HasPrefix(u, nodeid.UserPrefix) })
+}
+
+// heldAddresses adds the credentials and the addresses that the log does not show to be a node's own.
+func (p *proof) heldAddresses(in *checks.Input, others map[string]bool, out *checks.Findings) {
+	from := p.to.Add(-in.MinWindow)
+	within := func(at time.Time) bool { return !at.IsZero() && !at.Add(p.held.stale).Before(from) }
+	unknown := func(i checks.Item) {
+		out.Looked++
+		out.NotKnown = append(out.NotKnown, i)
+	}
+	if within(p.held.full) {
+		unknown(checks.Item{Code: checks.CodeAddressesMore, To: p.held.full})
+	}
+	users := map[string][]heldBy{}
+	for name, n := range p.held.nodes {
+		for i := range n.Addresses {
+			if a := &n.Addresses[i]; within(a.Last) {
+				users[a.Address] = append(users[a.Address], heldBy{name, a})
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.held.nodes)) {
+		n := p.held.nodes[name]
+		if others[name] {
+			continue
+		}
+		out.Looked++
+		for _, r := range []struct {
+			code checks.Code
+			*heldRequest
+		}{{checks.CodeCredentialUnnamed, n.Unnamed}, {checks.CodeAddressUnnamed, n.Nowhere}, {checks.CodeAddressesMore, n.More}} {
+			if within(r.at()) {
+				unknown(checks.Item{Code: r.code, Node: name, From: r.At, To: r.At, AuditIDs: idsOf(r.AuditID)})
+			}
+		}
+		own := p.state.addressesOf(name)
+		for i := range n.Addresses {
+			a := &n.Addresses[i]
+			item := checks.Item{Node: name, Value: a.Address, From: a.First, To: a.Last, AuditIDs: idsOf(a.AuditID)}
+			if !within(a.Last) {
+				continue
+			}
+			if item.Object = sharer(users[a.Address], name, a, p.held.stale); item.Object != "" {
+				item.Code = checks.CodeAddressShared
+				unknown(item)
+			} else if !slices.Contains(own, a.Address) {
+				item.Code = checks.CodeAddressForeign
+				unknown(item)
+			}
+		}
+	}
+}
+
+// heldBy is the use of an address by a node.
+type heldBy struct {
+	node string
+	*heldAddress
+}
+
+// sharer is another node that used the address in the same time, "" for none: a node may get the address of one that is gone.
+func sharer(all []heldBy, node string, a *heldAddress, stale time.Duration) (name string) {
+	for _, o := range all {
+		if o.node == node || o.First.After(a.Last.Add(stale)) || a.First.After(o.Last.Add(stale)) {
+			continue
+		}
+		if name == "" || o.node < name {
+			name = o.node
+		}
+	}
+	return name
+}
+
+func idsOf(id string) []string {
+	if id == "" {
+		return nil
+	}
+	return []string{id}
+}

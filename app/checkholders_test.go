@@ -1,0 +1,225 @@
+package app
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/internal/test/days"
+	"github.com/nodetrail/nodetrail/internal/test/effort"
+	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
+)
+
+// codesOf is the state of a check, with the codes of what does not pass.
+func codesOf(results []checks.Result, check string) (checks.State, []string) {
+	r := results[slices.IndexFunc(results, func(r checks.Result) bool { return r.Check == check })]
+	var codes []string
+	for _, i := range r.Evidence {
+		if i.State != checks.Passed {
+			codes = append(codes, string(i.Code))
+		}
+	}
+	slices.Sort(codes)
+	return r.State, slices.Compact(codes)
+}
+
+// Whatever happens on a day, the check passes if nobody else uses a credential, and does not if somebody does, or if the log does not show it.
+func TestOneHolder(t *testing.T) {
+	clean := threeHours(t, 41, days.Options{Minor: 36, Features: days.KubeadmJoin | days.Rotation})
+	if s, codes := codesOf(provenDay(t, clean), "one-holder"); s != checks.Passed {
+		t.Fatalf("a clean day: %s, %q", s, codes)
+	}
+	want := map[string]checks.Code{
+		"holder-elsewhere": checks.CodeSecondUser, "holder-other-node": checks.CodeSecondUser, "holder-client": checks.CodeSecondUser,
+		"holder-moves": checks.CodeAddressForeign, "holder-gateway": checks.CodeAddressShared, "holder-no-address": checks.CodeAddressUnnamed,
+		"holder-no-id": checks.CodeCredentialUnnamed,
+	}
+	for _, m := range days.Mutations(5) {
+		if !slices.Contains(m.Confined, "one-holder") {
+			continue
+		}
+		bad, ok := m.Apply(clean)
+		if !ok {
+			t.Errorf("%s does not apply", m.Name)
+			continue
+		}
+		results := provenDay(t, bad)
+		s, codes := codesOf(results, "one-holder")
+		failed := want[m.Name] == checks.CodeSecondUser
+		if s == checks.Passed || failed != (s == checks.Failed) || !slices.Contains(codes, string(want[m.Name])) {
+			t.Errorf("%s (%s): %s, %q; want %q", m.Name, bad.Applied[0].What, s, codes, want[m.Name])
+		}
+		delete(want, m.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("no mutation shows %v", want)
+	}
+
+	f := func(name string, code checks.Code, d *days.Day, change ...func(*AnalyzeOptions)) {
+		t.Helper()
+		if s, codes := codesOf(provenDay(t, d, change...), "one-holder"); s != checks.Unproven || !slices.Contains(codes, string(code)) {
+			t.Errorf("%s: %s, %q", name, s, codes)
+		}
+	}
+	f("no policy", checks.CodeRestsOn, clean, func(o *AnalyzeOptions) { o.Policy = nil })
+	f("a rule is off", checks.CodeRuleOff, clean, func(o *AnalyzeOptions) { o.Disable = []string{rules.CredentialMisuse} })
+	f("no IDs of certificates", checks.CodeCredentialUnnamed, threeHours(t, 42, days.Options{Minor: 31}))
+	f("loopback", checks.CodeAddressForeign, threeHours(t, 43, days.Options{Minor: 36, Features: days.ControlPlane}))
+	half := *clean
+	half.Events = slices.DeleteFunc(slices.Clone(clean.Events), func(e *days.Event) bool { return e.Received.After(clean.To.Add(-time.Hour)) && e.IsNode() })
+	f("a log with a hole", checks.CodeRestsOn, &half)
+}
+
+// Ordinary changes of addresses are nobody else's.
+func TestOneHolderOnOrdinaryDays(t *testing.T) {
+	for i, features := range []days.Features{days.DHCP, days.DualStack, days.Autoscaling, days.Spot, days.Join, days.NotReady, days.Windows, days.Drains | days.Deployments} {
+		if s, codes := codesOf(provenDay(t, threeHours(t, uint64(50+i), days.Options{Minor: 36, Features: features})), "one-holder"); s != checks.Passed {
+			t.Errorf("%v: %s, %q", features.Names(), s, codes)
+		}
+	}
+}
+
+// A cluster that shows everything is confined, and is not if anything of that is missing.
+func TestConfined(t *testing.T) {
+	for _, features := range []days.Features{days.KubeadmJoin | days.Rotation, days.KubeadmJoin | days.Rotation | days.DHCP | days.Deployments} {
+		clean := threeHours(t, 45, days.Options{Minor: 36, Features: features, NoBinding: true})
+		probe, _ := days.Named("probe-plugin", 1)
+		clean, _ = probe.Apply(clean)
+		results := provenDay(t, clean)
+		if a := checks.Conclude(checks.Confined, results, nil).Answer; a != checks.AnswerConfined {
+			for _, c := range checks.Of(checks.Confined) {
+				s, codes := codesOf(results, c.Name)
+				t.Logf("%s: %s, %q", c.Name, s, codes)
+			}
+			t.Fatalf("%v: %s", features.Names(), a)
+		}
+		for _, m := range days.Mutations(6) {
+			if len(m.Confined) == 0 && (m.Effect == days.Harmless || slices.Equal(m.Checks, []string{"rare-paths-seen"})) {
+				continue
+			}
+			if bad, ok := m.Apply(clean); ok {
+				if a := checks.Conclude(checks.Confined, provenDay(t, bad), nil).Answer; a == checks.AnswerConfined {
+					t.Errorf("%s (%s): %s", m.Name, bad.Applied[0].What, a)
+				}
+			}
+		}
+	}
+}
+
+// No theft leaves a credential with one user.
+func TestAttacksAreNotConfined(t *testing.T) {
+	for seed := range effort.Of[uint64](100, 5) {
+		clean, err := days.Clean(seed, days.Options{Minor: 32 + int(seed%6), Span: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad, theft := days.Attack(clean, seed, 300)
+		results := provenDay(t, bad)
+		s, codes := codesOf(results, "one-holder")
+		if s != checks.Failed {
+			t.Errorf("seed %d: %s, %q: %+v", seed, s, codes, *theft)
+		}
+		if a := checks.Conclude(checks.Confined, results, nil).Answer; a != checks.AnswerNotConfined {
+			t.Errorf("seed %d: %s: %+v", seed, a, *theft)
+		}
+	}
+}
+
+// A node's certificate with a group of administrators is not confined, and neither is one whose groups nobody knows.
+func TestGroupsOfNodesAreRights(t *testing.T) {
+	clean := threeHours(t, 46, days.Options{Minor: 36, NoBinding: true})
+	in := func(groups func(i int) string) *days.Day {
+		d := *clean
+		d.Events = slices.Clone(clean.Events)
+		n := 0
+		for i, e := range d.Events {
+			if e.IsNode() {
+				c, u := *e, *e.User
+				u.Groups = append(slices.Clone(u.Groups), groups(n))
+				c.User = &u
+				d.Events[i] = &c
+				n++
+			}
+		}
+		return &d
+	}
+	for name, c := range map[string]struct {
+		day   *days.Day
+		state checks.State
+		code  []string
+	}{
+		"its own":        {clean, checks.Passed, nil},
+		"harmless":       {in(func(int) string { return "eks:node-manager" }), checks.Passed, nil},
+		"administrators": {in(func(int) string { return "system:masters" }), checks.Failed, []string{string(checks.CodeDangerousGroup), string(checks.CodeDangerousRight)}},
+		"ever new ones":  {in(func(i int) string { return fmt.Sprint("group-", i) }), checks.Unproven, []string{string(checks.CodeNotLookedAt)}},
+	} {
+		if s, codes := codesOf(provenDay(t, c.day), "no-excess-rights"); s != c.state || !slices.Equal(codes, c.code) {
+			t.Errorf("%s: %s, %q", name, s, codes)
+		}
+	}
+}
+
+// Of a node that moved from one analyzer to another, all uses count.
+func TestMergedHolders(t *testing.T) {
+	at := func(hour int) time.Time { return time.Date(2026, 11, 21, hour, 0, 0, 0, time.UTC) }
+	var stored []tally.Remembered
+	for i, hour := range []int{10, 14, 12} {
+		b := newHolderBook()
+		for _, after := range []time.Duration{0, 30 * time.Minute} {
+			b.add(&pipeline.Judgement{Request: rules.Request{
+				IsNode: true, Node: "worker-1", Time: at(hour).Add(after), Event: &audit.Event{SourceIPs: []string{"::ffff:10.0.0.1"}, User: audit.User{CredentialID: "X509SHA256=00"}},
+			}})
+		}
+		stored = append(stored, b.changes(fmt.Sprint(i))...)
+	}
+	got, err := storedHolders(stored)
+	if err != nil || len(got.nodes) != 1 {
+		t.Fatal(got, err)
+	}
+	n := got.nodes["worker-1"]
+	if len(n.Addresses) != 1 || n.Addresses[0].Address != "10.0.0.1" || !n.Addresses[0].First.Equal(at(10)) || !n.Addresses[0].Last.Equal(at(14).Add(30*time.Minute)) {
+		t.Errorf("%+v", n.Addresses)
+	}
+}
+
+// What is stored by several analyzers is as what one has seen.
+func TestStoredHolders(t *testing.T) {
+	clean := threeHours(t, 44, days.Options{Minor: 36, Features: days.DHCP})
+	whole := newHolderBook()
+	parts := []*holderBook{newHolderBook(), newHolderBook(), newHolderBook()}
+	var stored []tally.Remembered
+	at := 0
+	provenDay(t, clean, func(o *AnalyzeOptions) {
+		o.Each = func(j *pipeline.Judgement) error {
+			whole.add(j)
+			parts[at%len(parts)].add(j)
+			if at++; at%97 == 0 {
+				stored = append(stored, parts[at%len(parts)].changes(fmt.Sprint(at%len(parts)))...)
+			}
+			return nil
+		}
+	})
+	latest := map[string]tally.Remembered{}
+	for _, x := range stored {
+		latest[x.Key] = x
+	}
+	got, err := storedHolders(slices.Collect(maps.Values(latest)))
+	if err != nil || len(got.nodes) != len(whole.nodes) || len(whole.nodes) == 0 {
+		t.Fatalf("%d nodes, want %d, %v", len(got.nodes), len(whole.nodes), err)
+	}
+	for name, w := range whole.nodes {
+		g := got.nodes[name]
+		for _, a := range w.Addresses {
+			i := slices.IndexFunc(g.Addresses, func(x heldAddress) bool { return x.Address == a.Address })
+			if i < 0 || a.Last.Sub(g.Addresses[i].Last) > got.stale || g.Addresses[i].Last.After(a.Last) {
+				t.Errorf("%s from %s: %+v, want %+v", name, a.Address, g.Addresses, a)
+			}
+		}
+	}
+}

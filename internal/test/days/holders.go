@@ -1,0 +1,96 @@
+package days
+
+import (
+	"fmt"
+	"time"
+)
+
+// thiefAddress is where somebody is who has copied a credential.
+const thiefAddress = "198.51.100.9"
+
+// holders are the mutations in which somebody else than its kubelet uses a node's credential for what the node may do, or the log does not show that nobody
+// does. No binding depends on any of them.
+func holders() []Mutation {
+	holder := func(name, what string, f func(m *mutator) string) Mutation {
+		return Mutation{Name: name, Description: what, Effect: Harmless, Confined: []string{"one-holder"}, apply: f}
+	}
+	// every changes all requests of nodes, or of one, from a time on, and does not apply where there is none.
+	every := func(m *mutator, node string, from time.Time, how func(e *Event)) bool {
+		return m.change(func(e *Event) bool {
+			return e.IsNode() && (node == "" || nodeOf(e.User) == node) && !e.Received.Before(from)
+		}, how) > 0
+	}
+	lease := func(m *mutator, how func(e, like *Event)) string {
+		p := m.late(10 * minute)
+		name := m.busy(p)
+		like := m.like(name, p.from.Add(5*minute))
+		if name == "" || like == nil {
+			return ""
+		}
+		e := m.ownLease(like, p.from.Add(5*minute))
+		how(e, like)
+		m.add(e)
+		return fmt.Sprintf("%s from %v by %s", name, e.SourceIPs, e.UserAgent)
+	}
+	return []Mutation{
+		holder("holder-elsewhere", "somebody reads the Lease of a node with its credential, from another address, as a kubelet does", func(m *mutator) string {
+			return lease(m, func(e, _ *Event) { e.SourceIPs = []string{thiefAddress} })
+		}),
+		holder("holder-other-node", "somebody on one node uses the credential of another one", func(m *mutator) string {
+			return lease(m, func(e, like *Event) {
+				e.SourceIPs = []string{thiefAddress}
+				for _, o := range m.Events {
+					if o.IsNode() && nodeOf(o.User) != nodeOf(like.User) && len(o.SourceIPs) > 0 && o.SourceIPs[0] != "127.0.0.1" {
+						e.SourceIPs = o.SourceIPs
+						break
+					}
+				}
+			})
+		}),
+		holder("holder-client", "a program on the node uses its kubelet's credential", func(m *mutator) string {
+			return lease(m, func(e, _ *Event) { e.UserAgent = "curl/8.5.0" })
+		}),
+		holder("holder-moves", "from some time on all requests of a node come from where somebody copied its credential to", func(m *mutator) string {
+			node := m.node()
+			if !every(m, node, m.late(time.Hour).from, func(e *Event) { e.SourceIPs = []string{thiefAddress} }) {
+				return ""
+			}
+			return node
+		}),
+		holder("holder-gateway", "all nodes come through one gateway", func(m *mutator) string {
+			if !every(m, "", m.From, func(e *Event) { e.SourceIPs = []string{"10.0.3.1"} }) {
+				return ""
+			}
+			return "10.0.3.1"
+		}),
+		holder("holder-no-address", "the log has no addresses of a node's requests for some time", func(m *mutator) string {
+			node := m.node()
+			if !every(m, node, m.late(time.Hour).from, func(e *Event) { e.SourceIPs = nil }) {
+				return ""
+			}
+			return node
+		}),
+		holder("holder-no-id", "the log names no credentials of a node for some time", func(m *mutator) string {
+			node := m.node()
+			if !every(m, node, m.late(time.Hour).from, func(e *Event) {
+				u := *e.User
+				u.CredentialID = ""
+				e.User = &u
+			}) {
+				return ""
+			}
+			return node
+		}),
+	}
+}
+
+// ownLease is a read of the Lease of the node that made another request, as its kubelet makes it.
+func (m *mutator) ownLease(like *Event, at time.Time) *Event {
+	const namespace = "kube-node-lease"
+	node := nodeOf(like.User)
+	return &Event{
+		Level: LevelMetadata, AuditID: uuid(m.Rand), Stage: StageComplete, Verb: "get", URI: resLeases.path(namespace, node, ""), User: like.User,
+		SourceIPs: like.SourceIPs, UserAgent: like.UserAgent, Server: like.Server, Received: at, Staged: at.Add(2 * milli), Decision: "allow", Code: 200,
+		Ref: &Ref{Group: resLeases.group, Version: resLeases.version, Resource: resLeases.name, Namespace: namespace, Name: node},
+	}
+}
