@@ -234,7 +234,7 @@ func clientName(s string) string {
 
 func (d *Identity) point() Point {
 	return Point{
-		What: fmt.Sprintf("%s: %s", d.Identity, d.Reason), Count: wording.Plurals(d.Requests, "request"), Last: d.Last, Detail: d.Message,
+		What: wording.WrongIdentity(d.Identity, d.Code), Count: wording.Plurals(d.Requests, "request"), Last: d.Last, Detail: d.Message,
 		Next: wording.Or(nil).Next(&checks.Next{Code: checks.NextFixIdentities}), weight: d.Requests, check: checks.IdentitiesConform,
 	}
 }

@@ -3,6 +3,8 @@ package wording
 import (
 	"fmt"
 	"strings"
+
+	"github.com/nodetrail/nodetrail/rules"
 )
 
 // The questions that a report answers.
@@ -10,6 +12,22 @@ const (
 	AskReady    = "Can the bindings be deleted?"
 	AskConfined = "Is each credential confined?"
 )
+
+// identityTitles say in a few words what is wrong with an identity.
+var identityTitles = map[rules.Reason]string{
+	rules.GroupMissing: "%s is not in the group system:nodes", rules.NoNodeIdentity: "a kubelet comes as %s, which is no node",
+	rules.NameForm: "%s is not named system:node:<nodeName>", rules.NameEmpty: "%s is not named system:node:<nodeName>",
+	rules.NameLetterCase: "%s differs from its Node's name in letter case", rules.NameDomain: "%s differs from its Node's name in its domain",
+	rules.NodeMissing: "%s has no Node object", rules.SharedCertificate: "%s uses the certificate of another node",
+}
+
+// WrongIdentity says in a few words what is wrong with an identity.
+func WrongIdentity(identity string, r rules.Reason) string {
+	if s := identityTitles[r]; s != "" {
+		return fmt.Sprintf(s, identity)
+	}
+	return fmt.Sprintf("%s: %s", identity, r)
+}
 
 // Blocked says of a client that it needs a binding. node is the name of the node where it ran on one alone.
 func Blocked(client string, nodes int64, node, binding string) string {
