@@ -84,7 +84,8 @@ or something that a kubelet does not do, such as a read of another node's secret
 Kubernetes before 1.32 logs no ID of certificates. Behind a load balancer or a gateway that hides addresses, and where a kubelet reaches its
 API server by loopback, the log does not show where a request came from. The check is then unproven.
 
-Requests of somebody who impersonates a node do not count: they are not made with its credential.
+Requests of somebody who impersonates a node do not count: they are not made with its credential. A program on the node that uses the
+kubelet's present certificate, calls itself a kubelet and asks for nothing but what its node may have looks like the kubelet.
 
 ## What to do
 Keep source addresses and the extra field 'authentication.kubernetes.io/credential-id' in the log, and record Nodes ('nodetrail record').

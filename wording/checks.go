@@ -215,7 +215,7 @@ var nexts = map[checks.Code]string{
 	checks.NextTurnNodeOn:        "put Node before RBAC on every API server, and log its decisions",
 	checks.NextGiveVersion:       "log the API servers' identity Leases, which tell the version, and give no other one",
 	checks.NextGivePolicyInForce: "give the file that kube-apiserver --audit-policy-file names: the policy that was given is another",
-	checks.NextNotExamined:       "none: this version of nodetrail does not examine it",
+	checks.NextNotExamined:       "give the log and the state of the whole window, or let nodetrail run write them to its store for that long",
 	checks.NextMoveClients:       "find out who runs each client: give it a service account with a role of its own (nodetrail suggest), or treat the nodes' credentials as stolen",
 	checks.NextGiveBindings:      "record RBAC objects (nodetrail record), and look at who else uses the bindings that go",
 	checks.NextFixIdentities:     "issue certificates with O=system:nodes and CN=system:node:<nodeName>",
