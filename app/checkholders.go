@@ -20,19 +20,19 @@ import (
 // zero value is not useful.
 type holderBook struct {
 	nodes map[string]*heldNode
-	// full is when a node last had no place.
-	full time.Time
+	// fresh are the nodes that changes has not handed out.
+	fresh map[*heldNode]struct{}
+	// forgot is when the latest request was of a node that was forgotten, as there were too many.
+	forgot, told time.Time
 	// stale is by how much less than what is true a time may be that was stored.
 	stale time.Duration
-
-	storedFull time.Time
 }
 
 // heldNode is the use of one node's credential.
 type heldNode struct {
 	Node string `json:"node"`
-	// Unnamed is the latest request of which the log does not name the credential, Nowhere that of which it does not name the address. More is the
-	// latest whose address had no place.
+	// Unnamed is the latest request of which the log does not name the credential, Nowhere that of which it does not name the address, More that whose
+	// address was forgotten, as there were too many.
 	Unnamed   *heldRequest  `json:"unnamed,omitempty"`
 	Nowhere   *heldRequest  `json:"nowhere,omitempty"`
 	More      *heldRequest  `json:"more,omitempty"`
@@ -63,11 +63,13 @@ const (
 	maxHeldAddresses = 8
 	// heldEvery is how exactly it is stored when a credential was used last.
 	heldEvery = time.Hour
-	// rememberedHolders is the kind of memory that has the nodes of a holderBook, each with the book's name.
+	// rememberedHolders is the kind of memory that has the nodes of a holderBook, each with the instance that wrote it.
 	rememberedHolders = "holders"
 )
 
-func newHolderBook() *holderBook { return &holderBook{nodes: map[string]*heldNode{}} }
+func newHolderBook() *holderBook {
+	return &holderBook{nodes: map[string]*heldNode{}, fresh: map[*heldNode]struct{}{}}
+}
 
 // add takes in a judgement.
 func (b *holderBook) add(j *pipeline.Judgement) {
@@ -78,8 +80,7 @@ func (b *holderBook) add(j *pipeline.Judgement) {
 	n := b.nodes[j.Node]
 	if n == nil {
 		if len(b.nodes) >= rules.MaxNodes {
-			b.full = later(b.full, j.Time)
-			return
+			b.forget()
 		}
 		n = &heldNode{Node: strings.Clone(j.Node)}
 		b.nodes[n.Node] = n
@@ -91,15 +92,23 @@ func (b *holderBook) add(j *pipeline.Judgement) {
 	text, logged := ev.Address()
 	if !logged {
 		n.note(&n.Nowhere, j)
-		return
+	} else if i := slices.IndexFunc(n.Addresses, func(a heldAddress) bool { return a.text == text }); i >= 0 {
+		n.Addresses[i].use(j.Time)
+	} else {
+		n.from(text, j)
 	}
-	for i := range n.Addresses {
-		if a := &n.Addresses[i]; a.text == text {
-			a.use(j.Time)
-			return
-		}
+	if n.stored.IsZero() || n.last.Sub(n.stored) >= heldEvery {
+		b.fresh[n] = struct{}{}
 	}
-	n.from(text, j)
+}
+
+// forget makes room: it drops the quarter of the nodes that were not there for longest.
+func (b *holderBook) forget() {
+	all := slices.SortedFunc(maps.Values(b.nodes), func(x, y *heldNode) int { return x.last.Compare(y.last) })
+	for _, n := range all[:(len(all)+3)/4] {
+		b.forgot = later(b.forgot, n.last)
+		delete(b.nodes, n.Node)
+	}
 }
 
 // note takes in a request that shows something; the ID is that of one of the last hour.
@@ -137,8 +146,9 @@ func (n *heldNode) from(text string, j *pipeline.Judgement) {
 		}
 	}
 	if len(n.Addresses) >= maxHeldAddresses {
-		n.note(&n.More, j)
-		return
+		oldest := slices.MinFunc(n.Addresses, func(x, y heldAddress) int { return x.Last.Compare(y.Last) })
+		n.Addresses = slices.DeleteFunc(n.Addresses, func(a heldAddress) bool { return a.Address == oldest.Address })
+		n.More = latest(n.More, &heldRequest{At: oldest.Last, AuditID: oldest.AuditID})
 	}
 	n.Addresses = append(n.Addresses, heldAddress{
 		Address: address, First: j.Time, Last: j.Time, AuditID: strings.Clone(tally.Bounded(j.Event.AuditID)), text: strings.Clone(text),
@@ -162,17 +172,35 @@ func (b *holderBook) changes(name string) (out []tally.Remembered) {
 			out = append(out, tally.Remembered{Kind: rememberedHolders, Key: name + "\x00" + n.Node, Value: value})
 		}
 	}
-	for _, n := range b.nodes {
-		if n.stored.IsZero() || n.last.Sub(n.stored) >= heldEvery {
-			n.stored = n.last
-			store(n)
-		}
+	for n := range b.fresh {
+		n.stored = n.last
+		store(n)
 	}
-	if b.full.Sub(b.storedFull) >= heldEvery {
-		b.storedFull = b.full
-		store(&heldNode{More: &heldRequest{At: b.full}})
+	clear(b.fresh)
+	if b.forgot.After(b.told) {
+		b.told = b.forgot
+		store(&heldNode{More: &heldRequest{At: b.forgot}})
 	}
 	return out
+}
+
+// resumed is the book of that name as it was stored, to be continued.
+func resumed(stored []tally.Remembered, name string) (*holderBook, error) {
+	b, err := storedHolders(slices.DeleteFunc(slices.Clone(stored), func(x tally.Remembered) bool { return !strings.HasPrefix(x.Key, name+"\x00") }))
+	if err != nil {
+		return nil, err
+	}
+	b.stale, b.told = 0, b.forgot
+	for _, n := range b.nodes {
+		for _, r := range []*heldRequest{n.Unnamed, n.Nowhere, n.More} {
+			n.last = later(n.last, r.at())
+		}
+		for i := range n.Addresses {
+			n.last = later(n.last, n.Addresses[i].Last)
+		}
+		n.stored = n.last
+	}
+	return b, nil
 }
 
 // storedHolders are the books that were stored, as one.
@@ -185,7 +213,7 @@ func storedHolders(stored []tally.Remembered) (*holderBook, error) {
 			return nil, err
 		}
 		if one.Node == "" {
-			b.full = later(b.full, one.More.at())
+			b.forgot = later(b.forgot, one.More.at())
 			continue
 		}
 		n := b.nodes[one.Node]
@@ -205,14 +233,16 @@ func (r *heldRequest) at() time.Time {
 	return r.At
 }
 
+// latest is the later one of two requests, either of which may be nil.
+func latest(a, b *heldRequest) *heldRequest {
+	if b.at().After(a.at()) {
+		return b
+	}
+	return a
+}
+
 // merge takes in what another book has of the node.
 func (n *heldNode) merge(o *heldNode) {
-	latest := func(a, b *heldRequest) *heldRequest {
-		if b.at().After(a.at()) {
-			return b
-		}
-		return a
-	}
 	n.Unnamed, n.Nowhere, n.More = latest(n.Unnamed, o.Unnamed), latest(n.Nowhere, o.Nowhere), latest(n.More, o.More)
 	for _, a := range o.Addresses {
 		at := slices.IndexFunc(n.Addresses, func(x heldAddress) bool { return x.Address == a.Address })
@@ -286,8 +316,8 @@ func (p *proof) heldAddresses(in *checks.Input, others map[string]bool, out *che
 		out.Looked++
 		out.NotKnown = append(out.NotKnown, i)
 	}
-	if within(p.held.full) {
-		unknown(checks.Item{Code: checks.CodeAddressesMore, To: p.held.full})
+	if within(p.held.forgot) {
+		unknown(checks.Item{Code: checks.CodeAddressesMore, To: p.held.forgot})
 	}
 	users := map[string][]heldBy{}
 	for name, n := range p.held.nodes {

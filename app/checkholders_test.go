@@ -12,6 +12,7 @@ import (
 	"github.com/nodetrail/nodetrail/internal/test/days"
 	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -165,16 +166,80 @@ func TestGroupsOfNodesAreRights(t *testing.T) {
 	}
 }
 
+// heldAt is an hour of the tests' day.
+func heldAt(hour int) time.Time { return time.Date(2026, 11, 21, hour, 0, 0, 0, time.UTC) }
+
+// heldUse is a request with the credential of a node.
+func heldUse(node, address string, at time.Time) *pipeline.Judgement {
+	return &pipeline.Judgement{Request: rules.Request{
+		IsNode: true, Node: node, Time: at, Event: &audit.Event{SourceIPs: []string{address}, User: audit.User{CredentialID: "X509SHA256=00"}},
+	}}
+}
+
+// What is forgotten for lack of room is not known to be harmless.
+func TestHoldersForget(t *testing.T) {
+	b := newHolderBook()
+	for i := range maxHeldAddresses + 2 {
+		b.add(heldUse("worker-1", fmt.Sprintf("10.0.0.%d", i), heldAt(i)))
+	}
+	n := b.nodes["worker-1"]
+	if len(n.Addresses) != maxHeldAddresses || n.Addresses[0].Address != "10.0.0.2" || !n.More.at().Equal(heldAt(1)) {
+		t.Errorf("%+v, %+v", n.Addresses, n.More)
+	}
+	b = newHolderBook()
+	for i := range rules.MaxNodes + 1 {
+		b.add(heldUse(fmt.Sprint("worker-", i), "10.0.0.1", heldAt(0).Add(time.Duration(i)*time.Second)))
+	}
+	dropped := rules.MaxNodes / 4
+	if len(b.nodes) != rules.MaxNodes-dropped+1 || !b.forgot.Equal(heldAt(0).Add(time.Duration(dropped-1)*time.Second)) {
+		t.Errorf("%d nodes, forgot %s", len(b.nodes), b.forgot)
+	}
+	again, err := storedHolders(b.changes("a"))
+	if err != nil || !again.forgot.Equal(b.forgot) {
+		t.Errorf("forgot %s, %v", again.forgot, err)
+	}
+	p := proof{held: again, tally: tally.New(), facts: &report.Facts{}}
+	for _, c := range []struct {
+		to   time.Time
+		want bool
+	}{{b.forgot.Add(time.Hour), true}, {b.forgot.Add(time.Hour + heldEvery), true}, {b.forgot.Add(time.Hour + heldEvery + time.Second), false}} {
+		in := &checks.Input{Options: checks.Options{MinWindow: time.Hour}}
+		p.to = c.to
+		p.holders(in)
+		if got := slices.ContainsFunc(in.Holders.NotKnown, func(i checks.Item) bool { return i.Code == checks.CodeAddressesMore }); got != c.want {
+			t.Errorf("until %s: %t", c.to, got)
+		}
+	}
+}
+
+// A service that starts again goes on with what it stored, and with nothing of another one.
+func TestHoldersResume(t *testing.T) {
+	a, other := newHolderBook(), newHolderBook()
+	a.add(heldUse("worker-1", "10.0.0.1", heldAt(1)))
+	other.add(heldUse("worker-2", "10.0.0.2", heldAt(1)))
+	stored := slices.Concat(a.changes("a"), other.changes("ab"))
+	again, err := resumed(stored, "a")
+	if err != nil || len(again.nodes) != 1 {
+		t.Fatal(again, err)
+	}
+	again.add(heldUse("worker-1", "10.0.0.1", heldAt(1).Add(heldEvery-1)))
+	if got := again.changes("a"); len(got) > 0 {
+		t.Errorf("%d rows after less than %s", len(got), heldEvery)
+	}
+	again.add(heldUse("worker-1", "10.0.0.9", heldAt(1).Add(heldEvery-1)))
+	got, err := storedHolders(append(again.changes("a"), stored[1]))
+	if err != nil || len(got.nodes) != 2 || len(got.nodes["worker-1"].Addresses) != 2 {
+		t.Errorf("%+v, %v", got.nodes, err)
+	}
+}
+
 // Of a node that moved from one analyzer to another, all uses count.
 func TestMergedHolders(t *testing.T) {
-	at := func(hour int) time.Time { return time.Date(2026, 11, 21, hour, 0, 0, 0, time.UTC) }
 	var stored []tally.Remembered
 	for i, hour := range []int{10, 14, 12} {
 		b := newHolderBook()
 		for _, after := range []time.Duration{0, 30 * time.Minute} {
-			b.add(&pipeline.Judgement{Request: rules.Request{
-				IsNode: true, Node: "worker-1", Time: at(hour).Add(after), Event: &audit.Event{SourceIPs: []string{"::ffff:10.0.0.1"}, User: audit.User{CredentialID: "X509SHA256=00"}},
-			}})
+			b.add(heldUse("worker-1", "::ffff:10.0.0.1", heldAt(hour).Add(after)))
 		}
 		stored = append(stored, b.changes(fmt.Sprint(i))...)
 	}
@@ -183,7 +248,7 @@ func TestMergedHolders(t *testing.T) {
 		t.Fatal(got, err)
 	}
 	n := got.nodes["worker-1"]
-	if len(n.Addresses) != 1 || n.Addresses[0].Address != "10.0.0.1" || !n.Addresses[0].First.Equal(at(10)) || !n.Addresses[0].Last.Equal(at(14).Add(30*time.Minute)) {
+	if len(n.Addresses) != 1 || n.Addresses[0].Address != "10.0.0.1" || !n.Addresses[0].First.Equal(heldAt(10)) || !n.Addresses[0].Last.Equal(heldAt(14).Add(30*time.Minute)) {
 		t.Errorf("%+v", n.Addresses)
 	}
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -52,7 +53,14 @@ func openWitnessed(ctx context.Context, s *store.Store, w witnessed) (*witnessed
 	}
 	book := w.instance + " " + time.Now().UTC().Format(time.RFC3339Nano)
 	w.races, w.refused, w.bound = newRaceBook(book), newRestrictionBook(), newBoundBook(book, w.state.RBAC)
-	w.births, w.groups, w.held, w.written, w.book = newBirthBook(), newGroupBook(), newHolderBook(), newWrittenBook(), book
+	w.births, w.groups, w.written, w.book = newBirthBook(), newGroupBook(), newWrittenBook(), book
+	held, err := s.RememberedOf(ctx, rememberedHolders)
+	if err != nil {
+		return nil, err
+	}
+	if w.held, err = resumed(held, w.instance); err != nil {
+		return nil, fmt.Errorf("reading who held the nodes' credentials: %w", err)
+	}
 	return &w, nil
 }
 
@@ -79,7 +87,7 @@ const (
 
 // remember is what is to be stored now.
 func (w *witnessed) remember(now time.Time, last bool) []tally.Remembered {
-	out := slices.Concat(w.races.changes(), w.refused.changes(), w.births.changes(w.book), w.groups.changes(w.book), w.held.changes(w.book), w.written.changes(w.book), w.bound.changes())
+	out := slices.Concat(w.races.changes(), w.refused.changes(), w.births.changes(w.book), w.groups.changes(w.book), w.held.changes(w.instance), w.written.changes(w.book), w.bound.changes())
 	if w.since != nil {
 		for _, of := range []string{sinceRaces, sinceHolders} {
 			out = append(out, tally.Remembered{Kind: rememberedSince, Key: of, Value: w.since, First: true})
