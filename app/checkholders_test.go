@@ -212,7 +212,7 @@ func TestHoldersForget(t *testing.T) {
 	}
 }
 
-// A service that starts again goes on with what it stored, and with nothing of another one.
+// A service that starts again continues with what it stored, and with nothing of another one.
 func TestHoldersResume(t *testing.T) {
 	a, other := newHolderBook(), newHolderBook()
 	a.add(heldUse("worker-1", "10.0.0.1", heldAt(1)))
