@@ -51,9 +51,10 @@ type heldRequest struct {
 
 // heldAddress is an address from which a credential was used.
 type heldAddress struct {
-	Address     string `json:"address"`
-	First, Last time.Time
-	AuditID     string `json:"id,omitempty"` // of the first
+	Address string    `json:"address"`
+	First   time.Time `json:"first"`
+	Last    time.Time `json:"last"`
+	AuditID string    `json:"id,omitempty"` // of the first
 
 	text string // as an event had it last
 }
@@ -320,14 +321,16 @@ func (p *proof) heldAddresses(in *checks.Input, others map[string]bool, out *che
 		unknown(checks.Item{Code: checks.CodeAddressesMore, To: p.held.forgot})
 	}
 	users := map[string][]heldBy{}
-	for name, n := range p.held.nodes {
+	names := slices.Sorted(maps.Keys(p.held.nodes))
+	for _, name := range names {
+		n := p.held.nodes[name]
 		for i := range n.Addresses {
 			if a := &n.Addresses[i]; within(a.Last) {
 				users[a.Address] = append(users[a.Address], heldBy{name, a})
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.held.nodes)) {
+	for _, name := range names {
 		n := p.held.nodes[name]
 		if others[name] {
 			continue
@@ -365,17 +368,14 @@ type heldBy struct {
 	*heldAddress
 }
 
-// sharer is another node that used the address in the same time, "" for none: a node may get the address of one that is gone.
-func sharer(all []heldBy, node string, a *heldAddress, stale time.Duration) (name string) {
+// sharer is the first other node that used the address in the same time, "" for none: a node may get the address of one that is gone.
+func sharer(all []heldBy, node string, a *heldAddress, stale time.Duration) string {
 	for _, o := range all {
-		if o.node == node || o.First.After(a.Last.Add(stale)) || a.First.After(o.Last.Add(stale)) {
-			continue
-		}
-		if name == "" || o.node < name {
-			name = o.node
+		if o.node != node && !o.First.After(a.Last.Add(stale)) && !a.First.After(o.Last.Add(stale)) {
+			return o.node
 		}
 	}
-	return name
+	return ""
 }
 
 func idsOf(id string) []string {
