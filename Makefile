@@ -112,6 +112,7 @@ static: format tree words modules generated vet lint ## what reads the sources a
 .PHONY: chart
 chart: ## lint the Helm chart, refuse wrong values, and compare what it renders with the program and the plain manifests
 	cd deploy/helm && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) test -count=1 -timeout $(TIMEOUT) ./...
+	cd deploy/score && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) test -count=1 -timeout $(TIMEOUT) ./...
 
 # A release is RELEASE=1.2.3; without it, a snapshot of the commit. The time of all files is the commit's.
 RELEASE   ?= 0.0.0-snapshot.g$(shell git rev-parse --short=12 HEAD)
