@@ -23,9 +23,7 @@ type Day struct {
 	Policy string
 	// NodeNames are the nodes with a kubelet that are there all day; Virtual have none.
 	NodeNames, Virtual []string
-	// Rare are the events of kubelets' starts: the creation of a Node and what follows it.
-	Rare map[*Event]bool
-	pods []*pod
+	pods               []*pod
 	// Applied says what was done to a clean day, one for each mutation.
 	Applied []Applied
 }

@@ -71,7 +71,7 @@ func (s *sim) start(x *session) {
 		s.afterUpgrade(x)
 	}
 	step := func() time.Time { at = at.Add(s.some(4*milli, 40*milli)); return at }
-	rare := func(e *Event) { s.day.Rare[e] = true }
+	rare := func(e *Event) { e.rare = true }
 	rare(s.request(c, step(), "get", resCSINodes, "", n.name, "", "resourceVersion=0", code(200)))
 	rare(s.request(c, step(), "get", resNodes, "", n.name, "", "", code(200)))
 	if fresh {

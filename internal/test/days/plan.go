@@ -118,7 +118,7 @@ func Clean(seed uint64, opts Options) (*Day, error) {
 	}
 	s.to = s.from.Add(opts.Span)
 	s.origin = s.from.Add(-90 * time.Minute)
-	s.day = &Day{Seed: seed, Options: opts, From: s.from, To: s.to, Rare: map[*Event]bool{}}
+	s.day = &Day{Seed: seed, Options: opts, From: s.from, To: s.to}
 	s.planServers()
 	s.planNodes()
 	s.planPods()

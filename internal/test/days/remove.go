@@ -176,7 +176,7 @@ func removeIdentity(m *mutator) string {
 }
 
 func removeStarts(m *mutator) string {
-	n := m.drop(func(e *Event) bool { return m.Rare[e] })
+	n := m.drop(func(e *Event) bool { return e.rare })
 	return some(n, fmt.Sprintf("%d events of kubelets' starts", n))
 }
 
