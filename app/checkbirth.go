@@ -129,13 +129,11 @@ func (p *proof) birthFindings(in *checks.Input) {
 	}
 	for _, name := range []string{rules.BootstrapImpersonation, rules.BootstrapTokenMisuse} {
 		if slices.Contains(p.facts.Disabled, name) {
-			out.Looked++
-			out.NotKnown = append(out.NotKnown, checks.Item{Code: checks.CodeRuleOff, Object: name})
+			out.Doubt(checks.Item{Code: checks.CodeRuleOff, Object: name})
 		}
 	}
 	if p.policy == nil || !p.policy.LogsBirths() {
-		out.Looked++
-		out.NotKnown = append(out.NotKnown, checks.Item{Code: checks.CodeBirthsNotLogged})
+		out.Doubt(checks.Item{Code: checks.CodeBirthsNotLogged})
 	}
 	p.birthsByHour(in, &out)
 	in.Births = &out
@@ -164,16 +162,14 @@ func (p *proof) birthsByHour(in *checks.Input, out *checks.Findings) {
 		}
 	}
 	if len(clients) == 0 {
-		out.Looked++
-		out.NotKnown = append(out.NotKnown, checks.Item{Code: checks.CodeNoBirth})
+		out.Doubt(checks.Item{Code: checks.CodeNoBirth})
 		return
 	}
 	for i := range in.Nodes {
 		n := &in.Nodes[i]
 		for _, life := range n.Lives {
 			if !n.Virtual && !life.From.Before(from) && life.From.Before(p.to) && !clients[n.Name] {
-				out.Looked++
-				out.NotKnown = append(out.NotKnown, checks.Item{Code: checks.CodeBirthOutside, Node: n.Name, From: life.From, To: life.From})
+				out.Doubt(checks.Item{Code: checks.CodeBirthOutside, Node: n.Name, From: life.From, To: life.From})
 			}
 		}
 	}

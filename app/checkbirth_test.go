@@ -18,16 +18,7 @@ import (
 // birthGuarded is the state of the check on a day, with the codes of what does not pass.
 func birthGuarded(t *testing.T, d *days.Day, change ...func(*AnalyzeOptions)) (checks.Result, []string) {
 	t.Helper()
-	results := provenDay(t, d, change...)
-	r := results[slices.IndexFunc(results, func(r checks.Result) bool { return r.Check == "birth-guarded" })]
-	var codes []string
-	for _, i := range r.Evidence {
-		if i.State != checks.Passed {
-			codes = append(codes, string(i.Code))
-		}
-	}
-	slices.Sort(codes)
-	return r, slices.Compact(codes)
+	return resultOf(provenDay(t, d, change...), "birth-guarded")
 }
 
 // A day on which nodes joined and certificates were renewed passes; whatever is planted does not; and without the check nothing else sees that.

@@ -262,7 +262,7 @@ func (p *proof) holders(in *checks.Input) {
 	if p.held == nil || p.to.IsZero() {
 		return
 	}
-	if p.nodeGroups != nil {
+	if p.nodeGroups != nil { // a store has the groups since it has the holders
 		in.NodeGroups, in.NodeGroupsKnown = p.nodeGroups.all(), !p.nodeGroups.full
 	}
 	others, out := in.OfOthers(), &checks.Findings{}
@@ -273,8 +273,7 @@ func (p *proof) holders(in *checks.Input) {
 	}
 	for _, name := range p.facts.Disabled {
 		if rules.OfHolder(name) {
-			out.Looked++
-			out.NotKnown = append(out.NotKnown, checks.Item{Code: checks.CodeRuleOff, Object: name})
+			out.Doubt(checks.Item{Code: checks.CodeRuleOff, Object: name})
 		}
 	}
 	p.heldAddresses(in, others, out)
@@ -295,13 +294,13 @@ func secondUser(k *tally.Key, g *tally.Group, out *checks.Findings) {
 		Code: checks.CodeSecondUser, Node: k.Node, Client: k.Product, Value: cmp.Or(string(g.Reason), k.Rule), From: g.First, To: g.Last, AuditIDs: g.AuditIDs,
 		Count: g.Count,
 	}
-	out.Looked++
-	if g.Severity >= rules.High {
-		out.Wrong = append(out.Wrong, item)
+	if g.Severity < rules.High {
+		item.Code = checks.CodeSecondUserDoubtful
+		out.Doubt(item)
 		return
 	}
-	item.Code = checks.CodeSecondUserDoubtful
-	out.NotKnown = append(out.NotKnown, item)
+	out.Looked++
+	out.Wrong = append(out.Wrong, item)
 }
 
 // byOthers reports whether nobody who authenticated as a node made the requests: who acts as a node does not hold its credential.
@@ -313,12 +312,8 @@ func byOthers(o *tally.Origins) bool {
 func (p *proof) heldAddresses(in *checks.Input, others map[string]bool, out *checks.Findings) {
 	from := p.to.Add(-in.MinWindow)
 	within := func(at time.Time) bool { return !at.IsZero() && !at.Add(p.held.stale).Before(from) }
-	unknown := func(i checks.Item) {
-		out.Looked++
-		out.NotKnown = append(out.NotKnown, i)
-	}
 	if within(p.held.forgot) {
-		unknown(checks.Item{Code: checks.CodeAddressesMore, To: p.held.forgot})
+		out.Doubt(checks.Item{Code: checks.CodeAddressesMore, To: p.held.forgot})
 	}
 	users := map[string][]heldBy{}
 	names := slices.Sorted(maps.Keys(p.held.nodes))
@@ -341,7 +336,7 @@ func (p *proof) heldAddresses(in *checks.Input, others map[string]bool, out *che
 			*heldRequest
 		}{{checks.CodeCredentialUnnamed, n.Unnamed}, {checks.CodeAddressUnnamed, n.Nowhere}, {checks.CodeAddressesMore, n.More}} {
 			if within(r.at()) {
-				unknown(checks.Item{Code: r.code, Node: name, From: r.At, To: r.At, AuditIDs: idsOf(r.AuditID)})
+				out.Doubt(checks.Item{Code: r.code, Node: name, From: r.At, To: r.At, AuditIDs: idsOf(r.AuditID)})
 			}
 		}
 		own := p.state.addressesOf(name)
@@ -353,10 +348,10 @@ func (p *proof) heldAddresses(in *checks.Input, others map[string]bool, out *che
 			}
 			if item.Object = sharer(users[a.Address], name, a, p.held.stale); item.Object != "" {
 				item.Code = checks.CodeAddressShared
-				unknown(item)
+				out.Doubt(item)
 			} else if !slices.Contains(own, a.Address) {
 				item.Code = checks.CodeAddressForeign
-				unknown(item)
+				out.Doubt(item)
 			}
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/nodetrail/nodetrail/tally"
 )
 
-// codesOf is the state of a check, with the codes of what does not pass.
-func codesOf(results []checks.Result, check string) (checks.State, []string) {
+// resultOf is the result of a check, with the codes of what does not pass.
+func resultOf(results []checks.Result, check string) (checks.Result, []string) {
 	r := results[slices.IndexFunc(results, func(r checks.Result) bool { return r.Check == check })]
 	var codes []string
 	for _, i := range r.Evidence {
@@ -27,7 +27,13 @@ func codesOf(results []checks.Result, check string) (checks.State, []string) {
 		}
 	}
 	slices.Sort(codes)
-	return r.State, slices.Compact(codes)
+	return r, slices.Compact(codes)
+}
+
+// codesOf is the state of a check, with the codes of what does not pass.
+func codesOf(results []checks.Result, check string) (checks.State, []string) {
+	r, codes := resultOf(results, check)
+	return r.State, codes
 }
 
 // Whatever happens on a day, the check passes if nobody else uses a credential, and does not if somebody does, or if the log does not show it.

@@ -209,8 +209,7 @@ type accountOnNodes struct {
 func (p *stateProof) tokens(s *rbac.Store, accounts []accountOnNodes) {
 	p.Tokens = &checks.Findings{Looked: int64(len(accounts))}
 	if !p.NeedsKnown || !s.CoversAll(p.From, p.To) {
-		p.Tokens.NotKnown = append(p.Tokens.NotKnown, checks.Item{Code: checks.CodeBindingsUnknown})
-		p.Tokens.Looked++
+		p.Tokens.Doubt(checks.Item{Code: checks.CodeBindingsUnknown})
 	}
 	places := make(map[rbac.SubjectRef]int, len(accounts))
 	for i := range accounts {

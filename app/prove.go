@@ -196,26 +196,27 @@ func storedState(ctx context.Context, s *store.Store, begin time.Time) (*statePr
 	return out, nil
 }
 
-// storedSince reports whether something is stored from begin on: of what was before it is, nobody knows.
-func storedSince(ctx context.Context, s *store.Store, of string, begin time.Time) (bool, error) {
-	since, err := s.Remembered(ctx, rememberedSince, of)
+// storedSince is what is stored of a kind, if it is from begin on, by what stands under the key: of what was before that, nobody knows.
+func storedSince(ctx context.Context, s *store.Store, kind, key string, begin time.Time) (all []tally.Remembered, whole bool, err error) {
+	since, err := s.Remembered(ctx, rememberedSince, key)
 	if err != nil || since == nil {
-		return false, err
+		return nil, false, err
 	}
 	var from time.Time
 	if err := from.UnmarshalText(since); err != nil {
-		return false, fmt.Errorf("making the checks: since when %q is stored: %w", of, err)
+		return nil, false, fmt.Errorf("making the checks: since when %s are stored: %w", kind, err)
 	}
-	return !from.After(begin), nil
+	if from.After(begin) {
+		return nil, false, nil
+	}
+	all, err = s.RememberedOf(ctx, kind)
+	return all, err == nil, err
 }
 
 // storedHeld puts the users of credentials in that were stored.
 func (p *proof) storedHeld(ctx context.Context, s *store.Store, begin time.Time) error {
-	if whole, err := storedSince(ctx, s, sinceHolders, begin); !whole || err != nil {
-		return err
-	}
-	all, err := s.RememberedOf(ctx, rememberedHolders)
-	if err != nil {
+	all, whole, err := storedSince(ctx, s, rememberedHolders, sinceHolders, begin)
+	if !whole {
 		return err
 	}
 	if p.held, err = storedHolders(all); err != nil {
@@ -226,11 +227,8 @@ func (p *proof) storedHeld(ctx context.Context, s *store.Store, begin time.Time)
 
 // storedRaces puts the races in that were stored.
 func (p *proof) storedRaces(ctx context.Context, s *store.Store, begin time.Time) error {
-	if whole, err := storedSince(ctx, s, sinceRaces, begin); !whole || err != nil {
-		return err
-	}
-	all, err := s.RememberedOf(ctx, rememberedRaces)
-	if err != nil {
+	all, whole, err := storedSince(ctx, s, rememberedRaces, sinceRaces, begin)
+	if !whole {
 		return err
 	}
 	if p.races, p.racesKnown, err = racesOf(all, begin, p.kubelets); err != nil {

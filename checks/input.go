@@ -332,3 +332,9 @@ type Findings struct {
 	Looked          int64
 	Wrong, NotKnown []Item
 }
+
+// Doubt adds one thing more that was looked for, of which it is not known whether it is wrong.
+func (f *Findings) Doubt(i Item) {
+	f.Looked++
+	f.NotKnown = append(f.NotKnown, i)
+}

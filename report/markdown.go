@@ -221,7 +221,7 @@ func (r *Report) markEvidence(row func(...any)) {
 }
 
 // capital begins a sentence.
-func capital(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // OtherWarnings are the warnings that are no gaps, in words.
 func (x *Readiness) OtherWarnings() []string {

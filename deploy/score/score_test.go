@@ -14,23 +14,22 @@ import (
 	"github.com/zegl/kube-score/scorecard"
 )
 
+// named is a manifest with its name.
+type named struct {
+	*strings.Reader
+	name string
+}
+
+func (n named) Name() string { return n.name }
+
 // scored are the findings of kube-score on a manifest, each as "kind: check".
 func scored(t *testing.T, name, manifest string) (out []string) {
 	t.Helper()
-	path := t.TempDir() + "/" + name
-	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
 	p, err := parser.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := p.ParseFiles([]domain.NamedReader{file})
+	objects, err := p.ParseFiles([]domain.NamedReader{named{strings.NewReader(manifest), name}})
 	if err != nil {
 		t.Fatal(err)
 	}

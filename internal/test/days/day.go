@@ -23,7 +23,8 @@ type Day struct {
 	Policy string
 	// NodeNames are the nodes with a kubelet that are there all day; Virtual have none.
 	NodeNames, Virtual []string
-	pods               []*pod
+
+	pods []*pod
 	// Applied says what was done to a clean day, one for each mutation.
 	Applied []Applied
 }

@@ -15,10 +15,10 @@ func holders() []Mutation {
 		return Mutation{Name: name, Description: what, Effect: Harmless, Confined: []string{"one-holder"}, apply: f}
 	}
 	// every changes all requests of nodes, or of one, from a time on, and does not apply where there is none.
-	every := func(m *mutator, node string, from time.Time, how func(e *Event)) bool {
-		return m.change(func(e *Event) bool {
+	every := func(m *mutator, node string, from time.Time, what string, how func(e *Event)) string {
+		return some(m.change(func(e *Event) bool {
 			return e.IsNode() && (node == "" || nodeOf(e.User) == node) && !e.Received.Before(from)
-		}, how) > 0
+		}, how), what)
 	}
 	lease := func(m *mutator, how func(e, like *Event)) string {
 		p := m.late(10 * minute)
@@ -52,34 +52,23 @@ func holders() []Mutation {
 		}),
 		holder("holder-moves", "from some time on all requests of a node come from where somebody copied its credential to", func(m *mutator) string {
 			node := m.node()
-			if !every(m, node, m.late(time.Hour).from, func(e *Event) { e.SourceIPs = []string{thiefAddress} }) {
-				return ""
-			}
-			return node
+			return every(m, node, m.late(time.Hour).from, node, func(e *Event) { e.SourceIPs = []string{thiefAddress} })
 		}),
 		holder("holder-gateway", "all nodes come through one gateway", func(m *mutator) string {
-			if !every(m, "", m.From, func(e *Event) { e.SourceIPs = []string{"10.0.3.1"} }) {
-				return ""
-			}
-			return "10.0.3.1"
+			const gateway = "10.0.3.1"
+			return every(m, "", m.From, gateway, func(e *Event) { e.SourceIPs = []string{gateway} })
 		}),
 		holder("holder-no-address", "the log has no addresses of a node's requests for some time", func(m *mutator) string {
 			node := m.node()
-			if !every(m, node, m.late(time.Hour).from, func(e *Event) { e.SourceIPs = nil }) {
-				return ""
-			}
-			return node
+			return every(m, node, m.late(time.Hour).from, node, func(e *Event) { e.SourceIPs = nil })
 		}),
 		holder("holder-no-id", "the log names no credentials of a node for some time", func(m *mutator) string {
 			node := m.node()
-			if !every(m, node, m.late(time.Hour).from, func(e *Event) {
+			return every(m, node, m.late(time.Hour).from, node, func(e *Event) {
 				u := *e.User
 				u.CredentialID = ""
 				e.User = &u
-			}) {
-				return ""
-			}
-			return node
+			})
 		}),
 	}
 }
