@@ -185,6 +185,7 @@ format: ## fail on Go files that gofmt would change
 absent = @git grep --untracked -nI $(1); case $$? in 0) echo '*** $(2)' >&2; exit 1 ;; 1) ;; *) exit 2 ;; esac
 SOURCES := ':!*.sum'
 MAX_LINES := 600
+MAX_COMMAND := 2000
 
 .PHONY: tree
 tree: ## fail on what must not be in the tree: machine paths, registries, unfinished work, skipped tests, replace lines, long files
@@ -196,6 +197,8 @@ tree: ## fail on what must not be in the tree: machine paths, registries, unfini
 	$(call absent,-E '^[[:space:]]*(replace([^[:alnum:]]|$$)|(require[[:space:]]+)?k8s\.io/kubernetes[[:space:]])' -- go.mod,replace lines and k8s.io/kubernetes would break go install)
 	@git grep --untracked -zLE '^// Code generated .* DO NOT EDIT\.$$' -- '*.go' | xargs -0 awk -v most=$(MAX_LINES) \
 		'FNR == most + 1 { print FILENAME ": more than " most " lines"; long = 1 } END { exit long }'
+	@git ls-files --cached --others --exclude-standard -- 'cmd/nodetrail/*.go' | grep -v '_test\.go$$' | xargs -r ls -d 2>/dev/null | xargs cat | awk -v most=$(MAX_COMMAND) \
+		'END { if (NR > most) { print "cmd/nodetrail: " NR " lines, more than " most ": what is no flag, help or exit status belongs into app"; exit 1 } }'
 
 .PHONY: words
 words: ## fail on words that puzzle readers (internal/test/words/banned.txt says what to write instead)

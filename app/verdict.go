@@ -1,6 +1,11 @@
 package app
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/sinks/jsonl"
@@ -38,4 +43,48 @@ func VerdictLine(j *pipeline.Judgement) jsonl.Verdict {
 		v.Findings = append(v.Findings, j.Findings[i].Finding.Rule)
 	}
 	return v
+}
+
+// Verdicts writes verdict lines; the zero value writes none. It is not safe for concurrent use.
+type Verdicts struct {
+	w    *jsonl.Writer
+	file *os.File
+}
+
+// Open makes the file of verdict lines, or takes stdout for "-". An empty path is none.
+func (s *Verdicts) Open(path string, stdout io.Writer) error {
+	switch path {
+	case "":
+		return nil
+	case "-":
+		s.w = jsonl.NewWriter(stdout)
+		return nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("cannot write %w", PathError(path, err))
+	}
+	s.w, s.file = jsonl.NewWriter(f), f
+	return nil
+}
+
+// Write writes the line of a node's request; of other requests there is none. It serves as AnalyzeOptions.Each.
+func (s *Verdicts) Write(j *pipeline.Judgement) error {
+	if s.w == nil || !j.IsNode {
+		return nil
+	}
+	v := VerdictLine(j)
+	return s.w.Write(&v)
+}
+
+// Close writes what is left, and closes the file that Open made.
+func (s *Verdicts) Close() error {
+	if s.w == nil {
+		return nil
+	}
+	err := s.w.Flush()
+	if s.file != nil {
+		err = errors.Join(err, s.file.Close())
+	}
+	return err
 }

@@ -225,6 +225,15 @@ func All() []*Rule {
 	}
 }
 
+// Names returns the names of the rules, in the order of [All].
+func Names() []string {
+	var names []string
+	for _, r := range All() {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
 // Product is the user agent's first word without the version, as in "calico-node/v3.20.0 (linux)", bounded in length.
 func Product(userAgent string) string {
 	userAgent, _, _ = strings.Cut(userAgent, "/")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -15,15 +14,11 @@ import (
 
 	"github.com/nodetrail/nodetrail/app"
 	"github.com/nodetrail/nodetrail/audit"
-	"github.com/nodetrail/nodetrail/checks"
-	"github.com/nodetrail/nodetrail/coverage"
 	"github.com/nodetrail/nodetrail/exceptions"
-	"github.com/nodetrail/nodetrail/internal/filekind"
+	"github.com/nodetrail/nodetrail/internal/cli"
 	"github.com/nodetrail/nodetrail/internal/spelling"
-	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
-	"github.com/nodetrail/nodetrail/sinks/jsonl"
 	"github.com/nodetrail/nodetrail/wording"
 )
 
@@ -31,16 +26,12 @@ type analyzeFlags struct {
 	app.AnalyzeOptions
 	logFlags
 	reportOutput
+	answerFlags
 	verdicts    string
-	failOn      string
-	fail        failOn
 	strict      bool
 	auditPolicy string
 	minWindow   string
-	waive       string
-	except      string
 	ownRules    []string
-	baseline    string
 }
 
 func newAnalyze(std streams) *cobra.Command {
@@ -57,10 +48,10 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 		Example: `  nodetrail analyze --state journal.jsonl audit.log
   nodetrail analyze --state pods.yaml --state rbac.json --verdicts verdicts.jsonl '/var/log/kubernetes/audit/*.log'
   nodetrail analyze --state journal/ --since 24h -o json --fail-on high audit.log.gz`,
-		Args: needArgs(1, "AUDIT_LOG (a file, a glob, a folder, or - for standard input)"),
+		Args: cli.NeedArgs(1, "AUDIT_LOG (a file, a glob, a folder, or - for standard input)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.prepare(args, std); err != nil {
-				return usageError{cmd.CommandPath(), err}
+				return cli.UsageError{Command: cmd.CommandPath(), Err: err}
 			}
 			return f.run(cmd.Context(), std)
 		},
@@ -74,11 +65,10 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	fs.StringVar(&f.minWindow, "min-window", "24h", "for how long before the newest request everything must be proven; 0 is the whole log")
 	fs.StringVar(&f.verdicts, "verdicts", "", "write a JSON line for each judged request to `FILE`; - for standard output (the report then goes to standard error)")
 	f.reportOutput.flags(fs)
-	fs.StringVar(&f.failOn, "fail-on", "", failOnUsage)
-	fs.BoolVar(&f.fail.acceptWaivers, "accept-waivers", false, acceptWaiversUsage)
+	f.answerFlags.flags(fs)
 	fs.BoolVar(&f.strict, "strict", false, "exit 1 if a line of the log is malformed")
 	fs.IntVar(&f.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, "events longer than this are malformed")
-	fs.StringSliceVar(&f.Disable, "disable", nil, "rules not to check: "+strings.Join(ruleNames(), ", "))
+	fs.StringSliceVar(&f.Disable, "disable", nil, "rules not to check: "+strings.Join(rules.Names(), ", "))
 	fs.StringSliceVar(&f.Bootstrap.Trusted, "bootstrap-trusted", nil, "users that approve certificate requests, ask for certificates of nodes, or make bootstrap tokens")
 	fs.BoolVar(&f.Bootstrap.SingleUse, "bootstrap-single-use", false, "each bootstrap token is for one node")
 	fs.BoolVar(&f.AllRequests, "all-requests", false, "judge the requests of everybody, and so find tokens of service accounts that are used from another node (slower)")
@@ -87,31 +77,20 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	fs.StringArrayVar(&f.ApiserverLogs, "apiserver-log", nil, "the API server's own log (klog text or JSON, --v=2 or more): a `FILE`, a glob, or -; its NODE DENY lines "+
 		"are matched with the requests; may be repeated")
 	fs.StringSliceVar(&f.Nodes, "node", nil, onlyNodesUsage)
-	fs.StringVar(&f.waive, "waive", "", "a `FILE` of waivers: who answers for what the log cannot show")
-	fs.StringVar(&f.except, "exceptions", "", exceptionsUsage)
 	fs.StringArrayVar(&f.ownRules, "rules", nil, rulesUsage)
-	fs.StringVar(&f.baseline, "baseline", "", baselineUsage)
 	fs.StringVar(&f.Cluster, "cluster", "", "the cluster's name, for the report")
-	complete(cmd, f.completions())
-	complete(cmd, map[string][]string{
-		"fail-on": failOnWords(), "disable": ruleNames(), "authorization-mode": modes, "kubernetes-version": versions(),
+	cli.Complete(cmd, f.completions())
+	cli.Complete(cmd, map[string][]string{
+		"fail-on": report.FailOnWords(), "disable": rules.Names(), "authorization-mode": modes, "kubernetes-version": versions(),
 	})
 	return cmd
 }
 
 const onlyNodesUsage = "answer both questions for these nodes alone, such as worker-1,worker-2: what other kubelets ask for is left out; may be repeated"
 
-func ruleNames() []string {
-	var names []string
-	for _, r := range rules.All() {
-		names = append(names, r.Name)
-	}
-	return names
-}
-
 // prepare understands the flags.
 func (f *analyzeFlags) prepare(args []string, std streams) (err error) {
-	if err := f.read(&f.Authorization, &f.Input, std, args); err != nil {
+	if err := f.logFlags.read(&f.Authorization, &f.Input, std, args); err != nil {
 		return err
 	}
 	if f.Own, err = app.OwnRules(f.ownRules); err != nil {
@@ -120,15 +99,12 @@ func (f *analyzeFlags) prepare(args []string, std streams) (err error) {
 	if err := f.reportOutput.prepare(f.Own.Names()...); err != nil {
 		return err
 	}
-	if err := f.fail.read(f.failOn); err != nil {
-		return err
-	}
-	if err := atLeast("max-event-bytes", 1024, f.MaxEventBytes); err != nil {
+	if err := cli.AtLeast("max-event-bytes", 1024, f.MaxEventBytes); err != nil {
 		return err
 	}
 	for _, name := range f.Disable {
-		if !slices.Contains(ruleNames(), name) {
-			return fmt.Errorf("--disable: there is no rule %q: %s", name, cmp.Or(spelling.Meant(name, ruleNames()), "the rules are "+strings.Join(ruleNames(), ", ")))
+		if !slices.Contains(rules.Names(), name) {
+			return fmt.Errorf("--disable: there is no rule %q: %s", name, cmp.Or(spelling.Meant(name, rules.Names()), "the rules are "+strings.Join(rules.Names(), ", ")))
 		}
 	}
 	if f.minWindow != "0" {
@@ -136,17 +112,11 @@ func (f *analyzeFlags) prepare(args []string, std streams) (err error) {
 			return fmt.Errorf("--min-window: %w", err)
 		}
 	}
-	if f.Waivers, err = waivers(f.waive); err != nil {
+	var excepted []exceptions.Exception
+	if f.Waivers, excepted, err = f.answerFlags.read(f.Own.Names()...); err != nil {
 		return err
 	}
-	all, err := readExceptions(f.except, f.Own.Names()...)
-	if err != nil {
-		return err
-	}
-	if f.Exceptions, err = exceptions.New(all, f.Own.Names()...); err != nil {
-		return err
-	}
-	if f.fail.baseline, err = readBaseline(f.baseline); err != nil {
+	if f.Exceptions, err = exceptions.New(excepted, f.Own.Names()...); err != nil {
 		return err
 	}
 	if err := f.Validate(); err != nil {
@@ -155,34 +125,13 @@ func (f *analyzeFlags) prepare(args []string, std streams) (err error) {
 	return f.readPolicy(std.err)
 }
 
-// waivers reads the file that a flag names, if any.
-func waivers(path string) ([]checks.Waiver, error) {
-	if path == "" {
-		return nil, nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("--waive: cannot read %w", app.PathError(path, err))
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, checks.MaxWaiverBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("--waive: cannot read %w", app.PathError(path, err))
-	}
-	out, err := checks.ParseWaivers(b)
-	if err != nil {
-		return nil, fmt.Errorf("--waive: %w", app.MisplacedOr(placed(path, err), path, filekind.Waivers))
-	}
-	return out, nil
-}
-
 // readPolicy reads the audit policy that a flag names.
 func (f *analyzeFlags) readPolicy(stderr io.Writer) (err error) {
-	if f.auditPolicy == "" {
-		return nil
+	if f.Policy, err = app.ReadAuditPolicy(f.auditPolicy); err != nil {
+		return fmt.Errorf("--audit-policy: %w", err)
 	}
-	if f.Policy, err = coverage.ReadPolicy(f.auditPolicy); err != nil {
-		return fmt.Errorf("--audit-policy: %w", app.MisplacedOr(err, f.auditPolicy, filekind.AuditPolicy))
+	if f.Policy == nil {
+		return nil
 	}
 	for _, w := range f.Policy.Warnings {
 		fmt.Fprintf(stderr, "nodetrail: %s: the apiserver would warn of this policy: %s\n", f.auditPolicy, wording.Visible(w))
@@ -191,9 +140,9 @@ func (f *analyzeFlags) readPolicy(stderr io.Writer) (err error) {
 }
 
 func (f *analyzeFlags) run(ctx context.Context, std streams) (err error) {
-	reportTo, sink := std.out, &verdictSink{}
+	reportTo, verdicts := std.out, &app.Verdicts{}
 	defer func() {
-		if cerr := sink.close(); cerr != nil && (err == nil || errors.Is(err, errFindings)) {
+		if cerr := verdicts.Close(); cerr != nil && (err == nil || errors.Is(err, errFindings)) {
 			err = cerr // what was not written weighs more than what was found
 		}
 	}()
@@ -202,12 +151,19 @@ func (f *analyzeFlags) run(ctx context.Context, std streams) (err error) {
 			reportTo = std.err // verdicts take standard output
 		}
 		inputs := slices.Concat(f.State, logs)
-		if err := overInput("out", f.out, inputs); err != nil {
-			return err
+		if err := app.OverInput(f.out, inputs); err != nil {
+			return fmt.Errorf("--out: %w", err)
 		}
-		return sink.open(f.verdicts, std.out, inputs)
+		err := app.OverInput(f.verdicts, inputs)
+		if err == nil {
+			err = verdicts.Open(f.verdicts, std.out)
+		}
+		if err != nil {
+			return fmt.Errorf("--verdicts: %w", err)
+		}
+		return nil
 	}
-	f.Each = sink.write
+	f.Each = verdicts.Write
 	meter := std
 	if f.quiet {
 		meter.err = io.Discard
@@ -216,7 +172,7 @@ func (f *analyzeFlags) run(ctx context.Context, std streams) (err error) {
 	if err != nil {
 		return flagged(err)
 	}
-	f.fail.compare(a.Report)
+	f.compare(a.Report)
 	if err := f.reportOutput.write(reportTo, a.Report); err != nil {
 		return err
 	}
@@ -241,53 +197,8 @@ func (f *analyzeFlags) verdict(a *app.Analysis) error {
 	if n := a.Log.Counts.Malformed; f.strict && n > 0 {
 		return fmt.Errorf("--strict: malformed lines: %d, the first at %s", n, app.FirstMalformed(a.Log))
 	}
-	return f.fail.check(a.Report, func() string {
-		n, worst := a.Report.Failing(f.fail.severity)
+	return f.check(a.Report, func() string {
+		n, worst := a.Report.Failing(f.fail.Severity)
 		return fmt.Sprintf("%d, the worst %s", n, worst)
 	})
-}
-
-// verdictSink writes verdict lines; the zero value writes none.
-type verdictSink struct {
-	w    *jsonl.Writer
-	file *os.File
-}
-
-// open opens the file of verdicts, "-" for standard output, unless it is one of the inputs, which it would be written over.
-func (s *verdictSink) open(path string, stdout io.Writer, inputs []string) error {
-	if err := overInput("verdicts", path, inputs); err != nil {
-		return err
-	}
-	switch path {
-	case "":
-		return nil
-	case "-":
-		s.w = jsonl.NewWriter(stdout)
-		return nil
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("--verdicts: cannot write %w", app.PathError(path, err))
-	}
-	s.w, s.file = jsonl.NewWriter(f), f
-	return nil
-}
-
-func (s *verdictSink) close() error {
-	if s.w == nil {
-		return nil
-	}
-	err := s.w.Flush()
-	if s.file != nil {
-		err = errors.Join(err, s.file.Close())
-	}
-	return err
-}
-
-func (s *verdictSink) write(j *pipeline.Judgement) error {
-	if s.w == nil || !j.IsNode {
-		return nil
-	}
-	v := app.VerdictLine(j)
-	return s.w.Write(&v)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodetrail/nodetrail/app"
+	"github.com/nodetrail/nodetrail/internal/cli"
 )
 
 func newConfig(std streams) *cobra.Command {
@@ -13,7 +14,7 @@ func newConfig(std streams) *cobra.Command {
 		Use:   "config",
 		Short: "Check a configuration file, or print the defaults",
 		Args:  cobra.ArbitraryArgs,
-		RunE:  func(cmd *cobra.Command, args []string) error { return aCommand(cmd, "command", args) },
+		RunE:  func(cmd *cobra.Command, args []string) error { return cli.Subcommand(cmd, "command", args) },
 	}
 	cmd.AddCommand(newConfigCheck(std), newConfigDefaults(std))
 	return cmd
@@ -29,7 +30,7 @@ each with the file's line and the key. Nothing is connected to, and files that i
 
 Exit status: 0 the file is good; 1 it is not.`,
 		Example: "  nodetrail config check --config nodetrail.yaml",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if err := app.ConfigCheck(path); err != nil {
 				return err
@@ -46,7 +47,7 @@ func newConfigDefaults(std streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "print-defaults",
 		Short: "Print a configuration file with every key, its default and what it means",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprint(std.out, app.ConfigDefaults())
 			return err

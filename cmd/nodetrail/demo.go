@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodetrail/nodetrail/app"
+	"github.com/nodetrail/nodetrail/internal/cli"
 	"github.com/nodetrail/nodetrail/internal/demo/show"
 )
 
@@ -20,16 +21,16 @@ six nodes, which have no RBAC, then the binding of system:node, then one for sec
 continues. Every verdict is the one that 'nodetrail analyze' gives.
 
 On a terminal the pages stay until Ctrl-C, which leaves nothing behind; elsewhere, and with --end, demo ends when all is judged.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkAddress(o.Listen); err != nil {
-				return usageError{cmd.CommandPath(), fmt.Errorf("--listen: %w", err)}
+			if err := cli.Address(o.Listen); err != nil {
+				return cli.UsageError{Command: cmd.CommandPath(), Err: fmt.Errorf("--listen: %w", err)}
 			}
 			if app.LocalAddress(o.Listen) == "" {
-				return usageError{cmd.CommandPath(), fmt.Errorf("--listen: %s must be a loopback address, such as 127.0.0.1:9876, because the pages of the demo have no login", o.Listen)}
+				return cli.UsageError{Command: cmd.CommandPath(), Err: fmt.Errorf("--listen: %s must be a loopback address, such as 127.0.0.1:9876, because the pages of the demo have no login", o.Listen)}
 			}
 			if o.Speed <= 0 {
-				return usageError{cmd.CommandPath(), fmt.Errorf("--speed: %v is not more than 0", o.Speed)}
+				return cli.UsageError{Command: cmd.CommandPath(), Err: fmt.Errorf("--speed: %v is not more than 0", o.Speed)}
 			}
 			o.Stay = isTerminal(std.out)
 			if cmd.Flags().Changed("end") {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/app"
 	"github.com/nodetrail/nodetrail/explain"
+	"github.com/nodetrail/nodetrail/internal/cli"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
 
@@ -52,7 +53,7 @@ of the common ones are understood. A path such as /healthz stands for itself. NA
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.prepare(cmd, std, args); err != nil {
-				return usageError{cmd.CommandPath(), err}
+				return cli.UsageError{Command: cmd.CommandPath(), Err: err}
 			}
 			ex, err := app.Explain(cmd.Context(), f.ExplainOptions)
 			if err != nil {
@@ -78,13 +79,13 @@ of the common ones are understood. A path such as /healthz stands for itself. NA
 	fs.StringVarP(&f.output, "output", "o", "text", "form: text, json, svg, or dot for Graphviz")
 	f.fromAudit = true
 	f.authorization(fs, &f.Authorization)
-	complete(cmd, map[string][]string{"kubernetes-version": versions(), "output": explainForms, "authorization-mode": modes, "then-mode": thenModes})
+	cli.Complete(cmd, map[string][]string{"kubernetes-version": versions(), "output": explainForms, "authorization-mode": modes, "then-mode": thenModes})
 	return cmd
 }
 
 // prepare understands the flags, and the arguments, which are logs or name the request.
 func (f *explainFlags) prepare(cmd *cobra.Command, std streams, args []string) error {
-	if err := known("output", f.output, explainForms...); err != nil {
+	if err := cli.OneOf("output", f.output, explainForms...); err != nil {
 		return err
 	}
 	changed := cmd.Flags().Changed

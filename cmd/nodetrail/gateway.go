@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodetrail/nodetrail/app"
+	"github.com/nodetrail/nodetrail/internal/cli"
 )
 
 func newGateway(std streams) *cobra.Command {
@@ -19,10 +20,10 @@ behind one address. The analyzers ('nodetrail run' with sources.kafka) share the
 
 Everything else is in the configuration's section gateway.`,
 		Example: "  nodetrail gateway --config nodetrail.yaml",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Config == "" {
-				return usageError{cmd.CommandPath(), errors.New("--config is needed: the gateway's addresses and certificates are in it")}
+				return cli.UsageError{Command: cmd.CommandPath(), Err: errors.New("--config is needed: the gateway's addresses and certificates are in it")}
 			}
 			hup, stop := hangups()
 			defer stop()

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodetrail/nodetrail/app"
+	"github.com/nodetrail/nodetrail/internal/cli"
 )
 
 func newHealth(_ streams) *cobra.Command {
@@ -20,7 +21,7 @@ a file is there that is not empty. Images without a shell have nothing else to c
 		Example: `  nodetrail health http://127.0.0.1:9876/readyz
   nodetrail health /var/lib/nodetrail/journal.jsonl`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			return errors.Join(needArgs(1, "URL or FILE")(cmd, args), atMostOne("URL or FILE")(cmd, args))
+			return errors.Join(cli.NeedArgs(1, "URL or FILE")(cmd, args), cli.AtMostOne("URL or FILE")(cmd, args))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)

@@ -5,21 +5,19 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/nodetrail/nodetrail/app"
+	"github.com/nodetrail/nodetrail/internal/meter"
 	"github.com/nodetrail/nodetrail/internal/spelling"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/report"
-	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/wording"
 )
 
@@ -57,6 +55,11 @@ func (v *versionValue) String() string { return string(*v) }
 
 // Type is what the help calls the value.
 func (v *versionValue) Type() string { return "version" }
+
+// Wants says which values there are.
+func (v *versionValue) Wants() string {
+	return fmt.Sprintf("a Kubernetes version such as 1.%d", nodeauthz.NewestMinor)
+}
 
 // skewValue is the value of --skew: a duration, or auto.
 type skewValue app.Authorization
@@ -114,14 +117,6 @@ func (f *logFlags) read(a *app.Authorization, in *app.Input, std streams, logs [
 	return nil
 }
 
-// atLeast refuses a number that is too small, 0 included, which options take for their default.
-func atLeast(flag string, least, n int) error {
-	if n < least {
-		return fmt.Errorf("--%s: %d is less than %d", flag, n, least)
-	}
-	return nil
-}
-
 // flagged is an error of package app with the flag that is to blame.
 func flagged(err error) error {
 	var option *app.OptionError
@@ -175,99 +170,11 @@ func flagOf(option string) string {
 	return b.String()
 }
 
-// known refuses a value that is none of a flag's.
-func known(flag, value string, values ...string) error {
-	if !slices.Contains(values, value) {
-		return fmt.Errorf("--%s: %q is none of %s", flag, value, strings.Join(values, ", "))
-	}
-	return nil
-}
-
-// complete tells shells what the flags of a command can be.
-func complete(cmd *cobra.Command, flags map[string][]string) {
-	for name, values := range flags {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-	}
-}
-
 // The values of flags that several commands have.
 var (
-	reportForms = []string{"text", "json", "yaml", "markdown", "html", "sarif", "junit", "csv"}
-	severities  = []string{"low", "medium", "high", "critical"}
-	modes       = []string{"auto", "Node,RBAC", "RBAC,Node", "RBAC", "Node"}
-	thenModes   = []string{"auto", "Node,RBAC", "RBAC,Node", "RBAC"}
+	modes     = []string{"auto", "Node,RBAC", "RBAC,Node", "RBAC", "Node"}
+	thenModes = []string{"auto", "Node,RBAC", "RBAC,Node", "RBAC"}
 )
-
-// failOn is what --fail-on lists.
-type failOn struct {
-	// severity is the least severe finding that fails, None for none.
-	severity              rules.Severity
-	notReady, notConfined bool
-	// baseline is the report that this one is compared with, nil for none.
-	baseline *report.Report
-	// acceptWaivers is --accept-waivers.
-	acceptWaivers bool
-}
-
-// failOnWords are what --fail-on can list.
-func failOnWords() []string { return slices.Concat(severities, []string{notReady, notConfined}) }
-
-const (
-	notReady    = "not-ready"
-	notConfined = "not-confined"
-)
-
-// failOnUsage is the help of --fail-on.
-const failOnUsage = "exit 2 if one of these applies, as a list: a finding is at least low, medium, high or critical; not-ready, the answer is not ready; " +
-	"not-confined, the answer is not confined"
-
-const acceptWaiversUsage = "--fail-on not-ready and not-confined accept an answer that rests on waivers"
-
-// read reads --fail-on; "" is none. Of several severities the lowest counts.
-func (f *failOn) read(list string) error {
-	if list == "" {
-		return nil
-	}
-	for word := range strings.SplitSeq(list, ",") {
-		switch word = strings.TrimSpace(word); word {
-		case notReady:
-			f.notReady = true
-		case notConfined:
-			f.notConfined = true
-		default:
-			s, err := rules.ParseSeverity(word)
-			if err != nil {
-				return fmt.Errorf("--fail-on: %w, nor not-ready nor not-confined", err)
-			}
-			if f.severity == rules.None || s < f.severity {
-				f.severity = s
-			}
-		}
-	}
-	return nil
-}
-
-// check is the error of a report to which something of the list applies, errFindings, with all that does. found says of findings that are severe enough
-// how many there are and how severe.
-func (f failOn) check(r *report.Report, found func() string) error {
-	var errs []error
-	if n, _ := r.Failing(f.severity); f.severity != rules.None && n > 0 {
-		errs = append(errs, fmt.Errorf("%w %s: %s", errFindings, f.severity, found()))
-	}
-	if f.notReady && !r.Readiness.Good(f.acceptWaivers) {
-		errs = append(errs, answerError("--fail-on not-ready: the answer is: "+r.Readiness.Verdict))
-	}
-	if f.notConfined && !r.Confinement.Good(f.acceptWaivers) {
-		errs = append(errs, answerError("--fail-on not-confined: the answer is: "+r.Confinement.Verdict))
-	}
-	return errors.Join(errs...)
-}
-
-// answerError is a sentence that ends a command with exitFindings.
-type answerError string
-
-func (s answerError) Error() string        { return string(s) }
-func (s answerError) Is(target error) bool { return target == errFindings }
 
 // text is how a report is written for people, in colour and of its width on a terminal.
 func text(w io.Writer) report.Text {
@@ -289,3 +196,19 @@ func (s streams) logTo() app.LogTo { return app.LogTo{W: s.err, Terminal: isTerm
 
 // versions are the values that --kubernetes-version completes to.
 func versions() []string { return nodeauthz.Versions() }
+
+// metered reads logs by f and shows meanwhile how much was read.
+func metered[T any](std streams, in *app.Input, f func() (T, error)) (T, error) {
+	m := meter.Start(std.err, isTerminal(std.err))
+	defer m.Done()
+	in.Progress = m.Add
+	begin := in.Begin
+	in.Begin = func(logs []string) error {
+		m.Expect(logs)
+		if begin == nil {
+			return nil
+		}
+		return begin(logs)
+	}
+	return f()
+}

@@ -8,7 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/internal/cli"
 	"github.com/nodetrail/nodetrail/internal/demo/show"
+	"github.com/nodetrail/nodetrail/internal/meter"
 )
 
 func newPlay(std streams) *cobra.Command {
@@ -29,14 +31,14 @@ of them every object is deleted.`,
 		Example: `  nodetrail play --journal now.jsonl --webhook http://127.0.0.1:9443/audit
   nodetrail play --state journal.jsonl --journal now.jsonl --out /var/log/audit/audit.log --speed 10 old-audit.log
   nodetrail play --rounds 60 --journal now.jsonl.gz --brokers 127.0.0.1:9092 --topic audit`,
-		Args: atMostOne("AUDIT_LOG"),
+		Args: cli.AtMostOne("AUDIT_LOG"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkPlay(&o, start, args); err != nil {
-				return usageError{cmd.CommandPath(), err}
+				return cli.UsageError{Command: cmd.CommandPath(), Err: err}
 			}
-			meter := newProgress(std.err)
-			defer meter.done()
-			o.Progress, o.Stdout, o.Log = meter.add, std.out, std.logTo()
+			m := meter.Start(std.err, isTerminal(std.err))
+			defer m.Done()
+			o.Progress, o.Stdout, o.Log = m.Add, std.out, std.logTo()
 			return flagged(show.Play(cmd.Context(), o))
 		},
 	}
@@ -63,16 +65,6 @@ of them every object is deleted.`,
 	return cmd
 }
 
-// atMostOne refuses more than one argument.
-func atMostOne(what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			return usageError{cmd.CommandPath(), fmt.Errorf("%s takes one %s, and %d were given", cmd.Name(), what, len(args))}
-		}
-		return nil
-	}
-}
-
 // checkPlay understands the flags.
 func checkPlay(o *show.PlayOptions, start string, args []string) error {
 	given := 0
@@ -93,7 +85,7 @@ func checkPlay(o *show.PlayOptions, start string, args []string) error {
 	case o.Lead < 0:
 		return fmt.Errorf("--lead: %s is negative", o.Lead)
 	}
-	if err := atLeast("max-event-bytes", 1024, o.MaxEventBytes); err != nil {
+	if err := cli.AtLeast("max-event-bytes", 1024, o.MaxEventBytes); err != nil {
 		return err
 	}
 	if start != "" {

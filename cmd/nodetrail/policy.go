@@ -1,17 +1,14 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nodetrail/nodetrail/app"
 	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/internal/cli"
 	"github.com/nodetrail/nodetrail/internal/filekind"
-	"github.com/nodetrail/nodetrail/wording"
 )
 
 func newPolicy(std streams) *cobra.Command {
@@ -19,7 +16,7 @@ func newPolicy(std streams) *cobra.Command {
 		Use:   "policy",
 		Short: "Check an audit policy before you rely on its log, and fix it",
 		Args:  cobra.ArbitraryArgs,
-		RunE:  func(cmd *cobra.Command, args []string) error { return aCommand(cmd, "command", args) },
+		RunE:  func(cmd *cobra.Command, args []string) error { return cli.Subcommand(cmd, "command", args) },
 	}
 	cmd.AddCommand(newPolicyCheck(std))
 	return cmd
@@ -48,13 +45,13 @@ Exit status: 0 every check can pass, or --fix printed a policy with which it can
   nodetrail policy check --fix audit-policy.yaml > fixed.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usageError{cmd.CommandPath(), fmt.Errorf("check takes one POLICY, and %q is another", args[1])}
+				return cli.UsageError{Command: cmd.CommandPath(), Err: fmt.Errorf("check takes one POLICY, and %q is another", args[1])}
 			}
-			return needArgs(1, "POLICY (a file, or - for standard input)")(cmd, args)
+			return cli.NeedArgs(1, "POLICY (a file, or - for standard input)")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := known("output", f.output, "text", "json"); err != nil {
-				return usageError{cmd.CommandPath(), err}
+			if err := cli.OneOf("output", f.output, "text", "json"); err != nil {
+				return cli.UsageError{Command: cmd.CommandPath(), Err: err}
 			}
 			f.Path, f.Stdin = args[0], std.in
 			return f.run(std)
@@ -65,7 +62,7 @@ Exit status: 0 every check can pass, or --fix printed a policy with which it can
 	fs.BoolVar(&f.Fix, "fix", false, "print a policy with which every check can pass")
 	fs.StringVar(&f.KubernetesVersion, "kubernetes-version", "", "the cluster's version, such as 1.33 (default: the newest that is known)")
 	fs.StringVarP(&f.output, "output", "o", "text", "form of the answer: text or json")
-	complete(cmd, map[string][]string{"output": {"text", "json"}, "kubernetes-version": versions()})
+	cli.Complete(cmd, map[string][]string{"output": {"text", "json"}, "kubernetes-version": versions()})
 	return cmd
 }
 
@@ -82,9 +79,9 @@ func (f *policyFlags) run(std streams) error {
 		return err
 	}
 	if f.output == "json" {
-		err = writePolicyJSON(std.out, r)
+		err = r.WriteJSON(std.out)
 	} else {
-		_, err = io.WriteString(std.out, policyText(r))
+		err = r.WriteText(std.out)
 	}
 	if err != nil {
 		return err
@@ -95,85 +92,4 @@ func (f *policyFlags) run(std streams) error {
 		return fmt.Errorf("%w; --fix prints one with which they can", errPolicy)
 	}
 	return nil
-}
-
-// policyText is the answer for people.
-func policyText(r *app.PolicyCheckResult) string {
-	var b strings.Builder
-	for _, q := range []struct {
-		answer string
-		checks.Question
-	}{{"READY", checks.Ready}, {"CONFINED", checks.Confined}} {
-		if n, of := r.Cannot(q.Question); n > 0 {
-			fmt.Fprintf(&b, "%-9s impossible with this policy: %d of %d checks cannot pass\n", q.answer, n, of)
-		} else {
-			fmt.Fprintf(&b, "%-9s possible with this policy: each of the %d checks can pass\n", q.answer, of)
-		}
-	}
-	part := func(title string, in func(*app.CheckUnderPolicy) bool) {
-		for i := range r.Checks {
-			c := &r.Checks[i]
-			if !in(c) {
-				continue
-			}
-			if title != "" {
-				fmt.Fprintf(&b, "\n%s\n", title)
-				title = ""
-			}
-			fmt.Fprintf(&b, "  %-20s %s\n", c.Check.Name, c.Check.Title())
-			for _, l := range c.Lacks {
-				fmt.Fprintf(&b, "  %-20s   %s\n", "", wording.English{}.Say(l.Code, l.Params))
-			}
-			if len(c.RestsOn) > 0 {
-				fmt.Fprintf(&b, "  %-20s   %s\n", "", "rests on "+strings.Join(c.RestsOn, ", "))
-			}
-		}
-	}
-	part("Checks that cannot pass", func(c *app.CheckUnderPolicy) bool { return c.Cannot })
-	part("Checks that can pass, but see less", func(c *app.CheckUnderPolicy) bool { return c.Weak })
-	return b.String()
-}
-
-type policyJSON struct {
-	Ready    bool              `json:"ready"`
-	Confined bool              `json:"confined"`
-	Checks   []policyCheckJSON `json:"checks"`
-	Warnings []string          `json:"warnings,omitempty"`
-}
-
-type policyCheckJSON struct {
-	Name      string           `json:"name"`
-	Questions string           `json:"questions"`
-	State     string           `json:"state"`
-	Lacks     []policyLackJSON `json:"lacks,omitempty"`
-	RestsOn   []string         `json:"restsOn,omitempty"`
-}
-
-type policyLackJSON struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
-
-func writePolicyJSON(w io.Writer, r *app.PolicyCheckResult) error {
-	ready, _ := r.Cannot(checks.Ready)
-	confined, _ := r.Cannot(checks.Confined)
-	out := policyJSON{Ready: ready == 0, Confined: confined == 0, Warnings: r.Warnings}
-	for i := range r.Checks {
-		c := &r.Checks[i]
-		of := policyCheckJSON{Name: c.Check.Name, Questions: c.Check.Questions.String(), State: "possible", RestsOn: c.RestsOn}
-		switch {
-		case c.Cannot:
-			of.State = "impossible"
-		case c.Weak:
-			of.State = "weak"
-		}
-		for _, l := range c.Lacks {
-			of.Lacks = append(of.Lacks, policyLackJSON{string(l.Code), wording.English{}.Say(l.Code, l.Params)})
-		}
-		out.Checks = append(out.Checks, of)
-	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(out)
 }

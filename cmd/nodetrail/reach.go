@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/app"
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/internal/cli"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
 
@@ -41,7 +42,7 @@ Exit status: 0 done; 1 could not do it, or there is no such node.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.prepare(args, std); err != nil {
-				return usageError{cmd.CommandPath(), err}
+				return cli.UsageError{Command: cmd.CommandPath(), Err: err}
 			}
 			return f.run(cmd.Context(), std)
 		},
@@ -56,13 +57,13 @@ Exit status: 0 done; 1 could not do it, or there is no such node.`,
 	fs.StringVar(&f.AuthorizationMode, "authorization-mode", "auto", "the apiserver's --authorization-mode, or auto to infer it from the log")
 	fs.IntVar(&f.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, "events longer than this are malformed")
 	fs.StringVarP(&f.output, "output", "o", "text", "form: text, json, or dot for Graphviz")
-	complete(cmd, map[string][]string{"kubernetes-version": versions(), "output": {"text", "json", "dot"}, "authorization-mode": modes})
+	cli.Complete(cmd, map[string][]string{"kubernetes-version": versions(), "output": {"text", "json", "dot"}, "authorization-mode": modes})
 	return cmd
 }
 
 // prepare understands the flags.
 func (f *reachFlags) prepare(args []string, std streams) (err error) {
-	if err := known("output", f.output, "text", "json", "dot"); err != nil {
+	if err := cli.OneOf("output", f.output, "text", "json", "dot"); err != nil {
 		return err
 	}
 	if f.Node == "" {
@@ -83,7 +84,7 @@ func (f *reachFlags) prepare(args []string, std streams) (err error) {
 	if err := f.read(&f.Authorization, &f.Input, std, args); err != nil {
 		return err
 	}
-	if err := atLeast("max-event-bytes", 1024, f.MaxEventBytes); err != nil {
+	if err := cli.AtLeast("max-event-bytes", 1024, f.MaxEventBytes); err != nil {
 		return err
 	}
 	return flagged(f.Validate())

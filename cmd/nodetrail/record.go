@@ -7,6 +7,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/app"
 	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/internal/cli"
 )
 
 func newRecord(std streams) *cobra.Command {
@@ -23,7 +24,7 @@ Secrets are never read. What may hold one all the same, such as the values of en
 The rights that it needs are printed by --print-rbac.`,
 		Example: `  nodetrail record --print-rbac | kubectl apply -f -
   nodetrail record --kubeconfig ~/.kube/config --output journal.jsonl`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !printRBAC {
 				o.Stdout, o.Log = std.out, std.logTo()

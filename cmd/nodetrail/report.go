@@ -8,21 +8,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodetrail/nodetrail/app"
+	"github.com/nodetrail/nodetrail/internal/cli"
 	"github.com/nodetrail/nodetrail/report"
 )
 
 type reportFlags struct {
 	app.ReportOptions
 	reportOutput
-	window   string
-	since    string
-	failOn   string
-	fail     failOn
-	serve    string
-	state    []string
-	waive    string
-	except   string
-	baseline string
+	answerFlags
+	window string
+	since  string
+	serve  string
+	state  []string
 }
 
 func newReport(std streams) *cobra.Command {
@@ -41,10 +38,10 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 		Example: `  nodetrail report
   nodetrail report --config nodetrail.yaml --window 7d -o json
   nodetrail report --serve 127.0.0.1:8080 --state journal.jsonl`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.prepare(cmd); err != nil {
-				return usageError{cmd.CommandPath(), err}
+				return cli.UsageError{Command: cmd.CommandPath(), Err: err}
 			}
 			if f.serve != "" {
 				return f.servePages(cmd.Context(), std)
@@ -62,12 +59,8 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	fs.StringVar(&f.serve, "serve", "", "serve the report as pages at this `ADDRESS`, such as 127.0.0.1:8080, in place of printing it")
 	fs.StringArrayVar(&f.state, "state", nil, "cluster state that the pages explain requests by: a journal, a snapshot or a folder of such, as a `PATH`; may be repeated")
 	fs.StringSliceVar(&f.Nodes, "node", nil, onlyNodesUsage)
-	fs.StringVar(&f.waive, "waive", "", "a `FILE` of waivers: who answers for what the log cannot show")
-	fs.StringVar(&f.except, "exceptions", "", exceptionsUsage)
-	fs.StringVar(&f.baseline, "baseline", "", baselineUsage)
-	fs.StringVar(&f.failOn, "fail-on", "", failOnUsage)
-	fs.BoolVar(&f.fail.acceptWaivers, "accept-waivers", false, acceptWaiversUsage)
-	complete(cmd, f.completions())
+	f.answerFlags.flags(fs)
+	cli.Complete(cmd, f.completions())
 	return cmd
 }
 
@@ -75,9 +68,6 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 func (f *reportFlags) prepare(cmd *cobra.Command) (err error) {
 	own := f.OwnRuleNames()
 	if err := f.reportOutput.prepare(own...); err != nil {
-		return err
-	}
-	if err := f.fail.read(f.failOn); err != nil {
 		return err
 	}
 	if f.since != "" {
@@ -92,27 +82,21 @@ func (f *reportFlags) prepare(cmd *cobra.Command) (err error) {
 	if f.Window, err = report.ParseWindow(f.window); err != nil {
 		return fmt.Errorf("--window: %w", err)
 	}
-	if f.Waivers, err = waivers(f.waive); err != nil {
-		return err
-	}
-	if f.Exceptions, err = readExceptions(f.except, own...); err != nil {
-		return err
-	}
-	if f.fail.baseline, err = readBaseline(f.baseline); err != nil {
+	if f.Waivers, f.Exceptions, err = f.read(own...); err != nil {
 		return err
 	}
 	if f.serve == "" {
-		if given(cmd, "state") {
+		if cli.Given(cmd, "state") {
 			return errors.New("--state is for the pages of --serve: the report's counts were judged by run's own state")
 		}
 		return nil
 	}
 	for _, name := range []string{"output", "fail-on", "accept-waivers", "incidents", "window", "since", "waive", "exceptions", "baseline", "node", "all", "out", "quiet", "no-color", "namespace", "client", "rule", "severity"} {
-		if given(cmd, name) {
+		if cli.Given(cmd, name) {
 			return fmt.Errorf("--%s is for a report that is printed, and --serve shows pages, which have windows of their own", name)
 		}
 	}
-	if err := checkAddress(f.serve); err != nil {
+	if err := cli.Address(f.serve); err != nil {
 		return fmt.Errorf("--serve: %w", err)
 	}
 	return nil
@@ -123,12 +107,12 @@ func (f *reportFlags) print(ctx context.Context, std streams) error {
 	if err != nil {
 		return flagged(err)
 	}
-	f.fail.compare(r)
+	f.compare(r)
 	if err := f.reportOutput.write(std.out, r); err != nil {
 		return err
 	}
-	return f.fail.check(r, func() string {
-		_, worst := r.Failing(f.fail.severity)
+	return f.check(r, func() string {
+		_, worst := r.Failing(f.fail.Severity)
 		return fmt.Sprintf("the worst is %s", worst)
 	})
 }

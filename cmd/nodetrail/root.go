@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/nodetrail/nodetrail/internal/cli"
 )
 
 // The exit statuses of the contract.
@@ -35,14 +37,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root := newRoot(streams{in: stdin, out: stdout, err: stderr})
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	help := &checked{w: stdout}
+	help := &cli.Writer{W: stdout}
 	root.SetOut(help)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
-	if err == nil && help.err != nil {
-		err = fmt.Errorf("writing to standard output: %w", help.err)
+	if err == nil && help.Err != nil {
+		err = fmt.Errorf("writing to standard output: %w", help.Err)
 	}
-	var usage usageError
+	var usage cli.UsageError
 	switch {
 	case err == nil:
 		return exitDone
@@ -54,26 +56,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintf(stderr, "nodetrail: %s\n", strings.TrimSpace(line))
 	}
 	if errors.As(err, &usage) {
-		fmt.Fprintf(stderr, "See '%s --help'.\n", usage.command)
+		fmt.Fprintf(stderr, "See '%s --help'.\n", usage.Command)
 	}
 	if errors.Is(err, errFindings) || errors.Is(err, errPolicy) {
 		return exitFindings
 	}
 	return exitFailed
-}
-
-// checked keeps the first error of a writer for those who do not look at it: cobra, when it prints help.
-type checked struct {
-	w   io.Writer
-	err error
-}
-
-func (c *checked) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	if c.err == nil {
-		c.err = err
-	}
-	return n, err
 }
 
 func newRoot(std streams) *cobra.Command {
@@ -88,52 +76,19 @@ Each flag has an environment variable: NODETRAIL_ and its name, such as NODETRAI
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs,
-		RunE:          func(cmd *cobra.Command, args []string) error { return aCommand(cmd, "command", args) },
+		RunE:          func(cmd *cobra.Command, args []string) error { return cli.Subcommand(cmd, "command", args) },
 	}
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		if err := environment(cmd); err != nil {
-			return usageError{cmd.CommandPath(), err}
-		}
-		return nil
+		return cli.Environment(cmd, "NODETRAIL_")
 	}
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(cli.FlagError)
 	root.Flags().Bool("version", false, "print what the command version prints")
 	root.Version = versionText()
 	root.SetVersionTemplate("{{.Version}}")
 	root.AddCommand(newAnalyze(std), newExplain(std), newReach(std), newRecord(std), newVersion(std), newConfig(std), newRun(std), newReport(std), newGateway(std), newPlay(std), newHealth(std), newWhatIf(std), newSuggest(std), newPolicy(std), newRules(std), newDemo(std))
-	root.SetHelpCommand(newHelp(root))
-	root.InitDefaultCompletionCmd()
-	for _, c := range root.Commands() {
-		if c.Name() != "completion" {
-			continue
-		}
-		c.Args = cobra.ArbitraryArgs
-		c.RunE = func(cmd *cobra.Command, args []string) error { return aCommand(cmd, "shell", args) }
-		for _, shell := range c.Commands() {
-			shell.Args = noArgs
-		}
-	}
-	if isPlugin(os.Args[0]) {
-		asPlugin(root)
+	cli.Strict(root)
+	if cli.IsPlugin(os.Args[0], root.Name()) {
+		cli.AsPlugin(root)
 	}
 	return root
-}
-
-// newHelp is cobra's help command, but that an unknown topic is an error.
-func newHelp(root *cobra.Command) *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "Print the help of a command",
-		RunE: func(_ *cobra.Command, args []string) error {
-			cmd, rest, err := root.Find(args)
-			if err != nil {
-				return usageError{root.CommandPath(), err}
-			}
-			if len(rest) > 0 {
-				return aCommand(cmd, "command", rest)
-			}
-			cmd.InitDefaultHelpFlag()
-			return cmd.Help()
-		},
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodetrail/nodetrail/app"
+	"github.com/nodetrail/nodetrail/internal/cli"
 	"github.com/nodetrail/nodetrail/wording"
 )
 
@@ -16,7 +17,7 @@ func newRules(std streams) *cobra.Command {
 		Use:   "rules",
 		Short: "Test your own rules before you use them",
 		Args:  cobra.ArbitraryArgs,
-		RunE:  func(cmd *cobra.Command, args []string) error { return aCommand(cmd, "command", args) },
+		RunE:  func(cmd *cobra.Command, args []string) error { return cli.Subcommand(cmd, "command", args) },
 	}
 	cmd.AddCommand(newRulesTest(std))
 	return cmd
@@ -31,7 +32,7 @@ rules_test.yaml next to rules.yaml. It prints a line for each test.
 
 Exit status: 0 every test passed; 1 a rule is wrong, a test failed, or there is no test.`,
 		Example: "  nodetrail rules test rules.yaml",
-		Args:    needArgs(1, "FILE (a file of rules)"),
+		Args:    cli.NeedArgs(1, "FILE (a file of rules)"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			results, err := app.TestRules(args)
 			if err != nil {

@@ -3,16 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nodetrail/nodetrail/app"
+	"github.com/nodetrail/nodetrail/internal/cli"
 )
 
 func newRun(std streams) *cobra.Command {
@@ -34,14 +33,14 @@ SIGHUP reads the configuration again, SIGINT and SIGTERM stop after the batch in
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkRun(o.Listen, args); err != nil {
-				return usageError{cmd.CommandPath(), err}
+				return cli.UsageError{Command: cmd.CommandPath(), Err: err}
 			}
 			hup, stop := hangups()
 			defer stop()
 			o.Logs, o.Log, o.Version, o.Hangup = args, std.logTo(), buildVersion(), hup
 			err := app.Run(cmd.Context(), o)
 			if errors.Is(err, app.ErrNothingToRead) {
-				return usageError{cmd.CommandPath(), errors.New("nothing to read: name an AUDIT_LOG, or a source in the configuration (--config)")}
+				return cli.UsageError{Command: cmd.CommandPath(), Err: errors.New("nothing to read: name an AUDIT_LOG, or a source in the configuration (--config)")}
 			}
 			return err
 		},
@@ -65,7 +64,7 @@ func hangups() (<-chan os.Signal, func()) {
 // checkRun refuses what could only wait without end, or would be blamed on something else later.
 func checkRun(listen string, args []string) error {
 	if listen != "" {
-		if err := checkAddress(listen); err != nil {
+		if err := cli.Address(listen); err != nil {
 			return fmt.Errorf("--listen: %w", err)
 		}
 	}
@@ -78,18 +77,6 @@ func checkRun(listen string, args []string) error {
 		case err == nil && info.IsDir():
 			return fmt.Errorf("%s is a folder: name the log in it that is written to, such as %s", arg, filepath.Join(arg, "audit.log"))
 		}
-	}
-	return nil
-}
-
-// checkAddress refuses what is not HOST:PORT.
-func checkAddress(s string) error {
-	_, port, err := net.SplitHostPort(s)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	if err != nil {
-		return fmt.Errorf("%q is not an address such as 127.0.0.1:9876 or :9876", s)
 	}
 	return nil
 }

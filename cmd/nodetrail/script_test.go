@@ -21,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"nodetrail": main, plugin: main})
+	testscript.Main(m, map[string]func(){"nodetrail": main, "kubectl-nodetrail": main})
 }
 
 // The captures of a real cluster that all tests here read.

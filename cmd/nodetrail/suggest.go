@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodetrail/nodetrail/app"
+	"github.com/nodetrail/nodetrail/internal/cli"
 	"github.com/nodetrail/nodetrail/report"
 )
 
@@ -40,13 +41,13 @@ Exit status: 0 done; 1 could not do it, or --verify found something that breaks 
 		Example: `  nodetrail suggest --state journal.jsonl --verify audit.log > rbac.yaml
   kubectl apply --dry-run=server -f rbac.yaml
   nodetrail suggest --state journal.jsonl --canary worker-1,worker-2 audit.log > canary.yaml`,
-		Args: needArgs(1, "AUDIT_LOG (a file, a glob, a folder, or - for standard input)"),
+		Args: cli.NeedArgs(1, "AUDIT_LOG (a file, a glob, a folder, or - for standard input)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("canary") && len(f.Canary) == 0 {
-				return usageError{cmd.CommandPath(), errors.New("--canary is empty")}
+				return cli.UsageError{Command: cmd.CommandPath(), Err: errors.New("--canary is empty")}
 			}
 			if err := f.prepare(args, std); err != nil {
-				return usageError{cmd.CommandPath(), err}
+				return cli.UsageError{Command: cmd.CommandPath(), Err: err}
 			}
 			return f.run(cmd.Context(), std)
 		},
@@ -58,20 +59,20 @@ Exit status: 0 done; 1 could not do it, or --verify found something that breaks 
 	fs.IntVar(&f.MaxNames, "max-names", 8, "limit a rule to the names of objects when there are at most so many")
 	fs.IntVar(&f.MaxNamespaces, "max-namespaces", 20, "write a role for each namespace when there are at most so many, else a cluster role")
 	fs.StringVarP(&f.output, "output", "o", "yaml", "form of the output: yaml or json")
-	complete(cmd, map[string][]string{"output": {"yaml", "json"}})
+	cli.Complete(cmd, map[string][]string{"output": {"yaml", "json"}})
 	return cmd
 }
 
 // prepare understands the flags.
 func (f *suggestFlags) prepare(args []string, std streams) error {
-	if err := known("output", f.output, "yaml", "json"); err != nil {
+	if err := cli.OneOf("output", f.output, "yaml", "json"); err != nil {
 		return err
 	}
 	for _, n := range []struct {
 		flag     string
 		least, n int
 	}{{"max-names", 1, f.MaxNames}, {"max-namespaces", 1, f.MaxNamespaces}, {"max-event-bytes", 1024, f.MaxEventBytes}} {
-		if err := atLeast(n.flag, n.least, n.n); err != nil {
+		if err := cli.AtLeast(n.flag, n.least, n.n); err != nil {
 			return err
 		}
 	}

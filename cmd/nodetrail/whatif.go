@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/app"
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/internal/cli"
 )
 
 // changeFlags adds the flags of the commands that go through finished logs with another RBAC.
@@ -27,7 +28,7 @@ func changeFlags(cmd *cobra.Command, o *app.ChangeOptions, f *logFlags, kubelets
 	fs.StringVar(&f.until, "until", "", "look only at requests before then: RFC 3339, or a duration before the log's end")
 	fs.IntVar(&o.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, "events longer than this are malformed")
 	fs.StringSliceVar(kubelets, "kubelet-user-agent", nil, "further user agents that are a kubelet's, without version, such as my-kubelet")
-	complete(cmd, map[string][]string{"then-mode": thenModes, "authorization-mode": modes, "kubernetes-version": versions()})
+	cli.Complete(cmd, map[string][]string{"then-mode": thenModes, "authorization-mode": modes, "kubernetes-version": versions()})
 	return fs
 }
 
@@ -57,10 +58,10 @@ Exit status: 0 done; 1 could not do it, or what --without names is nowhere; 2 so
 		Example: `  nodetrail what-if --state journal.jsonl audit.log
   nodetrail what-if --state journal.jsonl --without clusterrolebinding/legacy:system:node --fail-on breaks audit.log
   nodetrail what-if --state journal.jsonl --with suggestion.yaml --then-mode Node,RBAC -o json audit.log`,
-		Args: needArgs(1, "AUDIT_LOG (a file, a glob, a folder, or - for standard input)"),
+		Args: cli.NeedArgs(1, "AUDIT_LOG (a file, a glob, a folder, or - for standard input)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.prepare(args, std); err != nil {
-				return usageError{cmd.CommandPath(), err}
+				return cli.UsageError{Command: cmd.CommandPath(), Err: err}
 			}
 			return f.run(cmd.Context(), std)
 		},
@@ -69,24 +70,24 @@ Exit status: 0 done; 1 could not do it, or what --without names is nowhere; 2 so
 	fs.StringVarP(&f.output, "output", "o", "text", "form of the report: text or json")
 	fs.StringVar(&f.failOn, "fail-on", "", "exit 2 if anything breaks (breaks), or breaks or is unknown (unknown)")
 	fs.StringVar(&f.Cluster, "cluster", "", "the cluster's name, for the report")
-	complete(cmd, map[string][]string{"output": {"text", "json"}, "fail-on": {"breaks", "unknown"}})
+	cli.Complete(cmd, map[string][]string{"output": {"text", "json"}, "fail-on": {"breaks", "unknown"}})
 	return cmd
 }
 
 // prepare understands the flags.
 func (f *whatIfFlags) prepare(args []string, std streams) error {
-	if err := known("output", f.output, "text", "json"); err != nil {
+	if err := cli.OneOf("output", f.output, "text", "json"); err != nil {
 		return err
 	}
 	if f.failOn != "" {
-		if err := known("fail-on", f.failOn, "breaks", "unknown"); err != nil {
+		if err := cli.OneOf("fail-on", f.failOn, "breaks", "unknown"); err != nil {
 			return err
 		}
 	}
 	if err := f.read(&f.Authorization, &f.Input, std, args); err != nil {
 		return err
 	}
-	if err := atLeast("max-event-bytes", 1024, f.MaxEventBytes); err != nil {
+	if err := cli.AtLeast("max-event-bytes", 1024, f.MaxEventBytes); err != nil {
 		return err
 	}
 	return flagged(f.Validate())

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import "testing"
 
@@ -14,7 +14,7 @@ func TestIsPlugin(t *testing.T) {
 		"kubectl-nodetrail-old":                  false,
 		"":                                       false,
 	} {
-		if got := isPlugin(program); got != want {
+		if got := IsPlugin(program, "nodetrail"); got != want {
 			t.Errorf("%q: %v", program, got)
 		}
 	}
