@@ -189,7 +189,7 @@ func (r *removal) words() []string {
 	return out
 }
 
-// maxNamed bounds how many names of the log are kept to propose one of them.
+// maxNamed bounds how many names of the log are kept: to propose one of them, or as those of bindings that the state lacks.
 const maxNamed = 10_000
 
 // bindingName and subjectName are how an item names a binding or a subject; empty for a subject that it cannot name.

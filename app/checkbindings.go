@@ -29,9 +29,10 @@ type bindingBook struct {
 	went     map[rbac.BindingRef][]checks.Span
 	uses     map[bindingUse]*checks.Use
 	unjudged int64
-	// reasons are those of RBAC that the log gives; named are the bindings in them, each with what it gave to whom.
+	// reasons are the latest ones of RBAC that the log gives; named are the bindings in them that the state did not have, each with what it gave to whom.
 	reasons map[string]bool
 	named   map[rbac.BindingRef]rbac.Grant
+	ever    map[rbac.BindingRef]bool // all bindings that the state has, or had
 }
 
 type bindingUse struct {
@@ -53,10 +54,13 @@ func endOfTime() time.Time { return time.Unix(1<<32, 0) }
 func newBindingBook(s *rbac.Store) *bindingBook {
 	b := &bindingBook{
 		store: s, goes: map[rbac.BindingRef]bool{}, subjects: map[rbac.SubjectRef]bool{}, went: map[rbac.BindingRef][]checks.Span{}, uses: map[bindingUse]*checks.Use{},
-		reasons: map[string]bool{}, named: map[rbac.BindingRef]rbac.Grant{},
+		reasons: map[string]bool{}, named: map[rbac.BindingRef]rbac.Grant{}, ever: map[rbac.BindingRef]bool{},
 	}
 	all := slices.Collect(s.BindingsDuring(time.Unix(0, 0), endOfTime()))
 	all = slices.AppendSeq(all, s.Bindings(endOfTime()))
+	for i := range all {
+		b.ever[all[i].Binding] = true
+	}
 	systemNode, _ := s.ClusterRoleRules(nodeRole, endOfTime())
 	for _, x := range checks.Inventory(all, systemNode, nil) {
 		if x.Fate != checks.Goes {
@@ -100,14 +104,23 @@ func (b *bindingBook) others() *audit.Subjects {
 
 // see takes in any event, for the binding that it names.
 func (b *bindingBook) see(ev *audit.Event) {
-	if !strings.HasPrefix(ev.Reason, "RBAC:") || b.reasons[ev.Reason] || len(b.reasons) >= maxReasons {
+	if !strings.HasPrefix(ev.Reason, "RBAC:") || ev.Decision != "allow" || b.reasons[ev.Reason] || !b.store.Covers(ev.RequestReceived) {
 		return
 	}
 	reason := strings.Clone(ev.Reason)
-	b.reasons[reason] = true
-	if g, ok := rbac.ParseReason(reason); ok && ev.Decision == "allow" && b.store.Covers(ev.RequestReceived) {
-		b.named[g.Binding] = g
+	if len(b.reasons) >= maxReasons {
+		clear(b.reasons) // which only saves reading them again
 	}
+	b.reasons[reason] = true
+	g, ok := rbac.ParseReason(reason)
+	if _, known := b.named[g.Binding]; !ok || known || b.ever[g.Binding] {
+		return
+	}
+	if len(b.named) >= maxNamed {
+		b.unjudged++
+		return
+	}
+	b.named[g.Binding] = g
 }
 
 // notInState are the bindings that the log names, that the state never had and that would go, or may, in order. Of a role that the state does not have

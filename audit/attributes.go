@@ -26,21 +26,23 @@ type Attributes struct {
 //
 // They are read from requestURI: kube-apiserver fills an empty name or namespace of the event's objectRef from the body, which the
 // authorizer never saw. Only the name that a list or a watch selects is taken from objectRef, since those have no body. Where requestURI is
-// missing, or is not that of a resource though there is an objectRef, the objectRef is all there is.
+// missing, or is not that of a resource though there is an objectRef, the objectRef is all there is. A requestURI of a resource counts without an
+// objectRef too: kube-apiserver always writes one, and what handled the log may have left it out.
 //
 // The record, its user and its field requirements belong to a and change with the next call. Its strings are those of the event or
 // slices of them.
 func (a *Attributes) Of(ev *Event, selectors bool) *authorizer.AttributesRecord {
 	who := ev.Effective()
 	a.user = user.DefaultInfo{Name: who.Username, UID: who.UID, Groups: who.Groups}
-	a.record = authorizer.AttributesRecord{User: &a.user, Verb: ev.Verb, ResourceRequest: ev.HasObjectRef}
+	a.record = authorizer.AttributesRecord{User: &a.user, Verb: ev.Verb}
 	path, query, ok := splitURI(ev.RequestURI)
 	a.record.Path = path
-	if !ev.HasObjectRef {
+	var target target
+	ok = ok && target.parse(path)
+	if a.record.ResourceRequest = ev.HasObjectRef || ok; !a.record.ResourceRequest {
 		return &a.record
 	}
-	var target target
-	if !ok || !target.parse(path) {
+	if !ok {
 		a.fromRef(&ev.ObjectRef)
 		if ev.Derived && ev.Verb == "create" && ev.ObjectRef.Subresource == "" {
 			a.record.Name = "" // a create names its object in the body only

@@ -55,8 +55,8 @@ func ChangesState(ev *Event) bool {
 
 // Needed is whether a rule, a check or, if wanted, the state can have a use for the event: its user or impersonated user is named like a node,
 // in the group of nodes, or one of those that are wanted; its client calls itself a kubelet, an API server keeps its own Lease, somebody renews
-// a node's, it is refused to impersonate a node, it is made with a bootstrap token or makes one, it is about the signing of a certificate, or it
-// changes an object that the state holds.
+// a node's, it is refused to impersonate a node, it is made with a bootstrap token or makes one, it is about the signing of a certificate, it
+// changes an object that the state holds, or the ClusterRole system:node allowed it.
 func Needed(ev *Event, want Want) bool {
 	if want.All || ev.User.nodeLike() || ev.IsImpersonated && ev.Impersonated.nodeLike() || strings.HasPrefix(ev.UserAgent, kubeletPrefix) {
 		return true
@@ -70,8 +70,15 @@ func Needed(ev *Event, want Want) bool {
 	if _, refused := RefusedImpersonation(ev); refused {
 		return true
 	}
-	return KeepsServer(ev) || renewsNode(ev) || want.State && ChangesState(ev)
+	return KeepsServer(ev) || renewsNode(ev) || byNodeRole(ev) || want.State && ChangesState(ev)
 }
+
+// byNodeRole is whether RBAC allowed the request by a binding of the ClusterRole system:node, whoever made it. The state may not have that binding.
+func byNodeRole(ev *Event) bool {
+	return strings.HasPrefix(ev.Reason, "RBAC: ") && strings.Contains(ev.Reason, nodeRoleInReason)
+}
+
+const nodeRoleInReason = ` of ClusterRole "system:node" to `
 
 // RefusedImpersonation returns the node that a client tried to impersonate and might not; "*" where the apiserver does not name it. Such an event has
 // no impersonated user: the apiserver's message tells (k8s.io/apiserver/pkg/endpoints/filters/impersonation, ForbiddenStatusError). With constrained

@@ -13,12 +13,12 @@ type skipper struct {
 	want Want
 	s    jscan.Scanner
 	// The offsets of the next hit of each needle, len(buf) where there is none, -1 before the first search.
-	node, bootstrap, kubelet, refused, server, escape, verb int
+	node, bootstrap, kubelet, refused, role, server, escape, verb int
 	others                                                  []int // of want.Others
 }
 
 func (k *skipper) reset() {
-	k.node, k.bootstrap, k.kubelet, k.refused, k.server, k.escape, k.verb = -1, -1, -1, -1, -1, -1, -1
+	k.node, k.bootstrap, k.kubelet, k.refused, k.role, k.server, k.escape, k.verb = -1, -1, -1, -1, -1, -1, -1, -1
 	k.others = k.others[:0]
 	for range k.want.Others.strings() {
 		k.others = append(k.others, -1)
@@ -42,7 +42,7 @@ var (
 // a string that begins with kubelet or system:node: is the bytes of that word after a quote, and a key is its bytes between quotes. In
 // valid JSON the quote that begins a string never follows a backslash. Hence a line without `"system:node:`, `"system:nodes"`,
 // `"system:bootstrap:` and `"kubelet` is of no node, no bootstrap token and no kubelet, one without the names that are wanted is not theirs, and one
-// that lacks "forbidden: User " or " impersonate" is no refused impersonation; and a line with the bytes `"verb"` once has the one verb that follows
+// that lacks "forbidden: User " or " impersonate" is no refused impersonation, one without the role's name in a reason was not allowed by it; and a line with the bytes `"verb"` once has the one verb that follows
 // them or none, and one with `"objectRef"` once the one
 // objectRef that follows it or none.
 func (k *skipper) skippable(from, to int) bool {
@@ -80,6 +80,12 @@ func (k *skipper) skippable(from, to int) bool {
 		k.refused = nextString(k.buf, from, refusedBefore, refusedNeedle)
 	}
 	if k.refused < to && bytes.Contains(line, impersonateNeedle) {
+		return false
+	}
+	if k.role < from {
+		k.role = nextString(k.buf, from, roleBefore, roleNeedle)
+	}
+	if k.role < to {
 		return false
 	}
 	if k.escape < from {
@@ -212,6 +218,9 @@ var (
 	refusedNeedle     = []byte("User ")
 	refusedBefore     = []byte("forbidden: ")
 	impersonateNeedle = []byte(" impersonate")
+	// Together they are of nodeRoleInReason, as JSON.
+	roleBefore = []byte(`ClusterRole \"s`)
+	roleNeedle = []byte(`ystem:node\" to `)
 	// Together they are serverLeasePrefix.
 	serverNeedle = []byte("ver-")
 	serverBefore = []byte("apiser")

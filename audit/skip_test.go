@@ -36,6 +36,8 @@ var nastyLines = []string{
 	`{NATIVE"verb":"update","objectRef":{"resource":"certificatesigningrequests","name":"a","apiGroup":"certificates.k8s.io","subresource":"approval"}}`,
 	`{NATIVE"verb":"create","objectRef":{"resource":"certificatesigningrequest\u0073","apiGroup":"certificates.k8s.io"}}`, `{NATIVE"verb":"patch","objectRef":{"resource":"x","resource":"certificatesigningrequests","apiGroup":"certificates.k8s.io"}}`,
 	`{NATIVE"verb":"create","objectRef":{"resource":"secrets","namespace":"kube-system","name":"bootstrap-token-abcdef"}}`, `{NATIVE"verb":"update","objectRef":{"name":"x","resource":"secrets","namespace":"kube-system","name":"bootstrap-token-"}}`,
+	`{NATIVE"verb":"list","user":{"username":"a"},"annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":"RBAC: allowed by ClusterRoleBinding \"b\" of ClusterRole \"system:node\" to User \"a\""}}`,
+	`{NATIVE"verb":"list","annotations":{"authorization.k8s.io/reason":"RBAC: allowed by ClusterRoleBinding \"b\" of ClusterRole \u0022system:node\" to User \"a\""}}`,
 	`{NATIVE"verb":"get"}{NATIVE"verb":"get","user":{"username":"system:node:a"}}`,
 }
 
@@ -131,6 +133,8 @@ func TestNeeded(t *testing.T) {
 	f(true, Event{IsImpersonated: true, Impersonated: User{Username: "system:node:"}})
 	f(true, Event{UserAgent: "kubelet/v1.36.0"})
 	f(false, Event{UserAgent: "hollow-kubelet/v1.36.0"})
+	f(true, Event{Decision: "allow", Reason: `RBAC: allowed by RoleBinding "b/ns" of ClusterRole "system:node" to ServiceAccount "a/ns"`})
+	f(false, Event{Decision: "allow", Reason: `RBAC: allowed by ClusterRoleBinding "system:node-proxier" of ClusterRole "system:node-proxier" to User "a"`})
 	refused := Event{
 		Code: 403, User: User{Username: "a"}, StatusMessage: `users "system:node:n1" is forbidden: User "a" cannot impersonate resource "users" in API group "" at the cluster scope`,
 	}

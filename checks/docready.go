@@ -111,8 +111,9 @@ The configuration of each API server ('--authorization-mode'), or the API server
 allows a node to renew its own Lease, and where it did, the event has a decision without a reason.
 
 ## What defeats it
-RBAC allowed a node to renew its own Lease, or nobody did: then the Node authorizer is not asked first, or not at all. The check is unproven
-where events have no decision and no configuration is given.
+RBAC allowed a node to renew its own Lease, or nobody did: then the Node authorizer is not asked first, or not at all. The same goes for
+any other request that the Node authorizer allows every node, such as a report of its status. One such request is enough. The check is
+unproven where events have no decision and no configuration is given.
 
 ## What to do
 Set '--authorization-mode=Node,RBAC' on the servers that are listed. If it is set, keep the annotations of events in the log.`

@@ -93,7 +93,7 @@ type ServerHour struct {
 // SourceHour is what the log of one source shows of authorization in an hour. It must not be changed.
 //
 // ByNode, ByRBAC, ByOther and Refused are about renewals of a node's own Lease, which the Node authorizer always allows: who else decided shows
-// that Node is not asked first.
+// that Node is not asked first. So do ByRBAC and Refused of any other request that it always allows.
 type SourceHour struct {
 	mark
 	// Requests are the parts with any answered request of a node, Undecided those with one that has no decision.

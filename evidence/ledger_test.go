@@ -7,8 +7,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
 func minutes(n float64) time.Time { return noon.Add(time.Duration(n * float64(time.Minute))) }
@@ -201,6 +204,9 @@ func TestSources(t *testing.T) {
 		"no decision":       {usual.change(func(ev *audit.Event) { ev.Decision = "" }), shown{Requests: 1, Undecided: 1}},
 		"another request":   {request("a", "get", "", "pods", "shop", "web", minutes(1)), shown{Requests: 1}},
 		"another's Lease":   {usual.change(func(ev *audit.Event) { ev.ObjectRef.Name, ev.Decision, ev.Code = "b", "forbid", 403 }), shown{Requests: 1}},
+		"services by RBAC":  {request("a", "watch", "", "services", "", "", minutes(1)).change(func(ev *audit.Event) { ev.Reason = rbac }), shown{Requests: 1, ByRBAC: 1}},
+		"a pod refused":     {request("a", "create", "", "pods", "shop", "", minutes(1)).change(func(ev *audit.Event) { ev.Decision, ev.Code = "forbid", 403 }), shown{Requests: 1, Refused: 1}},
+		"a secret by RBAC":  {request("a", "get", "", "secrets", "shop", "db", minutes(1)).change(func(ev *audit.Event) { ev.Reason = rbac }), shown{Requests: 1}},
 		"without an answer": {usual.change(func(ev *audit.Event) { ev.Code, ev.Decision = 0, "" }), shown{}},
 	} {
 		c.s.o.Source = "10.0.0.1"
@@ -211,6 +217,44 @@ func TestSources(t *testing.T) {
 		if diff := cmp.Diff(c.want, shown{s.Requests, s.Undecided, s.ByNode, s.ByRBAC, s.ByOther, s.Refused}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// TestAnyNodeMay holds what every node may do against the authorizers of all versions.
+func TestAnyNodeMay(t *testing.T) {
+	resources := []string{"services", "endpoints", "nodes", "events", "pods", "secrets", "configmaps", "serviceaccounts", "persistentvolumeclaims", "leases", "csinodes",
+		"tokenreviews", "subjectaccessreviews", "localsubjectaccessreviews", "certificatesigningrequests", "csidrivers", "runtimeclasses", "podcertificaterequests", "resourceslices"}
+	groups := []string{"", "authentication.k8s.io", "authorization.k8s.io", "certificates.k8s.io", "storage.k8s.io", "node.k8s.io", "coordination.k8s.io", "events.k8s.io", "resource.k8s.io"}
+	node := &user.DefaultInfo{Name: "system:node:a", Groups: []string{"system:nodes"}}
+	always := 0
+	for minor := 28; minor <= 37; minor++ {
+		features, err := nodeauthz.FeaturesFor(fmt.Sprintf("1.%d", minor))
+		if err != nil {
+			t.Fatal(err)
+		}
+		auth := nodeauthz.NewAuthorizer(nodeauthz.NewGraph(), features, 0)
+		for _, group := range groups {
+			for _, resource := range resources {
+				for _, sub := range []string{"", "status", "token", "eviction", "binding", "proxy", "approval"} {
+					for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "impersonate"} {
+						ev := audit.Event{Verb: verb, ObjectRef: audit.ObjectRef{APIGroup: group, Resource: resource, Subresource: sub, Namespace: "ns", Name: "x"}}
+						if !anyNodeMay(&ev) {
+							continue
+						}
+						always++
+						answer := auth.Decide(&authorizer.AttributesRecord{
+							User: node, Verb: verb, APIGroup: group, APIVersion: "v1", Resource: resource, Subresource: sub, Namespace: "ns", Name: "x", ResourceRequest: true,
+						}, noon)
+						if answer.Verdict != nodeauthz.Allow || !answer.Static {
+							t.Errorf("1.%d: %s %s %s/%s: %s", minor, verb, group, resource, sub, answer.Verdict)
+						}
+					}
+				}
+			}
+		}
+	}
+	if always < 250 {
+		t.Errorf("%d kinds of request in ten minors", always)
 	}
 }
 

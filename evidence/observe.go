@@ -56,8 +56,12 @@ func (l *Ledger) Observe(ev *audit.Event, o Origin) {
 	part := partAt(second)
 	var source *SourceHour // of requests that are answered
 	if ev.Code != 0 {
-		if source = l.source(b, o.Source); source != nil && source.decided(ev, part) {
-			l.touch(&source.mark)
+		if source = l.source(b, o.Source); source != nil {
+			changed := source.decided(ev, part)
+			changed = source.overruled(ev, part) || changed
+			if changed {
+				l.touch(&source.mark)
+			}
 		}
 	}
 	n := l.node(b, o.Node)
@@ -98,6 +102,51 @@ func (s *SourceHour) decided(ev *audit.Event, part Parts) bool {
 		changed = s.Undecided.add(part) || changed
 	}
 	return changed
+}
+
+// anyNodeMay reports whether the Node authorizer of every version allows the request to any node, whatever its object is.
+func anyNodeMay(ev *audit.Event) bool {
+	ref := &ev.ObjectRef
+	reads, writes := ev.Verb == "get" || ev.Verb == "list" || ev.Verb == "watch", renews(ev.Verb)
+	switch ref.APIGroup {
+	case "":
+		switch ref.Resource + "/" + ref.Subresource {
+		case "services/":
+			return reads
+		case "endpoints/":
+			return ev.Verb == "get"
+		case "nodes/", "events/":
+			return writes
+		case "nodes/status", "pods/status":
+			return writes && ev.Verb != "create"
+		case "pods/":
+			return ev.Verb == "create" || ev.Verb == "delete"
+		case "pods/eviction":
+			return ev.Verb == "create"
+		}
+	case "authentication.k8s.io":
+		return ref.Resource == "tokenreviews" && ref.Subresource == "" && ev.Verb == "create"
+	case "authorization.k8s.io":
+		return (ref.Resource == "subjectaccessreviews" || ref.Resource == "localsubjectaccessreviews") && ref.Subresource == "" && ev.Verb == "create"
+	case "certificates.k8s.io":
+		return ref.Resource == "certificatesigningrequests" && ref.Subresource == "" && (reads || ev.Verb == "create")
+	case "storage.k8s.io":
+		return ref.Resource == "csidrivers" && ref.Subresource == "" && reads
+	case "node.k8s.io":
+		return ref.Resource == "runtimeclasses" && ref.Subresource == "" && reads
+	}
+	return false
+}
+
+// overruled notes that RBAC decided, or nobody, on a request that the Node authorizer always allows.
+func (s *SourceHour) overruled(ev *audit.Event, part Parts) bool {
+	switch {
+	case ev.Decision == "" || ev.Decision == "allow" && !strings.HasPrefix(ev.Reason, "RBAC:") || !anyNodeMay(ev):
+		return false
+	case ev.Decision == "allow":
+		return s.ByRBAC.add(part)
+	}
+	return s.Refused.add(part)
 }
 
 func renews(verb string) bool { return verb == "update" || verb == "patch" || verb == "create" }

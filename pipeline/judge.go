@@ -178,8 +178,8 @@ func (j *Judge) begin(h *hearing, ev *audit.Event) {
 		}
 	}
 	o := &out.Observed
-	o.Decision, o.Reason = ev.Decision, ev.Reason
-	if o.Grant, o.HasGrant = j.parse(ev.Reason); o.HasGrant && ev.Decision != "allow" {
+	o.Decision, o.Reason = decisionOf(ev), ev.Reason
+	if o.Grant, o.HasGrant = j.parse(ev.Reason); o.HasGrant && o.Decision != "allow" {
 		o.Grant, o.HasGrant = rbac.Grant{}, false
 	}
 	o.Authorizer = authorizerOf(out)
@@ -267,11 +267,21 @@ func selectable(a *authorizer.AttributesRecord) bool {
 	return false
 }
 
+// decisionOf is the apiserver's decision. It writes two words; another one says nothing.
+func decisionOf(ev *audit.Event) string {
+	if ev.Decision == "allow" || ev.Decision == "forbid" {
+		return ev.Decision
+	}
+	return ""
+}
+
 // passed reports whether the request passed authorization, and whether the event leaves that open.
 func passed(ev *audit.Event) (allowed, open bool) {
-	switch {
-	case ev.Decision != "":
-		return ev.Decision == "allow", false
+	switch decision := decisionOf(ev); {
+	case decision != "":
+		return decision == "allow", false
+	case ev.Code >= 100 && ev.Code < 300: // it was served
+		return true, false
 	case ev.Reason != "": // a reason without a decision is that of an authorizer which failed
 		return false, false
 	case ev.Code == 0:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/version"
 )
 
@@ -121,13 +122,19 @@ func (v *Versions) observe(out *Judgement, plain bool) {
 	if now != before || now.N > 1 {
 		v.answer(out, now, &r)
 	}
-	if ans := &out.Answer; now.N > 1 || ans.Race || ans.Static || ans.Verdict == nodeauthz.Unknown || r.Fits(*ans) {
+	if ans := &out.Answer; now.N > 1 || ans.Race || ans.Static || ans.Verdict == nodeauthz.Unknown || r.Fits(*ans) || byRBAC(out) {
 		return
 	}
 	if i, doubt := v.told.Doubts(&r, v.asked); doubt {
 		list := v.told.List()
 		out.Answer.Race, out.between = true, [2]string{version.Name(list[i]), version.Name(list[now.Members[0]])}
 	}
+}
+
+// byRBAC reports whether RBAC let through what the apiserver's Node authorizer did not. Which version that was of does not matter then: the request
+// needs the binding.
+func byRBAC(out *Judgement) bool {
+	return out.Observed.Authorizer == rules.ByRBAC && out.Observed.NodeVerdict == nodeauthz.Deny
 }
 
 // answer is by what is in force; r is what the apiserver said, nil if that is not to count.
@@ -143,7 +150,7 @@ func (v *Versions) answer(out *Judgement, force version.Force, r *version.Reques
 		}
 		if first.Verdict != second.Verdict {
 			out.between = [2]string{v.told.List()[force.Members[1]].Version(), v.told.List()[force.Members[0]].Version()}
-			if out.Answer.Race = true; force.Beyond {
+			if out.Answer.Race = out.Answer.Race || r == nil || !byRBAC(out); force.Beyond {
 				out.Answer = nodeauthz.Answer{Verdict: nodeauthz.Unknown, Reason: first.Reason}
 			}
 		}
