@@ -78,7 +78,7 @@ func newStateProof(setup *judging.Setup, from, to time.Time) *stateProof {
 	p.Impersonators = impersonatorsOf(s, p.Bindings, to)
 	p.Grown = checks.GrownDuring(slices.Collect(s.RBAC.RightsDuring(from, to)), p.SystemNode, from, to)
 	p.BindingsKnown = s.RBAC.CoversAll(from, to) && holdsBindings(s.RBAC, p.Bindings, to)
-	accounts := p.needs(setup.Auth)
+	accounts := p.needs(setup.Auth, s.FinishedPods())
 	p.tokens(s.RBAC, accounts)
 	return p
 }
@@ -142,7 +142,7 @@ const rootCA = "kube-root-ca.crt"
 
 // needs are the secrets and configmaps that nodes came to need in the window: when the first pod with one of them was bound. It returns the service accounts of
 // pods on the nodes, in the order of nodes.
-func (p *stateProof) needs(auth *nodeauthz.Authorizer) (accounts []accountOnNodes) {
+func (p *stateProof) needs(auth *nodeauthz.Authorizer, finished map[nodeauthz.NamespacedName][]cluster.Finished) (accounts []accountOnNodes) {
 	place := map[nodeauthz.Step]int{}
 	nodes := make([]string, 0, len(p.Nodes))
 	for i := range p.Nodes {
@@ -169,18 +169,55 @@ func (p *stateProof) needs(auth *nodeauthz.Authorizer) (accounts []accountOnNode
 				continue
 			}
 			spans := make([]checks.Span, 0, len(r.Paths))
+			var direct []checks.Span
 			for k := range r.Paths {
-				spans = append(spans, checks.Span{From: r.Paths[k].From, To: r.Paths[k].To})
+				span, needed := neededFor(&r.Paths[k], finished)
+				if !needed {
+					continue
+				}
+				if spans = append(spans, span); len(r.Paths[k].Steps) == stepsByPod {
+					direct = append(direct, span)
+				}
+			}
+			if len(spans) == 0 {
+				continue
 			}
 			object, first := objectOf(r.Object.Namespace, r.Object.Name), firstOf(spans)
 			p.Needs = append(p.Needs, checks.Need{Node: node, Kind: kind, Object: object, At: first.From, Until: first.To})
 			if kind == evidence.ReadConfigMaps && r.Object.Name == rootCA {
 				p.Steady = append(p.Steady, checks.Steady{Node: node, Kind: kind, Object: object, Spans: spans})
+			} else if kind == evidence.ReadSecrets && len(direct) > 0 {
+				p.Steady = append(p.Steady, checks.Steady{Node: node, Kind: kind, Object: object, Spans: direct, Once: true})
 			}
 		}
 	})
 	p.NeedsKnown = p.NodesKnown && (missing == "" || len(nodes) == 0)
 	return accounts
+}
+
+// stepsByPod is how long the path of an object is that a pod itself names: the object, the pod, the node.
+const stepsByPod = 3
+
+// neededFor is when a kubelet needed an object because of the pod on its path: until the pod had succeeded or failed.
+func neededFor(path *nodeauthz.Path, finished map[nodeauthz.NamespacedName][]cluster.Finished) (s checks.Span, needed bool) {
+	s = checks.Span{From: path.From, To: path.To}
+	if len(path.Steps) < stepsByPod {
+		return s, true
+	}
+	pod := &path.Steps[len(path.Steps)-2]
+	if pod.Kind != nodeauthz.KindPod {
+		return s, true
+	}
+	for _, f := range finished[nodeauthz.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] {
+		switch {
+		case !f.To.IsZero() && !f.To.After(s.From) || !s.To.IsZero() && !f.From.Before(s.To):
+		case !f.From.After(s.From):
+			return s, false
+		default:
+			s.To = f.From
+		}
+	}
+	return s, true
 }
 
 // firstOf is the earliest of the spans, with all that follow it without a break. It puts them in order.

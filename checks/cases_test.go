@@ -58,6 +58,11 @@ func TestEachCheckIsNeeded(t *testing.T) {
 	}
 }
 
+// secretAt is a secret that worker-0, whose kubelet starts, needs in the span.
+func secretAt(s Span) []Steady {
+	return []Steady{{Node: "worker-0", Kind: evidence.ReadSecrets, Object: "shop/db", Spans: []Span{s}, Once: true}}
+}
+
 func readCases() []kase {
 	const check = "reads-logged"
 	var out []kase
@@ -104,6 +109,12 @@ func readCases() []kase {
 		kase{check, "needed by one pod after another", all(again, steady(untilTwo, Span{From: at(13, 50, 0)})), Passed, ""},
 		kase{check, "needed by one after another, and not read again", steady(Span{at(1, 0, 0), at(13, 20, 0)}, Span{From: at(13, 10, 0)}), Unproven, CodeReadMissing},
 		kase{check, "not read after a start", steady(Span{at(1, 0, 0), at(13, 55, 0)}), Unproven, CodeReadMissing},
+		kase{check, "a secret that is not read after a start", func(in *Input) { in.Steady = secretAt(Span{at(1, 0, 0), at(13, 55, 0)}) }, Unproven, CodeReadMissing},
+		kase{check, "a secret that is read after a start", func(in *Input) {
+			in.Steady = secretAt(Span{From: at(1, 0, 0)})
+			e := event("worker-0", "watch", "", "secrets", "shop", "db", at(13, 32, 0))
+			in.Ledger.Observe(&e.ev, e.o)
+		}, Passed, ""},
 		kase{check, "a start just before the need ends", steady(Span{at(1, 0, 0), at(13, 48, 0)}), Passed, ""},
 		kase{check, "needed while the node was not Ready", all(again, steady(always), func(in *Input) {
 			in.Ledger = ledger(ticks(nil), func(t *tick) bool { return t.o.Node == "worker-1" && t.ev.ObjectRef.Resource == "configmaps" })

@@ -34,9 +34,9 @@ Every kubelet keeps watches of pods, nodes, services, csidrivers and runtimeclas
 in which a node was Ready for at least 15 minutes, a watch of each kind must have been live, and none may be missing for half
 an hour. A watch counts from its start to its end. When a
 pod comes to a node with a secret or a configmap that the node did not need before, a read of that kind must follow within ten minutes, or
-within ten minutes of when the node is Ready again. A pod that goes within a minute may never have been looked at. As
+within ten minutes of when the node is Ready again. A pod that goes, fails or ends within a minute may never have been looked at. As
 long as a pod mounts 'kube-root-ca.crt', which nearly every pod does, a configmap must be read every 70 minutes, and after each start of
-the kubelet.
+the kubelet. A secret must be read after each start of a kubelet that has a pod with a secret.
 
 ## What defeats it
 An audit policy or a filter drops reads, or reads of one kind. A log of writes only, such as 'kube-audit-admin' of AKS, never passes.

@@ -62,7 +62,7 @@ type Input struct {
 	// before.
 	Needs      []Need
 	NeedsKnown bool
-	// Steady are the times in which nodes needed an object that their kubelets watch all the time, if NeedsKnown.
+	// Steady are the times in which nodes needed an object that their kubelets watch all the time, or read whenever they start, if NeedsKnown.
 	Steady []Steady
 
 	Policy   Policy
@@ -149,6 +149,8 @@ type Steady struct {
 	Kind   evidence.Read
 	Object string
 	Spans  []Span
+	// Once says that the kubelet need not watch it, as it may be immutable, but reads it after each of its own starts.
+	Once bool `json:",omitempty"`
 }
 
 // Policy is what is known of the audit policy.

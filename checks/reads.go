@@ -175,8 +175,13 @@ func steady(in *Input, w *window, readers map[string]*Node, p *proof) {
 		if readers[s.Node] == nil {
 			continue
 		}
-		for _, need := range clip(s.Spans, w.from, w.to) {
+		for _, need := range clip(s.Spans, w.first.Start(), w.to) { // in which rare-paths-seen looks for a start
 			atStarts(in, s, need, clip(notReady[s.Node], need.From, need.To), p)
+		}
+		if s.Once {
+			continue
+		}
+		for _, need := range clip(s.Spans, w.from, w.to) {
 			for _, ready := range subtract(need, clip(notReady[s.Node], need.From, need.To)) {
 				steadyIn(in, s, ready, p)
 			}

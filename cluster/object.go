@@ -38,10 +38,11 @@ type object struct {
 	graceless  bool
 	finalizers bool
 
-	pod    *nodeauthz.Pod
-	volume *nodeauthz.PersistentVolume
-	node   string // spec.nodeName of the kinds that have little else
-	role   any    // *rbacv1.ClusterRole and the like
+	pod      *nodeauthz.Pod
+	finished bool // the pod has succeeded or failed
+	volume   *nodeauthz.PersistentVolume
+	node     string // spec.nodeName of the kinds that have little else
+	role     any    // *rbacv1.ClusterRole and the like
 
 	ready readiness // of a Node
 	// addresses are a Node's, of all types.

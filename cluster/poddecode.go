@@ -248,6 +248,9 @@ func (d *decoder) podStatus(o *object) {
 	d.members(func(key string) {
 		start := d.s.Pos()
 		switch key {
+		case "phase":
+			phase := corev1.PodPhase(d.text())
+			o.finished = phase == corev1.PodSucceeded || phase == corev1.PodFailed
 		case "conditions":
 			d.each(func() { d.podCondition(o) })
 		case "resourceClaimStatuses":

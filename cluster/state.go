@@ -33,6 +33,9 @@ type State struct {
 	// early are the latest requests that may have ended a pod, until a watch tells whether they did.
 	early map[nodeauthz.NamespacedName]earlyEnd
 
+	// finished are the times in which pods had succeeded or failed.
+	finished map[nodeauthz.NamespacedName][]Finished
+
 	counts    [numKinds]int
 	fromAudit [numKinds]int
 	newest    [numKinds]int64
@@ -57,7 +60,7 @@ type tracked struct {
 func NewState() *State {
 	s := &State{
 		Graph: nodeauthz.NewGraph(), RBAC: rbac.NewStore(), Nodes: newNodes(), Servers: newServers(), Admission: nodeadmission.NewStore(),
-		dead: map[string]int64{}, deadBound: 4096, early: map[nodeauthz.NamespacedName]earlyEnd{}, decoder: newDecoder(), tally: tally{skipped: map[string]int{}},
+		dead: map[string]int64{}, deadBound: 4096, early: map[nodeauthz.NamespacedName]earlyEnd{}, finished: map[nodeauthz.NamespacedName][]Finished{}, decoder: newDecoder(), tally: tally{skipped: map[string]int{}},
 	}
 	for k := range s.tracked {
 		s.tracked[k] = map[nodeauthz.NamespacedName]tracked{}
@@ -184,6 +187,7 @@ func (s *State) Prune(before time.Time) {
 	s.Nodes.prune(before.UnixNano())
 	s.Servers.prune(before.UnixNano())
 	s.Admission.Prune(before)
+	s.pruneFinished(before)
 }
 
 // apply takes one change in. start is when its source began to observe.
@@ -314,6 +318,7 @@ func (s *State) set(c *change, first bool, start int64) {
 		c.pod.Bound = c.bound()
 		s.claims = s.claims || c.pod.NodeName != "" && len(c.pod.PersistentVolumeClaims) > 0
 		s.Graph.SetPod(c.pod, c.seen())
+		s.finish(c)
 	case kindPersistentVolume:
 		s.Graph.SetPersistentVolume(c.volume, c.volumeSince(first, start))
 	case kindVolumeAttachment:
@@ -365,6 +370,7 @@ func (s *State) remove(kind kindID, ref nodeauthz.NamespacedName, uid string, at
 	case kindPod:
 		s.Graph.DeletePod(ref.Namespace, ref.Name, uid, at)
 		s.ended(ref)
+		s.unfinish(ref, uid, end)
 	case kindPersistentVolume:
 		s.Graph.DeletePersistentVolume(ref.Name, uid, at)
 	case kindVolumeAttachment:

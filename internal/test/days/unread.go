@@ -36,7 +36,30 @@ func unread() []Mutation {
 			m.addPod(p)
 			return p.String() + " on " + p.node.name
 		}),
+		harmless("pod-rejected", "a kubelet rejects a pod with a secret, which then stays there as failed", func(m *mutator, p *pod) string {
+			p.app.namespace, p.node = "rejected", &node{name: m.node()} // what else it leads its node to is asked for by nobody
+			m.addPod(p)
+			m.end(p, "Failed", p.created.Add(second))
+			return p.String() + " on " + p.node.name
+		}),
+		harmless("pod-succeeded", "pods with a secret have succeeded before the log begins, one on each node, and stay there", func(m *mutator, p *pod) string {
+			p.app.namespace = "done"
+			for _, name := range m.NodeNames {
+				q := *p
+				q.node, q.created, q.name, q.uid = &node{name: name}, m.From.Add(-80*minute), p.name+"-"+name, uuid(m.Rand)
+				m.addPod(&q)
+				m.end(&q, "Succeeded", q.created.Add(minute))
+			}
+			return p.String() + " on each node"
+		}),
 	}
+}
+
+// end gives a pod the phase in which it ends.
+func (m *mutator) end(p *pod, phase string, at time.Time) {
+	o := object("v1", "Pod", p.namespace, p.name, p.uid, p.created, map[string]any{"spec": p.spec(true), "status": map[string]any{"phase": phase}})
+	m.State = append(m.State, entry(at, "MODIFIED", o))
+	sortState(m.State)
 }
 
 // addPod puts a pod into the state that is bound when it is made.
