@@ -29,6 +29,10 @@ var nodeAgents = []nodeAgent{
 		product: "eks-node-monitoring-agent", provider: "EKS, with Bottlerocket or Amazon Linux", does: reportsItsNode,
 		source: "github.com/aws/eks-node-monitoring-agent, cmd/eks-node-monitoring-agent/restconfig.go",
 	},
+	{
+		product: "node-problem-detector", provider: "GCE and whoever runs it standalone", does: detectsProblems,
+		source: "github.com/kubernetes/kubernetes/pull/85014, cluster/gce/gci/configure-helper.sh",
+	},
 }
 
 // agentOf is the known agent that the request is an ordinary one of, nil if there is none.
@@ -52,6 +56,12 @@ func reportsItsNode(r *Request) bool {
 	a := r.Attrs
 	return a.ResourceRequest && a.APIGroup == "" && a.Resource == "nodes" && a.Name == r.Node &&
 		(a.Verb == "get" && a.Subresource == "" || (a.Verb == "patch" || a.Verb == "update") && a.Subresource == "status")
+}
+
+// detectsProblems reports whether the request reads the node's own Node, writes conditions of it, or writes an event.
+func detectsProblems(r *Request) bool {
+	a := r.Attrs
+	return reportsItsNode(r) || a.ResourceRequest && a.Resource == "events" && a.Subresource == "" && (a.Verb == "create" || a.Verb == "patch" || a.Verb == "update")
 }
 
 // finding is the one on such a request.

@@ -20,6 +20,8 @@ const (
 	SharedCertificate Reason = "shared-certificate"
 	TwoCertificates   Reason = "two-certificates"
 	SecondAddress     Reason = "second-address"
+	// MovedAddress is about a credential that is used from where its node is not.
+	MovedAddress      Reason = "moved-address"
 	EscalationRefused Reason = "escalation-refused"
 	// RestrictionRefused and AdmissionStopped are about writes that were authorized, and that admission refused.
 	RestrictionRefused Reason = "restriction-refused"
@@ -43,6 +45,7 @@ func nodeCredentialMisuse() *Rule {
 			{Reason: SharedCertificate, Doc: "the client certificate is one that another node used first"},
 			{Reason: TwoCertificates, Doc: "two client certificates of the node are in use at once"},
 			{Reason: SecondAddress, Doc: "a second address is in use next to the kubelet's, or in turn with it (medium)"},
+			{Reason: MovedAddress, Doc: "an address that the Node does not have took the place of one that it has (medium)"},
 		},
 		Doc: `A node's credential is used by something that is not its kubelet
 
@@ -61,15 +64,18 @@ A single request with a node's identity for which one of these holds, the first 
   low: admission refuses events of a namespace that is being deleted, and mirror pods beyond a quota. A write of another node's object
   is in foreign-node-write.
 
-Several requests together, those whose user agent is a kubelet's, by their own times and whatever the order in which they come:
+Several requests together, those whose user agent is a kubelet's, by their own times and whatever the order in which they come; for
+addresses also those by which another client reads a secret or gets a token:
 
 - an address is used while another one of the same family (IPv4 or IPv6) is in use: both in one minute, and one of the two in the minutes
   before and after. One request from elsewhere is enough, a minute after it;
 - where requests are so few that no minute shows both: two addresses took turns at least four times within an hour (medium);
+- an address that the Node object never had takes the place of one that it has, for ten minutes (medium): nothing comes from the node's own
+  address any more, as after somebody stopped the kubelet whose key he took;
 - two certificates in use at once in the same way, the old one ten minutes or more after the new one's first use;
 - the client certificate is one that another node used before.
 
-None of these is a finding: another address from some time on (a lease of DHCP, a reboot, a node made anew under its name), also
+None of these is a finding: another address of the Node from some time on (a lease of DHCP, a reboot, a node made anew under its name), also
 if it comes back later; a loopback address in addition to another one, as on control-plane nodes; kubeadm when it joins or
 upgrades a node (it reads its two ConfigMaps and its own Node, and annotates that); a new certificate that takes the old one's
 place; addresses through which three nodes or more come, such as those of a gateway, a proxy or a load balancer.
@@ -85,6 +91,7 @@ copies it: issue one for each node. Where somebody impersonates nodes, look at w
 
 ## False positives
 A node with several addresses from which it comes in turn is flagged, and so are one or two nodes alone behind a gateway that has several.
+So is one whose new address the state does not have, such as a snapshot from before.
 Behind a proxy or a load balancer the address is the proxy's, and says nothing. Distributions that compile the kubelet into one program
 send a name of their own: k3s, rke2, kubelite, k0s and hyperkube are known. These agents of providers are known:
 

@@ -175,6 +175,15 @@ func TestCredentialFires(t *testing.T) {
 			p.one(40*minute, "worker-1", comes("10.0.0.2"))
 			p.one(40*minute, "worker-2", comes("10.0.0.1"))
 		}, slices.Repeat([]string{high + "10.0.0.2", "high: the credential of node worker-2 is used from 10.0.0.1"}, 2)},
+		{"a secret read by another program, from elsewhere", func(p *tale) {
+			p.kubelets(3, 0, hour, 10, nil, home)
+			p.one(30*minute+15, "worker-1", comes("203.0.113.9"), agent("curl/8.5.0"), does("get secrets shop/db"))
+			p.one(40*minute+15, "worker-1", comes("10.0.0.1"), agent("curl/8.5.0"), does("get secrets shop/db"))
+		}, []string{high + "203.0.113.9 while it is in use from 10.0.0.1"}},
+		{"a token made by nobody by name, from elsewhere", func(p *tale) {
+			p.kubelets(3, 0, hour, 10, nil, home)
+			p.one(30*minute+15, "worker-1", comes("203.0.113.9"), agent(""), does("create serviceaccounts/token shop/web"))
+		}, []string{high + "203.0.113.9 while it is in use from 10.0.0.1"}},
 		{"in turn, where leases are not logged", func(p *tale) {
 			for i := range 12 {
 				p.one(i*5*minute, "worker-1", comes([]string{"10.0.0.1", "203.0.113.9"}[i%2]))
@@ -201,6 +210,54 @@ func TestCredentialFires(t *testing.T) {
 			p := &tale{}
 			c.play(p)
 			p.wants(t, nodeCredentialMisuse(), nil, c.want)
+		})
+	}
+}
+
+// TestCredentialMoves is about addresses that the state knows.
+func TestCredentialMoves(t *testing.T) {
+	const medium = "medium: the credential of node worker-1 is used from 203.0.113.9, which is no address of its Node, and no more from 10.0.0.1"
+	w := cluster(6)
+	w.addresses = map[string][]string{"worker-1": {"10.0.0.1", "worker-1"}, "worker-2": {"10.0.0.2", "10.0.1.2"}, "worker-3": {"192.0.2.3"}}
+	stolen := func(p *tale, from, to int) {
+		for s := from; s < to; s += 20 {
+			p.one(s, "worker-1", comes("203.0.113.9"))
+		}
+	}
+	for _, c := range []struct {
+		name string
+		s    State
+		play func(p *tale)
+		want []string
+	}{
+		{"somebody goes on where the kubelet ended", w, func(p *tale) {
+			p.kubelets(2, 0, hour, 10, nodesWithin(20*minute, hour, 1), home)
+			stolen(p, 25*minute, 37*minute)
+		}, slices.Repeat([]string{medium}, 2)},
+		{"for less than ten minutes", w, func(p *tale) {
+			p.kubelets(2, 0, hour, 10, nodesWithin(20*minute, hour, 1), home)
+			stolen(p, 25*minute, 35*minute)
+		}, nil},
+		{"without a state", nil, func(p *tale) {
+			p.kubelets(2, 0, hour, 10, nodesWithin(20*minute, hour, 1), home)
+			stolen(p, 25*minute, 37*minute)
+		}, nil},
+		{"a new address of the Node, and a kubelet behind a gateway that changes", w, func(p *tale) { p.kubelets(3, 0, hour, 10, within(0, 1), moved(30*minute)) }, []string{
+			"medium: the credential of node worker-1 is used from 10.0.1.1, which is no address of its Node, and no more from 10.0.0.1",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &tale{}
+			c.play(p)
+			got := p.detects(t, nodeCredentialMisuse(), c.s)
+			if len(got) < len(c.want) || len(c.want) == 0 && len(got) > 0 {
+				t.Fatalf("%q", got)
+			}
+			for i := range got {
+				if want := c.want[min(i, len(c.want)-1)]; !strings.Contains(got[i], want) {
+					t.Errorf("%q, want %q", got[i], want)
+				}
+			}
 		})
 	}
 }
@@ -293,7 +350,7 @@ func TestCredentialNearMisses(t *testing.T) {
 		}},
 		{"another program with the node's credential, from elsewhere", func(p *tale) {
 			p.kubelets(1, 0, hour, 10, nil, home)
-			p.one(30*minute, "worker-1", comes("203.0.113.9"), agent("curl/8.5.0")) // its requests are flagged each
+			p.one(30*minute, "worker-1", comes("203.0.113.9"), agent("curl/8.5.0"), does("get nodes worker-1")) // its requests are flagged each
 		}},
 		{"an administrator impersonates the node", func(p *tale) {
 			p.kubelets(1, 0, hour, 10, nil, home, certificate("X509SHA256=a"))

@@ -58,6 +58,7 @@ type use struct {
 	first, last time.Time
 	count       int64
 	id          string // of the first request
+	product     string // of that, where it is no kubelet's
 }
 
 // useKey tells what a node uses apart.
@@ -75,6 +76,7 @@ type habit struct {
 	Minute  int64  // the last
 	Count   int64  // since First
 	IDs     []string
+	Product string `json:",omitempty"` // of the latest, where it is no kubelet's
 	stored  time.Time
 }
 
@@ -94,6 +96,8 @@ const (
 	inTurn = 4
 	// rotation is for how long an old certificate may still be used next to the new one, in minutes.
 	rotation = 10
+	// movedFor is for how many minutes a node has come from an address that its Node does not have until that shows: others report its addresses late.
+	movedFor = 10
 	// habitFor is how long what is not used any more is remembered.
 	habitFor = 48 * time.Hour
 )
@@ -112,18 +116,21 @@ func newCredentialDetector(o DetectorOptions) Detector {
 
 func (d *credentialDetector) configure(o DetectorOptions) { d.kubelets = o.Kubelets }
 
-// follow implements follower. What is no kubelet by its own word is flagged by each of its requests, and says nothing of the kubelet.
+// follow implements follower. What is no kubelet by its own word is flagged by each of its requests, and says nothing of the kubelet. Of what it takes away,
+// the address counts all the same: programs on a node come from there.
 func (d *credentialDetector) follow(r *Request, f *followed, step int64, _ State) {
 	if r.Event.IsImpersonated {
 		return
 	}
-	n, agent := f.creds, r.Event.UserAgent
+	n, agent, product := f.creds, r.Event.UserAgent, ""
 	if n == nil {
 		n = d.nodes[r.Node]
 		f.creds = n
 	}
 	if n == nil || n.agent != agent {
-		if !IsKubelet(Product(agent), d.kubelets) {
+		if product = Product(agent); IsKubelet(product, d.kubelets) {
+			product = ""
+		} else if product = cmp.Or(product, "-"); !takes(r) {
 			return
 		}
 		if n == nil {
@@ -134,17 +141,17 @@ func (d *credentialDetector) follow(r *Request, f *followed, step int64, _ State
 			d.nodes[n.name] = n
 			f.creds = n
 		}
-		if len(agent) <= maxRemembered {
+		if len(agent) <= maxRemembered && product == "" {
 			n.agent = strings.Clone(agent)
 		}
 	}
 	at := d.at(n, step/stepsPerMinute)
-	if id := r.Event.User.CredentialID; id != "" && len(id) <= maxRemembered {
-		at.use(n, useKey{useCertificate, id}, "").add(r)
+	if id := r.Event.User.CredentialID; id != "" && len(id) <= maxRemembered && product == "" {
+		at.use(n, useKey{useCertificate, id}, "").add(r, "")
 	}
 	if text, logged := r.Event.Address(); logged {
 		if u := at.address(text); u != nil {
-			u.add(r)
+			u.add(r, product)
 			return
 		}
 		addr, err := netip.ParseAddr(text)
@@ -156,7 +163,7 @@ func (d *credentialDetector) follow(r *Request, f *followed, step int64, _ State
 		if addr.Is6() {
 			kind = useV6
 		}
-		at.use(n, useKey{kind, addr.String()}, text).add(r)
+		at.use(n, useKey{kind, addr.String()}, text).add(r, product)
 	}
 }
 
@@ -234,20 +241,26 @@ func (n *credentials) known(k useKey) string {
 	return strings.Clone(k.value)
 }
 
-func (u *use) add(r *Request) {
+// takes reports whether the request takes something away that is worth stealing: a secret or a token.
+func takes(r *Request) bool {
+	a := r.Attrs
+	return r.Allowed && a.ResourceRequest && (a.APIGroup == "" && a.Resource == "secrets" && !writes(a.Verb) || isToken(r) && a.Verb == "create")
+}
+
+func (u *use) add(r *Request, product string) {
 	u.count++
 	switch {
 	case u.count == 1:
-		u.first, u.last, u.id = r.Time, r.Time, strings.Clone(r.Event.AuditID)
+		u.first, u.last, u.id, u.product = r.Time, r.Time, strings.Clone(r.Event.AuditID), strings.Clone(product)
 	case r.Time.After(u.last):
 		u.last = r.Time
 	case r.Time.Before(u.first) || r.Time.Equal(u.first) && r.Event.AuditID < u.id:
-		u.first, u.id = r.Time, strings.Clone(r.Event.AuditID)
+		u.first, u.id, u.product = r.Time, strings.Clone(r.Event.AuditID), strings.Clone(product)
 	}
 }
 
 // Advance implements Detector.
-func (d *credentialDetector) Advance(t time.Time, _ State, found func(*Detection)) {
+func (d *credentialDetector) Advance(t time.Time, s State, found func(*Detection)) {
 	end := stepOf(t) / stepsPerMinute
 	var minutes []int64
 	for m := range d.pending {
@@ -257,7 +270,7 @@ func (d *credentialDetector) Advance(t time.Time, _ State, found func(*Detection
 	}
 	slices.Sort(minutes)
 	for _, m := range minutes {
-		d.take(m, found)
+		d.take(m, s, found)
 		delete(d.pending, m)
 	}
 	if end/60 != d.done/60 {
@@ -267,7 +280,7 @@ func (d *credentialDetector) Advance(t time.Time, _ State, found func(*Detection
 }
 
 // take takes in a minute, and judges the one before, which needs the next one to be distinguished from a change.
-func (d *credentialDetector) take(minute int64, found func(*Detection)) {
+func (d *credentialDetector) take(minute int64, s State, found func(*Detection)) {
 	type used struct {
 		*use
 		node *credentials
@@ -314,7 +327,7 @@ func (d *credentialDetector) take(minute int64, found func(*Detection)) {
 	for _, n := range nodes {
 		for kind := range uint8(useKinds) {
 			if several[n]>>kind&1 == 1 {
-				d.judge(n, kind, minute, found)
+				d.judge(n, kind, minute, s, found)
 			}
 		}
 	}
@@ -389,6 +402,7 @@ func (n *credentials) note(u *use, minute int64) {
 	if u.last.After(h.Last) {
 		h.Last = u.last
 	}
+	h.Product = u.product
 	if u.id != "" {
 		h.IDs = append(slices.Delete(h.IDs, 0, max(0, len(h.IDs)-4)), u.id)
 	}
@@ -401,7 +415,8 @@ func (h *habit) at(minute int64) bool {
 }
 
 // judge looks at the pairs of what a node uses, when the given minute has been taken in.
-func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, found func(*Detection)) {
+func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s State, found func(*Detection)) {
+	var own []string // the addresses of the Node, once they are needed
 	list := slices.SortedFunc(slices.Values(n.used[kind]), func(a, b *habit) int {
 		return cmp.Or(a.First.Compare(b.First), strings.Compare(a.Value, b.Value))
 	})
@@ -428,9 +443,26 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, fou
 				found(n.detection(other, SecondAddress, other.Value, minute, Medium, codes.Params{
 					codes.Text(ParamAddress, other.Value), codes.Text(ParamHome, home.Value), codes.Int(ParamTurns, turns(home, other, minute)),
 				}))
+			case s != nil && !d.shared(other.Value) && home.Last.Before(other.First) && other.Minute-stepOf(other.First)/stepsPerMinute >= movedFor:
+				if own == nil {
+					own = slices.Concat([]string{""}, s.NodeAddresses(n.name))
+				}
+				if hasAddress(own, home.Value) && !hasAddress(own, other.Value) {
+					found(n.detection(other, MovedAddress, other.Value, minute, Medium, codes.Params{
+						codes.Text(ParamAddress, other.Value), codes.Text(ParamHome, home.Value),
+					}))
+				}
 			}
 		}
 	}
+}
+
+// hasAddress reports whether an address is among those of a Node, as that says them.
+func hasAddress(all []string, address string) bool {
+	return slices.ContainsFunc(all, func(s string) bool {
+		a, err := netip.ParseAddr(s)
+		return err == nil && a.Unmap().WithZone("").String() == address
+	})
 }
 
 func isLoopback(address string) bool {
@@ -484,7 +516,7 @@ func turns(a, b *habit, minute int64) (n int) {
 func (n *credentials) detection(other *habit, reason Reason, apart string, minute int64, sev Severity, p codes.Params) *Detection {
 	return &Detection{
 		Finding: Finding{Rule: CredentialMisuse, Reason: reason, Severity: sev, Subject: n.name, Apart: apart, Allowed: true, Params: p},
-		Time:    timeOfMinute(minute + 1), First: other.First, Last: other.Last, Count: other.Count, AuditIDs: slices.Clone(other.IDs), Product: "kubelet",
+		Time:    timeOfMinute(minute + 1), First: other.First, Last: other.Last, Count: other.Count, AuditIDs: slices.Clone(other.IDs), Product: cmp.Or(other.Product, "kubelet"),
 	}
 }
 

@@ -197,6 +197,10 @@ var findings = map[rules.Reason]func(*said) string{
 		}
 		return fmt.Sprintf("the credential of node %s is used from %s while it is in use from %s", s.k.Node, address, home)
 	},
+	rules.MovedAddress: func(s *said) string {
+		return fmt.Sprintf("the credential of node %s is used from %s, which is no address of its Node, and no more from %s",
+			s.k.Node, s.p.Text(rules.ParamAddress), s.p.Text(rules.ParamHome))
+	},
 
 	rules.SpikeOfNode:    (*said).spike,
 	rules.SpikeOfCluster: (*said).spike,
