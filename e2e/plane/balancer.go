@@ -3,7 +3,6 @@ package plane
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"sync"
@@ -73,13 +72,5 @@ func (b *balancer) connect(client net.Conn) {
 	if err != nil {
 		return
 	}
-	defer server.Close()
-	ended := make(chan struct{}, 2)
-	for _, pair := range [][2]net.Conn{{client, server}, {server, client}} {
-		go func() {
-			_, _ = io.Copy(pair[0], pair[1]) // that a connection ended is all there is to know
-			ended <- struct{}{}
-		}()
-	}
-	<-ended
+	join(client, server)
 }

@@ -16,11 +16,15 @@ import (
 	"time"
 )
 
-// Identity is who asks: a user name with groups, of which a certificate is made, or the bearer of a token.
+// Identity is who asks: a user name with groups, of which a certificate is made; the holder of a certificate that there is; or the bearer of a token.
+// Without any of these nobody in particular asks.
 type Identity struct {
 	User   string
 	Groups []string
 	Token  string
+	Held   *Pair
+	// From is the address that connections come from; empty for whichever the system takes.
+	From string
 }
 
 // NodeIdentity is that of a kubelet.
@@ -36,9 +40,9 @@ type transports struct {
 }
 
 func (t *transports) of(id Identity) (*http.Transport, error) {
-	key := id.User + "\x00" + strings.Join(id.Groups, "\x00")
-	if id.Token != "" {
-		key = ""
+	key := id.From + "\x00" + id.User + "\x00" + strings.Join(id.Groups, "\x00")
+	if id.Held != nil {
+		key = id.From + "\x00" + string(id.Held.Cert)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,18 +52,22 @@ func (t *transports) of(id Identity) (*http.Transport, error) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(t.plane.CA.PEM)
 	config := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
-	if id.Token == "" {
-		pair, err := t.plane.CA.Client(id.User, id.Groups...)
+	pair := id.Held
+	if pair == nil && id.User != "" {
+		made, err := t.plane.CA.Client(id.User, id.Groups...)
 		if err != nil {
 			return nil, err
 		}
+		pair = &made
+	}
+	if pair != nil {
 		cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
 		if err != nil {
 			return nil, fmt.Errorf("reading a certificate: %w", err)
 		}
 		config.Certificates = []tls.Certificate{cert}
 	}
-	tr := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 4}
+	tr := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 4, DialContext: dialerFrom(id.From).DialContext}
 	t.byUser[key] = tr
 	return tr, nil
 }

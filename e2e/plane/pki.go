@@ -97,6 +97,15 @@ func (a *Authority) sign(t *x509.Certificate) (Pair, error) {
 	return Pair{Cert: pemOf("CERTIFICATE", der), Key: pemOf("PRIVATE KEY", private)}, nil
 }
 
+// Key is the authority's private key, PEM.
+func (a *Authority) Key() ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(a.key)
+	if err != nil {
+		return nil, fmt.Errorf("writing the authority's key: %w", err)
+	}
+	return pemOf("PRIVATE KEY", der), nil
+}
+
 func pemOf(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }

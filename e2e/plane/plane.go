@@ -29,6 +29,8 @@ type Options struct {
 	Mode string
 	// APIServer are further flags of kube-apiserver.
 	APIServer []string
+	// Unrestricted says that the admission plugin NodeRestriction is off.
+	Unrestricted bool
 	// First are those of the first of several API servers, whose host name is Host; [Plane.AddAPIServer] adds others. Nil: there is one, of the version
 	// of all programs and with the machine's host name.
 	First *Programs
@@ -96,6 +98,13 @@ func (p *Plane) keys() error {
 	if err := os.WriteFile(p.file("ca.crt"), p.CA.PEM, 0o600); err != nil {
 		return fmt.Errorf("writing the authority: %w", err)
 	}
+	key, err := p.CA.Key()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(p.file("ca.key"), key, 0o600); err != nil {
+		return fmt.Errorf("writing the authority's key: %w", err)
+	}
 	pair, err := p.CA.Server("kube-apiserver", "kubernetes", "kubernetes.default.svc")
 	if err != nil {
 		return err
@@ -103,15 +112,15 @@ func (p *Plane) keys() error {
 	if _, _, err := pair.Write(p.Dir, "apiserver"); err != nil {
 		return err
 	}
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		return fmt.Errorf("making the key of service accounts: %w", err)
 	}
 	p.saKey = p.file("sa.key")
-	if err := os.WriteFile(p.saKey, pemOf("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key)), 0o600); err != nil {
+	if err := os.WriteFile(p.saKey, pemOf("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey)), 0o600); err != nil {
 		return fmt.Errorf("writing the key of service accounts: %w", err)
 	}
-	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	public, err := x509.MarshalPKIXPublicKey(rsaKey.Public())
 	if err != nil {
 		return fmt.Errorf("writing the key of service accounts: %w", err)
 	}
@@ -183,12 +192,15 @@ func (p *Plane) startAPIServer(ctx context.Context, programs *Programs, address,
 		"--client-ca-file=" + p.file("ca.crt"), "--tls-cert-file=" + p.file("apiserver.crt"), "--tls-private-key-file=" + p.file("apiserver.key"),
 		"--service-account-key-file=" + p.file("sa.pub"), "--service-account-signing-key-file=" + p.saKey,
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16", "--allow-privileged",
-		"--enable-admission-plugins=NodeRestriction", "--authorization-mode=" + p.Options.Mode,
+		"--enable-bootstrap-token-auth", "--authorization-mode=" + p.Options.Mode,
 		"--audit-log-path=" + p.AuditLogPath(), "--audit-policy-file=" + p.Options.Policy,
 		// Otherwise it waits a minute for watches to end when it is stopped.
 		"--shutdown-watch-termination-grace-period=2s",
 		// Refusals of the Node authorizer are logged from 2 on.
 		"--v=2",
+	}
+	if !p.Options.Unrestricted {
+		args = append(args, "--enable-admission-plugins=NodeRestriction")
 	}
 	if mb := p.Options.AuditLogMegabytes; mb > 0 {
 		args = append(args, fmt.Sprintf("--audit-log-maxsize=%d", mb))
@@ -250,6 +262,7 @@ func (p *Plane) StartControllers(ctx context.Context) error {
 	for name, args := range map[string][]string{
 		"kube-controller-manager": {
 			"--use-service-account-credentials", "--service-account-private-key-file=" + p.saKey, "--root-ca-file=" + p.file("ca.crt"),
+			"--cluster-signing-cert-file=" + p.file("ca.crt"), "--cluster-signing-key-file=" + p.file("ca.key"),
 			"--kube-api-qps=100", "--kube-api-burst=200",
 		},
 		"kube-scheduler": {},
@@ -308,6 +321,11 @@ func (p *Plane) StartKubelets(ctx context.Context, nodes ...string) error {
 			return err
 		}
 	}
+	return p.NodesReady(ctx, nodes...)
+}
+
+// NodesReady waits until nodes are ready whose kubelets were started.
+func (p *Plane) NodesReady(ctx context.Context, nodes ...string) error {
 	for _, node := range nodes {
 		if err := Eventually(ctx, "node "+node+" is ready", func() error {
 			if err := p.Kubelets[node].Alive(); err != nil {
@@ -340,6 +358,27 @@ func (p *Plane) StartKubelet(node string, as Identity) error {
 	if err != nil {
 		return err
 	}
+	return p.startKubelet(node, config)
+}
+
+// StartKubeletFrom starts a hollow kubelet that comes from an address of this machine with a certificate that it was given, and does not wait.
+func (p *Plane) StartKubeletFrom(node, address string, held Pair) error {
+	server, err := p.Forward(address)
+	if err != nil {
+		return err
+	}
+	cert, key, err := held.Write(p.Dir, "kubelet-"+node)
+	if err != nil {
+		return err
+	}
+	config := p.file("kubelet-" + node + ".kubeconfig")
+	if err := writeKubeconfig(config, "https://"+server, p.file("ca.crt"), cert, key); err != nil {
+		return err
+	}
+	return p.startKubelet(node, config)
+}
+
+func (p *Plane) startKubelet(node, config string) error {
 	k, err := p.work.Start("kubelet-"+node, p.Programs.path("hollow"), []string{node, config})
 	if err != nil {
 		return err
