@@ -129,10 +129,14 @@ type staying struct {
 	role    string
 	rules   []rbacv1.PolicyRule
 	why     Code
+	joins   bool // its subjects are machines that join, and no nodes
 }
 
 func (s *staying) is(b *rbac.BindingInfo) bool {
 	if b.Binding.Kind != s.binding.Kind || b.Binding.Namespace != s.binding.Namespace {
+		return false
+	}
+	if s.joins && slices.ContainsFunc(b.Subjects, rbac.SubjectRef.ForNodes) {
 		return false
 	}
 	if s.prefix {
@@ -141,8 +145,8 @@ func (s *staying) is(b *rbac.BindingInfo) bool {
 	return b.Binding.Name == s.binding.Name && b.Role.Name == s.role
 }
 
-// stays is the list: what kubeadm makes (cmd/kubeadm/app/phases/bootstraptoken/node, uploadconfig and kubelet of k8s.io/kubernetes), and what Amazon
-// EKS documents.
+// stays is the list: what kubeadm makes (cmd/kubeadm/app/phases/bootstraptoken/node, uploadconfig, kubelet, addons/proxy and copycerts of
+// k8s.io/kubernetes), and what Amazon EKS documents.
 func stays() []staying {
 	const certificates, requests = "certificates.k8s.io", "certificatesigningrequests"
 	cluster := func(name string) rbac.BindingRef {
@@ -157,22 +161,24 @@ func stays() []staying {
 	maps := rule("", "configmaps", nil, "get")
 	bootstrap := []rbacv1.PolicyRule{rule(certificates, requests, nil, "create", "get", "list", "watch")}
 	return []staying{
-		{cluster("kubeadm:kubelet-bootstrap"), false, "system:node-bootstrapper", bootstrap, WhyKubeadm},
+		{cluster("kubeadm:kubelet-bootstrap"), false, "system:node-bootstrapper", bootstrap, WhyKubeadm, false},
 		{
 			cluster("kubeadm:node-autoapprove-bootstrap"), false, "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
-			[]rbacv1.PolicyRule{rule(certificates, requests+"/nodeclient", nil, "create")}, WhyKubeadm,
+			[]rbacv1.PolicyRule{rule(certificates, requests+"/nodeclient", nil, "create")}, WhyKubeadm, false,
 		},
 		{
 			cluster("kubeadm:node-autoapprove-certificate-rotation"), false, "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
-			[]rbacv1.PolicyRule{rule(certificates, requests+"/selfnodeclient", nil, "create")}, WhyKubeadm,
+			[]rbacv1.PolicyRule{rule(certificates, requests+"/selfnodeclient", nil, "create")}, WhyKubeadm, false,
 		},
-		{cluster("kubeadm:get-nodes"), false, "kubeadm:get-nodes", []rbacv1.PolicyRule{rule("", "nodes", nil, "get")}, WhyKubeadm},
-		{local("kubeadm:nodes-kubeadm-config"), false, "kubeadm:nodes-kubeadm-config", []rbacv1.PolicyRule{maps}, WhyKubeadm},
-		{local("kubeadm:kubelet-config"), false, "kubeadm:kubelet-config", []rbacv1.PolicyRule{maps}, WhyKubeadm},
-		{local("kubeadm:kubelet-config-1."), true, "", []rbacv1.PolicyRule{maps}, WhyKubeadm},
+		{cluster("kubeadm:get-nodes"), false, "kubeadm:get-nodes", []rbacv1.PolicyRule{rule("", "nodes", nil, "get")}, WhyKubeadm, false},
+		{local("kubeadm:nodes-kubeadm-config"), false, "kubeadm:nodes-kubeadm-config", []rbacv1.PolicyRule{maps}, WhyKubeadm, false},
+		{local("kubeadm:kubelet-config"), false, "kubeadm:kubelet-config", []rbacv1.PolicyRule{maps}, WhyKubeadm, false},
+		{local("kubeadm:kubelet-config-1."), true, "", []rbacv1.PolicyRule{maps}, WhyKubeadm, false},
+		{local("kube-proxy"), false, "kube-proxy", []rbacv1.PolicyRule{rule("", "configmaps", []string{"kube-proxy"}, "get")}, WhyKubeadm, true},
+		{local("kubeadm:kubeadm-certs"), false, "kubeadm:kubeadm-certs", []rbacv1.PolicyRule{rule("", "secrets", []string{"kubeadm-certs"}, "get")}, WhyKubeadm, true},
 		{
 			cluster("eks:node-bootstrapper"), false, "eks:node-bootstrapper",
-			[]rbacv1.PolicyRule{rule(certificates, requests, nil, "create"), rule(certificates, requests+"/selfnodeserver", nil, "create")}, WhyProvider,
+			[]rbacv1.PolicyRule{rule(certificates, requests, nil, "create"), rule(certificates, requests+"/selfnodeserver", nil, "create")}, WhyProvider, false,
 		},
 	}
 }

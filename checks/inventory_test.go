@@ -27,6 +27,10 @@ func TestInventory(t *testing.T) {
 		b.Binding.Kind, b.Binding.Namespace, b.Role.Kind = rbac.KindRoleBinding, "kube-system", rbac.KindRole
 		return b
 	}
+	get := func(resource string, names ...string) []rbacv1.PolicyRule {
+		return []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{resource}, ResourceNames: names}}
+	}
+	const joins = "system:bootstrappers:kubeadm:default-node-token"
 	elsewhere := local("kubeadm:kubelet-config", "kubeadm:kubelet-config", getMaps, group("system:nodes"))
 	elsewhere.Binding.Namespace = "shop"
 	csr := func(resource string) []rbacv1.PolicyRule {
@@ -65,6 +69,15 @@ func TestInventory(t *testing.T) {
 		"that gives more":               {local("kubeadm:kubelet-config", "kubeadm:kubelet-config", getAll, group("system:nodes")), Goes, WhyRulesChanged},
 		"whose role is not there":       {local("kubeadm:kubelet-config", "kubeadm:kubelet-config", nil, group("system:nodes")), Stays, WhyKubeadm},
 		"in another namespace":          {elsewhere, Goes, WhySubject},
+		"kubeadm's kube-proxy":          {local("kube-proxy", "kube-proxy", get("configmaps", "kube-proxy"), group(joins)), Stays, WhyKubeadm},
+		"kube-proxy for all maps":       {local("kube-proxy", "kube-proxy", get("configmaps"), group(joins)), Goes, WhyRulesChanged},
+		"kubeadm's certificates":        {local("kubeadm:kubeadm-certs", "kubeadm:kubeadm-certs", get("secrets", "kubeadm-certs"), group(joins)), Stays, WhyKubeadm},
+		"its name for nodes": {
+			local("kubeadm:kubeadm-certs", "kubeadm:kubeadm-certs", get("secrets", "kubeadm-certs"), group("system:nodes")), Goes, WhySubject,
+		},
+		"its name for all secrets": {
+			local("kubeadm:kubeadm-certs", "kubeadm:kubeadm-certs", get("secrets"), group(joins)), Goes, WhyRulesChanged,
+		},
 		"kubeadm's rotation": {clusterBinding("kubeadm:node-autoapprove-certificate-rotation",
 			"system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", csr("certificatesigningrequests/selfnodeclient"), group("system:nodes")), Stays, WhyKubeadm},
 		"its name with another role": {clusterBinding("kubeadm:node-autoapprove-certificate-rotation", "cluster-admin", csr("*"), group("system:nodes")), Goes, WhySubject},

@@ -33,6 +33,8 @@ func (s *sim) kubeadmRBAC(at time.Time) []map[string]any {
 		binding(s.Rand, "", "kubeadm:node-autoapprove-bootstrap", "system:certificates.k8s.io:certificatesigningrequests:nodeclient", at, group(bootstrapGroup)),
 		binding(s.Rand, "", "kubeadm:node-autoapprove-certificate-rotation", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", at,
 			group("system:nodes")),
+		role(s.Rand, "kube-system", "kube-proxy", at, rule("get", "", "configmaps", "kube-proxy")),
+		binding(s.Rand, "kube-system", "kube-proxy", "kube-proxy", at, group(bootstrapGroup)),
 	}
 }
 
@@ -58,6 +60,7 @@ func (s *sim) bootstrap(x *session) {
 	}
 	s.request(as("RoleBinding", nodesRole, ""), at.Add(40*milli), "get", resConfigMaps, "kube-system", "kubeadm-config", "", "timeout=10s", 200)
 	s.request(as("RoleBinding", kubeletRole, ""), at.Add(60*milli), "get", resConfigMaps, "kube-system", "kubelet-config", "", "timeout=10s", 200)
+	s.request(as("RoleBinding", "kube-proxy", ""), at.Add(50*milli), "get", resConfigMaps, "kube-system", "kube-proxy", "", "timeout=10s", 200)
 	s.request(as("ClusterRoleBinding", "kubeadm:get-nodes", "kubeadm:get-nodes"), at.Add(80*milli), "get", resNodes, "", n.name, "", "timeout=10s", 404)
 	boot := as("ClusterRoleBinding", "kubeadm:kubelet-bootstrap", "system:node-bootstrapper")
 	boot.agent = x.agent
