@@ -1,0 +1,309 @@
+package confined
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodetrail/nodetrail/e2e/plane"
+	"github.com/nodetrail/nodetrail/e2e/trail"
+)
+
+// cluster is a hardened control plane with nodetrail next to it.
+type cluster struct {
+	*trail.Pair
+	ctx     context.Context
+	program string
+	// held are the credentials of the nodes that joined.
+	held map[string]plane.Pair
+}
+
+// minWindow is for how long everything must be proven.
+const minWindow = time.Minute
+
+// token is the bootstrap token of the nodes.
+const token = "abcdef.0123456789abcdef"
+
+// newCluster starts one with kubeadm's roles, bindings and ConfigMaps, and a bootstrap token.
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{ctx: work.Context(), held: map[string]plane.Pair{}}
+	c.program = must(trail.Build(c.ctx, work))(t)
+	config := fmt.Sprintf("readiness: {minWindow: %s}\nstore: {step: 1m}\n", minWindow)
+	c.Pair = must(trail.Beside(c.ctx, work, "confined", trail.Options{Plane: plane.Options{Mode: "Node,RBAC"}, Program: c.program, Config: config}))(t)
+	check(t, c.Plane.Apply(c.ctx, []byte(kubeadm)))
+	check(t, c.Plane.StartControllers(c.ctx))
+	return c
+}
+
+// kubeadm is what kubeadm init makes for nodes that join, and a bootstrap token of kubeadm's kind.
+const kubeadm = `
+apiVersion: v1
+kind: Secret
+metadata: {namespace: kube-system, name: bootstrap-token-abcdef}
+type: bootstrap.kubernetes.io/token
+stringData: {token-id: abcdef, token-secret: 0123456789abcdef, usage-bootstrap-authentication: "true", auth-extra-groups: "system:bootstrappers:kubeadm:default-node-token"}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {namespace: kube-public, name: cluster-info}, data: {kubeconfig: "{}"}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {namespace: kube-system, name: kubeadm-config}, data: {ClusterConfiguration: "{}"}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {namespace: kube-system, name: kubelet-config}, data: {kubelet: "{}"}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {namespace: kube-system, name: kube-proxy}, data: {config.conf: "{}"}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: "kubeadm:kubelet-bootstrap"}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:node-bootstrapper"}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:bootstrappers:kubeadm:default-node-token"}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: "kubeadm:node-autoapprove-bootstrap"}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:certificates.k8s.io:certificatesigningrequests:nodeclient"}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:bootstrappers:kubeadm:default-node-token"}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: "kubeadm:node-autoapprove-certificate-rotation"}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient"}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:nodes"}]
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: "kubeadm:get-nodes"}, rules: [{apiGroups: [""], resources: [nodes], verbs: [get]}]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: "kubeadm:get-nodes"}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "kubeadm:get-nodes"}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:bootstrappers:kubeadm:default-node-token"}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {namespace: kube-system, name: "kubeadm:nodes-kubeadm-config"}
+rules: [{apiGroups: [""], resources: [configmaps], resourceNames: [kubeadm-config], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {namespace: kube-system, name: "kubeadm:nodes-kubeadm-config"}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: "kubeadm:nodes-kubeadm-config"}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:bootstrappers:kubeadm:default-node-token"}
+- {apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:nodes"}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {namespace: kube-system, name: "kubeadm:kubelet-config"}
+rules: [{apiGroups: [""], resources: [configmaps], resourceNames: [kubelet-config], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {namespace: kube-system, name: "kubeadm:kubelet-config"}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: "kubeadm:kubelet-config"}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:nodes"}
+- {apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:bootstrappers:kubeadm:default-node-token"}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {namespace: kube-system, name: kube-proxy}
+rules: [{apiGroups: [""], resources: [configmaps], resourceNames: [kube-proxy], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {namespace: kube-system, name: kube-proxy}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: kube-proxy}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:bootstrappers:kubeadm:default-node-token"}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {namespace: kube-public, name: "kubeadm:bootstrap-signer-clusterinfo"}
+rules: [{apiGroups: [""], resources: [configmaps], resourceNames: [cluster-info], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {namespace: kube-public, name: "kubeadm:bootstrap-signer-clusterinfo"}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: "kubeadm:bootstrap-signer-clusterinfo"}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:anonymous"}]
+`
+
+// join does what kubeadm join does with a machine: it reads with the bootstrap token how to join, and has the kubelet ask for a certificate with it.
+func (c *cluster) join(t *testing.T, node string) {
+	t.Helper()
+	from := addresses()[node]
+	for _, path := range []string{"/api/v1/namespaces/kube-public/configmaps/cluster-info"} {
+		c.get(t, c.Plane.As(plane.Identity{From: from}).With(c.kubeadmAgent()), path, http.StatusOK)
+	}
+	join := c.Plane.As(plane.Identity{Token: token, From: from}).With(c.kubeadmAgent())
+	for _, name := range []string{"kubeadm-config", "kube-proxy", "kubelet-config"} {
+		c.get(t, join, "/api/v1/namespaces/kube-system/configmaps/"+name, http.StatusOK)
+	}
+	if r := must(join.Do(c.ctx, http.MethodGet, "/api/v1/nodes/"+node, nil))(t); r.Code != http.StatusNotFound && r.Code != http.StatusOK {
+		t.Fatalf("kubeadm looks for the Node: %d", r.Code)
+	}
+	c.held[node] = c.certificate(t, plane.Identity{Token: token, From: from}, node)
+	check(t, c.Plane.StartKubeletFrom(node, from, c.held[node]))
+}
+
+func (c *cluster) kubeadmAgent() string {
+	return "kubeadm/" + c.Plane.Programs.Kubernetes + " (linux/amd64) kubernetes/e2e"
+}
+
+func (c *cluster) get(t *testing.T, client *plane.Client, path string, code int) {
+	t.Helper()
+	if r := must(client.Do(c.ctx, http.MethodGet, path, nil))(t); r.Code != code {
+		t.Fatalf("GET %s: %d %.200s", path, r.Code, r.Body)
+	}
+}
+
+const requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+
+// ask asks for a node's certificate as somebody, and returns the request's name and the key.
+func (c *cluster) ask(t *testing.T, as plane.Identity, node string) (name string, key []byte) {
+	t.Helper()
+	private := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	subject := pkix.Name{CommonName: plane.NodeIdentity(node).User, Organization: plane.NodeIdentity(node).Groups}
+	der := must(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject}, private))(t)
+	var made struct{ Metadata struct{ Name string } }
+	check(t, c.Plane.As(as).Post(c.ctx, requests, map[string]any{
+		"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": map[string]any{"generateName": "csr-"},
+		"spec": map[string]any{
+			"request": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
+			"usages": []string{"digital signature", "client auth"},
+		},
+	}, &made))
+	return made.Metadata.Name, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(private))(t)})
+}
+
+// certificate asks for one and waits until it is issued, as a kubelet does.
+func (c *cluster) certificate(t *testing.T, as plane.Identity, node string) plane.Pair {
+	t.Helper()
+	name, key := c.ask(t, as, node)
+	return c.issued(t, as, name, key)
+}
+
+// issued waits for the certificate.
+func (c *cluster) issued(t *testing.T, as plane.Identity, name string, key []byte) plane.Pair {
+	t.Helper()
+	var request struct {
+		Items []struct{ Status struct{ Certificate []byte } }
+	}
+	c.eventually(t, "certificate request "+name+" is signed", func() error {
+		if err := c.Plane.As(as).Get(c.ctx, requests+"?fieldSelector=metadata.name%3D"+name, &request); err != nil {
+			return err
+		}
+		if len(request.Items) != 1 || len(request.Items[0].Status.Certificate) == 0 {
+			return fmt.Errorf("it is not: %+v", request.Items)
+		}
+		return nil
+	})
+	return plane.Pair{Cert: request.Items[0].Status.Certificate, Key: key}
+}
+
+// probe asks as an administrator, in the name of a node, for what NodeRestriction refuses: a dry run, as docs/node-restriction.md has it.
+func (c *cluster) probe(t *testing.T) *plane.Reply {
+	t.Helper()
+	as := plane.NodeIdentity("node-1")
+	body := map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "probe"}}
+	return must(c.Plane.Admin().Acting(as.User, as.Groups...).Do(c.ctx, http.MethodPost, "/api/v1/nodes?dryRun=All", body))(t)
+}
+
+// runs makes a pod with a secret on a node and waits until its kubelet says that it runs.
+func (c *cluster) runs(t *testing.T, name, node string) {
+	t.Helper()
+	check(t, c.Plane.Apply(c.ctx, fmt.Appendf(nil, `{apiVersion: v1, kind: Pod, metadata: {namespace: shop, name: %s}, spec: {nodeName: %s,
+  containers: [{name: main, image: registry.example/main}], volumes: [{name: db, secret: {secretName: db}}]}}`, name, node)))
+	c.eventually(t, "pod "+name+" runs", func() error {
+		var p struct{ Status struct{ Phase string } }
+		if err := c.Plane.Admin().Get(c.ctx, "/api/v1/namespaces/shop/pods/"+name, &p); err != nil {
+			return err
+		}
+		if p.Status.Phase != "Running" {
+			return fmt.Errorf("it is %s", p.Status.Phase)
+		}
+		return nil
+	})
+}
+
+// stored is the report of run's store on the time that is asked for.
+func (c *cluster) stored() (*trail.Report, error) {
+	return c.Trail.Report(c.ctx, "--window", minWindow.String())
+}
+
+// analyzed is the report of analyze on the audit log up to a moment, with the state that run has learned.
+func (c *cluster) analyzed(until time.Time) (*trail.Report, error) {
+	out, err := trail.Run(c.ctx, c.program, "analyze", "-o", "json", "--min-window", minWindow.String(), "--until", until.UTC().Format(time.RFC3339Nano),
+		"--audit-policy", c.Plane.Options.Policy, "--state", filepath.Join(work.Dir, "confined-data", "state"), c.Plane.AuditLogPath())
+	if err != nil {
+		return nil, err
+	}
+	return trail.ParseReport(out)
+}
+
+// failed are the checks of the second question that failed, in order.
+func failed(r *trail.Report) (out []string) {
+	for i := range r.Confinement.Checks {
+		if x := &r.Confinement.Checks[i]; x.State == "failed" {
+			out = append(out, x.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// open are the checks of both questions that did not pass, with what is wrong.
+func open(r *trail.Report) string {
+	var out []string
+	for _, c := range slices.Concat(r.Readiness.Checks, r.Confinement.Checks) {
+		for _, i := range c.Evidence {
+			if line := fmt.Sprintf("%s %s: %s", c.Name, i.State, i.Message); i.State != "passed" && !slices.Contains(out, line) {
+				out = append(out, line)
+			}
+		}
+	}
+	return strings.Join(out, "\n  ")
+}
+
+func (c *cluster) eventually(t *testing.T, what string, ok func() error) {
+	t.Helper()
+	check(t, plane.Eventually(c.ctx, what, func() error {
+		if err := c.Trail.Process.Alive(); err != nil {
+			return plane.Fatal(err)
+		}
+		return ok()
+	}))
+}
+
+func (c *cluster) later(d time.Duration) {
+	select {
+	case <-c.ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must returns the value, or ends the test.
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		check(t, err)
+		return v
+	}
+}
