@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/e2e/plane"
+	"github.com/nodetrail/nodetrail/e2e/result"
 	"github.com/nodetrail/nodetrail/e2e/trail"
 )
 
@@ -25,8 +26,12 @@ type cluster struct {
 	*trail.Pair
 	ctx     context.Context
 	program string
+	page    *page
 	// held are the credentials of the nodes that joined.
-	held map[string]plane.Pair
+	held   map[string]plane.Pair
+	result result.Confined
+	// known are the checks that steps have defeated.
+	known []string
 }
 
 // minWindow is for how long everything must be proven.
@@ -38,9 +43,9 @@ const token = "abcdef.0123456789abcdef"
 // newCluster starts one with kubeadm's roles, bindings and ConfigMaps, and a bootstrap token.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	c := &cluster{ctx: work.Context(), held: map[string]plane.Pair{}}
+	c := &cluster{ctx: work.Context(), page: readPage(t), held: map[string]plane.Pair{}}
 	c.program = must(trail.Build(c.ctx, work))(t)
-	config := fmt.Sprintf("readiness: {minWindow: %s}\nstore: {step: 1m}\n", minWindow)
+	config := fmt.Sprintf("readiness: {minWindow: %s}\nstore: {step: 1m}\n%s", minWindow, c.page.block(t, "yaml", "exceptions:"))
 	c.Pair = must(trail.Beside(c.ctx, work, "confined", trail.Options{Plane: plane.Options{Mode: "Node,RBAC"}, Program: c.program, Config: config}))(t)
 	check(t, c.Plane.Apply(c.ctx, []byte(kubeadm)))
 	check(t, c.Plane.StartControllers(c.ctx))
@@ -211,12 +216,11 @@ func (c *cluster) issued(t *testing.T, as plane.Identity, name string, key []byt
 	return plane.Pair{Cert: request.Items[0].Status.Certificate, Key: key}
 }
 
-// probe asks as an administrator, in the name of a node, for what NodeRestriction refuses: a dry run, as docs/node-restriction.md has it.
+// probe asks as an administrator, in the name of a node, for what NodeRestriction refuses: a dry run.
 func (c *cluster) probe(t *testing.T) *plane.Reply {
 	t.Helper()
-	as := plane.NodeIdentity("node-1")
-	body := map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "probe"}}
-	return must(c.Plane.Admin().Acting(as.User, as.Groups...).Do(c.ctx, http.MethodPost, "/api/v1/nodes?dryRun=All", body))(t)
+	path, body, user, group := c.page.probe(t)
+	return must(c.Plane.Admin().Acting(user, group).Do(c.ctx, http.MethodPost, path, body))(t)
 }
 
 // runs makes a pod with a secret on a node and waits until its kubelet says that it runs.
@@ -242,9 +246,21 @@ func (c *cluster) stored() (*trail.Report, error) {
 }
 
 // analyzed is the report of analyze on the audit log up to a moment, with the state that run has learned.
-func (c *cluster) analyzed(until time.Time) (*trail.Report, error) {
-	out, err := trail.Run(c.ctx, c.program, "analyze", "-o", "json", "--min-window", minWindow.String(), "--until", until.UTC().Format(time.RFC3339Nano),
-		"--audit-policy", c.Plane.Options.Policy, "--state", filepath.Join(work.Dir, "confined-data", "state"), c.Plane.AuditLogPath())
+func (c *cluster) analyzed(until time.Time, more ...string) (*trail.Report, error) {
+	args := []string{"analyze", "--state", c.stateDir(), "--audit-policy", c.Plane.Options.Policy, c.Plane.AuditLogPath()}
+	return c.run(append(append(args, forTest(until)...), more...)...)
+}
+
+func (c *cluster) stateDir() string { return filepath.Join(work.Dir, "confined-data", "state") }
+
+// forTest are flags of analyze for a test, which has minutes.
+func forTest(until time.Time) []string {
+	return []string{"-o", "json", "--min-window", minWindow.String(), "--until", until.UTC().Format(time.RFC3339Nano)}
+}
+
+// run runs a command of nodetrail, which has to succeed and to print a report.
+func (c *cluster) run(args ...string) (*trail.Report, error) {
+	out, err := trail.Run(c.ctx, c.program, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -44,6 +44,20 @@ type Upgrade struct {
 	Seconds                                    float64
 }
 
+// Confined is what a hardened cluster showed: Seconds is how long CONFINED took once all Nodes were there, Steps what took it back.
+type Confined struct {
+	Nodes   int
+	Window  time.Duration
+	Seconds float64
+	Steps   []Step
+}
+
+// Step is one step back from CONFINED, the check that it defeats, and how long it took until both answers said so.
+type Step struct {
+	Name, Check string
+	Seconds     float64
+}
+
 // Scale is what the churn showed.
 type Scale struct {
 	Kubelets                                   int

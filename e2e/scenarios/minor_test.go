@@ -34,6 +34,8 @@ func has(t *testing.T, scene string, since int) bool {
 const (
 	// selectors: a node sees only its own Node and the pods and slices selected by its name.
 	selectors = 32
+	// audiences: NodeRestriction limits the audiences of tokens.
+	audiences = 33
 	// accounts: a node gets the service accounts of its pods.
 	accounts = 34
 )

@@ -33,6 +33,8 @@ func TestScenarios(t *testing.T) {
 		{"undifferentiated name", testUndifferentiated, 0},
 		{"letter case", testLetterCase, 0},
 		{"foreign write", testForeignWrite, 0},
+		{"writes of nodes", testWrites, 0},
+		{"token audiences", testAudiences, 0},
 		{"impersonated node", testImpersonation, 36},
 		{"metrics", testMetrics, 0},
 		{"pages", testPages, 0},

@@ -30,6 +30,12 @@ type Verdict struct {
 			Kind, Namespace, Name string
 		} `json:"binding"`
 	} `json:"observed"`
+	// Admission is about NodeRestriction; nil for what it is not asked about.
+	Admission *struct {
+		Verdict, Message, Missing, Observed string
+		Code                                int
+		Race                                bool
+	} `json:"admission"`
 	Code      int      `json:"code"`
 	UserAgent string   `json:"userAgent"`
 	Findings  []string `json:"findings"`

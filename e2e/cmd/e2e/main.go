@@ -2,8 +2,8 @@
 //
 //	e2e [-page FILE] [-run REGEXP] [PACKAGE...]
 //
-// With NODETRAIL_E2E_KUBERNETES, which names an older minor, only that minor's row of the page is written. The packages are scenarios, scale and pipeline, all by default; of their tests those that match REGEXP are run. It is run by make e2e, at the top of
-// the module e2e. When it must stop it stops the tests, which end what they have started.
+// With NODETRAIL_E2E_KUBERNETES, which names an older minor, only that minor's row of the page is written. The packages are scenarios, confined, scale and pipeline, all
+// by default; of their tests those that match REGEXP are run. It is run by make e2e, at the top of the module e2e. When it must stop it stops the tests, which end what they have started.
 package main
 
 import (
@@ -38,7 +38,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	packages := fs.Args()
 	if len(packages) == 0 {
-		packages = []string{"scenarios", "scale", "pipeline"}
+		packages = allPackages()
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -48,6 +48,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	return 0
 }
+
+func allPackages() []string { return []string{"scenarios", "confined", "scale", "pipeline"} }
 
 var errStopped = errors.New("stopped")
 
@@ -97,7 +99,7 @@ func all(signals <-chan os.Signal, packages []string, tests, page string, stdout
 		return err
 	}
 	older := os.Getenv(plane.MinorEnv) != ""
-	if older || tests == "" && slices.Equal(packages, []string{"scenarios", "scale", "pipeline"}) {
+	if older || tests == "" && slices.Equal(packages, allPackages()) {
 		return writePage(page, dir, text, older)
 	}
 	return fmt.Errorf("%s is written when all tests of all packages have run", page)

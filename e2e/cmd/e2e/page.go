@@ -40,6 +40,12 @@ their modules, Kafka, PostgreSQL, Prometheus and Alertmanager, all on one machin
 	} else if ok {
 		upgrade(&b, &u)
 	}
+	var c result.Confined
+	if ok, err := read(dir, "confined", &c); err != nil {
+		return "", err
+	} else if ok {
+		confined(&b, &c)
+	}
 	var x result.Scale
 	if ok, err := read(dir, "scale", &x); err != nil {
 		return "", err
@@ -125,6 +131,22 @@ What the report says of the version:
 `, u.From, u.To, u.Seconds, u.Judged, share(u.Agree, u.Compared), u.Lagged, share(u.RacesAgree, u.RacesCompared), u.Differ)
 	for _, line := range u.Versions {
 		fmt.Fprintf(b, "- %s\n", line)
+	}
+}
+
+func confined(b *strings.Builder, c *result.Confined) {
+	fmt.Fprintf(b, `
+## CONFINED, and back
+
+A cluster is hardened as [confined.md](confined.md) says: %d nodes join by TLS bootstrap, each with an address of its own. CONFINED is reached, by all checks and
+without a waiver, %.0f s after the last of them is ready, with a window of %s. Each step back defeats the check that it should, and no other; the report of
+`+"`run`"+` and `+"`analyze`"+` on the log say so.
+
+| step | check | s |
+|---|---|---|
+`, c.Nodes, c.Seconds, c.Window)
+	for _, s := range c.Steps {
+		fmt.Fprintf(b, "| %s | %s | %.0f |\n", s.Name, s.Check, s.Seconds)
 	}
 }
 
