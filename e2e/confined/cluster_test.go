@@ -157,7 +157,7 @@ func (c *cluster) join(t *testing.T, node string) {
 	if r := must(join.Do(c.ctx, http.MethodGet, "/api/v1/nodes/"+node, nil))(t); r.Code != http.StatusNotFound && r.Code != http.StatusOK {
 		t.Fatalf("kubeadm looks for the Node: %d", r.Code)
 	}
-	c.held[node] = c.certificate(t, plane.Identity{Token: token, From: from}, node)
+	c.held[node] = c.certificate(t, c.Plane.As(plane.Identity{Token: token, From: from}), node)
 	check(t, c.Plane.StartKubeletFrom(node, from, c.held[node]))
 }
 
@@ -175,13 +175,13 @@ func (c *cluster) get(t *testing.T, client *plane.Client, path string, code int)
 const requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 
 // ask asks for a node's certificate as somebody, and returns the request's name and the key.
-func (c *cluster) ask(t *testing.T, as plane.Identity, node string) (name string, key []byte) {
+func (c *cluster) ask(t *testing.T, as *plane.Client, node string) (name string, key []byte) {
 	t.Helper()
 	private := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	subject := pkix.Name{CommonName: plane.NodeIdentity(node).User, Organization: plane.NodeIdentity(node).Groups}
 	der := must(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject}, private))(t)
 	var made struct{ Metadata struct{ Name string } }
-	check(t, c.Plane.As(as).Post(c.ctx, requests, map[string]any{
+	check(t, as.Post(c.ctx, requests, map[string]any{
 		"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": map[string]any{"generateName": "csr-"},
 		"spec": map[string]any{
 			"request": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
@@ -192,20 +192,20 @@ func (c *cluster) ask(t *testing.T, as plane.Identity, node string) (name string
 }
 
 // certificate asks for one and waits until it is issued, as a kubelet does.
-func (c *cluster) certificate(t *testing.T, as plane.Identity, node string) plane.Pair {
+func (c *cluster) certificate(t *testing.T, as *plane.Client, node string) plane.Pair {
 	t.Helper()
 	name, key := c.ask(t, as, node)
 	return c.issued(t, as, name, key)
 }
 
 // issued waits for the certificate.
-func (c *cluster) issued(t *testing.T, as plane.Identity, name string, key []byte) plane.Pair {
+func (c *cluster) issued(t *testing.T, as *plane.Client, name string, key []byte) plane.Pair {
 	t.Helper()
 	var request struct {
 		Items []struct{ Status struct{ Certificate []byte } }
 	}
 	c.eventually(t, "certificate request "+name+" is signed", func() error {
-		if err := c.Plane.As(as).Get(c.ctx, requests+"?fieldSelector=metadata.name%3D"+name, &request); err != nil {
+		if err := as.Get(c.ctx, requests+"?fieldSelector=metadata.name%3D"+name, &request); err != nil {
 			return err
 		}
 		if len(request.Items) != 1 || len(request.Items[0].Status.Certificate) == 0 {

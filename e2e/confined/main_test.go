@@ -44,7 +44,7 @@ func enter() error {
 		return err
 	}
 	build := exec.Command("go", "build", "-o", os.DevNull, "./cmd/nodetrail")
-	build.Dir = root
+	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building nodetrail: %w\n%s", err, out)
 	}

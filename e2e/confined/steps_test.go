@@ -56,7 +56,7 @@ func (c *cluster) stolen(t *testing.T) {
 		return nil
 	}
 	c.eventually(t, "run's store names the second address", func() error {
-		r, err := c.stored()
+		r, err := c.Trail.Report(c.ctx) // what shows after minutes is of a time before the last minute
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (c *cluster) reads(t *testing.T) func() {
 	c.later(2 * time.Second) // the graph of the apiserver, and ours, is far from any change of what the node has
 	held := c.held["node-2"]
 	kubelet := c.Plane.As(plane.Identity{Held: &held, From: addresses()["node-2"]})
-	c.get(t, kubelet, "/api/v1/namespaces/kube-system/secrets/bootstrap-token-abcdef", http.StatusOK)
+	c.get(t, kubelet, "/api/v1/namespaces/shop/secrets/root", http.StatusOK)
 	return undo
 }
 
@@ -119,12 +119,12 @@ spec:
 
 // approves has an administrator ask for a certificate of a node that is to be, and approve it.
 func (c *cluster) approves(t *testing.T) func() {
-	admin := plane.Identity{User: "admin", Groups: []string{"system:masters"}}
+	admin := c.Plane.Admin()
 	name, key := c.ask(t, admin, "node-4")
 	var request map[string]any
-	check(t, c.Plane.Admin().Get(c.ctx, requests+"/"+name, &request))
+	check(t, admin.Get(c.ctx, requests+"/"+name, &request))
 	request["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Approved", "status": "True", "reason": "KubectlApprove", "message": "by hand"}}}
-	_ = must(c.Plane.Admin().Must(c.ctx, http.MethodPut, requests+"/"+name+"/approval", request))(t)
+	_ = must(admin.Must(c.ctx, http.MethodPut, requests+"/"+name+"/approval", request))(t)
 	_ = c.issued(t, admin, name, key)
 	return func() {}
 }
@@ -143,6 +143,7 @@ func (c *cluster) unrestricted(t *testing.T) func() {
 	c.Plane.StopAPIServer()
 	c.Plane.Options.Unrestricted = true
 	check(t, c.Plane.StartAPIServer(c.ctx))
+	c.synced(t) // what a write changes, only who watches Nodes knows
 	began := time.Now()
 	probe := c.probe(t)
 	held := c.held["node-3"]
@@ -171,11 +172,31 @@ func (c *cluster) unrestricted(t *testing.T) func() {
 	return func() {}
 }
 
+// synced waits until nodetrail watches Nodes again.
+func (c *cluster) synced(t *testing.T) {
+	t.Helper()
+	calm := 0
+	c.eventually(t, "the state is synced", func() error {
+		m, err := c.Trail.Metrics()
+		if err != nil {
+			return err
+		}
+		if calm++; m.Sum("nodetrail_state_synced", "kind=Node") != 1 || m.Sum("nodetrail_state_lag_seconds") > 5 {
+			calm = 0
+		}
+		if calm < 40 {
+			return fmt.Errorf("only just, or it is not")
+		}
+		return nil
+	})
+	c.later(2 * time.Second)
+}
+
 // bear has the token used for a certificate of a node that lives, by somebody else, and for that of a node that is made anew. Kubernetes signs both.
 func (c *cluster) bear(t *testing.T) {
 	t.Helper()
 	c.Plane.Kubelets["node-3"].Kill()
-	_ = c.certificate(t, plane.Identity{Token: token, From: strangerAddress}, "node-2")
+	_ = c.certificate(t, c.Plane.As(plane.Identity{Token: token, From: strangerAddress}), "node-2")
 	c.join(t, "node-3")
 	check(t, c.Plane.NodesReady(c.ctx, "node-3"))
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/nodetrail/nodetrail/e2e/plane"
 )
 
+const meshSigner = "mesh.example/workload"
+
 // A node asks for the certificate of its pod and follows that request, which is for no other node to read. The API is on by default since 1.37.
 //
 // Seen to fail with a graph without the edges of certificate requests.
@@ -17,13 +19,12 @@ func TestPodCertificates(t *testing.T) {
 	if !has(t, "pod certificates", 37) {
 		return
 	}
-	const signer = "mesh.example/workload"
 	w := newWorld(t, "certificates", plane.Options{Mode: "Node,RBAC"}, "", "node-1")
 	w.create(t, object("v1", "Node", "", "node-2"))
 	w.namespace(t, "mesh")
 	proxy := pod("mesh", "proxy", "node-1")
 	proxy["spec"].(map[string]any)["volumes"] = []any{map[string]any{"name": "certificate", "projected": map[string]any{"sources": []any{
-		map[string]any{"podCertificate": map[string]any{"signerName": signer, "keyType": "ED25519", "credentialBundlePath": "bundle.pem"}},
+		map[string]any{"podCertificate": map[string]any{"signerName": meshSigner, "keyType": "ED25519", "credentialBundlePath": "bundle.pem"}},
 	}}}}
 	w.create(t, proxy)
 	one, two := w.plane.Node("node-1"), w.plane.Node("node-2")
@@ -33,7 +34,7 @@ func TestPodCertificates(t *testing.T) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	check(t, err)
 	request := with(object(group, "PodCertificateRequest", "mesh", "proxy"), "spec", map[string]any{
-		"signerName": signer, "maxExpirationSeconds": 3600,
+		"signerName": meshSigner, "maxExpirationSeconds": 3600,
 		"podName": "proxy", "podUID": w.uid(t, podPath("mesh", "proxy")),
 		"serviceAccountName": "default", "serviceAccountUID": w.uid(t, "/api/v1/namespaces/mesh/serviceaccounts/default"),
 		"nodeName": "node-1", "nodeUID": w.uid(t, "/api/v1/nodes/node-1"),
