@@ -69,6 +69,7 @@ type eval struct {
 	from, to                           time.Time // what was looked up is the same in [from, to)
 	unsure                             bool      // a change that it depends on lies somewhere in that time
 	sampled                            bool      // something was asked that cannot say for how long it holds
+	effect                                       // of a request that was carried out
 }
 
 // maxSteps bounds the evaluations before and after the instant: more changes than that within the skew are a race anyhow.
@@ -91,6 +92,9 @@ func (a *Admission) Decide(r *Request, t time.Time) Answer {
 		e.name = e.createdName()
 	}
 	ans := e.decide()
+	if r.Done {
+		ans = e.beforeItself(ans)
+	}
 	if ans.Verdict != Unknown {
 		ans.Race = e.raced(&ans)
 	}
@@ -112,7 +116,7 @@ func (e *eval) createdName() string {
 // raced reports whether the answer is another one at an instant within the skew. It goes from change to change of what the answer depends on.
 func (e *eval) raced(ans *Answer) bool {
 	lo, hi := e.at.Add(-e.a.skew), e.at.Add(e.a.skew)
-	from, to := e.from, e.to
+	from, to, own := e.from, e.to, e.effect
 	if e.unsure {
 		lo, hi = earlier(lo, from), later(hi, to)
 	}
@@ -133,7 +137,7 @@ func (e *eval) raced(ans *Answer) bool {
 			break
 		}
 		if e.differs(ans, to) {
-			return true
+			return !own.made(&e.effect)
 		}
 		to = e.to
 	}
@@ -156,9 +160,17 @@ func later(hi, to time.Time) time.Time {
 
 // differs evaluates for another instant. What is unknown there is not another answer.
 func (e *eval) differs(ans *Answer, at time.Time) bool {
-	e.at, e.from, e.to, e.unsure, e.sampled = at, time.Time{}, time.Time{}, false, false
-	other := e.decide()
+	other := e.decideAt(at)
+	if e.req.Done && other.absent() {
+		return false
+	}
 	return other.Verdict != Unknown && (other.Verdict != ans.Verdict || other.Code != ans.Code || other.Message != ans.Message)
+}
+
+// decideAt evaluates for another instant.
+func (e *eval) decideAt(at time.Time) Answer {
+	e.at, e.from, e.to, e.unsure, e.sampled, e.effect = at, time.Time{}, time.Time{}, false, false, effect{}
+	return e.decide()
 }
 
 // saw narrows the time for which the evaluation holds.

@@ -81,6 +81,8 @@ type Request struct {
 	// Refused is true when authorization refused the request, NotFound when storage answered that the object is not there: in both
 	// cases the plugin was not asked.
 	Refused, NotFound bool
+	// Done is true when the API server carried the request out. Then its object was there, and what the state became by it is no other answer.
+	Done bool
 }
 
 func unknown(m Missing) Answer { return Answer{Verdict: Unknown, Missing: m} }

@@ -92,6 +92,9 @@ func (e *eval) nodeUpdate() Answer {
 }
 
 func (e *eval) nodeChange(old, body *nodeBody) Answer {
+	if e.req.Done {
+		e.found, e.makes = old, append(e.makes, body)
+	}
 	switch {
 	case body.Spec.ConfigSource != nil && !equality.Semantic.DeepEqual(body.Spec.ConfigSource, old.Spec.ConfigSource):
 		return e.forbid(formNodeConfig, e.req.Node)

@@ -26,7 +26,7 @@ func (j *Judge) admission(out *Judgement) {
 	r := &j.write
 	*r = nodeadmission.Request{
 		Attributes: out.Attrs, Node: out.Node, IsNode: true, Name: ev.ObjectRef.Name, Body: ev.RequestObject, Refused: refused,
-		NotFound: ev.Code == 404 && out.Admission.Observed != nodeadmission.ObservedDeny,
+		NotFound: ev.Code == 404 && out.Admission.Observed != nodeadmission.ObservedDeny, Done: out.Succeeded(),
 	}
 	plugin := j.Admission
 	if j.Early {

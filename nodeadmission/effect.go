@@ -1,0 +1,43 @@
+package nodeadmission
+
+import (
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// effect is what an update finds of a Node, and what it makes of it: one for each type that a patch can be.
+type effect struct {
+	found *nodeBody
+	makes []*nodeBody
+}
+
+// made reports whether what another evaluation found is what this one makes, and not what it found: then the request itself may have made it.
+func (x *effect) made(other *effect) bool {
+	if x.found == nil || other.found == nil || equality.Semantic.DeepEqual(x.found, other.found) {
+		return false
+	}
+	for _, m := range x.makes {
+		if equality.Semantic.DeepEqual(m, other.found) {
+			return true
+		}
+	}
+	return false
+}
+
+// absent reports whether the answer is that the object is not there.
+func (a *Answer) absent() bool { return a.Verdict == None || a.Code == http.StatusNotFound }
+
+// beforeItself returns the answer for a request that was carried out: the one as of before its own effect, where the state has that already at its time. For
+// clocks differ, and the state may have the time of the request itself.
+func (e *eval) beforeItself(ans Answer) Answer {
+	if e.op == opCreate && !ans.absent() || e.from.IsZero() || e.from.Before(e.at.Add(-e.a.skew)) || ans.Verdict == Deny && !ans.absent() {
+		return ans
+	}
+	now := *e
+	if before := e.decideAt(e.from.Add(-1)); before.Verdict == Deny && (ans.absent() || e.verb == "patch" && e.made(&now.effect)) {
+		return before
+	}
+	*e = now
+	return ans
+}
