@@ -45,7 +45,7 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{ctx: work.Context(), page: readPage(t), held: map[string]plane.Pair{}}
 	c.program = must(trail.Build(c.ctx, work))(t)
-	config := fmt.Sprintf("readiness: {minWindow: %s}\nstore: {step: 1m}\n%s", minWindow, c.page.block(t, "yaml", "exceptions:"))
+	config := fmt.Sprintf("readiness: {minWindow: %s}\nrules: {lateness: 10s}\nstore: {step: 10s}\n%s", minWindow, c.page.block(t, "yaml", "exceptions:"))
 	c.Pair = must(trail.Beside(c.ctx, work, "confined", trail.Options{Plane: plane.Options{Mode: "Node,RBAC"}, Program: c.program, Config: config}))(t)
 	check(t, c.Plane.Apply(c.ctx, []byte(kubeadm)))
 	check(t, c.Plane.StartControllers(c.ctx))
