@@ -1,3 +1,5 @@
+//go:build !k8s1_29
+
 package main
 
 import (
