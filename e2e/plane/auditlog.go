@@ -18,6 +18,7 @@ import (
 type User struct {
 	Username string
 	Groups   []string
+	Extra    map[string][]string
 }
 
 // Event is what is looked at of an audit event.

@@ -43,6 +43,8 @@ func TestScenarios(t *testing.T) {
 		{"watch cache forgets", testRelist, 0},
 		{"rights too small", testSmallRights, 0},
 		{"enumeration", testEnumeration, 0},
+		{"version found in the log", testVersion, 0},
+		{"credential IDs", testCredentialIDs, 0},
 	} {
 		if !has(t, scene.name, scene.since) {
 			continue
