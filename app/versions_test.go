@@ -16,6 +16,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/app/judging"
 	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
@@ -91,12 +92,11 @@ func TestGivenVersionIsHeldAgainstTheLog(t *testing.T) {
 	}
 }
 
-// rewritten is the log of the capture of 1.36 as API servers of other versions would have written it: truth says which wrote a request. Races stay as
-// they were.
-func rewritten(t *testing.T, truth func(*pipeline.Judgement) nodeauthz.Features) []byte {
+// rewritten is a log of 1.36 as API servers of other versions would have written it: truth says which wrote a request. Races stay as they were; what
+// they would have refused and RBAC allows is left out.
+func rewritten(t *testing.T, o AnalyzeOptions, log []byte, truth func(*pipeline.Judgement) nodeauthz.Features) []byte {
 	t.Helper()
-	o := captureOptions("capture")
-	o.KubernetesVersion = "1.36"
+	o.KubernetesVersion, o.Logs, o.Stdin = "1.36", []string{"-"}, bytes.NewReader(log)
 	type word struct{ decision, reason string }
 	words, left := map[string]word{}, map[string]bool{}
 	auths := map[nodeauthz.Features]*nodeauthz.Authorizer{}
@@ -104,15 +104,15 @@ func rewritten(t *testing.T, truth func(*pipeline.Judgement) nodeauthz.Features)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var graph *nodeauthz.Graph
-	_, _, err = p.run(t.Context(), func(s *judging.Setup) { graph = s.State.Graph }, func(j *pipeline.Judgement) error {
+	var state *cluster.State
+	_, _, err = p.run(t.Context(), func(s *judging.Setup) { state = s.State }, func(j *pipeline.Judgement) error {
 		if !j.IsNode || j.Observed.Decision == "" {
 			return nil
 		}
 		f := truth(j)
 		a := auths[f]
 		if a == nil {
-			a = nodeauthz.NewAuthorizer(graph, f, o.Skew)
+			a = nodeauthz.NewAuthorizer(state.Graph, f, o.Skew)
 			auths[f] = a
 		}
 		ans := a.Decide(j.Attrs, j.Time)
@@ -120,7 +120,7 @@ func rewritten(t *testing.T, truth func(*pipeline.Judgement) nodeauthz.Features)
 		switch {
 		case ans.Race && w.decision == "forbid" && ans.Verdict == nodeauthz.Deny:
 			w.reason = ans.Reason
-		case ans.Race && w.decision == "forbid":
+		case ans.Race && w.decision == "forbid", !ans.Race && ans.Verdict == nodeauthz.Deny && !j.Observed.HasGrant && state.RBAC.Authorize(j.Attrs, j.Time).Allowed:
 			left[strings.Clone(j.Event.AuditID)] = true
 			return nil
 		case ans.Race:
@@ -135,17 +135,8 @@ func rewritten(t *testing.T, truth func(*pipeline.Judgement) nodeauthz.Features)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Open(o.Logs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out bytes.Buffer
-	for d := json.NewDecoder(z); ; {
+	for d := json.NewDecoder(bytes.NewReader(log)); ; {
 		var ev map[string]any
 		if err := d.Decode(&ev); err == io.EOF {
 			return out.Bytes()
@@ -168,6 +159,25 @@ func rewritten(t *testing.T, truth func(*pipeline.Judgement) nodeauthz.Features)
 	}
 }
 
+// unzipped is the content of a file.
+func unzipped(t *testing.T, name string) []byte {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 func featuresOf(t *testing.T, name string, gates map[string]bool) nodeauthz.Features {
 	t.Helper()
 	f, err := (&Authorization{KubernetesVersion: name, FeatureGates: gates}).features()
@@ -184,7 +194,7 @@ func TestVersionsThatDecidedAreFound(t *testing.T) {
 			t.Parallel()
 			truth := featuresOf(t, name, gates)
 			o := captureOptions("capture")
-			o.Logs, o.Stdin = []string{"-"}, bytes.NewReader(rewritten(t, func(*pipeline.Judgement) nodeauthz.Features { return truth }))
+			o.Logs, o.Stdin = []string{"-"}, bytes.NewReader(rewritten(t, o, unzipped(t, o.Logs[0]), func(*pipeline.Judgement) nodeauthz.Features { return truth }))
 			a, err := Analyze(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
@@ -213,7 +223,8 @@ func TestVersionsThatDecidedAreFound(t *testing.T) {
 func TestRollingUpgradeIsNoDisagreement(t *testing.T) {
 	old, fresh := featuresOf(t, "1.36", nil), featuresOf(t, "1.37", nil)
 	n := 0
-	log := rewritten(t, func(j *pipeline.Judgement) nodeauthz.Features {
+	o := captureOptions("capture")
+	log := rewritten(t, o, unzipped(t, o.Logs[0]), func(j *pipeline.Judgement) nodeauthz.Features {
 		n++
 		h := fnv.New32()
 		_, _ = h.Write([]byte(j.Event.AuditID))
@@ -223,7 +234,6 @@ func TestRollingUpgradeIsNoDisagreement(t *testing.T) {
 		}
 		return fresh
 	})
-	o := captureOptions("capture")
 	o.Logs, o.Stdin = []string{"-"}, bytes.NewReader(log)
 	a, err := Analyze(t.Context(), o)
 	if err != nil {
