@@ -107,6 +107,9 @@ func build(ctx context.Context, minor string, packages ...string) (*Programs, er
 	h.Write([]byte(strings.Join(slices.Concat(stamps(), packages, []string{runtime.Version()}), " ")))
 	cache := filepath.Join(root, ".cache", "e2e")
 	p.dir = filepath.Join(cache, hex.EncodeToString(h.Sum(nil)[:8]))
+	if _, err := os.Stat(p.dir); err == nil { // whatever else is being built
+		return p, nil
+	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return nil, fmt.Errorf("making the folder of programs: %w", err)
 	}
