@@ -36,6 +36,7 @@ func TestScenarios(t *testing.T) {
 		{"writes of nodes", testWrites, 0},
 		{"token audiences", testAudiences, 0},
 		{"impersonated node", testImpersonation, 36},
+		{"suggested impersonation", testSuggestedImpersonation, 36},
 		{"metrics", testMetrics, 0},
 		{"pages", testPages, 0},
 		{"apiserver restarted", testAPIServerRestart, 0},
