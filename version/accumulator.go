@@ -203,7 +203,13 @@ func (a *Accumulator) Agent(t time.Time, userAgent, user string) {
 	}
 	s := h.agents[agent]
 	if s == nil {
-		if len(h.agents) >= agents {
+		of := 0
+		for other := range h.agents {
+			if other.Program == agent.Program {
+				of++
+			}
+		}
+		if of >= agents {
 			return
 		}
 		s = &sighting{minor: minor}
@@ -275,10 +281,11 @@ func (a *Accumulator) Observe(r *Request, answer func(hypothesis int) nodeauthz.
 func (h *hour) take(r *Request, fits bool) bool {
 	o := outcome{r.Shape, r.Implied, r.Forbidden}
 	n := h.sample[o]
+	if n == nil && len(h.sample) >= shapes { // what is asked for in ever new ways counts together
+		o.shape = Shape{}
+		n = h.sample[o]
+	}
 	if n == nil {
-		if len(h.sample) >= shapes {
-			return false
-		}
 		n = &asked{}
 		s := &o.shape
 		s.Verb, s.APIGroup, s.Resource, s.Subresource = strings.Clone(s.Verb), strings.Clone(s.APIGroup), strings.Clone(s.Resource), strings.Clone(s.Subresource)

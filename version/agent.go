@@ -65,7 +65,9 @@ func (a Agent) weight() int {
 	return 1
 }
 
-const agents = 64 // of an hour
+// agents bounds those of a program in an hour. A service account of kube-system can call itself any kube-controller-manager, and takes no room from
+// the API server.
+const agents = 64
 
 // sighting is when an agent was seen in an hour.
 type sighting struct {

@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -207,5 +208,51 @@ func TestUpgrade(t *testing.T) {
 		if got := version.Name(c.Features); got != want[i] || c.Against != 0 || (c.Basis == version.Decisions) != (want[i] == "1.37") {
 			t.Errorf("%s: %s by %s, want %s", c.Hour, got, c.Basis, want[i])
 		}
+	}
+}
+
+// Whatever a service account of kube-system calls itself, and however often, the API servers' own requests count.
+func TestAgentsOfOthersTakeNoRoom(t *testing.T) {
+	a := version.NewAccumulator(version.Hypotheses())
+	start := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	for i := range 1000 {
+		a.Agent(start, fmt.Sprintf("kube-controller-manager/v1.30.%d", i), "system:serviceaccount:kube-system:web")
+		a.Agent(start, fmt.Sprintf("kube-apiserver/v1.31.%d", i), "system:serviceaccount:kube-system:web")
+	}
+	a.Agent(start.Add(time.Minute), "kube-apiserver/v1.36.4 (linux/amd64) kubernetes/1", "system:apiserver")
+	a.Agent(start.Add(time.Minute), "kube-scheduler/v1.29.4 (linux/amd64) kubernetes/1", "system:kube-scheduler")
+	c := a.Conclusions()[0]
+	if !slices.Equal(c.Servers, []int{36}) || version.Name(c.Features) != "1.36" || c.Agent.Version != "v1.36.4" {
+		t.Errorf("the API servers are %v; %s by %s %+v", c.Servers, version.Name(c.Features), c.Basis, c.Agent)
+	}
+}
+
+// A node that asks for ever new resources does not keep the log from telling the version.
+func TestManyShapes(t *testing.T) {
+	list := version.Hypotheses()
+	a := version.NewAccumulator(list)
+	at := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	ask := func(resource, reason string, n int) {
+		r := &version.Request{AuditID: resource, Time: at, Shape: version.Shape{Verb: "get", Resource: resource}, Implied: nodeauthz.Deny, Forbidden: true, Reason: reason}
+		for range n {
+			at = at.Add(time.Second)
+			a.Observe(r, func(h int) nodeauthz.Answer {
+				ans := nodeauthz.Answer{Verdict: nodeauthz.Deny}
+				if reason != "" {
+					ans = nodeauthz.Answer{Verdict: nodeauthz.Deny, Reason: "can only read resources of this type"}
+					if list[h].Minor < 30 {
+						ans.Reason = "another"
+					}
+				}
+				return ans
+			})
+		}
+	}
+	for i := range 1000 {
+		ask(fmt.Sprint("junk-", i), "", 1)
+	}
+	ask("nodes", "another", 3)
+	if c := a.Conclusions()[0]; c.Basis != version.Preference || c.Features.Minor != 29 || c.Against != 0 {
+		t.Errorf("%s by %s, against it %d", version.Name(c.Features), c.Basis, c.Against)
 	}
 }
