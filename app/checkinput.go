@@ -55,6 +55,8 @@ type proof struct {
 	held *holderBook
 	// written are events that the policy in force has written.
 	written []*writtenEvent
+	// statics are the authorizers that harmless asks, once it has.
+	statics *statics
 	// since is from when on requests were judged, zero for all of the log; to is when the log ends.
 	since, to time.Time
 }

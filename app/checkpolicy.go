@@ -78,9 +78,9 @@ func (p *proof) hidden(in *checks.Input) {
 // a group anybody can be a member.
 func (p *proof) hiddenOf(s rbac.SubjectRef, given []rbacv1.PolicyRule, note func(coverage.Hidden, string)) {
 	touches := checks.Touches(given)
-	harmless := func(a authorizer.Attributes) bool {
+	harmless := coverage.Harmless{Key: fmt.Sprintf("not given by %q", given), Is: func(a authorizer.Attributes) bool {
 		return !touches(a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetName(), a.GetPath())
-	}
+	}}
 	ask := func(name string, groups ...string) {
 		if !slices.Contains(groups, user.SystemPrivilegedGroup) && !slices.Contains(groups, user.NodesGroup) && name != user.APIServerUser {
 			note(p.policy.Hides(&user.DefaultInfo{Name: name, Groups: groups}, harmless), s.Name)
@@ -104,45 +104,51 @@ func (p *proof) hiddenOf(s rbac.SubjectRef, given []rbacv1.PolicyRule, note func
 
 // harmless says which requests a node may make by the authorizer's static rules, now and in the newest version: they need no binding, whoever makes
 // them as that node.
-func (p *proof) harmless(node string) func(authorizer.Attributes) bool {
-	judged, _, _ := strings.Cut(p.facts.Authorization.KubernetesVersion, " ") // without what it emulates
-	all, err := staticAuthorizers(judged)
-	if err != nil {
-		return nil
+func (p *proof) harmless(node string) coverage.Harmless {
+	if p.statics == nil {
+		judged, _, _ := strings.Cut(p.facts.Authorization.KubernetesVersion, " ") // without what it emulates
+		var err error
+		if p.statics, err = staticAuthorizers(judged); err != nil {
+			return coverage.Harmless{}
+		}
 	}
-	return all.allow(node)
+	return p.statics.allow(node)
 }
 
 // statics are authorizers of several versions that know no object: what they allow, they allow by their static rules.
-type statics []*nodeauthz.Authorizer
+type statics struct {
+	version string // and the newest one
+	all     []*nodeauthz.Authorizer
+}
 
 // staticAuthorizers are those of the version and of the newest one.
-func staticAuthorizers(version string) (all statics, err error) {
+func staticAuthorizers(version string) (*statics, error) {
+	out := &statics{version: version}
 	for _, v := range []string{version, ""} {
 		features, err := nodeauthz.FeaturesFor(v)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, nodeauthz.NewAuthorizer(nodeauthz.NewGraph(), features, 0))
+		out.all = append(out.all, nodeauthz.NewAuthorizer(nodeauthz.NewGraph(), features, 0))
 	}
-	return all, nil
+	return out, nil
 }
 
 // allow says which requests the node may make in each of the versions, whoever makes them as that node.
-func (s statics) allow(node string) func(authorizer.Attributes) bool {
+func (s *statics) allow(node string) coverage.Harmless {
 	as := nodeUser(node)
-	return func(a authorizer.Attributes) bool {
+	return coverage.Harmless{Key: fmt.Sprintf("allowed to %q in %q", node, s.version), Is: func(a authorizer.Attributes) bool {
 		own, ok := a.(*authorizer.AttributesRecord)
 		if !ok {
 			return false
 		}
 		asked := *own
 		asked.User = as
-		return !slices.ContainsFunc(s, func(auth *nodeauthz.Authorizer) bool {
+		return !slices.ContainsFunc(s.all, func(auth *nodeauthz.Authorizer) bool {
 			answer := auth.Decide(&asked, time.Time{})
 			return !answer.Static || answer.Verdict != nodeauthz.Allow
 		})
-	}
+	}}
 }
 
 // impersonators are those who may act as nodes, by the state.

@@ -6,8 +6,6 @@ import (
 	"os"
 	"slices"
 
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/coverage"
@@ -131,10 +129,10 @@ func readPolicyText(o PolicyCheckOptions) ([]byte, error) {
 }
 
 // harmlessIn says which requests any node may make by the static rules of the version's authorizer and the newest one's.
-func harmlessIn(version string) (func(authorizer.Attributes) bool, error) {
+func harmlessIn(version string) (h coverage.Harmless, err error) {
 	all, err := staticAuthorizers(version)
 	if err != nil {
-		return nil, err
+		return h, err
 	}
 	return all.allow(anyName), nil
 }

@@ -11,7 +11,6 @@ import (
 	internal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
@@ -20,7 +19,7 @@ import (
 // Fix returns the policy's text with what it keeps from the checks added: before each rule that does, copies of that rule that match only what a check
 // needs, at the level that it needs. So each request is logged as before or better, and no request is logged with more than a check needs. Comments are
 // kept. text must be what the policy was parsed from; harmless is as for [Policy.Lacks].
-func (p *Policy) Fix(text []byte, harmless func(authorizer.Attributes) bool) ([]byte, error) {
+func (p *Policy) Fix(text []byte, harmless Harmless) ([]byte, error) {
 	if len(p.Lacks(harmless)) == 0 {
 		return text, nil
 	}

@@ -76,7 +76,7 @@ func TestFix(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		fixed, err := p.Fix([]byte(text), nil)
+		fixed, err := p.Fix([]byte(text), Harmless{})
 		if err != nil {
 			t.Errorf("%s\n%v", name, err)
 			continue
@@ -85,10 +85,10 @@ func TestFix(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if left := q.Lacks(nil); len(left) > 0 {
+		if left := q.Lacks(Harmless{}); len(left) > 0 {
 			t.Errorf("%s: left: %+v", name, left)
 		}
-		if again, err := q.Fix(fixed, nil); err != nil || string(again) != string(fixed) {
+		if again, err := q.Fix(fixed, Harmless{}); err != nil || string(again) != string(fixed) {
 			t.Errorf("%s: fixed again it is\n%s%v", name, again, err)
 		}
 		everyRequest(func(a *authorizer.AttributesRecord) { neverWorse(t, name, p, q, a) })
@@ -141,10 +141,10 @@ func TestStagesOfPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h := p.Hides(nodeUser("system:node:a"), nil); len(h.Requests) == 0 || !h.Requests[0].NoDecision {
+	if h := p.Hides(nodeUser("system:node:a"), Harmless{}); len(h.Requests) == 0 || !h.Requests[0].NoDecision {
 		t.Errorf("%+v", h)
 	}
-	if lacks := p.Lacks(nil); len(lacks) == 0 || lacks[0].Code != codes.PolicyLacksDecision {
+	if lacks := p.Lacks(Harmless{}); len(lacks) == 0 || lacks[0].Code != codes.PolicyLacksDecision {
 		t.Errorf("%+v", lacks)
 	}
 }
@@ -155,7 +155,7 @@ func TestFixRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Fix([]byte(text), nil); err == nil || !strings.Contains(err.Error(), "its rules are not a plain list") {
+	if _, err := p.Fix([]byte(text), Harmless{}); err == nil || !strings.Contains(err.Error(), "its rules are not a plain list") {
 		t.Error(err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 
 	internal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
@@ -107,8 +106,8 @@ type Lack struct {
 
 // Lacks returns what the policy keeps from the checks: of each check and each rule one entry, those of one check together, in the order of the rules. Of a
 // policy that every check can pass with, none is returned but weak ones. harmless says which requests of nodes need not be logged for the check
-// policy-known; nil for none.
-func (p *Policy) Lacks(harmless func(authorizer.Attributes) bool) []Lack {
+// policy-known.
+func (p *Policy) Lacks(harmless Harmless) []Lack {
 	var c lacking
 	hidden, unclear := p.hidesOfNodes(harmless)
 	for _, h := range hidden {
@@ -189,7 +188,7 @@ func (p *Policy) logsSome(who user.Info) bool {
 
 // hidesOfNodes is what the policy hides of the requests of nodes, of any and of those that it names, and whether that may not be all because it names too
 // much.
-func (p *Policy) hidesOfNodes(harmless func(authorizer.Attributes) bool) (out []HiddenRequest, unclear bool) {
+func (p *Policy) hidesOfNodes(harmless Harmless) (out []HiddenRequest, unclear bool) {
 	users, _ := p.Subjects()
 	for _, name := range append([]string{anyNode}, users...) {
 		if !strings.HasPrefix(name, nodeid.UserPrefix) {

@@ -37,6 +37,7 @@ type Policy struct {
 	levels audit.PolicyRuleEvaluator
 	// indices is the same policy with the index of each rule for its level: upstream's evaluator then says which rule it was.
 	indices audit.PolicyRuleEvaluator
+	hides   hidesBook
 }
 
 // ReadPolicy reads the policy that kube-apiserver's --audit-policy-file names.

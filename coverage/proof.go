@@ -1,10 +1,11 @@
 package coverage
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	internal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -39,19 +40,34 @@ const MaxHidden = 8
 // maxCases bounds the kinds of request that are tried for one rule.
 const maxCases = 200_000
 
+// Harmless says which requests do not matter. Of two with the same key, Is must say the same, whoever asks. The zero value is for none.
+type Harmless struct {
+	Key string
+	Is  func(authorizer.Attributes) bool
+}
+
 // Hides returns which requests of the user the policy keeps out of the log, or their decision. It is complete: it tries each rule that logs less
 // with everything that the rule can match, distinguished by all that any rule of the policy names, and one value for all the rest. Of a policy that
-// hides nothing that the user can do, nothing is returned. harmless says which requests do not matter; nil for none.
-func (p *Policy) Hides(who user.Info, harmless func(authorizer.Attributes) bool) Hidden {
-	var out Hidden
+// hides nothing that the user can do, nothing is returned. What is returned may not be changed: the policy remembers it.
+func (p *Policy) Hides(who user.Info, harmless Harmless) Hidden {
+	k := hidesKey{matching: p.matching(who), harmless: harmless.Key}
+	out, known := p.hides.get(k)
+	if !known {
+		out = p.hidesMatching(k.matching, who, harmless.Is)
+		p.hides.put(k, out)
+	}
+	return out
+}
+
+func (p *Policy) hidesMatching(matching string, who user.Info, harmless func(authorizer.Attributes) bool) (out Hidden) {
 	words := p.vocabulary()
 	whole := false // a rule before took everything
 	for i := range p.rules {
 		r := &p.rules[i]
-		if whole || !matchesUser(r, who) {
+		if whole || matching[i] == '-' {
 			continue
 		}
-		if hidesSome(r) && !p.shadowed(i, who) {
+		if hidesSome(r) && !p.shadowed(i, matching) {
 			p.try(&out, i, words.within(r), who, harmless)
 		}
 		whole = len(r.Verbs)+len(r.Resources)+len(r.Namespaces)+len(r.NonResourceURLs) == 0
@@ -62,16 +78,55 @@ func (p *Policy) Hides(who user.Info, harmless func(authorizer.Attributes) bool)
 	return out
 }
 
+// matching has a + for each rule that is about the user, and a - for each other rule. The policy decides alike on all users of whom it is the same.
+func (p *Policy) matching(who user.Info) string {
+	out := make([]byte, len(p.rules))
+	for i := range p.rules {
+		out[i] = '-'
+		if matchesUser(&p.rules[i], who) {
+			out[i] = '+'
+		}
+	}
+	return string(out)
+}
+
+type hidesKey struct{ matching, harmless string }
+
+// maxHides bounds how many answers a policy remembers.
+const maxHides = 1000
+
+// hidesBook remembers answers of Hides, each of which may take a hundred thousand questions. It is safe for concurrent use.
+type hidesBook struct {
+	mu sync.Mutex
+	of map[hidesKey]Hidden
+}
+
+func (b *hidesBook) get(k hidesKey) (Hidden, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h, known := b.of[k]
+	return h, known
+}
+
+func (b *hidesBook) put(k hidesKey, h Hidden) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.of == nil || len(b.of) >= maxHides {
+		b.of = map[hidesKey]Hidden{}
+	}
+	b.of[k] = h
+}
+
 // HidesAsNode returns what the policy hides of the requests that kubelets, and programs with their credentials, are known to make, if the user, who is no
 // node, makes them as one. An API server evaluates its policy before it looks whom somebody acts as. Not everything that can be asked for is tried:
-// that is for the users that are nodes. harmless says which requests do not matter; nil for none.
-func (p *Policy) HidesAsNode(who user.Info, harmless func(authorizer.Attributes) bool) Hidden {
+// that is for the users that are nodes.
+func (p *Policy) HidesAsNode(who user.Info, harmless Harmless) Hidden {
 	var out Hidden
 	_, spaces := p.named()
 	seen := map[HiddenRequest]bool{}
 	ask(nodeQuestions(), []user.Info{who}, append([]string{anyNamespace, systemNamespace}, spaces...), func(a *asked) {
 		rule, hidden, logged := p.decided(&a.attrs)
-		if !hidden || a.minor || harmless != nil && harmless(&a.attrs) {
+		if !hidden || a.minor || harmless.Is != nil && harmless.Is(&a.attrs) {
 			return
 		}
 		h := HiddenRequest{
@@ -95,12 +150,16 @@ func hidesSome(r *internal.PolicyRule) bool {
 }
 
 // shadowed is whether an earlier rule takes all requests of the user that this one matches.
-func (p *Policy) shadowed(rule int, who user.Info) bool {
+func (p *Policy) shadowed(rule int, matching string) bool {
 	r := &p.rules[rule]
-	return slices.ContainsFunc(p.rules[:rule], func(before internal.PolicyRule) bool {
-		return matchesUser(&before, who) && slices.Equal(before.Verbs, r.Verbs) && slices.Equal(before.Namespaces, r.Namespaces) &&
-			slices.Equal(before.NonResourceURLs, r.NonResourceURLs) && reflect.DeepEqual(before.Resources, r.Resources)
-	})
+	for i := range rule {
+		before := &p.rules[i]
+		if matching[i] == '+' && slices.Equal(before.Verbs, r.Verbs) && slices.Equal(before.Namespaces, r.Namespaces) &&
+			slices.Equal(before.NonResourceURLs, r.NonResourceURLs) && reflect.DeepEqual(before.Resources, r.Resources) {
+			return true
+		}
+	}
+	return false
 }
 
 func matchesUser(r *internal.PolicyRule, who user.Info) bool {
@@ -204,8 +263,9 @@ func (p *Policy) try(out *Hidden, rule int, w *vocabulary, who user.Info, harmle
 		return
 	}
 	listed := 0
-	one := func(a authorizer.AttributesRecord) {
-		if index, hidden, logged := p.decided(&a); index != rule || !hidden || harmless != nil && harmless(&a) {
+	a := &authorizer.AttributesRecord{User: who}
+	one := func() {
+		if index, hidden, logged := p.decided(a); index != rule || !hidden || harmless != nil && harmless(a) {
 			return
 		} else if listed++; listed > MaxHidden {
 			out.More++
@@ -220,41 +280,41 @@ func (p *Policy) try(out *Hidden, rule int, w *vocabulary, who user.Info, harmle
 			out.Requests = append(out.Requests, h)
 		}
 	}
-	for _, verb := range w.verbs {
-		for _, path := range w.paths {
-			one(authorizer.AttributesRecord{User: who, Verb: verb, Path: path})
+	for _, a.Verb = range w.verbs {
+		for _, a.Path = range w.paths {
+			one()
 		}
-		for _, group := range w.groups {
-			for _, resource := range w.resources {
-				for _, sub := range w.subresources {
-					for _, ns := range w.namespaces {
-						for _, name := range w.names {
-							one(authorizer.AttributesRecord{
-								User: who, Verb: verb, APIGroup: group, APIVersion: "v1", Resource: resource, Subresource: sub, Namespace: ns, Name: name, ResourceRequest: true,
-							})
+		a.Path, a.APIVersion, a.ResourceRequest = "", "v1", true
+		for _, a.APIGroup = range w.groups {
+			for _, a.Resource = range w.resources {
+				for _, a.Subresource = range w.subresources {
+					for _, a.Namespace = range w.namespaces {
+						for _, a.Name = range w.names {
+							one()
 						}
 					}
 				}
 			}
 		}
+		*a = authorizer.AttributesRecord{User: who}
 	}
 }
 
 // decided returns the rule that decides on a request, -1 for none, whether it keeps the request or its end out of the log, and whether the
 // request is logged all the same.
 func (p *Policy) decided(a *authorizer.AttributesRecord) (rule int, hidden, logged bool) {
-	rule = -1
-	if _, err := fmt.Sscan(string(p.indices.EvaluatePolicyRule(a).Level), &rule); err != nil {
-		rule = -1 // no rule: the level is None
+	got := p.indices.EvaluatePolicyRule(a)
+	rule, err := strconv.Atoi(string(got.Level))
+	if err != nil || p.rules[rule].Level.Less(internal.LevelMetadata) {
+		if err != nil {
+			rule = -1 // no rule: the level is None
+		}
+		return rule, true, false
 	}
-	got := p.levels.EvaluatePolicyRule(a)
 	ends := !slices.Contains(got.OmitStages, internal.StageResponseComplete)
 	begins := a.Verb == "watch" && !slices.Contains(got.OmitStages, internal.StageResponseStarted)
 	received := !slices.Contains(got.OmitStages, internal.StageRequestReceived)
-	switch {
-	case got.Level.Less(internal.LevelMetadata):
-		return rule, true, false
-	case ends || begins:
+	if ends || begins {
 		return rule, false, true
 	}
 	return rule, true, received

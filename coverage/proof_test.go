@@ -5,9 +5,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/internal/test/effort"
@@ -25,7 +27,7 @@ func parsed(t *testing.T, text string) *Policy {
 func TestHides(t *testing.T) {
 	f := func(policy string, want ...string) {
 		t.Helper()
-		got := parsed(t, policy).Hides(nodeUser(anyNode), nil)
+		got := parsed(t, policy).Hides(nodeUser(anyNode), Harmless{})
 		var all []string
 		for _, h := range got.Requests {
 			all = append(all, fmt.Sprintf("%d:%d %s %s.%s/%s %s/%s %s %v", h.Rule, h.Line, h.Verb, h.Resource, h.APIGroup, h.Subresource, h.Namespace, h.Name, h.Path, h.NoDecision))
@@ -60,7 +62,7 @@ func TestHidesDeployed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h := parsed(t, string(b)).Hides(nodeUser(anyNode), nil); len(h.Requests) > 0 || h.TooMany {
+	if h := parsed(t, string(b)).Hides(nodeUser(anyNode), Harmless{}); len(h.Requests) > 0 || h.TooMany {
 		t.Errorf("%+v", h)
 	}
 }
@@ -121,7 +123,7 @@ func TestHidesIsComplete(t *testing.T) {
 		if err != nil {
 			continue // two things that may not stand together
 		}
-		got := p.Hides(nodeUser(anyNode), nil)
+		got := p.Hides(nodeUser(anyNode), Harmless{})
 		if len(got.Requests) > 0 {
 			hiding++
 		} else {
@@ -143,5 +145,37 @@ func TestHidesIsComplete(t *testing.T) {
 	}
 	if least := effort.Of(300, 40); whole < least || hiding < least {
 		t.Errorf("only %d policies that hide nothing and %d others", whole, hiding)
+	}
+}
+
+// TestHidesRemembers holds that what a policy remembers of others does not change what it says of a user and of what is harmless.
+func TestHidesRemembers(t *testing.T) {
+	get := Harmless{"get", func(a authorizer.Attributes) bool { return a.GetVerb() == "get" }}
+	list := Harmless{"list", func(a authorizer.Attributes) bool { return a.GetVerb() == "list" }}
+	differ := 0
+	for seed := range effort.Of(uint64(1000), 200) {
+		text := randomPolicy(rand.New(rand.NewPCG(4, seed)))
+		p, err := ParsePolicy([]byte(text))
+		if err != nil {
+			continue
+		}
+		var before Hidden
+		for round := range 2 {
+			for _, who := range []user.Info{nodeUser(anyNode), &user.DefaultInfo{Name: "a", Groups: []string{"admins"}}, &user.DefaultInfo{Name: "b", Groups: []string{user.AllAuthenticated}}} {
+				for _, h := range []Harmless{get, list, {}} {
+					got := p.Hides(who, h)
+					if want := parsed(t, text).Hides(who, h); !reflect.DeepEqual(got, want) {
+						t.Fatalf("seed %d, round %d: of %s but %q it hides %+v, of what nobody asked before %+v\n%s", seed, round, who.GetName(), h.Key, got, want, text)
+					}
+					if !reflect.DeepEqual(got, before) {
+						differ++
+					}
+					before = got
+				}
+			}
+		}
+	}
+	if differ < 500 {
+		t.Errorf("only %d answers differ from the one before", differ)
 	}
 }
