@@ -62,8 +62,10 @@ func newBindingBook(s *rbac.Store) *bindingBook {
 		b.ever[all[i].Binding] = true
 	}
 	systemNode, _ := s.ClusterRoleRules(nodeRole, endOfTime())
-	for _, x := range checks.Inventory(all, systemNode, nil) {
-		if x.Fate != checks.Goes {
+	fate := checks.Fates(systemNode)
+	for i := range all {
+		x := &all[i]
+		if fate(x) != checks.Goes {
 			continue
 		}
 		b.goes[x.Binding] = true
@@ -74,7 +76,7 @@ func newBindingBook(s *rbac.Store) *bindingBook {
 		}
 	}
 	for r := range s.RightsDuring(time.Time{}, time.Time{}) {
-		if x := checks.Inventory([]rbac.BindingInfo{r.BindingInfo}, systemNode, nil); len(x) > 0 && x[0].Fate == checks.Goes {
+		if fate(&r.BindingInfo) == checks.Goes {
 			b.went[r.Binding] = append(b.went[r.Binding], checks.Span{From: r.From, To: r.To})
 		}
 	}

@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"iter"
 	"slices"
 	"strings"
 
@@ -13,38 +14,51 @@ type atom struct{ verb, group, resource, name, url string }
 // atomsOf takes rules apart, so that two roles are the same if they give the same, however their rules are written.
 func atomsOf(rules []rbacv1.PolicyRule) map[atom]bool {
 	out := map[atom]bool{}
-	for i := range rules {
-		r := &rules[i]
-		names := r.ResourceNames
-		if len(names) == 0 {
-			names = []string{""}
-		}
-		for _, verb := range r.Verbs {
-			for _, url := range r.NonResourceURLs {
-				out[atom{verb: verb, url: url}] = true
+	for a := range eachAtom(rules) {
+		out[a] = true
+	}
+	return out
+}
+
+// eachAtom takes rules apart; an atom that several rules give comes several times.
+func eachAtom(rules []rbacv1.PolicyRule) iter.Seq[atom] {
+	return func(yield func(atom) bool) {
+		for i := range rules {
+			r := &rules[i]
+			names := r.ResourceNames
+			if len(names) == 0 {
+				names = []string{""}
 			}
-			for _, group := range r.APIGroups {
-				for _, resource := range r.Resources {
-					for _, name := range names {
-						out[atom{verb: verb, group: group, resource: resource, name: name}] = true
+			for _, verb := range r.Verbs {
+				for _, url := range r.NonResourceURLs {
+					if !yield(atom{verb: verb, url: url}) {
+						return
+					}
+				}
+				for _, group := range r.APIGroups {
+					for _, resource := range r.Resources {
+						for _, name := range names {
+							if !yield(atom{verb: verb, group: group, resource: resource, name: name}) {
+								return
+							}
+						}
 					}
 				}
 			}
 		}
 	}
-	return out
 }
 
-func sameAtoms(a, b map[atom]bool) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for x := range a {
-		if !b[x] {
+// give reports whether the rules give all of the atoms and no other.
+func give(rules []rbacv1.PolicyRule, atoms map[atom]bool) bool {
+	given := map[atom]bool{}
+	for a := range eachAtom(rules) {
+		if !atoms[a] {
 			return false
 		}
+		given[a] = true
 	}
-	return true
+	return len(given) == len(atoms)
 }
 
 // gives reports whether a gives all that b does, as RBAC reads rules (k8s.io/component-helpers/auth/rbac/validation).
@@ -72,14 +86,23 @@ func (a atom) meets(b atom) bool {
 }
 
 // Touches returns what reports whether rules give some request of those that the words stand for, each of which is one value or "*" for any; path is that
-// of a request for no resource.
+// of a request for no resource. It is safe for concurrent use.
 func Touches(rules []rbacv1.PolicyRule) func(verb, group, resource, sub, name, path string) bool {
+	const anyOf = "\x00" // in place of a verb or a group
 	type kind struct{ verb, group string }
 	of := map[kind][]atom{}
 	paths := false
 	for a := range atomsOf(rules) {
 		paths = paths || a.url != ""
-		of[kind{a.verb, a.group}] = append(of[kind{a.verb, a.group}], a)
+		for _, k := range [...]kind{{a.verb, a.group}, {a.verb, anyOf}, {anyOf, a.group}, {anyOf, anyOf}} {
+			of[k] = append(of[k], a)
+		}
+	}
+	kinds := func(asked string) []string {
+		if asked == "*" {
+			return []string{anyOf}
+		}
+		return []string{asked, "*"}
 	}
 	return func(verb, group, resource, sub, name, path string) bool {
 		if path != "" {
@@ -95,9 +118,11 @@ func Touches(rules []rbacv1.PolicyRule) func(verb, group, resource, sub, name, p
 			name = ""
 		}
 		asked := atom{verb: verb, group: group, resource: resource, name: name}
-		for k, atoms := range of {
-			if (k.verb == verb || k.verb == "*" || verb == "*") && (k.group == group || k.group == "*" || group == "*") && slices.ContainsFunc(atoms, asked.meets) {
-				return true
+		for _, v := range kinds(verb) {
+			for _, g := range kinds(group) {
+				if slices.ContainsFunc(of[kind{v, g}], asked.meets) {
+					return true
+				}
 			}
 		}
 		return false

@@ -69,6 +69,15 @@ func Inventory(all []rbac.BindingInfo, systemNode []rbacv1.PolicyRule, keep []rb
 	return out
 }
 
+// Fates returns what says the fate of bindings, as Inventory does where none is kept.
+func Fates(systemNode []rbacv1.PolicyRule) func(*rbac.BindingInfo) Fate {
+	node := atomsOf(systemNode)
+	return func(b *rbac.BindingInfo) Fate {
+		fate, _ := fateOf(b, node, nil)
+		return fate
+	}
+}
+
 // systemNodeRules are the rules of system:node as given, or as a binding of it has them.
 func systemNodeRules(in *Input) []rbacv1.PolicyRule {
 	if in.SystemNode != nil {
@@ -87,7 +96,7 @@ func fateOf(b *rbac.BindingInfo, node map[atom]bool, keep []rbac.BindingRef) (Fa
 	switch {
 	case b.Role.Kind == rbac.KindClusterRole && b.Role.Name == nodeRole:
 		why = WhyRole
-	case b.RoleExists && len(node) > 0 && sameAtoms(atomsOf(b.Rules), node):
+	case b.RoleExists && len(node) > 0 && give(b.Rules, node):
 		why = WhyCopy
 	case slices.ContainsFunc(b.Subjects, rbac.SubjectRef.ForNodes):
 		why = WhySubject
