@@ -1,6 +1,6 @@
 package nodeauthz
 
-const arenaChunk = 1 << 12
+const arenaChunk = 1 << 10
 
 // arena hands out records by number. It grows in chunks, so that records stay where they are and growing copies nothing, and holds
 // no pointer to each, which the garbage collector would have to follow.
