@@ -39,7 +39,11 @@ func worldOf(world uint64) (*days.Day, error) {
 			o.Features |= f
 		}
 	}
-	return days.Clean(world, o)
+	day, err := days.Clean(world, o)
+	if err == nil {
+		day.Render()
+	}
+	return day, err
 }
 
 // apply does to the clean day what the case says: mutations of any kinds, in any order. harmless says that all of them are.

@@ -1,9 +1,9 @@
 package app
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,19 +44,32 @@ func dayOptions(t testing.TB, d *days.Day) AnalyzeOptions {
 	t.Helper()
 	o := AnalyzeOptions{
 		Authorization: Authorization{Skew: time.Second},
-		Input:         Input{Logs: []string{"-"}, Stdin: bytes.NewReader(d.Log()), Loaded: cluster.NewState()},
+		Input:         Input{Logs: []string{"-"}, Stdin: d.Read(), Loaded: cluster.NewState()},
 		MinWindow:     d.Options.Span - 2*time.Minute, Now: d.To,
 	}
-	if err := o.Loaded.Load([]string{"-"}, bytes.NewReader(d.Journal())); err != nil {
+	if err := o.Loaded.Load([]string{"-"}, d.ReadJournal()); err != nil {
 		t.Error(err)
 	}
 	if d.Policy != "" {
-		var err error
-		if o.Policy, err = coverage.ParsePolicy([]byte(d.Policy)); err != nil {
-			t.Error(err)
-		}
+		o.Policy = policyOf(t, d.Policy)
 	}
 	return o
+}
+
+// policies are those of days, by their text: many days have the same one.
+var policies sync.Map //nolint:gochecknoglobals // one for all tests
+
+func policyOf(t testing.TB, text string) *coverage.Policy {
+	t.Helper()
+	if p, known := policies.Load(text); known {
+		return p.(*coverage.Policy)
+	}
+	p, err := coverage.ParsePolicy([]byte(text))
+	if err != nil {
+		t.Error(err)
+	}
+	policies.Store(text, p)
+	return p
 }
 
 // open are the checks of readiness that are not passed, each with the codes of the items that keep it from that.

@@ -3,8 +3,10 @@ package days
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -49,13 +51,73 @@ func (d *Day) ServerLog(server int) []byte {
 	return b
 }
 
+// Read reads what Log renders.
+func (d *Day) Read() io.Reader {
+	return &lines{n: len(d.Events), line: func(b []byte, i int) []byte { return d.Events[i].appendLine(b) }}
+}
+
+// ReadJournal reads what Journal renders.
+func (d *Day) ReadJournal() io.Reader {
+	return &lines{n: len(d.State), line: func(b []byte, i int) []byte { return d.State[i].appendLine(b, version(i)) }}
+}
+
+// lines are rendered while they are read.
+type lines struct {
+	next, n int
+	line    func(b []byte, i int) []byte
+	buf     []byte // of which left is still to be read
+	left    []byte
+}
+
+// Read implements io.Reader.
+func (l *lines) Read(p []byte) (n int, err error) {
+	for n < len(p) {
+		if len(l.left) == 0 {
+			if l.next == l.n {
+				return n, io.EOF
+			}
+			l.buf = l.line(l.buf[:0], l.next)
+			l.left = l.buf
+			l.next++
+		}
+		k := copy(p[n:], l.left)
+		n, l.left = n+k, l.left[k:]
+	}
+	return n, nil
+}
+
 // Journal renders the state as nodetrail record writes it.
 func (d *Day) Journal() []byte {
 	b := make([]byte, 0, len(d.State)*1200)
 	for i, e := range d.State {
-		b = e.appendLine(b, 1000+i)
+		b = e.appendLine(b, version(i))
 	}
 	return b
+}
+
+// version is the resource version of the i-th entry of the state.
+func version(i int) string { return strconv.Itoa(1000 + i) }
+
+// Render keeps what Log and Journal render of the day, at the cost of as much memory, so that they do not render again what mutations of the day share
+// with it. No other goroutine may use the day meanwhile.
+func (d *Day) Render() {
+	log := make([]byte, 0, len(d.Events)*1100)
+	for _, e := range d.Events {
+		from := len(log)
+		log = e.render(log)
+		e.rendered = rendering[Event]{of: e, before: log[from:len(log):len(log)]}
+	}
+	const place = "the resource version"
+	for _, e := range d.State {
+		before, after, _ := bytes.Cut(e.render(nil, place), []byte(place))
+		e.rendered = rendering[Entry]{of: e, before: before, after: after}
+	}
+}
+
+// rendering is the line of a value, around its resource version if it has one. A copy of the value has it too, but is not the one that it is of.
+type rendering[T any] struct {
+	of            *T
+	before, after []byte
 }
 
 // Readme says what the day is and what is planted in it.

@@ -60,6 +60,8 @@ type Event struct {
 	// Cut is how many bytes of the line were written; 0 means all. If Glued, not even the newline was.
 	Cut   int
 	Glued bool
+
+	rendered rendering[Event]
 }
 
 // IsNode reports whether a node identity made the request with its own credential.
@@ -77,8 +79,16 @@ func nodeOf(u *User) string {
 // Line returns its line as it is in the log.
 func (e *Event) Line() []byte { return e.appendLine(nil) }
 
-// appendLine renders the event with its newline, in the order of fields of kube-apiserver.
+// appendLine appends the event with its newline.
 func (e *Event) appendLine(b []byte) []byte {
+	if r := &e.rendered; r.of == e {
+		return append(b, r.before...)
+	}
+	return e.render(b)
+}
+
+// render renders the event with its newline, in the order of fields of kube-apiserver.
+func (e *Event) render(b []byte) []byte {
 	from := len(b)
 	b = append(b, `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"`...)
 	b = append(b, e.Level...)

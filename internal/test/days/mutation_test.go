@@ -2,9 +2,11 @@ package days
 
 import (
 	"bytes"
+	"io"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -219,4 +221,48 @@ func TestCompose(t *testing.T) {
 	if diff := cmp.Diff([]string{"plant-request", "remove-hour"}, got); diff != "" {
 		t.Errorf("applied (-want +got):\n%s", diff)
 	}
+}
+
+// What is kept of the rendering changes nothing: neither of the day, nor of a mutation that changes copies of its events and entries.
+func TestRender(t *testing.T) {
+	o := Options{Servers: 2, Features: Deployments | Drains}
+	plain, kept := clean(t, 23, o), clean(t, 23, o)
+	kept.Render()
+	same := func(name string, a, b *Day) {
+		t.Helper()
+		for what, f := range map[string]func(*Day) []byte{
+			"Log": (*Day).Log, "Journal": (*Day).Journal,
+			"Read":        func(d *Day) []byte { return readAll(t, d.Read()) },
+			"ReadJournal": func(d *Day) []byte { return readAll(t, d.ReadJournal()) },
+		} {
+			want := a.Log()
+			if strings.HasSuffix(what, "Journal") {
+				want = a.Journal()
+			}
+			if got := f(b); !bytes.Equal(got, want) {
+				t.Errorf("%s: %s is of %d bytes, without what is kept it is of %d and other ones", name, what, len(got), len(want))
+			}
+		}
+	}
+	same("clean", plain, kept)
+	for i, m := range Mutations(6) {
+		if i%effort.Of(1, 5) != 0 {
+			continue
+		}
+		a, ok := m.Apply(plain)
+		if b, also := m.Apply(kept); ok != also {
+			t.Errorf("%s: %t, %t", m.Name, ok, also)
+		} else if ok {
+			same(m.Name, a, b)
+		}
+	}
+}
+
+func readAll(t *testing.T, r io.Reader) []byte {
+	t.Helper()
+	b, err := io.ReadAll(iotest.HalfReader(r))
+	if err != nil {
+		t.Error(err)
+	}
+	return b
 }

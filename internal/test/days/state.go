@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +25,8 @@ type Entry struct {
 	// Object is the object without its resourceVersion, which its place in the journal gives. The members of metadata are in meta.
 	Object map[string]any
 	raw    []byte // the object as JSON instead, with the resource version 1
+
+	rendered rendering[Entry]
 }
 
 // object makes the map of an object.
@@ -52,8 +53,22 @@ func entry(at time.Time, kind string, o map[string]any) *Entry {
 	return &Entry{At: at, Type: kind, Kind: o["kind"].(string), Namespace: namespace, Name: meta["name"].(string), Object: o}
 }
 
-// appendLine renders the entry with its newline; rv is the object's resourceVersion.
-func (e *Entry) appendLine(b []byte, rv int) []byte {
+// appendLine appends the entry with its newline; rv is the object's resourceVersion.
+func (e *Entry) appendLine(b []byte, rv string) []byte {
+	r := &e.rendered
+	if r.of != e {
+		return e.render(b, rv)
+	}
+	b = append(b, r.before...)
+	if len(r.after) == 0 {
+		return b
+	}
+	b = append(b, rv...)
+	return append(b, r.after...)
+}
+
+// render renders the entry with its newline.
+func (e *Entry) render(b []byte, rv string) []byte {
 	b = append(b, `{"observedAt":"`...)
 	b = e.At.UTC().AppendFormat(b, time.RFC3339Nano)
 	b = append(b, `","type":"`...)
@@ -68,7 +83,7 @@ func (e *Entry) appendLine(b []byte, rv int) []byte {
 	for k, v := range meta {
 		withVersion[k] = v
 	}
-	withVersion["resourceVersion"] = strconv.Itoa(rv)
+	withVersion["resourceVersion"] = rv
 	o := make(map[string]any, len(e.Object))
 	for k, v := range e.Object {
 		o[k] = v
