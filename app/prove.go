@@ -28,8 +28,9 @@ type prover struct {
 	// keep is for how many times as long as making them took checks are good, 0 for once.
 	keep int
 
-	mu   sync.Mutex
-	kept map[time.Duration]*keptProof
+	mu     sync.Mutex
+	kept   map[time.Duration]*keptProof
+	policy *coverage.Policy // as it was read last
 }
 
 type keptProof struct {
@@ -39,9 +40,9 @@ type keptProof struct {
 	results []checks.Result
 }
 
-// newProver returns one for what is asked again and again: making the checks takes a twentieth of the time at most.
+// newProver returns one for what is asked again and again.
 func newProver(s *store.Store, config func() *config.Config) *prover {
-	return &prover{store: s, config: config, keep: 20}
+	return &prover{store: s, config: config, keep: keepProofs}
 }
 
 // facts are those that are stored, with the state of the store: what is read after it is of that state or a later one.
@@ -60,9 +61,6 @@ func (p *prover) facts(ctx context.Context) (report.Facts, error) {
 	return f, err
 }
 
-// freshFor is for how long checks are good at least that are kept.
-const freshFor = time.Second
-
 // prove puts the checks, with waivers applied, into facts that are of the tally of a window that ends with the newest request and begins that
 // long before; 0 is all that there is. Where the window is shorter than what is asked for, the checks are of that. Checks that are kept may be of a
 // state of the store before f.StoreVersion: then f.Outdated is true.
@@ -74,7 +72,7 @@ func (p *prover) prove(ctx context.Context, t *tally.Tally, window time.Duration
 	}
 	now := time.Now()
 	k := p.kept[window]
-	if k == nil || k.version != f.StoreVersion && now.Sub(k.made) > max(freshFor, time.Duration(p.keep)*k.took) || p.keep == 0 {
+	if k == nil || k.version != f.StoreVersion && now.Sub(k.made) > max(freshProofs, time.Duration(p.keep)*k.took) || p.keep == 0 {
 		k = &keptProof{version: f.StoreVersion, made: now}
 		var err error
 		if k.results, err = p.results(ctx, t, window, f); err != nil {
@@ -122,8 +120,8 @@ func (p *prover) results(ctx context.Context, t *tally.Tally, window time.Durati
 	if of.ledger, err = p.store.Evidence(ctx, begin, of.to); err != nil {
 		return nil, err
 	}
-	if policy, err := coverage.ReadPolicy(c.Coverage.PolicyFile); err == nil { // a report is made elsewhere, too, where nobody has the policy
-		of.policy = policy
+	if policy, err := p.policy.Again(c.Coverage.PolicyFile); err == nil { // a report is made elsewhere, too, where nobody has the policy
+		p.policy, of.policy = policy, policy
 	}
 	if of.state, err = storedState(ctx, p.store, begin); err != nil {
 		return nil, err

@@ -77,7 +77,7 @@ func storedDay(t *testing.T, d *days.Day, events int64, again bool) *report.Repo
 				t.Fatalf("it ended: %v", err)
 			case <-t.Context().Done():
 				t.Fatalf("%d of %d events: %v", r.Events.Read, want, err)
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(200 * time.Millisecond): // each report makes all checks
 			}
 		}
 		stop()

@@ -77,8 +77,6 @@ func (w *witnessed) judged(j *pipeline.Judgement) {
 
 // Bounds of the state proof.
 const (
-	// stateShare bounds how often it is stored: it takes at most a hundredth of the time.
-	stateShare = 100
 	// moreThanAsked is how much longer than what is asked for it reaches back: reports are made a while later, and by a clock of their own.
 	moreThanAsked = time.Minute
 	// maxNeeds is from when on of the objects that a node needs one of each kind in five minutes stands for all.
@@ -112,7 +110,7 @@ func (w *witnessed) remember(now time.Time, last bool) []tally.Remembered {
 	p.Gaps = append(p.Gaps, w.state.doubts()...)
 	p.thin()
 	value, err := json.Marshal(p)
-	w.next = now.Add(max(proveEvery, stateShare*time.Since(began)))
+	w.next = now.Add(max(proveEvery, time.Duration(stateShare)*time.Since(began)))
 	if err != nil {
 		return out // of strings, numbers and times
 	}

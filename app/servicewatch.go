@@ -34,9 +34,19 @@ const (
 	lostFor = 5 * time.Minute
 )
 
-// proveEvery is how often a service makes the checks if the store has changed, looks for bindings that go, and stores what proves the state, each at most:
-// what takes long is done more rarely. Tests make it shorter.
-var proveEvery = 5 * time.Second //nolint:gochecknoglobals // for tests, as source.Overwriting
+// How often a service does what takes a while. Tests make all of it shorter, so that none of them waits for the next time.
+//
+//nolint:gochecknoglobals // for tests, as source.Overwriting
+var (
+	// proveEvery is how often it makes the checks if the store has changed, looks for bindings that go, and stores what proves the state, each at most:
+	// what takes long is done more rarely.
+	proveEvery = 5 * time.Second
+	// keepProofs bounds how often it makes the checks: that takes at most a twentieth of the time. They are good for freshProofs at least.
+	keepProofs  = 20
+	freshProofs = time.Second
+	// stateShare bounds how often it stores what proves the state: that takes at most a hundredth of the time.
+	stateShare = 100
+)
 
 // openCheckWatch begins with what had passed before.
 func openCheckWatch(ctx context.Context, proofs *prover, log zerolog.Logger) (*checkWatch, error) {

@@ -1,6 +1,7 @@
 package coverage
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -38,10 +39,14 @@ type Policy struct {
 	// indices is the same policy with the index of each rule for its level: upstream's evaluator then says which rule it was.
 	indices audit.PolicyRuleEvaluator
 	hides   hidesBook
+	text    []byte
 }
 
 // ReadPolicy reads the policy that kube-apiserver's --audit-policy-file names.
-func ReadPolicy(path string) (*Policy, error) {
+func ReadPolicy(path string) (*Policy, error) { return (*Policy)(nil).Again(path) }
+
+// Again is ReadPolicy, but returns p itself, with what it remembers, if the file holds what p was read from. p may be nil.
+func (p *Policy) Again(path string) (*Policy, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the audit policy: %w", err)
@@ -51,11 +56,14 @@ func ReadPolicy(path string) (*Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the audit policy: %w", err)
 	}
-	p, err := ParsePolicy(b)
+	if p != nil && bytes.Equal(p.text, b) {
+		return p, nil
+	}
+	read, err := ParsePolicy(b)
 	if err != nil {
 		return nil, fmt.Errorf("reading the audit policy %s: %w", path, err)
 	}
-	return p, nil
+	return read, nil
 }
 
 // ParsePolicy reads an audit policy, YAML or JSON, as kube-apiserver does (k8s.io/apiserver/pkg/audit/policy.LoadPolicyFromBytes): what is not
@@ -66,7 +74,7 @@ func ParsePolicy(b []byte) (*Policy, error) {
 	}
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
-	out, from := &Policy{}, &internal.Policy{}
+	out, from := &Policy{text: bytes.Clone(b)}, &internal.Policy{}
 	_, kind, err := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder().Decode(b, nil, from)
 	if runtime.IsStrictDecodingError(err) {
 		out.Warnings = append(out.Warnings, shorten(err.Error()))

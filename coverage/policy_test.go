@@ -244,3 +244,31 @@ func FuzzParsePolicy(f *testing.F) {
 		}
 	})
 }
+
+// A policy that is read again is the same one until its file changes.
+func TestReadAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(policyOf("- level: None\n"))
+	one, err := ReadPolicy(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := one.Again(path); err != nil || again != one {
+		t.Errorf("%p is read again as %p, %v", one, again, err)
+	}
+	write(policyOf("- level: Metadata\n"))
+	other, err := one.Again(path)
+	if err != nil || other == one || len(other.Hides(nodeUser(anyNode), Harmless{}).Requests) > 0 {
+		t.Errorf("of another text: %p, %v", other, err)
+	}
+	write("rules:")
+	if p, err := other.Again(path); err == nil {
+		t.Errorf("of a text that is no policy: %+v", p)
+	}
+}
