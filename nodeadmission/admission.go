@@ -66,10 +66,10 @@ type eval struct {
 	op                                 operation
 	verb, group, resource, subresource string
 	namespace, name                    string
-	from, to                           time.Time // what was looked up is the same in [from, to)
-	unsure                             bool      // a change that it depends on lies somewhere in that time
-	sampled                            bool      // something was asked that cannot say for how long it holds
-	effect                                       // of a request that was carried out
+	from, to                           int64 // what was looked up is the same in [from, to); 0 is no bound
+	unsure                             bool  // a change that it depends on lies somewhere in that time
+	sampled                            bool  // something was asked that cannot say for how long it holds
+	effect                                   // of a request that was carried out
 }
 
 // maxSteps bounds the evaluations before and after the instant: more changes than that within the skew are a race anyhow.
@@ -115,25 +115,29 @@ func (e *eval) createdName() string {
 
 // raced reports whether the answer is another one at an instant within the skew. It goes from change to change of what the answer depends on.
 func (e *eval) raced(ans *Answer) bool {
-	lo, hi := e.at.Add(-e.a.skew), e.at.Add(e.a.skew)
+	now, skew := e.at.UnixNano(), int64(e.a.skew)
+	lo, hi := now-skew, now+skew
 	from, to, own := e.from, e.to, e.effect
 	if e.unsure {
-		lo, hi = earlier(lo, from), later(hi, to)
+		if from != 0 {
+			lo = min(lo, from-1)
+		}
+		hi = max(hi, to)
 	}
-	if e.sampled && e.a.skew > 0 && (e.differs(ans, lo) || e.differs(ans, hi)) {
+	if e.sampled && skew > 0 && (e.differs(ans, lo) || e.differs(ans, hi)) {
 		return true
 	}
 	for range maxSteps {
-		if from.IsZero() || !from.After(lo) {
+		if from == 0 || from <= lo {
 			break
 		}
-		if e.differs(ans, from.Add(-1)) {
+		if e.differs(ans, from-1) {
 			return true
 		}
 		from = e.from
 	}
 	for range maxSteps {
-		if to.IsZero() || to.After(hi) {
+		if to == 0 || to > hi {
 			break
 		}
 		if e.differs(ans, to) {
@@ -144,22 +148,8 @@ func (e *eval) raced(ans *Answer) bool {
 	return false
 }
 
-func earlier(lo, from time.Time) time.Time {
-	if !from.IsZero() && !from.After(lo) {
-		return from.Add(-1)
-	}
-	return lo
-}
-
-func later(hi, to time.Time) time.Time {
-	if !to.IsZero() && to.After(hi) {
-		return to
-	}
-	return hi
-}
-
 // differs evaluates for another instant. What is unknown there is not another answer.
-func (e *eval) differs(ans *Answer, at time.Time) bool {
+func (e *eval) differs(ans *Answer, at int64) bool {
 	other := e.decideAt(at)
 	if e.req.Done && other.absent() {
 		return false
@@ -168,17 +158,17 @@ func (e *eval) differs(ans *Answer, at time.Time) bool {
 }
 
 // decideAt evaluates for another instant.
-func (e *eval) decideAt(at time.Time) Answer {
-	e.at, e.from, e.to, e.unsure, e.sampled, e.effect = at, time.Time{}, time.Time{}, false, false, effect{}
+func (e *eval) decideAt(at int64) Answer {
+	e.at, e.from, e.to, e.unsure, e.sampled, e.effect = time.Unix(0, at).UTC(), 0, 0, false, false, effect{}
 	return e.decide()
 }
 
 // saw narrows the time for which the evaluation holds.
 func (e *eval) saw(s *Sight) {
-	if !s.From.IsZero() && (e.from.IsZero() || s.From.After(e.from)) {
+	if s.From != 0 && (e.from == 0 || s.From > e.from) {
 		e.from = s.From
 	}
-	if !s.To.IsZero() && (e.to.IsZero() || s.To.Before(e.to)) {
+	if s.To != 0 && (e.to == 0 || s.To < e.to) {
 		e.to = s.To
 	}
 	e.unsure = e.unsure || s.Unsure

@@ -31,10 +31,17 @@ type span[T any] struct {
 func over[T any](spans []span[T], at time.Time) (*T, nodeadmission.Sight) {
 	for _, s := range spans {
 		if (s.from.IsZero() || !at.Before(s.from)) && (s.to.IsZero() || at.Before(s.to)) {
-			return s.object, nodeadmission.Sight{Known: true, From: s.from, To: s.to, Unsure: s.unsure}
+			return s.object, nodeadmission.Sight{Known: true, From: nanoseconds(s.from), To: nanoseconds(s.to), Unsure: s.unsure}
 		}
 	}
 	return nil, nodeadmission.Sight{}
+}
+
+func nanoseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
 }
 
 type podSpans []span[nodeadmission.Pod]

@@ -31,11 +31,11 @@ func (a *Answer) absent() bool { return a.Verdict == None || a.Code == http.Stat
 // beforeItself returns the answer for a request that was carried out: the one as of before its own effect, where the state has that already at its time. For
 // clocks differ, and the state may have the time of the request itself.
 func (e *eval) beforeItself(ans Answer) Answer {
-	if e.op == opCreate && !ans.absent() || e.from.IsZero() || e.from.Before(e.at.Add(-e.a.skew)) || ans.Verdict == Deny && !ans.absent() {
+	if e.op == opCreate && !ans.absent() || e.from == 0 || e.from < e.at.UnixNano()-int64(e.a.skew) || ans.Verdict == Deny && !ans.absent() {
 		return ans
 	}
 	now := *e
-	if before := e.decideAt(e.from.Add(-1)); before.Verdict == Deny && (ans.absent() || e.verb == "patch" && e.made(&now.effect)) {
+	if before := e.decideAt(e.from - 1); before.Verdict == Deny && (ans.absent() || e.verb == "patch" && e.made(&now.effect)) {
 		return before
 	}
 	*e = now

@@ -64,7 +64,7 @@ func appendText(key []byte, text string) []byte {
 
 // prune forgets what no object may have any more, when it has grown: what is still in use is then kept by the objects, and shared anew by those to come.
 func (h *shared) prune(s *Store) {
-	if n := len(h.labels) + len(h.uses); n > 2*max(h.bound, len(s.pods)) {
+	if n := len(h.labels) + len(h.uses); n > 2*max(h.bound, s.pods.n) {
 		bound := h.bound
 		*h = newShared()
 		h.bound = bound

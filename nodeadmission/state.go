@@ -12,8 +12,9 @@ import (
 // can tell. The zero value is that of a state that knows nothing.
 type Sight struct {
 	Known bool
-	// From and To bound the time during which the look-up gives the same result, [From, To). A zero From has no beginning, a zero To no end.
-	From, To time.Time
+	// From and To bound the time during which the look-up gives the same result, [From, To), in nanoseconds since 1970. A zero From has no beginning, a
+	// zero To no end.
+	From, To int64
 	// Unsure is true when the change at From or at To is known to lie somewhere between them only: the instant may be before it or after it.
 	Unsure bool
 }

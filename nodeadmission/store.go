@@ -62,10 +62,7 @@ type Store struct {
 
 // NewStore returns a store that knows nothing.
 func NewStore() *Store {
-	return &Store{
-		pods: table[Pod]{}, nodes: table[Node]{}, claims: table[Claim]{}, volumes: table[Driver]{}, drivers: table[[]string]{},
-		accounts: table[string]{}, slices: table[string]{}, driverNames: map[name]string{}, shared: newShared(), hash: newHasher(),
-	}
+	return &Store{driverNames: map[name]string{}, shared: newShared(), hash: newHasher()}
 }
 
 // State returns the store as the state of an Admission, with an authorizer that may be nil.
@@ -115,11 +112,11 @@ func (c *coverage) covers(at int64, s *Sight) bool {
 
 // narrow cuts a sight to [from, to), where 0 is no bound.
 func narrow(s *Sight, from, to int64) {
-	if t := time.Unix(0, from).UTC(); from != 0 && (s.From.IsZero() || s.From.Before(t)) {
-		s.From = t
+	if from != 0 && (s.From == 0 || s.From < from) {
+		s.From = from
 	}
-	if t := time.Unix(0, to).UTC(); to != 0 && (s.To.IsZero() || s.To.After(t)) {
-		s.To = t
+	if to != 0 && (s.To == 0 || s.To > to) {
+		s.To = to
 	}
 }
 
@@ -171,7 +168,7 @@ func (s *Store) Prune(t time.Time) {
 	s.claims.prune(before)
 	s.volumes.prune(before)
 	s.drivers.prune(before)
-	maps.DeleteFunc(s.driverNames, func(n name, _ string) bool { _, there := s.drivers[n]; return !there })
+	maps.DeleteFunc(s.driverNames, func(n name, _ string) bool { return s.drivers.find(n) == nil })
 	s.accounts.prune(before)
 	s.slices.prune(before)
 	for k := range s.covered {
@@ -194,21 +191,21 @@ func (s *Store) SetPod(namespace, podName string, p *Pod, m Moment) {
 }
 
 // SetNode says what a Node became.
-func (s *Store) SetNode(nodeName string, n *Node, m Moment) { set(s, s.nodes, "", nodeName, n, m) }
+func (s *Store) SetNode(nodeName string, n *Node, m Moment) { set(s, &s.nodes, "", nodeName, n, m) }
 
 // SetClaim says what a persistent volume claim became.
 func (s *Store) SetClaim(namespace, claimName string, c *Claim, m Moment) {
-	set(s, s.claims, namespace, claimName, c, m)
+	set(s, &s.claims, namespace, claimName, c, m)
 }
 
 // SetVolume says what a persistent volume became.
 func (s *Store) SetVolume(volumeName string, d *Driver, m Moment) {
-	set(s, s.volumes, "", volumeName, d, m)
+	set(s, &s.volumes, "", volumeName, d, m)
 }
 
 // SetDriver says which audiences a CSIDriver asks for.
 func (s *Store) SetDriver(driverName string, audiences *[]string, m Moment) {
-	set(s, s.drivers, "", driverName, audiences, m)
+	set(s, &s.drivers, "", driverName, audiences, m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.driverNames[s.hash.name("", driverName)] = driverName
@@ -216,16 +213,16 @@ func (s *Store) SetDriver(driverName string, audiences *[]string, m Moment) {
 
 // SetServiceAccount says the UID of a service account.
 func (s *Store) SetServiceAccount(namespace, accountName string, uid *string, m Moment) {
-	set(s, s.accounts, namespace, accountName, uid, m)
+	set(s, &s.accounts, namespace, accountName, uid, m)
 }
 
 // SetSlice says the node of a ResourceSlice, empty for one without.
 func (s *Store) SetSlice(sliceName string, node *string, m Moment) {
-	set(s, s.slices, "", sliceName, node, m)
+	set(s, &s.slices, "", sliceName, node, m)
 }
 
 // set says what an object became.
-func set[T any](s *Store, t table[T], namespace, object string, v *T, m Moment) {
+func set[T any](s *Store, t *table[T], namespace, object string, v *T, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.set(s.hash.name(namespace, object), m, v, 0)
@@ -252,7 +249,7 @@ func (s *Store) Remove(k Kind, namespace, object string, m Moment) {
 }
 
 // find looks an object up.
-func find[T any](s *Store, t table[T], k Kind, namespace, object string, at time.Time) (*T, Sight) {
+func find[T any](s *Store, t *table[T], k Kind, namespace, object string, at time.Time) (*T, Sight) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return t.at(s.hash.name(namespace, object), at.UnixNano(), &s.covered[k])
@@ -260,7 +257,7 @@ func find[T any](s *Store, t table[T], k Kind, namespace, object string, at time
 
 // Pod is of Pods.
 func (s *Store) Pod(namespace, name string, at time.Time) (*Pod, Sight) {
-	return find(s, s.pods, KindPod, namespace, name, at)
+	return find(s, &s.pods, KindPod, namespace, name, at)
 }
 
 // PodOn implements NodePods.
@@ -268,17 +265,18 @@ func (s *Store) PodOn(namespace, name, node string, at time.Time) (on, exists bo
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	v, sight := s.pods.version(s.hash.name(namespace, name), at.UnixNano(), &s.covered[KindPod])
-	return v.value != nil && v.tag == s.hash.tag(node), v.value != nil, sight
+	exists = v != nil && v.value != nil
+	return exists && v.tag == s.hash.tag(node), exists, sight
 }
 
 // Node is of Nodes.
 func (s *Store) Node(name string, at time.Time) (*Node, Sight) {
-	return find(s, s.nodes, KindNode, "", name, at)
+	return find(s, &s.nodes, KindNode, "", name, at)
 }
 
 // ClaimVolume is of Claims.
 func (s *Store) ClaimVolume(namespace, name string, at time.Time) (*string, Sight) {
-	c, sight := find(s, s.claims, KindClaim, namespace, name, at)
+	c, sight := find(s, &s.claims, KindClaim, namespace, name, at)
 	if c == nil {
 		return nil, sight
 	}
@@ -287,12 +285,12 @@ func (s *Store) ClaimVolume(namespace, name string, at time.Time) (*string, Sigh
 
 // VolumeDriver is of Volumes.
 func (s *Store) VolumeDriver(name string, at time.Time) (*Driver, Sight) {
-	return find(s, s.volumes, KindVolume, "", name, at)
+	return find(s, &s.volumes, KindVolume, "", name, at)
 }
 
 // DriverAudiences is of Drivers.
 func (s *Store) DriverAudiences(name string, at time.Time) (*[]string, Sight) {
-	return find(s, s.drivers, KindDriver, "", name, at)
+	return find(s, &s.drivers, KindDriver, "", name, at)
 }
 
 // AllDrivers returns the CSIDrivers that there were at an instant with the audiences of their token requests, in no order; known is false if there may be
@@ -312,12 +310,12 @@ func (s *Store) AllDrivers(at time.Time) (all iter.Seq2[string, []string], known
 
 // ServiceAccountUID is of ServiceAccounts.
 func (s *Store) ServiceAccountUID(namespace, name string, at time.Time) (*string, Sight) {
-	return find(s, s.accounts, KindServiceAccount, namespace, name, at)
+	return find(s, &s.accounts, KindServiceAccount, namespace, name, at)
 }
 
 // SliceNode is of Slices.
 func (s *Store) SliceNode(name string, at time.Time) (*string, Sight) {
-	return find(s, s.slices, KindSlice, "", name, at)
+	return find(s, &s.slices, KindSlice, "", name, at)
 }
 
 // Object is of Objects. CSINodes are not remembered.
@@ -325,7 +323,7 @@ func (s *Store) Object(resource, namespace, name string, at time.Time) ([]byte, 
 	if resource != "persistentvolumeclaims" {
 		return nil, Sight{}
 	}
-	c, sight := find(s, s.claims, KindClaim, namespace, name, at)
+	c, sight := find(s, &s.claims, KindClaim, namespace, name, at)
 	if c == nil {
 		return nil, sight
 	}

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"sort"
-	"time"
 )
 
 // name is that of an object, by 128 bits of two keyed hashes of its namespace and name: the text would be two more cache misses of each look-up.
@@ -18,17 +17,90 @@ func newHasher() hasher { return hasher{maphash.MakeSeed(), maphash.MakeSeed()} 
 
 // name returns that of an object; the namespace of cluster-wide ones is empty.
 func (h *hasher) name(namespace, object string) name {
-	return name{
-		maphash.String(h.a, namespace)*0x9e3779b97f4a7c15 ^ maphash.String(h.a, object),
-		maphash.String(h.b, object)*0x9e3779b97f4a7c15 ^ maphash.String(h.b, namespace),
+	where := uint64(0)
+	if namespace != "" {
+		where = maphash.String(h.a, namespace)
 	}
+	return name{maphash.String(h.a, object) ^ where*0x9e3779b97f4a7c15, maphash.String(h.b, object) ^ where}
 }
 
 // tag is a hash of a text that is compared alone.
 func (h *hasher) tag(text string) uint64 { return maphash.String(h.a, text) }
 
-// table has the versions of the objects of a kind.
-type table[T any] map[name]history[T]
+// table has the versions of the objects of a kind. It is a hash table with open addressing, because a look-up of one object among many mostly waits
+// for memory: that of an object with one version touches one cache line. Each shard grows by itself, so that no change waits for all of them. Nothing is
+// removed but by prune.
+type table[T any] struct {
+	shards [1 << shardBits]shard[T]
+	n      int
+}
+
+const shardBits = 6
+
+// shard has a power of two of slots, of which three quarters may be used.
+type shard[T any] struct {
+	slots []slot[T]
+	used  int
+}
+
+// slot is a cache line. One that is not used has the zero name, which is no object's.
+type slot[T any] struct {
+	name
+	history[T]
+	gone bool // since the rebuild that is to come
+}
+
+func (t *table[T]) shard(n name) *shard[T] { return &t.shards[n.a>>(64-shardBits)] }
+
+// find returns the history of an object, or nil. It is valid until the next change.
+func (t *table[T]) find(n name) *history[T] {
+	slots := t.shard(n).slots
+	if len(slots) == 0 {
+		return nil
+	}
+	for i := int(n.a); ; i++ {
+		s := &slots[i&(len(slots)-1)]
+		switch s.name {
+		case n:
+			return &s.history
+		case name{}:
+			return nil
+		}
+	}
+}
+
+// add takes in an object that is not there.
+func (t *table[T]) add(n name, h history[T]) {
+	sh := t.shard(n)
+	if (sh.used+1)*4 > len(sh.slots)*3 {
+		sh.rebuild(sh.used + 1)
+	}
+	sh.put(n, h)
+	t.n++
+}
+
+func (sh *shard[T]) put(n name, h history[T]) {
+	i := int(n.a) & (len(sh.slots) - 1)
+	for sh.slots[i].name != (name{}) {
+		i = (i + 1) & (len(sh.slots) - 1)
+	}
+	sh.slots[i].name, sh.slots[i].history = n, h
+	sh.used++
+}
+
+// rebuild makes slots for that many objects and leaves out those that are gone.
+func (sh *shard[T]) rebuild(room int) {
+	old, n := sh.slots, 4
+	for n*3 < room*4 {
+		n *= 2
+	}
+	sh.slots, sh.used = make([]slot[T], n), 0
+	for i := range old {
+		if s := &old[i]; s.name != (name{}) && !s.gone {
+			sh.put(s.name, s.history)
+		}
+	}
+}
 
 // history is the versions of an object in the order of time. Most objects have one, which lies in the table itself.
 type history[T any] struct {
@@ -81,12 +153,12 @@ func (h *history[T]) at(at int64) (is, next *version[T]) {
 }
 
 // set takes in a version, in any order. One that changes nothing is dropped.
-func (t table[T]) set(n name, m Moment, value *T, tag uint64) {
+func (t *table[T]) set(n name, m Moment, value *T, tag uint64) {
 	v := version[T]{from: m.Time.UnixNano(), value: value, tag: tag}
 	v.until = v.from + int64(max(m.Slop, 0))
-	h, known := t[n]
-	if !known {
-		t[n] = history[T]{first: v}
+	h := t.find(n)
+	if h == nil {
+		t.add(n, history[T]{first: v})
 		return
 	}
 	is, next := h.at(v.from)
@@ -95,61 +167,79 @@ func (t table[T]) set(n name, m Moment, value *T, tag uint64) {
 	}
 	if next != nil && reflect.DeepEqual(next.value, value) {
 		next.from, next.until = v.from, min(v.until, next.until)
-		t[n] = h // next may lie in it
 		return
 	}
 	list := h.list()
 	i := sort.Search(len(list), func(i int) bool { return list[i].from > v.from })
-	t[n] = historyOf(slices.Insert(list, i, v))
+	*h = historyOf(slices.Insert(list, i, v))
 }
 
 // at finds an object. Within a change's own uncertainty it is what it became.
-func (t table[T]) at(n name, at int64, c *coverage) (*T, Sight) {
+func (t *table[T]) at(n name, at int64, c *coverage) (*T, Sight) {
 	v, s := t.version(n, at, c)
+	if v == nil {
+		return nil, s
+	}
 	return v.value, s
 }
 
-// version is at, and leaves the object alone, which lies elsewhere in memory. Its value is nil where there is no object. It is a copy, so that nothing is
-// allocated.
-func (t table[T]) version(n name, at int64, c *coverage) (version[T], Sight) {
-	h, known := t[n]
+// version is at, and leaves the object alone, which lies elsewhere in memory. It is nil where it is not known what there was, and its value where there
+// was no object. It is valid until the next change.
+func (t *table[T]) version(n name, at int64, c *coverage) (*version[T], Sight) {
 	s := Sight{Known: true}
 	var v, next *version[T]
-	if known {
+	if h := t.find(n); h != nil {
 		v, next = h.at(at)
 	}
 	if next != nil {
-		s.To = time.Unix(0, next.from).UTC()
+		s.To = next.from
 	}
 	if v == nil {
 		s.Known = c.covers(at, &s)
-		return version[T]{}, s
+		return nil, s
 	}
-	s.From = time.Unix(0, v.until).UTC()
+	s.From = v.until
 	if at < v.until {
-		s.From, s.Unsure = time.Unix(0, v.from).UTC(), true
-		if s.To.IsZero() || s.To.UnixNano() > v.until {
-			s.To = time.Unix(0, v.until).UTC()
+		s.From, s.Unsure = v.from, true
+		if s.To == 0 || s.To > v.until {
+			s.To = v.until
 		}
 	}
 	if v.value == nil || c.known {
 		if s.Known = c.covers(at, &s); !s.Known {
-			return version[T]{}, s
+			return nil, s
 		}
 	}
-	return *v, s
+	return v, s
 }
 
 // prune forgets versions that were over before the time, and objects that ended before it.
-func (t table[T]) prune(before int64) {
-	for n, h := range t {
-		list := h.list()
-		i := sort.Search(len(list), func(i int) bool { return list[i].until > before })
-		switch {
-		case i == len(list) && list[i-1].value == nil:
-			delete(t, n)
-		case i > 1:
-			t[n] = historyOf(list[i-1:])
+func (t *table[T]) prune(before int64) {
+	for i := range t.shards {
+		sh := &t.shards[i]
+		gone := 0
+		for k := range sh.slots {
+			if s := &sh.slots[k]; s.name != (name{}) && !s.prune(before) {
+				s.gone = true
+				gone++
+			}
+		}
+		if gone > 0 {
+			t.n -= gone
+			sh.rebuild(sh.used - gone)
 		}
 	}
+}
+
+// prune is false if nothing is left.
+func (h *history[T]) prune(before int64) bool {
+	list := h.list()
+	i := sort.Search(len(list), func(i int) bool { return list[i].until > before })
+	switch {
+	case i == len(list) && list[i-1].value == nil:
+		return false
+	case i > 1:
+		*h = historyOf(list[i-1:])
+	}
+	return true
 }
