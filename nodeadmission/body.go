@@ -14,12 +14,97 @@ func decode(data []byte, into any) bool {
 // objectParts says which members of an object bear on the answer to a change of it.
 type objectParts struct {
 	metadata, spec, status []string
-	typed                  any // for strategic merge patches
+	names                  []needle // one of them is in each path to those members
+	holders                []string // what such a member is in, if that is not among the names
+	typed                  any      // for strategic merge patches
 }
 
 // leaves reports whether a body that is a merge patch of any type certainly leaves the parts as they are: kubelets' patches of a status do. False means
 // that it has to be decoded.
-func (p *objectParts) leaves(body []byte) bool {
+func (p *objectParts) leaves(body []byte) bool { return p.free(body) || p.walked(body) }
+
+// free is a first look, at what occurs anywhere in the text: it takes a tenth of the time of a walk through it. A patch that has none of the parts' names can
+// change them only by a directive, or by a null in place of the member that they are in: anything else in its place is refused before the plugin is asked.
+// The names of members are as written if the text has no escape.
+func (p *objectParts) free(body []byte) bool {
+	i := space(body, 0)
+	if i == len(body) || body[i] != '{' || body[len(body)-1] != '}' || bytes.IndexByte(body, '\\') >= 0 || has(body, applied) {
+		return false
+	}
+	for rest := body; ; {
+		at := bytes.IndexByte(rest, '$')
+		if at < 0 {
+			break
+		}
+		if rest = rest[at:]; len(rest) < len(elementOrder) || string(rest[:len(elementOrder)]) != elementOrder {
+			return false
+		}
+		rest = rest[1:]
+	}
+	for _, n := range p.names {
+		if has(body, n) {
+			return false
+		}
+	}
+	for end := 0; len(p.holders) > 0; {
+		if end = next(body, end, null); end < 0 {
+			break
+		}
+		if endsIn(body[:end-len(null.text)], p.holders) {
+			return false
+		}
+	}
+	return true
+}
+
+// endsIn reports whether the text ends in one of the names and a colon.
+func endsIn(text []byte, names []string) bool {
+	text = bytes.TrimRight(bytes.TrimSuffix(bytes.TrimRight(text, white), []byte(":")), white)
+	for _, name := range names {
+		if len(text) >= len(name) && string(text[len(text)-len(name):]) == name {
+			return true
+		}
+	}
+	return false
+}
+
+const white = " \t\r\n"
+
+// needle is a text to be found. Two of its bytes, from the given one on, are seldom in bodies.
+type needle struct {
+	text string
+	rare int
+}
+
+var (
+	applied = needle{`"apiVersion"`, 4} // a server-side apply has it
+	null    = needle{"null", 1}
+)
+
+func has(body []byte, n needle) bool { return next(body, 0, n) >= 0 }
+
+// next returns where the first occurrence of the text that begins at i or later ends, or -1.
+func next(body []byte, i int, n needle) int {
+	for i += n.rare; ; i++ {
+		if i >= len(body) {
+			return -1
+		}
+		at := bytes.IndexByte(body[i:], n.text[n.rare])
+		if at < 0 {
+			return -1
+		}
+		i += at
+		if i+1 < len(body) && body[i+1] == n.text[n.rare+1] {
+			start, end := i-n.rare, i-n.rare+len(n.text)
+			if end <= len(body) && string(body[start:end]) == n.text {
+				return end
+			}
+		}
+	}
+}
+
+// walked looks at each member of the text as deep as the parts lie.
+func (p *objectParts) walked(body []byte) bool {
 	return members(body, 0, func(key []byte, value int) int {
 		var inner []string
 		switch string(key) {

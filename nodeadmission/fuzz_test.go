@@ -1,6 +1,10 @@
 package nodeadmission
 
 import (
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"reflect"
 	"testing"
 	"time"
 
@@ -8,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 // always has the same objects at all times.
@@ -65,38 +71,94 @@ func FuzzLeaves(f *testing.F) {
 	for _, s := range tricky {
 		f.Add([]byte(s))
 	}
+	f.Fuzz(func(t *testing.T, body []byte) { leavesAsSaid(t, body) })
+}
+
+// TestLeaves is FuzzLeaves over patches made of what could mislead a look at the text.
+func TestLeaves(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 1))
+	left, all := 0, effort.Of(60_000, 6_000)
+	for range all {
+		left += leavesAsSaid(t, patchText(r, nil, 3))
+	}
+	if left*10 < all || left*10 > all*9 {
+		t.Errorf("%d of %d patches leave all as it was: too few or too many to tell", left, all)
+	}
+}
+
+// patchText appends a random object. Members come twice, and the names of those that count are in texts as well.
+func patchText(r *rand.Rand, out []byte, depth int) []byte {
+	pick := func(of ...string) string { return of[r.IntN(len(of))] }
+	white := func() string { return pick("", "", "", "", " ", "\n") }
+	out = append(out, '{')
+	for i := range r.IntN(4) {
+		if i > 0 {
+			out = append(out, ","...)
+		}
+		key := pick("metadata", "spec", "status", "metadata", "status", "x", "kind", "apiVersion")
+		if depth < 3 {
+			key = pick("labels", "taints", "ownerReferences", "configSource", "resourceClaimStatuses", "extendedResourceClaimStatus", "conditions", "status", "uid", "a", "b", "c")
+		}
+		switch r.IntN(20) {
+		case 0:
+			key = pick("$patch", "$retainKeys", "$setElementOrder/taints", "$setElementOrder/resourceClaimStatuses")
+		case 1, 2:
+			key = pick("$setElementOrder/conditions", "$deleteFromPrimitiveList/finalizers", "$setElementOrder/")
+		case 3:
+			key = pick(`met\u0061data`, `l\u0061bels`, `\u0024patch`, "kind", "statu", "xstatus", "Labels")
+		}
+		out = append(out, white()+`"`+key+`"`+white()+":"+white()...)
+		switch {
+		case key == "$patch":
+			out = append(out, pick(`"replace"`, `"delete"`, `"merge"`)...)
+		case depth > 0 && r.IntN(3) > 0:
+			out = patchText(r, out, depth-1)
+		default:
+			out = append(out, pick("null", "{}", "[]", "5", `"null"`, `"labels"`, `"} ,"`, `"\"\\"`, `[{"type":"a"}]`, `[null,"metadata"]`, `[{"key":"u"},{"key":"t"}]`, `[{"name":"c"}]`, `"a:null"`)...)
+		}
+		out = append(out, white()...)
+	}
+	return append(out, '}')
+}
+
+// leavesAsSaid returns 1 if the quick look says that a patch leaves all as it was, for one kind of object at least.
+func leavesAsSaid(t *testing.T, body []byte) (left int) {
+	t.Helper()
 	v, err := VersionOf("1.37.1")
 	if err != nil {
-		f.Fatal(err)
+		t.Fatal(err)
 	}
 	a := New(v, State{Pods: always{}, Nodes: always{}}, 0)
-	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, c := range []struct {
-			parts *objectParts
-			req   *Request
-		}{{&nodeParts, bodyRequest("patch", "", "nodes", "", body)}, {&podParts, bodyRequest("patch", "", "pods", "status", body)}} {
-			if !c.parts.leaves(body) {
-				continue
-			}
-			var doc document
-			if !decode(body, &doc) {
-				continue // the API server refuses it as well
-			}
-			e := eval{a: a, req: c.req, verb: "patch", op: opUpdate, name: "n1"}
-			old := document{"metadata": document{"labels": document{"kubernetes.io/x": "1"}}, "spec": document{"taints": []any{document{"key": "t"}}},
-				"status": document{"resourceClaimStatuses": []any{document{"name": "c"}}}}
-			before := c.parts.of(old)
-			ans := e.mergePatched(c.parts, copied(before), func(doc document) Answer {
-				if !sameDocument(before, doc) {
-					return fail("%v", doc)
-				}
-				return allowed()
-			})
-			if ans.Verdict != Allow {
-				t.Errorf("%s leaves all as it was by the quick look, but: %+v", body, ans)
-			}
+	for _, c := range []struct {
+		parts *objectParts
+		req   *Request
+	}{{&nodeParts, bodyRequest("patch", "", "nodes", "", body)}, {&podParts, bodyRequest("patch", "", "pods", "status", body)}} {
+		if !c.parts.leaves(body) {
+			continue
 		}
-	})
+		var doc document
+		if !decode(body, &doc) {
+			continue // the API server refuses it as well
+		}
+		left = 1
+		e := eval{a: a, req: c.req, verb: "patch", op: opUpdate, name: "n1"}
+		old := document{"metadata": document{"labels": document{"kubernetes.io/x": "1"}}, "spec": document{"taints": []any{document{"key": "t"}, document{"key": "u"}}},
+			"status": document{"resourceClaimStatuses": []any{document{"name": "c"}}}}
+		before := c.parts.of(old)
+		ans := e.mergePatched(c.parts, copied(before), func(doc document) Answer {
+			for _, top := range doc { // no kind has such members
+				maps.DeleteFunc(top.(document), func(key string, _ any) bool { return key[0] == '$' })
+			}
+			if !sameDocument(before, doc) {
+				return fail("%v", doc)
+			}
+			return allowed()
+		})
+		if ans.Verdict != Allow && ans.Missing != MissingBody { // without one it is refused before the plugin is asked
+			t.Errorf("%s leaves all as it was by the quick look, but: %+v", body, ans)
+		}
+	}
+	return left
 }
 
 // sameDocument compares what is there; an empty member is as good as none.
@@ -104,16 +166,53 @@ func sameDocument(a, b document) bool {
 	for _, top := range []string{"metadata", "spec", "status"} {
 		x, _ := a[top].(document)
 		y, _ := b[top].(document)
-		if len(x) != len(y) {
+		if len(x)+len(y) > 0 && !reflect.DeepEqual(x, y) {
 			return false
-		}
-		for key := range x {
-			if _, ok := y[key]; !ok {
-				return false
-			}
 		}
 	}
 	return true
+}
+
+// FuzzToken holds the quick reading of a TokenRequest against decoding it.
+func FuzzToken(f *testing.F) {
+	for _, s := range tricky {
+		f.Add([]byte(s))
+	}
+	for _, s := range []string{
+		`{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","metadata":{"creationTimestamp":null},"spec":{"audiences":["a","b"],"expirationSeconds":3607,"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"p","uid":"u"}},"status":{"token":"","expirationTimestamp":null}}`,
+		`{"spec":{"audiences":[],"boundObjectRef":null}}`, `{"spec":{"audiences":["\u0061"]}}`, `{"spec":{"boundObjectRef":{"name":"a","name":"b"}}}`, `{"spec":{},"spec":{"audiences":["x"]}}`,
+		`{"Spec":{"audiences":["x"]},"spec":{"Audiences":["y"],"boundObjectRef":{"Name":"z"}}}`, `{"spec":{"audiences":[null]}} `,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if !json.Valid(body) {
+			return // the API server refuses it
+		}
+		got, ok := readToken(body)
+		var o struct {
+			Spec struct {
+				Audiences      []string   `json:"audiences"`
+				BoundObjectRef *objectRef `json:"boundObjectRef"`
+			} `json:"spec"`
+		}
+		if wantOK := decode(body, &o); ok != wantOK || !ok {
+			if ok != wantOK {
+				t.Errorf("%s: read is %t, decoded %t", body, ok, wantOK)
+			}
+			return
+		}
+		want := tokenRequest{audiences: len(o.Spec.Audiences), bound: o.Spec.BoundObjectRef != nil}
+		if want.audiences > 0 {
+			want.audience = o.Spec.Audiences[0]
+		}
+		if want.bound {
+			want.ref = *o.Spec.BoundObjectRef
+		}
+		if got != want {
+			t.Errorf("%s: %+v, want %+v", body, got, want)
+		}
+	})
 }
 
 // FuzzBodies gives the plugin bodies that a client chose: it answers, and says what is missing when it cannot.

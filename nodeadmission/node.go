@@ -24,6 +24,7 @@ type nodeBody struct {
 var nodeParts = objectParts{
 	metadata: []string{"labels", "ownerReferences"},
 	spec:     []string{"taints", "configSource"},
+	names:    []needle{{`metadata"`, 4}, {`spec"`, 3}},
 	typed:    corev1.Node{},
 }
 

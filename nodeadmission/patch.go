@@ -28,7 +28,7 @@ func (e *eval) changed(p *objectParts, old document, f func(document) Answer) An
 	}
 	if e.verb != "patch" {
 		var body document
-		if !decode(e.req.Body, &body) {
+		if !decode(e.req.Body, &body) || !wellTyped(body) {
 			return unknown(MissingBody)
 		}
 		return f(p.of(body))
@@ -52,7 +52,11 @@ func (e *eval) mergePatched(p *objectParts, old document, f func(document) Answe
 	if _, ok := patch["kind"]; ok && patch["apiVersion"] != nil {
 		return unknown(MissingPatchType) // may be a server-side apply, whose result depends on managed fields
 	}
-	merged := f(p.of(merge(copied(old), p.kept(copied(patch)))))
+	doc := merge(copied(old), p.kept(copied(patch)))
+	if !wellTyped(doc) {
+		return unknown(MissingBody) // the API server refuses it, before the plugin is asked
+	}
+	merged := f(p.of(doc))
 	doc, ok := strategic(copied(old), p.kept(copied(patch)), p.typed)
 	if !ok {
 		return merged
@@ -61,6 +65,18 @@ func (e *eval) mergePatched(p *objectParts, old document, f func(document) Answe
 		return unknown(MissingPatchType)
 	}
 	return merged
+}
+
+// wellTyped reports whether the members that parts are in are objects, as all kinds have them.
+func wellTyped(doc document) bool {
+	for _, top := range [...]string{"metadata", "spec", "status"} {
+		switch doc[top].(type) {
+		case nil, document:
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // strategic applies a strategic merge patch, and is false if it cannot be applied.
@@ -224,7 +240,7 @@ func (p *objectParts) jsonPatched(old document, body []byte) (document, Missing)
 		return nil, MissingBody // the API server refuses it as well, before the plugin is asked
 	}
 	var doc document
-	if !decode(after, &doc) {
+	if !decode(after, &doc) || !wellTyped(doc) {
 		return nil, MissingBody
 	}
 	return p.of(doc), MissingNothing

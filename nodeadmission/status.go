@@ -69,6 +69,8 @@ type claimStatuses struct {
 var podParts = objectParts{
 	metadata: []string{"labels"},
 	status:   []string{"resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses"},
+	names:    []needle{{`labels"`, 2}, {"ClaimStatus", 0}},
+	holders:  []string{`metadata"`, `status"`},
 	typed:    corev1.Pod{},
 }
 

@@ -14,23 +14,13 @@ func (e *eval) serviceAccounts() Answer {
 	if e.op != opCreate || e.subresource != "token" {
 		return allowed()
 	}
-	var body struct {
-		Spec struct {
-			Audiences      []string `json:"audiences"`
-			BoundObjectRef *struct {
-				APIVersion string `json:"apiVersion"`
-				Kind       string `json:"kind"`
-				Name       string `json:"name"`
-				UID        string `json:"uid"`
-			} `json:"boundObjectRef"`
-		} `json:"spec"`
-	}
-	if !decode(e.req.Body, &body) {
+	body, ok := readToken(e.req.Body)
+	if !ok {
 		return unknown(MissingBody)
 	}
-	ref := body.Spec.BoundObjectRef
+	ref := &body.ref
 	switch {
-	case ref == nil || ref.APIVersion != "v1" || ref.Kind != "Pod" || ref.Name == "":
+	case !body.bound || ref.APIVersion != "v1" || ref.Kind != "Pod" || ref.Name == "":
 		return e.forbid(formTokenUnbound)
 	case ref.UID == "":
 		return e.forbid(formTokenNoUID)
@@ -48,19 +38,15 @@ func (e *eval) serviceAccounts() Answer {
 	case !e.a.version.gates.nodeAudience:
 		return allowed()
 	}
-	return e.audience(body.Spec.Audiences, pod)
+	return e.audience(&body, pod)
 }
 
 // audience is validateNodeServiceAccountAudience.
-func (e *eval) audience(requested []string, pod *Pod) Answer {
-	audience := ""
-	switch len(requested) {
-	case 0:
-	case 1:
-		audience = requested[0]
-	default:
+func (e *eval) audience(requested *tokenRequest, pod *Pod) Answer {
+	if requested.audiences > 1 {
 		return e.forbid(formAudiences)
 	}
+	audience := requested.audience
 	if pod.SpecUnknown {
 		return unknown(MissingPod)
 	}

@@ -1,0 +1,152 @@
+package nodeadmission
+
+import "unsafe"
+
+// tokenRequest is what the plugin reads of a TokenRequest.
+type tokenRequest struct {
+	audiences int
+	audience  string // the first
+	bound     bool
+	ref       objectRef
+}
+
+type objectRef struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	UID        string `json:"uid"`
+}
+
+// readToken reads a TokenRequest. Those of kubelets are read without being decoded, and what is read of them shares memory with the body.
+func readToken(body []byte) (t tokenRequest, ok bool) {
+	r := tokenReader{body: body}
+	if members(body, 0, r.top) == len(body) {
+		return r.tokenRequest, true
+	}
+	var o struct {
+		Spec struct {
+			Audiences      []string   `json:"audiences"`
+			BoundObjectRef *objectRef `json:"boundObjectRef"`
+		} `json:"spec"`
+	}
+	if !decode(body, &o) {
+		return t, false
+	}
+	if t.audiences = len(o.Spec.Audiences); t.audiences > 0 {
+		t.audience = o.Spec.Audiences[0]
+	}
+	if t.bound = o.Spec.BoundObjectRef != nil; t.bound {
+		t.ref = *o.Spec.BoundObjectRef
+	}
+	return t, true
+}
+
+// tokenReader reads a TokenRequest that has each member once, and texts of printable ASCII without escapes.
+type tokenReader struct {
+	tokenRequest
+	body []byte
+	seen uint8 // a bit for each member that counts
+}
+
+// once is false if the member was there before.
+func (r *tokenReader) once(bit uint8) bool {
+	before := r.seen
+	r.seen |= bit
+	return before&bit == 0
+}
+
+func (r *tokenReader) top(key []byte, value int) int {
+	if string(key) != "spec" {
+		return skip(r.body, value)
+	}
+	if !r.once(1) {
+		return -1
+	}
+	return members(r.body, value, r.spec)
+}
+
+func (r *tokenReader) spec(key []byte, value int) int {
+	switch string(key) {
+	case "audiences":
+		if !r.once(2) {
+			return -1
+		}
+		return r.list(value)
+	case "boundObjectRef":
+		if !r.once(4) {
+			return -1
+		}
+		r.bound = true
+		return members(r.body, value, r.reference)
+	}
+	return skip(r.body, value)
+}
+
+func (r *tokenReader) reference(key []byte, value int) int {
+	var to *string
+	bit := uint8(0)
+	switch string(key) {
+	case "apiVersion":
+		to, bit = &r.ref.APIVersion, 8
+	case "kind":
+		to, bit = &r.ref.Kind, 16
+	case "name":
+		to, bit = &r.ref.Name, 32
+	case "uid":
+		to, bit = &r.ref.UID, 64
+	default:
+		return skip(r.body, value)
+	}
+	if !r.once(bit) {
+		return -1
+	}
+	return r.text(value, to)
+}
+
+// list reads an array of texts.
+func (r *tokenReader) list(i int) int {
+	if i >= len(r.body) || r.body[i] != '[' {
+		return -1
+	}
+	i = space(r.body, i+1)
+	if i < len(r.body) && r.body[i] == ']' {
+		return i + 1
+	}
+	for {
+		var text string
+		if i = r.text(i, &text); i < 0 {
+			return -1
+		}
+		if r.audiences++; r.audiences == 1 {
+			r.audience = text
+		}
+		i = space(r.body, i)
+		switch {
+		case i >= len(r.body):
+			return -1
+		case r.body[i] == ']':
+			return i + 1
+		case r.body[i] != ',':
+			return -1
+		}
+		i = space(r.body, i+1)
+	}
+}
+
+// text reads a string and returns where it ends, or -1 for one that is not as it is written.
+func (r *tokenReader) text(i int, into *string) int {
+	if i >= len(r.body) || r.body[i] != '"' {
+		return -1
+	}
+	start := i + 1
+	for i = start; i < len(r.body); i++ {
+		switch c := r.body[i]; {
+		case c == '"':
+			*into = unsafe.String(unsafe.SliceData(r.body[start:]), i-start)
+			return i + 1
+		case c < ' ' || c >= 0x7f || c == '\\':
+			return -1
+		}
+	}
+	return -1
+}
