@@ -1,6 +1,9 @@
 package nodeadmission_test
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -22,127 +25,175 @@ func podOf(i int) (node, namespace, name string) {
 	return "node-" + strconv.Itoa(i%benchNodes), "ns-" + strconv.Itoa(i%100), "pod-" + strconv.Itoa(i) + "-7c9fd6b5d8-x2x4z"
 }
 
-// nodeStatus and podStatus are patches such as kubelets send.
+// Bodies such as kubelets send.
 const (
 	nodeStatus = `{"status":{"$setElementOrder/conditions":[{"type":"MemoryPressure"},{"type":"DiskPressure"},{"type":"PIDPressure"},{"type":"Ready"}],"conditions":[` +
 		`{"lastHeartbeatTime":"2026-11-22T08:17:59Z","type":"MemoryPressure"},{"lastHeartbeatTime":"2026-11-22T08:17:59Z","type":"DiskPressure"},` +
 		`{"lastHeartbeatTime":"2026-11-22T08:17:59Z","type":"PIDPressure"},{"lastHeartbeatTime":"2026-11-22T08:17:59Z","type":"Ready"}]}}`
 	podStatus = `{"metadata":{"uid":"8f2c7137-968f-4f7c-9148-d2e926fac1a3"},"status":{"$setElementOrder/conditions":[{"type":"Initialized"},{"type":"Ready"}],` +
 		`"conditions":[{"lastTransitionTime":"2026-11-22T08:17:59Z","status":"True","type":"Ready"}],"phase":"Running","podIP":"10.0.0.7"}}`
+	firstPodStatus = `{"metadata":{"uid":"8f2c7137-968f-4f7c-9148-d2e926fac1a3"},"status":{"$setElementOrder/conditions":[{"type":"PodReadyToStartContainers"},` +
+		`{"type":"Initialized"},{"type":"Ready"},{"type":"ContainersReady"},{"type":"PodScheduled"}],"conditions":[` +
+		`{"lastProbeTime":null,"lastTransitionTime":"2026-11-22T08:18:04Z","observedGeneration":1,"status":"False","type":"PodReadyToStartContainers"},` +
+		`{"lastProbeTime":null,"lastTransitionTime":"2026-11-22T08:18:04Z","observedGeneration":1,"status":"True","type":"Initialized"},` +
+		`{"lastProbeTime":null,"lastTransitionTime":"2026-11-22T08:18:04Z","observedGeneration":1,"status":"True","type":"Ready"},` +
+		`{"lastProbeTime":null,"lastTransitionTime":"2026-11-22T08:18:04Z","observedGeneration":1,"status":"True","type":"ContainersReady"},` +
+		`{"observedGeneration":1,"type":"PodScheduled"}],"containerStatuses":[{"image":"registry.example/app:1","imageID":"","lastState":{},"name":"c","ready":true,` +
+		`"restartCount":0,"state":{"waiting":{"reason":"ContainerCreating"}}}],"hostIP":"192.0.2.2","hostIPs":[{"ip":"192.0.2.2"}],"observedGeneration":1,` +
+		`"resources":{},"startTime":"2026-11-22T08:18:04Z"}}`
+	tokenRequest = `{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","metadata":{},"spec":{"audiences":[""],"expirationSeconds":3607,"boundObjectRef":` +
+		`{"kind":"Pod","apiVersion":"v1","name":%q,"uid":%q}},"status":{"token":"","expirationTimestamp":null}}`
+	lease = `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"name":"x","namespace":"kube-node-lease","uid":"8f2c7137-968f-4f7c-9148-d2e926fac1a3",` +
+		`"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"x","uid":"1"}]},"spec":{"holderIdentity":"x","leaseDurationSeconds":40,"renewTime":"2026-11-22T08:18:04.000000Z"}}`
 )
 
-// BenchmarkWrite measures one answer to a write that is allowed, and in the same run nodeauthz's decision of the same write and of a read. A write
-// costs both of its own. The pods and Nodes are looked up in a store as large as the graph, and 4,096 requests in turn keep the caches cold.
+// kubeletWrites are the writes that kubelets make, by the number of a pod. A body is there at the level Request only.
+func kubeletWrites(level string) map[string]func(i int) *nodeadmission.Request {
+	body := func(text string) string {
+		if level == "Metadata" {
+			return ""
+		}
+		return text
+	}
+	own := func(verb, group, resource, subresource, namespace, text string) func(i int) *nodeadmission.Request {
+		return func(i int) *nodeadmission.Request {
+			node, _, _ := podOf(i)
+			return write(verb, group, resource, subresource, namespace, node, body(text))
+		}
+	}
+	pod := func(verb, subresource, text string) func(i int) *nodeadmission.Request {
+		return func(i int) *nodeadmission.Request {
+			_, namespace, name := podOf(i)
+			return write(verb, "", "pods", subresource, namespace, name, body(text))
+		}
+	}
+	return map[string]func(i int) *nodeadmission.Request{
+		"update-leases":      own("update", "coordination.k8s.io", "leases", "", "kube-node-lease", lease),
+		"update-csinodes":    own("update", "storage.k8s.io", "csinodes", "", "", `{"spec":{"drivers":[]}}`),
+		"patch-nodes-status": own("patch", "", "nodes", "status", "", nodeStatus),
+		"create-events": func(int) *nodeadmission.Request {
+			return write("create", "", "events", "", "ns", "e", body(`{"reason":"Pulled"}`))
+		},
+		"delete-pods":             pod("delete", "", `{"gracePeriodSeconds":0}`),
+		"patch-pods-status":       pod("patch", "status", podStatus),
+		"patch-pods-status-first": pod("patch", "status", firstPodStatus),
+		"create-serviceaccounts-token": func(i int) *nodeadmission.Request {
+			_, namespace, name := podOf(i)
+			return write("create", "", "serviceaccounts", "token", namespace, bigPod(i).ServiceAccount, body(fmt.Sprintf(tokenRequest, name, bigPod(i).UID)))
+		},
+	}
+}
+
+// BenchmarkWrite measures the decision of a node's write, which is the authorizer's and the plugin's answer, and that of a read, which is the
+// authorizer's. The pods and Nodes are looked up in a store as large as the graph, and 4,096 requests in turn keep the caches cold. The ratio is of writes
+// and reads in turn, 4,096 each.
 func BenchmarkWrite(b *testing.B) {
+	auth, a := benchSides(b)
+	at := epoch.Add(time.Hour)
+	reads := make([]*authorizer.AttributesRecord, 4096)
+	for i := range reads {
+		_, namespace, _ := podOf(i * 36)
+		reads[i] = &authorizer.AttributesRecord{
+			User: benchUser(i), Verb: "get", Resource: "secrets", Namespace: namespace, Name: "tls-" + strconv.Itoa(i*36), APIVersion: "v1", ResourceRequest: true,
+		}
+		if got := auth.Decide(reads[i], at); got.Verdict != nodeauthz.Allow {
+			b.Fatalf("%+v", got)
+		}
+	}
+	read := func(i int) { auth.Decide(reads[i%len(reads)], at) }
+	b.Run("read/get-secrets", func(b *testing.B) { each(b, read) })
+	for _, level := range []string{"Metadata", "Request"} {
+		kinds := kubeletWrites(level)
+		for _, name := range slices.Sorted(maps.Keys(kinds)) {
+			requests := make([]*nodeadmission.Request, len(reads))
+			for i := range requests {
+				r := kinds[name](i * 36)
+				r.Node, _, _ = podOf(i * 36)
+				r.Attributes.(*authorizer.AttributesRecord).User = benchUser(i)
+				got := a.Decide(r, at)
+				if reads := nodeadmission.ReadsBody(r.Attributes.GetVerb(), r.Attributes.GetAPIGroup(), r.Attributes.GetResource(), r.Attributes.GetSubresource(), r.Name); got.Race ||
+					got.Verdict != nodeadmission.Allow && (level == "Request" || !reads) || auth.Decide(r.Attributes, at).Verdict != nodeauthz.Allow {
+					b.Fatalf("%s at level %s: %+v", name, level, got)
+				}
+				requests[i] = r
+			}
+			write := func(i int) {
+				r := requests[i%len(requests)]
+				auth.Decide(r.Attributes, at)
+				a.Decide(r, at)
+			}
+			b.Run("write/"+level+"/"+name, func(b *testing.B) { each(b, write) })
+			b.Run("ratio/"+level+"/"+name, func(b *testing.B) {
+				var used [2]int64
+				for i := range b.N {
+					for side, f := range []func(int){read, write} {
+						before := usedTime(b)
+						for k := range requests {
+							f(i + k)
+						}
+						used[side] += usedTime(b) - before
+					}
+				}
+				b.ReportMetric(float64(used[1])/float64(used[0]), "reads/write")
+			})
+		}
+	}
+}
+
+// benchSides are the authorizer and the plugin over 150,000 pods of 5,000 nodes.
+func benchSides(b *testing.B) (*nodeauthz.Authorizer, *nodeadmission.Admission) {
+	b.Helper()
 	graph, store := nodeauthz.NewGraph(), nodeadmission.NewStore()
 	graph.CoverFrom(epoch)
 	store.CoverFrom(nodeadmission.KindPod, epoch)
 	store.CoverFrom(nodeadmission.KindNode, epoch)
-	for i := range benchNodes {
-		node, _, _ := podOf(i)
-		store.SetNode(node, &nodeadmission.Node{UID: "u" + node}, moment(0))
-	}
 	nodeNames := make([]string, benchNodes)
+	for i := range nodeNames {
+		nodeNames[i], _, _ = podOf(i)
+		store.SetNode(nodeNames[i], &nodeadmission.Node{UID: "u" + nodeNames[i]}, moment(0))
+	}
 	for i := range benchPods {
-		node, namespace, name := podOf(i)
-		graph.SetPod(&nodeauthz.Pod{Namespace: namespace, Name: name, NodeName: node, UID: "u" + name, Secrets: []string{"tls-" + strconv.Itoa(i)}},
-			nodeauthz.Stamp{Time: epoch, Source: nodeauthz.SourceWatch})
+		_, namespace, name := podOf(i)
 		pod := bigPod(i)
-		if i < benchNodes {
-			nodeNames[i] = pod.Node
-		}
 		pod.Node = nodeNames[i%benchNodes] // as package cluster reads them: the pods of a node share its name
+		graph.SetPod(&nodeauthz.Pod{Namespace: namespace, Name: name, NodeName: pod.Node, UID: pod.UID, ServiceAccountName: pod.ServiceAccount,
+			Secrets: []string{"tls-" + strconv.Itoa(i)}}, nodeauthz.Stamp{Time: epoch, Source: nodeauthz.SourceWatch})
 		store.SetPod(namespace, name, pod, moment(0))
 	}
 	features, err := nodeauthz.FeaturesFor("1.36")
 	if err != nil {
 		b.Fatal(err)
 	}
-	auth := nodeauthz.NewAuthorizer(graph, features, time.Second)
-	a := plugin(b, "1.36.3", store.State(nil), time.Second)
-	at := epoch.Add(time.Hour)
-	for _, kind := range []struct {
-		name string
-		of   func(i int) *nodeadmission.Request
-	}{
-		{"lease", func(i int) *nodeadmission.Request {
-			node, _, _ := podOf(i)
-			return write("update", "coordination.k8s.io", "leases", "", "kube-node-lease", node, "")
-		}},
-		{"event", func(int) *nodeadmission.Request { return write("create", "", "events", "", "ns", "e", "") }},
-		{"delete-pod", func(i int) *nodeadmission.Request {
-			_, namespace, name := podOf(i)
-			return write("delete", "", "pods", "", namespace, name, "")
-		}},
-		{"pod-status-metadata", func(i int) *nodeadmission.Request {
-			_, namespace, name := podOf(i)
-			return write("patch", "", "pods", "status", namespace, name, "")
-		}},
-		{"pod-status-body", func(i int) *nodeadmission.Request {
-			_, namespace, name := podOf(i)
-			return write("patch", "", "pods", "status", namespace, name, podStatus)
-		}},
-		{"node-status-body", func(i int) *nodeadmission.Request {
-			node, _, _ := podOf(i)
-			return write("patch", "", "nodes", "status", "", node, nodeStatus)
-		}},
-	} {
-		requests := make([]*nodeadmission.Request, 4096)
-		for i := range requests {
-			requests[i] = kind.of(i * 36)
-			requests[i].Node, _, _ = podOf(i * 36)
-			attrs := requests[i].Attributes.(*authorizer.AttributesRecord)
-			attrs.User = &user.DefaultInfo{Name: "system:node:" + requests[i].Node, Groups: []string{"system:nodes", "system:authenticated"}}
-			if got := a.Decide(requests[i], at); got.Verdict == nodeadmission.Deny || got.Race {
-				b.Fatalf("%s: %+v", kind.name, got)
-			}
-		}
-		b.Run("admission/"+kind.name, func(b *testing.B) {
-			b.ReportAllocs()
-			defer processorTime(b)()
-			for i := range b.N {
-				a.Decide(requests[i%len(requests)], at)
-			}
-		})
-		b.Run("authorization/"+kind.name, func(b *testing.B) {
-			b.ReportAllocs()
-			defer processorTime(b)()
-			for i := range b.N {
-				auth.Decide(requests[i%len(requests)].Attributes, at)
-			}
-		})
+	return nodeauthz.NewAuthorizer(graph, features, time.Second), plugin(b, "1.36.3", store.State(nil), time.Second)
+}
+
+func benchUser(i int) user.Info {
+	node, _, _ := podOf(i * 36)
+	return &user.DefaultInfo{Name: "system:node:" + node, Groups: []string{"system:nodes", "system:authenticated"}}
+}
+
+func each(b *testing.B, f func(i int)) {
+	b.Helper()
+	b.ReportAllocs()
+	defer processorTime(b)()
+	for i := range b.N {
+		f(i)
 	}
-	b.Run("read/secret", func(b *testing.B) {
-		reads := make([]*authorizer.AttributesRecord, 4096)
-		for i := range reads {
-			node, namespace, _ := podOf(i * 36)
-			reads[i] = &authorizer.AttributesRecord{
-				User: &user.DefaultInfo{Name: "system:node:" + node, Groups: []string{"system:nodes", "system:authenticated"}},
-				Verb: "get", Resource: "secrets", Namespace: namespace, Name: "tls-" + strconv.Itoa(i*36), APIVersion: "v1", ResourceRequest: true,
-			}
-			if got := auth.Decide(reads[i], at); got.Verdict != nodeauthz.Allow {
-				b.Fatalf("%+v", got)
-			}
-		}
-		b.ReportAllocs()
-		b.ResetTimer()
-		defer processorTime(b)()
-		for i := range b.N {
-			auth.Decide(reads[i%len(reads)], at)
-		}
-	})
+}
+
+// usedTime is the time on a processor so far, in nanoseconds.
+func usedTime(b *testing.B) int64 {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return u.Utime.Nano() + u.Stime.Nano()
 }
 
 // processorTime reports the time on a processor for each operation, which other work on the machine hardly changes.
 func processorTime(b *testing.B) func() {
 	b.Helper()
-	used := func() int64 {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			b.Fatal(err)
-		}
-		return u.Utime.Nano() + u.Stime.Nano()
-	}
-	before := used()
-	return func() { b.ReportMetric(float64(used()-before)/float64(b.N), "cpu-ns/op") }
+	before := usedTime(b)
+	return func() { b.ReportMetric(float64(usedTime(b)-before)/float64(b.N), "cpu-ns/op") }
 }

@@ -59,7 +59,11 @@ func (p *objectParts) free(body []byte) bool {
 
 // endsIn reports whether the text ends in one of the names and a colon.
 func endsIn(text []byte, names []string) bool {
-	text = bytes.TrimRight(bytes.TrimSuffix(bytes.TrimRight(text, white), []byte(":")), white)
+	end := spaceBefore(text, len(text))
+	if end == 0 || text[end-1] != ':' {
+		return false
+	}
+	text = text[:spaceBefore(text, end-1)]
 	for _, name := range names {
 		if len(text) >= len(name) && string(text[len(text)-len(name):]) == name {
 			return true
@@ -67,8 +71,6 @@ func endsIn(text []byte, names []string) bool {
 	}
 	return false
 }
-
-const white = " \t\r\n"
 
 // needle is a text to be found. Two of its bytes, from the given one on, are seldom in bodies.
 type needle struct {
@@ -192,6 +194,14 @@ func members(data []byte, i int, f func(key []byte, value int) int) int {
 func space(data []byte, i int) int {
 	for i < len(data) && (data[i] == ' ' || data[i] == '\n' || data[i] == '\t' || data[i] == '\r') {
 		i++
+	}
+	return i
+}
+
+// spaceBefore returns where the white space before i begins.
+func spaceBefore(data []byte, i int) int {
+	for i > 0 && (data[i-1] == ' ' || data[i-1] == '\n' || data[i-1] == '\t' || data[i-1] == '\r') {
+		i--
 	}
 	return i
 }
