@@ -3,6 +3,7 @@ package admission
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,68 +77,101 @@ func (c *Count) Add(o Count) {
 // perWorld is how many writes a random cluster gets.
 const perWorld = 250
 
-// Run plays n random writes from the seed to both sides, and returns the first on which they differ.
-func Run(s *Setting, seed uint64, n int) (c Count, err error) {
-	for world := uint64(0); c.Writes < n; world++ {
+// Run plays n random writes from the seed to both sides, each with all settings, and returns the first on which they differ. The counts are by setting. Inputs
+// are taken away with the settings in turn.
+func Run(settings []Setting, seed uint64, n int) (counts []Count, err error) {
+	counts = make([]Count, len(settings))
+	for world, done := uint64(0), 0; done < n; world++ {
 		g := &generator{source(seed + world)}
 		w, err := newWorld(g)
 		if err != nil {
-			return c, err
+			return counts, err
 		}
-		r := runner{world: w, generator: g, setting: s, count: &c, plugin: newPlugin(s.on, w.informers, w.authorizer()),
-			ours: nodeadmission.New(s.Version, w.state(), 0)}
+		r := runner{world: w, generator: g}
+		for i := range settings {
+			s := &settings[i]
+			v := s.Version
+			v.Patch = nodeadmission.AnyPatch
+			r.sides = append(r.sides, sides{setting: s, count: &counts[i], plugin: newPlugin(s.on, w.informers, w.authorizer()),
+				ours: nodeadmission.New(s.Version, w.state(), 0), anyPatch: nodeadmission.New(v, w.state(), 0)})
+		}
 		for range perWorld {
-			if err := r.one(); err != nil {
-				return c, fmt.Errorf("seed %d: %w", seed+world, err)
+			played, err := r.one()
+			if err != nil {
+				return counts, fmt.Errorf("seed %d: %w", seed+world, err)
+			}
+			if played {
+				done++
 			}
 		}
 	}
-	return c, nil
+	return counts, nil
 }
 
 type runner struct {
 	world     *World
 	generator *generator
-	setting   *Setting
-	count     *Count
-	plugin    *noderestriction.Plugin
-	ours      *nodeadmission.Admission
+	sides     []sides
+	turn      int
+}
+
+// sides are both with one setting.
+type sides struct {
+	setting        *Setting
+	count          *Count
+	plugin         *noderestriction.Plugin
+	ours, anyPatch *nodeadmission.Admission
 }
 
 // instant is when all requests happen: the worlds do not change.
 var instant = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 
-func (r *runner) one() error {
+func (r *runner) one() (played bool, err error) {
 	q := r.generator.write(r.world)
 	if q.Name == "" && q.Verb != "create" {
-		return nil // nothing was there to be written
+		return false, nil // nothing was there to be written
 	}
 	attrs, request, err := q.asked()
 	if refused := (errNotAsked{}); errors.As(err, &refused) {
-		r.count.NotAsked++
-		return nil
+		for i := range r.sides {
+			r.sides[i].count.NotAsked++
+		}
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", q, err)
+		return false, fmt.Errorf("%s: %w", q, err)
 	}
-	r.world.lacks, r.world.asked = 0, nil
-	theirs := ask(r.plugin, attrs)
-	questions := strings.Join(r.world.asked, "\n")
-	r.world.asked = nil
-	ans := r.ours.Decide(request, instant)
-	r.count.Writes++
-	if err := r.judge(&ans, theirs); err != nil {
-		return fmt.Errorf("%s\nreference: %+v\nours: %+v\n%w", q, theirs, ans, err)
+	r.turn = (r.turn + 1) % len(r.sides)
+	for i := range r.sides {
+		s := &r.sides[i]
+		r.world.lacks, r.world.asked = 0, nil
+		theirs := ask(s.plugin, attrs)
+		questions := r.world.asked
+		r.world.asked = nil
+		ans := s.ours.Decide(request, instant)
+		s.count.Writes++
+		err := s.judge(q, &ans, theirs)
+		if err == nil && ans.Verdict != nodeadmission.Unknown && !slices.Equal(questions, r.world.asked) {
+			err = fmt.Errorf("reference asked the authorizer: %s, ours: %s", questions, r.world.asked)
+		}
+		if err == nil && i == r.turn {
+			err = r.strip(s, request, &ans)
+		}
+		if err != nil {
+			return false, fmt.Errorf("%s%s\nreference: %+v\nours: %+v\n%w", s.setting.Name, q, theirs, ans, err)
+		}
 	}
-	if asked := strings.Join(r.world.asked, "\n"); asked != questions && ans.Verdict != nodeadmission.Unknown {
-		return fmt.Errorf("%s\nreference asked the authorizer: %s\nours: %s", q, questions, asked)
-	}
-	return r.strip(q, request, &ans)
+	return true, nil
 }
 
 // judge compares an answer. Unknown is right only where the log itself cannot tell.
-func (r *runner) judge(ans *nodeadmission.Answer, theirs outcome) error {
+func (r *sides) judge(q *Write, ans *nodeadmission.Answer, theirs outcome) error {
 	switch {
+	case q.Stranger:
+		if ans.Verdict != nodeadmission.None || theirs.code != 0 {
+			return errors.New("somebody who is no node")
+		}
+		return nil
 	case ans.Race:
 		return errors.New("a race in a world that does not change")
 	case ans.Verdict == nodeadmission.Unknown:
@@ -155,13 +189,13 @@ func (r *runner) judge(ans *nodeadmission.Answer, theirs outcome) error {
 		return errors.New("status codes differ")
 	case ans.Prefix && strings.HasPrefix(theirs.message, ans.Message+" "), ans.Message == theirs.message && !ans.Prefix:
 		r.count.Denied++
-		return r.observed(theirs)
+		return observed(theirs)
 	}
 	return errors.New("messages differ")
 }
 
 // observed holds the classifier against the plugin's own message.
-func (r *runner) observed(theirs outcome) error {
+func observed(theirs outcome) error {
 	got := nodeadmission.Observe(&nodeadmission.Response{Verb: "create", Authorized: true, Code: theirs.code, Message: theirs.message})
 	if got != nodeadmission.ObservedDeny {
 		return fmt.Errorf("observed as %v", got)
@@ -170,7 +204,7 @@ func (r *runner) observed(theirs outcome) error {
 }
 
 // strip takes inputs away and asks again.
-func (r *runner) strip(q *Write, request *nodeadmission.Request, whole *nodeadmission.Answer) error {
+func (r *runner) strip(s *sides, request *nodeadmission.Request, whole *nodeadmission.Answer) error {
 	for range 2 {
 		lacks := lack(0)
 		for range 1 + r.generator.IntN(3) {
@@ -180,24 +214,22 @@ func (r *runner) strip(q *Write, request *nodeadmission.Request, whole *nodeadmi
 		if lacks&lackBody != 0 {
 			less.Body = nil
 		}
-		ours := r.ours
+		ours := s.ours
 		if lacks&lackPatch != 0 {
-			v := r.setting.Version
-			v.Patch = nodeadmission.AnyPatch
-			ours = nodeadmission.New(v, r.world.state(), 0)
+			ours = s.anyPatch
 		}
 		r.world.lacks = lacks
 		ans := ours.Decide(&less, instant)
-		r.count.Stripped++
+		s.count.Stripped++
 		if ans.Verdict == nodeadmission.Unknown {
-			r.count.StrippedUnknown++
+			s.count.StrippedUnknown++
 			if ans.Missing == nodeadmission.MissingNothing {
-				return fmt.Errorf("%s\nwithout %b: unknown, and does not say why", q, lacks)
+				return fmt.Errorf("without %b: unknown, and does not say why", lacks)
 			}
 			continue
 		}
 		if ans != *whole && whole.Verdict != nodeadmission.Unknown {
-			return fmt.Errorf("%s\nwith all: %+v\nwithout %b: %+v", q, *whole, lacks, ans)
+			return fmt.Errorf("without %b: %+v", lacks, ans)
 		}
 	}
 	return nil

@@ -1,9 +1,12 @@
 package admission
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -29,7 +32,7 @@ func (w *Write) patched(patch []byte) (runtime.Object, error) {
 	if err != nil {
 		return nil, errNotAsked{err}
 	}
-	return w.written(data)
+	return w.decoded(data)
 }
 
 // apply applies a patch of the write's type.
@@ -48,8 +51,8 @@ func (w *Write) apply(old, patch []byte) ([]byte, error) {
 	return p.Apply(old)
 }
 
-// written decodes a patched object, which must keep its name. The API server decodes it into an object of the kind, so a patch can leave the kind out.
-func (w *Write) written(data []byte) (runtime.Object, error) {
+// decoded decodes a patched object, which must keep its name. The API server decodes it into an object of the kind, so a patch can leave the kind out.
+func (w *Write) decoded(data []byte) (runtime.Object, error) {
 	kind := schema.GroupVersionKind{Group: w.Group, Version: "v1", Kind: w.Kind}
 	obj, _, err := legacyscheme.Codecs.UniversalDecoder().Decode(data, &kind, nil)
 	if err != nil {
@@ -78,16 +81,99 @@ func (g *generator) patch(w *Write, merge func() object, operation func() object
 	case "json":
 		ops := []any{}
 		for range 1 + g.IntN(3) {
+			if g.chance(20) {
+				ops = append(ops, g.wholeOperation(w))
+				continue
+			}
 			ops = append(ops, operation())
 		}
 		w.Patch = ops
 	default:
-		if g.chance(8) {
-			w.Patch = g.replacement(w, merge)
-			return
+		p := merge()
+		switch g.IntN(40) {
+		case 0, 1, 2, 3, 4:
+			p = g.replacement(w, merge)
+		case 5: // what no kind has there
+			p[pick(g, "metadata", "spec", "status")] = pick[any](g, nil, "x", 5, true, []any{}, []any{object{}})
+		case 6: // as a server-side apply
+			p["apiVersion"], p["kind"] = w.Old["apiVersion"], w.Old["kind"]
 		}
-		w.Patch = merge()
+		w.Patch = p
 	}
+	if g.chance(4) {
+		w.Text = g.written(nil, w.Patch)
+	}
+}
+
+// wholeOperation is of a JSON patch that takes all of the object, or of a member of it.
+func (g *generator) wholeOperation(w *Write) object {
+	whole := clone(w.Old)
+	if g.chance(2) {
+		member(whole, "metadata")["labels"] = g.labels(1)
+	}
+	return pick(g, object{"op": pick(g, "add", "replace", "test"), "path": "", "value": whole},
+		object{"op": pick(g, "add", "replace", "test"), "path": "/metadata", "value": whole["metadata"]},
+		object{"op": "move", "from": pick(g, "/metadata/labels", "/metadata/labels/app", "/spec/taints", "/status/resourceClaimStatuses"), "path": pick(g, "/status/phase", "/metadata/annotations", "/x")},
+		object{"op": "copy", "from": "", "path": pick(g, "/x", "/metadata/labels/app")},
+		object{"op": pick(g, "remove", "replace"), "path": pick(g, "/status", "/spec", "/metadata/annotations"), "value": pick[any](g, object{}, nil, 5)})
+}
+
+// written appends a value as a client may write it: with white space, with escapes, and with members that come twice, of which the last counts.
+func (g *generator) written(out []byte, v any) []byte {
+	white := func() { out = append(out, pick(g, "", "", "", " ", "\n\t ")...) }
+	switch v := v.(type) {
+	case object:
+		out = append(out, '{')
+		keys := slices.Sorted(maps.Keys(v))
+		g.Shuffle(len(keys), func(i, k int) { keys[i], keys[k] = keys[k], keys[i] })
+		for i, key := range keys {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			for twice := g.chance(10); ; twice = false {
+				white()
+				out = g.quoted(out, key)
+				white()
+				out = append(out, ':')
+				white()
+				if !twice {
+					break
+				}
+				out = append(g.written(out, pick[any](g, nil, object{}, "x", v[pick(g, keys...)])), ',')
+			}
+			out = g.written(out, v[key])
+			white()
+		}
+		return append(out, '}')
+	case []any:
+		out = append(out, '[')
+		for i := range v {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			white()
+			out = g.written(out, v[i])
+		}
+		return append(out, ']')
+	case string:
+		return g.quoted(out, v)
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // it was read from JSON
+	}
+	return append(out, text...)
+}
+
+func (g *generator) quoted(out []byte, s string) []byte {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // it is a string
+	}
+	if i := g.IntN(len(text)); g.chance(12) && text[i] > '"' && text[i] < 0x7f && !bytes.ContainsRune(text, '\\') {
+		return append(fmt.Appendf(append(out, text[:i]...), "\\u%04x", text[i]), text[i+1:]...)
+	}
+	return append(out, text...)
 }
 
 // replacement makes a patch that puts itself in the place of all of the object, or of all of its metadata. The name must stay, or the API server

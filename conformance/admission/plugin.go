@@ -101,14 +101,18 @@ func logged(obj runtime.Object, gv schema.GroupVersion) ([]byte, error) {
 	return runtime.Encode(legacyscheme.Codecs.LegacyCodec(gv), obj)
 }
 
-// served returns the version of a kind that this Kubernetes decodes.
-func served(group, kind string) (schema.GroupVersion, bool) {
+// served returns a version of a kind that this Kubernetes decodes.
+func (g *generator) served(group, kind string) (schema.GroupVersion, bool) {
+	var all []schema.GroupVersion
 	for _, gv := range legacyscheme.Scheme.PrioritizedVersionsForGroup(group) {
 		if legacyscheme.Scheme.Recognizes(gv.WithKind(kind)) {
-			return gv, true
+			all = append(all, gv)
 		}
 	}
-	return schema.GroupVersion{}, false
+	if len(all) == 0 {
+		return schema.GroupVersion{}, false
+	}
+	return pick(g, all...), true
 }
 
 // dedup drops owner references as the handlers of create and update do.
@@ -129,6 +133,6 @@ func dedup(obj runtime.Object) error {
 	return nil
 }
 
-func nodeUser(node string) user.Info {
+func nodeUser(node string) *user.DefaultInfo {
 	return &user.DefaultInfo{Name: "system:node:" + node, Groups: []string{"system:nodes", "system:authenticated"}}
 }

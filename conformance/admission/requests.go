@@ -18,10 +18,15 @@ func (g *generator) write(w *World) *Write {
 	if g.chance(300) {
 		q.Node = ""
 	}
-	pick(g, g.mirrorPod, g.mirrorPod, g.podWrite, g.podDelete, g.podEvict, g.podStatus, g.podStatus, g.nodeCreate, g.nodeUpdate, g.nodeUpdate, g.nodePatched,
-		g.nodePatched, g.nodeDelete, g.claimWrite, g.claimStatusWrite, g.claimStatusWrite, g.token, g.token, g.token, g.lease, g.csiNode, g.slice, g.csr,
-		g.certificate, g.certificate, g.otherWrite)(w, q)
+	g.kind(w, q)
 	return q
+}
+
+// kind makes one of the kinds of writes.
+func (g *generator) kind(w *World, q *Write) {
+	pick(g, g.mirrorPod, g.mirrorPod, g.podWrite, g.podDelete, g.podEvict, g.podStatus, g.podStatus, g.nodeCreate, g.nodeUpdate, g.nodeUpdate, g.nodePatched,
+		g.nodePatched, g.nodeDelete, g.claimWrite, g.claimStatusWrite, g.token, g.token, g.token, g.lease, g.csiNode, g.slice, g.csr,
+		g.certificate, g.certificate, g.otherWrite, g.strange)(w, q)
 }
 
 // ref sets what is written. An object that does not exist is not written: storage finds out before the plugin is asked.
@@ -125,8 +130,11 @@ func (g *generator) podStatus(w *World, q *Write) {
 	if g.chance(2) {
 		q.Object["status"] = g.claimStatuses()
 	}
-	if g.chance(2) {
-		member(q.Object, "status")["nodeAllocatableResourceClaimStatuses"] = g.list(2, g.allocatableStatus)
+	status := member(q.Object, "status")
+	if all, _ := status["nodeAllocatableResourceClaimStatuses"].([]any); len(all) > 0 && g.chance(2) {
+		g.alter(all[g.IntN(len(all))].(object))
+	} else if g.chance(2) {
+		status["nodeAllocatableResourceClaimStatuses"] = g.list(2, g.allocatableStatus)
 	}
 }
 
@@ -301,7 +309,7 @@ func (g *generator) csiNode(w *World, q *Write) {
 
 func (g *generator) slice(w *World, q *Write) {
 	q.ref("resource.k8s.io", "resourceslices", "", "ResourceSlice")
-	gv, ok := served("resource.k8s.io", "ResourceSlice")
+	gv, ok := g.served("resource.k8s.io", "ResourceSlice")
 	if !ok {
 		g.lease(w, q)
 		return
@@ -354,7 +362,8 @@ func (g *generator) csr(_ *World, q *Write) {
 		return
 	}
 	known := requests()
-	q.Object = typedObject("certificates.k8s.io/v1", "CertificateSigningRequest", object{"name": pick(g, "csr", ""), "generateName": pick(g, "", "csr-")}, object{
+	gv, _ := g.served("certificates.k8s.io", "CertificateSigningRequest")
+	q.Object = typedObject(gv.String(), "CertificateSigningRequest", object{"name": pick(g, "csr", ""), "generateName": pick(g, "", "csr-")}, object{
 		"signerName": pick(g, "kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kube-apiserver-client", "x/y"),
 		"request":    known[pick(g, slices.Sorted(maps.Keys(known))...)], "usages": []any{"client auth"},
 	}, nil)
@@ -362,7 +371,7 @@ func (g *generator) csr(_ *World, q *Write) {
 
 func (g *generator) certificate(w *World, q *Write) {
 	q.ref("certificates.k8s.io", "podcertificaterequests", "", "PodCertificateRequest")
-	gv, ok := served("certificates.k8s.io", "PodCertificateRequest")
+	gv, ok := g.served("certificates.k8s.io", "PodCertificateRequest")
 	if !ok {
 		g.token(w, q)
 		return
@@ -383,6 +392,57 @@ func (g *generator) certificate(w *World, q *Write) {
 		spec[pick(g, "podName", "podUID", "serviceAccountName", "serviceAccountUID", "nodeName", "nodeUID")] = pick(g, "pod-9", "sa-9", "sa-1", "n2", "uid-x", "")
 	}
 	q.Object = typedObject(gv.String(), "PodCertificateRequest", object{"name": pick(g, "", "c"), "generateName": pick(g, "c-", ""), "namespace": q.Namespace}, spec, nil)
+}
+
+// alter changes a member of an object, however deep.
+func (g *generator) alter(o object) {
+	key := pick(g, slices.Sorted(maps.Keys(o))...)
+	switch v := o[key].(type) {
+	case object:
+		g.alter(v)
+	case []any:
+		if len(v) > 0 {
+			if inner, ok := v[g.IntN(len(v))].(object); ok {
+				g.alter(inner)
+				return
+			}
+		}
+		o[key] = []any{}
+	default:
+		o[key] = pick(g, any("3"), nil)
+	}
+}
+
+// strange makes a request that the API server has no route for, or that no kubelet makes: the plugin has an answer for each.
+func (g *generator) strange(w *World, q *Write) {
+	switch g.IntN(6) {
+	case 0:
+		q.ref("", "pods", pick(g, "status", "eviction"), "Pod")
+		if g.existing(q, w.pods); q.Subresource == "eviction" || g.chance(2) {
+			q.Old, q.Verb = nil, pick(g, "update", "delete")
+		}
+		if q.Subresource == "status" {
+			q.Old, q.Verb = nil, pick(g, "create", "delete")
+		}
+	case 1:
+		q.ref("", "persistentvolumeclaims", "status", "PersistentVolumeClaim")
+		g.existing(q, w.claims)
+		q.Old, q.Verb = nil, pick(g, "create", "delete")
+	case 2:
+		q.ref("", "serviceaccounts", pick(g, "", "other"), "ServiceAccount")
+		q.Verb, q.Namespace, q.Name = "create", g.namespace(), "sa-new"
+	case 3:
+		q.ref("storage.k8s.io", "csinodes", "status", "CSINode")
+		g.existing(q, w.csiNodes)
+		q.Old, q.Verb = nil, "delete"
+	case 4:
+		if g.certificate(w, q); q.Resource == "podcertificaterequests" && q.Verb == "create" {
+			q.Subresource = pick(g, "status", "other")
+		}
+	default: // a user who is no node
+		g.kind(w, q)
+		q.Stranger = true
+	}
 }
 
 func (g *generator) otherWrite(_ *World, q *Write) {

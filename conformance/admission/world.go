@@ -165,19 +165,36 @@ func (w *World) Pod(namespace, name string, _ time.Time) (*nodeadmission.Pod, no
 	if pod == nil || !s.Known {
 		return nil, s
 	}
-	p := &nodeadmission.Pod{UID: string(pod.UID), Node: pod.Spec.NodeName, SpecUnknown: w.lacks&lackPodSpec != 0, StatusUnknown: w.lacks&lackPodStatus != 0}
-	o := w.pods[namespace+"/"+name]
-	if !p.SpecUnknown {
-		p.ServiceAccount = pod.Spec.ServiceAccountName
+	p := once(w, "ours"+namespace+"/"+name, func() *nodeadmission.Pod {
+		o := w.pods[namespace+"/"+name]
+		p := &nodeadmission.Pod{UID: string(pod.UID), Node: pod.Spec.NodeName, ServiceAccount: pod.Spec.ServiceAccountName, Labels: pod.Labels}
 		_, p.Mirror = pod.Annotations[corev1.MirrorPodAnnotationKey]
 		volumes, _ := json.Marshal(o["spec"].(object)["volumes"])
 		p.Uses, _ = nodeadmission.UsesOf(name, volumes)
-	}
-	if !p.StatusUnknown {
-		p.Labels = pod.Labels
 		p.ClaimStatuses, _ = json.Marshal(o["status"])
+		return p
+	})
+	if w.lacks&(lackPodSpec|lackPodStatus) == 0 {
+		return p, s
 	}
-	return p, s
+	less := *p
+	if less.SpecUnknown = w.lacks&lackPodSpec != 0; less.SpecUnknown {
+		less.ServiceAccount, less.Mirror, less.Uses = "", false, nil
+	}
+	if less.StatusUnknown = w.lacks&lackPodStatus != 0; less.StatusUnknown {
+		less.Labels, less.ClaimStatuses = nil, nil
+	}
+	return &less, s
+}
+
+// once keeps what is made of the world's objects.
+func once[T any](w *World, key string, make func() T) T {
+	v, ok := w.cache[key].(T)
+	if !ok {
+		v = make()
+		w.cache[key] = v
+	}
+	return v
 }
 
 // Node looks a Node up.
@@ -257,10 +274,10 @@ func (w *World) Object(resource, namespace, name string, _ time.Time) ([]byte, n
 	if !ok || !s.Known {
 		return nil, s
 	}
-	data, err := json.Marshal(o)
-	if err != nil {
-		return nil, nodeadmission.Sight{}
-	}
+	data := once(w, "object"+resource+namespace+"/"+name, func() []byte {
+		data, _ := json.Marshal(o)
+		return data
+	})
 	return data, s
 }
 

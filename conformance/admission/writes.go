@@ -22,6 +22,10 @@ type Write struct {
 	Kind   string
 	// Old is the object that is written, where the plugin looks at it.
 	Old object
+	// Stranger is a write of somebody who has a node's name but is none.
+	Stranger bool
+	// Text is the patch as the client writes it.
+	Text []byte
 	// Raw gives ours the body as the client sent it, not as the audit log has it.
 	Raw bool
 }
@@ -58,11 +62,14 @@ func (w *Write) asked() (admission.Attributes, *nodeadmission.Request, error) {
 	gvr := schema.GroupVersionResource{Group: w.Group, Version: "v1", Resource: w.Resource}
 	kind := schema.GroupVersionKind{Group: w.Group, Version: "v1", Kind: w.Kind}
 	user := nodeUser(w.Node)
+	if w.Stranger {
+		user.Groups = user.Groups[1:]
+	}
 	attrs := admission.NewAttributesRecord(obj, old, kind, w.Namespace, name, gvr, w.Subresource, op, nil, false, user)
 	r := &nodeadmission.Request{
 		Attributes: &authorizer.AttributesRecord{User: user, Verb: w.Verb, Namespace: w.Namespace, APIGroup: w.Group, APIVersion: "v1", Resource: w.Resource,
 			Subresource: w.Subresource, Name: w.Name, ResourceRequest: true},
-		Node: w.Node, IsNode: true, Name: objectName, Body: body,
+		Node: w.Node, IsNode: !w.Stranger, Name: objectName, Body: body,
 	}
 	return attrs, r, nil
 }
@@ -83,8 +90,10 @@ func decodedObject(o object) (runtime.Object, error) {
 func (w *Write) bodies() (body []byte, obj runtime.Object, err error) {
 	switch {
 	case w.Patch != nil:
-		if body, err = json.Marshal(w.Patch); err != nil {
-			return nil, nil, err
+		if body = w.Text; body == nil {
+			if body, err = json.Marshal(w.Patch); err != nil {
+				return nil, nil, err
+			}
 		}
 		obj, err = w.patched(body)
 		return body, obj, err
