@@ -86,23 +86,13 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-func BenchmarkSkippable(b *testing.B) {
-	for _, want := range []Want{{}, {State: true}} {
-		name := "nodes"
-		if want.State {
-			name = "state"
-		}
-		log := capture(b, func(line []byte) bool { return skippable(line, want) })
-		b.Run("line/"+name, func(b *testing.B) {
-			benchmarkLines(b, log, func(line []byte) error {
-				if !skippable(line, want) {
-					b.Fatal("not skipped")
-				}
-				return nil
-			})
-		})
-		b.Run("chunk/"+name, func(b *testing.B) { benchmarkChunk(b, log, want) })
+// BenchmarkUnneeded decodes what nothing needs.
+func BenchmarkUnneeded(b *testing.B) {
+	unneeded := func(line []byte) bool {
+		ev, err := decodeOne(line)
+		return err == nil && !Needed(ev, Want{State: true})
 	}
+	benchmarkChunk(b, capture(b, unneeded), Want{State: true})
 }
 
 func BenchmarkChunk(b *testing.B) {

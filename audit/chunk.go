@@ -63,7 +63,6 @@ type Decoder struct {
 	MaxEventBytes int
 
 	reader reader
-	skip   skipper
 	ev     Event
 	run    run
 	layers layers
@@ -118,16 +117,13 @@ func (d *Decoder) lines() {
 
 func (d *Decoder) begin(buf []byte, firstLine int, emit func(*Event), malformed func(Malformed)) {
 	d.run = run{buf: buf, emit: emit, malformed: malformed, line: firstLine}
-	d.skip.buf, d.skip.want = buf, d.Want
-	d.skip.reset()
 }
 
 func (d *Decoder) end() Counts {
 	counts := d.run.counts
 	// Nothing of the caller's stays behind.
-	d.run, d.skip.buf, d.ev = run{}, nil, Event{}
+	d.run, d.ev = run{}, Event{}
 	d.reader.s.Reset(nil)
-	d.skip.s.Reset(nil)
 	d.layers.fields.s.Reset(nil)
 	d.layers.fields.inner.Reset(nil)
 	return counts
@@ -174,12 +170,7 @@ func (d *Decoder) piece(from, to int) {
 	if bytes.HasPrefix(buf[from:to], byteOrderMark) {
 		from += len(byteOrderMark)
 	}
-	switch {
-	case from == to:
-	case to-from <= d.bound() && d.skip.skippable(from, to):
-		d.run.counts.Read++
-		d.run.counts.Skipped++
-	default:
+	if from < to {
 		d.values(from, to, true)
 	}
 }

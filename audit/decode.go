@@ -48,6 +48,7 @@ type reader struct {
 	whole, last int
 	// twice is set when a key came twice where one pass cannot tell what that means.
 	twice bool
+	runs  runs
 }
 
 // An envelope is what an object tells in addition to the event's own fields.
@@ -74,67 +75,90 @@ func (r *reader) onePass(ev *Event) envelope {
 	env := envelope{items: -1}
 	var key string
 	seen := 0
-	s := &r.s
-	for s.Object(); s.Key(&key); {
+	r.whole = 0
+	r.s.Object()
+	r.runs.open(placeStart, r.s.Pos()-1)
+	for r.key(&key, ev, &env, &seen) {
 		r.whole = seen
-		bit := 0
-		switch key {
-		case "kind":
-			bit, env.kind = seenKind, r.s.StringOrNull()
-		case "apiVersion":
-			bit, env.apiVersion = seenAPIVersion, r.s.StringOrNull()
-		case "level":
-			bit, ev.Level = seenLevel, levelOf(r.s.StringOrNull())
-		case "auditID":
-			bit, ev.AuditID = seenAuditID, r.s.StringOrNull()
-		case "stage":
-			bit, ev.Stage = seenStage, stageOf(r.s.StringOrNull())
-		case "requestURI":
-			bit, ev.RequestURI = seenRequestURI, r.s.StringOrNull()
-		case "verb":
-			bit, ev.Verb = seenVerb, r.s.StringOrNull()
-		case "user":
-			bit = seenUser
-			r.user(&ev.User)
-		case "impersonatedUser":
-			bit, ev.IsImpersonated = seenImpersonated, r.user(&ev.Impersonated)
-		case "sourceIPs":
-			bit, ev.SourceIPs = seenSourceIPs, r.list()
-		case "userAgent":
-			bit, ev.UserAgent = seenUserAgent, r.s.StringOrNull()
-		case "objectRef":
-			bit, ev.HasObjectRef = seenObjectRef, r.objectRef(&ev.ObjectRef)
-		case "responseStatus":
-			bit = seenStatus
-			r.status(ev)
-		case "requestObject":
-			bit, ev.RequestObject = seenRequestObject, r.body()
-		case "responseObject":
-			bit, ev.ResponseObject = seenResponseObject, r.body()
-		case "requestReceivedTimestamp":
-			bit, ev.RequestReceived = seenReceived, r.time()
-		case "stageTimestamp":
-			bit, ev.StageTime = seenStageTime, r.time()
-		case "annotations":
-			bit = seenAnnotations
-			r.annotations(ev)
-		case "authenticationMetadata":
-			bit = seenMetadata
-			r.metadata(ev)
-		case reducedMark:
-			bit, ev.ReducedFrom = seenReduced, r.reducedFrom()
-		case "items":
-			bit = seenItems
-			s.Space()
-			env.items = s.Pos()
-			s.Skip()
-		default:
-			s.Skip()
+		bit, common := r.common(key, ev, &env)
+		if !common {
+			r.closeRun()
+			bit = r.own(key, ev, &env)
 		}
 		r.note(&seen, bit)
 	}
 	r.last = seen &^ r.whole
 	return env
+}
+
+// common reads the value of a member that events have in common with others; it is false, and reads nothing, if the key is of a member that is
+// nearly always the event's own.
+func (r *reader) common(key string, ev *Event, env *envelope) (bit int, common bool) {
+	switch key {
+	case "kind":
+		bit, env.kind = seenKind, r.s.StringOrNull()
+	case "apiVersion":
+		bit, env.apiVersion = seenAPIVersion, r.s.StringOrNull()
+	case "level":
+		bit, ev.Level = seenLevel, levelOf(r.s.StringOrNull())
+	case "stage":
+		bit, ev.Stage = seenStage, stageOf(r.s.StringOrNull())
+	case "verb":
+		bit, ev.Verb = seenVerb, r.s.StringOrNull()
+	case "user":
+		bit = seenUser
+		r.user(&ev.User)
+	case "impersonatedUser":
+		bit, ev.IsImpersonated = seenImpersonated, r.user(&ev.Impersonated)
+	case "sourceIPs":
+		bit, ev.SourceIPs = seenSourceIPs, r.list()
+	case "userAgent":
+		bit, ev.UserAgent = seenUserAgent, r.s.StringOrNull()
+	case "responseStatus":
+		bit = seenStatus
+		r.status(ev)
+	case "annotations":
+		bit = seenAnnotations
+		r.annotations(ev)
+	case "authenticationMetadata":
+		bit = seenMetadata
+		r.metadata(ev)
+	case "auditID", "requestURI", "objectRef", "requestObject", "responseObject", "requestReceivedTimestamp", "stageTimestamp", reducedMark, "items":
+		return 0, false
+	default:
+		r.s.Skip()
+	}
+	return bit, true
+}
+
+// own reads the value of any other member.
+func (r *reader) own(key string, ev *Event, env *envelope) (bit int) {
+	place := noPlace
+	switch key {
+	case "auditID":
+		bit, place, ev.AuditID = seenAuditID, placeID, r.s.StringOrNull()
+	case "requestURI":
+		bit, place, ev.RequestURI = seenRequestURI, placeURI, r.s.StringOrNull()
+	case "objectRef":
+		bit, place, ev.HasObjectRef = seenObjectRef, placeRef, r.objectRef(&ev.ObjectRef)
+	case "requestObject":
+		bit, place, ev.RequestObject = seenRequestObject, placeBody, r.body()
+	case "responseObject":
+		bit, place, ev.ResponseObject = seenResponseObject, placeBody, r.body()
+	case "requestReceivedTimestamp":
+		bit, place, ev.RequestReceived = seenReceived, placeReceived, r.time()
+	case "stageTimestamp":
+		bit, place, ev.StageTime = seenStageTime, placeStageTime, r.time()
+	case reducedMark:
+		bit, ev.ReducedFrom = seenReduced, r.reducedFrom()
+	case "items":
+		bit = seenItems
+		r.s.Space()
+		env.items = r.s.Pos()
+		r.s.Skip()
+	}
+	r.runs.open(place, r.s.Pos())
+	return bit
 }
 
 // metadata reads what the event says of the authentication.

@@ -24,7 +24,7 @@ func captureLines(tb testing.TB) [][]byte {
 	return bytes.Split(bytes.TrimSpace(log), []byte("\n"))
 }
 
-// decodeOne is the whole of decoding one event, without envelopes and skipping.
+// decodeOne is the whole of decoding one event, without envelopes, by a reader that remembers nothing.
 func decodeOne(data []byte) (*Event, error) {
 	var r reader
 	var ev Event

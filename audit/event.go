@@ -2,7 +2,7 @@
 //
 // In: audit.k8s.io Events as JSON, one a line or several, EventLists, arrays, with the damage that logs suffer (NUL runs, torn lines,
 // byte-order marks, CRLF), bare or in the envelopes of those who ship them (Envelope). Out: Event, with only the fields that nodetrail uses, and the
-// attributes that kube-apiserver's authorizer saw (Attributes). What no rule and no state can need is skipped before it is decoded.
+// attributes that kube-apiserver's authorizer saw (Attributes). What no rule and no state can need is counted and not handed on.
 //
 // A field means what k8s.io/apiserver/pkg/apis/audit/v1 decoded with sigs.k8s.io/json would hold: keys are case-sensitive, the last of
 // duplicate keys wins, objects that come twice are merged, a null changes nothing in a plain field and clears the rest.
@@ -10,7 +10,7 @@
 // # Memory
 //
 // Strings and bodies of an Event alias the bytes that they were read from. They are good as long as the caller leaves those bytes alone;
-// Clone makes an Event that owns all it holds. Strings with escapes, slices, and all of an event that was a string or compressed in an envelope
+// Clone makes an Event that owns all it holds. Strings with escapes, slices, what a Decoder has seen in earlier events, and all of an event that was a string or compressed in an envelope
 // live in memory that is never written again; it lies in blocks, so that one small event may hold on to 64 KiB, or to all that was
 // compressed with it.
 //

@@ -97,7 +97,7 @@ func unwrapped(document *Counts, malformed []string) bool {
 
 // FuzzSplit holds Split to Document: the same events, each of them readable again from its bytes, and malformed where that is.
 func FuzzSplit(f *testing.F) {
-	for _, line := range skipCorpus(f)[:20] {
+	for _, line := range nastyCorpus(f)[:20] {
 		f.Add(line)
 	}
 	f.Add([]byte(`{"kind":"EventList","items":[` + node("a") + `,{"verb":1},null,` + node("b") + `,{"verb":1,}]}` + other))

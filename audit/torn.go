@@ -5,6 +5,8 @@ import "bytes"
 // eventStart begins each event that kube-apiserver writes to its log. Within a string of JSON its quotes are escaped.
 var eventStart = []byte(nativeHead)
 
+const nativeHead = `{"kind":"Event","apiVersion":"audit.k8s.io/`
+
 // maxGlued bounds where a whole event is looked for behind a torn one.
 const maxGlued = 16
 

@@ -71,6 +71,15 @@ func (s *Scanner) Pos() int { return s.pos }
 // Forward continues behind a value that is known to end at offset pos, as if it had been skipped.
 func (s *Scanner) Forward(pos int) { s.pos, s.first = pos, false }
 
+// Len returns the length of the text in bytes.
+func (s *Scanner) Len() int { return len(s.buf) }
+
+// Leave continues behind an object that was entered and is known to end at offset pos, as if it had been read.
+func (s *Scanner) Leave(pos int) {
+	s.depth--
+	s.Forward(pos)
+}
+
 // Err returns the first error, an *Error, or nil.
 func (s *Scanner) Err() error {
 	if s.err == nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// nastyLines are lines on which a skip that trusts the layout goes wrong; native is put where kube-apiserver's own beginning of an
+// nastyLines are lines on which a decoder that trusts the layout goes wrong; native is put where kube-apiserver's own beginning of an
 // event would stand.
 var nastyLines = []string{
 	`{NATIVE"verb":"get","user":{"username":"\u0073ystem:node:a"}}`, `{NATIVE"verb":"get","user":{"username":"system:node\u003aa"}}`, `{NATIVE"verb":"get","user":{"username":"x","groups":["system:nodes"]}}`,
@@ -43,7 +43,7 @@ var nastyLines = []string{
 
 const nativeStart = `"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"1","stage":"ResponseComplete","requestURI":"/a",`
 
-func skipCorpus(tb testing.TB) [][]byte {
+func nastyCorpus(tb testing.TB) [][]byte {
 	lines := captureLines(tb)
 	for _, line := range nastyLines {
 		lines = append(lines, []byte(strings.ReplaceAll(line, "NATIVE", nativeStart)))
@@ -54,71 +54,38 @@ func skipCorpus(tb testing.TB) [][]byte {
 	return lines
 }
 
-// skippable asks a skipper for one line alone.
-func skippable(line []byte, want Want) bool {
-	k := skipper{buf: line, want: want}
-	k.reset()
-	return k.skippable(0, len(line))
-}
-
-// sound checks the promise of skippable against the types of Kubernetes.
-func sound(t *testing.T, line []byte, want Want) {
+// complete holds that a decoder gives a line of one event to emit if it is needed, and never otherwise, as the types of Kubernetes read it.
+func complete(t *testing.T, d *Decoder, line []byte) {
 	t.Helper()
-	if bytes.IndexByte(line, '\n') >= 0 || !skippable(line, want) {
-		return
-	}
 	ev, err := full(line)
-	if err != nil {
+	if err != nil || bytes.IndexByte(line, '\n') >= 0 || ev.AuditID == "" {
 		return
 	}
-	if Needed(ev, want) {
-		t.Fatalf("%q is skipped and needed", line)
+	emitted := 0
+	counts := d.Chunk(line, 1, func(*Event) { emitted++ }, func(Malformed) {})
+	if counts.Read == 1 && (emitted == 1) != Needed(ev, d.Want) {
+		t.Fatalf("%q is emitted %d times", line, emitted)
 	}
 }
 
-func TestSkippableIsSound(t *testing.T) {
-	for _, line := range skipCorpus(t) {
-		for _, want := range wants() {
-			sound(t, line, want)
+func TestNeededIsEmitted(t *testing.T) {
+	for _, want := range wants() {
+		d := Decoder{Want: want}
+		for range 3 {
+			for _, line := range nastyCorpus(t) {
+				complete(t, &d, line)
+			}
 		}
 	}
 }
 
-// wants are what skippers are asked for in these tests.
+// wants are what decoders are asked for in these tests.
 func wants() []Want {
 	others := &Subjects{}
 	others.Wants([]string{"system:serviceaccount:kube-system:agent", "jane"}, []string{"system:bootstrappers"})
 	odd := &Subjects{}
 	odd.Wants([]string{"jürgen", `a"b`, "x/y"}, nil)
 	return []Want{{}, {State: true}, {Others: others}, {State: true, Others: odd}}
-}
-
-// TestSkippableIsUseful holds that the skip recognizes most of what a real apiserver writes and nobody needs.
-func TestSkippableIsUseful(t *testing.T) {
-	f := func(want Want, atLeast float64) {
-		t.Helper()
-		var useless, skipped float64
-		for _, line := range captureLines(t) {
-			ev, err := full(line)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if Needed(ev, want) {
-				continue
-			}
-			useless++
-			if skippable(line, want) {
-				skipped++
-			} else if testing.Verbose() {
-				t.Logf("not skipped: %.300s", line)
-			}
-		}
-		if skipped < atLeast*useless {
-			t.Errorf("%+v: %v of %v useless lines are skipped", want, skipped, useless)
-		}
-	}
-	f(Want{}, 0.9)
-	f(Want{State: true}, 0.9)
 }
 
 func TestNeeded(t *testing.T) {
@@ -218,7 +185,7 @@ func TestNodeLeaseIsNeeded(t *testing.T) {
 // What is wanted of others is found as themselves or as whom they act, by name or group, and nothing else is.
 func TestSubjects(t *testing.T) {
 	var none *Subjects
-	if none.Holds(&User{Username: "jane"}) || !none.Empty() || !none.findable() {
+	if none.Holds(&User{Username: "jane"}) || !none.Empty() {
 		t.Error("nil holds somebody")
 	}
 	for _, want := range wants()[2:] {
@@ -236,30 +203,10 @@ func TestSubjects(t *testing.T) {
 			}
 		}
 	}
-	if plain, odd := wants()[2].Others, wants()[3].Others; !plain.findable() || odd.findable() {
-		t.Error("what can be searched for")
-	}
-	const line = `{` + nativeStart + `"verb":"list","user":{"username":"WHO","groups":["system:authenticated"]},"responseStatus":{"code":200},"annotations":{"a":"b"}}`
-	for name, skip := range map[string]bool{"jane": false, "janet": true, "system:bootstrappers": false, "system:bootstrappers:x": true} {
-		text := []byte(strings.Replace(line, "WHO", name, 1))
-		if got := skippable(text, wants()[2]); got != skip {
-			t.Errorf("%s is skipped: %t", name, got)
-		}
-		if skippable(text, wants()[3]) || !skippable(text, Want{}) {
-			t.Errorf("%s: what is decided by others' names", name)
-		}
-	}
-	many := &Subjects{}
-	for i := range maxNeedles + 1 {
-		many.Wants([]string{strings.Repeat("a", i+1)}, nil)
-	}
-	if many.findable() {
-		t.Error("lines are searched for any number of names")
-	}
 }
 
-func FuzzSkip(f *testing.F) {
-	for i, line := range skipCorpus(f) {
+func FuzzNeeded(f *testing.F) {
+	for i, line := range nastyCorpus(f) {
 		if i%8 == 0 || i > len(captureLines(f)) {
 			f.Add(line, i%2 == 0)
 		}
@@ -267,9 +214,11 @@ func FuzzSkip(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte, state bool) {
 		for _, want := range wants() {
 			want.State = want.State || state
-			sound(t, line, want)
-			// The bytes alone rarely have the beginning without which nothing is skipped.
-			sound(t, append([]byte(`{`+nativeStart), line...), want)
+			d := Decoder{Want: want}
+			for range 3 {
+				complete(t, &d, line)
+				complete(t, &d, append([]byte(`{`+nativeStart), line...))
+			}
 		}
 	})
 }
