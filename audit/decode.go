@@ -103,8 +103,6 @@ func (r *reader) common(key string, ev *Event, env *envelope) (bit int, common b
 		bit, ev.Level = seenLevel, levelOf(r.s.StringOrNull())
 	case "stage":
 		bit, ev.Stage = seenStage, stageOf(r.s.StringOrNull())
-	case "verb":
-		bit, ev.Verb = seenVerb, r.s.StringOrNull()
 	case "user":
 		bit = seenUser
 		r.user(&ev.User)
@@ -123,7 +121,7 @@ func (r *reader) common(key string, ev *Event, env *envelope) (bit int, common b
 	case "authenticationMetadata":
 		bit = seenMetadata
 		r.metadata(ev)
-	case "auditID", "requestURI", "objectRef", "requestObject", "responseObject", "requestReceivedTimestamp", "stageTimestamp", reducedMark, "items":
+	case "auditID", "requestURI", "verb", "objectRef", "requestObject", "responseObject", "requestReceivedTimestamp", "stageTimestamp", reducedMark, "items":
 		return 0, false
 	default:
 		r.s.Skip()
@@ -139,6 +137,8 @@ func (r *reader) own(key string, ev *Event, env *envelope) (bit int) {
 		bit, place, ev.AuditID = seenAuditID, placeID, r.s.StringOrNull()
 	case "requestURI":
 		bit, place, ev.RequestURI = seenRequestURI, placeURI, r.s.StringOrNull()
+	case "verb":
+		bit, place, ev.Verb = seenVerb, placeVerb, r.s.StringOrNull()
 	case "objectRef":
 		bit, place, ev.HasObjectRef = seenObjectRef, placeRef, r.objectRef(&ev.ObjectRef)
 	case "requestObject":

@@ -8,7 +8,7 @@ import (
 )
 
 // Most of an event's bytes were in an event before it: who made the request, with what, and why it was allowed. kube-apiserver writes them between the
-// few members that are the event's own (its ID, its URI, its object, its times). So a reader remembers such runs of members by their bytes,
+// few members that are the event's own (its ID, its URI, its verb, its object, its times). So a reader remembers such runs of members by their bytes,
 // and what they mean. Where the same bytes come again in a place between two members, they mean the same, and one comparison takes the place of reading
 // them. What the bytes are is not looked at: a run is remembered only after it was read as all else is, and the order of the members is that
 // in which they came.
@@ -20,6 +20,7 @@ const (
 	placeStart place = iota
 	placeID
 	placeURI
+	placeVerb
 	placeRef
 	placeBody
 	placeReceived
@@ -48,9 +49,9 @@ const (
 	longRun = 128
 	// longestRun bounds what is remembered of one run, in bytes.
 	longestRun = 2 << 10
-	buckets    = 256
+	buckets    = 1024
 	ways       = 8
-	marks      = 4096
+	marks      = 16384
 	// patience is how many runs are turned away from a full bucket before one takes a place in it.
 	patience = 16
 )
@@ -213,8 +214,6 @@ func (c *common) set(ev *Event, env *envelope) {
 			ev.Level = from.Level
 		case seenStage:
 			ev.Stage = from.Stage
-		case seenVerb:
-			ev.Verb = from.Verb
 		case seenUser:
 			ev.User = from.User
 		case seenImpersonated:
