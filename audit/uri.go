@@ -18,23 +18,20 @@ func splitURI(uri string) (path, query string, ok bool) {
 		}
 		return u.Path, u.RawQuery, true
 	}
-	escaped := false
 	end := len(uri)
+	if i := strings.IndexByte(uri, '?'); i >= 0 {
+		end = i
+	}
 	for i := 0; i < len(uri); i++ {
-		switch c := uri[i]; {
-		case c < ' ' || c == 0x7f:
+		if c := uri[i]; c < ' ' || c == 0x7f {
 			return "", "", false
-		case c == '%' && end == len(uri):
-			escaped = true
-		case c == '?' && end == len(uri):
-			end = i
 		}
 	}
 	path = uri[:end]
 	if end < len(uri) {
 		query = uri[end+1:]
 	}
-	if escaped {
+	if strings.IndexByte(path, '%') >= 0 {
 		var err error
 		if path, err = url.PathUnescape(path); err != nil {
 			return "", "", false

@@ -54,10 +54,13 @@ func (d *decoder) admitted(raw []byte, o *object) error {
 	case kindPersistentVolumeClaim:
 		a.claim, ok = nodeadmission.ReadClaim(raw)
 	case kindPersistentVolume:
-		if d.csi != "" {
+		switch {
+		case d.csi != "":
 			a.driver = &nodeadmission.Driver{Name: d.csi}
-		} else {
+		case d.driven:
 			a.driver, ok = nodeadmission.ReadVolume(raw)
+		default:
+			a.driver = &nodeadmission.Driver{}
 		}
 	case kindCSIDriver:
 		a.audiences, ok = nodeadmission.ReadDriver(raw)

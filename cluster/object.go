@@ -78,6 +78,7 @@ type decoder struct {
 	labels map[string]map[string]string
 	pv     corev1.PersistentVolume // being read
 	csi    string                  // the CSI driver of pv
+	driven bool                    // whether pv may have a driver
 	rest   []byte                  // the members that content decodes, as an object
 	// dates makes it look for object.latest.
 	dates bool
@@ -217,7 +218,7 @@ func (d *decoder) header(raw []byte, o *object) error {
 	s := &d.s
 	s.Reset(raw)
 	d.rest = append(d.rest[:0], '{')
-	d.pv, d.csi = corev1.PersistentVolume{}, ""
+	d.pv, d.csi, d.driven = corev1.PersistentVolume{}, "", false
 	for s.Object(); s.Key(&key); {
 		switch {
 		case key == "metadata":

@@ -11,6 +11,10 @@ import (
 func (d *decoder) volumeSpec(spec *corev1.PersistentVolumeSpec) {
 	d.members(func(key string) {
 		switch key {
+		case "csi", "awsElasticBlockStore", "gcePersistentDisk", "cinder", "azureDisk", "azureFile", "vsphereVolume", "portworxVolume":
+			d.driven = true // as nodeadmission.DriverOf looks at them
+		}
+		switch key {
 		case "claimRef":
 			if ref := d.reference(); ref != nil {
 				spec.ClaimRef = &corev1.ObjectReference{Namespace: ref.Namespace, Name: ref.Name}

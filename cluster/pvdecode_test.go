@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -42,6 +43,11 @@ func TestFastVolumeDecoder(t *testing.T) {
 		}
 		want := nodeauthz.PersistentVolumeOf(pv)
 		with += len(want.Secrets)
+		if driver, ok := nodeadmission.ReadVolume(raw); !ok {
+			t.Fatalf("not read: %s", raw)
+		} else if d := cmp.Diff(driver, o.admitted.driver); d != "" {
+			t.Fatalf("the driver (-api types +fast decoder):\n%s\n%s", d, raw)
+		}
 		if d := cmp.Diff(&want, o.volume); d != "" {
 			t.Fatalf("(-api types +fast decoder):\n%s\n%s", d, raw)
 		}

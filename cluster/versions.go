@@ -46,11 +46,11 @@ func (s *State) nothingNew(id kindID, ev *audit.Event, at nodeauthz.Stamp, read 
 	if id == kindLease {
 		return true // only journals tell of them
 	}
-	if !versioned(id, ev) {
-		return false
-	}
 	uid, version := read.uid, read.version
 	if !read.versioned {
+		if read.whole || !versioned(id, ev) {
+			return false
+		}
 		uid, version = s.decoder.version(ev.ResponseObject)
 	}
 	if !s.versions.has(uid, version) {
