@@ -54,6 +54,8 @@ const (
 	marks      = 16384
 	// patience is how many runs are turned away from a full bucket before one takes a place in it.
 	patience = 16
+	// worthwhile is how many runs are read before memory is taken for any: some decoders read one event.
+	worthwhile = 32
 )
 
 // bucket holds runs, those that come often in front.
@@ -69,6 +71,7 @@ type runs struct {
 	long  []bucket // by hash
 	// once has a hash of runs that came once: most never come again.
 	once    []uint32
+	read    int     // and not found
 	turned  int     // away
 	learner *reader // of the runs that are kept
 }
@@ -120,6 +123,9 @@ func (b *bucket) find(rest []byte) *common {
 
 // keep remembers the run of n bytes that rest begins with, if it came before.
 func (t *runs) keep(rest []byte, n int) {
+	if t.read++; t.read < worthwhile {
+		return
+	}
 	if t.long == nil {
 		t.long, t.once = make([]bucket, buckets), make([]uint32, marks)
 		t.learner = new(reader)

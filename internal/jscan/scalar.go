@@ -126,6 +126,14 @@ const (
 	highs = 0x8080808080808080
 )
 
+// stops marks the bytes of a word at which the reading of a string has something to do: quotes, backslashes and control characters. The lowest bit
+// that is set marks the first of them; bits above it may be wrong.
+func stops(w uint64) uint64 {
+	// Flipping bit 1 makes a quote 0x20 and keeps control characters below that, so that one comparison finds both. Borrows disturb only higher bytes.
+	q, e := w^(ones*2), w^(ones*'\\')
+	return ((q-ones*0x21)&^q | (e-ones)&^e) & highs
+}
+
 // stringEnd consumes the string at pos and returns whether it holds escapes and whether it may hold bytes that are not ASCII.
 func (s *Scanner) stringEnd() (escaped, wide, ok bool) {
 	b, i := s.buf, s.pos+1
@@ -133,11 +141,7 @@ func (s *Scanner) stringEnd() (escaped, wide, ok bool) {
 	for {
 		for i+8 <= len(b) {
 			w := binary.LittleEndian.Uint64(b[i:])
-			// Flipping bit 1 makes a quote 0x20 and keeps control characters below that, so that one comparison finds both. The
-			// lowest set bit of stop marks the first of them or of the backslashes; borrows disturb only bits above it.
-			q, e := w^(ones*2), w^(ones*'\\')
-			stop := ((q-ones*0x21)&^q | (e-ones)&^e) & highs
-			if stop != 0 {
+			if stop := stops(w); stop != 0 {
 				n := bits.TrailingZeros64(stop)
 				seen |= w & (1<<uint(n) - 1)
 				i += n >> 3

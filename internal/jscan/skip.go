@@ -1,5 +1,10 @@
 package jscan
 
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
 // Raw consumes the next value, checks it and returns its bytes, without the white space around it.
 func (s *Scanner) Raw() []byte {
 	if s.err != nil {
@@ -66,101 +71,127 @@ func (s *Scanner) scalar() bool {
 	return false
 }
 
-// skipNested consumes the object or array at pos. Up to 64 levels are remembered in one word; deeper ones by a call for each 64.
+// skipNested consumes the object or array at pos. Up to 64 levels are remembered in one word; deeper ones by a call for each 64. The position is kept in
+// a variable; only what is rare is left to the methods.
 func (s *Scanner) skipNested(depth int) {
 	var objects uint64 // bit n: level n is an object
 	level := -1
+	b, i := s.buf, s.pos
 	for {
 		// At the first byte of a value.
-		if s.pos >= len(s.buf) {
+		if i >= len(b) {
+			s.pos = i
 			s.unexpected("")
 			return
 		}
-		if c := s.buf[s.pos]; c == '{' || c == '[' {
+		key := false // whether a key comes next, and not a value
+		switch c := b[i]; {
+		case c == '"':
+			if i = s.stringFrom(i); i < 0 {
+				return
+			}
+		case c == '{' || c == '[':
 			if depth+level+2 > maxDepth {
-				s.fail(TooDeep, s.pos, "nested too deeply")
+				s.fail(TooDeep, i, "nested too deeply")
 				return
 			}
 			if level == 63 {
+				s.pos = i
 				if s.skipNested(depth + 64); s.err != nil {
 					return
 				}
-			} else {
-				level++
-				s.pos++
-				s.space()
-				closing := c + 2 // '{'+2 is '}', '['+2 is ']'
-				if s.pos < len(s.buf) && s.buf[s.pos] == closing {
-					s.pos++
-					level--
-				} else if c == '{' {
-					objects |= 1 << uint(level)
-					if !s.skipKey() {
-						return
-					}
-					continue
-				} else {
-					objects &^= 1 << uint(level)
-					continue
-				}
+				i = s.pos
+				break
 			}
-		} else if c == '"' {
-			if !s.quoted() {
+			level++
+			i = spaceFrom(b, i+1)
+			closing := c + 2 // '{'+2 is '}', '['+2 is ']'
+			if i < len(b) && b[i] == closing {
+				i++
+				level--
+				break
+			}
+			if key = c == '{'; key {
+				objects |= 1 << uint(level)
+			} else {
+				objects &^= 1 << uint(level)
+				continue
+			}
+		default:
+			s.pos = i
+			if !s.scalar() {
 				return
 			}
-		} else if !s.scalar() {
+			i = s.pos
+		}
+		// Behind a value, move on to the next one at the same or an outer level.
+		for !key {
+			if level < 0 {
+				s.pos = i
+				return
+			}
+			i = spaceFrom(b, i)
+			if i >= len(b) {
+				s.pos = i
+				s.unexpected("")
+				return
+			}
+			object := objects>>uint(level)&1 != 0
+			c := b[i]
+			if c == ',' {
+				i = spaceFrom(b, i+1)
+				key = object
+				break
+			}
+			if c != '}' && c != ']' || (c == '}') != object {
+				s.pos = i
+				s.unexpected("a comma")
+				return
+			}
+			i++
+			level--
+		}
+		if !key {
+			continue
+		}
+		if i >= len(b) || b[i] != '"' {
+			s.pos = i
+			s.unexpected("a key in quotes")
 			return
 		}
-		if !s.after(&level, objects) {
+		if i = s.stringFrom(i); i < 0 {
 			return
 		}
+		if i = spaceFrom(b, i); i >= len(b) || b[i] != ':' {
+			s.pos = i
+			s.unexpected("a colon")
+			return
+		}
+		i = spaceFrom(b, i+1)
 	}
 }
 
-// after moves from the end of a value to the beginning of the next one at the same or an outer level. It is false when the
-// outermost value is complete, and after an error.
-func (s *Scanner) after(level *int, objects uint64) bool {
-	for *level >= 0 {
-		if s.pos < len(s.buf) && s.buf[s.pos] <= ' ' {
-			s.space()
-		}
-		if s.pos >= len(s.buf) {
-			s.unexpected("")
-			return false
-		}
-		object := objects>>uint(*level)&1 != 0
-		switch c := s.buf[s.pos]; {
-		case c == ',':
-			s.pos++
-			s.space()
-			return !object || s.skipKey()
-		case c == '}' && object, c == ']' && !object:
-			s.pos++
-			*level--
-		default:
-			s.unexpected("a comma")
-			return false
-		}
+// spaceFrom returns the offset of the first byte from i on that is no white space.
+func spaceFrom(b []byte, i int) int {
+	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
 	}
-	return false
+	return i
 }
 
-func (s *Scanner) skipKey() bool {
-	if s.pos >= len(s.buf) || s.buf[s.pos] != '"' {
-		s.unexpected("a key in quotes")
-		return false
+// stringFrom returns where the string ends that begins at offset i, or -1 after noting an error.
+func (s *Scanner) stringFrom(i int) int {
+	b := s.buf
+	for n := i + 1; n+8 <= len(b); n += 8 {
+		if stop := stops(binary.LittleEndian.Uint64(b[n:])); stop != 0 {
+			if n += bits.TrailingZeros64(stop) >> 3; b[n] == '"' {
+				return n + 1
+			}
+			break
+		}
 	}
-	if !s.quoted() {
-		return false
+	if s.pos = i; !s.quoted() {
+		return -1
 	}
-	if s.pos < len(s.buf) && s.buf[s.pos] <= ' ' {
-		s.space()
-	}
-	if s.pos >= len(s.buf) || s.buf[s.pos] != ':' {
-		s.unexpected("a colon")
-		return false
-	}
-	s.pos++
-	s.space()
-	return true
+	return s.pos
 }
