@@ -266,9 +266,15 @@ func (p *proof) holders(in *checks.Input) {
 		in.NodeGroups, in.NodeGroupsKnown = p.nodeGroups.all(), !p.nodeGroups.full
 	}
 	others, out := in.OfOthers(), &checks.Findings{}
+	misnamed := map[string]bool{}
+	for k, g := range p.groups() {
+		if k.Rule == rules.NodeIdentity && (g.Reason == rules.NameLetterCase || g.Reason == rules.NameDomain) {
+			misnamed[k.Node] = true
+		}
+	}
 	for k, g := range p.groups() {
 		if !others[k.Node] {
-			secondUser(&k, g, out)
+			secondUser(&k, g, misnamed[k.Node], out)
 		}
 	}
 	for _, name := range p.facts.Disabled {
@@ -280,8 +286,9 @@ func (p *proof) holders(in *checks.Input) {
 	in.Holders = out
 }
 
-// secondUser adds what a group of findings says about who else holds a credential: that somebody did with it what its kubelet does not do.
-func secondUser(k *tally.Key, g *tally.Group, out *checks.Findings) {
+// secondUser adds what a group of findings says about who else holds a credential: that somebody did with it what its kubelet does not do. A kubelet whose
+// user name is not quite that of its Node does what is another node's all the time, so that only how the credential is used shows somebody else.
+func secondUser(k *tally.Key, g *tally.Group, misnamed bool, out *checks.Findings) {
 	if k.Node == "" || k.Rule == rules.BootstrapTokenMisuse || byOthers(&g.Origins) {
 		return
 	}
@@ -294,7 +301,7 @@ func secondUser(k *tally.Key, g *tally.Group, out *checks.Findings) {
 		Code: checks.CodeSecondUser, Node: k.Node, Client: k.Product, Value: cmp.Or(string(g.Reason), k.Rule), From: g.First, To: g.Last, AuditIDs: g.AuditIDs,
 		Count: g.Count,
 	}
-	if g.Severity < rules.High {
+	if g.Severity < rules.High || misnamed && k.Rule != rules.CredentialMisuse {
 		item.Code = checks.CodeSecondUserDoubtful
 		out.Doubt(item)
 		return

@@ -78,6 +78,9 @@ func TestOneHolder(t *testing.T) {
 	f("a rule is off", checks.CodeRuleOff, clean, func(o *AnalyzeOptions) { o.Disable = []string{rules.CredentialMisuse} })
 	f("no IDs of certificates", checks.CodeCredentialUnnamed, threeHours(t, 42, days.Options{Minor: 31}))
 	f("loopback", checks.CodeAddressForeign, threeHours(t, 43, days.Options{Minor: 36, Features: days.ControlPlane}))
+	misname, _ := days.Named("name-case", 1)
+	misnamed, _ := misname.Apply(threeHours(t, 41, days.Options{Minor: 36}))
+	f("a kubelet by another name", checks.CodeSecondUserDoubtful, misnamed)
 	half := *clean
 	half.Events = slices.DeleteFunc(slices.Clone(clean.Events), func(e *days.Event) bool { return e.Received.After(clean.To.Add(-time.Hour)) && e.IsNode() })
 	f("a log with a hole", checks.CodeRestsOn, &half)

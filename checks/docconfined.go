@@ -79,7 +79,8 @@ All of these hold:
 
 ## What defeats it
 A finding of high or critical severity that shows a second user (failed): another client, a second address, two certificates at once,
-or something that a kubelet does not do, such as a read of another node's secret. Findings of lower severity leave the check unproven.
+or something that a kubelet does not do, such as a read of another node's secret. Findings of lower severity leave the check unproven. So
+does what a kubelet does whose user name is not quite that of its Node (see identities-conform): it asks for what belongs to another name.
 
 Kubernetes before 1.32 logs no ID of certificates. Behind a load balancer or a gateway that hides addresses, and where a kubelet reaches its
 API server by loopback, the log does not show where a request came from. The check is then unproven.
