@@ -30,7 +30,7 @@ type write struct {
 
 // What NodeRestriction decides, by kind of request: allowed and refused, of what a node needs no other rights for and of what it does.
 //
-// Seen to fail with a plugin of ours that allows any label, and with one that words a refusal in another way.
+// Seen to fail with a plugin of ours that lets a node add taints, and with one that words a refusal in another way.
 func testWrites(t *testing.T, w *world) {
 	w.namespace(t, "writes")
 	mine := pod("writes", "mine", "node-1")
