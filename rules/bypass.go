@@ -40,9 +40,9 @@ of this, so treat the credential as stolen unless you know the client.
 
 ## False positives
 A write is not flagged if an answer within the skew ('--skew') would be another one, or if the log or the state lacks something that the
-answer depends on. What an object became by the write itself does not count. So a write is flagged as well if somebody else made the same change
-within the skew. A wrong Kubernetes version ('--kubernetes-version') can flag a write, because some checks came with a patch release: see
-docs/node-restriction.md.
+answer depends on. What an object became by the write itself does not count. So a write is flagged as well if somebody else made the
+same change within the skew. A wrong Kubernetes version ('--kubernetes-version') can flag a write, because some checks came with a patch
+release: see docs/node-restriction.md.
 
 ## How to silence it
 Run with '--disable noderestriction-bypass'.`,
