@@ -20,6 +20,7 @@ import (
 	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/internal/test/days"
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/source"
@@ -129,6 +130,9 @@ func TestAnalyzeKeepsEvidence(t *testing.T) {
 		},
 		"virtual nodes": {Span: 3 * time.Hour, Servers: 2, Features: days.VirtualNodes, Profile: "eks"},
 	} {
+		if name == "eventful" && effort.Of(false, true) {
+			continue // the longest
+		}
 		t.Run(name, func(t *testing.T) {
 			d := cleanDay(t, o)
 			want := generated(d)

@@ -102,6 +102,7 @@ func threeHours(t *testing.T, seed uint64, o days.Options) *days.Day {
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.Render() // most tests put many mutations of it through Analyze
 	return d
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 // There is no way to a yes but that every check of the question passed, or is waived: results are made up, left out, given twice, with states that their
@@ -123,7 +124,7 @@ func TestLossIsMeasured(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 13))
 	log := ticks(nil)
 	passed, refused := 0, 0
-	for round := range 150 {
+	for round := range effort.Of(150, 40) {
 		in := clean()
 		type hour struct {
 			node string
@@ -172,7 +173,7 @@ func TestLossIsMeasured(t *testing.T) {
 			passed++
 		}
 	}
-	if passed < 20 || refused < 20 {
+	if least := effort.Of(20, 4); passed < least || refused < least {
 		t.Errorf("%d rounds must pass, %d must not", passed, refused)
 	}
 }

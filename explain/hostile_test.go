@@ -51,7 +51,10 @@ func hostileStrings() []string {
 
 // TestHostileNames has each string wherever a log or a state can put one.
 func TestHostileNames(t *testing.T) {
-	for _, s := range hostileStrings() {
+	for i, s := range hostileStrings() {
+		if i%effort.Of(1, 4) != 0 {
+			continue
+		}
 		x, g, store := bare(t)
 		name, node := "x"+s, "n"+s
 		for i, n := range []string{node, "other" + s, "third" + s} {

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 // Whatever the order in which requests are added and removed, the first is the one that is due first, and of those that are due at the same
 // time the one that came first.
 func TestQueueOrder(t *testing.T) {
-	for seed := range uint64(50) {
+	for seed := range effort.Of(uint64(50), 10) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		var q queue
 		var want []*request

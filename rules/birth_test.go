@@ -478,7 +478,7 @@ func TestBirthInFlood(t *testing.T) {
 // A legitimate life of many nodes raises nothing above low, in any order within the lateness and across restarts; with one impersonation in it that is
 // found, and nothing else above low.
 func TestBirthsOfManyNodes(t *testing.T) {
-	for seed := range effort.Of(uint64(40), 6) {
+	for seed := range effort.Of(uint64(40), 2) {
 		rnd := rand.New(rand.NewPCG(seed, 15))
 		for _, plant := range []bool{false, true} {
 			b := newBirths(t)

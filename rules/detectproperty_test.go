@@ -169,7 +169,7 @@ func TestDetectorsAreBounded(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	d := NewDetectors([]*Rule{nodeDenySpike(), persistentNodeDeny(), secretEnumeration()}, DetectorOptions{})
 	found := map[string]int{}
-	storm(d, effort.Of(13, 4), func(f *Detection) { found[f.Rule]++ })
+	storm(d, effort.Of(13, 2), func(f *Detection) { found[f.Rule]++ })
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if mb := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) >> 20; mb > 50 {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/incidents"
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/wording"
 )
@@ -44,8 +45,8 @@ func hostileIncident(h string, n int) incidents.Incident {
 }
 
 // eachHostile calls f for an event of each change about each hostile name.
-func eachHostile(f func(e *IncidentEvent)) {
-	for i, h := range hostileNames {
+func eachHostile(names []string, f func(e *IncidentEvent)) {
+	for i, h := range names {
 		for n := range 6 {
 			found := hostileIncident(h, n+6*i)
 			in := FromIncident(h, &found, nil)
@@ -65,8 +66,8 @@ func TestIncidentsBySchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	types := map[string]int{}
-	eachHostile(func(e *IncidentEvent) {
+	types, names := map[string]int{}, hostileNames[:effort.Of(len(hostileNames), 3)]
+	eachHostile(names, func(e *IncidentEvent) {
 		f := e.Finding()
 		b, err := CloudEvents.Encode(&f)
 		if err != nil {
@@ -105,7 +106,7 @@ func TestIncidentsBySchema(t *testing.T) {
 		}
 	})
 	for _, c := range []string{"opened", "updated", "closed"} {
-		if types["io.github.nodetrail.incident."+c+".v1"] != 6*len(hostileNames) {
+		if types["io.github.nodetrail.incident."+c+".v1"] != 6*len(names) {
 			t.Errorf("%s: %v", c, types)
 		}
 	}
@@ -154,7 +155,7 @@ func TestSlackIsHarmless(t *testing.T) {
 		}
 	}
 	link := regexp.MustCompile(`^<https://nodetrail\.example/incidents(\?credential=[A-Za-z0-9%+._~-]*)?\|Timeline and steps>$`)
-	eachHostile(func(e *IncidentEvent) {
+	eachHostile(hostileNames, func(e *IncidentEvent) {
 		f := e.Finding()
 		b, err := Slack.Encode(&f)
 		if err != nil {
