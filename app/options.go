@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 )
@@ -51,7 +52,7 @@ type Authorization struct {
 	// KubernetesVersion is the apiserver's, such as 1.36; "" has it found in the log, and where there is none or it tells nothing it is the newest that
 	// is known (nodeauthz.NewestMinor). One that is not known is judged as the nearest.
 	KubernetesVersion string
-	// FeatureGates are the apiserver's that are not at their default; nodeauthz.GateNames has those that matter. Without a version they are what is
+	// FeatureGates are the apiserver's that are not at their default; GateNames has those that matter. Without a version they are what is
 	// known of it.
 	FeatureGates map[string]bool
 	// Skew is how close to a change a request counts as a race; see DefaultSkew.
@@ -86,10 +87,13 @@ func (a *Authorization) features() (nodeauthz.Features, error) {
 	return nodeauthz.Features{}, first
 }
 
+// GateNames are the feature gates that matter.
+func GateNames() []string { return config.GateNames() }
+
 // withGates sets the feature gates.
 func (a *Authorization) withGates(features nodeauthz.Features) (nodeauthz.Features, error) {
 	for _, name := range slices.Sorted(maps.Keys(a.FeatureGates)) {
-		if err := features.Set(name, a.FeatureGates[name]); err != nil {
+		if err := config.SetGate(&features, name, a.FeatureGates[name]); err != nil {
 			return features, &OptionError{"FeatureGates", err}
 		}
 	}

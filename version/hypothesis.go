@@ -47,11 +47,11 @@ func HypothesesWith(gates map[string]bool) []nodeauthz.Features {
 	})
 }
 
-// setGates sets gates, as far as an apiserver starts so.
+// setGates sets those of the gates that bear on node authorization, as far as an apiserver starts so.
 func setGates(f *nodeauthz.Features, gates map[string]bool) bool {
 	g := *f
 	for name, on := range gates {
-		if g.Set(name, on) != nil {
+		if slices.Contains(nodeauthz.GateNames(), name) && g.Set(name, on) != nil {
 			return false
 		}
 	}

@@ -52,7 +52,7 @@ type Versions struct {
 	// that the user gave if nodeauthz does not support it and Features are those of the nearest; otherwise 0.
 	Given  bool
 	Beyond int
-	// Gates are the feature gates that the user gave without a version.
+	// Gates are the feature gates that the user gave.
 	Gates map[string]bool
 	// Asked is the minor that the API server reported about itself, 0 for none.
 	Asked int
@@ -75,10 +75,14 @@ func New(state *cluster.State, o Options) *Setup {
 		view = pipeline.NewLiveView(state, auth)
 	}
 	patch := o.Admission // of its minor alone is it known
+	gates := map[string]bool{}
+	if o.Versions != nil {
+		gates = o.Versions.Gates
+	}
 	admission := func(f *nodeauthz.Features) (with, blind *nodeadmission.Admission) {
 		v := patch
 		if v.Minor == 0 || v.Minor != f.Minor {
-			v = AdmissionOf(f)
+			v = AdmissionOf(f, gates)
 		}
 		return nodeadmission.New(v, state.Admission.State(&pipeline.RoleAuthorizer{RBAC: state.RBAC, Mode: o.Mode}), o.Skew), nodeadmission.New(v, nodeadmission.State{}, o.Skew)
 	}
@@ -116,14 +120,17 @@ func (s *Setup) Features(t time.Time) nodeauthz.Features {
 	return s.Auth.Features()
 }
 
-// AdmissionOf returns the admission plugin of a version by its minor and feature gates. Its patch release is not known.
-func AdmissionOf(f *nodeauthz.Features) nodeadmission.Version {
+// AdmissionOf returns the admission plugin of a version by its minor, its feature gates, and further gates that the user gave, of which those count that the
+// plugin of this minor depends on. Its patch release is not known.
+func AdmissionOf(f *nodeauthz.Features, gates map[string]bool) nodeadmission.Version {
 	v, err := nodeadmission.VersionOf(fmt.Sprintf("1.%d", f.Minor))
 	if err != nil {
 		panic(err) // both packages know the same minors: a test compares them
 	}
-	for name, on := range map[string]bool{"PodCertificateRequest": f.PodCertificateRequest, "CSIVolumeHealth": f.CSIVolumeHealth} {
-		_ = v.SetGate(name, on) // the version may be too old for the gate, which is off then
+	for _, all := range []map[string]bool{{"PodCertificateRequest": f.PodCertificateRequest, "CSIVolumeHealth": f.CSIVolumeHealth}, gates} {
+		for name, on := range all {
+			_ = v.SetGate(name, on) // the version may be too old for the gate, which is off then
+		}
 	}
 	return v
 }

@@ -52,7 +52,7 @@ func TestAdmissionOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := judging.AdmissionOf(&features)
+		v := judging.AdmissionOf(&features, nil)
 		if v.Minor != minor || v.Patch != nodeadmission.AnyPatch {
 			t.Errorf("1.%d: %+v", minor, v)
 		}
@@ -67,8 +67,30 @@ func TestAdmissionOf(t *testing.T) {
 			continue
 		}
 		features.PodCertificateRequest = !features.PodCertificateRequest
-		if judging.AdmissionOf(&features) == want {
+		if judging.AdmissionOf(&features, nil) == want {
 			t.Errorf("1.%d: the gate PodCertificateRequest makes no difference", minor)
+		}
+	}
+}
+
+// TestGatesOfThePlugin: gates on which the plugin alone depends reach it, whether the version is given or found in the log.
+func TestGatesOfThePlugin(t *testing.T) {
+	gates := map[string]bool{"ServiceAccountNodeAudienceRestriction": false, "AllowInsecureKubeletCertificateSigningRequests": true, "RecoverVolumeExpansionFailure": true}
+	for minor := nodeauthz.OldestMinor; minor <= nodeauthz.NewestMinor; minor++ {
+		version := fmt.Sprintf("1.%d", minor)
+		features, err := nodeauthz.FeaturesFor(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := nodeadmission.VersionOf(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, on := range gates {
+			_ = want.SetGate(name, on) // older minors do not have all of them
+		}
+		if got := judging.AdmissionOf(&features, gates); got != want {
+			t.Errorf("%s: %+v, want %+v", version, got, want)
 		}
 	}
 }

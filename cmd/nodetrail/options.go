@@ -33,7 +33,7 @@ func (f *logFlags) authorization(fs *pflag.FlagSet, a *app.Authorization) {
 	fs.Var((*versionValue)(&a.KubernetesVersion), "kubernetes-version", fmt.Sprintf("version of the apiserver, 1.%d to 1.%d; other versions are judged as the "+
 		"nearest (default: what the log shows)", nodeauthz.OldestMinor, nodeauthz.NewestMinor))
 	fs.StringSliceVar(&f.gates, "feature-gates", nil, "feature gates of the apiserver that are not at their default, `NAME=BOOL,...`; those that matter: "+
-		strings.Join(nodeauthz.GateNames(), ", "))
+		strings.Join(app.GateNames(), ", "))
 	a.Skew = app.DefaultSkew
 	fs.Var((*skewValue)(a), "skew", "how close to a change a request counts as a race; auto measures it in the log, which is then read twice")
 }

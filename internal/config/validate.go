@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/nodetrail/nodetrail/internal/loopback"
+	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rules"
 )
@@ -115,8 +116,8 @@ func (a *Authorization) features(version string) (features nodeauthz.Features, w
 		return features, []wrongGate{{"", err}}
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.FeatureGates)) {
-		if err := features.Set(name, a.FeatureGates[name]); err != nil {
-			if s := meant(name, nodeauthz.GateNames()); s != "" && s != name {
+		if err := SetGate(&features, name, a.FeatureGates[name]); err != nil {
+			if s := meant(name, GateNames()); s != "" && s != name {
 				err = fmt.Errorf("%w: did you mean %s?", err, s)
 			}
 			wrong = append(wrong, wrongGate{"." + shown(name), err})
@@ -126,6 +127,25 @@ func (a *Authorization) features(version string) (features nodeauthz.Features, w
 		wrong = append(wrong, wrongGate{"", err})
 	}
 	return features, wrong
+}
+
+// GateNames are the feature gates that matter, to the Node authorizer or to the admission plugin NodeRestriction, sorted.
+func GateNames() []string {
+	names := slices.Concat(nodeauthz.GateNames(), nodeadmission.GateNames())
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// SetGate sets a gate of the Node authorizer's. One of the plugin's alone is checked against the version only.
+func SetGate(f *nodeauthz.Features, name string, on bool) error {
+	if slices.Contains(nodeauthz.GateNames(), name) || !slices.Contains(nodeadmission.GateNames(), name) {
+		return f.Set(name, on)
+	}
+	v, err := nodeadmission.VersionOf(f.Version())
+	if err != nil {
+		return err
+	}
+	return v.SetGate(name, on)
 }
 
 // mode checks the value of kube-apiserver's flag --authorization-mode.
