@@ -37,7 +37,7 @@ func (a *Accumulator) InForce(t time.Time) Force {
 
 // Stands is InForce where something was observed in the hour; it is false elsewhere. Other than InForce it does not begin the hour.
 func (a *Accumulator) Stands(t time.Time) (Force, bool) {
-	if (a.given < 0 || a.beyond != 0) && a.hours[hourOf(t)] == nil {
+	if k := hourOf(t); (a.given < 0 || a.beyond != 0) && (a.last == nil || a.last.start != k) && a.hours[k] == nil {
 		return Force{}, false
 	}
 	return a.InForce(t), true

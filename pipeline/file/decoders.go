@@ -3,6 +3,7 @@ package file
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/pipeline/source"
@@ -14,7 +15,10 @@ type job struct {
 	events    []audit.Event
 	malformed []audit.Malformed
 	counts    audit.Counts
-	done      chan struct{}
+	order     order // of the events
+	// first and last bound the times of their requests.
+	first, last time.Time
+	done        chan struct{}
 	left      *atomic.Int64 // events not released, once they go to several batches
 }
 
@@ -97,6 +101,23 @@ func (j *job) decode(d *audit.Decoder, places int) {
 			j.counts.Add(d.Chunk(l.event, l.line, emit, malformed))
 		}
 		j.counts.Add(d.Chunk(j.chunk.buf, j.chunk.firstLine, emit, malformed))
+	}
+	for i := range j.events {
+		j.order.see(&j.events[i])
+		widen(&j.first, &j.last, j.events[i].RequestReceived)
+	}
+}
+
+// widen makes the interval hold t. The zero time is none.
+func widen(first, last *time.Time, t time.Time) {
+	if t.IsZero() {
+		return
+	}
+	if first.IsZero() || t.Before(*first) {
+		*first = t
+	}
+	if t.After(*last) {
+		*last = t
 	}
 }
 

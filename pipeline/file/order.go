@@ -26,8 +26,8 @@ func inOrder(events []audit.Event) {
 
 // order counts how often the next event is later, and how often it is earlier.
 type order struct {
-	last     time.Time
-	up, down int
+	first, last time.Time
+	up, down    int
 }
 
 func (o *order) see(ev *audit.Event) {
@@ -35,15 +35,25 @@ func (o *order) see(ev *audit.Event) {
 	if t.IsZero() {
 		return
 	}
-	if !o.last.IsZero() {
-		switch c := t.Compare(o.last); {
-		case c > 0:
-			o.up++
-		case c < 0:
-			o.down++
-		}
+	o.add(&order{first: t, last: t})
+}
+
+// add adds the order of events that follow.
+func (o *order) add(next *order) {
+	if next.last.IsZero() {
+		return
 	}
-	o.last = t
+	if o.last.IsZero() {
+		*o = *next
+		return
+	}
+	switch c := next.first.Compare(o.last); {
+	case c > 0:
+		o.up++
+	case c < 0:
+		o.down++
+	}
+	o.up, o.down, o.last = o.up+next.up, o.down+next.down, next.last
 }
 
 // backward is the error of a log whose events go back in time; nil of one that only has some out of order.

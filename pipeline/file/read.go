@@ -141,9 +141,7 @@ func (rd *reader) await(l *log) (bool, error) {
 			return false, rd.ctx.Err()
 		}
 		rd.account(j)
-		for i := range j.events {
-			l.order.see(&j.events[i])
-		}
+		l.order.add(&j.order)
 		if len(j.events) == 0 {
 			rd.recycle(j)
 			continue
@@ -168,16 +166,6 @@ func (rd *reader) account(j *job) {
 	if j.chunk.err != nil {
 		r.Errors = append(r.Errors, j.chunk.err)
 	}
-	for i := range j.events {
-		t := j.events[i].RequestReceived
-		if t.IsZero() {
-			continue
-		}
-		if r.First.IsZero() || t.Before(r.First) {
-			r.First = t
-		}
-		if t.After(r.Last) {
-			r.Last = t
-		}
-	}
+	widen(&r.First, &r.Last, j.first)
+	widen(&r.First, &r.Last, j.last)
 }
