@@ -120,16 +120,17 @@ func (a *Authorizer) reached(q *question, node string, at int64) Answer {
 			g.scan(vid, id, &w)
 		}
 	}
-	if w.covered {
+	if w.covered && !g.ends {
 		return Answer{Verdict: Allow}
 	}
 	race := false
 	if w.touched {
-		now, throughout := reachAt(g.spans(vid, id, &w), &w)
-		if now {
+		spans := g.spans(vid, id, &w)
+		now, throughout := reachAt(spans, &w)
+		if now && !g.doubted(q.kind, spans, &w) {
 			return Answer{Verdict: Allow, Race: !throughout}
 		}
-		race = true
+		race = !now
 	}
 	ans := Answer{Verdict: Deny, Race: race, Reason: g.nodeRecs[id].reason}
 	if !known {

@@ -215,3 +215,29 @@ func TestOpenPods(t *testing.T) {
 		}, map[string]string{"n1 get pods shop/web": "allow 2000-4000", "n1 get secrets shop/db": "unknown 2000-4000"}},
 	})
 }
+
+// A pod that the log alone tells of, bound before the state begins, was gone when it began: a state that is complete would have it.
+func TestBoundBeforeTheState(t *testing.T) {
+	g := NewGraph()
+	g.CoverFrom(at(5000))
+	g.SetPod(named("2", "n1", "other"), watched(at(5000)))
+	g.BindPod("shop", "gone", "1", "n1", audited(at(1200)))
+	a := authorizerOver(t, g, 0)
+	for text, want := range map[string]string{
+		"get pods shop/gone": "unknown 0-1200, allow~ 1200-5000", "get secrets shop/db": "unknown 0-5000", "get configmaps shop/x": "unknown 0-5000",
+	} {
+		if got := timeline(t, a, "n1", text); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+	if !g.RefineDeletion("shop", "gone", audited(at(3000)), 0) {
+		t.Error("the request that deleted it does not count")
+	}
+	if got, want := timeline(t, a, "n1", "get pods shop/gone"), "unknown 0-1200, allow 1200-3000, unknown 3000-5000"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	g.BindPod("shop", "new", "3", "n1", audited(at(6000))) // nobody knows what it uses
+	if got, want := timeline(t, a, "n1", "get secrets shop/db"), "unknown 0-5000, unknown 6000-"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

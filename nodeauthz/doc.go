@@ -33,7 +33,8 @@
 // the answer is [Unknown]. The same holds within the skew of a time in which nobody watched ([Graph.Uncovered]): of an object that was made
 // and deleted in it there is no trace. It is said of each kind of object apart, and counts for what such an object can lead to: a hole in
 // the watch of pods for all but volume attachments, resource slices and pod certificate requests, one of persistent volumes for these
-// and for secrets.
+// and for secrets. A path whose end lies in such a time, and nobody knows where, is Unknown there, too; and where a state ends ([Graph.EndsAt]) every
+// path is.
 //
 // The package imports nothing of nodetrail's, and of Kubernetes only types that are there since k8s.io minor 0.28.
 package nodeauthz

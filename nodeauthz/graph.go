@@ -61,6 +61,8 @@ type Graph struct {
 	prunedTo    int64 // before this, lifetimes may have been forgotten
 	holed       bool  // there ever was anything in holes
 	holes       [watchedKinds]Holes
+	cut         [watchedKinds]bool // the state ended where holes says that nothing is known since
+	ends        bool               // there is anything in cut
 }
 
 type (

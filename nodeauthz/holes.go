@@ -161,13 +161,48 @@ func (g *Graph) UncoveredSince(kind Kind, t time.Time) {
 	}
 }
 
-// CoveredAgain takes UncoveredSince back: what happened since then is known by now, or was given to Uncovered.
+// EndsAt says what UncoveredSince does, and that what was there at t may have ended since: after t, every answer that depends on such objects is Unknown.
+func (g *Graph) EndsAt(kind Kind, t time.Time) {
+	g.UncoveredSince(kind, t)
+	if k, ok := watchedOf(kind); ok {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.cut[k], g.ends = true, true
+	}
+}
+
+// CoveredAgain takes UncoveredSince and EndsAt back: what happened since then is known by now, or was given to Uncovered.
 func (g *Graph) CoveredAgain(kind Kind) {
 	if k, ok := watchedOf(kind); ok {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.holes[k].End()
+		g.cut[k] = false
+		g.ends = slices.Contains(g.cut[:], true)
 	}
+}
+
+// doubted reports whether a path that may have lived at the instant may as well have ended, long before or after: the state had ended, or the path is not
+// certain and nobody watched for a while.
+func (g *Graph) doubted(kind Kind, spans []span, w *window) bool {
+	if !g.holed {
+		return false
+	}
+	k := watchedAs(kind)[0]
+	if g.cut[k] && w.t > g.holes[k].since {
+		return true
+	}
+	h, unseen := g.holes[k].touch(w.t, w.t)
+	short := h.to <= satAdd(h.from, max(w.hi-w.lo, int64(time.Second))) // the change is near: a race
+	if !unseen || short || h.from <= unixNano(time.Time{}) {            // what was never watched is known by other means
+		return false
+	}
+	for _, s := range spans {
+		if s.clo <= w.t && w.t < s.chi {
+			return false
+		}
+	}
+	return true
 }
 
 // Holes returns the times given to Uncovered and UncoveredSince for the kind, in order.

@@ -146,3 +146,39 @@ func TestHolesAreBounded(t *testing.T) {
 		t.Errorf("the newer ones are not as they were: %v", all[1])
 	}
 }
+
+// A path that ended while nobody watched is unknown from the beginning of that time to its end, unless another one is certain. So is every path after the end
+// of the state.
+func TestEndsInHoles(t *testing.T) {
+	g := covered()
+	g.SetPod(named("1", "n1", "db"), watched(at(1000)))
+	g.DeletePod("shop", "web", "1", Stamp{Time: at(3000), Slop: 2 * time.Second, Source: SourceWatch})
+	other := with(named("2", "n1", "db"), func(p *Pod) { p.Name = "other" })
+	g.SetPod(other, watched(at(4000)))
+	a := authorizerOver(t, g, 0)
+	f := func(text, want string) {
+		t.Helper()
+		if got := timeline(t, a, "n1", text); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+	const secret, pod = "get secrets shop/db", "get pods shop/web"
+	g.Uncovered(KindPod, at(3500), at(4500)) // a second is as good as an object's own time
+	f(pod, "allow 1000-3000, allow~ 3000-5000")
+	f(secret, "allow 1000-3000, allow~ 3000-4000, allow 4000-")
+	f(pod, "allow 1000-3000, allow~ 3000-5000")
+	g.Uncovered(KindPod, at(3000), at(5000))
+	f(secret, "allow 1000-3000, unknown 3000-4000, allow 4000-")
+	f(pod, "allow 1000-3000, unknown 3000-5010")
+	g.EndsAt(KindPod, at(7000))
+	f(secret, "allow 1000-3000, unknown 3000-4000, allow 4000-7010, unknown 7010-")
+	f("get pods shop/other", "unknown 3000-4000, allow 4000-7010, unknown 7010-")
+	f("get configmaps shop/none", "unknown 3000-5010, unknown 7000-")
+	if got := a.Evidence(ask(t, "n1", secret), at(8000), Limits{}).Detail; !strings.Contains(got, "have not been watched since") {
+		t.Errorf("detail %q", got)
+	}
+	g.CoveredAgain(KindPod)
+	f(secret, "allow 1000-3000, unknown 3000-4000, allow 4000-")
+	g.UncoveredSince(KindPod, at(7000)) // those that are there are still there, as far as anybody knows
+	f(secret, "allow 1000-3000, unknown 3000-4000, allow 4000-")
+}

@@ -207,7 +207,8 @@ func (g *Graph) delete(kind Kind, namespace, name, uidString string, at Stamp) {
 }
 
 // BindPod records what the audit event of a pods/binding says: when the pod was bound, by the clock that the requests' times come
-// from. Of a pod that was never seen it makes one whose targets are unknown.
+// from. Of a pod that was never seen it makes one whose targets are unknown. If that was before the state begins, it ended before then, or the state would
+// have it.
 func (g *Graph) BindPod(namespace, name, uid, nodeName string, at Stamp) {
 	if nodeName == "" {
 		return
@@ -235,6 +236,9 @@ func (g *Graph) BindPod(namespace, name, uid, nodeName string, at Stamp) {
 		r.open, r.seen, r.lastSeen = true, t, minTime
 		g.open++
 		g.nodeRecs[node].open = append(g.nodeRecs[node].open, found)
+		if b := boundaryOf(at); g.coveredFrom != maxTime && b.late() < g.coveredFrom { // or the state would have it
+			g.end(found, boundaryOf(Stamp{Time: at.Time, Slop: time.Duration(g.coveredFrom - t), Source: SourceObject}))
+		}
 		return
 	}
 	r := g.tenure(found)
