@@ -2,9 +2,9 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,18 +14,6 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
-	"google.golang.org/protobuf/encoding/protowire"
-	certificatesv1 "k8s.io/api/certificates/v1"
-	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	resourcev1 "k8s.io/api/resource/v1"
-	resourcev1beta1 "k8s.io/api/resource/v1beta1"
-	resourcev1beta2 "k8s.io/api/resource/v1beta2"
-	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 var (
@@ -52,62 +40,49 @@ func isWAL(head []byte) bool {
 	return len(head) >= etcdHead && head[7]&0x78 == 0 && bytes.Equal(head[8:11], []byte{0x08, 0x04, 0x10})
 }
 
-// etcdResources are the kinds by their part of the key in etcd.
-var etcdResources = func() map[string]kindID {
-	out := map[string]kindID{"minions": kindNode} // the name of before Kubernetes 1.0
-	for id := range kinds {
-		if kindID(id) != kindNode {
-			out[kinds[id].Resource] = kindID(id)
-		}
+// etcdRevision is a revision of etcd: changes of one transaction differ in sub alone.
+type etcdRevision struct{ main, sub int64 }
+
+func (r etcdRevision) compare(o etcdRevision) int {
+	return cmp.Or(cmp.Compare(r.main, o.main), cmp.Compare(r.sub, o.sub))
+}
+
+// revisionKey is the length of a revision's key: two numbers with an underscore between. That of a deletion has a 't' at its end.
+const revisionKey = 17
+
+// key is that of a revision that put a value.
+func (r etcdRevision) key() []byte {
+	k := binary.BigEndian.AppendUint64(make([]byte, 0, revisionKey), uint64(r.main))
+	return binary.BigEndian.AppendUint64(append(k, '_'), uint64(r.sub))
+}
+
+func parseRevision(key []byte) (r etcdRevision, deleted, ok bool) {
+	if len(key) < revisionKey {
+		return r, false, false
 	}
-	return out
-}()
-
-// storedObject is an object as Kubernetes stores it: protobuf.
-type storedObject interface {
-	Unmarshal(b []byte) error
-	runtime.Object
+	r = etcdRevision{int64(binary.BigEndian.Uint64(key)), int64(binary.BigEndian.Uint64(key[9:]))}
+	return r, len(key) > revisionKey && key[revisionKey] == 't', true
 }
 
-// storedTypes makes an object of each kind and version that etcd may hold.
-var storedTypes = map[string]func() storedObject{
-	"v1/Pod":                                            func() storedObject { return &corev1.Pod{} },
-	"v1/Node":                                           func() storedObject { return &corev1.Node{} },
-	"v1/PersistentVolume":                               func() storedObject { return &corev1.PersistentVolume{} },
-	"v1/PersistentVolumeClaim":                          func() storedObject { return &corev1.PersistentVolumeClaim{} },
-	"v1/ServiceAccount":                                 func() storedObject { return &corev1.ServiceAccount{} },
-	rbacGroup + "/v1/ClusterRole":                       func() storedObject { return &rbacv1.ClusterRole{} },
-	rbacGroup + "/v1/ClusterRoleBinding":                func() storedObject { return &rbacv1.ClusterRoleBinding{} },
-	rbacGroup + "/v1/Role":                              func() storedObject { return &rbacv1.Role{} },
-	rbacGroup + "/v1/RoleBinding":                       func() storedObject { return &rbacv1.RoleBinding{} },
-	"storage.k8s.io/v1/VolumeAttachment":                func() storedObject { return &storagev1.VolumeAttachment{} },
-	"storage.k8s.io/v1/CSIDriver":                       func() storedObject { return &storagev1.CSIDriver{} },
-	"coordination.k8s.io/v1/Lease":                      func() storedObject { return &coordinationv1.Lease{} },
-	"resource.k8s.io/v1/ResourceSlice":                  func() storedObject { return &resourcev1.ResourceSlice{} },
-	"resource.k8s.io/v1beta2/ResourceSlice":             func() storedObject { return &resourcev1beta2.ResourceSlice{} },
-	"resource.k8s.io/v1beta1/ResourceSlice":             func() storedObject { return &resourcev1beta1.ResourceSlice{} },
-	"certificates.k8s.io/v1/PodCertificateRequest":      func() storedObject { return &certificatesv1.PodCertificateRequest{} },
-	"certificates.k8s.io/v1beta1/PodCertificateRequest": func() storedObject { return &certificatesv1beta1.PodCertificateRequest{} },
-}
-
-// etcdReader reads a snapshot of etcd as a JSON list of the objects that matter, each as it was last, without holding more than one in memory. Secrets are
-// not read.
-type etcdReader struct {
-	db      *bolt.DB
-	tx      *bolt.Tx
-	cursor  *bolt.Cursor
-	spooled string // a file to be removed
-	begun   bool   // the cursor stands on a revision
-	listed  bool   // the list has an object
-	ended   bool
-	seen    map[string]struct{}
-	buf     bytes.Buffer
+// etcdSnapshot is an opened database of etcd.
+type etcdSnapshot struct {
+	path      string // for messages
+	db        *bolt.DB
+	tx        *bolt.Tx
+	revisions *bolt.Bucket
+	pages     mapped
+	spooled   string // a file to be removed
+	// compacted is the revision before which only the latest change of each key is there, and last the latest.
+	compacted, last etcdRevision
 }
 
 // openEtcd opens a database of etcd: the file of that name, or, where it is compressed or comes from standard input, the contents, which go into a
 // temporary file first.
-func openEtcd(path string, contents io.Reader, plain bool) (*etcdReader, error) {
-	e := &etcdReader{seen: map[string]struct{}{}}
+func openEtcd(path string, contents io.Reader, plain bool) (*etcdSnapshot, error) {
+	e := &etcdSnapshot{path: path}
+	if path == "-" {
+		e.path = stdinName
+	}
 	if !plain {
 		var err error
 		if path, err = spool(contents); err != nil {
@@ -126,7 +101,7 @@ func openEtcd(path string, contents io.Reader, plain bool) (*etcdReader, error) 
 	return e, nil
 }
 
-func (e *etcdReader) open(path string) (err error) {
+func (e *etcdSnapshot) open(path string) (err error) {
 	if e.db, err = bolt.Open(path, 0o400, &bolt.Options{ReadOnly: true, Timeout: time.Second}); err != nil {
 		if errors.Is(err, bolterrors.ErrTimeout) {
 			return errEtcdInUse
@@ -136,12 +111,56 @@ func (e *etcdReader) open(path string) (err error) {
 	if e.tx, err = e.db.Begin(false); err != nil {
 		return fmt.Errorf("%w: %w", errSnapshot, err)
 	}
-	revisions := e.tx.Bucket([]byte("key"))
-	if revisions == nil {
+	e.pages = mappedBy(e.db, e.tx.Size())
+	if e.revisions = e.tx.Bucket([]byte("key")); e.revisions == nil {
 		return errors.New("a database of bbolt, but not of etcd: it has no revisions of keys")
 	}
-	e.cursor = revisions.Cursor()
+	k, _ := e.revisions.Cursor().Last()
+	if e.last, _, _ = parseRevision(k); k == nil {
+		return errNoKeys
+	}
+	e.compacted = e.last // unless etcd says which it was, all that is known is the end
+	if meta := e.tx.Bucket([]byte("meta")); meta != nil {
+		e.compacted = etcdRevision{}
+		for _, name := range []string{"scheduledCompactRev", "finishedCompactRev"} {
+			if r, _, ok := parseRevision(meta.Get([]byte(name))); ok && r.compare(e.compacted) > 0 {
+				e.compacted = r
+			}
+		}
+		// All changes of the revision that was compacted are, but for deletions, still there.
+		e.compacted.sub = 0
+	}
 	return nil
+}
+
+// each calls f with every revision, in order. What f is given is valid during the call.
+func (e *etcdSnapshot) each(f func(r etcdRevision, deleted bool, record []byte) error) error {
+	return guarded(func() error {
+		c := e.revisions.Cursor()
+		for k, v := c.First(); k != nil; k, v = c.Next() {
+			r, deleted, ok := parseRevision(k)
+			if !ok {
+				return fmt.Errorf("%w: a revision cannot be read", errSnapshot)
+			}
+			if err := f(r, deleted, v); err != nil {
+				return err
+			}
+			e.pages.used(len(v))
+		}
+		return nil
+	})
+}
+
+// record returns the record of a revision that put a value, which is valid until the next call.
+func (e *etcdSnapshot) record(r etcdRevision) (record []byte, err error) {
+	err = guarded(func() error {
+		if record = e.revisions.Get(r.key()); record == nil {
+			return fmt.Errorf("%w: revision %d is gone", errSnapshot, r.main)
+		}
+		e.pages.used(len(record))
+		return nil
+	})
+	return record, err
 }
 
 // spool writes what is read into a temporary file.
@@ -201,7 +220,7 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-func (e *etcdReader) close() {
+func (e *etcdSnapshot) close() {
 	_ = guarded(func() error {
 		if e.tx != nil {
 			_ = e.tx.Rollback() // of a transaction that only reads
@@ -214,139 +233,4 @@ func (e *etcdReader) close() {
 	if e.spooled != "" {
 		_ = os.Remove(e.spooled)
 	}
-}
-
-// Read gives the next part of the list.
-func (e *etcdReader) Read(p []byte) (int, error) {
-	for e.buf.Len() == 0 {
-		if e.ended {
-			return 0, io.EOF
-		}
-		if err := guarded(e.more); err != nil {
-			return 0, err
-		}
-	}
-	return e.buf.Read(p)
-}
-
-// more adds the next object to the buffer. It goes from the latest revision to the first, so that what it sees first of a key is what the key was last.
-func (e *etcdReader) more() error {
-	step := e.cursor.Prev
-	if !e.begun {
-		step = e.cursor.Last
-	}
-	for k, v := step(); k != nil; k, v = e.cursor.Prev() {
-		e.begun = true
-		tombstone := len(k) > 17 && k[17] == 't'
-		key, value, err := keyValue(v)
-		if err != nil {
-			return err
-		}
-		id, ok := kindOfKey(key)
-		if !ok {
-			continue
-		}
-		if _, ok := e.seen[string(key)]; ok {
-			continue
-		}
-		e.seen[string(key)] = struct{}{}
-		if tombstone {
-			continue
-		}
-		object, err := storedJSON(id, key, value)
-		if err != nil {
-			return err
-		}
-		sep := ","
-		if !e.listed {
-			sep = `{"kind":"List","apiVersion":"v1","items":[`
-		}
-		e.buf.WriteString(sep)
-		e.buf.Write(object)
-		e.listed = true
-		return nil
-	}
-	e.ended = true
-	if !e.listed {
-		return errNoKeys
-	}
-	e.buf.WriteString("]}")
-	return nil
-}
-
-// keyValue reads etcd's record of a revision: mvccpb.KeyValue, whose field 1 is the key and 5 the value.
-func keyValue(b []byte) (key, value []byte, err error) {
-	for len(b) > 0 {
-		num, typ, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return nil, nil, fmt.Errorf("%w: a revision cannot be read", errSnapshot)
-		}
-		b = b[n:]
-		if typ == protowire.BytesType {
-			v, n := protowire.ConsumeBytes(b)
-			if n < 0 {
-				return nil, nil, fmt.Errorf("%w: a revision cannot be read", errSnapshot)
-			}
-			switch num {
-			case 1:
-				key = v
-			case 5:
-				value = v
-			}
-			b = b[n:]
-			continue
-		}
-		if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
-			return nil, nil, fmt.Errorf("%w: a revision cannot be read", errSnapshot)
-		}
-		b = b[n:]
-	}
-	return key, value, nil
-}
-
-// kindOfKey tells the kind by a key such as /registry/pods/shop/web-1. OpenShift's keys begin with /kubernetes.io.
-func kindOfKey(key []byte) (kindID, bool) {
-	rest, ok := bytes.CutPrefix(key, []byte("/registry/"))
-	if !ok {
-		if rest, ok = bytes.CutPrefix(key, []byte("/kubernetes.io/")); !ok {
-			return 0, false
-		}
-	}
-	resource, name, _ := bytes.Cut(rest, []byte("/"))
-	id, ok := etcdResources[string(resource)]
-	if !ok || id == kindLease && !bytes.HasPrefix(name, []byte(serversNamespace+"/")) {
-		return 0, false
-	}
-	return id, true
-}
-
-// storedJSON makes JSON of an object as it is stored.
-func storedJSON(id kindID, key, value []byte) ([]byte, error) {
-	if bytes.HasPrefix(value, []byte("{")) {
-		return value, nil
-	}
-	if rest, ok := bytes.CutPrefix(value, []byte("k8s:enc:")); ok {
-		how, _, _ := bytes.Cut(rest, []byte(":"))
-		return nil, fmt.Errorf("the snapshot holds %s encrypted (%.20q): nodetrail does not decrypt; record the state with 'nodetrail record'", kinds[id].Resource, how)
-	}
-	raw, ok := bytes.CutPrefix(value, []byte("k8s\x00"))
-	if !ok {
-		return nil, fmt.Errorf("%w: %.200q is neither protobuf nor JSON of Kubernetes", errSnapshot, key)
-	}
-	var unknown runtime.Unknown
-	if err := unknown.Unmarshal(raw); err != nil {
-		return nil, fmt.Errorf("%w: %.200q cannot be read", errSnapshot, key)
-	}
-	name := unknown.APIVersion + "/" + unknown.Kind
-	newObject, ok := storedTypes[name]
-	if !ok {
-		// A version that nobody serves any more, or not yet: without its content, but it is named.
-		return json.Marshal(map[string]string{"apiVersion": unknown.APIVersion, "kind": unknown.Kind})
-	}
-	o := newObject()
-	if err := o.Unmarshal(unknown.Raw); err != nil {
-		return nil, fmt.Errorf("%w: %.200q cannot be read", errSnapshot, key)
-	}
-	o.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(unknown.APIVersion, unknown.Kind))
-	return json.Marshal(o)
 }

@@ -12,30 +12,35 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	bolt "go.etcd.io/bbolt"
 	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/internal/test/effort"
+	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
 // etcdDB writes revisions as etcd's MVCC store does: the bucket, the form of revisions and tombstones, and mvccpb.KeyValue.
 type etcdDB struct {
-	t   *testing.T
-	db  *bolt.DB
-	rev uint64
+	t    testing.TB
+	db   *bolt.DB
+	rev  uint64
+	made map[string]uint64 // the revision that made each key that there is
 }
 
-func newEtcdDB(t *testing.T, bucket string) *etcdDB {
+func newEtcdDB(t testing.TB, bucket string) *etcdDB {
 	t.Helper()
 	db, err := bolt.Open(filepath.Join(t.TempDir(), "db"), 0o600, &bolt.Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &etcdDB{t: t, db: db}
+	e := &etcdDB{t: t, db: db, made: map[string]uint64{}}
 	e.update(func(tx *bolt.Tx) error {
 		_, err := tx.CreateBucketIfNotExists([]byte(bucket))
 		return err
@@ -53,18 +58,62 @@ func (e *etcdDB) update(f func(tx *bolt.Tx) error) {
 // put stores a value; nil deletes the key.
 func (e *etcdDB) put(key string, value []byte) {
 	e.t.Helper()
-	e.rev++
-	k := binary.BigEndian.AppendUint64(nil, e.rev)
-	k = binary.BigEndian.AppendUint64(append(k, '_'), 0)
-	kv := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte(key))
-	if value == nil {
-		k = append(k, 't')
-	} else {
-		kv = protowire.AppendVarint(protowire.AppendTag(kv, 2, protowire.VarintType), e.rev)
-		kv = protowire.AppendVarint(protowire.AppendTag(kv, 3, protowire.VarintType), e.rev)
-		kv = protowire.AppendBytes(protowire.AppendTag(kv, 5, protowire.BytesType), value)
-	}
+	k, kv := e.next(key, value)
 	e.update(func(tx *bolt.Tx) error { return tx.Bucket([]byte("key")).Put(k, kv) })
+}
+
+// batch is for many puts, which become one transaction for each ten thousand.
+func (e *etcdDB) batch(f func(put func(key string, value []byte))) {
+	e.t.Helper()
+	var keys, records [][]byte
+	flush := func() {
+		e.update(func(tx *bolt.Tx) error {
+			b, err := tx.CreateBucketIfNotExists([]byte("key"))
+			for i := range keys {
+				if err == nil {
+					err = b.Put(keys[i], records[i])
+				}
+			}
+			return err
+		})
+		keys, records = keys[:0], records[:0]
+	}
+	f(func(key string, value []byte) {
+		k, kv := e.next(key, value)
+		if keys, records = append(keys, k), append(records, kv); len(keys) == 10_000 {
+			flush()
+		}
+	})
+	flush()
+}
+
+// compact says that etcd was compacted at a revision, whatever is left of what was before.
+func (e *etcdDB) compact(rev uint64) {
+	e.t.Helper()
+	e.update(func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucketIfNotExists([]byte("meta"))
+		if err == nil {
+			err = b.Put([]byte("finishedCompactRev"), etcdRevision{main: int64(rev)}.key())
+		}
+		return err
+	})
+}
+
+// next makes the next revision.
+func (e *etcdDB) next(key string, value []byte) (k, kv []byte) {
+	e.rev++
+	k = etcdRevision{main: int64(e.rev)}.key()
+	kv = protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte(key))
+	if value == nil {
+		delete(e.made, key)
+		return append(k, 't'), kv
+	}
+	if e.made[key] == 0 {
+		e.made[key] = e.rev
+	}
+	kv = protowire.AppendVarint(protowire.AppendTag(kv, 2, protowire.VarintType), e.made[key])
+	kv = protowire.AppendVarint(protowire.AppendTag(kv, 3, protowire.VarintType), e.rev)
+	return k, protowire.AppendBytes(protowire.AppendTag(kv, 5, protowire.BytesType), value)
 }
 
 // save ends the database and returns its bytes, with the checksum that etcdctl adds.
@@ -83,7 +132,7 @@ func (e *etcdDB) save() []byte {
 }
 
 // proto stores an object, given as JSON, as Kubernetes does.
-func proto(t *testing.T, text string) []byte {
+func proto(t testing.TB, text string) []byte {
 	t.Helper()
 	var meta struct{ APIVersion, Kind string }
 	if err := json.Unmarshal([]byte(text), &meta); err != nil {
@@ -104,37 +153,69 @@ func proto(t *testing.T, text string) []byte {
 	return append([]byte("k8s\x00"), b...)
 }
 
-// items are the objects of a list by key, as JSON without what encoding adds of itself.
-func items(t *testing.T, list []byte) map[string]string {
+// folded are the objects that there are at the end of a journal, by key, each with what names its version.
+func folded(t *testing.T, journal []byte) map[string]string {
 	t.Helper()
-	var l struct {
-		Items []struct {
-			Kind     string
-			Metadata struct{ Namespace, Name, ResourceVersion string }
-		}
-	}
-	if err := json.Unmarshal(list, &l); err != nil {
-		t.Fatalf("%v: %s", err, list)
-	}
 	out := map[string]string{}
-	for _, i := range l.Items {
-		key := i.Kind + " " + i.Metadata.Namespace + "/" + i.Metadata.Name
-		if out[key] != "" {
-			t.Errorf("%s is in it twice", key)
+	for line := range bytes.Lines(journal) {
+		var e struct {
+			Type   string
+			Object struct {
+				Kind     string
+				Metadata struct {
+					Namespace, Name string
+					Labels          map[string]string
+				}
+			}
 		}
-		out[key] = i.Metadata.ResourceVersion
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		m := &e.Object.Metadata
+		key := e.Object.Kind + " " + m.Namespace + "/" + m.Name
+		_, known := out[key]
+		switch e.Type {
+		case "BOOKMARK":
+		case "DELETED":
+			if !known {
+				t.Errorf("%s was not there when it was deleted", key)
+			}
+			delete(out, key)
+		default:
+			if known != (e.Type == "MODIFIED") {
+				t.Errorf("%s is %s, and known before: %t", key, e.Type, known)
+			}
+			out[key] = m.Labels["version"]
+		}
 	}
 	return out
 }
 
-func readAll(path string) ([]byte, error) {
-	in, err := openInput(path, nil)
+// readAll reads snapshots as one journal.
+func readAll(paths ...string) ([]byte, error) {
+	var all []*etcdSnapshot
+	defer func() {
+		for _, e := range all {
+			e.close()
+		}
+	}()
+	for _, path := range paths {
+		in, err := openInput(path, nil)
+		if err != nil {
+			return nil, err
+		}
+		if in.etcd == nil {
+			in.close()
+			return nil, errors.New("not a snapshot of etcd")
+		}
+		all = append(all, in.etcd)
+	}
+	h, err := newEtcdHistory(all)
 	if err != nil {
 		return nil, err
 	}
-	defer in.close()
 	var b bytes.Buffer
-	_, err = b.ReadFrom(in)
+	_, err = b.ReadFrom(h)
 	return b.Bytes(), err
 }
 
@@ -149,7 +230,7 @@ func TestEtcdHistories(t *testing.T) {
 		e := newEtcdDB(t, "key")
 		want := map[string]string{}
 		prefix := []string{"/registry/", "/kubernetes.io/"}[seed%2]
-		e.put(prefix+"csidrivers/always", proto(t, `{"apiVersion":"storage.k8s.io/v1","kind":"CSIDriver","metadata":{"name":"always","resourceVersion":"1"}}`))
+		e.put(prefix+"csidrivers/always", proto(t, `{"apiVersion":"storage.k8s.io/v1","kind":"CSIDriver","metadata":{"name":"always","labels":{"version":"1"}}}`))
 		want["CSIDriver /always"] = "1"
 		for i := range 100 + r.IntN(200) {
 			for resource, type_ := range resources {
@@ -169,7 +250,7 @@ func TestEtcdHistories(t *testing.T) {
 					continue
 				}
 				version := fmt.Sprint(i + 2)
-				text := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"namespace":%q,"name":%q,"resourceVersion":%q}}`, type_[0], type_[1], ns, name, version)
+				text := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"namespace":%q,"name":%q,"labels":{"version":%q}}}`, type_[0], type_[1], ns, name, version)
 				e.put(key, proto(t, text))
 				want[id] = version
 			}
@@ -186,7 +267,7 @@ func TestEtcdHistories(t *testing.T) {
 			if err != nil {
 				t.Fatalf("seed %d: %s: %v", seed, name, err)
 			}
-			if d := cmp.Diff(want, items(t, got)); d != "" {
+			if d := cmp.Diff(want, folded(t, got)); d != "" {
 				t.Fatalf("seed %d: %s: (-want +got):\n%s", seed, name, d)
 			}
 		}
@@ -208,8 +289,11 @@ func TestEtcdState(t *testing.T) {
 	e.put("/registry/pods/shop/gone", nil)
 	list := load(t, `{"kind":"List","apiVersion":"v1","items":[`+lease+`,`+pod+`]}`)
 	snapshot := load(t, string(e.save()))
-	if d := cmp.Diff(list.Summary(), snapshot.Summary(), cmpopts.EquateErrors()); d != "" {
+	if d := cmp.Diff(list.Summary(), snapshot.Summary(), cmpopts.IgnoreFields(Summary{}, "From", "To")); d != "" {
 		t.Errorf("(-list +snapshot):\n%s", d)
+	}
+	if got := snapshot.Summary().From; !got.Equal(time.Date(2026, 11, 21, 7, 0, 0, 123456000, time.UTC)) {
+		t.Errorf("the snapshot is of %s", got) // as the API server's Lease says
 	}
 	for _, s := range []*State{list, snapshot} {
 		if got := timeline(t, s.Graph, "shop", "web-1", "59s", "1m2s", "2h"); !cmp.Equal(got, []string{"-", "w1", "w1"}) {
@@ -217,6 +301,33 @@ func TestEtcdState(t *testing.T) {
 		}
 		if got := timeline(t, s.Graph, "shop", "gone", "1m2s"); got[0] != "-" {
 			t.Errorf("a pod that is gone is on %q", got)
+		}
+	}
+}
+
+// Between the end of a snapshot and a list that was made later nobody watched.
+func TestEtcdThenList(t *testing.T) {
+	pod := func(name, uid, created string) string { return podJSON(t, name, uid, "w1", created, created, "") }
+	e := newEtcdDB(t, "key")
+	e.compact(0)
+	e.put("/registry/pods/shop/stays", proto(t, pod("stays", "u1", "1m")))
+	e.put("/registry/pods/shop/goes", proto(t, pod("goes", "u2", "2m")))
+	list := `{"kind":"List","apiVersion":"v1","items":[` + pod("stays", "u1", "1m") + `,` + pod("new", "u3", "20m") + `]}`
+	s := NewState()
+	if err := s.Load([]string{write(t, "list.json", list), write(t, "snap.db", string(e.save()))}, nil); err != nil {
+		t.Fatal(err)
+	}
+	a := nodeauthz.NewAuthorizer(s.Graph, features(t), time.Second)
+	for text, want := range map[string]string{
+		"stays 90s": "allow", "stays 10m": "allow", "stays 30m": "allow", "goes 90s": "deny", "goes 10m": "unknown", "goes 30m": "deny",
+		"other 110s": "deny", "other 10m": "unknown", "other 30m": "deny", "new 10m": "unknown", "new 30m": "allow",
+	} {
+		name, instant, _ := strings.Cut(text, " ")
+		got := a.Decide(authorizer.AttributesRecord{
+			User: &user.DefaultInfo{Name: "system:node:w1", Groups: []string{"system:nodes"}}, Verb: "get", Resource: "pods", Namespace: "shop", Name: name, ResourceRequest: true,
+		}, at(t, instant))
+		if got.Verdict.String() != want {
+			t.Errorf("%s: %s, want %s", text, got.Verdict, want)
 		}
 	}
 }

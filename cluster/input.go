@@ -114,6 +114,8 @@ type input struct {
 	yaml  bool
 	// archive is there in place of the Reader for an archive of files.
 	archive *archiveReader
+	// etcd is there in place of the Reader for a snapshot of etcd.
+	etcd *etcdSnapshot
 }
 
 // isNothing reports whether an input was read and held nothing of use.
@@ -145,12 +147,12 @@ func openInput(path string, stdin io.Reader) (*input, error) {
 			in.archive = &archiveReader{tar: tar.NewReader(explained{r})}
 			return in, nil
 		case isEtcd(head):
-			e, err := openEtcd(path, r, path != "-" && !packed)
+			in.etcd, err = openEtcd(path, r, path != "-" && !packed)
 			in.close()
 			if err != nil {
 				return nil, err
 			}
-			in.Reader, in.close = e, e.close
+			in.close = in.etcd.close
 			return in, nil
 		case isWAL(head):
 			err = errWAL

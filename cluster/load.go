@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"container/heap"
 	"errors"
 	"io"
@@ -27,6 +28,12 @@ func (s *State) Load(paths []string, stdin io.Reader) error {
 	}
 	var q queue
 	defer q.close()
+	var snapshots []*etcdSnapshot
+	defer func() {
+		for _, e := range snapshots {
+			e.close()
+		}
+	}()
 	for i, path := range named {
 		src, err := newSource(path, stdin)
 		if err != nil {
@@ -42,10 +49,14 @@ func (s *State) Load(paths []string, stdin io.Reader) error {
 			}
 			continue
 		}
+		s.inputs++
+		if src.etcd != nil {
+			snapshots = append(snapshots, src.etcd)
+			continue
+		}
 		if i >= maxOpen {
 			src.park()
 		}
-		s.inputs++
 		src.order = s.inputs
 		if src.done {
 			s.absorb(src)
@@ -55,6 +66,14 @@ func (s *State) Load(paths []string, stdin io.Reader) error {
 	}
 	if s.inputs == 0 {
 		return &InputError{Path: paths[0], Err: errNoObjects}
+	}
+	if len(snapshots) > 0 {
+		src, err := newEtcdSource(snapshots)
+		if err != nil {
+			return err
+		}
+		src.order = s.inputs
+		q.sources = append(q.sources, src)
 	}
 	heap.Init(&q)
 	if err := s.merge(&q); err != nil {
@@ -86,9 +105,14 @@ func (s *State) cover() {
 	}
 }
 
-// end tells the admission plugin's store that the inputs have ended: what comes after them nobody has seen.
+// end tells the admission plugin's store that the inputs have ended: what comes after them nobody has seen. Where the last of them is a snapshot of etcd,
+// that holds for all parts.
 func (s *State) end() {
 	for id := range kinds {
+		if s.cut[id] {
+			s.lost(kindID(id), s.until[id])
+			s.Graph.EndsAt(graphKind[id], timeOf(s.until[id]))
+		}
 		if k, ok := kindID(id).admissionKind(); ok && s.until[id] != 0 {
 			s.Admission.UncoveredSince(k, timeOf(s.until[id]+1))
 		}
@@ -117,8 +141,11 @@ func (s *State) merge(q *queue) error {
 		heap.Pop(q)
 		for k := range src.kinds {
 			s.endList(src, kindID(k), q)
-			if src.kinds[k].begun != 0 {
-				s.until[k] = max(s.until[k], src.last)
+			if src.kinds[k].begun == 0 {
+				continue
+			}
+			if end := cmp.Or(src.until, src.last); end >= s.until[k] {
+				s.until[k], s.cut[k] = end, src.until != 0
 			}
 		}
 		s.absorb(src)
@@ -154,6 +181,9 @@ func (s *State) progress(src *source, c *change, q *queue) {
 		return // says that the watch lives, and nothing of what there is
 	}
 	if k.begun == 0 {
+		if until := s.until[c.kind]; s.cut[c.kind] && until < c.at {
+			s.uncovered(c.kind, until, c.at) // from the end of a snapshot of etcd until now
+		}
 		k.begun, k.prior, k.listing = c.at, s.newest[c.kind], true
 		if t := s.covered[c.kind]; t == 0 || src.start < t {
 			s.covered[c.kind] = src.start

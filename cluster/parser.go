@@ -61,6 +61,8 @@ type parser struct {
 	usable, known bool
 	// partial says that the input is one of which nobody knows whether it holds all objects of a kind: a backup may be of some namespaces.
 	partial bool
+	// made says that the input was made from something that has no lines.
+	made bool
 }
 
 // tally is what an input says in addition to its changes.
@@ -87,6 +89,10 @@ func (t *tally) bad(path string, line int, err error) {
 	}
 }
 
+func newParser(name string, in *input, d *decoder) *parser {
+	return &parser{name: name, path: name, in: in, d: d, tally: tally{skipped: map[string]int{}}}
+}
+
 func openParser(path string, stdin io.Reader, d *decoder) (*parser, error) {
 	name := path
 	if path == "-" {
@@ -96,9 +102,10 @@ func openParser(path string, stdin io.Reader, d *decoder) (*parser, error) {
 	if err != nil {
 		return nil, &InputError{Path: name, Err: err}
 	}
-	p := &parser{name: name, path: name, in: in, d: d, tally: tally{skipped: map[string]int{}}}
+	p := newParser(name, in, d)
 	p.partial = in.archive != nil || ofBundle(path)
 	switch {
+	case in.etcd != nil:
 	case in.archive != nil:
 		p.f = newFramer(strings.NewReader(""), maxValueBytes)
 	case in.yaml:
@@ -198,6 +205,10 @@ func (p *parser) broken(err error) error {
 	line := p.f.atLine
 	var syntax *syntaxError
 	known := errors.As(err, &syntax)
+	var whole *InputError
+	if errors.As(err, &whole) {
+		return whole
+	}
 	inList := p.f.list || len(p.f.nesting) > 0
 	switch {
 	case known && !inList:
@@ -219,9 +230,12 @@ func (p *parser) broken(err error) error {
 	return &InputError{Path: p.path, Line: p.line(line), Err: err}
 }
 
-// line is a line of the file; for YAML that of the document.
+// line is a line of the file; for YAML that of the document, and 0 for what has no lines.
 func (p *parser) line(n int) int {
-	if p.doc > 0 {
+	switch {
+	case p.made:
+		return 0
+	case p.doc > 0:
 		return p.doc
 	}
 	return n

@@ -24,6 +24,11 @@ type source struct {
 	start int64
 	last  int64
 	kinds [numKinds]kindProgress
+
+	// etcd is a snapshot of etcd, which becomes part of a history; nothing else is there then.
+	etcd *etcdSnapshot
+	// until is from when on nothing is known, for an input that ends in the past. 0: it tells what there is.
+	until int64
 }
 
 // kindProgress is what a source has said of a kind so far.
@@ -44,17 +49,25 @@ func newSource(path string, stdin io.Reader) (*source, error) {
 	if s.p, err = openParser(path, stdin, s.d); err != nil {
 		return nil, err
 	}
+	if s.p.in.etcd != nil {
+		return &source{etcd: s.p.in.etcd}, nil
+	}
+	return s, s.begin()
+}
+
+// begin reads so far that the first change is known. It closes the input if that fails.
+func (s *source) begin() error {
 	c, err := s.p.next()
 	switch {
 	case errors.Is(err, io.EOF):
 		s.done = true
-		return s, nil
+		return nil
 	case err != nil:
 		s.p.close()
-		return nil, err
+		return err
 	case c.clocked:
 		s.head, s.start, s.last = c, c.at, c.at
-		return s, nil
+		return nil
 	}
 	all := []change{c}
 	for {
@@ -64,7 +77,7 @@ func newSource(path string, stdin io.Reader) (*source, error) {
 		}
 		if err != nil {
 			s.p.close()
-			return nil, err
+			return err
 		}
 		all = append(all, c)
 	}
@@ -73,7 +86,7 @@ func newSource(path string, stdin io.Reader) (*source, error) {
 	slices.SortStableFunc(all, func(a, b change) int { return cmp.Compare(a.at, b.at) })
 	s.head, s.listed = all[0], all[1:]
 	s.last = s.head.at
-	return s, nil
+	return nil
 }
 
 // park closes the file of a source that is not read yet, for when there are more files than a process may have open.

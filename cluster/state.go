@@ -41,6 +41,7 @@ type State struct {
 	newest    [numKinds]int64
 	covered   [numKinds]int64 // the earliest beginning of an input that held the kind; 0: none
 	until     [numKinds]int64 // the latest end of an input that held the kind; 0: none
+	cut       [numKinds]bool  // what ended then is a snapshot of etcd
 	from, to  int64
 	tally     tally
 	inputs    int
