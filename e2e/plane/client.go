@@ -137,6 +137,10 @@ func (c *Client) Do(ctx context.Context, method, path string, body any) (*Reply,
 	if method == http.MethodPatch {
 		contentType = "application/merge-patch+json"
 	}
+	return c.send(ctx, method, path, contentType, body)
+}
+
+func (c *Client) send(ctx context.Context, method, path, contentType string, body any) (*Reply, error) {
 	var b []byte
 	switch body := body.(type) {
 	case nil:

@@ -14,23 +14,42 @@ import (
 
 // Apply creates objects from YAML documents.
 func (p *Plane) Apply(ctx context.Context, documents []byte) error {
+	all, err := Documents(documents)
+	for _, o := range all {
+		if err == nil {
+			err = p.Create(ctx, o)
+		}
+	}
+	return err
+}
+
+// Documents reads YAML documents, but for empty ones.
+func Documents(documents []byte) (all []map[string]any, err error) {
 	d := yaml.NewDecoder(bytes.NewReader(documents))
 	for {
 		var o map[string]any
 		err := d.Decode(&o)
 		if errors.Is(err, io.EOF) {
-			return nil
+			return all, nil
 		}
 		if err != nil {
-			return fmt.Errorf("reading YAML: %w", err)
+			return nil, fmt.Errorf("reading YAML: %w", err)
 		}
-		if len(o) == 0 {
-			continue
-		}
-		if err := p.Create(ctx, o); err != nil {
-			return err
+		if len(o) > 0 {
+			all = append(all, o)
 		}
 	}
+}
+
+// ApplyDry applies an object by a dry run on the server, as kubectl apply --server-side --dry-run=server does, with strict fields. Refusals are no errors.
+func (p *Plane) ApplyDry(ctx context.Context, o map[string]any) (*Reply, error) {
+	path, err := collection(o)
+	if err != nil {
+		return nil, err
+	}
+	meta, _ := o["metadata"].(map[string]any)
+	name, _ := meta["name"].(string)
+	return p.Admin().send(ctx, http.MethodPatch, path+"/"+name+"?dryRun=All&fieldManager=e2e&fieldValidation=Strict", "application/apply-patch+yaml", o)
 }
 
 // Create creates an object of which apiVersion, kind and metadata say where it belongs.
@@ -58,8 +77,11 @@ func collection(o map[string]any) (string, error) {
 		path += "/namespaces/" + ns
 	}
 	plural := strings.ToLower(kind) + "s"
-	if strings.HasSuffix(kind, "ss") {
+	switch {
+	case strings.HasSuffix(kind, "ss"):
 		plural = strings.ToLower(kind) + "es"
+	case strings.HasSuffix(kind, "y"): // NetworkPolicy
+		plural = strings.TrimSuffix(strings.ToLower(kind), "y") + "ies"
 	}
 	return path + "/" + plural, nil
 }

@@ -2,6 +2,7 @@ package scale
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -83,8 +84,8 @@ func (c *churn) setUp(ctx context.Context) error {
 	return nil
 }
 
-// run changes something every 5 s, and lets a node ask for something thirty times a second, until the time is over.
-func (c *churn) run(ctx context.Context, d time.Duration) error {
+// run changes something every 5 s, and lets a node ask for something thirty times a second, until the time is over. It calls between all the time.
+func (c *churn) run(ctx context.Context, d time.Duration, between func(context.Context) error) error {
 	tick := time.NewTicker(time.Second / 30)
 	defer tick.Stop()
 	end := time.Now().Add(d)
@@ -99,7 +100,7 @@ func (c *churn) run(ctx context.Context, d time.Duration) error {
 				return err
 			}
 		}
-		if err := c.probe(ctx); err != nil {
+		if err := errors.Join(c.probe(ctx), between(ctx)); err != nil {
 			return err
 		}
 	}

@@ -50,7 +50,10 @@ func TestAgreement(t *testing.T) {
 		check(t, p.StartKubelets(ctx, c.nodes[i:min(i+8, kubelets)]...))
 	}
 	check(t, c.setUp(ctx))
-	check(t, c.run(ctx, length))
+	taken := newSnapshots(p, length)
+	check(t, c.run(ctx, length, taken.take))
+	taken.quiet = time.Now().Add(5 * time.Second) // what has begun ends
+	check(t, c.silence(ctx, 20*time.Second))
 
 	// Kubelets first, so that the log ends; then nodetrail has all of it.
 	r := result.Scale{Kubelets: kubelets, Churn: length, Usage: usage(pair)}
@@ -81,9 +84,14 @@ func TestAgreement(t *testing.T) {
 	check(t, err)
 	judge(t, pair, l, report, &r)
 	r.Delay = trail.Quantiles(metrics, "nodetrail_judge_delay_seconds")
+	check(t, taken.last(ctx))
 	check(t, pair.Trail.Stop())
 	p.StopAPIServer()
-	sameAsAnalyze(t, pair, program)
+	logs, err := p.AuditLogs()
+	check(t, err)
+	finished := analyzed(t, program, logs, "--state", filepath.Join(work.Dir, "scale-data", "state"))
+	sameAsAnalyze(t, pair, finished)
+	taken.judge(t, program, logs, finished)
 	check(t, result.Write("scale", r))
 }
 
@@ -136,21 +144,25 @@ func judge(t *testing.T, pair *trail.Pair, l *log, report *trail.Report, r *resu
 		len(l.bound), a.Agree, a.Compared, a.Races.Agree, a.Races.Compared, 100*share, unexplained)
 }
 
-// sameAsAnalyze holds each verdict of run against analyze on the same log and the journal that run left. Outside of races they are the same; within
-// them analyze knows what news came too late for run.
-func sameAsAnalyze(t *testing.T, pair *trail.Pair, program string) {
+// analyzed are the verdicts of nodetrail analyze by audit ID.
+func analyzed(t *testing.T, program string, logs []string, state ...string) map[string]*trail.Verdict {
 	t.Helper()
-	files, err := pair.Plane.AuditLogs()
-	check(t, err)
-	args := append([]string{"analyze", "-o", "json", "--verdicts", "-", "--state", filepath.Join(work.Dir, "scale-data", "state")}, files...)
+	args := append(append([]string{"analyze", "-o", "json", "--verdicts", "-"}, state...), logs...)
 	out, err := trail.Run(work.Context(), program, args...)
 	check(t, err)
-	finished := map[string]*trail.Verdict{}
+	all := map[string]*trail.Verdict{}
 	for line := range bytes.Lines(out) {
 		v := &trail.Verdict{}
 		check(t, json.Unmarshal(line, v))
-		finished[v.AuditID] = v
+		all[v.AuditID] = v
 	}
+	return all
+}
+
+// sameAsAnalyze holds each verdict of run against those of analyze on the same log and the journal that run left. Outside of races they are the same; within
+// them analyze knows what news came too late for run.
+func sameAsAnalyze(t *testing.T, pair *trail.Pair, finished map[string]*trail.Verdict) {
+	t.Helper()
 	lines, err := pair.Trail.Verdicts()
 	check(t, err)
 	if len(lines) != len(finished) {

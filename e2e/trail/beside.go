@@ -83,6 +83,8 @@ sinks:
 type Webhook struct {
 	// Kubeconfig is the apiserver's file, Config nodetrail's value, as YAML.
 	Kubeconfig, Config string
+	// Address, Cert, Key and CA are in Config: where it listens, and the paths of the server's certificate, its key and the clients' authority.
+	Address, Cert, Key, CA string
 }
 
 // NewWebhook makes its certificates in the folder.
@@ -111,7 +113,7 @@ func NewWebhook(dir string) (*Webhook, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Webhook{Kubeconfig: filepath.Join(dir, "audit-webhook.kubeconfig")}
+	h := &Webhook{Kubeconfig: filepath.Join(dir, "audit-webhook.kubeconfig"), Address: address, Cert: cert, Key: key, CA: caFile}
 	h.Config = fmt.Sprintf("{listen: %q, tls: {certFile: %q, keyFile: %q, clientCAFile: %q, clientNames: [kube-apiserver]}}", address, cert, key, caFile)
 	return h, plane.WebhookKubeconfig(h.Kubeconfig, "https://"+address+"/audit", caFile, client)
 }

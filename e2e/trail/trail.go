@@ -2,6 +2,7 @@ package trail
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -52,8 +54,10 @@ type Instance struct {
 	// Process is the one that runs now.
 	Process *plane.Process
 
-	name, program string
-	work          *plane.Work
+	name    string
+	program []string // with what comes before its command
+	health  string   // where it serves readiness, if not at Listen
+	work    *plane.Work
 
 	mu       sync.Mutex
 	verdicts follower
@@ -66,13 +70,18 @@ func New(w *plane.Work, program, name, config string) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Instance{Config: filepath.Join(w.Dir, name+".yaml"), Listen: listen, name: name, program: program, work: w}
+	i := &Instance{Config: filepath.Join(w.Dir, name+".yaml"), Listen: listen, name: name, program: []string{program}, work: w}
 	i.verdicts.path = VerdictsPath(w, name)
 	text := fmt.Sprintf("data: %q\nlisten: %q\n%s", filepath.Join(w.Dir, name+"-data"), listen, config)
 	if err := os.WriteFile(i.Config, []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("writing the configuration of %s: %w", name, err)
 	}
 	return i, nil
+}
+
+// Existing is an instance of which the configuration is there: it listens at listen, serves readiness at health, and is started by the program.
+func Existing(w *plane.Work, name, config, listen, health string, program ...string) *Instance {
+	return &Instance{Config: config, Listen: listen, health: health, name: name, program: program, work: w}
 }
 
 // VerdictsPath is where the instance of that name may write verdict lines.
@@ -85,7 +94,7 @@ func (i *Instance) Start(command ...string) error {
 	if len(command) == 0 {
 		command = []string{"run"}
 	}
-	p, err := i.work.Start(i.name, i.program, append(command, "--config", i.Config))
+	p, err := i.work.Start(i.name, i.program[0], slices.Concat(i.program[1:], command, []string{"--config", i.Config}))
 	if err == nil {
 		i.Process = p
 	}
@@ -105,7 +114,7 @@ func (i *Instance) Ready() error {
 	if err := i.Process.Alive(); err != nil {
 		return plane.Fatal(err)
 	}
-	code, b, err := i.get("/readyz")
+	code, b, err := get(cmp.Or(i.health, i.Listen), "/readyz", "")
 	if err == nil && code != http.StatusOK {
 		err = fmt.Errorf("/readyz: %d %s", code, b)
 	}
@@ -115,8 +124,10 @@ func (i *Instance) Ready() error {
 func (i *Instance) get(path string) (int, []byte, error) { return i.Get(path, "") }
 
 // Get asks for a page, with a bearer token unless it is empty, and follows no redirection.
-func (i *Instance) Get(path, token string) (int, []byte, error) {
-	r, err := http.NewRequest(http.MethodGet, "http://"+i.Listen+path, nil)
+func (i *Instance) Get(path, token string) (int, []byte, error) { return get(i.Listen, path, token) }
+
+func get(address, path, token string) (int, []byte, error) {
+	r, err := http.NewRequest(http.MethodGet, "http://"+address+path, nil)
 	if err != nil {
 		return 0, nil, fmt.Errorf("asking for %s: %w", path, err)
 	}
@@ -198,7 +209,7 @@ func Run(ctx context.Context, program string, args ...string) ([]byte, error) {
 
 // Report runs nodetrail report on the store.
 func (i *Instance) Report(ctx context.Context, args ...string) (*Report, error) {
-	out, err := Run(ctx, i.program, append([]string{"report", "--config", i.Config, "-o", "json"}, args...)...)
+	out, err := Run(ctx, i.program[0], append([]string{"report", "--config", i.Config, "-o", "json"}, args...)...)
 	if err != nil {
 		return nil, err
 	}
