@@ -70,6 +70,9 @@ func (p *proof) hidden(in *checks.Input) {
 			if !s.ForNodes() {
 				p.hiddenOf(s, b.Rules, note)
 			}
+			for _, who := range p.state.actorsAs(s) {
+				p.hiddenOfUser(who, who.GetName(), b.Rules, note)
+			}
 		}
 	}
 }
@@ -77,14 +80,8 @@ func (p *proof) hidden(in *checks.Input) {
 // hiddenOf asks the policy for what it hides of what rules give a subject of a binding that goes. A user can be in any group that the policy names, and of
 // a group anybody can be a member.
 func (p *proof) hiddenOf(s rbac.SubjectRef, given []rbacv1.PolicyRule, note func(coverage.Hidden, string)) {
-	touches := checks.Touches(given)
-	harmless := coverage.Harmless{Key: fmt.Sprintf("not given by %q", given), Is: func(a authorizer.Attributes) bool {
-		return !touches(a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetName(), a.GetPath())
-	}}
 	ask := func(name string, groups ...string) {
-		if !slices.Contains(groups, user.SystemPrivilegedGroup) && !slices.Contains(groups, user.NodesGroup) && name != user.APIServerUser {
-			note(p.policy.Hides(&user.DefaultInfo{Name: name, Groups: groups}, harmless), s.Name)
-		}
+		p.hiddenOfUser(&user.DefaultInfo{Name: name, Groups: groups}, s.Name, given, note)
 	}
 	who := somebody(s)
 	ask(who.Name, who.Groups...)
@@ -100,6 +97,18 @@ func (p *proof) hiddenOf(s rbac.SubjectRef, given []rbacv1.PolicyRule, note func
 			ask(name, who.Groups...)
 		}
 	}
+}
+
+// hiddenOfUser asks the policy for what it hides of the requests that rules give, if the user makes them, under the name as.
+func (p *proof) hiddenOfUser(who *user.DefaultInfo, as string, given []rbacv1.PolicyRule, note func(coverage.Hidden, string)) {
+	if slices.Contains(who.Groups, user.SystemPrivilegedGroup) || slices.Contains(who.Groups, user.NodesGroup) || who.Name == user.APIServerUser {
+		return
+	}
+	touches := checks.Touches(given)
+	harmless := coverage.Harmless{Key: fmt.Sprintf("not given by %q", given), Is: func(a authorizer.Attributes) bool {
+		return !touches(a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetName(), a.GetPath())
+	}}
+	note(p.policy.Hides(who, harmless), as)
 }
 
 // harmless says which requests a node may make by the authorizer's static rules, now and in the newest version: they need no binding, whoever makes
@@ -159,23 +168,68 @@ func (p *stateProof) impersonators() []*user.DefaultInfo {
 	return p.Impersonators
 }
 
+// actorsAs are those who may act as the subject of a binding that goes, by the state.
+func (p *stateProof) actorsAs(s rbac.SubjectRef) []*user.DefaultInfo {
+	if p == nil {
+		return nil
+	}
+	for i := range p.Actors {
+		if p.Actors[i].As == s {
+			return p.Actors[i].Who
+		}
+	}
+	return nil
+}
+
+// actors are those who may act as a subject.
+type actors struct {
+	As  rbac.SubjectRef
+	Who []*user.DefaultInfo
+}
+
 // impersonatorsOf are those who may act as nodes by bindings that are not for nodes; of a group somebody.
-func impersonatorsOf(s *cluster.State, all []rbac.BindingInfo, to time.Time) (out []*user.DefaultInfo) {
+func impersonatorsOf(s *cluster.State, all []rbac.BindingInfo, to time.Time) []*user.DefaultInfo {
+	return whoActs(s, all, to, func(acts func(resource, namespace, name string) bool) bool {
+		return acts("groups", "", user.NodesGroup) && slices.ContainsFunc(actable(s, to), func(name string) bool { return acts("users", "", name) })
+	})
+}
+
+// actorsOf are those who may act as subjects, who are no nodes, of bindings that go.
+func actorsOf(s *cluster.State, all []rbac.BindingInfo, systemNode []rbacv1.PolicyRule, to time.Time) (out []actors) {
+	for _, b := range checks.Inventory(all, systemNode, nil) {
+		for _, subject := range b.Subjects {
+			if b.Fate != checks.Goes || subject.ForNodes() || slices.ContainsFunc(out, func(a actors) bool { return a.As == subject }) {
+				continue
+			}
+			out = append(out, actors{subject, whoActs(s, all, to, func(acts func(resource, namespace, name string) bool) bool {
+				switch subject.Kind {
+				case rbacv1.ServiceAccountKind:
+					return acts("serviceaccounts", subject.Namespace, subject.Name)
+				case rbacv1.GroupKind:
+					return acts("groups", "", subject.Name)
+				}
+				return acts("users", "", subject.Name)
+			})})
+		}
+	}
+	return out
+}
+
+// whoActs are the subjects of bindings for whom may is true, which is given whom RBAC lets them act as; nodes, and those who need no binding, are left out.
+func whoActs(s *cluster.State, all []rbac.BindingInfo, to time.Time, may func(acts func(resource, namespace, name string) bool) bool) (out []*user.DefaultInfo) {
 	seen := map[rbac.SubjectRef]bool{}
 	for i := range all {
 		for _, subject := range all[i].Subjects {
-			if all[i].Binding.Kind != rbac.KindClusterRoleBinding || seen[subject] || subject.ForNodes() ||
-				subject.Kind == rbacv1.GroupKind && subject.Name == user.SystemPrivilegedGroup {
+			if seen[subject] || subject.ForNodes() || subject.Kind == rbacv1.GroupKind && subject.Name == user.SystemPrivilegedGroup {
 				continue
 			}
 			seen[subject] = true
 			who := somebody(subject)
-			acts := func(resource, name string) bool {
+			if may(func(resource, namespace, name string) bool {
 				return s.RBAC.Authorize(&authorizer.AttributesRecord{
-					User: who, Verb: "impersonate", APIVersion: "v1", Resource: resource, Name: name, ResourceRequest: true,
+					User: who, Verb: "impersonate", APIVersion: "v1", Resource: resource, Namespace: namespace, Name: name, ResourceRequest: true,
 				}, to).Allowed
-			}
-			if acts("groups", user.NodesGroup) && slices.ContainsFunc(actable(s, to), func(name string) bool { return acts("users", name) }) {
+			}) {
 				out = append(out, who)
 			}
 		}

@@ -36,8 +36,10 @@ type stateProof struct {
 	// Tokens are the service accounts of pods on nodes that reach beyond their nodes.
 	Tokens *checks.Findings
 	// Addresses are those that Nodes of a name have or had, in the form of plainAddress.
-	Addresses     map[string][]string
+	Addresses map[string][]string
+	// Impersonators are those who may act as nodes, Actors those who may act as others to whom a binding that goes is bound.
 	Impersonators []*user.DefaultInfo
+	Actors        []actors
 	// Gaps are what is missing from the state in that time, or from the watch of it now.
 	Gaps []codes.Gap
 }
@@ -76,6 +78,7 @@ func newStateProof(setup *judging.Setup, from, to time.Time) *stateProof {
 		}
 	}
 	p.Impersonators = impersonatorsOf(s, p.Bindings, to)
+	p.Actors = actorsOf(s, p.Bindings, p.SystemNode, to)
 	p.Grown = checks.GrownDuring(slices.Collect(s.RBAC.RightsDuring(from, to)), p.SystemNode, from, to)
 	p.BindingsKnown = s.RBAC.CoversAll(from, to) && holdsBindings(s.RBAC, p.Bindings, to)
 	accounts := p.needs(setup.Auth, s.FinishedPods())

@@ -23,6 +23,10 @@ func overlooked() []Mutation {
 			Description: "a kubelet reads the service account of a pod, as some versions and feature gates allow, and RBAC lets it through", apply: gateOff,
 		},
 		{
+			Name: "binding-actor-unlogged", Effect: Hides, Checks: []string{"policy-known"},
+			Description: "system:node is bound to a service account, and the audit policy keeps the reads of somebody who may act as it out of the log", apply: actorUnlogged,
+		},
+		{
 			Name: "plant-no-ref", Effect: Breaks, Checks: []string{depends, "every-event-judged"}, Description: "the event of a planted request has no objectRef",
 			apply: func(m *mutator) string {
 				p := m.plant(m.moment())
@@ -59,6 +63,20 @@ func bindingNotInState(m *mutator) string {
 	m.Events = append(m.Events, append(all, p.e)...)
 	sortEvents(m.Events)
 	return fmt.Sprintf("after %d reasons, %s", reasons, p)
+}
+
+// actorUnlogged lets eve act as a service account in its namespace, or everywhere.
+func actorUnlogged(m *mutator) string {
+	if m.Policy == "" {
+		return ""
+	}
+	old, namespace := m.From.Add(-time.Hour), [...]string{"", "kube-system"}[m.IntN(2)]
+	m.addState(binding(m.Rand, "", "extra:system:node", "system:node", old, subject("ServiceAccount", "kube-system", "node-agent")),
+		role(m.Rand, namespace, "actors", old, rule("impersonate", "", "serviceaccounts")), binding(m.Rand, namespace, "actors", "actors", old, subject("User", "", "eve")))
+	m.Policy = insertRule(m.Policy, "- level: None\n  users: [\"eve\"]\n  verbs: [\"get\", \"list\", \"watch\"]\n")
+	// The account's own requests are logged.
+	m.Policy = insertRule(m.Policy, "- level: Metadata\n  users: [\"system:serviceaccount:kube-system:node-agent\"]\n")
+	return "eve may act as kube-system/node-agent in namespace " + namespace
 }
 
 // nodeNotAsked changes the reason of one request that every node may make.
