@@ -57,7 +57,7 @@ func dayOptions(t testing.TB, d *days.Day) AnalyzeOptions {
 }
 
 // policies are those of days, by their text: many days have the same one.
-var policies sync.Map //nolint:gochecknoglobals // one for all tests
+var policies sync.Map
 
 func policyOf(t testing.TB, text string) *coverage.Policy {
 	t.Helper()
