@@ -1,6 +1,7 @@
 package nodeadmission_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ func TestStoreAllocatesNothing(t *testing.T) {
 	slice := string(node)
 	store.SetSlice("s", &slice, moment(0))
 	store.SetNode(node, &nodeadmission.Node{UID: "u"}, moment(0))
-	store.SetPod("ns", "once", &nodeadmission.Pod{UID: "u", Node: node}, moment(0))
+	store.SetPod("ns", "once", &nodeadmission.Pod{UID: "u", Node: node, Uses: []nodeadmission.Use{{Kind: nodeadmission.UseAudience}}}, moment(0))
 	for i := range 3 { // a pod with several versions, which lie elsewhere
 		store.SetPod("ns", "often", &nodeadmission.Pod{UID: "u", Node: node, Labels: map[string]string{"a": string(rune('a' + i))}}, moment(time.Duration(i)*time.Second))
 	}
@@ -33,6 +34,7 @@ func TestStoreAllocatesNothing(t *testing.T) {
 		"eviction":       write("create", "", "pods", "eviction", "ns", "once", ""),
 		"resource slice": write("delete", "resource.k8s.io", "resourceslices", "", "", "s", ""),
 		"pod's status":   write("patch", "", "pods", "status", "ns", "often", podStatus),
+		"token":          write("create", "", "serviceaccounts", "token", "ns", "sa", fmt.Sprintf(tokenRequest, "once", "u")),
 		"Node's status":  write("patch", "", "nodes", "status", "", node, nodeStatus),
 	} {
 		if got := a.Decide(r, at); got.Verdict != nodeadmission.Allow || got.Race {

@@ -1,0 +1,68 @@
+package nodeadmission
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// TestTable compares a table with a map, over names that meet in the same slots, through growth and pruning.
+func TestTable(t *testing.T) {
+	if size := unsafe.Sizeof(slot[Pod]{}); size != 64 {
+		t.Errorf("a slot takes %d bytes: it is no cache line", size)
+	}
+	r := rand.New(rand.NewPCG(15, 2))
+	for range 200 {
+		var got table[int]
+		type life struct {
+			value *int
+			from  int64
+		}
+		want := map[name]life{}
+		nameOf := func() name {
+			n := uint64(r.IntN(40))
+			return name{uint64(r.IntN(2))<<63 | n%3, n + 1}
+		}
+		for i := range 300 {
+			at := int64(i + 1)
+			switch n := nameOf(); r.IntN(12) {
+			case 0:
+				before := at - int64(r.IntN(30))
+				got.prune(before)
+				for n, l := range want {
+					if l.value == nil && l.from <= before {
+						delete(want, n)
+					}
+				}
+			case 1, 2, 3:
+				if _, ok := want[n]; ok {
+					got.set(n, Moment{Time: time.Unix(0, at)}, nil, 0)
+					if want[n].value != nil {
+						want[n] = life{nil, at}
+					}
+				}
+			default:
+				v := i
+				got.set(n, Moment{Time: time.Unix(0, at)}, &v, 0)
+				want[n] = life{&v, at}
+			}
+			for range 5 {
+				n := nameOf()
+				h, l := got.find(n), want[n]
+				if _, ok := want[n]; ok != (h != nil) {
+					t.Fatalf("%v is there: %t, want %t", n, h != nil, ok)
+				}
+				if h == nil {
+					continue
+				}
+				if v, _ := h.at(at); v == nil || v.value != l.value || v.from != l.from {
+					t.Fatalf("%v is %+v, want %+v", n, v, l)
+				}
+			}
+			if got.n != len(want) {
+				t.Fatalf("%d objects, want %d", got.n, len(want))
+			}
+		}
+	}
+}
