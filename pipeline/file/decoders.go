@@ -19,7 +19,7 @@ type job struct {
 	// first and last bound the times of their requests.
 	first, last time.Time
 	done        chan struct{}
-	left      *atomic.Int64 // events not released, once they go to several batches
+	left        *atomic.Int64 // events not released, once they go to several batches
 }
 
 // kept bounds the buffers that wait to be used again.
