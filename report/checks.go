@@ -328,7 +328,10 @@ func states() []checks.State {
 // check writes a check, and what is open about it unless it was told before.
 func (t Text) check(b *strings.Builder, c *Check, told bool) {
 	const most = 3
-	figures := fmt.Sprintf("expected %d, seen %d", c.Expected, c.Seen)
+	figures := fmt.Sprintf("%s of %s seen", wording.Thousands(c.Seen), wording.Thousands(c.Expected))
+	if c.Expected == 0 {
+		figures = "nothing was looked at"
+	}
 	if told && c.State != checks.Passed.String() {
 		figures = "see above"
 	}

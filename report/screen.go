@@ -133,7 +133,11 @@ func (t Text) point(b *strings.Builder, number int, p *Point, brief int) {
 	if p.Count != "" {
 		room -= len(p.Count) + 2
 	}
-	lines := wording.Wrap(p.What, room, 2-min(brief, 1))
+	what := p.What
+	if brief == 2 && p.short != "" {
+		what = p.short
+	}
+	lines := wording.Wrap(what, room, 2-min(brief, 1))
 	for i, line := range lines {
 		right := ""
 		if i == 0 && p.Count != "" {

@@ -51,6 +51,7 @@ type Point struct {
 
 	weight int64
 	check  string // the check that fails because of it
+	short  string // what is told in place of What where there is no room for Detail; "" for What
 }
 
 // suggestCommand writes what the clients need.
@@ -97,6 +98,9 @@ func (r *Report) Summary() Summary {
 			p := c.point(titles[c.Name])
 			if i > 0 {
 				p.What = wording.ConfinementOnly(p.What)
+				if p.short != "" {
+					p.short = wording.ConfinementOnly(p.short)
+				}
 			} else if c.State == checks.Unproven.String() {
 				gaps++
 			}
@@ -244,6 +248,9 @@ func (c *Check) point(title string) Point {
 	items, more := c.those(1, func(state string) bool { return state == c.State })
 	for i := range items {
 		p.Detail = items[i].Message
+	}
+	if p.Detail != "" {
+		p.short = capital(p.Detail)
 	}
 	if more > 0 {
 		p.Detail += fmt.Sprintf(" (and %d more)", more)

@@ -68,9 +68,9 @@ func Agreement(agree, compared, racesAgree, races int64) string {
 	if compared+races == 0 {
 		return "the log has no decision of the Node authorizer to compare with"
 	}
-	s := fmt.Sprintf("%s of %s by the API server", share(agree, compared), Plurals(compared, "decision"))
+	s := fmt.Sprintf("nodetrail and the API server agree on %s of %s", share(agree, compared), Plurals(compared, "decision"))
 	if races > 0 {
-		s += fmt.Sprintf(" (%s: %s)", Plurals(races, "race"), share(racesAgree, races))
+		s += fmt.Sprintf(", and on %s of %s, where both answers are possible", share(racesAgree, races), Plurals(races, "race"))
 	}
 	return s
 }
