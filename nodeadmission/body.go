@@ -27,6 +27,7 @@ func (p *objectParts) leaves(body []byte) bool { return p.free(body) || p.walked
 // change them only by a directive, or by a null in place of the member that they are in: anything else in its place is refused before the plugin is asked.
 // The names of members are as written if the text has no escape.
 func (p *objectParts) free(body []byte) bool {
+	applied, null := needle{`"apiVersion"`, 4}, needle{"null", 1} // a server-side apply has the former
 	i := space(body, 0)
 	if i == len(body) || body[i] != '{' || body[len(body)-1] != '}' || bytes.IndexByte(body, '\\') >= 0 || has(body, applied) {
 		return false
@@ -77,11 +78,6 @@ type needle struct {
 	text string
 	rare int
 }
-
-var (
-	applied = needle{`"apiVersion"`, 4} // a server-side apply has it
-	null    = needle{"null", 1}
-)
 
 func has(body []byte, n needle) bool { return next(body, 0, n) >= 0 }
 

@@ -83,8 +83,10 @@ func (r *tokenReader) spec(key []byte, value int) int {
 }
 
 func (r *tokenReader) reference(key []byte, value int) int {
-	var to *string
-	bit := uint8(0)
+	var (
+		to  *string
+		bit uint8
+	)
 	switch string(key) {
 	case "apiVersion":
 		to, bit = &r.ref.APIVersion, 8
