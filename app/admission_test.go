@@ -178,3 +178,52 @@ func withoutBodies(t *testing.T, log []byte) []byte {
 	}
 	return out.Bytes()
 }
+
+// A node sets a label that is not for it on an API server without NodeRestriction, and removes a pod of another node: the state then has what the writes made.
+func TestBypassWithItsEffect(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string, lines ...string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	seen := func(at, kind, object string) string {
+		return fmt.Sprintf(`{"observedAt":"2026-11-22T06:%s","type":%q,"object":%s}`, at, kind, object)
+	}
+	node := func(labels string) string {
+		return `{"apiVersion":"v1","kind":"Node","metadata":{"name":"w1","uid":"n1","labels":` + labels + `}}`
+	}
+	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"a","uid":"a"},"spec":{"nodeName":"w2","containers":[]}}`
+	state := file("journal.jsonl", seen("00:00Z", "ADDED", node(`{"a":"b"}`)), seen("00:00Z", "ADDED", pod),
+		seen("05:00.020Z", "MODIFIED", node(`{"a":"b","node-restriction.kubernetes.io/trusted":"yes"}`)), seen("06:00.020Z", "DELETED", pod))
+	event := func(id, at, verb, uri, ref, body string) string {
+		return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Request","auditID":%q,"stage":"ResponseComplete","requestURI":%q,"verb":%q,`+
+			`"user":{"username":"system:node:w1","groups":["system:nodes","system:authenticated"]},"sourceIPs":["10.0.0.1"],"userAgent":"kubelet/v1.37.1",`+
+			`"objectRef":%s,"responseStatus":{"code":200},"requestObject":%s,"requestReceivedTimestamp":"2026-11-22T06:%[6]s","stageTimestamp":"2026-11-22T06:%[6]s",`+
+			`"annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""}}`, id, uri, verb, ref, body, at)
+	}
+	log := file("audit.log",
+		event("label", "05:00.000000Z", "patch", "/api/v1/nodes/w1", `{"resource":"nodes","name":"w1","apiVersion":"v1"}`,
+			`{"metadata":{"labels":{"node-restriction.kubernetes.io/trusted":"yes"}}}`),
+		event("pod", "06:00.000000Z", "delete", "/api/v1/namespaces/shop/pods/a", `{"resource":"pods","namespace":"shop","name":"a","apiVersion":"v1"}`, `{}`))
+	found := map[string]string{}
+	_, err := app.Analyze(context.Background(), app.AnalyzeOptions{
+		Authorization: app.Authorization{KubernetesVersion: "1.37.1", Skew: time.Second},
+		Input:         app.Input{Logs: []string{log}, State: []string{state}},
+		Each: func(j *pipeline.Judgement) error {
+			w := &j.Admission
+			found[strings.Clone(j.Event.AuditID)] = fmt.Sprint(w.Verdict, w.Race, w.Bypassed())
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"label", "pod"} {
+		if found[id] != "deny false true" {
+			t.Errorf("%s: %q", id, found[id])
+		}
+	}
+}
