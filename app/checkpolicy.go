@@ -215,7 +215,7 @@ func actorsOf(s *cluster.State, all []rbac.BindingInfo, systemNode []rbacv1.Poli
 	return out
 }
 
-// whoActs are the subjects of bindings for whom may is true, which is given whom RBAC lets them act as; nodes, and those who need no binding, are left out.
+// whoActs are the subjects of bindings for whom may is true, which is given the users that RBAC lets them act as; nodes, and those who need no binding, are left out.
 func whoActs(s *cluster.State, all []rbac.BindingInfo, to time.Time, may func(acts func(resource, namespace, name string) bool) bool) (out []*user.DefaultInfo) {
 	seen := map[rbac.SubjectRef]bool{}
 	for i := range all {
