@@ -51,7 +51,7 @@ type Point struct {
 
 	weight int64
 	check  string // the check that fails because of it
-	short  string // what is told in place of What where there is no room for Detail; "" for What
+	short  string // what stands in place of What where there is no room for Detail; "" for What
 }
 
 // suggestCommand writes what the clients need.

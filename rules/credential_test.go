@@ -231,7 +231,7 @@ func TestCredentialMoves(t *testing.T) {
 		play func(p *tale)
 		want []string
 	}{
-		{"somebody goes on where the kubelet ended", w, func(p *tale) {
+		{"somebody continues where the kubelet ended", w, func(p *tale) {
 			p.kubelets(2, 0, hour, 10, nodesWithin(20*minute, hour, 1), home)
 			stolen(p, 25*minute, 37*minute)
 		}, slices.Repeat([]string{medium}, 2)},
