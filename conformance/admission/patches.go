@@ -280,6 +280,13 @@ func (g *generator) nodeOperation() object {
 
 func (g *generator) podStatusPatch() object {
 	p := object{}
+	if g.chance(6) { // all of a member goes
+		p[pick(g, "status", "status", "metadata")] = nil
+		if _, gone := p["metadata"]; !gone && g.chance(2) {
+			member(p, "metadata")["annotations"] = nil
+		}
+		return p
+	}
 	if g.chance(2) {
 		m := member(p, "metadata")
 		m["uid"] = pick(g, "uid-pod-0", "uid-pod-1")
