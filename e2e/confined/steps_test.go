@@ -117,16 +117,18 @@ spec:
 	return c.bind(t, "agent", `{kind: ServiceAccount, namespace: shop, name: agent}`, readSecrets)
 }
 
-// approves has an administrator ask for a certificate of a node that is to be, and approve it.
+// approves has an administrator approve what somebody asked for whose requests no controller approves: a certificate of a node that is to be.
 func (c *cluster) approves(t *testing.T) func() {
+	undo := c.bind(t, "jane", `{apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}`, `{apiGroups: [certificates.k8s.io], resources: [certificatesigningrequests], verbs: [create]}`)
+	c.later(time.Second)
 	admin := c.Plane.Admin()
-	name, key := c.ask(t, admin, "node-4")
+	name, key := c.ask(t, c.Plane.As(plane.Identity{User: "jane"}).With(admin.Agent), "node-4")
 	var request map[string]any
 	check(t, admin.Get(c.ctx, requests+"/"+name, &request))
 	request["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Approved", "status": "True", "reason": "KubectlApprove", "message": "by hand"}}}
 	_ = must(admin.Must(c.ctx, http.MethodPut, requests+"/"+name+"/approval", request))(t)
 	_ = c.issued(t, admin, name, key)
-	return func() {}
+	return undo
 }
 
 // outsider is a kubelet whose certificate lacks the group: it lives on RBAC.
