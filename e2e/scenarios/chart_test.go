@@ -46,7 +46,7 @@ func TestChart(t *testing.T) {
 	check(t, create(p, all["nodetrail.yaml"], "Namespace", "ServiceAccount"))
 	check(t, p.Create(ctx, object("v1", "ServiceAccount", "nodetrail", "default"))) // as a controller makes it
 	for _, name := range manifests {
-		t.Run("dry run of "+name, func(t *testing.T) { dryRun(t, p, all[name]) })
+		t.Run("dry run of "+name, func(t *testing.T) { applyDry(t, p, all[name]) })
 	}
 
 	check(t, create(p, all["nodetrail.yaml"], "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ConfigMap"))
@@ -116,8 +116,8 @@ func create(p *plane.Plane, all []map[string]any, kinds ...string) error {
 	return nil
 }
 
-// dryRun applies the objects, and makes the pods of the workloads, which the level restricted of the namespace has to let pass.
-func dryRun(t *testing.T, p *plane.Plane, all []map[string]any) {
+// applyDry applies the objects, and makes the pods of the workloads, which the level restricted of the namespace has to let pass.
+func applyDry(t *testing.T, p *plane.Plane, all []map[string]any) {
 	t.Helper()
 	ctx := work.Context()
 	pods := 0
