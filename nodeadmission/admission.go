@@ -148,11 +148,15 @@ func (e *eval) raced(ans *Answer) bool {
 	return false
 }
 
-// differs evaluates for another instant. What is unknown there is not another answer.
+// differs evaluates for another instant. What is unknown there is not another answer, but for the refusal of a request that was carried out: then the
+// plugin may have looked at that instant's state.
 func (e *eval) differs(ans *Answer, at int64) bool {
 	other := e.decideAt(at)
 	if e.req.Done && other.absent() {
 		return false
+	}
+	if e.req.Done && other.Verdict == Unknown {
+		return ans.Verdict == Deny
 	}
 	return other.Verdict != Unknown && (other.Verdict != ans.Verdict || other.Code != ans.Code || other.Message != ans.Message)
 }
