@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -19,6 +20,9 @@ type boundBook struct {
 	told map[bindingUse]int64 // the counts that changes has handed out
 	lost int64                // and the count of what could not be judged
 }
+
+// missingEvery is how often at most bindings are looked for because a request names one that is not known.
+const missingEvery = 100 * time.Millisecond
 
 // rememberedUses is the kind of memory in which uses of bindings are stored.
 const rememberedUses = "binding-uses"
@@ -37,6 +41,26 @@ func (b *boundBook) refresh(now time.Time) {
 	maps.Copy(b.goes, fresh.goes)
 	maps.Copy(b.subjects, fresh.subjects)
 	maps.Copy(b.went, fresh.went)
+	b.ever = fresh.ever
+}
+
+// add takes in a judgement. What a binding of system:node allowed that the state does not have was not judged: nobody knows what else it gives.
+func (b *boundBook) add(j *pipeline.Judgement) {
+	if b.bindingBook == nil {
+		return
+	}
+	b.bindingBook.add(j)
+	g := &j.Observed.Grant
+	if j.IsNode || !j.Observed.HasGrant || !j.Allowed || g.Role.Kind != rbac.KindClusterRole || g.Role.Name != nodeRole || b.ever[g.Binding] || !b.store.Covers(j.Time) {
+		return
+	}
+	if at := time.Now(); at.Sub(b.at) >= missingEvery { // it may have come since
+		b.at = time.Time{}
+		b.refresh(at)
+	}
+	if !b.ever[g.Binding] {
+		b.unjudged++
+	}
 }
 
 // storedUse is the form in which a use is stored, or how many requests could not be judged until Last.
