@@ -152,7 +152,7 @@ func TestReadyWithPrintedWaivers(t *testing.T) {
 
 // What looks like lag, and is not shown to be, counts: of a client that is no kubelet, of what Node never allowed later, and long after a start.
 func TestLagIsNoExcuse(t *testing.T) {
-	clean := threeHours(t, 6, days.Options{Minor: 35, Features: days.GraphLag | days.Deployments})
+	clean := threeHours(t, 7, days.Options{Minor: 35, Features: days.GraphLag | days.Deployments})
 	var lagged []*days.Event
 	for _, e := range clean.Events {
 		if e.IsNode() && e.Verb == "watch" && e.Received.Before(clean.From.Add(20*time.Minute)) && strings.HasPrefix(e.DecisionReason, "RBAC:") {

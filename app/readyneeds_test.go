@@ -114,7 +114,7 @@ func flaws() []flaw {
 		{check: "nothing-depends", name: "a client that needs the binding", change: mutate(1, "plant-request")},
 		{check: "nothing-depends", name: "a service account that needs the binding", change: func(d *days.Day) {
 			mutate(1, "binding-serviceaccount")(d)
-			d.Policy = strings.Replace(d.Policy, "rules:\n", "rules:\n- level: Metadata\n  users: [\"system:serviceaccount:kube-system:node-agent\"]\n", 1)
+			d.Policy = strings.Replace(d.Policy, "rules:\n", "rules:\n- level: Metadata\n", 1) // of those as well who may act as the account
 		}},
 		{check: "bindings-inventoried", name: "no role system:node", options: migrated, change: withoutState(func(e *days.Entry) bool {
 			return e.Name == "system:node" && strings.HasPrefix(e.Kind, "ClusterRole")
