@@ -40,7 +40,7 @@ func ReadExceptions(path string, own ...string) ([]exceptions.Exception, error) 
 
 // ReadBaseline reads a report that was written as JSON; nil where path is empty. The error is as that of [ReadWaivers].
 func ReadBaseline(path string) (*report.Report, error) {
-	return document(path, filekind.Report, func(f io.Reader) (*report.Report, error) { return report.ReadBaseline(f) })
+	return document(path, filekind.Report, report.ReadBaseline)
 }
 
 // ReadAuditPolicy reads an audit policy; nil where path is empty.
