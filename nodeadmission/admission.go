@@ -149,14 +149,14 @@ func (e *eval) raced(ans *Answer) bool {
 }
 
 // differs evaluates for another instant. What is unknown there is not another answer, but for the refusal of a request that was carried out: then the
-// plugin may have looked at that instant's state.
+// plugin may have looked at the object as it was at that instant, unless the object itself is what the state lacks.
 func (e *eval) differs(ans *Answer, at int64) bool {
 	other := e.decideAt(at)
 	if e.req.Done && other.absent() {
 		return false
 	}
 	if e.req.Done && other.Verdict == Unknown {
-		return ans.Verdict == Deny
+		return ans.Verdict == Deny && !e.lacksObject(other.Missing)
 	}
 	return other.Verdict != Unknown && (other.Verdict != ans.Verdict || other.Code != ans.Code || other.Message != ans.Message)
 }

@@ -25,6 +25,21 @@ func (x *effect) made(other *effect) bool {
 	return false
 }
 
+// lacksObject reports whether what is missing is the object of the request, which may be gone by the request itself.
+func (e *eval) lacksObject(m Missing) bool {
+	switch e.resource {
+	case "pods":
+		return m == MissingPod
+	case "nodes":
+		return m == MissingNode
+	case "persistentvolumeclaims":
+		return m == MissingClaim
+	case "resourceslices":
+		return m == MissingSlice
+	}
+	return false
+}
+
 // absent reports whether the answer is that the object is not there.
 func (a *Answer) absent() bool { return a.Verdict == None || a.Code == http.StatusNotFound }
 
