@@ -227,7 +227,7 @@ func TestAgentsOfOthersTakeNoRoom(t *testing.T) {
 	}
 }
 
-// A node that asks for new resources all the time does not keep the log from telling the version.
+// A node that asks for many different resources does not keep the log from showing the version.
 func TestManyShapes(t *testing.T) {
 	list := version.Hypotheses()
 	a := version.NewAccumulator(list)
