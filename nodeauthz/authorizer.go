@@ -59,6 +59,14 @@ func NewAuthorizer(g *Graph, f Features, skew time.Duration) *Authorizer {
 	return &Authorizer{graph: g, f: f, skew: int64(max(skew, 0)), of: gensOf(f.Minor), rules: newStaticRules(f)}
 }
 
+// Anew returns the authorizer of an API server that has just started. Its graph holds each pod as it is, whatever changes of the pod an API server of
+// the version passes over that saw it before: up to 1.32 an ephemeral container, up to 1.36 the status of an extended claim.
+func (a *Authorizer) Anew() *Authorizer {
+	b := *a
+	b.of = genExtended
+	return &b
+}
+
 // Skew is how far around a request's time a change makes its answer a race.
 func (a *Authorizer) Skew() time.Duration { return time.Duration(a.skew) }
 

@@ -56,6 +56,13 @@ func TestUpdatesByVersion(t *testing.T) {
 				if got := a.Decide(attrs, at(ms)).Verdict; got != want {
 					t.Errorf("1.%d: %s at %dms: %s, want %s", minor, c.name, ms, got, want)
 				}
+				anew := Deny // as an API server of 1.37 that saw the pod all the time
+				if c.from[2] != 0 && c.from[2] <= ms && ms < c.to[2] {
+					anew = Allow
+				}
+				if got := a.Anew().Decide(attrs, at(ms)).Verdict; got != anew {
+					t.Errorf("1.%d that has just started: %s at %dms: %s, want %s", minor, c.name, ms, got, anew)
+				}
 				if ev := a.Evidence(attrs, at(ms), plenty()); (ev.Path != nil) != (want == Allow) {
 					t.Errorf("1.%d: %s at %dms: the evidence has the path %v, want one: %t", minor, c.name, ms, ev.Path, want == Allow)
 				}

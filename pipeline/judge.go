@@ -75,6 +75,8 @@ func (j *Judgement) Detail() string {
 		return "the state had not caught up with the request"
 	case j.between[0] != "":
 		return "Kubernetes " + j.between[0] + " and " + j.between[1] + " differ on the request"
+	case j.Answer.Race && !j.node.Decide(j.Attrs, j.Time).Race:
+		return "an API server that started after a change of the pod answers differently"
 	case j.Answer.Race:
 		return j.node.RaceDetail(j.Attrs, j.Time)
 	case j.Answer.Verdict == nodeauthz.Unknown:

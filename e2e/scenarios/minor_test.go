@@ -36,6 +36,8 @@ const (
 	selectors = 32
 	// audiences: NodeRestriction limits the audiences of tokens.
 	audiences = 33
+	// ephemeral: a secret that an ephemeral container names is the node's from then on. Before, the authorizer did not look at the pod again.
+	ephemeral = 33
 	// accounts: a node gets the service accounts of its pods.
 	accounts = 34
 )
