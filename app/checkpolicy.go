@@ -66,22 +66,23 @@ func (p *proof) hidden(in *checks.Input) {
 		if b.Fate != checks.Goes {
 			continue
 		}
+		harmless := notGiven(b.Rules)
 		for _, s := range b.Subjects {
 			if !s.ForNodes() {
-				p.hiddenOf(s, b.Rules, note)
+				p.hiddenOf(s, harmless, note)
 			}
 			for _, who := range p.state.actorsAs(s) {
-				p.hiddenOfUser(who, who.GetName(), b.Rules, note)
+				p.hiddenOfUser(who, who.GetName(), harmless, note)
 			}
 		}
 	}
 }
 
-// hiddenOf asks the policy for what it hides of what rules give a subject of a binding that goes. A user can be in any group that the policy names, and of
+// hiddenOf asks the policy for what it hides of what is given to a subject of a binding that goes. A user can be in any group that the policy names, and of
 // a group anybody can be a member.
-func (p *proof) hiddenOf(s rbac.SubjectRef, given []rbacv1.PolicyRule, note func(coverage.Hidden, string)) {
+func (p *proof) hiddenOf(s rbac.SubjectRef, harmless coverage.Harmless, note func(coverage.Hidden, string)) {
 	ask := func(name string, groups ...string) {
-		p.hiddenOfUser(&user.DefaultInfo{Name: name, Groups: groups}, s.Name, given, note)
+		p.hiddenOfUser(&user.DefaultInfo{Name: name, Groups: groups}, s.Name, harmless, note)
 	}
 	who := somebody(s)
 	ask(who.Name, who.Groups...)
@@ -99,16 +100,20 @@ func (p *proof) hiddenOf(s rbac.SubjectRef, given []rbacv1.PolicyRule, note func
 	}
 }
 
-// hiddenOfUser asks the policy for what it hides of the requests that rules give, if the user makes them, under the name as.
-func (p *proof) hiddenOfUser(who *user.DefaultInfo, as string, given []rbacv1.PolicyRule, note func(coverage.Hidden, string)) {
+// hiddenOfUser asks the policy for what it hides of the requests that matter, if the user makes them, under the name as.
+func (p *proof) hiddenOfUser(who *user.DefaultInfo, as string, harmless coverage.Harmless, note func(coverage.Hidden, string)) {
 	if slices.Contains(who.Groups, user.SystemPrivilegedGroup) || slices.Contains(who.Groups, user.NodesGroup) || who.Name == user.APIServerUser {
 		return
 	}
+	note(p.policy.Hides(who, harmless), as)
+}
+
+// notGiven says which requests rules do not give.
+func notGiven(given []rbacv1.PolicyRule) coverage.Harmless {
 	touches := checks.Touches(given)
-	harmless := coverage.Harmless{Key: fmt.Sprintf("not given by %q", given), Is: func(a authorizer.Attributes) bool {
+	return coverage.Harmless{Key: fmt.Sprintf("not given by %q", given), Is: func(a authorizer.Attributes) bool {
 		return !touches(a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetName(), a.GetPath())
 	}}
-	note(p.policy.Hides(who, harmless), as)
 }
 
 // harmless says which requests a node may make by the authorizer's static rules, now and in the newest version: they need no binding, whoever makes

@@ -33,9 +33,13 @@ func newBoundBook(book string, s *rbac.Store) *boundBook {
 
 // refresh looks for bindings that go and were not there before.
 func (b *boundBook) refresh(now time.Time) {
-	if now.Sub(b.at) < proveEvery {
-		return
+	if now.Sub(b.at) >= proveEvery {
+		b.look(now)
 	}
+}
+
+// look is refresh, however long ago the last look was.
+func (b *boundBook) look(now time.Time) {
 	b.at = now
 	fresh := newBindingBook(b.store)
 	maps.Copy(b.goes, fresh.goes)
@@ -54,9 +58,8 @@ func (b *boundBook) add(j *pipeline.Judgement) {
 	if j.IsNode || !j.Observed.HasGrant || !j.Allowed || g.Role.Kind != rbac.KindClusterRole || g.Role.Name != nodeRole || b.ever[g.Binding] || !b.store.Covers(j.Time) {
 		return
 	}
-	if at := time.Now(); at.Sub(b.at) >= missingEvery { // it may have come since
-		b.at = time.Time{}
-		b.refresh(at)
+	if now := time.Now(); now.Sub(b.at) >= missingEvery { // it may have come since
+		b.look(now)
 	}
 	if !b.ever[g.Binding] {
 		b.unjudged++

@@ -39,7 +39,7 @@ type Policy struct {
 	// indices is the same policy with the index of each rule for its level: upstream's evaluator then says which rule it was.
 	indices audit.PolicyRuleEvaluator
 	hides   hidesBook
-	text    []byte
+	text    []byte // of the file that it was read from, if it was
 }
 
 // ReadPolicy reads the policy that kube-apiserver's --audit-policy-file names.
@@ -63,6 +63,7 @@ func (p *Policy) Again(path string) (*Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the audit policy %s: %w", path, err)
 	}
+	read.text = b
 	return read, nil
 }
 
@@ -74,7 +75,7 @@ func ParsePolicy(b []byte) (*Policy, error) {
 	}
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
-	out, from := &Policy{text: bytes.Clone(b)}, &internal.Policy{}
+	out, from := &Policy{}, &internal.Policy{}
 	_, kind, err := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder().Decode(b, nil, from)
 	if runtime.IsStrictDecodingError(err) {
 		out.Warnings = append(out.Warnings, shorten(err.Error()))
