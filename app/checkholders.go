@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -134,11 +133,12 @@ func (a *heldAddress) use(at time.Time) {
 
 // from takes in an address that no event had in this form, or not lately.
 func (n *heldNode) from(text string, j *pipeline.Judgement) {
-	address, ok := plainAddress(text)
+	plain, ok := rules.PlainAddress(text)
 	if !ok {
 		n.note(&n.Nowhere, j)
 		return
 	}
+	address := plain.String()
 	for i := range n.Addresses {
 		if a := &n.Addresses[i]; a.Address == address {
 			a.text = strings.Clone(text)
@@ -155,15 +155,6 @@ func (n *heldNode) from(text string, j *pipeline.Judgement) {
 		Address: address, First: j.Time, Last: j.Time, AuditID: strings.Clone(tally.Bounded(j.Event.AuditID)), text: strings.Clone(text),
 	})
 	n.stored = time.Time{}
-}
-
-// plainAddress is an address in the one form in which it is compared. Its zone may be any text, and is left out.
-func plainAddress(text string) (string, bool) {
-	a, err := netip.ParseAddr(text)
-	if err != nil {
-		return "", false
-	}
-	return a.Unmap().WithZone("").String(), true
 }
 
 // changes are the nodes that changed since the last call, to be stored with the requests that were judged meanwhile, under the name of the book.

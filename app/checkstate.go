@@ -16,6 +16,7 @@ import (
 	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/rules"
 )
 
 // stateProof is what the checks ask of the state, for the time from From to To. A run stores it as JSON for report; Form is raised when what stands in it
@@ -35,7 +36,7 @@ type stateProof struct {
 	SystemNode    []rbacv1.PolicyRule
 	// Tokens are the service accounts of pods on nodes that reach beyond their nodes.
 	Tokens *checks.Findings
-	// Addresses are those that Nodes of a name have or had, in the form of plainAddress.
+	// Addresses are those that Nodes of a name have or had, in the form of rules.PlainAddress.
 	Addresses map[string][]string
 	// Impersonators are those who may act as nodes, Actors those who may act as others to whom a binding that goes is bound.
 	Impersonators []*user.DefaultInfo
@@ -72,8 +73,8 @@ func newStateProof(setup *judging.Setup, from, to time.Time) *stateProof {
 	for i := range p.Nodes {
 		name := p.Nodes[i].Name
 		for _, a := range s.Nodes.Addresses(name) {
-			if plain, ok := plainAddress(a); ok {
-				p.Addresses[name] = append(p.Addresses[name], plain)
+			if plain, ok := rules.PlainAddress(a); ok {
+				p.Addresses[name] = append(p.Addresses[name], plain.String())
 			}
 		}
 	}

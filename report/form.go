@@ -37,9 +37,6 @@ func (t Text) WriteAs(w io.Writer, form string, r *Report) error {
 	return fmt.Errorf("a report has no form %q: %s", form, strings.Join(Forms(), ", "))
 }
 
-// Severities are the names of the severities that a finding can have, the least severe first.
-func Severities() []string { return []string{"low", "medium", "high", "critical"} }
-
 // FailOn says which reports fail. The zero value is none.
 type FailOn struct {
 	// Severity is that of the least severe finding that fails; None is none.
@@ -56,7 +53,9 @@ const (
 )
 
 // FailOnWords are what [FailOn.Parse] reads.
-func FailOnWords() []string { return slices.Concat(Severities(), []string{notReady, notConfined}) }
+func FailOnWords() []string {
+	return slices.Concat(rules.SeverityNames(), []string{notReady, notConfined})
+}
 
 // Parse reads a list of [FailOnWords] that are separated by commas; "" is none. Of several severities the lowest counts.
 func (f *FailOn) Parse(list string) error {

@@ -154,11 +154,10 @@ func (d *credentialDetector) follow(r *Request, f *followed, step int64, _ State
 			u.add(r, product)
 			return
 		}
-		addr, err := netip.ParseAddr(text)
-		if err != nil {
+		addr, ok := PlainAddress(text)
+		if !ok {
 			return
 		}
-		addr = addr.Unmap().WithZone("") // a zone may be any text
 		kind := uint8(useV4)
 		if addr.Is6() {
 			kind = useV6
@@ -460,9 +459,15 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 // hasAddress reports whether an address is among those of a Node, as that says them.
 func hasAddress(all []string, address string) bool {
 	return slices.ContainsFunc(all, func(s string) bool {
-		a, err := netip.ParseAddr(s)
-		return err == nil && a.Unmap().WithZone("").String() == address
+		a, ok := PlainAddress(s)
+		return ok && a.String() == address
 	})
+}
+
+// PlainAddress is an address in the one form in which it is compared. Its zone may be any text, and is left out.
+func PlainAddress(text string) (netip.Addr, bool) {
+	a, err := netip.ParseAddr(text)
+	return a.Unmap().WithZone(""), err == nil
 }
 
 func isLoopback(address string) bool {

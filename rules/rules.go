@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,9 @@ const (
 )
 
 var severityNames = [...]string{"", "low", "medium", "high", "critical"}
+
+// SeverityNames returns the names of the severities that a finding can have, the least severe first.
+func SeverityNames() []string { return slices.Clone(severityNames[Low:]) }
 
 // String returns the severity in lower case.
 func (s Severity) String() string {

@@ -51,7 +51,7 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 		Args: cli.NeedArgs(1, "AUDIT_LOG (a file, a glob, a folder, or - for standard input)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.prepare(args, std); err != nil {
-				return cli.UsageError{Command: cmd.CommandPath(), Err: err}
+				return cli.Usage(cmd, err)
 			}
 			return f.run(cmd.Context(), std)
 		},

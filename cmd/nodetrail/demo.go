@@ -24,13 +24,13 @@ On a terminal the pages stay until Ctrl-C, which leaves nothing behind; elsewher
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.Address(o.Listen); err != nil {
-				return cli.UsageError{Command: cmd.CommandPath(), Err: fmt.Errorf("--listen: %w", err)}
+				return cli.Usage(cmd, fmt.Errorf("--listen: %w", err))
 			}
 			if app.LocalAddress(o.Listen) == "" {
-				return cli.UsageError{Command: cmd.CommandPath(), Err: fmt.Errorf("--listen: %s must be a loopback address, such as 127.0.0.1:9876, because the pages of the demo have no login", o.Listen)}
+				return cli.Usage(cmd, fmt.Errorf("--listen: %s must be a loopback address, such as 127.0.0.1:9876, because the pages of the demo have no login", o.Listen))
 			}
 			if o.Speed <= 0 {
-				return cli.UsageError{Command: cmd.CommandPath(), Err: fmt.Errorf("--speed: %v is not more than 0", o.Speed)}
+				return cli.Usage(cmd, fmt.Errorf("--speed: %v is not more than 0", o.Speed))
 			}
 			o.Stay = isTerminal(std.out)
 			if cmd.Flags().Changed("end") {

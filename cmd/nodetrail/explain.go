@@ -53,7 +53,7 @@ of the common ones are understood. A path such as /healthz stands for itself. NA
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.prepare(cmd, std, args); err != nil {
-				return cli.UsageError{Command: cmd.CommandPath(), Err: err}
+				return cli.Usage(cmd, err)
 			}
 			ex, err := app.Explain(cmd.Context(), f.ExplainOptions)
 			if err != nil {

@@ -23,7 +23,7 @@ Everything else is in the configuration's section gateway.`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Config == "" {
-				return cli.UsageError{Command: cmd.CommandPath(), Err: errors.New("--config is needed: the gateway's addresses and certificates are in it")}
+				return cli.Usage(cmd, errors.New("--config is needed: the gateway's addresses and certificates are in it"))
 			}
 			hup, stop := hangups()
 			defer stop()

@@ -35,12 +35,12 @@ func (o *reportOutput) flags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.filter.Namespaces, "namespace", nil, "list only findings about objects of these `NAMESPACES`; answers and --fail-on are about all")
 	fs.StringSliceVar(&o.filter.Clients, "client", nil, "list only findings of clients with these `USER_AGENTS`, such as calico-node")
 	fs.StringSliceVar(&o.filter.Rules, "rule", nil, "list only findings of these `RULES`")
-	fs.StringVar(&o.severity, "severity", "", "list only findings that are at least this severe: "+strings.Join(report.Severities(), ", "))
+	fs.StringVar(&o.severity, "severity", "", "list only findings that are at least this severe: "+strings.Join(rules.SeverityNames(), ", "))
 }
 
 // completions are what the flags can be.
 func (o *reportOutput) completions() map[string][]string {
-	return map[string][]string{"output": report.Forms(), "severity": report.Severities(), "rule": rules.Names()}
+	return map[string][]string{"output": report.Forms(), "severity": rules.SeverityNames(), "rule": rules.Names()}
 }
 
 // prepare understands the flags. own are the names of the user's own rules.

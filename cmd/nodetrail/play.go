@@ -34,7 +34,7 @@ of them every object is deleted.`,
 		Args: cli.AtMostOne("AUDIT_LOG"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkPlay(&o, start, args); err != nil {
-				return cli.UsageError{Command: cmd.CommandPath(), Err: err}
+				return cli.Usage(cmd, err)
 			}
 			m := meter.Start(std.err, isTerminal(std.err))
 			defer m.Done()

@@ -45,13 +45,13 @@ Exit status: 0 every check can pass, or --fix printed a policy with which it can
   nodetrail policy check --fix audit-policy.yaml > fixed.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return cli.UsageError{Command: cmd.CommandPath(), Err: fmt.Errorf("check takes one POLICY, and %q is another", args[1])}
+				return cli.Usage(cmd, fmt.Errorf("check takes one POLICY, and %q is another", args[1]))
 			}
 			return cli.NeedArgs(1, "POLICY (a file, or - for standard input)")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cli.OneOf("output", f.output, "text", "json"); err != nil {
-				return cli.UsageError{Command: cmd.CommandPath(), Err: err}
+				return cli.Usage(cmd, err)
 			}
 			f.Path, f.Stdin = args[0], std.in
 			return f.run(std)

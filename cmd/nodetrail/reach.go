@@ -42,7 +42,7 @@ Exit status: 0 done; 1 could not do it, or there is no such node.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.prepare(args, std); err != nil {
-				return cli.UsageError{Command: cmd.CommandPath(), Err: err}
+				return cli.Usage(cmd, err)
 			}
 			return f.run(cmd.Context(), std)
 		},

@@ -41,7 +41,7 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.prepare(cmd); err != nil {
-				return cli.UsageError{Command: cmd.CommandPath(), Err: err}
+				return cli.Usage(cmd, err)
 			}
 			if f.serve != "" {
 				return f.servePages(cmd.Context(), std)

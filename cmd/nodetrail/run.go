@@ -33,14 +33,14 @@ SIGHUP reads the configuration again, SIGINT and SIGTERM stop after the batch in
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkRun(o.Listen, args); err != nil {
-				return cli.UsageError{Command: cmd.CommandPath(), Err: err}
+				return cli.Usage(cmd, err)
 			}
 			hup, stop := hangups()
 			defer stop()
 			o.Logs, o.Log, o.Version, o.Hangup = args, std.logTo(), buildVersion(), hup
 			err := app.Run(cmd.Context(), o)
 			if errors.Is(err, app.ErrNothingToRead) {
-				return cli.UsageError{Command: cmd.CommandPath(), Err: errors.New("nothing to read: name an AUDIT_LOG, or a source in the configuration (--config)")}
+				return cli.Usage(cmd, errors.New("nothing to read: name an AUDIT_LOG, or a source in the configuration (--config)"))
 			}
 			return err
 		},

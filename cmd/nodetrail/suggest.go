@@ -44,10 +44,10 @@ Exit status: 0 done; 1 could not do it, or --verify found something that breaks 
 		Args: cli.NeedArgs(1, "AUDIT_LOG (a file, a glob, a folder, or - for standard input)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("canary") && len(f.Canary) == 0 {
-				return cli.UsageError{Command: cmd.CommandPath(), Err: errors.New("--canary is empty")}
+				return cli.Usage(cmd, errors.New("--canary is empty"))
 			}
 			if err := f.prepare(args, std); err != nil {
-				return cli.UsageError{Command: cmd.CommandPath(), Err: err}
+				return cli.Usage(cmd, err)
 			}
 			return f.run(cmd.Context(), std)
 		},

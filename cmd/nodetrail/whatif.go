@@ -61,7 +61,7 @@ Exit status: 0 done; 1 could not do it, or what --without names is nowhere; 2 so
 		Args: cli.NeedArgs(1, "AUDIT_LOG (a file, a glob, a folder, or - for standard input)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.prepare(args, std); err != nil {
-				return cli.UsageError{Command: cmd.CommandPath(), Err: err}
+				return cli.Usage(cmd, err)
 			}
 			return f.run(cmd.Context(), std)
 		},

@@ -30,7 +30,7 @@ func help(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			cmd, rest, err := root.Find(args)
 			if err != nil {
-				return UsageError{root.CommandPath(), err}
+				return Usage(root, err)
 			}
 			if len(rest) > 0 {
 				return Subcommand(cmd, "command", rest)

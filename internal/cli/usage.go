@@ -41,7 +41,7 @@ func Usage(cmd *cobra.Command, err error) error {
 func NeedArgs(least int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least {
-			return UsageError{cmd.CommandPath(), fmt.Errorf("%s is missing", what)}
+			return Usage(cmd, fmt.Errorf("%s is missing", what))
 		}
 		return nil
 	}
@@ -51,7 +51,7 @@ func NeedArgs(least int, what string) cobra.PositionalArgs {
 func AtMostOne(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {
-			return UsageError{cmd.CommandPath(), fmt.Errorf("%s takes one %s, and %d were given", cmd.Name(), what, len(args))}
+			return Usage(cmd, fmt.Errorf("%s takes one %s, and %d were given", cmd.Name(), what, len(args)))
 		}
 		return nil
 	}
@@ -60,7 +60,7 @@ func AtMostOne(what string) cobra.PositionalArgs {
 // NoArgs refuses arguments.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return UsageError{cmd.CommandPath(), fmt.Errorf("%s takes no arguments, and %q is one", cmd.Name(), args[0])}
+		return Usage(cmd, fmt.Errorf("%s takes no arguments, and %q is one", cmd.Name(), args[0]))
 	}
 	return nil
 }
@@ -74,9 +74,9 @@ func Subcommand(cmd *cobra.Command, what string, args []string) error {
 		}
 	}
 	if len(args) == 0 {
-		return UsageError{cmd.CommandPath(), fmt.Errorf("a %s is missing: %s", what, spelling.OneOf(names))}
+		return Usage(cmd, fmt.Errorf("a %s is missing: %s", what, spelling.OneOf(names)))
 	}
-	return UsageError{cmd.CommandPath(), fmt.Errorf("unknown %s %q: %s", what, args[0], cmp.Or(spelling.Meant(args[0], names), "it is one of "+strings.Join(names, ", ")))}
+	return Usage(cmd, fmt.Errorf("unknown %s %q: %s", what, args[0], cmp.Or(spelling.Meant(args[0], names), "it is one of "+strings.Join(names, ", "))))
 }
 
 // FlagError says of a flag that was misused what would be right.

@@ -172,10 +172,7 @@ func (v *validator) mode(mode string) {
 }
 
 func (v *validator) rules() {
-	var all []string
-	for _, r := range rules.All() {
-		all = append(all, r.Name)
-	}
+	all := rules.Names()
 	v.distinct("rules.disable", v.c.Rules.Disable)
 	for i, name := range v.c.Rules.Disable {
 		if name == "" || slices.Contains(all, name) {
