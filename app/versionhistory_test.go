@@ -33,7 +33,7 @@ func stretched(t *testing.T) (AnalyzeOptions, []byte) {
 	o := captureOptions("capture")
 	stamps := regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	apart := func(name string) []byte {
-		return stamps.ReplaceAllFunc(unzipped(t, name), func(stamp []byte) []byte {
+		return stamps.ReplaceAllFunc(gunzipped(t, name), func(stamp []byte) []byte {
 			at, err := time.Parse(time.RFC3339Nano, string(stamp))
 			if err != nil {
 				t.Fatal(err)

@@ -2,12 +2,10 @@ package app
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"hash/fnv"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -159,25 +157,6 @@ func rewritten(t *testing.T, o AnalyzeOptions, log []byte, truth func(*pipeline.
 	}
 }
 
-// unzipped is the content of a file.
-func unzipped(t *testing.T, name string) []byte {
-	t.Helper()
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 func featuresOf(t *testing.T, name string, gates map[string]bool) nodeauthz.Features {
 	t.Helper()
 	f, err := (&Authorization{KubernetesVersion: name, FeatureGates: gates}).features()
@@ -194,7 +173,7 @@ func TestVersionsThatDecidedAreFound(t *testing.T) {
 			t.Parallel()
 			truth := featuresOf(t, name, gates)
 			o := captureOptions("capture")
-			o.Logs, o.Stdin = []string{"-"}, bytes.NewReader(rewritten(t, o, unzipped(t, o.Logs[0]), func(*pipeline.Judgement) nodeauthz.Features { return truth }))
+			o.Logs, o.Stdin = []string{"-"}, bytes.NewReader(rewritten(t, o, gunzipped(t, o.Logs[0]), func(*pipeline.Judgement) nodeauthz.Features { return truth }))
 			a, err := Analyze(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
@@ -224,7 +203,7 @@ func TestRollingUpgradeIsNoDisagreement(t *testing.T) {
 	old, fresh := featuresOf(t, "1.36", nil), featuresOf(t, "1.37", nil)
 	n := 0
 	o := captureOptions("capture")
-	log := rewritten(t, o, unzipped(t, o.Logs[0]), func(j *pipeline.Judgement) nodeauthz.Features {
+	log := rewritten(t, o, gunzipped(t, o.Logs[0]), func(j *pipeline.Judgement) nodeauthz.Features {
 		n++
 		h := fnv.New32()
 		_, _ = h.Write([]byte(j.Event.AuditID))
