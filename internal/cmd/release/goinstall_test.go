@@ -43,7 +43,7 @@ func TestGoInstall(t *testing.T) {
 	}, "install", of.Path+"/cmd/nodetrail@"+of.Version)
 	runs(t, filepath.Join(bin, "nodetrail"), says, "version")
 	capture := filepath.Join(root, "internal", "demo", "capture")
-	runs(t, filepath.Join(bin, "nodetrail"), "Agreement   100 % of ", "analyze", "--state", filepath.Join(capture, "journal.jsonl.gz"), filepath.Join(capture, "audit.log.gz"))
+	runs(t, filepath.Join(bin, "nodetrail"), `"agree": 1401,`, "analyze", "--output", "json", "--state", filepath.Join(capture, "journal.jsonl.gz"), filepath.Join(capture, "audit.log.gz"))
 }
 
 // run runs the go command and returns what it prints.
