@@ -77,7 +77,7 @@ func (a *Accumulator) conclude(h *hour) Conclusion {
 	if force.N > 1 {
 		c.Also = []nodeauthz.Features{a.list[force.Members[1]]}
 	}
-	fits, _ := a.fits(h, ^uint64(0))
+	fits, _ := a.fits(h, ^uint64(0), 0)
 	for _, i := range fits {
 		c.Fits = append(c.Fits, a.list[i])
 	}

@@ -1,6 +1,7 @@
 package version
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -52,7 +53,7 @@ func (a *Accumulator) Doubts(r *Request, answer func(hypothesis int) nodeauthz.A
 	}
 	minute := minuteOf(r.Time.Unix())
 	minors := a.servers(h, &minute)
-	fits, _ := a.fits(h, ^uint64(0))
+	fits, _ := a.fits(h, ^uint64(0), 0)
 	for _, i := range fits {
 		if len(minors) > 0 && !slices.Contains(minors, a.list[i].Minor) {
 			continue
@@ -67,9 +68,15 @@ func (a *Accumulator) Doubts(r *Request, answer func(hypothesis int) nodeauthz.A
 // doubtful is how many requests that lag could explain put another hypothesis in force.
 const doubtful = 8
 
-// fits are the hypotheses that no request of some minutes of the hour contradicts; least is how many requests contradict the best ones.
-func (a *Accumulator) fits(h *hour, during uint64) (fits []int, least int64) {
+// fits are the hypotheses that no request of some minutes of the hour contradicts; least is how many requests contradict the best ones. With a minor
+// that is not 0, only its own are looked at.
+func (a *Accumulator) fits(h *hour, during uint64, minor int) (fits []int, least int64) {
 	hard, soft := make([]int64, len(a.list)), make([]int64, len(a.list))
+	for i := range a.list {
+		if minor != 0 && a.list[i].Minor != minor {
+			hard[i] = math.MaxInt64 / 2
+		}
+	}
 	for k, c := range h.masks {
 		if k.set.count() == len(a.list) || c.minutes&during == 0 {
 			continue
@@ -110,13 +117,16 @@ func (a *Accumulator) choose(h *hour, minute *int64) Force {
 		}
 		return f
 	}
-	minors, during := a.servers(h, minute), ^uint64(0)
+	minors, during, alone := a.servers(h, minute), ^uint64(0), 0
 	if minute != nil && len(a.servers(h, nil)) > 1 { // what an API server said that was replaced counts against none that came later
 		during = 7 << (*minute % 60) >> nearby
+		if len(minors) == 1 && minors[0] >= nodeauthz.OldestMinor && minors[0] <= nodeauthz.NewestMinor {
+			alone = minors[0]
+		}
 	}
-	fits, least := a.fits(h, during)
+	fits, least := a.fits(h, during, alone)
 	one := func(i int) Force { return Force{Members: [2]int{i}, N: 1} }
-	if least > 0 || len(minors) > 1 {
+	if alone == 0 && (least > 0 || len(minors) > 1) {
 		if pair, ok := a.pair(h, minors, during); ok {
 			return pair
 		}
