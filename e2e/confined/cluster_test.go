@@ -44,11 +44,11 @@ const token = "abcdef.0123456789abcdef"
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{ctx: work.Context(), page: readPage(t), held: map[string]plane.Pair{}}
-	c.program = must(trail.Build(c.ctx, work))(t)
+	c.program = plane.Must(trail.Build(c.ctx, work))(t)
 	config := fmt.Sprintf("readiness: {minWindow: %s}\nrules: {lateness: 10s}\nstore: {step: 10s}\n%s", minWindow, c.page.block(t, "yaml", "exceptions:"))
-	c.Pair = must(trail.Beside(c.ctx, work, "confined", trail.Options{Plane: plane.Options{Mode: "Node,RBAC"}, Program: c.program, Config: config}))(t)
-	check(t, c.Plane.Apply(c.ctx, []byte(kubeadm)))
-	check(t, c.Plane.StartControllers(c.ctx))
+	c.Pair = plane.Must(trail.Beside(c.ctx, work, "confined", trail.Options{Plane: plane.Options{Mode: "Node,RBAC"}, Program: c.program, Config: config}))(t)
+	plane.Check(t, c.Plane.Apply(c.ctx, []byte(kubeadm)))
+	plane.Check(t, c.Plane.StartControllers(c.ctx))
 	return c
 }
 
@@ -154,11 +154,11 @@ func (c *cluster) join(t *testing.T, node string) {
 	for _, name := range []string{"kubeadm-config", "kube-proxy", "kubelet-config"} {
 		c.get(t, join, "/api/v1/namespaces/kube-system/configmaps/"+name, http.StatusOK)
 	}
-	if r := must(join.Do(c.ctx, http.MethodGet, "/api/v1/nodes/"+node, nil))(t); r.Code != http.StatusNotFound && r.Code != http.StatusOK {
+	if r := plane.Must(join.Do(c.ctx, http.MethodGet, "/api/v1/nodes/"+node, nil))(t); r.Code != http.StatusNotFound && r.Code != http.StatusOK {
 		t.Fatalf("kubeadm looks for the Node: %d", r.Code)
 	}
 	c.held[node] = c.certificate(t, c.Plane.As(plane.Identity{Token: token, From: from}), node)
-	check(t, c.Plane.StartKubeletFrom(node, from, c.held[node]))
+	plane.Check(t, c.Plane.StartKubeletFrom(node, from, c.held[node]))
 }
 
 func (c *cluster) kubeadmAgent() string {
@@ -167,7 +167,7 @@ func (c *cluster) kubeadmAgent() string {
 
 func (c *cluster) get(t *testing.T, client *plane.Client, path string, code int) {
 	t.Helper()
-	if r := must(client.Do(c.ctx, http.MethodGet, path, nil))(t); r.Code != code {
+	if r := plane.Must(client.Do(c.ctx, http.MethodGet, path, nil))(t); r.Code != code {
 		t.Fatalf("GET %s: %d %.200s", path, r.Code, r.Body)
 	}
 }
@@ -177,18 +177,18 @@ const requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 // ask asks for a node's certificate as somebody, and returns the request's name and the key.
 func (c *cluster) ask(t *testing.T, as *plane.Client, node string) (name string, key []byte) {
 	t.Helper()
-	private := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	private := plane.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	subject := pkix.Name{CommonName: plane.NodeIdentity(node).User, Organization: plane.NodeIdentity(node).Groups}
-	der := must(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject}, private))(t)
+	der := plane.Must(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject}, private))(t)
 	var made struct{ Metadata struct{ Name string } }
-	check(t, as.Post(c.ctx, requests, map[string]any{
+	plane.Check(t, as.Post(c.ctx, requests, map[string]any{
 		"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": map[string]any{"generateName": "csr-"},
 		"spec": map[string]any{
 			"request": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
 			"usages": []string{"digital signature", "client auth"},
 		},
 	}, &made))
-	return made.Metadata.Name, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(private))(t)})
+	return made.Metadata.Name, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: plane.Must(x509.MarshalPKCS8PrivateKey(private))(t)})
 }
 
 // certificate asks for one and waits until it is issued, as a kubelet does.
@@ -220,13 +220,13 @@ func (c *cluster) issued(t *testing.T, as *plane.Client, name string, key []byte
 func (c *cluster) probe(t *testing.T) *plane.Reply {
 	t.Helper()
 	path, body, user, group := c.page.probe(t)
-	return must(c.Plane.Admin().Acting(user, group).Do(c.ctx, http.MethodPost, path, body))(t)
+	return plane.Must(c.Plane.Admin().Acting(user, group).Do(c.ctx, http.MethodPost, path, body))(t)
 }
 
 // runs makes a pod with a secret on a node and waits until its kubelet says that it runs.
 func (c *cluster) runs(t *testing.T, name, node string) {
 	t.Helper()
-	check(t, c.Plane.Apply(c.ctx, fmt.Appendf(nil, `{apiVersion: v1, kind: Pod, metadata: {namespace: shop, name: %s}, spec: {nodeName: %s,
+	plane.Check(t, c.Plane.Apply(c.ctx, fmt.Appendf(nil, `{apiVersion: v1, kind: Pod, metadata: {namespace: shop, name: %s}, spec: {nodeName: %s,
   containers: [{name: main, image: registry.example/main}], volumes: [{name: db, secret: {secretName: db}}]}}`, name, node)))
 	c.eventually(t, "pod "+name+" runs", func() error {
 		var p struct{ Status struct{ Phase string } }
@@ -293,7 +293,7 @@ func open(r *trail.Report) string {
 
 func (c *cluster) eventually(t *testing.T, what string, ok func() error) {
 	t.Helper()
-	check(t, plane.Eventually(c.ctx, what, func() error {
+	plane.Check(t, plane.Eventually(c.ctx, what, func() error {
 		if err := c.Trail.Process.Alive(); err != nil {
 			return plane.Fatal(err)
 		}
@@ -305,21 +305,5 @@ func (c *cluster) later(d time.Duration) {
 	select {
 	case <-c.ctx.Done():
 	case <-time.After(d):
-	}
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// must returns the value, or ends the test.
-func must[T any](v T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		check(t, err)
-		return v
 	}
 }

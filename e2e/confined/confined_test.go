@@ -25,8 +25,8 @@ func TestConfined(t *testing.T) {
 	for _, node := range nodes {
 		c.join(t, node)
 	}
-	check(t, c.Plane.NodesReady(c.ctx, nodes...))
-	check(t, c.Plane.Apply(c.ctx, []byte("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}\n---\n"+
+	plane.Check(t, c.Plane.NodesReady(c.ctx, nodes...))
+	plane.Check(t, c.Plane.Apply(c.ctx, []byte("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}\n---\n"+
 		"{apiVersion: v1, kind: Secret, metadata: {namespace: shop, name: db}, stringData: {key: value}}\n---\n"+
 		"{apiVersion: v1, kind: Secret, metadata: {namespace: shop, name: root}, stringData: {key: value}}")))
 	c.eventually(t, "there is a service account", func() error {
@@ -62,7 +62,7 @@ func TestConfined(t *testing.T) {
 		c.stolen(t)
 		c.took("a second address", "one-holder", began)
 	})
-	check(t, result.Write("confined", c.result))
+	plane.Check(t, result.Write("confined", c.result))
 }
 
 // step is one back from CONFINED: it defeats the check, and those in with as well.
@@ -103,7 +103,7 @@ func (c *cluster) confined(t *testing.T) {
 			c.probed(t)
 			hour = now
 		}
-		r = must(c.stored())(t)
+		r = plane.Must(c.stored())(t)
 		now := open(r)
 		if now != last {
 			t.Logf("%s: %s, %s\n  %s", time.Since(began).Round(time.Second), r.Readiness.Verdict, r.Confinement.Verdict, now)

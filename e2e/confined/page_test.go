@@ -17,8 +17,8 @@ type page struct{ text string }
 
 func readPage(t *testing.T) *page {
 	t.Helper()
-	root := must(plane.Root())(t)
-	return &page{string(must(os.ReadFile(filepath.Join(root, "docs", "confined.md")))(t))}
+	root := plane.Must(plane.Root())(t)
+	return &page{string(plane.Must(os.ReadFile(filepath.Join(root, "docs", "confined.md")))(t))}
 }
 
 // block is the one in that language that begins so.
@@ -44,7 +44,7 @@ func (p *page) probe(t *testing.T) (path string, body any, user, group string) {
 	if m == nil {
 		t.Fatalf("docs/confined.md has another probe: %s", command)
 	}
-	check(t, json.Unmarshal([]byte(p.block(t, "json", "{")), &body))
+	plane.Check(t, json.Unmarshal([]byte(p.block(t, "json", "{")), &body))
 	return m[1], body, m[2], m[3]
 }
 

@@ -62,13 +62,13 @@ func (c *cluster) stolen(t *testing.T) {
 		}
 		return ok(r)
 	})
-	check(t, ok(must(c.analyzed(time.Now()))(t)))
+	plane.Check(t, ok(plane.Must(c.analyzed(time.Now()))(t)))
 }
 
 // bind gives a subject a role with one rule.
 func (c *cluster) bind(t *testing.T, name, subject, rule string) (undo func()) {
 	t.Helper()
-	check(t, c.Plane.Apply(c.ctx, fmt.Appendf(nil, `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: %[1]s}, rules: [%[3]s]}
+	plane.Check(t, c.Plane.Apply(c.ctx, fmt.Appendf(nil, `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: %[1]s}, rules: [%[3]s]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -77,7 +77,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[1]s}
 subjects: [%[2]s]
 `, name, subject, rule)))
 	return func() {
-		_ = must(c.Plane.Admin().Must(c.ctx, http.MethodDelete, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/"+name, nil))(t)
+		_ = plane.Must(c.Plane.Admin().Must(c.ctx, http.MethodDelete, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/"+name, nil))(t)
 	}
 }
 
@@ -103,7 +103,7 @@ func (c *cluster) reads(t *testing.T) func() {
 
 // empowers runs a DaemonSet whose account may read all secrets.
 func (c *cluster) empowers(t *testing.T) func() {
-	check(t, c.Plane.Apply(c.ctx, []byte(`{apiVersion: v1, kind: ServiceAccount, metadata: {namespace: shop, name: agent}}
+	plane.Check(t, c.Plane.Apply(c.ctx, []byte(`{apiVersion: v1, kind: ServiceAccount, metadata: {namespace: shop, name: agent}}
 ---
 apiVersion: apps/v1
 kind: DaemonSet
@@ -124,9 +124,9 @@ func (c *cluster) approves(t *testing.T) func() {
 	admin := c.Plane.Admin()
 	name, key := c.ask(t, c.Plane.As(plane.Identity{User: "jane"}).With(admin.Agent), "node-4")
 	var request map[string]any
-	check(t, admin.Get(c.ctx, requests+"/"+name, &request))
+	plane.Check(t, admin.Get(c.ctx, requests+"/"+name, &request))
 	request["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Approved", "status": "True", "reason": "KubectlApprove", "message": "by hand"}}}
-	_ = must(admin.Must(c.ctx, http.MethodPut, requests+"/"+name+"/approval", request))(t)
+	_ = plane.Must(admin.Must(c.ctx, http.MethodPut, requests+"/"+name+"/approval", request))(t)
 	_ = c.issued(t, admin, name, key)
 	return undo
 }
@@ -144,13 +144,13 @@ func (c *cluster) outsider(t *testing.T) func() {
 func (c *cluster) unrestricted(t *testing.T) func() {
 	c.Plane.StopAPIServer()
 	c.Plane.Options.Unrestricted = true
-	check(t, c.Plane.StartAPIServer(c.ctx))
+	plane.Check(t, c.Plane.StartAPIServer(c.ctx))
 	c.synced(t) // what a write changes, only who watches Nodes knows
 	began := time.Now()
 	probe := c.probe(t)
 	held := c.held["node-3"]
 	kubelet := c.Plane.As(plane.Identity{Held: &held, From: addresses()["node-3"]})
-	label := must(kubelet.Must(c.ctx, http.MethodPatch, "/api/v1/nodes/node-3",
+	label := plane.Must(kubelet.Must(c.ctx, http.MethodPatch, "/api/v1/nodes/node-3",
 		map[string]any{"metadata": map[string]any{"labels": map[string]string{"node-restriction.kubernetes.io/trusted": "yes"}}}))(t)
 	if probe.Code != http.StatusCreated {
 		t.Errorf("the probe: %d %s", probe.Code, probe.Body)
@@ -200,7 +200,7 @@ func (c *cluster) bear(t *testing.T) {
 	c.Plane.Kubelets["node-3"].Kill()
 	_ = c.certificate(t, c.Plane.As(plane.Identity{Token: token, From: strangerAddress}), "node-2")
 	c.join(t, "node-3")
-	check(t, c.Plane.NodesReady(c.ctx, "node-3"))
+	plane.Check(t, c.Plane.NodesReady(c.ctx, "node-3"))
 }
 
 // births waits for what there is to say of the certificates since then: that of the node that lives is critical, the other low, and nothing else is found.
@@ -230,5 +230,5 @@ func (c *cluster) births(t *testing.T, began time.Time) {
 		}
 		return ok(r)
 	})
-	check(t, ok(must(c.analyzed(time.Now()))(t)))
+	plane.Check(t, ok(plane.Must(c.analyzed(time.Now()))(t)))
 }

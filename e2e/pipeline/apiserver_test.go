@@ -60,27 +60,27 @@ func (a *apiserver) processes() map[string]*plane.Process {
 func (a *apiserver) start(t *testing.T, webhook string) []string {
 	t.Helper()
 	ctx, dir := work.Context(), t.TempDir()
-	root := must(plane.Root())(t)
-	a.plane = must(plane.New(ctx, work, plane.Options{
+	root := plane.Must(plane.Root())(t)
+	a.plane = plane.Must(plane.New(ctx, work, plane.Options{
 		Policy: filepath.Join(root, "deploy", "audit-policy.yaml"), Flags: filepath.Join(root, "deploy", "kube-apiserver.flags"),
 		AuditWebhook: webhook, Mode: "Node,RBAC",
 		// There are no controllers that would make service accounts.
 		APIServer: []string{"--disable-admission-plugins=ServiceAccount"},
 	}))(t)
-	check(t, a.plane.StartAPIServer(ctx))
-	check(t, a.plane.Apply(ctx, []byte(objects)))
+	plane.Check(t, a.plane.StartAPIServer(ctx))
+	plane.Check(t, a.plane.Apply(ctx, []byte(objects)))
 	var names []string
 	for n := range nodes {
 		names = append(names, nodeName(n))
-		check(t, a.plane.Apply(ctx, fmt.Appendf(nil, `{apiVersion: v1, kind: Secret, metadata: {namespace: shop, name: %s}}
+		plane.Check(t, a.plane.Apply(ctx, fmt.Appendf(nil, `{apiVersion: v1, kind: Secret, metadata: {namespace: shop, name: %s}}
 ---
 {apiVersion: v1, kind: Pod, metadata: {namespace: shop, name: on-%s}, spec: {nodeName: %s, containers: [{name: main, image: registry.example/main}],
   volumes: [{name: it, secret: {secretName: %s}}]}}
 `, secret(n), nodeName(n), nodeName(n), secret(n))))
 	}
-	check(t, a.plane.StartKubelets(ctx, names...))
+	plane.Check(t, a.plane.StartKubelets(ctx, names...))
 	for _, node := range names {
-		check(t, plane.Eventually(ctx, "the pod of "+node+" runs", func() error {
+		plane.Check(t, plane.Eventually(ctx, "the pod of "+node+" runs", func() error {
 			var pod struct{ Status struct{ Phase string } }
 			err := a.plane.Admin().Get(ctx, "/api/v1/namespaces/shop/pods/on-"+node, &pod)
 			if err == nil && pod.Status.Phase != "Running" {
@@ -125,9 +125,9 @@ func (a *apiserver) busy(ctx context.Context) error {
 // record has nodetrail record all kinds once.
 func (a *apiserver) record(t *testing.T, path string) string {
 	t.Helper()
-	kubeconfig := must(a.plane.Kubeconfig("record", "record", "system:masters"))(t)
-	p := must(work.Start("record", a.program, []string{"record", "--kubeconfig", kubeconfig, "--output", path}))(t)
-	check(t, plane.Eventually(work.Context(), "the state is recorded", func() error {
+	kubeconfig := plane.Must(a.plane.Kubeconfig("record", "record", "system:masters"))(t)
+	p := plane.Must(work.Start("record", a.program, []string{"record", "--kubeconfig", kubeconfig, "--output", path}))(t)
+	plane.Check(t, plane.Eventually(work.Context(), "the state is recorded", func() error {
 		if err := p.Alive(); err != nil {
 			return plane.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func (a *apiserver) probe(ctx context.Context, node string) (time.Time, error) {
 func (a *apiserver) stop(t *testing.T) time.Time {
 	t.Helper()
 	a.cancel()
-	check(t, <-a.ended)
+	plane.Check(t, <-a.ended)
 	for _, k := range a.plane.Kubelets {
 		k.Kill()
 	}

@@ -36,19 +36,19 @@ type brokers struct {
 
 func startBrokers(t *testing.T) *brokers {
 	t.Helper()
-	root := must(plane.Root())(t)
+	root := plane.Must(plane.Root())(t)
 	b := &brokers{script: filepath.Join(root, "e2e", "kafka", "kafka.sh"), dir: filepath.Join(work.Dir, "kafka"), processes: make([]*plane.Process, copies)}
 	var groups []string
 	for range copies {
-		address, controller := must(plane.FreeAddress())(t), must(plane.FreeAddress())(t)
+		address, controller := plane.Must(plane.FreeAddress())(t), plane.Must(plane.FreeAddress())(t)
 		b.addresses = append(b.addresses, address)
 		_, port, err := net.SplitHostPort(address)
-		check(t, err)
+		plane.Check(t, err)
 		_, voter, err := net.SplitHostPort(controller)
-		check(t, err)
+		plane.Check(t, err)
 		groups = append(groups, port+":"+voter+"::")
 	}
-	prepare := must(work.Start("kafka-prepare", "bash", []string{b.script, "prepare", b.dir, strings.Join(groups, ",")}))(t)
+	prepare := plane.Must(work.Start("kafka-prepare", "bash", []string{b.script, "prepare", b.dir, strings.Join(groups, ",")}))(t)
 	if !prepare.Success() {
 		t.Fatalf("preparing the brokers:\n%s", prepare.Tail(2000))
 	}
@@ -59,7 +59,7 @@ func startBrokers(t *testing.T) *brokers {
 		b.await(t, i)
 	}
 	b.client = &kafkago.Client{Addr: kafkago.TCP(b.addresses...), Timeout: 10 * time.Second, Transport: &kafkago.Transport{}}
-	check(t, plane.Eventually(work.Context(), "the topic is made", func() error {
+	plane.Check(t, plane.Eventually(work.Context(), "the topic is made", func() error {
 		made, err := b.client.CreateTopics(work.Context(), &kafkago.CreateTopicsRequest{
 			Topics: []kafkago.TopicConfig{{Topic: topic, NumPartitions: partitions, ReplicationFactor: copies}},
 		})
@@ -71,14 +71,14 @@ func startBrokers(t *testing.T) *brokers {
 		}
 		return err
 	}))
-	check(t, plane.Eventually(work.Context(), "the topic is there", func() error { return b.inSync(work.Context()) }))
+	plane.Check(t, plane.Eventually(work.Context(), "the topic is there", func() error { return b.inSync(work.Context()) }))
 	return b
 }
 
 func (b *brokers) launch(t *testing.T, i int) {
 	t.Helper()
 	id := strconv.Itoa(i + 1)
-	p := must(work.Start("kafka-"+id, "bash", []string{b.script, "run", b.dir, id}))(t)
+	p := plane.Must(work.Start("kafka-"+id, "bash", []string{b.script, "run", b.dir, id}))(t)
 	b.processes[i] = p
 	b.started = append(b.started, p)
 }
@@ -87,7 +87,7 @@ func (b *brokers) launch(t *testing.T, i int) {
 func (b *brokers) await(t *testing.T, i int) {
 	t.Helper()
 	p := b.processes[i]
-	check(t, plane.Eventually(work.Context(), p.Name+" serves", func() error {
+	plane.Check(t, plane.Eventually(work.Context(), p.Name+" serves", func() error {
 		if err := p.Alive(); err != nil {
 			return plane.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func (b *brokers) restart(t *testing.T, i int) {
 	t.Helper()
 	b.launch(t, i)
 	b.await(t, i)
-	check(t, plane.Eventually(work.Context(), "all brokers have all messages", func() error { return b.inSync(work.Context()) }))
+	plane.Check(t, plane.Eventually(work.Context(), "all brokers have all messages", func() error { return b.inSync(work.Context()) }))
 }
 
 func (b *brokers) inSync(ctx context.Context) error {
@@ -133,7 +133,7 @@ func (b *brokers) inSync(ctx context.Context) error {
 func (b *brokers) coordinator(t *testing.T) int {
 	t.Helper()
 	at := 0
-	check(t, plane.Eventually(work.Context(), "the group has a coordinator", func() error {
+	plane.Check(t, plane.Eventually(work.Context(), "the group has a coordinator", func() error {
 		res, err := b.client.FindCoordinator(work.Context(), &kafkago.FindCoordinatorRequest{Key: group, KeyType: kafkago.CoordinatorKeyTypeConsumer})
 		if err == nil {
 			err = res.Error
@@ -225,7 +225,7 @@ func (b *brokers) ends(ctx context.Context) (map[int]int64, error) {
 func (b *brokers) contents(t *testing.T) [][]byte {
 	t.Helper()
 	var all [][]byte
-	ends := must(b.ends(work.Context()))(t)
+	ends := plane.Must(b.ends(work.Context()))(t)
 	for _, n := range numbers() {
 		r := kafkago.NewReader(kafkago.ReaderConfig{Brokers: b.addresses, Topic: topic, Partition: n, MaxWait: 100 * time.Millisecond})
 		ctx, cancel := context.WithTimeout(work.Context(), plane.Patience())
@@ -238,7 +238,7 @@ func (b *brokers) contents(t *testing.T) [][]byte {
 			all, at = append(all, m.Value), m.Offset+1
 		}
 		cancel()
-		check(t, r.Close())
+		plane.Check(t, r.Close())
 	}
 	return all
 }

@@ -12,8 +12,8 @@ import (
 
 // TestFlagNames compares the flags of deploy/kube-apiserver.names, among which are those of docs/recipes.md, with the help of a real kube-apiserver.
 func TestFlagNames(t *testing.T) {
-	programs := must(plane.Build(t.Context()))(t)
-	help := must(programs.Help(t.Context(), "kube-apiserver"))(t)
+	programs := plane.Must(plane.Build(t.Context()))(t)
+	help := plane.Must(programs.Help(t.Context(), "kube-apiserver"))(t)
 	known := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^ +--([a-z0-9-]+)`).FindAllStringSubmatch(help, -1) {
 		known[m[1]] = true
@@ -21,7 +21,7 @@ func TestFlagNames(t *testing.T) {
 	if !known["etcd-servers"] || known["audit-log"] {
 		t.Fatalf("%d flags in the help", len(known))
 	}
-	names := strings.Fields(string(must(os.ReadFile(filepath.Join(must(plane.Root())(t), "deploy", "kube-apiserver.names")))(t)))
+	names := strings.Fields(string(plane.Must(os.ReadFile(filepath.Join(plane.Must(plane.Root())(t), "deploy", "kube-apiserver.names")))(t)))
 	if len(names) == 0 {
 		t.Error("no names")
 	}

@@ -46,7 +46,7 @@ func testPipeline(t *testing.T, s *stack, from source) {
 	s.sees(t, 3, "sum(up)")
 
 	first := p.wait(t, steady)
-	check(t, p.alerted("each request has its alert", first, first+steady, s.alive))
+	plane.Check(t, p.alerted("each request has its alert", first, first+steady, s.alive))
 	res.Alerts = result.LatencyOf(p.latencies(first, first+steady))
 
 	disturbed, _ := p.count()
@@ -62,7 +62,7 @@ func testPipeline(t *testing.T, s *stack, from source) {
 	res.Disturbed = result.LatencyOf(p.latencies(disturbed, made))
 
 	// By way of Prometheus' rules, too. Of those on nodetrail itself the ones that do not wait for minutes tell of loss: none may fire.
-	check(t, plane.Eventually(work.Context(), "an alert of Prometheus' rules comes", func() error {
+	plane.Check(t, plane.Eventually(work.Context(), "an alert of Prometheus' rules comes", func() error {
 		if names := s.rules(); !slices.Contains(names, "OutOfScopeSecretRead") {
 			return fmt.Errorf("there are %q", names)
 		}
@@ -71,16 +71,16 @@ func testPipeline(t *testing.T, s *stack, from source) {
 
 	end := from.stop(t)
 	// Fails when a partition stands still, or when an offset is committed that is not the one behind what was stored.
-	check(t, plane.Eventually(work.Context(), "all is stored", func() error { return s.brokers.drained(work.Context()) }))
+	plane.Check(t, plane.Eventually(work.Context(), "all is stored", func() error { return s.brokers.drained(work.Context()) }))
 	s.complete(t, from.log(), end)
 	res.Usage = s.usage(t, from)
 	for _, a := range s.analyzers {
-		check(t, a.Stop())
+		plane.Check(t, a.Stop())
 	}
-	store := must(s.analyzers[0].Report(work.Context()))(t)
-	out := must(trail.Run(work.Context(), s.program, append([]string{"analyze", from.log(), "--cluster", cluster, "--authorization-mode", "Node,RBAC",
+	store := plane.Must(s.analyzers[0].Report(work.Context()))(t)
+	out := plane.Must(trail.Run(work.Context(), s.program, append([]string{"analyze", from.log(), "--cluster", cluster, "--authorization-mode", "Node,RBAC",
 		"--state-from-audit=false", "-o", "json"}, stateFlags(state)...)...))(t)
-	analyze := must(trail.ParseReport(out))(t)
+	analyze := plane.Must(trail.ParseReport(out))(t)
 	res.Compared = compare(t, analyze, store)
 	res.Events, res.Taken, res.Judged = analyze.Events.Read, store.Events.Read, store.Events.Judged
 	for i := range store.Findings {
@@ -96,7 +96,7 @@ func testPipeline(t *testing.T, s *stack, from source) {
 	}
 	t.Logf("%+v; rules over time, not compared: %v; Prometheus raised %q", *res, overTimeCounts(analyze, store), s.rules())
 	if !t.Failed() {
-		check(t, result.Write("pipeline", res))
+		plane.Check(t, result.Write("pipeline", res))
 	}
 }
 
@@ -120,7 +120,7 @@ func (s *stack) complete(t *testing.T, log string, end time.Time) {
 		topic[e.AuditID+" "+e.Stage] = true
 	}
 	missing := 0
-	for line := range bytes.Lines(must(os.ReadFile(log))(t)) {
+	for line := range bytes.Lines(plane.Must(os.ReadFile(log))(t)) {
 		e := parse(line)
 		key := e.AuditID + " " + e.Stage
 		if !topic[key] && e.StageTimestamp.Before(end) {
@@ -186,7 +186,7 @@ func (s *stack) stallAnalyzer(t *testing.T, p *probes, res *result.Pipeline) {
 func (s *stack) loseStore(t *testing.T, p *probes, res *result.Pipeline) {
 	t.Helper()
 	lost := time.Now()
-	check(t, s.store.Restart())
+	plane.Check(t, s.store.Restart())
 	p.goOn(t, "alerts come with the store back", s.alive)
 	res.Outages = append(res.Outages, result.Outage{What: "PostgreSQL killed, and started again", Took: time.Since(lost)})
 	s.members(t, 2)
@@ -206,5 +206,5 @@ func (s *stack) loseGateway(t *testing.T, p *probes, res *result.Pipeline) {
 	res.Outages = append(res.Outages, result.Outage{What: "the gateway killed while a broker is away, and started again", Took: time.Since(lost)})
 	s.brokers.restart(t, i)
 	p.goOn(t, "alerts come with all brokers back", s.alive)
-	check(t, errors.Join(s.gateway.Process.Alive(), s.analyzers[0].Process.Alive(), s.analyzers[1].Process.Alive()))
+	plane.Check(t, errors.Join(s.gateway.Process.Alive(), s.analyzers[0].Process.Alive(), s.analyzers[1].Process.Alive()))
 }

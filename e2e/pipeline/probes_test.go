@@ -102,8 +102,8 @@ func (p *probes) count() (int, error) {
 func (p *probes) wait(t *testing.T, n int) (first int) {
 	t.Helper()
 	first, err := p.count()
-	check(t, err)
-	check(t, plane.Eventually(work.Context(), fmt.Sprintf("%d probes are made", n), func() error {
+	plane.Check(t, err)
+	plane.Check(t, plane.Eventually(work.Context(), fmt.Sprintf("%d probes are made", n), func() error {
 		now, err := p.count()
 		if err != nil {
 			return plane.Fatal(err)
@@ -130,7 +130,7 @@ func (p *probes) nodes(from, to int) []string {
 func (p *probes) goOn(t *testing.T, what string, alive func() error) {
 	t.Helper()
 	first := p.wait(t, partitions)
-	check(t, p.alerted(what, first, first+partitions, alive))
+	plane.Check(t, p.alerted(what, first, first+partitions, alive))
 }
 
 // alerted waits for the alerts of some.
@@ -193,6 +193,6 @@ func (p *probes) stop(t *testing.T) int {
 	p.cancel()
 	<-p.ended
 	n, err := p.count()
-	check(t, err)
+	plane.Check(t, err)
 	return n
 }

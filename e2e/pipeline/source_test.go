@@ -66,18 +66,18 @@ func (c *captured) start(t *testing.T, webhook string) []string {
 	t.Helper()
 	dir := t.TempDir()
 	c.path = filepath.Join(dir, "audit.log")
-	c.file = must(os.Create(c.path))(t)
+	c.file = plane.Must(os.Create(c.path))(t)
 	open := func(b []byte) play.Opener {
 		return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
 	}
-	c.player = must(play.New(play.Options{
+	c.player = plane.Must(play.New(play.Options{
 		Log: open(demo.AuditLog()), State: &play.Journal{Open: open(demo.Journal()), Name: "the capture's journal"},
 		Start: time.Now(), Rounds: rounds, Clock: play.WallClock{},
 	}))(t)
 	state := filepath.Join(dir, "journal.jsonl.gz")
-	f := must(os.Create(state))(t)
+	f := plane.Must(os.Create(state))(t)
 	z := gzip.NewWriter(f)
-	check(t, errors.Join(c.player.WriteJournal(z), z.Close(), f.Close()))
+	plane.Check(t, errors.Join(c.player.WriteJournal(z), z.Close(), f.Close()))
 
 	var to struct {
 		Clusters []struct {
@@ -93,11 +93,11 @@ func (c *captured) start(t *testing.T, webhook string) []string {
 			}
 		}
 	}
-	check(t, yaml.Unmarshal(must(os.ReadFile(webhook))(t), &to))
+	plane.Check(t, yaml.Unmarshal(plane.Must(os.ReadFile(webhook))(t), &to))
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(must(os.ReadFile(to.Clusters[0].Cluster.CA))(t))
-	pair := must(tls.LoadX509KeyPair(to.Users[0].User.Cert, to.Users[0].User.Key))(t)
-	c.hook = must(play.NewWebhook(play.WebhookOptions{
+	roots.AppendCertsFromPEM(plane.Must(os.ReadFile(to.Clusters[0].Cluster.CA))(t))
+	pair := plane.Must(tls.LoadX509KeyPair(to.Users[0].User.Cert, to.Users[0].User.Key))(t)
+	c.hook = plane.Must(play.NewWebhook(play.WebhookOptions{
 		URL: to.Clusters[0].Cluster.Server, Patience: plane.Patience(),
 		Client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, MaxIdleConnsPerHost: 4,
@@ -169,6 +169,6 @@ func (c *captured) stop(t *testing.T) time.Time {
 	c.posts.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	check(t, c.failed)
+	plane.Check(t, c.failed)
 	return time.Now()
 }

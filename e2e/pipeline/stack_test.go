@@ -41,21 +41,21 @@ type stack struct {
 func startStack(t *testing.T) *stack {
 	t.Helper()
 	s := &stack{dir: work.Dir, started: map[string][]*plane.Process{}}
-	s.program = must(trail.Build(work.Context(), work))(t)
+	s.program = plane.Must(trail.Build(work.Context(), work))(t)
 	s.brokers = startBrokers(t)
-	s.store = must(pgtest.Start())(t)
+	s.store = plane.Must(pgtest.Start())(t)
 	t.Cleanup(func() {
 		if err := s.store.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	s.alerts = must(receiver.New(work.Context(), work, "pipeline"))(t)
+	s.alerts = plane.Must(receiver.New(work.Context(), work, "pipeline"))(t)
 	t.Cleanup(func() { _ = s.alerts.Close() }) // nobody is waiting for it
-	s.webhook = must(trail.NewWebhook(s.dir))(t)
-	s.gateway = must(trail.New(work, s.program, "gateway", fmt.Sprintf("gateway:\n  webhook: %s\n  kafka: {brokers: [%s], topic: %s}\n",
+	s.webhook = plane.Must(trail.NewWebhook(s.dir))(t)
+	s.gateway = plane.Must(trail.New(work, s.program, "gateway", fmt.Sprintf("gateway:\n  webhook: %s\n  kafka: {brokers: [%s], topic: %s}\n",
 		s.webhook.Config, quoted(s.brokers.addresses), topic)))(t)
 	for i := range 2 {
-		s.analyzers = append(s.analyzers, must(trail.New(work, s.program, analyzer(i), fmt.Sprintf(`cluster: %s
+		s.analyzers = append(s.analyzers, plane.Must(trail.New(work, s.program, analyzer(i), fmt.Sprintf(`cluster: %s
 instance: %s
 authorization: {mode: "Node,RBAC"}
 state: {files: [%q], fromAudit: false}
@@ -86,9 +86,9 @@ func quoted(all []string) string {
 // startAnalyzers starts them with the state, and waits until both have their part of the topic.
 func (s *stack) startAnalyzers(t *testing.T, state []string) {
 	t.Helper()
-	check(t, os.Mkdir(s.state(), 0o755))
+	plane.Check(t, os.Mkdir(s.state(), 0o755))
 	for _, path := range state {
-		check(t, os.Symlink(path, filepath.Join(s.state(), filepath.Base(path))))
+		plane.Check(t, os.Symlink(path, filepath.Join(s.state(), filepath.Base(path))))
 	}
 	for i := range s.analyzers {
 		s.start(t, s.analyzers[i], analyzer(i))
@@ -103,15 +103,15 @@ func (s *stack) start(t *testing.T, i *trail.Instance, name string) {
 	if i == s.gateway {
 		command = "gateway"
 	}
-	check(t, i.Start(command))
+	plane.Check(t, i.Start(command))
 	s.started[name] = append(s.started[name], i.Process)
-	check(t, plane.Eventually(work.Context(), name+" is ready", i.Ready))
+	plane.Check(t, plane.Eventually(work.Context(), name+" is ready", i.Ready))
 }
 
 // members waits until the group is stable with so many.
 func (s *stack) members(t *testing.T, n int) {
 	t.Helper()
-	check(t, plane.Eventually(work.Context(), fmt.Sprintf("%d analyzers share the partitions", n), func() error { return s.brokers.members(work.Context(), n) }))
+	plane.Check(t, plane.Eventually(work.Context(), fmt.Sprintf("%d analyzers share the partitions", n), func() error { return s.brokers.members(work.Context(), n) }))
 }
 
 // alive is an error if something has ended by itself.
@@ -127,10 +127,10 @@ func (s *stack) alive() error {
 func (s *stack) startPrometheus(t *testing.T) {
 	t.Helper()
 	program := plane.MustFind(t, "prometheus")
-	s.prometheus = must(plane.FreeAddress())(t)
-	rules := filepath.Join(must(plane.Root())(t), "dashboards", "prometheus", "*.yaml")
+	s.prometheus = plane.Must(plane.FreeAddress())(t)
+	rules := filepath.Join(plane.Must(plane.Root())(t), "dashboards", "prometheus", "*.yaml")
 	config := filepath.Join(s.dir, "prometheus.yaml")
-	check(t, os.WriteFile(config, fmt.Appendf(nil, `
+	plane.Check(t, os.WriteFile(config, fmt.Appendf(nil, `
 global: {scrape_interval: 1s, evaluation_interval: 1s}
 rule_files: [%q]
 alerting: {alertmanagers: [{static_configs: [{targets: [%q]}]}]}
@@ -138,10 +138,10 @@ scrape_configs:
 - job_name: nodetrail
   static_configs: [{targets: [%q, %q, %q], labels: {cluster: %s}}]
 `, rules, s.alerts.Manager, s.analyzers[0].Listen, s.analyzers[1].Listen, s.gateway.Listen, cluster), 0o600))
-	p := must(work.Start("prometheus", program, []string{"--config.file=" + config,
+	p := plane.Must(work.Start("prometheus", program, []string{"--config.file=" + config,
 		"--storage.tsdb.path=" + filepath.Join(s.dir, "prometheus"), "--web.listen-address=" + s.prometheus}))(t)
 	s.others = append(s.others, p)
-	check(t, plane.Eventually(work.Context(), "Prometheus is ready", func() error {
+	plane.Check(t, plane.Eventually(work.Context(), "Prometheus is ready", func() error {
 		if err := p.Alive(); err != nil {
 			return plane.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func (s *stack) query(expr string) (sum float64, ok bool, err error) {
 // sees waits until a query has this sum.
 func (s *stack) sees(t *testing.T, want float64, expr string) {
 	t.Helper()
-	check(t, plane.Eventually(work.Context(), fmt.Sprintf("Prometheus has %v for %s", want, expr), func() error {
+	plane.Check(t, plane.Eventually(work.Context(), fmt.Sprintf("Prometheus has %v for %s", want, expr), func() error {
 		if err := s.alive(); err != nil {
 			return plane.Fatal(err)
 		}
@@ -216,13 +216,13 @@ func (s *stack) rules() []string {
 func (s *stack) versions(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	pom := must(os.ReadFile(filepath.Join(filepath.Dir(s.brokers.script), "pom.xml")))(t)
+	pom := plane.Must(os.ReadFile(filepath.Join(filepath.Dir(s.brokers.script), "pom.xml")))(t)
 	if m := regexp.MustCompile(`<kafka.version>([^<]*)<`).FindSubmatch(pom); m != nil {
 		all["Kafka"] = string(m[1])
 	}
-	found := must(filepath.Glob(filepath.Join(s.dir, "pgtest*", "data", "PG_VERSION")))(t)
+	found := plane.Must(filepath.Glob(filepath.Join(s.dir, "pgtest*", "data", "PG_VERSION")))(t)
 	if len(found) == 1 {
-		all["PostgreSQL"] = strings.TrimSpace(string(must(os.ReadFile(found[0]))(t)))
+		all["PostgreSQL"] = strings.TrimSpace(string(plane.Must(os.ReadFile(found[0]))(t)))
 	}
 	return all
 }

@@ -46,14 +46,14 @@ func (s *stack) usage(t *testing.T, from source) map[string]result.Usage {
 func postgresUsage(t *testing.T, dir string) result.Usage {
 	t.Helper()
 	u := result.Usage{Processes: 1}
-	found := must(filepath.Glob(filepath.Join(dir, "pgtest*", "data", "postmaster.pid")))(t)
+	found := plane.Must(filepath.Glob(filepath.Join(dir, "pgtest*", "data", "postmaster.pid")))(t)
 	if len(found) != 1 {
 		t.Fatalf("%d servers of PostgreSQL", len(found))
 	}
-	first, _, _ := strings.Cut(string(must(os.ReadFile(found[0]))(t)), "\n")
-	server := must(strconv.Atoi(first))(t)
-	for _, path := range must(filepath.Glob("/proc/[0-9]*"))(t) {
-		pid := must(strconv.Atoi(filepath.Base(path)))(t)
+	first, _, _ := strings.Cut(string(plane.Must(os.ReadFile(found[0]))(t)), "\n")
+	server := plane.Must(strconv.Atoi(first))(t)
+	for _, path := range plane.Must(filepath.Glob("/proc/[0-9]*"))(t) {
+		pid := plane.Must(strconv.Atoi(filepath.Base(path)))(t)
 		b, err := os.ReadFile(filepath.Join(path, "stat"))
 		if err != nil {
 			continue // it has ended
@@ -68,7 +68,7 @@ func postgresUsage(t *testing.T, dir string) result.Usage {
 			times = f[11:15] // and of those of its children that have ended
 		}
 		for _, ticks := range times {
-			u.CPU += time.Duration(must(strconv.ParseInt(ticks, 10, 64))(t)) * 10 * time.Millisecond
+			u.CPU += time.Duration(plane.Must(strconv.ParseInt(ticks, 10, 64))(t)) * 10 * time.Millisecond
 		}
 		rollup, err := os.ReadFile(filepath.Join(path, "smaps_rollup"))
 		if err != nil {
@@ -76,7 +76,7 @@ func postgresUsage(t *testing.T, dir string) result.Usage {
 		}
 		for line := range strings.Lines(string(rollup)) {
 			if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
-				u.Peak += must(strconv.ParseInt(strings.Fields(rest)[0], 10, 64))(t) << 10
+				u.Peak += plane.Must(strconv.ParseInt(strings.Fields(rest)[0], 10, 64))(t) << 10
 			}
 		}
 	}

@@ -5,13 +5,28 @@ import (
 	"testing"
 )
 
+// Check ends the test if there is an error.
+func Check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Must returns a function that returns the value, or ends the test if there is an error: Must(f())(t).
+func Must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		Check(t, err)
+		return v
+	}
+}
+
 // MustStart starts a program that ends with the test, or ends the test.
 func (w *Work) MustStart(t testing.TB, name, path string, args ...string) *Process {
 	t.Helper()
 	p, err := w.Start(name, path, args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Check(t, err)
 	t.Cleanup(p.Kill)
 	return p
 }
@@ -19,19 +34,13 @@ func (w *Work) MustStart(t testing.TB, name, path string, args ...string) *Proce
 // MustEventually asks until there is no error, or ends the test.
 func (w *Work) MustEventually(t testing.TB, what string, ok func() error) {
 	t.Helper()
-	if err := Eventually(w.ctx, what, ok); err != nil {
-		t.Fatal(err)
-	}
+	Check(t, Eventually(w.ctx, what, ok))
 }
 
 // MustAddress is [FreeAddress], or ends the test.
 func MustAddress(t testing.TB) string {
 	t.Helper()
-	address, err := FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return address
+	return Must(FreeAddress())(t)
 }
 
 // MustFind finds a program that e2e/install.sh installs, or ends the test.

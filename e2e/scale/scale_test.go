@@ -36,24 +36,24 @@ func TestAgreement(t *testing.T) {
 	ctx := work.Context()
 	kubelets, length := setting(t)
 	program, err := trail.Build(ctx, work)
-	check(t, err)
+	plane.Check(t, err)
 	pair, err := trail.Beside(ctx, work, "scale", trail.Options{Program: program, Plane: plane.Options{Mode: "Node,RBAC", AuditLogMegabytes: 20}})
-	check(t, err)
+	plane.Check(t, err)
 	p := pair.Plane
-	check(t, p.StartControllers(ctx))
+	plane.Check(t, p.StartControllers(ctx))
 	c := &churn{plane: p, rnd: rand.New(rand.NewPCG(1, 2))}
 	for i := range kubelets {
 		c.nodes = append(c.nodes, fmt.Sprintf("worker-%02d", i+1))
 	}
 	// All at once they would take long to be ready on few cores.
 	for i := 0; i < kubelets; i += 8 {
-		check(t, p.StartKubelets(ctx, c.nodes[i:min(i+8, kubelets)]...))
+		plane.Check(t, p.StartKubelets(ctx, c.nodes[i:min(i+8, kubelets)]...))
 	}
-	check(t, c.setUp(ctx))
+	plane.Check(t, c.setUp(ctx))
 	taken := newSnapshots(p, length)
-	check(t, c.run(ctx, length, taken.take))
+	plane.Check(t, c.run(ctx, length, taken.take))
 	taken.quiet = time.Now().Add(5 * time.Second) // what has begun ends
-	check(t, c.silence(ctx, 20*time.Second))
+	plane.Check(t, c.silence(ctx, 20*time.Second))
 
 	// Kubelets first, so that the log ends; then nodetrail has all of it.
 	r := result.Scale{Kubelets: kubelets, Churn: length, Usage: usage(pair)}
@@ -61,7 +61,7 @@ func TestAgreement(t *testing.T) {
 		k.Kill()
 	}
 	var l *log
-	check(t, plane.Eventually(ctx, "nodetrail has judged the whole log", func() (err error) {
+	plane.Check(t, plane.Eventually(ctx, "nodetrail has judged the whole log", func() (err error) {
 		if l, err = readLog(p); err != nil {
 			return err
 		}
@@ -79,26 +79,26 @@ func TestAgreement(t *testing.T) {
 		return nil
 	}))
 	metrics, err := pair.Trail.Metrics()
-	check(t, err)
+	plane.Check(t, err)
 	report, err := pair.Trail.Report(ctx)
-	check(t, err)
+	plane.Check(t, err)
 	judge(t, pair, l, report, &r)
 	r.Delay = trail.Quantiles(metrics, "nodetrail_judge_delay_seconds")
-	check(t, taken.last(ctx))
-	check(t, pair.Trail.Stop())
+	plane.Check(t, taken.last(ctx))
+	plane.Check(t, pair.Trail.Stop())
 	p.StopAPIServer()
 	logs, err := p.AuditLogs()
-	check(t, err)
+	plane.Check(t, err)
 	finished := analyzed(t, program, logs, "--state", filepath.Join(work.Dir, "scale-data", "state"))
 	sameAsAnalyze(t, pair, finished)
 	taken.judge(t, program, logs, finished)
-	check(t, result.Write("scale", r))
+	plane.Check(t, result.Write("scale", r))
 }
 
 func judge(t *testing.T, pair *trail.Pair, l *log, report *trail.Report, r *result.Scale) {
 	t.Helper()
 	lines, err := pair.Trail.Verdicts()
-	check(t, err)
+	plane.Check(t, err)
 	unexplained := 0
 	for _, v := range lines {
 		want := "allow"
@@ -149,11 +149,11 @@ func analyzed(t *testing.T, program string, logs []string, state ...string) map[
 	t.Helper()
 	args := append(append([]string{"analyze", "-o", "json", "--verdicts", "-"}, state...), logs...)
 	out, err := trail.Run(work.Context(), program, args...)
-	check(t, err)
+	plane.Check(t, err)
 	all := map[string]*trail.Verdict{}
 	for line := range bytes.Lines(out) {
 		v := &trail.Verdict{}
-		check(t, json.Unmarshal(line, v))
+		plane.Check(t, json.Unmarshal(line, v))
 		all[v.AuditID] = v
 	}
 	return all
@@ -164,7 +164,7 @@ func analyzed(t *testing.T, program string, logs []string, state ...string) map[
 func sameAsAnalyze(t *testing.T, pair *trail.Pair, finished map[string]*trail.Verdict) {
 	t.Helper()
 	lines, err := pair.Trail.Verdicts()
-	check(t, err)
+	plane.Check(t, err)
 	if len(lines) != len(finished) {
 		t.Errorf("run judged %d requests, analyze %d", len(lines), len(finished))
 	}
@@ -208,18 +208,11 @@ func setting(t *testing.T) (kubelets int, length time.Duration) {
 	var err error
 	if s := strings.TrimSpace(os.Getenv("NODETRAIL_E2E_KUBELETS")); s != "" {
 		kubelets, err = strconv.Atoi(s)
-		check(t, err)
+		plane.Check(t, err)
 	}
 	if s := strings.TrimSpace(os.Getenv("NODETRAIL_E2E_CHURN")); s != "" {
 		length, err = time.ParseDuration(s)
-		check(t, err)
+		plane.Check(t, err)
 	}
 	return kubelets, length
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -32,13 +32,13 @@ func TestPodCertificates(t *testing.T) {
 	const group, requests = "certificates.k8s.io/v1", "/apis/certificates.k8s.io/v1/podcertificaterequests"
 	const mine = "/apis/certificates.k8s.io/v1/namespaces/mesh/podcertificaterequests"
 	_, key, err := ed25519.GenerateKey(rand.Reader)
-	check(t, err)
+	plane.Check(t, err)
 	request := with(object(group, "PodCertificateRequest", "mesh", "proxy"), "spec", map[string]any{
 		"signerName": meshSigner, "maxExpirationSeconds": 3600,
 		"podName": "proxy", "podUID": w.uid(t, podPath("mesh", "proxy")),
 		"serviceAccountName": "default", "serviceAccountUID": w.uid(t, "/api/v1/namespaces/mesh/serviceaccounts/default"),
 		"nodeName": "node-1", "nodeUID": w.uid(t, "/api/v1/nodes/node-1"),
-		"stubPKCS10Request": must(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key))(t),
+		"stubPKCS10Request": plane.Must(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key))(t),
 	})
 	var made *plane.Reply
 	w.eventually(t, "the apiserver has seen the pod and takes the request", func() error {

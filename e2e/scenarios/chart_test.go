@@ -25,34 +25,34 @@ const chartUser = "system:serviceaccount:nodetrail:nodetrail"
 // own service account and nothing else: nodetrail is synced and serves, and nothing is forbidden to it. With any rule less, something is.
 func TestChart(t *testing.T) {
 	ctx := work.Context()
-	root := must(plane.Root())(t)
-	program := must(trail.Build(ctx, work))(t)
+	root := plane.Must(plane.Root())(t)
+	program := plane.Must(trail.Build(ctx, work))(t)
 	dir := filepath.Join(work.Dir, "chart")
-	check(t, os.Mkdir(dir, 0o755))
-	webhook := must(trail.NewWebhook(dir))(t)
+	plane.Check(t, os.Mkdir(dir, 0o755))
+	webhook := plane.Must(trail.NewWebhook(dir))(t)
 	policy := filepath.Join(dir, "policy.yaml") // all that the service account does is in the log
-	check(t, os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n"), 0o600))
-	p := must(plane.New(ctx, work, plane.Options{
+	plane.Check(t, os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n"), 0o600))
+	p := plane.Must(plane.New(ctx, work, plane.Options{
 		Mode: "Node,RBAC", Policy: policy, Flags: filepath.Join(root, "deploy", "kube-apiserver.flags"),
 		AuditWebhook: webhook.Kubeconfig,
 	}))(t)
-	check(t, p.StartAPIServer(ctx))
+	plane.Check(t, p.StartAPIServer(ctx))
 
 	all := map[string][]map[string]any{}
 	for _, name := range manifests {
-		all[name] = must(plane.Documents(must(os.ReadFile(filepath.Join(root, "deploy", name)))(t)))(t)
+		all[name] = plane.Must(plane.Documents(plane.Must(os.ReadFile(filepath.Join(root, "deploy", name)))(t)))(t)
 	}
 	// The namespaces and service accounts have to be there, for the others.
-	check(t, create(p, all["nodetrail.yaml"], "Namespace", "ServiceAccount"))
-	check(t, p.Create(ctx, object("v1", "ServiceAccount", "nodetrail", "default"))) // as a controller makes it
+	plane.Check(t, create(p, all["nodetrail.yaml"], "Namespace", "ServiceAccount"))
+	plane.Check(t, p.Create(ctx, object("v1", "ServiceAccount", "nodetrail", "default"))) // as a controller makes it
 	for _, name := range manifests {
 		t.Run("dry run of "+name, func(t *testing.T) { applyDry(t, p, all[name]) })
 	}
 
-	check(t, create(p, all["nodetrail.yaml"], "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ConfigMap"))
+	plane.Check(t, create(p, all["nodetrail.yaml"], "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ConfigMap"))
 	c := newChart(t, p, program, dir, webhook, all["nodetrail.yaml"])
 	c.start(t)
-	check(t, plane.Eventually(ctx, "nodetrail has judged a request", func() error {
+	plane.Check(t, plane.Eventually(ctx, "nodetrail has judged a request", func() error {
 		if _, err := p.Node("worker-1").Do(ctx, http.MethodGet, "/api/v1/namespaces/shop/secrets/db", nil); err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func TestChart(t *testing.T) {
 		}
 		return nil
 	}))
-	check(t, c.trail.Stop())
+	plane.Check(t, c.trail.Stop())
 	if refused := c.refused(t); len(refused) > 0 {
 		t.Errorf("forbidden to the rendered service account: %q", refused)
 	}
@@ -85,9 +85,9 @@ func TestChart(t *testing.T) {
 				continue
 			}
 			less := append(append([]any{}, rules[:i]...), rules[i+1:]...)
-			check(t, c.replaceRules(o, less))
-			check(t, c.trail.Start())
-			check(t, plane.Eventually(ctx, "something is forbidden without a rule", func() error {
+			plane.Check(t, c.replaceRules(o, less))
+			plane.Check(t, c.trail.Start())
+			plane.Check(t, plane.Eventually(ctx, "something is forbidden without a rule", func() error {
 				if err := c.trail.Process.Alive(); err != nil {
 					return plane.Fatal(err)
 				}
@@ -97,7 +97,7 @@ func TestChart(t *testing.T) {
 				return nil
 			}))
 			c.trail.Process.Stop(time.Minute) // it may still be starting
-			check(t, c.replaceRules(o, rules))
+			plane.Check(t, c.replaceRules(o, rules))
 		}
 	}
 }
@@ -122,7 +122,7 @@ func applyDry(t *testing.T, p *plane.Plane, all []map[string]any) {
 	ctx := work.Context()
 	pods := 0
 	for _, o := range all {
-		r := must(p.ApplyDry(ctx, o))(t)
+		r := plane.Must(p.ApplyDry(ctx, o))(t)
 		if r.Code != http.StatusOK && r.Code != http.StatusCreated {
 			t.Errorf("%s: %d %.500s", o["kind"], r.Code, r.Body)
 		}
@@ -140,13 +140,13 @@ func applyDry(t *testing.T, p *plane.Plane, all []map[string]any) {
 		}
 		pod := map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "pod", "namespace": "nodetrail"}, "spec": inner}
 		const path = "/api/v1/namespaces/nodetrail/pods?dryRun=All"
-		if r := must(p.Admin().Do(ctx, http.MethodPost, path, pod))(t); r.Code != http.StatusCreated {
+		if r := plane.Must(p.Admin().Do(ctx, http.MethodPost, path, pod))(t); r.Code != http.StatusCreated {
 			t.Errorf("a pod of %s: %d %.500s", o["kind"], r.Code, r.Body)
 		}
 		// The level is in force.
 		security := inner["securityContext"]
 		delete(inner, "securityContext")
-		if r := must(p.Admin().Do(ctx, http.MethodPost, path, pod))(t); r.Code != http.StatusForbidden || !strings.Contains(string(r.Body), `violates PodSecurity \"restricted`) {
+		if r := plane.Must(p.Admin().Do(ctx, http.MethodPost, path, pod))(t); r.Code != http.StatusForbidden || !strings.Contains(string(r.Body), `violates PodSecurity \"restricted`) {
 			t.Errorf("a pod of %s without its securityContext: %d %.500s", o["kind"], r.Code, r.Body)
 		}
 		inner["securityContext"] = security
@@ -172,7 +172,7 @@ func newChart(t *testing.T, p *plane.Plane, program, dir string, webhook *trail.
 			text, _ = data["nodetrail.yaml"].(string)
 		}
 	}
-	listen, health := must(plane.FreeAddress())(t), must(plane.FreeAddress())(t)
+	listen, health := plane.Must(plane.FreeAddress())(t), plane.Must(plane.FreeAddress())(t)
 	// What is a volume or a port of the pod is a folder or an address here.
 	for from, to := range map[string]string{
 		"data: /var/lib/nodetrail\n": fmt.Sprintf("data: %q\n", filepath.Join(dir, "data")), "health: :9878\n": "health: " + health + "\n",
@@ -185,13 +185,13 @@ func newChart(t *testing.T, p *plane.Plane, program, dir string, webhook *trail.
 		text = strings.Replace(text, from, to, 1)
 	}
 	account := filepath.Join(dir, "serviceaccount")
-	check(t, os.Mkdir(account, 0o755))
-	token := must(p.ServiceAccountToken(work.Context(), "nodetrail", "nodetrail"))(t)
+	plane.Check(t, os.Mkdir(account, 0o755))
+	token := plane.Must(p.ServiceAccountToken(work.Context(), "nodetrail", "nodetrail"))(t)
 	for name, content := range map[string][]byte{"token": []byte(token), "ca.crt": p.CA.PEM, "namespace": []byte("nodetrail")} {
-		check(t, os.WriteFile(filepath.Join(account, name), content, 0o600))
+		plane.Check(t, os.WriteFile(filepath.Join(account, name), content, 0o600))
 	}
 	config := filepath.Join(dir, "nodetrail.yaml")
-	check(t, os.WriteFile(config, []byte(text), 0o600))
+	plane.Check(t, os.WriteFile(config, []byte(text), 0o600))
 	host, port, _ := strings.Cut(p.Address, ":")
 	// A pod finds these where the kubelet puts them: in a mount namespace of its own, so that this machine has them nowhere.
 	const mount = `mount -t tmpfs tmpfs /run && mkdir -p /run/secrets/kubernetes.io/serviceaccount && cp "$0"/* /run/secrets/kubernetes.io/serviceaccount/ &&
@@ -201,14 +201,14 @@ export KUBERNETES_SERVICE_HOST="$1" KUBERNETES_SERVICE_PORT="$2" && shift 2 && e
 
 func (c *chart) start(t *testing.T) {
 	t.Helper()
-	check(t, c.trail.StartReady(work.Context()))
+	plane.Check(t, c.trail.StartReady(work.Context()))
 }
 
 // refused are the requests of the service account that were forbidden since the last call.
 func (c *chart) refused(t *testing.T) []string {
 	t.Helper()
 	var out []string
-	check(t, c.plane.Log.Each(func(e *plane.Event) {
+	plane.Check(t, c.plane.Log.Each(func(e *plane.Event) {
 		if e.User.Username == chartUser && e.ResponseStatus.Code == http.StatusForbidden && !c.known[e.AuditID] {
 			c.known[e.AuditID] = true
 			out = append(out, e.Verb+" "+e.RequestURI)

@@ -43,7 +43,7 @@ func testSharedCredential(t *testing.T, w *world) {
 	w.create(t, clusterRole("workloads", rule("", "persistentvolumes", "get")))
 	w.create(t, binding("workloads", "workloads", group("system:nodes")))
 	w.expect(t, workload, archive, http.StatusOK, "deny", "node-credential-misuse", "rbac-excess-access")
-	r := must(w.trail.Report(w.ctx))(t)
+	r := plane.Must(w.trail.Report(w.ctx))(t)
 	if !slices.ContainsFunc(r.Readiness.Clients, func(c clientOf) bool {
 		return c.UserAgent == "calico-node" && c.Binding == "ClusterRoleBinding workloads"
 	}) {
@@ -74,7 +74,7 @@ func testSecretGrant(t *testing.T, w *world) {
 // Seen to fail with a rule that does not ask for the group.
 func testOutsider(t *testing.T, w *world) {
 	w.create(t, binding("outsider", "system:node", user("system:node:outsider")))
-	check(t, w.plane.StartKubelet("outsider", plane.Identity{User: "system:node:outsider"}))
+	plane.Check(t, w.plane.StartKubelet("outsider", plane.Identity{User: "system:node:outsider"}))
 	w.identity(t, "outsider", "group missing")
 	w.plane.Kubelets["outsider"].Kill()
 	w.admin(t, http.MethodDelete, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/outsider", nil)
@@ -85,7 +85,7 @@ func testOutsider(t *testing.T, w *world) {
 // Seen to fail with a rule that does not ask for the form of the name.
 func testUndifferentiated(t *testing.T, w *world) {
 	kubelet := w.plane.As(plane.Identity{User: "kubelet", Groups: []string{"system:nodes"}})
-	r := must(kubelet.Do(w.ctx, http.MethodGet, "/api/v1/nodes/node-1", nil))(t)
+	r := plane.Must(kubelet.Do(w.ctx, http.MethodGet, "/api/v1/nodes/node-1", nil))(t)
 	if r.Code != http.StatusForbidden {
 		t.Errorf("the apiserver lets it: %d", r.Code)
 	}

@@ -34,7 +34,7 @@ func testImpersonation(t *testing.T, w *world) {
 	w.create(t, binding("agent", "agent", serviceAccount("agents", "agent")))
 	one := plane.NodeIdentity("node-1").User
 	bound := w.plane.As(plane.Identity{Token: w.podToken(t, "agents", "agent")}).With("agent/v1").Acting(one)
-	unbound := w.plane.As(plane.Identity{Token: must(w.plane.ServiceAccountToken(w.ctx, "agents", "agent"))(t)}).With("agent/v1").Acting(one)
+	unbound := w.plane.As(plane.Identity{Token: plane.Must(w.plane.ServiceAccountToken(w.ctx, "agents", "agent"))(t)}).With("agent/v1").Acting(one)
 
 	body := map[string]any{"metadata": map[string]any{"annotations": map[string]string{"agent": "lives"}}}
 	token := func(name string) any {
@@ -59,20 +59,20 @@ func testImpersonation(t *testing.T, w *world) {
 		}
 	}
 	// Its reads are not in the log; a refused one would be a NODE DENY line without an event.
-	if r := must(bound.Do(w.ctx, http.MethodGet, "/api/v1/namespaces/agents/secrets/mine", nil))(t); r.Code != http.StatusOK {
+	if r := plane.Must(bound.Do(w.ctx, http.MethodGet, "/api/v1/namespaces/agents/secrets/mine", nil))(t); r.Code != http.StatusOK {
 		t.Errorf("as its node, its pod's secret: %d: %s", r.Code, r.Body)
 	}
 
 	const status = "/api/v1/nodes/node-2/status"
 	two := plane.NodeIdentity("node-2").User
 	for who, c := range map[string]*plane.Client{"another node": bound.Acting(two), "a token of no pod": unbound} {
-		if r := must(c.Do(w.ctx, http.MethodPatch, status, body))(t); r.Code != http.StatusForbidden {
+		if r := plane.Must(c.Do(w.ctx, http.MethodPatch, status, body))(t); r.Code != http.StatusForbidden {
 			t.Errorf("%s: %d", who, r.Code)
 		}
 	}
 	w.credential(t, "*", rules.RefusedToActAs)
 
-	copycat := w.plane.As(plane.Identity{Token: must(w.plane.ServiceAccountToken(w.ctx, "agents", "copycat"))(t)}).With("copycat/v1").Acting(two, "system:nodes")
+	copycat := w.plane.As(plane.Identity{Token: plane.Must(w.plane.ServiceAccountToken(w.ctx, "agents", "copycat"))(t)}).With("copycat/v1").Acting(two, "system:nodes")
 	w.create(t, clusterRole("copycat", rule("", "users", "impersonate"), rule("", "groups", "impersonate")))
 	w.create(t, binding("copycat", "copycat", serviceAccount("agents", "copycat")))
 	a := w.settled(t, copycat, http.MethodPatch, status, body)
@@ -106,9 +106,9 @@ func (w *world) podToken(t *testing.T, namespace, name string) string {
 	var p struct {
 		Spec struct{ ServiceAccountName string }
 	}
-	check(t, w.plane.Admin().Get(w.ctx, podPath(namespace, name), &p))
+	plane.Check(t, w.plane.Admin().Get(w.ctx, podPath(namespace, name), &p))
 	var got struct{ Status struct{ Token string } }
-	check(t, w.plane.Admin().Post(w.ctx, "/api/v1/namespaces/"+namespace+"/serviceaccounts/"+p.Spec.ServiceAccountName+"/token", map[string]any{
+	plane.Check(t, w.plane.Admin().Post(w.ctx, "/api/v1/namespaces/"+namespace+"/serviceaccounts/"+p.Spec.ServiceAccountName+"/token", map[string]any{
 		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{
 			"expirationSeconds": 3600, "boundObjectRef": map[string]any{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": w.uid(t, podPath(namespace, name))},
 		},

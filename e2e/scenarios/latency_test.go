@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodetrail/nodetrail/e2e/plane"
 	"github.com/nodetrail/nodetrail/e2e/result"
 )
 
@@ -19,7 +20,7 @@ func testLatency(t *testing.T, w *world) {
 	var took []time.Duration
 	for i := range n {
 		ns := fmt.Sprintf("probe-%03d", i)
-		r := must(node.Do(w.ctx, http.MethodGet, "/api/v1/namespaces/"+ns+"/secrets/token", nil))(t)
+		r := plane.Must(node.Do(w.ctx, http.MethodGet, "/api/v1/namespaces/"+ns+"/secrets/token", nil))(t)
 		if r.Code != http.StatusForbidden {
 			t.Fatalf("%s: %d", ns, r.Code)
 		}

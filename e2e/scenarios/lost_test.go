@@ -23,9 +23,9 @@ type checkAlerts struct {
 func (w *world) watchChecks(t *testing.T) *checkAlerts {
 	t.Helper()
 	dir, listen := t.TempDir(), plane.MustAddress(t)
-	rules := must(filepath.Abs(filepath.Join("..", "..", "dashboards", "prometheus", "*.yaml")))(t)
+	rules := plane.Must(filepath.Abs(filepath.Join("..", "..", "dashboards", "prometheus", "*.yaml")))(t)
 	config := filepath.Join(dir, "prometheus.yml")
-	check(t, os.WriteFile(config, fmt.Appendf(nil, `
+	plane.Check(t, os.WriteFile(config, fmt.Appendf(nil, `
 global: {scrape_interval: 1s, evaluation_interval: 1s}
 rule_files: [%q]
 scrape_configs:

@@ -38,7 +38,7 @@ func TestMigration(t *testing.T) {
 	w := newWorld(t, "migration", plane.Options{Mode: "RBAC"}, fmt.Sprintf("readiness: {minWindow: %s}\nstore: {step: 1m}\n", minWindow))
 	nodes := []string{"node-1", "node-2"}
 	w.bindNodes(t, true)
-	check(t, w.plane.StartKubelets(w.ctx, nodes...))
+	plane.Check(t, w.plane.StartKubelets(w.ctx, nodes...))
 	w.namespace(t, "shop")
 	w.create(t, secret("shop", "db"))
 	w.archive(t)
@@ -59,7 +59,7 @@ func TestMigration(t *testing.T) {
 	t.Log("Node,RBAC with the binding")
 	w.plane.StopAPIServer()
 	w.plane.Options.Mode, w.order = "Node,RBAC", true
-	check(t, w.plane.StartAPIServer(w.ctx))
+	plane.Check(t, w.plane.StartAPIServer(w.ctx))
 	w.synced(t)
 	w.lively(t, nodes)
 	w.expect(t, w.plane.Node("node-1"), "/api/v1/namespaces/shop/secrets/db", http.StatusOK, "allow")
@@ -69,7 +69,7 @@ func TestMigration(t *testing.T) {
 	t.Log("without the workload")
 	w.later(2 * skew)
 	clean := time.Now()
-	check(t, w.plane.StartKubelets(w.ctx, "node-3")) // what kubelets do only when they start belongs to the proof
+	plane.Check(t, w.plane.StartKubelets(w.ctx, "node-3")) // what kubelets do only when they start belongs to the proof
 	nodes = append(nodes, "node-3")
 	for _, n := range nodes {
 		w.runs(t, "clean-"+n, n)
@@ -101,7 +101,7 @@ func TestMigration(t *testing.T) {
 	}
 	w.expect(t, w.plane.Node("node-1"), "/api/v1/namespaces/shop/secrets/db", http.StatusOK, "allow")
 	for _, n := range nodes {
-		check(t, w.plane.Kubelets[n].Alive())
+		plane.Check(t, w.plane.Kubelets[n].Alive())
 	}
 	w.ready(t, gone)
 	w.nothingBroke(t, gone)
@@ -118,7 +118,7 @@ func (w *world) proven(t *testing.T, within time.Duration) time.Duration {
 	began, last := time.Now(), ""
 	for {
 		r, err := w.stored()
-		check(t, err)
+		plane.Check(t, err)
 		now := open(r)
 		if now != last {
 			t.Logf("%s: %s %s", time.Since(began).Round(time.Second), r.Readiness.Verdict, now)
@@ -182,7 +182,7 @@ func (w *world) lively(t *testing.T, nodes []string) {
 		if i%4 != 0 {
 			method, path, body = http.MethodGet, "/api/v1/namespaces/shop/secrets/db", nil
 		}
-		if r := must(w.plane.Node(node).Do(w.ctx, method, path, body))(t); r.Code != http.StatusOK {
+		if r := plane.Must(w.plane.Node(node).Do(w.ctx, method, path, body))(t); r.Code != http.StatusOK {
 			t.Fatalf("%s %s: %d %.200s", method, path, r.Code, r.Body)
 		}
 	}
@@ -248,7 +248,7 @@ func (w *world) ready(t *testing.T, since time.Time) {
 // nothingBroke looks for refusals of kubelets in the audit log: those that nodetrail calls races are normal.
 func (w *world) nothingBroke(t *testing.T, since time.Time) {
 	t.Helper()
-	check(t, w.plane.Log.Each(func(e *plane.Event) {
+	plane.Check(t, w.plane.Log.Each(func(e *plane.Event) {
 		if e.ResponseStatus.Code != http.StatusForbidden || e.RequestReceivedTimestamp.Before(since) || !strings.HasPrefix(e.User.Username, "system:node:") {
 			return
 		}

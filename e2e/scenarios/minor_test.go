@@ -11,7 +11,7 @@ import (
 // running is the N of the Kubernetes 1.N whose programs run.
 func running(t *testing.T) int {
 	t.Helper()
-	return must(plane.Build(work.Context()))(t).Minor()
+	return plane.Must(plane.Build(work.Context()))(t).Minor()
 }
 
 // left are the scenes that did not run, for the page.
@@ -26,7 +26,7 @@ func has(t *testing.T, scene string, since int) bool {
 	}
 	t.Logf("NOT RUN on Kubernetes 1.%d: %s needs 1.%d", minor, scene, since)
 	left = append(left, result.Left{Name: scene, Needs: fmt.Sprintf("1.%d", since)})
-	check(t, result.Write("left", left))
+	plane.Check(t, result.Write("left", left))
 	return false
 }
 

@@ -21,7 +21,7 @@ func testAPIServerRestart(t *testing.T, w *world) {
 	const db = "/api/v1/namespaces/restart/secrets/db"
 	w.expect(t, w.plane.Node("node-1"), db, http.StatusOK, "allow")
 	w.plane.StopAPIServer()
-	check(t, w.plane.StartAPIServer(w.ctx))
+	plane.Check(t, w.plane.StartAPIServer(w.ctx))
 	w.synced(t)
 	w.expect(t, w.plane.Node("node-1"), db, http.StatusOK, "allow")
 	w.expect(t, w.plane.Node("node-2"), db, http.StatusForbidden, "deny", "out-of-scope-secret-read")
@@ -48,10 +48,10 @@ func testKilled(t *testing.T, w *world) {
 	w.podGone(t, "killed", "old")
 	w.create(t, pod("killed", "new", "node-2", "db"))
 	w.later(2 * skew)
-	gone := must(one.Do(w.ctx, http.MethodGet, db, nil))(t)
-	come := must(two.Do(w.ctx, http.MethodGet, db, nil))(t)
+	gone := plane.Must(one.Do(w.ctx, http.MethodGet, db, nil))(t)
+	come := plane.Must(two.Do(w.ctx, http.MethodGet, db, nil))(t)
 	w.later(2 * skew)
-	check(t, w.trail.StartReady(w.ctx))
+	plane.Check(t, w.trail.StartReady(w.ctx))
 	for _, x := range []struct {
 		reply   *plane.Reply
 		code    int
@@ -76,17 +76,17 @@ func testRelist(t *testing.T, w *world) {
 	const db = "/api/v1/namespaces/relist/secrets/db"
 	one, two := w.plane.Node("node-1"), w.plane.Node("node-2")
 	w.expect(t, one, db, http.StatusOK, "allow")
-	check(t, w.trail.Stop())
+	plane.Check(t, w.trail.Stop())
 
 	w.deletePod(t, "relist", "old")
 	w.create(t, pod("relist", "new", "node-2", "db"))
 	w.later(2 * skew)
-	during := []*plane.Reply{must(one.Do(w.ctx, http.MethodGet, db, nil))(t), must(two.Do(w.ctx, http.MethodGet, db, nil))(t)}
+	during := []*plane.Reply{plane.Must(one.Do(w.ctx, http.MethodGet, db, nil))(t), plane.Must(two.Do(w.ctx, http.MethodGet, db, nil))(t)}
 	// A watch cache begins with what is when the apiserver starts.
 	w.plane.StopAPIServer()
-	check(t, w.plane.StartAPIServer(w.ctx))
+	plane.Check(t, w.plane.StartAPIServer(w.ctx))
 	w.later(2 * skew)
-	check(t, w.trail.StartReady(w.ctx))
+	plane.Check(t, w.trail.StartReady(w.ctx))
 	for i, want := range []string{"deny", "allow"} {
 		// The bodies in the audit log may tell, too; if nothing does, unknown is the word.
 		if a := w.verdictOn(t, "GET "+db, during[i]); a.verdict.Verdict != want && a.verdict.Verdict != "unknown" && !a.verdict.Race {
@@ -118,13 +118,13 @@ func testSmallRights(t *testing.T, w *world) {
 	}
 	w.create(t, clusterRole("small", rights...))
 	w.create(t, binding("small", "small", serviceAccount("nodetrail", "small")))
-	token := must(w.plane.ServiceAccountToken(w.ctx, "nodetrail", "small"))(t)
-	kubeconfig := must(w.plane.TokenKubeconfig("small", token))(t)
-	small := must(trail.New(work, w.program, "small", fmt.Sprintf(`state: {live: {enabled: true, kubeconfig: %q}, waitAtMost: 2s}
+	token := plane.Must(w.plane.ServiceAccountToken(w.ctx, "nodetrail", "small"))(t)
+	kubeconfig := plane.Must(w.plane.TokenKubeconfig("small", token))(t)
+	small := plane.Must(trail.New(work, w.program, "small", fmt.Sprintf(`state: {live: {enabled: true, kubeconfig: %q}, waitAtMost: 2s}
 sources: {files: [{paths: [%q], from: end}]}
 sinks: {jsonl: [{path: %q, verdicts: true}]}
 `, kubeconfig, w.plane.AuditLogPath(), trail.VerdictsPath(work, "small"))))(t)
-	check(t, small.Start())
+	plane.Check(t, small.Start())
 	defer small.Process.Kill()
 	w.eventually(t, "it watches the rest, and not pods", func() error {
 		m, err := small.Metrics()
@@ -139,7 +139,7 @@ sinks: {jsonl: [{path: %q, verdicts: true}]}
 	w.later(2 * skew)
 	one := w.plane.Node("node-1")
 	judged := func(path string) *trail.Verdict {
-		r := must(one.Do(w.ctx, http.MethodGet, path, nil))(t)
+		r := plane.Must(one.Do(w.ctx, http.MethodGet, path, nil))(t)
 		var v *trail.Verdict
 		w.eventually(t, "its verdict", func() (err error) {
 			if v, err = small.Verdict(r.AuditID); err == nil && v == nil {
@@ -161,8 +161,8 @@ sinks: {jsonl: [{path: %q, verdicts: true}]}
 			t.Errorf("%s: %s (%s, %s), want %s", path, v.Verdict, v.Reason, v.Detail, want)
 		}
 	}
-	check(t, small.Stop())
-	r := must(small.Report(w.ctx))(t)
+	plane.Check(t, small.Stop())
+	r := plane.Must(small.Report(w.ctx))(t)
 	if !slices.ContainsFunc(r.Readiness.Holes, func(h holeOf) bool { return h.Kind == "state" && strings.Contains(h.Message, "Pod") }) {
 		t.Errorf("the report does not say that pods are missing: %+v", r.Readiness.Holes)
 	}

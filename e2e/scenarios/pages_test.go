@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/nodetrail/nodetrail/e2e/plane"
 )
 
 // Who may read the pages is the cluster's word: whose a token is (TokenReview), and whether they may get the path (SubjectAccessReview).
@@ -16,7 +18,7 @@ func testPages(t *testing.T, w *world) {
 	tokens := map[string]string{"": "", "nobody": "not-a-token-of-this-cluster"}
 	for _, name := range []string{"reader", "stranger"} {
 		w.create(t, object("v1", "ServiceAccount", "people", name))
-		tokens[name] = must(w.plane.ServiceAccountToken(w.ctx, "people", name))(t)
+		tokens[name] = plane.Must(w.plane.ServiceAccountToken(w.ctx, "people", name))(t)
 	}
 	answers := func(want map[string]int) {
 		t.Helper()
@@ -35,7 +37,7 @@ func testPages(t *testing.T, w *world) {
 	}
 	// nodetrail may not ask yet.
 	answers(map[string]int{"": http.StatusUnauthorized, "reader": http.StatusServiceUnavailable})
-	check(t, w.plane.Apply(w.ctx, []byte(`
+	plane.Check(t, w.plane.Apply(w.ctx, []byte(`
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: nodetrail-reviews}

@@ -19,12 +19,12 @@ import (
 // the policy prevented passes; and the same log does not pass as that of the policy as it was.
 func TestPolicyFixed(t *testing.T) {
 	ctx := work.Context()
-	root := must(plane.Root())(t)
-	program := must(trail.Build(ctx, work))(t)
+	root := plane.Must(plane.Root())(t)
+	program := plane.Must(trail.Build(ctx, work))(t)
 	dir := filepath.Join(work.Dir, "policy")
-	check(t, os.Mkdir(dir, 0o755))
+	plane.Check(t, os.Mkdir(dir, 0o755))
 	original, fixed := filepath.Join(root, "coverage", "testdata", "policies", "kubeadm-writes.yaml"), filepath.Join(dir, "fixed.yaml")
-	check(t, os.WriteFile(fixed, must(trail.Run(ctx, program, "policy", "check", "--fix", original))(t), 0o600))
+	plane.Check(t, os.WriteFile(fixed, plane.Must(trail.Run(ctx, program, "policy", "check", "--fix", original))(t), 0o600))
 	var said struct {
 		Checks []struct{ Name, State string }
 	}
@@ -33,7 +33,7 @@ func TestPolicyFixed(t *testing.T) {
 	if cmd.ProcessState.ExitCode() != 2 {
 		t.Errorf("policy check has nothing against the policy: %v", err)
 	}
-	check(t, json.Unmarshal(out, &said))
+	plane.Check(t, json.Unmarshal(out, &said))
 	prevented := map[string]bool{}
 	for _, c := range said.Checks {
 		if c.State == "impossible" {
@@ -47,16 +47,16 @@ func TestPolicyFixed(t *testing.T) {
 	delete(prevented, "one-holder")
 	delete(prevented, "birth-guarded")
 
-	p := must(plane.New(ctx, work, plane.Options{Mode: "Node,RBAC", Policy: fixed}))(t)
-	check(t, p.StartAPIServer(ctx))
-	check(t, p.StartControllers(ctx))
+	p := plane.Must(plane.New(ctx, work, plane.Options{Mode: "Node,RBAC", Policy: fixed}))(t)
+	plane.Check(t, p.StartAPIServer(ctx))
+	plane.Check(t, p.StartControllers(ctx))
 	nodes := []string{"node-1", "node-2"}
-	check(t, p.StartKubelets(ctx, nodes...))
+	plane.Check(t, p.StartKubelets(ctx, nodes...))
 	made := time.Now() // pods, whose secrets kubelets have to read
-	check(t, p.Create(ctx, object("v1", "Namespace", "", "shop")))
-	check(t, p.Create(ctx, secret("shop", "db")))
+	plane.Check(t, p.Create(ctx, object("v1", "Namespace", "", "shop")))
+	plane.Check(t, p.Create(ctx, secret("shop", "db")))
 	for _, n := range nodes {
-		check(t, plane.Eventually(ctx, "a pod is made on "+n, func() error { return p.Create(ctx, pod("shop", "web-"+n, n, "db")) }))
+		plane.Check(t, plane.Eventually(ctx, "a pod is made on "+n, func() error { return p.Create(ctx, pod("shop", "web-"+n, n, "db")) }))
 	}
 	snapshot, log := filepath.Join(dir, "snapshot.db"), filepath.Join(dir, "audit.log")
 	analyzed := func(policy string) (*trail.Report, error) {
@@ -86,7 +86,7 @@ func TestPolicyFixed(t *testing.T) {
 		}
 		return names, not
 	}
-	check(t, plane.Eventually(ctx, "the checks that the policy prevented pass", func() error {
+	plane.Check(t, plane.Eventually(ctx, "the checks that the policy prevented pass", func() error {
 		if time.Since(made) < 30*time.Second { // Leases are renewed every 10 s
 			return errors.New("the log is too short")
 		}
@@ -99,7 +99,7 @@ func TestPolicyFixed(t *testing.T) {
 		}
 		return nil
 	}))
-	names, _ := passed(must(analyzed(original))(t))
+	names, _ := passed(plane.Must(analyzed(original))(t))
 	if names["policy-known"] {
 		t.Errorf("under the policy as it was, these pass: %v", names)
 	}

@@ -57,14 +57,14 @@ func TestScenarios(t *testing.T) {
 	}
 	t.Run("books", func(t *testing.T) { testBooks(t, w) })
 	w.result.Kubernetes, w.result.Etcd = w.plane.Programs.Kubernetes, w.plane.Programs.Etcd
-	check(t, result.Write("scenarios", w.result))
+	plane.Check(t, result.Write("scenarios", w.result))
 }
 
 // In the end the sums have to be the same everywhere: as many NODE DENY lines as denials in the audit log, and as nodetrail read there; and no
 // disagreement but where the apiserver refused what it would have allowed with its graph complete, which nodetrail says.
 func testBooks(t *testing.T, w *world) {
 	denied := map[string]bool{}
-	check(t, w.plane.Log.Each(func(e *plane.Event) {
+	plane.Check(t, w.plane.Log.Each(func(e *plane.Event) {
 		u := e.As()
 		if name, ok := strings.CutPrefix(u.Username, "system:node:"); ok && name != "" && slices.Contains(u.Groups, "system:nodes") && !e.NodeAllowed() {
 			denied[e.AuditID] = true
@@ -99,10 +99,10 @@ func testBooks(t *testing.T, w *world) {
 		}
 		return nil
 	})
-	if denials := must(w.plane.NodeDenials())(t); len(denied)-len(silent) != len(denials) {
+	if denials := plane.Must(w.plane.NodeDenials())(t); len(denied)-len(silent) != len(denials) {
 		t.Errorf("the apiserver logged NODE DENY %d times, and %d denials with a reason in its audit log", len(denials), len(denied)-len(silent))
 	}
-	r := must(w.trail.Report(w.ctx))(t)
+	r := plane.Must(w.trail.Report(w.ctx))(t)
 	for _, d := range r.Agreement.Disagree {
 		if d.Verdict != "allow" || d.Observed != "deny" || !lag[d.AuditID] {
 			t.Errorf("a disagreement outside of races that is not the apiserver's lag: %+v", d)

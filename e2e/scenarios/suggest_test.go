@@ -55,12 +55,12 @@ func testSuggestedImpersonation(t *testing.T, w *world) {
 		}
 	}
 
-	yaml := must(trail.Run(w.ctx, w.program, "suggest", "--verify", "--namespace", "moved", "--without", "clusterrolebinding/moved",
+	yaml := plane.Must(trail.Run(w.ctx, w.program, "suggest", "--verify", "--namespace", "moved", "--without", "clusterrolebinding/moved",
 		"--state", filepath.Join(work.Dir, w.name+"-data", "state"), w.plane.AuditLogPath()))(t)
 	if !strings.Contains(string(yaml), "impersonate-on:associated-node:") {
 		t.Fatalf("no impersonation is suggested:\n%s", yaml)
 	}
-	check(t, w.plane.Apply(w.ctx, yaml))
+	plane.Check(t, w.plane.Apply(w.ctx, yaml))
 	w.admin(t, http.MethodDelete, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/moved", nil)
 	p := pod("moved", "mover", "node-1")
 	p["spec"].(map[string]any)["serviceAccountName"] = "nodetrail-mover"
@@ -88,7 +88,7 @@ func testSuggestedImpersonation(t *testing.T, w *world) {
 		{"as itself, by its role", http.MethodGet, archive, account, nil, http.StatusOK, "", nil},
 	} {
 		if x.verdict == "" {
-			if r := must(x.client.Do(w.ctx, x.method, x.path, x.body))(t); r.Code != x.code {
+			if r := plane.Must(x.client.Do(w.ctx, x.method, x.path, x.body))(t); r.Code != x.code {
 				t.Errorf("%s, %s %s: %d, want %d: %s", x.what, x.method, x.path, r.Code, x.code, r.Body)
 			}
 			continue

@@ -19,8 +19,8 @@ import (
 // Seen to fail with a nodetrail that takes one version for the whole log, and with one that takes what two versions differ on for no race.
 func TestUpgrade(t *testing.T) {
 	began := time.Now()
-	to := must(plane.Build(work.Context()))(t)
-	from := must(plane.BuildAPIServer(work.Context(), fmt.Sprintf("1.%d", to.Minor()-1)))(t)
+	to := plane.Must(plane.Build(work.Context()))(t)
+	from := plane.Must(plane.BuildAPIServer(work.Context(), fmt.Sprintf("1.%d", to.Minor()-1)))(t)
 	w := newServer(t, "upgrade", plane.Options{Mode: "Node,RBAC", First: from, Host: "control-plane-1"}, "")
 	names := []string{fmt.Sprintf("1.%d", from.Minor()), fmt.Sprintf("1.%d", to.Minor())}
 	for _, n := range []string{"up-1", "up-2"} {
@@ -37,14 +37,14 @@ func TestUpgrade(t *testing.T) {
 	u := &upgrade{world: w, agent: "kubelet/" + from.Kubernetes}
 	t.Log(names[0] + " alone")
 	alone := u.traffic(t, phase)
-	second := must(w.plane.AddAPIServer(w.ctx, to, "control-plane-2"))(t)
+	second := plane.Must(w.plane.AddAPIServer(w.ctx, to, "control-plane-2"))(t)
 	t.Log("both")
 	both := u.traffic(t, phase+phase/2)
 	w.plane.RemoveAPIServer(w.plane.APIServer())
 	t.Log(names[1] + " alone")
-	check(t, second.Alive())
-	check(t, w.plane.StartControllers(w.ctx))
-	check(t, w.plane.StartKubelets(w.ctx, "node-1"))
+	plane.Check(t, second.Alive())
+	plane.Check(t, w.plane.StartControllers(w.ctx))
+	plane.Check(t, w.plane.StartKubelets(w.ctx, "node-1"))
 	after := u.traffic(t, phase)
 
 	differ := 0
@@ -69,7 +69,7 @@ func TestUpgrade(t *testing.T) {
 	testBooks(t, w)
 	w.differ(t, both)
 
-	r := must(w.trail.Report(w.ctx))(t)
+	r := plane.Must(w.trail.Report(w.ctx))(t)
 	said := map[string]bool{}
 	for _, v := range r.Authorization.Versions {
 		name, _, _ := strings.Cut(v.Name, " ")
@@ -89,7 +89,7 @@ func TestUpgrade(t *testing.T) {
 		t.Error("no request was a race because the versions differ on it")
 	}
 	x := &w.result
-	check(t, result.Write("upgrade", &result.Upgrade{
+	plane.Check(t, result.Write("upgrade", &result.Upgrade{
 		From: from.Kubernetes, To: to.Kubernetes, Versions: lines, Judged: x.Judged, Compared: x.Compared, Agree: x.Agree, RacesCompared: x.RacesCompared,
 		RacesAgree: x.RacesAgree, Differ: int64(differ), Lagged: x.Lagged, Seconds: time.Since(began).Seconds(),
 	}))

@@ -16,7 +16,7 @@ func (w *world) analyzed(t *testing.T, flags ...string) *trail.Report {
 	t.Helper()
 	args := slices.Concat([]string{"analyze", "-o", "json", "--min-window", "0", "--audit-policy", w.plane.Options.Policy, "--state", filepath.Join(work.Dir, w.name+"-data", "state")},
 		flags, []string{w.plane.AuditLogPath()})
-	return must(trail.ParseReport(must(trail.Run(w.ctx, w.program, args...))(t)))(t)
+	return plane.Must(trail.ParseReport(plane.Must(trail.Run(w.ctx, w.program, args...))(t)))(t)
 }
 
 // testVersion holds analyze to it that the audit log alone shows the minor that runs: there is no flag and no API server to ask. A flag with another
@@ -69,7 +69,7 @@ func testCredentialIDs(t *testing.T, w *world) {
 	const unnamed = "credential-not-named"
 	logged := has(t, "credential IDs of certificates", 32)
 	with, without := 0, 0
-	check(t, w.plane.Log.Each(func(e *plane.Event) {
+	plane.Check(t, w.plane.Log.Each(func(e *plane.Event) {
 		if e.ImpersonatedUser != nil || !slices.Contains(e.User.Groups, "system:nodes") {
 			return
 		}

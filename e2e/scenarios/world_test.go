@@ -35,8 +35,8 @@ const skew = time.Second
 func newWorld(t *testing.T, name string, options plane.Options, config string, nodes ...string) *world {
 	t.Helper()
 	w := newServer(t, name, options, config)
-	check(t, w.plane.StartControllers(w.ctx))
-	check(t, w.plane.StartKubelets(w.ctx, nodes...))
+	plane.Check(t, w.plane.StartControllers(w.ctx))
+	plane.Check(t, w.plane.StartKubelets(w.ctx, nodes...))
 	return w
 }
 
@@ -44,10 +44,10 @@ func newWorld(t *testing.T, name string, options plane.Options, config string, n
 func newServer(t *testing.T, name string, options plane.Options, config string) *world {
 	t.Helper()
 	ctx := work.Context()
-	w := &world{ctx: ctx, name: name, program: must(trail.Build(ctx, work))(t), order: strings.HasPrefix(options.Mode, "Node")}
-	w.alerts = must(receiver.New(ctx, work, name))(t)
-	t.Cleanup(func() { check(t, w.alerts.Close()) })
-	pair := must(trail.Beside(ctx, work, name, trail.Options{Plane: options, Program: w.program, Alertmanager: w.alerts.Manager, Config: config}))(t)
+	w := &world{ctx: ctx, name: name, program: plane.Must(trail.Build(ctx, work))(t), order: strings.HasPrefix(options.Mode, "Node")}
+	w.alerts = plane.Must(receiver.New(ctx, work, name))(t)
+	t.Cleanup(func() { plane.Check(t, w.alerts.Close()) })
+	pair := plane.Must(trail.Beside(ctx, work, name, trail.Options{Plane: options, Program: w.program, Alertmanager: w.alerts.Manager, Config: config}))(t)
 	w.plane, w.trail = pair.Plane, pair.Trail
 	return w
 }
@@ -154,7 +154,7 @@ func (w *world) eventually(t *testing.T, what string, ok func() error) {
 
 func (w *world) create(t *testing.T, o map[string]any) {
 	t.Helper()
-	check(t, w.plane.Create(w.ctx, o))
+	plane.Check(t, w.plane.Create(w.ctx, o))
 }
 
 // namespace makes one, and waits until pods can be made in it.
@@ -196,31 +196,15 @@ func (w *world) synced(t *testing.T) {
 
 func (w *world) admin(t *testing.T, method, path string, body any) *plane.Reply {
 	t.Helper()
-	return must(w.plane.Admin().Must(w.ctx, method, path, body))(t)
+	return plane.Must(w.plane.Admin().Must(w.ctx, method, path, body))(t)
 }
 
 // uid is that of the object at the path.
 func (w *world) uid(t *testing.T, path string) string {
 	t.Helper()
 	var o struct{ Metadata struct{ UID string } }
-	check(t, w.plane.Admin().Get(w.ctx, path, &o))
+	plane.Check(t, w.plane.Admin().Get(w.ctx, path, &o))
 	return o.Metadata.UID
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// must returns the value, or ends the test.
-func must[T any](v T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		check(t, err)
-		return v
-	}
 }
 
 // deletePod deletes a pod at once, without waiting for its kubelet.
@@ -237,7 +221,7 @@ func podPath(namespace, name string) string {
 func (w *world) podGone(t *testing.T, namespace, name string) {
 	t.Helper()
 	path := podPath(namespace, name)
-	check(t, plane.Eventually(w.ctx, "the pod is gone", func() error {
+	plane.Check(t, plane.Eventually(w.ctx, "the pod is gone", func() error {
 		r, err := w.plane.Admin().Do(w.ctx, http.MethodGet, path, nil)
 		if err == nil && r.Code != http.StatusNotFound {
 			err = fmt.Errorf("%d", r.Code)

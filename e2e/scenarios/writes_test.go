@@ -49,7 +49,7 @@ func testWrites(t *testing.T, w *world) {
 	all := slices.DeleteFunc(w.writes(t), func(x write) bool { return x.since > w.minor() })
 	replies := make([]*plane.Reply, len(all)) // they change nothing, so that all can be made before their verdicts are there
 	for i := range all {
-		replies[i] = must(w.plane.Node("node-1").Do(w.ctx, all[i].method, all[i].path+dryRun, all[i].body))(t)
+		replies[i] = plane.Must(w.plane.Node("node-1").Do(w.ctx, all[i].method, all[i].path+dryRun, all[i].body))(t)
 	}
 	for i := range all {
 		x := &all[i]
@@ -162,9 +162,9 @@ const signings = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 func signing(t *testing.T, node string) map[string]any {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
-	check(t, err)
+	plane.Check(t, err)
 	id := plane.NodeIdentity(node)
-	der := must(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: id.User, Organization: id.Groups}}, key))(t)
+	der := plane.Must(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: id.User, Organization: id.Groups}}, key))(t)
 	return with(object("certificates.k8s.io/v1", "CertificateSigningRequest", "", "writes-"+node), "spec", map[string]any{
 		"request": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
 		"usages": []string{"digital signature", "client auth"},
@@ -178,12 +178,12 @@ func (w *world) podCertificate(t *testing.T, name, node string) map[string]any {
 		return nil
 	}
 	_, key, err := ed25519.GenerateKey(rand.Reader)
-	check(t, err)
+	plane.Check(t, err)
 	return with(object("certificates.k8s.io/v1", "PodCertificateRequest", "writes", name), "spec", map[string]any{
 		"signerName": meshSigner, "maxExpirationSeconds": 3600, "podName": name, "podUID": w.uid(t, podPath("writes", name)),
 		"serviceAccountName": "default", "serviceAccountUID": w.uid(t, "/api/v1/namespaces/writes/serviceaccounts/default"),
 		"nodeName": node, "nodeUID": w.uid(t, "/api/v1/nodes/"+node),
-		"stubPKCS10Request": must(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key))(t),
+		"stubPKCS10Request": plane.Must(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key))(t),
 	})
 }
 
@@ -212,7 +212,7 @@ func (w *world) agrees(t *testing.T, x *write, a *answer) bool {
 	}
 	var status struct{ Message string }
 	if a.Code >= http.StatusBadRequest {
-		check(t, json.Unmarshal(a.Body, &status))
+		plane.Check(t, json.Unmarshal(a.Body, &status))
 	}
 	verdict, observed, code, message := "allow", "allow", 0, ""
 	if x.refused {
