@@ -10,7 +10,7 @@ import (
 func admissionOf(f *nodeauthz.Features, version string, gates map[string]bool) nodeadmission.Version {
 	out := judging.AdmissionOf(f, gates)
 	if exact, err := nodeadmission.VersionOf(version); err == nil && exact.Minor == out.Minor {
-		out.Patch = exact.Patch
+		out.Patch, out.Vendor = exact.Patch, exact.Vendor
 	}
 	return out
 }

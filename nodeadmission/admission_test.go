@@ -225,7 +225,7 @@ func TestRaceOfAuthorizer(t *testing.T) {
 	}
 }
 
-// TestVersions holds the checks that came within a minor at the patches before and after.
+// TestVersions holds the checks that came within a minor at the patches before and after. A vendor may have taken over a check before its patch.
 func TestVersions(t *testing.T) {
 	state := nodeadmission.State{Nodes: nodeSpans{{object: &nodeadmission.Node{UID: "n", Taints: []corev1.Taint{}, Owners: []metav1.OwnerReference{{UID: "o"}}}}}}
 	owners := write("patch", "", "nodes", "", "", "n1", `{"metadata":{"ownerReferences":null}}`)
@@ -238,7 +238,9 @@ func TestVersions(t *testing.T) {
 		"1.32.5": {nodeadmission.Allow, nodeadmission.Allow}, "1.32.6": {nodeadmission.Allow, nodeadmission.Deny},
 		"1.32.7": {nodeadmission.Allow, nodeadmission.Deny}, "1.32.8": {nodeadmission.Deny, nodeadmission.Deny},
 		"1.33.1": {nodeadmission.Allow, nodeadmission.Allow}, "v1.33.2": {nodeadmission.Allow, nodeadmission.Deny},
-		"1.33.3-gke.1": {nodeadmission.Allow, nodeadmission.Deny}, "1.33.4": {nodeadmission.Deny, nodeadmission.Deny},
+		"1.33.3-gke.1": {nodeadmission.Unknown, nodeadmission.Deny}, "1.33.4": {nodeadmission.Deny, nodeadmission.Deny},
+		"1.33.4-eks-1a2b3c4": {nodeadmission.Deny, nodeadmission.Deny}, "1.30.14-eks-1a2b3c4": {nodeadmission.Unknown, nodeadmission.Allow},
+		"1.33.3": {nodeadmission.Allow, nodeadmission.Deny},
 		"1.34": {nodeadmission.Deny, nodeadmission.Deny}, "1.37.1": {nodeadmission.Deny, nodeadmission.Deny},
 	} {
 		a := plugin(t, version, state, 0)

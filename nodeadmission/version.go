@@ -21,7 +21,9 @@ const AnyPatch = -1
 type Version struct {
 	// Minor is the 36 of Kubernetes 1.36.3, Patch the 3, or AnyPatch.
 	Minor, Patch int
-	gates        gateSet
+	// Vendor says that the version has a suffix such as the -eks-1a2b3c4 of 1.31.9-eks-1a2b3c4: a vendor may have taken over what only a later patch has.
+	Vendor bool
+	gates  gateSet
 }
 
 type gateSet struct {
@@ -88,7 +90,7 @@ func VersionOf(text string) (Version, error) {
 	}
 	v := Version{Minor: int(minor), Patch: AnyPatch}
 	if patch, err := strconv.ParseUint(digits(patchText), 10, 16); err == nil {
-		v.Patch = int(patch)
+		v.Patch, v.Vendor = int(patch), len(digits(patchText)) < len(patchText)
 	}
 	for _, g := range gates() {
 		if s, ok := g.at(v.Minor); ok {
@@ -143,6 +145,8 @@ func (v *Version) since(patch int) certainty {
 		return maybe
 	case v.Patch >= patch:
 		return yes
+	case v.Vendor:
+		return maybe
 	}
 	return no
 }
@@ -158,6 +162,8 @@ func (v *Version) checksOwners() certainty {
 		return v.since(8)
 	case v.Minor == 31:
 		return v.since(12)
+	case v.Vendor:
+		return maybe
 	}
 	return no
 }

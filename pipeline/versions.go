@@ -23,8 +23,9 @@ type Versions struct {
 	auths   []*nodeauthz.Authorizer // by hypothesis; nil until it is asked
 	settled bool
 	given   bool
-	latest  int // in force at the request that was judged last
-	use     func(*nodeauthz.Authorizer)
+	latest  int    // in force at the request that was judged last
+	release string // of the API servers then
+	use     func(a *nodeauthz.Authorizer, release string)
 
 	// Of the request in hand; implied is the apiserver's verdict, NotNode before that counts.
 	attrs   authorizer.Attributes
@@ -33,9 +34,9 @@ type Versions struct {
 	asked   func(hypothesis int) nodeauthz.Answer
 }
 
-// NewVersions returns one over a graph. gates are what is known of feature gates, nil for nothing. use is called with the authorizer that is in force,
-// when that changes; nil for nothing.
-func NewVersions(graph *nodeauthz.Graph, skew time.Duration, gates map[string]bool, use func(*nodeauthz.Authorizer)) *Versions {
+// NewVersions returns one over a graph. gates are what is known of feature gates, nil for nothing. use is called with the authorizer that is in force
+// and with the release of the API servers (see [version.Force]), when one of them changes; nil for nothing.
+func NewVersions(graph *nodeauthz.Graph, skew time.Duration, gates map[string]bool, use func(a *nodeauthz.Authorizer, release string)) *Versions {
 	v := &Versions{told: version.NewAccumulator(version.HypothesesWith(gates)), graph: graph, skew: skew, latest: -1, use: use}
 	v.asked = func(i int) nodeauthz.Answer { return v.eased(i, v.auth(i).Decide(v.attrs, v.at)) }
 	return v
@@ -97,7 +98,7 @@ func (v *Versions) see(ev *audit.Event) {
 
 // sole is the authorizer that has answered the latest request, if a node's request of that time would be asked of it alone; else nil.
 func (v *Versions) sole(at time.Time) *nodeauthz.Authorizer {
-	if f, ok := v.told.Stands(at); !ok || v.latest < 0 || f.N != 1 || f.Members[0] != v.latest {
+	if f, ok := v.told.Stands(at); !ok || v.latest < 0 || f.N != 1 || f.Members[0] != v.latest || f.Release != v.release {
 		return nil
 	}
 	return v.auth(v.latest)
@@ -169,10 +170,10 @@ func (v *Versions) answer(out *Judgement, force version.Force, r *version.Reques
 		}
 	}
 	out.node = v.auth(i)
-	if i = force.Members[0]; i != v.latest {
-		v.latest = i
+	if i = force.Members[0]; i != v.latest || force.Release != v.release {
+		v.latest, v.release = i, force.Release
 		if v.use != nil {
-			v.use(v.auth(i))
+			v.use(v.auth(i), v.release)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (a *Accumulator) conclude(h *hour) Conclusion {
 	force := a.choose(h, nil)
 	c := Conclusion{Hour: time.Unix(h.start*3600, 0).UTC(), Requests: h.requests, Held: h.held, Open: h.open, Features: a.list[force.Members[0]]}
 	members := force.Members[:force.N]
-	c.Servers = a.servers(h, nil)
+	c.Servers = a.servers(h.start, nil)
 	switch {
 	case force.Beyond && a.given >= 0:
 		c.Beyond = a.beyond

@@ -1,6 +1,7 @@
 package version
 
 import (
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -17,21 +18,24 @@ type Force struct {
 	N       int
 	// Beyond says that the version is not known to nodeauthz: the members are the two nearest, and where they differ nothing is known.
 	Beyond bool
+	// Release is the version of the API servers of the first member's minor that the log shows about the moment, such as v1.33.13; empty where it shows
+	// none, or several.
+	Release string
 }
 
 // InForce says which hypotheses requests of a time are judged by, as far as the log shows. It may say another thing after the next request.
 func (a *Accumulator) InForce(t time.Time) Force {
-	if a.given >= 0 && a.beyond == 0 {
-		return Force{Members: [2]int{a.given}, N: 1}
-	}
 	minute := minuteOf(t.Unix())
 	if c := &a.force; c.minute == minute && c.changes == a.changes && c.set.N > 0 {
 		return c.set
 	}
 	f := Force{Members: [2]int{a.prior}, N: 1}
-	if h := a.hour(t); h != nil {
+	if a.given >= 0 && a.beyond == 0 {
+		f.Members[0] = a.given
+	} else if h := a.hour(t); h != nil {
 		f = a.choose(h, &minute)
 	}
+	f.Release = a.about(floor.Div(minute, 60), &minute)[a.list[f.Members[0]].Minor]
 	a.force.minute, a.force.changes, a.force.set = minute, a.changes, f
 	return f
 }
@@ -52,7 +56,7 @@ func (a *Accumulator) Doubts(r *Request, answer func(hypothesis int) nodeauthz.A
 		return 0, false
 	}
 	minute := minuteOf(r.Time.Unix())
-	minors := a.servers(h, &minute)
+	minors := a.servers(h.start, &minute)
 	fits, _ := a.fits(h, ^uint64(0), 0)
 	for _, i := range fits {
 		if len(minors) > 0 && !slices.Contains(minors, a.list[i].Minor) {
@@ -117,8 +121,8 @@ func (a *Accumulator) choose(h *hour, minute *int64) Force {
 		}
 		return f
 	}
-	minors, during, alone := a.servers(h, minute), ^uint64(0), 0
-	if minute != nil && len(a.servers(h, nil)) > 1 { // what an API server said that was replaced counts against none that came later
+	minors, during, alone := a.servers(h.start, minute), ^uint64(0), 0
+	if minute != nil && len(a.servers(h.start, nil)) > 1 { // what an API server said that was replaced counts against none that came later
 		during = 7 << (*minute % 60) >> nearby
 		if len(minors) == 1 && minors[0] >= nodeauthz.OldestMinor && minors[0] <= nodeauthz.NewestMinor {
 			alone = minors[0]
@@ -244,8 +248,18 @@ const nearby = 1
 
 // servers are the minors of the API servers that were seen about a minute of the hour, or in all of it, in order: by their own user agents, else by
 // those seen last before, else by what one answered when it was asked.
-func (a *Accumulator) servers(h *hour, minute *int64) []int {
-	seen := map[int]bool{}
+func (a *Accumulator) servers(start int64, minute *int64) []int {
+	seen := a.about(start, minute)
+	if len(seen) == 0 && a.asked != 0 {
+		seen[a.asked] = ""
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// about are the versions of the API servers that were seen about a minute of the hour that starts then, or in all of it, by their minors; a version is
+// empty where those of a minor differ.
+func (a *Accumulator) about(start int64, minute *int64) map[int]string {
+	seen := map[int]string{}
 	look := func(from, to int64) bool { // minutes, both included
 		for k := floor.Div(from, 60); k <= floor.Div(to, 60); k++ {
 			in := a.hours[k]
@@ -260,23 +274,28 @@ func (a *Accumulator) servers(h *hour, minute *int64) []int {
 				window &= 1<<(d+1) - 1
 			}
 			for agent, s := range in.agents {
-				if agent.Program == apiserver && s.minutes&window != 0 {
-					seen[s.minor] = true
+				if agent.Program != apiserver || s.minutes&window == 0 {
+					continue
+				}
+				if v, again := seen[s.minor]; again && v != agent.Version {
+					seen[s.minor] = ""
+				} else {
+					seen[s.minor] = agent.Version
 				}
 			}
 		}
 		return len(seen) > 0
 	}
-	first, last := h.start*60, h.start*60+59
+	first, last := start*60, start*60+59
 	if minute == nil {
 		look(first, last)
 	} else if !look(*minute-nearby, *minute+nearby) {
 		at := int64(-1) // of the sighting before
-		for k := h.start; k > h.start-2 && at < 0; k-- {
+		for k := start; k > start-2 && at < 0; k-- {
 			if in := a.hours[k]; in != nil {
 				for agent, s := range in.agents {
 					until := s.minutes
-					if k == h.start {
+					if k == start {
 						until &= 1<<(*minute-first) - 1
 					}
 					if agent.Program == apiserver && until != 0 {
@@ -291,13 +310,5 @@ func (a *Accumulator) servers(h *hour, minute *int64) []int {
 			look(*minute, last)
 		}
 	}
-	if len(seen) == 0 && a.asked != 0 {
-		seen[a.asked] = true
-	}
-	out := make([]int, 0, len(seen))
-	for m := range seen {
-		out = append(out, m)
-	}
-	slices.Sort(out)
-	return out
+	return seen
 }

@@ -50,6 +50,9 @@ func TestUpgradesWithinAnHour(t *testing.T) {
 		}
 		for m, minor := range truth {
 			f := a.InForce(start.Add(time.Duration(m) * time.Minute))
+			if want := fmt.Sprintf("v1.%d.4", minor); list[f.Members[0]].Minor == minor && f.Release != want {
+				t.Fatalf("seed %d, minute %d: API servers of %q, want %s", seed, m, f.Release, want)
+			}
 			var got []int
 			for _, i := range f.Members[:f.N] {
 				got = append(got, list[i].Minor)
@@ -58,6 +61,31 @@ func TestUpgradesWithinAnHour(t *testing.T) {
 			// Two replacements in two minutes leave three versions, of which two can be in force.
 			if alone && (len(got) != 1 || got[0] != minor) || !alone && !slices.Contains(got, minor) && truth[min(m+1, minutes-1)]-truth[max(m-1, 0)] < 2 {
 				t.Fatalf("seed %d, minute %d: %v in force, and an API server of 1.%d answered: %v", seed, m, got, minor, truth)
+			}
+		}
+	}
+}
+
+// TestRelease: the patch release is that of all API servers of the minor about the time. It is also known where a flag gives the version.
+func TestRelease(t *testing.T) {
+	for _, given := range []bool{false, true} {
+		a := version.NewAccumulator(version.Hypotheses())
+		if given {
+			f, err := nodeauthz.FeaturesFor("1.33")
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Given(f, 0)
+		}
+		start := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+		for m, patch := range []string{"v1.33.3", "v1.33.3", "v1.33.3", "v1.33.4", "v1.33.4", "v1.33.4-eks-1"} {
+			a.Agent(start.Add(time.Duration(m)*time.Minute), "kube-apiserver/"+patch+" (linux/amd64) kubernetes/1", "system:apiserver")
+			a.Agent(start.Add(time.Duration(m)*time.Minute), "kube-apiserver/v1.33.9 (linux/amd64) kubernetes/1", "system:node:n1") // anybody can claim it
+			a.Agent(start.Add(time.Duration(m)*time.Minute), "kube-scheduler/v1.33.1 (linux/amd64) kubernetes/1", "system:kube-scheduler")
+		}
+		for m, want := range []string{"v1.33.3", "v1.33.3", "", "", "", "", "v1.33.4-eks-1", "v1.33.4-eks-1"} {
+			if got := a.InForce(start.Add(time.Duration(m) * time.Minute)).Release; got != want {
+				t.Errorf("given %t, minute %d: %q, want %q", given, m, got, want)
 			}
 		}
 	}

@@ -74,15 +74,18 @@ func New(state *cluster.State, o Options) *Setup {
 	if o.Live {
 		view = pipeline.NewLiveView(state, auth)
 	}
-	patch := o.Admission // of its minor alone is it known
 	gates := map[string]bool{}
 	if o.Versions != nil {
 		gates = o.Versions.Gates
 	}
-	admission := func(f *nodeauthz.Features) (with, blind *nodeadmission.Admission) {
-		v := patch
+	admission := func(f *nodeauthz.Features, release string) (with, blind *nodeadmission.Admission) {
+		v := o.Admission
 		if v.Minor == 0 || v.Minor != f.Minor {
 			v = AdmissionOf(f, gates)
+		}
+		given := o.Versions != nil && o.Versions.Given && v.Patch != nodeadmission.AnyPatch
+		if seen, err := nodeadmission.VersionOf(release); err == nil && seen.Minor == v.Minor && !given {
+			v.Patch, v.Vendor = seen.Patch, seen.Vendor
 		}
 		return nodeadmission.New(v, state.Admission.State(&pipeline.RoleAuthorizer{RBAC: state.RBAC, Mode: o.Mode}), o.Skew), nodeadmission.New(v, nodeadmission.State{}, o.Skew)
 	}
@@ -94,13 +97,13 @@ func New(state *cluster.State, o Options) *Setup {
 			Node: auth, RBAC: state.RBAC, State: view, Rules: o.Rules, Own: o.Own, Memory: memory, Mode: o.Mode,
 		},
 	}
-	s.Judge.Admission, s.Judge.Blind = admission(&o.Features)
+	s.Judge.Admission, s.Judge.Blind = admission(&o.Features, "")
 	if t := o.Versions; t != nil {
-		v := pipeline.NewVersions(state.Graph, o.Skew, t.Gates, func(a *nodeauthz.Authorizer) {
+		v := pipeline.NewVersions(state.Graph, o.Skew, t.Gates, func(a *nodeauthz.Authorizer, release string) {
 			s.Auth = a
 			view.Use(a)
 			f := a.Features()
-			s.Judge.Admission, s.Judge.Blind = admission(&f)
+			s.Judge.Admission, s.Judge.Blind = admission(&f, release)
 		})
 		if s.Judge.Versions = v; t.Given {
 			v.Given(o.Features, t.Beyond)
