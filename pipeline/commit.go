@@ -23,6 +23,7 @@ func (c *commit) has(l *partition) bool { return c != nil && slices.Contains(c.p
 func (p *partitions) gather() *commit {
 	c := &commit{}
 	all := p.sorted()
+	floor := p.sched.floor()
 	beginnings := p.gatherPending(c)
 	for _, l := range all {
 		for _, r := range l.judged { // what it resolves belongs to the same commit
@@ -32,9 +33,14 @@ func (p *partitions) gather() *commit {
 	for _, l := range all {
 		lc := tally.LaneCommit{Lane: l.name, Fence: l.fence, Latest: l.latest, Resolved: l.resolved, Opened: beginnings[l]}
 		done := c.complete(l, &lc)
-		if done == 0 && len(l.judged) == 0 && len(lc.Opened) == 0 && len(lc.Resolved) == 0 {
+		owed := p.overTime != nil && l.name == tally.OverTimeLane
+		if owed {
+			c.c.OverTime = p.overTime()
+		}
+		if done == 0 && len(l.judged) == 0 && len(lc.Opened) == 0 && len(lc.Resolved) == 0 && (!owed || c.c.OverTime == nil) {
 			continue
 		}
+		l.reach(&lc, floor)
 		for _, r := range l.judged {
 			lc.Entries = append(lc.Entries, r.entry)
 			r.entry = tally.Entry{}
@@ -43,6 +49,21 @@ func (p *partitions) gather() *commit {
 		l.judged, l.resolved = nil, nil
 	}
 	return c
+}
+
+// tellEvery is how far a lane moves on, by the log's time, until that is said where there is nothing else to say.
+const tellEvery = time.Second
+
+// reach says how far the partition is: all of its requests from before are stored with this commit, or were. What came before it was opened says
+// nothing: not all of that was stored.
+func (l *partition) reach(lc *tally.LaneCommit, floor time.Time) {
+	at := l.came
+	if !floor.IsZero() && floor.Before(at) {
+		at = floor
+	}
+	if at.Sub(l.told) >= tellEvery {
+		l.told, lc.Reached = at, at
+	}
 }
 
 // gatherPending adds, by partition, the beginnings of the pending requests, so that their batches need not wait for the response.
@@ -150,7 +171,9 @@ func (p *partitions) takeOut(c *commit, l *partition, why error) (left bool) {
 		return true
 	}
 	lc, requests := c.c.Lanes[at], c.requests[at]
-	c.c.Memory = without(l.name, c.c.Memory)
+	if l.name == tally.OverTimeLane {
+		c.c.OverTime = nil
+	}
 	c.parts, c.c.Lanes, c.requests = slices.Delete(c.parts, at, at+1), slices.Delete(c.c.Lanes, at, at+1), slices.Delete(c.requests, at, at+1)
 	for _, r := range c.saving {
 		if r.state.isSaving() && r.keeper == l {

@@ -66,43 +66,18 @@ const silentAfter = rules.DefaultLateness
 // aheadAtMost is how far ahead of our clock a request may be for detectors, whose time would run ahead with it.
 const aheadAtMost = time.Hour
 
-// observe shows a judged request of a partition to the detectors.
-func (e *Engine) observe(l *partition, j *Judgement) {
-	d := e.opt.Detectors
-	if d == nil {
-		return
+// observe returns what detectors look at of a judged request, nil if they have no use for it.
+func (e *Engine) observe(j *Judgement) []byte {
+	if e.over == nil || !rules.Observes(&j.Request) || !j.Time.Before(e.opt.Now().Add(aheadAtMost)) {
+		return nil
 	}
-	e.observed = e.opt.Now()
-	if j.Time.Before(e.observed.Add(aheadAtMost)) {
-		d.ObserveIn(l.lane, &j.Request, e.opt.Judge.State)
-	}
+	e.over.buf = rules.AppendObservation(e.over.buf[:0], &j.Request)
+	return slices.Clone(e.over.buf)
 }
 
-// detect moves the detectors' time on. What they find is stored with what they remember of it.
-func (e *Engine) detect(now time.Time) {
-	d := e.opt.Detectors
-	if d == nil {
-		return
+// part is called when a partition is closed.
+func (e *Engine) part(l *partition) {
+	if e.over != nil && l.name == tally.OverTimeLane {
+		e.over.lose()
 	}
-	// The clock counts only where nothing has come in for long: a log may be old, and come in slowly.
-	clock := now
-	if e.sched.waiting.n > 0 || now.Sub(e.observed) < silentAfter {
-		clock = time.Time{}
-	}
-	for _, l := range e.parts.open {
-		if l.behind {
-			clock = time.Time{}
-		}
-	}
-	d.Advance(clock, e.opt.Judge.State, e.detected)
-}
-
-// detected puts a detection in line to be stored.
-func (e *Engine) detected(d *rules.Detection) {
-	l := e.parts.open[noteLane]
-	enabled := slices.ContainsFunc(e.opt.Judge.Rules, func(r *rules.Rule) bool { return r.Name == d.Rule })
-	if l == nil || !enabled {
-		return
-	}
-	e.parts.found(l, DetectionEntry(d, e.opt.Judge.State), e.opt.Now())
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,7 +47,7 @@ func searched() []logLine {
 }
 
 // overTime are the groups of the rules that need several requests.
-func overTime(sum *tally.Tally) map[tally.Key]tally.Group {
+func groupsOverTime(sum *tally.Tally) map[tally.Key]tally.Group {
 	out := map[tally.Key]tally.Group{}
 	for k, g := range sum.Groups {
 		if i := slices.IndexFunc(rules.All(), func(r *rules.Rule) bool { return r.Name == k.Rule }); i >= 0 && rules.All()[i].NewDetector != nil &&
@@ -57,6 +58,13 @@ func overTime(sum *tally.Tally) map[tally.Key]tally.Group {
 		}
 	}
 	return out
+}
+
+// groupsNow are those of what is stored by now.
+func (h *harness) groupsNow() map[tally.Key]tally.Group {
+	h.store.mu.Lock()
+	defer h.store.mu.Unlock()
+	return groupsOverTime(h.store.sum)
 }
 
 func newDetectors() *rules.Detectors { return rules.NewDetectors(rules.All(), rules.DetectorOptions{}) }
@@ -74,7 +82,7 @@ func TestEngineDetects(t *testing.T) {
 			want.Add(&e)
 		})
 	}
-	found := overTime(want)
+	found := groupsOverTime(want)
 	for k, g := range found {
 		if k.Rule != "secret-enumeration" || k.Node != "worker-1" || g.Count < 100 || g.Severity != rules.Critical {
 			t.Errorf("%+v: %+v", k, g)
@@ -87,16 +95,21 @@ func TestEngineDetects(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	h := &harness{t: t, store: newModelStore(), mode: "Node,RBAC"}
 	for begin := 0; begin < len(lines); {
-		h.opt = EngineOptions{Settle: 5 * time.Millisecond, CommitEvery: time.Millisecond, Detectors: newDetectors()}
+		h.opt = EngineOptions{
+			Settle: 5 * time.Millisecond, CommitEvery: time.Millisecond, LeaseEvery: time.Millisecond, HoldFor: time.Millisecond, Detectors: newDetectors(),
+		}
 		e, _, stop := h.start()
 		end := min(begin+20+rnd.IntN(100), len(lines))
 		if !tail(t.Context(), t, e, fmt.Sprint("file:", begin), lines[max(0, begin-10):end], rnd) { // some come again, by another lane
 			t.Fatal("not stored")
 		}
+		if end == len(lines) {
+			h.until(func() bool { return len(cmp.Diff(found, h.groupsNow())) == 0 })
+		}
 		stop()
 		begin = end
 	}
-	if diff := cmp.Diff(found, overTime(h.store.sum)); diff != "" {
+	if diff := cmp.Diff(found, groupsOverTime(h.store.sum)); diff != "" {
 		t.Errorf("(-once +engines):\n%s", diff)
 	}
 	if got := h.store.sum.Sums.Allow + h.store.sum.Sums.Deny + h.store.sum.Sums.Unknown; got != int64(len(lines)) {
@@ -109,7 +122,11 @@ func TestEngineDetectsInSilence(t *testing.T) {
 	lines := searched()[:40] // the last denial is ten seconds from the end
 	for _, disabled := range []bool{false, true} {
 		h := &harness{t: t, store: newModelStore(), mode: "Node,RBAC"}
-		h.opt = EngineOptions{Settle: 5 * time.Millisecond, CommitEvery: time.Millisecond, Detectors: newDetectors()}
+		var later atomic.Int64
+		h.opt = EngineOptions{
+			Settle: 5 * time.Millisecond, CommitEvery: time.Millisecond, LeaseEvery: time.Millisecond, Detectors: newDetectors(),
+			Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) },
+		}
 		e, _, stop := h.start()
 		err := e.Do(t.Context(), func() {
 			if disabled {
@@ -122,16 +139,9 @@ func TestEngineDetectsInSilence(t *testing.T) {
 		if !tail(t.Context(), t, e, "file:a", lines, rand.New(rand.NewPCG(1, 1))) {
 			t.Fatal("not stored")
 		}
-		if err := e.Do(t.Context(), func() {
-			for _, l := range e.parts.open {
-				l.behind = false
-			}
-			e.detect(time.Now().Add(time.Hour))
-		}); err != nil {
-			t.Fatal(err)
-		}
+		h.silence(&later, e)
 		stop()
-		groups := overTime(h.store.sum)
+		groups := groupsOverTime(h.store.sum)
 		if disabled && len(groups) > 0 || !disabled && len(groups) != 1 {
 			t.Errorf("disabled %t: %+v", disabled, groups)
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/pipeline/source"
-	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
@@ -38,7 +37,6 @@ type Engine struct {
 	stopped chan struct{}
 	room    *room
 	opens   atomic.Int64
-	resumed atomic.Bool // the detectors have what is stored of the lanes that stay
 	notes   notes
 	figures figures
 
@@ -48,11 +46,9 @@ type Engine struct {
 	commits *committer
 	pace    clockPace
 	witness witness
-	// observed is when a request was shown to the detectors last.
-	observed time.Time
-	fenced   bool   // a lane with a fence was opened
-	mode     string // as it was stored
-	version  string // likewise
+	over    *overTime // nil without detectors
+	mode    string    // as it was stored
+	version string    // likewise
 }
 
 // NewEngine returns an engine that knows what the store remembers.
@@ -65,22 +61,16 @@ func NewEngine(ctx context.Context, opt EngineOptions) (*Engine, error) {
 		openFor: opt.OpenFor, maxPending: maxPending, follow: true, seen: newSeen(opt.MaxRequests / 2), inFlight: map[uint64]*request{},
 	}
 	e.parts = &partitions{open: map[string]*partition{}, sched: e.sched, room: e.room, dropped: e.part}
+	if opt.Detectors != nil {
+		e.over = newOverTime(e)
+		e.parts.overTime = e.over.owed
+	}
 	e.witness = witness{ledger: opt.Ledger, judge: opt.Judge}
 	e.commits = &committer{opt: &e.opt, parts: e.parts, witness: &e.witness, memory: e.remembered, ctx: ctx, results: make(chan error, 1)}
 	e.pace = clockPace{opt: &e.opt, sched: e.sched, crowded: e.crowded}
 	all, err := opt.Store.Memory(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading what the rules remember: %w", err)
-	}
-	if opt.Detectors != nil {
-		stored, err := opt.Store.Acquire(ctx, noteLane, 0, 0)
-		if err == nil {
-			err = e.openPartition(noteLane, 0, stored)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("opening the lane of what is found over time: %w", err)
-		}
-		e.notes.open = true
 	}
 	e.restore(all)
 	return e, nil
@@ -112,11 +102,6 @@ func (e *Engine) restore(all []tally.Remembered) {
 // remembered is what has changed of what is remembered.
 func (e *Engine) remembered(now time.Time, last bool) []tally.Remembered {
 	var all []tally.Remembered
-	if d := e.opt.Detectors; d != nil {
-		if home, open := e.home(); open {
-			all = e.placed(home, d.Changes(now, last))
-		}
-	}
 	if mode := string(e.opt.Judge.Mode.Save()); mode != e.mode {
 		e.mode = mode
 		all = append(all, tally.Remembered{Kind: rememberedMode, Value: []byte(mode)})
@@ -162,7 +147,7 @@ func (e *Engine) Open(ctx context.Context, name string, fence int64) (string, er
 		return "", err
 	}
 	var memory []tally.Remembered
-	if fence != 0 || name != noteLane && !e.resumed.Load() { // another process may have judged what this lane held until now
+	if fence != 0 { // another process may have judged what this lane held until now
 		if memory, err = e.opt.Store.Memory(ctx); err != nil {
 			return "", fmt.Errorf("reading what the rules remember: %w", err)
 		}
@@ -171,11 +156,7 @@ func (e *Engine) Open(ctx context.Context, name string, fence int64) (string, er
 		if fence != 0 {
 			e.restore(memory)
 		}
-		if err := e.openPartition(name, fence, stored); err != nil {
-			return err
-		}
-		e.resume(e.parts.open[name], stored.Kept, memory)
-		return nil
+		return e.openPartition(name, fence, stored)
 	})
 	return stored.Position, err
 }
@@ -245,6 +226,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer giveUp()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	if e.over != nil {
+		defer e.over.watch(ctx)()
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -261,12 +245,14 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 		now := e.opt.Now()
 		next := e.drain(now)
-		e.detect(now)
+		if e.over != nil {
+			e.over.advance(now)
+		}
 		next = sooner(next, e.commits.begin(now))
 		e.tell(now)
 		wait := time.Hour
-		if e.opt.Detectors != nil {
-			wait = rules.DetectStep // in silence their time continues with the clock
+		if e.over != nil {
+			wait = advanceEvery // in silence the detectors' time continues with the clock
 		}
 		if !next.IsZero() {
 			wait = min(wait, max(next.Sub(now), time.Millisecond))
@@ -298,16 +284,16 @@ func (e *Engine) judged(r *request, j *Judgement) (store bool, err error) {
 	if e.opt.Judge.Early {
 		e.figures.early++
 	}
-	e.observe(r.part, j)
 	if e.opt.Judged != nil {
 		e.opt.Judged(j)
 	}
 	entry := j.Entry
-	if !entry.IsNode && len(entry.Findings) == 0 {
+	observation := e.observe(j)
+	if !entry.IsNode && len(entry.Findings) == 0 && observation == nil {
 		return false, nil
 	}
 	r.entry = entry.Own()
-	r.entry.ID = r.id
+	r.entry.ID, r.entry.Observation = r.id, observation
 	if e.opt.Line != nil && j.IsNode {
 		r.line = e.opt.Line(j, nil)
 	}

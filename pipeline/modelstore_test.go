@@ -3,10 +3,12 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/pipeline/source"
+	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
@@ -19,6 +21,9 @@ type modelStore struct {
 	opened map[tally.ID]tally.Opened
 	of     map[tally.ID]string
 	memory map[string]tally.Remembered
+	rows   []tally.ObservationRow
+	number int64
+	judges *bool // the process that has the lease
 	sum    *tally.Tally
 	ledger *evidence.Ledger
 	fail   func() error // called before each commit
@@ -54,7 +59,7 @@ func (p process) Acquire(_ context.Context, name string, fence int64, recent int
 		return nil, source.ErrFenced
 	}
 	l.Fence = fence
-	out := &tally.Lane{Position: l.Position, Latest: l.Latest, Kept: p.owners[name] == p.killed}
+	out := &tally.Lane{Position: l.Position, Latest: l.Latest}
 	p.owners[name] = p.killed
 	for id, o := range p.opened {
 		if p.of[id] == name {
@@ -67,6 +72,83 @@ func (p process) Acquire(_ context.Context, name string, fence int64, recent int
 		}
 	}
 	return out, nil
+}
+
+// Lease gives the lane to whoever asks when the last one was killed or gave it up.
+func (p process) Lease(_ context.Context, name string) (fence int64, held bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.lanes[name]
+	if l == nil {
+		l = &tally.LaneCommit{}
+		p.lanes[name] = l
+	}
+	switch {
+	case *p.killed:
+		return 0, false, errKilled
+	case p.judges != nil && p.judges != p.killed && !*p.judges:
+		return 0, false, nil
+	case p.judges != p.killed:
+		l.Fence++
+		p.modelStore.judges = p.killed
+	}
+	return l.Fence, true, nil
+}
+
+func (p process) Resign(_ context.Context, _ string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.judges == p.killed {
+		p.modelStore.judges = nil
+	}
+	return nil
+}
+
+func (p process) Observations(_ context.Context, after map[string]int64) (*tally.Observed, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := &tally.Observed{}
+	for _, row := range p.rows {
+		if row.Number <= after[row.Writer] {
+			continue
+		}
+		if out.More = len(out.Rows) >= 10; out.More {
+			break
+		}
+		row.Body = slices.Clone(row.Body)
+		out.Rows = append(out.Rows, row)
+	}
+	for name := range p.lanes {
+		if name != tally.OverTimeLane {
+			out.Lanes = append(out.Lanes, name)
+		}
+	}
+	return out, nil
+}
+
+// observe keeps what detectors look at of the requests that a commit counts.
+func (p process) observe(c *tally.Commit) {
+	var o rules.Observations
+	for i := range c.Lanes {
+		lc := &c.Lanes[i]
+		o.Lane(lc.Lane, lc.Reached)
+		for k := range lc.Entries {
+			if e := &lc.Entries[k]; len(e.Observation) > 0 && !e.Duplicate {
+				o.Add(e.Observation)
+			}
+		}
+	}
+	p.modelStore.number++
+	if b := o.Bytes(); b != nil {
+		p.modelStore.rows = append(p.rows, tally.ObservationRow{RowID: tally.RowID{Writer: "all", Number: p.number}, Body: b})
+	}
+	if c.OverTime == nil {
+		return
+	}
+	p.modelStore.rows = slices.DeleteFunc(p.rows, func(row tally.ObservationRow) bool { return slices.Contains(c.OverTime.Taken, row.RowID) })
+	for _, r := range c.OverTime.Memory {
+		p.memory[r.Kind+"/"+r.Key] = r
+	}
 }
 
 func (p process) Memory(context.Context) ([]tally.Remembered, error) {
@@ -136,6 +218,7 @@ func (p process) Commit(_ context.Context, c *tally.Commit) (err error) {
 	if err := evidence.Each(c.Evidence, p.ledger.Put); err != nil {
 		return err
 	}
+	p.observe(c)
 	for _, r := range c.Memory {
 		if _, there := p.memory[r.Kind+"/"+r.Key]; !there || !r.First {
 			p.memory[r.Kind+"/"+r.Key] = r

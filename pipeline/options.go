@@ -48,6 +48,11 @@ type EngineOptions struct {
 	WaitAtMost time.Duration
 	// OpenFor is how long a request whose beginning alone was logged waits for its response. Default two minutes.
 	OpenFor time.Duration
+	// LeaseEvery is how often this process asks whether it is the one that judges what several requests show together, and for what others judged. Default
+	// a second.
+	LeaseEvery time.Duration
+	// HoldFor is for how long, by the clock, a lane that does not move holds back what several requests of all lanes show. Default a minute.
+	HoldFor time.Duration
 	// CommitEvery is how long at least goes by between commits. Default 100ms.
 	CommitEvery time.Duration
 	// MaxBytes bounds about how much memory the events keep that were taken in and not stored. Default 128 MiB.
@@ -120,6 +125,8 @@ func (o EngineOptions) withDefaults() EngineOptions {
 	def(&o.WaitAtMost, 30*time.Second)
 	def(&o.OpenFor, 2*time.Minute)
 	def(&o.CommitEvery, 100*time.Millisecond)
+	def(&o.LeaseEvery, time.Second)
+	def(&o.HoldFor, time.Minute)
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = 128 << 20
 	}

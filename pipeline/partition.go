@@ -8,7 +8,6 @@ import (
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/pipeline/source"
-	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
@@ -16,9 +15,8 @@ import (
 type partition struct {
 	name  string
 	fence int64
-	lane  rules.Lane // as the detectors know it; without a name if it stays with this process
-	// latest is the latest time of its events.
-	latest time.Time
+	// latest is the latest time of its events, came that of those which came since it was opened.
+	latest, came time.Time
 	// behind says that what it brought last is old and more of it is there; taken is when that was.
 	behind bool
 	taken  time.Time
@@ -28,7 +26,8 @@ type partition struct {
 	// judged are the requests that the next commit stores, resolved those whose stored beginning it deletes.
 	judged   []*request
 	resolved []tally.ID
-	gone     error // why it was closed
+	gone     error     // why it was closed
+	told     time.Time // what was said last of how far it is
 }
 
 // batch is a source's batch until it is stored.
@@ -82,6 +81,8 @@ type partitions struct {
 	open  map[string]*partition
 	sched *scheduler
 	room  *room
+	// overTime is what is to be stored with the lane of what several requests show; nil if there are no detectors.
+	overTime func() *tally.OverTime
 	// dropped is called with one that is closed.
 	dropped func(*partition)
 }
@@ -341,8 +342,11 @@ func (p *partitions) take(d *delivery, now time.Time, changed func(*audit.Event)
 	for i := range src.Events {
 		ev := &src.Events[i]
 		changed(ev)
-		if t := timeOf(ev); t.After(l.latest) {
-			l.latest = t
+		if t := timeOf(ev); t.After(l.came) {
+			l.came = t
+			if t.After(l.latest) {
+				l.latest = t
+			}
 		}
 		if audit.Needed(ev, audit.Want{}) {
 			p.arrive(b, ev)

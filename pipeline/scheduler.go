@@ -253,6 +253,14 @@ func (s *scheduler) expire(r *request) {
 	}
 }
 
+// floor is the earliest time of a request that waits, zero if none does.
+func (s *scheduler) floor() time.Time {
+	if r := s.queue.first(); r != nil {
+		return timeOf(r.ev)
+	}
+	return time.Time{}
+}
+
 // drain has judged what is due, and returns when to call it again, the zero time if only news can change anything.
 func (s *scheduler) drain(p pace) (again time.Time, err error) {
 	for r := s.pending.first; r != nil; r = s.pending.first {

@@ -48,15 +48,16 @@ const (
 
 // birthDetector follows certificate requests to their certificates, and those to their first use.
 type birthDetector struct {
-	opt    Bootstrap
-	nodes  map[string]*birthNode // MaxNodes at most
-	open   map[string]*birth     // by Signing.Key
-	owners latest[addressOwner]
-	issued latest[issue]
-	minted latest[mint]
-	first  []firstUse
-	uses   map[tokenPlace]*tokenUse
-	latest int64 // the latest step of any request
+	opt        Bootstrap
+	nodes      map[string]*birthNode // MaxNodes at most
+	open       map[string]*birth     // by Signing.Key
+	owners     latest[addressOwner]
+	issued     latest[issue]
+	minted     latest[mint]
+	first      []firstUse
+	uses       map[tokenPlace]*tokenUse
+	latest     int64               // the latest step of any request
+	ownersTold map[string]struct{} // the addresses whose owners changed
 	// proven is the first step in which a certificate was used that a request in the log asked for; 0 for none.
 	proven int64
 	done   int64
@@ -102,9 +103,7 @@ type birth struct {
 	// Judged says that the request was judged, as not signed if Waits.
 	Judged bool `json:"j,omitempty"`
 	Waits  bool `json:"w,omitempty"`
-	// Holders are the node's, stored with it.
-	Holders []*holder `json:"h,omitempty"`
-	slot    int
+	slot   int
 }
 
 // issue is a certificate that a request in the log asked for.
@@ -114,12 +113,6 @@ type issue struct {
 	Address string `json:"a,omitempty"`
 	Used    bool   `json:"u,omitempty"`
 	slot    int
-}
-
-// addressOwner are the first two nodes that came from an address, each with the step of that.
-type addressOwner struct {
-	name, other string
-	step, later int64
 }
 
 // mint is a token of a service account that a node got.
@@ -144,7 +137,7 @@ type tokenPlace struct{ id, address string }
 func newBirthDetector(o DetectorOptions) Detector {
 	return &birthDetector{
 		opt: o.Bootstrap, nodes: map[string]*birthNode{}, open: map[string]*birth{}, owners: newLatest[addressOwner](8 * MaxNodes),
-		issued: newLatest[issue](maxIssued), minted: newLatest[mint](8 * MaxNodes), uses: map[tokenPlace]*tokenUse{}, birthMemory: newBirthMemory(),
+		issued: newLatest[issue](maxIssued), minted: newLatest[mint](8 * MaxNodes), uses: map[tokenPlace]*tokenUse{}, ownersTold: map[string]struct{}{}, birthMemory: newBirthMemory(),
 	}
 }
 
@@ -216,41 +209,6 @@ func (d *birthDetector) holder(n *birthNode, r *Request, id, address string) *ho
 	return h
 }
 
-// own notes that the node came from its address.
-func (d *birthDetector) own(n *birthNode, step int64) {
-	if n.address == "" {
-		return
-	}
-	o := d.owners.get(n.address)
-	if o == nil {
-		d.owners.add(n.address, &addressOwner{name: n.name, step: step})
-		return
-	}
-	switch {
-	case o.name == n.name:
-		o.step = min(o.step, step)
-	case o.other == "" || o.other == n.name && step < o.later || o.other != n.name && (step < o.later || step == o.later && n.name < o.other):
-		o.other, o.later = n.name, step
-	}
-	if o.other != "" && (o.later < o.step || o.later == o.step && o.other < o.name) {
-		o.name, o.other, o.step, o.later = o.other, o.name, o.later, o.step
-	}
-}
-
-// shared reports whether several nodes had come from the address when the given step was over.
-func (d *birthDetector) shared(address string, step int64) bool {
-	o := d.owners.get(address)
-	return o != nil && o.other != "" && o.later <= step
-}
-
-// ownerOf is the one node that comes from the address; empty if there are several, or none.
-func (d *birthDetector) ownerOf(address string, step int64) string {
-	if o := d.owners.get(address); o != nil && o.step <= step && (o.other == "" || o.later > step) {
-		return o.name
-	}
-	return ""
-}
-
 // renewed notes a renewal of the Lease.
 func (h *holder) renewed(step int64) {
 	switch d := step - h.Step; {
@@ -272,6 +230,9 @@ func (h *holder) at(first, last int64) bool {
 	}
 	return false
 }
+
+// reached says that the log has got to a step.
+func (d *birthDetector) reached(step int64) { d.latest = max(d.latest, step) }
 
 // lastAddress is the connection's, "" for one that is too long to be one.
 func lastAddress(r *Request) string {
@@ -533,7 +494,7 @@ func (d *birthDetector) firstUses(now int64, found func(*Detection)) {
 				d.proven = step
 			}
 			d.issues(i)
-			if !d.apart(i.Address, u.h.Address, now) {
+			if !d.apart(i.Address, u.h.Address, step+settled) {
 				continue
 			}
 			f.Reason, f.Severity = CertificateMoved, Medium
@@ -543,14 +504,15 @@ func (d *birthDetector) firstUses(now int64, found func(*Detection)) {
 	}
 }
 
-// apart reports whether two addresses are of two machines: they differ, are of one family, and neither is a loopback's or one through which several nodes come.
-func (d *birthDetector) apart(a, b string, now int64) bool {
+// apart reports whether two addresses are of two machines: they differ, are of one family, and neither is a loopback's or one through which several nodes had come by the end of
+// the step.
+func (d *birthDetector) apart(a, b string, step int64) bool {
 	x, err := netip.ParseAddr(a)
 	y, wrong := netip.ParseAddr(b)
 	if err != nil || wrong != nil || x.Unmap() == y.Unmap() || x.Unmap().Is4() != y.Unmap().Is4() || x.IsLoopback() || y.IsLoopback() {
 		return false
 	}
-	return !d.shared(a, now) && !d.shared(b, now)
+	return !d.shared(a, step) && !d.shared(b, step)
 }
 
 // tokenUses judges the uses of tokens that are over.
@@ -565,7 +527,8 @@ func (d *birthDetector) tokenUses(now int64, found func(*Detection)) {
 		return cmp.Or(d.uses[a].at.Compare(d.uses[b].at), strings.Compare(a.id, b.id), strings.Compare(a.address, b.address))
 	})
 	for _, at := range due {
-		u, m, owner := d.uses[at], d.minted.get(at.id), d.ownerOf(at.address, now)
+		u, m := d.uses[at], d.minted.get(at.id)
+		owner := d.ownerOf(at.address, stepOf(u.at))
 		delete(d.uses, at)
 		if m == nil || m.told || owner == "" || owner == m.node {
 			continue

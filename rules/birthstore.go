@@ -6,12 +6,14 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 const (
 	rememberedBirth = "birth"
 	rememberedIssue = "birth-certificate"
+	// rememberedAddress is of which nodes come from an address, rememberedBirthNow of all nodes together.
+	rememberedAddress  = "birth-address"
+	rememberedBirthNow = "birth-now"
 	// maxIssued is how many certificates are remembered.
 	maxIssued = 1 << 16
 )
@@ -71,17 +73,64 @@ func (d *birthDetector) Changes() []Remembered {
 			continue
 		}
 		delete(d.told, b)
-		if b.Holders = nil; d.nodes[b.Node] != nil {
-			b.Holders = d.nodes[b.Node].holders
-		}
 		out = remember(out, rememberedBirth, strconv.Itoa(b.slot), b)
-		b.Holders = nil
 	}
 	for _, i := range slices.SortedFunc(maps.Keys(d.changed), func(a, b *issue) int { return a.slot - b.slot }) {
 		out = remember(out, rememberedIssue, strconv.Itoa(i.slot), i)
 	}
 	clear(d.changed)
-	return out
+	for _, address := range slices.Sorted(maps.Keys(d.ownersTold)) {
+		if o := d.owners.get(address); o != nil {
+			out = remember(out, rememberedAddress, address, o)
+		}
+	}
+	clear(d.ownersTold)
+	now := birthNow{Proven: d.proven, Nodes: make(map[string][]*holder, len(d.nodes))}
+	for name, n := range d.nodes {
+		now.Nodes[name] = n.holders
+	}
+	for _, u := range d.first {
+		now.First = append(now.First, storedUse{u.node.name, *u.h})
+	}
+	return remember(out, rememberedBirthNow, "", &now)
+}
+
+// birthNow is what of all nodes is stored together: most of it changes every minute.
+type birthNow struct {
+	Nodes  map[string][]*holder `json:"n"`
+	First  []storedUse          `json:"f,omitempty"`
+	Proven int64                `json:"p,omitzero"`
+}
+
+// storedUse is a first use that is not judged yet.
+type storedUse struct {
+	Node   string `json:"n"`
+	Holder holder `json:"h"`
+}
+
+// restoreNow puts back what is known of all nodes.
+func (d *birthDetector) restoreNow(now *birthNow) {
+	if d.proven == 0 || now.Proven != 0 && now.Proven < d.proven {
+		d.proven = now.Proven
+	}
+	for name, holders := range now.Nodes {
+		if d.nodes[name] != nil || len(d.nodes) >= MaxNodes || len(name) > maxRemembered || len(holders) > maxHolders || slices.Contains(holders, nil) {
+			continue
+		}
+		d.nodes[name] = &birthNode{name: name, holders: holders}
+	}
+	for i := range now.First {
+		u := &now.First[i]
+		n := d.nodes[u.Node]
+		if n == nil || len(d.first) >= maxFirstUses {
+			continue
+		}
+		h := &u.Holder // it may have had to make room for others
+		if at := slices.IndexFunc(n.holders, func(o *holder) bool { return o.ID == u.Holder.ID && o.First.Equal(u.Holder.First) }); at >= 0 {
+			h = n.holders[at]
+		}
+		d.first = append(d.first, firstUse{n, h})
+	}
 }
 
 // Restore implements Detector.
@@ -101,7 +150,6 @@ func (d *birthDetector) Restore(r *Remembered) (own bool, err error) {
 		}
 		b.slot = slot
 		d.slots[slot], d.open[b.Key] = true, b
-		d.restoreHolders(b)
 		return true, nil
 	case rememberedIssue:
 		i := &issue{}
@@ -115,21 +163,29 @@ func (d *birthDetector) Restore(r *Remembered) (own bool, err error) {
 		if i.slot = slot; d.issued.get(i.ID) == nil {
 			d.issued.add(i.ID, i)
 			d.next = max(d.next, slot)
-			if i.Used && d.proven == 0 {
-				d.proven = 1 // some time before
-			}
 		}
+		return true, nil
+	case rememberedAddress:
+		var o struct {
+			Name  string `json:"n"`
+			Other string `json:"o"`
+			Step  int64  `json:"s"`
+			Later int64  `json:"l"`
+		}
+		if err := json.Unmarshal(r.Value, &o); err != nil {
+			return true, err
+		}
+		if d.owners.get(r.Key) == nil {
+			d.owners.add(r.Key, &addressOwner{name: o.Name, other: o.Other, step: o.Step, later: o.Later})
+		}
+		return true, nil
+	case rememberedBirthNow:
+		var now birthNow
+		if err := json.Unmarshal(r.Value, &now); err != nil {
+			return true, err
+		}
+		d.restoreNow(&now)
 		return true, nil
 	}
 	return false, nil
-}
-
-// restoreHolders puts back what was known of the node of a request.
-func (d *birthDetector) restoreHolders(b *birth) {
-	holders := slices.DeleteFunc(b.Holders, func(h *holder) bool { return h == nil })
-	if b.Holders = nil; len(holders) > 0 && len(holders) <= maxHolders && d.nodes[b.Node] == nil && len(d.nodes) < MaxNodes {
-		name := strings.Clone(b.Node)
-		d.nodes[name] = &birthNode{name: name, holders: holders}
-		d.dropped = true // the followed of the node, if there is one, must be looked up anew
-	}
 }

@@ -204,7 +204,7 @@ func (c *judgedCapture) round(b *testing.B, sum *cost, all []*rules.Rule, memory
 		lap(&sum.observing)
 		d.Advance(time.Time{}, c.state, func(*rules.Detection) {})
 		lap(&sum.advancing)
-		d.Changes(block[len(block)-1].Time, false)
+		d.Changes()
 		lap(&sum.remembering)
 	}
 	span := c.requests[len(c.requests)-1].Time.Sub(c.requests[0].Time).Truncate(time.Minute) + 2*time.Minute

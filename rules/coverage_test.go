@@ -426,7 +426,7 @@ func TestCoverageOf5000Nodes(t *testing.T) {
 		}
 		d.Advance(time.Time{}, nil, func(f *Detection) { t.Errorf("%+v", f) })
 		if second%30 == 0 {
-			stored += len(d.Changes(time.Time{}, true))
+			stored += len(d.Changes())
 		}
 	}
 	runtime.GC()
@@ -461,6 +461,6 @@ func FuzzRestoreOfCoverage(f *testing.F) {
 				t.Errorf("%+v", f)
 			}
 		})
-		d.Changes(time.Time{}, true)
+		d.Changes()
 	})
 }

@@ -21,7 +21,6 @@ type coverageDetector struct {
 	at      *coverStep // the one that the last request was in, of atStep
 	atStep  int64
 	done    int64 // steps before it were taken in
-	latest  int64 // the latest step with a request
 	log     logSilence
 
 	day, answered, decided int64 // of requests with an answer on that day, those with the apiserver's decision
@@ -31,8 +30,7 @@ type coverageDetector struct {
 	kubelets               []string
 	unreadDay              int64 // the day for which missing reads were reported of all nodes together
 
-	changed  bool
-	restored bool // and not settled
+	changed bool
 	dropping
 }
 
@@ -56,6 +54,8 @@ const leastAnswers = 500
 const (
 	rememberedCoverage  = "coverage"
 	rememberedCoverNode = "coverage-node"
+	// rememberedCoverRecent is of the nodes of which something newer is known than what is stored of each by itself.
+	rememberedCoverRecent = "coverage-recent"
 )
 
 func newCoverageDetector(o DetectorOptions) Detector {
@@ -72,7 +72,6 @@ func (d *coverageDetector) follow(r *Request, f *followed, step int64, s State) 
 		if at = d.pending[step]; at == nil {
 			at = &coverStep{pods: map[podUse]struct{}{}}
 			d.pending[step] = at
-			d.latest = max(d.latest, step)
 		}
 		d.at, d.atStep = at, step
 	}
@@ -163,7 +162,6 @@ func (d *coverageDetector) unjudges(r *Request) bool {
 
 // Advance implements Detector.
 func (d *coverageDetector) Advance(t time.Time, s State, found func(*Detection)) {
-	d.settle()
 	end := stepOf(t)
 	var steps []int64
 	for step := range d.pending {
@@ -287,13 +285,13 @@ func (d *coverageDetector) unknown(step, open, unjudged int64, found func(*Detec
 
 // storedCoverage is what is remembered of the whole log.
 type storedCoverage struct {
-	Done, Latest, First, Last, Resumed int64
-	Hour                               busy
-	Nodes                              int
-	Told                               bool
-	Day, Answered, Decided             int64
-	Undecided                          bool
-	UnreadDay, OpenDay, UnjudgedDay    int64
+	Done, First, Last, Resumed      int64
+	Hour                            busy
+	Nodes                           int
+	Told                            bool
+	Day, Answered, Decided          int64
+	Undecided                       bool
+	UnreadDay, OpenDay, UnjudgedDay int64
 }
 
 // storedTrack is what is remembered of a node.
@@ -312,23 +310,31 @@ func (d *coverageDetector) Changes() []Remembered {
 	d.changed = false
 	l := &d.log
 	out := remember(nil, rememberedCoverage, "", &storedCoverage{
-		Done: d.done, Latest: d.latest, First: l.first, Last: l.last, Resumed: l.resumed, Hour: l.hour, Nodes: l.nodes, Told: l.told,
+		Done: d.done, First: l.first, Last: l.last, Resumed: l.resumed, Hour: l.hour, Nodes: l.nodes, Told: l.told,
 		Day: d.day, Answered: d.answered, Decided: d.decided, Undecided: d.undecided, UnreadDay: d.unreadDay, OpenDay: d.openDay, UnjudgedDay: d.unjudgedDay,
 	})
 	var dirty []*nodeTrack
+	recent := recentTracks{}
 	for _, n := range d.nodes {
-		if n.dirty && (n.last != 0 || n.late != 0) {
+		switch {
+		case n.last == 0 && n.late == 0:
+		case n.dirty:
 			dirty = append(dirty, n)
+		case n.last != n.stored || n.fresh != nil:
+			recent[n.name] = n.recent()
 		}
 	}
 	slices.SortFunc(dirty, func(a, b *nodeTrack) int { return strings.Compare(a.name, b.name) })
 	for _, n := range dirty {
 		n.dirty, n.stored = false, n.last
+		if n.fresh != nil { // of which a row by itself says nothing
+			recent[n.name] = n.recent()
+		}
 		out = remember(out, rememberedCoverNode, n.name, &storedTrack{
 			Minutes: n.minutes, First: n.first, Last: n.last, Secrets: n.secrets, Unread: n.unread, Tested: n.tested, Late: n.late, Told: n.told, Group: n.group,
 		})
 	}
-	return out
+	return remember(out, rememberedCoverRecent, "", recent)
 }
 
 // Restore implements Detector.
@@ -340,10 +346,9 @@ func (d *coverageDetector) Restore(r *Remembered) (own bool, err error) {
 			return true, err
 		}
 		if d.done == 0 {
-			d.done, d.latest, d.day, d.answered, d.decided = c.Done, c.Latest, c.Day, c.Answered, c.Decided
+			d.done, d.day, d.answered, d.decided = c.Done, c.Day, c.Answered, c.Decided
 			d.undecided, d.unreadDay, d.openDay, d.unjudgedDay = c.Undecided, c.UnreadDay, c.OpenDay, c.UnjudgedDay
 			d.log = logSilence{first: c.First, last: c.Last, resumed: c.Resumed, hour: c.Hour, nodes: c.Nodes, told: c.Told}
-			d.restored = true
 		}
 		return true, nil
 	case rememberedCoverNode:
@@ -352,42 +357,24 @@ func (d *coverageDetector) Restore(r *Remembered) (own bool, err error) {
 			return true, err
 		}
 		if d.nodes[r.Key] == nil && len(d.nodes) < MaxNodes {
-			d.nodes[strings.Clone(r.Key)] = &nodeTrack{
-				name: strings.Clone(r.Key), minutes: c.Minutes & hourBits, first: c.First, last: c.Last, stored: c.Last, secrets: c.Secrets,
+			name := strings.Clone(r.Key)
+			d.nodes[name] = &nodeTrack{
+				name: name, minutes: c.Minutes & hourBits, first: c.First, last: c.Last, stored: c.Last, secrets: c.Secrets,
 				unread: c.Unread, tested: c.Tested, late: c.Late, told: c.Told, group: c.Group,
 			}
-			d.restored = true
+		}
+		return true, nil
+	case rememberedCoverRecent:
+		var all recentTracks
+		if err := json.Unmarshal(r.Value, &all); err != nil {
+			return true, err
+		}
+		for name, of := range all {
+			if len(name) <= maxRemembered && (d.nodes[name] != nil || len(d.nodes) < MaxNodes) {
+				d.nodes[name] = of.track(name)
+			}
 		}
 		return true, nil
 	}
 	return false, nil
 }
-
-// settle makes up for what was not stored before a restart: what waited for time to pass, and the last minutes of nodes. What was seen
-// then is taken to have come from every node that still spoke, so that nothing is silent because of full memory.
-func (d *coverageDetector) settle() {
-	if !d.restored {
-		return
-	}
-	d.restored = false
-	for _, n := range d.nodes {
-		if n.last >= d.done-6*stepsPerMinute && !n.told && n.last < d.latest {
-			for step := n.last + stepsPerMinute; step < min(d.latest, d.done+stepsPerHour); step += stepsPerMinute {
-				n.spoke(step)
-			}
-			n.spoke(d.latest)
-		}
-	}
-	if l := &d.log; l.last != 0 && d.latest > l.last && !l.told {
-		l.hour.push(0)
-		l.last = d.latest
-	}
-}
-
-// release implements parting.
-func (d *coverageDetector) release(node string) {
-	delete(d.nodes, node)
-	d.dropped = true
-}
-
-func (*coverageDetector) nodeKind() string { return rememberedCoverNode }

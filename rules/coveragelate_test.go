@@ -32,7 +32,7 @@ func TestCoverageOfLateRequests(t *testing.T) {
 	give(ahead)
 	give(behind)
 	restored := NewDetectors([]*Rule{auditCoverageGap()}, DetectorOptions{})
-	if err := restored.Restore(d.Changes(time.Time{}, true)); err != nil {
+	if err := restored.Restore(d.Changes()); err != nil {
 		t.Fatal(err)
 	}
 	give(level)

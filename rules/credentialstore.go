@@ -22,8 +22,16 @@ func (d *credentialDetector) Changes() []Remembered {
 				h.stored = h.Last
 			}
 		}
+		n.fresh = false
 		out = remember(out, rememberedCredentials, name, &n.used)
 	}
+	recent := map[string]*[useKinds][]*habit{}
+	for name, n := range d.nodes {
+		if n.fresh {
+			recent[name] = &n.used
+		}
+	}
+	out = remember(out, rememberedCredentialsNow, "", recent)
 	for _, key := range slices.Sorted(maps.Keys(d.told)) {
 		delete(d.told, key)
 		if o := d.owners.get(key); o != nil {
@@ -49,6 +57,20 @@ func (n *credentials) worthStoring() bool {
 	return false
 }
 
+// restore puts a node back in place of what is known of it.
+func (d *credentialDetector) restore(n *credentials) {
+	if d.nodes[n.name] == nil && len(d.nodes) >= MaxNodes {
+		return
+	}
+	for k, list := range n.used {
+		n.used[k] = slices.DeleteFunc(list, func(h *habit) bool { return h == nil })
+		for _, h := range n.used[k] {
+			h.stored = h.Last
+		}
+	}
+	d.nodes[n.name] = n
+}
+
 // Restore implements Detector.
 func (d *credentialDetector) Restore(r *Remembered) (own bool, err error) {
 	switch r.Kind {
@@ -57,14 +79,19 @@ func (d *credentialDetector) Restore(r *Remembered) (own bool, err error) {
 		if err := json.Unmarshal(r.Value, &n.used); err != nil {
 			return true, err
 		}
-		for k, list := range n.used {
-			n.used[k] = slices.DeleteFunc(list, func(h *habit) bool { return h == nil })
-			for _, h := range n.used[k] {
-				h.stored = h.Last
-			}
+		if d.nodes[n.name] == nil {
+			d.restore(n)
 		}
-		if d.nodes[n.name] == nil && len(d.nodes) < MaxNodes {
-			d.nodes[n.name] = n
+		return true, nil
+	case rememberedCredentialsNow:
+		var all map[string]*[useKinds][]*habit
+		if err := json.Unmarshal(r.Value, &all); err != nil {
+			return true, err
+		}
+		for name, used := range all {
+			if used != nil && len(name) <= maxRemembered {
+				d.restore(&credentials{name: name, used: *used, fresh: true})
+			}
 		}
 		return true, nil
 	case rememberedOwner:
@@ -79,12 +106,3 @@ func (d *credentialDetector) Restore(r *Remembered) (own bool, err error) {
 	}
 	return false, nil
 }
-
-// release implements parting. What the node's open minutes hold is judged without what was before.
-func (d *credentialDetector) release(node string) {
-	delete(d.nodes, node)
-	delete(d.dirty, node)
-	d.dropped = true
-}
-
-func (*credentialDetector) nodeKind() string { return rememberedCredentials }

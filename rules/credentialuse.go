@@ -42,6 +42,7 @@ type credentials struct {
 	latest int64        // minute
 	agent  string       // a user agent that is a kubelet's
 	open   []openMinute // those that are not over, in no order
+	fresh  bool         // more is known than what is stored of it by itself
 }
 
 // openMinute is what a node uses in a minute that is not over.
@@ -104,7 +105,9 @@ const (
 
 const (
 	rememberedCredentials = "credentials"
-	rememberedOwner       = "credential-owner"
+	// rememberedCredentialsNow is of the nodes of which more is known than what is stored of each by itself.
+	rememberedCredentialsNow = "credentials-now"
+	rememberedOwner          = "credential-owner"
 )
 
 func newCredentialDetector(o DetectorOptions) Detector {
@@ -376,6 +379,7 @@ func (d *credentialDetector) own(n *credentials, value string) (first string, ot
 // note enters a minute's use. Where there are too many it takes the place of the one that was not used for longest, but of none that is still to be judged,
 // in its minute or the next: who comes from ever new addresses would not be found.
 func (n *credentials) note(u *use, minute int64) {
+	n.fresh = true
 	list := n.used[u.kind]
 	i := slices.IndexFunc(list, func(h *habit) bool { return h.Value == u.value })
 	if i < 0 {
@@ -533,6 +537,7 @@ func (d *credentialDetector) forget(t time.Time) {
 			n.used[k] = slices.DeleteFunc(n.used[k], func(h *habit) bool { return t.Sub(h.Last) > habitFor })
 			left += len(n.used[k])
 		}
+		n.fresh = true
 		if left == 0 && n.latest < stepOf(t)/stepsPerMinute {
 			delete(d.nodes, name)
 			d.dropped = true

@@ -36,7 +36,6 @@ type follower interface {
 // before they do.
 type followed struct {
 	name  string
-	lane  string
 	hash  uint64
 	track *nodeTrack
 	creds *credentials
@@ -58,12 +57,6 @@ const DetectStep = 10 * time.Second
 
 // DefaultLateness is how much later than others a request may come, by its time, and still count for detectors.
 const DefaultLateness = 2 * time.Minute
-
-// storeEvery is how often at most what changed in detectors is stored, unless something was found.
-const storeEvery = 10 * time.Second
-
-// storeStep is how far time moves on, when much of a log is there at once, until what changed is stored in any case.
-const storeStep = time.Minute
 
 // leap is how far ahead of all others a single request may be. One that is further ahead does not move time on until a second one does:
 // a clock that is wrong once must not make all that follows late.
@@ -100,7 +93,6 @@ type Detectors struct {
 	all      []Detector
 	follow   []follower
 	births   []birthReader
-	parting  []parting
 	nodes    map[string]*followed // MaxNodes at most
 	denials  *denials             // nil if no detector reads them
 	lateness time.Duration
@@ -109,35 +101,21 @@ type Detectors struct {
 	reach     time.Time // until then, at least, a request is no leap
 	ahead     time.Time // a request that is further ahead than leap
 	watermark time.Time // zero before the first Advance
-	resumed   bool      // the watermark is a restored one, or was left out for a lane that has none
 	late      int64
-	lanes     map[string]string    // by node, the lane that its requests came by last; none of the unnamed lane; MaxNodes at most
-	parted    map[string]time.Time // the lanes that were passed on, with the watermark of then
 
-	found   bool      // since what changed was stored
-	stored  time.Time // the watermark then
-	storeAt time.Time
-	moved   bool // the watermark, since it was stored
+	rules []*Rule
+	opt   DetectorOptions
 }
 
-// RememberedWatermark is the kind of the entry that says how far the detectors are: of each lane.
+// RememberedWatermark is the kind of the entry that says how far the detectors are.
 const RememberedWatermark = "watermark"
-
-// parting is a detector that keeps something of each node, in entries of one kind whose keys are the nodes' names.
-type parting interface {
-	Detector
-	// release forgets a node, and does not have what is stored of it changed: from now on somebody else follows it.
-	release(node string)
-	// nodeKind is the kind of those entries.
-	nodeKind() string
-}
 
 // NewDetectors returns the detectors of those rules that have one.
 func NewDetectors(rules []*Rule, opt DetectorOptions) *Detectors {
 	if opt.Lateness <= 0 {
 		opt.Lateness = DefaultLateness
 	}
-	d := &Detectors{lateness: opt.Lateness, nodes: map[string]*followed{}, lanes: map[string]string{}, parted: map[string]time.Time{}}
+	d := &Detectors{lateness: opt.Lateness, nodes: map[string]*followed{}, rules: rules, opt: opt}
 	for _, r := range rules {
 		if r.NewDetector == nil {
 			continue
@@ -161,9 +139,6 @@ func NewDetectors(rules []*Rule, opt DetectorOptions) *Detectors {
 		if b, is := one.(birthReader); is {
 			d.births = append(d.births, b)
 		}
-		if p, is := one.(parting); is {
-			d.parting = append(d.parting, p)
-		}
 	}
 	return d
 }
@@ -173,7 +148,7 @@ func (d *Detectors) Configure(opt DetectorOptions) {
 	if opt.Lateness <= 0 {
 		opt.Lateness = DefaultLateness
 	}
-	d.lateness = opt.Lateness
+	d.lateness, d.opt = opt.Lateness, opt
 	for _, one := range d.all {
 		if c, is := one.(interface{ configure(DetectorOptions) }); is {
 			c.configure(opt)
@@ -181,30 +156,32 @@ func (d *Detectors) Configure(opt DetectorOptions) {
 	}
 }
 
-// Observe takes in a judged request, in any order. What comes too late is left out and counted.
-func (d *Detectors) Observe(r *Request, s State) { d.ObserveIn(Lane{}, r, s) }
-
-// Lane is a part of the log that this process may pass on to another one, with what is remembered of the nodes whose requests come by it. The part
-// without a name stays.
-type Lane struct {
-	Name string
-	// Since is up to when its requests were judged by whoever had it before: those from before are too late.
-	Since time.Time
+// Forget has the detectors begin anew, as they were made and configured.
+func (d *Detectors) Forget() {
+	late := d.late
+	*d = *NewDetectors(d.rules, d.opt)
+	d.late = late
 }
 
-// ObserveIn is Observe for a request that came by a lane.
-func (d *Detectors) ObserveIn(lane Lane, r *Request, s State) {
+// Observe takes in a judged request, in any order. What comes too late is left out and counted.
+func (d *Detectors) Observe(r *Request, s State) {
 	t := r.Time
 	switch {
 	case len(d.all) == 0 || t.IsZero():
 		return
-	case t.Before(d.watermark) || t.Before(lane.Since):
+	case t.Before(d.watermark):
 		d.late++
 		d.straggles(r)
 		return
 	case len(r.Node) > maxRemembered: // no node has such a name
 		return
 	}
+	d.see(t)
+	d.show(r, s)
+}
+
+// see takes in the time of a request.
+func (d *Detectors) see(t time.Time) {
 	switch {
 	case !t.After(d.latest):
 	case d.latest.IsZero():
@@ -224,6 +201,10 @@ func (d *Detectors) ObserveIn(lane Lane, r *Request, s State) {
 		}
 		d.latest, d.ahead = t, d.onlyIfAhead(t)
 	}
+}
+
+// show gives the request to the detectors.
+func (d *Detectors) show(r *Request, s State) {
 	step := stepOf(r.Time)
 	if len(d.births) > 0 && ofBirth(r) {
 		for _, one := range d.births {
@@ -239,10 +220,6 @@ func (d *Detectors) ObserveIn(lane Lane, r *Request, s State) {
 		if len(d.nodes) < MaxNodes {
 			d.nodes[n.name] = n
 		}
-	}
-	if n.lane != lane.Name {
-		n.lane = lane.Name
-		d.place(n.name, lane.Name)
 	}
 	if d.denials != nil {
 		d.denials.observe(r, n, step)
@@ -296,6 +273,9 @@ func (d *Detectors) Advance(clock time.Time, s State, found func(*Detection)) {
 	d.advance(t, s, found)
 }
 
+// Due reports whether time should be moved on: detectors look back for so many steps, and what is sparse must not be beyond that.
+func (d *Detectors) Due() bool { return d.latest.Sub(d.watermark)-d.lateness >= time.Minute }
+
 // Flush says that the log is at its end. what continues then is found without its end.
 func (d *Detectors) Flush(s State, found func(*Detection)) {
 	end := d.latest
@@ -315,17 +295,9 @@ func (d *Detectors) advance(t time.Time, s State, found func(*Detection)) {
 	if !t.After(d.watermark) {
 		return
 	}
-	d.watermark, d.moved = t, true
-	for lane, at := range d.parted {
-		if t.Sub(at) > partedFor {
-			d.Release(lane)
-		}
-	}
+	d.watermark = t
 	for _, one := range d.all {
-		one.Advance(t, s, func(f *Detection) {
-			d.found = true
-			found(f)
-		})
+		one.Advance(t, s, found)
 	}
 	for _, one := range d.follow {
 		if one.forgot() {
@@ -334,84 +306,21 @@ func (d *Detectors) advance(t time.Time, s State, found func(*Detection)) {
 	}
 }
 
-// Changes returns what changed, if something was found, or if it is some time ago that it was asked for, by the clock or by the requests; all
-// means in any case. What changed since is lost when the process is killed: those requests are not judged again.
-func (d *Detectors) Changes(now time.Time, all bool) []Remembered {
-	if !all && !d.found && now.Before(d.storeAt) && d.watermark.Sub(d.stored) < storeStep {
-		return nil
-	}
-	d.found, d.storeAt, d.stored = false, now.Add(storeEvery), d.watermark
+// Changes returns what changed since it was called last. With what it returned before, that is all that detectors know of the requests from before the
+// watermark, if the watermark is the beginning of a minute and no later request was shown.
+func (d *Detectors) Changes() []Remembered {
 	var out []Remembered
 	for _, one := range d.all {
-		changed := one.Changes()
-		if p, is := one.(parting); is {
-			for i := range changed {
-				if m := &changed[i]; m.Kind == p.nodeKind() && m.Key != "" {
-					m.OfNode, m.Lane = true, d.lanes[m.Key]
-				}
-			}
-		}
-		out = append(out, changed...)
+		out = append(out, one.Changes()...)
 	}
-	if d.moved {
-		d.moved = false
-		if text, err := d.watermark.MarshalText(); err == nil {
-			out = append(out, Remembered{Kind: RememberedWatermark, Value: text})
-		}
+	if text, err := d.watermark.MarshalText(); err == nil {
+		out = append(out, Remembered{Kind: RememberedWatermark, Value: text})
 	}
 	return out
 }
 
-// place notes by which lane a node's requests come.
-func (d *Detectors) place(node, lane string) {
-	switch _, known := d.lanes[node]; {
-	case lane == "":
-		delete(d.lanes, node)
-	case known || len(d.lanes) < MaxNodes:
-		d.lanes[node] = lane
-	}
-}
-
-// partedFor is how far time moves on until a lane that was passed on is forgotten. No silence of a node is as short.
-const partedFor = time.Minute
-
-// Part says that another process may have the lane from now on. Unless it comes back soon, the nodes whose requests came by it are forgotten, so that they
-// do not seem to be silent, and what is stored of them stays as it is. The lane without a name is not parted with.
-func (d *Detectors) Part(lane string) { d.parted[lane] = d.watermark }
-
-// Keep says that a lane is back, and that no other process had it. It reports whether its nodes are known; else they are to be restored.
-func (d *Detectors) Keep(lane string) bool {
-	_, is := d.parted[lane]
-	delete(d.parted, lane)
-	return is
-}
-
-// Release forgets the nodes whose requests came by a lane.
-func (d *Detectors) Release(lane string) {
-	delete(d.parted, lane)
-	for node, of := range d.lanes {
-		if of != lane {
-			continue
-		}
-		for _, one := range d.parting {
-			one.release(node)
-		}
-		delete(d.lanes, node)
-	}
-	clear(d.nodes)
-}
-
-// Restore puts back what Changes returned of the unnamed lane. Entries of other kinds are left alone; one that cannot be read is an error, after the others
-// were taken.
-func (d *Detectors) Restore(all []Remembered) error {
-	_, err := d.RestoreLane("", all)
-	return err
-}
-
-// RestoreLane puts back what Changes returned of a lane, which is to come next. Before the first request, time is that of the lane which is the furthest
-// behind, and one of which nothing is stored may be at any time. After it, time does not go back.
-func (d *Detectors) RestoreLane(name string, all []Remembered) (lane Lane, failed error) {
-	lane.Name = name
+// Restore puts back what Changes returned. Entries of other kinds are left alone; one that cannot be read is an error, after the others were taken.
+func (d *Detectors) Restore(all []Remembered) (failed error) {
 	for i := range all {
 		if all[i].Kind != RememberedWatermark {
 			continue
@@ -421,13 +330,10 @@ func (d *Detectors) RestoreLane(name string, all []Remembered) (lane Lane, faile
 			failed = errors.Join(failed, fmt.Errorf("reading how far the detectors are: %w", err))
 			continue
 		}
-		lane.Since = t.UTC().Truncate(DetectStep)
-	}
-	if d.latest.IsZero() && (!d.resumed || lane.Since.Before(d.watermark)) {
-		d.watermark, d.resumed = lane.Since, true
+		d.watermark = t.UTC().Truncate(DetectStep)
 	}
 	if d.denials != nil {
-		d.denials.since = lane.Since
+		d.denials.since = d.watermark
 	}
 	for i := range all {
 		r := &all[i]
@@ -436,13 +342,10 @@ func (d *Detectors) RestoreLane(name string, all []Remembered) (lane Lane, faile
 			if err != nil {
 				failed = errors.Join(failed, fmt.Errorf("reading what is remembered of %s %q: %w", r.Kind, r.Key, err))
 			}
-			if p, is := one.(parting); own && is && r.Kind == p.nodeKind() && name != "" && r.Key != "" && d.lanes[r.Key] == "" {
-				d.place(strings.Clone(r.Key), name)
-			}
 			if own {
 				break
 			}
 		}
 	}
-	return lane, failed
+	return failed
 }

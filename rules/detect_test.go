@@ -200,7 +200,7 @@ func play(t testing.TB, s *stream, rnd *rand.Rand, restarts bool) []*Detection {
 		}
 		if restarts && rnd.IntN(max(2, len(requests)/8)) == 0 {
 			d.Advance(time.Time{}, s.world, found)
-			for _, m := range d.Changes(time.Time{}, true) {
+			for _, m := range d.Changes() {
 				stored[m.Kind+"\x00"+m.Key] = m
 			}
 			d = NewDetectors(overTimeRules(), DetectorOptions{})

@@ -85,6 +85,9 @@ func hash(h uint64, s string) uint64 {
 
 // idOf is the hash of the request's node, of which the hash is given, and its object. Reads are alike: what was denied to a get is allowed to the watch that follows.
 func idOf(r *Request, node uint64) uint64 {
+	if r.object != 0 {
+		return r.object
+	}
 	a, h := r.Attrs, node
 	if !a.ResourceRequest {
 		return hash(hash(h, a.Verb), a.Path)

@@ -181,7 +181,7 @@ func TestDetectorsAreBounded(t *testing.T) {
 		t.Errorf("found %v", found)
 	}
 	t.Log(found)
-	for _, r := range d.Changes(time.Time{}, true) {
+	for _, r := range d.Changes() {
 		if len(r.Value) > 8<<20 {
 			t.Errorf("%s %s takes %d bytes to store", r.Kind, r.Key, len(r.Value))
 		}
@@ -197,7 +197,7 @@ func FuzzDetectorsRestore(f *testing.F) {
 		observeLent(d, r, nil)
 		d.Advance(time.Time{}, nil, func(*Detection) {})
 		if i%500 == 499 {
-			for _, m := range d.Changes(time.Time{}, true) {
+			for _, m := range d.Changes() {
 				if len(m.Value) < 4096 {
 					f.Add(m.Kind, m.Key, m.Value)
 				}
@@ -224,7 +224,7 @@ func FuzzDetectorsRestore(f *testing.F) {
 			}
 		})
 		again := NewDetectors(overTimeRules(), DetectorOptions{})
-		if err := again.Restore(d.Changes(time.Time{}, true)); err != nil {
+		if err := again.Restore(d.Changes()); err != nil {
 			t.Errorf("cannot read what was stored: %v", err)
 		}
 	})

@@ -350,11 +350,3 @@ func (e *enumeration) Restore(r *Remembered) (own bool, err error) {
 	}
 	return true, nil
 }
-
-// release implements parting.
-func (e *enumeration) release(node string) {
-	delete(e.nodes, node)
-	delete(e.changed, node)
-}
-
-func (*enumeration) nodeKind() string { return rememberedEnumeration }

@@ -216,10 +216,8 @@ func (w *world) FreshSecret(namespace, pod, node string, t time.Time) (secret st
 func follow(d Detector, r *Request, s State) { d.(follower).follow(r, &followed{}, stepOf(r.Time), s) }
 
 // observeLent shows a request to detectors, and overwrites it when they have seen it: they must keep nothing of it.
-func observeLent(d *Detectors, r *Request, s State) { observeLentIn(d, Lane{}, r, s) }
-
-func observeLentIn(d *Detectors, lane Lane, r *Request, s State) {
+func observeLent(d *Detectors, r *Request, s State) {
 	of, takeBack := lent.Copy(r)
-	d.ObserveIn(lane, of, s)
+	d.Observe(of, s)
 	takeBack()
 }

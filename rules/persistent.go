@@ -319,16 +319,3 @@ func (p *persistent) Restore(r *Remembered) (own bool, err error) {
 	}
 	return true, nil
 }
-
-// release implements parting.
-func (p *persistent) release(node string) {
-	if n := p.nodes[node]; n != nil {
-		for _, w := range n.objects {
-			delete(p.byID, w.ID)
-		}
-	}
-	delete(p.nodes, node)
-	delete(p.changed, node)
-}
-
-func (*persistent) nodeKind() string { return rememberedPersistent }

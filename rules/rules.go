@@ -117,6 +117,7 @@ type Request struct {
 	Spare bool
 
 	signing *signingRead // nil before Signing is called
+	object  uint64       // idOf an observation that was cut; 0 for none
 }
 
 // NodeDenies reports whether the Node authorizer denies the request beyond doubt: by the apiserver's own word where there is one,

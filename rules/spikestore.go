@@ -115,13 +115,3 @@ func (n *spikeSubject) valid() error {
 	}
 	return nil
 }
-
-// release implements parting.
-func (s *spike) release(node string) {
-	delete(s.nodes, node)
-	delete(s.active, node)
-	delete(s.changed, node)
-	s.dropped = true
-}
-
-func (*spike) nodeKind() string { return rememberedSpike }

@@ -92,7 +92,7 @@ func (p *tale) run(t *testing.T, rule *Rule, s State, mix *rand.Rand, every int,
 	}
 	kept := map[string]Remembered{}
 	keep := func() {
-		for _, r := range d.Changes(time.Time{}, true) {
+		for _, r := range d.Changes() {
 			kept[r.Kind+"\x00"+r.Key] = r
 		}
 	}

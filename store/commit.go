@@ -61,7 +61,7 @@ type mark struct {
 }
 
 func (w *work) run(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{w.own, w.dedupe, w.lanes, w.counts, w.rest, w.evidence} {
+	for _, step := range []func(context.Context) error{w.own, w.dedupe, w.lanes, w.counts, w.rest, w.evidence, w.observations} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -199,8 +199,12 @@ func (w *work) rest(ctx context.Context) error {
 	}
 	at := nanos(w.c.At, noLast)
 	rows := map[key]*tally.Remembered{}
-	for i := range w.c.Memory {
-		m := &w.c.Memory[i]
+	memory := w.c.Memory
+	if w.c.OverTime != nil {
+		memory = slices.Concat(memory, w.c.OverTime.Memory)
+	}
+	for i := range memory {
+		m := &memory[i]
 		k := key{m.Kind, hash(m.Key)}
 		if rows[k] == nil || !m.First {
 			rows[k] = m

@@ -217,6 +217,10 @@ func (s *Store) pruneRest(ctx context.Context, b bounds) (more bool, err error) 
 		if err := w.exec(ctx, `DELETE FROM opened WHERE until > $1 AND until < $2`, int64(noLast), b.opened); err != nil {
 			return err
 		}
+		// What nobody took in for so long nobody judges.
+		if err := w.exec(ctx, `DELETE FROM observed WHERE at < $1`, time.Unix(b.ahead, 0).Add(-aheadAtMost-s.options.DedupeFor).UnixNano()); err != nil {
+			return err
+		}
 		rows := int64(0)
 		if err := w.each(ctx, `SELECT count(*) FROM memory`, nil, func(scan func(...any) error) error { return scan(&rows) }); err != nil {
 			return err

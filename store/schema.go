@@ -74,6 +74,10 @@ var migrations = []migration{{statements: []string{
 	`ALTER TABLE findings ADD COLUMN answers {text} NOT NULL DEFAULT ''`,
 	// allowed is 2 where a request succeeded, and 1 where one was allowed and then failed. Of what was counted before only the reason tells.
 	`UPDATE findings SET allowed = 2 WHERE allowed = 1 AND reason NOT IN (` + fruitlessReasons + `)`,
+}}, {statements: []string{
+	// What detectors look at of the requests that a commit counted, until who judges them has taken it in. What they remembered was of each lane.
+	`CREATE TABLE observed (writer {bytes} NOT NULL, number {int} NOT NULL, body {bytes} NOT NULL, at {int} NOT NULL, PRIMARY KEY (writer, number))`,
+	`DELETE FROM memory WHERE kind LIKE 'lane:%'`,
 }}}
 
 // migrate brings the schema to the newest of the versions given, within the transaction, which nobody else may run at the same time.

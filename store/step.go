@@ -70,7 +70,7 @@ func (s *Store) Version(ctx context.Context) (string, error) {
 	out := ""
 	err := s.read(ctx, "reading the version", func(r reader) error {
 		var parts [5]int64
-		if err := r.each(ctx, `SELECT coalesce(max(updated), 0), count(*) FROM lanes`, nil,
+		if err := r.each(ctx, `SELECT coalesce(max(updated), 0), count(*) FROM lanes WHERE lane <> $1`, []any{laneText(tally.OverTimeLane)},
 			func(scan func(...any) error) error { return scan(&parts[0], &parts[1]) }); err != nil {
 			return err
 		}

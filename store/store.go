@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -69,6 +68,7 @@ type Store struct {
 	// folded is when the evidence of commits was merged last, and added counts them since this Store was opened.
 	folded time.Time
 	added  int64
+	leases map[string]beat
 	// maxMemory and foldEvery are the constants, but in tests.
 	maxMemory int64
 	foldEvery time.Duration
@@ -109,7 +109,7 @@ func OpenPostgres(ctx context.Context, dsn string, o Options) (*Store, error) {
 func newStore(ctx context.Context, db engine, o Options) (*Store, error) {
 	owner := make([]byte, 16)
 	_, _ = rand.Read(owner) // it never fails
-	s := &Store{db: db, options: o, owner: owner, known: newKnown(o.MaxGroups), aging: aging{elapsed: time.Now}, maxMemory: maxMemory, foldEvery: foldEvery}
+	s := &Store{db: db, options: o, owner: owner, known: newKnown(o.MaxGroups), aging: aging{elapsed: time.Now}, leases: map[string]beat{}, maxMemory: maxMemory, foldEvery: foldEvery}
 	if err := s.settle(ctx); err != nil {
 		return nil, errors.Join(err, db.close())
 	}
@@ -173,16 +173,16 @@ func (s *Store) acquire(ctx context.Context, w tx, lane string, fence int64, rec
 	if err != nil {
 		return nil, err
 	}
-	stored, latest, position, owner := int64(0), int64(0), []byte(nil), []byte(nil)
-	err = w.each(ctx, s.db.dialect().sql(`SELECT fence, position, latest, owner FROM lanes WHERE lane = $1 {lock}`), []any{name},
-		func(scan func(...any) error) error { return scan(&stored, &position, &latest, &owner) })
+	stored, latest, position := int64(0), int64(0), []byte(nil)
+	err = w.each(ctx, s.db.dialect().sql(`SELECT fence, position, latest FROM lanes WHERE lane = $1 {lock}`), []any{name},
+		func(scan func(...any) error) error { return scan(&stored, &position, &latest) })
 	if err != nil {
 		return nil, err
 	}
 	if stored > fence {
 		return nil, fmt.Errorf("under fence %d, and it has %d: %w", fence, stored, source.ErrFenced)
 	}
-	out.Position, out.Latest, out.Kept = string(position), fromNanos(latest), bytes.Equal(owner, s.owner)
+	out.Position, out.Latest = string(position), fromNanos(latest)
 	if err := w.exec(ctx, `UPDATE lanes SET fence = $2, owner = $3, updated = $4 WHERE lane = $1`, name, fence, s.owner, now); err != nil {
 		return nil, err
 	}

@@ -72,6 +72,7 @@ var (
 		{"hour", integer, keep}, {"kind", integer, keep}, {"name", blob, keep}, {"value", blob, replace},
 	}}
 	evidenceNewTable = sqlTable{"evidence_new", 2, []column{{"writer", blob, keep}, {"number", integer, keep}, {"records", blob, keep}}}
+	observedTable    = sqlTable{"observed", 2, []column{{"writer", blob, keep}, {"number", integer, keep}, {"body", blob, keep}, {"at", integer, keep}}}
 	factsTable       = sqlTable{"facts", 1, []column{{"instance", text, keep}, {"body", blob, replace}, {"at", integer, replace}}}
 	alertsTable      = sqlTable{"alerts", 1, []column{
 		{"id", blob, keep}, {"key", blob, keep}, {"first", integer, replace}, {"last", integer, replace}, {"payload", blob, replace},

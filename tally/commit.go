@@ -12,6 +12,8 @@ type Commit struct {
 	Lanes []LaneCommit
 	// Memory are the entries of rules' memory that changed.
 	Memory []Remembered
+	// OverTime is of the process that judges what several requests show together, nil for nothing; the lane OverTimeLane is among the Lanes then.
+	OverTime *OverTime
 	// Facts is what a report needs to know in addition to the counts, as JSON, from the instance of that name; nil to leave it as it is.
 	Facts    []byte
 	Instance string
@@ -35,6 +37,8 @@ type LaneCommit struct {
 	Events Events
 	// Entries are the requests that were judged. Each counts once in the whole store: the store sets Duplicate on those that were stored before.
 	Entries []Entry
+	// Reached says that all requests of the lane from before it are stored with this commit or were before; zero says nothing new.
+	Reached time.Time
 	// Opened are requests of completed batches whose response has not come yet; Resolved are those opened before that are judged now.
 	Opened   []Opened
 	Resolved []ID
@@ -54,10 +58,8 @@ type Remembered = rules.Remembered
 // Lane is what the store knows of a lane.
 type Lane struct {
 	Position string
-	// Kept says that nobody else has owned it since this process did.
-	Kept   bool
-	Latest time.Time
-	Opened []Opened
+	Latest   time.Time
+	Opened   []Opened
 	// Recent are the IDs of requests that were stored lately, of all lanes, at most as many as asked for: a fast way to know duplicates,
 	// which the store knows anyway.
 	Recent []ID
@@ -72,6 +74,45 @@ type Store interface {
 	Commit(ctx context.Context, c *Commit) error
 	// Memory returns the rules' memory.
 	Memory(ctx context.Context) ([]Remembered, error)
+	// Lease gives the lane to this process if nobody else has it, or if who has it has not asked for it for so long that it is taken for dead. It is
+	// to be called every second or so, to keep the lane or to get it. fence is that of the lane while it is held.
+	Lease(ctx context.Context, lane string) (fence int64, held bool, err error)
+	// Resign gives up a lane that Lease gave.
+	Resign(ctx context.Context, lane string) error
+	// Observations returns what was stored after the rows given by writer, and was not taken, as it is at one time.
+	Observations(ctx context.Context, after map[string]int64) (*Observed, error)
+}
+
+// OverTimeLane is the lane of what several requests show together, of whichever lanes. One process at a time has it, by a lease.
+const OverTimeLane = "over-time"
+
+// OverTime is what is stored by the process that judges what several requests show together.
+type OverTime struct {
+	// Memory is what the detectors remember, as of a time of the log.
+	Memory []Remembered
+	// Taken are the observations that are part of it, and are stored no longer.
+	Taken []RowID
+}
+
+// RowID tells rows of observations apart. The numbers of a writer grow.
+type RowID struct {
+	Writer string
+	Number int64
+}
+
+// Observed is what of observations is there.
+type Observed struct {
+	// Rows are the oldest of each writer, in the order of their numbers; More says that there are others.
+	Rows []ObservationRow
+	More bool
+	// Lanes are the names of all lanes of late, but for OverTimeLane.
+	Lanes []string
+}
+
+// ObservationRow is what one commit stored of the requests that it counted, as rules.Observations writes it.
+type ObservationRow struct {
+	RowID
+	Body []byte
 }
 
 // FencedError says which lanes belong to others by now.

@@ -47,6 +47,10 @@ type Entry struct {
 	// Origin is the request's; it is needed where there are Findings.
 	Origin Origin
 
+	// Observation is what detectors look at of the request, as rules.AppendObservation writes it; nil if they have no use for it. It is stored unless
+	// the request is a duplicate. Of what is no node's and has no findings nothing else counts.
+	Observation []byte
+
 	// Duplicate is set by the store where the request was counted before.
 	Duplicate bool
 }
