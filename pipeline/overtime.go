@@ -205,7 +205,7 @@ func (o *overTime) take(all *tally.Observed) bool {
 	o.whole = !all.More
 	for i := range all.Rows {
 		row := &all.Rows[i]
-		last, err := o.lanes.Take(row.Body, now, o.e.opt.Judge.State)
+		last, err := o.lanes.Take(row.Body, now)
 		if err != nil {
 			o.e.opt.Log.Error().Err(err).Msg("some requests are left out of what several show together")
 		}

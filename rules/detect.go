@@ -58,10 +58,6 @@ const DetectStep = 10 * time.Second
 // DefaultLateness is how much later than others a request may come, by its time, and still count for detectors.
 const DefaultLateness = 2 * time.Minute
 
-// leap is how far ahead of all others a single request may be. One that is further ahead does not move time on until a second one does:
-// a clock that is wrong once must not make all that follows late.
-const leap = time.Hour
-
 // Detection is a finding that several requests show together. All its strings are its own.
 type Detection struct {
 	Finding
@@ -97,9 +93,7 @@ type Detectors struct {
 	denials  *denials             // nil if no detector reads them
 	lateness time.Duration
 
-	latest    time.Time // of the requests
-	reach     time.Time // until then, at least, a request is no leap
-	ahead     time.Time // a request that is further ahead than leap
+	clock
 	watermark time.Time // zero before the first Advance
 	late      int64
 
@@ -169,7 +163,7 @@ func (d *Detectors) Observe(r *Request, s State) {
 	switch {
 	case len(d.all) == 0 || t.IsZero():
 		return
-	case t.Before(d.watermark):
+	case t.Before(d.watermark), d.isLate(t, d.lateness):
 		d.late++
 		d.straggles(r)
 		return
@@ -182,25 +176,10 @@ func (d *Detectors) Observe(r *Request, s State) {
 
 // see takes in the time of a request.
 func (d *Detectors) see(t time.Time) {
-	switch {
-	case !t.After(d.latest):
-	case d.latest.IsZero():
-		d.latest = t
-		if d.denials != nil && !d.watermark.IsZero() {
-			d.denials.Advance(d.watermark, nil, nil) // nothing of before is in it
-		}
-	case !t.After(d.reach):
-		d.latest = t
-	case t.Sub(d.latest) <= leap:
-		d.latest, d.reach = t, t.Add(leap)
-	case d.ahead.IsZero():
-		d.ahead = t
-	default:
-		if t.After(d.ahead) {
-			t, d.ahead = d.ahead, t
-		}
-		d.latest, d.ahead = t, d.onlyIfAhead(t)
+	if d.latest.IsZero() && d.denials != nil && !d.watermark.IsZero() {
+		d.denials.Advance(d.watermark, nil, nil) // nothing of before is in it
 	}
+	d.clock.see(t)
 }
 
 // show gives the request to the detectors.
@@ -244,14 +223,6 @@ func (d *Detectors) straggles(r *Request) {
 			f.straggle(r, stepOf(d.watermark))
 		}
 	}
-}
-
-// onlyIfAhead keeps the time that is ahead if it is so of the new latest, too.
-func (d *Detectors) onlyIfAhead(latest time.Time) time.Time {
-	if d.ahead.Sub(latest) > leap {
-		return d.ahead
-	}
-	return time.Time{}
 }
 
 // Late is how many requests came too late.

@@ -29,6 +29,7 @@ type Lanes struct {
 
 // laneTime is how far a lane is.
 type laneTime struct {
+	clock
 	reached time.Time // zero until anything is known
 	moved   time.Time // by the clock
 }
@@ -96,19 +97,25 @@ func (l *Lanes) Know(name string, now time.Time) {
 
 // Take takes in what [Observations] made, and keeps b. It returns the latest time of a request in it, zero for none; those that are improbably far ahead
 // of the others left out.
-func (l *Lanes) Take(b []byte, now time.Time, s State) (latest time.Time, err error) {
+func (l *Lanes) Take(b []byte, now time.Time) (latest time.Time, err error) {
+	lane := &laneTime{}
 	err = l.reader.read(b, func(name string, reached time.Time) {
 		l.Know(name, now)
-		if one := l.lanes[name]; one != nil && reached.After(one.reached) {
-			one.reached, one.moved = reached, now
+		if lane = l.lanes[name]; lane == nil {
+			lane = &laneTime{}
+		}
+		if reached.After(lane.reached) {
+			lane.reached, lane.moved = reached, now
 		}
 	}, func(of Observation) {
-		if of.Time.Before(l.d.watermark) {
+		late := lane.isLate(of.Time, l.d.lateness)
+		if lane.see(of.Time); late || of.Time.Before(l.d.watermark) {
 			if of.Time.Before(l.resumed) {
 				return
 			}
 			if r, whole := l.of.request(&of); whole {
-				l.d.Observe(r, s) // it is late
+				l.d.late++
+				l.d.straggles(r)
 			}
 			return
 		}

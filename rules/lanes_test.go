@@ -80,7 +80,7 @@ func (f *fleet) advance(clock time.Time) {
 		if row.taken == f.judge {
 			continue
 		}
-		last, err := f.judge.Take(slices.Clone(row.b), f.now, f.state)
+		last, err := f.judge.Take(slices.Clone(row.b), f.now)
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -412,7 +412,7 @@ func FuzzObservations(f *testing.F) {
 	f.Add(row.Bytes())
 	f.Fuzz(func(_ *testing.T, b []byte) {
 		l := NewLanes(NewDetectors(All(), DetectorOptions{}))
-		_, err := l.Take(b, at(0), nil)
+		_, err := l.Take(b, at(0))
 		_ = err // broken bytes may be
 		l.Advance(at(0), at(hour), -1, nil, func(*Detection) {}, func() { l.Changes() })
 	})

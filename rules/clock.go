@@ -1,0 +1,40 @@
+package rules
+
+import "time"
+
+// leap is how far ahead of all others a single request may be. One that is further ahead does not move time on until a second one does:
+// a clock that is wrong once must not make all that follows late.
+const leap = time.Hour
+
+// clock is the time of a log, or of a lane, by its requests.
+type clock struct {
+	latest time.Time // of the requests
+	reach  time.Time // until then, at least, a request is no leap
+	ahead  time.Time // a request that is further ahead than leap
+}
+
+// see takes in the time of a request.
+func (c *clock) see(t time.Time) {
+	switch {
+	case !t.After(c.latest):
+	case c.latest.IsZero(), !t.After(c.reach):
+		c.latest = t
+	case t.Sub(c.latest) <= leap:
+		c.latest, c.reach = t, t.Add(leap)
+	case c.ahead.IsZero():
+		c.ahead = t
+	default:
+		if t.After(c.ahead) {
+			t, c.ahead = c.ahead, t
+		}
+		if c.latest = t; c.ahead.Sub(t) <= leap {
+			c.ahead = time.Time{}
+		}
+	}
+}
+
+// isLate reports whether a request comes too late after those that were seen. Whether time was moved on meanwhile makes no difference, so that it is the
+// same wherever the log is read.
+func (c *clock) isLate(t time.Time, lateness time.Duration) bool {
+	return !c.latest.IsZero() && t.Before(c.latest.Add(-lateness).Truncate(DetectStep))
+}
