@@ -16,7 +16,7 @@ import (
 // What a gateway has answered 200 is in Kafka, whenever the gateway is killed.
 func TestGateway(t *testing.T) {
 	brokers := kafkatest.Start(t, kafkatest.Options{}).Addresses()
-	topic(t, brokers, "audit")
+	topic(t, brokers, "audit", 6)
 	want, lines := analyze(t), capture(t)
 	rnd := rand.New(rand.NewPCG(10, 10))
 	addr, dir := freePort(t), t.TempDir()

@@ -150,14 +150,20 @@ func analyze(t *testing.T) *totals {
 // config writes a configuration file: what all have in common, and the lines given.
 func config(t *testing.T, lines ...string) string {
 	t.Helper()
+	return configOf(t, filepath.Join(demo, "journal.jsonl.gz"), 150*time.Millisecond, lines...)
+}
+
+// configOf is config with another state and skew.
+func configOf(t *testing.T, state string, skew time.Duration, lines ...string) string {
+	t.Helper()
 	dir := t.TempDir()
 	text := fmt.Sprintf(`data: %q
 listen: 127.0.0.1:0
 authorization: {mode: "Node,RBAC"}
-skew: 150ms
+skew: %s
 state: {files: [%q], fromAudit: false, settle: 100ms}
 pipeline: {commitEvery: 10ms}
-`, filepath.Join(dir, "data"), absolute(t, filepath.Join(demo, "journal.jsonl.gz"))) + strings.Join(lines, "\n") + "\n"
+`, filepath.Join(dir, "data"), skew, absolute(t, state)) + strings.Join(lines, "\n") + "\n"
 	path := filepath.Join(dir, "nodetrail.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

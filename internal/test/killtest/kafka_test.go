@@ -17,12 +17,12 @@ import (
 	"github.com/nodetrail/nodetrail/internal/test/kafkatest"
 )
 
-// topic makes a topic of six partitions.
-func topic(t *testing.T, brokers []string, name string) {
+// topic makes a topic.
+func topic(t *testing.T, brokers []string, name string, partitions int) {
 	t.Helper()
 	client := &kafkago.Client{Addr: kafkago.TCP(brokers...), Timeout: 30 * time.Second}
 	resp, err := client.CreateTopics(context.Background(), &kafkago.CreateTopicsRequest{
-		Topics: []kafkago.TopicConfig{{Topic: name, NumPartitions: 6, ReplicationFactor: 1}},
+		Topics: []kafkago.TopicConfig{{Topic: name, NumPartitions: partitions, ReplicationFactor: 1}},
 	})
 	if err == nil {
 		err = resp.Errors[name]
@@ -75,7 +75,7 @@ func kafkaConfig(brokers []string, topic string) string {
 // Partitions that are assigned anew each time the program starts, and go back to the group when its session has timed out.
 func TestKafkaWithRebalances(t *testing.T) {
 	brokers := kafkatest.Start(t, kafkatest.Options{}).Addresses()
-	topic(t, brokers, "audit")
+	topic(t, brokers, "audit", 6)
 	want, lines := analyze(t), capture(t)
 	rnd := rand.New(rand.NewPCG(7, 7))
 	conf := config(t, kafkaConfig(brokers, "audit"))
@@ -97,7 +97,7 @@ func TestKafkaWithRebalances(t *testing.T) {
 func TestTwoAnalyzersOnPostgres(t *testing.T) {
 	pg := postgres.Shared(t)
 	brokers := kafkatest.Start(t, kafkatest.Options{}).Addresses()
-	topic(t, brokers, "audit")
+	topic(t, brokers, "audit", 6)
 	want, lines := analyze(t), capture(t)
 	rnd := rand.New(rand.NewPCG(8, 8))
 	dsn, err := url.QueryUnescape(pg.DSN())
