@@ -49,10 +49,12 @@ func TestAttack22SeveralAnalyzersFindTheSame(t *testing.T) {
 		parts := partitions(t, s.Log, n)
 		f := &fleet{s: s, last: make(chan struct{})}
 		f.fed.Add(n)
-		f.open.Add(n)
+		for i := range n {
+			f.lanes = append(f.lanes, fmt.Sprintf("kafka:audit/%d", i))
+		}
 		for i, events := range parts {
 			db := opened(t)(store.OpenPostgres(t.Context(), server.DSN(), store.Options{Schema: schema}))
-			group.Go(func() { f.analyze(t, db, fmt.Sprintf("kafka:audit/%d", i), events) })
+			group.Go(func() { f.analyze(t, db, f.lanes[i], events) })
 		}
 		db := opened(t)(store.OpenPostgres(t.Context(), server.DSN(), store.Options{Schema: schema}))
 		diff := ""
@@ -105,9 +107,10 @@ func partitions(t *testing.T, log []byte, n int) [][]audit.Event {
 
 // fleet are analyzers of one store.
 type fleet struct {
-	s         *scenario.Scenario
-	open, fed sync.WaitGroup
-	last      chan struct{} // closed when nothing more is expected
+	s     *scenario.Scenario
+	lanes []string
+	fed   sync.WaitGroup
+	last  chan struct{} // closed when nothing more is expected
 }
 
 func (f *fleet) analyze(t *testing.T, db *store.Store, lane string, events []audit.Event) {
@@ -124,8 +127,9 @@ func (f *fleet) analyze(t *testing.T, db *store.Store, lane string, events []aud
 	mode, _ := pipeline.ParseMode("Node,RBAC")
 	setup := judging.New(state, judging.Options{Features: features, Skew: time.Second, Mode: mode, Rules: rules.All()})
 	var later atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	e, err := pipeline.NewEngine(t.Context(), pipeline.EngineOptions{
-		Now:   func() time.Time { return time.Now().Add(time.Duration(later.Load())) },
+		Now: now, EndAfter: time.Millisecond,
 		Judge: setup.Judge, Detectors: rules.NewDetectors(rules.All(), rules.DetectorOptions{}), Store: db, Settle: time.Millisecond,
 		CommitEvery: 10 * time.Millisecond, LeaseEvery: 20 * time.Millisecond, Log: zerolog.Nop(),
 	})
@@ -136,11 +140,12 @@ func (f *fleet) analyze(t *testing.T, db *store.Store, lane string, events []aud
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
+	if err := e.Announce(ctx, f.lanes); err != nil {
+		t.Error(err)
+	}
 	if _, err := e.Open(ctx, lane, 1); err != nil {
 		t.Error(err)
 	}
-	f.open.Done()
-	f.open.Wait() // a lane that nobody has seen holds nothing back
 	for len(events) > 0 {
 		n := min(200, len(events))
 		b := &source.Batch{Lane: lane, Received: time.Now(), Wait: true, Events: events[:n]}
@@ -163,7 +168,16 @@ func (f *fleet) analyze(t *testing.T, db *store.Store, lane string, events []aud
 	case <-time.After(time.Second):
 	}
 	later.Store(int64(time.Hour)) // the log is silent: what came in is judged
-	<-f.last
+	for ended := false; !ended; {
+		if err := e.Take(ctx, &source.Batch{Lane: lane, Ended: now(), Wait: true}, func(error) {}); err != nil {
+			t.Error(err)
+		}
+		select {
+		case <-f.last:
+			ended = true
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)

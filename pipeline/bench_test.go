@@ -102,8 +102,9 @@ func (nowhere) Acquire(context.Context, string, int64, int) (*tally.Lane, error)
 }
 func (nowhere) Commit(context.Context, *tally.Commit) error        { return nil }
 func (nowhere) Memory(context.Context) ([]tally.Remembered, error) { return nil, nil }
-func (nowhere) Lease(context.Context, string) (fence int64, held bool, err error) {
-	return 0, false, nil
+func (nowhere) Announce(context.Context, []string) error           { return nil }
+func (nowhere) Lease(context.Context, string, time.Time) (tally.Lease, error) {
+	return tally.Lease{}, nil
 }
 func (nowhere) Resign(context.Context, string) error { return nil }
 func (nowhere) Observations(context.Context, map[string]int64) (*tally.Observed, error) {

@@ -20,7 +20,7 @@ type commit struct {
 func (c *commit) has(l *partition) bool { return c != nil && slices.Contains(c.parts, l) }
 
 // gather makes a commit of what is judged and complete. It may be empty.
-func (p *partitions) gather() *commit {
+func (p *partitions) gather(now time.Time) *commit {
 	c := &commit{}
 	all := p.sorted()
 	floor := p.sched.floor()
@@ -37,10 +37,16 @@ func (p *partitions) gather() *commit {
 		if owed {
 			c.c.OverTime = p.overTime()
 		}
-		if done == 0 && len(l.judged) == 0 && len(lc.Opened) == 0 && len(lc.Resolved) == 0 && (!owed || c.c.OverTime == nil) {
+		reached, idle := p.reach(l, floor, now)
+		if done == 0 && !idle && len(l.judged) == 0 && len(lc.Opened) == 0 && len(lc.Resolved) == 0 && (!owed || c.c.OverTime == nil) {
 			continue
 		}
-		l.reach(&lc, floor)
+		if !reached.IsZero() {
+			l.reached, l.told, lc.Reached = reached, now, reached
+		}
+		if done == 0 && reached.After(lc.Latest) {
+			lc.Latest = reached // so that a lane without events does not hold back what the store forgets
+		}
 		for _, r := range l.judged {
 			lc.Entries = append(lc.Entries, r.entry)
 			r.entry = tally.Entry{}
@@ -51,19 +57,36 @@ func (p *partitions) gather() *commit {
 	return c
 }
 
-// tellEvery is how far a lane moves on, by the log's time, until that is said where there is nothing else to say.
-const tellEvery = time.Second
+const (
+	// tellEvery is how far a lane moves on, by the log's time, until that is said where there is nothing else to say.
+	tellEvery = time.Second
+	// tellAgain is how often it is stored of a partition without requests, by the clock, so that others know that somebody reads it.
+	tellAgain = 5 * time.Minute
+)
 
-// reach says how far the partition is: all of its requests from before are stored with this commit, or were. What came before it was opened says
-// nothing: not all of that was stored.
-func (l *partition) reach(lc *tally.LaneCommit, floor time.Time) {
-	at := l.came
+// reach returns how far the partition is: all of its requests from before that time are stored with this commit or were stored before. It is zero where
+// that is nothing new. Events from before the partition was opened do not count: some of them may not be stored. idle reports whether the partition is to
+// be in the commit for this alone.
+func (p *partitions) reach(l *partition, floor, now time.Time) (at time.Time, idle bool) {
+	if l.name == noteLane || l.name == tally.OverTimeLane {
+		return at, false
+	}
+	end := l.ended
+	if l.fence == 0 && !l.more { // no other process can have any of it
+		end = now
+	}
+	at = l.came
+	if log := p.frontiers.at(end); log.After(at) {
+		at, idle = log, true
+	}
 	if !floor.IsZero() && floor.Before(at) {
 		at = floor
 	}
-	if at.Sub(l.told) >= tellEvery {
-		l.told, lc.Reached = at, at
+	again := !end.IsZero() && !l.told.IsZero() && now.Sub(end) < tellAgain && now.Sub(l.told) >= tellAgain
+	if at.IsZero() || at.Sub(l.reached) < tellEvery && !again {
+		return time.Time{}, false
 	}
+	return at, idle || again
 }
 
 // gatherPending adds, by partition, the beginnings of the pending requests, so that their batches need not wait for the response.

@@ -74,7 +74,7 @@ func (k *committer) begin(now time.Time) time.Time {
 
 // gather makes a commit of what is to be stored, nil if there is nothing.
 func (k *committer) gather(now time.Time) *commit {
-	c := k.parts.gather()
+	c := k.parts.gather(now)
 	facts := k.opt.Facts != nil && (k.lastFacts || !now.Before(k.nextFacts))
 	if len(c.parts) == 0 && !facts && !k.last {
 		return nil

@@ -60,7 +60,7 @@ func NewEngine(ctx context.Context, opt EngineOptions) (*Engine, error) {
 		judge: opt.Judge, judged: e.judged, act: func(r *request, do action) { r.claim(nil, do) }, lag: opt.Skew + opt.Slack,
 		openFor: opt.OpenFor, maxPending: maxPending, follow: true, seen: newSeen(opt.MaxRequests / 2), inFlight: map[uint64]*request{},
 	}
-	e.parts = &partitions{open: map[string]*partition{}, sched: e.sched, room: e.room, dropped: e.part}
+	e.parts = &partitions{open: map[string]*partition{}, sched: e.sched, room: e.room, dropped: e.part, frontiers: frontiers{after: opt.EndAfter}}
 	if opt.Detectors != nil {
 		e.over = newOverTime(e)
 		e.parts.overTime = e.over.owed
@@ -136,6 +136,11 @@ func (e *Engine) Take(ctx context.Context, b *source.Batch, done func(error)) er
 	return err
 }
 
+// Announce implements source.Intake.
+func (e *Engine) Announce(ctx context.Context, lanes []string) error {
+	return e.opt.Store.Announce(ctx, lanes)
+}
+
 // Open implements source.Intake.
 func (e *Engine) Open(ctx context.Context, name string, fence int64) (string, error) {
 	recent := 0
@@ -169,9 +174,9 @@ func (e *Engine) openPartition(name string, fence int64, stored *tally.Lane) err
 	for _, id := range stored.Recent {
 		e.sched.seen.set(e.sched.seen.key(id), judgedBit)
 	}
-	l := &partition{name: name, fence: fence, latest: stored.Latest}
-	e.parts.open[name] = l
 	now := e.opt.Now()
+	l := &partition{name: name, fence: fence, latest: stored.Latest, taken: now}
+	e.parts.open[name] = l
 	for i := range stored.Opened {
 		e.parts.restore(l, &stored.Opened[i], now)
 	}

@@ -1,20 +1,12 @@
 package pipeline
 
 import (
-	"context"
 	"fmt"
-	"hash/fnv"
-	"math/rand/v2"
 	"slices"
-	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/nodetrail/nodetrail/audit"
-	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -84,116 +76,6 @@ func found(sum *tally.Tally) map[string]string {
 		}
 	}
 	return out
-}
-
-// One, two and three analyzers of one store find what detectors find that see the whole log, in whatever partitions it comes: while partitions change
-// hands, analyzers are killed, also the one that judges for all, and messages come twice.
-func TestFleetFindsWhatOneFinds(t *testing.T) {
-	lines := crowded()
-	want := tally.New()
-	d, judge := newDetectors(), judgeOf(t, loaded(t, captureJournal), "Node,RBAC")
-	judge.Tallies = true
-	add := func(f *rules.Detection) {
-		e := DetectionEntry(f, judge.State)
-		want.Add(&e)
-	}
-	for i := range lines {
-		j := judge.Judge(&lines[i].events[0])
-		e := j.Entry.Own()
-		e.ID = idOf(&lines[i].events[0])
-		want.Add(&e)
-		d.Observe(&j.Request, judge.State)
-		if d.Due() {
-			d.Advance(time.Time{}, judge.State, add)
-		}
-	}
-	d.Flush(judge.State, add)
-	reasons := map[rules.Reason]bool{}
-	for _, g := range want.Groups {
-		reasons[g.Reason] = true
-	}
-	for _, r := range []rules.Reason{rules.SpikeOfCluster, rules.SharedCertificate, rules.SecondAddress, rules.ManyWithinMinutes} {
-		if !reasons[r] {
-			t.Fatalf("%s is not in the log: %v", r, reasons)
-		}
-	}
-	for seed := range effort.Of(uint64(9), 3) {
-		h := &harness{t: t, store: newModelStore(), mode: "Node,RBAC"}
-		playFleet(h, 1+int(seed%3), lines, rand.New(rand.NewPCG(seed, 16)))
-		if diff := cmp.Diff(found(want), found(h.store.sum)); diff != "" {
-			t.Fatalf("seed %d (-one +fleet):\n%s", seed, diff)
-		}
-		if n := len(h.store.rows); n > 200 {
-			t.Errorf("%d rows are left", n)
-		}
-	}
-}
-
-// playFleet gives the lines to so many engines of one store.
-func playFleet(h *harness, engines int, lines []logLine, rnd *rand.Rand) {
-	h.t.Helper()
-	partitions := make([][]logLine, 6)
-	for _, l := range lines {
-		f := fnv.New32a()
-		f.Write([]byte(l.events[0].User.Username))
-		i := int(f.Sum32()) % len(partitions)
-		partitions[i] = append(partitions[i], l)
-		if rnd.IntN(20) == 0 {
-			partitions[i] = append(partitions[i], l)
-		}
-	}
-	type member struct {
-		e          *Engine
-		kill, stop func()
-	}
-	var later atomic.Int64
-	members := make([]member, engines)
-	begin := func(i int) {
-		h.opt = EngineOptions{
-			Settle: time.Millisecond, CommitEvery: time.Millisecond, LeaseEvery: time.Millisecond, Detectors: newDetectors(),
-			Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) },
-		}
-		members[i].e, members[i].kill, members[i].stop = h.start()
-	}
-	for i := range members {
-		begin(i)
-	}
-	const generations = 12
-	for generation := int64(1); generation <= generations; generation++ {
-		ctx, cancel := context.WithCancel(h.t.Context())
-		var tails sync.WaitGroup
-		for p, all := range partitions {
-			e, seed := members[rnd.IntN(engines)].e, rnd.Uint64()
-			upTo := len(all) * int(generation) / generations
-			tails.Go(func() {
-				name := fmt.Sprintf("kafka:audit/%d", p)
-				done := tailUnder(ctx, h.t, e, name, generation, all[:upTo], rand.New(rand.NewPCG(seed, 1)))
-				if e.Close(name); !done && ctx.Err() == nil {
-					h.t.Error("not stored")
-				}
-			})
-		}
-		if victim := rnd.IntN(2 * engines); victim < engines && generation < generations {
-			time.Sleep(time.Duration(rnd.IntN(20)) * time.Millisecond)
-			cancel()
-			if rnd.IntN(3) == 0 {
-				members[victim].stop()
-			} else {
-				members[victim].kill()
-			}
-			begin(victim)
-		}
-		tails.Wait()
-		cancel()
-	}
-	var all []*Engine
-	for _, m := range members {
-		all = append(all, m.e)
-	}
-	h.silence(&later, all...)
-	for _, m := range members {
-		m.stop()
-	}
 }
 
 // silence waits until one of the engines has taken in what is stored, and lets the clock run on, so that it judges that.

@@ -3,8 +3,10 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/pipeline/source"
@@ -24,6 +26,12 @@ type modelStore struct {
 	rows   []tally.ObservationRow
 	number int64
 	judges *bool // the process that has the lease
+	// frontier is what it stored last; touched counts what was stored of each lane.
+	frontier time.Time
+	touched  map[string]int64
+	asked    time.Time // when who has the lease asked for it last
+	// gate holds up a process, nil for none; c is what it commits.
+	gate   func(killed *bool, c *tally.Commit)
 	sum    *tally.Tally
 	ledger *evidence.Ledger
 	fail   func() error // called before each commit
@@ -35,7 +43,7 @@ type modelStore struct {
 func newModelStore() *modelStore {
 	return &modelStore{
 		lanes: map[string]*tally.LaneCommit{}, owners: map[string]*bool{}, seen: map[tally.ID]bool{}, opened: map[tally.ID]tally.Opened{}, of: map[tally.ID]string{},
-		memory: map[string]tally.Remembered{}, sum: tally.New(), ledger: evidence.New(),
+		memory: map[string]tally.Remembered{}, touched: map[string]int64{}, sum: tally.New(), ledger: evidence.New(),
 	}
 }
 
@@ -45,9 +53,17 @@ type process struct {
 	killed *bool
 }
 
+// wait is called before anything is asked of the store.
+func (p process) wait(c *tally.Commit) {
+	if p.gate != nil {
+		p.gate(p.killed, c)
+	}
+}
+
 var errKilled = errors.New("killed")
 
 func (p process) Acquire(_ context.Context, name string, fence int64, recent int) (*tally.Lane, error) {
+	p.wait(nil)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := p.lanes[name]
@@ -59,6 +75,7 @@ func (p process) Acquire(_ context.Context, name string, fence int64, recent int
 		return nil, source.ErrFenced
 	}
 	l.Fence = fence
+	p.touched[name]++
 	out := &tally.Lane{Position: l.Position, Latest: l.Latest}
 	p.owners[name] = p.killed
 	for id, o := range p.opened {
@@ -74,8 +91,23 @@ func (p process) Acquire(_ context.Context, name string, fence int64, recent int
 	return out, nil
 }
 
-// Lease gives the lane to whoever asks when the last one was killed or gave it up.
-func (p process) Lease(_ context.Context, name string) (fence int64, held bool, err error) {
+// Announce implements tally.Store.
+func (p process) Announce(_ context.Context, lanes []string) error {
+	p.wait(nil)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, name := range lanes {
+		if p.lanes[name] == nil {
+			p.lanes[name] = &tally.LaneCommit{Fence: -1}
+		}
+		p.touched[name]++
+	}
+	return nil
+}
+
+// Lease gives the lane to whoever asks when the last one was killed, gave it up, or has not asked for it for long.
+func (p process) Lease(_ context.Context, name string, frontier time.Time) (tally.Lease, error) {
+	p.wait(nil)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := p.lanes[name]
@@ -85,17 +117,29 @@ func (p process) Lease(_ context.Context, name string) (fence int64, held bool, 
 	}
 	switch {
 	case *p.killed:
-		return 0, false, errKilled
-	case p.judges != nil && p.judges != p.killed && !*p.judges:
-		return 0, false, nil
+		return tally.Lease{}, errKilled
+	case p.judges != nil && p.judges != p.killed && !*p.judges && time.Since(p.asked) < 10*time.Second:
+		return tally.Lease{Frontier: p.frontier}, nil
 	case p.judges != p.killed:
 		l.Fence++
 		p.modelStore.judges = p.killed
 	}
-	return l.Fence, true, nil
+	p.modelStore.asked = time.Now()
+	if !frontier.IsZero() {
+		p.modelStore.frontier = frontier
+	}
+	return tally.Lease{Held: true, Fence: l.Fence, Frontier: p.frontier}, nil
+}
+
+// judge is the process that has the lease.
+func (s *modelStore) judge() *bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.judges
 }
 
 func (p process) Resign(_ context.Context, _ string) error {
+	p.wait(nil)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.judges == p.killed {
@@ -105,6 +149,7 @@ func (p process) Resign(_ context.Context, _ string) error {
 }
 
 func (p process) Observations(_ context.Context, after map[string]int64) (*tally.Observed, error) {
+	p.wait(nil)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := &tally.Observed{}
@@ -120,7 +165,7 @@ func (p process) Observations(_ context.Context, after map[string]int64) (*tally
 	}
 	for name := range p.lanes {
 		if name != tally.OverTimeLane {
-			out.Lanes = append(out.Lanes, name)
+			out.Lanes = append(out.Lanes, rules.KnownLane{Name: name, Shared: p.lanes[name].Fence != 0, Touched: p.touched[name]})
 		}
 	}
 	return out, nil
@@ -140,7 +185,7 @@ func (p process) observe(c *tally.Commit) {
 	}
 	p.modelStore.number++
 	if b := o.Bytes(); b != nil {
-		p.modelStore.rows = append(p.rows, tally.ObservationRow{RowID: tally.RowID{Writer: "all", Number: p.number}, Body: b})
+		p.modelStore.rows = append(p.modelStore.rows, tally.ObservationRow{RowID: tally.RowID{Writer: fmt.Sprintf("%p", p.killed), Number: p.number}, Body: b})
 	}
 	if c.OverTime == nil {
 		return
@@ -152,6 +197,7 @@ func (p process) observe(c *tally.Commit) {
 }
 
 func (p process) Memory(context.Context) ([]tally.Remembered, error) {
+	p.wait(nil)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var all []tally.Remembered
@@ -162,6 +208,7 @@ func (p process) Memory(context.Context) ([]tally.Remembered, error) {
 }
 
 func (p process) Commit(_ context.Context, c *tally.Commit) (err error) {
+	p.wait(c)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if *p.killed {
@@ -193,6 +240,7 @@ func (p process) Commit(_ context.Context, c *tally.Commit) (err error) {
 	for i := range c.Lanes {
 		lc := &c.Lanes[i]
 		l := p.lanes[lc.Lane]
+		p.touched[lc.Lane]++
 		if lc.Position != "" {
 			l.Position = lc.Position
 		}

@@ -51,8 +51,10 @@ type EngineOptions struct {
 	// LeaseEvery is how often this process asks whether it is the one that judges what several requests show together, and for what others judged. Default
 	// a second.
 	LeaseEvery time.Duration
-	// HoldFor is for how long, by the clock, a lane that does not move holds back what several requests of all lanes show. Default a minute.
+	// HoldFor is for how long, by the clock, time waits for a lane without a fence whose process has ended. Default a minute.
 	HoldFor time.Duration
+	// EndAfter is how much later, by the clock, a producer may write to one lane than to another. Default ten seconds.
+	EndAfter time.Duration
 	// CommitEvery is how long at least goes by between commits. Default 100ms.
 	CommitEvery time.Duration
 	// MaxBytes bounds about how much memory the events keep that were taken in and not stored. Default 128 MiB.
@@ -127,6 +129,7 @@ func (o EngineOptions) withDefaults() EngineOptions {
 	def(&o.CommitEvery, 100*time.Millisecond)
 	def(&o.LeaseEvery, time.Second)
 	def(&o.HoldFor, time.Minute)
+	def(&o.EndAfter, 10*time.Second)
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = 128 << 20
 	}

@@ -14,7 +14,7 @@ import (
 
 // overTime judges what several requests show together, of whichever lanes and analyzers.
 //
-// Each analyzer stores what detectors look at of a request with the request itself, so that it is there once, whatever is killed. One analyzer at a
+// Each analyzer stores what detectors look at of a request with the request itself, so that it is there exactly once, even across crashes. One analyzer at a
 // time, by a lease of the lane tally.OverTimeLane, reads that back, and shows it to the detectors in the order of time. With what they find it stores
 // what they remember as of the beginning of a minute, and deletes what is part of that. So whoever comes after it knows the same, and finds what is in that
 // minute and after it once more, with the same IDs.
@@ -22,9 +22,12 @@ type overTime struct {
 	e     *Engine
 	lanes *rules.Lanes // nil while another process judges, or none
 	taken []takenRow   // in the order of their coming
-	came  time.Time    // when something came last
-	next  time.Time    // when time is moved on at the latest
-	fresh bool         // something came since that
+	came  time.Time    // when a request came in last
+	// frontier is how far the log is, zero while that is not known. moved is when time was moved on last, warned when a partition was last named that holds
+	// it back, both by the clock.
+	frontier, moved, warned time.Time
+	next                    time.Time // when time is moved on at the latest
+	fresh                   bool      // something came since that
 	// whole says that all that was stored at one time was taken in: until then what a lane says of how far it is may be of later rows than its requests.
 	whole bool
 	buf   []byte
@@ -47,6 +50,8 @@ const (
 	cutEvery = 10 * time.Second
 	// advanceEvery is how often at least their time is moved on.
 	advanceEvery = time.Second
+	// stuckAfter is for how long a lane holds time back until that is logged, and how often.
+	stuckAfter = 5 * time.Minute
 	// resignFor bounds how long it may take to give up the lease.
 	resignFor = 2 * time.Second
 )
@@ -97,15 +102,22 @@ type leaseWatch struct {
 
 // look asks for the lease, and for what is new.
 func (w *leaseWatch) look(ctx context.Context) error {
-	fence, held, err := w.e.opt.Store.Lease(ctx, tally.OverTimeLane)
+	var frontier time.Time
+	if err := w.e.do(ctx, func() error { frontier = w.o.frontier; return nil }); err != nil {
+		return err
+	}
+	lease, err := w.e.opt.Store.Lease(ctx, tally.OverTimeLane, frontier)
 	if err != nil {
 		return err
 	}
-	if w.held = held; !held {
-		fence = 0
-	}
+	fence, held := lease.Fence, lease.Held
+	w.held = held
 	judges := false
-	if err := w.e.do(ctx, func() error { judges = w.o.lanes != nil; return nil }); err != nil {
+	if err := w.e.do(ctx, func() error {
+		judges = w.o.lanes != nil
+		w.e.parts.frontiers.learn(lease.Frontier, w.e.opt.Now())
+		return nil
+	}); err != nil {
 		return err
 	}
 	if w.fence != fence || judges != held {
@@ -178,8 +190,8 @@ func (o *overTime) begin(memory []rules.Remembered) {
 	now := o.e.opt.Now()
 	d := o.e.opt.Detectors
 	d.Forget()
-	*o = overTime{e: o.e, lanes: rules.NewLanes(d), came: now, memory: map[memoryKey]rules.Remembered{}, cutAt: now, buf: o.buf}
-	if err := o.lanes.Restore(memory, now); err != nil {
+	*o = overTime{e: o.e, lanes: rules.NewLanes(d), came: now, moved: now, memory: map[memoryKey]rules.Remembered{}, cutAt: now, buf: o.buf}
+	if err := o.lanes.Restore(memory); err != nil {
 		o.e.opt.Log.Warn().Err(err).Msg("some of what the rules remembered is lost")
 	}
 	o.e.opt.Log.Info().Time("from", o.lanes.Watermark()).Msg("this process judges what several requests show together")
@@ -197,20 +209,18 @@ func (o *overTime) take(all *tally.Observed) bool {
 		return false
 	}
 	now := o.e.opt.Now()
-	for _, name := range all.Lanes {
-		if name != noteLane {
-			o.lanes.Know(name, now)
-		}
-	}
+	o.lanes.Know(all.Lanes, now)
 	o.whole = !all.More
 	for i := range all.Rows {
 		row := &all.Rows[i]
-		last, err := o.lanes.Take(row.Body, now)
+		last, err := o.lanes.Take(row.Body)
 		if err != nil {
 			o.e.opt.Log.Error().Err(err).Msg("some requests are left out of what several show together")
 		}
-		o.taken = append(o.taken, takenRow{row.RowID, last})
-		o.came, o.fresh = now, true
+		o.taken, o.fresh = append(o.taken, takenRow{row.RowID, last}), true
+		if !last.IsZero() {
+			o.came = now
+		}
 	}
 	return true
 }
@@ -231,7 +241,23 @@ func (o *overTime) advance(now time.Time) {
 			clock = time.Time{}
 		}
 	}
+	was := o.lanes.Watermark()
+	o.frontier = o.lanes.Frontier(clock)
 	o.lanes.Advance(now, clock, o.e.opt.HoldFor, o.e.opt.Judge.State, o.detected, func() { o.remember(now) })
+	if o.lanes.Watermark().After(was) {
+		o.moved = now
+	}
+	o.warn(now)
+}
+
+// warn logs which partition holds back what several requests show, if time has not moved for long.
+func (o *overTime) warn(now time.Time) {
+	lane, reached := o.lanes.Behind(now, o.e.opt.HoldFor)
+	if lane == "" || !reached.Before(o.frontier) || now.Sub(o.moved) < stuckAfter || now.Sub(o.warned) < stuckAfter {
+		return
+	}
+	o.warned = now
+	o.e.opt.Log.Warn().Str("partition", lane).Time("storedUpTo", reached).Time("othersUpTo", o.frontier).Msg("findings that need several requests wait for a partition that is behind")
 }
 
 // detected puts a detection in line to be stored.

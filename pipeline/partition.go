@@ -26,8 +26,12 @@ type partition struct {
 	// judged are the requests that the next commit stores, resolved those whose stored beginning it deletes.
 	judged   []*request
 	resolved []tally.ID
-	gone     error     // why it was closed
-	told     time.Time // what was said last of how far it is
+	gone     error // why it was closed
+	// ended is when the source saw its end last: all that was there by then was taken. more says that the source knew of more after the last batch.
+	ended time.Time
+	more  bool
+	// reached is how far it was by the last commit that said so, told is when that was by the clock.
+	reached, told time.Time
 }
 
 // batch is a source's batch until it is stored.
@@ -81,6 +85,8 @@ type partitions struct {
 	open  map[string]*partition
 	sched *scheduler
 	room  *room
+	// frontiers are how far the log of all lanes is.
+	frontiers frontiers
 	// overTime is what is to be stored with the lane of what several requests show; nil if there are no detectors.
 	overTime func() *tally.OverTime
 	// dropped is called with one that is closed.
@@ -336,14 +342,25 @@ func (p *partitions) take(d *delivery, now time.Time, changed func(*audit.Event)
 		return
 	}
 	src := d.b
+	if src.Ended.After(l.ended) {
+		l.ended = src.Ended
+	}
+	if len(src.Events) == 0 && src.Position == "" && !src.Ended.IsZero() { // it says nothing else
+		p.finish(b, nil)
+		return
+	}
+	l.more = src.Behind
 	l.inOrder = l.inOrder || src.Position != ""
 	l.batches = append(l.batches, b)
 	l.taken = now
+	log := p.frontiers.latest()
 	for i := range src.Events {
 		ev := &src.Events[i]
 		changed(ev)
 		if t := timeOf(ev); t.After(l.came) {
-			l.came = t
+			if log.IsZero() || !t.After(log.Add(aheadAtMost)) { // else the clock of an API server is wrong
+				l.came = t
+			}
 			if t.After(l.latest) {
 				l.latest = t
 			}

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,30 +13,47 @@ import (
 
 // Lanes show detectors the observations of several lanes, whoever judged the requests, in the order of their times.
 //
-// Time is that of the lane which is the furthest behind, so that nothing of it is late for what came by the others. A lane that has not moved for a
-// while by the clock holds nothing back: it has no requests, or nobody reads it. Requests are held until time passes them. So what the detectors know
-// at a time is what all requests from before it tell, and none from after it. Not safe for concurrent use.
+// Time is that of the lane which is the furthest behind, by what is stored of it. So no request is late because nobody reads its lane for a while.
+// Requests are held until time passes them. At any time the detectors know all requests from before it, and none from after it. Not safe for concurrent
+// use.
 type Lanes struct {
 	d      *Detectors
 	reader *observationReader
 	of     observed
 	lanes  map[string]*laneTime
-	steps  map[int64][]Observation
+	steps  map[int64][]observation
 	held   int
+	most   int // maxHeld, but in tests
 	// resumed is up to when whoever judged before knows the requests; those are no news, and not late.
 	resumed time.Time
-	lost    int64 // that had no room
+}
+
+// KnownLane is a lane as the store has it.
+type KnownLane struct {
+	Name string
+	// Shared says that any analyzer can own the lane, as with a partition of Kafka. Other lanes end with their process.
+	Shared bool
+	// Touched changes whenever an analyzer stores anything of the lane.
+	Touched int64
 }
 
 // laneTime is how far a lane is.
 type laneTime struct {
 	clock
 	reached time.Time // zero until anything is known
-	moved   time.Time // by the clock
+	listed  bool      // the store has it
+	shared  bool
+	touched int64
+	alive   time.Time // by the clock, when touched was seen to change last
 }
 
-// maxHeld bounds the observations that are held. The latest give way, so that a time which cannot be keeps no others out.
-const maxHeld = 4 << 20
+// goneAfter is for how long a shared lane holds time back without an analyzer that reads it: its topic may be gone. It is shorter than the time for
+// which the store keeps observations.
+const goneAfter = time.Hour
+
+// maxHeld bounds the observations that are held, of some 150 bytes each. When so many are held, time no longer waits for the lanes that are behind: else
+// requests of all nodes would be missing. If they are all of the last minutes, the latest give way and count as late.
+const maxHeld = 2 << 20
 
 // maxLanes bounds the lanes that are remembered.
 const maxLanes = 1 << 16
@@ -45,11 +63,11 @@ const rememberedLanes = "detector-lanes"
 
 // NewLanes returns lanes for detectors that have seen nothing. Nobody else may show them requests or move their time on.
 func NewLanes(d *Detectors) *Lanes {
-	return &Lanes{d: d, reader: newObservationReader(), lanes: map[string]*laneTime{}, steps: map[int64][]Observation{}}
+	return &Lanes{d: d, reader: newObservationReader(), lanes: map[string]*laneTime{}, steps: map[int64][]observation{}, most: maxHeld}
 }
 
-// Restore puts back what Changes returned, as [Detectors.Restore] does. The lanes of then hold time back from now on.
-func (l *Lanes) Restore(all []Remembered, now time.Time) error {
+// Restore puts back what Changes returned, as [Detectors.Restore] does.
+func (l *Lanes) Restore(all []Remembered) error {
 	err := l.d.Restore(all)
 	l.resumed = l.d.watermark
 	for i := range all {
@@ -62,7 +80,7 @@ func (l *Lanes) Restore(all []Remembered, now time.Time) error {
 			continue
 		}
 		for name, t := range at {
-			l.lanes[name] = &laneTime{reached: t, moved: now}
+			l.lanes[name] = &laneTime{reached: t}
 		}
 	}
 	return err
@@ -72,7 +90,7 @@ func (l *Lanes) Restore(all []Remembered, now time.Time) error {
 func (l *Lanes) Changes() []Remembered {
 	at := map[string]time.Time{}
 	for name, one := range l.lanes {
-		if !one.reached.IsZero() {
+		if one.listed && !one.reached.IsZero() {
 			at[name] = one.reached
 		}
 	}
@@ -82,64 +100,74 @@ func (l *Lanes) Changes() []Remembered {
 // Watermark is how far time is: all from before it is judged.
 func (l *Lanes) Watermark() time.Time { return l.d.watermark }
 
-// Held is how many observations wait for time to pass them, Lost how many had no room.
+// Held is how many observations wait for time to pass them.
 func (l *Lanes) Held() int { return l.held }
 
-// Lost is how many observations had no room.
-func (l *Lanes) Lost() int64 { return l.lost }
-
-// Know says that there is a lane, which holds time back until something of it came, or for a while.
-func (l *Lanes) Know(name string, now time.Time) {
-	if l.lanes[name] == nil && len(l.lanes) < maxLanes {
-		l.lanes[strings.Clone(name)] = &laneTime{moved: now}
+// Know sets the lanes that the store has; now is by the clock. Each of them holds time back, also one of which nothing else is known.
+func (l *Lanes) Know(all []KnownLane, now time.Time) {
+	for _, at := range l.lanes {
+		at.listed = false
 	}
+	for i := range all {
+		one := &all[i]
+		at := l.lane(one.Name)
+		if at.listed, at.shared = true, one.Shared; at.touched != one.Touched || at.alive.IsZero() {
+			at.touched, at.alive = one.Touched, now
+		}
+	}
+}
+
+// lane is what is known of a lane.
+func (l *Lanes) lane(name string) *laneTime {
+	at := l.lanes[name]
+	if at == nil {
+		if at = (&laneTime{}); len(l.lanes) < maxLanes {
+			l.lanes[strings.Clone(name)] = at
+		}
+	}
+	return at
 }
 
 // Take takes in what [Observations] made, and keeps b. It returns the latest time of a request in it, zero for none; those that are improbably far ahead
 // of the others left out.
-func (l *Lanes) Take(b []byte, now time.Time) (latest time.Time, err error) {
+func (l *Lanes) Take(b []byte) (latest time.Time, err error) {
 	lane := &laneTime{}
 	err = l.reader.read(b, func(name string, reached time.Time) {
-		l.Know(name, now)
-		if lane = l.lanes[name]; lane == nil {
-			lane = &laneTime{}
+		if lane = l.lane(name); reached.After(lane.reached) {
+			lane.reached = reached
 		}
-		if reached.After(lane.reached) {
-			lane.reached, lane.moved = reached, now
-		}
-	}, func(of Observation) {
-		late := lane.isLate(of.Time, l.d.lateness)
-		if lane.see(of.Time); late || of.Time.Before(l.d.watermark) {
-			if of.Time.Before(l.resumed) {
+	}, func(of observation) {
+		t := of.time()
+		late := lane.isLate(t, l.d.lateness)
+		if lane.see(t); late || t.Before(l.d.watermark) {
+			if t.Before(l.resumed) {
 				return
 			}
-			if r, whole := l.of.request(&of); whole {
-				l.d.late++
-				l.d.straggles(r)
-			}
+			l.leave(&of)
 			return
 		}
-		l.d.see(of.Time)
-		if of.Time.After(latest) && !of.Time.After(l.d.latest.Add(leap)) {
-			latest = of.Time
+		l.d.see(t)
+		if t.After(latest) && !t.After(l.d.latest.Add(leap)) {
+			latest = t
 		}
-		l.hold(of)
+		l.hold(of, stepOf(t))
 	})
 	return latest, err
 }
 
-func (l *Lanes) hold(of Observation) {
-	step := stepOf(of.Time)
-	if l.held >= maxHeld {
+func (l *Lanes) hold(of observation, step int64) {
+	if l.held >= l.most {
 		last := step
 		for other := range l.steps {
 			last = max(last, other)
 		}
-		l.held -= len(l.steps[last])
-		l.lost += int64(len(l.steps[last]))
-		delete(l.steps, last)
-		if last == step {
-			l.lost++
+		all := l.steps[last]
+		for i := range all {
+			l.leave(&all[i])
+		}
+		l.held -= len(all)
+		if delete(l.steps, last); last == step {
+			l.leave(&of)
 			return
 		}
 	}
@@ -147,42 +175,57 @@ func (l *Lanes) hold(of Observation) {
 	l.steps[step] = append(l.steps[step], of)
 }
 
-// holding says whether lanes hold time back, and at what time. hold is for how long a lane may stand still.
-func (l *Lanes) holding(now time.Time, hold time.Duration) (until time.Time, ok bool) {
-	for _, one := range l.lanes {
-		if now.Sub(one.moved) > hold || one.reached.After(l.d.latest) {
-			continue
-		}
-		if !ok || one.reached.Before(until) {
-			until, ok = one.reached, true
-		}
+// leave leaves a request out, as one that comes too late.
+func (l *Lanes) leave(of *observation) {
+	if r, whole := l.of.request(of); whole {
+		l.d.late++
+		l.d.straggles(r)
 	}
-	return until, ok
 }
 
-// Advance moves time on as [Detectors.Advance] does, but not beyond what the lanes hold back. At the beginning of each minute it calls cut, when all from
-// before it is judged and nothing else was shown: what [Lanes.Changes] returns then is complete.
+// Frontier returns how far the log is: the time of its latest request, and up to three and a half minutes more, by the clock, in a log that is silent, so
+// that all that came in is judged. The zero clock stands for a log that is not silent. The result is zero before the first request.
+func (l *Lanes) Frontier(clock time.Time) time.Time {
+	t := l.d.latest
+	if t.IsZero() || !clock.After(t) {
+		return t
+	}
+	if most := t.Add(flushBy + l.d.lateness); clock.After(most) {
+		return most
+	}
+	return clock
+}
+
+// Behind returns the lane that is the furthest behind, and how far it is; "" if there is none. A lane that is not shared counts until hold after an
+// analyzer stored anything of it.
+func (l *Lanes) Behind(now time.Time, hold time.Duration) (name string, reached time.Time) {
+	for other, one := range l.lanes {
+		most := hold
+		if one.shared {
+			most = goneAfter
+		}
+		if !one.listed || now.Sub(one.alive) > most {
+			continue
+		}
+		if name == "" || one.reached.Before(reached) || one.reached.Equal(reached) && other < name {
+			name, reached = other, one.reached
+		}
+	}
+	return name, reached
+}
+
+// Advance moves time on to the frontier less the lateness, but not past a lane that is behind. At the beginning of each minute it calls cut, when all
+// from before it is judged and nothing else was shown: what [Lanes.Changes] returns then is complete.
 func (l *Lanes) Advance(now, clock time.Time, hold time.Duration, s State, found func(*Detection), cut func()) {
 	d := l.d
 	if d.latest.IsZero() {
 		return
 	}
-	t := d.latest.Add(-d.lateness)
-	switch until, ok := l.holding(now, hold); {
-	case ok:
-		if until = until.Add(-d.lateness); until.Before(t) {
-			t = until
-		}
-	case !clock.IsZero():
-		c, most := clock.Add(-d.lateness), d.latest.Add(flushBy)
-		if c.After(most) {
-			c = most
-		}
-		if c.After(t) {
-			t = c
-		}
+	t := l.Frontier(clock)
+	if name, reached := l.Behind(now, hold); name != "" && reached.Before(t) && l.held < l.most {
+		t = reached
 	}
-	t = t.UTC().Truncate(DetectStep)
+	t = t.Add(-d.lateness).UTC().Truncate(DetectStep)
 	if !t.After(d.watermark) {
 		return
 	}
@@ -220,7 +263,7 @@ func (l *Lanes) show(step int64, s State) {
 	all := l.steps[step]
 	delete(l.steps, step)
 	l.held -= len(all)
-	slices.SortStableFunc(all, func(a, b Observation) int { return a.Time.Compare(b.Time) })
+	slices.SortStableFunc(all, func(a, b observation) int { return cmp.Compare(a.at, b.at) })
 	for i := range all {
 		if r, whole := l.of.request(&all[i]); whole {
 			l.d.show(r, s)

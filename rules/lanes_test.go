@@ -65,32 +65,30 @@ func (f *fleet) elect() {
 	for _, m := range f.memory {
 		all = append(all, m)
 	}
-	if err := f.judge.Restore(all, f.now); err != nil {
+	if err := f.judge.Restore(all); err != nil {
 		f.t.Fatal(err)
-	}
-	for _, name := range f.lanes {
-		f.judge.Know(name, f.now)
 	}
 	f.kills++
 }
 
-// advance has the one that judges take in what is stored, and go on.
+// advance has the one that judges take in what is stored, and move time on.
 func (f *fleet) advance(clock time.Time) {
+	var lanes []KnownLane
+	for _, name := range f.lanes {
+		lanes = append(lanes, KnownLane{Name: name, Shared: true})
+	}
+	f.judge.Know(lanes, f.now)
 	for _, row := range f.rows {
 		if row.taken == f.judge {
 			continue
 		}
-		last, err := f.judge.Take(slices.Clone(row.b), f.now)
+		last, err := f.judge.Take(slices.Clone(row.b))
 		if err != nil {
 			f.t.Fatal(err)
 		}
 		row.taken, row.last = f.judge, last
 	}
-	hold := time.Hour
-	if !clock.IsZero() {
-		hold = -1
-	}
-	f.judge.Advance(f.now, clock, hold, f.state, f.found, func() {
+	f.judge.Advance(f.now, clock, 0, f.state, f.found, func() {
 		if f.rnd.IntN(3) > 0 {
 			return // it is stored now and then
 		}
@@ -113,7 +111,7 @@ func (f *fleet) found(d *Detection) {
 	f.out[id] = d
 }
 
-// relayed puts the requests through a fleet: in several lanes, of which each goes on as it likes, by analyzers of which the one that judges is killed now
+// relayed puts the requests through a fleet: in several lanes, each at its own pace, by analyzers of which the one that judges is killed now
 // and then.
 func relayed(t *testing.T, all []*Rule, requests []*Request, s State, rnd *rand.Rand) []*Detection {
 	t.Helper()
@@ -187,8 +185,8 @@ func relayed(t *testing.T, all []*Rule, requests []*Request, s State, rnd *rand.
 	if n := f.judge.d.Late(); n > 0 {
 		t.Errorf("%d requests came too late", n)
 	}
-	if f.judge.Held() > 0 || f.judge.Lost() > 0 {
-		t.Errorf("%d requests are held, %d are lost", f.judge.Held(), f.judge.Lost())
+	if f.judge.Held() > 0 {
+		t.Errorf("%d requests are held", f.judge.Held())
 	}
 	var out []*Detection
 	for _, d := range f.out {
@@ -321,6 +319,69 @@ func TestLanesFindTheSame(t *testing.T) {
 	}
 }
 
+// Time waits for a lane that is behind, also for one that nobody reads, but not without end: not for one that nobody has touched for an hour, not for a process
+// that has ended, and not once too much is held.
+func TestLanesWait(t *testing.T) {
+	row := func(name string, reached int, requests int) []byte {
+		var o Observations
+		o.Lane(name, at(reached))
+		for i := range requests {
+			o.Add(AppendObservation(nil, request(func(r *Request) { r.Time = at(reached - i) })))
+		}
+		return o.Bytes()
+	}
+	now := at(0)
+	for name, c := range map[string]struct {
+		behind KnownLane
+		after  time.Duration
+		held   int
+		waits  bool
+	}{
+		"nobody has it":               {behind: KnownLane{Name: "b", Shared: true}, after: goneAfter, waits: true},
+		"gone":                        {behind: KnownLane{Name: "b", Shared: true}, after: goneAfter + 1},
+		"of a process":                {behind: KnownLane{Name: "b"}, after: time.Minute, waits: true},
+		"of a process that has ended": {behind: KnownLane{Name: "b"}, after: time.Minute + 1},
+		"too much":                    {behind: KnownLane{Name: "b", Shared: true}, held: 10},
+	} {
+		l := NewLanes(NewDetectors(All(), DetectorOptions{}))
+		if c.held > 0 {
+			l.most = c.held
+		}
+		l.Know([]KnownLane{{Name: "a", Shared: true}, c.behind}, now)
+		if _, err := l.Take(row("a", 10*minute, 10)); err != nil {
+			t.Fatal(err)
+		}
+		advance := func(now time.Time) time.Time {
+			l.Advance(now, time.Time{}, time.Minute, nil, func(*Detection) {}, func() {})
+			return l.Watermark()
+		}
+		want := at(8 * minute)
+		if c.waits {
+			want = time.Time{}
+		}
+		if got := advance(now.Add(c.after)); !got.Equal(want) {
+			t.Errorf("%s: time is %v, want %v", name, got, want)
+		}
+		if !c.waits {
+			continue
+		}
+		if _, err := l.Take(row("b", 5*minute, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if got := advance(now.Add(c.after)); !got.Equal(at(3 * minute)) {
+			t.Errorf("%s: time is %v after five minutes of it", name, got)
+		}
+		c.behind.Touched++
+		l.Know([]KnownLane{{Name: "a", Shared: true}, c.behind}, now.Add(2*goneAfter))
+		if _, err := l.Take(row("b", 20*minute, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if got := advance(now.Add(2 * goneAfter)); !got.Equal(at(8 * minute)) {
+			t.Errorf("%s: time is %v after all of it", name, got)
+		}
+	}
+}
+
 // An observation shows detectors what the request does, whatever a client puts into its requests.
 func TestObservationShowsTheRequest(t *testing.T) {
 	long := strings.Repeat("x", 300)
@@ -355,7 +416,7 @@ func TestObservationShowsTheRequest(t *testing.T) {
 		if name != "a" || !reached.Equal(at(7)) {
 			t.Errorf("lane %q, %v", name, reached)
 		}
-	}, func(o Observation) {
+	}, func(o observation) {
 		got, whole := of.request(&o)
 		if !whole {
 			t.Fatalf("broken: %+v", want[n])
@@ -412,7 +473,7 @@ func FuzzObservations(f *testing.F) {
 	f.Add(row.Bytes())
 	f.Fuzz(func(_ *testing.T, b []byte) {
 		l := NewLanes(NewDetectors(All(), DetectorOptions{}))
-		_, err := l.Take(b, at(0))
+		_, err := l.Take(b)
 		_ = err // broken bytes may be
 		l.Advance(at(0), at(hour), -1, nil, func(*Detection) {}, func() { l.Changes() })
 	})

@@ -19,7 +19,7 @@ import (
 // An observation is what detectors look at of one request, as bytes: who made it, what it asked for, and the rest. The first two are the same in many
 // requests, and are apart so that they can be kept once. It holds no text of the client's choice that is longer than maxRemembered.
 //
-// Detectors that are shown [Observation.Request] find what they find in the request itself.
+// Detectors that are shown what [observed.request] makes of it find what they find in the request itself.
 
 // The flags of an observation.
 const (
@@ -256,9 +256,9 @@ func longUUID(id []byte) string {
 	return string(out[:])
 }
 
-// Observation is one that was read, of which the parts that many have in common are shared. Its zero value is none.
-type Observation struct {
-	Time time.Time
+// observation is one that was read, of which the parts that many have in common are shared.
+type observation struct {
+	at   int64 // nanoseconds since 1970
 	who  *observedWho
 	what *observedWhat
 	rest []byte
@@ -370,12 +370,14 @@ func readWhat(b []byte) (*observedWhat, bool) {
 	return w, !c.broken && len(c.b) == 0
 }
 
+func (o *observation) time() time.Time { return time.Unix(0, o.at).UTC() }
+
 // request makes the request that was observed, which lives until it is called again. It is false for bytes that are broken.
-func (o *observed) request(of *Observation) (*Request, bool) {
+func (o *observed) request(of *observation) (*Request, bool) {
 	who, what := of.who, of.what
 	*o = observed{}
 	r, ev, a := &o.r, &o.ev, &o.attrs
-	r.Event, r.Attrs, r.Time, r.Node, r.IsNode = ev, a, of.Time, who.node, who.isNode
+	r.Event, r.Attrs, r.Time, r.Node, r.IsNode = ev, a, of.time(), who.node, who.isNode
 	ev.UserAgent, ev.User.CredentialID, ev.User.Username, ev.Impersonated.Username = who.product, who.credential, who.username, who.impersonated
 	if ev.IsImpersonated = who.isImpersonated; who.hasAddress {
 		ev.SourceIPs = who.ips[:]

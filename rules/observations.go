@@ -70,7 +70,7 @@ func newObservationReader() *observationReader {
 }
 
 // read calls lane for each lane, and each for each of its observations, whose rest is part of b.
-func (o *observationReader) read(b []byte, lane func(name string, reached time.Time), each func(Observation)) error {
+func (o *observationReader) read(b []byte, lane func(name string, reached time.Time), each func(observation)) error {
 	if len(b) == 0 || b[0] != observationsForm {
 		return errObservations
 	}
@@ -87,13 +87,13 @@ func (o *observationReader) read(b []byte, lane func(name string, reached time.T
 			lane(name, reached)
 			continue
 		}
-		of := Observation{who: shared(&c, &who, o.who, readWho), what: shared(&c, &what, o.what, readWhat)}
+		of := observation{who: shared(&c, &who, o.who, readWho), what: shared(&c, &what, o.what, readWhat)}
 		of.rest = c.bytes()
 		nanos, n := binary.Varint(of.rest)
 		if c.broken || n <= 0 || of.who == nil || of.what == nil {
 			return errObservations
 		}
-		of.Time, of.rest = time.Unix(0, nanos).UTC(), of.rest[n:]
+		of.at, of.rest = nanos, of.rest[n:]
 		each(of)
 	}
 	if c.broken {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,19 +67,19 @@ func TestObservations(t *testing.T) {
 		if s.added != before+1 {
 			t.Error("a request of nobody is not stored")
 		}
-		if o := must(s.Observations(ctx, nil))(t); !slices.Equal(o.Lanes, []string{"kafka:audit/0"}) || o.More {
+		if o := must(s.Observations(ctx, nil))(t); len(o.Lanes) != 1 || o.Lanes[0].Name != "kafka:audit/0" || !o.Lanes[0].Shared || o.More {
 			t.Errorf("%+v", o)
 		}
 		// Only who has the lease deletes, and with what it remembers or not at all.
-		fence, held, err := s.Lease(ctx, tally.OverTimeLane)
-		if ok(t, err); !held {
+		lease, err := s.Lease(ctx, tally.OverTimeLane, time.Time{})
+		if ok(t, err); !lease.Held {
 			t.Fatal("nobody has the lease")
 		}
-		take := &tally.Commit{At: at(0), Lanes: []tally.LaneCommit{{Lane: tally.OverTimeLane, Fence: fence}}, OverTime: &tally.OverTime{
+		take := &tally.Commit{At: at(0), Lanes: []tally.LaneCommit{{Lane: tally.OverTimeLane, Fence: lease.Fence}}, OverTime: &tally.OverTime{
 			Memory: []tally.Remembered{{Kind: "k", Value: []byte("v")}}, Taken: []tally.RowID{all[0].RowID},
 		}}
 		wrong := *take
-		wrong.Lanes = []tally.LaneCommit{{Lane: tally.OverTimeLane, Fence: fence - 1}}
+		wrong.Lanes = []tally.LaneCommit{{Lane: tally.OverTimeLane, Fence: lease.Fence - 1}}
 		var fenced *tally.FencedError
 		if err := s.Commit(ctx, &wrong); !errors.As(err, &fenced) || len(rowsOf(t, s, nil)) != 3 {
 			t.Errorf("under another fence: %v", err)
@@ -90,6 +90,89 @@ func TestObservations(t *testing.T) {
 		}
 		if m := must(s.Memory(ctx))(t); len(m) != 1 || m[0].Kind != "k" {
 			t.Errorf("%+v", m)
+		}
+	})
+}
+
+// Whoever stored them, the rows of a lane come in the order in which they were stored, and those of before a lane changed hands before those of after.
+func TestObservationsAreInOrder(t *testing.T) {
+	at_, ctx := sharedSite(t), context.Background()
+	for range 4 { // whichever of the writers is the first by name
+		var all [3]*Store
+		for i := range all {
+			all[i] = at_.open(t, Options{})
+		}
+		fence := int64(0)
+		for range 3 {
+			for i, s := range all {
+				fence++
+				must(s.Acquire(ctx, "kafka:audit/0", fence, 0))(t)
+				for range []int{10, maxObserved - 50, 20}[i] {
+					c := commit("kafka:audit/0", fence, "1")
+					c.Lanes[0].Reached = at(time.Second)
+					ok(t, s.Commit(ctx, c))
+				}
+			}
+		}
+		after, last, n := map[string]int64{}, int64(-1), 0
+		for more := true; more; {
+			got := must(all[0].Observations(ctx, after))(t)
+			for _, row := range got.Rows {
+				if row.Number <= last {
+					t.Fatalf("row %d comes after row %d", row.Number, last)
+				}
+				last, after[row.Writer] = row.Number, row.Number
+				n++
+			}
+			more = got.More
+		}
+		if n != 3*(10+maxObserved-50+20) {
+			t.Fatalf("%d rows", n)
+		}
+		at_ = sharedSite(t)
+	}
+}
+
+// A lane that was announced is known before anybody has it, and how far the log is reaches everybody from who has the lease.
+func TestAnnouncedLanes(t *testing.T) {
+	both(t, func(t *testing.T, at_ *site) {
+		ctx := context.Background()
+		s := at_.open(t, Options{})
+		_, alone := s.db.(*embedded)
+		known := func() string {
+			text := ""
+			for _, l := range must(s.Observations(ctx, nil))(t).Lanes {
+				text += fmt.Sprintf("%s %t, ", l.Name, l.Shared)
+			}
+			return text
+		}
+		ok(t, s.Announce(ctx, []string{"kafka:audit/1", "kafka:audit/0"}))
+		must(s.Acquire(ctx, "file:a", 0, 0))(t)
+		want := "file:a false, kafka:audit/0 true, kafka:audit/1 true, "
+		if alone {
+			want = "file:a false, "
+		}
+		if got := known(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		must(s.Acquire(ctx, "kafka:audit/0", 1, 0))(t)
+		ok(t, s.Commit(ctx, commit("kafka:audit/0", 1, "7")))
+		ok(t, s.Announce(ctx, []string{"kafka:audit/0"}))
+		if l := must(s.Acquire(ctx, "kafka:audit/0", 1, 0))(t); l.Position != "7" {
+			t.Errorf("announcing a lane changed its position to %q", l.Position)
+		}
+		if lease := must(s.Lease(ctx, tally.OverTimeLane, at(time.Minute)))(t); !lease.Held || !lease.Frontier.Equal(at(time.Minute)) {
+			t.Errorf("%+v", lease)
+		}
+		if alone {
+			return
+		}
+		other := at_.open(t, Options{})
+		if lease := must(other.Lease(ctx, tally.OverTimeLane, at(time.Hour)))(t); lease.Held || !lease.Frontier.Equal(at(time.Minute)) {
+			t.Errorf("%+v", lease)
+		}
+		if lease := must(s.Lease(ctx, tally.OverTimeLane, time.Time{}))(t); !lease.Held || !lease.Frontier.Equal(at(time.Minute)) {
+			t.Errorf("%+v", lease)
 		}
 	})
 }
@@ -105,9 +188,9 @@ func TestLease(t *testing.T) {
 	}
 	lease := func(s *Store) (int64, bool) {
 		t.Helper()
-		fence, held, err := s.Lease(ctx, "x")
+		lease, err := s.Lease(ctx, "x", time.Time{})
 		ok(t, err)
-		return fence, held
+		return lease.Fence, lease.Held
 	}
 	first, held := lease(a)
 	if !held {
@@ -157,8 +240,8 @@ func TestLeaseIsNoNews(t *testing.T) {
 		s := at_.open(t, Options{})
 		before := must(s.Version(ctx))(t)
 		for range 3 {
-			if _, held, err := s.Lease(ctx, tally.OverTimeLane); err != nil || !held {
-				t.Fatal(held, err)
+			if lease, err := s.Lease(ctx, tally.OverTimeLane, time.Time{}); err != nil || !lease.Held {
+				t.Fatal(lease, err)
 			}
 		}
 		if after := must(s.Version(ctx))(t); after != before {
@@ -173,11 +256,11 @@ func TestLeaseOfOne(t *testing.T) {
 	fences := []int64{}
 	for range 2 {
 		s := at_.open(t, Options{})
-		fence, held, err := s.Lease(ctx, tally.OverTimeLane)
-		if ok(t, err); !held {
+		lease, err := s.Lease(ctx, tally.OverTimeLane, time.Time{})
+		if ok(t, err); !lease.Held {
 			t.Fatal("it waits")
 		}
-		fences = append(fences, fence)
+		fences = append(fences, lease.Fence)
 		ok(t, s.Close())
 	}
 	if fences[1] <= fences[0] {
@@ -214,4 +297,40 @@ func eventOf(i int) *audit.Event {
 
 func attrsOf() *authorizer.AttributesRecord {
 	return &authorizer.AttributesRecord{Verb: "get", Resource: "secrets", Namespace: "shop", Name: "db", ResourceRequest: true}
+}
+
+// A store of version 6 of the schema, in which each lane had a memory of its own, is opened and continued: its lanes and other memory stay.
+func TestStoreWithoutObservations(t *testing.T) {
+	both(t, func(t *testing.T, at_ *site) {
+		ctx := context.Background()
+		var db engine
+		var err error
+		if strings.HasPrefix(at_.where, "postgres") {
+			db, err = openShared(ctx, at_.where, Options{}, migrations[:6])
+		} else {
+			db, err = openEmbedded(ctx, at_.where, Options{}.Log, migrations[:6])
+		}
+		ok(t, err)
+		ok(t, db.write(ctx, false, func(w tx) error {
+			for i, kind := range []string{"lane:kafka:audit/0:watermark", "mode"} {
+				if err := w.exec(ctx, `INSERT INTO memory (kind, id, key, value, at) VALUES ($1, $2, $3, $4, $5)`, kind, []byte{byte(i)}, []byte{}, []byte("x"), int64(1)); err != nil {
+					return err
+				}
+			}
+			return w.exec(ctx, `INSERT INTO lanes (lane, fence, owner, position, latest, updated) VALUES ($1, $2, $3, $4, $5, $6)`,
+				"kafka:audit/0", int64(5), []byte("somebody"), []byte("42"), at(0).UnixNano(), at(0).UnixNano())
+		}))
+		ok(t, db.close())
+		s := at_.open(t, Options{})
+		if all := must(s.Memory(ctx))(t); len(all) != 1 || all[0].Kind != "mode" {
+			t.Errorf("%+v", all)
+		}
+		if l := must(s.Acquire(ctx, "kafka:audit/0", 6, 0))(t); l.Position != "42" {
+			t.Errorf("position %q", l.Position)
+		}
+		ok(t, s.Commit(ctx, commit("kafka:audit/0", 6, "43", observed(requests(0, 5, at(0))...)...)))
+		if n := len(rowsOf(t, s, nil)); n != 1 {
+			t.Errorf("%d rows", n)
+		}
+	})
 }

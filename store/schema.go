@@ -77,6 +77,7 @@ var migrations = []migration{{statements: []string{
 }}, {statements: []string{
 	// What detectors look at of the requests that a commit counted, until who judges them has taken it in. What they remembered was of each lane.
 	`CREATE TABLE observed (writer {bytes} NOT NULL, number {int} NOT NULL, body {bytes} NOT NULL, at {int} NOT NULL, PRIMARY KEY (writer, number))`,
+	`CREATE INDEX observed_number ON observed (number)`,
 	`DELETE FROM memory WHERE kind LIKE 'lane:%'`,
 }}}
 

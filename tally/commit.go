@@ -67,6 +67,8 @@ type Lane struct {
 
 // Store is what the pipeline needs of a store. Its methods may be called concurrently.
 type Store interface {
+	// Announce says that there are these lanes, which processes share, before any process acquires one of them.
+	Announce(ctx context.Context, lanes []string) error
 	// Acquire makes this process the owner of the lane under the fence, unless another one owns it under a higher one: source.ErrFenced.
 	Acquire(ctx context.Context, lane string, fence int64, recent int) (*Lane, error)
 	// Commit stores everything or nothing. If lanes are owned by others by now it stores nothing and returns a FencedError. After any other
@@ -75,12 +77,21 @@ type Store interface {
 	// Memory returns the rules' memory.
 	Memory(ctx context.Context) ([]Remembered, error)
 	// Lease gives the lane to this process if nobody else has it, or if who has it has not asked for it for so long that it is taken for dead. It is
-	// to be called every second or so, to keep the lane or to get it. fence is that of the lane while it is held.
-	Lease(ctx context.Context, lane string) (fence int64, held bool, err error)
+	// to be called every second or so, to keep the lane or to get it. While it is held, frontier is stored for the others; the zero time changes nothing.
+	Lease(ctx context.Context, lane string, frontier time.Time) (Lease, error)
 	// Resign gives up a lane that Lease gave.
 	Resign(ctx context.Context, lane string) error
 	// Observations returns what was stored after the rows given by writer, and was not taken, as it is at one time.
 	Observations(ctx context.Context, after map[string]int64) (*Observed, error)
+}
+
+// Lease is who has a lane.
+type Lease struct {
+	// Held says that this process has it, under the Fence.
+	Held  bool
+	Fence int64
+	// Frontier is what was stored last by who had the lane, zero if nothing was.
+	Frontier time.Time
 }
 
 // OverTimeLane is the lane of what several requests show together, of whichever lanes. One process at a time has it, by a lease.
@@ -102,11 +113,12 @@ type RowID struct {
 
 // Observed is what of observations is there.
 type Observed struct {
-	// Rows are the oldest of each writer, in the order of their numbers; More says that there are others.
+	// Rows are the oldest, in the order of their numbers. Those of one lane are in the order in which they were stored, also where analyzers took turns.
+	// More says that there are others.
 	Rows []ObservationRow
 	More bool
-	// Lanes are the names of all lanes of late, but for OverTimeLane.
-	Lanes []string
+	// Lanes are all lanes of late that have requests.
+	Lanes []rules.KnownLane
 }
 
 // ObservationRow is what one commit stored of the requests that it counted, as rules.Observations writes it.

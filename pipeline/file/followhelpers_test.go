@@ -125,6 +125,8 @@ func (s *session) crash() {
 	}
 }
 
+func (s *session) Announce(context.Context, []string) error { return nil }
+
 func (s *session) Open(_ context.Context, lane string, _ int64) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -430,6 +430,7 @@ type counting struct {
 }
 
 func (*counting) Open(context.Context, string, int64) (string, error) { return "", nil }
+func (*counting) Announce(context.Context, []string) error            { return nil }
 func (*counting) Close(string)                                        {}
 
 func (c *counting) Take(_ context.Context, b *source.Batch, done func(error)) error {

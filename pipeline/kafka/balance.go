@@ -25,6 +25,8 @@ func compareTopicPartitions(a, b topicPartition) int {
 type balancer struct {
 	// look returns what partitions there are.
 	look func(context.Context) (map[string]int, error)
+	// announce is called with them before any member gets its share.
+	announce func(ctx context.Context, counts map[string]int)
 
 	mu sync.Mutex
 	// shared is what was last shared out, by topic; nil if this member was not the group's leader.
@@ -47,6 +49,7 @@ func (b *balancer) AssignGroups(members []kafkago.GroupMember, found []kafkago.P
 	for _, p := range found {
 		counts[p.Topic] = max(counts[p.Topic], p.ID+1)
 	}
+	b.announce(ctx, counts)
 	b.mu.Lock()
 	b.shared = counts
 	b.mu.Unlock()

@@ -47,6 +47,7 @@ func TestBroker(t *testing.T) {
 		{"codecs", testCodecs},
 		{"poison", testPoison},
 		{"resume", testResume},
+		{"end", testEnd},
 		{"latest and partitions added", testLatest},
 		{"topic made later", testTopicLater},
 		{"group reset", testGroupReset},
@@ -209,6 +210,72 @@ func testResume(t *testing.T, brokers []string) {
 	c.die()
 	st.consume(t, quickOptions(brokers, "resume", "resume"), nil)
 	wantCounted(t, st, once(a, b))
+}
+
+// What was acknowledged to a producer before the time at which a partition is said to be at its end was handed on, also while consumers come and die.
+// Every partition is announced before anybody opens it, and said to be at its end soon, be it empty.
+func testEnd(t *testing.T, brokers []string) {
+	createTopic(t, brokers, "end", 2, 1, nil)
+	st := newStore()
+	var mu sync.Mutex
+	var acknowledged []time.Time
+	said := map[string]int{}
+	st.ended = func(lane, position string, when time.Time) {
+		mu.Lock()
+		defer mu.Unlock()
+		said[lane]++
+		if lane != "kafka:end/0" {
+			return
+		}
+		next := int64(0)
+		if position != "" {
+			next, _ = parsePosition(position)
+		}
+		if late := int64(len(acknowledged)); next < late && acknowledged[next].Before(when) {
+			t.Errorf("the end is said to be at %d, and message %d was acknowledged %v before", next, next, when.Sub(acknowledged[next]))
+		}
+	}
+	w := &kafkago.Writer{
+		Addr: kafkago.TCP(brokers...), Topic: "end", RequiredAcks: kafkago.RequireAll, BatchTimeout: time.Millisecond,
+		Balancer: kafkago.BalancerFunc(func(kafkago.Message, ...int) int { return 0 }),
+	}
+	defer w.Close()
+	rnd := rand.New(rand.NewPCG(2, 2))
+	all := ids("end", 0, 1120)
+	var backlog []kafkago.Message
+	eventually(t, "the topic", func() bool { return w.WriteMessages(t.Context(), kafkago.Message{Value: event(all[0])}) == nil })
+	for _, id := range all[1:1000] {
+		backlog = append(backlog, kafkago.Message{Value: event(id)})
+	}
+	if err := w.WriteMessages(t.Context(), backlog...); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		acknowledged = append(acknowledged, time.Now())
+	}
+	st.consume(t, quickOptions(brokers, "end", "end"), nil)
+	dies := st.consume(t, quickOptions(brokers, "end", "end"), jitter(50*time.Millisecond))
+	for i, id := range all[1000:] {
+		if err := w.WriteMessages(t.Context(), kafkago.Message{Value: event(id)}); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		acknowledged = append(acknowledged, time.Now())
+		mu.Unlock()
+		time.Sleep(time.Duration(rnd.Int64N(int64(60 * time.Millisecond))))
+		switch i {
+		case 50:
+			dies.die()
+		case 60:
+			st.consume(t, quickOptions(brokers, "end", "end"), nil)
+		}
+	}
+	wantCounted(t, st, once(all))
+	eventually(t, "the ends", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return said["kafka:end/0"] > 5 && said["kafka:end/1"] > 1
+	})
 }
 
 func testLatest(t *testing.T, brokers []string) {

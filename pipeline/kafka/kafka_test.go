@@ -90,10 +90,14 @@ func TestShare(t *testing.T) {
 	if d := cmp.Diff(kafkago.GroupMemberAssignments{"a": {"x": {0}}, "b": {"y": {0}}}, got); d != "" {
 		t.Error(d)
 	}
-	b := &balancer{look: func(context.Context) (map[string]int, error) { return nil, errors.New("no") }}
+	var announced map[string]int
+	b := &balancer{
+		look:     func(context.Context) (map[string]int, error) { return nil, errors.New("no") },
+		announce: func(_ context.Context, counts map[string]int) { announced = counts },
+	}
 	b.AssignGroups(members, []kafkago.Partition{{Topic: "x", ID: 1}, {Topic: "x", ID: 0}})
-	if d := cmp.Diff(map[string]int{"x": 2}, b.take()); d != "" {
-		t.Error(d)
+	if d := cmp.Diff(map[string]int{"x": 2}, b.take()); d != "" || len(announced) != 1 {
+		t.Error(d, announced)
 	}
 	if b.take() != nil {
 		t.Error("taken twice")

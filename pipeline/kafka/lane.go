@@ -32,9 +32,11 @@ type lane struct {
 	last                 time.Time
 }
 
+func laneName(tp topicPartition) string { return fmt.Sprintf("kafka:%s/%d", tp.topic, tp.partition) }
+
 func newLane(s *Source, g *generation, tp topicPartition) *lane {
 	return &lane{
-		topicPartition: tp, s: s, gen: g, name: fmt.Sprintf("kafka:%s/%d", tp.topic, tp.partition),
+		topicPartition: tp, s: s, gen: g, name: laneName(tp),
 		log:     s.log.With().Str("topic", tp.topic).Int("partition", tp.partition).Int32("generation", g.id).Logger(),
 		decoder: audit.Decoder{Want: s.opt.Want, MaxEventBytes: s.opt.MaxEventBytes},
 		born:    time.Now(), readTo: -1, stored: -1, high: -1,
@@ -196,12 +198,16 @@ func (l *lane) start(ctx context.Context) (int64, error) {
 // idleFetchBytes is asked for where no message is known to wait, without reserving it.
 const idleFetchBytes = 64 << 10
 
+// endEvery is how often the source says that a partition is at its end while nothing comes.
+const endEvery = time.Second
+
 // pace is the least time between two requests where no message is known to wait, so that a batch is more than one message.
 const pace = 100 * time.Millisecond
 
 // follow reads from offset on until the lane is lost or ctx ends.
 func (l *lane) follow(ctx context.Context, in source.Intake, t *tenure, offset int64) error {
 	behind, told := false, false // the latter is the Behind that was handed on last
+	var ended time.Time          // when it last said that the partition is at its end
 	var trouble trouble
 	for {
 		if err := t.lost(); err != nil {
@@ -237,13 +243,24 @@ func (l *lane) follow(ctx context.Context, in source.Intake, t *tenure, offset i
 		// Where nothing came there is nothing to be had, whatever the end is said to be: markers, or what compaction left.
 		behind = moved && f.end > f.next
 		l.seen(f)
-		if !moved && behind == told {
-			l.recycle(f.buf, nil)
-		} else {
-			if err := l.take(ctx, in, t, f, behind); err != nil {
+		end := time.Time{}
+		if f.next >= f.high { // nothing is left of what was there when the request began
+			end = began
+		}
+		switch {
+		case moved || behind != told:
+			if err := l.take(ctx, in, t, f, behind, end); err != nil {
 				return err
 			}
-			offset, told = f.next, behind
+			offset, told, ended = f.next, behind, end
+		case end.Sub(ended) >= endEvery:
+			ended = end
+			if err := in.Take(ctx, &source.Batch{Lane: l.name, Ended: end, Wait: true}, t.refused); err != nil {
+				return err
+			}
+			fallthrough
+		default:
+			l.recycle(f.buf, nil)
 		}
 		if !behind && !wait(ctx, pace-time.Since(began)) {
 			return ctx.Err()

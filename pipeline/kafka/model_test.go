@@ -29,12 +29,16 @@ type store struct {
 	counted map[string]int
 	batches int
 	behind  map[string]bool
+	// ended is given what is said of the end of a partition: it was there at the position when; nil for nothing.
+	ended func(lane, position string, when time.Time)
 }
 
 type storedLane struct {
 	fence    int64
 	owner    *process // under an equal fence the last to open owns the lane, as in package store
 	position string
+	// announced says that it was announced before anybody opened it.
+	announced bool
 }
 
 func newStore() *store {
@@ -79,7 +83,8 @@ type process struct {
 	delay func() time.Duration
 
 	mu      sync.Mutex
-	open    map[string]int64 // fences
+	open    map[string]int64  // fences
+	at      map[string]string // the position of each lane
 	waiting []*handed
 	dead    bool
 	frozen  bool
@@ -95,11 +100,20 @@ type handed struct {
 }
 
 func newProcess(t testing.TB, st *store, delay func() time.Duration) *process {
-	p := &process{st: st, delay: delay, open: map[string]int64{}, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	p := &process{st: st, delay: delay, open: map[string]int64{}, at: map[string]string{}, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	stop := make(chan struct{})
 	go p.commits(stop)
 	t.Cleanup(func() { close(stop); <-p.ended })
 	return p
+}
+
+func (p *process) Announce(_ context.Context, lanes []string) error {
+	p.st.mu.Lock()
+	defer p.st.mu.Unlock()
+	for _, name := range lanes {
+		p.st.lane(name).announced = true
+	}
+	return nil
 }
 
 func (p *process) Open(ctx context.Context, lane string, fence int64) (string, error) {
@@ -120,8 +134,11 @@ func (p *process) Open(ctx context.Context, lane string, fence int64) (string, e
 	if fence < l.fence {
 		return "", source.ErrFenced
 	}
+	if !l.announced && p.st.ended != nil {
+		panic(lane + " was not announced")
+	}
 	l.fence, l.owner = fence, p
-	p.open[lane] = fence
+	p.open[lane], p.at[lane] = fence, l.position
 	return l.position, nil
 }
 
@@ -153,6 +170,19 @@ func (p *process) Take(ctx context.Context, b *source.Batch, done func(error)) e
 	}
 	if _, open := p.open[b.Lane]; !open {
 		return source.ErrClosed
+	}
+	if b.Position != "" {
+		p.at[b.Lane] = b.Position
+	}
+	if p.st.ended != nil && !b.Ended.IsZero() {
+		p.st.ended(b.Lane, p.at[b.Lane], b.Ended)
+	}
+	if len(b.Events) == 0 && b.Position == "" { // it says that the partition is at its end
+		if b.Ended.IsZero() {
+			panic("a batch that says nothing")
+		}
+		done(nil)
+		return nil
 	}
 	h := &handed{b: b, done: done}
 	for i := range b.Events {

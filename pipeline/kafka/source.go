@@ -44,7 +44,7 @@ func New(opt Options, log zerolog.Logger) (*Source, error) {
 		opt: opt, log: log, budget: newBudget(opt.MaxBytes, opt.MaxMessages), bufs: make(chan []byte, kept), events: make(chan []audit.Event, kept),
 		epochs: map[string]int64{}, lanes: map[string]*lane{},
 	}
-	s.balancer = &balancer{look: s.partitions}
+	s.balancer = &balancer{look: s.partitions, announce: func(context.Context, map[string]int) {}}
 	if opt.DeadLetterTopic != "" {
 		s.letters, err = NewProducer(ProducerOptions{Cluster: opt.Cluster, Topic: opt.DeadLetterTopic, dial: opt.dial}, log)
 		if err != nil {
@@ -57,6 +57,7 @@ func New(opt Options, log zerolog.Logger) (*Source, error) {
 // Run reads until ctx ends and then leaves the group. Brokers that cannot be reached, and members that come and go, are waited for; what is wrong
 // is logged and counted. It returns an error if there is nothing to wait for.
 func (s *Source) Run(ctx context.Context, in source.Intake) error {
+	s.balancer.announce = func(ctx context.Context, counts map[string]int) { s.announce(ctx, in, counts) }
 	brokers := slices.Clone(s.opt.Brokers)
 	group, err := s.group(brokers)
 	if err != nil {
@@ -103,6 +104,19 @@ func (s *Source) Run(ctx context.Context, in source.Intake) error {
 		return fmt.Errorf("kafka: leaving the group: %w", err)
 	}
 	return nil
+}
+
+// announce tells the intake which partitions there are. If that fails, time does not wait for partitions that no analyzer has ever opened.
+func (s *Source) announce(ctx context.Context, in source.Intake, counts map[string]int) {
+	var lanes []string
+	for topic, n := range counts {
+		for partition := range n {
+			lanes = append(lanes, laneName(topicPartition{topic, partition}))
+		}
+	}
+	if err := in.Announce(ctx, lanes); err != nil {
+		s.log.Warn().Err(err).Msg("kafka: announcing the partitions failed")
+	}
 }
 
 // group begins to join the group, through the first of the brokers that can be reached.

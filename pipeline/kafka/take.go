@@ -49,10 +49,10 @@ func (l *lane) recycle(buf []byte, events []audit.Event) {
 	}
 }
 
-// take decodes what was fetched, keeps what is no audit event, and hands the rest on.
-func (l *lane) take(ctx context.Context, in source.Intake, t *tenure, f *fetched, behind bool) error {
+// take decodes what was fetched, keeps what is no audit event, and hands the rest on. end is when that was all there was, zero if there is more.
+func (l *lane) take(ctx context.Context, in source.Intake, t *tenure, f *fetched, behind bool, end time.Time) error {
 	it := item{next: f.next, bytes: f.bytes, messages: int64(len(f.messages))}
-	b := &source.Batch{Position: formatPosition(f.next), Received: time.Now(), Behind: behind}
+	b := &source.Batch{Position: formatPosition(f.next), Received: time.Now(), Behind: behind, Ended: end}
 	select {
 	case b.Events = <-l.s.events:
 	default:
@@ -246,6 +246,15 @@ func (t *tenure) done(p *item, err error) {
 	if t.idle != nil && (len(t.pending) == 0 || t.err != nil) {
 		close(t.idle)
 		t.idle = nil
+	}
+}
+
+// refused takes the result of a batch that says only that the partition is at its end. After an error the partition is opened again.
+func (t *tenure) refused(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		t.err = err
 	}
 }
 

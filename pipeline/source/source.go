@@ -43,6 +43,9 @@ type Batch struct {
 	// Behind says that the source knows of more input that is there already: then the times in the log, not the clock, say how long
 	// a request waits for news of the state.
 	Behind bool
+	// Ended is a time, by this process's clock, at which the lane had nothing after this batch; zero if the source does not know. A lane with a fence needs
+	// it: without it, time waits for a lane that has no events. A batch may have this alone, without events and position; done is called at once then.
+	Ended time.Time
 	// Wait says to wait while too much waits already; otherwise Take returns ErrBusy at once.
 	Wait bool
 	// Bytes is about how much memory the batch keeps until Release, 0 if that is little next to its events.
@@ -68,6 +71,9 @@ type Place struct {
 // Intake is what a source gives its batches to. Its methods may be called concurrently; Take calls of one lane one after the other, in
 // order, but for lanes without positions.
 type Intake interface {
+	// Announce says that there are these lanes, which processes share, before any process opens one of them. So what is judged in the order of time waits
+	// for a lane that nobody has opened yet.
+	Announce(ctx context.Context, lanes []string) error
 	// Open takes the lane over and returns the position up to which everything is stored, "" if there is none. fence orders the owners of a
 	// lane: who opens it with a lower one than another did gets ErrFenced, now or at the next commit. A lane that nobody else can own has 0.
 	Open(ctx context.Context, lane string, fence int64) (position string, err error)

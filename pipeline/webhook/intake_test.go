@@ -418,6 +418,7 @@ func BenchmarkHandler(b *testing.B) {
 // instant is an intake that stores everything at once.
 type instant struct{}
 
+func (instant) Announce(context.Context, []string) error            { return nil }
 func (instant) Open(context.Context, string, int64) (string, error) { return "", nil }
 func (instant) Close(string)                                        {}
 func (instant) Take(_ context.Context, batch *source.Batch, done func(error)) error {

@@ -89,6 +89,8 @@ type store struct {
 	result func() error
 }
 
+func (s *store) Announce(context.Context, []string) error { return nil }
+
 func (s *store) Open(_ context.Context, lane string, _ int64) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
