@@ -241,7 +241,7 @@ func TestVersions(t *testing.T) {
 		"1.33.3-gke.1": {nodeadmission.Unknown, nodeadmission.Deny}, "1.33.4": {nodeadmission.Deny, nodeadmission.Deny},
 		"1.33.4-eks-1a2b3c4": {nodeadmission.Deny, nodeadmission.Deny}, "1.30.14-eks-1a2b3c4": {nodeadmission.Unknown, nodeadmission.Allow},
 		"1.33.3": {nodeadmission.Allow, nodeadmission.Deny},
-		"1.34": {nodeadmission.Deny, nodeadmission.Deny}, "1.37.1": {nodeadmission.Deny, nodeadmission.Deny},
+		"1.34":   {nodeadmission.Deny, nodeadmission.Deny}, "1.37.1": {nodeadmission.Deny, nodeadmission.Deny},
 	} {
 		a := plugin(t, version, state, 0)
 		for i, r := range []*nodeadmission.Request{owners, claims} {
