@@ -89,7 +89,7 @@ func requestOf(f *sinks.Finding) *explain.Request {
 
 // readFinding looks for the finding among all that the store has, and for the order of authorizers and the version that run has found out.
 func readFinding(ctx context.Context, o *ExplainOptions, c *config.Config) (found *sinks.Finding, was report.Authorization, err error) {
-	s, err := openToRead(ctx, c, o.Store.Config != "")
+	s, err := o.Store.openToRead(ctx, c)
 	if err != nil {
 		return nil, was, err
 	}

@@ -84,7 +84,7 @@ type gateway struct {
 
 // run serves until ctx ends.
 func (g *gateway) run(ctx context.Context, c *config.Config) error {
-	m := metrics.New(metrics.Options{Version: g.o.Version})
+	m := metrics.New(metrics.Options{Cluster: c.Cluster, Version: g.o.Version})
 	m.Watch(metrics.Input{
 		Webhook: func() *metrics.Webhook { return webhookMetrics(g.srv) }, DeadLetters: func() int64 { return g.letters.Stats().Written },
 	})

@@ -26,13 +26,13 @@ type ReportOptions struct {
 
 // Report makes the report of what Run has stored, also while it is running.
 //
-// Errors are the configuration's, a *NoStoreError, an *UnknownError for a node that the store does not know, and the store's. It reads the configuration and the store, and writes nothing.
+// Errors are the configuration's, a *NoStoreError, a *store.UnknownClusterError, an *UnknownError for a node that the store does not know, and the store's. It reads the configuration and the store, and writes nothing.
 func Report(ctx context.Context, o ReportOptions) (*report.Report, error) {
 	c, err := o.load()
 	if err != nil {
 		return nil, err
 	}
-	s, err := openToRead(ctx, c, o.Config != "")
+	s, err := o.openToRead(ctx, c)
 	if err != nil {
 		return nil, err
 	}

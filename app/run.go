@@ -39,7 +39,10 @@ var ErrNothingToRead = errors.New("nothing to read: no log is given, and the con
 
 // adjust puts what the options say over the file's configuration.
 func (o *RunOptions) adjust(c *config.Config) error {
-	c.Data, c.Listen = cmp.Or(o.Data, c.Data), cmp.Or(o.Listen, c.Listen)
+	c.Data, c.Listen, c.Cluster = cmp.Or(o.Data, c.Data), cmp.Or(o.Listen, c.Listen), cmp.Or(o.Cluster, c.Cluster)
+	if err := config.CheckCluster(c.Cluster); err != nil {
+		return optionError("Cluster", "%w", err)
+	}
 	c.State.Files = append(c.State.Files, o.State...)
 	if len(o.Logs) > 0 {
 		var src config.FileSource

@@ -39,7 +39,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if err != nil {
 		return err
 	}
-	s, err := openToRead(ctx, c, o.Config != "")
+	s, err := o.openToRead(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (s *service) open(ctx context.Context, c *config.Config) error {
 	instance = cmp.Or(instance, "nodetrail")
 	var err error
 	// The store first: it is where a second process on the same folder is noticed.
-	if s.store, err = openStore(ctx, c, s.log, false); err != nil {
+	if s.store, err = openStore(ctx, c, storeOptions(c, s.log)); err != nil {
 		return err
 	}
 	if s.state, err = openStateFeed(c, s.log); err != nil {
@@ -68,7 +68,7 @@ func (s *service) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	s.metrics = metrics.New(metrics.Options{
-		MaxNodes: c.Metrics.MaxNodes, MaxBindings: c.Metrics.MaxBindings, Version: s.o.Version, GoVersion: runtime.Version(),
+		Cluster: c.Cluster, MaxNodes: c.Metrics.MaxNodes, MaxBindings: c.Metrics.MaxBindings, Version: s.o.Version, GoVersion: runtime.Version(),
 	})
 	s.metrics.Own(ownRules(c))
 	alerts := &alertStore{store: s.store, cluster: c.Cluster}

@@ -20,6 +20,8 @@ type StoreOptions struct {
 	Config string
 	// Data is the folder of the store, in place of the configuration's data; "" for that.
 	Data string
+	// Cluster is the name of the cluster that the store is of, in place of the configuration's cluster; "" for that.
+	Cluster string
 }
 
 // load reads the configuration.
@@ -34,7 +36,24 @@ func (o *StoreOptions) load() (*config.Config, error) {
 	if o.Data != "" {
 		c.Data = o.Data
 	}
-	return c, nil
+	if o.Cluster == "" {
+		return c, nil
+	}
+	if err := config.CheckCluster(o.Cluster); err != nil {
+		return nil, optionError("Cluster", "%w", err)
+	}
+	return ofCluster(c, o.Cluster), nil
+}
+
+// ofCluster is the configuration to read a cluster with. What one says of its own cluster holds for no other: the waivers and the exceptions that
+// somebody answers for, the audit policy, and the order and the version of the authorizers.
+func ofCluster(c *config.Config, cluster string) *config.Config {
+	if c.Cluster == cluster {
+		return c
+	}
+	out := *c
+	out.Cluster, out.Waivers, out.Exceptions, out.Authorization, out.Coverage = cluster, nil, nil, config.Default().Authorization, config.Default().Coverage
+	return &out
 }
 
 // NoStoreError is that run has not stored anything.
@@ -47,38 +66,86 @@ type NoStoreError struct {
 // Error names the place.
 func (e *NoStoreError) Error() string { return "no run has stored anything in " + e.Path }
 
-// openToRead opens the store to read, while run may be running. A *NoStoreError says that there is none.
-func openToRead(ctx context.Context, c *config.Config, configured bool) (*store.Store, error) {
-	s, err := openStore(ctx, c, zerolog.Nop(), true)
+// openToRead opens the store that load names to read, while run may be running, and puts the name of its cluster into the configuration if that has none.
+// A *NoStoreError says that there is no store, a *store.UnknownClusterError that none is of the cluster.
+func (o *StoreOptions) openToRead(ctx context.Context, c *config.Config) (*store.Store, error) {
+	so := storeOptions(c, zerolog.Nop())
+	so.ReadOnly, so.ByName = true, o.Cluster != ""
+	s, err := openStore(ctx, c, so)
+	if err == nil {
+		if err = o.settleCluster(ctx, c, s); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
 	if errors.Is(err, fs.ErrNotExist) && c.Store.Postgres == nil {
 		path := sqlitePath(c)
 		if abs, err := filepath.Abs(path); err == nil {
 			path = abs
 		}
-		return nil, &NoStoreError{Path: path, Configured: configured}
+		return nil, &NoStoreError{Path: path, Configured: o.Config != ""}
 	}
 	return s, err
 }
 
-// openStore opens the store that the configuration names.
-func openStore(ctx context.Context, c *config.Config, log zerolog.Logger, readOnly bool) (*store.Store, error) {
-	o := store.Options{
-		ReadOnly: readOnly, Retention: c.Store.Retention.D(), Step: c.Store.Step.D(), Hourly: c.Store.Hourly.D(), DedupeFor: c.Store.DedupeFor.D(),
+// settleCluster makes the cluster of the configuration and that of the store the same.
+func (o *StoreOptions) settleCluster(ctx context.Context, c *config.Config, s *store.Store) error {
+	if c.Store.Postgres != nil {
+		if c.Cluster != "" {
+			return nil
+		}
+		var err error
+		c.Cluster, err = s.ClusterName(ctx)
+		return err
+	}
+	if o.Cluster == "" {
+		return nil
+	}
+	all, err := s.Facts(ctx)
+	if err != nil {
+		return err
+	}
+	f, err := fromStore(all)
+	switch {
+	case err != nil:
+		return err
+	case f.Cluster == o.Cluster:
+		return nil
+	case f.Cluster == "":
+		return fmt.Errorf("there is no cluster %q: the store %s has no name of a cluster", o.Cluster, sqlitePath(c))
+	}
+	return &store.UnknownClusterError{Name: o.Cluster, There: []string{f.Cluster}}
+}
+
+func storeOptions(c *config.Config, log zerolog.Logger) store.Options {
+	return store.Options{
+		Cluster: c.Cluster, Retention: c.Store.Retention.D(), Step: c.Store.Step.D(), Hourly: c.Store.Hourly.D(), DedupeFor: c.Store.DedupeFor.D(),
 		MaxBytes: int64(c.Store.MaxBytes), Log: log,
 	}
-	if p := c.Store.Postgres; p != nil {
-		dsn := p.DSN.Reveal()
-		if p.DSNFile != "" {
-			s, err := config.ReadSecret(p.DSNFile)
-			if err != nil {
-				return nil, fmt.Errorf("store.postgres.dsnFile: %w", err)
-			}
-			dsn = s.Reveal()
-		}
-		o.Schema = p.Schema
-		return store.OpenPostgres(ctx, dsn, o)
+}
+
+// openStore opens the store that the configuration names.
+func openStore(ctx context.Context, c *config.Config, o store.Options) (*store.Store, error) {
+	p := c.Store.Postgres
+	if p == nil {
+		return store.OpenSQLite(ctx, sqlitePath(c), o)
 	}
-	return store.OpenSQLite(ctx, sqlitePath(c), o)
+	dsn, err := postgresDSN(p)
+	if err != nil {
+		return nil, err
+	}
+	o.Schema = p.Schema
+	return store.OpenPostgres(ctx, dsn, o)
+}
+
+func postgresDSN(p *config.Postgres) (string, error) {
+	if p.DSNFile == "" {
+		return p.DSN.Reveal(), nil
+	}
+	s, err := config.ReadSecret(p.DSNFile)
+	if err != nil {
+		return "", fmt.Errorf("store.postgres.dsnFile: %w", err)
+	}
+	return s.Reveal(), nil
 }
 
 // sqlitePath is where the embedded store is.

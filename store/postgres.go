@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	crand "crypto/rand"
 	"errors"
@@ -26,6 +25,7 @@ type shared struct {
 	pool   *pgxpool.Pool
 	where  string // without the password
 	writer []byte // of this process's row in writers
+	lock   int64  // the key of the advisory lock that writers to this store share
 	log    zerolog.Logger
 
 	mu   sync.Mutex // one transaction writes at a time
@@ -36,7 +36,8 @@ type shared struct {
 // whether it was committed is tried until the context ends: giving up would mean to count it again, or not at all.
 const retryFor = 30 * time.Second
 
-// Keys of advisory locks: one for the schema, one that writers share and that who prunes has alone.
+// Keys of advisory locks: one for the schema, one that writers share and that who prunes has alone. A store that was made since several clusters
+// may share a database has a key of its own in place of the second, so that clusters do not wait for each other.
 const (
 	schemaLock = 0x6e6f6465_74726101
 	pruneLock  = 0x6e6f6465_74726102
@@ -56,29 +57,23 @@ func openShared(ctx context.Context, dsn string, o Options, versions []migration
 		return nil, fmt.Errorf("reading the PostgreSQL DSN: %w", withoutDSN(err))
 	}
 	c := config.ConnConfig
-	p := &shared{where: describe(c), writer: make([]byte, 16), log: o.Log}
+	p := &shared{where: describe(c), writer: make([]byte, 16), lock: pruneLock, log: o.Log}
 	_, _ = crand.Read(p.writer) // never fails
-	set := func(name, value string) {
-		if _, is := c.RuntimeParams[name]; !is {
-			c.RuntimeParams[name] = value
-		}
-	}
 	schema := o.Schema
 	switch path := c.RuntimeParams["search_path"]; {
-	case schema != "" || path == "":
-		schema = cmp.Or(schema, "nodetrail")
+	case o.ByName || schema == "" && path == "":
+		if schema, err = placeOf(ctx, c, o); err != nil {
+			return nil, fmt.Errorf("opening %s: %w", p.name(), lineError{err})
+		}
+		c.RuntimeParams["search_path"] = quoted(schema)
+	case schema != "":
 		c.RuntimeParams["search_path"] = quoted(schema)
 	case !strings.ContainsAny(path, `,"$ `):
 		schema = strings.ToLower(path)
 	}
-	set("application_name", "nodetrail")
-	// An analyzer that stands still within a transaction, or whose machine is gone, must not hold up the others.
-	set("idle_in_transaction_session_timeout", "15s")
-	set("tcp_keepalives_idle", "30")
-	set("tcp_keepalives_interval", "10")
-	set("tcp_keepalives_count", "3")
+	tune(c)
 	if o.ReadOnly {
-		set("default_transaction_read_only", "on")
+		setDefault(c, "default_transaction_read_only", "on")
 	}
 	if !strings.Contains(dsn, "pool_max_conns") {
 		config.MaxConns = 4
@@ -86,11 +81,26 @@ func openShared(ctx context.Context, dsn string, o Options, versions []migration
 	if p.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", p.name(), err)
 	}
-	if err := p.prepare(ctx, schema, o.ReadOnly, versions); err != nil {
+	if err := p.prepare(ctx, schema, o, versions); err != nil {
 		p.pool.Close()
 		return nil, fmt.Errorf("opening %s: %w", p.name(), lineError{err})
 	}
 	return p, nil
+}
+
+func setDefault(c *pgx.ConnConfig, name, value string) {
+	if _, is := c.RuntimeParams[name]; !is {
+		c.RuntimeParams[name] = value
+	}
+}
+
+// tune sets what the DSN leaves open. An analyzer that stands still within a transaction, or whose machine is gone, must not hold up the others.
+func tune(c *pgx.ConnConfig) {
+	setDefault(c, "application_name", "nodetrail")
+	setDefault(c, "idle_in_transaction_session_timeout", "15s")
+	setDefault(c, "tcp_keepalives_idle", "30")
+	setDefault(c, "tcp_keepalives_interval", "10")
+	setDefault(c, "tcp_keepalives_count", "3")
 }
 
 // lineError is an error in one line; pgx has one for each address that it tried.
@@ -121,8 +131,8 @@ func withoutDSN(err error) error {
 	return err
 }
 
-func (p *shared) prepare(ctx context.Context, schema string, readOnly bool, versions []migration) error {
-	if readOnly {
+func (p *shared) prepare(ctx context.Context, schema string, o Options, versions []migration) error {
+	if o.ReadOnly {
 		return p.read(ctx, func(r reader) error {
 			err := check(ctx, r, len(versions))
 			var e *pgconn.PgError
@@ -149,13 +159,31 @@ func (p *shared) prepare(ctx context.Context, schema string, readOnly bool, vers
 				}
 			}
 		}
+		fresh := false
+		if err := w.each(ctx, `SELECT to_regclass('meta') IS NULL`, nil, func(scan func(...any) error) error { return scan(&fresh) }); err != nil {
+			return err
+		}
 		if err := migrate(ctx, w, versions, p.dialect()); err != nil {
 			return err
 		}
 		if err := w.flush(ctx); err != nil {
 			return fmt.Errorf("bringing the schema to version %d: %w", len(versions), err)
 		}
-		return nil
+		if len(versions) < clusterVersion {
+			return nil
+		}
+		if fresh {
+			if err := w.exec(ctx, `INSERT INTO meta (name, value) VALUES ('lock', $1)`, rand.Int64()); err != nil {
+				return err
+			}
+		}
+		if err := w.each(ctx, `SELECT value FROM meta WHERE name = 'lock'`, nil, func(scan func(...any) error) error { return scan(&p.lock) }); err != nil {
+			return err
+		}
+		if err := claim(ctx, w, schema, o.Cluster); err != nil {
+			return err
+		}
+		return w.flush(ctx)
 	})
 }
 
@@ -263,7 +291,7 @@ func (p *shared) locked(ctx context.Context, w *sharedTx, alone bool, f func(tx)
 	if alone {
 		lock = `SELECT pg_advisory_xact_lock($1)`
 	}
-	if err := w.exec(ctx, lock, int64(pruneLock)); err != nil {
+	if err := w.exec(ctx, lock, p.lock); err != nil {
 		return err
 	}
 	if err := f(w); err != nil {

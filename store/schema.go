@@ -79,7 +79,13 @@ var migrations = []migration{{statements: []string{
 	`CREATE TABLE observed (writer {bytes} NOT NULL, number {int} NOT NULL, body {bytes} NOT NULL, at {int} NOT NULL, PRIMARY KEY (writer, number))`,
 	`CREATE INDEX observed_number ON observed (number)`,
 	`DELETE FROM memory WHERE kind LIKE 'lane:%'`,
+}}, {statements: []string{
+	// The cluster whose events these are, in one row, and what its analyzers say of it in short. Before version 8 only the facts tell the name.
+	`CREATE TABLE cluster (one {int} PRIMARY KEY, name {text} NOT NULL, summary {bytes} NOT NULL, at {int} NOT NULL)`,
 }}}
+
+// clusterVersion is the version of the schema from which on there is the table cluster.
+const clusterVersion = 8
 
 // migrate brings the schema to the newest of the versions given, within the transaction, which nobody else may run at the same time.
 func migrate(ctx context.Context, w tx, versions []migration, d *dialect) error {

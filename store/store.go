@@ -34,8 +34,14 @@ type Options struct {
 	MaxGroups int
 	// MaxBytes is what Shrink holds the store to; 0 is no bound.
 	MaxBytes int64
-	// Schema is the schema in a PostgreSQL database, made where it is missing; "" is the DSN's search_path, or else "nodetrail".
+	// Schema is the schema in a PostgreSQL database, made where it is missing; "" is the DSN's search_path, or else that of Cluster.
 	Schema string
+	// Cluster is the name of the cluster whose events the store has. In PostgreSQL each cluster has a schema of its own, which is found by the name, or
+	// made; a store of another cluster is refused with an *OtherClusterError. "" is the schema "nodetrail", which has no name; where it is missing and
+	// one cluster is there to be read, that one. SQLite ignores it.
+	Cluster string
+	// ByName is whether what is read is found by Cluster alone, whatever Schema and the DSN say.
+	ByName bool
 	// Log receives what does not stop the store.
 	Log zerolog.Logger
 }
@@ -95,8 +101,8 @@ func OpenSQLite(ctx context.Context, path string, o Options) (*Store, error) {
 	return newStore(ctx, db, o)
 }
 
-// OpenPostgres opens the store in a PostgreSQL database, which several processes may write to. The DSN is a URL or key=value pairs, as
-// libpq has them. No error holds its password.
+// OpenPostgres opens the store of a cluster in a PostgreSQL database, which several processes may write to. The DSN is a URL or key=value pairs, as
+// libpq has them. No error holds its password. To read a cluster that is not there is an *UnknownClusterError.
 func OpenPostgres(ctx context.Context, dsn string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	db, err := openShared(ctx, dsn, o, migrations)

@@ -37,6 +37,7 @@ the configuration's section pages; without it, only this machine may.
 Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 		Example: `  nodetrail report
   nodetrail report --config nodetrail.yaml --window 7d -o json
+  nodetrail report --config nodetrail.yaml --cluster production
   nodetrail report --serve 127.0.0.1:8080 --state journal.jsonl`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,6 +54,7 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	fs.SortFlags = false
 	fs.StringVar(&f.Config, "config", "", "the configuration `FILE` of run")
 	fs.StringVar(&f.Data, "data", "", "the `FOLDER` of the store, in place of the configuration's data")
+	fs.StringVar(&f.Cluster, "cluster", "", "the `NAME` of the cluster to report on, where a PostgreSQL database has several")
 	fs.StringVar(&f.window, "window", "", "only the time that ends with the last request and is so long, such as 24h or 7d")
 	fs.StringVar(&f.since, "since", "", "the same as --window, such as 24h or 7d")
 	f.reportOutput.flags(fs)

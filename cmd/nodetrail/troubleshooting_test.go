@@ -15,6 +15,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/internal/test/docs"
 	"github.com/nodetrail/nodetrail/store"
+	"github.com/nodetrail/nodetrail/tally"
 )
 
 // TestTroubleshooting makes each message of the section "A command fails" of docs/troubleshooting.md.
@@ -56,6 +57,9 @@ func TestTroubleshooting(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = used.Close() })
+	if err := used.Commit(t.Context(), &tally.Commit{Instance: "one", Facts: []byte(`{"at":"2026-11-21T06:00:00Z","cluster":"prod"}`)}); err != nil {
+		t.Fatal(err)
+	}
 	newer, err := store.OpenSQLite(t.Context(), "newer/nodetrail.db", store.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +93,7 @@ func TestTroubleshooting(t *testing.T) {
 		{"reach", "--state", journal, "--node", "nobody", log},
 		{"analyze", "--since", "yesterday", log},
 		{"report"},
+		{"report", "--data", "used", "--cluster", "Prod"},
 		{"config", "check", "--config", "open.yaml"},
 		{"config", "check", "--config", "typo.yaml"},
 		{"run", "--data", "used", log},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/nodetrail/nodetrail/internal/loopback"
 )
@@ -67,10 +68,26 @@ func parent(path string) string {
 
 // text refuses what would break a line of a log or a label.
 func (v *validator) text(path, s string) {
-	const most = 253
-	if len(s) > most || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		v.fail(path, "%s is not a name of at most %d bytes without control characters", v.q(path, s), most)
+	if !isName(s) {
+		v.fail(path, notName, v.q(path, s), mostOfName)
 	}
+}
+
+const (
+	mostOfName = 253
+	notName    = "%s is not a name of at most %d bytes without control characters"
+)
+
+func isName(s string) bool {
+	return len(s) <= mostOfName && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+// CheckCluster says what is wrong with the name of a cluster.
+func CheckCluster(name string) error {
+	if !isName(name) {
+		return fmt.Errorf(notName, quoted(name), mostOfName)
+	}
+	return nil
 }
 
 func (v *validator) need(path, s string) bool {

@@ -150,7 +150,7 @@ func (m *Metrics) Watch(in Input) {
 	} {
 		c.descs[name] = all[name].desc()
 	}
-	m.reg.MustRegister(c)
+	m.labelled.MustRegister(c)
 }
 
 // collector asks the other parts when it is scraped.

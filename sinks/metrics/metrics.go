@@ -22,6 +22,8 @@ import (
 type Options struct {
 	// MaxNodes and MaxBindings bound labels, as the page of metrics says: 6,000 and 200 by default.
 	MaxNodes, MaxBindings int
+	// Cluster is the value of the label cluster of all series; "" for no such label.
+	Cluster string
 	// Version and Revision are for nodetrail_build_info.
 	Version, Revision, GoVersion string
 	// Now is the clock, time.Now if nil.
@@ -53,6 +55,8 @@ type Lane struct {
 type Metrics struct {
 	o   Options
 	reg *prometheus.Registry
+	// labelled is reg, with the cluster's label for what is registered.
+	labelled prometheus.Registerer
 
 	requests, nodeRequests, admission, nodeExcess, findings, excess, agreement, events, envelopes, gaps *prometheus.CounterVec
 	judgeDelay, commit, distance                                                                        prometheus.Histogram
@@ -112,6 +116,10 @@ func New(o Options) *Metrics {
 		sources: newSet(64), envelopeSet: newSet(32), cause: newSet(16), missing: newSet(16), ruleNames: map[string]bool{},
 		reasons: map[ruleReason]bool{},
 	}
+	m.labelled = m.reg
+	if o.Cluster != "" {
+		m.labelled = prometheus.WrapRegistererWith(prometheus.Labels{"cluster": clean(o.Cluster)}, m.reg)
+	}
 	for _, r := range rules.All() {
 		m.ruleNames[r.Name] = true
 		for _, d := range r.Reasons {
@@ -120,7 +128,7 @@ func New(o Options) *Metrics {
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo, Help: all[buildInfo].Help}, all[buildInfo].Labels)
 	build.WithLabelValues(clean(o.Version), clean(o.Revision), clean(o.GoVersion)).Set(1)
-	m.reg.MustRegister(m.requests, m.nodeRequests, m.admission, m.nodeExcess, m.findings, m.excess, m.agreement, m.events, m.envelopes, m.gaps, m.judgeDelay, m.commit, m.distance, build,
+	m.labelled.MustRegister(m.requests, m.nodeRequests, m.admission, m.nodeExcess, m.findings, m.excess, m.agreement, m.events, m.envelopes, m.gaps, m.judgeDelay, m.commit, m.distance, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.others = m.newNode(Other)
 	// Series with few values are there from the start: an increase from nothing is none for Prometheus.
@@ -168,8 +176,8 @@ func causes() []string {
 
 // Handler serves the metrics, with exemplars to those who ask for OpenMetrics.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.InstrumentMetricHandler(m.reg, promhttp.HandlerFor(m.reg, promhttp.HandlerOpts{
-		Registry: m.reg, EnableOpenMetrics: true, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4, Timeout: 30 * time.Second,
+	return promhttp.InstrumentMetricHandler(m.labelled, promhttp.HandlerFor(m.reg, promhttp.HandlerOpts{
+		Registry: m.labelled, EnableOpenMetrics: true, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4, Timeout: 30 * time.Second,
 	}))
 }
 

@@ -145,6 +145,46 @@ func TestScrape(t *testing.T) {
 	golden.Check(t, "testdata/scrape.txt", strings.Join(got, ""))
 }
 
+// Every series has the cluster's label, whatever the name holds, and is the same otherwise.
+func TestClusterLabel(t *testing.T) {
+	series := func(cluster string) string {
+		m := New(Options{Version: "v1", Cluster: cluster})
+		m.Watch(full())
+		stored(m)
+		families, err := m.Gatherer().Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, f := range families {
+			for _, one := range f.GetMetric() {
+				var labels []string
+				of := ""
+				for _, l := range one.GetLabel() {
+					if l.GetName() == "cluster" {
+						of = l.GetValue()
+						continue
+					}
+					labels = append(labels, l.String())
+				}
+				if of != cluster {
+					t.Errorf("%s %v is of %q, want %q", f.GetName(), labels, of, cluster)
+				}
+				if strings.HasPrefix(f.GetName(), "nodetrail_") {
+					out = append(out, fmt.Sprintln(f.GetName(), labels))
+				}
+			}
+		}
+		return strings.Join(out, "")
+	}
+	want := series("")
+	for _, name := range []string{"prod", "a\"b\\c\n{}", "<script>", strings.Repeat("ü", 126), "\u202e"} {
+		if diff := cmp.Diff(want, series(name)); diff != "" {
+			t.Errorf("%q (-without +with):\n%s", name, diff)
+		}
+	}
+}
+
 func TestExemplars(t *testing.T) {
 	m := New(Options{})
 	stored(m)
