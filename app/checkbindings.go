@@ -288,10 +288,15 @@ func (b *bindingBook) list() []checks.Use {
 	for _, u := range b.uses {
 		out = append(out, *u)
 	}
-	slices.SortFunc(out, func(x, y checks.Use) int {
+	return ordered(out)
+}
+
+// ordered puts uses in a fixed order.
+func ordered(all []checks.Use) []checks.Use {
+	slices.SortFunc(all, func(x, y checks.Use) int {
 		return cmp.Or(strings.Compare(x.Binding.Kind, y.Binding.Kind), strings.Compare(x.Binding.Namespace, y.Binding.Namespace),
 			strings.Compare(x.Binding.Name, y.Binding.Name), strings.Compare(x.User, y.User), strings.Compare(x.Client, y.Client),
 			strings.Compare(x.Request, y.Request), strings.Compare(x.Object, y.Object), cmp.Compare(x.Outcome, y.Outcome), x.First.Compare(y.First))
 	})
-	return out
+	return all
 }

@@ -126,6 +126,9 @@ func (s *service) run(ctx context.Context) error {
 	rest.start("housekeeping", (&housekeeper{store: s.store, engine: s.court, state: s.state, sources: s.sources, gaps: s.sources.gaps, log: s.log}).run)
 	rest.start("making the checks", s.checks.run)
 	rest.start("telling of incidents", s.incident.run)
+	if s.summary != nil {
+		rest.start("storing the summary", s.summary.run)
+	}
 	engine.start("judging", s.court.Run)
 	s.coverage.start(sources)
 	s.sources.start(sources, s.court)

@@ -2,14 +2,10 @@ package app
 
 import (
 	"context"
-	"errors"
 	"io"
-
-	"github.com/rs/zerolog"
 
 	"github.com/nodetrail/nodetrail/app/judging"
 	"github.com/nodetrail/nodetrail/internal/config"
-	"github.com/nodetrail/nodetrail/internal/ops"
 	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
@@ -19,6 +15,8 @@ import (
 // ServeOptions are those of Serve.
 type ServeOptions struct {
 	StoreOptions
+	// Fleet serves a page that lists the clusters of a PostgreSQL database, with the pages of each, in place of those of one; State and NoState do not count.
+	Fleet bool
 	// Listen is the address of the pages. Who may read them is said in the configuration's section pages; without it, only this machine may.
 	Listen string
 	// State is the cluster's, which the pages explain requests by: as Input has it. Without any they say NoState in place of explanations.
@@ -33,8 +31,11 @@ type ServeOptions struct {
 
 // Serve serves the pages of a store, and the API next to them, until ctx ends. The store is only read, also while Run is running.
 //
-// Errors are the configuration's, a *NoStoreError, those of the state and of the address, and those of serving.
+// Errors are the configuration's, a *NoStoreError or, with Fleet, ErrNoFleet, those of the state and of the address, and those of serving.
 func Serve(ctx context.Context, o ServeOptions) error {
+	if o.Fleet {
+		return serveFleet(ctx, &o)
+	}
 	c, err := o.load()
 	if err != nil {
 		return err
@@ -44,7 +45,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 		return err
 	}
 	defer s.Close()
-	log := zerolog.New(zerolog.ConsoleWriter{Out: o.Log.W, NoColor: !o.Log.Terminal}).Level(zerolog.WarnLevel).With().Timestamp().Logger()
+	log := warnings(o.Log)
 	w, err := pagesOver(c, newProver(s, func() *config.Config { return c }), log)
 	if err != nil {
 		return err
@@ -62,18 +63,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if err != nil {
 		return err
 	}
-	server, err := ops.New(ops.Options{Listen: o.Listen, TLS: pages.TLS(), Log: log})
-	if err != nil {
-		return err
-	}
-	server.Handle("/", pages)
-	if o.Running != nil {
-		if err := o.Running(pageAddress(server.Addr(), c.Pages.TLS.CertFile != "")); err != nil {
-			return errors.Join(err, server.Close())
-		}
-	}
-	go pages.Warm(ctx)
-	return server.Serve(ctx)
+	return servePages(ctx, c, pages, o.Listen, log, o.Running)
 }
 
 // live is the state that was given, and the order of authorizers and the version that run found out.

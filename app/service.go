@@ -40,6 +40,7 @@ type service struct {
 	ledger   *ledger
 	proofs   *prover
 	checks   *checkWatch
+	summary  *summaryWatch // nil where the store is of one cluster alone
 	court    *court
 	sources  *sourceSet
 	coverage *coverageWatch
@@ -82,6 +83,9 @@ func (s *service) open(ctx context.Context, c *config.Config) error {
 	s.proofs = newProver(s.store, s.reloader.Current)
 	if s.checks, err = openCheckWatch(ctx, s.proofs, s.log); err != nil {
 		return err
+	}
+	if c.Store.Postgres != nil {
+		s.summary = &summaryWatch{store: s.store, checks: s.checks, config: s.reloader.Current, log: s.log}
 	}
 	s.court, err = openCourt(ctx, c, &courtParts{
 		state: s.state, store: s.store, sinks: &s.sinks, stored: s.ledger.stored, facts: s.facts, instance: instance, log: s.log,

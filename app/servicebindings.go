@@ -108,5 +108,5 @@ func storedUses(stored []tally.Remembered, begin time.Time) (out []checks.Use, u
 			out = append(out, s.Use)
 		}
 	}
-	return out, unjudged, nil
+	return ordered(out), unjudged, nil
 }

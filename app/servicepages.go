@@ -16,17 +16,24 @@ import (
 
 // pagesOver are the pages over a store, as the configuration says who may read them.
 func pagesOver(c *config.Config, proofs *prover, log zerolog.Logger) (web.Options, error) {
-	p, s := &c.Pages, proofs.store
-	o := web.Options{
+	s := proofs.store
+	access, err := accessOf(c)
+	return web.Options{
 		Cluster: c.Cluster, Store: s, Step: s.Step(), Hourly: c.Store.Hourly.D(), Log: log,
 		Facts: proofs.facts, Prove: proofs.prove,
 		Incidents: func(ctx context.Context, from time.Time) ([]incidents.Incident, error) {
 			return storedIncidents(ctx, s, c.Cluster, from, exceptionsOf(proofs.config(), nil), time.Now())
 		},
-		Access: web.Access{
-			TokenFile: p.BearerTokenFile, CertFile: p.TLS.CertFile, KeyFile: p.TLS.KeyFile, ClientCAFile: p.TLS.ClientCAFile,
-			ClientNames: p.TLS.ClientNames, Reload: p.TLS.ReloadEvery.D(),
-		},
+		Access: access,
+	}, err
+}
+
+// accessOf is who may read the pages.
+func accessOf(c *config.Config) (web.Access, error) {
+	p := &c.Pages
+	o := web.Access{
+		TokenFile: p.BearerTokenFile, CertFile: p.TLS.CertFile, KeyFile: p.TLS.KeyFile, ClientCAFile: p.TLS.ClientCAFile,
+		ClientNames: p.TLS.ClientNames, Reload: p.TLS.ReloadEvery.D(),
 	}
 	if k := &p.Kubernetes; k.Enabled {
 		rest, err := cluster.ClientConfig(k.Kubeconfig, k.Context)
@@ -37,7 +44,7 @@ func pagesOver(c *config.Config, proofs *prover, log zerolog.Logger) (web.Option
 		if err != nil {
 			return o, fmt.Errorf("pages.kubernetes: %w", err)
 		}
-		o.Access.Review = reviewer.Review
+		o.Review = reviewer.Review
 	}
 	return o, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -75,7 +76,10 @@ func openShared(ctx context.Context, dsn string, o Options, versions []migration
 	if o.ReadOnly {
 		setDefault(c, "default_transaction_read_only", "on")
 	}
-	if !strings.Contains(dsn, "pool_max_conns") {
+	switch {
+	case o.MaxConns > 0:
+		config.MaxConns = int32(min(o.MaxConns, math.MaxInt32))
+	case !strings.Contains(dsn, "pool_max_conns"):
 		config.MaxConns = 4
 	}
 	if p.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {

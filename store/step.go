@@ -98,6 +98,14 @@ func (s *Store) Range(ctx context.Context) (from, to time.Time, err error) {
 	return from, to, err
 }
 
+// NodeCount is how many nodes made requests that are stored.
+func (s *Store) NodeCount(ctx context.Context) (n int, err error) {
+	err = s.read(ctx, "counting the nodes", func(r reader) error {
+		return r.each(ctx, `SELECT count(DISTINCT node) FROM nodes`, nil, func(scan func(...any) error) error { return scan(&n) })
+	})
+	return n, err
+}
+
 // ahead is how far a request's time may lie after the clock's.
 const ahead = time.Hour
 

@@ -42,6 +42,8 @@ type Options struct {
 	Cluster string
 	// ByName is whether what is read is found by Cluster alone, whatever Schema and the DSN say.
 	ByName bool
+	// MaxConns bounds the connections to PostgreSQL; 0 is what the DSN says, or else 4.
+	MaxConns int
 	// Log receives what does not stop the store.
 	Log zerolog.Logger
 }

@@ -18,6 +18,8 @@ import (
 type pages struct {
 	data      views
 	cluster   string
+	base      string // before the paths of all pages: that of the cluster among the pages of several; "" for pages of one
+	fleet     bool   // whether these are the pages about all clusters
 	now       func() time.Time
 	log       zerolog.Logger
 	assets    *assets
@@ -53,6 +55,11 @@ func (p *pages) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /checks/{name}", p.serve("checks", p.check))
 	mux.HandleFunc("GET /rules", p.serve("rules", p.rules))
 	mux.HandleFunc("GET /rules/{name}", p.serve("rules", p.rule))
+	p.common(mux)
+}
+
+// common adds what the pages of several clusters have, too.
+func (p *pages) common(mux *http.ServeMux) {
 	mux.HandleFunc("GET /login", func(w http.ResponseWriter, r *http.Request) { p.login(w, r, r.URL.Query().Has("failed")) })
 	mux.HandleFunc("GET /assets/{file}", p.assets.serve)
 	mux.HandleFunc("GET /", p.missing)
@@ -74,6 +81,10 @@ type page struct {
 	Now     time.Time
 	Data    any
 
+	// Fleet is whether the page is about all clusters; Among whether it is of one of several.
+	Fleet, Among bool
+
+	base   string // before the paths of this cluster's pages
 	here   string // the path, escaped
 	params map[string][]string
 }
@@ -103,7 +114,7 @@ func (p *pages) write(w http.ResponseWriter, r *http.Request, status int, nav st
 	var b bytes.Buffer
 	err := p.templates[v.name].Execute(&b, &page{
 		View: v.name, Nav: nav, Title: v.title, Cluster: p.cluster, Window: q.Get("window"), Text: q.Get("q"),
-		Session: noSession == nil && v.name != "login", Now: p.now(), Data: v.data, here: r.URL.EscapedPath(), params: q,
+		Session: noSession == nil && v.name != "login", Now: p.now(), Data: v.data, Fleet: p.fleet, Among: p.base != "", base: p.base, here: p.base + r.URL.EscapedPath(), params: q,
 	})
 	if err != nil {
 		p.log.Error().Err(err).Str("page", v.name).Msg("cannot make a page")

@@ -76,7 +76,7 @@ func parseTemplates(a *assets) (map[string]*template.Template, error) {
 	}
 	views := map[string]*template.Template{}
 	for _, name := range []string{
-		"overview", "findings", "finding", "nodes", "node", "bindings", "binding", "objects", "object", "incidents", "incident", "checks", "check", "rules", "rule", "login", "problem",
+		"overview", "findings", "finding", "nodes", "node", "bindings", "binding", "objects", "object", "incidents", "incident", "checks", "check", "rules", "rule", "login", "problem", "fleet",
 	} {
 		t, err := base.Clone()
 		if err == nil {

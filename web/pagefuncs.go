@@ -50,6 +50,7 @@ func funcs(a *assets) template.FuncMap {
 		"open": openOf, "pasteLines": pasteLines, "question": questionWords,
 		"binding": bindingWords, "grant": grantWords, "step": stepWords, "span": spanWords, "drawing": drawing, "spark": spark,
 		"join": func(all []string) string { return shown(strings.Join(all, ", ")) }, "toInt": func(n int) int64 { return int64(n) },
+		"clusterURL": clusterURL, "clusterName": func(c report.FleetCluster) string { return c.Title() },
 		"gates": gates, "request": requestWords, "outcome": outcomeWords, "sentence": sentence, "first": first, "brief": brief, "aside": aside,
 	}
 }

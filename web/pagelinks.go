@@ -1,6 +1,8 @@
 package web
 
 import (
+	"html"
+	"html/template"
 	"net/url"
 	"strings"
 
@@ -18,6 +20,7 @@ func (p *page) with(path string, pairs ...string) string {
 	if path == "" {
 		return ""
 	}
+	path = p.base + path
 	q := url.Values{}
 	if p.Window != "" {
 		q.Set("window", p.Window)
@@ -31,6 +34,14 @@ func (p *page) with(path string, pairs ...string) string {
 		return path
 	}
 	return path + "?" + q.Encode()
+}
+
+// To is where a form is sent.
+func (p *page) To(path string) string { return p.base + path }
+
+// Doc is HTML with its links to other pages of this cluster.
+func (p *page) Doc(s template.HTML) template.HTML {
+	return template.HTML(strings.ReplaceAll(string(s), `<a href="/`, `<a href="`+html.EscapeString(p.base)+`/`)) // both parts are escaped
 }
 
 // URL leads to a page of fixed path.
@@ -135,9 +146,9 @@ func (p *page) ExportURL(path string) string {
 		}
 	}
 	if len(q) == 0 {
-		return path
+		return p.base + path
 	}
-	return path + "?" + q.Encode()
+	return p.base + path + "?" + q.Encode()
 }
 
 // HasCursor says that this is not the first page of a list.

@@ -176,7 +176,7 @@ func (p *pages) objects(w http.ResponseWriter, r *http.Request) {
 		if window := q.Get("window"); window != "" {
 			to += "?window=" + url.QueryEscape(window)
 		}
-		http.Redirect(w, r, to, http.StatusSeeOther)
+		redirect(w, p.base+to)
 		return
 	case form.Resource != "" || form.Name != "":
 		form.Missing = true

@@ -25,6 +25,8 @@ type Options struct {
 	Store   Store
 	// Facts is what a report needs to know in addition to the counts.
 	Facts func(ctx context.Context) (report.Facts, error)
+	// Base is before the paths of all pages and of the API, such as /clusters/NAME; "" where they are at the root.
+	Base string
 	// Prove puts the results of the checks into the facts, for the tally of a window that ends with the newest request; 0 is all that there is. Nil for
 	// none: then everything is unproven.
 	Prove func(ctx context.Context, t *tally.Tally, window time.Duration, f *report.Facts) error
@@ -60,7 +62,8 @@ type Server struct {
 	o      Options
 	mux    *http.ServeMux
 	access *access
-	data   *data
+	data   *data  // nil where there are several clusters
+	fleet  *fleet // nil where there is one cluster
 	room   chan struct{}
 	cross  *http.CrossOriginProtection
 }
@@ -69,9 +72,6 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	if o.Store == nil || o.Facts == nil {
 		return nil, errors.New("pages need a store and facts")
-	}
-	if o.Now == nil {
-		o.Now = time.Now
 	}
 	if o.Step <= 0 {
 		o.Step = time.Hour
@@ -82,25 +82,37 @@ func New(o Options) (*Server, error) {
 	if o.NoLive == "" {
 		o.NoLive = "no state of the cluster is at hand"
 	}
-	s := &Server{o: o, mux: http.NewServeMux(), room: make(chan struct{}, maxRequests), cross: http.NewCrossOriginProtection()}
-	var err error
-	if s.access, err = newAccess(&s.o.Access, o.Now, o.Log); err != nil {
+	s, err := newServer(o)
+	if err != nil {
 		return nil, err
 	}
-	d := newData(&s.o)
-	s.data = d
-	p, err := newPages(d, o.Cluster, o.Now, o.Log)
+	s.data = newData(&s.o)
+	p, err := newPages(s.data, o.Cluster, s.o.Now, o.Log)
 	if err != nil {
 		return nil, fmt.Errorf("making the pages: %w", err)
 	}
+	p.base = o.Base
 	p.routes(s.mux)
-	(&api{data: d, log: o.Log}).routes(s.mux)
+	(&api{data: s.data, log: o.Log}).routes(s.mux)
 	return s, nil
+}
+
+// newServer is a server without pages.
+func newServer(o Options) (*Server, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Server{o: o, mux: http.NewServeMux(), room: make(chan struct{}, maxRequests), cross: http.NewCrossOriginProtection()}
+	var err error
+	s.access, err = newAccess(&s.o.Access, o.Now, o.Log)
+	return s, err
 }
 
 // Warm reads what the first visitor would have to wait for: of a store with ten thousand findings in each of 24 hours some seconds.
 func (s *Server) Warm(ctx context.Context) {
-	_, _ = s.data.cache.get(ctx, 0) // who asks next gets its error
+	if s.data != nil {
+		_, _ = s.data.cache.get(ctx, 0) // who asks next gets its error
+	}
 }
 
 // policy is the Content-Security-Policy of every answer.
@@ -125,7 +137,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	within := answerWithin
-	if strings.HasPrefix(r.URL.Path, "/findings.") {
+	if s.isExport(r.URL.Path) {
 		within = exportWithin
 		// The server's own bound is for pages. Where there is no connection, as in tests, there is none to be extended.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within))
@@ -152,10 +164,27 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		r.Body = http.NoBody
 	}
+	if s.fleet != nil {
+		s.fleet.serve(w, r)
+		return
+	}
+	s.answer(w, r)
+}
+
+// answer answers who was let in.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	if asksForJSON(r) {
 		r.URL.Path, r.URL.RawPath = asAPI(r.URL.Path), asAPI(r.URL.RawPath)
 	}
 	s.mux.ServeHTTP(w, r)
+}
+
+// isExport is whether a path is of an export of findings.
+func (s *Server) isExport(path string) bool {
+	if s.fleet != nil {
+		_, path = inCluster(path)
+	}
+	return strings.HasPrefix(path, "/findings.")
 }
 
 // sign is POST /login and POST /logout, from a page of this server only.

@@ -23,8 +23,8 @@ continues. Every verdict is the one that 'nodetrail analyze' gives.
 On a terminal the pages stay until Ctrl-C, which leaves nothing behind; elsewhere, and with --end, demo ends when all is judged.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.Address(o.Listen); err != nil {
-				return cli.Usage(cmd, fmt.Errorf("--listen: %w", err))
+			if err := cli.Address("listen", o.Listen); err != nil {
+				return cli.Usage(cmd, err)
 			}
 			if app.LocalAddress(o.Listen) == "" {
 				return cli.Usage(cmd, fmt.Errorf("--listen: %s must be a loopback address, such as 127.0.0.1:9876, because the pages of the demo have no login", o.Listen))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ type reportFlags struct {
 	app.ReportOptions
 	reportOutput
 	answerFlags
+	fleet  bool
 	window string
 	since  string
 	serve  string
@@ -38,14 +40,22 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 		Example: `  nodetrail report
   nodetrail report --config nodetrail.yaml --window 7d -o json
   nodetrail report --config nodetrail.yaml --cluster production
-  nodetrail report --serve 127.0.0.1:8080 --state journal.jsonl`,
+  nodetrail report --serve 127.0.0.1:8080 --state journal.jsonl
+  nodetrail report --config nodetrail.yaml --fleet --serve 127.0.0.1:8080`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.prepare(cmd); err != nil {
 				return cli.Usage(cmd, err)
 			}
-			if f.serve != "" {
+			switch {
+			case f.serve != "":
 				return f.servePages(cmd.Context(), std)
+			case f.fleet:
+				all, err := app.Fleet(cmd.Context(), f.StoreOptions)
+				if err != nil {
+					return flagged(err)
+				}
+				return text(std.out).WriteFleet(std.out, f.output, all)
 			}
 			return f.print(cmd.Context(), std)
 		},
@@ -55,6 +65,7 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	fs.StringVar(&f.Config, "config", "", "the configuration `FILE` of run")
 	fs.StringVar(&f.Data, "data", "", "the `FOLDER` of the store, in place of the configuration's data")
 	fs.StringVar(&f.Cluster, "cluster", "", "the `NAME` of the cluster to report on, where a PostgreSQL database has several")
+	fs.BoolVar(&f.fleet, "fleet", false, "list the clusters of a PostgreSQL database with their answers, as text or json, in place of a report; with --serve as pages, with those of each cluster")
 	fs.StringVar(&f.window, "window", "", "only the time that ends with the last request and is so long, such as 24h or 7d")
 	fs.StringVar(&f.since, "since", "", "the same as --window, such as 24h or 7d")
 	f.reportOutput.flags(fs)
@@ -68,6 +79,9 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 
 // prepare understands the flags.
 func (f *reportFlags) prepare(cmd *cobra.Command) (err error) {
+	if f.fleet || f.serve != "" {
+		return f.prepareOther(cmd)
+	}
 	own := f.OwnRuleNames()
 	if err := f.reportOutput.prepare(own...); err != nil {
 		return err
@@ -87,21 +101,22 @@ func (f *reportFlags) prepare(cmd *cobra.Command) (err error) {
 	if f.Waivers, f.Exceptions, err = f.read(own...); err != nil {
 		return err
 	}
-	if f.serve == "" {
-		if cli.Given(cmd, "state") {
-			return errors.New("--state is for the pages of --serve: the report's counts were judged by run's own state")
-		}
-		return nil
+	return cli.Refuse(cmd, "is for the pages of --serve: the report's counts were judged by run's own state", "state")
+}
+
+// prepareOther understands the flags where no report is printed.
+func (f *reportFlags) prepareOther(cmd *cobra.Command) error {
+	refused, why := []string{"fail-on", "accept-waivers", "incidents", "window", "since", "waive", "exceptions", "baseline", "node", "all", "out", "quiet", "no-color", "namespace", "client", "rule", "severity"}, "is for one cluster, and --fleet lists all of them"
+	if f.fleet {
+		refused = append(refused, "cluster", "state")
 	}
-	for _, name := range []string{"output", "fail-on", "accept-waivers", "incidents", "window", "since", "waive", "exceptions", "baseline", "node", "all", "out", "quiet", "no-color", "namespace", "client", "rule", "severity"} {
-		if cli.Given(cmd, name) {
-			return fmt.Errorf("--%s is for a report that is printed, and --serve shows pages, which have windows of their own", name)
-		}
+	if f.serve != "" {
+		refused, why = append(refused, "output"), "is for a report that is printed, and --serve shows pages, which have windows of their own"
 	}
-	if err := cli.Address(f.serve); err != nil {
-		return fmt.Errorf("--serve: %w", err)
+	if err := cli.Refuse(cmd, why, refused...); err != nil || f.serve != "" {
+		return cmp.Or(err, cli.Address("serve", f.serve))
 	}
-	return nil
+	return cli.OneOf("output", f.output, "text", "json")
 }
 
 func (f *reportFlags) print(ctx context.Context, std streams) error {
@@ -121,7 +136,7 @@ func (f *reportFlags) print(ctx context.Context, std streams) error {
 
 func (f *reportFlags) servePages(ctx context.Context, std streams) error {
 	return flagged(app.Serve(ctx, app.ServeOptions{
-		StoreOptions: f.StoreOptions, Listen: f.serve, State: f.state, Stdin: std.in, Log: std.logTo(),
+		StoreOptions: f.StoreOptions, Fleet: f.fleet, Listen: f.serve, State: f.state, Stdin: std.in, Log: std.logTo(),
 		NoState: "no state of the cluster was given: --state names a journal or a snapshot",
 		Running: func(pages string) error {
 			_, err := fmt.Fprintf(std.out, "pages at %s\n", pages)

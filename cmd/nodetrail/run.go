@@ -42,7 +42,7 @@ SIGHUP reads the configuration again, SIGINT and SIGTERM stop after the batch in
 			if errors.Is(err, app.ErrNothingToRead) {
 				return cli.Usage(cmd, errors.New("nothing to read: name an AUDIT_LOG, or a source in the configuration (--config)"))
 			}
-			return err
+			return flagged(err)
 		},
 	}
 	fs := cmd.Flags()
@@ -65,8 +65,8 @@ func hangups() (<-chan os.Signal, func()) {
 // checkRun refuses what could only wait without end, or would be blamed on something else later.
 func checkRun(listen string, args []string) error {
 	if listen != "" {
-		if err := cli.Address(listen); err != nil {
-			return fmt.Errorf("--listen: %w", err)
+		if err := cli.Address("listen", listen); err != nil {
+			return err
 		}
 	}
 	for _, arg := range args {

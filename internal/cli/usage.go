@@ -152,14 +152,24 @@ func AtLeast(flag string, least, n int) error {
 	return nil
 }
 
+// Refuse refuses flags that were given although they say nothing here; why follows the flag.
+func Refuse(cmd *cobra.Command, why string, flags ...string) error {
+	for _, name := range flags {
+		if Given(cmd, name) {
+			return fmt.Errorf("--%s %s", name, why)
+		}
+	}
+	return nil
+}
+
 // Address refuses what is not HOST:PORT.
-func Address(s string) error {
+func Address(flag, s string) error {
 	_, port, err := net.SplitHostPort(s)
 	if err == nil {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		return fmt.Errorf("%q is not an address such as 127.0.0.1:9876 or :9876", s)
+		return fmt.Errorf("--%s: %q is not an address such as 127.0.0.1:9876 or :9876", flag, s)
 	}
 	return nil
 }
