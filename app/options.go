@@ -129,6 +129,8 @@ type Input struct {
 	Logs []string
 	// State is the cluster's: journals (see Record), snapshots (kubectl get -o json or yaml), folders of such, or "-" for Stdin.
 	State []string
+	// EtcdPrefix is the API server's flag --etcd-prefix, for snapshots of etcd in State; "" is found by their content.
+	EtcdPrefix string
 	// Loaded is state that was loaded already, in place of State. It takes in what the logs tell, unless NoBodies is set.
 	Loaded *cluster.State
 	// Stdin is what "-" stands for; nil if nothing is "-".

@@ -150,6 +150,10 @@ func startLoading(in *Input) *loading {
 	l.state = cluster.NewState()
 	go func() {
 		defer close(l.done)
+		if l.state.EtcdPrefix, l.err = cluster.CheckEtcdPrefix(in.EtcdPrefix); l.err != nil {
+			l.err = &OptionError{"EtcdPrefix", l.err}
+			return
+		}
 		l.err = loadState(l.state, in.State, in.Stdin)
 	}()
 	return l

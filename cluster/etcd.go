@@ -20,7 +20,8 @@ var (
 	errWAL       = errors.New("a write-ahead log of etcd, not a snapshot: take one with 'etcdctl snapshot save'")
 	errSnapshot  = errors.New("the etcd snapshot is damaged")
 	errEtcdInUse = errors.New("etcd has this file open: take a snapshot with 'etcdctl snapshot save'")
-	errNoKeys    = errors.New("the etcd snapshot holds no Kubernetes objects under /registry or /kubernetes.io")
+	errNoKeys    = errors.New("it holds no Kubernetes objects under /registry or /kubernetes.io")
+	errPrefixes  = errors.New("it holds several clusters")
 )
 
 const (
@@ -64,85 +65,129 @@ func parseRevision(key []byte) (r etcdRevision, deleted, ok bool) {
 	return r, len(key) > revisionKey && key[revisionKey] == 't', true
 }
 
-// etcdSnapshot is an opened database of etcd.
+// etcdSnapshot is an opened copy of what etcd holds.
 type etcdSnapshot struct {
-	path      string // for messages
-	db        *bolt.DB
-	tx        *bolt.Tx
-	revisions *bolt.Bucket
-	pages     mapped
-	spooled   string // a file to be removed
+	path string // for messages
 	// compacted is the revision before which only the latest change of each key is there, and last the latest.
 	compacted, last etcdRevision
+	revisions
 }
 
-// openEtcd opens a database of etcd: the file of that name, or, where it is compressed or comes from standard input, the contents, which go into a
-// temporary file first.
-func openEtcd(path string, contents io.Reader, plain bool) (*etcdSnapshot, error) {
+// revisions are those of a database.
+type revisions interface {
+	// each calls f with every revision, in order. What f is given is valid during the call.
+	each(f func(r etcdRevision, deleted bool, record etcdRecord) error) error
+	// record calls f with the record of a revision that put a value, which is valid during the call.
+	record(r etcdRevision, f func(etcdRecord) error) error
+	close()
+}
+
+// snapshotOf opens a database: the file of that name, or, where it is compressed or comes from standard input, the contents, which go into a temporary file
+// first, which is removed in the end.
+func snapshotOf(path string, contents io.Reader, plain bool, open func(e *etcdSnapshot, path string) error) (*etcdSnapshot, error) {
 	e := &etcdSnapshot{path: path}
 	if path == "-" {
 		e.path = stdinName
 	}
+	spooled := ""
 	if !plain {
 		var err error
 		if path, err = spool(contents); err != nil {
 			return nil, err
 		}
-		e.spooled = path
+		spooled = path
 	}
-	err := checkSum(path)
-	if err == nil {
-		err = guarded(func() error { return e.open(path) })
-	}
-	if err != nil {
-		e.close()
+	if err := open(e, path); err != nil {
+		if spooled != "" {
+			_ = os.Remove(spooled)
+		}
 		return nil, err
+	}
+	if spooled != "" {
+		e.revisions = spooledRevisions{e.revisions, spooled}
 	}
 	return e, nil
 }
 
-func (e *etcdSnapshot) open(path string) (err error) {
-	if e.db, err = bolt.Open(path, 0o400, &bolt.Options{ReadOnly: true, Timeout: time.Second}); err != nil {
-		if errors.Is(err, bolterrors.ErrTimeout) {
-			return errEtcdInUse
-		}
-		return fmt.Errorf("%w: %w", errSnapshot, err)
+// spooledRevisions are read from a temporary file.
+type spooledRevisions struct {
+	revisions
+	path string
+}
+
+func (s spooledRevisions) close() {
+	s.revisions.close()
+	_ = os.Remove(s.path)
+}
+
+// boltFile is a database of etcd.
+type boltFile struct {
+	db    *bolt.DB
+	tx    *bolt.Tx
+	keys  *bolt.Bucket
+	pages mapped
+}
+
+// openEtcd opens the file.
+func openEtcd(e *etcdSnapshot, path string) error {
+	f := &boltFile{}
+	err := checkSum(path)
+	if err == nil {
+		err = guarded(func() (err error) { e.compacted, e.last, err = f.open(path); return err })
 	}
-	if e.tx, err = e.db.Begin(false); err != nil {
-		return fmt.Errorf("%w: %w", errSnapshot, err)
+	if err != nil {
+		f.close()
+		return err
 	}
-	e.pages = mappedBy(e.db, e.tx.Size())
-	if e.revisions = e.tx.Bucket([]byte("key")); e.revisions == nil {
-		return errors.New("a database of bbolt, but not of etcd: it has no revisions of keys")
-	}
-	k, _ := e.revisions.Cursor().Last()
-	if e.last, _, _ = parseRevision(k); k == nil {
-		return errNoKeys
-	}
-	e.compacted = e.last // unless etcd says which it was, all that is known is the end
-	if meta := e.tx.Bucket([]byte("meta")); meta != nil {
-		e.compacted = etcdRevision{}
-		for _, name := range []string{"scheduledCompactRev", "finishedCompactRev"} {
-			if r, _, ok := parseRevision(meta.Get([]byte(name))); ok && r.compare(e.compacted) > 0 {
-				e.compacted = r
-			}
-		}
-		// All changes of the revision that was compacted are, but for deletions, still there.
-		e.compacted.sub = 0
-	}
+	e.revisions = f
 	return nil
 }
 
-// each calls f with every revision, in order. What f is given is valid during the call.
-func (e *etcdSnapshot) each(f func(r etcdRevision, deleted bool, record []byte) error) error {
+func (e *boltFile) open(path string) (compacted, last etcdRevision, err error) {
+	if e.db, err = bolt.Open(path, 0o400, &bolt.Options{ReadOnly: true, Timeout: time.Second}); err != nil {
+		if errors.Is(err, bolterrors.ErrTimeout) {
+			return compacted, last, errEtcdInUse
+		}
+		return compacted, last, fmt.Errorf("%w: %w", errSnapshot, err)
+	}
+	if e.tx, err = e.db.Begin(false); err != nil {
+		return compacted, last, fmt.Errorf("%w: %w", errSnapshot, err)
+	}
+	e.pages = mappedBy(e.db, e.tx.Size())
+	if e.keys = e.tx.Bucket([]byte("key")); e.keys == nil {
+		return compacted, last, errors.New("a database of bbolt, but not of etcd: it has no revisions of keys")
+	}
+	k, _ := e.keys.Cursor().Last()
+	if last, _, _ = parseRevision(k); k == nil {
+		return compacted, last, errNoKeys
+	}
+	compacted = last // unless etcd says which it was, all that is known is the end
+	if meta := e.tx.Bucket([]byte("meta")); meta != nil {
+		compacted = etcdRevision{}
+		for _, name := range []string{"scheduledCompactRev", "finishedCompactRev"} {
+			if r, _, ok := parseRevision(meta.Get([]byte(name))); ok && r.compare(compacted) > 0 {
+				compacted = r
+			}
+		}
+		// All changes of the revision that was compacted are, but for deletions, still there.
+		compacted.sub = 0
+	}
+	return compacted, last, nil
+}
+
+func (e *boltFile) each(f func(r etcdRevision, deleted bool, record etcdRecord) error) error {
 	return guarded(func() error {
-		c := e.revisions.Cursor()
+		c := e.keys.Cursor()
 		for k, v := c.First(); k != nil; k, v = c.Next() {
 			r, deleted, ok := parseRevision(k)
 			if !ok {
 				return fmt.Errorf("%w: a revision cannot be read", errSnapshot)
 			}
-			if err := f(r, deleted, v); err != nil {
+			record, err := readRecord(v)
+			if err == nil {
+				err = f(r, deleted, record)
+			}
+			if err != nil {
 				return err
 			}
 			e.pages.used(len(v))
@@ -151,16 +196,19 @@ func (e *etcdSnapshot) each(f func(r etcdRevision, deleted bool, record []byte) 
 	})
 }
 
-// record returns the record of a revision that put a value, which is valid until the next call.
-func (e *etcdSnapshot) record(r etcdRevision) (record []byte, err error) {
-	err = guarded(func() error {
-		if record = e.revisions.Get(r.key()); record == nil {
+func (e *boltFile) record(r etcdRevision, f func(etcdRecord) error) error {
+	return guarded(func() error {
+		raw := e.keys.Get(r.key())
+		if raw == nil {
 			return fmt.Errorf("%w: revision %d is gone", errSnapshot, r.main)
 		}
-		e.pages.used(len(record))
-		return nil
+		record, err := readRecord(raw)
+		if err == nil {
+			err = f(record)
+		}
+		e.pages.used(len(raw))
+		return err
 	})
-	return record, err
 }
 
 // spool writes what is read into a temporary file.
@@ -220,7 +268,7 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-func (e *etcdSnapshot) close() {
+func (e *boltFile) close() {
 	_ = guarded(func() error {
 		if e.tx != nil {
 			_ = e.tx.Rollback() // of a transaction that only reads
@@ -230,7 +278,4 @@ func (e *etcdSnapshot) close() {
 		}
 		return nil
 	})
-	if e.spooled != "" {
-		_ = os.Remove(e.spooled)
-	}
 }

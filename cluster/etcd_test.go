@@ -210,7 +210,7 @@ func readAll(paths ...string) ([]byte, error) {
 		}
 		all = append(all, in.etcd)
 	}
-	h, err := newEtcdHistory(all)
+	h, err := newEtcdHistory(all, "")
 	if err != nil {
 		return nil, err
 	}

@@ -39,18 +39,22 @@ type etcdEntry struct {
 // etcdWide is how uncertain the time of a change may be. Beyond that, nobody watched the kind then. API servers renew their Leases every 10 s.
 const etcdWide = 15 * second
 
-// newEtcdHistory reads the snapshots once. They have to stay open.
-func newEtcdHistory(snapshots []*etcdSnapshot) (*etcdHistory, error) {
+// newEtcdHistory reads the snapshots once, or twice where their keys begin in an unusual way that nobody said. They have to stay open. prefix is what keys
+// begin with, as CheckEtcdPrefix has it.
+func newEtcdHistory(snapshots []*etcdSnapshot, prefix string) (*etcdHistory, error) {
 	h := &etcdHistory{snapshots: snapshots}
 	slices.SortStableFunc(snapshots, func(a, b *etcdSnapshot) int { return a.last.compare(b.last) })
-	b := etcdBuilder{history: h, keys: map[string]uint32{}, live: map[uint32]etcdEntry{}, clocks: map[string]int32{}, seed: maphash.MakeSeed(), seen: map[etcdRevision]uint64{}}
+	b := etcdBuilder{history: h, prefix: etcdPrefix{given: prefix, others: map[string]bool{}}, keys: map[string]uint32{}, live: map[uint32]etcdEntry{}, clocks: map[string]int32{}, seed: maphash.MakeSeed(), seen: map[etcdRevision]uint64{}}
 	for i, s := range snapshots {
 		if err := b.add(uint16(i), s); err != nil {
 			return nil, &InputError{Path: s.path, Err: err}
 		}
 	}
-	if len(b.keys) == 0 {
-		return nil, &InputError{Path: snapshots[0].path, Err: errNoKeys}
+	switch found, err := b.prefix.settle(len(b.keys) > 0); {
+	case err != nil:
+		return nil, &InputError{Path: snapshots[0].path, Err: err}
+	case found != prefix:
+		return newEtcdHistory(snapshots, found)
 	}
 	h.times = newEtcdTimes(b.sightings)
 	last := snapshots[len(snapshots)-1].last
@@ -69,8 +73,9 @@ type etcdBuilder struct {
 	sightings []sighting
 	clocks    map[string]int32
 	// keys numbers the keys of objects that matter; live are those that are there, with the entry that made them what they are.
-	keys map[string]uint32
-	live map[uint32]etcdEntry
+	keys   map[string]uint32
+	live   map[uint32]etcdEntry
+	prefix etcdPrefix
 	// seen are the revisions of the snapshots before, with a hash of each: another one may not say otherwise.
 	seen map[etcdRevision]uint64
 	seed maphash.Seed
@@ -186,16 +191,12 @@ func (b *etcdBuilder) scan(n uint16, s *etcdSnapshot) ([]etcdChange, error) {
 	var changes []etcdChange
 	managed := map[string]int64{} // of Leases and of what matters, the latest time in managedFields
 	several, seen := len(b.history.snapshots) > 1, map[etcdRevision]uint64{}
-	err := s.each(func(at etcdRevision, deleted bool, raw []byte) error {
-		r, err := readRecord(raw)
-		if err != nil {
-			return err
-		}
-		rest, ok := afterPrefix(r.key)
+	err := s.each(func(at etcdRevision, deleted bool, r etcdRecord) error {
+		rest, ok := b.prefix.cut(&r)
 		if !ok || bytes.HasPrefix(rest, []byte("secrets/")) {
 			return nil
 		}
-		kind, matters := kindOfKey(r.key)
+		kind, matters := kindOfKey(rest)
 		if matters {
 			number, ok := b.keys[string(r.key)]
 			if !ok {
@@ -204,7 +205,7 @@ func (b *etcdBuilder) scan(n uint16, s *etcdSnapshot) ([]etcdChange, error) {
 			}
 			changes = append(changes, etcdChange{at: at, made: r.made, key: number, kind: kind, deleted: deleted})
 			if several {
-				sum := maphash.Bytes(b.seed, raw)
+				sum := r.hash(b.seed)
 				if was, ok := b.seen[at]; ok && was != sum || !ok && b.covered(n, at) {
 					return fmt.Errorf("not of the same etcd as %s: revision %d differs; give snapshots of one etcd, all from before it was restored or all from after", b.history.snapshots[0].path, at.main)
 				}
@@ -327,17 +328,11 @@ func (h *etcdHistory) write(e *etcdEntry) error {
 // object reads an entry's object.
 func (h *etcdHistory) object(e *etcdEntry) ([]byte, error) {
 	s := h.snapshots[e.snapshot]
-	raw, err := s.record(e.value)
 	var object []byte
-	if err == nil {
-		err = guarded(func() (err error) {
-			r, err := readRecord(raw)
-			if err == nil {
-				object, err = storedJSON(e.kind, e.value, r)
-			}
-			return err
-		})
-	}
+	err := s.record(e.value, func(r etcdRecord) (err error) {
+		object, err = storedJSON(e.kind, e.value, r)
+		return err
+	})
 	if err != nil {
 		return nil, &InputError{Path: s.path, Err: err}
 	}
@@ -358,8 +353,8 @@ func bookmarkOf(kind kindID, listed bool) []byte {
 }
 
 // newEtcdSource makes one source of all snapshots.
-func newEtcdSource(snapshots []*etcdSnapshot) (*source, error) {
-	h, err := newEtcdHistory(snapshots)
+func newEtcdSource(snapshots []*etcdSnapshot, prefix string) (*source, error) {
+	h, err := newEtcdHistory(snapshots, prefix)
 	if err != nil {
 		return nil, err
 	}

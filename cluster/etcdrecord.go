@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -105,20 +107,18 @@ func readRecord(b []byte) (r etcdRecord, err error) {
 	return r, nil
 }
 
-// afterPrefix cuts off what keys of Kubernetes begin with. OpenShift's begin with /kubernetes.io.
-func afterPrefix(key []byte) (rest []byte, ok bool) {
-	if rest, ok = bytes.CutPrefix(key, []byte("/registry/")); !ok {
-		rest, ok = bytes.CutPrefix(key, []byte("/kubernetes.io/"))
-	}
-	return rest, ok
+// hash is of all that a record holds.
+func (r *etcdRecord) hash(seed maphash.Seed) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	_ = binary.Write(&h, binary.LittleEndian, [2]int64{r.made, int64(len(r.key))}) // it never fails
+	_, _ = h.Write(r.key)
+	_, _ = h.Write(r.value)
+	return h.Sum64()
 }
 
-// kindOfKey tells the kind by a key such as /registry/pods/shop/web-1.
-func kindOfKey(key []byte) (kindID, bool) {
-	rest, ok := afterPrefix(key)
-	if !ok {
-		return 0, false
-	}
+// kindOfKey tells the kind by what comes after the prefix of a key, such as pods/shop/web-1.
+func kindOfKey(rest []byte) (kindID, bool) {
 	resource, name, _ := bytes.Cut(rest, []byte("/"))
 	id, ok := etcdResources[string(resource)]
 	if !ok || id == kindLease && !bytes.HasPrefix(name, []byte(serversNamespace+"/")) {

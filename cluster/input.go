@@ -146,8 +146,12 @@ func openInput(path string, stdin io.Reader) (*input, error) {
 		case isArchive(head):
 			in.archive = &archiveReader{tar: tar.NewReader(explained{r})}
 			return in, nil
-		case isEtcd(head):
-			in.etcd, err = openEtcd(path, r, path != "-" && !packed)
+		case isEtcd(head), isSQLite(head):
+			open := openEtcd
+			if isSQLite(head) {
+				open = openKine
+			}
+			in.etcd, err = snapshotOf(path, r, path != "-" && !packed, open)
 			in.close()
 			if err != nil {
 				return nil, err

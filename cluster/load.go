@@ -68,7 +68,7 @@ func (s *State) Load(paths []string, stdin io.Reader) error {
 		return &InputError{Path: paths[0], Err: errNoObjects}
 	}
 	if len(snapshots) > 0 {
-		src, err := newEtcdSource(snapshots)
+		src, err := newEtcdSource(snapshots, s.EtcdPrefix)
 		if err != nil {
 			return err
 		}

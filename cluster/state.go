@@ -22,6 +22,8 @@ type State struct {
 	Servers *Servers
 	// Admission is what the admission plugin NodeRestriction looks up.
 	Admission *nodeadmission.Store
+	// EtcdPrefix is what keys begin with in the snapshots of etcd that Load reads, as CheckEtcdPrefix has it; "" is found by their content. It is set before Load.
+	EtcdPrefix string
 
 	mu sync.Mutex // guards what follows, and the order of changes
 

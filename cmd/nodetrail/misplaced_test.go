@@ -89,7 +89,7 @@ func TestMisplaced(t *testing.T) {
 		"second log":    {[]string{"an audit log", "empty"}, []string{"analyze", good, "FILE"}, false},
 		"log of stdin":  {[]string{"an audit log"}, []string{"analyze", "-"}, true},
 		"audit-log":     {[]string{"an audit log"}, []string{"explain", "--node", "worker-1", "--audit-log", "FILE", "get", "node", "worker-1"}, false},
-		"state":         {[]string{"cluster state", "an etcd snapshot"}, []string{"analyze", "--state", "FILE", good}, false},
+		"state":         {[]string{"cluster state", "an etcd snapshot", "a SQLite database"}, []string{"analyze", "--state", "FILE", good}, false},
 		"audit-policy":  {[]string{"an audit policy"}, []string{"analyze", "--audit-policy", "FILE", good}, false},
 		"policy check":  {[]string{"an audit policy"}, []string{"policy", "check", "FILE"}, false},
 		"apiserver-log": {[]string{"the API server's own log"}, []string{"analyze", "--apiserver-log", "FILE", good}, false},

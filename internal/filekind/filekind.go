@@ -92,7 +92,7 @@ func (k Kind) words() words {
 func (k Kind) Misplaced(wanted Kind) string {
 	w := k.words()
 	switch {
-	case k == wanted, w.what == "", wanted == State && k == EtcdSnapshot:
+	case k == wanted, w.what == "", wanted == State && (k == EtcdSnapshot || k == Store):
 		return ""
 	case k == Empty:
 		return "the file is empty"

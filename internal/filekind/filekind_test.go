@@ -56,7 +56,7 @@ func TestMisplacedPairs(t *testing.T) {
 		for wanted := range numKinds {
 			got := k.Misplaced(wanted)
 			checkClause(t, got)
-			fits := k == wanted || k == Unknown || k == EtcdSnapshot && wanted == State
+			fits := k == wanted || k == Unknown || (k == EtcdSnapshot || k == Store) && wanted == State
 			if (got == "") != fits {
 				t.Errorf("%q as %q: %q", k, wanted, got)
 			}
