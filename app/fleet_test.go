@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5" //nolint:depguard // a database of the test's own
 
+	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/store"
 	"github.com/nodetrail/nodetrail/web"
@@ -359,5 +360,24 @@ func TestFleetCluster(t *testing.T) {
 	broken := fleetCluster(&store.Cluster{Schema: "s", Err: errors.New("why")}, now)
 	if broken.Trouble != "why" || broken.Readiness.Verdict != "not enough evidence" || broken.Note() != "why" || broken.Title() != "(no name, schema s)" {
 		t.Errorf("%+v", broken)
+	}
+}
+
+// What a configuration says of its own cluster does not answer for another one.
+func TestOfCluster(t *testing.T) {
+	c := config.Default()
+	c.Cluster, c.Waivers, c.Exceptions = "a", []config.Waiver{{Check: "one-holder"}}, make([]config.Exception, 1)
+	c.Coverage.PolicyFile, c.Authorization.KubernetesVersion, c.Data = "policy.yaml", "1.33", "data"
+	if ofCluster(c, "a") != c {
+		t.Error("its own cluster is read in another way")
+	}
+	for _, name := range []string{"b", ""} {
+		got := ofCluster(c, name)
+		if got.Cluster != name || len(got.Waived())+len(got.Excepted()) > 0 || got.Coverage.PolicyFile != "" || got.Authorization.KubernetesVersion != "" || got.Data != "data" {
+			t.Errorf("of %q: %+v", name, got)
+		}
+	}
+	if c.Cluster != "a" || len(c.Waivers) != 1 {
+		t.Error("the configuration itself was changed")
 	}
 }
