@@ -140,7 +140,8 @@ func openInput(path string, stdin io.Reader) (*input, error) {
 		in.close = func() { _ = f.Close() }
 		raw = f
 	}
-	r, packed, err := in.unpack(raw)
+	count := &countingReader{r: raw}
+	r, packed, err := in.unpack(count)
 	if err == nil {
 		switch head, _ := r.Peek(archiveHead); {
 		case isArchive(head):
@@ -151,7 +152,11 @@ func openInput(path string, stdin io.Reader) (*input, error) {
 			if isSQLite(head) {
 				open = openKine
 			}
-			in.etcd, err = snapshotOf(path, r, path != "-" && !packed, open)
+			var contents io.Reader = r
+			if packed {
+				contents = &unpackedReader{r: r, packed: count}
+			}
+			in.etcd, err = snapshotOf(path, contents, path != "-" && !packed, open)
 			in.close()
 			if err != nil {
 				return nil, err
@@ -197,6 +202,42 @@ func (in *input) unpack(raw io.Reader) (r *bufio.Reader, packed bool, err error)
 		return bufio.NewReaderSize(z, size), true, nil
 	}
 	return r, false, nil
+}
+
+// countingReader counts what is read.
+type countingReader struct {
+	r io.Reader
+	n int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// Bounds of what is written to the disk of a compressed file: databases become a fifth or a twentieth of their size, and a file that is made to fill the
+// disk a thousandth.
+const (
+	mostUnpacked = 256 << 20
+	mostRatio    = 500
+)
+
+var errExpands = fmt.Errorf("the compressed data becomes more than %d times as large: unpack it, and give the file", mostRatio)
+
+// unpackedReader reads what is decompressed, until it is suspiciously much.
+type unpackedReader struct {
+	r      io.Reader
+	packed *countingReader
+	n      int64
+}
+
+func (u *unpackedReader) Read(p []byte) (int, error) {
+	n, err := u.r.Read(p)
+	if u.n += int64(n); u.n > mostUnpacked && u.n/mostRatio > u.packed.n {
+		return 0, errExpands
+	}
+	return n, err
 }
 
 const byteOrderMark = "\ufeff"

@@ -2,9 +2,11 @@ package cluster
 
 import (
 	"bytes"
+	"compress/gzip"
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -261,5 +263,34 @@ func TestEtcdPrefix(t *testing.T) {
 		if got, err := CheckEtcdPrefix(bad); err == nil {
 			t.Errorf("%q is taken as %q", bad, got)
 		}
+	}
+}
+
+// A compressed file that would fill the disk is refused long before, and leaves nothing there.
+func TestSnapshotExpands(t *testing.T) {
+	for _, head := range []string{sqliteHead, strings.Repeat("\x00", 16) + "\xED\xDA\x0C\xED"} {
+		r, w := io.Pipe()
+		go func() {
+			z := gzip.NewWriter(w)
+			_, err := z.Write([]byte(head))
+			zeros := make([]byte, 1<<20)
+			for range 16 << 10 {
+				if err == nil {
+					_, err = z.Write(zeros)
+				}
+			}
+			_ = w.CloseWithError(errors.Join(err, z.Close(), io.EOF))
+		}()
+		in, err := openInput("-", r)
+		_ = r.Close()
+		if err == nil {
+			in.close()
+		}
+		if !errors.Is(err, errExpands) {
+			t.Errorf("%q and 16 GiB of zeros: %v", head, err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "nodetrail-etcd-*")); len(left) > 0 {
+		t.Errorf("temporary files are left: %v", left)
 	}
 }

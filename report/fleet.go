@@ -125,7 +125,7 @@ func (t Text) WriteFleet(w io.Writer, form string, f *Fleet) error {
 			if c.Last != nil {
 				last = wording.Stamp(*c.Last)
 			}
-			fmt.Fprintf(tab, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", c.Title(), c.Readiness.Head(), c.Confinement.Head(), c.Incidents, c.Nodes, last, wording.Visible(c.Note()))
+			fmt.Fprintf(tab, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", c.Title(), c.Readiness.Head(), c.Confinement.Head(), c.Incidents, c.Nodes, last, cmp.Or(wording.Visible(c.Note()), "-"))
 		}
 		if err := tab.Flush(); err != nil {
 			return fmt.Errorf("writing the clusters: %w", err)

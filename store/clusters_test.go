@@ -209,6 +209,7 @@ func TestClusterRights(t *testing.T) {
 		openCluster(t, dsn, Options{Cluster: name})
 	}
 	run(`CREATE ROLE only_b LOGIN`, `GRANT USAGE ON SCHEMA nodetrail_b TO only_b`, `GRANT SELECT ON ALL TABLES IN SCHEMA nodetrail_b TO only_b`,
+		`GRANT SELECT ON ALL TABLES IN SCHEMA nodetrail_c TO only_b`, // but no right to use the schema
 		`CREATE ROLE half LOGIN`, `GRANT USAGE ON SCHEMA nodetrail_a, nodetrail_b TO half`, `GRANT SELECT ON ALL TABLES IN SCHEMA nodetrail_a TO half`,
 		`GRANT SELECT ON nodetrail_b.meta TO half`, `CREATE ROLE nobody LOGIN`)
 	as := func(user string) string {
