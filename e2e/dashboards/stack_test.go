@@ -73,6 +73,7 @@ global: {scrape_interval: 1s, evaluation_interval: 1s}
 rule_files: [%q]
 scrape_configs:
   - job_name: nodetrail
+    honor_labels: true
     static_configs: [{targets: [%q], labels: {cluster: test}}]
 `, rules, listen))
 	s.prometheus = work.MustStart(t, "prometheus", prometheus, "--config.file="+scrape, "--storage.tsdb.path="+filepath.Join(dir, "tsdb"), "--web.listen-address="+prom)

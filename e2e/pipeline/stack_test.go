@@ -136,6 +136,7 @@ rule_files: [%q]
 alerting: {alertmanagers: [{static_configs: [{targets: [%q]}]}]}
 scrape_configs:
 - job_name: nodetrail
+  honor_labels: true
   static_configs: [{targets: [%q, %q, %q], labels: {cluster: %s}}]
 `, rules, s.alerts.Manager, s.analyzers[0].Listen, s.analyzers[1].Listen, s.gateway.Listen, cluster), 0o600))
 	p := plane.Must(work.Start("prometheus", program, []string{"--config.file=" + config,
