@@ -201,3 +201,46 @@ func TestFleetTogether(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// A cluster that is being read is not closed for another one, which is refused until there is room.
+func TestFleetInUse(t *testing.T) {
+	var names []string
+	for i := range maxOpen + 1 {
+		names = append(names, fmt.Sprint("c", i))
+	}
+	f := newFleetSite(t, names...)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	for _, s := range f.of {
+		facts := s.o.Facts
+		s.o.Facts = func(ctx context.Context) (report.Facts, error) {
+			entered <- struct{}{}
+			<-leave
+			return facts(ctx)
+		}
+	}
+	h := f.server(Access{})
+	get := func(i int) int { return do(h, request(clusterURL(f.list.Clusters[i].Schema, "")+"api/v1/nodes")).Code }
+	var all sync.WaitGroup
+	for i := range maxOpen {
+		all.Go(func() {
+			if code := get(i); code != http.StatusOK {
+				t.Errorf("cluster %d: %d", i, code)
+			}
+		})
+	}
+	for range maxOpen {
+		<-entered
+	}
+	if code := get(maxOpen); code != http.StatusServiceUnavailable {
+		t.Errorf("one more: %d", code)
+	}
+	if f.open != maxOpen {
+		t.Errorf("%d are open, while %d are read", f.open, maxOpen)
+	}
+	close(leave)
+	all.Wait()
+	go func() { <-entered }()
+	if code := get(maxOpen); code != http.StatusOK {
+		t.Errorf("one more, later: %d", code)
+	}
+}
