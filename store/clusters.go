@@ -50,13 +50,20 @@ func (e *OtherClusterError) Error() string {
 type UnknownClusterError struct {
 	Name  string
 	There []string // the clusters that may be read, sorted; a store without a name is left out
+	// Unnamed are the schemas of stores without a name, or whose name cannot be read.
+	Unnamed []string
 }
 
 // Error lists the clusters that are there.
 func (e *UnknownClusterError) Error() string {
 	there := "there is no cluster that this user may read"
-	if len(e.There) > 0 {
+	switch unnamed := "stores without a name in the schemas " + quotedNames(e.Unnamed); {
+	case len(e.There) > 0 && len(e.Unnamed) > 0:
+		there = "there are " + quotedNames(e.There) + ", and " + unnamed
+	case len(e.There) > 0:
 		there = "there are " + quotedNames(e.There)
+	case len(e.Unnamed) > 0:
+		there = "there are " + unnamed
 	}
 	if e.Name == "" {
 		return "it is not said which cluster to read: " + there
@@ -182,14 +189,17 @@ func toRead(all []Cluster, cluster string) (string, error) {
 	case len(of) > 1:
 		return "", severalSchemas(cluster, of)
 	}
-	var names []string
+	e := &UnknownClusterError{Name: cluster}
 	for i := range all {
-		if all[i].Name != "" {
-			names = append(names, all[i].Name)
+		if all[i].Name == "" {
+			e.Unnamed = append(e.Unnamed, all[i].Schema)
+		} else {
+			e.There = append(e.There, all[i].Name)
 		}
 	}
-	slices.Sort(names)
-	return "", &UnknownClusterError{Name: cluster, There: slices.Compact(names)}
+	slices.Sort(e.There)
+	e.There = slices.Compact(e.There)
+	return "", e
 }
 
 // factsOf reports whether the facts in the store without a name are of one cluster.

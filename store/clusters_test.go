@@ -113,6 +113,9 @@ func TestClustersApart(t *testing.T) {
 			t.Errorf("%q: %+v", name, one)
 		}
 	}
+	if _, err := OpenPostgres(t.Context(), dsn, Options{Cluster: "nobody", ReadOnly: true}); !strings.HasSuffix(fmt.Sprint(err), `, and stores without a name in the schemas "nodetrail"`) {
+		t.Errorf("reading a cluster that is not there: %v", err)
+	}
 	_, err := OpenPostgres(t.Context(), dsn, Options{Cluster: "nobody", ReadOnly: true})
 	var unknown *UnknownClusterError
 	if !errors.As(err, &unknown) || len(unknown.There) != len(clusterNames) || !strings.Contains(err.Error(), `there is no cluster "nobody": there are "$1", `) || strings.Contains(err.Error(), "\n") {
