@@ -22,6 +22,7 @@ import (
 var (
 	errKine    = errors.New("the database of k3s is damaged")
 	errNotKine = errors.New("a SQLite database, but not of k3s: it has no table kine")
+	errInUse   = errors.New("k3s is writing to this database: stop k3s, or make a copy with 'sqlite3 state.db \".backup copy.db\"'")
 	errOwn     = errors.New("the store of nodetrail run, not cluster state: ask 'nodetrail report --data'")
 )
 
@@ -49,7 +50,7 @@ func openKine(e *etcdSnapshot, path string) (err error) {
 		}
 	}()
 	alone := true
-	for _, suffix := range []string{"-wal", "-journal"} {
+	for _, suffix := range kineSuffixes[1:] {
 		info, err := os.Stat(path + suffix)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -170,15 +171,29 @@ func wholeSQLite(path string) error {
 	return nil
 }
 
-// copied copies a file with what belongs to it into a folder of its own, and returns where it is.
+// kineSuffixes are those of the files that are one database.
+var kineSuffixes = [...]string{"", "-wal", "-journal"}
+
+// kineState says of each of the files when it was written last, and its size.
+func kineState(path string) (out [len(kineSuffixes)]string) {
+	for i, suffix := range kineSuffixes {
+		if info, err := os.Stat(path + suffix); err == nil {
+			out[i] = fmt.Sprint(info.ModTime().UnixNano(), info.Size())
+		}
+	}
+	return out
+}
+
+// copied copies a file with what belongs to it into a folder of its own, and returns where it is. Copies of different times would contradict each other.
 func (k *kineFile) copied(path string) (string, error) {
+	before := kineState(path)
 	dir, err := os.MkdirTemp("", "nodetrail-k3s-")
 	if err != nil {
 		return "", plain(err)
 	}
 	k.dir = dir
 	to := filepath.Join(dir, "state.db")
-	for _, suffix := range []string{"", "-wal", "-journal"} {
+	for _, suffix := range kineSuffixes {
 		from, err := os.Open(path + suffix)
 		if suffix != "" && errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -194,6 +209,9 @@ func (k *kineFile) copied(path string) (string, error) {
 		if err = errors.Join(err, from.Close()); err != nil {
 			return "", plain(err)
 		}
+	}
+	if kineState(path) != before {
+		return "", errInUse
 	}
 	return to, nil
 }

@@ -145,6 +145,10 @@ func TestKineRefused(t *testing.T) {
 		e.put(fmt.Sprintf("/registry/csidrivers/d%d", i), csi(i))
 	}
 	good := kineOf(t, e.save(), false)
+	e2 := newEtcdDB(t, "key")
+	for i := range 2000 {
+		e2.put(fmt.Sprintf("/registry/csidrivers/d%d", i), csi(i))
+	}
 	b, err := os.ReadFile(good)
 	if err != nil {
 		t.Fatal(err)
@@ -181,6 +185,31 @@ func TestKineRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("a folder as its log", odd, "state.db-wal next to it is not a file")
+	busy := kineOf(t, e2.save(), true)
+	writer := openSQL(t, busy, true)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() { // k3s, which writes all the time
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_, _ = writer.Exec(`UPDATE kine SET lease = lease + 1`)
+			}
+		}
+	}()
+	for range 20 {
+		if got, err := readAll(busy); err == nil && len(folded(t, got)) != 2000 || err != nil && !errors.Is(err, errInUse) {
+			t.Errorf("while it is written: %v", err)
+		}
+	}
+	close(stop)
+	<-stopped
+	before := kineState(busy)
+	if _, err := writer.Exec(`UPDATE kine SET lease = 0 WHERE id = 1`); err != nil || kineState(busy) == before {
+		t.Errorf("a write goes unnoticed: %v", err)
+	}
 	broken := 0
 	for seed := range effort.Of(uint64(300), 60) {
 		r := rand.New(rand.NewPCG(seed, 3))
