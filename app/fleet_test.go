@@ -197,6 +197,11 @@ func TestFleet(t *testing.T) {
 			}
 		}
 	}
+	// A schema in the configuration is that of its own cluster.
+	fixed := f.write("fixed.yaml", fmt.Appendf(nil, "cluster: alpha\nreadiness: {minWindow: 1m}\nstore: {postgres: {dsn: %q, schema: nodetrail_alpha}}\n", f.dsn))
+	if got := asJSON(t, ReportOptions{StoreOptions: StoreOptions{Config: fixed, Cluster: "beta"}}); got != asJSON(t, ReportOptions{StoreOptions: StoreOptions{Config: configs[1]}}) {
+		t.Error("another cluster than that of the schema is read otherwise")
+	}
 	_, err := Report(t.Context(), ReportOptions{StoreOptions: StoreOptions{Config: configs[0], Cluster: "gamma"}})
 	var unknown *store.UnknownClusterError
 	if !errors.As(err, &unknown) || len(unknown.There) != 3 || !strings.Contains(err.Error(), `there is no cluster "gamma": there are `) {

@@ -66,7 +66,7 @@ func (e *UnknownClusterError) Error() string {
 		there = "there are " + unnamed
 	}
 	if e.Name == "" {
-		return "it is not said which cluster to read: " + there
+		return "no cluster is named, by --cluster or by the configuration: " + there
 	}
 	return fmt.Sprintf("there is no cluster %q: %s", e.Name, there)
 }
@@ -237,6 +237,15 @@ func claim(ctx context.Context, w tx, schema, cluster string) error {
 		return &OtherClusterError{Schema: schema, Have: have, Want: cluster}
 	}
 	return w.exec(ctx, `INSERT INTO cluster (one, name, summary, at) VALUES (1, $1, '', 0) ON CONFLICT (one) DO UPDATE SET name = excluded.name`, escape(cluster))
+}
+
+// ofCluster refuses to read the store of another cluster. A store without a name is that of who names its schema.
+func ofCluster(ctx context.Context, r reader, schema, cluster string) error {
+	have, err := nameIn(ctx, r)
+	if err == nil && have != "" && have != cluster {
+		err = &OtherClusterError{Schema: schema, Have: have, Want: cluster}
+	}
+	return err
 }
 
 // ClusterName is the name of the cluster that the store is of, "" for none.

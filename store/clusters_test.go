@@ -134,6 +134,13 @@ func TestClusterClaimed(t *testing.T) {
 			t.Errorf("opened for %q: %v", o.Cluster, err)
 		}
 	}
+	_, err := OpenPostgres(t.Context(), dsn, Options{Schema: "mine", Cluster: "b", ReadOnly: true})
+	var other *OtherClusterError
+	if !errors.As(err, &other) {
+		t.Errorf("read for b: %v", err)
+	}
+	openCluster(t, dsn, Options{Schema: "mine", Cluster: "a", ReadOnly: true})
+	openCluster(t, dsn, Options{Schema: "mine", ReadOnly: true})
 	// The name leads to it, without the schema.
 	if got := schemaNow(t, openCluster(t, dsn, Options{Cluster: "a"})); got != "mine" {
 		t.Errorf("a is in %q", got)

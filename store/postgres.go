@@ -143,7 +143,10 @@ func (p *shared) prepare(ctx context.Context, schema string, o Options, versions
 			if errors.As(err, &e) && e.Code == "42P01" {
 				return fmt.Errorf("nothing is stored there yet: %w", err)
 			}
-			return err
+			if err != nil || o.Cluster == "" {
+				return err
+			}
+			return ofCluster(ctx, r, schema, o.Cluster)
 		})
 	}
 	return pgx.BeginFunc(ctx, p.pool, func(t pgx.Tx) error {
