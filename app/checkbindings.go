@@ -29,6 +29,8 @@ type bindingBook struct {
 	went     map[rbac.BindingRef][]checks.Span
 	uses     map[bindingUse]*checks.Use
 	unjudged int64
+	// unreasoned is the latest request that an authorizer allowed which gives no reasons.
+	unreasoned checks.Unreasoned
 	// reasons are the latest ones of RBAC that the log gives; named are the bindings in them that the state did not have, each with what it gave to whom.
 	reasons map[string]bool
 	named   map[rbac.BindingRef]rbac.Grant
@@ -189,17 +191,24 @@ func (b *bindingBook) covers(all []checks.Inventoried) bool {
 
 // add takes in a judgement.
 func (b *bindingBook) add(j *pipeline.Judgement) {
-	if b == nil || len(b.goes) == 0 {
+	if b == nil {
+		return
+	}
+	b.reasonless(j)
+	if len(b.goes) == 0 {
 		return
 	}
 	privileged := func(u *audit.User) bool { return slices.Contains(u.Groups, user.SystemPrivilegedGroup) } // and so needs no binding
-	if ev := j.Event; ev.IsImpersonated && j.Impersonator == "" && !privileged(&ev.User) {
-		b.ask(j, pipeline.Impersonates(ev), &ev.User, true, "", rbac.BindingRef{})
+	excess := slices.ContainsFunc(j.Findings, func(f pipeline.Finding) bool { return f.Rule.Name == rules.ExcessAccess })
+	if ev := j.Event; ev.IsImpersonated && (j.Impersonator == "" || !excess) && !privileged(&ev.User) {
+		for _, a := range pipeline.Impersonates(ev, j.Attrs) {
+			b.ask(j, a, &ev.User, true, "", rbac.BindingRef{})
+		}
 	}
 	if privileged(j.Event.Effective()) || !j.Allowed && !j.Open {
 		return
 	}
-	if j.IsNode && (!j.NodeDenies() || slices.ContainsFunc(j.Findings, func(f pipeline.Finding) bool { return f.Rule.Name == rules.ExcessAccess })) {
+	if j.IsNode && (!j.NodeDenies() || excess) {
 		return
 	}
 	o := &j.Observed
@@ -207,6 +216,21 @@ func (b *bindingBook) add(j *pipeline.Judgement) {
 		return // another authorizer
 	}
 	b.ask(j, j.Attrs, j.Event.Effective(), false, o.Decision, o.Grant.Binding)
+}
+
+// reasonless notes a request of a service account that was allowed without a reason, if no binding allows it.
+func (b *bindingBook) reasonless(j *pipeline.Judgement) {
+	if !audit.WithoutReason(j.Event) || !j.Time.After(b.unreasoned.At) || !b.store.Covers(j.Time) {
+		return
+	}
+	if d := b.store.Authorize(j.Attrs, j.Time); d.Allowed || !d.Known {
+		return
+	}
+	a := j.Attrs
+	b.unreasoned = checks.Unreasoned{
+		At: j.Time, User: strings.Clone(j.Event.Effective().Username), AuditID: strings.Clone(j.Event.AuditID),
+		Request: strings.Clone(requestKind(a.Verb, a.APIGroup, a.Resource, a.Subresource, a.Path)),
+	}
 }
 
 // ask notes a request that RBAC does not allow without the bindings that go. by is the one that the apiserver named, if it gave a decision.
@@ -269,7 +293,7 @@ func outcomeOf(j *pipeline.Judgement) checks.Outcome {
 	switch code := j.Event.Code; {
 	case code == 0:
 		return checks.OutcomeUnknown
-	case code == 403 && j.Observed.Decision == "allow":
+	case code == 403 && j.Observed.Decision == "allow" && j.Admitted():
 		return checks.OutcomeRefused
 	case code == 404:
 		return checks.OutcomeNotFound

@@ -94,6 +94,7 @@ func (p *proof) input() *checks.Input {
 	in.Uses, in.NotInState = slices.Concat(in.Uses, p.bound.list(), p.uses), p.bound.notInState()
 	in.UnjudgedUses = p.unjudgedUses
 	if p.bound != nil {
+		in.Unreasoned = p.bound.unreasoned
 		in.UnjudgedUses, in.OthersJudged = p.bound.unjudged, in.BindingsKnown && p.bound.covers(checks.Inventory(in.Bindings, in.SystemNode, in.Keep))
 	}
 	in.Races, in.RacesKnown = p.races, p.racesKnown

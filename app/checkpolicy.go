@@ -67,6 +67,9 @@ func (p *proof) hidden(in *checks.Input) {
 			continue
 		}
 		harmless := notGiven(b.Rules)
+		if checks.GivesImpersonation(b.Rules) {
+			harmless = coverage.Harmless{Key: "by impersonation", Is: func(authorizer.Attributes) bool { return false }}
+		}
 		for _, s := range b.Subjects {
 			if !s.ForNodes() {
 				p.hiddenOf(s, harmless, note)
@@ -194,8 +197,11 @@ type actors struct {
 
 // impersonatorsOf are those who may act as nodes by bindings that are not for nodes; of a group somebody.
 func impersonatorsOf(s *cluster.State, all []rbac.BindingInfo, to time.Time) []*user.DefaultInfo {
-	return whoActs(s, all, to, func(acts func(resource, namespace, name string) bool) bool {
-		return acts("groups", "", user.NodesGroup) && slices.ContainsFunc(actable(s, to), func(name string) bool { return acts("users", "", name) })
+	return whoActs(s, all, to, func(acts acting) bool {
+		return acts("", "groups", "", user.NodesGroup) && slices.ContainsFunc(actable(s, to), func(name string) bool { return acts("", "users", "", name) }) ||
+			acts("associated-node", "nodes", "", "*") || slices.ContainsFunc(actable(s, to), func(name string) bool {
+			return acts("arbitrary-node", "nodes", "", strings.TrimPrefix(name, nodeid.UserPrefix))
+		})
 	})
 }
 
@@ -206,22 +212,26 @@ func actorsOf(s *cluster.State, all []rbac.BindingInfo, systemNode []rbacv1.Poli
 			if b.Fate != checks.Goes || subject.ForNodes() || slices.ContainsFunc(out, func(a actors) bool { return a.As == subject }) {
 				continue
 			}
-			out = append(out, actors{subject, whoActs(s, all, to, func(acts func(resource, namespace, name string) bool) bool {
+			out = append(out, actors{subject, whoActs(s, all, to, func(acts acting) bool {
 				switch subject.Kind {
 				case rbacv1.ServiceAccountKind:
-					return acts("serviceaccounts", subject.Namespace, subject.Name)
+					return acts("", "serviceaccounts", subject.Namespace, subject.Name) || acts("serviceaccount", "serviceaccounts", subject.Namespace, subject.Name)
 				case rbacv1.GroupKind:
-					return acts("groups", "", subject.Name)
+					return acts("", "groups", "", subject.Name) || acts("user-info", "groups", "", subject.Name)
 				}
-				return acts("users", "", subject.Name)
+				return acts("", "users", "", subject.Name) || acts("user-info", "users", "", subject.Name)
 			})})
 		}
 	}
 	return out
 }
 
-// whoActs are the subjects of bindings for whom may is true, which is given the users that RBAC lets them act as; nodes, and those who need no binding, are left out.
-func whoActs(s *cluster.State, all []rbac.BindingInfo, to time.Time, may func(acts func(resource, namespace, name string) bool) bool) (out []*user.DefaultInfo) {
+// acting says whether somebody may act as a user, a group, a service account or a node: by a mode of constrained impersonation, or by the verb impersonate if
+// mode is empty.
+type acting func(mode, resource, namespace, name string) bool
+
+// whoActs are the subjects of bindings for whom may is true, which is given what RBAC lets them act as; nodes, and those who need no binding, are left out.
+func whoActs(s *cluster.State, all []rbac.BindingInfo, to time.Time, may func(acting) bool) (out []*user.DefaultInfo) {
 	seen := map[rbac.SubjectRef]bool{}
 	for i := range all {
 		for _, subject := range all[i].Subjects {
@@ -230,9 +240,13 @@ func whoActs(s *cluster.State, all []rbac.BindingInfo, to time.Time, may func(ac
 			}
 			seen[subject] = true
 			who := somebody(subject)
-			if may(func(resource, namespace, name string) bool {
+			if may(func(mode, resource, namespace, name string) bool {
+				verb, group := "impersonate", ""
+				if mode != "" {
+					verb, group = "impersonate:"+mode, "authentication.k8s.io"
+				}
 				return s.RBAC.Authorize(&authorizer.AttributesRecord{
-					User: who, Verb: "impersonate", APIVersion: "v1", Resource: resource, Namespace: namespace, Name: name, ResourceRequest: true,
+					User: who, Verb: verb, APIGroup: group, APIVersion: "v1", Resource: resource, Namespace: namespace, Name: name, ResourceRequest: true,
 				}, to).Allowed
 			}) {
 				out = append(out, who)

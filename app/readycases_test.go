@@ -39,6 +39,12 @@ func TestDaysThatAreNotReady(t *testing.T) {
 		{"system:node bound to a service account", mutate(3, "binding-serviceaccount"), "nothing-depends", checks.NextMoveClients},
 		{"a node that impersonates", mutate(3, "node-impersonates"), "nothing-depends", checks.NextMoveClients},
 		{"somebody who impersonates a node", mutate(3, "impersonates-node"), "nothing-depends", checks.NextMoveClients},
+		{"a node that acts as a user, in a group by its binding", mutate(3, "node-acts-with-group"), "nothing-depends", checks.NextMoveClients},
+		{"a node that acts as a user, with a UID by its binding", mutate(3, "node-acts-with-uid"), "nothing-depends", checks.NextMoveClients},
+		{"a node that acts as a user, with extra by its binding", mutate(3, "node-acts-with-extra"), "nothing-depends", checks.NextMoveClients},
+		{"a node that acts as a user, by constrained impersonation", mutate(3, "node-acts-with-constrained"), "nothing-depends", checks.NextMoveClients},
+		{"an aggregated API server's 403", mutate(3, "read-refused-behind"), "nothing-depends", checks.NextMoveClients},
+		{"an authorizer without reasons", mutate(3, "allowed-without-reason"), "node-authorizer-on", checks.NextTurnNodeOn},
 		{"reads in races", mutate(3, "reads-in-races"), "races-decided", checks.NextLookAtRaces},
 	} {
 		if i%effort.Of(1, 3) != 0 {

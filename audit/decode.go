@@ -2,6 +2,7 @@ package audit
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/nodetrail/nodetrail/internal/jscan"
@@ -105,9 +106,9 @@ func (r *reader) common(key string, ev *Event, env *envelope) (bit int, common b
 		bit, ev.Stage = seenStage, stageOf(r.s.StringOrNull())
 	case "user":
 		bit = seenUser
-		r.user(&ev.User)
+		r.user(&ev.User, nil)
 	case "impersonatedUser":
-		bit, ev.IsImpersonated = seenImpersonated, r.user(&ev.Impersonated)
+		bit, ev.IsImpersonated = seenImpersonated, r.user(&ev.Impersonated, &ev.Impersonated.Extra)
 	case "sourceIPs":
 		bit, ev.SourceIPs = seenSourceIPs, r.list()
 	case "userAgent":
@@ -238,8 +239,8 @@ func (r *reader) list() []string {
 	return r.strings[start:len(r.strings):len(r.strings)]
 }
 
-// user reads a UserInfo and returns whether there was one, and not a null.
-func (r *reader) user(u *User) bool {
+// user reads a UserInfo and returns whether there was one, and not a null. It appends what its extra holds to extra, unless that is nil.
+func (r *reader) user(u *User, extra *[]Extra) bool {
 	s := &r.s
 	if s.Null() {
 		return false
@@ -256,7 +257,7 @@ func (r *reader) user(u *User) bool {
 		case "groups":
 			bit, u.Groups = 4, r.list()
 		case "extra":
-			bit, u.CredentialID = 8, r.credentialID()
+			bit, u.CredentialID = 8, r.extra(extra)
 		default:
 			s.Skip()
 		}
@@ -265,8 +266,8 @@ func (r *reader) user(u *User) bool {
 	return true
 }
 
-// credentialID reads the extra of a user.
-func (r *reader) credentialID() (id string) {
+// extra reads the extra of a user and returns the credential ID in it. It appends the values to all, unless that is nil.
+func (r *reader) extra(all *[]Extra) (id string) {
 	s := &r.s
 	if s.Null() {
 		return ""
@@ -274,20 +275,31 @@ func (r *reader) credentialID() (id string) {
 	var key string
 	seen := 0
 	for s.Object(); s.Key(&key); {
-		if key != credentialIDKey {
+		if key != credentialIDKey && all == nil {
 			s.Skip()
 			continue
 		}
-		r.note(&seen, 1)
+		if key == credentialIDKey {
+			r.note(&seen, 1)
+		} else if slices.ContainsFunc(*all, func(x Extra) bool { return x.Key == key }) {
+			r.twice = true
+		}
 		if s.Null() {
 			continue
 		}
 		n := 0
 		for s.Array(); s.More(); n++ {
-			if v := r.s.StringOrNull(); n == 0 {
+			v := r.s.StringOrNull()
+			if n == 0 && key == credentialIDKey {
 				id = v
 			}
+			if all != nil {
+				*all = append(*all, Extra{key, v})
+			}
 		}
+	}
+	if all != nil {
+		sortExtra(*all)
 	}
 	return id
 }

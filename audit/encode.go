@@ -29,8 +29,14 @@ func (ev *Event) AppendJSON(b []byte) ([]byte, error) {
 	}
 	userOf := func(u *User) *user {
 		out := &user{Username: u.Username, UID: u.UID, Groups: u.Groups}
-		if u.CredentialID != "" {
+		if u.CredentialID != "" && len(u.Extra) == 0 {
 			out.Extra = map[string][]string{credentialIDKey: {u.CredentialID}}
+		}
+		for _, x := range u.Extra {
+			if out.Extra == nil {
+				out.Extra = map[string][]string{}
+			}
+			out.Extra[x.Key] = append(out.Extra[x.Key], x.Value)
 		}
 		return out
 	}

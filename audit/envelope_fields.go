@@ -265,14 +265,33 @@ func (f *fieldReader) user(u *User, field, prefix string) bool {
 		u.UID = f.text()
 	case "groups":
 		u.Groups = f.list()
-	case "extra." + credentialIDKey, "extra.authentication_kubernetes_io/credential-id":
-		if ids := f.list(); len(ids) > 0 {
-			u.CredentialID = ids[0]
-		}
 	default:
-		f.s.Skip()
+		f.extra(u, name)
 	}
 	return true
+}
+
+// extra reads the values of a key of a user's extra.
+func (f *fieldReader) extra(u *User, name string) {
+	key, is := strings.CutPrefix(name, "extra.")
+	if key == "authentication_kubernetes_io/credential-id" {
+		key = credentialIDKey
+	}
+	if !is || key != credentialIDKey && u != &f.ev.Impersonated {
+		f.s.Skip()
+		return
+	}
+	values := f.list()
+	if key == credentialIDKey && len(values) > 0 {
+		u.CredentialID = values[0]
+	}
+	if u != &f.ev.Impersonated {
+		return
+	}
+	for _, v := range values {
+		u.Extra = append(u.Extra, Extra{key, v})
+	}
+	sortExtra(u.Extra)
 }
 
 func (f *fieldReader) reference(field string) bool {

@@ -115,6 +115,16 @@ type User struct {
 	Groups        []string
 	// CredentialID is the first value of extra["authentication.kubernetes.io/credential-id"].
 	CredentialID string
+	// Extra is all of extra, in the order of its keys, of an impersonated user: a client needs a right for each value. Of other users it is nil.
+	Extra []Extra
+}
+
+// An Extra is one value of a user's extra.
+type Extra struct{ Key, Value string }
+
+// sortExtra puts the keys in order. The values of a key stay in theirs.
+func sortExtra(all []Extra) {
+	slices.SortStableFunc(all, func(a, b Extra) int { return strings.Compare(a.Key, b.Key) })
 }
 
 // An ObjectRef is the object of a request. For a create kube-apiserver may have filled Namespace and Name from the body: the
@@ -195,7 +205,11 @@ func (ev *Event) Clone() *Event {
 	}
 	for _, u := range []*User{&c.User, &c.Impersonated} {
 		u.Username, u.UID, u.CredentialID = strings.Clone(u.Username), strings.Clone(u.UID), strings.Clone(u.CredentialID)
-		u.Groups = CloneStrings(u.Groups)
+		u.Groups, u.Extra = CloneStrings(u.Groups), slices.Clone(u.Extra)
+		for i := range u.Extra {
+			x := &u.Extra[i]
+			x.Key, x.Value = strings.Clone(x.Key), strings.Clone(x.Value)
+		}
 	}
 	c.SourceIPs = CloneStrings(c.SourceIPs)
 	c.RequestObject = slices.Clone(c.RequestObject)

@@ -97,12 +97,12 @@ func (t *mirrorTime) UnmarshalJSON(b []byte) error {
 func (m *mirror) store(ev *Event) {
 	*ev = Event{
 		AuditID: m.AuditID, Stage: stageOf(m.Stage), Level: levelOf(m.Level), RequestURI: m.RequestURI, Verb: m.Verb,
-		User: m.User.user(), SourceIPs: m.SourceIPs, UserAgent: m.UserAgent,
+		User: m.User.user(false), SourceIPs: m.SourceIPs, UserAgent: m.UserAgent,
 		RequestReceived: m.RequestReceived.Time, StageTime: m.StageTime.Time,
 		Decision: m.Annotations[decisionKey], Reason: m.Annotations[reasonKey], IssuedCredential: m.Annotations[issuedCredentialKey], ReducedFrom: m.ReducedFrom,
 	}
 	if m.ImpersonatedUser != nil {
-		ev.Impersonated, ev.IsImpersonated = m.ImpersonatedUser.user(), true
+		ev.Impersonated, ev.IsImpersonated = m.ImpersonatedUser.user(true), true
 	}
 	if m.Metadata != nil {
 		ev.Constraint = m.Metadata.ImpersonationConstraint
@@ -121,10 +121,19 @@ func (m *mirror) store(ev *Event) {
 	}
 }
 
-func (u *mirrorUser) user() User {
+func (u *mirrorUser) user(impersonated bool) User {
 	out := User{Username: u.Username, UID: u.UID, Groups: u.Groups}
 	if ids := u.Extra[credentialIDKey]; len(ids) > 0 {
 		out.CredentialID = ids[0]
 	}
+	if !impersonated {
+		return out
+	}
+	for key, values := range u.Extra {
+		for _, v := range values {
+			out.Extra = append(out.Extra, Extra{key, v})
+		}
+	}
+	sortExtra(out.Extra)
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/nodetrail/nodetrail/internal/nodeid"
@@ -56,7 +57,7 @@ func ChangesState(ev *Event) bool {
 // Needed is whether a rule, a check or, if wanted, the state can have a use for the event: its user or impersonated user is named like a node,
 // in the group of nodes, or one of those that are wanted; its client calls itself a kubelet, an API server keeps its own Lease, somebody renews
 // a node's, it is refused to impersonate a node, it is made with a bootstrap token or makes one, it is about the signing of a certificate, it
-// changes an object that the state holds, or the ClusterRole system:node allowed it.
+// changes an object that the state holds, or the ClusterRole system:node allowed it, or an authorizer that gives no reason.
 func Needed(ev *Event, want Want) bool {
 	if want.All || ev.User.nodeLike() || ev.IsImpersonated && ev.Impersonated.nodeLike() || strings.HasPrefix(ev.UserAgent, kubeletPrefix) {
 		return true
@@ -70,7 +71,17 @@ func Needed(ev *Event, want Want) bool {
 	if _, refused := RefusedImpersonation(ev); refused {
 		return true
 	}
-	return KeepsServer(ev) || renewsNode(ev) || byNodeRole(ev) || want.State && ChangesState(ev)
+	return KeepsServer(ev) || renewsNode(ev) || byNodeRole(ev) || WithoutReason(ev) || want.State && ChangesState(ev)
+}
+
+// WithoutReason reports whether a service account, for which the API server asks its authorizers, was allowed a request without a reason. RBAC always gives
+// one. Of a log that is derived from another form nothing is known: groups and reasons may be missing there.
+func WithoutReason(ev *Event) bool {
+	if ev.Decision != "allow" || ev.Reason != "" || ev.Derived {
+		return false
+	}
+	u := ev.Effective()
+	return strings.HasPrefix(u.Username, serviceaccount.ServiceAccountUsernamePrefix) && !slices.Contains(u.Groups, user.SystemPrivilegedGroup)
 }
 
 // byNodeRole is whether RBAC allowed the request by a binding of the ClusterRole system:node, whoever made it. The state may not have that binding.

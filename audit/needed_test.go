@@ -38,6 +38,10 @@ var nastyLines = []string{
 	`{NATIVE"verb":"create","objectRef":{"resource":"secrets","namespace":"kube-system","name":"bootstrap-token-abcdef"}}`, `{NATIVE"verb":"update","objectRef":{"name":"x","resource":"secrets","namespace":"kube-system","name":"bootstrap-token-"}}`,
 	`{NATIVE"verb":"list","user":{"username":"a"},"annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":"RBAC: allowed by ClusterRoleBinding \"b\" of ClusterRole \"system:node\" to User \"a\""}}`,
 	`{NATIVE"verb":"list","annotations":{"authorization.k8s.io/reason":"RBAC: allowed by ClusterRoleBinding \"b\" of ClusterRole \u0022system:node\" to User \"a\""}}`,
+	`{NATIVE"verb":"list","user":{"username":"system:serviceaccount:a:b"},"annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""}}`,
+	`{NATIVE"verb":"list","user":{"username":"system:serviceaccount:a:b","groups":["system:masters"]},"annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""}}`,
+	`{NATIVE"verb":"get","impersonatedUser":{"username":"system:node:a","extra":{"scopes":["b","a"],"a":[null],"authentication.kubernetes.io/credential-id":["x","y"]}}}`,
+	`{NATIVE"verb":"get","impersonatedUser":{"username":"system:node:a","extra":{"scopes":["b"],"s\u0063opes":["a"],"e":null}}}`,
 	`{NATIVE"verb":"get"}{NATIVE"verb":"get","user":{"username":"system:node:a"}}`,
 }
 

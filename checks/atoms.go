@@ -129,6 +129,20 @@ func Touches(rules []rbacv1.PolicyRule) func(verb, group, resource, sub, name, p
 	}
 }
 
+// GivesImpersonation reports whether rules give a right that the apiserver asks for when somebody acts as another user.
+func GivesImpersonation(rules []rbacv1.PolicyRule) bool {
+	for a := range eachAtom(rules) {
+		switch resource, _, _ := strings.Cut(a.resource, "/"); {
+		case strings.HasPrefix(a.verb, "impersonate"):
+			return true
+		case a.verb != "*":
+		case resource == "nodes" && a.group != "", slices.Contains([]string{"*", "users", "groups", "serviceaccounts", "uids", "userextras"}, resource):
+			return true
+		}
+	}
+	return false
+}
+
 // beyond returns whether some atom of all is given by none of allowed.
 func beyond(all, allowed map[atom]bool) bool {
 	for x := range all {
@@ -145,9 +159,12 @@ func beyond(all, allowed map[atom]bool) bool {
 
 // dangers are the rights with which a node gets beyond itself whatever else it may do.
 func dangers() []atom {
-	const certificates = "certificates.k8s.io"
+	const certificates, authentication = "certificates.k8s.io", "authentication.k8s.io"
 	out := []atom{
 		{verb: "impersonate", resource: "users"}, {verb: "impersonate", resource: "groups"}, {verb: "impersonate", resource: "serviceaccounts"},
+		{verb: "impersonate:user-info", group: authentication, resource: "users"},
+		{verb: "impersonate:serviceaccount", group: authentication, resource: "serviceaccounts"},
+		{verb: "impersonate:arbitrary-node", group: authentication, resource: "nodes"},
 		{verb: "update", group: certificates, resource: "certificatesigningrequests/approval"},
 		{verb: "patch", group: certificates, resource: "certificatesigningrequests/approval"},
 		{verb: "update", group: certificates, resource: "certificatesigningrequests/status"},

@@ -187,6 +187,9 @@ func serverCases() []kase {
 		noLeases(in)
 		in.Ledger = ledger(ticks(nil), func(t *tick) bool { return t.o.Node == "" })
 	}
+	withoutReason := func(in *Input) {
+		in.Unreasoned = Unreasoned{At: at(14, 0, 0), User: "system:serviceaccount:shop:builder", Request: "create configmaps", AuditID: "a"}
+	}
 	refused := func(in *Input) {
 		e := event("worker-1", "update", "coordination.k8s.io", "leases", "kube-node-lease", "worker-1", at(14, 0, 0))
 		e.ev.Decision, e.ev.Code = "forbid", 403
@@ -222,6 +225,9 @@ func serverCases() []kase {
 		{mode, "RBAC is first for an hour", rbacFirst, Failed, CodeNodeNotFirst},
 		{mode, "a node may not renew its Lease", refused, Failed, CodeNodeNotFirst},
 		{mode, "no annotations", undecided, Unproven, CodeModeUnknown},
+		{mode, "an authorizer without reasons", withoutReason, Unproven, CodeModeUntold},
+		{mode, "an authorizer without reasons, long ago", func(in *Input) { withoutReason(in); in.Unreasoned.At = at(3, 0, 0) }, Passed, ""},
+		{mode, "an authorizer without reasons, configured after Node", all(withoutReason, configured("Node,ABAC,RBAC")), Passed, ""},
 		{mode, "no annotations, but configured", all(undecided, configured("Node,RBAC")), Passed, ""},
 		{mode, "configured for one of two servers", all(undecided, func(in *Input) { in.Modes = []Mode{{"apiserver-0", "Node,RBAC"}} }), Unproven, CodeModeUnknown},
 		{mode, "configured for both", all(undecided, func(in *Input) { in.Modes = []Mode{{"apiserver-0", "Node,RBAC"}, {"apiserver-1", "Node"}} }), Passed, ""},

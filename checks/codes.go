@@ -36,6 +36,7 @@ const (
 	CodeNodeNotFirst      Code = "node-not-first"
 	CodeModeOff           Code = "node-not-configured"
 	CodeModeUnknown       Code = "mode-unknown"
+	CodeModeUntold        Code = "allowed-without-reason"
 	CodeVersionUnknown    Code = "version-unknown"
 	CodeVersionDiffers    Code = "version-contradicted"
 	CodeNeedsBinding      Code = "needs-binding"

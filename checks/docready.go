@@ -113,7 +113,8 @@ allows a node to renew its own Lease, and where it did, the event has a decision
 ## What defeats it
 RBAC allowed a node to renew its own Lease, or nobody did: then the Node authorizer is not asked first, or not at all. The same goes for
 any other request that the Node authorizer allows every node, such as a report of its status. One such request is enough. The check is
-unproven where events have no decision and no configuration is given.
+unproven where no configuration is given and events have no decision, or a service account was allowed without a reason what no
+binding allows: another authorizer, such as ABAC or a webhook, allowed it, and what it allows nodes looks like the Node authorizer's word.
 
 ## What to do
 Set '--authorization-mode=Node,RBAC' on the servers that are listed. If it is set, keep the annotations of events in the log.`

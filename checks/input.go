@@ -67,9 +67,11 @@ type Input struct {
 
 	Policy   Policy
 	Unjudged []Unjudged
-	Servers  Servers
-	Modes    []Mode
-	Versions []Version
+	// Unreasoned is the latest request of a service account that was allowed without a reason, and that no binding allows; At is zero for none.
+	Unreasoned Unreasoned
+	Servers    Servers
+	Modes      []Mode
+	Versions   []Version
 	// Bindings are all that exist at the window's end, if BindingsKnown.
 	Bindings      []rbac.BindingInfo
 	BindingsKnown bool
@@ -214,6 +216,12 @@ type Endpoints struct {
 
 // Mode is the order of authorizers that a configuration says, for one API server or, with an empty name, for all.
 type Mode struct{ Server, Order string }
+
+// Unreasoned is a request that an authorizer allowed which gives no reasons.
+type Unreasoned struct {
+	At                     time.Time
+	User, Request, AuditID string
+}
 
 // Version is what is known of the version in one hour.
 type Version struct {

@@ -150,6 +150,9 @@ func nodeAuthorizerOn(in *Input) Result {
 		}
 		configured = configured || all
 	}
+	if u := &in.Unreasoned; !configured && u.At.After(w.from) { // and what it allows nodes looks like the Node authorizer's word
+		p.unproven(Item{Code: CodeModeUntold, From: u.At, To: u.At, Object: u.User, Request: u.Request, AuditIDs: []string{u.AuditID}})
+	}
 	sources := in.Ledger.Sources(w.first, w.last)
 	for _, name := range sources {
 		sourceMode(in, &w, name, configured, &p)

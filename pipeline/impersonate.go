@@ -1,8 +1,10 @@
 package pipeline
 
 import (
+	"slices"
 	"strings"
 
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -24,29 +26,75 @@ func (j *Judge) impersonation(out *Judgement) {
 		return
 	}
 	var d rbac.Decision
-	spare := false
+	spare := j.RBAC != nil
 	if j.RBAC != nil {
-		attrs := Impersonates(ev)
-		d = j.RBAC.Authorize(attrs, out.Time)
-		spare = j.RBAC.AuthorizeWithout(attrs, out.Time, rbac.Grant.ForNodes).Allowed
+		for i, attrs := range Impersonates(ev, out.Attrs) {
+			without := j.RBAC.AuthorizeWithout(attrs, out.Time, rbac.Grant.ForNodes).Allowed
+			if i == 0 || spare && !without { // the grant is that of what needs a binding for nodes
+				d = j.RBAC.Authorize(attrs, out.Time)
+			}
+			spare = spare && without
+		}
 	}
 	if !spare || !out.IsNode {
 		out.Impersonator, out.Grant, out.HasGrant, out.Spare = node, d.Grant, d.Allowed, spare
 	}
 }
 
-// Impersonates is what the apiserver asks the authorizers for the user of an impersonation (k8s.io/apiserver/pkg/endpoints/filters/impersonation). Its groups,
-// UID and extra are asked for apart, and are left out: who may not have them all is not let through. Nor are the verbs of constrained
-// impersonation (KEP-5284) tried: what they allow is by a binding that is not named.
-func Impersonates(ev *audit.Event) *authorizer.AttributesRecord {
-	a := &authorizer.AttributesRecord{
-		User: &user.DefaultInfo{Name: ev.User.Username, Groups: ev.User.Groups}, Verb: "impersonate", APIVersion: "v1",
-		Resource: "users", Name: ev.Impersonated.Username, ResourceRequest: true,
+// Impersonates is all that the apiserver asks the authorizers for an impersonation (k8s.io/apiserver/pkg/endpoints/filters/impersonation), of which each must
+// be allowed: the user, each group, the UID and each value of its extra; with constrained impersonation (KEP-5284) also the request itself, whose
+// attributes are given. Groups that the apiserver adds by itself are not asked for.
+func Impersonates(ev *audit.Event, request *authorizer.AttributesRecord) []*authorizer.AttributesRecord {
+	const authentication = "authentication.k8s.io"
+	as, verb, group := &ev.Impersonated, "impersonate", ""
+	who := &user.DefaultInfo{Name: ev.User.Username, UID: ev.User.UID, Groups: ev.User.Groups}
+	var out []*authorizer.AttributesRecord
+	ask := func(group, resource, sub, namespace, name string) {
+		out = append(out, &authorizer.AttributesRecord{
+			User: who, Verb: verb, APIGroup: group, APIVersion: "v1", Resource: resource, Subresource: sub, Namespace: namespace, Name: name, ResourceRequest: true,
+		})
 	}
-	if account, is := strings.CutPrefix(a.Name, "system:serviceaccount:"); is {
-		if namespace, name, ok := strings.Cut(account, ":"); ok {
-			a.Resource, a.Namespace, a.Name = "serviceaccounts", namespace, name
+	node, isNode := strings.CutPrefix(as.Username, nodeid.UserPrefix)
+	if ev.Constraint != "" {
+		verb, group = ev.Constraint, authentication
+	}
+	namespace, account, err := serviceaccount.SplitUsername(as.Username)
+	switch {
+	case err == nil:
+		ask(group, "serviceaccounts", "", namespace, account)
+	case isNode && ev.Constraint != "":
+		if ev.Constraint == "impersonate:associated-node" {
+			node = "*"
 		}
+		ask(group, "nodes", "", "", node)
+	default:
+		ask(group, "users", "", "", as.Username)
 	}
-	return a
+	for _, name := range askedGroups(as.Groups, err == nil, namespace, isNode && ev.Constraint != "") {
+		ask(group, "groups", "", "", name)
+	}
+	if as.UID != "" {
+		ask(authentication, "uids", "", "", as.UID)
+	}
+	for _, x := range as.Extra {
+		ask(authentication, "userextras", x.Key, "", x.Value)
+	}
+	if mode, constrained := strings.CutPrefix(ev.Constraint, "impersonate:"); constrained {
+		on := *request
+		on.User, on.Verb = who, "impersonate-on:"+mode+":"+ev.Verb
+		out = append(out, &on)
+	}
+	return out
+}
+
+// askedGroups are the groups that a client asked for, of those that an impersonated user has. The apiserver adds a group last that says whether somebody is
+// authenticated; a service account has the groups of every one unless others are asked for, and a node of constrained impersonation the one of nodes.
+func askedGroups(all []string, account bool, namespace string, constrainedNode bool) []string {
+	if n := len(all); n > 0 && (all[n-1] == user.AllAuthenticated || all[n-1] == user.AllUnauthenticated) {
+		all = all[:n-1]
+	}
+	if constrainedNode || account && slices.Equal(all, serviceaccount.MakeGroupNames(namespace)) {
+		return nil
+	}
+	return all
 }

@@ -77,7 +77,7 @@ func TestImpersonationByNodes(t *testing.T) {
 		stream, _ := newTestStream(t, "Node,RBAC", Options{}, func(*Judgement) error { return nil })
 		stream.sched.judge.RBAC = s
 		ev := get("a", audit.StageResponseComplete, 0, "allow", `RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to ServiceAccount "agent/ns"`)
-		ev.IsImpersonated, ev.Impersonated = true, audit.User{Username: "system:serviceaccount:ns:agent", Groups: []string{"system:serviceaccounts"}}
+		ev.IsImpersonated, ev.Impersonated = true, audit.User{Username: "system:serviceaccount:ns:agent", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"}}
 		change(&ev)
 		got := ""
 		j := stream.sched.judge.Judge(&ev)
@@ -119,7 +119,7 @@ func TestImpersonationByNodes(t *testing.T) {
 	toActAsNode := func(group string) *rbac.Store {
 		s := secretReaders(group)
 		s.SetClusterRole(&rbacv1.ClusterRole{
-			ObjectMeta: metav1.ObjectMeta{Name: "readers"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"impersonate"}, APIGroups: []string{""}, Resources: []string{"users"}}},
+			ObjectMeta: metav1.ObjectMeta{Name: "readers"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"impersonate"}, APIGroups: []string{""}, Resources: []string{"users", "groups"}}},
 		}, at(-50_000))
 		return s
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeauthz"
@@ -173,7 +174,7 @@ func (w *WhatIf) Of(j *pipeline.Judgement) Fate {
 // impersonation is the fate of a request that a node made as somebody else: it needs both what allowed the request itself and the right to
 // act as that user, which the Node authorizer never gives.
 func (w *WhatIf) impersonation(j *pipeline.Judgement) Fate {
-	d := w.RBAC.AuthorizeUnder(w.Change, pipeline.Impersonates(j.Event), j.Time)
+	d := w.actsUnder(j)
 	itself := !j.Observed.HasGrant || !w.Change.Removes(j.Observed.Grant)
 	if !itself {
 		_, itself, _ = w.grant(j)
@@ -189,6 +190,17 @@ func (w *WhatIf) impersonation(j *pipeline.Judgement) Fate {
 		return Fate{Outcome: Fruitless, Uncertain: !d.Known}
 	}
 	return Fate{Outcome: Breaks, Uncertain: !d.Known}
+}
+
+// actsUnder says whether a node may act as the user of an impersonation once the change is made: what refuses a part of that, or else what allows the user itself.
+func (w *WhatIf) actsUnder(j *pipeline.Judgement) (d rbac.Decision) {
+	for i, attrs := range pipeline.Impersonates(j.Event, j.Attrs) {
+		part := w.RBAC.AuthorizeUnder(w.Change, attrs, j.Time)
+		if i == 0 || d.Allowed && !part.Allowed {
+			d = part
+		}
+	}
+	return d
 }
 
 // node is what the Node authorizer says, by the apiserver's own word where there is one. In a race the word is of that moment only.
@@ -219,13 +231,15 @@ func (w *WhatIf) lost(j *pipeline.Judgement, add func(rbac.BindingRef)) {
 	if o := &j.Observed; o.HasGrant && w.Change.Removes(o.Grant) {
 		add(o.Grant.Binding)
 	}
-	attrs := j.Attrs
+	asked := []*authorizer.AttributesRecord{j.Attrs}
 	if j.Impersonator != "" {
-		attrs = pipeline.Impersonates(j.Event)
+		asked = pipeline.Impersonates(j.Event, j.Attrs)
 	}
-	for g := range w.RBAC.Grants(attrs, j.Time) {
-		if w.Change.Removes(g) {
-			add(g.Binding)
+	for _, attrs := range asked {
+		for g := range w.RBAC.Grants(attrs, j.Time) {
+			if w.Change.Removes(g) {
+				add(g.Binding)
+			}
 		}
 	}
 }

@@ -35,7 +35,7 @@ func someRBAC() *rbac.Store {
 		}, at(-1000))
 	}
 	core := []string{""}
-	role("system:node", rbacv1.PolicyRule{APIGroups: core, Resources: []string{"secrets", "pods", "services"}, Verbs: []string{"get", "list"}})
+	role("system:node", rbacv1.PolicyRule{APIGroups: core, Resources: []string{"secrets", "pods", "services"}, Verbs: []string{"get", "list", "delete"}})
 	role("discovery", rbacv1.PolicyRule{NonResourceURLs: []string{"/version"}, Verbs: []string{"get"}})
 	role("pods", rbacv1.PolicyRule{APIGroups: core, Resources: []string{"pods"}, Verbs: []string{"get"}})
 	role("csr", rbacv1.PolicyRule{APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"certificatesigningrequests/selfnodeclient"}, Verbs: []string{"create"}})
@@ -82,7 +82,8 @@ func TestWhatIfOf(t *testing.T) {
 		{"another binding, asked first", "worker-1 get pods shop/web-1", "RBAC,Node", []change{monitoring}, AllowedByRBAC, "pods"},
 		{"the word of the log, which the state does not know", "worker-1 get secrets shop/db", "", []change{byRBAC("unseen"), notForNodes}, AllowedByRBAC, "unseen"},
 		{"reached nothing", "worker-1 get pods shop/gone", "", []change{legacy, code(404)}, Fruitless, ""},
-		{"refused by admission", "worker-1 get pods shop/gone", "", []change{legacy, code(403)}, Fruitless, ""},
+		{"refused by admission", "worker-1 delete pods shop/gone", "", []change{legacy, code(403)}, Fruitless, ""},
+		{"a read that a backend refused", "worker-1 get pods shop/gone", "", []change{legacy, code(403)}, Breaks, ""},
 		{"a race", "worker-1 get secrets shop/late", "", []change{legacy, race}, Race, ""},
 		{"a race that Node allowed", "worker-1 get secrets shop/late", "", []change{race}, AllowedByNode, ""},
 		{"a race that another binding covers", "worker-1 get pods shop/late", "", []change{legacy, race, monitoring}, AllowedByRBAC, "pods"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 )
@@ -144,7 +145,17 @@ func (r *Request) Succeeded() bool {
 // Fruitless reports whether the request passed authorization and then reached nothing: the object was not there, or admission
 // refused it. Without the permission the client would have had a refusal instead, and no less.
 func (r *Request) Fruitless() bool {
-	return r.Allowed && (r.Event.Code == http.StatusNotFound || r.Event.Code == http.StatusForbidden)
+	return r.Allowed && (r.Event.Code == http.StatusNotFound || r.Event.Code == http.StatusForbidden && r.Admitted())
+}
+
+// Admitted reports whether the API server asks admission about such a request. It does not ask about reads: a read that passes authorization and ends with 403
+// was refused by a backend, such as an aggregated API server.
+func (r *Request) Admitted() bool {
+	switch r.Attrs.Subresource {
+	case "exec", "attach", "portforward", "proxy":
+		return true
+	}
+	return nodeadmission.Admits(r.Attrs.Verb)
 }
 
 // State answers what rules ask about the cluster. It is satisfied by nodetrail's cluster state.

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
@@ -37,12 +39,16 @@ func TestOutcome(t *testing.T) {
 		{404, true, false, true}, {403, true, false, true}, {409, true, false, false}, {410, true, false, false}, {500, true, false, false},
 		{403, false, false, false}, {404, false, false, false}, {0, false, false, false}, {401, false, false, false},
 	} {
-		r := &Request{Event: &audit.Event{Code: x.code}, Allowed: x.allowed}
+		r := &Request{Event: &audit.Event{Code: x.code}, Attrs: &authorizer.AttributesRecord{Verb: "create"}, Allowed: x.allowed}
 		if got := r.Succeeded(); got != x.succeeded {
 			t.Errorf("code %d, allowed %t: succeeded %t", x.code, x.allowed, got)
 		}
 		if got := r.Fruitless(); got != x.fruitless {
 			t.Errorf("code %d, allowed %t: fruitless %t", x.code, x.allowed, got)
+		}
+		// Nobody asks admission about a read: it was refused behind the API server.
+		if r.Attrs.Verb = "list"; r.Fruitless() != (x.fruitless && x.code == 404) {
+			t.Errorf("code %d of a read, allowed %t: fruitless %t", x.code, x.allowed, r.Fruitless())
 		}
 	}
 }

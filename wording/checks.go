@@ -119,6 +119,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeNodeNotFirst:      says("the Node authorizer was not asked first"),
 	checks.CodeModeOff:           valued("the authorization mode %s does not put Node before what could allow in its place"),
 	checks.CodeModeUnknown:       says("nothing shows that the Node authorizer is asked first"),
+	checks.CodeModeUntold:        says("an authorizer that is neither Node nor RBAC allows requests without a reason, so that the log cannot show what Node allows"),
 	checks.CodeVersionUnknown:    says("the API servers' version is not known, or not the one by which requests were judged"),
 	checks.CodeVersionDiffers:    valued("the API server decided as version %s does not"),
 	checks.CodeNeedsBinding:      used("%s needs %s"),

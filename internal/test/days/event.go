@@ -24,6 +24,7 @@ type User struct {
 	Username, UID string
 	Groups        []string
 	CredentialID  string
+	Scope         string // of the extra, as a client that acts as the user can ask for
 	certificate   []byte // whose ID it is; nil where the version logs none
 }
 
@@ -40,6 +41,7 @@ type Event struct {
 	Verb, URI             string
 	User                  *User
 	Impersonated          *User
+	Constraint            string // the mode of constrained impersonation
 	SourceIPs             []string
 	UserAgent             string
 	Ref                   *Ref // nil: no resource
@@ -105,6 +107,9 @@ func (e *Event) render(b []byte) []byte {
 	if e.Impersonated != nil {
 		b = append(b, `,"impersonatedUser":`...)
 		b = e.Impersonated.append(b)
+	}
+	if e.Constraint != "" {
+		b = append(appendString(append(b, `,"authenticationMetadata":{"impersonationConstraint":`...), e.Constraint), '}')
 	}
 	b = append(b, `,"sourceIPs":`...)
 	b = appendStrings(b, e.SourceIPs)
@@ -184,6 +189,9 @@ func (u *User) append(b []byte) []byte {
 	}
 	if len(u.Groups) > 0 {
 		b = appendStrings(append(b, `,"groups":`...), u.Groups)
+	}
+	if u.Scope != "" {
+		b = append(appendString(append(b, `,"extra":{"scopes":[`...), u.Scope), "]}"...)
 	}
 	if u.CredentialID != "" {
 		b = appendString(append(b, `,"extra":{"authentication.kubernetes.io/credential-id":[`...), u.CredentialID)
