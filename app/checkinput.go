@@ -73,8 +73,9 @@ func (p *proof) input() *checks.Input {
 	for _, r := range rules.All() {
 		in.Rules = append(in.Rules, checks.Rule{Name: r.Name, On: !slices.Contains(p.facts.Disabled, r.Name)})
 	}
-	// An order that the log shows counts against Node alone: what speaks for it is looked at by hour and source.
-	if a := &p.facts.Authorization; in.Log.Requests > 0 && (!a.Inferred || a.Mode == "RBAC" || a.Mode == "RBAC,Node") {
+	// What the log shows of the order is looked at by hour and source. That RBAC allowed all that is in it proves nothing against Node, unless Node always
+	// allows such a request.
+	if a := &p.facts.Authorization; in.Log.Requests > 0 && !a.Inferred {
 		in.Modes = []checks.Mode{{Order: a.Mode}}
 	}
 	in.Unjudged = p.unjudged()

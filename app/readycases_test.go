@@ -209,3 +209,21 @@ func TestLagIsNoExcuse(t *testing.T) {
 		t.Errorf("without the API server's look at its Lease: %v", shut)
 	}
 }
+
+// That RBAC allowed the only request of a node says nothing of the Node authorizer, unless that one allows such a request to every node.
+func TestOrderNeedsCounterEvidence(t *testing.T) {
+	for name, want := range map[string]checks.State{"plant-request": checks.Unproven, "node-not-asked": checks.Failed} {
+		day := *threeHours(t, 13, days.Options{})
+		mutate(3, name)(&day)
+		before := map[string]bool{}
+		for _, e := range threeHours(t, 13, days.Options{}).Events {
+			before[string(e.Line())] = true
+		}
+		day.Events = slices.DeleteFunc(slices.Clone(day.Events), func(e *days.Event) bool { return e.IsNode() && before[string(e.Line())] })
+		for _, r := range analyzedDay(t, &day).Facts.Checks {
+			if r.Check == "node-authorizer-on" && r.State != want {
+				t.Errorf("%s: %s, want %s", name, r.State, want)
+			}
+		}
+	}
+}
