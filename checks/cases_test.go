@@ -236,6 +236,14 @@ func serverCases() []kase {
 		{mode, "RBAC before Node is configured", configured("RBAC,Node"), Failed, CodeModeOff},
 		{mode, "a webhook before Node", configured("Webhook,Node,RBAC"), Failed, CodeModeOff},
 		{mode, "an hour without requests", without(func(t *tick) bool { return t.o.Node != "" && t.time().Hour() == 13 }), Unproven, CodeModeUnknown},
+		{mode, "seconds of an hour before the log", func(in *Input) {
+			in.Ledger = ledger(ticks(nil), func(t *tick) bool { return t.time().Before(at(13, 0, 0)) })
+			in.MinWindow = in.Log.Until.Sub(at(12, 59, 40))
+		}, Passed, ""},
+		{mode, "six minutes of an hour before the log", func(in *Input) {
+			in.Ledger = ledger(ticks(nil), func(t *tick) bool { return t.time().Before(at(13, 0, 0)) })
+			in.MinWindow = in.Log.Until.Sub(at(12, 54, 0))
+		}, Unproven, CodeModeUnknown},
 		{mode, "no log", func(in *Input) { in.Ledger = nil }, Unproven, CodeNoLog},
 
 		{version, "an hour of which nothing is known", func(in *Input) { in.Versions = append(in.Versions[:1:1], in.Versions[2:]...) }, Unproven, CodeVersionUnknown},

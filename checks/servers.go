@@ -105,9 +105,11 @@ func serversBySource(in *Input, w *window, p *proof) {
 		return count
 	}
 	for h := w.first; h <= w.last; h++ {
-		p.count(int64(n), int64(min(n, seen(h))))
+		if !w.brief(h) || seen(h) >= n {
+			p.count(int64(n), int64(min(n, seen(h))))
+		}
 	}
-	w.runs(func(h evidence.Hour) bool { return seen(h) < n }, func(first, last evidence.Hour) {
+	w.runs(func(h evidence.Hour) bool { return seen(h) < n && !w.brief(h) }, func(first, last evidence.Hour) {
 		p.unproven(Item{Code: CodeServersTooFew, From: first.Start(), To: last.End(), Expected: int64(n), Seen: int64(seen(first))})
 	})
 }
@@ -159,7 +161,7 @@ func nodeAuthorizerOn(in *Input) Result {
 	}
 	if !configured {
 		w.runs(func(h evidence.Hour) bool {
-			return !slices.ContainsFunc(sources, func(name string) bool { return in.Ledger.Source(name, h) != nil })
+			return !w.brief(h) && !slices.ContainsFunc(sources, func(name string) bool { return in.Ledger.Source(name, h) != nil })
 		}, func(first, last evidence.Hour) {
 			p.count(int64(last-first)+1, 0)
 			p.unproven(Item{Code: CodeModeUnknown, From: first.Start(), To: last.End()})
@@ -177,10 +179,10 @@ func sourceMode(in *Input, w *window, name string, configured bool, p *proof) {
 	})
 	silent := func(h evidence.Hour) bool {
 		x := at(h)
-		return x != nil && x.Requests&w.parts(h) != 0 && x.ByNode&w.parts(h) == 0 && !off(h)
+		return x != nil && x.Requests&w.parts(h) != 0 && x.ByNode&w.parts(h) == 0 && !off(h) && !w.brief(h)
 	}
 	for h := w.first; h <= w.last; h++ {
-		if x := at(h); x != nil && x.Requests&w.parts(h) != 0 && !configured {
+		if x := at(h); x != nil && x.Requests&w.parts(h) != 0 && !configured && (!w.brief(h) || x.ByNode&w.parts(h) != 0) {
 			p.count(1, one(x.ByNode&w.parts(h) != 0 && !off(h)))
 		}
 	}

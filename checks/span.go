@@ -106,6 +106,12 @@ func (w *window) whole(in *Input, p *proof, what evidence.Overflow) {
 	}
 }
 
+// brief reports whether the window has so little of the hour that nothing has to happen in it that happens in every hour. It is at an end of the window.
+func (w *window) brief(h evidence.Hour) bool {
+	in, some := Span{h.Start(), h.End()}.within(w.from, w.to)
+	return some && in.To.Sub(in.From) < evidence.PartLength && w.to.Sub(w.from) >= time.Hour
+}
+
 // runs calls f for each run of consecutive hours for which in is true.
 func (w *window) runs(in func(evidence.Hour) bool, f func(first, last evidence.Hour)) {
 	for h := w.first; h <= w.last; h++ {
