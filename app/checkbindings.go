@@ -218,13 +218,19 @@ func (b *bindingBook) add(j *pipeline.Judgement) {
 	b.ask(j, j.Attrs, j.Event.Effective(), false, o.Decision, o.Grant.Binding)
 }
 
-// reasonless notes a request of a service account that was allowed without a reason, if no binding allows it.
+// reasonless notes a request that was allowed without a reason: one of a node that the Node authorizer never allows, or one of a service account that no
+// binding allows.
 func (b *bindingBook) reasonless(j *pipeline.Judgement) {
-	if !audit.WithoutReason(j.Event) || !j.Time.After(b.unreasoned.At) || !b.store.Covers(j.Time) {
+	if !j.Time.After(b.unreasoned.At) {
 		return
 	}
-	if d := b.store.Authorize(j.Attrs, j.Time); d.Allowed || !d.Known {
-		return
+	if !rules.Reasonless(&j.Request) {
+		if !audit.WithoutReason(j.Event) || !b.store.Covers(j.Time) {
+			return
+		}
+		if d := b.store.Authorize(j.Attrs, j.Time); d.Allowed || !d.Known {
+			return
+		}
 	}
 	a := j.Attrs
 	b.unreasoned = checks.Unreasoned{

@@ -12,6 +12,7 @@ import (
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/coverage"
 	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
@@ -95,7 +96,9 @@ func (p *proof) input() *checks.Input {
 	in.Uses, in.NotInState = slices.Concat(in.Uses, p.bound.list(), p.uses), p.bound.notInState()
 	in.UnjudgedUses = p.unjudgedUses
 	if p.bound != nil {
-		in.Unreasoned = p.bound.unreasoned
+		if p.bound.unreasoned.At.After(in.Unreasoned.At) {
+			in.Unreasoned = p.bound.unreasoned
+		}
 		in.UnjudgedUses, in.OthersJudged = p.bound.unjudged, in.BindingsKnown && p.bound.covers(checks.Inventory(in.Bindings, in.SystemNode, in.Keep))
 	}
 	in.Races, in.RacesKnown = p.races, p.racesKnown
@@ -202,6 +205,13 @@ func (p *proof) findings(in *checks.Input, lag *lag) {
 		switch k.Rule {
 		case rules.ExcessAccess:
 			in.Uses = append(in.Uses, p.usesOf(&k, g, lag.uses[k])...)
+		case rules.OtherGrant:
+			if g.Reason == rules.ByReasonless && g.Last.After(in.Unreasoned.At) {
+				in.Unreasoned = checks.Unreasoned{At: g.Last, User: nodeid.UserPrefix + k.Node, Request: requestKind(k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Name)}
+				if len(g.AuditIDs) > 0 {
+					in.Unreasoned.AuditID = g.AuditIDs[len(g.AuditIDs)-1]
+				}
+			}
 		case rules.NodeIdentity, rules.CredentialMisuse:
 			if k.Rule == rules.CredentialMisuse && g.Reason != rules.SharedCertificate || g.Reason == rules.Privileged {
 				continue // it conforms, and depends on no binding

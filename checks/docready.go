@@ -113,8 +113,9 @@ allows a node to renew its own Lease, and where it did, the event has a decision
 ## What defeats it
 RBAC allowed a node to renew its own Lease, or nobody did: then the Node authorizer is not asked first, or not at all. The same goes for
 any other request that the Node authorizer allows every node, such as a report of its status. One such request is enough. The check is
-unproven where no configuration is given and events have no decision, or a service account was allowed without a reason what no
-binding allows: another authorizer, such as ABAC or a webhook, allowed it, and what it allows nodes looks like the Node authorizer's word.
+unproven where no configuration is given and events have no decision, or something was allowed without a reason: a service account what
+no binding allows, or a node what the Node authorizer allows none. Another authorizer, such as ABAC or a webhook, allowed that, and what it
+allows nodes looks like the Node authorizer's word.
 
 ## What to do
 Set '--authorization-mode=Node,RBAC' on the servers that are listed. If it is set, keep the annotations of events in the log.`

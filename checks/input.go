@@ -67,7 +67,7 @@ type Input struct {
 
 	Policy   Policy
 	Unjudged []Unjudged
-	// Unreasoned is the latest request of a service account that was allowed without a reason, and that no binding allows; At is zero for none.
+	// Unreasoned is the latest request that was allowed without a reason, and that neither Node nor RBAC allows; At is zero for none.
 	Unreasoned Unreasoned
 	Servers    Servers
 	Modes      []Mode

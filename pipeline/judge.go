@@ -204,6 +204,7 @@ func (j *Judge) finish(h *hearing) {
 	j.impersonation(out)
 	out.Contradicted = j.contradicted(out)
 	out.JustGone = j.justGone(out)
+	out.Contested, out.Elsewhere = contested(out)
 	for _, r := range j.Rules {
 		if r.Check == nil {
 			continue
@@ -340,6 +341,28 @@ func (j *Judge) justGone(out *Judgement) bool {
 		}
 	}
 	return false
+}
+
+// contested reports whether the API server allowed without a reason a read of a secret, a configmap or the like to which the state did not lead the node in the
+// minute before, and whether it leads another node there.
+func contested(out *Judgement) (is, elsewhere bool) {
+	a, ans := out.Attrs, &out.Answer
+	if !out.IsNode || out.Early || ans.Verdict != nodeauthz.Deny || ans.Static || ans.Race || out.Observed.NodeVerdict != nodeauthz.Allow {
+		return false, false
+	}
+	switch a.Resource {
+	case "secrets", "configmaps", "serviceaccounts":
+	default:
+		return false, false
+	}
+	from := out.Time.Add(-untilBefore)
+	for at := from; !at.After(out.Time); at = at.Add(time.Second) {
+		if out.node.Decide(a, at).Verdict != nodeauthz.Deny {
+			return false, false
+		}
+	}
+	object := nodeauthz.Step{Kind: nodeauthz.KindOfResource(a.APIGroup, a.Resource), Namespace: a.Namespace, Name: a.Name}
+	return true, out.node.Reach(object, from, out.Time, 1).Nodes > 0
 }
 
 // parse reads an RBAC reason. The same few come again and again.

@@ -149,10 +149,16 @@ func authorizerOf(j *Judgement) rules.Authorizer {
 		return rules.ByNobody
 	case slices.Contains(j.Event.Effective().Groups, user.SystemPrivilegedGroup):
 		return rules.ByOther // allowed before any authorizer, with the same empty reason
-	case o.Reason == "" && j.IsNode:
+	case o.Reason == "" && j.IsNode && !neverByNode(j):
 		return rules.ByNode
 	}
 	return rules.ByOther
+}
+
+// neverByNode reports whether the Node authorizer allows such a request to no node, whatever its version and the state: then it is another authorizer that gives no
+// reason.
+func neverByNode(j *Judgement) bool {
+	return j.Answer.Verdict == nodeauthz.Deny && j.Answer.Static && !j.Answer.Race && j.Node != "" && !dependsOnVersion(j.Attrs)
 }
 
 // Observe takes in what a request shows of the mode.

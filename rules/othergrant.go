@@ -3,6 +3,8 @@ package rules
 import (
 	"slices"
 
+	"k8s.io/apiserver/pkg/authentication/user"
+
 	"github.com/nodetrail/nodetrail/codes"
 )
 
@@ -13,6 +15,7 @@ const OtherGrant = "node-other-grant"
 const (
 	ByOtherBinding    Reason = "by-other-binding"
 	ByOtherAuthorizer Reason = "by-other-authorizer"
+	ByReasonless      Reason = "by-authorizer-without-reason"
 	ByOtherToo        Reason = "by-other-binding-too"
 	ActsByOther       Reason = "impersonation-by-other-binding"
 )
@@ -24,6 +27,7 @@ func nodeOtherGrant() *Rule {
 		Reasons: []ReasonDoc{
 			{Reason: ByOtherBinding, Doc: "an RBAC binding for another group than that of nodes allowed the request"},
 			{Reason: ByOtherAuthorizer, Doc: "an authorizer that is neither Node nor RBAC allowed the request"},
+			{Reason: ByReasonless, Doc: "an authorizer that is neither Node nor RBAC allowed the request, and gave no reason"},
 			{Reason: ByOtherToo, Doc: "a binding for nodes allowed the request, and another group's would have allowed it too"},
 			{Reason: ActsByOther, Doc: "an RBAC binding for another group than that of nodes allowed the node to act as somebody else (critical)"},
 		},
@@ -72,7 +76,9 @@ func checkOtherGrant(r *Request, _ State, _ *Memory) (Finding, bool) {
 	case r.Spare:
 		f.Reason = ByOtherToo
 	case !r.HasGrant && r.Observed.Authorizer == ByOther:
-		f.Reason = ByOtherAuthorizer
+		if f.Reason = ByOtherAuthorizer; Reasonless(r) {
+			f.Reason = ByReasonless
+		}
 	default:
 		return Finding{}, false
 	}
@@ -84,6 +90,12 @@ func checkOtherGrant(r *Request, _ State, _ *Memory) (Finding, bool) {
 		f.Severity = High
 	}
 	return f, true
+}
+
+// Reasonless reports whether another authorizer than Node and RBAC allowed a node the request without a reason. What it allows looks like the Node authorizer's word.
+func Reasonless(r *Request) bool {
+	return r.IsNode && r.Observed.Decision == "allow" && r.Observed.Reason == "" && r.Observed.Authorizer == ByOther &&
+		!slices.Contains(r.Event.Effective().Groups, user.SystemPrivilegedGroup)
 }
 
 // actsByOther is the finding on a request that a node made as somebody else, which no binding for nodes was needed for.

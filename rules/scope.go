@@ -33,6 +33,10 @@ For secrets and tokens the severity is critical where the request succeeded and 
 and low. It is low where kubeadm's own binding gave a ConfigMap of kubeadm's, and where the apiserver's Node authorizer denied what the
 state had long allowed (see authorizer-lag): the object belongs to the node.
 
+Where the apiserver allowed such a read without a reason, as its Node authorizer does, the state lacks a pod, or another authorizer, such
+as a webhook, allowed it. It is found if no pod that was on the node in the minute before leads to the object. The severity is low unless
+a pod of another node leads to it.
+
 ## Why
 This is what a stolen kubelet credential is used for. Where it succeeded, the object's content has left the nodes that may have it.
 Where it was refused, somebody tried.
@@ -57,7 +61,7 @@ Run with '--disable out-of-scope-secret-read'.`,
 
 func checkScope(r *Request, _ State, _ *Memory) (Finding, bool) {
 	a := r.Attrs
-	if a.APIGroup != "" || !a.ResourceRequest || !r.NodeDenies() {
+	if a.APIGroup != "" || !a.ResourceRequest || !r.NodeDenies() && !r.Contested {
 		return Finding{}, false
 	}
 	read := a.Subresource == "" && (a.Verb == "get" || a.Verb == "list" || a.Verb == "watch")
@@ -84,6 +88,8 @@ func checkScope(r *Request, _ State, _ *Memory) (Finding, bool) {
 		f.Reason, f.Params = ReadFailed, append(f.Params, codes.Int(ParamCode, r.Event.Code))
 	}
 	switch {
+	case r.Contested && !r.Elsewhere: // the state may not have the pods of that namespace
+		f.Severity = Low
 	case r.lags():
 		f.Severity = Low
 		f.Params = append(f.Params, codes.Text(ParamState, r.Answer.Verdict.String()))

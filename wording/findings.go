@@ -37,6 +37,9 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.ByOtherBinding: func(s *said) string {
 		return s.request() + " is allowed to node " + s.k.Node + " by " + s.binding() + ", which is not for nodes"
 	},
+	rules.ByReasonless: func(s *said) string {
+		return s.request() + " is allowed to node " + s.k.Node + " by an authorizer that is neither Node nor RBAC, which gives no reason"
+	},
 	rules.ByOtherAuthorizer: func(s *said) string {
 		return s.request() + " is allowed to node " + s.k.Node + " by an authorizer that is neither Node nor RBAC"
 	},

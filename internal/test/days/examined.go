@@ -17,6 +17,20 @@ func examined() []Mutation {
 			Name: "allowed-without-reason", Effect: Breaks, Checks: []string{"node-authorizer-on"},
 			Description: "an authorizer that gives no reasons allows a service account something, so that nobody knows what it allows nodes", apply: withoutReason,
 		},
+		{
+			Name: "node-allowed-without-reason", Effect: Breaks, Checks: []string{"node-authorizer-on"},
+			Description: "an authorizer that gives no reasons allows a node what the Node authorizer allows none", apply: func(m *mutator) string {
+				p := m.stray("list", resSecrets, "", "", "", 200, "system:node", toNodes)
+				if p == nil {
+					return ""
+				}
+				p.e.DecisionReason = ""
+				p.e.Received = m.late(minute).from
+				p.e.Staged = p.e.Received.Add(milli)
+				m.add(p.e)
+				return p.String()
+			},
+		},
 	}
 	for _, part := range []struct{ name, what, group, resource string }{
 		{"group", "a group", "", "groups"}, {"uid", "a UID", "authentication.k8s.io", "uids"}, {"extra", "a value of the extra", "authentication.k8s.io", "userextras/scopes"},
