@@ -56,11 +56,7 @@ func (p *proof) hidden(in *checks.Input) {
 		note(coverage.Hidden{TooMany: true}, "")
 	}
 	for _, who := range p.state.impersonators() {
-		name := who.GetName()
-		if name == anyName {
-			name = who.GetGroups()[0]
-		}
-		note(p.policy.HidesAsNode(who, p.harmless(anyName)), name)
+		note(p.policy.HidesAsNode(who, p.harmless(anyName)), subjectOf(who))
 	}
 	for _, b := range checks.Inventory(in.Bindings, in.SystemNode, in.Keep) {
 		if b.Fate != checks.Goes {
@@ -75,7 +71,7 @@ func (p *proof) hidden(in *checks.Input) {
 				p.hiddenOf(s, harmless, note)
 			}
 			for _, who := range p.state.actorsAs(s) {
-				p.hiddenOfUser(who, who.GetName(), harmless, note)
+				p.hiddenOfUser(who, subjectOf(who), harmless, note)
 			}
 		}
 	}
@@ -276,6 +272,14 @@ func somebody(s rbac.SubjectRef) *user.DefaultInfo {
 		return &user.DefaultInfo{Name: anyName, Groups: []string{s.Name, user.AllAuthenticated}}
 	}
 	return &user.DefaultInfo{Name: s.Name, Groups: []string{user.AllAuthenticated}}
+}
+
+// subjectOf names the subject that somebody stands for.
+func subjectOf(who *user.DefaultInfo) string {
+	if who.Name == anyName {
+		return who.Groups[0]
+	}
+	return who.Name
 }
 
 // nodeUser is a node, which may be in more groups than every node is.

@@ -31,6 +31,17 @@ func examined() []Mutation {
 				return p.String()
 			},
 		},
+		{
+			Name: "binding-unused", Effect: Harmless, Description: "system:node is bound to a service account that makes no request, and the audit policy logs what it does",
+			apply: func(m *mutator) string {
+				if m.Policy != Profiles()["nodetrail"] {
+					return ""
+				}
+				m.addState(binding(m.Rand, "", "unused:system:node", "system:node", m.From.Add(-time.Hour), subject("ServiceAccount", "shop", "unused")))
+				m.Policy = insertRule(m.Policy, "- level: Metadata\n  users: [\"system:serviceaccount:shop:unused\"]\n")
+				return "unused:system:node"
+			},
+		},
 	}
 	for _, part := range []struct{ name, what, group, resource string }{
 		{"group", "a group", "", "groups"}, {"uid", "a UID", "authentication.k8s.io", "uids"}, {"extra", "a value of the extra", "authentication.k8s.io", "userextras/scopes"},

@@ -65,12 +65,13 @@ rules:
 - level: None
   nonResourceURLs: ["/healthz*", "/livez*", "/readyz*", "/version", "/metrics*", "/openapi/*"]
 - level: None
+  users: ["system:apiserver", "system:kube-scheduler", "system:kube-controller-manager"]
+- level: None
+  userGroups: ["system:serviceaccounts"]
   resources:
   - {group: coordination.k8s.io, resources: ["leases"]}
   - {group: "", resources: ["events"]}
   - {group: events.k8s.io, resources: ["events"]}
-- level: None
-  users: ["system:apiserver", "system:kube-scheduler", "system:kube-controller-manager"]
 - level: None
   userGroups: ["system:serviceaccounts"]
   verbs: ["get", "list", "watch"]
