@@ -156,8 +156,21 @@ func (b *bindingBook) notInState() []rbac.BindingRef {
 }
 
 // holdsBindings reports whether the state holds bindings at all, as far as is known: API servers make the roles and bindings of these names, and make
-// them again when they start. A state that has some of the roles and none of their bindings lacks bindings.
+// them again when they start. A state that has some of the roles and none of their bindings lacks bindings,
+// and so does one that has many of these ClusterRoleBindings and no RoleBinding.
 func holdsBindings(s *rbac.Store, all []rbac.BindingInfo, t time.Time) bool {
+	const many = 20
+	made, local := 0, false
+	for i := range all {
+		ref := &all[i].Binding
+		local = local || ref.Kind != rbac.KindClusterRoleBinding
+		if ref.Kind == rbac.KindClusterRoleBinding && strings.HasPrefix(ref.Name, "system:") {
+			made++
+		}
+	}
+	if made >= many && !local {
+		return false
+	}
 	roles := 0
 	for _, name := range []string{
 		"cluster-admin", "system:basic-user", "system:discovery", "system:kube-controller-manager", "system:kube-dns", "system:kube-scheduler", "system:monitoring",

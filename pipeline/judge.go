@@ -343,8 +343,8 @@ func (j *Judge) justGone(out *Judgement) bool {
 	return false
 }
 
-// contested reports whether the API server allowed without a reason a read of a secret, a configmap or the like to which the state did not lead the node in the
-// minute before, and whether it leads another node there.
+// contested reports whether the API server allowed without a reason a read of a secret, a configmap or the like to which the state does not lead the node within
+// a minute, and whether it leads another node there.
 func contested(out *Judgement) (is, elsewhere bool) {
 	a, ans := out.Attrs, &out.Answer
 	if !out.IsNode || out.Early || ans.Verdict != nodeauthz.Deny || ans.Static || ans.Race || out.Observed.NodeVerdict != nodeauthz.Allow {
@@ -355,14 +355,14 @@ func contested(out *Judgement) (is, elsewhere bool) {
 	default:
 		return false, false
 	}
-	from := out.Time.Add(-untilBefore)
-	for at := from; !at.After(out.Time); at = at.Add(time.Second) {
-		if out.node.Decide(a, at).Verdict != nodeauthz.Deny {
+	from, to := out.Time.Add(-untilBefore), out.Time.Add(untilBefore) // API servers' clocks may differ
+	for at := from; !at.After(to); at = at.Add(time.Second) {
+		if out.node.Decide(a, at).Verdict == nodeauthz.Allow {
 			return false, false
 		}
 	}
 	object := nodeauthz.Step{Kind: nodeauthz.KindOfResource(a.APIGroup, a.Resource), Namespace: a.Namespace, Name: a.Name}
-	return true, out.node.Reach(object, from, out.Time, 1).Nodes > 0
+	return true, out.node.Reach(object, from, to, 1).Nodes > 0
 }
 
 // parse reads an RBAC reason. The same few come again and again.
