@@ -64,7 +64,8 @@ would not have written. A wrong policy that would have written all of the log is
 No log can show what kubelets do seldom. Since Kubernetes 1.31 they read their Node only when they start.
 
 ## What to do
-Give the policy of the API servers. If it hides requests and you cannot change it, waive each kind that is listed.`
+Give the policy of the API servers. If it hides requests of a service account to which 'system:node' is bound, put a rule of
+level 'Metadata' with that user first, or delete its binding. If you cannot change the policy, waive each kind that is listed.`
 
 const docEveryEventJudged = `Every event of the log was judged
 
