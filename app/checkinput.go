@@ -74,9 +74,9 @@ func (p *proof) input() *checks.Input {
 	for _, r := range rules.All() {
 		in.Rules = append(in.Rules, checks.Rule{Name: r.Name, On: !slices.Contains(p.facts.Disabled, r.Name)})
 	}
-	// What the log shows of the order is looked at by hour and source. That RBAC allowed all that is in it proves nothing against Node, unless Node always
-	// allows such a request.
-	if a := &p.facts.Authorization; in.Log.Requests > 0 && !a.Inferred {
+	// What the log shows for Node is looked at by hour and source. That RBAC allowed all that is in it proves nothing against Node, unless Node allows such
+	// a request as well.
+	if a := &p.facts.Authorization; in.Log.Requests > 0 && (!a.Inferred || a.Overruled) {
 		in.Modes = []checks.Mode{{Order: a.Mode}}
 	}
 	in.Unjudged = p.unjudged()

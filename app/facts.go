@@ -35,7 +35,7 @@ func (k *knowledge) facts() report.Facts {
 		Cluster: k.cluster, HasState: k.hasState, Disabled: k.disabled,
 		State: report.State{Objects: sum.Objects}, Gaps: slices.Concat(state.Gaps(k.from, k.to), k.doubts),
 		Authorization: report.Authorization{
-			Mode: mode.String(), Inferred: mode.Inferred(), KubernetesVersion: features.Version(), FeatureGates: features.NonDefault(),
+			Mode: mode.String(), Inferred: mode.Inferred(), Overruled: mode.Overruled(), KubernetesVersion: features.Version(), FeatureGates: features.NonDefault(),
 			Versions: foundVersions(k.setup),
 		},
 	}
@@ -108,6 +108,7 @@ type storedFacts struct {
 	Version       string               `json:"version"`
 	State         report.State         `json:"state"`
 	Authorization report.Authorization `json:"authorization"`
+	Overruled     bool                 `json:"overruled,omitempty"`
 	HasState      bool                 `json:"hasState"`
 	Gaps          []codes.Gap          `json:"gaps"`
 	Disabled      []string             `json:"disabled"`
@@ -119,7 +120,7 @@ type storedFacts struct {
 // toStore are facts as they are stored.
 func toStore(f *report.Facts, at time.Time, version string) ([]byte, error) {
 	return json.Marshal(&storedFacts{
-		At: at.UTC(), Cluster: f.Cluster, Version: version, State: f.State, Authorization: f.Authorization, HasState: f.HasState,
+		At: at.UTC(), Cluster: f.Cluster, Version: version, State: f.State, Authorization: f.Authorization, Overruled: f.Authorization.Overruled, HasState: f.HasState,
 		Gaps: f.Gaps, Disabled: f.Disabled, Nodes: f.Nodes, Bindings: f.Bindings, Audiences: f.Audiences,
 	})
 }
@@ -142,6 +143,7 @@ func fromStore(all map[string]json.RawMessage) (report.Facts, error) {
 		if f.At.After(latest) {
 			latest = f.At
 			out.Cluster, out.State, out.Authorization, out.HasState = f.Cluster, f.State, f.Authorization, f.HasState
+			out.Authorization.Overruled = f.Overruled
 			out.Nodes, out.Bindings, out.Audiences, out.Disabled = f.Nodes, f.Bindings, f.Audiences, f.Disabled
 		}
 	}

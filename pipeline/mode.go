@@ -33,6 +33,8 @@ type Mode struct {
 	static uint64
 	// hasStatic is whether there was any such request.
 	hasStatic bool
+	// refused is whether anything was refused that a static rule lets any node do.
+	refused bool
 	// granted counts what the graph allows and Node (0) or RBAC (1) let through, of late: both are halved when they are many, so that years of
 	// RBAC only do not outweigh the day on which Node comes before it. The apiserver's lag behind the graph makes some of the latter in any
 	// order, and after a restart many; so they count only where there are no static requests.
@@ -71,6 +73,7 @@ type savedMode struct {
 	Granted [2]int `json:"granted"`
 	// HasStatic is absent in what was stored before it was known: then the static requests to come tell.
 	HasStatic bool `json:"hasStatic,omitempty"`
+	Refused   bool `json:"refused,omitempty"`
 }
 
 // Save returns what was inferred, to be stored; nil for a mode that was given. It changes seldom once the mode is settled.
@@ -79,7 +82,7 @@ func (m *Mode) Save() []byte {
 		return nil
 	}
 	// Beyond these bounds a number says no more.
-	s := savedMode{Seen: min(m.seen, decideAfter), Settled: m.settled, Word: m.word, ByRBAC: m.byRBAC, Static: m.static, Granted: m.granted, HasStatic: m.hasStatic}
+	s := savedMode{Seen: min(m.seen, decideAfter), Settled: m.settled, Word: m.word, ByRBAC: m.byRBAC, Static: m.static, Granted: m.granted, HasStatic: m.hasStatic, Refused: m.refused}
 	b, err := json.Marshal(&s)
 	if err != nil {
 		return nil
@@ -94,11 +97,18 @@ func (m *Mode) Restore(saved []byte) {
 		return
 	}
 	m.seen, m.settled, m.word, m.byRBAC, m.static, m.granted = s.Seen, s.Settled, s.Word, s.ByRBAC, s.Static, s.Granted
-	m.hasStatic = s.HasStatic || s.Static != 0
+	m.hasStatic, m.refused = s.HasStatic || s.Static != 0, s.Refused
 }
 
 // Inferred reports whether the mode is read from the log.
 func (m *Mode) Inferred() bool { return m.given == nil }
+
+// Overruled reports whether the log shows that RBAC is asked before Node, or alone: RBAC allowed what Node allows by its static rules or by the state, or a node was
+// refused what those rules allow. That RBAC allowed what Node does not shows nothing.
+func (m *Mode) Overruled() bool {
+	order := m.order()
+	return m.given == nil && len(order) > 0 && order[0] == "RBAC" && (m.refused || m.static != 0 || m.granted[1] > 0)
+}
 
 // order is the authorizers in the order in which they are asked.
 func (m *Mode) order() []string {
@@ -172,7 +182,11 @@ func (m *Mode) Observe(j *Judgement) {
 	node := o.Authorizer == rules.ByNode
 	m.byRBAC = m.byRBAC || rbac
 	m.word = m.word || node || o.Decision == "forbid" && isNodeReason(o.Reason)
-	if j.Answer.Verdict != nodeauthz.Allow || j.Answer.Race || !rbac && !node {
+	if j.Answer.Verdict != nodeauthz.Allow || j.Answer.Race {
+		return
+	}
+	if !rbac && !node {
+		m.refused = m.refused || o.Decision == "forbid" && j.Answer.Static && !dependsOnVersion(j.Attrs)
 		return
 	}
 	one := 0

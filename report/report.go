@@ -83,8 +83,10 @@ type State struct {
 
 // Authorization says how the apiserver decides.
 type Authorization struct {
-	Mode              string          `json:"mode"`
-	Inferred          bool            `json:"inferred"`
+	Mode     string `json:"mode"`
+	Inferred bool   `json:"inferred"`
+	// Overruled says that the log shows that the Node authorizer is not asked first.
+	Overruled         bool            `json:"-"`
 	KubernetesVersion string          `json:"kubernetesVersion"`
 	FeatureGates      map[string]bool `json:"featureGates"`
 	// Versions are those by which requests were judged, in the order of time; empty where nothing was held against any. KubernetesVersion and
