@@ -148,7 +148,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	res, counts, err := p.run(ctx, func(s *judging.Setup) {
 		setup, s.Judge.Tallies = s, true
 		over = &overTime{
-			detectors: rules.NewDetectors(p.judged.Rules, rules.DetectorOptions{Kubelets: o.KubeletUserAgents, Bootstrap: o.Bootstrap}), state: s.Judge.State, count: count,
+			detectors: rules.NewDetectors(p.judged.Rules, rules.DetectorOptions{Kubelets: o.KubeletUserAgents, Bootstrap: o.Bootstrap, Finished: true}), state: s.Judge.State, count: count,
 		}
 		p.logs.Sliced = over.relieve
 	}, func(j *pipeline.Judgement) error {

@@ -143,7 +143,7 @@ func TestWhatSpeaksAgainstItIsAnItem(t *testing.T) {
 	f("undecided", func(sum *tally.Tally, _ *report.Facts) { sum.Sums.Undecided = 1 })
 	f("disagreement", func(sum *tally.Tally, _ *report.Facts) { sum.Disagreements = make([]tally.Disagreement, 1) })
 	f("more disagreements", func(sum *tally.Tally, _ *report.Facts) { sum.Sums.DisagreeMore = 1 })
-	for _, a := range []report.Authorization{{Mode: "RBAC"}, {}, {Mode: "RBAC", Inferred: true}, {Mode: "RBAC,Node", Inferred: true}} {
+	for _, a := range []report.Authorization{{Mode: "RBAC"}, {}, {Mode: "RBAC", Inferred: true, Overruled: true}, {Mode: "RBAC,Node", Inferred: true, Overruled: true}} {
 		f(fmt.Sprintf("mode %+v", a), func(_ *tally.Tally, f *report.Facts) { f.Authorization = a })
 	}
 	for _, rule := range rules.All() {

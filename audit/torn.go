@@ -62,5 +62,8 @@ func (d *Decoder) ofNoNode(left []byte) bool {
 	if d.run.inside || d.run.holes || d.Want.All || d.reader.twice || d.reader.whole&decides != decides {
 		return false
 	}
+	if d.reader.whole&seenAnnotations == 0 { // the reason may be in what is missing
+		d.ev.Decision = ""
+	}
 	return bytes.HasPrefix(left, eventStart) && !bytes.Contains(left[1:], eventStart) && !Needed(&d.ev, d.Want)
 }

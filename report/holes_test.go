@@ -45,7 +45,7 @@ func withHole(t *testing.T, name string, p planted) *Report {
 	state, judge, kubelets := c.State, c.Judge, []string{"hollow-kubelet"}
 	judge.Rules, judge.Memory.Kubelets = rules.All(), kubelets
 	b := NewBuilder()
-	detectors := rules.NewDetectors(judge.Rules, rules.DetectorOptions{Kubelets: kubelets})
+	detectors := rules.NewDetectors(judge.Rules, rules.DetectorOptions{Kubelets: kubelets, Finished: true})
 	res := c.Replay(func(j *pipeline.Judgement) {
 		for round := range max(1, p.rounds) {
 			if p.only != nil && !p.only(round, j) {

@@ -78,6 +78,8 @@ type Detection struct {
 type DetectorOptions struct {
 	// Lateness is how much later than others a request may come. Default DefaultLateness.
 	Lateness time.Duration
+	// Finished says that the log is, and is read as a whole: what comes late counts as long as time was not moved on past it. A short log may be in any order.
+	Finished bool
 	// Kubelets are further user agents that count as a kubelet's, without version.
 	Kubelets []string
 	// Bootstrap says what is usual when nodes join.
@@ -163,7 +165,7 @@ func (d *Detectors) Observe(r *Request, s State) {
 	switch {
 	case len(d.all) == 0 || t.IsZero():
 		return
-	case t.Before(d.watermark), d.isLate(t, d.lateness):
+	case t.Before(d.watermark), !d.opt.Finished && d.isLate(t, d.lateness):
 		d.late++
 		d.straggles(r)
 		return
