@@ -24,6 +24,8 @@ type attack struct {
 	id    string // of the theft
 	new   []*Event
 	most  int // requests of a flood
+	// refusal is the reason for which the API server refuses what nothing leads to.
+	refusal string
 }
 
 // maxRate is how many requests a second a client gets through an API server.
@@ -73,7 +75,10 @@ func (a *attack) request(at time.Time, verb string, of apiResource, namespace, n
 		DecisionReason: allowedBy("ClusterRoleBinding", legacyBinding, "ClusterRole", "system:node", `Group "system:nodes"`),
 	}
 	if code == 403 {
-		e.Decision, e.DecisionReason = "forbid", fmt.Sprintf("no relationship found between node '%s' and this object", a.theft.Node)
+		if a.refusal == "" {
+			a.refusal = a.noRelationship(e)
+		}
+		e.Decision, e.DecisionReason = "forbid", a.refusal
 	}
 	if code >= 400 {
 		e.fail(code)

@@ -225,7 +225,7 @@ func bindingAway(m *mutator) string {
 		}
 	}
 	sortState(m.State)
-	p.refuse()
+	m.refuse(p.e)
 	m.add(p.e)
 	return fmt.Sprintf("from %s to %s; %s", stamp(gone.from), stamp(gone.to), p)
 }
@@ -255,16 +255,35 @@ func bindingNotInForce(m *mutator) string {
 	if p == nil {
 		return ""
 	}
-	p.refuse()
+	m.refuse(p.e)
 	m.add(p.e)
 	return p.String()
 }
 
 // refuse makes it a request for an object that Node refuses, and no binding allows.
-func (p *planted) refuse() {
-	p.e.Decision, p.e.DecisionReason, p.e.UserAgent = "forbid", "no relationship found between node '"+nodeOf(p.e.User)+"' and this object", strays[0]
-	p.e.fail(403)
-	p.e.Stage = StageComplete
+func (m *mutator) refuse(e *Event) {
+	e.Decision, e.DecisionReason, e.UserAgent = "forbid", m.noRelationship(e), strays[0]
+	e.fail(403)
+	e.Stage = StageComplete
+}
+
+// noRelationship is the reason for which the API server that wrote an event refuses its node an object: it depends on the version that the server has then.
+func (m *mutator) noRelationship(e *Event) string {
+	minor, latest := m.Options.Minor, time.Time{}
+	for _, x := range m.Events {
+		if x.Server != e.Server || x.User == nil || x.User.Username != "system:apiserver" || x.Received.After(e.Received) || x.Received.Before(latest) {
+			continue
+		}
+		var of int
+		if _, err := fmt.Sscanf(x.UserAgent, "kube-apiserver/v1.%d.", &of); err == nil {
+			minor, latest = of, x.Received
+		}
+	}
+	reason := fmt.Sprintf("no relationship found between node '%s' and this object", nodeOf(e.User))
+	if namesAuthorizer(minor) {
+		reason = "node: " + reason
+	}
+	return reason
 }
 
 // grantedToAll plants a request that a binding for everybody allows too.
