@@ -43,6 +43,7 @@ type proof struct {
 	// uses are those that a running service has seen in place of bound, unjudgedUses counts what it could not judge.
 	uses         []checks.Use
 	unjudgedUses int64
+	unreasoned   checks.Unreasoned // the latest request that a running service saw allowed without a reason
 	// bound and lags are what of the log needs a closer look; nil where nobody looked.
 	bound *bindingBook
 	lags  *lagBook
@@ -95,11 +96,13 @@ func (p *proof) input() *checks.Input {
 	p.hidden(in)
 	in.Uses, in.NotInState = slices.Concat(in.Uses, p.bound.list(), p.uses), p.bound.notInState()
 	in.UnjudgedUses = p.unjudgedUses
+	said := p.unreasoned
 	if p.bound != nil {
-		if p.bound.unreasoned.At.After(in.Unreasoned.At) {
-			in.Unreasoned = p.bound.unreasoned
-		}
+		said = p.bound.unreasoned
 		in.UnjudgedUses, in.OthersJudged = p.bound.unjudged, in.BindingsKnown && p.bound.covers(checks.Inventory(in.Bindings, in.SystemNode, in.Keep))
+	}
+	if said.At.After(in.Unreasoned.At) {
+		in.Unreasoned = said
 	}
 	in.Races, in.RacesKnown = p.races, p.racesKnown
 	return in

@@ -136,7 +136,7 @@ func (p *prover) results(ctx context.Context, t *tally.Tally, window time.Durati
 	if err != nil {
 		return nil, err
 	}
-	if of.uses, of.unjudgedUses, err = storedUses(uses, begin); err != nil {
+	if err := of.readUses(uses, begin); err != nil {
 		return nil, err
 	}
 	refused, err := p.store.RememberedOf(ctx, rememberedRestriction)

@@ -19,6 +19,7 @@ type boundBook struct {
 	at   time.Time            // when it looked for bindings
 	told map[bindingUse]int64 // the counts that changes has handed out
 	lost int64                // and the count of what could not be judged
+	said time.Time            // and of when the request was that was allowed without a reason
 }
 
 // missingEvery is how often at most bindings are looked for because a request names one that is not known.
@@ -66,11 +67,13 @@ func (b *boundBook) add(j *pipeline.Judgement) {
 	}
 }
 
-// storedUse is the form in which a use is stored, or how many requests could not be judged until Last.
+// storedUse is the form in which a use is stored, or how many requests could not be judged until Last, or the latest request that was allowed without a
+// reason.
 type storedUse struct {
-	Use      checks.Use
-	Unjudged int64
-	Last     time.Time
+	Use        checks.Use
+	Unjudged   int64
+	Unreasoned *checks.Unreasoned `json:",omitempty"`
+	Last       time.Time
 }
 
 // changes are what has changed since it was called last, to be stored with the requests that were judged meanwhile.
@@ -90,23 +93,30 @@ func (b *boundBook) changes() (out []tally.Remembered) {
 		b.lost = b.unjudged
 		put("unjudged", &storedUse{Unjudged: b.unjudged, Last: b.at.UTC()})
 	}
+	if u := b.unreasoned; u.At.After(b.said) {
+		b.said = u.At
+		put("unreasoned", &storedUse{Unreasoned: &u, Last: u.At})
+	}
 	return out
 }
 
-// storedUses are those that were stored, as far as they reach into the time from begin on.
-func storedUses(stored []tally.Remembered, begin time.Time) (out []checks.Use, unjudged int64, err error) {
+// readUses sets the uses that were stored, as far as they reach into the time from begin on.
+func (p *proof) readUses(stored []tally.Remembered, begin time.Time) error {
 	for i := range stored {
 		var s storedUse
 		if err := json.Unmarshal(stored[i].Value, &s); err != nil {
-			return nil, 0, fmt.Errorf("reading uses of bindings that were stored: %w", err)
+			return fmt.Errorf("reading uses of bindings that were stored: %w", err)
 		}
 		switch {
 		case s.Last.Before(begin):
 		case s.Unjudged > 0:
-			unjudged += s.Unjudged
-		default:
-			out = append(out, s.Use)
+			p.unjudgedUses += s.Unjudged
+		case s.Unreasoned == nil:
+			p.uses = append(p.uses, s.Use)
+		case s.Unreasoned.At.After(p.unreasoned.At):
+			p.unreasoned = *s.Unreasoned
 		}
 	}
-	return ordered(out), unjudged, nil
+	p.uses = ordered(p.uses)
+	return nil
 }

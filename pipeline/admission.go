@@ -11,6 +11,7 @@ import (
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/rules"
 )
 
 // admission asks the admission plugin NodeRestriction about a node's write, and reads in the response what the API server's own plugin said.
@@ -33,6 +34,9 @@ func (j *Judge) admission(out *Judgement) {
 		plugin = j.Blind
 	}
 	out.Admission.Answer = plugin.Decide(r, out.Time)
+	if out.Admission.Bypassed() && rules.PassedByClock(&out.Request, j.State) {
+		out.Admission.Race = true
+	}
 	r.Body, r.Attributes = nil, nil
 }
 

@@ -344,7 +344,7 @@ func (j *Judge) justGone(out *Judgement) bool {
 }
 
 // contested reports whether the API server allowed without a reason a read of a secret, a configmap or the like to which the state does not lead the node within
-// a minute, and whether it leads another node there.
+// [rules.ClockDoubt], and whether it leads another node there.
 func contested(out *Judgement) (is, elsewhere bool) {
 	a, ans := out.Attrs, &out.Answer
 	if !out.IsNode || out.Early || ans.Verdict != nodeauthz.Deny || ans.Static || ans.Race || out.Observed.NodeVerdict != nodeauthz.Allow {
@@ -355,10 +355,15 @@ func contested(out *Judgement) (is, elsewhere bool) {
 	default:
 		return false, false
 	}
-	from, to := out.Time.Add(-untilBefore), out.Time.Add(untilBefore) // API servers' clocks may differ
-	for at := from; !at.After(to); at = at.Add(time.Second) {
+	from, to := out.Time.Add(-rules.ClockDoubt), out.Time.Add(rules.ClockDoubt)
+	for at := from; !at.After(to); {
 		if out.node.Decide(a, at).Verdict == nodeauthz.Allow {
 			return false, false
+		}
+		if step := 10 * time.Second; at.Add(step).Before(out.Time.Add(-untilBefore)) || !at.Before(out.Time.Add(untilBefore)) {
+			at = at.Add(step)
+		} else {
+			at = at.Add(time.Second)
 		}
 	}
 	object := nodeauthz.Step{Kind: nodeauthz.KindOfResource(a.APIGroup, a.Resource), Namespace: a.Namespace, Name: a.Name}

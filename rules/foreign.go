@@ -2,6 +2,7 @@ package rules
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
@@ -46,7 +47,8 @@ address which program did it. A kubelet does it only when its node's name and it
 
 ## False positives
 A pod that left the node within the skew ('--skew') is not flagged, and neither is one that is on no node: a kubelet reports on its
-pods once more after they are gone.
+pods once more after they are gone. Where the write went through, the pod may also have been on the node ten minutes before or after: the
+API server's clock is wrong then.
 
 ## How to silence it
 Run with '--disable foreign-node-write'.`,
@@ -91,9 +93,21 @@ func writesForeign(r *Request, s State) bool {
 		a.APIGroup == "coordination.k8s.io" && a.Resource == "leases" && a.Namespace == "kube-node-lease":
 		return name != "" && name != r.Node || a.Verb == "deletecollection"
 	case a.APIGroup == "" && a.Resource == "pods" && name != "" && (a.Verb != "create" || a.Subresource == "eviction"):
-		return s != nil && onOtherNode(r, s, name)
+		return s != nil && onOtherNode(r, s, name) && !PassedByClock(r, s)
 	}
 	return false
+}
+
+// ClockDoubt is by how much the clock of an API server may be wrong. The time of a request is that of the API server's clock, not of the state's.
+const ClockDoubt = 10 * time.Minute
+
+// PassedByClock reports whether a node wrote a pod that was on another node at the time of the request, and on its own within [ClockDoubt]. The API
+// server let it pass, so that its clock is wrong: a pod cannot be moved to another node.
+func PassedByClock(r *Request, s State) bool {
+	a := r.Attrs
+	name := a.Name
+	return s != nil && r.IsNode && r.Succeeded() && a.APIGroup == "" && a.Resource == "pods" && name != "" && onOtherNode(r, s, name) &&
+		s.PodWasOn(a.Namespace, name, r.Node, r.Time.Add(-ClockDoubt), r.Time.Add(ClockDoubt))
 }
 
 // onOtherNode reports whether the pod is on another node than the request's, beyond doubt.
