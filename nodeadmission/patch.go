@@ -100,7 +100,8 @@ func survives(f func() error) (ok bool) {
 	return f() == nil
 }
 
-// kept leaves of a patch what can bear on the parts: directives, and what they are in.
+// kept leaves of a patch what can bear on the parts: directives, and what they are in. Of a member without parts it leaves nothing, as of does of the
+// object: the type need not have such a member.
 func (p *objectParts) kept(patch document) document {
 	for _, top := range []struct {
 		name  string
@@ -110,8 +111,12 @@ func (p *objectParts) kept(patch document) document {
 		if !ok {
 			continue
 		}
+		if len(top.inner) == 0 {
+			delete(patch, top.name)
+			continue
+		}
 		for key := range m {
-			if len(top.inner) == 0 || top.inner[0] != everything && untouched(key, top.inner) {
+			if top.inner[0] != everything && untouched(key, top.inner) {
 				delete(m, key)
 			}
 		}
@@ -130,12 +135,12 @@ func (p *objectParts) of(doc document) document {
 		inner []string
 	}{{"metadata", p.metadata}, {"spec", p.spec}, {"status", p.status}} {
 		m, ok := doc[top.name].(document)
-		if !ok {
+		if !ok || len(top.inner) == 0 {
 			continue
 		}
 		kept := document{}
 		for key, value := range m {
-			if len(top.inner) > 0 && top.inner[0] == everything || !untouched(key, top.inner) {
+			if top.inner[0] == everything || !untouched(key, top.inner) {
 				kept[key] = value
 			}
 		}
