@@ -356,14 +356,9 @@ func contested(out *Judgement) (is, elsewhere bool) {
 		return false, false
 	}
 	from, to := out.Time.Add(-rules.ClockDoubt), out.Time.Add(rules.ClockDoubt)
-	for at := from; !at.After(to); {
+	for at := from; !at.After(to); at = at.Add(time.Second) {
 		if out.node.Decide(a, at).Verdict == nodeauthz.Allow {
 			return false, false
-		}
-		if step := 10 * time.Second; at.Add(step).Before(out.Time.Add(-untilBefore)) || !at.Before(out.Time.Add(untilBefore)) {
-			at = at.Add(step)
-		} else {
-			at = at.Add(time.Second)
 		}
 	}
 	object := nodeauthz.Step{Kind: nodeauthz.KindOfResource(a.APIGroup, a.Resource), Namespace: a.Namespace, Name: a.Name}

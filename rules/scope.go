@@ -34,7 +34,7 @@ and low. It is low where kubeadm's own binding gave a ConfigMap of kubeadm's, an
 state had long allowed (see authorizer-lag): the object belongs to the node.
 
 Where the apiserver allowed such a read without a reason, as its Node authorizer does, the state lacks a pod, or another authorizer, such
-as a webhook, allowed it. It is found if no pod that is on the node within a minute leads to the object. The severity is low unless
+as a webhook, allowed it. It is found if no pod that is on the node within ten minutes leads to the object. The severity is low unless
 a pod of another node leads to it.
 
 ## Why
