@@ -12,7 +12,7 @@ import (
 
 // admitted is what the admission plugin NodeRestriction reads of an object; what the kind does not have is nil.
 type admitted struct {
-	labels    map[string]string // of a pod, until it is whole
+	labels    map[string]string // of a pod or a persistent volume, until it is whole
 	pod       *nodeadmission.Pod
 	node      *nodeadmission.Node
 	claim     *nodeadmission.Claim
@@ -53,15 +53,6 @@ func (d *decoder) admitted(raw []byte, o *object) error {
 		a.node, ok = nodeadmission.ReadNode(raw)
 	case kindPersistentVolumeClaim:
 		a.claim, ok = nodeadmission.ReadClaim(raw)
-	case kindPersistentVolume:
-		switch {
-		case d.csi != "":
-			a.driver = &nodeadmission.Driver{Name: d.csi}
-		case d.driven:
-			a.driver, ok = nodeadmission.ReadVolume(raw)
-		default:
-			a.driver = &nodeadmission.Driver{}
-		}
 	case kindCSIDriver:
 		a.audiences, ok = nodeadmission.ReadDriver(raw)
 	}

@@ -34,12 +34,9 @@ func (s *State) ApplyAudit(ev *audit.Event) { s.ApplyRead(ev, nil) }
 type Read struct {
 	uid, version string // read if versioned
 	versioned    bool
-	object       object // read if whole, and it is of use if usable
-	whole        bool
-	usable       bool
-	head         object // likewise
-	headed       bool
-	headUsable   bool
+	// object is the object, or of what was deleted its metadata; nil where none was read.
+	object *object
+	usable bool // object
 }
 
 // ReadAudit reads what [State.ApplyAudit] will need of the event's body, and changes nothing. It may be called concurrently. It returns nil where there
@@ -54,8 +51,7 @@ func (s *State) ReadAudit(ev *audit.Event) *Read {
 	r := &Read{}
 	switch sub := ev.ObjectRef.Subresource; {
 	case ev.Verb == "delete" && sub == "":
-		r.head, r.headUsable = d.auditObject(ev.ResponseObject, id, ev, d.head)
-		r.headed = true
+		r.read(d.auditObject(ev.ResponseObject, id, ev, d.head))
 	case ev.Verb == "delete" || ev.Verb == "deletecollection" || id == kindLease || !writes(sub):
 		return nil
 	default:
@@ -69,11 +65,12 @@ func (s *State) ReadAudit(ev *audit.Event) *Read {
 				return r
 			}
 		}
-		r.object, r.usable = d.auditObject(ev.ResponseObject, id, ev, d.object)
-		r.whole = true
+		r.read(d.auditObject(ev.ResponseObject, id, ev, d.object))
 	}
 	return r
 }
+
+func (r *Read) read(o object, usable bool) { r.object, r.usable = &o, usable }
 
 // readers are decoders for bodies that are read concurrently. They intern few names: there is one for each processor.
 var readers = sync.Pool{New: func() any {
@@ -152,10 +149,10 @@ func (s *State) auditWrite(id kindID, ev *audit.Event, at nodeauthz.Stamp, read 
 		s.fromAudit[id]++
 		return
 	}
-	o, ok := read.object, read.usable
-	if !read.whole {
-		o, ok = s.decoder.auditObject(ev.ResponseObject, id, ev, s.decoder.object)
+	if read.object == nil {
+		read.read(s.decoder.auditObject(ev.ResponseObject, id, ev, s.decoder.object))
 	}
+	o, ok := *read.object, read.usable
 	if !ok {
 		plainWrite := ev.Verb != "patch" && ev.ObjectRef.Subresource == "" && s.inputs == 0
 		if plainWrite {

@@ -17,15 +17,15 @@ import (
 // finalizers. What shows that the object is gone is the response, or for a pod a request without grace.
 func (s *State) auditDelete(id kindID, ev *audit.Event, at nodeauthz.Stamp, read *Read) {
 	ref := nodeauthz.NamespacedName{Namespace: ev.ObjectRef.Namespace, Name: ev.ObjectRef.Name}
-	o, whole := read.head, read.headUsable
-	if !read.headed { // of which the metadata is enough
-		o, whole = s.decoder.auditObject(ev.ResponseObject, id, ev, s.decoder.head)
+	if read.object == nil { // of which the metadata is enough
+		read.read(s.decoder.auditObject(ev.ResponseObject, id, ev, s.decoder.head))
 	}
+	o, whole := read.object, read.usable
 	switch {
 	case ref.Name == "":
 		return
 	case whole:
-		if gone(&o) {
+		if gone(o) {
 			s.fromAudit[id]++
 			s.remove(id, ref, o.uid, at)
 			return

@@ -7,10 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/nodetrail/nodetrail/internal/jscan"
 	"github.com/nodetrail/nodetrail/nodeauthz"
@@ -77,9 +73,7 @@ type decoder struct {
 	// labels are those of pods by their JSON: the pods of a workload have the same.
 	labels map[string]map[string]string
 	pv     corev1.PersistentVolume // being read
-	csi    string                  // the CSI driver of pv
-	driven bool                    // whether pv may have a driver
-	rest   []byte                  // the members that content decodes, as an object
+	role   roleScratch
 	// dates makes it look for object.latest.
 	dates bool
 }
@@ -172,7 +166,12 @@ func (d *decoder) object(id kindID, raw []byte) (object, error) {
 	if id == kindPod {
 		err = d.decodePod(raw, &o)
 	} else if err = d.header(raw, &o); err == nil {
-		err = d.content(d.rest, &o)
+		switch id {
+		case kindPersistentVolume:
+			d.persistentVolume(&o)
+		case kindClusterRole, kindRole, kindClusterRoleBinding, kindRoleBinding:
+			d.roleOf(&o)
+		}
 	}
 	if err == nil {
 		err = d.admitted(raw, &o)
@@ -189,7 +188,7 @@ func (d *decoder) object(id kindID, raw []byte) (object, error) {
 	return o, nil
 }
 
-// head decodes an object's metadata alone.
+// head decodes the metadata of an object that is known to be JSON, and reads no further.
 func (d *decoder) head(id kindID, raw []byte) (object, error) {
 	o := object{kind: id}
 	var key string
@@ -201,8 +200,9 @@ func (d *decoder) head(id kindID, raw []byte) (object, error) {
 			continue
 		}
 		d.metadata(&o, false, nil)
+		break
 	}
-	if s.End(); s.Err() != nil {
+	if s.Err() != nil {
 		return object{}, fmt.Errorf("decoding a %s: %w", id, s.Err())
 	}
 	if !kinds[id].Namespaced {
@@ -211,14 +211,12 @@ func (d *decoder) head(id kindID, raw []byte) (object, error) {
 	return o, nil
 }
 
-// header reads the metadata and spec.nodeName, and sets the members aside that content decodes: metadata, which is mostly
-// managedFields, would cost the most there.
+// header reads the metadata and what the kind holds in addition to it. Of a persistent volume, a role or a binding that is in d afterwards.
 func (d *decoder) header(raw []byte, o *object) error {
 	var key string
 	s := &d.s
 	s.Reset(raw)
-	d.rest = append(d.rest[:0], '{')
-	d.pv, d.csi, d.driven = corev1.PersistentVolume{}, "", false
+	d.pv, d.role = corev1.PersistentVolume{}, roleScratch{}
 	for s.Object(); s.Key(&key); {
 		switch {
 		case key == "metadata":
@@ -250,17 +248,12 @@ func (d *decoder) header(raw []byte, o *object) error {
 					s.Skip()
 				}
 			})
-		case key == "rules", key == "roleRef", key == "subjects":
-			if len(d.rest) > 1 {
-				d.rest = append(d.rest, ',')
-			}
-			d.rest = append(append(append(append(d.rest, '"'), key...), `":`...), s.Raw()...)
+		case isRole(o.kind) && d.roleMember(key):
 		default:
 			s.Skip()
 		}
 	}
 	s.End()
-	d.rest = append(d.rest, '}')
 	return s.Err()
 }
 
@@ -323,39 +316,6 @@ func (d *decoder) nodeName(o *object) {
 	}
 }
 
-// content takes what the kind holds in addition to its metadata, which raw lacks; of roles and bindings by way of the API's own types.
-func (d *decoder) content(raw []byte, o *object) error {
-	// grants is how many rules or subjects there are.
-	decode := func(into any, meta *metav1.ObjectMeta, grants func() int) error {
-		o.role = into
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into); err != nil {
-			return err
-		}
-		meta.Namespace, meta.Name, meta.UID, meta.ResourceVersion = o.ref.Namespace, o.ref.Name, types.UID(o.uid), o.version
-		if grants() == 0 {
-			o.changed = 0
-		}
-		return nil
-	}
-	switch o.kind {
-	case kindPersistentVolume:
-		d.persistentVolume(o)
-	case kindClusterRole:
-		r := &rbacv1.ClusterRole{}
-		return decode(r, &r.ObjectMeta, func() int { return len(r.Rules) })
-	case kindRole:
-		r := &rbacv1.Role{}
-		return decode(r, &r.ObjectMeta, func() int { return len(r.Rules) })
-	case kindClusterRoleBinding:
-		b := &rbacv1.ClusterRoleBinding{}
-		return decode(b, &b.ObjectMeta, func() int { return len(b.Subjects) })
-	case kindRoleBinding:
-		b := &rbacv1.RoleBinding{}
-		return decode(b, &b.ObjectMeta, func() int { return len(b.Subjects) })
-	}
-	return nil
-}
-
 // metadata reads an ObjectMeta. managed says whether managedFields are looked at; annotation, if not nil, is called with each
 // annotation's name.
 func (d *decoder) metadata(o *object, managed bool, annotation func(name string)) {
@@ -408,7 +368,7 @@ func (d *decoder) metadata(o *object, managed bool, annotation func(name string)
 			}
 		case "labels":
 			switch o.kind {
-			case kindPod:
+			case kindPod, kindPersistentVolume:
 				o.admitted.labels = d.labelsOf(s.Raw())
 			case kindLease:
 				d.members(func(key string) {

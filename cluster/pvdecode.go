@@ -3,17 +3,14 @@ package cluster
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
-// volumeSpec reads of a persistent volume's spec what nodeauthz.PersistentVolumeOf looks at, into the API's own type, so that what counts is
-// decided there alone.
+// volumeSpec reads of a persistent volume's spec what nodeauthz.PersistentVolumeOf and nodeadmission.DriverOf look at, into the API's own type, so that
+// what counts is decided there alone.
 func (d *decoder) volumeSpec(spec *corev1.PersistentVolumeSpec) {
 	d.members(func(key string) {
-		switch key {
-		case "csi", "awsElasticBlockStore", "gcePersistentDisk", "cinder", "azureDisk", "azureFile", "vsphereVolume", "portworxVolume":
-			d.driven = true // as nodeadmission.DriverOf looks at them
-		}
 		switch key {
 		case "claimRef":
 			if ref := d.reference(); ref != nil {
@@ -78,18 +75,56 @@ func (d *decoder) volumeSpec(spec *corev1.PersistentVolumeSpec) {
 				case "nodeExpandSecretRef":
 					v.NodeExpandSecretRef = d.reference()
 				case "driver":
-					d.csi = d.copied()
+					v.Driver = d.copied()
 				default:
 					d.s.Skip()
 				}
 			}) {
 				spec.CSI = &v
 			}
+		case "awsElasticBlockStore":
+			var v corev1.AWSElasticBlockStoreVolumeSource
+			if d.members(func(key string) {
+				if key == "volumeID" {
+					v.VolumeID = d.copied()
+				} else {
+					d.s.Skip()
+				}
+			}) {
+				spec.AWSElasticBlockStore = &v
+			}
+		case "azureDisk":
+			var v corev1.AzureDiskVolumeSource
+			if d.members(func(key string) {
+				if key == "kind" && !d.s.Null() {
+					kind := corev1.AzureDataDiskKind(d.copied())
+					v.Kind = &kind
+				} else if key != "kind" {
+					d.s.Skip()
+				}
+			}) {
+				spec.AzureDisk = &v
+			}
+		case "gcePersistentDisk":
+			if d.present() {
+				spec.GCEPersistentDisk = &corev1.GCEPersistentDiskVolumeSource{}
+			}
+		case "vsphereVolume":
+			if d.present() {
+				spec.VsphereVolume = &corev1.VsphereVirtualDiskVolumeSource{}
+			}
+		case "portworxVolume":
+			if d.present() {
+				spec.PortworxVolume = &corev1.PortworxVolumeSource{}
+			}
 		default:
 			d.s.Skip()
 		}
 	})
 }
+
+// present skips an object, and reports whether it is one and not a null.
+func (d *decoder) present() bool { return d.members(func(string) { d.s.Skip() }) }
 
 // secretIn reads a member that refers to a secret, and reports whether there is an object at all.
 func (d *decoder) secretIn(name string) (ref *corev1.SecretReference, present bool) {
@@ -126,10 +161,12 @@ func (d *decoder) copied() string { return d.intern(d.text()) }
 
 // persistentVolume makes what the graph needs of what was read.
 func (d *decoder) persistentVolume(o *object) {
-	d.pv.Name, d.pv.UID = o.ref.Name, ""
+	d.pv.Name, d.pv.Labels = o.ref.Name, o.admitted.labels
 	v := nodeauthz.PersistentVolumeOf(&d.pv)
 	v.UID = o.uid
 	o.volume = &v
+	driver := nodeadmission.DriverOf(&d.pv)
+	o.admitted.driver = &driver
 	if d.pv.Spec.ClaimRef == nil {
 		o.granted = 0
 	}

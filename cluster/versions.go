@@ -48,7 +48,7 @@ func (s *State) nothingNew(id kindID, ev *audit.Event, at nodeauthz.Stamp, read 
 	}
 	uid, version := read.uid, read.version
 	if !read.versioned {
-		if read.whole || !versioned(id, ev) {
+		if read.object != nil || !versioned(id, ev) {
 			return false
 		}
 		uid, version = s.decoder.version(ev.ResponseObject)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -72,6 +73,13 @@ func read[T any](data []byte, deleted bool, f func([]byte) (*T, bool)) *T {
 	return v
 }
 
+func readVolume(data []byte) (d *nodeadmission.Driver, ok bool) {
+	var pv corev1.PersistentVolume
+	err := json.Unmarshal(data, &pv)
+	driver := nodeadmission.DriverOf(&pv)
+	return &driver, err == nil
+}
+
 // take gives an object to the store, and is false for a kind that it does not keep.
 func take(s *nodeadmission.Store, data []byte, deleted bool, m nodeadmission.Moment) bool {
 	var o struct {
@@ -94,7 +102,7 @@ func take(s *nodeadmission.Store, data []byte, deleted bool, m nodeadmission.Mom
 	case "PersistentVolumeClaim":
 		s.SetClaim(namespace, name, read(data, deleted, nodeadmission.ReadClaim), m)
 	case "PersistentVolume":
-		s.SetVolume(name, read(data, deleted, nodeadmission.ReadVolume), m)
+		s.SetVolume(name, read(data, deleted, readVolume), m)
 	case "CSIDriver":
 		s.SetDriver(name, read(data, deleted, nodeadmission.ReadDriver), m)
 	case "ServiceAccount":

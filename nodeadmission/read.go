@@ -87,16 +87,6 @@ func ReadClaim(data []byte) (c *Claim, ok bool) {
 	return &Claim{Volume: o.Spec.VolumeName, Object: object}, err == nil
 }
 
-// ReadVolume reads what a persistent volume tells of its driver.
-func ReadVolume(data []byte) (d *Driver, ok bool) {
-	var pv corev1.PersistentVolume
-	if !decode(data, &pv) {
-		return nil, false
-	}
-	found := DriverOf(&pv)
-	return &found, true
-}
-
 // ReadDriver reads the audiences of a CSIDriver's token requests.
 func ReadDriver(data []byte) (audiences *[]string, ok bool) {
 	var o struct {
