@@ -93,7 +93,8 @@ func list[T any](d *decoder, read func(*T)) []T {
 
 // roleOf makes the object of what was read. What grants nothing was never changed to grant something.
 func (d *decoder) roleOf(o *object) {
-	r, grants := &d.role, 0
+	r := &d.role
+	var grants int
 	switch o.kind {
 	case kindClusterRole:
 		role := &rbacv1.ClusterRole{Rules: r.rules}
