@@ -29,10 +29,16 @@ func (e UsageError) Error() string { return e.Err.Error() }
 // Unwrap returns what was wrong.
 func (e UsageError) Unwrap() error { return e.Err }
 
-// Usage makes an error one of the command's usage, and passes nil on.
+// Usage makes an error one of the command's usage, and passes nil on. An error that begins with a flag whose value comes from the environment names the
+// variable.
 func Usage(cmd *cobra.Command, err error) error {
 	if err == nil {
 		return nil
+	}
+	if name, _, ok := strings.Cut(strings.TrimPrefix(err.Error(), "--"), ":"); ok {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Annotations[fromEnvironment] != nil {
+			err = fmt.Errorf("%w (from %s)", err, f.Annotations[fromEnvironment][0])
+		}
 	}
 	return UsageError{cmd.CommandPath(), err}
 }
