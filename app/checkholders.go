@@ -157,8 +157,14 @@ func (n *heldNode) from(text string, j *pipeline.Judgement) {
 	n.stored = time.Time{}
 }
 
-// changes are the nodes that changed since the last call, to be stored with the requests that were judged meanwhile, under the name of the book.
-func (b *holderBook) changes(name string) (out []tally.Remembered) {
+// changes are the nodes that changed since the last call, to be stored with the requests that were judged meanwhile, under the name of the book. When
+// called for the last time, it has all that is not stored as it is.
+func (b *holderBook) changes(name string, last bool) (out []tally.Remembered) {
+	for _, n := range b.nodes {
+		if last && n.last.After(n.stored) {
+			b.fresh[n] = struct{}{}
+		}
+	}
 	store := func(n *heldNode) {
 		if value, err := json.Marshal(n); err == nil { // of strings and times
 			out = append(out, tally.Remembered{Kind: rememberedHolders, Key: name + "\x00" + n.Node, Value: value})

@@ -203,7 +203,7 @@ func TestHoldersForget(t *testing.T) {
 	if len(b.nodes) != rules.MaxNodes-dropped+1 || !b.forgot.Equal(heldAt(0).Add(time.Duration(dropped-1)*time.Second)) {
 		t.Errorf("%d nodes, forgot %s", len(b.nodes), b.forgot)
 	}
-	again, err := storedHolders(b.changes("a"))
+	again, err := storedHolders(b.changes("a", false))
 	if err != nil || !again.forgot.Equal(b.forgot) {
 		t.Errorf("forgot %s, %v", again.forgot, err)
 	}
@@ -226,17 +226,17 @@ func TestHoldersResume(t *testing.T) {
 	a, other := newHolderBook(), newHolderBook()
 	a.add(heldUse("worker-1", "10.0.0.1", heldAt(1)))
 	other.add(heldUse("worker-2", "10.0.0.2", heldAt(1)))
-	stored := slices.Concat(a.changes("a"), other.changes("ab"))
+	stored := slices.Concat(a.changes("a", false), other.changes("ab", false))
 	again, err := resumed(stored, "a")
 	if err != nil || len(again.nodes) != 1 {
 		t.Fatal(again, err)
 	}
 	again.add(heldUse("worker-1", "10.0.0.1", heldAt(1).Add(heldEvery-1)))
-	if got := again.changes("a"); len(got) > 0 {
+	if got := again.changes("a", false); len(got) > 0 {
 		t.Errorf("%d rows after less than %s", len(got), heldEvery)
 	}
 	again.add(heldUse("worker-1", "10.0.0.9", heldAt(1).Add(heldEvery-1)))
-	got, err := storedHolders(append(again.changes("a"), stored[1]))
+	got, err := storedHolders(append(again.changes("a", false), stored[1]))
 	if err != nil || len(got.nodes) != 2 || len(got.nodes["worker-1"].Addresses) != 2 {
 		t.Errorf("%+v, %v", got.nodes, err)
 	}
@@ -250,7 +250,7 @@ func TestMergedHolders(t *testing.T) {
 		for _, after := range []time.Duration{0, 30 * time.Minute} {
 			b.add(heldUse("worker-1", "::ffff:10.0.0.1", heldAt(hour).Add(after)))
 		}
-		stored = append(stored, b.changes(fmt.Sprint(i))...)
+		stored = append(stored, b.changes(fmt.Sprint(i), false)...)
 	}
 	got, err := storedHolders(stored)
 	if err != nil || len(got.nodes) != 1 {
@@ -274,7 +274,7 @@ func TestStoredHolders(t *testing.T) {
 			whole.add(j)
 			parts[at%len(parts)].add(j)
 			if at++; at%97 == 0 {
-				stored = append(stored, parts[at%len(parts)].changes(fmt.Sprint(at%len(parts)))...)
+				stored = append(stored, parts[at%len(parts)].changes(fmt.Sprint(at%len(parts)), false)...)
 			}
 			return nil
 		}
