@@ -160,9 +160,11 @@ func (n *heldNode) from(text string, j *pipeline.Judgement) {
 // changes are the nodes that changed since the last call, to be stored with the requests that were judged meanwhile, under the name of the book. When
 // called for the last time, it has all that is not stored as it is.
 func (b *holderBook) changes(name string, last bool) (out []tally.Remembered) {
-	for _, n := range b.nodes {
-		if last && n.last.After(n.stored) {
-			b.fresh[n] = struct{}{}
+	if last {
+		for _, n := range b.nodes {
+			if n.last.After(n.stored) {
+				b.fresh[n] = struct{}{}
+			}
 		}
 	}
 	store := func(n *heldNode) {
