@@ -117,6 +117,31 @@ func (a *Authorizer) reach(q *question, node string, t time.Time) Answer {
 	return a.reached(q, node, unixNano(t))
 }
 
+// MayAllow reports whether the answer may have been allow at some instant from from through to. It looks at the paths once, however long that is, and
+// allocates nothing. What was not observed counts as not there.
+func (a *Authorizer) MayAllow(attrs authorizer.Attributes, from, to time.Time) bool {
+	node, isNode := NodeIdentity(attrs.GetUser())
+	if !isNode || node == "" {
+		return false
+	}
+	q := a.question(node, attrs)
+	if q.kind == KindNone {
+		return q.verdict == Allow
+	}
+	g := a.graph
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	id, known := g.nodes[node]
+	if !known {
+		return false
+	}
+	w := window{lo: unixNano(from), hi: unixNano(to), of: a.of}
+	if vid := g.lookup(q.kind, q.namespace, q.name); vid != 0 {
+		g.scan(vid, id, &w)
+	}
+	return w.touched
+}
+
 // reached is reach for a caller that holds the lock.
 func (a *Authorizer) reached(q *question, node string, at int64) Answer {
 	w := window{lo: satAdd(at, -a.skew), t: at, hi: satAdd(at, a.skew), of: a.of}

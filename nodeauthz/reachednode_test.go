@@ -77,6 +77,49 @@ func TestReachedByIsDecide(t *testing.T) {
 	}
 }
 
+// TestMayAllowIsDecide holds what is allowed at some instant of a time against the answer at each of its instants, in random histories.
+func TestMayAllowIsDecide(t *testing.T) {
+	may, never := 0, 0
+	for seed := range effort.Of(uint64(60), 12) {
+		r := rand.New(rand.NewPCG(8, seed))
+		data := make([]byte, 1500)
+		for i := range data {
+			data[i] = byte(r.IntN(256))
+		}
+		g, whole := NewGraph(), NewGraph()
+		(&graphScript{data: data}).play(g, whole)
+		a := authorizerOver(t, whole, 0)
+		for range 300 {
+			i := uint32(1 + r.IntN(int(whole.vertices.n)-1))
+			if whole.vertices.at(i).kind == KindNone {
+				continue
+			}
+			request := ask(t, fmt.Sprintf("node-%d", r.IntN(4)), getOf(whole.step(vertexID(i))))
+			from, length := r.IntN(400), r.IntN(1+r.IntN(60))
+			want := false
+			for ms := from; ms <= from+length && !want; ms++ {
+				want = a.Decide(request, at(ms)).Verdict == Allow
+			}
+			if got := a.MayAllow(request, at(from), at(from+length)); got != want {
+				t.Fatalf("seed %d, %v from %d for %d ms: %v, Decide says %v", seed, request, from, length, got, want)
+			}
+			if want {
+				may++
+			} else {
+				never++
+			}
+		}
+	}
+	if least := effort.Of(500, 100); may < least || never < least {
+		t.Errorf("only %d that may be allowed and %d that may not were compared", may, never)
+	}
+	for request, want := range map[string]bool{"get nodes n1": true, "get nodes n2": false, "create secrets shop/x": false, "list services": true} {
+		if got := authorizerOver(t, covered(), 0).MayAllow(ask(t, "n1", request), at(0), at(9)); got != want {
+			t.Errorf("%s: %v, want %v", request, got, want)
+		}
+	}
+}
+
 // TestReachedByBetween holds that a time holds what each of its instants does, and the ends of the paths.
 func TestReachedByBetween(t *testing.T) {
 	g := covered()

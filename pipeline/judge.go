@@ -332,15 +332,8 @@ const untilBefore = time.Minute
 
 // justGone reports whether the request was for what is not there, and Node allowed it until just before.
 func (j *Judge) justGone(out *Judgement) bool {
-	if out.Event.Code != http.StatusNotFound || !out.Allowed || !out.Attrs.ResourceRequest || !out.NodeDenies() {
-		return false
-	}
-	for at := out.Time.Add(-untilBefore); !at.After(out.Time); at = at.Add(time.Second) {
-		if j.Node.Decide(out.Attrs, at).Verdict == nodeauthz.Allow {
-			return true
-		}
-	}
-	return false
+	return out.Event.Code == http.StatusNotFound && out.Allowed && out.Attrs.ResourceRequest && out.NodeDenies() &&
+		j.Node.MayAllow(out.Attrs, out.Time.Add(-untilBefore), out.Time)
 }
 
 // contested reports whether the API server allowed without a reason a read of a secret, a configmap or the like to which the state does not lead the node within
@@ -356,10 +349,8 @@ func contested(out *Judgement) (is, elsewhere bool) {
 		return false, false
 	}
 	from, to := out.Time.Add(-rules.ClockDoubt), out.Time.Add(rules.ClockDoubt)
-	for at := from; !at.After(to); at = at.Add(time.Second) {
-		if out.node.Decide(a, at).Verdict == nodeauthz.Allow {
-			return false, false
-		}
+	if out.node.MayAllow(a, from, to) {
+		return false, false
 	}
 	object := nodeauthz.Step{Kind: nodeauthz.KindOfResource(a.APIGroup, a.Resource), Namespace: a.Namespace, Name: a.Name}
 	return true, out.node.Reach(object, from, to, 1).Nodes > 0
