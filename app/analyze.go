@@ -120,12 +120,15 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		return nil, err
 	}
 	b, hours := report.NewBuilder(), incidents.NewHours(tally.MaxGroups)
-	count := func(e *tally.Entry) {
+	reported := func(e *tally.Entry) {
 		b.AddEntry(e)
-		hours.Add(e)
 		if o.Counted != nil {
 			o.Counted(e)
 		}
+	}
+	count := func(e *tally.Entry) {
+		reported(e)
+		hours.Add(e)
 	}
 	var setup *judging.Setup
 	var over *overTime
@@ -151,11 +154,14 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 			detectors: rules.NewDetectors(p.judged.Rules, rules.DetectorOptions{Kubelets: o.KubeletUserAgents, Bootstrap: o.Bootstrap, Finished: true}), state: s.Judge.State, count: count,
 		}
 		p.logs.Sliced = over.relieve
+	}, func(j *pipeline.Judgement) error { // these run in parallel; the longest begins first
+		reported(j.Entry)
+		return nil
 	}, func(j *pipeline.Judgement) error {
 		over.observe(j)
 		return nil
 	}, func(j *pipeline.Judgement) error {
-		count(j.Entry)
+		hours.Add(j.Entry)
 		return nil
 	}, func(j *pipeline.Judgement) error {
 		races.add(j, bound)

@@ -16,7 +16,7 @@ import (
 
 const (
 	// sliceMost bounds a slice, so that its judgements are still in the caches when their turn comes.
-	sliceMost = 1024
+	sliceMost = 512
 	// share is how many requests are worth handing out.
 	share = 16
 )

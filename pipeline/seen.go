@@ -57,11 +57,18 @@ type table struct {
 // newTable makes one that is full with so many requests. It grows to that, and is never more than half full.
 func newTable(most int) table { return table{slots: make([]uint64, 1024), most: most} }
 
+// pageSlots is how many slots a page of memory has, 4 KiB.
+const pageSlots = 512
+
 func (t *table) full() bool { return t.used >= t.most }
 
 func (t *table) grow() {
 	old := t.slots
 	t.slots = make([]uint64, 2*len(old))
+	// Memory that is read before it is written costs the kernel two faults for each page, and all cores a flush of what they know of it.
+	for i := 0; i < len(t.slots); i += pageSlots {
+		t.slots[i] = 0
+	}
 	for _, v := range old {
 		if v != 0 {
 			*t.slot(v) = v

@@ -91,7 +91,10 @@ func addString(to *[]string, s string) {
 }
 
 // insert puts a value in its place, unless it is there or comes after as many as are kept.
-func insert[T any](to *[]T, v T, compare func(a, b T) int, own func(*T)) {
+func insert[T comparable](to *[]T, v T, compare func(a, b T) int, own func(*T)) {
+	if slices.Contains(*to, v) { // as it almost always is
+		return
+	}
 	i, there := slices.BinarySearchFunc(*to, v, compare)
 	if there || i >= MaxOrigins {
 		return
