@@ -20,9 +20,11 @@ type ServeOptions struct {
 	// Listen is the address of the pages. Who may read them is said in the configuration's section pages; without it, only this machine may.
 	Listen string
 	// State is the cluster's, which the pages explain requests by: as Input has it. Without any they say NoState in place of explanations.
-	State   []string
-	Stdin   io.Reader
-	NoState string
+	State []string
+	// EtcdPrefix is as in Input.
+	EtcdPrefix string
+	Stdin      io.Reader
+	NoState    string
 	// Log is where warnings go.
 	Log LogTo
 	// Running is called once when the pages are there, with their address. Its error ends the serving.
@@ -68,7 +70,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 
 // live is the state that was given, and the order of authorizers and the version that run found out.
 func (o *ServeOptions) live(ctx context.Context, c *config.Config, w web.Options) (web.Live, error) {
-	state, err := startLoading(&Input{State: o.State, Stdin: o.Stdin}).wait(ctx)
+	state, err := startLoading(&Input{State: o.State, EtcdPrefix: o.EtcdPrefix, Stdin: o.Stdin}).wait(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,10 @@ func openStateFeed(c *config.Config, log zerolog.Logger) (*stateFeed, error) {
 	f := &stateFeed{
 		State: cluster.NewState(), given: c.State.Live.Enabled || len(c.State.Files) > 0, horizon: c.State.Horizon.D(), began: time.Now(), log: log,
 	}
+	var err error
+	if f.EtcdPrefix, err = cluster.CheckEtcdPrefix(c.State.EtcdPrefix); err != nil {
+		return nil, fmt.Errorf("state.etcdPrefix: %w", err)
+	}
 	if err := loadState(f.State, c.State.Files, nil); err != nil {
 		return nil, err
 	}

@@ -245,7 +245,8 @@ func (e *Engine) Run(ctx context.Context) error {
 			f()
 		case err := <-e.commits.results:
 			e.commits.ended(err)
-			e.figures.at = time.Time{} // whether commits fail is published at once
+			e.figures.at = time.Time{} // whether commits fail is published at once, before what waits is judged
+			e.tell(e.opt.Now())
 		case <-timer.C:
 		}
 		now := e.opt.Now()

@@ -87,9 +87,13 @@ func (v *skewValue) Type() string { return "duration" }
 // state adds the flags of the state, and those that say how the apiserver decides.
 func (f *logFlags) state(fs *pflag.FlagSet, a *app.Authorization, in *app.Input) {
 	fs.StringArrayVar(&in.State, "state", nil, "cluster state: a journal (nodetrail record, kubectl get -w), a snapshot (kubectl get -o json|yaml, etcdctl snapshot save, k3s's state.db), a folder of such, or -; may be repeated")
-	fs.StringVar(&in.EtcdPrefix, "etcd-prefix", "", "the API server's --etcd-prefix, for etcd snapshots that hold several clusters (default: found by their content)")
+	etcdPrefix(fs, &in.EtcdPrefix)
 	fs.BoolVar(&f.fromAudit, "state-from-audit", true, "learn state from the bodies of audit events too")
 	f.authorization(fs, a)
+}
+
+func etcdPrefix(fs *pflag.FlagSet, to *string) {
+	fs.StringVar(to, "etcd-prefix", "", "the API server's --etcd-prefix, for etcd snapshots that hold several clusters (default: found by their content)")
 }
 
 // read takes the flags and arguments over.

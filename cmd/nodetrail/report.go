@@ -17,11 +17,12 @@ type reportFlags struct {
 	app.ReportOptions
 	reportOutput
 	answerFlags
-	fleet  bool
-	window string
-	since  string
-	serve  string
-	state  []string
+	fleet      bool
+	window     string
+	since      string
+	serve      string
+	state      []string
+	etcdPrefix string
 }
 
 func newReport(std streams) *cobra.Command {
@@ -71,6 +72,7 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	f.reportOutput.flags(fs)
 	fs.StringVar(&f.serve, "serve", "", "serve the report as pages at this `ADDRESS`, such as 127.0.0.1:8080, in place of printing it")
 	fs.StringArrayVar(&f.state, "state", nil, "cluster state that the pages explain requests by: a journal, a snapshot or a folder of such, as a `PATH`; may be repeated")
+	etcdPrefix(fs, &f.etcdPrefix)
 	fs.StringSliceVar(&f.Nodes, "node", nil, onlyNodesUsage)
 	f.answerFlags.flags(fs)
 	cli.Complete(cmd, f.completions())
@@ -101,14 +103,14 @@ func (f *reportFlags) prepare(cmd *cobra.Command) (err error) {
 	if f.Waivers, f.Exceptions, err = f.read(own...); err != nil {
 		return err
 	}
-	return cli.Refuse(cmd, "is for the pages of --serve: the report's counts were judged by run's own state", "state")
+	return cli.Refuse(cmd, "is for the pages of --serve: the report's counts were judged by run's own state", "state", "etcd-prefix")
 }
 
 // prepareOther understands the flags where no report is printed.
 func (f *reportFlags) prepareOther(cmd *cobra.Command) error {
 	refused, why := []string{"fail-on", "accept-waivers", "incidents", "window", "since", "waive", "exceptions", "baseline", "node", "all", "out", "quiet", "no-color", "namespace", "client", "rule", "severity"}, "is for one cluster, and --fleet lists all of them"
 	if f.fleet {
-		refused = append(refused, "cluster", "state")
+		refused = append(refused, "cluster", "state", "etcd-prefix")
 	}
 	if f.serve != "" {
 		refused, why = append(refused, "output"), "is for a report that is printed, and --serve shows pages, which have windows of their own"
@@ -136,7 +138,7 @@ func (f *reportFlags) print(ctx context.Context, std streams) error {
 
 func (f *reportFlags) servePages(ctx context.Context, std streams) error {
 	return flagged(app.Serve(ctx, app.ServeOptions{
-		StoreOptions: f.StoreOptions, Fleet: f.fleet, Listen: f.serve, State: f.state, Stdin: std.in, Log: std.logTo(),
+		StoreOptions: f.StoreOptions, Fleet: f.fleet, Listen: f.serve, State: f.state, EtcdPrefix: f.etcdPrefix, Stdin: std.in, Log: std.logTo(),
 		NoState: "no state of the cluster was given: --state names a journal or a snapshot",
 		Running: func(pages string) error {
 			_, err := fmt.Fprintf(std.out, "pages at %s\n", pages)

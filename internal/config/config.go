@@ -97,6 +97,7 @@ type Readiness struct {
 type State struct {
 	Live       Live     `yaml:"live"`
 	Files      []string `yaml:"files"`
+	EtcdPrefix string   `yaml:"etcdPrefix"`
 	FromAudit  bool     `yaml:"fromAudit"`
 	Horizon    Duration `yaml:"horizon" min:"1m" max:"90d"`
 	Settle     Duration `yaml:"settle" min:"0s" max:"1m"`
