@@ -64,8 +64,7 @@ of the common ones are understood. A path such as /healthz stands for itself. NA
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringArrayVar(&f.State, "state", nil, "cluster state: a journal, a snapshot, a folder of such, or -; may be repeated")
-	etcdPrefix(fs, &f.EtcdPrefix)
+	stateFiles(fs, &f.Input)
 	fs.StringArrayVar(&f.Logs, "audit-log", nil, "learn state from the bodies in this audit log too, and look for events in it; may be repeated")
 	fs.StringVar(&f.node, "node", "", "the node's name")
 	fs.StringVar(&f.at, "at", "", "the instant, RFC 3339 (default: the state's last observation)")

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
@@ -86,10 +86,14 @@ func (v *skewValue) Type() string { return "duration" }
 
 // state adds the flags of the state, and those that say how the apiserver decides.
 func (f *logFlags) state(fs *pflag.FlagSet, a *app.Authorization, in *app.Input) {
-	fs.StringArrayVar(&in.State, "state", nil, "cluster state: a journal (nodetrail record, kubectl get -w), a snapshot (kubectl get -o json|yaml, etcdctl snapshot save, k3s's state.db), a folder of such, or -; may be repeated")
-	etcdPrefix(fs, &in.EtcdPrefix)
+	stateFiles(fs, in)
 	fs.BoolVar(&f.fromAudit, "state-from-audit", true, "learn state from the bodies of audit events too")
 	f.authorization(fs, a)
+}
+
+func stateFiles(fs *pflag.FlagSet, in *app.Input) {
+	fs.StringArrayVar(&in.State, "state", nil, "cluster state: a journal (nodetrail record, kubectl get -w), a snapshot (kubectl get -o json|yaml, etcdctl snapshot save, k3s's state.db), a folder of such, or -; may be repeated")
+	etcdPrefix(fs, &in.EtcdPrefix)
 }
 
 func etcdPrefix(fs *pflag.FlagSet, to *string) {
@@ -151,6 +155,8 @@ func flagged(err error) error {
 	return err
 }
 
+var insideWord = regexp.MustCompile(`(.)(\p{Lu})`)
+
 // flagOf is the flag of an option: its words in small letters, joined by hyphens.
 func flagOf(option string) string {
 	switch option {
@@ -165,14 +171,7 @@ func flagOf(option string) string {
 	case "CertFile":
 		return "cert-file and --key-file"
 	}
-	var b strings.Builder
-	for i, r := range option {
-		if unicode.IsUpper(r) && i > 0 {
-			b.WriteByte('-')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
+	return strings.ToLower(insideWord.ReplaceAllString(option, "$1-$2"))
 }
 
 // The values of flags that several commands have.

@@ -17,12 +17,9 @@ type reportFlags struct {
 	app.ReportOptions
 	reportOutput
 	answerFlags
-	fleet      bool
-	window     string
-	since      string
-	serve      string
-	state      []string
-	etcdPrefix string
+	window string
+	since  string
+	pages  app.ServeOptions
 }
 
 func newReport(std streams) *cobra.Command {
@@ -49,9 +46,9 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 				return cli.Usage(cmd, err)
 			}
 			switch {
-			case f.serve != "":
+			case f.pages.Listen != "":
 				return f.servePages(cmd.Context(), std)
-			case f.fleet:
+			case f.pages.Fleet:
 				all, err := app.Fleet(cmd.Context(), f.StoreOptions)
 				if err != nil {
 					return flagged(err)
@@ -66,13 +63,13 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	fs.StringVar(&f.Config, "config", "", "the configuration `FILE` of run")
 	fs.StringVar(&f.Data, "data", "", "the `FOLDER` of the store, in place of the configuration's data")
 	fs.StringVar(&f.Cluster, "cluster", "", "the `NAME` of the cluster to report on, where a PostgreSQL database has several")
-	fs.BoolVar(&f.fleet, "fleet", false, "list the clusters of a PostgreSQL database with their answers, as text or json, in place of a report; with --serve as pages, with those of each cluster")
+	fs.BoolVar(&f.pages.Fleet, "fleet", false, "list the clusters of a PostgreSQL database with their answers, as text or json, in place of a report; with --serve as pages, with those of each cluster")
 	fs.StringVar(&f.window, "window", "", "only the time that ends with the last request and is so long, such as 24h or 7d")
 	fs.StringVar(&f.since, "since", "", "the same as --window, such as 24h or 7d")
 	f.reportOutput.flags(fs)
-	fs.StringVar(&f.serve, "serve", "", "serve the report as pages at this `ADDRESS`, such as 127.0.0.1:8080, in place of printing it")
-	fs.StringArrayVar(&f.state, "state", nil, "cluster state that the pages explain requests by: a journal, a snapshot or a folder of such, as a `PATH`; may be repeated")
-	etcdPrefix(fs, &f.etcdPrefix)
+	fs.StringVar(&f.pages.Listen, "serve", "", "serve the report as pages at this `ADDRESS`, such as 127.0.0.1:8080, in place of printing it")
+	fs.StringArrayVar(&f.pages.State, "state", nil, "cluster state that the pages explain requests by: a journal, a snapshot or a folder of such, as a `PATH`; may be repeated")
+	etcdPrefix(fs, &f.pages.EtcdPrefix)
 	fs.StringSliceVar(&f.Nodes, "node", nil, onlyNodesUsage)
 	f.answerFlags.flags(fs)
 	cli.Complete(cmd, f.completions())
@@ -81,7 +78,7 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 
 // prepare understands the flags.
 func (f *reportFlags) prepare(cmd *cobra.Command) (err error) {
-	if f.fleet || f.serve != "" {
+	if f.pages.Fleet || f.pages.Listen != "" {
 		return f.prepareOther(cmd)
 	}
 	own := f.OwnRuleNames()
@@ -109,14 +106,14 @@ func (f *reportFlags) prepare(cmd *cobra.Command) (err error) {
 // prepareOther understands the flags where no report is printed.
 func (f *reportFlags) prepareOther(cmd *cobra.Command) error {
 	refused, why := []string{"fail-on", "accept-waivers", "incidents", "window", "since", "waive", "exceptions", "baseline", "node", "all", "out", "quiet", "no-color", "namespace", "client", "rule", "severity"}, "is for one cluster, and --fleet lists all of them"
-	if f.fleet {
+	if f.pages.Fleet {
 		refused = append(refused, "cluster", "state", "etcd-prefix")
 	}
-	if f.serve != "" {
+	if f.pages.Listen != "" {
 		refused, why = append(refused, "output"), "is for a report that is printed, and --serve shows pages, which have windows of their own"
 	}
-	if err := cli.Refuse(cmd, why, refused...); err != nil || f.serve != "" {
-		return cmp.Or(err, cli.Address("serve", f.serve))
+	if err := cli.Refuse(cmd, why, refused...); err != nil || f.pages.Listen != "" {
+		return cmp.Or(err, cli.Address("serve", f.pages.Listen))
 	}
 	return cli.OneOf("output", f.output, "text", "json")
 }
@@ -137,12 +134,11 @@ func (f *reportFlags) print(ctx context.Context, std streams) error {
 }
 
 func (f *reportFlags) servePages(ctx context.Context, std streams) error {
-	return flagged(app.Serve(ctx, app.ServeOptions{
-		StoreOptions: f.StoreOptions, Fleet: f.fleet, Listen: f.serve, State: f.state, EtcdPrefix: f.etcdPrefix, Stdin: std.in, Log: std.logTo(),
-		NoState: "no state of the cluster was given: --state names a journal or a snapshot",
-		Running: func(pages string) error {
-			_, err := fmt.Fprintf(std.out, "pages at %s\n", pages)
-			return err
-		},
-	}))
+	o := &f.pages
+	o.StoreOptions, o.Stdin, o.Log, o.NoState = f.StoreOptions, std.in, std.logTo(), "no state of the cluster was given: --state names a journal or a snapshot"
+	o.Running = func(pages string) error {
+		_, err := fmt.Fprintf(std.out, "pages at %s\n", pages)
+		return err
+	}
+	return flagged(app.Serve(ctx, *o))
 }
