@@ -157,12 +157,22 @@ e2e: ## run the real thing: control plane, kubelets, Kafka, alerts (installs wha
 # modules of 1.30 to 1.32 the checksum database has no record. What a minor does not have is counted as not run.
 MINORS ?= 1.35 1.33 1.29
 
+POLICIES ?= $(basename $(notdir $(wildcard coverage/testdata/policies/*.yaml)))
+
 .PHONY: e2e-minors
 e2e-minors: ## play the scenarios on older minors' own control planes and kubelets (MINORS="1.35 1.33 1.29")
 	e2e/install.sh
 	$(GO) build -C e2e -o '$(CURDIR)/.cache/bin/e2e' ./cmd/e2e
 	cd e2e && for minor in $(MINORS); do \
 		echo "Kubernetes $$minor"; NODETRAIL_E2E_KUBERNETES=$$minor ../.cache/bin/e2e -page ../docs/e2e.md -run '^(TestMigration|TestScenarios|TestEmulatedVersion|TestPodCertificates)$$' scenarios || exit 1; \
+	done
+
+.PHONY: e2e-policies
+e2e-policies: ## run an API server with each policy of coverage/testdata/policies as policy check --fix changes it (POLICIES="eks gce")
+	e2e/install.sh
+	$(GO) build -C e2e -o '$(CURDIR)/.cache/bin/e2e' ./cmd/e2e
+	cd e2e && for policy in $(POLICIES); do \
+		echo "policy $$policy"; NODETRAIL_E2E_POLICY=$$policy ../.cache/bin/e2e -run '^TestPolicyFixed$$' scenarios || exit 1; \
 	done
 
 .PHONY: e2e-page
