@@ -61,8 +61,25 @@ func (e *embedded) statement(ctx context.Context, text string) (*sql.Stmt, error
 	return s, nil
 }
 
-// numbered writes parameters as SQLite does.
-func numbered(text string) string { return strings.ReplaceAll(text, "$", "?") }
+// numbered writes parameters as SQLite does: without their numbers where they come in order, once each. SQLite keeps a list of numbers, which the
+// driver reads for each parameter that it binds.
+func numbered(text string) string {
+	var plain strings.Builder
+	parts := strings.Split(text, "$")
+	for i, part := range parts {
+		if i > 0 {
+			number := strconv.Itoa(i)
+			rest, ok := strings.CutPrefix(part, number)
+			if !ok || rest != "" && rest[0] >= '0' && rest[0] <= '9' {
+				return strings.ReplaceAll(text, "$", "?")
+			}
+			plain.WriteByte('?')
+			part = rest
+		}
+		plain.WriteString(part)
+	}
+	return plain.String()
+}
 
 func (e *embedded) exec(ctx context.Context, text string, args ...any) (sql.Result, error) {
 	s, err := e.statement(ctx, text)
