@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/nodetrail/nodetrail/pipeline/kafka"
@@ -33,8 +35,8 @@ type outcome struct {
 	// batches and events were offered; taken, judged and refused count events: those that were acknowledged, those of nodes among these,
 	// and those of attempts answered 429 or 503.
 	batches, events, taken, judged, refused int64
-	// attempts and turned count requests, and those answered 429 or 503.
-	attempts, turned int64
+	// attempts and turned count requests, and those answered 429 or 503; broken those of connections that were closed because there were too many.
+	attempts, turned, broken int64
 	// unsure counts events of nodes that were not acknowledged and may be stored all the same.
 	unsure int64
 	// late counts batches that were due when all that there are were still on their way.
@@ -77,6 +79,7 @@ func (o *outcome) add(more *outcome) {
 	o.refused += more.refused
 	o.attempts += more.attempts
 	o.turned += more.turned
+	o.broken += more.broken
 	o.unsure += more.unsure
 	o.late += more.late
 	o.delays = append(o.delays, more.delays...)
@@ -136,7 +139,8 @@ func drive(ctx context.Context, ids *serials, batches []*batch, rate float64, d 
 	return o
 }
 
-// poster posts batches as an apiserver does. It sends those that were answered 429 or 503 again, so many times, as late as it is asked to.
+// poster posts batches as an apiserver does. It sends those that were answered 429 or 503 again, so many times, as late as it is asked to. Without
+// retries it is an overload, in which connections may break that were not served yet.
 func poster(url string, retries int) send {
 	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
 		MaxIdleConnsPerHost: 480, MaxIdleConns: 480, MaxConnsPerHost: 480, WriteBufferSize: 256 << 10, DisableCompression: true,
@@ -152,8 +156,11 @@ func poster(url string, retries int) send {
 			case err != nil:
 				o.mu.Lock()
 				o.unsure += int64(b.nodes)
+				o.broken++
 				o.mu.Unlock()
-				o.fail(err)
+				if retries > 0 || !brokenOff(err) {
+					o.fail(err)
+				}
 				return
 			case code == http.StatusOK:
 				o.done(b, begin)
@@ -176,6 +183,11 @@ func poster(url string, retries int) send {
 			}
 		}
 	}
+}
+
+// brokenOff reports whether the other side closed the connection.
+func brokenOff(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed)
 }
 
 func postOnce(ctx context.Context, client *http.Client, url string, body []byte) (code int, after time.Duration, err error) {
