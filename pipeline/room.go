@@ -14,7 +14,7 @@ import (
 type room struct {
 	most            int64
 	patient, urgent *semaphore.Weighted
-	held            atomic.Int64
+	held, hurried   atomic.Int64 // hurried is what sources keep that do not wait
 	blocked         atomic.Int64 // calls that wait for room
 }
 
@@ -44,9 +44,20 @@ func (r *room) admit(ctx context.Context, b *source.Batch, done func(error), wak
 			return nil, err
 		}
 	}
-	r.held.Add(d.cost)
+	r.hold(d, d.cost)
 	return d, nil
 }
+
+// hold counts n bytes more.
+func (r *room) hold(d *delivery, n int64) {
+	r.held.Add(n)
+	if d.sem == r.urgent {
+		r.hurried.Add(n)
+	}
+}
+
+// crowded reports whether what does not wait has less than an eighth of its room left.
+func (r *room) crowded() bool { return r.hurried.Load() > r.most/2/8*7 }
 
 func (r *room) wait(ctx context.Context, d *delivery, wake func() error) error {
 	r.blocked.Add(1)
@@ -58,7 +69,7 @@ func (r *room) wait(ctx context.Context, d *delivery, wake func() error) error {
 }
 
 func (r *room) giveBack(d *delivery) {
-	r.held.Add(-d.cost)
+	r.hold(d, -d.cost)
 	d.sem.Release(d.cost)
 }
 
@@ -67,7 +78,7 @@ func (r *room) lighten(b *batch) {
 	const fixed = 1024
 	if less := b.d.cost - fixed - b.keeps; less > 0 {
 		b.d.cost -= less
-		r.held.Add(-less)
+		r.hold(b.d, -less)
 		b.d.sem.Release(less)
 	}
 }

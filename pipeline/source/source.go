@@ -84,3 +84,9 @@ type Intake interface {
 	// still the caller's. done is called once, from another goroutine, with nil when everything is stored; it must not block.
 	Take(ctx context.Context, b *Batch, done func(error)) error
 }
+
+// Crowded reports whether the intake says that it would take nothing now of a source that does not wait. An intake need not be able to tell.
+func Crowded(in Intake) bool {
+	c, is := in.(interface{ Crowded() bool })
+	return is && c.Crowded()
+}

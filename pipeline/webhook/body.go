@@ -3,6 +3,9 @@ package webhook
 import (
 	"errors"
 	"io"
+	"math/bits"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/nodetrail/nodetrail/pipeline/source"
@@ -55,11 +58,57 @@ func (c *claim) drop() {
 }
 
 const (
-	// minBuffer is what a body begins with, maxKept the largest buffer that waits to be used again, and keptBuffers how many do.
-	minBuffer   = 64 << 10
-	maxKept     = 2 << 20
-	keptBuffers = 16
+	// minBuffer is what a body begins with, maxKept the largest buffer that waits to be used again.
+	minBuffer = 64 << 10
+	maxKept   = 2 << 20
 )
+
+// buffers are those that wait to be used again. Together with those in use they are within the budget, so that a load of any size takes the memory
+// that its bound says: if they were left to the garbage collector, what was freed since its last round would come on top. Safe for concurrent use.
+type buffers struct {
+	mu   sync.Mutex
+	idle [][]byte // the one that was used last at the end
+	size int64
+}
+
+// take returns a buffer of at least so many bytes and at most twice as many, nil if there is none.
+func (f *buffers) take(size int64) []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, buf := range slices.Backward(f.idle) {
+		if n := int64(cap(buf)); n >= size && n <= 2*size {
+			f.idle = slices.Delete(f.idle, i, i+1)
+			f.size -= n
+			return buf
+		}
+	}
+	return nil
+}
+
+// put keeps a buffer.
+func (f *buffers) put(buf []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.idle = append(f.idle, buf[:0])
+	f.size += int64(cap(buf))
+}
+
+// shrink leaves buffers to the garbage collector, those that were not used for longest, until the rest is not more than so many bytes.
+func (f *buffers) shrink(most int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for ; n < len(f.idle) && f.size > most; n++ {
+		f.size -= int64(cap(f.idle[n]))
+	}
+	f.idle = slices.Delete(f.idle, 0, n)
+}
+
+// sizeOf is the size of a buffer for n bytes: one of four in each power of two, so that buffers of bodies that differ a little are of use to each other.
+func sizeOf(n int64) int64 {
+	step := max(int64(1)<<bits.Len64(uint64(n-1))>>3, 1)
+	return (n + step - 1) / step * step
+}
 
 // body is the bytes of a request, shared by those who hold it.
 type body struct {
@@ -103,40 +152,40 @@ func (b *body) drop() {
 	b.claim.drop()
 }
 
-// keep puts a buffer where grow finds it. A free list rather than a pool: new memory has to be cleared.
+// keep puts a buffer where grow finds it: new memory has to be cleared, and collected.
 func (s *Server) keep(buf []byte) {
 	source.Overwrite(buf)
 	if cap(buf) < minBuffer || cap(buf) > maxKept {
 		return
 	}
-	select {
-	case s.buffers <- buf[:0]:
-	default:
-	}
+	s.buffers.put(buf)
+	s.buffers.shrink(s.budget.max - s.budget.used.Load())
 }
 
-// grow makes room for at least one more byte, twice as much as there was, but not more than limit in all.
+// grow makes room for at least one more byte, twice as much as there was, but not more than limit in all, rounded up.
 func (b *body) grow(hint, limit int64) error {
-	if cap(b.buf) == 0 {
-		select {
-		case kept := <-b.s.buffers:
-			if !b.claim.reserve(int64(cap(kept))) {
-				b.s.keep(kept)
-				return errNoRoom
-			}
-			b.buf = kept
-			return nil
-		default:
-		}
-	}
+	has := int64(cap(b.buf))
 	// A length that is claimed is believed up to a point: the memory comes with the bytes.
-	size := max(minBuffer, min(hint, limit, maxKept), min(2*int64(cap(b.buf)), max(limit, int64(cap(b.buf))+1)))
+	size := sizeOf(max(minBuffer, min(hint, limit, maxKept), min(2*has, max(limit, has+1))))
+	larger := b.s.buffers.take(size)
+	if larger != nil {
+		size = int64(cap(larger))
+	}
 	if !b.claim.reserve(size) {
+		if larger != nil {
+			b.s.buffers.put(larger)
+		}
 		return errNoRoom
 	}
-	larger := append(make([]byte, 0, size), b.buf...)
-	b.s.budget.giveBack(int64(cap(b.buf)))
-	b.s.keep(b.buf)
+	if larger == nil {
+		b.s.buffers.shrink(b.s.budget.max - b.s.budget.used.Load())
+		larger = make([]byte, 0, size)
+	}
+	larger = append(larger, b.buf...)
+	if has > 0 {
+		b.s.budget.giveBack(has)
+		b.s.keep(b.buf)
+	}
 	b.buf = larger
 	return nil
 }

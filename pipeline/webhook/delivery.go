@@ -31,6 +31,9 @@ type RawIntake interface {
 // that many tiny events do not take many times the body's memory.
 const maxPart = 8192
 
+// keptParts is how many parts wait to be used again.
+const keptParts = 16
+
 const (
 	eventBytes    = int64(unsafe.Sizeof(audit.Event{}))
 	rawEventBytes = int64(unsafe.Sizeof(RawEvent{}))
@@ -94,6 +97,7 @@ type delivery struct {
 	places  []source.Place
 	letters []source.Letter
 	many    bool // more malformed than letters
+	waited  bool // while decoding
 	last    bool // nothing of the body is needed but for the part on its way
 	// out and err are why the rest is not handed on.
 	out outcome
@@ -121,7 +125,13 @@ func (d *delivery) malformed(l source.Letter) {
 
 // split takes the body apart and hands on all parts but the last.
 func (d *delivery) split(ctx context.Context) {
-	dec := d.e.decoder()
+	var dec *audit.Decoder
+	select {
+	case dec = <-d.e.decoders:
+	case <-ctx.Done():
+		d.stop(ctx, fmt.Errorf("waiting for a processor: %w", ctx.Err()))
+		return
+	}
 	var skipped int64
 	counts := dec.Split(d.body.buf, func(ev *audit.Event, raw []byte) {
 		if d.e.needed && !audit.Needed(ev, d.e.opt.Want) {
@@ -134,9 +144,8 @@ func (d *delivery) split(ctx context.Context) {
 	}, func(m audit.Malformed, raw []byte) {
 		d.malformed(source.Letter{Cause: m.Cause, Data: raw})
 	})
-	select {
-	case d.e.decoders <- dec:
-	default:
+	if !d.waited {
+		d.e.decoders <- dec
 	}
 	counts.Skipped = skipped
 	d.counts = counts
@@ -151,6 +160,10 @@ func (d *delivery) split(ctx context.Context) {
 // add puts an event into the current part.
 func (d *delivery) add(ctx context.Context, ev *audit.Event, raw []byte) {
 	if d.part != nil && len(d.part.events)+len(d.part.raw) == maxPart {
+		if !d.waited { // others decode meanwhile
+			d.waited = true
+			d.e.decoders <- d.e.decoder()
+		}
 		d.flush(ctx)
 	}
 	if d.err == nil && d.part == nil {
@@ -193,7 +206,7 @@ func grown[E any](ctx context.Context, d *delivery, list []E, size int64) []E {
 	if len(list) < cap(list) {
 		return list
 	}
-	n := min(max(512, 2*cap(list)), maxPart)
+	n := min(max(128, 2*cap(list)), maxPart)
 	if !d.body.claim.reserve(int64(n) * size) {
 		d.stop(ctx, source.ErrBusy)
 		return list

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,7 +28,9 @@ type endpoint struct {
 	// needed is whether only what is needed is handed on.
 	needed bool
 	// take hands a part on. It returns nil when it is somebody else's.
-	take     func(context.Context, *part) error
+	take func(context.Context, *part) error
+	// crowded reports whether nothing would be taken now.
+	crowded  func() bool
 	stopping atomic.Bool
 }
 
@@ -55,7 +58,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case busy, stopping:
 		if r.ProtoMajor < 2 {
 			// Over HTTP/1 a sender that is still sending would see a broken connection rather than the answer.
-			_, _ = io.Copy(io.Discard, io.LimitReader(&meter{r: r.Body, all: &e.counters.bytes}, e.opt.MaxBodyBytes))
+			e.discard(r.Body)
 		}
 	case noMethod:
 		h.Set("Allow", http.MethodPost)
@@ -69,6 +72,19 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.Error(w, answer.text, answer.code)
+}
+
+// discarding are the buffers of bodies that nobody reads.
+var discarding = sync.Pool{New: func() any { return new([minBuffer]byte) }}
+
+// discard reads a body that was turned away.
+func (e *endpoint) discard(r io.Reader) {
+	buf := discarding.Get().(*[minBuffer]byte)
+	defer discarding.Put(buf)
+	for all, n, err := int64(0), 0, error(nil); err == nil && all < e.opt.MaxBodyBytes; all += int64(n) {
+		n, err = r.Read(buf[:])
+		e.counters.bytes.Add(int64(n))
+	}
 }
 
 // readUntil bounds how long the body may take from now on. A ResponseWriter that cannot do that has another server's bounds.
@@ -91,6 +107,9 @@ func (e *endpoint) outcome(w http.ResponseWriter, r *http.Request) outcome {
 		return noMethod
 	case e.stopping.Load():
 		return stopping
+	}
+	if e.crowded() { // reading and decoding it would take what is short
+		return busy
 	}
 	select {
 	case e.slots <- struct{}{}:
@@ -209,13 +228,4 @@ func (m *meter) Read(p []byte) (int, error) {
 	m.all.Add(int64(n))
 	m.read += int64(n)
 	return n, err
-}
-
-func (s *Server) decoder() *audit.Decoder {
-	select {
-	case d := <-s.decoders:
-		return d
-	default:
-		return &audit.Decoder{MaxEventBytes: s.opt.MaxEventBytes}
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"log" //nolint:depguard // http.Server takes no other logger
 	"net"
 	"net/http"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -24,8 +25,8 @@ type Server struct {
 	creds    *credentials
 	budget   budget
 	slots    chan struct{} // a request in hand holds one
-	buffers  chan []byte
-	decoders chan *audit.Decoder
+	buffers  buffers
+	decoders chan *audit.Decoder // one for each processor: each has learned much of the events, and more of them would wait for one
 	parts    chan *part
 	counters counters
 	listens  atomic.Bool
@@ -45,13 +46,18 @@ func New(opt Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
-	return &Server{
+	s := &Server{
 		opt: opt, creds: creds, budget: budget{max: opt.MaxInFlightBytes - opt.oneRequest()},
-		slots: make(chan struct{}, opt.MaxInFlight), buffers: make(chan []byte, keptBuffers),
-		decoders: make(chan *audit.Decoder, keptBuffers), parts: make(chan *part, keptBuffers),
+		slots: make(chan struct{}, opt.MaxInFlight), decoders: make(chan *audit.Decoder, runtime.GOMAXPROCS(0)), parts: make(chan *part, keptParts),
 		log: opt.Log.Sample(&zerolog.BurstSampler{Burst: 10, Period: 10 * time.Second}),
-	}, nil
+	}
+	for range cap(s.decoders) {
+		s.decoders <- s.decoder()
+	}
+	return s, nil
 }
+
+func (s *Server) decoder() *audit.Decoder { return &audit.Decoder{MaxEventBytes: s.opt.MaxEventBytes} }
 
 // Lane is the name of the one lane of the Server. It has no positions: what is not stored is sent again.
 func (s *Server) Lane() string { return "webhook:" + s.opt.Name }
@@ -67,11 +73,17 @@ func (s *Server) Handler(intake source.Intake) http.Handler { return s.handler(i
 func (s *Server) HandlerRaw(intake RawIntake) http.Handler { return s.rawHandler(intake) }
 
 func (s *Server) handler(intake source.Intake) *endpoint {
-	return &endpoint{Server: s, needed: true, take: func(ctx context.Context, p *part) error { return p.give(ctx, intake) }}
+	return &endpoint{
+		Server: s, needed: true, take: func(ctx context.Context, p *part) error { return p.give(ctx, intake) },
+		crowded: func() bool { return source.Crowded(intake) },
+	}
 }
 
 func (s *Server) rawHandler(intake RawIntake) *endpoint {
-	return &endpoint{Server: s, raw: true, needed: s.opt.NeededOnly, take: func(ctx context.Context, p *part) error { return p.giveRaw(ctx, intake) }}
+	return &endpoint{
+		Server: s, raw: true, needed: s.opt.NeededOnly, take: func(ctx context.Context, p *part) error { return p.giveRaw(ctx, intake) },
+		crowded: func() bool { return false },
+	}
 }
 
 // Run opens the lane, listens, and serves until ctx ends. Then it accepts no more, answers the requests in hand when they are stored,

@@ -1,0 +1,46 @@
+package app
+
+import (
+	"context"
+	"math"
+	"runtime/debug"
+	"testing"
+)
+
+func TestMemoryLimit(t *testing.T) {
+	for _, c := range []struct{ live, most, want int64 }{
+		{0, math.MaxInt64, memoryAtLeast},
+		{100 << 20, math.MaxInt64, memoryAtLeast},
+		{600 << 20, math.MaxInt64, 900 << 20},
+		{600 << 20, 700 << 20, 700 << 20},
+		{0, 64 << 20, 64 << 20},
+	} {
+		if got := memoryLimit(c.live, c.most); got != c.want {
+			t.Errorf("%d bytes held of at most %d: %d, want %d", c.live, c.most, got, c.want)
+		}
+	}
+}
+
+// The limit is in force while the service runs, and afterwards the one before it is.
+func TestHoldMemory(t *testing.T) {
+	t.Setenv("GOGC", "")
+	before := debug.SetMemoryLimit(math.MaxInt64)
+	defer debug.SetMemoryLimit(before)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		holdMemory(ctx)
+		close(ended)
+	}()
+	for debug.SetMemoryLimit(-1) == math.MaxInt64 && t.Context().Err() == nil {
+		continue
+	}
+	if got := debug.SetMemoryLimit(-1); got < memoryAtLeast {
+		t.Errorf("the limit is %d", got)
+	}
+	cancel()
+	<-ended
+	if got := debug.SetMemoryLimit(-1); got != math.MaxInt64 {
+		t.Errorf("afterwards the limit is %d", got)
+	}
+}
