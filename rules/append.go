@@ -123,13 +123,38 @@ func appendAll[T any](m *members, all []T, one func(T, *members)) {
 }
 
 func appendText(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			quoted, _ := json.Marshal(s) // a string always has a form
-			return append(b, quoted...)
-		}
+	if !isPlain(s) {
+		quoted, _ := json.Marshal(s) // a string always has a form
+		return append(b, quoted...)
 	}
 	b = append(b, '"')
 	b = append(b, s...)
 	return append(b, '"')
+}
+
+// isPlain reports whether the string stands in JSON as it is. It looks at eight bytes at a time.
+func isPlain(s string) bool {
+	for ; len(s) >= 8; s = s[8:] {
+		if special(uint64(s[0])|uint64(s[1])<<8|uint64(s[2])<<16|uint64(s[3])<<24|uint64(s[4])<<32|uint64(s[5])<<40|uint64(s[6])<<48|uint64(s[7])<<56) != 0 {
+			return false
+		}
+	}
+	rest := uint64(0)
+	for i := range len(s) {
+		rest = rest<<8 | uint64(s[i])
+	}
+	return special(rest|^uint64(0)<<(8*len(s))&(each*' ')) == 0
+}
+
+// each is a byte in all of eight places when it is multiplied by it.
+const each = 0x0101010101010101
+
+// special is not 0 if one of eight bytes has to be written in another way: below a space, above a tilde, or one of "&<>\.
+func special(x uint64) uint64 {
+	is := func(x uint64, c uint64) uint64 { // exact up to the lowest such byte
+		y := x ^ each*c
+		return (y - each) &^ y
+	}
+	const ampersand, greater = '"' | '&', '<' | '>'
+	return (x | (x + each) | (x-each*' ')&^x | is(x|each*('"'^'&'), ampersand) | is(x|each*('<'^'>'), greater) | is(x, '\\')) & (each * 0x80)
 }

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"encoding/json"
 	"math/rand/v2"
 	"testing"
@@ -59,5 +60,29 @@ func TestAppendIsEncodingJSON(t *testing.T) {
 	late := time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
 	if out := remember(nil, "k", "n", &storedStep{Denied: []*denial{{First: late}}}); len(out) != 0 {
 		t.Errorf("a time without a form is remembered: %s", out[0].Value)
+	}
+}
+
+// Every byte, in every place of strings of every length that matters, is written as encoding/json does.
+func TestAppendTextIsJSON(t *testing.T) {
+	for length := range 20 {
+		for at := range length {
+			for c := range 256 {
+				for _, around := range []byte{'a', ' ', '~', '%'} {
+					text := bytes.Repeat([]byte{around}, length)
+					text[at] = byte(c)
+					want, err := json.Marshal(string(text))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got := appendText(nil, string(text)); !bytes.Equal(got, want) {
+						t.Fatalf("%q: %s, want %s", text, got, want)
+					}
+				}
+			}
+		}
+	}
+	if got := string(appendText(nil, "")); got != `""` {
+		t.Error(got)
 	}
 }
