@@ -76,38 +76,40 @@ func largeSnapshot(b *testing.B, path string, size int64) int64 {
 		b.Fatal(err)
 	}
 	e := &etcdDB{t: b, db: db, made: map[string]uint64{}}
-	e.batch(func(put func(key string, value []byte)) {
-		text := func(n int) string { return strings.Repeat("lorem ipsum ", n/12) }
-		at := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
-		day := func(i int) string { return at.Add(-time.Duration(i%86400) * time.Second).Format(time.RFC3339) }
-		pods, events, secrets := int(size/3/6500), int(size/4/1100), int(size/4/4200)
-		nodes := pods/30 + 1
-		for i := range secrets {
-			put(fmt.Sprintf("/registry/secrets/ns-%d/secret-%d", i%200, i), []byte("k8s\x00"+text(4100)))
-		}
-		for i := range pods {
-			put(fmt.Sprintf("/registry/pods/ns-%d/pod-%d", i%200, i), proto(b, fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"ns-%d","name":"pod-%d",
-				"uid":"00000000-0000-4000-8000-%012d","creationTimestamp":%q,"annotations":{"example.com/padding":%q}},"spec":{"nodeName":"node-%d","serviceAccountName":"app",
-				"containers":[{"name":"main","image":"registry.example/main","envFrom":[{"secretRef":{"name":"secret-%d"}}]}]},
-				"status":{"conditions":[{"type":"PodScheduled","status":"True","lastTransitionTime":%q}]}}`, i%200, i, i, day(i), text(6000), i%nodes, i, day(i))))
-		}
-		for i := range nodes {
-			put(fmt.Sprintf("/registry/minions/node-%d", i), proto(b, fmt.Sprintf(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"node-%d","uid":"n-%d",
-				"creationTimestamp":%q,"annotations":{"example.com/padding":%q}}}`, i, i, day(i), text(9000))))
-		}
-		event := proto(b, fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"event","creationTimestamp":%q,"annotations":{"example.com/padding":%q}}}`, day(0), text(900)))
-		for i := range events {
-			put(fmt.Sprintf("/registry/events/ns-%d/event-%d", i%200, i), event)
-		}
-		for second := 0; second < 600; second += 10 {
-			now := at.Add(time.Duration(second) * time.Second)
-			for i := range nodes {
-				put(fmt.Sprintf("/registry/leases/kube-node-lease/node-%d", i), proto(b, fmt.Sprintf(`{"apiVersion":"coordination.k8s.io/v1","kind":"Lease",
-					"metadata":{"namespace":"kube-node-lease","name":"node-%d","creationTimestamp":"2026-11-20T00:00:00Z","managedFields":[{"manager":"kubelet","time":%q}]},
-					"spec":{"holderIdentity":"node-%d","renewTime":%q}}`, i, now.Format(time.RFC3339), i, now.Format("2006-01-02T15:04:05.000000Z"))))
-			}
-		}
+	e.update(func(tx *bolt.Tx) error {
+		_, err := tx.CreateBucket([]byte("key"))
+		return err
 	})
+	text := func(n int) string { return strings.Repeat("lorem ipsum ", n/12) }
+	at := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	day := func(i int) string { return at.Add(-time.Duration(i%86400) * time.Second).Format(time.RFC3339) }
+	pods, events, secrets := int(size/3/6500), int(size/4/1100), int(size/4/4200)
+	nodes := pods/30 + 1
+	for i := range secrets {
+		e.put(fmt.Sprintf("/registry/secrets/ns-%d/secret-%d", i%200, i), []byte("k8s\x00"+text(4100)))
+	}
+	for i := range pods {
+		e.put(fmt.Sprintf("/registry/pods/ns-%d/pod-%d", i%200, i), proto(b, fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"ns-%d","name":"pod-%d",
+			"uid":"00000000-0000-4000-8000-%012d","creationTimestamp":%q,"annotations":{"example.com/padding":%q}},"spec":{"nodeName":"node-%d","serviceAccountName":"app",
+			"containers":[{"name":"main","image":"registry.example/main","envFrom":[{"secretRef":{"name":"secret-%d"}}]}]},
+			"status":{"conditions":[{"type":"PodScheduled","status":"True","lastTransitionTime":%q}]}}`, i%200, i, i, day(i), text(6000), i%nodes, i, day(i))))
+	}
+	for i := range nodes {
+		e.put(fmt.Sprintf("/registry/minions/node-%d", i), proto(b, fmt.Sprintf(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"node-%d","uid":"n-%d",
+			"creationTimestamp":%q,"annotations":{"example.com/padding":%q}}}`, i, i, day(i), text(9000))))
+	}
+	event := proto(b, fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"event","creationTimestamp":%q,"annotations":{"example.com/padding":%q}}}`, day(0), text(900)))
+	for i := range events {
+		e.put(fmt.Sprintf("/registry/events/ns-%d/event-%d", i%200, i), event)
+	}
+	for second := 0; second < 600; second += 10 {
+		now := at.Add(time.Duration(second) * time.Second)
+		for i := range nodes {
+			e.put(fmt.Sprintf("/registry/leases/kube-node-lease/node-%d", i), proto(b, fmt.Sprintf(`{"apiVersion":"coordination.k8s.io/v1","kind":"Lease",
+				"metadata":{"namespace":"kube-node-lease","name":"node-%d","creationTimestamp":"2026-11-20T00:00:00Z","managedFields":[{"manager":"kubelet","time":%q}]},
+				"spec":{"holderIdentity":"node-%d","renewTime":%q}}`, i, now.Format(time.RFC3339), i, now.Format("2006-01-02T15:04:05.000000Z"))))
+		}
+	}
 	e.compact(e.rev - 1)
 	if err := db.Close(); err != nil {
 		b.Fatal(err)

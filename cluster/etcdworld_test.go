@@ -297,7 +297,7 @@ func (w *etcdWorld) may(node, secret string, at time.Time) (allowed bool, near t
 func TestEtcdNeverWrong(t *testing.T) {
 	const skew = time.Second
 	asked, races, unknown := 0, 0, 0
-	for seed := range effort.Of(uint64(150), 25) {
+	for seed := range effort.Of(uint64(150), 9) {
 		w := newEtcdWorld(t, seed)
 		start := w.now
 		for range 1 + w.r.IntN(4) {
@@ -360,7 +360,7 @@ func TestEtcdNeverWrong(t *testing.T) {
 func TestEtcdKnows(t *testing.T) {
 	for name, every := range map[string]time.Duration{"one snapshot": 2 * time.Minute, "every 10s": 10 * time.Second} {
 		asked, races, unknown := 0, 0, 0
-		for seed := range effort.Of(uint64(20), 6) {
+		for seed := range effort.Of(uint64(20), 3) {
 			w := newEtcdWorld(t, seed)
 			start := w.now
 			for w.now.Sub(start) < 2*time.Minute {
