@@ -24,11 +24,12 @@ func birthGuarded(t *testing.T, d *days.Day, change ...func(*AnalyzeOptions)) (c
 // A day on which nodes joined and certificates were renewed passes; whatever is planted does not; and without the check nothing else sees that.
 func TestBirthGuarded(t *testing.T) {
 	clean := threeHours(t, 31, days.Options{Features: days.KubeadmJoin | days.Rotation, Minor: 36})
-	if r, codes := birthGuarded(t, clean); r.State != checks.Passed || r.Seen == 0 {
+	untouched := provenDay(t, clean)
+	if r, codes := resultOf(untouched, "birth-guarded"); r.State != checks.Passed || r.Seen == 0 {
 		t.Fatalf("a clean day: %s, %q", r.State, codes)
 	}
 	want := map[string]checks.State{"birth-unread": checks.Unproven}
-	before, planted := notPassing(provenDay(t, clean)), 0
+	before, planted := notPassing(untouched), 0
 	for _, m := range days.Mutations(4) {
 		if !slices.Contains(m.Confined, "birth-guarded") {
 			continue
@@ -45,7 +46,7 @@ func TestBirthGuarded(t *testing.T) {
 		}
 		results := provenDay(t, bad)
 		alone := slices.DeleteFunc(notPassing(results), func(name string) bool { return slices.Contains(before, name) })
-		if r, codes := birthGuarded(t, bad); r.State != expected {
+		if r, codes := resultOf(results, "birth-guarded"); r.State != expected {
 			t.Errorf("%s: %s, %q", m.Name, r.State, codes)
 		}
 		if !slices.Contains(alone, "birth-guarded") {

@@ -25,6 +25,7 @@ type holderBook struct {
 	forgot, told time.Time
 	// stale is by how much less than what is true a time may be that was stored.
 	stale time.Duration
+	most  int // nodes
 }
 
 // heldNode is the use of one node's credential.
@@ -68,7 +69,7 @@ const (
 )
 
 func newHolderBook() *holderBook {
-	return &holderBook{nodes: map[string]*heldNode{}, fresh: map[*heldNode]struct{}{}}
+	return &holderBook{nodes: map[string]*heldNode{}, fresh: map[*heldNode]struct{}{}, most: rules.MaxNodes}
 }
 
 // add takes in a judgement.
@@ -79,7 +80,7 @@ func (b *holderBook) add(j *pipeline.Judgement) {
 	}
 	n := b.nodes[j.Node]
 	if n == nil {
-		if len(b.nodes) >= rules.MaxNodes {
+		if len(b.nodes) >= b.most {
 			b.forget()
 		}
 		n = &heldNode{Node: strings.Clone(j.Node)}

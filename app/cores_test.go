@@ -97,8 +97,12 @@ func TestCores(t *testing.T) {
 			f(name+", journal", log, journal, func(o *AnalyzeOptions) { o.NoBodies = true })
 			f(name+", bodies", log, nil, func(*AnalyzeOptions) {})
 		}
-		f(name+", both", log, journal, func(*AnalyzeOptions) {})
-		f(name+", disorder", disordered(log), journal, func(o *AnalyzeOptions) { o.AllRequests = true })
+		if effort.Of(true, name != "capture") {
+			f(name+", both", log, journal, func(*AnalyzeOptions) {})
+		}
+		if effort.Of(true, name == "capture") {
+			f(name+", disorder", disordered(log), journal, func(o *AnalyzeOptions) { o.AllRequests = true })
+		}
 	}
 	for i, folder := range []string{"capture", "capture-1.37", "capture-rbac-only", "capture-writes"} {
 		if i > effort.Of(3, 0) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/app/judging"
 	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/source"
@@ -43,10 +44,11 @@ func (s *heldStore) Commit(ctx context.Context, c *tally.Commit) error {
 // TestOverload holds the store while many senders post what is far more than the bounds: each is asked to retry, the memory stays
 // within its bounds, and when the store is let go everything that is sent again is taken, and counts once.
 func TestOverload(t *testing.T) {
+	batches := effort.Of[int64](400, 100)
 	const (
-		batches, each = 400, 20
-		engineBytes   = 1 << 20
-		maxInFlight   = 16
+		each        = 20
+		engineBytes = 1 << 20
+		maxInFlight = 16
 	)
 	db, err := store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "nodetrail.db"), store.Options{Log: zerolog.Nop()})
 	if err != nil {

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,7 +70,11 @@ func TestPolicyCheck(t *testing.T) {
 	for seed := range effort.Of(uint64(100), 2) {
 		policies[fmt.Sprint("random ", seed)] = days.RandomPolicy(1000 + seed)
 	}
-	for name, text := range policies {
+	for i, name := range slices.Sorted(maps.Keys(policies)) {
+		if i%effort.Of(1, 3) != 0 && name != "own" {
+			continue
+		}
+		text := policies[name]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := checkPolicy(t, text)

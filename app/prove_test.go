@@ -156,7 +156,7 @@ func TestStoreProvesWhatAnalyzeProves(t *testing.T) {
 	}
 	f("clean", clean, days.Harmless)
 	for i, m := range days.Mutations(3) {
-		if m.Name == "plant-torn-last" || i%effort.Of(1, 60) != 0 {
+		if m.Name == "plant-torn-last" || i%effort.Of(1, 200) != 0 {
 			continue // a service waits for the end of the line
 		}
 		bad, applies := m.Apply(clean)

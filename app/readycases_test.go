@@ -47,7 +47,7 @@ func TestDaysThatAreNotReady(t *testing.T) {
 		{"an authorizer without reasons", mutate(3, "allowed-without-reason"), "node-authorizer-on", checks.NextTurnNodeOn},
 		{"reads in races", mutate(3, "reads-in-races"), "races-decided", checks.NextLookAtRaces},
 	} {
-		if i%effort.Of(1, 3) != 0 {
+		if i%effort.Of(1, 6) != 0 {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {

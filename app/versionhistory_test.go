@@ -193,7 +193,7 @@ func TestVersionHistories(t *testing.T) {
 		cases[fmt.Sprint("random ", seed)] = randomHistory(seed)
 	}
 	for i, name := range slices.Sorted(maps.Keys(cases)) {
-		if h := cases[name]; i%effort.Of(1, 4) == 0 {
+		if h := cases[name]; i%effort.Of(1, 9) == 0 {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				h.hold(t, o, log)

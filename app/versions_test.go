@@ -191,7 +191,7 @@ func TestVersionsThatDecidedAreFound(t *testing.T) {
 		})
 	}
 	for i, name := range nodeauthz.Versions() {
-		if i%effort.Of(1, 4) == 0 {
+		if i%effort.Of(1, 6) == 0 {
 			f(name, name, nil)
 		}
 	}

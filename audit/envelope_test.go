@@ -246,10 +246,11 @@ func TestHostileEnvelopes(t *testing.T) {
 		}
 	}
 	zeros := make([]byte, 32<<20)
-	f("bomb", gz(zeros), 1)
-	f("bomb in base64", []byte(`{"awslogs":{"data":"`+b64(gz(zeros))+`"}}`), 1)
+	small := gz(zeros)
+	f("bomb", small, 1)
+	f("bomb in base64", []byte(`{"awslogs":{"data":"`+b64(small)+`"}}`), 1)
 	f("bomb of zstd", zst(zeros), 1)
-	f("bomb in a bomb", gz(gz(zeros)), 1)
+	f("bomb in a bomb", gz(small), 1)
 	var many []any
 	bomb := b64(gz(make([]byte, 1<<20)))
 	for range 2000 {

@@ -87,7 +87,7 @@ func TestTornOfNoNode(t *testing.T) {
 			if isNeeded {
 				needed++
 			}
-			for cut := 1; cut < len(line); cut += effort.Of(1, 7) {
+			for cut := 1; cut < len(line); cut += effort.Of(1, 23) {
 				var of []bool
 				d.Chunk(line[:cut], 1, func(*Event) { t.Fatalf("an event of %s", line[:cut]) }, func(m Malformed) { of = append(of, m.OfNoNode) })
 				if len(of) > 1 || isNeeded && (len(of) == 0 || of[0]) {
@@ -140,7 +140,7 @@ func TestGlued(t *testing.T) {
 	behind := []string{node("behind"), `{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":"behind","verb":"create","user":{"username":"system:node:a"},"requestObject":` + node("body") + `,"responseObject":{"a":` + node("body") + `}}`}
 	ambiguous, cuts := 0, 0
 	for i, line := range lines {
-		for cut := 1; cut < len(line); cut += effort.Of(1, 7) {
+		for cut := 1; cut < len(line); cut += effort.Of(1, 23) {
 			cuts++
 			var ids []string
 			var bad int

@@ -67,7 +67,7 @@ func TestFix(t *testing.T) {
 		}
 		policies[path] = string(text)
 	}
-	for seed := range effort.Of(uint64(100), 20) {
+	for seed := range effort.Of(uint64(100), 5) {
 		text := days.RandomPolicy(seed)
 		policies[text] = text
 	}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/nodeadmission"
 )
 
@@ -69,7 +70,7 @@ func TestOwnEffect(t *testing.T) {
 // wrote to that Node in the time; and a patch of its own labels never is.
 func TestOwnEffectAmongOthers(t *testing.T) {
 	const skew = time.Second
-	for seed := range uint64(2000) {
+	for seed := range effort.Of(uint64(2000), 300) {
 		rnd := rand.New(rand.NewPCG(seed, 16))
 		labels := map[string]string{"app": "x"}
 		spans := nodeSpans{{object: &nodeadmission.Node{UID: "n", Labels: maps.Clone(labels)}}}

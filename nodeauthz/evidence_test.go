@@ -31,7 +31,7 @@ func TestEvidenceIsExplains(t *testing.T) {
 		}
 	}
 	paths, changes := 0, 0
-	for seed := range effort.Of(uint64(60), 12) {
+	for seed := range effort.Of(uint64(60), 4) {
 		r := rand.New(rand.NewPCG(1, seed))
 		data := make([]byte, 1200)
 		for i := range data {

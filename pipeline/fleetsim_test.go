@@ -53,7 +53,7 @@ func TestFleetFindsWhatOneFinds(t *testing.T) {
 			t.Fatalf("%s is not in the log: %v", r, reasons)
 		}
 	}
-	for seed := range effort.Of(uint64(40), 6) {
+	for seed := range effort.Of(uint64(40), 3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSimulation(t, lines, seed)

@@ -293,6 +293,7 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 	s := suite(len(all.Suites), "findings")
 	for _, rule := range r.allRules() {
 		x := junitCase{Name: rule.Name, ClassName: "nodetrail.findings"}
+		var text strings.Builder
 		for i := range r.Findings {
 			f := &r.Findings[i]
 			if f.Rule != rule.Name || f.Severity == rules.Low.String() {
@@ -301,10 +302,13 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 			if x.Failure == nil { // the worst comes first
 				x.Failure = &junitWhy{Message: wording.Visible(f.Message), Type: f.Severity}
 			}
-			x.Failure.Text += fmt.Sprintf("%s: %s (%s)\n", f.Severity, wording.Visible(f.Message), plural(f.Count, "time"))
+			fmt.Fprintf(&text, "%s: %s (%s)\n", f.Severity, wording.Visible(f.Message), plural(f.Count, "time"))
 			for _, line := range f.Origin() {
-				x.Failure.Text += "  " + line + "\n"
+				text.WriteString("  " + line + "\n")
 			}
+		}
+		if x.Failure != nil {
+			x.Failure.Text = text.String()
 		}
 		s.add(x)
 	}

@@ -181,7 +181,7 @@ func TestCoverageFires(t *testing.T) {
 			want: []string{"23:00 medium: no request of any", "end 25:00 medium", "36:00 low: no request of node worker-6", "40:00 low", "50:00 low", "07:00:00 low"},
 		},
 	} {
-		if i%effort.Of(1, 4) != 0 {
+		if i%effort.Of(1, 8) != 0 {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -329,7 +329,7 @@ func TestCoverageNearMisses(t *testing.T) {
 			}
 		}},
 	} {
-		if i%effort.Of(1, 4) != 0 {
+		if i%effort.Of(1, 8) != 0 {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {

@@ -363,7 +363,7 @@ func TestCredentialNearMisses(t *testing.T) {
 			}
 		}},
 	} {
-		if i%effort.Of(1, 3) != 0 {
+		if i%effort.Of(1, 6) != 0 {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {

@@ -4,8 +4,15 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
+)
+
+// namedRule and quoted are compiled when a page is asked for first.
+var (
+	namedRule = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\(see ([a-z-]+)\)|\b[Tt]he rule ([a-z-]+)`) })
+	quoted    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|[\s(])'([^'\n]+)'`) })
 )
 
 // Page is the rule's page under docs/rules, in Markdown; it starts with what to do. In a Doc, 'quoted text' is code; an apostrophe inside or after a word is
@@ -30,8 +37,7 @@ func Commands(r *Rule, command, input string) string {
 func (r *Rule) Section(name string, link func(rule string) string) string {
 	_, text, _ := strings.Cut(r.Doc+"\n## ", "\n## "+name+"\n")
 	text, _, _ = strings.Cut(text, "\n## ")
-	named := regexp.MustCompile(`\(see ([a-z-]+)\)|\b[Tt]he rule ([a-z-]+)`)
-	return named.ReplaceAllStringFunc(asCode(strings.TrimSpace(text)), func(phrase string) string {
+	return namedRule().ReplaceAllStringFunc(asCode(strings.TrimSpace(text)), func(phrase string) string {
 		for _, other := range All() {
 			phrase = strings.Replace(phrase, other.Name, link(other.Name), 1)
 		}
@@ -46,7 +52,7 @@ func LinkTo(folder string) func(string) string {
 
 // asCode makes 'quoted text' code.
 func asCode(s string) string {
-	return regexp.MustCompile(`(^|[\s(])'([^'\n]+)'`).ReplaceAllString(s, "$1`$2`")
+	return quoted().ReplaceAllString(s, "$1`$2`")
 }
 
 // reasonList lists the codes of a rule.

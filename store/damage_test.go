@@ -49,7 +49,7 @@ func TestTornLog(t *testing.T) {
 	for i := range garbage {
 		garbage[i] = byte(r.Uint32())
 	}
-	for round := range effort.Of(90, 24) {
+	for round := range effort.Of(90, 12) {
 		cut := r.IntN(len(wal))
 		if round%5 == 0 {
 			cut = ends[r.IntN(len(ends))]
@@ -106,7 +106,7 @@ func TestDamagedFile(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	const page = 4096
 	refused := 0
-	rounds := effort.Of(120, 30)
+	rounds := effort.Of(120, 12)
 	for round := range rounds {
 		whole := clean
 		if round%2 == 0 {

@@ -77,7 +77,7 @@ func openWhere(where string) (*Store, error) {
 // Killed at any moment, the store holds every commit that was acknowledged, and no part of any other.
 func TestKill(t *testing.T) {
 	both(t, func(t *testing.T, at_ *site) {
-		rounds, acked := effort.Of(50, 5), 0
+		rounds, acked := effort.Of(50, 2), 0
 		if strings.HasPrefix(at_.where, "postgres") {
 			rounds = 15
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nodetrail/nodetrail/checks"
@@ -167,8 +168,24 @@ func (d *data) hasRule(s *snapshot, name string) bool {
 	return name == "" || rules.BuiltIn(name) || slices.ContainsFunc(d.own(s), func(r *rules.Rule) bool { return r.Name == name })
 }
 
+// builtInPages are the pages of nodetrail's own rules, by name. They are the same for every request.
+var builtInPages = sync.OnceValue(func() map[string]string {
+	out := map[string]string{}
+	for _, r := range rules.All() {
+		out[r.Name] = written(r)
+	}
+	return out
+})
+
 // pageOf is the rule's page as Markdown, without the note for who edits it.
 func pageOf(r *rules.Rule) string {
+	if rules.BuiltIn(r.Name) {
+		return builtInPages()[r.Name]
+	}
+	return written(r)
+}
+
+func written(r *rules.Rule) string {
 	_, text, _ := strings.Cut(rules.Page(r), "\n\n")
 	return text
 }

@@ -27,15 +27,11 @@ type pages struct {
 }
 
 func newPages(v views, cluster string, now func() time.Time, log zerolog.Logger) (*pages, error) {
-	a, err := newAssets()
+	l, err := pageLook()
 	if err != nil {
 		return nil, err
 	}
-	t, err := parseTemplates(a)
-	if err != nil {
-		return nil, err
-	}
-	return &pages{data: v, cluster: cluster, now: now, log: log, assets: a, templates: t}, nil
+	return &pages{data: v, cluster: cluster, now: now, log: log, assets: l.assets, templates: l.templates}, nil
 }
 
 // routes adds the pages. The export of findings and what signs in are not among them.

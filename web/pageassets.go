@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"net/http"
 	"path"
+	"sync"
 	"time"
 )
 
@@ -67,6 +68,22 @@ func (a *assets) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("ETag", `"`+f.hash+`"`)
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(f.content))
 }
+
+// look is what all pages of the program are made with.
+type look struct {
+	assets    *assets
+	templates map[string]*template.Template
+}
+
+// pageLook reads and parses what is built in, which is the same for all servers of a process.
+var pageLook = sync.OnceValues(func() (*look, error) {
+	a, err := newAssets()
+	if err != nil {
+		return nil, err
+	}
+	t, err := parseTemplates(a)
+	return &look{a, t}, err
+})
 
 // parseTemplates makes one set for each page: the layout, the parts, and the page's own file.
 func parseTemplates(a *assets) (map[string]*template.Template, error) {

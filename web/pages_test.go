@@ -13,9 +13,9 @@ import (
 
 // Every page of a real store is one of those that the checks of pages hold good, whatever the names in it are, and under 500 kB.
 func TestPagesOfRealStores(t *testing.T) {
-	most := effort.Of(60, 8) // findings of each store whose pages are looked at
+	most := effort.Of(60, 4) // findings of each store whose pages are looked at
 	for name, s := range map[string]*site{
-		"capture": captureSite(t, "capture"), "rbac-only": captureSite(t, "capture-rbac-only"), "hostile": hostileSite(t), "empty": newSite(t, time.Hour), "big": bigSite(t, effort.Of(10_000, 1_000), 2),
+		"capture": captureSite(t, "capture"), "rbac-only": captureSite(t, "capture-rbac-only"), "hostile": hostileSite(t), "empty": newSite(t, time.Hour), "big": bigSite(t, effort.Of(10_000, 300), 2),
 	} {
 		h := s.server()
 		paths := []string{"/", "/?window=1h", "/findings", "/findings?limit=100", "/findings?group=object", "/nodes", "/bindings", "/checks", "/checks/nothing-depends", "/checks/no-excess-use", "/rules", "/rules/node-identity", "/objects", "/incidents"}

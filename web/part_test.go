@@ -23,7 +23,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 	parts.data.cache.worth = 0
 	rnd := rand.New(rand.NewPCG(1, 2))
 	now := at0(0)
-	for round := range effort.Of(40, 5) {
+	for round := range effort.Of(40, 3) {
 		var entries []tally.Entry
 		for i := range 1 + rnd.IntN(20) {
 			when := now.Add(-time.Duration(rnd.IntN(3600)) * time.Second)

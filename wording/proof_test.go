@@ -66,7 +66,7 @@ func cases(t *testing.T) map[string]*analyzed.Outcome {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; i < len(all); i += effort.Of(1, 4) {
+	for i := 0; i < len(all); i += effort.Of(1, 10) {
 		o, err := analyzed.Run(context.Background(), &all[i])
 		if err != nil {
 			t.Fatal(err)

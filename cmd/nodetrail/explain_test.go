@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nodetrail/nodetrail/explain"
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 // word is what a verdict line and an explanation both say.
@@ -37,7 +38,7 @@ func TestExplainIsAnalyze(t *testing.T) {
 		journal, log := dir+"/journal.jsonl.gz", dir+"/audit.log.gz"
 		_, lines := judge(t, "--state", journal, log)
 		r := rand.New(rand.NewPCG(6, 4))
-		for _, i := range r.Perm(len(lines))[:8] {
+		for _, i := range r.Perm(len(lines))[:effort.Of(8, 2)] {
 			v := decodeVerdict(t, lines[i])
 			code, out, errs := invoke(t, "", "explain", "--audit-id", v.AuditID, "--state", journal, "-o", "json", log)
 			ex := &explain.Explanation{}
