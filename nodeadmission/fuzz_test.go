@@ -180,6 +180,8 @@ func FuzzToken(f *testing.F) {
 	}
 	for _, s := range []string{
 		`{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","metadata":{"creationTimestamp":null},"spec":{"audiences":["a","b"],"expirationSeconds":3607,"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"p","uid":"u"}},"status":{"token":"","expirationTimestamp":null}}`,
+		`{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","metadata":{"name":"a}","x":"}"},"spec":{"audiences":["a"],"expirationSeconds":1,"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"p","uid":"u"}},"status":{"token":"","expirationTimestamp":null}}`,
+		`{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","metadata":{},"spec":{"audiences":[],"expirationSeconds":1,"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"p","uid":"u"}},"status":{"token":"","expirationTimestamp":null}}`,
 		`{"spec":{"audiences":[],"boundObjectRef":null}}`, `{"spec":{"audiences":["\u0061"]}}`, `{"spec":{"boundObjectRef":{"name":"a","name":"b"}}}`, `{"spec":{},"spec":{"audiences":["x"]}}`,
 		`{"Spec":{"audiences":["x"]},"spec":{"Audiences":["y"],"boundObjectRef":{"Name":"z"}}}`, `{"spec":{"audiences":[null]}} `,
 	} {

@@ -42,6 +42,12 @@ type NodePods interface {
 	PodOn(namespace, name, node string, at time.Time) (on, exists bool, s Sight)
 }
 
+// TokenPods is what Pods may implement, too: it says whether there certainly is a pod with that UID on the node, one of whose volumes asks for a token with
+// the audience. Otherwise the pod itself has to be looked at.
+type TokenPods interface {
+	PodAsksToken(namespace, name, node, uid, audience string, at time.Time) (asks bool, s Sight)
+}
+
 // Nodes gives a Node as it was at an instant.
 type Nodes interface {
 	Node(name string, at time.Time) (*Node, Sight)

@@ -183,11 +183,11 @@ func (s *Store) Prune(t time.Time) {
 func (s *Store) SetPod(namespace, podName string, p *Pod, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	tag := uint64(0)
+	var of tags
 	if p != nil {
-		p, tag = s.shared.pod(p), s.hash.tag(p.Node)
+		p, of = s.shared.pod(p), s.hash.tags(p)
 	}
-	s.pods.set(s.hash.name(namespace, podName), m, p, tag)
+	s.pods.set(s.hash.name(namespace, podName), m, p, of)
 }
 
 // SetNode says what a Node became.
@@ -225,7 +225,7 @@ func (s *Store) SetSlice(sliceName string, node *string, m Moment) {
 func set[T any](s *Store, t *table[T], namespace, object string, v *T, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.set(s.hash.name(namespace, object), m, v, 0)
+	t.set(s.hash.name(namespace, object), m, v, tags{})
 }
 
 // Remove says that an object ended.
@@ -266,7 +266,16 @@ func (s *Store) PodOn(namespace, name, node string, at time.Time) (on, exists bo
 	defer s.mu.RUnlock()
 	v, sight := s.pods.version(s.hash.name(namespace, name), at.UnixNano(), &s.covered[KindPod])
 	exists = v != nil && v.value != nil
-	return exists && v.tag == s.hash.tag(node), exists, sight
+	return exists && v.node == s.hash.tag(node), exists, sight
+}
+
+// PodAsksToken implements TokenPods.
+func (s *Store) PodAsksToken(namespace, name, node, uid, audience string, at time.Time) (asks bool, sight Sight) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	v, sight := s.pods.version(s.hash.name(namespace, name), at.UnixNano(), &s.covered[KindPod])
+	asks = v != nil && v.value != nil && v.token == s.hash.token(uid, audience) && v.node == s.hash.tag(node)
+	return asks, sight
 }
 
 // Node is of Nodes.

@@ -27,6 +27,26 @@ func (h *hasher) name(namespace, object string) name {
 // tag is a hash of a text that is compared alone.
 func (h *hasher) tag(text string) uint64 { return maphash.String(h.a, text) }
 
+// token is a hash of a pod's UID and an audience, which are compared together; it is not 0.
+func (h *hasher) token(uid, audience string) uint64 {
+	return (maphash.String(h.b, uid) ^ maphash.String(h.a, audience)*0x9e3779b97f4a7c15) | 1
+}
+
+// tags are those of a pod.
+func (h *hasher) tags(p *Pod) tags {
+	out := tags{node: h.tag(p.Node)}
+	if p.SpecUnknown {
+		return out
+	}
+	for i := range p.Uses {
+		if u := &p.Uses[i]; u.Kind == UseAudience {
+			out.token = h.token(p.UID, u.Name)
+			break
+		}
+	}
+	return out
+}
+
 // table has the versions of the objects of a kind. It is a hash table with open addressing, because a look-up of one object among many mostly waits
 // for memory: that of an object with one version touches one cache line. Each shard grows by itself, so that no change waits for all of them. Nothing is
 // removed but by prune.
@@ -47,7 +67,6 @@ type shard[T any] struct {
 type slot[T any] struct {
 	name
 	history[T]
-	gone bool // since the rebuild that is to come
 }
 
 func (t *table[T]) shard(n name) *shard[T] { return &t.shards[n.a>>(64-shardBits)] }
@@ -73,7 +92,7 @@ func (t *table[T]) find(n name) *history[T] {
 func (t *table[T]) add(n name, h history[T]) {
 	sh := t.shard(n)
 	if (sh.used+1)*4 > len(sh.slots)*3 {
-		sh.rebuild(sh.used + 1)
+		sh.rebuild(sh.used+1, nil)
 	}
 	sh.put(n, h)
 	t.n++
@@ -88,15 +107,15 @@ func (sh *shard[T]) put(n name, h history[T]) {
 	sh.used++
 }
 
-// rebuild makes slots for that many objects and leaves out those that are gone.
-func (sh *shard[T]) rebuild(room int) {
+// rebuild makes slots for that many objects and leaves out those in the slots that are gone.
+func (sh *shard[T]) rebuild(room int, gone map[int]bool) {
 	old, n := sh.slots, 4
 	for n*3 < room*4 {
 		n *= 2
 	}
 	sh.slots, sh.used = make([]slot[T], n), 0
 	for i := range old {
-		if s := &old[i]; s.name != (name{}) && !s.gone {
+		if s := &old[i]; s.name != (name{}) && !gone[i] {
 			sh.put(s.name, s.history)
 		}
 	}
@@ -112,7 +131,13 @@ type history[T any] struct {
 type version[T any] struct {
 	from, until int64
 	value       *T
-	tag         uint64 // a hash of what is asked for most: of a pod its node
+	tags
+}
+
+// tags are hashes of what is asked for most, so that the object itself, which lies elsewhere in memory, need not be read.
+type tags struct {
+	node  uint64 // of a pod
+	token uint64 // of the token that a pod asks for, 0 for none
 }
 
 // list returns all versions. The list belongs to the caller.
@@ -153,8 +178,8 @@ func (h *history[T]) at(at int64) (is, next *version[T]) {
 }
 
 // set takes in a version, in any order. One that changes nothing is dropped.
-func (t *table[T]) set(n name, m Moment, value *T, tag uint64) {
-	v := version[T]{from: m.Time.UnixNano(), value: value, tag: tag}
+func (t *table[T]) set(n name, m Moment, value *T, of tags) {
+	v := version[T]{from: m.Time.UnixNano(), value: value, tags: of}
 	v.until = v.from + int64(max(m.Slop, 0))
 	h := t.find(n)
 	if h == nil {
@@ -217,16 +242,18 @@ func (t *table[T]) version(n name, at int64, c *coverage) (*version[T], Sight) {
 func (t *table[T]) prune(before int64) {
 	for i := range t.shards {
 		sh := &t.shards[i]
-		gone := 0
+		var gone map[int]bool
 		for k := range sh.slots {
 			if s := &sh.slots[k]; s.name != (name{}) && !s.prune(before) {
-				s.gone = true
-				gone++
+				if gone == nil {
+					gone = map[int]bool{}
+				}
+				gone[k] = true
 			}
 		}
-		if gone > 0 {
-			t.n -= gone
-			sh.rebuild(sh.used - gone)
+		if len(gone) > 0 {
+			t.n -= len(gone)
+			sh.rebuild(sh.used-len(gone), gone)
 		}
 	}
 }

@@ -37,14 +37,14 @@ func TestTable(t *testing.T) {
 				}
 			case 1, 2, 3:
 				if _, ok := want[n]; ok {
-					got.set(n, Moment{Time: time.Unix(0, at)}, nil, 0)
+					got.set(n, Moment{Time: time.Unix(0, at)}, nil, tags{})
 					if want[n].value != nil {
 						want[n] = life{nil, at}
 					}
 				}
 			default:
 				v := i
-				got.set(n, Moment{Time: time.Unix(0, at)}, &v, 0)
+				got.set(n, Moment{Time: time.Unix(0, at)}, &v, tags{})
 				want[n] = life{&v, at}
 			}
 			for range 5 {

@@ -25,6 +25,12 @@ func (e *eval) serviceAccounts() Answer {
 	case ref.UID == "":
 		return e.forbid(formTokenNoUID)
 	}
+	if pods, ok := e.a.state.Pods.(TokenPods); ok && (body.audiences <= 1 || !e.a.version.gates.nodeAudience) {
+		if asks, s := pods.PodAsksToken(e.namespace, ref.Name, e.req.Node, ref.UID, body.audience, e.at); asks {
+			e.saw(&s)
+			return allowed()
+		}
+	}
 	pod, known := e.pod(ref.Name)
 	switch {
 	case !known:

@@ -1,6 +1,9 @@
 package nodeadmission
 
-import "unsafe"
+import (
+	"bytes"
+	"unsafe"
+)
 
 // tokenRequest is what the plugin reads of a TokenRequest.
 type tokenRequest struct {
@@ -20,6 +23,10 @@ type objectRef struct {
 // readToken reads a TokenRequest. Those of kubelets are read without being decoded, and what is read of them shares memory with the body.
 func readToken(body []byte) (t tokenRequest, ok bool) {
 	r := tokenReader{body: body}
+	if r.usual() {
+		return r.tokenRequest, true
+	}
+	r = tokenReader{body: body}
 	if members(body, 0, r.top) == len(body) {
 		return r.tokenRequest, true
 	}
@@ -46,6 +53,57 @@ type tokenReader struct {
 	tokenRequest
 	body []byte
 	seen uint8 // a bit for each member that counts
+}
+
+// usual reads a TokenRequest with its members in the order in which Kubernetes writes them, as those of kubelets have them. It is false for any other.
+func (r *tokenReader) usual() bool {
+	i := r.after(0, `{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","metadata":{`)
+	if i < 0 {
+		return false
+	}
+	end := bytes.IndexByte(r.body[i:], '}')
+	if end < 0 || !flat(r.body[i:i+end]) {
+		return false
+	}
+	if i = r.after(i+end, `},"spec":{"audiences":`); i < 0 {
+		return false
+	}
+	if i = r.list(i); i < 0 {
+		return false
+	}
+	if i = r.after(i, `,"expirationSeconds":`); i < 0 {
+		return false
+	}
+	for i < len(r.body) && r.body[i] >= '0' && r.body[i] <= '9' {
+		i++
+	}
+	if i = r.after(i, `,"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":`); i < 0 {
+		return false
+	}
+	if i = r.text(i, &r.ref.Name); i < 0 {
+		return false
+	}
+	if i = r.after(i, `,"uid":`); i < 0 {
+		return false
+	}
+	if i = r.text(i, &r.ref.UID); i < 0 {
+		return false
+	}
+	r.bound, r.ref.Kind, r.ref.APIVersion = true, "Pod", "v1"
+	return r.after(i, `}},"status":{"token":"","expirationTimestamp":null}}`) == len(r.body)
+}
+
+// after returns where the text ends that is at i, or -1 if it is not there.
+func (r *tokenReader) after(i int, text string) int {
+	if end := i + len(text); end <= len(r.body) && string(r.body[i:end]) == text {
+		return end
+	}
+	return -1
+}
+
+// flat reports whether what stands before the first brace of an object that is shut is all that is in it.
+func flat(inside []byte) bool {
+	return bytes.IndexByte(inside, '{') < 0 && bytes.IndexByte(inside, '\\') < 0 && bytes.Count(inside, []byte(`"`))%2 == 0
 }
 
 // once is false if the member was there before.
