@@ -37,6 +37,6 @@ func holdMemory(ctx context.Context) {
 	}
 }
 
-// memoryLimit is the limit for a service that holds so many bytes. It leaves half as much for what is not collected yet: with less, the collector
+// memoryLimit is the limit for a service that holds so many bytes. It leaves a quarter as much for what is not collected yet: with less, the collector
 // would take much of the processors' time. most is the limit that the user gave.
-func memoryLimit(live, most int64) int64 { return min(most, max(memoryAtLeast, live+live/2)) }
+func memoryLimit(live, most int64) int64 { return min(most, max(memoryAtLeast, live+live/4)) }

@@ -11,7 +11,7 @@ func TestMemoryLimit(t *testing.T) {
 	for _, c := range []struct{ live, most, want int64 }{
 		{0, math.MaxInt64, memoryAtLeast},
 		{100 << 20, math.MaxInt64, memoryAtLeast},
-		{600 << 20, math.MaxInt64, 900 << 20},
+		{600 << 20, math.MaxInt64, 750 << 20},
 		{600 << 20, 700 << 20, 700 << 20},
 		{0, 64 << 20, 64 << 20},
 	} {
