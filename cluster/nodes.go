@@ -16,10 +16,11 @@ type Nodes struct {
 	mu sync.RWMutex
 	// lives are in order of their beginning, for each name.
 	lives   map[string][]nodeLife
-	byHost  map[string][]string // names by their first label, lower-case
-	located map[string][]string // the addresses that a Node had at any time, host names included
-	having  map[string][]string // the Nodes of each of these addresses
-	covered int64               // from here on a Node that was not seen does not exist; 0: never
+	byHost  map[string][]string   // names by their first label, lower-case
+	located map[string][]string   // the addresses that a Node had at any time, host names included
+	having  map[string][]string   // the Nodes of each of these addresses
+	at      map[string][][]string // the addresses that a Node had at once, maxAddressSets at most, the latest last
+	covered int64                 // from here on a Node that was not seen does not exist; 0: never
 	holes   nodeauthz.Holes
 }
 
@@ -59,7 +60,7 @@ const nearBirth = int64(5 * time.Second)
 func (l *nodeLife) holds(t int64) bool { return l.to == 0 || l.from-nearBirth <= t && t < l.to }
 
 func newNodes() *Nodes {
-	return &Nodes{lives: map[string][]nodeLife{}, byHost: map[string][]string{}, located: map[string][]string{}, having: map[string][]string{}}
+	return &Nodes{lives: map[string][]nodeLife{}, byHost: map[string][]string{}, located: map[string][]string{}, having: map[string][]string{}, at: map[string][][]string{}}
 }
 
 // hostOf is the part of a name by which similar ones are found.
@@ -126,6 +127,28 @@ func (n *Nodes) locate(name string, addresses []string) {
 		n.lost(name, known[:cut])
 		n.located[name] = slices.Clone(known[cut:])
 	}
+}
+
+// maxAddressSets bounds how many sets of addresses are kept of a Node.
+const maxAddressSets = 8
+
+// locateAll is locate with all addresses of the Node at an instant.
+func (n *Nodes) locateAll(name string, addresses []string) {
+	n.locate(name, addresses)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	sets := n.at[name]
+	if len(addresses) == 0 || len(sets) > 0 && slices.Equal(sets[len(sets)-1], addresses) {
+		return
+	}
+	n.at[name] = append(sets[max(0, len(sets)-maxAddressSets+1):len(sets):len(sets)], slices.Clone(addresses))
+}
+
+// AddressSets are the addresses that Nodes of the name had at once, host names included, the latest last. It is empty where the state holds no such Node.
+func (n *Nodes) AddressSets(name string) [][]string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return slices.Clone(n.at[name])
 }
 
 // lost says that the Node is not known to have the addresses any more.
@@ -196,6 +219,7 @@ func (n *Nodes) prune(before int64) {
 		delete(n.lives, name)
 		n.lost(name, n.located[name])
 		delete(n.located, name)
+		delete(n.at, name)
 		host := hostOf(name)
 		if rest := slices.DeleteFunc(n.byHost[host], func(o string) bool { return o == name }); len(rest) > 0 {
 			n.byHost[host] = rest

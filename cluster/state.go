@@ -333,7 +333,7 @@ func (s *State) set(c *change, first bool, start int64) {
 	case kindNode:
 		s.Nodes.set(name, c.uid, c.since(first), c.ready)
 		s.Nodes.mark(name, c.uid, c.virtual)
-		s.Nodes.locate(name, c.addresses)
+		s.Nodes.locateAll(name, c.addresses)
 	case kindLease:
 		s.Servers.set(name, c.holder, c.created, c.renewed)
 	case kindClusterRole, kindClusterRoleBinding, kindRole, kindRoleBinding:

@@ -149,8 +149,9 @@ func keyOf(j *Judgement, f *Finding) tally.Key {
 	}
 	if rules.ByReason(k.Rule) {
 		// What matters is who and by what, not each object that was asked for.
-		k.Reason, k.Apart = f.Reason, tally.Bounded(f.Apart)
-		return k
+		if k.Reason, k.Apart = f.Reason, tally.Bounded(f.Apart); f.Reason != rules.SecretTaken {
+			return k
+		}
 	}
 	a := j.Attrs
 	k.Verb, k.APIGroup, k.Resource, k.Subresource = tally.Bounded(a.Verb), tally.Bounded(a.APIGroup), tally.Bounded(a.Resource), tally.Bounded(a.Subresource)

@@ -118,6 +118,9 @@ func (v *View) NodeExists(name string, t time.Time) (exists, known bool) {
 // NodeAddresses are the addresses and host names that a Node of the name had at any time; empty where the state does not tell.
 func (v *View) NodeAddresses(name string) []string { return v.state.Nodes.Addresses(name) }
 
+// NodeAddressSets implements rules.State.
+func (v *View) NodeAddressSets(name string) [][]string { return v.state.Nodes.AddressSets(name) }
+
 // NodeAt implements rules.State.
 func (v *View) NodeAt(address string) string { return v.state.Nodes.At(address) }
 

@@ -28,13 +28,16 @@ const (
 	AdmissionStopped   Reason = "admission-stopped"
 	// ProviderAgent is about an agent of the provider that is known to use the credential.
 	ProviderAgent Reason = "provider-agent"
+	// SecretTaken is about a secret or a token that something else than the kubelet got, and that a pod on the node uses: no other rule names it.
+	SecretTaken Reason = "secret-taken"
 )
 
 func nodeCredentialMisuse() *Rule {
 	return &Rule{
 		Name:     CredentialMisuse,
-		Severity: High,
+		Severity: Critical,
 		Reasons: []ReasonDoc{
+			{Reason: SecretTaken, Doc: "another client, somebody who impersonates the node, or a second address got a secret or a token (critical)"},
 			{Reason: Impersonation, Doc: "somebody impersonates the node"},
 			{Reason: RefusedToActAs, Doc: "somebody tried to impersonate the node and was refused (medium)"},
 			{Reason: ForeignClient, Doc: "the user agent is not a kubelet's"},
@@ -50,6 +53,11 @@ func nodeCredentialMisuse() *Rule {
 		Doc: `A node's credential is used by something that is not its kubelet
 
 ## What
+A secret or a token of a service account that something else than the kubelet got (critical), although the Node authorizer allows it or nothing
+shows that it does not: a pod on the node uses it. It was read by a client with another user agent, by somebody who impersonates the node, or
+from a second address while the kubelet used its own. An address that the Node object has is never such a second one. What the Node
+authorizer does not allow is in out-of-scope-secret-read.
+
 A single request with a node's identity for which one of these holds, the first of which is named:
 
 - somebody else impersonates the node, or tries to and is refused. A service account that impersonates the node of its own pod by
@@ -75,7 +83,7 @@ addresses also those by which another client reads a secret or gets a token:
 - two certificates in use at once in the same way, the old one ten minutes or more after the new one's first use;
 - the client certificate is one that another node used before.
 
-None of these is a finding: another address of the Node from some time on (a lease of DHCP, a reboot, a node made anew under its name), also
+None of these is a finding: several addresses that the Node object has; another address of the Node from some time on (a lease of DHCP, a reboot, a node made anew under its name), also
 if it comes back later; a loopback address in addition to another one, as on control-plane nodes; kubeadm when it joins or
 upgrades a node (it reads its two ConfigMaps and its own Node, and annotates that); a new certificate that takes the old one's
 place; addresses through which three nodes or more come, such as those of a gateway, a proxy or a load balancer.
@@ -90,7 +98,8 @@ kubelet's certificate, and treat what it read as disclosed. One certificate on s
 copies it: issue one for each node. Where somebody impersonates nodes, look at who may: the verb 'impersonate' in RBAC.
 
 ## False positives
-A node with several addresses from which it comes in turn is flagged, and so are one or two nodes alone behind a gateway that has several.
+A node with several addresses from which it comes in turn is flagged where the Node object does not have both, and so are one or two nodes alone
+behind a gateway that has several.
 So is one whose new address the state does not have, such as a snapshot from before.
 Behind a proxy or a load balancer the address is the proxy's, and says nothing. Distributions that compile the kubelet into one program
 send a name of their own: k3s, rke2, kubelite, k0s and hyperkube are known. These agents of providers are known:
@@ -123,11 +132,18 @@ func checkCredential(r *Request, s State, m *Memory) (Finding, bool) {
 	}
 	product := Product(r.Event.UserAgent)
 	f := Finding{Rule: CredentialMisuse, Reason: ForeignClient, Severity: High, Subject: r.Node, Allowed: r.Allowed}
+	taken := took(r)
+	if taken && r.HasGrant {
+		f.Binding = r.Grant.Binding
+	}
 	if r.Event.IsImpersonated {
 		if actsAsItsNode(r.Event) {
 			return Finding{}, false
 		}
 		f.Reason, f.Params = Impersonation, codes.Params{codes.Text(ParamUser, r.Event.User.Username)}
+		if taken {
+			f.Reason, f.Severity = SecretTaken, Critical
+		}
 		return f, true
 	}
 	if IsKubelet(product, m.Kubelets) || product == "kubeadm" && kubeadms(r) {
@@ -140,6 +156,8 @@ func checkCredential(r *Request, s State, m *Memory) (Finding, bool) {
 		f.Severity, f.Reason, f.Params = Medium, EscalationRefused, askedFor(r)
 	} else if a := agentOf(product, r); a != nil {
 		return a.finding(f), true
+	} else if taken {
+		f.Reason, f.Severity = SecretTaken, Critical
 	}
 	return f, true
 }

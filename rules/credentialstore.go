@@ -32,6 +32,7 @@ func (d *credentialDetector) Changes() []Remembered {
 		}
 	}
 	out = remember(out, rememberedCredentialsNow, "", recent)
+	out = d.takings(out)
 	for _, key := range slices.Sorted(maps.Keys(d.told)) {
 		delete(d.told, key)
 		if o := d.owners.get(key); o != nil {
@@ -94,6 +95,8 @@ func (d *credentialDetector) Restore(r *Remembered) (own bool, err error) {
 			}
 		}
 		return true, nil
+	case rememberedTakings:
+		return true, d.restoreTakings(r.Value)
 	case rememberedOwner:
 		var o owner
 		if err := json.Unmarshal(r.Value, &o); err != nil {

@@ -24,6 +24,9 @@ type credentialDetector struct {
 	owners   latest[owner]
 	dirty    map[string]struct{} // nodes of which more is worth storing than is
 	told     map[string]struct{} // keys of owners
+	taken    map[string][]taking // by node, what is still to be judged
+	// takenStored says that what is stored of it is not empty.
+	takenStored bool
 	dropping
 }
 
@@ -113,7 +116,7 @@ const (
 func newCredentialDetector(o DetectorOptions) Detector {
 	return &credentialDetector{
 		kubelets: o.Kubelets, nodes: map[string]*credentials{}, pending: map[int64][]*credentials{}, owners: newLatest[owner](8 * MaxNodes),
-		dirty: map[string]struct{}{}, told: map[string]struct{}{},
+		dirty: map[string]struct{}{}, told: map[string]struct{}{}, taken: map[string][]taking{},
 	}
 }
 
@@ -153,19 +156,22 @@ func (d *credentialDetector) follow(r *Request, f *followed, step int64, _ State
 		at.use(n, useKey{useCertificate, id}, "").add(r, "")
 	}
 	if text, logged := r.Event.Address(); logged {
-		if u := at.address(text); u != nil {
-			u.add(r, product)
-			return
+		u := at.address(text)
+		if u == nil {
+			addr, ok := PlainAddress(text)
+			if !ok {
+				return
+			}
+			kind := uint8(useV4)
+			if addr.Is6() {
+				kind = useV6
+			}
+			u = at.use(n, useKey{kind, addr.String()}, text)
 		}
-		addr, ok := PlainAddress(text)
-		if !ok {
-			return
+		u.add(r, product)
+		if product == "" && takes(r) {
+			d.taking(n, u, text, r)
 		}
-		kind := uint8(useV4)
-		if addr.Is6() {
-			kind = useV6
-		}
-		at.use(n, useKey{kind, addr.String()}, text).add(r, product)
 	}
 }
 
@@ -333,6 +339,13 @@ func (d *credentialDetector) take(minute int64, s State, found func(*Detection))
 			}
 		}
 	}
+	if len(d.taken) > 0 {
+		took := slices.DeleteFunc(slices.Clone(d.pending[minute]), func(n *credentials) bool { return d.taken[n.name] == nil })
+		slices.SortFunc(took, func(a, b *credentials) int { return strings.Compare(a.name, b.name) })
+		for _, n := range took {
+			d.judgeTaken(n, minute, s, found)
+		}
+	}
 }
 
 // close ends a minute. Its memory is used again, unless it is much.
@@ -425,11 +438,21 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 	})
 	for i, home := range list {
 		for _, other := range list[i+1:] {
+			home := home
 			if d.shared(home.Value) && d.shared(other.Value) {
 				continue // addresses of a proxy or a gateway, through which several nodes come
 			}
 			if kind != useCertificate && (isLoopback(home.Value) || isLoopback(other.Value)) {
 				continue // the kubelet of an apiserver's own host has two ways to it
+			}
+			if kind != useCertificate && s != nil && (beside(home, other, minute) || turns(home, other, minute) >= inTurn) {
+				sets := s.NodeAddressSets(n.name)
+				if together(sets, home.Value, other.Value) {
+					continue // the node has both
+				}
+				if rank(sets, other.Value) > rank(sets, home.Value) {
+					home, other = other, home
+				}
 			}
 			switch {
 			case kind == useCertificate:
@@ -448,7 +471,7 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 				}))
 			case s != nil && !d.shared(other.Value) && home.Last.Before(other.First) && other.Minute-stepOf(other.First)/stepsPerMinute >= movedFor:
 				if own == nil {
-					own = slices.Concat([]string{""}, s.NodeAddresses(n.name))
+					own = addressesOf(s, n.name)
 				}
 				if hasAddress(own, home.Value) && !hasAddress(own, other.Value) {
 					found(n.detection(other, MovedAddress, other.Value, minute, Medium, codes.Params{
@@ -459,6 +482,9 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 		}
 	}
 }
+
+// addressesOf are the addresses of a Node, never nil.
+func addressesOf(s State, node string) []string { return slices.Concat([]string{""}, s.NodeAddresses(node)) }
 
 // hasAddress reports whether an address is among those of a Node, as that says them.
 func hasAddress(all []string, address string) bool {

@@ -131,9 +131,10 @@ type world struct {
 	left      map[string]string // namespace/name -> the node that it has just left
 	ended     map[string]int    // namespace/name of a pod -> when it was deleted, in seconds
 	addresses map[string][]string
-	blind     bool              // knows nothing for sure
-	gone      map[string]int    // when a Node was deleted, in seconds
-	fresh     map[string]string // namespace/name of a pod -> "secret seconds": what it alone led to, and when it was bound
+	sets      map[string][][]string // of addresses
+	blind     bool                  // knows nothing for sure
+	gone      map[string]int        // when a Node was deleted, in seconds
+	fresh     map[string]string     // namespace/name of a pod -> "secret seconds": what it alone led to, and when it was bound
 }
 
 func (w *world) NodeRegistered(name string, _ time.Time) (registered, known bool) {
@@ -203,8 +204,9 @@ func (w *world) NodeExists(name string, t time.Time) (exists, known bool) {
 	return exists, known
 }
 
-func (w *world) NodeAddresses(name string) []string { return w.addresses[name] }
-func (w *world) NodeAt(string) string               { return "" }
+func (w *world) NodeAddresses(name string) []string     { return w.addresses[name] }
+func (w *world) NodeAddressSets(name string) [][]string { return w.sets[name] }
+func (w *world) NodeAt(string) string                   { return "" }
 
 func (w *world) FreshSecret(namespace, pod, node string, t time.Time) (secret string, bound time.Time, ok bool) {
 	secret, seconds, ok := strings.Cut(w.fresh[namespace+"/"+pod], " ")

@@ -110,7 +110,7 @@ func TestNames(t *testing.T) {
 	}
 	want := []row{
 		{"rbac-excess-access", Critical}, {"out-of-scope-secret-read", Critical}, {"node-identity", Critical},
-		{"node-credential-misuse", High}, {"foreign-node-write", Critical}, {"oversized-request", High}, {"authorizer-lag", Low},
+		{"node-credential-misuse", Critical}, {"foreign-node-write", Critical}, {"oversized-request", High}, {"authorizer-lag", Low},
 		{"node-deny-spike", High}, {"persistent-node-deny", Medium}, {"secret-enumeration", Critical},
 		{"audit-coverage-gap", Medium}, {"noderestriction-bypass", Critical},
 		{"node-bootstrap-impersonation", Critical}, {"bootstrap-token-misuse", Critical}, {"node-other-grant", Critical},

@@ -180,6 +180,8 @@ type State interface {
 	NodeExists(name string, t time.Time) (exists, known bool)
 	// NodeAddresses are the addresses and host names that a Node of that name had at any time; empty where the state does not tell.
 	NodeAddresses(name string) []string
+	// NodeAddressSets are the addresses and host names that a Node of that name had at once, the latest last; empty where the state does not tell.
+	NodeAddressSets(name string) [][]string
 	// NodeAt returns the node that has the address, at any time; "" if none has it, or several.
 	NodeAt(address string) string
 	// FreshSecret returns a secret (namespace/name) to which the pod alone led the node when it was bound, and when that was. ok is false if there is

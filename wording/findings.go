@@ -164,6 +164,15 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.ForeignClient: func(s *said) string {
 		return fmt.Sprintf("the credential of node %s is used by %q, which is no kubelet", s.k.Node, s.k.Product)
 	},
+	rules.SecretTaken: func(s *said) string {
+		if home := s.p.Text(rules.ParamHome); home != "" {
+			return fmt.Sprintf("%s succeeded with the credential of node %s while its kubelet came from %s", s.request(), s.k.Node, home)
+		}
+		if user := s.p.Text(rules.ParamUser); user != "" {
+			return fmt.Sprintf("%s succeeded for user %q, who impersonates node %s with client %q", s.request(), user, s.k.Node, s.k.Product)
+		}
+		return fmt.Sprintf("%s succeeded for %q, which is no kubelet, with the credential of node %s", s.request(), s.k.Product, s.k.Node)
+	},
 	rules.ProviderAgent: func(s *said) string {
 		return fmt.Sprintf("the credential of node %s is used by %q, a known agent of %s", s.k.Node, s.k.Product, s.p.Text(rules.ParamProvider))
 	},

@@ -144,10 +144,25 @@ func weight(f *sinks.Finding) int {
 		n += int(rules.Critical) + 1
 	}
 	n *= 2
-	if f.Name != "" && f.Params.Has(rules.ParamAddress) {
+	if objectOf(f) != "" && f.Params.Has(rules.ParamAddress) {
 		n++
 	}
 	return n
+}
+
+// objectOf names the object of a finding: NAMESPACE/NAME, or NAMESPACE/* and * for all of a namespace and of the cluster; "" if it is about none.
+func objectOf(f *sinks.Finding) string {
+	name := f.Name
+	switch f.Verb {
+	case "list", "watch", "deletecollection":
+		if name == "" && f.Resource != "" {
+			name = "*"
+		}
+	}
+	if name != "" && f.Namespace != "" {
+		name = f.Namespace + "/" + name
+	}
+	return name
 }
 
 const maxNames = 5
@@ -177,11 +192,7 @@ func (a *alert) tell(f *sinks.Finding, last time.Time) {
 	a.allowed, a.passed = a.allowed || f.Allowed, a.passed || f.Authorized
 	a.origins.Merge(&f.Origins)
 	w := weight(f)
-	if f.Name != "" {
-		name := f.Name
-		if f.Namespace != "" {
-			name = f.Namespace + "/" + name
-		}
+	if name := objectOf(f); name != "" {
 		a.name(clean(name), last, w)
 	}
 	if a.id != "" && (w < a.tells || w == a.tells && !last.After(a.told)) {

@@ -8,10 +8,14 @@ import (
 
 // Theft is a secret that somebody read with a node's stolen credential.
 type Theft struct {
+	// Secret is the secret's name, empty for all that are listed. Where Token is set it is the service account's.
 	Node, Namespace, Secret string
+	Token                   bool
 	// Address is where the request came from.
 	Address string
 	At      time.Time
+	// Unbound says that no finding has to name a binding: the Node authorizer allowed it, or may have.
+	Unbound bool
 	// Did says what was done to hide it.
 	Did []string
 }
@@ -82,21 +86,6 @@ func (a *attack) request(at time.Time, verb string, of apiResource, namespace, n
 	}
 	if code >= 400 {
 		e.fail(code)
-	}
-	return e
-}
-
-// steal makes the theft: of a secret that no pod leads to.
-func (a *attack) steal() *Event {
-	a.theft.Namespace, a.theft.Secret = [...]string{"shop", "payments", "vault"}[a.IntN(3)], "root-password-"+hexString(a.Rand, 4)
-	verb := [...]string{"get", "get", "get", "watch"}[a.IntN(4)]
-	e := a.request(a.theft.At, verb, resSecrets, a.theft.Namespace, a.theft.Secret, 200)
-	e.AuditID = a.id
-	if verb == "watch" {
-		e.URI = resSecrets.path(a.theft.Namespace, "", "") + "?watch=true&fieldSelector=" + query("metadata.name="+a.theft.Secret)
-	}
-	if a.IntN(2) == 0 {
-		e.UserAgent = a.like.UserAgent
 	}
 	return e
 }

@@ -1,6 +1,7 @@
 package days
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -109,16 +110,25 @@ func checkIncident(t *testing.T, seed uint64, all []incidents.Incident, theft *T
 			continue
 		}
 		n++
-		rotated := slices.Contains(in.Rotate, incidents.Object{Resource: "secrets", Namespace: theft.Namespace, Name: theft.Secret})
+		rotated := slices.Contains(in.Rotate, theft.object())
 		from := slices.ContainsFunc(in.Addresses, func(s incidents.Seen) bool { return s.Value == theft.Address })
 		succeeded := slices.ContainsFunc(in.Timeline, func(m incidents.Moment) bool { return m.Code == incidents.FirstSuccess && !m.At.After(theft.At) })
-		if in.Severity != rules.Critical.String() || !rotated || !from || !succeeded || len(in.Bindings) == 0 {
+		if in.Severity != rules.Critical.String() || !rotated || !from || !succeeded || len(in.Bindings) == 0 && !theft.Unbound {
 			t.Errorf("seed %d: the incident is %s, rotates the secret %t, names the address %t, tells the success %t, and has %d bindings: %+v", seed, in.Severity, rotated, from, succeeded, len(in.Bindings), *theft)
 		}
 	}
 	if n != 1 {
 		t.Errorf("seed %d: %d incidents at the time of %+v", seed, n, *theft)
 	}
+}
+
+// object is what is to be rotated.
+func (t *Theft) object() incidents.Object {
+	o := incidents.Object{Resource: "secrets", Namespace: t.Namespace, Name: t.Secret}
+	if t.Token {
+		o.Resource, o.Subresource = "serviceaccounts", "token"
+	}
+	return o
 }
 
 // checkRoom wants the same of a store and a queue with little room.
@@ -131,7 +141,7 @@ func checkRoom(t *testing.T, seed uint64, entries []tally.Entry, theft *Theft, r
 	}
 	named := false
 	for k, g := range small.Groups {
-		named = named || g.Severity == rules.Critical && g.Allowed && !g.Wide && k.Node == theft.Node && k.Name == theft.Secret
+		named = named || g.Severity == rules.Critical && g.Allowed && !g.Wide && k.Node == theft.Node && k.Namespace == theft.Namespace && k.Name == theft.Secret
 	}
 	if !named {
 		t.Errorf("seed %d: no group of %d names %+v", seed, room, *theft)
@@ -159,7 +169,7 @@ func checkAlerts(t *testing.T, seed uint64, alerts []map[string]map[string]strin
 	if !slices.ContainsFunc(alerts, func(a map[string]map[string]string) bool {
 		l, note := a["labels"], a["annotations"]
 		return l["severity"] == rules.Critical.String() && l["node"] == theft.Node && note["address"] == theft.Address &&
-			slices.Contains(strings.Split(note["objects"], ", "), theft.Namespace+"/"+theft.Secret)
+			slices.Contains(strings.Split(note["objects"], ", "), strings.TrimPrefix(theft.Namespace+"/"+cmp.Or(theft.Secret, "*"), "/"))
 	}) {
 		t.Errorf("seed %d: no alert names %+v (by incident: %t): %v", seed, *theft, byIncident, alerts)
 	}

@@ -1,0 +1,102 @@
+package rules
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+// TestSecretTaken is about secrets that the Node authorizer lets the node read, and that something else than its kubelet read.
+func TestSecretTaken(t *testing.T) {
+	const critical = "critical: get secrets shop/db succeeded with the credential of node worker-1 while its kubelet came from "
+	takes := func(p *tale, second int, more ...with) {
+		p.one(second, "worker-1", append([]with{does("get secrets shop/db"), verdict(nodeauthz.Allow)}, more...)...)
+	}
+	world := func(sets ...[]string) State {
+		w := cluster(6)
+		w.sets = map[string][][]string{"worker-1": sets}
+		for _, all := range sets {
+			w.addresses = map[string][]string{"worker-1": append(w.addresses["worker-1"], all...)}
+		}
+		return w
+	}
+	own := world([]string{"10.0.0.1", "worker-1"})
+	for _, c := range []struct {
+		name string
+		s    State
+		play func(p *tale)
+		want string // "": nothing of severity critical
+	}{
+		{"from elsewhere", nil, func(p *tale) { takes(p, 30*minute+15, comes("203.0.113.9")) }, critical + "10.0.0.1, from 203.0.113.9"},
+		{"from another node's address", own, func(p *tale) { takes(p, 30*minute+15, comes("10.0.0.2")) }, critical + "10.0.0.1, from 10.0.0.2"},
+		{"a token", own, func(p *tale) {
+			p.one(30*minute+15, "worker-1", does("create serviceaccounts/token shop/web"), verdict(nodeauthz.Allow), comes("203.0.113.9"))
+		}, "critical: create serviceaccounts/token shop/web succeeded with the credential of node worker-1 while its kubelet came from 10.0.0.1, from 203.0.113.9"},
+		{"among many addresses", own, func(p *tale) {
+			for i := range 60 {
+				p.one(30*minute+i, "worker-1", comes("203.0.113."+string(rune('0'+i%10))))
+			}
+			takes(p, 30*minute+59, comes("198.51.100.7"))
+		}, critical + "10.0.0.1, from 198.51.100.7"},
+		{"the thief comes first in the log", own, func(p *tale) {
+			takes(p, 0, comes("203.0.113.9"))
+			p.one(70, "worker-1", comes("203.0.113.9"))
+			takes(p, 75, comes("203.0.113.9"))
+		}, critical + "10.0.0.1, from 203.0.113.9"},
+		{"by IPv6 where the Node has another network", world([]string{"10.0.0.1", "fd00::1"}), func(p *tale) { takes(p, 30*minute, comes("2001:db8::9")) }, critical + "10.0.0.1, from 2001:db8::9"},
+		{"from an address that the Node had before", world([]string{"203.0.113.9"}, []string{"10.0.0.1"}), func(p *tale) { takes(p, 30*minute, comes("203.0.113.9")) }, critical + "10.0.0.1, from 203.0.113.9"},
+
+		{"by the kubelet", own, func(p *tale) { takes(p, 30*minute, home) }, ""},
+		{"from a second address of the Node", world([]string{"10.0.0.1", "192.0.2.1"}), func(p *tale) { takes(p, 30*minute, comes("192.0.2.1")) }, ""},
+		{"by the kubelet, while somebody is elsewhere", own, func(p *tale) {
+			p.one(30*minute, "worker-1", comes("203.0.113.9"))
+			takes(p, 30*minute+5, home)
+		}, ""},
+		{"by the kubelet with a new address, while somebody uses the former one", world([]string{"203.0.113.9"}, []string{"10.0.0.1"}), func(p *tale) {
+			p.one(0, "worker-1", comes("203.0.113.9"))
+			p.one(30*minute, "worker-1", comes("203.0.113.9"))
+			takes(p, 30*minute+5, home)
+		}, ""},
+		{"by IPv6 where the Node names no address of it", own, func(p *tale) { takes(p, 30*minute, comes("2001:db8::9")) }, ""},
+		{"by IPv6 in the Node's network", world([]string{"10.0.0.1", "2001:db8::1"}), func(p *tale) { takes(p, 30*minute, comes("2001:db8::9")) }, ""},
+		{"refused", own, func(p *tale) { takes(p, 30*minute, comes("203.0.113.9"), code(403)) }, ""},
+		{"a ConfigMap", own, func(p *tale) { p.one(30*minute, "worker-1", does("get configmaps shop/db"), comes("203.0.113.9")) }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &tale{}
+			p.kubelets(3, 0, hour, 10, nil, home)
+			c.play(p)
+			said := strings.Join(p.detects(t, nodeCredentialMisuse(), c.s), "\n")
+			if c.want == "" && strings.Contains(said, "critical") || !strings.Contains(said, c.want) {
+				t.Errorf("got %s\nwant %q", said, c.want)
+			}
+		})
+	}
+}
+
+// An address that the Node has in addition to the kubelet's is no second one.
+func TestNodeWithTwoAddresses(t *testing.T) {
+	w := cluster(3)
+	w.sets = map[string][][]string{"worker-1": {{"10.0.0.1", "192.0.2.1"}}}
+	p := &tale{}
+	p.kubelets(3, 0, hour, 10, nil, home)
+	p.kubelets(1, 5, hour, 10, nil, comes("192.0.2.1"))
+	if got := p.detects(t, nodeCredentialMisuse(), w); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+	if got := p.detects(t, nodeCredentialMisuse(), nil); len(got) == 0 {
+		t.Error("without a state nothing is found")
+	}
+}
+
+func TestSecretTakenByClient(t *testing.T) {
+	s := newStory(t, nil)
+	get := verdict(nodeauthz.Allow)
+	s.f("another client", `critical: get secrets shop/db succeeded for "curl", which is no kubelet, with the credential of node worker-1`, get, agent("curl/8.5.0"), code(200))
+	s.f("refused", `high: the credential of node worker-1 is used by "curl", which is no kubelet`, get, agent("curl/8.5.0"), code(403))
+	s.f("what Node does not allow is in another rule", `high: the credential of node worker-1 is used by "curl", which is no kubelet`, agent("curl/8.5.0"), byRBAC(200))
+	s.f("what Node should allow, and RBAC did", `critical: get secrets shop/db succeeded for "curl", which is no kubelet, with the credential of node worker-1`, get, agent("curl/8.5.0"), byRBAC(200))
+	s.f("somebody else", `critical: get secrets shop/db succeeded for user "admin", who impersonates node worker-1 with client "kubectl"`, get, agent("kubectl/v1"), code(200), impersonated)
+	s.f("the kubelet", "", get, code(200))
+}
