@@ -76,7 +76,8 @@ type Detection struct {
 
 // DetectorOptions are what detectors are made with.
 type DetectorOptions struct {
-	// Lateness is how much later than others a request may come. Default DefaultLateness.
+	// Lateness is how much later than others a request may come. Default DefaultLateness, of a finished log [ClockDoubt] more: where an API server's clock is
+	// ahead, what the others write comes late by that.
 	Lateness time.Duration
 	// Finished says that the log is, and is read as a whole: what comes late counts as long as time was not moved on past it. A short log may be in any order.
 	Finished bool
@@ -84,6 +85,17 @@ type DetectorOptions struct {
 	Kubelets []string
 	// Bootstrap says what is usual when nodes join.
 	Bootstrap Bootstrap
+}
+
+func (o DetectorOptions) complete() DetectorOptions {
+	if o.Lateness > 0 {
+		return o
+	}
+	o.Lateness = DefaultLateness
+	if o.Finished {
+		o.Lateness += ClockDoubt
+	}
+	return o
 }
 
 // Detectors are the detectors of a set of rules. Not safe for concurrent use.
@@ -108,9 +120,7 @@ const RememberedWatermark = "watermark"
 
 // NewDetectors returns the detectors of those rules that have one.
 func NewDetectors(rules []*Rule, opt DetectorOptions) *Detectors {
-	if opt.Lateness <= 0 {
-		opt.Lateness = DefaultLateness
-	}
+	opt = opt.complete()
 	d := &Detectors{lateness: opt.Lateness, nodes: map[string]*followed{}, rules: rules, opt: opt}
 	for _, r := range rules {
 		if r.NewDetector == nil {
@@ -141,9 +151,7 @@ func NewDetectors(rules []*Rule, opt DetectorOptions) *Detectors {
 
 // Configure changes the options from here on; time does not go back for them.
 func (d *Detectors) Configure(opt DetectorOptions) {
-	if opt.Lateness <= 0 {
-		opt.Lateness = DefaultLateness
-	}
+	opt = opt.complete()
 	d.lateness, d.opt = opt.Lateness, opt
 	for _, one := range d.all {
 		if c, is := one.(interface{ configure(DetectorOptions) }); is {

@@ -1,6 +1,7 @@
 package days
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -118,10 +119,20 @@ func (a *attack) ofMovedPod() *Event {
 		}
 		a.theft.Namespace, a.theft.Secret, a.theft.Unbound = p.namespace, p.secrets[0], true
 		e := a.hide(a.read())
+		if off > 5*second && !a.uses(p, at) && a.IntN(2) == 0 {
+			e.UserAgent, a.plain = a.like.UserAgent, true // only the time shows that it is not the kubelet's
+		}
 		a.did("%s %s %s was on the node", off, how, p)
 		return e
 	}
 	return nil
+}
+
+// uses reports whether another pod of the pod's application is on its node at about a time.
+func (a *attack) uses(p *pod, at time.Time) bool {
+	return slices.ContainsFunc(a.pods, func(q *pod) bool {
+		return q != p && q.app == p.app && q.node == p.node && q.bound.Before(at.Add(5*second)) && q.end().After(at.Add(-5*second))
+	})
 }
 
 // ofCollection reads all secrets of a namespace, or those with a label.
