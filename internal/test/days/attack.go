@@ -245,7 +245,9 @@ func (a *attack) agents(theft *Event) {
 		e.UserAgent = fmt.Sprintf("agent-%d/1.0", i)
 		return e
 	})
-	theft.UserAgent = strings.Repeat("z", 1<<a.IntN(14))
+	if !a.plain {
+		theft.UserAgent = strings.Repeat("z", 1<<a.IntN(14))
+	}
 	a.did("%d user agents", n)
 }
 

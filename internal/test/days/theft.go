@@ -105,7 +105,7 @@ func (a *attack) token(account string) *Event {
 // ofMovedPod reads a secret of a pod that has left the node, or is to come to it: at once or within minutes.
 func (a *attack) ofMovedPod() *Event {
 	off := time.Duration(a.IntN(1500)) * milli
-	if a.IntN(2) == 0 {
+	if a.IntN(3) > 0 {
 		off = time.Duration(a.IntN(600)) * second
 	}
 	for _, i := range a.Perm(len(a.pods)) {
@@ -118,9 +118,13 @@ func (a *attack) ofMovedPod() *Event {
 			continue
 		}
 		a.theft.Namespace, a.theft.Secret, a.theft.Unbound = p.namespace, p.secrets[0], true
+		a.plain = off > 5*second && !a.uses(p, at)
+		if a.plain { // only the time shows that it is not the kubelet's
+			a.theft.Address = a.like.SourceIPs[0]
+		}
 		e := a.hide(a.read())
-		if off > 5*second && !a.uses(p, at) && a.IntN(2) == 0 {
-			e.UserAgent, a.plain = a.like.UserAgent, true // only the time shows that it is not the kubelet's
+		if a.plain {
+			e.UserAgent = a.like.UserAgent
 		}
 		a.did("%s %s %s was on the node", off, how, p)
 		return e
