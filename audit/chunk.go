@@ -34,7 +34,7 @@ type Counts struct {
 	Read, Skipped int64
 	// Malformed is how often something was no audit event.
 	Malformed int64
-	// NULBytes is how many NUL bytes stood in the way. They are what a copied and truncated log leaves, and are no event.
+	// NULBytes is how many NUL bytes stood in the way. At its beginning a log that was copied and truncated has them.
 	NULBytes int64
 	// Foreign is how many records of other logs there were, as shippers put them next to audit events. They are not malformed.
 	Foreign int64
@@ -61,6 +61,8 @@ type Decoder struct {
 	Want Want
 	// MaxEventBytes is the length beyond which an event counts as malformed, DefaultMaxEventBytes if it is 0.
 	MaxEventBytes int
+	// Continues says that the next buffer begins within a line of which the buffer before had the beginning and nothing but NUL bytes behind it.
+	Continues bool
 
 	reader reader
 	ev     Event
@@ -87,9 +89,9 @@ type run struct {
 
 // Chunk decodes a buffer of lines, the first of which has number firstLine. The buffer should end where a line ends; what is left of a
 // torn line is malformed. A line may hold several events, an EventList or an array of events, or an envelope of them (see Message); a
-// byte-order mark, carriage returns and NUL bytes are stepped over. Each event that is needed is given to emit, in order; the Event is used
-// again after emit returns, but a copy of it (*ev) stays good as long as buf is left alone. Whatever is no event is given to malformed and
-// does not stop the rest. Neither function may be nil or use the Decoder.
+// byte-order mark, carriage returns, and NUL bytes at the beginning of the first line are stepped over. Each event that is needed is given to
+// emit, in order; the Event is used again after emit returns, but a copy of it (*ev) stays good as long as buf is left alone. Whatever is no
+// event is given to malformed and does not stop the rest. Neither function may be nil or use the Decoder.
 func (d *Decoder) Chunk(buf []byte, firstLine int, emit func(*Event), malformed func(Malformed)) Counts {
 	d.begin(buf, firstLine, emit, malformed)
 	d.lines()
@@ -143,9 +145,11 @@ func nextNUL(buf []byte, from int) int {
 	return len(buf)
 }
 
-// holey decodes a line that holds NUL bytes: what stands between them are pieces of their own. It returns where the next NUL is.
+// holey decodes a line that holds NUL bytes: what stands between them are pieces of their own. A log that was copied and truncated begins with them.
+// Elsewhere they are in the place of what was written and lost, as after a crash: where no piece shows that, it is reported. holey returns where the next NUL
+// is.
 func (d *Decoder) holey(from, to int) int {
-	buf := d.run.buf
+	buf, first, told := d.run.buf, nextNUL(d.run.buf[:to], from), d.run.counts.Malformed
 	d.run.holes = true
 	defer func() { d.run.holes = false }()
 	for from < to {
@@ -154,6 +158,9 @@ func (d *Decoder) holey(from, to int) int {
 		for from = nul; from < to && buf[from] == 0; from++ {
 			d.run.counts.NULBytes++
 		}
+	}
+	if (first > 0 || d.run.line > 1 && !d.Continues) && d.run.counts.Malformed == told {
+		d.report(first, "NUL bytes in the place of events")
 	}
 	return nextNUL(buf, to)
 }

@@ -95,7 +95,11 @@ func TestChunk(t *testing.T) {
 	f("torn last line", node("a")+"\n"+node("b")[:60], outcome{Events: []string{"1:a"}, Malformed: []string{"2:unexpected end"}, Counts: Counts{Read: 1, Malformed: 1}})
 	f("torn line and another behind it", other[:100]+other+"\n"+node("b"), outcome{Events: []string{"2:b"}, Malformed: []string{"1:unexpected end in a string"}, Counts: Counts{Read: 2, Skipped: 1, Malformed: 1}})
 	f("NUL run in front", "\x00\x00\x00"+node("a")+"\n", outcome{Events: []string{"1:a"}, Counts: Counts{Read: 1, NULBytes: 3}})
-	f("NUL run between", node("a")+"\x00\x00"+node("b")+"\n\x00\x00\n"+node("c"), outcome{Events: []string{"1:a", "1:b", "3:c"}, Counts: Counts{Read: 3, NULBytes: 4}})
+	f("NUL run between", node("a")+"\x00\x00"+node("b")+"\n\x00\x00\n"+node("c"), outcome{
+		Events: []string{"1:a", "1:b", "3:c"}, Malformed: []string{"1:NUL bytes in the place of events", "2:NUL bytes in the place of events"},
+		Counts: Counts{Read: 3, Malformed: 2, NULBytes: 4}})
+	f("NUL run at the end", node("a")+"\n\x00\x00", outcome{
+		Events: []string{"1:a"}, Malformed: []string{"2:NUL bytes in the place of events"}, Counts: Counts{Read: 1, Malformed: 1, NULBytes: 2}})
 	f("NUL run in an event", node("a")[:60]+"\x00"+node("b")+"\n", outcome{Events: []string{"1:b"}, Malformed: []string{"1:unexpected end"}, Counts: Counts{Read: 1, Malformed: 1, NULBytes: 1}})
 	f("noise", "\x01\x02\xff\n", outcome{Malformed: []string{`1:not a JSON object but "\x01\x02\xff"`}, Counts: Counts{Malformed: 1}})
 	f("klog", "I0101 12:00:00 1 x.go:1] "+strings.Repeat("text ", 20), outcome{Malformed: []string{`1:not a JSON object but "I0101 12:00:00 1 x.go:1] text text text "…`}, Counts: Counts{Malformed: 1}})

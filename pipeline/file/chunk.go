@@ -23,6 +23,7 @@ type chunk struct {
 	buf       []byte
 	path      string
 	firstLine int
+	continues bool // a line of the chunk before, which ended with NUL bytes
 	document  bool
 	tooLong   []audit.Malformed
 	reduced   []reducedLine // come before buf
@@ -113,7 +114,7 @@ func fill(r io.Reader, buf []byte) ([]byte, error) {
 }
 
 func (c *chunker) read(r io.Reader) bool {
-	line, first := 1, true
+	line, first, nul := 1, true, false
 	buf := c.alloc()
 	var long chunk // what came before buf
 	for {
@@ -140,7 +141,7 @@ func (c *chunker) read(r io.Reader) bool {
 			}
 			end, buf = 0, buf[:0]
 		}
-		out := chunk{buf: buf, path: c.in.String(), firstLine: line, tooLong: long.tooLong, reduced: long.reduced}
+		out := chunk{buf: buf, path: c.in.String(), firstLine: line, continues: nul, tooLong: long.tooLong, reduced: long.reduced}
 		long = chunk{}
 		if err != nil { // the end; an unfinished line is handed on too, and judged for what it is
 			if !errors.Is(err, io.EOF) {
@@ -155,6 +156,7 @@ func (c *chunker) read(r io.Reader) bool {
 		}
 		next = append(next, tail...)
 		out.buf = buf[:end]
+		nul = out.buf[end-1] == 0
 		line += bytes.Count(out.buf, []byte{'\n'})
 		if !c.eat(out) {
 			return false

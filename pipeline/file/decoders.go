@@ -100,7 +100,9 @@ func (j *job) decode(d *audit.Decoder, places int) {
 		for _, l := range j.chunk.reduced {
 			j.counts.Add(d.Chunk(l.event, l.line, emit, malformed))
 		}
+		d.Continues = j.chunk.continues
 		j.counts.Add(d.Chunk(j.chunk.buf, j.chunk.firstLine, emit, malformed))
+		d.Continues = false
 	}
 	for i := range j.events {
 		j.order.see(&j.events[i])

@@ -238,7 +238,8 @@ func (l *lane) send(ctx context.Context, buf []byte, long *chunk, more bool) boo
 			t.first = first
 		}
 	}
-	ch := chunk{buf: buf, path: t.path, firstLine: int(t.line), tooLong: long.tooLong, reduced: long.reduced}
+	ch := chunk{buf: buf, path: t.path, firstLine: int(t.line), continues: t.nul, tooLong: long.tooLong, reduced: long.reduced}
+	t.nul = bytes.HasSuffix(buf, []byte{0})
 	t.pass(buf)
 	t.offset += int64(len(buf))
 	if t.line > 0 {

@@ -144,7 +144,7 @@ func TestReadDamaged(t *testing.T) {
 	f("empty", "", nil, 0, "", "")
 	f("empty gzip", gz(t, ""), nil, 0, "", "")
 	f("blank lines", "\n\r\n  \n"+text, all, 0, "", "")
-	f("NUL runs at both ends and between", strings.Repeat("\x00", 700_000)+text+strings.Repeat("\x00", 700_000)+"\n"+event("b", 5000)+strings.Repeat("\x00", 9), append(idsOf(text), "b"), 0, "", "")
+	f("NUL runs at both ends and between", strings.Repeat("\x00", 700_000)+text+strings.Repeat("\x00", 700_000)+"\n"+event("b", 5000)+strings.Repeat("\x00", 9), append(idsOf(text), "b"), 2, "x.log:4001", "")
 	f("NUL bytes alone", strings.Repeat("\x00", 3<<20), nil, 0, "", "")
 	f("a NUL run that is longer than any event", text[:len(text)-20]+strings.Repeat("\x00", 9<<20)+event("b", 5000)+"\n"+event("c", 5001)+"\n", append(idsOf(text)[:3999:3999], "b", "c"), 1, "x.log:4000", "")
 	f("torn last line", text[:len(text)-20], all[:3999], 1, "x.log:4000", "")

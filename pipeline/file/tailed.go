@@ -27,6 +27,8 @@ type tailed struct {
 	// offset is where the next line begins that was not handed on, and line its number, 0 if that is not known. last are the bytes before.
 	offset, line int64
 	last         []byte
+	// nul says that the bytes before end with NUL bytes.
+	nul bool
 	// long is how much of that line was skipped already, since it is too long.
 	long    int64
 	reducer audit.Reducer // of that line
