@@ -51,12 +51,15 @@ const formOfState = 1
 // staleAfter is how long after a stored state proof requests may come that it is about.
 const staleAfter = 2 * time.Minute
 
+// briefNode is how short a Node's life can be for nothing to be asked of its kubelet.
+const briefNode = time.Minute
+
 // newStateProof asks the state.
 func newStateProof(setup *judging.Setup, from, to time.Time) *stateProof {
 	s, p := setup.State, &stateProof{Form: formOfState, From: from.UTC(), To: to.UTC(), Gaps: setup.State.Gaps(from, to)}
 	_, begins := s.Nodes.Known("", from)
 	_, ends := s.Nodes.Known("", to)
-	p.NodesKnown = begins && ends
+	p.NodesKnown = begins && ends && s.Nodes.Unseen(from, to) < briefNode
 	for _, l := range s.Nodes.Lives(from, to) {
 		p.Nodes = withLife(p.Nodes, &l)
 	}

@@ -76,7 +76,7 @@ No request of a node was left out because its event could not be read or decided
 Every event was read, and nothing is left whose verdict nodetrail needs and neither the state nor the API server tells.
 
 ## What defeats it
-An event that is too long, torn, unreadable, or cut by the API server; or a request whose verdict lacks state. It does not count if
+An event that is too long, torn, unreadable, cut by the API server, or replaced by NUL bytes in a crash; or a request whose verdict lacks state. It does not count if
 what is left of the event shows that it is not of a node nor of somebody who acts as one.
 
 ## What to do
@@ -249,7 +249,9 @@ The objects that verdicts depend on are known for the whole window.
 State is given, and nobody stopped watching in the window.
 
 ## What defeats it
-No state, kinds of objects that are missing, times in which nobody watched, a state that ends before the log.
+No state, kinds of objects that are missing, times in which nobody watched, a state that ends before the log. A journal of
+'nodetrail record' has a bookmark of each kind every minute: ten minutes without one and without a change are a time in which nobody
+watched.
 
 ## What to do
 Run 'nodetrail record' all the time, and give its journal with '--state'.`

@@ -81,6 +81,7 @@ func (s *State) Load(paths []string, stdin io.Reader) error {
 	}
 	s.cover()
 	s.end()
+	s.silencesEnd()
 	return nil
 }
 
@@ -129,6 +130,7 @@ func (s *State) merge(q *queue) error {
 			src.start = min(src.start, c.at) // entries need not be in order
 			start = src.start
 			s.progress(src, &c, q)
+			s.sign(src, &c)
 		}
 		s.apply(&c, start)
 		if err := src.advance(); err != nil {
@@ -151,6 +153,54 @@ func (s *State) merge(q *queue) error {
 		s.absorb(src)
 	}
 	return nil
+}
+
+// signs are the signs of life of a kind in journals: bookmarks, which an API server sends every minute, and changes.
+type signs struct {
+	last   int64
+	marked bool // by bookmarks that no list ends with
+}
+
+// silence is how long a kind that a journal has bookmarks of can be without a sign of life. What was not recorded, or is missing from the journal, is longer.
+const silence = 10 * 60 * second
+
+// sign takes in a sign of life. After a silence nobody knows what happened meanwhile, unless the entry says that it has all since the last sign: notBefore is
+// the last moment before it of which all is known.
+func (s *State) sign(src *source, c *change) {
+	if !c.clocked || src.until != 0 {
+		return
+	}
+	l := &s.signs[c.kind]
+	l.marked = l.marked || c.verb == verbBookmark
+	to := c.at
+	if c.notBefore != 0 {
+		to = min(to, c.notBefore)
+	}
+	if l.last != 0 && to-l.last > silence {
+		s.silences = append(s.silences, silent{c.kind, l.last, to})
+	}
+	l.last = max(l.last, c.at)
+}
+
+// silent is a time in which a journal has no sign of life of a kind.
+type silent struct {
+	kind     kindID
+	from, to int64
+}
+
+// silencesEnd makes holes of the silences of kinds that have bookmarks. A journal without any tells nothing by its silence.
+func (s *State) silencesEnd() {
+	for id, l := range s.signs {
+		if l.last != 0 && s.to-l.last > silence {
+			s.silences = append(s.silences, silent{kindID(id), l.last, s.to})
+		}
+	}
+	for _, x := range s.silences {
+		if s.signs[x.kind].marked {
+			s.uncovered(x.kind, x.from, x.to)
+		}
+	}
+	s.silences = nil
 }
 
 // absorb takes over what a source counted.

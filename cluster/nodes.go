@@ -244,6 +244,22 @@ func (n *Nodes) Known(name string, t time.Time) (exists, covered bool) {
 	return exists, n.covered != 0 && at >= n.covered && !unseen
 }
 
+// Unseen returns the longest stretch of the time from one instant to another in which nobody watched Nodes.
+func (n *Nodes) Unseen(from, to time.Time) (longest time.Duration) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	for _, h := range n.holes.All() {
+		if h.To.IsZero() || h.To.After(to) {
+			h.To = to
+		}
+		if h.From.Before(from) {
+			h.From = from
+		}
+		longest = max(longest, h.To.Sub(h.From))
+	}
+	return longest
+}
+
 // Names returns the names of the Node objects that exist at t, in order.
 func (n *Nodes) Names(t time.Time) []string {
 	n.mu.RLock()

@@ -155,11 +155,8 @@ func (k *kindRecorder) event(e watch.Event) error {
 	switch e.Type {
 	case watch.Bookmark:
 		k.bookmarks, k.short = true, false
-		if through := revision(k.rv) >= k.target; through || !k.backlog {
-			notBefore = time.Time{}
-		}
-		k.bookmark(false, notBefore)
-		if k.backlog && notBefore.IsZero() {
+		k.bookmark(false, notBefore) // one that ends a silence says so
+		if k.backlog && revision(k.rv) >= k.target {
 			k.caughtUp(k.cfg.Now())
 			return nil
 		}

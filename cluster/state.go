@@ -52,6 +52,8 @@ type State struct {
 	decoder   *decoder // for audit bodies
 	versions  versions
 	sight     [numKinds]sight
+	signs     [numKinds]signs
+	silences  []silent
 }
 
 type tracked struct {

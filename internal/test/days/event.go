@@ -62,6 +62,9 @@ type Event struct {
 	// Cut is how many bytes of the line were written; 0 means all. If Glued, not even the newline was.
 	Cut   int
 	Glued bool
+	// Nulled says that NUL bytes are in the place of the line. Hole is how many stand in front of it.
+	Nulled bool
+	Hole   int
 
 	rendered rendering[Event]
 }
@@ -91,6 +94,7 @@ func (e *Event) appendLine(b []byte) []byte {
 
 // render renders the event with its newline, in the order of fields of kube-apiserver.
 func (e *Event) render(b []byte) []byte {
+	b = append(b, make([]byte, e.Hole)...)
 	from := len(b)
 	b = append(b, `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"`...)
 	b = append(b, e.Level...)
@@ -132,6 +136,9 @@ func (e *Event) render(b []byte) []byte {
 	b = append(b, '"')
 	b = e.appendAnnotations(b)
 	b = append(b, "}\n"...)
+	if e.Nulled {
+		clear(b[from : len(b)-1])
+	}
 	if e.Cut > 0 && from+e.Cut < len(b) {
 		if b = b[:from+e.Cut]; !e.Glued {
 			b = append(b, '\n')

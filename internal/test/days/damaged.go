@@ -1,0 +1,58 @@
+package days
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// damaged are mutations that a third examiner found to leave a day READY: files that were written in part.
+func damaged() []Mutation {
+	const judged, inventoried = "every-event-judged", "bindings-inventoried"
+	out := []Mutation{
+		{
+			Name: "plant-nulled", Effect: Breaks, Checks: []string{judged}, Description: "NUL bytes are in the place of a planted request, as after a crash", apply: func(m *mutator) string {
+				p := m.plant(m.late(minute).from)
+				if p == nil {
+					return ""
+				}
+				p.e.Nulled = true
+				m.add(p.e)
+				return p.String()
+			},
+		},
+		{
+			Name: "log-begins-with-nuls", Effect: Harmless, Description: "the log begins with NUL bytes, as one that was copied and truncated", apply: func(m *mutator) string {
+				e := *m.Events[0]
+				e.Hole = 1 + m.IntN(100_000)
+				m.Events[0] = &e
+				return fmt.Sprintf("%d NUL bytes", e.Hole)
+			},
+		},
+		stateHole("state-hole", "the journal lacks half an hour", nil, "state-complete", "window-covered"),
+	}
+	for kind, checks := range map[string][]string{
+		"Pod": {"state-complete", "reads-logged"}, "Node": {"window-covered", "reads-logged"}, "Lease": {"servers-seen"},
+		"ClusterRoleBinding": {inventoried}, "RoleBinding": {inventoried}, "ClusterRole": {inventoried}, "PersistentVolume": {"state-complete", "reads-logged"},
+	} {
+		out = append(out, stateHole("state-hole-"+strings.ToLower(kind), "the journal lacks half an hour of the kind "+kind, []string{kind}, checks...))
+	}
+	slices.SortFunc(out, func(a, b Mutation) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// stateHole takes half an hour out of the journal, or its end: of some kinds, or of all. Their bookmarks are missing with what changed.
+func stateHole(name, what string, kinds []string, checks ...string) Mutation {
+	return Mutation{Name: name, Effect: Hides, Checks: checks, Description: what, apply: func(m *mutator) string {
+		hole := span{from: m.From.Add(m.To.Sub(m.From) / 3)}
+		if hole.to = hole.from.Add(30 * minute); len(kinds) > 0 && m.IntN(2) == 0 {
+			hole.to = m.To.Add(time.Hour)
+		}
+		n := len(m.State)
+		m.State = slices.DeleteFunc(m.State, func(e *Entry) bool {
+			return hole.holds(e.At) && (len(kinds) == 0 || slices.Contains(kinds, e.Kind))
+		})
+		return some(n-len(m.State), "entries from "+stamp(hole.from))
+	}}
+}
