@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -218,7 +219,7 @@ func (b *bindingBook) add(j *pipeline.Judgement) {
 			b.ask(j, a, &ev.User, true, "", rbac.BindingRef{})
 		}
 	}
-	if privileged(j.Event.Effective()) || !j.Allowed && !j.Open {
+	if privileged(j.Event.Effective()) || !j.Allowed && !j.Open && !unasked(j) {
 		return
 	}
 	if j.IsNode && (!j.NodeDenies() || excess) {
@@ -229,6 +230,11 @@ func (b *bindingBook) add(j *pipeline.Judgement) {
 		return // another authorizer
 	}
 	b.ask(j, j.Attrs, j.Event.Effective(), false, o.Decision, o.Grant.Binding)
+}
+
+// unasked reports whether the API server was too busy to ask its authorizers (429): the client will ask again for what the state says that it needs.
+func unasked(j *pipeline.Judgement) bool {
+	return j.Event.Code == http.StatusTooManyRequests && j.Observed.Decision == "" && !j.Answer.Race
 }
 
 // reasonless notes a request that was allowed without a reason: one of a node that the Node authorizer never allows, or one of a service account that no

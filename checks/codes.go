@@ -18,6 +18,7 @@ const (
 	CodeVirtualNode       Code = "virtual-node"
 	CodeTornLine          Code = "torn-line"
 	CodeWatchMissing      Code = "watch-missing"
+	CodeWatchesLost       Code = "watches-lost"
 	CodeReadMissing       Code = "read-missing"
 	CodeNeedsUnknown      Code = "needs-unknown"
 	CodePolicyUnknown     Code = "policy-unknown"

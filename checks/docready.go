@@ -32,7 +32,8 @@ The log holds what nodes read, not only what they write.
 ## What proves it
 Every kubelet keeps watches of pods, nodes, services, csidrivers and runtimeclasses, and makes them again after 5 to 10 minutes. In every hour
 in which a node was Ready for at least 15 minutes, a watch of each kind must have been live, and none may be missing for half
-an hour. A watch counts from its start to its end. When a
+an hour. Of all that nodes make in an hour, and of all that one node makes, no more may be missing than of renewals ('window-covered'):
+so it shows if events are lost, but no renewals. A watch counts from its start to its end. When a
 pod comes to a node with a secret or a configmap that the node did not need before, a read of that kind must follow within ten minutes, or
 within ten minutes of when the node is Ready again. A pod that goes, fails or ends within a minute may never have been looked at. As
 long as a pod mounts 'kube-root-ca.crt', which nearly every pod does, a configmap must be read every 70 minutes, and after each start of
@@ -76,8 +77,8 @@ No request of a node was left out because its event could not be read or decided
 Every event was read, and nothing is left whose verdict nodetrail needs and neither the state nor the API server tells.
 
 ## What defeats it
-An event that is too long, torn, unreadable, cut by the API server, or replaced by NUL bytes in a crash; or a request whose verdict lacks state. It does not count if
-what is left of the event shows that it is not of a node nor of somebody who acts as one.
+An event that is too long, torn, unreadable, cut by the API server, or replaced by NUL bytes in a crash; or a request whose verdict
+lacks state. It does not count if what is left of the event shows that it is not of a node nor of somebody who acts as one.
 
 ## What to do
 Read the lines that are listed. Raise '--max-event-bytes' for events that are too long. For requests without a verdict, give the state of

@@ -13,6 +13,10 @@ const (
 	watchFor = 15 * time.Minute
 	// silentFor is how long a node that is Ready can be without a live watch of a kind at the most, wherever the hours end.
 	silentFor = 30 * time.Minute
+	// longestCycle is how long a watch lasts at the most before it is made again.
+	longestCycle = 10 * time.Minute
+	// leastWatches is how many watches have to be missing to tell of a loss.
+	leastWatches = 3
 	// readFor is how long after a pod's binding its objects are read at the latest.
 	readFor = 10 * time.Minute
 	// watchedAgain is how long a watch of an object lasts at the most, with what it takes to make it again: since 1.31 an hour.
@@ -31,12 +35,20 @@ func readsLogged(in *Input) Result {
 	}
 	w.whole(in, &p, evidence.OverNodes|evidence.OverNames)
 	readers := map[string]*Node{} // those with a kubelet
+	all := make([]watchLoss, w.last-w.first+1)
 	for i := range in.Nodes {
 		if n := &in.Nodes[i]; !playsNode(in, &w, n) {
 			readers[n.Name] = n
-			watchesOf(in, &w, n, &p)
+			watchesOf(in, &w, n, all, &p)
 		}
 	}
+	w.runs(func(h evidence.Hour) bool { return all[h-w.first].tooMany(in) }, func(first, last evidence.Hour) {
+		sum := watchLoss{}
+		for h := first; h <= last; h++ {
+			sum.add(all[h-w.first])
+		}
+		p.unproven(sum.item("", first.Start(), last.End()))
+	})
 	if !in.NeedsKnown {
 		p.unproven(Item{Code: CodeNeedsUnknown})
 	}
@@ -49,8 +61,25 @@ func readsLogged(in *Input) Result {
 	return p.done(NextLogReads)
 }
 
-// watchesOf looks for each kind of watch in each hour in which the node was Ready for long enough; of a node that never was, in all hours together.
-func watchesOf(in *Input, w *window, n *Node, p *proof) {
+// watchLoss counts watches that kubelets made and those of them that are not in the log.
+type watchLoss struct{ expected, missing int64 }
+
+func (l *watchLoss) add(o watchLoss) {
+	l.expected, l.missing = l.expected+o.expected, l.missing+o.missing
+}
+
+// tooMany reports whether more is missing than may be lost of the renewals of Leases. Of few watches one or two say little.
+func (l *watchLoss) tooMany(in *Input) bool {
+	return float64(l.missing) > in.MaxLoss*float64(l.expected) && (l.missing >= leastWatches || in.MaxLoss == 0)
+}
+
+func (l *watchLoss) item(node string, from, to time.Time) Item {
+	return Item{Code: CodeWatchesLost, Node: node, From: from, To: to, Expected: l.expected, Seen: l.expected - l.missing}
+}
+
+// watchesOf looks for each kind of watch in each hour in which the node was Ready for long enough; of a node that never was, in all hours together. What it
+// counts of each hour it adds to all.
+func watchesOf(in *Input, w *window, n *Node, all []watchLoss, p *proof) {
 	var ready []Span
 	for _, life := range clip(n.Lives, w.from, w.to) {
 		ready = append(ready, subtract(life, clip(n.NotReady, life.From, life.To))...)
@@ -64,6 +93,7 @@ func watchesOf(in *Input, w *window, n *Node, p *proof) {
 		expects[h-w.first] = total(clip(ready, h.Start(), h.End())) >= watchFor
 		some = some || expects[h-w.first]
 	}
+	own := watchLoss{}
 	for kind := range evidence.Watches {
 		live := func(h evidence.Hour) bool {
 			x := in.Ledger.Node(n.Name, h)
@@ -92,18 +122,33 @@ func watchesOf(in *Input, w *window, n *Node, p *proof) {
 			i.From, i.To = first.Start(), last.End()
 			p.unproven(i)
 		})
+		for h := w.first; h <= w.last; h++ {
+			one := watchLoss{expected: int64(total(clip(ready, h.Start(), h.End())) / longestCycle)}
+			all[h-w.first].add(one)
+			own.add(one)
+		}
 		for _, s := range ready {
-			silences(in, n.Name, kind, s, func(silence Span) {
-				i := item
-				i.From, i.To = silence.From, silence.To
-				p.unproven(i)
+			silences(in, n.Name, kind, s, func(silence Span, ends bool) {
+				if silence.To.Sub(silence.From) >= silentFor {
+					i := item
+					i.From, i.To = silence.From, silence.To
+					p.unproven(i)
+				}
+				if ends { // the last one may still have been open
+					lost := watchLoss{missing: int64((silence.To.Sub(silence.From) + longestCycle - 1) / longestCycle)}
+					all[evidence.HourOf(silence.From)-w.first].add(lost)
+					own.add(lost)
+				}
 			})
 		}
 	}
+	if own.tooMany(in) {
+		p.unproven(own.item(n.Name, w.first.Start(), w.last.End()))
+	}
 }
 
-// silences calls f with the stretches of at least silentFor, in whole parts of hours, of a time in which the node was Ready, without a live watch.
-func silences(in *Input, node string, kind evidence.Watch, ready Span, f func(Span)) {
+// silences calls f with the stretches, in whole parts of hours, of a time in which the node was Ready, without a live watch, and with whether a watch ends them.
+func silences(in *Input, node string, kind evidence.Watch, ready Span, f func(silence Span, ends bool)) {
 	since := ready.From.Truncate(evidence.PartLength).Add(evidence.PartLength)
 	end := ready.To.Truncate(evidence.PartLength)
 	for at := since; !at.After(end); at = at.Add(evidence.PartLength) {
@@ -111,8 +156,8 @@ func silences(in *Input, node string, kind evidence.Watch, ready Span, f func(Sp
 		if at.Before(end) && (x == nil || !x.Watched[kind].Has(at)) {
 			continue
 		}
-		if at.Sub(since) >= silentFor {
-			f(Span{since, at})
+		if at.After(since) {
+			f(Span{since, at}, at.Before(end))
 		}
 		since = at.Add(evidence.PartLength)
 	}

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// damaged are mutations that a third examiner found to leave a day READY: files that were written in part.
+// damaged are mutations that a third examiner found to leave a day READY: files that were written in part, and requests that nobody was asked about.
 func damaged() []Mutation {
 	const judged, inventoried = "every-event-judged", "bindings-inventoried"
 	out := []Mutation{
 		{
-			Name: "plant-nulled", Effect: Breaks, Checks: []string{judged}, Description: "NUL bytes are in the place of a planted request, as after a crash", apply: func(m *mutator) string {
+			Name: "request-nulled", Effect: Breaks, Checks: []string{judged}, Description: "NUL bytes are in the place of a planted request, as after a crash", apply: func(m *mutator) string {
 				p := m.plant(m.late(minute).from)
 				if p == nil {
 					return ""
@@ -23,11 +23,43 @@ func damaged() []Mutation {
 			},
 		},
 		{
-			Name: "log-begins-with-nuls", Effect: Harmless, Description: "the log begins with NUL bytes, as one that was copied and truncated", apply: func(m *mutator) string {
+			Name: "nuls-in-front", Effect: Harmless, Description: "the log begins with NUL bytes, as one that was copied and truncated", apply: func(m *mutator) string {
 				e := *m.Events[0]
 				e.Hole = 1 + m.IntN(100_000)
 				m.Events[0] = &e
 				return fmt.Sprintf("%d NUL bytes", e.Hole)
+			},
+		},
+		{
+			Name: "request-too-many", Effect: Breaks, Checks: []string{"nothing-depends"}, Description: "the API server is too busy to ask its authorizers about a planted request, and answers 429",
+			apply: func(m *mutator) string {
+				p := m.plantAsk(m.moment(), asks[0])
+				if p == nil {
+					return ""
+				}
+				p.e.Decision, p.e.DecisionReason, p.e.Code = "", "", 429
+				p.e.Message, p.e.Reason = "Too many requests, please try again later.", "TooManyRequests"
+				m.add(p.e)
+				return p.String()
+			},
+		},
+		{
+			Name: "kubelet-too-many", Effect: Harmless, Description: "the API server is too busy to ask its authorizers about a kubelet's request, which comes again", apply: func(m *mutator) string {
+				at := m.moment()
+				like := m.like(m.node(), at)
+				if like == nil {
+					return ""
+				}
+				e := m.ownLease(like, at)
+				e.Decision, e.Code = "", 429
+				e.Message, e.Reason = "Too many requests, please try again later.", "TooManyRequests"
+				m.add(e)
+				return nodeOf(like.User)
+			},
+		},
+		{
+			Name: "remove-third-but-leases", Effect: Hides, Checks: []string{"reads-logged"}, Description: "a third of all events but those about Leases is missing, at random", apply: func(m *mutator) string {
+				return some(m.drop(func(e *Event) bool { return (e.Ref == nil || e.Ref.Resource != resLeases.name) && m.IntN(3) == 0 }), "events that are about no Lease")
 			},
 		},
 		stateHole("state-hole", "the journal lacks half an hour", nil, "state-complete", "window-covered"),
