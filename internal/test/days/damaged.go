@@ -12,7 +12,7 @@ func damaged() []Mutation {
 	const judged, inventoried = "every-event-judged", "bindings-inventoried"
 	out := []Mutation{
 		{
-			Name: "request-nulled", Effect: Breaks, Checks: []string{judged}, Description: "NUL bytes are in the place of a planted request, as after a crash", apply: func(m *mutator) string {
+			Name: "request-nulled", Effect: Hides, Checks: []string{judged}, Description: "NUL bytes are in the place of a planted request, as after a crash", apply: func(m *mutator) string {
 				p := m.plant(m.late(minute).from)
 				if p == nil {
 					return ""
