@@ -72,6 +72,20 @@ func readCases() []kase {
 				!t.ev.StageTime.Before(at(from, 0, 0)) && t.time().Before(at(to, 0, 0))
 		}
 	}
+	fourth := func(node string) func(*tick) bool {
+		n := 0
+		return func(t *tick) bool {
+			if t.ev.Verb != "watch" || node != "" && t.who() != node {
+				return false
+			}
+			n++
+			return n%4 == 0
+		}
+	}
+	out = append(out,
+		kase{check, "a fourth of all watches", without(fourth("")), Unproven, CodeWatchesLost},
+		kase{check, "a fourth of the watches of one node", without(fourth("worker-2")), Unproven, CodeWatchesLost},
+	)
 	for kind := range evidence.Watches {
 		out = append(out,
 			kase{check, "no watch of " + kind.String(), without(watch(kind.String(), "", 0, 23)), Unproven, CodeWatchMissing},
