@@ -5,22 +5,29 @@ import (
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync/atomic"
 	"time"
 )
 
 const (
-	// memoryAtLeast is up to how much memory a service may use whatever it holds, in bytes.
-	memoryAtLeast = 176 << 20
-	// memoryEvery is how often it is looked at what the service holds. Of a large state each look finds a part.
+	// serviceMemory and AnalysisMemory are up to how much memory a service and an analysis may use whatever they hold, in bytes.
+	serviceMemory  = 176 << 20
+	AnalysisMemory = 96 << 20
+	// memoryEvery is how often it is looked at what is held. Of a large state each look finds a part.
 	memoryEvery = time.Second
 )
 
-// holdMemory keeps what the garbage collector has not collected yet in proportion to what the service holds, until ctx ends. Without it a service uses
-// twice what it holds; and what it holds is most in an overload, in which nothing may be killed for its memory.
-func holdMemory(ctx context.Context) {
-	if os.Getenv("GOGC") != "" { // somebody has decided that
+var memoryHeld atomic.Bool
+
+// HoldMemory keeps what the garbage collector has not collected yet in proportion to what the process holds, until ctx ends; so many bytes in all are
+// never too much. Without it a process uses twice what it holds; and what a service holds is most in an overload, in which nothing may be killed for its
+// memory. It does nothing where GOGC is set, and leaves a limit of GOMEMLIMIT in force. The limit is the whole process's: of several calls
+// at a time the first one keeps it.
+func HoldMemory(ctx context.Context, atLeast int64) {
+	if os.Getenv("GOGC") != "" || !memoryHeld.CompareAndSwap(false, true) { // somebody has decided that
 		return
 	}
+	defer memoryHeld.Store(false)
 	most := debug.SetMemoryLimit(-1) // of GOMEMLIMIT
 	defer debug.SetMemoryLimit(most)
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
@@ -28,7 +35,7 @@ func holdMemory(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		metrics.Read(live)
-		debug.SetMemoryLimit(memoryLimit(int64(live[0].Value.Uint64()), most))
+		debug.SetMemoryLimit(memoryLimit(int64(live[0].Value.Uint64()), atLeast, most))
 		select {
 		case <-ctx.Done():
 			return
@@ -37,6 +44,6 @@ func holdMemory(ctx context.Context) {
 	}
 }
 
-// memoryLimit is the limit for a service that holds so many bytes. It leaves a quarter as much for what is not collected yet: with less, the collector
+// memoryLimit is the limit for a process that holds so many bytes. It leaves a quarter as much for what is not collected yet: with less, the collector
 // would take much of the processors' time. most is the limit that the user gave.
-func memoryLimit(live, most int64) int64 { return min(most, max(memoryAtLeast, live+live/4)) }
+func memoryLimit(live, atLeast, most int64) int64 { return min(most, max(atLeast, live+live/4)) }

@@ -9,13 +9,13 @@ import (
 
 func TestMemoryLimit(t *testing.T) {
 	for _, c := range []struct{ live, most, want int64 }{
-		{0, math.MaxInt64, memoryAtLeast},
-		{100 << 20, math.MaxInt64, memoryAtLeast},
+		{0, math.MaxInt64, serviceMemory},
+		{100 << 20, math.MaxInt64, serviceMemory},
 		{600 << 20, math.MaxInt64, 750 << 20},
 		{600 << 20, 700 << 20, 700 << 20},
 		{0, 64 << 20, 64 << 20},
 	} {
-		if got := memoryLimit(c.live, c.most); got != c.want {
+		if got := memoryLimit(c.live, serviceMemory, c.most); got != c.want {
 			t.Errorf("%d bytes held of at most %d: %d, want %d", c.live, c.most, got, c.want)
 		}
 	}
@@ -29,13 +29,13 @@ func TestHoldMemory(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
-		holdMemory(ctx)
+		HoldMemory(ctx, serviceMemory)
 		close(ended)
 	}()
 	for debug.SetMemoryLimit(-1) == math.MaxInt64 && t.Context().Err() == nil {
 		continue
 	}
-	if got := debug.SetMemoryLimit(-1); got < memoryAtLeast {
+	if got := debug.SetMemoryLimit(-1); got < serviceMemory {
 		t.Errorf("the limit is %d", got)
 	}
 	cancel()

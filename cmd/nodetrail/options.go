@@ -91,13 +91,11 @@ func (f *logFlags) state(fs *pflag.FlagSet, a *app.Authorization, in *app.Input)
 	f.authorization(fs, a)
 }
 
+const etcdPrefixUsage = "the API server's --etcd-prefix, for etcd snapshots that hold several clusters (default: found by their content)"
+
 func stateFiles(fs *pflag.FlagSet, in *app.Input) {
 	fs.StringArrayVar(&in.State, "state", nil, "cluster state: a journal (nodetrail record, kubectl get -w), a snapshot (kubectl get -o json|yaml, etcdctl snapshot save, k3s's state.db), a folder of such, or -; may be repeated")
-	etcdPrefix(fs, &in.EtcdPrefix)
-}
-
-func etcdPrefix(fs *pflag.FlagSet, to *string) {
-	fs.StringVar(to, "etcd-prefix", "", "the API server's --etcd-prefix, for etcd snapshots that hold several clusters (default: found by their content)")
+	fs.StringVar(&in.EtcdPrefix, "etcd-prefix", "", etcdPrefixUsage)
 }
 
 // read takes the flags and arguments over.

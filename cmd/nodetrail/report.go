@@ -69,7 +69,7 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	f.reportOutput.flags(fs)
 	fs.StringVar(&f.pages.Listen, "serve", "", "serve the report as pages at this `ADDRESS`, such as 127.0.0.1:8080, in place of printing it")
 	fs.StringArrayVar(&f.pages.State, "state", nil, "cluster state that the pages explain requests by: a journal, a snapshot or a folder of such, as a `PATH`; may be repeated")
-	etcdPrefix(fs, &f.pages.EtcdPrefix)
+	fs.StringVar(&f.pages.EtcdPrefix, "etcd-prefix", "", etcdPrefixUsage)
 	fs.StringSliceVar(&f.Nodes, "node", nil, onlyNodesUsage)
 	f.answerFlags.flags(fs)
 	cli.Complete(cmd, f.completions())
