@@ -296,24 +296,17 @@ func (e *eval) leases() Answer {
 		return e.forbid(formLeaseNamespace, system)
 	case e.verb == "deletecollection":
 		return unknown(MissingCollection)
-	case e.nameUnknown():
-		return unknown(MissingBody)
 	case e.name != e.req.Node:
 		return e.forbid(formLease)
 	}
 	return allowed()
 }
 
-// nameUnknown reports whether the request creates an object of which the log has neither name nor body.
-func (e *eval) nameUnknown() bool { return e.op == opCreate && e.name == "" && e.req.Body == nil }
-
 // csiNodes is admitCSINode.
 func (e *eval) csiNodes() Answer {
 	switch {
 	case e.verb == "deletecollection":
 		return unknown(MissingCollection)
-	case e.nameUnknown():
-		return unknown(MissingBody)
 	case e.name != e.req.Node:
 		return e.forbid(formCSINode)
 	case e.subresource != "status" || e.a.version.Minor < 37:

@@ -85,7 +85,8 @@ func notFoundMessage(kind, name string) string {
 	return kind + " " + strconv.Quote(name) + " not found"
 }
 
-// forbid refuses as upstream's admission.NewForbidden does.
+// forbid refuses as upstream's admission.NewForbidden does. What creates an object of which the log has neither name nor body is unknown instead: it may
+// be the node's own.
 func (e *eval) forbid(form string, args ...any) Answer {
 	name, ok := e.messageName()
 	if !ok {

@@ -33,8 +33,6 @@ func (e *eval) nodes() Answer {
 	switch {
 	case e.verb == "deletecollection":
 		return unknown(MissingCollection)
-	case e.nameUnknown():
-		return unknown(MissingBody)
 	case e.name != e.req.Node:
 		return e.forbid(formNodeOther, e.req.Node, e.name)
 	case e.op == opCreate:

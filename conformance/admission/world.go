@@ -187,6 +187,18 @@ func (w *World) Pod(namespace, name string, _ time.Time) (*nodeadmission.Pod, no
 	return &less, s
 }
 
+// PodAsksToken asks a nodeadmission.Store that has the pod.
+func (w *World) PodAsksToken(namespace, name, node, uid, audience string, at time.Time) (bool, nodeadmission.Sight) {
+	p, s := w.Pod(namespace, name, at)
+	if p == nil {
+		return false, s
+	}
+	store := nodeadmission.NewStore()
+	store.SetPod(namespace, name, p, nodeadmission.Moment{Time: at})
+	asks, _ := store.PodAsksToken(namespace, name, node, uid, audience, at)
+	return asks, s
+}
+
 // once keeps what is made of the world's objects.
 func once[T any](w *World, key string, make func() T) T {
 	v, ok := w.cache[key].(T)
