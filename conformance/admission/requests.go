@@ -260,7 +260,7 @@ func (g *generator) token(_ *World, q *Write) {
 		case 2:
 			ref["uid"] = "other"
 		case 3:
-			spec["audiences"] = []any{"vault", "granted"}
+			spec["audiences"] = []any{pick(g, audiences...), pick(g, audiences...)}
 		}
 	}
 	q.Object = typedObject("authentication.k8s.io/v1", "TokenRequest", object{}, spec, nil)
