@@ -81,9 +81,12 @@ var discarding = sync.Pool{New: func() any { return new([minBuffer]byte) }}
 func (e *endpoint) discard(r io.Reader) {
 	buf := discarding.Get().(*[minBuffer]byte)
 	defer discarding.Put(buf)
-	for all, n, err := int64(0), 0, error(nil); err == nil && all < e.opt.MaxBodyBytes; all += int64(n) {
-		n, err = r.Read(buf[:])
-		e.counters.bytes.Add(int64(n))
+	for left := e.opt.MaxBodyBytes; left > 0; {
+		n, err := r.Read(buf[:])
+		if e.counters.bytes.Add(int64(n)); err != nil {
+			return
+		}
+		left -= int64(n)
 	}
 }
 
