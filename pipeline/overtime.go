@@ -63,13 +63,14 @@ func newOverTime(e *Engine) *overTime { return &overTime{e: e} }
 func (o *overTime) watch(ctx context.Context) (stop func()) {
 	var all sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
-	w := &leaseWatch{o: o, e: o.e}
+	e := o.e // what else o has is the loop's, which begins it anew when the lane is lost
+	w := &leaseWatch{o: o, e: e}
 	all.Go(func() {
-		ticker := time.NewTicker(o.e.opt.LeaseEvery)
+		ticker := time.NewTicker(e.opt.LeaseEvery)
 		defer ticker.Stop()
 		for ctx.Err() == nil {
 			if err := w.look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, source.ErrClosed) {
-				o.e.opt.Log.Warn().Err(err).Msg("what several requests show together is not judged for now")
+				e.opt.Log.Warn().Err(err).Msg("what several requests show together is not judged for now")
 			}
 			select {
 			case <-ctx.Done():
@@ -85,8 +86,8 @@ func (o *overTime) watch(ctx context.Context) (stop func()) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), resignFor)
 		defer cancel()
-		if err := o.e.opt.Store.Resign(ctx, tally.OverTimeLane); err != nil {
-			o.e.opt.Log.Warn().Err(err).Msg("another analyzer waits until it takes this one for dead")
+		if err := e.opt.Store.Resign(ctx, tally.OverTimeLane); err != nil {
+			e.opt.Log.Warn().Err(err).Msg("another analyzer waits until it takes this one for dead")
 		}
 	}
 }
