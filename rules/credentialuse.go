@@ -465,7 +465,7 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 				found(n.detection(other, SecondAddress, other.Value, minute, High, codes.Params{
 					codes.Text(ParamAddress, other.Value), codes.Text(ParamHome, home.Value),
 				}))
-			case turns(home, other, minute) >= inTurn:
+			case turns(home, other, minute) >= inTurn && !(d.severalAt(home.Value) && d.severalAt(other.Value)): // perhaps a gateway's, of which little is seen
 				found(n.detection(other, SecondAddress, other.Value, minute, Medium, codes.Params{
 					codes.Text(ParamAddress, other.Value), codes.Text(ParamHome, home.Value), codes.Int(ParamTurns, turns(home, other, minute)),
 				}))
@@ -509,6 +509,12 @@ func isLoopback(address string) bool {
 func (d *credentialDetector) shared(value string) bool {
 	o := d.owners.get(value)
 	return o != nil && o.Shared
+}
+
+// severalAt reports whether more than one node comes from there.
+func (d *credentialDetector) severalAt(value string) bool {
+	o := d.owners.get(value)
+	return o != nil && o.Second != ""
 }
 
 // beside reports whether in the minute before the given one both were used, and one of them in the minutes before and after that too. A

@@ -47,7 +47,7 @@ address which program did it. A kubelet does it only when its node's name and it
 
 ## False positives
 A pod that left the node within the skew ('--skew') is not flagged, and neither is one that is on no node: a kubelet reports on its
-pods once more after they are gone. Where the write went through, the pod may also have been on the node ten minutes before or after: the
+pods once more after they are gone. Where the write went through, or found no such pod (404), the pod may also have been on the node ten minutes before or after: the
 API server's clock is wrong then.
 
 ## How to silence it
@@ -102,11 +102,12 @@ func writesForeign(r *Request, s State) bool {
 const ClockDoubt = 10 * time.Minute
 
 // PassedByClock reports whether a node wrote a pod that was not on it at the time of the request, and was within [ClockDoubt]. The API server let it
-// pass, so that its clock is wrong: a pod cannot be moved to another node.
+// pass, or had no such pod any more, so that its clock is wrong: a pod cannot be moved to another node.
 func PassedByClock(r *Request, s State) bool {
 	a := r.Attrs
 	name := a.Name
-	if s == nil || !r.IsNode || !r.Succeeded() || a.APIGroup != "" || a.Resource != "pods" || name == "" {
+	gone := r.Allowed && r.Event.Code == http.StatusNotFound
+	if s == nil || !r.IsNode || !r.Succeeded() && !gone || a.APIGroup != "" || a.Resource != "pods" || name == "" {
 		return false
 	}
 	on, bound := s.PodNode(a.Namespace, name, r.Time)

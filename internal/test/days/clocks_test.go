@@ -12,7 +12,7 @@ import (
 func TestWrongClockIsNoTheft(t *testing.T) {
 	changed := 0
 	for seed := range effort.Of(uint64(40), 8) {
-		d := clean(t, 60+seed%4, Options{Span: leastSpan, Servers: 2, Minor: 34 + int(seed%4), Features: Drains | Deployments, NoBinding: seed%3 == 0}).copyOf()
+		d := clean(t, 60+seed%4, Options{Span: leastSpan, Servers: 2, Minor: 34 + int(seed%4), Features: Drains | Deployments | CronJobs, NoBinding: seed%3 == 0}).copyOf()
 		a := &attack{mutator: &mutator{newRand(seed, 5), d}, theft: &Theft{}}
 		a.clocks(&Event{Server: -1})
 		r := analyze(t, d)
