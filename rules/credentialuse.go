@@ -484,7 +484,9 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 }
 
 // addressesOf are the addresses of a Node, never nil.
-func addressesOf(s State, node string) []string { return slices.Concat([]string{""}, s.NodeAddresses(node)) }
+func addressesOf(s State, node string) []string {
+	return slices.Concat([]string{""}, s.NodeAddresses(node))
+}
 
 // hasAddress reports whether an address is among those of a Node, as that says them.
 func hasAddress(all []string, address string) bool {

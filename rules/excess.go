@@ -137,7 +137,9 @@ func checkExcess(r *Request, _ State, m *Memory) (Finding, bool) {
 }
 
 // Harmless reports whether a finding says that nothing is lost without the binding that allowed the request.
-func Harmless(s Severity, r Reason) bool { return s <= Low && r != BindingDuringLag && r != BindingInDoubt }
+func Harmless(s Severity, r Reason) bool {
+	return s <= Low && r != BindingDuringLag && r != BindingInDoubt
+}
 
 // Stays reports whether the binding is one that kubeadm makes for nodes to read what they join and are upgraded by. It gives two ConfigMaps
 // of kube-system and is no part of a migration.

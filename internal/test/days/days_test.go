@@ -263,7 +263,9 @@ func TestFeaturesShow(t *testing.T) {
 		{DualStack, func(e *Event) bool { return strings.HasPrefix(e.SourceIPs[0], "fd00:") && e.IsNode() }},
 		{ControlPlane, func(e *Event) bool { return e.SourceIPs[0] == "127.0.0.1" && e.IsNode() }},
 		{CronJobs, func(e *Event) bool { return e.Ref.Subresource == "binding" && strings.HasPrefix(e.Ref.Name, "report-") }},
-		{Replaced, func(e *Event) bool { return e.Verb == "delete" && e.Ref.Resource == "nodes" && e.Ref.Name == "replaced" }},
+		{Replaced, func(e *Event) bool {
+			return e.Verb == "delete" && e.Ref.Resource == "nodes" && e.Ref.Name == "replaced"
+		}},
 		{Rotation, func(e *Event) bool {
 			return e.IsNode() && e.Verb == "create" && e.Ref.Resource == "certificatesigningrequests"
 		}},
