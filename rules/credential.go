@@ -53,10 +53,10 @@ func nodeCredentialMisuse() *Rule {
 		Doc: `A node's credential is used by something that is not its kubelet
 
 ## What
-A secret or a token of a service account that something else than the kubelet got (critical), although the Node authorizer allows it or nothing
-shows that it does not: a pod on the node uses it. It was read by a client with another user agent, by somebody who impersonates the node, or
-from a second address while the kubelet used its own. An address that the Node object has is never such a second one. What the Node
-authorizer does not allow is in out-of-scope-secret-read.
+A secret or a token of a service account that something else than the kubelet got (critical), although the Node authorizer allows it
+or nothing shows that it does not: a pod on the node uses it. It was read by a client with another user agent, by somebody who
+impersonates the node, or from a second address while the kubelet used its own. An address that the Node object has is never such a
+second one. What the Node authorizer does not allow is in out-of-scope-secret-read.
 
 A single request with a node's identity for which one of these holds, the first of which is named:
 
@@ -83,10 +83,11 @@ addresses also those by which another client reads a secret or gets a token:
 - two certificates in use at once in the same way, the old one ten minutes or more after the new one's first use;
 - the client certificate is one that another node used before.
 
-None of these is a finding: several addresses that the Node object has; another address of the Node from some time on (a lease of DHCP, a reboot, a node made anew under its name), also
-if it comes back later; a loopback address in addition to another one, as on control-plane nodes; kubeadm when it joins or
-upgrades a node (it reads its two ConfigMaps and its own Node, and annotates that); a new certificate that takes the old one's
-place; addresses through which three nodes or more come, such as those of a gateway, a proxy or a load balancer.
+None of these is a finding: several addresses that the Node object has; another address of the Node from some time on (a lease of
+DHCP, a reboot, a node made anew under its name), also if it comes back later; a loopback address in addition to another one, as on
+control-plane nodes; kubeadm when it joins or upgrades a node (it reads its two ConfigMaps and its own Node, and annotates that); a
+new certificate that takes the old one's place; addresses through which three nodes or more come, such as those of a gateway, a
+proxy or a load balancer.
 
 ## Why
 A kubelet's key lies on the node's disk. Programs on the node that borrow it break when its rights shrink. An attacker who copied it uses
@@ -98,11 +99,10 @@ kubelet's certificate, and treat what it read as disclosed. One certificate on s
 copies it: issue one for each node. Where somebody impersonates nodes, look at who may: the verb 'impersonate' in RBAC.
 
 ## False positives
-A node with several addresses from which it comes in turn is flagged where the Node object does not have both, and so are one or two nodes alone
-behind a gateway that has several.
-So is one whose new address the state does not have, such as a snapshot from before.
-Behind a proxy or a load balancer the address is the proxy's, and says nothing. Distributions that compile the kubelet into one program
-send a name of their own: k3s, rke2, kubelite, k0s and hyperkube are known. These agents of providers are known:
+A node with several addresses from which it comes in turn is flagged where the Node object does not have both, and so are one or two
+nodes alone behind a gateway that has several. So is one whose new address the state does not have, such as a snapshot from before.
+Behind a proxy or a load balancer the address is the proxy's, and says nothing. Distributions that compile the kubelet into one
+program send a name of their own: k3s, rke2, kubelite, k0s and hyperkube are known. These agents of providers are known:
 
 ` + agentsDoc() + `
 

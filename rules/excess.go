@@ -44,7 +44,7 @@ func rbacExcessAccess() *Rule {
 			{Reason: ImpersonationGiven, Doc: "only RBAC allowed the node to act as somebody else (critical)"},
 			{Reason: BindingOfKubeadm, Doc: "the binding is one of kubeadm's, which stays (low)"},
 			{Reason: BindingDuringLag, Doc: "the apiserver's Node authorizer lagged and the binding allowed the request (low, but it needs the binding)"},
-			{Reason: BindingInDoubt, Doc: "the object was the kubelet's own within ten minutes, as where the API server's clock is wrong (low, but it needs the binding)"},
+			{Reason: BindingInDoubt, Doc: "the object was the kubelet's within ten minutes, as by a wrong clock (low, but it needs the binding)"},
 			{Reason: ObjectMissing, Doc: "the request was allowed and the object did not exist (404, low)"},
 			{Reason: AdmissionRefused, Doc: "the request was allowed and admission refused it (403, low)"},
 		},
@@ -54,7 +54,8 @@ func rbacExcessAccess() *Rule {
 RBAC allowed a request of a node through a binding whose subject is the node itself or the group 'system:nodes', while the Node
 authorizer, asked about the same instant, had no opinion. Without the binding this request would have been refused.
 
-So is a request that a node made as somebody else, another node included, by impersonation: the Node authorizer never allows to impersonate.
+So is a request that a node made as somebody else, another node included, by impersonation: the Node authorizer never allows to
+impersonate.
 
 The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others (exec and the like
 in pods, the proxy of nodes, roles and bindings, the approval of certificates, impersonation, new pods, the binding of pods to nodes, and
@@ -128,7 +129,7 @@ func checkExcess(r *Request, _ State, m *Memory) (Finding, bool) {
 		f.Severity, f.Reason, f.Apart = Low, AdmissionRefused, RefusedLater
 	case r.lags():
 		f.Severity, f.Reason = Low, BindingDuringLag
-	case r.byClock(m.Kubelets):
+	case r.byClock(m.kubelets()):
 		f.Severity, f.Reason = Low, BindingInDoubt
 	case r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r)), escalates(r), makesPods(r) && (r.Attrs.APIGroup != "" || r.Attrs.Verb == "create"):
 		f.Severity = Critical // programs on nodes annotate pods: a patch of one is not as grave

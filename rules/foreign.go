@@ -47,8 +47,8 @@ address which program did it. A kubelet does it only when its node's name and it
 
 ## False positives
 A pod that left the node within the skew ('--skew') is not flagged, and neither is one that is on no node: a kubelet reports on its
-pods once more after they are gone. Where the write went through, or found no such pod (404), the pod may also have been on the node ten minutes before or after: the
-API server's clock is wrong then.
+pods once more after they are gone. Where the write went through, or found no such pod (404), the pod may also have been on the node
+ten minutes before or after: the API server's clock is wrong then.
 
 ## How to silence it
 Run with '--disable foreign-node-write'.`,
