@@ -76,8 +76,7 @@ type Detection struct {
 
 // DetectorOptions are what detectors are made with.
 type DetectorOptions struct {
-	// Lateness is how much later than others a request may come. Default DefaultLateness, of a finished log [ClockDoubt] more: where an API server's clock is
-	// ahead, what the others write comes late by that.
+	// Lateness is how much later than others a request may come. Default DefaultLateness.
 	Lateness time.Duration
 	// Finished says that the log is, and is read as a whole: what comes late counts as long as time was not moved on past it. A short log may be in any order.
 	Finished bool
@@ -88,12 +87,8 @@ type DetectorOptions struct {
 }
 
 func (o DetectorOptions) complete() DetectorOptions {
-	if o.Lateness > 0 {
-		return o
-	}
-	o.Lateness = DefaultLateness
-	if o.Finished {
-		o.Lateness += ClockDoubt
+	if o.Lateness <= 0 {
+		o.Lateness = DefaultLateness
 	}
 	return o
 }

@@ -9,6 +9,7 @@ import (
 
 // TestWrongClockIsNoTheft sets the clock of an API server of a clean day wrong by up to ten minutes. What passed is what the server's own Node authorizer and
 // NodeRestriction let pass, or, where there is a binding, what that let pass while the Node authorizer did not know a pod yet: nothing of it is above low.
+// What comes too late by a clock that is wrong is a gap.
 func TestWrongClockIsNoTheft(t *testing.T) {
 	changed := 0
 	for seed := range effort.Of(uint64(40), 8) {
@@ -20,7 +21,7 @@ func TestWrongClockIsNoTheft(t *testing.T) {
 			changed++
 		}
 		for i := range r.Findings {
-			if f := &r.Findings[i]; f.Severity != rules.Low.String() {
+			if f := &r.Findings[i]; f.Severity != rules.Low.String() && f.Rule != rules.CoverageGap {
 				t.Errorf("seed %d, %v: %s %s: %s", seed, a.theft.Did, f.Severity, f.Rule, f.Message)
 			}
 		}
