@@ -26,7 +26,7 @@ type state struct{ rules.State }
 
 func (state) NodeRegistered(name string, _ time.Time) (bool, bool) { return name == "w1", name != "w3" }
 func (state) NodeExists(name string, _ time.Time) (bool, bool)     { return name == "w1", true }
-func (state) NodeAddressSets(string) [][]string { return nil }
+func (state) NodeAddressSets(string) [][]string                    { return nil }
 
 func (state) NodeAddresses(name string) []string {
 	if name == "w1" {
