@@ -338,20 +338,20 @@ func (j *Judge) justGone(out *Judgement) bool {
 
 // doubt holds a request against the state within [rules.ClockDoubt]: whether it led the node to the object then, and if not, where the API server allowed a read
 // of a secret, a configmap or the like without a reason, whether it led another node there.
-func (out *Judgement) doubt() {
-	a, ans := out.Attrs, &out.Answer
-	if !out.IsNode || out.Early || ans.Verdict != nodeauthz.Deny || ans.Static || ans.Race {
+func (j *Judgement) doubt() {
+	a, ans := j.Attrs, &j.Answer
+	if !j.IsNode || j.Early || ans.Verdict != nodeauthz.Deny || ans.Static || ans.Race {
 		return
 	}
-	from, to := out.Time.Add(-rules.ClockDoubt), out.Time.Add(rules.ClockDoubt)
-	if out.Doubted = out.node.MayAllow(a, from, to); out.Doubted || out.Observed.NodeVerdict != nodeauthz.Allow {
+	from, to := j.Time.Add(-rules.ClockDoubt), j.Time.Add(rules.ClockDoubt)
+	if j.Doubted = j.node.MayAllow(a, from, to); j.Doubted || j.Observed.NodeVerdict != nodeauthz.Allow {
 		return
 	}
 	switch a.Resource {
 	case "secrets", "configmaps", "serviceaccounts":
 		object := nodeauthz.Step{Kind: nodeauthz.KindOfResource(a.APIGroup, a.Resource), Namespace: a.Namespace, Name: a.Name}
-		out.Contested = true
-		out.Elsewhere = out.node.Reach(object, from, to, 1).Nodes > 0
+		j.Contested = true
+		j.Elsewhere = j.node.Reach(object, from, to, 1).Nodes > 0
 	}
 }
 
