@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	// serviceMemory and AnalysisMemory are up to how much memory a service and an analysis may use whatever they hold, in bytes.
-	serviceMemory  = 176 << 20
+	// AnalysisMemory is up to how much memory an analysis may use whatever it holds, in bytes.
 	AnalysisMemory = 96 << 20
+	// serviceMemory is the same of a service.
+	serviceMemory = 176 << 20
 	// memoryEvery is how often it is looked at what is held. Of a large state each look finds a part.
 	memoryEvery = time.Second
 )
 
-var memoryHeld atomic.Bool
+var memoryHeld atomic.Bool //nolint:gochecknoglobals // the limit is the process's
 
 // HoldMemory keeps what the garbage collector has not collected yet in proportion to what the process holds, until ctx ends; so many bytes in all are
 // never too much. Without it a process uses twice what it holds; and what a service holds is most in an overload, in which nothing may be killed for its
