@@ -246,14 +246,7 @@ func (g *Graph) BindPod(namespace, name, uid, nodeName string, at Stamp) {
 		g.adopt(found, u, node)
 		r.seen, r.lastSeen = t, minTime
 	}
-	r.began(boundaryOf(at))
-}
-
-// began betters the estimate of when the tenure began. By a clock that is wrong it began after it had ended: that says nothing.
-func (r *tenure) began(b boundary) {
-	if !r.to.set || b.at <= r.to.late() {
-		r.from.refine(b, shareOfBeginning)
-	}
+	r.from.refine(boundaryOf(at), shareOfBeginning)
 }
 
 // RefineBinding betters the time at which the pod of that UID was bound, if it is known, by that of the request that made it with its
@@ -268,7 +261,7 @@ func (g *Graph) RefineBinding(namespace, name, uid string, at Stamp) bool {
 	g.vertex(vid).eachTenure(func(id tenureID) bool {
 		r := g.tenure(id)
 		if known = r.uid == u && r.from.set; known {
-			r.began(boundaryOf(at))
+			r.from.refine(boundaryOf(at), shareOfBeginning)
 		}
 		return !known
 	})

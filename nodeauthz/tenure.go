@@ -70,9 +70,6 @@ func (g *Graph) end(id tenureID, b boundary) {
 	r := g.tenure(id)
 	if r.to.refine(b, shareOfEnd) {
 		g.ended.add(r.to.late(), id)
-		if r.from.source != SourceWatch && r.from.at > r.to.late() && r.seen <= r.to.late() { // by two clocks, one of which is wrong
-			r.from = boundary{at: r.seen, source: SourceWatch, set: true}
-		}
 	}
 }
 

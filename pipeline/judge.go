@@ -204,7 +204,7 @@ func (j *Judge) finish(h *hearing) {
 	j.impersonation(out)
 	out.Contradicted = j.contradicted(out)
 	out.JustGone = j.justGone(out)
-	out.doubt()
+	out.Contested, out.Elsewhere = contested(out)
 	for _, r := range j.Rules {
 		if r.Check == nil {
 			continue
@@ -336,23 +336,24 @@ func (j *Judge) justGone(out *Judgement) bool {
 		j.Node.MayAllow(out.Attrs, out.Time.Add(-untilBefore), out.Time)
 }
 
-// doubt holds a request against the state within [rules.ClockDoubt]: whether it led the node to the object then, and if not, where the API server allowed a read
-// of a secret, a configmap or the like without a reason, whether it led another node there.
-func (j *Judgement) doubt() {
-	a, ans := j.Attrs, &j.Answer
-	if !j.IsNode || j.Early || ans.Verdict != nodeauthz.Deny || ans.Static || ans.Race {
-		return
-	}
-	from, to := j.Time.Add(-rules.ClockDoubt), j.Time.Add(rules.ClockDoubt)
-	if j.Doubted = j.node.MayAllow(a, from, to); j.Doubted || j.Observed.NodeVerdict != nodeauthz.Allow {
-		return
+// contested reports whether the API server allowed without a reason a read of a secret, a configmap or the like to which the state does not lead the node within
+// [rules.ClockDoubt], and whether it leads another node there.
+func contested(out *Judgement) (is, elsewhere bool) {
+	a, ans := out.Attrs, &out.Answer
+	if !out.IsNode || out.Early || ans.Verdict != nodeauthz.Deny || ans.Static || ans.Race || out.Observed.NodeVerdict != nodeauthz.Allow {
+		return false, false
 	}
 	switch a.Resource {
 	case "secrets", "configmaps", "serviceaccounts":
-		object := nodeauthz.Step{Kind: nodeauthz.KindOfResource(a.APIGroup, a.Resource), Namespace: a.Namespace, Name: a.Name}
-		j.Contested = true
-		j.Elsewhere = j.node.Reach(object, from, to, 1).Nodes > 0
+	default:
+		return false, false
 	}
+	from, to := out.Time.Add(-rules.ClockDoubt), out.Time.Add(rules.ClockDoubt)
+	if out.node.MayAllow(a, from, to) {
+		return false, false
+	}
+	object := nodeauthz.Step{Kind: nodeauthz.KindOfResource(a.APIGroup, a.Resource), Namespace: a.Namespace, Name: a.Name}
+	return true, out.node.Reach(object, from, to, 1).Nodes > 0
 }
 
 // parse reads an RBAC reason. The same few come again and again.

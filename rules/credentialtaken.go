@@ -31,7 +31,7 @@ const (
 )
 
 // inScope reports whether neither the API server's word nor the state shows that the node may not have what it asks for. What they do show is in other rules.
-func inScope(r *Request) bool { return !r.NodeDenies() || r.lags() || r.Doubted }
+func inScope(r *Request) bool { return !r.NodeDenies() || r.lags() }
 
 // took reports whether the request took a secret or a token away that no other rule names.
 func took(r *Request) bool { return takes(r) && r.Succeeded() && inScope(r) }

@@ -86,13 +86,6 @@ type DetectorOptions struct {
 	Bootstrap Bootstrap
 }
 
-func (o DetectorOptions) complete() DetectorOptions {
-	if o.Lateness <= 0 {
-		o.Lateness = DefaultLateness
-	}
-	return o
-}
-
 // Detectors are the detectors of a set of rules. Not safe for concurrent use.
 type Detectors struct {
 	all      []Detector
@@ -115,7 +108,9 @@ const RememberedWatermark = "watermark"
 
 // NewDetectors returns the detectors of those rules that have one.
 func NewDetectors(rules []*Rule, opt DetectorOptions) *Detectors {
-	opt = opt.complete()
+	if opt.Lateness <= 0 {
+		opt.Lateness = DefaultLateness
+	}
 	d := &Detectors{lateness: opt.Lateness, nodes: map[string]*followed{}, rules: rules, opt: opt}
 	for _, r := range rules {
 		if r.NewDetector == nil {
@@ -146,7 +141,9 @@ func NewDetectors(rules []*Rule, opt DetectorOptions) *Detectors {
 
 // Configure changes the options from here on; time does not go back for them.
 func (d *Detectors) Configure(opt DetectorOptions) {
-	opt = opt.complete()
+	if opt.Lateness <= 0 {
+		opt.Lateness = DefaultLateness
+	}
 	d.lateness, d.opt = opt.Lateness, opt
 	for _, one := range d.all {
 		if c, is := one.(interface{ configure(DetectorOptions) }); is {

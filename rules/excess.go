@@ -21,7 +21,6 @@ const (
 	ImpersonationGiven Reason = "impersonation-needs-binding"
 	BindingOfKubeadm   Reason = "binding-of-kubeadm"
 	BindingDuringLag   Reason = "binding-during-lag"
-	BindingInDoubt     Reason = "binding-in-doubt"
 	ObjectMissing      Reason = "object-missing"
 	AdmissionRefused   Reason = "admission-refused"
 )
@@ -44,7 +43,6 @@ func rbacExcessAccess() *Rule {
 			{Reason: ImpersonationGiven, Doc: "only RBAC allowed the node to act as somebody else (critical)"},
 			{Reason: BindingOfKubeadm, Doc: "the binding is one of kubeadm's, which stays (low)"},
 			{Reason: BindingDuringLag, Doc: "the apiserver's Node authorizer lagged and the binding allowed the request (low, but it needs the binding)"},
-			{Reason: BindingInDoubt, Doc: "the object was the kubelet's within ten minutes, as by a wrong clock (low, but it needs the binding)"},
 			{Reason: ObjectMissing, Doc: "the request was allowed and the object did not exist (404, low)"},
 			{Reason: AdmissionRefused, Doc: "the request was allowed and admission refused it (403, low)"},
 		},
@@ -54,8 +52,7 @@ func rbacExcessAccess() *Rule {
 RBAC allowed a request of a node through a binding whose subject is the node itself or the group 'system:nodes', while the Node
 authorizer, asked about the same instant, had no opinion. Without the binding this request would have been refused.
 
-So is a request that a node made as somebody else, another node included, by impersonation: the Node authorizer never allows to
-impersonate.
+So is a request that a node made as somebody else, another node included, by impersonation: the Node authorizer never allows to impersonate.
 
 The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others (exec and the like
 in pods, the proxy of nodes, roles and bindings, the approval of certificates, impersonation, new pods, the binding of pods to nodes, and
@@ -64,8 +61,7 @@ writes of objects that make pods), and high for everything else. It is low where
 for that, which is to stay. These are no reason against deleting the binding.
 
 It is low, too, where the apiserver's Node authorizer denied what the state had long allowed, as after a restart (see authorizer-lag):
-the object belongs to the node. But without the binding the request would have failed. The same holds where a pod on the node led to the
-object within ten minutes, not at the time of the request, and the client is a kubelet: the API server's clock may be wrong.
+the object belongs to the node. But without the binding the request would have failed.
 
 ## Why
 Such a binding gives every holder of any kubelet's credential the access of all nodes: with the legacy binding of the ClusterRole
@@ -94,7 +90,7 @@ needs it instead of 'system:nodes'.`,
 	}
 }
 
-func checkExcess(r *Request, _ State, m *Memory) (Finding, bool) {
+func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
 	if !r.NodeDenies() && r.Impersonator == "" || !r.Allowed || r.Spare {
 		return Finding{}, false
 	}
@@ -129,8 +125,6 @@ func checkExcess(r *Request, _ State, m *Memory) (Finding, bool) {
 		f.Severity, f.Reason, f.Apart = Low, AdmissionRefused, RefusedLater
 	case r.lags():
 		f.Severity, f.Reason = Low, BindingDuringLag
-	case r.byClock(m.kubelets()):
-		f.Severity, f.Reason = Low, BindingInDoubt
 	case r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r)), escalates(r), makesPods(r) && (r.Attrs.APIGroup != "" || r.Attrs.Verb == "create"):
 		f.Severity = Critical // programs on nodes annotate pods: a patch of one is not as grave
 	}
@@ -138,9 +132,7 @@ func checkExcess(r *Request, _ State, m *Memory) (Finding, bool) {
 }
 
 // Harmless reports whether a finding says that nothing is lost without the binding that allowed the request.
-func Harmless(s Severity, r Reason) bool {
-	return s <= Low && r != BindingDuringLag && r != BindingInDoubt
-}
+func Harmless(s Severity, r Reason) bool { return s <= Low && r != BindingDuringLag }
 
 // Stays reports whether the binding is one that kubeadm makes for nodes to read what they join and are upgraded by. It gives two ConfigMaps
 // of kube-system and is no part of a migration.

@@ -101,7 +101,7 @@ func TestExcess(t *testing.T) {
 }
 
 func TestExcessFinding(t *testing.T) {
-	got, _ := rbacExcessAccess().Check(request(byRBAC(200)), nil, NewMemory())
+	got, _ := rbacExcessAccess().Check(request(byRBAC(200)), nil, nil)
 	if got.Subject != "worker-1" || got.Binding.Name != "legacy" || got.Binding.Kind != "ClusterRoleBinding" || !got.Allowed {
 		t.Errorf("finding %+v", got)
 	}

@@ -16,14 +16,6 @@ type Memory struct {
 	Bootstrap Bootstrap
 }
 
-// kubelets are the further user agents, of no memory none.
-func (m *Memory) kubelets() []string {
-	if m == nil {
-		return nil
-	}
-	return m.Kubelets
-}
-
 // NewMemory returns a memory that knows nothing.
 func NewMemory() *Memory { return &Memory{} }
 

@@ -43,7 +43,6 @@ const (
 	obsWhole
 	obsVerdict  = 18 // where the two verdicts begin, of two bits each
 	obsObserved = 20
-	obsDoubted  = 1 << 22
 )
 
 // The flags of who made a request.
@@ -183,9 +182,6 @@ func appendRest(b []byte, r *Request, signs bool) []byte {
 		if is {
 			flags |= 1 << i
 		}
-	}
-	if r.Doubted {
-		flags |= obsDoubted
 	}
 	b = binary.AppendVarint(b, r.Time.UnixNano())
 	b = binary.AppendUvarint(b, flags)
@@ -446,7 +442,6 @@ func (o *observed) flags(flags uint64) {
 	if flags&obsByOther != 0 {
 		r.Observed.Authorizer = ByOther
 	}
-	r.Doubted = flags&obsDoubted != 0
 	if flags&obsDryRun != 0 {
 		ev.RequestURI = "?dryRun=All"
 	}

@@ -114,11 +114,8 @@ type Request struct {
 	Impersonator string
 	// JustGone is true when there was no such object (404), and the Node authorizer allowed the same request at some instant of the minute before.
 	JustGone bool
-	// Doubted is true when the state led the node to the object within [ClockDoubt] of the request, but not at its time. An API server's clock that is wrong looks
-	// like this.
-	Doubted bool
 	// Contested is true when the API server allowed the request without a reason, as its Node authorizer does, and the state leads the node to no such object
-	// within [ClockDoubt] of it: the state lacks something, or another authorizer allowed it. Elsewhere says that the state leads another node to the object then.
+	// within a minute of it: the state lacks something, or another authorizer allowed it. Elsewhere says that the state leads another node to the object then.
 	Contested, Elsewhere bool
 	// Spare is true when RBAC would allow the request without any binding for nodes too, such as one for all authenticated users.
 	Spare bool
@@ -141,11 +138,6 @@ func (r *Request) NodeDenies() bool {
 
 // lags reports whether the apiserver's Node authorizer denied what the state had long allowed the node: the object belongs to the node.
 func (r *Request) lags() bool { return r.Answer.Verdict == nodeauthz.Allow && !r.Answer.Race }
-
-// byClock reports whether it may be the fault of a wrong clock that the state does not lead a kubelet to the object.
-func (r *Request) byClock(kubelets []string) bool {
-	return r.Doubted && !r.Event.IsImpersonated && IsKubelet(Product(r.Event.UserAgent), kubelets)
-}
 
 // Succeeded reports whether the request was carried out: it passed authorization, admission and the handler.
 func (r *Request) Succeeded() bool {

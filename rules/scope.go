@@ -33,10 +33,6 @@ For secrets and tokens the severity is critical where the request succeeded and 
 and low. It is low where kubeadm's own binding gave a ConfigMap of kubeadm's, and where the apiserver's Node authorizer denied what the
 state had long allowed (see authorizer-lag): the object belongs to the node.
 
-It is low, too, where a pod on the node led to the object within ten minutes, not at the time of the request, and the client is a
-kubelet: the API server's clock may be wrong. In that case the log shows reads at which the Node authorizer and the state differ in
-the same way. For secrets and tokens, it is critical a minute later if there is no such read in the hour before.
-
 Where the apiserver allowed such a read without a reason, as its Node authorizer does, the state lacks a pod, or another authorizer, such
 as a webhook, allowed it. It is found if no pod that is on the node within ten minutes leads to the object. The severity is low unless
 a pod of another node leads to it.
@@ -59,12 +55,11 @@ persistent volumes hides which secrets they lead to.
 
 ## How to silence it
 Run with '--disable out-of-scope-secret-read'.`,
-		Check:       checkScope,
-		NewDetector: newScopeDetector,
+		Check: checkScope,
 	}
 }
 
-func checkScope(r *Request, _ State, m *Memory) (Finding, bool) {
+func checkScope(r *Request, _ State, _ *Memory) (Finding, bool) {
 	a := r.Attrs
 	if a.APIGroup != "" || !a.ResourceRequest || !r.NodeDenies() && !r.Contested {
 		return Finding{}, false
@@ -98,8 +93,6 @@ func checkScope(r *Request, _ State, m *Memory) (Finding, bool) {
 	case r.lags():
 		f.Severity = Low
 		f.Params = append(f.Params, codes.Text(ParamState, r.Answer.Verdict.String()))
-	case r.byClock(m.kubelets()): // the detector finds it where no clock is wrong
-		f.Severity = Low
 	case f.Binding.Name != "" && Stays(&f.Binding) && joinsBy(r):
 		f.Severity = Low
 	}

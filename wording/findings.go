@@ -28,9 +28,6 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.BindingDuringLag: func(s *said) string {
 		return s.excess() + ", because the apiserver's Node authorizer denied what the state had long allowed"
 	},
-	rules.BindingInDoubt: func(s *said) string {
-		return s.excess() + "; a pod on the node used it within ten minutes, so that the apiserver's clock may be wrong"
-	},
 	rules.ObjectMissing:    func(s *said) string { return s.excess() + ", and there was no such object (404)" },
 	rules.AdmissionRefused: func(s *said) string { return s.excess() + ", and admission refused it (403)" },
 	rules.ImpersonationGiven: func(s *said) string {

@@ -28,8 +28,6 @@ type attack struct {
 	id    string // of the theft
 	new   []*Event
 	most  int // requests of a flood
-	// plain says that with a wrong clock nobody could tell the theft from what a kubelet does.
-	plain bool
 	// refusal is the reason for which the API server refuses what nothing leads to.
 	refusal string
 }
@@ -61,7 +59,7 @@ func Attack(day *Day, seed uint64, most int) (*Day, *Theft) {
 	}
 	a.theft.At = theft.Received
 	m.Events = append(append(m.Events, theft), a.new...)
-	if m.IntN(4) == 0 && !a.plain {
+	if m.IntN(4) == 0 {
 		a.clocks(theft)
 	}
 	sortEvents(m.Events)
@@ -245,9 +243,7 @@ func (a *attack) agents(theft *Event) {
 		e.UserAgent = fmt.Sprintf("agent-%d/1.0", i)
 		return e
 	})
-	if !a.plain {
-		theft.UserAgent = strings.Repeat("z", 1<<a.IntN(14))
-	}
+	theft.UserAgent = strings.Repeat("z", 1<<a.IntN(14))
 	a.did("%d user agents", n)
 }
 

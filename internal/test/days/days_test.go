@@ -21,7 +21,7 @@ import (
 	"github.com/nodetrail/nodetrail/rules"
 )
 
-const everything = Replaced<<1 - 1
+const everything = Rotation<<1 - 1
 
 func clean(t testing.TB, seed uint64, opts Options) *Day {
 	t.Helper()
@@ -262,10 +262,6 @@ func TestFeaturesShow(t *testing.T) {
 		{DHCP, func(e *Event) bool { return strings.HasPrefix(e.SourceIPs[0], "10.0.2.") && isBeat(e) }},
 		{DualStack, func(e *Event) bool { return strings.HasPrefix(e.SourceIPs[0], "fd00:") && e.IsNode() }},
 		{ControlPlane, func(e *Event) bool { return e.SourceIPs[0] == "127.0.0.1" && e.IsNode() }},
-		{CronJobs, func(e *Event) bool { return e.Ref.Subresource == "binding" && strings.HasPrefix(e.Ref.Name, "report-") }},
-		{Replaced, func(e *Event) bool {
-			return e.Verb == "delete" && e.Ref.Resource == "nodes" && e.Ref.Name == "replaced"
-		}},
 		{Rotation, func(e *Event) bool {
 			return e.IsNode() && e.Verb == "create" && e.Ref.Resource == "certificatesigningrequests"
 		}},

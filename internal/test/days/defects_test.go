@@ -35,7 +35,6 @@ var defects = []defect{
 	{"one class for all severities", "tally/room.go", "Reason: f.Reason, Severity: f.Severity, Allowed: f.Allowed}", "Allowed: f.Allowed}"},
 	{"another client may read what the node may", "rules/credential.go", "} else if taken {", "} else if false {"},
 	{"nothing is taken from a second address", "rules/credentialtaken.go", `sets); home != "" {`, `sets); home == "none" {`},
-	{"no theft shortly after a pod has left", "rules/scopeclock.go", "if !d.seen(m-witnessFor, m+1) {", "if false {"},
 	{"alerts name no collections", "sinks/alertmanager/alert.go", `if name == "" && f.Resource != "" {`, "if false {"},
 	{"alerts of refused requests take all room", "sinks/alertmanager/book.go", "	refusedOfClass = 3", "	refusedOfClass = 300"},
 }

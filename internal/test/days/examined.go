@@ -99,7 +99,11 @@ func refusedBehind(m *mutator) string {
 }
 
 func withoutReason(m *mutator) string {
-	e := *m.like(m.node(), m.late(minute).from)
+	like := m.like(m.node(), m.late(minute).from)
+	if like == nil {
+		return ""
+	}
+	e := *like
 	e.AuditID, e.Verb, e.Code, e.Stage, e.User, e.UserAgent = uuid(m.Rand), "create", 201, StageComplete, accountUser("shop", "builder"), "builder/v1"
 	e.URI, e.Ref = resConfigMaps.path("shop", "", ""), &Ref{Version: "v1", Resource: "configmaps", Namespace: "shop", Name: "built"}
 	e.Request, e.Decision, e.DecisionReason, e.Message, e.Reason, e.Issued = nil, "allow", "", "", "", ""

@@ -23,7 +23,7 @@ func TestLargeClustersAreQuiet(t *testing.T) {
 		opts.Nodes, opts.Scaled, parts = 500, 17, 12*n
 	}
 	features := []Features{
-		Windows | DHCP | DualStack | ControlPlane | Autoscaling | Spot | Deployments | Drains | Rotation | CronJobs | Replaced,
+		Windows | DHCP | DualStack | ControlPlane | Autoscaling | Spot | Deployments | Drains | Rotation,
 		Windows | KubeadmJoin | Upgrade | DHCP | ControlPlane | Autoscaling | Spot | NotReady | ServerRestart,
 	}
 	for seed := range parts {

@@ -126,14 +126,6 @@ func (s *sim) planPassing() {
 		n.changes = append(n.changes, change{at: n.runs[0].to.Add(s.some(40*second, 50*second)), ready: "Unknown"})
 		n.gone = n.runs[0].to.Add(s.some(55*second, 100*second))
 	}
-	if f.Has(Replaced) {
-		n := s.addNode("replaced", s.origin.Add(-100*time.Hour))
-		n.runs[0].to = s.between(0.60, 0.62)
-		n.cordoned = append(n.cordoned, span{n.runs[0].to.Add(-3 * minute), s.to.Add(time.Hour)})
-		n.changes = append(n.changes, change{at: n.cordoned[0].from, unschedulable: 1})
-		n.gone = n.runs[0].to.Add(s.some(10*second, 35*second))
-		s.addNode(n.name, n.gone.Add(s.some(30*second, 3*minute)))
-	}
 	if f.Has(VirtualNodes) {
 		for _, kind := range []string{"kwok", "virtual-kubelet"} {
 			n := s.addNode(kind+"-node-0", s.origin.Add(-24*time.Hour))

@@ -56,7 +56,10 @@ func (s *sim) bookmarks() {
 			}})
 		}
 		mark(s.origin.Add(50*milli), map[string]any{"k8s.io/initial-events-end": "true"})
-		for t := s.origin.Add(5 * minute); t.Before(s.to); t = t.Add(5 * minute) {
+		for t := s.origin.Add(5 * minute); t.Before(s.from); t = t.Add(5 * minute) {
+			mark(t, nil)
+		}
+		for t := s.from; t.Before(s.to); t = t.Add(5 * minute) {
 			mark(t.Add(s.upTo(minute)), nil)
 		}
 		mark(s.to.Add(-milli), nil)

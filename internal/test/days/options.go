@@ -26,8 +26,6 @@ const (
 	DualStack                          // kubelets come from IPv4 and IPv6
 	ControlPlane                       // a node runs the control plane: its kubelet talks to loopback and to its own address
 	Rotation                           // kubelets renew their client certificates
-	CronJobs                           // pods come every few minutes and live for half a minute
-	Replaced                           // a node is replaced by a new machine with the same name
 )
 
 // FeatureNames are the names of the features by which programs take them.
@@ -35,7 +33,7 @@ func FeatureNames() map[string]Features {
 	return map[string]Features{
 		"deployments": Deployments, "drains": Drains, "join": Join, "kubeadm-join": KubeadmJoin, "not-ready": NotReady,
 		"server-restart": ServerRestart, "graph-lag": GraphLag, "upgrade": Upgrade, "windows": Windows, "autoscaling": Autoscaling,
-		"spot": Spot, "virtual-nodes": VirtualNodes, "dhcp": DHCP, "dual-stack": DualStack, "control-plane": ControlPlane, "rotation": Rotation, "cron-jobs": CronJobs, "replaced": Replaced,
+		"spot": Spot, "virtual-nodes": VirtualNodes, "dhcp": DHCP, "dual-stack": DualStack, "control-plane": ControlPlane, "rotation": Rotation,
 	}
 }
 

@@ -23,7 +23,6 @@ var apps = []app{
 	{namespace: "payments", name: "api", owner: "replicaset-controller", replicas: 2, secrets: []string{"api-key"}, frozen: true},
 	{namespace: "shop", name: "db", owner: "statefulset-controller", replicas: 1, secrets: []string{"db-root"}, configMaps: []string{"db"}, claim: "data"},
 	{namespace: "batch", name: "worker", owner: "replicaset-controller", replicas: 1, configMaps: []string{"queue"}},
-	{namespace: "batch", name: "report", owner: "job-controller", secrets: []string{"report-db"}}, // of CronJobs
 }
 
 // pod is a Pod's life. Times are when the API server had done it.
@@ -126,25 +125,10 @@ func (s *sim) planPods() {
 			acts = append(acts, act{at, func() { s.place(&apps[5], at, nil) }})
 		}
 	}
-	if s.opts.Features.Has(CronJobs) {
-		for at := s.from.Add(minute); at.Before(s.to.Add(-minute)); at = at.Add(3 * minute) {
-			acts = append(acts, act{at, func() { s.job(at) }})
-		}
-	}
 	slices.SortStableFunc(acts, func(a, b act) int { return a.at.Compare(b.at) })
 	for _, a := range acts {
 		a.do()
 	}
-}
-
-// job runs a pod for half a minute.
-func (s *sim) job(at time.Time) {
-	n := s.pick(at)
-	if n == nil || s.broken(n, at.Add(20*second)) || !n.running(at.Add(-minute), at.Add(3*minute)) {
-		return
-	}
-	p := s.place(&apps[6], at, n)
-	s.stop(p, p.ready.Add(s.some(10*second, 40*second)), p.owner)
 }
 
 // act is something that happens to pods at a time. Acts are planned in the order of their times, as each depends on the pods that are there.

@@ -1,7 +1,6 @@
 package days
 
 import (
-	"slices"
 	"strings"
 	"time"
 )
@@ -105,7 +104,7 @@ func (a *attack) token(account string) *Event {
 // ofMovedPod reads a secret of a pod that has left the node, or is to come to it: at once or within minutes.
 func (a *attack) ofMovedPod() *Event {
 	off := time.Duration(a.IntN(1500)) * milli
-	if a.IntN(3) > 0 {
+	if a.IntN(2) == 0 {
 		off = time.Duration(a.IntN(600)) * second
 	}
 	for _, i := range a.Perm(len(a.pods)) {
@@ -118,25 +117,11 @@ func (a *attack) ofMovedPod() *Event {
 			continue
 		}
 		a.theft.Namespace, a.theft.Secret, a.theft.Unbound = p.namespace, p.secrets[0], true
-		a.plain = off > 5*second && !a.uses(p, at)
-		if a.plain { // only the time shows that it is not the kubelet's
-			a.theft.Address = a.like.SourceIPs[0]
-		}
 		e := a.hide(a.read())
-		if a.plain {
-			e.UserAgent = a.like.UserAgent
-		}
 		a.did("%s %s %s was on the node", off, how, p)
 		return e
 	}
 	return nil
-}
-
-// uses reports whether another pod of the pod's application is on its node at about a time.
-func (a *attack) uses(p *pod, at time.Time) bool {
-	return slices.ContainsFunc(a.pods, func(q *pod) bool {
-		return q != p && q.app == p.app && q.node == p.node && q.bound.Before(at.Add(5*second)) && q.end().After(at.Add(-5*second))
-	})
 }
 
 // ofCollection reads all secrets of a namespace, or those with a label.
