@@ -97,7 +97,7 @@ func (e *Entry) render(b []byte, rv string) []byte {
 }
 
 // bootstrapRBAC are the roles and bindings that kube-apiserver itself makes, as a real one made them: those of internal/demo's capture.
-var bootstrapRBAC = sync.OnceValues(func() ([]*Entry, error) { //nolint:gochecknoglobals // read once, and then never changed
+var bootstrapRBAC = sync.OnceValues(func() ([]*Entry, error) {
 	zr, err := gzip.NewReader(bytes.NewReader(demo.Journal()))
 	if err != nil {
 		return nil, err
