@@ -95,7 +95,7 @@ const nodeRoleInReason = ` of ClusterRole "system:node" to `
 // no impersonated user: the apiserver's message tells (k8s.io/apiserver/pkg/endpoints/filters/impersonation, ForbiddenStatusError). With constrained
 // impersonation, on since 1.36, that asks first for the right to the request itself while acting as a node, and names only what was asked for.
 func RefusedImpersonation(ev *Event) (node string, refused bool) {
-	if ev.Code != 403 || ev.IsImpersonated || !strings.Contains(ev.StatusMessage, "mpersonate") { // begins with a letter that is rare in refusals
+	if ev.Code != 403 || ev.IsImpersonated || !strings.Contains(ev.StatusMessage, " cannot impersonate") {
 		return "", false
 	}
 	cannot := "User " + inMessage.Replace(strconv.Quote(ev.User.Username)) + " cannot impersonate"

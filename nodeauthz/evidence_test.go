@@ -33,13 +33,10 @@ func TestEvidenceIsExplains(t *testing.T) {
 	paths, changes := 0, 0
 	for seed := range effort.Of(uint64(60), 4) {
 		r := rand.New(rand.NewPCG(1, seed))
-		data := make([]byte, 1200)
-		for i := range data {
-			data[i] = byte(r.IntN(256))
-		}
+		script := randomScript(r, 1200)
 		g, whole := NewGraph(), NewGraph()
 		g.CoverFrom(at(50))
-		(&graphScript{data: data}).play(g, whole)
+		script.play(g, whole)
 		a := authorizerOver(t, g, 5*time.Millisecond)
 		for _, text := range questions {
 			for node := range 4 {

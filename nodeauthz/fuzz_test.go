@@ -2,6 +2,7 @@ package nodeauthz
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -10,6 +11,15 @@ import (
 type graphScript struct {
 	data []byte
 	pos  int
+}
+
+// randomScript is a script of so many bytes.
+func randomScript(r *rand.Rand, size int) *graphScript {
+	data := make([]byte, size)
+	for i := range data {
+		data[i] = byte(r.IntN(256))
+	}
+	return &graphScript{data: data}
 }
 
 func (s *graphScript) more() bool { return s.pos < len(s.data) }

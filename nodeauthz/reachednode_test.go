@@ -29,12 +29,9 @@ func TestReachedByIsDecide(t *testing.T) {
 	allowed, denied := 0, 0
 	for seed := range effort.Of(uint64(80), 16) {
 		r := rand.New(rand.NewPCG(2, seed))
-		data := make([]byte, 1500)
-		for i := range data {
-			data[i] = byte(r.IntN(256))
-		}
+		script := randomScript(r, 1500)
 		g, whole := NewGraph(), NewGraph()
-		(&graphScript{data: data}).play(g, whole)
+		script.play(g, whole)
 		whole.SetPodCertificateRequest("ns-0", "pcr", "1", "node-1", watched(at(r.IntN(400))))
 		p := webPod("node-0")
 		whole.SetPod(p, watched(at(r.IntN(400))))
@@ -82,12 +79,9 @@ func TestMayAllowIsDecide(t *testing.T) {
 	may, never := 0, 0
 	for seed := range effort.Of(uint64(60), 12) {
 		r := rand.New(rand.NewPCG(8, seed))
-		data := make([]byte, 1500)
-		for i := range data {
-			data[i] = byte(r.IntN(256))
-		}
+		script := randomScript(r, 1500)
 		g, whole := NewGraph(), NewGraph()
-		(&graphScript{data: data}).play(g, whole)
+		script.play(g, whole)
 		a := authorizerOver(t, whole, 0)
 		for range 300 {
 			i := uint32(1 + r.IntN(int(whole.vertices.n)-1))
@@ -152,12 +146,9 @@ func TestEachReachedIsReachedBy(t *testing.T) {
 	compared := 0
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(6, seed))
-		data := make([]byte, 1500)
-		for i := range data {
-			data[i] = byte(r.IntN(256))
-		}
+		script := randomScript(r, 1500)
 		g, whole := NewGraph(), NewGraph()
-		(&graphScript{data: data}).play(g, whole)
+		script.play(g, whole)
 		a := authorizerOver(t, whole, 0)
 		nodes := []string{"node-2", "nobody", "node-0", "node-1"}
 		from, to := at(r.IntN(200)), at(200+r.IntN(200))

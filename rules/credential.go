@@ -132,19 +132,12 @@ func checkCredential(r *Request, s State, m *Memory) (Finding, bool) {
 	}
 	product := Product(r.Event.UserAgent)
 	f := Finding{Rule: CredentialMisuse, Reason: ForeignClient, Severity: High, Subject: r.Node, Allowed: r.Allowed}
-	taken := took(r)
-	if taken && r.HasGrant {
-		f.Binding = r.Grant.Binding
-	}
 	if r.Event.IsImpersonated {
 		if actsAsItsNode(r.Event) {
 			return Finding{}, false
 		}
 		f.Reason, f.Params = Impersonation, codes.Params{codes.Text(ParamUser, r.Event.User.Username)}
-		if taken {
-			f.Reason, f.Severity = SecretTaken, Critical
-		}
-		return f, true
+		return stolen(r, f), true
 	}
 	if IsKubelet(product, m.Kubelets) || product == "kubeadm" && kubeadms(r) {
 		if r.Allowed && r.Event.Code == http.StatusForbidden && writes(r.Attrs.Verb) && !writesForeign(r, s) {
@@ -154,12 +147,25 @@ func checkCredential(r *Request, s State, m *Memory) (Finding, bool) {
 			return Finding{}, false
 		}
 		f.Severity, f.Reason, f.Params = Medium, EscalationRefused, askedFor(r)
-	} else if a := agentOf(product, r); a != nil {
-		return a.finding(f), true
-	} else if taken {
-		f.Reason, f.Severity = SecretTaken, Critical
+		return f, true
+	}
+	f = stolen(r, f)
+	if a := agentOf(product, r); a != nil {
+		f = a.finding(f)
 	}
 	return f, true
+}
+
+// stolen has the finding on a request of something else than the kubelet say that a secret or a token was taken, if one was.
+func stolen(r *Request, f Finding) Finding {
+	if !took(r) {
+		return f
+	}
+	f.Reason, f.Severity = SecretTaken, Critical
+	if r.HasGrant {
+		f.Binding = r.Grant.Binding
+	}
+	return f
 }
 
 // refusedByAdmission is the finding on a write that was authorized.

@@ -471,7 +471,7 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 				}))
 			case s != nil && !d.shared(other.Value) && home.Last.Before(other.First) && other.Minute-stepOf(other.First)/stepsPerMinute >= movedFor:
 				if own == nil {
-					own = addressesOf(s, n.name)
+					own = slices.Concat([]string{""}, s.NodeAddresses(n.name))
 				}
 				if hasAddress(own, home.Value) && !hasAddress(own, other.Value) {
 					found(n.detection(other, MovedAddress, other.Value, minute, Medium, codes.Params{
@@ -481,11 +481,6 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 			}
 		}
 	}
-}
-
-// addressesOf are the addresses of a Node, never nil.
-func addressesOf(s State, node string) []string {
-	return slices.Concat([]string{""}, s.NodeAddresses(node))
 }
 
 // hasAddress reports whether an address is among those of a Node, as that says them.

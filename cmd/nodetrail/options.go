@@ -153,8 +153,6 @@ func flagged(err error) error {
 	return err
 }
 
-var insideWord = regexp.MustCompile(`(.)(\p{Lu})`)
-
 // flagOf is the flag of an option: its words in small letters, joined by hyphens.
 func flagOf(option string) string {
 	switch option {
@@ -169,7 +167,7 @@ func flagOf(option string) string {
 	case "CertFile":
 		return "cert-file and --key-file"
 	}
-	return strings.ToLower(insideWord.ReplaceAllString(option, "$1-$2"))
+	return strings.ToLower(regexp.MustCompile(`(.)(\p{Lu})`).ReplaceAllString(option, "$1-$2"))
 }
 
 // The values of flags that several commands have.
