@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/nodetrail/nodetrail/app"
 )
@@ -99,6 +100,9 @@ func cores(out *bufio.Writer, program, state, path, small string, rounds int) er
 		}
 		fmt.Fprintf(out, "%3d: %.3f s, %.2f times as fast as one\n", procs, took.Seconds(), one.Seconds()/took.Seconds())
 	}
+	if err := apart(out, analyze(program, state, path), rounds); err != nil {
+		return err
+	}
 	inOrder, longest, err := serial(path, state)
 	if err != nil {
 		return err
@@ -109,6 +113,41 @@ func cores(out *bufio.Writer, program, state, path, small string, rounds int) er
 		fmt.Fprintf(out, "%3.0f cores: %.1f times as fast as one at most, by Amdahl's law\n", n, amdahl(share, n))
 	}
 	return out.Flush()
+}
+
+// apart times as many runs at once as there are cores, each on one of them, next to a single run. They share nothing but the machine: one program on all
+// cores can be no faster than that.
+func apart(out *bufio.Writer, args []string, rounds int) error {
+	least := func(n int) (time.Duration, error) {
+		var best time.Duration
+		for range rounds {
+			var group errgroup.Group
+			begin := time.Now()
+			for core := range n {
+				group.Go(func() error {
+					_, err := command{"nodetrail", append([]string{"taskset", "-c", strconv.Itoa(core), "env", "GOMAXPROCS=1"}, args...)}.run()
+					return err
+				})
+			}
+			if err := group.Wait(); err != nil {
+				return 0, err
+			}
+			if took := time.Since(begin); best == 0 || took < best {
+				best = took
+			}
+		}
+		return best, nil
+	}
+	one, err := least(1)
+	if err != nil {
+		return err
+	}
+	all, err := least(runtime.NumCPU())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "limit: %d runs at once, a core each, do %.2f times the work of one\n", runtime.NumCPU(), float64(runtime.NumCPU())*one.Seconds()/all.Seconds())
+	return nil
 }
 
 // amdahl is how many times as fast as one n cores are when a share of the work is on one of them.
