@@ -15,6 +15,7 @@ const (
 	CodeNodeVanished      Code = "node-vanished"
 	CodeShortGap          Code = "short-gap"
 	CodeServerRestart     Code = "server-restart"
+	CodeKubeletRestart    Code = "kubelet-restart"
 	CodeVirtualNode       Code = "virtual-node"
 	CodeTornLine          Code = "torn-line"
 	CodeWatchMissing      Code = "watch-missing"

@@ -19,6 +19,8 @@ const (
 	faster = 0.9
 	// leastSteps is how many renewals of an hour tell the kubelet's cadence.
 	leastSteps = 10
+	// longestStart is how far apart a starting kubelet creates its Node and renews its Lease.
+	longestStart = 10 * time.Second
 	// longestRestart bounds what an API server's start explains: a longer silence may be a part of the log that is missing.
 	longestRestart = 2 * time.Minute
 )
@@ -29,8 +31,8 @@ type hourLoss struct {
 	// short is how many are missing in the longest gap that a kubelet without a connection explains.
 	short int64
 	// What explains others.
-	notReady, vanished, brief, restart int64
-	tooShort                           bool
+	notReady, vanished, brief, restart, started int64
+	tooShort                                    bool
 }
 
 // coverage measures the renewals of nodes.
@@ -90,6 +92,7 @@ func (c *coverage) node(n *Node, p *proof) {
 		{CodeNodeVanished, func(h *hourLoss) int64 { return h.vanished }},
 		{CodeNodeBrief, func(h *hourLoss) int64 { return h.brief }},
 		{CodeServerRestart, func(h *hourLoss) int64 { return h.restart }},
+		{CodeKubeletRestart, func(h *hourLoss) int64 { return h.started }},
 		{CodeShortGap, func(h *hourLoss) int64 { return h.short }},
 	} {
 		c.tell(p, hours, Passed, Item{Code: x.code, Node: n.Name}, func(h *hourLoss) bool { return x.n(h) > 0 })
@@ -148,7 +151,7 @@ func (c *coverage) loss(n *Node) []hourLoss {
 	planned := c.cadences(hours, float64(lease)/4)
 	lives := clip(n.Lives, c.w.from, c.w.to)
 	for _, life := range lives {
-		g := gaps{c: c, hours: hours, planned: planned, lease: lease, life: life}
+		g := gaps{c: c, node: n.Name, hours: hours, planned: planned, lease: lease, life: life}
 		g.ready = subtract(life, clip(n.NotReady, life.From, life.To))
 		g.blind = clip(widen(n.NotReady, c.in.NodeGrace, lease), c.w.from, c.w.to)
 		if life.From.After(c.w.from) {
@@ -229,6 +232,7 @@ func (x *histogram) middle() (median int, mean float64) {
 // gaps finds what is missing in one life of a node.
 type gaps struct {
 	c        *coverage
+	node     string
 	hours    []hourLoss
 	planned  []float64 // by hour
 	lease    time.Duration
@@ -236,6 +240,7 @@ type gaps struct {
 	vanishes bool // the Node object went
 	ready    []Span
 	blind    []Span // in which the node is not Ready, or about to be found so
+	started  int64  // the part of an hour whose start of the kubelet explained a gap, counted from 1970
 }
 
 func (g *gaps) walk(slots []int64) {
@@ -295,6 +300,11 @@ func (g *gaps) gap(from, to time.Time, afterRenewal, toRenewal bool) {
 	if lost <= 0 {
 		return
 	}
+	brief := length <= latest*float64(g.lease)+float64(evidence.SlotLength)
+	if afterRenewal && toRenewal && brief && g.restarted(to) {
+		g.hour(from).started += int64(lost)
+		return
+	}
 	step := planned
 	if afterRenewal && toRenewal {
 		step = length / float64(lost+1)
@@ -317,9 +327,21 @@ func (g *gaps) gap(from, to time.Time, afterRenewal, toRenewal bool) {
 			short++
 		}
 	}
-	if first != nil && length <= latest*float64(g.lease)+float64(evidence.SlotLength) {
+	if first != nil && brief {
 		first.short = max(first.short, short)
 	}
+}
+
+// restarted reports whether the kubelet started at about the given time, by its own word. A start explains one gap.
+func (g *gaps) restarted(at time.Time) bool {
+	for _, t := range []time.Time{at.Add(-longestStart), at, at.Add(longestStart)} {
+		x, part := g.c.in.Ledger.Node(g.node, evidence.HourOf(t)), t.Unix()/int64(evidence.PartLength/time.Second)
+		if x != nil && x.Started.Has(t) && part != g.started {
+			g.started = part
+			return true
+		}
+	}
+	return false
 }
 
 // explained says whether a renewal is not missed, and counts why.

@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"slices"
 	"time"
 
 	"github.com/nodetrail/nodetrail/evidence"
@@ -126,7 +127,28 @@ func windowCases() []kase {
 	}
 	foreign := foreignBut(time.Time{}, time.Time{})
 	gone := func(t *tick) bool { return t.o.Node == "worker-1" }
+	// kubelets are silent for 25 seconds of the minutes, of the last and short hour, and start when the last of the silences ends, those who do.
+	kubelets := func(starts bool, minutes ...int) func(*Input) {
+		return func(in *Input) {
+			l := ledger(ticks(nil), func(t *tick) bool {
+				return t.renews() && t.o.Node != "" && slices.ContainsFunc(minutes, func(m int) bool {
+					return !t.time().Before(at(15, m, 0)) && t.time().Before(at(15, m, 25))
+				})
+			})
+			for i := range in.Nodes {
+				if starts {
+					e := event(in.Nodes[i].Name, "create", "", "nodes", "", in.Nodes[i].Name, at(15, minutes[len(minutes)-1], 26))
+					e.ev.Code = 409
+					l.Observe(&e.ev, e.o)
+				}
+			}
+			in.Ledger = l
+		}
+	}
 	return []kase{
+		{check, "all kubelets start again in the log's last minutes", kubelets(true, 8), Passed, CodeKubeletRestart},
+		{check, "all are silent and none starts", kubelets(false, 8), Unproven, CodeLossOfAll},
+		{check, "all are silent twice and start once", kubelets(true, 6, 8), Unproven, CodeLossOfAll},
 		{check, "no ledger", func(in *Input) { in.Ledger = nil }, Unproven, CodeNoLog},
 		{check, "no end of the log", func(in *Input) { in.Log.Until = time.Time{} }, Unproven, CodeNoLog},
 		{check, "an unknown set of nodes", func(in *Input) { in.NodesKnown = false }, Unproven, CodeNodesUnknown},

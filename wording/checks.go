@@ -98,6 +98,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeNodeVanished:      says("the node vanished"),
 	checks.CodeShortGap:          says("one gap of at most a lease duration"),
 	checks.CodeServerRestart:     says("an API server restarted"),
+	checks.CodeKubeletRestart:    says("the kubelet started again"),
 	checks.CodeVirtualNode:       says("a virtual node, whose Lease no node identity renews"),
 	checks.CodeTornLine:          says("the last line has no end, and the window ends before it"),
 	checks.CodeWatchMissing:      says("a watch that every kubelet keeps is not in the log"),
