@@ -12,7 +12,8 @@ renewals of each node, answered with success. A missing event shows as a gap of 
 These are listed and not missed: renewals while the Node was not Ready, and up to a minute before that; nodes that were Ready for less than a
 minute of the hour; a node that vanished, for its last minute; a restart of all API servers, up to two minutes; a start of the
 kubelet, which creates its Node and gets 409, for one gap of at most a lease duration; nodes of virtual-kubelet and KWOK, whose Lease another
-identity renews all the time, or whose labels say so and of whose identity there is no request. Of each node and hour one gap of at most a lease duration is explained too: a kubelet that cannot reach its API server for 30 seconds is not a lost log.
+identity renews all the time, or whose labels say so and of whose identity there is no request. Of each node and hour one gap of at most a lease
+duration is explained too: a kubelet that cannot reach its API server for 30 seconds is not a lost log.
 
 ## What defeats it
 More than 1 % ('--max-loss') of the renewals of an hour is missing, of one node or of all nodes together. The span of a log counts for
