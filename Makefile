@@ -172,7 +172,7 @@ e2e-policies: ## run an API server with each policy of coverage/testdata/policie
 	e2e/install.sh
 	$(GO) build -C e2e -o '$(CURDIR)/.cache/bin/e2e' ./cmd/e2e
 	cd e2e && for policy in $(POLICIES); do \
-		echo "policy $$policy"; NODETRAIL_E2E_POLICY=$$policy ../.cache/bin/e2e -run '^TestPolicyFixed$$' scenarios || exit 1; \
+		echo "policy $$policy"; NODETRAIL_E2E_POLICY=$$policy ../.cache/bin/e2e -run '^TestPolicyFixed$$' confined || exit 1; \
 	done
 
 .PHONY: e2e-page

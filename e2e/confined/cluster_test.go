@@ -24,6 +24,7 @@ import (
 // cluster is a hardened control plane with nodetrail next to it.
 type cluster struct {
 	*trail.Pair
+	name    string
 	ctx     context.Context
 	program string
 	page    *page
@@ -40,13 +41,13 @@ const minWindow = time.Minute
 // token is the bootstrap token of the nodes.
 const token = "abcdef.0123456789abcdef"
 
-// newCluster starts one with kubeadm's roles, bindings and ConfigMaps, and a bootstrap token.
-func newCluster(t *testing.T) *cluster {
+// newCluster starts one with kubeadm's roles, bindings and ConfigMaps, and a bootstrap token. The audit policy is nodetrail's own unless there is one.
+func newCluster(t *testing.T, name, policy string) *cluster {
 	t.Helper()
-	c := &cluster{ctx: work.Context(), page: readPage(t), held: map[string]plane.Pair{}}
+	c := &cluster{name: name, ctx: work.Context(), page: readPage(t), held: map[string]plane.Pair{}}
 	c.program = plane.Must(trail.Build(c.ctx, work))(t)
 	config := fmt.Sprintf("readiness: {minWindow: %s}\nrules: {lateness: 10s}\nstore: {step: 10s}\n%s", minWindow, c.page.block(t, "yaml", "exceptions:"))
-	c.Pair = plane.Must(trail.Beside(c.ctx, work, "confined", trail.Options{Plane: plane.Options{Mode: "Node,RBAC"}, Program: c.program, Config: config}))(t)
+	c.Pair = plane.Must(trail.Beside(c.ctx, work, name, trail.Options{Plane: plane.Options{Mode: "Node,RBAC", Policy: policy}, Program: c.program, Config: config}))(t)
 	plane.Check(t, c.Plane.Apply(c.ctx, []byte(kubeadm)))
 	plane.Check(t, c.Plane.StartControllers(c.ctx))
 	return c
@@ -142,6 +143,25 @@ metadata: {namespace: kube-public, name: "kubeadm:bootstrap-signer-clusterinfo"}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: "kubeadm:bootstrap-signer-clusterinfo"}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:anonymous"}]
 `
+
+// live lets nodes join, and each of them run a pod with a secret.
+func (c *cluster) live(t *testing.T, nodes ...string) {
+	t.Helper()
+	for _, node := range nodes {
+		c.join(t, node)
+	}
+	plane.Check(t, c.Plane.NodesReady(c.ctx, nodes...))
+	plane.Check(t, c.Plane.Apply(c.ctx, []byte("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}\n---\n"+
+		"{apiVersion: v1, kind: Secret, metadata: {namespace: shop, name: db}, stringData: {key: value}}\n---\n"+
+		"{apiVersion: v1, kind: Secret, metadata: {namespace: shop, name: root}, stringData: {key: value}}")))
+	c.eventually(t, "there is a service account", func() error {
+		var o struct{}
+		return c.Plane.Admin().Get(c.ctx, "/api/v1/namespaces/shop/serviceaccounts/default", &o)
+	})
+	for _, node := range nodes {
+		c.runs(t, "web-"+node, node)
+	}
+}
 
 // join does what kubeadm join does with a machine: it reads with the bootstrap token how to join, and has the kubelet ask for a certificate with it.
 func (c *cluster) join(t *testing.T, node string) {
@@ -251,7 +271,7 @@ func (c *cluster) analyzed(until time.Time, more ...string) (*trail.Report, erro
 	return c.run(append(append(args, forTest(until)...), more...)...)
 }
 
-func (c *cluster) stateDir() string { return filepath.Join(work.Dir, "confined-data", "state") }
+func (c *cluster) stateDir() string { return filepath.Join(work.Dir, c.name+"-data", "state") }
 
 // forTest are flags of analyze for a test, which has minutes.
 func forTest(until time.Time) []string {

@@ -20,22 +20,9 @@ import (
 //
 // Seen to fail with checks that look away, one for each step: e2e/cmd/breaks.
 func TestConfined(t *testing.T) {
-	c := newCluster(t)
+	c := newCluster(t, "confined", "")
 	nodes := []string{"node-1", "node-2", "node-3"}
-	for _, node := range nodes {
-		c.join(t, node)
-	}
-	plane.Check(t, c.Plane.NodesReady(c.ctx, nodes...))
-	plane.Check(t, c.Plane.Apply(c.ctx, []byte("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}\n---\n"+
-		"{apiVersion: v1, kind: Secret, metadata: {namespace: shop, name: db}, stringData: {key: value}}\n---\n"+
-		"{apiVersion: v1, kind: Secret, metadata: {namespace: shop, name: root}, stringData: {key: value}}")))
-	c.eventually(t, "there is a service account", func() error {
-		var o struct{}
-		return c.Plane.Admin().Get(c.ctx, "/api/v1/namespaces/shop/serviceaccounts/default", &o)
-	})
-	for _, node := range nodes {
-		c.runs(t, "web-"+node, node)
-	}
+	c.live(t, nodes...)
 	if !t.Run("confined", c.confined) {
 		return
 	}

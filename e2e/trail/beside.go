@@ -1,6 +1,7 @@
 package trail
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -12,7 +13,7 @@ import (
 
 // Options of a control plane with nodetrail next to it.
 type Options struct {
-	// Plane are the control plane's; policy, flags and webhook are nodetrail's own from deploy/.
+	// Plane are the control plane's; flags and webhook are nodetrail's own from deploy/, and so is the policy unless there is one.
 	Plane plane.Options
 	// Program is nodetrail's path.
 	Program string
@@ -46,7 +47,8 @@ func Beside(ctx context.Context, w *plane.Work, name string, o Options) (*Pair, 
 	if err != nil {
 		return nil, err
 	}
-	o.Plane.Policy, o.Plane.Flags = filepath.Join(root, "deploy", "audit-policy.yaml"), filepath.Join(root, "deploy", "kube-apiserver.flags")
+	o.Plane.Policy = cmp.Or(o.Plane.Policy, filepath.Join(root, "deploy", "audit-policy.yaml"))
+	o.Plane.Flags = filepath.Join(root, "deploy", "kube-apiserver.flags")
 	o.Plane.AuditWebhook = webhook.Kubeconfig
 	if p.Plane, err = plane.New(ctx, w, o.Plane); err != nil {
 		return nil, err
