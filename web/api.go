@@ -55,7 +55,7 @@ func findingParameters() []string {
 	}
 }
 
-// endpoints are what the API has, but for its description.
+// endpoints are what the API of one cluster has, but for its description.
 func (a *api) endpoints() []endpoint {
 	window := []string{"window"}
 	return []endpoint{
@@ -163,9 +163,16 @@ func parameters(raw string, known []string) (url.Values, error) {
 	return v, nil
 }
 
-// routes adds the API to the mux.
-func (a *api) routes(mux *http.ServeMux) {
-	for _, e := range a.endpoints() {
+// routes adds the API of one cluster to the mux.
+func (a *api) routes(mux *router) {
+	a.handle(mux, a.endpoints()...)
+	mux.HandleFunc("GET /findings.csv", a.export("text/csv; charset=utf-8", newCSV))
+	mux.HandleFunc("GET /findings.json", a.export("application/json", newJSONList))
+}
+
+// handle adds endpoints and the description to the mux. Under /api there is nothing else.
+func (a *api) handle(mux *router, endpoints ...endpoint) {
+	for _, e := range endpoints {
 		mux.HandleFunc("GET "+apiPrefix+e.path, func(w http.ResponseWriter, r *http.Request) {
 			q, err := parameters(r.URL.RawQuery, e.query)
 			if err != nil {
@@ -193,8 +200,6 @@ func (a *api) routes(mux *http.ServeMux) {
 		answerJSON(w, http.StatusOK, description)
 	})
 	mux.HandleFunc("GET /api/", func(w http.ResponseWriter, r *http.Request) { a.fail(w, r, errNotFound) })
-	mux.HandleFunc("GET /findings.csv", a.export("text/csv; charset=utf-8", newCSV))
-	mux.HandleFunc("GET /findings.json", a.export("application/json", newJSONList))
 }
 
 func answerJSON(w http.ResponseWriter, code int, b []byte) {

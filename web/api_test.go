@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -110,6 +111,7 @@ func everything(t *testing.T, c *checker, of string) {
 		}
 	}
 	c.get(p+"/openapi.json", nil, "", http.StatusOK)
+	c.get(p+"/fleet", nil, "", http.StatusNotFound)
 	for _, name := range sortNames() {
 		c.get(p+"/findings", nil, "sort="+name+"&limit=3", http.StatusOK)
 		c.get(p+"/findings", nil, "sort=-"+name+"&limit=3", http.StatusOK)
@@ -218,28 +220,45 @@ func reachable(name string) bool {
 	return name != "" && name != ".." && !strings.Contains(name, "\ufffd")
 }
 
-// What is routed and what is described are the same.
+// What is described and what is served are the same, by the patterns that servers of one cluster and of several answer by. A pattern of these that answers with no
+// page is of the API.
 func TestEveryRouteIsDescribed(t *testing.T) {
 	doc, err := readDocument()
 	ok(t, err)
-	var described, routed []string
-	for path := range doc.paths() {
-		described = append(described, path)
+	one, several := newSite(t, time.Hour).server(), newFleetSite(t, "prod").server(Access{})
+	apiOf := func(s *Server) (paths []string) {
+		for _, pattern := range s.mux.patterns {
+			path, is := strings.CutPrefix(pattern, "GET ")
+			if !is {
+				t.Errorf("%s is served for other methods than GET", pattern)
+			}
+			if strings.HasPrefix(path, "/api/") && path != "/api/" || strings.Contains(strings.ReplaceAll(path, "...", ""), ".") {
+				paths = append(paths, path)
+			}
+		}
+		return paths
 	}
-	routed = append(routed, apiPrefix+"/openapi.json", "/findings.csv", "/findings.json")
-	for _, e := range (&api{}).endpoints() {
-		routed = append(routed, apiPrefix+e.path)
-	}
-	slices.Sort(described)
+	routed, described := slices.Concat(apiOf(one), apiOf(several)), slices.Collect(maps.Keys(doc.paths()))
 	slices.Sort(routed)
-	if !slices.Equal(described, routed) {
-		t.Errorf("described %v\nrouted %v", described, routed)
+	slices.Sort(described)
+	if routed = slices.Compact(routed); !slices.Equal(described, routed) {
+		t.Errorf("described %v\nserved    %v", described, routed)
 	}
-	// The mux has no other path of the API than those of the table.
-	s := newSite(t, time.Hour).server()
-	for _, path := range []string{"/api", "/api/v1", "/api/v1/", "/api/v2/overview", "/api/v1/findings/a/b", "/api/v1/overview/", "/api/v1/login"} {
-		if w := do(s, request(path, "Accept", "application/json")); w.Code != http.StatusNotFound {
-			t.Errorf("%s: status %d", path, w.Code)
+	// What is described as of one cluster is served by each server for each of its clusters, and what is of all of them by no server of one.
+	for path, item := range doc.paths() {
+		_, ofAll := item.(object)["servers"]
+		if served := slices.Contains(one.mux.patterns, "GET "+path); served == ofAll {
+			t.Errorf("%s: described as of all clusters: %v; served where there is one: %v", path, ofAll, served)
+		}
+		if ofAll && !slices.Contains(several.mux.patterns, "GET "+path) {
+			t.Errorf("%s is not served where there are several clusters", path)
+		}
+	}
+	for s, names := range map[*Server][]string{one: {"/api", "/api/v1/fleet"}, several: {"/api/v1/overview", "/api/v1/findings"}} {
+		for _, path := range append(names, "/api/v1", "/api/v1/", "/api/v2/overview", "/api/v1/findings/a/b", "/api/v1/overview/", "/api/v1/login") {
+			if w := do(s, request(path, "Accept", "application/json")); w.Code != http.StatusNotFound {
+				t.Errorf("%s: status %d", path, w.Code)
+			}
 		}
 	}
 }

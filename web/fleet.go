@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,7 +14,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nodetrail/nodetrail/report"
-	"github.com/nodetrail/nodetrail/wording"
 )
 
 // FleetOptions set up the pages of several clusters. List and Open are needed.
@@ -40,7 +38,7 @@ const (
 // fleet has the pages of several clusters: what the pages of one cluster are at the root they are under a path of its own.
 type fleet struct {
 	o     FleetOptions
-	mux   *http.ServeMux
+	mux   *router
 	pages *pages
 
 	mu   sync.Mutex
@@ -75,27 +73,16 @@ func NewFleet(o FleetOptions) (*Server, error) {
 	f := &fleet{o: o, mux: s.mux, pages: p, open: map[string]*member{}}
 	s.fleet = f
 	s.mux.HandleFunc("GET /{$}", p.serve("fleet", func(r *http.Request) (*view, error) {
-		all, err := f.list(r)
+		if _, err := parameters(r.URL.RawQuery, nil); err != nil {
+			return nil, err
+		}
+		all, err := f.list(r.Context())
 		if err != nil {
 			return nil, err
 		}
 		return &view{"fleet", "Clusters", all}, nil
 	}))
-	a := &api{log: o.Log}
-	s.mux.HandleFunc("GET "+apiPrefix+"/fleet", func(w http.ResponseWriter, r *http.Request) {
-		all, err := f.list(r)
-		if err != nil {
-			a.fail(w, r, err)
-			return
-		}
-		b, err := json.Marshal(all)
-		if err != nil {
-			a.fail(w, r, err)
-			return
-		}
-		answerJSON(w, http.StatusOK, wording.EscapeJSON(b))
-	})
-	s.mux.HandleFunc("GET /api/", func(w http.ResponseWriter, r *http.Request) { a.fail(w, r, errNotFound) })
+	(&api{log: o.Log}).handle(s.mux, f.endpoint())
 	s.mux.HandleFunc("GET "+clustersPrefix+"{schema}/{path...}", f.cluster)
 	p.common(s.mux)
 	return s, nil
@@ -109,12 +96,13 @@ func (f *fleet) serve(w http.ResponseWriter, r *http.Request) {
 	f.mux.ServeHTTP(w, r)
 }
 
-// list lists the clusters for a request, which has no parameters.
-func (f *fleet) list(r *http.Request) (*report.Fleet, error) {
-	if _, err := parameters(r.URL.RawQuery, nil); err != nil {
-		return nil, err
-	}
-	all, err := f.o.List(r.Context())
+// endpoint is what the API has of all clusters together.
+func (f *fleet) endpoint() endpoint {
+	return endpoint{"/fleet", nil, &report.Fleet{}, func(c *call) (any, error) { return f.list(c.ctx()) }}
+}
+
+func (f *fleet) list(ctx context.Context) (*report.Fleet, error) {
+	all, err := f.o.List(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnavailable, err)
 	}
@@ -248,9 +236,9 @@ func (f *fleet) forget(schema string, m *member) {
 func (f *fleet) openCluster(ctx context.Context, schema string) (*Server, func(), error) {
 	ctx, stop := context.WithTimeout(ctx, answerWithin)
 	defer stop()
-	all, err := f.o.List(ctx)
+	all, err := f.list(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", errUnavailable, err)
+		return nil, nil, err
 	}
 	if !slices.ContainsFunc(all.Clusters, func(c report.FleetCluster) bool { return c.Schema == schema && c.Trouble == "" }) {
 		return nil, nil, errNotFound

@@ -96,6 +96,12 @@ func TestFleetPage(t *testing.T) {
 	if len(got.Clusters) != len(names) || len(asked.Clusters) != len(names) || got.Clusters[2].Name != strings.ToValidUTF8(names[2], "\ufffd") {
 		t.Errorf("%d clusters as JSON, %q", len(got.Clusters), got.Clusters[2].Name)
 	}
+	c := newChecker(t, h)
+	c.get(apiPrefix+"/fleet", nil, "", http.StatusOK)
+	c.get(apiPrefix+"/fleet", nil, "x=1", http.StatusBadRequest)
+	if document := c.get(apiPrefix+"/openapi.json", nil, "", http.StatusOK); string(document) != string(description) {
+		t.Error("a server of several clusters describes another API")
+	}
 	if c := got.Clusters[4]; c.Readiness.Verdict != "not enough evidence" || c.Readiness.Said != "ready" || c.Current {
 		t.Errorf("of an analyzer that is silent: %+v", c)
 	}

@@ -52,6 +52,11 @@ func (d *describer) document() object {
 	paths["/findings.json"] = object{"get": d.answering(&export, "application/json", list)}
 	export.path = "/findings.csv"
 	paths["/findings.csv"] = object{"get": d.answering(&export, "text/csv", object{"type": "string"})}
+	all := (&fleet{}).endpoint()
+	op := d.operation(&all)
+	op["description"] = "Of nodetrail report --fleet --serve. Other servers have one cluster, and no such path."
+	op["responses"].(object)["404"] = failed("This server has one cluster.")
+	paths[apiPrefix+all.path] = object{"get": op, "servers": []any{object{"url": "/"}}}
 	own := endpoint{path: "/openapi.json"}
 	paths[apiPrefix+"/openapi.json"] = object{"get": d.answering(&own, "application/json", object{"type": "object"})}
 	d.schemas["Error"] = object{
@@ -64,7 +69,13 @@ func (d *describer) document() object {
 			"title": "nodetrail", "version": "v1", "license": object{"name": "Apache-2.0"},
 			"description": "What the pages of nodetrail show, as JSON. Every name comes from a log and is text that nobody may trust. A window ends with the last request.",
 		},
-		"servers":  []any{object{"url": "/"}},
+		"servers": []any{
+			object{"url": "/", "description": "A server of one cluster."},
+			object{
+				"url": clustersPrefix + "{schema}", "description": "One cluster of a server of several.",
+				"variables": object{"schema": object{"default": "nodetrail_production", "description": "As " + apiPrefix + "/fleet has it, percent-escaped."}},
+			},
+		},
 		"security": []any{object{}, object{"token": []string{}}, object{"session": []string{}}},
 		"paths":    paths,
 		"components": object{
@@ -107,9 +118,6 @@ func (d *describer) answering(e *endpoint, contentType string, schema object) ob
 		}
 		params = append(params, object{"name": name, "in": "query", "schema": schema, "description": parameterDoc(name, false)})
 	}
-	failed := func(what string) object {
-		return object{"description": what, "content": object{"application/json": object{"schema": object{"$ref": "#/components/schemas/Error"}}}}
-	}
 	answers := object{
 		"200": object{"description": "Done.", "content": object{contentType: object{"schema": schema}}},
 		"400": failed("The query is not understood."), "401": failed("A token or a certificate is needed."), "403": failed("Who asks has no access."),
@@ -121,6 +129,10 @@ func (d *describer) answering(e *endpoint, contentType string, schema object) ob
 	return object{
 		"operationId": operationID(e.path), "summary": d.summary(e), "parameters": params, "responses": answers,
 	}
+}
+
+func failed(what string) object {
+	return object{"description": what, "content": object{"application/json": object{"schema": object{"$ref": "#/components/schemas/Error"}}}}
 }
 
 func operationID(path string) string {

@@ -35,7 +35,7 @@ func newPages(v views, cluster string, now func() time.Time, log zerolog.Logger)
 }
 
 // routes adds the pages. The export of findings and what signs in are not among them.
-func (p *pages) routes(mux *http.ServeMux) {
+func (p *pages) routes(mux *router) {
 	mux.HandleFunc("GET /{$}", p.serve("overview", p.overview))
 	mux.HandleFunc("GET /incidents", p.serve("incidents", p.incidents))
 	mux.HandleFunc("GET /incidents/{id}", p.serve("incidents", p.incident))
@@ -55,7 +55,7 @@ func (p *pages) routes(mux *http.ServeMux) {
 }
 
 // common adds what the pages of several clusters have, too.
-func (p *pages) common(mux *http.ServeMux) {
+func (p *pages) common(mux *router) {
 	mux.HandleFunc("GET /login", func(w http.ResponseWriter, r *http.Request) { p.login(w, r, r.URL.Query().Has("failed")) })
 	mux.HandleFunc("GET /assets/{file}", p.assets.serve)
 	mux.HandleFunc("GET /", p.missing)

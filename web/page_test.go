@@ -26,7 +26,7 @@ func newFakePages(t testing.TB, f *fake) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mux := http.NewServeMux()
+	mux := newRouter()
 	p.routes(mux)
 	return mux
 }

@@ -60,12 +60,26 @@ const (
 // Server serves the pages and the API. It is an http.Handler.
 type Server struct {
 	o      Options
-	mux    *http.ServeMux
+	mux    *router
 	access *access
 	data   *data  // nil where there are several clusters
 	fleet  *fleet // nil where there is one cluster
 	room   chan struct{}
 	cross  *http.CrossOriginProtection
+}
+
+// router is a ServeMux that knows its patterns: the test of the description holds them against it.
+type router struct {
+	*http.ServeMux
+	patterns []string
+}
+
+func newRouter() *router { return &router{ServeMux: http.NewServeMux()} }
+
+// HandleFunc is that of ServeMux.
+func (m *router) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
+	m.patterns = append(m.patterns, pattern)
+	m.ServeMux.HandleFunc(pattern, handler)
 }
 
 // New returns the pages over a store.
@@ -102,7 +116,7 @@ func newServer(o Options) (*Server, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Server{o: o, mux: http.NewServeMux(), room: make(chan struct{}, maxRequests), cross: http.NewCrossOriginProtection()}
+	s := &Server{o: o, mux: newRouter(), room: make(chan struct{}, maxRequests), cross: http.NewCrossOriginProtection()}
 	var err error
 	s.access, err = newAccess(&s.o.Access, o.Now, o.Log)
 	return s, err

@@ -58,6 +58,7 @@ func (a *api) everything(filled bool) {
 		a.get(path, nil, "window=never", http.StatusBadRequest)
 	}
 	a.get(p+"/openapi.json", nil, "", http.StatusOK)
+	a.get(p+"/fleet", nil, "", http.StatusNotFound) // a server of one cluster
 	a.get("/findings.csv", nil, "severity=high", http.StatusOK)
 	a.get("/findings.json", nil, "severity=high&sort=-last", http.StatusOK)
 	a.get(p+"/findings", nil, "group=userAgent", http.StatusOK)
