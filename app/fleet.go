@@ -218,7 +218,7 @@ func serveFleet(ctx context.Context, o *ServeOptions) error {
 		return err
 	}
 	defer pages.Close()
-	return servePages(ctx, c, pages, o.Listen, log, o.Running)
+	return servePages(ctx, c, pages, o, log)
 }
 
 // openOne opens one of the clusters for its pages.
@@ -259,14 +259,14 @@ func warnings(to LogTo) zerolog.Logger {
 }
 
 // servePages serves pages until ctx ends.
-func servePages(ctx context.Context, c *config.Config, pages *web.Server, listen string, log zerolog.Logger, running func(string) error) error {
-	server, err := ops.New(ops.Options{Listen: listen, TLS: pages.TLS(), Log: log})
+func servePages(ctx context.Context, c *config.Config, pages *web.Server, o *ServeOptions, log zerolog.Logger) error {
+	server, err := ops.New(ops.Options{Listen: o.Listen, Health: o.Health, TLS: pages.TLS(), Log: log})
 	if err != nil {
 		return err
 	}
 	server.Handle("/", pages)
-	if running != nil {
-		if err := running(pageAddress(server.Addr(), c.Pages.TLS.CertFile != "")); err != nil {
+	if o.Running != nil {
+		if err := o.Running(pageAddress(server.Addr(), c.Pages.TLS.CertFile != "")); err != nil {
 			return errors.Join(err, server.Close())
 		}
 	}

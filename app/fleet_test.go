@@ -230,6 +230,7 @@ func TestFleet(t *testing.T) {
 	if found := f.crawl(swapped, all, 15); len(found) < 50 {
 		t.Errorf("of pages that show another cluster %d are found", len(found))
 	}
+	f.deployed(len(all.Clusters))
 }
 
 // pages serves the fleet. It opens opened(schema) for a schema.

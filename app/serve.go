@@ -19,6 +19,8 @@ type ServeOptions struct {
 	Fleet bool
 	// Listen is the address of the pages. Who may read them is said in the configuration's section pages; without it, only this machine may.
 	Listen string
+	// Health is a further address, of /healthz and /readyz alone; empty for none.
+	Health string
 	// State is the cluster's, which the pages explain requests by: as Input has it. Without any they say NoState in place of explanations.
 	State []string
 	// EtcdPrefix is as in Input.
@@ -65,7 +67,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if err != nil {
 		return err
 	}
-	return servePages(ctx, c, pages, o.Listen, log, o.Running)
+	return servePages(ctx, c, pages, &o, log)
 }
 
 // live is the state that was given, and the order of authorizers and the version that run found out.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -117,10 +118,18 @@ func TestReportServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
+	probes, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	health := probes.Addr().String()
+	if err := probes.Close(); err != nil {
+		t.Fatal(err)
+	}
 	var out, errs heard
 	ended := make(chan int)
 	go func() {
-		ended <- run(ctx, []string{"report", "--serve", "127.0.0.1:0", "--data", data, "--state", capture + "/journal.jsonl.gz"}, strings.NewReader(""), &out, &errs)
+		ended <- run(ctx, []string{"report", "--serve", "127.0.0.1:0", "--health", health, "--data", data, "--state", capture + "/journal.jsonl.gz"}, strings.NewReader(""), &out, &errs)
 	}()
 	address := out.await(t, `pages at (http://127\.0\.0\.1:\d+/)\n`)
 	if page := body(t, address, http.StatusOK); !strings.Contains(page, "<html") {
@@ -129,13 +138,16 @@ func TestReportServe(t *testing.T) {
 	if page := body(t, address+"api/v1/objects/secrets/shop/secret-0", http.StatusOK); !strings.Contains(page, `"rows":[{`) {
 		t.Errorf("%.300s", page)
 	}
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusOK, "/": http.StatusNotFound, "/api/v1/overview": http.StatusNotFound} {
+		_ = body(t, "http://"+health+path, want)
+	}
 	stop()
 	if code := <-ended; code != 0 || errs.String() != "" {
 		t.Errorf("status %d: %s", code, &errs)
 	}
 	for _, args := range [][]string{
 		{"--serve", "0.0.0.0:0", "--data", data}, {"--serve", "nowhere"}, {"--serve", "127.0.0.1:0", "-o", "json"}, {"--serve", "127.0.0.1:0", "--window", "7d"},
-		{"--serve", "127.0.0.1:0", "--fail-on", "low"}, {"--state", "x"}, {"--serve", "127.0.0.1:0", "--data", t.TempDir()},
+		{"--serve", "127.0.0.1:0", "--fail-on", "low"}, {"--state", "x"}, {"--health", "127.0.0.1:0"}, {"--serve", "127.0.0.1:0", "--health", "nowhere"}, {"--serve", "127.0.0.1:0", "--data", t.TempDir()},
 	} {
 		var out, errs heard
 		if code := run(t.Context(), append([]string{"report"}, args...), nil, &out, &errs); code != 1 || out.String() != "" {

@@ -15,6 +15,8 @@ func TestFleetFlags(t *testing.T) {
 		{"report --fleet -o html", "--output"},
 		{"report --fleet --serve 127.0.0.1:0 -o json", "--output is for a report that is printed, and --serve shows pages"},
 		{"report --fleet --serve nowhere", "--serve: "},
+		{"report --fleet --serve 127.0.0.1:0 --health nowhere", "--health: "},
+		{"report --fleet --health 127.0.0.1:0", "--health is for the pages of --serve"},
 		{"report --cluster " + strings.Repeat("x", 254), "is not a name of at most 253 bytes without control characters"},
 		{"run --cluster a\x01b audit.log", `--cluster: "a\x01b" is not a name of at most 253 bytes without control characters`},
 	} {

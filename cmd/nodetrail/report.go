@@ -68,6 +68,7 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	fs.StringVar(&f.since, "since", "", "the same as --window, such as 24h or 7d")
 	f.reportOutput.flags(fs)
 	fs.StringVar(&f.pages.Listen, "serve", "", "serve the report as pages at this `ADDRESS`, such as 127.0.0.1:8080, in place of printing it")
+	fs.StringVar(&f.pages.Health, "health", "", "with --serve, answer /healthz and /readyz for probes at this further `ADDRESS`, such as 0.0.0.0:8081")
 	fs.StringArrayVar(&f.pages.State, "state", nil, "cluster state that the pages explain requests by: a journal, a snapshot or a folder of such, as a `PATH`; may be repeated")
 	fs.StringVar(&f.pages.EtcdPrefix, "etcd-prefix", "", etcdPrefixUsage)
 	fs.StringSliceVar(&f.Nodes, "node", nil, onlyNodesUsage)
@@ -78,6 +79,9 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 
 // prepare understands the flags.
 func (f *reportFlags) prepare(cmd *cobra.Command) (err error) {
+	if f.pages.Listen == "" && f.pages.Health != "" {
+		return errors.New("--health is for the pages of --serve")
+	}
 	if f.pages.Fleet || f.pages.Listen != "" {
 		return f.prepareOther(cmd)
 	}
@@ -85,15 +89,13 @@ func (f *reportFlags) prepare(cmd *cobra.Command) (err error) {
 	if err := f.reportOutput.prepare(own...); err != nil {
 		return err
 	}
-	if f.since != "" {
-		if f.window != "" {
-			return errors.New("--since and --window are the same: give one")
-		}
-		if _, err := report.ParseWindow(f.since); err != nil {
-			return fmt.Errorf("--since: %w", err)
-		}
-		f.window = f.since
+	if f.since != "" && f.window != "" {
+		return errors.New("--since and --window are the same: give one")
 	}
+	if _, err := report.ParseWindow(f.since); err != nil {
+		return fmt.Errorf("--since: %w", err)
+	}
+	f.window = cmp.Or(f.window, f.since)
 	if f.Window, err = report.ParseWindow(f.window); err != nil {
 		return fmt.Errorf("--window: %w", err)
 	}
@@ -113,7 +115,7 @@ func (f *reportFlags) prepareOther(cmd *cobra.Command) error {
 		refused, why = append(refused, "output"), "is for a report that is printed, and --serve shows pages, which have windows of their own"
 	}
 	if err := cli.Refuse(cmd, why, refused...); err != nil || f.pages.Listen != "" {
-		return cmp.Or(err, cli.Address("serve", f.pages.Listen))
+		return cmp.Or(err, cli.Address("serve", f.pages.Listen), cli.Address("health", cmp.Or(f.pages.Health, f.pages.Listen)))
 	}
 	return cli.OneOf("output", f.output, "text", "json")
 }

@@ -61,7 +61,7 @@ func TestLintFindsDefects(t *testing.T) {
 // Each wrong value is refused with one sentence that names it.
 func TestWrongValues(t *testing.T) {
 	for _, test := range []struct{ values, want string }{
-		{`mode: cluster`, `at '/mode': value must be one of 'single', 'scale-out'`},
+		{`mode: cluster`, `at '/mode': value must be one of 'single', 'scale-out', 'fleet'`},
 		{`mod: single`, `at '': additional properties 'mod' not allowed`},
 		{`cluster: ""`, `at '/cluster': minLength: got 0, want 1`},
 		{`image: {digest: "sha256:12"}`, `at '/image/digest': 'sha256:12' does not match pattern '^(sha256:[0-9a-f]{64})?$'`},
@@ -83,6 +83,10 @@ func TestWrongValues(t *testing.T) {
 		{`single: {egress: [{ports: [{port: 1}]}]}`, `at '/single/egress/0': missing property 'to'`},
 		{`scaleOut: {kafka: {brokers: [kafka]}}`, `at '/scaleOut/kafka/brokers/0': 'kafka' does not match pattern`},
 		{`scaleOut: {kafka: {sasl: {mechanism: MD5}}}`, `at '/scaleOut/kafka/sasl/mechanism': value must be one of 'PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512'`},
+		{`fleet: {secretName: ""}`, `at '/fleet/secretName': '' does not match pattern`},
+		{`fleet: {readersFrom: []}`, `at '/fleet/readersFrom': minItems: got 0, want 1`},
+		{`fleet: {replicas: 2}`, `at '/fleet': additional properties 'replicas' not allowed`},
+		{`fleet: {askKubernetes: "no"}`, `at '/fleet/askKubernetes': got string, want boolean`},
 		{`service: {type: ExternalName}`, `at '/service/type': value must be one of 'ClusterIP', 'NodePort', 'LoadBalancer'`},
 		{`pod: {annotations: {a: 1}}`, `at '/pod/annotations/a': got number, want string`},
 		{`monitoring: {serviceMonitor: {interval: soon}}`, `at '/monitoring/serviceMonitor/interval': 'soon' does not match pattern`},
@@ -91,6 +95,7 @@ func TestWrongValues(t *testing.T) {
 		{`tls: {clients: {configMapName: a, secretName: b}}`, `tls.clients: set configMapName or secretName, not both`},
 		{`tls: {clients: {configMapName: a}, certManager: {enabled: true}}`, `tls.certManager.issuer.name is empty: cert-manager needs an issuer`},
 		{`tls: {certManager: {enabled: true, issuer: {name: a}}}`, `tls.clients: with certManager set configMapName or secretName`},
+		{`{mode: fleet, fleet: {resources: {memoryMiB: 2048}}}`, `fleet.resources.memoryMiB is more than memoryLimitMiB`},
 		{`single: {resources: {memoryMiB: 2048}}`, `single.resources.memoryMiB is more than memoryLimitMiB`},
 	} {
 		v, err := loader.LoadValues(strings.NewReader(test.values))
@@ -173,13 +178,13 @@ func TestCopies(t *testing.T) {
 
 // The plain manifests are the chart with its values sets.
 func TestManifests(t *testing.T) {
-	for file, set := range map[string]string{"nodetrail.yaml": "single", "scale-out.yaml": "scale-out"} {
+	for file, set := range map[string]string{"nodetrail.yaml": "single", "scale-out.yaml": "scale-out", "fleet.yaml": "fleet"} {
 		text, err := os.ReadFile(filepath.Join("..", file))
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := plain(t, render(t, values(t, set)))
-		if len(want) < 8 {
+		if len(want) < 8 && set != "fleet" || len(want) < 4 {
 			t.Errorf("%s: %d objects", set, len(want))
 		}
 		if d := cmp.Diff(want, plain(t, decode(t, string(text)))); d != "" {
@@ -192,9 +197,9 @@ func TestManifests(t *testing.T) {
 func TestConfiguration(t *testing.T) {
 	forEach(t, func(t *testing.T, _ string, o *objects) {
 		for name, w := range o.pods {
-			c := w.template.Spec.Containers[0]
-			file := filepath.Base(c.Args[2])
-			if got := configCheck(t, file, o.configs[Release].Data[file]); got != file+" is good\n" {
+			path := w.template.Spec.Containers[0].Args[2]
+			file := filepath.Base(path)
+			if got := configCheck(t, file, o.mounted(t, w, path)); got != file+" is good\n" {
 				t.Errorf("%s: %s", name, got)
 			}
 		}
@@ -264,7 +269,11 @@ func TestRights(t *testing.T) {
 	if len(want) != 5 {
 		t.Fatalf("%d objects", len(want))
 	}
-	forEach(t, func(t *testing.T, _ string, o *objects) {
+	forEach(t, func(t *testing.T, set string, o *objects) {
+		if strings.HasPrefix(set, "fleet") {
+			fleetRights(t, o, rights(o), set == "fleet-full")
+			return
+		}
 		sorted := cmpopts.SortSlices(func(a, b string) bool { return a < b })
 		if d := cmp.Diff(want, rights(o), cmpopts.IgnoreFields(metav1.ObjectMeta{}, "Labels"), sorted); d != "" {
 			t.Errorf("(-printed +chart):\n%s", d)
@@ -276,4 +285,32 @@ func TestRights(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The page of all clusters has no rights. Where it asks Kubernetes who reads, it may do that with an account of its own, and nothing else.
+func fleetRights(t *testing.T, o *objects, rights []runtime.Object, asks bool) {
+	t.Helper()
+	const name = Release + "-fleet"
+	spec := &o.pods[name].template.Spec
+	if !asks {
+		if len(rights) > 0 || spec.ServiceAccountName != "" || spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken {
+			t.Errorf("%d objects of RBAC; it runs as %q", len(rights), spec.ServiceAccountName)
+		}
+		return
+	}
+	if len(rights) != 2 || spec.ServiceAccountName != name || spec.AutomountServiceAccountToken != nil {
+		t.Fatalf("%d objects of RBAC; it runs as %q", len(rights), spec.ServiceAccountName)
+	}
+	account, _ := rights[0].(*corev1.ServiceAccount)
+	binding, _ := rights[1].(*rbacv1.ClusterRoleBinding)
+	if account == nil || account.Name != name || binding == nil {
+		t.Fatalf("%v", rights)
+	}
+	want := rbacv1.ClusterRoleBinding{
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:auth-delegator"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: Namespace}},
+	}
+	if d := cmp.Diff(&want, binding, cmpopts.IgnoreFields(metav1.ObjectMeta{}, "Labels", "Name"), cmpopts.IgnoreTypes(metav1.TypeMeta{})); d != "" {
+		t.Errorf("(-want +chart):\n%s", d)
+	}
 }

@@ -24,7 +24,7 @@ import (
 )
 
 // sets are the chart's values sets.
-var sets = []string{"single", "scale-out", "full"}
+var sets = []string{"single", "scale-out", "full", "fleet", "fleet-full"}
 
 // program is the main module's, built once.
 var program string
@@ -60,6 +60,21 @@ type objects struct {
 type workload struct {
 	selector *metav1.LabelSelector
 	template *corev1.PodTemplateSpec
+}
+
+// mounted is what a ConfigMap has for a workload's container, by the path of its volume.
+func (o *objects) mounted(t *testing.T, w *workload, path string) string {
+	t.Helper()
+	spec := &w.template.Spec
+	for _, m := range spec.Containers[0].VolumeMounts {
+		for _, v := range spec.Volumes {
+			if v.Name == m.Name && v.ConfigMap != nil && m.MountPath == filepath.Dir(path) && o.configs[v.ConfigMap.Name] != nil {
+				return o.configs[v.ConfigMap.Name].Data[filepath.Base(path)]
+			}
+		}
+	}
+	t.Fatalf("no volume has %s", path)
+	return ""
 }
 
 // forEach runs f on each values set, rendered.

@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"maps"
 	"net/netip"
 	"strings"
 	"testing"
@@ -111,7 +112,7 @@ func TestSelectors(t *testing.T) {
 		}
 		for _, kind := range []string{"workload", "service", "policy", "affinity", "spread", "budget"} {
 			want := len(o.pods)
-			if set == "single" && (kind == "affinity" || kind == "spread" || kind == "budget") {
+			if len(o.pods) == 1 && (kind == "affinity" || kind == "spread" || kind == "budget") {
 				want = 0 // one pod
 			}
 			if len(selected[kind]) != want {
@@ -177,23 +178,30 @@ func reach(t *testing.T, peers []networkingv1.NetworkPolicyPeer, addresses map[s
 // they need.
 func TestNetwork(t *testing.T) {
 	addresses := map[string]string{"control plane": "192.0.2.10", "other control plane": "192.0.2.11", "neighbour": "192.0.2.12", "node": "198.51.100.7", "broker": "203.0.113.5", "internet": "8.8.8.8"}
-	o := render(t, values(t, "full"))
+	all := map[string]*networkingv1.NetworkPolicy{}
+	for _, set := range []string{"full", "fleet-full"} {
+		maps.Copy(all, render(t, values(t, set)).policies)
+	}
 	type way struct{ from, port string }
 	in := map[string]map[way]bool{
 		"nodetrail-gateway":  {{"control plane", "audit"}: true, {"other control plane", "audit"}: true, {"pods", "metrics"}: true, {"node", "health"}: true},
 		"nodetrail-analyzer": {{"pods", "metrics"}: true, {"node", "health"}: true},
+		"nodetrail-fleet":    {{"pods", "pages"}: true, {"node", "health"}: true},
 	}
 	out := map[string]map[way]bool{
 		"nodetrail-gateway": {{"pods", "53"}: true, {"broker", "9093"}: true},
+		"nodetrail-fleet": {
+			{"pods", "53"}: true, {"broker", "5432"}: true, {"control plane", "443"}: true, {"control plane", "6443"}: true,
+		},
 		"nodetrail-analyzer": {
 			{"pods", "53"}: true, {"broker", "9093"}: true, {"broker", "5432"}: true,
 			{"control plane", "443"}: true, {"control plane", "6443"}: true, {"other control plane", "443"}: true, {"other control plane", "6443"}: true,
 		},
 	}
-	if len(o.policies) != len(in) {
-		t.Fatalf("%d policies", len(o.policies))
+	if len(all) != len(in) {
+		t.Fatalf("%d policies", len(all))
 	}
-	for name, p := range o.policies {
+	for name, p := range all {
 		got := map[way]bool{}
 		add := func(peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) {
 			if len(peers) == 0 || len(ports) == 0 {

@@ -64,6 +64,7 @@ func TestScore(t *testing.T) {
 	}
 	for name, want := range map[string][]string{
 		"nodetrail.yaml": of("StatefulSet", storage, pull, resources, headless),
+		"fleet.yaml":     of("Deployment", storage, pull, resources, "deployment-replicas"),
 		"scale-out.yaml": append(of("Deployment", storage, pull, resources), of("StatefulSet", storage, pull, resources)...),
 	} {
 		manifest, err := os.ReadFile("../" + name)

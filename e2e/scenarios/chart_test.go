@@ -16,7 +16,7 @@ import (
 )
 
 // values sets of the chart, as they are rendered in deploy/.
-var manifests = []string{"nodetrail.yaml", "scale-out.yaml"}
+var manifests = []string{"nodetrail.yaml", "scale-out.yaml", "fleet.yaml"}
 
 // chartUser is the rendered service account.
 const chartUser = "system:serviceaccount:nodetrail:nodetrail"

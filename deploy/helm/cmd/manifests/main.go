@@ -33,7 +33,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "manifests:", err)
 		os.Exit(1)
 	}
-	for name, values := range map[string]string{"nodetrail": "single", "scale-out": "scale-out"} {
+	for name, values := range map[string]string{"nodetrail": "single", "scale-out": "scale-out", "fleet": "fleet"} {
 		text, err := manifest(name, values)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(os.Args[1], name+".yaml"), text, 0o644)

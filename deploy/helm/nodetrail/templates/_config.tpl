@@ -19,6 +19,9 @@
 {{- end -}}
 
 {{- define "nodetrail.config.base" -}}
+{{- if eq .component.key "fleet" -}}
+{{- include "nodetrail.config.fleet" .root -}}
+{{- else -}}
 data: /var/lib/nodetrail
 listen: :9876
 health: :9878
@@ -46,6 +49,23 @@ sources:
 store:
   postgres: {dsnFile: /etc/nodetrail-secrets/dsn}
 {{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "nodetrail.config.fleet" -}}
+log: {format: json}
+pages:
+  listen: :9443
+  tls:
+    certFile: /etc/nodetrail-tls/tls.crt
+    keyFile: /etc/nodetrail-tls/tls.key
+  {{- if .Values.fleet.askKubernetes }}
+  kubernetes: {enabled: true}
+  {{- else }}
+  bearerTokenFile: /etc/nodetrail-secrets/pages-token
+  {{- end }}
+store:
+  postgres: {dsnFile: /etc/nodetrail-secrets/dsn}
 {{- end -}}
 
 {{- define "nodetrail.config.webhook" -}}

@@ -15,13 +15,15 @@ metadata:
     {{- end }}
   {{- end }}
 spec:
-  {{- if .component.watches }}
-  serviceAccountName: {{ include "nodetrail.fullname" .root }}
+  {{- if .component.account }}
+  serviceAccountName: {{ include "nodetrail.shared" .root }}
   {{- else }}
   automountServiceAccountToken: false
   {{- end }}
+  {{- if ne .component.key "fleet" }}
   # A stop finishes the batch in hand, and gives sinks 10 seconds.
   terminationGracePeriodSeconds: 60
+  {{- end }}
   {{- with $v.image.pullSecrets }}
   imagePullSecrets: {{ toJson . }}
   {{- end }}
@@ -34,7 +36,7 @@ spec:
   {{- with $v.pod.priorityClassName }}
   priorityClassName: {{ . }}
   {{- end }}
-  {{- if ne .component.key "single" }}
+  {{- if .component.many }}
   affinity:
     podAntiAffinity:
       preferredDuringSchedulingIgnoredDuringExecution:
@@ -62,12 +64,16 @@ spec:
   - name: {{ .component.container }}
     image: {{ include "nodetrail.image" .root | quote }}
     imagePullPolicy: {{ $v.image.pullPolicy }}
-    args: [{{ .component.command }}, --config, /etc/nodetrail/{{ .component.file }}]
+    args: [{{ .component.command }}, --config, /etc/nodetrail/{{ .component.file }}{{ if eq .component.key "fleet" }}, --fleet, --serve, ":9443", --health, ":9878"{{ end }}]
     ports:
+    {{- if eq .component.key "fleet" }}
+    - {name: pages, containerPort: 9443}
+    {{- else }}
     {{- if .component.serves }}
     - {name: audit, containerPort: 9443}
     {{- end }}
     - {name: metrics, containerPort: 9876}
+    {{- end }}
     - {name: health, containerPort: 9878}
     env:
     # Somewhat below the limit.
@@ -93,14 +99,18 @@ spec:
       readOnlyRootFilesystem: true
       capabilities: {drop: [ALL]}
     volumeMounts:
-    {{- if eq .component.key "gateway" }}
+    {{- if eq .component.data "empty" }}
     # Dead letters only: events that are longer than the topic takes, and what is no audit event.
     {{- end }}
+    {{- if ne .component.data "none" }}
     - {name: data, mountPath: /var/lib/nodetrail}
+    {{- end }}
     # Folders rather than single files: those would not change with the ConfigMap and the Secret.
     - {name: config, mountPath: /etc/nodetrail, readOnly: true}
-    {{- if .component.serves }}
+    {{- if or .component.serves (eq .component.key "fleet") }}
     - {name: tls, mountPath: /etc/nodetrail-tls, readOnly: true}
+    {{- end }}
+    {{- if .component.serves }}
     {{- if or $v.tls.clients.configMapName $v.tls.clients.secretName }}
     - {name: clients, mountPath: /etc/nodetrail-clients, readOnly: true}
     {{- end }}
@@ -109,15 +119,17 @@ spec:
     - {name: secrets, mountPath: /etc/nodetrail-secrets, readOnly: true}
     {{- end }}
   volumes:
-  {{- if eq .component.key "gateway" }}
+  {{- if eq .component.data "empty" }}
   - name: data
     emptyDir: {}
   {{- end }}
   - name: config
-    configMap: {name: {{ include "nodetrail.fullname" .root }}}
-  {{- if .component.serves }}
+    configMap: {name: {{ include "nodetrail.shared" .root }}}
+  {{- if or .component.serves (eq .component.key "fleet") }}
   - name: tls
     secret: {secretName: {{ $v.tls.secretName }}, defaultMode: 288}
+  {{- end }}
+  {{- if .component.serves }}
   {{- if $v.tls.clients.configMapName }}
   - name: clients
     configMap: {name: {{ $v.tls.clients.configMapName }}}
@@ -126,9 +138,9 @@ spec:
     secret: {secretName: {{ $v.tls.clients.secretName }}, defaultMode: 288}
   {{- end }}
   {{- end }}
-  {{- if .component.secrets }}
+  {{- with .component.secrets }}
   - name: secrets
-    secret: {secretName: {{ $v.scaleOut.secretName }}, defaultMode: 288}
+    secret: {secretName: {{ . }}, defaultMode: 288}
   {{- end }}
 {{- end -}}
 
