@@ -236,6 +236,7 @@ func (s *State) auditSet(o *object, created bool, at nodeauthz.Stamp) {
 	case kindPodCertificateRequest:
 		s.Graph.SetPodCertificateRequest(o.ref.Namespace, name, o.uid, o.node, since)
 	case kindNode:
+		o.ready.seen = at.Time.UnixNano()
 		s.Nodes.set(name, o.uid, since, o.ready)
 		s.Nodes.locate(name, o.addresses)
 	default:

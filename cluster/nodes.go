@@ -44,7 +44,10 @@ func (l *nodeLife) see(r readiness) {
 	}
 	i, there := slices.BinarySearchFunc(l.ready, r.since, func(was readiness, since int64) int { return cmp.Compare(was.since, since) })
 	if there {
-		l.ready[i] = r // two transitions within a second: the later one is what it came to
+		// Of two transitions within a second, what was seen last is what it came to: a log that is read after a journal shows what was before.
+		if r.seen >= l.ready[i].seen {
+			l.ready[i] = r
+		}
 		return
 	}
 	l.ready = slices.Insert(l.ready, i, r)

@@ -53,9 +53,11 @@ type object struct {
 	renewed int64
 }
 
-// readiness is the condition Ready of a Node: since when it is what it is, in Unix nanoseconds of whole seconds. The zero value says nothing.
+// readiness is the condition Ready of a Node: since when it is what it is, in Unix nanoseconds of whole seconds, and when it was seen to be so. The zero value
+// says nothing.
 type readiness struct {
 	since int64
+	seen  int64
 	ready bool
 }
 

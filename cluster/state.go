@@ -288,6 +288,7 @@ func (s *State) applyDelete(c *change) {
 // setBeforeEnd takes in an object whose deletion is the first that is seen of it: it began by its own timestamps.
 func (s *State) setBeforeEnd(c *change) {
 	began := *c
+	began.ready.seen = c.at
 	began.clocked, began.slop = false, time.Second
 	began.at = max(c.granted, c.created)
 	if began.at != 0 && began.at <= c.at {
@@ -333,7 +334,9 @@ func (s *State) set(c *change, first bool, start int64) {
 	case kindPodCertificateRequest:
 		s.Graph.SetPodCertificateRequest(c.ref.Namespace, name, c.uid, c.node, c.since(first))
 	case kindNode:
-		s.Nodes.set(name, c.uid, c.since(first), c.ready)
+		ready := c.ready
+		ready.seen = max(ready.seen, c.at)
+		s.Nodes.set(name, c.uid, c.since(first), ready)
 		s.Nodes.mark(name, c.uid, c.virtual)
 		s.Nodes.locateAll(name, c.addresses)
 	case kindLease:
