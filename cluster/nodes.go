@@ -28,6 +28,8 @@ type Nodes struct {
 type nodeLife struct {
 	uid      string
 	from, to int64
+	// own is its creation by its own timestamp, in whole seconds, and first is when it was first seen. from is the better one of both. 0: not known.
+	own, first int64
 	// ready is what the condition Ready was, in order of time, at most maxReadiness of them: the latest.
 	ready []readiness
 	// virtual says that it was last marked as a node without a kubelet.
@@ -53,6 +55,21 @@ func (l *nodeLife) see(r readiness) {
 	l.ready = slices.Insert(l.ready, i, r)
 	if len(l.ready) > maxReadiness {
 		l.ready = slices.Delete(l.ready, 0, 1)
+	}
+}
+
+// began takes in since when it was there. The object's own timestamp is cut off to the second: where it was seen at about that time, it was made then and not before.
+func (l *nodeLife) began(at nodeauthz.Stamp) {
+	best := &l.first
+	if at.Source == nodeauthz.SourceObject {
+		best = &l.own
+	}
+	if t := at.Time.UnixNano(); *best == 0 || t < *best {
+		*best = t
+	}
+	l.from = l.first
+	if l.first == 0 || l.own != 0 && l.first >= l.own+second+agreement {
+		l.from = l.own
 	}
 }
 
@@ -86,7 +103,7 @@ func (n *Nodes) set(name, uid string, at nodeauthz.Stamp, r readiness) {
 	for i := range lives {
 		l := &lives[i]
 		if l.uid == uid || uid == "" && l.holds(from) {
-			l.from = min(l.from, from)
+			l.began(at)
 			l.see(r)
 			return
 		}
@@ -96,7 +113,8 @@ func (n *Nodes) set(name, uid string, at nodeauthz.Stamp, r readiness) {
 			l.to = from
 		}
 	}
-	life := nodeLife{uid: uid, from: from}
+	life := nodeLife{uid: uid}
+	life.began(at)
 	life.see(r)
 	lives = append(lives, life)
 	sort.SliceStable(lives, func(i, j int) bool { return lives[i].from < lives[j].from })

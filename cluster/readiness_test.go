@@ -80,3 +80,39 @@ func TestReadinessInAnyOrder(t *testing.T) {
 		t.Errorf("only %d transitions were in the second of the one before", together)
 	}
 }
+
+// TestNodeIsMadeWhenItIsSeen holds that a Node was not there before it was made, in the same second: bodies of later writes have its creation in whole seconds. It is the
+// same in each order in which they are read.
+func TestNodeIsMadeWhenItIsSeen(t *testing.T) {
+	node := fmt.Sprintf(`{"kind":"Node","apiVersion":"v1","metadata":{"name":"w1","uid":"u","creationTimestamp":%q}}`, at(t, "5s").Format(time.RFC3339))
+	write := func(when, verb string) func(*State) {
+		ev := request(t, when, verb, "nodes", "w1", "", node)
+		ev.ObjectRef.Namespace, ev.RequestURI = "", "/api/v1/nodes/w1"
+		return func(s *State) { s.ApplyAudit(ev) }
+	}
+	r := rand.New(rand.NewPCG(9, 10))
+	for _, journal := range []string{"", event(t, "5.82s", "ADDED", node)} {
+		for range 20 {
+			s := NewState()
+			if journal != "" {
+				s = load(t, journal)
+			}
+			writes := []func(*State){write("5.81s", "create"), write("5.83s", "patch"), write("7s", "patch"), write("90s", "update")}
+			r.Shuffle(len(writes), func(i, j int) { writes[i], writes[j] = writes[j], writes[i] })
+			for _, f := range writes {
+				f(s)
+			}
+			for when, want := range map[string]bool{"4.9s": false, "5.2s": false, "5.79s": false, "5.9s": true, "80s": true} {
+				if exists, _ := s.Nodes.Known("w1", at(t, when)); exists != want {
+					t.Fatalf("with the journal %q, at %s: exists is %v", journal, when, exists)
+				}
+			}
+		}
+	}
+	// Where nothing saw it being made, its own timestamp is all that there is.
+	s := load(t, event(t, "60s", "ADDED", node))
+	write("90s", "update")(s)
+	if exists, _ := s.Nodes.Known("w1", at(t, "5.2s")); !exists {
+		t.Error("a Node that was first seen a minute later was not there")
+	}
+}
