@@ -168,7 +168,7 @@ e2e-minors: ## play the scenarios on older minors' own control planes and kubele
 	done
 
 .PHONY: e2e-policies
-e2e-policies: ## run an API server with each policy of coverage/testdata/policies as policy check --fix changes it (POLICIES="eks gce")
+e2e-policies: ## reach READY and CONFINED with each policy of coverage/testdata/policies as policy check --fix changes it (POLICIES="eks gce")
 	e2e/install.sh
 	$(GO) build -C e2e -o '$(CURDIR)/.cache/bin/e2e' ./cmd/e2e
 	cd e2e && for policy in $(POLICIES); do \
