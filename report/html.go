@@ -110,7 +110,7 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .6rem; border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
 .critical, .high, .no { color: var(--bad); } .medium, .maybe { color: var(--warn); } .yes { color: var(--good); }
-h1 { margin-bottom: 0; } summary h2 { display: inline; font-size: 1.1rem; } details { margin: .3rem 0; } nav ul { columns: 3 14rem; font-size: .9rem; }
+h1 { margin-bottom: 0; } summary h2 { display: inline; font-size: 1.1rem; } details { margin: .3rem 0; } nav ul { columns: 3 14rem; font-size: .9rem; } nav a { display: inline-block; min-height: 1.5rem; }
 @media print { body { font-size: 11px; margin: 0; max-width: none; } nav { display: none; } }
 .count { color: inherit; opacity: .8; } pre { overflow-x: auto; padding: .5rem; border: 1px solid var(--line); }
 </style>

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -25,9 +26,15 @@ func views(t testing.TB, s *server) []view {
 		t.Fatal("there is no finding of access that needs RBAC")
 	}
 	f := findings.Findings[0]
+	var incidents struct{ Incidents []struct{ ID string } }
+	s.json(t, "/api/v1/incidents", &incidents)
+	if len(incidents.Incidents) == 0 {
+		t.Fatal("there is no incident")
+	}
 	return []view{
 		{"/", "Not ready"}, {"/?window=1h", "Not ready"}, {"/findings", "Findings"}, {"/findings?group=node", "Findings"},
 		{"/findings?severity=high&rule=rbac-excess-access&sort=-last", "Findings"}, {"/findings?q=nothing+is+like+this", "Findings"},
+		{"/incidents", "Incidents"}, {"/incidents/" + incidents.Incidents[0].ID, "Incident"}, {"/incidents/nothing", "Not found"},
 		{"/findings/" + f.ID, "RBAC allowed a node what the Node authorizer does not"}, {"/nodes", "Nodes"},
 		{"/nodes/" + url.PathEscape(f.Node), "Node "}, {"/bindings", "Bindings"},
 		{"/bindings/clusterrolebinding/-/legacy:system:node", "ClusterRoleBinding legacy:system:node"}, {"/objects", "Objects"},
@@ -49,7 +56,7 @@ func TestPages(t *testing.T) {
 	p := program(t)
 	g := &stage{program: p, browser: browser(t), capture: capture(t, p), crowd: crowd(t, p)}
 	for name, test := range map[string]func(*testing.T, *stage){
-		"axe": testAxeSees, "finding": testFindingTheOne, "keyboard": testKeyboard, "theme": testTheme, "paint": testFirstPaint, "updates": testUpdates, "login": testLogin, "helps": testSmallHelps,
+		"axe": testAxeSees, "finding": testFindingTheOne, "keyboard": testKeyboard, "theme": testTheme, "paint": testFirstPaint, "updates": testUpdates, "login": testLogin, "paper": testPaper, "helps": testSmallHelps,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, g) })
 	}
@@ -77,16 +84,17 @@ func testPage(t *testing.T, b *chromium.Browser, s *server, v view) {
 	x.axe("dark")
 
 	// As narrow as a telephone, and as wide as 1280 pixels at 200 %.
-	for _, width := range []int64{320, 640, 1280} {
+	for _, width := range []int64{320, 420, 640, 1280, 1400} {
 		x.must(x.Size(x.ctx, width, 800))
 		if wide := eval[int64](x, "document.documentElement.scrollWidth"); wide > width {
 			t.Errorf("at a width of %d the page is %d wide: %s", width, wide,
 				eval[string](x, `[...document.querySelectorAll("main *, header *")].filter((e) => e.getBoundingClientRect().right > %d + 1).slice(0, 3).map((e) => e.outerHTML.slice(0, 120)).join("\n")`, width))
 		}
 	}
-	x.must(x.Size(x.ctx, 320, 800))
-	x.axe("narrow")
-	x.must(x.Size(x.ctx, 1280, 800))
+	for _, width := range []int64{320, 420, 1400} {
+		x.must(x.Size(x.ctx, width, 800))
+		x.axe(fmt.Sprint("at a width of ", width))
+	}
 
 	// On paper everything is light, and what cannot be pressed is not there.
 	x.must(x.Media(x.ctx, "print", "dark"))

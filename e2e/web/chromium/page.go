@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -221,3 +222,18 @@ func (p *Page) Picture(ctx context.Context, most int) ([]byte, error) {
 	}
 	return picture, nil
 }
+
+// Sheets is how many sheets of A4 the page takes on paper, with margins of one centimetre.
+func (p *Page) Sheets(ctx context.Context) (int, error) {
+	paper, err := run(ctx, p, func(ctx context.Context, t *chromedp.Target) ([]byte, error) {
+		out, err := cdp.Call(ctx, t, page.PrintToPDF, page.PrintToPDFParams{PaperWidth: 210 / 25.4, PaperHeight: 297 / 25.4})
+		return out.Data, err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("printing: %w", err)
+	}
+	// The PDF that Chromium writes has an object of the type Page for each, which is not compressed.
+	return len(sheet.FindAll(paper, -1)), nil
+}
+
+var sheet = regexp.MustCompile(`/Type\s*/Page[^s]`)
