@@ -142,16 +142,19 @@ func (x *explaining) request(ctx context.Context, attrs *authorizer.AttributesRe
 	if err != nil {
 		return nil, err
 	}
+	end := x.state.Summary().To
+	if last.After(end) {
+		end = last
+	}
 	if at.IsZero() {
-		at = x.state.Summary().To
-		if last.After(at) {
-			at = last
-		}
-		if at.IsZero() {
+		if at = end; at.IsZero() {
 			at = time.Now()
 		}
 	}
 	ex := x.explainer(x.setup()).Request(attrs, at)
+	if !end.IsZero() && at.After(end.Add(x.judging.Skew)) {
+		ex.Notes = append(ex.Notes, fmt.Sprintf("The state ends at %s: this answer holds only if nothing has changed between then and the request.", end.UTC().Format(time.RFC3339)))
+	}
 	if node, is := nodeauthz.NodeIdentity(attrs.User); is && !x.state.Nodes.Ever(node) {
 		if _, covered := x.state.Nodes.Known(node, at); covered {
 			note := fmt.Sprintf("The state has no Node %s, at any time", node)

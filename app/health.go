@@ -2,8 +2,10 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"strings"
@@ -18,6 +20,8 @@ func Health(ctx context.Context, target string) error {
 	if !strings.HasPrefix(target, "http://") && !strings.HasPrefix(target, "https://") {
 		info, err := os.Stat(target)
 		switch {
+		case errors.Is(err, fs.ErrNotExist) && strings.Contains(target, ":"):
+			return fmt.Errorf("%s is no file: a URL begins with http:// or https://", target)
 		case err != nil:
 			return fmt.Errorf("cannot look at %w", PathError(target, err))
 		case !info.Mode().IsRegular() || info.Size() == 0:

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/internal/filekind"
 	"github.com/nodetrail/nodetrail/ownrules"
 	"github.com/nodetrail/nodetrail/rules"
 )
@@ -90,6 +91,9 @@ func TestRules(paths []string) ([]ownrules.Result, error) {
 func ruleSources(paths []string) ([]ownrules.Source, error) {
 	var out []ownrules.Source
 	for _, p := range paths {
+		if err := Misplaced(p, filekind.OwnRules); err != nil {
+			return nil, err
+		}
 		s, err := ownrules.ReadFile(p)
 		if err != nil {
 			return nil, err

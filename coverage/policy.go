@@ -83,10 +83,10 @@ func ParsePolicy(b []byte) (*Policy, error) {
 		_, kind, err = serializer.NewCodecFactory(scheme).UniversalDecoder().Decode(b, nil, from)
 	}
 	switch {
+	case runtime.IsNotRegisteredError(err), err == nil && kind.Version != "v1":
+		return nil, errors.New("it does not say that it is a Policy of audit.k8s.io/v1")
 	case err != nil:
 		return nil, errors.New(shorten(err.Error()))
-	case kind.Version != "v1":
-		return nil, errors.New("it does not say that it is a Policy of audit.k8s.io/v1")
 	case len(from.Rules) == 0:
 		return nil, errors.New("it has no rules, and the apiserver would refuse it")
 	case len(from.Rules) > maxRules:

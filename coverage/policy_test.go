@@ -190,7 +190,7 @@ func TestParsePolicy(t *testing.T) {
 		"empty":               {"", "it does not say that it is a Policy"},
 		"not YAML":            {"{", "unexpected end of JSON input"},
 		"no kind":             {"rules: [{level: None}]", "it does not say that it is a Policy"},
-		"an older version":    {"apiVersion: audit.k8s.io/v1beta1\nkind: Policy\nrules: [{level: None}]", "no kind \"Policy\" is registered for version \"audit.k8s.io/v1beta1\""},
+		"an older version":    {"apiVersion: audit.k8s.io/v1beta1\nkind: Policy\nrules: [{level: None}]", "it does not say that it is a Policy of audit.k8s.io/v1"},
 		"another kind":        {"apiVersion: audit.k8s.io/v1\nkind: EventList\nitems: []", "converting (v1.EventList) to (audit.Policy)"},
 		"no rules":            {"apiVersion: audit.k8s.io/v1\nkind: Policy", "it has no rules"},
 		"no level":            {policyOf("- verbs: [get]\n"), "rules[0].level"},

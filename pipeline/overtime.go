@@ -195,7 +195,11 @@ func (o *overTime) begin(memory []rules.Remembered) {
 	if err := o.lanes.Restore(memory); err != nil {
 		o.e.opt.Log.Warn().Err(err).Msg("some of what the rules remembered is lost")
 	}
-	o.e.opt.Log.Info().Time("from", o.lanes.Watermark()).Msg("this process judges what several requests show together")
+	begun := o.e.opt.Log.Info()
+	if from := o.lanes.Watermark(); !from.IsZero() {
+		begun = begun.Time("from", from)
+	}
+	begun.Msg("this process judges what several requests show together")
 }
 
 // lose is called when the lane is another process's, or closed.

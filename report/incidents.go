@@ -26,15 +26,15 @@ func SayIncidents(all []incidents.Incident, w wording.Words) []incidents.Inciden
 		}
 		for j := range in.Contain {
 			s := &in.Contain[j]
-			s.Message, s.Commands = w.Say(s.Code, s.Params), containCommands(s)
+			s.Message, s.Commands = w.Say(s.Code, s.Params), containCommands(s, j+1)
 		}
 		out[i] = in
 	}
 	return out
 }
 
-// containCommands are the commands of a step, for a shell.
-func containCommands(s *incidents.Step) []string {
+// containCommands are the commands of a step, for a shell. What they write has the step's number: several bindings are not kept in one file.
+func containCommands(s *incidents.Step, number int) []string {
 	node := shellWord(s.Params.Text(codes.ParamNode))
 	switch s.Code {
 	case incidents.Drain:
@@ -43,7 +43,7 @@ func containCommands(s *incidents.Step) []string {
 		return []string{"kubectl delete pods --all-namespaces --field-selector spec.nodeName=" + node}
 	case incidents.RemoveRights:
 		b := Binding{Kind: s.Params.Text(codes.ParamBindingKind), Namespace: s.Params.Text(codes.ParamBindingNamespace), Name: s.Params.Text(codes.ParamBinding)}
-		return BindingCommands(b, nil)
+		return BindingCommands(b, fmt.Sprintf("binding-%d.yaml", number), nil)
 	case incidents.DeleteToken:
 		_, id, _ := strings.Cut(s.Params.Text(codes.ParamNode), "bootstrap:")
 		return []string{"kubectl delete secret -n kube-system " + shellWord("bootstrap-token-"+id)}

@@ -119,7 +119,7 @@ func TestBindingCommands(t *testing.T) {
 		p := &steps{words: wording.English{}}
 		p.deletion([]Binding{b.Binding}, known, "")
 		i := slices.IndexFunc(p.all, func(s Step) bool { return s.Code == codes.DeleteBindings })
-		got := BindingCommands(b.Binding, known)
+		got := BindingCommands(b.Binding, "binding.yaml", known)
 		if want := p.all[i].Commands[0]; got[2] != want {
 			t.Errorf("%s is deleted by %s, in the plan by %s", b.Binding.Name, got[2], want)
 		}

@@ -40,10 +40,10 @@ func Uncovered(from, to time.Time, window time.Duration) []codes.Gap {
 	}}}
 }
 
-// BindingCommands show a binding, keep it in a file, and delete it, in this order; for a shell. Of a binding that is known with its UID and resource
+// BindingCommands show a binding, keep it in a file of that name, and delete it, in this order; for a shell. Of a binding that is known with its UID and resource
 // version, the last one deletes it only while it is that object.
-func BindingCommands(b Binding, known []NodeBinding) []string {
+func BindingCommands(b Binding, file string, known []NodeBinding) []string {
 	name := kubectlName(b)
 	remove, _ := deletionOf(b, known)
-	return []string{"kubectl describe " + name, "kubectl get " + name + " -o yaml > binding.yaml", remove}
+	return []string{"kubectl describe " + name, "kubectl get " + name + " -o yaml > " + file, remove}
 }

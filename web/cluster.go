@@ -279,7 +279,7 @@ func (d *data) binding(ctx context.Context, b report.Binding, window string) (*B
 	}
 	out := &BindingPage{
 		BindingRow: BindingRow{Binding: b, Exists: "unknown"}, Window: s.report.Window, Subjects: []string{}, Breaks: []report.Client{},
-		Commands: report.BindingCommands(b, s.facts.Bindings),
+		Commands: report.BindingCommands(b, "binding.yaml", s.facts.Bindings),
 	}
 	u := bindingRows(s)[b]
 	if u != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/exceptions"
 	"github.com/nodetrail/nodetrail/internal/cli"
-	"github.com/nodetrail/nodetrail/internal/spelling"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/wording"
@@ -105,7 +103,7 @@ func (f *analyzeFlags) prepare(args []string, std streams) (err error) {
 	}
 	for _, name := range f.Disable {
 		if !slices.Contains(rules.Names(), name) {
-			return fmt.Errorf("--disable: there is no rule %q: %s", name, cmp.Or(spelling.Meant(name, rules.Names()), "the rules are "+strings.Join(rules.Names(), ", ")))
+			return noRule("disable", name, rules.Names())
 		}
 	}
 	if f.minWindow != "0" {

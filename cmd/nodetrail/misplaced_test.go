@@ -61,6 +61,7 @@ func samples(t *testing.T, dir string) map[string]string {
 		"verdicts.jsonl\x00what --verdicts wrote":            verdicts.String(),
 		"waivers.yaml\x00a file of waivers":                  "waivers:\n- check: version-known\n  owner: me\n  reason: because\n  expires: 2099-01-01\n",
 		"exceptions.yaml\x00a file of exceptions":            "exceptions:\n- rule: node-identity\n  owner: me\n  reason: because\n  expires: 2099-01-01\n",
+		"rules.yaml\x00a file of rules":                      "rules:\n- name: r\n  severity: low\n  message: m\n  match: 'true'\ntests:\n- {name: t, rule: r, finds: true}\n",
 		"nodetrail.yaml\x00a configuration of nodetrail run": "sources:\n  files:\n  - paths: [audit.log]\n",
 		"etcd.db\x00an etcd snapshot":                        strings.Repeat("\x00", 16) + "\xed\xda\x0c\xed" + strings.Repeat("\x00", 5000),
 		"nodetrail.db\x00a SQLite database":                  "SQLite format 3\x00" + strings.Repeat("\x00", 5000),
@@ -95,6 +96,8 @@ func TestMisplaced(t *testing.T) {
 		"apiserver-log": {[]string{"the API server's own log"}, []string{"analyze", "--apiserver-log", "FILE", good}, false},
 		"waive":         {[]string{"a file of waivers", "empty"}, []string{"analyze", "--waive", "FILE", good}, false},
 		"exceptions":    {[]string{"a file of exceptions", "empty"}, []string{"analyze", "--exceptions", "FILE", good}, false},
+		"rules":         {[]string{"a file of rules"}, []string{"analyze", "--rules", "FILE", good}, false},
+		"rules test":    {[]string{"a file of rules"}, []string{"rules", "test", "FILE"}, false},
 		"baseline":      {[]string{"a report of nodetrail"}, []string{"analyze", "--baseline", "FILE", good}, false},
 	}
 	for sample, text := range samples(t, dir) {
@@ -143,6 +146,7 @@ func TestInPlace(t *testing.T) {
 		{"analyze", "--state", all["pod.yaml"], good}, {"analyze", "--audit-policy", all["policy.yaml"], good}, {"analyze", "--audit-policy", all["policy.json"], good},
 		{"analyze", "--audit-policy", all["comment.yaml"], good}, {"analyze", "--apiserver-log", all["kube-apiserver.txt"], good}, {"analyze", "--apiserver-log", all["kube-apiserver.json"], good},
 		{"analyze", "--waive", all["waivers.yaml"], good}, {"analyze", "--exceptions", all["exceptions.yaml"], good}, {"analyze", "--baseline", all["report.json"], good},
+		{"analyze", "--rules", all["rules.yaml"], good}, {"rules", "test", all["rules.yaml"]},
 		{"analyze", filepath.Join(dir, "*.log")}, // a web page and others are next to logs
 	} {
 		var out, stderr bytes.Buffer

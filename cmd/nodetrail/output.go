@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +54,7 @@ func (o *reportOutput) prepare(own ...string) (err error) {
 	}
 	for _, name := range o.filter.Rules {
 		if all := append(rules.Names(), own...); !slices.Contains(all, name) {
-			return fmt.Errorf("--rule: there is no rule %q%s", name, after(": ", spelling.Meant(name, all)))
+			return noRule("rule", name, all)
 		}
 	}
 	if o.severity != "" {
@@ -62,6 +63,11 @@ func (o *reportOutput) prepare(own ...string) (err error) {
 		}
 	}
 	return nil
+}
+
+// noRule is the error of a flag that names a rule that there is not.
+func noRule(flag, name string, all []string) error {
+	return fmt.Errorf("--%s: there is no rule %q: %s", flag, name, cmp.Or(spelling.Meant(name, all), "the rules are "+strings.Join(all, ", ")))
 }
 
 // after is s after what separates it, "" for nothing.

@@ -79,7 +79,7 @@ Each flag has an environment variable: NODETRAIL_ and its name, such as NODETRAI
 		RunE:          func(cmd *cobra.Command, args []string) error { return cli.Subcommand(cmd, "command", args) },
 	}
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		return cli.Environment(cmd, "NODETRAIL_")
+		return errors.Join(cli.NoneEmpty(cmd), cli.Environment(cmd, "NODETRAIL_"))
 	}
 	root.SetFlagErrorFunc(cli.FlagError)
 	root.Flags().Bool("version", false, "print what the command version prints")

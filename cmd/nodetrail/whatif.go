@@ -11,6 +11,7 @@ import (
 	"github.com/nodetrail/nodetrail/app"
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/internal/cli"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // changeFlags adds the flags of the commands that go through finished logs with another RBAC.
@@ -112,10 +113,14 @@ func (f *whatIfFlags) run(ctx context.Context, std streams) error {
 		n += r.Requests.Unknown
 	}
 	if f.failOn != "" && n > 0 {
-		return fmt.Errorf("%w %s: %d requests", errFindings, f.failOn, n)
+		be := "break"
+		if f.failOn == "unknown" {
+			be = "break or are unknown"
+		}
+		return answerError(fmt.Sprintf("--fail-on %s: %s of the log %s", f.failOn, wording.Plural(n, "request"), be))
 	}
 	if f.failOn == "unknown" && r.Evidence != "sufficient" {
-		return fmt.Errorf("%w %s: the log or the state has holes", errFindings, f.failOn)
+		return answerError("--fail-on unknown: the evidence has gaps")
 	}
 	return nil
 }

@@ -91,8 +91,6 @@ func FlagError(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	var valueless *pflag.ValueRequiredError
 	switch {
-	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
-		err = fmt.Errorf("unknown flag -%s", unknown.GetSpecifiedName())
 	case errors.As(err, &unknown):
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -100,10 +98,18 @@ func FlagError(cmd *cobra.Command, err error) error {
 				names = append(names, "--"+f.Name)
 			}
 		})
-		name := "--" + unknown.GetSpecifiedName()
-		err = fmt.Errorf("unknown flag %s", name)
-		if s := spelling.Meant(name, names); s != "" {
-			err = fmt.Errorf("%w: %s", err, s)
+		name, meant := "--"+unknown.GetSpecifiedName(), ""
+		if all := unknown.GetSpecifiedShortnames(); all != "" {
+			name = "-" + unknown.GetSpecifiedName()
+			// A name after one dash, such as -state.
+			if word, _, _ := strings.Cut(all, "="); slices.Contains(names, "--"+word) {
+				name, meant = "-"+word, "did you mean --"+word+"?"
+			}
+		} else {
+			meant = spelling.Meant(name, names)
+		}
+		if err = fmt.Errorf("unknown flag %s", name); meant != "" {
+			err = fmt.Errorf("%w: %s", err, meant)
 		}
 	case errors.As(err, &valueless):
 		err = fmt.Errorf("--%s needs a value", valueless.GetFlag().Name)
@@ -178,4 +184,23 @@ func Address(flag, s string) error {
 		return fmt.Errorf("--%s: %q is not an address such as 127.0.0.1:9876 or :9876", flag, s)
 	}
 	return nil
+}
+
+// NoneEmpty refuses a flag that was given on the command line with an empty text, which is what a variable of a shell that is not set leaves: --fail-on
+// "$LEVEL" would look at nothing.
+func NoneEmpty(cmd *cobra.Command) error {
+	var err error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !Given(cmd, f.Name) {
+			return
+		}
+		empty := f.Value.String() == ""
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			empty = len(list.GetSlice()) == 0 || slices.Contains(list.GetSlice(), "")
+		}
+		if empty {
+			err = fmt.Errorf("--%s is empty", f.Name)
+		}
+	})
+	return Usage(cmd, err)
 }

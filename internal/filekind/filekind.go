@@ -26,6 +26,7 @@ const (
 	Verdicts
 	Waivers
 	Exceptions
+	OwnRules
 	Configuration
 	EtcdSnapshot
 	Store
@@ -68,6 +69,8 @@ func (k Kind) words() words {
 		return words{"a file of waivers", "give it by --waive"}
 	case Exceptions:
 		return words{"a file of exceptions", "give it by --exceptions"}
+	case OwnRules:
+		return words{"a file of rules", "give it by --rules"}
 	case Configuration:
 		return words{"a configuration of nodetrail run", "give it to nodetrail run by --config"}
 	case EtcdSnapshot:
@@ -194,6 +197,8 @@ func byMembers(m members) Kind {
 		return Waivers
 	case m.has("exceptions"):
 		return Exceptions
+	case m.has("rules") && (len(m) == 1 || len(m) == 2 && m.has("tests")):
+		return OwnRules
 	}
 	return Unknown
 }
