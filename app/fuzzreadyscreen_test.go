@@ -56,7 +56,7 @@ func TestFirstScreenOfDays(t *testing.T) {
 			if named != min(5, len(s.Blockers)) {
 				wrong("%d of %d blockers", named, len(s.Blockers))
 			}
-			if more := len(s.Blockers) - named; more > 0 && !regexp.MustCompile(fmt.Sprintf(`(?m)^  and %d more blockers? \(--all\)$`, more)).MatchString(screen) {
+			if more := len(s.Blockers) - named; more > 0 && !regexp.MustCompile(fmt.Sprintf(`(?m)^  and %d more blockers? \(--all\)(;|$)`, more)).MatchString(screen) {
 				wrong("no count of %d more blockers", more)
 			}
 			if (len(s.Blockers)+len(s.Gaps) > 0 || s.Then != nil) && !strings.Contains(screen, "\n       next: ") && !strings.Contains(screen, "\nNext\n") {

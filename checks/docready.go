@@ -188,8 +188,8 @@ Every kubelet is the user 'system:node:' followed by the name of its Node, in th
 The rule 'node-identity' is on and finds no other identity that a kubelet used with success.
 
 ## What defeats it
-A missing group, a name in other letters or with a domain, a kubelet with another user, one certificate for several nodes. What reached
-nothing is listed and does not count.
+A missing group, a name in other letters or with a domain, a kubelet with another user, one certificate for several nodes. What failed
+anyway is listed and does not count.
 
 ## What to do
 Issue a certificate with 'O=system:nodes' and 'CN=system:node:' followed by the Node's name to each kubelet that is listed.`

@@ -69,7 +69,7 @@ func factCases() []kase {
 		{on, "findings are excepted", func(in *Input) { in.Rules[0].Excepted = 4 }, Passed, CodeExcepted},
 
 		{identity, "a missing group", func(in *Input) { in.Identities = []Identity{{User: "system:node:a", Reason: "group-missing"}} }, Failed, "group-missing"},
-		{identity, "one that reached nothing", func(in *Input) {
+		{identity, "one that failed anyway", func(in *Input) {
 			in.Identities = []Identity{{User: "system:node:a", Reason: "group-missing", Harmless: true}}
 		}, Passed, CodeIdentityHarmless},
 		{identity, "nobody looked", func(in *Input) { in.Rules = in.Rules[:1] }, Unproven, CodeRuleUnknown},

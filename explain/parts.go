@@ -225,7 +225,7 @@ func outcomeWords(o report.Outcome, c *Consequence) string {
 	case report.Breaks:
 		words = "breaks"
 	case report.Fruitless:
-		words = "would be refused; it reached nothing"
+		words = "would be refused; it failed anyway"
 	case report.Race:
 		words = "passes or not, by how far the apiserver's graph is at that moment"
 	case report.Undecided:

@@ -17,7 +17,7 @@ import (
 	"github.com/nodetrail/nodetrail/wording"
 )
 
-// A client has its nodes, objects, last request and trend; requests that reached nothing do not count.
+// A client has its nodes, objects, last request and trend; requests that failed anyway do not count.
 func TestClients(t *testing.T) {
 	l := newLog(t)
 	day := func(d int) change { return func(r *rules.Request) { r.Time = at(0).AddDate(0, 0, d) } }

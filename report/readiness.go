@@ -12,7 +12,7 @@ import (
 )
 
 // readiness gathers what speaks against deleting the bindings, and what the evidence lacks. It answers nothing: Report.prove does. Findings of
-// low severity do not block: their requests reached nothing, or their identity is nobody's. undecided counts the requests whose verdict
+// low severity do not block: their requests failed anyway, or their identity is nobody's. undecided counts the requests whose verdict
 // neither the state nor the apiserver tells. What it returns next is for the plan: whether the Node authorizer is off, and whether nothing shows that
 // NodeRestriction is.
 func readiness(r *Report, f Facts, undecided int64) (x Readiness, nodeOff, restricted bool) {
@@ -199,8 +199,8 @@ func (x *verdict) blockers(r *Report) {
 	}
 }
 
-// fruitless warns of requests that only RBAC let through and that do not block: those by bindings that stay, and those that reached
-// nothing.
+// fruitless warns of requests that only RBAC let through and that do not block: those by bindings that stay, and those that failed
+// anyway.
 func (x *verdict) fruitless(r *Report) {
 	say := func(stay bool, code codes.Code) {
 		for _, n := range needs(r, func(f *Finding) int64 {

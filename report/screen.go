@@ -122,7 +122,17 @@ func (t Text) points(b *strings.Builder, title, one string, all []Point, before,
 		t.point(b, before+i+1, &all[i], brief)
 	}
 	if n := len(all) - most; n > 0 {
-		fmt.Fprintf(b, "  %s\n", t.paint(dim, fmt.Sprintf("and %s (--all)", plural(int64(n), "more "+one))))
+		more := fmt.Sprintf("and %s (--all)", plural(int64(n), "more "+one))
+		confined := 0
+		for i := range all {
+			if all[i].confined {
+				confined++
+			}
+		}
+		if confined > 0 {
+			more += fmt.Sprintf("; of all %d, %d for confinement only", len(all), confined)
+		}
+		fmt.Fprintf(b, "  %s\n", t.paint(dim, more))
 	}
 }
 

@@ -157,7 +157,7 @@ func accountUser(namespace, name string) user.DefaultInfo {
 	}
 }
 
-// needs reports whether the client must be able to make the request as somebody else. What reached nothing counts for programs that
+// needs reports whether the client must be able to make the request as somebody else. What failed anyway counts for programs that
 // are no kubelets: many take a 404 for an answer and a 403 for a failure. What admission refused does not.
 func (c *clientUse) needs(j *pipeline.Judgement, f Fate) bool {
 	if c.kubelet {

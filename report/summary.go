@@ -49,9 +49,10 @@ type Point struct {
 	// Detail says more, Next what to do, in words or as a command.
 	Detail, Next string
 
-	weight int64
-	check  string // the check that fails because of it
-	short  string // what stands in place of What where there is no room for Detail; "" for What
+	weight   int64
+	check    string // the check that fails because of it
+	confined bool   // of the second question alone
+	short    string // what stands in place of What where there is no room for Detail; "" for What
 }
 
 // suggestCommand writes what the clients need.
@@ -96,7 +97,7 @@ func (r *Report) Summary() Summary {
 			seen[c.Name] = true
 			counts[c.State]++
 			p := c.point(titles[c.Name])
-			if i > 0 {
+			if p.confined = i > 0; p.confined {
 				p.What = wording.ConfinementOnly(p.What)
 				if p.short != "" {
 					p.short = wording.ConfinementOnly(p.short)
@@ -162,7 +163,7 @@ func (q Question) answer(blockers int) Answer {
 	switch {
 	case q.Name == checks.Confined.String():
 		a.Ask = wording.AskConfined
-		a.Why = wording.Counts(plural(states[checks.Failed], "failed check"), gaps)
+		a.Why = wording.Counts(gaps, plural(states[checks.Failed], "failed check"))
 		if len(failed) > 0 {
 			a.Why += ": " + strings.Join(failed, ", ")
 		}

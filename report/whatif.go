@@ -27,7 +27,7 @@ const (
 	AllowedByOther
 	// Breaks means that it passed, was carried out, and would be refused.
 	Breaks
-	// Fruitless means that it passed and reached nothing (404), or was refused by admission (403), and would be refused earlier.
+	// Fruitless means that it passed and failed anyway (404), or was refused by admission (403), and would be refused earlier.
 	Fruitless
 	// Race means that it would pass or be refused by how far the apiserver's graph was at that moment, as happens to any kubelet.
 	Race

@@ -81,7 +81,7 @@ func TestWhatIfOf(t *testing.T) {
 		{"another binding", "worker-1 get pods shop/web-1", "", []change{legacy, monitoring}, AllowedByRBAC, "pods"},
 		{"another binding, asked first", "worker-1 get pods shop/web-1", "RBAC,Node", []change{monitoring}, AllowedByRBAC, "pods"},
 		{"the word of the log, which the state does not know", "worker-1 get secrets shop/db", "", []change{byRBAC("unseen"), notForNodes}, AllowedByRBAC, "unseen"},
-		{"reached nothing", "worker-1 get pods shop/gone", "", []change{legacy, code(404)}, Fruitless, ""},
+		{"failed anyway", "worker-1 get pods shop/gone", "", []change{legacy, code(404)}, Fruitless, ""},
 		{"refused by admission", "worker-1 delete pods shop/gone", "", []change{legacy, code(403)}, Fruitless, ""},
 		{"a read that a backend refused", "worker-1 get pods shop/gone", "", []change{legacy, code(403)}, Breaks, ""},
 		{"a race", "worker-1 get secrets shop/late", "", []change{legacy, race}, Race, ""},
@@ -318,5 +318,5 @@ func TestWhatIfOfImpersonation(t *testing.T) {
 	f("and what the user itself has goes", store, Breaks, "agent", func(g rbac.Grant) bool { return g.Binding.Name == "agent" }, grant, own)
 	f("by one that nobody knows", empty, Undecided, "", rbac.Grant.ForNodes)
 	f("refused", store, Refused, "legacy:system:node", rbac.Grant.ForNodes, func(r *rules.Request) { r.Allowed = false })
-	f("reached nothing", store, Fruitless, "legacy:system:node", rbac.Grant.ForNodes, grant, code(404))
+	f("failed anyway", store, Fruitless, "legacy:system:node", rbac.Grant.ForNodes, grant, code(404))
 }

@@ -21,7 +21,7 @@ func (t Text) WriteWhatIf(w io.Writer, r *WhatIfReport) error {
 	for _, s := range []struct{ outcome, title, say string }{
 		{"breaks", "Breaks", "passed, were carried out, and would be refused"},
 		{"unknown", "Not known", "passed, and state is missing to tell"},
-		{"fruitless", "Refused, but reached nothing anyway", "passed and ended in 404 or 403; they would be refused before"},
+		{"fruitless", "Refused, but failed anyway", "passed and ended in 404 or 403; they would be refused before"},
 		{"race", "Races", "refused or not by how far the apiserver's graph is at that moment, as with any kubelet"},
 		{"gained", "Newly allowed", "were refused and would pass"},
 		{"rbac", "Still allowed by RBAC", "pass by a binding that stays or is added"},
@@ -47,7 +47,7 @@ func (t Text) whatIfHead(b *strings.Builder, r *WhatIfReport) {
 		fmt.Fprintf(b, "%s  %s of %s by %s would be refused\n", t.paint(bold+";"+red, "BREAKS"), plural(n.Breaks, "request"),
 			plural(int64(len(clients)), "client"), plural(int64(len(nodes)), "identity"))
 	case r.Evidence != "sufficient":
-		fmt.Fprintf(b, "%s  nothing in this log would break, but the log or the state has holes\n", t.paint(bold+";"+yellow, "NOT ENOUGH EVIDENCE"))
+		fmt.Fprintf(b, "%s  nothing in this log would break, but the log or the state has gaps\n", t.paint(bold+";"+yellow, "NOT ENOUGH EVIDENCE"))
 	default:
 		fmt.Fprintf(b, "%s  of %s\n", t.paint(bold+";"+green, "NOTHING BREAKS"), plural(n.Total(), "request"))
 	}
@@ -76,7 +76,7 @@ func (t Text) whatIfEvidence(b *strings.Builder, r *WhatIfReport) {
 		fmt.Fprintf(b, " from %s to %s", stamp(*r.Window.From), stamp(*r.Window.To))
 	}
 	fmt.Fprintf(b, ":\n           %d allowed by Node anyway, %d still by RBAC, %d by another authorizer\n"+
-		"           %d break, %d reached nothing, %d races, %d not known; %d were refused already, %d newly allowed\n",
+		"           %d break, %d failed anyway, %d races, %d not known; %d were refused already, %d newly allowed\n",
 		n.Node, n.RBAC, n.Other, n.Breaks, n.Fruitless, n.Race, n.Unknown, n.Refused, n.Gained)
 }
 

@@ -9,7 +9,7 @@ const (
 	Circumstance Act = iota
 	// OddUse shows that somebody else may hold the credential.
 	OddUse
-	// Refused and Failed are requests that reached nothing: refused by authorization, or allowed and then failed.
+	// Refused and Failed are requests that failed: refused by authorization, or allowed and then failed.
 	Refused
 	Failed
 	// Succeeded is a request that reached what it should not.
@@ -49,7 +49,7 @@ func ActOf(rule string, r Reason, s Severity, allowed, succeeded bool) Act {
 // nobody knows.
 func OfHolder(rule string) bool { return rule != CoverageGap && BuiltIn(rule) }
 
-// Fruitless reports whether requests of a reason were allowed and reached nothing, or nothing that the log shows.
+// Fruitless reports whether requests of a reason were allowed and then failed, as far as the log shows.
 func Fruitless(r Reason) bool {
 	switch r {
 	case ReadFailed, ReadUnanswered, WriteRefusedByAdmission, WriteFailed, BypassFailed, ObjectMissing, AdmissionRefused, RequestOdd, LiveNodeAsked, BeyondRefused:

@@ -53,7 +53,7 @@ func TestExcess(t *testing.T) {
 	f("all ConfigMaps by kubeadm's binding", "high: list all configmaps in namespace kube-system is allowed to node worker-1 by RoleBinding kube-system/kubeadm:nodes-kubeadm-config alone",
 		does("list configmaps kube-system/"), byRBAC(200), kubeadm)
 
-	// What reached nothing is no reason against deleting the binding.
+	// What failed anyway is no reason against deleting the binding.
 	f("an object that is not there", "low: get secrets shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone, and there was no such object (404)",
 		byRBAC(404))
 	f("a kubelet's look at a deleted pod", "low: get pods shop/web-1 is allowed to node worker-1 by ClusterRoleBinding legacy alone, and there was no such object (404)",

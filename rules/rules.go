@@ -145,7 +145,7 @@ func (r *Request) Succeeded() bool {
 	return r.Allowed && (code == 0 || code < 300)
 }
 
-// Fruitless reports whether the request passed authorization and then reached nothing: the object was not there, or admission
+// Fruitless reports whether the request passed authorization and then failed: the object was not there, or admission
 // refused it. Without the permission the client would have had a refusal instead, and no less.
 func (r *Request) Fruitless() bool {
 	return r.Allowed && (r.Event.Code == http.StatusNotFound || r.Event.Code == http.StatusForbidden && r.Admitted())

@@ -135,7 +135,7 @@ func excessOf(s *snapshot, node string) []explain.Use {
 			continue
 		}
 		switch f.Reason {
-		case rules.ObjectMissing, rules.AdmissionRefused: // it reached nothing
+		case rules.ObjectMissing, rules.AdmissionRefused: // it failed anyway
 			continue
 		case rules.BindingDuringLag: // it is among what the node could reach
 			continue

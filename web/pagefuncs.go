@@ -208,7 +208,7 @@ func outcomeWords(s string) string {
 	case "other":
 		return "by another"
 	case "fruitless":
-		return "reached nothing"
+		return "failed anyway"
 	case "unknown":
 		return "not known"
 	case "gained":

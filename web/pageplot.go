@@ -72,7 +72,7 @@ func denySeries(name string) series {
 
 // migrationPlot is what has to come to zero.
 func migrationPlot(t Trend) *plot {
-	return newPlot("Requests that need RBAC, with those that reached nothing, and denials", t, excessSeries("needs RBAC"), denySeries("denied by Node"))
+	return newPlot("Requests that need RBAC, with those that failed anyway, and denials", t, excessSeries("needs RBAC"), denySeries("denied by Node"))
 }
 
 // verdictPlot is a node's time by verdict.

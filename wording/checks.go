@@ -119,11 +119,11 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeServerMissing:     says("renewals of the API server's identity Lease are missing from the log"),
 	checks.CodeServersTooFew:     says("fewer API servers wrote to the log than there are"),
 	checks.CodeNodeNotFirst:      says("the Node authorizer was not asked first"),
-	checks.CodeModeOff:           valued("the authorization mode %s does not put Node before what could allow in its place"),
+	checks.CodeModeOff:           valued("the authorization mode is %s: the Node authorizer must come first"),
 	checks.CodeModeUnknown:       says("nothing shows that the Node authorizer is asked first"),
 	checks.CodeModeUntold:        says("an authorizer that is neither Node nor RBAC allows requests without a reason, so that the log cannot show what Node allows"),
 	checks.CodeVersionUnknown:    says("the API servers' version is not known, or not the one by which requests were judged"),
-	checks.CodeVersionDiffers:    valued("the API server decided as version %s does not"),
+	checks.CodeVersionDiffers:    valued("the API server made a decision that version %s does not make"),
 	checks.CodeNeedsBinding:      used("%s needs %s"),
 	checks.CodeAnswerUnknown:     used("%s may need %s: how the request ended is not known"),
 	checks.CodeHarmlessUse:       used("%s used %s and would not notice that it is gone"),
@@ -140,9 +140,9 @@ var items = map[checks.Code]func(*checks.Item) string{
 		}
 		return i.Object + " goes and has subjects that are no nodes, whose requests were not judged"
 	},
-	checks.CodeBindingGrown:     about("what needs %s shows only since then: it was not there or gave less before, or another binding gave the same"),
-	checks.CodeIdentityHarmless: about("identity %s has a wrong user or group, and reached nothing"),
-	checks.CodeRaceNotExcused:   about("a binding let through what is no kubelet, within the skew of a change: %s"),
+	checks.CodeBindingGrown:     about("whether anything needs %s is known only from then on: before, it did not exist or gave less, or another binding gave the same"),
+	checks.CodeIdentityHarmless: about("identity %s has a wrong user or group, and its requests failed anyway"),
+	checks.CodeRaceNotExcused:   about("a binding allowed a client that is not a kubelet, too close to a change to tell what Node would say: %s"),
 	checks.CodeRaceUndecided:    about("nothing tells how a request within the skew of a change was decided: %s"),
 	checks.CodeManyRaces:        about("many requests of one client within the skew of a change: %s"),
 	checks.CodeDisagreement: func(i *checks.Item) string {
@@ -161,7 +161,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeExcepted:        about("findings of the rule %s that an exception covers"),
 	checks.CodeNotLookedAt:     says("nodetrail did not examine it"),
 	checks.CodeExcessRight:     about("%s gives nodes more than everybody has"),
-	checks.CodeDangerousRight:  about("%s lets a node get beyond itself"),
+	checks.CodeDangerousRight:  about("%s lets a node act beyond its own objects"),
 	checks.CodeDangerousGroup:  about("a node's identity is in the group %s"),
 	checks.CodeRestrictionBypassed: func(i *checks.Item) string {
 		return strings.TrimSuffix("a write passed that NodeRestriction refuses: "+i.Object, ": ")
@@ -187,7 +187,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeAccountPower: func(i *checks.Item) string {
 		return fmt.Sprintf("the service account %s of pods on %s reaches beyond its node by %s", i.Object, Plural(i.Count, "node"), i.Value)
 	},
-	checks.CodeExcessUse: used("%s did what is not its node's, by %s"),
+	checks.CodeExcessUse: used("%s did what Node does not allow its node, through %s"),
 }
 
 // used is a sentence about a client that used a binding for an object.
@@ -214,15 +214,15 @@ var nexts = map[checks.Code]string{
 	checks.NextLogReads:          "log all requests of the group system:nodes at level Metadata (deploy/audit-policy.yaml), and give the state",
 	checks.NextGivePolicy:        "give the audit policy of the API servers (--audit-policy); what it hides and nobody can change can be waived",
 	checks.NextReadEvents:        "read these parts of the log from their source again, or waive each line",
-	checks.NextLogServerLeases:   "log the API servers' renewals of their identity Leases and record those (deploy/audit-policy.yaml, nodetrail record)",
+	checks.NextLogServerLeases:   "log and record the renewals of the API servers' identity Leases (deploy/audit-policy.yaml, nodetrail record)",
 	checks.NextTurnNodeOn:        "put Node before RBAC on every API server, and log its decisions",
-	checks.NextGiveVersion:       "log the API servers' identity Leases, which tell the version, and give no other one",
+	checks.NextGiveVersion:       "log the API servers' identity Leases, which have the version, and do not give another one (--kubernetes-version)",
 	checks.NextGivePolicyInForce: "give the file that kube-apiserver --audit-policy-file names: the policy that was given is another",
 	checks.NextNotExamined:       "give the log and the state of the whole window, or let nodetrail run write them to its store for that long",
 	checks.NextMoveClients:       "find out who runs each client: give it a service account with a role of its own (nodetrail suggest), or treat the nodes' credentials as stolen",
 	checks.NextGiveBindings:      "record RBAC objects (nodetrail record), and look at who else uses the bindings that go",
 	checks.NextFixIdentities:     "issue certificates with O=system:nodes and CN=system:node:<nodeName>",
-	checks.NextLookAtRaces:       "see what these clients are (nodetrail explain), and move those that are no kubelets",
+	checks.NextLookAtRaces:       "find out what these clients are (nodetrail explain), and move those that are not kubelets",
 	checks.NextCheckState:        "look at these requests (nodetrail explain): the state, the version or the mode may be wrong",
 	checks.NextRestartKubelet:    "restart the kubelet of one node, and analyze a log that has it",
 	checks.NextRecordState:       "record the state of the cluster (nodetrail record) for as long as the log",

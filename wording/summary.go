@@ -95,7 +95,7 @@ func See(page string) string { return "see " + page }
 
 // Sentences of the summary that have no parameters.
 const (
-	UnknownClient = "If nobody knows a client, treat the credentials of its nodes as stolen."
+	UnknownClient = "If a client is unknown to you, treat the credentials of its nodes as stolen."
 	NoBindingLeft = "When the log ended, no binding gave nodes the role system:node."
 	LongCommand   = "nodetrail analyze --all (the command is too long for this screen)"
 )

@@ -52,7 +52,7 @@ With --without it also looks at the requests of service accounts and users that 
 
 AUDIT_LOG is a file, a glob, a folder, or - for standard input; .gz and .zst are read as they are, rotated files in the order of time.
 
-Requests that reached nothing (404, or 403 by admission) and races of a kubelet with the apiserver's graph are listed apart; they do not
+Requests that failed anyway (404, or 403 by admission) and races of a kubelet with the apiserver's graph are listed apart; they do not
 count as breaking.
 
 Exit status: 0 done; 1 could not do it, or what --without names is nowhere; 2 something breaks, by --fail-on.`,
