@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -243,6 +245,24 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	slices.Sort(described)
 	if routed = slices.Compact(routed); !slices.Equal(described, routed) {
 		t.Errorf("described %v\nserved    %v", described, routed)
+	}
+	// docs/pages.md names each answer, and each key that leads to a page.
+	page, err := os.ReadFile("../docs/pages.md")
+	ok(t, err)
+	placeholder := regexp.MustCompile(`\{[a-z]+\}`)
+	var names []string
+	for _, e := range (&api{}).endpoints() {
+		names = append(names, placeholder.ReplaceAllStringFunc(e.path[1:], func(s string) string { return strings.ToUpper(strings.Trim(s, "{}")) }))
+	}
+	layout, err := os.ReadFile("templates/layout.tmpl")
+	ok(t, err)
+	for _, key := range regexp.MustCompile(`data-go="(.)"`).FindAllStringSubmatch(string(layout), -1) {
+		names = append(names, key[1])
+	}
+	for _, name := range names {
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("docs/pages.md does not name `%s`", name)
+		}
 	}
 	// What is described as of one cluster is served by each server for each of its clusters, and what is of all of them by no server of one.
 	for path, item := range doc.paths() {
