@@ -120,17 +120,17 @@ func TestWords(t *testing.T) {
 				"from 2026-11-21T04:00:00Z to the state's end.",
 		}},
 		{"worker-2 get secrets shop/db", "06:11:00", "deny", fmt.Sprintf(noPath, "worker-2"), []string{
-			"No path led from secret shop/db to node worker-2 then.",
+			"No path connected secret shop/db with node worker-2 then.",
 			"Node worker-2 last could by secret shop/db -> pod shop/web-2 -> node worker-2, from 2026-11-21T05:58:00Z until 2026-11-21T06:02:00Z.",
 			"Node worker-2 could later by secret shop/db -> pod shop/web-4 -> node worker-2, from 2026-11-21T06:20:00Z to the state's end.",
 		}},
 		{"worker-1 get secrets shop/debug-key", "06:01:00", "deny", fmt.Sprintf(noPath, "worker-1"), []string{
-			"Nothing led from secret shop/debug-key to any node then.",
+			"No path connected secret shop/debug-key with any node then.",
 			"It is a race: secret shop/debug-key began to lead to worker-1 250ms later.",
 			"Node worker-1 could later by secret shop/debug-key -> pod shop/web-1 -> node worker-1, from 2026-11-21T06:01:00.25Z to the state's end.",
 		}},
 		{"worker-1 get secrets shop/nothing", "06:01:00", "deny", fmt.Sprintf(noPath, "worker-1"), []string{
-			"Nothing led from secret shop/nothing to any node then.", "Node worker-1 never could, as far as the state knows.",
+			"No path connected secret shop/nothing with any node then.", "Node worker-1 never could, as far as the state knows.",
 		}},
 		{"worker-1 get secrets shop/nothing", "04:00:00", "unknown", "", []string{"It is not known: the state begins 1h0m0s later."}},
 		{"worker-1 get nodes worker-1", "06:00:00", "allow", "", []string{"A static rule of the Node authorizer allows it, whatever the graph says."}},

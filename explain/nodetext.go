@@ -44,7 +44,7 @@ func (r *NodeReach) Summary() string {
 		counts[kind]++
 	}
 	if len(kinds) == 0 {
-		return "Nothing on the node led to any object."
+		return "No pod or volume on the node used any object."
 	}
 	for i, kind := range kinds {
 		kinds[i] = plural(counts[kind], kind)
@@ -168,7 +168,7 @@ func (r *NodeReach) textBeyond(l *lines) {
 		l.add("  %s with this credential from %s to %s", plural(int(b.Requests), "request"), clock(*b.From), clock(*b.To))
 	}
 	if b.Races > 0 {
-		l.add("  %s not counted: something on the node led to what was asked for at that time, but the apiserver's graph was behind", plural(int(b.Races), "request"))
+		l.add("  %s not counted: a pod or volume on the node used what was asked for at that time, but the apiserver's graph was behind", plural(int(b.Races), "request"))
 	}
 	if len(b.Uses) == 0 && b.From != nil {
 		l.add("  nothing that succeeded")

@@ -373,9 +373,9 @@ func (r *Reach) summary() string {
 	case r.Kind == "":
 		return "It is not in the graph of the Node authorizer."
 	case r.Nodes == 0:
-		return "It led to no node."
+		return "No node could reach it."
 	}
-	return fmt.Sprintf("It led to %s by %s.", plural(r.Nodes, "node"), plural(len(r.Rows)+r.More, "path"))
+	return fmt.Sprintf("%s could reach it, by %s.", plural(r.Nodes, "node"), plural(len(r.Rows)+r.More, "path"))
 }
 
 // WriteText writes who can reach the object, for a person.

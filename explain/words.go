@@ -182,9 +182,9 @@ func (ex *Explanation) words() []string {
 		add("The path that allowed it is not known any more.")
 	case ex.Path != nil:
 	case len(ex.Others.Nodes) == 0:
-		add("Nothing led from " + ex.Object.String() + " to any node then.")
+		add("No path connected " + ex.Object.String() + " with any node then.")
 	default:
-		add("No path led from " + ex.Object.String() + " to node " + ex.Request.Node + " then.")
+		add("No path connected " + ex.Object.String() + " with node " + ex.Request.Node + " then.")
 	}
 	if ex.Race && ex.Detail != "" {
 		add("It is a race: " + ex.Detail + ".")

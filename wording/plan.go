@@ -35,16 +35,12 @@ var steps = map[codes.Code]func(codes.Params) string{
 	},
 	codes.RecordState: func(codes.Params) string { return "Record the whole state of the cluster for the time of the log" },
 	codes.IssueCertificates: func(p codes.Params) string {
-		n, do := p.Int(codes.ParamCount), "do"
-		if n == 1 {
-			do = "does"
-		}
 		set := map[string]bool{}
 		for _, r := range p.All(codes.ParamReason) {
 			set[identities[rules.Reason(r)]] = true
 		}
-		return fmt.Sprintf("Issue certificates of their own to the kubelets of %s that %s not conform (%s): O=system:nodes and CN=system:node:<name of the Node object>",
-			Plural(n, "identity"), do, strings.Join(slices.Sorted(maps.Keys(set)), ", "))
+		return fmt.Sprintf("Issue certificates of their own to the kubelets of %s with a wrong user or group (%s): O=system:nodes and CN=system:node:<name of the Node object>",
+			Plural(p.Int(codes.ParamCount), "identity"), strings.Join(slices.Sorted(maps.Keys(set)), ", "))
 	},
 	codes.MoveClients: func(p codes.Params) string {
 		var names []string
