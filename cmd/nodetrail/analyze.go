@@ -103,7 +103,7 @@ func (f *analyzeFlags) prepare(args []string, std streams) (err error) {
 	}
 	for _, name := range f.Disable {
 		if !slices.Contains(rules.Names(), name) {
-			return noRule("disable", name, rules.Names())
+			return cli.NoRule("disable", name, rules.Names())
 		}
 	}
 	if f.minWindow != "0" {

@@ -30,12 +30,7 @@ each with the file's line and the key. Nothing is connected to, and files that i
 
 Exit status: 0 the file is good; 1 it is not.`,
 		Example: "  nodetrail config check --config nodetrail.yaml",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return cli.Usage(cmd, fmt.Errorf("check takes no arguments: name the file by --config %s", args[0]))
-			}
-			return nil
-		},
+		Args:    cli.NotAsArgument("config"),
 		RunE: func(*cobra.Command, []string) error {
 			if err := app.ConfigCheck(path); err != nil {
 				return err

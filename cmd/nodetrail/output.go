@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/nodetrail/nodetrail/app"
 	"github.com/nodetrail/nodetrail/internal/cli"
-	"github.com/nodetrail/nodetrail/internal/spelling"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 )
@@ -54,7 +52,7 @@ func (o *reportOutput) prepare(own ...string) (err error) {
 	}
 	for _, name := range o.filter.Rules {
 		if all := append(rules.Names(), own...); !slices.Contains(all, name) {
-			return noRule("rule", name, all)
+			return cli.NoRule("rule", name, all)
 		}
 	}
 	if o.severity != "" {
@@ -63,11 +61,6 @@ func (o *reportOutput) prepare(own ...string) (err error) {
 		}
 	}
 	return nil
-}
-
-// noRule is the error of a flag that names a rule that there is not.
-func noRule(flag, name string, all []string) error {
-	return fmt.Errorf("--%s: there is no rule %q: %s", flag, name, cmp.Or(spelling.Meant(name, all), "the rules are "+strings.Join(all, ", ")))
 }
 
 // after is s after what separates it, "" for nothing.

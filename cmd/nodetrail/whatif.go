@@ -113,11 +113,7 @@ func (f *whatIfFlags) run(ctx context.Context, std streams) error {
 		n += r.Requests.Unknown
 	}
 	if f.failOn != "" && n > 0 {
-		be := "break"
-		if f.failOn == "unknown" {
-			be = "break or are unknown"
-		}
-		return answerError(fmt.Sprintf("--fail-on %s: %s of the log %s", f.failOn, wording.Plural(n, "request"), be))
+		return answerError(fmt.Sprintf("--fail-on %s: it applies to %s", f.failOn, wording.Plural(n, "request")))
 	}
 	if f.failOn == "unknown" && r.Evidence != "sufficient" {
 		return answerError("--fail-on unknown: the evidence has gaps")

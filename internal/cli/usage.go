@@ -204,3 +204,18 @@ func NoneEmpty(cmd *cobra.Command) error {
 	})
 	return Usage(cmd, err)
 }
+
+// NotAsArgument refuses arguments where the flag names the file.
+func NotAsArgument(flag string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return Usage(cmd, fmt.Errorf("%s takes no arguments: name the file by --%s %s", cmd.Name(), flag, args[0]))
+		}
+		return nil
+	}
+}
+
+// NoRule is the error of a flag that names a rule that there is not.
+func NoRule(flag, name string, all []string) error {
+	return fmt.Errorf("--%s: there is no rule %q: %s", flag, name, cmp.Or(spelling.Meant(name, all), "the rules are "+strings.Join(all, ", ")))
+}
