@@ -124,11 +124,17 @@ func withLife(all []checks.Node, l *cluster.NodeLife) []checks.Node {
 	n := &all[len(all)-1]
 	n.Virtual = n.Virtual && l.Virtual
 	n.Lives = append(n.Lives, checks.Span{From: l.From, To: l.To})
-	for _, x := range l.NotReady {
+	n.NotReady, n.Silent = withTimes(n.NotReady, l.NotReady, l), withTimes(n.Silent, l.Silent, l)
+	return all
+}
+
+// withTimes adds times in that life.
+func withTimes(all []checks.Span, times []cluster.Interval, l *cluster.NodeLife) []checks.Span {
+	for _, x := range times {
 		if x.To.IsZero() {
 			x.To = l.To // another Node of the name is another's word
 		}
-		n.NotReady = append(n.NotReady, checks.Span{From: x.From, To: x.To})
+		all = append(all, checks.Span{From: x.From, To: x.To})
 	}
 	return all
 }

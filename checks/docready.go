@@ -9,10 +9,11 @@ For every hour of the last '--min-window' (24 h by default) and every Node that 
 A kubelet renews its Lease four times in each lease duration: every 10 seconds by default, and up to 4 % later. nodetrail looks for these
 renewals of each node, answered with success. A missing event shows as a gap of 20 seconds, so the loss of the log is measured and not guessed.
 
-These are listed and not missed: renewals while the Node was not Ready, and up to a minute before that; nodes that were Ready for less than a
-minute of the hour; a node that vanished, for its last minute; a restart of all API servers, up to two minutes; a start of the
-kubelet, which creates its Node and gets 409, for one gap of at most a lease duration; nodes of virtual-kubelet and KWOK, whose Lease another
-identity renews all the time, or whose labels say so and of whose identity there is no request. Of each node and hour one gap of at most a lease
+These are listed and not missed: renewals while the Node's condition Ready was Unknown, and up to a minute before that; nodes of which it was
+something else for less than a minute of the hour; a node that vanished, for its last minute; a restart of all API servers, up to two minutes;
+a start of the kubelet, which creates its Node and gets 409, for one gap of at most a lease duration; nodes of virtual-kubelet and KWOK, whose
+Lease another identity renews all the time, or whose labels say so and of whose identity there is no request. A kubelet that says itself that
+its node is not Ready is alive, and renews its Lease. Of each node and hour one gap of at most a lease
 duration is explained too: a kubelet that cannot reach its API server for 30 seconds is not a lost log.
 
 ## What defeats it

@@ -76,7 +76,7 @@ func playsNode(in *Input, w *window, n *Node) bool {
 	}
 	seen := false
 	for _, life := range clip(n.Lives, w.from, w.to) {
-		for _, ready := range subtract(life, clip(widen(n.NotReady, in.NodeGrace, in.NodeGrace), life.From, life.To)) {
+		for _, ready := range subtract(life, clip(widen(n.Silent, in.NodeGrace, in.NodeGrace), life.From, life.To)) {
 			for at := ready.From.Truncate(evidence.PartLength).Add(evidence.PartLength); !at.Add(evidence.PartLength).After(ready.To); at = at.Add(evidence.PartLength) {
 				if x := in.Ledger.Node(n.Name, evidence.HourOf(at)); x == nil || !x.Foreign.Has(at) {
 					return false

@@ -128,6 +128,8 @@ type Node struct {
 	Lives []Span
 	// NotReady are the times in which its condition Ready was not True.
 	NotReady []Span
+	// Silent are those of them in which it was Unknown, and nothing is heard of its kubelet. One that is not Ready by its own word makes all its requests.
+	Silent []Span
 	// LeaseDuration is the Lease's own, 0 where it is not known.
 	LeaseDuration time.Duration
 	// Virtual says that its labels or annotations are those of virtual-kubelet, Fargate or KWOK.

@@ -82,7 +82,7 @@ func (l *watchLoss) item(node string, from, to time.Time) Item {
 func watchesOf(in *Input, w *window, n *Node, all []watchLoss, p *proof) {
 	var ready []Span
 	for _, life := range clip(n.Lives, w.from, w.to) {
-		ready = append(ready, subtract(life, clip(n.NotReady, life.From, life.To))...)
+		ready = append(ready, subtract(life, clip(n.Silent, life.From, life.To))...)
 	}
 	if total(ready) < leastReady {
 		return

@@ -152,8 +152,8 @@ func (c *coverage) loss(n *Node) []hourLoss {
 	lives := clip(n.Lives, c.w.from, c.w.to)
 	for _, life := range lives {
 		g := gaps{c: c, node: n.Name, hours: hours, planned: planned, lease: lease, life: life}
-		g.ready = subtract(life, clip(n.NotReady, life.From, life.To))
-		g.blind = clip(widen(n.NotReady, c.in.NodeGrace, lease), c.w.from, c.w.to)
+		g.ready = subtract(life, clip(n.Silent, life.From, life.To))
+		g.blind = clip(widen(n.Silent, c.in.NodeGrace, lease), c.w.from, c.w.to)
 		if life.From.After(c.w.from) {
 			g.life.From = life.From.Add(lease) // a kubelet makes its Lease after its Node
 		}

@@ -54,7 +54,10 @@ func lives(node int, from, to time.Time) func(*Input) {
 }
 
 func notReady(node int, from, to time.Time) func(*Input) {
-	return func(in *Input) { in.Nodes[node].NotReady = []Span{{from, to}} }
+	return func(in *Input) {
+		in.Nodes[node].NotReady = []Span{{from, to}}
+		in.Nodes[node].Silent = in.Nodes[node].NotReady
+	}
 }
 
 // everyTenth leaves out one event in ten.
@@ -170,6 +173,9 @@ func windowCases() []kase {
 		{check, "an hour in which the node was not Ready", all(without(renewals("worker-1", at(13, 0, 10), at(14, 0, 0))), notReady(1, at(13, 1, 0), at(14, 0, 0))), Passed, CodeNodeNotReady},
 		{check, "silence long before it was not Ready", all(without(renewals("worker-1", at(13, 0, 10), at(14, 0, 0))), notReady(1, at(13, 3, 0), at(14, 0, 0))), Unproven, CodeRenewalsMissing},
 		{check, "silence long after it was not Ready", all(without(renewals("worker-1", at(13, 0, 10), at(14, 0, 0))), notReady(1, at(13, 1, 0), at(13, 57, 0))), Unproven, CodeRenewalsMissing},
+		{check, "an hour in which the kubelet said that it was not Ready", all(
+			without(renewals("worker-1", at(13, 0, 10), at(14, 0, 0))), notReady(1, at(13, 1, 0), at(14, 0, 0)), func(in *Input) { in.Nodes[1].Silent = nil },
+		), Unproven, CodeRenewalsMissing},
 		{check, "not Ready until the end", all(without(renewals("worker-1", at(14, 0, 10), at(23, 0, 0))), notReady(1, at(14, 1, 0), time.Time{})), Passed, CodeNodeNotReady},
 		{check, "a node that vanished", all(without(renewals("worker-1", at(14, 30, 0), at(23, 0, 0))), lives(1, at(1, 0, 0), at(14, 30, 50))), Passed, CodeNodeVanished},
 		{check, "a node that was silent before it went", all(without(renewals("worker-1", at(14, 30, 0), at(23, 0, 0))), lives(1, at(1, 0, 0), at(14, 34, 0))), Unproven, CodeRenewalsMissing},

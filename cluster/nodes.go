@@ -303,6 +303,8 @@ type NodeLife struct {
 	// NotReady are the times in which the condition Ready was not True, in order; the last To is zero where that continues. A time of which the state
 	// holds no condition is not among them.
 	NotReady []Interval
+	// Silent are those of them in which it was Unknown.
+	Silent []Interval
 	// Virtual says that its labels are those of virtual-kubelet or KWOK.
 	Virtual bool
 }
@@ -322,18 +324,28 @@ func (n *Nodes) Lives(from, to time.Time) []NodeLife {
 				continue
 			}
 			life := NodeLife{Name: name, From: timeOf(l.from), To: timeOrZero(l.to), Virtual: l.virtual}
-			for j, r := range l.ready {
-				if !r.ready && (j == 0 || l.ready[j-1].ready) {
-					life.NotReady = append(life.NotReady, Interval{From: timeOf(r.since)})
-				}
-				if r.ready && j > 0 && !l.ready[j-1].ready {
-					life.NotReady[len(life.NotReady)-1].To = timeOf(r.since)
-				}
-			}
+			life.NotReady = l.times(func(r readiness) bool { return !r.ready })
+			life.Silent = l.times(func(r readiness) bool { return r.silent })
 			out = append(out, life)
 		}
 	}
 	slices.SortFunc(out, func(a, b NodeLife) int { return cmp.Or(cmp.Compare(a.Name, b.Name), a.From.Compare(b.From)) })
+	return out
+}
+
+// times are those in which the condition Ready was so.
+func (l *nodeLife) times(so func(readiness) bool) (out []Interval) {
+	was := false
+	for _, r := range l.ready {
+		is := so(r)
+		if is && !was {
+			out = append(out, Interval{From: timeOf(r.since)})
+		}
+		if was && !is {
+			out[len(out)-1].To = timeOf(r.since)
+		}
+		was = is
+	}
 	return out
 }
 

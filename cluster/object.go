@@ -59,6 +59,8 @@ type readiness struct {
 	since int64
 	seen  int64
 	ready bool
+	// silent says that it is Unknown: the control plane hears nothing of the kubelet. One that says that it is not Ready is alive.
+	silent bool
 }
 
 var (
@@ -289,7 +291,8 @@ func (d *decoder) readiness(o *object) {
 				case "type":
 					kind = strings.Clone(d.text())
 				case "status":
-					r.ready = d.text() == "True"
+					text := d.text()
+					r.ready, r.silent = text == "True", text == "Unknown"
 				case "lastTransitionTime":
 					r.since = d.time()
 				default:

@@ -93,7 +93,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeLossOfAll:         says("of all nodes together too many renewals of Leases are missing"),
 	checks.CodeLossMeasured:      says("renewals of Leases that are in the log, in the worst hour"),
 	checks.CodeCadenceTooShort:   says("the node renews its Lease too often for a loss to be measured"),
-	checks.CodeNodeNotReady:      says("renewals that a node which was not Ready did not make"),
+	checks.CodeNodeNotReady:      says("renewals that a node whose condition Ready was Unknown did not make"),
 	checks.CodeNodeBrief:         says("the node was Ready for less than a minute of the hour"),
 	checks.CodeNodeVanished:      says("the node vanished"),
 	checks.CodeShortGap:          says("one gap of at most a lease duration"),

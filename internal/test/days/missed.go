@@ -1,0 +1,56 @@
+package days
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// missed are mutations that a fourth examiner found to leave a day READY.
+func missed() []Mutation {
+	return []Mutation{
+		{
+			Name: "not-ready-by-own-word", Effect: Hides, Checks: []string{"window-covered"},
+			Description: "a kubelet says that its node is not Ready, and the log has no more of it", apply: func(m *mutator) string {
+				node, from := m.notReady()
+				if node == "" {
+					return ""
+				}
+				return some(m.drop(func(e *Event) bool { return nodeOf(e.User) == node && e.Staged.After(from) }), "events of "+node+" from "+stamp(from))
+			},
+		},
+		{
+			Name: "not-ready-and-alive", Effect: Harmless, Description: "a kubelet says that its node is not Ready, and does all that it did", apply: func(m *mutator) string {
+				node, from := m.notReady()
+				return some(len(node), node+" from "+stamp(from))
+			},
+		},
+	}
+}
+
+// notReady has a node's kubelet say from some time in the second half of the day on that the node is not Ready; "" where the kubelet is not there all that time.
+func (m *mutator) notReady() (node string, from time.Time) {
+	from = m.late(0).from
+	if node = m.busy(span{from, m.To}); node == "" {
+		return "", from
+	}
+	last := (*Entry)(nil)
+	for _, e := range m.State {
+		if e.Kind == "Node" && e.Name == node && e.Type != "BOOKMARK" && !e.At.After(from) {
+			last = e
+		}
+	}
+	if last == nil || last.Object == nil {
+		return "", from
+	}
+	m.State = slices.DeleteFunc(m.State, func(e *Entry) bool {
+		return e.Kind == "Node" && e.Name == node && e.Type != "BOOKMARK" && e.At.After(from)
+	})
+	o := maps.Clone(last.Object)
+	status := maps.Clone(o["status"].(map[string]any))
+	status["conditions"] = []map[string]any{{"type": "Ready", "status": "False", "lastTransitionTime": from.UTC().Format(time.RFC3339)}}
+	o["status"] = status
+	m.State = append(m.State, entry(from.Add(5*milli), "MODIFIED", o))
+	sortState(m.State)
+	return node, from
+}
