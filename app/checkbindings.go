@@ -226,10 +226,15 @@ func (b *bindingBook) add(j *pipeline.Judgement) {
 		return
 	}
 	o := &j.Observed
-	if o.Decision != "" && !o.HasGrant {
+	decision := o.Decision
+	switch {
+	case decision == "" || o.HasGrant:
+	case o.Authorizer == rules.ByRBAC:
+		decision = "" // its reason was cut: the state says by which binding
+	default:
 		return // another authorizer
 	}
-	b.ask(j, j.Attrs, j.Event.Effective(), false, o.Decision, o.Grant.Binding)
+	b.ask(j, j.Attrs, j.Event.Effective(), false, decision, o.Grant.Binding)
 }
 
 // unasked reports whether the API server was too busy to ask its authorizers (429): the client will ask again for what the state says that it needs.

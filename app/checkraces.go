@@ -53,7 +53,7 @@ func (b *raceBook) add(j *pipeline.Judgement, bound *bindingBook) {
 		return
 	}
 	byRBAC := j.Observed.NodeVerdict == nodeauthz.Deny
-	if byRBAC && (j.HasGrant && !j.Grant.ForNodes() && !bound.goes[j.Grant.Binding] || !j.HasGrant && j.Observed.Decision != "") {
+	if byRBAC && (j.HasGrant && !j.Grant.ForNodes() && !bound.goes[j.Grant.Binding] || !j.HasGrant && j.Observed.Authorizer == rules.ByOther) {
 		return // another binding, or another authorizer
 	}
 	a := j.Attrs

@@ -300,7 +300,7 @@ func (j *Judge) grant(out *Judgement) {
 	if !out.IsNode || !out.Allowed && !out.Open || j.RBAC == nil || !out.NodeDenies() {
 		return
 	}
-	if !out.HasGrant && out.Observed.Decision == "" {
+	if o := &out.Observed; !out.HasGrant && (o.Decision == "" || o.Authorizer == rules.ByRBAC) {
 		d := j.RBAC.Authorize(out.Attrs, out.Time)
 		if d.Allowed {
 			out.Grant, out.HasGrant, out.Allowed = d.Grant, true, true

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
 )
 
@@ -161,6 +162,8 @@ func authorizerOf(j *Judgement) rules.Authorizer {
 		return rules.ByOther // allowed before any authorizer, with the same empty reason
 	case o.Reason == "" && j.IsNode && !neverByNode(j):
 		return rules.ByNode
+	case o.Reason != "" && rbac.OwnReason(o.Reason):
+		return rules.ByRBAC // what is left of its reason names no grant
 	}
 	return rules.ByOther
 }

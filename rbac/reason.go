@@ -44,6 +44,11 @@ func appendQuoted(b []byte, name, namespace string, namespaced bool) []byte {
 	return strconv.AppendQuote(b, name)
 }
 
+// OwnReason reports whether a reason is RBAC's, or the beginning of one, as of something that cuts long texts. ParseReason may find no grant in it.
+func OwnReason(reason string) bool {
+	return strings.HasPrefix(reason, strings.TrimSpace(reasonPrefix)) || strings.HasPrefix(reasonPrefix, reason)
+}
+
 // ParseReason finds in an authorization reason the line with which RBAC allowed
 // the request and returns the grant that it names: the inverse of FormatReason.
 // The reason may have further lines, of other authorizers; the first that is a

@@ -70,6 +70,20 @@ func TestParseReasonRefuses(t *testing.T) {
 	}
 }
 
+func TestOwnReason(t *testing.T) {
+	const good = `RBAC: allowed by RoleBinding "b/ns" of Role "r" to ServiceAccount "s/ns"`
+	for n := range len(good) {
+		if !rbac.OwnReason(good[:n+1]) {
+			t.Errorf("%q is not RBAC's", good[:n+1])
+		}
+	}
+	for _, r := range []string{"allowed by policy", "rbac", "no relationship found"} {
+		if rbac.OwnReason(r) {
+			t.Errorf("%q is RBAC's", r)
+		}
+	}
+}
+
 // FuzzParseReason holds that a reason has a grant just when one of its lines is
 // what FormatReason makes of that grant.
 func FuzzParseReason(f *testing.F) {

@@ -101,7 +101,7 @@ func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
 	case r.HasGrant:
 		reason = BindingNeeded
 	case r.Impersonator != "":
-	case r.Observed.Decision != "" || ambient(r):
+	case r.Observed.Decision != "" && r.Observed.Authorizer != ByRBAC || ambient(r):
 		// The annotation names another authorizer, or anybody may do this.
 		return Finding{}, false
 	}

@@ -1,6 +1,7 @@
 package days
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -23,6 +24,19 @@ func missed() []Mutation {
 			Name: "not-ready-and-alive", Effect: Harmless, Description: "a kubelet says that its node is not Ready, and does all that it did", apply: func(m *mutator) string {
 				node, from := m.notReady()
 				return some(len(node), node+" from "+stamp(from))
+			},
+		},
+		{
+			Name: "reasons-cut", Effect: Breaks, Checks: []string{"nothing-depends", "bindings-inventoried"},
+			Description: "something cuts the API server's reasons, so that the one of a planted request names no binding", apply: func(m *mutator) string {
+				p := m.plantAsk(m.moment(), asks[0])
+				if p == nil {
+					return ""
+				}
+				m.add(p.e)
+				most := 1 + m.IntN(60)
+				m.change(func(e *Event) bool { return len(e.DecisionReason) > most }, func(e *Event) { e.DecisionReason = e.DecisionReason[:most] })
+				return fmt.Sprintf("%d bytes are left, %s", most, p)
 			},
 		},
 	}
