@@ -56,7 +56,8 @@ func nodeCredentialMisuse() *Rule {
 A secret or a token of a service account that something else than the kubelet got (critical), although the Node authorizer allows it
 or nothing shows that it does not: a pod on the node uses it. It was read by a client with another user agent, by somebody who
 impersonates the node, or from a second address while the kubelet used its own. An address that the Node object has is never such a
-second one. What the Node authorizer does not allow is in out-of-scope-secret-read.
+second one. While the kubelet is silent it is one that the Node object never had and does not get within ten minutes, where the kubelet
+otherwise comes from an address of the Node. What the Node authorizer does not allow is in out-of-scope-secret-read.
 
 A single request with a node's identity for which one of these holds, the first of which is named:
 

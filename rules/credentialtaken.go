@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -18,8 +19,17 @@ type taking struct {
 	Text    string    `json:"t"` // the address as the event had it
 	At      time.Time `json:"at"`
 	AuditID string    `json:"id"`
+	// Around are addresses that the node used before and after it in the same minute.
+	Around []around `json:"a,omitempty"`
 
 	Object deniedObject `json:"o"`
+}
+
+// around is an address that was used in the minute of a taking: before it, after it, or both.
+type around struct {
+	Value  string `json:"v"`
+	Before bool   `json:"b,omitzero"`
+	After  bool   `json:"a,omitzero"`
 }
 
 const (
@@ -67,8 +77,40 @@ func (d *credentialDetector) taking(n *credentials, u *use, text string, r *Requ
 
 func minuteAt(t time.Time) int64 { return stepOf(t) / stepsPerMinute }
 
-// judgeTaken judges what was taken before the given minute, which has been taken in.
-func (d *credentialDetector) judgeTaken(n *credentials, minute int64, s State, found func(*Detection)) {
+// surround notes which addresses the node used before and after what was taken in the minute, which is about to be closed.
+func (d *credentialDetector) surround(n *credentials, minute int64) {
+	waiting := d.taken[n.name]
+	for i := range waiting {
+		t := &waiting[i]
+		if minuteAt(t.At) != minute {
+			continue
+		}
+		o := d.at(n, minute)
+		for j := range o.uses[:min(len(o.uses), fewUses)] {
+			if u := &o.uses[j]; u.kind != useCertificate && u.value != t.Value {
+				if a := (around{u.value, u.first.Before(t.At), u.last.After(t.At)}); a.Before || a.After {
+					t.Around = append(t.Around, a)
+				}
+			}
+		}
+	}
+}
+
+// judgeSilent judges what was taken with the credentials of nodes of which nothing came since. All minutes before end have been taken in.
+func (d *credentialDetector) judgeSilent(end int64, s State, found func(*Detection)) {
+	until, over := end-1, len(d.pending) == 0
+	if over {
+		until = end // nothing came after what was taken in: the log is silent, or at its end
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.taken)) {
+		if n := d.nodes[name]; n != nil {
+			d.judgeTaken(n, until, over, s, found)
+		}
+	}
+}
+
+// judgeTaken judges what was taken before the given minute. All minutes up to that have been taken in; over says that the log has nothing more.
+func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool, s State, found func(*Detection)) {
 	waiting := d.taken[n.name]
 	slices.SortFunc(waiting, func(a, b taking) int { return cmp.Or(a.At.Compare(b.At), strings.Compare(a.AuditID, b.AuditID)) })
 	var sets [][]string
@@ -80,17 +122,27 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, s State, f
 		if m >= minute {
 			return false
 		}
-		if home := d.intruded(n, &t, m, sets); home != "" {
-			f := Finding{
-				Rule: CredentialMisuse, Reason: SecretTaken, Severity: Critical, Subject: n.name, Apart: t.Value, Allowed: true,
-				Params: codes.Params{codes.Text(ParamHome, home), codes.Text(ParamAddress, t.Text)},
+		home := d.intruded(n, &t, m, sets)
+		if home == "" {
+			if !d.outside(n, &t, sets, s) {
+				return true
 			}
-			o := &t.Object
-			found(&Detection{
-				Finding: f, Time: t.At, First: t.At, Last: t.At, Count: 1, AuditIDs: idsOf(t.AuditID), Product: "kubelet",
-				Verb: o.Verb, APIGroup: o.APIGroup, Resource: o.Resource, Subresource: o.Subresource, Namespace: o.Namespace, Name: o.Name,
-			})
+			if minute <= m+movedFor && !over {
+				return false // others may report the node's new address yet
+			}
+			if home = d.home(n, t.Kind, sets); home == "" {
+				return true
+			}
 		}
+		f := Finding{
+			Rule: CredentialMisuse, Reason: SecretTaken, Severity: Critical, Subject: n.name, Apart: t.Value, Allowed: true,
+			Params: codes.Params{codes.Text(ParamHome, home), codes.Text(ParamAddress, t.Text)},
+		}
+		o := &t.Object
+		found(&Detection{
+			Finding: f, Time: t.At, First: t.At, Last: t.At, Count: 1, AuditIDs: idsOf(t.AuditID), Product: "kubelet",
+			Verb: o.Verb, APIGroup: o.APIGroup, Resource: o.Resource, Subresource: o.Subresource, Namespace: o.Namespace, Name: o.Name,
+		})
 		return true
 	})
 	if d.taken[n.name] = waiting; len(waiting) == 0 {
@@ -104,14 +156,17 @@ func (d *credentialDetector) intruded(n *credentials, t *taking, m int64, sets [
 	if isLoopback(t.Value) {
 		return ""
 	}
-	i := slices.IndexFunc(n.used[t.Kind], func(h *habit) bool { return h.Value == t.Value })
+	var other *habit // nil for one of too many addresses
+	if i := slices.IndexFunc(n.used[t.Kind], func(h *habit) bool { return h.Value == t.Value }); i >= 0 {
+		other = n.used[t.Kind][i]
+	}
 	for kind := range uint8(useCertificate) {
 		for _, home := range n.used[kind] {
 			if home.Value == t.Value || isLoopback(home.Value) || d.shared(home.Value) && d.shared(t.Value) || together(sets, home.Value, t.Value) {
 				continue
 			}
 			mine, its := rank(sets, home.Value), rank(sets, t.Value)
-			steady := home.at(m-1) && home.at(m) && home.at(m+1)
+			steady := home.surrounds(t, other, m)
 			switch {
 			case its > mine:
 			case kind != t.Kind:
@@ -119,14 +174,52 @@ func (d *credentialDetector) intruded(n *credentials, t *taking, m int64, sets [
 				if mine == isCurrent && strangeOf(sets, t.Value) && steady {
 					return home.Value
 				}
-			case i < 0: // one of too many addresses
+			case other == nil:
 				if steady {
 					return home.Value
 				}
 			default:
-				if other := n.used[t.Kind][i]; beside(home, other, m+1) && (mine > its || !other.First.Before(home.First)) {
+				if (steady || beside(home, other, m+1)) && (mine > its || !other.First.Before(home.First)) {
 					return home.Value
 				}
+			}
+		}
+	}
+	return ""
+}
+
+// surrounds reports whether the address was in use before and after the taking from another one: in the minutes next to it, or in the same minute where the
+// node used neither in the one next to it, as in the first and the last minute of a log. A change from one to the other does not look like this.
+func (h *habit) surrounds(t *taking, other *habit, m int64) bool {
+	if !h.at(m) {
+		return false
+	}
+	i := slices.IndexFunc(t.Around, func(a around) bool { return a.Value == h.Value })
+	next := func(minute int64, seen bool) bool {
+		return h.at(minute) || seen && (other == nil || !other.at(minute))
+	}
+	return next(m-1, i >= 0 && t.Around[i].Before) && next(m+1, i >= 0 && t.Around[i].After)
+}
+
+// outside reports whether something was taken from an address that the Node never had, and that is no gateway's.
+func (d *credentialDetector) outside(n *credentials, t *taking, sets [][]string, s State) bool {
+	if isLoopback(t.Value) || d.shared(t.Value) || !strangeOf(sets, t.Value) {
+		return false
+	}
+	_, known := s.NodeExists(n.name, t.At) // where the state begins later, it may have had it then
+	return known
+}
+
+// home returns an address of the Node from which its kubelet came at any time; "" where it comes by a gateway or a proxy alone.
+func (d *credentialDetector) home(n *credentials, kind uint8, sets [][]string) string {
+	for _, all := range slices.Backward(sets) {
+		for _, text := range all {
+			a, ok := PlainAddress(text)
+			if !ok || a.Is6() != (kind == useV6) || a.IsLoopback() {
+				continue
+			}
+			if o := d.owners.get(a.String()); o != nil && !o.Shared && (o.Node == n.name || o.Second == n.name) {
+				return a.String()
 			}
 		}
 	}

@@ -75,6 +75,38 @@ func TestSecretTaken(t *testing.T) {
 	}
 }
 
+// Nothing shows the kubelet next to what was taken: the log begins or ends there, or the kubelet is silent.
+func TestSecretTakenInSilence(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		from, to int // of the kubelet, in seconds
+		at       int
+		address  string
+		sets     [][]string
+		want     bool
+	}{
+		{"in the first minute", 0, hour, 15, "203.0.113.9", nil, true},
+		{"before all of the kubelet", 20, hour, 15, "203.0.113.9", nil, false},
+		{"in the last minute", 0, 30*minute + 40, 30*minute + 15, "203.0.113.9", nil, true},
+		{"after all of the kubelet", 0, 30*minute + 10, 30*minute + 15, "203.0.113.9", nil, false},
+		{"after all of the kubelet, where the Node never had the address", 0, 30*minute + 10, 30*minute + 15, "203.0.113.9", [][]string{{"10.0.0.1"}}, true},
+		{"while the kubelet is silent", 0, 20 * minute, 30 * minute, "203.0.113.9", [][]string{{"10.0.0.1"}}, true},
+		{"before a kubelet that was silent", 30 * minute, hour, 25 * minute, "203.0.113.9", [][]string{{"10.0.0.1"}}, true},
+		{"with an address that the Node has later", 0, 20 * minute, 30 * minute, "203.0.113.9", [][]string{{"10.0.0.1"}, {"203.0.113.9"}}, false},
+		{"where the kubelet never came from the Node's address", 0, 20 * minute, 30 * minute, "203.0.113.9", [][]string{{"192.0.2.7"}}, false},
+	} {
+		w := cluster(6)
+		w.sets = map[string][][]string{"worker-1": c.sets}
+		p := &tale{}
+		p.kubelets(1, c.from, c.to, 10, nil, home)
+		p.one(c.at, "worker-1", does("get secrets shop/db"), verdict(nodeauthz.Allow), comes(c.address))
+		said := strings.Join(p.detects(t, nodeCredentialMisuse(), w), "\n")
+		if got := strings.Contains(said, "critical: get secrets shop/db succeeded with the credential of node worker-1"); got != c.want {
+			t.Errorf("%s: %t, %s", c.name, got, said)
+		}
+	}
+}
+
 // An address that the Node has in addition to the kubelet's is no second one.
 func TestNodeWithTwoAddresses(t *testing.T) {
 	w := cluster(3)

@@ -281,6 +281,9 @@ func (d *credentialDetector) Advance(t time.Time, s State, found func(*Detection
 		d.take(m, s, found)
 		delete(d.pending, m)
 	}
+	if end > d.done && len(d.taken) > 0 {
+		d.judgeSilent(end, s, found)
+	}
 	if end/60 != d.done/60 {
 		d.forget(t)
 	}
@@ -326,6 +329,7 @@ func (d *credentialDetector) take(minute int64, s State, found func(*Detection))
 		}
 	}
 	for _, n := range d.pending[minute] {
+		d.surround(n, minute)
 		n.close(minute)
 		if n.worthStoring() {
 			d.dirty[n.name] = struct{}{}
@@ -343,7 +347,7 @@ func (d *credentialDetector) take(minute int64, s State, found func(*Detection))
 		took := slices.DeleteFunc(slices.Clone(d.pending[minute]), func(n *credentials) bool { return d.taken[n.name] == nil })
 		slices.SortFunc(took, func(a, b *credentials) int { return strings.Compare(a.name, b.name) })
 		for _, n := range took {
-			d.judgeTaken(n, minute, s, found)
+			d.judgeTaken(n, minute, false, s, found)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func Attack(day *Day, seed uint64, most int) (*Day, *Theft) {
 		a.theft.Address = fmt.Sprintf("198.51.100.%d", 1+m.IntN(250))
 	}
 	theft := a.steal()
-	for _, hide := range []func(*Event){a.pad, a.forward, a.reuse, a.impersonate, a.escalate, a.flood, a.fruitless, a.foreign, a.wander, a.agents} {
+	for _, hide := range []func(*Event){a.pad, a.forward, a.reuse, a.impersonate, a.escalate, a.flood, a.fruitless, a.foreign, a.wander, a.agents, a.silence} {
 		if m.IntN(2) == 0 {
 			hide(theft)
 		}
@@ -234,6 +234,17 @@ func (a *attack) wander(theft *Event) {
 		return e
 	})
 	a.did("%d requests from other addresses", n)
+}
+
+// silence stops the kubelet whose credential was taken, for some time or for good.
+func (a *attack) silence(theft *Event) {
+	from := theft.Received.Add(-time.Duration(a.IntN(600)) * second)
+	to := from.Add(time.Duration(a.IntN(1200)) * second)
+	if a.IntN(3) == 0 {
+		to = a.To.Add(minute)
+	}
+	n := a.drop(func(e *Event) bool { return nodeOf(e.User) == a.theft.Node && e.Received.After(from) && e.Received.Before(to) })
+	a.did("%d requests of the kubelet are missing", n)
 }
 
 // agents makes harmless requests with many user agents, and gives the theft a long one.

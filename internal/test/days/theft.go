@@ -60,7 +60,7 @@ func (a *attack) hide(e *Event) *Event {
 
 // at has the theft happen on a node at a time; false where no kubelet is there.
 func (a *attack) at(node string, at time.Time) bool {
-	if !at.After(a.From.Add(3*minute)) || !at.Before(a.To.Add(-3*minute)) || strings.HasPrefix(node, "scaled-") {
+	if !at.After(a.From.Add(second)) || !at.Before(a.To.Add(-second)) || strings.HasPrefix(node, "scaled-") {
 		return false
 	}
 	like := a.mutator.like(node, at)
