@@ -47,6 +47,11 @@ func (p *part) from() []string {
 			out = append(out, p.group.Origins.Addresses[i].Address)
 		}
 	}
+	for i, text := range out {
+		if a, ok := rules.PlainAddress(text); ok {
+			out[i] = a.String() // 192.0.2.1 and ::ffff:192.0.2.1 are one
+		}
+	}
 	return out
 }
 
