@@ -6,7 +6,7 @@ import (
 	"github.com/nodetrail/nodetrail/audit"
 )
 
-// escalates reports whether by the request a node would gain the rights of others: those of containers and of kubelets, of whoever a role is bound to or a
+// escalates reports whether by the request a node would gain the rights of others: those of containers, of what listens in them and of kubelets, of whoever a role is bound to or a
 // certificate is signed for, of another user, or of new nodes.
 func escalates(r *Request) bool {
 	a := r.Attrs
@@ -19,8 +19,8 @@ func escalates(r *Request) bool {
 	case "":
 		switch a.Resource {
 		case "pods":
-			return a.Subresource == "exec" || a.Subresource == "attach" || a.Subresource == "portforward" || a.Subresource == "ephemeralcontainers" && write
-		case "nodes":
+			return a.Subresource == "exec" || a.Subresource == "attach" || a.Subresource == "portforward" || a.Subresource == "proxy" || a.Subresource == "ephemeralcontainers" && write
+		case "nodes", "services":
 			return a.Subresource == "proxy"
 		case "secrets":
 			return a.Namespace == kubeSystem && strings.HasPrefix(a.Name, audit.BootstrapSecretPrefix)

@@ -18,7 +18,7 @@ func TestAttack05And07Escalation(t *testing.T) {
 		}
 	}
 	for _, what := range []string{
-		"create pods/exec shop/web", "get pods/attach shop/web", "get nodes/proxy worker-2", "create clusterrolebindings.rbac.authorization.k8s.io x",
+		"create pods/exec shop/web", "get pods/proxy shop/web", "get services/proxy shop/web", "get pods/attach shop/web", "get nodes/proxy worker-2", "create clusterrolebindings.rbac.authorization.k8s.io x",
 		"update certificatesigningrequests/approval.certificates.k8s.io x", "impersonate users admin", "get secrets kube-system/bootstrap-token-abc",
 	} {
 		finds(what+" refused", CredentialMisuse, EscalationRefused, Medium, does(what))

@@ -55,10 +55,10 @@ authorizer, asked about the same instant, had no opinion. Without the binding th
 So is a request that a node made as somebody else, another node included, by impersonation: the Node authorizer never allows to impersonate.
 
 The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others (exec and the like
-in pods, the proxy of nodes, roles and bindings, the approval of certificates, impersonation, new pods, the binding of pods to nodes, and
-writes of objects that make pods), and high for everything else. It is low where the request failed anyway: the object did not exist
-(404), or admission refused the request after all (403); and where a node read a ConfigMap of kubeadm's by the binding that kubeadm made
-for that, which is to stay. These are no reason against deleting the binding.
+in pods, the proxy of pods, services and nodes, roles and bindings, the approval of certificates, impersonation, new pods, the binding of
+pods to nodes, and writes of objects that make pods), and high for everything else. It is low where the request reached nothing: the
+object did not exist (404), or admission refused the request after all (403); and where a node read a ConfigMap of kubeadm's by the
+binding that kubeadm made for that, which is to stay. These are no reason against deleting the binding.
 
 It is low, too, where the apiserver's Node authorizer denied what the state had long allowed, as after a restart (see authorizer-lag):
 the object belongs to the node. But without the binding the request would have failed.

@@ -39,9 +39,10 @@ do in any cluster (discovery, health and version, reviews of oneself). It passed
 such as 'system:authenticated' or 'system:bootstrappers', or by another authorizer, such as a webhook. So is a request that it made as
 somebody else by such a binding. One as another node is judged as that node's (see node-credential-misuse).
 
-The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others: exec and the like in
-pods, the proxy of nodes, roles and bindings, the approval of certificates, impersonation, and writes of pods and of objects that make
-pods. It is high for other writes, and low for reads and for requests that failed anyway (404, or 403 by admission).
+The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others: exec and the like
+in pods, the proxy of pods, services and nodes, roles and bindings, the approval of certificates, impersonation, and writes of pods and
+of objects that make pods. It is high for other writes, and low for reads and for requests that reached nothing (404, or 403 by
+admission).
 
 ## Why
 Deleting the binding for nodes takes nothing of this away. Whoever holds the credential of one node has these rights in the whole cluster.
