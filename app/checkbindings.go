@@ -158,18 +158,23 @@ func (b *bindingBook) notInState() []rbac.BindingRef {
 
 // holdsBindings reports whether the state holds bindings at all, as far as is known: API servers make the roles and bindings of these names, and make
 // them again when they start. A state that has some of the roles and none of their bindings lacks bindings,
-// and so does one that has many of these ClusterRoleBindings and no RoleBinding.
+// and so does one that has many of these ClusterRoleBindings and no RoleBinding, or several RoleBindings of theirs and none of the Roles that they name.
 func holdsBindings(s *rbac.Store, all []rbac.BindingInfo, t time.Time) bool {
 	const many = 20
-	made, local := 0, false
+	const several = 3
+	made, local, toRoles, roleless := 0, false, 0, true
 	for i := range all {
 		ref := &all[i].Binding
 		local = local || ref.Kind != rbac.KindClusterRoleBinding
 		if ref.Kind == rbac.KindClusterRoleBinding && strings.HasPrefix(ref.Name, "system:") {
 			made++
 		}
+		if all[i].Role.Kind == rbac.KindRole && strings.HasPrefix(ref.Name, "system:") {
+			toRoles++
+			roleless = roleless && !all[i].RoleExists
+		}
 	}
-	if made >= many && !local {
+	if made >= many && !local || toRoles >= several && roleless {
 		return false
 	}
 	roles := 0

@@ -172,9 +172,10 @@ bindings of providers and those that you name with '--keep' stay, as long as the
 subjects is harmless: the API server makes that of 'system:node' again, empty.
 
 ## What defeats it
-The RBAC state is not given or holds the API server's own roles without their bindings; the log names a binding that would go and that the
-state does not have; requests of the subjects of such a binding were not judged. A binding that goes was made or got more rights within the time
-asked about, or another binding gave the same and was deleted then: what needs it shows from then on.
+The RBAC state is not given, or holds the API server's own roles without their bindings or its RoleBindings without
+their Roles; the log names a binding that would go and that the state does not have; requests of the subjects of such a binding were not
+judged. A binding that goes was made or got more rights within the time asked about, or another binding gave the same and was deleted
+then: what needs it shows from then on.
 
 ## What to do
 Record RBAC objects with 'nodetrail record', or give 'kubectl get clusterroles,clusterrolebindings,roles,rolebindings -A -o yaml' with

@@ -36,6 +36,7 @@ func removals() []Mutation {
 		hide("state-without-nodes", "the journal has no Nodes", stateKind("Node"), "state-complete", "window-covered", "identities-conform"),
 		hide("state-without-bindings", "the journal has no bindings", stateKind("ClusterRoleBinding", "RoleBinding"), "bindings-inventoried", "state-complete"),
 		hide("state-without-rolebindings", "the journal has no RoleBindings", stateKind("RoleBinding"), "bindings-inventoried"),
+		hide("state-without-roles", "the journal has no Roles", stateKind("Role"), "bindings-inventoried"),
 		hide("state-cut", "the journal ends long before the log", stateCut, "state-complete"),
 	)
 }
