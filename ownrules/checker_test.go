@@ -24,9 +24,10 @@ import (
 // state knows one pod and one node.
 type state struct{ rules.State }
 
-func (state) NodeRegistered(name string, _ time.Time) (bool, bool) { return name == "w1", name != "w3" }
-func (state) NodeExists(name string, _ time.Time) (bool, bool)     { return name == "w1", true }
-func (state) NodeAddressSets(string) [][]string                    { return nil }
+func (state) NodeRegistered(name string, _ time.Time) (bool, bool)       { return name == "w1", name != "w3" }
+func (state) Leads(*authorizer.AttributesRecord, string, time.Time) bool { return false }
+func (state) NodeExists(name string, _ time.Time) (bool, bool)           { return name == "w1", true }
+func (state) NodeAddressSets(string) [][]string                          { return nil }
 
 func (state) NodeAddresses(name string) []string {
 	if name == "w1" {

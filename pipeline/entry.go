@@ -149,7 +149,7 @@ func keyOf(j *Judgement, f *Finding) tally.Key {
 	}
 	if rules.ByReason(k.Rule) {
 		// What matters is who and by what, not each object that was asked for.
-		if k.Reason, k.Apart = f.Reason, tally.Bounded(f.Apart); f.Reason != rules.SecretTaken {
+		if k.Reason, k.Apart = f.Reason, tally.Bounded(f.Apart); f.Reason != rules.SecretTaken && f.Reason != rules.TakenWithoutGroup {
 			return k
 		}
 	}

@@ -110,6 +110,13 @@ func (v *View) PodOnNode(namespace, name, node string, t time.Time) nodeauthz.An
 	}, t)
 }
 
+// Leads implements rules.State.
+func (v *View) Leads(a *authorizer.AttributesRecord, node string, t time.Time) bool {
+	as := *a
+	as.User = &user.DefaultInfo{Name: nodeid.UserPrefix + node, Groups: []string{user.NodesGroup}}
+	return v.auth.MayAllow(&as, t.Add(-rules.ClockDoubt), t.Add(rules.ClockDoubt))
+}
+
 // NodeExists says whether there was a Node object of that name at t, as far as the state covers t.
 func (v *View) NodeExists(name string, t time.Time) (exists, known bool) {
 	return v.state.Nodes.Known(name, t)

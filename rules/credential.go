@@ -6,6 +6,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeadmission"
 )
 
@@ -30,6 +31,8 @@ const (
 	ProviderAgent Reason = "provider-agent"
 	// SecretTaken is about a secret or a token that something else than the kubelet got, and that a pod on the node uses: no other rule names it.
 	SecretTaken Reason = "secret-taken"
+	// TakenWithoutGroup is about one that a user with a node's name got who is not in the group of nodes, and that no pod on the node uses.
+	TakenWithoutGroup Reason = "secret-taken-without-group"
 )
 
 func nodeCredentialMisuse() *Rule {
@@ -38,6 +41,7 @@ func nodeCredentialMisuse() *Rule {
 		Severity: Critical,
 		Reasons: []ReasonDoc{
 			{Reason: SecretTaken, Doc: "another client, somebody who impersonates the node, or a second address got a secret or a token (critical)"},
+			{Reason: TakenWithoutGroup, Doc: "a user with a node's name, not in 'system:nodes', got a secret that no pod on the node uses (critical)"},
 			{Reason: Impersonation, Doc: "somebody impersonates the node"},
 			{Reason: RefusedToActAs, Doc: "somebody tried to impersonate the node and was refused (medium)"},
 			{Reason: ForeignClient, Doc: "the user agent is not a kubelet's"},
@@ -57,7 +61,9 @@ A secret or a token of a service account that something else than the kubelet go
 or nothing shows that it does not: a pod on the node uses it. It was read by a client with another user agent, by somebody who
 impersonates the node, or from a second address while the kubelet used its own. An address that the Node object has is never such a
 second one. While the kubelet is silent it is one that the Node object never had and does not get within ten minutes, where the kubelet
-otherwise comes from an address of the Node. What the Node authorizer does not allow is in out-of-scope-secret-read.
+otherwise comes from an address of the Node. So is a secret that no pod on the node uses, and that a user with the node's name got who is
+not in the group 'system:nodes': the Node authorizer says nothing about such a user.
+What the Node authorizer does not allow is in out-of-scope-secret-read.
 
 A single request with a node's identity for which one of these holds, the first of which is named:
 
@@ -66,8 +72,8 @@ A single request with a node's identity for which one of these holds, the first 
   node's scope;
 - its user agent is not a kubelet's. The severity is low for agents of providers that are known to use the credential, as far as they
   do what their sources say;
-- it was refused and would have given the node the rights of others (medium): exec and the like in pods, the proxy of nodes, roles and
-  bindings, the approval of certificates, impersonation, bootstrap tokens;
+- it was refused and would have given the node the rights of others (medium): exec and the like in pods, the proxy of pods, services and
+  nodes, roles and bindings, the approval of certificates, impersonation, bootstrap tokens;
 - it is a write that was authorized and that admission refused with 403. Where NodeRestriction refused it the severity is medium:
   kubelets do not ask for labels, taints, pods and tokens that it refuses. Where another plugin did, or nothing tells which one, it is
   low: admission refuses events of a namespace that is being deleted, and mirror pods beyond a quota. A write of another node's object
@@ -128,7 +134,10 @@ func checkCredential(r *Request, s State, m *Memory) (Finding, bool) {
 			Params: codes.Params{codes.Text(ParamUser, r.Event.User.Username)},
 		}, true
 	}
-	if !r.IsNode || r.Node == "" {
+	if !r.IsNode {
+		return tookWithoutGroup(r, s)
+	}
+	if r.Node == "" {
 		return Finding{}, false
 	}
 	product := Product(r.Event.UserAgent)
@@ -167,6 +176,20 @@ func stolen(r *Request, f Finding) Finding {
 		f.Binding = r.Grant.Binding
 	}
 	return f
+}
+
+// tookWithoutGroup is the finding on a user with a node's name who is not in the group of nodes and got what the Node authorizer would not give the node.
+func tookWithoutGroup(r *Request, s State) (Finding, bool) {
+	if !takes(r) || !r.Succeeded() || r.Event.IsImpersonated {
+		return Finding{}, false
+	}
+	node, named := strings.CutPrefix(r.Event.User.Username, nodeid.UserPrefix)
+	if !named || node == "" || s != nil && s.Leads(r.Attrs, node, r.Time) {
+		return Finding{}, false
+	}
+	return Finding{
+		Rule: CredentialMisuse, Reason: TakenWithoutGroup, Severity: Critical, Subject: node, Allowed: true, Binding: r.Observed.Grant.Binding,
+	}, true
 }
 
 // refusedByAdmission is the finding on a write that was authorized.

@@ -132,3 +132,14 @@ func TestSecretTakenByClient(t *testing.T) {
 	s.f("somebody else", `critical: get secrets shop/db succeeded for user "admin", who impersonates node worker-1 with client "kubectl"`, get, agent("kubectl/v1"), code(200), impersonated)
 	s.f("the kubelet", "", get, code(200))
 }
+
+func TestSecretTakenWithoutGroup(t *testing.T) {
+	w := cluster(3)
+	w.pods = map[string]string{"shop/own": "worker-1"}
+	s := newStory(t, w)
+	nobody := as("system:node:worker-1", "system:authenticated")
+	s.f("of a pod on the node", "", nobody, does("get secrets shop/own"), code(200))
+	s.f("another one", `critical: get secrets shop/db succeeded for user "system:node:worker-1", who is not in the group of nodes, and no pod on this node uses it`, nobody, code(200))
+	s.f("refused", "", nobody, code(403))
+	s.f("a user", "", as("jane", "system:authenticated"), code(200))
+}

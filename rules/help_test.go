@@ -204,6 +204,10 @@ func (w *world) NodeExists(name string, t time.Time) (exists, known bool) {
 	return exists, known
 }
 
+func (w *world) Leads(a *authorizer.AttributesRecord, node string, _ time.Time) bool {
+	return w.pods[a.Namespace+"/"+a.Name] == node // of a secret with a pod's name
+}
+
 func (w *world) NodeAddresses(name string) []string     { return w.addresses[name] }
 func (w *world) NodeAddressSets(name string) [][]string { return w.sets[name] }
 func (w *world) NodeAt(string) string                   { return "" }

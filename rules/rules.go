@@ -176,6 +176,8 @@ type State interface {
 	PodWasOn(namespace, name, node string, from, to time.Time) bool
 	// PodOnNode judges whether the pod was on the node at t.
 	PodOnNode(namespace, name, node string, t time.Time) nodeauthz.Answer
+	// Leads says whether the Node authorizer allows a node of that name such a request at any time within [ClockDoubt] of t, as far as the state tells.
+	Leads(a *authorizer.AttributesRecord, node string, t time.Time) bool
 	// NodeExists says whether there was a Node object of that name at t, and whether the state can know.
 	NodeExists(name string, t time.Time) (exists, known bool)
 	// NodeAddresses are the addresses and host names that a Node of that name had at any time; empty where the state does not tell.

@@ -173,6 +173,9 @@ var findings = map[rules.Reason]func(*said) string{
 		}
 		return fmt.Sprintf("%s succeeded for %q, which is no kubelet, with the credential of node %s", s.request(), s.k.Product, s.k.Node)
 	},
+	rules.TakenWithoutGroup: func(s *said) string {
+		return fmt.Sprintf("%s succeeded for user \"system:node:%s\", who is not in the group of nodes, and no pod on this node uses it", s.request(), s.k.Node)
+	},
 	rules.ProviderAgent: func(s *said) string {
 		return fmt.Sprintf("the credential of node %s is used by %q, a known agent of %s", s.k.Node, s.k.Product, s.p.Text(rules.ParamProvider))
 	},

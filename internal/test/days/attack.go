@@ -243,7 +243,9 @@ func (a *attack) silence(theft *Event) {
 	if a.IntN(3) == 0 {
 		to = a.To.Add(minute)
 	}
-	n := a.drop(func(e *Event) bool { return nodeOf(e.User) == a.theft.Node && e.Received.After(from) && e.Received.Before(to) })
+	n := a.drop(func(e *Event) bool {
+		return nodeOf(e.User) == a.theft.Node && e.Received.After(from) && e.Received.Before(to)
+	})
 	a.did("%d requests of the kubelet are missing", n)
 }
 
