@@ -56,7 +56,7 @@ So is a request that a node made as somebody else, another node included, by imp
 
 The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others (exec and the like
 in pods, the proxy of pods, services and nodes, roles and bindings, the approval of certificates, impersonation, new pods, the binding of
-pods to nodes, and writes of objects that make pods), and high for everything else. It is low where the request reached nothing: the
+pods to nodes, and writes of objects that make pods), and high for everything else. It is low where the request failed anyway: the
 object did not exist (404), or admission refused the request after all (403); and where a node read a ConfigMap of kubeadm's by the
 binding that kubeadm made for that, which is to stay. These are no reason against deleting the binding.
 

@@ -41,7 +41,7 @@ somebody else by such a binding. One as another node is judged as that node's (s
 
 The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others: exec and the like
 in pods, the proxy of pods, services and nodes, roles and bindings, the approval of certificates, impersonation, and writes of pods and
-of objects that make pods. It is high for other writes, and low for reads and for requests that reached nothing (404, or 403 by
+of objects that make pods. It is high for other writes, and low for reads and for requests that failed anyway (404, or 403 by
 admission).
 
 ## Why
