@@ -34,7 +34,8 @@ var defects = []defect{
 	{"allowed groups count as refused ones", "tally/room.go", "if !wide && r.own(&c) {", "if own := c; !wide && r.own(&Class{Rule: own.Rule, Node: own.Node}) {"},
 	{"one class for all severities", "tally/room.go", "Reason: f.Reason, Severity: f.Severity, Allowed: f.Allowed}", "Allowed: f.Allowed}"},
 	{"another client may read what the node may", "rules/credential.go", "f = stolen(r, f)", "f = Finding(f)"},
-	{"nothing is taken from a second address", "rules/credentialtaken.go", `sets); home != "" {`, `sets); home == "none" {`},
+	{"nothing is taken from a second address", "rules/credentialtaken.go", "if m >= minute {", "if m < minute {\n\t\t\treturn true\n\t\t}\n\t\tif m >= minute {"},
+	{"nothing is taken from a silent node", "rules/credentialtaken.go", "if !d.outside(n, &t, sets, s) {", "if d.outside(n, &t, sets, s) || home == \"\" {"},
 	{"alerts name no collections", "sinks/alertmanager/alert.go", `if name == "" && f.Resource != "" {`, "if false {"},
 	{"alerts of refused requests take all room", "sinks/alertmanager/book.go", "	refusedOfClass = 3", "	refusedOfClass = 300"},
 }
