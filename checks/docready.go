@@ -13,8 +13,8 @@ These are listed and not missed: renewals while the Node's condition Ready was U
 something else for less than a minute of the hour; a node that vanished, for its last minute; a restart of all API servers, up to two minutes;
 a start of the kubelet, which creates its Node and gets 409, for one gap of at most a lease duration; nodes of virtual-kubelet and KWOK, whose
 Lease another identity renews all the time, or whose labels say so and of whose identity there is no request. A kubelet that says itself that
-its node is not Ready is alive, and renews its Lease. Of each node and hour one gap of at most a lease
-duration is explained too: a kubelet that cannot reach its API server for 30 seconds is not a lost log.
+its node is not Ready is alive, and renews its Lease. Of each node and hour one gap of at most a lease duration is explained too: a kubelet
+that cannot reach its API server for 30 seconds is not a lost log.
 
 ## What defeats it
 More than 1 % ('--max-loss') of the renewals of an hour is missing, of one node or of all nodes together. The span of a log counts for

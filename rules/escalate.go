@@ -6,8 +6,8 @@ import (
 	"github.com/nodetrail/nodetrail/audit"
 )
 
-// escalates reports whether by the request a node would gain the rights of others: those of containers, of what listens in them and of kubelets, of whoever a role is bound to or a
-// certificate is signed for, of another user, or of new nodes.
+// escalates reports whether by the request a node would gain the rights of others: those of containers, of what listens in them and of kubelets, of whoever
+// a role is bound to or a certificate is signed for, of another user, or of new nodes.
 func escalates(r *Request) bool {
 	a := r.Attrs
 	// A refused impersonation is logged as the request that was to be made, by the node itself.
