@@ -18,14 +18,17 @@ func onlyAnswer(t *testing.T, d *days.Day, only []string) (checks.Answer, *Analy
 	return checks.Conclude(checks.Ready, a.Facts.Checks, nil).Answer, a
 }
 
-// askers are the nodes of a day for which, or by which, the events ask that a mutation added; others says that somebody else asks, too.
+// askers are the nodes of a day for which, or by which, the events ask that a mutation added; others says that somebody else asks, too. An event of which
+// the API server's reason alone is another asks for nothing else than before.
 func askers(clean, bad *days.Day, nodes []string) (out []string, others bool) {
-	before := map[*days.Event]bool{}
+	type same struct{ id, stage, verb, uri, user string }
+	of := func(e *days.Event) same { return same{e.AuditID, e.Stage, e.Verb, e.URI, e.User.Username} }
+	before, reasons := map[*days.Event]bool{}, map[same]string{}
 	for _, e := range clean.Events {
-		before[e] = true
+		before[e], reasons[of(e)] = true, e.DecisionReason
 	}
 	for _, e := range bad.Events {
-		if before[e] {
+		if was, is := reasons[of(e)]; before[e] || is && was != e.DecisionReason {
 			continue
 		}
 		user := e.User
