@@ -120,6 +120,25 @@ func TestTheft(t *testing.T) {
 	}
 }
 
+// The first success is a request. A search that was found before it began with a refusal.
+func TestSearchIsNoFirstSuccess(t *testing.T) {
+	search := func(at time.Duration) tally.Entry {
+		return entryOf(noon.Add(at), "worker-3", tally.Finding{Key: tally.Key{Rule: "secret-enumeration"}, Reason: rules.ManyWithinMinutes, Severity: rules.Critical, Allowed: true})
+	}
+	for _, c := range []struct {
+		all  []tally.Entry
+		want string
+	}{
+		{append(theft("worker-3", "198.51.100.9", noon), search(90*time.Second)), "2m0s incident-first-success"},
+		{[]tally.Entry{search(90 * time.Second), search(3 * time.Minute)}, "1m30s incident-first-success"},
+	} {
+		got := bookOf(c.all).Incidents(noon.Add(30 * time.Minute))
+		if len(got) != 1 || !slices.Contains(codesOf(&got[0]), c.want) {
+			t.Errorf("want %s: %+v", c.want, got)
+		}
+	}
+}
+
 func TestTwoThieves(t *testing.T) {
 	got := bookOf(slices.Concat(theft("worker-3", "198.51.100.9", noon), theft("worker-5", "198.51.100.9", noon.Add(time.Minute)))).Incidents(noon.Add(30 * time.Minute))
 	if len(got) != 2 || got[0].Credential == got[1].Credential || got[0].ID == got[1].ID || len(got[0].Rotate) != 40 || len(got[1].Rotate) != 40 {

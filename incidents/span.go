@@ -163,15 +163,23 @@ func compareObjects(a, b Object) int {
 		strings.Compare(a.Subresource, b.Subresource), strings.Compare(a.APIGroup, b.APIGroup))
 }
 
+// ofSearch reports whether the part is a finding about many requests, of which some were refused.
+func (p *part) ofSearch() bool {
+	return p.group.Reason == rules.ManyWithinMinutes || p.group.Reason == rules.ManyWithinDay
+}
+
 // timeline has the first odd use, the first refusal, the first success, the peak, and the latest, by time.
 func (s *span) timeline(state State) []Moment {
 	out := []Moment{}
 	first := func(act rules.Act, code codes.Code) {
-		for i := range s.acts { // they are in order
-			p := &s.acts[i]
-			if p.act != act {
-				continue
+		var p *part // the first, by the order of acts
+		for i := range s.acts {
+			// A search begins with whatever came first, refused or not: the moment is that of a request, if one is known.
+			if o := &s.acts[i]; o.act == act && (p == nil || p.ofSearch() && !o.ofSearch()) {
+				p = o
 			}
+		}
+		if p != nil {
 			object := p.object()
 			m := Moment{At: p.group.First.UTC(), Code: code, Params: codes.Params{
 				codes.Text(codes.ParamRule, p.key.Rule), codes.Text(codes.ParamReason, string(p.group.Reason)),
@@ -188,7 +196,6 @@ func (s *span) timeline(state State) []Moment {
 				}
 			}
 			out = append(out, m)
-			return
 		}
 	}
 	first(rules.OddUse, FirstOddUse)
