@@ -152,8 +152,8 @@ func All() []Metric {
 func Page() string {
 	var b strings.Builder
 	b.WriteString("<!-- Written by go generate from sinks/metrics: change it there. -->\n\n# Metrics\n\n" +
-		"What `/metrics` of `nodetrail run` tells, in addition to the metrics `go_*` and `process_*` of every Go program. No label has values without\n" +
-		"bound: what is beyond it has the value `other`. Exemplars are the audit ID of one of the requests, in the OpenMetrics format.\n" +
+		"The metrics that `nodetrail run` serves on `/metrics`, in addition to `go_*` and `process_*` of every Go program. The number of values of each\n" +
+		"label is bounded: further values count as `other`. Exemplars are the audit ID of one of the requests, in the OpenMetrics format.\n" +
 		"All have the label `cluster` where the configuration names a `cluster`. If Prometheus adds a label of that name to its targets, too, scrape with `honor_labels: true`.\n" +
 		"`nodetrail gateway` has those of its webhook, of dead letters, and `nodetrail_build_info`.\n\n" +
 		"| metric | type | labels | what it says | series, at most |\n|---|---|---|---|---|\n")

@@ -27,11 +27,14 @@ func writePage(file string, results []*result, c caught) error {
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
 	p("# Conformance\n\n")
 	p("<!-- Written by make conformance-full. -->\n\n")
-	p("nodetrail's Node and RBAC authorizers are held against those of Kubernetes itself, decision and reason, byte for byte. `make conformance-full` does it again; it needs Go alone.\n\n")
-	p("Random clusters live through random histories. Each step goes through the reference's own informer handlers and, with its time, into nodetrail's graph. After each step both\n" +
-		"are asked the same requests. When the history is over nodetrail is asked all of them once more for their instants; half of them with a skew, where an answer must be a race exactly when\n" +
-		"it is another one somewhere within it; some to be explained, by a path that was there at the instant; all of a graph that was given the same with the objects in another order, or everything\n" +
-		"twice; and after what had ended by the middle was forgotten. The first decision or reason that differs fails the run, and then this page is not written.\n\n")
+	p("nodetrail's Node and RBAC authorizers are compared with those of Kubernetes itself: the decision, and the reason byte for byte. `make conformance-full` repeats the comparison; it needs only Go.\n\n")
+	p("A history is a random cluster and random changes to it, one in each step. Each step goes through the reference's own informer handlers and, with its time, into nodetrail's graph. After it, both\n" +
+		"answer the same requests. At the end of a history, nodetrail answers all of them again, each for its own time:\n\n" +
+		"- half of them with a skew: an answer must be a race exactly when it is different at another time within the skew;\n" +
+		"- some with an explanation: the path must have existed at that time;\n" +
+		"- all of them from a graph that received the objects in another order, or everything twice;\n" +
+		"- and all of them after the graph has forgotten what ended in the first half of the history: later answers stay the same, and earlier ones may become unknown, but not wrong.\n\n" +
+		"The first decision or reason that differs fails the run, and then this page is not written.\n\n")
 	p("| Kubernetes | gate settings | histories | steps | requests | asked again later | sweep of every verb, resource, scope, selector, identity | upstream's own cases | fields by reflection | RBAC requests | disagreements |\n")
 	p("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	var total int
@@ -59,9 +62,9 @@ func writePage(file string, results []*result, c caught) error {
 	if err := unknownBugs(results); err != nil {
 		return err
 	}
-	p("\nBesides, where the reference goes through RBAC bindings in the order of a map and so names any of several that allow a request, nodetrail names the first by name: the comparison gives the\n" +
-		"reference its bindings in that order. And the reference's graph is of now and lags behind; nodetrail's answers are for the instant, which is why it marks races.\n\n")
-	p("The observations of one object must be given in the order of their times; those of different objects in any order. A whole journal of what an apiserver lets happen may be given twice.\n\n")
+	p("\nIf several RBAC bindings allow a request, the reference names any of them, because it reads them in the order of a map. nodetrail names the first by name, and the comparison gives the\n" +
+		"reference its bindings in that order. The reference's graph shows the present and lags behind. nodetrail answers for the time of the request, which is why it marks races.\n\n")
+	p("The observations of one object must be given in the order of their times; those of different objects in any order. A whole journal may be given twice, if an apiserver allows all changes in it.\n\n")
 	speedTable(p, results)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("writing the page: %w", err)

@@ -25,9 +25,9 @@ func pageOf(dir string, took time.Duration) (string, error) {
 
 # End to end
 
-What nodetrail says, held against a real control plane: kube-apiserver, kube-controller-manager, kube-scheduler, etcd and hollow kubelets built from
+These tests compare what nodetrail says with a real control plane: kube-apiserver, kube-controller-manager, kube-scheduler, etcd and hollow kubelets built from
 their modules, Kafka, PostgreSQL, Prometheus and Alertmanager, all on one machine. `)
-	fmt.Fprintf(&b, "Measured on %s: %d cores, %s, shared by all of it. It took %s.\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), took.Round(time.Second))
+	fmt.Fprintf(&b, "Measured on %s: %d cores, %s, shared by all processes. The run took %s.\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), took.Round(time.Second))
 	var s result.Scenes
 	if ok, err := read(dir, "scenarios", &s); err != nil {
 		return "", err
@@ -89,9 +89,9 @@ func scenes(b *strings.Builder, s *result.Scenes) {
 	fmt.Fprintf(b, `
 ## Scenes
 
-Each is played on the running cluster and asserts nodetrail's verdicts, reasons and findings, request by request, against the apiserver's annotations and its
-NODE DENY lines. Other tests play the migration from RBAC to the Node authorizer, an API server that acts as an older minor, one with pod
-certificates, and an upgrade. nodetrail has no flag that says the version: it finds that in the log.
+Each scenario runs on the cluster and checks nodetrail's verdicts, reasons and findings, request by request, against the apiserver's annotations and its
+NODE DENY lines. Other tests run the migration from RBAC to the Node authorizer, an API server that acts as an older minor, one with pod
+certificates, and an upgrade. No flag gives nodetrail the version: it finds the version in the log.
 
 | scene | s |
 |---|---|
