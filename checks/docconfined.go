@@ -11,7 +11,7 @@ server that wrote an event. With several API servers, or an unknown number of th
 
 ## What defeats it
 A write of a node passed that the plugin refuses (failed): see the rules 'noderestriction-bypass' and 'foreign-node-write'. Where nothing in
-the log tells, the check is unproven.
+the log shows it, the check is unproven.
 
 ## What to do
 Add 'NodeRestriction' to '--enable-admission-plugins' of every API server, and run the probe in docs/node-restriction.md. It is a dry run
@@ -80,7 +80,7 @@ All of these hold:
 ## What defeats it
 A finding of high or critical severity that shows a second user (failed): another client, a second address, two certificates at once,
 or something that a kubelet does not do, such as a read of another node's secret. Findings of lower severity leave the check unproven. So
-does what a kubelet does whose user name is not quite that of its Node (see identities-conform): it asks for what belongs to another name.
+do requests of a kubelet whose user name is not exactly that of its Node (see identities-conform): it asks for what belongs to another name.
 
 Kubernetes before 1.32 logs no ID of certificates. Behind a load balancer or a gateway that hides addresses, and where a kubelet reaches its
 API server by loopback, the log does not show where a request came from. The check is then unproven.

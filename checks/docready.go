@@ -9,18 +9,18 @@ For every hour of the last '--min-window' (24 h by default) and every Node that 
 A kubelet renews its Lease four times in each lease duration: every 10 seconds by default, and up to 4 % later. nodetrail looks for these
 renewals of each node, answered with success. A missing event shows as a gap of 20 seconds, so the loss of the log is measured and not guessed.
 
-These are listed and not missed: renewals while the Node's condition Ready was Unknown, and up to a minute before that; nodes of which it was
-something else for less than a minute of the hour; a node that vanished, for its last minute; a restart of all API servers, up to two minutes;
-a start of the kubelet, which creates its Node and gets 409, for one gap of at most a lease duration; nodes of virtual-kubelet and KWOK, whose
-Lease another identity renews all the time, or whose labels say so and of whose identity there is no request. A kubelet that says itself that
-its node is not Ready is alive, and renews its Lease. Of each node and hour one gap of at most a lease duration is explained too: a kubelet
-that cannot reach its API server for 30 seconds is not a lost log.
+These are listed and do not count as missing: renewals while the Node's condition Ready was Unknown, and up to a minute before that; nodes for
+which it had another value for less than a minute of the hour; a node that vanished, for its last minute; a restart of all API servers, up to
+two minutes; a start of the kubelet, which creates its Node and gets 409, for one gap of at most a lease duration; nodes of virtual-kubelet
+and KWOK, whose Lease another identity renews all the time, or whose labels say so and of whose identity there is no request. A kubelet that
+says itself that its node is not Ready is alive, and renews its Lease. Of each node and hour one gap of at most a lease duration is explained
+too: a kubelet that cannot reach its API server for 30 seconds is not a lost log.
 
 ## What defeats it
-More than 1 % ('--max-loss') of the renewals of an hour is missing, of one node or of all nodes together. The span of a log counts for
-nothing. The last line of a log, if it has no end, ends the window. The check is also unproven if the state does not say which nodes there are.
+More than 1 % of the renewals of an hour is missing, of one node or of all nodes together. How long a time the log spans proves nothing.
+The last line of a log, if it has no end, ends the window. The check is also unproven if the state does not say which nodes there are.
 
-A kubelet with a longer 'nodeLeaseDurationSeconds' looks like one whose log is lost, unless the state has its Lease.
+nodetrail assumes the default lease duration of 40 seconds. A kubelet with a longer 'nodeLeaseDurationSeconds' looks like one whose log is lost.
 
 ## What to do
 Look at the hours and nodes that are listed. Add the logs of all API servers and all rotated files for these hours, or wait until the log
@@ -33,13 +33,12 @@ The log holds what nodes read, not only what they write.
 
 ## What proves it
 Every kubelet keeps watches of pods, nodes, services, csidrivers and runtimeclasses, and makes them again after 5 to 10 minutes. In every hour
-in which a node was Ready for at least 15 minutes, a watch of each kind must have been live, and none may be missing for half
-an hour. Of all that nodes make in an hour, and of all that one node makes, no more may be missing than of renewals ('window-covered'):
-so it shows if events are lost, but no renewals. A watch counts from its start to its end. When a
-pod comes to a node with a secret or a configmap that the node did not need before, a read of that kind must follow within ten minutes, or
-within ten minutes of when the node is Ready again. A pod that goes, fails or ends within a minute may never have been looked at. As
-long as a pod mounts 'kube-root-ca.crt', which nearly every pod does, a configmap must be read every 70 minutes, and after each start of
-the kubelet. A secret must be read after each start of a kubelet that has a pod with a secret.
+in which a node was Ready for at least 15 minutes, a watch of each kind must have been live, and none may be missing for half an hour. At most
+1 % of the watches of one node, or of the watches of all nodes in an hour, may be missing. So a loss that hits no renewals shows as well. A
+watch counts from its start to its end. When a pod comes to a node with a secret or a configmap that the node did not need before, a read of
+that kind must follow within ten minutes, or within ten minutes of when the node is Ready again. A pod that goes, fails or ends within a
+minute may never have been looked at. As long as a pod mounts 'kube-root-ca.crt', which nearly every pod does, a configmap must be read every
+70 minutes, and after each start of the kubelet. A secret must be read after each start of a kubelet that has a pod with a secret.
 
 ## What defeats it
 An audit policy or a filter drops reads, or reads of one kind. A log of writes only, such as 'kube-audit-admin' of AKS, never passes.
@@ -54,12 +53,11 @@ const docPolicyKnown = `The audit policy is known and hides nothing
 The audit policy in force logs every request of nodes, of those who act as nodes, and of others to whom a binding that goes gives something.
 
 ## What proves it
-You give the policy ('--audit-policy', 'coverage.policyFile'), or the name of a provider whose policy is documented, and the API server's own
-evaluation of policies finds no request of a node that is not logged: of each node that the policy names, and of any other, with all
-groups that nodes have in the log. What every node may do without a binding, in this version and in the newest, does not count. Those who
-may act as nodes by RBAC are asked for with the requests that
-kubelets and programs with their credentials make, and other subjects of bindings that go for what those bindings give them. Or a probe made a
-request of every verb and class with a node's credential, and all of them are in the log.
+You give the policy ('--audit-policy', 'coverage.policyFile'), and the API server's own evaluation of policies finds no request of a node
+that is not logged: of each node that the policy names, and of any other, with all groups that nodes have in the log. What every node may
+do without a binding, in this version and in the newest, does not count. For those who may act as nodes by RBAC, nodetrail evaluates the
+requests that kubelets and programs with their credentials make. For other subjects of bindings that go, it evaluates what those bindings
+give them.
 
 ## What defeats it
 The policy hides a kind of request, is not known, or is not the one in force: the log holds a request of a node that succeeded and that it
@@ -76,11 +74,11 @@ const docEveryEventJudged = `Every event of the log was judged
 No request of a node was left out because its event could not be read or decided.
 
 ## What proves it
-Every event was read, and nothing is left whose verdict nodetrail needs and neither the state nor the API server tells.
+Every event was read. For every request whose verdict nodetrail needs, the state or the API server's own decision gives it.
 
 ## What defeats it
-An event that is too long, torn, unreadable, cut by the API server, or replaced by NUL bytes in a crash; or a request whose verdict
-lacks state. It does not count if what is left of the event shows that it is not of a node nor of somebody who acts as one.
+An event that is too long to be judged by its fields, torn, unreadable, cut by the API server, or replaced by NUL bytes in a crash; or a
+request whose verdict lacks state. It does not count if what is left of the event shows that it is not of a node nor of somebody who acts as one.
 
 ## What to do
 Read the lines that are listed. Raise '--max-event-bytes' for events that are too long. For requests without a verdict, give the state of
@@ -92,13 +90,13 @@ const docServersSeen = `Every API server's log is here
 Every API server wrote to this log in every hour of the window.
 
 ## What proves it
-Each API server renews its own identity Lease in kube-system every ten seconds, through itself. These renewals are in its own audit log and
-in no other. They are measured as those of nodes are. The number of addresses of the Service default/kubernetes is compared. Where no
-identity Lease is logged, the sources of events are compared with the configured number of API servers.
+Each API server renews its own identity Lease in kube-system every ten seconds, through itself. These renewals are in its own audit log and in
+no other. They are measured as those of nodes are. The state has the identity Leases of all API servers, so a server whose log is missing
+shows.
 
 ## What defeats it
-A server without renewals for more than 1 % of an hour, unless it started within two minutes; more servers than the log shows; a number of
-servers that nobody knows. Two servers on one host share one Lease. Batches that a server dropped show in its metric
+A server without renewals for more than 1 % of an hour, unless it started within two minutes; no identity Lease in the log; a state that does
+not have the identity Leases of the window. Two servers on one host share one Lease. Batches that a server dropped show in its metric
 'apiserver_audit_error_total' only.
 
 ## What to do
@@ -117,9 +115,9 @@ allows a node to renew its own Lease, and where it did, the event has a decision
 ## What defeats it
 RBAC allowed a node to renew its own Lease, or nobody did: then the Node authorizer is not asked first, or not at all. The same goes for
 any other request that the Node authorizer allows every node, such as a report of its status. One such request is enough. The check is
-unproven where no configuration is given and events have no decision, or something was allowed without a reason: a service account what
-no binding allows, or a node what the Node authorizer allows none. Another authorizer, such as ABAC or a webhook, allowed that, and what it
-allows nodes looks like the Node authorizer's word.
+unproven where no configuration is given and events have no decision. It is also unproven where a request was allowed without a reason that
+neither RBAC nor Node allows: one of a service account that no binding allows, or one of a node that the Node authorizer allows no node.
+Another authorizer, such as ABAC or a webhook, allowed that, and what it allows nodes looks like a decision of the Node authorizer.
 
 ## What to do
 Set '--authorization-mode=Node,RBAC' on the servers that are listed. If it is set, keep the annotations of events in the log.`
@@ -167,9 +165,9 @@ nodetrail knows every binding that the migration deletes.
 
 ## What proves it
 The state holds all bindings and roles. A binding goes if its role is 'system:node' or a copy of it, whoever its subjects are; or if a subject
-is the group 'system:nodes', a user 'system:node:…' or a group of bootstrapping nodes. The bindings of kubeadm, documented
-bindings of providers and those that you name with '--keep' stay, as long as their roles give no more than is documented. A binding without
-subjects is harmless: the API server makes that of 'system:node' again, empty.
+is the group 'system:nodes', a user 'system:node:…' or a group of bootstrapping nodes. The bindings of kubeadm and documented bindings of
+providers stay, as long as their roles give no more than is documented. A binding without subjects is harmless: the API server creates the
+binding 'system:node' again without subjects.
 
 ## What defeats it
 The RBAC state is not given, or holds the API server's own roles without their bindings or its RoleBindings without

@@ -49,7 +49,7 @@ func Index(all []Check) string {
 		}
 	}
 	b.WriteString("\n## Waivers\n\nA waiver names the check, what of it is covered, who answers for it, why, and until when:\n\n```yaml\n" + waiverExample + "```\n\n" +
-		"Each member of 'scope' that is there must match; without a scope a waiver covers only what is about the whole cluster. A waiver that covers nothing,\n" +
+		"Each key of 'scope' that you give must match; without a scope a waiver covers only what is about the whole cluster. A waiver that covers nothing,\n" +
 		"or is expired, is reported.\n")
 	return strings.ReplaceAll(b.String(), "'scope'", "`scope`")
 }
