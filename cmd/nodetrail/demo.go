@@ -20,7 +20,7 @@ func newDemo(std streams) *cobra.Command {
 six nodes, which have no RBAC, then the binding of system:node, then one for secrets alone, and then none. The pages show the migration as it
 continues. Every verdict is the one that 'nodetrail analyze' gives.
 
-On a terminal the pages stay until Ctrl-C, which leaves nothing behind; elsewhere, and with --end, demo ends when all is judged.`,
+On a terminal the pages stay until Ctrl-C, which leaves nothing behind. Elsewhere, and with --end, demo ends when all is judged.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.Address("listen", o.Listen); err != nil {
@@ -45,7 +45,7 @@ On a terminal the pages stay until Ctrl-C, which leaves nothing behind; elsewher
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringVar(&o.Listen, "listen", "127.0.0.1:0", "the `ADDRESS` of the pages; port 0 is any that is free")
-	fs.Float64Var(&o.Speed, "speed", 2, "how many seconds of the capture go by in one")
-	fs.BoolVar(&end, "end", false, "end when all is judged, on a terminal too; --end=false stays elsewhere, too")
+	fs.Float64Var(&o.Speed, "speed", 2, "how many seconds of the capture are played in one second")
+	fs.BoolVar(&end, "end", false, "end when all is judged; --end=false keeps the pages until Ctrl-C (default: false on a terminal, else true)")
 	return cmd
 }

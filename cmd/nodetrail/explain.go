@@ -34,7 +34,7 @@ func newExplain(std streams) *cobra.Command {
 		Use: `explain --state PATH --node NODE [flags] VERB RESOURCE [[NAMESPACE/]NAME]
   nodetrail explain --audit-id ID [--state PATH] [flags] AUDIT_LOG...
   nodetrail explain --finding ID [--config FILE | --data FOLDER] [flags]`,
-		Short: "Say why a node may or may not do something, who else can, and what if the binding goes",
+		Short: "Say why a node may or may not do something, who else can, and what breaks without the binding",
 		Long: `explain says why a node may or may not do something as of an instant: the path through the graph, in words and as a drawing, or which
 nodes can reach the object and when this node last could; what changed around that time; what RBAC says of it; who else can do the same; and
 what becomes of the request if the bindings go.
@@ -71,11 +71,11 @@ of the common ones are understood. A path such as /healthz stands for itself. NA
 	fs.StringVar(&f.selector, "field-selector", "", "the request's field selector, for list, watch and deletecollection")
 	fs.StringVar(&f.AuditID, "audit-id", "", "explain the request of the audit event with this `ID`")
 	fs.StringVar(&f.Finding, "finding", "", "explain the latest request of the stored finding with this `ID`")
-	fs.StringVar(&f.Store.Config, "config", "", "the configuration `FILE` of run, for --finding")
-	fs.StringVar(&f.Store.Data, "data", "", "the `FOLDER` of run's store, for --finding")
+	fs.StringVar(&f.Store.Config, "config", "", "the configuration `FILE` of run, for --finding (default: none, the defaults of run)")
+	fs.StringVar(&f.Store.Data, "data", "", "the `FOLDER` of run's store, for --finding (default: the configuration's data, or nodetrail-data)")
 	fs.DurationVar(&f.Window, "window", explain.DefaultWindow, "how far before and after the request changes are shown")
 	fs.StringVar(&f.AuthorizationMode, "authorization-mode", "auto", "the apiserver's --authorization-mode, or auto to infer it from the log (Node,RBAC without one)")
-	fs.StringVar(&f.ThenMode, "then-mode", "auto", "the authorizers once the binding is gone: Node,RBAC or RBAC,Node or RBAC")
+	fs.StringVar(&f.ThenMode, "then-mode", "auto", "the authorizers once the binding is deleted: Node,RBAC, RBAC,Node or RBAC; auto: those of today, with Node before RBAC where Node is missing")
 	fs.StringVarP(&f.output, "output", "o", "text", "form: text, json, svg, or dot for Graphviz")
 	f.fromAudit = true
 	f.authorization(fs, &f.Authorization)

@@ -16,8 +16,8 @@ func newHealth(_ streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "health URL|FILE",
 		Short: "Say by the exit status whether a URL answers 200, or a file is there: for health checks of containers",
-		Long: `health asks a URL, such as that of /readyz, and exits with 0 if it is answered with 200, else with 1. Given a path instead it looks whether
-a file is there that is not empty. Images without a shell have nothing else to check themselves with.`,
+		Long: `health asks a URL, such as that of /readyz, and exits with 0 if it is answered with 200, else with 1. If you give a path, it exits with 0
+if the file exists and is not empty. It is for images that have no shell and no other program for health checks.`,
 		Example: `  nodetrail health http://127.0.0.1:9876/readyz
   nodetrail health /var/lib/nodetrail/journal.jsonl`,
 		Args: func(cmd *cobra.Command, args []string) error {

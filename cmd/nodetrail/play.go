@@ -23,8 +23,8 @@ func newPlay(std streams) *cobra.Command {
 due. Without AUDIT_LOG it plays a capture of a real cluster that is part of the program, with the journal of its state.
 
 --journal writes the state with its times moved in the same way, all of it before the first event, so that 'nodetrail run' with state.files
-judges the stream as 'nodetrail analyze' judges the log. At --speed 1 the verdicts are the same. At other speeds what is a race is not, and
-objects' own times, which have whole seconds, are rounded.
+judges the stream as 'nodetrail analyze' judges the log. At --speed 1 the verdicts are the same. At another speed
+other requests are races, and the times in objects, which are in whole seconds, are rounded.
 
 --rounds plays the log again and again. Each round has new audit IDs and new UIDs, and the journal, written once, holds all rounds: between two
 of them every object is deleted.`,
@@ -49,19 +49,19 @@ of them every object is deleted.`,
 	fs.StringVar(&o.Out, "out", "", "append the events to `FILE`; - for standard output")
 	fs.StringVar(&o.Webhook, "webhook", "", "post the events to `URL`, as kube-apiserver does to its audit webhook")
 	fs.StringVar(&o.TokenFile, "bearer-token-file", "", "a file with the bearer token for --webhook")
-	fs.StringVar(&o.CAFile, "ca-file", "", "the certificate authorities of --webhook, PEM (default the system's)")
+	fs.StringVar(&o.CAFile, "ca-file", "", "the certificate authorities of --webhook, PEM (default: the system's)")
 	fs.StringVar(&o.CertFile, "cert-file", "", "a client certificate for --webhook, PEM")
 	fs.StringVar(&o.KeyFile, "key-file", "", "its private key, PEM")
 	fs.StringSliceVar(&o.Brokers, "brokers", nil, "write the events to Kafka: addresses of brokers")
-	fs.StringVar(&o.Topic, "topic", "", "the topic that --brokers have")
-	fs.Float64Var(&o.Speed, "speed", 1, "how many seconds of the log go by in one")
-	fs.StringVar(&start, "start", "", "the time of the first event, RFC 3339 (default now and --lead)")
-	fs.DurationVar(&o.Lead, "lead", 5*time.Second, "how long from now the first event is")
-	fs.BoolVar(&o.NoWait, "no-wait", false, "send all at once, whenever it is due")
+	fs.StringVar(&o.Topic, "topic", "", "the Kafka topic to write to, with --brokers")
+	fs.Float64Var(&o.Speed, "speed", 1, "how many seconds of the log are played in one second")
+	fs.StringVar(&start, "start", "", "the time of the first event, RFC 3339 (default: now plus --lead)")
+	fs.DurationVar(&o.Lead, "lead", 5*time.Second, "how long from now until the first event")
+	fs.BoolVar(&o.NoWait, "no-wait", false, "send all events at once, without waiting until each is due")
 	fs.IntVar(&o.Rounds, "rounds", 1, "how often to play the log")
 	fs.DurationVar(&o.Gap, "gap", 10*time.Second, "how long to pause between rounds")
 	fs.BoolVar(&o.RenewIDs, "renew-ids", false, "give the first round new audit IDs and UIDs too, so that a store that knows the log counts it again")
-	fs.IntVar(&o.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, "longer events are left out")
+	fs.IntVar(&o.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, "leave out events that are longer, in bytes")
 	return cmd
 }
 

@@ -31,8 +31,8 @@ func newReport(std streams) *cobra.Command {
 
 Counts are kept by the hour, so a window begins and ends with an hour.
 
---serve shows the same as pages in a browser, with an API next to them, until it is interrupted; see docs/pages.md. Who may read them is said in
-the configuration's section pages; without it, only this machine may.
+--serve shows the same as pages in a browser, with an API next to them, until it is interrupted; see docs/pages.md. The configuration's section
+pages says who may read them; without it, only this machine may.
 
 Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 		Example: `  nodetrail report
@@ -60,12 +60,12 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.Config, "config", "", "the configuration `FILE` of run")
-	fs.StringVar(&f.Data, "data", "", "the `FOLDER` of the store, in place of the configuration's data")
+	fs.StringVar(&f.Config, "config", "", "the configuration `FILE` of run (default: none, the defaults of run)")
+	fs.StringVar(&f.Data, "data", "", "the `FOLDER` of the store, in place of the configuration's data (default nodetrail-data)")
 	fs.StringVar(&f.Cluster, "cluster", "", "the `NAME` of the cluster to report on, where a PostgreSQL database has several")
 	fs.BoolVar(&f.pages.Fleet, "fleet", false, "list the clusters of a PostgreSQL database with their answers, as text or json, in place of a report; with --serve as pages, with those of each cluster")
-	fs.StringVar(&f.window, "window", "", "only the time that ends with the last request and is so long, such as 24h or 7d")
-	fs.StringVar(&f.since, "since", "", "the same as --window, such as 24h or 7d")
+	fs.StringVar(&f.window, "window", "", "report only on so long a time before the last request, such as 24h or 7d (default: all that the store has)")
+	fs.StringVar(&f.since, "since", "", "the same as --window")
 	f.reportOutput.flags(fs)
 	fs.StringVar(&f.pages.Listen, "serve", "", "serve the report as pages at this `ADDRESS`, such as 127.0.0.1:8080, in place of printing it")
 	fs.StringVar(&f.pages.Health, "health", "", "with --serve, answer /healthz and /readyz for probes at this further `ADDRESS`, such as 0.0.0.0:8081")

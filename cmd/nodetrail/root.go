@@ -70,7 +70,7 @@ func newRoot(std streams) *cobra.Command {
 		Short: "Judge every kubelet request of an audit log as of its own time",
 		Long: `nodetrail reads Kubernetes audit logs and re-evaluates every kubelet request with the node-authorization graph as it stood at the
 time of the request. It says what the Node authorizer denied, which requests need RBAC, which secrets were read out of scope, and
-whether the binding of system:node can go.
+whether you can delete the binding of system:node.
 
 Each flag has an environment variable: NODETRAIL_ and its name, such as NODETRAIL_STATE for --state and NODETRAIL_FAIL_ON for --fail-on.`,
 		SilenceUsage:  true,

@@ -27,17 +27,17 @@ func newSuggest(std streams) *cobra.Command {
 with the roles and bindings that it needs: what it did in the log, and nothing else. A program is identified by its user agent without the version.
 
 Names of objects are in a rule where they are few and were asked for in both halves of the time in which the program was seen. There are
-no wildcards; what could only be allowed by one is named and left out.
+no wildcards. A request that only a wildcard could allow is named and left out.
 
-A program that is no kubelet gets all that it does, for the Node authorizer will not know it any more. Of one that calls itself a kubelet
-only what would break is covered, with a warning.
+A program that is no kubelet gets all that it does, because the Node authorizer does not serve its service account. For a program that
+calls itself a kubelet, suggest covers only what would break, with a warning.
 
 With --canary it writes something else: bindings that name every node but the canaries, to be applied before the binding of the group
-system:nodes is deleted, with the steps as comments. So a few nodes go without the binding first. Nodes that join later are not named.
+system:nodes is deleted, with the steps as comments. So a few nodes lose the binding first. Nodes that join later are not named.
 
 --verify reads the logs a second time and makes each request of these programs as its service account.
 
-Exit status: 0 done; 1 could not do it, or --verify found something that breaks or is given and was not used.`,
+Exit status: 0 done; 1 could not do it, or --verify found a request that breaks or a right that was not used.`,
 		Example: `  nodetrail suggest --state journal.jsonl --verify audit.log > rbac.yaml
   kubectl apply --dry-run=server -f rbac.yaml
   nodetrail suggest --state journal.jsonl --canary worker-1,worker-2 audit.log > canary.yaml`,
@@ -54,7 +54,7 @@ Exit status: 0 done; 1 could not do it, or --verify found something that breaks 
 	}
 	fs := changeFlags(cmd, &f.ChangeOptions, &f.logFlags, &f.KubeletUserAgents)
 	fs.BoolVar(&f.Verify, "verify", false, "replay the logs against the suggestion; the proof is at the head of the output")
-	fs.StringSliceVar(&f.Canary, "canary", nil, "names of `NODES` that are to go first without what is bound to the group system:nodes; needs --state")
+	fs.StringSliceVar(&f.Canary, "canary", nil, "names of `NODES` that lose the bindings of the group system:nodes first; needs --state")
 	fs.StringVar(&f.Namespace, "namespace", "kube-system", "the `NAMESPACE` of the service accounts")
 	fs.IntVar(&f.MaxNames, "max-names", 8, "limit a rule to the names of objects when there are at most so many")
 	fs.IntVar(&f.MaxNamespaces, "max-namespaces", 20, "write a role for each namespace when there are at most so many, else a cluster role")

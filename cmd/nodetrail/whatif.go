@@ -18,16 +18,16 @@ import (
 func changeFlags(cmd *cobra.Command, o *app.ChangeOptions, f *logFlags, kubelets *[]string) *pflag.FlagSet {
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringArrayVar(&o.Without, "without", nil, "what goes: clusterrolebinding/`NAME`, rolebinding/NAMESPACE/NAME, group/NAME or user/NAME; may be repeated "+
+	fs.StringArrayVar(&o.Without, "without", nil, "what is deleted: clusterrolebinding/`NAME`, rolebinding/NAMESPACE/NAME, group/NAME or user/NAME; may be repeated "+
 		"(default: all that bindings give to system:nodes or to users named system:node:...)")
 	fs.StringArrayVar(&o.With, "with", nil, "a manifest `FILE` of RBAC objects that are added, or replace those of their name; may be repeated")
-	fs.StringVar(&o.ThenMode, "then-mode", "auto", "the authorizers that the cluster will run: Node,RBAC or RBAC,Node or RBAC "+
-		"(default: as the log shows, with Node before RBAC where Node is missing)")
+	fs.StringVar(&o.ThenMode, "then-mode", "auto", "the authorizers that the cluster will run: Node,RBAC, RBAC,Node or RBAC; "+
+		"auto: as the log shows, with Node before RBAC where Node is missing")
 	f.state(fs, &o.Authorization, &o.Input)
 	fs.StringVar(&o.AuthorizationMode, "authorization-mode", "auto", "the apiserver's --authorization-mode during the log, or auto to infer it")
 	fs.StringVar(&f.since, "since", "", "look only at requests from then on: RFC 3339, or a duration before the log's end")
 	fs.StringVar(&f.until, "until", "", "look only at requests before then: RFC 3339, or a duration before the log's end")
-	fs.IntVar(&o.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, "events longer than this are malformed")
+	fs.IntVar(&o.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, "bound of an event in bytes; a longer one is judged by its fields, without its body, or is malformed if that is not possible")
 	fs.StringSliceVar(kubelets, "kubelet-user-agent", nil, "further user agents that are a kubelet's, without version, such as my-kubelet")
 	cli.Complete(cmd, map[string][]string{"then-mode": thenModes, "authorization-mode": modes, "kubernetes-version": versions()})
 	return fs
@@ -48,14 +48,14 @@ func newWhatIf(std streams) *cobra.Command {
 		Short: "Say which requests of nodes would be refused without some bindings",
 		Long: `what-if goes through finished audit logs and says what would become of each request of a node, had some bindings not been there and
 others been added: Node allows it anyway, RBAC still allows it by another binding, or it breaks. Each request is judged as of its own time.
-With --without it also looks at the requests of service accounts and users that what goes let through.
+With --without it also looks at requests of service accounts and users that the deleted bindings let through.
 
 AUDIT_LOG is a file, a glob, a folder, or - for standard input; .gz and .zst are read as they are, rotated files in the order of time.
 
 Requests that failed anyway (404, or 403 by admission) and races of a kubelet with the apiserver's graph are listed apart; they do not
 count as breaking.
 
-Exit status: 0 done; 1 could not do it, or what --without names is nowhere; 2 something breaks, by --fail-on.`,
+Exit status: 0 done; 1 could not do it, or --without names something that does not exist; 2 something breaks, by --fail-on.`,
 		Example: `  nodetrail what-if --state journal.jsonl audit.log
   nodetrail what-if --state journal.jsonl --without clusterrolebinding/legacy:system:node --fail-on breaks audit.log
   nodetrail what-if --state journal.jsonl --with suggestion.yaml --then-mode Node,RBAC -o json audit.log`,
