@@ -71,7 +71,7 @@ of the common ones are understood. A path such as /healthz stands for itself. NA
 	fs.StringVar(&f.selector, "field-selector", "", "the request's field selector, for list, watch and deletecollection")
 	fs.StringVar(&f.AuditID, "audit-id", "", "explain the request of the audit event with this `ID`")
 	fs.StringVar(&f.Finding, "finding", "", "explain the latest request of the stored finding with this `ID`")
-	fs.StringVar(&f.Store.Config, "config", "", "the configuration `FILE` of run, for --finding (default: none, the defaults of run)")
+	fs.StringVar(&f.Store.Config, "config", "", "the configuration `FILE` of run, for --finding (default: no file; each key has its default)")
 	fs.StringVar(&f.Store.Data, "data", "", "the `FOLDER` of run's store, for --finding (default: the configuration's data, or nodetrail-data)")
 	fs.DurationVar(&f.Window, "window", explain.DefaultWindow, "how far before and after the request changes are shown")
 	fs.StringVar(&f.AuthorizationMode, "authorization-mode", "auto", "the apiserver's --authorization-mode, or auto to infer it from the log (Node,RBAC without one)")

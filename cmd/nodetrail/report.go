@@ -60,7 +60,7 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.Config, "config", "", "the configuration `FILE` of run (default: none, the defaults of run)")
+	fs.StringVar(&f.Config, "config", "", "the configuration `FILE` of run (default: no file; each key has its default)")
 	fs.StringVar(&f.Data, "data", "", "the `FOLDER` of the store, in place of the configuration's data (default nodetrail-data)")
 	fs.StringVar(&f.Cluster, "cluster", "", "the `NAME` of the cluster to report on, where a PostgreSQL database has several")
 	fs.BoolVar(&f.pages.Fleet, "fleet", false, "list the clusters of a PostgreSQL database with their answers, as text or json, in place of a report; with --serve as pages, with those of each cluster")

@@ -47,7 +47,7 @@ SIGHUP reads the configuration again, SIGINT and SIGTERM stop after the batch in
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&o.Config, "config", "", "the configuration `FILE` (default: none, the defaults of config print-defaults)")
+	fs.StringVar(&o.Config, "config", "", "the configuration `FILE` (default: no file; each key has its default)")
 	fs.StringVar(&o.Data, "data", "", "the `FOLDER` of the store, in place of the configuration's data (default nodetrail-data)")
 	fs.StringVar(&o.Cluster, "cluster", "", "the cluster's `NAME`, in place of the configuration's cluster")
 	fs.StringVar(&o.Listen, "listen", "", "the `ADDRESS` of /metrics and /readyz, in place of the configuration's listen (default 127.0.0.1:9876)")
