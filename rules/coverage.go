@@ -78,10 +78,10 @@ Of a source of 'nodetrail run':
 
 Of the log itself, by the requests' own times:
 
-- a silence of the whole log, of three minutes or more, that chance does not make. Of the intervals of ten seconds in the hour
+- a silence of the whole log, of three minutes or more, that cannot be chance. Of the intervals of ten seconds in the hour
   before, a part p had requests of nodes; a silence of k intervals is reported if (1-p)^k is less than one in a billion, if it is
-  more than three times as long as the longest one of that hour, and if at least two nodes spoke in that hour, which must have
-  lasted for five minutes, unless the silence lasts for six hours. It is reported when requests come again, not while it lasts;
+  more than three times as long as the longest one of that hour, and if at least two nodes spoke in that hour. The log must have
+  been seen for five minutes before, unless the silence lasts for six hours. It is reported when requests come again, not while it lasts;
 - a silence of one node, of ten minutes or more, by the same test with minutes in place of intervals, while other nodes continue
   and its Node object exists. Five or more that fall silent in the same minute are reported together, with severity medium; one
   alone has severity low. Of a node that was seen for less than ten minutes an hour of silence is reported. And when a node speaks
@@ -97,7 +97,7 @@ Of the log itself, by the requests' own times:
 
 Of the audit policy, if it is given ('coverage.policyFile', '--audit-policy'): rules that keep requests of nodes out of the log, leave out
 the stage with the decision, or log no bodies where state is learned from them alone. Each kind of request that nodes make is put to the
-apiserver's own evaluation of policies. What needs no binding anyway is low. So are rules that log no bodies of writes that
+apiserver's own evaluation of policies. Kinds that need no binding anyway have severity low. So do rules that log no bodies of writes that
 NodeRestriction decides by the body: what the plugin says of those writes is unknown.
 
 Of an apiserver's metrics, if they are read ('coverage.apiserverMetrics'): audit events that it could not write, and requests that it
@@ -122,7 +122,7 @@ one whose requests are hidden: the message says both. A pod that the kubelet ref
 
 ## How to silence it
 Run with '--disable audit-coverage-gap', or put it under 'rules.disable' in the configuration. The metric 'nodetrail_coverage_gaps_total'
-counts on for sources.`,
+still counts gaps of sources.`,
 		NewDetector: newCoverageDetector,
 	}
 }

@@ -60,10 +60,10 @@ func nodeCredentialMisuse() *Rule {
 A secret or a token of a service account that something else than the kubelet got (critical), although the Node authorizer allows it
 or nothing shows that it does not: a pod on the node uses it. It was read by a client with another user agent, by somebody who
 impersonates the node, or from a second address while the kubelet used its own. An address that the Node object has is never such a
-second one. While the kubelet is silent it is one that the Node object never had and does not get within ten minutes, where the kubelet
-otherwise comes from an address of the Node. So is a secret that no pod on the node uses, and that a user with the node's name got who is
-not in the group 'system:nodes': the Node authorizer says nothing about such a user.
-What the Node authorizer does not allow is in out-of-scope-secret-read.
+second one. While the kubelet is silent, an address counts as a second one if the Node object never had it and does not get it
+within ten minutes, and if the kubelet otherwise comes from an address of the Node. A secret that no pod on the node uses is
+flagged, too, where a user with the node's name who is not in the group 'system:nodes' got it: the Node authorizer says nothing
+about such a user. What the Node authorizer does not allow is in out-of-scope-secret-read.
 
 A single request with a node's identity for which one of these holds, the first of which is named:
 
@@ -118,7 +118,7 @@ certificate once continues with the old one after its rotation.
 
 The user agent is the client's own claim, so the rule on clients finds programs that do not hide. One that calls itself a kubelet and runs
 on the node, with its present certificate, is not found. Where a kubelet reaches its apiserver by loopback alone, a second address is not
-found: nothing tells it from the node's own.
+found: nothing distinguishes it from the node's own.
 
 ## How to silence it
 Run with '--kubelet-user-agent NAME' for a kubelet with another user agent, or with '--disable node-credential-misuse'.`,

@@ -48,22 +48,23 @@ func secretEnumeration() *Rule {
 			{Reason: ManyWithinMinutes, Doc: "the node reached for at least 5 different objects within 10 minutes"},
 			{Reason: ManyWithinDay, Doc: "the node reached for at least 10 different objects within 24 hours"},
 		},
-		Doc: `A node reaches for many secrets that no pod of its own leads to
+		Doc: `A node asks for many secrets that no pod on it uses
 
 ## What
 One node got, listed or watched different secrets and configmaps, or created tokens of different service accounts, none of which any pod
-on it led to (as in the rule out-of-scope-secret-read): at least 5 within 10 minutes, or at least 10 within 24 hours. Whether the
+on it used (as in the rule out-of-scope-secret-read): at least 5 within 10 minutes, or at least 10 within 24 hours. Whether the
 requests were refused does not matter. A read of all such objects in a namespace counts as 3 and of all in the cluster as 5 if it was let
-through, else as 2. It is found again in each minute in which something new is reached for, and every 10 minutes while it continues with
+through, else as 2. It is found again in each minute in which the node asks for something new, and every 10 minutes while it continues with
 the same objects.
 
-Not counted are races, denials after which the same node was allowed the same object within 10 to 20 seconds, and objects that the given
-state had long allowed. Where the state does not tell, and so only the apiserver's denial is known, what three and more nodes reach for
-in the same minute is not counted: after a restart or a restore the apiserver denies all nodes what is theirs.
+Not counted are races, denials after which the same node was allowed the same object within 10 to 20 seconds, and objects that the
+given state had long allowed. Where the state does not show whether a pod uses the object, only the apiserver's denial is known.
+Objects that three or more nodes ask for in the same minute are then not counted: after a restart or a restore the apiserver denies
+all nodes what is theirs.
 
 ## Why
-A kubelet asks for what its pods name and nothing else. Whoever has its credential and looks for more does what this rule sees; the
-window of a day is for those who do it slowly.
+A kubelet asks for what its pods name and nothing else. Somebody who has its credential and looks for more is found by this rule. The
+window of a day finds those who do it slowly.
 
 ## What to do
 Find out by user agent and address what used the node's credential. Unless it is a program of yours, isolate the node, revoke or rotate
@@ -71,7 +72,7 @@ the credential, treat each object that was read as disclosed, and remove the RBA
 
 ## False positives
 An agent that runs on the node with the kubelet's credential and reads secrets, such as an ingress controller, looks the same and should
-have a service account. A state that lacks persistent volumes or pods makes what they lead to look foreign.
+have a service account. With a state that lacks persistent volumes or pods, the secrets that they use are flagged as well.
 
 ## How to silence it
 Run with '--disable secret-enumeration', or put it under 'rules.disable' in the configuration.`,

@@ -52,7 +52,7 @@ func rbacExcessAccess() *Rule {
 RBAC allowed a request of a node through a binding whose subject is the node itself or the group 'system:nodes', while the Node
 authorizer, asked about the same instant, had no opinion. Without the binding this request would have been refused.
 
-So is a request that a node made as somebody else, another node included, by impersonation: the Node authorizer never allows to impersonate.
+A request that a node made by impersonation is flagged, too, whoever the node acted as: the Node authorizer never allows impersonation.
 
 The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others (exec and the like
 in pods, the proxy of pods, services and nodes, roles and bindings, the approval of certificates, impersonation, new pods, the binding of
@@ -65,8 +65,7 @@ the object belongs to the node. But without the binding the request would have f
 
 ## Why
 Such a binding gives every holder of any kubelet's credential the access of all nodes: with the legacy binding of the ClusterRole
-'system:node' that is every secret of the cluster. These findings are also what stands between you and deleting the binding: each is a
-client that will notice.
+'system:node' that is every secret of the cluster. These findings also show which clients will notice when you delete the binding.
 
 ## What to do
 Look at the user agent.
@@ -79,7 +78,7 @@ asks once more for a pod that was just deleted. Node refuses that to every kubel
 
 ## False positives
 A request whose object came to the node, or left it, within the skew ('--skew') is a race and is not flagged. An object that is not in
-the given state counts as one that does not exist: if persistent volumes were left out of the state, secrets that only they lead to
+the given state counts as one that does not exist: if persistent volumes were left out of the state, secrets that only they use
 are flagged. The report warns of kinds with no objects. What any authenticated user may do (discovery, reviews of oneself) is not
 flagged.
 

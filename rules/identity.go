@@ -62,8 +62,8 @@ The severity is high. It is low where the identity was impersonated ('kubectl --
 Low findings are no reason against deleting the binding.
 
 ## Why
-The Node authorizer serves only requests that have both the group and the name. Any other depends on RBAC: on the very binding that
-is to go. A name that differs from the Node's gets nothing from the graph.
+The Node authorizer serves only requests that have both the group and the name. Any other depends on RBAC, on the binding that you want
+to delete. A name that differs from the Node's gets nothing from the graph.
 
 ## What to do
 Issue the kubelet a client certificate with 'O=system:nodes' and 'CN=system:node:<name of its Node object>', both exactly so, the name in

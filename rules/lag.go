@@ -13,8 +13,8 @@ func authorizerLag() *Rule {
 		Doc: `The apiserver's Node authorizer denied what the graph had long allowed
 
 ## What
-The apiserver's Node authorizer had no opinion of a request, although the object had led to the node for longer than the skew. RBAC may
-have allowed the request nevertheless.
+The apiserver's Node authorizer had no opinion on a request that the graph had allowed for longer than the skew. RBAC may have
+allowed the request nevertheless.
 
 ## Why
 The apiserver builds its graph from watches. Under load, after a restart, or when a watch cache stalls, the graph lags behind by

@@ -34,10 +34,11 @@ func nodeOtherGrant() *Rule {
 		Doc: `A node may do more by another group than its own
 
 ## What
-A node made a request that the Node authorizer does not allow, and that passed neither by a binding for nodes nor by what every user may
-do in any cluster (discovery, health and version, reviews of oneself). It passed by a binding for another group of the node's credential,
-such as 'system:authenticated' or 'system:bootstrappers', or by another authorizer, such as a webhook. So is a request that it made as
-somebody else by such a binding. One as another node is judged as that node's (see node-credential-misuse).
+A node made a request that the Node authorizer does not allow, and that passed neither by a binding for nodes nor by what every user
+may do in any cluster (discovery, health and version, reviews of oneself). It passed by a binding for another group of the node's
+credential, such as 'system:authenticated' or 'system:bootstrappers', or by another authorizer, such as a webhook. A request that it
+made as somebody else by such a binding is flagged, too. A request as another node is judged as that node's
+(see node-credential-misuse).
 
 The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others: exec and the like
 in pods, the proxy of pods, services and nodes, roles and bindings, the approval of certificates, impersonation, and writes of pods and

@@ -62,12 +62,12 @@ within 10 to 20 seconds.
 
 ## Why
 "No persistent NODE DENY" is the condition of the Kubernetes documentation for deleting the binding of 'system:node'. What is denied
-again and again is not a race: somebody needs RBAC for it, and breaks without, or has been broken all along.
+again and again is not a race: somebody needs RBAC for it and breaks without it, or has been broken all along.
 
 ## What to do
 The user agent says whose requests they are. For an agent on the node that borrows the kubelet's credential, create a service account.
 For the kubelet itself, look for a static pod that names a secret or a configmap, which never works, or for an object whose name the
-node has wrong (see node-identity). 'nodetrail explain' shows what would have to lead to the object.
+node has wrong (see node-identity). 'nodetrail explain' shows which nodes can reach the object.
 
 If RBAC allowed the requests, the rule rbac-excess-access names the binding.
 

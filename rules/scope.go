@@ -22,27 +22,27 @@ func outOfScopeSecretRead() *Rule {
 			{Reason: ReadFailed, Doc: "the request passed authorization and then failed"},
 			{Reason: ReadUnanswered, Doc: "the log does not hold how the request ended"},
 		},
-		Doc: `A node reads a secret that no pod of its own leads to
+		Doc: `A node reads a secret that no pod on it uses
 
 ## What
 A node gets, lists or watches a secret or a configmap, or creates a token of a service account, and at that instant no pod on the node
-led to the object: not by a volume, an environment variable, an image pull secret, a persistent volume, or its service account. Reads
-of whole collections are among them: no kubelet needs those.
+used the object: not by a volume, an environment variable, an image pull secret, a persistent volume, or its service account. Reads
+of whole collections are flagged, too: no kubelet needs those.
 
 For secrets and tokens the severity is critical where the request succeeded and medium where it did not; for configmaps it is medium
 and low. It is low where kubeadm's own binding gave a ConfigMap of kubeadm's, and where the apiserver's Node authorizer denied what the
 state had long allowed (see authorizer-lag): the object belongs to the node.
 
-Where the apiserver allowed such a read without a reason, as its Node authorizer does, the state lacks a pod, or another authorizer, such
-as a webhook, allowed it. It is found if no pod that is on the node within ten minutes leads to the object. The severity is low unless
-a pod of another node leads to it.
+Where the apiserver allowed such a read without a reason, as its Node authorizer does, the state lacks a pod, or another authorizer,
+such as a webhook, allowed it. It is flagged if no pod that is on the node within ten minutes uses the object. The severity is low
+unless a pod on another node uses it.
 
 ## Why
 This is what a stolen kubelet credential is used for. Where it succeeded, the object's content has left the nodes that may have it.
 Where it was refused, somebody tried.
 
 ## What to do
-'nodetrail explain' shows which nodes the object does lead to and when this node was last among them.
+'nodetrail explain' shows which nodes can reach the object, and when this node last could.
 
 If the request succeeded, find out by user agent and address what used the node's credential, treat the object as disclosed, rotate
 it, and remove the RBAC binding that allowed it (see rbac-excess-access).
@@ -51,7 +51,7 @@ If it was refused and comes from the kubelet itself again and again, look for a 
 
 ## False positives
 A pod that came to the node, or left it, within the skew ('--skew') makes the request a race, which is not flagged. A state without
-persistent volumes hides which secrets they lead to.
+persistent volumes hides which secrets they use.
 
 ## How to silence it
 Run with '--disable out-of-scope-secret-read'.`,

@@ -45,11 +45,11 @@ func nodeDenySpike() *Rule {
 
 ## What
 In one minute the Node authorizer denied a node, or the nodes of the cluster together, far more than their own past makes likely. A
-finding without a node is the cluster's. Each spike is a finding of its own, found again in each such minute with its beginning, its peak
-and the reasons that came most, and once more when the rate has been usual for 5 minutes.
+finding without a node is about the cluster. Each spike is a finding of its own, found again in each such minute with its beginning,
+its peak and the reasons that came most, and once more when the rate has been usual for 5 minutes.
 
-The test: the denials of a minute are held against those of the past 24 hours, as a Poisson process whose rate is uncertain and whose
-counts are divided by their dispersion index, at least 3; as many must have a probability below one in a million. The rate has a Gamma
+The test compares the denials of a minute with those of the past 24 hours, as a Poisson process whose rate is uncertain and whose counts
+are divided by their dispersion index, at least 3. So many denials must have a probability below one in a million. The rate has a Gamma
 prior that weighs as an hour; its mean is 0.2 a minute and node, the average of the cluster's nodes or the subject's own, whichever is
 more. And there must be at least 20 denials for a node and 60 for the cluster, five times as many in the first hour in which the node, or
 the cluster, is seen or the node was created anew. In the ten minutes after the very first request nothing is judged. What came as often
@@ -72,7 +72,7 @@ a rolled-out agent, a binding that was deleted, an apiserver whose graph is empt
 ## What to do
 Look at the reasons and the user agent in the message. For one node, see whether the rule secret-enumeration names it, too. For the
 cluster, see what was rolled out or deleted just before, and whether the rule authorizer-lag names the requests: then it is
-the apiserver, and ends by itself.
+the apiserver, and it ends by itself.
 
 ## False positives
 An apiserver that restarts, and etcd restored from a backup, make a real spike of the cluster, though a
