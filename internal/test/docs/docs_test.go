@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,6 +156,43 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestFlags holds that the pages of rules, checks and alerts name only flags that exist. A flag of another program has to be listed here.
+func TestFlags(t *testing.T) {
+	known := map[string]bool{}
+	for name := range strings.FieldsSeq("as audit-log-path audit-policy-file audit-webhook-batch-buffer-size audit-webhook-config-file " +
+		"audit-webhook-truncate-max-event-size enable-admission-plugins hostname-override") {
+		known[name] = true
+	}
+	for _, name := range tracked(t, "cmd/nodetrail/*.go", ":!cmd/nodetrail/*_test.go") {
+		for _, m := range regexp.MustCompile(`Var\w*\([^"\n]*"([a-z-]+)"`).FindAllStringSubmatch(readFile(t, name), -1) {
+			known[m[1]] = true
+		}
+	}
+	if !known["min-window"] || known["max-loss"] || known["keep"] {
+		t.Error("the flags of the program were not recognized")
+	}
+	flags := 0
+	for _, name := range tracked(t, "docs/rules/*.md", "docs/checks/*.md", "docs/runbooks/*.md") {
+		for _, m := range regexp.MustCompile(`(?:^|[\s`+"`"+`(])--([a-z][a-z-]+)`).FindAllStringSubmatch(readFile(t, name), -1) {
+			if flags++; !known[m[1]] {
+				t.Errorf("%s names --%s, which is no flag", name, m[1])
+			}
+		}
+	}
+	if flags < 50 {
+		t.Errorf("%d flags", flags)
+	}
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(root + "/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
 // missing are the parts of a message that no text has.
 func missing(message, texts string) []string {
 	var out []string
@@ -171,10 +209,7 @@ func literals(t *testing.T) []string {
 	t.Helper()
 	var all []string
 	for _, name := range tracked(t, "*.go", ":!*_test.go", ":!e2e", ":!conformance", ":!internal/test", ":!internal/cmd") {
-		b, err := os.ReadFile(root + "/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := []byte(readFile(t, name))
 		var s scanner.Scanner
 		s.Init(token.NewFileSet().AddFile(name, -1, len(b)), b, nil, 0)
 		for {
