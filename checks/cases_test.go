@@ -141,6 +141,8 @@ func readCases() []kase {
 		kase{check, "a node that is silent but for its Lease", without(silent), Unproven, CodeWatchMissing},
 		kase{check, "no read of a secret", without(reads("secrets")), Unproven, CodeReadMissing},
 		kase{check, "no read of a configmap", without(reads("configmaps")), Unproven, CodeReadMissing},
+		kase{check, "a pod that is seen a second late, in the next five minutes", func(in *Input) { in.Needs[0].At = at(13, 5, 1) }, Passed, ""},
+		kase{check, "a secret that was read before the pod came", func(in *Input) { in.Needs[0].At = at(13, 5, 3) }, Unproven, CodeReadMissing},
 		kase{check, "a secret that is read too late", func(in *Input) { in.Needs[0].At = at(12, 45, 0) }, Unproven, CodeReadMissing},
 		kase{check, "a need before the window", func(in *Input) { in.Needs[0].At = at(12, 10, 0) }, Passed, ""},
 		kase{check, "a need that lasts for two minutes", all(without(reads("secrets")), until(at(13, 4, 0))), Unproven, CodeReadMissing},

@@ -17,6 +17,8 @@ const (
 	longestCycle = 10 * time.Minute
 	// leastWatches is how many watches have to be missing to tell of a loss.
 	leastWatches = 3
+	// seenLate is how much later than a kubelet a recorder may see that a pod came, as the judging of requests has it.
+	seenLate = 2 * time.Second
 	// readFor is how long after a pod's binding its objects are read at the latest.
 	readFor = 10 * time.Minute
 	// watchedAgain is how long a watch of an object lasts at the most, with what it takes to make it again: since 1.31 an hour.
@@ -173,7 +175,7 @@ func need(in *Input, w *window, node *Node, n *Need, p *proof) {
 	if !able || from.Add(readFor).After(w.to) {
 		return
 	}
-	seen := readWithin(in, n.Node, n.Kind, n.At, from.Add(readFor).Sub(n.At))
+	seen := readWithin(in, n.Node, n.Kind, n.At.Add(-seenLate), from.Add(readFor))
 	p.count(1, one(seen))
 	if !seen {
 		h := evidence.HourOf(from)
@@ -241,7 +243,7 @@ func atStarts(in *Input, s *Steady, need Span, notReady []Span, p *proof) {
 		if x == nil || !x.Started.Has(at) || len(clip(notReady, at.Add(readFor), at.Add(2*readFor))) > 0 {
 			continue
 		}
-		seen := readWithin(in, s.Node, s.Kind, at, readFor)
+		seen := readWithin(in, s.Node, s.Kind, at, at.Add(readFor))
 		p.count(1, one(seen))
 		if !seen {
 			h := evidence.HourOf(at)
@@ -250,9 +252,9 @@ func atStarts(in *Input, s *Steady, need Span, notReady []Span, p *proof) {
 	}
 }
 
-// readWithin reports whether a kubelet read an object of the kind from about a time on.
-func readWithin(in *Input, node string, kind evidence.Read, from time.Time, length time.Duration) bool {
-	for at := from; !at.After(from.Add(length)); at = at.Add(evidence.PartLength) {
+// readWithin reports whether a kubelet read an object of the kind in one of the parts of hours from one time to another.
+func readWithin(in *Input, node string, kind evidence.Read, from, to time.Time) bool {
+	for at := from.Truncate(evidence.PartLength); !at.After(to); at = at.Add(evidence.PartLength) {
 		if x := in.Ledger.Node(node, evidence.HourOf(at)); x != nil && kind < evidence.Reads && x.Read[kind].Has(at) {
 			return true
 		}
