@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -42,7 +43,8 @@ func missed() []Mutation {
 	}
 }
 
-// notReady has a node's kubelet say from some time in the second half of the day on that the node is not Ready; "" where the kubelet is not there all that time.
+// notReady has a node's kubelet say from some time in the second half of the day on that the node is not Ready; "" where the kubelet is not there all that
+// time, or is silent for a while.
 func (m *mutator) notReady() (node string, from time.Time) {
 	from = m.late(0).from
 	if node = m.busy(span{from, m.To}); node == "" {
@@ -54,12 +56,14 @@ func (m *mutator) notReady() (node string, from time.Time) {
 			last = e
 		}
 	}
-	if last == nil || last.Object == nil {
+	later := func(e *Entry) bool {
+		return e.Kind == "Node" && e.Name == node && e.Type != "BOOKMARK" && e.At.After(from)
+	}
+	silent := func(e *Entry) bool { return (later(e) || e == last) && strings.Contains(fmt.Sprint(e.Object), "Unknown") }
+	if last == nil || last.Object == nil || slices.ContainsFunc(m.State, silent) {
 		return "", from
 	}
-	m.State = slices.DeleteFunc(m.State, func(e *Entry) bool {
-		return e.Kind == "Node" && e.Name == node && e.Type != "BOOKMARK" && e.At.After(from)
-	})
+	m.State = slices.DeleteFunc(m.State, later)
 	o := maps.Clone(last.Object)
 	status := maps.Clone(o["status"].(map[string]any))
 	status["conditions"] = []map[string]any{{"type": "Ready", "status": "False", "lastTransitionTime": from.UTC().Format(time.RFC3339)}}
