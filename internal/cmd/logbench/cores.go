@@ -70,27 +70,17 @@ func pack(from, to string, writer func(io.Writer) (io.WriteCloser, error)) (err 
 // cores times the log on one core and on all, best of the rounds, and says what the share of the processor time that is spent in order leaves to more
 // cores. small is a log of few events: what it takes is the start and the state.
 func cores(out *bufio.Writer, program, state, path, small string, rounds int) error {
-	best := func(procs int, path string) (time.Duration, error) {
-		least := time.Duration(0)
-		for range rounds {
-			u, err := command{"nodetrail", append([]string{"env", "GOMAXPROCS=" + strconv.Itoa(procs)}, analyze(program, state, path)...)}.run()
-			if err != nil {
-				return 0, err
-			}
-			if least == 0 || u.wall < least {
-				least = u.wall
-			}
-		}
-		return least, nil
+	with := func(procs int, path string) (time.Duration, error) {
+		return best(rounds, command{"nodetrail", append([]string{"env", "GOMAXPROCS=" + strconv.Itoa(procs)}, analyze(program, state, path)...)})
 	}
 	fmt.Fprintf(out, "\ncores, dense, less the start and the state, best of %d rounds\n", rounds)
 	var one time.Duration
 	for _, procs := range []int{1, runtime.NumCPU()} {
-		all, err := best(procs, path)
+		all, err := with(procs, path)
 		if err != nil {
 			return err
 		}
-		start, err := best(procs, small)
+		start, err := with(procs, small)
 		if err != nil {
 			return err
 		}
@@ -118,36 +108,42 @@ func cores(out *bufio.Writer, program, state, path, small string, rounds int) er
 // apart times as many runs at once as there are cores, each on one of them, next to a single run. They share nothing but the machine: one program on all
 // cores can be no faster than that.
 func apart(out *bufio.Writer, args []string, rounds int) error {
-	least := func(n int) (time.Duration, error) {
-		var best time.Duration
-		for range rounds {
-			var group errgroup.Group
-			begin := time.Now()
-			for core := range n {
-				group.Go(func() error {
-					_, err := command{"nodetrail", append([]string{"taskset", "-c", strconv.Itoa(core), "env", "GOMAXPROCS=1"}, args...)}.run()
-					return err
-				})
-			}
-			if err := group.Wait(); err != nil {
-				return 0, err
-			}
-			if took := time.Since(begin); best == 0 || took < best {
-				best = took
-			}
-		}
-		return best, nil
+	var runs []command
+	for core := range runtime.NumCPU() {
+		runs = append(runs, command{"nodetrail", append([]string{"taskset", "-c", strconv.Itoa(core), "env", "GOMAXPROCS=1"}, args...)})
 	}
-	one, err := least(1)
+	one, err := best(rounds, runs[0])
 	if err != nil {
 		return err
 	}
-	all, err := least(runtime.NumCPU())
+	all, err := best(rounds, runs...)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "limit: %d runs at once, a core each, do %.2f times the work of one\n", runtime.NumCPU(), float64(runtime.NumCPU())*one.Seconds()/all.Seconds())
+	fmt.Fprintf(out, "limit: %d runs at once, a core each, do %.2f times the work of one\n", len(runs), float64(len(runs))*one.Seconds()/all.Seconds())
 	return nil
+}
+
+// best is the least time of the rounds in which commands that run at once have all ended.
+func best(rounds int, runs ...command) (time.Duration, error) {
+	least := time.Duration(0)
+	for range rounds {
+		var group errgroup.Group
+		begin := time.Now()
+		for _, c := range runs {
+			group.Go(func() error {
+				_, err := c.run()
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return 0, err
+		}
+		if took := time.Since(begin); least == 0 || took < least {
+			least = took
+		}
+	}
+	return least, nil
 }
 
 // amdahl is how many times as fast as one n cores are when a share of the work is on one of them.
