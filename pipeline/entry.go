@@ -148,9 +148,8 @@ func keyOf(j *Judgement, f *Finding) tally.Key {
 		return tally.Key{Rule: k.Rule, Apart: f.Apart}
 	}
 	if rules.ByReason(k.Rule) {
-		// What matters is who and by what, not each object that was asked for.
-		if k.Reason, k.Apart = f.Reason, tally.Bounded(f.Apart); f.Reason != rules.SecretTaken && f.Reason != rules.TakenWithoutGroup {
-			return k
+		if k.Reason, k.Apart = f.Reason, tally.Bounded(f.Apart); !rules.ByObject(f.Reason) {
+			return k // what matters is who and by what, not each object that was asked for
 		}
 	}
 	a := j.Attrs

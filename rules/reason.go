@@ -24,6 +24,9 @@ func ByReason(rule string) bool {
 	return false
 }
 
+// ByObject reports whether groups of a reason that [ByReason] tells apart are those of objects, too: each of them was taken, and is to be rotated.
+func ByObject(r Reason) bool { return r == SecretTaken || r == TakenWithoutGroup }
+
 // GapOf is the kind of gap that a reason of the rule CoverageGap stands for. One that is not known, or none, is a gap in the log.
 func GapOf(r Reason) codes.Kind {
 	for _, d := range coverageReasons() {

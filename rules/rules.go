@@ -115,7 +115,7 @@ type Request struct {
 	// JustGone is true when there was no such object (404), and the Node authorizer allowed the same request at some instant of the minute before.
 	JustGone bool
 	// Contested is true when the API server allowed the request without a reason, as its Node authorizer does, and the state leads the node to no such object
-	// within a minute of it: the state lacks something, or another authorizer allowed it. Elsewhere says that the state leads another node to the object then.
+	// within [ClockDoubt] of it: the state lacks something, or another authorizer allowed it. Elsewhere says that the state leads another node to the object then.
 	Contested, Elsewhere bool
 	// Spare is true when RBAC would allow the request without any binding for nodes too, such as one for all authenticated users.
 	Spare bool
