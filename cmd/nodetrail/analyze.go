@@ -66,7 +66,7 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	f.reportOutput.flags(fs)
 	f.answerFlags.flags(fs)
 	fs.BoolVar(&f.strict, "strict", false, "exit 1 if a line of the log is malformed")
-	fs.IntVar(&f.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, "bound of an event in bytes; a longer one is judged by its fields, without its body, or is malformed if that is not possible")
+	fs.IntVar(&f.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, maxEventUsage)
 	fs.StringSliceVar(&f.Disable, "disable", nil, "rules not to check: "+strings.Join(rules.Names(), ", "))
 	fs.StringSliceVar(&f.Bootstrap.Trusted, "bootstrap-trusted", nil, "users that may approve certificate requests, ask for certificates of nodes and make bootstrap tokens")
 	fs.BoolVar(&f.Bootstrap.SingleUse, "bootstrap-single-use", false, "each bootstrap token is for one node")

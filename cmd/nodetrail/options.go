@@ -91,6 +91,8 @@ func (f *logFlags) state(fs *pflag.FlagSet, a *app.Authorization, in *app.Input)
 	f.authorization(fs, a)
 }
 
+const maxEventUsage = "bound of an event in bytes; a longer one is judged by its fields, without its body, or is malformed if that is not possible"
+
 const etcdPrefixUsage = "the API server's --etcd-prefix, for etcd snapshots that hold several clusters (default: found by their content)"
 
 func stateFiles(fs *pflag.FlagSet, in *app.Input) {

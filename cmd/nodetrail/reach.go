@@ -55,7 +55,7 @@ Exit status: 0 done; 1 could not do it, or there is no such node.`,
 	fs.StringVar(&f.until, "until", "", "the time that is asked about ends before then: RFC 3339, or a duration before the log's end (without a log, the state's)")
 	f.state(fs, &f.Authorization, &f.Input)
 	fs.StringVar(&f.AuthorizationMode, "authorization-mode", "auto", "the apiserver's --authorization-mode, or auto to infer it from the log")
-	fs.IntVar(&f.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, "bound of an event in bytes; a longer one is judged by its fields, without its body, or is malformed if that is not possible")
+	fs.IntVar(&f.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, maxEventUsage)
 	fs.StringVarP(&f.output, "output", "o", "text", "form: text, json, or dot for Graphviz")
 	cli.Complete(cmd, map[string][]string{"kubernetes-version": versions(), "output": {"text", "json", "dot"}, "authorization-mode": modes})
 	return cmd

@@ -27,7 +27,7 @@ func changeFlags(cmd *cobra.Command, o *app.ChangeOptions, f *logFlags, kubelets
 	fs.StringVar(&o.AuthorizationMode, "authorization-mode", "auto", "the apiserver's --authorization-mode during the log, or auto to infer it")
 	fs.StringVar(&f.since, "since", "", "look only at requests from then on: RFC 3339, or a duration before the log's end")
 	fs.StringVar(&f.until, "until", "", "look only at requests before then: RFC 3339, or a duration before the log's end")
-	fs.IntVar(&o.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, "bound of an event in bytes; a longer one is judged by its fields, without its body, or is malformed if that is not possible")
+	fs.IntVar(&o.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, maxEventUsage)
 	fs.StringSliceVar(kubelets, "kubelet-user-agent", nil, "further user agents that are a kubelet's, without version, such as my-kubelet")
 	cli.Complete(cmd, map[string][]string{"then-mode": thenModes, "authorization-mode": modes, "kubernetes-version": versions()})
 	return fs
