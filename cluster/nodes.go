@@ -58,7 +58,8 @@ func (l *nodeLife) see(r readiness) {
 	}
 }
 
-// began takes in since when it was there. The object's own timestamp is cut off to the second: where it was seen at about that time, it was made then and not before.
+// began takes in since when it was there. The object's own timestamp is cut off to the second: where it was seen at about that time, it was made then and
+// not before.
 func (l *nodeLife) began(at nodeauthz.Stamp) {
 	best := &l.first
 	if at.Source == nodeauthz.SourceObject {

@@ -50,17 +50,19 @@ func (m *mutator) notReady() (node string, from time.Time) {
 	if node = m.busy(span{from, m.To}); node == "" {
 		return "", from
 	}
-	last := (*Entry)(nil)
+	last, silent := (*Entry)(nil), false
+	ofNode := func(e *Entry) bool { return e.Kind == "Node" && e.Name == node && e.Type != "BOOKMARK" }
+	unknown := func(e *Entry) bool { return strings.Contains(fmt.Sprint(e.Object), "Unknown") }
+	later := func(e *Entry) bool { return ofNode(e) && e.At.After(from) }
 	for _, e := range m.State {
-		if e.Kind == "Node" && e.Name == node && e.Type != "BOOKMARK" && !e.At.After(from) {
+		switch {
+		case later(e):
+			silent = silent || unknown(e)
+		case ofNode(e):
 			last = e
 		}
 	}
-	later := func(e *Entry) bool {
-		return e.Kind == "Node" && e.Name == node && e.Type != "BOOKMARK" && e.At.After(from)
-	}
-	silent := func(e *Entry) bool { return (later(e) || e == last) && strings.Contains(fmt.Sprint(e.Object), "Unknown") }
-	if last == nil || last.Object == nil || slices.ContainsFunc(m.State, silent) {
+	if last == nil || last.Object == nil || silent || unknown(last) {
 		return "", from
 	}
 	m.State = slices.DeleteFunc(m.State, later)
