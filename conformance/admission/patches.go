@@ -24,7 +24,7 @@ func (w *Write) patched(patch []byte) (runtime.Object, error) {
 	if w.Old == nil {
 		return nil, nil // the plugin refuses without a look at it
 	}
-	old, err := w.stored()
+	old, err := json.Marshal(w.Old)
 	if err != nil {
 		return nil, err
 	}
@@ -35,37 +35,12 @@ func (w *Write) patched(patch []byte) (runtime.Object, error) {
 	return w.decoded(data)
 }
 
-// versioned returns an empty object of the write's kind, nil for kinds that nobody patches.
-func (w *Write) versioned() any {
-	switch w.Kind {
-	case "Node":
-		return &corev1.Node{}
-	case "Pod":
-		return &corev1.Pod{}
-	case "PersistentVolumeClaim":
-		return &corev1.PersistentVolumeClaim{}
-	case "CSINode":
-		return &storagev1.CSINode{}
-	}
-	return nil
-}
-
-// stored is the old object as the API server hands it to a patch: it has decoded it, so that an empty map, for example, is not there.
-func (w *Write) stored() ([]byte, error) {
-	old, err := json.Marshal(w.Old)
-	if obj := w.versioned(); err == nil && obj != nil {
-		if err = json.Unmarshal(old, obj); err == nil {
-			old, err = json.Marshal(obj)
-		}
-	}
-	return old, err
-}
-
 // apply applies a patch of the write's type.
 func (w *Write) apply(old, patch []byte) ([]byte, error) {
 	switch w.Type {
 	case "strategic":
-		return strategicpatch.StrategicMergePatch(old, patch, w.versioned())
+		schema := map[string]any{"Node": corev1.Node{}, "Pod": corev1.Pod{}, "PersistentVolumeClaim": corev1.PersistentVolumeClaim{}, "CSINode": storagev1.CSINode{}}[w.Kind]
+		return strategicpatch.StrategicMergePatch(old, patch, schema)
 	case "merge":
 		return jsonpatch.MergePatch(old, patch)
 	}

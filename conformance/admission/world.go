@@ -78,6 +78,9 @@ func newWorld(g *generator) (*World, error) {
 	w.nodes, w.pods, w.claims, w.volumes = keyed(g.nodes()), keyed(g.pods()), keyed(g.claims()), keyed(g.volumes())
 	w.drivers, w.accounts, w.slices, w.csiNodes = keyed(g.drivers()), keyed(g.accounts()), keyed(g.slices()), keyed(g.csiNodes())
 	w.grants = g.grants()
+	if err := errors.Join(stored[corev1.Node](w.nodes), stored[corev1.Pod](w.pods), stored[corev1.PersistentVolumeClaim](w.claims), stored[storagev1.CSINode](w.csiNodes)); err != nil {
+		return nil, err
+	}
 	core, storage := w.informers.Core().V1(), w.informers.Storage().V1()
 	return w, errors.Join(
 		fill[corev1.Node](core.Nodes().Informer(), w.nodes), fill[corev1.Pod](core.Pods().Informer(), w.pods),
@@ -85,6 +88,22 @@ func newWorld(g *generator) (*World, error) {
 		fill[corev1.PersistentVolume](core.PersistentVolumes().Informer(), w.volumes),
 		fill[corev1.ServiceAccount](core.ServiceAccounts().Informer(), w.accounts),
 		fill[storagev1.CSIDriver](storage.CSIDrivers().Informer(), w.drivers))
+}
+
+// stored makes of the objects what an API server has of them after it has decoded them: no member that its version does not know, no empty map.
+func stored[T any](objects map[string]object) error {
+	for key, o := range objects {
+		typed := new(T)
+		if err := into(o, typed); err != nil {
+			return err
+		}
+		var again object
+		if err := into(typed, &again); err != nil {
+			return err
+		}
+		objects[key] = again
+	}
+	return nil
 }
 
 // fill puts objects into an informer's indexer, where its lister finds them.
