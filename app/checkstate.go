@@ -29,6 +29,7 @@ type stateProof struct {
 	NeedsKnown    bool
 	Needs         []checks.Need
 	Steady        []checks.Steady
+	Pods          []checks.PodLife
 	Servers       checks.Servers
 	BindingsKnown bool
 	Bindings      []rbac.BindingInfo
@@ -97,7 +98,7 @@ func (p *stateProof) tell(in *checks.Input) {
 	}
 	covers := !p.From.After(in.Log.Until.Add(-in.MinWindow)) && !in.Log.Until.After(p.To.Add(staleAfter))
 	in.Nodes, in.NodesKnown = p.Nodes, p.NodesKnown && covers
-	in.Needs, in.Steady, in.NeedsKnown = p.Needs, p.Steady, p.NeedsKnown && covers
+	in.Needs, in.Steady, in.Pods, in.NeedsKnown = p.Needs, p.Steady, p.Pods, p.NeedsKnown && covers
 	in.SystemNode = p.SystemNode
 	in.Grown = p.Grown
 	in.Bindings, in.BindingsKnown = p.Bindings, p.BindingsKnown && covers
@@ -162,6 +163,7 @@ func (p *stateProof) needs(auth *nodeauthz.Authorizer, finished map[nodeauthz.Na
 		nodes = append(nodes, p.Nodes[i].Name)
 	}
 	missing := auth.EachReached(nodes, p.From, p.To, func(node string, reached []nodeauthz.Reached) {
+		var pods, tokens []nodeauthz.Path // those of service accounts, and of the ConfigMap that is mounted with a token
 		for j := range reached {
 			r := &reached[j]
 			kind := evidence.ReadSecrets
@@ -177,12 +179,16 @@ func (p *stateProof) needs(auth *nodeauthz.Authorizer, finished map[nodeauthz.Na
 					accounts = append(accounts, accountOnNodes{rbac.SubjectRef{Kind: rbacv1.ServiceAccountKind, Namespace: r.Object.Namespace, Name: r.Object.Name}, node, 0})
 				}
 				accounts[at].nodes++
+				pods = append(pods, r.Paths...)
 				continue
 			default:
 				continue
 			}
 			spans := make([]checks.Span, 0, len(r.Paths))
 			var direct []checks.Span
+			if kind == evidence.ReadConfigMaps && r.Object.Name == rootCA {
+				tokens = append(tokens, r.Paths...)
+			}
 			for k := range r.Paths {
 				span, needed := neededFor(&r.Paths[k], finished)
 				if !needed {
@@ -203,9 +209,35 @@ func (p *stateProof) needs(auth *nodeauthz.Authorizer, finished map[nodeauthz.Na
 				p.Steady = append(p.Steady, checks.Steady{Node: node, Kind: kind, Object: object, Spans: direct, Once: true})
 			}
 		}
+		p.pods(node, pods, tokens, finished)
 	})
 	p.NeedsKnown = p.NodesKnown && (missing == "" || len(nodes) == 0)
 	return accounts
+}
+
+// pods adds the pods of a node that came or went in the window, of all paths that lead over pods.
+func (p *stateProof) pods(node string, paths, tokens []nodeauthz.Path, finished map[nodeauthz.NamespacedName][]cluster.Finished) {
+	type life struct {
+		pod  nodeauthz.Step
+		from time.Time
+	}
+	lifeOf := func(path *nodeauthz.Path) life { return life{path.Steps[len(path.Steps)-2], path.From} }
+	mounted := make(map[life]bool, len(tokens))
+	for i := range tokens {
+		if len(tokens[i].Steps) == stepsByPod {
+			mounted[lifeOf(&tokens[i])] = true
+		}
+	}
+	for i := range paths {
+		path := &paths[i]
+		came, went := !path.From.Before(p.From), !path.To.IsZero() && !path.To.Before(p.From)
+		if len(path.Steps) != stepsByPod || !came && !went {
+			continue
+		}
+		if span, needed := neededFor(path, finished); needed {
+			p.Pods = append(p.Pods, checks.PodLife{Node: node, At: span.From, Until: span.To, Gone: went && span.To.Equal(path.To), Token: mounted[lifeOf(path)]})
+		}
+	}
 }
 
 // stepsByPod is how long the path of an object is that a pod itself names: the object, the pod, the node.

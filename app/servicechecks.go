@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/app/judging"
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/pipeline"
@@ -120,6 +121,13 @@ func (w *witnessed) remember(now time.Time, last bool) []tally.Remembered {
 // thin leaves one of the objects of a kind that a node came to need in the same five minutes, the one that it needed for longest: what is looked for is any
 // read of the kind.
 func (p *stateProof) thin() {
+	if n := len(p.Pods); n > maxNeeds { // one in so many is as good
+		kept := make([]checks.PodLife, maxNeeds)
+		for i := range kept {
+			kept[i] = p.Pods[i*n/maxNeeds]
+		}
+		p.Pods = kept
+	}
 	if len(p.Needs) <= maxNeeds {
 		return
 	}

@@ -92,6 +92,61 @@ func readCases() []kase {
 			kase{check, "none for an hour of one node: " + kind.String(), without(watch(kind.String(), "worker-2", 13, 14)), Unproven, CodeWatchMissing},
 		)
 	}
+	act := func(act evidence.Act, node string, from, to int) func(*Input) {
+		return without(func(t *tick) bool {
+			name, kind := t.ev.Verb, t.ev.ObjectRef.Resource
+			if t.ev.ObjectRef.Subresource != "" {
+				kind += "/" + t.ev.ObjectRef.Subresource
+			}
+			return name+" "+kind == act.String() && (node == "" || t.o.Node == node) && !t.time().Before(at(from, 0, 0)) && t.time().Before(at(to, 0, 0))
+		})
+	}
+	for a := range evidence.Acts {
+		out = append(out,
+			kase{check, a.String() + " of all missing", act(a, "", 0, 23), Unproven, CodeRequestMissing},
+			kase{check, a.String() + " of one node missing", act(a, "worker-1", 0, 23), Unproven, CodeRequestMissing},
+		)
+	}
+	pods := func(change func(i int, p *PodLife)) func(*Input) {
+		return func(in *Input) {
+			for i := range in.Pods {
+				change(i, &in.Pods[i])
+			}
+		}
+	}
+	kept := func(i int, p *PodLife) { p.Until, p.Gone = time.Time{}, false }
+	out = append(out,
+		kase{check, "a node's status is not reported for an hour", act(evidence.ActReportNode, "worker-2", 13, 14), Unproven, CodeRequestMissing},
+		kase{check, "not for an hour in which it was Ready for 20 minutes", all(act(evidence.ActReportNode, "worker-2", 13, 14), notReady(2, at(13, 20, 0), at(14, 0, 0))), Passed, ""},
+		kase{check, "one pod of a node that its kubelet rejects", all(act(evidence.ActCreateToken, "worker-1", 0, 23), func(in *Input) {
+			in.Pods = append(in.Pods[:4], in.Pods[6:]...)
+		}), Passed, ""},
+		kase{check, "pods without tokens", all(act(evidence.ActCreateToken, "", 0, 23), pods(func(_ int, p *PodLife) { p.Token = false })), Passed, ""},
+		kase{check, "pods that stay", all(act(evidence.ActDeletePod, "", 0, 23), pods(kept)), Passed, ""},
+		kase{check, "pods that end", all(act(evidence.ActDeletePod, "", 0, 23), pods(func(_ int, p *PodLife) { p.Gone = false })), Passed, ""},
+		kase{check, "two pods deleted by force", all(act(evidence.ActDeletePod, "", 0, 23), pods(func(i int, p *PodLife) {
+			if i > 1 {
+				kept(i, p)
+			}
+		})), Passed, ""},
+		kase{check, "three pods whose node vanished", all(act(evidence.ActDeletePod, "", 0, 23), pods(func(i int, p *PodLife) {
+			if i > 2 {
+				kept(i, p)
+			}
+		}), func(in *Input) {
+			in.Nodes[0].Lives[0].To = at(14, 9, 40)
+			in.Ledger = ledger(ticks(nil), func(t *tick) bool {
+				return t.o.Node == "worker-0" && t.time().After(at(14, 9, 40)) || t.ev.Verb == "delete"
+			})
+		}), Passed, ""},
+		kase{check, "three pods of a node that is not Ready", all(act(evidence.ActDeletePod, "", 0, 23), pods(func(i int, p *PodLife) {
+			if i < 6 {
+				kept(i, p)
+			}
+		}), notReady(2, at(14, 5, 0), at(14, 20, 0))), Passed, ""},
+		kase{check, "pods that came before the window", all(act(evidence.ActGetPod, "", 0, 23), pods(func(_ int, p *PodLife) { p.At = at(12, 10, 0) })), Passed, ""},
+		kase{check, "pods that went at once", all(act(evidence.ActGetPod, "", 0, 23), pods(func(_ int, p *PodLife) { p.Until, p.Gone = p.At.Add(30*time.Second), false })), Passed, ""},
+	)
 	reads := func(resource string) func(*tick) bool {
 		return func(t *tick) bool { return t.ev.ObjectRef.Resource == resource && t.ev.ObjectRef.Namespace == "shop" }
 	}

@@ -20,6 +20,7 @@ const (
 	CodeTornLine          Code = "torn-line"
 	CodeWatchMissing      Code = "watch-missing"
 	CodeWatchesLost       Code = "watches-lost"
+	CodeRequestMissing    Code = "request-missing"
 	CodeReadMissing       Code = "read-missing"
 	CodeNeedsUnknown      Code = "needs-unknown"
 	CodePolicyUnknown     Code = "policy-unknown"

@@ -56,6 +56,12 @@ func event(node, verb, group, resource, namespace, name string, t time.Time) tic
 	}
 }
 
+// sub returns the event of a subresource.
+func sub(t tick, subresource string) tick {
+	t.ev.ObjectRef.Subresource = subresource
+	return t
+}
+
 // cadence is how often what renews.
 type cadence func(node string) time.Duration
 
@@ -89,6 +95,14 @@ func play(every cadence) []tick {
 				out = append(out, w)
 				t += length + time.Second
 			}
+		}
+		for t := time.Minute; t < span; t += 5 * time.Minute {
+			out = append(out, sub(event(node, "patch", "", "nodes", "", node, noon.Add(t)), "status"))
+		}
+		for p := range 3 {
+			came, went := at(13, 2, p), at(14, 10, p)
+			out = append(out, event(node, "get", "", "pods", "shop", "web", came), sub(event(node, "patch", "", "pods", "shop", "web", came), "status"),
+				sub(event(node, "create", "", "serviceaccounts", "shop", "web", came), "token"), event(node, "delete", "", "pods", "shop", "web", went))
 		}
 		out = append(out, event(node, "get", "", "secrets", "shop", "db", at(13, 2, 0)), event(node, "watch", "", "configmaps", "shop", "web", at(13, 2, 0)))
 	}
@@ -170,7 +184,11 @@ func clean() *Input {
 		Restriction: &Findings{Looked: 3}, Tokens: &Findings{Looked: 3}, Holders: &Findings{Looked: 3}, Births: &Findings{Looked: 3},
 	}
 	for n := range 3 {
-		in.Nodes = append(in.Nodes, Node{Name: fmt.Sprintf("worker-%d", n), Lives: []Span{{From: at(1, 0, 0)}}})
+		name := fmt.Sprintf("worker-%d", n)
+		in.Nodes = append(in.Nodes, Node{Name: name, Lives: []Span{{From: at(1, 0, 0)}}})
+		for p := range 3 {
+			in.Pods = append(in.Pods, PodLife{Node: name, At: at(13, 1, 50+p), Until: at(14, 10, p), Gone: true, Token: true})
+		}
 	}
 	for h := evidence.HourOf(noon); h <= evidence.HourOf(noon.Add(span)); h++ {
 		in.Versions = append(in.Versions, Version{Hour: h, Minor: "1.36"})

@@ -62,6 +62,8 @@ type Input struct {
 	// before.
 	Needs      []Need
 	NeedsKnown bool
+	// Pods are those that came or went, or as many of them as are enough to tell what the log lacks, if NeedsKnown.
+	Pods []PodLife
 	// Steady are the times in which nodes needed an object that their kubelets watch all the time, or read whenever they start, if NeedsKnown.
 	Steady []Steady
 
@@ -145,6 +147,19 @@ type Need struct {
 	// Until is when no pod there needed it any more; zero if that lasts.
 	Until time.Time
 }
+
+// PodLife is a pod that came to a node or went from it.
+type PodLife struct {
+	Node string
+	// At is when it was bound, Until when it ended or was deleted; zero if it is there. Gone says that it was deleted, and had not ended before.
+	At, Until time.Time
+	Gone      bool `json:",omitempty"`
+	// Token says that a token is mounted into it.
+	Token bool `json:",omitempty"`
+}
+
+// Span is the time in which it was there.
+func (p *PodLife) Span() Span { return Span{p.At, p.Until} }
 
 // Steady are the times in which a node needed an object that its kubelet watches all the time: kube-root-ca.crt, which the kubelet looks at again
 // and again, as it mounts it, and which is not immutable. The times may overlap.

@@ -59,6 +59,14 @@ func readsLogged(in *Input) Result {
 			need(in, &w, n, &in.Needs[i], &p)
 		}
 	}
+	acts := newPodActs(&w)
+	for i := range in.Pods {
+		if n := readers[in.Pods[i].Node]; n != nil {
+			acts.started(in, &w, n, &in.Pods[i])
+			acts.ended(in, &w, n, &in.Pods[i])
+		}
+	}
+	acts.tell(&w, &p)
 	steady(in, &w, readers, &p)
 	return p.done(NextLogReads)
 }
@@ -89,43 +97,21 @@ func watchesOf(in *Input, w *window, n *Node, all []watchLoss, p *proof) {
 	if total(ready) < leastReady {
 		return
 	}
-	expects := make([]bool, w.last-w.first+1)
-	some := false
+	hours := make([]time.Duration, w.last-w.first+1)
 	for h := w.first; h <= w.last; h++ {
-		expects[h-w.first] = total(clip(ready, h.Start(), h.End())) >= watchFor
-		some = some || expects[h-w.first]
+		hours[h-w.first] = total(clip(ready, h.Start(), h.End()))
 	}
+	hourly(in, w, hours, reportFor, Item{Code: CodeRequestMissing, Node: n.Name, Request: evidence.ActReportNode.String()}, p, func(x *evidence.NodeHour) evidence.Parts {
+		return x.Acted[evidence.ActReportNode]
+	})
 	own := watchLoss{}
 	for kind := range evidence.Watches {
-		live := func(h evidence.Hour) bool {
-			x := in.Ledger.Node(n.Name, h)
-			return x != nil && x.Watched[kind] != 0
-		}
 		item := Item{Code: CodeWatchMissing, Node: n.Name, Request: "watch " + kind.String()}
-		if !some {
-			seen := false
-			for h := w.first; h <= w.last; h++ {
-				seen = seen || live(h)
-			}
-			p.count(1, one(seen))
-			if !seen {
-				item.From, item.To = w.first.Start(), w.last.End()
-				p.unproven(item)
-			}
+		if !hourly(in, w, hours, watchFor, item, p, func(x *evidence.NodeHour) evidence.Parts { return x.Watched[kind] }) {
 			continue
 		}
 		for h := w.first; h <= w.last; h++ {
-			if expects[h-w.first] {
-				p.count(1, one(live(h)))
-			}
-		}
-		w.runs(func(h evidence.Hour) bool { return expects[h-w.first] && !live(h) }, func(first, last evidence.Hour) {
-			i := item
-			i.From, i.To = first.Start(), last.End()
-			p.unproven(i)
-		})
-		for h := w.first; h <= w.last; h++ {
-			one := watchLoss{expected: int64(total(clip(ready, h.Start(), h.End())) / longestCycle)}
+			one := watchLoss{expected: int64(hours[h-w.first] / longestCycle)}
 			all[h-w.first].add(one)
 			own.add(one)
 		}
@@ -147,6 +133,36 @@ func watchesOf(in *Input, w *window, n *Node, all []watchLoss, p *proof) {
 	if own.tooMany(in) {
 		p.unproven(own.item(n.Name, w.first.Start(), w.last.End()))
 	}
+}
+
+// hourly looks for what a kubelet does in each hour in which its node was Ready for at least that long; if it never was, in all hours together. The item is what
+// is missing otherwise. It returns whether there was such an hour.
+func hourly(in *Input, w *window, ready []time.Duration, least time.Duration, item Item, p *proof, of func(*evidence.NodeHour) evidence.Parts) (some bool) {
+	expects := func(h evidence.Hour) bool { return ready[h-w.first] >= least }
+	done := func(h evidence.Hour) bool {
+		x := in.Ledger.Node(item.Node, h)
+		return x != nil && of(x) != 0
+	}
+	ever := false
+	for h := w.first; h <= w.last; h++ {
+		some, ever = some || expects(h), ever || done(h)
+		if expects(h) {
+			p.count(1, one(done(h)))
+		}
+	}
+	if !some {
+		p.count(1, one(ever))
+		if !ever {
+			item.From, item.To = w.first.Start(), w.last.End()
+			p.unproven(item)
+		}
+		return false
+	}
+	w.runs(func(h evidence.Hour) bool { return expects(h) && !done(h) }, func(first, last evidence.Hour) {
+		item.From, item.To = first.Start(), last.End()
+		p.unproven(item)
+	})
+	return true
 }
 
 // silences calls f with the stretches, in whole parts of hours, of a time in which the node was Ready, without a live watch, and with whether a watch ends them.
@@ -171,7 +187,7 @@ func need(in *Input, w *window, node *Node, n *Need, p *proof) {
 	if n.At.Before(w.from) {
 		return
 	}
-	from, able := ableToRead(in, w, node, n)
+	from, able := readySince(in, w, node, Span{n.At, n.Until})
 	if !able || from.Add(readFor).After(w.to) {
 		return
 	}
@@ -185,9 +201,9 @@ func need(in *Input, w *window, node *Node, n *Need, p *proof) {
 	}
 }
 
-// ableToRead returns since when the node was there and Ready for at least leastReady while it needed the object. That it is not Ready is noticed late.
-func ableToRead(in *Input, w *window, node *Node, n *Need) (from time.Time, able bool) {
-	need, ok := Span{n.At, n.Until}.within(n.At, w.to)
+// readySince returns since when the node was there and Ready for at least leastReady in the span. That it is not Ready is noticed late.
+func readySince(in *Input, w *window, node *Node, s Span) (from time.Time, able bool) {
+	need, ok := s.within(s.From, w.to)
 	if !ok {
 		return time.Time{}, false
 	}
@@ -254,12 +270,7 @@ func atStarts(in *Input, s *Steady, need Span, notReady []Span, p *proof) {
 
 // readWithin reports whether a kubelet read an object of the kind in one of the parts of hours from one time to another.
 func readWithin(in *Input, node string, kind evidence.Read, from, to time.Time) bool {
-	for at := from.Truncate(evidence.PartLength); !at.After(to); at = at.Add(evidence.PartLength) {
-		if x := in.Ledger.Node(node, evidence.HourOf(at)); x != nil && kind < evidence.Reads && x.Read[kind].Has(at) {
-			return true
-		}
-	}
-	return false
+	return kind < evidence.Reads && within(in, node, from, to, func(x *evidence.NodeHour) evidence.Parts { return x.Read[kind] })
 }
 
 // steadyIn asks for a read in each stretch of watchedAgain within the span.

@@ -9,8 +9,11 @@ import (
 	"slices"
 )
 
-// codecVersion is the first byte of each value.
-const codecVersion = 1
+// The first byte of each value is the version of its form. Until the second one nobody looked for acts.
+const (
+	withoutActs  = 1
+	codecVersion = 2
+)
 
 // Kind says what a record is about.
 type Kind uint8
@@ -115,7 +118,8 @@ func (l *Ledger) hand(m *mark, f func(Key, []byte) error) error {
 // Put merges a record. What it brings does not count as a change. It keeps nothing of the value, and changes nothing if it returns an error.
 func (l *Ledger) Put(k Key, value []byte) error {
 	d := decoder{rest: value}
-	if d.byte() != codecVersion {
+	version := d.byte()
+	if version != codecVersion && version != withoutActs {
 		return fmt.Errorf("record of hour %d: its form is not known", k.Hour)
 	}
 	if (k.Name == "") != (k.Kind == KindOverflow || k.Kind == KindDropped) && k.Kind != KindSource || len(k.Name) > MaxName {
@@ -125,11 +129,11 @@ func (l *Ledger) Put(k Key, value []byte) error {
 	var server ServerHour
 	var source SourceHour
 	var over Overflow
-	dst := []byte{codecVersion}
+	dst := []byte{version}
 	switch k.Kind {
 	case KindNode:
-		node.decode(&d)
-		dst = node.append(dst)
+		node.decode(&d, version)
+		dst = node.appendAs(dst, version)
 	case KindServer:
 		server.decode(&d)
 		dst = server.append(dst)
@@ -215,10 +219,16 @@ func (l *Ledger) Merge(other *Ledger) {
 	}
 }
 
-func (n *NodeHour) parts() []*Parts {
-	return []*Parts{
+// parts are all sets of parts, those that the first form lacks at the end.
+func (n *NodeHour) parts(version byte) []*Parts {
+	all := []*Parts{
 		&n.Watched[0], &n.Watched[1], &n.Watched[2], &n.Watched[3], &n.Watched[4], &n.Read[0], &n.Read[1], &n.Started, &n.Joined, &n.Foreign,
+		&n.Acted[0], &n.Acted[1], &n.Acted[2], &n.Acted[3], &n.Acted[4],
 	}
+	if version == withoutActs {
+		return all[:len(all)-int(Acts)]
+	}
+	return all
 }
 
 func (s *SourceHour) parts() []*Parts {
@@ -227,8 +237,9 @@ func (s *SourceHour) parts() []*Parts {
 
 func (n *NodeHour) merge(o *NodeHour) {
 	n.Renewed.union(&o.Renewed)
-	for i, p := range o.parts() {
-		n.parts()[i].add(*p)
+	all := n.parts(codecVersion)
+	for i, p := range o.parts(codecVersion) {
+		all[i].add(*p)
 	}
 	if n.First == 0 || o.First != 0 && o.First < n.First {
 		n.First = o.First
@@ -258,15 +269,23 @@ func appendParts(dst []byte, all []*Parts) []byte {
 	return dst
 }
 
-func (n *NodeHour) append(dst []byte) []byte {
-	dst = appendParts(dst, n.parts())
+func (n *NodeHour) append(dst []byte) []byte { return n.appendAs(dst, codecVersion) }
+
+func (n *NodeHour) appendAs(dst []byte, version byte) []byte {
+	dst = appendParts(dst, n.parts(version))
 	dst = binary.AppendUvarint(dst, uint64(n.First))
 	dst = binary.AppendUvarint(dst, uint64(n.Last))
 	return n.Renewed.append(dst)
 }
 
-func (n *NodeHour) decode(d *decoder) {
-	d.parts(n.parts())
+// decode reads a record. Where nobody looked for acts, none is missed.
+func (n *NodeHour) decode(d *decoder, version byte) {
+	d.parts(n.parts(version))
+	if version == withoutActs {
+		for i := range n.Acted {
+			n.Acted[i] = allParts
+		}
+	}
 	n.First, n.Last = uint16(d.most(3600)), uint16(d.most(3600))
 	d.failed = d.failed || n.First > n.Last || (n.First == 0) != (n.Last == 0)
 	d.slots(&n.Renewed)

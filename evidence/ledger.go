@@ -55,6 +55,26 @@ const (
 // String returns the resource.
 func (r Read) String() string { return [...]string{"secrets", "configmaps", "unknown"}[min(r, Reads)] }
 
+// Act is a request that every kubelet makes for its Node or its pods.
+type Act uint8
+
+// The requests that kubelets make: the first for the Node, at least every five to ten minutes; one before each report of a pod's status; that report; one for
+// each pod with a token when it starts; and one when a pod has ended that is to go.
+const (
+	ActReportNode Act = iota
+	ActGetPod
+	ActReportPod
+	ActCreateToken
+	ActDeletePod
+	// Acts is how many there are.
+	Acts
+)
+
+// String returns the verb and the resource.
+func (a Act) String() string {
+	return [...]string{"patch nodes/status", "get pods", "patch pods/status", "create serviceaccounts/token", "delete pods", "unknown"}[min(a, Acts)]
+}
+
 // mark is an entry's key and whether it changed since it was last handed out.
 type mark struct {
 	kind  Kind
@@ -72,6 +92,8 @@ type NodeHour struct {
 	Watched [Watches]Parts
 	// Read are the parts in which a kubelet read an object of each kind by name, whatever the answer.
 	Read [Reads]Parts
+	// Acted are the parts in which a kubelet made each of those requests, whatever the answer.
+	Acted [Acts]Parts
 	// Started are the parts in which the kubelet created its Node, answered 201 or 409; Joined those in which it was 201.
 	Started, Joined Parts
 	// Foreign are the parts in which another identity renewed the node's Lease.

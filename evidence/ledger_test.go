@@ -151,6 +151,50 @@ func TestReadsAndStarts(t *testing.T) {
 	}
 }
 
+func TestActs(t *testing.T) {
+	part := partOf(noon)
+	of := func(verb, group, resource, subresource, name string) seen {
+		return request("worker-1", verb, group, resource, "", name, noon).change(func(ev *audit.Event) { ev.ObjectRef.Subresource = subresource })
+	}
+	for name, c := range map[string]struct {
+		s    seen
+		want Act
+	}{
+		"patch of its status":            {of("patch", "", "nodes", "status", "worker-1"), ActReportNode},
+		"update of its status":           {of("update", "", "nodes", "status", "worker-1"), ActReportNode},
+		"patch of another node's status": {of("patch", "", "nodes", "status", "worker-2"), Acts},
+		"patch of its Node":              {of("patch", "", "nodes", "", "worker-1"), Acts},
+		"get of a pod":                   {of("get", "", "pods", "", "web"), ActGetPod},
+		"get of a pod's log":             {of("get", "", "pods", "log", "web"), Acts},
+		"list of pods":                   {of("list", "", "pods", "", ""), Acts},
+		"a pod's status":                 {of("patch", "", "pods", "status", "web"), ActReportPod},
+		"a pod's status, looked at":      {of("get", "", "pods", "status", "web"), Acts},
+		"a token":                        {of("create", "", "serviceaccounts", "token", "web"), ActCreateToken},
+		"a service account":              {of("create", "", "serviceaccounts", "", "web"), Acts},
+		"deletion of a pod":              {of("delete", "", "pods", "", "web"), ActDeletePod},
+		"eviction of a pod":              {of("create", "", "pods", "eviction", "web"), Acts},
+		"a pod of another group":         {of("get", "metrics.k8s.io", "pods", "", "web"), Acts},
+		"get of a pod, refused":          {of("get", "", "pods", "", "web").change(func(ev *audit.Event) { ev.Code = 403 }), ActGetPod},
+		"get of a pod that was received": {of("get", "", "pods", "", "web").change(func(ev *audit.Event) { ev.Stage = audit.StageRequestReceived }), Acts},
+		"get of a pod as somebody else":  {of("get", "", "pods", "", "web").change(func(ev *audit.Event) { ev.IsImpersonated = true }), Acts},
+	} {
+		for _, kubelet := range []bool{true, false} {
+			c.s.o.Kubelet = kubelet
+			n := ledgerOf(New(), c.s).Node("worker-1", HourOf(noon))
+			var want [Acts]Parts
+			if kubelet && c.want != Acts {
+				want[c.want] = part
+			}
+			if n == nil && want == [Acts]Parts{} {
+				continue
+			}
+			if n == nil || n.Acted != want {
+				t.Errorf("%s, a kubelet %t: %+v", name, kubelet, n)
+			}
+		}
+	}
+}
+
 func TestServersByTheirLeases(t *testing.T) {
 	h := HourOf(noon)
 	type shown struct {

@@ -171,7 +171,7 @@ func TestDroppedHoursAreForgotten(t *testing.T) {
 
 // A value has one form: another that would mean the same is refused, as is what means nothing.
 func TestDamagedValues(t *testing.T) {
-	empty := slices.Repeat([]byte{0}, 12) // parts, first and last of a node
+	empty := slices.Repeat([]byte{0}, 12+int(Acts)) // parts, first and last of a node
 	node := func(slots ...byte) []byte { return slices.Concat([]byte{codecVersion}, empty, slots) }
 	server := func(rest ...byte) []byte { return append([]byte{codecVersion, 0, 0}, rest...) }
 	for name, c := range map[string]struct {
@@ -188,6 +188,8 @@ func TestDamagedValues(t *testing.T) {
 		"more behind":          {KindNode, node(0, 0), false},
 		"a long number":        {KindNode, node(0x80, 0), false},
 		"no slots":             {KindNode, node(), false},
+		"the first form":       {KindNode, slices.Concat([]byte{withoutActs}, empty[Acts:], []byte{0}), true},
+		"acts in that form":    {KindNode, slices.Concat([]byte{withoutActs}, empty, []byte{0}), false},
 		"another form":         {KindNode, append([]byte{codecVersion + 1}, node(0)[1:]...), false},
 		"nothing":              {KindNode, nil, false},
 		"versions":             {KindServer, server(0, 2, 1, 'a', 1, 'b'), true},
@@ -207,6 +209,26 @@ func TestDamagedValues(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		} else if n := len(dump(t, l)); (n == 1) != c.ok {
 			t.Errorf("%s: %d records", name, n)
+		}
+	}
+}
+
+// Where the program that wrote a record did not look for acts, all were done: nothing is missed because a program was replaced, whatever comes later.
+func TestRecordsWithoutActs(t *testing.T) {
+	l := ledgerOf(New(), request("worker-1", "get", "", "pods", "shop", "web", noon))
+	n := l.Node("worker-1", HourOf(noon))
+	if n.Acted[ActGetPod] != partOf(noon) || n.Acted[ActReportPod] != 0 {
+		t.Errorf("acts %b", n.Acted)
+	}
+	old := n.appendAs([]byte{withoutActs}, withoutActs)
+	for _, into := range []*Ledger{New(), l} {
+		if err := into.Put(Key{KindNode, HourOf(noon), "worker-1"}, old); err != nil {
+			t.Fatal(err)
+		}
+		for act, parts := range into.Node("worker-1", HourOf(noon)).Acted {
+			if parts != allParts {
+				t.Errorf("%s: %b", Act(act), parts)
+			}
 		}
 	}
 }

@@ -304,10 +304,41 @@ func watchOf(ref *audit.ObjectRef) Watch {
 	return Watches
 }
 
-// kubelet takes in reads by name, and starts.
+// actOf returns what a kubelet did, Acts if it is none of the acts.
+func (n *NodeHour) actOf(ev *audit.Event) Act {
+	ref := &ev.ObjectRef
+	switch ref.Resource {
+	case "pods":
+		switch {
+		case ref.Subresource == "" && ev.Verb == "get":
+			return ActGetPod
+		case ref.Subresource == "" && ev.Verb == "delete":
+			return ActDeletePod
+		case ref.Subresource == "status" && (ev.Verb == "patch" || ev.Verb == "update"):
+			return ActReportPod
+		}
+	case "nodes":
+		if ref.Subresource == "status" && (ev.Verb == "patch" || ev.Verb == "update") && ref.Name == n.name {
+			return ActReportNode
+		}
+	case "serviceaccounts":
+		if ref.Subresource == "token" && ev.Verb == "create" {
+			return ActCreateToken
+		}
+	}
+	return Acts
+}
+
+// kubelet takes in what every kubelet does, reads by name, and starts.
 func (n *NodeHour) kubelet(ev *audit.Event, part Parts) bool {
 	ref := &ev.ObjectRef
-	if ref.APIGroup != "" || ref.Subresource != "" || ref.Name == "" {
+	if ref.APIGroup != "" || ref.Name == "" {
+		return false
+	}
+	if act := n.actOf(ev); act != Acts {
+		return n.Acted[act].add(part)
+	}
+	if ref.Subresource != "" {
 		return false
 	}
 	switch ref.Resource {

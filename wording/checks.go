@@ -103,6 +103,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeTornLine:          says("the last line has no end, and the window ends before it"),
 	checks.CodeWatchMissing:      says("a watch that every kubelet keeps is not in the log"),
 	checks.CodeWatchesLost:       says("too many of the watches that kubelets make again and again are missing from the log"),
+	checks.CodeRequestMissing:    says("a request that every kubelet makes is not in the log"),
 	checks.CodeReadMissing:       about("no read is in the log though a pod of the node uses %s"),
 	checks.CodeNeedsUnknown:      says("the state does not say which secrets and configmaps the nodes came to need"),
 	checks.CodePolicyUnknown:     says("the audit policy in force is not known"),

@@ -1,0 +1,86 @@
+package days
+
+import (
+	"fmt"
+	"strings"
+)
+
+// verbs are mutations that take out of the log what kubelets do besides renewing Leases and reading: by the verb, as a filter of an exporter may, or by
+// the kind of request.
+func verbs() []Mutation {
+	return []Mutation{
+		{
+			Name: "remove-verb", Effect: Hides, Description: "no request of nodes with one verb is logged",
+			Checks: []string{"reads-logged", "window-covered", "rare-paths-seen"}, apply: func(m *mutator) string {
+				return m.without("", [...]string{"get", "create", "update", "patch", "delete"}[m.IntN(5)], "")
+			},
+		},
+		{
+			Name: "remove-kind", Effect: Hides, Description: "no request of one kind that kubelets make for their Node and pods is logged",
+			Checks: []string{"reads-logged"}, apply: func(m *mutator) string {
+				kind := m.kind()
+				return m.without("", kind[0], kind[1])
+			},
+		},
+		{
+			Name: "remove-kind-of-node", Effect: Hides, Description: "no request of one kind that a kubelet makes for its Node and pods is logged of one node",
+			Checks: []string{"reads-logged"}, apply: func(m *mutator) string {
+				kind := m.kind()
+				return m.without(m.node(), kind[0], kind[1])
+			},
+		},
+	}
+}
+
+func (m *mutator) kind() [2]string {
+	return [...][2]string{{"patch", "nodes/status"}, {"get", "pods"}, {"patch", "pods/status"}, {"create", "serviceaccounts/token"}, {"delete", "pods"}}[m.IntN(5)]
+}
+
+// enough is how many pods must have come or gone for what is missing of them to show. A pod goes too soon to be looked at, a kubelet is away, or a pod is
+// deleted by force; so there must be more than are asked for.
+const enough = 8
+
+// without drops the requests of a node, or of all, with a verb and of a kind of resource, or of any. It returns "" where too few pods came or went for that to
+// show.
+func (m *mutator) without(node, verb, kind string) string {
+	of := func(e *Event, verb, kind string) bool {
+		if !e.IsNode() || e.Ref == nil || node != "" && nodeOf(e.User) != node || e.Verb != verb {
+			return false
+		}
+		resource := e.Ref.Resource
+		if e.Ref.Subresource != "" {
+			resource += "/" + e.Ref.Subresource
+		}
+		return kind == "" || resource == kind
+	}
+	pods := func(verb, kind string) map[string]bool {
+		all := map[string]bool{}
+		for _, e := range m.Events {
+			if of(e, verb, kind) && e.Code < 300 && strings.HasPrefix(e.UserAgent, "kubelet") && e.Received.After(m.From.Add(20*minute)) && e.Received.Before(m.To.Add(-20*minute)) {
+				all[e.Ref.Namespace+"/"+e.Ref.Name] = true
+			}
+		}
+		return all
+	}
+	gone := pods("delete", "pods")
+	for _, e := range m.Events {
+		if e.Ref != nil && (strings.HasSuffix(e.User.Username, ":taint-eviction-controller") || strings.HasSuffix(e.User.Username, ":node-controller")) { // its kubelet deletes it before the node is Ready again
+			delete(gone, e.Ref.Namespace+"/"+e.Ref.Name)
+		}
+	}
+	switch {
+	case verb == "update" || verb == "create" && kind == "" || verb == "patch" && kind != "pods/status": // for the Node
+	case verb == "delete":
+		if len(gone) < enough {
+			return ""
+		}
+	case len(pods("create", "events")) < enough: // as pods start
+		return ""
+	}
+	n := m.drop(func(e *Event) bool { return of(e, verb, kind) })
+	what := strings.TrimSpace(verb + " " + kind)
+	if node != "" {
+		what += " of " + node
+	}
+	return some(n, fmt.Sprintf("%d requests: %s", n, what))
+}
