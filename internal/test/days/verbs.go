@@ -18,22 +18,27 @@ func verbs() []Mutation {
 		{
 			Name: "remove-kind", Effect: Hides, Description: "no request of one kind that kubelets make for their Node and pods is logged",
 			Checks: []string{"reads-logged"}, apply: func(m *mutator) string {
-				kind := m.kind()
-				return m.without("", kind[0], kind[1])
+				return m.withoutKind("")
 			},
 		},
 		{
 			Name: "remove-kind-of-node", Effect: Hides, Description: "no request of one kind that a kubelet makes for its Node and pods is logged of one node",
 			Checks: []string{"reads-logged"}, apply: func(m *mutator) string {
-				kind := m.kind()
-				return m.without(m.node(), kind[0], kind[1])
+				return m.withoutKind(m.node())
 			},
 		},
 	}
 }
 
-func (m *mutator) kind() [2]string {
-	return [...][2]string{{"patch", "nodes/status"}, {"get", "pods"}, {"patch", "pods/status"}, {"create", "serviceaccounts/token"}, {"delete", "pods"}}[m.IntN(5)]
+// withoutKind drops one of the kinds of requests that kubelets make, of those that show.
+func (m *mutator) withoutKind(node string) string {
+	kinds := [...][2]string{{"patch", "nodes/status"}, {"get", "pods"}, {"patch", "pods/status"}, {"create", "serviceaccounts/token"}, {"delete", "pods"}}
+	for _, i := range m.Perm(len(kinds)) {
+		if what := m.without(node, kinds[i][0], kinds[i][1]); what != "" {
+			return what
+		}
+	}
+	return ""
 }
 
 // enough is how many pods must have come or gone for what is missing of them to show. A pod goes too soon to be looked at, a kubelet is away, or a pod is
