@@ -14,6 +14,7 @@ import (
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/coverage"
+	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -29,6 +30,11 @@ func (p *proof) hidden(in *checks.Input) {
 		return
 	}
 	in.Policy.Given, in.Policy.Contradicted = true, contradicted(p.policy, p.written)
+	for act := range evidence.Acts {
+		if verb, resource, _ := strings.Cut(act.String(), " "); !p.policy.LogsOfNodes(verb, resource) {
+			in.Policy.Omits = append(in.Policy.Omits, act)
+		}
+	}
 	note := func(h coverage.Hidden, as string) {
 		for _, r := range h.Requests {
 			x := checks.Hidden{Request: requestKind(r.Verb, r.APIGroup, r.Resource, r.Subresource, r.Path), User: as}

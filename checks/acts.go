@@ -79,10 +79,10 @@ func (a *podActs) ended(in *Input, w *window, node *Node, pod *PodLife) {
 }
 
 // tell says what is missing.
-func (a *podActs) tell(w *window, p *proof) {
+func (a *podActs) tell(in *Input, w *window, p *proof) {
 	for act := range evidence.Acts {
 		all := &a.all[act]
-		if all.asked == 0 {
+		if all.asked == 0 || slices.Contains(in.Policy.Omits, act) {
 			continue
 		}
 		p.count(1, one(all.done > 0))

@@ -104,6 +104,7 @@ func readCases() []kase {
 	for a := range evidence.Acts {
 		out = append(out,
 			kase{check, a.String() + " of all missing", act(a, "", 0, 23), Unproven, CodeRequestMissing},
+			kase{check, a.String() + " of all missing, as the policy says", all(act(a, "", 0, 23), func(in *Input) { in.Policy.Omits = []evidence.Act{a} }), Passed, ""},
 			kase{check, a.String() + " of one node missing", act(a, "worker-1", 0, 23), Unproven, CodeRequestMissing},
 		)
 	}

@@ -179,6 +179,8 @@ type Policy struct {
 	Name  string
 	// Hidden are the kinds of requests of nodes, and of those who act as nodes, that it, or one that was in force before, keeps out of the log.
 	Hidden []Hidden
+	// Omits are the acts of kubelets that it does not log, or not all of them: nobody can miss them.
+	Omits []evidence.Act
 	// Contradicted are kinds of requests of which the log has an event that the given policy would not have written.
 	Contradicted []Contradiction
 	// Probes are the kinds of requests, of those that ProbeRequests names, that a probe made with a node's credential and that are in the log.

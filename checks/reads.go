@@ -66,7 +66,7 @@ func readsLogged(in *Input) Result {
 			acts.ended(in, &w, n, &in.Pods[i])
 		}
 	}
-	acts.tell(&w, &p)
+	acts.tell(in, &w, &p)
 	steady(in, &w, readers, &p)
 	return p.done(NextLogReads)
 }
@@ -101,9 +101,10 @@ func watchesOf(in *Input, w *window, n *Node, all []watchLoss, p *proof) {
 	for h := w.first; h <= w.last; h++ {
 		hours[h-w.first] = total(clip(ready, h.Start(), h.End()))
 	}
-	hourly(in, w, hours, reportFor, Item{Code: CodeRequestMissing, Node: n.Name, Request: evidence.ActReportNode.String()}, p, func(x *evidence.NodeHour) evidence.Parts {
-		return x.Acted[evidence.ActReportNode]
-	})
+	if !slices.Contains(in.Policy.Omits, evidence.ActReportNode) {
+		report := Item{Code: CodeRequestMissing, Node: n.Name, Request: evidence.ActReportNode.String()}
+		hourly(in, w, hours, reportFor, report, p, func(x *evidence.NodeHour) evidence.Parts { return x.Acted[evidence.ActReportNode] })
+	}
 	own := watchLoss{}
 	for kind := range evidence.Watches {
 		item := Item{Code: CodeWatchMissing, Node: n.Name, Request: "watch " + kind.String()}

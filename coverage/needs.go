@@ -172,6 +172,22 @@ func (p *Policy) lacks(c *lacking, n *need) {
 	}
 }
 
+// LogsOfNodes reports whether every request of nodes with that verb, for that kind of resource in the form of an audit policy, such as "pods/status", is in the
+// log with its decision, whatever its level.
+func (p *Policy) LogsOfNodes(verb, resource string) bool {
+	q := question{verbs: verb, resource: resource}
+	if !strings.HasPrefix(resource, "nodes") {
+		q.namespace = "*"
+	}
+	_, named := p.named()
+	all := true
+	ask([]question{q}, p.askers(nodes), append([]string{anyNamespace, systemNamespace}, named...), func(a *asked) {
+		_, hidden, _ := p.decided(&a.attrs)
+		all = all && !hidden
+	})
+	return all
+}
+
 // logsSome is whether any request of the user may be in the log.
 func (p *Policy) logsSome(who user.Info) bool {
 	for i := range p.rules {
