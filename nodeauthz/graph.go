@@ -44,6 +44,7 @@ type Graph struct {
 	mu sync.RWMutex
 
 	index    index
+	latest   latest
 	vertices arena[vertex]
 	tenures  arena[tenure]
 	volumes  arena[volumeLife]
@@ -89,6 +90,7 @@ type vertex struct {
 	tail      *tail  // nil for most
 	namespace namespaceID
 	kind      Kind
+	heavy     bool // its tenures are in tail.byNode, and the newest of each node in Graph.latest
 	name      string
 	pins      uint32 // lives of persistent volumes whose claim this is
 	_         [8]byte
@@ -151,6 +153,7 @@ type uid [16]byte
 func NewGraph() *Graph {
 	g := &Graph{
 		index:       newIndex(),
+		latest:      newLatest(),
 		nodes:       map[string]nodeID{},
 		nodeRecs:    make([]nodeRecord, 1),
 		namespaces:  map[string]namespaceID{"": 0},
@@ -306,24 +309,32 @@ func unhex(c byte) byte {
 func (u uid) known() bool { return u != uid{} }
 
 // addRef makes the vertex lead to the tenure.
-func (v *vertex) addRef(r ref) {
-	if v.first.tenure == 0 && !v.isHeavy() {
+func (g *Graph) addRef(vid vertexID, r ref) {
+	v := g.vertex(vid)
+	if v.first.tenure == 0 && !v.heavy {
 		v.first = r
 		return
 	}
 	t := v.needTail()
 	switch {
-	case t.byNode != nil:
-		t.byNode[r.node] = append(t.byNode[r.node], r.tenure)
+	case v.heavy:
+		g.addHeavy(vid, r)
 	case len(t.more) < manyRefs:
 		t.more = append(t.more, r)
 	default:
-		t.byNode = map[nodeID][]tenureID{v.first.node: {v.first.tenure}}
-		for _, r := range append(t.more, r) {
-			t.byNode[r.node] = append(t.byNode[r.node], r.tenure)
+		first, more := v.first, t.more
+		v.heavy, v.first, t.more, t.byNode = true, ref{}, nil, map[nodeID][]tenureID{}
+		g.addHeavy(vid, first)
+		for _, r := range append(more, r) {
+			g.addHeavy(vid, r)
 		}
-		v.first, t.more = ref{}, nil
 	}
+}
+
+func (g *Graph) addHeavy(vid vertexID, r ref) {
+	t := g.vertex(vid).tail
+	t.byNode[r.node] = append(t.byNode[r.node], r.tenure)
+	g.latest.set(vid, r.node, r.tenure)
 }
 
 func (v *vertex) needTail() *tail {
@@ -333,17 +344,18 @@ func (v *vertex) needTail() *tail {
 	return v.tail
 }
 
-func (v *vertex) isHeavy() bool { return v.tail != nil && v.tail.byNode != nil }
-
 // dropRef keeps the order of the others: the newest is looked at first.
-func (v *vertex) dropRef(r ref) {
+func (g *Graph) dropRef(vid vertexID, r ref) {
+	v := g.vertex(vid)
 	switch {
-	case v.isHeavy():
+	case v.heavy:
 		list := without(v.tail.byNode[r.node], r.tenure)
 		if len(list) == 0 {
 			delete(v.tail.byNode, r.node)
+			g.latest.remove(vid, r.node)
 		} else {
 			v.tail.byNode[r.node] = list
+			g.latest.set(vid, r.node, list[len(list)-1])
 		}
 	case v.first != r:
 		if v.tail != nil {

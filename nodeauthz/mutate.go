@@ -89,10 +89,9 @@ func (g *Graph) adopt(id tenureID, u uid, node nodeID) {
 		r.uid = u
 	}
 	if r.node == 0 {
-		v := g.vertex(r.vertex)
-		v.dropRef(ref{tenure: id})
+		g.dropRef(r.vertex, ref{tenure: id})
 		r.node = node
-		v.addRef(ref{tenure: id, node: node})
+		g.addRef(r.vertex, ref{tenure: id, node: node})
 		r.open = true // its targets come with the observation that made it known
 		g.open++
 		g.nodeRecs[node].open = append(g.nodeRecs[node].open, id)
@@ -202,7 +201,7 @@ func (g *Graph) delete(kind Kind, namespace, name, uidString string, at Stamp) {
 	vid = g.intern(kind, namespace, name)
 	id := tenureID(g.tenures.alloc())
 	*g.tenure(id) = tenure{uid: u, vertex: vid, used: true, life: life{from: boundary{at: minTime}}}
-	g.vertex(vid).addRef(ref{tenure: id})
+	g.addRef(vid, ref{tenure: id})
 	g.end(id, boundaryOf(at))
 }
 
@@ -368,9 +367,9 @@ func (g *Graph) setOnNode(kind Kind, namespace, name, uidString, nodeName string
 	}
 	r := g.tenure(id)
 	if r.node == 0 {
-		v.dropRef(ref{tenure: id})
+		g.dropRef(vid, ref{tenure: id})
 		r.node = node
-		v.addRef(ref{tenure: id, node: node})
+		g.addRef(vid, ref{tenure: id, node: node})
 	}
 	if !r.uid.known() {
 		r.uid = u

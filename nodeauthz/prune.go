@@ -49,7 +49,7 @@ func (g *Graph) dropTenure(id tenureID, limit int64) {
 	}
 	entry := ref{tenure: id, node: r.node}
 	drop := func(vid vertexID) {
-		g.vertex(vid).dropRef(entry)
+		g.dropRef(vid, entry)
 		g.release(vid)
 	}
 	seen := map[vertexID]bool{}

@@ -35,11 +35,9 @@ func (s span) and(o span) span {
 // scan looks at every path from the vertex to the node. It is the hot path: one pass, no allocation.
 func (g *Graph) scan(vid vertexID, node nodeID, w *window) {
 	v := g.vertex(vid)
-	if t := v.tail; t != nil {
-		list := t.byNode[node]
-		for i := len(list) - 1; i >= 0 && !w.covered; i-- {
-			g.see(g.tenure(list[i]), vid, w)
-		}
+	if v.heavy {
+		g.scanHeavy(vid, node, w)
+	} else if t := v.tail; t != nil {
 		for i := len(t.more) - 1; i >= 0 && !w.covered; i-- {
 			if t.more[i].node == node {
 				g.see(g.tenure(t.more[i].tenure), vid, w)
@@ -51,6 +49,21 @@ func (g *Graph) scan(vid vertexID, node nodeID, w *window) {
 	}
 	if !w.covered && v.tail != nil && len(v.tail.volumes) > 0 {
 		g.scanVolumes(v, node, w)
+	}
+}
+
+// scanHeavy looks at the newest tenure on the node first, which mostly is the one that lives.
+func (g *Graph) scanHeavy(vid vertexID, node nodeID, w *window) {
+	id := g.latest.of(vid, node)
+	if id == 0 {
+		return
+	}
+	if g.see(g.tenure(id), vid, w); w.covered {
+		return
+	}
+	list := g.vertex(vid).tail.byNode[node]
+	for i := len(list) - 2; i >= 0 && !w.covered; i-- {
+		g.see(g.tenure(list[i]), vid, w)
 	}
 }
 

@@ -61,7 +61,7 @@ func (g *Graph) beginTenure(vid vertexID, u uid, node nodeID, from boundary) ten
 	if r.to.set {
 		g.ended.add(r.to.late(), id)
 	}
-	v.addRef(ref{tenure: id, node: node})
+	g.addRef(vid, ref{tenure: id, node: node})
 	return id
 }
 
@@ -78,7 +78,7 @@ func (g *Graph) setTargets(id tenureID, targets []vertexID) {
 	r := g.tenure(id)
 	r.targets = targets
 	for _, t := range targets {
-		g.vertex(t).addRef(ref{tenure: id, node: r.node})
+		g.addRef(t, ref{tenure: id, node: r.node})
 	}
 }
 
@@ -125,7 +125,7 @@ func (g *Graph) retarget(id tenureID, targets []vertexID, at boundary, of gens) 
 			continue
 		}
 		if !own[t] {
-			g.vertex(t).addRef(ref{tenure: id, node: r.node})
+			g.addRef(t, ref{tenure: id, node: r.node})
 			own[t] = true
 		}
 		alive[t] |= begins
@@ -166,13 +166,13 @@ func (g *Graph) rebase(id tenureID, targets []vertexID, at boundary, of gens) {
 			if !r.hasExtra(t) {
 				r.endTarget(t, seen, of)
 				r.targets = append(r.targets, t)
-				g.vertex(t).addRef(ref{tenure: id, node: r.node})
+				g.addRef(t, ref{tenure: id, node: r.node})
 			}
 		}
 	} else {
 		for _, t := range r.targets {
 			if !r.hasExtra(t) {
-				g.vertex(t).dropRef(ref{tenure: id, node: r.node})
+				g.dropRef(t, ref{tenure: id, node: r.node})
 			}
 		}
 		kept := targets[:0:0]
