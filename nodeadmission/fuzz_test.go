@@ -187,34 +187,70 @@ func FuzzToken(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
-	f.Fuzz(func(t *testing.T, body []byte) {
+	f.Fuzz(func(t *testing.T, body []byte) { readAsDecoded(t, body) })
+}
+
+// TestTokenText is FuzzToken over texts that look like those of kubelets.
+func TestTokenText(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 7))
+	pick := func(of ...string) string { return of[r.IntN(len(of))] }
+	quick, other := 0, 0
+	for range effort.Of(60_000, 6_000) {
+		text := func() string {
+			return pick("", "p", "web-7c9fd6b5d8-x2x4z", "8f2c7137-968f-4f7c-9148-d2e926fac1a3", `}`, `},`, `{`, `\"`, `\"},\"spec\":{`, `\\`, `a\u0061`, "\u00e9", "\x7f", `"},"spec":{"audiences":["x"`)
+		}
+		spec := func() string {
+			return `"spec":{"audiences":` + pick(`["a"]`, `["a"]`, `["`+text()+`"]`, `["a","b"]`, `[ "a" ]`, `[]`, `null`, `["`+text()+`","`+text()+`"]`) +
+				`,"expirationSeconds":` + pick("3607", "3607", "null", "-1", `3,"audiences":["z"]`) + `,"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"` + text() + `","uid":"` + text() + `"` +
+				pick("", "", "", `,"name":"x"`, `,"kind":"Node"`) + `}}`
+		}
+		const status = `"status":{"token":"","expirationTimestamp":null}`
+		metadata := pick("", "", `"creationTimestamp":null`, `"name":"`+text()+`"`, `"labels":{"a":"`+text()+`"}`, `"a":[{}]`, `"a":{},`+spec()+","+status, `"a":{`, `"a":{},`+spec())
+		body := []byte(`{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","metadata":{` + metadata + `},` + spec() + pick("", "", "", "", ","+spec()) + "," + status + pick("", "", "", `,"spec":null`) + "}")
 		if !json.Valid(body) {
-			return // the API server refuses it
+			continue
 		}
-		got, ok := readToken(body)
-		var o struct {
-			Spec struct {
-				Audiences      []string   `json:"audiences"`
-				BoundObjectRef *objectRef `json:"boundObjectRef"`
-			} `json:"spec"`
+		if reader := (tokenReader{body: body}); reader.usual() {
+			quick++
+		} else {
+			other++
 		}
-		if wantOK := decode(body, &o); ok != wantOK || !ok {
-			if ok != wantOK {
-				t.Errorf("%s: read is %t, decoded %t", body, ok, wantOK)
-			}
-			return
+		readAsDecoded(t, body)
+	}
+	if quick < 500 || other < 500 {
+		t.Errorf("%d texts as kubelets write them, and %d others: too few to tell", quick, other)
+	}
+}
+
+// readAsDecoded holds the reading of a TokenRequest against decoding it.
+func readAsDecoded(t *testing.T, body []byte) {
+	t.Helper()
+	if !json.Valid(body) {
+		return // the API server refuses it
+	}
+	got, ok := readToken(body)
+	var o struct {
+		Spec struct {
+			Audiences      []string   `json:"audiences"`
+			BoundObjectRef *objectRef `json:"boundObjectRef"`
+		} `json:"spec"`
+	}
+	if wantOK := decode(body, &o); ok != wantOK || !ok {
+		if ok != wantOK {
+			t.Errorf("%s: read is %t, decoded %t", body, ok, wantOK)
 		}
-		want := tokenRequest{audiences: len(o.Spec.Audiences), bound: o.Spec.BoundObjectRef != nil}
-		if want.audiences > 0 {
-			want.audience = o.Spec.Audiences[0]
-		}
-		if want.bound {
-			want.ref = *o.Spec.BoundObjectRef
-		}
-		if got != want {
-			t.Errorf("%s: %+v, want %+v", body, got, want)
-		}
-	})
+		return
+	}
+	want := tokenRequest{audiences: len(o.Spec.Audiences), bound: o.Spec.BoundObjectRef != nil}
+	if want.audiences > 0 {
+		want.audience = o.Spec.Audiences[0]
+	}
+	if want.bound {
+		want.ref = *o.Spec.BoundObjectRef
+	}
+	if got != want {
+		t.Errorf("%s: %+v, want %+v", body, got, want)
+	}
 }
 
 // FuzzBodies gives the plugin bodies that a client chose: it answers, and says what is missing when it cannot.
@@ -246,4 +282,34 @@ func FuzzBodies(f *testing.F) {
 		}
 		_ = Observe(&Response{Verb: "create", Authorized: true, Code: 403, Message: string(body)})
 	})
+}
+
+// TestPlain holds the look at eight bytes at a time against one at each byte.
+func TestPlain(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 6))
+	seen := map[bool]int{}
+	for range 20_000 {
+		text := make([]byte, r.IntN(40))
+		want := true
+		for i := range text {
+			if text[i] = byte(' ' + r.IntN(0x7f-' ')); text[i] == '\\' {
+				text[i] = ' '
+			}
+		}
+		for range r.IntN(3) {
+			if len(text) > 0 {
+				text[r.IntN(len(text))] = []byte{0, 0x1f, ' ', '[', '\\', ']', '~', 0x7f, 0x80, 0xff}[r.IntN(10)]
+			}
+		}
+		for _, c := range text {
+			want = want && c >= ' ' && c < 0x7f && c != '\\'
+		}
+		if got := plain(text); got != want {
+			t.Fatalf("%q is plain: %t, want %t", text, got, want)
+		}
+		seen[want]++
+	}
+	if seen[true] < 1000 || seen[false] < 1000 {
+		t.Errorf("%v", seen)
+	}
 }

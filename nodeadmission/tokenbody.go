@@ -2,6 +2,7 @@ package nodeadmission
 
 import (
 	"bytes"
+	"encoding/binary"
 	"unsafe"
 )
 
@@ -61,11 +62,8 @@ func (r *tokenReader) usual() bool {
 	if i < 0 {
 		return false
 	}
-	end := bytes.IndexByte(r.body[i:], '}')
-	if end < 0 || !flat(r.body[i:i+end]) {
-		return false
-	}
-	if i = r.after(i+end, `},"spec":{"audiences":`); i < 0 {
+	// If there were more than the metadata before the first brace that shuts, or if that brace were in a text, it would not be JSON with what follows.
+	if i = r.after(i+max(0, bytes.IndexByte(r.body[i:], '}')), `},"spec":{"audiences":`); i < 0 {
 		return false
 	}
 	if i = r.list(i); i < 0 {
@@ -99,11 +97,6 @@ func (r *tokenReader) after(i int, text string) int {
 		return end
 	}
 	return -1
-}
-
-// flat reports whether what stands before the first brace of an object that is shut is all that is in it.
-func flat(inside []byte) bool {
-	return bytes.IndexByte(inside, '{') < 0 && bytes.IndexByte(inside, '\\') < 0 && bytes.Count(inside, []byte(`"`))%2 == 0
 }
 
 // once is false if the member was there before.
@@ -199,14 +192,33 @@ func (r *tokenReader) text(i int, into *string) int {
 		return -1
 	}
 	start := i + 1
-	for i = start; i < len(r.body); i++ {
-		switch c := r.body[i]; {
-		case c == '"':
-			*into = unsafe.String(unsafe.SliceData(r.body[start:]), i-start)
-			return i + 1
-		case c < ' ' || c >= 0x7f || c == '\\':
-			return -1
+	size := bytes.IndexByte(r.body[start:], '"')
+	if size < 0 || !plain(r.body[start:start+size]) {
+		return -1
+	}
+	*into = unsafe.String(unsafe.SliceData(r.body[start:]), size)
+	return start + size + 1
+}
+
+// plain reports whether a text is of printable ASCII without backslashes. It looks at eight bytes at a time: the highest bit of a byte of strange is set where
+// a byte is not so, and may be set in those that follow it.
+func plain(text []byte) bool {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	for len(text) >= 8 {
+		w := binary.LittleEndian.Uint64(text)
+		escape := w ^ ones*'\\'
+		if strange := w | (w + ones) | (w - ones*' ') | (escape - ones); strange&high != 0 {
+			return false
+		}
+		if len(text) == 8 {
+			return true
+		}
+		text = text[min(8, len(text)-8):]
+	}
+	for _, c := range text {
+		if c < ' ' || c >= 0x7f || c == '\\' {
+			return false
 		}
 	}
-	return -1
+	return true
 }
