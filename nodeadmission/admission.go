@@ -92,7 +92,7 @@ func (a *Admission) Decide(r *Request, t time.Time) Answer {
 		e.name = e.createdName()
 	}
 	ans := e.decide()
-	if r.Done {
+	if r.Done && e.mayBeItself(&ans) {
 		ans = e.beforeItself(ans)
 	}
 	if ans.Verdict != Unknown {

@@ -43,14 +43,19 @@ func (e *eval) lacksObject(m Missing) bool {
 // absent reports whether the answer is that the object is not there.
 func (a *Answer) absent() bool { return a.Verdict == None || a.Code == http.StatusNotFound }
 
+// mayBeItself reports whether what the answer depends on changed so late that the request itself may have done it, and whether that bears on the answer.
+func (e *eval) mayBeItself(ans *Answer) bool {
+	if e.from == 0 || e.from < e.at.UnixNano()-int64(e.a.skew) {
+		return false
+	}
+	return ans.absent() || e.verb == "patch" && ans.Verdict != Deny
+}
+
 // beforeItself returns the answer for a request that was carried out: the one as of before its own effect, where the state has that already at its time. For
 // clocks differ, and the state may have the time of the request itself.
 func (e *eval) beforeItself(ans Answer) Answer {
-	if e.op == opCreate && !ans.absent() || e.from == 0 || e.from < e.at.UnixNano()-int64(e.a.skew) || ans.Verdict == Deny && !ans.absent() {
-		return ans
-	}
 	now := *e
-	if before := e.decideAt(e.from - 1); before.Verdict == Deny && (ans.absent() || e.verb == "patch" && e.made(&now.effect)) {
+	if before := e.decideAt(e.from - 1); before.Verdict == Deny && (ans.absent() || e.made(&now.effect)) {
 		return before
 	}
 	*e = now
