@@ -42,11 +42,11 @@ type Claim struct {
 //
 // An object that was not seen does not exist from the time given to CoverFrom on, but for the times given to Uncovered and UncoveredSince;
 // before, nobody can tell. While nobody watches a kind that was watched before, its objects may be gone or be others of the same name, so nobody can
-// tell what they are either. Of a kind that nobody ever watched an object counts as what it was last given as. Equal versions in a row, such as those of a pod whose status alone changes, count as one. Labels and
-// audiences that many pods share are kept once.
+// tell what they are either. Of a kind that nobody ever watched an object counts as what it was last given as. Equal versions in a row, such as those of a pod whose status alone changes, count as one. What many
+// pods share is kept once.
 type Store struct {
 	mu       sync.RWMutex
-	pods     table[Pod]
+	pods     table[storedPod]
 	nodes    table[Node]
 	claims   table[Claim]
 	volumes  table[Driver]
@@ -184,10 +184,11 @@ func (s *Store) SetPod(namespace, podName string, p *Pod, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var of tags
+	var stored *storedPod
 	if p != nil {
-		p, of = s.shared.pod(p), s.hash.tags(p)
+		stored, of = s.shared.pod(p), s.hash.tags(p)
 	}
-	s.pods.set(s.hash.name(namespace, podName), m, p, of)
+	s.pods.set(s.hash.name(namespace, podName), m, stored, of)
 }
 
 // SetNode says what a Node became.
@@ -255,9 +256,13 @@ func find[T any](s *Store, t *table[T], k Kind, namespace, object string, at tim
 	return t.at(s.hash.name(namespace, object), at.UnixNano(), &s.covered[k])
 }
 
-// Pod is of Pods.
+// Pod is of Pods. The pod is the caller's, its labels and what else it refers to are not.
 func (s *Store) Pod(namespace, name string, at time.Time) (*Pod, Sight) {
-	return find(s, &s.pods, KindPod, namespace, name, at)
+	p, sight := find(s, &s.pods, KindPod, namespace, name, at)
+	if p == nil {
+		return nil, sight
+	}
+	return p.pod(), sight
 }
 
 // PodOn implements NodePods.
@@ -265,7 +270,7 @@ func (s *Store) PodOn(namespace, name, node string, at time.Time) (on, exists bo
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	v, sight := s.pods.version(s.hash.name(namespace, name), at.UnixNano(), &s.covered[KindPod])
-	exists = v != nil && v.value != nil
+	exists = v.value != nil
 	return exists && v.node == s.hash.tag(node), exists, sight
 }
 
@@ -274,7 +279,7 @@ func (s *Store) PodAsksToken(namespace, name, node, uid, audience string, at tim
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	v, sight := s.pods.version(s.hash.name(namespace, name), at.UnixNano(), &s.covered[KindPod])
-	asks = v != nil && v.value != nil && v.token == s.hash.token(uid, audience) && v.node == s.hash.tag(node)
+	asks = v.value != nil && v.token == s.hash.token(uid, audience) && v.node == s.hash.tag(node)
 	return asks, sight
 }
 

@@ -2,6 +2,7 @@ package nodeadmission
 
 import (
 	"hash/maphash"
+	"math/bits"
 	"reflect"
 	"slices"
 	"sort"
@@ -57,10 +58,24 @@ type table[T any] struct {
 
 const shardBits = 6
 
-// shard has a power of two of slots, of which three quarters may be used.
+// shard has at most three quarters of its slots in use.
 type shard[T any] struct {
 	slots []slot[T]
 	used  int
+}
+
+// start is the slot at which the search for a name begins.
+func (sh *shard[T]) start(n name) int {
+	i, _ := bits.Mul64(n.b, uint64(len(sh.slots)))
+	return int(i)
+}
+
+// after is the slot next to another, round the end.
+func (sh *shard[T]) after(i int) int {
+	if i++; i < len(sh.slots) {
+		return i
+	}
+	return 0
 }
 
 // slot is a cache line. One that is not used has the zero name, which is no object's.
@@ -73,12 +88,12 @@ func (t *table[T]) shard(n name) *shard[T] { return &t.shards[n.a>>(64-shardBits
 
 // find returns the history of an object, or nil. It is valid until the next change.
 func (t *table[T]) find(n name) *history[T] {
-	slots := t.shard(n).slots
-	if len(slots) == 0 {
+	sh := t.shard(n)
+	if len(sh.slots) == 0 {
 		return nil
 	}
-	for i := int(n.a); ; i++ {
-		s := &slots[i&(len(slots)-1)]
+	for i := sh.start(n); ; i = sh.after(i) {
+		s := &sh.slots[i]
 		switch s.name {
 		case n:
 			return &s.history
@@ -99,21 +114,18 @@ func (t *table[T]) add(n name, h history[T]) {
 }
 
 func (sh *shard[T]) put(n name, h history[T]) {
-	i := int(n.a) & (len(sh.slots) - 1)
+	i := sh.start(n)
 	for sh.slots[i].name != (name{}) {
-		i = (i + 1) & (len(sh.slots) - 1)
+		i = sh.after(i)
 	}
 	sh.slots[i].name, sh.slots[i].history = n, h
 	sh.used++
 }
 
-// rebuild makes slots for that many objects and leaves out those in the slots that are gone.
+// rebuild makes slots for that many objects, and for a quarter more, and leaves out those in the slots that are gone.
 func (sh *shard[T]) rebuild(room int, gone map[int]bool) {
-	old, n := sh.slots, 4
-	for n*3 < room*4 {
-		n *= 2
-	}
-	sh.slots, sh.used = make([]slot[T], n), 0
+	old := sh.slots
+	sh.slots, sh.used = make([]slot[T], room*5/3+4), 0
 	for i := range old {
 		if s := &old[i]; s.name != (name{}) && !gone[i] {
 			sh.put(s.name, s.history)
@@ -124,15 +136,24 @@ func (sh *shard[T]) rebuild(room int, gone map[int]bool) {
 // history is the versions of an object in the order of time. Most objects have one, which lies in the table itself.
 type history[T any] struct {
 	first version[T]
-	rest  *[]version[T]
+	rest  *later[T]
 }
 
-// version is what an object became between from and until. A nil value is its end.
+// later is what an object became after its first version: it ended, as most do, or has versions.
+type later[T any] struct {
+	ended    span
+	versions *[]version[T]
+}
+
+// version is what an object became. A nil value is its end.
 type version[T any] struct {
-	from, until int64
-	value       *T
+	span
+	value *T
 	tags
 }
+
+// span is when a change happened: at some time between the two.
+type span struct{ from, until int64 }
 
 // tags are hashes of what is asked for most, so that the object itself, which lies elsewhere in memory, need not be read.
 type tags struct {
@@ -142,86 +163,94 @@ type tags struct {
 
 // list returns all versions. The list belongs to the caller.
 func (h *history[T]) list() []version[T] {
-	if h.rest == nil {
-		return []version[T]{h.first}
+	switch list := []version[T]{h.first}; {
+	case h.rest == nil:
+		return list
+	case h.rest.versions == nil:
+		return append(list, version[T]{span: h.rest.ended})
+	default:
+		return append(list, *h.rest.versions...)
 	}
-	return append([]version[T]{h.first}, *h.rest...)
 }
 
 func historyOf[T any](list []version[T]) history[T] {
 	h := history[T]{first: list[0]}
-	if len(list) > 1 {
+	switch {
+	case len(list) == 2 && list[1].value == nil:
+		h.rest = &later[T]{ended: list[1].span}
+	case len(list) > 1:
 		rest := slices.Clone(list[1:])
-		h.rest = &rest
+		h.rest = &later[T]{versions: &rest}
 	}
 	return h
 }
 
-// at returns the version of an instant, nil before the first, and the next one, nil if there is none.
-func (h *history[T]) at(at int64) (is, next *version[T]) {
+// at returns the version of an instant, and the beginning of the next one, 0 if there is none. There is no version before the first.
+func (h *history[T]) at(at int64) (is version[T], there bool, next int64) {
 	switch {
 	case h.first.from > at:
-		return nil, &h.first
+		return is, false, h.first.from
 	case h.rest == nil:
-		return &h.first, nil
+		return h.first, true, 0
+	case h.rest.versions == nil:
+		if end := h.rest.ended; end.from <= at {
+			return version[T]{span: end}, true, 0
+		}
+		return h.first, true, h.rest.ended.from
 	}
-	rest := *h.rest
+	rest := *h.rest.versions
 	i := sort.Search(len(rest), func(i int) bool { return rest[i].from > at })
-	is = &h.first
-	if i > 0 {
-		is = &rest[i-1]
-	}
 	if i < len(rest) {
-		next = &rest[i]
+		next = rest[i].from
 	}
-	return is, next
+	if i > 0 {
+		return rest[i-1], true, next
+	}
+	return h.first, true, next
 }
 
 // set takes in a version, in any order. One that changes nothing is dropped.
 func (t *table[T]) set(n name, m Moment, value *T, of tags) {
-	v := version[T]{from: m.Time.UnixNano(), value: value, tags: of}
+	v := version[T]{value: value, tags: of}
+	v.from = m.Time.UnixNano()
 	v.until = v.from + int64(max(m.Slop, 0))
 	h := t.find(n)
 	if h == nil {
 		t.add(n, history[T]{first: v})
 		return
 	}
-	is, next := h.at(v.from)
-	if is != nil && reflect.DeepEqual(is.value, value) {
-		return
-	}
-	if next != nil && reflect.DeepEqual(next.value, value) {
-		next.from, next.until = v.from, min(v.until, next.until)
+	is, there, _ := h.at(v.from)
+	if there && reflect.DeepEqual(is.value, value) {
 		return
 	}
 	list := h.list()
 	i := sort.Search(len(list), func(i int) bool { return list[i].from > v.from })
-	*h = historyOf(slices.Insert(list, i, v))
+	if i < len(list) && reflect.DeepEqual(list[i].value, value) {
+		list[i].span = span{v.from, min(v.until, list[i].until)}
+	} else {
+		list = slices.Insert(list, i, v)
+	}
+	*h = historyOf(list)
 }
 
 // at finds an object. Within a change's own uncertainty it is what it became.
 func (t *table[T]) at(n name, at int64, c *coverage) (*T, Sight) {
 	v, s := t.version(n, at, c)
-	if v == nil {
-		return nil, s
-	}
 	return v.value, s
 }
 
-// version is at, and leaves the object alone, which lies elsewhere in memory. It is nil where it is not known what there was, and its value where there
-// was no object. It is valid until the next change.
-func (t *table[T]) version(n name, at int64, c *coverage) (*version[T], Sight) {
+// version is at, and leaves the object alone, which lies elsewhere in memory. Its value is nil where there was no object, or where it is not known what
+// there was.
+func (t *table[T]) version(n name, at int64, c *coverage) (version[T], Sight) {
 	s := Sight{Known: true}
-	var v, next *version[T]
+	var v version[T]
+	there := false
 	if h := t.find(n); h != nil {
-		v, next = h.at(at)
+		v, there, s.To = h.at(at)
 	}
-	if next != nil {
-		s.To = next.from
-	}
-	if v == nil {
+	if !there {
 		s.Known = c.covers(at, &s)
-		return nil, s
+		return v, s
 	}
 	s.From = v.until
 	if at < v.until {
@@ -232,7 +261,7 @@ func (t *table[T]) version(n name, at int64, c *coverage) (*version[T], Sight) {
 	}
 	if v.value == nil || c.known {
 		if s.Known = c.covers(at, &s); !s.Known {
-			return nil, s
+			return version[T]{}, s
 		}
 	}
 	return v, s
