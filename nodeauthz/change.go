@@ -45,7 +45,7 @@ func (c *changes) gather(vid vertexID) {
 	g := c.g
 	g.eachTenureTo(vid, 0, func(id tenureID) { c.ofTenure(vid, id) })
 	var seen []vertexID
-	for _, id := range g.vertex(vid).volumes() {
+	for _, id := range g.volumesOf(vid) {
 		vol := g.volume(id)
 		c.add(changeRef{boundary: vol.from, volume: id, start: vid, began: true})
 		c.add(changeRef{boundary: vol.to, volume: id, start: vid})
@@ -62,7 +62,7 @@ func (c *changes) ofTenure(vid vertexID, id tenureID) {
 	switch {
 	case r.node == 0:
 		return
-	case len(r.extra) == 0 && vid != r.vertex: // as most are
+	case r.extra == nil && vid != r.vertex: // as most are
 		c.add(changeRef{boundary: r.from, tenure: id, start: vid, began: true, edge: bothEdges})
 		c.add(changeRef{boundary: r.to, tenure: id, start: vid, edge: bothEdges})
 		return

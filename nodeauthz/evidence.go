@@ -153,40 +153,41 @@ func (g *Graph) ways(vid vertexID, node nodeID, of gens, f func(*way)) {
 			return
 		}
 		w.tenure, w.volume = id, vol
-		if len(r.extra) == 0 {
+		if r.extra == nil {
 			take(r.life)
 			return
 		}
 		r.lives(from, of, take)
 	}
 	g.eachTenureTo(vid, node, func(id tenureID) { visit(vid, id, 0) })
-	for _, vol := range g.vertex(vid).volumes() {
+	for _, vol := range g.volumesOf(vid) {
 		claim := g.volume(vol).claim
 		g.eachTenureTo(claim, node, func(id tenureID) { visit(claim, id, vol) })
 	}
 }
 
 func (g *Graph) eachTenureTo(vid vertexID, node nodeID, f func(tenureID)) {
-	v := g.vertex(vid)
 	if node == 0 {
-		v.eachTenure(func(id tenureID) bool {
+		g.eachTenure(vid, func(id tenureID) bool {
 			f(id)
 			return true
 		})
 		return
 	}
+	v := g.vertex(vid)
 	if v.first.node == node && v.first.tenure != 0 {
 		f(v.first.tenure)
 	}
-	if v.tail == nil {
+	t := g.tail(v)
+	if t == nil {
 		return
 	}
-	for _, r := range v.tail.more {
+	for _, r := range t.more {
 		if r.node == node {
 			f(r.tenure)
 		}
 	}
-	for _, id := range v.tail.byNode[node] {
+	for _, id := range t.byNode[node] {
 		f(id)
 	}
 }
@@ -278,5 +279,5 @@ func (g *Graph) compareVertices(a, b vertexID) int {
 		return 0
 	}
 	x, y := g.vertex(a), g.vertex(b)
-	return cmp.Or(cmp.Compare(x.kind, y.kind), strings.Compare(g.nsNames[x.namespace], g.nsNames[y.namespace]), strings.Compare(x.name, y.name))
+	return cmp.Or(cmp.Compare(x.kind, y.kind), strings.Compare(g.nsNames[x.namespace], g.nsNames[y.namespace]), strings.Compare(g.names.text(x.name), g.names.text(y.name)))
 }

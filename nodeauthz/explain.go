@@ -194,7 +194,7 @@ func (g *Graph) paths(q *question, node string, of gens) (own, others []Path) {
 		}
 	}
 	start := g.step(vid)
-	g.vertex(vid).eachTenure(func(id tenureID) bool {
+	g.eachTenure(vid, func(id tenureID) bool {
 		r := g.tenure(id)
 		if r.node == 0 {
 			return true
@@ -209,9 +209,9 @@ func (g *Graph) paths(q *question, node string, of gens) (own, others []Path) {
 		})
 		return true
 	})
-	for _, id := range g.vertex(vid).volumes() {
+	for _, id := range g.volumesOf(vid) {
 		vol := g.volume(id)
-		g.vertex(vol.claim).eachTenure(func(id tenureID) bool {
+		g.eachTenure(vol.claim, func(id tenureID) bool {
 			r := g.tenure(id)
 			if r.node == 0 {
 				return true
@@ -244,7 +244,7 @@ func (g *Graph) paths(q *question, node string, of gens) (own, others []Path) {
 
 func (g *Graph) step(id vertexID) Step {
 	v := g.vertex(id)
-	return Step{Kind: v.kind, Namespace: g.nsNames[v.namespace], Name: v.name}
+	return Step{Kind: v.kind, Namespace: g.nsNames[v.namespace], Name: g.names.text(v.name)}
 }
 
 func timeOf(ns int64) time.Time {
@@ -330,7 +330,7 @@ func (g *Graph) PodWasOn(namespace, name, node string, from, to time.Time) (was 
 	if !known || vid == 0 {
 		return false
 	}
-	g.vertex(vid).eachTenure(func(t tenureID) bool {
+	g.eachTenure(vid, func(t tenureID) bool {
 		r := g.tenure(t)
 		lo, hi := r.possible()
 		was = r.node == id && lo <= unixNano(to) && unixNano(from) < hi
@@ -348,7 +348,7 @@ func (g *Graph) PodNode(namespace, name string, t time.Time) (node string, ok bo
 		return "", false
 	}
 	at := unixNano(t)
-	g.vertex(vid).eachTenure(func(id tenureID) bool {
+	g.eachTenure(vid, func(id tenureID) bool {
 		r := g.tenure(id)
 		lo, hi := r.possible()
 		if r.node != 0 && lo <= at && at < hi {

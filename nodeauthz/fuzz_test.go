@@ -183,21 +183,21 @@ func checkSound(t *testing.T, g *Graph) {
 	refs := 0
 	g.index.all(func(id vertexID) {
 		v := g.vertex(id)
-		if v.kind == KindNone || g.find(v.kind, v.namespace, v.name) != id {
+		if v.kind == KindNone || g.find(v.kind, v.namespace, g.names.text(v.name)) != id {
 			t.Fatalf("vertex %d is in the index and was released", id)
 		}
-		v.eachTenure(func(tid tenureID) bool {
+		g.eachTenure(id, func(tid tenureID) bool {
 			refs++
 			r := g.tenure(tid)
 			if !r.used {
 				t.Fatalf("%s leads to a tenure that was released", g.step(id))
 			}
-			if r.vertex != id && !contains(r.targets, id) && !r.hasExtra(id) {
+			if r.vertex != id && !contains(g.targetsOf(r), id) && !r.hasExtra(id) {
 				t.Fatalf("%s leads to a tenure that does not know it", g.step(id))
 			}
 			return true
 		})
-		for _, vid := range v.volumes() {
+		for _, vid := range g.volumesOf(id) {
 			if !g.volume(vid).used {
 				t.Fatalf("%s leads to a volume that was released", g.step(id))
 			}
@@ -211,10 +211,10 @@ func checkSound(t *testing.T, g *Graph) {
 		}
 		want++ // its own vertex
 		distinct := map[vertexID]bool{}
-		for _, v := range r.targets {
+		for _, v := range g.targetsOf(r) {
 			distinct[v] = true
 		}
-		for _, e := range r.extra {
+		for _, e := range r.extras() {
 			distinct[e.vertex] = true
 		}
 		want += len(distinct)
@@ -228,8 +228,8 @@ func checkSound(t *testing.T, g *Graph) {
 		}
 	}
 	total := 0
-	for i := uint32(1); i < g.vertices.n; i++ {
-		total += int(g.vertices.at(i).pins)
+	for i := uint32(1); i < g.tails.n; i++ {
+		total += int(g.tails.at(i).pins)
 	}
 	if refs != want || total != pins {
 		t.Fatalf("%d references to tenures where %d are due, %d pins where %d are", refs, want, total, pins)

@@ -43,13 +43,17 @@ func (k Kind) String() string {
 type Graph struct {
 	mu sync.RWMutex
 
-	index    index
-	latest   latest
-	vertices arena[vertex]
-	tenures  arena[tenure]
-	volumes  arena[volumeLife]
-	nodes    map[string]nodeID
-	nodeRecs []nodeRecord // by nodeID; 0 is no node
+	index     index
+	latest    latest
+	vertices  arena[vertex]
+	tails     arena[tail]
+	names     nameStore
+	tenures   arena[tenure]
+	sightings arena[sighting] // by tenureID
+	lists     lists
+	volumes   arena[volumeLife]
+	nodes     map[string]nodeID
+	nodeRecs  []nodeRecord // by nodeID; 0 is no node
 
 	namespaces map[string]namespaceID
 	nsNames    []string              // by namespaceID; 0 is the empty one
@@ -68,6 +72,7 @@ type Graph struct {
 
 type (
 	vertexID uint32
+	tailID   uint32
 	tenureID uint32
 	volumeID uint32
 	nodeID   uint32
@@ -83,17 +88,15 @@ type nodeRecord struct {
 
 // vertex is an object, named by kind, namespace and name as in the reference: an object made again under its name is the same vertex.
 //
-// It fills one cache line, and a decision mostly needs no more of it.
+// Two fill one cache line, and a decision mostly needs no more of it. There are millions, in which the garbage collector has nothing to follow.
 type vertex struct {
 	check     uint64 // see index
 	first     ref    // the oldest of the tenures that lead from here to a node; tenure 0 if there is none
-	tail      *tail  // nil for most
+	tail      tailID // 0 for most
+	name      nameID
 	namespace namespaceID
 	kind      Kind
 	heavy     bool // its tenures are in tail.byNode, and the newest of each node in Graph.latest
-	name      string
-	pins      uint32 // lives of persistent volumes whose claim this is
-	_         [8]byte
 }
 
 // tail holds what few vertices have: further tenures, or persistent volumes.
@@ -102,6 +105,7 @@ type tail struct {
 	byNode map[nodeID][]tenureID // all, in place of first and more, once there are many
 	// volumes are, at a persistent volume, its own lives; at a secret, those of the volumes that need it.
 	volumes []volumeID
+	pins    uint32 // lives of persistent volumes whose claim this is
 }
 
 // manyRefs is where looking a node up beats walking the list.
@@ -113,21 +117,26 @@ type ref struct {
 }
 
 // tenure is the life of one pod (volume attachment, resource slice, pod certificate request) on one node, and what it leads to. What a
-// decision reads of it stands first, in one cache line.
+// decision reads of it is one cache line.
 type tenure struct {
 	life
-	extra    []extraEdge
-	vertex   vertexID
-	node     nodeID     // 0: only its end is known yet
-	targets  []vertexID // what leads to the pod for the whole of the tenure
+	extra   *[]extraEdge // nil for most
+	vertex  vertexID
+	node    nodeID // 0: only its end is known yet
+	targets listID // what leads to the pod for the whole of the tenure
+	claims  uint32
+	lastEph uint8 // at most 255: no pod has so many
+	open    bool  // the targets are not known
+	again   bool  // the next update sets up the edges again whatever it holds
+	used    bool
+	_       [4]byte
+}
+
+// sighting is what changes need of a tenure, and decisions do not.
+type sighting struct {
 	uid      uid
 	seen     int64 // when the targets were seen so
 	lastSeen int64
-	claims   uint32
-	lastEph  uint8 // at most 255: no pod has so many
-	open     bool  // the targets are not known
-	again    bool  // the next update sets up the edges again whatever it holds
-	used     bool
 }
 
 // extraEdge is an edge whose lifetime is not that of its tenure: ephemeral containers and claim statuses come and go.
@@ -154,6 +163,8 @@ func NewGraph() *Graph {
 	g := &Graph{
 		index:       newIndex(),
 		latest:      newLatest(),
+		names:       newNames(),
+		lists:       newLists(),
 		nodes:       map[string]nodeID{},
 		nodeRecs:    make([]nodeRecord, 1),
 		namespaces:  map[string]namespaceID{"": 0},
@@ -164,7 +175,9 @@ func NewGraph() *Graph {
 		prunedTo:    minTime,
 	}
 	g.vertices.alloc() // ids begin at 1
+	g.tails.alloc()
 	g.tenures.alloc()
+	g.sightings.alloc()
 	g.volumes.alloc()
 	return g
 }
@@ -204,6 +217,24 @@ func (g *Graph) tenure(id tenureID) *tenure { return g.tenures.at(uint32(id)) }
 func (g *Graph) volume(id volumeID) *volumeLife {
 	return g.volumes.at(uint32(id))
 }
+func (g *Graph) sighting(id tenureID) *sighting { return g.sightings.at(uint32(id)) }
+func (g *Graph) targetsOf(r *tenure) []vertexID { return g.lists.at(r.targets) }
+
+// newTenure returns a tenure that is as given, with what is known of it.
+func (g *Graph) newTenure(r tenure, u uid) tenureID {
+	id := tenureID(g.tenures.alloc())
+	g.sightings.alloc() // the two are released together, so that their numbers are the same
+	*g.tenure(id), *g.sighting(id) = r, sighting{uid: u}
+	return id
+}
+
+// releaseTenure forgets a tenure that nothing refers to.
+func (g *Graph) releaseTenure(id tenureID) {
+	g.lists.release(g.tenure(id).targets)
+	*g.tenure(id), *g.sighting(id) = tenure{}, sighting{}
+	g.tenures.release(uint32(id))
+	g.sightings.release(uint32(id))
+}
 
 // lookup returns 0 where there is no such vertex.
 func (g *Graph) lookup(kind Kind, namespace, name string) vertexID {
@@ -227,19 +258,23 @@ func (g *Graph) intern(kind Kind, namespace, name string) vertexID {
 		return id
 	}
 	id := vertexID(g.vertices.alloc())
-	*g.vertex(id) = vertex{kind: kind, namespace: ns, name: strings.Clone(name), check: check}
+	*g.vertex(id) = vertex{kind: kind, namespace: ns, name: g.names.put(name), check: check}
 	g.index.add(tag, id)
 	return id
 }
 
 // release forgets a vertex that nothing refers to.
 func (g *Graph) release(id vertexID) {
-	v := g.vertex(id)
-	if v.kind == KindNone || v.pins > 0 || v.first.tenure != 0 || (v.tail != nil && (len(v.tail.byNode) > 0 || len(v.tail.volumes) > 0)) {
+	v, t := g.vertex(id), g.tail(g.vertex(id))
+	if v.kind == KindNone || v.first.tenure != 0 || t != nil && (t.pins > 0 || len(t.byNode) > 0 || len(t.volumes) > 0) {
 		return
 	}
-	tag, _ := g.index.hash(v.kind, v.namespace, v.name)
+	tag, _ := g.index.hash(v.kind, v.namespace, g.names.text(v.name))
 	g.index.remove(tag, id)
+	if g.names.release(v.name); t != nil {
+		*t = tail{}
+		g.tails.release(uint32(v.tail))
+	}
 	*v = vertex{}
 	g.vertices.release(uint32(id))
 }
@@ -308,6 +343,21 @@ func unhex(c byte) byte {
 
 func (u uid) known() bool { return u != uid{} }
 
+// tail returns the tail of a vertex, nil if it has none.
+func (g *Graph) tail(v *vertex) *tail {
+	if v.tail == 0 {
+		return nil
+	}
+	return g.tails.at(uint32(v.tail))
+}
+
+func (g *Graph) needTail(v *vertex) *tail {
+	if v.tail == 0 {
+		v.tail = tailID(g.tails.alloc())
+	}
+	return g.tail(v)
+}
+
 // addRef makes the vertex lead to the tenure.
 func (g *Graph) addRef(vid vertexID, r ref) {
 	v := g.vertex(vid)
@@ -315,7 +365,7 @@ func (g *Graph) addRef(vid vertexID, r ref) {
 		v.first = r
 		return
 	}
-	t := v.needTail()
+	t := g.needTail(v)
 	switch {
 	case v.heavy:
 		g.addHeavy(vid, r)
@@ -332,66 +382,62 @@ func (g *Graph) addRef(vid vertexID, r ref) {
 }
 
 func (g *Graph) addHeavy(vid vertexID, r ref) {
-	t := g.vertex(vid).tail
+	t := g.tail(g.vertex(vid))
 	t.byNode[r.node] = append(t.byNode[r.node], r.tenure)
 	g.latest.set(vid, r.node, r.tenure)
-}
-
-func (v *vertex) needTail() *tail {
-	if v.tail == nil {
-		v.tail = &tail{}
-	}
-	return v.tail
 }
 
 // dropRef keeps the order of the others: the newest is looked at first.
 func (g *Graph) dropRef(vid vertexID, r ref) {
 	v := g.vertex(vid)
-	switch {
+	switch t := g.tail(v); {
 	case v.heavy:
-		list := without(v.tail.byNode[r.node], r.tenure)
+		list := without(t.byNode[r.node], r.tenure)
 		if len(list) == 0 {
-			delete(v.tail.byNode, r.node)
+			delete(t.byNode, r.node)
 			g.latest.remove(vid, r.node)
 		} else {
-			v.tail.byNode[r.node] = list
+			t.byNode[r.node] = list
 			g.latest.set(vid, r.node, list[len(list)-1])
 		}
 	case v.first != r:
-		if v.tail != nil {
-			v.tail.more = without(v.tail.more, r)
+		if t != nil {
+			t.more = without(t.more, r)
 		}
-	case v.tail != nil && len(v.tail.more) > 0:
-		v.first = v.tail.more[0]
-		v.tail.more = without(v.tail.more, v.first)
+	case t != nil && len(t.more) > 0:
+		v.first = t.more[0]
+		t.more = without(t.more, v.first)
 	default:
 		v.first = ref{}
 	}
 }
 
-func (v *vertex) addVolume(id volumeID) {
-	t := v.needTail()
+func (g *Graph) addVolume(vid vertexID, id volumeID) {
+	t := g.needTail(g.vertex(vid))
 	t.volumes = append(t.volumes, id)
 }
 
-func (v *vertex) volumes() []volumeID {
-	if v.tail == nil {
-		return nil
+// volumesOf are the volumes at a vertex: see tail.
+func (g *Graph) volumesOf(vid vertexID) []volumeID {
+	if t := g.tail(g.vertex(vid)); t != nil {
+		return t.volumes
 	}
-	return v.tail.volumes
+	return nil
 }
 
 // eachTenure calls f for the vertex's tenures on all nodes until f returns false.
-func (v *vertex) eachTenure(f func(tenureID) bool) {
-	if v.first.tenure != 0 && !f(v.first.tenure) || v.tail == nil {
+func (g *Graph) eachTenure(vid vertexID, f func(tenureID) bool) {
+	v := g.vertex(vid)
+	t := g.tail(v)
+	if v.first.tenure != 0 && !f(v.first.tenure) || t == nil {
 		return
 	}
-	for _, r := range v.tail.more {
+	for _, r := range t.more {
 		if !f(r.tenure) {
 			return
 		}
 	}
-	for _, list := range v.tail.byNode {
+	for _, list := range t.byNode {
 		for _, id := range list {
 			if !f(id) {
 				return

@@ -19,8 +19,10 @@ type slot struct {
 // deadSlot marks a slot whose vertex is gone: a search continues behind it.
 const deadSlot = ^vertexID(0)
 
+const firstSlots = 1024
+
 func newIndex() index {
-	return index{seed: maphash.MakeSeed(), check: maphash.MakeSeed(), slots: make([]slot, 1024)}
+	return index{seed: maphash.MakeSeed(), check: maphash.MakeSeed(), slots: make([]slot, firstSlots)}
 }
 
 func (x *index) hash(kind Kind, ns namespaceID, name string) (tag uint32, check uint64) {
@@ -36,10 +38,9 @@ func (g *Graph) find(kind Kind, ns namespaceID, name string) vertexID {
 }
 
 func (g *Graph) findHash(tag uint32, check uint64) vertexID {
-	slots := g.index.slots
-	mask := uint32(len(slots) - 1)
-	for i := tag & mask; ; i = (i + 1) & mask {
-		s := slots[i]
+	x := &g.index
+	for i := x.start(tag); ; i = x.after(i) {
+		s := x.slots[i]
 		if s.id == 0 {
 			return 0
 		}
@@ -57,13 +58,21 @@ func (x *index) add(tag uint32, id vertexID) {
 	x.used++
 }
 
-// grow makes room, or with many dead slots only order.
-func (x *index) grow() {
-	old, n := x.slots, len(x.slots)
-	if x.used*2 > n {
-		n *= 2
+// start is the slot at which the search for a tag begins.
+func (x *index) start(tag uint32) int { return int(uint64(tag) * uint64(len(x.slots)) >> 32) }
+
+// after is the slot next to another, round the end.
+func (x *index) after(i int) int {
+	if i++; i < len(x.slots) {
+		return i
 	}
-	x.slots, x.dead = make([]slot, n), 0
+	return 0
+}
+
+// grow makes room for a quarter more, or with many dead slots only order. Twice the room would often be half of it empty.
+func (x *index) grow() {
+	old := x.slots
+	x.slots, x.dead = make([]slot, max(firstSlots, x.used*5/3)), 0
 	for _, s := range old {
 		if s.id != 0 && s.id != deadSlot {
 			x.put(s)
@@ -72,17 +81,15 @@ func (x *index) grow() {
 }
 
 func (x *index) put(s slot) {
-	mask := uint32(len(x.slots) - 1)
-	i := s.tag & mask
+	i := x.start(s.tag)
 	for x.slots[i].id != 0 {
-		i = (i + 1) & mask
+		i = x.after(i)
 	}
 	x.slots[i] = s
 }
 
 func (x *index) remove(tag uint32, id vertexID) {
-	mask := uint32(len(x.slots) - 1)
-	for i := tag & mask; x.slots[i].id != 0; i = (i + 1) & mask {
+	for i := x.start(tag); x.slots[i].id != 0; i = x.after(i) {
 		if x.slots[i].id == id {
 			x.slots[i] = slot{id: deadSlot}
 			x.used--

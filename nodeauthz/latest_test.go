@@ -63,9 +63,9 @@ func TestLatestOfGraph(t *testing.T) {
 				continue
 			}
 			heavy++
-			entries += len(v.tail.byNode)
+			entries += len(g.tail(v).byNode)
 			for node := range nodeID(len(g.nodeRecs)) {
-				list := v.tail.byNode[node]
+				list := g.tail(v).byNode[node]
 				if got := g.latest.of(id, node); len(list) == 0 && got != 0 || len(list) > 0 && got != list[len(list)-1] {
 					t.Fatalf("%d of %v", got, list)
 				}

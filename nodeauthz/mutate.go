@@ -16,7 +16,7 @@ func (g *Graph) SetPod(p *Pod, at Stamp) {
 	}
 	vid := g.intern(KindPod, p.Namespace, p.Name)
 	node := g.node(p.NodeName)
-	id, stale := g.findTenure(g.vertex(vid), u, node, at)
+	id, stale := g.findTenure(vid, u, node, at)
 	if stale {
 		g.release(vid)
 		return
@@ -31,18 +31,20 @@ func (g *Graph) SetPod(p *Pod, at Stamp) {
 		id = g.beginTenure(vid, u, node, boundaryOf(bound))
 		g.setTargets(id, g.targets(p))
 		r := g.tenure(id)
-		r.seen, r.lastSeen, r.lastEph, r.claims = t, t, eph, claims
+		r.lastEph, r.claims = eph, claims
+		s := g.sighting(id)
+		s.seen, s.lastSeen = t, t
 		return
 	}
 	g.adopt(id, u, node)
 	g.refineFrom(id, p.Bound, at)
-	r := g.tenure(id)
+	r, s := g.tenure(id), g.sighting(id)
 	switch {
 	case r.open:
 		g.close(id)
 		g.setTargets(id, g.targets(p))
-		r.seen = t
-	case t >= r.lastSeen:
+		s.seen = t
+	case t >= s.lastSeen:
 		of := g.lookAgain(r.claims, claims, eph > r.lastEph)
 		if r.again {
 			of = allGens
@@ -50,16 +52,16 @@ func (g *Graph) SetPod(p *Pod, at Stamp) {
 		if of != 0 {
 			g.retarget(id, g.targets(p), boundaryOf(at), of)
 		}
-	case t < r.seen:
+	case t < s.seen:
 		g.rebase(id, g.targets(p), boundaryOf(at), g.lookAgain(r.claims, claims, eph < r.lastEph))
 		return
 	default:
-		if len(r.extra) > 0 && eph == r.lastEph {
+		if r.extra != nil && eph == r.lastEph {
 			g.earlier(id, g.targets(p), boundaryOf(at), allGens&^g.lookAgain(r.claims, claims, false))
 		}
 		return
 	}
-	r.again, r.lastSeen, r.lastEph, r.claims = false, t, eph, claims
+	r.again, s.lastSeen, r.lastEph, r.claims = false, t, eph, claims
 }
 
 // sawUnbound notes a pod without a node.
@@ -69,11 +71,11 @@ func (g *Graph) sawUnbound(p *Pod, u uid, at Stamp) {
 		return
 	}
 	t := unixNano(at.Time)
-	g.vertex(vid).eachTenure(func(id tenureID) bool {
+	g.eachTenure(vid, func(id tenureID) bool {
 		r := g.tenure(id)
 		switch {
 		case r.to.set || r.from.at > t:
-		case !u.known() || r.uid == u:
+		case !u.known() || g.sighting(id).uid == u:
 			r.again = true
 		default:
 			g.end(id, boundaryOf(at))
@@ -85,8 +87,8 @@ func (g *Graph) sawUnbound(p *Pod, u uid, at Stamp) {
 // adopt completes a tenure of which only the end, or neither UID nor targets, was known.
 func (g *Graph) adopt(id tenureID, u uid, node nodeID) {
 	r := g.tenure(id)
-	if !r.uid.known() {
-		r.uid = u
+	if s := g.sighting(id); !s.uid.known() {
+		s.uid = u
 	}
 	if r.node == 0 {
 		g.dropRef(r.vertex, ref{tenure: id})
@@ -171,12 +173,12 @@ func (g *Graph) delete(kind Kind, namespace, name, uidString string, at Stamp) {
 	t := unixNano(at.Time)
 	var found, sole tenureID
 	if vid != 0 {
-		g.vertex(vid).eachTenure(func(id tenureID) bool {
-			r := g.tenure(id)
-			if u.known() && r.uid.known() && r.uid != u {
+		g.eachTenure(vid, func(id tenureID) bool {
+			r, is := g.tenure(id), g.sighting(id).uid
+			if u.known() && is.known() && is != u {
 				return true
 			}
-			if u.known() && r.uid == u {
+			if u.known() && is == u {
 				sole = id
 			}
 			if r.from.set && r.from.at > t || (!u.known() && r.to.set) {
@@ -199,8 +201,7 @@ func (g *Graph) delete(kind Kind, namespace, name, uidString string, at Stamp) {
 		return
 	}
 	vid = g.intern(kind, namespace, name)
-	id := tenureID(g.tenures.alloc())
-	*g.tenure(id) = tenure{uid: u, vertex: vid, used: true, life: life{from: boundary{at: minTime}}}
+	id := g.newTenure(tenure{vertex: vid, used: true, life: life{from: boundary{at: minTime}}}, u)
 	g.addRef(vid, ref{tenure: id})
 	g.end(id, boundaryOf(at))
 }
@@ -218,21 +219,23 @@ func (g *Graph) BindPod(namespace, name, uid, nodeName string, at Stamp) {
 	u, node, t := g.uidOf(uid), g.node(nodeName), unixNano(at.Time)
 	vid := g.intern(KindPod, namespace, name)
 	var found tenureID
-	g.vertex(vid).eachTenure(func(id tenureID) bool {
+	g.eachTenure(vid, func(id tenureID) bool {
 		r := g.tenure(id)
 		if r.node != node && r.node != 0 {
 			return true
 		}
 		isNear := r.from.set && r.from.at > t-int64(near) && r.from.at < t+int64(near)
-		if (u.known() && r.uid == u) || ((!u.known() || !r.uid.known()) && isNear) {
+		is := g.sighting(id).uid
+		if (u.known() && is == u) || ((!u.known() || !is.known()) && isNear) {
 			found = id
 		}
 		return true
 	})
 	if found == 0 {
 		found = g.beginTenure(vid, u, node, boundaryOf(at))
-		r := g.tenure(found)
-		r.open, r.seen, r.lastSeen = true, t, minTime
+		g.tenure(found).open = true
+		s := g.sighting(found)
+		s.seen, s.lastSeen = t, minTime
 		g.open++
 		g.nodeRecs[node].open = append(g.nodeRecs[node].open, found)
 		if b := boundaryOf(at); g.coveredFrom != maxTime && b.late() < g.coveredFrom { // or the state would have it
@@ -243,7 +246,8 @@ func (g *Graph) BindPod(namespace, name, uid, nodeName string, at Stamp) {
 	r := g.tenure(found)
 	if r.node == 0 { // its end was given first
 		g.adopt(found, u, node)
-		r.seen, r.lastSeen = t, minTime
+		s := g.sighting(found)
+		s.seen, s.lastSeen = t, minTime
 	}
 	r.from.refine(boundaryOf(at), shareOfBeginning)
 }
@@ -257,9 +261,9 @@ func (g *Graph) RefineBinding(namespace, name, uid string, at Stamp) bool {
 	if vid == 0 || !u.known() {
 		return false
 	}
-	g.vertex(vid).eachTenure(func(id tenureID) bool {
+	g.eachTenure(vid, func(id tenureID) bool {
 		r := g.tenure(id)
-		if known = r.uid == u && r.from.set; known {
+		if known = g.sighting(id).uid == u && r.from.set; known {
 			r.from.refine(boundaryOf(at), shareOfBeginning)
 		}
 		return !known
@@ -277,7 +281,7 @@ func (g *Graph) RefineDeletion(namespace, name string, at Stamp, within time.Dur
 		return false
 	}
 	b, done := boundaryOf(at), false
-	g.vertex(vid).eachTenure(func(id tenureID) bool {
+	g.eachTenure(vid, func(id tenureID) bool {
 		r := g.tenure(id)
 		near := b.at >= satAdd(r.to.at, -int64(within)) && b.at <= satAdd(r.to.late(), int64(within))
 		if r.to.set && near && b.betterThan(r.to) && b.at >= r.from.at {
@@ -332,9 +336,10 @@ func (g *Graph) setOnNode(kind Kind, namespace, name, uidString, nodeName string
 	u, t := g.uidOf(uidString), unixNano(at.Time)
 	if nodeName == "" && kind != KindPodCertificateRequest {
 		if vid := g.lookup(kind, namespace, name); vid != 0 {
-			g.vertex(vid).eachTenure(func(id tenureID) bool {
+			g.eachTenure(vid, func(id tenureID) bool {
 				r := g.tenure(id)
-				another := u.known() && r.uid.known() && r.uid != u
+				is := g.sighting(id).uid
+				another := u.known() && is.known() && is != u
 				if !r.to.set && r.from.at <= t && (mutable || another) {
 					g.end(id, boundaryOf(at))
 				}
@@ -345,19 +350,18 @@ func (g *Graph) setOnNode(kind Kind, namespace, name, uidString, nodeName string
 	}
 	vid := g.intern(kind, namespace, name)
 	node := g.node(nodeName)
-	v := g.vertex(vid)
 	if !mutable {
 		ignored := false
-		v.eachTenure(func(id tenureID) bool {
+		g.eachTenure(vid, func(id tenureID) bool {
 			r := g.tenure(id)
-			ignored = r.node != node && r.node != 0 && r.uid == u && u.known() && r.from.at <= t && (!r.to.set || t < r.to.at)
+			ignored = r.node != node && r.node != 0 && g.sighting(id).uid == u && u.known() && r.from.at <= t && (!r.to.set || t < r.to.at)
 			return !ignored
 		})
 		if ignored {
 			return
 		}
 	}
-	id, stale := g.findTenure(v, u, node, at)
+	id, stale := g.findTenure(vid, u, node, at)
 	if stale {
 		return
 	}
@@ -371,8 +375,8 @@ func (g *Graph) setOnNode(kind Kind, namespace, name, uidString, nodeName string
 		r.node = node
 		g.addRef(vid, ref{tenure: id, node: node})
 	}
-	if !r.uid.known() {
-		r.uid = u
+	if s := g.sighting(id); !s.uid.known() {
+		s.uid = u
 	}
 	if b := boundaryOf(at); !r.from.set || (b.at < r.from.at && b.source >= r.from.source) || b.source > r.from.source && b.at <= r.from.late() {
 		r.from = b

@@ -35,10 +35,10 @@ func (g *Graph) SetPersistentVolume(pv *PersistentVolume, at Stamp) {
 	}
 	id := volumeID(g.volumes.alloc())
 	*g.volume(id) = next
-	g.vertex(vid).addVolume(id)
-	g.vertex(next.claim).pins++
+	g.addVolume(vid, id)
+	g.needTail(g.vertex(next.claim)).pins++
 	for _, s := range next.secrets {
-		g.vertex(s).addVolume(id)
+		g.addVolume(s, id)
 	}
 	if next.to.set {
 		g.ended.addVolume(next.to.late(), id)
@@ -50,7 +50,7 @@ func (g *Graph) SetPersistentVolume(pv *PersistentVolume, at Stamp) {
 func (g *Graph) mergeVolume(next *volumeLife) bool {
 	at := next.from.at
 	var after volumeID
-	for _, id := range g.vertex(next.vertex).volumes() {
+	for _, id := range g.volumesOf(next.vertex) {
 		r := g.volume(id)
 		if r.from.at > at && (after == 0 || r.from.at < g.volume(after).from.at) {
 			after = id
@@ -88,7 +88,7 @@ func (r *volumeLife) same(o *volumeLife) bool {
 
 // volumeBefore is the state of the volume alive at t.
 func (g *Graph) volumeBefore(vid vertexID, t int64) (found volumeID) {
-	for _, id := range g.vertex(vid).volumes() {
+	for _, id := range g.volumesOf(vid) {
 		r := g.volume(id)
 		if r.from.at <= t && (!r.to.set || t < r.to.at) && (found == 0 || r.from.at >= g.volume(found).from.at) {
 			found = id

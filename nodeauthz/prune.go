@@ -53,21 +53,20 @@ func (g *Graph) dropTenure(id tenureID, limit int64) {
 		g.release(vid)
 	}
 	seen := map[vertexID]bool{}
-	for i := range r.extra {
-		if v := r.extra[i].vertex; !seen[v] {
+	for _, e := range r.extras() {
+		if v := e.vertex; !seen[v] {
 			seen[v] = true
 			drop(v)
 		}
 	}
-	for _, v := range r.targets {
+	for _, v := range g.targetsOf(r) {
 		if !seen[v] {
 			seen[v] = true
 			drop(v)
 		}
 	}
 	drop(r.vertex)
-	*r = tenure{}
-	g.tenures.release(uint32(id))
+	g.releaseTenure(id)
 }
 
 func (g *Graph) dropVolume(id volumeID, limit int64) {
@@ -76,8 +75,8 @@ func (g *Graph) dropVolume(id volumeID, limit int64) {
 		return
 	}
 	drop := func(vid vertexID) {
-		if v := g.vertex(vid); v.tail != nil {
-			v.tail.volumes = without(v.tail.volumes, id)
+		if t := g.tail(g.vertex(vid)); t != nil {
+			t.volumes = without(t.volumes, id)
 		}
 		g.release(vid)
 	}
@@ -85,7 +84,7 @@ func (g *Graph) dropVolume(id volumeID, limit int64) {
 		drop(s)
 	}
 	drop(r.vertex)
-	g.vertex(r.claim).pins--
+	g.tail(g.vertex(r.claim)).pins--
 	g.release(r.claim)
 	*r = volumeLife{}
 	g.volumes.release(uint32(id))

@@ -35,9 +35,10 @@ func (s span) and(o span) span {
 // scan looks at every path from the vertex to the node. It is the hot path: one pass, no allocation.
 func (g *Graph) scan(vid vertexID, node nodeID, w *window) {
 	v := g.vertex(vid)
+	t := g.tail(v)
 	if v.heavy {
 		g.scanHeavy(vid, node, w)
-	} else if t := v.tail; t != nil {
+	} else if t != nil {
 		for i := len(t.more) - 1; i >= 0 && !w.covered; i-- {
 			if t.more[i].node == node {
 				g.see(g.tenure(t.more[i].tenure), vid, w)
@@ -47,8 +48,8 @@ func (g *Graph) scan(vid vertexID, node nodeID, w *window) {
 	if v.first.node == node && v.first.tenure != 0 && !w.covered {
 		g.see(g.tenure(v.first.tenure), vid, w)
 	}
-	if !w.covered && v.tail != nil && len(v.tail.volumes) > 0 {
-		g.scanVolumes(v, node, w)
+	if !w.covered && t != nil && len(t.volumes) > 0 {
+		g.scanVolumes(t.volumes, node, w)
 	}
 }
 
@@ -61,14 +62,14 @@ func (g *Graph) scanHeavy(vid vertexID, node nodeID, w *window) {
 	if g.see(g.tenure(id), vid, w); w.covered {
 		return
 	}
-	list := g.vertex(vid).tail.byNode[node]
+	list := g.tail(g.vertex(vid)).byNode[node]
 	for i := len(list) - 2; i >= 0 && !w.covered; i-- {
 		g.see(g.tenure(list[i]), vid, w)
 	}
 }
 
 func (g *Graph) see(r *tenure, vid vertexID, w *window) {
-	if len(r.extra) == 0 || vid == r.vertex {
+	if r.extra == nil || vid == r.vertex {
 		lo, hi := r.possible()
 		clo, chi := r.certain()
 		w.see(lo, hi, clo, chi)
@@ -81,8 +82,8 @@ func (g *Graph) see(r *tenure, vid vertexID, w *window) {
 }
 
 // scanVolumes follows the paths that lead through a persistent volume's claim.
-func (g *Graph) scanVolumes(v *vertex, node nodeID, w *window) {
-	for _, id := range v.tail.volumes {
+func (g *Graph) scanVolumes(volumes []volumeID, node nodeID, w *window) {
+	for _, id := range volumes {
 		r := g.volume(id)
 		through := r.span()
 		if through.plo > w.hi || through.phi <= w.lo {
@@ -105,13 +106,14 @@ func (g *Graph) eachOnNode(v *vertex, node nodeID, f func(*tenure)) {
 	if v.first.node == node && v.first.tenure != 0 {
 		f(g.tenure(v.first.tenure))
 	}
-	if v.tail == nil {
+	tail := g.tail(v)
+	if tail == nil {
 		return
 	}
-	for _, id := range v.tail.byNode[node] {
+	for _, id := range tail.byNode[node] {
 		f(g.tenure(id))
 	}
-	for _, r := range v.tail.more {
+	for _, r := range tail.more {
 		if r.node == node {
 			f(g.tenure(r.tenure))
 		}
@@ -131,7 +133,7 @@ func (g *Graph) spans(vid vertexID, node nodeID, w *window) []span {
 	g.eachOnNode(v, node, func(t *tenure) {
 		t.lives(vid, w.of, func(l life) { add(l.span()) })
 	})
-	for _, id := range v.volumes() {
+	for _, id := range g.volumesOf(vid) {
 		r := g.volume(id)
 		g.eachOnNode(g.vertex(r.claim), node, func(t *tenure) {
 			t.lives(r.claim, w.of, func(l life) { add(l.span().and(r.span())) })

@@ -110,12 +110,13 @@ func (c *reached) tenure(id tenureID, r *tenure) {
 		return
 	}
 	c.edges(r.vertex, id, r)
-	for _, t := range r.targets {
+	targets, extra := c.g.targetsOf(r), r.extras()
+	for _, t := range targets {
 		c.edges(t, id, r)
 	}
-	for i := range r.extra {
-		t := r.extra[i].vertex
-		if !slices.Contains(r.targets, t) && !slices.ContainsFunc(r.extra[:i], func(e extraEdge) bool { return e.vertex == t }) {
+	for i := range extra {
+		t := extra[i].vertex
+		if !slices.Contains(targets, t) && !slices.ContainsFunc(extra[:i], func(e extraEdge) bool { return e.vertex == t }) {
 			c.edges(t, id, r)
 		}
 	}

@@ -163,7 +163,7 @@ func (g *Graph) relation(kind Kind, namespace, name, node string, at int64, of g
 	if vid := g.lookup(kind, namespace, name); vid != 0 {
 		whole := span{plo: minTime, phi: maxTime, clo: minTime, chi: maxTime}
 		g.eachPath(vid, whole, of, see)
-		for _, id := range g.vertex(vid).volumes() {
+		for _, id := range g.volumesOf(vid) {
 			if vol := g.volume(id); !own {
 				g.eachPath(vol.claim, vol.span(), of, see)
 			}
@@ -183,7 +183,7 @@ func (g *Graph) relation(kind Kind, namespace, name, node string, at int64, of g
 
 // eachPath calls see with the time of each way from the vertex to a node, within the given one, until it returns false.
 func (g *Graph) eachPath(vid vertexID, within span, of gens, see func(*tenure, span) bool) {
-	g.vertex(vid).eachTenure(func(id tenureID) bool {
+	g.eachTenure(vid, func(id tenureID) bool {
 		r := g.tenure(id)
 		if r.node == 0 {
 			return true

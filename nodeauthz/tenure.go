@@ -11,15 +11,15 @@ const staleAfter = 10 * time.Second
 
 // findTenure returns the tenure of the vertex that an observation belongs to, 0 if it begins a new one. The reference's graph has
 // the same notion: what it removes and adds again under a name is a new life.
-func (g *Graph) findTenure(v *vertex, u uid, node nodeID, at Stamp) (found tenureID, stale bool) {
+func (g *Graph) findTenure(vid vertexID, u uid, node nodeID, at Stamp) (found tenureID, stale bool) {
 	t := unixNano(at.Time)
-	v.eachTenure(func(id tenureID) bool {
-		r := g.tenure(id)
+	g.eachTenure(vid, func(id tenureID) bool {
+		r, is := g.tenure(id), g.sighting(id).uid
 		sameNode := r.node == node || r.node == 0
-		if !sameNode || (u.known() && r.uid.known() && r.uid != u) {
+		if !sameNode || (u.known() && is.known() && is != u) {
 			return true
 		}
-		if !u.known() || !r.uid.known() {
+		if !u.known() || !is.known() {
 			// Nothing but the name and the node to go by: it must be alive then.
 			if r.to.set && t >= r.to.at {
 				return true
@@ -42,14 +42,12 @@ func (g *Graph) findTenure(v *vertex, u uid, node nodeID, at Stamp) (found tenur
 
 // beginTenure records a new life on a node, ends those it follows and is ended by those it precedes.
 func (g *Graph) beginTenure(vid vertexID, u uid, node nodeID, from boundary) tenureID {
-	id := tenureID(g.tenures.alloc())
+	id := g.newTenure(tenure{life: life{from: from}, vertex: vid, node: node, used: true}, u)
 	r := g.tenure(id)
-	*r = tenure{life: life{from: from}, uid: u, vertex: vid, node: node, used: true}
-	v := g.vertex(vid)
-	v.eachTenure(func(other tenureID) bool {
+	g.eachTenure(vid, func(other tenureID) bool {
 		o := g.tenure(other)
 		switch {
-		case o.node == 0 && o.uid != u:
+		case o.node == 0 && g.sighting(other).uid != u:
 			// A pod whose end alone is known does not say when it began.
 		case !o.to.set && o.from.at <= from.at:
 			g.end(other, from)
@@ -76,7 +74,8 @@ func (g *Graph) end(id tenureID, b boundary) {
 // setTargets makes the vertices lead to the tenure for its whole life.
 func (g *Graph) setTargets(id tenureID, targets []vertexID) {
 	r := g.tenure(id)
-	r.targets = targets
+	g.lists.release(r.targets)
+	r.targets = g.lists.put(targets)
 	for _, t := range targets {
 		g.addRef(t, ref{tenure: id, node: r.node})
 	}
@@ -92,8 +91,8 @@ func (g *Graph) retarget(id tenureID, targets []vertexID, at boundary, of gens) 
 	}
 	alive := map[vertexID]gens{}
 	own := map[vertexID]bool{} // has an entry in extra
-	for i := range r.extra {
-		e := &r.extra[i]
+	for i, n := 0, len(r.extras()); i < n; i++ {
+		e := &(*r.extra)[i]
 		own[e.vertex] = true
 		switch {
 		case e.to.set:
@@ -101,14 +100,14 @@ func (g *Graph) retarget(id tenureID, targets []vertexID, at boundary, of gens) 
 			alive[e.vertex] |= e.of
 		case e.of&of != 0:
 			if kept := e.of &^ of; kept != 0 {
-				r.extra = append(r.extra, extraEdge{vertex: e.vertex, life: e.life, of: kept})
-				e = &r.extra[i]
+				r.addExtra(extraEdge{vertex: e.vertex, life: e.life, of: kept})
+				e = &(*r.extra)[i]
 			}
 			e.of &= of
 			e.to = at
 		}
 	}
-	for _, t := range r.targets {
+	for _, t := range g.targetsOf(r) {
 		if own[t] {
 			continue
 		}
@@ -129,15 +128,15 @@ func (g *Graph) retarget(id tenureID, targets []vertexID, at boundary, of gens) 
 			own[t] = true
 		}
 		alive[t] |= begins
-		r.extra = append(r.extra, extraEdge{vertex: t, life: life{from: at}, of: begins})
+		r.addExtra(extraEdge{vertex: t, life: life{from: at}, of: begins})
 	}
 }
 
 // endTarget ends the edge from a target for some generations; for the others it stays.
 func (r *tenure) endTarget(v vertexID, at boundary, of gens) {
-	r.extra = append(r.extra, extraEdge{vertex: v, life: life{to: at}, of: of})
+	r.addExtra(extraEdge{vertex: v, life: life{to: at}, of: of})
 	if kept := allGens &^ of; kept != 0 {
-		r.extra = append(r.extra, extraEdge{vertex: v, of: kept})
+		r.addExtra(extraEdge{vertex: v, of: kept})
 	}
 }
 
@@ -146,8 +145,8 @@ func (r *tenure) endTarget(v vertexID, at boundary, of gens) {
 func (g *Graph) rebase(id tenureID, targets []vertexID, at boundary, of gens) {
 	r := g.tenure(id)
 	if of != 0 {
-		seen := boundary{at: r.seen, set: true, source: at.source}
-		newer := r.targets
+		seen := boundary{at: g.sighting(id).seen, set: true, source: at.source}
+		newer := slices.Clone(g.targetsOf(r))
 		old := map[vertexID]bool{}
 		for _, t := range targets {
 			old[t] = true
@@ -156,7 +155,7 @@ func (g *Graph) rebase(id tenureID, targets []vertexID, at boundary, of gens) {
 		for _, t := range newer {
 			is[t] = true
 			if !old[t] && !r.hasExtra(t) {
-				r.extra = append(r.extra, extraEdge{vertex: t, life: life{from: seen}, of: of})
+				r.addExtra(extraEdge{vertex: t, life: life{from: seen}, of: of})
 			}
 		}
 		for _, t := range targets {
@@ -165,12 +164,15 @@ func (g *Graph) rebase(id tenureID, targets []vertexID, at boundary, of gens) {
 			}
 			if !r.hasExtra(t) {
 				r.endTarget(t, seen, of)
-				r.targets = append(r.targets, t)
+				newer = append(newer, t)
 				g.addRef(t, ref{tenure: id, node: r.node})
 			}
 		}
+		g.lists.release(r.targets)
+		r.targets = g.lists.put(newer)
 	} else {
-		for _, t := range r.targets {
+		old := slices.Clone(g.targetsOf(r))
+		for _, t := range old {
 			if !r.hasExtra(t) {
 				g.dropRef(t, ref{tenure: id, node: r.node})
 			}
@@ -181,29 +183,36 @@ func (g *Graph) rebase(id tenureID, targets []vertexID, at boundary, of gens) {
 				kept = append(kept, t)
 			}
 		}
-		old := r.targets
-		r.targets = nil
 		g.setTargets(id, kept)
 		for _, t := range old {
 			g.release(t)
 		}
 	}
-	r.seen = at.at
+	g.sighting(id).seen = at.at
+}
+
+func (r *tenure) extras() []extraEdge {
+	if r.extra == nil {
+		return nil
+	}
+	return *r.extra
+}
+
+func (r *tenure) addExtra(e extraEdge) {
+	if r.extra == nil {
+		r.extra = &[]extraEdge{}
+	}
+	*r.extra = append(*r.extra, e)
 }
 
 func (r *tenure) hasExtra(v vertexID) bool {
-	for i := range r.extra {
-		if r.extra[i].vertex == v {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.extras(), func(e extraEdge) bool { return e.vertex == v })
 }
 
 // extraAt reports whether an edge from v with a lifetime of its own was there at t already.
 func (r *tenure) extraAt(v vertexID, t int64, of gens) bool {
-	for i := range r.extra {
-		if e := &r.extra[i]; e.vertex == v && e.of&of != 0 && (!e.from.set || e.from.at <= t) && (!e.to.set || t < e.to.at) {
+	for _, e := range r.extras() {
+		if e.vertex == v && e.of&of != 0 && (!e.from.set || e.from.at <= t) && (!e.to.set || t < e.to.at) {
 			return true
 		}
 	}
@@ -215,8 +224,9 @@ func (r *tenure) extraAt(v vertexID, t int64, of gens) bool {
 func (r *tenure) lives(v vertexID, of gens, f func(life)) {
 	own := false
 	if v != r.vertex {
-		for i := range r.extra {
-			e := &r.extra[i]
+		extra := r.extras()
+		for i := range extra {
+			e := &extra[i]
 			if e.vertex != v {
 				continue
 			}
@@ -242,14 +252,14 @@ func (r *tenure) lives(v vertexID, of gens, f func(life)) {
 // earlier moves edges that began later than this observation, which is of the same state as the latest, back to it.
 func (g *Graph) earlier(id tenureID, targets []vertexID, at boundary, of gens) {
 	r := g.tenure(id)
-	for i := range r.extra {
-		e := &r.extra[i]
+	for i, n := 0, len(r.extras()); i < n; i++ {
+		e := &(*r.extra)[i]
 		if !e.from.set || e.from.at <= at.at || e.of&of == 0 || r.extraAt(e.vertex, at.at, e.of&of) || !slices.Contains(targets, e.vertex) {
 			continue
 		}
 		if kept := e.of &^ of; kept != 0 {
-			r.extra = append(r.extra, extraEdge{vertex: e.vertex, life: e.life, of: kept})
-			e = &r.extra[i]
+			r.addExtra(extraEdge{vertex: e.vertex, life: e.life, of: kept})
+			e = &(*r.extra)[i]
 			e.of &= of
 		}
 		e.from = at
