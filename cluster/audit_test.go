@@ -159,7 +159,7 @@ func known(t *testing.T, s *State) any {
 			nodes = append(nodes, fmt.Sprint(when, b))
 		}
 	}
-	return []any{nodes, s.Graph.Stats(), s.Summary(), s.Nodes.Names(at(t, "2s")), len(s.versions.known), len(s.tracked[kindPod])}
+	return []any{nodes, s.Graph.Stats(), s.Summary(), s.Nodes.Names(at(t, "2s")), s.versions.n, len(s.tracked[kindPod])}
 }
 
 // TestReadAhead reads the bodies of a whole log ahead of their turns, in any order, with versions that are given twice.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"hash/maphash"
 	"sort"
 	"sync"
 	"time"
@@ -29,8 +30,10 @@ type State struct {
 
 	// tracked are the objects that were seen and not seen deleted.
 	tracked [numKinds]map[nodeauthz.NamespacedName]tracked
-	// dead are the UIDs of objects that were seen deleted: a second source may report them once more a moment later.
-	dead      map[string]int64
+	// dead are the UIDs of objects that were seen deleted: a second source may report them once more a moment later. Each is 128 bits of two keyed hashes:
+	// a minute of a large cluster has thousands.
+	dead      map[[2]uint64]int64
+	deadSeeds [2]maphash.Seed
 	deadBound int
 	// early are the latest requests that may have ended a pod, until a watch tells whether they did.
 	early map[nodeauthz.NamespacedName]earlyEnd
@@ -65,7 +68,7 @@ type tracked struct {
 func NewState() *State {
 	s := &State{
 		Graph: nodeauthz.NewGraph(), RBAC: rbac.NewStore(), Nodes: newNodes(), Servers: newServers(), Admission: nodeadmission.NewStore(),
-		dead: map[string]int64{}, deadBound: 4096, early: map[nodeauthz.NamespacedName]earlyEnd{}, finished: map[nodeauthz.NamespacedName][]Finished{}, decoder: newDecoder(), tally: tally{skipped: map[string]int{}},
+		dead: map[[2]uint64]int64{}, deadSeeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, deadBound: 4096, early: map[nodeauthz.NamespacedName]earlyEnd{}, finished: map[nodeauthz.NamespacedName][]Finished{}, decoder: newDecoder(), tally: tally{skipped: map[string]int{}},
 	}
 	for k := range s.tracked {
 		s.tracked[k] = map[nodeauthz.NamespacedName]tracked{}
@@ -216,7 +219,7 @@ const reapplied = 10 * 60 * second
 
 func (s *State) applySet(c *change, start int64) {
 	s.versions.add(c.uid, c.version)
-	if died, ok := s.dead[c.uid]; ok && c.uid != "" && c.at-died < reapplied {
+	if died := s.died(c.uid); died != 0 && c.at-died < reapplied {
 		if c.at < died {
 			s.set(c, false, start) // late news of its life
 		}
@@ -269,7 +272,7 @@ func (s *State) applyDelete(c *change) {
 	}
 	of := s.tracked[c.kind]
 	was, known := of[c.ref]
-	if !known && c.uid != "" && s.dead[c.uid] == 0 {
+	if !known && c.uid != "" && s.died(c.uid) == 0 {
 		// Never seen alive: what it was is known all the same.
 		s.counts[c.kind]++
 		s.setBeforeEnd(c)
@@ -296,18 +299,30 @@ func (s *State) setBeforeEnd(c *change) {
 	}
 }
 
+func (s *State) deadKey(uid string) [2]uint64 {
+	return [2]uint64{maphash.String(s.deadSeeds[0], uid), maphash.String(s.deadSeeds[1], uid)}
+}
+
+// died is when the object of that UID was seen deleted, 0 if it was not, or has no UID.
+func (s *State) died(uid string) int64 {
+	if uid == "" {
+		return 0
+	}
+	return s.dead[s.deadKey(uid)]
+}
+
 func (s *State) bury(uid string, at int64) {
 	if uid == "" {
 		return
 	}
-	s.dead[uid] = at
+	s.dead[s.deadKey(uid)] = at
 	if len(s.dead) > s.deadBound {
 		for u, t := range s.dead {
 			if at-t > reapplied {
 				delete(s.dead, u)
 			}
 		}
-		s.deadBound = max(4096, 2*len(s.dead))
+		s.deadBound = max(4096, len(s.dead)+len(s.dead)/4)
 	}
 }
 
