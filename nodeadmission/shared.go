@@ -4,37 +4,50 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"maps"
+	"reflect"
 	"slices"
+
+	"github.com/nodetrail/nodetrail/internal/arena"
 )
 
-// storedPod is a Pod as the store has it: most of a pod is what the pods of its workload have in common.
+// storedPod is a Pod as the store has it: most of a pod is what the pods of its workload have in common. The zero value is no pod.
 type storedPod struct {
-	uid  [16]byte // if it is a UUID, as nearly all are
-	own  string   // its UID if that is no UUID, then the names of its claims, each with its length
-	node *string
-	of   *workload
+	node [8]byte    // the tag of its name
+	uid  [16]byte   // if it is a UUID, as nearly all are
+	own  arena.Text // its UID if that is no UUID, then the names of its claims, each with its length
+	of   uint32     // the number of its workload
 }
 
 // workload is what pods have in common. Those of a workload share it.
 type workload struct {
 	pod   Pod // without UID, node and names of claims
 	uuids bool
+	// asks is true if a volume asks for a token; the first of them asks for one with the audience.
+	asks     bool
+	audience string
 }
 
-// shared keeps values that many objects have once.
+// shared keeps values that many pods have once.
 type shared struct {
-	workloads map[string]*workload
-	nodes     map[string]*string
-	bound     int
+	hash      *hasher
+	texts     arena.Texts
+	workloads arena.Of[*workload]
+	byKey     map[string]uint32
+	nodes     map[[8]byte]string
+	bound     int // of workloads and nodes, from which on Prune looks for those that no pod has
 }
 
-func newShared() shared {
-	return shared{workloads: map[string]*workload{}, nodes: map[string]*string{}, bound: 4096}
+const minBound = 4096
+
+func newShared(h *hasher) *shared {
+	s := &shared{hash: h, texts: arena.NewTexts(), byKey: map[string]uint32{}, nodes: map[[8]byte]string{}, bound: minBound}
+	s.workloads.Alloc() // 0 is none
+	return s
 }
 
-// pod returns what the store keeps of a pod.
-func (h *shared) pod(p *Pod) *storedPod {
-	var out storedPod
+// store returns what the store keeps of a pod.
+func (h *shared) store(p *Pod) storedPod {
+	out := storedPod{node: h.hash.tag(p.Node)}
 	var own []byte
 	of := workload{pod: *p}
 	if of.uuids = parseUUID(p.UID, &out.uid); !of.uuids {
@@ -42,23 +55,28 @@ func (h *shared) pod(p *Pod) *storedPod {
 	}
 	of.pod.UID, of.pod.Node = "", ""
 	for i := range p.Uses {
-		if u := &p.Uses[i]; u.Kind == UseClaim {
+		switch u := &p.Uses[i]; {
+		case u.Kind == UseClaim:
 			own = appendText(own, u.Name)
+		case u.Kind == UseAudience && !of.asks && !p.SpecUnknown:
+			of.asks, of.audience = true, u.Name
 		}
 	}
-	out.own, out.of, out.node = string(own), h.workload(&of), h.nodes[p.Node]
-	if out.node == nil {
-		out.node = &[]string{p.Node}[0]
-		h.nodes[p.Node] = out.node
+	if len(own) > 0 {
+		out.own = h.texts.Put(string(own))
 	}
-	return &out
+	if _, known := h.nodes[out.node]; !known {
+		h.nodes[out.node] = p.Node
+	}
+	out.of = h.workload(&of)
+	return out
 }
 
-// workload returns the one that is kept of those that are equal.
-func (h *shared) workload(of *workload) *workload {
+// workload returns the number of the one that is kept of those that are equal.
+func (h *shared) workload(of *workload) uint32 {
 	key, ok := of.key()
-	if w := h.workloads[string(key)]; ok && w != nil {
-		return w
+	if id := h.byKey[string(key)]; ok && id != 0 {
+		return id
 	}
 	w := *of
 	if slices.ContainsFunc(w.pod.Uses, func(u Use) bool { return u.Kind == UseClaim }) {
@@ -69,17 +87,30 @@ func (h *shared) workload(of *workload) *workload {
 			}
 		}
 	}
+	id := h.workloads.Alloc()
+	*h.workloads.At(id) = &w
 	if ok {
-		h.workloads[string(key)] = &w
+		h.byKey[string(key)] = id
 	}
-	return &w
+	return id
 }
 
-// pod returns the pod itself.
-func (s *storedPod) pod() *Pod {
-	p, own := s.of.pod, s.own
-	p.Node = *s.node
-	if s.of.uuids {
+func (h *shared) own(s *storedPod) string {
+	if s.own == 0 {
+		return ""
+	}
+	return h.texts.Get(s.own)
+}
+
+// load returns the pod itself, nil for none.
+func (h *shared) load(s *storedPod) *Pod {
+	if s.of == 0 {
+		return nil
+	}
+	of, own := *h.workloads.At(s.of), h.own(s)
+	p := of.pod
+	p.Node = h.nodes[s.node]
+	if of.uuids {
 		p.UID = formatUUID(&s.uid)
 	} else {
 		p.UID, own = cutText(own)
@@ -93,6 +124,57 @@ func (s *storedPod) pod() *Pod {
 		}
 	}
 	return &p
+}
+
+// equal reports whether two pods are the same.
+func (h *shared) equal(a, b storedPod) bool {
+	if a.of == 0 || b.of == 0 || a.node != b.node || a.uid != b.uid || h.own(&a) != h.own(&b) {
+		return a.of == b.of && a.of == 0
+	}
+	return a.of == b.of || reflect.DeepEqual(*h.workloads.At(a.of), *h.workloads.At(b.of))
+}
+
+// asksToken reports whether the pod has that UID, and its first volume that asks for a token asks for one with the audience.
+func (h *shared) asksToken(s *storedPod, uid, audience string) bool {
+	of := *h.workloads.At(s.of)
+	if !of.asks || of.audience != audience {
+		return false
+	}
+	var u [16]byte
+	if of.uuids {
+		return parseUUID(uid, &u) && u == s.uid
+	}
+	is, _ := cutText(h.own(s))
+	return is == uid
+}
+
+// release forgets what a pod has of its own.
+func (h *shared) release(s storedPod) {
+	if s.own != 0 {
+		h.texts.Release(s.own)
+	}
+}
+
+// prune forgets workloads and nodes that no pod has, when there are many more than the last time.
+func (h *shared) prune(pods *table[storedPod]) {
+	if h.workloads.Live()+len(h.nodes) <= h.bound {
+		return
+	}
+	used, nodes := make([]bool, h.workloads.Len()), map[[8]byte]string{}
+	pods.values(func(s storedPod) {
+		if used[s.of] = true; s.of != 0 {
+			nodes[s.node] = h.nodes[s.node]
+		}
+	})
+	h.nodes = nodes
+	maps.DeleteFunc(h.byKey, func(_ string, id uint32) bool { return !used[id] })
+	for id := uint32(1); id < uint32(len(used)); id++ {
+		if w := h.workloads.At(id); !used[id] && *w != nil {
+			*w = nil
+			h.workloads.Release(id)
+		}
+	}
+	h.bound = max(minBound, 2*(h.workloads.Live()+len(h.nodes)))
 }
 
 // key tells workloads apart that differ: each text comes with its length. ok is false for one of a pod that has things that no other has, such as statuses of
@@ -175,13 +257,4 @@ func formatUUID(u *[16]byte) string {
 		n++
 	}
 	return string(text)
-}
-
-// prune forgets what no object may have any more, when it has grown: what is still in use is then kept by the objects, and shared anew by those to come.
-func (h *shared) prune(s *Store) {
-	if n := len(h.workloads) + len(h.nodes); n > 2*max(h.bound, s.pods.n) {
-		bound := h.bound
-		*h = newShared()
-		h.bound = bound
-	}
 }

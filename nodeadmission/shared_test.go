@@ -42,7 +42,8 @@ func TestStoredPod(t *testing.T) {
 		}
 		return p
 	}
-	h := newShared()
+	keys := newHasher()
+	h := newShared(&keys)
 	equal := 0
 	var before *Pod
 	for i := range 50_000 {
@@ -64,12 +65,13 @@ func TestStoredPod(t *testing.T) {
 			p = &q
 		}
 		text := fmt.Sprintf("%+v", p)
-		if got := h.pod(p).pod(); !reflect.DeepEqual(got, p) {
+		stored := h.store(p)
+		if got := h.load(&stored); !reflect.DeepEqual(got, p) {
 			t.Fatalf("%+v, want %+v", got, p)
 		}
 		if before != nil {
 			want := reflect.DeepEqual(p, before)
-			if got := reflect.DeepEqual(h.pod(p), h.pod(before)); got != want {
+			if got := h.equal(stored, h.store(before)); got != want {
 				t.Fatalf("%+v and %+v are equal: %t, want %t", p, before, got, want)
 			}
 			if want {
@@ -77,7 +79,7 @@ func TestStoredPod(t *testing.T) {
 			}
 		}
 		if i%1000 == 0 {
-			h = newShared()
+			h = newShared(&keys)
 		}
 		if now := fmt.Sprintf("%+v", p); now != text {
 			t.Fatalf("the caller's pod was changed from %s to %s", text, now)

@@ -47,22 +47,25 @@ type Claim struct {
 type Store struct {
 	mu       sync.RWMutex
 	pods     table[storedPod]
-	nodes    table[Node]
-	claims   table[Claim]
-	volumes  table[Driver]
-	drivers  table[[]string]
-	accounts table[string]
-	slices   table[string]
+	nodes    table[*Node]
+	claims   table[*Claim]
+	volumes  table[*Driver]
+	drivers  table[*[]string]
+	accounts table[*string]
+	slices   table[*string]
 	// driverNames are the names of the drivers in the table, of which there are few.
 	driverNames map[name]string
 	covered     [kinds]coverage
-	shared      shared
+	shared      *shared
 	hash        hasher
 }
 
 // NewStore returns a store that knows nothing.
 func NewStore() *Store {
-	return &Store{driverNames: map[name]string{}, shared: newShared(), hash: newHasher()}
+	s := &Store{driverNames: map[name]string{}, hash: newHasher()}
+	s.shared = newShared(&s.hash)
+	s.pods.equal, s.pods.release = s.shared.equal, s.shared.release
+	return s
 }
 
 // State returns the store as the state of an Admission, with an authorizer that may be nil.
@@ -176,19 +179,18 @@ func (s *Store) Prune(t time.Time) {
 		c.from = max(c.from, before)
 		c.holes = slices.DeleteFunc(c.holes, func(h [2]int64) bool { return h[1] < before })
 	}
-	s.shared.prune(s)
+	s.shared.prune(&s.pods)
 }
 
 // SetPod says what a pod became; a nil pod, that it ended. The store keeps the pod's fields. So do the methods below.
 func (s *Store) SetPod(namespace, podName string, p *Pod, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var of tags
-	var stored *storedPod
+	var stored storedPod
 	if p != nil {
-		stored, of = s.shared.pod(p), s.hash.tags(p)
+		stored = s.shared.store(p)
 	}
-	s.pods.set(s.hash.name(namespace, podName), m, stored, of)
+	s.pods.set(s.hash.name(namespace, podName), m, stored)
 }
 
 // SetNode says what a Node became.
@@ -223,10 +225,10 @@ func (s *Store) SetSlice(sliceName string, node *string, m Moment) {
 }
 
 // set says what an object became.
-func set[T any](s *Store, t *table[T], namespace, object string, v *T, m Moment) {
+func set[V comparable](s *Store, t *table[V], namespace, object string, v V, m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.set(s.hash.name(namespace, object), m, v, tags{})
+	t.set(s.hash.name(namespace, object), m, v)
 }
 
 // Remove says that an object ended.
@@ -250,7 +252,7 @@ func (s *Store) Remove(k Kind, namespace, object string, m Moment) {
 }
 
 // find looks an object up.
-func find[T any](s *Store, t *table[T], k Kind, namespace, object string, at time.Time) (*T, Sight) {
+func find[V comparable](s *Store, t *table[V], k Kind, namespace, object string, at time.Time) (V, Sight) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return t.at(s.hash.name(namespace, object), at.UnixNano(), &s.covered[k])
@@ -258,29 +260,31 @@ func find[T any](s *Store, t *table[T], k Kind, namespace, object string, at tim
 
 // Pod is of Pods. The pod is the caller's, its labels and what else it refers to are not.
 func (s *Store) Pod(namespace, name string, at time.Time) (*Pod, Sight) {
-	p, sight := find(s, &s.pods, KindPod, namespace, name, at)
-	if p == nil {
-		return nil, sight
-	}
-	return p.pod(), sight
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	p, sight := s.pod(namespace, name, at)
+	return s.shared.load(&p), sight
+}
+
+func (s *Store) pod(namespace, name string, at time.Time) (storedPod, Sight) {
+	return s.pods.at(s.hash.name(namespace, name), at.UnixNano(), &s.covered[KindPod])
 }
 
 // PodOn implements NodePods.
 func (s *Store) PodOn(namespace, name, node string, at time.Time) (on, exists bool, sight Sight) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	v, sight := s.pods.version(s.hash.name(namespace, name), at.UnixNano(), &s.covered[KindPod])
-	exists = v.value != nil
-	return exists && v.node == s.hash.tag(node), exists, sight
+	p, sight := s.pod(namespace, name, at)
+	exists = p.of != 0
+	return exists && p.node == s.hash.tag(node), exists, sight
 }
 
 // PodAsksToken implements TokenPods.
 func (s *Store) PodAsksToken(namespace, name, node, uid, audience string, at time.Time) (asks bool, sight Sight) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	v, sight := s.pods.version(s.hash.name(namespace, name), at.UnixNano(), &s.covered[KindPod])
-	asks = v.value != nil && v.token == s.hash.token(uid, audience) && v.node == s.hash.tag(node)
-	return asks, sight
+	p, sight := s.pod(namespace, name, at)
+	return p.of != 0 && p.node == s.hash.tag(node) && s.shared.asksToken(&p, uid, audience), sight
 }
 
 // Node is of Nodes.

@@ -1,15 +1,22 @@
 package nodeadmission
 
 import (
+	"encoding/binary"
 	"hash/maphash"
+	"math"
 	"math/bits"
 	"reflect"
 	"slices"
 	"sort"
+
+	"github.com/nodetrail/nodetrail/internal/arena"
 )
 
-// name is that of an object, by 128 bits of two keyed hashes of its namespace and name: the text would be two more cache misses of each look-up.
-type name struct{ a, b uint64 }
+// name is that of an object, by 96 bits of two keyed hashes of its namespace and name: the text would be two more cache misses of each look-up.
+type name struct {
+	a uint64
+	b uint32
+}
 
 // hasher makes names. The keys are secret and random, so that nobody can choose objects whose names are the same.
 type hasher struct{ a, b maphash.Seed }
@@ -22,258 +29,282 @@ func (h *hasher) name(namespace, object string) name {
 	if namespace != "" {
 		where = maphash.String(h.a, namespace)
 	}
-	return name{maphash.String(h.a, object) ^ where*0x9e3779b97f4a7c15, maphash.String(h.b, object) ^ where}
+	return name{maphash.String(h.a, object) ^ where*0x9e3779b97f4a7c15, uint32((maphash.String(h.b, object) ^ where) >> 32)}
 }
 
 // tag is a hash of a text that is compared alone.
-func (h *hasher) tag(text string) uint64 { return maphash.String(h.a, text) }
-
-// token is a hash of a pod's UID and an audience, which are compared together; it is not 0.
-func (h *hasher) token(uid, audience string) uint64 {
-	return (maphash.String(h.b, uid) ^ maphash.String(h.a, audience)*0x9e3779b97f4a7c15) | 1
+func (h *hasher) tag(text string) (tag [8]byte) {
+	binary.LittleEndian.PutUint64(tag[:], maphash.String(h.b, text))
+	return tag
 }
 
-// tags are those of a pod.
-func (h *hasher) tags(p *Pod) tags {
-	out := tags{node: h.tag(p.Node)}
-	if p.SpecUnknown {
-		return out
-	}
-	for i := range p.Uses {
-		if u := &p.Uses[i]; u.Kind == UseAudience {
-			out.token = h.token(p.UID, u.Name)
-			break
-		}
-	}
-	return out
-}
-
-// table has the versions of the objects of a kind. It is a hash table with open addressing, because a look-up of one object among many mostly waits
-// for memory: that of an object with one version touches one cache line. Each shard grows by itself, so that no change waits for all of them. Nothing is
-// removed but by prune.
-type table[T any] struct {
-	shards [1 << shardBits]shard[T]
+// table has the versions of the objects of a kind, each with its value V; the zero value is the end of an object. It is a hash table with open addressing,
+// because a look-up of one object among many mostly waits for memory: that of a pod with one version touches one cache line. Each shard grows by itself,
+// so that no change waits for all of them. Nothing is removed but by prune. The zero table is empty.
+type table[V comparable] struct {
+	shards [1 << shardBits]shard[V]
 	n      int
+	ends   arena.Of[span]
+	lists  arena.Of[[]version[V]]
+	// equal compares values, by default those to which they point.
+	equal func(a, b V) bool
+	// release is told which values are not kept any more.
+	release func(V)
 }
 
 const shardBits = 6
 
 // shard has at most three quarters of its slots in use.
-type shard[T any] struct {
-	slots []slot[T]
+type shard[V comparable] struct {
+	slots []slot[V]
 	used  int
 }
 
+// slot has an object's first version, and says where the others are; most objects have one, or end after it. Of a pod it is a cache line. One that is not
+// used has the zero name, which is no object's.
+type slot[V comparable] struct {
+	a     uint64 // of the name
+	from  int64  // of the first version
+	b     uint32 // of the name
+	slop  uint32 // of the first version
+	rest  uint32 // 0: nothing; odd: twice a number in ends and 1; even: twice a number in lists, which has the first version, too, and 2
+	value V
+}
+
+// version is what an object became. The zero value is its end.
+type version[V comparable] struct {
+	span
+	value V
+}
+
+// span is when a change happened: at some time between the two.
+type span struct{ from, until int64 }
+
+func (s *slot[V]) name() name { return name{s.a, s.b} }
+
+// first is the first version, unless there is a list.
+func (s *slot[V]) first() version[V] {
+	return version[V]{span: span{s.from, s.from + int64(s.slop)}, value: s.value}
+}
+
 // start is the slot at which the search for a name begins.
-func (sh *shard[T]) start(n name) int {
-	i, _ := bits.Mul64(n.b, uint64(len(sh.slots)))
+func (sh *shard[V]) start(n name) int {
+	// The upper bits of a choose the shard.
+	i, _ := bits.Mul64(n.a<<shardBits, uint64(len(sh.slots)))
 	return int(i)
 }
 
 // after is the slot next to another, round the end.
-func (sh *shard[T]) after(i int) int {
+func (sh *shard[V]) after(i int) int {
 	if i++; i < len(sh.slots) {
 		return i
 	}
 	return 0
 }
 
-// slot is a cache line. One that is not used has the zero name, which is no object's.
-type slot[T any] struct {
-	name
-	history[T]
-}
+func (t *table[V]) shard(n name) *shard[V] { return &t.shards[n.a>>(64-shardBits)] }
 
-func (t *table[T]) shard(n name) *shard[T] { return &t.shards[n.a>>(64-shardBits)] }
-
-// find returns the history of an object, or nil. It is valid until the next change.
-func (t *table[T]) find(n name) *history[T] {
+// find returns the slot of an object, or nil. It is valid until the next change.
+func (t *table[V]) find(n name) *slot[V] {
 	sh := t.shard(n)
 	if len(sh.slots) == 0 {
 		return nil
 	}
 	for i := sh.start(n); ; i = sh.after(i) {
 		s := &sh.slots[i]
-		switch s.name {
+		switch s.name() {
 		case n:
-			return &s.history
+			return s
 		case name{}:
 			return nil
 		}
 	}
 }
 
-// add takes in an object that is not there.
-func (t *table[T]) add(n name, h history[T]) {
+// add takes in an object that is not there, with the versions that it has.
+func (t *table[V]) add(n name, v version[V]) {
 	sh := t.shard(n)
 	if (sh.used+1)*4 > len(sh.slots)*3 {
 		sh.rebuild(sh.used+1, nil)
 	}
-	sh.put(n, h)
+	t.write(sh.put(slot[V]{a: n.a, b: n.b}), []version[V]{v})
 	t.n++
 }
 
-func (sh *shard[T]) put(n name, h history[T]) {
-	i := sh.start(n)
-	for sh.slots[i].name != (name{}) {
+func (sh *shard[V]) put(s slot[V]) *slot[V] {
+	i := sh.start(s.name())
+	for sh.slots[i].name() != (name{}) {
 		i = sh.after(i)
 	}
-	sh.slots[i].name, sh.slots[i].history = n, h
+	sh.slots[i] = s
 	sh.used++
+	return &sh.slots[i]
 }
 
 // rebuild makes slots for that many objects, and for a quarter more, and leaves out those in the slots that are gone.
-func (sh *shard[T]) rebuild(room int, gone map[int]bool) {
+func (sh *shard[V]) rebuild(room int, gone map[int]bool) {
 	old := sh.slots
-	sh.slots, sh.used = make([]slot[T], room*5/3+4), 0
+	sh.slots, sh.used = make([]slot[V], room*5/3+4), 0
 	for i := range old {
-		if s := &old[i]; s.name != (name{}) && !gone[i] {
-			sh.put(s.name, s.history)
+		if s := &old[i]; s.name() != (name{}) && !gone[i] {
+			sh.put(*s)
 		}
 	}
-}
-
-// history is the versions of an object in the order of time. Most objects have one, which lies in the table itself.
-type history[T any] struct {
-	first version[T]
-	rest  *later[T]
-}
-
-// later is what an object became after its first version: it ended, as most do, or has versions.
-type later[T any] struct {
-	ended    span
-	versions *[]version[T]
-}
-
-// version is what an object became. A nil value is its end.
-type version[T any] struct {
-	span
-	value *T
-	tags
-}
-
-// span is when a change happened: at some time between the two.
-type span struct{ from, until int64 }
-
-// tags are hashes of what is asked for most, so that the object itself, which lies elsewhere in memory, need not be read.
-type tags struct {
-	node  uint64 // of a pod
-	token uint64 // of the token that a pod asks for, 0 for none
 }
 
 // list returns all versions. The list belongs to the caller.
-func (h *history[T]) list() []version[T] {
-	switch list := []version[T]{h.first}; {
-	case h.rest == nil:
-		return list
-	case h.rest.versions == nil:
-		return append(list, version[T]{span: h.rest.ended})
+func (t *table[V]) list(s *slot[V]) []version[V] {
+	switch {
+	case s.rest == 0:
+		return []version[V]{s.first()}
+	case s.rest&1 == 1:
+		return []version[V]{s.first(), {span: *t.ends.At(s.rest / 2)}}
+	}
+	return slices.Clone(*t.lists.At(s.rest/2 - 1))
+}
+
+// forget releases what a slot refers to.
+func (t *table[V]) forget(s *slot[V]) {
+	switch {
+	case s.rest == 0:
+	case s.rest&1 == 1:
+		t.ends.Release(s.rest / 2)
 	default:
-		return append(list, *h.rest.versions...)
+		*t.lists.At(s.rest/2 - 1) = nil
+		t.lists.Release(s.rest/2 - 1)
+	}
+	s.rest = 0
+}
+
+// write puts versions into a slot, in place of those that it has.
+func (t *table[V]) write(s *slot[V], list []version[V]) {
+	t.forget(s)
+	var end V
+	first := list[0]
+	s.from, s.value = first.from, first.value
+	slop := first.until - first.from
+	s.slop = uint32(min(slop, math.MaxUint32))
+	switch {
+	case int64(s.slop) != slop || len(list) > 2 || len(list) == 2 && list[1].value != end:
+		id := t.lists.Alloc()
+		*t.lists.At(id) = slices.Clone(list)
+		s.rest = 2*id + 2
+	case len(list) == 2:
+		id := t.ends.Alloc()
+		*t.ends.At(id) = list[1].span
+		s.rest = 2*id + 1
 	}
 }
 
-func historyOf[T any](list []version[T]) history[T] {
-	h := history[T]{first: list[0]}
+// look returns the version of an instant, and the beginning of the next one, 0 if there is none. There is no version before the first.
+func (t *table[V]) look(s *slot[V], at int64) (is version[V], there bool, next int64) {
 	switch {
-	case len(list) == 2 && list[1].value == nil:
-		h.rest = &later[T]{ended: list[1].span}
-	case len(list) > 1:
-		rest := slices.Clone(list[1:])
-		h.rest = &later[T]{versions: &rest}
-	}
-	return h
-}
-
-// at returns the version of an instant, and the beginning of the next one, 0 if there is none. There is no version before the first.
-func (h *history[T]) at(at int64) (is version[T], there bool, next int64) {
-	switch {
-	case h.first.from > at:
-		return is, false, h.first.from
-	case h.rest == nil:
-		return h.first, true, 0
-	case h.rest.versions == nil:
-		if end := h.rest.ended; end.from <= at {
-			return version[T]{span: end}, true, 0
+	case s.from > at:
+		return is, false, s.from
+	case s.rest == 0:
+		return s.first(), true, 0
+	case s.rest&1 == 1:
+		if end := *t.ends.At(s.rest / 2); end.from <= at {
+			return version[V]{span: end}, true, 0
 		}
-		return h.first, true, h.rest.ended.from
+		return s.first(), true, t.ends.At(s.rest / 2).from
 	}
-	rest := *h.rest.versions
-	i := sort.Search(len(rest), func(i int) bool { return rest[i].from > at })
-	if i < len(rest) {
-		next = rest[i].from
+	list := *t.lists.At(s.rest/2 - 1)
+	i := sort.Search(len(list), func(i int) bool { return list[i].from > at })
+	if i < len(list) {
+		next = list[i].from
 	}
-	if i > 0 {
-		return rest[i-1], true, next
+	return list[i-1], true, next
+}
+
+func (t *table[V]) same(a, b V) bool {
+	if t.equal != nil {
+		return t.equal(a, b)
 	}
-	return h.first, true, next
+	return reflect.DeepEqual(a, b)
 }
 
 // set takes in a version, in any order. One that changes nothing is dropped.
-func (t *table[T]) set(n name, m Moment, value *T, of tags) {
-	v := version[T]{value: value, tags: of}
+func (t *table[V]) set(n name, m Moment, value V) {
+	v := version[V]{value: value}
 	v.from = m.Time.UnixNano()
 	v.until = v.from + int64(max(m.Slop, 0))
-	h := t.find(n)
-	if h == nil {
-		t.add(n, history[T]{first: v})
+	s := t.find(n)
+	if s == nil {
+		t.add(n, v)
 		return
 	}
-	is, there, _ := h.at(v.from)
-	if there && reflect.DeepEqual(is.value, value) {
+	is, there, _ := t.look(s, v.from)
+	if there && t.same(is.value, value) {
+		t.drop(value)
 		return
 	}
-	list := h.list()
+	list := t.list(s)
 	i := sort.Search(len(list), func(i int) bool { return list[i].from > v.from })
-	if i < len(list) && reflect.DeepEqual(list[i].value, value) {
+	if i < len(list) && t.same(list[i].value, value) {
 		list[i].span = span{v.from, min(v.until, list[i].until)}
+		t.drop(value)
 	} else {
 		list = slices.Insert(list, i, v)
 	}
-	*h = historyOf(list)
+	t.write(s, list)
 }
 
-// at finds an object. Within a change's own uncertainty it is what it became.
-func (t *table[T]) at(n name, at int64, c *coverage) (*T, Sight) {
-	v, s := t.version(n, at, c)
-	return v.value, s
+func (t *table[V]) drop(value V) {
+	if t.release != nil {
+		t.release(value)
+	}
 }
 
-// version is at, and leaves the object alone, which lies elsewhere in memory. Its value is nil where there was no object, or where it is not known what
+// at finds an object. Within a change's own uncertainty it is what it became. The value is zero where there was no object, or where it is not known what
 // there was.
-func (t *table[T]) version(n name, at int64, c *coverage) (version[T], Sight) {
-	s := Sight{Known: true}
-	var v version[T]
+func (t *table[V]) at(n name, at int64, c *coverage) (V, Sight) {
+	sight := Sight{Known: true}
+	var v version[V]
+	var none V
 	there := false
-	if h := t.find(n); h != nil {
-		v, there, s.To = h.at(at)
+	if s := t.find(n); s != nil {
+		v, there, sight.To = t.look(s, at)
 	}
 	if !there {
-		s.Known = c.covers(at, &s)
-		return v, s
+		sight.Known = c.covers(at, &sight)
+		return none, sight
 	}
-	s.From = v.until
+	sight.From = v.until
 	if at < v.until {
-		s.From, s.Unsure = v.from, true
-		if s.To == 0 || s.To > v.until {
-			s.To = v.until
+		sight.From, sight.Unsure = v.from, true
+		if sight.To == 0 || sight.To > v.until {
+			sight.To = v.until
 		}
 	}
-	if v.value == nil || c.known {
-		if s.Known = c.covers(at, &s); !s.Known {
-			return version[T]{}, s
+	if v.value == none || c.known {
+		if sight.Known = c.covers(at, &sight); !sight.Known {
+			return none, sight
 		}
 	}
-	return v, s
+	return v.value, sight
+}
+
+// values calls f with the value of each version.
+func (t *table[V]) values(f func(V)) {
+	for i := range t.shards {
+		for k := range t.shards[i].slots {
+			if s := &t.shards[i].slots[k]; s.name() != (name{}) {
+				for _, v := range t.list(s) {
+					f(v.value)
+				}
+			}
+		}
+	}
 }
 
 // prune forgets versions that were over before the time, and objects that ended before it.
-func (t *table[T]) prune(before int64) {
+func (t *table[V]) prune(before int64) {
 	for i := range t.shards {
 		sh := &t.shards[i]
 		var gone map[int]bool
 		for k := range sh.slots {
-			if s := &sh.slots[k]; s.name != (name{}) && !s.prune(before) {
+			if s := &sh.slots[k]; s.name() != (name{}) && !t.pruneSlot(s, before) {
 				if gone == nil {
 					gone = map[int]bool{}
 				}
@@ -287,15 +318,24 @@ func (t *table[T]) prune(before int64) {
 	}
 }
 
-// prune is false if nothing is left.
-func (h *history[T]) prune(before int64) bool {
-	list := h.list()
+// pruneSlot is false if nothing is left.
+func (t *table[V]) pruneSlot(s *slot[V], before int64) bool {
+	var end V
+	list := t.list(s)
 	i := sort.Search(len(list), func(i int) bool { return list[i].until > before })
-	switch {
-	case i == len(list) && list[i-1].value == nil:
-		return false
-	case i > 1:
-		*h = historyOf(list[i-1:])
+	kept := list[max(i-1, 0):]
+	over := i == len(list) && list[i-1].value == end
+	if over {
+		kept = nil
 	}
-	return true
+	for _, v := range list[:len(list)-len(kept)] {
+		t.drop(v.value)
+	}
+	switch {
+	case over:
+		t.forget(s)
+	case len(kept) < len(list):
+		t.write(s, kept)
+	}
+	return !over
 }

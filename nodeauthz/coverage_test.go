@@ -145,7 +145,7 @@ func TestPruneOfMany(t *testing.T) {
 func TestRecordsAreUsedAgain(t *testing.T) {
 	g := covered()
 	a := authorizerOver(t, g, 0)
-	for i := range 3 * arenaChunk / 2 {
+	for i := range 1500 {
 		p := named(fmt.Sprint(i), "n1", fmt.Sprint("s", i%7))
 		p.Name = fmt.Sprint("p", i)
 		now := at(10 * i)

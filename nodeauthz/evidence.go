@@ -279,5 +279,5 @@ func (g *Graph) compareVertices(a, b vertexID) int {
 		return 0
 	}
 	x, y := g.vertex(a), g.vertex(b)
-	return cmp.Or(cmp.Compare(x.kind, y.kind), strings.Compare(g.nsNames[x.namespace], g.nsNames[y.namespace]), strings.Compare(g.names.text(x.name), g.names.text(y.name)))
+	return cmp.Or(cmp.Compare(x.kind, y.kind), strings.Compare(g.nsNames[x.namespace], g.nsNames[y.namespace]), strings.Compare(g.names.Get(x.name), g.names.Get(y.name)))
 }

@@ -244,7 +244,7 @@ func (g *Graph) paths(q *question, node string, of gens) (own, others []Path) {
 
 func (g *Graph) step(id vertexID) Step {
 	v := g.vertex(id)
-	return Step{Kind: v.kind, Namespace: g.nsNames[v.namespace], Name: g.names.text(v.name)}
+	return Step{Kind: v.kind, Namespace: g.nsNames[v.namespace], Name: g.names.Get(v.name)}
 }
 
 func timeOf(ns int64) time.Time {

@@ -183,7 +183,7 @@ func checkSound(t *testing.T, g *Graph) {
 	refs := 0
 	g.index.all(func(id vertexID) {
 		v := g.vertex(id)
-		if v.kind == KindNone || g.find(v.kind, v.namespace, g.names.text(v.name)) != id {
+		if v.kind == KindNone || g.find(v.kind, v.namespace, g.names.Get(v.name)) != id {
 			t.Fatalf("vertex %d is in the index and was released", id)
 		}
 		g.eachTenure(id, func(tid tenureID) bool {
@@ -204,8 +204,8 @@ func checkSound(t *testing.T, g *Graph) {
 		}
 	})
 	want, pins := 0, 0
-	for i := uint32(1); i < g.tenures.n; i++ {
-		r := g.tenures.at(i)
+	for i := uint32(1); i < g.tenures.Len(); i++ {
+		r := g.tenures.At(i)
 		if !r.used {
 			continue
 		}
@@ -219,8 +219,8 @@ func checkSound(t *testing.T, g *Graph) {
 		}
 		want += len(distinct)
 	}
-	for i := uint32(1); i < g.volumes.n; i++ {
-		if v := g.volumes.at(i); v.used {
+	for i := uint32(1); i < g.volumes.Len(); i++ {
+		if v := g.volumes.At(i); v.used {
 			pins++
 			if g.vertex(v.claim).kind != KindPersistentVolumeClaim {
 				t.Fatalf("the claim of volume %s was released", g.step(v.vertex))
@@ -228,8 +228,8 @@ func checkSound(t *testing.T, g *Graph) {
 		}
 	}
 	total := 0
-	for i := uint32(1); i < g.tails.n; i++ {
-		total += int(g.tails.at(i).pins)
+	for i := uint32(1); i < g.tails.Len(); i++ {
+		total += int(g.tails.At(i).pins)
 	}
 	if refs != want || total != pins {
 		t.Fatalf("%d references to tenures where %d are due, %d pins where %d are", refs, want, total, pins)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/nodetrail/nodetrail/internal/arena"
 )
 
 // Kind is the kind of a vertex.
@@ -45,13 +47,13 @@ type Graph struct {
 
 	index     index
 	latest    latest
-	vertices  arena[vertex]
-	tails     arena[tail]
-	names     nameStore
-	tenures   arena[tenure]
-	sightings arena[sighting] // by tenureID
+	vertices  arena.Of[vertex]
+	tails     arena.Of[tail]
+	names     arena.Texts
+	tenures   arena.Of[tenure]
+	sightings arena.Of[sighting] // by tenureID
 	lists     lists
-	volumes   arena[volumeLife]
+	volumes   arena.Of[volumeLife]
 	nodes     map[string]nodeID
 	nodeRecs  []nodeRecord // by nodeID; 0 is no node
 
@@ -93,7 +95,7 @@ type vertex struct {
 	check     uint64 // see index
 	first     ref    // the oldest of the tenures that lead from here to a node; tenure 0 if there is none
 	tail      tailID // 0 for most
-	name      nameID
+	name      arena.Text
 	namespace namespaceID
 	kind      Kind
 	heavy     bool // its tenures are in tail.byNode, and the newest of each node in Graph.latest
@@ -163,7 +165,7 @@ func NewGraph() *Graph {
 	g := &Graph{
 		index:       newIndex(),
 		latest:      newLatest(),
-		names:       newNames(),
+		names:       arena.NewTexts(),
 		lists:       newLists(),
 		nodes:       map[string]nodeID{},
 		nodeRecs:    make([]nodeRecord, 1),
@@ -174,11 +176,11 @@ func NewGraph() *Graph {
 		coveredFrom: maxTime,
 		prunedTo:    minTime,
 	}
-	g.vertices.alloc() // ids begin at 1
-	g.tails.alloc()
-	g.tenures.alloc()
-	g.sightings.alloc()
-	g.volumes.alloc()
+	g.vertices.Alloc() // ids begin at 1
+	g.tails.Alloc()
+	g.tenures.Alloc()
+	g.sightings.Alloc()
+	g.volumes.Alloc()
 	return g
 }
 
@@ -208,22 +210,22 @@ func (g *Graph) Stats() Stats {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	return Stats{
-		Vertices: g.vertices.live() - 1, Tenures: g.tenures.live() - 1, Volumes: g.volumes.live() - 1, Nodes: len(g.nodes),
+		Vertices: g.vertices.Live() - 1, Tenures: g.tenures.Live() - 1, Volumes: g.volumes.Live() - 1, Nodes: len(g.nodes),
 	}
 }
 
-func (g *Graph) vertex(id vertexID) *vertex { return g.vertices.at(uint32(id)) }
-func (g *Graph) tenure(id tenureID) *tenure { return g.tenures.at(uint32(id)) }
+func (g *Graph) vertex(id vertexID) *vertex { return g.vertices.At(uint32(id)) }
+func (g *Graph) tenure(id tenureID) *tenure { return g.tenures.At(uint32(id)) }
 func (g *Graph) volume(id volumeID) *volumeLife {
-	return g.volumes.at(uint32(id))
+	return g.volumes.At(uint32(id))
 }
-func (g *Graph) sighting(id tenureID) *sighting { return g.sightings.at(uint32(id)) }
+func (g *Graph) sighting(id tenureID) *sighting { return g.sightings.At(uint32(id)) }
 func (g *Graph) targetsOf(r *tenure) []vertexID { return g.lists.at(r.targets) }
 
 // newTenure returns a tenure that is as given, with what is known of it.
 func (g *Graph) newTenure(r tenure, u uid) tenureID {
-	id := tenureID(g.tenures.alloc())
-	g.sightings.alloc() // the two are released together, so that their numbers are the same
+	id := tenureID(g.tenures.Alloc())
+	g.sightings.Alloc() // the two are released together, so that their numbers are the same
 	*g.tenure(id), *g.sighting(id) = r, sighting{uid: u}
 	return id
 }
@@ -232,8 +234,8 @@ func (g *Graph) newTenure(r tenure, u uid) tenureID {
 func (g *Graph) releaseTenure(id tenureID) {
 	g.lists.release(g.tenure(id).targets)
 	*g.tenure(id), *g.sighting(id) = tenure{}, sighting{}
-	g.tenures.release(uint32(id))
-	g.sightings.release(uint32(id))
+	g.tenures.Release(uint32(id))
+	g.sightings.Release(uint32(id))
 }
 
 // lookup returns 0 where there is no such vertex.
@@ -257,8 +259,8 @@ func (g *Graph) intern(kind Kind, namespace, name string) vertexID {
 	if id := g.findHash(tag, check); id != 0 {
 		return id
 	}
-	id := vertexID(g.vertices.alloc())
-	*g.vertex(id) = vertex{kind: kind, namespace: ns, name: g.names.put(name), check: check}
+	id := vertexID(g.vertices.Alloc())
+	*g.vertex(id) = vertex{kind: kind, namespace: ns, name: g.names.Put(name), check: check}
 	g.index.add(tag, id)
 	return id
 }
@@ -269,14 +271,14 @@ func (g *Graph) release(id vertexID) {
 	if v.kind == KindNone || v.first.tenure != 0 || t != nil && (t.pins > 0 || len(t.byNode) > 0 || len(t.volumes) > 0) {
 		return
 	}
-	tag, _ := g.index.hash(v.kind, v.namespace, g.names.text(v.name))
+	tag, _ := g.index.hash(v.kind, v.namespace, g.names.Get(v.name))
 	g.index.remove(tag, id)
-	if g.names.release(v.name); t != nil {
+	if g.names.Release(v.name); t != nil {
 		*t = tail{}
-		g.tails.release(uint32(v.tail))
+		g.tails.Release(uint32(v.tail))
 	}
 	*v = vertex{}
-	g.vertices.release(uint32(id))
+	g.vertices.Release(uint32(id))
 }
 
 func (g *Graph) node(name string) nodeID {
@@ -348,12 +350,12 @@ func (g *Graph) tail(v *vertex) *tail {
 	if v.tail == 0 {
 		return nil
 	}
-	return g.tails.at(uint32(v.tail))
+	return g.tails.At(uint32(v.tail))
 }
 
 func (g *Graph) needTail(v *vertex) *tail {
 	if v.tail == 0 {
-		v.tail = tailID(g.tails.alloc())
+		v.tail = tailID(g.tails.Alloc())
 	}
 	return g.tail(v)
 }

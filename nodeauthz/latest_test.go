@@ -57,7 +57,7 @@ func TestLatestOfGraph(t *testing.T) {
 			}
 		}
 		entries := 0
-		for id := vertexID(1); uint32(id) < g.vertices.n; id++ {
+		for id := vertexID(1); uint32(id) < g.vertices.Len(); id++ {
 			v := g.vertex(id)
 			if !v.heavy {
 				continue

@@ -33,7 +33,7 @@ func (g *Graph) SetPersistentVolume(pv *PersistentVolume, at Stamp) {
 		g.releaseVolumeEnds(&next)
 		return
 	}
-	id := volumeID(g.volumes.alloc())
+	id := volumeID(g.volumes.Alloc())
 	*g.volume(id) = next
 	g.addVolume(vid, id)
 	g.needTail(g.vertex(next.claim)).pins++

@@ -20,7 +20,7 @@ func (g *Graph) PodSecrets(namespace, name, node string, t time.Time) (secrets [
 		since, ok = time.Unix(0, lo).UTC(), true
 		for _, id := range g.targetsOf(r) {
 			if v := g.vertex(id); v.kind == KindSecret {
-				secrets = append(secrets, NamespacedName{Namespace: g.nsNames[v.namespace], Name: g.names.text(v.name)})
+				secrets = append(secrets, NamespacedName{Namespace: g.nsNames[v.namespace], Name: g.names.Get(v.name)})
 			}
 		}
 	})

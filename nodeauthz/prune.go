@@ -87,7 +87,7 @@ func (g *Graph) dropVolume(id volumeID, limit int64) {
 	g.tail(g.vertex(r.claim)).pins--
 	g.release(r.claim)
 	*r = volumeLife{}
-	g.volumes.release(uint32(id))
+	g.volumes.Release(uint32(id))
 }
 
 // endedQueue is a heap of lifetimes by their end. A lifetime whose end was refined is in it twice; the entry that no longer fits

@@ -42,16 +42,16 @@ func (a *Authorizer) EachReached(nodes []string, from, to time.Time, f func(node
 			tenures[id] = nil
 		}
 	}
-	for i := uint32(1); i < g.tenures.n && len(tenures) > 0; i++ {
-		if r := g.tenures.at(i); r.used {
+	for i := uint32(1); i < g.tenures.Len() && len(tenures) > 0; i++ {
+		if r := g.tenures.At(i); r.used {
 			if list, wanted := tenures[r.node]; wanted {
 				tenures[r.node] = append(list, tenureID(i))
 			}
 		}
 	}
 	volumes := map[vertexID][]volumeID{} // by their claims
-	for i := uint32(1); i < g.volumes.n && len(tenures) > 0; i++ {
-		if v := g.volumes.at(i); v.used {
+	for i := uint32(1); i < g.volumes.Len() && len(tenures) > 0; i++ {
+		if v := g.volumes.At(i); v.used {
 			volumes[v.claim] = append(volumes[v.claim], volumeID(i))
 		}
 	}

@@ -51,8 +51,8 @@ func TestReachedByIsDecide(t *testing.T) {
 				if len(reached) != len(objects) {
 					t.Fatalf("seed %d: an object is listed twice: %v", seed, objects)
 				}
-				for i := uint32(1); i < whole.vertices.n; i++ {
-					if whole.vertices.at(i).kind == KindNone {
+				for i := uint32(1); i < whole.vertices.Len(); i++ {
+					if whole.vertices.At(i).kind == KindNone {
 						continue
 					}
 					s := whole.step(vertexID(i))
@@ -84,8 +84,8 @@ func TestMayAllowIsDecide(t *testing.T) {
 		script.play(g, whole)
 		a := authorizerOver(t, whole, 0)
 		for range 300 {
-			i := uint32(1 + r.IntN(int(whole.vertices.n)-1))
-			if whole.vertices.at(i).kind == KindNone {
+			i := uint32(1 + r.IntN(int(whole.vertices.Len())-1))
+			if whole.vertices.At(i).kind == KindNone {
 				continue
 			}
 			request := ask(t, fmt.Sprintf("node-%d", r.IntN(4)), getOf(whole.step(vertexID(i))))
