@@ -14,6 +14,8 @@ const (
 	AnalysisMemory = 96 << 20
 	// serviceMemory is the same of a service.
 	serviceMemory = 176 << 20
+	// maxUncollected is how much may wait for the garbage collector where much is held, in bytes.
+	maxUncollected = 96 << 20
 	// memoryEvery is how often it is looked at what is held. Of a large state each look finds a part.
 	memoryEvery = time.Second
 )
@@ -46,5 +48,8 @@ func HoldMemory(ctx context.Context, atLeast int64) {
 }
 
 // memoryLimit is the limit for a process that holds so many bytes. It leaves a quarter as much for what is not collected yet: with less, the collector
-// would take much of the processors' time. most is the limit that the user gave.
-func memoryLimit(live, atLeast, most int64) int64 { return min(most, max(atLeast, live+live/4)) }
+// would take much of the processors' time. It leaves at most maxUncollected: what a process holds beyond four times that is a large state, most of which
+// has nothing that the collector follows. most is the limit that the user gave.
+func memoryLimit(live, atLeast, most int64) int64 {
+	return min(most, max(atLeast, live+min(live/4, maxUncollected)))
+}

@@ -11,8 +11,9 @@ func TestMemoryLimit(t *testing.T) {
 	for _, c := range []struct{ live, most, want int64 }{
 		{0, math.MaxInt64, serviceMemory},
 		{100 << 20, math.MaxInt64, serviceMemory},
-		{600 << 20, math.MaxInt64, 750 << 20},
-		{600 << 20, 700 << 20, 700 << 20},
+		{200 << 20, math.MaxInt64, 250 << 20},
+		{600 << 20, math.MaxInt64, 696 << 20},
+		{600 << 20, 650 << 20, 650 << 20},
 		{0, 64 << 20, 64 << 20},
 	} {
 		if got := memoryLimit(c.live, serviceMemory, c.most); got != c.want {
