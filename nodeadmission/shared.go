@@ -2,10 +2,10 @@ package nodeadmission
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/nodetrail/nodetrail/internal/arena"
 )
@@ -102,11 +102,8 @@ func (h *shared) own(s *storedPod) string {
 	return h.texts.Get(s.own)
 }
 
-// load returns the pod itself, nil for none.
+// load returns the pod itself.
 func (h *shared) load(s *storedPod) *Pod {
-	if s.of == 0 {
-		return nil
-	}
 	of, own := *h.workloads.At(s.of), h.own(s)
 	p := of.pod
 	p.Node = h.nodes[s.node]
@@ -140,9 +137,8 @@ func (h *shared) asksToken(s *storedPod, uid, audience string) bool {
 	if !of.asks || of.audience != audience {
 		return false
 	}
-	var u [16]byte
 	if of.uuids {
-		return parseUUID(uid, &u) && u == s.uid
+		return isUUID(&s.uid, uid)
 	}
 	is, _ := cutText(h.own(s))
 	return is == uid
@@ -217,44 +213,44 @@ func cutText(texts string) (first, others string) {
 	return texts[k : k+int(n)], texts[k+int(n):]
 }
 
-// isDash reports whether a UUID has a dash there.
-func isDash(i int) bool { return i == 8 || i == 13 || i == 18 || i == 23 }
+// uuidAt is where the text of a UUID has each byte.
+var uuidAt = [16]int{0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34}
 
-// parseUUID reads a UUID in lower case, as the API server makes them.
-func parseUUID(text string, into *[16]byte) bool {
-	var digits [32]byte
+const hexDigits = "0123456789abcdef"
+
+func formatUUID(u *[16]byte) string {
+	text := []byte("00000000-0000-0000-0000-000000000000")
+	for i, at := range uuidAt {
+		text[at], text[at+1] = hexDigits[u[i]>>4], hexDigits[u[i]&15]
+	}
+	return string(text)
+}
+
+// isUUID reports whether a text is a UUID, in lower case, as the API server makes them.
+func isUUID(u *[16]byte, text string) bool {
 	if len(text) != 36 {
 		return false
 	}
-	n := 0
-	for i := range len(text) {
-		switch c := text[i]; {
-		case isDash(i) != (c == '-') || 'A' <= c && c <= 'F':
+	for i, at := range uuidAt {
+		if text[at] != hexDigits[u[i]>>4] || text[at+1] != hexDigits[u[i]&15] {
 			return false
-		case c != '-':
-			digits[n] = c
-			n++
 		}
 	}
+	return text[8] == '-' && text[13] == '-' && text[18] == '-' && text[23] == '-'
+}
+
+func parseUUID(text string, into *[16]byte) bool {
+	if len(text) != 36 {
+		return false
+	}
 	var u [16]byte
-	if _, err := hex.Decode(u[:], digits[:]); err != nil {
+	for i, at := range uuidAt {
+		hi, lo := strings.IndexByte(hexDigits, text[at]), strings.IndexByte(hexDigits, text[at+1])
+		u[i] = byte(max(hi, 0)<<4 | max(lo, 0))
+	}
+	if !isUUID(&u, text) {
 		return false
 	}
 	*into = u
 	return true
-}
-
-func formatUUID(u *[16]byte) string {
-	var digits [32]byte
-	hex.Encode(digits[:], u[:])
-	text, n := make([]byte, 36), 0
-	for i := range text {
-		if isDash(i) {
-			text[i] = '-'
-			continue
-		}
-		text[i] = digits[n]
-		n++
-	}
-	return string(text)
 }

@@ -255,7 +255,12 @@ func (s *Store) Remove(k Kind, namespace, object string, m Moment) {
 func find[V comparable](s *Store, t *table[V], k Kind, namespace, object string, at time.Time) (V, Sight) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return t.at(s.hash.name(namespace, object), at.UnixNano(), &s.covered[k])
+	v, sight := t.at(s.hash.name(namespace, object), at.UnixNano(), &s.covered[k])
+	if v == nil {
+		var none V
+		return none, sight
+	}
+	return *v, sight
 }
 
 // Pod is of Pods. The pod is the caller's, its labels and what else it refers to are not.
@@ -263,10 +268,13 @@ func (s *Store) Pod(namespace, name string, at time.Time) (*Pod, Sight) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	p, sight := s.pod(namespace, name, at)
-	return s.shared.load(&p), sight
+	if p == nil {
+		return nil, sight
+	}
+	return s.shared.load(p), sight
 }
 
-func (s *Store) pod(namespace, name string, at time.Time) (storedPod, Sight) {
+func (s *Store) pod(namespace, name string, at time.Time) (*storedPod, Sight) {
 	return s.pods.at(s.hash.name(namespace, name), at.UnixNano(), &s.covered[KindPod])
 }
 
@@ -275,7 +283,7 @@ func (s *Store) PodOn(namespace, name, node string, at time.Time) (on, exists bo
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	p, sight := s.pod(namespace, name, at)
-	exists = p.of != 0
+	exists = p != nil
 	return exists && p.node == s.hash.tag(node), exists, sight
 }
 
@@ -284,7 +292,7 @@ func (s *Store) PodAsksToken(namespace, name, node, uid, audience string, at tim
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	p, sight := s.pod(namespace, name, at)
-	return p.of != 0 && p.node == s.hash.tag(node) && s.shared.asksToken(&p, uid, audience), sight
+	return p != nil && p.node == s.hash.tag(node) && s.shared.asksToken(p, uid, audience), sight
 }
 
 // Node is of Nodes.
@@ -320,7 +328,7 @@ func (s *Store) AllDrivers(at time.Time) (all iter.Seq2[string, []string], known
 	c := &s.covered[KindDriver]
 	for n, driver := range s.driverNames {
 		if audiences, _ := s.drivers.at(n, at.UnixNano(), c); audiences != nil {
-			out[driver] = *audiences
+			out[driver] = **audiences
 		}
 	}
 	return maps.All(out), c.covers(at.UnixNano(), &Sight{})

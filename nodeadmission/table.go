@@ -196,25 +196,28 @@ func (t *table[V]) write(s *slot[V], list []version[V]) {
 	}
 }
 
-// look returns the version of an instant, and the beginning of the next one, 0 if there is none. There is no version before the first.
-func (t *table[V]) look(s *slot[V], at int64) (is version[V], there bool, next int64) {
+// look returns the version of an instant, and the beginning of the next one, 0 if there is none. There is no version before the first: its value is
+// nil then, and that of an end may be.
+func (t *table[V]) look(s *slot[V], at int64) (is span, value *V, there bool, next int64) {
+	first := span{s.from, s.from + int64(s.slop)}
 	switch {
 	case s.from > at:
-		return is, false, s.from
+		return is, nil, false, s.from
 	case s.rest == 0:
-		return s.first(), true, 0
+		return first, &s.value, true, 0
 	case s.rest&1 == 1:
-		if end := *t.ends.At(s.rest / 2); end.from <= at {
-			return version[V]{span: end}, true, 0
+		end := t.ends.At(s.rest / 2)
+		if end.from <= at {
+			return *end, nil, true, 0
 		}
-		return s.first(), true, t.ends.At(s.rest / 2).from
+		return first, &s.value, true, end.from
 	}
 	list := *t.lists.At(s.rest/2 - 1)
 	i := sort.Search(len(list), func(i int) bool { return list[i].from > at })
 	if i < len(list) {
 		next = list[i].from
 	}
-	return list[i-1], true, next
+	return list[i-1].span, &list[i-1].value, true, next
 }
 
 func (t *table[V]) same(a, b V) bool {
@@ -234,8 +237,12 @@ func (t *table[V]) set(n name, m Moment, value V) {
 		t.add(n, v)
 		return
 	}
-	is, there, _ := t.look(s, v.from)
-	if there && t.same(is.value, value) {
+	var was V
+	_, is, there, _ := t.look(s, v.from)
+	if is != nil {
+		was = *is
+	}
+	if there && t.same(was, value) {
 		t.drop(value)
 		return
 	}
@@ -256,33 +263,37 @@ func (t *table[V]) drop(value V) {
 	}
 }
 
-// at finds an object. Within a change's own uncertainty it is what it became. The value is zero where there was no object, or where it is not known what
-// there was.
-func (t *table[V]) at(n name, at int64, c *coverage) (V, Sight) {
+// at finds an object. Within a change's own uncertainty it is what it became. It is nil where there was no object, or where it is not known what there was,
+// and valid until the next change.
+func (t *table[V]) at(n name, at int64, c *coverage) (*V, Sight) {
 	sight := Sight{Known: true}
-	var v version[V]
-	var none V
+	var is span
+	var value *V
+	var end V
 	there := false
 	if s := t.find(n); s != nil {
-		v, there, sight.To = t.look(s, at)
+		is, value, there, sight.To = t.look(s, at)
 	}
 	if !there {
 		sight.Known = c.covers(at, &sight)
-		return none, sight
+		return nil, sight
 	}
-	sight.From = v.until
-	if at < v.until {
-		sight.From, sight.Unsure = v.from, true
-		if sight.To == 0 || sight.To > v.until {
-			sight.To = v.until
+	sight.From = is.until
+	if at < is.until {
+		sight.From, sight.Unsure = is.from, true
+		if sight.To == 0 || sight.To > is.until {
+			sight.To = is.until
 		}
 	}
-	if v.value == none || c.known {
+	if value != nil && *value == end {
+		value = nil
+	}
+	if value == nil || c.known {
 		if sight.Known = c.covers(at, &sight); !sight.Known {
-			return none, sight
+			return nil, sight
 		}
 	}
-	return v.value, sight
+	return value, sight
 }
 
 // values calls f with the value of each version.

@@ -59,8 +59,12 @@ func TestTable(t *testing.T) {
 				if h == nil {
 					continue
 				}
-				if v, there, _ := got.look(h, at); !there || v.value != l.value || v.from != l.from {
-					t.Fatalf("%v is %+v, want %+v", n, v, l)
+				v, value, there, _ := got.look(h, at)
+				if value == nil {
+					value = new(*int)
+				}
+				if !there || *value != l.value || v.from != l.from {
+					t.Fatalf("%v is %+v %v, want %+v", n, v, *value, l)
 				}
 			}
 			if got.n != len(want) {
