@@ -15,7 +15,7 @@ const (
 	// serviceMemory is the same of a service.
 	serviceMemory = 176 << 20
 	// maxUncollected is how much may wait for the garbage collector where much is held, in bytes.
-	maxUncollected = 96 << 20
+	maxUncollected = 64 << 20
 	// memoryEvery is how often it is looked at what is held. Of a large state each look finds a part.
 	memoryEvery = time.Second
 )

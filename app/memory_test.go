@@ -12,7 +12,7 @@ func TestMemoryLimit(t *testing.T) {
 		{0, math.MaxInt64, serviceMemory},
 		{100 << 20, math.MaxInt64, serviceMemory},
 		{200 << 20, math.MaxInt64, 250 << 20},
-		{600 << 20, math.MaxInt64, 696 << 20},
+		{600 << 20, math.MaxInt64, 664 << 20},
 		{600 << 20, 650 << 20, 650 << 20},
 		{0, 64 << 20, 64 << 20},
 	} {

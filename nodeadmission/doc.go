@@ -22,6 +22,6 @@
 // The plugin changed within minors, so [Version] has the patch. Upstream's sources of 1.28 to 1.37 were read for it; the conformance
 // module compares them.
 //
-// The package imports nothing of nodetrail's, and of Kubernetes only types that exist since k8s.io minor 0.28. An [Admission] has no state
+// The package imports nothing of nodetrail's but what is small and below internal, and of Kubernetes only types that exist since k8s.io minor 0.28. An [Admission] has no state
 // of its own; it and a Store may be used concurrently.
 package nodeadmission

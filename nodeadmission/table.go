@@ -48,7 +48,7 @@ type table[V comparable] struct {
 	lists  arena.Of[[]version[V]]
 	// equal compares values, by default those to which they point.
 	equal func(a, b V) bool
-	// release is told which values are not kept any more.
+	// release is called with each value that is not kept any more.
 	release func(V)
 }
 

@@ -36,5 +36,5 @@
 // and for secrets. A path whose end lies in such a time, and nobody knows where, is Unknown there, too; and where a state ends ([Graph.EndsAt]) every
 // path is.
 //
-// The package imports nothing of nodetrail's, and of Kubernetes only types that are there since k8s.io minor 0.28.
+// The package imports nothing of nodetrail's but what is small and below internal, and of Kubernetes only types that are there since k8s.io minor 0.28.
 package nodeauthz
