@@ -158,7 +158,7 @@ func (j *Judge) begin(h *hearing, ev *audit.Event) {
 	out := &h.j
 	u := ev.Effective()
 	out.node, out.between, out.Early = j.Node, [2]string{}, false
-	out.Request = rules.Request{Event: ev, Time: receivedAt(ev)}
+	out.Request = rules.Request{Event: ev, Time: receivedAt(ev), Unnamed: j.Memory.Unnamed(ev)}
 	// Versions that do not hand selectors to authorizers do not have Node look at any.
 	out.Attrs = h.attrs.Of(ev, j.Versions != nil || j.Node.Features().AuthorizeWithSelectors)
 	out.Node, out.IsNode = nodeid.Of(u.Username, u.Groups)

@@ -17,6 +17,7 @@ type witness struct {
 }
 
 func (w *witness) see(ev *audit.Event) {
+	w.judge.Memory.See(ev)
 	if v := w.judge.Versions; v != nil {
 		v.see(ev)
 	}

@@ -157,7 +157,7 @@ func (d *coverageDetector) configure(o DetectorOptions) { d.kubelets = o.Kubelet
 // unknown, and that is counted elsewhere. All that another program does may be among the unknown ones, and they few.
 func (d *coverageDetector) unjudges(r *Request) bool {
 	return r.Answer.Verdict == nodeauthz.Unknown && r.Observed.NodeVerdict == nodeauthz.NotNode && (r.Allowed || r.Open) &&
-		(!r.HasGrant || r.Grant.ForNodes()) && r.Observed.Authorizer != ByOther && !IsKubelet(Product(r.Event.UserAgent), d.kubelets)
+		(!r.HasGrant || r.Grant.ForNodes()) && r.Observed.Authorizer != ByOther && !IsKubelet(r.product(), d.kubelets)
 }
 
 // Advance implements Detector.

@@ -113,6 +113,9 @@ program send a name of their own: k3s, rke2, kubelite, k0s and hyperkube are kno
 
 ` + agentsDoc() + `
 
+A log from which something cut the user agents, so that no event had one for ten minutes, tells nothing of clients: then addresses
+alone count. Where only the log of one of several API servers lacks them, its kubelets are flagged.
+
 A program with a kubelet's user agent that loaded the node's
 certificate once continues with the old one after its rotation.
 
@@ -140,7 +143,7 @@ func checkCredential(r *Request, s State, m *Memory) (Finding, bool) {
 	if r.Node == "" {
 		return Finding{}, false
 	}
-	product := Product(r.Event.UserAgent)
+	product := r.product()
 	f := Finding{Rule: CredentialMisuse, Reason: ForeignClient, Severity: High, Subject: r.Node, Allowed: r.Allowed}
 	if r.Event.IsImpersonated {
 		if actsAsItsNode(r.Event) {

@@ -133,8 +133,8 @@ func (d *credentialDetector) follow(r *Request, f *followed, step int64, _ State
 		n = d.nodes[r.Node]
 		f.creds = n
 	}
-	if n == nil || n.agent != agent {
-		if product = Product(agent); IsKubelet(product, d.kubelets) {
+	if n == nil || n.agent != agent || agent == "" {
+		if product = r.product(); IsKubelet(product, d.kubelets) {
 			product = ""
 		} else if product = cmp.Or(product, "-"); !takes(r) {
 			return

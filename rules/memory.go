@@ -1,6 +1,11 @@
 package rules
 
-import "strings"
+import (
+	"strings"
+	"time"
+
+	"github.com/nodetrail/nodetrail/audit"
+)
 
 // MaxNodes is how many nodes are distinguished by what looks at requests over time.
 const MaxNodes = 20_000
@@ -14,6 +19,23 @@ type Memory struct {
 	Kubelets []string
 	// Bootstrap says what is usual when nodes join.
 	Bootstrap Bootstrap
+
+	named time.Time // of the latest event with a user agent
+}
+
+// namedFor is for how long a log is taken to have user agents after the last one, by its own time. Kubelets renew their Leases every ten seconds.
+const namedFor = 10 * time.Minute
+
+// See takes in an event as it comes in, of whomever, before requests of its time are judged.
+func (m *Memory) See(ev *audit.Event) {
+	if ev.UserAgent != "" && ev.StageTime.After(m.named) {
+		m.named = ev.StageTime
+	}
+}
+
+// Unnamed reports whether the event has no user agent because the log has none: something cut them off, or masked them. Then that says nothing of the client.
+func (m *Memory) Unnamed(ev *audit.Event) bool {
+	return ev.UserAgent == "" && ev.StageTime.Sub(m.named) > namedFor
 }
 
 // NewMemory returns a memory that knows nothing.

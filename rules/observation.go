@@ -103,7 +103,7 @@ func appendWho(b []byte, r *Request, signs bool) []byte {
 			b = appendString(b, clip(ev.Impersonated.Username))
 		}
 	}
-	b = appendString(b, Product(ev.UserAgent))
+	b = appendString(b, r.product())
 	if address, logged := ev.Address(); logged && len(address) <= maxRemembered {
 		flags |= obsAddress
 		b = appendString(b, address)

@@ -117,6 +117,8 @@ type Request struct {
 	// Contested is true when the API server allowed the request without a reason, as its Node authorizer does, and the state leads the node to no such object
 	// within [ClockDoubt] of it: the state lacks something, or another authorizer allowed it. Elsewhere says that the state leads another node to the object then.
 	Contested, Elsewhere bool
+	// Unnamed is true when the log has no user agents: that the request has none says nothing of its client.
+	Unnamed bool
 	// Spare is true when RBAC would allow the request without any binding for nodes too, such as one for all authenticated users.
 	Spare bool
 
@@ -266,6 +268,14 @@ func Product(userAgent string) string {
 		userAgent = strings.ToValidUTF8(userAgent[:most], "")
 	}
 	return userAgent
+}
+
+// product is the Product of the client, a kubelet's where the log does not tell.
+func (r *Request) product() string {
+	if r.Unnamed {
+		return "kubelet"
+	}
+	return Product(r.Event.UserAgent)
 }
 
 // ParamName is the key of an object's name that the request does not have: on create it is in the body.
