@@ -15,6 +15,7 @@
 //   - An audit event carries the apiserver's own clock, which is also that of the requests that are judged.
 //   - A journal's observedAt is the moment at which a watcher saw a change. It is taken wherever it agrees with the object's own
 //     timestamps. For an object that was there before the journal began, those serve alone: they have whole seconds.
+//     Where the watcher's clock is behind those of the API servers, it is moved first: see behind.
 //   - A notBefore next to observedAt (which [Record] writes after it lost sight of the cluster) says that the change happened somewhere
 //     between the two.
 //   - A journal without observedAt, as kubectl writes it, is dated by its objects: an event cannot be earlier than the latest timestamp

@@ -143,6 +143,8 @@ func (k *liveKind) write(verb string, o map[string]any, at, notBefore time.Time,
 	s := k.live.state
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	k.src.slow.correct(&c)
+	s.behind = max(s.behind, k.src.slow.most)
 	if k.src.start == 0 {
 		k.src.start = c.at
 	}

@@ -141,6 +141,7 @@ func (s *State) merge(q *queue) error {
 			continue
 		}
 		heap.Pop(q)
+		s.behind = max(s.behind, src.slow.most)
 		for k := range src.kinds {
 			s.endList(src, kindID(k), q)
 			if src.kinds[k].begun == 0 {
@@ -169,6 +170,11 @@ const silence = 10 * 60 * second
 func (s *State) sign(src *source, c *change) {
 	if !c.clocked || src.until != 0 {
 		return
+	}
+	for i := range s.signs {
+		if l := &s.signs[i]; c.moved != 0 && l.last != 0 {
+			l.last += c.moved // no silence: those before belong there, too
+		}
 	}
 	l := &s.signs[c.kind]
 	l.marked = l.marked || c.verb == verbBookmark

@@ -32,6 +32,8 @@ type change struct {
 	at, notBefore int64
 	// clocked is true when at is a watcher's clock, not an estimate from timestamps.
 	clocked bool
+	// moved is by how much more than the change before it was moved in time: see behind.
+	moved int64
 	// slop is how much later than at it may have been, when it is an estimate.
 	slop time.Duration
 	// alone is true of an object that stands in no list: nothing says that it is the only one.

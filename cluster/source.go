@@ -24,6 +24,7 @@ type source struct {
 	start int64
 	last  int64
 	kinds [numKinds]kindProgress
+	slow  behind
 
 	// etcd is a snapshot of etcd, which becomes part of a history; nothing else is there then.
 	etcd *etcdSnapshot
@@ -66,6 +67,7 @@ func (s *source) begin() error {
 		s.p.close()
 		return err
 	case c.clocked:
+		s.slow.correct(&c)
 		s.head, s.start, s.last = c, c.at, c.at
 		return nil
 	}
@@ -130,7 +132,7 @@ func (s *source) advance() error {
 		s.p.close()
 		return err
 	}
-	if c.at == 0 {
+	if s.slow.correct(&c); c.at == 0 {
 		c.at = s.last
 	}
 	s.last = c.at

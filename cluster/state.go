@@ -57,6 +57,7 @@ type State struct {
 	sight     [numKinds]sight
 	signs     [numKinds]signs
 	silences  []silent
+	behind    int64 // by how much the clock of who watched was behind, at most
 }
 
 type tracked struct {
@@ -156,6 +157,9 @@ func (s *State) Gaps(logFrom, logTo time.Time) (out []codes.Gap) {
 		}
 	}
 	out = append(out, s.unwatched(logFrom, logTo)...)
+	if s.behind != 0 {
+		add(codes.Doubt, codes.RecorderBehind, codes.Duration(codes.ParamBy, time.Duration(s.behind).Round(time.Second)))
+	}
 	if n := s.tally.errors; n > 0 {
 		add(codes.State, codes.WatchErrors, codes.Int(codes.ParamCount, n))
 	}

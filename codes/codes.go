@@ -24,6 +24,7 @@ const (
 	VolumesMissing   Code = "volumes-missing"
 	StateBeginsLate  Code = "state-begins-late"
 	StateEndsEarly   Code = "state-ends-early"
+	RecorderBehind   Code = "recorder-behind"
 	NotWatched       Code = "not-watched"
 	NotWatchedMore   Code = "not-watched-more"
 	WatchErrors      Code = "watch-errors"

@@ -61,7 +61,8 @@ A secret or a token of a service account that something else than the kubelet go
 or nothing shows that it does not: a pod on the node uses it. It was read by a client with another user agent, by somebody who
 impersonates the node, or from a second address while the kubelet used its own. An address that the Node object has is never such a
 second one. While the kubelet is silent, an address counts as a second one if the Node object never had it and does not get it
-within ten minutes, and if the kubelet otherwise comes from an address of the Node. A secret that no pod on the node uses is
+within ten minutes, and if the kubelet otherwise comes from an address of the Node. The same holds for a request that comes more than
+two minutes late by its own time, such as all of an API server whose clock is behind. A secret that no pod on the node uses is
 flagged, too, where a user with the node's name who is not in the group 'system:nodes' got it: the Node authorizer says nothing
 about such a user. What the Node authorizer does not allow is in out-of-scope-secret-read.
 

@@ -19,6 +19,8 @@ type taking struct {
 	Text    string    `json:"t"` // the address as the event had it
 	At      time.Time `json:"at"`
 	AuditID string    `json:"id"`
+	// Seen is the minute in which it came, where that was too late for the minutes next to it; else 0.
+	Seen int64 `json:"s,omitzero"`
 	// Around are addresses that the node used before and after it in the same minute.
 	Around []around `json:"a,omitempty"`
 
@@ -52,12 +54,43 @@ func (d *credentialDetector) taking(n *credentials, u *use, text string, r *Requ
 	if len(v4)+len(v6) == 1 && len(n.used[u.kind]) == 1 && n.used[u.kind][0].Value == u.value || !took(r) {
 		return
 	}
+	d.wait(n, u.useKey, text, 0, r)
+}
+
+// straggle implements straggler. What an API server logs whose clock is behind comes too late, always: the minutes next to it are over. An address that the
+// Node never had tells what was taken all the same. Where the node's kubelet comes from is noted, since all of it may come late.
+func (d *credentialDetector) straggle(r *Request, step int64) {
+	text, logged := r.Event.Address()
+	addr, ok := PlainAddress(text)
+	if r.Event.IsImpersonated || !logged || !ok || !IsKubelet(r.product(), d.kubelets) {
+		return
+	}
+	n := d.nodes[r.Node]
+	if n == nil {
+		if len(d.nodes) >= MaxNodes {
+			return
+		}
+		n = &credentials{name: strings.Clone(r.Node)}
+		d.nodes[n.name] = n
+	}
+	key := useKey{useV4, addr.String()}
+	if addr.Is6() {
+		key.kind = useV6
+	}
+	n.latest = max(n.latest, step/stepsPerMinute)
+	if d.own(n, key.value); took(r) {
+		d.wait(n, key, text, step/stepsPerMinute, r)
+	}
+}
+
+// wait has what was taken wait to be judged; seen is the minute in which it came, if that was too late.
+func (d *credentialDetector) wait(n *credentials, u useKey, text string, seen int64, r *Request) {
 	waiting := d.taken[n.name]
 	if len(waiting) >= maxTakings {
 		return
 	}
 	a := r.Attrs
-	t := taking{Kind: u.kind, Value: u.value, At: r.Time, Object: deniedObject{
+	t := taking{Kind: u.kind, Value: u.value, At: r.Time, Seen: seen, Object: deniedObject{
 		Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: clip(a.Name),
 	}}
 	for i := range waiting {
@@ -118,11 +151,14 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 		sets = s.NodeAddressSets(n.name)
 	}
 	waiting = slices.DeleteFunc(waiting, func(t taking) bool {
-		m := minuteAt(t.At)
+		m := max(minuteAt(t.At), t.Seen)
 		if m >= minute {
 			return false
 		}
-		home := d.intruded(n, &t, m, sets)
+		home := ""
+		if t.Seen == 0 {
+			home = d.intruded(n, &t, m, sets)
+		}
 		if home == "" {
 			if !d.outside(n, &t, sets, s) {
 				return true

@@ -23,6 +23,10 @@ var sentences = map[codes.Code]func(codes.Params) string{
 	codes.StateEndsEarly: func(p codes.Params) string {
 		return fmt.Sprintf("the state ends %s before the log: what changed after %s is not in it", p.Text(codes.ParamBy), seconds(p))
 	},
+	codes.RecorderBehind: func(p codes.Params) string {
+		return fmt.Sprintf("the clock of the recorder of the state is behind those of the API servers, by %s at most: its times were moved, and verdicts next to changes may be wrong",
+			p.Text(codes.ParamBy))
+	},
 	codes.NotWatched: func(p codes.Params) string {
 		return fmt.Sprintf("the cluster was not watched for %s from %s on: what requests of then asked for and is not found is unknown",
 			p.Text(codes.ParamBy), seconds(p))

@@ -36,8 +36,8 @@ type attack struct {
 const maxRate = 1700
 
 // Attack composes a theft by a stolen credential with what may hide it: floods of refused and of fruitless requests, padding, made-up addresses, races,
-// other addresses, refused impersonation, audit IDs that were used before, and API servers with wrong clocks. All of it is what the holder of the
-// credential can do, but for the clocks. most bounds the requests of each flood. The same seed does the same to the same day.
+// other addresses, refused impersonation, audit IDs that were used before, and wrong clocks of API servers and of the recorder of the state. All of it is what
+// the holder of the credential can do, but for the clocks. most bounds the requests of each flood. The same seed does the same to the same day.
 func Attack(day *Day, seed uint64, most int) (*Day, *Theft) {
 	c := day.copyOf()
 	m := &mutator{newRand(seed, day.Seed^0xa77ac), c}
@@ -59,10 +59,16 @@ func Attack(day *Day, seed uint64, most int) (*Day, *Theft) {
 	}
 	a.theft.At = theft.Received
 	m.Events = append(append(m.Events, theft), a.new...)
-	if m.IntN(4) == 0 {
-		a.clocks(theft)
-	}
 	sortEvents(m.Events)
+	switch m.IntN(6) {
+	case 0:
+		a.clocks(theft, 10*minute)
+		sortEvents(m.Events) // somebody put several logs together
+	case 1:
+		a.clocks(theft, 10*minute)
+	case 2:
+		a.recorder(time.Hour)
+	}
 	return c, a.theft
 }
 
@@ -260,15 +266,37 @@ func (a *attack) agents(theft *Event) {
 	a.did("%d user agents", n)
 }
 
-// clocks sets the clock of the API server that wrote the theft, or of another one.
-func (a *attack) clocks(theft *Event) {
-	server, by := a.IntN(a.Options.Servers), time.Duration(a.IntN(1200)-600)*second
-	a.change(func(e *Event) bool { return e.Server == server && e != theft }, func(e *Event) {
-		e.Received, e.Staged = e.Received.Add(by), e.Staged.Add(by)
-	})
-	if theft.Server == server {
-		theft.Received, theft.Staged = theft.Received.Add(by), theft.Staged.Add(by)
-		a.theft.At = theft.Received
+// clocks sets the clock of the API server that wrote the theft, or of another one, wrong by less than most. The events stay in the order in which they were
+// written.
+func (a *attack) clocks(theft *Event, most time.Duration) {
+	server, by := a.IntN(a.Options.Servers), a.wrong(most)
+	for i, e := range a.Events {
+		if e.Server != server {
+			continue
+		}
+		c := *e
+		c.Received, c.Staged = e.Received.Add(by), e.Staged.Add(by)
+		if a.Events[i] = &c; e == theft {
+			a.theft.At = c.Received
+		}
 	}
 	a.did("the clock of API server %d is wrong by %s", server, by)
+}
+
+// recorder sets the clock of the recorder of the state wrong by less than most.
+func (a *attack) recorder(most time.Duration) {
+	by := a.wrong(most)
+	for i, e := range a.State {
+		if !e.At.IsZero() {
+			c := *e
+			c.At = e.At.Add(by)
+			a.State[i] = &c
+		}
+	}
+	a.did("the clock of the recorder is wrong by %s", by)
+}
+
+// wrong is by how much a clock is wrong.
+func (a *attack) wrong(most time.Duration) time.Duration {
+	return time.Duration(a.Int64N(2*int64(most/second))-int64(most/second)) * second
 }

@@ -19,10 +19,13 @@ func (m *mutator) add(events ...*Event) {
 	}
 }
 
-// addState puts objects into the state from its beginning on.
+// addState puts objects into the state from its beginning on, or from when they were made.
 func (m *mutator) addState(objects ...map[string]any) {
 	for _, o := range objects {
 		at := m.From.Add(-80 * minute)
+		if made, err := time.Parse(time.RFC3339, o["metadata"].(map[string]any)["creationTimestamp"].(string)); err == nil {
+			at = later(at, made.Add(second))
+		}
 		m.State = append(m.State, entry(at, "ADDED", o))
 	}
 	sortState(m.State)

@@ -1,0 +1,75 @@
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The recorder's clock is wrong by any time, API servers see objects made at random, and one of several may be wrong, too. The times of the changes are those of
+// the API servers to within the delay of a watch and the second of a timestamp; a clock that is right, or ahead, moves nothing.
+func TestClockOfRecorderIsBehind(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		by := time.Duration(r.Int64N(int64(4*time.Hour)) - int64(2*time.Hour))
+		if seed%4 == 0 {
+			by = 0
+		}
+		var b behind
+		now := time.Date(2026, 11, 25, 6, 0, 0, 0, time.UTC)
+		for i := range 60 {
+			now = now.Add(time.Duration(r.Int64N(int64(time.Minute))))
+			if i == 40 {
+				by = 0 // it is set right
+			}
+			created := now
+			if i%3 == 1 && seed%2 == 1 && by <= 0 {
+				created = now.Add(30 * time.Minute) // by the API server that is wrong
+			}
+			if i%5 == 4 {
+				created = now.Add(-time.Hour) // listed again
+			}
+			seen := now.Add(time.Duration(r.IntN(300)) * time.Millisecond)
+			c := change{clocked: true, verb: verbAdded, at: seen.Add(by).UnixNano()}
+			c.created = created.Truncate(time.Second).UnixNano()
+			b.correct(&c)
+			off := time.Duration(c.at - now.UnixNano())
+			switch {
+			case i >= 40 && i < 40+2*births: // both are among the latest
+			case by >= 0 && off != seen.Add(by).Sub(now), by < 0 && by > -2*time.Second && off < by:
+				t.Fatalf("seed %d, change %d: a clock that is ahead by %s is moved by %s", seed, i, by, off-by)
+			case by < -3*time.Second && i > 3 && (off < -1500*time.Millisecond || off > 1500*time.Millisecond):
+				t.Fatalf("seed %d, change %d: the clock is behind by %s, and the change is dated %s off", seed, i, -by, off)
+			}
+		}
+	}
+}
+
+// Where the clock is behind, a pod does not end before it ended, and what was moved is no silence.
+func TestStateOfRecorderThatIsBehind(t *testing.T) {
+	const behindBy = 25 * time.Minute
+	at := time.Date(2026, 11, 25, 6, 0, 0, 0, time.UTC)
+	entry := func(kind string, seen time.Time, name string, created time.Time) string {
+		return fmt.Sprintf(`{"observedAt":%q,"type":%q,"object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"namespace":"shop","uid":"u-%s","creationTimestamp":%q,"resourceVersion":"1"},"spec":{"nodeName":"worker-1"}}}`+"\n",
+			seen.Add(-behindBy).Format(time.RFC3339Nano), kind, name, name, created.Format(time.RFC3339))
+	}
+	mark := fmt.Sprintf(`{"observedAt":%q,"type":"BOOKMARK","object":{"apiVersion":"v1","kind":"Pod","metadata":{"resourceVersion":"2"}}}`+"\n", at.Add(-behindBy).Format(time.RFC3339Nano))
+	journal := entry("ADDED", at, "old", at.Add(-time.Hour)) + mark + entry("ADDED", at.Add(time.Minute), "new", at.Add(time.Minute)) + entry("DELETED", at.Add(5*time.Minute), "old", at.Add(-time.Hour))
+	s := NewState()
+	if err := s.Load([]string{"-"}, strings.NewReader(journal)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		after time.Duration
+		want  bool
+	}{{4 * time.Minute, true}, {6 * time.Minute, false}} {
+		if _, is := s.Graph.PodNode("shop", "old", at.Add(c.after)); is != c.want {
+			t.Errorf("after %s the pod is there: %t, want %t", c.after, is, c.want)
+		}
+	}
+	if gaps := s.Gaps(at, at.Add(5*time.Minute)); fmt.Sprint(gaps) == "" || !strings.Contains(fmt.Sprint(gaps), "recorder-behind") || strings.Contains(fmt.Sprint(gaps), "not-watched") {
+		t.Errorf("gaps: %v", gaps)
+	}
+}
