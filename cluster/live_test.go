@@ -39,6 +39,9 @@ func TestLive(t *testing.T) {
 	if w := said(l.live.Gaps()); len(w) != 0 {
 		t.Error(w)
 	}
+	if !l.state.PodsWatched(without) || l.state.PodsWatched(before.Add(-time.Second)) {
+		t.Error("pods are not watched from the list on")
+	}
 }
 
 // Until all is listed nothing is denied, however long that takes.
@@ -233,6 +236,9 @@ func TestLiveResumes(t *testing.T) {
 	}
 	if n := l.state.Summary().Objects["Pod"]; n != 6 {
 		t.Errorf("%d pods were seen", n)
+	}
+	if !l.state.PodsWatched(before) || !l.state.PodsWatched(after) {
+		t.Error("pods are not watched")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -23,6 +24,8 @@ type liveKind struct {
 	src  *source // the part of a journal's reader that dates and lists
 	d    *decoder
 	j    *stateJournal // nil: none is kept
+	// watched is true once the state has it that all pods are known from the list on.
+	watched bool
 
 	mu     sync.Mutex // guards what follows, which others read
 	status KindStatus
@@ -45,7 +48,8 @@ func (k *liveKind) begin() {
 	s := k.live.state
 	if k.rec.listed {
 		// What continues is the watch of the journal that was loaded: its list is over.
-		k.src.kinds[k.id] = kindProgress{begun: k.src.start, closed: true}
+		k.src.kinds[k.id] = kindProgress{begun: k.src.start, closed: true, whole: true}
+		k.watch()
 	} else {
 		k.rec.firstFrom = timeOf(max(s.newest[k.id], never))
 	}
@@ -151,9 +155,18 @@ func (k *liveKind) write(verb string, o map[string]any, at, notBefore time.Time,
 	s.progress(k.src, &c, &queue{})
 	s.apply(&c, k.src.start)
 	if listed {
+		k.watch()
 		s.cover()
 	}
 	return is
+}
+
+// watch tells the state, once, that all pods are known from the beginning of the watch on: interruptions are holes. The state is locked.
+func (k *liveKind) watch() {
+	if k.id == kindPod && !k.watched {
+		k.watched = true
+		k.live.state.watch(k.src, math.MaxInt64)
+	}
 }
 
 func annotations(o map[string]any) map[string]any {

@@ -151,6 +151,7 @@ func (s *State) merge(q *queue) error {
 				s.until[k], s.cut[k] = end, src.until != 0
 			}
 		}
+		s.watch(src, src.last)
 		s.absorb(src)
 	}
 	return nil

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"hash/maphash"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -57,7 +58,28 @@ type State struct {
 	sight     [numKinds]sight
 	signs     [numKinds]signs
 	silences  []silent
-	behind    int64 // by how much the clock of who watched was behind, at most
+	watched   []stretch // in which journals show each change of each pod, but for holes
+	behind    int64     // by how much the clock of who watched was behind, at most
+}
+
+// stretch is a time in Unix nanoseconds, both ends included.
+type stretch struct{ from, to int64 }
+
+// watch notes that a source showed each pod of the cluster until then.
+func (s *State) watch(src *source, to int64) {
+	if k := &src.kinds[kindPod]; k.begun != 0 && (k.whole || len(k.scope) > 1) && src.listed == nil && src.until == 0 {
+		s.watched = append(s.watched, stretch{k.begun, to})
+	}
+}
+
+// PodsWatched reports whether each pod that there was at t is known, and each persistent volume that leads to a secret: what no pod uses then, no pod used. Holes are not
+// looked at.
+func (s *State) PodsWatched(t time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := t.UnixNano()
+	return (!s.claims || s.counts[kindPersistentVolume] > 0) &&
+		slices.ContainsFunc(s.watched, func(w stretch) bool { return w.from <= at && at <= w.to })
 }
 
 type tracked struct {

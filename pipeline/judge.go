@@ -204,7 +204,7 @@ func (j *Judge) finish(h *hearing) {
 	j.impersonation(out)
 	out.Contradicted = j.contradicted(out)
 	out.JustGone = j.justGone(out)
-	out.Contested, out.Elsewhere = contested(out)
+	out.Contested, out.Elsewhere, out.Unused = j.contested(out)
 	for _, r := range j.Rules {
 		if r.Check == nil {
 			continue
@@ -337,24 +337,29 @@ func (j *Judge) justGone(out *Judgement) bool {
 }
 
 // contested reports whether the API server allowed without a reason a read of a secret, a configmap or the like to which the state does not lead the node within
-// [rules.ClockDoubt], and whether it leads another node there.
-func contested(out *Judgement) (is, elsewhere bool) {
+// [rules.ClockDoubt], whether it leads another node there, and whether it lacks nothing that could.
+func (j *Judge) contested(out *Judgement) (is, elsewhere, unused bool) {
 	a, ans := out.Attrs, &out.Answer
 	if !out.IsNode || out.Early || ans.Verdict != nodeauthz.Deny || ans.Static || ans.Race || out.Observed.NodeVerdict != nodeauthz.Allow {
-		return false, false
+		return false, false, false
 	}
 	switch a.Resource {
 	case "secrets", "configmaps", "serviceaccounts":
 	default:
-		return false, false
+		return false, false, false
 	}
 	from, to := out.Time.Add(-rules.ClockDoubt), out.Time.Add(rules.ClockDoubt)
 	if out.node.MayAllow(a, from, to) {
-		return false, false
+		return false, false, false
 	}
 	object := nodeauthz.Step{Kind: nodeauthz.KindOfResource(a.APIGroup, a.Resource), Namespace: a.Namespace, Name: a.Name}
-	return true, out.node.Reach(object, from, to, 1).Nodes > 0
+	elsewhere = out.node.Reach(object, from, to, 1).Nodes > 0
+	unused = !elsewhere && j.State != nil && j.State.PodsWatched(out.Time) && !out.node.MayAllow(a, time.Time{}, endOfTime)
+	return true, elsewhere, unused
 }
+
+// endOfTime is later than all that a state holds.
+var endOfTime = time.Unix(1<<40, 0)
 
 // parse reads an RBAC reason. The same few come again and again.
 func (j *Judge) parse(reason string) (rbac.Grant, bool) {

@@ -122,6 +122,9 @@ func (v *View) NodeExists(name string, t time.Time) (exists, known bool) {
 	return v.state.Nodes.Known(name, t)
 }
 
+// PodsWatched implements rules.State.
+func (v *View) PodsWatched(t time.Time) bool { return v.state.PodsWatched(t) }
+
 // NodeAddresses are the addresses and host names that a Node of the name had at any time; empty where the state does not tell.
 func (v *View) NodeAddresses(name string) []string { return v.state.Nodes.Addresses(name) }
 

@@ -196,6 +196,8 @@ func reasonOfRule(rule *Rule, reason Reason) bool {
 	return slices.ContainsFunc(rule.Reasons, func(d ReasonDoc) bool { return d.Reason == reason })
 }
 
+func (w *world) PodsWatched(time.Time) bool { return true }
+
 func (w *world) NodeExists(name string, t time.Time) (exists, known bool) {
 	exists, known = w.NodeRegistered(name, t)
 	if s, ok := w.gone[name]; ok && !t.Before(at(s)) {

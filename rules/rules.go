@@ -115,8 +115,9 @@ type Request struct {
 	// JustGone is true when there was no such object (404), and the Node authorizer allowed the same request at some instant of the minute before.
 	JustGone bool
 	// Contested is true when the API server allowed the request without a reason, as its Node authorizer does, and the state leads the node to no such object
-	// within [ClockDoubt] of it: the state lacks something, or another authorizer allowed it. Elsewhere says that the state leads another node to the object then.
-	Contested, Elsewhere bool
+	// within [ClockDoubt] of it: the state lacks something, or another authorizer allowed it. Elsewhere says that the state leads another node to the object then,
+	// Unused that it leads none there, and this node at no time, though all pods were watched: then it lacks nothing.
+	Contested, Elsewhere, Unused bool
 	// Unnamed is true when the log has no user agents: that the request has none says nothing of its client.
 	Unnamed bool
 	// Spare is true when RBAC would allow the request without any binding for nodes too, such as one for all authenticated users.
@@ -182,6 +183,8 @@ type State interface {
 	Leads(a *authorizer.AttributesRecord, node string, t time.Time) bool
 	// NodeExists says whether there was a Node object of that name at t, and whether the state can know.
 	NodeExists(name string, t time.Time) (exists, known bool)
+	// PodsWatched says whether a watch shows each pod that there was at t, in all namespaces, and each persistent volume that leads to a secret.
+	PodsWatched(t time.Time) bool
 	// NodeAddresses are the addresses and host names that a Node of that name had at any time; empty where the state does not tell.
 	NodeAddresses(name string) []string
 	// NodeAddressSets are the addresses and host names that a Node of that name had at once, the latest last; empty where the state does not tell.
@@ -270,7 +273,7 @@ func Product(userAgent string) string {
 	return userAgent
 }
 
-// product is the Product of the client, a kubelet's where the log does not tell.
+// product is what the client calls itself, without the version; a kubelet's name where the log does not tell.
 func (r *Request) product() string {
 	if r.Unnamed {
 		return "kubelet"

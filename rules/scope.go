@@ -35,7 +35,8 @@ state had long allowed (see authorizer-lag): the object belongs to the node.
 
 Where the apiserver allowed such a read without a reason, as its Node authorizer does, the state lacks a pod, or another authorizer,
 such as a webhook, allowed it. It is flagged if no pod that is on the node within ten minutes uses the object. The severity is low
-unless a pod on another node uses it.
+unless a pod on another node uses it, or no pod at all does and a journal or a watch of all namespaces covers the time: then the
+state lacks no pod. It stays low where the node ever had a pod that used the object: the API server's clock may be wrong.
 
 ## Why
 This is what a stolen kubelet credential is used for. Where it succeeded, the object's content has left the nodes that may have it.
@@ -88,7 +89,7 @@ func checkScope(r *Request, _ State, _ *Memory) (Finding, bool) {
 		f.Reason, f.Params = ReadFailed, append(f.Params, codes.Int(ParamCode, r.Event.Code))
 	}
 	switch {
-	case r.Contested && !r.Elsewhere: // the state may not have the pods of that namespace
+	case r.Contested && !r.Elsewhere && !r.Unused: // the state may not have the pods of that namespace
 		f.Severity = Low
 	case r.lags():
 		f.Severity = Low

@@ -13,11 +13,13 @@ func TestTheftByAuthorizerWithoutReason(t *testing.T) {
 	for name, c := range map[string]struct {
 		verb, namespace, name string
 		used                  bool // by a pod on another node
+		unwatched             bool // the journal ends before
 		want                  rules.Severity
 	}{
-		"all secrets":                {verb: "list", want: rules.Critical},
-		"a secret of another node":   {verb: "get", namespace: "vault", name: "root", used: true, want: rules.Critical},
-		"a secret that nobody knows": {verb: "get", namespace: "vault", name: "root", want: rules.Low},
+		"all secrets":                                 {verb: "list", want: rules.Critical},
+		"a secret of another node":                    {verb: "get", namespace: "vault", name: "root", used: true, want: rules.Critical},
+		"a secret that nobody knows":                  {verb: "get", namespace: "vault", name: "root", want: rules.Critical},
+		"a secret that nobody knows, after the state": {verb: "get", namespace: "vault", name: "root", unwatched: true, want: rules.Low},
 	} {
 		t.Run(name, func(t *testing.T) {
 			day := clean(t, 31, Options{Span: leastSpan, Nodes: 3})
@@ -31,6 +33,9 @@ func TestTheftByAuthorizerWithoutReason(t *testing.T) {
 						"volumes": []any{map[string]any{"name": "s", "secret": map[string]any{"secretName": c.name}}},
 					},
 				}))
+			}
+			if c.unwatched {
+				d.State = slices.DeleteFunc(d.State, func(e *Entry) bool { return e.At.After(at) })
 			}
 			e := *m.like(node, at) // with the kubelet's user agent and address
 			e.AuditID, e.Stage, e.Verb, e.Code, e.Received, e.Staged = uuid(m.Rand), StageComplete, c.verb, 200, at, at.Add(milli)
