@@ -22,6 +22,12 @@ type sum struct{ asked, done int64 }
 // none reports whether it was never done though it had to be done so many times at least.
 func (s *sum) none(least int64) bool { return s.done == 0 && s.asked >= least }
 
+// tooFew reports whether it was missing more often than a log may lose of its renewals.
+func (s *sum) tooFew(in *Input) bool {
+	missing := s.asked - s.done
+	return missing >= leastActs && float64(missing) > in.MaxLoss*float64(s.asked)
+}
+
 // podActs counts the acts of kubelets for their pods. What a filter keeps out of the log is missing everywhere, at one node, or for a time; a single pod
 // that its kubelet rejects, or that is deleted by force, shows nothing.
 type podActs struct {
@@ -91,8 +97,9 @@ func (a *podActs) tell(in *Input, w *window, p *proof) {
 		if act == evidence.ActDeletePod {
 			least = leastActs // or deleted by force
 		}
-		if all.none(least) {
-			item.Count = all.asked
+		every := act == evidence.ActGetPod || act == evidence.ActReportPod // of the others a pod may be an exception
+		if all.none(least) || every && all.tooFew(in) {
+			item.Count = all.asked - all.done
 			p.unproven(item)
 			continue
 		}

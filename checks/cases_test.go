@@ -122,6 +122,16 @@ func readCases() []kase {
 		kase{check, "one pod of a node that its kubelet rejects", all(act(evidence.ActCreateToken, "worker-1", 0, 23), func(in *Input) {
 			in.Pods = append(in.Pods[:4], in.Pods[6:]...)
 		}), Passed, ""},
+		kase{check, "four of nine pods nobody looked at", all(act(evidence.ActGetPod, "", 0, 23), pods(func(i int, p *PodLife) {
+			if i%2 == 0 {
+				p.At = at(14, 9, 0)
+			}
+		}), func(in *Input) {
+			for _, n := range in.Nodes {
+				e := event(n.Name, "get", "", "pods", "shop", "web", at(14, 9, 30))
+				in.Ledger.Observe(&e.ev, e.o)
+			}
+		}), Unproven, CodeRequestMissing},
 		kase{check, "pods without tokens", all(act(evidence.ActCreateToken, "", 0, 23), pods(func(_ int, p *PodLife) { p.Token = false })), Passed, ""},
 		kase{check, "pods that stay", all(act(evidence.ActDeletePod, "", 0, 23), pods(kept)), Passed, ""},
 		kase{check, "pods that end", all(act(evidence.ActDeletePod, "", 0, 23), pods(func(_ int, p *PodLife) { p.Gone = false })), Passed, ""},

@@ -29,6 +29,8 @@ type Day struct {
 	pods []*pod
 	// Applied says what was done to a clean day, one for each mutation.
 	Applied []Applied
+	// filters are what keeps events out of the log, also those that later mutations add.
+	filters []func(*Event) bool
 }
 
 // Applied is a mutation that a day has undergone.
@@ -159,7 +161,7 @@ func (f Features) Names() []string {
 // copyOf is a day that shares events and entries, but no slice, with another.
 func (d *Day) copyOf() *Day {
 	c := *d
-	c.Events, c.State, c.Applied = slices.Clone(d.Events), slices.Clone(d.State), slices.Clone(d.Applied)
+	c.Events, c.State, c.Applied, c.filters = slices.Clone(d.Events), slices.Clone(d.State), slices.Clone(d.Applied), slices.Clip(d.filters)
 	return &c
 }
 

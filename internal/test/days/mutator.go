@@ -6,9 +6,12 @@ import (
 	"time"
 )
 
-// add puts events into the log, at their places.
+// add puts events into the log, at their places, unless a filter keeps them out.
 func (m *mutator) add(events ...*Event) {
 	for _, e := range events {
+		if slices.ContainsFunc(m.filters, func(out func(*Event) bool) bool { return out(e) }) {
+			continue
+		}
 		i, _ := slices.BinarySearchFunc(m.Events, e, func(a, b *Event) int {
 			if !a.Staged.After(b.Staged) {
 				return -1
@@ -36,6 +39,12 @@ func (m *mutator) bind() {
 	if !slices.ContainsFunc(m.State, func(e *Entry) bool { return e.Kind == "ClusterRoleBinding" && e.Name == legacyBinding }) {
 		m.addState(binding(m.Rand, "", legacyBinding, "system:node", m.From.Add(-time.Hour), subject("Group", "", "system:nodes")))
 	}
+}
+
+// filter removes the events of which out is true, and keeps out those that come later; it returns how many there were.
+func (m *mutator) filter(out func(e *Event) bool) int {
+	m.filters = append(m.filters, out)
+	return m.drop(out)
 }
 
 // drop removes the events of which gone is true and returns how many there were.

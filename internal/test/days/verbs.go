@@ -43,7 +43,7 @@ func (m *mutator) withoutKind(node string) string {
 
 // enough is how many pods must have come or gone for what is missing of them to show. A pod goes too soon to be looked at, a kubelet is away, or a pod is
 // deleted by force; so there must be more than are asked for.
-const enough = 8
+const enough = 5
 
 // without drops the requests of a node, or of all, with a verb and of a kind of resource, or of any. It returns "" where too few pods came or went for that to
 // show.
@@ -62,7 +62,8 @@ func (m *mutator) without(node, verb, kind string) string {
 		all := map[string]bool{}
 		for _, e := range m.Events {
 			if of(e, verb, kind) && e.Code < 300 && strings.HasPrefix(e.UserAgent, "kubelet") && e.Received.After(m.From.Add(20*minute)) && e.Received.Before(m.To.Add(-20*minute)) {
-				all[e.Ref.Namespace+"/"+e.Ref.Name] = true
+				name, _, _ := strings.Cut(e.Ref.Name, ".") // an event has the name of its pod and more
+				all[e.Ref.Namespace+"/"+name] = true
 			}
 		}
 		return all
@@ -82,7 +83,7 @@ func (m *mutator) without(node, verb, kind string) string {
 	case len(pods("create", "events")) < enough: // as pods start
 		return ""
 	}
-	n := m.drop(func(e *Event) bool { return of(e, verb, kind) })
+	n := m.filter(func(e *Event) bool { return of(e, verb, kind) })
 	what := strings.TrimSpace(verb + " " + kind)
 	if node != "" {
 		what += " of " + node
