@@ -126,7 +126,7 @@ func (h *shared) load(s *storedPod) *Pod {
 // equal reports whether two pods are the same.
 func (h *shared) equal(a, b storedPod) bool {
 	if a.of == 0 || b.of == 0 || a.node != b.node || a.uid != b.uid || h.own(&a) != h.own(&b) {
-		return a.of == b.of && a.of == 0
+		return a.of == 0 && b.of == 0
 	}
 	return a.of == b.of || reflect.DeepEqual(*h.workloads.At(a.of), *h.workloads.At(b.of))
 }

@@ -354,12 +354,12 @@ func (j *Judge) contested(out *Judgement) (is, elsewhere, unused bool) {
 	}
 	object := nodeauthz.Step{Kind: nodeauthz.KindOfResource(a.APIGroup, a.Resource), Namespace: a.Namespace, Name: a.Name}
 	elsewhere = out.node.Reach(object, from, to, 1).Nodes > 0
-	unused = !elsewhere && j.State != nil && j.State.PodsWatched(out.Time) && !out.node.MayAllow(a, time.Time{}, endOfTime)
+	unused = !elsewhere && j.State != nil && j.State.PodsWatched(out.Time) && !out.node.MayAllow(a, time.Time{}, time.Unix(endOfTime, 0))
 	return true, elsewhere, unused
 }
 
-// endOfTime is later than all that a state holds.
-var endOfTime = time.Unix(1<<40, 0)
+// endOfTime is later than all that a state holds, in Unix seconds.
+const endOfTime = 1 << 40
 
 // parse reads an RBAC reason. The same few come again and again.
 func (j *Judge) parse(reason string) (rbac.Grant, bool) {
