@@ -228,10 +228,11 @@ generated: ## fail when go generate changes a file
 	before=$$(tree) && $(GO) generate ./... && after=$$(tree) && git diff --stat --exit-code "$$before" "$$after"
 
 .PHONY: vet
-vet: ## run go vet, in the nested modules that import this one, too, and hold the list of planted defects against the code
+vet: ## run go vet, in the nested modules that import this one, too, and hold the lists of planted defects against the code
 	$(GO) vet ./...
 	cd audit/jsonbench && $(GO) vet ./...
 	cd e2e && $(GO) vet ./... && $(GO) test ./cmd/breaks
+	cd conformance && $(GO) test ./cmd/conform
 
 .PHONY: lint
 lint: $(LINT) ## run golangci-lint, with the import rules

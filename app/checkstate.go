@@ -163,7 +163,7 @@ func (p *stateProof) needs(auth *nodeauthz.Authorizer, finished map[nodeauthz.Na
 		nodes = append(nodes, p.Nodes[i].Name)
 	}
 	missing := auth.EachReached(nodes, p.From, p.To, func(node string, reached []nodeauthz.Reached) {
-		var pods, tokens []nodeauthz.Path // those of service accounts, and of the ConfigMap that is mounted with a token
+		var pods, tokens []*nodeauthz.Path // of those that came or went: from service accounts, and from the ConfigMap that is mounted with a token
 		for j := range reached {
 			r := &reached[j]
 			kind := evidence.ReadSecrets
@@ -179,7 +179,7 @@ func (p *stateProof) needs(auth *nodeauthz.Authorizer, finished map[nodeauthz.Na
 					accounts = append(accounts, accountOnNodes{rbac.SubjectRef{Kind: rbacv1.ServiceAccountKind, Namespace: r.Object.Namespace, Name: r.Object.Name}, node, 0})
 				}
 				accounts[at].nodes++
-				pods = append(pods, r.Paths...)
+				pods = p.moved(pods, r.Paths)
 				continue
 			default:
 				continue
@@ -187,7 +187,7 @@ func (p *stateProof) needs(auth *nodeauthz.Authorizer, finished map[nodeauthz.Na
 			spans := make([]checks.Span, 0, len(r.Paths))
 			var direct []checks.Span
 			if kind == evidence.ReadConfigMaps && r.Object.Name == rootCA {
-				tokens = append(tokens, r.Paths...)
+				tokens = p.moved(tokens, r.Paths)
 			}
 			for k := range r.Paths {
 				span, needed := neededFor(&r.Paths[k], finished)
@@ -215,27 +215,34 @@ func (p *stateProof) needs(auth *nodeauthz.Authorizer, finished map[nodeauthz.Na
 	return accounts
 }
 
-// pods adds the pods of a node that came or went in the window, of all paths that lead over pods.
-func (p *stateProof) pods(node string, paths, tokens []nodeauthz.Path, finished map[nodeauthz.NamespacedName][]cluster.Finished) {
+// moved adds those of the paths that lead over nothing but a pod which came or went in the window.
+func (p *stateProof) moved(to []*nodeauthz.Path, paths []nodeauthz.Path) []*nodeauthz.Path {
+	for i := range paths {
+		if path := &paths[i]; len(path.Steps) == stepsByPod && (!path.From.Before(p.From) || p.went(path)) {
+			to = append(to, path)
+		}
+	}
+	return to
+}
+
+func (p *stateProof) went(path *nodeauthz.Path) bool {
+	return !path.To.IsZero() && !path.To.Before(p.From)
+}
+
+// pods adds the pods of a node that came or went in the window, by the paths from their service accounts.
+func (p *stateProof) pods(node string, paths, tokens []*nodeauthz.Path, finished map[nodeauthz.NamespacedName][]cluster.Finished) {
 	type life struct {
 		pod  nodeauthz.Step
 		from time.Time
 	}
 	lifeOf := func(path *nodeauthz.Path) life { return life{path.Steps[len(path.Steps)-2], path.From} }
 	mounted := make(map[life]bool, len(tokens))
-	for i := range tokens {
-		if len(tokens[i].Steps) == stepsByPod {
-			mounted[lifeOf(&tokens[i])] = true
-		}
+	for _, path := range tokens {
+		mounted[lifeOf(path)] = true
 	}
-	for i := range paths {
-		path := &paths[i]
-		came, went := !path.From.Before(p.From), !path.To.IsZero() && !path.To.Before(p.From)
-		if len(path.Steps) != stepsByPod || !came && !went {
-			continue
-		}
+	for _, path := range paths {
 		if span, needed := neededFor(path, finished); needed {
-			p.Pods = append(p.Pods, checks.PodLife{Node: node, At: span.From, Until: span.To, Gone: went && span.To.Equal(path.To), Token: mounted[lifeOf(path)]})
+			p.Pods = append(p.Pods, checks.PodLife{Node: node, At: span.From, Until: span.To, Gone: p.went(path) && span.To.Equal(path.To), Token: mounted[lifeOf(path)]})
 		}
 	}
 }

@@ -8,50 +8,31 @@ import (
 	"github.com/nodetrail/nodetrail/evidence"
 )
 
-const (
-	// reportFor is how much of an hour a node must be Ready for its kubelet to report the Node's status in it: it does so every five to ten minutes, unless it
-	// is configured to do it less often.
-	reportFor = 30 * time.Minute
-	// leastActs is how many times an act must be missing, of one node or in one hour, to tell of a filter. One pod may be an exception.
-	leastActs = 3
-)
-
-// sum counts how often kubelets had to do something, and how often they did.
-type sum struct{ asked, done int64 }
-
-// none reports whether it was never done though it had to be done so many times at least.
-func (s *sum) none(least int64) bool { return s.done == 0 && s.asked >= least }
-
-// tooFew reports whether it was missing more often than a log may lose of its renewals.
-func (s *sum) tooFew(in *Input) bool {
-	missing := s.asked - s.done
-	return missing >= leastActs && float64(missing) > in.MaxLoss*float64(s.asked)
-}
+// reportFor is how much of an hour a node must be Ready for its kubelet to report the Node's status in it: it does so every five to ten minutes, unless it
+// is configured to do it less often.
+const reportFor = 30 * time.Minute
 
 // podActs counts the acts of kubelets for their pods. What a filter keeps out of the log is missing everywhere, at one node, or for a time; a single pod
 // that its kubelet rejects, or that is deleted by force, shows nothing.
 type podActs struct {
-	all   [evidence.Acts]sum
-	hours [][evidence.Acts]sum
-	nodes map[string]*[evidence.Acts]sum
+	all   [evidence.Acts]loss
+	hours [][evidence.Acts]loss
+	nodes map[string]*[evidence.Acts]loss
 }
 
 func newPodActs(w *window) *podActs {
-	return &podActs{hours: make([][evidence.Acts]sum, w.last-w.first+1), nodes: map[string]*[evidence.Acts]sum{}}
+	return &podActs{hours: make([][evidence.Acts]loss, w.last-w.first+1), nodes: map[string]*[evidence.Acts]loss{}}
 }
 
 // ask adds an act that had to be done at that time, which is in the window.
 func (a *podActs) ask(w *window, node string, at time.Time, act evidence.Act, done bool) {
 	of := a.nodes[node]
 	if of == nil {
-		of = &[evidence.Acts]sum{}
+		of = &[evidence.Acts]loss{}
 		a.nodes[node] = of
 	}
-	for _, s := range []*sum{&a.all[act], &a.hours[evidence.HourOf(at)-w.first][act], &of[act]} {
-		s.asked++
-		if done {
-			s.done++
-		}
+	for _, s := range []*loss{&a.all[act], &a.hours[evidence.HourOf(at)-w.first][act], &of[act]} {
+		s.add(loss{expected: 1, missing: 1 - one(done)})
 	}
 }
 
@@ -60,7 +41,7 @@ func (a *podActs) started(in *Input, w *window, node *Node, pod *PodLife) {
 	if pod.At.Before(w.from) {
 		return
 	}
-	ready, able := readySince(in, w, node, pod.Span())
+	ready, able := readySince(in, w, node, Span{pod.At, pod.Until})
 	if !able || ready.Add(readFor).After(w.to) {
 		return
 	}
@@ -88,32 +69,32 @@ func (a *podActs) ended(in *Input, w *window, node *Node, pod *PodLife) {
 func (a *podActs) tell(in *Input, w *window, p *proof) {
 	for act := range evidence.Acts {
 		all := &a.all[act]
-		if all.asked == 0 || slices.Contains(in.Policy.Omits, act) {
+		if all.expected == 0 || slices.Contains(in.Policy.Omits, act) {
 			continue
 		}
-		p.count(1, one(all.done > 0))
+		p.count(1, one(all.missing < all.expected))
 		item := Item{Code: CodeRequestMissing, Request: act.String(), From: w.first.Start(), To: w.last.End()}
 		least := int64(1)
 		if act == evidence.ActDeletePod {
-			least = leastActs // or deleted by force
+			least = leastMissing // or deleted by force
 		}
 		every := act == evidence.ActGetPod || act == evidence.ActReportPod // of the others a pod may be an exception
-		if all.none(least) || every && all.tooFew(in) {
-			item.Count = all.asked - all.done
+		if all.whole(least) || every && all.tooMany(in) {
+			item.Count = all.missing
 			p.unproven(item)
 			continue
 		}
 		for _, node := range slices.Sorted(maps.Keys(a.nodes)) {
-			if s := &a.nodes[node][act]; s.none(leastActs) {
-				item.Node, item.Count = node, s.asked
+			if s := &a.nodes[node][act]; s.whole(leastMissing) {
+				item.Node, item.Count = node, s.expected
 				p.unproven(item)
 			}
 		}
 		item.Node = ""
-		w.runs(func(h evidence.Hour) bool { return a.hours[h-w.first][act].none(leastActs) }, func(first, last evidence.Hour) {
+		w.runs(func(h evidence.Hour) bool { return a.hours[h-w.first][act].whole(leastMissing) }, func(first, last evidence.Hour) {
 			item.From, item.To, item.Count = first.Start(), last.End(), 0
 			for h := first; h <= last; h++ {
-				item.Count += a.hours[h-w.first][act].asked
+				item.Count += a.hours[h-w.first][act].expected
 			}
 			p.unproven(item)
 		})

@@ -158,9 +158,6 @@ type PodLife struct {
 	Token bool `json:",omitempty"`
 }
 
-// Span is the time in which it was there.
-func (p *PodLife) Span() Span { return Span{p.At, p.Until} }
-
 // Steady are the times in which a node needed an object that its kubelet watches all the time: kube-root-ca.crt, which the kubelet looks at again
 // and again, as it mounts it, and which is not immutable. The times may overlap.
 type Steady struct {

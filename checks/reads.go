@@ -15,8 +15,8 @@ const (
 	silentFor = 30 * time.Minute
 	// longestCycle is how long a watch lasts at the most before it is made again.
 	longestCycle = 10 * time.Minute
-	// leastWatches is how many watches have to be missing to tell of a loss.
-	leastWatches = 3
+	// leastMissing is how many watches, or acts for pods, have to be missing to tell of a loss. One pod may be an exception.
+	leastMissing = 3
 	// seenLate is how much later than a kubelet a recorder may see that a pod came, as the judging of requests has it.
 	seenLate = 2 * time.Second
 	// readFor is how long after a pod's binding its objects are read at the latest.
@@ -37,7 +37,7 @@ func readsLogged(in *Input) Result {
 	}
 	w.whole(in, &p, evidence.OverNodes|evidence.OverNames)
 	readers := map[string]*Node{} // those with a kubelet
-	all := make([]watchLoss, w.last-w.first+1)
+	all := make([]loss, w.last-w.first+1)
 	for i := range in.Nodes {
 		if n := &in.Nodes[i]; !playsNode(in, &w, n) {
 			readers[n.Name] = n
@@ -45,7 +45,7 @@ func readsLogged(in *Input) Result {
 		}
 	}
 	w.runs(func(h evidence.Hour) bool { return all[h-w.first].tooMany(in) }, func(first, last evidence.Hour) {
-		sum := watchLoss{}
+		sum := loss{}
 		for h := first; h <= last; h++ {
 			sum.add(all[h-w.first])
 		}
@@ -71,25 +71,28 @@ func readsLogged(in *Input) Result {
 	return p.done(NextLogReads)
 }
 
-// watchLoss counts watches that kubelets made and those of them that are not in the log.
-type watchLoss struct{ expected, missing int64 }
+// loss counts what kubelets did, and what of it is not in the log.
+type loss struct{ expected, missing int64 }
 
-func (l *watchLoss) add(o watchLoss) {
+func (l *loss) add(o loss) {
 	l.expected, l.missing = l.expected+o.expected, l.missing+o.missing
 }
 
-// tooMany reports whether more is missing than may be lost of the renewals of Leases. Of few watches one or two say little.
-func (l *watchLoss) tooMany(in *Input) bool {
-	return float64(l.missing) > in.MaxLoss*float64(l.expected) && (l.missing >= leastWatches || in.MaxLoss == 0)
+// whole reports whether all is missing, and that is so much at least.
+func (l *loss) whole(least int64) bool { return l.missing == l.expected && l.expected >= least }
+
+// tooMany reports whether more is missing than may be lost of the renewals of Leases. Of few things one or two say little.
+func (l *loss) tooMany(in *Input) bool {
+	return float64(l.missing) > in.MaxLoss*float64(l.expected) && (l.missing >= leastMissing || in.MaxLoss == 0)
 }
 
-func (l *watchLoss) item(node string, from, to time.Time) Item {
+func (l *loss) item(node string, from, to time.Time) Item {
 	return Item{Code: CodeWatchesLost, Node: node, From: from, To: to, Expected: l.expected, Seen: l.expected - l.missing}
 }
 
 // watchesOf looks for each kind of watch in each hour in which the node was Ready for long enough; of a node that never was, in all hours together. What it
 // counts of each hour it adds to all.
-func watchesOf(in *Input, w *window, n *Node, all []watchLoss, p *proof) {
+func watchesOf(in *Input, w *window, n *Node, all []loss, p *proof) {
 	var ready []Span
 	for _, life := range clip(n.Lives, w.from, w.to) {
 		ready = append(ready, subtract(life, clip(n.Silent, life.From, life.To))...)
@@ -105,14 +108,14 @@ func watchesOf(in *Input, w *window, n *Node, all []watchLoss, p *proof) {
 		report := Item{Code: CodeRequestMissing, Node: n.Name, Request: evidence.ActReportNode.String()}
 		hourly(in, w, hours, reportFor, report, p, func(x *evidence.NodeHour) evidence.Parts { return x.Acted[evidence.ActReportNode] })
 	}
-	own := watchLoss{}
+	own := loss{}
 	for kind := range evidence.Watches {
 		item := Item{Code: CodeWatchMissing, Node: n.Name, Request: "watch " + kind.String()}
 		if !hourly(in, w, hours, watchFor, item, p, func(x *evidence.NodeHour) evidence.Parts { return x.Watched[kind] }) {
 			continue
 		}
 		for h := w.first; h <= w.last; h++ {
-			one := watchLoss{expected: int64(hours[h-w.first] / longestCycle)}
+			one := loss{expected: int64(hours[h-w.first] / longestCycle)}
 			all[h-w.first].add(one)
 			own.add(one)
 		}
@@ -124,7 +127,7 @@ func watchesOf(in *Input, w *window, n *Node, all []watchLoss, p *proof) {
 					p.unproven(i)
 				}
 				if ends { // the last one may still have been open
-					lost := watchLoss{missing: int64((silence.To.Sub(silence.From) + longestCycle - 1) / longestCycle)}
+					lost := loss{missing: int64((silence.To.Sub(silence.From) + longestCycle - 1) / longestCycle)}
 					all[evidence.HourOf(silence.From)-w.first].add(lost)
 					own.add(lost)
 				}

@@ -172,9 +172,11 @@ func (s *State) sign(src *source, c *change) {
 	if !c.clocked || src.until != 0 {
 		return
 	}
-	for i := range s.signs {
-		if l := &s.signs[i]; c.moved != 0 && l.last != 0 {
-			l.last += c.moved // no silence: those before belong there, too
+	if c.moved != 0 {
+		for i := range s.signs {
+			if l := &s.signs[i]; l.last != 0 {
+				l.last += c.moved // no silence: those before belong there, too
+			}
 		}
 	}
 	l := &s.signs[c.kind]

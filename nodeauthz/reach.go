@@ -37,7 +37,7 @@ func (g *Graph) scan(vid vertexID, node nodeID, w *window) {
 	v := g.vertex(vid)
 	t := g.tail(v)
 	if v.heavy {
-		g.scanHeavy(vid, node, w)
+		g.scanHeavy(vid, t, node, w)
 	} else if t != nil {
 		for i := len(t.more) - 1; i >= 0 && !w.covered; i-- {
 			if t.more[i].node == node {
@@ -54,7 +54,7 @@ func (g *Graph) scan(vid vertexID, node nodeID, w *window) {
 }
 
 // scanHeavy looks at the newest tenure on the node first, which mostly is the one that lives.
-func (g *Graph) scanHeavy(vid vertexID, node nodeID, w *window) {
+func (g *Graph) scanHeavy(vid vertexID, t *tail, node nodeID, w *window) {
 	id := g.latest.of(vid, node)
 	if id == 0 {
 		return
@@ -62,7 +62,7 @@ func (g *Graph) scanHeavy(vid vertexID, node nodeID, w *window) {
 	if g.see(g.tenure(id), vid, w); w.covered {
 		return
 	}
-	list := g.tail(g.vertex(vid)).byNode[node]
+	list := t.byNode[node]
 	for i := len(list) - 2; i >= 0 && !w.covered; i-- {
 		g.see(g.tenure(list[i]), vid, w)
 	}

@@ -65,18 +65,11 @@ func (d *credentialDetector) straggle(r *Request, step int64) {
 	if r.Event.IsImpersonated || !logged || !ok || !IsKubelet(r.product(), d.kubelets) {
 		return
 	}
-	n := d.nodes[r.Node]
+	n := d.known(r.Node)
 	if n == nil {
-		if len(d.nodes) >= MaxNodes {
-			return
-		}
-		n = &credentials{name: strings.Clone(r.Node)}
-		d.nodes[n.name] = n
+		return
 	}
-	key := useKey{useV4, addr.String()}
-	if addr.Is6() {
-		key.kind = useV6
-	}
+	key := keyOfAddress(addr)
 	n.latest = max(n.latest, step/stepsPerMinute)
 	if d.own(n, key.value); took(r) {
 		d.wait(n, key, text, step/stepsPerMinute, r)

@@ -120,6 +120,23 @@ func newCredentialDetector(o DetectorOptions) Detector {
 	}
 }
 
+// known is what is known of a node, from now on at the latest; nil where there are too many nodes.
+func (d *credentialDetector) known(node string) *credentials {
+	n := d.nodes[node]
+	if n == nil && len(d.nodes) < MaxNodes {
+		n = &credentials{name: strings.Clone(node)}
+		d.nodes[n.name] = n
+	}
+	return n
+}
+
+func keyOfAddress(addr netip.Addr) useKey {
+	if addr.Is6() {
+		return useKey{useV6, addr.String()}
+	}
+	return useKey{useV4, addr.String()}
+}
+
 func (d *credentialDetector) configure(o DetectorOptions) { d.kubelets = o.Kubelets }
 
 // follow implements follower. What is no kubelet by its own word is flagged by each of its requests, and says nothing of the kubelet. Of what it takes away,
@@ -140,11 +157,9 @@ func (d *credentialDetector) follow(r *Request, f *followed, step int64, _ State
 			return
 		}
 		if n == nil {
-			if len(d.nodes) >= MaxNodes {
+			if n = d.known(r.Node); n == nil {
 				return
 			}
-			n = &credentials{name: strings.Clone(r.Node)}
-			d.nodes[n.name] = n
 			f.creds = n
 		}
 		if len(agent) <= maxRemembered && product == "" {
@@ -162,11 +177,7 @@ func (d *credentialDetector) follow(r *Request, f *followed, step int64, _ State
 			if !ok {
 				return
 			}
-			kind := uint8(useV4)
-			if addr.Is6() {
-				kind = useV6
-			}
-			u = at.use(n, useKey{kind, addr.String()}, text)
+			u = at.use(n, keyOfAddress(addr), text)
 		}
 		u.add(r, product)
 		if product == "" && takes(r) {
