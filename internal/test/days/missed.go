@@ -46,7 +46,7 @@ func missed() []Mutation {
 // notReady has a node's kubelet say from some time in the second half of the day on that the node is not Ready; "" where the kubelet is not there all that
 // time, or is silent for a while.
 func (m *mutator) notReady() (node string, from time.Time) {
-	from = m.late(0).from
+	from = m.late(minute).from
 	if node = m.busy(span{from, m.To}); node == "" {
 		return "", from
 	}
