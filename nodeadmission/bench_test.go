@@ -31,6 +31,8 @@ const (
 	nodeStatus = `{"status":{"$setElementOrder/conditions":[{"type":"MemoryPressure"},{"type":"DiskPressure"},{"type":"PIDPressure"},{"type":"Ready"}],"conditions":[` +
 		`{"lastHeartbeatTime":"2026-11-22T08:17:59Z","type":"MemoryPressure"},{"lastHeartbeatTime":"2026-11-22T08:17:59Z","type":"DiskPressure"},` +
 		`{"lastHeartbeatTime":"2026-11-22T08:17:59Z","type":"PIDPressure"},{"lastHeartbeatTime":"2026-11-22T08:17:59Z","type":"Ready"}]}}`
+	nodeLabels = `{"metadata":{"labels":{"beta.kubernetes.io/arch":"amd64","beta.kubernetes.io/os":"linux","kubernetes.io/arch":"amd64","kubernetes.io/hostname":"x",` +
+		`"kubernetes.io/os":"linux","node.kubernetes.io/instance-type":"m5.large"}}}`
 	podStatus = `{"metadata":{"uid":"8f2c7137-968f-4f7c-9148-d2e926fac1a3"},"status":{"$setElementOrder/conditions":[{"type":"Initialized"},{"type":"Ready"}],` +
 		`"conditions":[{"lastTransitionTime":"2026-11-22T08:17:59Z","status":"True","type":"Ready"}],"phase":"Running","podIP":"10.0.0.7"}}`
 	firstPodStatus = `{"metadata":{"uid":"8f2c7137-968f-4f7c-9148-d2e926fac1a3"},"status":{"$setElementOrder/conditions":[{"type":"PodReadyToStartContainers"},` +
@@ -71,6 +73,7 @@ func kubeletWrites(level string) map[string]func(i int) *nodeadmission.Request {
 	return map[string]func(i int) *nodeadmission.Request{
 		"update-leases":      own("update", "coordination.k8s.io", "leases", "", "kube-node-lease", lease),
 		"update-csinodes":    own("update", "storage.k8s.io", "csinodes", "", "", `{"spec":{"drivers":[]}}`),
+		"patch-nodes":        own("patch", "", "nodes", "", "", nodeLabels),
 		"patch-nodes-status": own("patch", "", "nodes", "status", "", nodeStatus),
 		"create-events": func(int) *nodeadmission.Request {
 			return write("create", "", "events", "", "ns", "e", body(`{"reason":"Pulled"}`))
@@ -176,7 +179,7 @@ func benchSides(b *testing.B) (*nodeauthz.Authorizer, *nodeadmission.Admission) 
 	nodeNames := make([]string, benchNodes)
 	for i := range nodeNames {
 		nodeNames[i], _, _ = podOf(i)
-		store.SetNode(nodeNames[i], &nodeadmission.Node{UID: "u" + nodeNames[i]}, moment(0))
+		store.SetNode(nodeNames[i], &nodeadmission.Node{UID: "u" + nodeNames[i], Labels: map[string]string{"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "kubernetes.io/hostname": "x"}}, moment(0))
 	}
 	for i := range benchPods {
 		_, namespace, name := podOf(i)

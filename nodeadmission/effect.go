@@ -1,15 +1,17 @@
 package nodeadmission
 
 import (
+	"maps"
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// effect is what an update finds of a Node, and what it makes of it: one for each type that a patch can be.
+// effect is what an update finds of a Node, and what it makes of it: one for each type that a patch can be, or what a patch of the labels alone says.
 type effect struct {
-	found *nodeBody
-	makes []*nodeBody
+	found  *nodeBody
+	makes  []*nodeBody
+	labels []byte
 }
 
 // made reports whether what another evaluation found is what this one makes, and not what it found: then the request itself may have made it.
@@ -17,12 +19,34 @@ func (x *effect) made(other *effect) bool {
 	if x.found == nil || other.found == nil || equality.Semantic.DeepEqual(x.found, other.found) {
 		return false
 	}
-	for _, m := range x.makes {
+	makes := x.makes
+	if x.labels != nil {
+		makes = append(makes, labelled(x.found, x.labels))
+	}
+	for _, m := range makes {
 		if equality.Semantic.DeepEqual(m, other.found) {
 			return true
 		}
 	}
 	return false
+}
+
+// labelled is what a patch of the labels makes of a Node.
+func labelled(found *nodeBody, patch []byte) *nodeBody {
+	made := *found
+	made.Metadata.Labels = maps.Clone(found.Metadata.Labels)
+	if made.Metadata.Labels == nil {
+		made.Metadata.Labels = map[string]string{}
+	}
+	eachLabel(patch, func(key, value string, remove bool) bool {
+		if remove {
+			delete(made.Metadata.Labels, key)
+		} else {
+			made.Metadata.Labels[key] = value
+		}
+		return true
+	})
+	return &made
 }
 
 // lacksObject reports whether what is missing is the object of the request, which may be gone by the request itself.

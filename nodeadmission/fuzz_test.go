@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -159,6 +160,86 @@ func leavesAsSaid(t *testing.T, body []byte) (left int) {
 		}
 	}
 	return left
+}
+
+// FuzzLabels holds the quick look at a patch of labels against applying it.
+func FuzzLabels(f *testing.F) {
+	for _, s := range tricky {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) { labelsAsApplied(t, body) })
+}
+
+// TestLabels is FuzzLabels over patches that look like those of kubelets.
+func TestLabels(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 8))
+	pick := func(of ...string) string { return of[r.IntN(len(of))] }
+	text := func() string {
+		return pick(`"1"`, `"2"`, `"1"`, `""`, "null", "null", `"replace"`, `"delete"`, `"\u0031"`, `"}"`, `"\""`, "1", "{}", `["1"]`, "\"\u00e9\"")
+	}
+	labels := func() string {
+		out := "{"
+		for i := range r.IntN(4) {
+			if i > 0 {
+				out += ","
+			}
+			out += `"` + pick("app", "kubernetes.io/x", "kubernetes.io/y", "kubernetes.io/os", "node.kubernetes.io/a", "node-restriction.kubernetes.io/a", "a.k8s.io/b",
+				"kubernetes.io/x", "app", "", "a\xff", "$patch", "$a", `\u0061pp`, "labels") + `":` + pick("", "", " ") + text()
+		}
+		return out + "}"
+	}
+	var seen [2]int
+	for range effort.Of(60_000, 6_000) {
+		metadata := `"labels":` + pick(labels(), labels(), labels(), labels(), "null", "[]")
+		if r.IntN(3) == 0 {
+			metadata += pick(`,"uid":"n"`, `,"annotations":{"a":"}"}`, `,"labels":`+labels(), `,"ownerReferences":[]`, `,"$setElementOrder/finalizers":[]`, `,"$patch":"replace"`,
+				`,"$deleteFromPrimitiveList/ownerReferences":[]`)
+		}
+		body := `{"metadata":{` + metadata + "}"
+		if r.IntN(3) == 0 {
+			body += pick(`,"status":{"a":{"labels":{}}}`, `,"status":null`, `,"spec":{"taints":[]}`, `,"spec":{}`, `,"metadata":{}`, `,"metadata":{"labels":{"kubernetes.io/x":"2"}}`,
+				`,"kind":"Node","apiVersion":"v1"`, `,"x":1`, `,"metadata":null`)
+		}
+		if labelsAsApplied(t, []byte(body+"}"+pick("", "", "\n"))) {
+			seen[1]++
+		} else {
+			seen[0]++
+		}
+	}
+	if least := effort.Of(5000, 500); seen[0] < least || seen[1] < least {
+		t.Errorf("%v of the patches are allowed at a quick look: too few or too many to tell", seen)
+	}
+}
+
+// labelsAsApplied holds the quick look against applying the patch, in every type that it can be, and reports whether the quick look allows it.
+func labelsAsApplied(t *testing.T, body []byte) bool {
+	t.Helper()
+	v, err := VersionOf("1.37.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, _ := always{}.Node("n1", time.Time{})
+	if !json.Valid(body) || !mayLabel(body, node.Labels) {
+		return false
+	}
+	var old nodeBody
+	old.Metadata.Labels, old.Metadata.OwnerReferences, old.Spec.Taints = node.Labels, node.Owners, node.Taints
+	req := bodyRequest("patch", "", "nodes", "", body)
+	req.Done = true
+	e := eval{a: New(v, State{Nodes: always{}}, 0), req: req, verb: "patch", op: opUpdate, name: "n1"}
+	ans := e.nodeChanged(&old)
+	switch made := labelled(&old, body); {
+	case ans.Missing == MissingBody: // refused before the plugin is asked
+	case ans.Verdict != Allow:
+		t.Errorf("%s is allowed at a quick look, but: %+v", body, ans)
+	default:
+		for _, m := range e.makes {
+			if !equality.Semantic.DeepEqual(m, made) {
+				t.Errorf("%s makes %+v at a quick look, but: %+v", body, made, m)
+			}
+		}
+	}
+	return true
 }
 
 // sameDocument compares what is there; an empty member is as good as none.

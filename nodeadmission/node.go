@@ -1,8 +1,10 @@
 package nodeadmission
 
 import (
+	"bytes"
 	"slices"
 	"strings"
+	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -74,7 +76,18 @@ func (e *eval) nodeUpdate() Answer {
 	var old nodeBody
 	old.Metadata.Labels, old.Metadata.OwnerReferences = node.Labels, node.Owners
 	old.Spec.Taints, old.Spec.ConfigSource = node.Taints, node.ConfigSource
-	doc, ok := documentOf(&old)
+	if e.verb == "patch" && len(e.req.Body) <= maxPatch && mayLabel(e.req.Body, node.Labels) {
+		if e.req.Done {
+			e.found, e.labels = &old, e.req.Body
+		}
+		return allowed()
+	}
+	return e.nodeChanged(&old)
+}
+
+// nodeChanged applies the update.
+func (e *eval) nodeChanged(old *nodeBody) Answer {
+	doc, ok := documentOf(old)
 	if !ok {
 		return unknown(MissingOldObject)
 	}
@@ -86,8 +99,61 @@ func (e *eval) nodeUpdate() Answer {
 		if e.verb == "update" {
 			body.Metadata.OwnerReferences = distinct(body.Metadata.OwnerReferences)
 		}
-		return e.nodeChange(&old, &body)
+		return e.nodeChange(old, &body)
 	})
+}
+
+// mayLabel reports whether a patch changes nothing that bears on the answer but labels that a node may change, as kubelets' patches do. False means that
+// it has to be applied.
+func mayLabel(patch []byte, old map[string]string) bool {
+	return eachLabel(patch, func(key, value string, remove bool) bool {
+		before, there := old[key]
+		return there != remove && before == value || !forbiddenLabel(key)
+	})
+}
+
+// eachLabel calls f with the labels that a patch of a Node sets and removes, as long as f returns true. It is true if f was and if the patch has nothing else
+// that bears on the answer. What such a patch does is the same for a merge patch of any type. The texts share memory with the patch.
+func eachLabel(patch []byte, f func(key, value string, remove bool) bool) bool {
+	var metadata, labels bool // each once: of two members of one name the second counts
+	end := members(patch, 0, func(key []byte, value int) int {
+		if string(key) == "status" {
+			return skip(patch, value)
+		}
+		if string(key) != "metadata" || metadata {
+			return -1
+		}
+		metadata = true
+		return members(patch, value, func(key []byte, value int) int {
+			if string(key) != "labels" {
+				if !untouched(key, nodeParts.metadata) {
+					return -1
+				}
+				return skip(patch, value)
+			}
+			if labels {
+				return -1
+			}
+			labels = true
+			return members(patch, value, func(key []byte, value int) int {
+				if len(key) == 0 || key[0] == '$' || !plain(key) {
+					return -1
+				}
+				var text string
+				remove := bytes.HasPrefix(patch[value:], []byte("null"))
+				if remove {
+					value += len("null")
+				} else if value = textAt(patch, value, &text); value < 0 {
+					return -1
+				}
+				if !f(unsafe.String(unsafe.SliceData(key), len(key)), text, remove) {
+					return -1
+				}
+				return value
+			})
+		})
+	})
+	return labels && end >= 0 && space(patch, end) == len(patch)
 }
 
 func (e *eval) nodeChange(old, body *nodeBody) Answer {

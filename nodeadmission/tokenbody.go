@@ -78,13 +78,13 @@ func (r *tokenReader) usual() bool {
 	if i = r.after(i, `,"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":`); i < 0 {
 		return false
 	}
-	if i = r.text(i, &r.ref.Name); i < 0 {
+	if i = textAt(r.body, i, &r.ref.Name); i < 0 {
 		return false
 	}
 	if i = r.after(i, `,"uid":`); i < 0 {
 		return false
 	}
-	if i = r.text(i, &r.ref.UID); i < 0 {
+	if i = textAt(r.body, i, &r.ref.UID); i < 0 {
 		return false
 	}
 	r.bound, r.ref.Kind, r.ref.APIVersion = true, "Pod", "v1"
@@ -153,7 +153,7 @@ func (r *tokenReader) reference(key []byte, value int) int {
 	if !r.once(bit) {
 		return -1
 	}
-	return r.text(value, to)
+	return textAt(r.body, value, to)
 }
 
 // list reads an array of texts.
@@ -167,7 +167,7 @@ func (r *tokenReader) list(i int) int {
 	}
 	for {
 		var text string
-		if i = r.text(i, &text); i < 0 {
+		if i = textAt(r.body, i, &text); i < 0 {
 			return -1
 		}
 		if r.audiences++; r.audiences == 1 {
@@ -186,17 +186,17 @@ func (r *tokenReader) list(i int) int {
 	}
 }
 
-// text reads a string and returns where it ends, or -1 for one that is not as it is written.
-func (r *tokenReader) text(i int, into *string) int {
-	if i >= len(r.body) || r.body[i] != '"' {
+// textAt reads the string at i and returns where it ends, or -1 for one that is not as it is written. The string shares memory with the body.
+func textAt(body []byte, i int, into *string) int {
+	if i >= len(body) || body[i] != '"' {
 		return -1
 	}
 	start := i + 1
-	size := bytes.IndexByte(r.body[start:], '"')
-	if size < 0 || !plain(r.body[start:start+size]) {
+	size := bytes.IndexByte(body[start:], '"')
+	if size < 0 || !plain(body[start:start+size]) {
 		return -1
 	}
-	*into = unsafe.String(unsafe.SliceData(r.body[start:]), size)
+	*into = unsafe.String(unsafe.SliceData(body[start:]), size)
 	return start + size + 1
 }
 
