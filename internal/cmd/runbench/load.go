@@ -23,6 +23,7 @@ type line struct {
 	id, received, staged int           // where the values begin
 	took                 time.Duration // from receipt to stage
 	key                  string        // under which a gateway writes it, "" for its auditID
+	serials              []int         // where a number of ten digits begins, that differs in each copy
 }
 
 // What the values look like. They have the same length in every event of an apiserver, so that they can be written in place.
@@ -118,6 +119,10 @@ func newBatch(lines []line) *batch {
 		at := len(b.body)
 		b.body = append(b.body, l.text...)
 		l.id, l.received, l.staged, l.text = l.id+at, l.received+at, l.staged+at, nil
+		l.serials = slices.Clone(l.serials)
+		for k := range l.serials {
+			l.serials[k] += at
+		}
 		if l.key != "" {
 			b.nodes++
 		}
@@ -144,6 +149,9 @@ func (b *batch) renew(now time.Time, run uint32, serial uint64) {
 		writeID(b.body[l.id:l.id+idLen], run, serial+uint64(i))
 		writeStamp(b.body[l.staged:l.staged+stampLen], now)
 		writeStamp(b.body[l.received:l.received+stampLen], now.Add(-l.took))
+		for _, at := range l.serials {
+			copy(b.body[at:at+10], fmt.Appendf(nil, "%010d", serial+uint64(i)))
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 // Command runbench puts load on nodetrail run and measures whether it keeps up: as much as a large cluster brings through the apiserver's
-// webhook and through Kafka, a storm of refusals, and three times as much as it can take. The program runs as a process of its own on two
-// processors, with its embedded store; this one shares them.
+// webhook and through Kafka, a storm of refusals, and three times as much as it can take. Two more loads are attacks, for the night: "starve" has others
+// without credentials hold all the connections that they get, while an API server posts; "flood" has one node refused request after request, each for a new
+// name, while secrets are read. The program runs as a process of its own on two processors, with its embedded store; this one shares them.
 //
 // The events are the bundled capture's, each time with identities of their own and the time of now, exactly one in five of them a node's. After
 // each load the program's own report must have counted every request of a node that was acknowledged, once.
@@ -65,7 +66,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	fs.StringVar(&o.pprof, "pprof", "", "loopback address for the program's pprof")
 	fs.Float64Var(&o.rate, "rate", 20_000, "events a second")
 	fs.DurationVar(&o.duration, "for", 30*time.Second, "how long each load continues")
-	loads := fs.String("loads", "webhook,kafka,storm,overload", "the loads, of these")
+	loads := fs.String("loads", "webhook,kafka,storm,overload", "the loads, of these, starve and flood")
 	if err := fs.Parse(args); err != nil {
 		return fmt.Errorf("flags: %w", err)
 	}
@@ -89,6 +90,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	}{
 		{"webhook", func(ctx context.Context) error { return r.webhook(ctx, "webhook", false) }}, {"kafka", r.viaKafka},
 		{"storm", func(ctx context.Context) error { return r.webhook(ctx, "storm", true) }}, {"overload", r.overload},
+		{"starve", r.starve}, {"flood", r.flood},
 	} {
 		if !slices.Contains(o.loads, l.name) {
 			continue
