@@ -33,3 +33,21 @@ func TestNote(t *testing.T) {
 		}
 	}
 }
+
+// What is noted has no requests, and so holds nothing back that several requests show.
+func TestNotesHoldNothingBack(t *testing.T) {
+	now := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	o := &overTime{e: &Engine{opt: EngineOptions{Now: func() time.Time { return now }}}, lanes: rules.NewLanes(newDetectors())}
+	for _, lanes := range [][]rules.KnownLane{{{Name: noteLane, Touched: 1}}, {{Name: "a"}, {Name: noteLane, Touched: 2}}} {
+		want := lanes[0].Name
+		if want == noteLane {
+			want = ""
+		}
+		if !o.take(&tally.Observed{Lanes: lanes}) {
+			t.Fatal("another process judges")
+		}
+		if name, _ := o.lanes.Behind(now, time.Minute); name != want {
+			t.Errorf("%q holds time back, want %q", name, want)
+		}
+	}
+}

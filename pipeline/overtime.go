@@ -214,7 +214,7 @@ func (o *overTime) take(all *tally.Observed) bool {
 		return false
 	}
 	now := o.e.opt.Now()
-	o.lanes.Know(all.Lanes, now)
+	o.lanes.Know(slices.DeleteFunc(all.Lanes, func(l rules.KnownLane) bool { return l.Name == noteLane }), now) // which has no requests to wait for
 	o.whole = !all.More
 	for i := range all.Rows {
 		row := &all.Rows[i]

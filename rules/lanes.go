@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unsafe"
 )
 
 // Lanes show detectors the observations of several lanes, whoever judged the requests, in the order of their times.
@@ -23,7 +24,8 @@ type Lanes struct {
 	lanes  map[string]*laneTime
 	steps  map[int64][]observation
 	held   int
-	most   int // maxHeld, but in tests
+	bytes  int64 // of what is held
+	most   int64 // maxHeld, but in tests
 	// resumed is up to when whoever judged before knows the requests; those are no news, and not late.
 	resumed time.Time
 }
@@ -51,9 +53,12 @@ type laneTime struct {
 // which the store keeps observations.
 const goneAfter = time.Hour
 
-// maxHeld bounds the observations that are held, of some 150 bytes each. When so many are held, time no longer waits for the lanes that are behind: else
-// requests of all nodes would be missing. If they are all of the last minutes, the latest give way and count as late.
-const maxHeld = 2 << 20
+// maxHeld bounds the memory of the observations that are held, in bytes: some 150 each, and more for long names. When so much is held, time no longer waits
+// for the lanes that are behind: else requests of all nodes would be missing. If all are of the last minutes, the latest give way and count as late.
+const maxHeld = 256 << 20
+
+// memory is about what an observation takes, in bytes.
+func (o *observation) memory() int64 { return int64(unsafe.Sizeof(*o)) + int64(len(o.rest)) }
 
 // maxLanes bounds the lanes that are remembered.
 const maxLanes = 1 << 16
@@ -156,7 +161,7 @@ func (l *Lanes) Take(b []byte) (latest time.Time, err error) {
 }
 
 func (l *Lanes) hold(of observation, step int64) {
-	if l.held >= l.most {
+	if l.bytes >= l.most {
 		last := step
 		for other := range l.steps {
 			last = max(last, other)
@@ -164,6 +169,7 @@ func (l *Lanes) hold(of observation, step int64) {
 		all := l.steps[last]
 		for i := range all {
 			l.leave(&all[i])
+			l.bytes -= all[i].memory()
 		}
 		l.held -= len(all)
 		if delete(l.steps, last); last == step {
@@ -172,6 +178,7 @@ func (l *Lanes) hold(of observation, step int64) {
 		}
 	}
 	l.held++
+	l.bytes += of.memory()
 	l.steps[step] = append(l.steps[step], of)
 }
 
@@ -222,7 +229,7 @@ func (l *Lanes) Advance(now, clock time.Time, hold time.Duration, s State, found
 		return
 	}
 	t := l.Frontier(clock)
-	if name, reached := l.Behind(now, hold); name != "" && reached.Before(t) && l.held < l.most {
+	if name, reached := l.Behind(now, hold); name != "" && reached.Before(t) && l.bytes < l.most {
 		t = reached
 	}
 	t = t.Add(-d.lateness).UTC().Truncate(DetectStep)
@@ -265,6 +272,7 @@ func (l *Lanes) show(step int64, s State) {
 	l.held -= len(all)
 	slices.SortStableFunc(all, func(a, b observation) int { return cmp.Compare(a.at, b.at) })
 	for i := range all {
+		l.bytes -= all[i].memory()
 		if r, whole := l.of.request(&all[i]); whole {
 			l.d.show(r, s)
 		}

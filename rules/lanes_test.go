@@ -334,22 +334,22 @@ func TestLanesWait(t *testing.T) {
 	for name, c := range map[string]struct {
 		behind KnownLane
 		after  time.Duration
-		held   int
+		full   bool
 		waits  bool
 	}{
 		"nobody has it":               {behind: KnownLane{Name: "b", Shared: true}, after: goneAfter, waits: true},
 		"gone":                        {behind: KnownLane{Name: "b", Shared: true}, after: goneAfter + 1},
 		"of a process":                {behind: KnownLane{Name: "b"}, after: time.Minute, waits: true},
 		"of a process that has ended": {behind: KnownLane{Name: "b"}, after: time.Minute + 1},
-		"too much":                    {behind: KnownLane{Name: "b", Shared: true}, held: 10},
+		"too much":                    {behind: KnownLane{Name: "b", Shared: true}, full: true},
 	} {
 		l := NewLanes(NewDetectors(All(), DetectorOptions{}))
-		if c.held > 0 {
-			l.most = c.held
-		}
 		l.Know([]KnownLane{{Name: "a", Shared: true}, c.behind}, now)
 		if _, err := l.Take(row("a", 10*minute, 10)); err != nil {
 			t.Fatal(err)
+		}
+		if c.full {
+			l.most = l.bytes
 		}
 		advance := func(now time.Time) time.Time {
 			l.Advance(now, time.Time{}, time.Minute, nil, func(*Detection) {}, func() {})

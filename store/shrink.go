@@ -22,6 +22,8 @@ type Shrunk struct {
 const (
 	// shrinkTo is the part of the bound, in tenths, that is left where it was exceeded.
 	shrinkTo = 9
+	// shrinkKept is the part of the bound, as a divisor, that names of what was allowed have for themselves.
+	shrinkKept = 4
 	// shrinkAtOnce is how many groups one transaction folds.
 	shrinkAtOnce = 2000
 	// rowBytes is what a row of findings takes up in addition to its texts, with its part of an index.
@@ -45,16 +47,22 @@ func textBytes(t *sqlTable) string {
 
 // Shrink holds the store to Options.MaxBytes. Where it is larger, the least important groups of findings lose their names: each is counted in the
 // group that stands for the further findings of its rule, reason, severity and node in that step. So the counts stay, and every reader knows that they
-// are of many. What was allowed is folded after all that was refused. It is meant to be called every minute or so.
+// are of many. What was allowed is folded after all that was refused, and only as far as it takes more than a quarter of the bound by itself: so nothing
+// else that fills the store, such as requests that are remembered, takes the names of what passed. It is meant to be called every minute or so.
 func (s *Store) Shrink(ctx context.Context) (Shrunk, error) {
 	var out Shrunk
 	if s.options.MaxBytes <= 0 || s.options.ReadOnly {
 		return out, nil
 	}
 	var ranks []rank
+	var allowed int64 // what the names of what was allowed take
 	err := s.read(ctx, "measuring the store", func(r reader) (err error) {
 		ranks = nil
 		if out.Bytes, err = s.db.size(ctx, r, s.options.MaxBytes); err != nil || out.Bytes <= s.options.MaxBytes {
+			return err
+		}
+		if err := r.each(ctx, `SELECT CAST(coalesce(sum(`+textBytes(&findingsTable)+` + $1), 0) AS BIGINT) FROM findings WHERE wide = 0 AND allowed <> 0`, []any{int64(rowBytes)},
+			func(scan func(...any) error) error { return scan(&allowed) }); err != nil {
 			return err
 		}
 		return r.each(ctx, `SELECT DISTINCT hour, allowed, severity FROM findings WHERE wide = 0 ORDER BY allowed, severity, hour`, nil, func(scan func(...any) error) error {
@@ -68,13 +76,20 @@ func (s *Store) Shrink(ctx context.Context) (Shrunk, error) {
 	for i := 0; err == nil && i < len(ranks) && out.Bytes > s.options.MaxBytes/10*shrinkTo; {
 		var groups, bytes int64
 		var more bool
-		if groups, bytes, more, err = s.foldSome(ctx, &ranks[i], out.Bytes-s.options.MaxBytes/10*shrinkTo); err != nil {
+		want := out.Bytes - s.options.MaxBytes/10*shrinkTo
+		if ranks[i].allowed != 0 {
+			if want = min(want, allowed-s.options.MaxBytes/shrinkKept); want <= 0 {
+				break
+			}
+		}
+		if groups, bytes, more, err = s.foldSome(ctx, &ranks[i], want); err != nil {
 			break
 		}
 		out.Groups += groups
 		out.Bytes -= bytes
 		if ranks[i].allowed != 0 {
 			out.Allowed += groups
+			allowed -= bytes
 		}
 		if !more {
 			i++

@@ -24,7 +24,7 @@ const (
 	// floodThefts is how many secrets are read successfully meanwhile by each of the nodes.
 	floodThefts = 5
 	// floodStore is the bound that the store gets.
-	floodStore      = 64 << 20
+	floodStore      = 512 << 20
 	askedAlerts     = 50
 	askedPage       = time.Second
 	askedFloodBytes = 500 << 20
