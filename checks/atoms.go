@@ -75,6 +75,23 @@ func (a atom) gives(b atom) bool {
 		(a.resource == "*" || a.resource == b.resource || sub != "" && a.resource == "*/"+sub)
 }
 
+// aside reports whether the right is one that no request to the API server shows in use. Others ask about it in a review of access, whose body is not in the log:
+// kube-controller-manager before it approves a certificate, a kubelet before it answers a client of its own. Or admission does, in addition to the request's own
+// right. A right to everything counts as one that requests show.
+func (a atom) aside() bool {
+	resource, sub, _ := strings.Cut(a.resource, "/")
+	switch {
+	case a.url != "" || a.verb == "*" && sub == "":
+		return false
+	case resource == "certificatesigningrequests" && sub != "" && sub != "approval" && sub != "status":
+		return true
+	case resource == "nodes" && sub != "" && sub != "status":
+		return true
+	}
+	return a.verb != "*" && !strings.HasPrefix(a.verb, "impersonate") &&
+		!slices.Contains([]string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}, a.verb)
+}
+
 // meets reports whether some request is given by both.
 func (a atom) meets(b atom) bool {
 	either := func(x, y, all string) bool { return x == y || x == all || y == all }

@@ -54,6 +54,7 @@ const (
 	CodeRoleUnknown       Code = "system-node-role-unknown"
 	CodeUsesUnjudged      Code = "uses-unjudged"
 	CodeBindingGrown      Code = "binding-grown"
+	CodeRightUnseen       Code = "right-unseen"
 	CodeIdentityHarmless  Code = "identity-harmless"
 	CodeRaceNotExcused    Code = "race-not-excused"
 	CodeRaceUndecided     Code = "race-undecided"

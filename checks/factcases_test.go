@@ -180,6 +180,15 @@ func bindingCases() []kase {
 		{inventory, "one of others, whose requests nobody judged", bind(systemNode, group("system:nodes"), userOf("jane")), Unproven, CodeUsesUnjudged},
 		{inventory, "one of others, whose requests were judged", all(bind(systemNode, userOf("jane")), func(in *Input) { in.OthersJudged = true }), Passed, CodeBindingGoes},
 
+		{inventory, "certificates are approved by it", bind(rule("create", "certificates.k8s.io", "certificatesigningrequests/selfnodeclient"), group("system:nodes")), Unproven, CodeRightUnseen},
+		{inventory, "kubelets ask about it", bind(rule("get", "", "nodes/metrics"), group("system:nodes")), Unproven, CodeRightUnseen},
+		{inventory, "admission asks about it", bind(rule("request-serviceaccounts-token-audience", "", "vault"), group("system:nodes")), Unproven, CodeRightUnseen},
+		{inventory, "requests show it", bind(rule("update", "certificates.k8s.io", "certificatesigningrequests/approval"), group("system:nodes")), Passed, CodeBindingGoes},
+		{inventory, "a right to everything", bind(rule("*", "*", "*"), group("system:nodes")), Passed, CodeBindingGoes},
+		{inventory, "another binding gives it too", all(bind(rule("get", "", "nodes/metrics"), group("system:nodes")), func(in *Input) {
+			in.Bindings = append(in.Bindings, clusterBinding("y", "y", rule("*", "*", "*"), group("system:authenticated")))
+		}), Passed, CodeBindingGoes},
+
 		{rights, "nobody looked at the groups of nodes", func(in *Input) { in.NodeGroupsKnown = false }, Unproven, CodeNotLookedAt},
 		{rights, "not known", func(in *Input) { in.BindingsKnown = false }, Unproven, CodeBindingsUnknown},
 		{rights, "system:masters", func(in *Input) { in.NodeGroups = append(in.NodeGroups, "system:masters") }, Failed, CodeDangerousGroup},

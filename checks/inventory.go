@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -214,14 +215,17 @@ func bindingsInventoried(in *Input) Result {
 		known[in.Bindings[i].Binding] = true
 	}
 	p.count(int64(len(in.Bindings)), int64(len(in.Bindings)))
+	fate, w := fates(in), windowOf(in)
 	codes := map[Fate]Code{Goes: CodeBindingGoes, Stays: CodeBindingStays, Empty: CodeBindingEmpty}
 	for _, b := range Inventory(in.Bindings, systemNode, in.Keep) {
 		p.list(Item{Code: codes[b.Fate], Object: nameOf(b.Binding), Value: string(b.Why)})
 		if b.Fate == Goes && !in.OthersJudged && slices.ContainsFunc(b.Subjects, func(s rbac.SubjectRef) bool { return !s.ForNodes() }) {
 			p.unproven(Item{Code: CodeUsesUnjudged, Object: nameOf(b.Binding)})
 		}
+		if right := asideOnly(in.Bindings, fate, &b); right != "" {
+			p.unproven(Item{Code: CodeRightUnseen, Object: nameOf(b.Binding), Value: right})
+		}
 	}
-	fate, w := fates(in), windowOf(in)
 	for _, g := range in.Grown {
 		if f, _ := fate(g.Binding); f == Goes && g.Since.After(w.from) {
 			p.unproven(Item{Code: CodeBindingGrown, Object: nameOf(g.Binding), From: w.from, To: g.Since})
@@ -245,6 +249,36 @@ func bindingsInventoried(in *Input) Result {
 		p.unproven(Item{Code: CodeUsesUnjudged, Count: in.UnjudgedUses})
 	}
 	return p.done(NextGiveBindings)
+}
+
+// asideOnly returns a right of a binding that goes which the log does not show in use, and which no binding that is there afterwards gives to all subjects.
+// It is empty if there is none.
+func asideOnly(all []rbac.BindingInfo, fate func(rbac.BindingRef) (Fate, bool), b *Inventoried) string {
+	if b.Fate != Goes {
+		return ""
+	}
+	given := atomsOf(b.Rules)
+	maps.DeleteFunc(given, func(a atom, _ bool) bool { return !a.aside() })
+	for i := range all {
+		o := &all[i]
+		if f, _ := fate(o.Binding); len(given) == 0 || f == Goes || o.Binding.Kind != rbac.KindClusterRoleBinding {
+			continue
+		}
+		if slices.Contains(o.Subjects, authenticated) || !slices.ContainsFunc(b.Subjects, func(s rbac.SubjectRef) bool { return !slices.Contains(o.Subjects, s) }) {
+			left := atomsOf(o.Rules)
+			maps.DeleteFunc(given, func(a atom, _ bool) bool { return !beyond(map[atom]bool{a: true}, left) })
+		}
+	}
+	if len(given) == 0 {
+		return ""
+	}
+	return slices.Min(slices.Collect(func(yield func(string) bool) {
+		for a := range given {
+			if !yield(a.String()) {
+				return
+			}
+		}
+	}))
 }
 
 func noExcessRights(in *Input) Result {

@@ -141,6 +141,9 @@ var items = map[checks.Code]func(*checks.Item) string{
 		}
 		return i.Object + " goes and has subjects that are no nodes, whose requests were not judged"
 	},
+	checks.CodeRightUnseen: func(i *checks.Item) string {
+		return fmt.Sprintf("%s goes and gives %s, which no request shows in use", i.Object, i.Value)
+	},
 	checks.CodeBindingGrown:     about("whether anything needs %s is known only from then on: before, it did not exist or gave less, or another binding gave the same"),
 	checks.CodeIdentityHarmless: about("identity %s has a wrong user or group, and its requests failed anyway"),
 	checks.CodeRaceNotExcused:   about("a binding allowed a client that is not a kubelet, too close to a change to tell what Node would say: %s"),
