@@ -227,3 +227,13 @@ func TestOrderNeedsCounterEvidence(t *testing.T) {
 		}
 	}
 }
+
+// Events without times, as something that renames their fields leaves them, are in no window, and the day is not READY.
+func TestReadyWithoutTimes(t *testing.T) {
+	day := threeHours(t, 13, days.Options{Servers: 2, Features: days.Deployments | days.Drains})
+	log := strings.NewReader(strings.NewReplacer("requestReceivedTimestamp", "requestreceivedtimestamp", "stageTimestamp", "stagetimestamp").Replace(string(day.Log())))
+	results := provenDay(t, day, func(o *AnalyzeOptions) { o.Stdin = log })
+	if v := checks.Conclude(checks.Ready, results, nil); v.Good(true) {
+		t.Errorf("%q", v.Answer)
+	}
+}
