@@ -247,25 +247,25 @@ func unasked(j *pipeline.Judgement) bool {
 	return j.Event.Code == http.StatusTooManyRequests && j.Observed.Decision == "" && !j.Answer.Race
 }
 
-// reasonless notes a request that was allowed without a reason: one of a node that the Node authorizer never allows, or one of a service account that no
-// binding allows.
+// reasonless notes a request that was allowed by who knows whom, as by an authorizer that is asked before RBAC, or where something changed the reasons: RBAC gives its
+// own reason for all that it allows. One that has another reason is noted if RBAC allows it, one of a node without a reason if the Node authorizer never allows it.
 func (b *bindingBook) reasonless(j *pipeline.Judgement) {
-	if !j.Time.After(b.unreasoned.At) {
+	if !j.Time.After(b.unreasoned.At) || !rules.Reasonless(&j.Request) && !audit.WithoutReason(j.Event) && !b.overtaken(j) {
 		return
-	}
-	if !rules.Reasonless(&j.Request) {
-		if !audit.WithoutReason(j.Event) || !b.store.Covers(j.Time) {
-			return
-		}
-		if d := b.store.Authorize(j.Attrs, j.Time); d.Allowed || !d.Known {
-			return
-		}
 	}
 	a := j.Attrs
 	b.unreasoned = checks.Unreasoned{
 		At: j.Time, User: strings.Clone(j.Event.Effective().Username), AuditID: strings.Clone(j.Event.AuditID),
 		Request: strings.Clone(requestKind(a.Verb, a.APIGroup, a.Resource, a.Subresource, a.Path)),
 	}
+}
+
+// overtaken reports whether another authorizer than Node and RBAC is said to have allowed what RBAC allows, and has for as long as an API server may take to follow.
+func (b *bindingBook) overtaken(j *pipeline.Judgement) bool {
+	const lag = time.Minute
+	o := &j.Observed
+	return o.Decision == "allow" && o.Reason != "" && o.Authorizer == rules.ByOther && !j.Event.Derived && !slices.Contains(j.Event.Effective().Groups, user.SystemPrivilegedGroup) &&
+		b.store.Authorize(j.Attrs, j.Time).Allowed && b.store.Authorize(j.Attrs, j.Time.Add(-lag)).Allowed
 }
 
 // ask notes a request that RBAC does not allow without the bindings that go. by is the one that the apiserver named, if it gave a decision.

@@ -310,6 +310,7 @@ func serverCases() []kase {
 		{mode, "an authorizer without reasons", withoutReason, Unproven, CodeModeUntold},
 		{mode, "an authorizer without reasons, long ago", func(in *Input) { withoutReason(in); in.Unreasoned.At = at(3, 0, 0) }, Passed, ""},
 		{mode, "an authorizer without reasons, configured after Node", all(withoutReason, configured("Node,ABAC,RBAC")), Passed, ""},
+		{mode, "an authorizer without reasons, and none is configured", all(withoutReason, configured("Node,RBAC")), Unproven, CodeModeUntold},
 		{mode, "no annotations, but configured", all(undecided, configured("Node,RBAC")), Passed, ""},
 		{mode, "configured for one of two servers", all(undecided, func(in *Input) { in.Modes = []Mode{{"apiserver-0", "Node,RBAC"}} }), Unproven, CodeModeUnknown},
 		{mode, "configured for both", all(undecided, func(in *Input) { in.Modes = []Mode{{"apiserver-0", "Node,RBAC"}, {"apiserver-1", "Node"}} }), Passed, ""},

@@ -69,7 +69,8 @@ type Input struct {
 
 	Policy   Policy
 	Unjudged []Unjudged
-	// Unreasoned is the latest request that was allowed without a reason, and that neither Node nor RBAC allows; At is zero for none.
+	// Unreasoned is the latest request that was allowed without a reason where RBAC or nobody allows it, or with one that is not RBAC's although RBAC allows it; At is
+	// zero for none.
 	Unreasoned Unreasoned
 	Servers    Servers
 	Modes      []Mode
@@ -233,7 +234,7 @@ type Endpoints struct {
 // Mode is the order of authorizers that a configuration says, for one API server or, with an empty name, for all.
 type Mode struct{ Server, Order string }
 
-// Unreasoned is a request that an authorizer allowed which gives no reasons.
+// Unreasoned is a request of which nobody knows which authorizer allowed it.
 type Unreasoned struct {
 	At                     time.Time
 	User, Request, AuditID string

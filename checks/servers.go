@@ -131,14 +131,16 @@ func nodeFirst(order string) bool {
 func nodeAuthorizerOn(in *Input) Result {
 	p := proof{}
 	w := windowOf(in)
-	configured := false // for all API servers
+	configured, others := false, false // for all API servers, with an authorizer that nodetrail does not evaluate
 	named := map[string]bool{}
 	for _, m := range in.Modes {
 		p.count(1, one(nodeFirst(m.Order)))
 		if !nodeFirst(m.Order) {
 			p.fail(Item{Code: CodeModeOff, Server: m.Server, Value: m.Order})
 		}
-		configured = configured || m.Server == ""
+		configured, others = configured || m.Server == "", others || slices.ContainsFunc(strings.Split(m.Order, ","), func(name string) bool {
+			return !slices.Contains([]string{"Node", "RBAC", "AlwaysDeny"}, name)
+		})
 		named[m.Server] = true
 	}
 	if !w.known(in, &p) {
@@ -152,7 +154,7 @@ func nodeAuthorizerOn(in *Input) Result {
 		}
 		configured = configured || all
 	}
-	if u := &in.Unreasoned; !configured && u.At.After(w.from) { // and what it allows nodes looks like the Node authorizer's word
+	if u := &in.Unreasoned; !(configured && others) && u.At.After(w.from) { // and what it allows nodes looks like the Node authorizer's word
 		p.unproven(Item{Code: CodeModeUntold, From: u.At, To: u.At, Object: u.User, Request: u.Request, AuditIDs: []string{u.AuditID}})
 	}
 	sources := in.Ledger.Sources(w.first, w.last)

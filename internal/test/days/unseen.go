@@ -1,6 +1,10 @@
 package days
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // unseen are mutations that a fifth examiner found to leave a day READY.
 func unseen() []Mutation {
@@ -15,6 +19,32 @@ func unseen() []Mutation {
 				old := m.From.Add(-time.Hour)
 				m.addState(role(m.Rand, "", "unseen", old, given), binding(m.Rand, "", "unseen", "unseen", old, subject("Group", "", "system:nodes")))
 				return given["verbs"].([]string)[0] + " " + given["resources"].([]string)[0]
+			},
+		},
+		{
+			Name: "reasons-changed", Effect: Breaks, Checks: []string{"node-authorizer-on"},
+			Description: "something changes the API server's reasons, so that the one of a planted request is not RBAC's", apply: func(m *mutator) string {
+				p := m.plantAsk(m.late(minute).from, asks[0])
+				if p == nil {
+					return ""
+				}
+				m.add(p.e)
+				how := [...]func(string) string{strings.ToLower, func(string) string { return "REDACTED" }, func(s string) string { return strings.TrimPrefix(s, "RBAC: ") }}[m.IntN(3)]
+				m.change(func(e *Event) bool { return e.DecisionReason != "" }, func(e *Event) { e.DecisionReason = how(e.DecisionReason) })
+				return p.String()
+			},
+		},
+		{
+			Name: "reasons-removed", Effect: Breaks, Checks: []string{"node-authorizer-on", "agreement"},
+			Description: "something removes the API server's reasons, also that of a read of a pod's secret just before the pod is bound", apply: func(m *mutator) string {
+				what := plantInRace(m)
+				if what == "" || !slices.ContainsFunc(m.Events, func(e *Event) bool {
+					return strings.HasPrefix(e.User.Username, "system:serviceaccount:") && e.Impersonated == nil && e.DecisionReason != "" && e.Received.After(m.From.Add(5*minute))
+				}) {
+					return "" // nobody else has a reason
+				}
+				m.change(func(e *Event) bool { return e.DecisionReason != "" }, func(e *Event) { e.DecisionReason = "" })
+				return what
 			},
 		},
 	}
