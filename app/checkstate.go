@@ -242,7 +242,8 @@ func (p *stateProof) pods(node string, paths, tokens []*nodeauthz.Path, finished
 	}
 	for _, path := range paths {
 		if span, needed := neededFor(path, finished); needed {
-			p.Pods = append(p.Pods, checks.PodLife{Node: node, At: span.From, Until: span.To, Gone: p.went(path) && span.To.Equal(path.To), Token: mounted[lifeOf(path)]})
+			pod := lifeOf(path).pod
+			p.Pods = append(p.Pods, checks.PodLife{Node: node, Namespace: pod.Namespace, Name: pod.Name, At: span.From, Until: span.To, Gone: p.went(path) && span.To.Equal(path.To), Token: mounted[lifeOf(path)]})
 		}
 	}
 }

@@ -45,10 +45,14 @@ func (a *podActs) started(in *Input, w *window, node *Node, pod *PodLife) {
 	if !able || ready.Add(readFor).After(w.to) {
 		return
 	}
-	for _, act := range []evidence.Act{evidence.ActGetPod, evidence.ActReportPod, evidence.ActCreateToken} {
-		if act != evidence.ActCreateToken || pod.Token {
-			a.ask(w, node.Name, pod.At, act, acted(in, node.Name, act, pod.At.Add(-seenLate), ready.Add(readFor)))
-		}
+	since, until := pod.At.Add(-seenLate), ready.Add(readFor)
+	for _, act := range []evidence.Act{evidence.ActGetPod, evidence.ActReportPod} {
+		done := acted(in, node.Name, act, since, until) &&
+			(pod.Name == "" || in.Ledger.DidFor(act, pod.Namespace, pod.Name, evidence.HourOf(since), evidence.HourOf(until)))
+		a.ask(w, node.Name, pod.At, act, done)
+	}
+	if pod.Token {
+		a.ask(w, node.Name, pod.At, evidence.ActCreateToken, acted(in, node.Name, evidence.ActCreateToken, since, until))
 	}
 }
 

@@ -132,6 +132,12 @@ func readCases() []kase {
 				in.Ledger.Observe(&e.ev, e.o)
 			}
 		}), Unproven, CodeRequestMissing},
+		kase{check, "others than those that were looked at", pods(func(i int, p *PodLife) {
+			if p.Namespace, p.Name = "shop", "web"; i%3 == 0 {
+				p.Namespace = "payments"
+			}
+		}), Unproven, CodeRequestMissing},
+		kase{check, "those that were looked at", pods(func(_ int, p *PodLife) { p.Namespace, p.Name = "shop", "web" }), Passed, ""},
 		kase{check, "pods without tokens", all(act(evidence.ActCreateToken, "", 0, 23), pods(func(_ int, p *PodLife) { p.Token = false })), Passed, ""},
 		kase{check, "pods that stay", all(act(evidence.ActDeletePod, "", 0, 23), pods(kept)), Passed, ""},
 		kase{check, "pods that end", all(act(evidence.ActDeletePod, "", 0, 23), pods(func(_ int, p *PodLife) { p.Gone = false })), Passed, ""},

@@ -42,10 +42,11 @@ minute may never have been looked at. As long as a pod mounts 'kube-root-ca.crt'
 
 A filter can also drop one verb or one kind of request. So in every hour in which a node was Ready for at least 30 minutes, its kubelet must
 have reported the Node's status. For the pods that came to nodes or went from them, the log must have what kubelets do then: they get the pod,
-report its status, create a token where one is mounted, and delete the pod in the end. Each of these must not be missing of all pods, of three
-or more pods of one node, or of three or more pods that came in one hour. The gets of pods and the reports of their status must not be
-missing of three or more pods that are more than 1 % of all. Deletions count only if three or more pods went. What the audit policy that you
-give does not log is not missed here.
+report its status, create a token where one is mounted, and delete the pod in the end. The gets and the reports are looked for by pod: a
+filter for a namespace, or a sample, shows too. In an hour with thousands of pods, some are taken for others. Each of these must not be
+missing of all pods, of three or more pods of one node, or of three or more pods that came in one hour. The gets of pods and the reports of
+their status must not be missing of three or more pods that are more than 1 % of all. Deletions count only if three or more pods went. What
+the audit policy that you give does not log is not missed here.
 
 ## What defeats it
 An audit policy or a filter drops reads, or requests of one verb or kind. A log of writes only, such as 'kube-audit-admin' of AKS, never passes.
@@ -122,11 +123,11 @@ allows a node to renew its own Lease, and where it did, the event has a decision
 ## What defeats it
 RBAC allowed a node to renew its own Lease, or nobody did: then the Node authorizer is not asked first, or not at all. The same goes for
 any other request that the Node authorizer allows every node, such as a report of its status. One such request is enough. The check is
-unproven where no configuration is given and events have no decision. It is also unproven where a request of a service account was allowed without a
-reason, or one of a node that the Node authorizer allows no node, and where RBAC allows a node's request and the reason is not RBAC's. RBAC
-always gives its reason. So another authorizer, such as ABAC or a webhook, is asked before it, or something removed or changed the reasons.
-What another authorizer or RBAC allows nodes then looks like a decision of the Node authorizer, or like one that needs no binding. If
-'--authorization-mode' is given and names another authorizer, that explains it.
+unproven where no configuration is given and events have no decision. It is also unproven where a service account was allowed something
+without a reason, or a node what the Node authorizer allows none, and where RBAC allows a node's request and the reason is not RBAC's.
+RBAC always gives its reason. So another authorizer, such as ABAC or a webhook, is asked before it, or something removed or changed the
+reasons. What another authorizer or RBAC allows nodes then looks like a decision of the Node authorizer, or like one that needs no
+binding. If '--authorization-mode' is given and names another authorizer, that explains it.
 
 ## What to do
 Set '--authorization-mode=Node,RBAC' on the servers that are listed. If it is set, keep the annotations of events in the log.`

@@ -152,6 +152,8 @@ type Need struct {
 // PodLife is a pod that came to a node or went from it.
 type PodLife struct {
 	Node string
+	// Namespace and Name are its own; empty where they are not known.
+	Namespace, Name string `json:",omitempty"`
 	// At is when it was bound, Until when it ended or was deleted; zero if it is there. Gone says that it was deleted, and had not ended before.
 	At, Until time.Time
 	Gone      bool `json:",omitempty"`

@@ -6,13 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 )
 
-// The first byte of each value is the version of its form. Until the second one nobody looked for acts.
+// The first byte of each value is the version of its form. Until the second one nobody looked for acts, until the third one not for which pods they were.
 const (
 	withoutActs  = 1
-	codecVersion = 2
+	withoutPods  = 2
+	codecVersion = 3
 )
 
 // Kind says what a record is about.
@@ -119,7 +121,7 @@ func (l *Ledger) hand(m *mark, f func(Key, []byte) error) error {
 func (l *Ledger) Put(k Key, value []byte) error {
 	d := decoder{rest: value}
 	version := d.byte()
-	if version != codecVersion && version != withoutActs {
+	if version < withoutActs || version > codecVersion {
 		return fmt.Errorf("record of hour %d: its form is not known", k.Hour)
 	}
 	if (k.Name == "") != (k.Kind == KindOverflow || k.Kind == KindDropped) && k.Kind != KindSource || len(k.Name) > MaxName {
@@ -138,8 +140,8 @@ func (l *Ledger) Put(k Key, value []byte) error {
 		server.decode(&d)
 		dst = server.append(dst)
 	case KindSource:
-		source.decode(&d)
-		dst = source.append(dst)
+		source.decode(&d, version)
+		dst = source.appendAs(dst, version)
 	case KindOverflow:
 		over = Overflow(d.byte())
 		dst = append(dst, byte(over&allOverflow))
@@ -260,6 +262,9 @@ func (s *SourceHour) merge(o *SourceHour) {
 	for i, p := range o.parts() {
 		s.parts()[i].add(*p)
 	}
+	for i, word := range o.Pods {
+		s.Pods[i] |= word
+	}
 }
 
 func appendParts(dst []byte, all []*Parts) []byte {
@@ -317,9 +322,28 @@ func (s *ServerHour) decode(d *decoder) {
 	d.failed = d.failed || s.ManyVersions && len(s.Versions) < MaxVersions
 }
 
-func (s *SourceHour) append(dst []byte) []byte { return appendParts(dst, s.parts()) }
+func (s *SourceHour) append(dst []byte) []byte { return s.appendAs(dst, codecVersion) }
 
-func (s *SourceHour) decode(d *decoder) { d.parts(s.parts()) }
+func (s *SourceHour) appendAs(dst []byte, version byte) []byte {
+	dst = appendParts(dst, s.parts())
+	if version <= withoutPods {
+		return dst
+	}
+	for _, word := range s.Pods {
+		dst = binary.AppendUvarint(dst, word)
+	}
+	return dst
+}
+
+// decode reads a record. Where nobody looked for pods, none is missed.
+func (s *SourceHour) decode(d *decoder, version byte) {
+	d.parts(s.parts())
+	for i := range s.Pods {
+		if s.Pods[i] = math.MaxUint64; version > withoutPods {
+			s.Pods[i] = d.most(math.MaxUint64)
+		}
+	}
+}
 
 // Union merges two values of one key, for stores that several analyzers write to.
 func Union(k Key, a, b []byte) ([]byte, error) {

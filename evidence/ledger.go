@@ -121,6 +121,34 @@ type SourceHour struct {
 	// Requests are the parts with any answered request of a node, Undecided those with one that has no decision.
 	Requests, Undecided              Parts
 	ByNode, ByRBAC, ByOther, Refused Parts
+	// Pods are the pods for which kubelets did something.
+	Pods Pods
+}
+
+// Pods is a set of acts of kubelets for pods. It is approximate: it may have one that nobody did, and does so the more often the more are in it.
+type Pods [128]uint64
+
+// place returns where an act for a pod stands.
+func (p *Pods) place(act Act, namespace, name string) (word *uint64, bit uint64) {
+	const offset, prime = 14695981039346656037, 1099511628211 // of FNV-1a
+	h := uint64(offset)
+	for _, s := range [...]string{act.String(), namespace, name} {
+		for i := range len(s) {
+			h = (h ^ uint64(s[i])) * prime
+		}
+		h *= prime // between two, as after a zero byte
+	}
+	h ^= h >> 32
+	return &p[h%uint64(len(p))], 1 << (h >> 16 % 64)
+}
+
+func (p *Pods) add(act Act, namespace, name string) bool {
+	word, bit := p.place(act, namespace, name)
+	if *word&bit != 0 {
+		return false
+	}
+	*word |= bit
+	return true
 }
 
 // Overflow says which names of an hour were dropped.
@@ -339,6 +367,25 @@ func (l *Ledger) Source(name string, h Hour) *SourceHour {
 		return b.sources[name]
 	}
 	return nil
+}
+
+// DidFor reports whether a kubelet did something for a pod in the hours from first to last, as far as is known: see [Pods].
+func (l *Ledger) DidFor(act Act, namespace, name string, first, last Hour) bool {
+	for h := first; h <= last; h++ {
+		b := l.books[h]
+		if b == nil {
+			continue
+		}
+		if b.overflow&OverSources != 0 {
+			return true
+		}
+		for _, s := range b.sources {
+			if word, bit := s.Pods.place(act, namespace, name); *word&bit != 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Overflow says what was dropped of an hour.

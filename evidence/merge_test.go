@@ -233,6 +233,38 @@ func TestRecordsWithoutActs(t *testing.T) {
 	}
 }
 
+// What kubelets did for which pod is known by hour, survives its record, and is not missed where the record is of a program that did not look for it.
+func TestPods(t *testing.T) {
+	h := HourOf(noon)
+	l := ledgerOf(New(), request("worker-1", "get", "", "pods", "shop", "web", noon), request("worker-1", "delete", "", "pods", "shop", "db", noon))
+	copied := New()
+	if err := l.Records(copied.Put); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []*Ledger{l, copied} {
+		for _, c := range []struct {
+			act             Act
+			namespace, name string
+			first           Hour
+			want            bool
+		}{
+			{ActGetPod, "shop", "web", h - 1, true}, {ActGetPod, "shop", "web", h + 1, false}, {ActReportPod, "shop", "web", h, false},
+			{ActGetPod, "shop", "db", h, false}, {ActGetPod, "sho", "pweb", h, false}, {ActGetPod, "web", "shop", h, false},
+		} {
+			if got := l.DidFor(c.act, c.namespace, c.name, c.first, h+2); got != c.want {
+				t.Errorf("%s %s/%s from hour %d: %t", c.act, c.namespace, c.name, c.first, got)
+			}
+		}
+	}
+	old := l.Source("", h).appendAs([]byte{withoutPods}, withoutPods)
+	if err := copied.Put(Key{Kind: KindSource, Hour: h}, old); err != nil {
+		t.Fatal(err)
+	}
+	if !copied.DidFor(ActReportPod, "shop", "other", h, h) {
+		t.Error("something is missed where nobody looked for it")
+	}
+}
+
 // A kubelet's hour takes some dozens of bytes.
 func TestRecordsAreShort(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))

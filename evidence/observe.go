@@ -77,6 +77,9 @@ func (l *Ledger) Observe(ev *audit.Event, o Origin) {
 	}
 	if o.Kubelet {
 		changed = n.kubelet(ev, part) || changed
+		if act := n.actOf(ev); source != nil && (act == ActGetPod || act == ActReportPod) && source.Pods.add(act, ev.ObjectRef.Namespace, ev.ObjectRef.Name) {
+			l.touch(&source.mark)
+		}
 	}
 	if changed {
 		l.touch(&n.mark)

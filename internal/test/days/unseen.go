@@ -47,5 +47,44 @@ func unseen() []Mutation {
 				return what
 			},
 		},
+		{
+			Name: "remove-namespace", Effect: Hides, Checks: []string{"reads-logged"}, Description: "no request about objects in one namespace is logged", apply: func(m *mutator) string {
+				for _, i := range m.Perm(len(m.pods)) {
+					namespace, kubelets := m.pods[i].namespace, map[string]bool{}
+					for _, e := range m.Events { // of the pods that were there at the day's beginning, too, some are looked at then
+						if e.IsNode() && e.Verb == "create" && e.Ref != nil && e.Ref.Resource == resEvents.name && e.Ref.Namespace == namespace && e.Received.After(m.From.Add(20*minute)) &&
+							e.Received.Before(m.To.Add(-20*minute)) {
+							pod, _, _ := strings.Cut(e.Ref.Name, ".")
+							kubelets[pod] = true
+						}
+					}
+					if len(kubelets) < enough {
+						continue
+					}
+					n := m.filter(func(e *Event) bool { return e.Ref != nil && e.Ref.Namespace == namespace && e.Ref.Resource != resLeases.name })
+					return some(n, "requests about "+namespace)
+				}
+				return ""
+			},
+		},
+		{
+			Name: "remove-most-of-acts", Effect: Hides, Checks: []string{"reads-logged"}, Description: "of what kubelets ask and report about pods, most is missing at random",
+			apply: func(m *mutator) string {
+				pods := map[string]bool{}
+				for _, e := range m.Events {
+					if e.IsNode() && e.Verb == "create" && e.Ref != nil && e.Ref.Resource == resEvents.name && e.Received.After(m.From.Add(20*minute)) && e.Received.Before(m.To.Add(-20*minute)) {
+						pod, _, _ := strings.Cut(e.Ref.Name, ".")
+						pods[e.Ref.Namespace+"/"+pod] = true
+					}
+				}
+				if len(pods) < 3*enough {
+					return ""
+				}
+				of := [...]string{"get", "patch"}[m.IntN(2)]
+				return some(m.drop(func(e *Event) bool {
+					return e.IsNode() && e.Ref != nil && e.Ref.Resource == resPods.name && e.Verb == of && m.IntN(10) > 0
+				}), of+" of pods")
+			},
+		},
 	}
 }
