@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"sort"
 	"strings"
@@ -16,11 +17,11 @@ type Nodes struct {
 	mu sync.RWMutex
 	// lives are in order of their beginning, for each name.
 	lives   map[string][]nodeLife
-	byHost  map[string][]string   // names by their first label, lower-case
-	located map[string][]string   // the addresses that a Node had at any time, host names included
-	having  map[string][]string   // the Nodes of each of these addresses
-	at      map[string][][]string // the addresses that a Node had at once, maxAddressSets at most, the latest last
-	covered int64                 // from here on a Node that was not seen does not exist; 0: never
+	byHost  map[string][]string     // names by their first label, lower-case
+	located map[string][]string     // the addresses that a Node had at any time, host names included
+	having  map[string][]string     // the Nodes of each of these addresses
+	at      map[string][]addressSet // the addresses that a Node had at once, maxAddressSets at most, the latest last
+	covered int64                   // from here on a Node that was not seen does not exist; 0: never
 	holes   nodeauthz.Holes
 }
 
@@ -81,7 +82,7 @@ const nearBirth = int64(5 * time.Second)
 func (l *nodeLife) holds(t int64) bool { return l.to == 0 || l.from-nearBirth <= t && t < l.to }
 
 func newNodes() *Nodes {
-	return &Nodes{lives: map[string][]nodeLife{}, byHost: map[string][]string{}, located: map[string][]string{}, having: map[string][]string{}, at: map[string][][]string{}}
+	return &Nodes{lives: map[string][]nodeLife{}, byHost: map[string][]string{}, located: map[string][]string{}, having: map[string][]string{}, at: map[string][]addressSet{}}
 }
 
 // hostOf is the part of a name by which similar ones are found.
@@ -151,26 +152,64 @@ func (n *Nodes) locate(name string, addresses []string) {
 	}
 }
 
-// maxAddressSets bounds how many sets of addresses are kept of a Node.
-const maxAddressSets = 8
+// addressSet is the addresses that a Node has at once, since a time in Unix nanoseconds.
+type addressSet struct {
+	since     int64
+	addresses []string
+}
 
-// locateAll is locate with all addresses of the Node at an instant.
-func (n *Nodes) locateAll(name string, addresses []string) {
+const (
+	// maxAddressSets bounds how many sets of addresses are kept of a Node.
+	maxAddressSets = 8
+	// settles is how long a Node must have had its addresses until they count, but for the first that are known. Whoever holds a node's credential can write
+	// them. The node's own kubelet, or its cloud's controller, takes back within minutes what it did not write.
+	settles = int64(10 * time.Minute)
+)
+
+// locateAll is locate with all addresses of the Node at an instant. What it had before is forgotten if it did not settle.
+func (n *Nodes) locateAll(name string, addresses []string, at int64) {
 	n.locate(name, addresses)
+	if !slices.ContainsFunc(addresses, isAddress) {
+		return
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	sets := n.at[name]
-	if len(addresses) == 0 || len(sets) > 0 && slices.Equal(sets[len(sets)-1], addresses) {
+	is := func(i int) bool { return i >= 0 && slices.Equal(sets[i].addresses, addresses) }
+	last := len(sets) - 1
+	if is(last) {
 		return
 	}
-	n.at[name] = append(sets[max(0, len(sets)-maxAddressSets+1):len(sets):len(sets)], slices.Clone(addresses))
+	if last > 0 && at-sets[last].since < settles {
+		sets = sets[:last]
+		n.at[name] = sets
+		if last--; is(last) {
+			return
+		}
+	}
+	n.at[name] = append(sets[max(0, len(sets)-maxAddressSets+1):len(sets):len(sets)], addressSet{at, slices.Clone(addresses)})
 }
 
-// AddressSets are the addresses that Nodes of the name had at once, host names included, the latest last. It is empty where the state holds no such Node.
-func (n *Nodes) AddressSets(name string) [][]string {
+// isAddress reports whether an address of a Node is no host name.
+func isAddress(s string) bool {
+	_, err := netip.ParseAddr(s)
+	return err == nil
+}
+
+// AddressSets are the addresses that Nodes of the name had at once and that had settled by t, host names included, the latest last. It is empty where the state
+// holds no such Node.
+func (n *Nodes) AddressSets(name string, t time.Time) [][]string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return slices.Clone(n.at[name])
+	sets := n.at[name]
+	if last := len(sets) - 1; last > 0 && t.UnixNano()-sets[last].since < settles {
+		sets = sets[:last]
+	}
+	out := make([][]string, len(sets))
+	for i := range sets {
+		out[i] = sets[i].addresses
+	}
+	return out
 }
 
 // lost says that the Node is not known to have the addresses any more.

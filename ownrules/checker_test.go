@@ -28,7 +28,7 @@ func (state) NodeRegistered(name string, _ time.Time) (bool, bool)       { retur
 func (state) Leads(*authorizer.AttributesRecord, string, time.Time) bool { return false }
 func (state) PodsWatched(time.Time) bool                                 { return true }
 func (state) NodeExists(name string, _ time.Time) (bool, bool)           { return name == "w1", true }
-func (state) NodeAddressSets(string) [][]string                          { return nil }
+func (state) NodeAddressSets(string, time.Time) [][]string               { return nil }
 
 func (state) NodeAddresses(name string) []string {
 	if name == "w1" {

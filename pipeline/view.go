@@ -129,7 +129,9 @@ func (v *View) PodsWatched(t time.Time) bool { return v.state.PodsWatched(t) }
 func (v *View) NodeAddresses(name string) []string { return v.state.Nodes.Addresses(name) }
 
 // NodeAddressSets implements rules.State.
-func (v *View) NodeAddressSets(name string) [][]string { return v.state.Nodes.AddressSets(name) }
+func (v *View) NodeAddressSets(name string, t time.Time) [][]string {
+	return v.state.Nodes.AddressSets(name, t)
+}
 
 // NodeAt implements rules.State.
 func (v *View) NodeAt(address string) string { return v.state.Nodes.At(address) }

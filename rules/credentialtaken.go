@@ -140,8 +140,9 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 	waiting := d.taken[n.name]
 	slices.SortFunc(waiting, func(a, b taking) int { return cmp.Or(a.At.Compare(b.At), strings.Compare(a.AuditID, b.AuditID)) })
 	var sets [][]string
+	var ever []string
 	if s != nil {
-		sets = s.NodeAddressSets(n.name)
+		sets, ever = s.NodeAddressSets(n.name, timeOfMinute(minute)), s.NodeAddresses(n.name)
 	}
 	waiting = slices.DeleteFunc(waiting, func(t taking) bool {
 		m := max(minuteAt(t.At), t.Seen)
@@ -150,10 +151,10 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 		}
 		home := ""
 		if t.Seen == 0 {
-			home = d.intruded(n, &t, m, sets)
+			home = d.intruded(n, &t, m, sets, ever)
 		}
 		if home == "" {
-			if !d.outside(n, &t, sets, s) {
+			if !d.outside(n, &t, ever, s) {
 				return true
 			}
 			if minute <= m+movedFor && !over {
@@ -180,8 +181,8 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 }
 
 // intruded returns the address of the node's kubelet, if something was taken from another one while the kubelet was there; else "". sets are the addresses
-// that the Node had at once.
-func (d *credentialDetector) intruded(n *credentials, t *taking, m int64, sets [][]string) string {
+// that the Node had at once, ever those that it had at any time.
+func (d *credentialDetector) intruded(n *credentials, t *taking, m int64, sets [][]string, ever []string) string {
 	if isLoopback(t.Value) {
 		return ""
 	}
@@ -200,7 +201,7 @@ func (d *credentialDetector) intruded(n *credentials, t *taking, m int64, sets [
 			case its > mine:
 			case kind != t.Kind:
 				// Of the other family an address is a second one only where the Node says which ones it has of both.
-				if mine == isCurrent && strangeOf(sets, t.Value) && steady {
+				if mine == isCurrent && strangeOf(ever, t.Value) && steady {
 					return home.Value
 				}
 			case other == nil:
@@ -231,8 +232,8 @@ func (h *habit) surrounds(t *taking, other *habit, m int64) bool {
 }
 
 // outside reports whether something was taken from an address that the Node never had, and that is no gateway's.
-func (d *credentialDetector) outside(n *credentials, t *taking, sets [][]string, s State) bool {
-	if isLoopback(t.Value) || d.shared(t.Value) || !strangeOf(sets, t.Value) {
+func (d *credentialDetector) outside(n *credentials, t *taking, ever []string, s State) bool {
+	if isLoopback(t.Value) || d.shared(t.Value) || !strangeOf(ever, t.Value) {
 		return false
 	}
 	_, known := s.NodeExists(n.name, t.At) // where the state begins later, it may have had it then
@@ -281,8 +282,8 @@ func together(sets [][]string, a, b string) bool {
 	return slices.ContainsFunc(sets, func(all []string) bool { return hasAddress(all, a) && hasAddress(all, b) })
 }
 
-// strangeOf reports whether a Node has addresses of the address's family, and never had one in its network.
-func strangeOf(sets [][]string, address string) bool {
+// strangeOf reports whether a Node that had these addresses had any of the address's family, and none in its network.
+func strangeOf(ever []string, address string) bool {
 	a, ok := PlainAddress(address)
 	if !ok {
 		return false
@@ -292,7 +293,7 @@ func strangeOf(sets [][]string, address string) bool {
 		bits = networkOfV6
 	}
 	network, family := netip.PrefixFrom(a, bits), false
-	for _, s := range slices.Concat(sets...) {
+	for _, s := range ever {
 		o, ok := PlainAddress(s)
 		if !ok || o.Is6() != a.Is6() {
 			continue

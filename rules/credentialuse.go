@@ -461,7 +461,7 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 				continue // the kubelet of an apiserver's own host has two ways to it
 			}
 			if kind != useCertificate && s != nil && (beside(home, other, minute) || turns(home, other, minute) >= inTurn) {
-				sets := s.NodeAddressSets(n.name)
+				sets := s.NodeAddressSets(n.name, timeOfMinute(minute))
 				if together(sets, home.Value, other.Value) {
 					continue // the node has both
 				}

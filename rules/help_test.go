@@ -210,9 +210,11 @@ func (w *world) Leads(a *authorizer.AttributesRecord, node string, _ time.Time) 
 	return w.pods[a.Namespace+"/"+a.Name] == node // of a secret with a pod's name
 }
 
-func (w *world) NodeAddresses(name string) []string     { return w.addresses[name] }
-func (w *world) NodeAddressSets(name string) [][]string { return w.sets[name] }
-func (w *world) NodeAt(string) string                   { return "" }
+func (w *world) NodeAddresses(name string) []string {
+	return slices.Concat(w.addresses[name], slices.Concat(w.sets[name]...))
+}
+func (w *world) NodeAddressSets(name string, _ time.Time) [][]string { return w.sets[name] }
+func (w *world) NodeAt(string) string                                { return "" }
 
 func (w *world) FreshSecret(namespace, pod, node string, t time.Time) (secret string, bound time.Time, ok bool) {
 	secret, seconds, ok := strings.Cut(w.fresh[namespace+"/"+pod], " ")

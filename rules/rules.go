@@ -187,8 +187,9 @@ type State interface {
 	PodsWatched(t time.Time) bool
 	// NodeAddresses are the addresses and host names that a Node of that name had at any time; empty where the state does not tell.
 	NodeAddresses(name string) []string
-	// NodeAddressSets are the addresses and host names that a Node of that name had at once, the latest last; empty where the state does not tell.
-	NodeAddressSets(name string) [][]string
+	// NodeAddressSets are the addresses and host names that a Node of that name had at once, the latest last; empty where the state does not tell. But for the
+	// first ones, those that it had for less than ten minutes by t are left out: whoever holds the node's credential can write them.
+	NodeAddressSets(name string, t time.Time) [][]string
 	// NodeAt returns the node that has the address, at any time; "" if none has it, or several.
 	NodeAt(address string) string
 	// FreshSecret returns a secret (namespace/name) to which the pod alone led the node when it was bound, and when that was. ok is false if there is

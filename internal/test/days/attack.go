@@ -2,6 +2,8 @@ package days
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -30,6 +32,7 @@ type attack struct {
 	most  int // requests of a flood
 	// refusal is the reason for which the API server refuses what nothing leads to.
 	refusal string
+	claims  bool // the Node had the address of the theft for a moment
 }
 
 // maxRate is how many requests a second a client gets through an API server.
@@ -52,7 +55,7 @@ func Attack(day *Day, seed uint64, most int) (*Day, *Theft) {
 		a.theft.Address = fmt.Sprintf("198.51.100.%d", 1+m.IntN(250))
 	}
 	theft := a.steal()
-	for _, hide := range []func(*Event){a.pad, a.forward, a.reuse, a.impersonate, a.escalate, a.flood, a.fruitless, a.foreign, a.wander, a.agents, a.silence} {
+	for _, hide := range []func(*Event){a.pad, a.forward, a.claim, a.reuse, a.impersonate, a.escalate, a.flood, a.fruitless, a.foreign, a.wander, a.agents, a.silence} {
 		if m.IntN(2) == 0 {
 			hide(theft)
 		}
@@ -242,8 +245,41 @@ func (a *attack) wander(theft *Event) {
 	a.did("%d requests from other addresses", n)
 }
 
-// silence stops the kubelet whose credential was taken, for some time or for good.
+// claim writes the address of the theft into the status of the node's Node. The kubelet takes it out when it reports next.
+func (a *attack) claim(theft *Event) {
+	at := theft.Received.Add(-time.Duration(1+a.IntN(1000)) * milli)
+	var was *Entry
+	for _, e := range a.State {
+		if e.Kind == "Node" && e.Name == a.theft.Node && !e.At.After(at) {
+			was = e
+		}
+	}
+	if was == nil || a.theft.Address == a.like.SourceIPs[0] {
+		return
+	}
+	e := a.request(at, "patch", resNodes, "", a.theft.Node, 200)
+	e.Ref.Subresource, e.URI, e.UserAgent, e.DecisionReason = "status", resNodes.path("", a.theft.Node, "status"), a.like.UserAgent, ""
+	a.new = append(a.new, e)
+	status := maps.Clone(was.Object["status"].(map[string]any))
+	address := map[string]any{"type": "InternalIP", "address": a.theft.Address}
+	status["addresses"] = append(slices.Clone(status["addresses"].([]map[string]any)), address)
+	changed := maps.Clone(was.Object)
+	changed["status"] = status
+	m := *was
+	m.At, m.Type, m.Object = at, "MODIFIED", changed
+	back := *was
+	back.At, back.Type = at.Add(10*second), "MODIFIED"
+	a.State = append(a.State, &m, &back)
+	sortState(a.State)
+	a.claims = true
+	a.did("the Node has the address for a moment")
+}
+
+// silence stops the kubelet whose credential was taken, for some time or for good. It does not do so where that has just corrected the Node.
 func (a *attack) silence(theft *Event) {
+	if a.claims {
+		return
+	}
 	from := theft.Received.Add(-time.Duration(a.IntN(600)) * second)
 	to := from.Add(time.Duration(a.IntN(1200)) * second)
 	if a.IntN(3) == 0 {
