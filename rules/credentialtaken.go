@@ -79,9 +79,6 @@ func (d *credentialDetector) straggle(r *Request, step int64) {
 // wait has what was taken wait to be judged; seen is the minute in which it came, if that was too late.
 func (d *credentialDetector) wait(n *credentials, u useKey, text string, seen int64, r *Request) {
 	waiting := d.taken[n.name]
-	if len(waiting) >= maxTakings {
-		return
-	}
 	a := r.Attrs
 	t := taking{Kind: u.kind, Value: u.value, At: r.Time, Seen: seen, Object: deniedObject{
 		Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: clip(a.Name),
@@ -94,11 +91,35 @@ func (d *credentialDetector) wait(n *credentials, u useKey, text string, seen in
 			return
 		}
 	}
+	if len(waiting) >= maxTakings {
+		i := spare(waiting, &t.Object)
+		if i < 0 {
+			return
+		}
+		waiting = slices.Delete(waiting, i, i+1)
+	}
 	for _, s := range [...]*string{&t.Object.Verb, &t.Object.APIGroup, &t.Object.Resource, &t.Object.Subresource, &t.Object.Namespace, &t.Object.Name} {
 		*s = strings.Clone(*s)
 	}
 	t.Value, t.Text, t.AuditID = strings.Clone(t.Value), strings.Clone(clip(text)), strings.Clone(clip(r.Event.AuditID))
 	d.taken[n.name] = append(waiting, t)
+}
+
+// spare is the index of what gives room to an object of which nothing waits: the last one of an object that waits already. It is negative if there is none.
+// Whoever takes one object from ever new addresses leaves room for the others.
+func spare(waiting []taking, object *deniedObject) int {
+	seen, several := map[deniedObject]bool{}, -1
+	for i := range waiting {
+		o := waiting[i].Object
+		if o == *object {
+			return -1
+		}
+		if seen[o] {
+			several = i
+		}
+		seen[o] = true
+	}
+	return several
 }
 
 func minuteAt(t time.Time) int64 { return stepOf(t) / stepsPerMinute }

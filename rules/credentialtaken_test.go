@@ -1,9 +1,15 @@
 package rules
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -142,4 +148,31 @@ func TestSecretTakenWithoutGroup(t *testing.T) {
 	s.f("another one", `critical: get secrets shop/db succeeded for user "system:node:worker-1", who is not in the group of nodes, and no pod on this node uses it`, nobody, code(200))
 	s.f("refused", "", nobody, code(403))
 	s.f("a user", "", as("jane", "system:authenticated"), code(200))
+}
+
+// What one object is taken from, however many addresses, leaves room for what else is taken.
+func TestTakingsLeaveRoom(t *testing.T) {
+	d := newCredentialDetector(DetectorOptions{}).(*credentialDetector)
+	n := d.known("worker-1")
+	at := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	take := func(i int, name string) {
+		a := authorizer.AttributesRecord{Verb: "get", Resource: "secrets", Namespace: "shop", Name: name, ResourceRequest: true}
+		d.wait(n, useKey{useV6, fmt.Sprintf("2001:db8::%x", i)}, "", 0, &Request{Event: &audit.Event{}, Attrs: &a, Time: at})
+	}
+	for i := range 2 * maxTakings {
+		take(i, "dull")
+	}
+	names := []string{"dull", "db-1", "db-2"}
+	for i, name := range names {
+		take(i, name)
+	}
+	got := d.taken["worker-1"]
+	for _, name := range names {
+		if !slices.ContainsFunc(got, func(t taking) bool { return t.Object.Name == name }) {
+			t.Errorf("nothing of %s waits", name)
+		}
+	}
+	if len(got) != maxTakings || got[0].Value != "2001:db8::0" {
+		t.Errorf("%d wait, the first from %s", len(got), got[0].Value)
+	}
 }
