@@ -247,11 +247,19 @@ func unasked(j *pipeline.Judgement) bool {
 	return j.Event.Code == http.StatusTooManyRequests && j.Observed.Decision == "" && !j.Answer.Race
 }
 
-// reasonless notes a request that was allowed by who knows whom, as by an authorizer that is asked before RBAC, or where something changed the reasons: RBAC gives its
-// own reason for all that it allows. One that has another reason is noted if RBAC allows it, one of a node without a reason if the Node authorizer never allows it.
+// reasonless notes a request of which nobody knows which authorizer allowed it: one without a reason of a node that the Node authorizer never allows, or of a
+// service account that no binding allows; or one that RBAC allows, with a reason that is not RBAC's.
 func (b *bindingBook) reasonless(j *pipeline.Judgement) {
-	if !j.Time.After(b.unreasoned.At) || !rules.Reasonless(&j.Request) && !audit.WithoutReason(j.Event) && !b.overtaken(j) {
+	if !j.Time.After(b.unreasoned.At) {
 		return
+	}
+	if !rules.Reasonless(&j.Request) && !b.overtaken(j) {
+		if !audit.WithoutReason(j.Event) || !b.store.Covers(j.Time) {
+			return
+		}
+		if d := b.store.Authorize(j.Attrs, j.Time); d.Allowed || !d.Known {
+			return
+		}
 	}
 	a := j.Attrs
 	b.unreasoned = checks.Unreasoned{

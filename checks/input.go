@@ -69,8 +69,8 @@ type Input struct {
 
 	Policy   Policy
 	Unjudged []Unjudged
-	// Unreasoned is the latest request that was allowed without a reason where RBAC or nobody allows it, or with one that is not RBAC's although RBAC allows it; At is
-	// zero for none.
+	// Unreasoned is the latest request that was allowed without a reason, and that neither Node nor RBAC allows, or with one that is not RBAC's although RBAC allows it;
+	// At is zero for none.
 	Unreasoned Unreasoned
 	Servers    Servers
 	Modes      []Mode

@@ -1,7 +1,6 @@
 package days
 
 import (
-	"slices"
 	"strings"
 	"time"
 )
@@ -35,19 +34,6 @@ func unseen() []Mutation {
 			},
 		},
 		{
-			Name: "reasons-removed", Effect: Breaks, Checks: []string{"node-authorizer-on", "agreement"},
-			Description: "something removes the API server's reasons, also that of a read of a pod's secret just before the pod is bound", apply: func(m *mutator) string {
-				what := plantInRace(m)
-				if what == "" || !slices.ContainsFunc(m.Events, func(e *Event) bool {
-					return strings.HasPrefix(e.User.Username, "system:serviceaccount:") && e.Impersonated == nil && e.DecisionReason != "" && e.Received.After(m.From.Add(5*minute))
-				}) {
-					return "" // nobody else has a reason
-				}
-				m.change(func(e *Event) bool { return e.DecisionReason != "" }, func(e *Event) { e.DecisionReason = "" })
-				return what
-			},
-		},
-		{
 			Name: "remove-namespace", Effect: Hides, Checks: []string{"reads-logged"}, Description: "no request about objects in one namespace is logged", apply: func(m *mutator) string {
 				for _, i := range m.Perm(len(m.pods)) {
 					namespace, kubelets := m.pods[i].namespace, map[string]bool{}
@@ -61,7 +47,9 @@ func unseen() []Mutation {
 					if len(kubelets) < enough {
 						continue
 					}
-					n := m.filter(func(e *Event) bool { return e.Ref != nil && e.Ref.Namespace == namespace && e.Ref.Resource != resLeases.name })
+					n := m.filter(func(e *Event) bool {
+						return e.Ref != nil && e.Ref.Namespace == namespace && e.Ref.Resource != resLeases.name
+					})
 					return some(n, "requests about "+namespace)
 				}
 				return ""
