@@ -75,9 +75,9 @@ func (a atom) gives(b atom) bool {
 		(a.resource == "*" || a.resource == b.resource || sub != "" && a.resource == "*/"+sub)
 }
 
-// aside reports whether the right is one that no request to the API server shows in use. Others ask about it in a review of access, whose body is not in the log:
-// kube-controller-manager before it approves a certificate, a kubelet before it answers a client of its own. Or admission does, in addition to the request's own
-// right. A right to everything counts as one that requests show.
+// aside reports whether the right is one that no request to the API server shows in use. Others ask about it in a review of access, whose body is not in
+// the log: kube-controller-manager before it approves a certificate, a kubelet before it answers a client of its own. Or admission asks about it, in
+// addition to the request's own right. A right to everything counts as one that requests show.
 func (a atom) aside() bool {
 	resource, sub, _ := strings.Cut(a.resource, "/")
 	switch {
