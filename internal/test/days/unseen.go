@@ -55,24 +55,5 @@ func unseen() []Mutation {
 				return ""
 			},
 		},
-		{
-			Name: "remove-most-of-acts", Effect: Hides, Checks: []string{"reads-logged"}, Description: "of what kubelets ask and report about pods, most is missing at random",
-			apply: func(m *mutator) string {
-				pods := map[string]bool{}
-				for _, e := range m.Events {
-					if e.IsNode() && e.Verb == "create" && e.Ref != nil && e.Ref.Resource == resEvents.name && e.Received.After(m.From.Add(20*minute)) && e.Received.Before(m.To.Add(-20*minute)) {
-						pod, _, _ := strings.Cut(e.Ref.Name, ".")
-						pods[e.Ref.Namespace+"/"+pod] = true
-					}
-				}
-				if len(pods) < 3*enough {
-					return ""
-				}
-				of := [...]string{"get", "patch"}[m.IntN(2)]
-				return some(m.drop(func(e *Event) bool {
-					return e.IsNode() && e.Ref != nil && e.Ref.Resource == resPods.name && e.Verb == of && m.IntN(10) > 0
-				}), of+" of pods")
-			},
-		},
 	}
 }
