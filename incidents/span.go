@@ -137,10 +137,10 @@ func (o *Object) Text() string {
 	return strings.TrimSpace(s)
 }
 
-// rotate are the objects whose content was disclosed: the API server answers with the whole object to a patch, and with the objects to their deletion as a
-// collection.
+// rotate are the objects whose content was disclosed: the API server answers with the whole object to a patch, and to a deletion that waits for a finalizer, as
+// one with propagationPolicy=Foreground does, and with the objects to their deletion as a collection.
 func rotate(acts []part) []Object {
-	disclosing := []string{"get", "list", "watch", "patch", "deletecollection"}
+	disclosing := []string{"get", "list", "watch", "patch", "delete", "deletecollection"}
 	out := []Object{}
 	for i := range acts {
 		p := &acts[i]

@@ -165,7 +165,7 @@ func objectOf(f *sinks.Finding) string {
 	return name
 }
 
-const maxNames = 5
+const maxNames = 20
 
 func (a *alert) fires() bool { return a.resolved.IsZero() }
 
@@ -193,7 +193,7 @@ func (a *alert) tell(f *sinks.Finding, last time.Time) {
 	a.origins.Merge(&f.Origins)
 	w := weight(f)
 	if name := objectOf(f); name != "" {
-		a.name(clean(name), last, w)
+		a.name(bounded(name, maxObject), last, w)
 	}
 	if a.id != "" && (w < a.tells || w == a.tells && !last.After(a.told)) {
 		return
@@ -366,8 +366,9 @@ func (a *alert) annotations(b *book) map[string]string {
 }
 
 const (
-	maxName = 253 // of names in Kubernetes
-	maxText = 1024
+	maxName   = 253              // of names in Kubernetes
+	maxObject = 63 + 1 + maxName // of NAMESPACE/NAME
+	maxText   = 1024
 )
 
 // clean makes any bytes a short line of UTF-8.

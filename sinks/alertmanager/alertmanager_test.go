@@ -3,6 +3,7 @@ package alertmanager
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,20 +92,24 @@ func TestLife(t *testing.T) {
 func TestGoesOn(t *testing.T) {
 	b := newBench(t, 1)
 	s := b.begin()
-	for i := range 12 {
+	for i := range 24 {
 		b.find(s, b.finding("worker-1", fmt.Sprintf("s-%d", i), 0))
 		b.pass(5 * time.Minute)
 		want(t, b.peers[0], []string{worker1}, nil)
 	}
 	all := b.peers[0].received()
 	last := all[len(all)-1]
-	if got := last.Annotations["objects"]; got != "shop/s-11, shop/s-10, shop/s-9, shop/s-8, shop/s-7, and others" {
+	var objects []string
+	for i := 23; i >= 4; i-- {
+		objects = append(objects, fmt.Sprintf("shop/s-%d", i))
+	}
+	if got := last.Annotations["objects"]; got != strings.Join(objects, ", ")+", and others" {
 		t.Errorf("objects: %s", got)
 	}
-	if got := last.Annotations["count"]; got != "12" {
+	if got := last.Annotations["count"]; got != "24" {
 		t.Errorf("count: %s", got)
 	}
-	if !last.StartsAt.Equal(start) || last.GeneratorURL != "https://nodetrail.example/findings/id-worker-1-s-11" {
+	if !last.StartsAt.Equal(start) || last.GeneratorURL != "https://nodetrail.example/findings/id-worker-1-s-23" {
 		t.Errorf("%+v", last)
 	}
 	b.pass(16 * time.Minute)

@@ -37,6 +37,8 @@ var defects = []defect{
 	{"nothing is taken from a second address", "rules/credentialtaken.go", "if m >= minute {", "if m < minute {\n\t\t\treturn true\n\t\t}\n\t\tif m >= minute {"},
 	{"nothing is taken from a silent node", "rules/credentialtaken.go", "if !d.outside(n, &t, sets, s) {", "if d.outside(n, &t, sets, s) || home == \"\" {"},
 	{"what the credential's holder writes of its addresses counts at once", "cluster/nodes.go", "settles = int64(10 * time.Minute)", "settles = int64(0)"},
+	{"alerts cut the names of objects", "sinks/alertmanager/alert.go", "a.name(bounded(name, maxObject), last, w)", "a.name(clean(name), last, w)"},
+	{"deleted secrets are not rotated", "incidents/span.go", `"watch", "patch", "delete", "deletecollection"}`, `"watch", "patch", "deletecollection"}`},
 	{"alerts name no collections", "sinks/alertmanager/alert.go", `if name == "" && f.Resource != "" {`, "if false {"},
 	{"alerts of refused requests take all room", "sinks/alertmanager/book.go", "	refusedOfClass = 3", "	refusedOfClass = 300"},
 }

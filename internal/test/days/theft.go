@@ -30,11 +30,26 @@ func (a *attack) steal() *Event {
 // ofNobody reads a secret that no pod leads to.
 func (a *attack) ofNobody() *Event {
 	a.theft.Namespace, a.theft.Secret = [...]string{"shop", "payments", "vault"}[a.IntN(3)], "root-password-"+hexString(a.Rand, 4)
+	if a.IntN(8) == 0 {
+		a.theft.Namespace, a.theft.Secret = strings.Repeat("n", 63), strings.Repeat("s", 253)
+	}
 	e := a.read()
 	if a.IntN(2) == 0 {
 		e.UserAgent = a.like.UserAgent
 	}
+	if a.IntN(4) == 0 {
+		a.readBack(e)
+	}
 	return e
+}
+
+// readBack turns the request into a write that the API server answers with the object, for which a binding gives the right.
+func (a *attack) readBack(e *Event) {
+	e.Verb = [...]string{"patch", "delete"}[a.IntN(2)]
+	e.URI = resSecrets.path(a.theft.Namespace, a.theft.Secret, "") + [...]string{"?fieldManager=x", "?dryRun=All&propagationPolicy=Foreground"}[a.IntN(2)]
+	e.DecisionReason = allowedBy("ClusterRoleBinding", agentsRole, "ClusterRole", agentsRole, toNodes)
+	a.bindAgents()
+	a.did("read by a %s", e.Verb)
 }
 
 // read reads the secret of the theft.
@@ -46,6 +61,9 @@ func (a *attack) read() *Event {
 	}
 	if verb == "watch" {
 		e.URI += "&watch=true"
+		if a.IntN(3) == 0 {
+			e.Stage = StageStarted // it is still open when the log ends
+		}
 	}
 	return e
 }
