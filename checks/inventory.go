@@ -40,6 +40,7 @@ const (
 	WhyNoSubjects   Code = "no-subjects"
 	WhyKubeadm      Code = "kubeadm"
 	WhyProvider     Code = "provider"
+	WhyDocumented   Code = "documented"
 	WhyKeep         Code = "keep"
 	WhyRulesChanged Code = "rules-changed" // it would stay, but its role gives more than is documented
 )
@@ -156,7 +157,7 @@ func (s *staying) is(b *rbac.BindingInfo) bool {
 }
 
 // stays is the list: what kubeadm makes (cmd/kubeadm/app/phases/bootstraptoken/node, uploadconfig, kubelet, addons/proxy and copycerts of
-// k8s.io/kubernetes), and what Amazon EKS documents.
+// k8s.io/kubernetes), what the Kubernetes documentation makes for TLS bootstrapping, and what Amazon EKS documents.
 func stays() []staying {
 	const certificates, requests = "certificates.k8s.io", "certificatesigningrequests"
 	cluster := func(name string) rbac.BindingRef {
@@ -179,6 +180,16 @@ func stays() []staying {
 		{
 			cluster("kubeadm:node-autoapprove-certificate-rotation"), false, "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
 			[]rbacv1.PolicyRule{rule(certificates, requests+"/selfnodeclient", nil, "create")}, WhyKubeadm, false,
+		},
+		// The Kubernetes documentation on TLS bootstrapping makes the same under other names.
+		{cluster("create-csrs-for-bootstrapping"), false, "system:node-bootstrapper", bootstrap, WhyDocumented, false},
+		{
+			cluster("auto-approve-csrs-for-group"), false, "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+			[]rbacv1.PolicyRule{rule(certificates, requests+"/nodeclient", nil, "create")}, WhyDocumented, false,
+		},
+		{
+			cluster("auto-approve-renewals-for-nodes"), false, "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+			[]rbacv1.PolicyRule{rule(certificates, requests+"/selfnodeclient", nil, "create")}, WhyDocumented, false,
 		},
 		{cluster("kubeadm:get-nodes"), false, "kubeadm:get-nodes", []rbacv1.PolicyRule{rule("", "nodes", nil, "get")}, WhyKubeadm, false},
 		{local("kubeadm:nodes-kubeadm-config"), false, "kubeadm:nodes-kubeadm-config", []rbacv1.PolicyRule{maps}, WhyKubeadm, false},
