@@ -61,7 +61,8 @@ A secret or a token of a service account that something else than the kubelet go
 or nothing shows that it does not: a pod on the node uses it. It was read by a client with another user agent, by somebody who
 impersonates the node, or from a second address while the kubelet used its own. An address that the Node object has is never such a
 second one, once it has had the address for ten minutes: whoever holds the node's credential can write it into the Node's status, and
-the kubelet takes it out again. While the kubelet is silent, an address counts as a second one if the Node object never had it and does not get it
+the kubelet takes it out again. While the kubelet is silent, an address counts as a second one if the Node object never had it and
+does not get it
 within ten minutes, and if the kubelet otherwise comes from an address of the Node. The same holds for a request that comes more than
 two minutes late by its own time, such as all of an API server whose clock is behind. A secret that no pod on the node uses is
 flagged, too, where a user with the node's name who is not in the group 'system:nodes' got it: the Node authorizer says nothing
@@ -92,7 +93,8 @@ addresses also those by which another client reads a secret or gets a token:
 - two certificates in use at once in the same way, the old one ten minutes or more after the new one's first use;
 - the client certificate is one that another node used before.
 
-None of these is a finding: several addresses that the Node object has had for ten minutes, or from the first; another address of the Node from some time on (a lease of
+None of these is a finding: several addresses that the Node object has had for ten minutes, or from the first;
+another address of the Node from some time on (a lease of
 DHCP, a reboot, a node made anew under its name), also if it comes back later; a loopback address in addition to another one, as on
 control-plane nodes; kubeadm when it joins or upgrades a node (it reads its two ConfigMaps and its own Node, and annotates that); a
 new certificate that takes the old one's place; addresses through which three nodes or more come, such as those of a gateway, a
