@@ -18,6 +18,7 @@ type sim struct {
 	servers          []*server
 	nodes            []*node
 	pods             []*pod
+	named            map[string]bool  // pods, by namespace and name
 	users            map[string]*User // but for nodes
 	events           []*Event
 	state            []*Entry
@@ -111,7 +112,7 @@ func Clean(seed uint64, opts Options) (*Day, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sim{Rand: newRand(seed, 0), opts: opts, users: map[string]*User{}}
+	s := &sim{Rand: newRand(seed, 0), opts: opts, users: map[string]*User{}, named: map[string]bool{}}
 	s.from = opts.From.UTC()
 	if s.from.IsZero() {
 		s.from = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC).Add(time.Duration(s.IntN(14*24*60)) * time.Minute)

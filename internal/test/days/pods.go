@@ -58,14 +58,17 @@ func (s *sim) place(a *app, at time.Time, n *node) *pod {
 		return nil
 	}
 	p := &pod{app: a, uid: uuid(s.Rand), node: n, created: at}
-	switch {
-	case a.owner == "statefulset-controller":
-		p.name = a.name + "-0"
-	case a.daemon:
-		p.name = a.name + "-" + hexString(s.Rand, 5)
-	default:
-		p.name = a.name + "-" + hexString(s.Rand, 9) + "-" + hexString(s.Rand, 5)
+	for p.name == "" || a.owner != "statefulset-controller" && s.named[a.namespace+"/"+p.name] {
+		switch {
+		case a.owner == "statefulset-controller":
+			p.name = a.name + "-0"
+		case a.daemon:
+			p.name = a.name + "-" + hexString(s.Rand, 5)
+		default:
+			p.name = a.name + "-" + hexString(s.Rand, 9) + "-" + hexString(s.Rand, 5)
+		}
 	}
+	s.named[a.namespace+"/"+p.name] = true
 	p.bound = at.Add(s.some(5*milli, 40*milli))
 	p.ready = p.bound.Add(s.some(1500*milli, 4*second))
 	s.pods = append(s.pods, p)

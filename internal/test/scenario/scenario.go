@@ -50,6 +50,7 @@ type Scenario struct {
 
 // Flags are what analyze would be called with.
 type Flags struct {
+	// Features are those of the version and the gates that are given. With the minor 0 none are: the log tells.
 	Features nodeauthz.Features
 	Skew     time.Duration
 	// Mode is the value of --authorization-mode.

@@ -36,7 +36,7 @@ func Run(ctx context.Context, s *scenario.Scenario) (*Outcome, error) {
 	var entries []tally.Entry
 	o := app.AnalyzeOptions{
 		Authorization: app.Authorization{
-			KubernetesVersion: s.Flags.Features.Version(), FeatureGates: s.Flags.Features.NonDefault(), Skew: s.Flags.Skew, AuthorizationMode: s.Flags.Mode,
+			Skew: s.Flags.Skew, AuthorizationMode: s.Flags.Mode,
 		},
 		Input:   app.Input{Logs: []string{"-"}, Stdin: bytes.NewReader(s.Log), NoBodies: !s.Flags.StateFromAudit},
 		Counted: func(e *tally.Entry) { entries = append(entries, e.Own()) },
@@ -46,6 +46,9 @@ func Run(ctx context.Context, s *scenario.Scenario) (*Outcome, error) {
 			}
 			return nil
 		},
+	}
+	if f := &s.Flags.Features; f.Minor > 0 {
+		o.KubernetesVersion, o.FeatureGates = f.Version(), f.NonDefault()
 	}
 	if s.State != nil {
 		var err error
