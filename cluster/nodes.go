@@ -196,13 +196,13 @@ func isAddress(s string) bool {
 	return err == nil
 }
 
-// AddressSets are the addresses that Nodes of the name had at once and that had settled by t, host names included, the latest last. It is empty where the state
-// holds no such Node.
+// AddressSets are the addresses that Nodes of the name had at once and that had settled by t, host names included, the latest last. With the zero time those that
+// it has by now count, settled or not. It is empty where the state holds no such Node.
 func (n *Nodes) AddressSets(name string, t time.Time) [][]string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	sets := n.at[name]
-	if last := len(sets) - 1; last > 0 && t.UnixNano()-sets[last].since < settles {
+	if last := len(sets) - 1; last > 0 && !t.IsZero() && t.UnixNano()-sets[last].since < settles {
 		sets = sets[:last]
 	}
 	out := make([][]string, len(sets))

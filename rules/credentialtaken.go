@@ -163,7 +163,7 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 	var sets [][]string
 	var ever []string
 	if s != nil {
-		sets, ever = s.NodeAddressSets(n.name, timeOfMinute(minute)), s.NodeAddresses(n.name)
+		sets, ever = s.NodeAddressSets(n.name, timeOfMinute(minute)), slices.Concat(s.NodeAddressSets(n.name, time.Time{})...)
 	}
 	waiting = slices.DeleteFunc(waiting, func(t taking) bool {
 		m := max(minuteAt(t.At), t.Seen)
@@ -202,7 +202,7 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 }
 
 // intruded returns the address of the node's kubelet, if something was taken from another one while the kubelet was there; else "". sets are the addresses
-// that the Node had at once, ever those that it had at any time.
+// that the Node had at once, ever those that it had for long or has by now.
 func (d *credentialDetector) intruded(n *credentials, t *taking, m int64, sets [][]string, ever []string) string {
 	if isLoopback(t.Value) {
 		return ""

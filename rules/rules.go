@@ -188,7 +188,8 @@ type State interface {
 	// NodeAddresses are the addresses and host names that a Node of that name had at any time; empty where the state does not tell.
 	NodeAddresses(name string) []string
 	// NodeAddressSets are the addresses and host names that a Node of that name had at once, the latest last; empty where the state does not tell. But for the
-	// first ones, those that it had for less than ten minutes by t are left out: whoever holds the node's credential can write them.
+	// first ones, those that it had for less than ten minutes by t are left out: whoever holds the node's credential can write them. With the zero time those are
+	// left out that it had for less than ten minutes and has no more.
 	NodeAddressSets(name string, t time.Time) [][]string
 	// NodeAt returns the node that has the address, at any time; "" if none has it, or several.
 	NodeAt(address string) string
