@@ -32,6 +32,7 @@ func TestScenarios(t *testing.T) {
 		{"kubelet outside the group", testOutsider, 0},
 		{"undifferentiated name", testUndifferentiated, 0},
 		{"letter case", testLetterCase, 0},
+		{"padded reads", testPadded, 0},
 		{"foreign write", testForeignWrite, 0},
 		{"writes of nodes", testWrites, 0},
 		{"token audiences", testAudiences, 0},
