@@ -171,26 +171,19 @@ func stays() []staying {
 	}
 	maps := rule("", "configmaps", nil, "get")
 	bootstrap := []rbacv1.PolicyRule{rule(certificates, requests, nil, "create", "get", "list", "watch")}
+	approved := func(name, sub string, why Code) staying {
+		return staying{
+			cluster(name), false, "system:certificates.k8s.io:certificatesigningrequests:" + sub, []rbacv1.PolicyRule{rule(certificates, requests+"/"+sub, nil, "create")}, why, false,
+		}
+	}
 	return []staying{
 		{cluster("kubeadm:kubelet-bootstrap"), false, "system:node-bootstrapper", bootstrap, WhyKubeadm, false},
-		{
-			cluster("kubeadm:node-autoapprove-bootstrap"), false, "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
-			[]rbacv1.PolicyRule{rule(certificates, requests+"/nodeclient", nil, "create")}, WhyKubeadm, false,
-		},
-		{
-			cluster("kubeadm:node-autoapprove-certificate-rotation"), false, "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
-			[]rbacv1.PolicyRule{rule(certificates, requests+"/selfnodeclient", nil, "create")}, WhyKubeadm, false,
-		},
+		approved("kubeadm:node-autoapprove-bootstrap", "nodeclient", WhyKubeadm),
+		approved("kubeadm:node-autoapprove-certificate-rotation", "selfnodeclient", WhyKubeadm),
 		// The Kubernetes documentation on TLS bootstrapping makes the same under other names.
 		{cluster("create-csrs-for-bootstrapping"), false, "system:node-bootstrapper", bootstrap, WhyDocumented, false},
-		{
-			cluster("auto-approve-csrs-for-group"), false, "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
-			[]rbacv1.PolicyRule{rule(certificates, requests+"/nodeclient", nil, "create")}, WhyDocumented, false,
-		},
-		{
-			cluster("auto-approve-renewals-for-nodes"), false, "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
-			[]rbacv1.PolicyRule{rule(certificates, requests+"/selfnodeclient", nil, "create")}, WhyDocumented, false,
-		},
+		approved("auto-approve-csrs-for-group", "nodeclient", WhyDocumented),
+		approved("auto-approve-renewals-for-nodes", "selfnodeclient", WhyDocumented),
 		{cluster("kubeadm:get-nodes"), false, "kubeadm:get-nodes", []rbacv1.PolicyRule{rule("", "nodes", nil, "get")}, WhyKubeadm, false},
 		{local("kubeadm:nodes-kubeadm-config"), false, "kubeadm:nodes-kubeadm-config", []rbacv1.PolicyRule{maps}, WhyKubeadm, false},
 		{local("kubeadm:kubelet-config"), false, "kubeadm:kubelet-config", []rbacv1.PolicyRule{maps}, WhyKubeadm, false},
@@ -280,16 +273,13 @@ func asideOnly(all []rbac.BindingInfo, fate func(rbac.BindingRef) (Fate, bool), 
 			maps.DeleteFunc(given, func(a atom, _ bool) bool { return !beyond(map[atom]bool{a: true}, left) })
 		}
 	}
-	if len(given) == 0 {
-		return ""
-	}
-	return slices.Min(slices.Collect(func(yield func(string) bool) {
-		for a := range given {
-			if !yield(a.String()) {
-				return
-			}
+	least := ""
+	for a := range given {
+		if right := a.String(); least == "" || right < least {
+			least = right
 		}
-	}))
+	}
+	return least
 }
 
 func noExcessRights(in *Input) Result {

@@ -23,7 +23,6 @@ type Lanes struct {
 	of     observed
 	lanes  map[string]*laneTime
 	steps  map[int64][]observation
-	held   int
 	bytes  int64 // of what is held
 	most   int64 // maxHeld, but in tests
 	// resumed is up to when whoever judged before knows the requests; those are no news, and not late.
@@ -106,7 +105,12 @@ func (l *Lanes) Changes() []Remembered {
 func (l *Lanes) Watermark() time.Time { return l.d.watermark }
 
 // Held is how many observations wait for time to pass them.
-func (l *Lanes) Held() int { return l.held }
+func (l *Lanes) Held() (n int) {
+	for _, all := range l.steps {
+		n += len(all)
+	}
+	return n
+}
 
 // Know sets the lanes that the store has; now is by the clock. Each of them holds time back, also one of which nothing else is known.
 func (l *Lanes) Know(all []KnownLane, now time.Time) {
@@ -171,13 +175,11 @@ func (l *Lanes) hold(of observation, step int64) {
 			l.leave(&all[i])
 			l.bytes -= all[i].memory()
 		}
-		l.held -= len(all)
 		if delete(l.steps, last); last == step {
 			l.leave(&of)
 			return
 		}
 	}
-	l.held++
 	l.bytes += of.memory()
 	l.steps[step] = append(l.steps[step], of)
 }
@@ -269,7 +271,6 @@ func (l *Lanes) Advance(now, clock time.Time, hold time.Duration, s State, found
 func (l *Lanes) show(step int64, s State) {
 	all := l.steps[step]
 	delete(l.steps, step)
-	l.held -= len(all)
 	slices.SortStableFunc(all, func(a, b observation) int { return cmp.Compare(a.at, b.at) })
 	for i := range all {
 		l.bytes -= all[i].memory()

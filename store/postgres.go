@@ -211,7 +211,7 @@ func (p *shared) size(ctx context.Context, r reader, most int64) (n int64, err e
 	if err != nil {
 		return 0, err
 	}
-	rows, err := one(`SELECT CAST(coalesce(sum(`+textBytes(&findingsTable)+` + $1), 0) AS BIGINT) FROM findings`, int64(rowBytes))
+	rows, err := one(findingsBytes(), int64(rowBytes))
 	return others + rows, err
 }
 

@@ -45,6 +45,11 @@ func textBytes(t *sqlTable) string {
 	return strings.Join(all, " + ")
 }
 
+// findingsBytes asks for the bytes of the rows of findings; $1 is rowBytes.
+func findingsBytes() string {
+	return `SELECT CAST(coalesce(sum(` + textBytes(&findingsTable) + ` + $1), 0) AS BIGINT) FROM findings`
+}
+
 // Shrink holds the store to Options.MaxBytes. Where it is larger, the least important groups of findings lose their names: each is counted in the
 // group that stands for the further findings of its rule, reason, severity and node in that step. So the counts stay, and every reader knows that they
 // are of many. What was allowed is folded after all that was refused, and only as far as it takes more than a quarter of the bound by itself: so nothing
@@ -61,7 +66,7 @@ func (s *Store) Shrink(ctx context.Context) (Shrunk, error) {
 		if out.Bytes, err = s.db.size(ctx, r, s.options.MaxBytes); err != nil || out.Bytes <= s.options.MaxBytes {
 			return err
 		}
-		if err := r.each(ctx, `SELECT CAST(coalesce(sum(`+textBytes(&findingsTable)+` + $1), 0) AS BIGINT) FROM findings WHERE wide = 0 AND allowed <> 0`, []any{int64(rowBytes)},
+		if err := r.each(ctx, findingsBytes()+` WHERE wide = 0 AND allowed <> 0`, []any{int64(rowBytes)},
 			func(scan func(...any) error) error { return scan(&allowed) }); err != nil {
 			return err
 		}

@@ -96,7 +96,8 @@ func (r *bench) flood(ctx context.Context) (err error) {
 	if err := r.named(ctx, c, thefts); err != nil {
 		return err
 	}
-	r.check(inbox.alerts(ctx, thefts) == "", "flood: alerts that name each of %d successful reads; missing: %q", len(thefts), inbox.alerts(ctx, thefts))
+	missing := inbox.alerts(ctx, thefts)
+	r.check(missing == "", "flood: alerts that name each of %d successful reads; missing: %q", len(thefts), missing)
 	r.check(inbox.count() <= askedAlerts, "flood: %d alerts, asked for at most %d", inbox.count(), askedAlerts)
 	size, err := filesBelow(filepath.Join(c.dir, "data"))
 	if err != nil {
