@@ -190,6 +190,18 @@ func (n *Nodes) locateAll(name string, addresses []string, at int64) {
 	n.at[name] = append(sets[max(0, len(sets)-maxAddressSets+1):len(sets):len(sets)], addressSet{at, slices.Clone(addresses)})
 }
 
+// moved says that the clock by which Nodes got their latest addresses was behind by so much more than was known until now, the time at. How long they have had
+// them is not longer for that.
+func (n *Nodes) moved(by, at int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, sets := range n.at {
+		if last := len(sets) - 1; last > 0 {
+			sets[last].since = max(sets[last].since, min(sets[last].since+by, at))
+		}
+	}
+}
+
 // isAddress reports whether an address of a Node is no host name.
 func isAddress(s string) bool {
 	_, err := netip.ParseAddr(s)

@@ -231,6 +231,9 @@ func (s *State) apply(c *change, start int64) {
 	}
 	s.to = max(s.to, c.at)
 	s.newest[c.kind] = max(s.newest[c.kind], c.at)
+	if c.moved != 0 {
+		s.Nodes.moved(c.moved, c.at)
+	}
 	switch c.verb {
 	case verbListed, verbBookmark:
 	case verbDeleted:
