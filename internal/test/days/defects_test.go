@@ -40,7 +40,6 @@ var defects = []defect{
 	{"alerts cut the names of objects", "sinks/alertmanager/alert.go", "a.name(bounded(name, maxObject), last, w)", "a.name(clean(name), last, w)"},
 	{"deleted secrets are not rotated", "incidents/span.go", `"watch", "patch", "delete", "deletecollection"}`, `"watch", "patch", "deletecollection"}`},
 	{"alerts name no collections", "sinks/alertmanager/alert.go", `if name == "" && f.Resource != "" {`, "if false {"},
-	{"alerts of refused requests take all room", "sinks/alertmanager/book.go", "	refusedOfClass = 3", "	refusedOfClass = 300"},
 }
 
 // TestDefects sees that TestAttacks can fail. The texts are held against the sources always; with NODETRAIL_ATTACKS, as make attack sets it, each defect is
