@@ -152,7 +152,7 @@ func (sh *shard[V]) rebuild(room int, gone map[int]bool) {
 	}
 }
 
-// list returns all versions. The list belongs to the caller.
+// list returns all versions. Whoever changes the list has to write it.
 func (t *table[V]) list(s *slot[V]) []version[V] {
 	switch {
 	case s.rest == 0:
@@ -160,7 +160,7 @@ func (t *table[V]) list(s *slot[V]) []version[V] {
 	case s.rest&1 == 1:
 		return []version[V]{s.first(), {span: *t.ends.At(s.rest / 2)}}
 	}
-	return slices.Clone(*t.lists.At(s.rest/2 - 1))
+	return *t.lists.At(s.rest/2 - 1)
 }
 
 // forget releases what a slot refers to.
@@ -176,24 +176,33 @@ func (t *table[V]) forget(s *slot[V]) {
 	s.rest = 0
 }
 
-// write puts versions into a slot, in place of those that it has.
+// fewVersions is up to how many versions an object has no room for more of them: most have few.
+const fewVersions = 8
+
+// write puts versions into a slot, in place of those that it has. It keeps the list, which may be the one that [table.list] returned.
 func (t *table[V]) write(s *slot[V], list []version[V]) {
-	t.forget(s)
 	var end V
 	first := list[0]
 	s.from, s.value = first.from, first.value
 	slop := first.until - first.from
 	s.slop = uint32(min(slop, math.MaxUint32))
-	switch {
-	case int64(s.slop) != slop || len(list) > 2 || len(list) == 2 && list[1].value != end:
-		id := t.lists.Alloc()
-		*t.lists.At(id) = slices.Clone(list)
-		s.rest = 2*id + 2
-	case len(list) == 2:
-		id := t.ends.Alloc()
-		*t.ends.At(id) = list[1].span
-		s.rest = 2*id + 1
+	if int64(s.slop) == slop && (len(list) == 1 || len(list) == 2 && list[1].value == end) {
+		t.forget(s)
+		if len(list) == 2 {
+			id := t.ends.Alloc()
+			*t.ends.At(id) = list[1].span
+			s.rest = 2*id + 1
+		}
+		return
 	}
+	if s.rest == 0 || s.rest&1 == 1 {
+		t.forget(s)
+		s.rest = 2*t.lists.Alloc() + 2
+	}
+	if len(list) <= fewVersions || cap(list) > 2*len(list) {
+		list = slices.Clone(list)
+	}
+	*t.lists.At(s.rest/2 - 1) = list
 }
 
 // look returns the version of an instant, and the beginning of the next one, 0 if there is none. There is no version before the first: its value is
