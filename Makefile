@@ -74,6 +74,10 @@ bench-log: build ## time analyze, jq and grep on the same large logs, in turns (
 bench-run: build ## put load on nodetrail run: webhook, Kafka, a storm of refusals, three times too much (BENCHFLAGS='-for 30s')
 	$(GO) run ./internal/cmd/runbench -nodetrail bin/nodetrail -capture $(CAPTURE) $(BENCHFLAGS)
 
+.PHONY: bench-hour
+bench-hour: build ## for the night: an hour of 20,000 events a second by webhook, after whose first ten minutes memory must not grow
+	$(GO) run ./internal/cmd/runbench -nodetrail bin/nodetrail -capture $(CAPTURE) -loads webhook -for 1h
+
 .PHONY: benchstat
 benchstat: $(BENCHSTAT) ## compare two outputs of make bench (OLD=file NEW=file)
 	$(BENCHSTAT) $(OLD) $(NEW)

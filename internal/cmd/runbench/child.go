@@ -200,17 +200,20 @@ func usageOf(pid int) (usage, error) {
 	return u, nil
 }
 
-// watch samples the child's memory until stop is called, which returns the largest sample and the mean.
-func (c *child) watch() (stop func() (most, mean int64)) {
+// sampleEvery is how often the child's memory is looked at.
+const sampleEvery = 200 * time.Millisecond
+
+// watch samples the child's resident memory, in bytes, until stop is called, which returns the samples.
+func (c *child) watch() (stop func() []int64) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
-	var most, sum, n int64
+	var all []int64
 	wg.Go(func() {
-		tick := time.NewTicker(200 * time.Millisecond)
+		tick := time.NewTicker(sampleEvery)
 		defer tick.Stop()
 		for {
 			if u, err := usageOf(c.cmd.Process.Pid); err == nil {
-				most, sum, n = max(most, u.rss), sum+u.rss, n+1
+				all = append(all, u.rss)
 			}
 			select {
 			case <-done:
@@ -219,11 +222,30 @@ func (c *child) watch() (stop func() (most, mean int64)) {
 			}
 		}
 	})
-	return func() (int64, int64) {
+	return func() []int64 {
 		close(done)
 		wg.Wait()
-		return most, sum / max(n, 1)
+		return all
 	}
+}
+
+// mean is that of some samples, 0 of none.
+func mean(all []int64) int64 {
+	sum := int64(0)
+	for _, n := range all {
+		sum += n
+	}
+	return sum / max(int64(len(all)), 1)
+}
+
+// growth is by which share the memory of the last five minutes is more than that of five minutes after the first ten. Of shorter runs it is not known.
+func growth(all []int64) (share float64, known bool) {
+	const begun, few = int(10 * time.Minute / sampleEvery), int(5 * time.Minute / sampleEvery)
+	if len(all) < begun+2*few {
+		return 0, false
+	}
+	early := mean(all[begun : begun+few])
+	return float64(mean(all[len(all)-few:])-early) / float64(early), true
 }
 
 // histogram is one of /metrics: how many were at most so much, by bound.

@@ -40,11 +40,12 @@ type options struct {
 
 // What the project asks for.
 const (
-	askedRSS   = 300 << 20
-	askedDelay = 1.0 // seconds, of 99 in 100
-	stormRate  = 1700
-	batchSize  = 400 // of an apiserver, by default
-	warmUp     = 3 * time.Second
+	askedRSS    = 300 << 20
+	askedDelay  = 1.0  // seconds, of 99 in 100
+	askedGrowth = 0.05 // of the memory, after the first ten minutes of a long load
+	stormRate   = 1700
+	batchSize   = 400 // of an apiserver, by default
+	warmUp      = 3 * time.Second
 )
 
 func main() {
@@ -156,7 +157,7 @@ func (r *bench) measured(ctx context.Context, name string, c *child, load func()
 	begin := time.Now()
 	out := load()
 	wall := time.Since(begin)
-	_, mean := stop()
+	samples := stop()
 	if text, err = c.get(ctx, "/metrics"); err != nil {
 		return nil, row{}, errors.Join(err, out.err)
 	}
@@ -169,8 +170,11 @@ func (r *bench) measured(ctx context.Context, name string, c *child, load func()
 	cpu := after.cpu - before.cpu
 	w := row{
 		name: name, offered: float64(out.events) / out.elapsed.Seconds(), taken: float64(out.taken) / out.elapsed.Seconds(),
-		cpu: cpu.Seconds() / wall.Seconds(), perEvent: cpu / time.Duration(max(out.taken, 1)), peak: after.peak, mean: mean,
+		cpu: cpu.Seconds() / wall.Seconds(), perEvent: cpu / time.Duration(max(out.taken, 1)), peak: after.peak, mean: mean(samples),
 		p50: h.quantile(.5), p99: h.quantile(.99), within: h.within(askedDelay), ack: out.quantile(.99),
+	}
+	if share, known := growth(samples); known {
+		r.check(share < askedGrowth, "%s: resident memory is %.1f %% more than after the first ten minutes, asked for less than %.0f %%", name, 100*share, 100*askedGrowth)
 	}
 	if out.attempts > 0 {
 		w.turned, w.broken = float64(out.turned)/float64(out.attempts), out.broken
