@@ -20,9 +20,9 @@ import (
 // BenchmarkRulesAndDetectors holds the time that all rules and detectors take for a log against that of decoding it, in one run.
 //
 // The figure to read is of-decoding: what rules (ns-rules) and detectors (ns-observing, ns-advancing) take, over what audit.Decoder takes for
-// the lines of just these requests, all their stages, as the sources have it decode (ns-decoding). of-decoding-stored has in addition to it what
-// detectors remember, made into JSON for the store (ns-remembering) as often as a run does that follows the log: every ten seconds of its time
-// and whenever something was found. 'analyze' makes none.
+// the lines of just these requests, all their stages, as the sources have it decode (ns-decoding). That is what 'analyze' does. of-decoding-stored is
+// what 'run' does instead: the rules, the form in which the detectors' requests are stored (ns-storing), reading them again and the detectors
+// (ns-lanes), and what these remember, made into JSON for the store at the beginning of each minute of the log (ns-remembering).
 //
 // All are processor time of the whole process, the collector's included, and not the clock's: other programs then count only as far as they
 // empty the caches. Decoding and the rest run many times in turn, each with the caches to itself as in batches; what judging has just read is
@@ -144,13 +144,22 @@ func cpu() time.Duration {
 }
 
 // cost is where the time goes.
-type cost struct{ decoding, checking, observing, advancing, remembering time.Duration }
+type cost struct{ decoding, checking, observing, advancing, storing, lanes, remembering time.Duration }
 
 func (c *judgedCapture) benchmark(b *testing.B, rounds int) {
 	all, memory := rules.All(), rules.NewMemory()
 	d := rules.NewDetectors(all, rules.DetectorOptions{})
+	lanes := rules.NewLanes(rules.NewDetectors(all, rules.DetectorOptions{}))
 	decoder := &audit.Decoder{Want: audit.Want{State: true}}
-	c.round(b, &cost{}, all, memory, d) // from here on the nodes are known
+	round := func(sum *cost) {
+		c.analyzed(b, sum, all, memory, d)
+		c.stored(b, sum, lanes)
+		span := c.requests[len(c.requests)-1].Time.Sub(c.requests[0].Time).Truncate(time.Minute) + 2*time.Minute
+		for _, r := range c.requests { // a little later for the next round
+			r.Time = r.Time.Add(span)
+		}
+	}
+	round(&cost{}) // from here on the nodes are known
 	var sum cost
 	for b.Loop() {
 		at := cpu()
@@ -159,7 +168,7 @@ func (c *judgedCapture) benchmark(b *testing.B, rounds int) {
 		}
 		sum.decoding += cpu() - at
 		for range rounds {
-			c.round(b, &sum, all, memory, d)
+			round(&sum)
 		}
 	}
 	per := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / float64(b.N*rounds*len(c.requests)) }
@@ -167,29 +176,43 @@ func (c *judgedCapture) benchmark(b *testing.B, rounds int) {
 	b.ReportMetric(per(sum.checking), "ns-rules/request")
 	b.ReportMetric(per(sum.observing), "ns-observing/request")
 	b.ReportMetric(per(sum.advancing), "ns-advancing/request")
+	b.ReportMetric(per(sum.storing), "ns-storing/request")
+	b.ReportMetric(per(sum.lanes), "ns-lanes/request")
 	b.ReportMetric(per(sum.remembering), "ns-remembering/request")
-	work := sum.checking + sum.observing + sum.advancing
-	b.ReportMetric(float64(work)/float64(sum.decoding), "of-decoding")
-	b.ReportMetric(float64(work+sum.remembering)/float64(sum.decoding), "of-decoding-stored")
+	b.ReportMetric(float64(sum.checking+sum.observing+sum.advancing)/float64(sum.decoding), "of-decoding")
+	b.ReportMetric(float64(sum.checking+sum.storing+sum.lanes+sum.remembering)/float64(sum.decoding), "of-decoding-stored")
 }
 
-// round gives all requests to the rules and the detectors, and makes them a little later for the next round.
-func (c *judgedCapture) round(b *testing.B, sum *cost, all []*rules.Rule, memory *rules.Memory, d *rules.Detectors) {
-	var at time.Duration
-	lap := func(of *time.Duration) {
-		was := at
-		at = cpu()
-		*of += at - was
-	}
+// laps adds processor time to one cost after the other.
+type laps struct{ at time.Duration }
+
+func (l *laps) begin() { l.at = cpu() }
+
+func (l *laps) end(of *time.Duration) {
+	was := l.at
+	l.at = cpu()
+	*of += l.at - was
+}
+
+// batches gives the requests in batches, each of them read as the judge just did.
+func (c *judgedCapture) batches(b *testing.B, one func([]*rules.Request)) {
 	for block := range slices.Chunk(c.requests, 256) {
 		touched := 0
-		for _, r := range block { // as the judge just did
+		for _, r := range block {
 			touched += touch(r)
 		}
 		if touched == 0 {
 			b.Fatal("nothing in it")
 		}
-		at = cpu()
+		one(block)
+	}
+}
+
+// analyzed gives all requests to the rules and the detectors.
+func (c *judgedCapture) analyzed(b *testing.B, sum *cost, all []*rules.Rule, memory *rules.Memory, d *rules.Detectors) {
+	var t laps
+	c.batches(b, func(block []*rules.Request) {
+		t.begin()
 		for _, r := range block {
 			for _, rule := range all {
 				if rule.Check != nil {
@@ -197,20 +220,42 @@ func (c *judgedCapture) round(b *testing.B, sum *cost, all []*rules.Rule, memory
 				}
 			}
 		}
-		lap(&sum.checking)
+		t.end(&sum.checking)
 		for _, r := range block {
 			d.Observe(r, c.state)
 		}
-		lap(&sum.observing)
+		t.end(&sum.observing)
 		d.Advance(time.Time{}, c.state, func(*rules.Detection) {})
-		lap(&sum.advancing)
-		d.Changes()
-		lap(&sum.remembering)
-	}
-	span := c.requests[len(c.requests)-1].Time.Sub(c.requests[0].Time).Truncate(time.Minute) + 2*time.Minute
-	for _, r := range c.requests {
-		r.Time = r.Time.Add(span)
-	}
+		t.end(&sum.advancing)
+	})
+}
+
+// stored gives all requests to the detectors by way of the store, a batch in each commit.
+func (c *judgedCapture) stored(b *testing.B, sum *cost, lanes *rules.Lanes) {
+	var t laps
+	var one []byte
+	c.batches(b, func(block []*rules.Request) {
+		t.begin()
+		var commit rules.Observations
+		commit.Lane("lane", time.Time{})
+		for _, r := range block {
+			if rules.Observes(r) {
+				one = rules.AppendObservation(one[:0], r)
+				commit.Add(one)
+			}
+		}
+		body := slices.Clone(commit.Bytes()) // as the store does
+		t.end(&sum.storing)
+		if _, err := lanes.Take(body); err != nil {
+			b.Fatal(err)
+		}
+		lanes.Advance(time.Time{}, time.Time{}, time.Hour, c.state, func(*rules.Detection) {}, func() {
+			t.end(&sum.lanes)
+			lanes.Changes()
+			t.end(&sum.remembering)
+		})
+		t.end(&sum.lanes)
+	})
 }
 
 // touch reads what judging a request reads.
