@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unsafe"
 )
 
 // Lanes show detectors the observations of several lanes, whoever judged the requests, in the order of their times.
@@ -22,9 +21,10 @@ type Lanes struct {
 	reader *observationReader
 	of     observed
 	lanes  map[string]*laneTime
-	steps  map[int64][]observation
-	bytes  int64 // of what is held
-	most   int64 // maxHeld, but in tests
+	steps  map[int64]*heldStep
+	shown  []observation // used again by show
+	bytes  int64         // of what is held
+	most   int64         // maxHeld, but in tests
 	// resumed is up to when whoever judged before knows the requests; those are no news, and not late.
 	resumed time.Time
 }
@@ -52,12 +52,9 @@ type laneTime struct {
 // which the store keeps observations.
 const goneAfter = time.Hour
 
-// maxHeld bounds the memory of the observations that are held, in bytes: some 150 each, and more for long names. When so much is held, time no longer waits
+// maxHeld bounds the memory of the observations that are held, in bytes: some 100 each, and more for long names. When so much is held, time no longer waits
 // for the lanes that are behind: else requests of all nodes would be missing. If all are of the last minutes, the latest give way and count as late.
 const maxHeld = 256 << 20
-
-// memory is about what an observation takes, in bytes.
-func (o *observation) memory() int64 { return int64(unsafe.Sizeof(*o)) + int64(len(o.rest)) }
 
 // maxLanes bounds the lanes that are remembered.
 const maxLanes = 1 << 16
@@ -67,7 +64,7 @@ const rememberedLanes = "detector-lanes"
 
 // NewLanes returns lanes for detectors that have seen nothing. Nobody else may show them requests or move their time on.
 func NewLanes(d *Detectors) *Lanes {
-	return &Lanes{d: d, reader: newObservationReader(), lanes: map[string]*laneTime{}, steps: map[int64][]observation{}, most: maxHeld}
+	return &Lanes{d: d, reader: newObservationReader(), lanes: map[string]*laneTime{}, steps: map[int64]*heldStep{}, most: maxHeld}
 }
 
 // Restore puts back what Changes returned, as [Detectors.Restore] does.
@@ -106,8 +103,8 @@ func (l *Lanes) Watermark() time.Time { return l.d.watermark }
 
 // Held is how many observations wait for time to pass them.
 func (l *Lanes) Held() (n int) {
-	for _, all := range l.steps {
-		n += len(all)
+	for _, h := range l.steps {
+		n += h.n
 	}
 	return n
 }
@@ -137,7 +134,7 @@ func (l *Lanes) lane(name string) *laneTime {
 	return at
 }
 
-// Take takes in what [Observations] made, and keeps b. It returns the latest time of a request in it, zero for none; those that are improbably far ahead
+// Take takes in what [Observations] made, and keeps nothing of b. It returns the latest time of a request in it, zero for none; those that are improbably far ahead
 // of the others left out.
 func (l *Lanes) Take(b []byte) (latest time.Time, err error) {
 	lane := &laneTime{}
@@ -159,29 +156,44 @@ func (l *Lanes) Take(b []byte) (latest time.Time, err error) {
 		if t.After(latest) && !t.After(l.d.latest.Add(leap)) {
 			latest = t
 		}
-		l.hold(of, stepOf(t))
+		l.hold(&of, stepOf(t))
 	})
 	return latest, err
 }
 
-func (l *Lanes) hold(of observation, step int64) {
+func (l *Lanes) hold(of *observation, step int64) {
 	if l.bytes >= l.most {
 		last := step
 		for other := range l.steps {
 			last = max(last, other)
 		}
-		all := l.steps[last]
-		for i := range all {
-			l.leave(&all[i])
-			l.bytes -= all[i].memory()
+		if h := l.steps[last]; h != nil {
+			all := l.drop(last, h)
+			for i := range all {
+				l.leave(&all[i])
+			}
 		}
-		if delete(l.steps, last); last == step {
-			l.leave(&of)
+		if last == step {
+			l.leave(of)
 			return
 		}
 	}
-	l.bytes += of.memory()
-	l.steps[step] = append(l.steps[step], of)
+	h := l.steps[step]
+	if h == nil {
+		h = newHeldStep(step)
+		l.steps[step] = h
+	}
+	l.bytes -= h.bytes
+	h.add(of)
+	l.bytes += h.bytes
+}
+
+// drop holds a step no longer, and returns its observations, which are good until it is called again.
+func (l *Lanes) drop(step int64, h *heldStep) []observation {
+	delete(l.steps, step)
+	l.bytes -= h.bytes
+	l.shown = h.appendAll(l.shown[:0])
+	return l.shown
 }
 
 // leave leaves a request out, as one that comes too late.
@@ -269,13 +281,18 @@ func (l *Lanes) Advance(now, clock time.Time, hold time.Duration, s State, found
 
 // show gives the detectors the observations of a step, in an order that is always the same.
 func (l *Lanes) show(step int64, s State) {
-	all := l.steps[step]
-	delete(l.steps, step)
+	all := l.drop(step, l.steps[step])
 	slices.SortStableFunc(all, func(a, b observation) int { return cmp.Compare(a.at, b.at) })
 	for i := range all {
-		l.bytes -= all[i].memory()
 		if r, whole := l.of.request(&all[i]); whole {
 			l.d.show(r, s)
 		}
 	}
+	clear(all)
+	if cap(all) > maxShown {
+		l.shown = nil
+	}
 }
+
+// maxShown bounds how many observations there is room for when none are shown.
+const maxShown = 1 << 16
