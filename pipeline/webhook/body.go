@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nodetrail/nodetrail/pipeline/source"
 )
@@ -69,7 +70,13 @@ type buffers struct {
 	mu   sync.Mutex
 	idle [][]byte // the one that was used last at the end
 	size int64
+	// least is how many were idle all the time since trimmed.
+	least   int
+	trimmed time.Time
 }
+
+// idleFor is after how long buffers that were not needed are left to the garbage collector: after an overload, nearly all of them.
+const idleFor = 10 * time.Second
 
 // take returns a buffer of at least so many bytes and at most twice as many, nil if there is none.
 func (f *buffers) take(size int64) []byte {
@@ -79,6 +86,7 @@ func (f *buffers) take(size int64) []byte {
 		if n := int64(cap(buf)); n >= size && n <= 2*size {
 			f.idle = slices.Delete(f.idle, i, i+1)
 			f.size -= n
+			f.least = min(f.least, len(f.idle))
 			return buf
 		}
 	}
@@ -93,15 +101,37 @@ func (f *buffers) put(buf []byte) {
 	f.size += int64(cap(buf))
 }
 
+// trim leaves those to the garbage collector that were not needed for idleFor.
+func (f *buffers) trim(now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now.Sub(f.trimmed) < idleFor {
+		return
+	}
+	if !f.trimmed.IsZero() {
+		f.drop(f.least)
+	}
+	f.least, f.trimmed = len(f.idle), now
+}
+
+// drop drops the n that were not used for longest.
+func (f *buffers) drop(n int) {
+	for _, buf := range f.idle[:n] {
+		f.size -= int64(cap(buf))
+	}
+	f.idle = slices.Delete(f.idle, 0, n)
+	f.least = max(0, f.least-n)
+}
+
 // shrink leaves buffers to the garbage collector, those that were not used for longest, until the rest is not more than so many bytes.
 func (f *buffers) shrink(most int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := 0
-	for ; n < len(f.idle) && f.size > most; n++ {
-		f.size -= int64(cap(f.idle[n]))
+	for size := f.size; n < len(f.idle) && size > most; n++ {
+		size -= int64(cap(f.idle[n]))
 	}
-	f.idle = slices.Delete(f.idle, 0, n)
+	f.drop(n)
 }
 
 // sizeOf is the size of a buffer for n bytes: one of four in each power of two, so that buffers of bodies that differ a little are of use to each other.
@@ -160,6 +190,7 @@ func (s *Server) keep(buf []byte) {
 	}
 	s.buffers.put(buf)
 	s.buffers.shrink(s.budget.max - s.budget.used.Load())
+	s.buffers.trim(s.opt.now())
 }
 
 // grow makes room for at least one more byte, twice as much as there was, but not more than limit in all, rounded up.

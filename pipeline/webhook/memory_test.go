@@ -16,7 +16,8 @@ import (
 // What is in use and what waits to be used again are within the bound together, whatever comes and goes in whatever order.
 func TestBuffersAreWithinTheBound(t *testing.T) {
 	const limit = 2 * maxKept
-	s := &Server{budget: budget{max: 16 << 20}}
+	now := time.Now()
+	s := &Server{budget: budget{max: 16 << 20}, opt: Options{now: func() time.Time { now = now.Add(time.Second / 10); return now }}}
 	rng := rand.New(rand.NewPCG(3, 4))
 	var held []*body
 	again := 0
@@ -64,6 +65,37 @@ func TestBuffersAreWithinTheBound(t *testing.T) {
 	}
 	if n := s.budget.used.Load(); n != 0 {
 		t.Errorf("%d bytes are still in use", n)
+	}
+}
+
+// What an overload needed does not stay, what every minute needs does.
+func TestBuffersAreLeftAfterAnOverload(t *testing.T) {
+	now := time.Now()
+	s := &Server{budget: budget{max: 64 << 20}, opt: Options{now: func() time.Time { return now }}}
+	use := func(n int) {
+		t.Helper()
+		var held []*body
+		for range n {
+			b := s.newBody(&claim{budget: &s.budget})
+			if err := b.fill(io.LimitReader(zeros{}, 300<<10), 300<<10, maxKept); err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, b)
+		}
+		for _, b := range held {
+			b.drop()
+		}
+	}
+	for second := range 60 {
+		n := 4
+		if second < 20 {
+			n = 100
+		}
+		use(n)
+		now = now.Add(time.Second)
+		if idle := len(s.buffers.idle); second < 20 && idle < 100 || second > 45 && idle != 4 {
+			t.Fatalf("after %d s %d buffers wait", second, idle)
+		}
 	}
 }
 
