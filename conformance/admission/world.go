@@ -212,8 +212,11 @@ func (w *World) PodAsksToken(namespace, name, node, uid, audience string, at tim
 	if p == nil {
 		return false, s
 	}
-	store := nodeadmission.NewStore()
-	store.SetPod(namespace, name, p, nodeadmission.Moment{Time: at})
+	store := once(w, fmt.Sprintf("asks/%d/%s/%s", w.lacks, namespace, name), func() *nodeadmission.Store {
+		store := nodeadmission.NewStore()
+		store.SetPod(namespace, name, p, nodeadmission.Moment{Time: at})
+		return store
+	})
 	asks, _ := store.PodAsksToken(namespace, name, node, uid, audience, at)
 	return asks, s
 }
