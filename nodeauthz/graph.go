@@ -2,6 +2,8 @@ package nodeauthz
 
 import (
 	"hash/maphash"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -66,6 +68,7 @@ type Graph struct {
 	open        int   // tenures whose targets we have not been given
 	coveredFrom int64 // from here on what was not seen does not exist
 	prunedTo    int64 // before this, lifetimes may have been forgotten
+	plain       bool  // without lives, in tests
 	holed       bool  // there ever was anything in holes
 	holes       [watchedKinds]Holes
 	cut         [watchedKinds]bool // the state ended where holes says that nothing is known since
@@ -108,6 +111,7 @@ type tail struct {
 	// volumes are, at a persistent volume, its own lives; at a secret, those of the volumes that need it.
 	volumes []volumeID
 	pins    uint32 // lives of persistent volumes whose claim this is
+	lives   *lives // of an object whose own lives byNode has, nil for others
 }
 
 // manyRefs is where looking a node up beats walking the list.
@@ -387,6 +391,12 @@ func (g *Graph) addHeavy(vid vertexID, r ref) {
 	t := g.tail(g.vertex(vid))
 	t.byNode[r.node] = append(t.byNode[r.node], r.tenure)
 	g.latest.set(vid, r.node, r.tenure)
+	if own := g.tenure(r.tenure); own.vertex == vid && !g.plain {
+		if t.lives == nil {
+			t.lives = &lives{first: map[uid]tenureID{}, more: map[uid][]tenureID{}, ends: map[int64][]tenureID{}, from: minTime}
+		}
+		t.lives.add(r.tenure, own, g.sighting(r.tenure).uid)
+	}
 }
 
 // dropRef keeps the order of the others: the newest is looked at first.
@@ -394,6 +404,9 @@ func (g *Graph) dropRef(vid vertexID, r ref) {
 	v := g.vertex(vid)
 	switch t := g.tail(v); {
 	case v.heavy:
+		if t.lives != nil {
+			t.lives.remove(r.tenure, g.tenure(r.tenure), g.sighting(r.tenure).uid)
+		}
 		list := without(t.byNode[r.node], r.tenure)
 		if len(list) == 0 {
 			delete(t.byNode, r.node)
@@ -439,11 +452,20 @@ func (g *Graph) eachTenure(vid vertexID, f func(tenureID) bool) {
 			return
 		}
 	}
-	for _, list := range t.byNode {
-		for _, id := range list {
-			if !f(id) {
+	each := func(list []tenureID) bool {
+		return !slices.ContainsFunc(list, func(id tenureID) bool { return !f(id) })
+	}
+	if v.kind.hasLives() { // on few nodes; what is decided by them must not depend on the order of a map
+		for _, node := range slices.Sorted(maps.Keys(t.byNode)) {
+			if !each(t.byNode[node]) {
 				return
 			}
+		}
+		return
+	}
+	for _, list := range t.byNode {
+		if !each(list) {
+			return
 		}
 	}
 }

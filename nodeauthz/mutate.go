@@ -71,7 +71,7 @@ func (g *Graph) sawUnbound(p *Pod, u uid, at Stamp) {
 		return
 	}
 	t := unixNano(at.Time)
-	g.eachTenure(vid, func(id tenureID) bool {
+	g.eachAlive(vid, func(id tenureID) {
 		r := g.tenure(id)
 		switch {
 		case r.to.set || r.from.at > t:
@@ -80,16 +80,13 @@ func (g *Graph) sawUnbound(p *Pod, u uid, at Stamp) {
 		default:
 			g.end(id, boundaryOf(at))
 		}
-		return true
 	})
 }
 
 // adopt completes a tenure of which only the end, or neither UID nor targets, was known.
 func (g *Graph) adopt(id tenureID, u uid, node nodeID) {
 	r := g.tenure(id)
-	if s := g.sighting(id); !s.uid.known() {
-		s.uid = u
-	}
+	g.identify(id, u)
 	if r.node == 0 {
 		g.dropRef(r.vertex, ref{tenure: id})
 		r.node = node
@@ -114,11 +111,10 @@ func (g *Graph) refineFrom(id tenureID, bound, at Stamp) {
 	r := g.tenure(id)
 	if !bound.IsZero() {
 		r.from.refine(boundaryOf(bound), shareOfBeginning)
-		return
-	}
-	if b := boundaryOf(at); !r.from.set || (b.at < r.from.at && b.source >= r.from.source) {
+	} else if b := boundaryOf(at); !r.from.set || (b.at < r.from.at && b.source >= r.from.source) {
 		r.from = b
 	}
+	g.begins(id)
 }
 
 // targets are the vertices that lead to the pod, each once.
@@ -172,23 +168,27 @@ func (g *Graph) delete(kind Kind, namespace, name, uidString string, at Stamp) {
 	}
 	t := unixNano(at.Time)
 	var found, sole tenureID
-	if vid != 0 {
-		g.eachTenure(vid, func(id tenureID) bool {
-			r, is := g.tenure(id), g.sighting(id).uid
-			if u.known() && is.known() && is != u {
-				return true
-			}
-			if u.known() && is == u {
-				sole = id
-			}
-			if r.from.set && r.from.at > t || (!u.known() && r.to.set) {
-				return true
-			}
-			if found == 0 || r.from.at > g.tenure(found).from.at {
-				found = id
-			}
-			return true
-		})
+	see := func(id tenureID) {
+		r, is := g.tenure(id), g.sighting(id).uid
+		if u.known() && is.known() && is != u {
+			return
+		}
+		if u.known() && is == u && (sole == 0 || g.after(sole, id)) {
+			sole = id
+		}
+		if r.from.set && r.from.at > t || (!u.known() && r.to.set) {
+			return
+		}
+		if found == 0 || g.after(id, found) {
+			found = id
+		}
+	}
+	switch {
+	case vid == 0:
+	case u.known():
+		g.eachNamed(vid, u, func(id tenureID) bool { see(id); return true })
+	default:
+		g.eachAlive(vid, see)
 	}
 	if found == 0 {
 		found = sole // by two clocks it may have ended before it began
@@ -219,16 +219,24 @@ func (g *Graph) BindPod(namespace, name, uid, nodeName string, at Stamp) {
 	u, node, t := g.uidOf(uid), g.node(nodeName), unixNano(at.Time)
 	vid := g.intern(KindPod, namespace, name)
 	var found tenureID
-	g.eachTenure(vid, func(id tenureID) bool {
+	g.eachNamed(vid, u, func(id tenureID) bool {
 		r := g.tenure(id)
 		if r.node != node && r.node != 0 {
 			return true
 		}
 		isNear := r.from.set && r.from.at > t-int64(near) && r.from.at < t+int64(near)
 		is := g.sighting(id).uid
-		if (u.known() && is == u) || ((!u.known() || !is.known()) && isNear) {
-			found = id
+		if (!u.known() || is != u) && ((u.known() && is.known()) || !isNear) {
+			return true
 		}
+		// The one of the UID, or the latest.
+		if found != 0 {
+			sameUID, foundUID := u.known() && is == u, u.known() && g.sighting(found).uid == u
+			if foundUID && !sameUID || foundUID == sameUID && g.after(found, id) {
+				return true
+			}
+		}
+		found = id
 		return true
 	})
 	if found == 0 {
@@ -250,6 +258,7 @@ func (g *Graph) BindPod(namespace, name, uid, nodeName string, at Stamp) {
 		s.seen, s.lastSeen = t, minTime
 	}
 	r.from.refine(boundaryOf(at), shareOfBeginning)
+	g.begins(found)
 }
 
 // RefineBinding betters the time at which the pod of that UID was bound, if it is known, by that of the request that made it with its
@@ -257,18 +266,23 @@ func (g *Graph) BindPod(namespace, name, uid, nodeName string, at Stamp) {
 func (g *Graph) RefineBinding(namespace, name, uid string, at Stamp) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	vid, u, known := g.lookup(KindPod, namespace, name), g.uidOf(uid), false
+	vid, u, found := g.lookup(KindPod, namespace, name), g.uidOf(uid), tenureID(0)
 	if vid == 0 || !u.known() {
 		return false
 	}
-	g.eachTenure(vid, func(id tenureID) bool {
+	g.eachNamed(vid, u, func(id tenureID) bool {
 		r := g.tenure(id)
-		if known = g.sighting(id).uid == u && r.from.set; known {
-			r.from.refine(boundaryOf(at), shareOfBeginning)
+		if g.sighting(id).uid == u && r.from.set && (found == 0 || g.after(found, id)) {
+			found = id
 		}
-		return !known
+		return true
 	})
-	return known
+	if found == 0 {
+		return false
+	}
+	g.tenure(found).from.refine(boundaryOf(at), shareOfBeginning)
+	g.begins(found)
+	return true
 }
 
 // RefineDeletion betters the time at which a pod ended by that of its audit event, if an end is known already within the given
@@ -280,17 +294,20 @@ func (g *Graph) RefineDeletion(namespace, name string, at Stamp, within time.Dur
 	if vid == 0 {
 		return false
 	}
-	b, done := boundaryOf(at), false
-	g.eachTenure(vid, func(id tenureID) bool {
+	b, found, least := boundaryOf(at), tenureID(0), int64(0)
+	g.eachEnding(vid, satAdd(b.at, -int64(within)), satAdd(b.at, int64(within)), func(id tenureID) bool {
 		r := g.tenure(id)
 		near := b.at >= satAdd(r.to.at, -int64(within)) && b.at <= satAdd(r.to.late(), int64(within))
-		if r.to.set && near && b.betterThan(r.to) && b.at >= r.from.at {
-			g.end(id, b)
-			done = true
+		distance := max(0, r.to.at-b.at, b.at-r.to.late())
+		if r.to.set && near && b.betterThan(r.to) && b.at >= r.from.at && (found == 0 || distance < least || distance == least && g.after(id, found)) {
+			found, least = id, distance
 		}
-		return !done
+		return true
 	})
-	return done
+	if found != 0 {
+		g.end(found, b)
+	}
+	return found != 0
 }
 
 // SetVolumeAttachment records the node of an attachment from `at` on; an empty one means none.
@@ -336,25 +353,24 @@ func (g *Graph) setOnNode(kind Kind, namespace, name, uidString, nodeName string
 	u, t := g.uidOf(uidString), unixNano(at.Time)
 	if nodeName == "" && kind != KindPodCertificateRequest {
 		if vid := g.lookup(kind, namespace, name); vid != 0 {
-			g.eachTenure(vid, func(id tenureID) bool {
+			g.eachAlive(vid, func(id tenureID) {
 				r := g.tenure(id)
 				is := g.sighting(id).uid
 				another := u.known() && is.known() && is != u
 				if !r.to.set && r.from.at <= t && (mutable || another) {
 					g.end(id, boundaryOf(at))
 				}
-				return true
 			})
 		}
 		return
 	}
 	vid := g.intern(kind, namespace, name)
 	node := g.node(nodeName)
-	if !mutable {
+	if !mutable && u.known() {
 		ignored := false
-		g.eachTenure(vid, func(id tenureID) bool {
+		g.eachNamed(vid, u, func(id tenureID) bool {
 			r := g.tenure(id)
-			ignored = r.node != node && r.node != 0 && g.sighting(id).uid == u && u.known() && r.from.at <= t && (!r.to.set || t < r.to.at)
+			ignored = r.node != node && r.node != 0 && g.sighting(id).uid == u && r.from.at <= t && (!r.to.set || t < r.to.at)
 			return !ignored
 		})
 		if ignored {
@@ -375,10 +391,9 @@ func (g *Graph) setOnNode(kind Kind, namespace, name, uidString, nodeName string
 		r.node = node
 		g.addRef(vid, ref{tenure: id, node: node})
 	}
-	if s := g.sighting(id); !s.uid.known() {
-		s.uid = u
-	}
+	g.identify(id, u)
 	if b := boundaryOf(at); !r.from.set || (b.at < r.from.at && b.source >= r.from.source) || b.source > r.from.source && b.at <= r.from.late() {
 		r.from = b
+		g.begins(id)
 	}
 }

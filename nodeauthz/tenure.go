@@ -13,7 +13,7 @@ const staleAfter = 10 * time.Second
 // the same notion: what it removes and adds again under a name is a new life.
 func (g *Graph) findTenure(vid vertexID, u uid, node nodeID, at Stamp) (found tenureID, stale bool) {
 	t := unixNano(at.Time)
-	g.eachTenure(vid, func(id tenureID) bool {
+	g.eachNamed(vid, u, func(id tenureID) bool {
 		r, is := g.tenure(id), g.sighting(id).uid
 		sameNode := r.node == node || r.node == 0
 		if !sameNode || (u.known() && is.known() && is != u) {
@@ -32,7 +32,7 @@ func (g *Graph) findTenure(vid vertexID, u uid, node nodeID, at Stamp) (found te
 			stale = true
 			return true
 		}
-		if found == 0 || r.from.at > g.tenure(found).from.at {
+		if found == 0 || g.after(id, found) {
 			found = id
 		}
 		return true
@@ -40,11 +40,17 @@ func (g *Graph) findTenure(vid vertexID, u uid, node nodeID, at Stamp) (found te
 	return found, stale && found == 0
 }
 
+// after orders tenures by their beginnings, and those of one instant by their numbers: no order in which they are found decides.
+func (g *Graph) after(a, b tenureID) bool {
+	x, y := g.tenure(a).from.at, g.tenure(b).from.at
+	return x > y || x == y && a < b
+}
+
 // beginTenure records a new life on a node, ends those it follows and is ended by those it precedes.
 func (g *Graph) beginTenure(vid vertexID, u uid, node nodeID, from boundary) tenureID {
 	id := g.newTenure(tenure{life: life{from: from}, vertex: vid, node: node, used: true}, u)
 	r := g.tenure(id)
-	g.eachTenure(vid, func(other tenureID) bool {
+	follows := func(other tenureID) {
 		o := g.tenure(other)
 		switch {
 		case o.node == 0 && g.sighting(other).uid != u:
@@ -54,8 +60,12 @@ func (g *Graph) beginTenure(vid vertexID, u uid, node nodeID, from boundary) ten
 		case o.from.set && o.from.at > from.at && (!r.to.set || o.from.at < r.to.at):
 			r.to = o.from
 		}
-		return true
-	})
+	}
+	if l := g.livesOf(vid); l != nil && l.from <= from.at {
+		g.eachAlive(vid, follows) // none begins later
+	} else {
+		g.eachTenure(vid, func(other tenureID) bool { follows(other); return true })
+	}
 	if r.to.set {
 		g.ended.add(r.to.late(), id)
 	}
@@ -66,8 +76,14 @@ func (g *Graph) beginTenure(vid vertexID, u uid, node nodeID, from boundary) ten
 // end sets the end of a tenure, if the estimate is better than the one there is.
 func (g *Graph) end(id tenureID, b boundary) {
 	r := g.tenure(id)
-	if r.to.refine(b, shareOfEnd) {
-		g.ended.add(r.to.late(), id)
+	was := r.to
+	if !r.to.refine(b, shareOfEnd) {
+		return
+	}
+	g.ended.add(r.to.late(), id)
+	if l := g.livesOf(r.vertex); l != nil {
+		l.removeEnd(id, was)
+		l.addEnd(id, r.to)
 	}
 }
 
