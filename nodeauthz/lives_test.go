@@ -12,7 +12,7 @@ import (
 	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
-// What finds few of many lives finds those that a walk through all finds, whatever happened to the object, in whatever order it was told.
+// What finds few of many lives finds those that a walk through all finds, whatever happens to the object, in whatever order that is given.
 func TestManyLives(t *testing.T) {
 	for seed := range effort.Of[uint64](6, 2) {
 		r := rand.New(rand.NewPCG(seed, 26))
