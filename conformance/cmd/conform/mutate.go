@@ -22,7 +22,7 @@ var (
 	authorizerRoom = room{"nodeauthz", "testdata/mutations.txt", []string{
 		"-run", "^(TestGates|TestTables|TestRegressions|TestFields|TestSweep|TestDifferential)$", ".", "-args", "-histories=600",
 	}}
-	pluginRoom = room{"nodeadmission", "testdata/admission-mutations.txt", []string{"./admission", "-args", "-writes=40000"}}
+	pluginRoom = room{"nodeadmission", "testdata/admission-mutations.txt", []string{"./admission", "-args", "-writes=200000"}}
 )
 
 // planted is one error for a room: a piece of text that is there once, and what it becomes.
