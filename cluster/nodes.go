@@ -21,6 +21,7 @@ type Nodes struct {
 	located map[string][]string     // the addresses that a Node had at any time, host names included
 	having  map[string][]string     // the Nodes of each of these addresses
 	at      map[string][]addressSet // the addresses that a Node had at once, maxAddressSets at most, the latest last
+	several map[string]struct{}     // the Nodes that ever had more than one set of them
 	covered int64                   // from here on a Node that was not seen does not exist; 0: never
 	holes   nodeauthz.Holes
 }
@@ -82,7 +83,7 @@ const nearBirth = int64(5 * time.Second)
 func (l *nodeLife) holds(t int64) bool { return l.to == 0 || l.from-nearBirth <= t && t < l.to }
 
 func newNodes() *Nodes {
-	return &Nodes{lives: map[string][]nodeLife{}, byHost: map[string][]string{}, located: map[string][]string{}, having: map[string][]string{}, at: map[string][]addressSet{}}
+	return &Nodes{lives: map[string][]nodeLife{}, byHost: map[string][]string{}, located: map[string][]string{}, having: map[string][]string{}, at: map[string][]addressSet{}, several: map[string]struct{}{}}
 }
 
 // hostOf is the part of a name by which similar ones are found.
@@ -188,14 +189,21 @@ func (n *Nodes) locateAll(name string, addresses []string, at int64) {
 		}
 	}
 	n.at[name] = append(sets[max(0, len(sets)-maxAddressSets+1):len(sets):len(sets)], addressSet{at, slices.Clone(addresses)})
+	if last >= 0 {
+		n.several[name] = struct{}{}
+	}
 }
 
 // moved says that the clock by which Nodes got their latest addresses was behind by so much more than was known until now, the time at. How long they have had
 // them is not longer for that.
 func (n *Nodes) moved(by, at int64) {
+	if by <= 0 {
+		return
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, sets := range n.at {
+	for name := range n.several {
+		sets := n.at[name]
 		if last := len(sets) - 1; last > 0 {
 			sets[last].since = max(sets[last].since, min(sets[last].since+by, at))
 		}

@@ -75,30 +75,25 @@ func (l *lives) removeUID(id tenureID, u uid) {
 func minutes(to boundary) (first, last int64) { return to.at / endMinute, to.late() / endMinute }
 
 func (l *lives) addEnd(id tenureID, to boundary) {
-	first, last := minutes(to)
-	switch {
-	case !to.set:
-		l.alive = append(l.alive, id)
-	case last-first >= wideEnd:
-		l.wide = append(l.wide, id)
-	default:
-		for m := first; m <= last; m++ {
-			l.ends[m] = append(l.ends[m], id)
-		}
-	}
+	l.changeEnd(to, func(list []tenureID) []tenureID { return append(list, id) })
 }
 
 func (l *lives) removeEnd(id tenureID, to boundary) {
+	l.changeEnd(to, func(list []tenureID) []tenureID { return without(list, id) })
+}
+
+// changeEnd changes each list that has the tenures with such an end.
+func (l *lives) changeEnd(to boundary, change func([]tenureID) []tenureID) {
 	first, last := minutes(to)
 	switch {
 	case !to.set:
-		l.alive = without(l.alive, id)
+		l.alive = change(l.alive)
 	case last-first >= wideEnd:
-		l.wide = without(l.wide, id)
+		l.wide = change(l.wide)
 	default:
 		for m := first; m <= last; m++ {
-			if rest := without(l.ends[m], id); len(rest) > 0 {
-				l.ends[m] = rest
+			if list := change(l.ends[m]); len(list) > 0 {
+				l.ends[m] = list
 			} else {
 				delete(l.ends, m)
 			}

@@ -226,12 +226,12 @@ func (g *Graph) BindPod(namespace, name, uid, nodeName string, at Stamp) {
 		}
 		isNear := r.from.set && r.from.at > t-int64(near) && r.from.at < t+int64(near)
 		is := g.sighting(id).uid
-		if (!u.known() || is != u) && ((u.known() && is.known()) || !isNear) {
+		sameUID := u.known() && is == u
+		if !sameUID && (u.known() && is.known() || !isNear) {
 			return true
 		}
-		// The one of the UID, or the latest.
-		if found != 0 {
-			sameUID, foundUID := u.known() && is == u, u.known() && g.sighting(found).uid == u
+		if found != 0 { // the one of the UID, or the latest
+			foundUID := u.known() && g.sighting(found).uid == u
 			if foundUID && !sameUID || foundUID == sameUID && g.after(found, id) {
 				return true
 			}

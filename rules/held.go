@@ -42,8 +42,9 @@ func (h *heldStep) add(o *observation) {
 	h.chunks[last] = append(binary.AppendUvarint(b, uint64(len(o.rest))), o.rest...)
 }
 
-// appendAll appends the observations to those given. Their rests belong to the step.
-func (h *heldStep) appendAll(all []observation) []observation {
+// observations returns them. Their rests belong to the step.
+func (h *heldStep) observations() []observation {
+	all := make([]observation, 0, h.n)
 	for _, b := range h.chunks {
 		for c := (cursor{b: b}); len(c.b) > 0; {
 			o := observation{who: h.who.all[c.uvarint()], what: h.what.all[c.uvarint()], at: h.start + c.varint()}

@@ -36,7 +36,7 @@ func TestHeldStep(t *testing.T) {
 			o.rest = slices.Clone(buf)
 			want = append(want, o)
 		}
-		got := h.appendAll(nil)
+		got := h.observations()
 		if len(got) != h.n {
 			t.Fatalf("%d of %d", len(got), h.n)
 		}

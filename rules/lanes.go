@@ -22,9 +22,8 @@ type Lanes struct {
 	of     observed
 	lanes  map[string]*laneTime
 	steps  map[int64]*heldStep
-	shown  []observation // used again by show
-	bytes  int64         // of what is held
-	most   int64         // maxHeld, but in tests
+	bytes  int64 // of what is held
+	most   int64 // maxHeld, but in tests
 	// resumed is up to when whoever judged before knows the requests; those are no news, and not late.
 	resumed time.Time
 }
@@ -167,11 +166,9 @@ func (l *Lanes) hold(of *observation, step int64) {
 		for other := range l.steps {
 			last = max(last, other)
 		}
-		if h := l.steps[last]; h != nil {
-			all := l.drop(last, h)
-			for i := range all {
-				l.leave(&all[i])
-			}
+		all := l.drop(last)
+		for i := range all {
+			l.leave(&all[i])
 		}
 		if last == step {
 			l.leave(of)
@@ -188,12 +185,15 @@ func (l *Lanes) hold(of *observation, step int64) {
 	l.bytes += h.bytes
 }
 
-// drop holds a step no longer, and returns its observations, which are good until it is called again.
-func (l *Lanes) drop(step int64, h *heldStep) []observation {
+// drop holds a step no longer, and returns its observations.
+func (l *Lanes) drop(step int64) []observation {
+	h := l.steps[step]
+	if h == nil {
+		return nil
+	}
 	delete(l.steps, step)
 	l.bytes -= h.bytes
-	l.shown = h.appendAll(l.shown[:0])
-	return l.shown
+	return h.observations()
 }
 
 // leave leaves a request out, as one that comes too late.
@@ -281,18 +281,11 @@ func (l *Lanes) Advance(now, clock time.Time, hold time.Duration, s State, found
 
 // show gives the detectors the observations of a step, in an order that is always the same.
 func (l *Lanes) show(step int64, s State) {
-	all := l.drop(step, l.steps[step])
+	all := l.drop(step)
 	slices.SortStableFunc(all, func(a, b observation) int { return cmp.Compare(a.at, b.at) })
 	for i := range all {
 		if r, whole := l.of.request(&all[i]); whole {
 			l.d.show(r, s)
 		}
 	}
-	clear(all)
-	if cap(all) > maxShown {
-		l.shown = nil
-	}
 }
-
-// maxShown bounds how many observations there is room for when none are shown.
-const maxShown = 1 << 16
