@@ -23,9 +23,6 @@ func (o *ownLanes) Open(ctx context.Context, lane string, fence int64) (string, 
 	return o.Intake.Open(ctx, lane+o.suffix, fence)
 }
 
-// Crowded is that of the intake.
-func (o *ownLanes) Crowded() bool { return source.Crowded(o.Intake) }
-
 func (o *ownLanes) Close(lane string) { o.Intake.Close(lane + o.suffix) }
 
 func (o *ownLanes) Take(ctx context.Context, b *source.Batch, done func(error)) error {

@@ -47,6 +47,7 @@ func (p *partitions) gather(now time.Time) *commit {
 		if done == 0 && reached.After(lc.Latest) {
 			lc.Latest = reached // so that a lane without events does not hold back what the store forgets
 		}
+		lc.Entries = make([]tally.Entry, 0, len(l.judged))
 		for _, r := range l.judged {
 			lc.Entries = append(lc.Entries, r.entry)
 			r.entry = tally.Entry{}
@@ -144,11 +145,17 @@ func (c *commit) report(begin, end time.Time) *Stored {
 	for i := range c.c.Lanes {
 		lc := &c.c.Lanes[i]
 		one := StoredLane{Lane: lc.Lane, Events: lc.Events, Latest: lc.Latest}
-		if n := counts[c.parts[i]]; n != nil {
-			one.Counts = *n
+		if of := counts[c.parts[i]]; of != nil {
+			one.Counts = *of
 		}
 		s.Lanes = append(s.Lanes, one)
-		s.Entries = append(s.Entries, lc.Entries...)
+		if len(s.Entries) == 0 {
+			s.Entries = slices.Clip(lc.Entries) // most commits have those of one lane
+		} else {
+			s.Entries = append(s.Entries, lc.Entries...)
+		}
+		n := len(c.requests[i])
+		s.Received, s.Lines = slices.Grow(s.Received, n), slices.Grow(s.Lines, n)
 		for _, r := range c.requests[i] {
 			s.Received = append(s.Received, r.received)
 			s.Lines = append(s.Lines, r.line)

@@ -136,9 +136,6 @@ func (e *Engine) Take(ctx context.Context, b *source.Batch, done func(error)) er
 	return err
 }
 
-// Crowded reports whether hardly anything fits in: a source that does not wait need not read and decode what would be refused.
-func (e *Engine) Crowded() bool { return e.room.crowded() }
-
 // Announce implements source.Intake.
 func (e *Engine) Announce(ctx context.Context, lanes []string) error {
 	return e.opt.Store.Announce(ctx, lanes)

@@ -14,7 +14,7 @@ import (
 type room struct {
 	most            int64
 	patient, urgent *semaphore.Weighted
-	held, hurried   atomic.Int64 // hurried is what sources keep that do not wait
+	held            atomic.Int64
 	blocked         atomic.Int64 // calls that wait for room
 }
 
@@ -37,27 +37,33 @@ func (r *room) admit(ctx context.Context, b *source.Batch, done func(error), wak
 		d.sem = r.patient
 	}
 	if !d.sem.TryAcquire(d.cost) {
-		if !b.Wait {
-			return nil, source.ErrBusy
+		wait := r.hurry
+		if b.Wait {
+			wait = func(ctx context.Context, d *delivery) error { return r.wait(ctx, d, wake) }
 		}
-		if err := r.wait(ctx, d, wake); err != nil {
+		if err := wait(ctx, d); err != nil {
 			return nil, err
 		}
 	}
-	r.hold(d, d.cost)
+	r.held.Add(d.cost)
 	return d, nil
 }
 
-// hold counts n bytes more.
-func (r *room) hold(d *delivery, n int64) {
-	r.held.Add(n)
-	if d.sem == r.urgent {
-		r.hurried.Add(n)
+// hurry waits for the batch's patience at most. Nothing is judged early for its sake.
+func (r *room) hurry(ctx context.Context, d *delivery) error {
+	if d.b.Patience <= 0 {
+		return source.ErrBusy
 	}
+	short, cancel := context.WithTimeout(ctx, d.b.Patience)
+	defer cancel()
+	if d.sem.Acquire(short, d.cost) == nil {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return source.ErrBusy
 }
-
-// crowded reports whether what does not wait has less than an eighth of its room left.
-func (r *room) crowded() bool { return r.hurried.Load() > r.most/2/8*7 }
 
 func (r *room) wait(ctx context.Context, d *delivery, wake func() error) error {
 	r.blocked.Add(1)
@@ -69,7 +75,7 @@ func (r *room) wait(ctx context.Context, d *delivery, wake func() error) error {
 }
 
 func (r *room) giveBack(d *delivery) {
-	r.hold(d, -d.cost)
+	r.held.Add(-d.cost)
 	d.sem.Release(d.cost)
 }
 
@@ -78,7 +84,7 @@ func (r *room) lighten(b *batch) {
 	const fixed = 1024
 	if less := b.d.cost - fixed - b.keeps; less > 0 {
 		b.d.cost -= less
-		r.hold(b.d, -less)
+		r.held.Add(-less)
 		b.d.sem.Release(less)
 	}
 }

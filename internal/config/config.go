@@ -363,7 +363,7 @@ func (s *FileSource) SetDefaults() {
 func (w *Webhook) SetDefaults() {
 	*w = Webhook{
 		Name: "audit", Listen: "127.0.0.1:9443", Path: "/audit", TLS: ServerTLS{ReloadEvery: Duration(10 * time.Second)},
-		MaxBodyBytes: 32 << 20, MaxEventBytes: 4 << 20, MaxInFlight: 256, MaxInFlightBytes: 192 << 20, MaxConnections: 512,
+		MaxBodyBytes: 32 << 20, MaxEventBytes: 4 << 20, MaxInFlight: 512, MaxInFlightBytes: 192 << 20, MaxConnections: 512,
 		HeaderTimeout: Duration(10 * time.Second), BodyTimeout: Duration(15 * time.Second), IdleTimeout: Duration(2 * time.Minute),
 		CommitTimeout: Duration(25 * time.Second),
 	}

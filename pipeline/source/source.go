@@ -46,8 +46,9 @@ type Batch struct {
 	// Ended is a time, by this process's clock, at which the lane had nothing after this batch; zero if the source does not know. A lane with a fence needs
 	// it: without it, time waits for a lane that has no events. A batch may have this alone, without events and position; done is called at once then.
 	Ended time.Time
-	// Wait says to wait while too much waits already; otherwise Take returns ErrBusy at once.
-	Wait bool
+	// Wait says to wait while too much waits already; otherwise Take waits for Patience at most, and then returns ErrBusy.
+	Wait     bool
+	Patience time.Duration
 	// Bytes is about how much memory the batch keeps until Release, 0 if that is little next to its events.
 	Bytes int
 	// Counts is what the bytes of the batch held.
@@ -83,10 +84,4 @@ type Intake interface {
 	// Take takes a batch in. It returns once the batch is the pipeline's, or with an error, and then done is not called and the batch is
 	// still the caller's. done is called once, from another goroutine, with nil when everything is stored; it must not block.
 	Take(ctx context.Context, b *Batch, done func(error)) error
-}
-
-// Crowded reports whether the intake says that it would take nothing now of a source that does not wait. An intake need not be able to tell.
-func Crowded(in Intake) bool {
-	c, is := in.(interface{ Crowded() bool })
-	return is && c.Crowded()
 }

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"errors"
 	"io"
 	"math/bits"
@@ -13,30 +14,126 @@ import (
 )
 
 // budget bounds the memory of everything in flight. One request at a time may overdraw it: without that, requests that each hold a part
-// of it could keep each other from ever getting the rest.
+// of it could keep each other from ever getting the rest. Safe for concurrent use.
 type budget struct {
-	max  int64
-	used atomic.Int64
+	max int64
 	// express is held by the request that may overdraw.
 	express atomic.Bool
+
+	mu    sync.Mutex
+	spent int64
+	queue []*turn // of requests that hold nothing yet, in the order in which they came
+}
+
+// turn is a request's place in the queue.
+type turn struct {
+	n     int64
+	ready chan struct{}
+}
+
+// used is how many bytes are taken.
+func (b *budget) used() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.spent
 }
 
 // reserve takes n bytes, if there are so many.
 func (b *budget) reserve(n int64) bool {
-	if b.used.Add(n) > b.max {
-		b.used.Add(-n)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.spent+n > b.max {
 		return false
 	}
+	b.spent += n
 	return true
 }
 
-func (b *budget) giveBack(n int64) { b.used.Add(-n) }
+// overdraw takes n bytes whether they are there or not.
+func (b *budget) overdraw(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spent += n
+}
+
+// fits reports whether a request that holds nothing may take n bytes. A quarter is left to the requests that have begun.
+func (b *budget) fits(n int64) bool { return b.spent == 0 || b.spent+n <= b.max/4*3 }
+
+// await takes n bytes for a request that holds nothing, when it is its turn and there are so many. It reports whether it did before ctx ended.
+func (b *budget) await(ctx context.Context, n int64) bool {
+	b.mu.Lock()
+	if len(b.queue) == 0 && b.fits(n) {
+		b.spent += n
+		b.mu.Unlock()
+		return true
+	}
+	t := &turn{n: n, ready: make(chan struct{})}
+	b.queue = append(b.queue, t)
+	b.mu.Unlock()
+	select {
+	case <-t.ready:
+		return true
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := slices.Index(b.queue, t)
+	if at < 0 {
+		return true // at the same time
+	}
+	b.queue = slices.Delete(b.queue, at, at+1)
+	b.next()
+	return false
+}
+
+// giveBack gives n bytes back.
+func (b *budget) giveBack(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spent -= n
+	b.next()
+}
+
+// next lets those have their turn who fit.
+func (b *budget) next() {
+	for len(b.queue) > 0 && b.fits(b.queue[0].n) {
+		t := b.queue[0]
+		b.queue = slices.Delete(b.queue, 0, 1)
+		b.spent += t.n
+		close(t.ready)
+	}
+}
 
 // claim is what one request takes of the budget, for as long as anything of it is held.
 type claim struct {
 	budget  *budget
 	express bool // written by the request's goroutine only
 	bodies  atomic.Int32
+	// ahead is what was taken before the first buffer.
+	ahead int64
+}
+
+// await takes what the first buffer of a body will need, of so many bytes or less than 0, and waits for it for a while.
+func (c *claim) await(ctx context.Context, hint, limit int64) bool {
+	ctx, cancel := context.WithTimeout(ctx, roomWait)
+	defer cancel()
+	n := firstSize(hint, limit)
+	if !c.budget.await(ctx, n) && !c.reserve(n) {
+		return false
+	}
+	c.ahead = n
+	return true
+}
+
+// settle takes n bytes, which are at least as many as were taken ahead, in place of those.
+func (c *claim) settle(n int64) bool {
+	ahead := c.ahead
+	c.ahead = 0
+	if c.reserve(n - ahead) {
+		return true
+	}
+	c.budget.giveBack(ahead)
+	return false
 }
 
 func (c *claim) reserve(n int64) bool {
@@ -47,16 +144,23 @@ func (c *claim) reserve(n int64) bool {
 		return false
 	}
 	c.express = true
-	c.budget.used.Add(n)
+	c.budget.overdraw(n)
 	return true
 }
 
 // drop ends the claim with its last body.
 func (c *claim) drop() {
-	if c.bodies.Add(-1) == 0 && c.express {
+	if c.bodies.Add(-1) > 0 {
+		return
+	}
+	if c.express {
 		c.budget.express.Store(false)
 	}
 }
+
+// roomWait is how long a request waits for memory before it is turned away: about as long as its sender is then asked to wait. API servers send in bursts, and
+// what is acknowledged at once comes back at once.
+const roomWait = retryAfter * time.Second
 
 const (
 	// minBuffer is what a body begins with, maxKept the largest buffer that waits to be used again.
@@ -189,27 +293,29 @@ func (s *Server) keep(buf []byte) {
 		return
 	}
 	s.buffers.put(buf)
-	s.buffers.shrink(s.budget.max - s.budget.used.Load())
+	s.buffers.shrink(s.budget.max - s.budget.used())
 	s.buffers.trim(s.opt.now())
 }
+
+// firstSize is the size of a body's first buffer. A length that is claimed is believed up to a point: the memory comes with the bytes.
+func firstSize(hint, limit int64) int64 { return sizeOf(max(minBuffer, min(hint+1, limit+1, maxKept))) }
 
 // grow makes room for at least one more byte, twice as much as there was, but not more than limit in all, rounded up.
 func (b *body) grow(hint, limit int64) error {
 	has := int64(cap(b.buf))
-	// A length that is claimed is believed up to a point: the memory comes with the bytes.
-	size := sizeOf(max(minBuffer, min(hint, limit, maxKept), min(2*has, max(limit, has+1))))
+	size := max(firstSize(hint, limit), sizeOf(min(2*has, max(limit+1, has+1))))
 	larger := b.s.buffers.take(size)
 	if larger != nil {
 		size = int64(cap(larger))
 	}
-	if !b.claim.reserve(size) {
+	if !b.claim.settle(size) {
 		if larger != nil {
 			b.s.buffers.put(larger)
 		}
 		return errNoRoom
 	}
 	if larger == nil {
-		b.s.buffers.shrink(b.s.budget.max - b.s.budget.used.Load())
+		b.s.buffers.shrink(b.s.budget.max - b.s.budget.used())
 		larger = make([]byte, 0, size)
 	}
 	larger = append(larger, b.buf...)
@@ -227,7 +333,7 @@ func (b *body) fill(r io.Reader, hint, limit int64) error {
 	for {
 		if len(b.buf) == cap(b.buf) {
 			// One byte more than is allowed, to see the end.
-			if err := b.grow(hint+1, limit+1); err != nil {
+			if err := b.grow(hint, limit); err != nil {
 				return err
 			}
 		}

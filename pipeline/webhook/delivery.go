@@ -74,6 +74,7 @@ func (p *part) release() {
 func (p *part) give(ctx context.Context, intake source.Intake) error {
 	return intake.Take(ctx, &source.Batch{
 		Lane: p.lane, Events: p.events, Release: p.release, Bytes: cap(p.body.buf), Received: p.received, Counts: p.counts, Places: p.places,
+		Patience: roomWait,
 	}, p.done)
 }
 

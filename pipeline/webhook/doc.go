@@ -11,7 +11,8 @@
 // request once.
 //
 // Nothing of a body is read before its sender is known. Memory is bounded: bodies, their decompressed form and the events decoded from them
-// draw on one budget, beyond which the answer is 429.
+// draw on one budget. A body is read when there is memory for it. Requests wait for that in the order in which they came, for two seconds at most; then the
+// answer is 429.
 //
 // The package imports audit, pipeline/source and internal/credfile, and never pipeline.
 package webhook

@@ -28,9 +28,7 @@ type endpoint struct {
 	// needed is whether only what is needed is handed on.
 	needed bool
 	// take hands a part on. It returns nil when it is somebody else's.
-	take func(context.Context, *part) error
-	// crowded reports whether nothing would be taken now.
-	crowded  func() bool
+	take     func(context.Context, *part) error
 	stopping atomic.Bool
 }
 
@@ -111,16 +109,17 @@ func (e *endpoint) outcome(w http.ResponseWriter, r *http.Request) outcome {
 	case e.stopping.Load():
 		return stopping
 	}
-	if e.crowded() { // reading and decoding it would take what is short
-		return busy
-	}
 	select {
 	case e.slots <- struct{}{}:
 		defer func() { <-e.slots }()
 	default:
 		return busy
 	}
-	b := e.newBody(&claim{budget: &e.budget})
+	mine := &claim{budget: &e.budget}
+	if !mine.await(r.Context(), r.ContentLength, e.opt.MaxBodyBytes) {
+		return busy
+	}
+	b := e.newBody(mine)
 	defer func() { b.end() }()
 	spoilt, out := e.read(b, r)
 	if out != proceed {

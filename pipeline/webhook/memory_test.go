@@ -1,13 +1,17 @@
 package webhook
 
 import (
+	"context"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nodetrail/nodetrail/internal/test/effort"
@@ -53,8 +57,8 @@ func TestBuffersAreWithinTheBound(t *testing.T) {
 		if s.budget.express.Load() { // one request may overdraw, and nothing waits then
 			express = 4 * limit
 		}
-		if idle != s.buffers.size || s.budget.used.Load() != sum || sum+idle > s.budget.max+express {
-			t.Fatalf("%d bytes are in use (%d), %d wait (%d), the bound is %d", sum, s.budget.used.Load(), idle, s.buffers.size, s.budget.max)
+		if idle != s.buffers.size || s.budget.used() != sum || sum+idle > s.budget.max+express {
+			t.Fatalf("%d bytes are in use (%d), %d wait (%d), the bound is %d", sum, s.budget.used(), idle, s.buffers.size, s.budget.max)
 		}
 	}
 	if again == 0 {
@@ -63,7 +67,7 @@ func TestBuffersAreWithinTheBound(t *testing.T) {
 	for _, b := range held {
 		b.drop()
 	}
-	if n := s.budget.used.Load(); n != 0 {
+	if n := s.budget.used(); n != 0 {
 		t.Errorf("%d bytes are still in use", n)
 	}
 }
@@ -111,50 +115,152 @@ func TestSizeOf(t *testing.T) {
 	}
 }
 
-// crowdedStore takes nothing, and says so before.
-type crowdedStore struct {
-	instant
-	crowded atomic.Bool
+// A body is read when there is memory for it, and that is waited for. After a while one request is let in all the same, and others are asked to come again.
+func TestBodiesWaitForMemory(t *testing.T) {
+	for name, c := range map[string]struct {
+		free    time.Duration // until memory is given back
+		express bool          // another one is let in all the same
+		code    int
+		after   time.Duration
+	}{
+		"given back": {roomWait / 2, true, http.StatusOK, roomWait / 2},
+		"in vain":    {2 * roomWait, true, http.StatusTooManyRequests, roomWait},
+		"overdrawn":  {2 * roomWait, false, http.StatusOK, roomWait},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := New(Options{Listen: "127.0.0.1:0", Letters: &letterBox{}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.budget.express.Store(c.express)
+				s.budget.overdraw(s.budget.max)
+				began := time.Now()
+				var read time.Duration
+				body := &watched{Reader: strings.NewReader(list(event("a"))), seen: func() { read = time.Since(began) }}
+				go func() {
+					time.Sleep(c.free)
+					s.budget.giveBack(s.budget.max)
+				}()
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/audit", body)
+				r.ProtoMajor = 2
+				w := httptest.NewRecorder()
+				s.Handler(&instant{}).ServeHTTP(w, r)
+				wants := c.after
+				if c.code != http.StatusOK {
+					wants = 0 // never
+				}
+				if w.Code != c.code || read != wants || time.Since(began) != c.after || (w.Code == http.StatusOK) != (w.Header().Get("Retry-After") == "") {
+					t.Errorf("answered %d after %s, first read after %s", w.Code, time.Since(began), read)
+				}
+				time.Sleep(c.free)
+				if n := s.budget.used(); n != 0 {
+					t.Errorf("%d bytes stay behind", n)
+				}
+			})
+		})
+	}
 }
 
-func (s *crowdedStore) Crowded() bool { return s.crowded.Load() }
-
-// What would be refused is not read into memory.
-func TestCrowded(t *testing.T) {
-	s, err := New(Options{Listen: "127.0.0.1:0", Letters: &letterBox{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := &crowdedStore{}
-	h := s.Handler(in)
-	for _, crowded := range []bool{true, false} {
-		in.crowded.Store(crowded)
-		body := &watched{Reader: strings.NewReader(list(event("a"))), used: func() int64 { return s.budget.used.Load() }}
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/audit", body)
-		r.ProtoMajor = 2
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		want := http.StatusOK
-		if crowded {
-			want = http.StatusTooManyRequests
+// Requests get memory in the order in which they came. One that gives up lets the next ones pass.
+func TestMemoryInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &budget{max: 100}
+		b.overdraw(70)
+		var mu sync.Mutex
+		var got []string
+		wait := func(name string, n int64, most time.Duration) {
+			ctx, cancel := context.WithTimeout(t.Context(), most)
+			go func() {
+				defer cancel()
+				if !b.await(ctx, n) {
+					name = "not " + name
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, name)
+			}()
+			synctest.Wait()
 		}
-		if w.Code != want || crowded == (body.reads > 0) || crowded == (body.most > 0) || crowded != (w.Header().Get("Retry-After") != "") {
-			t.Errorf("crowded %t: answered %d after %d reads with %d bytes in use", crowded, w.Code, body.reads, body.most)
+		wait("impatient", 60, time.Second)
+		wait("large", 60, time.Minute)
+		wait("small", 5, time.Minute)
+		if !b.reserve(30) || b.reserve(1) {
+			t.Error("what waits must not take what those need who have begun")
 		}
-	}
+		b.giveBack(30)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		b.giveBack(54)
+		synctest.Wait()
+		if want := []string{"not impatient"}; !slices.Equal(got, want) {
+			t.Fatalf("%q, not %q: the small one must not overtake", got, want)
+		}
+		b.giveBack(6)
+		synctest.Wait()
+		if want := []string{"not impatient", "large", "small"}; !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+			t.Fatalf("%q, not %q", got, want)
+		}
+		b.giveBack(10)
+		wait("late", 60, time.Second)
+		wait("next", 5, time.Minute)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got[len(got)-1] != "next" || b.used() != 70 || len(b.queue) != 0 {
+			t.Errorf("%q, %d bytes are used, %d wait", got, b.used(), len(b.queue))
+		}
+	})
 }
 
-// watched is a body that sees what memory is in use while it is read.
+// Whatever the order in which requests come, give up and end, nothing is lost, and nobody waits while there is room.
+func TestMemoryAtRandom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &budget{max: 1000}
+		var all sync.WaitGroup
+		var in, out atomic.Int64
+		for seed := range uint64(200) {
+			all.Go(func() {
+				r := rand.New(rand.NewPCG(26, seed))
+				for range 50 {
+					time.Sleep(time.Duration(r.IntN(50)) * time.Millisecond)
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(r.IntN(100))*time.Millisecond)
+					n := 1 + r.Int64N(900)
+					if b.await(ctx, n) {
+						in.Add(1)
+						if more := r.Int64N(100); b.reserve(more) {
+							n += more
+						}
+						time.Sleep(time.Duration(r.IntN(5)) * time.Millisecond)
+						b.giveBack(n)
+					} else {
+						out.Add(1)
+					}
+					cancel()
+					if used := b.used(); used < 0 || used > b.max {
+						t.Errorf("%d bytes are used", used)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if b.used() != 0 || len(b.queue) != 0 || in.Load() == 0 || out.Load() == 0 {
+			t.Errorf("%d bytes are used, %d wait, after %d requests that got in and %d that did not", b.used(), len(b.queue), in.Load(), out.Load())
+		}
+	})
+}
+
+// watched is a body that tells when it is read first.
 type watched struct {
 	io.Reader
-	used  func() int64
-	reads int
-	most  int64
+	seen func()
+	read bool
 }
 
 func (w *watched) Read(p []byte) (int, error) {
-	w.reads++
-	w.most = max(w.most, w.used())
+	if !w.read {
+		w.read = true
+		w.seen()
+	}
 	return w.Reader.Read(p)
 }
 

@@ -40,7 +40,7 @@ type Options struct {
 
 	// MaxBodyBytes bounds a body, also when decompressed: 32 MiB by default.
 	MaxBodyBytes int64
-	// MaxInFlight bounds the requests at once, 256 by default; MaxInFlightBytes the memory of those and of what the pipeline has not
+	// MaxInFlight bounds the requests at once, 512 by default; MaxInFlightBytes the memory of those and of what the pipeline has not
 	// released, 192 MiB by default or what is needed: one request at a time may take as much as the longest body needs, about four times
 	// MaxBodyBytes, and the rest is for all others.
 	MaxInFlight      int
@@ -70,7 +70,7 @@ func (o *Options) setDefaults() {
 	setDefault(&o.Path, "/audit")
 	setDefault(&o.Reload, 10*time.Second)
 	setDefault(&o.MaxBodyBytes, 32<<20)
-	setDefault(&o.MaxInFlight, 256)
+	setDefault(&o.MaxInFlight, 512)
 	setDefault(&o.MaxInFlightBytes, max(192<<20, o.oneRequest()+2*o.MaxBodyBytes))
 	setDefault(&o.MaxConnections, 512)
 	setDefault(&o.HeaderTimeout, 10*time.Second)

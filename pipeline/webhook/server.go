@@ -75,14 +75,12 @@ func (s *Server) HandlerRaw(intake RawIntake) http.Handler { return s.rawHandler
 func (s *Server) handler(intake source.Intake) *endpoint {
 	return &endpoint{
 		Server: s, needed: true, take: func(ctx context.Context, p *part) error { return p.give(ctx, intake) },
-		crowded: func() bool { return source.Crowded(intake) },
 	}
 }
 
 func (s *Server) rawHandler(intake RawIntake) *endpoint {
 	return &endpoint{
 		Server: s, raw: true, needed: s.opt.NeededOnly, take: func(ctx context.Context, p *part) error { return p.giveRaw(ctx, intake) },
-		crowded: func() bool { return false },
 	}
 }
 

@@ -99,7 +99,7 @@ func (s *Server) Stats() Stats {
 	current := s.creds.current()
 	return Stats{
 		Requests: requests, Bytes: c.bytes.Load(), Batches: c.batches.Load(), Events: c.events.Load(), Malformed: c.malformed.Load(),
-		Letters: c.letters.Load(), InFlight: c.inFlight.Load(), InFlightBytes: s.budget.used.Load(),
+		Letters: c.letters.Load(), InFlight: c.inFlight.Load(), InFlightBytes: s.budget.used(),
 		Connections: s.connections(), RefusedConnections: c.refused.Load(), ConnectionErrors: c.connTrouble.Load(), Handshakes: c.handshakes.Load(),
 		ReloadFailures: s.creds.failures.Load(), CertificateExpires: current.expires,
 	}

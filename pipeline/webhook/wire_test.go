@@ -305,8 +305,8 @@ func FuzzBody(f *testing.F) {
 				t.Errorf("letter %+v", l)
 			}
 		}
-		if server.budget.used.Load() != 0 {
-			t.Errorf("%d bytes stay behind", server.budget.used.Load())
+		if server.budget.used() != 0 {
+			t.Errorf("%d bytes stay behind", server.budget.used())
 		}
 	})
 }
