@@ -1,14 +1,21 @@
 package rules
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
 
-// heldStep holds the observations of a [DetectStep], in the order in which they came. They are bytes, and what many of them have in common is there once: of
-// hundreds of thousands the garbage collector has to follow little.
+	"github.com/klauspost/compress/zstd"
+)
+
+// heldStep holds the observations of a [DetectStep], in the order in which they came. They are bytes, compressed, and what many of them have in common is
+// there once: of hundreds of thousands the garbage collector has to follow little.
 type heldStep struct {
 	start  int64 // nanoseconds since 1970
 	who    shares[*observedWho]
 	what   shares[*observedWhat]
-	chunks [][]byte
+	packer *packer
+	packed [][]byte // chunks
+	open   []byte   // the last chunk
 	n      int
 	bytes  int64 // about what it takes
 }
@@ -19,16 +26,15 @@ const (
 	largestChunk = 64 << 10
 )
 
-func newHeldStep(step int64) *heldStep { return &heldStep{start: stepTime(step).UnixNano()} }
+func newHeldStep(step int64, p *packer) *heldStep {
+	return &heldStep{start: stepTime(step).UnixNano(), packer: p}
+}
 
 // add appends an observation and copies what it holds.
 func (h *heldStep) add(o *observation) {
 	need := 4*binary.MaxVarintLen64 + len(o.rest)
-	last := len(h.chunks) - 1
-	if last < 0 || cap(h.chunks[last])-len(h.chunks[last]) < need {
-		size := max(int(min(max(h.bytes, leastChunk), largestChunk)), need)
-		h.chunks, h.bytes = append(h.chunks, make([]byte, 0, size)), h.bytes+int64(size)
-		last++
+	if cap(h.open)-len(h.open) < need {
+		h.next(need)
 	}
 	h.n++
 	who, newWho := h.who.at(o.who)
@@ -36,23 +42,76 @@ func (h *heldStep) add(o *observation) {
 	if newWho || newWhat {
 		h.bytes += shareBytes
 	}
-	b := binary.AppendUvarint(h.chunks[last], who)
+	b := binary.AppendUvarint(h.open, who)
 	b = binary.AppendUvarint(b, what)
 	b = binary.AppendVarint(b, o.at-h.start)
-	h.chunks[last] = append(binary.AppendUvarint(b, uint64(len(o.rest))), o.rest...)
+	h.open = append(binary.AppendUvarint(b, uint64(len(o.rest))), o.rest...)
+}
+
+// next makes room for so many bytes. A chunk is as large as all before it, so that a step of few observations takes little.
+func (h *heldStep) next(need int) {
+	size := max(min(2*cap(h.open), largestChunk), leastChunk, need)
+	if len(h.open) > 0 {
+		one := h.packer.pack(h.open)
+		h.packed, h.bytes = append(h.packed, one), h.bytes+int64(cap(one))
+	}
+	if size > cap(h.open) || cap(h.open) > largestChunk {
+		h.bytes += int64(size - cap(h.open))
+		h.open = make([]byte, 0, size)
+	}
+	h.open = h.open[:0]
 }
 
 // observations returns them. Their rests belong to the step.
 func (h *heldStep) observations() []observation {
 	all := make([]observation, 0, h.n)
-	for _, b := range h.chunks {
+	read := func(b []byte) {
 		for c := (cursor{b: b}); len(c.b) > 0; {
 			o := observation{who: h.who.all[c.uvarint()], what: h.what.all[c.uvarint()], at: h.start + c.varint()}
 			o.rest = c.bytes()
 			all = append(all, o)
 		}
 	}
+	for _, one := range h.packed {
+		read(h.packer.unpack(one))
+	}
+	read(h.open)
 	return all
+}
+
+// packer compresses chunks. What waits for two minutes is a hundredth as fast to compress as to decode from the log. Not safe for concurrent use.
+type packer struct {
+	enc *zstd.Encoder
+	dec *zstd.Decoder
+	buf []byte
+}
+
+func newPacker() *packer {
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(largestChunk),
+		zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
+	if err != nil {
+		panic(fmt.Sprintf("rules: %v", err)) // its options are constants
+	}
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		panic(fmt.Sprintf("rules: %v", err))
+	}
+	return &packer{enc: enc, dec: dec}
+}
+
+// pack returns a compressed copy.
+func (p *packer) pack(b []byte) []byte {
+	p.buf = p.enc.EncodeAll(b, p.buf[:0])
+	return append(make([]byte, 0, len(p.buf)), p.buf...)
+}
+
+// unpack returns what was packed, in memory of its own.
+func (p *packer) unpack(b []byte) []byte {
+	out, err := p.dec.DecodeAll(b, nil)
+	if err != nil {
+		panic(fmt.Sprintf("rules: held observations cannot be read: %v", err)) // nobody else wrote them
+	}
+	return out
 }
 
 // shareBytes is about what something that is shared takes in shares.

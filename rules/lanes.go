@@ -22,6 +22,7 @@ type Lanes struct {
 	of     observed
 	lanes  map[string]*laneTime
 	steps  map[int64]*heldStep
+	packer *packer
 	bytes  int64 // of what is held
 	most   int64 // maxHeld, but in tests
 	// resumed is up to when whoever judged before knows the requests; those are no news, and not late.
@@ -63,7 +64,7 @@ const rememberedLanes = "detector-lanes"
 
 // NewLanes returns lanes for detectors that have seen nothing. Nobody else may show them requests or move their time on.
 func NewLanes(d *Detectors) *Lanes {
-	return &Lanes{d: d, reader: newObservationReader(), lanes: map[string]*laneTime{}, steps: map[int64]*heldStep{}, most: maxHeld}
+	return &Lanes{d: d, reader: newObservationReader(), lanes: map[string]*laneTime{}, steps: map[int64]*heldStep{}, packer: newPacker(), most: maxHeld}
 }
 
 // Restore puts back what Changes returned, as [Detectors.Restore] does.
@@ -177,7 +178,7 @@ func (l *Lanes) hold(of *observation, step int64) {
 	}
 	h := l.steps[step]
 	if h == nil {
-		h = newHeldStep(step)
+		h = newHeldStep(step, l.packer)
 		l.steps[step] = h
 	}
 	l.bytes -= h.bytes
