@@ -109,7 +109,7 @@ func fileURI(path, mode string, pragmas ...string) string {
 }
 
 func (e *embedded) openReaders(path, mode string) (err error) {
-	e.readers, err = sql.Open("sqlite", fileURI(path, mode, "busy_timeout=10000", "query_only=1", "cache_size=-8000", "temp_store=memory"))
+	e.readers, err = sql.Open("sqlite", fileURI(path, mode, "busy_timeout=10000", "query_only=1", "cache_size=-2000", "temp_store=memory"))
 	if err != nil {
 		return err
 	}
