@@ -41,13 +41,26 @@ func (s *storedStep) appendJSON(b []byte) ([]byte, error) {
 
 // members appends those of the denial.
 func (d *denial) members(m *members) {
+	d.name(m)
+	d.counts(m)
+	d.rest(m)
+}
+
+func (d *denial) name(m *members) {
 	m.name(`"n":`)
 	m.b = appendText(m.b, d.Node)
 	m.name(`"i":`)
 	m.b = strconv.AppendUint(m.b, d.ID, 10)
+}
+
+// counts appends what changes while the object is watched.
+func (d *denial) counts(m *members) {
 	m.number(`"c":`, d.Count)
 	m.time(`"f":`, d.First)
 	m.time(`"l":`, d.Last)
+}
+
+func (d *denial) rest(m *members) {
 	m.text(`"a":`, d.AuditID)
 	m.text(`"r":`, d.Reason)
 	m.text(`"p":`, d.Product)

@@ -11,7 +11,7 @@ import (
 func escalates(r *Request) bool {
 	a := r.Attrs
 	// A refused impersonation is logged as the request that was to be made, by the node itself.
-	if a.Verb == "impersonate" || !r.Allowed && strings.Contains(r.Event.StatusMessage, " cannot impersonate") {
+	if a.Verb == "impersonate" || !r.Allowed && audit.SaysImpersonation(r.Event.StatusMessage) {
 		return true
 	}
 	write := writes(a.Verb)

@@ -14,7 +14,8 @@ type heldStep struct {
 	who    shares[*observedWho]
 	what   shares[*observedWhat]
 	packer *packer
-	packed [][]byte // chunks
+	chunks [][]byte // but for the last; those of largestChunk and more are compressed
+	packed int      // from which chunk on they are
 	open   []byte   // the last chunk
 	n      int
 	bytes  int64 // about what it takes
@@ -48,14 +49,20 @@ func (h *heldStep) add(o *observation) {
 	h.open = append(binary.AppendUvarint(b, uint64(len(o.rest))), o.rest...)
 }
 
-// next makes room for so many bytes. A chunk is as large as all before it, so that a step of few observations takes little.
+// next makes room for so many bytes. A chunk is as large as all before it, so that a step of few observations takes little. Small ones are not worth compressing:
+// the encoder begins each with tables that are as large as several.
 func (h *heldStep) next(need int) {
 	size := max(min(2*cap(h.open), largestChunk), leastChunk, need)
-	if len(h.open) > 0 {
+	switch n := cap(h.open); {
+	case n == 0:
+	case n < largestChunk && h.packed == len(h.chunks):
+		h.chunks, h.open = append(h.chunks, h.open), nil
+		h.packed++
+	default:
 		one := h.packer.pack(h.open)
-		h.packed, h.bytes = append(h.packed, one), h.bytes+int64(cap(one))
+		h.chunks, h.bytes = append(h.chunks, one), h.bytes+int64(len(one))
 	}
-	if size > cap(h.open) || cap(h.open) > largestChunk {
+	if size != cap(h.open) {
 		h.bytes += int64(size - cap(h.open))
 		h.open = make([]byte, 0, size)
 	}
@@ -72,14 +79,17 @@ func (h *heldStep) observations() []observation {
 			all = append(all, o)
 		}
 	}
-	for _, one := range h.packed {
-		read(h.packer.unpack(one))
+	for i, b := range h.chunks {
+		if i >= h.packed {
+			b = h.packer.unpack(b)
+		}
+		read(b)
 	}
 	read(h.open)
 	return all
 }
 
-// packer compresses chunks. What waits for two minutes is a hundredth as fast to compress as to decode from the log. Not safe for concurrent use.
+// packer compresses chunks. Not safe for concurrent use.
 type packer struct {
 	enc *zstd.Encoder
 	dec *zstd.Decoder
@@ -102,7 +112,7 @@ func newPacker() *packer {
 // pack returns a compressed copy.
 func (p *packer) pack(b []byte) []byte {
 	p.buf = p.enc.EncodeAll(b, p.buf[:0])
-	return append(make([]byte, 0, len(p.buf)), p.buf...)
+	return append(make([]byte, 0, len(p.buf)), p.buf...) // without room to grow
 }
 
 // unpack returns what was packed, in memory of its own.

@@ -61,7 +61,7 @@ func TestHeldMemory(t *testing.T) {
 		h.add(&observation{at: h.start + r.Int64N(int64(DetectStep)), who: who, what: what, rest: rest})
 	}
 	held := int64(cap(h.open))
-	for _, b := range h.packed {
+	for _, b := range h.chunks {
 		held += int64(cap(b))
 	}
 	if held > 35*n || h.bytes < held || h.bytes > held+1000 || len(h.who.all) != 1 {

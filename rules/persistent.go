@@ -106,6 +106,8 @@ type watched struct {
 	Window    int64    `json:"win"` // the last
 	FoundAt   time.Time
 	PassedNow bool `json:"pn,omitzero"` // the last were let through
+	// name and rest are what of the members of the denial stays as it is: the object is stored again each time that it is denied.
+	name, rest []byte
 }
 
 // Advance implements Detector.
@@ -267,7 +269,18 @@ func (all watchedObjects) appendJSON(b []byte) ([]byte, error) {
 }
 
 func (w *watched) members(m *members) {
-	w.denial.members(m)
+	if w.name == nil {
+		fixed := members{b: make([]byte, 1, watchedBytes)}
+		fixed.b[0] = '{'
+		w.denial.name(&fixed)
+		at := len(fixed.b)
+		w.denial.rest(&fixed)
+		fixed.b = slices.Clip(slices.Clone(fixed.b[1:]))
+		w.name, w.rest = fixed.b[:at-1:at-1], fixed.b[at-1:]
+	}
+	m.b = append(m.b, w.name...)
+	w.counts(m)
+	m.b = append(m.b, w.rest...)
 	m.texts(`"ids":`, w.AuditIDs)
 	m.number(`"ws":`, w.Windows)
 	m.number(`"win":`, w.Window)
