@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+	"unsafe"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -245,15 +246,15 @@ func nibble(c byte) byte {
 	return 255
 }
 
-func longUUID(id []byte) string {
-	var out [36]byte
+// longUUID writes the ID in its long form into out, and returns out.
+func longUUID(out *[36]byte, id []byte) string {
 	hex.Encode(out[0:8], id[0:4])
 	hex.Encode(out[9:13], id[4:6])
 	hex.Encode(out[14:18], id[6:8])
 	hex.Encode(out[19:23], id[8:10])
 	hex.Encode(out[24:36], id[10:16])
 	out[8], out[13], out[18], out[23] = '-', '-', '-', '-'
-	return string(out[:])
+	return unsafe.String(&out[0], len(out))
 }
 
 // observation is one that was read, of which the parts that many have in common are shared.
@@ -282,6 +283,7 @@ type observed struct {
 	ev    audit.Event
 	attrs authorizer.AttributesRecord
 	sign  signingRead
+	id    [36]byte
 }
 
 // cursor reads an observation. What is broken reads as nothing, and is broken from there on.
@@ -322,6 +324,12 @@ func (c *cursor) varint() int64 {
 
 func (c *cursor) bytes() []byte { return c.take(c.uvarint()) }
 func (c *cursor) text() string  { return string(c.bytes()) }
+
+// view is text without a copy.
+func (c *cursor) view() string {
+	b := c.bytes()
+	return unsafe.String(unsafe.SliceData(b), len(b))
+}
 
 func (c *cursor) flags() byte {
 	if b := c.take(1); b != nil {
@@ -372,10 +380,10 @@ func readWhat(b []byte) (*observedWhat, bool) {
 
 func (o *observation) time() time.Time { return time.Unix(0, o.at).UTC() }
 
-// request makes the request that was observed, which lives until it is called again. It is false for bytes that are broken.
+// request makes the request that was observed, which lives until it is called again, with strings that are in of. It is false for bytes that are broken.
 func (o *observed) request(of *observation) (*Request, bool) {
 	who, what := of.who, of.what
-	*o = observed{}
+	o.r, o.ev, o.attrs, o.sign = Request{}, audit.Event{}, authorizer.AttributesRecord{}, signingRead{}
 	r, ev, a := &o.r, &o.ev, &o.attrs
 	r.Event, r.Attrs, r.Time, r.Node, r.IsNode = ev, a, of.time(), who.node, who.isNode
 	ev.UserAgent, ev.User.CredentialID, ev.User.Username, ev.Impersonated.Username = who.product, who.credential, who.username, who.impersonated
@@ -391,19 +399,19 @@ func (o *observed) request(of *observation) (*Request, bool) {
 	ev.Code = int32(c.varint())
 	if flags&obsUUID != 0 {
 		if id := c.take(16); id != nil {
-			ev.AuditID = longUUID(id)
+			ev.AuditID = longUUID(&o.id, id)
 		}
 	} else {
-		ev.AuditID = c.text()
+		ev.AuditID = c.view()
 	}
-	if a.Namespace = c.text(); flags&obsName != 0 {
-		a.Name, a.Path = c.text(), c.text()
+	if a.Namespace = c.view(); flags&obsName != 0 {
+		a.Name, a.Path = c.view(), c.view()
 	}
 	if flags&obsReason != 0 {
-		r.Answer.Reason = c.text()
+		r.Answer.Reason = c.view()
 	}
 	if flags&obsIssued != 0 {
-		ev.IssuedCredential = c.text()
+		ev.IssuedCredential = c.view()
 	}
 	if flags&obsObject != 0 {
 		if id := c.take(8); id != nil {
