@@ -23,6 +23,7 @@ type housekeeper struct {
 	gaps    *gapTeller
 	log     zerolog.Logger
 	used    map[string]time.Time // when each lane had something in hand
+	told    time.Time            // when that of a full state was last
 }
 
 // run keeps house once a minute.
@@ -57,10 +58,17 @@ func (h *housekeeper) shrink(ctx context.Context) {
 }
 
 // prune forgets what of the state was over before the horizon, counted from the requests that come in: a log from last month is
-// judged by last month's state.
+// judged by last month's state. Where more has ended than is to be kept, it forgets what ended first before that.
 func (h *housekeeper) prune(ctx context.Context, now time.Time) {
-	before := pruneFrom(h.engine.Stats().Lanes, now, h.state.horizon, h.state.live != nil, h.used).Add(-h.state.horizon)
-	_ = h.engine.Do(ctx, func() { h.state.Prune(before) }) // its only error is that the engine has stopped
+	oldest := pruneFrom(h.engine.Stats().Lanes, now, h.state.horizon, h.state.live != nil, h.used)
+	var early time.Time
+	if err := h.engine.Do(ctx, func() { early = h.state.prune(oldest) }); err != nil {
+		return // the engine has stopped
+	}
+	if !early.IsZero() && now.Sub(h.told) >= time.Hour {
+		h.told = now
+		h.gaps.lost(rules.StateFull, "state", codes.Int(rules.ParamCount, int64(h.state.maxEnded)), codes.Time(rules.ParamUntil, early))
+	}
 }
 
 // idleAfter is after how long without anything in hand an old log is taken to be at its end.

@@ -105,7 +105,7 @@ func (w *witnessed) remember(now time.Time, last bool) []tally.Remembered {
 	}
 	began := time.Now()
 	p := newStateProof(w.setup, from, to)
-	if w.config().State.Horizon.D() < to.Sub(from)-moreThanAsked { // what was over before is forgotten
+	if w.config().State.Horizon.D() < to.Sub(from)-moreThanAsked || w.state.forgotten.After(from) { // what was over before is forgotten
 		p.NodesKnown, p.NeedsKnown, p.Servers.Known = false, false, false
 	}
 	p.Gaps = append(p.Gaps, w.state.doubts()...)

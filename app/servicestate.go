@@ -22,14 +22,18 @@ type stateFeed struct {
 	live    *cluster.Live // nil without a cluster that is watched
 	given   bool          // whether complete state was given
 	horizon time.Duration
-	began   time.Time
-	log     zerolog.Logger
+	// maxEnded is how many objects are kept that have ended.
+	maxEnded int
+	// forgotten is up to when more was forgotten than the horizon asks for; the engine's goroutine has it.
+	forgotten time.Time
+	began     time.Time
+	log       zerolog.Logger
 }
 
 // openStateFeed loads what is given of the state and what a former process has kept of it.
 func openStateFeed(c *config.Config, log zerolog.Logger) (*stateFeed, error) {
 	f := &stateFeed{
-		State: cluster.NewState(), given: c.State.Live.Enabled || len(c.State.Files) > 0, horizon: c.State.Horizon.D(), began: time.Now(), log: log,
+		State: cluster.NewState(), given: c.State.Live.Enabled || len(c.State.Files) > 0, horizon: c.State.Horizon.D(), maxEnded: c.State.MaxEnded, began: time.Now(), log: log,
 	}
 	var err error
 	if f.EtcdPrefix, err = cluster.CheckEtcdPrefix(c.State.EtcdPrefix); err != nil {
@@ -49,6 +53,26 @@ func openStateFeed(c *config.Config, log zerolog.Logger) (*stateFeed, error) {
 		Record: cluster.RecordConfig{Config: rest}, Dir: dataPath(c, "state"), Horizon: f.horizon, Settle: c.State.Settle.D(),
 	}, f.State, log)
 	return f, err
+}
+
+// atLeastKept is for how long what has ended is kept, however much it is. Requests are judged within that time, and the rules look back for ten minutes.
+const atLeastKept = 15 * time.Minute
+
+// prune forgets what was over before the horizon; oldest is the time of the oldest requests that may come in still. If more has ended than is to be kept, it
+// forgets more, and returns up to when.
+func (f *stateFeed) prune(oldest time.Time) (early time.Time) {
+	before := oldest.Add(-f.horizon)
+	if full := f.Graph.Overfull(f.maxEnded); full.After(before) {
+		if least := oldest.Add(-atLeastKept); full.After(least) {
+			full = least
+		}
+		if full.After(before) {
+			before, early = full, full
+			f.forgotten = full
+		}
+	}
+	f.Prune(before)
+	return early
 }
 
 // askVersionFor bounds how long an apiserver that does not answer delays the start.

@@ -2,6 +2,7 @@ package nodeauthz
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -16,6 +17,21 @@ func (g *Graph) Prune(before time.Time) {
 	for g.pruneSome(limit) {
 		continue
 	}
+}
+
+// Overfull returns the time by which all lifetimes had ended but the n that ended last, about; the zero time if not more than n have ended.
+func (g *Graph) Overfull(n int) time.Time {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if len(g.ended) <= n {
+		return time.Time{}
+	}
+	ends := make([]int64, len(g.ended))
+	for i, e := range g.ended {
+		ends[i] = e.at
+	}
+	slices.Sort(ends)
+	return timeOf(ends[len(ends)-n])
 }
 
 func (g *Graph) pruneSome(limit int64) (more bool) {

@@ -20,6 +20,8 @@ const (
 	Delayed      Reason = "delayed"
 	// StoreFull is what the store tells.
 	StoreFull Reason = "store-full"
+	// StateFull is what the state tells.
+	StateFull Reason = "state-full"
 	// What package coverage finds, whose codes these are.
 	PolicyHidden       = Reason(codes.PolicyHidden)
 	PolicyNoDecision   = Reason(codes.PolicyNoDecision)
@@ -46,6 +48,7 @@ func coverageReasons() []ReasonDoc {
 		{LogLost, "a log file was gone before it was read to its end", codes.Log},
 		{MessagesLost, "messages of a Kafka partition were deleted before they were read", codes.Log},
 		{StoreFull, "the store reached store.maxBytes, and the least important findings are counted together", codes.Doubt},
+		{StateFull, "more objects ended than state.maxEnded, and those that ended first are forgotten before state.horizon", codes.Doubt},
 		{Delayed, "a source is more than five minutes behind", codes.Log},
 		{PolicyHidden, "a rule of the audit policy keeps requests of nodes out of the log", codes.Policy},
 		{PolicyNoDecision, "a rule of the audit policy leaves out the stage with the decision", codes.Policy},

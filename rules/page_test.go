@@ -180,7 +180,7 @@ func TestReasons(t *testing.T) {
 	listed := map[Reason]string{}
 	beside := []Reason{ // what sources and package coverage find, and what the state tells
 		NameLetterCase, NameDomain,
-		LogLost, MessagesLost, Delayed, StoreFull, PolicyHidden, PolicyNoDecision, PolicyLateDecision, PolicyNoBodies, PolicyNoWrites, ApiserverDropped, ApiserverRejected, ApiserverUnaudited,
+		LogLost, MessagesLost, Delayed, StoreFull, StateFull, PolicyHidden, PolicyNoDecision, PolicyLateDecision, PolicyNoBodies, PolicyNoWrites, ApiserverDropped, ApiserverRejected, ApiserverUnaudited,
 		OwnMatch, OwnFailed, OwnCostly,
 	}
 	for _, r := range append(All(), &Rule{Name: "own", Reasons: OwnReasons()}) {

@@ -249,6 +249,10 @@ var findings = map[rules.Reason]func(*said) string{
 		return fmt.Sprintf("the store reached its bound with %s bytes: %s groups of findings lost their names and are counted together, %s of them of requests that were allowed",
 			s.p.Text(rules.ParamBytes), s.p.Text(rules.ParamCount), s.p.Text(rules.ParamAllowed))
 	},
+	rules.StateFull: func(s *said) string {
+		return fmt.Sprintf("more than %s objects have ended: what was over by %s is forgotten, and requests from before that may be unknown",
+			s.p.Text(rules.ParamCount), s.p.Text(rules.ParamUntil))
+	},
 	rules.PolicyHidden: func(s *said) string { return s.policy("keeps these requests of nodes out of the log") },
 	rules.PolicyNoDecision: func(s *said) string {
 		return s.policy("leaves out the stage ResponseComplete, so that the apiserver's decision is missing for")

@@ -100,6 +100,7 @@ type State struct {
 	EtcdPrefix string   `yaml:"etcdPrefix"`
 	FromAudit  bool     `yaml:"fromAudit"`
 	Horizon    Duration `yaml:"horizon" min:"1m" max:"90d"`
+	MaxEnded   int      `yaml:"maxEnded" min:"10000" max:"100000000"`
 	Settle     Duration `yaml:"settle" min:"0s" max:"1m"`
 	WaitAtMost Duration `yaml:"waitAtMost" min:"0s" max:"10m"`
 }
@@ -341,7 +342,7 @@ func (c *Config) SetDefaults() {
 		Rules:         Rules{Lateness: Duration(2 * time.Minute)},
 		Bootstrap:     Bootstrap{MaxNodes: 1000},
 		Readiness:     Readiness{MinWindow: Duration(24 * time.Hour)},
-		State:         State{FromAudit: true, Horizon: Duration(24 * time.Hour), Settle: Duration(500 * time.Millisecond), WaitAtMost: Duration(20 * time.Second)},
+		State:         State{FromAudit: true, Horizon: Duration(24 * time.Hour), MaxEnded: 1_000_000, Settle: Duration(500 * time.Millisecond), WaitAtMost: Duration(20 * time.Second)},
 		Pipeline: Pipeline{
 			MaxBytes: 128 << 20, MaxRequests: 1_000_000, CommitEvery: Duration(100 * time.Millisecond), OpenFor: Duration(2 * time.Minute),
 		},

@@ -169,7 +169,7 @@ var verdicts = [3]nodeauthz.Verdict{nodeauthz.Allow, nodeauthz.Deny, nodeauthz.U
 // causes are the words by which the program calls gaps, of its sources and as package coverage has them. Others are counted as well.
 func causes() []string {
 	return []string{
-		"delayed", "store-full", "log-lost", "messages-lost", "apiserver-dropped", "apiserver-rejected", "apiserver-unaudited", "policy-hidden", "policy-no-bodies",
+		"delayed", "store-full", "state-full", "log-lost", "messages-lost", "apiserver-dropped", "apiserver-rejected", "apiserver-unaudited", "policy-hidden", "policy-no-bodies",
 		"policy-no-decision", "policy-late-decision",
 	}
 }
