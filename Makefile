@@ -71,7 +71,7 @@ bench-log: build ## time analyze, jq and grep on the same large logs, in turns (
 	$(GO) run ./internal/cmd/logbench -nodetrail bin/nodetrail -capture $(CAPTURE) $(LOGBENCHFLAGS)
 
 .PHONY: bench-run
-bench-run: build ## put load on nodetrail run: webhook, Kafka, a storm of refusals, three times too much (BENCHFLAGS='-for 30s')
+bench-run: build ## put load on nodetrail run: webhook, Kafka, a storm of refusals, more than it takes (BENCHFLAGS='-for 30s')
 	$(GO) run ./internal/cmd/runbench -nodetrail bin/nodetrail -capture $(CAPTURE) $(BENCHFLAGS)
 
 .PHONY: bench-hour

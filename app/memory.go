@@ -22,15 +22,24 @@ const (
 
 var memoryHeld atomic.Bool //nolint:gochecknoglobals // the limit is the process's
 
-// HoldMemory keeps what the garbage collector has not collected yet in proportion to what the process holds, until ctx ends; so many bytes in all are
-// never too much. Without it a process uses twice what it holds; and what a service holds is most in an overload, in which nothing may be killed for its
-// memory. It does nothing where GOGC is set, and leaves a limit of GOMEMLIMIT in force. The limit is the whole process's: of several calls
-// at a time the first one keeps it.
-func HoldMemory(ctx context.Context, atLeast int64) {
+// Shares of what is held that may wait for the garbage collector, in per cent.
+const (
+	// AnalysisGarbage is that of an analysis, which is over soon.
+	AnalysisGarbage = 100
+	// serviceGarbage is that of a service. At the load of a large cluster the collector takes a few per cent of its processor time.
+	serviceGarbage = 50
+)
+
+// HoldMemory bounds what the garbage collector has not collected yet, until ctx ends: to percent of what the process holds, and to a quarter of that where the
+// process would otherwise use more than atLeast bytes. What a service holds is most in an overload, in which nothing may be killed for its
+// memory. It does nothing where GOGC is set, and leaves a limit of GOMEMLIMIT in force. The limits are the whole process's: of several calls
+// at a time the first one keeps them.
+func HoldMemory(ctx context.Context, atLeast int64, percent int) {
 	if os.Getenv("GOGC") != "" || !memoryHeld.CompareAndSwap(false, true) { // somebody has decided that
 		return
 	}
 	defer memoryHeld.Store(false)
+	defer debug.SetGCPercent(debug.SetGCPercent(percent))
 	most := debug.SetMemoryLimit(-1) // of GOMEMLIMIT
 	defer debug.SetMemoryLimit(most)
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}

@@ -25,12 +25,13 @@ func TestMemoryLimit(t *testing.T) {
 // The limit is in force while the service runs, and afterwards the one before it is.
 func TestHoldMemory(t *testing.T) {
 	t.Setenv("GOGC", "")
-	before := debug.SetMemoryLimit(math.MaxInt64)
-	defer debug.SetMemoryLimit(before)
+	const percent = 100
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
+	defer debug.SetGCPercent(debug.SetGCPercent(percent))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
-		HoldMemory(ctx, serviceMemory)
+		HoldMemory(ctx, serviceMemory, serviceGarbage)
 		close(ended)
 	}()
 	for debug.SetMemoryLimit(-1) == math.MaxInt64 && t.Context().Err() == nil {
@@ -39,9 +40,15 @@ func TestHoldMemory(t *testing.T) {
 	if got := debug.SetMemoryLimit(-1); got < serviceMemory {
 		t.Errorf("the limit is %d", got)
 	}
+	if got := debug.SetGCPercent(serviceGarbage); got != serviceGarbage {
+		t.Errorf("%d per cent may wait", got)
+	}
 	cancel()
 	<-ended
 	if got := debug.SetMemoryLimit(-1); got != math.MaxInt64 {
 		t.Errorf("afterwards the limit is %d", got)
+	}
+	if got := debug.SetGCPercent(percent); got != percent {
+		t.Errorf("afterwards %d per cent may wait", got)
 	}
 }

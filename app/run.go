@@ -81,7 +81,7 @@ func Run(ctx context.Context, o RunOptions) (err error) {
 	if err := os.MkdirAll(c.Data, 0o750); err != nil {
 		return fmt.Errorf("making the data folder: %w", err)
 	}
-	go HoldMemory(ctx, serviceMemory)
+	go HoldMemory(ctx, serviceMemory, serviceGarbage)
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.open(ctx, c); err != nil {
 		if ctx.Err() != nil { // SQLite calls it otherwise than the rest

@@ -70,7 +70,7 @@ func (e *embedded) open(ctx context.Context, log zerolog.Logger, versions []migr
 	}
 	// An acknowledged batch must outlast a power cut, so every commit is synchronised. The log of changes is folded into the file every
 	// 32 MB: the rows of an hour are rewritten with each batch, and so most of that is saved.
-	e.db, err = sql.Open("sqlite", fileURI(e.path, "rwc", "busy_timeout=10000", "journal_mode=WAL", "synchronous=FULL", "cache_size=-32000",
+	e.db, err = sql.Open("sqlite", fileURI(e.path, "rwc", "busy_timeout=10000", "journal_mode=WAL", "synchronous=FULL", "cache_size=-24000",
 		"wal_autocheckpoint=8000", "journal_size_limit=67108864", "temp_store=memory"))
 	if err != nil {
 		return err

@@ -51,7 +51,7 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 			if err := f.prepare(args, std); err != nil {
 				return cli.Usage(cmd, err)
 			}
-			go app.HoldMemory(cmd.Context(), app.AnalysisMemory)
+			go app.HoldMemory(cmd.Context(), app.AnalysisMemory, app.AnalysisGarbage)
 			return f.run(cmd.Context(), std)
 		},
 	}

@@ -56,8 +56,8 @@ func (b *budget) overdraw(n int64) {
 	b.spent += n
 }
 
-// fits reports whether a request that holds nothing may take n bytes. A quarter is left to the requests that have begun.
-func (b *budget) fits(n int64) bool { return b.spent == 0 || b.spent+n <= b.max/4*3 }
+// fits reports whether a request that holds nothing may take n bytes. Half of it is left to the requests that have begun.
+func (b *budget) fits(n int64) bool { return b.spent == 0 || b.spent+n <= b.max/2 }
 
 // await takes n bytes for a request that holds nothing, when it is its turn and there are so many. It reports whether it did before ctx ended.
 func (b *budget) await(ctx context.Context, n int64) bool {

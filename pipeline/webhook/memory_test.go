@@ -166,7 +166,7 @@ func TestBodiesWaitForMemory(t *testing.T) {
 func TestMemoryInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &budget{max: 100}
-		b.overdraw(70)
+		b.overdraw(45)
 		var mu sync.Mutex
 		var got []string
 		wait := func(name string, n int64, most time.Duration) {
@@ -182,31 +182,31 @@ func TestMemoryInTurn(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		wait("impatient", 60, time.Second)
-		wait("large", 60, time.Minute)
-		wait("small", 5, time.Minute)
-		if !b.reserve(30) || b.reserve(1) {
+		wait("impatient", 40, time.Second)
+		wait("large", 40, time.Minute)
+		wait("small", 3, time.Minute)
+		if !b.reserve(55) || b.reserve(1) {
 			t.Error("what waits must not take what those need who have begun")
 		}
-		b.giveBack(30)
+		b.giveBack(55)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		b.giveBack(54)
+		b.giveBack(34)
 		synctest.Wait()
 		if want := []string{"not impatient"}; !slices.Equal(got, want) {
 			t.Fatalf("%q, not %q: the small one must not overtake", got, want)
 		}
-		b.giveBack(6)
+		b.giveBack(4)
 		synctest.Wait()
 		if want := []string{"not impatient", "large", "small"}; !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
 			t.Fatalf("%q, not %q", got, want)
 		}
 		b.giveBack(10)
-		wait("late", 60, time.Second)
-		wait("next", 5, time.Minute)
+		wait("late", 40, time.Second)
+		wait("next", 3, time.Minute)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got[len(got)-1] != "next" || b.used() != 70 || len(b.queue) != 0 {
+		if got[len(got)-1] != "next" || b.used() != 43 || len(b.queue) != 0 {
 			t.Errorf("%q, %d bytes are used, %d wait", got, b.used(), len(b.queue))
 		}
 	})

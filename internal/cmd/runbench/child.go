@@ -60,8 +60,8 @@ func startChild(ctx context.Context, o *options, source string) (_ *child, err e
 	if strings.Contains(source, "%s") {
 		source = fmt.Sprintf(source, c.audit)
 	}
-	text := fmt.Sprintf("data: %q\nlisten: %s\nauthorization: {mode: \"Node,RBAC\"}\nskew: 150ms\nstate: {files: [%q]}\n%s\n",
-		filepath.Join(c.dir, "data"), c.listen, journal, source)
+	text := fmt.Sprintf("data: %q\nlisten: %s\nauthorization: {mode: \"Node,RBAC\"}\nskew: 150ms\nstate: {files: [%q], horizon: %s}\n%s\n",
+		filepath.Join(c.dir, "data"), c.listen, journal, stateFor, source)
 	if o.pprof != "" {
 		text += "pprof: " + o.pprof + "\n"
 	}

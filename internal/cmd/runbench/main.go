@@ -1,5 +1,5 @@
 // Command runbench puts load on nodetrail run and measures whether it keeps up: as much as a large cluster brings through the apiserver's
-// webhook and through Kafka, a storm of refusals, and three times as much as it can take. Two more loads are attacks, for the night: "starve" has others
+// webhook and through Kafka, a storm of refusals, and more than it can take. Two more loads are attacks, for the night: "starve" has others
 // without credentials hold all the connections that they get, while an API server posts; "flood" has one node refused request after request, each for a new
 // name, while secrets are read. The program runs as a process of its own on two processors, with its embedded store; this one shares them.
 //
@@ -46,6 +46,11 @@ const (
 	stormRate   = 1700
 	batchSize   = 400 // of an apiserver, by default
 	warmUp      = 3 * time.Second
+	// askedRate is how many events a second it takes at most.
+	askedRate = 200_000
+	// stateFor is for how long the state keeps what has ended. By default it is a day, in which the pods of the load, 250 a second, would be millions: a load
+	// for longer than that is to show what else grows.
+	stateFor = 10 * time.Minute
 )
 
 func main() {
@@ -240,7 +245,8 @@ func (r *bench) webhook(ctx context.Context, name string, storm bool) (err error
 	return r.counted(ctx, name, c, warm.judged+out.judged, warm.unsure+out.unsure)
 }
 
-// overload is three times what the program takes at most, and then the load of every day.
+// overload is more than the program takes, for a while, and for longer three times what it took of that; then the load of every day. Requests that wait keep the
+// 480 connections from bringing as much as is offered.
 func (r *bench) overload(ctx context.Context) (err error) {
 	c, err := startChild(ctx, r.o, webhookSource)
 	if err != nil {
@@ -262,12 +268,12 @@ func (r *bench) overload(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	over, err := step("three times that", 3*most.taken, r.o.duration, once)
+	r.check(most.taken >= askedRate, "overload: %.0f events a second taken at most, asked for %d", most.taken, askedRate)
+	over, err := step("more than that", 3*most.taken, r.o.duration, once)
 	if err != nil {
 		return err
 	}
-	r.check(over.turned > 0, "overload: %.0f events a second offered, %.1f times what it takes; %.1f %% of the requests were answered 429 or 503",
-		over.offered, over.offered/most.taken, 100*over.turned)
+	r.check(over.taken > most.taken/2, "overload: %.0f events a second taken when there are more, %.2f of the most that it takes", over.taken, over.taken/most.taken)
 	if n := most.broken + over.broken; n > 0 {
 		r.notes = append(r.notes, fmt.Sprintf("overload: %d connections were closed before their first request was read", n))
 	}
