@@ -2,7 +2,6 @@ package rules
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -106,8 +105,6 @@ type watched struct {
 	Window    int64    `json:"win"` // the last
 	FoundAt   time.Time
 	PassedNow bool `json:"pn,omitzero"` // the last were let through
-	// name and rest are what of the members of the denial stays as it is: the object is stored again each time that it is denied.
-	name, rest []byte
 }
 
 // Advance implements Detector.
@@ -217,7 +214,10 @@ func (p *persistent) deny(d *denial) *watched {
 		return w
 	}
 	w.Count += d.Count
-	w.Last, w.PassedNow = d.Last, d.Allowed
+	w.PassedNow = d.Allowed
+	if d.Last.After(w.Last) { // else more is remembered than how far time is
+		w.Last = d.Last
+	}
 	if window != w.Window {
 		w.Windows++
 		w.Window = window
@@ -256,47 +256,15 @@ func (p *persistent) change(n *persistentNode, name string) {
 
 const rememberedPersistent = "persistent-deny"
 
-// watchedBytes is about what an object takes.
-const watchedBytes = 576
-
-// watchedObjects are those of a node.
-type watchedObjects []*watched
-
-func (all watchedObjects) appendJSON(b []byte) ([]byte, error) {
-	m := members{b: slices.Grow(b, watchedBytes*len(all))}
-	appendAll(&m, all, (*watched).members)
-	return m.b, m.err
-}
-
-func (w *watched) members(m *members) {
-	if w.name == nil {
-		fixed := members{b: make([]byte, 1, watchedBytes)}
-		fixed.b[0] = '{'
-		w.denial.name(&fixed)
-		at := len(fixed.b)
-		w.denial.rest(&fixed)
-		fixed.b = slices.Clip(slices.Clone(fixed.b[1:]))
-		w.name, w.rest = fixed.b[:at-1:at-1], fixed.b[at-1:]
-	}
-	m.b = append(m.b, w.name...)
-	w.counts(m)
-	m.b = append(m.b, w.rest...)
-	m.texts(`"ids":`, w.AuditIDs)
-	m.number(`"ws":`, w.Windows)
-	m.number(`"win":`, w.Window)
-	m.time(`"FoundAt":`, w.FoundAt)
-	m.flag(`"pn":`, w.PassedNow)
-}
-
 // Changes implements Detector.
 func (p *persistent) Changes() []Remembered {
 	var out []Remembered
 	for _, name := range slices.Sorted(maps.Keys(p.changed)) {
-		objects := watchedObjects{}
+		var objects []*watched
 		if n := p.nodes[name]; n != nil {
 			objects, n.changed = n.objects, false
 		}
-		out = remember(out, rememberedPersistent, name, objects)
+		out = append(out, Remembered{Kind: rememberedPersistent, Key: name, Value: appendWatched(nil, objects)})
 	}
 	clear(p.changed)
 	return out
@@ -310,8 +278,8 @@ func (p *persistent) Restore(r *Remembered) (own bool, err error) {
 	if p.nodes[r.Key] != nil || len(p.nodes) >= MaxNodes {
 		return true, nil
 	}
-	var objects []*watched
-	if err := json.Unmarshal(r.Value, &objects); err != nil {
+	objects, err := readWatched(r.Value)
+	if err != nil {
 		return true, err
 	}
 	if len(objects) > persistentObjects {
