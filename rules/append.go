@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"strconv"
-	"time"
 )
 
 // appender writes itself as encoding/json would, byte by byte, at a fraction of its price: what detectors remember is made into JSON again and
@@ -53,28 +52,6 @@ func (m *members) text(name, s string) {
 	}
 }
 
-func (m *members) texts(name string, all []string) {
-	if len(all) == 0 {
-		return
-	}
-	m.name(name)
-	m.b = append(m.b, '[')
-	for i, s := range all {
-		if i > 0 {
-			m.b = append(m.b, ',')
-		}
-		m.b = appendText(m.b, s)
-	}
-	m.b = append(m.b, ']')
-}
-
-func (m *members) flag(name string, is bool) {
-	if is {
-		m.name(name)
-		m.b = append(m.b, "true"...)
-	}
-}
-
 func (m *members) number(name string, n int64) {
 	m.name(name)
 	m.b = strconv.AppendInt(m.b, n, 10)
@@ -87,18 +64,6 @@ func (m *members) amount(name string, f float64) {
 		return
 	}
 	m.value(name, f)
-}
-
-func (m *members) time(name string, t time.Time) {
-	m.name(name)
-	m.b = append(m.b, '"')
-	b, err := t.AppendText(m.b)
-	if err != nil {
-		m.err = cmp.Or(m.err, err)
-		return
-	}
-	m.b = b
-	m.b = append(m.b, '"')
 }
 
 // value appends any other value.
