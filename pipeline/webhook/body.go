@@ -17,6 +17,8 @@ import (
 // of it could keep each other from ever getting the rest. Safe for concurrent use.
 type budget struct {
 	max int64
+	// begin is up to how much of max a request may take that holds nothing: what is left is for those that have begun.
+	begin int64
 	// express is held by the request that may overdraw.
 	express atomic.Bool
 
@@ -56,8 +58,8 @@ func (b *budget) overdraw(n int64) {
 	b.spent += n
 }
 
-// fits reports whether a request that holds nothing may take n bytes. Half of it is left to the requests that have begun.
-func (b *budget) fits(n int64) bool { return b.spent == 0 || b.spent+n <= b.max/2 }
+// fits reports whether a request that holds nothing may take n bytes.
+func (b *budget) fits(n int64) bool { return b.spent == 0 || b.spent+n <= b.begin }
 
 // await takes n bytes for a request that holds nothing, when it is its turn and there are so many. It reports whether it did before ctx ended.
 func (b *budget) await(ctx context.Context, n int64) bool {

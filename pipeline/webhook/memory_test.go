@@ -165,7 +165,7 @@ func TestBodiesWaitForMemory(t *testing.T) {
 // Requests get memory in the order in which they came. One that gives up lets the next ones pass.
 func TestMemoryInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &budget{max: 100}
+		b := &budget{max: 100, begin: 50}
 		b.overdraw(45)
 		var mu sync.Mutex
 		var got []string
@@ -215,7 +215,7 @@ func TestMemoryInTurn(t *testing.T) {
 // Whatever the order in which requests come, give up and end, nothing is lost, and nobody waits while there is room.
 func TestMemoryAtRandom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &budget{max: 1000}
+		b := &budget{max: 1000, begin: 500}
 		var all sync.WaitGroup
 		var in, out atomic.Int64
 		for seed := range uint64(200) {

@@ -72,13 +72,17 @@ func (s *Server) Handler(intake source.Intake) http.Handler { return s.handler(i
 // HandlerRaw is Handler for a gateway.
 func (s *Server) HandlerRaw(intake RawIntake) http.Handler { return s.rawHandler(intake) }
 
+// handler decodes: events take about as much as their body.
 func (s *Server) handler(intake source.Intake) *endpoint {
+	s.budget.begin = s.budget.max / 2
 	return &endpoint{
 		Server: s, needed: true, take: func(ctx context.Context, p *part) error { return p.give(ctx, intake) },
 	}
 }
 
+// rawHandler hands on the bytes of bodies.
 func (s *Server) rawHandler(intake RawIntake) *endpoint {
+	s.budget.begin = s.budget.max / 8 * 7
 	return &endpoint{
 		Server: s, raw: true, needed: s.opt.NeededOnly, take: func(ctx context.Context, p *part) error { return p.giveRaw(ctx, intake) },
 	}
