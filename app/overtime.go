@@ -1,7 +1,6 @@
 package app
 
 import (
-	"slices"
 	"time"
 
 	"github.com/nodetrail/nodetrail/pipeline"
@@ -15,8 +14,7 @@ type overTime struct {
 	state     rules.State
 	count     func(*tally.Entry)
 	observed  int
-	found     []tally.Entry
-	excess    []tally.Entry // counted as soon as nothing else is
+	found     []tally.Entry // counted as soon as nothing else is
 }
 
 // advanceEvery is after how many requests the detectors' time moves on: often enough for them to keep little.
@@ -29,34 +27,21 @@ func (o *overTime) observe(j *pipeline.Judgement) {
 	}
 }
 
-// maxFound bounds what is kept of it.
-const maxFound = 100_000
-
 func (o *overTime) add(d *rules.Detection) {
-	entry := pipeline.DetectionEntry(d, o.state)
-	if len(o.found) >= maxFound {
-		o.excess = append(o.excess, entry)
-		return
-	}
-	o.found = append(o.found, entry)
+	o.found = append(o.found, pipeline.DetectionEntry(d, o.state))
 }
 
-// relieve counts what was found beyond what is kept.
+// relieve counts what was found.
 func (o *overTime) relieve() {
-	for i := range o.excess {
-		o.count(&o.excess[i])
+	for i := range o.found {
+		o.count(&o.found[i])
 	}
-	o.excess = nil
+	clear(o.found)
+	o.found = o.found[:0]
 }
 
 // flush adds all that was found to the report.
 func (o *overTime) flush() {
 	o.detectors.Flush(o.state, o.add)
 	o.relieve()
-	// A group has the message of the first finding with its severity: here that is to be the last, which knows the whole story.
-	slices.Reverse(o.found)
-	for i := range o.found {
-		o.count(&o.found[i])
-	}
-	o.found = nil
 }

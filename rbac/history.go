@@ -76,7 +76,7 @@ func (h *history[T]) set(from instant, value *T, equal func(a, b *T) bool) (repl
 	if n > 0 && old[n-1].from >= from {
 		i = sort.Search(n, func(i int) bool { return old[i].from >= from })
 	}
-	for _, j := range [...]int{i - 1, i} {
+	for _, j := range [...]int{i - 1, i, i - 2} { // before a deletion it may have been the same
 		if value != nil && j >= 0 && j < n && old[j].value != nil && equal(old[j].value, value) {
 			value = old[j].value
 			break
