@@ -66,6 +66,9 @@ func (h *history[T]) at(t instant) *T {
 	return vs[sort.Search(n, func(i int) bool { return vs[i].from > t })-1].value
 }
 
+// lookBack is among how many versions before it an equal one is looked for.
+const lookBack = 8
+
 // set makes the object value (nil: deleted) from `from` on, until the next
 // version. It returns the versions before and after when one of the same instant was
 // replaced, else nil and nil.
@@ -76,8 +79,9 @@ func (h *history[T]) set(from instant, value *T, equal func(a, b *T) bool) (repl
 	if n > 0 && old[n-1].from >= from {
 		i = sort.Search(n, func(i int) bool { return old[i].from >= from })
 	}
-	for _, j := range [...]int{i - 1, i, i - 2} { // before a deletion it may have been the same
-		if value != nil && j >= 0 && j < n && old[j].value != nil && equal(old[j].value, value) {
+	// What is made again is mostly as it was before it was deleted or changed, and is there once.
+	for j := min(i, n-1); value != nil && j >= max(0, i-lookBack); j-- {
+		if old[j].value != nil && equal(old[j].value, value) {
 			value = old[j].value
 			break
 		}
