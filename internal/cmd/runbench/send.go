@@ -144,6 +144,7 @@ func drive(ctx context.Context, ids *serials, batches []*batch, rate float64, d 
 func poster(url string, retries int) send {
 	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
 		MaxIdleConnsPerHost: 480, MaxIdleConns: 480, MaxConnsPerHost: 480, WriteBufferSize: 256 << 10, DisableCompression: true,
+		IdleConnTimeout: 90 * time.Second, // less than the server's, as in client-go
 	}}
 	return func(ctx context.Context, b *batch, o *outcome) {
 		begin := time.Now()
