@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"runtime"
-	"sync"
 	"sync/atomic"
 
 	"github.com/nodetrail/nodetrail/audit"
@@ -35,7 +34,7 @@ type bench struct {
 	hearings []hearing
 	judges   []Judge
 	due      []dueRequest
-	team     team
+	team     *team
 	// alone has each request judged in its turn, in tests that hold the one against the other.
 	alone bool
 }
@@ -64,6 +63,9 @@ func (b *bench) judge(j *Judge, due []dueRequest) {
 	for i := range due {
 		b.hearings[i].foreseen = !due[i].early && j.foresees(due[i].r.ev)
 	}
+	if b.team == nil {
+		b.team = &team{}
+	}
 	b.team.run(procs, len(due), share, b)
 }
 
@@ -74,29 +76,70 @@ func (b *bench) do(proc, i int) {
 	}
 }
 
-// team does work on several goroutines.
+// team does work on several goroutines. One goroutine calls run.
 type team struct {
-	next atomic.Int64
-	busy sync.WaitGroup
+	// linger is how many times those who help give way to other goroutines, and look for further work, before they end. A slice of a log has several parts, and a
+	// core that sleeps takes longer to wake than a part may take.
+	linger  int
+	now     atomic.Pointer[job]
+	helpers []*atomic.Bool // which of them are there; the first is never
+}
+
+// job is work that is handed out.
+type job struct {
+	work            interface{ do(proc, i int) }
+	procs, n, share int
+	next            atomic.Int64
+	busy            atomic.Int64 // helpers that have it in hand
 }
 
 // run calls work with each number below n, a share of them at a time, on so many goroutines, whose number it gets. It returns when all is done.
 func (t *team) run(procs, n, share int, work interface{ do(proc, i int) }) {
-	t.next.Store(0)
-	for p := 1; p < min(procs, (n+share-1)/share); p++ {
-		t.busy.Go(func() { t.take(p, n, share, work) })
+	j := &job{work: work, procs: min(procs, (n+share-1)/share), n: n, share: share}
+	if j.procs <= 1 {
+		j.take(0)
+		return
 	}
-	t.take(0, n, share, work)
-	t.busy.Wait()
+	for len(t.helpers) < j.procs {
+		t.helpers = append(t.helpers, &atomic.Bool{})
+	}
+	t.now.Store(j)
+	for p := 1; p < j.procs; p++ {
+		if there := t.helpers[p]; there.CompareAndSwap(false, true) {
+			go t.help(p, there)
+		}
+	}
+	j.take(0)
+	t.now.Store(nil)
+	for j.busy.Load() > 0 {
+		runtime.Gosched()
+	}
 }
 
-func (t *team) take(proc, n, share int, work interface{ do(proc, i int) }) {
-	for {
-		to := int(t.next.Add(int64(share)))
-		for i := to - share; i < min(to, n); i++ {
-			work.do(proc, i)
+// help takes work in hand for as long as there is some.
+func (t *team) help(proc int, there *atomic.Bool) {
+	defer there.Store(false)
+	for idle := 0; idle <= t.linger; {
+		j := t.now.Load()
+		if j == nil || proc >= j.procs || j.next.Load() >= int64(j.n) {
+			idle++
+			runtime.Gosched()
+			continue
 		}
-		if to >= n {
+		j.busy.Add(1)
+		j.take(proc) // of a job that is over, nothing
+		j.busy.Add(-1)
+		idle = 0
+	}
+}
+
+func (j *job) take(proc int) {
+	for {
+		to := int(j.next.Add(int64(j.share)))
+		for i := to - j.share; i < min(to, j.n); i++ {
+			j.work.do(proc, i)
+		}
+		if to >= j.n {
 			return
 		}
 	}

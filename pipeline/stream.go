@@ -126,6 +126,8 @@ func NewStream(j *Judge, state StateSink, opt Options, outs ...func(*Judgement) 
 		},
 		sliced: s.handOut,
 	}
+	s.team.linger = lingerFor
+	s.sched.bench.team = &s.team
 	return s
 }
 
@@ -154,6 +156,9 @@ func (s *Stream) Batch(b *Batch) error {
 	}
 	return nil
 }
+
+// lingerFor is how often helpers look for further work: for some tenths of a millisecond if nothing else can run.
+const lingerFor = 3000
 
 const (
 	// sliceEvents is how many events change the state before requests are judged: enough for all cores to have some.
