@@ -168,7 +168,7 @@ func serial(path, state string) (inOrder, longest float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	if inOrder, err = focused(name, "-focus="+regexp.QuoteMeta("file.(*reader).merge"), "-ignore="+regexp.QuoteMeta("pipeline.(*team).take")); err != nil {
+	if inOrder, err = focused(name, "-focus="+regexp.QuoteMeta("file.(*reader).merge"), "-ignore="+regexp.QuoteMeta("pipeline.(*job).take")); err != nil {
 		return 0, 0, err
 	}
 	for _, stage := range [][]string{{"cluster.(*State).ApplyRead", "pipeline.(*witness).see", "pipeline.(*Stream).take"}, {"app.(*overTime).observe", "report.(*Builder).AddEntry"}} {
