@@ -25,7 +25,7 @@ func (c *counted) do(proc, i int) {
 	case c.inUse[proc].Add(1) != 1:
 		c.t.Errorf("two goroutines have the number %d", proc)
 	case c.ended.Load():
-		c.t.Error("work goes on after its end")
+		c.t.Error("work continues after its end")
 	}
 	c.did[i]++
 	for range i % 7 { // some take longer
