@@ -5,13 +5,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/sinks/metrics"
@@ -85,6 +88,58 @@ func TestAttack02AFullStoreIsTold(t *testing.T) {
 	answer := httptest.NewRecorder()
 	m.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if want := `nodetrail_coverage_gaps_total{cause="store-full"} 1`; !strings.Contains(answer.Body.String(), want) {
+		t.Errorf("no %s", want)
+	}
+}
+
+// That the state forgets more than it was asked to is in the log, in a metric, and a finding, once an hour.
+func TestAFullStateIsTold(t *testing.T) {
+	db, err := store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "nodetrail.db"), store.Options{Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	var log bytes.Buffer
+	m := metrics.New(metrics.Options{})
+	e := startEngine(t, db, 1<<20)
+	f := &stateFeed{State: cluster.NewState(), horizon: 24 * time.Hour, maxEnded: 10}
+	gaps := &gapTeller{engine: &court{Engine: e}, metrics: m, config: config.Default, log: zerolog.New(&log)}
+	h := &housekeeper{store: db, engine: gaps.engine, state: f, gaps: gaps, used: map[string]time.Time{}}
+	now := time.Now()
+	end := func(n int, at time.Time) {
+		for i := range n {
+			uid := at.String() + strconv.Itoa(i)
+			stamp := nodeauthz.Stamp{Time: at, Source: nodeauthz.SourceWatch}
+			f.Graph.SetPod(&nodeauthz.Pod{Namespace: "shop", Name: "web", UID: uid, NodeName: "n1"}, stamp)
+			f.Graph.DeletePod("shop", "web", uid, nodeauthz.Stamp{Time: at.Add(time.Second), Source: nodeauthz.SourceWatch})
+		}
+	}
+	end(10, now.Add(-2*time.Hour))
+	h.prune(t.Context(), now)
+	if log.Len() > 0 || !f.forgotten.IsZero() {
+		t.Fatalf("as many as there may be: %s", log.String())
+	}
+	for hour := range 2 {
+		at := now.Add(time.Duration(hour) * time.Hour)
+		for minute := range 3 {
+			end(10, at.Add(time.Duration(minute-60)*time.Minute))
+			h.prune(t.Context(), at.Add(time.Duration(minute)*time.Minute))
+		}
+	}
+	if n := strings.Count(log.String(), "more than 10 objects have ended"); n != 2 {
+		t.Errorf("said %d times in two hours: %s", n, log.String())
+	}
+	e.Close("notes") // when it is stored
+	all, err := db.Tally(t.Context(), time.Time{}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := all.Groups[tally.Key{Rule: rules.CoverageGap, Name: "state", Reason: rules.StateFull}]; g == nil {
+		t.Errorf("no finding: %+v", all.Groups)
+	}
+	answer := httptest.NewRecorder()
+	m.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if want := `nodetrail_coverage_gaps_total{cause="state-full"} 2`; !strings.Contains(answer.Body.String(), want) {
 		t.Errorf("no %s", want)
 	}
 }
