@@ -1,15 +1,24 @@
 package app
 
 import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
 
+	"github.com/nodetrail/nodetrail/app/judging"
 	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/sinks/metrics"
+	"github.com/nodetrail/nodetrail/store"
 )
 
 // A kind that the apiserver does not serve, as pod certificate requests by default, is nothing to be alerted of; one that may not be read is.
@@ -58,5 +67,63 @@ func TestEndedObjectsAreBounded(t *testing.T) {
 				t.Errorf("%d are kept; of %s, what ended by %s is forgotten early (%s)", n, now, early, f.forgotten)
 			}
 		})
+	}
+}
+
+// What the state forgot within the window is not proved by it.
+func TestForgottenStateProvesNothing(t *testing.T) {
+	db, err := store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "nodetrail.db"), store.Options{Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	now := time.Now().UTC()
+	features, err := nodeauthz.FeaturesFor("1.36")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		forgotten time.Time
+		known     bool
+	}{
+		"nothing": {time.Time{}, true}, "before the window": {now.Add(-25 * time.Hour), true}, "in the window": {now.Add(-time.Hour), false},
+	} {
+		f := &stateFeed{State: cluster.NewState(), horizon: 48 * time.Hour, given: true, forgotten: c.forgotten}
+		var journal strings.Builder
+		for i, at := range []time.Time{now.Add(-72 * time.Hour), now.Add(time.Minute)} {
+			fmt.Fprintf(&journal, `{"type":"%s","observedAt":"%s","object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","uid":"1","resourceVersion":"%d"}}}`+"\n",
+				[]string{"ADDED", "MODIFIED"}[i], at.Format(time.RFC3339Nano), i+1)
+		}
+		if err := f.Load([]string{"-"}, strings.NewReader(journal.String())); err != nil {
+			t.Fatal(err)
+		}
+		w, err := openWitnessed(t.Context(), db, witnessed{
+			config: func() *config.Config {
+				o := config.Default()
+				o.State.Horizon, o.Readiness.MinWindow = config.Duration(f.horizon), config.Duration(24*time.Hour)
+				return o
+			},
+			state: f, setup: judging.New(f.State, judging.Options{Features: features, Mode: &pipeline.Mode{}}), instance: "i",
+			window: func() (from, to time.Time) { return now.Add(-24 * time.Hour), now },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, m := range w.remember(now, true) {
+			if m.Kind != rememberedState {
+				continue
+			}
+			var p stateProof
+			if err := json.Unmarshal(m.Value, &p); err != nil {
+				t.Fatal(err)
+			}
+			if found = true; p.NodesKnown != c.known || !c.known && (p.NeedsKnown || p.Servers.Known) {
+				t.Errorf("%s is forgotten: %+v", name, p)
+			}
+		}
+		if !found {
+			t.Errorf("%s: no proof", name)
+		}
 	}
 }
