@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -64,47 +65,51 @@ func TestPruneFrom(t *testing.T) {
 	}
 }
 
-// What the bound of the store costs is in the log, in a metric, and a finding.
-func TestAttack02AFullStoreIsTold(t *testing.T) {
-	db, err := store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "nodetrail.db"), store.Options{MaxBytes: 1, Log: zerolog.Nop()})
+// keeper keeps house with a store and an engine of its own, and logs into a buffer.
+func keeper(t *testing.T, opt store.Options) (*housekeeper, *bytes.Buffer) {
+	t.Helper()
+	db, err := store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "nodetrail.db"), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = db.Close() }()
-	var log bytes.Buffer
-	m := metrics.New(metrics.Options{})
-	e := startEngine(t, db, 1<<20)
-	h := &housekeeper{store: db, gaps: &gapTeller{engine: &court{Engine: e}, metrics: m, config: config.Default, log: zerolog.New(&log)}}
-	h.shrink(t.Context())
-	e.Close("notes") // when it is stored
-	all, err := db.Tally(t.Context(), time.Time{}, time.Time{})
+	t.Cleanup(func() { _ = db.Close() })
+	log := &bytes.Buffer{}
+	e := &court{Engine: startEngine(t, db, 1<<20)}
+	gaps := &gapTeller{engine: e, metrics: metrics.New(metrics.Options{}), config: config.Default, log: zerolog.New(log)}
+	return &housekeeper{store: db, engine: e, gaps: gaps, used: map[string]time.Time{}}, log
+}
+
+// saidOf returns the finding that something of a lane was lost, nil if there is none, and checks how often the metric counts it.
+func (h *housekeeper) saidOf(t *testing.T, reason rules.Reason, lane string, times int) *tally.Group {
+	t.Helper()
+	h.engine.Close("notes") // when it is stored
+	all, err := h.store.Tally(t.Context(), time.Time{}, time.Time{})
 	if err != nil {
 		t.Fatal(err)
-	}
-	g := all.Groups[tally.Key{Rule: rules.CoverageGap, Name: "store", Reason: rules.StoreFull}]
-	if g == nil || g.Count != 1 || !strings.Contains(log.String(), "the store reached its bound") {
-		t.Errorf("%+v, %s", g, log.String())
 	}
 	answer := httptest.NewRecorder()
-	m.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	if want := `nodetrail_coverage_gaps_total{cause="store-full"} 1`; !strings.Contains(answer.Body.String(), want) {
+	h.gaps.metrics.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if want := fmt.Sprintf("nodetrail_coverage_gaps_total{cause=%q} %d", reason, times); !strings.Contains(answer.Body.String(), want) {
 		t.Errorf("no %s", want)
+	}
+	return all.Groups[tally.Key{Rule: rules.CoverageGap, Name: lane, Reason: reason}]
+}
+
+// What the bound of the store costs is in the log, in a metric, and a finding.
+func TestAttack02AFullStoreIsTold(t *testing.T) {
+	h, log := keeper(t, store.Options{MaxBytes: 1, Log: zerolog.Nop()})
+	h.shrink(t.Context())
+	g := h.saidOf(t, rules.StoreFull, "store", 1)
+	if g == nil || g.Count != 1 || !strings.Contains(log.String(), "the store reached its bound") {
+		t.Errorf("%+v, %s", g, log.String())
 	}
 }
 
 // That the state forgets more than it was asked to is in the log, in a metric, and a finding, once an hour.
 func TestAFullStateIsTold(t *testing.T) {
-	db, err := store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "nodetrail.db"), store.Options{Log: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	var log bytes.Buffer
-	m := metrics.New(metrics.Options{})
-	e := startEngine(t, db, 1<<20)
+	h, log := keeper(t, store.Options{Log: zerolog.Nop()})
 	f := &stateFeed{State: cluster.NewState(), horizon: 24 * time.Hour, maxEnded: 10}
-	gaps := &gapTeller{engine: &court{Engine: e}, metrics: m, config: config.Default, log: zerolog.New(&log)}
-	h := &housekeeper{store: db, engine: gaps.engine, state: f, gaps: gaps, used: map[string]time.Time{}}
+	h.state = f
 	now := time.Now()
 	end := func(n int, at time.Time) {
 		for i := range n {
@@ -129,17 +134,7 @@ func TestAFullStateIsTold(t *testing.T) {
 	if n := strings.Count(log.String(), "more than 10 objects have ended"); n != 2 {
 		t.Errorf("said %d times in two hours: %s", n, log.String())
 	}
-	e.Close("notes") // when it is stored
-	all, err := db.Tally(t.Context(), time.Time{}, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if g := all.Groups[tally.Key{Rule: rules.CoverageGap, Name: "state", Reason: rules.StateFull}]; g == nil {
-		t.Errorf("no finding: %+v", all.Groups)
-	}
-	answer := httptest.NewRecorder()
-	m.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	if want := `nodetrail_coverage_gaps_total{cause="state-full"} 2`; !strings.Contains(answer.Body.String(), want) {
-		t.Errorf("no %s", want)
+	if h.saidOf(t, rules.StateFull, "state", 2) == nil {
+		t.Error("no finding")
 	}
 }

@@ -62,14 +62,12 @@ const atLeastKept = 15 * time.Minute
 // forgets more, and returns up to when.
 func (f *stateFeed) prune(oldest time.Time) (early time.Time) {
 	before := oldest.Add(-f.horizon)
-	if full := f.Graph.Overfull(f.maxEnded); full.After(before) {
-		if least := oldest.Add(-atLeastKept); full.After(least) {
-			full = least
-		}
-		if full.After(before) {
-			before, early = full, full
-			f.forgotten = full
-		}
+	full := f.Graph.Overfull(f.maxEnded)
+	if least := oldest.Add(-atLeastKept); full.After(least) {
+		full = least
+	}
+	if full.After(before) {
+		before, early, f.forgotten = full, full, full
 	}
 	f.Prune(before)
 	return early

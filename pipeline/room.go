@@ -37,11 +37,13 @@ func (r *room) admit(ctx context.Context, b *source.Batch, done func(error), wak
 		d.sem = r.patient
 	}
 	if !d.sem.TryAcquire(d.cost) {
-		wait := r.hurry
+		var err error
 		if b.Wait {
-			wait = func(ctx context.Context, d *delivery) error { return r.wait(ctx, d, wake) }
+			err = r.wait(ctx, d, wake)
+		} else {
+			err = r.hurry(ctx, d)
 		}
-		if err := wait(ctx, d); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -182,7 +182,8 @@ func appendWatched(b []byte, all []*watched) []byte {
 func readWatched(value []byte) (all []*watched, err error) {
 	c, ok := formed(value)
 	if !ok {
-		return all, json.Unmarshal(value, &all)
+		err = json.Unmarshal(value, &all)
+		return all, err
 	}
 	for len(c.b) > 0 {
 		w := &watched{}

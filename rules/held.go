@@ -55,7 +55,7 @@ func (h *heldStep) next(need int) {
 	size := max(min(2*cap(h.open), largestChunk), leastChunk, need)
 	switch n := cap(h.open); {
 	case n == 0:
-	case n < largestChunk && h.packed == len(h.chunks):
+	case n < largestChunk: // and so are all before it
 		h.chunks, h.open = append(h.chunks, h.open), nil
 		h.packed++
 	default:

@@ -63,14 +63,10 @@ func (b *budget) fits(n int64) bool { return b.spent == 0 || b.spent+n <= b.begi
 
 // await takes n bytes for a request that holds nothing, when it is its turn and there are so many. It reports whether it did before ctx ended.
 func (b *budget) await(ctx context.Context, n int64) bool {
-	b.mu.Lock()
-	if len(b.queue) == 0 && b.fits(n) {
-		b.spent += n
-		b.mu.Unlock()
-		return true
-	}
 	t := &turn{n: n, ready: make(chan struct{})}
+	b.mu.Lock()
 	b.queue = append(b.queue, t)
+	b.next()
 	b.mu.Unlock()
 	select {
 	case <-t.ready:
@@ -152,10 +148,7 @@ func (c *claim) reserve(n int64) bool {
 
 // drop ends the claim with its last body.
 func (c *claim) drop() {
-	if c.bodies.Add(-1) > 0 {
-		return
-	}
-	if c.express {
+	if c.bodies.Add(-1) == 0 && c.express {
 		c.budget.express.Store(false)
 	}
 }
