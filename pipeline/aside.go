@@ -6,6 +6,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/version"
 )
 
 // A slice is the requests that are due at once. They are judged on all cores, each by the state at its own time, as if what the requests before it show
@@ -39,7 +40,8 @@ type bench struct {
 	alone bool
 }
 
-// judge judges those of the requests in parallel whose judgements can stand. The others are left to their turn.
+// judge judges the requests in parallel, if, as far as is known now, the authorizer that has answered the latest one alone answers the first of them.
+// Otherwise they are left to their turns.
 func (b *bench) judge(j *Judge, due []dueRequest) {
 	for len(b.hearings) < len(due) {
 		b.hearings = append(b.hearings, hearing{})
@@ -48,7 +50,7 @@ func (b *bench) judge(j *Judge, due []dueRequest) {
 	for i := range due {
 		b.hearings[i].foreseen = false
 	}
-	if b.alone {
+	if b.alone || len(due) == 0 || j.Versions != nil && j.Versions.sole(receivedAt(due[0].r.ev)) == nil {
 		return
 	}
 	procs := max(1, min(runtime.GOMAXPROCS(0), len(due)/share))
@@ -60,9 +62,6 @@ func (b *bench) judge(j *Judge, due []dueRequest) {
 			return
 		}
 	}
-	for i := range due {
-		b.hearings[i].foreseen = !due[i].early && j.foresees(due[i].r.ev)
-	}
 	if b.team == nil {
 		b.team = &team{}
 	}
@@ -71,7 +70,8 @@ func (b *bench) judge(j *Judge, due []dueRequest) {
 
 // do judges one request on one of the processors.
 func (b *bench) do(proc, i int) {
-	if h := &b.hearings[i]; h.foreseen {
+	if !b.due[i].early {
+		h := &b.hearings[i]
 		h.foreseen = b.judges[proc].foresee(h, b.due[i].r.ev)
 	}
 }
@@ -169,18 +169,16 @@ func (j *Judge) copy(other *Judge) bool {
 	return is
 }
 
-// foresees reports whether the request can be judged in parallel: as far as is known now, one authorizer answers it, the one before it too.
-func (j *Judge) foresees(ev *audit.Event) bool {
-	return j.Versions == nil || j.Versions.sole(receivedAt(ev)) != nil
-}
-
 // foresee judges a request before its turn. It changes nothing but the memory that it is given, and is false if the judgement cannot stand.
 func (j *Judge) foresee(h *hearing, ev *audit.Event) bool {
 	j.begin(h, ev)
 	if h.j.IsNode {
 		h.j.Observed.NodeVerdict = j.Mode.Implies(&h.j)
 	}
-	h.ruledBy = j.aside.node
+	h.ruledBy, h.expected = j.aside.node, version.Expected{}
+	if j.compares(&h.j) {
+		h.expected = j.Versions.expect(&h.j, j.Mode.plain())
+	}
 	j.finish(h)
 	unsure := j.aside.unsure
 	j.aside.unsure = false
@@ -201,7 +199,7 @@ func (j *Judge) settle(h *hearing, ev *audit.Event) *Judgement {
 			out.Observed.NodeVerdict, again = implied, true
 		}
 	}
-	if j.compares(out) {
+	if j.compares(out) && (again || !j.Versions.told.Confirm(&h.expected)) {
 		answer, node := out.Answer, out.node
 		j.Versions.observe(out, j.Mode.plain())
 		again = again || out.Answer != answer || out.node != node || out.between != [2]string{} || j.Versions.sole(out.Time) != h.ruledBy

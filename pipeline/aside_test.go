@@ -65,15 +65,23 @@ func judged(t *testing.T, log, journal []byte, live, alone bool) (all string, n 
 	var events []audit.Event
 	dec := audit.Decoder{Want: audit.Want{State: true, All: true}}
 	dec.Chunk(log, 1, func(ev *audit.Event) { events = append(events, *ev) }, func(m audit.Malformed) { t.Fatalf("%+v", m) })
-	for len(events) > 0 {
+	looks := s.Look(nil, events) // before anything was taken in
+	for i := 0; len(events) > 0; i++ {
 		some := min(1000, len(events))
-		if err := s.Batch(&pipeline.Batch{Events: events[:some]}); err != nil {
+		b := pipeline.Batch{Events: events[:some], Looks: looks[:some]}
+		if alone || i%3 == 0 {
+			b.Looks = nil
+		}
+		if err := s.Batch(&b); err != nil {
 			t.Fatal(err)
 		}
-		events = events[some:]
+		events, looks = events[some:], looks[some:]
 	}
 	if err := s.Flush(); err != nil {
 		t.Fatal(err)
+	}
+	for _, c := range setup.Judge.Versions.Conclusions() {
+		fmt.Fprintf(&out, "%+v\n", c)
 	}
 	return out.String(), n
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
+	"github.com/nodetrail/nodetrail/version"
 )
 
 // Judgement is everything said of one request. It and what it points to live as long as the call it is given to.
@@ -126,6 +127,8 @@ type hearing struct {
 	// foreseen says that the judgement was made in parallel: see [Judge.settle]; by whose rules, if there are versions.
 	foreseen bool
 	ruledBy  *nodeauthz.Authorizer
+	// expected is what the versions will take in of it.
+	expected version.Expected
 }
 
 type parsedReason struct {

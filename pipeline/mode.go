@@ -134,7 +134,7 @@ func (m *Mode) rbacFirst() bool {
 	return m.granted[1] >= few && m.granted[1]*4 > m.granted[0]
 }
 
-// plain reports whether a refusal's reasons can be those of Node and RBAC only.
+// plain reports whether a refusal's reasons can be those of Node and RBAC only. Of one mode it is always the same.
 func (m *Mode) plain() bool {
 	return !slices.ContainsFunc(m.order(), func(name string) bool { return name != "Node" && name != "RBAC" })
 }

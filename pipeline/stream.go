@@ -8,12 +8,15 @@ import (
 	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
+	"github.com/nodetrail/nodetrail/pipeline/source"
 )
 
 // Batch is a run of events in the order of the log. Its events may alias its memory; the stream calls Release once no event of it
 // is needed any more.
 type Batch struct {
-	Events  []audit.Event
+	Events []audit.Event
+	// Looks are what [Stream.Look] returned for the events; nil has the stream look at them itself.
+	Looks   []source.Look
 	Release func()
 }
 
@@ -48,12 +51,14 @@ type Stream struct {
 	ahead   time.Time // of any event
 	runs    []run     // that were not taken in
 	fresh   int       // their events
-	arrived []arrived // the same in hand
-	ended   bool
-	outs    []func(*Judgement) error
-	slice   []*Judgement // judged, and not handed out
-	errs    []error      // of outs
-	team    team
+	// looks are at events of batches that had none, unlooked is the run of them in hand.
+	looks    []source.Look
+	unlooked run
+	ended    bool
+	outs     []func(*Judgement) error
+	slice    []*Judgement // judged, and not handed out
+	errs     []error      // of outs
+	team     team
 }
 
 // StateSink is fed the events that change the cluster's state.
@@ -144,14 +149,14 @@ func (s *Stream) Batch(b *Batch) error {
 			s.ahead = t
 		}
 		if s.fresh++; s.fresh >= sliceEvents || s.ahead.Sub(s.latest) >= sliceSpan {
-			s.runs = append(s.runs, run{events: b.Events[from : i+1], in: in})
+			s.runs = append(s.runs, run{events: b.Events[from : i+1], looks: b.looks(from, i+1), in: in})
 			from = i + 1
 			if err := s.drain(); err != nil {
 				return err
 			}
 		}
 	}
-	if s.runs = append(s.runs, run{b.Events[from:], in, true}); len(s.runs) >= sliceBatches {
+	if s.runs = append(s.runs, run{b.Events[from:], b.looks(from, len(b.Events)), in, true}); len(s.runs) >= sliceBatches {
 		return s.drain()
 	}
 	return nil
@@ -169,77 +174,112 @@ const (
 	sliceBatches = 8
 )
 
+// looks are those of some of the events.
+func (b *Batch) looks(from, to int) []source.Look {
+	if b.Looks == nil {
+		return nil
+	}
+	return b.Looks[from:to]
+}
+
 // run is a part of a batch, in the order of the log.
 type run struct {
 	events []audit.Event
+	looks  []source.Look // nil until they are looked at
 	in     *memory
 	last   bool // of its batch
 }
 
-// arrived is what is found out of an event before its turn.
-type arrived struct {
-	ev *audit.Event
-	in *memory // nil for an event that no rule needs
-	// key is the request's, 0 for one that nothing identifies.
-	key  uint64
-	node bool
-	read *cluster.Read
+// Look appends what each of the events tells by itself. It may be called concurrently with everything else.
+func (s *Stream) Look(looks []source.Look, events []audit.Event) []source.Look {
+	for i := range events {
+		looks = append(looks, s.look(&events[i]))
+	}
+	return looks
 }
 
-// intake takes events in. What can be found out of each alone is found out on all cores. The state, the ledger and the requests that wait have nothing
-// in common: each of them takes the events in, in order, in parallel with the others.
-type intake Stream
-
-func (s *intake) do(_, i int) {
-	a := &s.arrived[i]
-	ev := a.ev
+func (s *Stream) look(ev *audit.Event) (look source.Look) {
 	if s.state != nil && audit.ChangesState(ev) {
-		a.read = s.state.ReadAudit(ev)
+		if read := s.state.ReadAudit(ev); read != nil {
+			look.Body = read
+		}
 	}
-	if !audit.Needed(ev, audit.Want{All: s.opt.All, Others: s.opt.Others}) {
-		a.in = nil
-		return
+	if look.Needed = audit.Needed(ev, audit.Want{All: s.opt.All, Others: s.opt.Others}); !look.Needed {
+		return look
 	}
 	u := ev.Effective()
-	if _, a.node = nodeid.Of(u.Username, u.Groups); ev.AuditID != "" {
-		a.key = s.sched.seen.hash(ev)
+	if _, look.Node = nodeid.Of(u.Username, u.Groups); ev.AuditID != "" {
+		look.Key = s.sched.seen.hash(ev)
 	}
+	return look
 }
 
-// intakes are those who take events in.
+// looking looks at the events of the run in hand.
+type looking Stream
+
+func (s *looking) do(_, i int) { s.unlooked.looks[i] = (*Stream)(s).look(&s.unlooked.events[i]) }
+
+// intakes are those who take events in, in order. The state, the ledger and the requests that wait have nothing in common, so that they do it in parallel.
 type intakes Stream
 
 func (s *intakes) do(_, which int) {
-	for i := range s.arrived {
-		a := &s.arrived[i]
-		switch which {
+	for i := range s.runs {
+		switch r := &s.runs[i]; which {
 		case 0:
-			if s.state != nil && audit.ChangesState(a.ev) {
-				s.state.ApplyRead(a.ev, a.read)
-			}
+			(*Stream)(s).apply(r)
 		case 1:
-			s.witness.see(a.ev)
-			if s.opt.See != nil {
-				s.opt.See(a.ev)
-			}
+			(*Stream)(s).see(r)
 		case 2:
-			if a.in != nil {
-				(*Stream)(s).take(a)
-			}
+			(*Stream)(s).takeRun(r)
+		}
+	}
+}
+
+// apply feeds the state.
+func (s *Stream) apply(r *run) {
+	for i := range r.events {
+		if ev := &r.events[i]; s.state != nil && audit.ChangesState(ev) {
+			read, _ := r.looks[i].Body.(*cluster.Read)
+			s.state.ApplyRead(ev, read)
+		}
+	}
+}
+
+// see shows the events to those who only look.
+func (s *Stream) see(r *run) {
+	for i := range r.events {
+		s.witness.see(&r.events[i])
+		if s.opt.See != nil {
+			s.opt.See(&r.events[i])
+		}
+	}
+}
+
+// takeRun takes in the events of requests.
+func (s *Stream) takeRun(r *run) {
+	for i := range r.events {
+		if i%share == 0 {
+			s.sched.seen.fetch(r.looks[i:min(i+share, len(r.looks))])
+		}
+		if r.looks[i].Needed {
+			s.take(&r.events[i], &r.looks[i], r.in)
 		}
 	}
 }
 
 // drain takes in what is fresh, and has judged what is due.
 func (s *Stream) drain() error {
-	for _, r := range s.runs {
-		for i := range r.events {
-			s.arrived = append(s.arrived, arrived{ev: &r.events[i], in: r.in})
+	procs := runtime.GOMAXPROCS(0)
+	for i := range s.runs {
+		if r := &s.runs[i]; r.looks == nil {
+			n := len(s.looks)
+			s.looks = append(s.looks, make([]source.Look, len(r.events))...)
+			r.looks = s.looks[n:]
+			s.unlooked = *r
+			s.team.run(procs, len(r.events), share, (*looking)(s))
 		}
 	}
-	n, procs := len(s.arrived), runtime.GOMAXPROCS(0)
-	s.team.run(max(1, min(procs, n/share)), n, share, (*intake)(s))
-	if n < 2*share {
+	if s.fresh < 2*share {
 		procs = 1
 	}
 	s.team.run(procs, 3, 1, (*intakes)(s))
@@ -249,22 +289,23 @@ func (s *Stream) drain() error {
 			r.in.giveBack()
 		}
 	}
-	clear(s.arrived)
-	s.runs, s.arrived, s.fresh, s.latest = s.runs[:0], s.arrived[:0], 0, s.ahead
+	clear(s.runs)
+	clear(s.looks)
+	s.runs, s.looks, s.unlooked, s.fresh, s.latest = s.runs[:0], s.looks[:0], run{}, 0, s.ahead
 	_, err := s.sched.drain((*logPace)(s))
 	return err
 }
 
 // take takes in an event of a request.
-func (s *Stream) take(of *arrived) {
-	if !s.opt.Window.holds(of.ev.RequestReceived) {
+func (s *Stream) take(ev *audit.Event, look *source.Look, in *memory) {
+	if !s.opt.Window.holds(ev.RequestReceived) {
 		s.counts.OutOfWindow++
 		return
 	}
-	if of.node {
+	if look.Node {
 		s.counts.Node++
 	}
-	if _, _, again := s.sched.arrive(&arrival{key: of.key, ev: of.ev, in: of.in}); again {
+	if _, _, again := s.sched.arrive(&arrival{key: look.Key, ev: ev, in: in}); again {
 		s.counts.Duplicates++
 	}
 }

@@ -114,15 +114,8 @@ func (v *Versions) decide(out *Judgement) {
 // observe holds the answer to a node's request against the apiserver's, and answers again where that puts another version in force or tells which of
 // two the API server has.
 func (v *Versions) observe(out *Judgement, plain bool) {
-	a := out.Attrs
 	v.attrs, v.at, v.implied = out.Attrs, out.Time, out.Observed.NodeVerdict
-	r := version.Request{
-		AuditID: out.Event.AuditID, Time: out.Time, Implied: out.Observed.NodeVerdict,
-		Shape: version.Shape{Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource},
-	}
-	if out.Observed.Decision == "forbid" && plain {
-		r.Forbidden, r.Reason = true, out.Observed.Reason
-	}
+	r := compared(out, plain)
 	before := v.told.InForce(v.at)
 	out.Answer = v.eased(before.Members[0], out.Answer)
 	first := out.Answer
@@ -143,6 +136,28 @@ func (v *Versions) observe(out *Judgement, plain bool) {
 		list := v.told.List()
 		out.Answer.Race, out.between = true, [2]string{version.Name(list[i]), version.Name(list[now.Members[0]])}
 	}
+}
+
+// expect finds out what observe would do with an answer that is the apiserver's. It may be called concurrently, while nothing is observed.
+func (v *Versions) expect(out *Judgement, plain bool) version.Expected {
+	r := compared(out, plain)
+	if !r.Fits(out.Answer) {
+		return version.Expected{}
+	}
+	return v.told.Expect(&r)
+}
+
+// compared is the request as the answer to it is held against the apiserver's. plain says that the apiserver's reasons are those of Node and RBAC.
+func compared(out *Judgement, plain bool) version.Request {
+	a := out.Attrs
+	r := version.Request{
+		AuditID: out.Event.AuditID, Time: out.Time, Implied: out.Observed.NodeVerdict,
+		Shape: version.Shape{Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource},
+	}
+	if out.Observed.Decision == "forbid" && plain {
+		r.Forbidden, r.Reason = true, out.Observed.Reason
+	}
+	return r
 }
 
 // byRBAC reports whether RBAC let through what the apiserver's Node authorizer did not. Which version that was of does not matter then: the request

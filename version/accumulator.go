@@ -77,7 +77,7 @@ type outcome struct {
 	forbidden bool
 }
 
-// asked counts the requests that were asked of all hypotheses.
+// asked counts requests of an outcome, those that fit up to [sampled] at least.
 type asked struct{ fit, not int }
 
 // against is whom a request contradicts. Where it is soft, an apiserver that had not heard of the object yet could have answered so too.
@@ -277,14 +277,46 @@ func (a *Accumulator) Observe(r *Request, answer func(hypothesis int) nodeauthz.
 	}
 }
 
-// take reports whether a request is asked of all hypotheses.
-func (h *hour) take(r *Request, fits bool) bool {
+// Expected is what Observe will do with a request that fits what is in force: count it.
+type Expected struct {
+	hour *hour
+	of   *asked
+}
+
+// Expect finds out before the turn of a request, which fits what is in force, what Observe would do with it. It changes nothing, and may be called
+// concurrently.
+func (a *Accumulator) Expect(r *Request) Expected {
+	h := a.hours[hourOf(r.Time)]
+	if h == nil || r.Implied != nodeauthz.Allow && r.Implied != nodeauthz.Deny {
+		return Expected{}
+	}
+	_, n := h.asked(r)
+	return Expected{h, n}
+}
+
+// Confirm does what Observe would do, where the same is in force as when that was expected, and Again was not called. If it is false, Observe is to be called.
+func (a *Accumulator) Confirm(e *Expected) bool {
+	if e.of == nil || e.of.fit < sampled {
+		return false
+	}
+	e.hour.requests++
+	return true
+}
+
+// asked returns under what the request counts, and how many of those were asked of all hypotheses; nil for none.
+func (h *hour) asked(r *Request) (outcome, *asked) {
 	o := outcome{r.Shape, r.Implied, r.Forbidden}
 	n := h.sample[o]
 	if n == nil && len(h.sample) >= shapes { // what is asked for in ever new ways counts together
 		o.shape = Shape{}
 		n = h.sample[o]
 	}
+	return o, n
+}
+
+// take reports whether a request is asked of all hypotheses.
+func (h *hour) take(r *Request, fits bool) bool {
+	o, n := h.asked(r)
 	if n == nil {
 		n = &asked{}
 		s := &o.shape

@@ -9,6 +9,7 @@ package judging
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nodetrail/nodetrail/audit"
@@ -18,6 +19,7 @@ import (
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/file"
+	"github.com/nodetrail/nodetrail/pipeline/source"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -165,7 +167,7 @@ type Logs struct {
 // [pipeline.NewStream]; one is called from the calling goroutine. setup is called once, after the reading has begun, and before the first judgement.
 // It stops at the first error of setup or outs, or when ctx ends, and returns that error; files that could not be read to their end are in the result.
 func (l *Logs) Judge(ctx context.Context, setup func() (*Setup, error), outs ...func(*pipeline.Judgement) error) (*file.Result, pipeline.Counts, error) {
-	var stream *pipeline.Stream
+	var stream atomic.Pointer[pipeline.Stream]
 	start := func() error {
 		s, err := setup()
 		if err != nil {
@@ -175,29 +177,35 @@ func (l *Logs) Judge(ctx context.Context, setup func() (*Setup, error), outs ...
 		if l.Bodies {
 			sink = s.State
 		}
-		stream = pipeline.NewStream(s.Judge, sink, pipeline.Options{
+		stream.Store(pipeline.NewStream(s.Judge, sink, pipeline.Options{
 			Skew: s.skew, Window: l.Window, Ledger: l.Ledger, All: l.All, Others: l.Others, See: l.See, Sliced: l.Sliced,
-		}, outs...)
+		}, outs...))
 		return nil
 	}
-	res, err := l.read(ctx, audit.Want{State: l.Bodies, All: l.All, Others: l.Others}, func(b file.Batch) error {
-		if stream == nil {
+	look := func(looks []source.Look, events []audit.Event) []source.Look {
+		if s := stream.Load(); s != nil {
+			return s.Look(looks, events)
+		}
+		return looks
+	}
+	res, err := l.read(ctx, audit.Want{State: l.Bodies, All: l.All, Others: l.Others}, look, func(b file.Batch) error {
+		if stream.Load() == nil {
 			if err := start(); err != nil {
 				return err
 			}
 		}
-		return stream.Batch(&pipeline.Batch{Events: b.Events, Release: b.Release})
+		return stream.Load().Batch(&pipeline.Batch{Events: b.Events, Looks: b.Looks, Release: b.Release})
 	})
-	if err == nil && stream == nil {
+	if err == nil && stream.Load() == nil {
 		err = start()
 	}
 	if err == nil {
-		err = stream.Flush()
+		err = stream.Load().Flush()
 	}
 	if err != nil {
 		return nil, pipeline.Counts{}, err
 	}
-	return res, stream.Counts(), nil
+	return res, stream.Load().Counts(), nil
 }
 
 // Learn feeds the state with the bodies in the logs, and judges nothing.
@@ -215,7 +223,7 @@ func (l *Logs) Events(ctx context.Context, see func(*audit.Event)) (*file.Result
 }
 
 func (l *Logs) each(ctx context.Context, want audit.Want, see func(*audit.Event)) (*file.Result, error) {
-	return l.read(ctx, want, func(b file.Batch) error {
+	return l.read(ctx, want, nil, func(b file.Batch) error {
 		for i := range b.Events {
 			see(&b.Events[i])
 		}
@@ -224,8 +232,10 @@ func (l *Logs) each(ctx context.Context, want audit.Want, see func(*audit.Event)
 	})
 }
 
-func (l *Logs) read(ctx context.Context, want audit.Want, out func(file.Batch) error) (*file.Result, error) {
+func (l *Logs) read(
+	ctx context.Context, want audit.Want, look func([]source.Look, []audit.Event) []source.Look, out func(file.Batch) error,
+) (*file.Result, error) {
 	return file.Read(ctx, l.Inputs, file.Options{
-		Want: want, MaxEventBytes: l.MaxEventBytes, MaxPlaces: tally.MaxMalformed, Progress: l.Progress,
+		Want: want, Look: look, MaxEventBytes: l.MaxEventBytes, MaxPlaces: tally.MaxMalformed, Progress: l.Progress,
 	}, out)
 }

@@ -13,6 +13,7 @@ import (
 type job struct {
 	chunk     chunk
 	events    []audit.Event
+	looks     []source.Look // at events, or none
 	malformed []audit.Malformed
 	counts    audit.Counts
 	order     order // of the events
@@ -29,6 +30,7 @@ const kept = 64
 type decoders struct {
 	opt  Options
 	todo chan *job
+	used chan *job // whose memory is to be cleared
 	// Free lists rather than pools: those the collector empties, and clearing new buffers costs more than reading into them.
 	jobs chan *job
 	bufs chan []byte
@@ -36,7 +38,7 @@ type decoders struct {
 
 // newDecoders wants options that have no zero values left.
 func newDecoders(opt Options) *decoders {
-	return &decoders{opt: opt, todo: make(chan *job), jobs: make(chan *job, kept), bufs: make(chan []byte, kept)}
+	return &decoders{opt: opt, todo: make(chan *job), used: make(chan *job, kept), jobs: make(chan *job, kept), bufs: make(chan []byte, kept)}
 }
 
 // job makes a job of a chunk.
@@ -77,7 +79,12 @@ func (d *decoders) work(ctx context.Context) {
 		select {
 		case j := <-d.todo:
 			j.decode(&dec, d.opt.MaxPlaces)
+			if d.opt.Look != nil {
+				j.looks = d.opt.Look(j.looks[:0], j.events)
+			}
 			close(j.done)
+		case j := <-d.used:
+			d.clear(j)
 		case <-ctx.Done():
 			return
 		}
@@ -123,6 +130,7 @@ func widen(first, last *time.Time, t time.Time) {
 	}
 }
 
+// recycle takes back a job that nobody needs any more. A worker clears it, as soon as one has time.
 func (d *decoders) recycle(j *job) {
 	source.Overwrite(j.chunk.buf)
 	if buf := j.chunk.buf[:0]; cap(buf) >= chunkBytes && cap(buf) <= 2*chunkBytes {
@@ -131,8 +139,19 @@ func (d *decoders) recycle(j *job) {
 		default:
 		}
 	}
+	j.chunk = chunk{}
+	select {
+	case d.used <- j:
+	default:
+		d.clear(j)
+	}
+}
+
+// clear has the job hold on to nothing but room for another one.
+func (d *decoders) clear(j *job) {
 	clear(j.events)
-	*j = job{events: j.events[:0], malformed: j.malformed[:0]}
+	clear(j.looks)
+	*j = job{events: j.events[:0], looks: j.looks[:0], malformed: j.malformed[:0]}
 	select {
 	case d.jobs <- j:
 	default:

@@ -10,12 +10,14 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/pipeline/source"
 )
 
 var day = time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
@@ -80,6 +82,7 @@ func files(t testing.TB, all ...string) string {
 type got struct {
 	ids     []string
 	batches int
+	looked  int // events that have looks
 	res     *Result
 }
 
@@ -97,14 +100,31 @@ func readAll(t testing.TB, opt Options, args ...string) got {
 func readInputs(t testing.TB, opt Options, inputs []Input) got {
 	t.Helper()
 	var g got
+	var calls atomic.Int64
+	opt.Look = func(looks []source.Look, events []audit.Event) []source.Look {
+		if n := calls.Add(1); n < 3 || n%7 == 0 {
+			return looks // it is too early
+		}
+		for i := range events {
+			looks = append(looks, source.Look{Body: strings.Clone(events[i].AuditID)})
+		}
+		return looks
+	}
 	held := make(chan Batch, 5)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for b := range held {
+			if b.Looks != nil && len(b.Looks) != len(b.Events) {
+				t.Errorf("a batch of %d events has %d looks", len(b.Events), len(b.Looks))
+			}
 			for i := range b.Events {
 				g.ids = append(g.ids, strings.Clone(b.Events[i].AuditID))
+				if b.Looks != nil && b.Looks[i].Body != b.Events[i].AuditID {
+					t.Errorf("event %s has the look at %v", b.Events[i].AuditID, b.Looks[i].Body)
+				}
 			}
+			g.looked += len(b.Looks)
 			b.Release()
 		}
 	}()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/pipeline/source"
 )
 
 // merge hands on the events of several logs in the order of time. A log is opened when its first event is due, so that a thousand
@@ -121,6 +122,7 @@ const enough = 1024
 // gathered is a batch in the making, of events of several jobs.
 type gathered struct {
 	events []audit.Event
+	looks  []source.Look // at them, or at some of them
 	parts  []part
 }
 
@@ -133,6 +135,7 @@ func (g *gathered) add(j *job, from, to int) {
 	if g.events == nil {
 		g.events = make([]audit.Event, 0, enough)
 	}
+	g.looks = append(g.looks, j.looked(from, to)...)
 	g.events = append(g.events, j.events[from:to]...)
 	for i := range g.parts {
 		if g.parts[i].of == j {
@@ -156,6 +159,9 @@ func (g *gathered) flush(rd *reader, out func(Batch) error) error {
 			rd.release(p.of, p.n)
 		}
 	}}
+	if len(g.looks) == len(g.events) {
+		b.Looks = g.looks
+	}
 	*g = gathered{}
 	return out(b)
 }
@@ -163,10 +169,18 @@ func (g *gathered) flush(rd *reader, out func(Batch) error) error {
 // batch makes a batch of a run of a job's events. The job's memory is given back when all of its batches are released.
 func (rd *reader) batch(j *job, from, to int) Batch {
 	if from == 0 && to == len(j.events) {
-		return Batch{Events: j.events, Release: func() { rd.recycle(j) }}
+		return Batch{Events: j.events, Looks: j.looked(from, to), Release: func() { rd.recycle(j) }}
 	}
 	j.share()
-	return Batch{Events: j.events[from:to], Release: func() { rd.release(j, int64(to-from)) }}
+	return Batch{Events: j.events[from:to], Looks: j.looked(from, to), Release: func() { rd.release(j, int64(to-from)) }}
+}
+
+// looked returns the looks at a run of the job's events, nil if there are none.
+func (j *job) looked(from, to int) []source.Look {
+	if len(j.looks) < to {
+		return nil
+	}
+	return j.looks[from:to]
 }
 
 // share makes the job count its events that are in use.

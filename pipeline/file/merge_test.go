@@ -29,6 +29,9 @@ func TestReadMerged(t *testing.T) {
 	}
 	dir := files(t, "a/audit.log", logs[0].String(), "b/audit.log", gz(t, logs[1].String()), "c/audit.log", zst(t, logs[2].String()))
 	g := readAll(t, Options{}, filepath.Join(dir, "c"), filepath.Join(dir, "a"), filepath.Join(dir, "b"))
+	if g.looked == 0 || g.looked == n {
+		t.Errorf("%d of %d events have looks, want some", g.looked, n)
+	}
 	if diff := cmp.Diff(want, g.ids); diff != "" {
 		t.Errorf("(-want +got):\n%.2000s", diff)
 	}

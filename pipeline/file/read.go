@@ -7,12 +7,15 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/pipeline/source"
 )
 
 // Batch is a run of decoded events in the order of time. The events alias the batch's memory: Release gives that back when none
 // of them is needed any more, and may be called from any goroutine, once.
 type Batch struct {
-	Events  []audit.Event
+	Events []audit.Event
+	// Looks are what Options.Look said of them, nil for nothing.
+	Looks   []source.Look
 	Release func()
 }
 
@@ -48,6 +51,9 @@ type Options struct {
 	MaxPlaces int
 	// Workers is how many chunks are decoded at a time, by default one for each processor.
 	Workers int
+	// Look appends what each of some events tells, or nothing if it is too early for that. It is called as soon as they are decoded, from several
+	// goroutines; nil for nothing.
+	Look func(looks []source.Look, events []audit.Event) []source.Look
 	// Progress is called with how many bytes were read of the inputs, as they are there, compressed or not; from several goroutines.
 	Progress func(bytes int)
 }

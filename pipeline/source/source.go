@@ -57,6 +57,16 @@ type Batch struct {
 	Places []Place
 }
 
+// Look is what an event tells whoever takes it in by itself, found out as soon as it is decoded. It may alias the event's memory.
+type Look struct {
+	// Key is the request's, 0 for one that nothing identifies.
+	Key uint64
+	// Needed says that the request may be judged, Node that it is a node's.
+	Needed, Node bool
+	// Body is what was read of a body; nil for nothing.
+	Body any
+}
+
 // Place is where an input was malformed, for logs and reports.
 type Place struct {
 	// Input names the file, the topic and partition, or the endpoint.
