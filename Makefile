@@ -42,6 +42,9 @@ demo: ## play a real cluster's migration to nodetrail run, with pages to look at
 build: ## build the static program bin/nodetrail
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/nodetrail ./cmd/nodetrail
 
+# A test needs no program that is optimized by a profile, which takes as long to build as all else.
+quick test race: export GOFLAGS += -pgo=off
+
 .PHONY: test
 test: ## run the tests (PKG=./... by default)
 	$(GO) test -timeout $(TIMEOUT) $(PKG)
@@ -69,6 +72,11 @@ bench: bench-log ## run the benchmarks (BENCH=regexp, PKG=./...) after bench-log
 .PHONY: bench-log
 bench-log: build ## time analyze, jq and grep on the same large logs, in turns (LOGBENCHFLAGS='-before PROGRAM' for another commit's)
 	$(GO) run ./internal/cmd/logbench -nodetrail bin/nodetrail -capture $(CAPTURE) $(LOGBENCHFLAGS)
+
+.PHONY: profile
+profile: ## record what the compiler optimizes nodetrail for, cmd/nodetrail/default.pgo
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/logbench ./internal/cmd/logbench
+	bin/logbench -capture $(CAPTURE) -rounds 6 -record cmd/nodetrail/default.pgo
 
 .PHONY: bench-run
 bench-run: build ## put load on nodetrail run: webhook, Kafka, a storm of refusals, more than it takes (BENCHFLAGS='-for 30s')

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"compress/gzip"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +16,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
-
-	"github.com/nodetrail/nodetrail/app"
 )
 
 // packed times the log compressed, next to what unpacks it for grep.
@@ -161,9 +158,7 @@ func serial(path, state string) (inOrder, longest float64, err error) {
 	if err := pprof.StartCPUProfile(f); err != nil {
 		return 0, 0, fmt.Errorf("the profile: %w", err)
 	}
-	_, err = app.Analyze(context.Background(), app.AnalyzeOptions{
-		Authorization: app.Authorization{Skew: app.DefaultSkew}, Input: app.Input{State: []string{state}, Logs: []string{path}},
-	})
+	err = analyzeHere(path, state)
 	pprof.StopCPUProfile()
 	if err != nil {
 		return 0, 0, err
@@ -171,7 +166,7 @@ func serial(path, state string) (inOrder, longest float64, err error) {
 	if inOrder, err = focused(name, "-focus="+regexp.QuoteMeta("file.(*reader).merge"), "-ignore="+regexp.QuoteMeta("pipeline.(*job).take")); err != nil {
 		return 0, 0, err
 	}
-	for _, stage := range [][]string{{"cluster.(*State).ApplyRead", "pipeline.(*witness).see", "pipeline.(*Stream).take"}, {"app.(*overTime).observe", "report.(*Builder).AddEntry"}} {
+	for _, stage := range [][]string{{"pipeline.(*Stream).apply", "pipeline.(*Stream).see", "pipeline.(*Stream).takeRun"}, {"app.(*overTime).observe", "report.(*Builder).AddEntry"}} {
 		most := 0.0
 		for _, part := range stage {
 			share, err := focused(name, "-focus="+regexp.QuoteMeta(part))

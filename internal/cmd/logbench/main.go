@@ -38,6 +38,7 @@ func run(args []string, stdout io.Writer) (err error) {
 	capture := fs.String("capture", "internal/demo/capture", "folder of audit.log.gz and journal.jsonl.gz")
 	size := fs.Int("mb", 200, "size of each log in MB")
 	rounds := fs.Int("rounds", 5, "rounds of all commands in turn")
+	record := fs.String("record", "", "time nothing, and write a profile of the rounds to this file, for the compiler")
 	if err := fs.Parse(args); err != nil {
 		return fmt.Errorf("flags: %w", err)
 	}
@@ -53,6 +54,7 @@ func run(args []string, stdout io.Writer) (err error) {
 	state := filepath.Join(*capture, "journal.jsonl.gz")
 	out := bufio.NewWriter(stdout)
 	defer func() { err = errors.Join(err, out.Flush()) }()
+	var logs []string
 	for _, l := range []struct {
 		name   string
 		sparse bool
@@ -61,6 +63,9 @@ func run(args []string, stdout io.Writer) (err error) {
 		path := filepath.Join(dir, l.name+".log")
 		if err := write(path, lines, *size*1_000_000, l.sparse); err != nil {
 			return err
+		}
+		if logs = append(logs, path); *record != "" {
+			continue
 		}
 		cmds := []command{
 			{"nodetrail", analyze(*program, state, path)},
@@ -75,6 +80,9 @@ func run(args []string, stdout io.Writer) (err error) {
 		if err := compare(out, l.name, cmds, *rounds, l.asked); err != nil {
 			return err
 		}
+	}
+	if *record != "" {
+		return recordTo(*record, logs, state, *rounds)
 	}
 	dense, small := filepath.Join(dir, "dense.log"), filepath.Join(dir, "small.log")
 	if err := packed(out, *program, state, dense, *rounds); err != nil {
