@@ -15,20 +15,27 @@ import (
 // a kubelet, and whether that authorizer allowed the same later. A client that is no kubelet does not try again, so that its requests are none.
 type lagBook struct {
 	kubelets []string
-	of       map[lagKey][]refusal
+	of       map[lagKey]*refusals
+	keys     map[tally.Key]*tally.Key // of findings, each once
 	count    int
 }
 
 // lagKey is what the graph has one answer to.
 type lagKey struct{ node, verb, group, resource, sub, namespace, name string }
 
-// refusal is a request that Node refused. Of where RBAC let it through, key is the group of its finding.
+// refusals are those of one key. What comes before open is resolved.
+type refusals struct {
+	all  []refusal
+	open int
+}
+
+// refusal is a request that Node refused. Where RBAC let it through, key is the group of its finding; nil elsewhere.
 type refusal struct {
-	at       time.Time
-	auditID  string
-	key      tally.Key
-	found    bool
-	low      bool
+	at      time.Time
+	auditID string
+	key     *tally.Key
+	low     bool
+	// resolved says that the same was allowed later.
 	resolved bool
 }
 
@@ -42,7 +49,7 @@ const (
 )
 
 func newLagBook(kubelets []string) *lagBook {
-	return &lagBook{kubelets: kubelets, of: map[lagKey][]refusal{}}
+	return &lagBook{kubelets: kubelets, of: map[lagKey]*refusals{}, keys: map[tally.Key]*tally.Key{}}
 }
 
 // add takes in a judgement with its entry, in the order of time: it keeps the request if it may have been refused for lag, and takes it for an answer to
@@ -60,10 +67,10 @@ func (b *lagBook) add(j *pipeline.Judgement, e *tally.Entry) {
 	if a.Verb == "list" || a.Verb == "watch" { // of one object they need what a get needs
 		k.verb = "get"
 	}
+	of := b.of[k]
 	if !refused {
-		for i := range b.of[k] {
-			r := &b.of[k][i]
-			r.resolved = r.resolved || r.at.Before(j.Time)
+		if of != nil {
+			of.resolve(j.Time)
 		}
 		return
 	}
@@ -74,14 +81,38 @@ func (b *lagBook) add(j *pipeline.Judgement, e *tally.Entry) {
 	r := refusal{at: j.Time, auditID: strings.Clone(tally.Bounded(j.Event.AuditID))}
 	for i := range e.Findings {
 		if f := &e.Findings[i]; f.Key.Rule == rules.ExcessAccess {
-			r.key, r.found, r.low = f.Key, true, f.Severity <= rules.Low
-			r.key.Own()
+			r.key, r.low = b.key(f.Key), f.Severity <= rules.Low
 		}
 	}
-	for _, s := range []*string{&k.node, &k.verb, &k.group, &k.resource, &k.sub, &k.namespace, &k.name} {
-		*s = strings.Clone(*s)
+	if of == nil {
+		for _, s := range []*string{&k.node, &k.verb, &k.group, &k.resource, &k.sub, &k.namespace, &k.name} {
+			*s = strings.Clone(*s)
+		}
+		of = &refusals{}
+		b.of[k] = of
 	}
-	b.of[k] = append(b.of[k], r)
+	of.all = append(of.all, r)
+}
+
+// resolve notes that the same was allowed at a time.
+func (of *refusals) resolve(t time.Time) {
+	for i := of.open; i < len(of.all); i++ {
+		r := &of.all[i]
+		if r.resolved = r.resolved || r.at.Before(t); r.resolved && i == of.open {
+			of.open++
+		}
+	}
+}
+
+// key returns the key that is kept of one.
+func (b *lagBook) key(k tally.Key) *tally.Key {
+	one := b.keys[k]
+	if one == nil {
+		k.Own()
+		one = &k
+		b.keys[k] = one
+	}
+	return one
 }
 
 // lag is what of a log was lag.
@@ -106,20 +137,20 @@ func (b *lagBook) lag(l *evidence.Ledger) lag {
 	if b == nil {
 		return out
 	}
-	for _, all := range b.of {
-		for i := range all {
-			r := &all[i]
+	for _, of := range b.of {
+		for i := range of.all {
+			r := &of.all[i]
 			if !r.resolved || !startedBefore(l, r.at) {
 				continue
 			}
 			out.requests[lagged{r.auditID, r.at.UTC()}]++
-			if r.found {
-				u := out.uses[r.key]
+			if r.key != nil {
+				u := out.uses[*r.key]
 				u.count++
 				if r.low {
 					u.low++
 				}
-				out.uses[r.key] = u
+				out.uses[*r.key] = u
 			}
 		}
 	}

@@ -17,19 +17,19 @@ import (
 // Book holds the groups of findings of each credential. Not safe for concurrent use.
 type Book struct {
 	cluster string
-	of      map[string][]part
+	of      map[string][]*part
 }
 
 // part is what one step of time holds of a group of findings.
 type part struct {
 	key      tally.Key
-	group    tally.Group
+	group    *tally.Group
 	act      rules.Act
 	excepted bool
 }
 
 // NewBook returns an empty one. The IDs of its incidents are those of the cluster.
-func NewBook(cluster string) *Book { return &Book{cluster: cluster, of: map[string][]part{}} }
+func NewBook(cluster string) *Book { return &Book{cluster: cluster, of: map[string][]*part{}} }
 
 // Add takes in what a step of time of at most [Pause] holds of a group. The group is not changed, and must not be changed afterwards. excepted says
 // that an exception covers the group.
@@ -37,8 +37,7 @@ func (b *Book) Add(k *tally.Key, g *tally.Group, excepted bool) {
 	if k.Node == "" || g.Severity <= rules.Low || !rules.OfHolder(k.Rule) {
 		return // it is about no credential, or harmless
 	}
-	p := part{key: *k, group: *g, act: rules.ActOf(k.Rule, tally.ReasonOf(g.Reason, k.Apart), g.Severity, g.Allowed, g.Succeeded), excepted: excepted}
-	p.group.Days = nil
+	p := &part{key: *k, group: g, act: rules.ActOf(k.Rule, tally.ReasonOf(g.Reason, k.Apart), g.Severity, g.Allowed, g.Succeeded), excepted: excepted}
 	b.of[k.Node] = append(b.of[k.Node], p)
 }
 
@@ -71,23 +70,25 @@ func severityOf(s string) rules.Severity {
 }
 
 // compareParts puts the first first. It is a total order but for parts that say the same.
-func compareParts(a, b part) int {
-	return cmp.Or(a.group.First.Compare(b.group.First), a.group.Last.Compare(b.group.Last), slices.Compare(a.key.Strings(), b.key.Strings()))
+func compareParts(a, b *part) int {
+	if c := cmp.Or(a.group.First.Compare(b.group.First), a.group.Last.Compare(b.group.Last)); c != 0 {
+		return c
+	}
+	return slices.Compare(a.key.Strings(), b.key.Strings())
 }
 
 // span is the parts of an incident.
 type span struct {
 	first, last time.Time
-	acts        []part // what somebody did, in order
-	beside      []part // circumstances of that time
+	acts        []*part // what somebody did, in order
+	beside      []*part // circumstances of that time
 }
 
 // spans puts sorted parts together. What is done follows what was done before within [Pause]; circumstances begin and prolong nothing, since they
 // last.
-func spans(parts []part) []*span {
+func spans(parts []*part) []*span {
 	var out []*span
-	for i := range parts {
-		p := &parts[i]
+	for _, p := range parts {
 		if p.act == rules.Circumstance {
 			continue
 		}
@@ -97,20 +98,19 @@ func spans(parts []part) []*span {
 			n++
 		}
 		s := out[n-1]
-		s.acts = append(s.acts, *p)
+		s.acts = append(s.acts, p)
 		if p.group.Last.After(s.last) {
 			s.last = p.group.Last
 		}
 	}
-	for i := range parts {
-		p := &parts[i]
+	for _, p := range parts {
 		if p.act != rules.Circumstance {
 			continue
 		}
 		// It belongs to the first incident that is not a pause away from it.
 		for _, s := range out {
 			if !p.group.First.After(s.last.Add(Pause)) && !p.group.Last.Before(s.first.Add(-Pause)) {
-				s.beside = append(s.beside, *p)
+				s.beside = append(s.beside, p)
 				break
 			}
 		}

@@ -301,6 +301,15 @@ func TestOrderDoesNotMatter(t *testing.T) {
 				t.Fatalf("seed %d (-first +shuffled):\n%s", seed, diff)
 			}
 		}
+		var apart []tally.Entry // each finding by itself
+		for _, e := range all {
+			for _, f := range e.Findings {
+				apart = append(apart, tally.Entry{Time: e.Time, Origin: e.Origin, Findings: []tally.Finding{f}})
+			}
+		}
+		if diff := gocmp.Diff(want, bookOf(apart).Incidents(now)); diff != "" {
+			t.Fatalf("seed %d (-findings together +apart):\n%s", seed, diff)
+		}
 		// Each request is in one incident of its credential, and neighbours less than a pause apart are in the same one.
 		acts := slices.DeleteFunc(slices.Clone(all), func(e tally.Entry) bool {
 			f := &e.Findings[0]

@@ -9,6 +9,7 @@ import (
 // Hours gathers the findings of a log by the hour, for a [Book]. Not safe for concurrent use.
 type Hours struct {
 	hours map[int64]*tally.Tally
+	names tally.Names // of all hours, in which the same objects come again
 	most  int
 }
 
@@ -25,9 +26,12 @@ func (h *Hours) Add(e *tally.Entry) {
 	if t == nil {
 		t = tally.New()
 		t.Bound(h.most)
+		t.Share(&h.names)
 		h.hours[hour] = t
 	}
-	t.Add(&tally.Entry{Time: e.Time, Origin: e.Origin, Findings: e.Findings})
+	for i := range e.Findings {
+		t.AddFinding(e, &e.Findings[i])
+	}
 }
 
 // Book returns a book of all that was added. excepted says whether an exception covers a group; nil if there is none.

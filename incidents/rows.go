@@ -27,10 +27,9 @@ type gathered struct {
 }
 
 // rows puts together what several rules found in the same requests: of a row those of the rule that flagged most are counted.
-func rows(parts []part) []Row {
+func rows(parts []*part) []Row {
 	all := map[rowKey]*gathered{}
-	for i := range parts {
-		p := &parts[i]
+	for _, p := range parts {
 		if p.key.Verb == "" && !p.group.Wide {
 			continue // it is about no object
 		}
@@ -80,8 +79,7 @@ func compareRows(a, b Row) int {
 // count fills in the rows, and what they add up to.
 func (in *Incident) count(s *span) {
 	groups := map[string]bool{}
-	for i := range s.acts {
-		p := &s.acts[i]
+	for _, p := range s.acts {
 		id := strings.Join(p.key.Strings(), "\x00")
 		groups[id] = groups[id] || !p.excepted
 	}

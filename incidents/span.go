@@ -19,8 +19,8 @@ func (s *span) incident(cluster, credential string, now time.Time) Incident {
 		UserAgents: seen(s.acts, func(p *part) []string { return []string{p.key.Product} }, MaxAgents), Rules: rulesOf(s.all()), Bindings: s.bindings(),
 	}
 	worst := rules.Low
-	for i := range s.acts {
-		worst = max(worst, SeverityOf(s.acts[i].act, s.acts[i].group.Severity))
+	for _, p := range s.acts {
+		worst = max(worst, SeverityOf(p.act, p.group.Severity))
 	}
 	in.Severity = worst.String()
 	in.count(s)
@@ -37,7 +37,7 @@ func (s *span) incident(cluster, credential string, now time.Time) Incident {
 }
 
 // all are the parts, what was done before circumstances.
-func (s *span) all() []part { return slices.Concat(s.acts, s.beside) }
+func (s *span) all() []*part { return slices.Concat(s.acts, s.beside) }
 
 // from is where the requests came from: of what was done all addresses, of circumstances the one that the finding names.
 func (p *part) from() []string {
@@ -56,10 +56,9 @@ func (p *part) from() []string {
 }
 
 // seen lists values with when they were seen, in that order.
-func seen(parts []part, of func(*part) []string, most int) []Seen {
+func seen(parts []*part, of func(*part) []string, most int) []Seen {
 	at := map[string]*Seen{}
-	for i := range parts {
-		p := &parts[i]
+	for _, p := range parts {
 		for _, v := range of(p) {
 			if v == "" {
 				continue
@@ -85,7 +84,7 @@ func seen(parts []part, of func(*part) []string, most int) []Seen {
 	return slices.Clip(out[:min(len(out), most)])
 }
 
-func rulesOf(parts []part) []string {
+func rulesOf(parts []*part) []string {
 	names := map[string]bool{}
 	for i := range parts {
 		names[parts[i].key.Rule] = true
@@ -139,11 +138,10 @@ func (o *Object) Text() string {
 
 // rotate are the objects whose content was disclosed: the API server answers with the whole object to a patch, and to a deletion that waits for a finalizer, as
 // one with propagationPolicy=Foreground does, and with the objects to their deletion as a collection.
-func rotate(acts []part) []Object {
+func rotate(acts []*part) []Object {
 	disclosing := []string{"get", "list", "watch", "patch", "delete", "deletecollection"}
 	out := []Object{}
-	for i := range acts {
-		p := &acts[i]
+	for _, p := range acts {
 		k := &p.key
 		if p.act != rules.Succeeded || k.APIGroup != "" {
 			continue
@@ -173,9 +171,9 @@ func (s *span) timeline(state State) []Moment {
 	out := []Moment{}
 	first := func(act rules.Act, code codes.Code) {
 		var p *part // the first, by the order of acts
-		for i := range s.acts {
+		for _, o := range s.acts {
 			// A search begins with whatever came first, refused or not: the moment is that of a request, if one is known.
-			if o := &s.acts[i]; o.act == act && (p == nil || p.ofSearch() && !o.ofSearch()) {
+			if o.act == act && (p == nil || p.ofSearch() && !o.ofSearch()) {
 				p = o
 			}
 		}
@@ -213,15 +211,15 @@ func (s *span) peak() (Moment, bool) {
 	var best int64
 	var at time.Time
 	by := "1h0m0s"
-	for i := range s.beside {
-		p := &s.beside[i].group.Params
+	for _, b := range s.beside {
+		p := &b.group.Params
 		when := p.Time(rules.ParamPeakAt)
 		if n := p.Int(rules.ParamPeak); !when.IsZero() && (n > best || n == best && when.Before(at)) {
 			best, at, by = n, when, "1m0s"
 		}
 	}
 	if best == 0 {
-		hours := map[time.Time][]part{}
+		hours := map[time.Time][]*part{}
 		for _, p := range s.acts {
 			h := p.group.First.UTC().Truncate(time.Hour)
 			hours[h] = append(hours[h], p)

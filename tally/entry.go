@@ -144,9 +144,35 @@ func own(all ...*string) {
 }
 
 // Own makes the key own its strings, bounded.
-func (k *Key) Own() {
-	own(&k.Rule, &k.Node, &k.Verb, &k.APIGroup, &k.Resource, &k.Subresource, &k.Namespace, &k.Name, &k.Product, &k.Apart,
-		&k.Binding.Kind, &k.Binding.Namespace, &k.Binding.Name)
+func (k *Key) Own() { own(k.texts()...) }
+
+func (k *Key) texts() []*string {
+	return []*string{
+		&k.Rule, &k.Node, &k.Verb, &k.APIGroup, &k.Resource, &k.Subresource, &k.Namespace, &k.Name, &k.Product, &k.Apart,
+		&k.Binding.Kind, &k.Binding.Namespace, &k.Binding.Name,
+	}
+}
+
+// Names are strings of keys that several tallies share. The zero value is ready. Not safe for concurrent use.
+type Names struct{ all map[string]string }
+
+// maxNames bounds how many strings are looked for. A hostile client can make names without end.
+const maxNames = 1 << 16
+
+// own makes the key own its strings, bounded, each of which is there once.
+func (n *Names) own(k *Key) {
+	for _, s := range k.texts() {
+		one, there := n.all[Bounded(*s)]
+		if !there {
+			if n.all == nil || len(n.all) >= maxNames {
+				n.all = map[string]string{}
+			}
+			own(s)
+			one = *s
+			n.all[one] = one
+		}
+		*s = one
+	}
 }
 
 func (k *AmbientKey) own() {

@@ -99,11 +99,12 @@ func insert[T comparable](to *[]T, v T, compare func(a, b T) int, own func(*T)) 
 	if there || i >= MaxOrigins {
 		return
 	}
-	own(&v)
-	if i, there = slices.BinarySearchFunc(*to, v, compare); there { // cut, it is another value
+	owned := v // which alone is on the heap
+	own(&owned)
+	if i, there = slices.BinarySearchFunc(*to, owned, compare); there { // cut, it is another value
 		return
 	}
-	*to = slices.Insert(*to, i, v)
+	*to = slices.Insert(*to, i, owned)
 	*to = (*to)[:min(len(*to), MaxOrigins)]
 }
 

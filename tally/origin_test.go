@@ -2,10 +2,13 @@ package tally
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -75,6 +78,57 @@ func TestOriginsAreTheirOwn(t *testing.T) {
 	none := Entry{Origin: e.Origin}
 	if got := none.Own(); got.Origin.User != "" {
 		t.Errorf("an entry without findings keeps %+v", got.Origin)
+	}
+}
+
+// TestAddKeepsNothing adds findings whose strings are overwritten afterwards, as memory of a log is.
+func TestAddKeepsNothing(t *testing.T) {
+	var names Names
+	for _, sum := range []*Tally{New(), New(), New()} {
+		sum.Share(&names)
+		addKeepsNothing(t, sum)
+	}
+	addKeepsNothing(t, New())
+}
+
+func addKeepsNothing(t *testing.T, sum *Tally) {
+	t.Helper()
+	var lent [][]byte
+	lend := func(s string) string {
+		b := []byte(s)
+		lent = append(lent, b)
+		return unsafe.String(unsafe.SliceData(b), len(b))
+	}
+	for _, name := range []string{"a", strings.Repeat("b", 2*MaxText)} {
+		e := Entry{
+			Time: time.Unix(1, 0), IsNode: true, Node: lend(name), Origin: Origin{
+				User: lend("user " + name), Groups: []string{lend("group " + name)}, Impersonated: lend("as " + name), Address: Address{lend("at " + name), lend("on " + name)},
+			},
+			Findings: []Finding{
+				{Key: Key{Rule: rules.ExcessAccess, Node: lend(name), Verb: lend("get"), Name: lend("one " + name)}, AuditID: lend("id " + name)},
+				{Key: Key{Rule: rules.ExcessAccess, Node: lend(name), Verb: lend("list"), Name: lend("two " + name)}, AuditID: lend("id " + name)},
+			},
+		}
+		sum.Add(&e)
+	}
+	tell := func() string {
+		var b strings.Builder
+		for _, k := range slices.SortedFunc(maps.Keys(sum.Groups), func(a, b Key) int { return strings.Compare(a.Verb+a.Name, b.Verb+b.Name) }) {
+			fmt.Fprintf(&b, "%+v %+v %+v\n", k, sum.Groups[k].Origins, sum.Groups[k].AuditIDs)
+		}
+		return b.String() + fmt.Sprint(slices.Sorted(maps.Keys(sum.Nodes)))
+	}
+	before := tell()
+	for _, b := range lent {
+		for i := range b {
+			b[i] = '!'
+		}
+	}
+	if len(sum.Groups) != 4 {
+		t.Errorf("there are %d groups, want 4", len(sum.Groups))
+	}
+	if diff := cmp.Diff(before, tell()); diff != "" {
+		t.Errorf("what was added is kept (-before +after it was overwritten):\n%.2000s", diff)
 	}
 }
 

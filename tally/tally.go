@@ -151,6 +151,7 @@ type Tally struct {
 	owned map[AmbientKey]*AmbientKey // the keys of [Ambient]
 	max   int
 	rooms *Rooms
+	names *Names // nil for none that are shared
 }
 
 // New returns an empty tally.
@@ -163,13 +164,22 @@ func newBounded(most int) *Tally {
 // Bound sets how many groups and nodes are distinguished, of a tally to which nothing was added yet.
 func (t *Tally) Bound(most int) { t.max, t.rooms = most, NewRooms(most) }
 
+// Share has the keys of groups share their strings with those of other tallies.
+func (t *Tally) Share(names *Names) { t.names = names }
+
 // Add takes in one entry. Nothing of it is kept that may alias other memory.
 func (t *Tally) Add(e *Entry) {
 	if e.IsNode {
 		t.request(e)
 	}
 	for i := range e.Findings {
-		t.finding(e, &e.Findings[i])
+		f := &e.Findings[i]
+		if f.Key.Rule == rules.ExcessAccess && e.IsNode {
+			t.node(e.Node).Excess++
+		}
+		if g := t.AddFinding(e, f); len(g.AuditIDs) < MaxAuditIDs {
+			g.AuditIDs = append(g.AuditIDs, strings.Clone(Bounded(f.AuditID)))
+		}
 	}
 }
 
@@ -285,10 +295,8 @@ func (t *Tally) ambient(k *AmbientKey, n int64) {
 	t.Ambient[*owned] += n // adding under k would put k in place of the key, with whatever memory it aliases
 }
 
-func (t *Tally) finding(e *Entry, f *Finding) {
-	if f.Key.Rule == rules.ExcessAccess && e.IsNode {
-		t.node(e.Node).Excess++
-	}
+// AddFinding takes in one finding of an entry, but for its audit ID, and of the entry nothing else. It returns the finding's group.
+func (t *Tally) AddFinding(e *Entry, f *Finding) *Group {
 	one := Group{Count: 1, First: e.Time, Last: e.Time, Severity: f.Severity, Allowed: f.Allowed, Succeeded: e.Succeeded(f), Reason: f.Reason, Params: f.Params}
 	if rules.Harmless(f.Severity, f.Reason) {
 		one.Low = 1
@@ -297,9 +305,7 @@ func (t *Tally) finding(e *Entry, f *Finding) {
 	g.add(&one)
 	g.trend(f.Key.Rule, &one)
 	g.Origins.Add(&e.Origin)
-	if len(g.AuditIDs) < MaxAuditIDs {
-		g.AuditIDs = append(g.AuditIDs, strings.Clone(Bounded(f.AuditID)))
-	}
+	return g
 }
 
 // group returns the group of the key, a wider one where there are too many.
@@ -311,7 +317,11 @@ func (t *Tally) group(k *Key, c Class, wide bool) *Group {
 	if g := t.Groups[key]; g != nil {
 		return g
 	}
-	key.Own()
+	if t.names != nil {
+		t.names.own(&key)
+	} else {
+		key.Own()
+	}
 	g := &Group{Wide: room.Wide}
 	t.Groups[key] = g
 	return g
