@@ -79,7 +79,7 @@ func (d *decoders) work(ctx context.Context) {
 		select {
 		case j := <-d.todo:
 			j.decode(&dec, d.opt.MaxPlaces)
-			if d.opt.Look != nil {
+			if d.opt.Look != nil && !j.chunk.document { // of which all objects would be in memory at once
 				j.looks = d.opt.Look(j.looks[:0], j.events)
 			}
 			close(j.done)

@@ -82,6 +82,7 @@ func files(t testing.TB, all ...string) string {
 type got struct {
 	ids     []string
 	batches int
+	calls   int // of Options.Look
 	looked  int // events that have looks
 	res     *Result
 }
@@ -138,7 +139,7 @@ func readInputs(t testing.TB, opt Options, inputs []Input) got {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.res = res
+	g.res, g.calls = res, int(calls.Load())
 	return g
 }
 

@@ -52,7 +52,7 @@ type Options struct {
 	// Workers is how many chunks are decoded at a time, by default one for each processor.
 	Workers int
 	// Look appends what each of some events tells, or nothing if it is too early for that. It is called as soon as they are decoded, from several
-	// goroutines; nil for nothing.
+	// goroutines, but not for a log that is one JSON document; nil for nothing.
 	Look func(looks []source.Look, events []audit.Event) []source.Look
 	// Progress is called with how many bytes were read of the inputs, as they are there, compressed or not; from several goroutines.
 	Progress func(bytes int)

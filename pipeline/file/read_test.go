@@ -209,6 +209,9 @@ func TestReadDocuments(t *testing.T) {
 	f("a list on one line", `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","items":[`+strings.Join(lines, ",")+"]}\n", want, 0)
 	f("lists on lines", strings.Repeat(`{"kind":"EventList","apiVersion":"audit.k8s.io/v1","items":[`+lines[0]+","+lines[1]+"]}\n", 2), []string{want[0], want[1], want[0], want[1]}, 0)
 	array := "[\n" + strings.Join(lines, ",\n") + "\n]"
+	if g := one(t, Options{}, array); g.calls != 0 {
+		t.Errorf("the objects of a whole document are read at once, in %d calls", g.calls)
+	}
 	f("a torn array", array[:len(array)/2], want[:1500], 1)
 
 	g := one(t, Options{}, gz(t, array)[:20_000])
