@@ -24,8 +24,9 @@ const (
 // aside is what a copy of a judge has that judges in parallel.
 type aside struct {
 	// node has the last word on nodes' requests for the whole slice; nil where there are no versions.
-	node *nodeauthz.Authorizer
-	view View
+	node    *nodeauthz.Authorizer
+	release string // of the API servers, whose admission plugin it has
+	view    View
 	// unsure says that the judgement depends on those before it in another way.
 	unsure bool
 }
@@ -153,7 +154,7 @@ func (j *Judge) copy(other *Judge) bool {
 	beside.node, beside.unsure = nil, false
 	j.Early = false
 	if v := other.Versions; v != nil && v.latest >= 0 {
-		beside.node = v.auth(v.latest)
+		beside.node, beside.release = v.auth(v.latest), v.release
 	}
 	if j.State == nil {
 		return true
@@ -175,7 +176,7 @@ func (j *Judge) foresee(h *hearing, ev *audit.Event) bool {
 	if h.j.IsNode {
 		h.j.Observed.NodeVerdict = j.Mode.Implies(&h.j)
 	}
-	h.ruledBy, h.expected = j.aside.node, version.Expected{}
+	h.ruledBy, h.release, h.expected = j.aside.node, j.aside.release, version.Expected{}
 	if j.compares(&h.j) {
 		h.expected = j.Versions.expect(&h.j, j.Mode.plain())
 	}
@@ -188,7 +189,7 @@ func (j *Judge) foresee(h *hearing, ev *audit.Event) bool {
 // settle is the request's turn: it returns the judgement that hear would make now.
 func (j *Judge) settle(h *hearing, ev *audit.Event) *Judgement {
 	out := &h.j
-	if !h.foreseen || j.Early || j.Versions != nil && j.Versions.sole(out.Time) != h.ruledBy {
+	if !h.foreseen || j.Early || j.Versions != nil && (j.Versions.sole(out.Time) != h.ruledBy || j.Versions.release != h.release) {
 		j.hear(h, ev)
 		return out
 	}

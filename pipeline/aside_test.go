@@ -8,6 +8,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,6 +141,58 @@ func TestBesideOthersMixed(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestBesideOthersPatches does the same where the API server is replaced by another patch release every five minutes, and back, and where the two differ
+// on what nodes write.
+func TestBesideOthersPatches(t *testing.T) {
+	day, err := days.Clean(1, days.Options{Span: time.Hour, Nodes: 3, Servers: 1, Minor: 33})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := replaced(t, day.Log(), "v1.33.3", "v1.33.4")
+	want, _ := judged(t, log, day.Journal(), false, true)
+	got, _ := judged(t, log, day.Journal(), false, false)
+	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("-alone +in parallel:\n%.3000s", diff)
+	}
+	for _, answer := range []string{"Verdict:allow", "Verdict:deny", "Verdict:unknown"} {
+		if !strings.Contains(want, "{Answer:{"+answer+" Race:false Prefix:false") {
+			t.Errorf("NodeRestriction never says %s", answer)
+		}
+	}
+}
+
+// replaced is a log in which an API server has each of some releases in turn, for five minutes. Around each full minute, when a release may begin to
+// count, a node changes its owner references again and again.
+func replaced(t *testing.T, log []byte, releases ...string) []byte {
+	t.Helper()
+	release := regexp.MustCompile(`kube-apiserver/v1\.33\.[0-9]+`)
+	var events []audit.Event
+	(&audit.Decoder{Want: audit.Want{All: true}}).Chunk(log, 1, func(ev *audit.Event) { events = append(events, *ev) }, func(m audit.Malformed) { t.Fatalf("%+v", m) })
+	i := slices.IndexFunc(events, func(ev audit.Event) bool {
+		return ev.Verb == "patch" && ev.ObjectRef.Resource == "nodes" && ev.ObjectRef.Subresource == "status"
+	})
+	write, begin := events[i], events[0].RequestReceived.Truncate(time.Minute)
+	write.ObjectRef.Subresource, write.RequestURI, write.Level, write.ResponseObject = "", "/api/v1/nodes/"+write.ObjectRef.Name, audit.LevelRequest, nil
+	write.RequestObject = []byte(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"M","name":"m","uid":"o"}]}}`)
+	for n := range 60 * 20 {
+		at := begin.Add(time.Duration(n/20+1)*time.Minute + time.Duration(n%20-10)*40*time.Millisecond)
+		write.AuditID, write.RequestReceived, write.StageTime = fmt.Sprintf("write-%d", n), at, at
+		events = append(events, write)
+	}
+	slices.SortStableFunc(events, func(a, b audit.Event) int { return a.StageTime.Compare(b.StageTime) })
+	var out []byte
+	for i := range events {
+		ev := &events[i]
+		ev.UserAgent = release.ReplaceAllString(ev.UserAgent, "kube-apiserver/"+releases[ev.RequestReceived.Minute()/5%len(releases)])
+		var err error
+		if out, err = ev.AppendJSON(out); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, '\n')
+	}
+	return out
 }
 
 // mixed is a part of a log in which some requests have the answers of others, and some the names of nodes that there are not.

@@ -124,9 +124,10 @@ type hearing struct {
 	attrs   audit.Attributes
 	j       Judgement
 	entries Entries
-	// foreseen says that the judgement was made in parallel: see [Judge.settle]; by whose rules, if there are versions.
+	// foreseen says that the judgement was made in parallel: see [Judge.settle]; by whose rules and for which release, if there are versions.
 	foreseen bool
 	ruledBy  *nodeauthz.Authorizer
+	release  string
 	// expected is what the versions will take in of it.
 	expected version.Expected
 }

@@ -240,6 +240,7 @@ func (s *Stream) apply(r *run) {
 	for i := range r.events {
 		if ev := &r.events[i]; s.state != nil && audit.ChangesState(ev) {
 			read, _ := r.looks[i].Body.(*cluster.Read)
+			r.looks[i].Body = nil // the batch may live for long
 			s.state.ApplyRead(ev, read)
 		}
 	}

@@ -135,7 +135,9 @@ func (g *gathered) add(j *job, from, to int) {
 	if g.events == nil {
 		g.events = make([]audit.Event, 0, enough)
 	}
-	g.looks = append(g.looks, j.looked(from, to)...)
+	looks := j.looked(from, to)
+	g.looks = append(g.looks, looks...)
+	clear(looks)
 	g.events = append(g.events, j.events[from:to]...)
 	for i := range g.parts {
 		if g.parts[i].of == j {
