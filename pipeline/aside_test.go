@@ -88,19 +88,26 @@ func judged(t *testing.T, log, journal []byte, live, alone bool) (all string, n 
 	return out.String(), n
 }
 
+// compared wants the judgements of a log that are made in parallel to be those that each would have in its turn, and returns these.
+func compared(t *testing.T, name string, log, journal []byte, live bool) (alone string) {
+	t.Helper()
+	want, n := judged(t, log, journal, live, true)
+	got, _ := judged(t, log, journal, live, false)
+	if n == 0 {
+		t.Errorf("%s: nothing was judged", name)
+	}
+	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("%s, live %t (-alone +in parallel):\n%.3000s", name, live, diff)
+	}
+	return want
+}
+
 // TestBesideOthers wants judgements that are made in parallel to be those that each would have in its turn: while the log shows the mode and the
 // version, in upgrades, where both change, and where a state follows a cluster.
 func TestBesideOthers(t *testing.T) {
 	f := func(name string, log, journal []byte) {
 		for _, live := range []bool{false, true} {
-			want, n := judged(t, log, journal, live, true)
-			got, _ := judged(t, log, journal, live, false)
-			if n == 0 {
-				t.Errorf("%s: nothing was judged", name)
-			}
-			if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
-				t.Errorf("%s, live %t (-alone +in parallel):\n%.3000s", name, live, diff)
-			}
+			compared(t, name, log, journal, live)
 		}
 	}
 	var logs, journals []byte
@@ -134,11 +141,7 @@ func TestBesideOthersMixed(t *testing.T) {
 		folder := []string{"capture", "capture-1.37", "capture-rbac-only"}[seed%3]
 		log, journal := mixed(t, gunzipped(t, folder+"/audit.log.gz"), seed), gunzipped(t, folder+"/journal.jsonl.gz")
 		for _, live := range []bool{false, true} {
-			want, _ := judged(t, log, journal, live, true)
-			got, _ := judged(t, log, journal, live, false)
-			if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
-				t.Errorf("seed %d, live %t (-alone +in parallel):\n%.3000s", seed, live, diff)
-			}
+			compared(t, fmt.Sprintf("seed %d", seed), log, journal, live)
 		}
 	}
 }
@@ -151,11 +154,7 @@ func TestBesideOthersPatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := replaced(t, day.Log(), "v1.33.3", "v1.33.4")
-	want, _ := judged(t, log, day.Journal(), false, true)
-	got, _ := judged(t, log, day.Journal(), false, false)
-	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("-alone +in parallel:\n%.3000s", diff)
-	}
+	want := compared(t, "patches", log, day.Journal(), false)
 	for _, answer := range []string{"Verdict:allow", "Verdict:deny", "Verdict:unknown"} {
 		if !strings.Contains(want, "{Answer:{"+answer+" Race:false Prefix:false") {
 			t.Errorf("NodeRestriction never says %s", answer)

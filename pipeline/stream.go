@@ -46,19 +46,17 @@ type Stream struct {
 	opt     Options
 	counts  Counts
 	sched   scheduler
-	batches int       // not released
-	latest  time.Time // of any event that was taken in
-	ahead   time.Time // of any event
-	runs    []run     // that were not taken in
-	fresh   int       // their events
-	// looks are at events of batches that had none, unlooked is the run of them in hand.
-	looks    []source.Look
-	unlooked run
-	ended    bool
-	outs     []func(*Judgement) error
-	slice    []*Judgement // judged, and not handed out
-	errs     []error      // of outs
-	team     team
+	batches int           // not released
+	latest  time.Time     // of any event that was taken in
+	ahead   time.Time     // of any event
+	runs    []run         // that were not taken in
+	fresh   int           // their events
+	looks   []source.Look // at those of batches that had none
+	ended   bool
+	outs    []func(*Judgement) error
+	slice   []*Judgement // judged, and not handed out
+	errs    []error      // of outs
+	team    team
 }
 
 // StateSink is fed the events that change the cluster's state.
@@ -214,11 +212,6 @@ func (s *Stream) look(ev *audit.Event) (look source.Look) {
 	return look
 }
 
-// looking looks at the events of the run in hand.
-type looking Stream
-
-func (s *looking) do(_, i int) { s.unlooked.looks[i] = (*Stream)(s).look(&s.unlooked.events[i]) }
-
 // intakes are those who take events in, in order. The state, the ledger and the requests that wait have nothing in common, so that they do it in parallel.
 type intakes Stream
 
@@ -274,10 +267,8 @@ func (s *Stream) drain() error {
 	for i := range s.runs {
 		if r := &s.runs[i]; r.looks == nil {
 			n := len(s.looks)
-			s.looks = append(s.looks, make([]source.Look, len(r.events))...)
+			s.looks = s.Look(s.looks, r.events)
 			r.looks = s.looks[n:]
-			s.unlooked = *r
-			s.team.run(procs, len(r.events), share, (*looking)(s))
 		}
 	}
 	if s.fresh < 2*share {
@@ -292,7 +283,7 @@ func (s *Stream) drain() error {
 	}
 	clear(s.runs)
 	clear(s.looks)
-	s.runs, s.looks, s.unlooked, s.fresh, s.latest = s.runs[:0], s.looks[:0], run{}, 0, s.ahead
+	s.runs, s.looks, s.fresh, s.latest = s.runs[:0], s.looks[:0], 0, s.ahead
 	_, err := s.sched.drain((*logPace)(s))
 	return err
 }

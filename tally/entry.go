@@ -159,8 +159,12 @@ type Names struct{ all map[string]string }
 // maxNames bounds how many strings are looked for. A hostile client can make names without end.
 const maxNames = 1 << 16
 
-// own makes the key own its strings, bounded, each of which is there once.
+// own makes the key own its strings, bounded, each of which is there once; without names, each is a copy.
 func (n *Names) own(k *Key) {
+	if n == nil {
+		k.Own()
+		return
+	}
 	for _, s := range k.texts() {
 		one, there := n.all[Bounded(*s)]
 		if !there {

@@ -317,11 +317,7 @@ func (t *Tally) group(k *Key, c Class, wide bool) *Group {
 	if g := t.Groups[key]; g != nil {
 		return g
 	}
-	if t.names != nil {
-		t.names.own(&key)
-	} else {
-		key.Own()
-	}
+	t.names.own(&key)
 	g := &Group{Wide: room.Wide}
 	t.Groups[key] = g
 	return g

@@ -167,7 +167,8 @@ type Logs struct {
 // [pipeline.NewStream]; one is called from the calling goroutine. setup is called once, after the reading has begun, and before the first judgement.
 // It stops at the first error of setup or outs, or when ctx ends, and returns that error; files that could not be read to their end are in the result.
 func (l *Logs) Judge(ctx context.Context, setup func() (*Setup, error), outs ...func(*pipeline.Judgement) error) (*file.Result, pipeline.Counts, error) {
-	var stream atomic.Pointer[pipeline.Stream]
+	var stream *pipeline.Stream
+	var there atomic.Pointer[pipeline.Stream] // the stream, for those who decode
 	start := func() error {
 		s, err := setup()
 		if err != nil {
@@ -177,35 +178,36 @@ func (l *Logs) Judge(ctx context.Context, setup func() (*Setup, error), outs ...
 		if l.Bodies {
 			sink = s.State
 		}
-		stream.Store(pipeline.NewStream(s.Judge, sink, pipeline.Options{
+		stream = pipeline.NewStream(s.Judge, sink, pipeline.Options{
 			Skew: s.skew, Window: l.Window, Ledger: l.Ledger, All: l.All, Others: l.Others, See: l.See, Sliced: l.Sliced,
-		}, outs...))
+		}, outs...)
+		there.Store(stream)
 		return nil
 	}
 	look := func(looks []source.Look, events []audit.Event) []source.Look {
-		if s := stream.Load(); s != nil {
+		if s := there.Load(); s != nil {
 			return s.Look(looks, events)
 		}
 		return looks
 	}
 	res, err := l.read(ctx, audit.Want{State: l.Bodies, All: l.All, Others: l.Others}, look, func(b file.Batch) error {
-		if stream.Load() == nil {
+		if stream == nil {
 			if err := start(); err != nil {
 				return err
 			}
 		}
-		return stream.Load().Batch(&pipeline.Batch{Events: b.Events, Looks: b.Looks, Release: b.Release})
+		return stream.Batch(&pipeline.Batch{Events: b.Events, Looks: b.Looks, Release: b.Release})
 	})
-	if err == nil && stream.Load() == nil {
+	if err == nil && stream == nil {
 		err = start()
 	}
 	if err == nil {
-		err = stream.Load().Flush()
+		err = stream.Flush()
 	}
 	if err != nil {
 		return nil, pipeline.Counts{}, err
 	}
-	return res, stream.Load().Counts(), nil
+	return res, stream.Counts(), nil
 }
 
 // Learn feeds the state with the bodies in the logs, and judges nothing.

@@ -103,15 +103,20 @@ func readLines(path string) ([][]byte, error) {
 		return nil, fmt.Errorf("the capture: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	all, err := io.ReadAll(z)
+	all, err := unpacked(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return bytes.Split(bytes.TrimSpace(all), []byte{'\n'}), nil
+}
+
+// unpacked is all of what gzip has packed.
+func unpacked(r io.Reader) ([]byte, error) {
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
 }
 
 var auditIDKey = []byte(`"auditID":"`)

@@ -43,11 +43,7 @@ func withoutProgram(name string, profile io.Reader) (err error) {
 	if err != nil {
 		return fmt.Errorf("the program's path: %w", err)
 	}
-	unpacked, err := gzip.NewReader(profile)
-	if err != nil {
-		return fmt.Errorf("the profile: %w", err)
-	}
-	text, err := io.ReadAll(unpacked)
+	text, err := unpacked(profile)
 	if err != nil {
 		return fmt.Errorf("the profile: %w", err)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,7 +11,7 @@ import (
 
 // TestProfileNamesNoPath is about the profile that the compiler gets, and about one that is written now.
 func TestProfileNamesNoPath(t *testing.T) {
-	committed := unpacked(t, filepath.Join("..", "..", "..", "cmd", "nodetrail", "default.pgo"))
+	committed := unpackedFile(t, filepath.Join("..", "..", "..", "cmd", "nodetrail", "default.pgo"))
 	if !bytes.Contains(committed, []byte("nodetrail/audit.(*reader).onePass")) {
 		t.Error("the profile does not say what decoding takes")
 	}
@@ -33,23 +32,18 @@ func TestProfileNamesNoPath(t *testing.T) {
 	if err := withoutProgram(name, &packed); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := unpacked(t, name), "before "+string(bytes.Repeat([]byte("-"), len(program)))+" behind"; string(got) != want {
+	if got, want := unpackedFile(t, name), "before "+string(bytes.Repeat([]byte("-"), len(program)))+" behind"; string(got) != want {
 		t.Errorf("the profile is %q, want %q", got, want)
 	}
 }
 
-func unpacked(t *testing.T, name string) []byte {
+func unpackedFile(t *testing.T, name string) []byte {
 	t.Helper()
-	f, err := os.Open(name)
+	packed, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = f.Close() }()
-	r, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(r)
+	text, err := unpacked(bytes.NewReader(packed))
 	if err != nil {
 		t.Fatal(err)
 	}
