@@ -282,7 +282,6 @@ func (s *Stream) drain() error {
 		}
 	}
 	clear(s.runs)
-	clear(s.looks)
 	s.runs, s.looks, s.fresh, s.latest = s.runs[:0], s.looks[:0], 0, s.ahead
 	_, err := s.sched.drain((*logPace)(s))
 	return err
