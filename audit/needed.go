@@ -116,10 +116,10 @@ func RefusedImpersonation(ev *Event) (node string, refused bool) {
 	return node, ok && node != "" && strings.HasPrefix(rest, cannot+verb)
 }
 
-// SaysImpersonation reports whether a message of the API server may say that somebody may not impersonate. Messages are full of spaces: a search for the one
-// word first takes a third of the time.
+// SaysImpersonation reports whether a message of the API server may say that somebody may not impersonate. Messages are full of spaces and hardly have
+// an m: a search for the rest of the word first takes a sixth of the time.
 func SaysImpersonation(message string) bool {
-	return strings.Contains(message, "impersonate") && strings.Contains(message, " cannot impersonate")
+	return strings.Contains(message, "mpersonate") && strings.Contains(message, " cannot impersonate")
 }
 
 // inMessage is how the apiserver writes a name in a refusal (responsewriters.sanitizer).

@@ -61,7 +61,8 @@ const (
 	// maxSteps is how many steps there are at a time: those of the lateness, and room for times that are far off, the latest of which have to
 	// give way.
 	maxSteps = 1024
-	maxTexts = 16_384
+	// heldTexts is how many texts are held for those that come next, a power of two.
+	heldTexts = 4096
 	// maxSpare and maxFree are how many steps and denials that are over are kept to be used again.
 	maxSpare = 8
 	maxFree  = 1024
@@ -132,12 +133,12 @@ type denials struct {
 	free  []*denial
 	// How many objects the step that was over last had, which the next ones may have, too.
 	denied, allowed int
-	// texts are those that come again and again, so that each is there once.
-	texts map[string]string
+	// texts are those that come again and again, by their hash, so that each is mostly there once. One that comes with the same hash takes the place.
+	texts [heldTexts]string
 }
 
 func newDenials() *denials {
-	return &denials{steps: map[int64]*stepBucket{}, slots: map[int]bool{}, texts: map[string]string{}}
+	return &denials{steps: map[int64]*stepBucket{}, slots: map[int]bool{}}
 }
 
 // text returns a copy of s, bounded, mostly one that is there.
@@ -145,17 +146,15 @@ func (d *denials) text(s string) string {
 	if s == "" {
 		return ""
 	}
-	if one, is := d.texts[s]; is {
-		return one
+	held := &d.texts[hash(hashSeed, s)%heldTexts]
+	if *held != s {
+		one := bounded(s, maxRemembered)
+		if len(one) != len(s) {
+			return one
+		}
+		*held = one
 	}
-	one := bounded(s, maxRemembered)
-	if len(d.texts) >= maxTexts {
-		clear(d.texts)
-	}
-	if len(one) == len(s) {
-		d.texts[one] = one
-	}
-	return one
+	return *held
 }
 
 // nodeAllows reports whether the Node authorizer allows the request, by the apiserver's word where there is one.
