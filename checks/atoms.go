@@ -11,6 +11,8 @@ import (
 // atom is the smallest piece of RBAC rules. name is empty for all names; url is of a path, whose atom has nothing else but a verb.
 type atom struct{ verb, group, resource, name, url string }
 
+const certificatesGroup = "certificates.k8s.io"
+
 // atomsOf takes rules apart, so that two roles are the same if they give the same, however their rules are written.
 func atomsOf(rules []rbacv1.PolicyRule) map[atom]bool {
 	out := map[atom]bool{}
@@ -75,9 +77,43 @@ func (a atom) gives(b atom) bool {
 		(a.resource == "*" || a.resource == b.resource || sub != "" && a.resource == "*/"+sub)
 }
 
-// aside reports whether the right is one that no request to the API server shows in use. Others ask about it in a review of access, whose body is not in
-// the log: kube-controller-manager before it approves a certificate, a kubelet before it answers a client of its own. Or admission asks about it, in
-// addition to the request's own right. A right to everything counts as one that requests show.
+// asides returns the rights of rules that no request to the API server shows in use. Others ask about them in a review of access, whose body is not in
+// the log: kube-controller-manager before it approves a certificate, a kubelet before it answers a client of its own. Or admission asks about them, in
+// addition to the request's own right. Of what a wildcard gives they are those that Kubernetes itself asks about.
+func asides(rules []rbacv1.PolicyRule) map[atom]bool {
+	given, out := atomsOf(rules), map[atom]bool{}
+	for a := range given {
+		if a.aside() {
+			out[a] = true
+		}
+	}
+	for _, x := range askedAside() {
+		for a := range given {
+			if a.name = ""; a.gives(x) {
+				out[x] = true
+			}
+		}
+	}
+	return out
+}
+
+// askedAside are the rights about which Kubernetes asks without a request that shows it: kube-controller-manager for the certificates of kubelets
+// (pkg/controller/certificates/approver), EKS for those that kubelets serve with, kubelets for requests to themselves (pkg/kubelet/server/auth.go), and
+// NodeRestriction for the audiences of tokens.
+func askedAside() []atom {
+	var out []atom
+	for _, sub := range []string{"nodeclient", "selfnodeclient", "selfnodeserver"} {
+		out = append(out, atom{verb: "create", group: certificatesGroup, resource: "certificatesigningrequests/" + sub})
+	}
+	for _, sub := range []string{"checkpoint", "configz", "healthz", "log", "metrics", "pods", "proxy", "spec", "stats"} {
+		for _, verb := range []string{"get", "create"} {
+			out = append(out, atom{verb: verb, resource: "nodes/" + sub})
+		}
+	}
+	return append(out, atom{verb: "request-serviceaccounts-token-audience", resource: "*"})
+}
+
+// aside reports whether the right, as it is written, is one that no request shows in use.
 func (a atom) aside() bool {
 	resource, sub, _ := strings.Cut(a.resource, "/")
 	switch {
@@ -90,6 +126,16 @@ func (a atom) aside() bool {
 	}
 	return a.verb != "*" && !strings.HasPrefix(a.verb, "impersonate") &&
 		!slices.Contains([]string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}, a.verb)
+}
+
+// ApproveCertificates reports whether rules give a right for which the certificates of kubelets are approved.
+func ApproveCertificates(rules []rbacv1.PolicyRule) bool {
+	for a := range asides(rules) {
+		if strings.HasPrefix(a.resource, "certificatesigningrequests/") {
+			return true
+		}
+	}
+	return false
 }
 
 // meets reports whether some request is given by both.
@@ -176,17 +222,17 @@ func beyond(all, allowed map[atom]bool) bool {
 
 // dangers are the rights with which a node gets beyond itself whatever else it may do.
 func dangers() []atom {
-	const certificates, authentication = "certificates.k8s.io", "authentication.k8s.io"
+	const authentication = "authentication.k8s.io"
 	out := []atom{
 		{verb: "impersonate", resource: "users"}, {verb: "impersonate", resource: "groups"}, {verb: "impersonate", resource: "serviceaccounts"},
 		{verb: "impersonate:user-info", group: authentication, resource: "users"},
 		{verb: "impersonate:serviceaccount", group: authentication, resource: "serviceaccounts"},
 		{verb: "impersonate:arbitrary-node", group: authentication, resource: "nodes"},
-		{verb: "update", group: certificates, resource: "certificatesigningrequests/approval"},
-		{verb: "patch", group: certificates, resource: "certificatesigningrequests/approval"},
-		{verb: "update", group: certificates, resource: "certificatesigningrequests/status"},
-		{verb: "patch", group: certificates, resource: "certificatesigningrequests/status"},
-		{verb: "approve", group: certificates, resource: "signers"}, {verb: "sign", group: certificates, resource: "signers"},
+		{verb: "update", group: certificatesGroup, resource: "certificatesigningrequests/approval"},
+		{verb: "patch", group: certificatesGroup, resource: "certificatesigningrequests/approval"},
+		{verb: "update", group: certificatesGroup, resource: "certificatesigningrequests/status"},
+		{verb: "patch", group: certificatesGroup, resource: "certificatesigningrequests/status"},
+		{verb: "approve", group: certificatesGroup, resource: "signers"}, {verb: "sign", group: certificatesGroup, resource: "signers"},
 		{verb: "request-serviceaccounts-token-audience", resource: "*"},
 	}
 	for _, verb := range []string{"get", "create"} {

@@ -183,9 +183,9 @@ binding 'system:node' again without subjects.
 The RBAC state is not given, or holds the API server's own roles without their bindings or its RoleBindings without
 their Roles; the log names a binding that would go and that the state does not have; requests of the subjects of such a binding were not
 judged. A binding that goes was made or got more rights within the time asked about, or another binding gave the same and was deleted
-then: what needs it shows from then on. A binding that goes names a right that no request shows in use, and no other binding gives it: to
-have certificates approved ('certificatesigningrequests/selfnodeclient'), to ask kubelets for something ('nodes/metrics'), or a verb such as
-'request-serviceaccounts-token-audience' that admission asks about.
+then: what needs it shows from then on. A binding that goes gives a right, by its name or by a wildcard, that no request shows in use, and
+no other binding gives it: to have certificates approved ('certificatesigningrequests/selfnodeclient'), to ask kubelets for something
+('nodes/metrics'), or a verb such as 'request-serviceaccounts-token-audience' that admission asks about.
 
 ## What to do
 Record RBAC objects with 'nodetrail record', or give 'kubectl get clusterroles,clusterrolebindings,roles,rolebindings -A -o yaml' with

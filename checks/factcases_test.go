@@ -184,7 +184,13 @@ func bindingCases() []kase {
 		{inventory, "kubelets ask about it", bind(rule("get", "", "nodes/metrics"), group("system:nodes")), Unproven, CodeRightUnseen},
 		{inventory, "admission asks about it", bind(rule("request-serviceaccounts-token-audience", "", "vault"), group("system:nodes")), Unproven, CodeRightUnseen},
 		{inventory, "requests show it", bind(rule("update", "certificates.k8s.io", "certificatesigningrequests/approval"), group("system:nodes")), Passed, CodeBindingGoes},
-		{inventory, "a right to everything", bind(rule("*", "*", "*"), group("system:nodes")), Passed, CodeBindingGoes},
+		{inventory, "a right to everything", bind(rule("*", "*", "*"), group("system:nodes")), Unproven, CodeRightUnseen},
+		{inventory, "a right to all of a group", bind(rule("create", "certificates.k8s.io", "*"), group("system:nodes")), Unproven, CodeRightUnseen},
+		{inventory, "a right to a subresource of all", bind(rule("create", "certificates.k8s.io", "*/selfnodeclient"), group("system:nodes")), Unproven, CodeRightUnseen},
+		{inventory, "a right to read all", bind(rule("get", "", "*"), group("system:nodes")), Unproven, CodeRightUnseen},
+		{inventory, "metrics of all", bind(rule("get", "", "*/metrics"), group("system:nodes")), Unproven, CodeRightUnseen},
+		{inventory, "all that may be done to pods", bind(rule("*", "", "pods"), group("system:nodes")), Passed, CodeBindingGoes},
+		{inventory, "a right to list all", bind(rule("list", "", "*"), group("system:nodes")), Passed, CodeBindingGoes},
 		{inventory, "another binding gives it too", all(bind(rule("get", "", "nodes/metrics"), group("system:nodes")), func(in *Input) {
 			in.Bindings = append(in.Bindings, clusterBinding("y", "y", rule("*", "*", "*"), group("system:authenticated")))
 		}), Passed, CodeBindingGoes},
@@ -202,6 +208,8 @@ func bindingCases() []kase {
 		{rights, "more paths than everybody", bind([]rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/*"}}}, group("system:nodes")), Failed, CodeExcessRight},
 		{rights, "a role that is not there", bind(nil, group("system:nodes")), Passed, ""},
 		{rights, "everything to everybody", bind(rule("*", "*", "*"), group("system:authenticated")), Failed, CodeDangerousRight},
+		{rights, "secrets to everybody", bind(rule("get", "", "secrets"), group("system:authenticated")), Failed, CodeDangerousRight},
+		{rights, "secrets to all service accounts, which no node is", bind(rule("get", "", "secrets"), group("system:serviceaccounts")), Passed, ""},
 		{rights, "a harmless right of everybody", bind(rule("get", "", "configmaps"), group("system:authenticated")), Passed, ""},
 		{rights, "kept, but dangerous", all(bind(rule("create", "", "pods/exec"), group("system:nodes")), func(in *Input) {
 			in.Keep = []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: "x"}}

@@ -5,13 +5,16 @@ import (
 )
 
 // powers are the rights that lead from one service account to the credentials or the pods of others: those with which a node gets beyond itself, to read
-// secrets, to make tokens, to say what runs where, and to give rights.
+// secrets, to make tokens, to say what runs where, to answer for API servers, and to give rights. A write is answered with the object, and a deletion
+// of several with all of them, so that it reads as well.
 func powers() []atom {
 	out := dangers()
-	for _, verb := range []string{"get", "list", "watch"} {
+	for _, verb := range []string{"get", "list", "watch", "update", "patch", "deletecollection"} {
 		out = append(out, atom{verb: verb, resource: "secrets"})
 	}
-	out = append(out, atom{verb: "create", resource: "serviceaccounts/token"})
+	for _, resource := range []string{"serviceaccounts/token", "bindings", "pods/binding"} {
+		out = append(out, atom{verb: "create", resource: resource})
+	}
 	const access = rbacv1.GroupName
 	for _, verb := range []string{"create", "update", "patch"} {
 		for _, of := range []struct{ group, resource string }{
@@ -19,7 +22,7 @@ func powers() []atom {
 			{"apps", "deployments"}, {"apps", "daemonsets"}, {"apps", "replicasets"}, {"apps", "statefulsets"}, {"batch", "jobs"}, {"batch", "cronjobs"},
 			{access, "roles"}, {access, "rolebindings"}, {access, "clusterroles"}, {access, "clusterrolebindings"},
 			{"admissionregistration.k8s.io", "mutatingwebhookconfigurations"}, {"admissionregistration.k8s.io", "validatingwebhookconfigurations"},
-			{"admissionregistration.k8s.io", "mutatingadmissionpolicies"},
+			{"admissionregistration.k8s.io", "mutatingadmissionpolicies"}, {"apiregistration.k8s.io", "apiservices"},
 		} {
 			out = append(out, atom{verb: verb, group: of.group, resource: of.resource})
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -334,11 +335,8 @@ func (b *WhatIfBuilder) hidden(r *WhatIfReport, f Facts, info *rbac.BindingInfo,
 	if others {
 		r.Warn(codes.Gap{Code: codes.BindsOthers, Params: name}, f.Words)
 	}
-	for _, rule := range info.Rules {
-		if slices.ContainsFunc(rule.Resources, func(s string) bool { return strings.HasPrefix(s, "certificatesigningrequests/") }) {
-			r.Warn(codes.Gap{Code: codes.ApprovesCertificate, Params: append(name, codes.Text(codes.ParamRole, info.Role.Name))}, f.Words)
-			return
-		}
+	if checks.ApproveCertificates(info.Rules) {
+		r.Warn(codes.Gap{Code: codes.ApprovesCertificate, Params: append(name, codes.Text(codes.ParamRole, info.Role.Name))}, f.Words)
 	}
 }
 

@@ -85,11 +85,10 @@ func disguises() []Mutation {
 			return "as a group: "
 		}, depends, "identities-conform"),
 		plant("plant-proxied-403", "a client reaches a kubelet through nodes/proxy, and the backend answers 403", func(m *mutator, p *planted) string {
-			m.bindAgents()
-			node := m.node()
+			name, node := m.bindAgents("proxy"), m.node()
 			p.e.Verb, p.e.Ref, p.e.URI = "get", &Ref{Version: "v1", Resource: "nodes", Subresource: "proxy", Name: node}, resNodes.path("", node, "proxy")+"/pods"
 			p.e.Code, p.e.Reason, p.e.Message = 403, "Forbidden", "Forbidden"
-			p.e.DecisionReason = allowedBy("ClusterRoleBinding", agentsRole, "ClusterRole", agentsRole, toNodes)
+			p.e.DecisionReason = allowedBy("ClusterRoleBinding", name, "ClusterRole", name, toNodes)
 			return "refused by the backend: "
 		}, depends),
 		plant("plant-other-name", "a client uses a certificate of a node that is not there", func(m *mutator, p *planted) string {
@@ -109,7 +108,7 @@ func disguises() []Mutation {
 				if p == nil {
 					return ""
 				}
-				m.bindAgents()
+				m.bindAgents("")
 				all := p.events()
 				for i := range 10_000 {
 					c := *p.e

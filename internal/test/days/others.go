@@ -35,7 +35,7 @@ func others() []Mutation {
 
 // stray is a planted request without what plant chooses.
 func (m *mutator) stray(verb string, r apiResource, namespace, name, sub string, code int, role, subject string) *planted {
-	p := m.plantAsk(m.moment(), ask{verb: "get", apiResource: resSecrets, path: "NS/NAME", agents: role == agentsRole})
+	p := m.plantAsk(m.moment(), ask{verb: "get", apiResource: resSecrets, path: "NS/NAME", sub: sub, agents: role == agentsRole})
 	if p == nil {
 		return nil
 	}
@@ -51,7 +51,8 @@ func (m *mutator) stray(verb string, r apiResource, namespace, name, sub string,
 	}
 	binding := legacyBinding
 	if role == agentsRole {
-		binding = agentsRole
+		role = m.bindAgents(sub)
+		binding = role
 	}
 	e.UserAgent, e.DecisionReason = strays[m.IntN(4)], allowedBy("ClusterRoleBinding", binding, "ClusterRole", role, subject)
 	return p
@@ -157,7 +158,7 @@ func readsInRaces(m *mutator) string {
 // misname lets one node's kubelet have another identity all day. What it does then is allowed by the binding alone, or by nobody.
 func (m *mutator) misname(how func(u *User)) string {
 	m.bind()
-	m.bindAgents()
+	m.bindAgents("")
 	node := m.node()
 	users := map[*User]*User{}
 	reason := allowedBy("ClusterRoleBinding", agentsRole, "ClusterRole", agentsRole, toNodes)

@@ -2,6 +2,7 @@ package days
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -136,17 +137,28 @@ var asks = []ask{
 	{verb: "update", apiResource: resConfigMaps, path: "NS/NAME", agents: true},
 }
 
-const agentsRole = "node-agents"
+const (
+	agentsRole  = "node-agents"
+	proxiesRole = "node-proxies"
+)
 
-// bindAgents makes a role of all that clients on nodes might want, and its binding to the nodes.
-func (m *mutator) bindAgents() {
-	for _, e := range m.State {
-		if e.Kind == "ClusterRoleBinding" && e.Name == agentsRole {
-			return
-		}
+// agentsResources are those of which clients on nodes might want anything that requests show.
+const agentsResources = "configmaps,csidrivers,csinodes,certificatesigningrequests,daemonsets,deployments,events,jobs,leases,namespaces,networkpolicies,nodes,nodes/status," +
+	"persistentvolumeclaims,persistentvolumes,podcertificaterequests,pods,pods/exec,pods/log,pods/status,replicasets,resourceslices,runtimeclasses,secrets," +
+	"serviceaccounts,serviceaccounts/token,services,subjectaccessreviews,tokenreviews,volumeattachments"
+
+// bindAgents makes a role for clients on nodes, and its binding to the nodes: of all that they might want that requests show, or of the proxy to kubelets, about
+// which kubelets ask. It returns the name of both.
+func (m *mutator) bindAgents(sub string) string {
+	name, given := agentsRole, rule("get,list,watch,create,update,patch,delete,deletecollection", "*", agentsResources)
+	if sub == "proxy" {
+		name, given = proxiesRole, rule("get,create", "", "nodes/proxy")
 	}
-	old := m.From.Add(-time.Hour)
-	m.addState(role(m.Rand, "", agentsRole, old, rule("*", "*", "*")), binding(m.Rand, "", agentsRole, agentsRole, old, subject("Group", "", "system:nodes")))
+	if !slices.ContainsFunc(m.State, func(e *Entry) bool { return e.Kind == "ClusterRoleBinding" && e.Name == name }) {
+		old := m.From.Add(-time.Hour)
+		m.addState(role(m.Rand, "", name, old, given), binding(m.Rand, "", name, name, old, subject("Group", "", "system:nodes")))
+	}
+	return name
 }
 
 // strays are user agents of programs that live on kubelets' credentials.
@@ -175,8 +187,8 @@ func (m *mutator) plantAsk(at time.Time, as ask) *planted {
 	}
 	reason := allowedBy("ClusterRoleBinding", legacyBinding, "ClusterRole", "system:node", `Group "system:nodes"`)
 	if as.agents {
-		m.bindAgents()
-		reason = allowedBy("ClusterRoleBinding", agentsRole, "ClusterRole", agentsRole, `Group "system:nodes"`)
+		name := m.bindAgents(as.sub)
+		reason = allowedBy("ClusterRoleBinding", name, "ClusterRole", name, `Group "system:nodes"`)
 	} else {
 		m.bind()
 	}

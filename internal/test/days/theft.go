@@ -48,7 +48,7 @@ func (a *attack) readBack(e *Event) {
 	e.Verb = [...]string{"patch", "delete"}[a.IntN(2)]
 	e.URI = resSecrets.path(a.theft.Namespace, a.theft.Secret, "") + [...]string{"?fieldManager=x", "?dryRun=All&propagationPolicy=Foreground"}[a.IntN(2)]
 	e.DecisionReason = allowedBy("ClusterRoleBinding", agentsRole, "ClusterRole", agentsRole, toNodes)
-	a.bindAgents()
+	a.bindAgents("")
 	a.did("read by a %s", e.Verb)
 }
 

@@ -14,7 +14,10 @@ func unseen() []Mutation {
 				given := [...]map[string]any{
 					rule("create", resCSRs.group, resCSRs.name+"/selfnodeserver"), rule("get", "", "nodes/metrics,nodes/stats"),
 					rule("request-serviceaccounts-token-audience", "", "vault"),
-				}[m.IntN(3)]
+					// The same by wildcards.
+					rule("create", resCSRs.group, "*"), rule("create", resCSRs.group, "*/selfnodeserver"), rule("get", "", "*"), rule("get", "", "*/metrics"),
+					rule("*", "*", "*"),
+				}[m.IntN(8)]
 				old := m.From.Add(-time.Hour)
 				m.addState(role(m.Rand, "", "unseen", old, given), binding(m.Rand, "", "unseen", "unseen", old, subject("Group", "", "system:nodes")))
 				return given["verbs"].([]string)[0] + " " + given["resources"].([]string)[0]
