@@ -248,18 +248,10 @@ func unasked(j *pipeline.Judgement) bool {
 }
 
 // reasonless notes a request of which nobody knows which authorizer allowed it: one without a reason of a node that the Node authorizer never allows, or of a
-// service account that no binding allows; or one that RBAC allows, with a reason that is not RBAC's.
+// service account, to which RBAC would have given one; or one that RBAC allows, with a reason that is not RBAC's.
 func (b *bindingBook) reasonless(j *pipeline.Judgement) {
-	if !j.Time.After(b.unreasoned.At) {
+	if !j.Time.After(b.unreasoned.At) || !rules.Reasonless(&j.Request) && !audit.WithoutReason(j.Event) && !b.overtaken(j) {
 		return
-	}
-	if !rules.Reasonless(&j.Request) && !b.overtaken(j) {
-		if !audit.WithoutReason(j.Event) || !b.store.Covers(j.Time) {
-			return
-		}
-		if d := b.store.Authorize(j.Attrs, j.Time); d.Allowed || !d.Known {
-			return
-		}
 	}
 	a := j.Attrs
 	b.unreasoned = checks.Unreasoned{

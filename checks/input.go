@@ -69,7 +69,7 @@ type Input struct {
 
 	Policy   Policy
 	Unjudged []Unjudged
-	// Unreasoned is the latest request that was allowed without a reason, and that neither Node nor RBAC allows, or with one that is not RBAC's although RBAC allows it;
+	// Unreasoned is the latest request that was allowed without a reason, and not by the Node authorizer, or with one that is not RBAC's although RBAC allows it;
 	// At is zero for none.
 	Unreasoned Unreasoned
 	Servers    Servers

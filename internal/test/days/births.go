@@ -76,7 +76,10 @@ func (m *mutator) bootstrapEvent(at time.Time, u *User, verb, sub string) *Event
 
 // controller is kube-controller-manager at the given time.
 func (m *mutator) controller(at time.Time) *Event {
-	return m.bootstrapEvent(at, &User{Username: "system:serviceaccount:kube-system:certificate-controller", Groups: []string{"system:serviceaccounts", "system:authenticated"}}, "update", "")
+	const name = "certificate-controller"
+	e := m.bootstrapEvent(at, &User{Username: "system:serviceaccount:kube-system:" + name, Groups: []string{"system:serviceaccounts", "system:authenticated"}}, "update", "")
+	e.DecisionReason = allowedBy("ClusterRoleBinding", "system:controller:"+name, "ClusterRole", "system:controller:"+name, `ServiceAccount "`+name+`/kube-system"`)
+	return e
 }
 
 // birth adds a certificate request for a node, and where by is not nil its approval by that one and its certificate.
