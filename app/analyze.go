@@ -201,6 +201,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		o.Now = time.Now()
 	}
 	f.Checks, f.Waivers = checks.Apply(checks.Run(proven.input()), o.Waivers, o.Now)
+	f.Lagged = proven.lagged
 	proven.only.narrow(proven.state, b.Tally())
 	f.Only, f.Incidents = o.Nodes, hours.Book(o.Cluster, excepted(o.Exceptions, o.Now)).Incidents(res.Last)
 	f.Exceptions, f.Now = o.Exceptions, o.Now

@@ -47,6 +47,8 @@ type proof struct {
 	// bound and lags are what of the log needs a closer look; nil where nobody looked.
 	bound *bindingBook
 	lags  *lagBook
+	// lagged is what input found of that: how many requests of a group that is not harmless lag let through.
+	lagged map[tally.Key]int64
 	// restricted are NodeRestriction's refusals; nil where nobody looked for them.
 	restricted *restrictionBook
 	// births are the certificate requests that were read; nil where nobody looked for them.
@@ -204,10 +206,15 @@ func (p *proof) groups() iter.Seq2[tally.Key, *tally.Group] {
 
 // findings are uses of bindings, identities of kubelets that are wrong, and gaps of the policy and the state.
 func (p *proof) findings(in *checks.Input, lag *lag) {
+	p.lagged = map[tally.Key]int64{}
 	for k, g := range p.groups() {
 		switch k.Rule {
 		case rules.ExcessAccess:
-			in.Uses = append(in.Uses, p.usesOf(&k, g, lag.uses[k])...)
+			of := lag.uses[k]
+			if of.count > of.low {
+				p.lagged[k] = of.count - of.low
+			}
+			in.Uses = append(in.Uses, p.usesOf(&k, g, of)...)
 		case rules.OtherGrant:
 			if g.Reason == rules.ByReasonless && g.Last.After(in.Unreasoned.At) {
 				in.Unreasoned = checks.Unreasoned{At: g.Last, User: nodeid.UserPrefix + k.Node, Request: requestKind(k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Name)}

@@ -34,7 +34,7 @@ type refusal struct {
 	at      time.Time
 	auditID string
 	key     *tally.Key
-	low     bool
+	low     bool // harmless, so that its group counts it as low
 	// resolved says that the same was allowed later.
 	resolved bool
 }
@@ -81,7 +81,7 @@ func (b *lagBook) add(j *pipeline.Judgement, e *tally.Entry) {
 	r := refusal{at: j.Time, auditID: strings.Clone(tally.Bounded(j.Event.AuditID))}
 	for i := range e.Findings {
 		if f := &e.Findings[i]; f.Key.Rule == rules.ExcessAccess {
-			r.key, r.low = b.key(f.Key), f.Severity <= rules.Low
+			r.key, r.low = b.key(f.Key), rules.Harmless(f.Severity, f.Reason)
 		}
 	}
 	if of == nil {
@@ -128,7 +128,7 @@ type lagged struct {
 	at      time.Time
 }
 
-// lagUses counts findings, and those of them of low severity.
+// lagUses counts findings, and those of them that are harmless.
 type lagUses struct{ count, low int64 }
 
 // lag returns what came at most a minute after an API server's start and was allowed later.

@@ -37,6 +37,9 @@ func analyzedDay(t testing.TB, d *days.Day, change ...func(*AnalyzeOptions)) *An
 		t.Error(err)
 		return nil
 	}
+	if x := &a.Report.Readiness; x.Ready && len(x.Blockers) > 0 {
+		t.Errorf("%v is ready, and there are blockers: %q", d.Applied, x.Blockers)
+	}
 	return a
 }
 

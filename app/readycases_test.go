@@ -10,6 +10,7 @@ import (
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/internal/test/days"
 	"github.com/nodetrail/nodetrail/internal/test/effort"
+	"github.com/nodetrail/nodetrail/report"
 )
 
 // None of these days is READY. Each is named by a check, whose next step helps.
@@ -189,9 +190,15 @@ func TestLagIsNoExcuse(t *testing.T) {
 		if shut := open(provenDay(t, &day)); len(shut["agreement"]) == 0 || len(shut["nothing-depends"]) == 0 {
 			t.Errorf("%s: %v", name, shut)
 		}
+		if n := previewed(t, &day); n.Breaks == 0 {
+			t.Errorf("%s: what-if says %+v", name, n)
+		}
 	}
 	if shut := open(provenDay(t, clean)); len(shut) > 0 {
 		t.Errorf("as it was: %v", shut)
+	}
+	if n := previewed(t, clean); n.Breaks > 0 || n.Race == 0 {
+		t.Errorf("as it was: what-if says %+v", n)
 	}
 	// A start shows by the renewals alone, too, where the policy does not log that the server looks for its Lease, if it missed one.
 	var start time.Time
@@ -208,6 +215,26 @@ func TestLagIsNoExcuse(t *testing.T) {
 	if shut := open(provenDay(t, &day)); len(shut) > 0 {
 		t.Errorf("without the API server's look at its Lease: %v", shut)
 	}
+}
+
+// previewed is what WhatIf says of a day without what bindings give to nodes.
+func previewed(t *testing.T, d *days.Day) report.WhatIfCounts {
+	t.Helper()
+	o := dayOptions(t, d)
+	r, err := WhatIf(t.Context(), WhatIfOptions{ChangeOptions: ChangeOptions{Authorization: o.Authorization, Input: o.Input}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := int64(0)
+	for i := range r.Report.Groups {
+		if g := &r.Report.Groups[i]; g.Outcome == report.Breaks.String() || g.Outcome == report.Race.String() {
+			total += g.Count
+		}
+	}
+	if n := r.Report.Requests; total != n.Breaks+n.Race {
+		t.Errorf("the groups hold %d requests, and %+v", total, n)
+	}
+	return r.Report.Requests
 }
 
 // That RBAC allowed the only request of a node says nothing of the Node authorizer, unless that one allows such a request to every node.

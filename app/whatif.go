@@ -3,10 +3,13 @@ package app
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/nodetrail/nodetrail/app/judging"
+	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/tally"
 )
 
 // WhatIfOptions are those of WhatIf. Only Logs is needed.
@@ -44,7 +47,8 @@ func WhatIf(ctx context.Context, o WhatIfOptions) (*WhatIfResult, error) {
 	}
 	var b *report.WhatIfBuilder
 	var setup *judging.Setup
-	c.logs.All = len(o.Without) > 0
+	lags := newLagBook(nil)
+	c.logs.All, c.logs.Ledger = len(o.Without) > 0, evidence.New()
 	res, counts, err := c.run(ctx, func(s *judging.Setup) {
 		setup, b = s, report.NewWhatIfBuilder(c.over(s))
 		b.Everybody = len(o.Without) > 0
@@ -53,11 +57,14 @@ func WhatIf(ctx context.Context, o WhatIfOptions) (*WhatIfResult, error) {
 			c.without.see(&j.Observed.Grant)
 		}
 		b.Add(j)
+		lags.add(j, &tally.Entry{})
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	lag := lags.lag(c.logs.Ledger)
+	b.Settle(func(auditID string, at time.Time) bool { return lag.requests[lagged{auditID, at}] > 0 })
 	r := b.Report(c.facts(setup, res, counts, o.Cluster, nil))
 	r.Without, r.With = c.without.words(), append(r.With, o.With...)
 	out := &WhatIfResult{Report: r, Unread: errors.Join(res.Errors...)}

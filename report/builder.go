@@ -64,6 +64,9 @@ type Facts struct {
 	Checks []checks.Result
 	// Waivers are those that were given, and what each covers.
 	Waivers []checks.Applied
+	// Lagged counts, by the key of a finding, the requests that a binding let through and that are not harmless by themselves, but for which Checks say that an API server had
+	// just started and allowed the same later: they do not need the binding.
+	Lagged map[tally.Key]int64
 	// Only are the nodes that Checks are about, empty for all.
 	Only []string
 	// StoreVersion is the state of the store that the counts are of, where they are a store's; Outdated says that Checks are of one before it.
@@ -111,7 +114,9 @@ func Make(t *tally.Tally, f Facts) *Report {
 	}
 	sort.Slice(r.Nodes, func(i, j int) bool { return r.Nodes[i].Name < r.Nodes[j].Name })
 	for k, g := range t.Groups {
-		r.Findings = append(r.Findings, findingOf(k, g, (&rules.Rule{Name: k.Rule}).Runbook(), f.Words))
+		of := findingOf(k, g, (&rules.Rule{Name: k.Rule}).Runbook(), f.Words)
+		of.lagged = f.Lagged[k]
+		r.Findings = append(r.Findings, of)
 	}
 	slices.SortFunc(r.Findings, compareFindings)
 	r.State.Warnings = f.stateWarnings()

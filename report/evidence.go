@@ -148,7 +148,7 @@ func (n *need) across() (nodes int64, kinds []string) {
 }
 
 // breaking counts a finding's requests that would break without the binding.
-func breaking(f *Finding) int64 { return f.Count - f.low }
+func breaking(f *Finding) int64 { return f.Count - f.low - f.lagged }
 
 // needs sums up the findings of access that needs RBAC by binding and client, the most requests first. count is how many of a finding's requests matter.
 func needs(r *Report, count func(*Finding) int64) []*need {

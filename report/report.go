@@ -217,10 +217,12 @@ type Finding struct {
 	// New says that the baseline does not have the finding, or with a lower severity; false without a baseline.
 	New bool `json:"new,omitempty"`
 
-	key  tally.Key
-	low  int64 // how many of Count are of low severity
-	wide bool  // stands for many groups
-	days []tally.Day
+	key tally.Key
+	low int64 // how many of Count are of low severity
+	// lagged is how many of the others an API server that had just started refused, and allowed later.
+	lagged int64
+	wide   bool // stands for many groups
+	days   []tally.Day
 }
 
 // Binding names an RBAC binding.

@@ -29,7 +29,8 @@ const (
 	Breaks
 	// Fruitless means that it passed and failed anyway (404), or was refused by admission (403), and would be refused earlier.
 	Fruitless
-	// Race means that it would pass or be refused by how far the apiserver's graph was at that moment, as happens to any kubelet.
+	// Race means that it would pass or be refused by how far the apiserver's graph was at that moment, as happens to any kubelet: near a change, or after the
+	// apiserver's start ([WhatIfBuilder.Settle]).
 	Race
 	// Undecided means that it passed and state is missing to tell what would allow it.
 	Undecided

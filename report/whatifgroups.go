@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
@@ -132,6 +133,8 @@ type WhatIfBuilder struct {
 	Everybody bool
 
 	w         *WhatIf
+	held      []whatIfRequest // that break but for lag
+	lost      []rbac.BindingRef
 	counts    [outcomes]int64
 	groups    map[whatIfKey]*whatIfGroup
 	removed   map[rbac.BindingRef]*RemovedBinding
@@ -139,6 +142,17 @@ type WhatIfBuilder struct {
 	from, to  time.Time
 	most      int // groups
 }
+
+// whatIfRequest is a request in a group.
+type whatIfRequest struct {
+	key             whatIfKey
+	at              time.Time
+	auditID, object string
+	lost            []rbac.BindingRef
+}
+
+// maxHeld bounds the requests that wait for Settle. Those beyond it break.
+const maxHeld = 100_000
 
 // NewWhatIfBuilder returns an empty one.
 func NewWhatIfBuilder(w *WhatIf) *WhatIfBuilder {
@@ -167,11 +181,36 @@ func (b *WhatIfBuilder) Add(j *pipeline.Judgement) (f Fate, ok bool) {
 	case AllowedByNode, AllowedByOther, Refused:
 		return f, true // nothing changes for them
 	}
-	b.group(j, f)
+	x := b.request(j, f)
+	if f.Outcome == Breaks && !j.Answer.Static && j.Answer.Verdict == nodeauthz.Allow && !j.Answer.Race && j.Observed.NodeVerdict == nodeauthz.Deny && len(b.held) < maxHeld {
+		x.key, x.auditID, x.object, x.lost = x.key.own(), strings.Clone(x.auditID), strings.Clone(x.object), slices.Clone(x.lost)
+		for i, ref := range x.lost {
+			x.lost[i] = ownBinding(ref)
+		}
+		b.held = append(b.held, x)
+		return f, true
+	}
+	b.group(&x)
 	return f, true
 }
 
-func (b *WhatIfBuilder) group(j *pipeline.Judgement, f Fate) {
+// Settle is called once after the last Add. A request that the graph allows and that the API server's Node authorizer refused is a race, and breaks nothing,
+// where lagged says that the API server's graph was behind: it is asked for each by its audit ID and time.
+func (b *WhatIfBuilder) Settle(lagged func(auditID string, at time.Time) bool) {
+	for i := range b.held {
+		x := &b.held[i]
+		if lagged(x.auditID, x.at) {
+			b.counts[Breaks]--
+			b.counts[Race]++
+			x.key.outcome = Race
+		}
+		b.group(x)
+	}
+	b.held = nil
+}
+
+// request is what groups count of a request. It may alias the judgement's memory.
+func (b *WhatIfBuilder) request(j *pipeline.Judgement, f Fate) whatIfRequest {
 	a := j.Attrs
 	k := whatIfKey{outcome: f.Outcome, client: rules.Product(j.Event.UserAgent), node: tally.Bounded(j.Node), verb: tally.Bounded(a.Verb)}
 	if !j.IsNode {
@@ -186,13 +225,31 @@ func (b *WhatIfBuilder) group(j *pipeline.Judgement, f Fate) {
 	if f.ByRBAC {
 		k.binding = boundedBinding(f.Grant.Binding)
 	}
+	x := whatIfRequest{key: k, at: j.Time.UTC(), auditID: tally.Bounded(j.Event.AuditID), lost: b.lost[:0]}
+	if a.ResourceRequest {
+		x.object = tally.Bounded(joinName(a.Namespace, a.Name))
+	}
+	if f.Outcome != Gained && f.Outcome != AllowedByRBAC {
+		b.w.lost(j, func(ref rbac.BindingRef) {
+			if ref = boundedBinding(ref); len(x.lost) < maxWhatIfBindings && !slices.Contains(x.lost, ref) {
+				x.lost = append(x.lost, ref)
+			}
+		})
+		b.lost = x.lost
+	}
+	return x
+}
+
+// group counts a request in its group.
+func (b *WhatIfBuilder) group(x *whatIfRequest) {
+	k := x.key
 	g := b.groups[k]
 	if g == nil && len(b.groups) >= b.most {
 		k.node, k.user = furtherNodes, "" // there are many nodes, and few kinds of request
 		g = b.groups[k]
 	}
 	if g == nil && len(b.groups) >= b.most+b.most/5 {
-		k = whatIfKey{outcome: f.Outcome, client: "(further clients)", node: furtherNodes}
+		k = whatIfKey{outcome: k.outcome, client: "(further clients)", node: furtherNodes}
 		g = b.groups[k]
 	}
 	if g == nil {
@@ -200,34 +257,22 @@ func (b *WhatIfBuilder) group(j *pipeline.Judgement, f Fate) {
 		b.groups[k.own()] = g
 	}
 	g.count++
-	if g.first.IsZero() || j.Time.Before(g.first) {
-		g.first = j.Time.UTC()
+	if g.first.IsZero() || x.at.Before(g.first) {
+		g.first = x.at
 	}
-	if j.Time.After(g.last) {
-		g.last = j.Time.UTC()
+	if x.at.After(g.last) {
+		g.last = x.at
 	}
-	example(&g.auditIDs, j.Event.AuditID)
-	if a.ResourceRequest {
-		example(&g.objects, joinName(a.Namespace, a.Name))
-	}
-	if f.Outcome == Gained || f.Outcome == AllowedByRBAC {
-		return
-	}
-	var seen [maxWhatIfBindings]rbac.BindingRef
-	n := 0
-	b.w.lost(j, func(ref rbac.BindingRef) {
-		if n == len(seen) || slices.Contains(seen[:n], ref) {
-			return
-		}
-		seen[n] = ref
-		n++
+	example(&g.auditIDs, x.auditID)
+	example(&g.objects, x.object)
+	for _, ref := range x.lost {
 		if r := b.removedBinding(ref); r != nil {
 			r.Requests++
 		}
-		if ref = boundedBinding(ref); len(g.lost) < maxWhatIfBindings && !slices.Contains(g.lost, ref) {
+		if len(g.lost) < maxWhatIfBindings && !slices.Contains(g.lost, ref) {
 			g.lost = append(g.lost, ownBinding(ref))
 		}
-	})
+	}
 }
 
 // removedBinding is where requests that a binding allowed are counted, nil when there are too many bindings.
