@@ -170,12 +170,16 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 		if m >= minute {
 			return false
 		}
-		home := ""
+		home, strange := "", strangeOf(ever, t.Value)
+		if s != nil && !strange { // in the node's network there are others
+			other := s.NodeAt(t.Value)
+			strange = other != "" && other != n.name
+		}
 		if t.Seen == 0 {
-			home = d.intruded(n, &t, m, sets, ever)
+			home = d.intruded(n, &t, m, sets, strange)
 		}
 		if home == "" {
-			if !d.outside(n, &t, ever, s) {
+			if !strange || !d.outside(n, &t, s) {
 				return true
 			}
 			if minute <= m+movedFor && !over {
@@ -202,8 +206,8 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 }
 
 // intruded returns the address of the node's kubelet, if something was taken from another one while the kubelet was there; else "". sets are the addresses
-// that the Node had at once, ever those that it had for long or has by now.
-func (d *credentialDetector) intruded(n *credentials, t *taking, m int64, sets [][]string, ever []string) string {
+// that the Node had at once, strange is whether it never had the other one.
+func (d *credentialDetector) intruded(n *credentials, t *taking, m int64, sets [][]string, strange bool) string {
 	if isLoopback(t.Value) {
 		return ""
 	}
@@ -222,7 +226,7 @@ func (d *credentialDetector) intruded(n *credentials, t *taking, m int64, sets [
 			case its > mine:
 			case kind != t.Kind:
 				// Of the other family an address is a second one only where the Node says which ones it has of both.
-				if mine == isCurrent && strangeOf(ever, t.Value) && steady {
+				if mine == isCurrent && strange && steady {
 					return home.Value
 				}
 			case other == nil:
@@ -252,9 +256,9 @@ func (h *habit) surrounds(t *taking, other *habit, m int64) bool {
 	return next(m-1, i >= 0 && t.Around[i].Before) && next(m+1, i >= 0 && t.Around[i].After)
 }
 
-// outside reports whether something was taken from an address that the Node never had, and that is no gateway's.
-func (d *credentialDetector) outside(n *credentials, t *taking, ever []string, s State) bool {
-	if isLoopback(t.Value) || d.shared(t.Value) || !strangeOf(ever, t.Value) {
+// outside reports whether a strange address is no gateway's, and the Node is known at the time.
+func (d *credentialDetector) outside(n *credentials, t *taking, s State) bool {
+	if s == nil || isLoopback(t.Value) || d.shared(t.Value) {
 		return false
 	}
 	_, known := s.NodeExists(n.name, t.At) // where the state begins later, it may have had it then

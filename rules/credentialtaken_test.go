@@ -28,6 +28,9 @@ func TestSecretTaken(t *testing.T) {
 		return w
 	}
 	own := world([]string{"10.0.0.1", "worker-1"})
+	network := cluster(6)
+	network.sets = map[string][][]string{"worker-1": {{"10.0.0.1", "2001:db8::1"}}}
+	network.addresses = map[string][]string{"worker-1": {"10.0.0.1", "2001:db8::1"}, "worker-2": {"2001:db8::2"}}
 	for _, c := range []struct {
 		name string
 		s    State
@@ -66,6 +69,7 @@ func TestSecretTaken(t *testing.T) {
 		}, ""},
 		{"by IPv6 where the Node names no address of it", own, func(p *tale) { takes(p, 30*minute, comes("2001:db8::9")) }, ""},
 		{"by IPv6 in the Node's network", world([]string{"10.0.0.1", "2001:db8::1"}), func(p *tale) { takes(p, 30*minute, comes("2001:db8::9")) }, ""},
+		{"by IPv6 of another Node in the same network", network, func(p *tale) { takes(p, 30*minute, comes("2001:db8::2")) }, critical + "10.0.0.1, from 2001:db8::2"},
 		{"refused", own, func(p *tale) { takes(p, 30*minute, comes("203.0.113.9"), code(403)) }, ""},
 		{"a ConfigMap", own, func(p *tale) { p.one(30*minute, "worker-1", does("get configmaps shop/db"), comes("203.0.113.9")) }, ""},
 	} {
