@@ -334,10 +334,10 @@ func (j *Judge) contradicted(out *Judgement) bool {
 // untilBefore is how long before a request its object may have been on the node to count as just gone.
 const untilBefore = time.Minute
 
-// justGone reports whether the request was for what is not there, and Node allowed it until just before.
+// justGone reports whether the request was for what is not there, or watches what is, and Node allowed it until just before.
 func (j *Judge) justGone(out *Judgement) bool {
-	return out.Event.Code == http.StatusNotFound && out.Allowed && out.Attrs.ResourceRequest && out.NodeDenies() &&
-		j.Node.MayAllow(out.Attrs, out.Time.Add(-untilBefore), out.Time)
+	return (out.Event.Code == http.StatusNotFound || out.Succeeded() && out.Attrs.Verb == "watch") && out.Allowed && out.Attrs.ResourceRequest && out.NodeDenies() &&
+		out.node.MayAllow(out.Attrs, out.Time.Add(-untilBefore), out.Time)
 }
 
 // contested reports whether the API server allowed without a reason a read of a secret, a configmap or the like to which the state does not lead the node within

@@ -29,8 +29,8 @@ const (
 	Breaks
 	// Fruitless means that it passed and failed anyway (404), or was refused by admission (403), and would be refused earlier.
 	Fruitless
-	// Race means that it would pass or be refused by how far the apiserver's graph was at that moment, as happens to any kubelet: near a change, or after the
-	// apiserver's start ([WhatIfBuilder.Settle]).
+	// Race means that it would pass or be refused by how far the apiserver's graph was at that moment, as happens to any kubelet: near a change, when a
+	// pod of its node was just deleted, or after the apiserver's start ([WhatIfBuilder.Settle]).
 	Race
 	// Undecided means that it passed and state is missing to tell what would allow it.
 	Undecided
@@ -159,7 +159,7 @@ func (w *WhatIf) Of(j *pipeline.Judgement) Fate {
 	switch {
 	case asksNode && node == nodeauthz.Unknown:
 		f.Outcome = Undecided
-	case asksNode && race:
+	case asksNode && (race || ownUntilBefore(j)):
 		f.Outcome = Race
 	case unanswered || !known && !j.HasGrant:
 		f.Outcome = Undecided
@@ -170,6 +170,11 @@ func (w *WhatIf) Of(j *pipeline.Judgement) Fate {
 	}
 	f.Uncertain = !known && f.Outcome != Undecided
 	return f
+}
+
+// ownUntilBefore reports whether a kubelet watches what was its node's until just before.
+func ownUntilBefore(j *pipeline.Judgement) bool {
+	return slices.ContainsFunc(j.Findings, func(f pipeline.Finding) bool { return f.Finding.Reason == rules.OwnUntilBefore })
 }
 
 // impersonation is the fate of a request that a node made as somebody else: it needs both what allowed the request itself and the right to

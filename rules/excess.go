@@ -22,12 +22,13 @@ const (
 	BindingOfKubeadm   Reason = "binding-of-kubeadm"
 	BindingDuringLag   Reason = "binding-during-lag"
 	ObjectMissing      Reason = "object-missing"
+	OwnUntilBefore     Reason = "own-until-before"
 	AdmissionRefused   Reason = "admission-refused"
 )
 
-// How a request ended that a binding allowed and that was given nothing, so that its finding has a group of its own.
+// How a request ended that a binding allowed and that was given nothing new, so that its finding has a group of its own.
 const (
-	// JustGone is for what was the node's own until just before, and is not there.
+	// JustGone is for what was the node's own until just before, and is not there, or is watched by its kubelet.
 	JustGone = "just-gone"
 	// RefusedLater is for what admission refused.
 	RefusedLater = "refused-by-admission"
@@ -44,6 +45,7 @@ func rbacExcessAccess() *Rule {
 			{Reason: BindingOfKubeadm, Doc: "the binding is one of kubeadm's, which stays (low)"},
 			{Reason: BindingDuringLag, Doc: "the apiserver's Node authorizer lagged and the binding allowed the request (low, but it needs the binding)"},
 			{Reason: ObjectMissing, Doc: "the request was allowed and the object did not exist (404, low)"},
+			{Reason: OwnUntilBefore, Doc: "a kubelet, from its node's address, renewed the watch of what a pod used that was deleted within the minute before (low)"},
 			{Reason: AdmissionRefused, Doc: "the request was allowed and admission refused it (403, low)"},
 		},
 		Doc: `RBAC allowed a node what the Node authorizer does not
@@ -57,7 +59,8 @@ A request that a node made by impersonation is flagged, too, whoever the node ac
 The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others (exec and the like
 in pods, the proxy of pods, services and nodes, roles and bindings, the approval of certificates, impersonation, new pods, the binding of
 pods to nodes, and writes of objects that make pods), and high for everything else. It is low where the request failed anyway: the
-object did not exist (404), or admission refused the request after all (403); and where a node read a ConfigMap of kubeadm's by the
+object did not exist (404), or admission refused the request after all (403); where a kubelet, from its node's address, renewed the watch
+of what a pod of the node had used that was deleted within the minute before, such as one that was deleted by force; and where a node read a ConfigMap of kubeadm's by the
 binding that kubeadm made for that, which is to stay. These are no reason against deleting the binding.
 
 It is low, too, where the apiserver's Node authorizer denied what the state had long allowed, as after a restart (see authorizer-lag):
@@ -89,7 +92,7 @@ needs it instead of 'system:nodes'.`,
 	}
 }
 
-func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
+func checkExcess(r *Request, s State, m *Memory) (Finding, bool) {
 	if !r.NodeDenies() && r.Impersonator == "" || !r.Allowed || r.Spare {
 		return Finding{}, false
 	}
@@ -124,10 +127,22 @@ func checkExcess(r *Request, _ State, _ *Memory) (Finding, bool) {
 		f.Severity, f.Reason, f.Apart = Low, AdmissionRefused, RefusedLater
 	case r.lags():
 		f.Severity, f.Reason = Low, BindingDuringLag
+	case r.ownUntilBefore(s, m):
+		f.Severity, f.Reason, f.Apart = Low, OwnUntilBefore, JustGone
 	case r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r)), escalates(r), makesPods(r) && (r.Attrs.APIGroup != "" || r.Attrs.Verb == "create"):
 		f.Severity = Critical // programs on nodes annotate pods: a patch of one is not as grave
 	}
 	return f, true
+}
+
+// ownUntilBefore reports whether a kubelet, from its node's address, renewed a watch of what was the node's until just before. A pod that is deleted by force
+// goes before its kubelet knows.
+func (r *Request) ownUntilBefore(s State, m *Memory) bool {
+	if !r.JustGone || r.Attrs.Verb != "watch" || !r.Succeeded() || s == nil || m == nil || !IsKubelet(r.product(), m.Kubelets) {
+		return false
+	}
+	address, logged := r.Event.Address()
+	return logged && s.NodeAt(address) == r.Node
 }
 
 // Harmless reports whether a finding says that nothing is lost without the binding that allowed the request.

@@ -60,7 +60,7 @@ Run with '--disable out-of-scope-secret-read'.`,
 	}
 }
 
-func checkScope(r *Request, _ State, _ *Memory) (Finding, bool) {
+func checkScope(r *Request, s State, m *Memory) (Finding, bool) {
 	a := r.Attrs
 	if a.APIGroup != "" || !a.ResourceRequest || !r.NodeDenies() && !r.Contested {
 		return Finding{}, false
@@ -90,6 +90,8 @@ func checkScope(r *Request, _ State, _ *Memory) (Finding, bool) {
 	}
 	switch {
 	case r.Contested && !r.Elsewhere && !r.Unused: // the state may not have the pods of that namespace
+		f.Severity = Low
+	case r.ownUntilBefore(s, m):
 		f.Severity = Low
 	case r.lags():
 		f.Severity = Low

@@ -137,7 +137,7 @@ func excessOf(s *snapshot, node string) []explain.Use {
 		switch f.Reason {
 		case rules.ObjectMissing, rules.AdmissionRefused: // it failed anyway
 			continue
-		case rules.BindingDuringLag: // it is among what the node could reach
+		case rules.BindingDuringLag, rules.OwnUntilBefore: // it is among what the node could reach
 			continue
 		}
 		u := explain.Use{

@@ -24,6 +24,9 @@ func damaged() []Mutation {
 		},
 		{
 			Name: "nuls-in-front", Effect: Harmless, Description: "the log begins with NUL bytes, as one that was copied and truncated", apply: func(m *mutator) string {
+				if len(m.Events) == 0 {
+					return ""
+				}
 				e := *m.Events[0]
 				e.Hole = 1 + m.IntN(100_000)
 				m.Events[0] = &e

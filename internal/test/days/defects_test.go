@@ -35,7 +35,7 @@ var defects = []defect{
 	{"one class for all severities", "tally/room.go", "Reason: f.Reason, Severity: f.Severity, Allowed: f.Allowed}", "Allowed: f.Allowed}"},
 	{"another client may read what the node may", "rules/credential.go", "f = stolen(r, f)", "f = Finding(f)"},
 	{"nothing is taken from a second address", "rules/credentialtaken.go", "if m >= minute {", "if m < minute {\n\t\t\treturn true\n\t\t}\n\t\tif m >= minute {"},
-	{"nothing is taken from a silent node", "rules/credentialtaken.go", "if !d.outside(n, &t, ever, s) {", "if d.outside(n, &t, ever, s) || home == \"\" {"},
+	{"nothing is taken from a silent node", "rules/credentialtaken.go", "if !strange || !d.outside(n, &t, s) {", "if d.outside(n, &t, s) || home == \"\" {"},
 	{"what the credential's holder writes of its addresses counts at once", "cluster/nodes.go", "settles = int64(10 * time.Minute)", "settles = int64(0)"},
 	{"alerts cut the names of objects", "sinks/alertmanager/alert.go", "a.name(bounded(name, maxObject), last, w)", "a.name(clean(name), last, w)"},
 	{"deleted secrets are not rotated", "incidents/span.go", `"watch", "patch", "delete", "deletecollection"}`, `"watch", "patch", "deletecollection"}`},

@@ -1,6 +1,10 @@
 package days
 
-import "strings"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // slipped are mutations that a sixth examiner found to leave a day READY.
 func slipped() []Mutation {
@@ -23,5 +27,67 @@ func slipped() []Mutation {
 				return some(n, "all requests since "+stamp(from))
 			},
 		},
+		{Name: "forced-watch", Effect: Harmless, Description: "a pod is deleted by force, and its kubelet, which does not know it yet, renews the watch of its secret", apply: forcedWatch},
+		{
+			Name: "forced-get", Effect: Breaks, Checks: []string{"nothing-depends"},
+			Description: "a pod is deleted by force, and another client reads its secret, or one that calls itself a kubelet", apply: func(m *mutator) string {
+				e := m.afterPod()
+				if e == nil {
+					return ""
+				}
+				if m.IntN(2) == 0 {
+					e.UserAgent = strays[m.IntN(4)]
+				}
+				m.add(e)
+				return e.URI + " at " + e.Received.Format(time.RFC3339)
+			},
+		},
 	}
+}
+
+func forcedWatch(m *mutator) string {
+	e := m.afterPod()
+	if e == nil {
+		return ""
+	}
+	p := planted{e}
+	e.Verb, e.URI = "watch", resSecrets.path(e.Ref.Namespace, "", "")+"?fieldSelector="+query("metadata.name="+e.Ref.Name)+"&watch=true"
+	for _, e := range p.events() {
+		m.add(e)
+	}
+	return e.URI + " at " + e.Received.Format(time.RFC3339)
+}
+
+// afterPod is a get of the secret of a pod by its kubelet, seconds after the pod was gone, that a binding let through; nil where there is none.
+func (m *mutator) afterPod() *Event {
+	for _, i := range m.Perm(len(m.pods)) {
+		p := m.pods[i]
+		if p.node == nil || p.gone.IsZero() || len(p.secrets) == 0 || p.gone.Before(m.From.Add(minute)) || p.gone.After(m.To.Add(-2*minute)) {
+			continue
+		}
+		at := p.gone.Add(time.Duration(4+m.IntN(40)) * second)
+		like := m.like(p.node.name, at)
+		name := p.secrets[m.IntN(len(p.secrets))]
+		if like == nil || like.Received.Sub(at).Abs() > minute || m.used(p, name, at) {
+			continue
+		}
+		m.bind()
+		return &Event{
+			Level: LevelMetadata, AuditID: uuid(m.Rand), Stage: StageComplete, Verb: "get", URI: resSecrets.path(p.namespace, name, ""), User: like.User,
+			SourceIPs: like.SourceIPs, UserAgent: like.UserAgent, Server: like.Server, Code: 200, Received: at, Staged: at.Add(2 * milli), Decision: "allow",
+			Ref:            &Ref{Version: "v1", Resource: "secrets", Namespace: p.namespace, Name: name},
+			DecisionReason: allowedBy("ClusterRoleBinding", legacyBinding, "ClusterRole", "system:node", toNodes),
+		}
+	}
+	return nil
+}
+
+// used reports whether another pod leads the node to the same secret at about a time.
+func (m *mutator) used(p *pod, secret string, at time.Time) bool {
+	for _, q := range m.pods {
+		if q != p && q.node != nil && q.namespace == p.namespace && slices.Contains(q.secrets, secret) && q.node.name == p.node.name && q.bound.Before(at.Add(minute)) && q.end().After(at.Add(-minute)) {
+			return true
+		}
+	}
+	return false
 }
