@@ -3,6 +3,7 @@ package nodeadmission
 import (
 	"encoding/json"
 	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -52,7 +53,7 @@ type containerBody struct {
 func (e *eval) podCreate() Answer {
 	var pod podBody
 	if !decode(e.req.Body, &pod) {
-		return unknown(MissingBody)
+		return e.podCreated()
 	}
 	node := e.req.Node
 	if _, mirror := pod.Metadata.Annotations[mirrorAnnotation]; !mirror {
@@ -72,6 +73,23 @@ func (e *eval) podCreate() Answer {
 		return ans
 	}
 	return e.refersTo(&pod.Spec)
+}
+
+// podCreated is what the pod that the request made tells, where its body is not known. That it is a mirror pod does not tell that the plugin lets it pass.
+func (e *eval) podCreated() Answer {
+	if e.req.Done && e.a.state.Pods != nil {
+		for _, later := range [...]time.Duration{0, 100 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second} {
+			p, _ := e.a.state.Pods.Pod(e.namespace, e.name, e.at.Add(later))
+			switch {
+			case p == nil:
+				continue
+			case !p.SpecUnknown && !p.Mirror:
+				return e.forbid(formMirrorOnly, mirrorAnnotation, e.req.Node)
+			}
+			break
+		}
+	}
+	return unknown(MissingBody)
 }
 
 // distinct drops owner references with a UID that an earlier one has, as the API server does before the plugin is asked.

@@ -60,8 +60,8 @@ The severity is critical for secrets, for tokens of service accounts and for wha
 in pods, the proxy of pods, services and nodes, roles and bindings, the approval of certificates, impersonation, new pods, the binding of
 pods to nodes, and writes of objects that make pods), and high for everything else. It is low where the request failed anyway: the
 object did not exist (404), or admission refused the request after all (403); where a kubelet, from its node's address, renewed the watch
-of what a pod of the node had used that was deleted within the minute before, such as one that was deleted by force; and where a node read a ConfigMap of kubeadm's by the
-binding that kubeadm made for that, which is to stay. These are no reason against deleting the binding.
+of what a pod of the node had used that was deleted within the minute before, such as one that was deleted by force; and where a node
+read a ConfigMap of kubeadm's by the binding that kubeadm made for that, which is to stay. These are no reason against deleting the binding.
 
 It is low, too, where the apiserver's Node authorizer denied what the state had long allowed, as after a restart (see authorizer-lag):
 the object belongs to the node. But without the binding the request would have failed.
