@@ -8,6 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 )
 
@@ -62,6 +63,9 @@ pods to nodes, and writes of objects that make pods), and high for everything el
 object did not exist (404), or admission refused the request after all (403); where a kubelet, from its node's address, renewed the watch
 of what a pod of the node had used that was deleted within the minute before, such as one that was deleted by force; and where a node
 read a ConfigMap of kubeadm's by the binding that kubeadm made for that, which is to stay. These are no reason against deleting the binding.
+
+It is medium at most where a kubelet lists or watches one object and the state does not tell what the Node authorizer says: then it may
+be a race.
 
 It is low, too, where the apiserver's Node authorizer denied what the state had long allowed, as after a restart (see authorizer-lag):
 the object belongs to the node. But without the binding the request would have failed.
@@ -132,6 +136,9 @@ func checkExcess(r *Request, s State, m *Memory) (Finding, bool) {
 	case r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r)), escalates(r), makesPods(r) && (r.Attrs.APIGroup != "" || r.Attrs.Verb == "create"):
 		f.Severity = Critical // programs on nodes annotate pods: a patch of one is not as grave
 	}
+	if r.Answer.Verdict == nodeauthz.Unknown {
+		f.Severity = min(f.Severity, r.mostUndecided(m))
+	}
 	return f, true
 }
 
@@ -143,6 +150,15 @@ func (r *Request) ownUntilBefore(s State, m *Memory) bool {
 	}
 	address, logged := r.Event.Address()
 	return logged && s.NodeAt(address) == r.Node
+}
+
+// mostUndecided is the most that a finding is worth where the state does not tell what the Node authorizer says: of a kubelet's list or watch it may be a
+// race, as with any pod that comes. A kubelet that watches what its pods use gets nothing.
+func (r *Request) mostUndecided(m *Memory) Severity {
+	if v := r.Attrs.Verb; (v == "list" || v == "watch") && r.Attrs.Name != "" && m != nil && IsKubelet(r.product(), m.Kubelets) {
+		return Medium
+	}
+	return Critical
 }
 
 // Harmless reports whether a finding says that nothing is lost without the binding that allowed the request.

@@ -65,6 +65,10 @@ func TestExcess(t *testing.T) {
 	f("Node denied, we say allow", "low: get secrets shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone, because the apiserver's Node authorizer "+
 		"denied what the state had long allowed", byRBAC(200), verdict(nodeauthz.Allow))
 	f("Node denied, we do not know", secret, byRBAC(200), verdict(nodeauthz.Unknown))
+	f("Node denied a kubelet's watch, we do not know", "medium: watch secrets shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone",
+		does("watch secrets shop/db"), byRBAC(200), verdict(nodeauthz.Unknown))
+	f("Node denied another client's watch, we do not know", "critical: watch secrets shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone",
+		does("watch secrets shop/db"), byRBAC(200), verdict(nodeauthz.Unknown), agent("curl/8"))
 	f("Node allowed, we say deny", "", annotated("allow", nodeauthz.Allow), granted("Group system:nodes"))
 
 	// Without annotations, or where they imply nothing of Node, the re-evaluated one counts.

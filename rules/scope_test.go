@@ -10,7 +10,7 @@ func TestScope(t *testing.T) {
 	rule := outOfScopeSecretRead()
 	f := func(name, want string, changes ...with) {
 		t.Helper()
-		if got := check(t, rule, nil, nil, request(changes...)); got != want {
+		if got := check(t, rule, nil, NewMemory(), request(changes...)); got != want {
 			t.Errorf("%s:\n got %q\nwant %q", name, got, want)
 		}
 	}
@@ -37,8 +37,12 @@ func TestScope(t *testing.T) {
 	// The observed verdict wins, and the message says whose it is.
 	f("Node denied, we say allow", "low: get secrets shop/db by node worker-1 was refused, and by the apiserver's word, though not by the given state, no pod on this node uses it",
 		annotated("forbid", nodeauthz.Deny), verdict(nodeauthz.Allow))
-	f("Node denied, we do not know", "medium: get secrets shop/db by node worker-1 was refused"+led,
+	const notShown = ", and the state does not show whether a pod on this node uses it"
+	f("Node denied, we do not know", "medium: get secrets shop/db by node worker-1 was refused"+notShown,
 		annotated("forbid", nodeauthz.Deny), verdict(nodeauthz.Unknown))
+	f("a get by RBAC, we do not know", "critical: get secrets shop/db by node worker-1 succeeded"+notShown, byRBAC(200), verdict(nodeauthz.Unknown))
+	f("a watch by RBAC, we do not know", "medium: watch secrets shop/db by node worker-1 succeeded"+notShown, does("watch secrets shop/db"), byRBAC(200), verdict(nodeauthz.Unknown))
+	f("a list of all by RBAC, we do not know", "critical: list all secrets by node worker-1 succeeded"+notShown, does("list secrets"), byRBAC(200), verdict(nodeauthz.Unknown))
 	f("Node allowed, we say deny", "", annotated("allow", nodeauthz.Allow))
 
 	f("a race", "", race)

@@ -8,6 +8,7 @@ import (
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/incidents"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
+	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -28,8 +29,10 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.BindingDuringLag: func(s *said) string {
 		return s.excess() + ", because the apiserver's Node authorizer denied what the state had long allowed"
 	},
-	rules.ObjectMissing:    func(s *said) string { return s.excess() + ", and there was no such object (404)" },
-	rules.OwnUntilBefore:   func(s *said) string { return s.excess() + ", right after the pod on this node that used it was deleted" },
+	rules.ObjectMissing: func(s *said) string { return s.excess() + ", and there was no such object (404)" },
+	rules.OwnUntilBefore: func(s *said) string {
+		return s.excess() + ", right after the pod on this node that used it was deleted"
+	},
 	rules.AdmissionRefused: func(s *said) string { return s.excess() + ", and admission refused it (403)" },
 	rules.ImpersonationGiven: func(s *said) string {
 		return fmt.Sprintf("to act as %q is allowed to node %s by %s alone", s.p.Text(rules.ParamUser), s.k.Node, s.binding())
@@ -340,7 +343,10 @@ func (s *said) excess() string {
 
 func (s *said) read(outcome string) string {
 	why := "no pod on this node uses it"
-	if s.p.Has(rules.ParamState) {
+	switch {
+	case s.p.Text(rules.ParamState) == nodeauthz.Unknown.String():
+		why = "the state does not show whether a pod on this node uses it"
+	case s.p.Has(rules.ParamState):
 		why = "by the apiserver's word, though not by the given state, " + why
 	}
 	return s.byNode() + " " + outcome + ", and " + why
