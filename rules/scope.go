@@ -13,6 +13,9 @@ const (
 	ReadUnanswered Reason = "read-unanswered"
 )
 
+// StateUntold is the value of [ParamState] where the state does not show whether a pod on the node uses the object.
+const StateUntold = "unknown"
+
 func outOfScopeSecretRead() *Rule {
 	return &Rule{
 		Name:     "out-of-scope-secret-read",
@@ -96,7 +99,7 @@ func checkScope(r *Request, s State, m *Memory) (Finding, bool) {
 	case r.ownUntilBefore(s, m):
 		f.Severity = Low
 	case r.Answer.Verdict == nodeauthz.Unknown:
-		f.Params = append(f.Params, codes.Text(ParamState, r.Answer.Verdict.String()))
+		f.Params = append(f.Params, codes.Text(ParamState, StateUntold))
 		f.Severity = min(f.Severity, r.mostUndecided(m))
 	case r.lags():
 		f.Severity = Low

@@ -8,7 +8,6 @@ import (
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/incidents"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
-	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -344,7 +343,7 @@ func (s *said) excess() string {
 func (s *said) read(outcome string) string {
 	why := "no pod on this node uses it"
 	switch {
-	case s.p.Text(rules.ParamState) == nodeauthz.Unknown.String():
+	case s.p.Text(rules.ParamState) == rules.StateUntold:
 		why = "the state does not show whether a pod on this node uses it"
 	case s.p.Has(rules.ParamState):
 		why = "by the apiserver's word, though not by the given state, " + why
