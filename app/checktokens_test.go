@@ -81,7 +81,7 @@ func TestTokensAreRBACs(t *testing.T) {
 		}, at.Add(-time.Hour))
 		want := false
 		for _, q := range []authorizer.AttributesRecord{
-			{Verb: "get", Resource: "secrets"}, {Verb: "list", Resource: "secrets"}, {Verb: "create", Resource: "serviceaccounts", Subresource: "token"},
+			{Verb: "get", Resource: "secrets"}, {Verb: "list", Resource: "secrets"}, {Verb: "patch", Resource: "secrets"}, {Verb: "delete", Resource: "secrets"}, {Verb: "create", Resource: "serviceaccounts", Subresource: "token"},
 			{Verb: "create", Resource: "pods"}, {Verb: "patch", Resource: "pods"}, {Verb: "get", Resource: "pods", Subresource: "exec"}, {Verb: "create", Resource: "pods", Subresource: "exec"},
 			{Verb: "create", APIGroup: "apps", Resource: "deployments"}, {Verb: "patch", APIGroup: "apps", Resource: "deployments"},
 			{Verb: "create", APIGroup: rbacv1.GroupName, Resource: "clusterrolebindings"}, {Verb: "patch", APIGroup: rbacv1.GroupName, Resource: "clusterrolebindings"},

@@ -197,8 +197,17 @@ func TestLagIsNoExcuse(t *testing.T) {
 	if shut := open(provenDay(t, clean)); len(shut) > 0 {
 		t.Errorf("as it was: %v", shut)
 	}
+	// Without the Node authorizer nothing is allowed on the next try.
+	if n := previewed(t, clean, func(o *WhatIfOptions) { o.ThenMode = "RBAC" }); n.Race > 0 || n.Breaks == 0 {
+		t.Errorf("without Node: what-if says %+v", n)
+	}
 	if n := previewed(t, clean); n.Breaks > 0 || n.Race == 0 {
 		t.Errorf("as it was: what-if says %+v", n)
+	}
+	day := *threeHours(t, 21, days.Options{Features: days.Deployments})
+	mutate(3, "forced-watch")(&day)
+	if n := previewed(t, &day); n.Breaks > 0 {
+		t.Errorf("%v: what-if says %+v", day.Applied, n)
 	}
 	// A start shows by the renewals alone, too, where the policy does not log that the server looks for its Lease, if it missed one.
 	var start time.Time
@@ -207,7 +216,7 @@ func TestLagIsNoExcuse(t *testing.T) {
 			start = e.Received
 		}
 	}
-	day := *clean
+	day = *clean
 	day.Events = slices.Clone(clean.Events)
 	without(func(_ *days.Day, e *days.Event) bool {
 		return isLease(e, "kube-system") && !e.Received.After(start) && e.Received.After(start.Add(-18*time.Second))
@@ -218,10 +227,14 @@ func TestLagIsNoExcuse(t *testing.T) {
 }
 
 // previewed is what WhatIf says of a day without what bindings give to nodes.
-func previewed(t *testing.T, d *days.Day) report.WhatIfCounts {
+func previewed(t *testing.T, d *days.Day, change ...func(*WhatIfOptions)) report.WhatIfCounts {
 	t.Helper()
-	o := dayOptions(t, d)
-	r, err := WhatIf(t.Context(), WhatIfOptions{ChangeOptions: ChangeOptions{Authorization: o.Authorization, Input: o.Input}})
+	of := dayOptions(t, d)
+	o := WhatIfOptions{ChangeOptions: ChangeOptions{Authorization: of.Authorization, Input: of.Input}}
+	for _, c := range change {
+		c(&o)
+	}
+	r, err := WhatIf(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

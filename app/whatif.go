@@ -3,12 +3,14 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/nodetrail/nodetrail/app/judging"
 	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
@@ -49,6 +51,7 @@ func WhatIf(ctx context.Context, o WhatIfOptions) (*WhatIfResult, error) {
 	var setup *judging.Setup
 	lags := newLagBook(nil)
 	c.logs.All, c.logs.Ledger = len(o.Without) > 0, evidence.New()
+	c.judged.Rules = slices.DeleteFunc(rules.All(), func(r *rules.Rule) bool { return r.Name != rules.ExcessAccess })
 	res, counts, err := c.run(ctx, func(s *judging.Setup) {
 		setup, b = s, report.NewWhatIfBuilder(c.over(s))
 		b.Everybody = len(o.Without) > 0

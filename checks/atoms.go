@@ -89,7 +89,7 @@ func asides(rules []rbacv1.PolicyRule) map[atom]bool {
 	}
 	for _, x := range askedAside() {
 		for a := range given {
-			if a.name = ""; a.gives(x) {
+			if x.name = a.name; a.gives(x) {
 				out[x] = true
 			}
 		}

@@ -120,13 +120,16 @@ func fateOf(b *rbac.BindingInfo, node map[atom]bool, keep []rbac.BindingRef) (Fa
 		if !s.is(b) {
 			continue
 		}
-		if b.RoleExists && beyond(atomsOf(b.Rules), s.most(b)) {
+		if b.RoleExists && beyond(atomsOf(b.Rules), atomsOf(s.rules)) {
 			return Goes, WhyRulesChanged
 		}
 		return Stays, s.why
 	}
 	return Goes, why
 }
+
+// OfNodes reports whether the subject is a node, the group of nodes, or a group of machines that are about to become nodes.
+func OfNodes(s rbac.SubjectRef) bool { return s.ForNodes() || bootstraps(s) }
 
 // bootstraps reports whether the subject is a group of machines that are about to become nodes.
 func bootstraps(s rbac.SubjectRef) bool {
@@ -136,7 +139,7 @@ func bootstraps(s rbac.SubjectRef) bool {
 // staying is a binding that nodes need whoever authorizes them, with the most that its role gives.
 type staying struct {
 	binding rbac.BindingRef
-	prefix  bool // of the name, which a minor follows, as it does that of the object in the rules
+	prefix  bool // of the name, which a minor follows
 	role    string
 	rules   []rbacv1.PolicyRule
 	why     Code
@@ -156,18 +159,6 @@ func (s *staying) is(b *rbac.BindingInfo) bool {
 	return b.Binding.Name == s.binding.Name && b.Role.Name == s.role
 }
 
-// most is what the role of the binding gives at most.
-func (s *staying) most(b *rbac.BindingInfo) map[atom]bool {
-	out := map[atom]bool{}
-	for a := range eachAtom(s.rules) {
-		if s.prefix {
-			a.name += strings.TrimPrefix(b.Binding.Name, s.binding.Name)
-		}
-		out[a] = true
-	}
-	return out
-}
-
 // stays is the list: what kubeadm makes (cmd/kubeadm/app/phases/bootstraptoken/node, uploadconfig, kubelet, addons/proxy and copycerts of
 // k8s.io/kubernetes), what the Kubernetes documentation makes for TLS bootstrapping, and what Amazon EKS documents.
 func stays() []staying {
@@ -181,9 +172,7 @@ func stays() []staying {
 	rule := func(group, resource string, names []string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: verbs}
 	}
-	config := func(name string) []rbacv1.PolicyRule {
-		return []rbacv1.PolicyRule{rule("", "configmaps", []string{name}, "get")}
-	}
+	maps := rule("", "configmaps", nil, "get")
 	bootstrap := []rbacv1.PolicyRule{rule(certificates, requests, nil, "create", "get", "list", "watch")}
 	approved := func(name, sub string, why Code) staying {
 		return staying{
@@ -199,10 +188,10 @@ func stays() []staying {
 		approved("auto-approve-csrs-for-group", "nodeclient", WhyDocumented),
 		approved("auto-approve-renewals-for-nodes", "selfnodeclient", WhyDocumented),
 		{cluster("kubeadm:get-nodes"), false, "kubeadm:get-nodes", []rbacv1.PolicyRule{rule("", "nodes", nil, "get")}, WhyKubeadm, false},
-		{local("kubeadm:nodes-kubeadm-config"), false, "kubeadm:nodes-kubeadm-config", config("kubeadm-config"), WhyKubeadm, false},
-		{local("kubeadm:kubelet-config"), false, "kubeadm:kubelet-config", config("kubelet-config"), WhyKubeadm, false},
-		{local("kubeadm:kubelet-config-1."), true, "", config("kubelet-config-1."), WhyKubeadm, false},
-		{local("kube-proxy"), false, "kube-proxy", config("kube-proxy"), WhyKubeadm, true},
+		{local("kubeadm:nodes-kubeadm-config"), false, "kubeadm:nodes-kubeadm-config", []rbacv1.PolicyRule{maps}, WhyKubeadm, false},
+		{local("kubeadm:kubelet-config"), false, "kubeadm:kubelet-config", []rbacv1.PolicyRule{maps}, WhyKubeadm, false},
+		{local("kubeadm:kubelet-config-1."), true, "", []rbacv1.PolicyRule{maps}, WhyKubeadm, false},
+		{local("kube-proxy"), false, "kube-proxy", []rbacv1.PolicyRule{rule("", "configmaps", []string{"kube-proxy"}, "get")}, WhyKubeadm, true},
 		{local("kubeadm:kubeadm-certs"), false, "kubeadm:kubeadm-certs", []rbacv1.PolicyRule{rule("", "secrets", []string{"kubeadm-certs"}, "get")}, WhyKubeadm, true},
 		{
 			cluster("eks:node-bootstrapper"), false, "eks:node-bootstrapper",

@@ -5,11 +5,11 @@ import (
 )
 
 // powers are the rights that lead from one service account to the credentials or the pods of others: those with which a node gets beyond itself, to read
-// secrets, to make tokens, to say what runs where, to answer for API servers, and to give rights. A write is answered with the object, and a deletion
-// of several with all of them, so that it reads as well.
+// secrets, to make tokens, to say what runs where, to answer for API servers, and to give rights. A write is answered with the object, and a
+// deletion with what it deletes or would delete, so that both read as well.
 func powers() []atom {
 	out := dangers()
-	for _, verb := range []string{"get", "list", "watch", "update", "patch", "deletecollection"} {
+	for _, verb := range []string{"get", "list", "watch", "update", "patch", "delete", "deletecollection"} {
 		out = append(out, atom{verb: verb, resource: "secrets"})
 	}
 	for _, resource := range []string{"serviceaccounts/token", "bindings", "pods/binding"} {

@@ -78,10 +78,11 @@ func (e *eval) podCreate() Answer {
 // podCreated is what the pod that the request made tells, where its body is not known. That it is a mirror pod does not tell that the plugin lets it pass.
 func (e *eval) podCreated() Answer {
 	if e.req.Done && e.a.state.Pods != nil {
-		for _, later := range [...]time.Duration{0, 100 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second} {
-			p, _ := e.a.state.Pods.Pod(e.namespace, e.name, e.at.Add(later))
+		skew := e.a.skew
+		for _, later := range [...]time.Duration{0, skew / 4, skew / 2, skew} { // so far the state is known
+			p, s := e.a.state.Pods.Pod(e.namespace, e.name, e.at.Add(later))
 			switch {
-			case p == nil:
+			case p == nil || s.From < e.at.Add(-skew).UnixNano(): // it was there before
 				continue
 			case !p.SpecUnknown && !p.Mirror:
 				return e.forbid(formMirrorOnly, mirrorAnnotation, e.req.Node)

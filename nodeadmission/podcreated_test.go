@@ -20,7 +20,8 @@ func TestPodCreatedWithoutBody(t *testing.T) {
 		want nodeadmission.Verdict
 	}{
 		{"an ordinary pod", ordinary, 20 * time.Millisecond, true, nodeadmission.Deny},
-		{"an ordinary pod, seen late", ordinary, 1800 * time.Millisecond, true, nodeadmission.Deny},
+		{"an ordinary pod, seen late", ordinary, 900 * time.Millisecond, true, nodeadmission.Deny},
+		{"an ordinary pod, of before", ordinary, -time.Minute, true, nodeadmission.Unknown},
 		{"an ordinary pod, by a clock that is ahead", ordinary, -time.Second, true, nodeadmission.Deny},
 		{"an ordinary pod, long after", ordinary, time.Minute, true, nodeadmission.Unknown},
 		{"a request that failed", ordinary, 20 * time.Millisecond, false, nodeadmission.Unknown},

@@ -334,7 +334,7 @@ func (j *Judge) contradicted(out *Judgement) bool {
 // untilBefore is how long before a request its object may have been on the node to count as just gone.
 const untilBefore = time.Minute
 
-// justGone reports whether the request was for what is not there, or watches what is, and Node allowed it until just before.
+// justGone reports whether the request was for what is not there, or is a watch that succeeded, and Node allowed it until just before.
 func (j *Judge) justGone(out *Judgement) bool {
 	return (out.Event.Code == http.StatusNotFound || out.Succeeded() && out.Attrs.Verb == "watch") && out.Allowed && out.Attrs.ResourceRequest && out.NodeDenies() &&
 		out.node.MayAllow(out.Attrs, out.Time.Add(-untilBefore), out.Time)

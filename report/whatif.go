@@ -172,7 +172,7 @@ func (w *WhatIf) Of(j *pipeline.Judgement) Fate {
 	return f
 }
 
-// ownUntilBefore reports whether a kubelet watches what was its node's until just before.
+// ownUntilBefore reports whether a kubelet watches what was its node's until just before, by the rule rbac-excess-access.
 func ownUntilBefore(j *pipeline.Judgement) bool {
 	return slices.ContainsFunc(j.Findings, func(f pipeline.Finding) bool { return f.Finding.Reason == rules.OwnUntilBefore })
 }

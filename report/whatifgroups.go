@@ -182,7 +182,7 @@ func (b *WhatIfBuilder) Add(j *pipeline.Judgement) (f Fate, ok bool) {
 		return f, true // nothing changes for them
 	}
 	x := b.request(j, f)
-	if f.Outcome == Breaks && !j.Answer.Static && j.Answer.Verdict == nodeauthz.Allow && !j.Answer.Race && j.Observed.NodeVerdict == nodeauthz.Deny && len(b.held) < maxHeld {
+	if f.Outcome == Breaks && b.asksNode() && !j.Answer.Static && j.Answer.Verdict == nodeauthz.Allow && !j.Answer.Race && j.Observed.NodeVerdict == nodeauthz.Deny && len(b.held) < maxHeld {
 		x.key, x.auditID, x.object, x.lost = x.key.own(), strings.Clone(x.auditID), strings.Clone(x.object), slices.Clone(x.lost)
 		for i, ref := range x.lost {
 			x.lost[i] = ownBinding(ref)
@@ -193,6 +193,9 @@ func (b *WhatIfBuilder) Add(j *pipeline.Judgement) (f Fate, ok bool) {
 	b.group(&x)
 	return f, true
 }
+
+// asksNode reports whether the cluster will ask the Node authorizer.
+func (b *WhatIfBuilder) asksNode() bool { return slices.Contains(b.w.Authorizers(), "Node") }
 
 // Settle is called once after the last Add. A request that the graph allows and that the API server's Node authorizer refused is a race, and breaks nothing,
 // where lagged says that the API server's graph was behind: it is asked for each by its audit ID and time.
@@ -322,6 +325,7 @@ func (b *WhatIfBuilder) Counts() WhatIfCounts {
 // Report returns the report of all that was added. Of the facts it takes the cluster, the events, the state's warnings and the
 // authorization.
 func (b *WhatIfBuilder) Report(f Facts) *WhatIfReport {
+	b.Settle(func(string, time.Time) bool { return false }) // what nobody has settled breaks
 	r := &WhatIfReport{
 		Cluster: f.Cluster, Authorization: f.Authorization, Then: strings.Join(b.w.Authorizers(), ","), Without: []string{}, With: []string{},
 		Requests: b.Counts(), Groups: make([]WhatIfGroup, 0, len(b.groups)), Removed: []RemovedBinding{},
@@ -350,18 +354,19 @@ func (b *WhatIfBuilder) Report(f Facts) *WhatIfReport {
 func (b *WhatIfBuilder) bindings(r *WhatIfReport, f Facts) {
 	roles := map[rbac.BindingRef]string{}
 	for info := range b.w.RBAC.BindingsDuring(b.from, b.to) {
-		gone, others := false, false
+		gone, others, nodes := false, false, false
 		for _, s := range info.Subjects {
 			removed := b.w.Change.Removes(rbac.Grant{Binding: info.Binding, Role: info.Role, Subject: s})
 			gone = gone || removed
 			others = others || removed && !s.ForNodes()
+			nodes = nodes || removed && checks.OfNodes(s)
 		}
 		if !gone {
 			continue
 		}
 		ref := boundedBinding(info.Binding)
 		if _, seen := roles[ref]; !seen {
-			b.hidden(r, f, &info, others && !b.Everybody)
+			b.hidden(r, f, &info, others && !b.Everybody, nodes)
 		}
 		roles[ref] = info.Role.Name
 		b.removedBinding(info.Binding)
@@ -375,12 +380,12 @@ func (b *WhatIfBuilder) bindings(r *WhatIfReport, f Facts) {
 }
 
 // hidden warns of what a binding gives that no request of a node shows.
-func (b *WhatIfBuilder) hidden(r *WhatIfReport, f Facts, info *rbac.BindingInfo, others bool) {
+func (b *WhatIfBuilder) hidden(r *WhatIfReport, f Facts, info *rbac.BindingInfo, others, nodes bool) {
 	name := bindingParams(Binding{Kind: info.Binding.Kind, Namespace: info.Binding.Namespace, Name: info.Binding.Name})
 	if others {
 		r.Warn(codes.Gap{Code: codes.BindsOthers, Params: name}, f.Words)
 	}
-	if checks.ApproveCertificates(info.Rules) {
+	if nodes && checks.ApproveCertificates(info.Rules) {
 		r.Warn(codes.Gap{Code: codes.ApprovesCertificate, Params: append(name, codes.Text(codes.ParamRole, info.Role.Name))}, f.Words)
 	}
 }

@@ -25,7 +25,7 @@ func restrictionBypass() *Rule {
 A node makes a write that the admission plugin NodeRestriction refuses, and the write passes admission. Examples are labels in
 'node-restriction.kubernetes.io' on its own Node, a change of its taints, a pod that is no mirror pod, and a token for a pod of another
 node. nodetrail evaluates the plugin as of the time of the request, with the body in the log and the state of the cluster. Where the log has
-no body of a pod that a node created, the state tells whether it became a mirror pod.
+no body of a pod that a node created, the state may show that it became no mirror pod.
 
 A write of another node's object is in foreign-node-write, and only there.
 

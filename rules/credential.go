@@ -64,7 +64,8 @@ second one, once it has had the address for ten minutes: whoever holds the node'
 the kubelet takes it out again. While the kubelet is silent, an address counts as a second one if the Node object never had it and
 does not get it
 within ten minutes, and if the kubelet otherwise comes from an address of the Node. A machine may choose any IPv6 address of its
-network (/64): there, only an address that another Node has counts as a second one. The same holds for a request that comes more than
+network (/64): there, only an address that another Node has had for ten minutes counts as a second one.
+The same holds for a request that comes more than
 two minutes late by its own time, such as all of an API server whose clock is behind. A secret that no pod on the node uses is
 flagged, too, where a user with the node's name who is not in the group 'system:nodes' got it: the Node authorizer says nothing
 about such a user. What the Node authorizer does not allow is in out-of-scope-secret-read.

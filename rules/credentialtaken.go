@@ -171,10 +171,7 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 			return false
 		}
 		home, strange := "", strangeOf(ever, t.Value)
-		if s != nil && !strange { // in the node's network there are others
-			other := s.NodeAt(t.Value)
-			strange = other != "" && other != n.name
-		}
+		strange = strange || d.ofAnother(n, &t, s)
 		if t.Seen == 0 {
 			home = d.intruded(n, &t, m, sets, strange)
 		}
@@ -206,7 +203,7 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 }
 
 // intruded returns the address of the node's kubelet, if something was taken from another one while the kubelet was there; else "". sets are the addresses
-// that the Node had at once, strange is whether it never had the other one.
+// that the Node had at once, strange is whether the other one is strange to it.
 func (d *credentialDetector) intruded(n *credentials, t *taking, m int64, sets [][]string, strange bool) string {
 	if isLoopback(t.Value) {
 		return ""
@@ -254,6 +251,22 @@ func (h *habit) surrounds(t *taking, other *habit, m int64) bool {
 		return h.at(minute) || seen && (other == nil || !other.at(minute))
 	}
 	return next(m-1, i >= 0 && t.Around[i].Before) && next(m+1, i >= 0 && t.Around[i].After)
+}
+
+// ofAnother reports whether another Node has the address and has had it for long, and this one has not: in the network of a node there are others.
+func (d *credentialDetector) ofAnother(n *credentials, t *taking, s State) bool {
+	has := func(name string) bool {
+		return slices.ContainsFunc(s.NodeAddressSets(name, t.At), func(all []string) bool { return hasAddress(all, t.Value) })
+	}
+	if s == nil || t.Kind != useV6 || has(n.name) {
+		return false
+	}
+	for name := range d.nodes {
+		if name != n.name && has(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // outside reports whether a strange address is no gateway's, and the Node is known at the time.

@@ -29,8 +29,7 @@ func TestSecretTaken(t *testing.T) {
 	}
 	own := world([]string{"10.0.0.1", "worker-1"})
 	network := cluster(6)
-	network.sets = map[string][][]string{"worker-1": {{"10.0.0.1", "2001:db8::1"}}}
-	network.addresses = map[string][]string{"worker-1": {"10.0.0.1", "2001:db8::1"}, "worker-2": {"2001:db8::2"}}
+	network.sets = map[string][][]string{"worker-1": {{"10.0.0.1", "2001:db8::1"}}, "worker-2": {{"10.0.0.2", "2001:db8::2"}}}
 	for _, c := range []struct {
 		name string
 		s    State

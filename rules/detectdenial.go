@@ -322,7 +322,7 @@ func reasonOf(r *Request) string {
 // bounded is a copy of s, cut to so many bytes.
 func bounded(s string, most int) string {
 	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "")
+		s = strings.ToValidUTF8(s[:most], "")
 	}
 	return strings.Clone(s)
 }

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/nodetrail/nodetrail/codes"
-	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 )
 
@@ -46,7 +45,7 @@ func rbacExcessAccess() *Rule {
 			{Reason: BindingOfKubeadm, Doc: "the binding is one of kubeadm's, which stays (low)"},
 			{Reason: BindingDuringLag, Doc: "the apiserver's Node authorizer lagged and the binding allowed the request (low, but it needs the binding)"},
 			{Reason: ObjectMissing, Doc: "the request was allowed and the object did not exist (404, low)"},
-			{Reason: OwnUntilBefore, Doc: "a kubelet, from its node's address, renewed the watch of what a pod used that was deleted within the minute before (low)"},
+			{Reason: OwnUntilBefore, Doc: "a kubelet, from its node's address, watched what its node could reach until at most a minute before (low)"},
 			{Reason: AdmissionRefused, Doc: "the request was allowed and admission refused it (403, low)"},
 		},
 		Doc: `RBAC allowed a node what the Node authorizer does not
@@ -60,12 +59,9 @@ A request that a node made by impersonation is flagged, too, whoever the node ac
 The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others (exec and the like
 in pods, the proxy of pods, services and nodes, roles and bindings, the approval of certificates, impersonation, new pods, the binding of
 pods to nodes, and writes of objects that make pods), and high for everything else. It is low where the request failed anyway: the
-object did not exist (404), or admission refused the request after all (403); where a kubelet, from its node's address, renewed the watch
-of what a pod of the node had used that was deleted within the minute before, such as one that was deleted by force; and where a node
-read a ConfigMap of kubeadm's by the binding that kubeadm made for that, which is to stay. These are no reason against deleting the binding.
-
-It is medium at most where a kubelet lists or watches one object and the state does not tell what the Node authorizer says: then it may
-be a race.
+object did not exist (404), or admission refused the request after all (403); where a kubelet, from its node's address, watched what
+its node could reach until at most a minute before, as when a pod is deleted by force; and where a node read a
+ConfigMap of kubeadm's by the binding that kubeadm made for that, which is to stay. These are no reason against deleting the binding.
 
 It is low, too, where the apiserver's Node authorizer denied what the state had long allowed, as after a restart (see authorizer-lag):
 the object belongs to the node. But without the binding the request would have failed.
@@ -136,29 +132,18 @@ func checkExcess(r *Request, s State, m *Memory) (Finding, bool) {
 	case r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r)), escalates(r), makesPods(r) && (r.Attrs.APIGroup != "" || r.Attrs.Verb == "create"):
 		f.Severity = Critical // programs on nodes annotate pods: a patch of one is not as grave
 	}
-	if r.Answer.Verdict == nodeauthz.Unknown {
-		f.Severity = min(f.Severity, r.mostUndecided(m))
-	}
 	return f, true
 }
 
-// ownUntilBefore reports whether a kubelet, from its node's address, renewed a watch of what was the node's until just before. A pod that is deleted by force
-// goes before its kubelet knows.
+// ownUntilBefore reports whether a kubelet watches what its node could reach until just before. A pod that is deleted by force goes before its kubelet knows.
+// The address has to be one that the Node has had for long enough that no thief can have written it.
 func (r *Request) ownUntilBefore(s State, m *Memory) bool {
 	if !r.JustGone || r.Attrs.Verb != "watch" || !r.Succeeded() || s == nil || m == nil || !IsKubelet(r.product(), m.Kubelets) {
 		return false
 	}
 	address, logged := r.Event.Address()
-	return logged && s.NodeAt(address) == r.Node
-}
-
-// mostUndecided is the most that a finding is worth where the state does not tell what the Node authorizer says: of a kubelet's list or watch it may be a
-// race, as with any pod that comes. A kubelet that watches what its pods use gets nothing.
-func (r *Request) mostUndecided(m *Memory) Severity {
-	if v := r.Attrs.Verb; (v == "list" || v == "watch") && r.Attrs.Name != "" && m != nil && IsKubelet(r.product(), m.Kubelets) {
-		return Medium
-	}
-	return Critical
+	sets := s.NodeAddressSets(r.Node, r.Time)
+	return logged && len(sets) > 0 && hasAddress(sets[len(sets)-1], address)
 }
 
 // Harmless reports whether a finding says that nothing is lost without the binding that allowed the request.

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/nodetrail/nodetrail/nodeauthz"
@@ -65,10 +66,6 @@ func TestExcess(t *testing.T) {
 	f("Node denied, we say allow", "low: get secrets shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone, because the apiserver's Node authorizer "+
 		"denied what the state had long allowed", byRBAC(200), verdict(nodeauthz.Allow))
 	f("Node denied, we do not know", secret, byRBAC(200), verdict(nodeauthz.Unknown))
-	f("Node denied a kubelet's watch, we do not know", "medium: watch secrets shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone",
-		does("watch secrets shop/db"), byRBAC(200), verdict(nodeauthz.Unknown))
-	f("Node denied another client's watch, we do not know", "critical: watch secrets shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone",
-		does("watch secrets shop/db"), byRBAC(200), verdict(nodeauthz.Unknown), agent("curl/8"))
 	f("Node allowed, we say deny", "", annotated("allow", nodeauthz.Allow), granted("Group system:nodes"))
 
 	// Without annotations, or where they imply nothing of Node, the re-evaluated one counts.
@@ -131,4 +128,36 @@ func TestLag(t *testing.T) {
 	f("refused by admission", "", verdict(nodeauthz.Allow), annotated("allow", nodeauthz.Allow), func(r *Request) { r.Event.Code = 403 })
 	f("a 403 that nobody annotated", "", verdict(nodeauthz.Allow), code(403))
 	f("not a node", "", as("kubelet", "system:nodes"), verdict(nodeauthz.Allow), annotated("forbid", nodeauthz.Deny))
+}
+
+// What a kubelet watches right after its pod was deleted is no more than it had; any other client, address or verb counts.
+func TestOwnUntilBefore(t *testing.T) {
+	s := cluster(2)
+	s.sets = map[string][][]string{"worker-1": {{"203.0.113.9"}, {"10.0.0.1", "worker-1"}}}
+	gone := func(r *Request) { r.JustGone = true }
+	watch := []with{does("watch secrets shop/db"), byRBAC(200), gone}
+	for _, c := range []struct {
+		name    string
+		s       State
+		m       *Memory
+		changes []with
+		low     bool
+	}{
+		{"a kubelet", s, NewMemory(), nil, true},
+		{"another client", s, NewMemory(), []with{agent("curl/8.5.0")}, false},
+		{"an address that the Node had before", s, NewMemory(), []with{comes("203.0.113.9")}, false},
+		{"a strange address", s, NewMemory(), []with{comes("198.51.100.7")}, false},
+		{"a list", s, NewMemory(), []with{does("list secrets shop/db")}, false},
+		{"a get", s, NewMemory(), []with{does("get secrets shop/db")}, false},
+		{"what it could not reach before", s, NewMemory(), []with{func(r *Request) { r.JustGone = false }}, false},
+		{"no state", nil, NewMemory(), nil, false},
+		{"no addresses", cluster(2), NewMemory(), nil, false},
+	} {
+		for _, rule := range []*Rule{rbacExcessAccess(), outOfScopeSecretRead()} {
+			f, found := rule.Check(request(append(slices.Clone(watch), c.changes...)...), c.s, c.m)
+			if !found || (f.Severity == Low) != c.low || rule.Name == ExcessAccess && (f.Reason == OwnUntilBefore) != c.low {
+				t.Errorf("%s: %s says %v %+v", c.name, rule.Name, found, f)
+			}
+		}
+	}
 }

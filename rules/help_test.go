@@ -214,20 +214,7 @@ func (w *world) NodeAddresses(name string) []string {
 	return slices.Concat(w.addresses[name], slices.Concat(w.sets[name]...))
 }
 func (w *world) NodeAddressSets(name string, _ time.Time) [][]string { return w.sets[name] }
-
-// NodeAt returns the one node that has the address.
-func (w *world) NodeAt(address string) string {
-	node := ""
-	for name, all := range w.addresses {
-		if slices.Contains(all, address) {
-			if node != "" {
-				return ""
-			}
-			node = name
-		}
-	}
-	return node
-}
+func (w *world) NodeAt(string) string                                { return "" }
 
 func (w *world) FreshSecret(namespace, pod, node string, t time.Time) (secret string, bound time.Time, ok bool) {
 	secret, seconds, ok := strings.Cut(w.fresh[namespace+"/"+pod], " ")

@@ -112,8 +112,8 @@ type Request struct {
 	// Impersonator is the node that acts as somebody else, else empty. Grant and Spare are then those of the impersonation. A node that may act as
 	// another one without a binding for nodes is none.
 	Impersonator string
-	// JustGone is true when there was no such object (404), or the request watches it, and the Node authorizer allowed the same request at some instant of the
-	// minute before.
+	// JustGone is true where the object was not there (404), or where the request is a watch that succeeded, and the Node authorizer allowed the same
+	// request at some instant of the minute before.
 	JustGone bool
 	// Contested is true when the API server allowed the request without a reason, as its Node authorizer does, and the state leads the node to no such object
 	// within [ClockDoubt] of it: the state lacks something, or another authorizer allowed it. Elsewhere says that the state leads another node to the object then,

@@ -34,9 +34,8 @@ used the object: not by a volume, an environment variable, an image pull secret,
 of whole collections are flagged, too: no kubelet needs those.
 
 For secrets and tokens the severity is critical where the request succeeded and medium where it did not; for configmaps it is medium
-and low. It is medium at most where a kubelet lists or watches one object and the state does not tell whether a pod uses it: then it may
-be a race. It is low where kubeadm's own binding gave a ConfigMap of kubeadm's, and where the apiserver's Node authorizer denied what
-the state had long allowed (see authorizer-lag): the object belongs to the node.
+and low. It is low where kubeadm's own binding gave a ConfigMap of kubeadm's, and where the apiserver's Node authorizer denied what the
+state had long allowed (see authorizer-lag): the object belongs to the node.
 
 Where the apiserver allowed such a read without a reason, as its Node authorizer does, the state lacks a pod, or another authorizer,
 such as a webhook, allowed it. It is flagged if no pod that is on the node within ten minutes uses the object. The severity is low
@@ -100,7 +99,6 @@ func checkScope(r *Request, s State, m *Memory) (Finding, bool) {
 		f.Severity = Low
 	case r.Answer.Verdict == nodeauthz.Unknown:
 		f.Params = append(f.Params, codes.Text(ParamState, StateUntold))
-		f.Severity = min(f.Severity, r.mostUndecided(m))
 	case r.lags():
 		f.Severity = Low
 		f.Params = append(f.Params, codes.Text(ParamState, r.Answer.Verdict.String()))

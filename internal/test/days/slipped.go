@@ -13,9 +13,13 @@ func slipped() []Mutation {
 			Name: "always-allow", Effect: Hides, Checks: []string{"node-authorizer-on"},
 			Description: "the API server allows everything, without a reason, from some time on, as with its default authorization mode", apply: func(m *mutator) string {
 				from := m.late(minute).from
+				// A service account has requests, which RBAC would have allowed as well.
 				account := m.controller(from.Add(second))
 				account.Verb, account.Ref, account.URI = "list", &Ref{Version: "v1", Resource: "services"}, resServices.path("", "", "")
 				m.add(account)
+				old := m.From.Add(-time.Hour)
+				m.addState(role(m.Rand, "", "lists-services", old, rule("list", "", "services")),
+					binding(m.Rand, "", "lists-services", "lists-services", old, subject("ServiceAccount", "kube-system", "certificate-controller")))
 				n := m.change(func(e *Event) bool {
 					return e.Received.After(from) && (e.Decision == "forbid" || strings.HasPrefix(e.DecisionReason, "RBAC: "))
 				}, func(e *Event) {
