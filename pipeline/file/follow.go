@@ -269,10 +269,19 @@ func (r *running) look() {
 	if r.watcher == nil {
 		return
 	}
+	watched, anew := map[string]bool{}, false
+	for _, dir := range r.watcher.WatchList() {
+		watched[dir] = true
+	}
 	for dir := range folders { // again each time: a folder may have been removed and made anew
-		if err := r.watcher.Add(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		err := r.watcher.Add(dir)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			r.say(dir, fmt.Errorf("watching the folder %s, which is polled: %w", dir, err))
 		}
+		anew = anew || err == nil && !watched[dir]
+	}
+	if anew { // a lane may have looked before the folder was watched, and something may have come in between
+		r.wake("")
 	}
 }
 
