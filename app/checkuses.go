@@ -35,11 +35,10 @@ func (p *proof) use(k *tally.Key, g *tally.Group) checks.Use {
 		u.Outcome = checks.OutcomeUnknown
 	case g.Low < g.Count:
 		u.Count -= g.Low
-	case g.Reason == rules.ObjectMissing || g.Reason == rules.OwnUntilBefore:
+	case g.Reason == rules.ObjectMissing:
 		u.Outcome, u.JustGone = checks.OutcomeNotFound, k.Apart == rules.JustGone
-		if g.Reason == rules.OwnUntilBefore {
-			u.Outcome = checks.OutcomeSucceeded
-		}
+	case g.Reason == rules.OwnUntilBefore:
+		u.Outcome, u.JustGone = checks.OutcomeSucceeded, k.Apart == rules.JustGone
 	case g.Reason == rules.AdmissionRefused && (g.Count == 1 || k.Apart == rules.RefusedLater):
 		u.Outcome = checks.OutcomeRefused
 	case g.Reason == rules.AdmissionRefused: // a store of before groups had it in their keys: one of the others may have been answered with 404

@@ -245,13 +245,18 @@ func dangers() []atom {
 
 // dangerous reports whether rules give a dangerous right, if only for one name.
 func dangerous(all map[atom]bool) bool {
-	for x := range all {
-		x.name = ""
-		for _, d := range dangers() {
-			if x.gives(d) {
-				return true
+	_, is := firstGiven(all, dangers())
+	return is
+}
+
+// firstGiven returns the first of the rights that rules give, if only for one name.
+func firstGiven(given map[atom]bool, rights []atom) (right atom, is bool) {
+	for _, r := range rights {
+		for x := range given {
+			if x.name = ""; x.gives(r) {
+				return r, true
 			}
 		}
 	}
-	return false
+	return atom{}, false
 }

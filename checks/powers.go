@@ -32,13 +32,8 @@ func powers() []atom {
 
 // Power names the first right in rules that reaches beyond a node, such as "get secrets"; "" if there is none. A right on some names only counts as well.
 func Power(rules []rbacv1.PolicyRule) string {
-	given := atomsOf(rules)
-	for _, p := range powers() {
-		for x := range given {
-			if x.name = ""; x.gives(p) {
-				return p.String()
-			}
-		}
+	if p, is := firstGiven(atomsOf(rules), powers()); is {
+		return p.String()
 	}
 	return ""
 }

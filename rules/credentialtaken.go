@@ -170,8 +170,7 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 		if m >= minute {
 			return false
 		}
-		home, strange := "", strangeOf(ever, t.Value)
-		strange = strange || d.ofAnother(n, &t, s)
+		home, strange := "", strangeOf(ever, t.Value) || d.ofAnother(n, &t, s)
 		if t.Seen == 0 {
 			home = d.intruded(n, &t, m, sets, strange)
 		}

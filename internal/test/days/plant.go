@@ -298,15 +298,22 @@ func plantInRace(m *mutator) string {
 			continue
 		}
 		name := p.secrets[m.IntN(len(p.secrets))]
-		m.add(&Event{
-			Level: LevelMetadata, AuditID: uuid(m.Rand), Stage: StageComplete, Verb: "get", URI: resSecrets.path(p.namespace, name, ""), User: like.User,
-			SourceIPs: like.SourceIPs, UserAgent: strays[m.IntN(4)], Server: like.Server, Code: 200, Received: at, Staged: at.Add(2 * milli), Decision: "allow",
-			Ref:            &Ref{Version: "v1", Resource: "secrets", Namespace: p.namespace, Name: name},
-			DecisionReason: allowedBy("ClusterRoleBinding", legacyBinding, "ClusterRole", "system:node", `Group "system:nodes"`),
-		})
+		e := m.secretBy(like, p.namespace, name, at)
+		e.UserAgent = strays[m.IntN(4)]
+		m.add(e)
 		return fmt.Sprintf("get secret %s/%s by %s %s before %s was bound to it", p.namespace, name, p.node.name, p.bound.Sub(at), p)
 	}
 	return ""
+}
+
+// secretBy is a get of a secret by the client of another event, which the legacy binding let through.
+func (m *mutator) secretBy(like *Event, namespace, name string, at time.Time) *Event {
+	return &Event{
+		Level: LevelMetadata, AuditID: uuid(m.Rand), Stage: StageComplete, Verb: "get", URI: resSecrets.path(namespace, name, ""), User: like.User,
+		SourceIPs: like.SourceIPs, UserAgent: like.UserAgent, Server: like.Server, Code: 200, Received: at, Staged: at.Add(2 * milli), Decision: "allow",
+		Ref:            &Ref{Version: "v1", Resource: "secrets", Namespace: namespace, Name: name},
+		DecisionReason: allowedBy("ClusterRoleBinding", legacyBinding, "ClusterRole", "system:node", toNodes),
+	}
 }
 
 // usedBefore reports whether another pod led the node to the same secrets within a minute before.

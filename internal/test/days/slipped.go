@@ -76,12 +76,7 @@ func (m *mutator) afterPod() *Event {
 			continue
 		}
 		m.bind()
-		return &Event{
-			Level: LevelMetadata, AuditID: uuid(m.Rand), Stage: StageComplete, Verb: "get", URI: resSecrets.path(p.namespace, name, ""), User: like.User,
-			SourceIPs: like.SourceIPs, UserAgent: like.UserAgent, Server: like.Server, Code: 200, Received: at, Staged: at.Add(2 * milli), Decision: "allow",
-			Ref:            &Ref{Version: "v1", Resource: "secrets", Namespace: p.namespace, Name: name},
-			DecisionReason: allowedBy("ClusterRoleBinding", legacyBinding, "ClusterRole", "system:node", toNodes),
-		}
+		return m.secretBy(like, p.namespace, name, at)
 	}
 	return nil
 }
