@@ -2,6 +2,9 @@ package audit
 
 import (
 	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -225,4 +228,28 @@ func FuzzNeeded(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What a message says of impersonation does not depend on the names of the user and the object: the API server quotes both.
+func TestSaysImpersonation(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	parts := []string{"a", "system:node:n1", `"`, `\`, `\"`, " ", "<", "&", ` is forbidden: User "x"`, "forbidden: User ", "\u00e9"}
+	text := func() (s string) {
+		for range rnd.IntN(5) {
+			s += parts[rnd.IntN(len(parts))]
+		}
+		return s
+	}
+	for range 20_000 {
+		object, name := text(), text()
+		for verb, want := range map[string]bool{"impersonate": true, "impersonate:arbitrary-node": true, "impersonate-on:user-info:get": true, "get": false, "create": false} {
+			message := fmt.Sprintf(`users %q is forbidden: User %s cannot %s resource "users" in API group "" at the cluster scope`, object, inMessage.Replace(strconv.Quote(name)), verb)
+			if got := SaysImpersonation(message); got != want {
+				t.Fatalf("%t of %s", got, message)
+			}
+		}
+	}
+	if !SaysImpersonation(`forbidden: User "a\" cannot impersonate x" cannot get path "/"`) {
+		t.Error("that may say so")
+	}
 }

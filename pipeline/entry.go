@@ -142,7 +142,7 @@ func sameReason(observed, node string) bool {
 // keyOf says to which group a finding belongs.
 func keyOf(j *Judgement, f *Finding) tally.Key {
 	k := tally.Key{
-		Rule: f.Finding.Rule, Node: tally.Bounded(f.Subject), Product: rules.Product(j.Event.UserAgent), Binding: boundedBinding(f.Binding),
+		Rule: f.Finding.Rule, Node: tally.Bounded(f.Subject), Product: j.Client(), Binding: boundedBinding(f.Binding),
 	}
 	if f.Reason == rules.OwnFailed || f.Reason == rules.OwnCostly { // about the rule, whatever the request
 		return tally.Key{Rule: k.Rule, Apart: f.Apart}

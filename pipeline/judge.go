@@ -124,6 +124,7 @@ type hearing struct {
 	attrs   audit.Attributes
 	j       Judgement
 	entries Entries
+	finding rules.Finding // what a rule has just found
 	// foreseen says that the judgement was made in parallel: see [Judge.settle]; by whose rules and for which release, if there are versions.
 	foreseen bool
 	ruledBy  *nodeauthz.Authorizer
@@ -213,13 +214,13 @@ func (j *Judge) finish(h *hearing) {
 		if r.Check == nil {
 			continue
 		}
-		if f, found := r.Check(&out.Request, j.State, j.Memory); found {
-			out.found(f, r)
+		if r.Check(&out.Request, j.State, j.Memory, &h.finding) {
+			out.found(&h.finding, r)
 		}
 	}
 	if j.Own != nil {
 		for _, f := range j.checker.of(j.Own).Check(&out.Request, j.State, j.Memory) {
-			out.found(f.Finding, f.Rule)
+			out.found(&f.Finding, f.Rule)
 		}
 	}
 	out.AddressNode = ""
@@ -236,11 +237,11 @@ func (j *Judge) finish(h *hearing) {
 }
 
 // found adds a finding.
-func (j *Judgement) found(f rules.Finding, r *rules.Rule) {
+func (j *Judgement) found(f *rules.Finding, r *rules.Rule) {
 	if address, logged := j.Event.Address(); logged && f.Severity == rules.Critical {
 		f.Params = append(f.Params[:len(f.Params):len(f.Params)], codes.Text(rules.ParamAddress, address))
 	}
-	j.Findings = append(j.Findings, Finding{Finding: f, Rule: r})
+	j.Findings = append(j.Findings, Finding{Finding: *f, Rule: r})
 }
 
 // ownChecker is what checks requests by the rules that the user wrote.

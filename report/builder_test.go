@@ -207,7 +207,7 @@ func TestBuilderOwnsItsStrings(t *testing.T) {
 			if r.Check == nil {
 				continue
 			}
-			if f, found := r.Check(&j.Request, nil, rules.NewMemory()); found {
+			if f, found := r.Find(&j.Request, nil, rules.NewMemory()); found {
 				j.Findings = append(j.Findings, pipeline.Finding{Finding: f, Rule: r})
 			}
 		}
@@ -228,7 +228,7 @@ func TestBuilderOwnsItsStrings(t *testing.T) {
 func TestRequestsWithoutTime(t *testing.T) {
 	l := newLog(t)
 	j := judged("worker-1 get secrets shop/db", byRBAC("legacy"))
-	f, _ := rules.All()[0].Check(&j.Request, nil, l.memory)
+	f, _ := rules.All()[0].Find(&j.Request, nil, l.memory)
 	j.Findings = []pipeline.Finding{{Finding: f, Rule: rules.All()[0]}}
 	for _, when := range []time.Time{{}, at(5), {}, at(3)} {
 		j.Time = when
@@ -262,7 +262,7 @@ func BenchmarkAdd(b *testing.B) {
 				if r.Check == nil {
 					continue
 				}
-				if f, found := r.Check(&j.Request, nil, memory); found {
+				if f, found := r.Find(&j.Request, nil, memory); found {
 					j.Findings = append(j.Findings, pipeline.Finding{Finding: f, Rule: r})
 				}
 			}

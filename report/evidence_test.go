@@ -27,7 +27,7 @@ func TestClients(t *testing.T) {
 			if rule.Check == nil {
 				continue
 			}
-			if f, found := rule.Check(&j.Request, nil, l.memory); found && rule.Name == rules.ExcessAccess {
+			if f, found := rule.Find(&j.Request, nil, l.memory); found && rule.Name == rules.ExcessAccess {
 				e := tally.Entry{Time: j.Time, IsNode: true, Node: j.Node, Findings: []tally.Finding{{
 					Key: tally.Key{
 						Rule: f.Rule, Node: j.Node, Verb: j.Attrs.Verb, Resource: j.Attrs.Resource, Namespace: j.Attrs.Namespace, Name: j.Attrs.Name,

@@ -56,7 +56,7 @@ func (l *log) add(what string, changes ...change) *pipeline.Judgement {
 		if r.Check == nil {
 			continue
 		}
-		if f, found := r.Check(&j.Request, nil, l.memory); found {
+		if f, found := r.Find(&j.Request, nil, l.memory); found {
 			j.Findings = append(j.Findings, pipeline.Finding{Finding: f, Rule: r})
 		}
 	}

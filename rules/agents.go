@@ -65,9 +65,8 @@ func detectsProblems(r *Request) bool {
 }
 
 // finding is the one on such a request.
-func (a *nodeAgent) finding(f Finding) Finding {
+func (a *nodeAgent) finding(f *Finding) {
 	f.Severity, f.Reason, f.Params = Low, ProviderAgent, codes.Params{codes.Text(ParamProvider, a.provider)}
-	return f
 }
 
 // agentsDoc lists the agents for the page of the rule.

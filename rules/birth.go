@@ -181,27 +181,23 @@ List who makes tokens in 'bootstrap.trusted', raise 'bootstrap.maxNodes', or run
 }
 
 // checkBirth looks at what one request shows.
-func checkBirth(r *Request, _ State, m *Memory) (Finding, bool) {
+func checkBirth(r *Request, _ State, m *Memory, f *Finding) bool {
 	if !audit.Signs(r.Event) || DryRun(r.Event) {
-		return Finding{}, false
+		return false
 	}
 	s, whole := r.Signing()
-	f := Finding{Rule: BootstrapImpersonation, Subject: s.Node(), Allowed: r.Allowed}
+	*f = Finding{Rule: BootstrapImpersonation, Subject: s.Node(), Allowed: r.Allowed}
 	f.Params = codes.Params{codes.Text(ParamUser, r.Event.Effective().Username)}
 	if f.Subject == "" {
 		f.Subject = r.Event.ObjectRef.Name
 	}
-	found := false
 	switch r.Event.ObjectRef.Subresource {
 	case "approval":
-		found = r.Succeeded() && approval(r, s, whole, m, &f)
+		return r.Succeeded() && approval(r, s, whole, m, f)
 	case "":
-		found = whole && r.Event.Verb == "create" && asked(r, s, &f)
+		return whole && r.Event.Verb == "create" && asked(r, s, f)
 	}
-	if !found {
-		return Finding{}, false
-	}
-	return f, true
+	return false
 }
 
 // asked judges the creation of a request by who asks for what.
@@ -277,34 +273,32 @@ func byNode(r *Request) bool {
 }
 
 // checkToken looks at what one request shows.
-func checkToken(r *Request, _ State, m *Memory) (Finding, bool) {
+func checkToken(r *Request, _ State, m *Memory, f *Finding) bool {
 	a := r.Attrs
-	f := Finding{Rule: BootstrapTokenMisuse, Subject: r.Event.Effective().Username, Allowed: r.Allowed}
+	name := r.Event.Effective().Username
+	of := func(subject string, reason Reason, severity Severity, about codes.Param) {
+		*f = Finding{Rule: BootstrapTokenMisuse, Reason: reason, Severity: severity, Subject: subject, Allowed: r.Allowed, Params: codes.Params{about}}
+	}
 	isSecret := a.ResourceRequest && a.APIGroup == "" && a.Resource == "secrets" && a.Subresource == "" && a.Namespace == kubeSystem
 	switch {
 	case isSecret && r.IsNode && r.Node != "" && strings.HasPrefix(a.Name, audit.BootstrapSecretPrefix) && !writes(a.Verb):
-		f.Reason, f.Severity, f.Subject = TokenRead, Critical, r.Node
-		f.Params = codes.Params{codes.Text(ParamSecret, a.Name)}
-		if !r.Succeeded() {
+		if of(r.Node, TokenRead, Critical, codes.Text(ParamSecret, a.Name)); !r.Succeeded() {
 			f.Severity = Medium
 		}
 	case isSecret && (a.Verb == "create" || a.Verb == "update" || a.Verb == "patch") && strings.HasPrefix(r.Event.ObjectRef.Name, audit.BootstrapSecretPrefix):
 		if !r.Succeeded() || makesTokens(r, m) || DryRun(r.Event) {
-			return Finding{}, false
+			return false
 		}
-		f.Reason, f.Severity = TokenMade, Medium
-		f.Params = codes.Params{codes.Text(ParamSecret, r.Event.ObjectRef.Name)}
-	case strings.HasPrefix(f.Subject, audit.BootstrapUserPrefix) && !joins(r):
-		f.Reason, f.Severity = BeyondRefused, Medium
-		if r.Succeeded() && r.Event.Code != 0 {
+		of(name, TokenMade, Medium, codes.Text(ParamSecret, r.Event.ObjectRef.Name))
+	case strings.HasPrefix(name, audit.BootstrapUserPrefix) && !joins(r):
+		what := deniedObject{APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name, Path: a.Path}
+		if of(name, BeyondRefused, Medium, codes.Text(ParamObject, a.Verb+" "+what.String())); r.Succeeded() && r.Event.Code != 0 {
 			f.Reason, f.Severity = BeyondJoin, Critical
 		}
-		what := deniedObject{APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name, Path: a.Path}
-		f.Params = codes.Params{codes.Text(ParamObject, a.Verb+" "+what.String())}
 	default:
-		return Finding{}, false
+		return false
 	}
-	return f, true
+	return true
 }
 
 func writes(verb string) bool { return verb != "get" && verb != "list" && verb != "watch" }

@@ -282,7 +282,7 @@ func (b *birth) see(r *Request, s *Signing) {
 	sub := r.Event.ObjectRef.Subresource
 	switch {
 	case sub == "" && r.Event.Verb == "create":
-		b.Address, b.Product = strings.Clone(lastAddress(r)), strings.Clone(Product(r.Event.UserAgent))
+		b.Address, b.Product = strings.Clone(lastAddress(r)), strings.Clone(r.Client())
 	case sub == "approval" && s.Approved:
 		earlier(&b.Approved)
 	case sub == "status" && s.Certificate != "":
@@ -312,7 +312,7 @@ func (d *birthDetector) token(r *Request) {
 		return
 	}
 	*u = tokenUse{
-		user: strings.Clone(r.Event.User.Username), audit: strings.Clone(r.Event.AuditID), product: strings.Clone(Product(r.Event.UserAgent)), at: r.Time,
+		user: strings.Clone(r.Event.User.Username), audit: strings.Clone(r.Event.AuditID), product: strings.Clone(r.Client()), at: r.Time,
 	}
 }
 

@@ -53,7 +53,7 @@ func (d *tokenDetector) bear(r *Request, _ int64) {
 	}
 	if s, whole := r.Signing(); whole && s.Node() != "" && len(s.Node()) <= maxRemembered {
 		d.pending = append(d.pending, tokenAsk{
-			r.Time, strings.Clone(id), s.Node(), strings.Clone(r.Event.AuditID), strings.Clone(lastAddress(r)), strings.Clone(Product(r.Event.UserAgent)),
+			r.Time, strings.Clone(id), s.Node(), strings.Clone(r.Event.AuditID), strings.Clone(lastAddress(r)), strings.Clone(r.Client()),
 		})
 	}
 }

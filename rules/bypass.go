@@ -54,15 +54,15 @@ Run with '--disable noderestriction-bypass'.`,
 // ParamRefusal is the key of the message with which NodeRestriction refuses a request.
 const ParamRefusal = "refusal"
 
-func checkBypass(r *Request, s State, _ *Memory) (Finding, bool) {
+func checkBypass(r *Request, s State, _ *Memory, f *Finding) bool {
 	if !r.Admission.Bypassed() || r.Node == "" || writesForeign(r, s) {
-		return Finding{}, false
+		return false
 	}
-	f := Finding{Rule: RestrictionBypass, Reason: BypassSucceeded, Severity: Critical, Subject: r.Node, Allowed: r.Allowed}
+	*f = Finding{Rule: RestrictionBypass, Reason: BypassSucceeded, Severity: Critical, Subject: r.Node, Allowed: r.Allowed}
 	f.Params = append(created(r), codes.Text(ParamRefusal, r.Admission.Message))
 	if !r.Succeeded() {
 		f.Reason, f.Severity = BypassFailed, High
 		f.Params = append(f.Params, codes.Int(ParamCode, r.Event.Code))
 	}
-	return f, true
+	return true
 }

@@ -138,78 +138,80 @@ Run with '--kubelet-user-agent NAME' for a kubelet with another user agent, or w
 	}
 }
 
-func checkCredential(r *Request, s State, m *Memory) (Finding, bool) {
+func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 	if node, refused := audit.RefusedImpersonation(r.Event); refused {
-		return Finding{
+		*f = Finding{
 			Rule: CredentialMisuse, Reason: RefusedToActAs, Severity: Medium, Subject: node,
 			Params: codes.Params{codes.Text(ParamUser, r.Event.User.Username)},
-		}, true
+		}
+		return true
 	}
 	if !r.IsNode {
-		return tookWithoutGroup(r, s)
+		return tookWithoutGroup(r, s, f)
 	}
 	if r.Node == "" {
-		return Finding{}, false
+		return false
 	}
 	product := r.product()
-	f := Finding{Rule: CredentialMisuse, Reason: ForeignClient, Severity: High, Subject: r.Node, Allowed: r.Allowed}
+	*f = Finding{Rule: CredentialMisuse, Reason: ForeignClient, Severity: High, Subject: r.Node, Allowed: r.Allowed}
 	if r.Event.IsImpersonated {
 		if actsAsItsNode(r.Event) {
-			return Finding{}, false
+			return false
 		}
 		f.Reason, f.Params = Impersonation, codes.Params{codes.Text(ParamUser, r.Event.User.Username)}
-		return stolen(r, f), true
+		stolen(r, f)
+		return true
 	}
 	if IsKubelet(product, m.Kubelets) || product == "kubeadm" && kubeadms(r) {
 		if r.Allowed && r.Event.Code == http.StatusForbidden && writes(r.Attrs.Verb) && !writesForeign(r, s) {
-			return refusedByAdmission(r, f), true
+			refusedByAdmission(r, f)
+			return true
 		}
 		if r.Allowed || !r.NodeDenies() || !escalates(r) {
-			return Finding{}, false
+			return false
 		}
 		f.Severity, f.Reason, f.Params = Medium, EscalationRefused, askedFor(r)
-		return f, true
+		return true
 	}
-	f = stolen(r, f)
+	stolen(r, f)
 	if a := agentOf(product, r); a != nil {
-		f = a.finding(f)
+		a.finding(f)
 	}
-	return f, true
+	return true
 }
 
 // stolen has the finding on a request of something else than the kubelet say that a secret or a token was taken, if one was.
-func stolen(r *Request, f Finding) Finding {
+func stolen(r *Request, f *Finding) {
 	if !took(r) {
-		return f
+		return
 	}
 	f.Reason, f.Severity = SecretTaken, Critical
 	if r.HasGrant {
 		f.Binding = r.Grant.Binding
 	}
-	return f
 }
 
 // tookWithoutGroup is the finding on a user with a node's name who is not in the group of nodes and got what the Node authorizer would not give the node.
-func tookWithoutGroup(r *Request, s State) (Finding, bool) {
+func tookWithoutGroup(r *Request, s State, f *Finding) bool {
 	if !takes(r) || !r.Succeeded() || r.Event.IsImpersonated {
-		return Finding{}, false
+		return false
 	}
 	node, named := strings.CutPrefix(r.Event.User.Username, nodeid.UserPrefix)
 	if !named || node == "" || s != nil && s.Leads(r.Attrs, node, r.Time) {
-		return Finding{}, false
+		return false
 	}
-	return Finding{
+	*f = Finding{
 		Rule: CredentialMisuse, Reason: TakenWithoutGroup, Severity: Critical, Subject: node, Allowed: true, Binding: r.Observed.Grant.Binding,
-	}, true
+	}
+	return true
 }
 
 // refusedByAdmission is the finding on a write that was authorized.
-func refusedByAdmission(r *Request, f Finding) Finding {
+func refusedByAdmission(r *Request, f *Finding) {
 	f.Severity, f.Reason, f.Params = Low, AdmissionStopped, askedFor(r)
 	if r.Admission.Observed == nodeadmission.ObservedDeny && !r.Admission.Race {
 		f.Severity, f.Reason = Medium, RestrictionRefused
 	}
-	return f
 }
 
 // askedFor is the verb and the object of the request.

@@ -78,7 +78,7 @@ func (d *denial) append(b []byte) []byte {
 	}
 	b = appendString(b, d.Reason)
 	b = appendString(b, d.Product)
-	o := &d.Object
+	o := d.Object
 	b = appendString(b, o.Verb)
 	if flags&denialPath != 0 {
 		b = appendString(b, o.Path)
@@ -104,7 +104,8 @@ func (c *cursor) denial(d *denial) {
 		d.AuditID = longUUID(new([36]byte), id)
 	}
 	d.Reason, d.Product = c.text(), c.text()
-	o := &d.Object
+	o := &deniedObject{}
+	d.Object = o
 	if o.Verb = c.text(); flags&denialPath != 0 {
 		o.Path = c.text()
 	}

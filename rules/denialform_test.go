@@ -25,7 +25,7 @@ func TestDenialForm(t *testing.T) {
 	denied := func() *denial {
 		return &denial{
 			Node: text(), ID: rnd.Uint64(), Count: number(), First: when(), Last: when(), AuditID: text(), Reason: text(), Product: text(),
-			Object: deniedObject{text(), text(), text(), text(), text(), text(), text()},
+			Object: &deniedObject{text(), text(), text(), text(), text(), text(), text()},
 			Lagged: number(), Allowed: is(), Known: is(), Wide: is(),
 		}
 	}
@@ -53,7 +53,7 @@ func TestDenialForm(t *testing.T) {
 			if err := got.read(b); err != nil {
 				t.Fatal(err)
 			}
-			if diff := gocmp.Diff(step, &got, same); diff != "" {
+			if diff := gocmp.Diff(step, &got, same, unexported); diff != "" {
 				t.Fatalf("-stored +read:\n%s", diff)
 			}
 		}

@@ -41,6 +41,9 @@ type followed struct {
 	creds *credentials
 	spike *spikeSubject
 	birth *birthNode
+	// nth is the node's number in the minute of denials that has this serial number.
+	minute int64
+	nth    int32
 }
 
 // dropping is a follower's word on what it dropped.

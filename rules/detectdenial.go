@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/nodetrail/nodetrail/internal/floor"
 	"github.com/nodetrail/nodetrail/nodeauthz"
@@ -18,8 +19,10 @@ type denialReader interface {
 
 // denialMinute is a minute in which nodes were denied something, or allowed what they may have been denied before.
 type denialMinute struct {
-	start time.Time
-	steps []*denialStep // in order, those without anything left out
+	start  time.Time
+	serial int64         // no two minutes have one
+	steps  []*denialStep // in order, those without anything left out
+	nodes  []string      // those that were denied something, by the number that their denials have
 }
 
 // denialStep holds the denials of a [DetectStep]. A denial is left out where the same node was allowed the same object in the same step or in
@@ -33,14 +36,14 @@ type denialStep struct {
 type denial struct {
 	Node string `json:"n"`
 	// ID is a hash of the node and the object.
-	ID      uint64       `json:"i"`
-	Count   int64        `json:"c"`
-	First   time.Time    `json:"f"`
-	Last    time.Time    `json:"l"`
-	AuditID string       `json:"a,omitzero"`
-	Reason  string       `json:"r,omitzero"`
-	Product string       `json:"p,omitzero"`
-	Object  deniedObject `json:"o"`
+	ID      uint64        `json:"i"`
+	Count   int64         `json:"c"`
+	First   time.Time     `json:"f"`
+	Last    time.Time     `json:"l"`
+	AuditID string        `json:"a,omitzero"`
+	Reason  string        `json:"r,omitzero"`
+	Product string        `json:"p,omitzero"`
+	Object  *deniedObject `json:"o"` // shared, and never changed
 	// Lagged is how many of them the state had long allowed.
 	Lagged int64 `json:"b,omitzero"`
 	// Allowed says that one of the requests passed nevertheless, Known that the re-evaluated verdict of all was a deny, too.
@@ -48,6 +51,11 @@ type denial struct {
 	Known   bool `json:"k,omitzero"`
 	// Wide stands for all the further objects of the node.
 	Wide bool `json:"e,omitzero"`
+
+	// own says that it asks after a pod of its own, nth is the node's number in the minute; both are known when the minute is over.
+	own bool
+	nth int32
+	of  *followed // the node; nil for one that was restored
 }
 
 // Bounds of what is kept of a step. Objects beyond them are counted by node alone. 3,072 in ten seconds are what 5,000 nodes are denied in a
@@ -63,6 +71,8 @@ const (
 	maxSteps = 1024
 	// heldTexts is how many texts are held for those that come next, a power of two.
 	heldTexts = 4096
+	// heldObjects is how many objects are, a power of two.
+	heldObjects = 4096
 	// maxSpare and maxFree are how many steps and denials that are over are kept to be used again.
 	maxSpare = 8
 	maxFree  = 1024
@@ -71,7 +81,7 @@ const (
 // stepBucket is a step that is not over.
 type stepBucket struct {
 	slot    int // under which it is stored
-	denied  map[uint64]*denial
+	denied  *idMap[*denial]
 	nodes   map[nodeDenied]int // how many objects of each; nil while no node can have many
 	allowed *idSet
 	changed bool
@@ -85,25 +95,25 @@ type nodeDenied struct {
 }
 
 func newStepBucket(denied, allowed int) *stepBucket {
-	return &stepBucket{denied: make(map[uint64]*denial, denied), allowed: newIDSet(allowed)}
+	return &stepBucket{denied: newIDMap[*denial](denied), allowed: newIDMap[struct{}](allowed)}
 }
 
 // allow notes an object that was allowed.
 func (b *stepBucket) allow(id uint64) {
 	if b.allowed.len < maxStepAllowed {
-		b.allowed.add(id)
+		b.allowed.add(id, struct{}{})
 		b.changed = true
 	}
 }
 
 // isFull reports whether a further object of the node has no room.
 func (b *stepBucket) isFull(k nodeDenied) bool {
-	if len(b.denied) < maxNodeDenied {
+	if b.denied.len < maxNodeDenied {
 		return false
 	}
 	if b.nodes == nil {
 		b.nodes = map[nodeDenied]int{}
-		for _, one := range b.denied {
+		for _, one := range b.denied.all {
 			b.count(one)
 		}
 	}
@@ -124,6 +134,7 @@ type denials struct {
 	steps   map[int64]*stepBucket // by number since 1970
 	slots   map[int]bool          // those in use
 	done    int64                 // the steps before it are over
+	minutes int64                 // how many are over
 	since   time.Time             // of what is restored, what was over by then is left out
 	// The bucket of the last request, which is mostly the next one's too.
 	last     *stepBucket
@@ -133,8 +144,13 @@ type denials struct {
 	free  []*denial
 	// How many objects the step that was over last had, which the next ones may have, too.
 	denied, allowed int
-	// texts are those that come again and again, by their hash, so that each is mostly there once. One that comes with the same hash takes the place.
-	texts [heldTexts]string
+	// texts are those that come again and again, by their hash, so that each is mostly there once. One that comes with the same hash takes the place. Objects
+	// are held likewise.
+	texts   [heldTexts]string
+	objects [heldObjects]*deniedObject
+	reason  string // the last one
+	product string // the last one
+	ids     []byte // room for audit IDs
 }
 
 func newDenials() *denials {
@@ -232,14 +248,14 @@ func (d *denials) drop(n int64) {
 	b := d.steps[n]
 	delete(d.slots, b.slot)
 	delete(d.steps, n)
-	d.denied, d.allowed = len(b.denied), b.allowed.len
-	for _, one := range b.denied {
+	d.denied, d.allowed = b.denied.len, b.allowed.len
+	for _, one := range b.denied.all {
 		if len(d.free) < maxFree {
 			d.free = append(d.free, one)
 		}
 	}
-	if len(d.spare) < maxSpare && len(b.denied) <= maxFree/maxSpare && b.allowed.len <= maxFree {
-		clear(b.denied)
+	if len(d.spare) < maxSpare && b.denied.len <= maxFree/maxSpare && b.allowed.len <= maxFree {
+		b.denied.clear()
 		b.allowed.clear()
 		*b = stepBucket{denied: b.denied, allowed: b.allowed}
 		d.spare = append(d.spare, b)
@@ -248,12 +264,12 @@ func (d *denials) drop(n int64) {
 
 func (d *denials) deny(b *stepBucket, r *Request, n *followed) {
 	id, wide := idOf(r, n.hash), false
-	one := b.denied[id]
+	one := b.denied.get(id)
 	if one == nil && b.isFull(nodeDenied{n.name, r.Allowed}) {
 		wide, id = true, n.hash
-		if one = b.denied[id]; one == nil && len(b.denied) >= maxStepWide {
+		if one = b.denied.get(id); one == nil && b.denied.len >= maxStepWide {
 			id = 0 // of no node in particular
-			one = b.denied[id]
+			one = b.denied.get(id)
 		}
 	}
 	t := r.Time.UTC().Round(0)
@@ -265,10 +281,10 @@ func (d *denials) deny(b *stepBucket, r *Request, n *followed) {
 		}
 		*one = denial{ID: id, Known: true, Last: t, Wide: wide, Allowed: r.Allowed}
 		if id != 0 {
-			one.Node = n.name
+			one.Node, one.of = n.name, n
 		}
 		d.describe(one, r, t)
-		b.denied[id] = one
+		b.denied.add(id, one)
 		b.count(one)
 	} else if t.Before(one.First) || t.Equal(one.First) && r.Event.AuditID < one.AuditID {
 		d.describe(one, r, t)
@@ -287,20 +303,53 @@ func (d *denials) deny(b *stepBucket, r *Request, n *followed) {
 
 // describe takes from the request what only the earliest tells.
 func (d *denials) describe(one *denial, r *Request, t time.Time) {
-	one.First = t
-	one.AuditID, one.Product = bounded(r.Event.AuditID, maxRemembered), d.text(Product(r.Event.UserAgent))
-	one.Reason = d.text(reasonOf(r))
+	one.First, one.AuditID = t, d.auditID(r.Event.AuditID)
+	if product := r.Client(); product != d.product {
+		d.product = d.text(product)
+	}
+	if reason := reasonOf(r); reason != d.reason {
+		d.reason = d.text(reason)
+	}
+	one.Product, one.Reason, one.Object = d.product, d.reason, d.object(r, one)
+}
+
+// auditID returns a copy of an audit ID, bounded. Many share their memory: who keeps one for longer than a minute has to copy it.
+func (d *denials) auditID(s string) string {
+	if len(s) > maxRemembered {
+		s = strings.ToValidUTF8(s[:maxRemembered], "")
+	}
+	if cap(d.ids)-len(d.ids) < len(s) {
+		d.ids = make([]byte, 0, 4096)
+	}
+	at := len(d.ids)
+	d.ids = append(d.ids, s...)
+	return unsafe.String(unsafe.SliceData(d.ids[at:]), len(s))
+}
+
+// noObject is that of a denial that is of no object in particular.
+var noObject = &deniedObject{}
+
+// object returns the object of the request, mostly one that is there.
+func (d *denials) object(r *Request, one *denial) *deniedObject {
 	if one.Wide {
-		return
+		return noObject
 	}
-	a, o := r.Attrs, &one.Object
-	*o = deniedObject{Verb: d.text(a.Verb)}
-	if !a.ResourceRequest {
-		o.Path = d.text(a.Path)
-		return
+	a := r.Attrs
+	o := deniedObject{Verb: a.Verb, Path: a.Path}
+	if a.ResourceRequest {
+		o = deniedObject{Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name}
 	}
-	o.APIGroup, o.Resource, o.Subresource = d.text(a.APIGroup), d.text(a.Resource), d.text(a.Subresource)
-	o.Namespace, o.Name = d.text(a.Namespace), d.text(a.Name)
+	held := &d.objects[one.ID%heldObjects]
+	if *held != nil && **held == o {
+		return *held
+	}
+	copied := deniedObject{
+		d.text(o.Verb), d.text(o.APIGroup), d.text(o.Resource), d.text(o.Subresource), d.text(o.Namespace), d.text(o.Name), d.text(o.Path),
+	}
+	if copied == o { // else something was cut
+		*held = &copied
+	}
+	return &copied
 }
 
 // reasonOf is why the request was denied, short and the same for all nodes.
@@ -346,12 +395,14 @@ func (d *denials) Advance(t time.Time, s State, found func(*Detection)) {
 	}
 	slices.Sort(minutes)
 	for _, n := range slices.Compact(minutes) {
-		m := &denialMinute{start: time.Unix(n*60, 0).UTC()}
+		d.minutes++
+		m := &denialMinute{start: time.Unix(n*60, 0).UTC(), serial: d.minutes}
 		for at := n * stepsPerMinute; at < (n+1)*stepsPerMinute; at++ {
 			if b := d.steps[at]; b != nil {
 				m.steps = append(m.steps, b.over(d.steps[at+1]))
 			}
 		}
+		m.number()
 		for _, r := range d.readers {
 			r.minute(m, s, found)
 		}
@@ -364,14 +415,61 @@ func (d *denials) Advance(t time.Time, s State, found func(*Detection)) {
 	d.done = end
 }
 
-// over puts the step in order, without the races.
-func (b *stepBucket) over(next *stepBucket) *denialStep {
-	out := &denialStep{allowed: b.allowed, denied: make([]*denial, 0, len(b.denied))}
-	for id, one := range b.denied {
-		if !b.allowed.has(id) && (next == nil || !next.allowed.has(id)) {
-			out.denied = append(out.denied, one)
+// number gives the nodes of the minute numbers.
+func (m *denialMinute) number() {
+	known := map[string]int32{}
+	for _, step := range m.steps {
+		for _, d := range step.denied {
+			of := d.of
+			if of != nil && of.minute == m.serial {
+				d.nth = of.nth
+				continue
+			}
+			nth, is := known[d.Node]
+			if !is {
+				nth, m.nodes = int32(len(m.nodes)), append(m.nodes, d.Node)
+				known[d.Node] = nth
+			}
+			if d.nth = nth; of != nil {
+				of.minute, of.nth = m.serial, nth
+			}
 		}
 	}
-	slices.SortFunc(out.denied, func(a, b *denial) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// byName are the numbers of the minute's nodes in the order of their names.
+func (m *denialMinute) byName() []int {
+	all := make([]int, len(m.nodes))
+	for i := range all {
+		all[i] = i
+	}
+	slices.SortFunc(all, func(a, b int) int { return strings.Compare(m.nodes[a], m.nodes[b]) })
+	return all
+}
+
+// over puts the step in order, without the races.
+func (b *stepBucket) over(next *stepBucket) *denialStep {
+	return &denialStep{allowed: b.allowed, denied: b.inOrder(func(id uint64) bool {
+		return !b.allowed.has(id) && (next == nil || !next.allowed.has(id))
+	})}
+}
+
+// inOrder returns the denials of those objects that are wanted, in an order that is always the same.
+func (b *stepBucket) inOrder(want func(id uint64) bool) []*denial {
+	type entry struct {
+		id uint64
+		of *denial
+	}
+	all := make([]entry, 0, b.denied.len)
+	for id, one := range b.denied.all {
+		if want(id) {
+			all = append(all, entry{one.ID, one})
+		}
+	}
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.id, b.id) })
+	out := make([]*denial, len(all))
+	for i := range all {
+		out[i] = all[i].of
+	}
 	return out
 }

@@ -47,7 +47,7 @@ func (o *deniedObject) kind() string {
 
 // detection has the object of the denial.
 func (d *denial) detection(rule *Rule) *Detection {
-	o := &d.Object
+	o := d.Object
 	return &Detection{
 		Finding: Finding{Rule: rule.Name, Severity: rule.Severity, Subject: d.Node, Allowed: d.Allowed},
 		Verb:    o.Verb, APIGroup: o.APIGroup, Resource: o.Resource, Subresource: o.Subresource, Namespace: o.Namespace,

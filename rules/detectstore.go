@@ -28,10 +28,7 @@ func (d *denials) Changes() []Remembered {
 			continue
 		}
 		b.changed = false
-		st := storedStep{Step: n}
-		for _, id := range slices.Sorted(maps.Keys(b.denied)) {
-			st.Denied = append(st.Denied, b.denied[id])
-		}
+		st := storedStep{Step: n, Denied: b.inOrder(func(uint64) bool { return true })}
 		if b.allowed.len > 0 {
 			st.Allowed = make([]byte, 0, 8*b.allowed.len)
 		}
@@ -64,13 +61,13 @@ func (d *denials) Restore(r *Remembered) (own bool, err error) {
 	}
 	b := newStepBucket(len(st.Denied), len(st.Allowed)/8)
 	for _, one := range st.Denied {
-		if one == nil || stepOf(one.First) != st.Step || stepOf(one.Last) != st.Step || one.Count <= 0 || len(one.Node) > maxRemembered {
+		if one == nil || one.Object == nil || stepOf(one.First) != st.Step || stepOf(one.Last) != st.Step || one.Count <= 0 || len(one.Node) > maxRemembered {
 			return true, errors.New("a denial that is not of the step")
 		}
-		b.denied[one.ID] = one
+		b.denied.add(one.ID, one)
 	}
 	for i := 0; i < len(st.Allowed); i += 8 {
-		b.allowed.add(binary.LittleEndian.Uint64(st.Allowed[i:]))
+		b.allowed.add(binary.LittleEndian.Uint64(st.Allowed[i:]), struct{}{})
 	}
 	b.slot = slot
 	d.steps[st.Step], d.slots[slot] = b, true

@@ -127,7 +127,7 @@ const maxReachedExamples = 5
 
 // reach returns how much the denial counts, 0 if it is none of a secret or the like.
 func (d *denial) reach() int {
-	o := &d.Object
+	o := d.Object
 	if d.Wide || d.Lagged > 0 || o.APIGroup != "" {
 		return 0
 	}
@@ -176,37 +176,42 @@ func (n *enumerationNode) forget(t time.Time) bool {
 }
 
 func (e *enumeration) minute(m *denialMinute, _ State, found func(*Detection)) {
-	unsure := map[string]struct{}{} // nodes that only the apiserver says reach for anything
+	unsure, seen := 0, make([]bool, len(m.nodes)) // nodes that only the apiserver says reach for anything
 	for _, step := range m.steps {
 		for _, d := range step.denied {
-			if !d.Known && d.reach() > 0 {
-				unsure[d.Node] = struct{}{}
+			if !d.Known && !seen[d.nth] && d.reach() > 0 {
+				unsure, seen[d.nth] = unsure+1, true
 			}
 		}
 	}
-	anew := map[string]bool{} // the nodes of this minute, and whether they reached for anything new
+	type reaching struct {
+		node *enumerationNode
+		anew bool // it reached for something new
+	}
+	nodes := make([]reaching, len(m.nodes))
 	for _, step := range m.steps {
 		for _, d := range step.denied {
 			weight := d.reach()
-			if weight == 0 || !d.Known && len(unsure) >= enumerationMany {
+			if weight == 0 || !d.Known && unsure >= enumerationMany {
 				continue
 			}
-			n := e.nodes[d.Node]
-			if n == nil {
-				if len(e.nodes) >= MaxNodes {
+			at := &nodes[d.nth]
+			if at.node == nil {
+				if at.node = e.node(d.Node); at.node == nil {
 					continue
 				}
-				n = &enumerationNode{}
-				e.nodes[strings.Clone(d.Node)] = n
 			}
-			anew[d.Node] = n.reach(d, weight) || anew[d.Node]
-			e.changed[d.Node] = struct{}{}
+			at.anew = at.node.reach(d, weight) || at.anew
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(anew)) {
-		n := e.nodes[name]
+	for _, nth := range m.byName() {
+		name, n := m.nodes[nth], nodes[nth].node
+		if n == nil {
+			continue
+		}
+		e.changed[name] = struct{}{}
 		last := time.Unix(0, n.Objects[len(n.Objects)-1].Last).UTC()
-		if !anew[name] && last.Sub(n.FoundAt) < enumerationAgain {
+		if !nodes[nth].anew && last.Sub(n.FoundAt) < enumerationAgain {
 			continue
 		}
 		if f := e.detect(name, n, last); f != nil {
@@ -214,6 +219,16 @@ func (e *enumeration) minute(m *denialMinute, _ State, found func(*Detection)) {
 			found(f)
 		}
 	}
+}
+
+// node is what is known of a node, nil if there are too many.
+func (e *enumeration) node(name string) *enumerationNode {
+	n := e.nodes[name]
+	if n == nil && len(e.nodes) < MaxNodes {
+		n = &enumerationNode{}
+		e.nodes[strings.Clone(name)] = n
+	}
+	return n
 }
 
 // reach takes in a denial and reports whether its object is new.
@@ -233,7 +248,7 @@ func (n *enumerationNode) reach(d *denial, weight int) bool {
 			at := oldest(n.Examples, func(x *reachedExample) bool { return x.Passed })
 			n.Examples = slices.Delete(n.Examples, at, at+1)
 		}
-		n.Examples = append(n.Examples, reachedExample{bounded(d.Object.String(), maxDeniedText), d.AuditID, d.Product, d.Allowed})
+		n.Examples = append(n.Examples, reachedExample{bounded(d.Object.String(), maxDeniedText), strings.Clone(d.AuditID), d.Product, d.Allowed})
 	}
 	now.Last, now.Weight, now.Passed = max(now.Last, d.Last.UnixNano()), max(now.Weight, int8(weight)), now.Passed || d.Allowed
 	at := len(n.Objects)

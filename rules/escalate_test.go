@@ -11,7 +11,7 @@ func TestAttack05And07Escalation(t *testing.T) {
 			if one.Name != rule {
 				continue
 			}
-			f, found := one.Check(r, nil, NewMemory())
+			f, found := one.Find(r, nil, NewMemory())
 			if found != (reason != "") || found && (f.Reason != reason || f.Severity != severity) {
 				t.Errorf("%s: %t, %+v", what, found, f)
 			}

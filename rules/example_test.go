@@ -30,7 +30,7 @@ func Example() {
 		if rule.Name != "rbac-excess-access" {
 			continue
 		}
-		if found, ok := rule.Check(request, nil, memory); ok {
+		if found, ok := rule.Find(request, nil, memory); ok {
 			fmt.Println(found.Rule, found.Severity)
 		}
 	}

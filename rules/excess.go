@@ -92,28 +92,29 @@ needs it instead of 'system:nodes'.`,
 	}
 }
 
-func checkExcess(r *Request, s State, m *Memory) (Finding, bool) {
+func checkExcess(r *Request, s State, m *Memory, f *Finding) bool {
 	if !r.NodeDenies() && r.Impersonator == "" || !r.Allowed || r.Spare {
-		return Finding{}, false
+		return false
 	}
 	reason := BindingUnknown
 	switch {
 	case r.HasGrant && !r.Grant.ForNodes():
-		return Finding{}, false
+		return false
 	case r.HasGrant:
 		reason = BindingNeeded
 	case r.Impersonator != "":
 	case r.Observed.Decision != "" && r.Observed.Authorizer != ByRBAC || ambient(r):
 		// The annotation names another authorizer, or anybody may do this.
-		return Finding{}, false
+		return false
 	}
 	if r.Impersonator != "" {
-		return Finding{
+		*f = Finding{
 			Rule: ExcessAccess, Reason: ImpersonationGiven, Severity: Critical, Subject: r.Impersonator, Apart: Impersonated, Allowed: true, Binding: r.Grant.Binding,
 			Params: codes.Params{codes.Text(ParamUser, r.Event.Impersonated.Username)},
-		}, true
+		}
+		return true
 	}
-	f := Finding{
+	*f = Finding{
 		Rule: ExcessAccess, Reason: reason, Severity: High, Subject: r.Node, Allowed: true, Binding: r.Grant.Binding, Params: created(r),
 	}
 	switch {
@@ -132,7 +133,7 @@ func checkExcess(r *Request, s State, m *Memory) (Finding, bool) {
 	case r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r)), escalates(r), makesPods(r) && (r.Attrs.APIGroup != "" || r.Attrs.Verb == "create"):
 		f.Severity = Critical // programs on nodes annotate pods: a patch of one is not as grave
 	}
-	return f, true
+	return true
 }
 
 // ownUntilBefore reports whether a kubelet watches what its node could reach until just before. A pod that is deleted by force goes before its kubelet knows.

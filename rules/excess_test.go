@@ -102,7 +102,7 @@ func TestExcess(t *testing.T) {
 }
 
 func TestExcessFinding(t *testing.T) {
-	got, _ := rbacExcessAccess().Check(request(byRBAC(200)), nil, nil)
+	got, _ := rbacExcessAccess().Find(request(byRBAC(200)), nil, nil)
 	if got.Subject != "worker-1" || got.Binding.Name != "legacy" || got.Binding.Kind != "ClusterRoleBinding" || !got.Allowed {
 		t.Errorf("finding %+v", got)
 	}
@@ -154,7 +154,7 @@ func TestOwnUntilBefore(t *testing.T) {
 		{"no addresses", cluster(2), NewMemory(), nil, false},
 	} {
 		for _, rule := range []*Rule{rbacExcessAccess(), outOfScopeSecretRead()} {
-			f, found := rule.Check(request(append(slices.Clone(watch), c.changes...)...), c.s, c.m)
+			f, found := rule.Find(request(append(slices.Clone(watch), c.changes...)...), c.s, c.m)
 			if !found || (f.Severity == Low) != c.low || rule.Name == ExcessAccess && (f.Reason == OwnUntilBefore) != c.low {
 				t.Errorf("%s: %s says %v %+v", c.name, rule.Name, found, f)
 			}

@@ -56,11 +56,11 @@ Run with '--disable foreign-node-write'.`,
 	}
 }
 
-func checkForeignWrite(r *Request, s State, _ *Memory) (Finding, bool) {
+func checkForeignWrite(r *Request, s State, _ *Memory, f *Finding) bool {
 	if !writesForeign(r, s) {
-		return Finding{}, false
+		return false
 	}
-	f := Finding{Rule: ForeignWrite, Reason: WriteRefused, Severity: High, Subject: r.Node, Allowed: r.Allowed, Params: created(r)}
+	*f = Finding{Rule: ForeignWrite, Reason: WriteRefused, Severity: High, Subject: r.Node, Allowed: r.Allowed, Params: created(r)}
 	switch {
 	case r.Succeeded(), r.Admission.Bypassed():
 		f.Severity, f.Reason = Critical, WriteSucceeded
@@ -69,7 +69,7 @@ func checkForeignWrite(r *Request, s State, _ *Memory) (Finding, bool) {
 	case r.Allowed:
 		f.Reason, f.Params = WriteFailed, append(f.Params, codes.Int(ParamCode, r.Event.Code))
 	}
-	return f, true
+	return true
 }
 
 // writesForeign reports whether a node writes an object of another node.

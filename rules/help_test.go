@@ -178,7 +178,7 @@ func (w *world) PodOnNode(namespace, name, node string, _ time.Time) nodeauthz.A
 // check asks one rule about one request and returns "" or the finding as "severity: message".
 func check(t *testing.T, rule *Rule, s State, m *Memory, r *Request) string {
 	t.Helper()
-	f, found := rule.Check(r, s, m)
+	f, found := rule.Find(r, s, m)
 	if !found {
 		if !reflect.DeepEqual(f, Finding{}) {
 			t.Errorf("%s: no finding, but %+v", rule.Name, f)

@@ -82,44 +82,44 @@ Run with '--disable node-identity'.`,
 	}
 }
 
-func checkIdentity(r *Request, s State, _ *Memory) (Finding, bool) {
+func checkIdentity(r *Request, s State, _ *Memory, f *Finding) bool {
 	if r.IsNode && r.Node != "" { // it is named so, and in the group
 		if slices.Contains(r.Event.Effective().Groups, user.SystemPrivilegedGroup) {
-			f, _ := identity(r, r.Node, Privileged, "")
+			identity(r, r.Node, Privileged, "", f)
 			if !r.Event.IsImpersonated {
 				f.Severity = Critical
 			}
-			return f, true
+			return true
 		}
-		return checkRegistered(r, s)
+		return checkRegistered(r, s, f)
 	}
 	u := r.Event.Effective()
 	inGroup := slices.Contains(u.Groups, user.NodesGroup)
 	name, named := strings.CutPrefix(u.Username, nodeid.UserPrefix)
 	switch {
 	case inGroup && !named:
-		return identity(r, u.Username, NameForm, "")
+		return identity(r, u.Username, NameForm, "", f)
 	case named && !inGroup:
-		return identity(r, name, GroupMissing, "")
+		return identity(r, name, GroupMissing, "", f)
 	case named && name == "":
-		return identity(r, u.Username, NameEmpty, "")
+		return identity(r, u.Username, NameEmpty, "", f)
 	case !named && strayKubelet(r.Event):
-		return identity(r, u.Username, NoNodeIdentity, "")
+		return identity(r, u.Username, NoNodeIdentity, "", f)
 	}
-	return Finding{}, false
+	return false
 }
 
-func checkRegistered(r *Request, s State) (Finding, bool) {
+func checkRegistered(r *Request, s State, f *Finding) bool {
 	if s == nil {
-		return Finding{}, false
+		return false
 	}
 	if registered, known := s.NodeRegistered(r.Node, r.Time); registered || !known {
-		return Finding{}, false
+		return false
 	}
 	if similar, how := s.SimilarNode(r.Node, r.Time); similar != "" {
-		return identity(r, r.Node, how, similar)
+		return identity(r, r.Node, how, similar, f)
 	}
-	return identity(r, r.Node, NodeMissing, "")
+	return identity(r, r.Node, NodeMissing, "", f)
 }
 
 // strayKubelet reports whether something that says it is a kubelet has authenticated itself as somebody else, and not in order to
@@ -133,8 +133,8 @@ func strayKubelet(ev *audit.Event) bool {
 }
 
 // identity is the finding on an identity, weighed by whether it is really somebody's. similar is the name of the Node that it was meant to be.
-func identity(r *Request, subject string, reason Reason, similar string) (Finding, bool) {
-	f := Finding{Rule: NodeIdentity, Reason: reason, Severity: High, Subject: subject, Allowed: r.Allowed}
+func identity(r *Request, subject string, reason Reason, similar string, f *Finding) bool {
+	*f = Finding{Rule: NodeIdentity, Reason: reason, Severity: High, Subject: subject, Allowed: r.Allowed}
 	if similar != "" {
 		f.Params = append(f.Params, codes.Text(ParamSimilar, similar))
 	}
@@ -142,5 +142,5 @@ func identity(r *Request, subject string, reason Reason, similar string) (Findin
 		f.Severity, f.Apart = Low, Impersonated
 		f.Params = append(f.Params, codes.Text(ParamBy, r.Event.User.Username))
 	}
-	return f, true
+	return true
 }

@@ -30,13 +30,14 @@ disagreements in the report share a node, an apiserver or a time.
 
 ## How to silence it
 Run with '--disable authorizer-lag', or raise '--skew'.`,
-		Check: func(r *Request, _ State, _ *Memory) (Finding, bool) {
+		Check: func(r *Request, _ State, _ *Memory, f *Finding) bool {
 			if !r.IsNode || r.Answer.Race || r.Answer.Verdict != nodeauthz.Allow || r.Observed.NodeVerdict != nodeauthz.Deny {
-				return Finding{}, false
+				return false
 			}
-			return Finding{
+			*f = Finding{
 				Rule: "authorizer-lag", Reason: GraphBehind, Severity: Low, Subject: r.Node, Allowed: r.Allowed, Params: created(r),
-			}, true
+			}
+			return true
 		},
 	}
 }

@@ -61,18 +61,18 @@ Run with '--disable node-other-grant'.`,
 	}
 }
 
-func checkOtherGrant(r *Request, _ State, _ *Memory) (Finding, bool) {
+func checkOtherGrant(r *Request, _ State, _ *Memory, f *Finding) bool {
 	if r.Impersonator != "" {
-		return actsByOther(r)
+		return actsByOther(r, f)
 	}
 	if !r.NodeDenies() || !r.Allowed || r.Event.IsImpersonated || ambient(r) {
-		return Finding{}, false
+		return false
 	}
-	f := Finding{Rule: OtherGrant, Severity: Low, Subject: r.Node, Allowed: true, Params: created(r)}
+	*f = Finding{Rule: OtherGrant, Severity: Low, Subject: r.Node, Allowed: true, Params: created(r)}
 	switch {
 	case r.HasGrant && !r.Grant.ForNodes():
 		if Stays(&r.Grant.Binding) && joinsBy(r) { // kubeadm's bindings name the group of bootstrap tokens, too
-			return Finding{}, false
+			return false
 		}
 		f.Reason, f.Binding = ByOtherBinding, r.Grant.Binding
 	case r.Spare:
@@ -82,7 +82,7 @@ func checkOtherGrant(r *Request, _ State, _ *Memory) (Finding, bool) {
 			f.Reason = ByReasonless
 		}
 	default:
-		return Finding{}, false
+		return false
 	}
 	switch {
 	case r.Fruitless():
@@ -91,7 +91,7 @@ func checkOtherGrant(r *Request, _ State, _ *Memory) (Finding, bool) {
 	case writes(r.Attrs.Verb):
 		f.Severity = High
 	}
-	return f, true
+	return true
 }
 
 // Reasonless reports whether another authorizer than Node and RBAC allowed a node the request without a reason. What it allows looks like the Node authorizer's word.
@@ -101,18 +101,18 @@ func Reasonless(r *Request) bool {
 }
 
 // actsByOther is the finding on a request that a node made as somebody else, which no binding for nodes was needed for.
-func actsByOther(r *Request) (Finding, bool) {
+func actsByOther(r *Request, f *Finding) bool {
 	if !r.Allowed || !r.Spare {
-		return Finding{}, false
+		return false
 	}
-	f := Finding{
+	*f = Finding{
 		Rule: OtherGrant, Reason: ActsByOther, Severity: Critical, Subject: r.Impersonator, Allowed: true,
 		Params: codes.Params{codes.Text(ParamUser, r.Event.Impersonated.Username)},
 	}
 	if r.HasGrant && !r.Grant.ForNodes() {
 		f.Binding = r.Grant.Binding
 	}
-	return f, true
+	return true
 }
 
 // makesPods reports whether the request writes a pod, binds one to a node, or writes an object of Kubernetes by which its controllers make pods: by a pod of its

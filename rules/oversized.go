@@ -60,7 +60,7 @@ Run with '--disable oversized-request'.`,
 	}
 }
 
-func checkOversized(r *Request, _ State, _ *Memory) (Finding, bool) {
+func checkOversized(r *Request, _ State, _ *Memory, f *Finding) bool {
 	subject := r.Node
 	if subject == "" {
 		subject = r.Impersonator
@@ -68,20 +68,21 @@ func checkOversized(r *Request, _ State, _ *Memory) (Finding, bool) {
 	if name := r.Event.Effective().Username; subject == "" && strings.HasPrefix(name, audit.BootstrapUserPrefix) {
 		subject = name
 	} else if subject == "" || !r.IsNode && r.Impersonator == "" {
-		return Finding{}, false
+		return false
 	}
-	f := Finding{Rule: OversizedRequest, Severity: High, Subject: subject, Allowed: r.Allowed}
 	ev := r.Event
+	of := func(reason Reason, about codes.Param) bool {
+		*f = Finding{Rule: OversizedRequest, Reason: reason, Severity: High, Subject: subject, Allowed: r.Allowed, Params: codes.Params{about}}
+		return true
+	}
 	longest := max(len(ev.RequestURI), len(ev.UserAgent))
 	switch {
 	case ev.ReducedFrom > 0:
-		f.Reason, f.Params = EventTooLong, codes.Params{codes.Int(ParamBytes, ev.ReducedFrom)}
+		return of(EventTooLong, codes.Int(ParamBytes, ev.ReducedFrom))
 	case longest > longestField:
-		f.Reason, f.Params = FieldTooLong, codes.Params{codes.Int(ParamBytes, int64(longest))}
+		return of(FieldTooLong, codes.Int(ParamBytes, int64(longest)))
 	case len(ev.SourceIPs) > mostAddresses:
-		f.Reason, f.Params = TooManyAddresses, codes.Params{codes.Int(ParamCount, int64(len(ev.SourceIPs)))}
-	default:
-		return Finding{}, false
+		return of(TooManyAddresses, codes.Int(ParamCount, int64(len(ev.SourceIPs))))
 	}
-	return f, true
+	return false
 }

@@ -208,7 +208,10 @@ func (p *persistent) deny(d *denial) *watched {
 			return nil
 		}
 		w = &watched{denial: *d, of: n, Windows: 1, Window: window, PassedNow: d.Allowed}
-		w.note(d.AuditID)
+		w.denial.of, w.AuditID = nil, ""
+		if w.note(d.AuditID); len(w.AuditIDs) > 0 {
+			w.AuditID = w.AuditIDs[0]
+		}
 		n.objects = append(n.objects, w)
 		p.byID[d.ID] = w
 		return w
@@ -228,7 +231,7 @@ func (p *persistent) deny(d *denial) *watched {
 
 func (w *watched) note(auditID string) {
 	if auditID != "" && len(w.AuditIDs) < 5 {
-		w.AuditIDs = append(w.AuditIDs, auditID)
+		w.AuditIDs = append(w.AuditIDs, strings.Clone(auditID))
 	}
 }
 
@@ -286,7 +289,7 @@ func (p *persistent) Restore(r *Remembered) (own bool, err error) {
 		return true, fmt.Errorf("%d objects are watched", len(objects))
 	}
 	for _, w := range objects {
-		if w == nil || w.Node != r.Key || w.Count < 0 || w.Last.Before(w.First) || p.byID[w.ID] != nil {
+		if w == nil || w.Object == nil || w.Node != r.Key || w.Count < 0 || w.Last.Before(w.First) || p.byID[w.ID] != nil {
 			return true, errors.New("a watched object that cannot be")
 		}
 	}

@@ -124,6 +124,8 @@ type Request struct {
 	// Spare is true when RBAC would allow the request without any binding for nodes too, such as one for all authenticated users.
 	Spare bool
 
+	client  string // what Client returns, once asked says that it was called
+	asked   bool
 	signing *signingRead // nil before Signing is called
 	object  uint64       // idOf an observation that was cut; 0 for none
 }
@@ -227,10 +229,19 @@ type Rule struct {
 	Reasons []ReasonDoc
 	// Doc is the text of the rule's page, from which [Page] makes it; what comes before the first blank line is its title.
 	Doc string
-	// Check looks at one request; nil where a single request never shows what the rule is about.
-	Check func(r *Request, s State, m *Memory) (Finding, bool)
+	// Check looks at one request and reports whether it has found something, which it then puts into f; else f may hold anything. Check is nil where a
+	// single request never shows what the rule is about.
+	Check func(r *Request, s State, m *Memory, f *Finding) bool
 	// NewDetector makes what finds in several requests together what none shows alone; nil if there is no such thing.
 	NewDetector func(DetectorOptions) Detector
+}
+
+// Find is Check for a rule that may have none. It returns no finding where there is none.
+func (r *Rule) Find(q *Request, s State, m *Memory) (f Finding, found bool) {
+	if r.Check != nil && r.Check(q, s, m, &f) {
+		return f, true
+	}
+	return Finding{}, false
 }
 
 // Title is the first paragraph of the Doc.
@@ -276,12 +287,20 @@ func Product(userAgent string) string {
 	return userAgent
 }
 
+// Client is what the client calls itself, without the version (see [Product]). It is found once: the first call is not safe for concurrent use.
+func (r *Request) Client() string {
+	if !r.asked {
+		r.client, r.asked = Product(r.Event.UserAgent), true
+	}
+	return r.client
+}
+
 // product is what the client calls itself, without the version; a kubelet's name where the log does not tell.
 func (r *Request) product() string {
 	if r.Unnamed {
 		return "kubelet"
 	}
-	return Product(r.Event.UserAgent)
+	return r.Client()
 }
 
 // ParamName is the key of an object's name that the request does not have: on create it is in the body.

@@ -104,7 +104,7 @@ func FuzzRules(f *testing.F) {
 					continue
 				}
 				check(t, rule, s, m, r)
-				f, found := rule.Check(r, s, m)
+				f, found := rule.Find(r, s, m)
 				byVerdict := rule.Name == "rbac-excess-access" || rule.Name == "out-of-scope-secret-read" || rule.Name == "authorizer-lag"
 				if found && byVerdict && (r.Answer.Race || r.Answer.Verdict == nodeauthz.Unknown && r.Observed.NodeVerdict != nodeauthz.Deny) {
 					t.Errorf("%s flags a request that is a race or unknown: %+v", rule.Name, f)
@@ -138,7 +138,7 @@ func BenchmarkRules(b *testing.B) {
 			if rule.Check == nil {
 				continue
 			}
-			if f, found := rule.Check(r, w, m); found {
+			if f, found := rule.Find(r, w, m); found {
 				b.Fatal(f)
 			}
 		}

@@ -64,10 +64,10 @@ Run with '--disable out-of-scope-secret-read'.`,
 	}
 }
 
-func checkScope(r *Request, s State, m *Memory) (Finding, bool) {
+func checkScope(r *Request, s State, m *Memory, f *Finding) bool {
 	a := r.Attrs
 	if a.APIGroup != "" || !a.ResourceRequest || !r.NodeDenies() && !r.Contested {
-		return Finding{}, false
+		return false
 	}
 	read := a.Subresource == "" && (a.Verb == "get" || a.Verb == "list" || a.Verb == "watch")
 	passed, refused := Critical, Medium
@@ -77,9 +77,9 @@ func checkScope(r *Request, s State, m *Memory) (Finding, bool) {
 		passed, refused = Medium, Low
 	case isToken(r) && a.Verb == "create":
 	default:
-		return Finding{}, false
+		return false
 	}
-	f := Finding{Rule: "out-of-scope-secret-read", Reason: ReadRefused, Severity: refused, Subject: r.Node, Allowed: r.Allowed}
+	*f = Finding{Rule: "out-of-scope-secret-read", Reason: ReadRefused, Severity: refused, Subject: r.Node, Allowed: r.Allowed}
 	if r.HasGrant && r.Allowed {
 		f.Binding = r.Grant.Binding
 	}
@@ -105,5 +105,5 @@ func checkScope(r *Request, s State, m *Memory) (Finding, bool) {
 	case f.Binding.Name != "" && Stays(&f.Binding) && joinsBy(r):
 		f.Severity = Low
 	}
-	return f, true
+	return true
 }

@@ -65,7 +65,7 @@ func TestScopeBinding(t *testing.T) {
 		r    *Request
 		want string
 	}{{request(byRBAC(200)), "legacy"}, {request(granted("Group system:nodes")), ""}, {request(code(200)), ""}} {
-		if got, _ := outOfScopeSecretRead().Check(x.r, nil, nil); got.Binding.Name != x.want {
+		if got, _ := outOfScopeSecretRead().Find(x.r, nil, nil); got.Binding.Name != x.want {
 			t.Errorf("binding %q, want %q", got.Binding.Name, x.want)
 		}
 	}

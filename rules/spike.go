@@ -93,7 +93,7 @@ const afterwards = 10 * time.Minute
 // asksAfterOwn reports whether the node asked for a pod that it had until lately. Kubelets do when pods are deleted under them, and a job or a
 // namespace that is deleted has hundreds.
 func asksAfterOwn(d *denial, s State) bool {
-	o := &d.Object
+	o := d.Object
 	return s != nil && !d.Wide && o.Verb == "get" && o.Resource == "pods" && o.APIGroup == "" && o.Subresource == "" &&
 		s.PodWasOn(o.Namespace, o.Name, d.Node, d.First.Add(-afterwards), d.First)
 }
@@ -209,40 +209,47 @@ func (n *spikeSubject) saw(m int64) (news bool) {
 
 // spikeMinute is what a subject was denied in a minute.
 type spikeMinute struct {
-	name    string
-	count   int64
-	nodes   int
-	denials []*denial // of the node; of the cluster all
-	worst   []spikeReason
+	name  string
+	count int64
+	nodes int
+	worst []spikeReason
+	in    *denialMinute
+	nth   int32 // the node's number; of the cluster that of the node which is left out, or -1
+}
+
+// denials yields those of the node; of the cluster all.
+func (m *spikeMinute) denials(yield func(*denial) bool) {
+	for _, step := range m.in.steps {
+		for _, d := range step.denied {
+			if (d.nth == m.nth) == (m.name != "") && !d.own && !yield(d) {
+				return
+			}
+		}
+	}
 }
 
 // without is the cluster's minute without one of its nodes, the one with the most denials.
 func (m *spikeMinute) without(n *spikeMinute) spikeMinute {
-	return spikeMinute{
-		count: m.count - n.count, nodes: m.nodes - 1, worst: m.worst[1:],
-		denials: slices.DeleteFunc(slices.Clone(m.denials), func(d *denial) bool { return d.Node == n.name }),
-	}
+	return spikeMinute{count: m.count - n.count, nodes: m.nodes - 1, worst: m.worst[1:], in: m.in, nth: n.nth}
 }
 
 // sumMinute sums up what was denied in a minute, but for what nodes ask after pods of theirs that are gone: in all and by node, of which nodes are in
 // the order of their counts.
-func sumMinute(m *denialMinute, st State) (all spikeMinute, nodes []*spikeMinute, byNode map[string]*spikeMinute) {
-	byNode = map[string]*spikeMinute{}
+func sumMinute(m *denialMinute, st State) (all spikeMinute, nodes []*spikeMinute) {
+	all.in, all.nth = m, -1
+	sums := make([]spikeMinute, len(m.nodes))
 	for _, step := range m.steps {
 		for _, d := range step.denied {
-			if asksAfterOwn(d, st) {
-				continue
+			if d.own = asksAfterOwn(d, st); !d.own {
+				sums[d.nth].count += d.Count
+				all.count += d.Count
 			}
-			n := byNode[d.Node]
-			if n == nil {
-				n = &spikeMinute{name: d.Node, nodes: 1}
-				byNode[d.Node] = n
-				nodes = append(nodes, n)
-			}
-			n.count += d.Count
-			n.denials = append(n.denials, d)
-			all.count += d.Count
-			all.denials = append(all.denials, d)
+		}
+	}
+	for nth := range sums {
+		if n := &sums[nth]; n.count > 0 {
+			n.name, n.nodes, n.in, n.nth = m.nodes[nth], 1, m, int32(nth)
+			nodes = append(nodes, n)
 		}
 	}
 	slices.SortFunc(nodes, func(a, b *spikeMinute) int {
@@ -255,14 +262,14 @@ func sumMinute(m *denialMinute, st State) (all spikeMinute, nodes []*spikeMinute
 	for _, n := range nodes[:min(3, len(nodes))] {
 		all.worst = append(all.worst, spikeReason{n.name, n.count})
 	}
-	return all, nodes, byNode
+	return all, nodes
 }
 
 // minute judges a minute that is over.
 func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
 	at := minuteOf(m.start)
 	s.end(at, found)
-	all, nodes, byNode := sumMinute(m, st)
+	all, nodes := sumMinute(m, st)
 	if all.count == 0 {
 		return
 	}
@@ -280,7 +287,7 @@ func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
 		}
 		return is
 	}
-	var told []string
+	var told []*spikeMinute
 	rest := all
 	for i, of := range nodes {
 		if i == 0 && float64(of.count) >= spikeShare*float64(all.count) {
@@ -291,7 +298,7 @@ func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
 		}
 		n := s.nodes[of.name]
 		if n != nil && hot(of.name, n, of.count, s.atLeast(n, of.name, at, st), prior) {
-			told = append(told, of.name)
+			told = append(told, of)
 		}
 	}
 	clusterLeast := int64(spikeCluster)
@@ -299,11 +306,12 @@ func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
 		clusterLeast *= spikeYoung
 	}
 	if rest.nodes > 1 && hot("", &s.cluster, rest.count, clusterLeast, prior*float64(max(1, s.nodesSeen(at)))) {
-		told = slices.DeleteFunc(told, func(name string) bool { return rest.nodes == all.nodes || name != nodes[0].name })
+		told = slices.DeleteFunc(told, func(of *spikeMinute) bool { return rest.nodes == all.nodes || of != nodes[0] })
 		s.found(&s.cluster, &rest, at, least[""], found)
 	}
-	for _, name := range slices.Sorted(slices.Values(told)) {
-		s.found(s.nodes[name], byNode[name], at, least[name], found)
+	slices.SortFunc(told, func(a, b *spikeMinute) int { return strings.Compare(a.name, b.name) })
+	for _, of := range told {
+		s.found(s.nodes[of.name], of, at, least[of.name], found)
 	}
 	s.take(at, nodes, all.count, least)
 }

@@ -21,9 +21,9 @@ const (
 func (s *spike) found(n *spikeSubject, m *spikeMinute, at, usual int64, found func(*Detection)) {
 	w := n.Now
 	if w == nil {
-		w = &spikeState{Onset: at, Usual: usual, First: m.denials[0].First, Lag: true}
-		for _, d := range m.denials {
-			if d.First.Before(w.First) {
+		w = &spikeState{Onset: at, Usual: usual, Lag: true}
+		for d := range m.denials {
+			if w.First.IsZero() || d.First.Before(w.First) {
 				w.First = d.First
 			}
 		}
@@ -31,7 +31,7 @@ func (s *spike) found(n *spikeSubject, m *spikeMinute, at, usual int64, found fu
 		s.active[strings.Clone(m.name)] = struct{}{}
 	}
 	w.Last = at
-	for _, d := range m.denials {
+	for d := range m.denials {
 		if d.Last.After(w.LastAt) {
 			w.LastAt = d.Last
 		}
@@ -41,13 +41,13 @@ func (s *spike) found(n *spikeSubject, m *spikeMinute, at, usual int64, found fu
 		w.Peak, w.PeakAt, w.Nodes, w.Worst = m.count, at, m.nodes, m.worst
 	}
 	ids, others := 0, int64(0)
-	for _, d := range m.denials {
+	for d := range m.denials {
 		others += d.Count - d.Lagged
 		addReason(&w.Reasons, d.Object.Verb+" "+d.Object.kind()+": "+d.Reason, d.Count)
 		addReason(&w.Products, d.Product, d.Count)
 		w.Passed = w.Passed || d.Allowed
 		if d.AuditID != "" && len(w.AuditIDs) < 5 && ids == 0 {
-			w.AuditIDs = append(w.AuditIDs, d.AuditID)
+			w.AuditIDs = append(w.AuditIDs, strings.Clone(d.AuditID))
 			ids++
 		}
 	}

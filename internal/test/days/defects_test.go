@@ -33,7 +33,7 @@ var defects = []defect{
 	},
 	{"allowed groups count as refused ones", "tally/room.go", "if !wide && r.own(&c) {", "if own := c; !wide && r.own(&Class{Rule: own.Rule, Node: own.Node}) {"},
 	{"one class for all severities", "tally/room.go", "Reason: f.Reason, Severity: f.Severity, Allowed: f.Allowed}", "Allowed: f.Allowed}"},
-	{"another client may read what the node may", "rules/credential.go", "f = stolen(r, f)", "f = Finding(f)"},
+	{"another client may read what the node may", "rules/credential.go", "	stolen(r, f)\n	if a", "	if a"},
 	{"nothing is taken from a second address", "rules/credentialtaken.go", "if m >= minute {", "if m < minute {\n\t\t\treturn true\n\t\t}\n\t\tif m >= minute {"},
 	{"nothing is taken from a silent node", "rules/credentialtaken.go", "if !strange || !d.outside(n, &t, s) {", "if d.outside(n, &t, s) || home == \"\" {"},
 	{"what the credential's holder writes of its addresses counts at once", "cluster/nodes.go", "settles = int64(10 * time.Minute)", "settles = int64(0)"},
