@@ -204,10 +204,12 @@ func TestLagIsNoExcuse(t *testing.T) {
 	if n := previewed(t, clean); n.Breaks > 0 || n.Race == 0 {
 		t.Errorf("as it was: what-if says %+v", n)
 	}
-	day := *threeHours(t, 21, days.Options{Features: days.Deployments})
-	mutate(3, "forced-watch")(&day)
-	if n := previewed(t, &day); n.Breaks > 0 {
-		t.Errorf("%v: what-if says %+v", day.Applied, n)
+	for _, name := range []string{"forced-watch", "moved-pod"} {
+		day := *threeHours(t, 21, days.Options{Features: days.Deployments})
+		mutate(3, name)(&day)
+		if n := previewed(t, &day); n.Breaks > 0 {
+			t.Errorf("%v: what-if says %+v", day.Applied, n)
+		}
 	}
 	// A start shows by the renewals alone, too, where the policy does not log that the server looks for its Lease, if it missed one.
 	var start time.Time
@@ -216,7 +218,7 @@ func TestLagIsNoExcuse(t *testing.T) {
 			start = e.Received
 		}
 	}
-	day = *clean
+	day := *clean
 	day.Events = slices.Clone(clean.Events)
 	without(func(_ *days.Day, e *days.Event) bool {
 		return isLease(e, "kube-system") && !e.Received.After(start) && e.Received.After(start.Add(-18*time.Second))

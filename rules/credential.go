@@ -167,10 +167,14 @@ func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 			refusedByAdmission(r, f)
 			return true
 		}
-		if r.Allowed || !r.NodeDenies() || !escalates(r) {
-			return false
+		what, refused := refusedToImpersonate(r)
+		if !refused {
+			if r.Allowed || !r.NodeDenies() || !escalates(r) {
+				return false
+			}
+			what = askedFor(r)
 		}
-		f.Severity, f.Reason, f.Params = Medium, EscalationRefused, askedFor(r)
+		f.Severity, f.Reason, f.Params = Medium, EscalationRefused, codes.Params{codes.Text(ParamObject, what)}
 		return true
 	}
 	stolen(r, f)
@@ -208,20 +212,20 @@ func tookWithoutGroup(r *Request, s State, f *Finding) bool {
 
 // refusedByAdmission is the finding on a write that was authorized.
 func refusedByAdmission(r *Request, f *Finding) {
-	f.Severity, f.Reason, f.Params = Low, AdmissionStopped, askedFor(r)
+	f.Severity, f.Reason, f.Params = Low, AdmissionStopped, codes.Params{codes.Text(ParamObject, askedFor(r))}
 	if r.Admission.Observed == nodeadmission.ObservedDeny && !r.Admission.Race {
 		f.Severity, f.Reason = Medium, RestrictionRefused
 	}
 }
 
 // askedFor is the verb and the object of the request.
-func askedFor(r *Request) codes.Params {
+func askedFor(r *Request) string {
 	a := r.Attrs
 	what := deniedObject{APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name}
 	if what.Name == "" {
 		what.Name = r.Event.ObjectRef.Name // on create, from the body
 	}
-	return codes.Params{codes.Text(ParamObject, a.Verb+" "+what.String())}
+	return a.Verb + " " + what.String()
 }
 
 // actsAsItsNode reports whether a service account acts as the node that its token is bound to, by constrained impersonation (KEP-5284): the apiserver

@@ -1,17 +1,30 @@
 package rules
 
 import (
+	"net/http"
 	"strings"
 
 	"github.com/nodetrail/nodetrail/audit"
 )
 
+// refusedToImpersonate returns what the node was to be allowed for an impersonation that was refused. It is logged as the request that was to be made, by the node
+// itself, and it does not matter whether the node may make that.
+func refusedToImpersonate(r *Request) (what string, refused bool) {
+	message := r.Event.StatusMessage
+	if r.Allowed || r.Event.Code != http.StatusForbidden || !audit.SaysImpersonation(message) {
+		return "", false
+	}
+	whom, rest, _ := strings.Cut(message, ` is forbidden: User "`)
+	_, rest, _ = strings.Cut(rest, `" cannot `)
+	verb, _, _ := strings.Cut(rest, " ")
+	return bounded(verb+" "+whom, maxDeniedText), true
+}
+
 // escalates reports whether by the request a node would gain the rights of others: those of containers, of what listens in them and of kubelets, of whoever
 // a role is bound to or a certificate is signed for, of another user, or of new nodes.
 func escalates(r *Request) bool {
 	a := r.Attrs
-	// A refused impersonation is logged as the request that was to be made, by the node itself.
-	if a.Verb == "impersonate" || !r.Allowed && audit.SaysImpersonation(r.Event.StatusMessage) {
+	if a.Verb == "impersonate" {
 		return true
 	}
 	write := writes(a.Verb)

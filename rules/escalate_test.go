@@ -1,6 +1,10 @@
 package rules
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
 
 // Points 5 and 7 of the specification of attacks.
 func TestAttack05And07Escalation(t *testing.T) {
@@ -39,6 +43,9 @@ func TestAttack05And07Escalation(t *testing.T) {
 		`pods is forbidden: User "system:node:worker-1" cannot impersonate-on:user-info:list resource "pods" in API group "" at the cluster scope`, // since 1.36
 	} {
 		finds("impersonation refused", CredentialMisuse, EscalationRefused, Medium, func(r *Request) { r.Event.StatusMessage = message })
+		finds("impersonation refused, of what the node may", CredentialMisuse, EscalationRefused, Medium, func(r *Request) {
+			r.Event.StatusMessage, r.Answer.Verdict, r.Observed = message, nodeauthz.Allow, Observed{}
+		})
 	}
 	finds("system:masters", NodeIdentity, Privileged, Critical, as("system:node:worker-1", "system:nodes", "system:masters"))
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -28,7 +29,7 @@ const (
 
 // How a request ended that a binding allowed and that was given nothing new, so that its finding has a group of its own.
 const (
-	// JustGone is for what was the node's own until just before, and is not there, or is watched by its kubelet.
+	// JustGone is for what was the node's own until just before, and is not there, or is asked for by its kubelet.
 	JustGone = "just-gone"
 	// RefusedLater is for what admission refused.
 	RefusedLater = "refused-by-admission"
@@ -45,7 +46,7 @@ func rbacExcessAccess() *Rule {
 			{Reason: BindingOfKubeadm, Doc: "the binding is one of kubeadm's, which stays (low)"},
 			{Reason: BindingDuringLag, Doc: "the apiserver's Node authorizer lagged and the binding allowed the request (low, but it needs the binding)"},
 			{Reason: ObjectMissing, Doc: "the request was allowed and the object did not exist (404, low)"},
-			{Reason: OwnUntilBefore, Doc: "a kubelet, from its node's address, watched what its node could reach until at most a minute before (low)"},
+			{Reason: OwnUntilBefore, Doc: "a kubelet, from its node's address, watched what its node could reach until at most a minute before, or got a pod with the name of one that was on its node within a day (low)"},
 			{Reason: AdmissionRefused, Doc: "the request was allowed and admission refused it (403, low)"},
 		},
 		Doc: `RBAC allowed a node what the Node authorizer does not
@@ -60,7 +61,8 @@ The severity is critical for secrets, for tokens of service accounts and for wha
 in pods, the proxy of pods, services and nodes, roles and bindings, the approval of certificates, impersonation, new pods, the binding of
 pods to nodes, and writes of objects that make pods), and high for everything else. It is low where the request failed anyway: the
 object did not exist (404), or admission refused the request after all (403); where a kubelet, from its node's address, watched what
-its node could reach until at most a minute before, as when a pod is deleted by force; and where a node read a
+its node could reach until at most a minute before, as when a pod is deleted by force, or got a pod with the name of one that was on its
+node within a day, as when a node comes back whose pods were made again elsewhere; and where a node read a
 ConfigMap of kubeadm's by the binding that kubeadm made for that, which is to stay. These are no reason against deleting the binding.
 
 It is low, too, where the apiserver's Node authorizer denied what the state had long allowed, as after a restart (see authorizer-lag):
@@ -136,16 +138,26 @@ func checkExcess(r *Request, s State, m *Memory, f *Finding) bool {
 	return true
 }
 
-// ownUntilBefore reports whether a kubelet watches what its node could reach until just before. A pod that is deleted by force goes before its kubelet knows.
-// The address has to be one that the Node has had for long enough that no thief can have written it.
+// ownUntilBefore reports whether a kubelet watches what its node could reach until just before, or gets a pod that has the name of one of its own of the day before. A pod
+// that is deleted by force goes before its kubelet knows, and may be made again on another node. The kubelet then asks for it, and uses nothing of the answer: it has
+// another UID (pkg/kubelet/status, syncPod). The address has to be one that the Node has had for long enough that no thief can have written it.
 func (r *Request) ownUntilBefore(s State, m *Memory) bool {
-	if !r.JustGone || r.Attrs.Verb != "watch" || !r.Succeeded() || s == nil || m == nil || !IsKubelet(r.product(), m.Kubelets) {
+	if s == nil || m == nil || !r.Succeeded() || !IsKubelet(r.product(), m.Kubelets) {
+		return false
+	}
+	a := r.Attrs
+	getsPod := a.Verb == "get" && a.Resource == "pods" && a.APIGroup == "" && a.Subresource == "" && a.Name != ""
+	watches := a.Verb == "watch" && r.JustGone
+	if !watches && !(getsPod && s.PodWasOn(a.Namespace, a.Name, r.Node, r.Time.Add(-returnsFor), r.Time)) {
 		return false
 	}
 	address, logged := r.Event.Address()
 	sets := s.NodeAddressSets(r.Node, r.Time)
 	return logged && len(sets) > 0 && hasAddress(sets[len(sets)-1], address)
 }
+
+// returnsFor is for how long a node may be away before its kubelet comes back and asks after the pods that it had.
+const returnsFor = 24 * time.Hour
 
 // Harmless reports whether a finding says that nothing is lost without the binding that allowed the request.
 func Harmless(s Severity, r Reason) bool { return s <= Low && r != BindingDuringLag }

@@ -130,6 +130,35 @@ func TestLag(t *testing.T) {
 	f("not a node", "", as("kubelet", "system:nodes"), verdict(nodeauthz.Allow), annotated("forbid", nodeauthz.Deny))
 }
 
+// A kubelet may ask for a pod that was on its node and is on another one now; any other client, address, verb or pod counts.
+func TestPodMoved(t *testing.T) {
+	s := cluster(2)
+	s.sets = map[string][][]string{"worker-1": {{"203.0.113.9"}, {"10.0.0.1", "worker-1"}}}
+	s.pods = map[string]string{"shop/db-0": "worker-1", "shop/other": "worker-2"}
+	for _, c := range []struct {
+		name    string
+		changes []with
+		low     bool
+	}{
+		{"its own", nil, true},
+		{"another client", []with{agent("curl/8.5.0")}, false},
+		{"another node's", []with{does("get pods shop/other")}, false},
+		{"an address that the Node had before", []with{comes("203.0.113.9")}, false},
+		{"a list", []with{does("list pods shop/db-0")}, false},
+		{"all pods", []with{does("get pods")}, false},
+		{"its log", []with{does("get pods/log shop/db-0")}, false},
+		{"a delete", []with{does("delete pods shop/db-0")}, false},
+		{"a secret of that name", []with{does("get secrets shop/db-0")}, false},
+		{"another group's pods", []with{does("get pods.metrics.k8s.io shop/db-0")}, false},
+		{"answered with an error", []with{byRBAC(500)}, false},
+	} {
+		f, found := rbacExcessAccess().Find(request(append([]with{does("get pods shop/db-0"), byRBAC(200)}, c.changes...)...), s, NewMemory())
+		if !found || (f.Severity == Low) != c.low || (f.Reason == OwnUntilBefore) != c.low {
+			t.Errorf("%s: %v %+v", c.name, found, f)
+		}
+	}
+}
+
 // What a kubelet watches right after its pod was deleted is no more than it had; any other client, address or verb counts.
 func TestOwnUntilBefore(t *testing.T) {
 	s := cluster(2)

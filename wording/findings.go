@@ -30,6 +30,9 @@ var findings = map[rules.Reason]func(*said) string{
 	},
 	rules.ObjectMissing: func(s *said) string { return s.excess() + ", and there was no such object (404)" },
 	rules.OwnUntilBefore: func(s *said) string {
+		if s.k.Resource == "pods" {
+			return s.excess() + ", after a pod of that name on this node was deleted"
+		}
 		return s.excess() + ", right after the pod on this node that used it was deleted"
 	},
 	rules.AdmissionRefused: func(s *said) string { return s.excess() + ", and admission refused it (403)" },

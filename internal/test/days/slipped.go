@@ -32,6 +32,7 @@ func slipped() []Mutation {
 			},
 		},
 		{Name: "forced-watch", Effect: Harmless, Description: "a pod is deleted by force, and its kubelet, which does not know it yet, renews the watch of its secret", apply: forcedWatch},
+		{Name: "moved-pod", Effect: Harmless, Description: "a pod is made again on another node, and the kubelet that had it asks for it", apply: movedPod},
 		{
 			Name: "forced-get", Effect: Breaks, Checks: []string{"nothing-depends"},
 			Description: "a pod is deleted by force, and another client reads its secret, or one that calls itself a kubelet", apply: func(m *mutator) string {
@@ -60,6 +61,32 @@ func forcedWatch(m *mutator) string {
 		m.add(e)
 	}
 	return e.URI + " at " + e.Received.Format(time.RFC3339)
+}
+
+func movedPod(m *mutator) string {
+	for _, i := range m.Perm(len(m.pods)) {
+		p := m.pods[i]
+		if p.node == nil || p.gone.IsZero() || p.gone.Before(m.From.Add(minute)) || p.gone.After(m.To.Add(-10*minute)) {
+			continue
+		}
+		at := p.gone.Add(time.Duration(5+m.IntN(500)) * second)
+		like := m.like(p.node.name, at)
+		again := slices.ContainsFunc(m.pods, func(q *pod) bool { return q != p && q.namespace == p.namespace && q.name == p.name && q.end().After(p.gone) })
+		if like == nil || like.Received.Sub(at).Abs() > minute || again {
+			continue
+		}
+		q := &pod{app: &app{namespace: p.namespace}, name: p.name, uid: uuid(m.Rand), node: &node{name: m.node()}, created: p.gone.Add(second)}
+		if q.node.name == p.node.name {
+			continue
+		}
+		m.addPod(q)
+		m.bind()
+		e := m.secretBy(like, p.namespace, p.name, at)
+		e.Ref.Resource, e.URI = "pods", resPods.path(p.namespace, p.name, "")
+		m.add(e)
+		return e.URI + " at " + e.Received.Format(time.RFC3339)
+	}
+	return ""
 }
 
 // afterPod is a get of the secret of a pod by its kubelet, seconds after the pod was gone, that a binding let through; nil where there is none.
