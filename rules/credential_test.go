@@ -198,6 +198,18 @@ func TestCredentialFires(t *testing.T) {
 			p.kubelets(1, 0, hour, 10, nil, home, certificate("X509SHA256=a"))
 			p.kubelets(1, 5, hour, 10, nil, home, certificate("X509SHA256=b"))
 		}, append([]string{"high: two client certificates of node worker-1"}, slices.Repeat([]string{"high: two client certificates"}, 49)...)},
+		{"a second certificate for nine minutes", func(p *tale) {
+			p.kubelets(3, 0, 6*hour, 10, nil, home, certificate("X509SHA256=a"))
+			p.requests = slices.DeleteFunc(p.requests, func(r *Request) bool { return r.Node != "worker-1" })
+			for s := hour; s < hour+9*minute; s += minute {
+				p.one(s, "worker-1", home, certificate("JTI=b"))
+			}
+		}, []string{"07:12:00 high: two client certificates of node worker-1"}},
+		{"a second certificate for one request, twice", func(p *tale) {
+			p.kubelets(1, 0, 3*hour, 10, nil, home, certificate("X509SHA256=a"))
+			p.one(hour, "worker-1", home, certificate("X509SHA256=b"))
+			p.one(2*hour, "worker-1", home, certificate("X509SHA256=b"))
+		}, []string{"07:12:00 high: two client certificates of node worker-1", "08:02:00 high: two client certificates of node worker-1"}},
 		{"one certificate for two nodes", func(p *tale) {
 			p.kubelets(1, 0, 10*minute, 10, nil, certificate("X509SHA256=a"))
 			p.one(5*minute, "worker-2", certificate("X509SHA256=a"))
@@ -345,6 +357,13 @@ func TestCredentialNearMisses(t *testing.T) {
 		{"a connection with the old one lives for five minutes", func(p *tale) {
 			p.kubelets(1, 0, 2*hour, 10, nil, home, rotated(hour))
 			p.kubelets(1, hour, hour+5*minute, 30, nil, home, certificate("X509SHA256=old-worker-1"))
+		}},
+		{"renewed, and given up five minutes later", func(p *tale) {
+			p.kubelets(1, 0, 2*hour, 10, nil, home, func(r *Request) {
+				if certificate("X509SHA256=a")(r); !r.Time.Before(at(hour+30)) && r.Time.Before(at(hour+5*minute+30)) {
+					certificate("X509SHA256=b")(r)
+				}
+			})
 		}},
 		{"renewed every hour", func(p *tale) {
 			p.kubelets(1, 0, 6*hour, 10, nil, home, func(r *Request) { certificate("X509SHA256=" + r.Time.Format("15"))(r) })

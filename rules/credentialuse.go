@@ -471,7 +471,7 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 			}
 			switch {
 			case kind == useCertificate:
-				if sides := beside(home, other, minute); sides && home.Last.Sub(other.First) >= rotation*time.Minute {
+				if beside(home, other, minute) && home.Last.Sub(other.First) >= rotation*time.Minute || outlasts(home, other, minute) {
 					found(n.detection(other, TwoCertificates, "", minute, High, codes.Params{
 						codes.Time(ParamSince, other.First.Truncate(time.Second)), codes.Time(ParamUntil, home.Last.Truncate(time.Second)),
 					}))
@@ -537,6 +537,23 @@ func beside(a, b *habit, minute int64) bool {
 		return false
 	}
 	return a.at(m-1) && a.at(m+1) || b.at(m-1) && b.at(m+1)
+}
+
+// outlasts reports whether the given minute is the first in which an old certificate is in use although its rotation was over, and it was in use beside the new
+// one before. That is told once: the new one may not have been used for ten minutes.
+func outlasts(old, other *habit, minute int64) bool {
+	over := minuteAt(other.First) + rotation + 1
+	if minute < over || !old.at(minute) {
+		return false
+	}
+	both := false
+	for m := minute - 1; m > minute-60; m-- {
+		if m >= over && old.at(m) {
+			return false
+		}
+		both = both || beside(old, other, m+1)
+	}
+	return both
 }
 
 // turns is how often in the hour up to the minute, which is one of them, use went over from one to the other.
