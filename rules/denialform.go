@@ -164,7 +164,7 @@ func (s *storedStep) read(value []byte) error {
 
 // appendWatched appends the objects of a node.
 func appendWatched(b []byte, all []*watched) []byte {
-	b = append(slices.Grow(b, 16+2*denialBytes*len(all)), denialForm)
+	b = append(b, denialForm)
 	for _, w := range all {
 		b = w.denial.append(b)
 		b = appendTexts(b, w.AuditIDs)

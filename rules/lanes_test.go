@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -412,6 +413,7 @@ func TestObservationShowsTheRequest(t *testing.T) {
 		}
 	}
 	n := 0
+	var all []observation
 	if err := reader.read(row.Bytes(), func(name string, reached time.Time) {
 		if name != "a" || !reached.Equal(at(7)) {
 			t.Errorf("lane %q, %v", name, reached)
@@ -425,8 +427,17 @@ func TestObservationShowsTheRequest(t *testing.T) {
 			t.Errorf("(-request +observation):\n%s", diff)
 		}
 		n++
+		all = append(all, o)
 	}); err != nil || n != len(want) {
 		t.Fatal(n, err)
+	}
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for range 20_000 { // nothing of the one before is left
+		o := &all[rnd.IntN(len(all))]
+		got, _ := of.request(o)
+		if fresh, _ := (&observed{}).request(o); !reflect.DeepEqual(got, fresh) {
+			t.Fatalf("(-fresh +again):\n%s", gocmp.Diff(fmt.Sprintf("%+v %+v %+v", fresh, fresh.Event, fresh.Attrs), fmt.Sprintf("%+v %+v %+v", got, got.Event, got.Attrs)))
+		}
 	}
 	if len(row.Bytes()) > 250*len(want) {
 		t.Errorf("%d bytes for %d requests", len(row.Bytes()), len(want))

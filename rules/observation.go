@@ -64,7 +64,12 @@ func Observes(r *Request) bool {
 func clip(s string) string { return s[:min(len(s), maxRemembered+1)] }
 
 func appendString(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+	if len(s) < 0x80 {
+		b = append(b, byte(len(s))) // most are that short
+	} else {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+	}
+	return append(b, s...)
 }
 
 // appendPart appends what fill appends, after its length.
@@ -126,12 +131,11 @@ func isHex(s string) bool {
 	if len(s) != 64 {
 		return false
 	}
+	wrong := byte(0)
 	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
+		wrong |= nibbles[s[i]]
 	}
-	return true
+	return wrong <= 15
 }
 
 func appendWhat(b []byte, r *Request, signs bool) []byte {
@@ -221,30 +225,28 @@ func shortUUID(s string) (id [16]byte, is bool) {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return id, false
 	}
-	at := 0
-	for i := 0; i < 36; i += 2 {
-		if s[i] == '-' {
-			i++
-		}
-		hi, lo := nibble(s[i]), nibble(s[i+1])
-		if hi > 15 || lo > 15 {
-			return id, false
-		}
-		id[at] = hi<<4 | lo
-		at++
+	wrong := byte(0)
+	for i, at := range uuidAt {
+		hi, lo := nibbles[s[at]], nibbles[s[at+1]]
+		wrong |= hi | lo
+		id[i] = hi<<4 | lo
 	}
-	return id, true
+	return id, wrong <= 15
 }
 
-func nibble(c byte) byte {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0'
-	case c >= 'a' && c <= 'f':
-		return c - 'a' + 10
+// uuidAt is where each byte of a UUID is in its long form.
+var uuidAt = [16]uint8{0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34}
+
+// nibbles are the values of the digits of a hexadecimal number in lower case; 255 for what is none.
+var nibbles = func() (out [256]byte) {
+	for i := range out {
+		out[i] = 255
 	}
-	return 255
-}
+	for i, c := range []byte("0123456789abcdef") {
+		out[c] = byte(i)
+	}
+	return out
+}()
 
 // longUUID writes the ID in its long form into out, and returns out.
 func longUUID(out *[36]byte, id []byte) string {
@@ -277,7 +279,8 @@ type observedWhat struct {
 	objVerb, objGroup, objResource, objSubresource string
 }
 
-// observed is a request as an observation has it, with the memory that it needs. It is overwritten by the next one.
+// observed is a request as an observation has it, with the memory that it needs. It is overwritten by the next one. What request does not set is never set: to
+// clear an event as a whole takes longer than to read one.
 type observed struct {
 	r     Request
 	ev    audit.Event
@@ -383,8 +386,9 @@ func (o *observation) time() time.Time { return time.Unix(0, o.at).UTC() }
 // request makes the request that was observed, which lives until it is called again, with strings that are in of. It is false for bytes that are broken.
 func (o *observed) request(of *observation) (*Request, bool) {
 	who, what := of.who, of.what
-	o.r, o.ev, o.attrs, o.sign = Request{}, audit.Event{}, authorizer.AttributesRecord{}, signingRead{}
 	r, ev, a := &o.r, &o.ev, &o.attrs
+	*r, ev.AuditID, ev.RequestURI, ev.SourceIPs, ev.IssuedCredential, ev.ObjectRef = Request{}, "", "", nil, "", audit.ObjectRef{}
+	a.Name, a.Path = "", ""
 	r.Event, r.Attrs, r.Time, r.Node, r.IsNode = ev, a, of.time(), who.node, who.isNode
 	ev.UserAgent, ev.User.CredentialID, ev.User.Username, ev.Impersonated.Username = who.product, who.credential, who.username, who.impersonated
 	if ev.IsImpersonated = who.isImpersonated; who.hasAddress {
@@ -419,6 +423,7 @@ func (o *observed) request(of *observation) (*Request, bool) {
 		}
 	}
 	if flags&obsSigning != 0 {
+		o.sign = signingRead{}
 		if text := c.bytes(); json.Unmarshal(text, &o.sign.Signing) != nil {
 			return nil, false
 		}

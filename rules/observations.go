@@ -15,11 +15,14 @@ type Observations struct {
 // observationsForm is the first byte of what is stored.
 const observationsForm = 1
 
+// firstObservations is how many bytes there is room for at first, which is for some dozens.
+const firstObservations = 8 << 10
+
 // Lane begins the observations of a lane. reached says that all requests of the lane from before it are among these, or were in those of before;
 // the zero time says nothing.
 func (o *Observations) Lane(name string, reached time.Time) {
 	if o.b == nil {
-		o.b, o.who, o.what = []byte{observationsForm}, map[string]uint64{}, map[string]uint64{}
+		o.b, o.who, o.what = append(make([]byte, 0, firstObservations), observationsForm), map[string]uint64{}, map[string]uint64{}
 	}
 	o.b = append(o.b, 0)
 	o.b = appendString(o.b, name)

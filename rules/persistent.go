@@ -262,12 +262,14 @@ const rememberedPersistent = "persistent-deny"
 // Changes implements Detector.
 func (p *persistent) Changes() []Remembered {
 	var out []Remembered
+	var b []byte
 	for _, name := range slices.Sorted(maps.Keys(p.changed)) {
 		var objects []*watched
 		if n := p.nodes[name]; n != nil {
 			objects, n.changed = n.objects, false
 		}
-		out = append(out, Remembered{Kind: rememberedPersistent, Key: name, Value: appendWatched(nil, objects)})
+		b = appendWatched(b[:0], objects)
+		out = append(out, Remembered{Kind: rememberedPersistent, Key: name, Value: slices.Clone(b)})
 	}
 	clear(p.changed)
 	return out
