@@ -46,7 +46,7 @@ func rbacExcessAccess() *Rule {
 			{Reason: BindingOfKubeadm, Doc: "the binding is one of kubeadm's, which stays (low)"},
 			{Reason: BindingDuringLag, Doc: "the apiserver's Node authorizer lagged and the binding allowed the request (low, but it needs the binding)"},
 			{Reason: ObjectMissing, Doc: "the request was allowed and the object did not exist (404, low)"},
-			{Reason: OwnUntilBefore, Doc: "a kubelet, from its node's address, watched what its node could reach until at most a minute before, or got a pod with the name of one that was on its node within a day (low)"},
+			{Reason: OwnUntilBefore, Doc: "a kubelet, from its node's address, asked for what had been its node's, or a pod of the same name (low)"},
 			{Reason: AdmissionRefused, Doc: "the request was allowed and admission refused it (403, low)"},
 		},
 		Doc: `RBAC allowed a node what the Node authorizer does not
