@@ -1,6 +1,10 @@
 package rules
 
-import "cmp"
+import (
+	"cmp"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
 
 // deniedObject is what was asked for.
 type deniedObject struct {
@@ -43,6 +47,15 @@ func (o *deniedObject) kind() string {
 		out += "." + o.APIGroup
 	}
 	return out
+}
+
+// lost reports whether a kubelet was refused what its node could reach within [ClockDoubt], as when it comes back and its pods were deleted by force meanwhile. It got
+// nothing that it did not have. What the state allows throughout is not lost.
+func (d *denial) lost(s State, kubelets []string) bool {
+	o := d.Object
+	return !d.Allowed && d.Lagged == 0 && s != nil && o.Name != "" && IsKubelet(d.Product, kubelets) && s.Leads(&authorizer.AttributesRecord{
+		Verb: o.Verb, APIGroup: o.APIGroup, APIVersion: "v1", Resource: o.Resource, Subresource: o.Subresource, Namespace: o.Namespace, Name: o.Name, ResourceRequest: true,
+	}, d.Node, d.First)
 }
 
 // detection has the object of the denial.

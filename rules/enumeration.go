@@ -57,8 +57,9 @@ requests were refused does not matter. A read of all such objects in a namespace
 through, else as 2. It is found again in each minute in which the node asks for something new, and every 10 minutes while it continues with
 the same objects.
 
-Not counted are races, denials after which the same node was allowed the same object within 10 to 20 seconds, and objects that the
-given state had long allowed. Where the state does not show whether a pod uses the object, only the apiserver's denial is known.
+Not counted are races, denials after which the same node was allowed the same object within 10 to 20 seconds, objects that the
+given state had long allowed, and what a kubelet was refused that its node could reach within ten minutes, as when a node comes back
+whose pods were deleted by force. Where the state does not show whether a pod uses the object, only the apiserver's denial is known.
 Objects that three or more nodes ask for in the same minute are then not counted: after a restart or a restore the apiserver denies
 all nodes what is theirs.
 
@@ -77,19 +78,22 @@ have a service account. With a state that lacks persistent volumes or pods, the 
 ## How to silence it
 Run with '--disable secret-enumeration', or put it under 'rules.disable' in the configuration.`,
 	}
-	rule.NewDetector = func(DetectorOptions) Detector {
-		return &enumeration{rule: rule, nodes: map[string]*enumerationNode{}, changed: map[string]struct{}{}}
+	rule.NewDetector = func(o DetectorOptions) Detector {
+		return &enumeration{rule: rule, kubelets: o.Kubelets, nodes: map[string]*enumerationNode{}, changed: map[string]struct{}{}}
 	}
 	return rule
 }
 
 // enumeration counts the different objects that each node reaches for.
 type enumeration struct {
-	rule    *Rule
-	nodes   map[string]*enumerationNode
-	changed map[string]struct{}
-	swept   time.Time
+	rule     *Rule
+	kubelets []string
+	nodes    map[string]*enumerationNode
+	changed  map[string]struct{}
+	swept    time.Time
 }
+
+func (e *enumeration) configure(o DetectorOptions) { e.kubelets = o.Kubelets }
 
 type enumerationNode struct {
 	Objects  []reached        `json:"o"` // by the time of the last request, the latest last
@@ -175,7 +179,7 @@ func (n *enumerationNode) forget(t time.Time) bool {
 	return old > 0
 }
 
-func (e *enumeration) minute(m *denialMinute, _ State, found func(*Detection)) {
+func (e *enumeration) minute(m *denialMinute, s State, found func(*Detection)) {
 	unsure, seen := 0, make([]bool, len(m.nodes)) // nodes that only the apiserver says reach for anything
 	for _, step := range m.steps {
 		for _, d := range step.denied {
@@ -192,7 +196,7 @@ func (e *enumeration) minute(m *denialMinute, _ State, found func(*Detection)) {
 	for _, step := range m.steps {
 		for _, d := range step.denied {
 			weight := d.reach()
-			if weight == 0 || !d.Known && unsure >= enumerationMany {
+			if weight == 0 || !d.Known && unsure >= enumerationMany || d.lost(s, e.kubelets) {
 				continue
 			}
 			at := &nodes[d.nth]

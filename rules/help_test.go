@@ -206,8 +206,8 @@ func (w *world) NodeExists(name string, t time.Time) (exists, known bool) {
 	return exists, known
 }
 
-func (w *world) Leads(a *authorizer.AttributesRecord, node string, _ time.Time) bool {
-	return w.pods[a.Namespace+"/"+a.Name] == node // of a secret with a pod's name
+func (w *world) Leads(a *authorizer.AttributesRecord, node string, t time.Time) bool {
+	return w.PodWasOn(a.Namespace, a.Name, node, t, t) // of a secret with a pod's name
 }
 
 func (w *world) NodeAddresses(name string) []string {

@@ -63,7 +63,7 @@ A node that has at least half of all denials is judged on its own, and left out 
 two nodes at least, then the other nodes are not reported on their own: the message says how many there are. Races do not count:
 neither requests near a change of the state, nor denials after which the same node was allowed the same object within 10 to 20
 seconds. Nor does it count when a node asks for a pod that was its own in the ten minutes before, as kubelets do when pods are
-deleted under them.
+deleted under them, or when its kubelet is refused a secret or the like that it could reach then.
 
 ## Why
 One node with a spike has a program that runs wild or a credential that somebody tries. Many nodes at once have the same change in common:
@@ -81,8 +81,8 @@ harmless one; it is reported once for all nodes. A load test is one, too.
 ## How to silence it
 Run with '--disable node-deny-spike', or put it under 'rules.disable' in the configuration.`,
 	}
-	rule.NewDetector = func(DetectorOptions) Detector {
-		return &spike{rule: rule, nodes: map[string]*spikeSubject{}, active: map[string]struct{}{}, changed: map[string]struct{}{}}
+	rule.NewDetector = func(o DetectorOptions) Detector {
+		return &spike{rule: rule, kubelets: o.Kubelets, nodes: map[string]*spikeSubject{}, active: map[string]struct{}{}, changed: map[string]struct{}{}}
 	}
 	return rule
 }
@@ -100,16 +100,19 @@ func asksAfterOwn(d *denial, s State) bool {
 
 // spike compares the denials of each minute with those before.
 type spike struct {
-	rule    *Rule
-	cluster spikeSubject
-	nodes   map[string]*spikeSubject
-	active  map[string]struct{} // those with a spike that is not over
-	changed map[string]struct{} // "" is the cluster
-	seenAt  int64               // how many nodes there were, for the prior, is counted as of this hour
-	known   int
-	swept   int64 // the hour in which nodes that are gone were forgotten
+	rule     *Rule
+	kubelets []string
+	cluster  spikeSubject
+	nodes    map[string]*spikeSubject
+	active   map[string]struct{} // those with a spike that is not over
+	changed  map[string]struct{} // "" is the cluster
+	seenAt   int64               // how many nodes there were, for the prior, is counted as of this hour
+	known    int
+	swept    int64 // the hour in which nodes that are gone were forgotten
 	dropping
 }
+
+func (s *spike) configure(o DetectorOptions) { s.kubelets = o.Kubelets }
 
 // spikeSubject is a node, or the cluster. Times are in minutes since 1970.
 type spikeSubject struct {
@@ -235,7 +238,7 @@ func (m *spikeMinute) without(n *spikeMinute) spikeMinute {
 
 // sumMinute sums up what was denied in a minute, but for what nodes ask after pods of theirs that are gone: in all and by node, of which nodes are in
 // the order of their counts.
-func sumMinute(m *denialMinute, st State) (all spikeMinute, nodes []*spikeMinute) {
+func (s *spike) sumMinute(m *denialMinute, st State) (all spikeMinute, nodes []*spikeMinute) {
 	all.in, all.nth = m, -1
 	sums := make([]spikeMinute, len(m.nodes))
 	for _, step := range m.steps {
@@ -243,6 +246,19 @@ func sumMinute(m *denialMinute, st State) (all spikeMinute, nodes []*spikeMinute
 			if d.own = asksAfterOwn(d, st); !d.own {
 				sums[d.nth].count += d.Count
 				all.count += d.Count
+			}
+		}
+	}
+	many := make([]bool, len(sums)) // of the others it does not matter
+	for nth := range sums {
+		many[nth] = sums[nth].count >= spikeNode
+	}
+	for _, step := range m.steps {
+		for _, d := range step.denied {
+			if many[d.nth] && !d.own && d.lost(st, s.kubelets) {
+				d.own = true
+				sums[d.nth].count -= d.Count
+				all.count -= d.Count
 			}
 		}
 	}
@@ -269,7 +285,7 @@ func sumMinute(m *denialMinute, st State) (all spikeMinute, nodes []*spikeMinute
 func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
 	at := minuteOf(m.start)
 	s.end(at, found)
-	all, nodes := sumMinute(m, st)
+	all, nodes := s.sumMinute(m, st)
 	if all.count == 0 {
 		return
 	}
