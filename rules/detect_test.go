@@ -293,3 +293,22 @@ func (s *stream) test(t *testing.T) {
 		}
 	}
 }
+
+// The order of denials is that of their IDs, whatever these have in common.
+func TestByID(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 8))
+	for range 500 {
+		all := make([]*denial, rnd.IntN(400))
+		shift, mask := rnd.IntN(64), rnd.Uint64()
+		for i := range all {
+			all[i] = &denial{ID: rnd.Uint64() >> shift & mask, Count: int64(i)}
+		}
+		want := slices.Clone(all)
+		slices.SortStableFunc(want, func(a, b *denial) int { return cmp.Compare(a.ID, b.ID) })
+		for i, d := range byID(all) {
+			if d.ID != want[i].ID {
+				t.Fatalf("%d of %d: %x, want %x", i, len(all), d.ID, want[i].ID)
+			}
+		}
+	}
+}

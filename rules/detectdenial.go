@@ -71,7 +71,7 @@ const (
 	maxSteps = 1024
 	// heldTexts is how many texts are held for those that come next, a power of two.
 	heldTexts = 4096
-	// heldObjects is how many objects are, a power of two.
+	// heldObjects is how many objects are, a power of two and at least two.
 	heldObjects = 4096
 	// maxSpare and maxFree are how many steps and denials that are over are kept to be used again.
 	maxSpare = 8
@@ -339,15 +339,17 @@ func (d *denials) object(r *Request, one *denial) *deniedObject {
 	if a.ResourceRequest {
 		o = deniedObject{Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name}
 	}
-	held := &d.objects[one.ID%heldObjects]
-	if *held != nil && **held == o {
-		return *held
+	held := d.objects[one.ID%heldObjects&^1:][:2] // two that have the place in common, the later one first
+	for _, h := range held {
+		if h != nil && *h == o {
+			return h
+		}
 	}
 	copied := deniedObject{
 		d.text(o.Verb), d.text(o.APIGroup), d.text(o.Resource), d.text(o.Subresource), d.text(o.Namespace), d.text(o.Name), d.text(o.Path),
 	}
 	if copied == o { // else something was cut
-		*held = &copied
+		held[0], held[1] = &copied, held[0]
 	}
 	return &copied
 }
@@ -456,20 +458,36 @@ func (b *stepBucket) over(next *stepBucket) *denialStep {
 
 // inOrder returns the denials of those objects that are wanted, in an order that is always the same.
 func (b *stepBucket) inOrder(want func(id uint64) bool) []*denial {
-	type entry struct {
-		id uint64
-		of *denial
-	}
-	all := make([]entry, 0, b.denied.len)
+	all := make([]*denial, 0, b.denied.len)
 	for id, one := range b.denied.all {
 		if want(id) {
-			all = append(all, entry{one.ID, one})
+			all = append(all, one)
 		}
 	}
-	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.id, b.id) })
+	return byID(all)
+}
+
+// byID returns the denials in the order of their IDs. These are hashes, so that few have the first bits in common, and little is left to be sorted.
+func byID(all []*denial) []*denial {
+	var ends [1 << 8]int
+	for _, d := range all {
+		ends[d.ID>>56]++
+	}
+	at := 0
+	for i, n := range ends {
+		ends[i], at = at, at+n
+	}
 	out := make([]*denial, len(all))
-	for i := range all {
-		out[i] = all[i].of
+	for _, d := range all {
+		out[ends[d.ID>>56]] = d
+		ends[d.ID>>56]++
+	}
+	begin := 0
+	for _, end := range ends {
+		if end-begin > 1 {
+			slices.SortFunc(out[begin:end], func(a, b *denial) int { return cmp.Compare(a.ID, b.ID) })
+		}
+		begin = end
 	}
 	return out
 }

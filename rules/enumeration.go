@@ -196,7 +196,7 @@ func (e *enumeration) minute(m *denialMinute, s State, found func(*Detection)) {
 	for _, step := range m.steps {
 		for _, d := range step.denied {
 			weight := d.reach()
-			if weight == 0 || !d.Known && unsure >= enumerationMany || d.lost(s, e.kubelets) {
+			if weight == 0 || !d.Known && unsure >= enumerationMany {
 				continue
 			}
 			at := &nodes[d.nth]
@@ -205,12 +205,14 @@ func (e *enumeration) minute(m *denialMinute, s State, found func(*Detection)) {
 					continue
 				}
 			}
-			at.anew = at.node.reach(d, weight) || at.anew
+			if at.node.knows(d.ID) || !d.lost(s, e.kubelets) {
+				at.anew = at.node.reach(d, weight) || at.anew
+			}
 		}
 	}
 	for _, nth := range m.byName() {
 		name, n := m.nodes[nth], nodes[nth].node
-		if n == nil {
+		if n == nil || len(n.Objects) == 0 {
 			continue
 		}
 		e.changed[name] = struct{}{}
@@ -233,6 +235,11 @@ func (e *enumeration) node(name string) *enumerationNode {
 		e.nodes[strings.Clone(name)] = n
 	}
 	return n
+}
+
+// knows reports whether the node has reached for the object before.
+func (n *enumerationNode) knows(id uint64) bool {
+	return slices.ContainsFunc(n.Objects, func(o reached) bool { return o.ID == id })
 }
 
 // reach takes in a denial and reports whether its object is new.

@@ -238,7 +238,7 @@ func (m *spikeMinute) without(n *spikeMinute) spikeMinute {
 
 // sumMinute sums up what was denied in a minute, but for what nodes ask after pods of theirs that are gone: in all and by node, of which nodes are in
 // the order of their counts.
-func (s *spike) sumMinute(m *denialMinute, st State) (all spikeMinute, nodes []*spikeMinute) {
+func sumMinute(m *denialMinute, st State) (all spikeMinute, nodes []*spikeMinute) {
 	all.in, all.nth = m, -1
 	sums := make([]spikeMinute, len(m.nodes))
 	for _, step := range m.steps {
@@ -246,19 +246,6 @@ func (s *spike) sumMinute(m *denialMinute, st State) (all spikeMinute, nodes []*
 			if d.own = asksAfterOwn(d, st); !d.own {
 				sums[d.nth].count += d.Count
 				all.count += d.Count
-			}
-		}
-	}
-	many := make([]bool, len(sums)) // of the others it does not matter
-	for nth := range sums {
-		many[nth] = sums[nth].count >= spikeNode
-	}
-	for _, step := range m.steps {
-		for _, d := range step.denied {
-			if many[d.nth] && !d.own && d.lost(st, s.kubelets) {
-				d.own = true
-				sums[d.nth].count -= d.Count
-				all.count -= d.Count
 			}
 		}
 	}
@@ -285,7 +272,7 @@ func (s *spike) sumMinute(m *denialMinute, st State) (all spikeMinute, nodes []*
 func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
 	at := minuteOf(m.start)
 	s.end(at, found)
-	all, nodes := s.sumMinute(m, st)
+	all, nodes := sumMinute(m, st)
 	if all.count == 0 {
 		return
 	}
@@ -296,10 +283,10 @@ func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
 	prior := s.prior(at)
 	// Each is judged by what was before, and only then counted.
 	least := map[string]int64{} // of those that are beyond it
-	hot := func(name string, n *spikeSubject, count int64, atLeast int64, prior float64) bool {
-		l, is := n.judge(at, count, atLeast, prior)
-		if is {
-			least[name] = l
+	hot := func(n *spikeSubject, of *spikeMinute, atLeast int64, prior float64) bool {
+		l, is := n.judge(at, of.count, atLeast, prior)
+		if is = is && s.notLost(of, l, st); is {
+			least[of.name] = l
 		}
 		return is
 	}
@@ -313,7 +300,7 @@ func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
 			break // and so have all further ones
 		}
 		n := s.nodes[of.name]
-		if n != nil && hot(of.name, n, of.count, s.atLeast(n, of.name, at, st), prior) {
+		if n != nil && hot(n, of, s.atLeast(n, of.name, at, st), prior) {
 			told = append(told, of)
 		}
 	}
@@ -321,7 +308,7 @@ func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
 	if at-s.cluster.Seen < int64(spikeYoungFor/time.Minute) {
 		clusterLeast *= spikeYoung
 	}
-	if rest.nodes > 1 && hot("", &s.cluster, rest.count, clusterLeast, prior*float64(max(1, s.nodesSeen(at)))) {
+	if rest.nodes > 1 && hot(&s.cluster, &rest, clusterLeast, prior*float64(max(1, s.nodesSeen(at)))) {
 		told = slices.DeleteFunc(told, func(of *spikeMinute) bool { return rest.nodes == all.nodes || of != nodes[0] })
 		s.found(&s.cluster, &rest, at, least[""], found)
 	}
@@ -330,6 +317,19 @@ func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
 		s.found(s.nodes[of.name], of, at, least[of.name], found)
 	}
 	s.take(at, nodes, all.count, least)
+}
+
+// notLost reports whether at least so many denials are of what the node could not reach just before.
+func (s *spike) notLost(of *spikeMinute, least int64, st State) bool {
+	for d := range of.denials {
+		if !d.lost(st, s.kubelets) {
+			least -= d.Count
+		}
+		if least <= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // take counts the minute.
