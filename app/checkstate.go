@@ -296,6 +296,7 @@ type accountOnNodes struct {
 }
 
 // tokens are the accounts with rights that reach beyond a node, at any time of the window: a kubelet may make their tokens. An account is one item for each binding.
+// Of two rights that do so together the account need not have had both at one time: a certificate request waits for its approval.
 func (p *stateProof) tokens(s *rbac.Store, accounts []accountOnNodes) {
 	p.Tokens = &checks.Findings{Looked: int64(len(accounts))}
 	if !p.NeedsKnown || !s.CoversAll(p.From, p.To) {
@@ -310,23 +311,41 @@ func (p *stateProof) tokens(s *rbac.Store, accounts []accountOnNodes) {
 		binding rbac.BindingRef
 	}
 	seen := map[pair]bool{}
+	add := func(x pair, power string) {
+		if power == "" || seen[x] {
+			return
+		}
+		seen[x] = true
+		a := &accounts[x.account]
+		p.Tokens.Wrong = append(p.Tokens.Wrong, checks.Item{
+			Code: checks.CodeAccountPower, Node: a.node, Request: power, Object: objectOf(a.account.Namespace, a.account.Name),
+			Value: strings.TrimSpace(x.binding.Kind + " " + objectOf(x.binding.Namespace, x.binding.Name)), Count: a.nodes,
+		})
+	}
+	everybody, requests := false, make([]bool, len(accounts)) // who may request certificates
+	var approved []pair
 	for r := range s.RightsDuring(p.From, p.To) {
-		power, asked := "", false
+		var powers checks.Powers
+		asked := false
 		for _, subject := range r.Subjects {
-			for _, i := range subject.Accounts(places) {
-				if !asked {
-					power, asked = checks.Power(r.Rules), true
-				}
-				if power == "" || seen[pair{i, r.Binding}] {
-					continue
-				}
-				seen[pair{i, r.Binding}] = true
-				a := &accounts[i]
-				p.Tokens.Wrong = append(p.Tokens.Wrong, checks.Item{
-					Code: checks.CodeAccountPower, Node: a.node, Request: power, Object: objectOf(a.account.Namespace, a.account.Name),
-					Value: strings.TrimSpace(r.Binding.Kind + " " + objectOf(r.Binding.Namespace, r.Binding.Name)), Count: a.nodes,
-				})
+			all, found := subject.Ambient() && subject.Name == user.AllAuthenticated, subject.Accounts(places)
+			if !asked && (all || len(found) > 0) {
+				powers, asked = checks.PowersOf(&r.BindingInfo), true
 			}
+			everybody = everybody || all && powers.Requests
+			for _, i := range found {
+				x := pair{i, r.Binding}
+				add(x, powers.Right)
+				requests[i] = requests[i] || powers.Requests
+				if powers.Approved {
+					approved = append(approved, x)
+				}
+			}
+		}
+	}
+	for _, x := range approved {
+		if everybody || requests[x.account] {
+			add(x, checks.Approval())
 		}
 	}
 	slices.SortStableFunc(p.Tokens.Wrong, func(a, b checks.Item) int {

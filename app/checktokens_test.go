@@ -17,6 +17,8 @@ import (
 	"github.com/nodetrail/nodetrail/app/judging"
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/internal/test/days"
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -56,51 +58,85 @@ func loaded(t *testing.T, at time.Time) *cluster.State {
 	return s
 }
 
-// A right of an account counts exactly if RBAC lets the account use it: over random roles and subjects.
+// reaches are the requests that lead beyond a node, but for those in pairs.
+func reaches() (out []authorizer.AttributesRecord) {
+	for _, x := range []struct{ verbs, group, resource string }{
+		{"get list watch create update patch delete deletecollection", "", "secrets"}, {"create", "", "serviceaccounts/token"},
+		{"create update patch delete deletecollection", "", "pods"}, {"create", "", "pods/eviction"}, {"get create", "", "pods/exec"},
+		{"get create update patch delete", "", "pods/proxy"}, {"get create update patch delete", "", "services/proxy"}, {"create update patch delete deletecollection", "", "nodes"},
+		{"create update patch", "apps", "deployments"}, {"create update patch", rbacv1.GroupName, "clusterrolebindings"},
+	} {
+		for verb := range strings.FieldsSeq(x.verbs) {
+			q := authorizer.AttributesRecord{Verb: verb, APIGroup: x.group, ResourceRequest: true, APIVersion: "v1", Name: "x", Namespace: "any"}
+			q.Resource, q.Subresource, _ = strings.Cut(x.resource, "/")
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// A right of an account counts exactly if RBAC lets the account use it, and two that count together exactly if it lets the account use both: over random roles
+// and subjects.
 func TestTokensAreRBACs(t *testing.T) {
 	at := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
 	r := rand.New(rand.NewPCG(1, 1))
 	pick := func(all ...string) string { return all[r.IntN(len(all))] }
-	powerful := 0
-	for range 400 {
+	const group, requests, client = "certificates.k8s.io", "certificatesigningrequests", "certificatesigningrequests/nodeclient"
+	account := &user.DefaultInfo{Name: "system:serviceaccount:shop:web", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:shop", "system:authenticated"}}
+	powerful, together := 0, 0
+	for i := range 1200 {
 		s := loaded(t, at)
-		role := rbacv1.PolicyRule{
-			Verbs: []string{pick("get", "*", "list", "create", "patch", "delete")}, APIGroups: []string{pick("", "*", "apps", "rbac.authorization.k8s.io")},
-			Resources: []string{pick("secrets", "*", "configmaps", "pods", "pods/exec", "*/exec", "deployments", "deployments/status", "clusterrolebindings", "serviceaccounts/token")},
+		var said []string
+		for k := range 1 + i%3 {
+			role := ruleOf(pick("get", "*", "list", "create", "patch", "delete", "deletecollection", "update"), pick("", "", "*", "apps", rbacv1.GroupName),
+				pick("secrets", "*", "configmaps", "pods", "pods/exec", "*/exec", "pods/proxy", "*/proxy", "pods/eviction", "pods/status", "nodes", "deployments", "deployments/status", "clusterrolebindings", "serviceaccounts/token"), "")
+			if i%3 > 0 {
+				role = ruleOf("create", pick(group, group, "*"), pick(requests, client, client, "*/nodeclient", "certificatesigningrequests/selfnodeclient"), "")
+			}
+			subject := rbacv1.Subject{Kind: pick("ServiceAccount", "User", "Group"), Name: pick("web", "unbound", "system:serviceaccount:shop:web", "system:serviceaccounts", "system:serviceaccounts:shop", "system:serviceaccounts:other", "jane")}
+			if subject.Kind == "ServiceAccount" {
+				subject.Namespace = pick("shop", "other")
+			}
+			switch r.IntN(4) {
+			case 0, 1:
+				subject = rbacv1.Subject{Kind: "ServiceAccount", Namespace: "shop", Name: "web"}
+			case 2:
+				if i%3 > 0 && role.Resources[0] == requests {
+					subject = rbacv1.Subject{Kind: "Group", Name: pick("system:authenticated", "system:unauthenticated")}
+				}
+			}
+			name := fmt.Sprint("b", k)
+			s.RBAC.SetClusterRole(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{role}}, at.Add(-time.Hour))
+			ref, subjects := rbacv1.RoleRef{Kind: "ClusterRole", Name: name}, []rbacv1.Subject{subject}
+			if i%3 > 0 && r.IntN(6) == 0 { // requests for certificates are in no namespace
+				s.RBAC.SetRoleBinding(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "any", Name: name}, Subjects: subjects, RoleRef: ref}, at.Add(-time.Hour))
+				name = "any/" + name
+			} else {
+				s.RBAC.SetClusterRoleBinding(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: subjects, RoleRef: ref}, at.Add(-time.Hour))
+			}
+			said = append(said, fmt.Sprintf("%s: %+v to %+v", name, role, subject))
 		}
-		subject := rbacv1.Subject{Kind: pick("ServiceAccount", "User", "Group"), Name: pick("web", "unbound", "system:serviceaccount:shop:web", "system:serviceaccounts", "system:serviceaccounts:shop", "system:serviceaccounts:other", "jane")}
-		if subject.Kind == "ServiceAccount" {
-			subject.Namespace = pick("shop", "other")
+		allowed := func(q authorizer.AttributesRecord) bool {
+			q.User = account
+			return s.RBAC.Authorize(q, at).Allowed
 		}
-		if r.IntN(2) == 0 {
-			subject = rbacv1.Subject{Kind: "ServiceAccount", Namespace: "shop", Name: "web"}
-		}
-		s.RBAC.SetClusterRole(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Rules: []rbacv1.PolicyRule{role}}, at.Add(-time.Hour))
-		s.RBAC.SetClusterRoleBinding(&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "b"}, Subjects: []rbacv1.Subject{subject}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "r"},
-		}, at.Add(-time.Hour))
-		want := false
-		for _, q := range []authorizer.AttributesRecord{
-			{Verb: "get", Resource: "secrets"}, {Verb: "list", Resource: "secrets"}, {Verb: "patch", Resource: "secrets"}, {Verb: "delete", Resource: "secrets"}, {Verb: "create", Resource: "serviceaccounts", Subresource: "token"},
-			{Verb: "create", Resource: "pods"}, {Verb: "patch", Resource: "pods"}, {Verb: "get", Resource: "pods", Subresource: "exec"}, {Verb: "create", Resource: "pods", Subresource: "exec"},
-			{Verb: "create", APIGroup: "apps", Resource: "deployments"}, {Verb: "patch", APIGroup: "apps", Resource: "deployments"},
-			{Verb: "create", APIGroup: rbacv1.GroupName, Resource: "clusterrolebindings"}, {Verb: "patch", APIGroup: rbacv1.GroupName, Resource: "clusterrolebindings"},
-		} {
-			q.User = &user.DefaultInfo{Name: "system:serviceaccount:shop:web", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:shop", "system:authenticated"}}
-			q.ResourceRequest, q.APIVersion, q.Name, q.Namespace = true, "v1", "x", "any"
-			want = want || s.RBAC.Authorize(q, at).Allowed
-		}
+		certificate := authorizer.AttributesRecord{Verb: "create", APIGroup: group, APIVersion: "v1", Resource: requests, ResourceRequest: true}
+		approval := certificate
+		approval.Subresource = "nodeclient"
+		pair := allowed(certificate) && allowed(approval)
+		want := pair || slices.ContainsFunc(reaches(), allowed)
 		f := tokensAt(t, s, at)
-		got := slices.ContainsFunc(f.Wrong, func(i checks.Item) bool { return i.Object == "shop/web" })
-		if got != want || len(f.Wrong) > 1 {
-			t.Errorf("%+v to %+v: %+v, RBAC says %t", role, subject, f, want)
+		if got := slices.ContainsFunc(f.Wrong, func(i checks.Item) bool { return i.Object == "shop/web" }); got != want {
+			t.Errorf("%q: %+v, RBAC says %t", said, f, want)
 		}
-		if want {
+		if pair {
+			together++
+		} else if want {
 			powerful++
 		}
 	}
-	if powerful < 40 || powerful > 300 {
-		t.Errorf("%d of 400 roles reach beyond a node", powerful)
+	if powerful < 50 || powerful > 300 || together < 50 || together > 500 {
+		t.Errorf("%d of 400 roles reach beyond a node, %d of 800 times several together", powerful, together)
 	}
 }
 
@@ -123,7 +159,51 @@ func TestTokensOnNodes(t *testing.T) {
 	if got := tokensAt(t, s, at.Add(2*time.Minute)); len(got.Wrong) != 0 || got.Looked == 0 {
 		t.Errorf("after the binding was deleted: %+v", got)
 	}
+	// A certificate request waits for its approval until the right is there.
+	grant := func(name string, rule rbacv1.PolicyRule, since time.Duration) {
+		s.RBAC.SetClusterRole(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{rule}}, at.Add(since))
+		s.RBAC.SetClusterRoleBinding(&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: name}, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "shop", Name: "web"}},
+		}, at.Add(since))
+	}
+	grant("asks", ruleOf("create", "certificates.k8s.io", "certificatesigningrequests", ""), 3*time.Minute)
+	s.RBAC.DeleteClusterRoleBinding("asks", at.Add(5*time.Minute))
+	grant("approved", ruleOf("create", "certificates.k8s.io", "certificatesigningrequests/nodeclient", ""), 10*time.Minute)
+	want = []checks.Item{{
+		Code: checks.CodeAccountPower, Node: "w1", Request: "create certificatesigningrequests/nodeclient.certificates.k8s.io", Object: "shop/web", Value: "ClusterRoleBinding approved", Count: 2,
+	}}
+	if diff := cmp.Diff(want, tokensAt(t, s, at.Add(2*time.Minute)).Wrong); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := tokensAt(t, s, at.Add(6*time.Minute)); len(got.Wrong) != 0 {
+		t.Errorf("without the right to ask: %+v", got)
+	}
 	if got := tokensAt(t, s, at.Add(-2*time.Hour)); len(got.NotKnown) == 0 {
 		t.Errorf("before anything was known: %+v", got)
+	}
+}
+
+// What accounts or everybody may do beyond a node is seen whichever right it is, and no reason against the deletion of the bindings.
+func TestRightsBeyondNodesAreSeen(t *testing.T) {
+	clean := threeHours(t, 47, days.Options{Minor: 36, NoBinding: true})
+	for _, check := range []string{"tokens-on-node", "no-excess-rights"} {
+		if s, codes := codesOf(provenDay(t, clean), check); s != checks.Passed {
+			t.Fatalf("a clean day: %s %s, %q", check, s, codes)
+		}
+	}
+	for seed := range effort.Of[uint64](20, 4) {
+		for _, m := range days.Mutations(seed) {
+			if !slices.Contains([]string{"account-reaches", "everybody-reaches"}, m.Name) {
+				continue
+			}
+			bad, _ := m.Apply(clean)
+			results := provenDay(t, bad)
+			if s, codes := codesOf(results, m.Confined[0]); s != checks.Failed {
+				t.Errorf("%s (%s): %s is %s, %q", m.Name, bad.Applied[0].What, m.Confined[0], s, codes)
+			}
+			if a := checks.Conclude(checks.Ready, results, nil).Answer; a != checks.AnswerReady {
+				t.Errorf("%s (%s): %s", m.Name, bad.Applied[0].What, a)
+			}
+		}
 	}
 }

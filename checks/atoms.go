@@ -11,7 +11,14 @@ import (
 // atom is the smallest piece of RBAC rules. name is empty for all names; url is of a path, whose atom has nothing else but a verb.
 type atom struct{ verb, group, resource, name, url string }
 
-const certificatesGroup = "certificates.k8s.io"
+const (
+	certificatesGroup   = "certificates.k8s.io"
+	certificateRequests = "certificatesigningrequests"
+)
+
+// approval is the right for which kube-controller-manager approves the certificates of kubelets that its holder requests, in the name of whatever node
+// (pkg/controller/certificates/approver). It asks for no other.
+var approval = atom{verb: "create", group: certificatesGroup, resource: certificateRequests + "/nodeclient"}
 
 // atomsOf takes rules apart, so that two roles are the same if they give the same, however their rules are written.
 func atomsOf(rules []rbacv1.PolicyRule) map[atom]bool {
@@ -220,7 +227,7 @@ func beyond(all, allowed map[atom]bool) bool {
 	return false
 }
 
-// dangers are the rights with which a node gets beyond itself whatever else it may do.
+// dangers are the rights with which a node gets beyond itself whatever else it may do. Certificates it may request in any case.
 func dangers() []atom {
 	const authentication = "authentication.k8s.io"
 	out := []atom{
@@ -228,15 +235,21 @@ func dangers() []atom {
 		{verb: "impersonate:user-info", group: authentication, resource: "users"},
 		{verb: "impersonate:serviceaccount", group: authentication, resource: "serviceaccounts"},
 		{verb: "impersonate:arbitrary-node", group: authentication, resource: "nodes"},
-		{verb: "update", group: certificatesGroup, resource: "certificatesigningrequests/approval"},
-		{verb: "patch", group: certificatesGroup, resource: "certificatesigningrequests/approval"},
-		{verb: "update", group: certificatesGroup, resource: "certificatesigningrequests/status"},
-		{verb: "patch", group: certificatesGroup, resource: "certificatesigningrequests/status"},
+		{verb: "update", group: certificatesGroup, resource: certificateRequests + "/approval"},
+		{verb: "patch", group: certificatesGroup, resource: certificateRequests + "/approval"},
+		{verb: "update", group: certificatesGroup, resource: certificateRequests + "/status"},
+		{verb: "patch", group: certificatesGroup, resource: certificateRequests + "/status"},
+		approval,
 		{verb: "approve", group: certificatesGroup, resource: "signers"}, {verb: "sign", group: certificatesGroup, resource: "signers"},
 		{verb: "request-serviceaccounts-token-audience", resource: "*"},
 	}
 	for _, verb := range []string{"get", "create"} {
-		for _, resource := range []string{"nodes/proxy", "pods/exec", "pods/attach", "pods/portforward"} {
+		for _, resource := range []string{"pods/exec", "pods/attach", "pods/portforward"} {
+			out = append(out, atom{verb: verb, resource: resource})
+		}
+	}
+	for _, verb := range []string{"get", "create", "update", "patch", "delete"} { // a proxy passes any method on
+		for _, resource := range []string{"nodes/proxy", "pods/proxy", "services/proxy"} {
 			out = append(out, atom{verb: verb, resource: resource})
 		}
 	}

@@ -25,8 +25,8 @@ RBAC gives nodes nothing but what every authenticated user has, and what nodes n
 ## What proves it
 The state holds all bindings, and the log shows the groups of nodes' certificates. No binding whose subject is a node, 'system:nodes' or
 another group of theirs gives more. None that a node has gives the right to impersonate, to 'nodes/proxy', 'pods/exec' or the like,
-to approve or sign certificates, or to any audience of tokens. What every authenticated user has does not include any right that the
-check 'tokens-on-node' looks for, such as to read secrets.
+to approve or sign certificates, to have any node's approved ('certificatesigningrequests/nodeclient'), or to any audience of tokens.
+What every authenticated user has does not include any right that the check 'tokens-on-node' looks for, such as to read secrets.
 
 ## What defeats it
 Such a binding, or a node's certificate with the group 'system:masters'.
@@ -41,12 +41,15 @@ A kubelet may ask for a token of any service account whose pod is on its node. W
 
 ## What proves it
 The state has the pods of every node, and all roles and bindings of the window. No service account of a pod on a node has rights
-that reach beyond that node: to read, change or delete secrets, to make tokens, to impersonate, to run commands in pods, to create,
-change or bind pods, to change workloads and nodes, to approve certificates, or to change RBAC, admission webhooks and API services. A
-right for some names only counts as well.
+that reach beyond that node: to read or write secrets, to make tokens, to impersonate, to run commands in pods, to reach pods, services
+or nodes through the API server's proxy, to create, change, bind, evict or delete pods, to change workloads, to change or delete nodes, to
+approve certificates, or to change RBAC, admission webhooks and API services. So do the rights to request certificates and to have those
+of nodes approved ('certificatesigningrequests/nodeclient'), if an account has both. A right for some names only counts as well.
 
 ## What defeats it
-A DaemonSet or another pod whose service account has such rights.
+A DaemonSet or another pod whose service account has such rights. Who may only create secrets makes a bootstrap token in 'kube-system', and in
+other namespaces a token that the node may read where a pod of it names a secret that does not exist. Whoever empties other nodes
+draws their pods to the one that was taken: that holds for a descheduler or an autoscaler, too.
 
 ## What to do
 Give such pods a smaller role, or keep them on nodes of their own.`

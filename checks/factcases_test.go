@@ -163,6 +163,9 @@ func bindingCases() []kase {
 	rule := func(verb, group, resource string) []rbacv1.PolicyRule {
 		return []rbacv1.PolicyRule{{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{resource}}}
 	}
+	bindAs := func(name, role string, rules []rbacv1.PolicyRule, subjects ...rbac.SubjectRef) func(*Input) {
+		return func(in *Input) { in.Bindings = append(in.Bindings, clusterBinding(name, role, rules, subjects...)) }
+	}
 	bind := func(rules []rbacv1.PolicyRule, subjects ...rbac.SubjectRef) func(*Input) {
 		return func(in *Input) { in.Bindings = append(in.Bindings, clusterBinding("x", "x", rules, subjects...)) }
 	}
@@ -210,6 +213,13 @@ func bindingCases() []kase {
 		{rights, "a role that is not there", bind(nil, group("system:nodes")), Passed, ""},
 		{rights, "everything to everybody", bind(rule("*", "*", "*"), group("system:authenticated")), Failed, CodeDangerousRight},
 		{rights, "deletions of secrets by everybody", bind(rule("delete", "", "secrets"), group("system:authenticated")), Failed, CodeDangerousRight},
+		{rights, "bootstrap tokens by everybody", bind(rule("create", "", "secrets"), group("system:authenticated")), Failed, CodeDangerousRight},
+		{rights, "certificates of any node, under kubeadm's name", bindAs("kubeadm:node-autoapprove-bootstrap", "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+			rule("create", "certificates.k8s.io", "certificatesigningrequests/nodeclient"), group("system:nodes")), Failed, CodeDangerousRight},
+		{rights, "certificates of any node, to machines that join", bindAs("kubeadm:node-autoapprove-bootstrap", "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+			rule("create", "certificates.k8s.io", "certificatesigningrequests/nodeclient"), group("system:bootstrappers:kubeadm:default-node-token")), Passed, ""},
+		{rights, "certificates of its own", bindAs("kubeadm:node-autoapprove-certificate-rotation", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+			rule("create", "certificates.k8s.io", "certificatesigningrequests/selfnodeclient"), group("system:nodes")), Passed, CodeBindingStays},
 		{rights, "secrets to everybody", bind(rule("get", "", "secrets"), group("system:authenticated")), Failed, CodeDangerousRight},
 		{rights, "secrets to all service accounts, which no node is", bind(rule("get", "", "secrets"), group("system:serviceaccounts")), Passed, ""},
 		{rights, "a harmless right of everybody", bind(rule("get", "", "configmaps"), group("system:authenticated")), Passed, ""},

@@ -162,7 +162,7 @@ func (s *staying) is(b *rbac.BindingInfo) bool {
 // stays is the list: what kubeadm makes (cmd/kubeadm/app/phases/bootstraptoken/node, uploadconfig, kubelet, addons/proxy and copycerts of
 // k8s.io/kubernetes), what the Kubernetes documentation makes for TLS bootstrapping, and what Amazon EKS documents.
 func stays() []staying {
-	const certificates, requests = certificatesGroup, "certificatesigningrequests"
+	const certificates, requests = certificatesGroup, certificateRequests
 	cluster := func(name string) rbac.BindingRef {
 		return rbac.BindingRef{Kind: rbac.KindClusterRoleBinding, Name: name}
 	}
@@ -315,7 +315,7 @@ func noExcessRights(in *Input) Result {
 		item := Item{Object: nameOf(b.Binding), Value: b.Role.Name}
 		fate, _ := fateOf(b, systemNode, in.Keep)
 		switch {
-		case dangerous(given), all && Power(b.Rules) != "":
+		case dangerous(given), all && PowersOf(b).Right != "":
 			item.Code = CodeDangerousRight
 			p.fail(item)
 		case nodes && fate != Stays && beyond(given, everybody):

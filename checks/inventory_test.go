@@ -2,6 +2,7 @@ package checks
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -141,5 +142,33 @@ func TestAtoms(t *testing.T) {
 	}
 	if diff := cmp.Diff("goes", Goes.String()); diff != "" || Fate(77).String() != "unknown" {
 		t.Error(diff)
+	}
+}
+
+// What usual agents on nodes have does not reach beyond a node, and neither do the parts of other rights.
+func TestUsualAgentsHaveNoPowers(t *testing.T) {
+	const certificates = "certificates.k8s.io"
+	for name, rules := range map[string][][3]string{
+		"kube-proxy": {{"list watch", "", "endpoints services"}, {"get list watch", "", "nodes"}, {"create patch update", "", "events"}, {"list watch", "discovery.k8s.io", "endpointslices"}},
+		"a CNI": {
+			{"get list watch", "", "pods nodes namespaces configmaps"}, {"patch update", "", "pods/status"},
+			{"create get list update watch", "crd.projectcalico.org", "ippools ipamblocks"}, {"get list watch", "networking.k8s.io", "networkpolicies"},
+		},
+		"node-exporter":       {{"create", "authentication.k8s.io", "tokenreviews"}, {"create", "authorization.k8s.io", "subjectaccessreviews"}},
+		"metrics-server":      {{"get", "", "nodes/metrics nodes/stats"}, {"get list watch", "", "pods nodes"}},
+		"coredns":             {{"list watch", "", "endpoints services pods namespaces"}},
+		"a CSI driver":        {{"get list watch create patch", "storage.k8s.io", "csinodes volumeattachments"}, {"get list watch", "", "persistentvolumes"}},
+		"a log collector":     {{"get list watch", "", "pods pods/log namespaces nodes"}},
+		"a leader":            {{"get create update patch delete", "coordination.k8s.io", "leases"}, {"create update patch delete", "", "configmaps events endpoints services"}},
+		"a node's own":        {{"create get list watch", certificates, "certificatesigningrequests"}, {"create", certificates, "certificatesigningrequests/selfnodeclient"}},
+		"approval without it": {{"create", certificates, "certificatesigningrequests/nodeclient"}},
+	} {
+		b := clusterBinding("x", "x", nil)
+		for _, r := range rules {
+			b.Rules = append(b.Rules, rbacv1.PolicyRule{Verbs: strings.Fields(r[0]), APIGroups: []string{r[1]}, Resources: strings.Fields(r[2])})
+		}
+		if p := PowersOf(&b); p.Right != "" {
+			t.Errorf("%s reaches beyond a node by %s", name, p.Right)
+		}
 	}
 }

@@ -1,19 +1,30 @@
 package checks
 
 import (
+	"slices"
+
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/nodetrail/nodetrail/rbac"
 )
 
 // powers are the rights that lead from one service account to the credentials or the pods of others: those with which a node gets beyond itself, to read
-// secrets, to make tokens, to say what runs where, to answer for API servers, and to give rights. A write is answered with the object, and a
-// deletion with what it deletes or would delete, so that both read as well.
+// or write secrets, to make tokens, to say what runs where, to empty other nodes, to answer for API servers, and to give rights. A write is answered with
+// the object, and a deletion with what it deletes or would delete, so that both read as well.
+//
+// Who may only create Secrets makes a bootstrap token, in kube-system (plugin/pkg/auth/authenticator/token/bootstrap). In any namespace he makes a token of
+// an account of it (pkg/controller/serviceaccount): a node may read it if a pod on the node names a Secret that is not there, as optional ones and
+// imagePullSecrets often are.
 func powers() []atom {
-	out := dangers()
-	for _, verb := range []string{"get", "list", "watch", "update", "patch", "delete", "deletecollection"} {
+	out := slices.DeleteFunc(dangers(), func(a atom) bool { return a == approval })
+	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
 		out = append(out, atom{verb: verb, resource: "secrets"})
 	}
-	for _, resource := range []string{"serviceaccounts/token", "bindings", "pods/binding"} {
+	for _, resource := range []string{"serviceaccounts/token", "bindings", "pods/binding", "pods/eviction"} {
 		out = append(out, atom{verb: "create", resource: resource})
+	}
+	for _, resource := range []string{"pods", "nodes"} { // the pods of other nodes are made again, maybe here
+		out = append(out, atom{verb: "delete", resource: resource}, atom{verb: "deletecollection", resource: resource})
 	}
 	const access = rbacv1.GroupName
 	for _, verb := range []string{"create", "update", "patch"} {
@@ -30,13 +41,29 @@ func powers() []atom {
 	return out
 }
 
-// Power names the first right in rules that reaches beyond a node, such as "get secrets"; "" if there is none. A right on some names only counts as well.
-func Power(rules []rbacv1.PolicyRule) string {
-	if p, is := firstGiven(atomsOf(rules), powers()); is {
-		return p.String()
-	}
-	return ""
+// Powers are what a binding gives that reaches beyond a node. A right on some names only counts as well.
+type Powers struct {
+	// Right is the first that does so by itself, such as "get secrets"; "" if there is none.
+	Right string
+	// Requests and Approved do so together: the right to request certificates, and the one for which requests for a node's are approved.
+	Requests, Approved bool
 }
+
+// PowersOf returns what a binding gives.
+func PowersOf(b *rbac.BindingInfo) (p Powers) {
+	given := atomsOf(b.Rules)
+	if right, is := firstGiven(given, powers()); is {
+		p.Right = right.String()
+	}
+	if b.Binding.Kind == rbac.KindClusterRoleBinding { // the requests are in no namespace
+		_, p.Requests = firstGiven(given, []atom{{verb: "create", group: certificatesGroup, resource: certificateRequests}})
+		_, p.Approved = firstGiven(given, []atom{approval})
+	}
+	return p
+}
+
+// Approval names the right for which requests for the certificate of a node are approved.
+func Approval() string { return approval.String() }
 
 // String returns the right as requests are written.
 func (a atom) String() string {

@@ -1,12 +1,13 @@
 package days
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 )
 
-// slipped are mutations that a sixth examiner found to leave a day READY.
+// slipped are mutations that a sixth and a seventh examiner found to leave a day READY or CONFINED.
 func slipped() []Mutation {
 	return []Mutation{
 		{
@@ -47,7 +48,46 @@ func slipped() []Mutation {
 				return e.URI + " at " + e.Received.Format(time.RFC3339)
 			},
 		},
+		{
+			Name: "account-reaches", Effect: Harmless, Confined: []string{"tokens-on-node"},
+			Description: "the service account of pods on all nodes has a right that leads to other nodes, or two that do so together", apply: func(m *mutator) string {
+				agent := subject("ServiceAccount", "kube-system", "node-agent")
+				if m.IntN(2) == 0 {
+					return m.given(agent, reaching(m))
+				}
+				requests := agent
+				if m.IntN(2) == 0 {
+					requests = subject("Group", "", "system:authenticated")
+				}
+				return m.given(requests, rule("create", resCSRs.group, resCSRs.name)) + ", " + m.given(agent, rule("create", resCSRs.group, resCSRs.name+"/nodeclient"))
+			},
+		},
+		{
+			Name: "everybody-reaches", Effect: Harmless, Confined: []string{"no-excess-rights"},
+			Description: "every authenticated user has a right that leads to other nodes", apply: func(m *mutator) string {
+				given := reaching(m)
+				if m.IntN(4) == 0 {
+					given = rule("create", resCSRs.group, resCSRs.name+"/nodeclient")
+				}
+				return m.given(subject("Group", "", "system:authenticated"), given)
+			},
+		},
 	}
+}
+
+// reaching is a right by which whoever has it gets to what is on other nodes.
+func reaching(m *mutator) map[string]any {
+	return [...]map[string]any{
+		rule("create", "", "secrets"), rule("get", "", "pods/proxy"), rule("create", "", "services/proxy"), rule("delete", "", "pods"), rule("deletecollection", "", "pods"),
+		rule("create", "", "pods/eviction"), rule("delete", "", "nodes"),
+	}[m.IntN(7)]
+}
+
+// given gives a subject a right from before the day on.
+func (m *mutator) given(to, right map[string]any) string {
+	name, old := "given-"+uuid(m.Rand), m.From.Add(-time.Hour)
+	m.addState(role(m.Rand, "", name, old, right), binding(m.Rand, "", name, name, old, to))
+	return fmt.Sprint(right, " to ", to["name"])
 }
 
 func forcedWatch(m *mutator) string {
