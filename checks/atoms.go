@@ -1,11 +1,16 @@
 package checks
 
 import (
+	"cmp"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/nodetrail/nodetrail/rbac"
 )
 
 // atom is the smallest piece of RBAC rules. name is empty for all names; url is of a path, whose atom has nothing else but a verb.
@@ -84,11 +89,12 @@ func (a atom) gives(b atom) bool {
 		(a.resource == "*" || a.resource == b.resource || sub != "" && a.resource == "*/"+sub)
 }
 
-// asides returns the rights of rules that no request to the API server shows in use. Others ask about them in a review of access, whose body is not in
-// the log: kube-controller-manager before it approves a certificate, a kubelet before it answers a client of its own. Or admission asks about them, in
-// addition to the request's own right. Of what a wildcard gives they are those that Kubernetes itself asks about.
-func asides(rules []rbacv1.PolicyRule) map[atom]bool {
-	given, out := atomsOf(rules), map[atom]bool{}
+// asides returns the rights of a binding that no request to the API server shows in use. Others ask about them in a review of access, whose body is not in
+// the log: kube-controller-manager before it approves a certificate, a kubelet before it answers a client of its own, and about a path such as /metrics any
+// server that leaves authorization to the API server. Or admission asks about them, in addition to the request's own right. Of what a wildcard gives they
+// are those that Kubernetes itself asks about.
+func asides(b *rbac.BindingInfo) map[atom]bool {
+	given, out := atomsOf(b.Rules), map[atom]bool{}
 	for a := range given {
 		if a.aside() {
 			out[a] = true
@@ -101,7 +107,24 @@ func asides(rules []rbacv1.PolicyRule) map[atom]bool {
 			}
 		}
 	}
+	if b.Binding.Kind != rbac.KindClusterRoleBinding { // of what is in no namespace it gives nothing
+		maps.DeleteFunc(out, func(a atom, _ bool) bool { return a.url != "" || a.cluster() })
+	}
 	return out
+}
+
+// Unseen are the rights of a binding that no request shows in use, in words and as the request that it is for. They are in the order of the words.
+func Unseen(b *rbac.BindingInfo) iter.Seq2[string, authorizer.AttributesRecord] {
+	return func(yield func(string, authorizer.AttributesRecord) bool) {
+		order := func(a, b atom) int { return cmp.Or(cmp.Compare(a.String(), b.String()), cmp.Compare(a.name, b.name)) }
+		for _, a := range slices.SortedFunc(maps.Keys(asides(b)), order) {
+			q := authorizer.AttributesRecord{Verb: a.verb, Path: a.url, ResourceRequest: a.url == "", APIGroup: a.group, Name: a.name, Namespace: b.Binding.Namespace}
+			q.Resource, q.Subresource, _ = strings.Cut(a.resource, "/")
+			if !yield(a.String(), q) {
+				return
+			}
+		}
+	}
 }
 
 // askedAside are the rights about which Kubernetes asks without a request that shows it: kube-controller-manager for the certificates of kubelets
@@ -110,7 +133,7 @@ func asides(rules []rbacv1.PolicyRule) map[atom]bool {
 func askedAside() []atom {
 	var out []atom
 	for _, sub := range []string{"nodeclient", "selfnodeclient", "selfnodeserver"} {
-		out = append(out, atom{verb: "create", group: certificatesGroup, resource: "certificatesigningrequests/" + sub})
+		out = append(out, atom{verb: "create", group: certificatesGroup, resource: certificateRequests + "/" + sub})
 	}
 	for _, sub := range []string{"checkpoint", "configz", "healthz", "log", "metrics", "pods", "proxy", "spec", "stats"} {
 		for _, verb := range []string{"get", "create"} {
@@ -122,27 +145,23 @@ func askedAside() []atom {
 
 // aside reports whether the right, as it is written, is one that no request shows in use.
 func (a atom) aside() bool {
-	resource, sub, _ := strings.Cut(a.resource, "/")
+	_, sub, _ := strings.Cut(a.resource, "/")
 	switch {
-	case a.url != "" || a.verb == "*" && sub == "":
-		return false
-	case resource == "certificatesigningrequests" && sub != "" && sub != "approval" && sub != "status":
+	case a.url != "" || sub == "finalizers": // admission asks about finalizers where an object is to block the deletion of another
 		return true
-	case resource == "nodes" && sub != "" && sub != "status":
+	case a.verb == "*" && sub == "":
+		return false
+	case a.cluster() && sub != "" && sub != "approval" && sub != "status":
 		return true
 	}
 	return a.verb != "*" && !strings.HasPrefix(a.verb, "impersonate") &&
 		!slices.Contains([]string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}, a.verb)
 }
 
-// ApproveCertificates reports whether rules give a right for which the certificates of kubelets are approved.
-func ApproveCertificates(rules []rbacv1.PolicyRule) bool {
-	for a := range asides(rules) {
-		if strings.HasPrefix(a.resource, "certificatesigningrequests/") {
-			return true
-		}
-	}
-	return false
+// cluster reports whether the right is to something of nodes or certificate requests, which are in no namespace.
+func (a atom) cluster() bool {
+	resource, _, _ := strings.Cut(a.resource, "/")
+	return resource == "nodes" || resource == certificateRequests
 }
 
 // meets reports whether some request is given by both.

@@ -185,7 +185,8 @@ their Roles; the log names a binding that would go and that the state does not h
 judged. A binding that goes was made or got more rights within the time asked about, or another binding gave the same and was deleted
 then: what needs it shows from then on. A binding that goes gives a right, by its name or by a wildcard, that no request shows in use, and
 no other binding gives it: to have certificates approved ('certificatesigningrequests/selfnodeclient'), to ask kubelets for something
-('nodes/metrics'), or a verb such as 'request-serviceaccounts-token-audience' that admission asks about.
+('nodes/metrics'), to ask other servers for a path ('/metrics' of kube-scheduler or kube-rbac-proxy), or what admission asks about: finalizers
+('pods/finalizers'), or a verb such as 'request-serviceaccounts-token-audience'.
 
 ## What to do
 Record RBAC objects with 'nodetrail record', or give 'kubectl get clusterroles,clusterrolebindings,roles,rolebindings -A -o yaml' with

@@ -167,7 +167,15 @@ func bindingCases() []kase {
 		return func(in *Input) { in.Bindings = append(in.Bindings, clusterBinding(name, role, rules, subjects...)) }
 	}
 	bind := func(rules []rbacv1.PolicyRule, subjects ...rbac.SubjectRef) func(*Input) {
-		return func(in *Input) { in.Bindings = append(in.Bindings, clusterBinding("x", "x", rules, subjects...)) }
+		return bindAs("x", "x", rules, subjects...)
+	}
+	paths := func(verb, path string) []rbacv1.PolicyRule {
+		return []rbacv1.PolicyRule{{Verbs: []string{verb}, NonResourceURLs: []string{path}}}
+	}
+	inNamespace := func(change func(*Input)) func(*Input) {
+		return all(change, func(in *Input) {
+			in.Bindings[len(in.Bindings)-1].Binding = rbac.BindingRef{Kind: rbac.KindRoleBinding, Namespace: "shop", Name: "x"}
+		})
 	}
 	out := []kase{
 		{inventory, "not known", func(in *Input) { in.BindingsKnown = false }, Unproven, CodeBindingsUnknown},
@@ -194,6 +202,20 @@ func bindingCases() []kase {
 		{inventory, "a right to read all", bind(rule("get", "", "*"), group("system:nodes")), Unproven, CodeRightUnseen},
 		{inventory, "metrics of all", bind(rule("get", "", "*/metrics"), group("system:nodes")), Unproven, CodeRightUnseen},
 		{inventory, "all that may be done to pods", bind(rule("*", "", "pods"), group("system:nodes")), Passed, CodeBindingGoes},
+		{inventory, "a path, about which other servers ask", bind(paths("get", "/metrics"), group("system:nodes")), Unproven, CodeRightUnseen},
+		{inventory, "paths below", bind(paths("get", "/debug/*"), group("system:nodes")), Unproven, CodeRightUnseen},
+		{inventory, "all paths", bind(paths("*", "*"), group("system:nodes")), Unproven, CodeRightUnseen},
+		{inventory, "a path that everybody has", bind(paths("get", "/api/v1"), group("system:nodes")), Passed, CodeBindingGoes},
+		{inventory, "a path that everybody has, with another verb", bind(paths("post", "/api/v1"), group("system:nodes")), Unproven, CodeRightUnseen},
+		{inventory, "a path that a binding which stays gives", all(bind(paths("get", "/metrics"), group("system:nodes")), func(in *Input) {
+			in.Bindings = append(in.Bindings, clusterBinding("kept", "kept", paths("get", "/*"), group("system:nodes")))
+			in.Keep = []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: "kept"}}
+		}), Passed, CodeBindingGoes},
+		{inventory, "a path that another binding gives which goes", all(bind(paths("get", "/metrics"), group("system:nodes")), bind(paths("get", "/*"), group("system:nodes"))), Unproven, CodeRightUnseen},
+		{inventory, "a path in a namespace, where it gives nothing", inNamespace(bind(paths("get", "/metrics"), group("system:nodes"))), Passed, CodeBindingGoes},
+		{inventory, "kubelets in a namespace, where it gives nothing", inNamespace(bind(rule("get", "", "nodes/metrics"), group("system:nodes"))), Passed, CodeBindingGoes},
+		{inventory, "audiences in a namespace", inNamespace(bind(rule("request-serviceaccounts-token-audience", "", "vault"), group("system:nodes"))), Unproven, CodeRightUnseen},
+		{inventory, "admission asks about finalizers", bind(rule("update", "", "pods/finalizers"), group("system:nodes")), Unproven, CodeRightUnseen},
 		{inventory, "a right to list all", bind(rule("list", "", "*"), group("system:nodes")), Passed, CodeBindingGoes},
 		{inventory, "another binding gives it too", all(bind(rule("get", "", "nodes/metrics"), group("system:nodes")), func(in *Input) {
 			in.Bindings = append(in.Bindings, clusterBinding("y", "y", rule("*", "*", "*"), group("system:authenticated")))

@@ -264,7 +264,7 @@ func asideOnly(all []rbac.BindingInfo, fate func(rbac.BindingRef) (Fate, bool), 
 	if b.Fate != Goes {
 		return ""
 	}
-	given := asides(b.Rules)
+	given := asides(&b.BindingInfo)
 	for i := range all {
 		o := &all[i]
 		if f, _ := fate(o.Binding); len(given) == 0 || f == Goes || o.Binding.Kind != rbac.KindClusterRoleBinding {

@@ -67,7 +67,10 @@ func Approval() string { return approval.String() }
 
 // String returns the right as requests are written.
 func (a atom) String() string {
-	if a.group == "" {
+	switch {
+	case a.url != "":
+		return a.verb + " path " + a.url // which may be "*"
+	case a.group == "":
 		return a.verb + " " + a.resource
 	}
 	return a.verb + " " + a.resource + "." + a.group

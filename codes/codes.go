@@ -63,6 +63,7 @@ const (
 	BindingsUnknown     Code = "bindings-unknown"
 	BindsOthers         Code = "binds-others"
 	ApprovesCertificate Code = "approves-certificates"
+	RightUnseen         Code = "right-unseen"
 	NothingRemoved      Code = "nothing-removed"
 )
 

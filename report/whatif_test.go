@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -14,11 +15,13 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // someRBAC has the legacy binding, one for monitoring users, and one for all authenticated users.
@@ -319,4 +322,95 @@ func TestWhatIfOfImpersonation(t *testing.T) {
 	f("by one that nobody knows", empty, Undecided, "", rbac.Grant.ForNodes)
 	f("refused", store, Refused, "legacy:system:node", rbac.Grant.ForNodes, func(r *rules.Request) { r.Allowed = false })
 	f("failed anyway", store, Fruitless, "legacy:system:node", rbac.Grant.ForNodes, grant, code(404))
+}
+
+// What-if warns of the bindings of which bindings-inventoried says that no request shows what they give, over random roles and bindings.
+func TestWhatIfWarnsAsTheInventory(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 1))
+	pick := func(all ...string) string { return all[r.IntN(len(all))] }
+	goes, stays := 0, 0
+	for range 1000 {
+		s := someRBAC()
+		for i := range 4 {
+			name, kind, subject := fmt.Sprint("b", i), "Group", pick("system:nodes", "system:nodes", "system:bootstrappers", "system:authenticated")
+			if r.IntN(4) == 0 {
+				kind, subject = "User", pick("system:node:worker-1", "jane")
+			}
+			rule := rbacv1.PolicyRule{Verbs: []string{pick("get", "create", "update", "list", "*", "request-serviceaccounts-token-audience")}}
+			if r.IntN(2) == 0 {
+				rule.NonResourceURLs = []string{pick("/metrics", "/debug/*", "/*", "*", "/version")}
+			} else {
+				rule.APIGroups = []string{pick("", "", "*", "certificates.k8s.io")}
+				rule.Resources = []string{pick("nodes/metrics", "nodes/*", "*/metrics", "pods", "pods/finalizers", "*", "nodes/status", "certificatesigningrequests/selfnodeclient")}
+				if r.IntN(4) == 0 {
+					rule.ResourceNames = []string{"worker-1"}
+				}
+			}
+			s.SetClusterRole(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{rule}}, at(-900))
+			ref, subjects := rbacv1.RoleRef{Kind: "ClusterRole", Name: name}, []rbacv1.Subject{{Kind: kind, Name: subject}}
+			if r.IntN(4) == 0 {
+				s.SetRoleBinding(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, RoleRef: ref, Subjects: subjects}, at(-900))
+			} else {
+				s.SetClusterRoleBinding(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: ref, Subjects: subjects}, at(-900))
+			}
+		}
+		in := &checks.Input{BindingsKnown: true, Bindings: slices.Collect(s.Bindings(at(0)))}
+		want, got := map[string]bool{}, map[string]bool{}
+		for _, c := range checks.Run(in) {
+			for _, x := range c.Evidence {
+				if x.Code == checks.CodeRightUnseen {
+					want[x.Object] = true
+				}
+			}
+		}
+		b := NewWhatIfBuilder(&WhatIf{RBAC: s, Change: s.Change(func(g rbac.Grant) bool { return checks.OfNodes(g.Subject) }, nil)})
+		b.Add(asked("worker-1 get secrets shop/web"))
+		for _, d := range b.Report(facts(1)).Doubts {
+			if d.Code == codes.ApprovesCertificate || d.Code == codes.RightUnseen {
+				got[wording.Binding(d.Params)] = true
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%+v (-inventory +what-if):\n%s", in.Bindings, diff)
+		}
+		goes += len(want)
+		stays += 5 - len(want)
+	}
+	if goes < 1000 || stays < 1000 {
+		t.Errorf("%d bindings give what no request shows, %d do not", goes, stays)
+	}
+}
+
+// A binding that a manifest puts in the place of the one that goes gives the same.
+func TestWhatIfWarnsOfWhatIsLost(t *testing.T) {
+	s := someRBAC()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "metrics"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"nodes/metrics", "nodes/stats"}, Verbs: []string{"get"}}, {NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}},
+	}}
+	bind := rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "metrics"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "metrics"}, Subjects: []rbacv1.Subject{{Kind: "Group", Name: "system:nodes"}},
+	}
+	s.SetClusterRole(role, at(-900))
+	s.SetClusterRoleBinding(&bind, at(-900))
+	again := bind
+	again.Name = "again"
+	instead := func(b rbacv1.ClusterRoleBinding, roles ...rbacv1.ClusterRole) *rbac.Objects {
+		return &rbac.Objects{ClusterRoleBindings: []rbacv1.ClusterRoleBinding{b}, ClusterRoles: roles}
+	}
+	const unseen = "ClusterRoleBinding metrics gives nodes what may be in use without a request that shows it: "
+	for name, c := range map[string]struct {
+		with *rbac.Objects
+		want string
+	}{
+		"nothing instead":            {nil, unseen + "get nodes/metrics, get nodes/stats, get path /metrics"},
+		"the same again":             {instead(bind), ""},
+		"the same by another name":   {instead(again), ""},
+		"the same, with other rules": {instead(again, rbacv1.ClusterRole{ObjectMeta: role.ObjectMeta, Rules: role.Rules[:1]}), unseen + "get path /metrics"},
+	} {
+		b := NewWhatIfBuilder(&WhatIf{RBAC: s, Change: s.Change(func(g rbac.Grant) bool { return g.Binding.Name == "metrics" }, c.with)})
+		b.Add(asked("worker-1 get secrets shop/web"))
+		if got := strings.Join(b.Report(facts(1)).Warnings, "\n"); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
 }

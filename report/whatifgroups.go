@@ -9,6 +9,10 @@ import (
 	"strings"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
@@ -354,12 +358,15 @@ func (b *WhatIfBuilder) Report(f Facts) *WhatIfReport {
 func (b *WhatIfBuilder) bindings(r *WhatIfReport, f Facts) {
 	roles := map[rbac.BindingRef]string{}
 	for info := range b.w.RBAC.BindingsDuring(b.from, b.to) {
-		gone, others, nodes := false, false, false
+		gone, others := false, false
+		var nodes []rbac.SubjectRef
 		for _, s := range info.Subjects {
 			removed := b.w.Change.Removes(rbac.Grant{Binding: info.Binding, Role: info.Role, Subject: s})
 			gone = gone || removed
 			others = others || removed && !s.ForNodes()
-			nodes = nodes || removed && checks.OfNodes(s)
+			if removed && checks.OfNodes(s) {
+				nodes = append(nodes, s)
+			}
 		}
 		if !gone {
 			continue
@@ -379,15 +386,40 @@ func (b *WhatIfBuilder) bindings(r *WhatIfReport, f Facts) {
 	}
 }
 
-// hidden warns of what a binding gives that no request of a node shows.
-func (b *WhatIfBuilder) hidden(r *WhatIfReport, f Facts, info *rbac.BindingInfo, others, nodes bool) {
+// hidden warns of what a binding gives to others, and of what it gives to subjects of nodes that no request shows and that they do not have without it.
+func (b *WhatIfBuilder) hidden(r *WhatIfReport, f Facts, info *rbac.BindingInfo, others bool, nodes []rbac.SubjectRef) {
 	name := bindingParams(Binding{Kind: info.Binding.Kind, Namespace: info.Binding.Namespace, Name: info.Binding.Name})
 	if others {
 		r.Warn(codes.Gap{Code: codes.BindsOthers, Params: name}, f.Words)
 	}
-	if nodes && checks.ApproveCertificates(info.Rules) {
-		r.Warn(codes.Gap{Code: codes.ApprovesCertificate, Params: append(name, codes.Text(codes.ParamRole, info.Role.Name))}, f.Words)
+	approves := false
+	var rights []string
+	for right, q := range checks.Unseen(info) {
+		switch {
+		case !slices.ContainsFunc(nodes, func(s rbac.SubjectRef) bool { return b.loses(s, q) }):
+		case q.Resource == "certificatesigningrequests":
+			approves = true
+		default:
+			rights = append(rights, right)
+		}
 	}
+	if approves {
+		r.Warn(codes.Gap{Code: codes.ApprovesCertificate, Params: append(slices.Clone(name), codes.Text(codes.ParamRole, info.Role.Name))}, f.Words)
+	}
+	if rights = slices.Compact(rights); len(rights) > 0 {
+		p := append(name, codes.Int(codes.ParamTotal, len(rights)))
+		r.Warn(codes.Gap{Code: codes.RightUnseen, Params: append(p, codes.List(codes.ParamRequest, rights[:min(len(rights), listedKinds)])...)}, f.Words)
+	}
+}
+
+// loses reports whether a subject of nodes has not the right to a request in the end, with the change.
+func (b *WhatIfBuilder) loses(s rbac.SubjectRef, q authorizer.AttributesRecord) bool {
+	who := &user.DefaultInfo{Name: s.Name, Groups: []string{user.NodesGroup, user.AllAuthenticated}}
+	if s.Kind == rbacv1.GroupKind {
+		who.Name, who.Groups[0] = "", s.Name
+	}
+	q.User = who
+	return !b.w.RBAC.AuthorizeUnder(b.w.Change, &q, b.to).Allowed
 }
 
 // judgeEvidence says whether something that would break may be missing.

@@ -142,7 +142,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 		return i.Object + " goes and has subjects that are no nodes, whose requests were not judged"
 	},
 	checks.CodeRightUnseen: func(i *checks.Item) string {
-		return fmt.Sprintf("%s goes and gives %s, which no request shows in use", i.Object, i.Value)
+		return fmt.Sprintf("%s goes and gives %s, which may be in use without a request that shows it", i.Object, i.Value)
 	},
 	checks.CodeBindingGrown:     about("whether anything needs %s is known only from then on: before, it did not exist or gave less, or another binding gave the same"),
 	checks.CodeIdentityHarmless: about("identity %s has a wrong user or group, and its requests failed anyway"),

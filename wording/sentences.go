@@ -144,6 +144,9 @@ var sentences = map[codes.Code]func(codes.Params) string{
 		return fmt.Sprintf("%s lets the controller manager approve the nodes' certificates (%s): that is asked in "+
 			"a review and is no request of a node, so nothing here shows it; kubelets cannot renew their certificates without it", Binding(p), p.Text(codes.ParamRole))
 	},
+	codes.RightUnseen: func(p codes.Params) string {
+		return fmt.Sprintf("%s gives nodes what may be in use without a request that shows it: %s", Binding(p), kinds(p))
+	},
 	codes.NothingRemoved: func(codes.Params) string {
 		return "no binding that would go was there, neither in the state nor in the log"
 	},

@@ -170,6 +170,11 @@ func rule(verbs, groups, resources string, names ...string) map[string]any {
 	return out
 }
 
+// urls is a rule about paths that are no resource's.
+func urls(verb, path string) map[string]any {
+	return map[string]any{"verbs": []string{verb}, "nonResourceURLs": []string{path}}
+}
+
 // sortState puts entries in the order in which they were observed.
 func sortState(entries []*Entry) {
 	slices.SortStableFunc(entries, func(a, b *Entry) int { return a.At.Compare(b.At) })

@@ -1,6 +1,7 @@
 package days
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
@@ -10,17 +11,18 @@ func unseen() []Mutation {
 	return []Mutation{
 		{
 			Name: "binding-unseen", Effect: Hides, Checks: []string{"bindings-inventoried"},
-			Description: "a binding for nodes gives what others ask about: the approval of certificates, access to kubelets, audiences of tokens", apply: func(m *mutator) string {
+			Description: "a binding for nodes gives what others ask about: the approval of certificates, access to kubelets and to paths of other servers, audiences of tokens", apply: func(m *mutator) string {
 				given := [...]map[string]any{
 					rule("create", resCSRs.group, resCSRs.name+"/selfnodeserver"), rule("get", "", "nodes/metrics,nodes/stats"),
 					rule("request-serviceaccounts-token-audience", "", "vault"),
 					// The same by wildcards.
 					rule("create", resCSRs.group, "*"), rule("create", resCSRs.group, "*/selfnodeserver"), rule("get", "", "*"), rule("get", "", "*/metrics"),
 					rule("*", "*", "*"),
-				}[m.IntN(8)]
+					urls("get", "/metrics"), urls("get", "/debug/*"), urls("*", "*"), rule("update", "apps", "daemonsets/finalizers"),
+				}[m.IntN(12)]
 				old := m.From.Add(-time.Hour)
 				m.addState(role(m.Rand, "", "unseen", old, given), binding(m.Rand, "", "unseen", "unseen", old, subject("Group", "", "system:nodes")))
-				return given["verbs"].([]string)[0] + " " + given["resources"].([]string)[0]
+				return fmt.Sprint(given)
 			},
 		},
 		{
