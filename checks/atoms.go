@@ -23,7 +23,9 @@ const (
 
 // approval is the right for which kube-controller-manager approves the certificates of kubelets that its holder requests, in the name of whatever node
 // (pkg/controller/certificates/approver). It asks for no other.
-var approval = atom{verb: "create", group: certificatesGroup, resource: certificateRequests + "/nodeclient"}
+func approval() atom {
+	return atom{verb: "create", group: certificatesGroup, resource: certificateRequests + "/nodeclient"}
+}
 
 // atomsOf takes rules apart, so that two roles are the same if they give the same, however their rules are written.
 func atomsOf(rules []rbacv1.PolicyRule) map[atom]bool {
@@ -258,7 +260,7 @@ func dangers() []atom {
 		{verb: "patch", group: certificatesGroup, resource: certificateRequests + "/approval"},
 		{verb: "update", group: certificatesGroup, resource: certificateRequests + "/status"},
 		{verb: "patch", group: certificatesGroup, resource: certificateRequests + "/status"},
-		approval,
+		approval(),
 		{verb: "approve", group: certificatesGroup, resource: "signers"}, {verb: "sign", group: certificatesGroup, resource: "signers"},
 		{verb: "request-serviceaccounts-token-audience", resource: "*"},
 	}

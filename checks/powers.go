@@ -16,7 +16,7 @@ import (
 // an account of it (pkg/controller/serviceaccount): a node may read it if a pod on the node names a Secret that is not there, as optional ones and
 // imagePullSecrets often are.
 func powers() []atom {
-	out := slices.DeleteFunc(dangers(), func(a atom) bool { return a == approval })
+	out := slices.DeleteFunc(dangers(), func(a atom) bool { return a == approval() })
 	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
 		out = append(out, atom{verb: verb, resource: "secrets"})
 	}
@@ -57,13 +57,13 @@ func PowersOf(b *rbac.BindingInfo) (p Powers) {
 	}
 	if b.Binding.Kind == rbac.KindClusterRoleBinding { // the requests are in no namespace
 		_, p.Requests = firstGiven(given, []atom{{verb: "create", group: certificatesGroup, resource: certificateRequests}})
-		_, p.Approved = firstGiven(given, []atom{approval})
+		_, p.Approved = firstGiven(given, []atom{approval()})
 	}
 	return p
 }
 
 // Approval names the right for which requests for the certificate of a node are approved.
-func Approval() string { return approval.String() }
+func Approval() string { return approval().String() }
 
 // String returns the right as requests are written.
 func (a atom) String() string {

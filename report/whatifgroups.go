@@ -407,7 +407,7 @@ func (b *WhatIfBuilder) hidden(r *WhatIfReport, f Facts, info *rbac.BindingInfo,
 		r.Warn(codes.Gap{Code: codes.ApprovesCertificate, Params: append(slices.Clone(name), codes.Text(codes.ParamRole, info.Role.Name))}, f.Words)
 	}
 	if rights = slices.Compact(rights); len(rights) > 0 {
-		p := append(name, codes.Int(codes.ParamTotal, len(rights)))
+		p := append(slices.Clone(name), codes.Int(codes.ParamTotal, len(rights)))
 		r.Warn(codes.Gap{Code: codes.RightUnseen, Params: append(p, codes.List(codes.ParamRequest, rights[:min(len(rights), listedKinds)])...)}, f.Words)
 	}
 }
