@@ -539,7 +539,7 @@ func beside(a, b *habit, minute int64) bool {
 	return a.at(m-1) && a.at(m+1) || b.at(m-1) && b.at(m+1)
 }
 
-// outlasts reports whether the given minute is the first in which an old certificate is in use although its rotation was over, and it was in use beside the new
+// outlasts reports whether the given minute is the first in which an old certificate is in use although its rotation was over, and it was in use next to the new
 // one before. That is so once: the new one may not have been used for ten minutes.
 func outlasts(old, other *habit, minute int64) bool {
 	over := minuteAt(other.First) + rotation + 1
