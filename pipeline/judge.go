@@ -313,6 +313,13 @@ func (j *Judge) grant(out *Judgement) {
 		out.Open = out.Open && !d.Known
 	}
 	out.Spare = j.RBAC.AuthorizeWithout(out.Attrs, out.Time, rbac.Grant.ForNodes).Allowed
+	if !out.HasGrant || !out.JoinsBy() || rules.Stays(&out.Grant.Binding) {
+		return
+	}
+	// RBAC looks at ClusterRoleBindings first, and names one of those where kubeadm's RoleBinding gives the same.
+	if d := j.RBAC.AuthorizeWithout(out.Attrs, out.Time, func(g rbac.Grant) bool { return !rules.Stays(&g.Binding) }); d.Allowed {
+		out.Grant = d.Grant
+	}
 }
 
 // bindingLag is how long an API server may take at most to follow a change of bindings.

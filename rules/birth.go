@@ -326,7 +326,7 @@ func joins(r *Request) bool {
 	case "/nodes":
 		return a.Verb == "get"
 	case "/configmaps":
-		return joinsBy(r) || a.Verb == "get" && (a.Namespace == kubeSystem && a.Name == "kube-proxy" || a.Namespace == "kube-public" && a.Name == "cluster-info")
+		return r.JoinsBy() || a.Verb == "get" && (a.Namespace == kubeSystem && a.Name == "kube-proxy" || a.Namespace == "kube-public" && a.Name == "cluster-info")
 	case "/secrets":
 		return a.Verb == "get" && a.Namespace == kubeSystem && a.Name == "kubeadm-certs"
 	}

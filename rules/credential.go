@@ -239,5 +239,5 @@ func actsAsItsNode(ev *audit.Event) bool {
 func kubeadms(r *Request) bool {
 	a := r.Attrs
 	own := a.ResourceRequest && a.APIGroup == "" && a.Resource == "nodes" && a.Subresource == "" && a.Name == r.Node && (a.Verb == "get" || a.Verb == "patch")
-	return own || joinsBy(r)
+	return own || r.JoinsBy()
 }

@@ -120,7 +120,7 @@ func checkExcess(r *Request, s State, m *Memory, f *Finding) bool {
 		Rule: ExcessAccess, Reason: reason, Severity: High, Subject: r.Node, Allowed: true, Binding: r.Grant.Binding, Params: created(r),
 	}
 	switch {
-	case Stays(&r.Grant.Binding) && joinsBy(r):
+	case Stays(&r.Grant.Binding) && r.JoinsBy():
 		f.Severity, f.Reason = Low, BindingOfKubeadm
 	case r.Fruitless() && r.Event.Code == http.StatusNotFound:
 		if f.Severity, f.Reason = Low, ObjectMissing; r.JustGone {
@@ -171,8 +171,8 @@ func Stays(b *rbac.BindingRef) bool {
 
 const kubeSystem = "kube-system"
 
-// joinsBy reports whether the request is for what such a binding is made for: under its name another role could give anything.
-func joinsBy(r *Request) bool {
+// JoinsBy reports whether the request is for what such a binding is made for: under its name another role could give anything.
+func (r *Request) JoinsBy() bool {
 	a := r.Attrs
 	return a.ResourceRequest && a.Verb == "get" && a.APIGroup == "" && a.Resource == "configmaps" && a.Subresource == "" && a.Namespace == kubeSystem &&
 		(a.Name == "kubeadm-config" || a.Name == "kubelet-config" || strings.HasPrefix(a.Name, "kubelet-config-1."))

@@ -106,7 +106,8 @@ type Request struct {
 	Allowed bool
 	// Open is true when the log does not hold how the request ended, nor does the state tell whether RBAC lets it through.
 	Open bool
-	// Grant is the RBAC grant that let it through: the observed one, else the re-evaluated; HasGrant says whether one is known.
+	// Grant is the RBAC grant that let it through: the observed one, else the re-evaluated; but one of kubeadm's that stays where that gives the same.
+	// HasGrant says whether one is known.
 	Grant    rbac.Grant
 	HasGrant bool
 	// Impersonator is the node that acts as somebody else, else empty. Grant and Spare are then those of the impersonation. A node that may act as

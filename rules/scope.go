@@ -102,7 +102,7 @@ func checkScope(r *Request, s State, m *Memory, f *Finding) bool {
 	case r.lags():
 		f.Severity = Low
 		f.Params = append(f.Params, codes.Text(ParamState, r.Answer.Verdict.String()))
-	case f.Binding.Name != "" && Stays(&f.Binding) && joinsBy(r):
+	case f.Binding.Name != "" && Stays(&f.Binding) && r.JoinsBy():
 		f.Severity = Low
 	}
 	return true

@@ -126,12 +126,14 @@ func (s *sim) afterJoin(x *session, at time.Time) {
 	s.request(c, at.Add(520*milli), "patch", resNodes, "", x.node.name, "", "timeout=10s", 200)
 }
 
-// afterUpgrade writes what kubeadm upgrade node reads with the kubelet's credential, by kubeadm's own bindings.
+// afterUpgrade writes what kubeadm upgrade node reads with the kubelet's credential. kubeadm's own bindings give that, but RBAC looks at ClusterRoleBindings first.
 func (s *sim) afterUpgrade(x *session) {
 	c := x.client(false)
 	c.agent = agent("kubeadm", x.minor, "linux/amd64", "")
 	for i, name := range []string{nodesRole, kubeletRole} {
-		c.reason = allowedBy("RoleBinding", name+"/kube-system", "Role", name, `Group "system:nodes"`)
+		if c.reason = allowedBy("RoleBinding", name+"/kube-system", "Role", name, toNodes); !s.opts.NoBinding {
+			c.reason = allowedBy("ClusterRoleBinding", legacyBinding, "ClusterRole", "system:node", toNodes)
+		}
 		s.request(c, x.from.Add(-time.Duration(4-i)*second), "get", resConfigMaps, "kube-system", []string{"kubeadm-config", "kubelet-config"}[i], "", "timeout=10s", 200)
 	}
 }

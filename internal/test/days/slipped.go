@@ -110,9 +110,9 @@ func movedPod(m *mutator) string {
 			continue
 		}
 		at := p.gone.Add(time.Duration(5+m.IntN(500)) * second)
-		like := m.like(p.node.name, at)
+		like := m.settled(p.node.name, at)
 		again := slices.ContainsFunc(m.pods, func(q *pod) bool { return q != p && q.namespace == p.namespace && q.name == p.name && q.end().After(p.gone) })
-		if like == nil || like.Received.Sub(at).Abs() > minute || again {
+		if like == nil || again {
 			continue
 		}
 		q := &pod{app: &app{namespace: p.namespace}, name: p.name, uid: uuid(m.Rand), node: &node{name: m.node()}, created: p.gone.Add(second)}
@@ -129,6 +129,15 @@ func movedPod(m *mutator) string {
 	return ""
 }
 
+// settled is an event of a node's kubelet within a minute of a time, from an address that it has had for ten minutes; nil if there is none.
+func (m *mutator) settled(node string, at time.Time) *Event {
+	like, before := m.like(node, at), m.like(node, at.Add(-11*minute))
+	if like == nil || like.Received.Sub(at).Abs() > minute || !slices.Equal(like.SourceIPs, before.SourceIPs) {
+		return nil
+	}
+	return like
+}
+
 // afterPod is a get of the secret of a pod by its kubelet, seconds after the pod was gone, that a binding let through; nil where there is none.
 func (m *mutator) afterPod() *Event {
 	for _, i := range m.Perm(len(m.pods)) {
@@ -137,9 +146,9 @@ func (m *mutator) afterPod() *Event {
 			continue
 		}
 		at := p.gone.Add(time.Duration(4+m.IntN(40)) * second)
-		like := m.like(p.node.name, at)
+		like := m.settled(p.node.name, at)
 		name := p.secrets[m.IntN(len(p.secrets))]
-		if like == nil || like.Received.Sub(at).Abs() > minute || m.used(p, name, at) {
+		if like == nil || m.used(p, name, at) {
 			continue
 		}
 		m.bind()
