@@ -263,6 +263,15 @@ func serverCases() []kase {
 		}
 		in.Ledger = ledger(all, nil)
 	}
+	sometimesUndecided := func(in *Input) {
+		all := ticks(nil)
+		for i := range all {
+			if m := all[i].time().Minute(); m >= 10 && m < 20 {
+				all[i].ev.Decision = ""
+			}
+		}
+		in.Ledger = ledger(all, nil)
+	}
 	noLeases := func(in *Input) {
 		all := ticks(nil)
 		for i := range all {
@@ -313,6 +322,8 @@ func serverCases() []kase {
 		{mode, "RBAC is first for an hour", rbacFirst, Failed, CodeNodeNotFirst},
 		{mode, "a node may not renew its Lease", refused, Failed, CodeNodeNotFirst},
 		{mode, "no annotations", undecided, Unproven, CodeModeUnknown},
+		{mode, "no annotations in some minutes", sometimesUndecided, Unproven, CodeModeHidden},
+		{mode, "no annotations in some minutes, but configured", all(sometimesUndecided, configured("Node,RBAC")), Passed, ""},
 		{mode, "an authorizer without reasons", withoutReason, Unproven, CodeModeUntold},
 		{mode, "an authorizer without reasons, long ago", func(in *Input) { withoutReason(in); in.Unreasoned.At = at(3, 0, 0) }, Passed, ""},
 		{mode, "an authorizer without reasons, configured after Node", all(withoutReason, configured("Node,ABAC,RBAC")), Passed, ""},

@@ -39,6 +39,7 @@ const (
 	CodeNodeNotFirst      Code = "node-not-first"
 	CodeModeOff           Code = "node-not-configured"
 	CodeModeUnknown       Code = "mode-unknown"
+	CodeModeHidden        Code = "decisions-missing"
 	CodeModeUntold        Code = "allowed-without-reason"
 	CodeVersionUnknown    Code = "version-unknown"
 	CodeVersionDiffers    Code = "version-contradicted"

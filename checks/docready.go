@@ -123,7 +123,8 @@ allows a node to renew its own Lease, and where it did, the event has a decision
 ## What defeats it
 RBAC allowed a node to renew its own Lease, or nobody did: then the Node authorizer is not asked first, or not at all. The same goes for
 any other request that the Node authorizer allows every node, such as a report of its status. One such request is enough. The check is
-unproven where no configuration is given and events have no decision. It is also unproven where a request was allowed without a
+unproven where no configuration is given and events have no decision: one renewal of a node's Lease without a decision is enough, since
+it may be of an API server whose other events have none either. It is also unproven where a request was allowed without a
 reason that neither RBAC nor Node allows, such as one of a service account that no binding allows, and where RBAC allows a node's request
 and the reason is not RBAC's. So another authorizer, such as ABAC or a webhook, is asked before it, or something changed the reasons.
 What another authorizer or RBAC allows nodes then looks like a decision of the Node authorizer, or like one that needs no

@@ -183,12 +183,19 @@ func sourceMode(in *Input, w *window, name string, configured bool, p *proof) {
 		x := at(h)
 		return x != nil && x.Requests&w.parts(h) != 0 && x.ByNode&w.parts(h) == 0 && !off(h) && !w.brief(h)
 	}
+	hidden := func(h evidence.Hour) bool {
+		x := at(h)
+		return x != nil && x.ByNode&w.parts(h) != 0 && x.Undecided&w.parts(h) != 0 && !off(h)
+	}
 	for h := w.first; h <= w.last; h++ {
 		if x := at(h); x != nil && x.Requests&w.parts(h) != 0 && !configured && (!w.brief(h) || x.ByNode&w.parts(h) != 0) {
-			p.count(1, one(x.ByNode&w.parts(h) != 0 && !off(h)))
+			p.count(1, one(x.ByNode&w.parts(h) != 0 && !off(h) && !hidden(h)))
 		}
 	}
 	if !configured {
+		w.runs(hidden, func(first, last evidence.Hour) {
+			p.unproven(Item{Code: CodeModeHidden, Server: name, From: first.Start(), To: last.End()})
+		})
 		w.runs(silent, func(first, last evidence.Hour) {
 			p.unproven(Item{Code: CodeModeUnknown, Server: name, From: first.Start(), To: last.End()})
 		})

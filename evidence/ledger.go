@@ -118,7 +118,7 @@ type ServerHour struct {
 // that Node is not asked first. So do ByRBAC and Refused of any other request that it always allows.
 type SourceHour struct {
 	mark
-	// Requests are the parts with any answered request of a node, Undecided those with one that has no decision.
+	// Requests are the parts with any answered request of a node, Undecided those in which a node renewed its own Lease and the event has no decision.
 	Requests, Undecided              Parts
 	ByNode, ByRBAC, ByOther, Refused Parts
 	// Pods are the pods for which kubelets did something.

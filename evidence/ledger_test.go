@@ -240,18 +240,20 @@ func TestSources(t *testing.T) {
 		s    seen
 		want shown
 	}{
-		"Node":              {usual, shown{Requests: 1, ByNode: 1}},
-		"RBAC":              {usual.change(func(ev *audit.Event) { ev.Reason = rbac }), shown{Requests: 1, ByRBAC: 1}},
-		"a webhook":         {usual.change(func(ev *audit.Event) { ev.Reason = "yes" }), shown{Requests: 1, ByOther: 1}},
-		"a master":          {usual.change(func(ev *audit.Event) { ev.User.Groups = []string{"system:nodes", "system:masters"} }), shown{Requests: 1, ByOther: 1}},
-		"nobody":            {usual.change(func(ev *audit.Event) { ev.Decision, ev.Code = "forbid", 403 }), shown{Requests: 1, Refused: 1}},
-		"no decision":       {usual.change(func(ev *audit.Event) { ev.Decision = "" }), shown{Requests: 1, Undecided: 1}},
-		"another request":   {request("a", "get", "", "pods", "shop", "web", minutes(1)), shown{Requests: 1}},
-		"another's Lease":   {usual.change(func(ev *audit.Event) { ev.ObjectRef.Name, ev.Decision, ev.Code = "b", "forbid", 403 }), shown{Requests: 1}},
-		"services by RBAC":  {request("a", "watch", "", "services", "", "", minutes(1)).change(func(ev *audit.Event) { ev.Reason = rbac }), shown{Requests: 1, ByRBAC: 1}},
-		"a pod refused":     {request("a", "create", "", "pods", "shop", "", minutes(1)).change(func(ev *audit.Event) { ev.Decision, ev.Code = "forbid", 403 }), shown{Requests: 1, Refused: 1}},
-		"a secret by RBAC":  {request("a", "get", "", "secrets", "shop", "db", minutes(1)).change(func(ev *audit.Event) { ev.Reason = rbac }), shown{Requests: 1}},
-		"without an answer": {usual.change(func(ev *audit.Event) { ev.Code, ev.Decision = 0, "" }), shown{}},
+		"Node":               {usual, shown{Requests: 1, ByNode: 1}},
+		"RBAC":               {usual.change(func(ev *audit.Event) { ev.Reason = rbac }), shown{Requests: 1, ByRBAC: 1}},
+		"a webhook":          {usual.change(func(ev *audit.Event) { ev.Reason = "yes" }), shown{Requests: 1, ByOther: 1}},
+		"a master":           {usual.change(func(ev *audit.Event) { ev.User.Groups = []string{"system:nodes", "system:masters"} }), shown{Requests: 1, ByOther: 1}},
+		"nobody":             {usual.change(func(ev *audit.Event) { ev.Decision, ev.Code = "forbid", 403 }), shown{Requests: 1, Refused: 1}},
+		"no decision":        {usual.change(func(ev *audit.Event) { ev.Decision = "" }), shown{Requests: 1, Undecided: 1}},
+		"turned away":        {usual.change(func(ev *audit.Event) { ev.Code, ev.Decision = 429, "" }), shown{Requests: 1}},
+		"a pod, no decision": {request("a", "get", "", "pods", "shop", "web", minutes(1)).change(func(ev *audit.Event) { ev.Decision = "" }), shown{Requests: 1}},
+		"another request":    {request("a", "get", "", "pods", "shop", "web", minutes(1)), shown{Requests: 1}},
+		"another's Lease":    {usual.change(func(ev *audit.Event) { ev.ObjectRef.Name, ev.Decision, ev.Code = "b", "forbid", 403 }), shown{Requests: 1}},
+		"services by RBAC":   {request("a", "watch", "", "services", "", "", minutes(1)).change(func(ev *audit.Event) { ev.Reason = rbac }), shown{Requests: 1, ByRBAC: 1}},
+		"a pod refused":      {request("a", "create", "", "pods", "shop", "", minutes(1)).change(func(ev *audit.Event) { ev.Decision, ev.Code = "forbid", 403 }), shown{Requests: 1, Refused: 1}},
+		"a secret by RBAC":   {request("a", "get", "", "secrets", "shop", "db", minutes(1)).change(func(ev *audit.Event) { ev.Reason = rbac }), shown{Requests: 1}},
+		"without an answer":  {usual.change(func(ev *audit.Event) { ev.Code, ev.Decision = 0, "" }), shown{}},
 	} {
 		c.s.o.Source = "10.0.0.1"
 		s := ledgerOf(New(), c.s).Source("10.0.0.1", h)

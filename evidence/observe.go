@@ -57,7 +57,7 @@ func (l *Ledger) Observe(ev *audit.Event, o Origin) {
 	var source *SourceHour // of requests that are answered
 	if ev.Code != 0 {
 		if source = l.source(b, o.Source); source != nil {
-			changed := source.decided(ev, part)
+			changed := source.Requests.add(part)
 			changed = source.overruled(ev, part) || changed
 			if changed {
 				l.touch(&source.mark)
@@ -94,15 +94,6 @@ func (n *NodeHour) during(second int) (changed bool) {
 	}
 	if s > n.Last {
 		n.Last, changed = s, true
-	}
-	return changed
-}
-
-// decided notes whether an answered request of a node has the apiserver's decision.
-func (s *SourceHour) decided(ev *audit.Event, part Parts) bool {
-	changed := s.Requests.add(part)
-	if ev.Decision == "" {
-		changed = s.Undecided.add(part) || changed
 	}
 	return changed
 }
@@ -229,7 +220,7 @@ func (l *Ledger) ownLease(b *book, s *SourceHour, n *NodeHour, ev *audit.Event, 
 func (s *SourceHour) word(ev *audit.Event, part Parts) bool {
 	switch {
 	case ev.Decision == "":
-		return false
+		return succeeded(ev) && s.Undecided.add(part) // what was not served may not have come as far as to the authorizers
 	case ev.Decision != "allow":
 		return s.Refused.add(part)
 	case strings.HasPrefix(ev.Reason, "RBAC:"):

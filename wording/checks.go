@@ -122,6 +122,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeNodeNotFirst:      says("the Node authorizer was not asked first"),
 	checks.CodeModeOff:           valued("the authorization mode is %s: the Node authorizer must come first"),
 	checks.CodeModeUnknown:       says("nothing shows that the Node authorizer is asked first"),
+	checks.CodeModeHidden:        says("renewals of nodes' Leases were logged without a decision, so that an API server may not ask the Node authorizer first"),
 	checks.CodeModeUntold:        says("an authorizer that is neither Node nor RBAC allows requests before RBAC or without a reason, or reasons were changed, so that the log cannot show what Node and RBAC allow"),
 	checks.CodeVersionUnknown:    says("the API servers' version is not known, or not the one by which requests were judged"),
 	checks.CodeVersionDiffers:    valued("the API server made a decision that version %s does not make"),

@@ -33,6 +33,10 @@ func slipped() []Mutation {
 			},
 		},
 		{Name: "forced-watch", Effect: Harmless, Description: "a pod is deleted by force, and its kubelet, which does not know it yet, renews the watch of its secret", apply: forcedWatch},
+		{
+			Name: "some-annotations", Effect: Hides, Checks: []string{"node-authorizer-on"},
+			Description: "the events of one API server of several have no annotations, or those of some minutes of each hour, or most events", apply: someAnnotations,
+		},
 		{Name: "moved-pod", Effect: Harmless, Description: "a pod is made again on another node, and the kubelet that had it asks for it", apply: movedPod},
 		{
 			Name: "forced-get", Effect: Breaks, Checks: []string{"nothing-depends"},
@@ -103,6 +107,22 @@ func forcedWatch(m *mutator) string {
 	return e.URI + " at " + e.Received.Format(time.RFC3339)
 }
 
+func someAnnotations(m *mutator) string {
+	server, from, one := m.Events[m.IntN(len(m.Events))].Server, m.IntN(50), 2+m.IntN(200)
+	several := slices.ContainsFunc(m.Events, func(e *Event) bool { return e.Server != server })
+	what, lost := fmt.Sprintf("of all but one event in %d", one), func(*Event) bool { return m.IntN(one) > 0 }
+	switch m.IntN(3) {
+	case 0:
+		what, lost = fmt.Sprintf("of ten minutes of each hour, from the minute %d on", from), func(e *Event) bool { at := e.Received.Minute() - from; return at >= 0 && at < 10 }
+	case 1:
+		if several {
+			what, lost = fmt.Sprintf("of API server %d", server), func(e *Event) bool { return e.Server == server }
+		}
+	}
+	n := m.change(func(e *Event) bool { return e.Decision != "" && lost(e) }, func(e *Event) { e.Decision, e.DecisionReason, e.Issued = "", "", "" })
+	return some(n, "the annotations "+what)
+}
+
 func movedPod(m *mutator) string {
 	for _, i := range m.Perm(len(m.pods)) {
 		p := m.pods[i]
@@ -111,7 +131,9 @@ func movedPod(m *mutator) string {
 		}
 		at := p.gone.Add(time.Duration(5+m.IntN(500)) * second)
 		like := m.settled(p.node.name, at)
-		again := slices.ContainsFunc(m.pods, func(q *pod) bool { return q != p && q.namespace == p.namespace && q.name == p.name && q.end().After(p.gone) })
+		again := slices.ContainsFunc(m.pods, func(q *pod) bool {
+			return q != p && q.namespace == p.namespace && q.name == p.name && q.end().After(p.gone)
+		})
 		if like == nil || again {
 			continue
 		}
