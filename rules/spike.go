@@ -63,7 +63,7 @@ A node that has at least half of all denials is judged on its own, and left out 
 two nodes at least, then the other nodes are not reported on their own: the message says how many there are. Races do not count:
 neither requests near a change of the state, nor denials after which the same node was allowed the same object within 10 to 20
 seconds. Nor does it count when a node asks for a pod that was its own in the ten minutes before, as kubelets do when pods are
-deleted under them, or when its kubelet is refused a secret or the like that it could reach then.
+deleted under them, or when its kubelet is refused the watch of a secret that it could reach then.
 
 ## Why
 One node with a spike has a program that runs wild or a credential that somebody tries. Many nodes at once have the same change in common:
