@@ -177,7 +177,16 @@ func bindingCases() []kase {
 			in.Bindings[len(in.Bindings)-1].Binding = rbac.BindingRef{Kind: rbac.KindRoleBinding, Namespace: "shop", Name: "x"}
 		})
 	}
+	grown := func(of string) func(*Input) {
+		return all(bind(systemNode, group("system:nodes")), func(in *Input) {
+			in.Grown = []Grown{{Binding: in.Bindings[len(in.Bindings)-1].Binding, Since: at(14, 0, 0), Group: of}}
+		})
+	}
 	out := []kase{
+		{inventory, "another binding gave the same until it ended, to nodes", grown(""), Unproven, CodeBindingGrown},
+		{inventory, "to a group that nodes are in", grown("system:nodes"), Unproven, CodeBindingGrown},
+		{inventory, "to a group that no node is in", grown("acme:people"), Passed, CodeBindingGoes},
+		{inventory, "to a group, and nobody looked whether nodes are in it", all(grown("acme:people"), func(in *Input) { in.NodeGroupsKnown = false }), Unproven, CodeBindingGrown},
 		{inventory, "not known", func(in *Input) { in.BindingsKnown = false }, Unproven, CodeBindingsUnknown},
 		{inventory, "no role system:node", func(in *Input) { in.Bindings = in.Bindings[1:] }, Unproven, CodeRoleUnknown},
 		{inventory, "its rules are given", func(in *Input) { in.Bindings, in.SystemNode = in.Bindings[1:], systemNode }, Passed, ""},

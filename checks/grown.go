@@ -2,6 +2,7 @@ package checks
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -15,6 +16,8 @@ import (
 type Grown struct {
 	Binding rbac.BindingRef
 	Since   time.Time
+	// Group is one that the other binding was for: it matters where nodes are in that group. Empty where it matters in any case.
+	Group string `json:",omitempty"`
 }
 
 // GrownDuring returns those of a time, in the order of the rights, which are all that bindings gave in it. systemNode are the rules of the ClusterRole
@@ -28,21 +31,44 @@ func GrownDuring(rights []rbac.Right, systemNode []rbacv1.PolicyRule, from, to t
 		given[i] = givenRight{Right: r, goes: fate == Goes, lasts: r.To.IsZero() || r.To.After(to)}
 		given[i].changed = r.From.After(from) && !r.From.After(to) || !given[i].lasts
 	}
+	groups := endedGroups(given)
 	var out []Grown
 	for i := range given {
 		g := &given[i]
 		if !g.goes || !g.lasts {
 			continue
 		}
-		since := from
-		for _, s := range g.Subjects {
-			since = later(since, g.needed(given, s, from, to))
-		}
-		if since.After(from) {
-			out = append(out, Grown{g.Binding, since})
+		always := from
+		for _, group := range append([]string{""}, groups...) {
+			since := from
+			for _, s := range g.Subjects {
+				since = later(since, g.needed(given, s, group, from, to))
+			}
+			if since.After(always) {
+				out = append(out, Grown{g.Binding, since, group})
+			}
+			if group == "" {
+				always = since
+			}
 		}
 	}
 	return out
+}
+
+// endedGroups are the groups that rights were for which ended, each once and in order. Whether nodes are in such a group only the log shows.
+func endedGroups(all []givenRight) (out []string) {
+	for i := range all {
+		if all[i].goes || all[i].lasts {
+			continue
+		}
+		for _, s := range all[i].Subjects {
+			if s.Kind == rbacv1.GroupKind && s != authenticated && !s.ForNodes() && !strings.HasPrefix(s.Name, serviceaccount.AllServiceAccountsGroup) {
+				out = append(out, s.Name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 type givenRight struct {
@@ -51,8 +77,9 @@ type givenRight struct {
 	atoms                map[atom]bool
 }
 
-// needed returns since when a subject needs all that it has by the binding from bindings that go, from if it does all the time.
-func (g *givenRight) needed(all []givenRight, s rbac.SubjectRef, from, to time.Time) time.Time {
+// needed returns since when a subject needs all that it has by the binding from bindings that go, from if it does all the time. Nodes are in the group, if there
+// is one.
+func (g *givenRight) needed(all []givenRight, s rbac.SubjectRef, group string, from, to time.Time) time.Time {
 	var own, elsewhere, ended []*givenRight
 	changed := false
 	for i := range all {
@@ -64,9 +91,9 @@ func (g *givenRight) needed(all []givenRight, s rbac.SubjectRef, from, to time.T
 		case q.goes && slices.Contains(q.Subjects, s):
 			own = append(own, q)
 			changed = changed || q.changed
-		case !q.goes && q.means(s) && q.lasts:
+		case !q.goes && q.means(s, group) && q.lasts:
 			elsewhere = append(elsewhere, q)
-		case !q.goes && q.means(s):
+		case !q.goes && q.means(s, group):
 			ended = append(ended, q)
 		}
 	}
@@ -118,10 +145,10 @@ func (g *givenRight) gives(a atom) bool {
 	return false
 }
 
-// means reports whether the right's subjects are the given one, or groups that it is in whoever it is.
-func (g *givenRight) means(s rbac.SubjectRef) bool {
+// means reports whether the right's subjects are the given one, or groups that it is in whoever it is, or the group that nodes are in.
+func (g *givenRight) means(s rbac.SubjectRef, group string) bool {
 	return slices.ContainsFunc(g.Subjects, func(o rbac.SubjectRef) bool {
-		return o == s || o == authenticated || s.Kind == rbacv1.ServiceAccountKind && o.Kind == rbacv1.GroupKind &&
+		return o == s || o == authenticated || group != "" && s.ForNodes() && o.Kind == rbacv1.GroupKind && o.Name == group || s.Kind == rbacv1.ServiceAccountKind && o.Kind == rbacv1.GroupKind &&
 			slices.Contains(serviceaccount.MakeGroupNames(s.Namespace), o.Name)
 	})
 }

@@ -234,7 +234,8 @@ func bindingsInventoried(in *Input) Result {
 		}
 	}
 	for _, g := range in.Grown {
-		if f, _ := fate(g.Binding); f == Goes && g.Since.After(w.from) {
+		matters := g.Group == "" || !in.NodeGroupsKnown || slices.Contains(in.NodeGroups, g.Group)
+		if f, _ := fate(g.Binding); f == Goes && matters && g.Since.After(w.from) {
 			p.unproven(Item{Code: CodeBindingGrown, Object: nameOf(g.Binding), From: w.from, To: g.Since})
 		}
 	}

@@ -113,7 +113,7 @@ func grants() []Mutation {
 		},
 		{
 			Name: "grant-elsewhere-ended", Effect: Breaks, Checks: []string{"bindings-inventoried"},
-			Description: "another binding allowed everybody the same, and was deleted after the client's request", apply: func(m *mutator) string { return m.grantedToAll(true) },
+			Description: "another binding allowed everybody the same, or a further group that nodes are in, and was deleted after the client's request", apply: func(m *mutator) string { return m.grantedToAll(true) },
 		},
 	}
 }
@@ -286,14 +286,25 @@ func (m *mutator) noRelationship(e *Event) string {
 	return reason
 }
 
-// grantedToAll plants a request that a binding for everybody allows too.
+// grantedToAll plants a request that a binding for everybody allows too, or one for a further group that all nodes are in.
 func (m *mutator) grantedToAll(ends bool) string {
 	p := m.stray("list", apiResource{"apps", "v1", "replicasets"}, "", "", "", 200, agentsRole, toNodes)
 	if p == nil {
 		return ""
 	}
 	old := m.From.Add(-time.Hour)
-	b := binding(m.Rand, "", "all-see-replicasets", "see-replicasets", old, subject("Group", "", "system:authenticated"))
+	group := "system:authenticated"
+	if m.IntN(2) == 0 {
+		group = "acme:machines"
+		in := func(e *Event) {
+			u := *e.User
+			u.Groups = append(slices.Clone(u.Groups), group)
+			e.User = &u
+		}
+		in(p.e)
+		m.change(func(e *Event) bool { return nodeOf(e.User) != "" }, in)
+	}
+	b := binding(m.Rand, "", "all-see-replicasets", "see-replicasets", old, subject("Group", "", group))
 	m.addState(role(m.Rand, "", "see-replicasets", old, rule("get,list,watch", "apps", "replicasets")), b)
 	if ends {
 		m.State = append(m.State, entry(p.e.Staged.Add((m.To.Sub(p.e.Staged))/2), "DELETED", b))
