@@ -112,6 +112,31 @@ func TestReadyWithTornLineOfOthers(t *testing.T) {
 	}
 }
 
+// A node that joined, by the state, and whose registration is not in the log, leaves open what else happened at that start.
+func TestReadyMissesARegistration(t *testing.T) {
+	found := 0
+	for seed := range uint64(10) {
+		day := threeHours(t, 40+seed, days.Options{Features: days.Deployments | days.Join})
+		registers := func(e *days.Event) bool {
+			return e.IsNode() && e.Verb == "create" && e.Code == 201 && e.Ref.Resource == "nodes" && e.Received.Before(day.To.Add(-40*time.Minute)) && e.Received.After(day.From.Add(time.Minute))
+		}
+		if !slices.ContainsFunc(day.Events, registers) {
+			continue
+		}
+		found++
+		if got := open(provenDay(t, day)); len(got) > 0 {
+			t.Errorf("seed %d: %v", seed, got)
+		}
+		without(func(_ *days.Day, e *days.Event) bool { return registers(e) })(day)
+		if got := open(provenDay(t, day)); !slices.Contains(got["rare-paths-seen"], string(checks.CodeStartIncomplete)) {
+			t.Errorf("seed %d, without the registration: %v", seed, got)
+		}
+	}
+	if found == 0 {
+		t.Error("no node joins")
+	}
+}
+
 // A week of EKS, whose policy hides what nodes get of nodes, and one of two API servers whose log lacks some hours of one of them, are not enough. With the
 // waivers that the report prints, as it prints them, they are READY WITH WAIVERS.
 func TestReadyWithPrintedWaivers(t *testing.T) {

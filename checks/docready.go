@@ -251,7 +251,8 @@ What kubelets and nodes' scripts do only when they start is in the log.
 In the window a kubelet created its Node, answered 201 (it joined) or 409 (it restarted), and its watches followed.
 
 ## What defeats it
-No kubelet started. Scripts that use the kubelet's credential at boot then show nowhere.
+No kubelet started. Scripts that use the kubelet's credential at boot then show nowhere. Or the state shows that a Node came, and the log has
+no kubelet that registered it.
 
 ## What to do
 Restart the kubelet of one node of each kind, or better, let one join. Or waive the check if you know what runs at start.`

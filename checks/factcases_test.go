@@ -51,6 +51,14 @@ func factCases() []kase {
 			e.ev.Code = 201
 			in.Ledger.Observe(&e.ev, e.o)
 		}, Passed, CodeNodeJoined},
+		{rare, "one joined, by the state, and the log does not show how", func(in *Input) { in.Nodes[2].Lives[0].From = at(13, 40, 0) }, Unproven, CodeStartIncomplete},
+		{rare, "one joined right before the log ends", func(in *Input) { in.Nodes[2].Lives[0].From = in.Log.Until.Add(-20 * time.Minute) }, Passed, ""},
+		{rare, "one joined, and was registered", func(in *Input) {
+			in.Nodes[2].Lives[0].From = at(13, 40, 0)
+			e := event("worker-2", "create", "", "nodes", "", "worker-2", at(13, 41, 0))
+			e.ev.Code = 409
+			in.Ledger.Observe(&e.ev, e.o)
+		}, Passed, ""},
 		{rare, "one that is no node of the state", func(in *Input) {
 			in.Ledger = ledger(ticks(nil), start)
 			e := event("other", "create", "", "nodes", "", "other", at(14, 0, 0))

@@ -2,6 +2,7 @@ package checks
 
 import (
 	"slices"
+	"time"
 
 	"github.com/nodetrail/nodetrail/evidence"
 )
@@ -100,6 +101,7 @@ func rarePathsSeen(in *Input) Result {
 			}
 			p.list(item)
 		}
+		unregistered(in, &w, &in.Nodes[i], &p)
 	}
 	if p.r.Seen == 0 {
 		for _, item := range incomplete {
@@ -108,6 +110,25 @@ func rarePathsSeen(in *Input) Result {
 		p.unproven(Item{Code: CodeNoKubeletStart})
 	}
 	return p.done(NextRestartKubelet)
+}
+
+// registersWithin is how long a kubelet may take at most to register a Node that came before it, or before the state had it.
+const registersWithin = 30 * time.Minute
+
+// unregistered looks for the registration of a Node that came in the window. Where it is not in the log, neither is what else happened at that start.
+func unregistered(in *Input, w *window, n *Node, p *proof) {
+	if playsNode(in, w, n) {
+		return
+	}
+	for _, life := range n.Lives {
+		at := life.From
+		if at.Before(w.from) || at.Add(registersWithin).After(w.to) || !life.To.IsZero() && life.To.Before(at.Add(registersWithin)) {
+			continue
+		}
+		if !within(in, n.Name, at.Add(-registersWithin), at.Add(registersWithin), func(x *evidence.NodeHour) evidence.Parts { return x.Started }) {
+			p.unproven(Item{Code: CodeStartIncomplete, Node: n.Name, Request: "create nodes", From: at, To: at.Add(registersWithin)})
+		}
+	}
 }
 
 // watchesAtStart returns a kind of watch that does not follow a start, Watches if all do: in the hour of the start or the next.
