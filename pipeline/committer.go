@@ -24,6 +24,7 @@ type committer struct {
 
 	under     *commit // under way, or to be tried again
 	running   bool
+	began     time.Time // the commit that is running
 	next      time.Time // the earliest time of the next commit
 	nextFacts time.Time
 	retryAt   time.Time
@@ -45,6 +46,8 @@ type closing struct {
 const (
 	// factsEvery is how often the facts of a report are stored.
 	factsEvery = 5 * time.Second
+	// commitsWithin is how long a commit may take until the store counts as failing.
+	commitsWithin = 10 * time.Second
 	// lastCommit is how long the last commit may take when the engine stops.
 	lastCommit = 15 * time.Second
 )
@@ -96,7 +99,7 @@ func (k *committer) gather(now time.Time) *commit {
 
 // run has the commit stored, apart from the caller's goroutine.
 func (k *committer) run() {
-	k.running = true
+	k.running, k.began = true, k.opt.Now()
 	go func(ctx context.Context, c *commit) {
 		begin := k.opt.Now()
 		err := k.opt.Store.Commit(ctx, &c.c)

@@ -325,10 +325,11 @@ func (e *Engine) crowded() bool {
 
 // figures are the engine's, as they were published last.
 type figures struct {
-	mu    sync.Mutex
-	stats EngineStats
-	at    time.Time
-	early int64 // the loop's
+	mu      sync.Mutex
+	stats   EngineStats
+	at      time.Time
+	early   int64     // the loop's
+	storing time.Time // since when the commit under way is stored, zero if none is
 }
 
 // Stats returns the figures of a moment ago.
@@ -337,6 +338,9 @@ func (e *Engine) Stats() EngineStats {
 	defer e.figures.mu.Unlock()
 	s := e.figures.stats
 	s.Held = e.room.held.Load()
+	if since := e.figures.storing; s.Failing.IsZero() && !since.IsZero() && e.opt.Now().Sub(since) > commitsWithin {
+		s.Failing = since // a store that hangs returns no error
+	}
 	return s
 }
 
@@ -352,14 +356,31 @@ func (e *Engine) tell(now time.Time) {
 	s := &f.stats
 	s.Waiting, s.Open, s.Oldest, s.Early = e.sched.waiting.n, e.sched.pending.n, time.Time{}, f.early
 	s.Failures, s.Failing = e.commits.failures, e.commits.failing
+	f.storing = time.Time{}
+	if e.commits.running {
+		f.storing = e.commits.began
+	}
+	older := func(t time.Time) {
+		if !t.IsZero() && (s.Oldest.IsZero() || t.Before(s.Oldest)) {
+			s.Oldest = t
+		}
+	}
 	if r := e.sched.waiting.first; r != nil {
-		s.Oldest = r.received
+		older(r.received)
+	}
+	if c := e.commits.under; c != nil {
+		for _, b := range c.batches {
+			older(b.came)
+		}
 	}
 	if d := e.opt.Detectors; d != nil {
 		s.Late = d.Late()
 	}
 	s.Lanes = s.Lanes[:0:0]
 	for _, l := range e.parts.open {
+		if len(l.batches) > 0 {
+			older(l.batches[0].came)
+		}
 		s.Lanes = append(s.Lanes, LaneStats{Lane: l.name, Latest: l.latest, Behind: l.behind, Batches: len(l.batches)})
 	}
 }

@@ -98,10 +98,10 @@ type EngineStats struct {
 	Early int64
 	// Late counts requests that came too late for the detectors.
 	Late int64
-	// Failures counts commits that failed, Failing says since when they do; zero if they do not.
+	// Failures counts commits that failed, Failing says since when they do, or since when one has not ended that takes very long; zero if all is well.
 	Failures int64
 	Failing  time.Time
-	// Oldest is the time of coming in of the oldest request that waits, zero if none does.
+	// Oldest is the time of coming in of the oldest of what is not stored, zero if there is nothing.
 	Oldest time.Time
 	Lanes  []LaneStats
 }

@@ -38,6 +38,7 @@ type partition struct {
 type batch struct {
 	d    *delivery
 	part *partition
+	came time.Time // by the clock
 	// unjudged counts the requests that must be judged before the batch is complete, its own and those of which it brought another event.
 	unjudged int
 	// keeps is about how many bytes the requests keep that it began, or whose response it brought.
@@ -351,14 +352,20 @@ func (p *partitions) take(d *delivery, now time.Time, changed func(*audit.Event)
 	}
 	l.more = src.Behind
 	l.inOrder = l.inOrder || src.Position != ""
+	if b.came = src.Received; b.came.IsZero() {
+		b.came = now
+	}
 	l.batches = append(l.batches, b)
 	l.taken = now
 	log := p.frontiers.latest()
+	if log.IsZero() {
+		log = now // a log may be old, and is not of the future
+	}
 	for i := range src.Events {
 		ev := &src.Events[i]
 		changed(ev)
 		if t := timeOf(ev); t.After(l.came) {
-			if log.IsZero() || !t.After(log.Add(aheadAtMost)) { // else the clock of an API server is wrong
+			if !t.After(log.Add(aheadAtMost)) { // else the clock of an API server is wrong
 				l.came = t
 			}
 			if t.After(l.latest) {

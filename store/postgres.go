@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,13 +28,18 @@ type shared struct {
 	lock   int64  // the key of the advisory lock that writers to this store share
 	log    zerolog.Logger
 
-	mu   sync.Mutex // one transaction writes at a time
-	done int64      // numbers the transactions
+	turn chan struct{} // holds one: one transaction writes at a time
+	done int64         // numbers the transactions
 }
 
 // retryFor bounds how long a transaction is tried anew while the database cannot be reached. A transaction of which it is not known
-// whether it was committed is tried until the context ends: giving up would mean to count it again, or not at all.
-const retryFor = 30 * time.Second
+// whether it was committed is tried until the context ends: giving up would mean to count it again, or not at all. attemptFor bounds a single
+// attempt: a server that is reached may never answer. What is done alone, such as pruning, may take longer.
+const (
+	retryFor        = 30 * time.Second
+	attemptFor      = 30 * time.Second
+	attemptAloneFor = 10 * time.Minute
+)
 
 // Keys of advisory locks: one for the schema, one that writers share and that who prunes has alone. A store that was made since several clusters
 // may share a database has a key of its own in place of the second, so that clusters do not wait for each other.
@@ -58,7 +62,7 @@ func openShared(ctx context.Context, dsn string, o Options, versions []migration
 		return nil, fmt.Errorf("reading the PostgreSQL DSN: %w", withoutDSN(err))
 	}
 	c := config.ConnConfig
-	p := &shared{where: describe(c), writer: make([]byte, 16), lock: pruneLock, log: o.Log}
+	p := &shared{where: describe(c), writer: make([]byte, 16), lock: pruneLock, log: o.Log, turn: make(chan struct{}, 1)}
 	_, _ = crand.Read(p.writer) // never fails
 	schema := o.Schema
 	switch path := c.RuntimeParams["search_path"]; {
@@ -228,12 +232,22 @@ func (p *shared) close() error {
 // write numbers its transactions and stores the number with each. Where the connection is lost during the commit, that number, read
 // under a lock that the lost transaction has until it ends, tells whether it was stored.
 func (p *shared) write(ctx context.Context, alone bool, f func(tx) error) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	select {
+	case p.turn <- struct{}{}:
+	case <-ctx.Done(): // whoever writes may wait for a server that does not answer
+		return ctx.Err()
+	}
+	defer func() { <-p.turn }()
 	p.done++
 	unsure, began := false, time.Now()
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		err := p.attempt(ctx, alone, &unsure, f)
+		most := attemptFor
+		if alone {
+			most = attemptAloneFor
+		}
+		one, stop := context.WithTimeout(ctx, most)
+		err := p.attempt(one, alone, &unsure, f)
+		stop()
 		if err == nil {
 			return nil
 		}
