@@ -586,12 +586,15 @@ func TestEngineFarFuture(t *testing.T) {
 	if _, err := e.Open(t.Context(), "webhook:a", 0); err != nil {
 		t.Fatal(err)
 	}
-	far := batchOf(lines[:1])
+	far := batchOf(lines[:50])
+	if len(far.Events) == 0 {
+		t.Fatal("no event")
+	}
 	for i := range far.Events {
 		far.Events[i].RequestReceived = time.Date(9980, 1, 1, 0, 0, 0, 0, time.UTC)
 		far.Events[i].StageTime = far.Events[i].RequestReceived
 	}
-	for _, b := range []*source.Batch{far, batchOf(lines[1:50])} {
+	for _, b := range []*source.Batch{far, batchOf(lines[50:100])} {
 		stored := make(chan error, 1)
 		b.Lane = "webhook:a"
 		if err := e.Take(t.Context(), b, func(err error) { stored <- err }); err != nil {
