@@ -268,7 +268,7 @@ State is given, and nobody stopped watching in the window.
 ## What defeats it
 No state, kinds of objects that are missing, times in which nobody watched, a state that ends before the log. A journal of
 'nodetrail record' has a bookmark of each kind every minute: ten minutes without one and without a change are a time in which nobody
-watched.
+watched. So is all that follows the list of a kind which the recorder may list and not watch; its log says so.
 
 ## What to do
 Run 'nodetrail record' all the time, and give its journal with '--state'.`

@@ -38,6 +38,9 @@
 // and from there to observedAt absence proves nothing: see nodeauthz.Graph.Uncovered. Without notBefore there is no hole. A BOOKMARK without a
 // resourceVersion, as Live writes it, says that a list begins.
 //
+// API servers send a BOOKMARK of each watch every minute, and Record writes one itself where they send none. In inputs that have such BOOKMARKs,
+// ten minutes without one of a kind and without a change of it are a hole, too: the kind was not watched, or what was seen is missing.
+//
 // A watch that was interrupted leaves no hole if the apiserver still knows the version where it stopped: all that was missed comes, with
 // notBefore. That holds for a restart of Live too, which resumes where its journal ends, be it cut off by a crash. In the meantime nothing is
 // known of what happens: requests of then should wait for [Live.CaughtUp], and are unknown if they do not.

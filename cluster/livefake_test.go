@@ -35,10 +35,10 @@ type fakeCluster struct {
 	rv      int
 	objects map[string]map[string]map[string]any // by path and namespace/name
 	log     []fakeEvent
-	oldest  int // versions before are forgotten
-	epoch   int // watches of an earlier one are cut off
-	refuse  map[string]int
-	mute    bool // watches begin and say nothing
+	oldest  int            // versions before are forgotten
+	epoch   int            // watches of an earlier one are cut off
+	refuse  map[string]int // by path, "watch " before it for watches alone
+	mute    bool           // watches begin and say nothing
 	closed  bool
 	lists   map[string]int
 	watches map[string]int
@@ -155,14 +155,19 @@ func (c *fakeCluster) bookmark() {
 func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, of := range []string{"", r.URL.Path} {
+	watch := r.URL.Query().Get("watch") != ""
+	of := []string{"", r.URL.Path}
+	if watch {
+		of = append(of, "watch "+r.URL.Path)
+	}
+	for _, of := range of {
 		if code := c.refuse[of]; code != 0 {
 			status(w, code, map[int]string{403: "Forbidden", 404: "NotFound", 503: "ServiceUnavailable", 429: "TooManyRequests", 401: "Unauthorized"}[code])
 			return
 		}
 	}
 	c.queries[r.URL.Path] = r.URL.RawQuery
-	if r.URL.Query().Get("watch") == "" {
+	if !watch {
 		c.list(w, r)
 		return
 	}

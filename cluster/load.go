@@ -157,16 +157,10 @@ func (s *State) merge(q *queue) error {
 	return nil
 }
 
-// signs are the signs of life of a kind in journals: bookmarks, which an API server sends every minute, and changes.
-type signs struct {
-	last   int64
-	marked bool // by bookmarks that no list ends with
-}
-
-// silence is how long a kind that a journal has bookmarks of can be without a sign of life. What was not recorded, or is missing from the journal, is longer.
+// silence is how long a kind can be without a sign of life in a journal that has bookmarks. What was not recorded, or is missing from the journal, is longer.
 const silence = 10 * 60 * second
 
-// sign takes in a sign of life. After a silence nobody knows what happened meanwhile, unless the entry says that it has all since the last sign: notBefore is
+// sign takes in a sign of life of a kind: a change, or a bookmark, which an API server sends every minute. After a silence nobody knows what happened meanwhile, unless the entry says that it has all since the last sign: notBefore is
 // the last moment before it of which all is known.
 func (s *State) sign(src *source, c *change) {
 	if !c.clocked || src.until != 0 {
@@ -174,21 +168,21 @@ func (s *State) sign(src *source, c *change) {
 	}
 	if c.moved != 0 {
 		for i := range s.signs {
-			if l := &s.signs[i]; l.last != 0 {
-				l.last += c.moved // no silence: those before belong there, too
+			if s.signs[i] != 0 {
+				s.signs[i] += c.moved // no silence: those before belong there, too
 			}
 		}
 	}
-	l := &s.signs[c.kind]
-	l.marked = l.marked || c.verb == verbBookmark
+	s.marked = s.marked || c.verb == verbBookmark
+	last := &s.signs[c.kind]
 	to := c.at
 	if c.notBefore != 0 {
 		to = min(to, c.notBefore)
 	}
-	if l.last != 0 && to-l.last > silence {
-		s.silences = append(s.silences, silent{c.kind, l.last, to})
+	if *last != 0 && to-*last > silence {
+		s.silences = append(s.silences, silent{c.kind, *last, to})
 	}
-	l.last = max(l.last, c.at)
+	*last = max(*last, c.at)
 }
 
 // silent is a time in which a journal has no sign of life of a kind.
@@ -197,17 +191,19 @@ type silent struct {
 	from, to int64
 }
 
-// silencesEnd makes holes of the silences of kinds that have bookmarks. A journal without any tells nothing by its silence.
+// silencesEnd makes holes of the silences. Where a kind has bookmarks, whoever watches another one has them, too: one without was listed and not watched.
+// Journals without any bookmark tell nothing by their silence.
 func (s *State) silencesEnd() {
-	for id, l := range s.signs {
-		if l.last != 0 && s.to-l.last > silence {
-			s.silences = append(s.silences, silent{kindID(id), l.last, s.to})
+	if !s.marked {
+		return
+	}
+	for id, last := range s.signs {
+		if last != 0 && s.to-last > silence {
+			s.silences = append(s.silences, silent{kindID(id), last, s.to})
 		}
 	}
 	for _, x := range s.silences {
-		if s.signs[x.kind].marked {
-			s.uncovered(x.kind, x.from, x.to)
-		}
+		s.uncovered(x.kind, x.from, x.to)
 	}
 	s.silences = nil
 }

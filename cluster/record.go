@@ -72,7 +72,7 @@ func (c RecordConfig) withDefaults() RecordConfig {
 // compared with what was known; entries of changes that happened while nobody looked carry notBefore, the last moment of which all is known.
 // Such a list ends with a further BOOKMARK of that annotation, which carries it too: what was made and deleted in between is not in the journal.
 //
-// A kind that is not served or may not be read is logged once and tried again later. It is an error if the cluster cannot be reached at
+// A kind that is not served or may not be listed or watched is logged once, with the right that is missing, and tried again later. It is an error if the cluster cannot be reached at
 // the beginning, and if w fails. Everything has been written to w, and flushed if w has a Flush method, when Record returns.
 func Record(ctx context.Context, cfg RecordConfig, w io.Writer, log zerolog.Logger) error {
 	cfg = cfg.withDefaults()

@@ -81,9 +81,9 @@ type kindRecorder struct {
 	// bookmarks is true when a watch has brought one. Without any, silence proves nothing, so watches are short then.
 	bookmarks, short bool
 
-	warned  bool
 	backoff time.Duration
-	// refusal is the latest wait after a refusal, 0 once a watch has begun.
+	// trouble is the latest cause of a refusal, refusal the latest wait after it; zero once a watch has begun.
+	trouble string
 	refusal time.Duration
 }
 
@@ -110,11 +110,16 @@ func (k *kindRecorder) run(ctx context.Context) {
 	resumed := k.listed && k.resume(ctx)
 	for ctx.Err() == nil {
 		var err error
+		verb := "list"
 		if !resumed {
 			err = k.list(ctx)
 		}
 		resumed = false
+		if err != nil && !k.listed && k.firstFrom.IsZero() {
+			k.firstFrom = k.cfg.Now() // others are recorded since then
+		}
 		for err == nil && ctx.Err() == nil {
+			verb = "watch"
 			err = k.watch(ctx)
 			if ctx.Err() != nil {
 				break
@@ -133,7 +138,7 @@ func (k *kindRecorder) run(ctx context.Context) {
 			k.log.Info().Msg("the apiserver does not know any more where the watch was, listing again")
 			k.pause(ctx, "", nil)
 		case refused(err):
-			k.refused(ctx, err)
+			k.refused(ctx, verb, err)
 			// Rights may be back before the apiserver has forgotten where the watch was.
 			resumed = k.listed && apierrors.IsForbidden(err)
 		default:
@@ -145,21 +150,21 @@ func (k *kindRecorder) run(ctx context.Context) {
 
 // refused deals with a kind that is not served or may not be read. An apiserver that has just started refuses nearly everybody until it has read its
 // RBAC objects, so the next attempt comes soon, and only what stays refused is left for RetryRefused.
-func (k *kindRecorder) refused(ctx context.Context, err error) {
-	p := phaseAbsent
+func (k *kindRecorder) refused(ctx context.Context, verb string, err error) {
+	p, trouble, msg := phaseAbsent, "not served", "cannot be recorded, continuing without"
 	if apierrors.IsForbidden(err) {
-		p = phaseRefused
-	}
-	if k.phase != p {
-		k.refusal = 0 // it was otherwise until now, and may soon be again
+		p, trouble = phaseRefused, "no right to "+verb+" "+kinds[k.kind].Resource
+		if verb == "watch" {
+			msg = "was listed and cannot be watched, continuing without its changes"
+		}
 	}
 	k.turn(p, err)
 	if p == phaseAbsent {
 		k.firstFrom = k.cfg.Now() // there was none until now
 	}
-	if !k.warned {
-		k.warned = true
-		k.log.Warn().Err(err).Msg("cannot be recorded, continuing without")
+	if k.trouble != trouble {
+		k.trouble, k.refusal = trouble, 0 // it was otherwise until now, and may soon be again
+		k.log.Warn().Err(err).Str("trouble", trouble).Msg(msg)
 	}
 	k.refusal = min(max(2*k.refusal, k.cfg.MinBackoff), k.cfg.RetryRefused)
 	sleep(ctx, k.refusal)
@@ -321,7 +326,7 @@ func (k *kindRecorder) listVersion(ctx context.Context) error {
 	}
 	k.bookmark(true, notBefore)
 	k.listed, k.whole = true, false
-	k.good, k.backoff, k.warned = began, 0, false
+	k.good, k.backoff = began, 0
 	k.phase = phaseLost
 	k.out.turned(k, nil)
 	k.out.settled(ctx, k)

@@ -27,7 +27,7 @@ func (k *kindRecorder) watch(ctx context.Context) error {
 		return err
 	}
 	defer w.Stop()
-	k.refusal = 0
+	k.trouble, k.refusal = "", 0
 	k.catchUp, k.backlog = k.good, true
 	k.turn(phaseCatchingUp, nil)
 	if k.target != 0 && revision(k.rv) >= k.target { // nothing was missed
@@ -121,6 +121,9 @@ func (k *kindRecorder) ended(began time.Time, timeout int64, events int) error {
 	switch {
 	case asked && !k.backlog:
 		k.good = now // the apiserver ended it as it was asked to, so nothing was missed
+		if !k.bookmarks {
+			k.bookmark(false, time.Time{}) // it sends none
+		}
 	case events == 0 && !asked:
 		return errWatchBroken // at once, and again: not without a pause
 	}

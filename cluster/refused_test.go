@@ -31,7 +31,8 @@ func TestRefusedAnew(t *testing.T) {
 		{absent, 1, time.Second, phaseAbsent},
 	} {
 		for range c.times {
-			k.refused(over, c.err)
+			k.turn(phaseLost, c.err) // as after a watch
+			k.refused(over, "watch", c.err)
 		}
 		if k.refusal != c.wait || k.phase != c.phase {
 			t.Errorf("%v, %d times: waits %s in phase %d", c.err, c.times, k.refusal, k.phase)

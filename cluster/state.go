@@ -56,7 +56,8 @@ type State struct {
 	decoder   *decoder // for audit bodies
 	versions  versions
 	sight     [numKinds]sight
-	signs     [numKinds]signs
+	signs     [numKinds]int64 // the last sign of life of a kind in journals; 0: none
+	marked    bool            // a journal has bookmarks that no list ends with
 	silences  []silent
 	watched   []stretch // in which journals show each change of each pod, but for holes
 	behind    int64     // by how much the clock of who watched was behind, at most

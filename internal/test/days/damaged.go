@@ -71,7 +71,10 @@ func damaged() []Mutation {
 		"Pod": {"state-complete", "reads-logged"}, "Node": {"window-covered", "reads-logged"}, "Lease": {"servers-seen"},
 		"ClusterRoleBinding": {inventoried}, "RoleBinding": {inventoried}, "ClusterRole": {inventoried}, "PersistentVolume": {"state-complete", "reads-logged"},
 	} {
-		out = append(out, stateHole("state-hole-"+strings.ToLower(kind), "the journal lacks half an hour of the kind "+kind, []string{kind}, checks...))
+		out = append(
+			out, stateHole("state-hole-"+strings.ToLower(kind), "the journal lacks half an hour of the kind "+kind, []string{kind}, checks...),
+			Mutation{Name: "state-hole-watch-" + strings.ToLower(kind), Effect: Hides, Checks: checks, Description: "the recorder may list the kind " + kind + " and not watch it", apply: listedOnly(kind)},
+		)
 	}
 	slices.SortFunc(out, func(a, b Mutation) int { return strings.Compare(a.Name, b.Name) })
 	return out
@@ -90,4 +93,20 @@ func stateHole(name, what string, kinds []string, checks ...string) Mutation {
 		})
 		return some(n-len(m.State), "entries from "+stamp(hole.from))
 	}}
+}
+
+// listedOnly leaves of a kind what a recorder has of it that may list it and not watch it.
+func listedOnly(kind string) func(m *mutator) string {
+	return func(m *mutator) string {
+		listed, n := false, len(m.State)
+		m.State = slices.DeleteFunc(m.State, func(e *Entry) bool {
+			if e.Kind != kind {
+				return false
+			}
+			gone := listed
+			listed = listed || e.Type == "BOOKMARK" // the list ends with the first
+			return gone
+		})
+		return some(n-len(m.State), fmt.Sprintf("%d entries of %s", n-len(m.State), kind))
+	}
 }
