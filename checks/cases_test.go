@@ -118,6 +118,14 @@ func readCases() []kase {
 	kept := func(i int, p *PodLife) { p.Until, p.Gone = time.Time{}, false }
 	out = append(out,
 		kase{check, "a node's status is not reported for an hour", act(evidence.ActReportNode, "worker-2", 13, 14), Unproven, CodeRequestMissing},
+		kase{check, "an old kubelet does not get its Node for an hour", act(evidence.ActGetNode, "worker-1", 13, 14), Unproven, CodeRequestMissing},
+		kase{check, "a kubelet that starts does not get its Node", act(evidence.ActGetNode, "worker-0", 13, 14), Unproven, CodeRequestMissing},
+		kase{check, "a kubelet that starts gets another Node", without(func(t *tick) bool {
+			if t.ev.Verb == "get" && t.ev.ObjectRef.Name == "worker-0" {
+				t.ev.ObjectRef.Name = "worker-2"
+			}
+			return false
+		}), Unproven, CodeRequestMissing},
 		kase{check, "not for an hour in which it was Ready for 20 minutes", all(act(evidence.ActReportNode, "worker-2", 13, 14), notReady(2, at(13, 20, 0), at(14, 0, 0))), Passed, ""},
 		kase{check, "one pod of a node that its kubelet rejects", all(act(evidence.ActCreateToken, "worker-1", 0, 23), func(in *Input) {
 			in.Pods = append(in.Pods[:4], in.Pods[6:]...)

@@ -41,12 +41,13 @@ minute may never have been looked at. As long as a pod mounts 'kube-root-ca.crt'
 70 minutes, and after each start of the kubelet. A secret must be read after each start of a kubelet that has a pod with a secret.
 
 A filter can also drop one verb or one kind of request. So in every hour in which a node was Ready for at least 30 minutes, its kubelet must
-have reported the Node's status. For the pods that came to nodes or went from them, the log must have what kubelets do then: they get the pod,
-report its status, create a token where one is mounted, and delete the pod in the end. The gets and the reports are looked for by pod: a
-filter for a namespace, or a sample, shows too. In an hour with thousands of pods, some are taken for others. Each of these must not be
-missing of all pods, of three or more pods of one node, or of three or more pods that came in one hour. The gets of pods and the reports of
-their status must not be missing of three or more pods that are more than 1 % of all. Deletions count only if three or more pods went. What
-the audit policy that you give does not log is not missed here.
+have reported the Node's status. A kubelet before 1.31 gets its Node before each report, and every kubelet does so after a start at which it
+finds its Node there: a get must be in the log at most ten minutes before or after. For the pods that came to nodes or went from them, the
+log must have what kubelets do then: they get the pod, report its status, create a token where one is mounted, and delete the pod in the
+end. The gets and the reports are looked for by pod: a filter for a namespace, or a sample, shows too. In an hour with thousands of pods,
+some are taken for others. Each of these must not be missing of all pods, of three or more pods of one node, or of three or more pods that
+came in one hour. The gets of pods and the reports of their status must not be missing of three or more pods that are more than 1 % of all.
+Deletions count only if three or more pods went. What the audit policy that you give does not log is not missed here.
 
 ## What defeats it
 An audit policy or a filter drops reads, or requests of one verb or kind. A log of writes only, such as 'kube-audit-admin' of AKS, never passes.

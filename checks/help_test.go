@@ -97,7 +97,12 @@ func play(every cadence) []tick {
 			}
 		}
 		for t := time.Minute; t < span; t += 5 * time.Minute {
-			out = append(out, sub(event(node, "patch", "", "nodes", "", node, noon.Add(t)), "status"))
+			report := sub(event(node, "patch", "", "nodes", "", node, noon.Add(t)), "status")
+			if n == 1 { // an old kubelet
+				report.ev.UserAgent = "kubelet/v1.30.14"
+				out = append(out, event(node, "get", "", "nodes", "", node, noon.Add(t)))
+			}
+			out = append(out, report)
 		}
 		for p := range 3 {
 			came, went := at(13, 2, p), at(14, 10, p)
@@ -108,7 +113,7 @@ func play(every cadence) []tick {
 	}
 	start := event("worker-0", "create", "", "nodes", "", "worker-0", at(13, 30, 0))
 	start.ev.Code = 409
-	out = append(out, start)
+	out = append(out, start, event("worker-0", "get", "", "nodes", "", "worker-0", at(13, 30, 0)))
 	for n := range 2 {
 		name := fmt.Sprintf("apiserver-%d", n)
 		for t := time.Duration(0); t < span; t += 10*time.Second + time.Duration(r.IntN(400))*time.Millisecond {

@@ -108,6 +108,7 @@ func watchesOf(in *Input, w *window, n *Node, all []loss, p *proof) {
 		report := Item{Code: CodeRequestMissing, Node: n.Name, Request: evidence.ActReportNode.String()}
 		hourly(in, w, hours, reportFor, report, p, func(x *evidence.NodeHour) evidence.Parts { return x.Acted[evidence.ActReportNode] })
 	}
+	looks(in, w, n, p)
 	own := loss{}
 	for kind := range evidence.Watches {
 		item := Item{Code: CodeWatchMissing, Node: n.Name, Request: "watch " + kind.String()}
@@ -137,6 +138,28 @@ func watchesOf(in *Input, w *window, n *Node, all []loss, p *proof) {
 	if own.tooMany(in) {
 		p.unproven(own.item(n.Name, w.first.Start(), w.last.End()))
 	}
+}
+
+// looks asks for a get of the Node around each part of an hour in which the kubelet did what it does not do without one.
+func looks(in *Input, w *window, n *Node, p *proof) {
+	if slices.Contains(in.Policy.Omits, evidence.ActGetNode) {
+		return
+	}
+	hours := make([]loss, w.last-w.first+1)
+	for at := w.from.Truncate(evidence.PartLength).Add(evidence.PartLength); !at.Add(2 * evidence.PartLength).After(w.to); at = at.Add(evidence.PartLength) {
+		if x := in.Ledger.Node(n.Name, evidence.HourOf(at)); x != nil && x.Owes.Has(at) {
+			seen := acted(in, n.Name, evidence.ActGetNode, at.Add(-evidence.PartLength), at.Add(evidence.PartLength))
+			p.count(1, one(seen))
+			hours[evidence.HourOf(at)-w.first].add(loss{expected: 1, missing: 1 - one(seen)})
+		}
+	}
+	w.runs(func(h evidence.Hour) bool { return hours[h-w.first].missing > 0 }, func(first, last evidence.Hour) {
+		item := Item{Code: CodeRequestMissing, Node: n.Name, Request: evidence.ActGetNode.String(), From: first.Start(), To: last.End()}
+		for h := first; h <= last; h++ {
+			item.Count += hours[h-w.first].missing
+		}
+		p.unproven(item)
+	})
 }
 
 // hourly looks for what a kubelet does in each hour in which its node was Ready for at least that long; if it never was, in all hours together. The item is what

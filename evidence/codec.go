@@ -10,11 +10,13 @@ import (
 	"slices"
 )
 
-// The first byte of each value is the version of its form. Until the second one nobody looked for acts, until the third one not for which pods they were.
+// The first byte of each value is the version of its form. Until the second one nobody looked for acts, until the third one not for which pods they were, until
+// the fourth one not for gets of Nodes.
 const (
 	withoutActs  = 1
 	withoutPods  = 2
-	codecVersion = 3
+	withoutLooks = 3
+	codecVersion = 4
 )
 
 // Kind says what a record is about.
@@ -221,14 +223,18 @@ func (l *Ledger) Merge(other *Ledger) {
 	}
 }
 
-// parts are all sets of parts, those that the first form lacks at the end.
+// parts are all sets of parts, those that former forms lack at the end.
 func (n *NodeHour) parts(version byte) []*Parts {
 	all := []*Parts{
 		&n.Watched[0], &n.Watched[1], &n.Watched[2], &n.Watched[3], &n.Watched[4], &n.Read[0], &n.Read[1], &n.Started, &n.Joined, &n.Foreign,
 		&n.Acted[0], &n.Acted[1], &n.Acted[2], &n.Acted[3], &n.Acted[4],
+		&n.Acted[5], &n.Owes,
 	}
-	if version == withoutActs {
-		return all[:len(all)-int(Acts)]
+	switch {
+	case version == withoutActs:
+		return all[:len(all)-int(Acts)-1]
+	case version <= withoutLooks:
+		return all[:len(all)-2]
 	}
 	return all
 }
@@ -290,6 +296,9 @@ func (n *NodeHour) decode(d *decoder, version byte) {
 		for i := range n.Acted {
 			n.Acted[i] = allParts
 		}
+	}
+	if version <= withoutLooks {
+		n.Acted[ActGetNode] = allParts
 	}
 	n.First, n.Last = uint16(d.most(3600)), uint16(d.most(3600))
 	d.failed = d.failed || n.First > n.Last || (n.First == 0) != (n.Last == 0)

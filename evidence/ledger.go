@@ -59,20 +59,22 @@ func (r Read) String() string { return [...]string{"secrets", "configmaps", "unk
 type Act uint8
 
 // The requests that kubelets make: the first for the Node, at least every five to ten minutes; one before each report of a pod's status; that report; one for
-// each pod with a token when it starts; and one when a pod has ended that is to go.
+// each pod with a token when it starts; one when a pod has ended that is to go; and one for the Node, before each report of a kubelet before 1.31 and after a
+// start that finds the Node there.
 const (
 	ActReportNode Act = iota
 	ActGetPod
 	ActReportPod
 	ActCreateToken
 	ActDeletePod
+	ActGetNode
 	// Acts is how many there are.
 	Acts
 )
 
 // String returns the verb and the resource.
 func (a Act) String() string {
-	return [...]string{"patch nodes/status", "get pods", "patch pods/status", "create serviceaccounts/token", "delete pods", "unknown"}[min(a, Acts)]
+	return [...]string{"patch nodes/status", "get pods", "patch pods/status", "create serviceaccounts/token", "delete pods", "get nodes", "unknown"}[min(a, Acts)]
 }
 
 // mark is an entry's key and whether it changed since it was last handed out.
@@ -94,6 +96,8 @@ type NodeHour struct {
 	Read [Reads]Parts
 	// Acted are the parts in which a kubelet made each of those requests, whatever the answer.
 	Acted [Acts]Parts
+	// Owes are the parts in which a kubelet did what it does not do without ActGetNode.
+	Owes Parts
 	// Started are the parts in which the kubelet created its Node, answered 201 or 409; Joined those in which it was 201.
 	Started, Joined Parts
 	// Foreign are the parts in which another identity renewed the node's Lease.

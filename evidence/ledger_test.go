@@ -164,6 +164,9 @@ func TestActs(t *testing.T) {
 		"update of its status":           {of("update", "", "nodes", "status", "worker-1"), ActReportNode},
 		"patch of another node's status": {of("patch", "", "nodes", "status", "worker-2"), Acts},
 		"patch of its Node":              {of("patch", "", "nodes", "", "worker-1"), Acts},
+		"get of its Node":                {of("get", "", "nodes", "", "worker-1"), ActGetNode},
+		"get of another Node":            {of("get", "", "nodes", "", "worker-2"), Acts},
+		"get of its status":              {of("get", "", "nodes", "status", "worker-1"), Acts},
 		"get of a pod":                   {of("get", "", "pods", "", "web"), ActGetPod},
 		"get of a pod's log":             {of("get", "", "pods", "log", "web"), Acts},
 		"list of pods":                   {of("list", "", "pods", "", ""), Acts},
@@ -191,6 +194,38 @@ func TestActs(t *testing.T) {
 			if n == nil || n.Acted != want {
 				t.Errorf("%s, a kubelet %t: %+v", name, kubelet, n)
 			}
+		}
+	}
+}
+
+// What a kubelet does not do without a look at its Node is noted: a report of one before 1.31, and a start that finds the Node.
+func TestOwes(t *testing.T) {
+	report := request("worker-1", "patch", "", "nodes", "", "worker-1", noon).change(func(ev *audit.Event) { ev.ObjectRef.Subresource = "status" })
+	by := func(agent string) seen { return report.change(func(ev *audit.Event) { ev.UserAgent = agent }) }
+	start := func(code int32) seen {
+		return request("worker-1", "create", "", "nodes", "", "worker-1", noon).change(func(ev *audit.Event) { ev.Code = code })
+	}
+	for name, c := range map[string]struct {
+		s    seen
+		want bool
+	}{
+		"1.28":                  {by("kubelet/v1.28.15 (linux/amd64) kubernetes/abc"), true},
+		"1.30 of a distributor": {by("kubelet.exe/v1.30.4+k3s1 (windows/amd64) kubernetes/abc"), true},
+		"1.31":                  {by("kubelet/v1.31.0 (linux/amd64) kubernetes/abc"), false},
+		"no version":            {by("kubelet"), false},
+		"another version":       {by("kubelet/v1"), false},
+		"a version of words":    {by("kubelet/v1.x.4"), false},
+		"refused":               {by("kubelet/v1.28.15").change(func(ev *audit.Event) { ev.Code = 403 }), false},
+		"it starts":             {start(409), true},
+		"it joins":              {start(201), false},
+		"it may not":            {start(403), false},
+	} {
+		want := Parts(0)
+		if c.want {
+			want = partOf(noon)
+		}
+		if n := ledgerOf(New(), c.s).Node("worker-1", HourOf(noon)); n.Owes != want {
+			t.Errorf("%s: owes %b, want %b", name, n.Owes, want)
 		}
 	}
 }

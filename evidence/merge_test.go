@@ -171,7 +171,7 @@ func TestDroppedHoursAreForgotten(t *testing.T) {
 
 // A value has one form: another that would mean the same is refused, as is what means nothing.
 func TestDamagedValues(t *testing.T) {
-	empty := slices.Repeat([]byte{0}, 12+int(Acts)) // parts, first and last of a node
+	empty := slices.Repeat([]byte{0}, 13+int(Acts)) // parts, first and last of a node
 	node := func(slots ...byte) []byte { return slices.Concat([]byte{codecVersion}, empty, slots) }
 	server := func(rest ...byte) []byte { return append([]byte{codecVersion, 0, 0}, rest...) }
 	for name, c := range map[string]struct {
@@ -188,8 +188,10 @@ func TestDamagedValues(t *testing.T) {
 		"more behind":          {KindNode, node(0, 0), false},
 		"a long number":        {KindNode, node(0x80, 0), false},
 		"no slots":             {KindNode, node(), false},
-		"the first form":       {KindNode, slices.Concat([]byte{withoutActs}, empty[Acts:], []byte{0}), true},
+		"the first form":       {KindNode, slices.Concat([]byte{withoutActs}, empty[Acts+1:], []byte{0}), true},
 		"acts in that form":    {KindNode, slices.Concat([]byte{withoutActs}, empty, []byte{0}), false},
+		"the third form":       {KindNode, slices.Concat([]byte{withoutLooks}, empty[2:], []byte{0}), true},
+		"gets in that form":    {KindNode, slices.Concat([]byte{withoutLooks}, empty, []byte{0}), false},
 		"another form":         {KindNode, append([]byte{codecVersion + 1}, node(0)[1:]...), false},
 		"nothing":              {KindNode, nil, false},
 		"versions":             {KindServer, server(0, 2, 1, 'a', 1, 'b'), true},
@@ -229,6 +231,21 @@ func TestRecordsWithoutActs(t *testing.T) {
 			if parts != allParts {
 				t.Errorf("%s: %b", Act(act), parts)
 			}
+		}
+	}
+}
+
+// Where the program that wrote a record did not look for gets of Nodes, none is missed, whatever comes later in the hour.
+func TestRecordsWithoutLooks(t *testing.T) {
+	start := request("worker-1", "create", "", "nodes", "", "worker-1", noon).change(func(ev *audit.Event) { ev.Code = 409 })
+	old := ledgerOf(New(), request("worker-1", "get", "", "pods", "shop", "web", noon)).Node("worker-1", HourOf(noon)).appendAs([]byte{withoutLooks}, withoutLooks)
+	for name, l := range map[string]*Ledger{"alone": New(), "merged": ledgerOf(New(), start)} {
+		if err := l.Put(Key{KindNode, HourOf(noon), "worker-1"}, old); err != nil {
+			t.Fatal(err)
+		}
+		n := l.Node("worker-1", HourOf(noon))
+		if n.Acted[ActGetNode] != allParts || n.Acted[ActGetPod] != partOf(noon) || n.Acted[ActReportPod] != 0 || (n.Owes != 0) != (name == "merged") {
+			t.Errorf("%s: acts %b, owes %b", name, n.Acted, n.Owes)
 		}
 	}
 }

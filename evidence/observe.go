@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -312,8 +313,12 @@ func (n *NodeHour) actOf(ev *audit.Event) Act {
 			return ActReportPod
 		}
 	case "nodes":
-		if ref.Subresource == "status" && (ev.Verb == "patch" || ev.Verb == "update") && ref.Name == n.name {
+		switch {
+		case ref.Name != n.name:
+		case ref.Subresource == "status" && (ev.Verb == "patch" || ev.Verb == "update"):
 			return ActReportNode
+		case ref.Subresource == "" && ev.Verb == "get":
+			return ActGetNode
 		}
 	case "serviceaccounts":
 		if ref.Subresource == "token" && ev.Verb == "create" {
@@ -323,6 +328,17 @@ func (n *NodeHour) actOf(ev *audit.Event) Act {
 	return Acts
 }
 
+// listsNodes is the minor of the kubelet that takes its Node from its watch before it reports the Node's status. Until then it got it (tryUpdateNodeStatus).
+const listsNodes = 31
+
+// looksFirst reports whether a user agent such as "kubelet/v1.29.15 (linux/amd64) kubernetes/abc" is that of a kubelet which gets its Node before each report.
+func looksFirst(agent string) bool {
+	_, version, _ := strings.Cut(agent, "/v1.")
+	minor, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(minor)
+	return err == nil && n < listsNodes
+}
+
 // kubelet takes in what every kubelet does, reads by name, and starts.
 func (n *NodeHour) kubelet(ev *audit.Event, part Parts) bool {
 	ref := &ev.ObjectRef
@@ -330,7 +346,11 @@ func (n *NodeHour) kubelet(ev *audit.Event, part Parts) bool {
 		return false
 	}
 	if act := n.actOf(ev); act != Acts {
-		return n.Acted[act].add(part)
+		changed := n.Acted[act].add(part)
+		if act == ActReportNode && succeeded(ev) && looksFirst(ev.UserAgent) {
+			changed = n.Owes.add(part) || changed
+		}
+		return changed
 	}
 	if ref.Subresource != "" {
 		return false
@@ -351,9 +371,9 @@ func (n *NodeHour) kubelet(ev *audit.Event, part Parts) bool {
 		}
 		changed := n.Started.add(part)
 		if ev.Code == 201 {
-			changed = n.Joined.add(part) || changed
+			return n.Joined.add(part) || changed
 		}
-		return changed
+		return n.Owes.add(part) || changed // it compares what is there with itself
 	}
 	return false
 }

@@ -2,6 +2,7 @@ package days
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -27,18 +28,35 @@ func verbs() []Mutation {
 				return m.withoutKind(m.node())
 			},
 		},
+		{
+			Name: "remove-get-nodes", Effect: Hides, Description: "no get of a Node by a node is logged: the rule of the widely used audit policies, in the pipeline",
+			Checks: []string{"reads-logged"}, apply: func(m *mutator) string {
+				return m.without("", "get", "nodes")
+			},
+		},
 	}
 }
 
 // withoutKind drops one of the kinds of requests that kubelets make, of those that show.
 func (m *mutator) withoutKind(node string) string {
-	kinds := [...][2]string{{"patch", "nodes/status"}, {"get", "pods"}, {"patch", "pods/status"}, {"create", "serviceaccounts/token"}, {"delete", "pods"}}
+	kinds := [...][2]string{{"patch", "nodes/status"}, {"get", "pods"}, {"patch", "pods/status"}, {"create", "serviceaccounts/token"}, {"delete", "pods"}, {"get", "nodes"}}
 	for _, i := range m.Perm(len(kinds)) {
 		if what := m.without(node, kinds[i][0], kinds[i][1]); what != "" {
 			return what
 		}
 	}
 	return ""
+}
+
+// getsNode reports whether the kubelet that makes the request gets its Node with it, and that is long enough before the end of the day to be missed.
+func (m *mutator) getsNode(e *Event) bool {
+	if !strings.HasPrefix(e.UserAgent, "kubelet") || e.Received.Before(m.From.Add(20*minute)) || e.Received.After(m.To.Add(-20*minute)) {
+		return false
+	}
+	minor := 0
+	_, version, _ := strings.Cut(e.UserAgent, "/")
+	_, _ = fmt.Sscanf(version, "v1.%d.", &minor)
+	return e.Code == 409 || e.Ref.Subresource == "status" && e.Code == 200 && getsOwnNode(minor)
 }
 
 // enough is how many pods must have come or gone for what is missing of them to show. A pod goes too soon to be looked at, a kubelet is away, or a pod is
@@ -76,6 +94,12 @@ func (m *mutator) without(node, verb, kind string) string {
 	}
 	switch {
 	case verb == "update" || verb == "create" && kind == "" || verb == "patch" && kind != "pods/status": // for the Node
+	case kind == "nodes":
+		if !slices.ContainsFunc(m.Events, func(e *Event) bool {
+			return (of(e, "patch", "nodes/status") || of(e, "create", "nodes")) && m.getsNode(e)
+		}) {
+			return ""
+		}
 	case verb == "delete":
 		if len(gone) < enough {
 			return ""
