@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -523,92 +522,5 @@ func TestEngineWithoutStore(t *testing.T) {
 	}
 	if h := e.Stats().Held; h != 0 {
 		t.Errorf("%d bytes are held though everything is stored", h)
-	}
-}
-
-// A store that hangs counts as failing, though it returns no error, and what waits for it is seen.
-func TestEngineStoreHangs(t *testing.T) {
-	lines := capture(t)
-	var later atomic.Int64
-	release := make(chan struct{})
-	h := &harness{t: t, store: newModelStore(), mode: "Node,RBAC"}
-	h.opt = EngineOptions{
-		Settle: time.Millisecond, CommitEvery: time.Millisecond,
-		Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) },
-	}
-	h.store.fail = func() error {
-		<-release
-		return nil
-	}
-	e, _, stop := h.start()
-	defer stop()
-	if _, err := e.Open(t.Context(), "webhook:a", 0); err != nil {
-		t.Fatal(err)
-	}
-	stored := make(chan error, 1)
-	b := batchOf(lines[:50])
-	b.Lane = "webhook:a"
-	if err := e.Take(t.Context(), b, func(err error) { stored <- err }); err != nil {
-		t.Fatal(err)
-	}
-	until := func(what string, is func(EngineStats) bool) {
-		t.Helper()
-		for !is(e.Stats()) {
-			if t.Context().Err() != nil {
-				t.Fatal(what)
-			}
-			time.Sleep(time.Millisecond)
-		}
-	}
-	until("what is not stored is seen", func(s EngineStats) bool { return s.Waiting == 0 && s.Oldest.Equal(b.Received) })
-	if s := e.Stats(); !s.Failing.IsZero() {
-		t.Errorf("it fails since %v, after so short a time", s.Failing)
-	}
-	later.Store(int64(time.Minute))
-	until("it fails", func(s EngineStats) bool { return !s.Failing.IsZero() })
-	if s := e.Stats(); s.Failures != 0 || s.Failing.After(time.Now().Add(time.Second)) {
-		t.Errorf("%d failures, failing since %v", s.Failures, s.Failing)
-	}
-	close(release)
-	if err := <-stored; err != nil {
-		t.Fatal(err)
-	}
-	until("nothing waits, and nothing fails", func(s EngineStats) bool { return s.Failing.IsZero() && s.Oldest.IsZero() })
-}
-
-// An event of the far future tells nothing of how far the log is, also if it is the first one.
-func TestEngineFarFuture(t *testing.T) {
-	lines := capture(t)
-	h := &harness{t: t, store: newModelStore(), mode: "Node,RBAC"}
-	h.opt = EngineOptions{Settle: time.Millisecond, CommitEvery: time.Millisecond}
-	e, _, stop := h.start()
-	defer stop()
-	if _, err := e.Open(t.Context(), "webhook:a", 0); err != nil {
-		t.Fatal(err)
-	}
-	far := batchOf(lines[:50])
-	if len(far.Events) == 0 {
-		t.Fatal("no event")
-	}
-	for i := range far.Events {
-		far.Events[i].RequestReceived = time.Date(9980, 1, 1, 0, 0, 0, 0, time.UTC)
-		far.Events[i].StageTime = far.Events[i].RequestReceived
-	}
-	for _, b := range []*source.Batch{far, batchOf(lines[50:100])} {
-		stored := make(chan error, 1)
-		b.Lane = "webhook:a"
-		if err := e.Take(t.Context(), b, func(err error) { stored <- err }); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-stored; err != nil {
-			t.Fatal(err)
-		}
-	}
-	var came time.Time
-	if err := e.Do(t.Context(), func() { came = e.parts.open["webhook:a"].came }); err != nil {
-		t.Fatal(err)
-	}
-	if came.IsZero() || came.After(time.Now().Add(time.Hour)) {
-		t.Errorf("the log is at %v", came)
 	}
 }

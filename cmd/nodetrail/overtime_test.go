@@ -34,11 +34,11 @@ func TestAnalyzeFindsOverTime(t *testing.T) {
 		t.Errorf("%d groups, want one for each node that the script used", len(found))
 	}
 	for _, f := range found {
-		// Minutes 06:04 and 06:05 of the log: of the first alone the message would count fewer.
+		// Minutes 06:04 and 06:05 of the log: of the first alone the message would count fewer. One watch of what a node had until just before does not count.
 		if f.Severity != "critical" || f.Count < 1 || f.Count > 2 || len(f.AuditIDs) == 0 || !f.Allowed || f.Runbook != "docs/rules/secret-enumeration.md" {
 			t.Errorf("%+v", f)
 		}
-		if f.Node == "worker-3" && !strings.HasPrefix(f.Message, "node worker-3 reached for 57 different objects within 10 minutes") {
+		if f.Node == "worker-3" && !strings.HasPrefix(f.Message, "node worker-3 reached for 56 different objects within 10 minutes") {
 			t.Errorf("%s", f.Message)
 		}
 	}
