@@ -245,3 +245,24 @@ func TestFull(t *testing.T) {
 		ok(t, s.Close())
 	})
 }
+
+// What is acknowledged is in the file that the next start opens: a file that was moved away or replaced takes nothing more, until it is back.
+func TestFileMovedAway(t *testing.T) {
+	ctx, path := context.Background(), filepath.Join(t.TempDir(), "nodetrail.db")
+	s := must(OpenSQLite(ctx, path, Options{}))(t)
+	defer s.Close()
+	must(s.Acquire(ctx, "file:a", 0, 0))(t)
+	ok(t, s.Commit(ctx, killed(0)))
+	ok(t, os.Rename(path, path+".away"))
+	refused := func(what string, commit int) {
+		t.Helper()
+		if err := s.Commit(ctx, killed(commit)); err == nil || !strings.Contains(err.Error(), "moved, deleted or replaced") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	refused("moved away", 1)
+	ok(t, os.WriteFile(path, must(os.ReadFile(path+".away"))(t), 0o600))
+	refused("a copy in its place", 1)
+	ok(t, os.Rename(path+".away", path))
+	ok(t, s.Commit(ctx, killed(1)))
+}

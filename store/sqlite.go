@@ -24,6 +24,7 @@ const checkFor = 20 * time.Second
 // embedded is SQLite: one connection that writes, a few that read.
 type embedded struct {
 	path    string
+	file    os.FileInfo // of the file that is open; nil when it only reads
 	lock    *lockFile // nil when it only reads
 	db      *sql.DB   // what writes; nil when it only reads
 	conn    *sql.Conn
@@ -89,6 +90,9 @@ func (e *embedded) open(ctx context.Context, log zerolog.Logger, versions []migr
 		}
 		return w.exec(ctx, `INSERT INTO meta (name, value) VALUES ('open', 1) ON CONFLICT (name) DO UPDATE SET value = 1`)
 	}); err != nil {
+		return err
+	}
+	if e.file, err = os.Stat(e.path); err != nil {
 		return err
 	}
 	return e.openReaders(e.path, "rw")
@@ -174,6 +178,17 @@ func tooShort(path string) error {
 		return nil // it was being made
 	}
 	return fmt.Errorf("%w: it has %d bytes", errDamaged, info.Size())
+}
+
+// there returns an error where the file that is open is not the one at its path: what is written to it would be lost at the next start.
+func (e *embedded) there() error {
+	if e.file == nil {
+		return nil
+	}
+	if info, err := os.Stat(e.path); err != nil || !os.SameFile(info, e.file) {
+		return errors.New("its file was moved, deleted or replaced while it was open; put it back, or start again with what is there")
+	}
+	return nil
 }
 
 var errDamaged = errors.New("the file is damaged; put a copy of it in its place, or begin anew without it")

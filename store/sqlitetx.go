@@ -30,6 +30,9 @@ func (e *embedded) write(ctx context.Context, _ bool, f func(tx) error) error {
 	if e.broken != nil {
 		return e.broken
 	}
+	if err := e.there(); err != nil {
+		return err
+	}
 	// A statement that is interrupted may end the transaction by itself, so once begun it goes through.
 	ctx = context.WithoutCancel(ctx)
 	if _, err := e.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
