@@ -81,8 +81,9 @@ func rarePathsSeen(in *Input) Result {
 	if !w.known(in, &p) {
 		return p.done(NextGetLog)
 	}
-	p.count(1, 0)
+	started := false
 	var incomplete []Item
+	var joins gathered
 	for i := range in.Nodes {
 		for h := w.first; h <= w.last; h++ {
 			x := in.Ledger.Node(in.Nodes[i].Name, h)
@@ -95,15 +96,17 @@ func rarePathsSeen(in *Input) Result {
 				incomplete = append(incomplete, item)
 				continue
 			}
-			p.r.Seen = 1
+			started = true
 			if x.Joined != 0 {
 				item.Code = CodeNodeJoined
 			}
 			p.list(item)
 		}
-		unregistered(in, &w, &in.Nodes[i], &p)
+		unregistered(in, &w, &in.Nodes[i], &joins)
 	}
-	if p.r.Seen == 0 {
+	joins.tell(in, &p)
+	p.count(1, one(started))
+	if !started {
 		for _, item := range incomplete {
 			p.unproven(item)
 		}
@@ -115,8 +118,8 @@ func rarePathsSeen(in *Input) Result {
 // registersWithin is how long a kubelet may take at most to register a Node that came before it, or before the state had it.
 const registersWithin = 30 * time.Minute
 
-// unregistered looks for the registration of a Node that came in the window. Where it is not in the log, neither is what else happened at that start.
-func unregistered(in *Input, w *window, n *Node, p *proof) {
+// unregistered looks for the registration of a Node that came in the window, or for a later one. Where none is in the log, neither is what else happened at that start.
+func unregistered(in *Input, w *window, n *Node, g *gathered) {
 	if playsNode(in, w, n) {
 		return
 	}
@@ -125,8 +128,13 @@ func unregistered(in *Input, w *window, n *Node, p *proof) {
 		if at.Before(w.from) || at.Add(registersWithin).After(w.to) || !life.To.IsZero() && life.To.Before(at.Add(registersWithin)) {
 			continue
 		}
-		if !within(in, n.Name, at.Add(-registersWithin), at.Add(registersWithin), func(x *evidence.NodeHour) evidence.Parts { return x.Started }) {
-			p.unproven(Item{Code: CodeStartIncomplete, Node: n.Name, Request: "create nodes", From: at, To: at.Add(registersWithin)})
+		to := w.to
+		if !life.To.IsZero() && life.To.Before(to) {
+			to = life.To
+		}
+		seen := within(in, n.Name, at.Add(-registersWithin), to, func(x *evidence.NodeHour) evidence.Parts { return x.Started })
+		if g.add(loss{expected: 1, missing: 1 - one(seen)}); !seen {
+			g.items = append(g.items, Item{Code: CodeStartIncomplete, Node: n.Name, Request: "create nodes", From: at, To: at.Add(registersWithin)})
 		}
 	}
 }

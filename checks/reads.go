@@ -38,12 +38,14 @@ func readsLogged(in *Input) Result {
 	w.whole(in, &p, evidence.OverNodes|evidence.OverNames)
 	readers := map[string]*Node{} // those with a kubelet
 	all := make([]loss, w.last-w.first+1)
+	var gets gathered
 	for i := range in.Nodes {
 		if n := &in.Nodes[i]; !playsNode(in, &w, n) {
 			readers[n.Name] = n
-			watchesOf(in, &w, n, all, &p)
+			watchesOf(in, &w, n, all, &gets, &p)
 		}
 	}
+	gets.tell(in, &p)
 	w.runs(func(h evidence.Hour) bool { return all[h-w.first].tooMany(in) }, func(first, last evidence.Hour) {
 		sum := loss{}
 		for h := first; h <= last; h++ {
@@ -92,7 +94,7 @@ func (l *loss) item(node string, from, to time.Time) Item {
 
 // watchesOf looks for each kind of watch in each hour in which the node was Ready for long enough; of a node that never was, in all hours together. What it
 // counts of each hour it adds to all.
-func watchesOf(in *Input, w *window, n *Node, all []loss, p *proof) {
+func watchesOf(in *Input, w *window, n *Node, all []loss, gets *gathered, p *proof) {
 	var ready []Span
 	for _, life := range clip(n.Lives, w.from, w.to) {
 		ready = append(ready, subtract(life, clip(n.Silent, life.From, life.To))...)
@@ -108,7 +110,7 @@ func watchesOf(in *Input, w *window, n *Node, all []loss, p *proof) {
 		report := Item{Code: CodeRequestMissing, Node: n.Name, Request: evidence.ActReportNode.String()}
 		hourly(in, w, hours, reportFor, report, p, func(x *evidence.NodeHour) evidence.Parts { return x.Acted[evidence.ActReportNode] })
 	}
-	looks(in, w, n, p)
+	looks(in, w, n, gets)
 	own := loss{}
 	for kind := range evidence.Watches {
 		item := Item{Code: CodeWatchMissing, Node: n.Name, Request: "watch " + kind.String()}
@@ -140,8 +142,23 @@ func watchesOf(in *Input, w *window, n *Node, all []loss, p *proof) {
 	}
 }
 
+// gathered is what is missing of all nodes together. One lost event is no reason to doubt a log.
+type gathered struct {
+	loss
+	items []Item
+}
+
+func (g *gathered) tell(in *Input, p *proof) {
+	p.count(g.expected, g.expected-g.missing)
+	if g.whole(1) || g.tooMany(in) {
+		for _, item := range g.items {
+			p.unproven(item)
+		}
+	}
+}
+
 // looks asks for a get of the Node around each part of an hour in which the kubelet did what it does not do without one.
-func looks(in *Input, w *window, n *Node, p *proof) {
+func looks(in *Input, w *window, n *Node, g *gathered) {
 	if slices.Contains(in.Policy.Omits, evidence.ActGetNode) {
 		return
 	}
@@ -149,8 +166,9 @@ func looks(in *Input, w *window, n *Node, p *proof) {
 	for at := w.from.Truncate(evidence.PartLength).Add(evidence.PartLength); !at.Add(2 * evidence.PartLength).After(w.to); at = at.Add(evidence.PartLength) {
 		if x := in.Ledger.Node(n.Name, evidence.HourOf(at)); x != nil && x.Owes.Has(at) {
 			seen := acted(in, n.Name, evidence.ActGetNode, at.Add(-evidence.PartLength), at.Add(evidence.PartLength))
-			p.count(1, one(seen))
-			hours[evidence.HourOf(at)-w.first].add(loss{expected: 1, missing: 1 - one(seen)})
+			l := loss{expected: 1, missing: 1 - one(seen)}
+			hours[evidence.HourOf(at)-w.first].add(l)
+			g.add(l)
 		}
 	}
 	w.runs(func(h evidence.Hour) bool { return hours[h-w.first].missing > 0 }, func(first, last evidence.Hour) {
@@ -158,7 +176,7 @@ func looks(in *Input, w *window, n *Node, p *proof) {
 		for h := first; h <= last; h++ {
 			item.Count += hours[h-w.first].missing
 		}
-		p.unproven(item)
+		g.items = append(g.items, item)
 	})
 }
 

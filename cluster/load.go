@@ -160,8 +160,8 @@ func (s *State) merge(q *queue) error {
 // silence is how long a kind can be without a sign of life in a journal that has bookmarks. What was not recorded, or is missing from the journal, is longer.
 const silence = 10 * 60 * second
 
-// sign takes in a sign of life of a kind: a change, or a bookmark, which an API server sends every minute. After a silence nobody knows what happened meanwhile, unless the entry says that it has all since the last sign: notBefore is
-// the last moment before it of which all is known.
+// sign takes in a sign of life of a kind: a change, or a bookmark, which an API server sends every minute. After a silence nobody knows what happened meanwhile,
+// unless the entry says that it has all since the last sign: notBefore is the last moment before it of which all is known.
 func (s *State) sign(src *source, c *change) {
 	if !c.clocked || src.until != 0 {
 		return

@@ -155,6 +155,9 @@ func (l *Ledger) Put(k Key, value []byte) error {
 	if d.failed || !bytes.Equal(dst, value) {
 		return fmt.Errorf("record of hour %d: %w", k.Hour, errDamaged)
 	}
+	if version <= withoutLooks { // it then was of any request, also of one that did not come as far as to the authorizers
+		source.Undecided = 0
+	}
 	l.merge(k, &node, &server, &source, over)
 	return nil
 }

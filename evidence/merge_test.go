@@ -359,3 +359,21 @@ func FuzzObserve(f *testing.F) {
 		}
 	})
 }
+
+// Of an hour that an earlier version stored nobody knows which requests had no decision.
+func TestUndecidedOfBefore(t *testing.T) {
+	s := SourceHour{Requests: 1, Undecided: 1, ByNode: 1}
+	l := New()
+	if err := l.Put(Key{KindSource, 1000, "a"}, s.appendAs([]byte{withoutLooks}, withoutLooks)); err != nil {
+		t.Fatal(err)
+	}
+	if x := l.Source("a", 1000); x.Undecided != 0 || x.ByNode != 1 {
+		t.Errorf("%+v", x)
+	}
+	if err := l.Put(Key{KindSource, 1001, "a"}, s.append([]byte{codecVersion})); err != nil {
+		t.Fatal(err)
+	}
+	if x := l.Source("a", 1001); x.Undecided != 1 {
+		t.Errorf("%+v", x)
+	}
+}

@@ -46,7 +46,7 @@ type closing struct {
 const (
 	// factsEvery is how often the facts of a report are stored.
 	factsEvery = 5 * time.Second
-	// commitsWithin is how long a commit may take until the store counts as failing.
+	// commitsWithin is how long a commit may take until the store counts as failing: the process is then not ready, and gets no more batches.
 	commitsWithin = 10 * time.Second
 	// lastCommit is how long the last commit may take when the engine stops.
 	lastCommit = 15 * time.Second

@@ -238,7 +238,10 @@ func (e *Engine) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			defer time.AfterFunc(lastCommit, giveUp).Stop()
-			return e.commits.stop()
+			err := e.commits.stop()
+			e.figures.at = time.Time{} // how it ended is asked for when the rest has stopped
+			e.tell(e.opt.Now())
+			return err
 		case d := <-e.in:
 			e.take(d)
 		case f := <-e.ops:

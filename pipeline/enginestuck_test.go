@@ -94,3 +94,43 @@ func TestEngineFarFuture(t *testing.T) {
 		t.Errorf("the log is at %v", came)
 	}
 }
+
+// What was stored as the engine stopped does not count as failing afterwards.
+func TestEngineStopsDuringACommit(t *testing.T) {
+	lines := capture(t)
+	var later atomic.Int64
+	release, began := make(chan struct{}), make(chan struct{}, 100)
+	h := &harness{t: t, store: newModelStore(), mode: "Node,RBAC"}
+	h.opt = EngineOptions{
+		Settle: time.Millisecond, CommitEvery: time.Millisecond,
+		Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) },
+	}
+	h.store.fail = func() error {
+		began <- struct{}{}
+		<-release
+		return nil
+	}
+	e, _, stop := h.start()
+	if _, err := e.Open(t.Context(), "webhook:a", 0); err != nil {
+		t.Fatal(err)
+	}
+	stored := make(chan error, 1)
+	b := batchOf(lines[:50])
+	b.Lane = "webhook:a"
+	if err := e.Take(t.Context(), b, func(err error) { stored <- err }); err != nil {
+		t.Fatal(err)
+	}
+	<-began                         // a commit of a few milliseconds is running
+	for e.Stats().Oldest.IsZero() { // until it is published
+		time.Sleep(time.Millisecond)
+	}
+	time.AfterFunc(20*time.Millisecond, func() { close(release) })
+	stop()
+	if err := <-stored; err != nil {
+		t.Fatal(err)
+	}
+	later.Store(int64(time.Minute)) // the rest takes long to end
+	if s := e.Stats(); !s.Failing.IsZero() {
+		t.Errorf("all is stored, and the store has failed since %v", s.Failing)
+	}
+}

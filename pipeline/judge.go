@@ -227,8 +227,9 @@ func (j *Judge) finish(h *hearing) {
 	if address, logged := ev.Address(); logged && len(out.Findings) > 0 && j.State != nil {
 		out.AddressNode = j.State.NodeAt(address)
 	}
+	out.Client() // which those who look at the judgement share
 	if audit.Signs(ev) {
-		out.Signing() // which those who look at the judgement share
+		out.Signing()
 	}
 	if out.Entry = nil; j.Tallies {
 		h.entries.names = &j.names

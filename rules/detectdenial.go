@@ -251,6 +251,7 @@ func (d *denials) drop(n int64) {
 	d.denied, d.allowed = b.denied.len, b.allowed.len
 	for _, one := range b.denied.all {
 		if len(d.free) < maxFree {
+			*one = denial{} // it keeps nothing
 			d.free = append(d.free, one)
 		}
 	}

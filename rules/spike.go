@@ -63,7 +63,7 @@ A node that has at least half of all denials is judged on its own, and left out 
 two nodes at least, then the other nodes are not reported on their own: the message says how many there are. Races do not count:
 neither requests near a change of the state, nor denials after which the same node was allowed the same object within 10 to 20
 seconds. Nor does it count when a node asks for a pod that was its own in the ten minutes before, as kubelets do when pods are
-deleted under them, or when its kubelet is refused the watch of a secret that it could reach then.
+deleted under them, or when its kubelet is refused the watch of an object that it could reach then.
 
 ## Why
 One node with a spike has a program that runs wild or a credential that somebody tries. Many nodes at once have the same change in common:
@@ -283,12 +283,15 @@ func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
 	prior := s.prior(at)
 	// Each is judged by what was before, and only then counted.
 	least := map[string]int64{} // of those that are beyond it
-	hot := func(n *spikeSubject, of *spikeMinute, atLeast int64, prior float64) bool {
+	hot := func(n *spikeSubject, of *spikeMinute, atLeast int64, prior float64) (is, lost bool) {
 		l, is := n.judge(at, of.count, atLeast, prior)
-		if is = is && s.notLost(of, l, st); is {
+		if is && !s.notLost(of, l, st) {
+			return false, true
+		}
+		if is {
 			least[of.name] = l
 		}
-		return is
+		return is, false
 	}
 	var told []*spikeMinute
 	rest := all
@@ -300,15 +303,33 @@ func (s *spike) minute(m *denialMinute, st State, found func(*Detection)) {
 			break // and so have all further ones
 		}
 		n := s.nodes[of.name]
-		if n != nil && hot(n, of, s.atLeast(n, of.name, at, st), prior) {
+		if n == nil {
+			continue
+		}
+		is, lost := hot(n, of, s.atLeast(n, of.name, at, st), prior)
+		if is {
 			told = append(told, of)
+		}
+		if lost { // it is no habit either: nothing is counted of it
+			if rest.nth != of.nth {
+				rest.count -= of.count
+			}
+			all.count -= of.count
+			of.count = 0
 		}
 	}
 	clusterLeast := int64(spikeCluster)
 	if at-s.cluster.Seen < int64(spikeYoungFor/time.Minute) {
 		clusterLeast *= spikeYoung
 	}
-	if rest.nodes > 1 && hot(&s.cluster, &rest, clusterLeast, prior*float64(max(1, s.nodesSeen(at)))) {
+	is, lost := false, false
+	if rest.nodes > 1 {
+		is, lost = hot(&s.cluster, &rest, clusterLeast, prior*float64(max(1, s.nodesSeen(at))))
+	}
+	if lost {
+		all.count -= rest.count
+	}
+	if is {
 		told = slices.DeleteFunc(told, func(of *spikeMinute) bool { return rest.nodes == all.nodes || of != nodes[0] })
 		s.found(&s.cluster, &rest, at, least[""], found)
 	}

@@ -152,12 +152,12 @@ func ninety(b *testing.B, s *Store) {
 			k := tally.Key{Rule: rules.ExcessAccess, Node: fmt.Sprint("worker-", n), Verb: "get", Resource: "secrets", Name: "db"}
 			day.Groups[k] = &tally.Group{Count: 3, First: start, Last: start, Severity: rules.High, Params: codes.Params{codes.Text(codes.ParamMessage, "m")}, AuditIDs: []string{"a", "b", "c"}}
 		}
-		s.mu.Lock()
+		ok(b, s.turn.take(context.Background()))
 		err := s.write(context.Background(), "filling", func(w tx) error {
 			return s.put(context.Background(), w, map[int64]*delta{hour: {Tally: day}})
 		})
 		s.known.forget()
-		s.mu.Unlock()
+		s.turn.give()
 		ok(b, err)
 	}
 }

@@ -269,8 +269,10 @@ func nameIn(ctx context.Context, r reader) (name string, err error) {
 
 // PutSummary stores in short what there is to be said of the cluster, as JSON, for Clusters.
 func (s *Store) PutSummary(ctx context.Context, summary json.RawMessage, at time.Time) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.take(ctx); err != nil {
+		return err
+	}
+	defer s.turn.give()
 	return s.write(ctx, "storing the summary", func(w tx) error {
 		return w.exec(ctx, `INSERT INTO cluster (one, name, summary, at) VALUES (1, '', $1, $2)
 			ON CONFLICT (one) DO UPDATE SET summary = excluded.summary, at = excluded.at`, []byte(summary), nanos(at, noLast))

@@ -18,8 +18,10 @@ import (
 //
 // The hour of an entry is its own time's; the events of a lane are counted in the hour of its Latest.
 func (s *Store) Commit(ctx context.Context, c *tally.Commit) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.take(ctx); err != nil {
+		return err
+	}
+	defer s.turn.give()
 	var done *work
 	err := s.write(ctx, "storing a batch", func(w tx) error {
 		if done != nil {

@@ -145,8 +145,10 @@ func (s *Store) Evidence(ctx context.Context, from, to time.Time) (*evidence.Led
 
 // pruneEvidence deletes an hour of the ledger that is older than counts are kept for.
 func (s *Store) pruneEvidence(ctx context.Context, b bounds) (more bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.take(ctx); err != nil {
+		return false, err
+	}
+	defer s.turn.give()
 	err = s.writeAs(ctx, true, "deleting old evidence", func(w tx) error {
 		hour, oldest := int64(0), int64(math.MinInt64)
 		if b.hours > math.MinInt64/hourSeconds {

@@ -135,8 +135,10 @@ func (s *Store) Announce(ctx context.Context, lanes []string) error {
 	if _, alone := s.db.(*embedded); alone || len(lanes) == 0 {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.take(ctx); err != nil {
+		return err
+	}
+	defer s.turn.give()
 	return s.write(ctx, "announcing lanes", func(w tx) error {
 		for _, lane := range slices.Sorted(slices.Values(lanes)) {
 			if err := w.exec(ctx, `INSERT INTO lanes (lane, fence, owner, position, latest, updated) VALUES ($1, $2, $3, $4, $5, $6)
@@ -165,8 +167,10 @@ type beat struct {
 // Lease gives the lane to this Store if nobody else has it: where one process at a time may write to the store, always; otherwise where who had it
 // has given it up, or has not asked for it again for ten seconds in which this Store did. Who lost it cannot commit to it any more.
 func (s *Store) Lease(ctx context.Context, lane string, frontier time.Time) (tally.Lease, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.take(ctx); err != nil {
+		return tally.Lease{}, err
+	}
+	defer s.turn.give()
 	_, alone := s.db.(*embedded)
 	if b := s.leases[lane]; b.kept {
 		return tally.Lease{Held: true, Fence: b.fence, Frontier: frontier}, nil
@@ -217,8 +221,10 @@ func (s *Store) Lease(ctx context.Context, lane string, frontier time.Time) (tal
 
 // Resign gives up the lease of a lane, so that nobody has to wait for it. It does nothing where another Store has it.
 func (s *Store) Resign(ctx context.Context, lane string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.take(ctx); err != nil {
+		return err
+	}
+	defer s.turn.give()
 	delete(s.leases, lane)
 	return s.write(ctx, "giving up the lease of "+lane, func(w tx) error {
 		return w.exec(ctx, `UPDATE lanes SET owner = $3 WHERE lane = $1 AND owner = $2`, laneText(lane), s.owner, []byte{})

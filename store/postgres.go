@@ -28,17 +28,19 @@ type shared struct {
 	lock   int64  // the key of the advisory lock that writers to this store share
 	log    zerolog.Logger
 
-	turn chan struct{} // holds one: one transaction writes at a time
-	done int64         // numbers the transactions
+	turn  turn          // one transaction writes at a time
+	done  int64         // numbers the transactions
+	bound time.Duration // of the next attempt
 }
 
 // retryFor bounds how long a transaction is tried anew while the database cannot be reached. A transaction of which it is not known
 // whether it was committed is tried until the context ends: giving up would mean to count it again, or not at all. attemptFor bounds a single
-// attempt: a server that is reached may never answer. What is done alone, such as pruning, may take longer.
+// attempt: a server that is reached may never answer. The bound doubles with each attempt that it cuts, up to attemptsWithin, since a server may be slow.
+// What is done alone, such as pruning, has that much at once.
 const (
-	retryFor        = 30 * time.Second
-	attemptFor      = 30 * time.Second
-	attemptAloneFor = 10 * time.Minute
+	retryFor       = 30 * time.Second
+	attemptFor     = 30 * time.Second
+	attemptsWithin = 10 * time.Minute
 )
 
 // Keys of advisory locks: one for the schema, one that writers share and that who prunes has alone. A store that was made since several clusters
@@ -62,7 +64,7 @@ func openShared(ctx context.Context, dsn string, o Options, versions []migration
 		return nil, fmt.Errorf("reading the PostgreSQL DSN: %w", withoutDSN(err))
 	}
 	c := config.ConnConfig
-	p := &shared{where: describe(c), writer: make([]byte, 16), lock: pruneLock, log: o.Log, turn: make(chan struct{}, 1)}
+	p := &shared{where: describe(c), writer: make([]byte, 16), lock: pruneLock, log: o.Log, turn: newTurn(), bound: attemptFor}
 	_, _ = crand.Read(p.writer) // never fails
 	schema := o.Schema
 	switch path := c.RuntimeParams["search_path"]; {
@@ -232,22 +234,27 @@ func (p *shared) close() error {
 // write numbers its transactions and stores the number with each. Where the connection is lost during the commit, that number, read
 // under a lock that the lost transaction has until it ends, tells whether it was stored.
 func (p *shared) write(ctx context.Context, alone bool, f func(tx) error) error {
-	select {
-	case p.turn <- struct{}{}:
-	case <-ctx.Done(): // whoever writes may wait for a server that does not answer
-		return ctx.Err()
+	if err := p.turn.take(ctx); err != nil {
+		return err
 	}
-	defer func() { <-p.turn }()
+	defer p.turn.give()
 	p.done++
 	unsure, began := false, time.Now()
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		most := attemptFor
+		most := p.bound
 		if alone {
-			most = attemptAloneFor
+			most = attemptsWithin
 		}
 		one, stop := context.WithTimeout(ctx, most)
 		err := p.attempt(one, alone, &unsure, f)
+		cut := one.Err() != nil && ctx.Err() == nil
 		stop()
+		switch {
+		case cut && !alone: // it may be slow, and not hang
+			p.bound = min(2*p.bound, attemptsWithin)
+		case err == nil && time.Since(began) < attemptFor:
+			p.bound = attemptFor
+		}
 		if err == nil {
 			return nil
 		}

@@ -70,9 +70,11 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
+	if err := s.turn.take(ctx); err != nil {
+		return err
+	}
 	b, ripe := s.aging.take(b)
-	s.mu.Unlock()
+	s.turn.give()
 	if !ripe {
 		return nil
 	}
@@ -128,8 +130,10 @@ func (s *Store) bounds(ctx context.Context, r reader, now time.Time) (bounds, er
 }
 
 func (s *Store) pruneSeen(ctx context.Context, b bounds) (more bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.take(ctx); err != nil {
+		return false, err
+	}
+	defer s.turn.give()
 	err = s.write(ctx, "forgetting requests", func(w tx) error {
 		until := b.seen
 		more = false
@@ -154,8 +158,10 @@ func (s *Store) pruneSeen(ctx context.Context, b bounds) (more bool, err error) 
 
 // pruneHours deletes one hour.
 func (s *Store) pruneHours(ctx context.Context, b bounds) (more bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.take(ctx); err != nil {
+		return false, err
+	}
+	defer s.turn.give()
 	err = s.writeAs(ctx, true, "deleting old hours", func(w tx) error {
 		hour := int64(0)
 		more = false
@@ -182,8 +188,10 @@ func deleteHours(ctx context.Context, w tx, first, last int64) error {
 
 // sumUp makes the hours of one day one row each, at its first hour. What comes late for the day is added the next time.
 func (s *Store) sumUp(ctx context.Context, b bounds) (more bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.take(ctx); err != nil {
+		return false, err
+	}
+	defer s.turn.give()
 	err = s.writeAs(ctx, true, "summing up a day", func(w tx) error {
 		hour := int64(0)
 		more = false
@@ -211,8 +219,10 @@ func (s *Store) sumUp(ctx context.Context, b bounds) (more bool, err error) {
 }
 
 func (s *Store) pruneRest(ctx context.Context, b bounds) (more bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.take(ctx); err != nil {
+		return false, err
+	}
+	defer s.turn.give()
 	err = s.write(ctx, "forgetting what is old", func(w tx) error {
 		if err := w.exec(ctx, `DELETE FROM opened WHERE until > $1 AND until < $2`, int64(noLast), b.opened); err != nil {
 			return err

@@ -88,7 +88,7 @@ func TestStalledAnalyzer(t *testing.T) {
 		taken <- l
 	}()
 	c := commit("kafka:audit/0", 7, "20", requests(10, 20, at(0))...)
-	a.mu.Lock()
+	_ = a.turn.take(context.Background())
 	err := a.write(ctx, "storing a batch", func(w tx) error {
 		work := &work{s: a, c: c, w: w}
 		if err := work.own(ctx); err != nil {
@@ -103,7 +103,7 @@ func TestStalledAnalyzer(t *testing.T) {
 		}
 		return work.counts(ctx)
 	})
-	a.mu.Unlock()
+	a.turn.give()
 	ok(t, err)
 	ok(t, <-done)
 	if l := <-taken; l.Position != "20" {
@@ -128,8 +128,8 @@ func TestAnalyzerStallsInACommit(t *testing.T) {
 	a := must(OpenPostgres(ctx, dsn+"&idle_in_transaction_session_timeout=100", Options{}))(t)
 	defer a.Close()
 	must(a.Acquire(ctx, "kafka:audit/0", 1, 0))(t)
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	_ = a.turn.take(context.Background())
+	defer a.turn.give()
 	runs := 0
 	err := a.write(ctx, "storing a batch", func(w tx) error {
 		runs++

@@ -110,8 +110,10 @@ func (s *Store) foldSome(ctx context.Context, k *rank, want int64) (groups, byte
 	if err := ctx.Err(); err != nil {
 		return 0, 0, false, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.take(ctx); err != nil {
+		return 0, 0, false, err
+	}
+	defer s.turn.give()
 	err = s.writeAs(ctx, true, "folding findings", func(w tx) error {
 		groups, bytes = 0, 0
 		seen := 0

@@ -25,8 +25,8 @@ const checkFor = 20 * time.Second
 type embedded struct {
 	path    string
 	file    os.FileInfo // of the file that is open; nil when it only reads
-	lock    *lockFile // nil when it only reads
-	db      *sql.DB   // what writes; nil when it only reads
+	lock    *lockFile   // nil when it only reads
+	db      *sql.DB     // what writes; nil when it only reads
 	conn    *sql.Conn
 	readers *sql.DB
 

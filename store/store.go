@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -70,7 +69,7 @@ type Store struct {
 	owner   []byte // of the lanes that this Store acquired
 	seconds int64  // of a step
 
-	mu    sync.Mutex // held while writing
+	turn  turn // held while writing
 	known *known
 	aging aging
 	// folded is when the evidence of commits was merged last, and added counts them since this Store was opened.
@@ -117,17 +116,24 @@ func OpenPostgres(ctx context.Context, dsn string, o Options) (*Store, error) {
 func newStore(ctx context.Context, db engine, o Options) (*Store, error) {
 	owner := make([]byte, 16)
 	_, _ = rand.Read(owner) // it never fails
-	s := &Store{db: db, options: o, owner: owner, known: newKnown(o.MaxGroups), aging: aging{elapsed: time.Now}, leases: map[string]beat{}, maxMemory: maxMemory, foldEvery: foldEvery}
+	s := &Store{db: db, turn: newTurn(), options: o, owner: owner, known: newKnown(o.MaxGroups), aging: aging{elapsed: time.Now}, leases: map[string]beat{}, maxMemory: maxMemory, foldEvery: foldEvery}
 	if err := s.settle(ctx); err != nil {
 		return nil, errors.Join(err, db.close())
 	}
 	return s, nil
 }
 
-// Close closes the store. What was committed is stored already.
+// closeWithin is how long Close waits for who writes.
+const closeWithin = 15 * time.Second
+
+// Close closes the store. What was committed is stored already. Where somebody writes to a server that does not answer, it is left open.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	ctx, stop := context.WithTimeout(context.Background(), closeWithin)
+	defer stop()
+	if err := s.turn.take(ctx); err != nil {
+		return fmt.Errorf("closing %s: %w", s.db.name(), err)
+	}
+	defer s.turn.give()
 	if err := s.db.close(); err != nil {
 		return fmt.Errorf("closing %s: %w", s.db.name(), err)
 	}
@@ -160,8 +166,10 @@ func (s *Store) read(ctx context.Context, doing string, f func(reader) error) er
 // Under an equal one the last to acquire owns it, but for fence 0, under which nobody is ever refused. recent bounds Lane.Recent, which
 // holds the IDs of the latest times.
 func (s *Store) Acquire(ctx context.Context, lane string, fence int64, recent int) (*tally.Lane, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.take(ctx); err != nil {
+		return nil, err
+	}
+	defer s.turn.give()
 	var out *tally.Lane
 	err := s.write(ctx, "acquiring "+lane, func(w tx) (err error) {
 		out, err = s.acquire(ctx, w, lane, fence, recent)
@@ -302,8 +310,10 @@ func (s *Store) PutAlerts(ctx context.Context, put []Alert, gone []string) error
 		id := hash(k)
 		deleted.add(id[:])
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.take(ctx); err != nil {
+		return err
+	}
+	defer s.turn.give()
 	return s.write(ctx, "storing alerts", func(w tx) error {
 		if err := w.upsert(ctx, b); err != nil {
 			return err
