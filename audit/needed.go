@@ -98,7 +98,7 @@ func RefusedImpersonation(ev *Event) (node string, refused bool) {
 	if ev.Code != 403 || ev.IsImpersonated || !SaysImpersonation(ev.StatusMessage) {
 		return "", false
 	}
-	cannot := "User " + inMessage.Replace(strconv.Quote(ev.User.Username)) + " cannot impersonate"
+	cannot := "User " + inMessage.Replace(strconv.Quote(ev.User.Username)) + refusal
 	for _, mode := range [...]string{"associated-node", "arbitrary-node"} {
 		if strings.Contains(ev.StatusMessage, "forbidden: "+cannot+"-on:"+mode+":") {
 			return "*", true

@@ -109,10 +109,15 @@ func asides(b *rbac.BindingInfo) map[atom]bool {
 			}
 		}
 	}
-	if b.Binding.Kind != rbac.KindClusterRoleBinding { // of what is in no namespace it gives nothing
-		maps.DeleteFunc(out, func(a atom, _ bool) bool { return a.url != "" || a.cluster() })
-	}
+	inForce(b, out)
 	return out
+}
+
+// inForce leaves of rights those that a binding can give: in a namespace it gives nothing of what is in none.
+func inForce(b *rbac.BindingInfo, rights map[atom]bool) {
+	if b.Binding.Kind != rbac.KindClusterRoleBinding {
+		maps.DeleteFunc(rights, func(a atom, _ bool) bool { return a.url != "" || a.cluster() })
+	}
 }
 
 // Unseen are the rights of a binding that no request shows in use, in words and as the request that it is for. They are in the order of the words.

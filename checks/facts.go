@@ -125,14 +125,11 @@ func unregistered(in *Input, w *window, n *Node, g *gathered) {
 	}
 	for _, life := range n.Lives {
 		at := life.From
-		if at.Before(w.from) || at.Add(registersWithin).After(w.to) || !life.To.IsZero() && life.To.Before(at.Add(registersWithin)) {
+		here, ok := life.within(at, w.to)
+		if !ok || at.Before(w.from) || here.To.Before(at.Add(registersWithin)) {
 			continue
 		}
-		to := w.to
-		if !life.To.IsZero() && life.To.Before(to) {
-			to = life.To
-		}
-		seen := within(in, n.Name, at.Add(-registersWithin), to, func(x *evidence.NodeHour) evidence.Parts { return x.Started })
+		seen := within(in, n.Name, at.Add(-registersWithin), here.To, func(x *evidence.NodeHour) evidence.Parts { return x.Started })
 		if g.add(loss{expected: 1, missing: 1 - one(seen)}); !seen {
 			g.items = append(g.items, Item{Code: CodeStartIncomplete, Node: n.Name, Request: "create nodes", From: at, To: at.Add(registersWithin)})
 		}

@@ -1,7 +1,6 @@
 package checks
 
 import (
-	"maps"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -53,9 +52,7 @@ type Powers struct {
 // PowersOf returns what a binding gives.
 func PowersOf(b *rbac.BindingInfo) (p Powers) {
 	given := atomsOf(b.Rules)
-	if b.Binding.Kind != rbac.KindClusterRoleBinding { // of what is in no namespace it gives nothing
-		maps.DeleteFunc(given, func(a atom, _ bool) bool { return a.url != "" || a.cluster() })
-	}
+	inForce(b, given)
 	if right, is := firstGiven(given, powers()); is {
 		p.Right = right.String()
 	}

@@ -100,14 +100,13 @@ func (k *committer) gather(now time.Time) *commit {
 // run has the commit stored, apart from the caller's goroutine.
 func (k *committer) run() {
 	k.running, k.began = true, k.opt.Now()
-	go func(ctx context.Context, c *commit) {
-		begin := k.opt.Now()
+	go func(ctx context.Context, c *commit, began time.Time) {
 		err := k.opt.Store.Commit(ctx, &c.c)
 		if err == nil && k.opt.Stored != nil {
-			k.opt.Stored(c.report(begin, k.opt.Now()))
+			k.opt.Stored(c.report(began, k.opt.Now()))
 		}
 		k.results <- err
-	}(k.ctx, k.under)
+	}(k.ctx, k.under, k.began)
 }
 
 // ended is called with how the commit ended.

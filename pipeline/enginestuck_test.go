@@ -8,54 +8,72 @@ import (
 	"github.com/nodetrail/nodetrail/pipeline/source"
 )
 
-// A store that hangs counts as failing, though it returns no error, and what waits for it is seen.
-func TestEngineStoreHangs(t *testing.T) {
-	lines := capture(t)
-	var later atomic.Int64
-	release := make(chan struct{})
+// stuck starts an engine whose store hangs in each commit until release is closed, and gives it a batch. began tells of each commit, stored how the batch
+// ended, and the engine's clock is later by as much as that says.
+type stuck struct {
+	e       *Engine
+	stop    func()
+	b       *source.Batch
+	later   atomic.Int64
+	release chan struct{}
+	began   chan struct{}
+	stored  chan error
+}
+
+func newStuck(t *testing.T) *stuck {
+	t.Helper()
+	s := &stuck{release: make(chan struct{}), began: make(chan struct{}, 100), stored: make(chan error, 1)}
 	h := &harness{t: t, store: newModelStore(), mode: "Node,RBAC"}
 	h.opt = EngineOptions{
 		Settle: time.Millisecond, CommitEvery: time.Millisecond,
-		Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) },
+		Now: func() time.Time { return time.Now().Add(time.Duration(s.later.Load())) },
 	}
 	h.store.fail = func() error {
-		<-release
+		s.began <- struct{}{}
+		<-s.release
 		return nil
 	}
-	e, _, stop := h.start()
-	defer stop()
-	if _, err := e.Open(t.Context(), "webhook:a", 0); err != nil {
+	s.e, _, s.stop = h.start()
+	if _, err := s.e.Open(t.Context(), "webhook:a", 0); err != nil {
 		t.Fatal(err)
 	}
-	stored := make(chan error, 1)
-	b := batchOf(lines[:50])
-	b.Lane = "webhook:a"
-	if err := e.Take(t.Context(), b, func(err error) { stored <- err }); err != nil {
+	s.b = batchOf(capture(t)[:50])
+	s.b.Lane = "webhook:a"
+	if err := s.e.Take(t.Context(), s.b, func(err error) { s.stored <- err }); err != nil {
 		t.Fatal(err)
 	}
-	until := func(what string, is func(EngineStats) bool) {
-		t.Helper()
-		for !is(e.Stats()) {
-			if t.Context().Err() != nil {
-				t.Fatal(what)
-			}
-			time.Sleep(time.Millisecond)
+	return s
+}
+
+// until waits until the engine's figures are so.
+func (s *stuck) until(t *testing.T, what string, is func(EngineStats) bool) {
+	t.Helper()
+	for !is(s.e.Stats()) {
+		if t.Context().Err() != nil {
+			t.Fatal(what)
 		}
+		time.Sleep(time.Millisecond)
 	}
-	until("what is not stored is seen", func(s EngineStats) bool { return s.Waiting == 0 && s.Oldest.Equal(b.Received) })
-	if s := e.Stats(); !s.Failing.IsZero() {
+}
+
+// A store that hangs counts as failing, though it returns no error, and what waits for it is seen.
+func TestEngineStoreHangs(t *testing.T) {
+	x := newStuck(t)
+	defer x.stop()
+	x.until(t, "what is not stored is seen", func(s EngineStats) bool { return s.Waiting == 0 && s.Oldest.Equal(x.b.Received) })
+	if s := x.e.Stats(); !s.Failing.IsZero() {
 		t.Errorf("it fails since %v, after so short a time", s.Failing)
 	}
-	later.Store(int64(time.Minute))
-	until("it fails", func(s EngineStats) bool { return !s.Failing.IsZero() })
-	if s := e.Stats(); s.Failures != 0 || s.Failing.After(time.Now().Add(time.Second)) {
+	x.later.Store(int64(time.Minute))
+	x.until(t, "it fails", func(s EngineStats) bool { return !s.Failing.IsZero() })
+	if s := x.e.Stats(); s.Failures != 0 || s.Failing.After(time.Now().Add(time.Second)) {
 		t.Errorf("%d failures, failing since %v", s.Failures, s.Failing)
 	}
-	close(release)
-	if err := <-stored; err != nil {
+	close(x.release)
+	if err := <-x.stored; err != nil {
 		t.Fatal(err)
 	}
-	until("nothing waits, and nothing fails", func(s EngineStats) bool { return s.Failing.IsZero() && s.Oldest.IsZero() })
+	x.until(t, "nothing waits, and nothing fails", func(s EngineStats) bool { return s.Failing.IsZero() && s.Oldest.IsZero() })
 }
 
 // An event of the far future tells nothing of how far the log is, also if it is the first one.
@@ -97,40 +115,16 @@ func TestEngineFarFuture(t *testing.T) {
 
 // What was stored as the engine stopped does not count as failing afterwards.
 func TestEngineStopsDuringACommit(t *testing.T) {
-	lines := capture(t)
-	var later atomic.Int64
-	release, began := make(chan struct{}), make(chan struct{}, 100)
-	h := &harness{t: t, store: newModelStore(), mode: "Node,RBAC"}
-	h.opt = EngineOptions{
-		Settle: time.Millisecond, CommitEvery: time.Millisecond,
-		Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) },
-	}
-	h.store.fail = func() error {
-		began <- struct{}{}
-		<-release
-		return nil
-	}
-	e, _, stop := h.start()
-	if _, err := e.Open(t.Context(), "webhook:a", 0); err != nil {
+	x := newStuck(t)
+	<-x.began // a commit of a few milliseconds is running
+	x.until(t, "it is published", func(s EngineStats) bool { return !s.Oldest.IsZero() })
+	time.AfterFunc(20*time.Millisecond, func() { close(x.release) })
+	x.stop()
+	if err := <-x.stored; err != nil {
 		t.Fatal(err)
 	}
-	stored := make(chan error, 1)
-	b := batchOf(lines[:50])
-	b.Lane = "webhook:a"
-	if err := e.Take(t.Context(), b, func(err error) { stored <- err }); err != nil {
-		t.Fatal(err)
-	}
-	<-began                         // a commit of a few milliseconds is running
-	for e.Stats().Oldest.IsZero() { // until it is published
-		time.Sleep(time.Millisecond)
-	}
-	time.AfterFunc(20*time.Millisecond, func() { close(release) })
-	stop()
-	if err := <-stored; err != nil {
-		t.Fatal(err)
-	}
-	later.Store(int64(time.Minute)) // the rest takes long to end
-	if s := e.Stats(); !s.Failing.IsZero() {
+	x.later.Store(int64(time.Minute)) // the rest takes long to end
+	if s := x.e.Stats(); !s.Failing.IsZero() {
 		t.Errorf("all is stored, and the store has failed since %v", s.Failing)
 	}
 }

@@ -27,11 +27,11 @@ type coverageDetector struct {
 	undecided              bool  // reported on that day
 	openDay, unjudgedDay   int64 // the days for which requests without an answer, and without a verdict, were reported
 	lateOpen, lateUnjudged int64 // the same of requests that came too late, until time moves on
-	kubelets               []string
 	unreadDay              int64 // the day for which missing reads were reported of all nodes together
 
 	changed bool
 	dropping
+	kubeletNames
 }
 
 // coverStep is what there was in one step.
@@ -59,7 +59,7 @@ const (
 )
 
 func newCoverageDetector(o DetectorOptions) Detector {
-	return &coverageDetector{kubelets: o.Kubelets, nodes: map[string]*nodeTrack{}, pending: map[int64]*coverStep{}}
+	return &coverageDetector{kubeletNames: kubeletNames{o.Kubelets}, nodes: map[string]*nodeTrack{}, pending: map[int64]*coverStep{}}
 }
 
 // follow implements follower.
@@ -149,9 +149,6 @@ func (d *coverageDetector) untold(r *Request, open, unjudged *int64) {
 		*unjudged++
 	}
 }
-
-// configure takes what may change while it runs.
-func (d *coverageDetector) configure(o DetectorOptions) { d.kubelets = o.Kubelets }
 
 // unjudges reports whether the request may need a binding and nothing tells. Kubelets' are the bulk of all requests: of them a few may be
 // unknown, and that is counted elsewhere. All that another program does may be among the unknown ones, and they few.

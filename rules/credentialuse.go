@@ -16,14 +16,14 @@ import (
 // One address or certificate after another is a change, and no finding: a lease of DHCP, a gateway, a rotation. Two at the same time are two
 // clients. What is at the same time is shown by the minutes in which each was used.
 type credentialDetector struct {
-	kubelets []string
-	nodes    map[string]*credentials  // MaxNodes at most
-	pending  map[int64][]*credentials // by minute, the nodes with an open one
-	done     int64                    // minutes before it were taken in
-	owners   latest[owner]
-	dirty    map[string]struct{} // nodes of which more is worth storing than is
-	told     map[string]struct{} // keys of owners
-	taken    map[string][]taking // by node, what is still to be judged
+	kubeletNames
+	nodes   map[string]*credentials  // MaxNodes at most
+	pending map[int64][]*credentials // by minute, the nodes with an open one
+	done    int64                    // minutes before it were taken in
+	owners  latest[owner]
+	dirty   map[string]struct{} // nodes of which more is worth storing than is
+	told    map[string]struct{} // keys of owners
+	taken   map[string][]taking // by node, what is still to be judged
 	// takenStored says that what is stored of it is not empty.
 	takenStored bool
 	dropping
@@ -114,7 +114,7 @@ const (
 
 func newCredentialDetector(o DetectorOptions) Detector {
 	return &credentialDetector{
-		kubelets: o.Kubelets, nodes: map[string]*credentials{}, pending: map[int64][]*credentials{}, owners: newLatest[owner](8 * MaxNodes),
+		kubeletNames: kubeletNames{o.Kubelets}, nodes: map[string]*credentials{}, pending: map[int64][]*credentials{}, owners: newLatest[owner](8 * MaxNodes),
 		dirty: map[string]struct{}{}, told: map[string]struct{}{}, taken: map[string][]taking{},
 	}
 }
@@ -135,8 +135,6 @@ func keyOfAddress(addr netip.Addr) useKey {
 	}
 	return useKey{useV4, addr.String()}
 }
-
-func (d *credentialDetector) configure(o DetectorOptions) { d.kubelets = o.Kubelets }
 
 // follow implements follower. What is no kubelet by its own word is flagged by each of its requests, and says nothing of the kubelet. Of what it takes away,
 // the address counts all the same: programs on a node come from there.

@@ -46,6 +46,12 @@ type followed struct {
 	nth    int32
 }
 
+// kubeletNames are further user agents that count as a kubelet's, for detectors that look at clients.
+type kubeletNames struct{ kubelets []string }
+
+// configure takes what may change while it runs.
+func (k *kubeletNames) configure(o DetectorOptions) { k.kubelets = o.Kubelets }
+
 // dropping is a follower's word on what it dropped.
 type dropping struct{ dropped bool }
 

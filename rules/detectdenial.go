@@ -316,9 +316,7 @@ func (d *denials) describe(one *denial, r *Request, t time.Time) {
 
 // auditID returns a copy of an audit ID, bounded. Many share their memory: who keeps one for longer than a minute has to copy it.
 func (d *denials) auditID(s string) string {
-	if len(s) > maxRemembered {
-		s = strings.ToValidUTF8(s[:maxRemembered], "")
-	}
+	s = cut(s, maxRemembered)
 	if cap(d.ids)-len(d.ids) < len(s) {
 		d.ids = make([]byte, 0, 4096)
 	}
@@ -361,9 +359,7 @@ func reasonOf(r *Request) string {
 	if r.Answer.Verdict != nodeauthz.Deny || reason == "" {
 		reason = r.Observed.Reason
 	}
-	if len(reason) > maxDeniedText {
-		reason = strings.ToValidUTF8(reason[:maxDeniedText], "")
-	}
+	reason = cut(reason, maxDeniedText)
 	const relationship = "no relationship found between node '"
 	if _, rest := nodeauthz.CutAuthorizer(reason); strings.HasPrefix(rest, relationship) {
 		return "no relationship found between the node and this object"
@@ -371,13 +367,16 @@ func reasonOf(r *Request) string {
 	return reason
 }
 
-// bounded is a copy of s, cut to so many bytes.
-func bounded(s string, most int) string {
+// cut is s, cut to so many bytes.
+func cut(s string, most int) string {
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most], "")
 	}
-	return strings.Clone(s)
+	return s
 }
+
+// bounded is a copy of s, cut to so many bytes.
+func bounded(s string, most int) string { return strings.Clone(cut(s, most)) }
 
 // overBy is the step after the last minute that is over at a time, with the step in which an allow may follow.
 func overBy(t time.Time) int64 { return floor.Div(stepOf(t)-1, stepsPerMinute) * stepsPerMinute }

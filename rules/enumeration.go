@@ -80,21 +80,19 @@ have a service account. With a state that lacks persistent volumes or pods, the 
 Run with '--disable secret-enumeration', or put it under 'rules.disable' in the configuration.`,
 	}
 	rule.NewDetector = func(o DetectorOptions) Detector {
-		return &enumeration{rule: rule, kubelets: o.Kubelets, nodes: map[string]*enumerationNode{}, changed: map[string]struct{}{}}
+		return &enumeration{kubeletNames: kubeletNames{o.Kubelets}, rule: rule, nodes: map[string]*enumerationNode{}, changed: map[string]struct{}{}}
 	}
 	return rule
 }
 
 // enumeration counts the different objects that each node reaches for.
 type enumeration struct {
-	rule     *Rule
-	kubelets []string
-	nodes    map[string]*enumerationNode
-	changed  map[string]struct{}
-	swept    time.Time
+	kubeletNames
+	rule    *Rule
+	nodes   map[string]*enumerationNode
+	changed map[string]struct{}
+	swept   time.Time
 }
-
-func (e *enumeration) configure(o DetectorOptions) { e.kubelets = o.Kubelets }
 
 type enumerationNode struct {
 	Objects  []reached        `json:"o"` // by the time of the last request, the latest last

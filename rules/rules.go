@@ -281,11 +281,7 @@ func Names() []string {
 func Product(userAgent string) string {
 	userAgent, _, _ = strings.Cut(userAgent, "/")
 	userAgent, _, _ = strings.Cut(userAgent, " ")
-	const most = 64
-	if len(userAgent) > most {
-		userAgent = strings.ToValidUTF8(userAgent[:most], "")
-	}
-	return userAgent
+	return cut(userAgent, 64)
 }
 
 // Client is what the client calls itself, without the version (see [Product]). It is found once: the first call is not safe for concurrent use.

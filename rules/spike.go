@@ -82,7 +82,7 @@ harmless one; it is reported once for all nodes. A load test is one, too.
 Run with '--disable node-deny-spike', or put it under 'rules.disable' in the configuration.`,
 	}
 	rule.NewDetector = func(o DetectorOptions) Detector {
-		return &spike{rule: rule, kubelets: o.Kubelets, nodes: map[string]*spikeSubject{}, active: map[string]struct{}{}, changed: map[string]struct{}{}}
+		return &spike{rule: rule, kubeletNames: kubeletNames{o.Kubelets}, nodes: map[string]*spikeSubject{}, active: map[string]struct{}{}, changed: map[string]struct{}{}}
 	}
 	return rule
 }
@@ -100,19 +100,17 @@ func asksAfterOwn(d *denial, s State) bool {
 
 // spike compares the denials of each minute with those before.
 type spike struct {
-	rule     *Rule
-	kubelets []string
-	cluster  spikeSubject
-	nodes    map[string]*spikeSubject
-	active   map[string]struct{} // those with a spike that is not over
-	changed  map[string]struct{} // "" is the cluster
-	seenAt   int64               // how many nodes there were, for the prior, is counted as of this hour
-	known    int
-	swept    int64 // the hour in which nodes that are gone were forgotten
+	rule    *Rule
+	cluster spikeSubject
+	nodes   map[string]*spikeSubject
+	active  map[string]struct{} // those with a spike that is not over
+	changed map[string]struct{} // "" is the cluster
+	seenAt  int64               // how many nodes there were, for the prior, is counted as of this hour
+	known   int
+	swept   int64 // the hour in which nodes that are gone were forgotten
 	dropping
+	kubeletNames
 }
-
-func (s *spike) configure(o DetectorOptions) { s.kubelets = o.Kubelets }
 
 // spikeSubject is a node, or the cluster. Times are in minutes since 1970.
 type spikeSubject struct {

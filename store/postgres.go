@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,7 +29,7 @@ type shared struct {
 	lock   int64  // the key of the advisory lock that writers to this store share
 	log    zerolog.Logger
 
-	turn  turn          // one transaction writes at a time
+	mu    sync.Mutex    // one transaction writes at a time; who waits for long waits for the Store's turn
 	done  int64         // numbers the transactions
 	bound time.Duration // of the next attempt
 }
@@ -64,7 +65,7 @@ func openShared(ctx context.Context, dsn string, o Options, versions []migration
 		return nil, fmt.Errorf("reading the PostgreSQL DSN: %w", withoutDSN(err))
 	}
 	c := config.ConnConfig
-	p := &shared{where: describe(c), writer: make([]byte, 16), lock: pruneLock, log: o.Log, turn: newTurn(), bound: attemptFor}
+	p := &shared{where: describe(c), writer: make([]byte, 16), lock: pruneLock, log: o.Log, bound: attemptFor}
 	_, _ = crand.Read(p.writer) // never fails
 	schema := o.Schema
 	switch path := c.RuntimeParams["search_path"]; {
@@ -234,10 +235,8 @@ func (p *shared) close() error {
 // write numbers its transactions and stores the number with each. Where the connection is lost during the commit, that number, read
 // under a lock that the lost transaction has until it ends, tells whether it was stored.
 func (p *shared) write(ctx context.Context, alone bool, f func(tx) error) error {
-	if err := p.turn.take(ctx); err != nil {
-		return err
-	}
-	defer p.turn.give()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.done++
 	unsure, began := false, time.Now()
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
