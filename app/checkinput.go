@@ -160,7 +160,7 @@ func (p *proof) agreement(lag *lag) checks.Agreement {
 		id := lagged{d.AuditID, d.Time.UTC()}
 		out.Disagreements = append(out.Disagreements, checks.Disagreement{
 			Node: d.Node, Request: requestKind(d.Verb, d.APIGroup, d.Resource, d.Subresource, d.Name), Object: objectOf(d.Namespace, d.Name), AuditID: d.AuditID, At: d.Time,
-			Lag: lag.requests[id] > 0,
+			Lag: lag.requests[id] > 0, Unwatched: rules.ByGraph(d.APIGroup, d.Resource, d.Subresource) && !p.state.saw(d.Time),
 		})
 		if lag.requests[id] > 0 {
 			lag.requests[id]--

@@ -44,6 +44,8 @@ type stateProof struct {
 	Actors        []actors
 	// Gaps are what is missing from the state in that time, or from the watch of it now.
 	Gaps []codes.Gap
+	// Seen are the times in which the state knows all pods.
+	Seen []cluster.Interval
 }
 
 // formOfState is the form that this program reads and writes.
@@ -86,6 +88,7 @@ func newStateProof(setup *judging.Setup, from, to time.Time) *stateProof {
 	p.Actors = actorsOf(s, p.Bindings, p.SystemNode, to)
 	p.Grown = checks.GrownDuring(slices.Collect(s.RBAC.RightsDuring(from, to)), p.SystemNode, from, to)
 	p.BindingsKnown = s.RBAC.CoversAll(from, to) && holdsBindings(s.RBAC, p.Bindings, to)
+	p.Seen = s.PodsSeen(p.From, p.To)
 	accounts := p.needs(setup.Auth, s.FinishedPods())
 	p.tokens(s.RBAC, accounts)
 	return p
@@ -107,6 +110,11 @@ func (p *stateProof) tell(in *checks.Input) {
 	}
 	in.Servers = p.Servers
 	in.Servers.Known = p.Servers.Known && covers
+}
+
+// saw reports whether the state knows all pods of a time. What is after To is of the same watch.
+func (p *stateProof) saw(t time.Time) bool {
+	return p != nil && slices.ContainsFunc(p.Seen, func(x cluster.Interval) bool { return !t.Before(x.From) && (!t.After(x.To) || x.To.Equal(p.To)) })
 }
 
 // addressesOf are those of the Nodes of a name; none where there is no state.

@@ -63,6 +63,7 @@ const (
 	CodeDisagreement      Code = "disagreement"
 	CodeLag               Code = "lag"
 	CodeNotCompared       Code = "not-compared"
+	CodeNotWatched        Code = "disagreement-unwatched"
 	CodeNoKubeletStart    Code = "no-kubelet-start"
 	CodeStartIncomplete   Code = "start-incomplete"
 	CodeKubeletStarted    Code = "kubelet-started"

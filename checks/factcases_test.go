@@ -37,6 +37,10 @@ func factCases() []kase {
 		{agree, "one disagreement", func(in *Input) { in.Agreement.Disagreements = []Disagreement{{Node: "worker-1"}} }, Failed, CodeDisagreement},
 		{agree, "more that are not listed", func(in *Input) { in.Agreement.More = 1 }, Failed, CodeDisagreement},
 		{agree, "lag", func(in *Input) { in.Agreement.Disagreements = []Disagreement{{Node: "worker-1", Lag: true}} }, Passed, CodeLag},
+		{agree, "one when nobody watched", func(in *Input) { in.Agreement.Disagreements = []Disagreement{{Node: "worker-1", Unwatched: true}} }, Unproven, CodeNotWatched},
+		{agree, "one more when nobody watched", func(in *Input) {
+			in.Agreement.Disagreements = []Disagreement{{Node: "worker-1", Unwatched: true}, {Node: "worker-1"}}
+		}, Failed, CodeDisagreement},
 		{agree, "nothing could be compared", func(in *Input) { in.Agreement = Agreement{Decided: 10, Rests: 1} }, Unproven, CodeNotCompared},
 		{agree, "everything is decided by the apiserver", func(in *Input) { in.Agreement = Agreement{Decided: 10} }, Passed, ""},
 		{agree, "nothing at all", func(in *Input) { in.Agreement = Agreement{} }, Unproven, CodeNothingSeen},

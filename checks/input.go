@@ -332,6 +332,8 @@ type Disagreement struct {
 	At                             time.Time
 	// Lag says that the graph allows, the apiserver's Node refused, and it allowed the same request soon after.
 	Lag bool
+	// Unwatched says that it is about an object that a pod leads to, at a time when nobody watched the cluster: the state may lack what the apiserver knew.
+	Unwatched bool
 }
 
 // ClusterState is what is known of the cluster's state.

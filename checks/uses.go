@@ -165,6 +165,11 @@ func agreement(in *Input) Result {
 			continue
 		}
 		wrong++
+		if d.Unwatched {
+			item.Code = CodeNotWatched
+			p.unproven(item)
+			continue
+		}
 		p.fail(item)
 	}
 	if a.More > 0 {

@@ -35,8 +35,12 @@
 //
 // While nobody watches, objects may be made and deleted of which there is never a trace. A journal says so by the BOOKMARK that ends a list
 // (annotation k8s.io/initial-events-end): a notBefore next to its observedAt is the last moment before it of which all is known of the kind,
-// and from there to observedAt absence proves nothing: see nodeauthz.Graph.Uncovered. Without notBefore there is no hole. A BOOKMARK without a
-// resourceVersion, as Live writes it, says that a list begins.
+// and from there to observedAt absence proves nothing: see nodeauthz.Graph.Uncovered. A BOOKMARK without a
+// resourceVersion, as Record and Live write it, says that a list begins.
+//
+// A time in which none of the inputs shows the kind, after one that did and before another one, is a hole as well. So is the time before a list in the
+// middle of a journal whose end has no notBefore: another recorder continued it, and what it did not list any more is gone. Where the journal does not say that a
+// list begins, it begins with the objects that come one after the other as ADDED, after the longest pause between them.
 //
 // API servers send a BOOKMARK of each watch every minute, and Record writes one itself where they send none. In inputs that have such BOOKMARKs,
 // ten minutes without one of a kind and without a change of it are a hole, too: the kind was not watched, or what was seen is missing.

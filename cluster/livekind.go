@@ -48,7 +48,7 @@ func (k *liveKind) begin() {
 	s := k.live.state
 	if k.rec.listed {
 		// What continues is the watch of the journal that was loaded: its list is over.
-		k.src.kinds[k.id] = kindProgress{begun: k.src.start, closed: true, whole: true}
+		k.src.kinds[k.id] = kindProgress{begun: k.src.start, whole: true}
 		k.watch()
 	} else {
 		k.rec.firstFrom = timeOf(max(s.newest[k.id], never))
@@ -152,7 +152,7 @@ func (k *liveKind) write(verb string, o map[string]any, at, notBefore time.Time,
 	if k.src.start == 0 {
 		k.src.start = c.at
 	}
-	s.progress(k.src, &c, &queue{})
+	s.progress(k.src, &c)
 	s.apply(&c, k.src.start)
 	if listed {
 		k.watch()

@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
@@ -80,6 +81,7 @@ func (s *State) Load(paths []string, stdin io.Reader) error {
 		return err
 	}
 	s.cover()
+	s.notLooked()
 	s.end()
 	s.silencesEnd()
 	return nil
@@ -129,7 +131,7 @@ func (s *State) merge(q *queue) error {
 		if !c.alone {
 			src.start = min(src.start, c.at) // entries need not be in order
 			start = src.start
-			s.progress(src, &c, q)
+			s.progress(src, &c)
 			s.sign(src, &c)
 		}
 		s.apply(&c, start)
@@ -143,11 +145,13 @@ func (s *State) merge(q *queue) error {
 		heap.Pop(q)
 		s.behind = max(s.behind, src.slow.most)
 		for k := range src.kinds {
-			s.endList(src, kindID(k), q)
+			s.endList(src, kindID(k))
 			if src.kinds[k].begun == 0 {
 				continue
 			}
-			if end := cmp.Or(src.until, src.last); end >= s.until[k] {
+			end := cmp.Or(src.until, src.last)
+			s.looked[k] = append(s.looked[k], stretch{src.kinds[k].begun, end})
+			if end >= s.until[k] {
 				s.until[k], s.cut[k] = end, src.until != 0
 			}
 		}
@@ -226,20 +230,17 @@ func (s *State) absorb(src *source) {
 	}
 }
 
-// progress follows a source through the initial list of a kind.
-func (s *State) progress(src *source, c *change, q *queue) {
+// progress follows a source through its lists of a kind.
+func (s *State) progress(src *source, c *change) {
 	k := &src.kinds[c.kind]
 	if c.verb == verbListed && c.notBefore != 0 && c.notBefore <= c.at {
 		s.uncovered(c.kind, c.notBefore, c.at)
 	}
-	if k.begun == 0 && c.verb == verbBookmark {
+	if k.begun == 0 && c.verb >= verbBookmark {
 		return // says that the watch lives, and nothing of what there is
 	}
 	if k.begun == 0 {
-		if until := s.until[c.kind]; s.cut[c.kind] && until < c.at {
-			s.uncovered(c.kind, until, c.at) // from the end of a snapshot of etcd until now
-		}
-		k.begun, k.prior, k.listing = c.at, s.newest[c.kind], true
+		k.begun, k.listing = c.at, true
 		if t := s.covered[c.kind]; t == 0 || src.start < t {
 			s.covered[c.kind] = src.start
 		}
@@ -247,14 +248,59 @@ func (s *State) progress(src *source, c *change, q *queue) {
 	if s.covered[c.kind] != 0 {
 		s.covered[c.kind] = min(s.covered[c.kind], src.start)
 	}
-	if !k.listing {
-		return
+	s.run(c, k)
+	switch {
+	case k.listing:
+		s.list(src, c)
+	case c.verb == verbListed && c.notBefore == 0:
+		s.listedAgain(c.kind, k)
 	}
+	if c.verb == verbListed || c.clocked && c.notBefore == 0 && (c.verb == verbModified || c.verb == verbDeleted || c.verb == verbBookmark) { // what is added may be of a list
+		s.sure[c.kind] = max(s.sure[c.kind], c.at)
+	}
+	if k.last = c.at; c.verb == verbListed || c.verb != verbAdded && !k.listing && !k.run.marked {
+		k.run = listRun{}
+	}
+}
+
+// listRun are the latest entries of a kind as far as they may be a list of all that there is.
+type listRun struct {
+	from, before int64 // when the first came, and the entry before it
+	prior        int64 // until when anybody had seen the kind by then; 0: never
+	pause        int64 // from before to from
+	known        bool  // one of the objects was known: what follows is of the list
+	marked       bool  // the source says that the list begins here
+}
+
+// run notes where a list may begin: where the source says so, or with the first of the objects that come one after the other, each as a new one. Some of these may have
+// been made just before; nobody lists anything in the longest pause.
+func (s *State) run(c *change, k *kindProgress) {
+	r := &k.run
+	begins, pause := c.verb == verbListing, c.at-k.last
+	switch {
+	case begins && (r.marked || k.listing): // the list before has no end
+		if k.listing {
+			s.looked[c.kind] = append(s.looked[c.kind], stretch{k.begun, k.begun})
+			k.begun, k.scope = c.at, nil
+		}
+		r.from = c.at
+	case r.marked, k.listing && r.from != 0:
+	case r.from == 0, begins, !r.known && pause > r.pause:
+		*r = listRun{from: c.at, before: k.last, prior: max(s.sure[c.kind], s.until[c.kind], k.last), pause: pause, marked: begins}
+	}
+	if c.verb == verbAdded && c.uid != "" && s.tracked[c.kind][c.ref].uid == c.uid {
+		r.known = true
+	}
+}
+
+// list takes in an entry of the list with which a source begins.
+func (s *State) list(src *source, c *change) {
+	k := &src.kinds[c.kind]
 	old := c.created == 0 || c.created <= src.start
 	switch {
 	case c.verb == verbListed:
 		k.whole = true
-		s.endList(src, c.kind, q)
+		s.endList(src, c.kind)
 	case c.verb == verbState, c.verb == verbAdded && old:
 		if k.scope == nil {
 			k.scope = map[string]struct{}{}
@@ -262,39 +308,68 @@ func (s *State) progress(src *source, c *change, q *queue) {
 		if len(k.scope) < 2 {
 			k.scope[c.ref.Namespace] = struct{}{}
 		}
-	case c.verb == verbBookmark:
+	case c.verb >= verbBookmark:
 	default:
-		s.endList(src, c.kind, q)
+		s.endList(src, c.kind)
 	}
 }
 
-// endList removes what an input did not list any more though other inputs, that had ended before, knew it.
-func (s *State) endList(src *source, kind kindID, q *queue) {
+// endList ends the list with which a source begins. What others had seen before and it did not list is gone.
+func (s *State) endList(src *source, kind kindID) {
 	k := &src.kinds[kind]
 	if !k.listing {
 		return
 	}
-	k.listing, k.closed = false, true
-	if k.prior == 0 || k.prior >= k.begun || !k.whole && len(k.scope) == 0 {
+	k.listing = false
+	if k.run.prior == 0 || !k.whole && len(k.scope) == 0 {
 		return
 	}
-	for _, other := range q.sources {
-		if other != src && other.kinds[kind].begun != 0 {
-			return // the watch is still open and would have shown it
-		}
+	s.vanish(kind, k.run.prior, k.begun, func(namespace string) bool {
+		_, in := k.scope[namespace]
+		return in || k.showsAll()
+	})
+}
+
+// listedAgain takes in the end of a further list of all that there is: somebody else continues the journal. Whoever lists again what it had known before says
+// until when it had ([Record]).
+func (s *State) listedAgain(kind kindID, k *kindProgress) {
+	before := stretch{k.begun, k.run.before}
+	s.looked[kind] = append(s.looked[kind], before)
+	if kind == kindPod && k.showsAll() {
+		s.watched = append(s.watched, before)
 	}
-	every := k.whole || len(k.scope) > 1
-	gap := nodeauthz.Stamp{Time: timeOf(k.prior), Slop: timeOf(k.begun).Sub(timeOf(k.prior)), Source: nodeauthz.SourceObject}
+	k.begun, k.whole = k.run.from, true
+	s.vanish(kind, k.run.prior, k.run.from, func(string) bool { return true })
+}
+
+// vanish removes what was not seen any more from one instant to the other, in those namespaces.
+func (s *State) vanish(kind kindID, from, to int64, in func(namespace string) bool) {
+	if from >= to {
+		return
+	}
+	gap := nodeauthz.Stamp{Time: timeOf(from), Slop: timeOf(to).Sub(timeOf(from)), Source: nodeauthz.SourceObject}
 	for ref, t := range s.tracked[kind] {
-		if t.seen >= k.begun {
-			continue
-		}
-		if _, in := k.scope[ref.Namespace]; !every && !in {
+		if t.seen >= to || !in(ref.Namespace) {
 			continue
 		}
 		delete(s.tracked[kind], ref)
-		s.bury(t.uid, k.begun)
+		s.bury(t.uid, to)
 		s.remove(kind, ref, t.uid, gap)
+	}
+}
+
+// notLooked makes holes of the times between the first and the last look at a kind in which nobody looked at it.
+func (s *State) notLooked() {
+	for id := range kinds {
+		all := s.looked[id]
+		slices.SortFunc(all, func(a, b stretch) int { return cmp.Compare(a.from, b.from) })
+		for i, until := 0, int64(0); i < len(all); i++ {
+			if until != 0 && all[i].from > until {
+				s.uncovered(kindID(id), until, all[i].from)
+			}
+			until = max(until, all[i].to)
+		}
+		s.looked[id] = nil
 	}
 }
 

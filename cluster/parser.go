@@ -22,6 +22,8 @@ const (
 	verbListed
 	// verbBookmark: nothing else happened until then.
 	verbBookmark
+	// verbListing: all objects of the kind are about to be listed, by somebody who says nothing of what was known before (a bookmark without a version).
+	verbListing
 )
 
 // change is one usable entry of an input.
@@ -389,7 +391,7 @@ func (p *parser) clock(raw []byte) (int64, error) {
 	return t, p.d.s.Err()
 }
 
-// bookmark reads a bookmark: a sign of life or, with the annotation of upstream's streaming lists, the end of a list.
+// bookmark reads a bookmark: a sign of life or, with the annotation of upstream's streaming lists, the end of a list; without a version, the beginning of one.
 func (p *parser) bookmark(c change, raw []byte) (change, bool, error) {
 	kind, apiVersion, err := p.d.typeOf(raw)
 	if err != nil {
@@ -403,6 +405,8 @@ func (p *parser) bookmark(c change, raw []byte) (change, bool, error) {
 	c.verb, c.kind = verbBookmark, id
 	if bytes.Contains(raw, []byte(`"k8s.io/initial-events-end"`)) {
 		c.verb = verbListed
+	} else if _, version, _ := bytes.Cut(raw, []byte(`"resourceVersion":"`)); c.notBefore == 0 && (len(version) == 0 || version[0] == '"') {
+		c.verb = verbListing
 	}
 	return c, c.clocked, nil
 }

@@ -303,6 +303,9 @@ func (k *kindRecorder) listVersion(ctx context.Context) error {
 			}
 			return err
 		}
+		if !k.listed && next == "" {
+			k.out.write("BOOKMARK", k.bare("", "").Object, k.cfg.Now(), time.Time{}, stored{}) // whoever wrote before into the same journal knew no more
+		}
 		for _, raw := range page.items {
 			o, err := item(raw)
 			if err != nil {
@@ -381,13 +384,17 @@ func (k *kindRecorder) bare(name, rv string) *unstructured.Unstructured {
 	return o
 }
 
-// bookmark writes a sign of life, or the end of a list; notBefore is then the last moment before it of which all is known.
+// bookmark writes a sign of life, or the end of a list; notBefore is then the last moment before it of which all is known. Where the clock says that this
+// is yet to come it is just before: without it, what was known before would be over.
 func (k *kindRecorder) bookmark(listed bool, notBefore time.Time) {
-	o := k.bare("", k.rv)
+	o, now := k.bare("", k.rv), k.cfg.Now()
 	if listed {
 		o = k.listEnd()
 	}
-	k.out.write("BOOKMARK", o.Object, k.cfg.Now(), notBefore, stored{})
+	if !notBefore.IsZero() && !notBefore.Before(now) {
+		notBefore = now.Add(-time.Nanosecond)
+	}
+	k.out.write("BOOKMARK", o.Object, now, notBefore, stored{})
 }
 
 // listEnd is the bookmark that ends a list.

@@ -44,10 +44,10 @@ func recordCluster(t *testing.T, c *fakeCluster, clock *movedClock) *recording {
 	return r
 }
 
-// written waits until the journal, which is flushed each second, has n bookmarks of a kind.
+// written waits until the journal, which is flushed each second, has n bookmarks of a kind, but for the one that begins its list.
 func (r *recording) written(kind string, n int) {
 	r.t.Helper()
-	for strings.Count(r.out.String(), `"BOOKMARK","object":{"apiVersion":"v1","kind":"`+kind+`"`) < n {
+	for strings.Count(r.out.String(), `"BOOKMARK","object":{"apiVersion":"v1","kind":"`+kind+`"`) < n+1 {
 		select {
 		case <-r.t.Context().Done():
 			r.t.Fatalf("no %d bookmarks of %s in\n%s", n, kind, r.out.String())

@@ -34,13 +34,17 @@ type source struct {
 
 // kindProgress is what a source has said of a kind so far.
 type kindProgress struct {
-	begun   int64 // time of the first change, 0: none yet
-	prior   int64 // until when other sources had seen the kind before
-	listing bool  // still in the initial list
-	closed  bool
+	// begun is the time of the first change since the kind was listed without a word on what was known before; 0: none yet.
+	begun   int64
+	listing bool // still in the initial list
 	whole   bool // the list had a marked end, so that it holds all namespaces
 	scope   map[string]struct{}
+	last    int64 // time of the last entry
+	run     listRun
 }
+
+// showsAll reports whether the list held all namespaces.
+func (k *kindProgress) showsAll() bool { return k.whole || len(k.scope) > 1 }
 
 // newSource opens an input and reads so far that its first change is known.
 func newSource(path string, stdin io.Reader) (*source, error) {
@@ -107,6 +111,7 @@ func (s *source) advance() error {
 			return nil
 		}
 		s.head, s.listed = s.listed[0], s.listed[1:]
+		s.last = max(s.last, s.head.at)
 		return nil
 	}
 	if s.p == nil {

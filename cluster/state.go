@@ -45,6 +45,7 @@ type State struct {
 	counts    [numKinds]int
 	fromAudit [numKinds]int
 	newest    [numKinds]int64
+	sure      [numKinds]int64 // until when somebody who watched knew all of the kind that there was
 	covered   [numKinds]int64 // the earliest beginning of an input that held the kind; 0: none
 	until     [numKinds]int64 // the latest end of an input that held the kind; 0: none
 	cut       [numKinds]bool  // what ended then is a snapshot of etcd
@@ -59,8 +60,9 @@ type State struct {
 	signs     [numKinds]int64 // the last sign of life of a kind in journals; 0: none
 	marked    bool            // a journal has bookmarks that no list ends with
 	silences  []silent
-	watched   []stretch // in which journals show each change of each pod, but for holes
-	behind    int64     // by how much the clock of who watched was behind, at most
+	watched   []stretch           // in which journals show each change of each pod, but for holes
+	looked    [numKinds][]stretch // in which somebody looked, while inputs are read
+	behind    int64               // by how much the clock of who watched was behind, at most
 }
 
 // stretch is a time in Unix nanoseconds, both ends included.
@@ -68,7 +70,7 @@ type stretch struct{ from, to int64 }
 
 // watch notes that a source showed each pod of the cluster until then.
 func (s *State) watch(src *source, to int64) {
-	if k := &src.kinds[kindPod]; k.begun != 0 && (k.whole || len(k.scope) > 1) && src.listed == nil && src.until == 0 {
+	if k := &src.kinds[kindPod]; k.begun != 0 && k.showsAll() && src.listed == nil && src.until == 0 {
 		s.watched = append(s.watched, stretch{k.begun, to})
 	}
 }
@@ -81,6 +83,45 @@ func (s *State) PodsWatched(t time.Time) bool {
 	at := t.UnixNano()
 	return (!s.claims || s.counts[kindPersistentVolume] > 0) &&
 		slices.ContainsFunc(s.watched, func(w stretch) bool { return w.from <= at && at <= w.to })
+}
+
+// PodsSeen returns the times between the two in which PodsWatched is true and nothing is a hole, in order.
+func (s *State) PodsSeen(from, to time.Time) (out []Interval) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.claims && s.counts[kindPersistentVolume] == 0 {
+		return nil
+	}
+	var unseen nodeauthz.Holes
+	for _, kind := range []nodeauthz.Kind{nodeauthz.KindPod, nodeauthz.KindPersistentVolume} {
+		for _, h := range s.Graph.Holes(kind) {
+			if h.To.IsZero() {
+				h.To = to
+			}
+			unseen.Add(h.From, h.To)
+		}
+	}
+	holes := unseen.All()
+	for _, w := range s.watched {
+		at, end := later(timeOf(w.from), from), to
+		if w.to < to.UnixNano() {
+			end = timeOf(w.to)
+		}
+		for _, h := range holes {
+			if h.To.Before(at) || h.From.After(end) {
+				continue
+			}
+			if h.From.After(at) {
+				out = append(out, Interval{at, h.From})
+			}
+			at = h.To
+		}
+		if at.Before(end) {
+			out = append(out, Interval{at, end})
+		}
+	}
+	slices.SortFunc(out, func(a, b Interval) int { return a.From.Compare(b.From) })
+	return out
 }
 
 type tracked struct {
@@ -236,7 +277,7 @@ func (s *State) apply(c *change, start int64) {
 		s.Nodes.moved(c.moved, c.at)
 	}
 	switch c.verb {
-	case verbListed, verbBookmark:
+	case verbListed, verbBookmark, verbListing:
 	case verbDeleted:
 		s.applyDelete(c)
 	default:
@@ -265,7 +306,7 @@ func (s *State) applySet(c *change, start int64) {
 			s.admitRemove(c.kind, c.ref, ownTime(was.created))
 			return
 		}
-		s.remove(c.kind, c.ref, was.uid, between(was.seen, c))
+		s.remove(c.kind, c.ref, was.uid, between(max(was.seen, min(s.sure[c.kind], c.at)), c))
 		s.bury(was.uid, c.at)
 		first = true
 	}
@@ -284,7 +325,7 @@ func (s *State) applySet(c *change, start int64) {
 	s.set(c, first, start)
 }
 
-// between is when an object ended of which no deletion was seen: after it was last seen, before the one that took its name.
+// between is when an object ended of which no deletion was seen: after it was there for the last time, before the one that took its name.
 func between(lastSeen int64, c *change) nodeauthz.Stamp {
 	until := c.at
 	if own := c.created + second; c.created != 0 && own < until {

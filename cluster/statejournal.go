@@ -189,7 +189,8 @@ func (j *stateJournal) rotate(r *kindRecorder) {
 	next.log = j.log // with its field already
 	places, err := j.copyObjects(next, r)
 	end, e := json.Marshal(r.listEnd().Object)
-	if err = errors.Join(err, e); err == nil {
+	last, f := json.Marshal(r.bare("", r.rv).Object)
+	if err = errors.Join(err, e, f); err == nil {
 		next.append("BOOKMARK", end, r.good, time.Time{})
 		if next.listed(r.good); next.f == nil {
 			return // it was logged; this file continues
@@ -199,6 +200,7 @@ func (j *stateJournal) rotate(r *kindRecorder) {
 			o.at, o.size = p.at, p.size
 			r.known[name] = o
 		}
+		j.append("BOOKMARK", last, r.good, time.Time{}) // nothing is missing between the two files
 		j.close()
 		*j = *next
 		return

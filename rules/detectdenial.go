@@ -183,16 +183,20 @@ func nodeAllows(r *Request) bool {
 
 // byGraph reports whether a node is allowed the object for what leads to it, which may come to be within seconds.
 func byGraph(r *Request) bool {
-	a := r.Attrs
-	switch a.Resource {
+	return ByGraph(r.Attrs.APIGroup, r.Attrs.Resource, r.Attrs.Subresource)
+}
+
+// ByGraph reports whether nodes are allowed such objects for what leads to them.
+func ByGraph(group, resource, subresource string) bool {
+	switch resource {
 	case "secrets", "configmaps", "persistentvolumeclaims", "persistentvolumes", "pods":
-		return a.APIGroup == ""
+		return group == ""
 	case "serviceaccounts":
-		return a.APIGroup == "" && a.Subresource == "token"
+		return group == "" && subresource == "token"
 	case "volumeattachments":
-		return a.APIGroup == "storage.k8s.io"
+		return group == "storage.k8s.io"
 	case "resourceclaims":
-		return a.APIGroup == "resource.k8s.io"
+		return group == "resource.k8s.io"
 	}
 	return false
 }

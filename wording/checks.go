@@ -155,6 +155,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	},
 	checks.CodeLag:             about("the API server did not know yet what allows a request for %s"),
 	checks.CodeNotCompared:     says("no decision of the API server is there to compare with"),
+	checks.CodeNotWatched:      about("nodetrail and the API server disagree on a request of a time when nobody watched the cluster: %s"),
 	checks.CodeNoKubeletStart:  says("no kubelet started in the window"),
 	checks.CodeStartIncomplete: says("a kubelet started and did not make all requests of a start"),
 	checks.CodeKubeletStarted:  says("a kubelet started"),

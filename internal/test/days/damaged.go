@@ -1,6 +1,7 @@
 package days
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,6 +67,7 @@ func damaged() []Mutation {
 			},
 		},
 		stateHole("state-hole", "the journal lacks half an hour", nil, "state-complete", "window-covered"),
+		{Name: "state-restarted", Effect: Hides, Checks: []string{"state-complete", "bindings-inventoried"}, Description: "nobody recorded for some minutes, and then another recorder continued the same journal", apply: stateRestarted},
 	}
 	for kind, checks := range map[string][]string{
 		"Pod": {"state-complete", "reads-logged"}, "Node": {"window-covered", "reads-logged"}, "Lease": {"servers-seen"},
@@ -93,6 +95,48 @@ func stateHole(name, what string, kinds []string, checks ...string) Mutation {
 		})
 		return some(n-len(m.State), "entries from "+stamp(hole.from))
 	}}
+}
+
+// stateRestarted has a recorder killed, and another one list all that there is some minutes later.
+func stateRestarted(m *mutator) string {
+	begin := m.late(20 * minute)
+	hole := span{from: begin.from, to: begin.from.Add(2*minute + time.Duration(m.Int64N(int64(15*minute))))}
+	type name struct{ kind, namespace, name string }
+	there, marks := map[name]*Entry{}, map[string]*Entry{}
+	var before, list, after []*Entry
+	for _, e := range m.State {
+		n := name{e.Kind, e.Namespace, e.Name}
+		switch {
+		case e.At.After(hole.to):
+			after = append(after, e)
+			continue
+		case e.Type == "BOOKMARK":
+			marks[e.Kind] = e
+		case e.Type == "DELETED":
+			delete(there, n)
+		default:
+			there[n] = e
+		}
+		if e.At.Before(hole.from) {
+			before = append(before, e)
+		}
+	}
+	if len(before) == 0 || len(after) == 0 {
+		return ""
+	}
+	for _, e := range there {
+		list = append(list, &Entry{At: hole.to, Type: "ADDED", Kind: e.Kind, Namespace: e.Namespace, Name: e.Name, Object: e.Object, raw: e.raw})
+	}
+	for _, e := range marks {
+		list = append(list, &Entry{At: hole.to.Add(milli), Type: "BOOKMARK", Kind: e.Kind, Object: map[string]any{
+			"apiVersion": e.Object["apiVersion"], "kind": e.Kind, "metadata": map[string]any{"annotations": map[string]any{"k8s.io/initial-events-end": "true"}},
+		}})
+	}
+	slices.SortFunc(list, func(a, b *Entry) int {
+		return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	m.State = slices.Concat(before, list, after)
+	return "nobody recorded from " + stamp(hole.from) + " to " + stamp(hole.to)
 }
 
 // listedOnly leaves of a kind what a recorder has of it that may list it and not watch it.
