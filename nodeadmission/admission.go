@@ -101,6 +101,17 @@ func (a *Admission) Decide(r *Request, t time.Time) Answer {
 	return ans
 }
 
+// PodElsewhere reports whether the write is of a pod that the state has, as of t, on another node or on none.
+func (a *Admission) PodElsewhere(r *Request, t time.Time) bool {
+	attrs := r.Attributes
+	if a.state.Pods == nil || attrs.GetAPIGroup() != "" || attrs.GetResource() != "pods" || attrs.GetName() == "" {
+		return false
+	}
+	e := eval{a: a, req: r, at: t, namespace: attrs.GetNamespace(), name: attrs.GetName()}
+	on, _, known := e.podOn()
+	return known && !on
+}
+
 // createdName is the name of the object that a request creates, as upstream has it when the plugin is asked.
 func (e *eval) createdName() string {
 	if e.req.Name != "" || e.req.Body == nil {

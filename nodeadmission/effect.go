@@ -79,7 +79,8 @@ func (e *eval) mayBeItself(ans *Answer) bool {
 // clocks differ, and the state may have the time of the request itself.
 func (e *eval) beforeItself(ans Answer) Answer {
 	now := *e
-	if before := e.decideAt(e.from - 1); before.Verdict == Deny && (ans.absent() || e.made(&now.effect)) {
+	before := e.decideAt(e.from - 1)
+	if bears := before.Verdict == Deny || ans.Verdict == Unknown && before.Verdict != Unknown; bears && (ans.absent() || e.made(&now.effect)) {
 		return before
 	}
 	*e = now

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"time"
 	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,16 +74,74 @@ func (e *eval) nodeUpdate() Answer {
 	if !known || node.MetaUnknown {
 		return unknown(MissingOldObject)
 	}
-	var old nodeBody
-	old.Metadata.Labels, old.Metadata.OwnerReferences = node.Labels, node.Owners
-	old.Spec.Taints, old.Spec.ConfigSource = node.Taints, node.ConfigSource
+	old := bodyOf(node)
 	if e.verb == "patch" && len(e.req.Body) <= maxPatch && mayLabel(e.req.Body, node.Labels) {
 		if e.req.Done {
 			e.found, e.labels = &old, e.req.Body
 		}
 		return allowed()
 	}
-	return e.nodeChanged(&old)
+	if e.req.Done {
+		e.found = &old
+	}
+	ans := e.nodeChanged(&old)
+	if ans.Verdict == Unknown && e.verb == "patch" && e.req.Done {
+		return e.nodeMade(ans)
+	}
+	return ans
+}
+
+// nodeMade is what the Node just after a patch that was carried out tells, where the patch alone does not. The patch must name what the plugin refuses: somebody else may have
+// changed the Node in the same moment.
+func (e *eval) nodeMade(ans Answer) Answer {
+	at, skew := e.at, e.a.skew
+	for _, after := range [...]time.Duration{0, skew / 4, skew / 2, skew} { // so far the state is known
+		node, s := e.a.state.Nodes.Node(e.name, at.Add(after))
+		if node == nil || node.MetaUnknown || s.From < at.Add(-skew).UnixNano() {
+			continue
+		}
+		before, _ := e.a.state.Nodes.Node(e.name, time.Unix(0, s.From-1))
+		if before == nil || before.MetaUnknown || before.UID != node.UID {
+			continue
+		}
+		old, made, found := bodyOf(before), bodyOf(node), e.effect
+		if change := e.nodeChange(&old, &made); change.Verdict == Deny && namesChange(e.req.Body, &old, &made) {
+			return change
+		}
+		e.effect = found
+	}
+	return ans
+}
+
+// bodyOf is what the plugin reads of a Node.
+func bodyOf(node *Node) (b nodeBody) {
+	b.Metadata.Labels, b.Metadata.OwnerReferences = node.Labels, node.Owners
+	b.Spec.Taints, b.Spec.ConfigSource = node.Taints, node.ConfigSource
+	return b
+}
+
+// namesChange reports whether a patch may name what is different. What is copied has the name of where it comes from, and what is written with escapes may be anything.
+func namesChange(patch []byte, old, made *nodeBody) bool {
+	hidden := bytes.Contains(patch, []byte(`\u`))
+	names := func(text string) bool { return hidden || bytes.Contains(patch, []byte(text)) }
+	for key := range made.Metadata.Labels {
+		if value, is := old.Metadata.Labels[key]; (!is || value != made.Metadata.Labels[key]) && namesLabel(key, names) {
+			return true
+		}
+	}
+	for key := range old.Metadata.Labels {
+		if _, is := made.Metadata.Labels[key]; !is && namesLabel(key, names) {
+			return true
+		}
+	}
+	return !equality.Semantic.DeepEqual(old.Spec.Taints, made.Spec.Taints) && names("taints") ||
+		!equality.Semantic.DeepEqual(old.Metadata.OwnerReferences, made.Metadata.OwnerReferences) && names("ownerReferences") ||
+		!equality.Semantic.DeepEqual(old.Spec.ConfigSource, made.Spec.ConfigSource) && names("configSource")
+}
+
+// namesLabel reports whether a patch may name a label that nodes may not change.
+func namesLabel(key string, names func(string) bool) bool {
+	return forbiddenLabel(key) && (names(key) || names(strings.ReplaceAll(key, "/", "~1")) || names(`"copy"`) && names("/metadata"))
 }
 
 // nodeChanged applies the update.

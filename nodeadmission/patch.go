@@ -49,14 +49,21 @@ func (e *eval) mergePatched(p *objectParts, old document, f func(document) Answe
 	if !decode(e.req.Body, &patch) || patch == nil {
 		return unknown(MissingBody)
 	}
-	if _, ok := patch["kind"]; ok && patch["apiVersion"] != nil {
-		return unknown(MissingPatchType) // may be a server-side apply, whose result depends on managed fields
+	_, kind := patch["kind"]
+	apply := kind && patch["apiVersion"] != nil // may be a server-side apply, whose result depends on managed fields
+	if apply && !e.req.Done {
+		return unknown(MissingPatchType)
 	}
 	doc := merge(copied(old), p.kept(copied(patch)))
 	if !wellTyped(doc) {
 		return unknown(MissingBody) // the API server refuses it, before the plugin is asked
 	}
 	merged := f(p.of(doc))
+	if apply { // it sets what the patch has, whatever else it may take away: only a refusal of that is certain
+		if merged.Verdict != Deny || f(p.of(merge(copied(old), withoutNulls(p.kept(copied(patch)))))) != merged {
+			return unknown(MissingPatchType)
+		}
+	}
 	doc, ok := strategic(copied(old), p.kept(copied(patch)), p.typed)
 	if !ok {
 		return merged
@@ -65,6 +72,19 @@ func (e *eval) mergePatched(p *objectParts, old document, f func(document) Answe
 		return unknown(MissingPatchType)
 	}
 	return merged
+}
+
+// withoutNulls takes out of a patch what a merge patch removes.
+func withoutNulls(patch document) document {
+	for key, value := range patch {
+		switch v := value.(type) {
+		case nil:
+			delete(patch, key)
+		case document:
+			patch[key] = withoutNulls(v)
+		}
+	}
+	return patch
 }
 
 // wellTyped reports whether the members that parts are in are objects, as all kinds have them.

@@ -34,7 +34,7 @@ func (j *Judge) admission(out *Judgement) {
 		plugin = j.Blind
 	}
 	out.Admission.Answer = plugin.Decide(r, out.Time)
-	if out.Admission.Bypassed() && rules.PassedByClock(&out.Request, j.State) {
+	if out.Admission.Bypassed() && plugin.PodElsewhere(r, out.Time) && rules.PassedByClock(&out.Request, j.State) {
 		out.Admission.Race = true
 	}
 	r.Body, r.Attributes = nil, nil

@@ -101,7 +101,7 @@ func writesForeign(r *Request, s State) bool {
 // ClockDoubt is by how much the clock of an API server may be wrong. The time of a request is that of the API server's clock, not of the state's.
 const ClockDoubt = 10 * time.Minute
 
-// PassedByClock reports whether a node wrote a pod that was not on it at the time of the request, and was within [ClockDoubt]. The API server let it
+// PassedByClock reports, for a node's write of a pod that was not on it at the time of the request, whether it was within [ClockDoubt]. The API server let it
 // pass, or had no such pod any more, so that its clock is wrong: a pod cannot be moved to another node.
 func PassedByClock(r *Request, s State) bool {
 	a := r.Attrs
@@ -110,8 +110,7 @@ func PassedByClock(r *Request, s State) bool {
 	if s == nil || !r.IsNode || !r.Succeeded() && !gone || a.APIGroup != "" || a.Resource != "pods" || name == "" {
 		return false
 	}
-	on, bound := s.PodNode(a.Namespace, name, r.Time)
-	return (!bound || on != r.Node) && s.PodWasOn(a.Namespace, name, r.Node, r.Time.Add(-ClockDoubt), r.Time.Add(ClockDoubt))
+	return s.PodWasOn(a.Namespace, name, r.Node, r.Time.Add(-ClockDoubt), r.Time.Add(ClockDoubt))
 }
 
 // onOtherNode reports whether the pod is on another node than the request's, beyond doubt.
