@@ -12,7 +12,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"sigs.k8s.io/yaml"
 
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
@@ -206,7 +205,7 @@ func (c *Canary) WriteYAML(w io.Writer) error {
 		objects = append(objects, &c.RoleBindings[i])
 	}
 	for n, o := range objects {
-		text, err := yaml.Marshal(o)
+		text, err := marshalYAML(o)
 		if err != nil {
 			return fmt.Errorf("writing the bindings of the canary: %w", err)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"sigs.k8s.io/yaml"
+	yaml "go.yaml.in/yaml/v3"
 
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/rules"
@@ -32,10 +33,7 @@ func (r *Report) WriteYAML(w io.Writer) error {
 	err := d.Decode(&v)
 	var out []byte
 	if err == nil {
-		out, err = json.Marshal(visibleAll(v))
-	}
-	if err == nil {
-		out, err = yaml.JSONToYAML(out)
+		out, err = marshalYAML(visibleAll(v))
 	}
 	if err == nil {
 		_, err = w.Write(out)
@@ -44,6 +42,49 @@ func (r *Report) WriteYAML(w io.Writer) error {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil
+}
+
+// marshalYAML writes a value by its JSON tags. Reading its JSON as YAML would do, but that has no place for some characters, nor for long keys.
+func marshalYAML(v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("encoding: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var plain any
+	if err := d.Decode(&plain); err != nil {
+		return nil, fmt.Errorf("encoding: %w", err)
+	}
+	var out bytes.Buffer
+	e := yaml.NewEncoder(&out)
+	e.SetIndent(2)
+	e.CompactSeqIndent()
+	if err := errors.Join(e.Encode(numbers(plain)), e.Close()); err != nil {
+		return nil, fmt.Errorf("encoding: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// numbers makes numbers of those that JSON has as text.
+func numbers(v any) any {
+	switch x := v.(type) {
+	case json.Number:
+		if n, err := x.Int64(); err == nil {
+			return n
+		}
+		f, _ := x.Float64() // it was written as one
+		return f
+	case []any:
+		for i := range x {
+			x[i] = numbers(x[i])
+		}
+	case map[string]any:
+		for k := range x {
+			x[k] = numbers(x[k])
+		}
+	}
+	return v
 }
 
 // visibleAll makes all strings of a JSON value visible.

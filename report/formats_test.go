@@ -169,6 +169,32 @@ func TestJUnit(t *testing.T) {
 	})
 }
 
+// YAML takes each character, wherever it is, and gives it back.
+func TestYAMLOfEachCharacter(t *testing.T) {
+	var all []rune
+	for r := rune(0); r <= 0x2fff; r++ {
+		all = append(all, r)
+	}
+	for r := rune(0xd000); r <= 0x1ffff; r++ {
+		all = append(all, r)
+	}
+	all = append(all, 0xffffe, 0xfffff, 0x10fffe, 0x10ffff)
+	for chunk := range slices.Chunk(all, 512) {
+		in := string(chunk) // surrogates become what stands for no character
+		out, err := marshalYAML(map[string]string{"a": in})
+		if err != nil {
+			t.Fatalf("%U: %v", chunk[0], err)
+		}
+		var back map[string]string
+		if err := yaml.Unmarshal(out, &back); err != nil || back["a"] != in {
+			t.Errorf("%U: %v, %.200q", chunk[0], err, back["a"])
+		}
+		if err := hostileReport(t, in).WriteYAML(io.Discard); err != nil {
+			t.Errorf("%U: %v", chunk[0], err)
+		}
+	}
+}
+
 func TestYAML(t *testing.T) {
 	formats(t, func(name string, r *Report) {
 		back, err := yaml.YAMLToJSON(written(t, r.WriteYAML))

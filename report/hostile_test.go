@@ -195,6 +195,7 @@ func TestVisible(t *testing.T) {
 	for s, want := range map[string]string{
 		"": "", "shop/db": "shop/db", "größe 節点": "größe 節点", "\x1b[2J": `\u{1b}[2J`, "a\nb": `a\u{a}b`, "\u202e": `\u{202e}`, "\xff": `\u{fffd}`,
 		"\u009b": `\u{9b}`, "\u2028": `\u{2028}`, "\u2029": `\u{2029}`, "\u200b": `\u{200b}`, "\ufeff": `\u{feff}`, "\x7f": `\u{7f}`, "\t": `\u{9}`,
+		"\uffff": `\u{ffff}`, "\ufffe": `\u{fffe}`, "\U0010ffff": `\u{10ffff}`, "\ufdd0": `\u{fdd0}`,
 	} {
 		if got := wording.Visible(s); got != want {
 			t.Errorf("wording.Visible(%q) = %q, want %q", s, got, want)

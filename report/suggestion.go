@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/wording"
@@ -316,7 +315,7 @@ func (s *Suggestion) WriteYAML(w io.Writer) error {
 			comment("not covered, for no rule can say it and nothing else: %s", u)
 		}
 		for n, o := range c.objects() {
-			text, err := yaml.Marshal(o)
+			text, err := marshalYAML(o)
 			if err != nil {
 				return fmt.Errorf("writing the objects of client %q: %w", c.Client, err)
 			}

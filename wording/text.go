@@ -32,9 +32,9 @@ func Visible(s string) string {
 }
 
 // Hidden reports whether a character is not shown, but moves the cursor or changes how others are shown: control characters, those of C1 included,
-// line separators, and marks of formats such as the direction of writing.
+// line separators, and marks of formats such as the direction of writing. What Unicode says is no character, such as U+FFFF, counts too: some formats have no place for it.
 func Hidden(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r)
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Noncharacter_Code_Point, r)
 }
 
 // AppendEscape appends a character as JSON escapes it.
