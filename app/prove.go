@@ -117,6 +117,10 @@ func (p *prover) results(ctx context.Context, t *tally.Tally, window time.Durati
 		of.to = t.To
 	}
 	begin := of.to.Add(-span(of.minWindow, t, of.to))
+	since := begin // from when on what somebody did counts: as of a log, for all that the answer is about
+	if !t.From.IsZero() && t.From.Before(since) {
+		since = t.From
+	}
 	if of.ledger, err = p.store.Evidence(ctx, begin, of.to); err != nil {
 		return nil, err
 	}
@@ -126,7 +130,7 @@ func (p *prover) results(ctx context.Context, t *tally.Tally, window time.Durati
 	if of.state, err = storedState(ctx, p.store, begin); err != nil {
 		return nil, err
 	}
-	if err := of.storedRaces(ctx, p.store, begin); err != nil {
+	if err := of.storedRaces(ctx, p.store, begin, since); err != nil {
 		return nil, err
 	}
 	if err := of.storedHeld(ctx, p.store, begin); err != nil {
@@ -136,7 +140,7 @@ func (p *prover) results(ctx context.Context, t *tally.Tally, window time.Durati
 	if err != nil {
 		return nil, err
 	}
-	if err := of.readUses(uses, begin); err != nil {
+	if err := of.readUses(uses, since); err != nil {
 		return nil, err
 	}
 	refused, err := p.store.RememberedOf(ctx, rememberedRestriction)
@@ -153,7 +157,7 @@ func (p *prover) results(ctx context.Context, t *tally.Tally, window time.Durati
 	if err != nil {
 		return nil, err
 	}
-	of.nodeGroups = storedGroups(groups, begin)
+	of.nodeGroups = storedGroups(groups, since)
 	written, err := p.store.RememberedOf(ctx, rememberedWritten)
 	if err != nil {
 		return nil, err
@@ -223,13 +227,13 @@ func (p *proof) storedHeld(ctx context.Context, s *store.Store, begin time.Time)
 	return nil
 }
 
-// storedRaces puts the races in that were stored.
-func (p *proof) storedRaces(ctx context.Context, s *store.Store, begin time.Time) error {
+// storedRaces puts the races in that were stored, from since on. They must be stored from begin on.
+func (p *proof) storedRaces(ctx context.Context, s *store.Store, begin, since time.Time) error {
 	all, whole, err := storedSince(ctx, s, rememberedRaces, sinceRaces, begin)
 	if !whole {
 		return err
 	}
-	if p.races, p.racesKnown, err = racesOf(all, begin, p.kubelets); err != nil {
+	if p.races, p.racesKnown, err = racesOf(all, since, p.kubelets); err != nil {
 		return fmt.Errorf("making the checks: %w", err)
 	}
 	return nil
