@@ -190,7 +190,7 @@ func TestStoreProvesWhatWasBefore(t *testing.T) {
 	const window = 30 * time.Minute
 	clean := threeHours(t, 22, days.Options{Features: days.Deployments | days.Drains})
 	for _, m := range days.Mutations(3) {
-		if !slices.Contains([]string{"plant-in-race", "impersonates-node", "plant-request"}, m.Name) {
+		if !slices.Contains([]string{"plant-in-race", "plant-as-group", "impersonates-node", "plant-request"}, m.Name) {
 			continue
 		}
 		early, applies := m.Apply(clean)

@@ -270,11 +270,26 @@ func (d *credentialDetector) ofAnother(n *credentials, t *taking, s State) bool 
 
 // outside reports whether a strange address is no gateway's, and the Node is known at the time.
 func (d *credentialDetector) outside(n *credentials, t *taking, s State) bool {
-	if s == nil || isLoopback(t.Value) || d.shared(t.Value) {
+	if s == nil || isLoopback(t.Value) || d.shared(t.Value) && n.livesBehind(t) {
 		return false
 	}
 	_, known := s.NodeExists(n.name, t.At) // where the state begins later, it may have had it then
 	return known
+}
+
+// livesBehind reports whether the kubelet may come by the gateway from which something was taken: it gives its signs of life from there, or from nowhere.
+// With the credentials of three nodes somebody makes a gateway of any address.
+func (n *credentials) livesBehind(t *taking) bool {
+	elsewhere := false
+	for kind := range uint8(useCertificate) {
+		for _, h := range n.used[kind] {
+			if h.Renews > 0 && h.Value == t.Value {
+				return true
+			}
+			elsewhere = elsewhere || h.Renews > 0
+		}
+	}
+	return !elsewhere
 }
 
 // home returns an address of the Node from which its kubelet came at any time; "" where it comes by a gateway or a proxy alone.

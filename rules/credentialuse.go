@@ -60,6 +60,7 @@ type use struct {
 	text        string // the address as an event had it
 	first, last time.Time
 	count       int64
+	renews      int64  // of those, how many renew the node's Lease
 	id          string // of the first request
 	product     string // of that, where it is no kubelet's
 }
@@ -78,6 +79,7 @@ type habit struct {
 	Minutes uint64 // the last is the lowest bit
 	Minute  int64  // the last
 	Count   int64  // since First
+	Renews  int64  `json:",omitempty"` // how many renew the node's Lease
 	IDs     []string
 	Product string `json:",omitempty"` // of the latest, where it is no kubelet's
 	stored  time.Time
@@ -176,7 +178,9 @@ func (d *credentialDetector) follow(r *Request, f *followed, step int64, _ State
 			}
 			u = at.use(n, keyOfAddress(addr), text)
 		}
-		u.add(r, product)
+		if u.add(r, product); product == "" && renewsLease(r) {
+			u.renews++
+		}
 		if product == "" && takes(r) {
 			d.taking(n, u, text, r)
 		}
@@ -261,6 +265,12 @@ func (n *credentials) known(k useKey) string {
 func takes(r *Request) bool {
 	a := r.Attrs
 	return r.Allowed && a.ResourceRequest && (a.APIGroup == "" && a.Resource == "secrets" && !writes(a.Verb) || isToken(r) && a.Verb == "create")
+}
+
+// renewsLease reports whether the request is a sign of life, which a kubelet gives every ten seconds.
+func renewsLease(r *Request) bool {
+	a := r.Attrs
+	return a.APIGroup == "coordination.k8s.io" && a.Resource == "leases" && a.Namespace == "kube-node-lease" && writes(a.Verb)
 }
 
 func (u *use) add(r *Request, product string) {
@@ -426,7 +436,7 @@ func (n *credentials) note(u *use, minute int64) {
 	}
 	h := list[i]
 	h.Minutes = h.Minutes<<min(uint64(max(minute-h.Minute, 0)), 64) | 1
-	h.Minute, h.Count = max(h.Minute, minute), h.Count+u.count
+	h.Minute, h.Count, h.Renews = max(h.Minute, minute), h.Count+u.count, h.Renews+u.renews
 	if u.last.After(h.Last) {
 		h.Last = u.last
 	}

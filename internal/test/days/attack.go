@@ -55,7 +55,7 @@ func Attack(day *Day, seed uint64, most int) (*Day, *Theft) {
 		a.theft.Address = fmt.Sprintf("198.51.100.%d", 1+m.IntN(250))
 	}
 	theft := a.steal()
-	for _, hide := range []func(*Event){a.pad, a.forward, a.claim, a.reuse, a.impersonate, a.escalate, a.flood, a.fruitless, a.foreign, a.wander, a.agents, a.silence} {
+	for _, hide := range []func(*Event){a.pad, a.forward, a.claim, a.reuse, a.impersonate, a.escalate, a.flood, a.fruitless, a.foreign, a.wander, a.agents, a.others, a.silence} {
 		if m.IntN(2) == 0 {
 			hide(theft)
 		}
@@ -300,6 +300,26 @@ func (a *attack) agents(theft *Event) {
 	})
 	theft.UserAgent = strings.Repeat("z", 1<<a.IntN(14))
 	a.did("%d user agents", n)
+}
+
+// others uses the credentials of three other nodes from the same address, as through a gateway.
+func (a *attack) others(theft *Event) {
+	if a.theft.Address == a.like.SourceIPs[0] {
+		return
+	}
+	n := 0
+	for _, i := range a.Perm(len(a.NodeNames)) {
+		at := theft.Received.Add(time.Duration(a.IntN(600)-400) * second)
+		like := a.mutator.like(a.NodeNames[i], at)
+		if n == 3 || like == nil || a.NodeNames[i] == a.theft.Node || at.Before(a.From) || !at.Before(a.To) {
+			continue
+		}
+		e := a.ownLease(like, at)
+		e.SourceIPs = []string{a.theft.Address}
+		a.new = append(a.new, e)
+		n++
+	}
+	a.did("%d other nodes' credentials from the same address", n)
 }
 
 // clocks sets the clock of the API server that wrote the theft, or of another one, wrong by less than most. The events stay in the order in which they were
