@@ -62,7 +62,7 @@ func audiencesOf(s *cluster.State, t time.Time) *report.Audiences {
 // nodeSubjects are the subjects that nodes are, "Group system:nodes" and the like.
 func nodeSubjects(all []rbac.SubjectRef) (out []string) {
 	for _, s := range all {
-		if s.ForNodes() || s.Ambient() && s.Name != "system:unauthenticated" {
+		if s.ForNodes() || s.Kind == rbacv1.GroupKind && s.Name == "system:authenticated" {
 			out = append(out, s.Kind+" "+s.Name)
 		}
 	}

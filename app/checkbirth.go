@@ -29,6 +29,9 @@ type birthHour struct {
 	Unread int64 `json:"unread"`
 	// Nodes are those for which a client certificate was requested.
 	Nodes []string `json:"nodes,omitempty"`
+	// Approved and Signed are the requests for one that were.
+	Approved []string `json:"approved,omitempty"`
+	Signed   []string `json:"signed,omitempty"`
 }
 
 // maxBirthNodes bounds the nodes of an hour. What is more than that counts as not read.
@@ -70,6 +73,22 @@ func (b *birthBook) add(j *pipeline.Judgement) {
 		x.Nodes = append(x.Nodes, node)
 	}
 	x.Read++
+	if name := tally.Bounded(ev.ObjectRef.Name); s.Node() != "" && s.Client() {
+		switch sub := ev.ObjectRef.Subresource; {
+		case sub == "approval" && s.Approved:
+			x.Approved = withRequest(x.Approved, name)
+		case sub == "status" && s.Certificate != "":
+			x.Signed = withRequest(x.Signed, name)
+		}
+	}
+}
+
+// withRequest adds a name, but for those beyond the bound: of these nobody says that they were approved.
+func withRequest(all []string, name string) []string {
+	if len(all) < 2*maxBirthNodes && !slices.Contains(all, name) {
+		all = append(all, strings.Clone(name))
+	}
+	return all
 }
 
 // changes are the hours that changed since the last call, to be stored with the requests that were judged meanwhile, under the name of the book.
@@ -99,6 +118,7 @@ func birthsOf(stored []tally.Remembered) *birthBook {
 			b.hours[evidence.Hour(h)] = x
 		}
 		x.Read, x.Unread, x.Nodes = x.Read+one.Read, x.Unread+one.Unread, append(x.Nodes, one.Nodes...)
+		x.Approved, x.Signed = append(x.Approved, one.Approved...), append(x.Signed, one.Signed...)
 	}
 	return b
 }
@@ -143,7 +163,12 @@ func (p *proof) birthFindings(in *checks.Input) {
 func (p *proof) birthsByHour(in *checks.Input, out *checks.Findings) {
 	from := p.to.Add(-in.MinWindow)
 	first, last := evidence.HourOf(from), evidence.HourOf(p.to.Add(-time.Nanosecond))
-	clients := map[string]bool{}
+	clients, approved := map[string]bool{}, map[string]bool{}
+	for _, x := range p.births.hours { // a request may wait for its approval
+		for _, name := range x.Approved {
+			approved[name] = true
+		}
+	}
 	for h := first - 1; h <= last; h++ {
 		x := p.births.hours[h]
 		if x == nil {
@@ -156,6 +181,11 @@ func (p *proof) birthsByHour(in *checks.Input, out *checks.Findings) {
 			continue // only the requests of nodes whose Node came a little later
 		}
 		out.Looked += x.Read
+		for _, name := range x.Signed {
+			if !approved[name] {
+				out.NotKnown = append(out.NotKnown, checks.Item{Code: checks.CodeBirthUnapproved, Object: name, From: h.Start(), To: h.End(), Count: 1})
+			}
+		}
 		if x.Unread > 0 {
 			out.Looked += x.Unread
 			out.NotKnown = append(out.NotKnown, checks.Item{Code: checks.CodeBirthUnread, From: h.Start(), To: h.End(), Count: x.Unread})

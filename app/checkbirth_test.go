@@ -80,6 +80,11 @@ func TestBirthGuarded(t *testing.T) {
 		}
 		return e.Ref.Name == first
 	})
+	unapproved := *clean
+	unapproved.Events = slices.DeleteFunc(slices.Clone(clean.Events), func(e *days.Event) bool {
+		return e.Ref != nil && e.Ref.Resource == "certificatesigningrequests" && e.Ref.Subresource == "approval"
+	})
+	f("no approvals", checks.Unproven, checks.CodeBirthUnapproved, &unapproved)
 	f("a node that joined without a request", checks.Unproven, checks.CodeBirthOutside, &one)
 }
 

@@ -88,7 +88,7 @@ func newStateProof(setup *judging.Setup, from, to time.Time) *stateProof {
 	p.Actors = actorsOf(s, p.Bindings, p.SystemNode, to)
 	p.Grown = checks.GrownDuring(slices.Collect(s.RBAC.RightsDuring(from, to)), p.SystemNode, from, to)
 	p.BindingsKnown = s.RBAC.CoversAll(from, to) && holdsBindings(s.RBAC, p.Bindings, to)
-	p.Seen = s.PodsSeen(p.From, p.To)
+	p.Seen = s.PodsSeen(time.Time{}, p.To) // requests of before From are judged, too
 	accounts := p.needs(setup.Auth, s.FinishedPods())
 	p.tokens(s.RBAC, accounts)
 	return p

@@ -87,6 +87,7 @@ const (
 	CodeBirthWrong      Code = "birth-wrong"
 	CodeBirthDoubtful   Code = "birth-doubtful"
 	CodeBirthUnread     Code = "birth-unread"
+	CodeBirthUnapproved Code = "birth-unapproved"
 	CodeBirthsNotLogged Code = "births-not-logged"
 	CodeNoBirth         Code = "no-birth"
 	CodeBirthOutside    Code = "birth-outside"

@@ -33,10 +33,22 @@ func powers() []atom {
 			{"apps", "deployments"}, {"apps", "daemonsets"}, {"apps", "replicasets"}, {"apps", "statefulsets"}, {"batch", "jobs"}, {"batch", "cronjobs"},
 			{access, "roles"}, {access, "rolebindings"}, {access, "clusterroles"}, {access, "clusterrolebindings"},
 			{"admissionregistration.k8s.io", "mutatingwebhookconfigurations"}, {"admissionregistration.k8s.io", "validatingwebhookconfigurations"},
-			{"admissionregistration.k8s.io", "mutatingadmissionpolicies"}, {"apiregistration.k8s.io", "apiservices"},
+			{"admissionregistration.k8s.io", "mutatingadmissionpolicies"}, {"admissionregistration.k8s.io", "mutatingadmissionpolicybindings"},
+			{"apiregistration.k8s.io", "apiservices"},
 		} {
 			out = append(out, atom{verb: verb, group: of.group, resource: of.resource})
 		}
+	}
+	// More of the pods that there are already come here as well, and an account's imagePullSecrets are those of its next pods.
+	for _, verb := range []string{"update", "patch"} {
+		for _, of := range []struct{ group, resource string }{
+			{"", "serviceaccounts"}, {"", "replicationcontrollers/scale"}, {"apps", "deployments/scale"}, {"apps", "replicasets/scale"}, {"apps", "statefulsets/scale"},
+		} {
+			out = append(out, atom{verb: verb, group: of.group, resource: of.resource})
+		}
+	}
+	for _, verb := range []string{"create", "update", "patch"} {
+		out = append(out, atom{verb: verb, group: "autoscaling", resource: "horizontalpodautoscalers"})
 	}
 	return out
 }

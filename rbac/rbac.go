@@ -68,9 +68,10 @@ func (g Grant) Ambient() bool { return g.Subject.Ambient() }
 func (g Grant) ForNodes() bool { return g.Subject.ForNodes() }
 
 // Ambient reports whether the subject is the group of all authenticated or of
-// all unauthenticated users.
+// all unauthenticated users, or the user that the latter are.
 func (s SubjectRef) Ambient() bool {
-	return s.Kind == rbacv1.GroupKind && (s.Name == user.AllAuthenticated || s.Name == user.AllUnauthenticated)
+	return s.Kind == rbacv1.GroupKind && (s.Name == user.AllAuthenticated || s.Name == user.AllUnauthenticated) ||
+		s.Kind == rbacv1.UserKind && s.Name == user.Anonymous // whoever does not say who he is
 }
 
 // ForNodes reports whether the subject is the group system:nodes or a user

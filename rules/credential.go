@@ -100,7 +100,8 @@ another address of the Node from some time on (a lease of
 DHCP, a reboot, a node made anew under its name), also if it comes back later; a loopback address in addition to another one, as on
 control-plane nodes; kubeadm when it joins or upgrades a node (it reads its two ConfigMaps and its own Node, and annotates that); a
 new certificate that takes the old one's place; addresses through which three nodes or more come, such as those of a gateway, a
-proxy or a load balancer. A secret that is taken from there is a finding all the same if the node renews its Lease from its own address alone.
+proxy or a load balancer. A secret that is taken from there is a finding all the same if the node renews its Lease from its own
+address alone.
 
 ## Why
 A kubelet's key lies on the node's disk. Programs on the node that borrow it break when its rights shrink. An attacker who copied it uses

@@ -123,9 +123,12 @@ func checkRegistered(r *Request, s State, f *Finding) bool {
 }
 
 // strayKubelet reports whether something that says it is a kubelet has authenticated itself as somebody else, and not in order to
-// become a node.
+// become a node: for that it asks for a certificate as whoever it was told to, such as a service account on OpenShift.
 func strayKubelet(ev *audit.Event) bool {
 	product := Product(ev.UserAgent)
+	if o := &ev.ObjectRef; o.APIGroup == "certificates.k8s.io" && o.Resource == "certificatesigningrequests" {
+		return false
+	}
 	return (product == "kubelet" || product == "kubelet.exe") && ev.User.Username != "" && !ev.IsImpersonated &&
 		!slices.ContainsFunc(ev.User.Groups, func(g string) bool {
 			return g == bootstrappersGroup || strings.HasPrefix(g, bootstrappersGroup+":")

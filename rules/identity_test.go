@@ -1,6 +1,10 @@
 package rules
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/nodetrail/nodetrail/audit"
+)
 
 func TestIdentity(t *testing.T) {
 	rule := nodeIdentity()
@@ -45,6 +49,9 @@ func TestIdentity(t *testing.T) {
 	f("a kubelet without a version", `high: a kubelet (by its user agent) uses the identity "x", which is no node's`, as("x"), agent("kubelet"))
 
 	f("a bootstrapping kubelet", "", as("system:bootstrap:abcdef", "system:bootstrappers", "system:authenticated"))
+	f("a bootstrapping kubelet of OpenShift", "", as("system:serviceaccount:openshift-machine-config-operator:node-bootstrapper", "system:serviceaccounts"), func(r *Request) {
+		r.Event.ObjectRef = audit.ObjectRef{APIGroup: "certificates.k8s.io", Resource: "certificatesigningrequests"}
+	})
 	f("a bootstrapping kubelet of kubeadm", "", as("system:bootstrap:abcdef", "system:bootstrappers:kubeadm:default-node-token"))
 	f("bootstrappers in the group of nodes", `high: user "system:bootstrap:abcdef" is in the group system:nodes but is not named system:node:<nodeName>: the Node authorizer does not know it`,
 		as("system:bootstrap:abcdef", "system:bootstrappers", "system:nodes"))

@@ -175,6 +175,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeBirthWrong:         valued("a certificate was requested or issued as none should be (%s)"),
 	checks.CodeBirthDoubtful:      valued("a certificate may have been requested or issued as none should be (%s)"),
 	checks.CodeBirthUnread:        says("certificate requests whose body the log does not hold"),
+	checks.CodeBirthUnapproved:    about("a certificate of a node was issued, and the log has no approval of the request: %s"),
 	checks.CodeBirthsNotLogged:    says("the audit policy is not known to log certificate requests with their bodies"),
 	checks.CodeNoBirth:            says("no request for a certificate of a node is in the log; kops and EKS issue credentials outside of the Kubernetes API"),
 	checks.CodeBirthOutside:       says("a node joined without a certificate request in the log"),
