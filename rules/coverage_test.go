@@ -234,6 +234,12 @@ func TestCoverageNearMisses(t *testing.T) {
 			p.kubelets(6, 0, hour, 10, nodesWithin(20*minute, hour, 3))
 			w.gone["worker-3"] = 21 * minute
 		}},
+		{name: "a cluster is scaled down to no nodes at night", play: func(p *tale, w *world) {
+			p.kubelets(6, 0, 2*hour, 10, within(20*minute, hour))
+			for i := 1; i <= 6; i++ {
+				w.gone[fmt.Sprintf("worker-%d", i)] = 21 * minute
+			}
+		}},
 		{name: "autoscaler churn", n: 60, play: func(p *tale, w *world) {
 			p.kubelets(60, 0, 2*hour, 10, func(n, s int) bool { return s < n*minute || s >= (n+25)*minute })
 			for i := 1; i <= 60; i++ {

@@ -199,7 +199,7 @@ func (d *coverageDetector) pass(end int64, s State, found func(*Detection)) {
 func (d *coverageDetector) minute(step int64, s State, found func(*Detection)) {
 	d.unread(step, found)
 	if step-d.log.last > stepsPerMinute {
-		d.log.silent(step, d.lately, found)
+		d.log.silent(step, func() int { return d.lately(step, s) }, found)
 		return
 	}
 	d.nodesSilent(step, s, found)
@@ -208,12 +208,19 @@ func (d *coverageDetector) minute(step int64, s State, found func(*Detection)) {
 	}
 }
 
-// lately counts the nodes that spoke in the hour before the log's last step.
-func (d *coverageDetector) lately() (n int) {
-	for _, t := range d.nodes {
-		if t.last > d.log.last-stepsPerHour {
-			n++
+// lately counts the nodes that spoke in the hour before the log's last step, and that are not known to be gone: a cluster can be without nodes.
+func (d *coverageDetector) lately(step int64, s State) (n int) {
+	for name, t := range d.nodes {
+		if t.last <= d.log.last-stepsPerHour {
+			continue
 		}
+		if s != nil {
+			was, _ := s.NodeExists(name, stepTime(t.last))
+			if is, known := s.NodeExists(name, stepTime(step)); was && known && !is {
+				continue
+			}
+		}
+		n++
 	}
 	return n
 }

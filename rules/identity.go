@@ -123,7 +123,8 @@ func checkRegistered(r *Request, s State, f *Finding) bool {
 }
 
 // strayKubelet reports whether something that says it is a kubelet has authenticated itself as somebody else, and not in order to
-// become a node: for that it asks for a certificate as whoever it was told to, such as a service account on OpenShift.
+// become a node: for that it asks for a certificate as whoever its
+// bootstrap kubeconfig names, such as a service account on OpenShift.
 func strayKubelet(ev *audit.Event) bool {
 	product := Product(ev.UserAgent)
 	if o := &ev.ObjectRef; o.APIGroup == "certificates.k8s.io" && o.Resource == "certificatesigningrequests" {
