@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 // DefaultWindow is how far before and after a request its history goes.
@@ -100,6 +102,9 @@ func (x *Explainer) Event(j *pipeline.Judgement) *Explanation {
 	}
 	if o.NodeVerdict == nodeauthz.Allow || o.NodeVerdict == nodeauthz.Deny {
 		out.Event.NodeVerdict = o.NodeVerdict.String()
+	}
+	if ev.IsImpersonated {
+		out.Notes = slices.Insert(out.Notes, 0, wording.Visible(fmt.Sprintf("User %q made the request, by impersonation of user %q.", ev.User.Username, ev.Impersonated.Username)))
 	}
 	return out
 }

@@ -177,6 +177,19 @@ func TestEventIsTheApiservers(t *testing.T) {
 	}
 }
 
+func TestEventNamesTheImpersonator(t *testing.T) {
+	x, _, _ := bare(t)
+	r := Request{Node: "n2", Verb: "list", Resource: "services"}
+	j := &pipeline.Judgement{Request: rules.Request{Attrs: r.Attributes(), Time: epoch, Event: &audit.Event{
+		User: audit.User{Username: "system:node:n3"}, IsImpersonated: true, Impersonated: audit.User{Username: "system:node:n2"},
+	}}}
+	j.Node, j.IsNode = nodeauthz.NodeIdentity(j.Attrs.User)
+	const want = `User "system:node:n3" made the request, by impersonation of user "system:node:n2".`
+	if got := x.Event(j); len(got.Notes) == 0 || got.Notes[0] != want || !strings.Contains(string(written(t, got.WriteText)), want) {
+		t.Errorf("%q", got.Notes)
+	}
+}
+
 func TestHistory(t *testing.T) {
 	p := shop(t)
 	ex := p.ask(t, "worker-2 get secrets shop/db", "06:11:00")

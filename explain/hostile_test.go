@@ -84,6 +84,7 @@ func TestHostileNames(t *testing.T) {
 			}
 			j := &pipeline.Judgement{Request: rules.Request{Attrs: r.Attributes(), Time: epoch.Add(time.Minute), Event: &audit.Event{
 				AuditID: s, UserAgent: s, SourceIPs: []string{s, s}, Decision: s, Reason: s, Code: 200,
+				User: audit.User{Username: "user" + s}, IsImpersonated: true, Impersonated: audit.User{Username: "other" + s},
 			}}}
 			j.Node, j.IsNode = nodeauthz.NodeIdentity(j.Attrs.User)
 			j.Observed = rules.Observed{Decision: s, Reason: s, HasGrant: true, Grant: rbac.Grant{Binding: rbac.BindingRef{Kind: s, Namespace: s, Name: s},
