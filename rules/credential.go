@@ -88,7 +88,8 @@ Several requests together, those whose user agent is a kubelet's, by their own t
 addresses also those by which another client reads a secret or gets a token:
 
 - an address is used while another one of the same family (IPv4 or IPv6) is in use: both in one minute, and one of the two in the minutes
-  before and after. One request from elsewhere is enough, a minute after it;
+  before and after. One request from elsewhere is enough, a minute after it. A secret or a token that is taken by the other family is a
+  finding if the Node has no address of it, and no node renews its Lease by it;
 - where requests are so few that no minute shows both: two addresses took turns at least four times within an hour (medium);
 - an address that the Node object never had takes the place of one that it has, for ten minutes (medium): nothing comes from the node's own
   address any more, as after somebody stopped the kubelet whose key he took;

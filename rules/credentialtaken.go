@@ -170,7 +170,7 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 		if m >= minute {
 			return false
 		}
-		home, strange := "", strangeOf(ever, t.Value) || d.ofAnother(n, &t, s)
+		home, strange := "", strangeOf(ever, t.Value) || d.ofAnother(n, &t, s) || d.ofNobody(n, &t, ever)
 		if t.Seen == 0 {
 			home = d.intruded(n, &t, m, sets, strange)
 		}
@@ -266,6 +266,29 @@ func (d *credentialDetector) ofAnother(n *credentials, t *taking, s State) bool 
 		}
 	}
 	return false
+}
+
+// ofNobody reports whether no node lives at addresses of that family: the Node has none of it, and all signs of life come from the other one. A machine that has both
+// families comes by one of them as well as by the other.
+func (d *credentialDetector) ofNobody(n *credentials, t *taking, ever []string) bool {
+	if len(ever) == 0 || isLoopback(t.Value) || slices.ContainsFunc(ever, func(s string) bool {
+		a, ok := PlainAddress(s)
+		return ok && a.Is6() == (t.Kind == useV6)
+	}) {
+		return false
+	}
+	lives := func(n *credentials, kind uint8) bool {
+		return slices.ContainsFunc(n.used[kind], func(h *habit) bool { return h.Renews > 0 })
+	}
+	if !lives(n, useV4+useV6-t.Kind) {
+		return false
+	}
+	for _, other := range d.nodes {
+		if lives(other, t.Kind) {
+			return false
+		}
+	}
+	return true
 }
 
 // outside reports whether a strange address is no gateway's, and the Node is known at the time.
