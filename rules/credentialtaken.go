@@ -277,14 +277,11 @@ func (d *credentialDetector) ofNobody(n *credentials, t *taking, ever []string) 
 	}) {
 		return false
 	}
-	lives := func(n *credentials, kind uint8) bool {
-		return slices.ContainsFunc(n.used[kind], func(h *habit) bool { return h.Renews > 0 })
-	}
-	if !lives(n, useV4+useV6-t.Kind) {
+	if !n.lives(useV4 + useV6 - t.Kind) {
 		return false
 	}
 	for _, other := range d.nodes {
-		if lives(other, t.Kind) {
+		if other.lives(t.Kind) {
 			return false
 		}
 	}
@@ -293,26 +290,30 @@ func (d *credentialDetector) ofNobody(n *credentials, t *taking, ever []string) 
 
 // outside reports whether a strange address is no gateway's, and the Node is known at the time.
 func (d *credentialDetector) outside(n *credentials, t *taking, s State) bool {
-	if s == nil || isLoopback(t.Value) || d.shared(t.Value) && n.livesBehind(t) {
+	if s == nil || isLoopback(t.Value) || d.shared(t.Value) && d.livesBehind(n, t) {
 		return false
 	}
 	_, known := s.NodeExists(n.name, t.At) // where the state begins later, it may have had it then
 	return known
 }
 
-// livesBehind reports whether the kubelet may come by the gateway from which something was taken: it gives its signs of life from there, or from nowhere.
+// livesBehind reports whether the kubelet may come by the gateway from which something was taken: it gives its signs of life from there, or the log has no node's.
 // With the credentials of three nodes somebody makes a gateway of any address.
-func (n *credentials) livesBehind(t *taking) bool {
-	elsewhere := false
-	for kind := range uint8(useCertificate) {
-		for _, h := range n.used[kind] {
-			if h.Renews > 0 && h.Value == t.Value {
-				return true
-			}
-			elsewhere = elsewhere || h.Renews > 0
+func (d *credentialDetector) livesBehind(n *credentials, t *taking) bool {
+	if slices.ContainsFunc(n.used[t.Kind], func(h *habit) bool { return h.Renews > 0 && h.Value == t.Value }) {
+		return true
+	}
+	for _, other := range d.nodes {
+		if other.lives(useV4) || other.lives(useV6) {
+			return false
 		}
 	}
-	return !elsewhere
+	return true
+}
+
+// lives reports whether the node gives signs of life from addresses of the family.
+func (n *credentials) lives(kind uint8) bool {
+	return slices.ContainsFunc(n.used[kind], func(h *habit) bool { return h.Renews > 0 })
 }
 
 // home returns an address of the Node from which its kubelet came at any time; "" where it comes by a gateway or a proxy alone.

@@ -36,7 +36,7 @@ var defects = []defect{
 	{"another client may read what the node may", "rules/credential.go", "	stolen(r, f)\n	if a", "	if a"},
 	{"nothing is taken from a second address", "rules/credentialtaken.go", "if m >= minute {", "if m < minute {\n\t\t\treturn true\n\t\t}\n\t\tif m >= minute {"},
 	{"nothing is taken from a silent node", "rules/credentialtaken.go", "if !strange || !d.outside(n, &t, s) {", "if d.outside(n, &t, s) || home == \"\" {"},
-	{"an address of three nodes is a gateway's", "rules/credentialtaken.go", "d.shared(t.Value) && n.livesBehind(t) {", "d.shared(t.Value) {"},
+	{"an address of three nodes is a gateway's", "rules/credentialtaken.go", "d.shared(t.Value) && d.livesBehind(n, t) {", "d.shared(t.Value) {"},
 	{"what the credential's holder writes of its addresses counts at once", "cluster/nodes.go", "settles = int64(10 * time.Minute)", "settles = int64(0)"},
 	{"alerts cut the names of objects", "sinks/alertmanager/alert.go", "a.name(bounded(name, maxObject), last, w)", "a.name(clean(name), last, w)"},
 	{"deleted secrets are not rotated", "incidents/span.go", `"watch", "patch", "delete", "deletecollection"}`, `"watch", "patch", "deletecollection"}`},
