@@ -152,7 +152,7 @@ func (k *liveKind) write(verb string, o map[string]any, at, notBefore time.Time,
 	if k.src.start == 0 {
 		k.src.start = c.at
 	}
-	s.progress(k.src, &c)
+	s.progress(k.src, &c, &queue{})
 	s.apply(&c, k.src.start)
 	if listed {
 		k.watch()

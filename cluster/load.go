@@ -131,7 +131,7 @@ func (s *State) merge(q *queue) error {
 		if !c.alone {
 			src.start = min(src.start, c.at) // entries need not be in order
 			start = src.start
-			s.progress(src, &c)
+			s.progress(src, &c, q)
 			s.sign(src, &c)
 		}
 		s.apply(&c, start)
@@ -145,17 +145,18 @@ func (s *State) merge(q *queue) error {
 		heap.Pop(q)
 		s.behind = max(s.behind, src.slow.most)
 		for k := range src.kinds {
-			s.endList(src, kindID(k))
+			s.endList(src, kindID(k), q)
 			if src.kinds[k].begun == 0 {
 				continue
 			}
 			end := cmp.Or(src.until, src.last)
-			s.looked[k] = append(s.looked[k], stretch{src.kinds[k].begun, end})
+			s.look(kindID(k), &src.kinds[k], end)
 			if end >= s.until[k] {
 				s.until[k], s.cut[k] = end, src.until != 0
 			}
 		}
 		s.watch(src, src.last)
+		s.sourceEnded(src)
 		s.absorb(src)
 	}
 	return nil
@@ -231,7 +232,7 @@ func (s *State) absorb(src *source) {
 }
 
 // progress follows a source through its lists of a kind.
-func (s *State) progress(src *source, c *change) {
+func (s *State) progress(src *source, c *change, q *queue) {
 	k := &src.kinds[c.kind]
 	if c.verb == verbListed && c.notBefore != 0 && c.notBefore <= c.at {
 		s.uncovered(c.kind, c.notBefore, c.at)
@@ -248,14 +249,16 @@ func (s *State) progress(src *source, c *change) {
 	if s.covered[c.kind] != 0 {
 		s.covered[c.kind] = min(s.covered[c.kind], src.start)
 	}
+	s.alive(src, c)
 	s.run(c, k)
 	switch {
 	case k.listing:
-		s.list(src, c)
-	case c.verb == verbListed && c.notBefore == 0:
-		s.listedAgain(c.kind, k)
+		s.list(src, c, q)
+	case c.verb == verbListed && (c.notBefore == 0 || k.run.marked):
+		s.listedAgain(src, c.kind, q)
 	}
-	if c.verb == verbListed || c.clocked && c.notBefore == 0 && (c.verb == verbModified || c.verb == verbDeleted || c.verb == verbBookmark) { // what is added may be of a list
+	watched := c.clocked && k.showsAll() && (c.verb == verbListed || c.notBefore == 0 && (c.verb == verbModified || c.verb == verbDeleted || c.verb == verbBookmark))
+	if watched { // what is added may be of a list
 		s.sure[c.kind] = max(s.sure[c.kind], c.at)
 	}
 	if k.last = c.at; c.verb == verbListed || c.verb != verbAdded && !k.listing && !k.run.marked {
@@ -278,7 +281,7 @@ func (s *State) run(c *change, k *kindProgress) {
 	r := &k.run
 	begins, pause := c.verb == verbListing, c.at-k.last
 	switch {
-	case begins && (r.marked || k.listing): // the list before has no end
+	case begins && (r.marked || k.listing): // the list before has no end, and this one has all of it again
 		if k.listing {
 			s.looked[c.kind] = append(s.looked[c.kind], stretch{k.begun, k.begun})
 			k.begun, k.scope = c.at, nil
@@ -286,21 +289,37 @@ func (s *State) run(c *change, k *kindProgress) {
 		r.from = c.at
 	case r.marked, k.listing && r.from != 0:
 	case r.from == 0, begins, !r.known && pause > r.pause:
-		*r = listRun{from: c.at, before: k.last, prior: max(s.sure[c.kind], s.until[c.kind], k.last), pause: pause, marked: begins}
+		*r = listRun{from: c.at, before: k.last, prior: max(s.sure[c.kind], s.lastLook(c.kind), k.last), pause: pause, marked: begins}
 	}
 	if c.verb == verbAdded && c.uid != "" && s.tracked[c.kind][c.ref].uid == c.uid {
 		r.known = true
 	}
 }
 
+// look notes until when a source has shown the whole kind since the beginning of its list. Of one that shows one namespace alone only the list counts: it may be all that there is.
+func (s *State) look(kind kindID, k *kindProgress, until int64) {
+	if !k.showsAll() {
+		until = k.begun
+	}
+	s.looked[kind] = append(s.looked[kind], stretch{k.begun, until})
+}
+
+// lastLook is until when a source that has ended had shown the kind.
+func (s *State) lastLook(kind kindID) (until int64) {
+	for _, x := range s.looked[kind] {
+		until = max(until, x.to)
+	}
+	return until
+}
+
 // list takes in an entry of the list with which a source begins.
-func (s *State) list(src *source, c *change) {
+func (s *State) list(src *source, c *change, q *queue) {
 	k := &src.kinds[c.kind]
 	old := c.created == 0 || c.created <= src.start
 	switch {
 	case c.verb == verbListed:
 		k.whole = true
-		s.endList(src, c.kind)
+		s.endList(src, c.kind, q)
 	case c.verb == verbState, c.verb == verbAdded && old:
 		if k.scope == nil {
 			k.scope = map[string]struct{}{}
@@ -310,12 +329,12 @@ func (s *State) list(src *source, c *change) {
 		}
 	case c.verb >= verbBookmark:
 	default:
-		s.endList(src, c.kind)
+		s.endList(src, c.kind, q)
 	}
 }
 
 // endList ends the list with which a source begins. What others had seen before and it did not list is gone.
-func (s *State) endList(src *source, kind kindID) {
+func (s *State) endList(src *source, kind kindID, q *queue) {
 	k := &src.kinds[kind]
 	if !k.listing {
 		return
@@ -324,37 +343,85 @@ func (s *State) endList(src *source, kind kindID) {
 	if k.run.prior == 0 || !k.whole && len(k.scope) == 0 {
 		return
 	}
-	s.vanish(kind, k.run.prior, k.begun, func(namespace string) bool {
-		_, in := k.scope[namespace]
-		return in || k.showsAll()
-	})
+	v := vanishing{kind: kind, from: k.run.prior, to: k.begun}
+	if !k.showsAll() {
+		v.scope = k.scope
+	}
+	s.vanish(v, src, q)
 }
 
 // listedAgain takes in the end of a further list of all that there is: somebody else continues the journal. Whoever lists again what it had known before says
-// until when it had ([Record]).
-func (s *State) listedAgain(kind kindID, k *kindProgress) {
-	before := stretch{k.begun, k.run.before}
-	s.looked[kind] = append(s.looked[kind], before)
+// until when it had, and not that the list begins ([Record]).
+func (s *State) listedAgain(src *source, kind kindID, q *queue) {
+	k := &src.kinds[kind]
+	s.look(kind, k, k.run.before)
 	if kind == kindPod && k.showsAll() {
-		s.watched = append(s.watched, before)
+		s.watched = append(s.watched, stretch{k.begun, k.run.before})
 	}
 	k.begun, k.whole = k.run.from, true
-	s.vanish(kind, k.run.prior, k.run.from, func(string) bool { return true })
+	s.vanish(vanishing{kind: kind, from: k.run.prior, to: k.run.from}, src, q)
 }
 
-// vanish removes what was not seen any more from one instant to the other, in those namespaces.
-func (s *State) vanish(kind kindID, from, to int64, in func(namespace string) bool) {
-	if from >= to {
+// vanishing are the objects of a kind that were not seen any more from one instant to the other.
+type vanishing struct {
+	kind     kindID
+	from, to int64
+	scope    map[string]struct{} // the namespaces; nil for all
+	open     map[*source]bool    // others that may have watched all the time, and then show by themselves what is gone
+}
+
+// vanish removes such objects, or waits for other sources that are open to tell whether they watched. A list is of some time before it comes, and clocks differ: whoever watches
+// knows better.
+func (s *State) vanish(v vanishing, src *source, q *queue) {
+	if v.from >= v.to {
 		return
 	}
-	gap := nodeauthz.Stamp{Time: timeOf(from), Slop: timeOf(to).Sub(timeOf(from)), Source: nodeauthz.SourceObject}
-	for ref, t := range s.tracked[kind] {
-		if t.seen >= to || !in(ref.Namespace) {
+	for _, other := range q.sources {
+		if other != src && other.kinds[v.kind].begun != 0 {
+			if v.open == nil {
+				v.open = map[*source]bool{}
+			}
+			v.open[other] = true
+		}
+	}
+	if len(v.open) > 0 {
+		s.waiting = append(s.waiting, v)
+		return
+	}
+	s.gone(&v)
+}
+
+// alive takes in a sign of life of a source: it has watched, and shows what is gone.
+func (s *State) alive(src *source, c *change) {
+	if len(s.waiting) > 0 && c.clocked {
+		s.waiting = slices.DeleteFunc(s.waiting, func(v vanishing) bool { return v.kind == c.kind && c.at > v.to && v.open[src] })
+	}
+}
+
+// sourceEnded takes in that a source has nothing more to say.
+func (s *State) sourceEnded(src *source) {
+	s.waiting = slices.DeleteFunc(s.waiting, func(v vanishing) bool {
+		delete(v.open, src)
+		if len(v.open) == 0 {
+			s.gone(&v)
+		}
+		return len(v.open) == 0
+	})
+}
+
+// gone removes what was not seen any more.
+func (s *State) gone(v *vanishing) {
+	gap := nodeauthz.Stamp{Time: timeOf(v.from), Slop: timeOf(v.to).Sub(timeOf(v.from)), Source: nodeauthz.SourceObject}
+	for ref, t := range s.tracked[v.kind] {
+		if t.seen >= v.to {
 			continue
 		}
-		delete(s.tracked[kind], ref)
-		s.bury(t.uid, to)
-		s.remove(kind, ref, t.uid, gap)
+		if _, in := v.scope[ref.Namespace]; v.scope != nil && !in {
+			continue
+		}
+		delete(s.tracked[v.kind], ref)
+		s.bury(t.uid, v.to)
+		s.remove(v.kind, ref, t.uid, gap)
 	}
 }
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -405,8 +406,16 @@ func (p *parser) bookmark(c change, raw []byte) (change, bool, error) {
 	c.verb, c.kind = verbBookmark, id
 	if bytes.Contains(raw, []byte(`"k8s.io/initial-events-end"`)) {
 		c.verb = verbListed
-	} else if _, version, _ := bytes.Cut(raw, []byte(`"resourceVersion":"`)); c.notBefore == 0 && (len(version) == 0 || version[0] == '"') {
+	} else if c.notBefore == 0 && hasNoVersion(raw) {
 		c.verb = verbListing
 	}
 	return c, c.clocked, nil
+}
+
+// hasNoVersion reports whether an object has a resource version that is empty.
+func hasNoVersion(raw []byte) bool {
+	var o struct {
+		Metadata struct{ ResourceVersion *string }
+	}
+	return json.Unmarshal(raw, &o) == nil && o.Metadata.ResourceVersion != nil && *o.Metadata.ResourceVersion == ""
 }

@@ -67,8 +67,7 @@ func (c RecordConfig) withDefaults() RecordConfig {
 }
 
 // Record writes a journal of a live cluster to w until ctx is done, which is no error: for each kind that matters a BOOKMARK without a resource version, the
-// objects there are as ADDED, a BOOKMARK with the annotation k8s.io/initial-events-end, then what changes, and at the end a BOOKMARK if all is known until then. So w may
-// continue the journal of another process. Each entry has the observedAt of this machine's
+// objects there are as ADDED, a BOOKMARK with the annotation k8s.io/initial-events-end, then what changes. So w may continue the journal of another process. Each entry has the observedAt of this machine's
 // clock in UTC. After an outage the kind is watched on from where it was or, if the apiserver does not know that any more, listed again and
 // compared with what was known; entries of changes that happened while nobody looked carry notBefore, the last moment of which all is known.
 // Such a list ends with a further BOOKMARK of that annotation, which carries it too: what was made and deleted in between is not in the journal.

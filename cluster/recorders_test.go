@@ -66,19 +66,28 @@ func podsAt(all []podEvent, at time.Time) map[string]string {
 	return there
 }
 
-// recorded is what a recorder writes from one instant to another, as [Record] does: a list with its end, changes, and signs of life. One that is killed says nothing
-// at its end.
-func recorded(all []podEvent, from, to time.Time, marked, killed bool) string {
+// recorder is what records from one instant to another. Its clock is ahead by so much, and its list comes so late.
+type recorder struct {
+	from, to    time.Time
+	marked      bool // it says where its list begins
+	killed      bool // it says nothing at its end
+	ahead, late time.Duration
+}
+
+// recorded is what a recorder writes, as [Record] does: a list with its end, changes, and signs of life.
+func (r *recorder) recorded(all []podEvent) string {
+	from, to := r.from, r.to
 	var b strings.Builder
 	write := func(at time.Time, verb, object string) {
+		at = at.Add(r.ahead)
 		fmt.Fprintf(&b, `{"observedAt":%q,"type":%q,"object":%s}`+"\n", at.Format(time.RFC3339Nano), verb, object)
 	}
 	mark := func(more string) string {
 		return `{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7"` + more + `}}`
 	}
 	there := podsAt(all, from)
-	at := from
-	if marked {
+	at := from.Add(r.late)
+	if r.marked {
 		write(at, "BOOKMARK", strings.Replace(mark(""), `"7"`, `""`, 1))
 	}
 	for _, key := range slices.Sorted(maps.Keys(there)) {
@@ -86,7 +95,7 @@ func recorded(all []podEvent, from, to time.Time, marked, killed bool) string {
 		write(at, "ADDED", there[key])
 	}
 	write(at.Add(time.Millisecond), "BOOKMARK", mark(`,"annotations":{"k8s.io/initial-events-end":"true"}`))
-	next := from.Add(20 * time.Second)
+	next := at.Add(20 * time.Second)
 	for _, e := range all {
 		if !e.at.After(from) || e.at.After(to) {
 			continue
@@ -108,8 +117,8 @@ func recorded(all []podEvent, from, to time.Time, marked, killed bool) string {
 		}
 		there[e.key] = e.json
 	}
-	if !killed {
-		write(to, "BOOKMARK", mark(""))
+	if !r.killed {
+		write(later(to, at.Add(2*time.Millisecond)), "BOOKMARK", mark(""))
 	}
 	return b.String()
 }
@@ -137,10 +146,13 @@ func TestRecordersNeverWrong(t *testing.T) {
 			if to.After(w.now) {
 				to = w.now
 			}
-			killed, marked := w.r.IntN(2) == 0, w.r.IntN(4) > 0
-			text := recorded(all, from, to, marked, killed)
+			rec := recorder{from: from, to: to, killed: w.r.IntN(2) == 0, marked: w.r.IntN(4) > 0}
+			if w.r.IntN(2) == 0 {
+				rec.ahead, rec.late = time.Duration(w.r.IntN(300)-150)*time.Millisecond, time.Duration(w.r.IntN(400))*time.Millisecond
+			}
+			text, marked := rec.recorded(all), rec.marked
 			until := to
-			if killed {
+			if rec.killed {
 				last := text[strings.LastIndex(text[:len(text)-1], "\n")+1:]
 				until, _ = time.Parse(time.RFC3339Nano, last[len(`{"observedAt":"`):strings.Index(last, `","type"`)])
 			}
@@ -179,7 +191,7 @@ func TestRecordersNeverWrong(t *testing.T) {
 			})
 			asked++
 			is := slices.ContainsFunc(known, func(x Interval) bool { return !at.Before(x.From) && !at.After(x.To) })
-			if said && (watched && !is || is && !slices.ContainsFunc(seen, func(x watch) bool { return !at.Before(x.from) && !at.After(x.to) })) {
+			if said && (watched && !is || is && !slices.ContainsFunc(seen, func(x watch) bool { return !at.Before(x.from.Add(-skew)) && !at.After(x.to.Add(skew)) })) {
 				t.Errorf("seed %d: that pods are known at %s is %t", seed, at.Sub(start), is)
 			}
 			switch {

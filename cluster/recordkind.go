@@ -304,6 +304,7 @@ func (k *kindRecorder) listVersion(ctx context.Context) error {
 			return err
 		}
 		if !k.listed && next == "" {
+			k.whole = k.whole || len(k.known) > 0                                              // an attempt before has no end
 			k.out.write("BOOKMARK", k.bare("", "").Object, k.cfg.Now(), time.Time{}, stored{}) // whoever wrote before into the same journal knew no more
 		}
 		for _, raw := range page.items {

@@ -43,9 +43,6 @@ func (k *kindRecorder) watch(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			if !k.backlog {
-				k.bookmark(false, time.Time{}) // all is known until now
-			}
 			return nil
 		case <-quiet.C:
 			if k.backlog {

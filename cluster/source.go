@@ -43,8 +43,11 @@ type kindProgress struct {
 	run     listRun
 }
 
-// showsAll reports whether the list held all namespaces.
-func (k *kindProgress) showsAll() bool { return k.whole || len(k.scope) > 1 }
+// showsAll reports whether the list held all namespaces, or objects that are in none.
+func (k *kindProgress) showsAll() bool {
+	_, cluster := k.scope[""]
+	return k.whole || len(k.scope) > 1 || cluster
+}
 
 // newSource opens an input and reads so far that its first change is known.
 func newSource(path string, stdin io.Reader) (*source, error) {

@@ -62,6 +62,7 @@ type State struct {
 	silences  []silent
 	watched   []stretch           // in which journals show each change of each pod, but for holes
 	looked    [numKinds][]stretch // in which somebody looked, while inputs are read
+	waiting   []vanishing         // what may be gone, while inputs are read
 	behind    int64               // by how much the clock of who watched was behind, at most
 }
 

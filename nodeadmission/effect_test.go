@@ -24,6 +24,8 @@ func TestOwnEffect(t *testing.T) {
 	another := &nodeadmission.Node{UID: "n", Labels: map[string]string{"app": "y", "node-restriction.kubernetes.io/a": "b"}}
 	tainted := &nodeadmission.Node{UID: "n", Labels: plain.Labels, Taints: []corev1.Taint{{Key: "a", Effect: "NoSchedule"}}}
 	whole := `{"metadata":{"labels":{"app":"x","node-restriction.kubernetes.io/a":"b"}}}`
+	const apply = `{"kind":"Node","apiVersion":"v1","metadata":{"labels":{"example.com/a":"b"},"annotations":{"x":"\u003ctaints node-restriction.kubernetes.io/a b"}}}`
+	padded := `{"metadata":{"labels":{"example.com/a":"b"},"annotations":{"x":"taints node-restriction.kubernetes.io/a"}}}` + strings.Repeat(" ", 200<<10)
 	node := func(verb, body string) *nodeadmission.Request { return write(verb, "", "nodes", "", "", "n1", body) }
 	pod := func(verb, sub string) *nodeadmission.Request {
 		return write(verb, "", "pods", sub, "a", "p", "{}")
@@ -45,6 +47,11 @@ func TestOwnEffect(t *testing.T) {
 		"a label, with what it had not made":   {node("patch", label), another, -soon, false, nodeadmission.Allow, true},
 		"a label by a whole object":            {node("update", whole), labelled, soon, false, nodeadmission.Deny, false},
 		"a whole object with what there was":   {node("update", whole), labelled, -soon, false, nodeadmission.Allow, true},
+		"an apply, and another one's label":    {node("patch", apply), labelled, soon, false, nodeadmission.Unknown, false},
+		"an apply after another one's label":   {node("patch", apply), labelled, -soon, false, nodeadmission.Unknown, false},
+		"an apply, and another one's taint":    {node("patch", apply), tainted, soon, false, nodeadmission.Unknown, false},
+		"a padded one, and another's label":    {node("patch", padded), labelled, soon, false, nodeadmission.Unknown, false},
+		"a padded one, and another's taint":    {node("patch", padded), tainted, -soon, false, nodeadmission.Unknown, false},
 		"a taint":                              {node("patch", taint), tainted, soon, false, nodeadmission.Deny, false},
 		"a taint, on a clock behind":           {node("patch", taint), tainted, -soon, false, nodeadmission.Deny, false},
 		"a pod of another node":                {pod("delete", ""), nil, soon, false, nodeadmission.Deny, false},

@@ -2,6 +2,7 @@ package nodeadmission
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -120,28 +121,120 @@ func bodyOf(node *Node) (b nodeBody) {
 	return b
 }
 
-// namesChange reports whether a patch may name what is different. What is copied has the name of where it comes from, and what is written with escapes may be anything.
+// namesChange reports whether a patch says what is different: it has the labels as they became, the taints that came, or the members that changed. Somebody else changes a
+// Node at the same time, most of all when it starts.
 func namesChange(patch []byte, old, made *nodeBody) bool {
-	hidden := bytes.Contains(patch, []byte(`\u`))
-	names := func(text string) bool { return hidden || bytes.Contains(patch, []byte(text)) }
-	for key := range made.Metadata.Labels {
-		if value, is := old.Metadata.Labels[key]; (!is || value != made.Metadata.Labels[key]) && namesLabel(key, names) {
+	var p nodePatch
+	if !p.read(patch) {
+		return false
+	}
+	for key, value := range made.Metadata.Labels {
+		if was, is := old.Metadata.Labels[key]; (!is || was != value) && forbiddenLabel(key) && p.sets(key, value) {
 			return true
 		}
 	}
 	for key := range old.Metadata.Labels {
-		if _, is := made.Metadata.Labels[key]; !is && namesLabel(key, names) {
+		if _, is := made.Metadata.Labels[key]; !is && forbiddenLabel(key) && p.removes(key) {
 			return true
 		}
 	}
-	return !equality.Semantic.DeepEqual(old.Spec.Taints, made.Spec.Taints) && names("taints") ||
-		!equality.Semantic.DeepEqual(old.Metadata.OwnerReferences, made.Metadata.OwnerReferences) && names("ownerReferences") ||
-		!equality.Semantic.DeepEqual(old.Spec.ConfigSource, made.Spec.ConfigSource) && names("configSource")
+	return !equality.Semantic.DeepEqual(old.Spec.Taints, made.Spec.Taints) && p.taints(old.Spec.Taints, made.Spec.Taints) ||
+		!equality.Semantic.DeepEqual(old.Metadata.OwnerReferences, made.Metadata.OwnerReferences) && p.has("metadata", "ownerReferences") ||
+		!equality.Semantic.DeepEqual(old.Spec.ConfigSource, made.Spec.ConfigSource) && p.has("spec", "configSource")
 }
 
-// namesLabel reports whether a patch may name a label that nodes may not change.
-func namesLabel(key string, names func(string) bool) bool {
-	return forbiddenLabel(key) && (names(key) || names(strings.ReplaceAll(key, "/", "~1")) || names(`"copy"`) && names("/metadata"))
+// nodePatch is a patch of a Node: an object, or the operations of a JSON patch.
+type nodePatch struct {
+	object document
+	ops    []patchOperation
+}
+
+type patchOperation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+func (p *nodePatch) read(patch []byte) bool {
+	if body := bytes.TrimLeft(patch, " \t\r\n"); len(body) > 0 && body[0] == '[' {
+		return json.Unmarshal(body, &p.ops) == nil
+	}
+	return json.Unmarshal(patch, &p.object) == nil
+}
+
+// member is what the object of a patch has in metadata or spec.
+func (p *nodePatch) member(top, name string) (value any, is bool) {
+	inner, _ := p.object[top].(document)
+	value, is = inner[name]
+	return value, is
+}
+
+// reaches reports whether an operation that changes something leads to the member or to what it is in; in then is what it leads to in the member, "" for all of it.
+func (o *patchOperation) reaches(top, name string) (in string, is bool) {
+	if o.Op == "test" {
+		return "", false
+	}
+	rest := strings.TrimPrefix("/"+top+"/"+name, o.Path)
+	if rest != "/"+top+"/"+name || o.Path == "" {
+		return "", rest == "" || rest[0] == '/' // of the member or above it
+	}
+	in, is = strings.CutPrefix(o.Path, "/"+top+"/"+name+"/")
+	return strings.NewReplacer("~1", "/", "~0", "~").Replace(in), is
+}
+
+// has reports whether the patch says anything of a member.
+func (p *nodePatch) has(top, name string) bool {
+	_, is := p.member(top, name)
+	return is || slices.ContainsFunc(p.ops, func(o patchOperation) bool {
+		_, is := o.reaches(top, name)
+		return is
+	})
+}
+
+// sets reports whether the patch gives a label the value, or copies one there.
+func (p *nodePatch) sets(key, value string) bool {
+	if all, _ := p.member("metadata", "labels"); all != nil {
+		labels, _ := all.(document)
+		return labels[key] == value
+	}
+	return slices.ContainsFunc(p.ops, func(o patchOperation) bool {
+		in, is := o.reaches("metadata", "labels")
+		switch {
+		case !is || in != "" && in != key:
+			return false
+		case in == key && (o.Op == "add" || o.Op == "replace"):
+			return o.Value == value
+		}
+		return o.Op != "remove"
+	})
+}
+
+// removes reports whether the patch takes a label away.
+func (p *nodePatch) removes(key string) bool {
+	if all, is := p.member("metadata", "labels"); is {
+		labels, _ := all.(document)
+		value, there := labels[key]
+		return all == nil || there && value == nil
+	}
+	return slices.ContainsFunc(p.ops, func(o patchOperation) bool {
+		in, is := o.reaches("metadata", "labels")
+		return is && (in == "" || in == key && (o.Op == "remove" || o.Op == "move"))
+	})
+}
+
+// taints reports whether the patch has all the taints that came.
+func (p *nodePatch) taints(old, made []corev1.Taint) bool {
+	all, is := p.member("spec", "taints")
+	if !is {
+		return p.has("spec", "taints")
+	}
+	list, _ := all.([]any)
+	return !slices.ContainsFunc(made, func(t corev1.Taint) bool {
+		return !slices.Contains(old, t) && !slices.ContainsFunc(list, func(v any) bool {
+			one, _ := v.(document)
+			return one["key"] == t.Key && one["effect"] == string(t.Effect)
+		})
+	})
 }
 
 // nodeChanged applies the update.

@@ -66,15 +66,22 @@ func marshalYAML(v any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// numbers makes numbers of those that JSON has as text.
+// numbers makes numbers of those that JSON has as text. The encoder writes tabs after line ends as nobody reads them, but in quotes.
 func numbers(v any) any {
 	switch x := v.(type) {
 	case json.Number:
 		if n, err := x.Int64(); err == nil {
 			return n
 		}
-		f, _ := x.Float64() // it was written as one
-		return f
+		kind := "!!int"
+		if strings.ContainsAny(x.String(), ".eE") {
+			kind = "!!float"
+		}
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: kind, Value: x.String()}
+	case string:
+		if strings.ContainsAny(x, "\n\t\r") {
+			return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: x, Style: yaml.DoubleQuotedStyle}
+		}
 	case []any:
 		for i := range x {
 			x[i] = numbers(x[i])

@@ -195,6 +195,22 @@ func TestYAMLOfEachCharacter(t *testing.T) {
 	}
 }
 
+func TestYAMLOfTabsAndNumbers(t *testing.T) {
+	in := map[string]any{"a": "\t\n---", "b": "\t-yes\n", "c": "x\n\ty\r", "d": json.Number("18446744073709551615"), "e": json.Number("0.25"), "f": json.Number("-7")}
+	out, err := marshalYAML(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := yaml.YAMLToJSON(out)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, out)
+	}
+	want, _ := json.Marshal(in)
+	if string(back) != string(want) {
+		t.Errorf("got %s, want %s", back, want)
+	}
+}
+
 func TestYAML(t *testing.T) {
 	formats(t, func(name string, r *Report) {
 		back, err := yaml.YAMLToJSON(written(t, r.WriteYAML))

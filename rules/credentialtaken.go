@@ -300,8 +300,13 @@ func (d *credentialDetector) outside(n *credentials, t *taking, s State) bool {
 // livesBehind reports whether the kubelet may come by the gateway from which something was taken: it gives its signs of life from there, or the log has no node's.
 // With the credentials of three nodes somebody makes a gateway of any address.
 func (d *credentialDetector) livesBehind(n *credentials, t *taking) bool {
-	if slices.ContainsFunc(n.used[t.Kind], func(h *habit) bool { return h.Renews > 0 && h.Value == t.Value }) {
-		return true
+	for kind := range uint8(useCertificate) {
+		for _, h := range n.used[kind] {
+			// A gateway may have several addresses. A kubelet renews six times a minute.
+			if since := minuteAt(h.Last) - minuteAt(h.First); (h.Value == t.Value || d.shared(h.Value)) && h.Renews > 0 && h.Renews >= min(12, 3*since) {
+				return true
+			}
+		}
 	}
 	for _, other := range d.nodes {
 		if other.lives(useV4) || other.lives(useV6) {
