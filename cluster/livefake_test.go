@@ -160,6 +160,9 @@ func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if watch {
 		of = append(of, "watch "+r.URL.Path)
 	}
+	if r.URL.Query().Get("continue") != "" {
+		of = append(of, "more "+r.URL.Path)
+	}
 	for _, of := range of {
 		if code := c.refuse[of]; code != 0 {
 			status(w, code, map[int]string{403: "Forbidden", 404: "NotFound", 503: "ServiceUnavailable", 429: "TooManyRequests", 401: "Unauthorized"}[code])

@@ -122,6 +122,47 @@ func TestRecordMayNotListYet(t *testing.T) {
 	}
 }
 
+// A list that breaks off is written again as a whole. So a journal that is continued has all pods that are there, and not those that went while nobody recorded.
+func TestRecordListBreaksOff(t *testing.T) {
+	t.Parallel()
+	c, clock := newFakeCluster(t), &movedClock{}
+	first := recordCluster(t, c, clock)
+	c.pod("b", "ub", "n1", "sb")
+	c.pod("gone", "ug", "n1", "sg")
+	c.watched(podsPath)
+	for !strings.Contains(first.out.String(), `"sg"`) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	clock.move(time.Hour)
+	c.do(func() {
+		delete(c.objects[podsPath], "shop/gone")
+		c.page, c.refuse["more "+podsPath] = 1, 503
+	})
+	was := 0
+	c.do(func() { was = c.lists[podsPath] })
+	second := recordCluster(t, c, clock)
+	c.mu.Lock()
+	for c.lists[podsPath] < was+4 { // with the one that only tries, and pages that are refused between
+		c.changed.Wait()
+	}
+	delete(c.refuse, "more "+podsPath)
+	c.mu.Unlock()
+	second.written("Pod", 1)
+	if err := second.stop(); err != nil {
+		t.Fatal(err)
+	}
+	s := load(t, first.out.String()+second.out.String())
+	later := clock.now().Add(time.Minute)
+	for name, want := range map[string]bool{"a": true, "b": true, "gone": false} {
+		if node, on := s.Graph.PodNode("shop", name, later); on != want {
+			t.Errorf("%s is on %q: %t", name, node, on)
+		}
+	}
+}
+
 // The journal has signs of life of a kind of which the API server sends no bookmarks: a watch that ended when it was asked to has missed nothing.
 func TestRecordWithoutBookmarks(t *testing.T) {
 	now := time.Now()
