@@ -238,7 +238,7 @@ has allowed for a minute. No share of disagreements is tolerated.
 One disagreement. Lag does not count: at most a minute after an API server's start its Node authorizer refused a kubelet what the graph allows,
 and allowed the same later. The start shows by the server's own look at its identity Lease. If verdicts rest on evaluation
 alone and nothing could be compared, the check is unproven. So it is if all disagreements are about objects that pods lead to, and from
-times when nobody watched the pods: before a journal begins, after it ends, or between two of them.
+times that the state does not cover: before a journal begins, more than five minutes after it ends, or between two of them.
 
 ## What to do
 A disagreement shows that the state, the version, the feature gates or the order of authorizers is not what nodetrail assumes. Look

@@ -86,12 +86,20 @@ func (s *State) PodsWatched(t time.Time) bool {
 		slices.ContainsFunc(s.watched, func(w stretch) bool { return w.from <= at && at <= w.to })
 }
 
-// PodsSeen returns the times between the two in which PodsWatched is true and nothing is a hole, in order.
+// PodsSeen returns the times between the two that the state covers, in order: from the first look at pods until some minutes after the last one, less the holes.
 func (s *State) PodsSeen(from, to time.Time) (out []Interval) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.claims && s.counts[kindPersistentVolume] == 0 {
+	if s.covered[kindPod] == 0 {
 		return nil
+	}
+	until := s.until[kindPod]
+	for _, w := range s.watched {
+		until = max(until, w.to)
+	}
+	at, end := later(timeOf(s.covered[kindPod]), from), to
+	if last := timeOf(until).Add(farBehind); until < to.UnixNano() && last.Before(to) {
+		end = last
 	}
 	var unseen nodeauthz.Holes
 	for _, kind := range []nodeauthz.Kind{nodeauthz.KindPod, nodeauthz.KindPersistentVolume} {
@@ -102,26 +110,18 @@ func (s *State) PodsSeen(from, to time.Time) (out []Interval) {
 			unseen.Add(h.From, h.To)
 		}
 	}
-	holes := unseen.All()
-	for _, w := range s.watched {
-		at, end := later(timeOf(w.from), from), to
-		if w.to < to.UnixNano() {
-			end = timeOf(w.to)
+	for _, h := range unseen.All() {
+		if h.To.Before(at) || h.From.After(end) {
+			continue
 		}
-		for _, h := range holes {
-			if h.To.Before(at) || h.From.After(end) {
-				continue
-			}
-			if h.From.After(at) {
-				out = append(out, Interval{at, h.From})
-			}
-			at = h.To
+		if h.From.After(at) {
+			out = append(out, Interval{at, h.From})
 		}
-		if at.Before(end) {
-			out = append(out, Interval{at, end})
-		}
+		at = h.To
 	}
-	slices.SortFunc(out, func(a, b Interval) int { return a.From.Compare(b.From) })
+	if at.Before(end) {
+		out = append(out, Interval{at, end})
+	}
 	return out
 }
 

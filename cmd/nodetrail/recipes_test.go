@@ -166,7 +166,7 @@ func TestRecipes(t *testing.T) {
 			}
 		}
 	}
-	if ran != 6 {
+	if ran != 7 {
 		t.Errorf("%d commands", ran)
 	}
 }
