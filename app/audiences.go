@@ -62,7 +62,7 @@ func audiencesOf(s *cluster.State, t time.Time) *report.Audiences {
 // nodeSubjects are the subjects that nodes are, "Group system:nodes" and the like.
 func nodeSubjects(all []rbac.SubjectRef) (out []string) {
 	for _, s := range all {
-		if s.ForNodes() || s.Kind == rbacv1.GroupKind && s.Name == "system:authenticated" {
+		if s.ForNodes() || s.Authenticated() {
 			out = append(out, s.Kind+" "+s.Name)
 		}
 	}

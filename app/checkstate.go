@@ -336,7 +336,7 @@ func (p *stateProof) tokens(s *rbac.Store, accounts []accountOnNodes) {
 		var powers checks.Powers
 		asked := false
 		for _, subject := range r.Subjects {
-			all, found := subject.Ambient() && subject.Name == user.AllAuthenticated, subject.Accounts(places)
+			all, found := subject.Authenticated(), subject.Accounts(places)
 			if !asked && (all || len(found) > 0) {
 				powers, asked = checks.PowersOf(&r.BindingInfo), true
 			}

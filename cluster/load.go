@@ -278,12 +278,15 @@ type listRun struct {
 // run notes where a list may begin: where the source says so, or with the first of the objects that come one after the other, each as a new one. Some of these may have
 // been made just before; nobody lists anything in the longest pause.
 func (s *State) run(c *change, k *kindProgress) {
+	if !k.listing && (c.verb == verbModified || c.verb == verbDeleted || c.verb == verbBookmark) {
+		return // of no list
+	}
 	r := &k.run
 	begins, pause := c.verb == verbListing, c.at-k.last
 	switch {
 	case begins && (r.marked || k.listing): // the list before has no end, and this one has all of it again
 		if k.listing {
-			s.looked[c.kind] = append(s.looked[c.kind], stretch{k.begun, k.begun})
+			s.look(c.kind, k, k.begun)
 			k.begun, k.scope = c.at, nil
 		}
 		r.from = c.at
@@ -291,8 +294,8 @@ func (s *State) run(c *change, k *kindProgress) {
 	case r.from == 0, begins, !r.known && pause > r.pause:
 		*r = listRun{from: c.at, before: k.last, prior: max(s.sure[c.kind], s.lastLook(c.kind), k.last), pause: pause, marked: begins}
 	}
-	if c.verb == verbAdded && c.uid != "" && s.tracked[c.kind][c.ref].uid == c.uid {
-		r.known = true
+	if !k.listing && !r.marked && !r.known && c.verb == verbAdded && c.uid != "" {
+		r.known = s.tracked[c.kind][c.ref].uid == c.uid
 	}
 }
 

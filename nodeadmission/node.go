@@ -152,12 +152,13 @@ type nodePatch struct {
 type patchOperation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
+	From  string `json:"from"`
 	Value any    `json:"value"`
 }
 
 func (p *nodePatch) read(patch []byte) bool {
-	if body := bytes.TrimLeft(patch, " \t\r\n"); len(body) > 0 && body[0] == '[' {
-		return json.Unmarshal(body, &p.ops) == nil
+	if isJSONPatch(patch) {
+		return json.Unmarshal(patch, &p.ops) == nil
 	}
 	return json.Unmarshal(patch, &p.object) == nil
 }
@@ -179,7 +180,7 @@ func (o *patchOperation) reaches(top, name string) (in string, is bool) {
 		return "", rest == "" || rest[0] == '/' // of the member or above it
 	}
 	in, is = strings.CutPrefix(o.Path, "/"+top+"/"+name+"/")
-	return strings.NewReplacer("~1", "/", "~0", "~").Replace(in), is
+	return unescape.Replace(in), is
 }
 
 // has reports whether the patch says anything of a member.

@@ -33,14 +33,19 @@ func (e *eval) changed(p *objectParts, old document, f func(document) Answer) An
 		}
 		return f(p.of(body))
 	}
-	if body := bytes.TrimLeft(e.req.Body, " \t\r\n"); len(body) > 0 && body[0] == '[' {
-		doc, missing := p.jsonPatched(old, body)
+	if isJSONPatch(e.req.Body) {
+		doc, missing := p.jsonPatched(old, e.req.Body)
 		if missing != MissingNothing {
 			return unknown(missing)
 		}
 		return f(doc)
 	}
 	return e.mergePatched(p, old, f)
+}
+
+// isJSONPatch reports whether a patch is a list of operations.
+func isJSONPatch(patch []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(patch, " \t\r\n"), []byte("["))
 }
 
 // mergePatched tries the types of a patch that is an object. One that cannot be applied is not the type that the API server applied.
@@ -219,11 +224,7 @@ func (p *objectParts) jsonPatched(old document, body []byte) (document, Missing)
 	}
 	var kept []json.RawMessage
 	for _, raw := range all {
-		var op struct {
-			Op   string `json:"op"`
-			Path string `json:"path"`
-			From string `json:"from"`
-		}
+		var op patchOperation
 		if json.Unmarshal(raw, &op) != nil {
 			return nil, MissingBody
 		}
@@ -297,9 +298,11 @@ func bearsOn(member string, inner []string) bool {
 	return len(inner) > 0 && inner[0] == everything || !untouched(member, inner)
 }
 
+// unescape makes a name of a part of a JSON pointer.
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
 func splitPointer(pointer string) (top, member string) {
 	top, rest, _ := strings.Cut(strings.TrimPrefix(pointer, "/"), "/")
 	member, _, _ = strings.Cut(rest, "/")
-	unescape := strings.NewReplacer("~1", "/", "~0", "~")
 	return unescape.Replace(top), unescape.Replace(member)
 }

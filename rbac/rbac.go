@@ -74,6 +74,11 @@ func (s SubjectRef) Ambient() bool {
 		s.Kind == rbacv1.UserKind && s.Name == user.Anonymous // whoever does not say who he is
 }
 
+// Authenticated reports whether the subject is the group of all authenticated users.
+func (s SubjectRef) Authenticated() bool {
+	return s.Kind == rbacv1.GroupKind && s.Name == user.AllAuthenticated
+}
+
 // ForNodes reports whether the subject is the group system:nodes or a user
 // whose name begins with system:node:.
 func (s SubjectRef) ForNodes() bool {

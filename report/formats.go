@@ -27,13 +27,10 @@ func (r *Report) WriteYAML(w io.Writer) error {
 	if err := r.WriteJSON(&b); err != nil {
 		return err
 	}
-	d := json.NewDecoder(&b)
-	d.UseNumber()
-	var v any
-	err := d.Decode(&v)
+	v, err := plainOf(b.Bytes())
 	var out []byte
 	if err == nil {
-		out, err = marshalYAML(visibleAll(v))
+		out, err = encodeYAML(visibleAll(v))
 	}
 	if err == nil {
 		_, err = w.Write(out)
@@ -44,18 +41,31 @@ func (r *Report) WriteYAML(w io.Writer) error {
 	return nil
 }
 
-// marshalYAML writes a value by its JSON tags. Reading its JSON as YAML would do, but that has no place for some characters, nor for long keys.
+// marshalYAML writes a value by its JSON tags.
 func marshalYAML(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("encoding: %w", err)
 	}
+	plain, err := plainOf(text)
+	if err != nil {
+		return nil, err
+	}
+	return encodeYAML(plain)
+}
+
+// plainOf is a JSON value with its numbers as text.
+func plainOf(text []byte) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	var plain any
-	if err := d.Decode(&plain); err != nil {
+	if err := d.Decode(&v); err != nil {
 		return nil, fmt.Errorf("encoding: %w", err)
 	}
+	return v, nil
+}
+
+// encodeYAML writes what plainOf returns. Reading JSON as YAML would do, but that has no place for some characters, nor for long keys.
+func encodeYAML(plain any) ([]byte, error) {
 	var out bytes.Buffer
 	e := yaml.NewEncoder(&out)
 	e.SetIndent(2)

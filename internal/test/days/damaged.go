@@ -128,9 +128,7 @@ func stateRestarted(m *mutator) string {
 		list = append(list, &Entry{At: hole.to, Type: "ADDED", Kind: e.Kind, Namespace: e.Namespace, Name: e.Name, Object: e.Object, raw: e.raw})
 	}
 	for _, e := range marks {
-		list = append(list, &Entry{At: hole.to.Add(milli), Type: "BOOKMARK", Kind: e.Kind, Object: map[string]any{
-			"apiVersion": e.Object["apiVersion"], "kind": e.Kind, "metadata": map[string]any{"annotations": map[string]any{"k8s.io/initial-events-end": "true"}},
-		}})
+		list = append(list, bookmark(hole.to.Add(milli), e.Object["apiVersion"], e.Kind, listEnd))
 	}
 	slices.SortFunc(list, func(a, b *Entry) int {
 		return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))

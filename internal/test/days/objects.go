@@ -51,11 +51,9 @@ func (s *sim) bookmarks() {
 	}
 	for _, k := range kinds {
 		mark := func(at time.Time, annotations map[string]any) {
-			s.state = append(s.state, &Entry{At: at, Type: "BOOKMARK", Kind: k[1], Object: map[string]any{
-				"apiVersion": k[0], "kind": k[1], "metadata": map[string]any{"annotations": annotations},
-			}})
+			s.state = append(s.state, bookmark(at, k[0], k[1], annotations))
 		}
-		mark(s.origin.Add(50*milli), map[string]any{"k8s.io/initial-events-end": "true"})
+		mark(s.origin.Add(50*milli), listEnd)
 		for t := s.origin.Add(5 * minute); t.Before(s.from); t = t.Add(5 * minute) {
 			mark(t, nil)
 		}
@@ -64,6 +62,15 @@ func (s *sim) bookmarks() {
 		}
 		mark(s.to.Add(-milli), nil)
 	}
+}
+
+// listEnd are the annotations of the bookmark that ends a list.
+var listEnd = map[string]any{"k8s.io/initial-events-end": "true"}
+
+func bookmark(at time.Time, apiVersion any, kind string, annotations map[string]any) *Entry {
+	return &Entry{At: at, Type: "BOOKMARK", Kind: kind, Object: map[string]any{
+		"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"annotations": annotations},
+	}}
 }
 
 // add keeps an object as the journal first has it.
