@@ -148,18 +148,21 @@ prepare() {
 
 taken() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
+# free_port puts a port into p that is free and not among those it has put there before.
+given=,
 free_port() {
-	local p
-	while p=$((20000 + RANDOM % 10000)); taken "$p"; do :; done
-	echo "$p"
+	while p=$((20000 + RANDOM % 10000)); [[ $given == *,$p,* ]] || taken "$p"; do :; done
+	given+=$p,
 }
 
 start() {
 	local dir=$1 n=${2:-1} groups="" addresses="" id p
 	for ((id = 1; id <= n; id++)); do
-		p=$(free_port)
-		groups+=${groups:+,}$p:$(free_port)::
+		free_port
 		addresses+=${addresses:+,}127.0.0.1:$p
+		groups+=${groups:+,}$p
+		free_port
+		groups+=:$p::
 	done
 	prepare "$dir" "$groups"
 	for ((id = 1; id <= n; id++)); do

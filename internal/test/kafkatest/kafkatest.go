@@ -1,7 +1,7 @@
 // Package kafkatest runs real Kafka brokers for tests, by e2e/kafka/kafka.sh: Java 17, and Maven the first time, are needed. Where they are missing
 // tests are skipped, with a word about why, unless NODETRAIL_REQUIRE_KAFKA is 1: then they fail.
 //
-// It imports internal/test/tail of ours, and no Kafka client.
+// It imports internal/test/port and internal/test/tail of ours, and no Kafka client.
 package kafkatest
 
 import (
@@ -10,8 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodetrail/nodetrail/internal/test/port"
 	"github.com/nodetrail/nodetrail/internal/test/tail"
 )
 
@@ -163,21 +162,14 @@ func missing(script string) error {
 	return nil
 }
 
-// freePort is below the ports that the system gives to clients, so that a broker finds it free when it is started again.
+// freePort is one on which a broker can be started again.
 func freePort(tb testing.TB) int {
 	tb.Helper()
-	for range 1000 {
-		port := 20000 + rand.IntN(10000)
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			continue
-		}
-		if err := l.Close(); err == nil {
-			return port
-		}
+	n, err := port.Take()
+	if err != nil {
+		tb.Fatal(err)
 	}
-	tb.Fatal("no free port")
-	return 0
+	return n
 }
 
 // launch starts broker i, which the caller knows to be down.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +22,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/nodetrail/nodetrail/internal/test/pgtest"
+	"github.com/nodetrail/nodetrail/internal/test/port"
 	"github.com/nodetrail/nodetrail/internal/test/tail"
 )
 
@@ -270,15 +270,14 @@ func pause(rnd *rand.Rand, least, most time.Duration) {
 	time.Sleep(least + time.Duration(rnd.Int64N(int64(most-least))))
 }
 
-// freePort is one that nobody listened on a moment ago.
+// freePort is an address on which a process can listen again and again.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	n, err := port.Take()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", n)
 }
 
 // background runs f until the test ends, and waits for it.
