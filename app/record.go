@@ -36,27 +36,61 @@ func Record(ctx context.Context, o RecordOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	log := zerolog.New(zerolog.ConsoleWriter{Out: o.Log.W, NoColor: !o.Log.Terminal}).With().Timestamp().Logger()
 	w := o.Stdout
+	var past *cluster.Past
 	if o.Output != "-" {
 		// Appending never loses what an earlier run saw.
 		out, oerr := os.OpenFile(o.Output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if oerr != nil {
 			return optionError("Output", "cannot write %w", PathError(o.Output, oerr))
 		}
+		info, serr := out.Stat()
+		isFile := serr == nil && info.Mode().IsRegular() // a pipe has no past, and nothing to sync
 		defer func() {
-			if info, serr := out.Stat(); serr == nil && info.Mode().IsRegular() { // a pipe has nothing to sync
+			if isFile {
 				err = errors.Join(err, out.Sync())
 			}
 			err = errors.Join(err, out.Close())
 		}()
+		if isFile {
+			if past, err = pastOf(out, log); err != nil {
+				return err
+			}
+		}
 		w = out
 	}
-	log := zerolog.New(zerolog.ConsoleWriter{Out: o.Log.W, NoColor: !o.Log.Terminal}).With().Timestamp().Logger()
-	err = cluster.Record(ctx, cluster.RecordConfig{Config: config, KeepValues: o.KeepValues, KeepManagedFields: o.KeepManagedFields}, w, log)
+	err = cluster.Record(ctx, cluster.RecordConfig{Config: config, KeepValues: o.KeepValues, KeepManagedFields: o.KeepManagedFields, Past: past}, w, log)
 	if errors.Is(err, context.Canceled) || ctx.Err() != nil && err != nil && strings.Contains(err.Error(), context.Canceled.Error()) {
 		return nil // asked to stop: that is how a recording ends
 	}
 	return err
+}
+
+// pastOf reads the journal to which a file is appended, and cuts off what a crash has left at its end.
+func pastOf(out *os.File, log zerolog.Logger) (*cluster.Past, error) {
+	path := out.Name()
+	if isTaken(out) {
+		return nil, optionError("Output", "cannot continue %s: another process writes it", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, optionError("Output", "cannot continue %w", PathError(path, err))
+	}
+	defer func() { _ = f.Close() }()
+	past, whole, err := cluster.ReadPast(path, f)
+	if err != nil {
+		return nil, optionError("Output", "cannot continue %w", err)
+	}
+	info, err := f.Stat()
+	if err == nil && info.Size() > whole {
+		log.Warn().Str("file", path).Int64("bytes", info.Size()-whole).Msg("the journal ends in the middle of an entry, which is cut off")
+		err = out.Truncate(whole)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cutting off the end of the journal: %w", PathError(path, err))
+	}
+	return past, nil
 }
 
 // PathError is an error of package os with the path first and without the system call.

@@ -113,14 +113,18 @@ func (l *Live) restore() error {
 		return err
 	}
 	l.clock.mustFollow(end)
-	l.callWitness()
+	recorders := make([]*kindRecorder, numKinds)
+	for id, k := range l.kinds {
+		recorders[id] = k.rec
+	}
+	callWitness(recorders)
 	return nil
 }
 
 // callWitness lets cluster roles or nodes tell whether it is the same cluster: the first of them stays for as long as the cluster does.
-func (l *Live) callWitness() {
+func callWitness(all []*kindRecorder) {
 	for _, id := range []kindID{kindClusterRole, kindNode} {
-		r := l.kinds[id].rec
+		r := all[id]
 		if !r.listed || len(r.known) == 0 {
 			continue
 		}
@@ -128,8 +132,8 @@ func (l *Live) callWitness() {
 		for name, o := range r.known {
 			w.uids[name] = o.uid
 		}
-		for _, k := range l.kinds {
-			k.rec.witness = w
+		for _, k := range all {
+			k.witness = w
 		}
 		return
 	}

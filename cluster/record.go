@@ -41,6 +41,9 @@ type RecordConfig struct {
 	// Now is the clock, time.Now if nil.
 	Now func() time.Time
 
+	// Past is what w continues, as ReadPast has read it; nil if w begins a journal, or nobody knows.
+	Past *Past
+
 	catchUp time.Duration // see catchUpFor
 	answer  time.Duration // see answerWithin
 }
@@ -67,7 +70,8 @@ func (c RecordConfig) withDefaults() RecordConfig {
 }
 
 // Record writes a journal of a live cluster to w until ctx is done, which is no error: for each kind that matters a BOOKMARK without a resource version, the
-// objects there are as ADDED, a BOOKMARK with the annotation k8s.io/initial-events-end, then what changes. So w may continue the journal of another process. Each entry has the observedAt of this machine's
+// objects there are as ADDED, a BOOKMARK with the annotation k8s.io/initial-events-end, then what changes. So w may continue the journal of another process: it has all
+// that happened in between if cfg.Past says where that ended and the apiserver still knows. Each entry has the observedAt of this machine's
 // clock in UTC. After an outage the kind is watched on from where it was or, if the apiserver does not know that any more, listed again and
 // compared with what was known; entries of changes that happened while nobody looked carry notBefore, the last moment of which all is known.
 // Such a list ends with a further BOOKMARK of that annotation, which carries it too: what was made and deleted in between is not in the journal.
@@ -88,9 +92,15 @@ func Record(ctx context.Context, cfg RecordConfig, w io.Writer, log zerolog.Logg
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	out := newJournalWriter(w, cancel)
-	var running sync.WaitGroup
+	recorders := make([]*kindRecorder, numKinds)
 	for id := range kinds {
-		k := newKindRecorder(&cfg, client, kindID(id), out, log)
+		recorders[id] = newKindRecorder(&cfg, client, kindID(id), out, log)
+	}
+	if cfg.Past != nil {
+		cfg.Past.take(recorders)
+	}
+	var running sync.WaitGroup
+	for _, k := range recorders {
 		running.Go(func() { k.run(ctx) })
 	}
 	flushed := make(chan struct{})
@@ -155,7 +165,7 @@ func (j *journalWriter) turned(*kindRecorder, error)            {}
 
 // appendEntry appends one line of a journal to buf and returns where the object begins in it. notBefore is left out when it is zero.
 func appendEntry(buf []byte, verb string, object []byte, at, notBefore time.Time) (line []byte, begin int) {
-	buf = append(buf, `{"observedAt":"`...)
+	buf = append(buf, entryBegin...)
 	buf = at.UTC().AppendFormat(buf, journalTime)
 	if !notBefore.IsZero() && notBefore.Before(at) {
 		buf = append(buf, `","notBefore":"`...)

@@ -293,7 +293,7 @@ func (k *kindRecorder) listVersion(ctx context.Context) error {
 	seen := make(map[nodeauthz.NamespacedName]bool, len(k.known))
 	next := ""
 	if k.listed && k.resumes {
-		k.out.write("BOOKMARK", k.bare("", "").Object, began, notBefore, stored{})
+		k.out.write("BOOKMARK", k.bare("", "").Object, began, before(notBefore, began), stored{})
 	}
 	for {
 		page, err := k.items(ctx, next)
@@ -385,17 +385,21 @@ func (k *kindRecorder) bare(name, rv string) *unstructured.Unstructured {
 	return o
 }
 
-// bookmark writes a sign of life, or the end of a list; notBefore is then the last moment before it of which all is known. Where the clock says that this
-// is yet to come it is just before: without it, what was known before would be over.
+// bookmark writes a sign of life, or the end of a list; notBefore is then the last moment before it of which all is known.
 func (k *kindRecorder) bookmark(listed bool, notBefore time.Time) {
 	o, now := k.bare("", k.rv), k.cfg.Now()
 	if listed {
 		o = k.listEnd()
 	}
+	k.out.write("BOOKMARK", o.Object, now, before(notBefore, now), stored{})
+}
+
+// before is notBefore, or just before now where the clock was set back meanwhile. The zero time stays as it is.
+func before(notBefore, now time.Time) time.Time {
 	if !notBefore.IsZero() && !notBefore.Before(now) {
-		notBefore = now.Add(-time.Nanosecond)
+		return now.Add(-time.Nanosecond)
 	}
-	k.out.write("BOOKMARK", o.Object, now, notBefore, stored{})
+	return notBefore
 }
 
 // listEnd is the bookmark that ends a list.

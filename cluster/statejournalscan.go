@@ -18,13 +18,14 @@ import (
 
 // journalScan is what a file of the state's journal says of its watch.
 type journalScan struct {
-	size    int64 // of the part that is whole
-	begins  time.Time
-	good    time.Time // the last moment of which all is known
-	listed  bool
-	version string // of the API
-	rv      string // what to watch from, "" if a list was under way
-	known   map[nodeauthz.NamespacedName]knownObject
+	size      int64 // of the part that is whole
+	begins    time.Time
+	listBegan time.Time
+	good      time.Time // the last moment of which all is known
+	listed    bool
+	version   string // of the API
+	rv        string // what to watch from, "" if a list was under way
+	known     map[nodeauthz.NamespacedName]knownObject
 }
 
 // journalEntry is what is read of an entry.
@@ -47,47 +48,64 @@ const maxJournalLine = 64 << 20
 // and the watch resumes from before it.
 func scanJournal(r io.Reader, id kindID) (journalScan, error) {
 	s := journalScan{known: map[nodeauthz.NamespacedName]knownObject{}}
+	_, _, err := eachLine(r, func(line []byte) bool {
+		e, begin, ok := readEntry(line)
+		if !ok || e.Object.Kind != kinds[id].Name || !s.entry(&e, begin, len(line), id) {
+			return false
+		}
+		s.size += int64(len(line))
+		return true
+	})
+	return s, err
+}
+
+// eachLine gives do the lines that are whole, with their ends, until it returns false, and returns where they end, and what follows the last one. A line that
+// is too long is given as nil.
+func eachLine(r io.Reader, do func([]byte) bool) (end int64, rest []byte, err error) {
 	in := bufio.NewReaderSize(r, 256<<10)
-	var listBegan time.Time
 	var long []byte
-	for {
+	for at := int64(0); ; {
 		line, err := in.ReadSlice('\n')
+		at += int64(len(line))
 		if errors.Is(err, bufio.ErrBufferFull) {
-			if long = append(long, line...); len(long) > maxJournalLine {
-				return s, nil
+			if len(long) <= maxJournalLine {
+				long = append(long, line...)
 			}
 			continue
 		}
-		if len(long) > 0 {
-			long = append(long, line...)
-			line = long
-		}
 		if errors.Is(err, io.EOF) {
-			return s, nil
+			return end, append(long, line...), nil
 		}
 		if err != nil {
-			return s, fmt.Errorf("reading: %w", err)
+			return end, nil, fmt.Errorf("reading: %w", err)
 		}
-		if !s.entry(line, id, &listBegan) {
-			return s, nil
+		switch {
+		case len(long) > maxJournalLine:
+			line = nil
+		case len(long) > 0:
+			line = append(long, line...)
 		}
-		s.size += int64(len(line))
-		long = long[:0]
+		if !do(line) {
+			return end, nil, nil
+		}
+		end, long = at, long[:0]
 	}
 }
 
 var objectMember = []byte(`"object":`)
 
-// entry takes in a line and reports whether it is an entry of the kind.
-func (s *journalScan) entry(line []byte, id kindID, listBegan *time.Time) bool {
-	var e journalEntry
-	begin := bytes.Index(line, objectMember)
-	if begin < 0 || json.Unmarshal(line, &e) != nil || e.ObservedAt.IsZero() || e.Object.Kind != kinds[id].Name {
-		return false
+// readEntry reads a line, and says where the object begins in it. ok is false where it is no entry of a journal.
+func readEntry(line []byte) (e journalEntry, begin int, ok bool) {
+	if begin = bytes.Index(line, objectMember); begin < 0 || json.Unmarshal(line, &e) != nil || e.ObservedAt.IsZero() {
+		return e, 0, false
 	}
-	begin += len(objectMember)
-	if s.size == 0 {
-		s.begins, *listBegan = e.ObservedAt, e.ObservedAt
+	return e, begin + len(objectMember), true
+}
+
+// entry takes in an entry of the kind, of so many bytes, and reports whether it can be one.
+func (s *journalScan) entry(e *journalEntry, begin, size int, id kindID) bool {
+	if s.begins.IsZero() {
+		s.begins, s.listBegan = e.ObservedAt, e.ObservedAt
 	}
 	m := &e.Object.Metadata
 	name := nodeauthz.NamespacedName{Namespace: m.Namespace, Name: m.Name}
@@ -98,12 +116,15 @@ func (s *journalScan) entry(line []byte, id kindID, listBegan *time.Time) bool {
 	s.version = version
 	switch e.Type {
 	case "BOOKMARK":
-		if m.ResourceVersion == "" {
-			s.rv, *listBegan = "", e.ObservedAt // a list begins
+		if m.ResourceVersion == "" { // a list begins
+			if s.rv, s.listBegan = "", e.ObservedAt; e.NotBefore.IsZero() { // of somebody who knew nothing
+				s.listed = false
+				clear(s.known)
+			}
 			return true
 		}
 		if _, end := m.Annotations[metav1.InitialEventsAnnotationKey]; end {
-			s.listed, s.rv, s.good = true, m.ResourceVersion, *listBegan
+			s.listed, s.rv, s.good = true, m.ResourceVersion, s.listBegan
 			return true
 		}
 	case "DELETED":
@@ -112,7 +133,7 @@ func (s *journalScan) entry(line []byte, id kindID, listBegan *time.Time) bool {
 		if m.Name == "" {
 			return false
 		}
-		s.known[name] = knownObject{uid: m.UID, rv: m.ResourceVersion, stored: stored{at: s.size + int64(begin), size: int32(len(line) - 2 - begin)}}
+		s.known[name] = knownObject{uid: m.UID, rv: m.ResourceVersion, stored: stored{at: s.size + int64(begin), size: int32(size - 2 - begin)}}
 	default:
 		return false
 	}
