@@ -36,6 +36,8 @@ func TestUseOfGroup(t *testing.T) {
 	f("refused by admission", "calico-node", "", tally.Group{Reason: rules.AdmissionRefused, Count: 1, Low: 1}, checks.OutcomeRefused, true)
 	f("refused again and again", "calico-node", rules.RefusedLater, tally.Group{Reason: rules.AdmissionRefused, Count: 2, Low: 2}, checks.OutcomeRefused, true)
 	f("refused more than once", "calico-node", "", tally.Group{Reason: rules.AdmissionRefused, Count: 2, Low: 2}, checks.OutcomeUnknown, false)
+	f("what kubeadm does without", "kubeadm", rules.Tolerated, tally.Group{Reason: rules.RefusalTolerated, Count: 2, Low: 2}, checks.OutcomeSucceeded, true)
+	f("one that it does not", "kubeadm", rules.Tolerated, tally.Group{Reason: rules.RefusalTolerated, Count: 2, Low: 1}, checks.OutcomeOther, false)
 	f("many groups", "", "", tally.Group{Wide: true, Count: 2, Low: 2}, checks.OutcomeUnknown, false)
 }
 

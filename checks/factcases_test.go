@@ -138,6 +138,7 @@ func useCases() []kase {
 		{depends, "a binding that stays, and went", use(func(u *Use) { u.Binding, u.Went = staying, true }), Passed, CodeStayingUse},
 		{depends, "a conflict", answer(OutcomeOther, nil), Failed, CodeNeedsBinding},
 		{depends, "404 of what was on the node", answer(OutcomeNotFound, gone), Passed, CodeHarmlessUse},
+		{depends, "what the client does without", answer(OutcomeSucceeded, func(u *Use) { u.Tolerated = true }), Passed, CodeHarmlessUse},
 		{depends, "404 of what was not", answer(OutcomeNotFound, nil), Failed, CodeNeedsBinding},
 		{depends, "404 by another client", answer(OutcomeNotFound, func(u *Use) { u.JustGone, u.Kubelet = true, false }), Failed, CodeNeedsBinding},
 		{depends, "404 by no node", answer(OutcomeNotFound, func(u *Use) { u.JustGone, u.Node = true, "" }), Failed, CodeNeedsBinding},

@@ -284,6 +284,8 @@ type Use struct {
 	Outcome Outcome
 	// JustGone says that the object was a pod, or belonged to one, that was on the node until just before.
 	JustGone bool
+	// Tolerated says that the client continues if it is refused.
+	Tolerated bool
 	// Impersonation says that the request is one to act as somebody, refused or not.
 	Impersonation bool
 	// Lag says that the graph allows the requests, the apiserver's Node refused a kubelet soon after a start, and it allowed the same ones later.

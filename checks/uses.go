@@ -31,8 +31,8 @@ func (u *Use) stays(f Fate, known bool) bool {
 	return known && (f == Stays || f == Unrelated && !u.Went)
 }
 
-// Harmless reports whether the client does not notice when RBAC refuses the request: it was refused by admission anyway, or it is a kubelet that asks for
-// what was on its own node until just before, whether it is there or not. The answers of a proxied backend say nothing about that.
+// Harmless reports whether the client does not notice when RBAC refuses the request: it was refused by admission anyway, it continues
+// without an answer, or it is a kubelet that asks for what was on its own node until just before, whether it is there or not. The answers of a proxied backend say nothing about that.
 func (u *Use) Harmless() bool {
 	if u.Proxy || u.Impersonation && u.Outcome != OutcomeRefused {
 		return false
@@ -40,8 +40,8 @@ func (u *Use) Harmless() bool {
 	switch u.Outcome {
 	case OutcomeRefused:
 		return true
-	case OutcomeNotFound, OutcomeSucceeded:
-		return u.Kubelet && u.Node != "" && u.JustGone
+	case OutcomeSucceeded, OutcomeNotFound:
+		return u.Tolerated || u.Kubelet && u.Node != "" && u.JustGone
 	}
 	return false
 }

@@ -27,7 +27,8 @@ const (
 	AllowedByOther
 	// Breaks means that it passed, was carried out, and would be refused.
 	Breaks
-	// Fruitless means that it passed and failed anyway (404), or was refused by admission (403), and would be refused earlier.
+	// Fruitless means that it passed and failed anyway (404), or was refused by admission (403), and would be refused earlier, or that the client continues
+	// when it is refused.
 	Fruitless
 	// Race means that it would pass or be refused by how far the apiserver's graph was at that moment, as happens to any kubelet: near a change, when a
 	// pod of its node was just deleted, or after the apiserver's start ([WhatIfBuilder.Settle]).
@@ -163,7 +164,7 @@ func (w *WhatIf) Of(j *pipeline.Judgement) Fate {
 		f.Outcome = Race
 	case unanswered || !known && !j.HasGrant:
 		f.Outcome = Undecided
-	case j.Fruitless():
+	case j.Fruitless() || found(j, rules.RefusalTolerated):
 		f.Outcome = Fruitless
 	default:
 		f.Outcome = Breaks
@@ -174,7 +175,11 @@ func (w *WhatIf) Of(j *pipeline.Judgement) Fate {
 
 // ownUntilBefore reports whether a kubelet watches what was its node's until just before, by the rule rbac-excess-access.
 func ownUntilBefore(j *pipeline.Judgement) bool {
-	return slices.ContainsFunc(j.Findings, func(f pipeline.Finding) bool { return f.Finding.Reason == rules.OwnUntilBefore })
+	return found(j, rules.OwnUntilBefore)
+}
+
+func found(j *pipeline.Judgement, reason rules.Reason) bool {
+	return slices.ContainsFunc(j.Findings, func(f pipeline.Finding) bool { return f.Finding.Reason == reason })
 }
 
 // impersonation is the fate of a request that a node made as somebody else: it needs both what allowed the request itself and the right to

@@ -99,10 +99,10 @@ addresses also those by which another client reads a secret or gets a token:
 None of these is a finding: several addresses that the Node object has had for ten minutes, or from the first;
 another address of the Node from some time on (a lease of
 DHCP, a reboot, a node made anew under its name), also if it comes back later; a loopback address in addition to another one, as on
-control-plane nodes; kubeadm when it joins or upgrades a node (it reads its two ConfigMaps and its own Node, and annotates that); a
-new certificate that takes the old one's place; addresses through which three nodes or more come, such as those of a gateway, a
-proxy or a load balancer. A secret that is taken from there is a finding all the same if the node renews its Lease from its own
-address alone.
+control-plane nodes; kubeadm when it joins or upgrades a node (it reads its two ConfigMaps, that of kube-proxy, and its own Node, and
+annotates that); a new certificate that takes the old one's place; addresses through which three nodes or more come, such as those
+of a gateway, a proxy or a load balancer. A secret that is taken from there is a finding all the same if the node renews its Lease
+from its own address alone.
 
 ## Why
 A kubelet's key lies on the node's disk. Programs on the node that borrow it break when its rights shrink. An attacker who copied it uses
@@ -241,5 +241,5 @@ func actsAsItsNode(ev *audit.Event) bool {
 func kubeadms(r *Request) bool {
 	a := r.Attrs
 	own := a.ResourceRequest && a.APIGroup == "" && a.Resource == "nodes" && a.Subresource == "" && a.Name == r.Node && (a.Verb == "get" || a.Verb == "patch")
-	return own || r.JoinsBy()
+	return own || r.JoinsBy() || r.kubeadmTolerates()
 }

@@ -25,6 +25,7 @@ const (
 	ObjectMissing      Reason = "object-missing"
 	OwnUntilBefore     Reason = "own-until-before"
 	AdmissionRefused   Reason = "admission-refused"
+	RefusalTolerated   Reason = "refusal-tolerated"
 )
 
 // How a request ended that a binding allowed and that was given nothing new, so that its finding has a group of its own.
@@ -33,6 +34,8 @@ const (
 	JustGone = "just-gone"
 	// RefusedLater is for what admission refused.
 	RefusedLater = "refused-by-admission"
+	// Tolerated is for what the client can do without.
+	Tolerated = "tolerated"
 )
 
 func rbacExcessAccess() *Rule {
@@ -48,6 +51,7 @@ func rbacExcessAccess() *Rule {
 			{Reason: ObjectMissing, Doc: "the request was allowed and the object did not exist (404, low)"},
 			{Reason: OwnUntilBefore, Doc: "a kubelet, from its node's address, asked for what had been its node's, or a pod of the same name (low)"},
 			{Reason: AdmissionRefused, Doc: "the request was allowed and admission refused it (403, low)"},
+			{Reason: RefusalTolerated, Doc: "kubeadm asked for the ConfigMap kube-proxy, and continues without it (low)"},
 		},
 		Doc: `RBAC allowed a node what the Node authorizer does not
 
@@ -63,7 +67,8 @@ pods to nodes, and writes of objects that make pods), and high for everything el
 object did not exist (404), or admission refused the request after all (403); where a kubelet, from its node's address, watched what
 its node could reach until at most a minute before, as when a pod is deleted by force, or got a pod with the name of one that was on its
 node within a day, as when a node comes back whose pods were made again elsewhere; and where a node read a
-ConfigMap of kubeadm's by the binding that kubeadm made for that, which is to stay. These are no reason against deleting the binding.
+ConfigMap of kubeadm's by the binding that kubeadm made for that, which is to stay, or kubeadm the ConfigMap kube-proxy, without which
+an upgrade of the node continues. These are no reason against deleting the binding.
 
 It is low, too, where the apiserver's Node authorizer denied what the state had long allowed, as after a restart (see authorizer-lag):
 the object belongs to the node. But without the binding the request would have failed.
@@ -122,6 +127,8 @@ func checkExcess(r *Request, s State, m *Memory, f *Finding) bool {
 	switch {
 	case Stays(&r.Grant.Binding) && r.JoinsBy():
 		f.Severity, f.Reason = Low, BindingOfKubeadm
+	case r.kubeadmTolerates():
+		f.Severity, f.Reason, f.Apart = Low, RefusalTolerated, Tolerated
 	case r.Fruitless() && r.Event.Code == http.StatusNotFound:
 		if f.Severity, f.Reason = Low, ObjectMissing; r.JustGone {
 			f.Apart = JustGone
@@ -176,6 +183,14 @@ func (r *Request) JoinsBy() bool {
 	a := r.Attrs
 	return a.ResourceRequest && a.Verb == "get" && a.APIGroup == "" && a.Resource == "configmaps" && a.Subresource == "" && a.Namespace == kubeSystem &&
 		(a.Name == "kubeadm-config" || a.Name == "kubelet-config" || strings.HasPrefix(a.Name, "kubelet-config-1."))
+}
+
+// kubeadmTolerates reports whether the request is kubeadm's for the configuration of kube-proxy. It makes it with kubelet.conf when it upgrades a node, also where there
+// is no kube-proxy, and continues if the API server refuses it or has no such object (cmd/kubeadm/app/componentconfigs, fromConfigMap).
+func (r *Request) kubeadmTolerates() bool {
+	a := r.Attrs
+	return r.product() == "kubeadm" && a.ResourceRequest && a.Verb == "get" && a.APIGroup == "" && a.Resource == "configmaps" && a.Subresource == "" &&
+		a.Namespace == kubeSystem && a.Name == "kube-proxy"
 }
 
 // ambient reports whether any authenticated user may do this in a cluster with the default bindings, or the user needs no binding at

@@ -54,6 +54,15 @@ func TestExcess(t *testing.T) {
 	f("all ConfigMaps by kubeadm's binding", "high: list all configmaps in namespace kube-system is allowed to node worker-1 by RoleBinding kube-system/kubeadm:nodes-kubeadm-config alone",
 		does("list configmaps kube-system/"), byRBAC(200), kubeadm)
 
+	// kubeadm continues without the configuration of kube-proxy, and other clients may not.
+	proxy, upgrading := does("get configmaps kube-system/kube-proxy"), agent("kubeadm/v1.36.4 (linux/amd64) kubernetes/abc")
+	const ofProxy = "get configmaps kube-system/kube-proxy is allowed to node worker-1 by ClusterRoleBinding legacy alone"
+	f("an upgrade asks for kube-proxy", "low: "+ofProxy+", and kubeadm continues without it", proxy, byRBAC(200), upgrading)
+	f("and there is none", "low: "+ofProxy+", and kubeadm continues without it", proxy, byRBAC(404), upgrading)
+	f("another client asks for it", "high: "+ofProxy, proxy, byRBAC(200), agent("curl/8.5.0"))
+	f("another ConfigMap", "high: get configmaps kube-system/coredns is allowed to node worker-1 by ClusterRoleBinding legacy alone",
+		does("get configmaps kube-system/coredns"), byRBAC(200), upgrading)
+
 	// What failed anyway is no reason against deleting the binding.
 	f("an object that is not there", "low: get secrets shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone, and there was no such object (404)",
 		byRBAC(404))

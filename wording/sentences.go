@@ -125,7 +125,7 @@ var sentences = map[codes.Code]func(codes.Params) string{
 		return "the admission plugin NodeRestriction is not in force: a write passed that it refuses"
 	},
 	codes.AllowedInVain: func(p codes.Params) string {
-		return passed(p) + " and gained nothing by it (404, 403, or the pod was just deleted): harmless: " + kinds(p)
+		return passed(p) + " and does not depend on it (404, 403, the pod was just deleted, or kubeadm continues): harmless: " + kinds(p)
 	},
 	codes.AllowedByKubeadm: func(p codes.Params) string {
 		return passed(p) + ", which is kubeadm's, stays, and does not block: " + kinds(p)
