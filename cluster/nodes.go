@@ -393,6 +393,21 @@ func (n *Nodes) Lives(from, to time.Time) []NodeLife {
 	return out
 }
 
+// SilentSince returns since when the condition Ready of the Node has been Unknown that is so at t, or was until at most so long before; zero if it was not.
+func (n *Nodes) SilentSince(name string, t time.Time, before time.Duration) (since time.Time) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	lives := n.lives[name]
+	for i := range lives {
+		for _, silent := range lives[i].times(func(r readiness) bool { return r.silent }) {
+			if !silent.From.After(t) && (silent.To.IsZero() || !silent.To.Before(t.Add(-before))) {
+				since = silent.From
+			}
+		}
+	}
+	return since
+}
+
 // times are those in which the condition Ready was so.
 func (l *nodeLife) times(so func(readiness) bool) (out []Interval) {
 	was := false

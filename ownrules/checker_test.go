@@ -26,6 +26,7 @@ type state struct{ rules.State }
 
 func (state) NodeRegistered(name string, _ time.Time) (bool, bool)       { return name == "w1", name != "w3" }
 func (state) Leads(*authorizer.AttributesRecord, string, time.Time) bool { return false }
+func (state) Had(*authorizer.AttributesRecord, string, time.Time) bool   { return false }
 func (state) PodsWatched(time.Time) bool                                 { return true }
 func (state) NodeExists(name string, _ time.Time) (bool, bool)           { return name == "w1", true }
 func (state) NodeAddressSets(string, time.Time) [][]string               { return nil }

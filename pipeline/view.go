@@ -117,6 +117,26 @@ func (v *View) Leads(a *authorizer.AttributesRecord, node string, t time.Time) b
 	return v.auth.MayAllow(&as, t.Add(-rules.ClockDoubt), t.Add(rules.ClockDoubt))
 }
 
+// Had implements rules.State.
+func (v *View) Had(a *authorizer.AttributesRecord, node string, t time.Time) bool {
+	as := *a
+	as.User = &user.DefaultInfo{Name: nodeid.UserPrefix + node, Groups: []string{user.NodesGroup}}
+	return v.auth.MayAllow(&as, v.heard(node, t), t.Add(rules.ClockDoubt))
+}
+
+// HadPod implements rules.State.
+func (v *View) HadPod(namespace, name, node string, t time.Time) bool {
+	return v.PodWasOn(namespace, name, node, v.heard(node, t), t)
+}
+
+// heard is since when the node's kubelet may not have heard of what happened: for as long as clocks may be wrong, and where the node was silent, since before that.
+func (v *View) heard(node string, t time.Time) time.Time {
+	if silent := v.state.Nodes.SilentSince(node, t, rules.ClockDoubt); !silent.IsZero() {
+		t = silent
+	}
+	return t.Add(-rules.ClockDoubt)
+}
+
 // NodeExists says whether there was a Node object of that name at t, as far as the state covers t.
 func (v *View) NodeExists(name string, t time.Time) (exists, known bool) {
 	return v.state.Nodes.Known(name, t)

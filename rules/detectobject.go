@@ -49,11 +49,11 @@ func (o *deniedObject) kind() string {
 	return out
 }
 
-// lost reports whether a kubelet was refused the watch of what its node could reach within [ClockDoubt], as when it comes back and its pods were deleted by force
-// meanwhile. It got nothing that it did not have. What the state allows throughout is not lost.
+// lost reports whether a kubelet was refused the watch of what its node could reach when it heard of the cluster last, as when it comes back and its pods were deleted
+// by force meanwhile. It got nothing that it did not have. What the state allows throughout is not lost.
 func (d *denial) lost(s State, kubelets []string) bool {
 	o := d.Object
-	return !d.Allowed && d.Lagged == 0 && (o.Verb == "watch" || o.Verb == "list") && s != nil && o.Name != "" && IsKubelet(d.Product, kubelets) && s.Leads(&authorizer.AttributesRecord{
+	return !d.Allowed && d.Lagged == 0 && (o.Verb == "watch" || o.Verb == "list") && s != nil && o.Name != "" && IsKubelet(d.Product, kubelets) && s.Had(&authorizer.AttributesRecord{
 		Verb: o.Verb, APIGroup: o.APIGroup, APIVersion: "v1", Resource: o.Resource, Subresource: o.Subresource, Namespace: o.Namespace, Name: o.Name, ResourceRequest: true,
 	}, d.Node, d.First)
 }

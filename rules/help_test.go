@@ -210,6 +210,14 @@ func (w *world) Leads(a *authorizer.AttributesRecord, node string, t time.Time) 
 	return w.PodWasOn(a.Namespace, a.Name, node, t, t) // of a secret with a pod's name
 }
 
+func (w *world) Had(a *authorizer.AttributesRecord, node string, t time.Time) bool {
+	return w.Leads(a, node, t)
+}
+
+func (w *world) HadPod(namespace, name, node string, t time.Time) bool {
+	return w.PodWasOn(namespace, name, node, t.Add(-ClockDoubt), t)
+}
+
 func (w *world) NodeAddresses(name string) []string {
 	return slices.Concat(w.addresses[name], slices.Concat(w.sets[name]...))
 }

@@ -185,6 +185,11 @@ type State interface {
 	PodOnNode(namespace, name, node string, t time.Time) nodeauthz.Answer
 	// Leads says whether the Node authorizer allows a node of that name such a request at any time within [ClockDoubt] of t, as far as the state tells.
 	Leads(a *authorizer.AttributesRecord, node string, t time.Time) bool
+	// Had is Leads for what a kubelet knew when it heard of the cluster last: where the Node is silent at t, or was within [ClockDoubt] before, it goes back to
+	// [ClockDoubt] before that.
+	Had(a *authorizer.AttributesRecord, node string, t time.Time) bool
+	// HadPod says whether a pod of that name was on the node at t, or as far back as Had goes.
+	HadPod(namespace, name, node string, t time.Time) bool
 	// NodeExists says whether there was a Node object of that name at t, and whether the state can know.
 	NodeExists(name string, t time.Time) (exists, known bool)
 	// PodsWatched says whether a watch shows each pod that there was at t, in all namespaces, and each persistent volume that leads to a secret.

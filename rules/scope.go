@@ -35,7 +35,8 @@ of whole collections are flagged, too: no kubelet needs those.
 
 For secrets and tokens the severity is critical where the request succeeded and medium where it did not; for configmaps it is medium
 and low. It is low where kubeadm's own binding gave a ConfigMap of kubeadm's, and where the apiserver's Node authorizer denied what the
-state had long allowed (see authorizer-lag): the object belongs to the node.
+state had long allowed (see authorizer-lag): the object belongs to the node. It is low, too, where a kubelet was refused the watch of
+what a pod on its node used within the ten minutes before, or before the node was cut off: the pod was deleted by force.
 
 Where the apiserver allowed such a read without a reason, as its Node authorizer does, the state lacks a pod, or another authorizer,
 such as a webhook, allowed it. It is flagged if no pod that is on the node within ten minutes uses the object. The severity is low
@@ -95,7 +96,7 @@ func checkScope(r *Request, s State, m *Memory, f *Finding) bool {
 	switch {
 	case r.Contested && !r.Elsewhere && !r.Unused: // the state may not have the pods of that namespace
 		f.Severity = Low
-	case r.ownUntilBefore(s, m):
+	case r.ownUntilBefore(s, m), r.lost(s, m):
 		f.Severity = Low
 	case r.Answer.Verdict == nodeauthz.Unknown:
 		f.Params = append(f.Params, codes.Text(ParamState, StateUntold))
@@ -106,4 +107,11 @@ func checkScope(r *Request, s State, m *Memory, f *Finding) bool {
 		f.Severity = Low
 	}
 	return true
+}
+
+// lost reports whether a kubelet was refused the watch of what its node could reach when it heard of the cluster last.
+func (r *Request) lost(s State, m *Memory) bool {
+	a := r.Attrs
+	return s != nil && m != nil && !r.Allowed && !r.lags() && (a.Verb == "watch" || a.Verb == "list") && a.Name != "" && IsKubelet(r.product(), m.Kubelets) &&
+		s.Had(a, r.Node, r.Time)
 }

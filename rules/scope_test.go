@@ -70,3 +70,26 @@ func TestScopeBinding(t *testing.T) {
 		}
 	}
 }
+
+// The watch of what was the node's own when its kubelet heard of the cluster last is no sign of anything if it is refused to the kubelet.
+func TestScopeLost(t *testing.T) {
+	w := &world{pods: map[string]string{"shop/own": "worker-1", "shop/other": "worker-2"}} // each leads to the secret of its name
+	for _, c := range []struct {
+		name    string
+		low     bool
+		changes []with
+	}{
+		{"the kubelet", true, []with{does("watch secrets shop/own")}},
+		{"its list", true, []with{does("list secrets shop/own")}},
+		{"another node's", false, []with{does("watch secrets shop/other")}},
+		{"all of a namespace", false, []with{does("list secrets shop/")}},
+		{"a read", false, []with{does("get secrets shop/own")}},
+		{"another client", false, []with{does("watch secrets shop/own"), agent("curl/8.5.0")}},
+		{"it passed", false, []with{does("watch secrets shop/own"), byRBAC(200)}},
+	} {
+		f, found := outOfScopeSecretRead().Find(request(c.changes...), w, NewMemory())
+		if !found || (f.Severity == Low) != c.low {
+			t.Errorf("%s: %+v %t", c.name, f, found)
+		}
+	}
+}

@@ -63,7 +63,8 @@ A node that has at least half of all denials is judged on its own, and left out 
 two nodes at least, then the other nodes are not reported on their own: the message says how many there are. Races do not count:
 neither requests near a change of the state, nor denials after which the same node was allowed the same object within 10 to 20
 seconds. Nor does it count when a node asks for a pod that was its own in the ten minutes before, as kubelets do when pods are
-deleted under them, or when its kubelet is refused the watch of an object that it could reach then.
+deleted under them, or when its kubelet is refused the watch of an object that it could reach then. For a node that was cut off,
+the ten minutes are those before it fell silent.
 
 ## Why
 One node with a spike has a program that runs wild or a credential that somebody tries. Many nodes at once have the same change in common:
@@ -87,15 +88,12 @@ Run with '--disable node-deny-spike', or put it under 'rules.disable' in the con
 	return rule
 }
 
-// afterwards is for how long a kubelet may ask after a pod that is gone.
-const afterwards = 10 * time.Minute
-
 // asksAfterOwn reports whether the node asked for a pod that it had until lately. Kubelets do when pods are deleted under them, and a job or a
 // namespace that is deleted has hundreds.
 func asksAfterOwn(d *denial, s State) bool {
 	o := d.Object
 	return s != nil && !d.Wide && o.Verb == "get" && o.Resource == "pods" && o.APIGroup == "" && o.Subresource == "" &&
-		s.PodWasOn(o.Namespace, o.Name, d.Node, d.First.Add(-afterwards), d.First)
+		s.HadPod(o.Namespace, o.Name, d.Node, d.First)
 }
 
 // spike compares the denials of each minute with those before.
