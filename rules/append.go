@@ -57,6 +57,14 @@ func (m *members) number(name string, n int64) {
 	m.b = strconv.AppendInt(m.b, n, 10)
 }
 
+// flag appends true; what is false is left out.
+func (m *members) flag(name string, is bool) {
+	if is {
+		m.name(name)
+		m.b = append(m.b, "true"...)
+	}
+}
+
 // amount appends what is mostly a whole number.
 func (m *members) amount(name string, f float64) {
 	if n := int64(f); float64(n) == f && n > -1<<53 && n < 1<<53 {

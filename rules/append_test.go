@@ -33,13 +33,20 @@ func TestAppendIsEncodingJSON(t *testing.T) {
 			subject.Past = append(subject.Past, spikeHour{Hour: number(), Sum: amount(), Sq: amount(), Most: number()})
 			subject.Now = &spikeState{Onset: number(), LastAt: when(), AuditIDs: texts()}
 		}
-		got, err := subject.appendJSON(nil)
-		want, wantErr := json.Marshal(subject)
-		if err != nil || wantErr != nil {
-			t.Fatal(err, wantErr)
+		node := &enumerationNode{FoundAt: when()}
+		for range rnd.IntN(3) {
+			node.Objects = append(node.Objects, reached{ID: uint64(number()), Last: number(), Weight: int8(number()), Passed: rnd.IntN(2) == 0})
+			node.Examples = append(node.Examples, reachedExample{Name: text(), AuditID: text(), Product: text(), Passed: rnd.IntN(2) == 0})
 		}
-		if diff := gocmp.Diff(string(want), string(got)); diff != "" {
-			t.Fatalf("-encoding/json +appended:\n%s", diff)
+		for _, v := range []appender{subject, node} {
+			got, err := v.appendJSON(nil)
+			want, wantErr := json.Marshal(v)
+			if err != nil || wantErr != nil {
+				t.Fatal(err, wantErr)
+			}
+			if diff := gocmp.Diff(string(want), string(got)); diff != "" {
+				t.Fatalf("-encoding/json +appended:\n%s", diff)
+			}
 		}
 	}
 	late := time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)

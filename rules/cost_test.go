@@ -255,12 +255,13 @@ func (c *judgedCapture) analyzed(b *testing.B, sum *cost, all []*rules.Rule, mem
 func (c *judgedCapture) stored(b *testing.B, sum *cost, lanes *rules.Lanes) {
 	var t laps
 	var one []byte
+	var commit rules.Observations
 	c.batches(b, func(block []*rules.Request) {
 		for _, r := range block {
 			r.Client() // as the rules have asked
 		}
 		t.begin()
-		var commit rules.Observations
+		commit.Reset()
 		commit.Lane("lane", time.Time{})
 		for _, r := range block {
 			if rules.Observes(r) {

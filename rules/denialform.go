@@ -11,8 +11,12 @@ import (
 // What detectors remember of denials is stored again and again, most of all in an attack. So it is bytes: numbers of variable length, and texts as they are.
 // JSON, which earlier versions stored, is read as well.
 
-// denialForm is the first byte. JSON begins with another one.
-const denialForm = 1
+// denialForm is the first byte, and earlierForm was. JSON begins with another one. What does not change comes first in a denial, so that it is made once for all
+// times that a denial is stored.
+const (
+	earlierForm = 1
+	denialForm  = 2
+)
 
 // The flags of a denial.
 const (
@@ -39,14 +43,6 @@ func (c *cursor) time() time.Time {
 	return time.Unix(seconds, int64(nanos)).UTC()
 }
 
-func appendTexts(b []byte, all []string) []byte {
-	b = binary.AppendUvarint(b, uint64(len(all)))
-	for _, s := range all {
-		b = appendString(b, s)
-	}
-	return b
-}
-
 func (c *cursor) texts() (all []string) {
 	for range c.uvarint() {
 		if c.broken {
@@ -57,8 +53,31 @@ func (c *cursor) texts() (all []string) {
 	return all
 }
 
+// appendID appends an audit ID.
+func appendID(b []byte, id string) []byte {
+	if short, is := shortUUID(id); is {
+		return append(append(b, 1), short[:]...)
+	}
+	return appendString(append(b, 0), id)
+}
+
+func (c *cursor) auditID() string {
+	if c.flags() == 0 {
+		return c.text()
+	}
+	if id := c.take(16); id != nil {
+		return longUUID(new([36]byte), id)
+	}
+	return ""
+}
+
 // append appends the denial.
 func (d *denial) append(b []byte) []byte {
+	return appendTime(binary.AppendVarint(d.appendFixed(b), d.Count), d.Last)
+}
+
+// appendFixed appends all but how often it was, and when last.
+func (d *denial) appendFixed(b []byte) []byte {
 	id, short := shortUUID(d.AuditID)
 	flags := byte(0)
 	for i, is := range [...]bool{d.Allowed, d.Known, d.Wide, short, d.Object.Path != ""} {
@@ -68,9 +87,7 @@ func (d *denial) append(b []byte) []byte {
 	}
 	b = appendString(append(b, flags), d.Node)
 	b = binary.LittleEndian.AppendUint64(b, d.ID)
-	b = binary.AppendVarint(b, d.Count)
 	b = appendTime(b, d.First)
-	b = appendTime(b, d.Last)
 	if short {
 		b = append(b, id[:]...)
 	} else {
@@ -89,15 +106,27 @@ func (d *denial) append(b []byte) []byte {
 	return binary.AppendVarint(b, d.Lagged)
 }
 
-// denial reads one.
-func (c *cursor) denial(d *denial) {
+// denial reads one of the form.
+func (c *cursor) denial(d *denial, form byte) {
+	c.fixed(d, form)
+	if form != earlierForm {
+		d.Count, d.Last = c.varint(), c.time()
+	}
+}
+
+// fixed reads what appendFixed appends; of the earlier form, all.
+func (c *cursor) fixed(d *denial, form byte) {
 	flags := c.flags()
 	d.Allowed, d.Known, d.Wide = flags&denialAllowed != 0, flags&denialKnown != 0, flags&denialWide != 0
 	d.Node = c.text()
 	if id := c.take(8); id != nil {
 		d.ID = binary.LittleEndian.Uint64(id)
 	}
-	d.Count, d.First, d.Last = c.varint(), c.time(), c.time()
+	if form == earlierForm {
+		d.Count, d.First, d.Last = c.varint(), c.time(), c.time()
+	} else {
+		d.First = c.time()
+	}
 	if flags&denialUUID == 0 {
 		d.AuditID = c.text()
 	} else if id := c.take(16); id != nil {
@@ -117,12 +146,12 @@ func (c *cursor) denial(d *denial) {
 
 var errDenials = errors.New("denials that cannot be read")
 
-// formed is a cursor behind the form's byte; ok is false where the value has another form.
-func formed(value []byte) (c cursor, ok bool) {
-	if len(value) == 0 || value[0] != denialForm {
-		return c, false
+// formed is a cursor behind the form's byte; the form is 0 where the value has another one.
+func formed(value []byte) (c cursor, form byte) {
+	if len(value) == 0 || value[0] != earlierForm && value[0] != denialForm {
+		return c, 0
 	}
-	return cursor{b: value[1:]}, true
+	return cursor{b: value[1:]}, value[0]
 }
 
 // whole is an error if what was read does not end where it should.
@@ -144,8 +173,8 @@ func (s *storedStep) append(b []byte) []byte {
 }
 
 func (s *storedStep) read(value []byte) error {
-	c, ok := formed(value)
-	if !ok {
+	c, form := formed(value)
+	if form == 0 {
 		return json.Unmarshal(value, s)
 	}
 	s.Step = c.varint()
@@ -154,7 +183,7 @@ func (s *storedStep) read(value []byte) error {
 			return errDenials
 		}
 		d := &denial{}
-		c.denial(d)
+		c.denial(d, form)
 		s.Denied = append(s.Denied, d)
 	}
 	s.Allowed = slices.Clone(c.b)
@@ -166,8 +195,15 @@ func (s *storedStep) read(value []byte) error {
 func appendWatched(b []byte, all []*watched) []byte {
 	b = append(b, denialForm)
 	for _, w := range all {
-		b = w.denial.append(b)
-		b = appendTexts(b, w.AuditIDs)
+		if w.fixed == nil {
+			w.fixed = w.denial.appendFixed(make([]byte, 0, denialBytes))
+			w.fixed = binary.AppendUvarint(w.fixed, uint64(len(w.AuditIDs)))
+			for _, id := range w.AuditIDs {
+				w.fixed = appendID(w.fixed, id)
+			}
+		}
+		b = append(b, w.fixed...)
+		b = appendTime(binary.AppendVarint(b, w.Count), w.Last)
 		b = binary.AppendVarint(b, w.Windows)
 		b = binary.AppendVarint(b, w.Window)
 		b = appendTime(b, w.FoundAt)
@@ -181,15 +217,25 @@ func appendWatched(b []byte, all []*watched) []byte {
 }
 
 func readWatched(value []byte) (all []*watched, err error) {
-	c, ok := formed(value)
-	if !ok {
+	c, form := formed(value)
+	if form == 0 {
 		err = json.Unmarshal(value, &all)
 		return all, err
 	}
 	for len(c.b) > 0 {
 		w := &watched{}
-		c.denial(&w.denial)
-		w.AuditIDs = c.texts()
+		c.fixed(&w.denial, form)
+		if form == earlierForm {
+			w.AuditIDs = c.texts()
+		} else {
+			for range c.uvarint() {
+				if c.broken {
+					break
+				}
+				w.AuditIDs = append(w.AuditIDs, c.auditID())
+			}
+			w.Count, w.Last = c.varint(), c.time()
+		}
 		w.Windows, w.Window, w.FoundAt, w.PassedNow = c.varint(), c.varint(), c.time(), c.flags() != 0
 		all = append(all, w)
 	}

@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -48,7 +50,7 @@ func TestDenialForm(t *testing.T) {
 		if err != nil || wrong != nil {
 			t.Fatal(err, wrong)
 		}
-		for _, b := range [][]byte{form, older} {
+		for _, b := range [][]byte{form, older, earlierStep(step)} {
 			var got storedStep
 			if err := got.read(b); err != nil {
 				t.Fatal(err)
@@ -57,12 +59,12 @@ func TestDenialForm(t *testing.T) {
 				t.Fatalf("-stored +read:\n%s", diff)
 			}
 		}
-		for _, b := range [][]byte{watchedForm, olderWatched} {
+		for _, b := range [][]byte{watchedForm, olderWatched, earlierWatched(objects), appendWatched(nil, objects)} {
 			got, err := readWatched(b)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := gocmp.Diff(objects, got, same, unexported, cmpopts.IgnoreFields(watched{}, "of")); diff != "" {
+			if diff := gocmp.Diff(objects, got, same, unexported, cmpopts.IgnoreFields(watched{}, "of", "fixed")); diff != "" {
 				t.Fatalf("-stored +read:\n%s", diff)
 			}
 		}
@@ -77,6 +79,63 @@ func TestDenialForm(t *testing.T) {
 			if _, err := readWatched(torn); err == nil && len(torn) > 1 {
 				t.Fatalf("%d of %d bytes are read as an object", len(torn), len(watchedForm))
 			}
+		}
+	}
+}
+
+// earlier is a denial in the form of before.
+func earlier(b []byte, d *denial) []byte {
+	fixed := d.appendFixed(nil)
+	whole := d.append(nil)
+	last := whole[len(fixed):]
+	at := 1 + len(appendString(nil, d.Node)) + 8 // flags, node and ID
+	count := last[:len(binary.AppendVarint(nil, d.Count))]
+	b = append(append(b, fixed[:at]...), count...)
+	first := len(appendTime(nil, d.First))
+	b = append(b, fixed[at:at+first]...)
+	b = append(b, last[len(count):]...)
+	return append(b, fixed[at+first:]...)
+}
+
+func earlierStep(s *storedStep) []byte {
+	b := binary.AppendVarint([]byte{earlierForm}, s.Step)
+	b = binary.AppendUvarint(b, uint64(len(s.Denied)))
+	for _, d := range s.Denied {
+		b = earlier(b, d)
+	}
+	return append(b, s.Allowed...)
+}
+
+func earlierWatched(all []*watched) []byte {
+	b := []byte{earlierForm}
+	for _, w := range all {
+		b = binary.AppendUvarint(earlier(b, &w.denial), uint64(len(w.AuditIDs)))
+		for _, id := range w.AuditIDs {
+			b = appendString(b, id)
+		}
+		b = binary.AppendVarint(binary.AppendVarint(b, w.Windows), w.Window)
+		b = appendTime(b, w.FoundAt)
+		passed := byte(0)
+		if w.PassedNow {
+			passed = 1
+		}
+		b = append(b, passed)
+	}
+	return b
+}
+
+// What is made once of a watched object is made anew when that changes.
+func TestWatchedAgain(t *testing.T) {
+	w := &watched{denial: denial{Node: "w1", ID: 7, Count: 1, First: at(0), Last: at(0), Object: &deniedObject{Verb: "get"}}}
+	for i := range 8 {
+		w.Count, w.Last, w.Windows, w.FoundAt, w.PassedNow = w.Count+1, at(i), int64(i), at(i), i%2 == 0
+		w.note(fmt.Sprint("id-", i))
+		got, err := readWatched(appendWatched(nil, []*watched{w}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff([]*watched{w}, got, cmpopts.EquateEmpty(), gocmp.AllowUnexported(watched{}, denial{}), cmpopts.IgnoreFields(watched{}, "of", "fixed")); diff != "" {
+			t.Fatalf("-is +read:\n%s", diff)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -336,6 +337,37 @@ func (e *enumeration) detect(name string, n *enumerationNode, at time.Time) *Det
 }
 
 const rememberedEnumeration = "enumeration"
+
+// appendJSON appends the form that encoding/json makes. It takes a fifth of the time, which counts in an attack.
+func (n *enumerationNode) appendJSON(b []byte) ([]byte, error) {
+	m := membersOf(slices.Grow(b, 64+64*len(n.Objects)+256*len(n.Examples)))
+	m.name(`"o":`)
+	if n.Objects == nil {
+		m.b = append(m.b, "null"...)
+	} else {
+		appendAll(&m, n.Objects, func(o reached, m *members) {
+			m.name(`"i":`)
+			m.b = strconv.AppendUint(m.b, o.ID, 10)
+			m.number(`"t":`, o.Last)
+			m.number(`"w":`, int64(o.Weight))
+			m.flag(`"p":`, o.Passed)
+		})
+	}
+	if !n.FoundAt.IsZero() {
+		m.value(`"f":`, n.FoundAt)
+	}
+	if len(n.Examples) > 0 {
+		m.name(`"e":`)
+		appendAll(&m, n.Examples, func(x reachedExample, m *members) {
+			m.name(`"n":`)
+			m.b = appendText(m.b, x.Name)
+			m.text(`"a":`, x.AuditID)
+			m.text(`"u":`, x.Product)
+			m.flag(`"p":`, x.Passed)
+		})
+	}
+	return m.end()
+}
 
 // Changes implements Detector.
 func (e *enumeration) Changes() []Remembered {

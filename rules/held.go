@@ -10,6 +10,7 @@ import (
 // heldStep holds the observations of a [DetectStep], in the order in which they came. They are bytes, compressed, and what many of them have in common is
 // there once: of hundreds of thousands the garbage collector has to follow little.
 type heldStep struct {
+	serial uint64
 	start  int64 // nanoseconds since 1970
 	who    shares[*observedWho]
 	what   shares[*observedWhat]
@@ -28,7 +29,8 @@ const (
 )
 
 func newHeldStep(step int64, p *packer) *heldStep {
-	return &heldStep{start: stepTime(step).UnixNano(), packer: p}
+	p.steps++
+	return &heldStep{serial: p.steps, start: stepTime(step).UnixNano(), packer: p}
 }
 
 // add appends an observation and copies what it holds.
@@ -38,11 +40,7 @@ func (h *heldStep) add(o *observation) {
 		h.next(need)
 	}
 	h.n++
-	who, newWho := h.who.at(o.who)
-	what, newWhat := h.what.at(o.what)
-	if newWho || newWhat {
-		h.bytes += shareBytes
-	}
+	who, what := h.who.at(o.who, &o.who.held, h), h.what.at(o.what, &o.what.held, h)
 	b := binary.AppendUvarint(h.open, who)
 	b = binary.AppendUvarint(b, what)
 	b = binary.AppendVarint(b, o.at-h.start)
@@ -91,9 +89,10 @@ func (h *heldStep) observations() []observation {
 
 // packer compresses chunks. Not safe for concurrent use.
 type packer struct {
-	enc *zstd.Encoder
-	dec *zstd.Decoder
-	buf []byte
+	enc   *zstd.Encoder
+	dec   *zstd.Decoder
+	buf   []byte
+	steps uint64 // how many were begun with it
 }
 
 func newPacker() *packer {
@@ -133,16 +132,24 @@ type shares[T comparable] struct {
 	number map[T]uint64
 }
 
-// at returns the number, and whether it is new.
-func (s *shares[T]) at(one T) (n uint64, isNew bool) {
-	if n, is := s.number[one]; is {
-		return n, false
+// numbered is the number that something shared has in the step that it was of last.
+type numbered struct{ serial, n uint64 }
+
+// at returns the number.
+func (s *shares[T]) at(one T, last *numbered, h *heldStep) uint64 {
+	if last.serial == h.serial {
+		return last.n
 	}
-	if s.number == nil {
-		s.number = map[T]uint64{}
+	n, is := s.number[one]
+	if !is {
+		if s.number == nil {
+			s.number = map[T]uint64{}
+		}
+		n = uint64(len(s.all))
+		s.all = append(s.all, one)
+		s.number[one] = n
+		h.bytes += shareBytes
 	}
-	n = uint64(len(s.all))
-	s.all = append(s.all, one)
-	s.number[one] = n
-	return n, true
+	*last = numbered{h.serial, n}
+	return n
 }

@@ -271,12 +271,14 @@ type observedWho struct {
 	node, username, impersonated, product, address, credential string
 	isNode, isImpersonated, hasAddress                         bool
 	ips                                                        [1]string
+	held                                                       numbered
 }
 
 type observedWhat struct {
 	verb, group, resource, subresource             string
 	isResource, signs                              bool
 	objVerb, objGroup, objResource, objSubresource string
+	held                                           numbered
 }
 
 // observed is a request as an observation has it, with the memory that it needs. It is overwritten by the next one. What request does not set is never set: to

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"time"
@@ -10,6 +11,8 @@ import (
 type Observations struct {
 	b         []byte
 	who, what map[string]uint64
+	last      []byte // who made the last one
+	lastWho   uint64
 }
 
 // observationsForm is the first byte of what is stored.
@@ -18,11 +21,17 @@ const observationsForm = 1
 // firstObservations is how many bytes there is room for at first, which is for some dozens.
 const firstObservations = 8 << 10
 
+// mostObservations is how many bytes are kept to be used again.
+const mostObservations = 1 << 20
+
 // Lane begins the observations of a lane. reached says that all requests of the lane from before it are among these, or were in those of before;
 // the zero time says nothing.
 func (o *Observations) Lane(name string, reached time.Time) {
-	if o.b == nil {
-		o.b, o.who, o.what = append(make([]byte, 0, firstObservations), observationsForm), map[string]uint64{}, map[string]uint64{}
+	if o.who == nil {
+		o.b, o.who, o.what = make([]byte, 0, firstObservations), map[string]uint64{}, map[string]uint64{}
+	}
+	if len(o.b) == 0 {
+		o.b = append(o.b, observationsForm)
 	}
 	o.b = append(o.b, 0)
 	o.b = appendString(o.b, name)
@@ -38,24 +47,47 @@ func (o *Observations) Add(observation []byte) {
 	c := cursor{b: observation}
 	who, what := c.bytes(), c.bytes()
 	o.b = append(o.b, 1)
-	o.part(o.who, who)
+	if o.lastWho != 0 && bytes.Equal(who, o.last) {
+		o.b = binary.AppendUvarint(o.b, o.lastWho)
+	} else {
+		o.lastWho = o.part(o.who, who)
+		o.last = append(o.last[:0], who...)
+	}
 	o.part(o.what, what)
 	o.b = append(binary.AppendUvarint(o.b, uint64(len(c.b))), c.b...)
 }
 
-// part refers to one that is there already, or writes it.
-func (o *Observations) part(known map[string]uint64, part []byte) {
+// part refers to one that is there already, or writes it. It returns the number by which the next one can refer to it.
+func (o *Observations) part(known map[string]uint64, part []byte) uint64 {
 	if n, is := known[string(part)]; is {
 		o.b = binary.AppendUvarint(o.b, n)
-		return
+		return n
 	}
-	known[string(part)] = uint64(len(known)) + 1
+	n := uint64(len(known)) + 1
+	known[string(part)] = n
 	o.b = append(o.b, 0)
 	o.b = append(binary.AppendUvarint(o.b, uint64(len(part))), part...)
+	return n
 }
 
-// Bytes are what is to be stored, nil if there is nothing.
-func (o *Observations) Bytes() []byte { return o.b }
+// Bytes are what is to be stored, nil if there is nothing. They are valid until Reset.
+func (o *Observations) Bytes() []byte {
+	if len(o.b) == 0 {
+		return nil
+	}
+	return o.b
+}
+
+// Reset makes it empty, and keeps its memory, if that is not much, for what comes next.
+func (o *Observations) Reset() {
+	if cap(o.b) > mostObservations {
+		*o = Observations{}
+		return
+	}
+	clear(o.who)
+	clear(o.what)
+	o.b, o.lastWho = o.b[:0], 0
+}
 
 var errObservations = errors.New("observations that cannot be read")
 

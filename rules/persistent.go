@@ -104,7 +104,8 @@ type watched struct {
 	Windows   int64    `json:"ws"`
 	Window    int64    `json:"win"` // the last
 	FoundAt   time.Time
-	PassedNow bool `json:"pn,omitzero"` // the last were let through
+	fixed     []byte // what is stored of it again and again; nil if that is still to be made
+	PassedNow bool   `json:"pn,omitzero"` // the last were let through
 }
 
 // Advance implements Detector.
@@ -231,7 +232,7 @@ func (p *persistent) deny(d *denial) *watched {
 
 func (w *watched) note(auditID string) {
 	if auditID != "" && len(w.AuditIDs) < 5 {
-		w.AuditIDs = append(w.AuditIDs, strings.Clone(auditID))
+		w.AuditIDs, w.fixed = append(w.AuditIDs, strings.Clone(auditID)), nil
 	}
 }
 

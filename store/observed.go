@@ -23,7 +23,8 @@ func (w *work) observations(ctx context.Context) error {
 			repeated[m.entry] = true
 		}
 	}
-	var o rules.Observations
+	o := &w.s.observed
+	o.Reset()
 	for i := range w.c.Lanes {
 		l := &w.c.Lanes[i]
 		began := false

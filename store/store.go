@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nodetrail/nodetrail/pipeline/source"
+	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
@@ -75,7 +76,9 @@ type Store struct {
 	// folded is when the evidence of commits was merged last, and added counts them since this Store was opened.
 	folded time.Time
 	added  int64
-	leases map[string]beat
+	// observed is made anew by each commit.
+	observed rules.Observations
+	leases   map[string]beat
 	// maxMemory and foldEvery are the constants, but in tests.
 	maxMemory int64
 	foldEvery time.Duration
