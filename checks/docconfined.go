@@ -42,17 +42,23 @@ A kubelet may ask for a token of any service account whose pod is on its node. W
 ## What proves it
 The state has the pods of every node, and all roles and bindings of the window. No service account of a pod on a node has rights
 that reach beyond that node: to read or write secrets, to make tokens, to impersonate, to run commands in pods, to reach pods, services
-or nodes through the API server's proxy, to create, change, bind, evict or delete pods, to change workloads, to change or delete nodes, to
-approve certificates, or to change RBAC, admission webhooks and API services. So do the rights to request certificates and to have those
-of nodes approved ('certificatesigningrequests/nodeclient'), if an account has both. A right for some names only counts as well.
+or nodes through the API server's proxy, to create, change, bind, evict or delete pods, to change workloads or delete those that are made
+again, to change or delete nodes, to read their logs ('nodes/log'), to taint devices ('devicetaintrules'), to approve certificates, or to
+change RBAC, admission webhooks and API services. So do the rights to request certificates and to have those of nodes approved
+('certificatesigningrequests/nodeclient'), if an account has both. A right for some names only counts as well.
+
+Of ConfigMaps those in 'kube-system' count that give rights or say what runs on nodes: 'aws-auth' and 'aws-iam-authenticator',
+'extension-apiserver-authentication', 'kubeadm-config', 'kubelet-config', and 'kube-proxy'. No account may create, update or patch one of
+them, or any ConfigMap of that namespace. To read the logs of pods does not count, nor to write the ConfigMaps of other namespaces.
 
 ## What defeats it
 A DaemonSet or another pod whose service account has such rights. Who may only create secrets makes a bootstrap token in 'kube-system', and in
 other namespaces a token that the node may read where a pod of it names a secret that does not exist. Whoever empties other nodes
-draws their pods to the one that was taken: that holds for a descheduler or an autoscaler, too.
+draws their pods to the one that was taken: that holds for a descheduler or an autoscaler, too. So does who deletes a ReplicaSet, which its
+Deployment makes again.
 
 ## What to do
-Give such pods a smaller role, or keep them on nodes of their own.`
+Give such pods a smaller role, or keep them on nodes of their own. For leader election Leases do, in a Role of the pod's own namespace.`
 
 const docNoExcessUse = `No node used rights beyond its own
 

@@ -159,7 +159,9 @@ func TestUsualAgentsHaveNoPowers(t *testing.T) {
 		"coredns":             {{"list watch", "", "endpoints services pods namespaces"}},
 		"a CSI driver":        {{"get list watch create patch", "storage.k8s.io", "csinodes volumeattachments"}, {"get list watch", "", "persistentvolumes"}},
 		"a log collector":     {{"get list watch", "", "pods pods/log namespaces nodes"}},
-		"a leader":            {{"get create update patch delete", "coordination.k8s.io", "leases"}, {"create update patch delete", "", "configmaps events endpoints services"}},
+		"a leader":            {{"get create update patch delete", "coordination.k8s.io", "leases"}, {"create update patch delete", "", "events endpoints services"}},
+		"a job cleaner":       {{"get list watch delete deletecollection", "batch", "jobs cronjobs"}, {"delete", "apps", "daemonsets"}},
+		"reads of ConfigMaps": {{"get list watch delete", "", "configmaps"}},
 		"a node's own":        {{"create get list watch", certificates, "certificatesigningrequests"}, {"create", certificates, "certificatesigningrequests/selfnodeclient"}},
 		"approval without it": {{"create", certificates, "certificatesigningrequests/nodeclient"}},
 	} {
@@ -169,6 +171,53 @@ func TestUsualAgentsHaveNoPowers(t *testing.T) {
 		}
 		if p := PowersOf(&b); p.Right != "" {
 			t.Errorf("%s reaches beyond a node by %s", name, p.Right)
+		}
+	}
+}
+
+// Who writes the ConfigMaps of kube-system that others trust reaches beyond a node; who writes those of his own namespace does not.
+func TestConfigMapPowers(t *testing.T) {
+	role := func(verb, names string) []rbacv1.PolicyRule {
+		return []rbacv1.PolicyRule{{Verbs: strings.Fields(verb), APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: strings.Fields(names)}}
+	}
+	for _, c := range []struct {
+		namespace, verbs, names, want string // of the binding; "" of all
+	}{
+		{"", "update", "", "update configmaps"},
+		{"", "patch", "", "patch configmaps"},
+		{"", "create", "", "create configmaps"}, // aws-auth need not be there
+		{"kube-system", "create", "", "create configmaps"},
+		{"kube-system", "*", "", "create configmaps"},
+		{"", "update", "aws-auth", "update configmaps aws-auth"},
+		{"kube-system", "patch", "mine extension-apiserver-authentication", "patch configmaps extension-apiserver-authentication"},
+		{"kube-system", "update", "kubelet-config-1.23", "update configmaps kubelet-config-1.23"},
+		{"kube-system", "update", "kubeadm-config kube-proxy", "update configmaps kube-proxy"},
+		{"kube-system", "update patch", "cluster-autoscaler-status", ""},
+		{"kube-system", "get list watch delete", "", ""},
+		{"kube-system", "get", "extension-apiserver-authentication", ""},
+		{"monitoring", "create update patch", "", ""}, // for the election of a leader
+		{"monitoring", "update", "aws-auth", ""},
+	} {
+		b := clusterBinding("x", "x", role(c.verbs, c.names))
+		if c.namespace != "" {
+			b.Binding = rbac.BindingRef{Kind: rbac.KindRoleBinding, Namespace: c.namespace, Name: "x"}
+		}
+		if got := PowersOf(&b).Right; got != c.want {
+			t.Errorf("%s configmaps %q in %q: %q, not %q", c.verbs, c.names, c.namespace, got, c.want)
+		}
+	}
+}
+
+// Each of these rights alone reaches beyond a node, because of what it empties or shows of others.
+func TestPowersOverOtherNodes(t *testing.T) {
+	for _, a := range []atom{
+		{verb: "delete", group: "apps", resource: "replicasets"}, {verb: "deletecollection", group: "apps", resource: "replicasets"},
+		{verb: "delete", group: "apps", resource: "deployments"}, {verb: "delete", group: "apps", resource: "statefulsets"}, {verb: "delete", resource: "replicationcontrollers"},
+		{verb: "create", group: "resource.k8s.io", resource: "devicetaintrules"}, {verb: "get", resource: "nodes/log"},
+	} {
+		b := clusterBinding("x", "x", []rbacv1.PolicyRule{{Verbs: []string{a.verb}, APIGroups: []string{a.group}, Resources: []string{a.resource}}})
+		if got := PowersOf(&b).Right; got != a.String() {
+			t.Errorf("%s is no power: %q", a, got)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package checks
 
 import (
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -10,7 +11,9 @@ import (
 
 // powers are the rights that lead from one service account to the credentials or the pods of others: those with which a node gets beyond itself, to read
 // or write secrets, to make tokens, to say what runs where, to empty other nodes, to answer for API servers, and to give rights. A write is answered with
-// the object, and a deletion with what it deletes or would delete, so that both read as well.
+// the object, and a deletion with what it deletes or would delete, so that both read as well. ConfigMaps are in configMapPower.
+//
+// The logs of machines count (/var/log, from their kubelets): cloud-init writes there with which token a machine joins. Logs of pods do not.
 //
 // Who may only create Secrets makes a bootstrap token, in kube-system (plugin/pkg/auth/authenticator/token/bootstrap). In any namespace he makes a token of
 // an account of it (pkg/controller/serviceaccount): a node may read it if a pod on the node names a Secret that is not there, as optional ones and
@@ -23,8 +26,13 @@ func powers() []atom {
 	for _, resource := range []string{"serviceaccounts/token", "bindings", "pods/binding", "pods/eviction"} {
 		out = append(out, atom{verb: "create", resource: resource})
 	}
-	for _, resource := range []string{"pods", "nodes"} { // the pods of other nodes are made again, maybe here
-		out = append(out, atom{verb: "delete", resource: resource}, atom{verb: "deletecollection", resource: resource})
+	out = append(out, atom{verb: "get", resource: "nodes/log"})
+	// The pods of other nodes are made again, maybe here. A Deployment makes its ReplicaSets again, and operators the others. The pods of a DaemonSet
+	// come to the nodes where they were, and a CronJob does not make its Jobs again.
+	for _, of := range []struct{ group, resource string }{
+		{"", "pods"}, {"", "nodes"}, {"", "replicationcontrollers"}, {"apps", "replicasets"}, {"apps", "deployments"}, {"apps", "statefulsets"},
+	} {
+		out = append(out, atom{verb: "delete", group: of.group, resource: of.resource}, atom{verb: "deletecollection", group: of.group, resource: of.resource})
 	}
 	const access = rbacv1.GroupName
 	for _, verb := range []string{"create", "update", "patch"} {
@@ -34,7 +42,7 @@ func powers() []atom {
 			{access, "roles"}, {access, "rolebindings"}, {access, "clusterroles"}, {access, "clusterrolebindings"},
 			{"admissionregistration.k8s.io", "mutatingwebhookconfigurations"}, {"admissionregistration.k8s.io", "validatingwebhookconfigurations"},
 			{"admissionregistration.k8s.io", "mutatingadmissionpolicies"}, {"admissionregistration.k8s.io", "mutatingadmissionpolicybindings"},
-			{"apiregistration.k8s.io", "apiservices"},
+			{"apiregistration.k8s.io", "apiservices"}, {"resource.k8s.io", "devicetaintrules"}, // NoExecute evicts
 		} {
 			out = append(out, atom{verb: verb, group: of.group, resource: of.resource})
 		}
@@ -53,6 +61,41 @@ func powers() []atom {
 	return out
 }
 
+// configMapsNamespace is where those ConfigMaps are that give power.
+const configMapsNamespace = "kube-system"
+
+// givesPower reports whether who writes this ConfigMap of kube-system gets beyond a node: it makes users members of system:masters (aws-auth and
+// aws-iam-authenticator), says whose certificates and headers aggregated API servers trust, and names what kubeadm runs on machines, with what
+// configuration kubelets start, and what kube-proxy executes for its credentials on each node.
+func givesPower(configMap string) bool {
+	switch configMap {
+	case "aws-auth", "aws-iam-authenticator", "extension-apiserver-authentication", "kube-proxy", "kubeadm-config", "kubelet-config":
+		return true
+	}
+	return strings.HasPrefix(configMap, "kubelet-config-1.") // of kubeadm before 1.24
+}
+
+// configMapPower returns the right of a binding to write such a ConfigMap, all of them or one by its name; "" if there is none. A right to create counts, as
+// aws-auth need not be there, and as the name of what is created is not asked about.
+func configMapPower(b *rbac.BindingInfo, given map[atom]bool) string {
+	if b.Binding.Kind != rbac.KindClusterRoleBinding && b.Binding.Namespace != configMapsNamespace {
+		return ""
+	}
+	least := ""
+	for x := range given {
+		if x.name != "" && !givesPower(x.name) {
+			continue
+		}
+		for _, verb := range []string{"create", "update", "patch"} {
+			right := atom{verb: verb, resource: "configmaps", name: x.name}
+			if text := strings.TrimSpace(right.String() + " " + x.name); x.gives(right) && (least == "" || text < least) {
+				least = text
+			}
+		}
+	}
+	return least
+}
+
 // Powers are what a binding gives that reaches beyond a node. A right on some names only counts as well.
 type Powers struct {
 	// Right is the first that does so by itself, such as "get secrets"; "" if there is none.
@@ -67,6 +110,8 @@ func PowersOf(b *rbac.BindingInfo) (p Powers) {
 	inForce(b, given)
 	if right, is := firstGiven(given, powers()); is {
 		p.Right = right.String()
+	} else {
+		p.Right = configMapPower(b, given)
 	}
 	if b.Binding.Kind == rbac.KindClusterRoleBinding { // the requests are in no namespace
 		_, p.Requests = firstGiven(given, []atom{{verb: "create", group: certificatesGroup, resource: certificateRequests}})
