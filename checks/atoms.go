@@ -147,7 +147,30 @@ func askedAside() []atom {
 			out = append(out, atom{verb: verb, resource: "nodes/" + sub})
 		}
 	}
-	return append(out, atom{verb: "request-serviceaccounts-token-audience", resource: "*"})
+	return append(out, atom{verb: verbAudience, resource: "*"})
+}
+
+// verbAudience is the verb by which NodeRestriction asks about the audience of a token: the resource is the audience, the name the service account.
+const verbAudience = "request-serviceaccounts-token-audience"
+
+// audience reports whether the right is to tokens for an audience by its name, of the service accounts of pods on the node that asks: what RBAC has for
+// image credential providers (KEP-4412). The API server's own audience is not for them. How that is named is a flag of the API server; these are usual.
+func (a atom) audience() bool {
+	if a.verb != verbAudience || a.group != "" || strings.HasPrefix(a.resource, "*") {
+		return false
+	}
+	host := strings.TrimPrefix(a.resource, "https://")
+	return host != "" && host != "kubernetes" && host != "api" && host != "kubernetes.default" && !strings.HasPrefix(host, "kubernetes.default.svc")
+}
+
+// givesAudiencesOnly reports whether all rights are to audiences of tokens.
+func givesAudiencesOnly(given map[atom]bool) bool {
+	for a := range given {
+		if !a.audience() {
+			return false
+		}
+	}
+	return len(given) > 0
 }
 
 // aside reports whether the right, as it is written, is one that no request shows in use.
@@ -267,7 +290,7 @@ func dangers() []atom {
 		{verb: "patch", group: certificatesGroup, resource: certificateRequests + "/status"},
 		approval(),
 		{verb: "approve", group: certificatesGroup, resource: "signers"}, {verb: "sign", group: certificatesGroup, resource: "signers"},
-		{verb: "request-serviceaccounts-token-audience", resource: "*"},
+		{verb: verbAudience, resource: "*"},
 	}
 	for _, verb := range []string{"get", "create"} {
 		for _, resource := range []string{"pods/exec", "pods/attach", "pods/portforward"} {

@@ -26,6 +26,8 @@ RBAC gives nodes nothing but what every authenticated user has, and what nodes n
 The state holds all bindings, and the log shows the groups of nodes' certificates. No binding whose subject is a node, 'system:nodes' or
 another group of theirs gives more. None that a node has gives the right to impersonate, to 'nodes/proxy', 'pods/exec' or the like,
 to approve or sign certificates, to have any node's approved ('certificatesigningrequests/nodeclient'), or to any audience of tokens.
+A named audience is not more: the tokens are those of pods on the node. The API server's own audience is (such as
+'https://kubernetes.default.svc').
 What every authenticated user has does not include any right that the check 'tokens-on-node' looks for, such as to read secrets.
 
 ## What defeats it

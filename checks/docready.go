@@ -178,8 +178,9 @@ nodetrail knows every binding that the migration deletes.
 ## What proves it
 The state holds all bindings and roles. A binding goes if its role is 'system:node' or a copy of it, whoever its subjects are; or if a subject
 is the group 'system:nodes', a user 'system:node:…' or a group of bootstrapping nodes. The bindings of kubeadm and documented bindings of
-providers stay, as long as their roles give no more than is documented. A binding without subjects is harmless: the API server creates the
-binding 'system:node' again without subjects.
+providers stay, as long as their roles give no more than is documented. So do those that give only named audiences of tokens
+('request-serviceaccounts-token-audience'), which image credential providers need. A binding without subjects is harmless: the API server
+creates the binding 'system:node' again without subjects.
 
 ## What defeats it
 The RBAC state is not given, or holds the API server's own roles without their bindings or its RoleBindings without
@@ -188,7 +189,7 @@ judged. A binding that goes was made or got more rights within the time asked ab
 then: what needs it shows from then on. A binding that goes gives a right, by its name or by a wildcard, that no request shows in use, and
 no other binding gives it: to have certificates approved ('certificatesigningrequests/selfnodeclient'), to ask kubelets for something
 ('nodes/metrics'), to ask other servers for a path ('/metrics' of kube-scheduler or kube-rbac-proxy), or what admission asks about: finalizers
-('pods/finalizers'), or a verb such as 'request-serviceaccounts-token-audience'.
+('pods/finalizers'), or a verb such as 'request-serviceaccounts-token-audience' with any audience or the API server's own.
 
 ## What to do
 Record RBAC objects with 'nodetrail record', or give 'kubectl get clusterroles,clusterrolebindings,roles,rolebindings -A -o yaml' with

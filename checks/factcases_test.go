@@ -216,7 +216,10 @@ func bindingCases() []kase {
 
 		{inventory, "certificates are approved by it", bind(rule("create", "certificates.k8s.io", "certificatesigningrequests/selfnodeclient"), group("system:nodes")), Unproven, CodeRightUnseen},
 		{inventory, "kubelets ask about it", bind(rule("get", "", "nodes/metrics"), group("system:nodes")), Unproven, CodeRightUnseen},
-		{inventory, "admission asks about it", bind(rule("request-serviceaccounts-token-audience", "", "vault"), group("system:nodes")), Unproven, CodeRightUnseen},
+		{inventory, "a named audience of tokens", bind(rule(verbAudience, "", "vault"), group("system:nodes")), Passed, CodeBindingStays},
+		{inventory, "all audiences, about which admission asks", bind(rule(verbAudience, "", "*"), group("system:nodes")), Unproven, CodeRightUnseen},
+		{inventory, "the API server's own audience", bind(rule(verbAudience, "", "https://kubernetes.default.svc.cluster.local"), group("system:nodes")), Unproven, CodeRightUnseen},
+		{inventory, "an audience and more", bind(append(rule(verbAudience, "", "vault"), rule("get", "", "configmaps")...), group("system:nodes")), Unproven, CodeRightUnseen},
 		{inventory, "requests show it", bind(rule("update", "certificates.k8s.io", "certificatesigningrequests/approval"), group("system:nodes")), Passed, CodeBindingGoes},
 		{inventory, "a right to everything", bind(rule("*", "*", "*"), group("system:nodes")), Unproven, CodeRightUnseen},
 		{inventory, "a right to all of a group", bind(rule("create", "certificates.k8s.io", "*"), group("system:nodes")), Unproven, CodeRightUnseen},
@@ -236,7 +239,7 @@ func bindingCases() []kase {
 		{inventory, "a path that another binding gives which goes", all(bind(paths("get", "/metrics"), group("system:nodes")), bind(paths("get", "/*"), group("system:nodes"))), Unproven, CodeRightUnseen},
 		{inventory, "a path in a namespace, where it gives nothing", inNamespace(bind(paths("get", "/metrics"), group("system:nodes"))), Passed, CodeBindingGoes},
 		{inventory, "kubelets in a namespace, where it gives nothing", inNamespace(bind(rule("get", "", "nodes/metrics"), group("system:nodes"))), Passed, CodeBindingGoes},
-		{inventory, "audiences in a namespace", inNamespace(bind(rule("request-serviceaccounts-token-audience", "", "vault"), group("system:nodes"))), Unproven, CodeRightUnseen},
+		{inventory, "audiences in a namespace", inNamespace(bind(rule(verbAudience, "", "vault"), group("system:nodes"))), Passed, CodeBindingStays},
 		{inventory, "admission asks about finalizers", bind(rule("update", "", "pods/finalizers"), group("system:nodes")), Unproven, CodeRightUnseen},
 		{inventory, "a right to list all", bind(rule("list", "", "*"), group("system:nodes")), Passed, CodeBindingGoes},
 		{inventory, "another binding gives it too", all(bind(rule("get", "", "nodes/metrics"), group("system:nodes")), func(in *Input) {
@@ -248,6 +251,16 @@ func bindingCases() []kase {
 		{rights, "system:masters", func(in *Input) { in.NodeGroups = append(in.NodeGroups, "system:masters") }, Failed, CodeDangerousGroup},
 		{rights, "a right of all nodes", bind(rule("get", "", "configmaps"), group("system:nodes")), Failed, CodeExcessRight},
 		{rights, "a right of one node", bind(rule("get", "", "configmaps"), userOf("system:node:worker-1")), Failed, CodeExcessRight},
+		{rights, "a named audience of tokens", bind(rule(verbAudience, "", "registry.example"), group("system:nodes")), Passed, CodeBindingStays},
+		{rights, "an audience that is a URL", bind(rule(verbAudience, "", "https://registry.example/v2"), group("system:nodes")), Passed, CodeBindingStays},
+		{rights, "an audience to another group of theirs", all(bind(rule(verbAudience, "", "registry.example"), group("eks")), func(in *Input) {
+			in.NodeGroups = append(in.NodeGroups, "eks")
+		}), Passed, ""},
+		{rights, "any audience", bind(rule(verbAudience, "", "*"), group("system:nodes")), Failed, CodeDangerousRight},
+		{rights, "any request with a name as of an audience", bind(rule("*", "", "registry.example"), group("system:nodes")), Failed, CodeExcessRight},
+		{rights, "the API server's own audience", bind(rule(verbAudience, "", "https://kubernetes.default.svc"), group("system:nodes")), Failed, CodeExcessRight},
+		{rights, "the audience without a name, which is the API server's", bind(rule(verbAudience, "", ""), group("system:nodes")), Failed, CodeExcessRight},
+		{rights, "an audience and more", bind(append(rule(verbAudience, "", "vault"), rule("get", "", "configmaps")...), group("system:nodes")), Failed, CodeExcessRight},
 		{rights, "a right of another group of theirs", all(bind(rule("get", "", "configmaps"), group("eks")), func(in *Input) {
 			in.NodeGroups = append(in.NodeGroups, "eks")
 		}), Failed, CodeExcessRight},

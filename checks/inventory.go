@@ -41,6 +41,7 @@ const (
 	WhyKubeadm      Code = "kubeadm"
 	WhyProvider     Code = "provider"
 	WhyDocumented   Code = "documented"
+	WhyAudience     Code = "token-audience" // an image credential provider needs it
 	WhyKeep         Code = "keep"
 	WhyRulesChanged Code = "rules-changed" // it would stay, but its role gives more than is documented
 )
@@ -115,6 +116,9 @@ func fateOf(b *rbac.BindingInfo, node map[atom]bool, keep []rbac.BindingRef) (Fa
 	}
 	if why == WhyRole || why == WhyCopy {
 		return Goes, why
+	}
+	if b.RoleExists && givesAudiencesOnly(atomsOf(b.Rules)) {
+		return Stays, WhyAudience
 	}
 	for _, s := range stays() {
 		if !s.is(b) {
@@ -313,13 +317,15 @@ func noExcessRights(in *Input) Result {
 			continue
 		}
 		given := atomsOf(b.Rules)
+		excess := maps.Clone(given)
+		maps.DeleteFunc(excess, func(a atom, _ bool) bool { return a.audience() })
 		item := Item{Object: nameOf(b.Binding), Value: b.Role.Name}
 		fate, _ := fateOf(b, systemNode, in.Keep)
 		switch {
 		case dangerous(given), all && PowersOf(b).Right != "":
 			item.Code = CodeDangerousRight
 			p.fail(item)
-		case nodes && fate != Stays && beyond(given, everybody):
+		case nodes && fate != Stays && beyond(excess, everybody):
 			item.Code = CodeExcessRight
 			p.fail(item)
 		case fate == Stays:

@@ -11,10 +11,10 @@ func unseen() []Mutation {
 	return []Mutation{
 		{
 			Name: "binding-unseen", Effect: Hides, Checks: []string{"bindings-inventoried"},
-			Description: "a binding for nodes gives what others ask about: the approval of certificates, access to kubelets and to paths of other servers, audiences of tokens", apply: func(m *mutator) string {
+			Description: "a binding for nodes gives what others ask about: the approval of certificates, access to kubelets and to paths of other servers, the API server's audience of tokens", apply: func(m *mutator) string {
 				given := [...]map[string]any{
 					rule("create", resCSRs.group, resCSRs.name+"/selfnodeserver"), rule("get", "", "nodes/metrics,nodes/stats"),
-					rule("request-serviceaccounts-token-audience", "", "vault"),
+					rule("request-serviceaccounts-token-audience", "", "https://kubernetes.default.svc"),
 					// The same by wildcards.
 					rule("create", resCSRs.group, "*"), rule("create", resCSRs.group, "*/selfnodeserver"), rule("get", "", "*"), rule("get", "", "*/metrics"),
 					rule("*", "*", "*"),
