@@ -68,9 +68,7 @@ func newStateProof(setup *judging.Setup, from, to time.Time) *stateProof {
 	}
 	lives, covered := s.Servers.Lives(from, to)
 	p.Servers.Known = covered
-	for i := range lives {
-		p.Servers.Live = append(p.Servers.Live, checks.Server{Name: lives[i].Name, Lives: []checks.Span{{From: lives[i].From, To: endOf(&lives[i])}}})
-	}
+	p.Servers.Live = serversOf(lives)
 	p.SystemNode, _ = s.RBAC.ClusterRoleRules(nodeRole, to)
 	for b := range s.RBAC.Bindings(to) {
 		p.Bindings = append(p.Bindings, b)
@@ -146,6 +144,23 @@ func withTimes(all []checks.Span, times []cluster.Interval, l *cluster.NodeLife)
 		all = append(all, checks.Span{From: x.From, To: x.To})
 	}
 	return all
+}
+
+// serversOf are the API servers as the checks have them.
+func serversOf(lives []cluster.ServerLife) (out []checks.Server) {
+	var newest time.Time // renewal of any of them
+	for i := range lives {
+		newest = later(newest, lives[i].Renewed)
+	}
+	for i := range lives {
+		l := &lives[i]
+		s := checks.Server{Name: l.Name, Lives: []checks.Span{{From: l.From, To: endOf(l)}}}
+		if in, ended := l.Ended(newest); ended {
+			s.Ended = checks.Span{From: in.From, To: in.To}
+		}
+		out = append(out, s)
+	}
+	return out
 }
 
 // endOf is when an API server ended at the latest: its Lease is deleted an hour or two later.

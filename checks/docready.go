@@ -101,7 +101,7 @@ Every API server wrote to this log in every hour of the window.
 ## What proves it
 Each API server renews its own identity Lease in kube-system every ten seconds, through itself. These renewals are in its own audit log and in
 no other. They are measured as those of nodes are. The state has the identity Leases of all API servers, so a server whose log is missing
-shows.
+shows. It holds renewals to ten minutes. If the Lease has none of later, the server ended with its last one of these minutes in the log.
 
 ## What defeats it
 A server without renewals for more than 1 % of an hour, unless it started within two minutes; no identity Lease in the log; a state that does

@@ -170,7 +170,7 @@ func clean() *Input {
 		},
 		Policy: Policy{Given: true, Name: "file"},
 		Servers: Servers{
-			Known: true, Live: []Server{{"apiserver-0", []Span{{From: at(1, 0, 0)}}}, {"apiserver-1", []Span{{From: at(1, 0, 0)}}}},
+			Known: true, Live: []Server{{Name: "apiserver-0", Lives: []Span{{From: at(1, 0, 0)}}}, {Name: "apiserver-1", Lives: []Span{{From: at(1, 0, 0)}}}},
 			Configured: 2, Endpoints: []Endpoints{{Span{From: at(1, 0, 0)}, 2}},
 		},
 		Bindings: []rbac.BindingInfo{

@@ -225,6 +225,8 @@ type Servers struct {
 type Server struct {
 	Name  string
 	Lives []Span
+	// Ended is the time in which it made its last renewal: its Lease has none of later, though somebody looked. It is zero for a server that may live.
+	Ended Span `json:",omitzero"`
 }
 
 // Endpoints is a number of addresses for a time.

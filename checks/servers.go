@@ -58,6 +58,7 @@ func serversOf(in *Input, w *window) []Server {
 	known := map[string]bool{}
 	for _, s := range in.Servers.Live {
 		known[s.Name] = true
+		s.Lives = s.livesBy(in.Ledger, w)
 		if len(clip(s.Lives, w.from, w.to)) > 0 {
 			out = append(out, s)
 		}
@@ -66,6 +67,29 @@ func serversOf(in *Input, w *window) []Server {
 		if !known[name] {
 			out = append(out, Server{Name: name, Lives: []Span{{From: w.from}}})
 		}
+	}
+	return out
+}
+
+// livesBy are the lives of the server up to its last renewal in the log, if it ended at some instant of s.Ended. What the log lacks before that time is
+// missing, and so is everything if it has a renewal of after it: then the server did not end.
+func (s *Server) livesBy(l *evidence.Ledger, w *window) []Span {
+	if s.Ended == (Span{}) || l == nil {
+		return s.Lives
+	}
+	end := s.Ended.From
+	for slot := range l.ServerRenewals(s.Name, w.first, w.last) {
+		end = later(end, evidence.SlotStart(slot+1))
+	}
+	if end.After(s.Ended.To.Add(evidence.SlotLength)) {
+		return s.Lives
+	}
+	out := make([]Span, 0, len(s.Lives))
+	for _, life := range s.Lives {
+		if life.Holds(end) {
+			life.To = end
+		}
+		out = append(out, life)
 	}
 	return out
 }

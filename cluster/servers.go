@@ -38,6 +38,20 @@ type ServerLife struct {
 	// From is when the Lease was made, Renewed the latest renewal that is known; To is when the Lease was deleted, zero if it is there. A Lease
 	// outlives its server by an hour or two.
 	From, Renewed, To time.Time
+	// Unseen says that nobody watched for some time between Renewed and To: it may have been renewed then.
+	Unseen bool
+}
+
+// Ended returns the time in which the server made its last renewal. It has an end if its Lease stays as it is while others are renewed up to newest, or was
+// deleted before the eyes of somebody.
+func (l *ServerLife) Ended(newest time.Time) (in Interval, ended bool) {
+	switch {
+	case l.Renewed.IsZero(), l.Unseen:
+		return Interval{}, false
+	case l.To.IsZero() && newest.Sub(l.Renewed) <= RenewalStep+time.Minute:
+		return Interval{}, false
+	}
+	return Interval{l.Renewed, l.Renewed.Add(RenewalStep)}, true
 }
 
 func newServers() *Servers { return &Servers{lives: map[string]*serverLife{}} }
@@ -105,7 +119,11 @@ func (s *Servers) Lives(from, to time.Time) (lives []ServerLife, covered bool) {
 		if l.from > end || l.to != 0 && l.to < begin {
 			continue
 		}
-		lives = append(lives, ServerLife{Name: name, Holder: l.holder, From: timeOrZero(l.from), Renewed: timeOrZero(l.renewed), To: timeOrZero(l.to)})
+		life := ServerLife{Name: name, Holder: l.holder, From: timeOrZero(l.from), Renewed: timeOrZero(l.renewed), To: timeOrZero(l.to)}
+		if l.to != 0 {
+			_, life.Unseen = s.holes.Touch(life.Renewed, life.To)
+		}
+		lives = append(lives, life)
 	}
 	slices.SortFunc(lives, func(a, b ServerLife) int { return cmp.Compare(a.Name, b.Name) })
 	_, unseen := s.holes.Touch(from, to)

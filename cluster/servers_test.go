@@ -52,6 +52,36 @@ func TestServers(t *testing.T) {
 	}
 }
 
+// A server has ended if its Lease stays as it is while others are renewed, or was deleted while somebody watched.
+func TestServersThatEnded(t *testing.T) {
+	added := event(t, "5s", "ADDED", lease(t, "apiserver-a", "a", "a_1", "0s")) + event(t, "5s", "ADDED", lease(t, "apiserver-b", "b", "b_1", "0s"))
+	renewed := func(name, at string) string {
+		return event(t, at, "MODIFIED", lease(t, "apiserver-"+name, name, name+"_1", at))
+	}
+	gone := event(t, "4800s", "DELETED", lease(t, "apiserver-b", "b", "b_1", "600s"))
+	list := `{"observedAt":"` + at(t, "5000s").Format(time.RFC3339) + `","notBefore":"` + at(t, "900s").Format(time.RFC3339) + `","type":"BOOKMARK","object":{"kind":"Lease",` +
+		`"apiVersion":"coordination.k8s.io/v1","metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+	for name, c := range map[string]struct {
+		journal string
+		ended   bool
+	}{
+		"both live":           {added + renewed("a", "600s") + renewed("b", "600s"), false},
+		"not yet":             {added + renewed("a", "600s") + renewed("b", "600s") + renewed("a", "1200s"), false},
+		"another is renewed":  {added + renewed("a", "600s") + renewed("b", "600s") + renewed("a", "1200s") + renewed("a", "1800s"), true},
+		"deleted":             {added + renewed("a", "600s") + renewed("b", "600s") + gone, true},
+		"deleted in a hole":   {added + renewed("a", "600s") + renewed("b", "600s") + gone + list, false},
+		"it is the only one":  {event(t, "5s", "ADDED", lease(t, "apiserver-b", "b", "b_1", "600s")), false},
+		"it comes back later": {added + renewed("b", "600s") + renewed("a", "1800s") + renewed("b", "1810s"), false},
+	} {
+		lives, _ := load(t, c.journal).Servers.Lives(at(t, "5s"), at(t, "6000s"))
+		b := lives[len(lives)-1]
+		in, ended := b.Ended(lives[0].Renewed)
+		if ended != c.ended || ended && in != (Interval{at(t, "600s"), at(t, "1200s")}) {
+			t.Errorf("%s: ended %t, in %v; %+v", name, ended, in, b)
+		}
+	}
+}
+
 func TestNodeReadiness(t *testing.T) {
 	node := func(status, since string) string {
 		return fmt.Sprintf(`{"kind":"Node","apiVersion":"v1","metadata":{"name":"w1","uid":"u","creationTimestamp":%q},"status":{"conditions":[`+
