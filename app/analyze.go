@@ -181,14 +181,14 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	over.flush()
 	o.addGaps(count, p.judged.Rules, res.Last)
 	f := p.facts(setup, res, counts, o.Cluster, o.Disable)
-	f.MinWindow = o.MinWindow
+	f.MinWindow, f.Begins = o.MinWindow, res.Begins
 	denials.tell(&f, later(res.First, p.logs.Window.Since), p.end(res))
 	proven := proof{
 		minWindow: o.MinWindow, only: o.Nodes, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents,
-		restricted: restricted, births: births, nodeGroups: groups, held: held, bound: bound, lags: lags, races: races.list(o.KubeletUserAgents), racesKnown: len(races.full) == 0, since: p.logs.Window.Since, to: p.end(res),
+		restricted: restricted, births: births, nodeGroups: groups, held: held, bound: bound, lags: lags, races: races.list(o.KubeletUserAgents), racesKnown: len(races.full) == 0, since: p.logs.Window.Since, begins: res.Begins, to: p.end(res),
 	}
 	if !proven.to.IsZero() {
-		begin := proven.to.Add(-span(o.MinWindow, proven.tally, proven.to))
+		begin := proven.to.Add(-span(o.MinWindow, later(proven.tally.From, proven.begins), proven.to))
 		proven.written = written.all(begin)
 		if f.HasState {
 			proven.state = newStateProof(setup, begin, proven.to)

@@ -61,14 +61,14 @@ type proof struct {
 	written []*writtenEvent
 	// statics are the authorizers that harmless asks, once it has.
 	statics *statics
-	// since is from when on requests were judged, zero for all of the log; to is when the log ends.
-	since, to time.Time
+	// since is from when on requests were judged, zero for all of the log; to is when the log ends. begins is when it begins, zero if only its requests tell.
+	since, begins, to time.Time
 }
 
 // input is what the checks conclude from.
 func (p *proof) input() *checks.Input {
 	in := &checks.Input{
-		Options: checks.Options{MinWindow: span(p.minWindow, p.tally, p.to), Only: p.only}, Ledger: p.ledger,
+		Options: checks.Options{MinWindow: span(p.minWindow, later(p.tally.From, p.begins), p.to), Only: p.only}, Ledger: p.ledger,
 		Log: checks.Log{Until: p.to, Requests: p.tally.Sums.Allow + p.tally.Sums.Deny + p.tally.Sums.Unknown},
 	}
 	if len(p.only) > 0 {
@@ -110,12 +110,13 @@ func (p *proof) input() *checks.Input {
 	return in
 }
 
-// span is for how long before the log's end everything must be proven. If nothing is asked for, that is all that there is.
-func span(least time.Duration, t *tally.Tally, to time.Time) time.Duration {
+// span is for how long before the log's end everything must be proven. If nothing is asked for, that is all that there is: not the time before the log
+// in which a watch began that ended in it.
+func span(least time.Duration, from, to time.Time) time.Duration {
 	if least > 0 {
 		return least
 	}
-	return max(to.Sub(t.From), time.Second)
+	return max(to.Sub(from), time.Second)
 }
 
 // unjudged is what could not be read or decided.

@@ -175,6 +175,25 @@ func TestCleanDaysPassTheChecks(t *testing.T) {
 	f("all that passes alone", 7, days.Options{Servers: 3, Features: quiet})
 }
 
+// The whole log begins with its oldest event, and not when a watch was asked for that ended in it. What it lacks since then is missing.
+func TestWholeLog(t *testing.T) {
+	whole := func(o *AnalyzeOptions) { o.MinWindow = 0 }
+	d := threeHours(t, 1, days.Options{})
+	a := analyzedDay(t, d, whole)
+	if from := *a.Report.Window.From; from.Before(d.From) || from.After(d.From.Add(time.Minute)) {
+		t.Errorf("the log of %s begins at %s", d.From, from)
+	}
+	if diff := cmp.Diff(map[string][]string{}, open(a.Facts.Checks)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	d.Events = slices.DeleteFunc(d.Events, func(e *days.Event) bool {
+		return e.Verb == "update" && e.Ref != nil && e.Ref.Resource == "leases" && e.Received.Before(d.From.Add(20*time.Minute))
+	})
+	if got := open(provenDay(t, d, whole)); got["window-covered"] == nil {
+		t.Errorf("without its first renewals: %v", got)
+	}
+}
+
 func TestChecksSeeWhatIsWrong(t *testing.T) {
 	for which, o := range []days.Options{
 		{Servers: 3, Features: days.Deployments | days.Drains},

@@ -46,6 +46,8 @@ type Facts struct {
 	Authorization Authorization
 	// MinWindow is how long the requests must span at least for anything to be ready; 0 asks for nothing.
 	MinWindow time.Duration
+	// Begins is when the log begins, zero if that is not known: a request may have begun before it.
+	Begins time.Time
 	// HasState is whether complete state was given.
 	HasState bool
 	// Gaps are what is missing from the state, or doubtful about it.
@@ -107,6 +109,9 @@ func Make(t *tally.Tally, f Facts) *Report {
 	}
 	if !t.From.IsZero() {
 		from, to := t.From, t.To
+		if r.spans = to.Sub(from); f.Begins.After(from) && f.Begins.Before(to) {
+			from = f.Begins
+		}
 		r.Window = Window{From: &from, To: &to}
 	}
 	for name, n := range t.Nodes {

@@ -46,11 +46,14 @@ type Report struct {
 	// ApiserverLog is what the API server's own log says of refusals; nil if it was not given.
 	ApiserverLog *ApiserverLog `json:"apiserverLog,omitempty"`
 
+	// spans is the time between the first and the last judged request.
+	spans time.Duration
+
 	// Paste is a file of waivers that would cover all that can be waived, whose owners and reasons are to be filled in; "" for none.
 	Paste string `json:"-"`
 }
 
-// Window is the time between the first and the last judged request.
+// Window is the time between the first and the last judged request. Of one that began before the log, such as a watch, the log's beginning counts.
 type Window struct {
 	From *time.Time `json:"from"`
 	To   *time.Time `json:"to"`

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -19,8 +20,10 @@ type job struct {
 	order     order // of the events
 	// first and last bound the times of their requests.
 	first, last time.Time
-	done        chan struct{}
-	left        *atomic.Int64 // events not released, once they go to several batches
+	// begins is the oldest time of which an event was written.
+	begins time.Time
+	done   chan struct{}
+	left   *atomic.Int64 // events not released, once they go to several batches
 }
 
 // kept bounds the buffers that wait to be used again.
@@ -114,6 +117,7 @@ func (j *job) decode(d *audit.Decoder, places int) {
 	for i := range j.events {
 		j.order.see(&j.events[i])
 		widen(&j.first, &j.last, j.events[i].RequestReceived)
+		sooner(&j.begins, cmp.Or(j.events[i].StageTime, j.events[i].RequestReceived))
 	}
 }
 
@@ -127,6 +131,13 @@ func widen(first, last *time.Time, t time.Time) {
 	}
 	if t.After(*last) {
 		*last = t
+	}
+}
+
+// sooner makes the time t if that is before it. The zero time is none.
+func sooner(at *time.Time, t time.Time) {
+	if !t.IsZero() && (at.IsZero() || t.Before(*at)) {
+		*at = t
 	}
 }
 

@@ -30,6 +30,9 @@ type Result struct {
 	Errors []error
 	// First and Last bound the times of the events that were decoded.
 	First, Last time.Time
+	// Begins is when the log begins: the oldest time of which it has an event. First is before it where requests that ended later began before the log,
+	// as watches do.
+	Begins time.Time
 }
 
 // Place is where a log was malformed.
@@ -174,4 +177,5 @@ func (rd *reader) account(j *job) {
 	}
 	widen(&r.First, &r.Last, j.first)
 	widen(&r.First, &r.Last, j.last)
+	sooner(&r.Begins, j.begins)
 }

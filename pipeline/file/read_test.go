@@ -39,6 +39,9 @@ func TestReadLong(t *testing.T) {
 		if !g.res.First.Equal(day) || g.res.Last.Sub(day).Milliseconds() != 6500 {
 			t.Errorf("%s: from %s to %s", name, g.res.First, g.res.Last)
 		}
+		if g.res.Begins.Before(g.res.First) || g.res.Begins.After(g.res.Last) {
+			t.Errorf("%s: the log begins at %s", name, g.res.Begins)
+		}
 	}
 	f("plain", text, Options{})
 	f("one worker", text, Options{Workers: 1})
