@@ -237,6 +237,7 @@ func (s *State) auditSet(o *object, created bool, at nodeauthz.Stamp) {
 		s.Graph.SetPodCertificateRequest(o.ref.Namespace, name, o.uid, o.node, since)
 	case kindNode:
 		o.ready.seen = at.Time.UnixNano()
+		o.ready.first = o.ready.seen
 		s.Nodes.set(name, o.uid, since, o.ready)
 		s.Nodes.locate(name, o.addresses)
 	default:

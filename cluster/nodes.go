@@ -46,11 +46,14 @@ func (l *nodeLife) see(r readiness) {
 	if r.since == 0 {
 		return
 	}
-	i, there := slices.BinarySearchFunc(l.ready, r.since, func(was readiness, since int64) int { return cmp.Compare(was.since, since) })
+	i, there := slices.BinarySearchFunc(l.ready, r, func(a, b readiness) int {
+		return cmp.Or(cmp.Compare(a.since, b.since), before(a.silent, b.silent), before(a.ready, b.ready))
+	})
 	if there {
-		// Of two transitions within a second, what was seen last is what it came to: a log that is read after a journal shows what was before.
-		if r.seen >= l.ready[i].seen {
-			l.ready[i] = r
+		was := &l.ready[i]
+		was.seen = max(was.seen, r.seen)
+		if r.first != 0 && (was.first == 0 || r.first < was.first) {
+			was.first, was.live = r.first, r.live
 		}
 		return
 	}
@@ -58,6 +61,17 @@ func (l *nodeLife) see(r readiness) {
 	if len(l.ready) > maxReadiness {
 		l.ready = slices.Delete(l.ready, 0, 1)
 	}
+}
+
+// before compares so that what is true comes first.
+func before(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
 }
 
 // began takes in since when it was there. The object's own timestamp is cut off to the second: where it was seen at about that time, it was made then and
@@ -408,10 +422,44 @@ func (n *Nodes) SilentSince(name string, t time.Time, before time.Duration) (sin
 	return since
 }
 
+// ordered are the states of the condition Ready in the order in which they were seen, each since when it was so. A kubelet's clock may be wrong: a state does not
+// begin after it was seen, nor before the one that came before it. The end of Unknown is not before it was last seen so, and a watch shows it when it comes.
+func (l *nodeLife) ordered() []readiness {
+	out := make([]readiness, 0, len(l.ready))
+	for _, r := range l.ready {
+		// Of two transitions within a second, what was seen last is what it came to: a log that is read after a journal shows what was before.
+		switch n := len(out); {
+		case n == 0 || out[n-1].since != r.since || out[n-1].silent != r.silent:
+			out = append(out, r)
+		case r.seen >= out[n-1].seen:
+			out[n-1] = r
+		}
+	}
+	slices.SortStableFunc(out, func(a, b readiness) int { return cmp.Compare(cmp.Or(a.first, a.since), cmp.Or(b.first, b.since)) })
+	for i := range out {
+		r := &out[i]
+		if r.first != 0 {
+			r.since = min(r.since, r.first)
+		}
+		if i == 0 {
+			continue
+		}
+		was := &out[i-1]
+		if r.first != 0 && was.silent && !r.silent {
+			if r.live {
+				r.since = r.first
+			}
+			r.since = max(r.since, min(was.seen, r.first))
+		}
+		r.since = max(r.since, was.since)
+	}
+	return out
+}
+
 // times are those in which the condition Ready was so.
 func (l *nodeLife) times(so func(readiness) bool) (out []Interval) {
 	was := false
-	for _, r := range l.ready {
+	for _, r := range l.ordered() {
 		is := so(r)
 		if is && !was {
 			out = append(out, Interval{From: timeOf(r.since)})

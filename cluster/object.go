@@ -54,10 +54,13 @@ type object struct {
 }
 
 // readiness is the condition Ready of a Node: since when it is what it is, in Unix nanoseconds of whole seconds, and when it was seen to be so. The zero value
-// says nothing.
+// says nothing. Since when a Node is Ready or not its kubelet writes, by its own clock; that it is Unknown the control plane does.
 type readiness struct {
 	since int64
 	seen  int64
+	// first is when it was seen for the first time by the clock of who looked, 0 if that is not known. live is true if a watch showed it then: it had just come to be.
+	first int64
+	live  bool
 	ready bool
 	// silent says that it is Unknown: the control plane hears nothing of the kubelet. One that says that it is not Ready is alive.
 	silent bool

@@ -55,7 +55,7 @@ func TestReadinessInAnyOrder(t *testing.T) {
 				together++
 			}
 			for range 1 + r.IntN(2) {
-				sights = append(sights, readiness{since: since, seen: now, ready: ready})
+				sights = append(sights, readiness{since: since, seen: now, first: now, live: r.IntN(2) == 0, ready: ready})
 				now++
 			}
 		}
@@ -64,7 +64,7 @@ func TestReadinessInAnyOrder(t *testing.T) {
 			for _, s := range sights {
 				l.see(s)
 			}
-			return l.ready
+			return l.ordered()
 		}
 		want := read(sights)
 		shuffled := slices.Clone(sights)
@@ -78,6 +78,43 @@ func TestReadinessInAnyOrder(t *testing.T) {
 	}
 	if together < 100 {
 		t.Errorf("only %d transitions were in the second of the one before", together)
+	}
+}
+
+// TestReadinessByWrongClocks holds that the end of Unknown is right though the kubelet, which writes since when it is Ready, has a wrong clock.
+func TestReadinessByWrongClocks(t *testing.T) {
+	node := func(status, since string) string {
+		return fmt.Sprintf(`{"kind":"Node","apiVersion":"v1","metadata":{"name":"w1","uid":"u","creationTimestamp":%q},"status":{"conditions":[{"type":"Ready","status":%q,"lastTransitionTime":%q}]}}`,
+			at(t, "-9000s").Format(time.RFC3339), status, at(t, since).Format(time.RFC3339))
+	}
+	begins := event(t, "0s", "ADDED", node("True", "-8000s")) + event(t, "1000s", "MODIFIED", node("Unknown", "1000s"))
+	unwatched := func(e string) string {
+		return strings.Replace(e, `{`, `{"notBefore":"`+at(t, "1100s").Format(time.RFC3339)+`",`, 1)
+	}
+	for name, c := range map[string]struct {
+		journal string
+		want    []Interval
+	}{
+		"right":               {event(t, "3001s", "MODIFIED", node("True", "3001s")), []Interval{{at(t, "1000s"), at(t, "3001s")}}},
+		"behind":              {event(t, "3001s", "MODIFIED", node("True", "2901s")), []Interval{{at(t, "1000s"), at(t, "3001s")}}},
+		"behind the silence":  {event(t, "3001s", "MODIFIED", node("True", "900s")), []Interval{{at(t, "1000s"), at(t, "3001s")}}},
+		"ahead":               {event(t, "3001s", "MODIFIED", node("True", "3301s")), []Interval{{at(t, "1000s"), at(t, "3001s")}}},
+		"not Ready, behind":   {event(t, "3001s", "MODIFIED", node("False", "2901s")), []Interval{{at(t, "1000s"), at(t, "3001s")}}},
+		"while nobody looked": {unwatched(event(t, "3001s", "MODIFIED", node("True", "1500s"))), []Interval{{at(t, "1000s"), at(t, "1500s")}}},
+		"behind, and nobody looked": {
+			unwatched(event(t, "3001s", "MODIFIED", node("True", "900s"))), []Interval{{at(t, "1000s"), at(t, "1000s")}},
+		},
+		"behind, and silent again": {
+			event(t, "1060s", "MODIFIED", node("True", "760s")) + event(t, "3000s", "MODIFIED", node("Unknown", "3000s")) + event(t, "3060s", "MODIFIED", node("True", "2760s")),
+			[]Interval{{at(t, "1000s"), at(t, "1060s")}, {at(t, "3000s"), at(t, "3060s")}},
+		},
+		"ahead, and silent again": {
+			event(t, "1060s", "MODIFIED", node("True", "1360s")) + event(t, "1200s", "MODIFIED", node("Unknown", "1200s")), []Interval{{at(t, "1000s"), at(t, "1060s")}, {From: at(t, "1200s")}},
+		},
+	} {
+		if d := cmp.Diff(c.want, load(t, begins+c.journal).Nodes.Lives(at(t, "0s"), at(t, "4000s"))[0].Silent); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
 	}
 }
 

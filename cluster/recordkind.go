@@ -293,7 +293,7 @@ func (k *kindRecorder) listVersion(ctx context.Context) error {
 	seen := make(map[nodeauthz.NamespacedName]bool, len(k.known))
 	next := ""
 	if k.listed && k.resumes {
-		k.out.write("BOOKMARK", k.bare("", "").Object, began, before(notBefore, began), stored{})
+		k.out.write("BOOKMARK", k.bare("", "").Object, began, justBefore(notBefore, began), stored{})
 	}
 	for {
 		page, err := k.items(ctx, next)
@@ -391,11 +391,11 @@ func (k *kindRecorder) bookmark(listed bool, notBefore time.Time) {
 	if listed {
 		o = k.listEnd()
 	}
-	k.out.write("BOOKMARK", o.Object, now, before(notBefore, now), stored{})
+	k.out.write("BOOKMARK", o.Object, now, justBefore(notBefore, now), stored{})
 }
 
-// before is notBefore, or just before now where the clock was set back meanwhile. The zero time stays as it is.
-func before(notBefore, now time.Time) time.Time {
+// justBefore is notBefore, or just before now where the clock was set back meanwhile. The zero time stays as it is.
+func justBefore(notBefore, now time.Time) time.Time {
 	if !notBefore.IsZero() && !notBefore.Before(now) {
 		return now.Add(-time.Nanosecond)
 	}

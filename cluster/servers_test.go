@@ -93,7 +93,7 @@ func TestNodeReadiness(t *testing.T) {
 		event(t, "300s", "MODIFIED", node("Unknown", "299s")))
 	want := []NodeLife{{Name: "w1", From: at(t, "0s"), NotReady: []Interval{
 		{at(t, "0s"), at(t, "29s")}, {at(t, "100s"), at(t, "199s")}, {From: at(t, "299s")},
-	}, Silent: []Interval{{at(t, "100s"), at(t, "120s")}, {From: at(t, "299s")}}}}
+	}, Silent: []Interval{{at(t, "100s"), at(t, "140s")}, {From: at(t, "299s")}}}}
 	if d := cmp.Diff(want, s.Nodes.Lives(at(t, "0s"), at(t, "400s"))); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

@@ -423,6 +423,9 @@ func (s *State) set(c *change, first bool, start int64) {
 	case kindNode:
 		ready := c.ready
 		ready.seen = max(ready.seen, c.at)
+		if c.clocked {
+			ready.first, ready.live = c.at, c.verb == verbModified && c.notBefore == 0
+		}
 		s.Nodes.set(name, c.uid, c.since(first), ready)
 		s.Nodes.mark(name, c.uid, c.virtual)
 		s.Nodes.locateAll(name, c.addresses, c.at)
