@@ -11,10 +11,10 @@ renewals of each node, answered with success. A missing event shows as a gap of 
 
 These are listed and do not count as missing: renewals while the Node's condition Ready was Unknown, and up to a minute before that; nodes for
 which it had another value for less than a minute of the hour; a node that vanished, for its last minute; a restart of all API servers, up to
-two minutes; a start of the kubelet, which creates its Node and gets 409, for one gap of at most a lease duration; nodes of virtual-kubelet
-and KWOK, whose Lease another identity renews all the time, or whose labels say so and of whose identity there is no request. A kubelet that
-says itself that its node is not Ready is alive, and renews its Lease. Of each node and hour one gap of at most a lease duration is explained
-too: a kubelet that cannot reach its API server for 30 seconds is not a lost log.
+two minutes; a start of the kubelet, which creates its Node and gets 409, for one gap of at most a minute, in which the cluster does not
+notice that it is silent; nodes of virtual-kubelet and KWOK, whose Lease another identity renews all the time, or whose labels say so and of
+whose identity there is no request. A kubelet that says itself that its node is not Ready is alive, and renews its Lease. Of each node and
+hour one gap of at most a lease duration is explained too: a kubelet that cannot reach its API server for 30 seconds is not a lost log.
 
 ## What defeats it
 More than 1 % of the renewals of an hour is missing, of one node or of all nodes together. How long a time the log spans proves nothing.

@@ -301,7 +301,9 @@ func (g *gaps) gap(from, to time.Time, afterRenewal, toRenewal bool) {
 		return
 	}
 	brief := length <= latest*float64(g.lease)+float64(evidence.SlotLength)
-	if afterRenewal && toRenewal && brief && g.restarted(to) {
+	// After a longer gap the cluster has noticed, and the state says that the node was silent.
+	unnoticed := brief || length <= float64(g.c.in.NodeGrace)
+	if afterRenewal && toRenewal && unnoticed && g.restarted(to) {
 		g.hour(from).started += int64(lost)
 		return
 	}
