@@ -62,23 +62,32 @@ func (b *restrictionBook) add(j *pipeline.Judgement) {
 func (p *proof) restriction(in *checks.Input) {
 	out := checks.Findings{}
 	for k, g := range p.groups() {
+		if k.Rule == rules.ForeignWrite && k.Apart == string(rules.WriteUnclear) {
+			out.Looked++
+			out.NotKnown = append(out.NotKnown, writeItem(checks.CodeRestrictionUnclear, &k, g))
+			continue
+		}
 		if k.Rule != rules.RestrictionBypass && (k.Rule != rules.ForeignWrite || g.Severity != rules.Critical) {
 			continue
 		}
 		out.Looked += g.Count
-		out.Wrong = append(out.Wrong, checks.Item{
-			Code: checks.CodeRestrictionBypassed, Node: k.Node, Client: k.Product,
-			Request: requestKind(k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Name),
-			Object:  objectOf(k.Namespace, k.Name), From: g.First, To: g.Last, AuditIDs: g.AuditIDs, Count: g.Count,
-		})
+		out.Wrong = append(out.Wrong, writeItem(checks.CodeRestrictionBypassed, &k, g))
 	}
-	if p.restricted == nil && len(out.Wrong) == 0 {
+	if p.restricted == nil && len(out.Wrong) == 0 && len(out.NotKnown) == 0 {
 		return
 	}
 	if p.restricted != nil && !p.to.IsZero() {
 		p.restrictionByHour(in, &out)
 	}
 	in.Restriction = &out
+}
+
+// writeItem is a write of a node, as a check lists it.
+func writeItem(code checks.Code, k *tally.Key, g *tally.Group) checks.Item {
+	return checks.Item{
+		Code: code, Node: k.Node, Client: k.Product, Request: requestKind(k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Name),
+		Object: objectOf(k.Namespace, k.Name), From: g.First, To: g.Last, AuditIDs: g.AuditIDs, Count: g.Count,
+	}
 }
 
 // restrictionByHour adds the hours in which nothing shows that the plugin is in force, those in a row as one.

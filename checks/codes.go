@@ -82,6 +82,7 @@ const (
 
 	CodeRestrictionBypassed Code = "restriction-bypassed"
 	CodeRestrictionNotSeen  Code = "restriction-not-seen"
+	CodeRestrictionUnclear  Code = "restriction-unclear"
 	CodeRestrictionOfOne    Code = "restriction-of-one-server"
 
 	CodeBirthWrong      Code = "birth-wrong"

@@ -209,4 +209,18 @@ func TestPodNode(t *testing.T) {
 	was("never-seen", "n1", 0, 9000, false)
 	was("never-seen", "", 0, 9000, false)
 	was("unheard-of", "n1", 0, 9000, false)
+	stays := func(name, uid string, from, to int, want string) {
+		t.Helper()
+		got := ""
+		g.PodStays("shop", name, uid, at(from), at(to), func(s *Stay) {
+			got += fmt.Sprintf("%s %t %t %t %t, ", s.Node, s.Begin.Equal(at(1000)), s.End.Equal(at(2500)), s.UIDKnown, s.Is)
+		})
+		if got != want {
+			t.Errorf("%s stays from %d to %d: %q, want %q", name, from, to, got, want)
+		}
+	}
+	stays("web", "1", 0, 9000, "n1 true true true true, n2 false false true false, ")
+	stays("web", "", 2500, 9000, "n2 false false true false, ")
+	stays("web", "2", 2500, 3999, "")
+	stays("unheard-of", "", 0, 9000, "")
 }

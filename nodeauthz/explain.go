@@ -339,6 +339,34 @@ func (g *Graph) PodWasOn(namespace, name, node string, from, to time.Time) (was 
 	return was
 }
 
+// Stay is the time that one pod may have been bound to a node.
+type Stay struct {
+	Node string
+	// Begin and End are its bounds; the zero time is none.
+	Begin, End time.Time
+	// UIDKnown says that the UID of the pod is known, Is that it is the one that was asked for.
+	UIDKnown, Is bool
+}
+
+// PodStays calls f with each stay of a pod of that name on a node at some instant from `from` to `to`, both included. uid is compared with the pods'; it may be empty.
+func (g *Graph) PodStays(namespace, name, uid string, from, to time.Time, f func(*Stay)) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	vid := g.lookup(KindPod, namespace, name)
+	if vid == 0 {
+		return
+	}
+	u := g.uidOf(uid)
+	g.eachTenure(vid, func(id tenureID) bool {
+		r := g.tenure(id)
+		if lo, hi := r.possible(); r.node != 0 && lo <= unixNano(to) && unixNano(from) < hi {
+			is := g.sighting(id).uid
+			f(&Stay{Node: g.nodeRecs[r.node].name, Begin: timeOf(lo), End: timeOf(hi), UIDKnown: is.known(), Is: is.known() && is == u})
+		}
+		return true
+	})
+}
+
 // PodNode returns the node that the pod was bound to at t.
 func (g *Graph) PodNode(namespace, name string, t time.Time) (node string, ok bool) {
 	g.mu.RLock()

@@ -102,6 +102,11 @@ func (v *View) PodWasOn(namespace, name, node string, from, to time.Time) bool {
 	return v.state.Graph.PodWasOn(namespace, name, node, from, to)
 }
 
+// PodStays implements rules.State.
+func (v *View) PodStays(namespace, name, uid string, from, to time.Time, f func(*nodeauthz.Stay)) {
+	v.state.Graph.PodStays(namespace, name, uid, from, to, f)
+}
+
 // PodOnNode judges whether the node could get the pod at t.
 func (v *View) PodOnNode(namespace, name, node string, t time.Time) nodeauthz.Answer {
 	return v.auth.Decide(&authorizer.AttributesRecord{

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
@@ -17,6 +16,7 @@ const (
 	WriteRefused            Reason = "write-refused"
 	WriteRefusedByAdmission Reason = "write-refused-by-admission"
 	WriteFailed             Reason = "write-failed"
+	WriteUnclear            Reason = "write-unclear"
 )
 
 func foreignNodeWrite() *Rule {
@@ -28,6 +28,7 @@ func foreignNodeWrite() *Rule {
 			{Reason: WriteRefused, Doc: "the write was not authorized"},
 			{Reason: WriteRefusedByAdmission, Doc: "the write was authorized, and admission refused it"},
 			{Reason: WriteFailed, Doc: "the write was authorized, and failed otherwise"},
+			{Reason: WriteUnclear, Doc: "the write passed admission, and may be of a pod of the same name that was on the node within ten minutes (low)"},
 		},
 		Doc: `A node writes an object of another node
 
@@ -47,8 +48,11 @@ address which program did it. A kubelet does it only when its node's name and it
 
 ## False positives
 A pod that left the node within the skew ('--skew') is not flagged, and neither is one that is on no node: a kubelet reports on its
-pods once more after they are gone. Where the write went through, or found no such pod (404), the pod may also have been on the node
-ten minutes before or after: the API server's clock is wrong then.
+pods once more after they are gone. Pods of one name may follow each other on several nodes, as those of a StatefulSet do, and the clock of
+an API server may be wrong. Where the write went through, or found no such pod (404), it is not flagged if the body has the UID of a pod that
+was on the node within ten minutes. Without a UID it is not flagged if such a pod came or went within five seconds, and is low
+('write-unclear') if one was there within ten minutes. Neither counts for a delete or an eviction if the pod on the other node ended within
+a minute after it; and a pod on the node that lives on is not what was deleted within those five seconds.
 
 ## How to silence it
 Run with '--disable foreign-node-write'.`,
@@ -57,11 +61,14 @@ Run with '--disable foreign-node-write'.`,
 }
 
 func checkForeignWrite(r *Request, s State, _ *Memory, f *Finding) bool {
-	if !writesForeign(r, s) {
+	foreign, word := writeOf(r, s)
+	if !foreign || word == isClock {
 		return false
 	}
 	*f = Finding{Rule: ForeignWrite, Reason: WriteRefused, Severity: High, Subject: r.Node, Allowed: r.Allowed, Params: created(r)}
 	switch {
+	case word == mayBeClock:
+		f.Severity, f.Reason, f.Apart = Low, WriteUnclear, string(WriteUnclear)
 	case r.Succeeded(), r.Admission.Bypassed():
 		f.Severity, f.Reason = Critical, WriteSucceeded
 	case r.Allowed && r.Event.Code == http.StatusForbidden:
@@ -72,16 +79,22 @@ func checkForeignWrite(r *Request, s State, _ *Memory, f *Finding) bool {
 	return true
 }
 
-// writesForeign reports whether a node writes an object of another node.
+// writesForeign reports whether a node writes an object of another node, beyond doubt.
 func writesForeign(r *Request, s State) bool {
+	foreign, word := writeOf(r, s)
+	return foreign && word == notClock
+}
+
+// writeOf reports whether a node writes an object of another node, as the state has it at the time of the request, and what the clocks of API servers say to that.
+func writeOf(r *Request, s State) (foreign bool, word clockWord) {
 	a := r.Attrs
 	if !r.IsNode || !a.ResourceRequest || r.Node == "" {
-		return false
+		return false, notClock
 	}
 	switch a.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":
 	default:
-		return false
+		return false, notClock
 	}
 	name := a.Name
 	if name == "" {
@@ -91,26 +104,13 @@ func writesForeign(r *Request, s State) bool {
 	case a.APIGroup == "" && a.Resource == "nodes",
 		a.APIGroup == "storage.k8s.io" && a.Resource == "csinodes",
 		a.APIGroup == "coordination.k8s.io" && a.Resource == "leases" && a.Namespace == "kube-node-lease":
-		return name != "" && name != r.Node || a.Verb == "deletecollection"
+		return name != "" && name != r.Node || a.Verb == "deletecollection", notClock
 	case a.APIGroup == "" && a.Resource == "pods" && name != "" && (a.Verb != "create" || a.Subresource == "eviction"):
-		return s != nil && onOtherNode(r, s, name) && !PassedByClock(r, s)
+		if s != nil && onOtherNode(r, s, name) {
+			return true, byClock(r, s)
+		}
 	}
-	return false
-}
-
-// ClockDoubt is by how much the clock of an API server may be wrong. The time of a request is that of the API server's clock, not of the state's.
-const ClockDoubt = 10 * time.Minute
-
-// PassedByClock reports, for a node's write of a pod that was not on it at the time of the request, whether it was within [ClockDoubt]. The API server let it
-// pass, or had no such pod any more, so that its clock is wrong: a pod cannot be moved to another node.
-func PassedByClock(r *Request, s State) bool {
-	a := r.Attrs
-	name := a.Name
-	gone := r.Allowed && r.Event.Code == http.StatusNotFound
-	if s == nil || !r.IsNode || !r.Succeeded() && !gone || a.APIGroup != "" || a.Resource != "pods" || name == "" {
-		return false
-	}
-	return s.PodWasOn(a.Namespace, name, r.Node, r.Time.Add(-ClockDoubt), r.Time.Add(ClockDoubt))
+	return false, notClock
 }
 
 // onOtherNode reports whether the pod is on another node than the request's, beyond doubt.

@@ -132,6 +132,7 @@ type world struct {
 	ended     map[string]int    // namespace/name of a pod -> when it was deleted, in seconds
 	addresses map[string][]string
 	sets      map[string][][]string // of addresses
+	stays     map[string][]stay     // of pods, by namespace/name
 	blind     bool                  // knows nothing for sure
 	gone      map[string]int        // when a Node was deleted, in seconds
 	fresh     map[string]string     // namespace/name of a pod -> "secret seconds": what it alone led to, and when it was bound
@@ -162,6 +163,21 @@ func (w *world) PodNode(namespace, name string, _ time.Time) (string, bool) {
 func (w *world) PodWasOn(namespace, name, node string, _, to time.Time) bool {
 	s, ended := w.ended[namespace+"/"+name]
 	return w.pods[namespace+"/"+name] == node && (!ended || to.Sub(at(s)) <= 10*time.Minute)
+}
+
+func (w *world) PodStays(namespace, name, uid string, from, to time.Time, f func(*nodeauthz.Stay)) {
+	for _, s := range w.stays[namespace+"/"+name] {
+		if (s.Begin.IsZero() || !s.Begin.After(to)) && (s.End.IsZero() || from.Before(s.End)) {
+			stay := nodeauthz.Stay{Node: s.node, Begin: s.Begin, End: s.End, UIDKnown: s.uid != "", Is: s.uid != "" && s.uid == uid}
+			f(&stay)
+		}
+	}
+}
+
+// stay is when a pod was on a node.
+type stay struct {
+	node, uid  string
+	Begin, End time.Time
 }
 
 func (w *world) PodOnNode(namespace, name, node string, _ time.Time) nodeauthz.Answer {

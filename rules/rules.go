@@ -181,6 +181,8 @@ type State interface {
 	PodNode(namespace, name string, t time.Time) (node string, ok bool)
 	// PodWasOn says whether a pod of that name was on the node at some instant from `from` to `to`.
 	PodWasOn(namespace, name, node string, from, to time.Time) bool
+	// PodStays calls f with each stay of a pod of that name on a node at some instant from `from` to `to`. uid is compared with the pods'; it may be empty.
+	PodStays(namespace, name, uid string, from, to time.Time, f func(*nodeauthz.Stay))
 	// PodOnNode judges whether the pod was on the node at t.
 	PodOnNode(namespace, name, node string, t time.Time) nodeauthz.Answer
 	// Leads says whether the Node authorizer allows a node of that name such a request at any time within [ClockDoubt] of t, as far as the state tells.

@@ -190,7 +190,10 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeAddressesMore:      says("credentials were used from more addresses than nodetrail keeps"),
 	checks.CodeRestsOn:            about("it rests on the check %s, which is not passed"),
 	checks.CodeRestrictionNotSeen: says("nothing in the log shows that NodeRestriction is in force"),
-	checks.CodeRestrictionOfOne:   says("NodeRestriction refused a request, and the log does not show on which API server"),
+	checks.CodeRestrictionUnclear: func(i *checks.Item) string {
+		return strings.TrimSuffix("a write passed that NodeRestriction refuses unless the clock of an API server is wrong: "+i.Object, ": ")
+	},
+	checks.CodeRestrictionOfOne: says("NodeRestriction refused a request, and the log does not show on which API server"),
 	checks.CodeAccountPower: func(i *checks.Item) string {
 		return fmt.Sprintf("the service account %s of pods on %s reaches beyond its node by %s", i.Object, Plural(i.Count, "node"), i.Value)
 	},

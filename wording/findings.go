@@ -68,7 +68,10 @@ var findings = map[rules.Reason]func(*said) string{
 		return s.read("was let through and then failed with code " + s.p.Text(rules.ParamCode))
 	},
 
-	rules.WriteSucceeded:          func(s *said) string { return s.byNode() + " went through: NodeRestriction is not in force" },
+	rules.WriteSucceeded: func(s *said) string { return s.byNode() + " went through: NodeRestriction is not in force" },
+	rules.WriteUnclear: func(s *said) string {
+		return s.byNode() + " went through, and the log does not show whether it was of the pod on another node or of one of the same name that was on the node within ten minutes"
+	},
 	rules.WriteRefused:            func(s *said) string { return s.byNode() + " was refused" },
 	rules.WriteRefusedByAdmission: func(s *said) string { return s.byNode() + " was refused by admission" },
 	rules.WriteFailed: func(s *said) string {

@@ -1,0 +1,89 @@
+package rules
+
+import (
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+// ClockDoubt is by how much the clock of an API server may be wrong. The time of a request is that of the API server's clock, not of the state's.
+const ClockDoubt = 10 * time.Minute
+
+const (
+	// clocksApart is by how much clocks that are kept right may differ.
+	clocksApart = 5 * time.Second
+	// struckFor is how long after a delete or an eviction of a pod its end may come: its grace period passes.
+	struckFor = time.Minute
+)
+
+// clockWord is what the clocks of API servers say to a node's write of a pod that the state has elsewhere.
+type clockWord uint8
+
+const (
+	notClock   clockWord = iota // it is of the pod that is elsewhere
+	mayBeClock                  // nothing tells of which pod it is
+	isClock                     // it is of a pod on the node
+)
+
+// PassedByClock reports, for a node's write of a pod that was not on it at the time of the request, whether it may be of one of the same name that was within [ClockDoubt].
+func PassedByClock(r *Request, s State) bool { return byClock(r, s) != notClock }
+
+// byClock says whether a node's write of a pod name is of a pod that was on the node within [ClockDoubt]. A pod cannot be moved to another node: one of the same
+// name elsewhere is another pod, with another UID. So the write is of the pod whose UID it has; without one, of a delete the state tells which pod ended.
+func byClock(r *Request, s State) clockWord {
+	a := r.Attrs
+	gone := r.Allowed && r.Event.Code == http.StatusNotFound
+	if s == nil || !r.IsNode || !r.Succeeded() && !gone || a.APIGroup != "" || a.Resource != "pods" || a.Name == "" {
+		return notClock
+	}
+	uid, ends := writtenUID(r), !gone && (a.Verb == "delete" || a.Subresource == "eviction")
+	word, struck := notClock, false
+	within := func(t time.Time, before, after time.Duration) bool {
+		return !t.IsZero() && !t.Before(r.Time.Add(-before)) && !t.After(r.Time.Add(after))
+	}
+	s.PodStays(a.Namespace, a.Name, uid, r.Time.Add(-ClockDoubt), r.Time.Add(ClockDoubt), func(stay *nodeauthz.Stay) {
+		named := uid != "" && stay.UIDKnown
+		switch {
+		case stay.Node != r.Node:
+			struck = struck || uid == "" && ends && !stay.Begin.After(r.Time) && within(stay.End, clocksApart, struckFor)
+		case named && !stay.Is: // it is of another pod
+		case named, gone:
+			word = isClock
+		case ends && within(stay.End, clocksApart, clocksApart), !ends && (within(stay.Begin, clocksApart, clocksApart) || within(stay.End, clocksApart, clocksApart)):
+			word = isClock
+		default:
+			word = max(word, mayBeClock)
+		}
+	})
+	if struck {
+		return notClock
+	}
+	return word
+}
+
+// writtenUID is the UID that the body of a write says the pod must have; "" for none. The API server refuses such a write of another pod.
+func writtenUID(r *Request) string {
+	type identified struct {
+		UID string `json:"uid"`
+	}
+	var body struct {
+		Metadata      identified `json:"metadata"`
+		Preconditions identified `json:"preconditions"`
+		DeleteOptions struct {
+			Preconditions identified `json:"preconditions"`
+		} `json:"deleteOptions"`
+	}
+	if len(r.Event.RequestObject) == 0 || json.Unmarshal(r.Event.RequestObject, &body) != nil { // as the API server does, by the case of names
+		return ""
+	}
+	switch {
+	case r.Attrs.Verb == "delete":
+		return body.Preconditions.UID
+	case r.Attrs.Subresource == "eviction":
+		return body.DeleteOptions.Preconditions.UID
+	}
+	return body.Metadata.UID
+}
