@@ -98,7 +98,8 @@ use. One of these is flagged:
 - a node requests a certificate of another node: critical, or high if it was refused;
 - a node or a bootstrap token requests a certificate that is not a kubelet's: from the signer 'kubernetes.io/kube-apiserver-client', for
   other groups than 'system:nodes', or a client certificate with alternative names (high; critical once it is approved);
-- a client certificate of a node is approved by somebody else than kube-controller-manager (high), or any request by a node (critical);
+- a client certificate of a node is approved by somebody else than kube-controller-manager (high), or any request by a node (critical). Who
+  impersonates kube-controller-manager, a node or a user in 'bootstrap.trusted' is somebody else;
 - a serving certificate of a kubelet has names or addresses that its Node never had (medium; high once it is approved);
 - a certificate is first used from another address than it was requested from (medium);
 - a node changes to a certificate that no request in the log asked for, while others were issued by requests in the log (low);
@@ -160,6 +161,7 @@ func bootstrapTokenMisuse() *Rule {
   'bootstrap.singleUse' (high).
 - A node reads the Secret of a bootstrap token (critical; medium where it was refused).
 - Somebody makes such a Secret who is not in the group 'system:masters' or 'kubeadm:cluster-admins', nor in 'bootstrap.trusted' (medium).
+  What the user impersonates does not count.
 
 ## Why
 A bootstrap token lies in the user data of machines, in images and in scripts, and is rarely deleted. Whoever has it can ask for a
@@ -243,12 +245,15 @@ func oddity(s *Signing) string {
 
 // approval judges one that succeeded.
 func approval(r *Request, s *Signing, whole bool, m *Memory, f *Finding) bool {
-	by := r.Event.Effective().Username
+	by := r.Event.User.Username // who acts as the controller is not the controller
 	switch odd := oddity(s); {
 	case whole && !s.Approved: // it is denied
 		return false
 	case byNode(r):
 		f.Reason, f.Severity = ApproverNode, Critical
+	case strings.HasPrefix(by, nodeid.UserPrefix):
+		f.Reason, f.Severity = ApproverNode, Critical
+		f.Params = codes.Params{codes.Text(ParamUser, by)}
 	case odd != "":
 		f.Reason, f.Severity = RequestOddSigned, Critical
 		f.Params = append(f.Params, codes.Text(ParamObject, odd))
@@ -256,8 +261,10 @@ func approval(r *Request, s *Signing, whole bool, m *Memory, f *Finding) bool {
 		return false
 	case !whole:
 		f.Reason, f.Severity = ApproverUnclear, Low
+		f.Params = codes.Params{codes.Text(ParamUser, by)}
 	default:
 		f.Reason, f.Severity = ApproverUnknown, High
+		f.Params = codes.Params{codes.Text(ParamUser, by)}
 	}
 	return true
 }
@@ -289,7 +296,7 @@ func checkToken(r *Request, _ State, m *Memory, f *Finding) bool {
 		if !r.Succeeded() || makesTokens(r, m) || DryRun(r.Event) {
 			return false
 		}
-		of(name, TokenMade, Medium, codes.Text(ParamSecret, r.Event.ObjectRef.Name))
+		of(r.Event.User.Username, TokenMade, Medium, codes.Text(ParamSecret, r.Event.ObjectRef.Name))
 	case strings.HasPrefix(name, audit.BootstrapUserPrefix) && !joins(r):
 		what := deniedObject{APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name, Path: a.Path}
 		if of(name, BeyondRefused, Medium, codes.Text(ParamObject, a.Verb+" "+what.String())); r.Succeeded() && r.Event.Code != 0 {
@@ -303,9 +310,9 @@ func checkToken(r *Request, _ State, m *Memory, f *Finding) bool {
 
 func writes(verb string) bool { return verb != "get" && verb != "list" && verb != "watch" }
 
-// makesTokens reports whether the user is known to make bootstrap tokens.
+// makesTokens reports whether the user, and not only who it acts as, is known to make bootstrap tokens.
 func makesTokens(r *Request, m *Memory) bool {
-	u := r.Event.Effective()
+	u := &r.Event.User
 	return slices.Contains(u.Groups, user.SystemPrivilegedGroup) || slices.Contains(u.Groups, "kubeadm:cluster-admins") ||
 		signs(u.Username) || u.Username == "system:serviceaccount:kube-system:token-cleaner" || slices.Contains(m.Bootstrap.Trusted, u.Username)
 }

@@ -283,6 +283,9 @@ func (b *birth) see(r *Request, s *Signing) {
 	switch {
 	case sub == "" && r.Event.Verb == "create":
 		b.Address, b.Product = strings.Clone(lastAddress(r)), strings.Clone(r.Client())
+		if name := r.Event.User.Username; r.Event.IsImpersonated && len(name) <= maxRemembered { // who acts as a node is not that node
+			b.User = strings.Clone(name)
+		}
 	case sub == "approval" && s.Approved:
 		earlier(&b.Approved)
 	case sub == "status" && s.Certificate != "":
