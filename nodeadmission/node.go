@@ -163,11 +163,27 @@ func (p *nodePatch) read(patch []byte) bool {
 	return json.Unmarshal(patch, &p.object) == nil
 }
 
-// member is what the object of a patch has in metadata or spec.
+// member is what the object of a patch has in metadata or spec. It is nil where the patch takes away what it is in.
 func (p *nodePatch) member(top, name string) (value any, is bool) {
-	inner, _ := p.object[top].(document)
+	outer, there := p.object[top]
+	inner, ok := outer.(document)
+	if there && !ok {
+		return nil, true
+	}
 	value, is = inner[name]
 	return value, is
+}
+
+// drops reports whether a directive of a strategic merge patch may take a member away that the patch does not name: one on what it is in, or on all.
+func (p *nodePatch) drops(top string) bool {
+	inner, _ := p.object[top].(document)
+	return takesAway(p.object) || takesAway(inner)
+}
+
+// takesAway reports whether the object of a strategic merge patch replaces or deletes what it is merged with, or lists what remains of it.
+func takesAway(object document) bool {
+	_, retains := object["$retainKeys"]
+	return retains || object["$patch"] == "replace" || object["$patch"] == "delete"
 }
 
 // reaches reports whether an operation that changes something leads to the member or to what it is in; in then is what it leads to in the member, "" for all of it.
@@ -186,7 +202,7 @@ func (o *patchOperation) reaches(top, name string) (in string, is bool) {
 // has reports whether the patch says anything of a member.
 func (p *nodePatch) has(top, name string) bool {
 	_, is := p.member(top, name)
-	return is || slices.ContainsFunc(p.ops, func(o patchOperation) bool {
+	return is || p.drops(top) || slices.ContainsFunc(p.ops, func(o patchOperation) bool {
 		_, is := o.reaches(top, name)
 		return is
 	})
@@ -212,10 +228,13 @@ func (p *nodePatch) sets(key, value string) bool {
 
 // removes reports whether the patch takes a label away.
 func (p *nodePatch) removes(key string) bool {
+	if p.drops("metadata") {
+		return true
+	}
 	if all, is := p.member("metadata", "labels"); is {
 		labels, _ := all.(document)
 		value, there := labels[key]
-		return all == nil || there && value == nil
+		return all == nil || there && value == nil || takesAway(labels)
 	}
 	return slices.ContainsFunc(p.ops, func(o patchOperation) bool {
 		in, is := o.reaches("metadata", "labels")
