@@ -30,7 +30,7 @@ func foundVersions(s *judging.Setup) (out []codes.Version) {
 		v := foundVersion(&all[i])
 		if last := len(out) - 1; last >= 0 && sameVersion(&out[last], &v) {
 			o := &out[last]
-			o.To, o.Said, o.Requests, o.Open, o.Against = v.To, o.Said+v.Said, o.Requests+v.Requests, o.Open+v.Open, o.Against+v.Against
+			o.To, o.Said, o.Requests, o.Open, o.Against, o.Doubts = v.To, o.Said+v.Said, o.Requests+v.Requests, o.Open+v.Open, o.Against+v.Against, o.Doubts+v.Doubts
 			o.Examples = append(o.Examples, v.Examples...)
 			o.Examples = o.Examples[:min(len(o.Examples), 5)]
 			continue
@@ -45,6 +45,11 @@ func foundVersion(c *version.Conclusion) codes.Version {
 		From: c.Hour, To: c.Hour.Add(time.Hour), Name: c.Features.Version(), FeatureGates: c.Features.NonDefault(), Basis: string(c.Basis),
 		Program: c.Agent.Program, Release: c.Agent.Version, Said: c.AgentRequests, Requests: c.Requests, Open: c.Open, Against: c.Against, Examples: c.Examples,
 	}
+	v.Moved, v.Doubts = c.Moved, c.Doubts
+	if len(v.Examples) == 0 {
+		v.Examples = c.Doubted
+	}
+	v.AnyPod = slices.ContainsFunc(append(slices.Clone(c.Also), c.Features), readsAnyPod)
 	if len(c.Also) > 0 {
 		v.Also = version.Name(c.Also[0])
 	}
@@ -70,10 +75,18 @@ func foundVersion(c *version.Conclusion) codes.Version {
 	return v
 }
 
+// readsAnyPod reports whether the gate is off by which API servers limit nodes to their own pods; earlier ones have none.
+func readsAnyPod(f nodeauthz.Features) bool {
+	return f.Minor >= selectorsSince && !f.AuthorizeNodeWithSelectors
+}
+
+// selectorsSince is the minor since which API servers limit nodes to their own pods by default.
+const selectorsSince = 32
+
 func sameVersion(a, b *codes.Version) bool {
 	return a.To.Equal(b.From) && a.Name == b.Name && maps.Equal(a.FeatureGates, b.FeatureGates) && a.Also == b.Also && a.Beyond == b.Beyond &&
 		a.Basis == b.Basis && a.Program == b.Program && a.Release == b.Release && a.Known == b.Known && slices.Equal(a.Fits, b.Fits) &&
-		(a.Against > 0) == (b.Against > 0)
+		(a.Against > 0) == (b.Against > 0) && a.Moved == b.Moved && (a.Doubts > 0) == (b.Doubts > 0) && a.AnyPod == b.AnyPod
 }
 
 // versions are those of the hours of the window. Of hours before run was started last the ledger tells which API servers wrote the log; requests were
@@ -91,7 +104,12 @@ func (p *proof) versions(in *checks.Input) (out []checks.Version) {
 		v := &p.facts.Authorization.Versions[i]
 		for h := max(first, evidence.HourOf(v.From)); h <= last && h.Start().Before(v.To); h++ {
 			told[h] = true
-			x := checks.Version{Hour: h, Given: v.Basis == string(version.Given)}
+			x := checks.Version{
+				Hour: h, Given: v.Basis == string(version.Given), Features: v.Name, Moved: v.Moved, Doubts: v.Doubts, AnyPod: v.AnyPod,
+			}
+			if v.Moved || v.Doubts > 0 {
+				x.AuditIDs = v.Examples
+			}
 			if v.Known {
 				x.Minor = v.Name
 			}

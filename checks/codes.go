@@ -40,6 +40,8 @@ const (
 	CodeModeOff           Code = "node-not-configured"
 	CodeModeUnknown       Code = "mode-unknown"
 	CodeModeHidden        Code = "decisions-missing"
+	CodeVersionMoved      Code = "version-moved"
+	CodeAnyPod            Code = "reads-any-pod"
 	CodeModeUntold        Code = "allowed-without-reason"
 	CodeVersionUnknown    Code = "version-unknown"
 	CodeVersionDiffers    Code = "version-contradicted"

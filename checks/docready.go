@@ -128,6 +128,8 @@ unproven where no configuration is given and events have no decision: one renewa
 it may be of an API server whose other events have none either. It is also unproven where a request was allowed without a
 reason that neither RBAC nor Node allows, such as one of a service account that no binding allows, and where RBAC allows a node's request
 and the reason is not RBAC's. So another authorizer, such as ABAC or a webhook, is asked before it, or something changed the reasons.
+Feature gates do not change while an API server runs: where no version and gates fit all hours between two starts, another authorizer may have
+allowed what does not fit (unproven).
 What another authorizer or RBAC allows nodes then looks like a decision of the Node authorizer, or like one that needs no
 binding. If '--authorization-mode' is given and names another authorizer, that explains it.
 

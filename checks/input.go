@@ -253,7 +253,13 @@ type Version struct {
 	// Given says that a flag said so; Contradicted counts requests that the apiserver decided as this version does not.
 	Given        bool
 	Contradicted int64
-	AuditIDs     []string
+	// Features is the version by which requests were judged; Moved says that no version fits all hours between two starts of API servers, Doubts counts requests that
+	// fit only another version, and AnyPod says that the gate is off that limits nodes to their own pods.
+	Features string
+	Moved    bool
+	Doubts   int64
+	AnyPod   bool
+	AuditIDs []string
 }
 
 // Outcome is how a request ended.

@@ -289,6 +289,26 @@ func asideOnly(all []rbac.BindingInfo, fate func(rbac.BindingRef) (Fate, bool), 
 	return least
 }
 
+// anyPod tells the hours in which the Node authorizer lets each node read all pods.
+func (p *proof) anyPod(in *Input) {
+	var run *Item
+	for i := range in.Versions {
+		switch v := &in.Versions[i]; {
+		case !v.AnyPod:
+		case run != nil && !v.Hour.Start().After(run.To):
+			run.To = v.Hour.End()
+		default:
+			if run != nil {
+				p.unproven(*run)
+			}
+			run = &Item{Code: CodeAnyPod, Value: v.Features, From: v.Hour.Start(), To: v.Hour.End()}
+		}
+	}
+	if run != nil {
+		p.unproven(*run)
+	}
+}
+
 func noExcessRights(in *Input) Result {
 	p := proof{}
 	if !in.BindingsKnown {
@@ -300,6 +320,7 @@ func noExcessRights(in *Input) Result {
 	if slices.Contains(in.NodeGroups, user.SystemPrivilegedGroup) {
 		p.fail(Item{Code: CodeDangerousGroup, Object: user.SystemPrivilegedGroup})
 	}
+	p.anyPod(in)
 	everybody := map[atom]bool{}
 	for i := range in.Bindings {
 		if b := &in.Bindings[i]; b.RoleExists && b.Binding.Kind == rbac.KindClusterRoleBinding && slices.Contains(b.Subjects, authenticated) {

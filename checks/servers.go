@@ -181,6 +181,17 @@ func nodeAuthorizerOn(in *Input) Result {
 	if u := &in.Unreasoned; !(configured && others) && u.At.After(w.from) { // and what it allows nodes looks like the Node authorizer's word
 		p.unproven(Item{Code: CodeModeUntold, From: u.At, To: u.At, Object: u.User, Request: u.Request, AuditIDs: []string{u.AuditID}})
 	}
+	if !(configured && others) {
+		moved := map[evidence.Hour]*Version{}
+		for i := range in.Versions {
+			if v := &in.Versions[i]; v.Moved || v.Doubts > 0 {
+				moved[v.Hour] = v
+			}
+		}
+		w.runs(func(h evidence.Hour) bool { return moved[h] != nil }, func(first, last evidence.Hour) {
+			p.unproven(Item{Code: CodeVersionMoved, From: first.Start(), To: last.End(), AuditIDs: moved[first].AuditIDs})
+		})
+	}
 	sources := in.Ledger.Sources(w.first, w.last)
 	for _, name := range sources {
 		sourceMode(in, &w, name, configured, &p)

@@ -24,6 +24,11 @@ type Version struct {
 	// Requests counts the requests whose annotations imply the Node authorizer's verdict, Open those whose annotations do not.
 	Requests int64 `json:"requests"`
 	Open     int64 `json:"open,omitempty"`
+	// Moved says that no version and gates fit all hours between two starts of API servers. Doubts counts requests that fit only another version.
+	Moved  bool  `json:"moved,omitempty"`
+	Doubts int64 `json:"doubts,omitempty"`
+	// AnyPod says that nodes may read the pods of all nodes by a gate that API servers of this version have on.
+	AnyPod bool `json:"anyPod,omitempty"`
 	// Fits are other versions, with their gates, that the log does not contradict: the most likely first, not necessarily all.
 	Fits []string `json:"fits,omitempty"`
 	// Against counts the compared requests that contradict the version; Examples are some of their audit IDs.

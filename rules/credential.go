@@ -2,12 +2,17 @@ package rules
 
 import (
 	"net/http"
+	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeadmission"
+	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
 // CredentialMisuse is the name of the rule on credentials of nodes that something else uses.
@@ -24,6 +29,8 @@ const (
 	// MovedAddress is about a credential that is used from where its node is not.
 	MovedAddress      Reason = "moved-address"
 	EscalationRefused Reason = "escalation-refused"
+	// PodsOfAll is about a read of all pods of a namespace or of the cluster.
+	PodsOfAll Reason = "pods-of-all-nodes"
 	// RestrictionRefused and AdmissionStopped are about writes that were authorized, and that admission refused.
 	RestrictionRefused Reason = "restriction-refused"
 	AdmissionStopped   Reason = "admission-stopped"
@@ -47,6 +54,7 @@ func nodeCredentialMisuse() *Rule {
 			{Reason: ForeignClient, Doc: "the user agent is not a kubelet's"},
 			{Reason: ProviderAgent, Doc: "an agent of the provider that is known to use the credential, doing what it is known to do (low)"},
 			{Reason: EscalationRefused, Doc: "a request by which a node would gain the rights of others was refused (medium)"},
+			{Reason: PodsOfAll, Doc: "the node read pods of all nodes, as the feature gate AuthorizeNodeWithSelectors lets it where it is off (medium)"},
 			{Reason: RestrictionRefused, Doc: "NodeRestriction refused a write of the node (medium)"},
 			{Reason: AdmissionStopped, Doc: "admission refused a write of the node: another plugin, or NodeRestriction within the skew (low)"},
 			{Reason: SharedCertificate, Doc: "the client certificate is one that another node used first"},
@@ -79,6 +87,8 @@ A single request with a node's identity for which one of these holds, the first 
   do what their sources say;
 - it was refused and would have given the node the rights of others (medium): exec and the like in pods, the proxy of pods, services and
   nodes, roles and bindings, the approval of certificates, impersonation, bootstrap tokens;
+- it lists or watches pods of all nodes, and was let through without a binding (medium). Kubelets ask for their own by a field selector.
+  Before Kubernetes 1.32, and with the feature gate AuthorizeNodeWithSelectors off, the Node authorizer lets it through;
 - it is a write that was authorized and that admission refused with 403. Where NodeRestriction refused it the severity is medium:
   kubelets do not ask for labels, taints, pods and tokens that it refuses. Where another plugin did, or nothing tells which one, it is
   low: admission refuses events of a namespace that is being deleted, and mirror pods beyond a quota. A write of another node's object
@@ -169,6 +179,10 @@ func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 			refusedByAdmission(r, f)
 			return true
 		}
+		if readsPodsOfAll(r) {
+			f.Severity, f.Reason = Medium, PodsOfAll
+			return true
+		}
 		what, refused := refusedToImpersonate(r)
 		if !refused {
 			if r.Allowed || !r.NodeDenies() || !escalates(r) {
@@ -184,6 +198,17 @@ func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 		a.finding(f)
 	}
 	return true
+}
+
+// readsPodsOfAll reports whether a node read pods without selecting its own, and the Node authorizer let it, or looked so.
+func readsPodsOfAll(r *Request) bool {
+	a := r.Attrs
+	if (a.Verb != "list" && a.Verb != "watch") || a.APIGroup != "" || a.Resource != "pods" || a.Subresource != "" || a.Name != "" || r.Event.RequestURI == "" {
+		return false
+	}
+	return r.Succeeded() && r.Observed.NodeVerdict == nodeauthz.Allow && !slices.ContainsFunc(a.FieldSelectorRequirements, func(q fields.Requirement) bool {
+		return q.Field == "spec.nodeName" && q.Value == r.Node && (q.Operator == selection.Equals || q.Operator == selection.DoubleEquals)
+	})
 }
 
 // stolen has the finding on a request of something else than the kubelet say that a secret or a token was taken, if one was.

@@ -48,11 +48,11 @@ address which program did it. A kubelet does it only when its node's name and it
 
 ## False positives
 A pod that left the node within the skew ('--skew') is not flagged, and neither is one that is on no node: a kubelet reports on its
-pods once more after they are gone. Pods of one name may follow each other on several nodes, as those of a StatefulSet do, and the clock of
-an API server may be wrong. Where the write went through, or found no such pod (404), it is not flagged if the body has the UID of a pod that
-was on the node within ten minutes. Without a UID it is not flagged if such a pod came or went within five seconds, and is low
-('write-unclear') if one was there within ten minutes. Neither counts for a delete or an eviction if the pod on the other node ended within
-a minute after it; and a pod on the node that lives on is not what was deleted within those five seconds.
+pods once more after they are gone. Pods of one name may follow each other on several nodes, as those of a StatefulSet do, and the
+clock of an API server may be wrong. Where the write went through, or found no such pod (404), it is not flagged if the body has the UID
+of a pod that was on the node within ten minutes. Without a UID it is not flagged if such a pod came or went within five seconds, and
+is low ('write-unclear') if one was there within ten minutes. Neither counts for a delete or an eviction if the pod on the other node
+ended within a minute after it; and a pod on the node that lives on is not what was deleted within those five seconds.
 
 ## How to silence it
 Run with '--disable foreign-node-write'.`,

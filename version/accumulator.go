@@ -69,6 +69,9 @@ type hour struct {
 	sample         map[outcome]*asked
 	masks          map[against]*contradiction
 	agents         map[Agent]*sighting
+	started        bool // an API server
+	doubts         int64
+	doubted        []string // some of those requests
 }
 
 type outcome struct {
@@ -140,6 +143,7 @@ func (a *Accumulator) Again() {
 	}
 	for _, h := range a.hours {
 		h.prior, h.guessed, h.requests, h.open, h.held = a.prior, true, 0, 0, 0
+		h.doubts, h.doubted = 0, nil
 		clear(h.sample)
 		clear(h.masks)
 	}
@@ -220,6 +224,13 @@ func (a *Accumulator) Agent(t time.Time, userAgent, user string) {
 	if bit := uint64(1) << (minuteOf(t.Unix()) % 60); s.minutes&bit == 0 {
 		s.minutes |= bit
 		a.changes++
+	}
+}
+
+// Started takes in that an API server started. Gates and versions do not change otherwise.
+func (a *Accumulator) Started(t time.Time) {
+	if h := a.hour(t); h != nil {
+		h.started = true
 	}
 }
 

@@ -52,6 +52,11 @@ type Conclusion struct {
 	// Against is how many of the requests that were held against all hypotheses contradict the features; Examples are some of their audit IDs.
 	Against  int64
 	Examples []string
+	// Moved says that no version and gates fit all hours since an API server started, or until one did: they cannot change in between.
+	Moved bool
+	// Doubts is how many requests fit only another version than those in force; Doubted are some of their audit IDs.
+	Doubts  int64
+	Doubted []string
 }
 
 // Conclusions returns what each hour says, in their order.
@@ -60,6 +65,51 @@ func (a *Accumulator) Conclusions() []Conclusion {
 	for _, k := range slices.Sorted(maps.Keys(a.hours)) {
 		out = append(out, a.conclude(a.hours[k]))
 	}
+	a.lives(out)
+	return out
+}
+
+// lives finds the hours between two starts of API servers that no version and gates fit alike. A start shows by the server's own look at its Lease, or by its
+// release; what is not in the log may have one.
+func (a *Accumulator) lives(all []Conclusion) {
+	if a.given >= 0 {
+		return
+	}
+	for first := 0; first < len(all); {
+		common, last := slices.Clone(all[first].Fits), first+1
+		apart := a.apart(&all[first])
+		for ; last < len(all) && a.sameLife(&all[last-1], &all[last]); last++ {
+			fits := all[last].Fits
+			common = slices.DeleteFunc(common, func(f nodeauthz.Features) bool { return !slices.Contains(fits, f) })
+			apart = apart || a.apart(&all[last])
+		}
+		for i := first; i < last; i++ {
+			all[i].Moved = len(common) == 0 || apart
+		}
+		first = last
+	}
+}
+
+// apart reports whether the hour is one of two sets of gates of one minor, though no API server started in it.
+func (a *Accumulator) apart(c *Conclusion) bool {
+	h := a.hours[hourOf(c.Hour)]
+	return len(c.Also) > 0 && c.Beyond == 0 && c.Also[0].Minor == c.Features.Minor && !h.started && len(h.releases()) < 2
+}
+
+// sameLife reports whether two hours follow each other, and no API server started in either.
+func (a *Accumulator) sameLife(x, y *Conclusion) bool {
+	before, after := a.hours[hourOf(x.Hour)], a.hours[hourOf(y.Hour)]
+	return after.start == before.start+1 && !before.started && !after.started && slices.Equal(before.releases(), after.releases())
+}
+
+// releases are those of API servers.
+func (h *hour) releases() (out []string) {
+	for agent := range h.agents {
+		if agent.Program == apiserver {
+			out = append(out, agent.Version)
+		}
+	}
+	slices.Sort(out)
 	return out
 }
 
@@ -67,6 +117,7 @@ func (a *Accumulator) conclude(h *hour) Conclusion {
 	force := a.choose(h, nil)
 	c := Conclusion{Hour: time.Unix(h.start*3600, 0).UTC(), Requests: h.requests, Held: h.held, Open: h.open, Features: a.list[force.Members[0]]}
 	members := force.Members[:force.N]
+	c.Doubts, c.Doubted = h.doubts, slices.Clone(h.doubted)
 	c.Servers = a.servers(h.start, nil)
 	switch {
 	case force.Beyond && a.given >= 0:

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nodetrail/nodetrail/internal/floor"
@@ -63,6 +64,9 @@ func (a *Accumulator) Doubts(r *Request, answer func(hypothesis int) nodeauthz.A
 			continue
 		}
 		if ans := answer(i); ans.Static && r.Fits(ans) {
+			if h.doubts++; len(h.doubted) < examples {
+				h.doubted = append(h.doubted, strings.Clone(r.AuditID))
+			}
 			return i, true
 		}
 	}

@@ -123,6 +123,8 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeModeOff:           valued("the authorization mode is %s: the Node authorizer must come first"),
 	checks.CodeModeUnknown:       says("nothing shows that the Node authorizer is asked first"),
 	checks.CodeModeHidden:        says("renewals of nodes' Leases were logged without a decision, so that an API server may not ask the Node authorizer first"),
+	checks.CodeVersionMoved:      says("requests of nodes were allowed or refused as no single version and gates do, and no API server started between them: another authorizer may be asked before the Node authorizer"),
+	checks.CodeAnyPod:            says("the feature gate AuthorizeNodeWithSelectors is off, or API servers answered so: each node can read the pods of all nodes"),
 	checks.CodeModeUntold:        says("an authorizer that is neither Node nor RBAC allows requests before RBAC or without a reason, or reasons were changed, so that the log cannot show what Node and RBAC allow"),
 	checks.CodeVersionUnknown:    says("the API servers' version is not known, or not the one by which requests were judged"),
 	checks.CodeVersionDiffers:    valued("the API server made a decision that version %s does not make"),

@@ -205,6 +205,9 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.AdmissionStopped: func(s *said) string {
 		return fmt.Sprintf("node %s tried %s, which was authorized and which admission refused", s.k.Node, s.p.Text(rules.ParamObject))
 	},
+	rules.PodsOfAll: func(s *said) string {
+		return "node " + s.k.Node + " read pods without selecting its own, and no binding let it: kubelets ask for their own alone"
+	},
 	rules.EscalationRefused: func(s *said) string {
 		return fmt.Sprintf("node %s tried %s, by which it would gain the rights of others, and was refused", s.k.Node, s.p.Text(rules.ParamObject))
 	},
