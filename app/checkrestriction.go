@@ -67,6 +67,11 @@ func (p *proof) restriction(in *checks.Input) {
 			out.NotKnown = append(out.NotKnown, writeItem(checks.CodeRestrictionUnclear, &k, g))
 			continue
 		}
+		if k.Rule == rules.OversizedRequest && (k.Reason == rules.BodyCut || k.Reason == rules.EventTooLong && nodeadmission.Admits(k.Verb)) {
+			out.Looked++
+			out.NotKnown = append(out.NotKnown, writeItem(checks.CodeRestrictionCut, &k, g))
+			continue
+		}
 		if k.Rule != rules.RestrictionBypass && (k.Rule != rules.ForeignWrite || g.Severity != rules.Critical) {
 			continue
 		}

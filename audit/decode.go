@@ -12,6 +12,7 @@ const (
 	issuedCredentialKey = "authentication.kubernetes.io/issued-credential-id"
 	credentialIDKey     = "authentication.kubernetes.io/credential-id"
 	decisionKey         = "authorization.k8s.io/decision"
+	truncatedKey        = "audit.k8s.io/truncated" // is "true" where there is one
 	reasonKey           = "authorization.k8s.io/reason"
 )
 
@@ -387,6 +388,8 @@ func (r *reader) annotations(ev *Event) {
 			bit, ev.Reason = 2, r.s.StringOrNull()
 		case issuedCredentialKey:
 			bit, ev.IssuedCredential = 4, r.s.StringOrNull()
+		case truncatedKey:
+			bit, ev.Cut = 8, r.s.StringOrNull() == "true"
 		default:
 			s.Skip()
 		}

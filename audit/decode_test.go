@@ -52,6 +52,7 @@ func full(data []byte) (*Event, error) {
 		User: user(&in.User), SourceIPs: in.SourceIPs, UserAgent: in.UserAgent,
 		RequestReceived: in.RequestReceivedTimestamp.Time, StageTime: in.StageTimestamp.Time,
 		Decision: in.Annotations[decisionKey], Reason: in.Annotations[reasonKey], IssuedCredential: in.Annotations[issuedCredentialKey],
+		Cut: in.Annotations[truncatedKey] == "true",
 	}
 	if in.AuthenticationMetadata != nil {
 		ev.Constraint = in.AuthenticationMetadata.ImpersonationConstraint

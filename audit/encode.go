@@ -98,6 +98,12 @@ func (ev *Event) AppendJSON(b []byte) ([]byte, error) {
 		}
 		out.Annotations[issuedCredentialKey] = ev.IssuedCredential
 	}
+	if ev.Cut {
+		if out.Annotations == nil {
+			out.Annotations = map[string]string{}
+		}
+		out.Annotations[truncatedKey] = "true"
+	}
 	line, err := json.Marshal(&out)
 	return append(b, line...), err
 }

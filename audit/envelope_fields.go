@@ -208,6 +208,8 @@ func (f *fieldReader) value(depth int) {
 		ev.Reason = f.text()
 	case "annotations.authentication_kubernetes_io/issued-credential-id", "annotations." + issuedCredentialKey:
 		ev.IssuedCredential = f.text()
+	case "annotations.audit_k8s_io/truncated", "annotations." + truncatedKey:
+		ev.Cut = f.text() == "true"
 	default:
 		switch {
 		case f.user(&ev.User, field, "user."):

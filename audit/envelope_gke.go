@@ -223,7 +223,9 @@ func httpCode(grpc int32) int32 {
 
 // gkeLabels reads the annotations, which are labels there.
 func gkeLabels(s *jscan.Scanner, ev *Event) {
-	stringsOf(s, map[string]*string{decisionKey: &ev.Decision, reasonKey: &ev.Reason, issuedCredentialKey: &ev.IssuedCredential})
+	cut := ""
+	stringsOf(s, map[string]*string{decisionKey: &ev.Decision, reasonKey: &ev.Reason, issuedCredentialKey: &ev.IssuedCredential, truncatedKey: &cut})
+	ev.Cut = ev.Cut || cut == "true"
 }
 
 // stringsOf reads the members of an object that are strings and wanted.

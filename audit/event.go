@@ -162,6 +162,8 @@ type Event struct {
 	Decision, Reason string
 	// IssuedCredential is the annotation authentication.kubernetes.io/issued-credential-id: that of the token which the request got.
 	IssuedCredential string
+	// Cut is true where the API server cut the bodies off, as the event was too long: the annotation audit.k8s.io/truncated.
+	Cut bool
 	// RequestObject and ResponseObject are JSON, checked but not decoded, and nil where absent.
 	RequestObject, ResponseObject []byte
 	// Derived says that the event was made from an entry of another log (GKE's Cloud Audit) that holds less than an audit event. Then

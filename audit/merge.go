@@ -100,6 +100,7 @@ func (m *mirror) store(ev *Event) {
 		User: m.User.user(false), SourceIPs: m.SourceIPs, UserAgent: m.UserAgent,
 		RequestReceived: m.RequestReceived.Time, StageTime: m.StageTime.Time,
 		Decision: m.Annotations[decisionKey], Reason: m.Annotations[reasonKey], IssuedCredential: m.Annotations[issuedCredentialKey], ReducedFrom: m.ReducedFrom,
+		Cut: m.Annotations[truncatedKey] == "true",
 	}
 	if m.ImpersonatedUser != nil {
 		ev.Impersonated, ev.IsImpersonated = m.ImpersonatedUser.user(true), true

@@ -231,7 +231,7 @@ func (c *common) set(ev *Event, env *envelope) {
 		case seenStatus:
 			ev.Code, ev.StatusReason, ev.StatusMessage = from.Code, from.StatusReason, from.StatusMessage
 		case seenAnnotations:
-			ev.Decision, ev.Reason, ev.IssuedCredential = from.Decision, from.Reason, from.IssuedCredential
+			ev.Decision, ev.Reason, ev.IssuedCredential, ev.Cut = from.Decision, from.Reason, from.IssuedCredential, from.Cut
 		case seenMetadata:
 			ev.Constraint = from.Constraint
 		}

@@ -84,6 +84,7 @@ const (
 
 	CodeRestrictionBypassed Code = "restriction-bypassed"
 	CodeRestrictionNotSeen  Code = "restriction-not-seen"
+	CodeRestrictionCut      Code = "restriction-body-cut"
 	CodeRestrictionUnclear  Code = "restriction-unclear"
 	CodeRestrictionOfOne    Code = "restriction-of-one-server"
 

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/selection"
 
+	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -36,4 +37,24 @@ func TestPodsOfAllNodes(t *testing.T) {
 	f("refused", false, does("list pods"))
 	f("a log without paths", false, does("list pods"), byNode, func(r *Request) { r.Event.RequestURI = "" })
 	f("services", false, does("list services"), byNode)
+}
+
+// What the API server cut off a write's event is not known: NodeRestriction may have been asked about anything.
+func TestBodyCut(t *testing.T) {
+	const cut = "medium: node worker-1 sent a write whose audit event was too long for the API server, which cut its body off: what NodeRestriction says of it is not known"
+	unknown := func(r *Request) {
+		r.Event.Cut, r.Admission = true, Admission{Answer: nodeadmission.Answer{Verdict: nodeadmission.Unknown, Missing: nodeadmission.MissingBody}}
+	}
+	f := func(name, want string, changes ...with) {
+		t.Helper()
+		if got := check(t, oversizedRequest(), nil, NewMemory(), request(changes...)); got != want {
+			t.Errorf("%s:\n got %q\nwant %q", name, got, want)
+		}
+	}
+	f("a write", cut, does("patch nodes worker-1"), byRBAC(200), unknown)
+	f("not cut", "", does("patch nodes worker-1"), byRBAC(200), unknown, func(r *Request) { r.Event.Cut = false })
+	f("in vain", "", does("patch nodes worker-1"), byRBAC(403), unknown)
+	f("what the body does not matter for", "", does("patch nodes worker-1"), byRBAC(200), unknown, func(r *Request) { r.Admission.Verdict = nodeadmission.Allow })
+	f("a read", "", does("list nodes"), byRBAC(200), func(r *Request) { r.Event.Cut = true })
+	f("a dry run", "", does("patch nodes worker-1"), byRBAC(200), unknown, func(r *Request) { r.Event.RequestURI = "/api/v1/nodes/worker-1?dryRun=All" })
 }

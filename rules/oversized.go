@@ -5,6 +5,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/nodeadmission"
 )
 
 // OversizedRequest is the name of the rule on requests that are too long to come from a kubelet.
@@ -13,6 +14,7 @@ const OversizedRequest = "oversized-request"
 // The reasons of the rule oversized-request.
 const (
 	EventTooLong     Reason = "event-too-long"
+	BodyCut          Reason = "body-cut"
 	FieldTooLong     Reason = "field-too-long"
 	TooManyAddresses Reason = "too-many-addresses"
 )
@@ -29,6 +31,7 @@ func oversizedRequest() *Rule {
 		Severity: High,
 		Reasons: []ReasonDoc{
 			{Reason: EventTooLong, Doc: "the request's audit event is longer than the bound and was judged from its fields"},
+			{Reason: BodyCut, Doc: "the API server cut the body of a write that NodeRestriction decides by its body (medium)"},
 			{Reason: FieldTooLong, Doc: "the URI or the user agent has more than 8 KiB"},
 			{Reason: TooManyAddresses, Doc: "the request names more than 32 addresses in X-Forwarded-For"},
 		},
@@ -36,7 +39,9 @@ func oversizedRequest() *Rule {
 
 ## What
 A request with a node's identity, or with a bootstrap token, has a URI or a user agent of more than 8 KiB, names more than 32 addresses
-that it was forwarded from, or makes an audit event that is longer than the bound of an event ('--max-event-bytes', 'maxEventBytes').
+that it was forwarded from, or makes an audit event that is longer than the bound of an event ('--max-event-bytes', 'maxEventBytes'). Or
+it is a write that succeeded, and the API server cut its body off because the event was too long (the annotation 'audit.k8s.io/truncated'):
+what NodeRestriction says of it is then not known (medium).
 
 The request is judged all the same: by its path, the parameters that the authorizer reads, and its last address. Other findings name
 what it did. The body of an event that is longer than the bound is not read: for which node a certificate was requested is then not known.
@@ -79,6 +84,9 @@ func checkOversized(r *Request, _ State, _ *Memory, f *Finding) bool {
 	switch {
 	case ev.ReducedFrom > 0:
 		return of(EventTooLong, codes.Int(ParamBytes, ev.ReducedFrom))
+	case ev.Cut && r.Succeeded() && r.Admission.Verdict == nodeadmission.Unknown && !DryRun(ev):
+		*f = Finding{Rule: OversizedRequest, Reason: BodyCut, Severity: Medium, Subject: subject, Allowed: r.Allowed}
+		return true
 	case longest > longestField:
 		return of(FieldTooLong, codes.Int(ParamBytes, int64(longest)))
 	case len(ev.SourceIPs) > mostAddresses:

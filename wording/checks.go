@@ -192,6 +192,9 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeAddressesMore:      says("credentials were used from more addresses than nodetrail keeps"),
 	checks.CodeRestsOn:            about("it rests on the check %s, which is not passed"),
 	checks.CodeRestrictionNotSeen: says("nothing in the log shows that NodeRestriction is in force"),
+	checks.CodeRestrictionCut: func(i *checks.Item) string {
+		return strings.TrimSuffix("the event of a node's write was too long, so that its body is not known, nor what NodeRestriction says of it: "+i.Object, ": ")
+	},
 	checks.CodeRestrictionUnclear: func(i *checks.Item) string {
 		return strings.TrimSuffix("a write passed that NodeRestriction refuses unless the clock of an API server is wrong: "+i.Object, ": ")
 	},

@@ -192,6 +192,9 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.EventTooLong: func(s *said) string {
 		return fmt.Sprintf("%s sent a request whose audit event has %s bytes, longer than the bound: it was judged from its fields", s.sender(), s.p.Text(rules.ParamBytes))
 	},
+	rules.BodyCut: func(s *said) string {
+		return s.sender() + " sent a write whose audit event was too long for the API server, which cut its body off: what NodeRestriction says of it is not known"
+	},
 	rules.FieldTooLong: func(s *said) string {
 		return fmt.Sprintf("%s sent a request whose URI or user agent has %s bytes: no kubelet sends that", s.sender(), s.p.Text(rules.ParamBytes))
 	},
