@@ -109,9 +109,6 @@ func Make(t *tally.Tally, f Facts) *Report {
 	}
 	if !t.From.IsZero() {
 		from, to := t.From, t.To
-		if r.spans = to.Sub(from); f.Begins.After(from) && f.Begins.Before(to) {
-			from = f.Begins
-		}
 		r.Window = Window{From: &from, To: &to}
 	}
 	for name, n := range t.Nodes {
@@ -134,6 +131,9 @@ func Make(t *tally.Tally, f Facts) *Report {
 	}
 	var nodeOff, restricted bool
 	r.Readiness, nodeOff, restricted = readiness(r, f, t.Sums.Undecided)
+	if w := &r.Window; w.From != nil && f.Begins.After(*w.From) && f.Begins.Before(*w.To) {
+		w.From = &f.Begins
+	}
 	r.Readiness.NoBindings = f.Bindings != nil && len(bindingsToGo(&r.Readiness, f.Bindings)) == 0
 	r.prove(&f)
 	r.except(f.Exceptions, f.Now) // nothing above depends on it

@@ -99,8 +99,8 @@ func (x *verdict) ofLog(r *Report, f *Facts, total int64) {
 	case total == 0:
 		x.gap(codes.Log, codes.LogWithoutNodes)
 	}
-	if total > 0 && r.Window.From != nil && r.spans < f.MinWindow { // where no event has a time, there is no window
-		x.gap(codes.Log, codes.WindowShort, codes.Duration(codes.ParamHave, r.spans), codes.Duration(codes.ParamWant, f.MinWindow))
+	if w := &r.Window; total > 0 && w.From != nil && w.To.Sub(*w.From) < f.MinWindow { // where no event has a time, there is no window
+		x.gap(codes.Log, codes.WindowShort, codes.Duration(codes.ParamHave, w.To.Sub(*w.From)), codes.Duration(codes.ParamWant, f.MinWindow))
 	}
 }
 

@@ -46,9 +46,6 @@ type Report struct {
 	// ApiserverLog is what the API server's own log says of refusals; nil if it was not given.
 	ApiserverLog *ApiserverLog `json:"apiserverLog,omitempty"`
 
-	// spans is the time between the first and the last judged request.
-	spans time.Duration
-
 	// Paste is a file of waivers that would cover all that can be waived, whose owners and reasons are to be filled in; "" for none.
 	Paste string `json:"-"`
 }
