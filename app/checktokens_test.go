@@ -64,11 +64,14 @@ func reaches() (out []authorizer.AttributesRecord) {
 		{"get list watch create update patch delete deletecollection", "", "secrets"}, {"create", "", "serviceaccounts/token"},
 		{"create update patch delete deletecollection", "", "pods"}, {"create", "", "pods/eviction"}, {"get create", "", "pods/exec"},
 		{"get create update patch delete", "", "pods/proxy"}, {"get create update patch delete", "", "services/proxy"}, {"create update patch delete deletecollection", "", "nodes"},
-		{"create update patch", "apps", "deployments"}, {"create update patch", rbacv1.GroupName, "clusterrolebindings"},
+		{"create update patch delete deletecollection", "apps", "deployments"}, {"delete deletecollection", "apps", "replicasets"}, {"create update patch", "", "configmaps"}, {"create update patch", rbacv1.GroupName, "clusterrolebindings"},
 	} {
 		for verb := range strings.FieldsSeq(x.verbs) {
 			q := authorizer.AttributesRecord{Verb: verb, APIGroup: x.group, ResourceRequest: true, APIVersion: "v1", Name: "x", Namespace: "any"}
 			q.Resource, q.Subresource, _ = strings.Cut(x.resource, "/")
+			if q.Resource == "configmaps" {
+				q.Namespace, q.Name = "kube-system", "aws-auth"
+			}
 			out = append(out, q)
 		}
 	}
