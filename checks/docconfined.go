@@ -11,9 +11,9 @@ server that wrote an event. With several API servers, or an unknown number of th
 
 ## What defeats it
 A write of a node passed that the plugin refuses (failed): see the rules 'noderestriction-bypass' and 'foreign-node-write'. Where nothing in
-the log shows it, the check is unproven. So it is where the event of a write was too long,
-so that the API server cut its body off or nodetrail did not read it. So it is where a write may be of a pod of another node, or of one of the same name on the node if the
-clock of an API server is wrong by minutes.
+the log shows it, the check is unproven. So it is where the event of a write was too long, so that the API server cut its body off or
+nodetrail did not read it. And so it is where a write may be of a pod of another node, or of one of the same name on the node if the clock
+of an API server is wrong by minutes.
 
 ## What to do
 Add 'NodeRestriction' to '--enable-admission-plugins' of every API server, and run the probe in docs/node-restriction.md. It is a dry run

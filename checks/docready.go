@@ -86,8 +86,9 @@ No request of a node was left out because its event could not be read or decided
 Every event was read. For every request whose verdict nodetrail needs, the state or the API server's own decision gives it.
 
 ## What defeats it
-An event that is too long to be judged by its fields, torn, unreadable, or replaced by NUL bytes in a crash; or a
-request whose verdict lacks state. A body that the API server cut off bears on the check 'node-restriction-on' alone. It does not count if what is left of the event shows that it is not of a node nor of somebody who acts as one.
+An event that is too long to be judged by its fields, torn, unreadable, or replaced by NUL bytes in a crash; or a request whose verdict
+lacks state. It does not count if what is left of the event shows that it is not of a node nor of somebody who acts as one. A body that
+the API server cut off bears on the check 'node-restriction-on' alone.
 
 ## What to do
 Read the lines that are listed. Raise '--max-event-bytes' for events that are too long. For requests without a verdict, give the state of
