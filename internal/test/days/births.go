@@ -37,6 +37,13 @@ func births() []Mutation {
 			m.birth(at, "by-hand-1", bootstrapToken(), "by-hand-1", by)
 			return "a certificate of by-hand-1, approved by jane"
 		}),
+		birth("birth-as-controller", "an administrator impersonates kube-controller-manager to approve the certificate of a new node", func(m *mutator) string {
+			at := m.late(10 * minute).from
+			by := m.controller(at)
+			by.User, by.Impersonated = &User{Username: "jane", Groups: []string{"system:authenticated"}}, by.User
+			m.birth(at, "by-hand-1", bootstrapToken(), "by-hand-1", by)
+			return "a certificate of by-hand-1, approved by jane as " + by.Impersonated.Username
+		}),
 		birth("birth-token-beyond", "a bootstrap token reads all secrets", func(m *mutator) string {
 			at := m.late(10 * minute).from
 			e := m.bootstrapEvent(at, bootstrapToken(), "list", "")
