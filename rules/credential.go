@@ -99,7 +99,7 @@ addresses also those by which another client reads a secret or gets a token:
 
 - an address is used while another one of the same family (IPv4 or IPv6) is in use: both in one minute, and one of the two in the minutes
   before and after. One request from elsewhere is enough, a minute after it. A secret or a token that is taken by the other family is a
-  finding if the Node has no address of it, and no node renews its Lease by it;
+  finding if the Node has no address of it, and no other node lives at one;
 - where requests are so few that no minute shows both: two addresses took turns at least four times within an hour (medium);
 - an address that the Node object never had takes the place of one that it has, for ten minutes (medium): nothing comes from the node's own
   address any more, as after somebody stopped the kubelet whose key he took;
@@ -111,8 +111,11 @@ another address of the Node from some time on (a lease of
 DHCP, a reboot, a node made anew under its name), also if it comes back later; a loopback address in addition to another one, as on
 control-plane nodes; kubeadm when it joins or upgrades a node (it reads its two ConfigMaps, that of kube-proxy, and its own Node, and
 annotates that); a new certificate that takes the old one's place; addresses through which three nodes or more come, such as those
-of a gateway, a proxy or a load balancer. A secret that is taken from there is a finding all the same if the node renews its Lease
-from its own address alone.
+of a gateway, a proxy or a load balancer. A secret that is taken from there is a finding all the same if the node's kubelet does not
+live there.
+
+A kubelet lives at an address if it renewed the Lease of its node from there in four minutes, three times in each or more. Renewals that
+were refused do not count, nor do loopback addresses.
 
 ## Why
 A kubelet's key lies on the node's disk. Programs on the node that borrow it break when its rights shrink. An attacker who copied it uses

@@ -170,7 +170,12 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 		if m >= minute {
 			return false
 		}
-		home, strange := "", strangeOf(ever, t.Value) || d.ofAnother(n, &t, s) || d.ofNobody(n, &t, ever)
+		nobody, perhaps := d.ofNobody(n, &t, ever)
+		wait := minute <= m+movedFor && !over
+		if perhaps && wait {
+			return false
+		}
+		home, strange := "", nobody || strangeOf(ever, t.Value) || d.ofAnother(n, &t, s)
 		if t.Seen == 0 {
 			home = d.intruded(n, &t, m, sets, strange)
 		}
@@ -178,10 +183,10 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 			if !strange || !d.outside(n, &t, s) {
 				return true
 			}
-			if minute <= m+movedFor && !over {
+			if wait {
 				return false // others may report the node's new address yet
 			}
-			if home = d.home(n, t.Kind, sets); home == "" {
+			if home = cmp.Or(d.home(n, t.Kind, sets), d.home(n, useV4+useV6-t.Kind, sets)); home == "" {
 				return true
 			}
 		}
@@ -268,24 +273,25 @@ func (d *credentialDetector) ofAnother(n *credentials, t *taking, s State) bool 
 	return false
 }
 
-// ofNobody reports whether no node lives at addresses of that family: the Node has none of it, and all signs of life come from the other one. A machine that has both
-// families comes by one of them as well as by the other.
-func (d *credentialDetector) ofNobody(n *credentials, t *taking, ever []string) bool {
+// ofNobody reports whether no node lives at addresses of that family: the Node has none of it, and the other nodes come from the other one. What the node's own credential
+// does says nothing of that. A machine that has both families comes by one of them as well as by the other. maybe says that the next minutes may show such nodes.
+func (d *credentialDetector) ofNobody(n *credentials, t *taking, ever []string) (is, maybe bool) {
 	if len(ever) == 0 || isLoopback(t.Value) || slices.ContainsFunc(ever, func(s string) bool {
 		a, ok := PlainAddress(s)
 		return ok && a.Is6() == (t.Kind == useV6)
 	}) {
-		return false
+		return false, false
 	}
-	if !n.lives(useV4 + useV6 - t.Kind) {
-		return false
+	lives, maybe := d.livesIn(t.Kind, n, t.At)
+	if lives || maybe {
+		return !lives, maybe
 	}
 	for _, other := range d.nodes {
-		if other.lives(t.Kind) {
-			return false
+		if other.renews(useV4+useV6-t.Kind, false) {
+			return true, false
 		}
 	}
-	return true
+	return false, false
 }
 
 // outside reports whether a strange address is no gateway's, and the Node is known at the time.
@@ -297,31 +303,30 @@ func (d *credentialDetector) outside(n *credentials, t *taking, s State) bool {
 	return known
 }
 
-// livesBehind reports whether the kubelet may come by the gateway from which something was taken: it gives its signs of life from there, or the log has no node's.
-// With the credentials of three nodes somebody makes a gateway of any address.
+// livesBehind reports whether the kubelet lives behind the gateway from which something was taken, or the log has no Leases. With the credentials of three nodes somebody
+// makes a gateway of any address.
 func (d *credentialDetector) livesBehind(n *credentials, t *taking) bool {
 	for kind := range uint8(useCertificate) {
 		for _, h := range n.used[kind] {
-			// A gateway may have several addresses. A kubelet renews six times a minute.
-			if since := minuteAt(h.Last) - minuteAt(h.First); (h.Value == t.Value || d.shared(h.Value)) && h.Renews > 0 && h.Renews >= min(12, 3*since) {
+			if (h.Value == t.Value || d.shared(h.Value)) && h.Alive >= livesFor { // a gateway may have several addresses
 				return true
 			}
 		}
 	}
 	for _, other := range d.nodes {
-		if other.lives(useV4) || other.lives(useV6) {
+		if other.renews(useV4, true) || other.renews(useV6, true) {
 			return false
 		}
 	}
 	return true
 }
 
-// lives reports whether the node gives signs of life from addresses of the family.
-func (n *credentials) lives(kind uint8) bool {
-	return slices.ContainsFunc(n.used[kind], func(h *habit) bool { return h.Renews > 0 })
+// renews reports whether the log has renewals of the node's Lease from addresses of the family; loopback ones, which are of no network, count if so asked.
+func (n *credentials) renews(kind uint8, loopback bool) bool {
+	return slices.ContainsFunc(n.used[kind], func(h *habit) bool { return h.Renews > 0 && (loopback || !isLoopback(h.Value)) })
 }
 
-// home returns an address of the Node from which its kubelet came at any time; "" where it comes by a gateway or a proxy alone.
+// home returns an address of the Node, of the family, from which its kubelet came at any time; "" where it comes by a gateway or a proxy alone.
 func (d *credentialDetector) home(n *credentials, kind uint8, sets [][]string) string {
 	for _, all := range slices.Backward(sets) {
 		for _, text := range all {

@@ -67,14 +67,6 @@ func TestSecretTaken(t *testing.T) {
 			takes(p, 30*minute+5, home)
 		}, ""},
 		{"by IPv6 where no node has any", own, func(p *tale) { takes(p, 30*minute, comes("2001:db8::9")) }, critical + "10.0.0.1, from 2001:db8::9"},
-		{"by IPv6 where the Node names no address of it, and the kubelet lives there too", own, func(p *tale) {
-			p.one(40*minute, "worker-1", lease("worker-1"), comes("2001:db8::9"))
-			takes(p, 42*minute, comes("2001:db8::9"))
-		}, ""},
-		{"by IPv6 where the Node names no address of it, and another node lives there", own, func(p *tale) {
-			p.one(10*minute, "worker-2", lease("worker-2"), comes("2001:db8::2"))
-			takes(p, 30*minute, comes("2001:db8::9"))
-		}, ""},
 		{"by IPv6 in the Node's network", world([]string{"10.0.0.1", "2001:db8::1"}), func(p *tale) { takes(p, 30*minute, comes("2001:db8::9")) }, ""},
 		{"by IPv6 of another Node in the same network", network, func(p *tale) { takes(p, 30*minute, comes("2001:db8::2")) }, critical + "10.0.0.1, from 2001:db8::2"},
 		{"refused", own, func(p *tale) { takes(p, 30*minute, comes("203.0.113.9"), code(403)) }, ""},

@@ -60,9 +60,13 @@ type use struct {
 	text        string // the address as an event had it
 	first, last time.Time
 	count       int64
-	renews      int64  // of those, how many renew the node's Lease
-	id          string // of the first request
-	product     string // of that, where it is no kubelet's
+	renews      int64 // of those, how many renew the node's Lease
+	slots       uint8 // of the minute, in which the Lease was renewed
+	// renewedFirst and renewedLast are when.
+	renewedFirst, renewedLast time.Time
+
+	id      string // of the first request
+	product string // of that, where it is no kubelet's
 }
 
 // useKey tells what a node uses apart.
@@ -83,6 +87,7 @@ type habit struct {
 	IDs     []string
 	Product string `json:",omitempty"` // of the latest, where it is no kubelet's
 	stored  time.Time
+	life
 }
 
 // owner says which node used an address or a certificate first, which one second, and whether still others did: then it is that of a proxy or a gateway.
@@ -179,7 +184,7 @@ func (d *credentialDetector) follow(r *Request, f *followed, step int64, _ State
 			u = at.use(n, keyOfAddress(addr), text)
 		}
 		if u.add(r, product); product == "" && renewsLease(r) {
-			u.renews++
+			u.renew(r)
 		}
 		if product == "" && takes(r) {
 			d.taking(n, u, text, r)
@@ -347,6 +352,7 @@ func (d *credentialDetector) take(minute int64, s State, found func(*Detection))
 		}
 	}
 	for _, n := range d.pending[minute] {
+		n.live(d.at(n, minute).uses)
 		d.surround(n, minute)
 		n.close(minute)
 		if n.worthStoring() {

@@ -44,6 +44,8 @@ const maxRate = 1700
 func Attack(day *Day, seed uint64, most int) (*Day, *Theft) {
 	c := day.copyOf()
 	m := &mutator{newRand(seed, day.Seed^0xa77ac), c}
+	// What was added later has chance of its own, so that a seed does what it did.
+	first, more := m.Rand, newRand(seed, day.Seed^0x1ea5e)
 	a := &attack{mutator: m, theft: &Theft{Node: m.node(), At: m.moment()}, id: uuid(m.Rand), most: most}
 	m.bind()
 	if m.IntN(3) == 0 {
@@ -53,6 +55,9 @@ func Attack(day *Day, seed uint64, most int) (*Day, *Theft) {
 	a.theft.Address = a.like.SourceIPs[0]
 	if m.IntN(3) > 0 {
 		a.theft.Address = fmt.Sprintf("198.51.100.%d", 1+m.IntN(250))
+		if more.IntN(4) == 0 {
+			a.theft.Address = fmt.Sprintf("2001:db8::%x", 1+more.IntN(250))
+		}
 	}
 	theft := a.steal()
 	for _, hide := range []func(*Event){a.pad, a.forward, a.claim, a.reuse, a.impersonate, a.escalate, a.flood, a.fruitless, a.foreign, a.wander, a.agents, a.others, a.silence} {
@@ -60,6 +65,10 @@ func Attack(day *Day, seed uint64, most int) (*Day, *Theft) {
 			hide(theft)
 		}
 	}
+	if a.Rand = more; more.IntN(2) == 0 {
+		a.renew(theft)
+	}
+	a.Rand = first
 	a.theft.At = theft.Received
 	m.Events = append(append(m.Events, theft), a.new...)
 	sortEvents(m.Events)

@@ -206,6 +206,11 @@ func TestAttacks(t *testing.T) {
 	for seed := first; seed < first+cases; seed++ {
 		check(seed, flood)
 	}
+	for seed := range uint64(6) {
+		if d, theft := quietAttack(days[seed%uint64(len(days))], seed); d != nil {
+			checkAttack(t, seed, d, theft)
+		}
+	}
 	for _, seed := range []uint64{20261827, 20268763} { // which were missed in a run for the night
 		check(seed, 3000)
 	}

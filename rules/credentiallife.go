@@ -1,0 +1,125 @@
+package rules
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+	"time"
+)
+
+// life is where a kubelet lives: from where it renews the Lease of its node. Only renewals that succeeded count, at the rate of a kubelet: six a minute.
+// Whoever has a credential makes single ones from anywhere, and more of them at once.
+type life struct {
+	// Alive is in how many minutes the address gave signs of life at that rate.
+	Alive int64 `json:",omitempty"`
+	// From and Renewed are the first and the latest renewal of a run in which the node renewed from nowhere else. From is zero where it did so at the same time.
+	From    time.Time `json:",omitzero"`
+	Renewed time.Time `json:",omitzero"`
+	// Lived is Alive within the run.
+	Lived int64 `json:",omitempty"`
+	// Rooted says that the node had renewed from nowhere else before the run.
+	Rooted bool `json:",omitempty"`
+}
+
+const (
+	// secondsOfSlot is how often a kubelet renews, slotsAlive of how many of the minute's slots make it alive.
+	secondsOfSlot = 10
+	slotsAlive    = 3
+	// livesFor is for how many minutes a node has to be alive until it lives somewhere.
+	livesFor = 4
+)
+
+// renew takes in a renewal.
+func (u *use) renew(r *Request) {
+	u.renews++
+	if !r.Succeeded() {
+		return
+	}
+	if u.slots == 0 || r.Time.Before(u.renewedFirst) {
+		u.renewedFirst = r.Time
+	}
+	if u.slots == 0 || r.Time.After(u.renewedLast) {
+		u.renewedLast = r.Time
+	}
+	u.slots |= 1 << (r.Time.Second() / secondsOfSlot)
+}
+
+// habit is what is known of an address of the node, nil if it is not known.
+func (n *credentials) habit(kind uint8, value string) *habit {
+	if i := slices.IndexFunc(n.used[kind], func(h *habit) bool { return h.Value == value }); i >= 0 {
+		return n.used[kind][i]
+	}
+	return nil
+}
+
+// elsewhere calls f with the other addresses of the node that are no loopback ones, until it returns true.
+func (n *credentials) elsewhere(h *habit, f func(o *habit) bool) bool {
+	for kind := range uint8(useCertificate) {
+		for _, o := range n.used[kind] {
+			if o != h && !isLoopback(o.Value) && f(o) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// live takes in the signs of life of a minute.
+func (n *credentials) live(uses []use) {
+	var renewed []*use
+	for i := range uses {
+		if u := &uses[i]; u.slots != 0 && !isLoopback(u.value) {
+			renewed = append(renewed, u)
+		}
+	}
+	if len(renewed) > 1 {
+		slices.SortFunc(renewed, func(a, b *use) int {
+			if c := a.renewedFirst.Compare(b.renewedFirst); c != 0 {
+				return c
+			}
+			return strings.Compare(a.value, b.value)
+		})
+	}
+	for _, u := range renewed {
+		h := n.habit(u.kind, u.value)
+		if h == nil {
+			continue
+		}
+		both := slices.ContainsFunc(renewed, func(o *use) bool {
+			return o != u && !o.renewedFirst.After(u.renewedLast) && !u.renewedFirst.After(o.renewedLast)
+		})
+		moved := n.elsewhere(h, func(o *habit) bool { return o.Renewed.After(h.Renewed) })
+		switch {
+		case both:
+			h.life = life{Alive: h.Alive}
+		case moved || h.From.IsZero():
+			h.life = life{Alive: h.Alive, From: u.renewedFirst, Rooted: !n.elsewhere(h, func(o *habit) bool { return !o.Renewed.IsZero() }) && h.Renewed.IsZero()}
+		}
+		h.Renewed = u.renewedLast
+		if bits.OnesCount8(u.slots) >= slotsAlive {
+			h.Alive++
+			if !both {
+				h.Lived++
+			}
+		}
+	}
+}
+
+// livesIn reports whether other nodes live at addresses of the family since before the given time. maybe says that the next minutes may show it.
+func (d *credentialDetector) livesIn(kind uint8, n *credentials, before time.Time) (is, maybe bool) {
+	for _, other := range d.nodes {
+		if other == n {
+			continue
+		}
+		for _, h := range other.used[kind] {
+			if isLoopback(h.Value) || !h.First.Before(before) {
+				continue
+			}
+			if h.Lived >= livesFor {
+				return true, false
+			}
+			maybe = maybe || h.Lived > 0
+		}
+	}
+	return false, maybe
+}

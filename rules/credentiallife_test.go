@@ -1,0 +1,134 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+// taken is one secret that a pod on the node uses.
+func (p *tale) taken(second int, name, address string) {
+	p.one(second, name, does("get secrets shop/db"), verdict(nodeauthz.Allow), comes(address))
+}
+
+// lives has a kubelet renew its Lease every ten seconds from an address.
+func (p *tale) lives(name, address string, from, to int) {
+	for s := from; s < to; s += 10 {
+		p.one(s, name, lease(name), comes(address))
+	}
+}
+
+// housed are nodes of which each has the address 10.0.0.N, for worker-N.
+func housed(n int) *world {
+	w := cluster(n)
+	w.sets, w.addresses = map[string][][]string{}, map[string][]string{}
+	for i := 1; i <= n; i++ {
+		name, own := fmt.Sprintf("worker-%d", i), []string{fmt.Sprintf("10.0.0.%d", i)}
+		w.sets[name], w.addresses[name] = [][]string{own}, own
+	}
+	return w
+}
+
+// worst is the severity of the worst finding of secret-taken about a node, and all that was found.
+func worst(t *testing.T, p *tale, s State, node string) (severity, all string) {
+	t.Helper()
+	found := p.detects(t, nodeCredentialMisuse(), s)
+	for _, severity := range []string{"critical", "high", "medium"} {
+		for _, f := range found {
+			if strings.Contains(f, " "+severity+": ") && strings.Contains(f, "of node "+node+" ") {
+				return severity, strings.Join(found, "\n")
+			}
+		}
+	}
+	return "", strings.Join(found, "\n")
+}
+
+// What shows that nodes live at addresses of the other family are renewals of other nodes: those that succeeded, at the rate of a kubelet, from before.
+func TestWhereNodesLive(t *testing.T) {
+	const thief = "2001:db8::9"
+	for _, c := range []struct {
+		name string
+		play func(p *tale)
+		want string
+	}{
+		{"nobody", func(*tale) {}, "critical"},
+		{"the thief renews", func(p *tale) { p.one(30*minute+5, "worker-1", lease("worker-1"), comes(thief)) }, "critical"},
+		{"the thief renews for long", func(p *tale) { p.lives("worker-1", thief, 20*minute, 40*minute) }, "critical"},
+		{"the thief renews, and is refused", func(p *tale) { p.one(20*minute, "worker-2", lease("worker-2"), comes(thief), code(409)) }, "critical"},
+		{"another node renews once", func(p *tale) { p.one(20*minute, "worker-2", lease("worker-2"), comes("2001:db8::2")) }, "critical"},
+		{"many at once", func(p *tale) {
+			for i := range 60 {
+				p.one(20*minute+i/10, "worker-2", lease("worker-2"), comes("2001:db8::2"))
+			}
+		}, "critical"},
+		{"refused for long", func(p *tale) {
+			for s := 10 * minute; s < 20*minute; s += 10 {
+				p.one(s, "worker-9", lease("worker-9"), comes("2001:db8::2"), code(409))
+			}
+		}, "critical"},
+		{"next to its kubelet", func(p *tale) { p.lives("worker-2", "2001:db8::2", 10*minute, 20*minute) }, "critical"},
+		{"from afterwards", func(p *tale) { p.lives("worker-9", "2001:db8::2", 30*minute+1, 45*minute) }, "critical"},
+		{"at a loopback address", func(p *tale) { p.lives("worker-9", "::1", 0, hour) }, "critical"},
+		{"another node lives there", func(p *tale) { p.lives("worker-9", "2001:db8::2", 0, hour) }, ""},
+		{"since a minute before", func(p *tale) { p.lives("worker-9", "2001:db8::2", 29*minute, hour) }, ""},
+		{"to a minute before, for two", func(p *tale) { p.lives("worker-9", "2001:db8::2", 27*minute, 29*minute) }, "critical"},
+	} {
+		p := &tale{}
+		p.kubelets(3, 0, hour, 10, nil, home)
+		c.play(p)
+		p.taken(30*minute, "worker-1", thief)
+		if got, all := worst(t, p, housed(3), "worker-1"); got != c.want {
+			t.Errorf("%s: %q, want %q\n%s", c.name, got, c.want, all)
+		}
+	}
+	// Who stops the kubelet first is found, too.
+	p := &tale{}
+	p.kubelets(3, 0, hour, 10, nodesWithin(20*minute, hour, 1), home)
+	p.taken(30*minute, "worker-1", thief)
+	if got, all := worst(t, p, housed(3), "worker-1"); got != "critical" {
+		t.Errorf("silent: %q\n%s", got, all)
+	}
+}
+
+// Somebody uses the credentials of three nodes from one address while the kubelet of one is silent. The address is a gateway's where that lives there.
+func TestGatewayOfThree(t *testing.T) {
+	const gateway = "203.0.113.9"
+	for _, c := range []struct {
+		name string
+		play func(p *tale)
+		want string
+	}{
+		{"no renewal", func(*tale) {}, "critical"},
+		{"one in the same minute", func(p *tale) { p.one(30*minute+5, "worker-1", lease("worker-1"), comes(gateway)) }, "critical"},
+		{"twelve in six seconds", func(p *tale) {
+			for i := range 12 {
+				p.one(30*minute+5+i/2, "worker-1", lease("worker-1"), comes(gateway))
+			}
+		}, "critical"},
+		{"twelve an hour", func(p *tale) {
+			for s := 0; s < hour; s += 5 * minute {
+				p.one(30*minute+s, "worker-1", lease("worker-1"), comes(gateway))
+			}
+		}, "critical"},
+		{"refused for long", func(p *tale) {
+			for s := 30 * minute; s < 40*minute; s += 10 {
+				p.one(s, "worker-1", lease("worker-1"), comes(gateway), code(409))
+			}
+		}, "critical"},
+		{"a kubelet", func(p *tale) { p.lives("worker-1", gateway, 29*minute, hour) }, ""},
+		{"a kubelet that just came", func(p *tale) { p.lives("worker-1", gateway, 30*minute+1, hour) }, ""},
+	} {
+		p := &tale{}
+		p.kubelets(3, 0, hour, 10, nodesWithin(20*minute, hour, 1), home)
+		p.one(30*minute-2, "worker-2", comes(gateway))
+		p.one(30*minute-1, "worker-3", comes(gateway))
+		c.play(p)
+		p.taken(30*minute, "worker-1", gateway)
+		got, all := worst(t, p, housed(3), "worker-1")
+		if (got == "critical") != (c.want == "critical") {
+			t.Errorf("%s: %q, want %q\n%s", c.name, got, c.want, all)
+		}
+	}
+}
