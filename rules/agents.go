@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/nodetrail/nodetrail/codes"
@@ -64,9 +65,30 @@ func detectsProblems(r *Request) bool {
 	return reportsItsNode(r) || a.ResourceRequest && a.Resource == "events" && a.Subresource == "" && (a.Verb == "create" || a.Verb == "patch" || a.Verb == "update")
 }
 
-// finding is the one on such a request.
-func (a *nodeAgent) finding(f *Finding) {
-	f.Severity, f.Reason, f.Params = Low, ProviderAgent, codes.Params{codes.Text(ParamProvider, a.provider)}
+// finding is the one on such a request. An agent runs on its node: it is excused where it comes from an address of the Node, or from where the kubelet lives, as behind a
+// gateway. Where nothing shows yet where that is, little is certain.
+func (a *nodeAgent) finding(f *Finding, r *Request, s State, m *Memory) {
+	switch on, known := onItsNode(r, s, m); {
+	case on:
+		f.Severity, f.Reason, f.Params = Low, ProviderAgent, codes.Params{codes.Text(ParamProvider, a.provider)}
+	case !known:
+		f.Severity = Medium
+	}
+}
+
+// onItsNode reports whether a request comes from the node whose credential it has, as far as the log and the state tell of addresses. known says that what does not come
+// from there comes from elsewhere.
+func onItsNode(r *Request, s State, m *Memory) (on, known bool) {
+	text, logged := r.Event.Address()
+	address, ok := PlainAddress(text)
+	if s == nil || !logged || ok && address.IsLoopback() {
+		return true, false
+	}
+	sets := s.NodeAddressSets(r.Node, r.Time)
+	if len(sets) == 0 || slices.ContainsFunc(sets, func(all []string) bool { return hasAddress(all, address.String()) }) {
+		return true, true
+	}
+	return m.livesAt(r.Node, text)
 }
 
 // agentsDoc lists the agents for the page of the rule.
