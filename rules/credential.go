@@ -118,6 +118,11 @@ live there.
 A kubelet lives at an address if it renewed the Lease of its node from there in four minutes, three times in each or more. Renewals that
 were refused do not count, nor do loopback addresses.
 
+This is medium at most: an address that no Node has moves from one node to another, such as the address of the control plane that kube-vip or keepalived moves:
+the kubelet on the machine that has it comes from there. The node that had it stopped to come from there at most ten minutes before, all
+renewals of the other node come from there since, and connections from its old address end within ten minutes. The first of these nodes
+was never seen at another address before.
+
 ## Why
 A kubelet's key lies on the node's disk. Programs on the node that borrow it break when its rights shrink. An attacker who copied it uses
 it from elsewhere or with another tool, while the kubelet continues as before.
@@ -129,7 +134,8 @@ copies it: issue one for each node. Where somebody impersonates nodes, look at w
 
 ## False positives
 A node with several addresses from which it comes in turn is flagged where the Node object does not have both, and so are one or two
-nodes alone behind a gateway that has several. So is one whose new address the state does not have, such as a snapshot from before.
+nodes alone behind a gateway that has several. So is one whose new address the state does not have, such as a snapshot from before, and
+one that is the first to get the address of the control plane after it came from its own.
 Behind a proxy or a load balancer the address is the proxy's, and says nothing. Distributions that compile the kubelet into one
 program send a name of their own: k3s, rke2, kubelite, k0s and hyperkube are known. These agents of providers are known:
 

@@ -19,6 +19,9 @@ type life struct {
 	Lived int64 `json:",omitempty"`
 	// Rooted says that the node had renewed from nowhere else before the run.
 	Rooted bool `json:",omitempty"`
+	// Held says that the node had the address to itself in the run, and is the one to hand it on. Handed says that another one handed it over.
+	Held   bool `json:",omitempty"`
+	Handed bool `json:",omitempty"`
 }
 
 const (
@@ -65,7 +68,7 @@ func (n *credentials) elsewhere(h *habit, f func(o *habit) bool) bool {
 }
 
 // live takes in the signs of life of a minute.
-func (n *credentials) live(uses []use) {
+func (d *credentialDetector) live(n *credentials, uses []use, s State) {
 	var renewed []*use
 	for i := range uses {
 		if u := &uses[i]; u.slots != 0 && !isLoopback(u.value) {
@@ -102,6 +105,7 @@ func (n *credentials) live(uses []use) {
 				h.Lived++
 			}
 		}
+		d.hold(n, h, s)
 	}
 }
 

@@ -170,10 +170,11 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 		if m >= minute {
 			return false
 		}
+		is, maybe := d.handed(n, &t, m, minute)
 		nobody, perhaps := d.ofNobody(n, &t, ever)
 		wait := minute <= m+movedFor && !over
-		if perhaps && wait {
-			return false
+		if is || maybe && !over || perhaps && wait {
+			return is
 		}
 		home, strange := "", nobody || strangeOf(ever, t.Value) || d.ofAnother(n, &t, s)
 		if t.Seen == 0 {

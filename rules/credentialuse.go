@@ -96,6 +96,7 @@ type owner struct {
 	Node   string
 	Second string `json:",omitempty"`
 	Shared bool
+	holding
 }
 
 const (
@@ -352,7 +353,7 @@ func (d *credentialDetector) take(minute int64, s State, found func(*Detection))
 		}
 	}
 	for _, n := range d.pending[minute] {
-		n.live(d.at(n, minute).uses)
+		d.live(n, d.at(n, minute).uses, s)
 		d.surround(n, minute)
 		n.close(minute)
 		if n.worthStoring() {
@@ -490,7 +491,11 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 					}))
 				}
 			case beside(home, other, minute):
-				found(n.detection(other, SecondAddress, other.Value, minute, High, codes.Params{
+				severity := High
+				if home.moving(minute-1) || other.moving(minute-1) {
+					severity = Medium
+				}
+				found(n.detection(other, SecondAddress, other.Value, minute, severity, codes.Params{
 					codes.Text(ParamAddress, other.Value), codes.Text(ParamHome, home.Value),
 				}))
 			case turns(home, other, minute) >= inTurn && !(d.severalAt(home.Value) && d.severalAt(other.Value)): // perhaps a gateway's, of which little is seen

@@ -238,7 +238,18 @@ func (w *world) NodeAddresses(name string) []string {
 	return slices.Concat(w.addresses[name], slices.Concat(w.sets[name]...))
 }
 func (w *world) NodeAddressSets(name string, _ time.Time) [][]string { return w.sets[name] }
-func (w *world) NodeAt(string) string                                { return "" }
+
+func (w *world) NodeAt(address string) (node string) {
+	for name, all := range w.sets {
+		if slices.ContainsFunc(all, func(set []string) bool { return hasAddress(set, address) }) {
+			if node != "" {
+				return ""
+			}
+			node = name
+		}
+	}
+	return node
+}
 
 func (w *world) FreshSecret(namespace, pod, node string, t time.Time) (secret string, bound time.Time, ok bool) {
 	secret, seconds, ok := strings.Cut(w.fresh[namespace+"/"+pod], " ")

@@ -1,6 +1,39 @@
 package days
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
+
+// vipMoves has a control plane's address move from one node to another, as kube-vip and keepalived do: the kubelet on the machine that has it comes from there. At times the
+// connection for all but Leases outlives the move by some minutes, and at times the address comes back.
+func vipMoves(m *mutator) string {
+	const vip = "10.0.1.100"
+	if len(m.NodeNames) < 2 {
+		return ""
+	}
+	order := m.Perm(len(m.NodeNames))
+	first, second := m.NodeNames[order[0]], m.NodeNames[order[1]]
+	moves, back := m.From.Add(m.To.Sub(m.From)/3), m.To.Add(time.Hour)
+	if m.IntN(2) == 0 {
+		back = moves.Add(m.To.Sub(m.From) / 3)
+	}
+	open := moves.Add(time.Duration(m.IntN(6)) * minute)
+	gap := time.Duration(1+m.IntN(20)) * 1e9
+	n := m.change(func(e *Event) bool {
+		at := e.Received
+		switch {
+		case !e.IsNode():
+			return false
+		case nodeOf(e.User) == first:
+			return at.Before(moves) || at.After(back.Add(gap))
+		case nodeOf(e.User) == second && at.Before(back):
+			return at.After(moves.Add(gap)) && (isBeat(e) || at.After(open))
+		}
+		return false
+	}, func(e *Event) { e.SourceIPs = []string{vip} })
+	return some(n, fmt.Sprintf("%s from %s to %s at %s, back at %s, open until %s", vip, first, second, stamp(moves), stamp(back), stamp(open)))
+}
 
 // renew renews Leases with the stolen credential, and with those of others that were used from there: too few for a kubelet, too many at once, or ones that are refused.
 func (a *attack) renew(theft *Event) {
