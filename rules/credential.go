@@ -118,10 +118,14 @@ live there.
 A kubelet lives at an address if it renewed the Lease of its node from there in four minutes, three times in each or more. Renewals that
 were refused do not count, nor do loopback addresses.
 
-This is medium at most: an address that no Node has moves from one node to another, such as the address of the control plane that kube-vip or keepalived moves:
-the kubelet on the machine that has it comes from there. The node that had it stopped to come from there at most ten minutes before, all
-renewals of the other node come from there since, and connections from its old address end within ten minutes. The first of these nodes
-was never seen at another address before.
+Two cases are medium at most, because addresses prove too little there:
+
+- an address that no Node has moves from one node to another, such as the address of the control plane that kube-vip or keepalived moves:
+  the kubelet on the machine that has it comes from there. The node that had it stopped to come from there at most ten minutes before, all
+  renewals of the other node come from there since, and connections from its old address end within ten minutes. The first of these nodes
+  was never seen at another address before;
+- no kubelet of the cluster comes from an address of its own Node, and most nodes come from several addresses at once, such as behind a NAT
+  or a load balancer with many.
 
 ## Why
 A kubelet's key lies on the node's disk. Programs on the node that borrow it break when its rights shrink. An attacker who copied it uses

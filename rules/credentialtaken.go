@@ -195,6 +195,9 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 			Rule: CredentialMisuse, Reason: SecretTaken, Severity: Critical, Subject: n.name, Apart: t.Value, Allowed: true,
 			Params: codes.Params{codes.Text(ParamHome, home), codes.Text(ParamAddress, t.Text)},
 		}
+		if d.pooled(n, minute, s) {
+			f.Severity = Medium
+		}
 		o := &t.Object
 		found(&Detection{
 			Finding: f, Time: t.At, First: t.At, Last: t.At, Count: 1, AuditIDs: idsOf(t.AuditID), Product: "kubelet",

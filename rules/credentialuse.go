@@ -26,6 +26,7 @@ type credentialDetector struct {
 	taken   map[string][]taking // by node, what is still to be judged
 	// takenStored says that what is stored of it is not empty.
 	takenStored bool
+	pools       pools
 	dropping
 }
 
@@ -492,7 +493,7 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 				}
 			case beside(home, other, minute):
 				severity := High
-				if home.moving(minute-1) || other.moving(minute-1) {
+				if home.moving(minute-1) || other.moving(minute-1) || d.pooled(n, minute, s) {
 					severity = Medium
 				}
 				found(n.detection(other, SecondAddress, other.Value, minute, severity, codes.Params{

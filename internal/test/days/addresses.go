@@ -2,6 +2,7 @@ package days
 
 import (
 	"fmt"
+	"hash/fnv"
 	"time"
 )
 
@@ -33,6 +34,20 @@ func vipMoves(m *mutator) string {
 		return false
 	}, func(e *Event) { e.SourceIPs = []string{vip} })
 	return some(n, fmt.Sprintf("%s from %s to %s at %s, back at %s, open until %s", vip, first, second, stamp(moves), stamp(back), stamp(open)))
+}
+
+// manyGateways has all nodes come by a gateway of many addresses, of which each connection picks one. A kubelet renews its Lease by a connection of its own.
+func manyGateways(m *mutator) string {
+	addresses, lasts := uint32(4+m.IntN(8)), time.Duration(20+m.IntN(60))*minute
+	n := m.change(func(e *Event) bool { return e.IsNode() && len(e.SourceIPs) > 0 }, func(e *Event) {
+		h := fnv.New32a()
+		node := nodeOf(e.User)
+		_, _ = h.Write([]byte(node)) // it never fails
+		turn := e.Received.Add(time.Duration(h.Sum32()%uint32(lasts/second))*second).UnixNano() / int64(lasts)
+		_, _ = fmt.Fprint(h, turn, isBeat(e), m.Seed) // it never fails
+		e.SourceIPs = []string{fmt.Sprintf("203.0.113.%d", 10+h.Sum32()%addresses)}
+	})
+	return some(n, fmt.Sprintf("%d addresses, connections of %s", addresses, lasts))
 }
 
 // renew renews Leases with the stolen credential, and with those of others that were used from there: too few for a kubelet, too many at once, or ones that are refused.
