@@ -12,8 +12,11 @@ import (
 func TestAddressesThatSayNothing(t *testing.T) {
 	for seed := range effort.Of(uint64(24), 6) {
 		base := clean(t, 191+seed%3, Options{Span: 3 * time.Hour, Nodes: 4 + int(seed%3)*4, Minor: 34 + int(seed%4), Features: Deployments})
-		for _, name := range []string{"holder-vip-moves", "holder-many-gateways"} {
+		for _, name := range []string{"holder-vip-moves", "many-gateways"} {
 			m, _ := Named(name, seed)
+			if name == "many-gateways" { // few nodes behind one may be findings
+				m = Mutation{Name: name, Seed: seed, apply: manyGateways}
+			}
 			d, ok := m.Apply(base)
 			if !ok {
 				t.Fatalf("%s does not apply", name)

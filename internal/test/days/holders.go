@@ -58,7 +58,6 @@ func holders() []Mutation {
 			const gateway = "10.0.3.1"
 			return every(m, "", m.From, gateway, func(e *Event) { e.SourceIPs = []string{gateway} })
 		}),
-		holder("holder-many-gateways", "all nodes come through a gateway of many addresses", manyGateways),
 		holder("holder-vip-moves", "the address of the control plane moves from one node to another, and the kubelets on them come from it", vipMoves),
 		holder("holder-no-address", "the log has no addresses of a node's requests for some time", func(m *mutator) string {
 			node := m.node()
