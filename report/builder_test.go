@@ -248,7 +248,7 @@ func TestReportCanBeTakenTwice(t *testing.T) {
 	if n := len(first.Agreement.Disagree); n != 1 {
 		t.Errorf("the first report has %d disagreements", n)
 	}
-	if diff := cmp.Diff(l.b.Report(facts(2)), l.b.Report(facts(2)), cmpopts.IgnoreUnexported(Finding{})); diff != "" {
+	if diff := cmp.Diff(l.b.Report(facts(2)), l.b.Report(facts(2)), cmp.AllowUnexported(Report{}), cmpopts.IgnoreUnexported(Finding{})); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -65,30 +65,20 @@ func detectsProblems(r *Request) bool {
 	return reportsItsNode(r) || a.ResourceRequest && a.Resource == "events" && a.Subresource == "" && (a.Verb == "create" || a.Verb == "patch" || a.Verb == "update")
 }
 
-// finding is the one on such a request. An agent runs on its node: it is excused where it comes from an address of the Node, or from where the kubelet lives, as behind a
-// gateway. Where nothing shows yet where that is, little is certain.
-func (a *nodeAgent) finding(f *Finding, r *Request, s State, m *Memory) {
-	switch on, known := onItsNode(r, s, m); {
-	case on:
-		f.Severity, f.Reason, f.Params = Low, ProviderAgent, codes.Params{codes.Text(ParamProvider, a.provider)}
-	case !known:
-		f.Severity = Medium
-	}
-}
-
-// onItsNode reports whether a request comes from the node whose credential it has, as far as the log and the state tell of addresses. known says that what does not come
-// from there comes from elsewhere.
-func onItsNode(r *Request, s State, m *Memory) (on, known bool) {
+// finding is the one on such a request. An agent runs on its node: it is excused where it comes from an address of the Node. It is not where it comes from one of another
+// node. What comes from an address that no Node has may have passed a gateway.
+func (a *nodeAgent) finding(f *Finding, r *Request, s State) {
 	text, logged := r.Event.Address()
 	address, ok := PlainAddress(text)
-	if s == nil || !logged || ok && address.IsLoopback() {
-		return true, false
+	if s != nil && logged && (!ok || !address.IsLoopback()) {
+		if sets := s.NodeAddressSets(r.Node, r.Time); len(sets) > 0 && !slices.ContainsFunc(sets, func(all []string) bool { return hasAddress(all, address.String()) }) {
+			if s.NodeAt(text) == "" {
+				f.Severity = Medium
+			}
+			return
+		}
 	}
-	sets := s.NodeAddressSets(r.Node, r.Time)
-	if len(sets) == 0 || slices.ContainsFunc(sets, func(all []string) bool { return hasAddress(all, address.String()) }) {
-		return true, true
-	}
-	return m.livesAt(r.Node, text)
+	f.Severity, f.Reason, f.Params = Low, ProviderAgent, codes.Params{codes.Text(ParamProvider, a.provider)}
 }
 
 // agentsDoc lists the agents for the page of the rule.

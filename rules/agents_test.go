@@ -2,28 +2,30 @@ package rules
 
 import "testing"
 
-// An agent of a provider runs on its node. From elsewhere it is a client that is no kubelet.
+// neighbours is a state in which an address is another node's.
+type neighbours struct {
+	State
+	at map[string]string
+}
+
+func (n neighbours) NodeAt(address string) string { return n.at[address] }
+
+// An agent of a provider runs on its node. From another one it is a client that is no kubelet.
 func TestAgentRunsOnItsNode(t *testing.T) {
 	const low, other = `low: the credential of node worker-1 is used by "node-problem-detector", a known agent of GCE and whoever runs it standalone`,
 		`: the credential of node worker-1 is used by "node-problem-detector", which is no kubelet`
-	agents := func(s State, renewals int, answered int32, kubelet string) story {
-		told := newStory(t, s)
-		for i := range renewals {
-			told.f("a renewal", "", lease("worker-1"), when(i*10), code(answered), comes(kubelet))
-		}
-		return told
+	w := neighbours{housed(3), map[string]string{"10.0.0.1": "worker-1", "10.0.0.2": "worker-2"}}
+	for _, c := range []struct {
+		name, address, want string
+		s                   State
+	}{
+		{"from the node", "10.0.0.1", low, w},
+		{"by loopback", "127.0.0.1", low, w},
+		{"from an address of nobody", "203.0.113.9", "medium" + other, w},
+		{"from another node", "10.0.0.2", "high" + other, w},
+		{"without a state", "203.0.113.9", low, nil},
+		{"where the state has no addresses", "203.0.113.9", low, cluster(3)},
+	} {
+		newStory(t, c.s).f(c.name, c.want, does("patch nodes/status worker-1"), agent("node-problem-detector/v1"), code(200), comes(c.address))
 	}
-	does := func(address string) []with {
-		return []with{does("patch nodes/status worker-1"), agent("node-problem-detector/v1"), when(10 * minute), code(200), comes(address)}
-	}
-	w := housed(3)
-	agents(w, 60, 200, "10.0.0.1").f("from the node", low, does("10.0.0.1")...)
-	agents(w, 60, 200, "10.0.0.1").f("by loopback", low, does("127.0.0.1")...)
-	agents(w, 60, 200, "10.0.0.1").f("from elsewhere", "high"+other, does("203.0.113.9")...)
-	agents(w, 60, 200, "10.0.0.1").f("from another node", "high"+other, does("10.0.0.2")...)
-	agents(w, 60, 200, "203.0.113.9").f("from where the kubelet lives", low, does("203.0.113.9")...)
-	agents(w, 1, 200, "203.0.113.9").f("from where it has been once", "medium"+other, does("203.0.113.9")...)
-	agents(w, 60, 409, "203.0.113.9").f("from where it was refused", "medium"+other, does("203.0.113.9")...)
-	agents(nil, 60, 200, "10.0.0.1").f("without a state", low, does("203.0.113.9")...)
-	agents(cluster(3), 60, 200, "10.0.0.1").f("where the state has no addresses", low, does("203.0.113.9")...)
 }

@@ -84,8 +84,8 @@ A single request with a node's identity for which one of these holds, the first 
   constrained impersonation (the verb 'impersonate:associated-node', Kubernetes 1.36 and later) is not flagged: it stays within the
   node's scope;
 - its user agent is not a kubelet's. The severity is low for agents of providers that are known to use the credential, as far as they
-  do what their sources say and come from an address of the Node, or from one where its kubelet lives. It is medium where they come from
-  elsewhere and the log does not show yet where the kubelet lives;
+  do what their sources say and come from an address of the Node. It is medium where they come from an address that no Node has, such as
+  one of a gateway;
 - it was refused and would have given the node the rights of others (medium): exec and the like in pods, the proxy of pods, services and
   nodes, roles and bindings, the approval of certificates, impersonation, bootstrap tokens;
 - it lists or watches pods of all nodes, and was let through without a binding (medium). Kubelets ask for their own by a field selector.
@@ -189,7 +189,6 @@ func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 		return true
 	}
 	if IsKubelet(product, m.Kubelets) || product == "kubeadm" && kubeadms(r) {
-		m.renewed(r)
 		if r.Allowed && r.Event.Code == http.StatusForbidden && writes(r.Attrs.Verb) && !writesForeign(r, s) {
 			refusedByAdmission(r, f)
 			return true
@@ -210,7 +209,7 @@ func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 	}
 	stolen(r, f)
 	if a := agentOf(product, r); a != nil {
-		a.finding(f, r, s, m)
+		a.finding(f, r, s)
 	}
 	return true
 }

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +13,8 @@ const MaxNodes = 20_000
 // maxRemembered bounds the names that are remembered, in bytes. Node names have at most 253, credential ids are hashes.
 const maxRemembered = 256
 
-// Memory is what rules know in addition to the request and the state. It is not safe for concurrent use.
+// Memory is what rules know in addition to the request and the state. Rules only read it: requests are judged on several cores at once. See is not safe for
+// concurrent use.
 type Memory struct {
 	// Kubelets are further user agents that count as a kubelet's, without version.
 	Kubelets []string
@@ -22,67 +22,6 @@ type Memory struct {
 	Bootstrap Bootstrap
 
 	named time.Time // of the latest event with a user agent
-	homes latest[[]homeOf]
-}
-
-// homeOf is an address from which a kubelet renews the Lease of its node: at how many times, of which the latest is slot.
-type homeOf struct {
-	address string
-	times   int
-	slot    int64
-}
-
-const (
-	// mostHomes bounds the addresses that are remembered of a node, those that are in use.
-	mostHomes = 4
-	// homeAfter is after how many renewals, ten seconds apart, a kubelet lives at an address.
-	homeAfter = 6
-)
-
-// renewed takes in a request of a kubelet, if it renews the node's Lease.
-func (m *Memory) renewed(r *Request) {
-	text, logged := r.Event.Address()
-	if !renewsLease(r) || !r.Succeeded() || !logged || len(text) > maxRemembered {
-		return
-	}
-	slot := stepOf(r.Time)
-	all := m.homes.get(r.Node)
-	if all == nil {
-		all = &[]homeOf{}
-		m.homes.add(r.Node, all)
-	}
-	for i := range *all {
-		if h := &(*all)[i]; h.address == text {
-			if slot > h.slot {
-				h.times, h.slot = h.times+1, slot
-			}
-			return
-		}
-	}
-	if len(*all) >= mostHomes {
-		oldest := 0
-		for i := range *all {
-			if (*all)[i].slot < (*all)[oldest].slot {
-				oldest = i
-			}
-		}
-		*all = slices.Delete(*all, oldest, oldest+1)
-	}
-	*all = append(*all, homeOf{strings.Clone(text), 1, slot})
-}
-
-// livesAt reports whether the node's kubelet lives at the address, and whether it is known where it does.
-func (m *Memory) livesAt(node, address string) (is, known bool) {
-	all := m.homes.get(node)
-	if all == nil {
-		return false, false
-	}
-	for _, h := range *all {
-		if h.times >= homeAfter {
-			is, known = is || h.address == address, true
-		}
-	}
-	return is, known
 }
 
 // namedFor is for how long a log is taken to have user agents after the last one, by its own time. Kubelets renew their Leases every ten seconds.
@@ -101,7 +40,7 @@ func (m *Memory) Unnamed(ev *audit.Event) bool {
 }
 
 // NewMemory returns a memory that knows nothing.
-func NewMemory() *Memory { return &Memory{homes: newLatest[[]homeOf](MaxNodes)} }
+func NewMemory() *Memory { return &Memory{} }
 
 // latest is a map that keeps its latest entries: when the young generation is full, the old one is forgotten and the young one
 // takes its place.
