@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/app"
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/pipeline"
 )
@@ -224,6 +225,58 @@ func TestBypassWithItsEffect(t *testing.T) {
 	for _, id := range []string{"label", "pod"} {
 		if found[id] != "deny false true" {
 			t.Errorf("%s: %q", id, found[id])
+		}
+	}
+}
+
+// What a write leaves unclear reaches the check of NodeRestriction: a delete of a pod whose namesake was on the node minutes before, and a write in an event that is too long.
+func TestUnclearWritesReachTheCheck(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string, lines ...string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	seen := func(at, kind, object string) string {
+		return fmt.Sprintf(`{"observedAt":"2026-11-22T06:%s","type":%q,"object":%s}`, at, kind, object)
+	}
+	pod := func(uid, node string) string {
+		return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"a","uid":%q},"spec":{"nodeName":%q,"containers":[]}}`, uid, node)
+	}
+	state := file("journal.jsonl", seen("00:00Z", "ADDED", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"w1","uid":"n1"}}`), seen("00:00Z", "ADDED", pod("first", "w1")),
+		seen("02:00Z", "DELETED", pod("first", "w1")), seen("02:01Z", "ADDED", pod("second", "w2")), seen("09:00Z", "MODIFIED", pod("second", "w2")))
+	event := func(verb, uri, ref string, code int) string {
+		return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"it","stage":"ResponseComplete","requestURI":%q,"verb":%q,`+
+			`"user":{"username":"system:node:w1","groups":["system:nodes","system:authenticated"]},"sourceIPs":["10.0.0.1"],"userAgent":"kubelet/v1.37.1",`+
+			`"objectRef":%s,"responseStatus":{"code":%d},"requestReceivedTimestamp":"2026-11-22T06:06:00.000000Z","stageTimestamp":"2026-11-22T06:06:00.000000Z",`+
+			`"annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""}}`, uri, verb, ref, code)
+	}
+	node, long := `{"resource":"nodes","name":"w1","apiVersion":"v1"}`, "/api/v1/nodes/w1?p="+strings.Repeat("x", 4000)
+	for name, c := range map[string]struct{ line, want string }{
+		"a namesake":      {event("delete", "/api/v1/namespaces/shop/pods/a", `{"resource":"pods","namespace":"shop","name":"a","apiVersion":"v1"}`, 200), "restriction-unclear"},
+		"too long":        {event("patch", long, node, 200), "restriction-body-cut"},
+		"too long a read": {event("get", long, node, 200), ""},
+		"and refused":     {event("patch", long, node, 403), ""},
+	} {
+		got, err := app.Analyze(context.Background(), app.AnalyzeOptions{
+			Authorization: app.Authorization{KubernetesVersion: "1.37.1", Skew: time.Second},
+			Input:         app.Input{Logs: []string{file("audit.log", c.line)}, State: []string{state}, MaxEventBytes: 2048},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var codes []string
+		for _, r := range got.Facts.Checks {
+			for _, e := range r.Evidence {
+				if e.Code == checks.CodeRestrictionUnclear || e.Code == checks.CodeRestrictionCut {
+					codes = append(codes, string(e.Code))
+				}
+			}
+		}
+		if strings.Join(codes, " ") != c.want {
+			t.Errorf("%s: %q, want %q", name, codes, c.want)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (p *proof) restriction(in *checks.Input) {
 			out.NotKnown = append(out.NotKnown, writeItem(checks.CodeRestrictionUnclear, &k, g))
 			continue
 		}
-		if k.Rule == rules.OversizedRequest && (k.Reason == rules.BodyCut || k.Reason == rules.EventTooLong && nodeadmission.Admits(k.Verb)) {
+		if k.Rule == rules.OversizedRequest && (k.Reason == rules.BodyCut || k.Reason == rules.EventTooLong && k.Apart == "write") {
 			out.Looked++
 			out.NotKnown = append(out.NotKnown, writeItem(checks.CodeRestrictionCut, &k, g))
 			continue

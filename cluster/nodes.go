@@ -413,7 +413,11 @@ func (n *Nodes) SilentSince(name string, t time.Time, before time.Duration) (sin
 	defer n.mu.RUnlock()
 	lives := n.lives[name]
 	for i := range lives {
-		for _, silent := range lives[i].times(func(r readiness) bool { return r.silent }) {
+		l := &lives[i]
+		if at := t.UnixNano(); l.from > at || l.to != 0 && l.to < at-int64(before) || !slices.ContainsFunc(l.ready, func(r readiness) bool { return r.silent }) {
+			continue
+		}
+		for _, silent := range l.times(func(r readiness) bool { return r.silent }) {
 			if !silent.From.After(t) && (silent.To.IsZero() || !silent.To.Before(t.Add(-before))) {
 				since = silent.From
 			}

@@ -158,7 +158,7 @@ func keyOf(j *Judgement, f *Finding) tally.Key {
 	if !a.ResourceRequest {
 		k.Name = tally.Bounded(a.Path)
 	}
-	if k.Rule == rules.ExcessAccess {
+	if k.Rule == rules.ExcessAccess || k.Rule == rules.ForeignWrite {
 		k.Apart = f.Apart // rules.JustGone, rules.RefusedLater or nothing
 	}
 	return k

@@ -44,6 +44,12 @@ func TestHeard(t *testing.T) {
 	pod("10:05:00", "DELETED", "db-2", "w2", "s2")
 	node("10:40:00", "MODIFIED", "w1", "True")
 	node("12:00:00", "MODIFIED", "w2", "True")
+	node("10:00:00", "ADDED", "w3", "Unknown") // never back, and made again
+	pod("10:00:01", "ADDED", "old", "w3", "s3")
+	pod("10:05:00", "DELETED", "old", "w3", "s3")
+	write("10:10:00", "DELETED", `{"kind":"Node","apiVersion":"v1","metadata":{"name":"w3","uid":"u-w3"}}`)
+	write("10:20:00", "ADDED", `{"kind":"Node","apiVersion":"v1","metadata":{"name":"w3","uid":"u-w3b","creationTimestamp":"2026-11-10T10:20:00Z"},`+
+		`"status":{"conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2026-11-10T10:20:00Z"}]}}`)
 	s := cluster.NewState()
 	if err := s.Load([]string{"-"}, strings.NewReader(b.String())); err != nil {
 		t.Fatal(err)
@@ -63,6 +69,9 @@ func TestHeard(t *testing.T) {
 		{"10:51:00", "w1", "db-1", "s1", false},
 		{"10:41:00", "w1", "early", "early", false}, // gone before
 		{"10:41:00", "w1", "db-2", "s2", false},     // another node's
+		{"10:12:00", "w3", "old", "s3", true},
+		{"10:41:00", "w3", "old", "s3", false},
+		{"13:00:00", "w3", "old", "s3", false},
 		{"10:14:00", "w2", "db-2", "s2", true},
 		{"10:41:00", "w2", "db-2", "s2", false},
 	} {

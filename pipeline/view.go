@@ -117,21 +117,24 @@ func (v *View) PodOnNode(namespace, name, node string, t time.Time) nodeauthz.An
 
 // Leads implements rules.State.
 func (v *View) Leads(a *authorizer.AttributesRecord, node string, t time.Time) bool {
+	return v.mayAllow(a, node, t.Add(-rules.ClockDoubt), t.Add(rules.ClockDoubt))
+}
+
+// mayAllow reports whether the node may do it at any instant from one to the other.
+func (v *View) mayAllow(a *authorizer.AttributesRecord, node string, from, to time.Time) bool {
 	as := *a
 	as.User = &user.DefaultInfo{Name: nodeid.UserPrefix + node, Groups: []string{user.NodesGroup}}
-	return v.auth.MayAllow(&as, t.Add(-rules.ClockDoubt), t.Add(rules.ClockDoubt))
+	return v.auth.MayAllow(&as, from, to)
 }
 
 // Had implements rules.State.
 func (v *View) Had(a *authorizer.AttributesRecord, node string, t time.Time) bool {
-	as := *a
-	as.User = &user.DefaultInfo{Name: nodeid.UserPrefix + node, Groups: []string{user.NodesGroup}}
-	return v.auth.MayAllow(&as, v.heard(node, t), t.Add(rules.ClockDoubt))
+	return v.Leads(a, node, t) || v.mayAllow(a, node, v.heard(node, t), t)
 }
 
 // HadPod implements rules.State.
 func (v *View) HadPod(namespace, name, node string, t time.Time) bool {
-	return v.PodWasOn(namespace, name, node, v.heard(node, t), t)
+	return v.PodWasOn(namespace, name, node, t.Add(-rules.ClockDoubt), t) || v.PodWasOn(namespace, name, node, v.heard(node, t), t)
 }
 
 // heard is since when the node's kubelet may not have heard of what happened: for as long as clocks may be wrong, and where the node was silent, since before that.

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/json"
@@ -48,7 +49,7 @@ func byClock(r *Request, s State) clockWord {
 		named := uid != "" && stay.UIDKnown
 		switch {
 		case stay.Node != r.Node:
-			struck = struck || uid == "" && ends && !stay.Begin.After(r.Time) && within(stay.End, clocksApart, struckFor)
+			struck = struck || named && stay.Is || uid == "" && ends && !stay.Begin.After(r.Time) && within(stay.End, clocksApart, struckFor)
 		case named && !stay.Is: // it is of another pod
 		case named, gone:
 			word = isClock
@@ -64,26 +65,30 @@ func byClock(r *Request, s State) clockWord {
 	return word
 }
 
-// writtenUID is the UID that the body of a write says the pod must have; "" for none. The API server refuses such a write of another pod.
+// writtenUID is the UID that the body of a write says the pod must have; "" for none, and where the API server may read another one. It refuses such a write of
+// another pod.
 func writtenUID(r *Request) string {
-	type identified struct {
-		UID string `json:"uid"`
-	}
-	var body struct {
-		Metadata      identified `json:"metadata"`
-		Preconditions identified `json:"preconditions"`
-		DeleteOptions struct {
-			Preconditions identified `json:"preconditions"`
-		} `json:"deleteOptions"`
-	}
-	if len(r.Event.RequestObject) == 0 || json.Unmarshal(r.Event.RequestObject, &body) != nil { // as the API server does, by the case of names
+	var body map[string]any // of members that come twice the last one counts, as in the API server, which does not fold the letters of names
+	if len(r.Event.RequestObject) == 0 || json.Unmarshal(r.Event.RequestObject, &body) != nil {
 		return ""
 	}
+	path := []string{"metadata"}
 	switch {
 	case r.Attrs.Verb == "delete":
-		return body.Preconditions.UID
+		path = []string{"preconditions"}
 	case r.Attrs.Subresource == "eviction":
-		return body.DeleteOptions.Preconditions.UID
+		path = []string{"deleteOptions", "preconditions"}
 	}
-	return body.Metadata.UID
+	for _, name := range append([]string{""}, path...) {
+		if name != "" {
+			body, _ = body[name].(map[string]any)
+		}
+		for member := range body {
+			if strings.HasPrefix(member, "$") { // a directive of a patch
+				return ""
+			}
+		}
+	}
+	uid, _ := body["uid"].(string)
+	return uid
 }

@@ -22,6 +22,7 @@ func TestForeignWriteByClock(t *testing.T) {
 	after := func(begin, end int) stay {
 		return stay{node: "worker-1", uid: "mine", Begin: sec(begin), End: sec(end)}
 	}
+	nameless := func(end int) stay { return stay{node: "worker-1", Begin: sec(-3600), End: sec(end)} }
 	other := func(begin, end int) stay {
 		return stay{node: "worker-2", uid: "other", Begin: sec(begin), End: sec(end)}
 	}
@@ -39,6 +40,10 @@ func TestForeignWriteByClock(t *testing.T) {
 		{"the status, by its UID", "patch pods/status shop/db-0", `{"metadata":{"uid":"other"}}`, 200, []stay{before(-2), other(-1, 9000)}, through},
 		{"a third pod's UID", "patch pods/status shop/db-0", `{"metadata":{"uid":"third"}}`, 200, []stay{before(-2), other(-1, 9000)}, through},
 		{"a UID in other letters", "patch pods/status shop/db-0", `{"Metadata":{"uid":"mine"}}`, 200, []stay{before(-300), other(-299, 9000)}, unclear},
+		{"its own UID, and then none", "patch pods/status shop/db-0", `{"metadata":{"uid":"mine"},"metadata":{"labels":{}},"status":{}}`, 200, []stay{before(-900), other(-899, 9000)}, through},
+		{"its own UID, and then nothing", "patch pods/status shop/db-0", `{"metadata":{"uid":"mine"},"metadata":null}`, 200, []stay{before(-300), other(-299, 9000)}, unclear},
+		{"its own UID under a directive", "patch pods/status shop/db-0", `{"metadata":{"uid":"mine","$patch":"delete"}}`, 200, []stay{before(-300), other(-299, 9000)}, unclear},
+		{"the other's UID, and nobody knows its own", "delete pods shop/db-0", `{"preconditions":{"uid":"other"}}`, 200, []stay{nameless(-3), other(-2, 9000)}, through},
 		{"none was here", "patch pods/status shop/db-0", "", 200, []stay{before(-900), other(-899, 9000)}, through},
 
 		{"its own, by the UID", "patch pods/status shop/db-0", `{"metadata":{"uid":"mine"}}`, 200, []stay{before(-300), other(-299, 9000)}, ""},

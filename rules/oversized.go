@@ -83,7 +83,11 @@ func checkOversized(r *Request, _ State, _ *Memory, f *Finding) bool {
 	longest := max(len(ev.RequestURI), len(ev.UserAgent))
 	switch {
 	case ev.ReducedFrom > 0:
-		return of(EventTooLong, codes.Int(ParamBytes, ev.ReducedFrom))
+		of(EventTooLong, codes.Int(ParamBytes, ev.ReducedFrom))
+		if a := r.Attrs; r.IsNode && r.Succeeded() && a.ResourceRequest && nodeadmission.ReadsBody(a.Verb, a.APIGroup, a.Resource, a.Subresource, a.Name) && !DryRun(ev) {
+			f.Apart = "write"
+		}
+		return true
 	case ev.Cut && r.Succeeded() && r.Admission.Verdict == nodeadmission.Unknown && !DryRun(ev):
 		*f = Finding{Rule: OversizedRequest, Reason: BodyCut, Severity: Medium, Subject: subject, Allowed: r.Allowed}
 		return true
