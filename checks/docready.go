@@ -102,7 +102,8 @@ Every API server wrote to this log in every hour of the window.
 ## What proves it
 Each API server renews its own identity Lease in kube-system every ten seconds, through itself. These renewals are in its own audit log and in
 no other. They are measured as those of nodes are. The state has the identity Leases of all API servers, so a server whose log is missing
-shows. It holds renewals to ten minutes. If the Lease has none of later, the server ended with its last one of these minutes in the log.
+shows. A Lease that was deleted tells when its server ended. The journal has other renewals to ten minutes: if the Lease has none of later
+and the log has renewals of nearly all of these minutes, the server ended with the last one.
 
 ## What defeats it
 A server without renewals for more than 1 % of an hour, unless it started within two minutes; no identity Lease in the log; a state that does

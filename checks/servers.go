@@ -72,7 +72,8 @@ func serversOf(in *Input, w *window) []Server {
 }
 
 // livesBy are the lives of the server up to its last renewal in the log, if it ended at some instant of s.Ended. What the log lacks before that time is
-// missing, and so is everything if it has a renewal of after it: then the server did not end.
+// missing, and so is everything if it has a renewal of after it: then the server did not end. Where the log may lack more of that time than it may lack of an hour,
+// nothing shows when the server ended.
 func (s *Server) livesBy(l *evidence.Ledger, w *window) []Span {
 	if s.Ended == (Span{}) || l == nil {
 		return s.Lives
@@ -81,7 +82,7 @@ func (s *Server) livesBy(l *evidence.Ledger, w *window) []Span {
 	for slot := range l.ServerRenewals(s.Name, w.first, w.last) {
 		end = later(end, evidence.SlotStart(slot+1))
 	}
-	if end.After(s.Ended.To.Add(evidence.SlotLength)) {
+	if end.After(s.Ended.To.Add(evidence.SlotLength)) || s.Ended.To.Sub(end) > time.Hour/100 {
 		return s.Lives
 	}
 	out := make([]Span, 0, len(s.Lives))

@@ -421,7 +421,11 @@ func (k *kindRecorder) write(verb string, o *unstructured.Unstructured, notBefor
 // emit trims an object and writes it.
 func (k *kindRecorder) emit(verb string, o *unstructured.Unstructured, at, notBefore time.Time, was stored) stored {
 	o.SetGroupVersionKind(schema.GroupVersionKind{Group: kinds[k.kind].Group, Version: k.version, Kind: kinds[k.kind].Name})
+	renewed, _, _ := unstructured.NestedString(o.Object, "spec", "renewTime")
 	trim(k.kind, o.Object, k.cfg)
+	if k.kind == kindLease && verb == "DELETED" && renewed != "" { // when the API server ended
+		_ = unstructured.SetNestedField(o.Object, renewed, "spec", "renewTime")
+	}
 	return k.out.write(verb, o.Object, at, notBefore, was)
 }
 

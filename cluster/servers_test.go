@@ -61,22 +61,25 @@ func TestServersThatEnded(t *testing.T) {
 	gone := event(t, "4800s", "DELETED", lease(t, "apiserver-b", "b", "b_1", "600s"))
 	list := `{"observedAt":"` + at(t, "5000s").Format(time.RFC3339) + `","notBefore":"` + at(t, "900s").Format(time.RFC3339) + `","type":"BOOKMARK","object":{"kind":"Lease",` +
 		`"apiVersion":"coordination.k8s.io/v1","metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+	some, none := Interval{at(t, "600s"), at(t, "1200s")}, Interval{}
 	for name, c := range map[string]struct {
 		journal string
 		ended   bool
+		in      Interval
 	}{
-		"both live":           {added + renewed("a", "600s") + renewed("b", "600s"), false},
-		"not yet":             {added + renewed("a", "600s") + renewed("b", "600s") + renewed("a", "1200s"), false},
-		"another is renewed":  {added + renewed("a", "600s") + renewed("b", "600s") + renewed("a", "1200s") + renewed("a", "1800s"), true},
-		"deleted":             {added + renewed("a", "600s") + renewed("b", "600s") + gone, true},
-		"deleted in a hole":   {added + renewed("a", "600s") + renewed("b", "600s") + gone + list, false},
-		"it is the only one":  {event(t, "5s", "ADDED", lease(t, "apiserver-b", "b", "b_1", "600s")), false},
-		"it comes back later": {added + renewed("b", "600s") + renewed("a", "1800s") + renewed("b", "1810s"), false},
+		"both live":           {added + renewed("a", "600s") + renewed("b", "600s"), false, none},
+		"not yet":             {added + renewed("a", "600s") + renewed("b", "600s") + renewed("a", "1200s"), false, none},
+		"another is renewed":  {added + renewed("a", "600s") + renewed("b", "600s") + renewed("a", "1200s") + renewed("a", "1800s"), true, some},
+		"deleted":             {added + renewed("a", "600s") + renewed("b", "600s") + gone, true, some},
+		"its last renewal":    {added + renewed("a", "600s") + renewed("b", "600s") + event(t, "4800s", "DELETED", lease(t, "apiserver-b", "b", "b_1", "607s")), true, Interval{at(t, "607s"), at(t, "607s")}},
+		"deleted in a hole":   {added + renewed("a", "600s") + renewed("b", "600s") + gone + list, false, none},
+		"it is the only one":  {event(t, "5s", "ADDED", lease(t, "apiserver-b", "b", "b_1", "600s")), false, none},
+		"it comes back later": {added + renewed("b", "600s") + renewed("a", "1800s") + renewed("b", "1810s"), false, none},
 	} {
 		lives, _ := load(t, c.journal).Servers.Lives(at(t, "5s"), at(t, "6000s"))
 		b := lives[len(lives)-1]
 		in, ended := b.Ended(lives[0].Renewed)
-		if ended != c.ended || ended && in != (Interval{at(t, "600s"), at(t, "1200s")}) {
+		if ended != c.ended || in != c.in {
 			t.Errorf("%s: ended %t, in %v; %+v", name, ended, in, b)
 		}
 	}
@@ -134,6 +137,9 @@ func TestRecordLeases(t *testing.T) {
 		lives, _ := l.state.Servers.Lives(time.Now(), time.Now())
 		return len(lives) == 0
 	})
+	if lives, _ := l.state.Servers.Lives(at(t, "0s"), time.Now()); len(lives) != 1 || !lives[0].Renewed.Equal(at(t, "2000s")) {
+		t.Errorf("the last renewal of what was deleted is not exact: %+v", lives)
+	}
 	if q := c.queried(path); !strings.Contains(q, "labelSelector=apiserver.kubernetes.io%2Fidentity%3Dkube-apiserver") {
 		t.Errorf("asked for %s", q)
 	}

@@ -89,7 +89,7 @@ func trimConditions(o map[string]any) {
 	status["conditions"] = kept
 }
 
-// RenewalStep is how exactly a journal holds when an API server renewed its Lease, which it does every ten seconds.
+// RenewalStep is how exactly a journal holds when an API server renewed its Lease, which it does every ten seconds. Of a Lease that is deleted it is exact.
 const RenewalStep = 10 * time.Minute
 
 // trimRenewal puts the renewal back to the last full step, so that a Lease is a new one only now and then.
