@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"github.com/nodetrail/nodetrail/pipeline/file"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/store"
 )
 
 // knowledge is what facts are made of: everything that is known in addition to the counts, at a moment.
@@ -123,6 +125,16 @@ func toStore(f *report.Facts, at time.Time, version string) ([]byte, error) {
 		At: at.UTC(), Cluster: f.Cluster, Version: version, State: f.State, Authorization: f.Authorization, Overruled: f.Authorization.Overruled, HasState: f.HasState,
 		Gaps: f.Gaps, Disabled: f.Disabled, Nodes: f.Nodes, Bindings: f.Bindings, Audiences: f.Audiences,
 	})
+}
+
+// storedVersions are those that whoever ran before found.
+func storedVersions(ctx context.Context, s *store.Store) ([]codes.Version, error) {
+	all, err := s.Facts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f, err := fromStore(all)
+	return f.Authorization.Versions, err
 }
 
 // fromStore puts together what the instances that share a store know: of what all should know alike the latest, and every warning.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/internal/ops"
 	"github.com/nodetrail/nodetrail/pipeline/source"
@@ -46,6 +47,7 @@ type service struct {
 	coverage *coverageWatch
 	ops      *ops.Server
 	pages    servedPages
+	versions []codes.Version // that were found before it was started
 
 	stopping atomic.Bool
 }
@@ -60,6 +62,9 @@ func (s *service) open(ctx context.Context, c *config.Config) error {
 	var err error
 	// The store first: it is where a second process on the same folder is noticed.
 	if s.store, err = openStore(ctx, c, storeOptions(c, s.log)); err != nil {
+		return err
+	}
+	if s.versions, err = storedVersions(ctx, s.store); err != nil {
 		return err
 	}
 	if s.state, err = openStateFeed(c, s.log); err != nil {
@@ -174,6 +179,7 @@ func (s *service) facts(j *court) []byte {
 	}
 	k.from, k.to = s.ledger.window()
 	f := k.facts()
+	f.Authorization.Versions = since(s.versions, f.Authorization.Versions, k.to)
 	b, err := toStore(&f, time.Now(), s.o.Version)
 	if err != nil {
 		s.log.Warn().Err(err).Msg("cannot store the facts of the report")

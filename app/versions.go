@@ -40,6 +40,34 @@ func foundVersions(s *judging.Setup) (out []codes.Version) {
 	return out
 }
 
+// keptVersions is for how long run keeps what it found out about versions before it was started last.
+const keptVersions = 8 * 24 * time.Hour
+
+// since are the versions of before, and those that were found since: run forgets the requests by which it found them when it ends. Of the hour in which it was started
+// both count.
+func since(was, found []codes.Version, now time.Time) (out []codes.Version) {
+	for _, v := range was {
+		if v.To.After(now.Add(-keptVersions)) {
+			out = append(out, v)
+		}
+	}
+	for _, v := range found {
+		last := len(out) - 1
+		if last < 0 || v.Moved || v.Doubts > 0 || v.Against > 0 || !v.From.Before(out[last].To) {
+			out = append(out, v)
+			continue
+		}
+		// They overlap: the hour in which run was started.
+		w := out[last]
+		if w.To = v.From; sameVersion(&w, &v) {
+			out[last].To = later(out[last].To, v.To)
+			continue
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
 func foundVersion(c *version.Conclusion) codes.Version {
 	v := codes.Version{
 		From: c.Hour, To: c.Hour.Add(time.Hour), Name: c.Features.Version(), FeatureGates: c.Features.NonDefault(), Basis: string(c.Basis),
