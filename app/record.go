@@ -54,7 +54,9 @@ func Record(ctx context.Context, o RecordOptions) (err error) {
 			err = errors.Join(err, out.Close())
 		}()
 		if isFile {
-			if past, err = pastOf(out, log); err != nil {
+			if past, err = pastOf(ctx, out, log); ctx.Err() != nil {
+				return nil
+			} else if err != nil {
 				return err
 			}
 		}
@@ -68,7 +70,7 @@ func Record(ctx context.Context, o RecordOptions) (err error) {
 }
 
 // pastOf reads the journal to which a file is appended, and cuts off what a crash has left at its end.
-func pastOf(out *os.File, log zerolog.Logger) (*cluster.Past, error) {
+func pastOf(ctx context.Context, out *os.File, log zerolog.Logger) (*cluster.Past, error) {
 	path := out.Name()
 	if isTaken(out) {
 		return nil, optionError("Output", "cannot continue %s: another process writes it", path)
@@ -78,7 +80,7 @@ func pastOf(out *os.File, log zerolog.Logger) (*cluster.Past, error) {
 		return nil, optionError("Output", "cannot continue %w", PathError(path, err))
 	}
 	defer func() { _ = f.Close() }()
-	past, whole, err := cluster.ReadPast(path, f)
+	past, whole, err := cluster.ReadPast(path, untilDone{ctx, f})
 	if err != nil {
 		return nil, optionError("Output", "cannot continue %w", err)
 	}
@@ -91,6 +93,19 @@ func pastOf(out *os.File, log zerolog.Logger) (*cluster.Past, error) {
 		return nil, fmt.Errorf("cutting off the end of the journal: %w", PathError(path, err))
 	}
 	return past, nil
+}
+
+// untilDone reads until a context is done.
+type untilDone struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r untilDone) Read(b []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(b)
 }
 
 // PathError is an error of package os with the path first and without the system call.

@@ -59,7 +59,13 @@ func (l *nodeLife) see(r readiness) {
 	}
 	l.ready = slices.Insert(l.ready, i, r)
 	if len(l.ready) > maxReadiness {
-		l.ready = slices.Delete(l.ready, 0, 1)
+		oldest := 0
+		for i := range l.ready {
+			if a, b := &l.ready[i], &l.ready[oldest]; cmp.Or(a.first, a.since) < cmp.Or(b.first, b.since) {
+				oldest = i
+			}
+		}
+		l.ready = slices.Delete(l.ready, oldest, oldest+1)
 	}
 }
 

@@ -23,20 +23,26 @@ const entryBegin = `{"observedAt":"`
 var errNoEntry = errors.New("no entry of a journal")
 
 // ReadPast reads a journal. The number returned is how many bytes of it are lines with an end: a crash has left what follows, which begins as an entry does. It returns
-// an *InputError if the first line is no entry of a journal, or the last one does not begin as one, and if r fails. Another line that cannot be read may have
+// an *InputError if neither of the first two lines is an entry of a journal, or the last one does not begin as one, and if r fails. Another line that cannot be read may have
 // been of any kind: each kind is listed again by whoever continues, unless that has happened in the journal.
 func ReadPast(name string, r io.Reader) (*Past, int64, error) {
 	p := &Past{}
 	for id := range p {
 		p[id].forget()
 	}
-	n, useless := 0, 0
+	n, read, useless := 0, 0, 0
 	whole, rest, err := eachLine(r, func(line []byte) bool {
-		if n++; !p.line(line) && n == 1 {
+		if n++; p.line(line) {
+			read++
+		}
+		if n == 2 && read == 0 { // one may be what a crash has left
 			useless = 1
 		}
 		return useless == 0
 	})
+	if n == 1 && read == 0 {
+		useless = 1
+	}
 	if begin := bytes.Trim(rest[:min(len(rest), len(entryBegin))], "\x00"); !strings.HasPrefix(entryBegin, string(begin)) {
 		useless = n + 1 // zeros are what a crash of the machine leaves
 	}

@@ -142,7 +142,7 @@ func TestRecordContinues(t *testing.T) {
 
 // Files of others are left alone.
 func TestReadPastOfOthers(t *testing.T) {
-	for text, line := range map[string]int{"127.0.0.1 localhost\n": 1, "no end": 1, `{"kind":"Pod"}` + "\n": 1, "\n": 1} {
+	for text, line := range map[string]int{"127.0.0.1 localhost\n": 1, "127.0.0.1 localhost\n::1 localhost\n": 1, "no end": 1, `{"kind":"Pod"}` + "\n": 1, "\n": 1} {
 		_, _, err := ReadPast("j", strings.NewReader(text))
 		var of *InputError
 		if !errors.As(err, &of) || of.Line != line {

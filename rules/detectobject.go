@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"time"
+
 	"cmp"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -53,9 +55,14 @@ func (o *deniedObject) kind() string {
 // by force meanwhile. It got nothing that it did not have. What the state allows throughout is not lost.
 func (d *denial) lost(s State, kubelets []string) bool {
 	o := d.Object
-	return !d.Allowed && d.Lagged == 0 && (o.Verb == "watch" || o.Verb == "list") && s != nil && o.Name != "" && IsKubelet(d.Product, kubelets) && s.Had(&authorizer.AttributesRecord{
+	return !d.Allowed && d.Lagged == 0 && o.Path == "" && lostBy(d.Product, kubelets, s, &authorizer.AttributesRecord{
 		Verb: o.Verb, APIGroup: o.APIGroup, APIVersion: "v1", Resource: o.Resource, Subresource: o.Subresource, Namespace: o.Namespace, Name: o.Name, ResourceRequest: true,
 	}, d.Node, d.First)
+}
+
+// lostBy reports whether a client that calls itself a kubelet watches what the node could reach when its kubelet heard of the cluster last.
+func lostBy(product string, kubelets []string, s State, a *authorizer.AttributesRecord, node string, t time.Time) bool {
+	return s != nil && (a.Verb == "watch" || a.Verb == "list") && a.Name != "" && IsKubelet(product, kubelets) && s.Had(a, node, t)
 }
 
 // detection has the object of the denial.

@@ -49,7 +49,7 @@ what it did. The body of an event that is longer than the bound is not read: for
 ## Why
 A client chooses the length of its requests. A URI of one megabyte makes an audit event of six, which the apiserver drops if
 '--audit-webhook-truncate-max-event-size' is smaller, and which other tools refuse. Whoever holds a stolen credential can hide a
-request that way. No kubelet sends such requests.
+request that way. No kubelet sends such requests; but its status of a pod can be so long that an API server with a low bound cuts it off.
 
 ## What to do
 Look at the other findings of the same node and at the address that the request came from. Find out what used the node's credential,

@@ -111,7 +111,5 @@ func checkScope(r *Request, s State, m *Memory, f *Finding) bool {
 
 // lost reports whether a kubelet was refused the watch of what its node could reach when it heard of the cluster last.
 func (r *Request) lost(s State, m *Memory) bool {
-	a := r.Attrs
-	return s != nil && m != nil && !r.Allowed && !r.lags() && (a.Verb == "watch" || a.Verb == "list") && a.Name != "" && IsKubelet(r.product(), m.Kubelets) &&
-		s.Had(a, r.Node, r.Time)
+	return m != nil && !r.Allowed && !r.lags() && lostBy(r.product(), m.Kubelets, s, r.Attrs, r.Node, r.Time)
 }

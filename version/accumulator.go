@@ -69,9 +69,14 @@ type hour struct {
 	sample         map[outcome]*asked
 	masks          map[against]*contradiction
 	agents         map[Agent]*sighting
-	started        bool // an API server
-	doubts         int64
-	doubted        []string // some of those requests
+	started        bool            // an API server
+	doubts         map[int]*doubts // by the hypothesis that the requests fit
+}
+
+// doubts are requests that fit another hypothesis than what was in force.
+type doubts struct {
+	requests int64
+	ids      []string // of some
 }
 
 type outcome struct {
@@ -143,7 +148,7 @@ func (a *Accumulator) Again() {
 	}
 	for _, h := range a.hours {
 		h.prior, h.guessed, h.requests, h.open, h.held = a.prior, true, 0, 0, 0
-		h.doubts, h.doubted = 0, nil
+		clear(h.doubts)
 		clear(h.sample)
 		clear(h.masks)
 	}

@@ -117,7 +117,12 @@ func (a *Accumulator) conclude(h *hour) Conclusion {
 	force := a.choose(h, nil)
 	c := Conclusion{Hour: time.Unix(h.start*3600, 0).UTC(), Requests: h.requests, Held: h.held, Open: h.open, Features: a.list[force.Members[0]]}
 	members := force.Members[:force.N]
-	c.Doubts, c.Doubted = h.doubts, slices.Clone(h.doubted)
+	for _, i := range slices.Sorted(maps.Keys(h.doubts)) {
+		if of := h.doubts[i]; !slices.Contains(members, i) { // else it came into force only later in the hour
+			c.Doubts += of.requests
+			c.Doubted = append(c.Doubted, of.ids[:min(len(of.ids), examples-len(c.Doubted))]...)
+		}
+	}
 	c.Servers = a.servers(h.start, nil)
 	switch {
 	case force.Beyond && a.given >= 0:

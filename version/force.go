@@ -64,8 +64,16 @@ func (a *Accumulator) Doubts(r *Request, answer func(hypothesis int) nodeauthz.A
 			continue
 		}
 		if ans := answer(i); ans.Static && r.Fits(ans) {
-			if h.doubts++; len(h.doubted) < examples {
-				h.doubted = append(h.doubted, strings.Clone(r.AuditID))
+			of := h.doubts[i]
+			if of == nil {
+				if h.doubts == nil {
+					h.doubts = map[int]*doubts{}
+				}
+				of = &doubts{}
+				h.doubts[i] = of
+			}
+			if of.requests++; len(of.ids) < examples {
+				of.ids = append(of.ids, strings.Clone(r.AuditID))
 			}
 			return i, true
 		}

@@ -80,3 +80,38 @@ func TestLives(t *testing.T) {
 		}
 	}
 }
+
+// A request that fits another version than what is in force is a doubt, until that version is what the hour concludes.
+func TestDoubtsOfWhatComesIntoForce(t *testing.T) {
+	list := version.Hypotheses()
+	start := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	answer := func(h int) nodeauthz.Answer {
+		if list[h].AuthorizeNodeWithSelectors {
+			return nodeauthz.Answer{Verdict: nodeauthz.Deny, Static: true}
+		}
+		return nodeauthz.Answer{Verdict: nodeauthz.Allow, Static: true}
+	}
+	for _, c := range []struct {
+		name    string
+		implied []nodeauthz.Verdict // of what is held against all versions after the doubt
+		doubts  bool
+	}{
+		{"nothing follows", nil, true},
+		{"the gate is on", []nodeauthz.Verdict{nodeauthz.Deny}, true},
+		{"the gate is off", []nodeauthz.Verdict{nodeauthz.Allow}, false},
+	} {
+		a := version.NewAccumulator(list)
+		a.Agent(start, "kube-apiserver/v1.33.3 (linux/amd64) kubernetes/1", "system:apiserver")
+		r := version.Request{AuditID: "doubt", Time: start.Add(5 * time.Minute), Shape: version.Shape{Verb: "list", Resource: "pods"}, Implied: nodeauthz.Allow}
+		if _, doubt := a.Doubts(&r, answer); !doubt {
+			t.Fatalf("%s: no doubt", c.name)
+		}
+		for _, implied := range c.implied {
+			a.Observe(&version.Request{AuditID: "told", Time: start.Add(6 * time.Minute), Shape: r.Shape, Implied: implied}, answer)
+		}
+		got := a.Conclusions()[0]
+		if (got.Doubts > 0) != c.doubts || (len(got.Doubted) > 0) != c.doubts {
+			t.Errorf("%s: %d doubts %q under %s", c.name, got.Doubts, got.Doubted, version.Name(got.Features))
+		}
+	}
+}
