@@ -1,9 +1,8 @@
 package rules
 
 import (
-	"time"
-
 	"cmp"
+	"time"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
