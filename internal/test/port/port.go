@@ -8,17 +8,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"sync"
 )
 
 // Ports are below those that the system gives to clients: a port is free again when what listens there is started anew.
 const first, count = 20000, 10000
-
-var (
-	mu sync.Mutex
-	// claims are UDP sockets with the numbers of the ports that were taken. Open until the process ends, they keep other processes from taking the same.
-	claims []net.PacketConn
-)
 
 // Take returns a port on which nothing listens, and which no other call returns while this process runs, in this process or another one.
 func Take() (int, error) {
@@ -30,7 +23,7 @@ func Take() (int, error) {
 	return 0, errors.New("no free port between 20000 and 30000")
 }
 
-// claim reports whether a port is this process's from now on.
+// claim reports whether a port is this process's from now on. A UDP socket with the number of the port keeps others from taking it.
 func claim(n int) bool {
 	address := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(n)).String()
 	held, err := net.ListenPacket("udp", address)
@@ -42,8 +35,15 @@ func claim(n int) bool {
 		_ = held.Close()
 		return false
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	claims = append(claims, held)
+	go keep(held)
 	return true
+}
+
+// keep keeps a socket open until the process ends. Nobody sends anything to it.
+func keep(held net.PacketConn) {
+	for {
+		if _, _, err := held.ReadFrom(make([]byte, 1)); err != nil {
+			return
+		}
+	}
 }
