@@ -62,12 +62,12 @@ func (b *restrictionBook) add(j *pipeline.Judgement) {
 func (p *proof) restriction(in *checks.Input) {
 	out := checks.Findings{}
 	for k, g := range p.groups() {
-		if k.Rule == rules.ForeignWrite && k.Apart == string(rules.WriteUnclear) {
+		if k.Rule == rules.ForeignWrite && g.Reason == rules.WriteUnclear {
 			out.Looked++
 			out.NotKnown = append(out.NotKnown, writeItem(checks.CodeRestrictionUnclear, &k, g))
 			continue
 		}
-		if k.Rule == rules.OversizedRequest && (k.Reason == rules.BodyCut || k.Reason == rules.EventTooLong && k.Apart == "write") {
+		if k.Rule == rules.OversizedRequest && (g.Reason == rules.BodyCut || g.Reason == rules.EventTooLong && (k.Apart == rules.WriteTooLong || k.Reason == "")) {
 			out.Looked++
 			out.NotKnown = append(out.NotKnown, writeItem(checks.CodeRestrictionCut, &k, g))
 			continue

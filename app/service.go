@@ -179,7 +179,7 @@ func (s *service) facts(j *court) []byte {
 	}
 	k.from, k.to = s.ledger.window()
 	f := k.facts()
-	f.Authorization.Versions = since(s.versions, f.Authorization.Versions, k.to)
+	f.Authorization.Versions = since(s.versions, f.Authorization.Versions, k.to.Add(-max(c.Readiness.MinWindow.D(), 7*24*time.Hour)-24*time.Hour))
 	b, err := toStore(&f, time.Now(), s.o.Version)
 	if err != nil {
 		s.log.Warn().Err(err).Msg("cannot store the facts of the report")

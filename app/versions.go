@@ -40,14 +40,11 @@ func foundVersions(s *judging.Setup) (out []codes.Version) {
 	return out
 }
 
-// keptVersions is for how long run keeps what it found out about versions before it was started last.
-const keptVersions = 8 * 24 * time.Hour
-
-// since are the versions of before, and those that were found since: run forgets the requests by which it found them when it ends. Of the hour in which it was started
+// since are the versions of before, from after the oldest instant, and those that were found since: run forgets the requests by which it found them when it ends. Of the hour in which it was started
 // both count.
-func since(was, found []codes.Version, now time.Time) (out []codes.Version) {
+func since(was, found []codes.Version, oldest time.Time) (out []codes.Version) {
 	for _, v := range was {
-		if v.To.After(now.Add(-keptVersions)) {
+		if v.To.After(oldest) {
 			out = append(out, v)
 		}
 	}

@@ -50,7 +50,7 @@ func TestVersionsSinceARestart(t *testing.T) {
 		"nothing happened": {[]codes.Version{hours(0, 3, codes.Version{})}, []codes.Version{hours(2, 4, codes.Version{})}, [4]int{}, 1},
 		"long ago":         {[]codes.Version{hours(-300, -200, codes.Version{Moved: true})}, []codes.Version{hours(0, 4, codes.Version{})}, [4]int{}, 1},
 	} {
-		all := since(c.was, c.is, noon.Add(4*time.Hour))
+		all := since(c.was, c.is, noon.Add(-48*time.Hour))
 		moved, doubts, anyPod, against := found(all)
 		if got := [4]int{moved, doubts, anyPod, against}; got != c.want || len(all) != c.n {
 			t.Errorf("%s: %v of %d, want %v of %d", name, got, len(all), c.want, c.n)

@@ -51,7 +51,7 @@ func (l *ServerLife) Ended(newest time.Time) (in Interval, ended bool) {
 	case l.To.IsZero() && newest.Sub(l.Renewed) <= RenewalStep+time.Minute:
 		return Interval{}, false
 	}
-	if !l.Renewed.Equal(l.Renewed.Truncate(RenewalStep)) { // as the Lease has it
+	if !l.To.IsZero() && !l.Renewed.Equal(l.Renewed.Truncate(RenewalStep)) { // as the Lease had it when it was deleted
 		return Interval{l.Renewed, l.Renewed}, true
 	}
 	return Interval{l.Renewed, l.Renewed.Add(RenewalStep)}, true

@@ -72,6 +72,7 @@ func TestServersThatEnded(t *testing.T) {
 		"another is renewed":  {added + renewed("a", "600s") + renewed("b", "600s") + renewed("a", "1200s") + renewed("a", "1800s"), true, some},
 		"deleted":             {added + renewed("a", "600s") + renewed("b", "600s") + gone, true, some},
 		"its last renewal":    {added + renewed("a", "600s") + renewed("b", "600s") + event(t, "4800s", "DELETED", lease(t, "apiserver-b", "b", "b_1", "607s")), true, Interval{at(t, "607s"), at(t, "607s")}},
+		"from a snapshot":     {added + event(t, "805s", "ADDED", lease(t, "apiserver-b", "b", "b_1", "804s")) + renewed("a", "1200s") + renewed("a", "1800s"), true, Interval{at(t, "804s"), at(t, "1404s")}},
 		"deleted in a hole":   {added + renewed("a", "600s") + renewed("b", "600s") + gone + list, false, none},
 		"it is the only one":  {event(t, "5s", "ADDED", lease(t, "apiserver-b", "b", "b_1", "600s")), false, none},
 		"it comes back later": {added + renewed("b", "600s") + renewed("a", "1800s") + renewed("b", "1810s"), false, none},

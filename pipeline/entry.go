@@ -159,7 +159,7 @@ func keyOf(j *Judgement, f *Finding) tally.Key {
 		k.Name = tally.Bounded(a.Path)
 	}
 	if k.Rule == rules.ExcessAccess || k.Rule == rules.ForeignWrite {
-		k.Apart = f.Apart // rules.JustGone, rules.RefusedLater or nothing
+		k.Apart = f.Apart // such as rules.JustGone or rules.WriteUnclear, or nothing
 	}
 	return k
 }

@@ -115,7 +115,7 @@ annotates that); a new certificate that takes the old one's place; addresses thr
 of a gateway, a proxy or a load balancer. A secret that is taken from there is a finding all the same if the node's kubelet does not
 live there.
 
-A kubelet lives at an address if it renewed the Lease of its node from there in four minutes, three times in each or more. Renewals that
+A kubelet lives at an address if it renewed the Lease of its node from there in four minutes, twice in each or more. Renewals that
 were refused do not count, nor do loopback addresses.
 
 Two cases are medium at most, because addresses prove too little there:

@@ -8,7 +8,7 @@ type holding struct {
 	Holder string    `json:",omitempty"`
 	Since  time.Time `json:",omitzero"`
 	Until  time.Time `json:",omitzero"` // its latest renewal from there
-	Rival  time.Time `json:",omitzero"` // the latest one of another node since then
+	Rival  time.Time `json:",omitzero"` // the first one of another node more than movesWithin after that
 }
 
 // movesWithin is for how long the old and the new may be in use at once when an address goes from one node to another.
@@ -23,19 +23,23 @@ func (d *credentialDetector) hold(n *credentials, h *habit, s State) {
 		return
 	}
 	defer func(was holding) {
-		if o.holding != was {
+		is := o.holding
+		if is.Until != was.Until && minuteAt(is.Until)%5 != 0 { // it changes each minute
+			was.Until = is.Until
+		}
+		if is != was {
 			d.told[h.Value] = struct{}{}
 		}
 	}(o.holding)
 	switch {
 	case h.Held && o.Holder == n.name:
-		if o.Rival.After(o.Since.Add(movesWithin)) && h.Renewed.After(o.Rival) { // both come from there, as by a gateway
+		if !o.Rival.IsZero() && h.Renewed.After(o.Rival) { // both come from there, as by a gateway
 			h.Held, h.Handed, o.holding = false, false, holding{}
 			return
 		}
 		o.Until = h.Renewed
 	case o.Holder != "":
-		if o.Holder != n.name && h.Renewed.After(o.Rival) {
+		if o.Holder != n.name && h.Renewed.After(o.Since.Add(movesWithin)) && (o.Rival.IsZero() || h.Renewed.Before(o.Rival)) {
 			o.Rival = h.Renewed
 		}
 		if h.Lived > 0 && h.Lived <= livesFor && !o.Until.After(h.From.Add(movesWithin)) && h.From.Sub(o.Until) <= movedFor*time.Minute && ofNoNode(s, n.name, h.Value) {
@@ -65,6 +69,9 @@ func (d *credentialDetector) handed(n *credentials, t *taking, m, minute int64) 
 		if t.At.Before(h.From.Add(-movesWithin)) || t.At.After(h.Renewed.Add(movesWithin)) || !h.alone(n) {
 			return false, false
 		}
+		if o.Holder == n.name && minute <= minuteAt(o.Since.Add(2*movesWithin)) {
+			return false, true // the one that had it may come from there yet
+		}
 		if h.Handed || o.Holder != n.name {
 			return true, false
 		}
@@ -89,8 +96,8 @@ func (h *habit) alone(n *credentials) bool {
 	})
 }
 
-// moving reports whether the address was handed over to the node within the minutes before the given one, so that connections from the old one may be open.
-func (h *habit) moving(minute int64) bool {
+// moved reports whether the address was handed over to the node within the minutes before the given one, so that connections from the old address may be open.
+func (h *habit) moved(old *habit, minute int64) bool {
 	from := minuteAt(h.From)
-	return h.Handed && minute >= from && minute < from+movedFor
+	return h.Handed && minute >= from && minute < from+movedFor && old.First.Before(h.From)
 }

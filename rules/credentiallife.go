@@ -27,7 +27,7 @@ type life struct {
 const (
 	// secondsOfSlot is how often a kubelet renews, slotsAlive of how many of the minute's slots make it alive.
 	secondsOfSlot = 10
-	slotsAlive    = 3
+	slotsAlive    = 2 // some are configured to renew each half minute
 	// livesFor is for how many minutes a node has to be alive until it lives somewhere.
 	livesFor = 4
 )
@@ -96,7 +96,7 @@ func (d *credentialDetector) live(n *credentials, uses []use, s State) {
 		case both:
 			h.life = life{Alive: h.Alive}
 		case moved || h.From.IsZero():
-			h.life = life{Alive: h.Alive, From: u.renewedFirst, Rooted: !n.elsewhere(h, func(o *habit) bool { return !o.Renewed.IsZero() }) && h.Renewed.IsZero()}
+			h.life = life{Alive: h.Alive, From: u.renewedFirst, Rooted: !n.elsewhere(h, func(o *habit) bool { return !o.Renewed.IsZero() || o.Renews > 0 }) && h.Renewed.IsZero()}
 		}
 		h.Renewed = u.renewedLast
 		if bits.OnesCount8(u.slots) >= slotsAlive {
@@ -111,6 +111,9 @@ func (d *credentialDetector) live(n *credentials, uses []use, s State) {
 
 // livesIn reports whether other nodes live at addresses of the family since before the given time. maybe says that the next minutes may show it.
 func (d *credentialDetector) livesIn(kind uint8, n *credentials, before time.Time) (is, maybe bool) {
+	if before.Sub(d.begins()) <= time.Minute { // all begin at once where the log does
+		before = before.Add(time.Minute)
+	}
 	for _, other := range d.nodes {
 		if other == n {
 			continue
@@ -126,4 +129,18 @@ func (d *credentialDetector) livesIn(kind uint8, n *credentials, before time.Tim
 		}
 	}
 	return false, maybe
+}
+
+// begins is the first use of any address that is remembered.
+func (d *credentialDetector) begins() (first time.Time) {
+	for _, n := range d.nodes {
+		for kind := range uint8(useCertificate) {
+			for _, h := range n.used[kind] {
+				if first.IsZero() || h.First.Before(first) {
+					first = h.First
+				}
+			}
+		}
+	}
+	return first
 }

@@ -176,6 +176,10 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 		if is || maybe && !over || perhaps && wait {
 			return is
 		}
+		moved := d.movedTo(n, &t, nobody)
+		if moved > 0 && moved < livesFor && wait {
+			return false
+		}
 		home, strange := "", nobody || strangeOf(ever, t.Value) || d.ofAnother(n, &t, s)
 		if t.Seen == 0 {
 			home = d.intruded(n, &t, m, sets, strange)
@@ -195,7 +199,7 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 			Rule: CredentialMisuse, Reason: SecretTaken, Severity: Critical, Subject: n.name, Apart: t.Value, Allowed: true,
 			Params: codes.Params{codes.Text(ParamHome, home), codes.Text(ParamAddress, t.Text)},
 		}
-		if d.pooled(n, minute, s) {
+		if moved >= livesFor || d.pooled(n, minute, s) {
 			f.Severity = Medium
 		}
 		o := &t.Object
@@ -291,11 +295,20 @@ func (d *credentialDetector) ofNobody(n *credentials, t *taking, ever []string) 
 		return !lives, maybe
 	}
 	for _, other := range d.nodes {
-		if other.renews(useV4+useV6-t.Kind, false) {
+		if other != n && other.renews(useV4+useV6-t.Kind, false) {
 			return true, false
 		}
 	}
 	return false, false
+}
+
+// movedTo is for how many minutes all signs of life of the node have come from where something was taken, if that is strange by its family alone: a kubelet that starts anew may
+// come by the other one, and somebody who stopped it may do what it did.
+func (d *credentialDetector) movedTo(n *credentials, t *taking, nobody bool) int64 {
+	if h := n.habit(t.Kind, t.Value); nobody && h != nil && h.alone(n) {
+		return h.Lived
+	}
+	return 0
 }
 
 // outside reports whether a strange address is no gateway's, and the Node is known at the time.

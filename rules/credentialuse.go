@@ -493,7 +493,7 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 				}
 			case beside(home, other, minute):
 				severity := High
-				if home.moving(minute-1) || other.moving(minute-1) || d.pooled(n, minute, s) {
+				if home.moved(other, minute-1) || other.moved(home, minute-1) || d.pooled(n, minute, s) {
 					severity = Medium
 				}
 				found(n.detection(other, SecondAddress, other.Value, minute, severity, codes.Params{

@@ -19,6 +19,9 @@ const (
 	TooManyAddresses Reason = "too-many-addresses"
 )
 
+// WriteTooLong is the Apart of the finding on a node's write that succeeded, and of which NodeRestriction reads the body, in an event that is too long to be read.
+const WriteTooLong = "write"
+
 // What no kubelet sends. Names have at most 253 characters; the longest URI of a kubelet has a name in its path and another in a field selector.
 const (
 	longestField  = 8 << 10 // bytes of the URI or the user agent
@@ -85,7 +88,7 @@ func checkOversized(r *Request, _ State, _ *Memory, f *Finding) bool {
 	case ev.ReducedFrom > 0:
 		of(EventTooLong, codes.Int(ParamBytes, ev.ReducedFrom))
 		if a := r.Attrs; r.IsNode && r.Succeeded() && a.ResourceRequest && nodeadmission.ReadsBody(a.Verb, a.APIGroup, a.Resource, a.Subresource, a.Name) && !DryRun(ev) {
-			f.Apart = "write"
+			f.Apart = WriteTooLong
 		}
 		return true
 	case ev.Cut && r.Succeeded() && r.Admission.Verdict == nodeadmission.Unknown && !DryRun(ev):
