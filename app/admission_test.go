@@ -281,7 +281,7 @@ func TestUnclearWritesReachTheCheck(t *testing.T) {
 	}
 }
 
-// Reads under many names hide no write: what is too long to be told apart is not known.
+// Reads under many names hide no write: what is too long, and counted together, is not known.
 func TestTooLongWriteAmongReads(t *testing.T) {
 	dir := t.TempDir()
 	state := filepath.Join(dir, "journal.jsonl")

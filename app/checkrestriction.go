@@ -62,12 +62,16 @@ func (b *restrictionBook) add(j *pipeline.Judgement) {
 func (p *proof) restriction(in *checks.Input) {
 	out := checks.Findings{}
 	for k, g := range p.groups() {
-		if k.Rule == rules.ForeignWrite && g.Reason == rules.WriteUnclear {
+		reason := g.Reason
+		if g.Wide { // of the class that it stands for
+			reason = tally.ReasonOf("", k.Apart)
+		}
+		if k.Rule == rules.ForeignWrite && reason == rules.WriteUnclear {
 			out.Looked++
 			out.NotKnown = append(out.NotKnown, writeItem(checks.CodeRestrictionUnclear, &k, g))
 			continue
 		}
-		if k.Rule == rules.OversizedRequest && (g.Reason == rules.BodyCut || g.Reason == rules.EventTooLong && (k.Apart == rules.WriteTooLong || k.Reason == "")) {
+		if k.Rule == rules.OversizedRequest && (reason == rules.BodyCut || reason == rules.EventTooLong && (k.Apart == rules.WriteTooLong || g.Wide)) {
 			out.Looked++
 			out.NotKnown = append(out.NotKnown, writeItem(checks.CodeRestrictionCut, &k, g))
 			continue
