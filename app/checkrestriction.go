@@ -62,10 +62,7 @@ func (b *restrictionBook) add(j *pipeline.Judgement) {
 func (p *proof) restriction(in *checks.Input) {
 	out := checks.Findings{}
 	for k, g := range p.groups() {
-		reason := g.Reason
-		if g.Wide { // of the class that it stands for
-			reason = tally.ReasonOf("", k.Apart)
-		}
+		reason := tally.ReasonOf(g.Reason, k.Apart)
 		if k.Rule == rules.ForeignWrite && reason == rules.WriteUnclear {
 			out.Looked++
 			out.NotKnown = append(out.NotKnown, writeItem(checks.CodeRestrictionUnclear, &k, g))

@@ -66,6 +66,16 @@ type truth struct {
 	from, to  time.Time // to is zero while it lives
 }
 
+// alive are those that were not removed.
+func alive(lives []*truth) (out []*truth) {
+	for _, p := range lives {
+		if p.to.IsZero() {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 type interval struct{ from, to time.Time }
 
 func (i interval) String() string {
@@ -101,12 +111,7 @@ func againstTruth(t *testing.T, rng *rand.Rand) {
 	// operate makes or deletes a pod, and waits until l has seen it, if there is one.
 	operate := func(l *liveTest) {
 		began := time.Now()
-		var alive []*truth
-		for _, p := range lives {
-			if p.to.IsZero() {
-				alive = append(alive, p)
-			}
-		}
+		alive := alive(lives)
 		if len(alive) > 0 && (rng.IntN(3) == 0 || len(alive) > 6) {
 			p := alive[rng.IntN(len(alive))]
 			c.remove(podsPath, "shop/"+p.pod)

@@ -172,12 +172,7 @@ func recordAgainstTruth(t *testing.T, rng *rand.Rand) {
 	var lives []*truth
 	var unsure, holes []interval // where something is under way; where nobody watched, nor learned of it later
 	operate := func() {
-		var alive []*truth
-		for _, p := range lives {
-			if p.to.IsZero() {
-				alive = append(alive, p)
-			}
-		}
+		alive := alive(lives)
 		if len(alive) > 0 && (rng.IntN(3) == 0 || len(alive) > 6) {
 			p := alive[rng.IntN(len(alive))]
 			p.to = time.Now()

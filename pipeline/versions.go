@@ -3,10 +3,8 @@ package pipeline
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/audit"
@@ -95,8 +93,7 @@ func (v *Versions) eased(i int, ans nodeauthz.Answer) nodeauthz.Answer {
 func (v *Versions) see(ev *audit.Event) {
 	if ev.Stage != audit.StageRequestReceived && ev.Stage != audit.StageResponseStarted {
 		v.told.Agent(ev.RequestReceived, ev.UserAgent, ev.User.Username)
-		if o := &ev.ObjectRef; ev.User.Username == user.APIServerUser && o.Resource == "leases" && o.Namespace == "kube-system" &&
-			(ev.Verb == "get" || ev.Verb == "create") && strings.HasPrefix(o.Name, "apiserver-") { // it looks for its identity
+		if (ev.Verb == "get" || ev.Verb == "create") && audit.KeepsServer(ev) { // it looks for its identity
 			v.told.Started(ev.RequestReceived)
 		}
 	}

@@ -79,14 +79,14 @@ func Start(tb testing.TB, opt Options) *Cluster {
 	}
 	var groups []string
 	for id := 1; id <= opt.Brokers; id++ {
-		b := &broker{id: id, plain: freePort(tb)}
-		group := []string{strconv.Itoa(b.plain), strconv.Itoa(freePort(tb)), "", ""}
+		b := &broker{id: id, plain: port.For(tb)}
+		group := []string{strconv.Itoa(b.plain), strconv.Itoa(port.For(tb)), "", ""}
 		if len(opt.Users) > 0 {
-			b.sasl = freePort(tb)
+			b.sasl = port.For(tb)
 			group[2] = strconv.Itoa(b.sasl)
 		}
 		if opt.ServerPEM != nil {
-			b.ssl = freePort(tb)
+			b.ssl = port.For(tb)
 			group[3] = strconv.Itoa(b.ssl)
 		}
 		groups = append(groups, strings.Join(group, ":"))
@@ -160,16 +160,6 @@ func missing(script string) error {
 		return fmt.Errorf("getting the broker: %w: %s", err, bytes.TrimSpace(out))
 	}
 	return nil
-}
-
-// freePort is one on which a broker can be started again.
-func freePort(tb testing.TB) int {
-	tb.Helper()
-	n, err := port.Take()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return n
 }
 
 // launch starts broker i, which the caller knows to be down.

@@ -273,11 +273,7 @@ func pause(rnd *rand.Rand, least, most time.Duration) {
 // freePort is an address on which a process can listen again and again.
 func freePort(t *testing.T) string {
 	t.Helper()
-	n, err := port.Take()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("127.0.0.1:%d", n)
+	return fmt.Sprintf("127.0.0.1:%d", port.For(t))
 }
 
 // background runs f until the test ends, and waits for it.

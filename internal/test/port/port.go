@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"testing"
 )
 
 // Ports are below those that the system gives to clients: a port is free again when what listens there is started anew.
@@ -21,6 +22,16 @@ func Take() (int, error) {
 		}
 	}
 	return 0, errors.New("no free port between 20000 and 30000")
+}
+
+// For is [Take] for a test, which ends if there is none.
+func For(tb testing.TB) int {
+	tb.Helper()
+	n, err := Take()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return n
 }
 
 // claim reports whether a port is this process's from now on. A UDP socket with the number of the port keeps others from taking it.
