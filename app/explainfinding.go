@@ -142,7 +142,7 @@ func (x *explaining) asRun(c *config.Config, was *report.Authorization) error {
 // stateOfRun are the files that run has its state from, and the journal that it keeps.
 func stateOfRun(c *config.Config) []string {
 	out := slices.Clone(c.State.Files)
-	journal := dataPath(c, "state")
+	journal := c.DataPath(config.StateFolder)
 	if entries, err := os.ReadDir(journal); err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.Contains(e.Name(), ".jsonl") }) {
 		out = append(out, journal)
 	}

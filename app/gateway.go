@@ -53,7 +53,7 @@ func Gateway(ctx context.Context, o GatewayOptions) (err error) {
 	if err := os.MkdirAll(c.Data, 0o750); err != nil {
 		return fmt.Errorf("making the data folder: %w", err)
 	}
-	letters, err := source.OpenDeadLetter(dataPath(c, "gateway-dead-letters.jsonl"), 64<<20)
+	letters, err := source.OpenDeadLetter(c.DataPath(config.GatewayDeadLetters), 64<<20)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 
@@ -35,7 +36,10 @@ func Health(ctx context.Context, target string) error {
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("asking for its health: %w", err)
+		if u := new(url.Error); errors.As(err, &u) {
+			err = u.Err
+		}
+		return fmt.Errorf("%s does not answer: %w", target, err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {

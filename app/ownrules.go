@@ -22,9 +22,10 @@ func OwnRules(paths []string) (*ownrules.Set, error) {
 	}
 	sources, err := ruleSources(paths)
 	if err != nil {
-		return nil, err
+		return nil, fileError(err)
 	}
-	return ownrules.Load(sources)
+	set, err := ownrules.Load(sources)
+	return set, fileError(err)
 }
 
 // useOwnRules reads the files that the configuration names.

@@ -167,9 +167,13 @@ func TestReadyWithPrintedWaivers(t *testing.T) {
 			if v := checks.Conclude(checks.Ready, a.Facts.Checks, a.Facts.Waivers); v.Answer != checks.AnswerNotEnough || !slices.Contains(v.Unproven, c.waived) {
 				t.Fatalf("without waivers: %q, %v", v.Answer, open(a.Facts.Checks))
 			}
-			waivers, err := checks.ParseWaivers([]byte(a.Report.Paste))
+			if _, err := checks.ParseWaivers([]byte(a.Report.Paste)); err == nil || !strings.Contains(err.Error(), "it has no owner") {
+				t.Errorf("nobody has filled it in: %v", err)
+			}
+			filled := strings.NewReplacer(`owner: ""`, "owner: jane", `reason: ""`, "reason: known").Replace(a.Report.Paste)
+			waivers, err := checks.ParseWaivers([]byte(filled))
 			if err != nil {
-				t.Fatalf("%v in what the report prints:\n%s", err, a.Report.Paste)
+				t.Fatalf("%v in what the report prints:\n%s", err, filled)
 			}
 			again := analyzedDay(t, clean, func(o *AnalyzeOptions) { o.Waivers = waivers })
 			if v := checks.Conclude(checks.Ready, again.Facts.Checks, again.Facts.Waivers); v.Answer != checks.AnswerReadyWaived || v.Good(false) {

@@ -70,7 +70,7 @@ func (s *service) open(ctx context.Context, c *config.Config) error {
 	if s.state, err = openStateFeed(c, s.log); err != nil {
 		return err
 	}
-	if s.letters, err = source.OpenDeadLetter(dataPath(c, "dead-letters.jsonl"), 64<<20); err != nil {
+	if s.letters, err = source.OpenDeadLetter(c.DataPath(config.DeadLetters), 64<<20); err != nil {
 		return err
 	}
 	s.metrics = metrics.New(metrics.Options{

@@ -50,7 +50,7 @@ func openStateFeed(c *config.Config, log zerolog.Logger) (*stateFeed, error) {
 		return nil, err
 	}
 	f.live, err = cluster.NewLive(cluster.LiveConfig{
-		Record: cluster.RecordConfig{Config: rest}, Dir: dataPath(c, "state"), Horizon: f.horizon, Settle: c.State.Settle.D(),
+		Record: cluster.RecordConfig{Config: rest}, Dir: c.DataPath(config.StateFolder), Horizon: f.horizon, Settle: c.State.Settle.D(),
 	}, f.State, log)
 	return f, err
 }

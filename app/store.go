@@ -78,7 +78,7 @@ func (o *StoreOptions) openToRead(ctx context.Context, c *config.Config) (*store
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) && c.Store.Postgres == nil {
-		path := sqlitePath(c)
+		path := c.SQLitePath()
 		if abs, err := filepath.Abs(path); err == nil {
 			path = abs
 		}
@@ -111,7 +111,7 @@ func (o *StoreOptions) settleCluster(ctx context.Context, c *config.Config, s *s
 	case f.Cluster == o.Cluster:
 		return nil
 	case f.Cluster == "":
-		return fmt.Errorf("there is no cluster %q: the store %s has no name of a cluster", o.Cluster, sqlitePath(c))
+		return fmt.Errorf("there is no cluster %q: the store %s has no name of a cluster", o.Cluster, c.SQLitePath())
 	}
 	return &store.UnknownClusterError{Name: o.Cluster, There: []string{f.Cluster}}
 }
@@ -127,7 +127,7 @@ func storeOptions(c *config.Config, log zerolog.Logger) store.Options {
 func openStore(ctx context.Context, c *config.Config, o store.Options) (*store.Store, error) {
 	p := c.Store.Postgres
 	if p == nil {
-		return store.OpenSQLite(ctx, sqlitePath(c), o)
+		return store.OpenSQLite(ctx, c.SQLitePath(), o)
 	}
 	dsn, err := postgresDSN(p)
 	if err != nil {
@@ -148,20 +148,12 @@ func postgresDSN(p *config.Postgres) (string, error) {
 	return s.Reveal(), nil
 }
 
-// sqlitePath is where the embedded store is.
-func sqlitePath(c *config.Config) string {
-	if s := c.Store.SQLite; s != nil && s.Path != "" {
-		return s.Path
-	}
-	return dataPath(c, "nodetrail.db")
-}
-
 // storeBytes is the size of the embedded store with its log, nil where the store is none.
 func storeBytes(c *config.Config) func() int64 {
 	if c.Store.Postgres != nil {
 		return nil
 	}
-	path := sqlitePath(c)
+	path := c.SQLitePath()
 	return func() int64 {
 		var n int64
 		for _, suffix := range []string{"", "-wal"} {
@@ -172,5 +164,3 @@ func storeBytes(c *config.Config) func() int64 {
 		return n
 	}
 }
-
-func dataPath(c *config.Config, name string) string { return filepath.Join(c.Data, name) }

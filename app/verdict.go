@@ -2,7 +2,6 @@ package app
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -51,7 +50,7 @@ type Verdicts struct {
 	file *os.File
 }
 
-// Open makes the file of verdict lines, or takes stdout for "-". An empty path is none.
+// Open makes the file of verdict lines, or takes stdout for "-". An empty path is none. An error is an [OptionError].
 func (s *Verdicts) Open(path string, stdout io.Writer) error {
 	switch path {
 	case "":
@@ -62,7 +61,7 @@ func (s *Verdicts) Open(path string, stdout io.Writer) error {
 	}
 	f, err := os.Create(path)
 	if err != nil {
-		return fmt.Errorf("cannot write %w", PathError(path, err))
+		return optionError("Verdicts", "cannot write %w", PathError(path, err))
 	}
 	s.w, s.file = jsonl.NewWriter(f), f
 	return nil

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	yaml "go.yaml.in/yaml/v3"
+
+	"github.com/nodetrail/nodetrail/internal/listfile"
 )
 
 // Bounds of a file of waivers.
@@ -45,34 +46,25 @@ type Hours struct {
 	To   time.Time `yaml:"to"`
 }
 
-type waiverFile struct {
-	Waivers []Waiver `yaml:"waivers"`
-}
-
 // ParseWaivers reads a file of waivers: YAML with the one key waivers. Unknown keys, a check that does not exist, and a waiver without an owner, a reason or
-// an expiry date are errors.
+// an expiry date are errors, with the line.
 func ParseWaivers(b []byte) ([]Waiver, error) {
 	if len(b) > MaxWaiverBytes {
 		return nil, fmt.Errorf("reading waivers: more than %d bytes", MaxWaiverBytes)
 	}
-	d := yaml.NewDecoder(bytes.NewReader(b))
-	d.KnownFields(true)
-	var f waiverFile
-	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
+	waivers, lines, err := listfile.Decode[Waiver](b, "waivers")
+	if err != nil {
 		return nil, fmt.Errorf("reading waivers: %w", err)
 	}
-	if err := d.Decode(&waiverFile{}); !errors.Is(err, io.EOF) {
-		return nil, errors.New("reading waivers: more than one document")
-	}
-	if len(f.Waivers) > MaxWaivers {
+	if len(waivers) > MaxWaivers {
 		return nil, fmt.Errorf("reading waivers: more than %d", MaxWaivers)
 	}
-	for i := range f.Waivers {
-		if err := f.Waivers[i].Validate(); err != nil {
-			return nil, fmt.Errorf("waiver %d: %w", i+1, err)
+	for i := range waivers {
+		if err := waivers[i].Validate(); err != nil {
+			return nil, listfile.At(lines, i, fmt.Errorf("waiver %d: %w", i+1, err))
 		}
 	}
-	return f.Waivers, nil
+	return waivers, nil
 }
 
 // Validate returns what is wrong with the waiver.
@@ -80,9 +72,9 @@ func (w *Waiver) Validate() error {
 	switch {
 	case !slices.ContainsFunc(All(), func(c Check) bool { return c.Name == w.Check }):
 		return fmt.Errorf("there is no check %q", w.Check)
-	case w.Owner == "":
+	case strings.TrimSpace(w.Owner) == "":
 		return errors.New("it has no owner")
-	case w.Reason == "":
+	case strings.TrimSpace(w.Reason) == "":
 		return errors.New("it has no reason")
 	case w.Expires.IsZero():
 		return errors.New("it has no expiry date (expires)")
@@ -270,10 +262,11 @@ func WaiverText(waivers []Waiver) (string, error) {
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
 	var file yaml.Node
-	if err := file.Encode(waiverFile{waivers}); err != nil {
+	if err := file.Encode(map[string][]Waiver{"waivers": waivers}); err != nil {
 		return "", fmt.Errorf("writing waivers: %w", err)
 	}
 	quoteLines(&file)
+	comment(&file)
 	if err := e.Encode(&file); err != nil {
 		return "", fmt.Errorf("writing waivers: %w", err)
 	}
@@ -281,6 +274,22 @@ func WaiverText(waivers []Waiver) (string, error) {
 		return "", fmt.Errorf("writing waivers: %w", err)
 	}
 	return b.String(), nil
+}
+
+// comment says what is to be filled in.
+func comment(n *yaml.Node) {
+	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
+		switch value := n.Content[i+1]; {
+		case value.Value != "":
+		case n.Content[i].Value == "owner":
+			value.LineComment = "who answers for it"
+		case n.Content[i].Value == "reason":
+			value.LineComment = "why"
+		}
+	}
+	for _, c := range n.Content {
+		comment(c)
+	}
 }
 
 // quoteLines has texts of several lines written as one: a name from a log makes no line.

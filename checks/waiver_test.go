@@ -160,17 +160,18 @@ func TestParseWaivers(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"an unknown key":   {strings.Replace(good, "owner", "ownr", 1), "ownr"},
 		"an unknown scope": {strings.Replace(good, "owner", "scope: {node: a}, owner", 1), "node"},
-		"an unknown check": {strings.Replace(good, "agreement", "agreements", 1), `waiver 1: there is no check "agreements"`},
+		"an unknown check": {strings.Replace(good, "agreement", "agreements", 1), `line 2: waiver 1: there is no check "agreements"`},
 		"no owner":         {strings.Replace(good, "owner: a,", "", 1), "waiver 1: it has no owner"},
 		"no reason":        {strings.Replace(good, "reason: b,", "", 1), "waiver 1: it has no reason"},
 		"no date":          {strings.Replace(good, ", expires: 2026-12-31", "", 1), "waiver 1: it has no expiry date (expires)"},
 		"no real date":     {strings.Replace(good, "2026-12-31", "soon", 1), "soon"},
+		"the second":       {good + strings.Replace(strings.TrimPrefix(good, "waivers:\n"), "owner: a, ", "\n  ", 1), "line 3: waiver 2: it has no owner"},
 		"no hours":         {strings.Replace(good, "owner", "scope: {hours: {from: 2026-01-01T10:00:00Z, to: 2026-01-01T10:00:00Z}}, owner", 1), "its hours end before they begin"},
 		"two documents":    {good + "---\n" + good, "more than one document"},
 		"a key twice":      {strings.Replace(good, "owner: a", "owner: a, owner: b", 1), "already"},
 		"too many":         {"waivers:\n" + strings.Repeat("- {check: agreement, owner: a, reason: b, expires: 2026-12-31}\n", MaxWaivers+1), "more than 1000"},
 		"too long":         {strings.Repeat("#", MaxWaiverBytes+1), "more than 1048576 bytes"},
-		"no list":          {"waivers: 7\n", "cannot unmarshal"},
+		"no list":          {"waivers: 7\n", "line 1: waivers is not a list"},
 	} {
 		if _, err := ParseWaivers([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)

@@ -3,7 +3,9 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -14,8 +16,14 @@ func ClientConfig(kubeconfig, context string) (*rest.Config, error) {
 	from := clientcmd.NewDefaultClientConfigLoadingRules()
 	from.ExplicitPath = kubeconfig
 	if kubeconfig != "" {
-		if _, err := clientcmd.LoadFromFile(kubeconfig); err != nil {
-			return nil, fmt.Errorf("cannot use %s as a kubeconfig: %w", kubeconfig, err)
+		c, err := clientcmd.LoadFromFile(kubeconfig)
+		switch {
+		case runtime.IsMissingKind(err), runtime.IsMissingVersion(err), runtime.IsNotRegisteredError(err), err != nil && strings.HasPrefix(err.Error(), "couldn't get version/kind"):
+			return nil, fmt.Errorf("%s is not a kubeconfig", kubeconfig) // the error has Go's types
+		case err != nil:
+			return nil, fmt.Errorf("cannot use %s as a kubeconfig: %w", kubeconfig, plain(err))
+		case len(c.Clusters) == 0:
+			return nil, fmt.Errorf("%s is not a kubeconfig, or has no clusters", kubeconfig)
 		}
 	}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(from, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()

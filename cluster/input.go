@@ -49,6 +49,19 @@ const stdinName = "<stdin>"
 // maxValueBytes bounds one JSON value that must be held in memory at once. The items of a list count singly.
 const maxValueBytes = 512 << 20
 
+// StateFiles are the files that paths of state stand for, as far as they are there.
+func StateFiles(paths []string) []string {
+	var all []string
+	for _, p := range paths {
+		files, err := findInputs([]string{p})
+		if err != nil {
+			files = []string{p}
+		}
+		all = append(all, files...)
+	}
+	return all
+}
+
 // findInputs resolves what the user gave to files. A folder stands for the files below it that are named like state files.
 func findInputs(paths []string) (files []string, err error) {
 	for _, p := range paths {

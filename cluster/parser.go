@@ -217,7 +217,11 @@ func (p *parser) broken(err error) error {
 	inList := p.f.list || len(p.f.nesting) > 0
 	switch {
 	case known && !inList:
-		p.bad(p.path, p.line(line), errors.New("no JSON: "+syntax.msg))
+		what := "no JSON: " + syntax.msg
+		if p.doc > 0 { // it was made of YAML
+			what = "not a Kubernetes object"
+		}
+		p.bad(p.path, p.line(line), errors.New(what))
 		p.f.resync()
 		return nil
 	case errors.Is(err, errCutOff) && !inList && p.cutOff < maxCutOff:

@@ -20,6 +20,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
+	"github.com/nodetrail/nodetrail/internal/userfile"
 )
 
 // MaxPolicyBytes bounds the file of an audit policy.
@@ -49,19 +50,19 @@ func ReadPolicy(path string) (*Policy, error) { return (*Policy)(nil).Again(path
 func (p *Policy) Again(path string) (*Policy, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the audit policy: %w", err)
+		return nil, userfile.Unreadable(path, err)
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, MaxPolicyBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("reading the audit policy: %w", err)
+		return nil, userfile.Unreadable(path, err)
 	}
 	if p != nil && bytes.Equal(p.text, b) {
 		return p, nil
 	}
 	read, err := ParsePolicy(b)
 	if err != nil {
-		return nil, fmt.Errorf("reading the audit policy %s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	read.text = b
 	return read, nil
@@ -85,6 +86,8 @@ func ParsePolicy(b []byte) (*Policy, error) {
 	switch {
 	case runtime.IsNotRegisteredError(err), err == nil && kind.Version != "v1":
 		return nil, errors.New("it does not say that it is a Policy of audit.k8s.io/v1")
+	case err != nil && strings.Contains(err.Error(), "Go value of type"):
+		return nil, errors.New("it is not YAML or JSON with an apiVersion and a kind")
 	case err != nil:
 		return nil, errors.New(shorten(err.Error()))
 	case len(from.Rules) == 0:

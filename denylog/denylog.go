@@ -100,13 +100,18 @@ type request struct {
 // New returns an empty log.
 func New() *Log { return &Log{byKey: map[string]*class{}, mostHeld: 256 << 20, mostAsked: 1 << 20} }
 
-// Read reads a log, named name, to its end. It returns the reader's error; what was read before counts.
+// ErrNoLog is of what has lines, and none that a component of Kubernetes writes.
+var ErrNoLog = errors.New("no line of it is as the API server logs, in text or JSON")
+
+// Read reads a log, named name, to its end. It returns the reader's error; what was read before counts. [ErrNoLog] is of something else than a log.
 func (l *Log) Read(name string, r io.Reader) error {
 	b := bufio.NewReaderSize(r, maxLine)
 	var begun *said // a line whose text continues
 	var at int
+	is := false
 	for n := 1; ; n++ {
 		line, err := b.ReadSlice('\n')
+		is = is || isLog(line)
 		long := errors.Is(err, bufio.ErrBufferFull)
 		if begun != nil && !long {
 			if more, last := goesOn(line, begun); !more {
@@ -134,7 +139,10 @@ func (l *Log) Read(name string, r io.Reader) error {
 				begun.text = ""
 				l.add(name, at, begun)
 			}
-			if errors.Is(err, io.EOF) {
+			switch {
+			case errors.Is(err, io.EOF) && !is && (n > 1 || len(line) > 0):
+				return ErrNoLog
+			case errors.Is(err, io.EOF):
 				return nil
 			}
 			return err

@@ -210,6 +210,19 @@ func alike(a, b *refusal) bool {
 	return a.Node == b.Node && a.APIGroup == b.APIGroup && a.Resource == b.Resource && a.Namespace == b.Namespace && a.Name == b.Name
 }
 
+// What has no line of klog is no log, and says so. Empty files, and logs without a refusal, are logs.
+func TestNoLog(t *testing.T) {
+	for text, is := range map[string]bool{
+		"": true, "I1122 08:16:23.647978    1303 x.go:1] y": true, "a\n\nW1122 08:16:23.647978    1303 x.go:1] y\n": true,
+		`{"ts":1795335383647.978,"caller":"x.go:1","msg":"y","v":2}`: true, `{"log":"a\n","stream":"stderr"}`: true, "2026-11-22T08:16:23.648Z stderr F I1122 08:16:23.647978 1 x.go:1] y": true,
+		"a,b,c\n1,2,3\n": false, "\n": false, "x": false, "\x00\xff\x00\n\xfe": false, `{"kind":"Event"}`: false,
+	} {
+		if err := New().Read("x", strings.NewReader(text)); is != (err == nil) || !is && !errors.Is(err, ErrNoLog) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // TestForms reads one refusal in the forms in which logs are kept.
 func TestForms(t *testing.T) {
 	const klogLine = `I1122 08:16:23.647978    1303 node_authorizer.go:238] "NODE DENY" err="node 'worker-3' cannot get unknown pod search/pod-5"`
@@ -218,7 +231,7 @@ func TestForms(t *testing.T) {
 	f := func(line string, matches bool) {
 		t.Helper()
 		l := New()
-		if err := l.Read("x", strings.NewReader("first\n"+line)); err != nil {
+		if err := l.Read("x", strings.NewReader("first\n"+line)); err != nil && !errors.Is(err, ErrNoLog) {
 			t.Fatal(err)
 		}
 		l.See(&Request{AuditID: "id", User: "system:node:worker-3", Node: "worker-3", Verb: "get", Resource: "pods", Namespace: "search", Name: "pod-5", From: at, To: at.Add(time.Millisecond)})

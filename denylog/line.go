@@ -20,6 +20,9 @@ var prefix = regexp.MustCompile(`^(?:\d{4}-\d\d-\d\dT\S+ (?:(?:stdout|stderr) [F
 // header is klog's header of a line that the Node authorizer wrote: severity, month and day, time, thread, file and line.
 var header = regexp.MustCompile(`^[IWEF](\d{4} \d\d:\d\d:\d\d\.\d{6}) +\d+ (?:\S*/)?` + source + `\d+\] `)
 
+// klogLine is the beginning of each header of klog.
+var klogLine = regexp.MustCompile(`^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} `)
+
 // said is what a line says.
 type said struct {
 	at time.Time
@@ -40,6 +43,14 @@ func parse(line []byte) (said, bool) {
 		return parseJSON(line)
 	}
 	return parseText(string(line[len(prefix.Find(line)):]))
+}
+
+// isLog reports whether a line is one that klog wrote, in any of its forms.
+func isLog(line []byte) bool {
+	if len(line) > 0 && line[0] == '{' {
+		return bytes.Contains(line, []byte(`"ts":`)) || bytes.Contains(line, []byte(`"log":`))
+	}
+	return klogLine.Match(line[len(prefix.Find(line)):])
 }
 
 func parseText(line string) (said, bool) {

@@ -1,11 +1,9 @@
 package exceptions
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"slices"
 	"strconv"
@@ -14,9 +12,9 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/ext"
-	yaml "go.yaml.in/yaml/v3"
 
 	"github.com/nodetrail/nodetrail/internal/expr"
+	"github.com/nodetrail/nodetrail/internal/listfile"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -45,27 +43,20 @@ func (e *Exception) Expired(now time.Time) bool {
 	return !now.Before(e.Expires.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1))
 }
 
-type file struct {
-	Exceptions []Exception `yaml:"exceptions"`
-}
-
 // Parse reads a file of exceptions: YAML with the one key exceptions. Unknown keys, a rule that does not exist, an expression that is wrong or dear, and an
-// exception without an owner, a reason or an expiry date are errors. own are the names of rules that the user wrote.
+// exception without an owner, a reason or an expiry date are errors, with the line. own are the names of rules that the user wrote.
 func Parse(b []byte, own ...string) ([]Exception, error) {
 	if len(b) > MaxBytes {
 		return nil, fmt.Errorf("reading exceptions: more than %d bytes", MaxBytes)
 	}
-	d := yaml.NewDecoder(bytes.NewReader(b))
-	d.KnownFields(true)
-	var f file
-	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
+	all, lines, err := listfile.Decode[Exception](b, "exceptions")
+	if err != nil {
 		return nil, fmt.Errorf("reading exceptions: %w", err)
 	}
-	if err := d.Decode(&file{}); !errors.Is(err, io.EOF) {
-		return nil, errors.New("reading exceptions: more than one document")
+	if _, bad, err := newSet(all, own); err != nil {
+		return nil, listfile.At(lines, bad, err)
 	}
-	_, err := New(f.Exceptions, own...)
-	return f.Exceptions, err
+	return all, nil
 }
 
 // Finding has the fields of a finding that an expression sees, as finding.node.
@@ -131,22 +122,28 @@ type Set struct {
 
 // New checks exceptions. Its error says which is wrong, and why. own are the names of rules that the user wrote.
 func New(all []Exception, own ...string) (*Set, error) {
+	s, _, err := newSet(all, own)
+	return s, err
+}
+
+// newSet is [New]. With an error it returns the exception that is wrong.
+func newSet(all []Exception, own []string) (s *Set, wrong int, err error) {
 	if len(all) > MaxExceptions {
-		return nil, fmt.Errorf("there are %d exceptions, more than %d", len(all), MaxExceptions)
+		return nil, MaxExceptions, fmt.Errorf("there are %d exceptions, more than %d", len(all), MaxExceptions)
 	}
 	env, err := environment()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	s := &Set{all: all}
+	s = &Set{all: all}
 	for i := range all {
 		p, err := compile(env, &all[i], own)
 		if err != nil {
-			return nil, fmt.Errorf("exception %d: %w", i+1, err)
+			return nil, i, fmt.Errorf("exception %d: %w", i+1, err)
 		}
 		s.programs = append(s.programs, p)
 	}
-	return s, nil
+	return s, 0, nil
 }
 
 func environment() (*cel.Env, error) {
@@ -165,9 +162,9 @@ func compile(env *cel.Env, e *Exception, own []string) (cel.Program, error) {
 	switch {
 	case !rules.BuiltIn(e.Rule) && !slices.Contains(own, e.Rule):
 		return nil, fmt.Errorf("there is no rule %q", e.Rule)
-	case e.Owner == "":
+	case strings.TrimSpace(e.Owner) == "":
 		return nil, errors.New("it has no owner")
-	case e.Reason == "":
+	case strings.TrimSpace(e.Reason) == "":
 		return nil, errors.New("it has no reason")
 	case e.Expires.IsZero():
 		return nil, errors.New("it has no expiry date (expires)")

@@ -66,11 +66,11 @@ func TestExpiry(t *testing.T) {
 func TestRefused(t *testing.T) {
 	head := "exceptions: [{rule: node-identity, owner: a, reason: b, expires: 2026-12-31, match: '"
 	for text, want := range map[string]string{
-		"exceptions: [{rule: nonsense, owner: a, reason: b, expires: 2026-12-31}]": `exception 1: there is no rule "nonsense"`,
+		"exceptions: [{rule: nonsense, owner: a, reason: b, expires: 2026-12-31}]": `line 1: exception 1: there is no rule "nonsense"`,
 		"exceptions: [{rule: node-identity, reason: b, expires: 2026-12-31}]":      "exception 1: it has no owner",
 		"exceptions: [{rule: node-identity, owner: a, expires: 2026-12-31}]":       "exception 1: it has no reason",
 		"exceptions: [{rule: node-identity, owner: a, reason: b}]":                 "exception 1: it has no expiry date (expires)",
-		"exceptions: []\nwaivers: []":                                              "field waivers not found",
+		"exceptions: []\nwaivers: []":                                              "line 2: unknown key waivers",
 		head + "finding.nod == \"a\"'}]":                                           "undefined field 'nod'",
 		head + "finding.node == 1'}]":                                              "found no matching overload for '_==_'",
 		head + "finding.node'}]":                                                   "match: the expression is a string, not true or false",

@@ -13,6 +13,7 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 
 	"github.com/nodetrail/nodetrail/internal/expr"
+	"github.com/nodetrail/nodetrail/internal/listfile"
 	"github.com/nodetrail/nodetrail/internal/spelling"
 	"github.com/nodetrail/nodetrail/rules"
 )
@@ -99,8 +100,6 @@ func read(sources []Source) (*reader, error) {
 	return r, errors.Join(r.errs...)
 }
 
-var typeName = regexp.MustCompile(` in type ownrules\.\w+`)
-
 func (r *reader) decode(src *Source, out *file) {
 	if len(src.Data) > MaxBytes {
 		r.errs = append(r.errs, fmt.Errorf("%s: more than %d bytes", src.Name, MaxBytes))
@@ -115,10 +114,8 @@ func (r *reader) decode(src *Source, out *file) {
 	if err == nil || errors.Is(err, io.EOF) {
 		return
 	}
-	text := typeName.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")
-	text = strings.Join(strings.Fields(strings.Replace(text, "unmarshal errors:", "", 1)), " ")
 	*out = file{}
-	r.errs = append(r.errs, fmt.Errorf("%s: %s", src.Name, text))
+	r.errs = append(r.errs, listfile.In(src.Name, listfile.Explain(err)))
 }
 
 // fail notes what is wrong at a node.

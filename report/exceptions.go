@@ -129,9 +129,8 @@ func ReadBaseline(r io.Reader) (*Report, error) {
 		Window   *Window    `json:"window"`
 	}
 	err := json.NewDecoder(r).Decode(&head)
-	var other *json.UnmarshalTypeError // whose words are those of this program's types
-	if err != nil && !errors.As(err, &other) {
-		return nil, fmt.Errorf("it is not a report as JSON: %w", err)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, errors.New("the report is cut off")
 	}
 	if err != nil || head.Findings == nil || head.Window == nil {
 		return nil, errors.New("it is not a report as JSON: make one with `nodetrail report -o json`")

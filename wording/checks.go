@@ -251,9 +251,3 @@ var nexts = map[checks.Code]string{
 	checks.NextSettleFirst:       "settle the checks that it rests on",
 	checks.NextLogBirths:         "log certificate signing requests and their approval",
 }
-
-// What stands in waivers that are printed, until somebody puts in who answers for them and why.
-const (
-	WaiverOwner  = "nobody yet"
-	WaiverReason = "not given yet"
-)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/app"
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/exceptions"
 	"github.com/nodetrail/nodetrail/internal/cli"
 	"github.com/nodetrail/nodetrail/report"
@@ -149,18 +150,12 @@ func (f *analyzeFlags) run(ctx context.Context, std streams) (err error) {
 		if f.verdicts == "-" {
 			reportTo = std.err // verdicts take standard output
 		}
-		inputs := slices.Concat(f.State, logs)
-		if err := app.OverInput(f.out, inputs); err != nil {
-			return fmt.Errorf("--out: %w", err)
-		}
-		err := app.OverInput(f.verdicts, inputs)
+		inputs := slices.Concat(cluster.StateFiles(f.State), logs, f.ApiserverLogs, f.ownRules, []string{f.auditPolicy}, f.answerFlags.files())
+		err := app.CheckOutputs([]app.Output{{Option: "Out", Path: f.out}, {Option: "Verdicts", Path: f.verdicts}}, inputs...)
 		if err == nil {
 			err = verdicts.Open(f.verdicts, std.out)
 		}
-		if err != nil {
-			return fmt.Errorf("--verdicts: %w", err)
-		}
-		return nil
+		return err
 	}
 	f.Each = verdicts.Write
 	meter := std

@@ -30,6 +30,9 @@ func (f *answerFlags) flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.fail.AcceptWaivers, "accept-waivers", false, "--fail-on not-ready and not-confined accept an answer that rests on waivers")
 }
 
+// files are those that the flags name.
+func (f *answerFlags) files() []string { return []string{f.waive, f.except, f.baseline} }
+
 // read understands the flags and reads the files that they name. own are the names of the user's own rules.
 func (f *answerFlags) read(own ...string) (waivers []checks.Waiver, excepted []exceptions.Exception, err error) {
 	if err := f.fail.Parse(f.failOn); err != nil {

@@ -28,7 +28,7 @@ func (o *reportOutput) flags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.output, "output", "o", "text", "form of the report: "+strings.Join(report.Forms(), ", "))
 	fs.BoolVar(&o.all, "all", false, "print everything, in text, Markdown and HTML: every check, the evidence, the findings, the nodes and the plan")
 	fs.BoolVar(&o.onlyIncidents, "incidents", false, "print the incidents alone, each with its timeline, what to rotate and how to contain it, as text or json")
-	fs.StringVar(&o.out, "out", "", "write the report to `FILE` in place of standard output")
+	fs.StringVar(&o.out, "out", "", "write the report to `FILE`; - for standard output (default)")
 	fs.BoolVarP(&o.quiet, "quiet", "q", false, "print only the two answers in text, and no progress")
 	fs.BoolVar(&o.noColor, "no-color", false, "print no colors; NO_COLOR in the environment does the same")
 	fs.StringSliceVar(&o.filter.Namespaces, "namespace", nil, "list only findings about objects of these `NAMESPACES`; answers and --fail-on are about all")
@@ -75,7 +75,7 @@ func after(separator, s string) string {
 func (o *reportOutput) write(w io.Writer, r *report.Report) (err error) {
 	narrowed := *r
 	narrowed.Narrow(o.filter)
-	if o.out != "" {
+	if o.out != "" && o.out != "-" {
 		f, err := os.Create(o.out)
 		if err != nil {
 			return fmt.Errorf("--out: cannot write %w", app.PathError(o.out, err))

@@ -102,7 +102,8 @@ func (f *reportFlags) prepare(cmd *cobra.Command) (err error) {
 	if f.Waivers, f.Exceptions, err = f.read(own...); err != nil {
 		return err
 	}
-	return cli.Refuse(cmd, "is for the pages of --serve: the report's counts were judged by run's own state", "state", "etcd-prefix")
+	return cmp.Or(flagged(f.CheckOutputs([]app.Output{{Option: "Out", Path: f.out}}, f.answerFlags.files()...)),
+		cli.Refuse(cmd, "is for the pages of --serve: the report's counts were judged by run's own state", "state", "etcd-prefix"))
 }
 
 // prepareOther understands the flags where no report is printed.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodetrail/nodetrail/app"
 	"github.com/nodetrail/nodetrail/internal/cli"
 )
 
@@ -45,6 +46,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = fmt.Errorf("writing to standard output: %w", help.Err)
 	}
 	var usage cli.UsageError
+	var file *app.FileError
 	switch {
 	case err == nil:
 		return exitDone
@@ -55,7 +57,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	for line := range strings.Lines(strings.TrimSpace(err.Error())) {
 		fmt.Fprintf(stderr, "nodetrail: %s\n", strings.TrimSpace(line))
 	}
-	if errors.As(err, &usage) {
+	if errors.As(err, &usage) && !errors.As(err, &file) { // help says nothing of what a file holds
 		fmt.Fprintf(stderr, "See '%s --help'.\n", usage.Command)
 	}
 	if errors.Is(err, errFindings) || errors.Is(err, errPolicy) {

@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/nodetrail/nodetrail/internal/userfile"
 )
 
 // MaxFileSize bounds a configuration file, in bytes.
@@ -79,12 +81,12 @@ func LoadChecked(path string, env func(string) (string, bool), checks Checks) (*
 func read(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the configuration: %w", err)
+		return nil, userfile.Unreadable(path, err)
 	}
 	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
 	if err != nil {
-		return nil, fmt.Errorf("reading the configuration: %w", err)
+		return nil, userfile.Unreadable(path, err)
 	}
 	return data, nil
 }

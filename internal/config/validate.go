@@ -359,16 +359,10 @@ func (v *validator) store() {
 
 func (v *validator) sinks() {
 	s := &v.c.Sinks
-	paths, called := map[string]bool{}, map[string]bool{}
+	v.sinkFiles()
+	called := map[string]bool{}
 	for i := range s.JSONL {
-		at := fmt.Sprintf("sinks.jsonl[%d].path", i)
-		if v.need(at, s.JSONL[i].Path) {
-			if paths[s.JSONL[i].Path] {
-				v.fail(at, "%s is written by another sink", v.q(at, s.JSONL[i].Path))
-			}
-			paths[s.JSONL[i].Path] = true
-			called[s.JSONL[i].Path] = true
-		}
+		called[s.JSONL[i].Path] = true
 	}
 	for i := range s.Alertmanager {
 		a := &s.Alertmanager[i]

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -67,6 +68,13 @@ func (o *PlayOptions) Validate() error {
 	}
 	if o.AuditLog != "" && o.State == "" && o.Journal != "" {
 		return errors.New("--journal needs --state: the journal that is to be moved")
+	}
+	inputs := slices.DeleteFunc([]string{o.AuditLog, o.State, o.TokenFile, o.CAFile, o.CertFile, o.KeyFile}, func(path string) bool {
+		info, err := os.Stat(path)
+		return err == nil && info.IsDir() // which is refused when it is read
+	})
+	if err := app.CheckOutputs([]app.Output{{Option: "Out", Path: o.Out}, {Option: "Journal", Path: o.Journal}}, inputs...); err != nil {
+		return err
 	}
 	_, err := o.client()
 	return err
