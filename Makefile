@@ -45,15 +45,15 @@ build: ## build the static program bin/nodetrail
 # A test needs no program that is optimized by a profile, which takes as long to build as all else.
 quick test race: export GOFLAGS := $(shell $(GO) env GOFLAGS) -pgo=off
 
+# Many tests wait most of their time: with more at once than there are cores, the cores have work meanwhile.
 .PHONY: test
 test: ## run the tests (PKG=./... by default)
-	$(GO) test -timeout $(TIMEOUT) $(PKG)
+	$(GO) test -p 3 -parallel 6 -timeout $(TIMEOUT) $(PKG)
 	$(say-missing)
 
 # Kills the program all the time; its tests have nothing to do without that.
 KILLS := internal/test/killtest
 
-# Many tests wait most of their time: with more at once than there are cores, the cores have work meanwhile.
 .PHONY: quick
 quick: ## run the tests that need no broker, no database, no browser and kill nothing, in under a minute from warm caches
 	GOGC=400 $(GO) test -short -vet=off -ldflags='-s -w' -p 4 -parallel 8 -timeout 5m $$($(GO) list ./... | grep -v '/$(KILLS)$$')
