@@ -209,7 +209,8 @@ The rule 'node-identity' is on and finds no other identity that a kubelet used w
 
 ## What defeats it
 A missing group, a name in other letters or with a domain, a kubelet with another user, one certificate for several nodes. What failed
-anyway is listed and does not count.
+anyway is listed and does not count: a kubelet with another user whose requests are all refused needs no binding, and its node is not
+Ready. Anybody may call himself a kubelet and be refused.
 
 ## What to do
 Issue a certificate with 'O=system:nodes' and 'CN=system:node:' followed by the Node's name to each kubelet that is listed.`

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -200,6 +201,11 @@ func ambient(r *Request) bool {
 	if !a.ResourceRequest && public(a.Path) || slices.Contains(r.Event.Effective().Groups, user.SystemPrivilegedGroup) {
 		return true
 	}
+	return ofOneself(a)
+}
+
+// ofOneself reports whether the request is a review of the caller's own rights or identity.
+func ofOneself(a *authorizer.AttributesRecord) bool {
 	switch a.Resource {
 	case "selfsubjectaccessreviews", "selfsubjectrulesreviews":
 		return a.APIGroup == "authorization.k8s.io" && a.Verb == "create"

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 
@@ -59,7 +60,12 @@ One of these:
   nothing from it.
 
 The severity is high. It is low where the identity was impersonated ('kubectl --as'): then somebody tried it, and no kubelet has it.
+It is low, too, where a client with a kubelet's user agent was refused under an identity that is no node's: anybody may send such a
+request, without any credential, and a kubelet that is refused all that it asks for needs no binding.
 Low findings are no reason against deleting the binding.
+
+What everybody may do makes no finding under an identity that is no node's: paths that are of no resource, such as '/healthz' and
+'/version', reviews of oneself, and the ConfigMap 'cluster-info' of 'kube-public', which clients read before they join.
 
 ## Why
 The Node authorizer serves only requests that have both the group and the name. Any other depends on RBAC, on the binding that you want
@@ -74,7 +80,7 @@ sets the Node's name, the certificate must follow it.
 A node that registers for the first time asks for its Node before there is one: it is flagged only if no such Node came in all of the
 state. 'nodetrail run' with live state does not know what comes: it waits for five minutes from the name's first request on, unless
 there is a Node of nearly that name. Kubelets that bootstrap (group 'system:bootstrappers') are left out. The user agent is the
-client's own claim: another program may call itself a kubelet.
+client's own claim: another program may call itself a kubelet, and is flagged if the API server let it do something.
 
 ## How to silence it
 Run with '--disable node-identity'.`,
@@ -103,8 +109,34 @@ func checkIdentity(r *Request, s State, _ *Memory, f *Finding) bool {
 		return identity(r, name, GroupMissing, "", f)
 	case named && name == "":
 		return identity(r, u.Username, NameEmpty, "", f)
-	case !named && strayKubelet(r.Event):
-		return identity(r, u.Username, NoNodeIdentity, "", f)
+	case !named && strayKubelet(r.Event) && !forEverybody(r):
+		identity(r, u.Username, NoNodeIdentity, "", f)
+		if !letThrough(r) {
+			f.Severity = Low
+		}
+		return true
+	}
+	return false
+}
+
+// forEverybody reports whether the request is one that clients without any rights of their own make. It tells nothing of the rights that a kubelet has.
+func forEverybody(r *Request) bool {
+	a := r.Attrs
+	if !a.ResourceRequest {
+		return a.Path != ""
+	}
+	return ofOneself(a) || a.APIGroup == "" && a.Verb == "get" && a.Resource == "configmaps" && a.Subresource == "" && a.Namespace == "kube-public" && a.Name == "cluster-info"
+}
+
+// letThrough reports whether the request was authorized, or nothing tells that it was not. An error before authorization, such as that of an odd header, has no decision: any
+// client can have it.
+func letThrough(r *Request) bool {
+	if !r.Allowed || r.Observed.Decision != "" || r.Event.Code < http.StatusBadRequest {
+		return r.Allowed || r.Open
+	}
+	switch r.Event.Code {
+	case http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity: // by the handler, after authorization
+		return true
 	}
 	return false
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
 func TestIdentity(t *testing.T) {
@@ -39,14 +40,34 @@ func TestIdentity(t *testing.T) {
 		as("system:node:worker-1", "System:Nodes"))
 	f("an empty node name", `high: user "system:node:" names no node`, as("system:node:", "system:nodes"))
 	f("a kubelet under another identity", `high: a kubelet (by its user agent) uses the identity "kube-node", which is no node's`,
-		as("kube-node", "system:authenticated"))
+		as("kube-node", "system:authenticated"), code(200))
 	f("a kubelet as an administrator", `high: a kubelet (by its user agent) uses the identity "kubelet", which is no node's`,
-		as("kubelet", "system:masters"))
+		as("kubelet", "system:masters"), code(200))
 	f("a kubelet as nobody", `high: a kubelet (by its user agent) uses the identity "system:anonymous", which is no node's`,
-		as("system:anonymous", "system:unauthenticated"))
+		as("system:anonymous", "system:unauthenticated"), code(200))
 	f("a kubelet with a service account", `high: a kubelet (by its user agent) uses the identity "system:serviceaccount:kube-system:kubelet", which is no node's`,
-		as("system:serviceaccount:kube-system:kubelet", "system:serviceaccounts"))
-	f("a kubelet without a version", `high: a kubelet (by its user agent) uses the identity "x", which is no node's`, as("x"), agent("kubelet"))
+		as("system:serviceaccount:kube-system:kubelet", "system:serviceaccounts"), code(200))
+	f("a kubelet without a version", `high: a kubelet (by its user agent) uses the identity "x", which is no node's`, as("x"), agent("kubelet"), code(200))
+	f("a kubelet that finds nothing", `high: a kubelet (by its user agent) uses the identity "x", which is no node's`, as("x"), code(404))
+	f("a kubelet that is let through", `high: a kubelet (by its user agent) uses the identity "x", which is no node's`, as("x"), annotated("allow", nodeauthz.NotNode))
+	f("a kubelet that is let through, and fails", `high: a kubelet (by its user agent) uses the identity "x", which is no node's`, as("x"), code(500),
+		annotated("allow", nodeauthz.NotNode))
+	f("a kubelet that is not answered", `high: a kubelet (by its user agent) uses the identity "x", which is no node's`, as("x"), func(r *Request) { r.Open = true })
+
+	const nobody = `low: a kubelet (by its user agent) uses the identity "system:anonymous", which is no node's`
+	anonymous := as("system:anonymous", "system:unauthenticated")
+	f("anybody who is refused", nobody, anonymous)
+	f("anybody who is refused, annotated", nobody, anonymous, annotated("forbid", nodeauthz.NotNode))
+	f("anybody who fails before authorization", nobody, anonymous, code(500))
+	f("anybody who asks for a path", "", anonymous, path("/healthz"), code(200))
+	f("anybody who asks for a path, and is refused", "", anonymous, path("/metrics"))
+	f("anybody who reads how to join", "", anonymous, does("get configmaps kube-public/cluster-info"), code(200))
+	f("who reads what nobody else may", `high: a kubelet (by its user agent) uses the identity "system:anonymous", which is no node's`, anonymous,
+		does("get configmaps kube-public/other"), code(200))
+	f("a review of oneself", "", as("x"), does("create selfsubjectaccessreviews.authorization.k8s.io"), code(201))
+	f("a review of others", `high: a kubelet (by its user agent) uses the identity "x", which is no node's`, as("x"),
+		does("create subjectaccessreviews.authorization.k8s.io"), code(201))
+	f("refused without the group", `high: user "system:node:worker-1" is not in the group system:nodes: the Node authorizer does not know it`, as("system:node:worker-1"))
 
 	f("a bootstrapping kubelet", "", as("system:bootstrap:abcdef", "system:bootstrappers", "system:authenticated"))
 	f("a bootstrapping kubelet of OpenShift", "", as("system:serviceaccount:openshift-machine-config-operator:node-bootstrapper", "system:serviceaccounts"), func(r *Request) {
