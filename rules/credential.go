@@ -2,17 +2,12 @@ package rules
 
 import (
 	"net/http"
-	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeadmission"
-	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
 // CredentialMisuse is the name of the rule on credentials of nodes that something else uses.
@@ -31,6 +26,10 @@ const (
 	EscalationRefused Reason = "escalation-refused"
 	// PodsOfAll is about a read of all pods of a namespace or of the cluster.
 	PodsOfAll Reason = "pods-of-all-nodes"
+	// PodOfAnother is about a read of a pod that is on another node.
+	PodOfAnother Reason = "pod-of-another-node"
+	// ForeignReadRefused is about a read that no kubelet makes, and that was refused.
+	ForeignReadRefused Reason = "foreign-read-refused"
 	// RestrictionRefused and AdmissionStopped are about writes that were authorized, and that admission refused.
 	RestrictionRefused Reason = "restriction-refused"
 	AdmissionStopped   Reason = "admission-stopped"
@@ -55,6 +54,8 @@ func nodeCredentialMisuse() *Rule {
 			{Reason: ProviderAgent, Doc: "an agent of the provider that is known to use the credential, doing what it is known to do (low)"},
 			{Reason: EscalationRefused, Doc: "a request by which a node would gain the rights of others was refused (medium)"},
 			{Reason: PodsOfAll, Doc: "the node read pods of all nodes, as the feature gate AuthorizeNodeWithSelectors lets it where it is off (medium)"},
+			{Reason: PodOfAnother, Doc: "the node got a pod that is on another node, and no binding let it (medium)"},
+			{Reason: ForeignReadRefused, Doc: "a read that no kubelet makes was refused, such as of other Nodes or of all pods (medium)"},
 			{Reason: RestrictionRefused, Doc: "NodeRestriction refused a write of the node (medium)"},
 			{Reason: AdmissionStopped, Doc: "admission refused a write of the node: another plugin, or NodeRestriction within the skew (low)"},
 			{Reason: SharedCertificate, Doc: "the client certificate is one that another node used first"},
@@ -90,6 +91,12 @@ A single request with a node's identity for which one of these holds, the first 
   nodes, roles and bindings, the approval of certificates, impersonation, bootstrap tokens;
 - it lists or watches pods of all nodes, and was let through without a binding (medium). Kubelets ask for their own by a field selector.
   Before Kubernetes 1.32, and with the feature gate AuthorizeNodeWithSelectors off, the Node authorizer lets it through;
+- it gets a pod that is on another node, and was let through without a binding (medium). No pod of that name was on the node within the
+  day before: a kubelet asks after the pods that it had;
+- it was refused, and is a read that no kubelet makes (medium): a list or a watch of pods without the node's own field selector, of
+  another Node, CSINode or Lease of a node, or of all of them, of persistent volumes, claims or volume attachments without a name, of
+  namespaces, workloads, roles, policies and the like, or a get of such a pod of another node. Where the node's user name is not that
+  of a Node it is no finding (see node-identity);
 - it is a write that was authorized and that admission refused with 403. Where NodeRestriction refused it the severity is medium:
   kubelets do not ask for labels, taints, pods and tokens that it refuses. Where another plugin did, or nothing tells which one, it is
   low: admission refuses events of a namespace that is being deleted, and mirror pods beyond a quota. A write of another node's object
@@ -193,18 +200,21 @@ func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 			refusedByAdmission(r, f)
 			return true
 		}
-		if readsPodsOfAll(r) {
-			f.Severity, f.Reason = Medium, PodsOfAll
-			return true
-		}
+		f.Severity, f.Reason = Medium, EscalationRefused
 		what, refused := refusedToImpersonate(r)
 		if !refused {
-			if r.Allowed || !r.NodeDenies() || !escalates(r) {
+			switch reason := oddRead(r, s); {
+			case reason == PodsOfAll:
+				f.Reason = reason
+				return true
+			case reason != "":
+				f.Reason = reason
+			case r.Allowed || !r.NodeDenies() || !escalates(r):
 				return false
 			}
 			what = askedFor(r)
 		}
-		f.Severity, f.Reason, f.Params = Medium, EscalationRefused, codes.Params{codes.Text(ParamObject, what)}
+		f.Params = codes.Params{codes.Text(ParamObject, what)}
 		return true
 	}
 	stolen(r, f)
@@ -212,17 +222,6 @@ func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 		a.finding(f, r, s)
 	}
 	return true
-}
-
-// readsPodsOfAll reports whether a node read pods without selecting its own, and the Node authorizer let it, or looked so.
-func readsPodsOfAll(r *Request) bool {
-	a := r.Attrs
-	if (a.Verb != "list" && a.Verb != "watch") || a.APIGroup != "" || a.Resource != "pods" || a.Subresource != "" || a.Name != "" || r.Event.RequestURI == "" {
-		return false
-	}
-	return r.Succeeded() && r.Observed.NodeVerdict == nodeauthz.Allow && !slices.ContainsFunc(a.FieldSelectorRequirements, func(q fields.Requirement) bool {
-		return q.Field == "spec.nodeName" && q.Value == r.Node && (q.Operator == selection.Equals || q.Operator == selection.DoubleEquals)
-	})
 }
 
 // stolen has the finding on a request of something else than the kubelet say that a secret or a token was taken, if one was.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
 	"github.com/nodetrail/nodetrail/codes"
 )
 
@@ -65,6 +67,11 @@ whether a pod uses the object, only the apiserver's denial is known.
 Objects that three or more nodes ask for in the same minute are then not counted: after a restart or a restore the apiserver denies
 all nodes what is theirs.
 
+The severity is medium where a kubelet's user agent was refused as many different pods, persistent volumes, claims and volume
+attachments by their names, that no pod on the node led to within ten minutes, and pods that were not on it in the day before. They
+are counted by themselves, and only where the state shows all pods. A get of a single pod that is on another node is in
+node-credential-misuse.
+
 ## Why
 A kubelet asks for what its pods name and nothing else. Somebody who has its credential and looks for more is found by this rule. The
 window of a day finds those who do it slowly.
@@ -81,7 +88,11 @@ have a service account. With a state that lacks persistent volumes or pods, the 
 Run with '--disable secret-enumeration', or put it under 'rules.disable' in the configuration.`,
 	}
 	rule.NewDetector = func(o DetectorOptions) Detector {
-		return &enumeration{kubeletNames: kubeletNames{o.Kubelets}, rule: rule, nodes: map[string]*enumerationNode{}, changed: map[string]struct{}{}}
+		e := &enumeration{kubeletNames: kubeletNames{o.Kubelets}, rule: rule}
+		for i := range e.of {
+			e.of[i] = enumerationOf{nodes: map[string]*enumerationNode{}, changed: map[string]struct{}{}}
+		}
+		return e
 	}
 	return rule
 }
@@ -89,10 +100,25 @@ Run with '--disable secret-enumeration', or put it under 'rules.disable' in the 
 // enumeration counts the different objects that each node reaches for.
 type enumeration struct {
 	kubeletNames
-	rule    *Rule
+	rule  *Rule
+	of    [searches]enumerationOf
+	swept time.Time
+}
+
+// What is searched for is counted each by itself: no number of refused pods takes the room of a secret.
+const (
+	ofSecrets = iota
+	ofObjects
+	searches
+)
+
+// SearchOfObjects tells a search for pods, volumes and claims apart from one for secrets.
+const SearchOfObjects = "objects"
+
+// enumerationOf is what is known of one kind of search.
+type enumerationOf struct {
 	nodes   map[string]*enumerationNode
 	changed map[string]struct{}
-	swept   time.Time
 }
 
 type enumerationNode struct {
@@ -129,6 +155,42 @@ func oldest[E any](all []E, passed func(*E) bool) int {
 // maxReachedExamples is how many are kept; three are reported, and the auditIDs of all.
 const maxReachedExamples = 5
 
+// search returns which kind of search the denial is part of, and how much it counts there, 0 if it is part of none.
+func (d *denial) search(kubelets []string) (kind, weight int) {
+	if weight := d.reach(); weight > 0 {
+		return ofSecrets, weight
+	}
+	o := d.Object
+	if d.Wide || d.Lagged > 0 || d.Allowed || !d.Known || o.Verb != "get" || o.Name == "" || o.Subresource != "" || !IsKubelet(d.Product, kubelets) {
+		return 0, 0
+	}
+	switch o.Resource {
+	case "pods", "persistentvolumes", "persistentvolumeclaims":
+		if o.APIGroup == "" {
+			return ofObjects, 1
+		}
+	case "volumeattachments":
+		if o.APIGroup == "storage.k8s.io" {
+			return ofObjects, 1
+		}
+	}
+	return 0, 0
+}
+
+// had reports whether a kubelet may ask for a pod, a volume or a claim because its node had it, or had a pod that used it, or whether the state does not tell.
+func (d *denial) had(s State) bool {
+	o := d.Object
+	if s == nil || !s.PodsWatched(d.First) {
+		return true
+	}
+	if o.Resource == "pods" {
+		return hadPod(s, o.Namespace, o.Name, d.Node, d.First)
+	}
+	return s.Had(&authorizer.AttributesRecord{
+		Verb: o.Verb, APIGroup: o.APIGroup, APIVersion: "v1", Resource: o.Resource, Namespace: o.Namespace, Name: o.Name, ResourceRequest: true,
+	}, d.Node, d.First)
+}
+
 // reach returns how much the denial counts, 0 if it is none of a secret or the like.
 func (d *denial) reach() int {
 	o := d.Object
@@ -158,12 +220,15 @@ func (e *enumeration) Advance(t time.Time, _ State, _ func(*Detection)) {
 	t = t.Add(-flushBy) // the minutes before it were given
 	if hour := t.Truncate(time.Hour); hour.After(e.swept) {
 		e.swept = hour
-		for name, n := range e.nodes {
-			if n.forget(t) {
-				e.changed[name] = struct{}{}
-			}
-			if len(n.Objects) == 0 {
-				delete(e.nodes, name)
+		for i := range e.of {
+			of := &e.of[i]
+			for name, n := range of.nodes {
+				if n.forget(t) {
+					of.changed[name] = struct{}{}
+				}
+				if len(n.Objects) == 0 {
+					delete(of.nodes, name)
+				}
 			}
 		}
 	}
@@ -192,43 +257,53 @@ func (e *enumeration) minute(m *denialMinute, s State, found func(*Detection)) {
 		node *enumerationNode
 		anew bool // it reached for something new
 	}
-	nodes := make([]reaching, len(m.nodes))
+	nodes := make([][searches]reaching, len(m.nodes))
 	for _, step := range m.steps {
 		for _, d := range step.denied {
-			weight := d.reach()
+			kind, weight := d.search(e.kubelets)
 			if weight == 0 || !d.Known && unsure >= enumerationMany {
 				continue
 			}
-			at := &nodes[d.nth]
+			at := &nodes[d.nth][kind]
 			if at.node == nil {
-				if at.node = e.node(d.Node); at.node == nil {
+				if at.node = e.of[kind].node(d.Node); at.node == nil {
 					continue
 				}
 			}
-			if at.node.knows(d.ID) || !d.lost(s, e.kubelets) {
+			if at.node.knows(d.ID) || kind == ofSecrets && !d.lost(s, e.kubelets) || kind == ofObjects && !d.had(s) {
 				at.anew = at.node.reach(d, weight) || at.anew
 			}
 		}
 	}
 	for _, nth := range m.byName() {
-		name, n := m.nodes[nth], nodes[nth].node
-		if n == nil || len(n.Objects) == 0 {
-			continue
-		}
-		e.changed[name] = struct{}{}
-		last := time.Unix(0, n.Objects[len(n.Objects)-1].Last).UTC()
-		if !nodes[nth].anew && last.Sub(n.FoundAt) < enumerationAgain {
-			continue
-		}
-		if f := e.detect(name, n, last); f != nil {
-			n.FoundAt = last
-			found(f)
+		for kind := range nodes[nth] {
+			at := &nodes[nth][kind]
+			e.judge(kind, m.nodes[nth], at.node, at.anew, found)
 		}
 	}
 }
 
+// judge looks at what a node reached for, when it reached for something in the minute.
+func (e *enumeration) judge(kind int, name string, n *enumerationNode, anew bool, found func(*Detection)) {
+	if n == nil || len(n.Objects) == 0 {
+		return
+	}
+	e.of[kind].changed[name] = struct{}{}
+	last := time.Unix(0, n.Objects[len(n.Objects)-1].Last).UTC()
+	if !anew && last.Sub(n.FoundAt) < enumerationAgain {
+		return
+	}
+	if f := e.detect(name, n, last); f != nil {
+		if kind == ofObjects {
+			f.Severity, f.Apart = Medium, SearchOfObjects
+		}
+		n.FoundAt = last
+		found(f)
+	}
+}
+
 // node is what is known of a node, nil if there are too many.
-func (e *enumeration) node(name string) *enumerationNode {
+func (e *enumerationOf) node(name string) *enumerationNode {
 	n := e.nodes[name]
 	if n == nil && len(e.nodes) < MaxNodes {
 		n = &enumerationNode{}
@@ -336,7 +411,8 @@ func (e *enumeration) detect(name string, n *enumerationNode, at time.Time) *Det
 	return f
 }
 
-const rememberedEnumeration = "enumeration"
+// rememberedEnumerations are the kinds of what is stored, one of each search.
+var rememberedEnumerations = [searches]string{"enumeration", "enumeration-objects"}
 
 // appendJSON appends the form that encoding/json makes. It takes a fifth of the time, which counts in an attack.
 func (n *enumerationNode) appendJSON(b []byte) ([]byte, error) {
@@ -372,23 +448,28 @@ func (n *enumerationNode) appendJSON(b []byte) ([]byte, error) {
 // Changes implements Detector.
 func (e *enumeration) Changes() []Remembered {
 	var out []Remembered
-	for _, name := range slices.Sorted(maps.Keys(e.changed)) {
-		n := e.nodes[name]
-		if n == nil {
-			n = &enumerationNode{}
+	for i := range e.of {
+		of := &e.of[i]
+		for _, name := range slices.Sorted(maps.Keys(of.changed)) {
+			n := of.nodes[name]
+			if n == nil {
+				n = &enumerationNode{}
+			}
+			out = remember(out, rememberedEnumerations[i], name, n)
 		}
-		out = remember(out, rememberedEnumeration, name, n)
+		clear(of.changed)
 	}
-	clear(e.changed)
 	return out
 }
 
 // Restore implements Detector.
 func (e *enumeration) Restore(r *Remembered) (own bool, err error) {
-	if r.Kind != rememberedEnumeration {
+	kind := slices.Index(rememberedEnumerations[:], r.Kind)
+	if kind < 0 {
 		return false, nil
 	}
-	if e.nodes[r.Key] != nil || len(e.nodes) >= MaxNodes {
+	of := &e.of[kind]
+	if of.nodes[r.Key] != nil || len(of.nodes) >= MaxNodes {
 		return true, nil
 	}
 	n := &enumerationNode{}
@@ -404,7 +485,7 @@ func (e *enumeration) Restore(r *Remembered) (own bool, err error) {
 		}
 	}
 	if len(n.Objects) > 0 {
-		e.nodes[strings.Clone(r.Key)] = n
+		of.nodes[strings.Clone(r.Key)] = n
 	}
 	return true, nil
 }

@@ -211,6 +211,12 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.PodsOfAll: func(s *said) string {
 		return "node " + s.k.Node + " read pods without selecting its own, and no binding let it: kubelets ask for their own alone"
 	},
+	rules.PodOfAnother: func(s *said) string {
+		return fmt.Sprintf("node %s succeeded with %s, which is on another node, and no binding let it: kubelets ask for their own pods alone", s.k.Node, s.p.Text(rules.ParamObject))
+	},
+	rules.ForeignReadRefused: func(s *said) string {
+		return fmt.Sprintf("node %s tried %s, which no kubelet does, and was refused", s.k.Node, s.p.Text(rules.ParamObject))
+	},
 	rules.EscalationRefused: func(s *said) string {
 		return fmt.Sprintf("node %s tried %s, by which it would gain the rights of others, and was refused", s.k.Node, s.p.Text(rules.ParamObject))
 	},

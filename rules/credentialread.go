@@ -1,0 +1,107 @@
+package rules
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+// oddRead returns the reason of a finding on a read that no kubelet makes, "" for any other request. Kubelets of all versions that nodetrail knows read their own Node,
+// the pods on it, and by their names what these use (pkg/kubelet, pkg/volume).
+func oddRead(r *Request, s State) (reason Reason) {
+	a := r.Attrs
+	if !a.ResourceRequest || a.Subresource != "" || a.Verb != "get" && a.Verb != "list" && a.Verb != "watch" {
+		return ""
+	}
+	switch {
+	case !r.Allowed:
+		if !r.Open && r.NodeDenies() && !r.lags() && (neverRead(r) || getsPod(a) && onOthersAlone(r, s)) {
+			reason = ForeignReadRefused
+		}
+	case a.Resource != "pods" || a.APIGroup != "":
+	case a.Verb != "get":
+		if readsPodsOfAll(r) {
+			return PodsOfAll
+		}
+	case a.Name != "" && (r.Answer.Static || r.Answer.Verdict != nodeauthz.Allow): // else the graph leads the node to the pod
+		if r.Succeeded() && nodeAllows(r) && onOthersAlone(r, s) {
+			reason = PodOfAnother
+		}
+	}
+	if reason != "" && s != nil {
+		if registered, known := s.NodeRegistered(r.Node, r.Time); known && !registered {
+			return "" // a kubelet whose user name is not that of its Node asks for what is its own: see node-identity
+		}
+	}
+	return reason
+}
+
+// readsPodsOfAll reports whether a node read pods without selecting its own, and the Node authorizer let it, or looked so.
+func readsPodsOfAll(r *Request) bool {
+	a := r.Attrs
+	return a.Name == "" && r.Event.RequestURI != "" && r.Succeeded() && r.Observed.NodeVerdict == nodeauthz.Allow && !selectsOwn(r)
+}
+
+// selectsOwn reports whether a list or a watch of pods selects those of the node.
+func selectsOwn(r *Request) bool {
+	return slices.ContainsFunc(r.Attrs.FieldSelectorRequirements, func(q fields.Requirement) bool {
+		return q.Field == "spec.nodeName" && q.Value == r.Node && (q.Operator == selection.Equals || q.Operator == selection.DoubleEquals)
+	})
+}
+
+func getsPod(a *authorizer.AttributesRecord) bool {
+	return a.Verb == "get" && a.APIGroup == "" && a.Resource == "pods" && a.Name != ""
+}
+
+// onOthersAlone reports whether the pod is on another node, and none of its name was on this one that its kubelet may ask after: for a day, as in ownUntilBefore, or since
+// the node was cut off. Before Kubernetes 1.32 the Node authorizer lets nodes get any pod, so that its word says nothing of where the pod is.
+func onOthersAlone(r *Request, s State) bool {
+	a := r.Attrs
+	if s == nil {
+		return false
+	}
+	other, bound := s.PodNode(a.Namespace, a.Name, r.Time)
+	return bound && other != r.Node && !hadPod(s, a.Namespace, a.Name, r.Node, r.Time)
+}
+
+func hadPod(s State, namespace, name, node string, t time.Time) bool {
+	return s.PodWasOn(namespace, name, node, t.Add(-returnsFor), t.Add(ClockDoubt)) || s.HadPod(namespace, name, node, t)
+}
+
+// neverRead reports whether a read is of something that no kubelet reads, whatever is on its node.
+func neverRead(r *Request) bool {
+	a := r.Attrs
+	if a.Verb != "get" && r.Event.RequestURI == "" {
+		return false // what it selects is not known
+	}
+	switch a.APIGroup {
+	case "":
+		switch a.Resource {
+		case "nodes":
+			return a.Name != r.Node
+		case "pods":
+			return a.Verb != "get" && !selectsOwn(r)
+		case "persistentvolumes", "persistentvolumeclaims":
+			return a.Name == ""
+		case "namespaces", "replicationcontrollers", "resourcequotas", "limitranges", "podtemplates":
+			return true
+		}
+	case "storage.k8s.io":
+		switch a.Resource {
+		case "csinodes":
+			return a.Name != r.Node
+		case "volumeattachments":
+			return a.Name == ""
+		}
+	case "coordination.k8s.io":
+		return a.Resource == "leases" && a.Namespace == "kube-node-lease" && a.Name != r.Node
+	case "apps", "batch", "autoscaling", "policy", "networking.k8s.io", "rbac.authorization.k8s.io", "admissionregistration.k8s.io":
+		return true
+	}
+	return false
+}

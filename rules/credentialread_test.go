@@ -1,0 +1,85 @@
+package rules
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+// A kubelet reads its own Node, its own pods, and by their names what these use. Whoever reads more with its credential is found by the first request, refused or not.
+func TestOddReads(t *testing.T) {
+	w := &world{
+		nodes: []string{"worker-1", "worker-2"}, pods: map[string]string{"shop/own": "worker-1", "shop/other": "worker-2"},
+		ended: map[string]int{},
+	}
+	var s State = w
+	f := func(name string, want Reason, what string, changes ...with) {
+		t.Helper()
+		uri := func(r *Request) { r.Event.RequestURI = "/api/v1" }
+		found, _ := nodeCredentialMisuse().Find(request(append([]with{does(what), uri}, changes...)...), s, NewMemory())
+		if found.Reason != want || want != "" && found.Severity != Medium {
+			t.Errorf("%s %s: %+v, want %q", what, name, found, want)
+		}
+	}
+	selects := func(value string) with {
+		return func(r *Request) {
+			r.Attrs.FieldSelectorRequirements = fields.Requirements{{Field: "spec.nodeName", Operator: selection.Equals, Value: value}}
+		}
+	}
+	static := func(r *Request) { r.Answer = nodeauthz.Answer{Verdict: nodeauthz.Allow, Static: true} }
+	byNode := func(r *Request) { annotated("allow", nodeauthz.Allow)(r); r.Event.Code = 200 }
+	lags := verdict(nodeauthz.Allow)
+
+	for _, what := range []string{
+		"list pods", "watch pods", "list pods shop/", "get nodes worker-2", "list nodes", "watch nodes", "list persistentvolumes", "watch persistentvolumeclaims shop/",
+		"list volumeattachments.storage.k8s.io", "get csinodes.storage.k8s.io worker-2", "get leases.coordination.k8s.io kube-node-lease/worker-2", "list namespaces",
+		"list deployments.apps", "get clusterroles.rbac.authorization.k8s.io admin", "get pods shop/other",
+	} {
+		f("refused", ForeignReadRefused, what)
+		f("refused by the API server's word", ForeignReadRefused, what, annotated("forbid", nodeauthz.Deny))
+		f("in a race", "", what, race)
+		f("that the state allows", "", what, lags, annotated("forbid", nodeauthz.Deny))
+		f("by another client", ForeignReadRefused, what, agent("kubelet.exe/v1.36"))
+		f("by a name that is no Node's", "", what, as("system:node:worker-3", "system:nodes"))
+	}
+	f("of another node", ForeignReadRefused, "watch pods", selects("worker-2"))
+	f("of its own", "", "watch pods", selects("worker-1"))
+	f("with a selector that is not logged", "", "list nodes", func(r *Request) { r.Event.RequestURI = "" })
+	for _, what := range []string{
+		"get nodes worker-1", "watch nodes worker-1", "get pods shop/own", "get pods shop/gone", "get persistentvolumes pv", "get persistentvolumeclaims shop/data",
+		"get volumeattachments.storage.k8s.io csi-1", "get csinodes.storage.k8s.io worker-1", "get leases.coordination.k8s.io kube-node-lease/worker-1",
+		"watch runtimeclasses.node.k8s.io", "list services", "watch clustertrustbundles.certificates.k8s.io", "get serviceaccounts shop/web", "list resourceslices.resource.k8s.io",
+	} {
+		f("refused", "", what)
+	}
+
+	f("before 1.32", PodOfAnother, "get pods shop/other", static, byNode)
+	f("before 1.32, without annotations", PodOfAnother, "get pods shop/other", static, code(200))
+	f("before 1.32, of its own", "", "get pods shop/own", static, byNode)
+	f("before 1.32, that the state does not have", "", "get pods shop/gone", static, byNode)
+	f("before 1.32, not found", "", "get pods shop/other", static, code(404))
+	f("against the graph", PodOfAnother, "get pods shop/other", byNode)
+	f("by a binding", "", "get pods shop/other", byRBAC(200))
+	w.pods["shop/other"] = "worker-2"
+	s = had{w, "shop/other"}
+	f("that was on the node", "", "get pods shop/other", static, byNode)
+	f("that was on the node, refused", "", "get pods shop/other")
+	s = nil
+	f("without a state", "", "get pods shop/other", static, byNode)
+	f("without a state, refused", "", "get pods shop/other")
+	f("without a state, refused", ForeignReadRefused, "list nodes")
+}
+
+// had is a world in which each node had a pod of that name in the day before.
+type had struct {
+	*world
+	pod string
+}
+
+func (h had) PodWasOn(namespace, name, _ string, _, _ time.Time) bool {
+	return namespace+"/"+name == h.pod
+}
