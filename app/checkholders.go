@@ -289,7 +289,7 @@ func (p *proof) holders(in *checks.Input) {
 // secondUser adds what a group of findings says about who else holds a credential: that somebody did with it what its kubelet does not do. A kubelet whose
 // user name is not quite that of its Node does what is another node's all the time, so that only how the credential is used shows somebody else.
 func secondUser(k *tally.Key, g *tally.Group, misnamed bool, out *checks.Findings) {
-	if k.Node == "" || k.Rule == rules.BootstrapTokenMisuse || byOthers(&g.Origins) {
+	if k.Node == "" || k.Rule == rules.BootstrapTokenMisuse || byOthers(k.Node, &g.Origins) {
 		return
 	}
 	act := rules.ActOf(k.Rule, g.Reason, g.Severity, g.Allowed, g.Succeeded)
@@ -310,9 +310,10 @@ func secondUser(k *tally.Key, g *tally.Group, misnamed bool, out *checks.Finding
 	out.Wrong = append(out.Wrong, item)
 }
 
-// byOthers reports whether nobody who authenticated as a node made the requests: who acts as a node does not hold its credential.
-func byOthers(o *tally.Origins) bool {
-	return len(o.Users) > 0 && len(o.Users) < tally.MaxOrigins && !slices.ContainsFunc(o.Users, func(u string) bool { return strings.HasPrefix(u, nodeid.UserPrefix) })
+// byOthers reports whether nobody who authenticated as the node made the requests: who acts as a node, or asks for what is another node's, does not hold
+// that node's credential.
+func byOthers(node string, o *tally.Origins) bool {
+	return len(o.Users) > 0 && len(o.Users) < tally.MaxOrigins && !slices.Contains(o.Users, nodeid.UserPrefix+strings.TrimPrefix(node, nodeid.UserPrefix))
 }
 
 // heldAddresses adds the credentials and the addresses that the log does not show to be a node's own.

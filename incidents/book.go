@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -17,7 +18,13 @@ import (
 // Book holds the groups of findings of each credential. Not safe for concurrent use.
 type Book struct {
 	cluster string
-	of      map[string][]*part
+	of      map[holder][]*part
+}
+
+// holder is whose credential is used.
+type holder struct {
+	name string
+	kind Kind
 }
 
 // part is what one step of time holds of a group of findings.
@@ -29,7 +36,7 @@ type part struct {
 }
 
 // NewBook returns an empty one. The IDs of its incidents are those of the cluster.
-func NewBook(cluster string) *Book { return &Book{cluster: cluster, of: map[string][]*part{}} }
+func NewBook(cluster string) *Book { return &Book{cluster: cluster, of: map[holder][]*part{}} }
 
 // Add takes in what a step of time of at most [Pause] holds of a group. The group is not changed, and must not be changed afterwards. excepted says
 // that an exception covers the group.
@@ -38,21 +45,22 @@ func (b *Book) Add(k *tally.Key, g *tally.Group, excepted bool) {
 		return // it is about no credential, or harmless
 	}
 	p := &part{key: *k, group: g, act: rules.ActOf(k.Rule, tally.ReasonOf(g.Reason, k.Apart), g.Severity, g.Allowed, g.Succeeded), excepted: excepted}
-	b.of[k.Node] = append(b.of[k.Node], p)
+	of := holderOf(k, &g.Origins)
+	b.of[of] = append(b.of[of], p)
 }
 
 // Incidents returns the incidents as of a time, which is that of the log's last request: the open ones first, then the latest.
 func (b *Book) Incidents(now time.Time) []Incident {
 	out := []Incident{}
-	for credential, parts := range b.of {
+	for of, parts := range b.of {
 		slices.SortFunc(parts, compareParts)
 		for _, s := range spans(parts) {
-			out = append(out, s.incident(b.cluster, credential, now))
+			out = append(out, s.incident(b.cluster, of, now))
 		}
 	}
 	slices.SortFunc(out, func(a, b Incident) int {
 		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(severityOf(b.Severity), severityOf(a.Severity)), b.Last.Compare(a.Last), strings.Compare(a.Credential, b.Credential),
-			a.First.Compare(b.First))
+			strings.Compare(string(a.Kind), string(b.Kind)), a.First.Compare(b.First))
 	})
 	return out
 }
@@ -128,6 +136,39 @@ func ID(cluster, credential string, first time.Time) string {
 		h.Write([]byte(s))
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// holderOf is whose credential was used, as far as the findings tell who was authenticated. Who acts as a node does not hold its credential, and a user may have
+// the name of a node.
+func holderOf(k *tally.Key, o *tally.Origins) holder {
+	of := holder{k.Node, KindOf(k.Node)}
+	if node := nodeid.UserPrefix + k.Node; len(o.Users) == 0 || len(o.Users) >= tally.MaxOrigins || slices.Contains(o.Users, node) {
+		return of
+	} else if slices.Contains(o.Users, k.Node) {
+		of.kind = kindOfUser(k.Node)
+	} else if slices.Contains(o.Impersonated, node) || slices.Contains(o.Impersonated, k.Node) {
+		of.name = o.Users[0]
+		if name, is := strings.CutPrefix(of.name, nodeid.UserPrefix); is && name != "" {
+			return holder{name, OfNode}
+		}
+		of.kind = kindOfUser(of.name)
+	}
+	return of
+}
+
+func kindOfUser(name string) Kind {
+	if kind := KindOf(name); kind != OfNode {
+		return kind
+	}
+	return OfUser
+}
+
+// id is what the ID of an incident has of the holder. A node and a user of one name are two.
+func (h *holder) id() string {
+	if h.kind == OfUser && KindOf(h.name) == OfNode {
+		return "user:" + h.name
+	}
+	return h.name
 }
 
 // KindOf says of which sort a credential is.

@@ -3,5 +3,5 @@
 //
 // What goes in: groups of findings as they were in each hour, or shorter step of time ([Book.Add]), from a store or from [Hours]. What comes out: the
 // incidents ([Book.Incidents]), the same whatever the order in which the groups came. The package is pure: time is an argument. It imports audit,
-// codes, rbac, rules and tally.
+// codes, internal/nodeid, rbac, rules and tally.
 package incidents

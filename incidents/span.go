@@ -7,14 +7,16 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apiserver/pkg/authentication/user"
+
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
 )
 
-func (s *span) incident(cluster, credential string, now time.Time) Incident {
+func (s *span) incident(cluster string, of holder, now time.Time) Incident {
 	in := Incident{
-		ID: ID(cluster, credential, s.first), Credential: credential, Kind: KindOf(credential), State: Quiet, First: s.first.UTC(), Last: s.last.UTC(),
+		ID: ID(cluster, of.id(), s.first), Credential: of.name, Kind: of.kind, State: Quiet, First: s.first.UTC(), Last: s.last.UTC(),
 		Addresses:  seen(s.all(), (*part).from, MaxAddresses),
 		UserAgents: seen(s.acts, func(p *part) []string { return []string{p.key.Product} }, MaxAgents), Rules: rulesOf(s.all()), Bindings: s.bindings(),
 	}
@@ -250,16 +252,16 @@ func (in *Incident) contain(s *span) []Step {
 	switch in.Kind {
 	case OfNode:
 		step(Drain, name)
-		var from codes.Params
-		for i := range in.Addresses {
-			from = append(from, codes.Text(rules.ParamAddress, in.Addresses[i].Value))
-		}
-		step(Isolate, append(codes.Params{name}, from[:min(len(from), 10)]...)...)
+		step(Isolate, append(codes.Params{name}, in.from()...)...)
 		step(RemovePods, name)
 	case OfBootstrap:
 		step(DeleteToken, name)
 	case OfUser:
-		step(RevokeUser, name)
+		p := codes.Params{name}
+		if in.Credential == user.Anonymous { // there is no credential: what is left are the addresses
+			p = append(p, in.from()...)
+		}
+		step(RevokeUser, p...)
 	}
 	for i := range in.Bindings {
 		b := &in.Bindings[i]
@@ -271,6 +273,14 @@ func (in *Incident) contain(s *span) []Step {
 	if in.Kind == OfNode {
 		step(Expiry, name)
 		step(LookFurther, name, codes.Time(rules.ParamSince, in.First), codes.Time(rules.ParamUntil, in.Last))
+	}
+	return out
+}
+
+// from are the first addresses of the incident, as parameters.
+func (in *Incident) from() (out codes.Params) {
+	for i := range in.Addresses[:min(len(in.Addresses), 10)] {
+		out = append(out, codes.Text(rules.ParamAddress, in.Addresses[i].Value))
 	}
 	return out
 }

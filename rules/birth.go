@@ -107,6 +107,10 @@ use. One of these is flagged:
   accounts, which nodetrail reads only with 'nodetrail analyze --all-requests', and the annotation
   'authentication.kubernetes.io/issued-credential-id' of Kubernetes 1.30 and later.
 
+Each of these is about who made the request: the node whose credential was used, or the user. It is not about the node that is named in
+the certificate, in the name of the object or in the body, for the client chooses these. Two are about the node whose certificate it is:
+that it was signed for somebody else while the node's kubelet was running, and that the node is made anew.
+
 What can be seen depends on how nodes get their certificates:
 
 - kubeadm, and other TLS bootstrapping with bootstrap tokens: all of the above;
@@ -188,11 +192,8 @@ func checkBirth(r *Request, _ State, m *Memory, f *Finding) bool {
 		return false
 	}
 	s, whole := r.Signing()
-	*f = Finding{Rule: BootstrapImpersonation, Subject: s.Node(), Allowed: r.Allowed}
+	*f = Finding{Rule: BootstrapImpersonation, Subject: whose(r.Event), Allowed: r.Allowed}
 	f.Params = codes.Params{codes.Text(ParamUser, r.Event.Effective().Username)}
-	if f.Subject == "" {
-		f.Subject = r.Event.ObjectRef.Name
-	}
 	switch r.Event.ObjectRef.Subresource {
 	case "approval":
 		return r.Succeeded() && approval(r, s, whole, m, f)
@@ -210,12 +211,10 @@ func asked(r *Request, s *Signing, f *Finding) bool {
 		if !r.Succeeded() {
 			f.Severity = High
 		}
+		f.Params = append(f.Params, s.subject()...)
 	case what != "":
 		f.Reason, f.Severity = RequestOdd, High
-		f.Params = append(f.Params, codes.Text(ParamObject, what))
-		if f.Subject == "" {
-			f.Subject = r.Event.Effective().Username
-		}
+		f.Params = append(append(f.Params, codes.Text(ParamObject, what)), s.subject()...)
 	default:
 		return false
 	}
@@ -235,10 +234,10 @@ func oddity(s *Signing) string {
 		return ""
 	}
 	if len(s.Organizations) != 1 || s.Organizations[0] != user.NodesGroup {
-		return "groups " + strings.Join(s.Organizations, ", ")
+		return "groups other than " + user.NodesGroup
 	}
 	if s.Signer == signerKubelet && len(s.Names) > 0 {
-		return "names " + strings.Join(s.Names, ", ")
+		return "names " + listed(s.Names)
 	}
 	return ""
 }
@@ -251,22 +250,31 @@ func approval(r *Request, s *Signing, whole bool, m *Memory, f *Finding) bool {
 		return false
 	case byNode(r):
 		f.Reason, f.Severity = ApproverNode, Critical
+		f.Params = append(f.Params, signed(r, s, whole)...)
 	case strings.HasPrefix(by, nodeid.UserPrefix):
 		f.Reason, f.Severity = ApproverNode, Critical
-		f.Params = codes.Params{codes.Text(ParamUser, by)}
+		f.Params = append(codes.Params{codes.Text(ParamUser, by)}, signed(r, s, whole)...)
 	case odd != "":
-		f.Reason, f.Severity = RequestOddSigned, Critical
-		f.Params = append(f.Params, codes.Text(ParamObject, odd))
+		f.Reason, f.Severity, f.Subject = RequestOddSigned, Critical, plainNode(s.User) // who got it, and not who approved what he asked for
+		f.Params = append(append(f.Params, codes.Text(ParamObject, odd)), s.subject()...)
 	case signs(by), slices.Contains(m.Bootstrap.Trusted, by), whole && (!s.Client() || !s.ofNode()):
 		return false
 	case !whole:
 		f.Reason, f.Severity = ApproverUnclear, Low
-		f.Params = codes.Params{codes.Text(ParamUser, by)}
+		f.Params = codes.Params{codes.Text(ParamUser, by), codes.Text(ParamObject, codes.Bound(r.Event.ObjectRef.Name, maxAsked))}
 	default:
 		f.Reason, f.Severity = ApproverUnknown, High
-		f.Params = codes.Params{codes.Text(ParamUser, by)}
+		f.Params = append(codes.Params{codes.Text(ParamUser, by)}, s.subject()...)
 	}
 	return true
+}
+
+// signed are the parameters of what is approved: the object's name where the log does not show what it is for.
+func signed(r *Request, s *Signing, whole bool) codes.Params {
+	if !whole {
+		return codes.Params{codes.Text(ParamObject, codes.Bound(r.Event.ObjectRef.Name, maxAsked))}
+	}
+	return s.subject()
 }
 
 // signs reports whether the user is kube-controller-manager, whose controllers may have a service account each.

@@ -137,18 +137,19 @@ func TestBirth(t *testing.T) {
 
 	other := renews
 	other.cn = "system:node:worker-2"
-	f("another node's", `critical: user "system:node:worker-1" asked for a certificate of node worker-2, which is another one`, signing(t, other, "", "csr-1"))
-	f("another node's, refused", `high: user "system:node:worker-1" asked for a certificate of node worker-2, which is another one`, signing(t, other, "", "csr-1"), code(403))
+	f("another node's", `critical: user "system:node:worker-1" asked for a certificate for CN="system:node:worker-2", O="system:nodes", which is another node's`, signing(t, other, "", "csr-1"))
+	f("another node's, refused", `high: user "system:node:worker-1" asked for a certificate for CN="system:node:worker-2", O="system:nodes", which is another node's`, signing(t, other, "", "csr-1"), code(403))
 	f("another node's, a dry run", "", signing(t, other, "", "csr-1"), func(r *Request) { r.Event.RequestURI = "/apis/x?dryRun=All" })
 
-	const odd = `asked for a certificate for worker-1 that is not a kubelet's: `
+	const odd, isOdd = `asked for a certificate for CN="system:node:worker-1", %s, which is not a kubelet's: `,
+		`critical: user "system:kube-controller-manager" approved a certificate for CN="system:node:worker-1", %s, for which %s asked, and which is not a kubelet's: `
 	for name, change := range map[string]struct {
 		a    asking
 		want string
 	}{
 		"the signer of any client": {asking{signer: signerClient}, "signer kubernetes.io/kube-apiserver-client"},
-		"another group":            {asking{orgs: []string{"system:masters"}}, "groups system:masters"},
-		"a group more":             {asking{orgs: []string{"system:nodes", "%s"}}, "groups system:nodes, %s"},
+		"another group":            {asking{orgs: []string{"system:masters"}}, "groups other than system:nodes"},
+		"a group more":             {asking{orgs: []string{"system:nodes", "%s"}}, "groups other than system:nodes"},
 		"names":                    {asking{names: []string{"api.example.com"}}, "names api.example.com"},
 	} {
 		for _, user := range []string{node.user, renews.user} {
@@ -161,17 +162,20 @@ func TestBirth(t *testing.T) {
 			}
 			if change.a.orgs != nil {
 				a.orgs = slices.Sorted(slices.Values(change.a.orgs))
-				change.want = "groups " + strings.Join(a.orgs, ", ")
 			}
 			a.names = change.a.names
-			f(name, fmt.Sprintf("high: user %q %s%s", user, odd, change.want), signing(t, a, "", "csr-1"))
-			f(name+", approved", fmt.Sprintf("critical: user %q approved a certificate for worker-1 that is not a kubelet's: %s", "system:kube-controller-manager", change.want), signing(t, a, "approval", "csr-1"))
+			orgs := fmt.Sprintf("O=%q", a.orgs[0])
+			if len(a.orgs) > 1 {
+				orgs += fmt.Sprintf(", O=%q", a.orgs[1])
+			}
+			f(name, fmt.Sprintf("high: user %q ", user)+fmt.Sprintf(odd, orgs)+change.want, signing(t, a, "", "csr-1"))
+			f(name+", approved", fmt.Sprintf(isOdd, orgs, strings.TrimPrefix(user, "system:node:"))+change.want, signing(t, a, "approval", "csr-1"))
 		}
 	}
 
-	const approved = `high: user "jane" approved a certificate of node worker-1 in place of the controller`
+	const approved = `high: user "jane" approved a certificate for CN="system:node:worker-1", O="system:nodes" in place of the controller`
 	f("approved by hand", approved, signing(t, node, "approval", "csr-1"), by("jane"))
-	f("approved by the same name", `high: user "system:serviceaccount:kube-system2:certificate-controller" approved a certificate of node worker-1 in place of the controller`,
+	f("approved by the same name", `high: user "system:serviceaccount:kube-system2:certificate-controller" approved a certificate for CN="system:node:worker-1", O="system:nodes" in place of the controller`,
 		signing(t, node, "approval", "csr-1"), by("system:serviceaccount:kube-system2:certificate-controller"))
 	f("approved by who is trusted", "", signing(t, node, "approval", "csr-1"), by("ops"))
 	f("approved in vain", "", signing(t, node, "approval", "csr-1"), by("jane"), code(403))
@@ -181,8 +185,8 @@ func TestBirth(t *testing.T) {
 	f("a serving certificate", "", signing(t, serving, "approval", "csr-1"), by("jane"))
 	user := asking{cn: "dev", orgs: []string{"dev"}, signer: signerClient, user: "dev"}
 	f("a developer's", "", signing(t, user, "approval", "csr-1"), by("jane"))
-	f("by a node", `critical: user "system:node:worker-7" is a node and approved a certificate for worker-1`, signing(t, node, "approval", "csr-1"), as("system:node:worker-7", "system:nodes"))
-	f("by a patch", `low: user "jane" approved the certificate request csr-1 in place of the controller; the log does not show what it is for`,
+	f("by a node", `critical: user "system:node:worker-7" is a node and approved a certificate for CN="system:node:worker-1", O="system:nodes"`, signing(t, node, "approval", "csr-1"), as("system:node:worker-7", "system:nodes"))
+	f("by a patch", `low: user "jane" approved the certificate request "csr-1" in place of the controller; the log does not show what it is for`,
 		signing(t, node, "approval", "csr-1"), by("jane"), func(r *Request) { r.Event.RequestObject = []byte(`{"status":{}}`) })
 	f("by the controller, without a body", "", signing(t, node, "approval", "csr-1"), func(r *Request) { r.Event.RequestObject = nil })
 	f("a creation without a body", "", signing(t, other, "", "csr-1"), func(r *Request) { r.Event.RequestObject = nil })

@@ -29,8 +29,8 @@ func TestBirthByWhoActsAsAnother(t *testing.T) {
 	approved := signing(t, kubeletsAsk("worker-1"), "approval", "csr-1")
 	birth, tokens := bootstrapImpersonation(), bootstrapTokenMisuse()
 	for _, name := range []string{"system:kube-controller-manager", "system:serviceaccount:kube-system:certificate-controller", "ops"} {
-		f(birth, "approved as "+name, `high: user "jane" approved a certificate of node worker-1 in place of the controller`, approved, by("jane"), actsAs(name))
-		f(birth, "approved by a node as "+name, `critical: user "system:node:worker-7" is a node and approved a certificate for worker-1`,
+		f(birth, "approved as "+name, `high: user "jane" approved a certificate for CN="system:node:worker-1", O="system:nodes" in place of the controller`, approved, by("jane"), actsAs(name))
+		f(birth, "approved by a node as "+name, `critical: user "system:node:worker-7" is a node and approved a certificate for CN="system:node:worker-1", O="system:nodes"`,
 			approved, by("system:node:worker-7", "system:nodes"), actsAs(name))
 	}
 	f(birth, "approved by who is trusted", "", approved, by("ops"), actsAs("jane"))

@@ -379,15 +379,17 @@ func (d *birthDetector) certified(b *birth) {
 // foreign judges a request for a node's client certificate by somebody who is no node.
 func (d *birthDetector) foreign(b *birth, at time.Time, signed bool, s State, found func(*Detection)) {
 	alive, known := d.alive(b, at), d.known(b.Node, at, s)
-	f := Finding{Rule: BootstrapImpersonation, Subject: b.Node, Allowed: true, Apart: b.Key, Params: codes.Params{codes.Text(ParamUser, b.User)}}
+	f := Finding{
+		Rule: BootstrapImpersonation, Subject: b.Node, Allowed: true, Apart: b.User, Params: codes.Params{codes.Text(ParamUser, b.User), codes.Text(ParamNode, b.Node)},
+	}
 	if b.Address != "" {
 		f.Params = append(f.Params, codes.Text(ParamAddress, b.Address))
 	}
 	switch trusted := slices.Contains(d.opt.Trusted, b.User); {
 	case alive && !trusted && signed:
 		f.Reason, f.Severity = LiveNodeSigned, Critical
-	case alive && !trusted:
-		f.Reason, f.Severity = LiveNodeAsked, High
+	case alive && !trusted: // the node has lost nothing yet: it is about who asked
+		f.Reason, f.Severity, f.Subject, f.Apart = LiveNodeAsked, High, plainNode(b.User), ""
 	case (alive || known) && !b.Judged:
 		f.Reason, f.Severity = KnownNodeAgain, Low
 	default:
@@ -448,7 +450,10 @@ func (d *birthDetector) serving(b *birth, s State, found func(*Detection)) {
 	if len(foreign) == 0 || b.Judged && !approved {
 		return
 	}
-	f := Finding{Rule: BootstrapImpersonation, Reason: ServingNames, Severity: Medium, Subject: b.Node, Allowed: true, Apart: b.Key, Params: codes.Params{codes.Text(ParamUser, b.User)}}
+	f := Finding{
+		Rule: BootstrapImpersonation, Reason: ServingNames, Severity: Medium, Subject: plainNode(b.User), Allowed: true,
+		Params: codes.Params{codes.Text(ParamUser, b.User), codes.Text(ParamNode, b.Node)},
+	}
 	if approved {
 		f.Severity = High
 	}

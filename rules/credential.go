@@ -81,7 +81,8 @@ about such a user. What the Node authorizer does not allow is in out-of-scope-se
 
 A single request with a node's identity for which one of these holds, the first of which is named:
 
-- somebody else impersonates the node, or tries to and is refused. A service account that impersonates the node of its own pod by
+- somebody else impersonates the node, or tries to and is refused. The finding is about him, not about the node: its credential was not
+  used. A service account that impersonates the node of its own pod by
   constrained impersonation (the verb 'impersonate:associated-node', Kubernetes 1.36 and later) is not flagged: it stays within the
   node's scope;
 - its user agent is not a kubelet's. The severity is low for agents of providers that are known to use the credential, as far as they
@@ -174,8 +175,8 @@ Run with '--kubelet-user-agent NAME' for a kubelet with another user agent, or w
 func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 	if node, refused := audit.RefusedImpersonation(r.Event); refused {
 		*f = Finding{
-			Rule: CredentialMisuse, Reason: RefusedToActAs, Severity: Medium, Subject: node,
-			Params: codes.Params{codes.Text(ParamUser, r.Event.User.Username)},
+			Rule: CredentialMisuse, Reason: RefusedToActAs, Severity: Medium, Subject: whose(r.Event),
+			Params: codes.Params{codes.Text(ParamUser, r.Event.User.Username), codes.Text(ParamNode, codes.Bound(node, maxAsked))},
 		}
 		return true
 	}
@@ -191,7 +192,8 @@ func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 		if actsAsItsNode(r.Event) {
 			return false
 		}
-		f.Reason, f.Params = Impersonation, codes.Params{codes.Text(ParamUser, r.Event.User.Username)}
+		f.Subject, f.Reason = whose(r.Event), Impersonation
+		f.Params = codes.Params{codes.Text(ParamUser, r.Event.User.Username), codes.Text(ParamNode, codes.Bound(r.Node, maxAsked))}
 		stolen(r, f)
 		return true
 	}

@@ -67,6 +67,7 @@ const (
 	ParamPercent  = "percent"
 	ParamTested   = "tested" // of how many nodes it is known
 	ParamSecret   = "secret"
+	ParamGroup    = "group" // an organization of a certificate
 	ParamPod      = "pod"
 	ParamProvider = "provider" // of the cluster, whose agent it is
 	ParamLane     = "lane"     // the part of a source

@@ -36,7 +36,11 @@ func where(i *checks.Item) string {
 			out = append(out, fmt.Sprintf(format, s))
 		}
 	}
-	add("node %s", i.Node)
+	if strings.Contains(i.Node, ":") { // no name of a node has one
+		add("user %s", i.Node)
+	} else {
+		add("node %s", i.Node)
+	}
 	add("API server %s", i.Server)
 	switch i.Code {
 	case checks.CodePolicyHides, checks.CodePolicyOther:

@@ -92,18 +92,19 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.KnownNodeAgain: func(s *said) string {
 		return s.birth("asked for a certificate of node %s, which exists and does not use its old credential any more")
 	},
-	rules.OtherNodeAsked: func(s *said) string { return s.birth("asked for a certificate of node %s, which is another one") },
+	rules.OtherNodeAsked: func(s *said) string { return s.signs("asked for a certificate") + ", which is another node's" },
 	rules.RequestOdd: func(s *said) string {
-		return s.birth("asked for a certificate for %s that is not a kubelet's: ") + s.p.Text(rules.ParamObject)
+		return s.signs("asked for a certificate") + ", which is not a kubelet's: " + s.p.Text(rules.ParamObject)
 	},
 	rules.RequestOddSigned: func(s *said) string {
-		return s.birth("approved a certificate for %s that is not a kubelet's: ") + s.p.Text(rules.ParamObject)
+		return s.signs("approved a certificate") + ", for which " + s.k.Node + " asked, and which is not a kubelet's: " + s.p.Text(rules.ParamObject)
 	},
-	rules.ApproverUnknown: func(s *said) string { return s.birth("approved a certificate of node %s in place of the controller") },
+	rules.ApproverUnknown: func(s *said) string { return s.signs("approved a certificate") + " in place of the controller" },
 	rules.ApproverUnclear: func(s *said) string {
-		return s.birth("approved the certificate request %s in place of the controller; the log does not show what it is for")
+		return fmt.Sprintf("user %q approved the certificate request %q in place of the controller; the log does not show what it is for",
+			s.p.Text(rules.ParamUser), s.p.Text(rules.ParamObject))
 	},
-	rules.ApproverNode: func(s *said) string { return s.birth("is a node and approved a certificate for %s") },
+	rules.ApproverNode: func(s *said) string { return s.signs("is a node and approved a certificate") },
 	rules.ServingNames: func(s *said) string {
 		return s.birth("asked for a serving certificate of node %s with names that its Node does not have: ") + strings.Join(s.p.All(rules.ParamObject), ", ")
 	},
@@ -162,11 +163,11 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.NameDomain:     func(s *said) string { return s.identity(s.missing() + s.similar("domain")) },
 
 	rules.Impersonation: func(s *said) string {
-		return fmt.Sprintf("user %q impersonates node %s with client %q", s.p.Text(rules.ParamUser), s.k.Node, s.k.Product)
+		return fmt.Sprintf("user %q impersonates node %s with client %q", s.p.Text(rules.ParamUser), s.node(), s.k.Product)
 	},
 	rules.RefusedToActAs: func(s *said) string {
-		node := "node " + s.k.Node
-		if s.k.Node == "*" {
+		node := "node " + s.node()
+		if s.node() == "*" {
 			node = "a node"
 		}
 		return fmt.Sprintf("user %q tried to impersonate %s with client %q and was refused", s.p.Text(rules.ParamUser), node, s.k.Product)
@@ -179,7 +180,7 @@ var findings = map[rules.Reason]func(*said) string{
 			return fmt.Sprintf("%s succeeded with the credential of node %s while its kubelet came from %s", s.request(), s.k.Node, home)
 		}
 		if user := s.p.Text(rules.ParamUser); user != "" {
-			return fmt.Sprintf("%s succeeded for user %q, who impersonates node %s with client %q", s.request(), user, s.k.Node, s.k.Product)
+			return fmt.Sprintf("%s succeeded for user %q, who impersonates node %s with client %q", s.request(), user, s.node(), s.k.Product)
 		}
 		return fmt.Sprintf("%s succeeded for %q, which is no kubelet, with the credential of node %s", s.request(), s.k.Product, s.k.Node)
 	},
@@ -452,7 +453,33 @@ func (s *said) enumeration(within string) string {
 	return out + "; by " + strings.Join(clients, ", ")
 }
 
-// birth is what a user did about a certificate for the subject.
+// birth is what a user did about a certificate of a node.
 func (s *said) birth(did string) string {
-	return fmt.Sprintf("user %q ", s.p.Text(rules.ParamUser)) + fmt.Sprintf(did, s.k.Node)
+	return fmt.Sprintf("user %q ", s.p.Text(rules.ParamUser)) + fmt.Sprintf(did, s.node())
+}
+
+// node is the node that the finding names beside its subject. A store of before findings named one has it as the subject.
+func (s *said) node() string {
+	if name := s.p.Text(rules.ParamNode); name != "" {
+		return name
+	}
+	return s.k.Node
+}
+
+// signs is what a user did about a certificate, and what it is for. The client chose that: it is quoted.
+func (s *said) signs(did string) string {
+	out := fmt.Sprintf("user %q %s for ", s.p.Text(rules.ParamUser), did)
+	groups := s.p.All(rules.ParamGroup)
+	name := s.p.Text(rules.ParamName)
+	if name == "" && len(groups) == 0 {
+		if object := s.p.Text(rules.ParamObject); object != "" {
+			return out + fmt.Sprintf("the request %q", object)
+		}
+		return out + s.k.Node // as a store of before has it
+	}
+	out += fmt.Sprintf("CN=%q", name)
+	for _, g := range groups {
+		out += fmt.Sprintf(", O=%q", g)
+	}
+	return out
 }

@@ -55,6 +55,9 @@ var incidentWords = map[codes.Code]func(codes.Params) string{
 	},
 	incidents.DeleteToken: func(codes.Params) string { return "Delete the bootstrap token" },
 	incidents.RevokeUser: func(p codes.Params) string {
+		if from := p.All(rules.ParamAddress); len(from) > 0 {
+			return "The requests came without a credential. Block the addresses that they came from: " + strings.Join(from, ", ")
+		}
 		return fmt.Sprintf("Take the credential of %s out of use, where it was issued", p.Text(codes.ParamNode))
 	},
 }

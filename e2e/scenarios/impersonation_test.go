@@ -70,7 +70,7 @@ func testImpersonation(t *testing.T, w *world) {
 			t.Errorf("%s: %d", who, r.Code)
 		}
 	}
-	w.credential(t, "*", rules.RefusedToActAs)
+	w.credential(t, "system:serviceaccount:agents:agent", rules.RefusedToActAs)
 
 	copycat := w.plane.As(plane.Identity{Token: plane.Must(w.plane.ServiceAccountToken(w.ctx, "agents", "copycat"))(t)}).With("copycat/v1").Acting(two, "system:nodes")
 	w.create(t, clusterRole("copycat", rule("", "users", "impersonate"), rule("", "groups", "impersonate")))
@@ -79,8 +79,8 @@ func testImpersonation(t *testing.T, w *world) {
 	if a.Code != http.StatusOK || !slices.Equal(a.verdict.Findings, []string{"node-credential-misuse"}) {
 		t.Errorf("by the old verb: %d, %q: %s", a.Code, a.verdict.Findings, a.Body)
 	}
-	w.credential(t, "node-2", rules.Impersonation)
-	w.alerted(t, map[string]string{"alertname": "NodeCredentialMisuse", "node": "node-2"})
+	w.credential(t, "system:serviceaccount:agents:copycat", rules.Impersonation)
+	w.alerted(t, map[string]string{"alertname": "NodeCredentialMisuse", "node": "system:serviceaccount:agents:copycat"})
 }
 
 // credential waits until the report finds misuse of the node's credential, for the reason.
