@@ -34,6 +34,27 @@ var nodeAgents = []nodeAgent{
 		product: "node-problem-detector", provider: "GCE and whoever runs it standalone", does: detectsProblems,
 		source: "github.com/kubernetes/kubernetes/pull/85014, cluster/gce/gci/configure-helper.sh",
 	},
+	{
+		product: "ovnkube", provider: "OVN-Kubernetes, as on OpenShift", does: asksForSecond("OVN-Kubernetes"),
+		source: "github.com/ovn-kubernetes/ovn-kubernetes, go-controller/pkg/util/kube.go (StartNodeCertificateManager)",
+	},
+}
+
+// asksForSecond returns whether the request is one for the second certificate of the provider for the node itself, or looks after such requests. Of a creation
+// whose body is not in the log nothing is known but that it is one.
+func asksForSecond(provider string) func(r *Request) bool {
+	return func(r *Request) bool {
+		a := r.Attrs
+		if !a.ResourceRequest || a.APIGroup != "certificates.k8s.io" || a.Resource != "certificatesigningrequests" || a.Subresource != "" {
+			return false
+		}
+		if a.Verb == "create" {
+			s, whole := r.Signing()
+			c := secondOf(s)
+			return !whole || c != nil && c.provider == provider
+		}
+		return !writes(a.Verb)
+	}
 }
 
 // agentOf is the known agent that the request is an ordinary one of, nil if there is none.

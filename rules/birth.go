@@ -26,6 +26,8 @@ const (
 	OtherNodeAsked     Reason = "other-node-asked"
 	RequestOdd         Reason = "request-odd"
 	RequestOddSigned   Reason = "request-odd-approved"
+	SecondAsked        Reason = "second-certificate"
+	SecondApproved     Reason = "second-certificate-approved"
 	ApproverUnknown    Reason = "approver-unknown"
 	ApproverUnclear    Reason = "approver-unclear"
 	ApproverNode       Reason = "approver-node"
@@ -77,6 +79,8 @@ func bootstrapImpersonation() *Rule {
 			{Reason: OtherNodeAsked, Doc: "a node asked for a certificate of another node (critical, or high if it was refused)"},
 			{Reason: RequestOdd, Doc: "a node or a bootstrap token asked for a certificate that is not a kubelet's (high)"},
 			{Reason: RequestOddSigned, Doc: "a certificate that is not a kubelet's was approved for a node or a bootstrap token (critical)"},
+			{Reason: SecondAsked, Doc: "a node or a bootstrap token asked for a second certificate of a form that is known (low)"},
+			{Reason: SecondApproved, Doc: "a certificate of a known form was approved by somebody who is not known to do so (low)"},
 			{Reason: ApproverUnknown, Doc: "a certificate of a node was not approved by the controller (high)"},
 			{Reason: ApproverUnclear, Doc: "somebody else than the controller approved a request, and the log does not show which (low)"},
 			{Reason: ApproverNode, Doc: "a node approved a certificate request (critical)"},
@@ -97,7 +101,10 @@ use. One of these is flagged:
   (low);
 - a node requests a certificate of another node: critical, or high if it was refused;
 - a node or a bootstrap token requests a certificate that is not a kubelet's: from the signer 'kubernetes.io/kube-apiserver-client', for
-  other groups than 'system:nodes', or a client certificate with alternative names (high; critical once it is approved);
+  other groups than 'system:nodes', or a client certificate with alternative names (high; critical once it is approved, whoever approves
+  it). It is low if it has one of the forms below and the node's own name. Then the approval is no finding if the user who is named there
+  approves it, or one in 'bootstrap.trusted', and low otherwise. A bootstrap token has no node of its own: there only who is in
+  'bootstrap.trusted' counts;
 - a client certificate of a node is approved by somebody else than kube-controller-manager (high), or any request by a node (critical). Who
   impersonates kube-controller-manager, a node or a user in 'bootstrap.trusted' is somebody else;
 - a serving certificate of a kubelet has names or addresses that its Node never had (medium; high once it is approved);
@@ -107,8 +114,13 @@ use. One of these is flagged:
   accounts, which nodetrail reads only with 'nodetrail analyze --all-requests', and the annotation
   'authentication.kubernetes.io/issued-credential-id' of Kubernetes 1.30 and later.
 
-Each of these is about who made the request: the node whose credential was used, or the user. It is not about the node that is named in
-the certificate, in the name of the object or in the body, for the client chooses these. Two are about the node whose certificate it is:
+These forms of a second certificate are known:
+
+` + secondsDoc() + `
+
+Each of these findings is about who made the request: the node whose credential was used, or the user. It is not about the node that is named in
+the certificate, in the name of the object or in the body, for the client chooses these. An approval of a certificate that is not a
+kubelet's is about who asked for it. Two are about the node whose certificate it is:
 that it was signed for somebody else while the node's kubelet was running, and that the node is made anew.
 
 What can be seen depends on how nodes get their certificates:
@@ -136,7 +148,8 @@ not show whether the old kubelet continued: then the 40 seconds before decide. B
 from another one.
 
 ## How to silence it
-List users that approve requests or ask for certificates of nodes in 'bootstrap.trusted' ('--bootstrap-trusted USER'), or run with
+List users that approve requests or ask for certificates of nodes in 'bootstrap.trusted' ('--bootstrap-trusted USER'). That says nothing of
+a certificate that is neither a kubelet's nor of a known form: write an exception for it, or run with
 '--disable node-bootstrap-impersonation'.`,
 		Check:       checkBirth,
 		NewDetector: newBirthDetector,
@@ -212,6 +225,9 @@ func asked(r *Request, s *Signing, f *Finding) bool {
 			f.Severity = High
 		}
 		f.Params = append(f.Params, s.subject()...)
+	case what != "" && secondOf(s) != nil:
+		f.Reason, f.Severity = SecondAsked, Low
+		f.Params = append(append(f.Params, codes.Text(ParamProvider, secondOf(s).provider)), s.subject()...)
 	case what != "":
 		f.Reason, f.Severity = RequestOdd, High
 		f.Params = append(append(f.Params, codes.Text(ParamObject, what)), s.subject()...)
@@ -254,6 +270,13 @@ func approval(r *Request, s *Signing, whole bool, m *Memory, f *Finding) bool {
 	case strings.HasPrefix(by, nodeid.UserPrefix):
 		f.Reason, f.Severity = ApproverNode, Critical
 		f.Params = append(codes.Params{codes.Text(ParamUser, by)}, signed(r, s, whole)...)
+	case odd != "" && secondOf(s) != nil:
+		c := secondOf(s)
+		if c.approvedBy(by, s, m.Bootstrap.Trusted) {
+			return false
+		}
+		f.Reason, f.Severity, f.Subject = SecondApproved, Low, plainNode(s.User)
+		f.Params = append(codes.Params{codes.Text(ParamUser, by), codes.Text(ParamProvider, c.provider)}, s.subject()...)
 	case odd != "":
 		f.Reason, f.Severity, f.Subject = RequestOddSigned, Critical, plainNode(s.User) // who got it, and not who approved what he asked for
 		f.Params = append(append(f.Params, codes.Text(ParamObject, odd)), s.subject()...)

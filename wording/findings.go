@@ -99,6 +99,13 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.RequestOddSigned: func(s *said) string {
 		return s.signs("approved a certificate") + ", for which " + s.k.Node + " asked, and which is not a kubelet's: " + s.p.Text(rules.ParamObject)
 	},
+	rules.SecondAsked: func(s *said) string {
+		return s.signs("asked for a certificate") + ", as " + s.p.Text(rules.ParamProvider) + " does"
+	},
+	rules.SecondApproved: func(s *said) string {
+		return s.signs("approved a certificate") + ", for which " + s.k.Node + " asked as " + s.p.Text(rules.ParamProvider) +
+			" does, and is not known to approve these: trust it with --bootstrap-trusted if it is yours"
+	},
 	rules.ApproverUnknown: func(s *said) string { return s.signs("approved a certificate") + " in place of the controller" },
 	rules.ApproverUnclear: func(s *said) string {
 		return fmt.Sprintf("user %q approved the certificate request %q in place of the controller; the log does not show what it is for",
@@ -458,7 +465,7 @@ func (s *said) birth(did string) string {
 	return fmt.Sprintf("user %q ", s.p.Text(rules.ParamUser)) + fmt.Sprintf(did, s.node())
 }
 
-// node is the node that the finding names beside its subject. A store of before findings named one has it as the subject.
+// node is the node that the finding names, apart from its subject. A store of before findings named one has it as the subject.
 func (s *said) node() string {
 	if name := s.p.Text(rules.ParamNode); name != "" {
 		return name
