@@ -35,9 +35,45 @@ var nodeAgents = []nodeAgent{
 		source: "github.com/kubernetes/kubernetes/pull/85014, cluster/gce/gci/configure-helper.sh",
 	},
 	{
+		product: "machined", provider: "Talos", does: managesItsNode,
+		source: "github.com/siderolabs/talos, pkg/kubernetes/kubernetes.go (NewClientFromKubeletKubeconfig)",
+	},
+	{
+		product: "Talos", provider: "Talos in newer releases", does: managesItsNode, source: "github.com/siderolabs/talos, pkg/httpdefaults/useragent.go",
+	},
+	{
 		product: "ovnkube", provider: "OVN-Kubernetes, as on OpenShift", does: asksForSecond("OVN-Kubernetes"),
 		source: "github.com/ovn-kubernetes/ovn-kubernetes, go-controller/pkg/util/kube.go (StartNodeCertificateManager)",
 	},
+}
+
+// managesItsNode reports whether the request is one of Talos's: it reads, annotates, cordons and labels the node's own Node, lists and evicts the node's own
+// pods to drain it, and reads the Nodes, the addresses of the API servers and the certificate requests. What the Node authorizer denies is none of it, but for
+// the addresses, which Talos gives nodes by a binding of its own.
+func managesItsNode(r *Request) bool {
+	a := r.Attrs
+	if !a.ResourceRequest {
+		return false
+	}
+	read := !writes(a.Verb)
+	switch a.APIGroup + "/" + a.Resource {
+	case "/nodes":
+		own := a.Name == r.Node && (read || a.Verb == "patch" || a.Verb == "update")
+		return a.Subresource == "" && (own || read && a.Name == "" && !r.NodeDenies())
+	case "/pods":
+		if r.NodeDenies() {
+			return false
+		}
+		if a.Verb == "list" && a.Subresource == "" {
+			return selectsOwn(r)
+		}
+		return a.Name != "" && (a.Verb == "get" && a.Subresource == "" || a.Verb == "create" && a.Subresource == "eviction")
+	case "/endpoints", "discovery.k8s.io/endpointslices":
+		return read && a.Namespace == "default" && a.Subresource == ""
+	case "certificates.k8s.io/certificatesigningrequests":
+		return read && a.Subresource == ""
+	}
+	return false
 }
 
 // asksForSecond returns whether the request is one for the second certificate of the provider for the node itself, or looks after such requests. Of a creation

@@ -1,6 +1,13 @@
 package rules
 
-import "testing"
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
 
 // neighbours is a state in which an address is another node's.
 type neighbours struct {
@@ -28,4 +35,69 @@ func TestAgentRunsOnItsNode(t *testing.T) {
 	} {
 		newStory(t, c.s).f(c.name, c.want, does("patch nodes/status worker-1"), agent("node-problem-detector/v1"), code(200), comes(c.address))
 	}
+}
+
+// Talos manages its node with the kubelet's credential. Under its name, nothing else is excused: no secret, no other node and no pod of another one.
+//
+// Seen to fail where any request of machined is one of Talos's.
+func TestTalos(t *testing.T) {
+	const low, other = `low: the credential of node worker-1 is used by "machined", a known agent of Talos`, `high: the credential of node worker-1 is used by "machined", which is no kubelet`
+	w := neighbours{housed(3), map[string]string{"10.0.0.1": "worker-1", "10.0.0.2": "worker-2"}}
+	on := func(node string) with {
+		return func(r *Request) {
+			r.Attrs.FieldSelectorRequirements = fields.Requirements{{Field: "spec.nodeName", Operator: selection.Equals, Value: node}}
+		}
+	}
+	nothing := func(*Request) {}
+	for _, c := range []struct {
+		what, want string
+		more       with
+	}{
+		{"get nodes worker-1", low, nothing},
+		{"watch nodes worker-1", low, nothing},
+		{"patch nodes worker-1", low, nothing},
+		{"update nodes worker-1", low, nothing},
+		{"list nodes", low, nothing},
+		{"list nodes", other, verdict(nodeauthz.Deny)},
+		{"list pods", low, on("worker-1")},
+		{"list pods", other, on("worker-2")},
+		{"list pods", other, nothing},
+		{"get pods shop/web", low, nothing},
+		{"get pods shop/web", other, verdict(nodeauthz.Deny)},
+		{"create pods/eviction shop/web", low, nothing},
+		{"watch endpointslices.discovery.k8s.io default/", low, nothing},
+		{"watch endpointslices.discovery.k8s.io shop/", other, nothing},
+		{"list certificatesigningrequests.certificates.k8s.io", low, nothing},
+		{"create certificatesigningrequests.certificates.k8s.io", other, nothing},
+		{"patch nodes worker-2", other, nothing},
+		{"get nodes worker-2", other, nothing},
+		{"patch nodes/status worker-1", other, nothing},
+		{"delete nodes worker-1", other, nothing},
+		{"create pods/exec shop/web", other, nothing},
+		{"delete pods shop/web", other, nothing},
+		{"get configmaps shop/web", other, nothing},
+	} {
+		newStory(t, w).f(c.what, c.want, does(c.what), agent("machined/v0.0.0 (linux/amd64) kubernetes/$Format"), verdict(nodeauthz.Allow), code(200), comes("10.0.0.1"), c.more)
+	}
+	newStory(t, w).f("from another node", other, does("get nodes worker-1"), agent("machined/v0.0.0"), verdict(nodeauthz.Allow), code(200), comes("10.0.0.2"))
+}
+
+// OVN-Kubernetes asks for the node's second certificate with the kubelet's credential, and does nothing else with it.
+func TestOVNKube(t *testing.T) {
+	const low, other = `low: the credential of node worker-1 is used by "ovnkube", a known agent of OVN-Kubernetes, as on OpenShift`, `high: the credential of node worker-1 is used by "ovnkube", which is no kubelet`
+	w := neighbours{housed(3), map[string]string{"10.0.0.1": "worker-1"}}
+	own := asking{cn: "system:ovn-node:worker-1", orgs: []string{"system:ovn-nodes"}, signer: signerClient, user: "system:node:worker-1", groups: []string{"system:nodes"}}
+	admin, of2, multus := own, own, own
+	admin.orgs, of2.cn = []string{"system:masters"}, "system:ovn-node:worker-2"
+	multus.cn, multus.orgs = "system:multus:worker-1", []string{"system:multus"}
+	f := func(what, want string, changes ...with) {
+		newStory(t, w).f(what, want, append(changes, agent("ovnkube/v0.0.0 (linux/amd64) kubernetes/$Format"), code(200), comes("10.0.0.1"))...)
+	}
+	f("its certificate", low, signing(t, own, "", "csr-1"))
+	f("an administrator's", other, signing(t, admin, "", "csr-1"))
+	f("another node's", other, signing(t, of2, "", "csr-1"))
+	f("another provider's", other, signing(t, multus, "", "csr-1"))
+	f("the approval", other, signing(t, own, "approval", "csr-1"), node("worker-1"))
+	f("the wait", low, does("watch certificatesigningrequests.certificates.k8s.io csr-1"))
+	f("its node", other, does("get nodes worker-1"))
 }
