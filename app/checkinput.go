@@ -235,7 +235,9 @@ func (p *proof) findings(in *checks.Input, lag *lag) {
 			case g.Severity == rules.Low, kind == codes.Doubt, kind == codes.Log:
 			case kind == codes.Node, g.Reason == rules.SecretReadsMissing: // the evidence tells by node and hour
 			case kind == codes.Policy:
-				in.Policy.Hidden = append(in.Policy.Hidden, checks.Hidden{Request: strings.Join(g.Params.All(codes.ParamRequest), ", "), Line: k.Name})
+				in.Policy.Hidden = append(in.Policy.Hidden, checks.Hidden{
+					Request: strings.Join(g.Params.All(codes.ParamRequest), ", "), Line: k.Name, Code: hiddenCode(codes.Code(g.Reason)),
+				})
 			case g.Reason != rules.VerdictsMissing:
 				in.State.Gaps = append(in.State.Gaps, checks.Gap{Kind: string(kind), Code: string(g.Reason), Value: k.Name})
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/coverage"
 	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
@@ -37,7 +38,7 @@ func (p *proof) hidden(in *checks.Input) {
 	}
 	note := func(h coverage.Hidden, as string) {
 		for _, r := range h.Requests {
-			x := checks.Hidden{Request: requestKind(r.Verb, r.APIGroup, r.Resource, r.Subresource, r.Path), User: as}
+			x := checks.Hidden{Request: requestKind(r.Verb, r.APIGroup, r.Resource, r.Subresource, r.Path), User: as, Code: hiddenCode(r.Lost)}
 			if r.Line > 0 {
 				x.Line = fmt.Sprint(r.Line)
 			}
@@ -81,6 +82,17 @@ func (p *proof) hidden(in *checks.Input) {
 			}
 		}
 	}
+}
+
+// hiddenCode says how a request is hidden of which the policy loses that.
+func hiddenCode(lost codes.Code) checks.Code {
+	switch lost {
+	case codes.PolicyLacksStart, codes.PolicyLateDecision:
+		return checks.CodePolicyNoStart
+	case codes.PolicyLacksPanic:
+		return checks.CodePolicyNoPanic
+	}
+	return ""
 }
 
 // hiddenOf asks the policy for what it hides of what is given to a subject of a binding that goes. A user can be in any group that the policy names, and of

@@ -208,6 +208,9 @@ func readCases() []kase {
 		kase{check, "needed until an hour later", all(again, steady(untilTwo, Span{at(13, 50, 0), at(14, 5, 0)})), Passed, ""},
 		kase{check, "needed by one pod after another", all(again, steady(untilTwo, Span{From: at(13, 50, 0)})), Passed, ""},
 		kase{check, "needed by one after another, and not read again", steady(Span{at(1, 0, 0), at(13, 20, 0)}, Span{From: at(13, 10, 0)}), Unproven, CodeReadMissing},
+		kase{check, "not read again in the last hour, and the log has watches when they end", all(func(in *Input) {
+			in.Ledger = ledgerWith(ticks(nil), nil, func(*tick) bool { return false })
+		}, steady(Span{From: at(13, 50, 0)})), Passed, ""},
 		kase{check, "not read after a start", steady(Span{at(1, 0, 0), at(13, 55, 0)}), Unproven, CodeReadMissing},
 		kase{check, "a secret that is not read after a start", func(in *Input) { in.Steady = secretAt(Span{at(1, 0, 0), at(13, 55, 0)}) }, Unproven, CodeReadMissing},
 		kase{check, "a secret that is read after a start", func(in *Input) {

@@ -48,6 +48,7 @@ end. The gets and the reports are looked for by pod: a filter for a namespace, o
 some are taken for others. Each of these must not be missing of all pods, of three or more pods of one node, or of three or more pods that
 came in one hour. The gets of pods and the reports of their status must not be missing of three or more pods that are more than 1 % of all.
 Deletions count only if three or more pods went. What the audit policy that you give does not log is not missed here.
+If the log has watches only when they end, reads of the last 70 minutes are not missed either.
 
 ## What defeats it
 An audit policy or a filter drops reads, or requests of one verb or kind. A log of writes only, such as 'kube-audit-admin' of AKS, never passes.
@@ -71,11 +72,15 @@ give them.
 ## What defeats it
 The policy hides a kind of request, is not known, or is not the one in force: the log holds a request of a node that succeeded and that it
 would not have written. A wrong policy that would have written all of the log is not noticed.
+It hides a request in part if it leaves out a stage. Without 'ResponseStarted', a watch, or another request that lasts, is not in the log
+while it is open, and its client says for how long that is. Without 'RequestReceived' and 'Panic', a request at which the API server panics
+is not in the log. Whatever the policy, watches of nodes that end in the log must also begin in it: of each kind, 1 % may not.
 No log can show what kubelets do seldom. Since Kubernetes 1.31 they read their Node only when they start.
 
 ## What to do
 Give the policy of the API servers. If it hides requests of a service account to which 'system:node' is bound, put a rule of
-level 'Metadata' with that user first, or delete its binding. If you cannot change the policy, waive each kind that is listed.`
+level 'Metadata' with that user first, or delete its binding. 'nodetrail policy check --fix' writes a policy that keeps the stages. If
+you cannot change the policy, waive each kind that is listed.`
 
 const docEveryEventJudged = `Every event of the log was judged
 

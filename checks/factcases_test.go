@@ -2,10 +2,12 @@ package checks
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/rbac"
 )
 
@@ -14,6 +16,10 @@ func factCases() []kase {
 	const identity, restriction = "identities-conform", "node-restriction-on"
 	unjudged := func(u Unjudged) func(*Input) { return func(in *Input) { in.Unjudged = []Unjudged{u} } }
 	start := func(t *tick) bool { return t.ev.Verb == "create" }
+	begun := func(is func(*tick) bool) func(*Input) {
+		return func(in *Input) { in.Ledger = ledgerWith(ticks(nil), nil, is) }
+	}
+	in0 := sync.OnceValue(clean)
 	facts := map[string]func(*Input, *Findings){
 		restriction:      func(in *Input, f *Findings) { in.Restriction = f },
 		"tokens-on-node": func(in *Input, f *Findings) { in.Tokens = f },
@@ -23,6 +29,26 @@ func factCases() []kase {
 	out := []kase{
 		{policy, "not known", func(in *Input) { in.Policy = Policy{} }, Unproven, CodePolicyUnknown},
 		{policy, "it hides", func(in *Input) { in.Policy.Hidden = []Hidden{{Request: "get nodes"}} }, Unproven, CodePolicyHides},
+		{policy, "it hides what is open", func(in *Input) {
+			in.Policy.Hidden = []Hidden{{Request: "watch *", Code: CodePolicyNoStart}}
+		}, Unproven, CodePolicyNoStart},
+		{policy, "it hides what panics", func(in *Input) { in.Policy.Hidden = []Hidden{{Request: "* *", Code: CodePolicyNoPanic}} }, Unproven, CodePolicyNoPanic},
+		{policy, "no watch begins in the log", begun(func(*tick) bool { return false }), Unproven, CodeStartsMissing},
+		{policy, "no watch begins in the log of probes", func(in *Input) {
+			in.Policy = Policy{Probes: ProbeRequests()}
+			begun(func(*tick) bool { return false })(in)
+		}, Unproven, CodeStartsMissing},
+		{policy, "no watch of an hour begins in the log", begun(func(t *tick) bool { return t.time().Before(at(14, 0, 0)) || t.time().After(at(15, 0, 0)) }), Unproven, CodeStartsMissing},
+		{policy, "no watch begins that was asked for before the window", begun(func(t *tick) bool { return !t.time().Before(in0().Log.Until.Add(-in0().MinWindow)) }), Passed, ""},
+		{policy, "one watch does not begin in the log", begun(func(t *tick) bool {
+			return t.who() != "worker-1" || t.ev.ObjectRef.Resource != "pods" || t.time().Before(at(13, 20, 0)) || t.time().After(at(13, 25, 0))
+		}), Passed, ""},
+		{policy, "no watch of secrets begins in the log", func(in *Input) {
+			in.Ledger = ledger(ticks(nil), nil)
+			e := event("worker-1", "watch", "", "secrets", "shop", "db", at(13, 2, 0))
+			e.ev.Stage, e.ev.StageTime = audit.StageResponseComplete, at(13, 50, 0)
+			in.Ledger.Observe(&e.ev, e.o)
+		}, Unproven, CodeStartsMissing},
 		{policy, "not in force", func(in *Input) {
 			in.Policy.Contradicted = []Contradiction{{Request: "get nodes", AuditID: "a"}}
 		}, Unproven, CodePolicyOther},

@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -26,8 +27,10 @@ func policyKnown(in *Input) Result {
 	p := proof{}
 	x := &in.Policy
 	for _, h := range x.Hidden {
-		p.unproven(Item{Code: CodePolicyHides, Request: h.Request, Server: h.Server, Line: h.Line, Client: h.User, Value: x.Name})
+		p.unproven(Item{Code: cmp.Or(h.Code, CodePolicyHides), Request: h.Request, Server: h.Server, Line: h.Line, Client: h.User, Value: x.Name})
 	}
+	begun := startsOf(in)
+	unopened := begun.tell(in, &p)
 	if x.Given {
 		p.count(1, 1)
 		for _, c := range x.Contradicted {
@@ -35,6 +38,9 @@ func policyKnown(in *Input) Result {
 		}
 		if len(x.Contradicted) > 0 {
 			return p.done(NextGivePolicyInForce)
+		}
+		if unopened {
+			return p.done(NextLogStarts)
 		}
 		return p.done(NextGivePolicy)
 	}

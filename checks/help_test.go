@@ -45,9 +45,13 @@ func (t *tick) time() time.Time { return t.ev.RequestReceived }
 func (t *tick) renews() bool    { return t.ev.ObjectRef.Resource == "leases" && t.ev.Verb == "update" }
 
 func event(node, verb, group, resource, namespace, name string, t time.Time) tick {
+	stage := audit.StageResponseComplete
+	if verb == "watch" {
+		stage = audit.StageResponseStarted
+	}
 	return tick{
 		audit.Event{
-			Stage: audit.StageResponseComplete, Verb: verb, Code: 200, RequestReceived: t, StageTime: t, Decision: "allow",
+			Stage: stage, Verb: verb, Code: 200, RequestReceived: t, StageTime: t, Decision: "allow",
 			User:         audit.User{Username: "system:node:" + node, Groups: []string{"system:nodes"}},
 			ObjectRef:    audit.ObjectRef{APIGroup: group, Resource: resource, Namespace: namespace, Name: name},
 			HasObjectRef: true, UserAgent: "kubelet/v1.36.3",
@@ -91,7 +95,7 @@ func play(every cadence) []tick {
 			for t := time.Duration(0); t < span; {
 				length := 5*time.Minute + time.Duration(r.IntN(300))*time.Second
 				w := event(node, "watch", kind.group, kind.resource, "", "", noon.Add(t))
-				w.ev.StageTime = noon.Add(t + length)
+				w.ev.Stage, w.ev.StageTime = audit.StageResponseComplete, noon.Add(t+length)
 				out = append(out, w)
 				t += length + time.Second
 			}
@@ -130,11 +134,22 @@ func ofServer(name, verb string, t time.Time) tick {
 }
 
 // ledger is that of the events that are not left out.
+// Watches have both their stages in it.
 func ledger(all []tick, without func(*tick) bool) *evidence.Ledger {
+	return ledgerWith(all, without, func(*tick) bool { return true })
+}
+
+// ledgerWith is a ledger in which those watches that end have a beginning for which begun is true.
+func ledgerWith(all []tick, without, begun func(*tick) bool) *evidence.Ledger {
 	l := evidence.New()
 	for i := range all {
-		if without == nil || !without(&all[i]) {
-			l.Observe(&all[i].ev, all[i].o)
+		if without != nil && without(&all[i]) {
+			continue
+		}
+		l.Observe(&all[i].ev, all[i].o)
+		if start := all[i]; start.ev.Verb == "watch" && start.ev.Stage == audit.StageResponseComplete && begun(&start) {
+			start.ev.Stage, start.ev.StageTime = audit.StageResponseStarted, start.ev.RequestReceived
+			l.Observe(&start.ev, start.o)
 		}
 	}
 	return l

@@ -194,8 +194,12 @@ type Contradiction struct {
 	At                     time.Time
 }
 
-// Hidden is a kind of request that is not logged: of any node, or of User, who is a node that the policy names or who can act as nodes.
-type Hidden struct{ Request, Server, Line, User string }
+// Hidden is a kind of request that is not logged: of any node, or of User, who is a node that the policy names or who can act as nodes. Code is
+// CodePolicyNoStart if it is not logged while it lasts, CodePolicyNoPanic if not where the API server panics, and empty otherwise.
+type Hidden struct {
+	Request, Server, Line, User string
+	Code                        Code
+}
 
 // Unjudged is an event, or several of one kind, that could not be judged. Its Code is one of those of every-event-judged.
 type Unjudged struct {

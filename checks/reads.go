@@ -36,6 +36,7 @@ func readsLogged(in *Input) Result {
 		return p.done(NextRecordState)
 	}
 	w.whole(in, &p, evidence.OverNodes|evidence.OverNames)
+	w.shown = shownUntil(in, &w)
 	readers := map[string]*Node{} // those with a kubelet
 	all := make([]loss, w.last-w.first+1)
 	var gets gathered
@@ -233,7 +234,7 @@ func need(in *Input, w *window, node *Node, n *Need, p *proof) {
 		return
 	}
 	from, able := readySince(in, w, node, Span{n.At, n.Until})
-	if !able || from.Add(readFor).After(w.to) {
+	if !able || from.Add(readFor).After(w.shown) {
 		return
 	}
 	seen := readWithin(in, n.Node, n.Kind, n.At.Add(-seenLate), from.Add(readFor))
@@ -283,13 +284,13 @@ func steady(in *Input, w *window, readers map[string]*Node, p *proof) {
 		if readers[s.Node] == nil {
 			continue
 		}
-		for _, need := range clip(s.Spans, w.first.Start(), w.to) { // in which rare-paths-seen looks for a start
+		for _, need := range clip(s.Spans, w.first.Start(), w.shown) { // in which rare-paths-seen looks for a start
 			atStarts(in, s, need, clip(notReady[s.Node], need.From, need.To), p)
 		}
 		if s.Once {
 			continue
 		}
-		for _, need := range clip(s.Spans, w.from, w.to) {
+		for _, need := range clip(s.Spans, w.from, w.shown) {
 			for _, ready := range subtract(need, clip(notReady[s.Node], need.From, need.To)) {
 				steadyIn(in, s, ready, p)
 			}

@@ -66,6 +66,7 @@ func total(spans []Span) (d time.Duration) {
 type window struct {
 	from, to    time.Time
 	first, last evidence.Hour
+	shown       time.Time // until when the log has what kubelets read; for reads-logged
 }
 
 // windowOf is the last MinWindow of the log. A last line without an end may be any event: what comes after the one before it is not proven, and the

@@ -11,6 +11,8 @@ const (
 	// Of what an audit policy keeps from a check.
 	PolicyLacks         Code = "policy-lacks"
 	PolicyLacksDecision Code = "policy-lacks-decision"
+	PolicyLacksStart    Code = "policy-lacks-start"
+	PolicyLacksPanic    Code = "policy-lacks-panic"
 	PolicyLacksBody     Code = "policy-lacks-body"
 	PolicyUnclear       Code = "policy-unclear"
 	// Of an apiserver's metrics.

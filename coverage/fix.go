@@ -41,7 +41,7 @@ func (p *Policy) Fix(text []byte, harmless Harmless) ([]byte, error) {
 		hides[h.Rule] = true
 	}
 	for i := range p.rules {
-		hides[i] = hides[i] || unclear && hidesSome(&p.rules[i])
+		hides[i] = hides[i] || unclear && losesSome(&p.rules[i])
 	}
 	var out []*yaml.Node
 	for i := range p.rules {
@@ -76,14 +76,14 @@ func (p *Policy) Fix(text []byte, harmless Harmless) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// endStages moves what the policy as a whole leaves out of the end of requests to its rules, so that rules that are added can have it.
+// endStages moves what the policy as a whole leaves out of how requests begin and end to its rules, so that rules that are added can have it.
 func (p *Policy) endStages(root, list *yaml.Node) error {
 	stages := member(root, "omitStages")
 	if stages == nil {
 		return nil
 	}
 	end := func(n *yaml.Node) bool {
-		return n.Value == string(internal.StageResponseComplete) || n.Value == string(internal.StageResponseStarted)
+		return n.Value != string(internal.StageRequestReceived)
 	}
 	var moved []*yaml.Node
 	for _, n := range stages.Content {
@@ -137,7 +137,7 @@ func additions(r *internal.PolicyRule, whole bool) []addition {
 	var out, others []addition
 	// The level that most is logged with comes first: the others would take its requests.
 	for _, level := range []internal.Level{internal.LevelRequest, internal.LevelMetadata} {
-		if !falls(r, level, "") && !falls(r, level, "watch") {
+		if !r.Level.Less(level) && !losesSome(r) {
 			continue
 		}
 		for _, n := range needs() {
@@ -160,13 +160,6 @@ func additions(r *internal.PolicyRule, whole bool) []addition {
 		all.Level = raised(r, internal.LevelMetadata)
 		all.Verbs, all.Resources, all.Namespaces, all.NonResourceURLs = r.Verbs, r.Resources, r.Namespaces, r.NonResourceURLs
 		out = append(out, addition{all, []string{"policy-known"}})
-	}
-	if late, ok := limitTo(r, nodes); ok && !whole && isLate(r) {
-		late.Level, late.OmitStages = raised(r, internal.LevelMetadata), nil
-		late.Verbs, late.Resources, late.Namespaces = common(r.Verbs, []string{"watch"}), r.Resources, r.Namespaces
-		if len(late.Verbs) > 0 && (len(r.NonResourceURLs) == 0 || len(r.Resources)+len(r.Namespaces) > 0) {
-			out = append(out, addition{late, []string{"policy-known"}})
-		}
 	}
 	if len(others) > 0 && r.Level == internal.LevelNone {
 		out = append(out, quiet(r)...)
@@ -205,28 +198,26 @@ func common(all, some []string) []string {
 	return slices.DeleteFunc(slices.Clone(some), func(s string) bool { return !slices.Contains(all, s) })
 }
 
-// raised is the level of a rule that is added before r: at least level, and as much as r logs without the response, which may hold secrets that r did not
-// log at its stages.
+// raised is the level of a rule that is added before r: at least level, and as much as r logs; without the response, which may hold secrets, if r did not log
+// that at its stages.
 func raised(r *internal.PolicyRule, level internal.Level) internal.Level {
 	if level.Less(r.Level) && r.Level.Less(internal.LevelRequestResponse) {
 		return r.Level
 	}
-	if r.Level == internal.LevelRequestResponse {
+	if r.Level == internal.LevelRequestResponse && slices.Contains(r.OmitStages, internal.StageResponseComplete) {
 		return internal.LevelRequest
+	}
+	if r.Level == internal.LevelRequestResponse {
+		return r.Level
 	}
 	return level
 }
 
-// falls is whether r logs less of a request than the level, or not how it ended.
-func falls(r *internal.PolicyRule, level internal.Level, verb string) bool {
-	ends := !slices.Contains(r.OmitStages, internal.StageResponseComplete) || verb == "watch" && !slices.Contains(r.OmitStages, internal.StageResponseStarted)
-	return r.Level.Less(level) || !ends
-}
-
-// isLate is whether r logs watches when they are received and when they end, and not when they begin.
-func isLate(r *internal.PolicyRule) bool {
-	return !r.Level.Less(internal.LevelMetadata) && slices.Contains(r.OmitStages, internal.StageResponseStarted) &&
-		!slices.Contains(r.OmitStages, internal.StageRequestReceived)
+// falls is whether r logs less of a request than a need asks for.
+func falls(r *internal.PolicyRule, n *need, verb, resource string) bool {
+	_, sub, _ := strings.Cut(resource, "/")
+	lost := loses(r.OmitStages, verb == longVerb || slices.Contains(longSubresources, sub))
+	return r.Level.Less(n.level) || always(lost) || n.whole && lost != ""
 }
 
 // limitTo returns a rule with the users that r matches and who make the requests, if there are any, and the stages of r but for the end of requests.
@@ -264,7 +255,7 @@ func intersect(r, limits *internal.PolicyRule, n *need) []addition {
 		q := &n.questions[i]
 		rule := *limits
 		for _, verb := range strings.Fields(q.verbs) {
-			if (len(r.Verbs) == 0 || slices.Contains(r.Verbs, verb)) && falls(r, n.level, verb) {
+			if (len(r.Verbs) == 0 || slices.Contains(r.Verbs, verb)) && falls(r, n, verb, q.resource) {
 				rule.Verbs = append(rule.Verbs, verb)
 			}
 		}

@@ -141,7 +141,7 @@ func TestStagesOfPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h := p.Hides(nodeUser("system:node:a"), Harmless{}); len(h.Requests) == 0 || !h.Requests[0].NoDecision {
+	if h := p.Hides(nodeUser("system:node:a"), Harmless{}); len(h.Requests) == 0 || h.Requests[0].Lost != codes.PolicyLacksDecision {
 		t.Errorf("%+v", h)
 	}
 	if lacks := p.Lacks(Harmless{}); len(lacks) == 0 || lacks[0].Code != codes.PolicyLacksDecision {

@@ -82,16 +82,16 @@ type hiddenRequest struct {
 // node looks at a request of a node.
 func (c *collector) node(a *asked) {
 	got := c.p.levels.EvaluatePolicyRule(&a.attrs)
-	omits := func(s internal.Stage) bool { return slices.Contains(got.OmitStages, s) }
-	// A watch is logged when it begins, too; any other request when it is received, which is before it is decided.
-	decided := !omits(internal.StageResponseComplete) || a.verb == "watch" && !omits(internal.StageResponseStarted)
-	switch {
-	case got.Level.Less(internal.LevelMetadata), !decided && omits(internal.StageRequestReceived):
+	if got.Level.Less(internal.LevelMetadata) {
 		c.add(codes.PolicyHidden, a)
-	case !decided:
+		return
+	}
+	switch loses(got.OmitStages, isLong(&a.attrs)) {
+	case codes.PolicyLacks:
+		c.add(codes.PolicyHidden, a)
+	case codes.PolicyLacksDecision:
 		c.add(codes.PolicyNoDecision, a)
-	case a.verb == "watch" && omits(internal.StageResponseStarted) && !omits(internal.StageRequestReceived):
-		// A watch lasts for longer than a request that was received waits for its answer.
+	case codes.PolicyLacksStart:
 		c.add(codes.PolicyLateDecision, a)
 	}
 }

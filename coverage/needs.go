@@ -29,7 +29,9 @@ type need struct {
 	// some says that one kind of these requests is enough for the checks. Another need has these requests, too: Fix leaves them to that.
 	some bool
 	// weak says that the checks can pass without, but see less; with some, that they can where the policy logs any request of nodes.
-	weak      bool
+	weak bool
+	// whole says that the checks need them however they end: also those that last, or panic.
+	whole     bool
 	questions []question
 }
 
@@ -46,7 +48,7 @@ func needs() []need {
 			{verbs: "create update patch", resource: leases, namespace: "kube-node-lease"},
 		}},
 		// Who may act as a node, by RBAC, makes the requests of a node. The API server evaluates its policy for the user that authenticated.
-		{checks: []string{"policy-known"}, who: people, weak: true, level: internal.LevelMetadata, questions: slices.DeleteFunc(nodeQuestions(), func(q question) bool {
+		{checks: []string{"policy-known"}, who: people, weak: true, whole: true, level: internal.LevelMetadata, questions: slices.DeleteFunc(nodeQuestions(), func(q question) bool {
 			return q.minor || q.resource == leases
 		})},
 		{checks: []string{"reads-logged", "rare-paths-seen"}, level: internal.LevelMetadata, questions: []question{
@@ -76,7 +78,7 @@ func needs() []need {
 		{checks: []string{"rare-paths-seen"}, level: internal.LevelMetadata, some: true, questions: []question{{verbs: "create", resource: "nodes"}}},
 		{checks: []string{"node-restriction-on"}, level: internal.LevelMetadata, some: true, questions: writeQuestions()},
 		{checks: []string{"node-restriction-on"}, weak: true, level: internal.LevelRequest, questions: writeQuestions()},
-		{checks: []string{"birth-guarded"}, who: anybody, level: internal.LevelRequest, questions: []question{
+		{checks: []string{"birth-guarded"}, who: anybody, whole: true, level: internal.LevelRequest, questions: []question{
 			{verbs: "create", resource: "certificatesigningrequests.certificates.k8s.io"},
 			{verbs: "update patch", resource: "certificatesigningrequests/approval.certificates.k8s.io"},
 			{verbs: "update patch", resource: "certificatesigningrequests/status.certificates.k8s.io"},
@@ -99,7 +101,7 @@ type Lack struct {
 	// Check is the check's name. It cannot pass with this policy, or, if Weak, what it says is worth less.
 	Check string
 	Weak  bool
-	// Code is PolicyLacks, PolicyLacksDecision or PolicyLacksBody of package codes. Params name the rule and the requests.
+	// Code is PolicyLacks, PolicyLacksDecision, PolicyLacksStart, PolicyLacksPanic or PolicyLacksBody of package codes. Params name the rule and the requests.
 	Code   codes.Code
 	Params codes.Params
 }
@@ -111,21 +113,12 @@ func (p *Policy) Lacks(harmless Harmless) []Lack {
 	var c lacking
 	hidden, unclear := p.hidesOfNodes(harmless)
 	for _, h := range hidden {
-		code := codes.PolicyLacks
-		if h.NoDecision {
-			code = codes.PolicyLacksDecision
-		}
-		c.add("policy-known", false, code, h.Rule, h.kind())
+		c.add("policy-known", false, h.Lost, h.Rule, h.kind())
 	}
 	for _, n := range needs() {
 		p.lacks(&c, &n)
 	}
 	out := c.all(p)
-	for _, g := range p.Gaps(PolicyOptions{}) {
-		if g.Code == codes.PolicyLateDecision && g.Decides() {
-			out = append([]Lack{{Check: "policy-known", Code: codes.PolicyLacksDecision, Params: g.Params}}, out...)
-		}
-	}
 	if unclear {
 		out = append([]Lack{{Check: "policy-known", Code: codes.PolicyUnclear}}, out...)
 	}
@@ -147,12 +140,10 @@ func (p *Policy) lacks(c *lacking, n *need) {
 		namespaces = append(append(namespaces, systemNamespace), named...)
 	}
 	ask(n.questions, p.askers(n.who), namespaces, func(a *asked) {
-		rule, hidden, logged := p.decided(&a.attrs)
-		m := missing{codes.PolicyLacks, rule, a.verb + " " + a.resource}
+		rule, lost := p.decided(&a.attrs)
+		m := missing{lost, rule, a.verb + " " + a.resource}
 		switch {
-		case hidden && logged:
-			m.code = codes.PolicyLacksDecision
-		case hidden:
+		case always(lost), n.whole && lost != "":
 		case p.levels.EvaluatePolicyRule(&a.attrs).Level.Less(n.level):
 			m.code = codes.PolicyLacksBody
 		default:
@@ -173,7 +164,7 @@ func (p *Policy) lacks(c *lacking, n *need) {
 }
 
 // LogsOfNodes reports whether every request of nodes with that verb, for that kind of resource in the form of an audit policy, such as "pods/status", is in the
-// log with its decision, whatever its level.
+// log with its decision once it has ended, whatever its level.
 func (p *Policy) LogsOfNodes(verb, resource string) bool {
 	q := question{verbs: verb, resource: resource}
 	if !strings.HasPrefix(resource, "nodes") {
@@ -182,8 +173,8 @@ func (p *Policy) LogsOfNodes(verb, resource string) bool {
 	_, named := p.named()
 	all := true
 	ask([]question{q}, p.askers(nodes), append([]string{anyNamespace, systemNamespace}, named...), func(a *asked) {
-		_, hidden, _ := p.decided(&a.attrs)
-		all = all && !hidden
+		_, lost := p.decided(&a.attrs)
+		all = all && !always(lost)
 	})
 	return all
 }
@@ -193,7 +184,7 @@ func (p *Policy) logsSome(who user.Info) bool {
 	for i := range p.rules {
 		switch r := &p.rules[i]; {
 		case !matchesUser(r, who):
-		case !hidesSome(r):
+		case !r.Level.Less(internal.LevelMetadata) && !always(loses(r.OmitStages, false)):
 			return true
 		case matchesAll(r):
 			return false

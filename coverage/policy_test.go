@@ -112,10 +112,18 @@ func TestGaps(t *testing.T) {
 		},
 		{
 			name: "watches are decided when they end", policy: policyOf("- level: Metadata\n  omitStages: [ResponseStarted]\n  resources: [{group: '', resources: [secrets]}]\n- level: Metadata\n"),
-			want: []string{"policy-late-decision: rules[0] (line 4) of the audit policy leaves out the stage ResponseStarted and not RequestReceived, so that these watches " +
-				"are judged before the apiserver's decision is in the log: watch secrets"},
+			want: []string{"policy-late-decision: rules[0] (line 4) of the audit policy leaves out the stage ResponseStarted, so that these watches are in the log " +
+				"with the apiserver's decision only when they end, and not while they are open: watch secrets"},
 		},
-		{name: "watches are logged when they end", policy: "omitStages: [RequestReceived, ResponseStarted]\n" + policyOf("- level: Metadata\n")},
+		{
+			name: "watches are logged when they end", policy: policyOf("- level: Metadata\n  omitStages: [RequestReceived, ResponseStarted]\n  verbs: [watch]\n  resources: [{group: '', resources: [secrets, services]}]\n- level: Metadata\n"),
+			want: []string{
+				"policy-late-decision: rules[0] (line 4) of the audit policy leaves out the stage ResponseStarted, so that these watches are in the log with the apiserver's decision " +
+					"only when they end, and not while they are open: watch secrets",
+				"minor policy-late-decision: rules[0] (line 4) of the audit policy leaves out the stage ResponseStarted, so that these watches are in the log with the apiserver's decision " +
+					"only when they end, and not while they are open: watch services; no binding is needed for them",
+			},
+		},
 		{
 			name: "no stage is left", policy: policyOf("- level: Metadata\n  omitStages: [RequestReceived, ResponseStarted, ResponseComplete]\n  resources: [{group: '', resources: [secrets]}]\n- level: Metadata\n"),
 			want: []string{"policy-hidden: rules[0] (line 4) of the audit policy keeps these requests of nodes out of the log: get/list/watch secrets"},

@@ -10,6 +10,8 @@ import (
 	internal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/nodetrail/nodetrail/codes"
 )
 
 // AnyOther stands in a [HiddenRequest] for everything that no rule of the policy names.
@@ -19,15 +21,16 @@ const AnyOther = "*"
 type HiddenRequest struct {
 	// Rule is the index of the deciding rule, -1 where no rule matches; Line is its line in the file, 0 where not known.
 	Rule, Line int
-	// NoDecision says that the request is logged, but not its end.
-	NoDecision bool
+	// Lost is PolicyLacks, PolicyLacksDecision, PolicyLacksStart or PolicyLacksPanic of package codes.
+	Lost codes.Code
 	// Verb and what it is about, AnyOther where the policy does not name it. Path is set for requests of no resource.
 	Verb, APIGroup, Resource, Subresource, Namespace, Name, Path string
 }
 
 // Hidden is what [Policy.Hides] found.
 type Hidden struct {
-	// Requests are at most MaxHidden of each rule; More counts the others.
+	// Requests are at most MaxHidden of each rule; More counts the others. Those that are hidden only while they last, and those only if the API server
+	// panics, are one for each rule.
 	Requests []HiddenRequest
 	More     int
 	// TooMany says that a rule names too much to look at all of it: then it may hide more.
@@ -67,8 +70,9 @@ func (p *Policy) hidesMatching(matching string, who user.Info, harmless func(aut
 		if whole || matching[i] == '-' {
 			continue
 		}
-		if hidesSome(r) && !p.shadowed(i, matching) {
+		if losesSome(r) && !p.shadowed(i, matching) {
 			p.try(&out, i, words.within(r), who, harmless)
+			p.tryLong(&out, i, words, who, harmless)
 		}
 		whole = len(r.Verbs)+len(r.Resources)+len(r.Namespaces)+len(r.NonResourceURLs) == 0
 	}
@@ -122,31 +126,27 @@ func (b *hidesBook) put(k hidesKey, h Hidden) {
 // that is for the users that are nodes.
 func (p *Policy) HidesAsNode(who user.Info, harmless Harmless) Hidden {
 	var out Hidden
+	var seldom rare
 	_, spaces := p.named()
 	seen := map[HiddenRequest]bool{}
 	ask(nodeQuestions(), []user.Info{who}, append([]string{anyNamespace, systemNamespace}, spaces...), func(a *asked) {
-		rule, hidden, logged := p.decided(&a.attrs)
-		if !hidden || a.minor || harmless.Is != nil && harmless.Is(&a.attrs) {
+		rule, lost := p.decided(&a.attrs)
+		if lost == "" || a.minor || harmless.Is != nil && harmless.Is(&a.attrs) {
 			return
 		}
-		h := HiddenRequest{
-			Rule: rule, NoDecision: logged, Verb: a.attrs.Verb, APIGroup: a.attrs.APIGroup, Resource: a.attrs.Resource, Subresource: a.attrs.Subresource, Path: a.attrs.Path,
+		h := p.hiddenRequest(rule, lost, &a.attrs)
+		h.Namespace, h.Name = "", ""
+		switch {
+		case seen[h]:
+		case !always(lost):
+			seldom.add(h)
+		default:
+			seen[h] = true
+			out.Requests = append(out.Requests, h)
 		}
-		if rule >= 0 {
-			h.Line = p.lines[rule]
-		}
-		if seen[h] {
-			return
-		}
-		seen[h] = true
-		out.Requests = append(out.Requests, h)
 	})
+	out.Requests = append(out.Requests, seldom.all...)
 	return out
-}
-
-// hidesSome is whether a rule keeps requests or decisions out of the log.
-func hidesSome(r *internal.PolicyRule) bool {
-	return r.Level.Less(internal.LevelMetadata) || slices.Contains(r.OmitStages, internal.StageResponseComplete)
 }
 
 // shadowed is whether an earlier rule takes all requests of the user that this one matches.
@@ -200,6 +200,9 @@ func (p *Policy) vocabulary() *vocabulary {
 				add(&v.subresources, sub)
 			}
 		}
+	}
+	if slices.ContainsFunc(p.rules, func(r internal.PolicyRule) bool { return slices.Contains(r.OmitStages, internal.StageResponseStarted) }) {
+		add(&v.verbs, longVerb) // a rule treats it apart, whether it names it or not
 	}
 	for _, list := range []*[]string{&v.verbs, &v.groups, &v.resources, &v.subresources, &v.namespaces, &v.names, &v.paths} {
 		*list = append(slices.DeleteFunc(*list, func(w string) bool { return w == AnyOther }), AnyOther)
@@ -255,6 +258,20 @@ func (v *vocabulary) within(r *internal.PolicyRule) *vocabulary {
 	return &out
 }
 
+// tryLong does what try does for the subresources whose requests may last, where no rule names them and the rule leaves out their beginning. It does so only
+// where the rule hides nothing else: one thing is enough to say so.
+func (p *Policy) tryLong(out *Hidden, rule int, v *vocabulary, who user.Info, harmless func(authorizer.Attributes) bool) {
+	r := &p.rules[rule]
+	if !slices.Contains(r.OmitStages, internal.StageResponseStarted) || out.TooMany || slices.ContainsFunc(out.Requests, func(h HiddenRequest) bool { return h.Rule == rule }) {
+		return
+	}
+	long := *v
+	long.subresources = longSubresources
+	w := long.within(r)
+	w.paths, w.subresources = nil, slices.DeleteFunc(slices.Clone(w.subresources), func(s string) bool { return !slices.Contains(longSubresources, s) })
+	p.try(out, rule, w, who, harmless)
+}
+
 // try asks the policy about each kind of request in the words, and notes those that the rule decides and hides.
 func (p *Policy) try(out *Hidden, rule int, w *vocabulary, who user.Info, harmless func(authorizer.Attributes) bool) {
 	cases := len(w.verbs) * (len(w.paths) + len(w.groups)*len(w.resources)*len(w.subresources)*len(w.namespaces)*len(w.names))
@@ -263,20 +280,20 @@ func (p *Policy) try(out *Hidden, rule int, w *vocabulary, who user.Info, harmle
 		return
 	}
 	listed := 0
+	var seldom rare
+	defer func() { out.Requests = append(out.Requests, seldom.all...) }()
 	a := &authorizer.AttributesRecord{User: who}
 	one := func() {
-		if index, hidden, logged := p.decided(a); index != rule || !hidden || harmless != nil && harmless(a) {
+		index, lost := p.decided(a)
+		if index != rule || lost == "" || harmless != nil && harmless(a) {
 			return
+		}
+		h := p.hiddenRequest(rule, lost, a)
+		if !always(lost) {
+			seldom.add(h)
 		} else if listed++; listed > MaxHidden {
 			out.More++
 		} else {
-			h := HiddenRequest{
-				Rule: rule, NoDecision: logged, Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource,
-				Namespace: a.Namespace, Name: a.Name, Path: a.Path,
-			}
-			if rule >= 0 {
-				h.Line = p.lines[rule]
-			}
 			out.Requests = append(out.Requests, h)
 		}
 	}
@@ -300,22 +317,27 @@ func (p *Policy) try(out *Hidden, rule int, w *vocabulary, who user.Info, harmle
 	}
 }
 
-// decided returns the rule that decides on a request, -1 for none, whether it keeps the request or its end out of the log, and whether the
-// request is logged all the same.
-func (p *Policy) decided(a *authorizer.AttributesRecord) (rule int, hidden, logged bool) {
+// hiddenRequest is the request that the rule keeps out of the log.
+func (p *Policy) hiddenRequest(rule int, lost codes.Code, a *authorizer.AttributesRecord) HiddenRequest {
+	h := HiddenRequest{
+		Rule: rule, Lost: lost, Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name,
+		Path: a.Path,
+	}
+	if rule >= 0 {
+		h.Line = p.lines[rule]
+	}
+	return h
+}
+
+// decided returns the rule that decides on a request, -1 for none, and what it keeps out of the log, as [loses] has it.
+func (p *Policy) decided(a *authorizer.AttributesRecord) (rule int, lost codes.Code) {
 	got := p.indices.EvaluatePolicyRule(a)
 	rule, err := strconv.Atoi(string(got.Level))
-	if err != nil || p.rules[rule].Level.Less(internal.LevelMetadata) {
-		if err != nil {
-			rule = -1 // no rule: the level is None
-		}
-		return rule, true, false
+	if err != nil {
+		return -1, codes.PolicyLacks // no rule: the level is None
 	}
-	ends := !slices.Contains(got.OmitStages, internal.StageResponseComplete)
-	begins := a.Verb == "watch" && !slices.Contains(got.OmitStages, internal.StageResponseStarted)
-	received := !slices.Contains(got.OmitStages, internal.StageRequestReceived)
-	if ends || begins {
-		return rule, false, true
+	if p.rules[rule].Level.Less(internal.LevelMetadata) {
+		return rule, codes.PolicyLacks
 	}
-	return rule, true, received
+	return rule, loses(got.OmitStages, isLong(a))
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
@@ -30,7 +31,7 @@ func TestHides(t *testing.T) {
 		got := parsed(t, policy).Hides(nodeUser(anyNode), Harmless{})
 		var all []string
 		for _, h := range got.Requests {
-			all = append(all, fmt.Sprintf("%d:%d %s %s.%s/%s %s/%s %s %v", h.Rule, h.Line, h.Verb, h.Resource, h.APIGroup, h.Subresource, h.Namespace, h.Name, h.Path, h.NoDecision))
+			all = append(all, fmt.Sprintf("%d:%d %s %s.%s/%s %s/%s %s %v", h.Rule, h.Line, h.Verb, h.Resource, h.APIGroup, h.Subresource, h.Namespace, h.Name, h.Path, h.Lost == codes.PolicyLacksDecision))
 		}
 		if len(want) == 0 && len(all) > 0 || got.TooMany {
 			t.Errorf("%s\nhides %q, too many %v", policy, all, got.TooMany)
@@ -138,7 +139,7 @@ func TestHidesIsComplete(t *testing.T) {
 				a.ResourceRequest, a.APIGroup, a.Resource = true, pick("", "apps", "batch"), pick("secrets", "pods", "jobs")
 				a.Subresource, a.Namespace, a.Name = pick("", "", "status", "scale", "log"), pick("", "kube-system", "shop", "other"), pick("", "x", "y")
 			}
-			if _, hidden, _ := p.decided(&a); hidden && len(got.Requests) == 0 {
+			if _, lost := p.decided(&a); lost != "" && len(got.Requests) == 0 {
 				t.Fatalf("seed %d: said to hide nothing, hides %+v\n%s", seed, a, text)
 			}
 		}

@@ -11,12 +11,13 @@ import (
 )
 
 // The first byte of each value is the version of its form. Until the second one nobody looked for acts, until the third one not for which pods they were, until
-// the fourth one not for gets of Nodes.
+// the fourth one not for gets of Nodes, until the fifth one not for how watches begin and end.
 const (
 	withoutActs  = 1
 	withoutPods  = 2
 	withoutLooks = 3
-	codecVersion = 4
+	withoutSpans = 4
+	codecVersion = 5
 )
 
 // Kind says what a record is about.
@@ -232,12 +233,16 @@ func (n *NodeHour) parts(version byte) []*Parts {
 		&n.Watched[0], &n.Watched[1], &n.Watched[2], &n.Watched[3], &n.Watched[4], &n.Read[0], &n.Read[1], &n.Started, &n.Joined, &n.Foreign,
 		&n.Acted[0], &n.Acted[1], &n.Acted[2], &n.Acted[3], &n.Acted[4],
 		&n.Acted[5], &n.Owes,
+		&n.Began[0], &n.Began[1], &n.Began[2], &n.Began[3], &n.Ended[0], &n.Ended[1], &n.Ended[2], &n.Ended[3],
 	}
+	const spans = 2 * int(Longs)
 	switch {
 	case version == withoutActs:
-		return all[:len(all)-int(Acts)-1]
+		return all[:len(all)-spans-int(Acts)-1]
 	case version <= withoutLooks:
-		return all[:len(all)-2]
+		return all[:len(all)-spans-2]
+	case version <= withoutSpans:
+		return all[:len(all)-spans]
 	}
 	return all
 }
@@ -292,7 +297,7 @@ func (n *NodeHour) appendAs(dst []byte, version byte) []byte {
 	return n.Renewed.append(dst)
 }
 
-// decode reads a record. Where nobody looked for acts, none is missed.
+// decode reads a record. Where nobody looked for acts, or for how watches begin, none is missed.
 func (n *NodeHour) decode(d *decoder, version byte) {
 	d.parts(n.parts(version))
 	if version == withoutActs {
@@ -302,6 +307,11 @@ func (n *NodeHour) decode(d *decoder, version byte) {
 	}
 	if version <= withoutLooks {
 		n.Acted[ActGetNode] = allParts
+	}
+	if version <= withoutSpans {
+		for i := range n.Began {
+			n.Began[i] = allParts
+		}
 	}
 	n.First, n.Last = uint16(d.most(3600)), uint16(d.most(3600))
 	d.failed = d.failed || n.First > n.Last || (n.First == 0) != (n.Last == 0)

@@ -55,6 +55,24 @@ const (
 // String returns the resource.
 func (r Read) String() string { return [...]string{"secrets", "configmaps", "unknown"}[min(r, Reads)] }
 
+// Long is a kind of watches of nodes that an audit policy may treat apart.
+type Long uint8
+
+// The kinds of watches: those that every kubelet keeps, those of secrets and of configmaps, and all others.
+const (
+	LongStanding Long = iota
+	LongSecrets
+	LongConfigMaps
+	LongOther
+	// Longs is how many there are.
+	Longs
+)
+
+// String returns what is watched.
+func (l Long) String() string {
+	return [...]string{"pods, nodes, services, csidrivers and runtimeclasses", "secrets", "configmaps", "other resources", "unknown"}[min(l, Longs)]
+}
+
 // Act is a request that every kubelet makes for its Node or its pods.
 type Act uint8
 
@@ -96,6 +114,9 @@ type NodeHour struct {
 	Read [Reads]Parts
 	// Acted are the parts in which a kubelet made each of those requests, whatever the answer.
 	Acted [Acts]Parts
+	// Began are the parts in which the node asked for a watch of each kind of which the log has the beginning, Ended those in which it asked for one of which
+	// the log has the end.
+	Began, Ended [Longs]Parts
 	// Owes are the parts in which a kubelet did what it does not do without ActGetNode.
 	Owes Parts
 	// Started are the parts in which the kubelet created its Node, answered 201 or 409; Joined those in which it was 201.

@@ -171,7 +171,7 @@ func TestDroppedHoursAreForgotten(t *testing.T) {
 
 // A value has one form: another that would mean the same is refused, as is what means nothing.
 func TestDamagedValues(t *testing.T) {
-	empty := slices.Repeat([]byte{0}, 13+int(Acts)) // parts, first and last of a node
+	empty := slices.Repeat([]byte{0}, 13+int(Acts)+2*int(Longs)) // parts, first and last of a node
 	node := func(slots ...byte) []byte { return slices.Concat([]byte{codecVersion}, empty, slots) }
 	server := func(rest ...byte) []byte { return append([]byte{codecVersion, 0, 0}, rest...) }
 	for name, c := range map[string]struct {
@@ -188,10 +188,12 @@ func TestDamagedValues(t *testing.T) {
 		"more behind":          {KindNode, node(0, 0), false},
 		"a long number":        {KindNode, node(0x80, 0), false},
 		"no slots":             {KindNode, node(), false},
-		"the first form":       {KindNode, slices.Concat([]byte{withoutActs}, empty[Acts+1:], []byte{0}), true},
+		"the first form":       {KindNode, slices.Concat([]byte{withoutActs}, empty[2*int(Longs)+int(Acts)+1:], []byte{0}), true},
 		"acts in that form":    {KindNode, slices.Concat([]byte{withoutActs}, empty, []byte{0}), false},
-		"the third form":       {KindNode, slices.Concat([]byte{withoutLooks}, empty[2:], []byte{0}), true},
+		"the third form":       {KindNode, slices.Concat([]byte{withoutLooks}, empty[2*Longs+2:], []byte{0}), true},
 		"gets in that form":    {KindNode, slices.Concat([]byte{withoutLooks}, empty, []byte{0}), false},
+		"the fourth form":      {KindNode, slices.Concat([]byte{withoutSpans}, empty[2*Longs:], []byte{0}), true},
+		"spans in that form":   {KindNode, slices.Concat([]byte{withoutSpans}, empty, []byte{0}), false},
 		"another form":         {KindNode, append([]byte{codecVersion + 1}, node(0)[1:]...), false},
 		"nothing":              {KindNode, nil, false},
 		"versions":             {KindServer, server(0, 2, 1, 'a', 1, 'b'), true},

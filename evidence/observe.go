@@ -74,6 +74,7 @@ func (l *Ledger) Observe(ev *audit.Event, o Origin) {
 	case lease:
 		changed = l.ownLease(b, source, n, ev, second) || changed
 	case ev.Verb == "watch":
+		changed = n.spans(ev, part) || changed
 		changed = l.watch(n, ev, o.Kubelet) || changed
 	}
 	if o.Kubelet {
@@ -269,6 +270,35 @@ func (l *Ledger) watch(n *NodeHour, ev *audit.Event, kubelet bool) (changed bool
 		}
 	}
 	return changed
+}
+
+// spans takes in the beginning or the end of a watch that was served. Events of a provider's form do not tell when a watch was asked for.
+func (n *NodeHour) spans(ev *audit.Event, part Parts) bool {
+	if ev.Code != 200 || ev.Derived {
+		return false
+	}
+	kind := longOf(&ev.ObjectRef)
+	switch ev.Stage {
+	case audit.StageResponseStarted:
+		return n.Began[kind].add(part)
+	case audit.StageResponseComplete:
+		return n.Ended[kind].add(part)
+	}
+	return false
+}
+
+func longOf(ref *audit.ObjectRef) Long {
+	switch {
+	case watchOf(ref) != Watches:
+		return LongStanding
+	case ref.APIGroup != "" || ref.Subresource != "":
+		return LongOther
+	case ref.Resource == "secrets":
+		return LongSecrets
+	case ref.Resource == "configmaps":
+		return LongConfigMaps
+	}
+	return LongOther
 }
 
 func watchOf(ref *audit.ObjectRef) Watch {

@@ -52,7 +52,7 @@ func coverageReasons() []ReasonDoc {
 		{Delayed, "a source is more than five minutes behind", codes.Log},
 		{PolicyHidden, "a rule of the audit policy keeps requests of nodes out of the log", codes.Policy},
 		{PolicyNoDecision, "a rule of the audit policy leaves out the stage with the decision", codes.Policy},
-		{PolicyLateDecision, "a rule of the audit policy logs the decision on watches only when they end", codes.Policy},
+		{PolicyLateDecision, "a rule of the audit policy logs watches, or the decision on them, only when they end", codes.Policy},
 		{PolicyNoBodies, "a rule of the audit policy logs no bodies, and state is learned from them alone", codes.Policy},
 		{PolicyNoWrites, "a rule of the audit policy logs no bodies of writes that NodeRestriction decides by the body (low)", codes.Doubt},
 		{ApiserverDropped, "an apiserver could not write audit events", codes.Log},
@@ -91,7 +91,8 @@ Of the log itself, by the requests' own times:
   for the first time, it is reported if its Node object had been there for ten minutes or more of the log;
 - a pod came to a node with a secret that the node did not need before, and in the hour before and ten minutes after no read of
   any secret by the node is in the log, though other requests of it are. It is reported once a day for a node, and once for all if
-  most nodes show it;
+  most nodes show it, and not where the log has watches only when they end, without the stage 'ResponseStarted': a kubelet may read a
+  secret by a watch that lasts for an hour;
 - the Node authorizer denies a request, and the log does not hold its answer, nor does the state tell whether RBAC lets it
   through. It is reported once a day;
 - a program other than a kubelet was let through with a node's credential, and neither the state nor the apiserver's word tells
@@ -99,7 +100,7 @@ Of the log itself, by the requests' own times:
 - of at least 500 requests of a day none has the apiserver's decision (low).
 
 Of the audit policy, if it is given ('coverage.policyFile', '--audit-policy'): rules that keep requests of nodes out of the log, leave out
-the stage with the decision, or log no bodies where state is learned from them alone. Each kind of request that nodes make is put to the
+the stage with the decision or the one with which watches begin, or log no bodies where state is learned from them alone. Each kind of request that nodes make is put to the
 apiserver's own evaluation of policies. Kinds that need no binding anyway have severity low. So do rules that log no bodies of writes that
 NodeRestriction decides by the body: what the plugin says of those writes is unknown.
 

@@ -28,6 +28,7 @@ type coverageDetector struct {
 	openDay, unjudgedDay   int64 // the days for which requests without an answer, and without a verdict, were reported
 	lateOpen, lateUnjudged int64 // the same of requests that came too late, until time moves on
 	unreadDay              int64 // the day for which missing reads were reported of all nodes together
+	watches                watchCounts
 
 	changed bool
 	dropping
@@ -40,6 +41,7 @@ type coverStep struct {
 	answered, decided int64
 	open              int64 // requests that Node denies and of which it is not known whether RBAC let them through
 	unjudged          int64 // requests of programs, let through, of which nothing tells whether Node allows them
+	watches           watchCount
 	nodes, readers    []*nodeTrack
 	tested            []*nodeTrack // those that read a secret lately and have a pod
 	pods              map[podUse]struct{}
@@ -95,6 +97,7 @@ func (d *coverageDetector) follow(r *Request, f *followed, step int64, s State) 
 		at.nodes = append(at.nodes, n)
 	}
 	a := r.Attrs
+	at.watches.add(r)
 	if !a.ResourceRequest || a.APIGroup != "" {
 		return
 	}
@@ -124,6 +127,9 @@ func (d *coverageDetector) straggle(r *Request, step int64) {
 		return
 	}
 	d.untold(r, &d.lateOpen, &d.lateUnjudged)
+	if at := stepOf(r.Time); d.log.first > 0 && at > d.log.first {
+		d.watches.Now.add(r) // the end of a watch comes late, always
+	}
 	if n := d.track(r.Node); n != nil {
 		n.dirty = n.dirty || n.late == 0
 		n.late = max(n.late, step)
@@ -252,6 +258,9 @@ func (d *coverageDetector) take(step int64, at *coverStep, s State, found func(*
 	for _, n := range at.tested {
 		n.test(step)
 	}
+	if d.log.last != 0 { // of watches from before the log it has the end alone
+		d.watches.take(step, &at.watches)
+	}
 	d.started(step, at.pods, s)
 	if day := step / stepsPerDay; day != d.day {
 		d.day, d.answered, d.decided, d.undecided = day, 0, 0, false
@@ -296,6 +305,7 @@ type storedCoverage struct {
 	Day, Answered, Decided          int64
 	Undecided                       bool
 	UnreadDay, OpenDay, UnjudgedDay int64
+	Watches                         watchCounts
 }
 
 // storedTrack is what is remembered of a node.
@@ -315,7 +325,7 @@ func (d *coverageDetector) Changes() []Remembered {
 	l := &d.log
 	out := remember(nil, rememberedCoverage, "", &storedCoverage{
 		Done: d.done, First: l.first, Last: l.last, Resumed: l.resumed, Hour: l.hour, Nodes: l.nodes, Told: l.told,
-		Day: d.day, Answered: d.answered, Decided: d.decided, Undecided: d.undecided, UnreadDay: d.unreadDay, OpenDay: d.openDay, UnjudgedDay: d.unjudgedDay,
+		Day: d.day, Answered: d.answered, Decided: d.decided, Undecided: d.undecided, UnreadDay: d.unreadDay, OpenDay: d.openDay, UnjudgedDay: d.unjudgedDay, Watches: d.watches,
 	})
 	var dirty []*nodeTrack
 	recent := recentTracks{}
@@ -351,7 +361,7 @@ func (d *coverageDetector) Restore(r *Remembered) (own bool, err error) {
 		}
 		if d.done == 0 {
 			d.done, d.day, d.answered, d.decided = c.Done, c.Day, c.Answered, c.Decided
-			d.undecided, d.unreadDay, d.openDay, d.unjudgedDay = c.Undecided, c.UnreadDay, c.OpenDay, c.UnjudgedDay
+			d.undecided, d.unreadDay, d.openDay, d.unjudgedDay, d.watches = c.Undecided, c.UnreadDay, c.OpenDay, c.UnjudgedDay, c.Watches
 			d.log = logSilence{first: c.First, last: c.Last, resumed: c.Resumed, hour: c.Hour, nodes: c.Nodes, told: c.Told}
 		}
 		return true, nil

@@ -70,6 +70,8 @@ func (d *coverageDetector) unread(step int64, found func(*Detection)) {
 			n.tested, n.fresh, n.dirty = today, nil, true
 		case n.last < f.bound+readWithin/2:
 			n.fresh = nil // it fell silent: that is another thing
+		case d.watches.late():
+			n.fresh = nil // the watch by which it reads the secret is in the log when it ends, up to an hour later
 		default:
 			n.tested, n.unread, n.dirty = today, today, true
 			missing = append(missing, n)

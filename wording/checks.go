@@ -43,7 +43,7 @@ func where(i *checks.Item) string {
 	}
 	add("API server %s", i.Server)
 	switch i.Code {
-	case checks.CodePolicyHides, checks.CodePolicyOther:
+	case checks.CodePolicyHides, checks.CodePolicyNoStart, checks.CodePolicyNoPanic, checks.CodePolicyOther:
 		add("line %s of the policy", i.Line)
 	default:
 		add("%s", i.Line)
@@ -112,6 +112,9 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeNeedsUnknown:      says("the state does not say which secrets and configmaps the nodes came to need"),
 	checks.CodePolicyUnknown:     says("the audit policy in force is not known"),
 	checks.CodePolicyHides:       says("the audit policy keeps requests out of the log: of nodes, of somebody who acts as one, or of somebody to whom a binding that goes gives something"),
+	checks.CodePolicyNoStart:     says("the audit policy leaves out the stage ResponseStarted: a watch, or another request that lasts, is not in the log while it is open"),
+	checks.CodePolicyNoPanic:     says("the audit policy leaves out the stages RequestReceived and Panic: a request at which the API server panics is not in the log"),
+	checks.CodeStartsMissing:     says("watches end in the log that do not begin in it: the audit policy or a filter leaves out the stage ResponseStarted, and a watch that is open is not in the log"),
 	checks.CodePolicyOther:       says("the audit policy is not the one in force: it would not have logged this event"),
 	checks.CodeNotProbed:         says("no probe made this request"),
 	checks.CodeTooLong:           says("an event was too long to be read"),
@@ -232,6 +235,7 @@ var nexts = map[checks.Code]string{
 	checks.NextGetLog:            "add the logs that are missing, or wait until they have left the window; what is lost for good can be waived",
 	checks.NextLogReads:          "log all requests of the group system:nodes at level Metadata (deploy/audit-policy.yaml), and give the state",
 	checks.NextGivePolicy:        "give the audit policy of the API servers (--audit-policy); what it hides and nobody can change can be waived",
+	checks.NextLogStarts:         "log the stage ResponseStarted (nodetrail policy check --fix), and let no filter drop it; what nobody can change can be waived",
 	checks.NextReadEvents:        "read these parts of the log from their source again, or waive each line",
 	checks.NextLogServerLeases:   "log and record the renewals of the API servers' identity Leases (deploy/audit-policy.yaml, nodetrail record)",
 	checks.NextTurnNodeOn:        "put Node before RBAC on every API server, and log its decisions",

@@ -288,7 +288,7 @@ var findings = map[rules.Reason]func(*said) string{
 		return s.policy("leaves out the stage ResponseComplete, so that the apiserver's decision is missing for")
 	},
 	rules.PolicyLateDecision: func(s *said) string {
-		return s.policy("leaves out the stage ResponseStarted and not RequestReceived, so that these watches are judged before the apiserver's decision is in the log")
+		return s.policy("leaves out the stage ResponseStarted, so that these watches are in the log with the apiserver's decision only when they end, and not while they are open")
 	},
 	rules.PolicyNoBodies: func(s *said) string {
 		return s.policy("logs these requests without their body, and no other state is given")

@@ -70,6 +70,12 @@ var sentences = map[codes.Code]func(codes.Params) string{
 	codes.PolicyLacksDecision: func(p codes.Params) string {
 		return withheld(p, "does not log the end of", "are not logged to their end, because no rule matches them")
 	},
+	codes.PolicyLacksStart: func(p codes.Params) string {
+		return withheld(p, "leaves out the stage ResponseStarted, so that these are not in the log while they are open", "are not logged while they are open, because no rule matches them")
+	},
+	codes.PolicyLacksPanic: func(p codes.Params) string {
+		return withheld(p, "leaves out the stages RequestReceived and Panic, so that these are not in the log if the API server panics", "are not logged if the API server panics, because no rule matches them")
+	},
 	codes.PolicyLacksBody: func(p codes.Params) string {
 		return withheld(p, "does not log the body of", "are logged without their body, because no rule matches them")
 	},

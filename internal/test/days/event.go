@@ -9,8 +9,10 @@ import (
 
 // Stages of an event.
 const (
+	StageReceived = "RequestReceived"
 	StageStarted  = "ResponseStarted"
 	StageComplete = "ResponseComplete"
+	StagePanic    = "Panic"
 )
 
 // Levels of an event, as an audit policy names them.

@@ -50,6 +50,26 @@ func holders() []Mutation {
 		holder("holder-client", "a program on the node uses its kubelet's credential", func(m *mutator) string {
 			return lease(m, func(e, _ *Event) { e.UserAgent = "curl/8.5.0" })
 		}),
+		holder("holder-open-watch", "somebody watches a secret of a pod with the credential of its node, from another address, until after the log ends", func(m *mutator) string {
+			for _, i := range m.Perm(len(m.pods)) {
+				p := m.pods[i]
+				at := p.bound.Add(minute)
+				if len(p.secrets) == 0 || at.Before(m.From.Add(10*minute)) || at.After(p.end().Add(-minute)) || at.After(m.To.Add(-10*minute)) {
+					continue
+				}
+				like := m.like(p.node.name, at)
+				if like == nil || like.Received.Sub(at).Abs() > 20*second {
+					continue
+				}
+				e := m.ownLease(like, at)
+				e.Verb, e.Stage, e.SourceIPs, e.UserAgent = "watch", StageStarted, []string{thiefAddress}, "curl/8.5.0"
+				e.URI = resSecrets.path(p.namespace, "", "") + "?fieldSelector=" + query("metadata.name="+p.secrets[0]) + "&watch=true"
+				e.Ref = &Ref{Version: resSecrets.version, Resource: resSecrets.name, Namespace: p.namespace, Name: p.secrets[0]}
+				m.add(e)
+				return "watches " + p.namespace + "/" + p.secrets[0] + " of " + p.node.name
+			}
+			return ""
+		}),
 		holder("holder-moves", "from some time on all requests of a node come from where somebody copied its credential to", func(m *mutator) string {
 			node := m.node()
 			return every(m, node, m.late(time.Hour).from, node, func(e *Event) { e.SourceIPs = []string{thiefAddress} })

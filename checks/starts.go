@@ -1,0 +1,94 @@
+package checks
+
+import (
+	"slices"
+	"time"
+
+	"github.com/nodetrail/nodetrail/evidence"
+)
+
+// starts counts the watches of nodes of which the log has the end, and those of them of which it does not have the beginning, by kind and hour.
+type starts struct {
+	w   window
+	all [evidence.Longs][]loss
+}
+
+func startsOf(in *Input) starts {
+	s := starts{w: windowOf(in)}
+	if in.Ledger == nil || s.w.to.IsZero() {
+		return s
+	}
+	for kind := range s.all {
+		s.all[kind] = make([]loss, s.w.last-s.w.first+1)
+	}
+	for _, name := range in.Ledger.Nodes(s.w.first, s.w.last) {
+		for h := s.w.first; h <= s.w.last; h++ {
+			x := in.Ledger.Node(name, h)
+			if x == nil {
+				continue
+			}
+			within := s.within(h)
+			for kind := range s.all {
+				ended := x.Ended[kind] & within
+				s.all[kind][h-s.w.first].add(loss{expected: int64(ended.Count()), missing: int64((ended &^ x.Began[kind]).Count())})
+			}
+		}
+	}
+	return s
+}
+
+// within are the parts of the hour that the window has as a whole: a watch from before it may have begun before the log does.
+func (s *starts) within(h evidence.Hour) (p evidence.Parts) {
+	for i := range int(time.Hour / evidence.PartLength) {
+		if at := h.Start().Add(time.Duration(i) * evidence.PartLength); !at.Before(s.w.from) && at.Before(s.w.to) {
+			p |= 1 << i
+		}
+	}
+	return p
+}
+
+// missing returns the hours, one behind the other, of which the log lacks the beginnings of watches of the kind, and all that is missing. A few are lost with
+// what may be lost.
+func (s *starts) missing(in *Input, kind evidence.Long) (all loss, hours []Span) {
+	for _, l := range s.all[kind] {
+		all.add(l)
+	}
+	if all.whole(1) || all.tooMany(in) {
+		return all, []Span{{s.w.first.Start(), s.w.last.End()}}
+	}
+	s.w.runs(func(h evidence.Hour) bool {
+		l := loss{}
+		if len(s.all[kind]) > 0 {
+			l = s.all[kind][h-s.w.first]
+		}
+		return l.tooMany(in)
+	}, func(first, last evidence.Hour) { hours = append(hours, Span{first.Start(), last.End()}) })
+	return all, hours
+}
+
+// tell says which watches have no beginning in the log: of those the log cannot show which ones are open.
+func (s *starts) tell(in *Input, p *proof) (some bool) {
+	for kind := range evidence.Longs {
+		all, hours := s.missing(in, kind)
+		for _, h := range hours {
+			some = true
+			p.unproven(Item{Code: CodeStartsMissing, Request: "watch " + kind.String(), From: h.From, To: h.To, Expected: all.expected, Seen: all.expected - all.missing})
+		}
+	}
+	return some
+}
+
+// shownUntil is until when the log shows what kubelets read: to its end, if it has the beginnings of their watches, and otherwise as long as all watches have
+// ended by then.
+func shownUntil(in *Input, w *window) time.Time {
+	s := startsOf(in)
+	late := slices.ContainsFunc(in.Policy.Hidden, func(h Hidden) bool { return h.Code == CodePolicyNoStart })
+	for kind := range evidence.Longs {
+		_, hours := s.missing(in, kind)
+		late = late || kind != evidence.LongOther && len(hours) > 0
+	}
+	if late {
+		return w.to.Add(-watchedAgain)
+	}
+	return w.to
+}
