@@ -255,6 +255,11 @@ func (p *proof) gaps(in *checks.Input) {
 	if p.state != nil {
 		gaps = p.state.Gaps
 	}
+	for i := range gaps {
+		if gaps[i].Code == codes.RecorderBehind {
+			in.Behind = max(in.Behind, gaps[i].Params.Duration(codes.ParamBy))
+		}
+	}
 	for _, all := range [][]codes.Gap{gaps, p.facts.Lacks} {
 		for i := range all {
 			if g := &all[i]; g.Decides() && g.Code != codes.LogUnread { // that is an event that was not judged

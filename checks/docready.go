@@ -136,7 +136,7 @@ it may be of an API server whose other events have none either. It is also unpro
 reason that neither RBAC nor Node allows, such as one of a service account that no binding allows, and where RBAC allows a node's request
 and the reason is not RBAC's. So another authorizer, such as ABAC or a webhook, is asked before it, or something changed the reasons.
 Feature gates do not change while an API server runs: where no version and gates fit all hours between two starts, another authorizer may have
-allowed what does not fit (unproven).
+allowed what does not fit (unproven). So it is where the clock of whoever recorded the state was behind, and requests next to changes do not fit.
 What another authorizer or RBAC allows nodes then looks like a decision of the Node authorizer, or like one that needs no
 binding. If '--authorization-mode' is given and names another authorizer, that explains it.
 

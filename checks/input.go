@@ -95,7 +95,9 @@ type Input struct {
 	RacesKnown bool
 	Agreement  Agreement
 	State      ClusterState
-	Rules      []Rule
+	// Behind is by how much at most the clock of whoever recorded the state was behind those of the API servers; 0 where nothing shows that it was.
+	Behind time.Duration
+	Rules  []Rule
 	// NodeGroups are the groups that node identities came with, if NodeGroupsKnown.
 	NodeGroups      []string
 	NodeGroupsKnown bool

@@ -182,6 +182,7 @@ func nodeAuthorizerOn(in *Input) Result {
 	if u := &in.Unreasoned; !(configured && others) && u.At.After(w.from) { // and what it allows nodes looks like the Node authorizer's word
 		p.unproven(Item{Code: CodeModeUntold, From: u.At, To: u.At, Object: u.User, Request: u.Request, AuditIDs: []string{u.AuditID}})
 	}
+	clock := false
 	if !(configured && others) {
 		moved := map[evidence.Hour]*Version{}
 		for i := range in.Versions {
@@ -189,7 +190,13 @@ func nodeAuthorizerOn(in *Input) Result {
 				moved[v.Hour] = v
 			}
 		}
-		w.runs(func(h evidence.Hour) bool { return moved[h] != nil }, func(first, last evidence.Hour) {
+		// Requests that only another version would answer so, next to changes of a state that is dated too early, show that rather than a version.
+		byClock := func(h evidence.Hour) bool { return moved[h] != nil && !moved[h].Moved && in.Behind > 0 }
+		w.runs(byClock, func(first, last evidence.Hour) {
+			p.unproven(Item{Code: CodeClockBehind, Object: in.Behind.String(), From: first.Start(), To: last.End(), AuditIDs: moved[first].AuditIDs})
+			clock = true
+		})
+		w.runs(func(h evidence.Hour) bool { return moved[h] != nil && !byClock(h) }, func(first, last evidence.Hour) {
 			p.unproven(Item{Code: CodeVersionMoved, From: first.Start(), To: last.End(), AuditIDs: moved[first].AuditIDs})
 		})
 	}
@@ -204,6 +211,9 @@ func nodeAuthorizerOn(in *Input) Result {
 			p.count(int64(last-first)+1, 0)
 			p.unproven(Item{Code: CodeModeUnknown, From: first.Start(), To: last.End()})
 		})
+	}
+	if clock && !slices.ContainsFunc(p.r.Evidence, func(i Item) bool { return i.State != Passed && i.Code != CodeClockBehind }) {
+		return p.done(NextSetClock)
 	}
 	return p.done(NextTurnNodeOn, "sources", strconv.Itoa(len(sources)))
 }

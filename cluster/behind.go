@@ -41,14 +41,17 @@ func (b *behind) correct(c *change) {
 	}
 }
 
+// few is how many objects must have been made to tell of a clock that is behind by no more than agreement.
+const few = 4
+
 // estimate is the greatest that agrees with the median: what is seen late, and the cut of a timestamp to the second, make it less. So an API server whose own
-// clock is wrong counts for nothing as long as most objects are made by others.
+// clock is wrong counts for nothing as long as most objects are made by others. No more than agreement counts if most objects were seen before they were made.
 func (b *behind) estimate() int64 {
 	all := slices.Clone(b.seen[:min(b.n, births)])
 	slices.Sort(all)
-	most := all[(len(all)-1)/2] + agreement
-	i, _ := slices.BinarySearch(all, most+1)
-	if by := all[i-1]; by > agreement {
+	median := all[(len(all)-1)/2]
+	i, _ := slices.BinarySearch(all, median+agreement+1)
+	if by := all[i-1]; by > agreement || median > 0 && len(all) >= few {
 		return by
 	}
 	return 0

@@ -47,6 +47,40 @@ func TestClockOfRecorderIsBehind(t *testing.T) {
 	}
 }
 
+// A clock that is behind by two seconds or less is noticed once most objects were seen before they were made: no watch does that. One of several API servers that is
+// ahead of the others moves nothing.
+func TestClockIsBehindByLittle(t *testing.T) {
+	for _, c := range []struct {
+		by      time.Duration // of the recorder's clock
+		ahead   time.Duration // by how much every third object is made by a clock that is ahead
+		objects int
+		want    bool
+	}{
+		{-1500 * time.Millisecond, 0, 8, true},
+		{-1100 * time.Millisecond, 0, 16, true},
+		{-1500 * time.Millisecond, 0, 3, false},
+		{0, 0, 16, false},
+		{0, 1900 * time.Millisecond, 16, false},
+		{300 * time.Millisecond, 0, 16, false},
+	} {
+		var b behind
+		now := time.Date(2026, 11, 25, 6, 0, 0, 0, time.UTC)
+		for i := range c.objects {
+			now = now.Add(17*time.Second + 130*time.Millisecond)
+			created := now
+			if i%3 == 1 {
+				created = now.Add(c.ahead)
+			}
+			x := change{clocked: true, verb: verbAdded, at: now.Add(c.by + 20*time.Millisecond).UnixNano()}
+			x.created = created.Truncate(time.Second).UnixNano()
+			b.correct(&x)
+		}
+		if moved := time.Duration(b.by); (moved > 0) != c.want || c.want && (moved+c.by).Abs() > time.Second {
+			t.Errorf("%+v: moved by %s", c, moved)
+		}
+	}
+}
+
 // Where the clock is behind, a pod does not end before it ended, and what was moved is no silence.
 func TestStateOfRecorderThatIsBehind(t *testing.T) {
 	const behindBy = 25 * time.Minute
