@@ -194,6 +194,14 @@ func TestIsDocument(t *testing.T) {
 	f(true, "\x00\xef\xbb\xbf[\n"+other)
 	f(true, "{\n  \"kind\": \"Event")
 	f(true, `{"kind":"EventList","items":[`+other)
+	f(true, `{"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "items": [`+other)
+	f(true, `{ "apiVersion":"audit.k8s.io/v1","metadata":{"a":[1]},"kind":"EventList","items":[`+other)
+	f(true, `{"apiVersion":"audit.k8s.io/v1", "items": [`+other)
+	f(true, `{"records": [`+other)
+	f(false, `{"kind": "Event", "items": [`+other)
+	f(false, `{"apiVersion":"audit.k8s.io/v1","level":"Metadata","items":[`+other)
+	f(false, `{"apiVersion":"audit.k8s.io/v1","kind":"Eve`)
+	f(false, `{"apiVersion":"audit.k8s.io/v1","events":[`+other)
 }
 
 func FuzzChunk(f *testing.F) {

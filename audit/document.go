@@ -32,9 +32,28 @@ func IsDocument(head []byte) bool {
 	if s.Err() == nil {
 		return false
 	}
-	for _, list := range [...]string{`[`, `{"kind":"EventList"`, `{"records":[`, `{"events":[`} {
-		if bytes.HasPrefix(first, []byte(list)) {
-			return true
+	return first[0] == '[' || listHead(first)
+}
+
+// listHead is whether a value that does not end in head begins as an object of many events: an EventList, however it is written, or one whose first key is
+// records or events.
+func listHead(head []byte) bool {
+	var s jscan.Scanner
+	s.Reset(head)
+	var key string
+	n := 0
+	for s.Object(); s.Key(&key); n++ {
+		switch {
+		case key == "kind" && s.Peek() == jscan.String:
+			return s.StringOrNull() == "EventList" && s.Err() == nil
+		case key == "items":
+			return s.Peek() == jscan.Array
+		case n == 0 && (key == "records" || key == "events"):
+			return s.Peek() == jscan.Array
+		case key == "apiVersion" || key == "metadata":
+			s.Skip()
+		default:
+			return false
 		}
 	}
 	return false
