@@ -100,9 +100,9 @@ Of the log itself, by the requests' own times:
 - of at least 500 requests of a day none has the apiserver's decision (low).
 
 Of the audit policy, if it is given ('coverage.policyFile', '--audit-policy'): rules that keep requests of nodes out of the log, leave out
-the stage with the decision or the one with which watches begin, or log no bodies where state is learned from them alone. Each kind of request that nodes make is put to the
-apiserver's own evaluation of policies. Kinds that need no binding anyway have severity low. So do rules that log no bodies of writes that
-NodeRestriction decides by the body: what the plugin says of those writes is unknown.
+the stage with the decision or the one with which watches begin, or log no bodies where state is learned from them alone. Each kind of
+request that nodes make is put to the apiserver's own evaluation of policies. Kinds that need no binding anyway have severity low. So do
+rules that log no bodies of writes that NodeRestriction decides by the body: what the plugin says of those writes is unknown.
 
 Of an apiserver's metrics, if they are read ('coverage.apiserverMetrics'): audit events that it could not write, and requests that it
 refused for that reason; an apiserver that serves requests and writes no audit events at all.
