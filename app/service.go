@@ -73,18 +73,25 @@ func (s *service) open(ctx context.Context, c *config.Config) error {
 	if s.letters, err = source.OpenDeadLetter(c.DataPath(config.DeadLetters), 64<<20); err != nil {
 		return err
 	}
+	since, err := watchedSince(ctx, s.store, time.Now())
+	if err != nil {
+		return err
+	}
 	s.metrics = metrics.New(metrics.Options{
-		Cluster: c.Cluster, MaxNodes: c.Metrics.MaxNodes, MaxBindings: c.Metrics.MaxBindings, Version: s.o.Version, GoVersion: runtime.Version(),
+		Since: since, Cluster: c.Cluster, MaxNodes: c.Metrics.MaxNodes, MaxBindings: c.Metrics.MaxBindings, Version: s.o.Version, GoVersion: runtime.Version(),
 	})
 	s.metrics.Own(ownRules(c))
 	alerts := &alertStore{store: s.store, cluster: c.Cluster}
-	s.sinks.recent, s.sinks.keeper = alerts.recent, alerts
+	s.sinks.recent, s.sinks.keeper, s.sinks.since = alerts.recent, alerts, since
 	s.incident = &incidentWatch{store: s.store, sinks: s.sinks.ofIncidents, config: s.reloader.Current, clock: time.Now, log: s.log}
 	s.sinks.announced = s.incident.delivered
 	if err := s.sinks.replace(c, s.log); err != nil {
 		return err
 	}
 	s.ledger = &ledger{metrics: s.metrics, sinks: &s.sinks, lanes: map[string]laneSum{}}
+	if c.Store.Postgres != nil {
+		s.ledger.suffix = ownSuffix(instance)
+	}
 	s.proofs = newProver(s.store, s.reloader.Current)
 	if s.checks, err = openCheckWatch(ctx, s.proofs, s.log); err != nil {
 		return err

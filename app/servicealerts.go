@@ -50,7 +50,7 @@ func (s *sinkSet) alertmanager(c *config.Config, a *config.AlertmanagerSink, log
 			all, err := s.recent(ctx, since)
 			return unexcepted(all, except), err
 		},
-		Keeper: s.keeper, Log: log,
+		Since: s.since, Keeper: s.keeper, Log: log,
 	})
 	if err != nil {
 		return err
@@ -79,6 +79,40 @@ func (s *sinkSet) alertStats() []metrics.Alerts {
 type alertStore struct {
 	store   *store.Store
 	cluster string
+}
+
+// watchKey is the key of when the cluster of a store began to be watched.
+const watchKey = "watched since"
+
+// watchedSince is when a service was first started on the store, which is stored for those that follow. What is found of before is history that somebody
+// reads. Where the log had ended by then, and nothing more has come until the next start, it is the end of the log: what follows was not there to be read. A
+// store of a version that did not note it was watched as long as it has requests.
+func watchedSince(ctx context.Context, s *store.Store, now time.Time) (time.Time, error) {
+	all, err := s.Alerts(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	var since time.Time
+	for i := range all {
+		if all[i].Key == watchKey && !all[i].First.After(now) { // else the clock was wrong at that time
+			since = all[i].First
+		}
+	}
+	newest, err := s.Newest(ctx, now)
+	if err != nil {
+		return time.Time{}, err
+	}
+	// within tells a log that had ended from an old one whose first reading was interrupted.
+	const within = 24 * time.Hour
+	switch known := !newest.IsZero() && !newest.After(now); {
+	case known && (since.IsZero() || newest.Before(since) && since.Sub(newest) < within):
+		since = newest
+	case since.IsZero():
+		since = now
+	default:
+		return since, nil
+	}
+	return since, s.PutAlerts(ctx, []store.Alert{{Key: watchKey, First: since, Last: since, Payload: json.RawMessage("{}")}}, nil)
 }
 
 // recent returns what the store has of each group by the hour.

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/sinks"
 	"github.com/nodetrail/nodetrail/sinks/alertmanager"
+	"github.com/nodetrail/nodetrail/sinks/metrics"
 	"github.com/nodetrail/nodetrail/store"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -135,6 +137,97 @@ exceptions:
 	}
 	if err := set.close(ctx); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestWatchedSince: history is what a store is first given to read, also if that is interrupted, and not what came while nobody watched.
+func TestWatchedSince(t *testing.T) {
+	day := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	hour := func(n float64) time.Time { return day.Add(time.Duration(n * float64(time.Hour))) }
+	for name, starts := range map[string][]struct {
+		now, want float64
+		reads     float64 // up to this, by the log's time
+	}{
+		"an empty store, and a restart after days of downtime": {{0, 0, 1}, {100, 0, 100}, {200, 0, 200}},
+		"a first reading that is interrupted":                  {{0, 0, -600}, {1, 0, -500}, {2, 0, 2}, {50, 0, 50}},
+		"a log that had ended before the first start":          {{0, 0, -1.25}, {0.1, -1.25, 0.1}, {70, -1.25, 70}},
+		"a clock that was ahead at the first start":            {{9000, 9000, -1}, {1, -1, 1}},
+		"requests of an apiserver whose clock is ahead":        {{0, 0, 9000}, {1, 0, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st, err := store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "nodetrail.db"), store.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer st.Close()
+			if _, err := st.Acquire(t.Context(), "lane", 0, 0); err != nil {
+				t.Fatal(err)
+			}
+			for i, start := range starts {
+				got, err := watchedSince(t.Context(), st, hour(start.now))
+				if err != nil || !got.Equal(hour(start.want)) {
+					t.Errorf("start %d: %s, %v, want %s", i, got, err, hour(start.want))
+				}
+				e := tally.Entry{ID: tally.IDOf(time.Duration(i).String()), Time: hour(start.reads), IsNode: true, Node: "n"}
+				if err := st.Commit(t.Context(), &tally.Commit{At: hour(start.now), Lanes: []tally.LaneCommit{{Lane: "lane", Entries: []tally.Entry{e}}}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+	// A store of before that was noted.
+	st, err := store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "nodetrail.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if _, err := st.Acquire(t.Context(), "lane", 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	e := tally.Entry{ID: tally.IDOf("1"), Time: hour(-600), IsNode: true, Node: "n"}
+	if err := st.Commit(t.Context(), &tally.Commit{At: day, Lanes: []tally.LaneCommit{{Lane: "lane", Entries: []tally.Entry{e}}}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got, err := watchedSince(t.Context(), st, hour(0)); err != nil || !got.Equal(hour(-600)) {
+			t.Errorf("%s, %v", got, err)
+		}
+	}
+}
+
+// TestLedgerLanes: a source has the name by which it is configured, also where several processes have one of that name, and what is no source has none.
+func TestLedgerLanes(t *testing.T) {
+	m := metrics.New(metrics.Options{})
+	l := &ledger{metrics: m, sinks: &sinkSet{}, suffix: ownSuffix("a"), lanes: map[string]laneSum{}}
+	at := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	l.stored(&pipeline.Stored{Lanes: []pipeline.StoredLane{
+		{Lane: "file:audit@a", Events: tally.Events{Read: 3}, Latest: at},
+		{Lane: "kafka:audit/0", Latest: at.Add(time.Hour)}, // how far it is, without an event
+		{Lane: tally.OverTimeLane},
+	}})
+	if got := l.lane("file:audit"); got.events != 3 || !got.latest.Equal(at) {
+		t.Errorf("%+v", got)
+	}
+	families, err := m.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]string{}
+	for _, f := range families {
+		for _, s := range f.GetMetric() {
+			for _, label := range s.GetLabel() {
+				if label.GetName() == "source" && !slices.Contains(got[f.GetName()], label.GetValue()) {
+					got[f.GetName()] = append(got[f.GetName()], label.GetValue())
+				}
+			}
+		}
+	}
+	want := map[string][]string{
+		"nodetrail_events_total":                        {"file:audit", "kafka:audit"},
+		"nodetrail_source_last_event_timestamp_seconds": {"file:audit"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -139,6 +140,8 @@ func (j *court) notStored() error {
 type ledger struct {
 	metrics *metrics.Metrics
 	sinks   *sinkSet
+	// suffix is what the engine calls a lane in addition to what its source does.
+	suffix string
 
 	mu       sync.Mutex
 	from, to time.Time // of the requests
@@ -167,12 +170,20 @@ func (l *ledger) stored(s *pipeline.Stored) {
 	}
 	for i := range s.Lanes {
 		lane := &s.Lanes[i]
-		sum := l.lanes[lane.Lane]
+		if lane.Lane == tally.OverTimeLane {
+			continue // no source of events
+		}
+		name := strings.TrimSuffix(lane.Lane, l.suffix)
+		sum := l.lanes[name]
 		if sum.events += lane.Events.Read; lane.Latest.After(sum.latest) {
 			sum.latest = lane.Latest.UTC()
 		}
-		l.lanes[lane.Lane] = sum
-		c.Lanes = append(c.Lanes, metrics.Lane{Lane: lane.Lane, Events: lane.Events, Envelopes: envelopesOf(&lane.Counts)})
+		l.lanes[name] = sum
+		one := metrics.Lane{Lane: name, Events: lane.Events, Envelopes: envelopesOf(&lane.Counts)}
+		if lane.Events.Read > 0 { // else it may be how far a lane is that has no events
+			one.Latest = lane.Latest
+		}
+		c.Lanes = append(c.Lanes, one)
 	}
 	l.mu.Unlock()
 	l.metrics.Stored(&c)

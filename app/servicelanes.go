@@ -19,6 +19,9 @@ type ownLanes struct {
 	suffix string
 }
 
+// ownSuffix is what the names of an instance's own lanes end with.
+func ownSuffix(instance string) string { return "@" + instance }
+
 func (o *ownLanes) Open(ctx context.Context, lane string, fence int64) (string, error) {
 	return o.Intake.Open(ctx, lane+o.suffix, fence)
 }

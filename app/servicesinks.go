@@ -34,12 +34,14 @@ type sinkSet struct {
 	// recent and keeper read and write the store, for alerts.
 	recent func(ctx context.Context, since time.Time) ([]sinks.Finding, error)
 	keeper alertmanager.Keeper
+	// since is when the cluster began to be watched.
+	since time.Time
 }
 
 // replace makes the sinks of the configuration and puts them in place of those before, which get a while to deliver what they have.
 // After an error nothing has changed.
 func (s *sinkSet) replace(c *config.Config, log zerolog.Logger) error {
-	fresh := &sinkSet{recent: s.recent, keeper: s.keeper, announced: s.announced}
+	fresh := &sinkSet{recent: s.recent, keeper: s.keeper, announced: s.announced, since: s.since}
 	if err := fresh.make(c, log); err != nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()

@@ -47,7 +47,7 @@ func (s *sourceSet) open(c *config.Config, engine *court, instance string) error
 			return s
 		}
 		run := s.run
-		s.run = func(ctx context.Context, in source.Intake) error { return run(ctx, &ownLanes{in, "@" + instance}) }
+		s.run = func(ctx context.Context, in source.Intake) error { return run(ctx, &ownLanes{in, ownSuffix(instance)}) }
 		return s
 	}
 	for i := range c.Sources.Files {

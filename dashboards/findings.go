@@ -12,8 +12,10 @@ const generated = "# Written by go generate from the rules: change them, or dash
 // OwnRuleAlert is the alert on findings of rules that users write: nodetrail's metrics name these rules, its files cannot.
 const OwnRuleAlert = "OwnRuleFinding"
 
+// findingsExpr is also true where Prometheus saw the counter at its present value only, such as of what a process finds as it starts.
 func findingsExpr(rules string) string {
-	return fmt.Sprintf("sum by (cluster, rule, severity) (increase(nodetrail_findings_total{%s}[15m])) > 0", rules)
+	return fmt.Sprintf("sum by (cluster, rule, severity) (increase(nodetrail_findings_total{%[1]s}[15m])) > 0\n"+
+		"  or sum by (cluster, rule, severity) (nodetrail_findings_total{%[1]s} and nodetrail_findings_last_timestamp_seconds{%[1]s} > time() - 15 * 60)", rules)
 }
 
 func onlyRule(name string) string { return fmt.Sprintf("rule=%q", name) }
@@ -39,14 +41,15 @@ groups:
 `)
 	alert := func(name, rules, title, runbook string) {
 		fmt.Fprintf(&b, `      - alert: %s
-        expr: %s
+        expr: |
+          %s
         labels:
           component: nodetrail
         annotations:
           summary: %q
           description: '{{ $value | humanize }} findings of severity {{ $labels.severity }} by the rule {{ $labels.rule }} in cluster "{{ $labels.cluster }}" within 15 minutes.'
           runbook_url: %s
-`, name, findingsExpr(rules), title, runbook)
+`, name, strings.ReplaceAll(findingsExpr(rules), "\n", "\n          "), title, runbook)
 	}
 	for _, r := range all {
 		name := rules.AlertName(r.Name)
@@ -56,7 +59,8 @@ groups:
 	return b.String()
 }
 
-// FindingsTest is the unit test of Findings for promtool: in one cluster there are findings, in another there were some long ago.
+// FindingsTest is the unit test of Findings for promtool: in one cluster there are findings, in another there were some long ago. In a third nodetrail was
+// down, and has found them by the first scrape; in a fourth, after that, what it found is of an old log.
 func FindingsTest(all []*rules.Rule) string {
 	var b strings.Builder
 	b.WriteString(generated + "rule_files: [../findings.yaml]\nevaluation_interval: 1m\ntests:\n")
@@ -68,6 +72,12 @@ func FindingsTest(all []*rules.Rule) string {
         values: 0x20 3x40
       - series: nodetrail_findings_total{cluster="good", rule="%[2]s", severity="%[3]s", allowed="true"}
         values: 7x60
+      - series: nodetrail_findings_total{cluster="down", rule="%[2]s", severity="%[3]s", allowed="true"}
+        values: 2x5 _x40 2x40
+      - series: nodetrail_findings_last_timestamp_seconds{cluster="down", rule="%[2]s", severity="%[3]s", allowed="true"}
+        values: _x46 2755x40
+      - series: nodetrail_findings_total{cluster="old", rule="%[2]s", severity="%[3]s", allowed="true"}
+        values: _x46 2x40
     promql_expr_test:
       - expr: ALERTS{alertname="%[1]s"}
         eval_time: 20m
@@ -81,6 +91,13 @@ func FindingsTest(all []*rules.Rule) string {
         exp_samples: []
       - expr: ALERTS{alertname="%[1]s"}
         eval_time: 40m
+        exp_samples: []
+      - expr: ALERTS{alertname="%[1]s"}
+        eval_time: 47m
+        exp_samples:
+          - {labels: 'ALERTS{alertname="%[1]s", alertstate="firing", cluster="down", component="nodetrail", rule="%[2]s", severity="%[3]s"}', value: 1}
+      - expr: ALERTS{alertname="%[1]s"}
+        eval_time: 62m
         exp_samples: []
 `, name, rule, severity)
 	}
@@ -101,7 +118,8 @@ func FindingPage(r *rules.Rule) string {
 
 `+"```\n%s\n```"+`
 
-and ends 15 minutes after the last finding.
+and ends 15 minutes after the last finding. What nodetrail finds as it starts is part of it, also where the requests are of a time when nodetrail was down. What
+it finds of a time before it was first started is not.
 
 ## What
 %s

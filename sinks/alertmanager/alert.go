@@ -90,14 +90,16 @@ type alert struct {
 	class class
 	// first and last are of its findings; learnt is when it was made, taken when a peer took it first.
 	first, last, learnt, taken time.Time
+	// found is when a finding was found last that was over by then, zero if none was.
+	found time.Time
 	// resolved is when it was over, zero while it fires; closed is since when that is sent.
 	resolved, closed time.Time
 	// begun counts how often it began.
 	begun int
 	sent  []mark // by peer
 	kept  bool   // a Keeper has it
-	// keptTaken is taken as the Keeper has it.
-	keptTaken time.Time
+	// keptTaken and keptFound are taken and found as the Keeper has them.
+	keptTaken, keptFound time.Time
 
 	// What is told of it is of the newest of its weightiest findings; that is as old as told.
 	told    time.Time
@@ -177,7 +179,7 @@ func (a *alert) news(peer int) bool {
 
 // again begins the alert anew.
 func (a *alert) again(first, now time.Time) {
-	a.first, a.learnt, a.taken, a.resolved, a.closed = first, now, time.Time{}, time.Time{}, time.Time{}
+	a.first, a.learnt, a.taken, a.found, a.resolved, a.closed = first, now, time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	a.hours, a.read, a.before, a.allowed, a.passed, a.tells, a.names, a.more = nil, nil, 0, false, false, 0, nil, false
 	a.origins = tally.Origins{}
 	a.begun++

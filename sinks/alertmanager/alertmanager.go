@@ -47,6 +47,9 @@ type Options struct {
 	// Recent reads from the store what the hours from that of since on hold of each group, whichever process found it. The times of one finding
 	// lie in one hour.
 	Recent func(ctx context.Context, since time.Time) ([]sinks.Finding, error)
+	// Since is when the cluster began to be watched. Findings of before that are over when they are found make no alert: somebody reads an old log. Later ones
+	// do however late they are found.
+	Since time.Time
 	// Keeper keeps alerts that their findings alone would not bring back. Without one they are in memory only.
 	Keeper Keeper
 	// Clock is the system's if it is nil.
@@ -100,7 +103,7 @@ type Stats struct {
 	Name string
 	// Firing and Resolved are the alerts that are sent as such.
 	Firing, Resolved int
-	// Folded counts findings that came when too many alerts were distinguished, TooOld those that were too old to make any.
+	// Folded counts findings that came when too many alerts were distinguished, TooOld those that were older than Since and too old to make any.
 	Folded, TooOld int64
 	// StoreFailures counts readings of the store that failed.
 	StoreFailures int64
@@ -125,6 +128,7 @@ type Sink struct {
 	closing bool
 
 	stop    context.CancelFunc
+	hurry   chan struct{} // says that something is to be kept at once
 	stopped chan struct{} // closed when Close is called
 	wg      sync.WaitGroup
 	keeper  sync.WaitGroup
@@ -175,7 +179,7 @@ func New(o Options) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", o.Name, err)
 	}
-	s := &Sink{o: o, book: newBook(&o), stopped: make(chan struct{})}
+	s := &Sink{o: o, book: newBook(&o), hurry: make(chan struct{}, 1), stopped: make(chan struct{})}
 	s.o.Log = o.Log.With().Str("sink", o.Name).Logger()
 	for i, u := range o.URLs {
 		p, err := newPeer(s, i, u)
@@ -224,7 +228,14 @@ func (s *Sink) Add(findings []sinks.Finding) {
 		case unchanged:
 		}
 	}
+	hurry := s.book.hurry
 	s.mu.Unlock()
+	if hurry {
+		select {
+		case s.hurry <- struct{}{}:
+		default: // it knows
+		}
+	}
 	if news {
 		s.wake()
 	}
@@ -269,15 +280,27 @@ func (s *Sink) keep(ctx context.Context) {
 		if latest := now.Add(s.o.Resend); next.After(latest) {
 			next = latest
 		}
-		c, stop := s.o.Clock.At(next)
+		if !s.waitUntil(ctx, next) {
+			return
+		}
+	}
+}
+
+// waitUntil keeps what has to be kept at once until it is t. False says that the sink ends.
+func (s *Sink) waitUntil(ctx context.Context, t time.Time) bool {
+	c, stop := s.o.Clock.At(t)
+	defer stop()
+	for {
 		select {
 		case <-c:
+			return true
+		case <-s.hurry:
+			s.keepFound(ctx)
 		case <-s.stopped:
-			stop()
-			return
+			s.keepFound(ctx)
+			return false
 		case <-ctx.Done():
-			stop()
-			return
+			return false
 		}
 	}
 }

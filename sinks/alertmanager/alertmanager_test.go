@@ -280,7 +280,7 @@ func TestStoreAway(t *testing.T) {
 
 func TestWhatMakesNone(t *testing.T) {
 	b := newBench(t, 1)
-	s := b.begin(func(o *Options) { o.MinSeverity = rules.High })
+	s := b.begin(func(o *Options) { o.MinSeverity, o.Since = rules.High, start })
 	tooOld, low, odd := b.finding("a", "x", 16*time.Minute), b.finding("b", "x", 0), b.finding("c", "x", 0)
 	tooOld.Count, low.Severity, odd.Severity = 7, "medium", ""
 	for _, f := range []sinks.Finding{tooOld, low, odd} {

@@ -40,6 +40,8 @@ type book struct {
 	refused int
 	// incidents are the alerts of incidents, the latest of each credential. Some are over.
 	incidents map[credential]*alert
+	// hurry says that there is an alert of findings that were found late, which the Keeper does not have.
+	hurry bool
 }
 
 // How many alerts of a class are distinguished, and of all that refused requests make the share of MaxAlerts.
@@ -87,14 +89,17 @@ func (b *book) fold(f *sinks.Finding, now time.Time, from origin) outcome {
 		return unchanged
 	}
 	over, out := last.Add(b.o.resolveAfter(&own)), unchanged
+	late := over.Before(now)
+	// What nobody could find in time, such as while nodetrail was down, counts as of now. What is older than the watch is history.
+	found := late && from == live && !last.Before(b.o.Since)
 	k := b.place(own, f.Authorized)
 	if k != own {
 		out = crowded
 	}
 	a := b.alerts[k]
 	switch {
-	case a == nil && over.Before(now) && (from != startup || over.Add(resolvedFor).Before(now)), // nothing to tell
-		a != nil && !a.fires() && over.Before(now): // the peer knows
+	case a == nil && late && !found && (from != startup || over.Add(resolvedFor).Before(now)), // nothing to tell
+		a != nil && !a.fires() && late && !found: // the peer knows
 		if from != live {
 			return unchanged
 		}
@@ -102,17 +107,25 @@ func (b *book) fold(f *sinks.Finding, now time.Time, from origin) outcome {
 	case a == nil:
 		a = b.add(k, k.class(f.Authorized), now)
 		a.first, a.last = first, last
-		if over.Before(now) {
+		if late && !found {
 			a.resolved, a.closed = over, over
 		}
 		out = max(out, began)
+	case !a.fires() && found:
+		a.again(first, now)
+		a.last, out = last, max(out, began)
 	case !a.fires() && last.After(a.last):
 		a.again(later(first, a.resolved), now)
 		a.last, out = last, max(out, began)
-	case from != live && a.learnt.Equal(now) && !over.Before(now): // of the same reading, whose newest comes first
+	case found:
+		a.first = earlier(a.first, first)
+	case from != live && a.learnt.Equal(now) && !late: // of the same reading, whose newest comes first
 		a.first = earlier(a.first, first)
 	}
 	a.last = later(a.last, last)
+	if found {
+		a.found, b.hurry = now, b.hurry || !a.kept
+	}
 	b.lead(a, now)
 	a.tell(f, last)
 	if from == live {
@@ -166,7 +179,7 @@ func (b *book) ends(a *alert) time.Time {
 	// least is how long an alert fires once a peer has it: longer than Alertmanager waits for others of the group.
 	const least = 5 * time.Minute
 	after := b.o.resolveAfter(&a.key)
-	end := a.last.Add(after)
+	end := later(a.last, a.found).Add(after)
 	if a.taken.IsZero() {
 		return later(end, a.learnt.Add(untaken))
 	}

@@ -15,7 +15,7 @@ type Keeper interface {
 	Keep(ctx context.Context, put []Kept, gone []string) error
 }
 
-// Kept is an alert that fires longer than its findings say, since no peer took it in time.
+// Kept is an alert that fires longer than its findings say, since no peer took it in time or they were found late.
 type Kept struct {
 	Key string `json:"-"`
 	// First and Last are of the findings.
@@ -24,6 +24,8 @@ type Kept struct {
 	// Learnt is when the alert was made, Taken when a peer took it, zero if none did.
 	Learnt time.Time `json:"learnt"`
 	Taken  time.Time `json:"taken"`
+	// Found is when the last of its findings was found that was over by then, zero if none was.
+	Found time.Time `json:"found,omitzero"`
 	// Finding is the newest of its findings.
 	Finding sinks.Finding `json:"finding"`
 }
@@ -51,6 +53,18 @@ func (s *Sink) store(ctx context.Context, put []Kept, gone []string) {
 	}
 }
 
+// keepFound keeps alerts of findings that were found late: nothing else brings them back after a crash.
+func (s *Sink) keepFound(ctx context.Context) {
+	s.mu.Lock()
+	var put []Kept
+	var gone []string
+	if s.book.hurry {
+		put, gone = s.book.toKeep(s.o.Clock.Now())
+	}
+	s.mu.Unlock()
+	s.store(ctx, put, gone)
+}
+
 // restore takes in an alert that is kept.
 func (b *book) restore(k *Kept, now time.Time) {
 	if now.Sub(k.Learnt) > 2*untaken { // who kept it is no more
@@ -76,7 +90,14 @@ func (b *book) restore(k *Kept, now time.Time) {
 		}
 		a = b.add(at, at.class(f.Authorized), now)
 		a.first, a.last = earlier(k.First, now), earlier(k.Last, now)
-		a.learnt, a.taken = earlier(k.Learnt, now), earlier(k.Taken, now)
+		a.learnt, a.taken, a.found = earlier(k.Learnt, now), earlier(k.Taken, now), earlier(k.Found, now)
+		b.lead(a, now)
+		a.tell(f, a.last)
+		a.atLeast(a.last, f.Count)
+	}
+	if !a.fires() && k.Found.After(a.closed) { // by another process
+		a.again(k.First, now)
+		a.last = earlier(k.Last, now)
 		b.lead(a, now)
 		a.tell(f, a.last)
 		a.atLeast(a.last, f.Count)
@@ -87,7 +108,8 @@ func (b *book) restore(k *Kept, now time.Time) {
 		}
 		return
 	}
-	a.kept, a.keptTaken = true, k.Taken
+	a.kept, a.keptTaken, a.keptFound = true, k.Taken, k.Found
+	a.found = later(a.found, earlier(k.Found, now))
 	a.learnt = earlier(a.learnt, k.Learnt)
 	if !k.Taken.IsZero() && k.Taken.After(a.taken) {
 		a.taken = earlier(k.Taken, now)
@@ -96,19 +118,20 @@ func (b *book) restore(k *Kept, now time.Time) {
 
 // toKeep is what has changed of what has to be kept.
 func (b *book) toKeep(now time.Time) (put []Kept, gone []string) {
+	b.hurry = false
 	if b.o.Keeper == nil {
 		return nil, nil
 	}
 	for _, a := range b.order {
-		late := a.taken.IsZero() && now.Sub(a.learnt) >= b.o.Resend/2 || !a.taken.IsZero() && b.ends(a).After(a.last.Add(b.o.resolveAfter(&a.key)+b.o.Resend))
-		if !a.fires() || a.kept && a.keptTaken.Equal(a.taken) || !late && !a.kept {
+		late := !a.found.IsZero() || a.taken.IsZero() && now.Sub(a.learnt) >= b.o.Resend/2 || !a.taken.IsZero() && b.ends(a).After(a.last.Add(b.o.resolveAfter(&a.key)+b.o.Resend))
+		if !a.fires() || a.kept && a.keptTaken.Equal(a.taken) && a.keptFound.Equal(a.found) || !late && !a.kept {
 			continue
 		}
 		k := &a.key
 		put = append(put, Kept{
-			Key: k.text(b.o.Name), First: a.first, Last: a.last, Learnt: a.learnt, Taken: a.taken, Finding: a.finding(),
+			Key: k.text(b.o.Name), First: a.first, Last: a.last, Learnt: a.learnt, Taken: a.taken, Found: a.found, Finding: a.finding(),
 		})
-		a.kept, a.keptTaken = true, a.taken
+		a.kept, a.keptTaken, a.keptFound = true, a.taken, a.found
 	}
 	gone, b.gone = b.gone, nil
 	return put, gone

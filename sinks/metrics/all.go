@@ -36,6 +36,7 @@ const (
 	admission        = "nodetrail_admission_total"
 	nodeExcess       = "nodetrail_node_excess_requests_total"
 	findings         = "nodetrail_findings_total"
+	findingsLast     = "nodetrail_findings_last_timestamp_seconds"
 	excessRequests   = "nodetrail_excess_requests_total"
 	agreement        = "nodetrail_agreement_total"
 	raceDistance     = "nodetrail_race_disagreement_distance_seconds"
@@ -51,6 +52,7 @@ const (
 	scrapeLost       = "nodetrail_apiserver_audit_lost_total"
 	sourceUp         = "nodetrail_source_up"
 	sourceLag        = "nodetrail_source_lag_seconds"
+	sourceLast       = "nodetrail_source_last_event_timestamp_seconds"
 	webhookRequests  = "nodetrail_webhook_requests_total"
 	webhookRefused   = "nodetrail_webhook_connections_refused_total"
 	deadLetters      = "nodetrail_deadletters_total"
@@ -96,6 +98,7 @@ func All() []Metric {
 		{admission, Counter, []string{"outcome", "missing"}, "Writes of nodes that the admission plugin NodeRestriction was asked about, by how its re-evaluated answer compares with the apiserver's, and for unknown ones by what is missing.", "6, and 17 for `unknown`", false},
 		{nodeExcess, Counter, []string{"node"}, "Requests of nodes that need RBAC, by node.", "1 for each node that `nodetrail_node_requests_total` tells apart, and `other`", false},
 		{findings, Counter, []string{"rule", "reason", "severity", "allowed"}, "Findings, one for each request that a rule flags, by the rule's code of why.", "8 for each reason of a rule, and for `other` reasons of each", true},
+		{findingsLast, Gauge, []string{"rule", "reason", "severity", "allowed"}, "When this process stored a finding last, in seconds since 1970. What an old log shows, of before nodetrail was first started on the store, does not count.", "those of `nodetrail_findings_total` of which there is a finding", false},
 		{excessRequests, Counter, []string{"binding", "product"}, "Requests that need RBAC, by the binding that allows them and the user agent without its version.", "`metrics.maxBindings` pairs, then `other` as `product` of as many bindings, then `other` for both", false},
 		{agreement, Counter, []string{"outcome", "race"}, "Verdicts compared with those of the apiserver: agree or disagree.", "4", true},
 		{raceDistance, Histogram, nil, "Time between a request and the change of the state that makes its verdict a race, where the apiserver decided otherwise. `skew` must be more than nearly all of them.", once, false},
@@ -111,6 +114,7 @@ func All() []Metric {
 		{scrapeLost, Counter, []string{"apiserver"}, "Audit events that the apiserver says it could not write, since nodetrail was started.", "64", false},
 		{sourceUp, Gauge, []string{"source"}, "1 while a source can be read, else 0.", "64, then `other`", false},
 		{sourceLag, Gauge, []string{"source", "lane"}, "How long what is not stored yet has been there: the age of the oldest of it, 0 if there is nothing.", lanes, false},
+		{sourceLast, Gauge, []string{"source"}, "The time of the newest event that this process has stored of a source, in seconds since 1970. It is never later than the event came, whatever the apiserver's clock says.", "64 sources, then `other`", false},
 		{webhookRequests, Counter, []string{"outcome"}, "Requests to the webhook, by what became of them.", "32, then `other`", false},
 		{webhookRefused, Counter, []string{"cause"}, "Connections to the webhook that no request came of: the TLS handshake failed, or too_many were open.", "2", false},
 		{deadLetters, Counter, nil, "Pieces of input that could not be read and were kept as dead letters.", once, false},
@@ -135,7 +139,7 @@ func All() []Metric {
 		{sinkSuccess, Gauge, []string{"sink"}, "When a sink took findings last, 0 if never.", few, false},
 		{alertsSent, Gauge, []string{"sink", "state"}, "Alerts that a sink sends to Alertmanager: firing or resolved.", "2 for each of " + few, false},
 		{alertsFolded, Counter, []string{"sink"}, "Findings that came when too many alerts were distinguished.", few, false},
-		{alertsTooOld, Counter, []string{"sink"}, "Findings that made no alert since they were older than `resolveAfter`.", few, false},
+		{alertsTooOld, Counter, []string{"sink"}, "Findings of before nodetrail was first started on the store that made no alert, since they were older than `resolveAfter`.", few, false},
 		{alertsStore, Counter, []string{"sink"}, "Times that a sink of alerts could not read the store; it resolves none meanwhile.", few, false},
 		{checkState, Gauge, []string{"check", "state"}, "1 for the state that a check has over the last readiness.minWindow, 0 for the others: passed, failed, unproven or waived.", "4 for each check", false},
 		{checkLost, Gauge, []string{"check", "question"}, "1 while a check fails that passed before, also before a restart, and for 5 minutes after that; else 0.", "1 for each question of each check", false},
@@ -182,6 +186,10 @@ func described() map[string]Metric {
 
 func (m Metric) counter() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels)
+}
+
+func (m Metric) gauge() *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.Name, Help: m.Help}, m.Labels)
 }
 
 func (m Metric) histogram(buckets []float64) prometheus.Histogram {

@@ -26,6 +26,8 @@ type Options struct {
 	Cluster string
 	// Version and Revision are for nodetrail_build_info.
 	Version, Revision, GoVersion string
+	// Since is when the cluster began to be watched: what an old log shows of before is no news.
+	Since time.Time
 	// Now is the clock, time.Now if nil.
 	Now func() time.Time
 }
@@ -47,6 +49,8 @@ type Lane struct {
 	// Lane is named as package source says: "kafka:topic/3" is of the source "kafka:topic".
 	Lane   string
 	Events tally.Events
+	// Latest is the time of the newest event, zero if there is none.
+	Latest time.Time
 	// Envelopes counts events by the envelope around them.
 	Envelopes map[string]int64
 }
@@ -60,6 +64,7 @@ type Metrics struct {
 
 	requests, nodeRequests, admission, nodeExcess, findings, excess, agreement, events, envelopes, gaps *prometheus.CounterVec
 	judgeDelay, commit, distance                                                                        prometheus.Histogram
+	findingsLast, sourceLast                                                                            *prometheus.GaugeVec
 
 	mu                          sync.Mutex
 	nodes                       map[string]*node
@@ -68,6 +73,7 @@ type Metrics struct {
 	pairs                       map[pair]prometheus.Counter
 	bindings                    map[rbac.BindingRef]prometheus.Counter
 	sources, envelopeSet, cause set
+	latest                      map[string]time.Time // of each source, as a label
 	missing                     set
 	ruleNames                   map[string]bool
 	own                         int // of ruleNames those that users wrote
@@ -108,13 +114,13 @@ func New(o Options) *Metrics {
 		o: o, reg: prometheus.NewRegistry(),
 		requests: all[requests].counter(), nodeRequests: all[nodeRequests].counter(), admission: all[admission].counter(), nodeExcess: all[nodeExcess].counter(), findings: all[findings].counter(),
 		excess: all[excessRequests].counter(), agreement: all[agreement].counter(), events: all[events].counter(),
-		envelopes: all[envelopes].counter(), gaps: all[coverageGaps].counter(),
+		envelopes: all[envelopes].counter(), gaps: all[coverageGaps].counter(), findingsLast: all[findingsLast].gauge(), sourceLast: all[sourceLast].gauge(),
 		judgeDelay: all[judgeDelay].histogram([]float64{.05, .1, .2, .3, .5, .75, 1, 2, 5, 10, 30, 60, 300}),
 		commit:     all[commitSeconds].histogram([]float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10}),
 		distance:   all[raceDistance].histogram([]float64{.05, .1, .15, .2, .3, .4, .5, .75, 1, 2, 5, 10}),
 		nodes:      map[string]*node{}, pairs: map[pair]prometheus.Counter{}, bindings: map[rbac.BindingRef]prometheus.Counter{},
 		sources: newSet(64), envelopeSet: newSet(32), cause: newSet(16), missing: newSet(16), ruleNames: map[string]bool{},
-		reasons: map[ruleReason]bool{},
+		reasons: map[ruleReason]bool{}, latest: map[string]time.Time{},
 	}
 	m.labelled = m.reg
 	if o.Cluster != "" {
@@ -128,7 +134,7 @@ func New(o Options) *Metrics {
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo, Help: all[buildInfo].Help}, all[buildInfo].Labels)
 	build.WithLabelValues(clean(o.Version), clean(o.Revision), clean(o.GoVersion)).Set(1)
-	m.labelled.MustRegister(m.requests, m.nodeRequests, m.admission, m.nodeExcess, m.findings, m.excess, m.agreement, m.events, m.envelopes, m.gaps, m.judgeDelay, m.commit, m.distance, build,
+	m.labelled.MustRegister(m.requests, m.nodeRequests, m.admission, m.nodeExcess, m.findings, m.excess, m.agreement, m.events, m.envelopes, m.gaps, m.judgeDelay, m.commit, m.distance, m.findingsLast, m.sourceLast, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.others = m.newNode(Other)
 	// Series with few values are there from the start: an increase from nothing is none for Prometheus.
@@ -205,14 +211,14 @@ func (m *Metrics) Stored(c *Commit) {
 			m.request(e, now)
 		}
 		for j := range e.Findings {
-			m.finding(e, &e.Findings[j])
+			m.finding(e, &e.Findings[j], now)
 		}
 		if i < len(c.Received) && !c.Received[i].IsZero() {
 			m.judgeDelay.Observe(max(0, c.At.Sub(c.Received[i]).Seconds()))
 		}
 	}
 	for i := range c.Lanes {
-		m.lane(&c.Lanes[i])
+		m.lane(&c.Lanes[i], now)
 	}
 	m.commit.Observe(c.Took.Seconds())
 }
@@ -333,7 +339,10 @@ func (m *Metrics) Own(all []*rules.Rule) {
 	}
 }
 
-func (m *Metrics) finding(e *tally.Entry, f *tally.Finding) {
+// fresh is how old a request is at most whose findings are news also if it is of before the watch.
+const fresh = 15 * time.Minute
+
+func (m *Metrics) finding(e *tally.Entry, f *tally.Finding, now time.Time) {
 	rule := f.Key.Rule
 	if !m.ruleNames[rule] {
 		rule = Other // rules of other versions
@@ -342,7 +351,11 @@ func (m *Metrics) finding(e *tally.Entry, f *tally.Finding) {
 	if !m.reasons[ruleReason{rule, f.Reason}] {
 		reason = Other
 	}
-	inc(m.findings.WithLabelValues(rule, reason, f.Severity.String(), strconv.FormatBool(e.Succeeded(f))), f.AuditID)
+	labels := []string{rule, reason, f.Severity.String(), strconv.FormatBool(e.Succeeded(f))}
+	inc(m.findings.WithLabelValues(labels...), f.AuditID)
+	if !e.Time.Before(m.o.Since) || now.Sub(e.Time) < fresh {
+		m.findingsLast.WithLabelValues(labels...).Set(seconds(now))
+	}
 	if f.Key.Rule == rules.ExcessAccess && e.IsNode {
 		m.excessOf(f.Key.Binding, f.Key.Product).Inc()
 	}
@@ -385,12 +398,20 @@ func bindingName(b rbac.BindingRef) string {
 	return b.Kind + "/" + b.Namespace + "/" + b.Name
 }
 
-func (m *Metrics) lane(l *Lane) {
+func (m *Metrics) lane(l *Lane, now time.Time) {
 	source := m.sources.label(sourceOf(l.Lane))
 	for outcome, n := range map[string]int64{
 		"read": l.Events.Read, "skipped": l.Events.Skipped, "malformed": l.Events.Malformed, "duplicate": l.Events.Duplicates,
 	} {
 		m.events.WithLabelValues(source, outcome).Add(float64(max(0, n)))
+	}
+	latest := l.Latest
+	if latest.After(now) {
+		latest = now
+	}
+	if latest.After(m.latest[source]) {
+		m.latest[source] = latest
+		m.sourceLast.WithLabelValues(source).Set(seconds(latest))
 	}
 	for name, n := range l.Envelopes {
 		if n > 0 {

@@ -97,7 +97,7 @@ func stored(m *Metrics) {
 	m.Stored(&Commit{
 		Entries: entries(), Received: []time.Time{at.Add(-100 * time.Millisecond), at.Add(-time.Second), at.Add(-time.Minute), at.Add(time.Second), at, {}},
 		Lanes: []Lane{
-			{Lane: "kafka:audit/3", Events: tally.Events{Read: 10, Skipped: 4, Malformed: 2, Duplicates: 1}, Envelopes: map[string]int64{"none": 8, "fluent-bit": 2}},
+			{Lane: "kafka:audit/3", Events: tally.Events{Read: 10, Skipped: 4, Malformed: 2, Duplicates: 1}, Envelopes: map[string]int64{"none": 8, "fluent-bit": 2}, Latest: at.Add(-time.Second)},
 			{Lane: "kafka:audit/4", Events: tally.Events{Read: 5}},
 			{Lane: "file:/var/log/a/audit.log", Events: tally.Events{Read: 1}},
 		},
@@ -132,7 +132,7 @@ func scraped(t *testing.T, m *Metrics, accept string) string {
 
 // TestScrape: testdata/scrape.txt is the whole answer.
 func TestScrape(t *testing.T) {
-	m := New(Options{Version: "v1", Revision: "abc", GoVersion: "go"})
+	m := New(Options{Version: "v1", Revision: "abc", GoVersion: "go", Now: func() time.Time { return time.Unix(1_795_240_802, 0) }})
 	m.Watch(full())
 	stored(m)
 	var got []string
@@ -143,6 +143,53 @@ func TestScrape(t *testing.T) {
 	}
 	slices.Sort(got)
 	golden.Check(t, "testdata/scrape.txt", strings.Join(got, ""))
+}
+
+// TestFindingsLast: what is found now is news however old the request is, unless it is of before the watch. There are no series of what was not found.
+func TestFindingsLast(t *testing.T) {
+	since := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+	now := since
+	m := New(Options{Since: since, Now: func() time.Time { return now }})
+	find := func(at time.Time, duplicate bool) {
+		m.Stored(&Commit{Entries: []tally.Entry{{Time: at, Duplicate: duplicate, Findings: []tally.Finding{
+			{Key: tally.Key{Rule: rules.ExcessAccess}, Reason: rules.BindingNeeded, Severity: rules.Critical, Allowed: true},
+		}}}})
+	}
+	last := func(want time.Time) {
+		t.Helper()
+		n, sum := series(t, m, findingsLast)
+		if want.IsZero() != (n == 0) || n > 1 || !want.IsZero() && sum != float64(want.Unix()) {
+			t.Errorf("%d series of %f, want %d", n, sum, want.Unix())
+		}
+	}
+	find(since.Add(-time.Hour), false) // an old log that is read first
+	last(time.Time{})
+	find(since.Add(-time.Minute), false)
+	last(now)
+	then := now
+	now = since.Add(100 * time.Hour)
+	find(since.Add(-time.Hour), false)
+	find(since.Add(time.Hour), true)
+	last(then)
+	find(since, false) // nobody read the log at that time
+	last(now)
+}
+
+// TestSourceLast: the newest of a source's lanes counts, and no clock that is ahead hides that nothing comes.
+func TestSourceLast(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	m := New(Options{Now: func() time.Time { return now }})
+	come := func(lane string, at time.Time, want int64) {
+		t.Helper()
+		m.Stored(&Commit{Lanes: []Lane{{Lane: lane, Events: tally.Events{Read: 1}, Latest: at}}})
+		if n, sum := series(t, m, sourceLast); n != 1 || sum != float64(want) {
+			t.Errorf("%d series of %f, want %d", n, sum, want)
+		}
+	}
+	come("kafka:audit/0", now.Add(-time.Hour), now.Unix()-3600)
+	come("kafka:audit/1", now.Add(-2*time.Hour), now.Unix()-3600)
+	come("kafka:audit/1", time.Time{}, now.Unix()-3600)
+	come("kafka:audit/1", now.AddDate(73, 0, 0), now.Unix())
 }
 
 // Every series has the cluster's label, whatever the name holds, and is the same otherwise.
@@ -317,7 +364,7 @@ func series(t *testing.T, m *Metrics, name string) (n int, sum float64) {
 		if f.GetName() == name {
 			for _, s := range f.GetMetric() {
 				n++
-				sum += s.GetCounter().GetValue()
+				sum += s.GetCounter().GetValue() + s.GetGauge().GetValue()
 			}
 		}
 	}
