@@ -23,7 +23,7 @@ func TestAttack18ConfigCheck(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := ConfigCheck(path)
+		_, err := ConfigCheck(path)
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2")) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}

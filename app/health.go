@@ -50,10 +50,17 @@ func Health(ctx context.Context, target string) error {
 }
 
 // ConfigCheck reads a configuration file as Run and Gateway do, environment variables included. Its error names the line and the key of each
-// thing that is wrong. Nothing is connected to, and files that it names are not opened.
-func ConfigCheck(path string) error {
-	_, err := config.LoadChecked(path, os.LookupEnv, config.Checks{DSN: store.CheckDSN})
-	return err
+// thing that is wrong; otherwise it returns a line that says that the file is good, and whether Run needs Logs with it. Nothing is connected to, and files
+// that it names are not opened.
+func ConfigCheck(path string) (good string, err error) {
+	c, err := config.LoadChecked(path, os.LookupEnv, config.Checks{DSN: store.CheckDSN})
+	if err != nil {
+		return "", err
+	}
+	if c.Gateway == nil && !hasSource(c) {
+		return path + " is good; it has no source, so run needs an AUDIT_LOG", nil
+	}
+	return path + " is good", nil
 }
 
 // ConfigDefaults is a configuration file with every key, its default and what it means.

@@ -50,10 +50,14 @@ func (o *RunOptions) adjust(c *config.Config) error {
 		src.Paths = o.Logs
 		c.Sources.Files = append(c.Sources.Files, src)
 	}
-	if len(c.Sources.Files) == 0 && c.Sources.Webhook == nil && c.Sources.Kafka == nil {
+	if !hasSource(c) {
 		return ErrNothingToRead
 	}
 	return useOwnRules(c)
+}
+
+func hasSource(c *config.Config) bool {
+	return len(c.Sources.Files) > 0 || c.Sources.Webhook != nil || c.Sources.Kafka != nil
 }
 
 // Run judges audit events as they come, from the sources of the configuration, until ctx ends; then it stops after the batch in hand and

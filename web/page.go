@@ -94,6 +94,10 @@ type view struct {
 // serve makes a handler of what finds the view for a request.
 func (p *pages) serve(nav string, find func(*http.Request) (*view, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		if _, err := url.ParseQuery(r.URL.RawQuery); err != nil { // parameters that cannot be read would count as not given
+			p.fail(w, r, nav, badQuery("the query cannot be read: %v", err))
+			return
+		}
 		v, err := find(r)
 		if err != nil {
 			p.fail(w, r, nav, err)

@@ -191,6 +191,18 @@ func TestProblems(t *testing.T) {
 	f(http.ErrBodyNotAllowed, 500, "The log of nodetrail says why.")
 }
 
+// A parameter that cannot be read does not count as not given.
+func TestUnreadableQuery(t *testing.T) {
+	h := newFakePages(t, &fake{name: plain, many: 1})
+	for _, path := range []string{"/findings?sort=%27;drop", "/?window=7d;x", "/nodes?q=%zz"} {
+		w := get(t, h, path)
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "The query cannot be read: ") {
+			t.Errorf("%s: status %d: %s", path, w.Code, w.Body)
+		}
+		checkPage(t, path, w.Body.String())
+	}
+}
+
 // The overview opens with the answer of the checks, whatever blockers and holes there are, and each answer has its title, its colour and its sentence.
 func TestOverviewAnswers(t *testing.T) {
 	for answer, want := range map[string][]string{

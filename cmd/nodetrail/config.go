@@ -32,10 +32,11 @@ Exit status: 0 the file is good; 1 it is not.`,
 		Example: "  nodetrail config check --config nodetrail.yaml",
 		Args:    cli.NotAsArgument("config"),
 		RunE: func(*cobra.Command, []string) error {
-			if err := app.ConfigCheck(path); err != nil {
+			good, err := app.ConfigCheck(path)
+			if err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(std.out, "%s is good\n", path)
+			_, err = fmt.Fprintln(std.out, good)
 			return err
 		},
 	}
