@@ -153,7 +153,7 @@ func (s *service) input(c *config.Config) metrics.Input {
 		Engine: func() metrics.Engine {
 			e := s.court.Stats()
 			return metrics.Engine{
-				Waiting: e.Waiting, Held: e.Held, MaxHeld: int64(s.reloader.Current().Pipeline.MaxBytes), Early: e.Early, Late: e.Late, CommitFailures: e.Failures,
+				Waiting: e.Waiting, Held: e.Held, MaxHeld: int64(s.reloader.Current().Pipeline.MaxBytes), Early: e.Early, Late: e.Late, Ahead: e.Ahead, CommitFailures: e.Failures,
 			}
 		},
 		Webhook: func() *metrics.Webhook { return webhookMetrics(s.sources.webhook) },

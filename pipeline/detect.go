@@ -67,12 +67,47 @@ const silentAfter = rules.DefaultLateness
 const aheadAtMost = time.Hour
 
 // observe returns what detectors look at of a judged request, nil if they have no use for it.
-func (e *Engine) observe(j *Judgement) []byte {
-	if e.over == nil || !rules.Observes(&j.Request) || !j.Time.Before(e.opt.Now().Add(aheadAtMost)) {
+func (e *Engine) observe(j *Judgement, received time.Time) []byte {
+	if e.over == nil || !rules.Observes(&j.Request) {
 		return nil
 	}
-	e.over.buf = rules.AppendObservation(e.over.buf[:0], &j.Request)
+	now := e.opt.Now()
+	e.runsAhead(j.Time.Sub(received), now)
+	if !j.Time.Before(now.Add(aheadAtMost)) {
+		return nil
+	}
+	e.over.buf = rules.AppendObservation(e.over.buf[:0], &j.Request, received)
 	return slices.Clone(e.over.buf)
+}
+
+const (
+	// aheadCounts is from when on a request counts as ahead of our clock: less is usual where clocks are kept together.
+	aheadCounts = 2 * time.Second
+	// aheadTold is from when on it is logged, at most so often.
+	aheadTold      = 30 * time.Second
+	aheadToldEvery = 10 * time.Minute
+)
+
+// ahead is what is known of requests that were dated ahead of our clock when they came in.
+type ahead struct {
+	requests int64
+	most     time.Duration // since it was logged
+	told     time.Time
+}
+
+// runsAhead takes in by how much a request was dated ahead of when it came in, and logs it if it is much: which API server it is nobody can tell.
+func (e *Engine) runsAhead(by time.Duration, now time.Time) {
+	a := &e.ahead
+	if by < aheadCounts {
+		return
+	}
+	a.requests++
+	if a.most = max(a.most, by); a.most < aheadTold || !a.told.IsZero() && now.Sub(a.told) < aheadToldEvery {
+		return
+	}
+	e.opt.Log.Warn().Dur("ahead", a.most).Int64("requests", a.requests).
+		Msg("requests are dated ahead of this machine's clock: that of an API server, or this one, is wrong; the rules over time look at them when their time has come, and never at those that are an hour ahead")
+	a.most, a.told = 0, now
 }
 
 // part is called when a partition is closed.

@@ -47,8 +47,9 @@ type Engine struct {
 	pace    clockPace
 	witness witness
 	over    *overTime // nil without detectors
-	mode    string    // as it was stored
-	version string    // likewise
+	ahead   ahead
+	mode    string // as it was stored
+	version string // likewise
 }
 
 // NewEngine returns an engine that knows what the store remembers.
@@ -297,7 +298,7 @@ func (e *Engine) judged(r *request, j *Judgement) (store bool, err error) {
 		e.opt.Judged(j)
 	}
 	entry := j.Entry
-	observation := e.observe(j)
+	observation := e.observe(j, r.received)
 	if !entry.IsNode && len(entry.Findings) == 0 && observation == nil {
 		return false, nil
 	}
@@ -379,6 +380,7 @@ func (e *Engine) tell(now time.Time) {
 	if d := e.opt.Detectors; d != nil {
 		s.Late = d.Late()
 	}
+	s.Ahead = e.ahead.requests
 	s.Lanes = s.Lanes[:0:0]
 	for _, l := range e.parts.open {
 		if len(l.batches) > 0 {

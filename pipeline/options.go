@@ -98,6 +98,8 @@ type EngineStats struct {
 	Early int64
 	// Late counts requests that came too late for the detectors.
 	Late int64
+	// Ahead counts requests that were dated ahead of the clock when they came in.
+	Ahead int64
 	// Failures counts commits that failed, Failing says since when they do, or since when one has not ended that takes very long; zero if all is well.
 	Failures int64
 	Failing  time.Time

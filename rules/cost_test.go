@@ -265,7 +265,7 @@ func (c *judgedCapture) stored(b *testing.B, sum *cost, lanes *rules.Lanes) {
 		commit.Lane("lane", time.Time{})
 		for _, r := range block {
 			if rules.Observes(r) {
-				one = rules.AppendObservation(one[:0], r)
+				one = rules.AppendObservation(one[:0], r, time.Time{})
 				commit.Add(one)
 			}
 		}

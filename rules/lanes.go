@@ -14,7 +14,8 @@ import (
 // Lanes show detectors the observations of several lanes, whoever judged the requests, in the order of their times.
 //
 // Time is that of the lane which is the furthest behind, by what is stored of it. So no request is late because nobody reads its lane for a while.
-// Requests are held until time passes them. At any time the detectors know all requests from before it, and none from after it. Not safe for concurrent
+// Requests are held until time passes them. A request that is dated ahead of the clock of whoever took it in moves time on to when it came in, and no further: it
+// waits until time is there, so that an API server whose clock is ahead makes no request late that others write. At any time the detectors know all requests from before it, and none from after it. Not safe for concurrent
 // use.
 type Lanes struct {
 	d      *Detectors
@@ -27,6 +28,8 @@ type Lanes struct {
 	most   int64 // maxHeld, but in tests
 	// resumed is up to when whoever judged before knows the requests; those are no news, and not late.
 	resumed time.Time
+	// last is the latest time of a request that waits, which may be ahead of time by the clocks of API servers.
+	last time.Time
 }
 
 // KnownLane is a lane as the store has it.
@@ -143,16 +146,19 @@ func (l *Lanes) Take(b []byte) (latest time.Time, err error) {
 			lane.reached = reached
 		}
 	}, func(of observation) {
-		t := of.time()
+		t, moves := of.time(), of.moves()
 		late := lane.isLate(t, l.d.lateness)
-		if lane.see(t); late || t.Before(l.d.watermark) {
+		if lane.see(moves); late || t.Before(l.d.watermark) {
 			if t.Before(l.resumed) {
 				return
 			}
 			l.leave(&of)
 			return
 		}
-		l.d.see(t)
+		l.d.see(moves)
+		if t.After(l.last) {
+			l.last = t
+		}
 		if t.After(latest) && !t.After(l.d.latest.Add(leap)) {
 			latest = t
 		}
@@ -211,6 +217,11 @@ func (l *Lanes) Frontier(clock time.Time) time.Time {
 	t := l.d.latest
 	if t.IsZero() || !clock.After(t) {
 		return t
+	}
+	if l.last.After(t) { // it is dated ahead, and its time has come
+		if t = l.last; t.After(clock) {
+			t = clock
+		}
 	}
 	if most := t.Add(flushBy + l.d.lateness); clock.After(most) {
 		return most

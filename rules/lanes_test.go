@@ -129,10 +129,22 @@ func relayed(t *testing.T, all []*Rule, requests []*Request, s State, rnd *rand.
 		i := int(h.Sum32()) % len(lanes)
 		lanes[i] = append(lanes[i], r)
 	}
+	arrivals := map[*Request]time.Time{} // some nodes ask an API server whose clock is ahead
+	var fast func(*Request) bool
+	ahead := time.Duration(1+rnd.IntN(20)) * time.Minute
+	if rnd.IntN(2) == 0 {
+		share := uint32(2 + rnd.IntN(3))
+		fast = func(r *Request) bool {
+			h := fnv.New32a()
+			h.Write([]byte(r.Node))
+			return r.IsNode && h.Sum32()/7%share == 0
+		}
+	}
 	for i := range lanes { // what comes in is not quite in order
-		arrivals := map[*Request]time.Time{}
 		for _, r := range lanes[i] {
-			arrivals[r] = r.Time.Add(time.Duration(rnd.Int64N(int64(DefaultLateness - DetectStep))))
+			if arrivals[r] = r.Time.Add(time.Duration(rnd.Int64N(int64(DefaultLateness - DetectStep)))); fast != nil && fast(r) {
+				arrivals[r] = r.Time.Add(-ahead + time.Duration(rnd.Int64N(int64(time.Minute))))
+			}
 		}
 		slices.SortStableFunc(lanes[i], func(a, b *Request) int { return arrivals[a].Compare(arrivals[b]) })
 	}
@@ -150,7 +162,7 @@ func relayed(t *testing.T, all []*Rule, requests []*Request, s State, rnd *rand.
 				continue
 			}
 			for _, r := range lanes[i][:n] {
-				if r.Time.After(reached[i]) {
+				if !r.Time.After(arrivals[r]) && r.Time.After(reached[i]) {
 					reached[i] = r.Time
 				}
 			}
@@ -161,7 +173,7 @@ func relayed(t *testing.T, all []*Rule, requests []*Request, s State, rnd *rand.
 			for _, r := range lanes[i][:n] {
 				if Observes(r) {
 					of, takeBack := lent.Copy(r)
-					row.Add(AppendObservation(nil, of))
+					row.Add(AppendObservation(nil, of, arrivals[r]))
 					takeBack()
 				}
 			}
@@ -327,7 +339,7 @@ func TestLanesWait(t *testing.T) {
 		var o Observations
 		o.Lane(name, at(reached))
 		for i := range requests {
-			o.Add(AppendObservation(nil, request(func(r *Request) { r.Time = at(reached - i) })))
+			o.Add(AppendObservation(nil, request(func(r *Request) { r.Time = at(reached - i) }), time.Time{}))
 		}
 		return o.Bytes()
 	}
@@ -408,7 +420,7 @@ func TestObservationShowsTheRequest(t *testing.T) {
 			if !Observes(r) {
 				t.Fatalf("%+v is of no use", r)
 			}
-			row.Add(AppendObservation(nil, r))
+			row.Add(AppendObservation(nil, r, time.Time{}))
 			want = append(want, r)
 		}
 	}
@@ -479,8 +491,8 @@ func seenOf(r *Request) map[string]any {
 func FuzzObservations(f *testing.F) {
 	var row Observations
 	row.Lane("a", at(1))
-	row.Add(AppendObservation(nil, request()))
-	row.Add(AppendObservation(nil, request(signing(f, kubeletsAsk("worker-2"), "", "csr-1"))))
+	row.Add(AppendObservation(nil, request(), time.Time{}))
+	row.Add(AppendObservation(nil, request(signing(f, kubeletsAsk("worker-2"), "", "csr-1")), time.Time{}))
 	f.Add(row.Bytes())
 	f.Fuzz(func(_ *testing.T, b []byte) {
 		l := NewLanes(NewDetectors(All(), DetectorOptions{}))

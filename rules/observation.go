@@ -42,6 +42,7 @@ const (
 	obsObject
 	obsSigning
 	obsWhole
+	obsAhead    = 1 << 22
 	obsVerdict  = 18 // where the two verdicts begin, of two bits each
 	obsObserved = 20
 )
@@ -83,12 +84,13 @@ func appendPart(b []byte, fill func([]byte) []byte) []byte {
 	return b
 }
 
-// AppendObservation appends the observation of a request that [Observes] reports. It keeps nothing of the request.
-func AppendObservation(b []byte, r *Request) []byte {
+// AppendObservation appends the observation of a request that [Observes] reports. It keeps nothing of the request. came is when the request came in, by the
+// clock, zero where that is not known.
+func AppendObservation(b []byte, r *Request, came time.Time) []byte {
 	signs := audit.Signs(r.Event)
 	b = appendPart(b, func(b []byte) []byte { return appendWho(b, r, signs) })
 	b = appendPart(b, func(b []byte) []byte { return appendWhat(b, r, signs) })
-	return appendRest(b, r, signs)
+	return appendRest(b, r, signs, came)
 }
 
 func appendWho(b []byte, r *Request, signs bool) []byte {
@@ -159,7 +161,7 @@ func appendWhat(b []byte, r *Request, signs bool) []byte {
 	return b
 }
 
-func appendRest(b []byte, r *Request, signs bool) []byte {
+func appendRest(b []byte, r *Request, signs bool, came time.Time) []byte {
 	ev, a := r.Event, r.Attrs
 	denies := r.NodeDenies()
 	issued := ""
@@ -188,8 +190,15 @@ func appendRest(b []byte, r *Request, signs bool) []byte {
 			flags |= 1 << i
 		}
 	}
+	ahead := !came.IsZero() && r.Time.After(came)
+	if ahead {
+		flags |= obsAhead
+	}
 	b = binary.AppendVarint(b, r.Time.UnixNano())
 	b = binary.AppendUvarint(b, flags)
+	if ahead {
+		b = binary.AppendVarint(b, came.UnixNano())
+	}
 	b = binary.AppendVarint(b, int64(ev.Code))
 	if short {
 		b = append(b, id[:]...)
@@ -262,6 +271,7 @@ func longUUID(out *[36]byte, id []byte) string {
 // observation is one that was read, of which the parts that many have in common are shared.
 type observation struct {
 	at   int64 // nanoseconds since 1970
+	came int64 // when it came in, likewise, if that was before
 	who  *observedWho
 	what *observedWhat
 	rest []byte
@@ -385,6 +395,22 @@ func readWhat(b []byte) (*observedWhat, bool) {
 
 func (o *observation) time() time.Time { return time.Unix(0, o.at).UTC() }
 
+// moves is up to when the request moves time on: a clock that is ahead of ours makes nothing late that others write.
+func (o *observation) moves() time.Time {
+	if o.came != 0 && o.came < o.at {
+		return time.Unix(0, o.came).UTC()
+	}
+	return o.time()
+}
+
+// readCame reads when it came in, if that is there.
+func (o *observation) readCame() {
+	c := cursor{b: o.rest}
+	if o.came = 0; c.uvarint()&obsAhead != 0 {
+		o.came = c.varint()
+	}
+}
+
 // request makes the request that was observed, which lives until it is called again, with strings that are in of. It is false for bytes that are broken.
 func (o *observed) request(of *observation) (*Request, bool) {
 	who, what := of.who, of.what
@@ -402,6 +428,9 @@ func (o *observed) request(of *observation) (*Request, bool) {
 	}
 	c := cursor{b: of.rest}
 	flags := c.uvarint()
+	if flags&obsAhead != 0 {
+		c.varint()
+	}
 	ev.Code = int32(c.varint())
 	if flags&obsUUID != 0 {
 		if id := c.take(16); id != nil {

@@ -129,6 +129,7 @@ func (o *observationReader) read(b []byte, lane func(name string, reached time.T
 			return errObservations
 		}
 		of.at, of.rest = nanos, of.rest[n:]
+		of.readCame()
 		each(of)
 	}
 	if c.broken {

@@ -21,7 +21,7 @@ func TestObservationsReset(t *testing.T) {
 			}
 			for range rnd.IntN(40) {
 				r := request(does(fmt.Sprintf("get secrets shop/s%d", rnd.IntN(5))), agent(fmt.Sprint("agent-", rnd.IntN(4))))
-				one := AppendObservation(nil, r)
+				one := AppendObservation(nil, r, time.Time{})
 				again.Add(one)
 				fresh.Add(one)
 			}

@@ -20,7 +20,7 @@ func observed(entries ...tally.Entry) []tally.Entry {
 	for i := range entries {
 		r := &rules.Request{Time: entries[i].Time, Node: "worker-1", IsNode: true}
 		r.Event, r.Attrs = eventOf(i), attrsOf()
-		entries[i].Observation = rules.AppendObservation(nil, r)
+		entries[i].Observation = rules.AppendObservation(nil, r, time.Time{})
 	}
 	return entries
 }

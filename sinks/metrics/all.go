@@ -64,6 +64,7 @@ const (
 	stateLag         = "nodetrail_state_lag_seconds"
 	beforeState      = "nodetrail_judged_before_state_total"
 	detectorLate     = "nodetrail_detector_late_total"
+	requestsAhead    = "nodetrail_requests_ahead_total"
 	queueWaiting     = "nodetrail_queue_waiting"
 	queueBytes       = "nodetrail_queue_bytes"
 	queueMaxBytes    = "nodetrail_queue_max_bytes"
@@ -125,6 +126,7 @@ func All() []Metric {
 		{stateObjects, Gauge, []string{"kind"}, "Objects in the state that exist now.", "the kinds that matter, at most 64", false},
 		{stateLag, Gauge, nil, "How far the state lies behind the clock: time since it was last known to be complete.", once, false},
 		{detectorLate, Counter, nil, "Requests that came too late, by their own time, to be seen by the rules over time: see rules.lateness.", once, false},
+		{requestsAhead, Counter, nil, "Requests that were dated two seconds or more ahead of this machine's clock when they came in: the clock of an API server, or this one, is wrong.", once, false},
 		{beforeState, Counter, nil, "Requests that were judged although the state had not caught up with them.", once, false},
 		{queueWaiting, Gauge, nil, "Requests that wait to be judged.", once, false},
 		{queueBytes, Gauge, nil, "Memory of events that were taken in and are not stored yet.", once, false},

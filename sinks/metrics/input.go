@@ -81,6 +81,8 @@ type Engine struct {
 	Early, CommitFailures int64
 	// Late counts requests that came too late for the detectors.
 	Late int64
+	// Ahead counts requests that were dated ahead of the clock when they came in.
+	Ahead int64
 }
 
 // State is the cluster's state.
@@ -144,7 +146,7 @@ func (m *Metrics) Watch(in Input) {
 	all := described()
 	c := &collector{in: in, descs: map[string]*prometheus.Desc{}, metrics: all}
 	for _, name := range []string{
-		scrapeUp, scrapeSuccess, scrapeFailures, scrapeLost, sourceUp, sourceLag, commitFailures, beforeState, detectorLate, queueWaiting, queueBytes, queueMaxBytes, webhookRequests, webhookRefused, deadLetters, pagesRefused, certExpiry, certFailures, stateSynced, stateObjects, stateLag,
+		scrapeUp, scrapeSuccess, scrapeFailures, scrapeLost, sourceUp, sourceLag, commitFailures, beforeState, detectorLate, requestsAhead, queueWaiting, queueBytes, queueMaxBytes, webhookRequests, webhookRefused, deadLetters, pagesRefused, certExpiry, certFailures, stateSynced, stateObjects, stateLag,
 		storeBytes, sinkLength, sinkMaxLength, sinkBytes, sinkSent, sinkDropped, sinkFailures, sinkSuccess,
 		alertsSent, alertsFolded, alertsTooOld, alertsStore, checkState, checkLost, answer, checksMade, configReloads, configSuccess, configSuccessful,
 	} {
@@ -182,6 +184,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		}
 		s.add(beforeState, float64(e.Early))
 		s.add(detectorLate, float64(e.Late))
+		s.add(requestsAhead, float64(e.Ahead))
 		s.add(commitFailures, float64(e.CommitFailures))
 	}
 	if c.in.Webhook != nil {
