@@ -28,6 +28,7 @@ import (
 //     with such subjects is unproven, and each disagreement counts;
 //   - what exceptions cover (issue 17).
 type proof struct {
+	sorted    []tally.Key // of the groups, once they were asked for
 	minWindow time.Duration
 	only      onlyNodes
 	ledger    *evidence.Ledger
@@ -197,7 +198,10 @@ func objectOf(namespace, name string) string {
 // groups are those of the tally, in the order of their keys.
 func (p *proof) groups() iter.Seq2[tally.Key, *tally.Group] {
 	return func(yield func(tally.Key, *tally.Group) bool) {
-		for _, k := range slices.SortedFunc(maps.Keys(p.tally.Groups), func(a, b tally.Key) int { return slices.Compare(a.Strings(), b.Strings()) }) {
+		if len(p.sorted) != len(p.tally.Groups) {
+			p.sorted = slices.SortedFunc(maps.Keys(p.tally.Groups), func(a, b tally.Key) int { return a.Compare(&b) })
+		}
+		for _, k := range p.sorted {
 			if !yield(k, p.tally.Groups[k]) {
 				return
 			}

@@ -117,6 +117,7 @@ const summaryEvery = time.Minute
 // summaryWatch stores a summary of the cluster for the list of clusters, where several share a database.
 type summaryWatch struct {
 	store  *store.Store
+	proofs *prover
 	checks *checkWatch
 	config func() *config.Config
 	log    zerolog.Logger
@@ -165,16 +166,12 @@ func (w *summaryWatch) look(ctx context.Context, now time.Time) error {
 			return err
 		}
 	}
-	found, err := storedIncidents(ctx, w.store, c.Cluster, time.Time{}, exceptionsOf(c, nil), now)
+	open, more, err := w.proofs.incidents(ctx, c.Cluster, time.Time{}, func(in *incidents.Incident) bool { return in.State == incidents.Open }, 0)
 	if err != nil {
 		return err
 	}
 	s := clusterSummary{Ready: toStoredAnswer(&made.Ready), Confined: toStoredAnswer(&made.Confined), Nodes: nodes}
-	for i := range found {
-		if found[i].State == incidents.Open {
-			s.Incidents++
-		}
-	}
+	s.Incidents = len(open) + more[incidents.Open]
 	if s == w.last && made.Made.Sub(w.at) < summaryEvery {
 		return nil
 	}
@@ -207,10 +204,11 @@ func serveFleet(ctx context.Context, o *ServeOptions) error {
 	if err := access.Check(o.Listen); err != nil {
 		return optionError("Listen", "%w (the configuration's section pages)", err)
 	}
+	turn := newTurns() // for all clusters
 	pages, err := web.NewFleet(web.FleetOptions{
 		List: func(ctx context.Context) (*report.Fleet, error) { return listFleet(ctx, all, time.Now()) },
 		Open: func(ctx context.Context, schema string) (web.Options, func(), error) {
-			return openOne(ctx, c, all, schema, log)
+			return openOne(ctx, c, all, schema, turn, log)
 		},
 		Access: access, Log: log,
 	})
@@ -222,7 +220,7 @@ func serveFleet(ctx context.Context, o *ServeOptions) error {
 }
 
 // openOne opens one of the clusters for its pages.
-func openOne(ctx context.Context, c *config.Config, all *store.Clusters, schema string, log zerolog.Logger) (web.Options, func(), error) {
+func openOne(ctx context.Context, c *config.Config, all *store.Clusters, schema string, turn turns, log zerolog.Logger) (web.Options, func(), error) {
 	list, err := all.List(ctx, time.Now())
 	if err != nil {
 		return web.Options{}, nil, err
@@ -243,7 +241,9 @@ func openOne(ctx context.Context, c *config.Config, all *store.Clusters, schema 
 	if err != nil {
 		return web.Options{}, nil, err
 	}
-	w, err := pagesOver(&one, newProver(s, func() *config.Config { return &one }), log)
+	proofs := newProver(s, func() *config.Config { return &one })
+	proofs.turns = turn
+	w, err := pagesOver(&one, proofs, log)
 	if err != nil {
 		return web.Options{}, nil, errors.Join(err, s.Close())
 	}

@@ -243,7 +243,7 @@ func (f *fleetTest) pages(config string, opened func(schema string) string) (htt
 	s, err := web.NewFleet(web.FleetOptions{
 		List: func(ctx context.Context) (*report.Fleet, error) { return listFleet(ctx, all, time.Now()) },
 		Open: func(ctx context.Context, schema string) (web.Options, func(), error) {
-			return openOne(ctx, c, all, opened(schema), warnings(LogTo{W: io.Discard}))
+			return openOne(ctx, c, all, opened(schema), newTurns(), warnings(LogTo{W: io.Discard}))
 		},
 	})
 	if err != nil {

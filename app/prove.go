@@ -25,6 +25,8 @@ type prover struct {
 	waivers []checks.Waiver
 	// only are the nodes that the checks are about.
 	only onlyNodes
+	// turns are those of what reads much of the store, nil where nobody else does.
+	turns turns
 	// keep is for how many times as long as making them took checks are good, 0 for once.
 	keep int
 
@@ -42,7 +44,7 @@ type keptProof struct {
 
 // newProver returns one for what is asked again and again.
 func newProver(s *store.Store, config func() *config.Config) *prover {
-	return &prover{store: s, config: config, keep: keepProofs}
+	return &prover{store: s, config: config, turns: newTurns(), keep: keepProofs}
 }
 
 // facts are those that are stored, with the state of the store: what is read after it is of that state or a later one.
@@ -65,6 +67,11 @@ func (p *prover) facts(ctx context.Context) (report.Facts, error) {
 // long before; 0 is all that there is. Where the window is shorter than what is asked for, the checks are of that. Checks that are kept may be of a
 // state of the store before f.StoreVersion: then f.Outdated is true.
 func (p *prover) prove(ctx context.Context, t *tally.Tally, window time.Duration, f *report.Facts) error {
+	ctx, end, err := p.turns.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if window > 0 && window < f.MinWindow {
@@ -74,7 +81,6 @@ func (p *prover) prove(ctx context.Context, t *tally.Tally, window time.Duration
 	k := p.kept[window]
 	if k == nil || k.version != f.StoreVersion && now.Sub(k.made) > max(freshProofs, time.Duration(p.keep)*k.took) || p.keep == 0 {
 		k = &keptProof{version: f.StoreVersion, made: now}
-		var err error
 		if k.results, err = p.results(ctx, t, window, f); err != nil {
 			return err
 		}
@@ -108,6 +114,7 @@ func (p *prover) results(ctx context.Context, t *tally.Tally, window time.Durati
 		if t, err = p.store.Tally(ctx, from, time.Time{}); err != nil {
 			return nil, err
 		}
+		t.EndBy(newest)
 		t.Events.Judged = t.Sums.Allow + t.Sums.Deny + t.Sums.Unknown
 		own.Events = report.EventsOf(&t.Events)
 	}

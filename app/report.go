@@ -41,19 +41,19 @@ func Report(ctx context.Context, o ReportOptions) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	var from, newest time.Time
-	if o.Window > 0 {
-		if newest, err = s.Newest(ctx, time.Now()); err != nil {
-			return nil, err
-		}
-		if !newest.IsZero() {
-			from = newest.Add(-o.Window)
-		}
+	var from time.Time
+	newest, err := s.Newest(ctx, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if o.Window > 0 && !newest.IsZero() {
+		from = newest.Add(-o.Window)
 	}
 	t, err := s.Tally(ctx, from, time.Time{})
 	if err != nil {
 		return nil, err
 	}
+	t.EndBy(newest)
 	t.Events.Judged = t.Sums.Allow + t.Sums.Deny + t.Sums.Unknown
 	f, err := fromStore(stored)
 	if err != nil {

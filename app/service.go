@@ -81,9 +81,10 @@ func (s *service) open(ctx context.Context, c *config.Config) error {
 		Since: since, Cluster: c.Cluster, MaxNodes: c.Metrics.MaxNodes, MaxBindings: c.Metrics.MaxBindings, Version: s.o.Version, GoVersion: runtime.Version(),
 	})
 	s.metrics.Own(ownRules(c))
+	s.proofs = newProver(s.store, s.reloader.Current)
 	alerts := &alertStore{store: s.store, cluster: c.Cluster}
 	s.sinks.recent, s.sinks.keeper, s.sinks.since = alerts.recent, alerts, since
-	s.incident = &incidentWatch{store: s.store, sinks: s.sinks.ofIncidents, config: s.reloader.Current, clock: time.Now, log: s.log}
+	s.incident = &incidentWatch{store: s.store, turns: s.proofs.turns, sinks: s.sinks.ofIncidents, config: s.reloader.Current, clock: time.Now, log: s.log}
 	s.sinks.announced = s.incident.delivered
 	if err := s.sinks.replace(c, s.log); err != nil {
 		return err
@@ -92,12 +93,11 @@ func (s *service) open(ctx context.Context, c *config.Config) error {
 	if c.Store.Postgres != nil {
 		s.ledger.suffix = ownSuffix(instance)
 	}
-	s.proofs = newProver(s.store, s.reloader.Current)
 	if s.checks, err = openCheckWatch(ctx, s.proofs, s.log); err != nil {
 		return err
 	}
 	if c.Store.Postgres != nil {
-		s.summary = &summaryWatch{store: s.store, checks: s.checks, config: s.reloader.Current, log: s.log}
+		s.summary = &summaryWatch{store: s.store, proofs: s.proofs, checks: s.checks, config: s.reloader.Current, log: s.log}
 	}
 	s.court, err = openCourt(ctx, c, &courtParts{
 		state: s.state, store: s.store, sinks: &s.sinks, stored: s.ledger.stored, facts: s.facts, instance: instance, log: s.log,

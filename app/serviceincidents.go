@@ -34,6 +34,7 @@ type incidentSink struct {
 // restart events that a sink does not have are sent again, with the same ID. Safe for concurrent use.
 type incidentWatch struct {
 	store  *store.Store
+	turns  turns
 	sinks  func() []incidentSink
 	config func() *config.Config
 	clock  func() time.Time
@@ -68,6 +69,11 @@ func (w *incidentWatch) look(ctx context.Context) error {
 	if len(all) == 0 {
 		return nil
 	}
+	ctx, end, err := w.turns.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
 	c := w.config()
 	found, err := storedIncidents(ctx, w.store, c.Cluster, time.Time{}, exceptionsOf(c, nil), now)
 	if err != nil {

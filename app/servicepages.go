@@ -21,8 +21,9 @@ func pagesOver(c *config.Config, proofs *prover, log zerolog.Logger) (web.Option
 	return web.Options{
 		Cluster: c.Cluster, Store: s, Step: s.Step(), Hourly: c.Store.Hourly.D(), Log: log,
 		Facts: proofs.facts, Prove: proofs.prove,
-		Incidents: func(ctx context.Context, from time.Time) ([]incidents.Incident, error) {
-			return storedIncidents(ctx, s, c.Cluster, from, exceptionsOf(proofs.config(), nil), time.Now())
+		Turn: proofs.turns.take,
+		Incidents: func(ctx context.Context, from time.Time, which func(*incidents.Incident) bool, most int) ([]incidents.Incident, map[incidents.State]int, error) {
+			return proofs.incidents(ctx, c.Cluster, from, which, most)
 		},
 		Access: access,
 	}, err

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -51,18 +52,43 @@ func (b *Book) Add(k *tally.Key, g *tally.Group, excepted bool) {
 
 // Incidents returns the incidents as of a time, which is that of the log's last request: the open ones first, then the latest.
 func (b *Book) Incidents(now time.Time) []Incident {
-	out := []Incident{}
+	out, _ := b.First(now, func(*Incident) bool { return true }, math.MaxInt/2)
+	return out
+}
+
+// First returns at most so many of the incidents that are chosen, in the order of [Book.Incidents], and counts the others by their state. It keeps no others
+// in memory.
+func (b *Book) First(now time.Time, chosen func(*Incident) bool, most int) (out []Incident, more map[State]int) {
+	out, more = []Incident{}, map[State]int{}
+	cut := func() {
+		slices.SortFunc(out, compare)
+		for i := most; i < len(out); i++ {
+			more[out[i].State]++
+		}
+		n := min(len(out), most)
+		clear(out[n:])
+		out = out[:n]
+	}
 	for of, parts := range b.of {
 		slices.SortFunc(parts, compareParts)
 		for _, s := range spans(parts) {
-			out = append(out, s.incident(b.cluster, of, now))
+			in := s.incident(b.cluster, of, now)
+			if !chosen(&in) {
+				continue
+			}
+			if out = append(out, in); len(out) >= 2*most {
+				cut()
+			}
 		}
 	}
-	slices.SortFunc(out, func(a, b Incident) int {
-		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(severityOf(b.Severity), severityOf(a.Severity)), b.Last.Compare(a.Last), strings.Compare(a.Credential, b.Credential),
-			strings.Compare(string(a.Kind), string(b.Kind)), a.First.Compare(b.First))
-	})
-	return out
+	cut()
+	return out, more
+}
+
+// compare puts the open ones first, then the worst, then the latest.
+func compare(a, b Incident) int {
+	return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(severityOf(b.Severity), severityOf(a.Severity)), b.Last.Compare(a.Last), strings.Compare(a.Credential, b.Credential),
+		strings.Compare(string(a.Kind), string(b.Kind)), a.First.Compare(b.First))
 }
 
 func rank(i *Incident) int {
@@ -82,7 +108,7 @@ func compareParts(a, b *part) int {
 	if c := cmp.Or(a.group.First.Compare(b.group.First), a.group.Last.Compare(b.group.Last)); c != 0 {
 		return c
 	}
-	return slices.Compare(a.key.Strings(), b.key.Strings())
+	return a.key.Compare(&b.key)
 }
 
 // span is the parts of an incident.

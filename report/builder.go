@@ -81,6 +81,8 @@ type Facts struct {
 	Now        time.Time
 	// Incidents are those of the window, as package incidents makes them.
 	Incidents []incidents.Incident
+	// IncidentsMore counts further ones, which are not among Incidents, by their state.
+	IncidentsMore map[incidents.State]int
 	// Words make the report's sentences, English if nil.
 	Words wording.Words
 }
@@ -102,7 +104,7 @@ func Make(t *tally.Tally, f Facts) *Report {
 		Cluster: f.Cluster, Events: f.Events, State: f.State, Authorization: f.Authorization, ApiserverLog: f.ApiserverLog,
 		Verdicts:  Verdicts{t.Sums.Allow, t.Sums.Deny, t.Sums.Unknown, RaceCounts{t.Sums.RaceAllow, t.Sums.RaceDeny}},
 		Agreement: agreement(t), Ambient: listAmbient(t), NodeRestriction: restrictionOf(t), TokenAudiences: Audiences{Holders: []AudienceHolder{}, Drivers: []AudienceDriver{}}, Findings: make([]Finding, 0, len(t.Groups)),
-		Nodes: make([]Node, 0, len(t.Nodes)), Incidents: SayIncidents(f.Incidents, f.Words),
+		Nodes: make([]Node, 0, len(t.Nodes)), Incidents: SayIncidents(f.Incidents, f.Words), IncidentsMore: f.IncidentsMore,
 	}
 	if f.Audiences != nil {
 		r.TokenAudiences = *f.Audiences
@@ -159,11 +161,6 @@ func (f *Facts) stateWarnings() []string {
 		out = append(out, f.Words.Say(f.Gaps[i].Code, f.Gaps[i].Params))
 	}
 	return out
-}
-
-// FindingOf is a group of findings in the report's form.
-func FindingOf(k *tally.Key, g *tally.Group, w wording.Words) Finding {
-	return findingOf(*k, g, (&rules.Rule{Name: k.Rule}).Runbook(), wording.Or(w))
 }
 
 func findingOf(k tally.Key, g *tally.Group, runbook string, w wording.Words) Finding {

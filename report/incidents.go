@@ -128,6 +128,9 @@ func (r *Report) incidentCounts() string {
 	for i := range r.Incidents {
 		counts[r.Incidents[i].State]++
 	}
+	for state, n := range r.IncidentsMore {
+		counts[state] += int64(n)
+	}
 	return fmt.Sprintf("%d open, %d quiet, %d closed", counts[incidents.Open], counts[incidents.Quiet], counts[incidents.Closed])
 }
 

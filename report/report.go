@@ -7,6 +7,7 @@ package report
 
 import (
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/nodetrail/nodetrail/codes"
@@ -32,10 +33,13 @@ type Report struct {
 	// TokenAudiences are the audiences of tokens that nodes may ask for.
 	TokenAudiences Audiences `json:"tokenAudiences"`
 	// Incidents are findings about one credential that follow each other: the open ones first.
-	Incidents   []incidents.Incident `json:"incidents"`
-	Findings    []Finding            `json:"findings"`
-	Readiness   Readiness            `json:"readiness"`
-	Confinement Confinement          `json:"confinement"`
+	Incidents []incidents.Incident `json:"incidents"`
+	// IncidentsMore counts, by their state, those that are not listed; only the pages of a store leave any out.
+	IncidentsMore map[incidents.State]int `json:"incidentsMore,omitempty"`
+
+	Findings    []Finding   `json:"findings"`
+	Readiness   Readiness   `json:"readiness"`
+	Confinement Confinement `json:"confinement"`
 	// Exceptions are those that were given, with what each covers.
 	Exceptions []Exception `json:"exceptions"`
 	// Baseline compares with a report of before; nil if none was given.
@@ -223,6 +227,17 @@ type Finding struct {
 	lagged int64
 	wide   bool // stands for many groups
 	days   []tally.Day
+}
+
+// Groups are the findings with their keys, in the report's order. Who asks changes nothing in them.
+func (r *Report) Groups() iter.Seq2[*tally.Key, *Finding] {
+	return func(yield func(*tally.Key, *Finding) bool) {
+		for i := range r.Findings {
+			if f := &r.Findings[i]; !yield(&f.key, f) {
+				return
+			}
+		}
+	}
 }
 
 // Binding names an RBAC binding.

@@ -1,6 +1,7 @@
 package tally
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"net/http"
 	"strings"
@@ -96,6 +97,17 @@ func (k *Key) Strings() []string {
 		k.Rule, k.Node, k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Namespace, k.Name, k.Product, what,
 		k.Binding.Kind, k.Binding.Namespace, k.Binding.Name,
 	}
+}
+
+// Compare puts keys in the order of their Strings.
+func (k *Key) Compare(o *Key) int {
+	return cmp.Or(
+		strings.Compare(k.Rule, o.Rule), strings.Compare(k.Node, o.Node), strings.Compare(k.Verb, o.Verb), strings.Compare(k.APIGroup, o.APIGroup),
+		strings.Compare(k.Resource, o.Resource), strings.Compare(k.Subresource, o.Subresource), strings.Compare(k.Namespace, o.Namespace),
+		strings.Compare(k.Name, o.Name), strings.Compare(k.Product, o.Product), strings.Compare(string(k.Reason), string(o.Reason)),
+		strings.Compare(k.Apart, o.Apart), strings.Compare(k.Binding.Kind, o.Binding.Kind), strings.Compare(k.Binding.Namespace, o.Binding.Namespace),
+		strings.Compare(k.Binding.Name, o.Binding.Name),
+	)
 }
 
 // AmbientKey is by what access of any authenticated user is grouped.

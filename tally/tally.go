@@ -379,6 +379,13 @@ func widen(from, to *time.Time, t time.Time) {
 	}
 }
 
+// EndBy says that the requests end with the one of newest: what has a later time, by a clock that is wrong, counts, but does not move the end.
+func (t *Tally) EndBy(newest time.Time) {
+	if !newest.IsZero() && t.To.After(newest) && !t.From.After(newest) {
+		t.To = newest
+	}
+}
+
 // Merge adds the other tally to t. The other must not be used afterwards.
 func (t *Tally) Merge(o *Tally) {
 	t.Events.Add(&o.Events)

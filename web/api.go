@@ -24,8 +24,9 @@ const apiPrefix = "/api/v1"
 
 // api serves views as JSON.
 type api struct {
-	data views
-	log  zerolog.Logger
+	data    views
+	log     zerolog.Logger
+	reports chan struct{} // one for each report that is being written
 }
 
 // call is one request of the API, its query checked.
@@ -59,7 +60,13 @@ func findingParameters() []string {
 func (a *api) endpoints() []endpoint {
 	window := []string{"window"}
 	return []endpoint{
-		{"/overview", window, &Overview{}, func(c *call) (any, error) { return a.data.overview(c.ctx(), c.get("window")) }},
+		{"/overview", window, &Overview{}, func(c *call) (any, error) {
+			o, err := a.data.overview(c.ctx(), c.get("window"))
+			if err != nil {
+				return nil, err
+			}
+			return o.shorten(), nil
+		}},
 		{"/incidents", []string{"window", "credential"}, &IncidentsPage{}, func(c *call) (any, error) {
 			return a.data.incidents(c.ctx(), c.get("credential"), c.get("window"))
 		}},
@@ -95,7 +102,7 @@ func (a *api) endpoints() []endpoint {
 		{"/checks/{name}", window, &CheckPage{}, func(c *call) (any, error) { return a.data.check(c.ctx(), c.path("name"), c.get("window")) }},
 		{"/rules", window, []Rule{}, func(c *call) (any, error) { return a.data.rules(c.ctx(), c.get("window")) }},
 		{"/rules/{name}", window, &Rule{}, func(c *call) (any, error) { return a.data.rule(c.ctx(), c.path("name"), c.get("window")) }},
-		{"/report", window, &report.Report{}, func(c *call) (any, error) { return a.data.report(c.ctx(), c.get("window")) }},
+		{"/report", window, &report.Report{}, func(c *call) (any, error) { return a.readReport(c.ctx(), c.get("window")) }},
 	}
 }
 
@@ -184,6 +191,10 @@ func (a *api) handle(mux *router, endpoints ...endpoint) {
 				a.fail(w, r, err)
 				return
 			}
+			if whole, is := v.(*wholeReport); is {
+				a.answerReport(w, r, whole)
+				return
+			}
 			b, err := json.Marshal(v)
 			if err != nil {
 				a.fail(w, r, err)
@@ -218,6 +229,8 @@ func statusOf(err error) (int, string) {
 		return http.StatusBadRequest, err.Error()
 	case errors.Is(err, errNotFound):
 		return http.StatusNotFound, errNotFound.Error()
+	case errors.Is(err, errBusy):
+		return http.StatusServiceUnavailable, errBusy.Error()
 	case errors.Is(err, errUnavailable):
 		return http.StatusServiceUnavailable, errUnavailable.Error()
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
@@ -231,6 +244,9 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	code, say := statusOf(err)
 	if code >= http.StatusInternalServerError && r.Context().Err() == nil {
 		a.log.Error().Err(err).Str("path", r.URL.Path).Msg("cannot answer a request of the API")
+	}
+	if code == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "5")
 	}
 	answerError(w, code, say)
 }

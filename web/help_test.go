@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,10 +54,11 @@ func newSite(t testing.TB, step time.Duration) *site {
 	s.o = Options{
 		Store: st, Facts: func(context.Context) (report.Facts, error) { return s.facts, nil }, Step: step, Log: zerolog.New(zerolog.NewTestWriter(t)),
 		Now: func() time.Time { return time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC) },
-		Incidents: func(ctx context.Context, from time.Time) ([]incidents.Incident, error) {
+		Incidents: func(ctx context.Context, from time.Time, which func(*incidents.Incident) bool, most int) ([]incidents.Incident, map[incidents.State]int, error) {
 			b := incidents.NewBook("")
 			err := st.Acts(ctx, func(k *tally.Key, g *tally.Group) { b.Add(k, g, false) })
-			return slices.DeleteFunc(b.Incidents(s.o.Now()), func(in incidents.Incident) bool { return in.Last.Before(from) }), err
+			all, more := b.First(s.o.Now(), func(in *incidents.Incident) bool { return !in.Last.Before(from) && (which == nil || which(in)) }, most)
+			return all, more, err
 		},
 	}
 	return s

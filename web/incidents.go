@@ -1,9 +1,11 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/nodetrail/nodetrail/incidents"
 	"github.com/nodetrail/nodetrail/report"
@@ -33,8 +35,18 @@ func (d *data) incidents(ctx context.Context, credential, window string) (*Incid
 		return nil, err
 	}
 	out := &IncidentsPage{Window: s.report.Window, Credential: credential, Incidents: []incidents.Incident{}}
-	for i := range s.report.Incidents {
-		in := &s.report.Incidents[i]
+	all := s.report.Incidents
+	if more := s.report.IncidentsMore; credential != "" && len(more) > 0 {
+		if all, err = d.someIncidents(ctx, s.from, incidentsAtMost, func(in *incidents.Incident) bool { return in.Credential == credential }); err != nil {
+			return nil, err
+		}
+	} else {
+		for _, n := range more {
+			out.More += n
+		}
+	}
+	for i := range all {
+		in := &all[i]
 		switch {
 		case credential != "" && in.Credential != credential:
 		case len(out.Incidents) == incidentsAtMost:
@@ -52,10 +64,26 @@ func (d *data) incident(ctx context.Context, id string) (*IncidentPage, error) {
 		return nil, err
 	}
 	i := slices.IndexFunc(s.report.Incidents, func(in incidents.Incident) bool { return in.ID == id })
-	if i < 0 {
+	if i >= 0 {
+		return &IncidentPage{Incident: s.report.Incidents[i]}, nil
+	}
+	if len(s.report.IncidentsMore) == 0 {
 		return nil, errNotFound
 	}
-	return &IncidentPage{Incident: s.report.Incidents[i]}, nil
+	all, err := d.someIncidents(ctx, time.Time{}, 1, func(in *incidents.Incident) bool { return in.ID == id })
+	if err != nil || len(all) == 0 {
+		return nil, cmp.Or(err, errNotFound)
+	}
+	return &IncidentPage{Incident: all[0]}, nil
+}
+
+// someIncidents reads those that are chosen, where a window has too many to be kept.
+func (d *data) someIncidents(ctx context.Context, from time.Time, most int, chosen func(*incidents.Incident) bool) ([]incidents.Incident, error) {
+	all, _, err := d.o.Incidents(ctx, from, chosen, most)
+	if err != nil {
+		return nil, d.unavailable(ctx, err)
+	}
+	return report.SayIncidents(all, nil), nil
 }
 
 // openIncidents are those of a report that are open.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
@@ -90,9 +91,14 @@ func TestWindowBeforeTheFuture(t *testing.T) {
 	for _, at := range []time.Time{time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC), future} {
 		s.commit(tally.Entry{Time: at, IsNode: true, Node: "worker-1", Verdict: nodeauthz.Allow})
 	}
-	var got struct{ Verdicts struct{ Allow int } }
-	ok(t, json.Unmarshal(do(s.server(), request("/api/v1/report?window=1h")).Body.Bytes(), &got))
-	if got.Verdicts.Allow != 2 {
-		t.Errorf("%d requests in the window, want both", got.Verdicts.Allow)
+	for _, path := range []string{"/api/v1/report?window=1h", "/api/v1/report", "/api/v1/overview?window=7d"} {
+		var got struct {
+			Verdicts struct{ Allow int }
+			Window   report.Window
+		}
+		ok(t, json.Unmarshal(do(s.server(), request(path)).Body.Bytes(), &got))
+		if got.Verdicts.Allow != 2 || !got.Window.To.Equal(time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)) {
+			t.Errorf("%s: %d requests up to %v, want both, and the end of those that are not in the future", path, got.Verdicts.Allow, got.Window.To)
+		}
 	}
 }

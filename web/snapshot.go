@@ -18,11 +18,13 @@ import (
 
 // Bounds of what is kept to be shown again.
 const (
-	// maxWindows is how many windows are kept, maxLoads how many are read at the same time.
+	// maxWindows is how many windows are kept. Of those with many findings fewer are: together they have at most maxKept, if it is not one alone.
 	maxWindows = 4
-	maxLoads   = 2
+	maxKept    = 40_000
+	// maxIncidents is how many incidents of a window are kept in full; the others are counted.
+	maxIncidents = 1000
 	// loadWithin is how long reading a window may take.
-	loadWithin = 2 * time.Minute
+	loadWithin = 5 * time.Minute
 	// staleFor is for how long what was read is shown while it is read anew, if that takes more than cache.slow, by default slow.
 	staleFor = 2 * time.Minute
 	slow     = 500 * time.Millisecond
@@ -69,7 +71,8 @@ type cache struct {
 	store     Store
 	facts     func(context.Context) (report.Facts, error)
 	prove     func(context.Context, *tally.Tally, time.Duration, *report.Facts) error
-	incidents func(context.Context, time.Time) ([]incidents.Incident, error)
+	incidents func(context.Context, time.Time, func(*incidents.Incident) bool, int) ([]incidents.Incident, map[incidents.State]int, error)
+	turn      func(context.Context) (context.Context, func(), error)
 	cluster   string
 	step      time.Duration
 	// fresh is for how long nothing is asked of the store, or times as long as reading took.
@@ -78,8 +81,10 @@ type cache struct {
 	now   func() time.Time
 	// clock is what the requests' times are compared with.
 	clock func() time.Time
-	loads chan struct{}
+	loads chan struct{} // one window is read at a time
 	slow  time.Duration
+	most  int // maxKept, but in tests
+	keep  int // maxIncidents, but in tests
 	// worth is how long reading must have taken for what is over to be kept.
 	worth time.Duration
 
@@ -91,7 +96,7 @@ type cache struct {
 // cached is a window, and who reads it now.
 type cached struct {
 	snap    *snapshot
-	checked time.Time // when snap was known to be what the store holds
+	checked time.Time // when snap was read, or found to be what the store holds
 	used    int64
 	loading *loading
 }
@@ -104,7 +109,7 @@ type loading struct {
 
 func newCache(o *Options) *cache {
 	return &cache{
-		store: o.Store, facts: o.Facts, prove: o.Prove, incidents: o.Incidents, cluster: o.Cluster, step: o.Step, fresh: time.Second, times: 4, slow: slow, worth: slow / 5, now: time.Now, clock: o.Now, loads: make(chan struct{}, maxLoads),
+		store: o.Store, facts: o.Facts, prove: o.Prove, incidents: o.Incidents, cluster: o.Cluster, step: o.Step, fresh: time.Second, times: 4, slow: slow, worth: slow / 5, now: time.Now, clock: o.Now, loads: make(chan struct{}, 1), turn: o.Turn, most: maxKept, keep: maxIncidents,
 		windows: map[time.Duration]*cached{},
 	}
 }
@@ -144,9 +149,50 @@ func (c *cache) get(ctx context.Context, window time.Duration) (*snapshot, error
 	}
 }
 
+// inTurn reads the window when it is its turn.
+func (c *cache) inTurn(ctx context.Context, window time.Duration, w *cached) (*snapshot, error) {
+	if c.turn != nil {
+		held, end, err := c.turn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+		ctx = held
+	}
+	ctx, stop := context.WithTimeout(ctx, loadWithin)
+	defer stop()
+	c.mu.Lock()
+	c.shrink()
+	old := w.snap
+	c.mu.Unlock()
+	return c.read(ctx, window, old)
+}
+
+// forget drops a snapshot.
+func (c *cache) forget(s *snapshot) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.windows {
+		if w.snap == s {
+			w.snap = nil
+		}
+	}
+}
+
+// heavy reports whether the windows that are kept have too many findings together.
+func (c *cache) heavy() bool {
+	n := 0
+	for _, w := range c.windows {
+		if w.snap != nil {
+			n += len(w.snap.all)
+		}
+	}
+	return n > c.most
+}
+
 // shrink forgets the windows that were not asked for for longest.
 func (c *cache) shrink() {
-	for len(c.windows) > maxWindows {
+	for len(c.windows) > maxWindows || len(c.windows) > 1 && c.heavy() {
 		oldest, found := time.Duration(0), false
 		for k, w := range c.windows {
 			if w.loading == nil && (!found || w.used < c.windows[oldest].used) {
@@ -161,22 +207,16 @@ func (c *cache) shrink() {
 }
 
 func (c *cache) load(ctx context.Context, window time.Duration, w *cached, l *loading) {
-	ctx, stop := context.WithTimeout(ctx, loadWithin)
-	defer stop()
 	c.loads <- struct{}{}
 	defer func() { <-c.loads }()
-	c.mu.Lock()
-	old := w.snap
-	c.mu.Unlock()
-	at := c.now()
-	l.snap, l.err = c.read(ctx, window, old)
+	l.snap, l.err = c.inTurn(ctx, window, w)
 	if l.err != nil {
 		l.err = fmt.Errorf("%w: %w", errUnavailable, l.err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if l.err == nil {
-		w.snap, w.checked = l.snap, at
+		w.snap, w.checked = l.snap, c.now() // what took long is good for a while
 	}
 	w.loading = nil
 	close(l.done)
@@ -192,19 +232,21 @@ func (c *cache) read(ctx context.Context, window time.Duration, old *snapshot) (
 	if old != nil && old.version == version {
 		return old, nil
 	}
+	if old != nil && len(old.all) > c.most {
+		c.forget(old) // there is no room for two
+		old = nil
+	}
 	began := c.now()
 	facts, err := c.facts(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var from, newest time.Time
-	if window > 0 {
-		if newest, err = c.store.Newest(ctx, c.clock()); err != nil {
-			return nil, err
-		}
-		if !newest.IsZero() {
-			from = newest.Add(-window)
-		}
+	if newest, err = c.store.Newest(ctx, c.clock()); err != nil {
+		return nil, err
+	}
+	if window > 0 && !newest.IsZero() {
+		from = newest.Add(-window)
 	}
 	facts.StoreVersion = version
 	s := &snapshot{facts: facts, version: version}
@@ -212,6 +254,7 @@ func (c *cache) read(ctx context.Context, window time.Duration, old *snapshot) (
 	if err != nil {
 		return nil, err
 	}
+	t.EndBy(newest)
 	s.nodes, s.from, s.to = t.Nodes, t.From, t.To
 	t.Events.Judged = t.Sums.Allow + t.Sums.Deny + t.Sums.Unknown
 	facts.Events = report.EventsOf(&t.Events)
@@ -228,7 +271,7 @@ func (c *cache) read(ctx context.Context, window time.Duration, old *snapshot) (
 		}
 	}
 	if c.incidents != nil {
-		if facts.Incidents, err = c.incidents(ctx, from); err != nil {
+		if facts.Incidents, facts.IncidentsMore, err = c.incidents(ctx, from, nil, c.keep); err != nil {
 			return nil, err
 		}
 	}
@@ -245,13 +288,14 @@ func (s *snapshot) index(t *tally.Tally, cluster string) {
 		places[r.Name] = i
 	}
 	s.all = make([]found, 0, len(t.Groups))
-	for k, g := range t.Groups {
+	for k, f := range s.report.Groups() { // what they hold is shared
 		place, known := places[k.Rule]
 		if !known {
 			place = len(places)
 		}
+		g := t.Groups[*k]
 		s.all = append(s.all, found{
-			Finding: findingOf(cluster, &k, g), key: k, severity: g.Severity, rule: place, low: g.Low,
+			Finding: Finding{ID: sinks.ID(cluster, k), Finding: *f}, key: *k, severity: g.Severity, rule: place, low: g.Low,
 		})
 	}
 	order := ordering("severity")
@@ -267,11 +311,6 @@ func (s *snapshot) index(t *tally.Tally, cluster string) {
 		s.worst[f.Node] = n
 	}
 	s.facets = facetsOf(s.all)
-}
-
-// findingOf is a group with the ID that sinks and alerts give it.
-func findingOf(cluster string, k *tally.Key, g *tally.Group) Finding {
-	return Finding{ID: sinks.ID(cluster, k), Finding: report.FindingOf(k, g, nil)}
 }
 
 // facetsOf counts values.

@@ -31,6 +31,8 @@ type Overview struct {
 	// Nodes are those with most access that needs RBAC and denials, at most 20; NodeCount is how many made requests.
 	Nodes     []report.Node `json:"nodes"`
 	NodeCount int           `json:"nodeCount"`
+	// More counts, by the name of a list of readiness, what is not listed beyond the first 100: /checks, /findings, /nodes and /report have all.
+	More map[string]int `json:"more,omitempty"`
 	// Sources are those of this process; none where the store alone is read.
 	Sources []Source `json:"sources"`
 }

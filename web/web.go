@@ -30,8 +30,11 @@ type Options struct {
 	// Prove puts the results of the checks into the facts, for the tally of a window that ends with the newest request; 0 is all that there is. Nil for
 	// none: then everything is unproven.
 	Prove func(ctx context.Context, t *tally.Tally, window time.Duration, f *report.Facts) error
-	// Incidents are those with a finding since a time, zero for all; nil for none.
-	Incidents func(ctx context.Context, from time.Time) ([]incidents.Incident, error)
+	// Incidents are at most so many of those with a finding since a time, zero for all, that which chooses, nil for all; and how many more there are in each
+	// state. Nil for none.
+	Incidents func(ctx context.Context, from time.Time, which func(*incidents.Incident) bool, most int) ([]incidents.Incident, map[incidents.State]int, error)
+	// Turn waits until nobody else reads much of the store; who got it calls end. The pages of several clusters share one. Nil where there is nobody else.
+	Turn func(ctx context.Context) (held context.Context, end func(), err error)
 	// Live is nil where no state of the cluster is at hand; NoLive says why, in a sentence.
 	Live   Live
 	NoLive string
@@ -107,7 +110,7 @@ func New(o Options) (*Server, error) {
 	}
 	p.base = o.Base
 	p.routes(s.mux)
-	(&api{data: s.data, log: o.Log}).routes(s.mux)
+	(&api{data: s.data, log: o.Log, reports: make(chan struct{}, reportsAtOnce)}).routes(s.mux)
 	return s, nil
 }
 
