@@ -33,8 +33,9 @@ A named audience is not more: the tokens are those of pods on the node. The API 
 What every authenticated user has does not include any right that the check 'tokens-on-node' looks for, such as to read secrets.
 
 ## What defeats it
-Such a binding, or a node's certificate with the group 'system:masters'. The check is unproven where API servers of Kubernetes 1.32 and later
-answer as with the feature gate AuthorizeNodeWithSelectors off: each node can then list and read the pods of all nodes.
+Such a binding, or a node's certificate with the group 'system:masters'. The check is unproven where API servers answer
+as with the feature gate AuthorizeNodeWithSelectors off, which is possible in Kubernetes 1.32 and 1.33: each node can then list and read the
+pods of all nodes.
 
 ## What to do
 Delete the bindings that are listed, or take the rights out of their roles. Issue certificates without other groups.`

@@ -75,7 +75,8 @@ would not have written. A wrong policy that would have written all of the log is
 It hides a request in part if it leaves out a stage. Without 'ResponseStarted', a watch, or another request that lasts, is not in the log
 while it is open, and its client says for how long that is. Without 'RequestReceived' and 'Panic', a request at which the API server panics
 is not in the log. Whatever the policy, watches of nodes that end in the log must also begin in it: of each kind, 1 % may not.
-No log can show what kubelets do seldom. Since Kubernetes 1.31 they read their Node only when they start.
+No log can show what kubelets seldom do. Since Kubernetes 1.31 they read their Node only when they start, when they repeat a failed report of
+its status, and when they verify that a volume is attached.
 
 ## What to do
 Give the policy of the API servers. If it hides requests of a service account to which 'system:node' is bound, put a rule of
@@ -125,7 +126,8 @@ const docNodeAuthorizerOn = `The Node authorizer is asked before RBAC
 Every API server has the Node authorizer, before RBAC and all others.
 
 ## What proves it
-The configuration of each API server ('--authorization-mode'), or the API servers' own decisions in every hour: the Node authorizer always
+The configuration of each API server ('--authorization-mode', which you give to nodetrail as well if it is in a file of
+'--authorization-config'), or the API servers' own decisions in every hour: the Node authorizer always
 allows a node to renew its own Lease, and where it did, the event has a decision without a reason.
 
 ## What defeats it
@@ -141,7 +143,8 @@ What another authorizer or RBAC allows nodes then looks like a decision of the N
 binding. If '--authorization-mode' is given and names another authorizer, that explains it.
 
 ## What to do
-Set '--authorization-mode=Node,RBAC' on the servers that are listed. If it is set, keep the annotations of events in the log.`
+Set '--authorization-mode=Node,RBAC' on the servers that are listed. With '--authorization-config', put the type Node before RBAC in that file
+instead: the two flags exclude each other. If this is done already, keep the annotations of events in the log.`
 
 const docVersionKnown = `The Kubernetes version is known
 
@@ -273,10 +276,13 @@ Restart the kubelet of one node of each kind, or better, let one join. Or waive 
 const docStateComplete = `The state of the cluster is complete
 
 ## What it claims
-The objects that verdicts depend on are known for the whole window.
+The state has every kind of object that verdicts depend on, without a break from its beginning to the end of the log.
 
 ## What proves it
-State is given, and nobody stopped watching in the window.
+State is given, and nobody stopped watching in the window. The report counts the objects that the state holds.
+
+The state may begin after the log. Requests from before have no verdict unless the API server's own decision gives it, and
+the check 'every-event-judged' is unproven because of them.
 
 ## What defeats it
 No state, kinds of objects that are missing, times in which nobody watched, a state that ends before the log. A journal of

@@ -134,12 +134,13 @@ What can be seen depends on how nodes get their certificates:
 
 ## Why
 Whoever gets a certificate with 'CN=system:node:<nodeName>' is that node: it reads the secrets of all pods there and takes tokens of their
-service accounts. kube-controller-manager signs such a request by default for anyone with a bootstrap token, whether or not the node exists.
+service accounts. With kubeadm's defaults, kube-controller-manager approves and signs such a request of anyone with a bootstrap token,
+whether or not the node exists: kubeadm binds the role for it ('certificatesigningrequests/nodeclient') to the group of its tokens.
 
 ## What to do
 Look at who made the request, from which address, and what the certificate was used for since. Kubernetes cannot revoke a certificate:
-delete the Node and drain its pods, rotate what they use, and replace the CA if you cannot wait until the certificate expires. Delete the
-bootstrap token and find out where it was read.
+cordon and drain the node, then delete its Node. Rotate what its pods used, and replace the CA if you cannot wait until the certificate
+expires. Delete the bootstrap token and find out where it was read.
 
 ## False positives
 Two machines with one host name look like an impersonation, and are one. Before Kubernetes 1.32 the log has no ID of certificates: then

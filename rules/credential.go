@@ -91,7 +91,7 @@ A single request with a node's identity for which one of these holds, the first 
 - it was refused and would have given the node the rights of others (medium): exec and the like in pods, the proxy of pods, services and
   nodes, roles and bindings, the approval of certificates, impersonation, bootstrap tokens;
 - it lists or watches pods of all nodes, and was let through without a binding (medium). Kubelets ask for their own by a field selector.
-  Before Kubernetes 1.32, and with the feature gate AuthorizeNodeWithSelectors off, the Node authorizer lets it through;
+  The Node authorizer allows it before Kubernetes 1.32, and in 1.32 and 1.33 with the feature gate AuthorizeNodeWithSelectors off;
 - it gets a pod that is on another node, and was let through without a binding (medium). No pod of that name was on the node within the
   day before: a kubelet asks after the pods that it had;
 - it was refused, and is a read that no kubelet makes (medium): a list or a watch of pods without the node's own field selector, of
@@ -140,9 +140,11 @@ A kubelet's key lies on the node's disk. Programs on the node that borrow it bre
 it from elsewhere or with another tool, while the kubelet continues as before.
 
 ## What to do
-If it is a program of yours, give it a service account. Otherwise find out what runs at that address with that user agent, rotate the
-kubelet's certificate, and treat what it read as disclosed. One certificate on several nodes comes from an image or an installer that
-copies it: issue one for each node. Where somebody impersonates nodes, look at who may: the verb 'impersonate' in RBAC.
+If it is a program of yours, give it a service account. Otherwise find out what runs at that address with that user agent, and
+rotate what it read. A client certificate cannot be revoked, and a new one does not end the old one. Until it expires, the holder reads
+what the pods of the node use: cordon and drain the node, delete its Node, block the address, and replace the CA if you cannot wait.
+
+One certificate on several nodes comes from an image or an installer that copies it: issue one for each node. Where somebody impersonates nodes, look at who may: the verb 'impersonate' in RBAC.
 
 ## False positives
 A node with several addresses from which it comes in turn is flagged where the Node object does not have both, and so are one or two

@@ -77,8 +77,11 @@ A kubelet asks for what its pods name and nothing else. Somebody who has its cre
 window of a day finds those who do it slowly.
 
 ## What to do
-Find out by user agent and address what used the node's credential. Unless it is a program of yours, isolate the node, revoke or rotate
-the credential, treat each object that was read as disclosed, and remove the RBAC binding that let it through (see rbac-excess-access).
+Find out by user agent and address what used the node's credential. Unless it is a program of yours, isolate the node, and rotate
+each object that was read. Remove the RBAC binding that allowed the reads (see rbac-excess-access).
+
+A client certificate cannot be revoked, and a new one does not end the old one. Until it expires, the holder reads what the pods of the node
+use: cordon and drain the node, delete its Node, block the address, and replace the CA if you cannot wait.
 
 ## False positives
 An agent that runs on the node with the kubelet's credential and reads secrets, such as an ingress controller, looks the same and should
