@@ -90,6 +90,36 @@ func (r *Report) prove(f *Facts) {
 		r.Waivers = append(r.Waivers, Waiver{w.Waiver.Check, w.Waiver.Owner, w.Waiver.Reason, w.Waiver.Expires, len(w.Covers), w.Expired})
 	}
 	r.Paste = paste(f, r.Window.To)
+	for _, q := range r.Questions() {
+		for i := range q.Checks {
+			r.beforeLog(&q.Checks[i], f.Words)
+		}
+	}
+}
+
+// beforeLog says of what nothing shows that the log begins later, where that is the reason: to change the cluster would not help.
+func (r *Report) beforeLog(c *Check, words wording.Words) {
+	if r.Window.From == nil || c.State != checks.Unproven.String() {
+		return
+	}
+	all, some := c.More == 0, false
+	for i := range c.Evidence {
+		item := &c.Evidence[i]
+		if item.State != c.State {
+			continue
+		}
+		switch before := item.To != nil && item.From.Before(*item.To) && !item.To.After(*r.Window.From); checks.Code(item.Code) {
+		case checks.CodeModeUnknown, checks.CodeVersionUnknown, checks.CodeRestrictionNotSeen:
+			if all = all && before; before {
+				item.Message, some = wording.BeforeLog(*item.From, *item.To), true
+			}
+		default:
+			all = false
+		}
+	}
+	if all && some {
+		c.Next = words.Next(&checks.Next{Code: checks.NextGetLog})
+	}
 }
 
 // checks are those of a question, each with the state that the answer rests on.

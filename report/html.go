@@ -31,6 +31,7 @@ func (r *Report) WriteHTML(w io.Writer, all bool) error {
 		"some":      func(all []string) string { return someOf(all, planNames) },
 		"others":    func(x Readiness) []string { return x.OtherWarnings() },
 		"capital":   capital,
+		"pages":     func() string { return wording.Pages },
 		"questions": func(r *Report) []Question { return r.Questions() },
 		"wrong":     func(c Check) string { return c.wrong() },
 		"cells":     func(f Finding) []string { return f.originCells() },
@@ -128,6 +129,7 @@ h1 { margin-bottom: 0; } summary h2 { display: inline; font-size: 1.1rem; } deta
 {{end}}<h2>Results</h2>
 <table>{{range .Lines}}<tr><th scope="row">{{.Name}}</th><td>{{visible .Text}}</td></tr>
 {{end}}</table>
+<p>{{pages}}</p>
 {{end}}<nav aria-label="Contents"><h2>Contents</h2><ul>{{range sections .}}<li><a href="#{{.ID}}">{{.Title}}</a></li>
 {{end}}</ul></nav>
 {{with .Readiness.Plan}}{{template "fold" fold "plan"}}

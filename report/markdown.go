@@ -87,6 +87,7 @@ func (r *Report) markSummary(b *strings.Builder) {
 	if s.Notes > 0 {
 		fmt.Fprintf(b, "- Notes: %s (`--all`)\n", plural(int64(s.Notes), "harmless note"))
 	}
+	fmt.Fprintf(b, "- %s\n", wording.Pages)
 }
 
 // topOf is how many of many things Markdown and HTML list unless everything is asked for.

@@ -10,24 +10,51 @@ import (
 // The bounds of the text report's first part.
 const (
 	maxColumns, minColumns = 100, 80
-	// screenLines is how many lines the first screen has, listed how many blockers, gaps or findings the first part names.
-	screenLines, listed = 24, 5
+	// screenLines is how many lines the first screen has.
+	screenLines = 24
+	// commandLines is how many lines a command may take.
+	commandLines = 5
+	// titleName is how many columns of a cluster's or a node's name the title and the answers have room for.
+	titleName = 60
 )
 
-// summary writes the Summary. The answers, the blockers and a next step are within the first screen, whatever the names in them.
+// layout says how much the first screen has. The answers and the next step are in each as they are.
+type layout struct {
+	// points is how many blockers, and how many gaps, it lists at most.
+	blockers, gaps int
+	// detail adds what is known of each point and which checks failed, next what to do about each.
+	detail, next bool
+	// cut makes each other text fit its line.
+	cut bool
+}
+
+// layouts are those that are tried, in order. The last ones cut texts: only a person at a terminal, who can make it larger, sees them.
+func layouts(terminal bool) []layout {
+	out := []layout{
+		{5, 5, true, true, false}, {3, 3, true, true, false}, {5, 5, false, true, false}, {3, 3, false, true, false},
+		{5, 5, false, false, false}, {4, 4, false, false, false}, {3, 3, false, false, false}, {3, 2, false, false, false}, {2, 2, false, false, false},
+		{2, 1, false, false, false}, {1, 1, false, false, false},
+	}
+	if terminal {
+		out = append(out, layout{3, 3, false, false, true}, layout{2, 2, false, false, true}, layout{1, 1, false, false, true})
+	}
+	return out
+}
+
+// summary writes the Summary: first a screen with both answers, the next step, and the worst blockers and gaps, then further results.
 func (t Text) summary(b *strings.Builder, r *Report) {
 	s := r.Summary()
 	screen := ""
-	for brief := 0; brief <= 2; brief++ {
-		screen = t.first(&s, r, brief)
-		if t.All || strings.Count(screen, "\n") < screenLines {
-			break
+	if t.All {
+		screen = t.first(&s, r, layout{len(s.Blockers), len(s.Gaps), true, true, false})
+	} else {
+		for _, l := range layouts(t.Columns > 0) {
+			if screen = t.first(&s, r, l); strings.Count(screen, "\n") <= screenLines {
+				break
+			}
 		}
 	}
 	b.WriteString(screen)
-	if len(s.Blockers) > 0 {
-		t.points(b, "Gaps", "gap", s.Gaps, len(s.Blockers), 0)
-	}
 	b.WriteByte('\n')
 	for _, line := range s.Lines {
 		t.result(b, line)
@@ -35,44 +62,85 @@ func (t Text) summary(b *strings.Builder, r *Report) {
 	if s.Notes > 0 && !t.All {
 		fmt.Fprintf(b, "%s\n", t.paint(dim, plural(int64(s.Notes), "harmless note")+" hidden (--all)"))
 	}
+	fmt.Fprintf(b, "%s\n", t.paint(dim, wording.Pages))
 }
 
-// first is what the first screen has at least. brief is how much shorter than in full: 1 has a line for each title, 2 no details.
-func (t Text) first(s *Summary, r *Report, brief int) string {
+// first is what the first screen has.
+func (t Text) first(s *Summary, r *Report, l layout) string {
 	var b strings.Builder
-	columns := t.columns()
-	fmt.Fprintf(&b, "%s\n\n", t.paint(bold, wording.Fit(strings.Join(s.Title, " · "), columns)))
-	t.answers(&b, s.Answers)
+	for i, line := range wording.Wrap(strings.Join(s.Title, " · "), t.columns()-2, 0) {
+		fmt.Fprintf(&b, "%s%s\n", strings.Repeat("  ", min(i, 1)), t.paint(bold, line))
+	}
+	b.WriteByte('\n')
+	t.answers(&b, s.Answers, l.detail)
 	for _, remark := range s.Remarks {
-		t.indented(&b, "", "", remark, 2)
+		t.remark(&b, remark, l)
 	}
 	if s.NoBindings {
-		t.worst(&b, r, max(1, 4-len(s.Remarks)))
+		t.worst(&b, r, l)
 	}
-	if s.Then != nil {
-		fmt.Fprintf(&b, "\n%s\n", t.paint(bold, "Next"))
-		t.indented(&b, "  ", "  ", s.Then.What+".", 3-brief)
-		if len(s.Then.Commands) > 0 {
-			t.command(&b, "    ", s.Then.Commands[0])
-		}
-	}
-	if len(s.Blockers) > 0 {
-		t.points(&b, "Blockers", "blocker", s.Blockers, 0, brief)
-	} else {
-		t.points(&b, "Gaps", "gap", s.Gaps, 0, brief)
-	}
+	t.next(&b, s)
+	t.points(&b, "Blockers", s.Blockers, l.blockers, 0, s.first(), l)
+	t.points(&b, "Gaps", s.Gaps, l.gaps, len(s.Blockers), s.first(), l)
 	return b.String()
 }
 
-// answers are both, each in a line.
-func (t Text) answers(b *strings.Builder, all []Answer) {
+// remark writes a sentence. Further lines of it are indented, so that a name in it cannot look like an answer.
+func (t Text) remark(b *strings.Builder, s string, l layout) {
+	for i, line := range wording.Wrap(s, t.columns()-2, l.lines()) {
+		fmt.Fprintf(b, "%s%s\n", strings.Repeat("  ", min(i, 1)), line)
+	}
+}
+
+// lines is how many lines a text may take that is neither an answer nor the next step, 0 for any number.
+func (l layout) lines() int {
+	if l.cut {
+		return 1
+	}
+	return 0
+}
+
+// next writes what to do first.
+func (t Text) next(b *strings.Builder, s *Summary) {
+	what, command := s.first(), ""
+	switch {
+	case s.LogFirst != "":
+	case s.Then != nil:
+		what = s.Then.What
+		if len(s.Then.Commands) > 0 {
+			command = s.Then.Commands[0]
+		}
+	case strings.HasPrefix(what, commandBegin):
+		what, command = "", what
+	}
+	if what == "" && command == "" {
+		return
+	}
+	fmt.Fprintf(b, "\n%s\n", t.paint(bold, "Next"))
+	if what != "" {
+		t.indented(b, "  ", "  ", capital(what)+".", 0)
+	}
+	if command != "" {
+		t.command(b, "    ", command)
+	}
+}
+
+// answers are both, each on lines of its own. With checks they name the checks that failed.
+func (t Text) answers(b *strings.Builder, all []Answer, checks bool) {
 	ask, head := 0, 0
 	for _, a := range all {
 		ask, head = max(ask, len(a.Ask)), max(head, len(a.Head))
 	}
 	for _, a := range all {
-		why := wording.Fit(a.Why, t.columns()-ask-head-6)
-		fmt.Fprintf(b, "%-*s   %s%s   %s\n", ask, a.Ask, t.paint(bold+";"+classColour(a.Class), strings.ToUpper(a.Head)), strings.Repeat(" ", head-len(a.Head)), why)
+		why := a.Counts
+		if checks {
+			why = a.Why
+		}
+		lines := wording.Wrap(why, t.columns()-ask-head-6, 0)
+		fmt.Fprintf(b, "%-*s   %s%s   %s\n", ask, a.Ask, t.paint(bold+";"+classColour(a.Class), strings.ToUpper(a.Head)), strings.Repeat(" ", head-len(a.Head)), lines[0])
+		for _, line := range lines[1:] {
+			fmt.Fprintf(b, "%s%s\n", strings.Repeat(" ", ask+head+6), line)
+		}
 	}
 }
 
@@ -93,50 +161,70 @@ func classColour(class string) string {
 	return yellow
 }
 
-// worst are the worst findings, at most so many, each in a line.
-func (t Text) worst(b *strings.Builder, r *Report, most int) {
+// worst are the worst findings, in a short layout one.
+func (t Text) worst(b *strings.Builder, r *Report, l layout) {
 	if len(r.Findings) == 0 {
 		return
 	}
+	if !l.detail {
+		f := &r.Findings[0]
+		t.remark(b, wording.WorstOf(int64(len(r.Findings)), f.Severity, f.Message), l)
+		return
+	}
+	const most, indent = 3, "           "
 	fmt.Fprintf(b, "\n%s\n", t.paint(bold, "Worst findings"))
 	for i := range r.Findings[:min(most, len(r.Findings))] {
 		f := &r.Findings[i]
-		fmt.Fprintf(b, "  %s %s\n", t.paint(severityColour(f.Severity), fmt.Sprintf("%-8s", f.Severity)), wording.Fit(f.Message, t.columns()-11))
+		for j, line := range wording.Wrap(f.Message, t.columns()-len(indent), 0) {
+			if j == 0 {
+				fmt.Fprintf(b, "  %s %s\n", t.paint(severityColour(f.Severity), fmt.Sprintf("%-8s", f.Severity)), line)
+			} else {
+				fmt.Fprintf(b, "%s%s\n", indent, line)
+			}
+		}
 	}
 	if n := len(r.Findings) - most; n > 0 {
-		fmt.Fprintf(b, "  %s\n", t.paint(dim, fmt.Sprintf("and %s (--all)", plural(int64(n), "more finding"))))
+		fmt.Fprintf(b, "  %s\n", t.paint(dim, wording.MoreOf(int64(n), "finding")))
 	}
 }
 
-// points lists the first of several points, with numbers after those that were given before.
-func (t Text) points(b *strings.Builder, title, one string, all []Point, before, brief int) {
+// points lists the first of several points, with numbers after those that were given before. What to do is written after those that need the same, but
+// for what the screen has as its next step.
+func (t Text) points(b *strings.Builder, title string, all []Point, most, before int, told string, l layout) {
 	if len(all) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%s\n", t.paint(bold, title))
-	most := listed
-	if t.All {
-		most = len(all)
+	most = min(most, len(all))
+	confined := 0
+	for i := range all {
+		if all[i].confined {
+			confined++
+		}
 	}
-	for i := range all[:min(most, len(all))] {
-		t.point(b, before+i+1, &all[i], brief)
-	}
-	if n := len(all) - most; n > 0 {
-		more := fmt.Sprintf("and %s (--all)", plural(int64(n), "more "+one))
-		confined := 0
-		for i := range all {
-			if all[i].confined {
-				confined++
+	fmt.Fprintf(b, "\n%s%s\n", t.paint(bold, title), t.paint(dim, wording.Listed(most, len(all), confined)))
+	from := 0
+	for i := range all[:most] {
+		p := &all[i]
+		t.point(b, before+i+1, p, l)
+		if i+1 < most && all[i+1].Next == p.Next {
+			continue
+		}
+		if l.next && p.Next != "" && p.Next != told {
+			const indent = "       "
+			first := "next: "
+			switch {
+			case from == i-1:
+				first = fmt.Sprintf("next for %d and %d: ", before+i, before+i+1)
+			case from < i:
+				first = fmt.Sprintf("next for %d to %d: ", before+from+1, before+i+1)
 			}
+			t.indented(b, indent+first, indent+"      ", p.Next, 0)
 		}
-		if confined > 0 {
-			more += fmt.Sprintf("; of all %d, %d for confinement only", len(all), confined)
-		}
-		fmt.Fprintf(b, "  %s\n", t.paint(dim, more))
+		from = i + 1
 	}
 }
 
-func (t Text) point(b *strings.Builder, number int, p *Point, brief int) {
+func (t Text) point(b *strings.Builder, number int, p *Point, l layout) {
 	const indent = "       "
 	lead := fmt.Sprintf("%3d. ", number)
 	room := t.columns() - len(lead)
@@ -144,11 +232,10 @@ func (t Text) point(b *strings.Builder, number int, p *Point, brief int) {
 		room -= len(p.Count) + 2
 	}
 	what := p.What
-	if brief == 2 && p.short != "" {
+	if !l.detail && p.short != "" {
 		what = p.short
 	}
-	lines := wording.Wrap(what, room, 2-min(brief, 1))
-	for i, line := range lines {
+	for i, line := range wording.Wrap(what, room, l.lines()) {
 		right := ""
 		if i == 0 && p.Count != "" {
 			right = strings.Repeat(" ", room-wording.Columns(line)+2) + p.Count
@@ -156,23 +243,24 @@ func (t Text) point(b *strings.Builder, number int, p *Point, brief int) {
 		fmt.Fprintf(b, "%s%s%s\n", lead, t.paint(bold, line), right)
 		lead = strings.Repeat(" ", len(lead))
 	}
-	if brief < 2 && p.Detail != "" {
-		last := ""
-		if !p.Last.IsZero() {
-			last = "last " + p.Last.UTC().Format("2006-01-02 15:04")
-		}
-		if last == "" {
-			t.indented(b, indent, indent, p.Detail, 2-brief)
-		} else {
-			room := t.columns() - len(indent) - len(last) - 2
-			line := wording.Fit(p.Detail, room)
-			fmt.Fprintf(b, "%s%s%s%s\n", indent, line, strings.Repeat(" ", room-wording.Columns(line)+2), t.paint(dim, last))
-		}
+	if !l.detail || p.Detail == "" {
+		return
 	}
-	t.indented(b, indent+"next: ", indent+"      ", p.Next, 2-min(brief, 1))
+	last := ""
+	if !p.Last.IsZero() {
+		last = "last " + p.Last.UTC().Format("2006-01-02 15:04")
+	}
+	room = t.columns() - len(indent) - len(last) - 2
+	for i, line := range wording.Wrap(p.Detail, room, 0) {
+		right := ""
+		if i == 0 && last != "" {
+			right = strings.Repeat(" ", room-wording.Columns(line)+2) + t.paint(dim, last)
+		}
+		fmt.Fprintf(b, "%s%s%s\n", indent, line, right)
+	}
 }
 
-// indented writes a text on at most so many lines.
+// indented writes a text on at most so many lines, 0 for any number.
 func (t Text) indented(b *strings.Builder, first, rest, s string, most int) {
 	for _, line := range wording.Wrap(s, t.columns()-len(first), most) {
 		fmt.Fprintf(b, "%s%s\n", first, line)
@@ -183,7 +271,7 @@ func (t Text) indented(b *strings.Builder, first, rest, s string, most int) {
 // command writes a command that can be pasted.
 func (t Text) command(b *strings.Builder, indent, s string) {
 	lines := wording.WrapCommand(s, t.columns()-len(indent)-2)
-	if lines == nil || len(lines) > listed {
+	if lines == nil || len(lines) > commandLines {
 		lines = []string{wording.LongCommand}
 	}
 	for i, line := range lines {
@@ -197,5 +285,5 @@ func (t Text) command(b *strings.Builder, indent, s string) {
 // result writes a line that has a name, and what it needs of the next ones.
 func (t Text) result(b *strings.Builder, line Line) {
 	const name = 12
-	t.indented(b, fmt.Sprintf("%-*s", name, line.Name), strings.Repeat(" ", name), line.Text, 2)
+	t.indented(b, fmt.Sprintf("%-*s", name, line.Name), strings.Repeat(" ", name), line.Text, 0)
 }

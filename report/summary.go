@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nodetrail/nodetrail/checks"
@@ -26,6 +25,8 @@ type Summary struct {
 	// Blockers are the reasons why the bindings cannot be deleted, those without a count first, then the largest first, and what else keeps a
 	// credential from being confined. Each check that failed has at least one. Gaps are the checks that are unproven.
 	Blockers, Gaps []Point
+	// LogFirst says that the log has to have something first; "" where it has.
+	LogFirst string
 	// Then is the first step of the plan; nil where blockers or gaps of the first answer say what to do.
 	Then *Step
 	// Lines are further results, each with its name.
@@ -34,8 +35,9 @@ type Summary struct {
 	Notes int
 }
 
-// Answer is a question with its answer and why.
-type Answer struct{ Ask, Head, Why, Class string }
+// Answer is a question with its answer and why: Counts counts what stands in the way, Why also names the checks that failed. Only names the nodes that the
+// answer is about; "" for all.
+type Answer struct{ Ask, Head, Why, Counts, Only, Class string }
 
 // Line is a result in a line.
 type Line struct{ Name, Text string }
@@ -55,8 +57,30 @@ type Point struct {
 	short    string // what stands in place of What where there is no room for Detail; "" for What
 }
 
-// suggestCommand writes what the clients need.
-const suggestCommand = "nodetrail suggest --state <journal> --verify <audit log>"
+const (
+	// commandBegin is how a next step begins that is a command.
+	commandBegin = "nodetrail "
+	// suggestCommand writes what the clients need.
+	suggestCommand = commandBegin + "suggest --state <journal> --verify <audit log>"
+)
+
+// first is what to do first, in words or as a command; "" for nothing and where Then says it.
+func (s *Summary) first() string {
+	switch {
+	case s.LogFirst != "":
+		return s.LogFirst
+	case s.Then != nil:
+		return ""
+	}
+	for _, all := range [][]Point{s.Blockers, s.Gaps} {
+		for i := range all {
+			if all[i].Next != "" {
+				return all[i].Next
+			}
+		}
+	}
+	return ""
+}
 
 // Summary sums the report up.
 func (r *Report) Summary() Summary {
@@ -65,8 +89,12 @@ func (r *Report) Summary() Summary {
 		s.Remarks = append(s.Remarks, wording.NoBindingLeft)
 	}
 	for i := range r.Readiness.Holes {
-		if h := &r.Readiness.Holes[i]; h.Code == codes.WindowShort {
+		switch h := &r.Readiness.Holes[i]; h.Code {
+		case codes.WindowShort:
 			s.Remarks = append(s.Remarks, capital(h.Message)+".")
+		case codes.LogEmpty, codes.LogWithoutNodes:
+			s.Remarks = append(s.Remarks, capital(h.Message)+".")
+			s.LogFirst = wording.LogNodesFirst
 		}
 	}
 	if len(r.Readiness.Clients) > 0 {
@@ -124,6 +152,9 @@ func (r *Report) Summary() Summary {
 	for _, q := range r.Questions() {
 		s.Answers = append(s.Answers, q.answer(len(s.Blockers)-len(confined)))
 	}
+	if only := s.Answers[0].Only; only != "" {
+		s.Remarks = slices.Insert(s.Remarks, 0, wording.OnlyOf(only))
+	}
 	s.Lines = r.lines(counts)
 	return s
 }
@@ -132,7 +163,7 @@ func (r *Report) Summary() Summary {
 func (r *Report) title() []string {
 	out := []string{"nodetrail"}
 	if r.Cluster != "" {
-		out = append(out, r.Cluster)
+		out = append(out, wording.Fit(r.Cluster, titleName))
 	}
 	if w := &r.Window; w.From != nil {
 		form := "2006-01-02 15:04"
@@ -163,18 +194,22 @@ func (q Question) answer(blockers int) Answer {
 	switch {
 	case q.Name == checks.Confined.String():
 		a.Ask = wording.AskConfined
-		a.Why = wording.Counts(gaps, plural(states[checks.Failed], "failed check"))
-		if len(failed) > 0 {
-			a.Why += ": " + strings.Join(failed, ", ")
-		}
+		a.Counts = wording.Counts(plural(states[checks.Failed], "failed check"), gaps)
+		a.Why = wording.Counts(wording.Named(plural(states[checks.Failed], "failed check"), failed), gaps)
 	default:
-		a.Why = wording.Counts(plural(int64(blockers), "blocker"), gaps)
+		a.Counts = wording.Counts(plural(int64(blockers), "blocker"), gaps)
+		a.Why = a.Counts
 	}
-	if a.Why == "" {
-		a.Why = wording.Counts(plural(states[checks.Waived], "waived check"), plural(states[checks.Passed], "passed check"))
+	if a.Counts == "" {
+		a.Counts = wording.Counts(plural(states[checks.Waived], "waived check"), plural(states[checks.Passed], "passed check"))
+		a.Why = a.Counts
 	}
 	if len(q.OnlyNodes) > 0 {
-		a.Why = fmt.Sprintf("%s (the kubelets of %s)", a.Why, someOf(q.OnlyNodes, unseenNamed))
+		var names []string
+		for _, name := range q.OnlyNodes[:min(unseenNamed, len(q.OnlyNodes))] {
+			names = append(names, wording.Fit(name, titleName))
+		}
+		a.Only = wording.Some(names, len(q.OnlyNodes), unseenNamed)
 	}
 	return a
 }
@@ -196,7 +231,7 @@ func (r *Report) lines(counts map[string]int64) []Line {
 			of = append(of, fmt.Sprintf("%s %s", wording.Thousands(by[s.String()]), s))
 		}
 		out[1].Text = wording.Counts(of...)
-		if f := &r.Findings[0]; f.Severity != rules.Low.String() {
+		if f := &r.Findings[0]; f.Severity != rules.Low.String() && !r.Readiness.NoBindings {
 			out[1].Text += "; worst: " + f.Message
 		}
 	}
@@ -245,13 +280,13 @@ func (d *Identity) point() Point {
 }
 
 func (c *Check) point(title string) Point {
-	p := Point{What: wording.CheckSays(title, c.State), Next: c.Next, check: c.Name}
+	p := Point{What: wording.CheckSays(c.Name, title, c.State), Next: c.Next, check: c.Name}
 	items, more := c.those(1, func(state string) bool { return state == c.State })
 	for i := range items {
 		p.Detail = items[i].Message
 	}
 	if p.Detail != "" {
-		p.short = capital(p.Detail)
+		p.short = c.Name + ": " + p.Detail
 	}
 	if more > 0 {
 		p.Detail += fmt.Sprintf(" (and %d more)", more)

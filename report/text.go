@@ -21,12 +21,13 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return nil
 }
 
-// Text writes the report for a person: both answers, what stands in the way and what to do next, at most 24 lines of it. With All follow the checks, the
-// evidence, the findings and the plan.
+// Text writes the report for a person: first a screen of 24 lines with both answers, what to do next, and the worst of what stands in the way, then further
+// results. With All follow the checks, the evidence, the findings and the plan.
 type Text struct {
-	// All adds everything that the report has. Brief leaves all out but the two answers.
+	// All adds everything that the report has. Brief leaves all out but the two answers, and for which nodes they are if not for all.
 	All, Brief bool
-	// Columns is the width of the screen; 0, and more than 100, means 100, and less than 80 means 80. What only All writes has lines of any length.
+	// Columns is the width of the terminal, or 0 where there is none: then no text is cut, and lines have 100 columns. More than 100 means 100, and less
+	// than 80 means 80. What only All writes has lines of any length.
 	Columns int
 	// Colour turns on terminal colours.
 	Colour bool
@@ -53,7 +54,11 @@ func (t Text) paint(code, s string) string {
 func (t Text) Write(w io.Writer, r *Report) error {
 	var b strings.Builder
 	if t.Brief {
-		t.answers(&b, r.Summary().Answers)
+		s := r.Summary()
+		t.answers(&b, s.Answers, true)
+		if s.Answers[0].Only != "" {
+			t.remark(&b, s.Remarks[0], layout{})
+		}
 	} else {
 		t.summary(&b, r)
 		t.baseline(&b, r)

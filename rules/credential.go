@@ -144,7 +144,8 @@ If it is a program of yours, give it a service account. Otherwise find out what 
 rotate what it read. A client certificate cannot be revoked, and a new one does not end the old one. Until it expires, the holder reads
 what the pods of the node use: cordon and drain the node, delete its Node, block the address, and replace the CA if you cannot wait.
 
-One certificate on several nodes comes from an image or an installer that copies it: issue one for each node. Where somebody impersonates nodes, look at who may: the verb 'impersonate' in RBAC.
+One certificate on several nodes comes from an image or an installer that copies it: issue one for each node. Where
+somebody impersonates nodes, look at who may: the verb 'impersonate' in RBAC.
 
 ## False positives
 A node with several addresses from which it comes in turn is flagged where the Node object does not have both, and so are one or two

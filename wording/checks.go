@@ -87,6 +87,11 @@ func valued(format string) func(*checks.Item) string {
 	return func(i *checks.Item) string { return fmt.Sprintf(format, i.Value) }
 }
 
+// BeforeLog says that the log begins after a time that a check asks about.
+func BeforeLog(from, to time.Time) string {
+	return fmt.Sprintf("the log has no requests of %s to %s", stamp(from), stamp(to))
+}
+
 // items has a sentence for each code of an item, but for the reasons of the rule on identities.
 var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeNothingSeen:       says("nothing was seen that could show it"),

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/rules"
 )
 
@@ -38,19 +39,75 @@ func Blocked(client string, nodes int64, node, binding string) string {
 	return fmt.Sprintf("%s on %s needs %s", client, on, binding)
 }
 
-// CheckSays is the claim of a check, with what came of it. The state is one of the report's.
-func CheckSays(title, state string) string {
-	switch state {
-	case "unproven":
-		state = "not proven"
-	case "failed":
-		state = "not true"
+// CheckSays is what came of a check with its name and its claim. The state is one of the report's.
+func CheckSays(name, title, state string) string {
+	switch {
+	case state == checks.Unproven.String():
+		return "Not proven: " + title
+	case state == checks.Failed.String() && failedChecks[name] != "":
+		return failedChecks[name]
 	}
 	return title + ": " + state
 }
 
+// failedChecks say what is the case where a check fails.
+var failedChecks = map[string]string{
+	"node-authorizer-on":     "The Node authorizer is not asked before RBAC",
+	"version-known":          "The log contradicts the Kubernetes version",
+	checks.NothingDepends:    "Requests need a binding that goes",
+	checks.IdentitiesConform: "A kubelet has a wrong user or group",
+	"races-decided":          "A request in a race may need RBAC",
+	"agreement":              "nodetrail and the API servers disagree",
+	"rules-on":               "A rule that decides is off",
+	"node-restriction-on":    "NodeRestriction is not in force",
+	"no-excess-rights":       "Nodes have rights beyond their own",
+	"tokens-on-node":         "Service accounts of pods on a node can do more than a node may",
+	"no-excess-use":          "A node used rights beyond its own",
+	"one-holder":             "Something else than the kubelet uses a credential",
+	"birth-guarded":          "A credential of a node was issued to somebody else",
+}
+
 // ConfinementOnly says of what a check says that the answer about the bindings does not depend on it.
-func ConfinementOnly(s string) string { return s + " (confinement only)" }
+func ConfinementOnly(s string) string { return s + " (CONFINED only)" }
+
+// Listed says after a title how many of all points are listed, and how many of all affect the second answer alone.
+func Listed(listed, all, confined int) string {
+	var out []string
+	if listed < all {
+		out = append(out, fmt.Sprintf("%d of %d (--all lists all)", listed, all))
+	}
+	if confined > 0 && confined < all {
+		out = append(out, fmt.Sprintf("%d of the %d affect only CONFINED", confined, all))
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(out, "; ")
+}
+
+// MoreOf says how many more there are than were listed.
+func MoreOf(n int64, what string) string { return Plurals(n, "more "+what) + ": use --all" }
+
+// WorstOf names the worst of all findings.
+func WorstOf(all int64, severity, finding string) string {
+	if all == 1 {
+		return fmt.Sprintf("The finding (%s): %s", severity, finding)
+	}
+	return fmt.Sprintf("The worst of %s (%s): %s", Plurals(all, "finding"), severity, finding)
+}
+
+// Named adds names to what counts them.
+func Named(count string, names []string) string {
+	if len(names) == 0 {
+		return count
+	}
+	return count + " (" + strings.Join(names, ", ") + ")"
+}
+
+// OnlyOf says that both answers are about some nodes.
+func OnlyOf(nodes string) string {
+	return "Both answers are only about the kubelets of " + nodes + "."
+}
 
 // Counts joins the counts of things that there are: "2 blockers, 1 gap".
 func Counts(of ...string) string {
@@ -95,7 +152,9 @@ func See(page string) string { return "see " + page }
 
 // Sentences of the summary that have no parameters.
 const (
-	UnknownClient = "If a client is unknown to you, treat the credentials of its nodes as stolen."
+	UnknownClient = "If you do not recognize a client, assume its nodes' credentials are stolen."
+	LogNodesFirst = "Analyze a log that has the requests of nodes: the audit policy and filters must keep them"
 	NoBindingLeft = "When the log ended, no binding gave nodes the role system:node."
+	Pages         = "docs/ and deploy/ are in the repository github.com/nodetrail/nodetrail."
 	LongCommand   = "nodetrail analyze --all (the command is too long for this screen)"
 )

@@ -159,7 +159,7 @@ func TestMessages(t *testing.T) {
 // TestFlags holds that the pages of rules, checks and alerts name only flags that exist. A flag of another program has to be listed here.
 func TestFlags(t *testing.T) {
 	known := map[string]bool{}
-	for name := range strings.FieldsSeq("as audit-log-path audit-policy-file audit-webhook-batch-buffer-size audit-webhook-config-file " +
+	for name := range strings.FieldsSeq("as audit-log-path audit-policy-file authorization-config audit-webhook-batch-buffer-size audit-webhook-config-file " +
 		"audit-webhook-truncate-max-event-size enable-admission-plugins hostname-override") {
 		known[name] = true
 	}
