@@ -59,9 +59,9 @@ them, or any ConfigMap of that namespace. To read the logs of pods does not coun
 
 ## What defeats it
 A DaemonSet or another pod whose service account has such rights. Who may only create secrets makes a bootstrap token in 'kube-system', and in
-other namespaces a token that the node may read where a pod of it names a secret that does not exist. Whoever empties other nodes
-draws their pods to the one that was taken: that holds for a descheduler or an autoscaler, too. So does who deletes a ReplicaSet, which its
-Deployment makes again.
+other namespaces a token that the node may read where a pod of it names a secret that does not exist. An account that can evict pods
+elsewhere can move them to the stolen node. This includes deschedulers and autoscalers, and accounts that can delete a ReplicaSet, which its
+Deployment creates again.
 
 ## What to do
 Give such pods a smaller role, or keep them on nodes of their own. For leader election Leases do, in a Role of the pod's own namespace.`

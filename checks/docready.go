@@ -45,8 +45,8 @@ have reported the Node's status. A kubelet before 1.31 gets its Node before each
 finds its Node there: a get must be in the log at most ten minutes before or after. For the pods that came to nodes or went from them, the
 log must have what kubelets do then: they get the pod, report its status, create a token where one is mounted, and delete the pod in the
 end. The gets and the reports are looked for by pod: a filter for a namespace, or a sample, shows too. In an hour with thousands of pods,
-some are taken for others. Each of these must not be missing of all pods, of three or more pods of one node, or of three or more pods that
-came in one hour. The gets of pods and the reports of their status must not be missing of three or more pods that are more than 1 % of all.
+some are taken for others. The check is unproven if such a request is missing for all pods, for three or more pods of one node, or for
+three or more pods that came in one hour; and if gets or status reports are missing for three or more pods that are more than 1 % of all.
 Deletions count only if three or more pods went. What the audit policy that you give does not log is not missed here.
 If the log has watches only when they end, reads of the last 70 minutes are not missed either.
 
@@ -117,7 +117,7 @@ not have the identity Leases of the window. Two servers on one host share one Le
 'apiserver_audit_error_total' only.
 
 ## What to do
-Log the Leases 'apiserver-…' of the user 'system:apiserver' at level 'Metadata', as 'deploy/audit-policy.yaml' does, and record the state
+Log the Leases 'apiserver-…' of the user 'system:API server' at level 'Metadata', as 'deploy/audit-policy.yaml' does, and record the state
 with 'nodetrail record'. Add the logs of the servers and hours that are listed.`
 
 const docNodeAuthorizerOn = `The Node authorizer is asked before RBAC

@@ -67,7 +67,7 @@ func TestGaps(t *testing.T) {
 	}{
 		{name: "everything at Metadata", policy: policyOf("- level: Metadata\n")},
 		{name: "RequestReceived left out", policy: "omitStages: [RequestReceived]\n" + policyOf("- level: Metadata\n")},
-		{name: "others' requests hidden", policy: policyOf("- level: None\n  users: [system:kube-proxy, system:apiserver]\n- level: Metadata\n")},
+		{name: "others' requests hidden", policy: policyOf("- level: None\n  users: [system:kube-proxy, system:API server]\n- level: Metadata\n")},
 		{name: "other groups hidden", policy: policyOf("- level: None\n  userGroups: [system:serviceaccounts, system:masters]\n- level: Metadata\n")},
 		{name: "probes hidden", policy: policyOf("- level: None\n  nonResourceURLs: [/healthz*, /livez*, /readyz*]\n- level: Metadata\n")},
 		{name: "a rule that comes too late", policy: policyOf("- level: Metadata\n- level: None\n  userGroups: [system:nodes]\n")},
@@ -106,21 +106,21 @@ func TestGaps(t *testing.T) {
 		{
 			name: "no decision", policy: "omitStages: [ResponseComplete]\n" + policyOf("- level: Metadata\n"),
 			want: []string{
-				"policy-no-decision: rules[0] (line 5) of the audit policy leaves out the stage ResponseComplete, so that the apiserver's decision is missing for: get/list secrets",
+				"policy-no-decision: rules[0] (line 5) of the audit policy leaves out the stage ResponseComplete, so that the API server's decision is missing for: get/list secrets",
 				"minor policy-no-decision",
 			},
 		},
 		{
 			name: "watches are decided when they end", policy: policyOf("- level: Metadata\n  omitStages: [ResponseStarted]\n  resources: [{group: '', resources: [secrets]}]\n- level: Metadata\n"),
 			want: []string{"policy-late-decision: rules[0] (line 4) of the audit policy leaves out the stage ResponseStarted, so that these watches are in the log " +
-				"with the apiserver's decision only when they end, and not while they are open: watch secrets"},
+				"with the API server's decision only when they end, and not while they are open: watch secrets"},
 		},
 		{
 			name: "watches are logged when they end", policy: policyOf("- level: Metadata\n  omitStages: [RequestReceived, ResponseStarted]\n  verbs: [watch]\n  resources: [{group: '', resources: [secrets, services]}]\n- level: Metadata\n"),
 			want: []string{
-				"policy-late-decision: rules[0] (line 4) of the audit policy leaves out the stage ResponseStarted, so that these watches are in the log with the apiserver's decision " +
+				"policy-late-decision: rules[0] (line 4) of the audit policy leaves out the stage ResponseStarted, so that these watches are in the log with the API server's decision " +
 					"only when they end, and not while they are open: watch secrets",
-				"minor policy-late-decision: rules[0] (line 4) of the audit policy leaves out the stage ResponseStarted, so that these watches are in the log with the apiserver's decision " +
+				"minor policy-late-decision: rules[0] (line 4) of the audit policy leaves out the stage ResponseStarted, so that these watches are in the log with the API server's decision " +
 					"only when they end, and not while they are open: watch services; no binding is needed for them",
 			},
 		},

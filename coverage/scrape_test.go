@@ -124,9 +124,9 @@ func TestScraper(t *testing.T) {
 	b.scrape("the first again, which lost three meanwhile", metricsOf(130, 20, 5, 0, 20), dropped(3))
 	b.scrape("and the other", metricsOf(-500, 950, 901, 0, 950), dropped(1))
 	b.scrape("a reset without a new start", metricsOf(-500, 1, 4, 0, 1), dropped(4))
-	b.scrape("refused requests", metricsOf(-500, 10, 4, 9, 10), "minor apiserver-rejected the apiserver at HOST refused 9 requests because they could not be audited (apiserver_audit_requests_rejected_total)")
+	b.scrape("refused requests", metricsOf(-500, 10, 4, 9, 10), "minor apiserver-rejected the API server at HOST refused 9 requests because they could not be audited (apiserver_audit_requests_rejected_total)")
 	b.scrape("few requests and no event", metricsOf(-500, 10, 4, 9, 100))
-	b.scrape("many requests and no event", metricsOf(-500, 10, 4, 9, 1000), "apiserver-unaudited the apiserver at HOST served 900 requests and wrote no audit event: it has no audit policy, or one that hides everything")
+	b.scrape("many requests and no event", metricsOf(-500, 10, 4, 9, 1000), "apiserver-unaudited the API server at HOST served 900 requests and wrote no audit event: it has no audit policy, or one that hides everything")
 	st := b.s.Stats()[0]
 	if !st.Up || st.Failures != 0 || st.Lost != 18 || !st.LastSuccess.Equal(b.now) || strings.Contains(st.URL, "secret") {
 		t.Errorf("%+v", st)
@@ -153,7 +153,7 @@ func TestScraperFailures(t *testing.T) {
 	if n := b.s.Stats()[0].Failures; n != 8 {
 		t.Errorf("%d failures", n)
 	}
-	if n := strings.Count(b.log.String(), "cannot read the apiserver's metrics"); n != 1 || strings.Contains(b.log.String(), "secret") {
+	if n := strings.Count(b.log.String(), "cannot read the API server's metrics"); n != 1 || strings.Contains(b.log.String(), "secret") {
 		t.Errorf("logged %d times: %s", n, &b.log)
 	}
 	b.s.o.Authorize = func(*http.Request) error { return errors.New("no token") }

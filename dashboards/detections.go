@@ -51,7 +51,7 @@ func detections() *Dashboard {
 					},
 				},
 				{
-					Kind: Graph, Title: "Requests that the Node authorizer denies", Unit: "reqps", Width: 12, Height: 8, Description: "By the re-evaluated verdict. In a race the graph of the apiserver had not caught up; those mean nothing.",
+					Kind: Graph, Title: "Requests that the Node authorizer denies", Unit: "reqps", Width: 12, Height: 8, Description: "By the re-evaluated verdict. In a race the graph of the API server had not caught up; those mean nothing.",
 					Queries: []Query{
 						{Expr: `sum by (cluster) (rate(nodetrail_requests_total{cluster=~"$cluster", verdict="deny", race="false"}[$__rate_interval]))`, Legend: "{{cluster}} denied"},
 						{Expr: `sum by (cluster) (rate(nodetrail_requests_total{cluster=~"$cluster", verdict="deny", race="true"}[$__rate_interval]))`, Legend: "{{cluster}} denied in a race"},

@@ -34,7 +34,7 @@ func migration() *Dashboard {
 					Queries: []Query{{Expr: `round(sum(increase(nodetrail_coverage_gaps_total{cluster=~"$cluster"}[$window]))) or vector(0)`}},
 				},
 				{
-					Kind: Stat, Title: "Disagreements", Unit: "short", Width: 3, Height: 5, Bad: 1, Description: "Verdicts that differ from what the apiserver said, outside of races.",
+					Kind: Stat, Title: "Disagreements", Unit: "short", Width: 3, Height: 5, Bad: 1, Description: "Verdicts that differ from what the API server said, outside of races.",
 					Queries: []Query{{Expr: `round(sum(increase(nodetrail_agreement_total{cluster=~"$cluster", outcome="disagree", race="false"}[$window]))) or vector(0)`}},
 				},
 				{

@@ -37,7 +37,7 @@ func node() *Dashboard {
 					Queries: []Query{{Expr: `sum by (cluster) (rate(nodetrail_node_excess_requests_total` + one + `[$__rate_interval]))`, Legend: "{{cluster}} needs RBAC"}},
 				},
 				{
-					Kind: Graph, Title: "Denials, next to the other nodes", Unit: "reqps", Width: 12, Height: 9, Description: "If all nodes have denials at once the cause is not this node: an etcd restore, say, or an apiserver that starts.",
+					Kind: Graph, Title: "Denials, next to the other nodes", Unit: "reqps", Width: 12, Height: 9, Description: "If all nodes have denials at once the cause is not this node: an etcd restore, say, or an API server that starts.",
 					Queries: []Query{
 						{Expr: `sum(rate(nodetrail_node_requests_total{cluster=~"$cluster", node="$node", verdict="deny"}[$__rate_interval]))`, Legend: "this node"},
 						{Expr: `quantile(0.5, sum by (cluster, node) (rate(nodetrail_node_requests_total{cluster=~"$cluster", verdict="deny"}[$__rate_interval])))`, Legend: "median of all nodes"},

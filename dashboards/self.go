@@ -3,7 +3,7 @@ package dashboards
 func self() *Dashboard {
 	return &Dashboard{
 		UID: "nodetrail-self", Title: "nodetrail itself", Since: "now-6h",
-		Description: "Whether nodetrail works: its input, its state, its verdicts next to the apiserver's, its store and its sinks.",
+		Description: "Whether nodetrail works: its input, its state, its verdicts next to the API server's, its store and its sinks.",
 		Rows:        []Row{health(), input(), entrance(), judging(), outputs(), process()},
 	}
 }
@@ -23,7 +23,7 @@ func health() Row {
 			Queries: []Query{{Expr: `max(nodetrail_source_lag_seconds{cluster=~"$cluster"}) or vector(0)`}},
 		},
 		{
-			Kind: Stat, Title: "Agreement", Unit: "percentunit", Width: 4, Height: 5, Bad: 1, Inverse: true, Description: "Share of the verdicts, races left out, that are those of the apiserver, in the time shown.",
+			Kind: Stat, Title: "Agreement", Unit: "percentunit", Width: 4, Height: 5, Bad: 1, Inverse: true, Description: "Share of the verdicts, races left out, that are those of the API server, in the time shown.",
 			Queries: []Query{{Expr: `sum(increase(nodetrail_agreement_total{cluster=~"$cluster", outcome="agree", race="false"}[$__range])) / (sum(increase(nodetrail_agreement_total{cluster=~"$cluster", race="false"}[$__range])) > 0) or vector(1)`}},
 		},
 		{
@@ -56,7 +56,7 @@ func input() Row {
 			Queries: []Query{{Expr: `sum by (cluster, envelope) (rate(nodetrail_envelopes_total{cluster=~"$cluster"}[$__rate_interval]))`, Legend: "{{cluster}} {{envelope}}"}},
 		},
 		{
-			Kind: Graph, Title: "Input that is lost or in doubt", Unit: "cps", Width: 8, Height: 7, Description: "Gaps, input that cannot be read, requests to the webhook that were not taken, and events that apiservers say they lost.",
+			Kind: Graph, Title: "Input that is lost or in doubt", Unit: "cps", Width: 8, Height: 7, Description: "Gaps, input that cannot be read, requests to the webhook that were not taken, and events that API servers say they lost.",
 			Queries: []Query{
 				{Expr: `sum(rate(nodetrail_coverage_gaps_total{cluster=~"$cluster"}[$__rate_interval])) or vector(0)`, Legend: "gaps"},
 				{Expr: `sum(rate(nodetrail_deadletters_total{cluster=~"$cluster"}[$__rate_interval]))`, Legend: "dead letters"},
@@ -70,7 +70,7 @@ func input() Row {
 func entrance() Row {
 	return Row{Title: "Who gets in", Panels: []Panel{
 		{
-			Kind: Graph, Title: "Turned away by the webhook", Unit: "reqps", Width: 8, Height: 7, Description: "Requests that were answered with something else than 200, and connections that no request came of, as of an apiserver whose certificate has expired.",
+			Kind: Graph, Title: "Turned away by the webhook", Unit: "reqps", Width: 8, Height: 7, Description: "Requests that were answered with something else than 200, and connections that no request came of, as of an API server whose certificate has expired.",
 			Queries: []Query{
 				{Expr: `sum by (cluster, outcome) (rate(nodetrail_webhook_requests_total{cluster=~"$cluster", outcome!~"stored|dead_letter"}[$__rate_interval])) or on () vector(0)`, Legend: "{{cluster}} {{outcome}}"},
 				{Expr: `sum by (cluster, cause) (rate(nodetrail_webhook_connections_refused_total{cluster=~"$cluster"}[$__rate_interval])) or on () vector(0)`, Legend: "{{cluster}} connections: {{cause}}"},
@@ -107,7 +107,7 @@ func judging() Row {
 			},
 		},
 		{
-			Kind: Graph, Title: "Verdicts next to the apiserver's", Unit: "reqps", Width: 8, Height: 8, Description: "What disagrees outside of a race is a mistake of nodetrail, of its state, or of its configuration.",
+			Kind: Graph, Title: "Verdicts next to the API server's", Unit: "reqps", Width: 8, Height: 8, Description: "What disagrees outside of a race is a mistake of nodetrail, of its state, or of its configuration.",
 			Queries: []Query{{Expr: `sum by (cluster, outcome, race) (rate(nodetrail_agreement_total{cluster=~"$cluster"}[$__rate_interval]))`, Legend: "{{cluster}} {{outcome}}, race {{race}}"}},
 		},
 		{

@@ -357,9 +357,9 @@ func states() []checks.State {
 // check writes a check, and what is open about it unless it was told before.
 func (t Text) check(b *strings.Builder, c *Check, told bool) {
 	const most = 3
-	figures := fmt.Sprintf("%s of %s seen", wording.Thousands(c.Seen), wording.Thousands(c.Expected))
+	figures := fmt.Sprintf("%s of %s %s", wording.Thousands(c.Seen), wording.Thousands(c.Expected), wording.CheckCounted(c.Name))
 	if c.Expected == 0 {
-		figures = "nothing was looked at"
+		figures = "no data"
 	}
 	if told && c.State != checks.Passed.String() {
 		figures = "see above"

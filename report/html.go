@@ -77,7 +77,7 @@ var sectionTitles = map[string]string{
 	"ready": "Checks for deleting the bindings", "confined": "Checks for confined credentials", "waivers": "Waivers", "paste": "Waivers for what is unproven",
 	"blocking": "Blockers in full", "holes": "Gaps in the evidence", "notes": "Notes", "clients": "Who would break",
 	"identities": "Kubelets with a wrong user or group", "denials": "Denials that persist", "evidence": "Evidence", "writes": "NodeRestriction", "exceptions": "Exceptions",
-	"audiences": "Audiences of service account tokens", "findings": "Findings", "disagreements": "Disagreements with the apiserver", "nodes": "Nodes", "plan": "Plan",
+	"audiences": "Audiences of service account tokens", "findings": "Findings", "disagreements": "Disagreements with the API server", "nodes": "Nodes", "plan": "Plan",
 }
 
 // sections are those that the page has, in order.
@@ -174,7 +174,7 @@ h1 { margin-bottom: 0; } summary h2 { display: inline; font-size: 1.1rem; } deta
 {{range .Authorization.VersionLines}}<tr><th scope="row">Version</th><td>{{visible .}}</td></tr>
 {{end}}{{with .Authorization.Skew}}<tr><th scope="row">Skew</th><td>{{.Words}}</td></tr>
 {{end}}<tr><th scope="row">Verdicts</th><td>{{.Verdicts.Allow}} allow, {{.Verdicts.Deny}} deny, {{.Verdicts.Unknown}} unknown; races: {{.Verdicts.Races.Allow}} allow, {{.Verdicts.Races.Deny}} deny</td></tr>
-<tr><th scope="row">Agreement</th><td>{{.Agreement.Agree}} of {{.Agreement.Compared}} with the apiserver; in races {{.Agreement.Races.Agree}} of {{.Agreement.Races.Compared}}</td></tr>
+<tr><th scope="row">Agreement</th><td>{{.Agreement.Agree}} of {{.Agreement.Compared}} with the API server; in races {{.Agreement.Races.Agree}} of {{.Agreement.Races.Compared}}</td></tr>
 </table></details>
 {{with .NodeRestriction}}{{if .Writes}}{{template "fold" fold "writes"}}
 <p>Writes of nodes: {{.Sum}}.</p>
@@ -185,7 +185,7 @@ h1 { margin-bottom: 0; } summary h2 { display: inline; font-size: 1.1rem; } deta
 {{end}}{{end}}{{with .TokenAudiences.Lines}}{{template "fold" fold "audiences"}}<ul>{{range top .}}<li>{{visible .}}</li>{{end}}</ul>{{with more .}}<p>and {{.}} more (--all)</p>{{end}}</details>
 {{end}}{{if .Agreement.Disagree}}{{template "fold" fold "disagreements"}}
 <table>
-<thead><tr><th>Time</th><th>Node</th><th>Request</th><th>nodetrail</th><th>apiserver</th><th>auditID</th></tr></thead>
+<thead><tr><th>Time</th><th>Node</th><th>Request</th><th>nodetrail</th><th>API server</th><th>auditID</th></tr></thead>
 <tbody>{{range top .Agreement.Disagree}}<tr><td>{{stamp .Time}}</td><td>{{visible .Node}}</td><td>{{visible .Verb}} {{visible .Resource}} {{visible .Namespace}} {{visible .Name}}</td><td>{{.Verdict}}</td><td>{{.Observed}}</td><td>{{visible .AuditID}}</td></tr>
 {{end}}</tbody></table>
 {{with add (more .Agreement.Disagree) (toInt .Agreement.DisagreeMore)}}<p>and {{.}} more</p>{{end}}</details>

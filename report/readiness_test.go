@@ -77,7 +77,7 @@ func TestReadiness(t *testing.T) {
 			f.Gaps = []codes.Gap{{Code: codes.KindMissing, Params: codes.Params{codes.Text(codes.ParamKind, "Pod")}}}
 		})
 	f("failed anyway", ready,
-		[]string{`! 2 requests of "kubelet" on 2 nodes needed ` + binding + ` and does not depend on it (404, 403, the pod was just deleted, or kubeadm continues): harmless: create serviceaccounts/token, get pods`},
+		[]string{`! 2 requests of "kubelet" on 2 nodes were allowed only by ` + binding + `, and do not depend on it (404 or 403 anyway, the pod was just deleted, or kubeadm continues without it): harmless: create serviceaccounts/token, get pods`},
 		func(l *log) {
 			l.many(10)
 			l.add("worker-1 get pods shop/gone", legacy, code(404))
@@ -100,8 +100,8 @@ func TestReadiness(t *testing.T) {
 			r.Event.Impersonated.Groups, r.Event.User.Username = nil, "admin"
 		}, denied)
 	})
-	f("without state, by the apiserver's word", lacking,
-		[]string{"! no cluster state was given (--state): this rests on the apiserver's own decisions in the log, and which nodes there are is not known"},
+	f("without state, by the API server's word", lacking,
+		[]string{"! no cluster state was given (--state): this rests on the API server's own decisions in the log, and which nodes there are is not known"},
 		func(l *log) { l.many(10); l.add("worker-1 get pods shop/web-1", ours(nodeauthz.Unknown)) }, noState)
 
 	// Not ready.
@@ -114,7 +114,7 @@ func TestReadiness(t *testing.T) {
 		})
 	f("only what reached something counts", no, []string{
 		`x 1 request of "curl" on 1 node would break without ` + binding + `: get secrets`,
-		`! 2 requests of "curl" on 1 node needed ` + binding + ` and does not depend on it (404, 403, the pod was just deleted, or kubeadm continues): harmless: get secrets`,
+		`! 2 requests of "curl" on 1 node were allowed only by ` + binding + `, and do not depend on it (404 or 403 anyway, the pod was just deleted, or kubeadm continues without it): harmless: get secrets`,
 	}, func(l *log) {
 		l.many(10)
 		l.add("worker-1 get secrets shop/x", legacy, agent("curl/8"), code(404))
@@ -152,13 +152,13 @@ func TestReadiness(t *testing.T) {
 		})
 	f("a reason is a reason, whatever the evidence", no, []string{
 		`x 1 request of "kubelet" on 1 node would break without ` + binding + `: get secrets`,
-		"! no cluster state was given (--state): this rests on the apiserver's own decisions in the log, and which nodes there are is not known",
+		"! no cluster state was given (--state): this rests on the API server's own decisions in the log, and which nodes there are is not known",
 	}, func(l *log) { l.add("worker-1 get secrets shop/x", legacy) }, noState)
 
 	mode := func(mode string, inferred bool) func(*Facts) {
 		return func(f *Facts) { f.Authorization.Mode, f.Authorization.Inferred = mode, inferred }
 	}
-	const force = "x the Node authorizer is not in force (authorization mode RBAC): put Node before RBAC first, for without the bindings nodes have no access at all"
+	const force = "x the Node authorizer is not in force (authorization mode RBAC): put Node before RBAC first; without it, deleting the bindings cuts off all nodes"
 	f("only RBAC", no, []string{force}, func(l *log) { l.many(10) }, mode("RBAC", true))
 	f("only RBAC, given", no, []string{force}, func(l *log) { l.many(10) }, mode("RBAC", false))
 	f("neither, given", no, []string{strings.Replace(force, "mode RBAC", "mode without Node", 1)}, func(l *log) { l.many(10) }, mode("", false))
@@ -173,7 +173,7 @@ func TestReadiness(t *testing.T) {
 		[]string{"! the log does not tell whether the Node authorizer is in force: give --authorization-mode"},
 		func(l *log) { l.many(10) }, mode("", true))
 	f("RBAC before Node, or Node not everywhere", lacking,
-		[]string{"! RBAC allows what the Node authorizer gives every node: it is asked first, or Node is not in force on every apiserver any more; " +
+		[]string{"! RBAC allows what the Node authorizer gives every node: it is asked first, or Node is not in force on every API server any more; " +
 			"look at the flags of each and give --authorization-mode"},
 		func(l *log) { l.many(10) }, mode("RBAC,Node", true))
 	f("nothing", lacking, []string{"! the log holds no events"}, func(*log) {})
@@ -192,14 +192,14 @@ func TestReadiness(t *testing.T) {
 	f("5 % unknown", ready, []string{"! 1 of 20 requests (5.0 %) could not be judged for lack of state"},
 		func(l *log) { l.many(19); l.add("worker-1 get pods shop/x", silent) })
 	f("disagreement", lacking,
-		[]string{"! nodetrail and the apiserver disagree on 2 requests outside of races: the state, the version or the mode given may be wrong"},
+		[]string{"! nodetrail and the API server disagree on 2 requests outside of races: the state, the version or the mode given may be wrong"},
 		func(l *log) {
 			l.many(100)
 			l.add("worker-1 get pods shop/x", ours(nodeauthz.Deny))
 			l.add("worker-1 get pods shop/x", ours(nodeauthz.Deny))
 		})
 	f("little disagreement", ready,
-		[]string{"! nodetrail and the apiserver disagree on 1 request outside of races: the state, the version or the mode given may be wrong"},
+		[]string{"! nodetrail and the API server disagree on 1 request outside of races: the state, the version or the mode given may be wrong"},
 		func(l *log) { l.many(99); l.add("worker-1 get pods shop/x", ours(nodeauthz.Deny)) })
 	f("malformed", lacking, []string{"! 2 lines of the log could not be read"}, func(l *log) { l.many(1) }, malformed(2, 1000))
 	f("a torn line", ready, []string{"! 1 line of the log could not be read"}, func(l *log) { l.many(1) }, malformed(1, 1000))

@@ -123,7 +123,7 @@ type Skew struct {
 
 // Words say it in a sentence without its beginning and its end.
 func (s *Skew) Words() string {
-	return fmt.Sprintf("%s, measured by the apiserver's decisions about %s", time.Duration(s.Milliseconds)*time.Millisecond, plural(int64(s.Objects), "object"))
+	return fmt.Sprintf("%s, measured by the API server's decisions about %s", time.Duration(s.Milliseconds)*time.Millisecond, plural(int64(s.Objects), "object"))
 }
 
 // Verdicts counts the re-evaluated verdicts; races are counted in their verdict too.

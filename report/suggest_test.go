@@ -56,7 +56,7 @@ func wellFormed(t *testing.T, o *rbac.Objects) {
 				}
 			}
 			if len(r.Verbs) == 0 || (len(r.Resources) == 0) == (len(r.NonResourceURLs) == 0) || (len(r.Resources) == 0) != (len(r.APIGroups) == 0) {
-				t.Errorf("no rule that an apiserver takes: %+v", r)
+				t.Errorf("no rule that an API server takes: %+v", r)
 			}
 		}
 	}

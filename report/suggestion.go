@@ -225,8 +225,8 @@ func (c *clientUse) notes(scopes map[string]map[grant]bool) []string {
 			"and apply this only if it is a program of yours")
 	}
 	if c.strangers > 0 {
-		out = append(out, fmt.Sprintf("%s of these are by identities that are no node's: conform their certificates "+
-			"(O=system:nodes, CN=system:node:<nodeName>) if a kubelet has them", plural(c.strangers, "request")))
+		out = append(out, fmt.Sprintf("%s of these came with a wrong user or group: if a kubelet made them, issue it a new certificate "+
+			"(O=system:nodes, CN=system:node:<nodeName>)", plural(c.strangers, "request")))
 	}
 	seen := map[string]bool{}
 	for namespace, rights := range scopes {
@@ -309,7 +309,7 @@ func (s *Suggestion) WriteYAML(w io.Writer) error {
 		comment("client %q: %s would break; covered: %s by %s", c.Client, plural(c.Breaks, "request"), plural(c.Requests, "request"),
 			plural(int64(c.Identities), "identity"))
 		for _, n := range c.Notes {
-			comment("look at this: %s", n)
+			comment("WARNING: %s", n)
 		}
 		for _, u := range c.Uncovered {
 			comment("not covered, for no rule can say it and nothing else: %s", u)

@@ -140,7 +140,7 @@ func (t Text) evidence(b *strings.Builder, r *Report) {
 	if g.Compared+g.Races.Compared == 0 {
 		row("agreement", "the annotations say nothing about the Node authorizer: nothing to compare with")
 	} else {
-		row("agreement", "%d of %d with the apiserver (%s); in races %d of %d; reasons %d of %d", g.Agree, g.Compared,
+		row("agreement", "%d of %d with the API server (%s); in races %d of %d; reasons %d of %d", g.Agree, g.Compared,
 			wording.Percent(g.Agree, g.Compared), g.Races.Agree, g.Races.Compared, g.Reasons.Equal, g.Reasons.Compared)
 	}
 	if n := ambient(r.Ambient); n > 0 {
@@ -157,7 +157,7 @@ func (t Text) evidence(b *strings.Builder, r *Report) {
 			fmt.Fprintf(b, "  %s\n", t.paint(dim, fmt.Sprintf("... and %d more disagreements", len(g.Disagree)-most+int(g.DisagreeMore))))
 			break
 		}
-		fmt.Fprintf(b, "  %s %s %s %s %s by %s: nodetrail %s, apiserver %s (auditID %s)\n", t.paint(yellow, "!"), stamp(d.Time), wording.Visible(d.Verb),
+		fmt.Fprintf(b, "  %s %s %s %s %s by %s: nodetrail %s, API server %s (auditID %s)\n", t.paint(yellow, "!"), stamp(d.Time), wording.Visible(d.Verb),
 			wording.Visible(d.Resource), wording.Visible(joinName(d.Namespace, d.Name)), wording.Visible(d.Node), d.Verdict, d.Observed, wording.Visible(d.AuditID))
 	}
 }

@@ -22,7 +22,7 @@ func (t Text) WriteWhatIf(w io.Writer, r *WhatIfReport) error {
 		{"breaks", "Breaks", "passed, were carried out, and would be refused"},
 		{"unknown", "Not known", "passed, and state is missing to tell"},
 		{"fruitless", "Refused, but failed anyway", "passed and ended in 404 or 403; they would be refused before"},
-		{"race", "Races", "refused or not by how far the apiserver's graph is at that moment, as with any kubelet"},
+		{"race", "Races", "refused or not by how far the API server's graph is at that moment, as with any kubelet"},
 		{"gained", "Newly allowed", "were refused and would pass"},
 		{"rbac", "Still allowed by RBAC", "pass by a binding that stays or is added"},
 	} {

@@ -143,7 +143,7 @@ cordon and drain the node, then delete its Node. Rotate what its pods used, and 
 expires. Delete the bootstrap token and find out where it was read.
 
 ## False positives
-Two machines with one host name look like an impersonation, and are one. Before Kubernetes 1.32 the log has no ID of certificates: then
+Two machines with the same host name are reported: each can act as the other. Before Kubernetes 1.32 the log has no ID of certificates: then
 the address tells two users of a name apart, and behind a load balancer nothing does. A log that ends within a minute after the request does
 not show whether the old kubelet continued: then the 40 seconds before decide. Behind a NAT with several addresses the first use can come
 from another one.

@@ -44,7 +44,7 @@ func coverageReasons() []ReasonDoc {
 		{SecretReadsMissing, "reads of secrets that a kubelet must have made are not in the log", codes.Policy},
 		{AnswersMissing, "the log does not hold how requests ended that the Node authorizer denies", codes.Log},
 		{VerdictsMissing, "programs with nodes' credentials were let through, and nothing tells what the Node authorizer says", codes.State},
-		{DecisionsMissing, "no request of a day has the apiserver's decision (low)", codes.Log},
+		{DecisionsMissing, "no request of a day has the API server's decision (low)", codes.Log},
 		{LogLost, "a log file was gone before it was read to its end", codes.Log},
 		{MessagesLost, "messages of a Kafka partition were deleted before they were read", codes.Log},
 		{StoreFull, "the store reached store.maxBytes, and the least important findings are counted together", codes.Doubt},
@@ -55,9 +55,9 @@ func coverageReasons() []ReasonDoc {
 		{PolicyLateDecision, "a rule of the audit policy logs watches, or the decision on them, only when they end", codes.Policy},
 		{PolicyNoBodies, "a rule of the audit policy logs no bodies, and state is learned from them alone", codes.Policy},
 		{PolicyNoWrites, "a rule of the audit policy logs no bodies of writes that NodeRestriction decides by the body (low)", codes.Doubt},
-		{ApiserverDropped, "an apiserver could not write audit events", codes.Log},
-		{ApiserverRejected, "an apiserver refused requests because it could not audit them (low)", codes.Log},
-		{ApiserverUnaudited, "an apiserver serves requests and writes no audit events", codes.Log},
+		{ApiserverDropped, "an API server could not write audit events", codes.Log},
+		{ApiserverRejected, "an API server refused requests because it could not audit them (low)", codes.Log},
+		{ApiserverUnaudited, "an API server serves requests and writes no audit events", codes.Log},
 	}
 }
 
@@ -95,17 +95,17 @@ Of the log itself, by the requests' own times:
   secret by a watch that lasts for an hour;
 - the Node authorizer denies a request, and the log does not hold its answer, nor does the state tell whether RBAC lets it
   through. It is reported once a day;
-- a program other than a kubelet was let through with a node's credential, and neither the state nor the apiserver's word tells
+- a program other than a kubelet was let through with a node's credential, and neither the state nor the API server's word tells
   what the Node authorizer says of the request. It is reported once a day;
-- of at least 500 requests of a day none has the apiserver's decision (low).
+- of at least 500 requests of a day none has the API server's decision (low).
 
 Of the audit policy, if it is given ('coverage.policyFile', '--audit-policy'): rules that keep requests of nodes out of the log, leave out
 the stage with the decision or the one with which watches begin, or log no bodies where state is learned from them alone. Each kind of
-request that nodes make is put to the apiserver's own evaluation of policies. Kinds that need no binding anyway have severity low. So do
+request that nodes make is put to the API server's own evaluation of policies. Kinds that need no binding anyway have severity low. So do
 rules that log no bodies of writes that NodeRestriction decides by the body: what the plugin says of those writes is unknown.
 
-Of an apiserver's metrics, if they are read ('coverage.apiserverMetrics'): audit events that it could not write, and requests that it
-refused for that reason; an apiserver that serves requests and writes no audit events at all.
+Of an API server's metrics, if they are read ('coverage.apiserverMetrics'): audit events that it could not write, and requests that it
+refused for that reason; an API server that serves requests and writes no audit events at all.
 
 ## Why
 What is not in the log was not judged. A report from such a time cannot say that a binding is no longer needed: readiness is then "not
@@ -115,13 +115,13 @@ enough evidence".
 Keep rotated logs, or messages, for longer than nodetrail is ever stopped. If it cannot keep up, look at the metrics
 'nodetrail_source_lag_seconds' and 'nodetrail_commit_seconds', and see docs/scale-out.md for when one process is not enough.
 
-After a silence, see whether the apiservers ran at that time and whether the log of each is read. Log the requests of the group
+After a silence, see whether the API servers ran at that time and whether the log of each is read. Log the requests of the group
 'system:nodes' at level 'Metadata', those of secrets and 'get nodes' included; a rule for them before all rules of level 'None' does it.
-Give the apiserver's webhook larger buffers ('--audit-webhook-batch-buffer-size') if it drops events.
+Give the API server's webhook larger buffers ('--audit-webhook-batch-buffer-size') if it drops events.
 
 ## False positives
 A log file that had been read to its end and was deleted while nodetrail was stopped cannot be distinguished
-from one that was not. A time in which no apiserver ran looks like a part of the log that is missing, and a node that is down like
+from one that was not. A time in which no API server ran looks like a part of the log that is missing, and a node that is down like
 one whose requests are hidden: the message says both. A pod that the kubelet refused at once reads no secret.
 
 ## How to silence it

@@ -27,7 +27,7 @@ func TestCoverageFires(t *testing.T) {
 			play: func(p *tale, _ *world) { p.kubelets(6, 0, hour, 10, within(20*minute, 30*minute)) },
 			want: []string{
 				"23:00 medium: no request of any node has been logged since 2026-11-21T06:20:00Z, for 3 minutes, where 6 nodes made requests in 100% of all " +
-					"intervals of ten seconds: either no apiserver ran, or a part of the log is missing",
+					"intervals of ten seconds: either no API server ran, or a part of the log is missing",
 				"30:00 medium: no request of any node has been logged since 2026-11-21T06:20:00Z, for 10 minutes",
 				"end 30:00 medium: no request of any node was logged from 2026-11-21T06:20:00Z to 2026-11-21T06:30:00Z, for 10 minutes",
 			},
@@ -80,13 +80,13 @@ func TestCoverageFires(t *testing.T) {
 			want: slices.Repeat([]string{"low: no request of node worker-2"}, 4),
 		},
 		{
-			name: "the log of one of three apiservers is missing",
+			name: "the log of one of three API servers is missing",
 			n:    15,
 			play: func(p *tale, _ *world) {
 				p.kubelets(15, 0, hour, 10, nodesWithin(20*minute, 38*minute, 1, 4, 7, 10, 13))
 			},
 			want: []string{"30:00 medium: no requests of 5 nodes have been logged since about 2026-11-21T06:20:00Z, while their Node objects exist and other nodes continue: the log " +
-				"of one apiserver may be missing, or these nodes are cut off: worker-1, worker-10, worker-13, worker-4, worker-7"},
+				"of one API server may be missing, or these nodes are cut off: worker-1, worker-10, worker-13, worker-4, worker-7"},
 		},
 		{
 			name: "reads of secrets by one node are hidden",
@@ -216,7 +216,7 @@ func TestCoverageNearMisses(t *testing.T) {
 		n    int
 	}{
 		{name: "a quiet hour of an ordinary cluster", play: func(p *tale, _ *world) { p.kubelets(6, 0, hour, 10, nil) }},
-		{name: "an apiserver's restart of 20 seconds", play: func(p *tale, _ *world) { p.kubelets(6, 0, hour, 10, within(20*minute, 20*minute+20)) }},
+		{name: "an API server's restart of 20 seconds", play: func(p *tale, _ *world) { p.kubelets(6, 0, hour, 10, within(20*minute, 20*minute+20)) }},
 		{name: "one of two minutes", play: func(p *tale, _ *world) { p.kubelets(6, 0, hour, 10, within(20*minute, 22*minute)) }},
 		{name: "one node, which is rebooted", n: 1, play: func(p *tale, _ *world) { p.kubelets(1, 0, hour, 10, within(20*minute, 35*minute)) }},
 		{name: "a log that ends", play: func(p *tale, _ *world) { p.kubelets(6, 0, 20*minute, 10, nil) }},

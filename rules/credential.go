@@ -165,7 +165,7 @@ A program with a kubelet's user agent that loaded the node's
 certificate once continues with the old one after its rotation.
 
 The user agent is the client's own claim, so the rule on clients finds programs that do not hide. One that calls itself a kubelet and runs
-on the node, with its present certificate, is not found. Where a kubelet reaches its apiserver by loopback alone, a second address is not
+on the node, with its present certificate, is not found. Where a kubelet reaches its API server by loopback alone, a second address is not
 found: nothing distinguishes it from the node's own.
 
 ## How to silence it

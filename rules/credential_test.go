@@ -200,7 +200,7 @@ func TestCredentialFires(t *testing.T) {
 		{"a copy of the certificate from before its rotation", func(p *tale) {
 			p.kubelets(3, 0, 2*hour, 10, nil, home, rotated(hour))
 			p.one(90*minute, "worker-1", home, certificate("X509SHA256=old-worker-1"))
-		}, []string{"high: two client certificates of node worker-1 are in use at once: the new one since 2026-11-21T07:00:07Z, the old one still at 2026-11-21T07:30:00Z, which is no rotation"}},
+		}, []string{"high: two client certificates of node worker-1 are in use at once: the new one since 2026-11-21T07:00:07Z, the old one still at 2026-11-21T07:30:00Z; this is not a rotation"}},
 		{"two certificates for an hour", func(p *tale) {
 			p.kubelets(1, 0, hour, 10, nil, home, certificate("X509SHA256=a"))
 			p.kubelets(1, 5, hour, 10, nil, home, certificate("X509SHA256=b"))
@@ -236,7 +236,7 @@ func TestCredentialFires(t *testing.T) {
 
 // TestCredentialMoves is about addresses that the state knows.
 func TestCredentialMoves(t *testing.T) {
-	const medium = "medium: the credential of node worker-1 is used from 203.0.113.9, which is no address of its Node, and no more from 10.0.0.1"
+	const medium = "medium: the credential of node worker-1 is now used from 203.0.113.9, which is not an address of its Node, and no longer from 10.0.0.1"
 	w := cluster(6)
 	w.addresses = map[string][]string{"worker-1": {"10.0.0.1", "worker-1"}, "worker-2": {"10.0.0.2", "10.0.1.2"}, "worker-3": {"192.0.2.3"}}
 	stolen := func(p *tale, from, to int) {
@@ -263,7 +263,7 @@ func TestCredentialMoves(t *testing.T) {
 			stolen(p, 25*minute, 37*minute)
 		}, nil},
 		{"a new address of the Node, and a kubelet behind a gateway that changes", w, func(p *tale) { p.kubelets(3, 0, hour, 10, within(0, 1), moved(30*minute)) }, []string{
-			"medium: the credential of node worker-1 is used from 10.0.1.1, which is no address of its Node, and no more from 10.0.0.1",
+			"medium: the credential of node worker-1 is now used from 10.0.1.1, which is not an address of its Node, and no longer from 10.0.0.1",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

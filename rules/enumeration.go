@@ -63,8 +63,8 @@ the same objects.
 Not counted are races, denials after which the same node was allowed the same object within 10 to 20 seconds, objects that the
 given state had long allowed, and watches that a kubelet was refused of what its node could reach within ten minutes, or within the
 ten minutes before it was cut off, as when a node comes back whose pods were deleted by force. Where the state does not show
-whether a pod uses the object, only the apiserver's denial is known.
-Objects that three or more nodes ask for in the same minute are then not counted: after a restart or a restore the apiserver denies
+whether a pod uses the object, only the API server's denial is known.
+Objects that three or more nodes ask for in the same minute are then not counted: after a restart or a restore the API server denies
 all nodes what is theirs.
 
 The severity is medium where a kubelet's user agent was refused as many different pods, persistent volumes, claims and volume

@@ -48,7 +48,7 @@ func rbacExcessAccess() *Rule {
 			{Reason: BindingUnknown, Doc: "only RBAC allowed the request, by a binding that neither the log nor the state names"},
 			{Reason: ImpersonationGiven, Doc: "only RBAC allowed the node to act as somebody else (critical)"},
 			{Reason: BindingOfKubeadm, Doc: "the binding is one of kubeadm's, which stays (low)"},
-			{Reason: BindingDuringLag, Doc: "the apiserver's Node authorizer lagged and the binding allowed the request (low, but it needs the binding)"},
+			{Reason: BindingDuringLag, Doc: "the API server's Node authorizer lagged and the binding allowed the request (low, but it needs the binding)"},
 			{Reason: ObjectMissing, Doc: "the request was allowed and the object did not exist (404, low)"},
 			{Reason: OwnUntilBefore, Doc: "a kubelet, from its node's address, asked for what had been its node's, or a pod of the same name (low)"},
 			{Reason: AdmissionRefused, Doc: "the request was allowed and admission refused it (403, low)"},
@@ -64,14 +64,19 @@ A request that a node made by impersonation is flagged, too, whoever the node ac
 
 The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others (exec and the like
 in pods, the proxy of pods, services and nodes, roles and bindings, the approval of certificates, impersonation, new pods, the binding of
-pods to nodes, and writes of objects that make pods), and high for everything else. It is low where the request failed anyway: the
-object did not exist (404), or admission refused the request after all (403); where a kubelet, from its node's address, watched what
-its node could reach until at most a minute before, as when a pod is deleted by force, or got a pod with the name of one that was on its
-node within a day, as when a node comes back whose pods were made again elsewhere; and where a node read a
-ConfigMap of kubeadm's by the binding that kubeadm made for that, which is to stay, or kubeadm the ConfigMap kube-proxy, without which
-an upgrade of the node continues. These are no reason against deleting the binding.
+pods to nodes, and writes of objects that make pods), and high for everything else. It is low in these cases, which do not block the
+deletion of the binding:
 
-It is low, too, where the apiserver's Node authorizer denied what the state had long allowed, as after a restart (see authorizer-lag):
+- the object did not exist (404);
+- admission refused the request (403);
+- a kubelet, from its node's address, watched what its node could reach until at most a minute before, such as after a pod was deleted by
+  force;
+- a kubelet, from its node's address, got a pod with the name of one that was on its node within a day, such as when a node comes back
+  whose pods were created again elsewhere;
+- a node read a ConfigMap of kubeadm by the binding that kubeadm made for it, which stays;
+- kubeadm read the ConfigMap kube-proxy, without which an upgrade of the node continues.
+
+It is low, too, where the API server's Node authorizer denied what the state had long allowed, as after a restart (see authorizer-lag):
 the object belongs to the node. But without the binding the request would have failed.
 
 ## Why

@@ -72,7 +72,7 @@ func TestExcess(t *testing.T) {
 		does("create serviceaccounts/token shop/web"), byRBAC(403))
 
 	// The observed verdict wins over the re-evaluated one.
-	f("Node denied, we say allow", "low: get secrets shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone, because the apiserver's Node authorizer "+
+	f("Node denied, we say allow", "low: get secrets shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone, because the API server's Node authorizer "+
 		"denied what the state had long allowed", byRBAC(200), verdict(nodeauthz.Allow))
 	f("Node denied, we do not know", secret, byRBAC(200), verdict(nodeauthz.Unknown))
 	f("Node allowed, we say deny", "", annotated("allow", nodeauthz.Allow), granted("Group system:nodes"))
@@ -90,7 +90,7 @@ func TestExcess(t *testing.T) {
 	f("unknown", "", code(200), granted("Group system:nodes"), verdict(nodeauthz.Unknown))
 	f("allowed by Node", "", code(200), verdict(nodeauthz.Allow))
 	f("refused", "", code(403))
-	f("refused by the apiserver's word", "", annotated("forbid", nodeauthz.Deny))
+	f("refused by the API server's word", "", annotated("forbid", nodeauthz.Deny))
 	f("allowed without the binding too", "", byRBAC(200), func(r *Request) { r.Spare = true })
 	f("not a node", "", as("kubelet", "system:nodes"), byRBAC(200))
 	f("everybody's", "", byRBAC(200), granted("Group system:authenticated"))
@@ -125,7 +125,7 @@ func TestLag(t *testing.T) {
 			t.Errorf("%s:\n got %q\nwant %q", name, got, want)
 		}
 	}
-	const denied = "low: the apiserver's Node authorizer denied get secrets shop/db to node worker-1, which the state had long allowed"
+	const denied = "low: the API server's Node authorizer denied get secrets shop/db to node worker-1, which the state had long allowed"
 	f("refused", denied, verdict(nodeauthz.Allow), annotated("forbid", nodeauthz.Deny))
 	f("let through by RBAC", denied, byRBAC(200), verdict(nodeauthz.Allow))
 

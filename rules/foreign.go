@@ -43,7 +43,7 @@ write that went through means that NodeRestriction is not in force, and that a s
 other nodes and draw their pods to itself.
 
 ## What to do
-If a write went through, add NodeRestriction to '--enable-admission-plugins' of every apiserver. In any case find out by user agent and
+If a write went through, add NodeRestriction to '--enable-admission-plugins' of every API server. In any case find out by user agent and
 address which program did it. A kubelet does it only when its node's name and its certificate's differ (see node-identity).
 
 ## False positives

@@ -9,24 +9,24 @@ func authorizerLag() *Rule {
 	return &Rule{
 		Name:     "authorizer-lag",
 		Severity: Low,
-		Reasons:  []ReasonDoc{{Reason: GraphBehind, Doc: "the apiserver's Node authorizer denied what the state had long allowed"}},
-		Doc: `The apiserver's Node authorizer denied what the graph had long allowed
+		Reasons:  []ReasonDoc{{Reason: GraphBehind, Doc: "the API server's Node authorizer denied what the state had long allowed"}},
+		Doc: `The API server's Node authorizer denied what the graph had long allowed
 
 ## What
-The apiserver's Node authorizer had no opinion on a request that the graph had allowed for longer than the skew. RBAC may have
+The API server's Node authorizer had no opinion on a request that the graph had allowed for longer than the skew. RBAC may have
 allowed the request nevertheless.
 
 ## Why
-The apiserver builds its graph from watches. Under load, after a restart, or when a watch cache stalls, the graph lags behind by
+The API server builds its graph from watches. Under load, after a restart, or when a watch cache stalls, the graph lags behind by
 seconds, in bad cases by minutes. Pods then hang in ContainerCreating, unless an RBAC binding for nodes hides the lag.
 
 ## What to do
-Compare the times with restarts of the apiserver, with the latency of etcd, and with the metrics 'apiserver_watch_cache_*'. If it
-lasts and only one of several apiservers does it, restart that one.
+Compare the times with restarts of the API server, with the latency of etcd, and with the metrics 'apiserver_watch_cache_*'. If it
+lasts and only one of several API servers does it, restart that one.
 
 ## False positives
 State that is wrong looks the same: another cluster's, or one in which objects were deleted while nobody watched. See whether the
-disagreements in the report share a node, an apiserver or a time.
+disagreements in the report share a node, an API server or a time.
 
 ## How to silence it
 Run with '--disable authorizer-lag', or raise '--skew'.`,

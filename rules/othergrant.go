@@ -31,7 +31,7 @@ func nodeOtherGrant() *Rule {
 			{Reason: ByOtherToo, Doc: "a binding for nodes allowed the request, and another group's would have allowed it too"},
 			{Reason: ActsByOther, Doc: "an RBAC binding for another group than that of nodes allowed the node to act as somebody else (critical)"},
 		},
-		Doc: `A node may do more by another group than its own
+		Doc: `A group other than system:nodes gives a node extra rights
 
 ## What
 A node made a request that the Node authorizer does not allow, and that passed neither by a binding for nodes nor by what every user

@@ -50,13 +50,13 @@ The request is judged all the same: by its path, the parameters that the authori
 what it did. The body of an event that is longer than the bound is not read: for which node a certificate was requested is then not known.
 
 ## Why
-A client chooses the length of its requests. A URI of one megabyte makes an audit event of six, which the apiserver drops if
+A client chooses the length of its requests. A URI of one megabyte makes an audit event of six, which the API server drops if
 '--audit-webhook-truncate-max-event-size' is smaller, and which other tools refuse. Whoever holds a stolen credential can hide a
 request that way. No kubelet sends such requests; but its status of a pod can be so long that an API server with a low bound cuts it off.
 
 ## What to do
 Look at the other findings of the same node and at the address that the request came from. Find out what used the node's credential,
-and rotate it. Look whether the apiserver dropped events: 'apiserver_audit_error_total' with the plugin "truncate" counts them, and
+and rotate it. Look whether the API server dropped events: 'apiserver_audit_error_total' with the plugin "truncate" counts them, and
 nodetrail reports them as gaps if 'apiserverMetrics' is configured.
 
 ## False positives

@@ -74,7 +74,7 @@ func Index(rules []*Rule) string {
 	for _, r := range rules {
 		fmt.Fprintf(&b, "| [%s](%s.md) | %s | %s |\n", r.Name, r.Name, r.Severity, r.Title())
 	}
-	b.WriteString("\nThe severities are low, medium, high and critical. A request that is a race, or whose verdict is unknown and that the apiserver\n" +
+	b.WriteString("\nThe severities are low, medium, high and critical. A request that is a race, or whose verdict is unknown and that the API server\n" +
 		"does not decide, is flagged by no rule that depends on the verdict.\n")
 	return b.String()
 }

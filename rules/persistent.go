@@ -71,7 +71,7 @@ node has wrong (see node-identity). 'nodetrail explain' shows which nodes can re
 If RBAC allowed the requests, the rule rbac-excess-access names the binding.
 
 ## False positives
-A graph of the apiserver that lags for more than ten minutes looks the same; the rule authorizer-lag then names the requests, too.
+A graph of the API server that lags for more than ten minutes looks the same; the rule authorizer-lag then names the requests, too.
 
 ## How to silence it
 Run with '--disable persistent-node-deny', or put it under 'rules.disable' in the configuration.`,

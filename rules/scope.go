@@ -34,11 +34,11 @@ used the object: not by a volume, an environment variable, an image pull secret,
 of whole collections are flagged, too: no kubelet needs those.
 
 For secrets and tokens the severity is critical where the request succeeded and medium where it did not; for configmaps it is medium
-and low. It is low where kubeadm's own binding gave a ConfigMap of kubeadm's, and where the apiserver's Node authorizer denied what the
+and low. It is low where kubeadm's own binding gave a ConfigMap of kubeadm's, and where the API server's Node authorizer denied what the
 state had long allowed (see authorizer-lag): the object belongs to the node. It is low, too, where a kubelet was refused the watch of
 what a pod on its node used within the ten minutes before, or before the node was cut off: the pod was deleted by force.
 
-Where the apiserver allowed such a read without a reason, as its Node authorizer does, the state lacks a pod, or another authorizer,
+Where the API server allowed such a read without a reason, as its Node authorizer does, the state lacks a pod, or another authorizer,
 such as a webhook, allowed it. It is flagged if no pod that is on the node within ten minutes uses the object. The severity is low
 unless a pod on another node uses it, or no pod at all does and a journal or a watch of all namespaces covers the time: then the
 state lacks no pod. It stays low where the node ever had a pod that used the object: the API server's clock may be wrong.

@@ -17,7 +17,7 @@ func TestScope(t *testing.T) {
 	const led = ", and no pod on this node uses it"
 
 	f("refused", "medium: get secrets shop/db by node worker-1 was refused"+led)
-	f("refused by the apiserver's word", "medium: get secrets shop/db by node worker-1 was refused"+led, annotated("forbid", nodeauthz.Deny))
+	f("refused by the API server's word", "medium: get secrets shop/db by node worker-1 was refused"+led, annotated("forbid", nodeauthz.Deny))
 	f("succeeded", "critical: get secrets shop/db by node worker-1 succeeded"+led, byRBAC(200))
 	f("let through, not there", "medium: get secrets shop/db by node worker-1 was let through and then failed with code 404"+led, byRBAC(404))
 	f("let through, failed", "medium: get secrets shop/db by node worker-1 was let through and then failed with code 500"+led, byRBAC(500))
@@ -35,7 +35,7 @@ func TestScope(t *testing.T) {
 		byRBAC(200), granted("Group system:authenticated"), func(r *Request) { r.Spare = true })
 
 	// The observed verdict wins, and the message says whose it is.
-	f("Node denied, we say allow", "low: get secrets shop/db by node worker-1 was refused, and by the apiserver's word, though not by the given state, no pod on this node uses it",
+	f("Node denied, we say allow", "low: get secrets shop/db by node worker-1 was refused, and by the API server's word, though not by the given state, no pod on this node uses it",
 		annotated("forbid", nodeauthz.Deny), verdict(nodeauthz.Allow))
 	const notShown = ", and the state does not show whether a pod on this node uses it"
 	f("Node denied, we do not know", "medium: get secrets shop/db by node worker-1 was refused"+notShown,

@@ -57,7 +57,7 @@ at the same hour of both days before, within a factor of 1.5, is a habit and no 
 far as they would be usual.
 
 The severity is low where in each minute all but a usual number of the denials are of what the state had long allowed: the
-apiserver's graph is behind, as after a restart (see authorizer-lag).
+API server's graph is behind, as after a restart (see authorizer-lag).
 
 A node that has at least half of all denials is judged on its own, and left out of the cluster's. If the cluster has a spike, from
 two nodes at least, then the other nodes are not reported on their own: the message says how many there are. Races do not count:
@@ -68,15 +68,15 @@ the ten minutes are those before it fell silent.
 
 ## Why
 One node with a spike has a program that runs wild or a credential that somebody tries. Many nodes at once have the same change in common:
-a rolled-out agent, a binding that was deleted, an apiserver whose graph is empty after a restart or a restore.
+a rolled-out agent, a binding that was deleted, an API server whose graph is empty after a restart or a restore.
 
 ## What to do
 Look at the reasons and the user agent in the message. For one node, see whether the rule secret-enumeration names it, too. For the
 cluster, see what was rolled out or deleted just before, and whether the rule authorizer-lag names the requests: then it is
-the apiserver, and it ends by itself.
+the API server, and it ends by itself.
 
 ## False positives
-An apiserver that restarts, and etcd restored from a backup, make a real spike of the cluster, though a
+An API server that restarts, and etcd restored from a backup, make a real spike of the cluster, though a
 harmless one; it is reported once for all nodes. A load test is one, too.
 
 ## How to silence it

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rules"
 )
 
@@ -99,10 +100,10 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeNodesUnknown:      says("the state does not hold the Nodes of the whole window"),
 	checks.CodeOverflow:          says("there were too many names, of which some were dropped"),
 	checks.CodeRenewalsMissing:   says("renewals of the node's Lease are missing from the log"),
-	checks.CodeLossOfAll:         says("of all nodes together too many renewals of Leases are missing"),
+	checks.CodeLossOfAll:         says("over all nodes, too many Lease renewals are missing"),
 	checks.CodeLossMeasured:      says("renewals of Leases that are in the log, in the worst hour"),
 	checks.CodeCadenceTooShort:   says("the node renews its Lease too often for a loss to be measured"),
-	checks.CodeNodeNotReady:      says("renewals that a node whose condition Ready was Unknown did not make"),
+	checks.CodeNodeNotReady:      says("renewals that are not expected, because the node's condition Ready was Unknown"),
 	checks.CodeNodeBrief:         says("the node was Ready for less than a minute of the hour"),
 	checks.CodeNodeVanished:      says("the node vanished"),
 	checks.CodeShortGap:          says("one gap of at most a lease duration"),
@@ -116,7 +117,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeReadMissing:       about("no read is in the log though a pod of the node uses %s"),
 	checks.CodeNeedsUnknown:      says("the state does not say which secrets and configmaps the nodes came to need"),
 	checks.CodePolicyUnknown:     says("the audit policy in force is not known"),
-	checks.CodePolicyHides:       says("the audit policy keeps requests out of the log: of nodes, of somebody who acts as one, or of somebody to whom a binding that goes gives something"),
+	checks.CodePolicyHides:       says("the audit policy keeps requests out of the log: of nodes, of users who can act as nodes, or of other subjects of bindings that go"),
 	checks.CodePolicyNoStart:     says("the audit policy leaves out the stage ResponseStarted: a watch, or another request that lasts, is not in the log while it is open"),
 	checks.CodePolicyNoPanic:     says("the audit policy leaves out the stages RequestReceived and Panic: a request at which the API server panics is not in the log"),
 	checks.CodeStartsMissing:     says("watches end in the log that do not begin in it: the audit policy or a filter leaves out the stage ResponseStarted, and a watch that is open is not in the log"),
@@ -127,7 +128,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeUnreadable:        says("a part of the log could not be read"),
 	checks.CodeCut:               says("the API server cut what the verdict needs"),
 	checks.CodeNoVerdict:         says("requests could not be judged"),
-	checks.CodeOfNoNode:          valued("what could not be read was no node's (%s)"),
+	checks.CodeOfNoNode:          valued("the event could not be read, and is not a request of a node (%s)"),
 	checks.CodeServersUnknown:    says("how many API servers there are is not known"),
 	checks.CodeServerMissing:     says("renewals of the API server's identity Lease are missing from the log"),
 	checks.CodeServersTooFew:     says("fewer API servers wrote to the log than there are"),
@@ -136,7 +137,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeModeUnknown:       says("nothing shows that the Node authorizer is asked first"),
 	checks.CodeModeHidden:        says("renewals of nodes' Leases were logged without a decision, so that an API server may not ask the Node authorizer first"),
 	checks.CodeClockBehind:       about("the clock of the recorder of the state seems to be behind those of the API servers, by %s at most: before that showed, requests next to changes were judged by a state that was dated too early"),
-	checks.CodeVersionMoved:      says("requests of nodes were allowed or refused as no single version and gates do, and no API server started between them: another authorizer may be asked before the Node authorizer"),
+	checks.CodeVersionMoved:      says("the decisions about nodes' requests do not fit any one version with its feature gates, and no API server started between them: another authorizer may be asked before the Node authorizer"),
 	checks.CodeAnyPod:            says("the feature gate AuthorizeNodeWithSelectors is off, or API servers answered so: each node can read the pods of all nodes"),
 	checks.CodeModeUntold:        says("an authorizer that is neither Node nor RBAC allows requests before RBAC or without a reason, or reasons were changed, so that the log cannot show what Node and RBAC allow"),
 	checks.CodeVersionUnknown:    says("the API servers' version is not known, or not the one by which requests were judged"),
@@ -162,7 +163,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	},
 	checks.CodeBindingGrown:     about("whether anything needs %s is known only from then on: before, it did not exist or gave less, or another binding gave the same"),
 	checks.CodeIdentityHarmless: about("identity %s has a wrong user or group, and its requests failed anyway"),
-	checks.CodeRaceNotExcused:   about("a binding allowed a client that is not a kubelet, too close to a change to tell what Node would say: %s"),
+	checks.CodeRaceNotExcused:   about("a binding allowed a client that is not a kubelet within the skew (--skew) of a change, so the Node authorizer's answer is not known: %s"),
 	checks.CodeRaceUndecided:    about("nothing tells how a request within the skew of a change was decided: %s"),
 	checks.CodeManyRaces:        about("many requests of one client within the skew of a change: %s"),
 	checks.CodeDisagreement: func(i *checks.Item) string {
@@ -176,19 +177,19 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeKubeletStarted:  says("a kubelet started"),
 	checks.CodeNodeJoined:      says("a node joined"),
 	checks.CodeStateMissing:    says("no state of the cluster was given"),
-	checks.CodeStateGap:        valued("the state lacks something (%s)"),
+	checks.CodeStateGap:        stateGap,
 	checks.CodeRuleOff:         about("the rule %s was not checked"),
 	checks.CodeRuleUnknown:     about("whether the rule %s was checked is not known"),
 	checks.CodeExcepted:        about("findings of the rule %s that an exception covers"),
-	checks.CodeNotLookedAt:     says("nodetrail did not examine it"),
+	checks.CodeNotLookedAt:     says("this check was not evaluated"),
 	checks.CodeExcessRight:     about("%s gives nodes more than everybody has"),
 	checks.CodeDangerousRight:  about("%s lets a node act beyond its own objects"),
 	checks.CodeDangerousGroup:  about("a node's identity is in the group %s"),
 	checks.CodeRestrictionBypassed: func(i *checks.Item) string {
 		return strings.TrimSuffix("a write passed that NodeRestriction refuses: "+i.Object, ": ")
 	},
-	checks.CodeBirthWrong:         valued("a certificate was requested or issued as none should be (%s)"),
-	checks.CodeBirthDoubtful:      valued("a certificate may have been requested or issued as none should be (%s)"),
+	checks.CodeBirthWrong:         valued("a certificate was requested or issued in an unexpected way (%s)"),
+	checks.CodeBirthDoubtful:      valued("a certificate may have been requested or issued in an unexpected way (%s)"),
 	checks.CodeBirthUnread:        says("certificate requests whose body the log does not hold"),
 	checks.CodeBirthUnapproved:    about("a certificate of a node was issued, and the log has no approval of the request: %s"),
 	checks.CodeBirthsNotLogged:    says("the audit policy is not known to log certificate requests with their bodies"),
@@ -203,7 +204,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	},
 	checks.CodeAddressForeign:     valued("the node's credential was used from %s, which is not an address of its Node object"),
 	checks.CodeAddressesMore:      says("credentials were used from more addresses than nodetrail keeps"),
-	checks.CodeRestsOn:            about("it rests on the check %s, which is not passed"),
+	checks.CodeRestsOn:            about("it depends on the check %s, which is not passed"),
 	checks.CodeRestrictionNotSeen: says("nothing in the log shows that NodeRestriction is in force"),
 	checks.CodeRestrictionCut: func(i *checks.Item) string {
 		return strings.TrimSuffix("the event of a node's write was too long, so that its body is not known, nor what NodeRestriction says of it: "+i.Object, ": ")
@@ -216,6 +217,22 @@ var items = map[checks.Code]func(*checks.Item) string{
 		return fmt.Sprintf("the service account %s of pods on %s reaches beyond its node by %s", i.Object, Plural(i.Count, "node"), i.Value)
 	},
 	checks.CodeExcessUse: used("%s did what Node does not allow its node, through %s"),
+}
+
+// stateGap says why the state is incomplete. The value is a code, and for some a kind of objects after it.
+func stateGap(i *checks.Item) string {
+	code, kind, _ := strings.Cut(i.Value, " ")
+	why := map[codes.Code]string{
+		codes.KindMissing: "it has no " + kind, codes.KindPartial: "it may not have every " + kind, codes.KindRefused: "the recorder may not list and watch " + kind,
+		codes.KindUnlisted: kind + " was not listed yet", codes.WatchInterrupted: "the watch of " + kind + " is interrupted",
+		codes.VolumesMissing: "it has no PersistentVolume, though pods use claims", codes.StateEndsEarly: "it ends before the log",
+		codes.NotWatched: "the cluster was not watched for some time", codes.NotWatchedMore: "the cluster was not watched several times",
+		codes.WatchErrors: "a watch was interrupted", codes.StateUnreadable: "entries could not be read", codes.EntryUnreadable: "an entry could not be read",
+	}[codes.Code(code)]
+	if why == "" {
+		why = i.Value // of a newer program, or a rule's reason
+	}
+	return "the state is incomplete: " + why
 }
 
 // used is a sentence about a client that used a binding for an object.
@@ -238,10 +255,10 @@ func used(format string) func(*checks.Item) string {
 
 // nexts has a sentence for each code of a next step.
 var nexts = map[checks.Code]string{
-	checks.NextGetLog:            "add the logs that are missing, or wait until they have left the window; what is lost for good can be waived",
+	checks.NextGetLog:            "add the logs that are missing, or wait until their time is outside the window; you can waive what is lost",
 	checks.NextLogReads:          "log all requests of the group system:nodes at level Metadata (deploy/audit-policy.yaml), and give the state",
-	checks.NextGivePolicy:        "give the audit policy of the API servers (--audit-policy); what it hides and nobody can change can be waived",
-	checks.NextLogStarts:         "log the stage ResponseStarted (nodetrail policy check --fix), and let no filter drop it; what nobody can change can be waived",
+	checks.NextGivePolicy:        "give the audit policy of the API servers (--audit-policy); you can waive what it hides if you cannot change it",
+	checks.NextLogStarts:         "log the stage ResponseStarted (nodetrail policy check --fix), and let no filter drop it; you can waive what you cannot change",
 	checks.NextSetClock:          "keep the clock of nodetrail record, or of nodetrail run, together with those of the API servers, and ask again when the window begins after that; --skew allows for some seconds",
 	checks.NextReadEvents:        "read these parts of the log from their source again, or waive each line",
 	checks.NextLogServerLeases:   "log and record the renewals of the API servers' identity Leases (deploy/audit-policy.yaml, nodetrail record)",
@@ -259,10 +276,10 @@ var nexts = map[checks.Code]string{
 	checks.NextTurnRulesOn:       "do not disable this rule",
 	checks.NextProbePlugin:       "turn the admission plugin NodeRestriction on for every API server, and probe each of them (docs/node-restriction.md)",
 	checks.NextTakeRights:        "take these rights away from nodes",
-	checks.NextMovePods:          "keep pods whose service accounts may do much off ordinary nodes",
+	checks.NextMovePods:          "give these service accounts smaller roles, or run their pods on dedicated nodes",
 	checks.NextStopUse:           "stop what uses the kubelet's credential for this",
 	checks.NextLogCredentials:    "log the credential ID (Kubernetes 1.32 and later) and the source address of each request of a node, and give the state of its Nodes",
 	checks.NextFindHolder:        "find out what uses the credential, and treat it as stolen if nobody knows: nodetrail reach --node names what it could read",
-	checks.NextSettleFirst:       "settle the checks that it rests on",
+	checks.NextSettleFirst:       "first fix the checks that this check depends on",
 	checks.NextLogBirths:         "log certificate signing requests and their approval",
 }

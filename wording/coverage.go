@@ -10,7 +10,7 @@ import (
 
 func (s *said) logSilent() string {
 	since, long := s.time(rules.ParamSince), lasting(s.p.Duration(rules.ParamFor))
-	const why = ": either no apiserver ran, or a part of the log is missing"
+	const why = ": either no API server ran, or a part of the log is missing"
 	if s.p.Has(rules.ParamUntil) {
 		return fmt.Sprintf("no request of any node was logged from %s to %s, for %s", since, s.time(rules.ParamUntil), long) + why
 	}
@@ -31,7 +31,7 @@ func (s *said) nodeSilent() string {
 func (s *said) nodesSilent() string {
 	names := s.p.All(rules.ParamNode)
 	n := s.p.Int(rules.ParamNodes)
-	return fmt.Sprintf("no requests of %s have been logged since about %s, while their Node objects exist and other nodes continue: the log of one apiserver may be "+
+	return fmt.Sprintf("no requests of %s have been logged since about %s, while their Node objects exist and other nodes continue: the log of one API server may be "+
 		"missing, or these nodes are cut off: %s", Plural(n, "node"), s.time(rules.ParamSince), Some(names, int(n), len(names)))
 }
 
@@ -70,6 +70,6 @@ func (s *said) dropped() string {
 		n, plugin := counted(v)
 		by = append(by, fmt.Sprintf("%s by plugin %q", n, plugin))
 	}
-	return fmt.Sprintf("the apiserver at %s could not write %s audit events, which are not in the log (%s: %s)",
+	return fmt.Sprintf("the API server at %s could not write %s audit events, which are not in the log (%s: %s)",
 		s.k.Name, s.p.Text(rules.ParamCount), s.p.Text(codes.ParamMetric), strings.Join(by, ", "))
 }

@@ -26,7 +26,7 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.BindingUnknown:   (*said).excess,
 	rules.BindingOfKubeadm: func(s *said) string { return s.excess() + ", which is kubeadm's and stays" },
 	rules.BindingDuringLag: func(s *said) string {
-		return s.excess() + ", because the apiserver's Node authorizer denied what the state had long allowed"
+		return s.excess() + ", because the API server's Node authorizer denied what the state had long allowed"
 	},
 	rules.ObjectMissing: func(s *said) string { return s.excess() + ", and there was no such object (404)" },
 	rules.OwnUntilBefore: func(s *said) string {
@@ -149,7 +149,7 @@ var findings = map[rules.Reason]func(*said) string{
 	},
 
 	rules.GraphBehind: func(s *said) string {
-		return fmt.Sprintf("the apiserver's Node authorizer denied %s to node %s, which the state had long allowed", s.request(), s.k.Node)
+		return fmt.Sprintf("the API server's Node authorizer denied %s to node %s, which the state had long allowed", s.request(), s.k.Node)
 	},
 
 	rules.NameForm: func(s *said) string {
@@ -204,10 +204,10 @@ var findings = map[rules.Reason]func(*said) string{
 		return s.sender() + " sent a write whose audit event was too long for the API server, which cut its body off: what NodeRestriction says of it is not known"
 	},
 	rules.FieldTooLong: func(s *said) string {
-		return fmt.Sprintf("%s sent a request whose URI or user agent has %s bytes: no kubelet sends that", s.sender(), s.p.Text(rules.ParamBytes))
+		return fmt.Sprintf("%s sent a request whose URI or user agent has %s bytes: kubelets do not do that", s.sender(), s.p.Text(rules.ParamBytes))
 	},
 	rules.TooManyAddresses: func(s *said) string {
-		return fmt.Sprintf("%s sent a request that names %s addresses it was forwarded from: no kubelet sends that", s.sender(), s.p.Text(rules.ParamCount))
+		return fmt.Sprintf("%s sent a request with %s forwarding addresses: kubelets do not do that", s.sender(), s.p.Text(rules.ParamCount))
 	},
 
 	rules.RestrictionRefused: func(s *said) string {
@@ -232,7 +232,7 @@ var findings = map[rules.Reason]func(*said) string{
 		return fmt.Sprintf("node %s uses the client certificate that node %s has used", s.k.Node, s.p.Text(rules.ParamFirst))
 	},
 	rules.TwoCertificates: func(s *said) string {
-		return fmt.Sprintf("two client certificates of node %s are in use at once: the new one since %s, the old one still at %s, which is no rotation: one may be a copy",
+		return fmt.Sprintf("two client certificates of node %s are in use at once: the new one since %s, the old one still at %s; this is not a rotation, and one may be a copy",
 			s.k.Node, s.time(rules.ParamSince), s.time(rules.ParamUntil))
 	},
 	rules.SecondAddress: func(s *said) string {
@@ -243,7 +243,7 @@ var findings = map[rules.Reason]func(*said) string{
 		return fmt.Sprintf("the credential of node %s is used from %s while it is in use from %s", s.k.Node, address, home)
 	},
 	rules.MovedAddress: func(s *said) string {
-		return fmt.Sprintf("the credential of node %s is used from %s, which is no address of its Node, and no more from %s",
+		return fmt.Sprintf("the credential of node %s is now used from %s, which is not an address of its Node, and no longer from %s",
 			s.k.Node, s.p.Text(rules.ParamAddress), s.p.Text(rules.ParamHome))
 	},
 
@@ -262,15 +262,15 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.SecretReadsMissing: (*said).secretReads,
 	rules.AnswersMissing: func(*said) string {
 		return "the answer to requests of nodes that the Node authorizer denies is not in the log, and the state does not tell " +
-			"whether RBAC let them through: the audit policy leaves out the stage ResponseComplete, or an apiserver was stopped"
+			"whether RBAC let them through: the audit policy leaves out the stage ResponseComplete, or an API server was stopped"
 	},
 	rules.VerdictsMissing: func(*said) string {
-		return "programs that use nodes' credentials were let through, and neither the state nor the apiserver's word tells " +
+		return "programs that use nodes' credentials were let through, and neither the state nor the API server's word tells " +
 			"whether the Node authorizer would have allowed it"
 	},
 	rules.DecisionsMissing: func(s *said) string {
 		return fmt.Sprintf("none of %d requests of nodes has the annotation authorization.k8s.io/decision: a filter drops it, and the verdicts cannot "+
-			"be compared with the apiserver's", s.p.Int(rules.ParamCount))
+			"be compared with the API server's", s.p.Int(rules.ParamCount))
 	},
 	rules.LogLost:      (*said).trouble,
 	rules.MessagesLost: (*said).trouble,
@@ -285,10 +285,10 @@ var findings = map[rules.Reason]func(*said) string{
 	},
 	rules.PolicyHidden: func(s *said) string { return s.policy("keeps these requests of nodes out of the log") },
 	rules.PolicyNoDecision: func(s *said) string {
-		return s.policy("leaves out the stage ResponseComplete, so that the apiserver's decision is missing for")
+		return s.policy("leaves out the stage ResponseComplete, so that the API server's decision is missing for")
 	},
 	rules.PolicyLateDecision: func(s *said) string {
-		return s.policy("leaves out the stage ResponseStarted, so that these watches are in the log with the apiserver's decision only when they end, and not while they are open")
+		return s.policy("leaves out the stage ResponseStarted, so that these watches are in the log with the API server's decision only when they end, and not while they are open")
 	},
 	rules.PolicyNoBodies: func(s *said) string {
 		return s.policy("logs these requests without their body, and no other state is given")
@@ -298,11 +298,11 @@ var findings = map[rules.Reason]func(*said) string{
 	},
 	rules.ApiserverDropped: (*said).dropped,
 	rules.ApiserverRejected: func(s *said) string {
-		return fmt.Sprintf("the apiserver at %s refused %s requests because they could not be audited (%s)",
+		return fmt.Sprintf("the API server at %s refused %s requests because they could not be audited (%s)",
 			s.k.Name, s.p.Text(rules.ParamCount), s.p.Text(codes.ParamMetric))
 	},
 	rules.ApiserverUnaudited: func(s *said) string {
-		return fmt.Sprintf("the apiserver at %s served %s requests and wrote no audit event: it has no audit policy, or one that hides everything",
+		return fmt.Sprintf("the API server at %s served %s requests and wrote no audit event: it has no audit policy, or one that hides everything",
 			s.k.Name, s.p.Text(rules.ParamCount))
 	},
 }
@@ -373,7 +373,7 @@ func (s *said) read(outcome string) string {
 	case s.p.Text(rules.ParamState) == rules.StateUntold:
 		why = "the state does not show whether a pod on this node uses it"
 	case s.p.Has(rules.ParamState):
-		why = "by the apiserver's word, though not by the given state, " + why
+		why = "by the API server's word, though not by the given state, " + why
 	}
 	return s.byNode() + " " + outcome + ", and " + why
 }
@@ -448,7 +448,7 @@ func (s *said) enumeration(within string) string {
 		many += " or more"
 	}
 	examples := s.p.All(rules.ParamObject)
-	out := fmt.Sprintf("node %s reached for %s different objects within %s that no pod on it led to, and got %d of them: %s",
+	out := fmt.Sprintf("node %s asked for %s different objects within %s that no pod on it uses, and got %d of them: %s",
 		s.k.Node, many, within, s.p.Int(rules.ParamAllowed), strings.Join(examples, ", "))
 	if n > int64(len(examples)) {
 		out += " and others"

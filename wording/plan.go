@@ -17,21 +17,23 @@ const named = 10
 // steps has a sentence for each step of the plan.
 var steps = map[codes.Code]func(codes.Params) string{
 	codes.EnableNodeAuthorizer: func(codes.Params) string {
-		return "Enable the Node authorizer before RBAC and the admission plugin NodeRestriction on every apiserver; the bindings stay meanwhile, and nothing breaks"
+		return "Enable the Node authorizer before RBAC and the admission plugin NodeRestriction on every API server. The bindings stay meanwhile, and nothing breaks"
 	},
-	codes.EnableNodeRestriction: func(codes.Params) string { return "Enable the admission plugin NodeRestriction on every apiserver" },
+	codes.EnableNodeRestriction: func(codes.Params) string { return "Enable the admission plugin NodeRestriction on every API server" },
 	codes.CheckAllRules: func(codes.Params) string {
-		return "Check every rule that decides: nothing is found by one that is disabled"
+		return "Turn on every rule that decides: a rule that is off finds nothing"
 	},
-	codes.GiveMode: func(codes.Params) string { return "Say how the apiserver decides: its flag is the truth" },
+	codes.GiveMode: func(codes.Params) string {
+		return "Give the order of the API server's authorizers, from its flags or its configuration file"
+	},
 	codes.FixPolicy: func(codes.Params) string {
-		return "Have the audit policy log all requests of nodes at level Metadata, by this as the first of its rules, and check it"
+		return "Make the audit policy log all requests of nodes at level Metadata: add this as its first rule, and check the policy"
 	},
 	codes.CompleteLog: func(codes.Params) string {
-		return "Get the part of the log that is missing, from every apiserver, rotated files included"
+		return "Get the part of the log that is missing, from every API server, rotated files included"
 	},
 	codes.LookAtNodes: func(codes.Params) string {
-		return "See why nodes are silent: down, cut off, or served by an apiserver whose log is missing"
+		return "See why nodes are silent: down, cut off, or served by an API server whose log is missing"
 	},
 	codes.RecordState: func(codes.Params) string { return "Record the whole state of the cluster for the time of the log" },
 	codes.IssueCertificates: func(p codes.Params) string {
@@ -47,26 +49,26 @@ var steps = map[codes.Code]func(codes.Params) string{
 		for _, c := range p.All(codes.ParamClient) {
 			names = append(names, strconv.Quote(c))
 		}
-		return fmt.Sprintf("Give what needs a binding a service account and a role of its own, and move it there: %s. Whatever reached what it should not is to be looked at first",
+		return fmt.Sprintf("Give each client that needs a binding a service account and a role of its own, and move it there: %s. First investigate clients that read objects they should not read",
 			Some(names, int(p.Int(codes.ParamTotal)), named))
 	},
 	codes.AskAgain: func(codes.Params) string {
-		return `Let a week of ordinary work go by, with deployments, drains and a node that joins, and ask again: this report must say "ready"`
+		return "Record one week of normal work, with deployments, drains and a node that joins. Then run the report again: it must say READY"
 	},
 	codes.FindBindings: func(p codes.Params) string {
 		if p.Has(codes.ParamNone) {
-			return "The state holds no binding any more that gives nodes the role system:node, or that they used; look whether that is so"
+			return "The state has no binding of the role system:node for nodes, and no other binding that nodes used. Confirm this"
 		}
-		return "No binding is known that gives nodes the role system:node, or that they used; look whether there is one"
+		return "No binding of the role system:node for nodes is known, and no other binding that nodes used. Check whether there is one"
 	},
 	codes.PreviewDeletion: func(p codes.Params) string {
-		return "See what their deletion would change, and keep a copy to go back with" + more(p)
+		return "See what their deletion would change, and keep a copy so that you can go back" + more(p)
 	},
 	codes.DeleteBindings: func(p codes.Params) string {
 		s := "Delete what gives nodes more than the Node authorizer does" + more(p) +
-			". If a binding also binds others, take only the subjects out that are nodes"
+			". If a binding also has other subjects, remove only the subjects that are nodes"
 		if p.Has(codes.ParamChecked) {
-			s += ". The apiserver answers 409 if a binding has changed since this report looked at it: then look again before you delete it"
+			s += ". The API server answers 409 if a binding has changed since this report: then run the report again before you delete it"
 		}
 		return s
 	},
@@ -75,7 +77,7 @@ var steps = map[codes.Code]func(codes.Params) string{
 			"with names, so it goes without, as the canaries do", Plural(p.Int(codes.ParamCount), "node"), Some(p.All(codes.ParamNode), int(p.Int(codes.ParamCount)), named))
 	},
 	codes.UsersGain: func(p codes.Params) string {
-		return fmt.Sprintf("Look first at %s that also made requests without the group system:nodes (%s): a binding by name gives these requests what the group is given",
+		return fmt.Sprintf("First check %s that also made requests without the group system:nodes (%s): a binding by name gives these requests what the group is given",
 			Plural(p.Int(codes.ParamCount), "user"), Some(p.All(codes.ParamIdentity), int(p.Int(codes.ParamCount)), named))
 	},
 	codes.BindByName: func(p codes.Params) string {
@@ -83,7 +85,7 @@ var steps = map[codes.Code]func(codes.Params) string{
 			Plural(p.Int(codes.ParamTotal), "identity"), Some(p.All(codes.ParamNode), int(p.Int(codes.ParamCount)), named))
 	},
 	codes.EndCanary: func(codes.Params) string {
-		return "When the canaries have held for as long as you want to see, delete the bindings with names too: then no node is bound any more"
+		return "When the canaries have worked for long enough, delete the bindings with names, too: then no node has a binding"
 	},
 	codes.WatchDenials: func(codes.Params) string {
 		return "Keep the copies at hand and watch for denials. A watch is authorized when it begins: what needs a binding breaks up to 10 minutes after the " +

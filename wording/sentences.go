@@ -56,7 +56,7 @@ var sentences = map[codes.Code]func(codes.Params) string{
 	},
 	codes.StateNotGiven: func(p codes.Params) string {
 		if p.Has(codes.ParamDecided) {
-			return "no cluster state was given (--state): this rests on the apiserver's own decisions in the log, and which nodes there are is not known"
+			return "no cluster state was given (--state): this rests on the API server's own decisions in the log, and which nodes there are is not known"
 		}
 		return "no cluster state was given (--state): what the graph decides is unknown unless audit bodies tell it"
 	},
@@ -108,7 +108,7 @@ var sentences = map[codes.Code]func(codes.Params) string{
 	},
 
 	codes.ModeAmbiguous: func(p codes.Params) string {
-		const what = "RBAC allows what the Node authorizer gives every node: it is asked first, or Node is not in force on every apiserver any more; "
+		const what = "RBAC allows what the Node authorizer gives every node: it is asked first, or Node is not in force on every API server any more; "
 		if flag := p.Text(codes.ParamWant); flag != "" {
 			return what + "give " + flag
 		}
@@ -122,7 +122,7 @@ var sentences = map[codes.Code]func(codes.Params) string{
 		return fmt.Sprintf("%d of %s (%s) could not be judged for lack of state", n, Plural(total, "request"), Percent(n, total))
 	},
 	codes.Disagreements: func(p codes.Params) string {
-		return fmt.Sprintf("nodetrail and the apiserver disagree on %s outside of races: the state, the version or the mode given may be wrong",
+		return fmt.Sprintf("nodetrail and the API server disagree on %s outside of races: the state, the version or the mode given may be wrong",
 			Plural(p.Int(codes.ParamCount), "request"))
 	},
 	codes.RuleDisabled: func(p codes.Params) string { return "the rule " + p.Text(codes.ParamRule) + " was not checked" },
@@ -131,7 +131,11 @@ var sentences = map[codes.Code]func(codes.Params) string{
 		return "the admission plugin NodeRestriction is not in force: a write passed that it refuses"
 	},
 	codes.AllowedInVain: func(p codes.Params) string {
-		return passed(p) + " and does not depend on it (404, 403, the pod was just deleted, or kubeadm continues): harmless: " + kinds(p)
+		does := "do"
+		if p.Int(codes.ParamCount) == 1 {
+			does = "does"
+		}
+		return passed(p) + ", and " + does + " not depend on it (404 or 403 anyway, the pod was just deleted, or kubeadm continues without it): harmless: " + kinds(p)
 	},
 	codes.AllowedByKubeadm: func(p codes.Params) string {
 		return passed(p) + ", which is kubeadm's, stays, and does not block: " + kinds(p)
@@ -154,7 +158,7 @@ var sentences = map[codes.Code]func(codes.Params) string{
 		return fmt.Sprintf("%s gives nodes what may be in use without a request that shows it: %s", Binding(p), kinds(p))
 	},
 	codes.NothingRemoved: func(codes.Params) string {
-		return "no binding that would go was there, neither in the state nor in the log"
+		return "no binding to delete was found, neither in the state nor in the log"
 	},
 
 	codes.NodeAuthorizerOff: func(p codes.Params) string {
@@ -162,7 +166,7 @@ var sentences = map[codes.Code]func(codes.Params) string{
 		if mode == "" {
 			mode = "without Node"
 		}
-		return fmt.Sprintf("the Node authorizer is not in force (authorization mode %s): put Node before RBAC first, for without the bindings nodes have no access at all", mode)
+		return fmt.Sprintf("the Node authorizer is not in force (authorization mode %s): put Node before RBAC first; without it, deleting the bindings cuts off all nodes", mode)
 	},
 	codes.ClientBreaks: func(p codes.Params) string {
 		return fmt.Sprintf("%s of %q on %s would break without %s: %s", Plural(p.Int(codes.ParamCount), "request"), p.Text(codes.ParamClient),
@@ -190,8 +194,12 @@ func kinds(p codes.Params) string {
 
 // passed begins a sentence about requests that only one binding allowed.
 func passed(p codes.Params) string {
-	return fmt.Sprintf("%s of %q on %s needed %s", Plural(p.Int(codes.ParamCount), "request"), p.Text(codes.ParamClient),
-		Plural(p.Int(codes.ParamNodes), "node"), Visible(Binding(p)))
+	were := "were"
+	if p.Int(codes.ParamCount) == 1 {
+		were = "was"
+	}
+	return fmt.Sprintf("%s of %q on %s %s allowed only by %s", Plural(p.Int(codes.ParamCount), "request"), p.Text(codes.ParamClient),
+		Plural(p.Int(codes.ParamNodes), "node"), were, Visible(Binding(p)))
 }
 
 // Binding names the binding that the parameters tell.

@@ -144,7 +144,35 @@ func Plurals(n int64, what string) string { return PluralOf(Thousands(n), n, wha
 
 // DeniedByNode says what the Node authorizer denies and how much of it RBAC allowed.
 func DeniedByNode(denied, allowed int64) string {
-	return fmt.Sprintf("the Node authorizer alone denies %s, of which RBAC allowed %s", Plurals(denied, "request"), Thousands(allowed))
+	return fmt.Sprintf("the Node authorizer denies %s; RBAC allowed %s of them", Plurals(denied, "request"), Thousands(allowed))
+}
+
+// CheckCounted is what a check counts: the figures are followed by it.
+func CheckCounted(name string) string {
+	switch name {
+	case "window-covered", "servers-seen":
+		return "renewals of Leases seen"
+	case "nothing-depends", checks.IdentitiesConform, "races-decided", "no-excess-use":
+		return "requests looked at"
+	case "state-complete":
+		return "objects in the state"
+	case "bindings-inventoried", "no-excess-rights":
+		return "bindings looked at"
+	case "agreement":
+		return "decisions agree"
+	case "rules-on":
+		return "rules on"
+	}
+	return "seen"
+}
+
+// WouldBreak counts requests that would break; unknown is whether those of which nothing is known are counted, too.
+func WouldBreak(n int64, unknown bool) string {
+	s := Plural(n, "request") + " would break"
+	if unknown {
+		s += ", or it is not known"
+	}
+	return s
 }
 
 // See points to a page of the documentation.

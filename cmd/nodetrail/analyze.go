@@ -41,9 +41,9 @@ func newAnalyze(std streams) *cobra.Command {
 		Long: `analyze judges the requests of nodes in finished audit logs and prints a report: whether you can delete the bindings for nodes, what
 blocks that, and what to do.
 
-AUDIT_LOG is a file, a glob, a folder, or - for standard input; .gz and .zst are read as they are, rotated files in the order of time.
+AUDIT_LOG is a file, a glob, a folder, or - for standard input. Compressed files (.gz, .zst) work, too. Rotated files are read oldest first.
 
-Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
+Exit status: 0 success; 1 error; 2 a condition of --fail-on is met.`,
 		Example: `  nodetrail analyze --state journal.jsonl audit.log
   nodetrail analyze --state pods.yaml --state rbac.json --verdicts verdicts.jsonl '/var/log/kubernetes/audit/*.log'
   nodetrail analyze --state journal/ --since 24h -o json --fail-on high audit.log.gz`,
@@ -59,7 +59,7 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	f.state(fs, &f.Authorization, &f.Input)
-	fs.StringVar(&f.AuthorizationMode, "authorization-mode", "auto", "the apiserver's --authorization-mode, or auto to infer it from the log")
+	fs.StringVar(&f.AuthorizationMode, "authorization-mode", "auto", "the API server's --authorization-mode, or auto to infer it from the log")
 	fs.StringVar(&f.since, "since", "", "judge only requests from then on: RFC 3339, or a duration before the log's end")
 	fs.StringVar(&f.until, "until", "", "judge only requests before then: RFC 3339, or a duration before the log's end")
 	fs.StringVar(&f.minWindow, "min-window", "24h", "for how long before the newest request everything must be proven; 0 is the whole log")
@@ -73,7 +73,7 @@ Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
 	fs.BoolVar(&f.Bootstrap.SingleUse, "bootstrap-single-use", false, "each bootstrap token is for one node")
 	fs.BoolVar(&f.AllRequests, "all-requests", false, "judge the requests of everybody, and so find tokens of service accounts that are used from another node (slower)")
 	fs.StringSliceVar(&f.KubeletUserAgents, "kubelet-user-agent", nil, "further user agents that are a kubelet's, without version, such as my-kubelet")
-	fs.StringVar(&f.auditPolicy, "audit-policy", "", "the apiservers' audit policy `FILE`: what it keeps out of the log is among the findings")
+	fs.StringVar(&f.auditPolicy, "audit-policy", "", "the API servers' audit policy `FILE`: what it keeps out of the log is among the findings")
 	fs.StringArrayVar(&f.ApiserverLogs, "apiserver-log", nil, "the API server's own log (klog text or JSON, --v=2 or more): a `FILE`, a glob, or -; its NODE DENY lines "+
 		"are matched with the requests; may be repeated")
 	fs.StringSliceVar(&f.Nodes, "node", nil, onlyNodesUsage)
@@ -134,7 +134,7 @@ func (f *analyzeFlags) readPolicy(stderr io.Writer) (err error) {
 		return nil
 	}
 	for _, w := range f.Policy.Warnings {
-		fmt.Fprintf(stderr, "nodetrail: %s: the apiserver would warn of this policy: %s\n", f.auditPolicy, wording.Visible(w))
+		fmt.Fprintf(stderr, "nodetrail: %s: the API server would warn of this policy: %s\n", f.auditPolicy, wording.Visible(w))
 	}
 	return nil
 }

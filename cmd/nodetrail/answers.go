@@ -21,8 +21,8 @@ type answerFlags struct {
 }
 
 func (f *answerFlags) flags(fs *pflag.FlagSet) {
-	fs.StringVar(&f.waive, "waive", "", "a `FILE` of waivers: who answers for what the log cannot show")
-	fs.StringVar(&f.except, "exceptions", "", "a `FILE` of exceptions: findings that somebody answers for are hidden from --fail-on, and listed as before")
+	fs.StringVar(&f.waive, "waive", "", "a `FILE` of waivers: who accepts the risk of unproven checks")
+	fs.StringVar(&f.except, "exceptions", "", "a `FILE` of exceptions: --fail-on ignores these findings, and the report still lists them")
 	fs.StringVar(&f.baseline, "baseline", "",
 		"a `FILE` with a report as JSON: --fail-on looks only at findings that it does not have, and the report says what is new and what is gone")
 	fs.StringVar(&f.failOn, "fail-on", "", "exit 2 if one of these applies, as a list: a finding is at least low, medium, high or critical; not-ready, the answer "+

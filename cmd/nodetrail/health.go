@@ -15,7 +15,7 @@ func newHealth(_ streams) *cobra.Command {
 	timeout := 5 * time.Second
 	cmd := &cobra.Command{
 		Use:   "health URL|FILE",
-		Short: "Say by the exit status whether a URL answers 200, or a file is there: for health checks of containers",
+		Short: "Check a URL or a file: for health checks of containers",
 		Long: `health asks a URL, such as that of /readyz, and exits with 0 if it is answered with 200, else with 1. If you give a path, it exits with 0
 if the file exists and is not empty. It is for images that have no shell and no other program for health checks.`,
 		Example: `  nodetrail health http://127.0.0.1:9876/readyz

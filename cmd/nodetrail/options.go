@@ -30,9 +30,9 @@ type logFlags struct {
 
 // authorization adds the flags that say how the apiserver decides.
 func (f *logFlags) authorization(fs *pflag.FlagSet, a *app.Authorization) {
-	fs.Var((*versionValue)(&a.KubernetesVersion), "kubernetes-version", fmt.Sprintf("version of the apiserver, 1.%d to 1.%d; other versions are judged as the "+
+	fs.Var((*versionValue)(&a.KubernetesVersion), "kubernetes-version", fmt.Sprintf("version of the API server, 1.%d to 1.%d; other versions are judged as the "+
 		"nearest (default: what the log shows)", nodeauthz.OldestMinor, nodeauthz.NewestMinor))
-	fs.StringSliceVar(&f.gates, "feature-gates", nil, "feature gates of the apiserver that are not at their default, `NAME=BOOL,...`; those that matter: "+
+	fs.StringSliceVar(&f.gates, "feature-gates", nil, "feature gates of the API server that are not at their default, `NAME=BOOL,...`; those that matter: "+
 		strings.Join(app.GateNames(), ", "))
 	a.Skew = app.DefaultSkew
 	fs.Var((*skewValue)(a), "skew", "how close to a change a request counts as a race; auto measures it in the log, which is then read twice")

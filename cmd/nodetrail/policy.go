@@ -40,7 +40,7 @@ request is logged as before. It logs no Secrets and no tokens.
 
 POLICY is a file, or - for standard input.
 
-Exit status: 0 every check can pass, or --fix printed a policy with which it can; 1 could not do it; 2 a check cannot pass.`,
+Exit status: 0 every check can pass, or --fix printed a policy with which it can; 1 error; 2 a check cannot pass.`,
 		Example: `  nodetrail policy check /etc/kubernetes/audit-policy.yaml
   nodetrail policy check --fix audit-policy.yaml > fixed.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {

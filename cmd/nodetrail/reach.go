@@ -35,7 +35,7 @@ Without --at, --since and --until the answer is about all the time that the stat
 
 AUDIT_LOG is a file, a glob, a folder, or - for standard input; .gz and .zst are read as they are, rotated files in the order of time.
 
-Exit status: 0 done; 1 could not do it, or there is no such node.`,
+Exit status: 0 success; 1 error, or there is no such node.`,
 		Example: `  nodetrail reach --node worker-3 --state journal.jsonl --at 2026-11-21T06:04:19Z
   nodetrail reach --node worker-3 --state journal.jsonl --since 2026-11-24T00:00:00Z --until 2026-11-25T00:00:00Z audit.log
   nodetrail reach --node worker-3 --state journal.jsonl -o dot | dot -Tpdf > reach.pdf`,
@@ -54,7 +54,7 @@ Exit status: 0 done; 1 could not do it, or there is no such node.`,
 	fs.StringVar(&f.since, "since", "", "the time that is asked about begins then: RFC 3339, or a duration before the log's end (without a log, the state's)")
 	fs.StringVar(&f.until, "until", "", "the time that is asked about ends before then: RFC 3339, or a duration before the log's end (without a log, the state's)")
 	f.state(fs, &f.Authorization, &f.Input)
-	fs.StringVar(&f.AuthorizationMode, "authorization-mode", "auto", "the apiserver's --authorization-mode, or auto to infer it from the log")
+	fs.StringVar(&f.AuthorizationMode, "authorization-mode", "auto", "the API server's --authorization-mode, or auto to infer it from the log")
 	fs.IntVar(&f.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, maxEventUsage)
 	fs.StringVarP(&f.output, "output", "o", "text", "form: text, json, or dot for Graphviz")
 	cli.Complete(cmd, map[string][]string{"kubernetes-version": versions(), "output": {"text", "json", "dot"}, "authorization-mode": modes})
@@ -72,7 +72,7 @@ func (f *reachFlags) prepare(args []string, std streams) (err error) {
 	f.Node = strings.TrimPrefix(f.Node, nodeid.UserPrefix) // the user's name is what logs show
 	if f.at != "" {
 		if f.since != "" || f.until != "" {
-			return errors.New("--at asks about one instant: --since and --until do not go with it")
+			return errors.New("--at is for one instant: do not use --since or --until with it")
 		}
 		if f.At, err = time.Parse(time.RFC3339Nano, f.at); err != nil {
 			return fmt.Errorf("--at: %q is not a time such as 2026-11-21T06:04:19.448Z", f.at)

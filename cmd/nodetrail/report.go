@@ -34,7 +34,7 @@ Counts are kept by the hour, so a window begins and ends with an hour.
 --serve shows the same as pages in a browser, with an API next to them, until it is interrupted; see docs/pages.md. The configuration's section
 pages says who may read them; without it, only this machine may.
 
-Exit status: 0 done; 1 could not do it; 2 by --fail-on.`,
+Exit status: 0 success; 1 error; 2 a condition of --fail-on is met.`,
 		Example: `  nodetrail report
   nodetrail report --config nodetrail.yaml --window 7d -o json
   nodetrail report --config nodetrail.yaml --cluster production

@@ -69,10 +69,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 func newRoot(std streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "nodetrail",
-		Short: "Judge every kubelet request of an audit log as of its own time",
+		Short: "Evaluate every kubelet request of an audit log with the cluster as it was then",
 		Long: `nodetrail reads Kubernetes audit logs and re-evaluates every kubelet request with the node-authorization graph as it stood at the
-time of the request. It says what the Node authorizer denied, which requests need RBAC, which secrets were read out of scope, and
-whether you can delete the binding of system:node.
+time of the request. It says what the Node authorizer denied, which requests need RBAC, which secrets were read
+although no pod on the node uses them, and whether you can delete the binding of system:node.
 
 Each flag has an environment variable: NODETRAIL_ and its name, such as NODETRAIL_STATE for --state and NODETRAIL_FAIL_ON for --fail-on.`,
 		SilenceUsage:  true,

@@ -19,14 +19,15 @@ func newRun(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] [AUDIT_LOG...]",
 		Short: "Judge audit events as they come; runs continuously",
-		Long: `run takes in audit events as they come, from log files that are still written, from the apiserver's audit webhook, or from Kafka, and
-judges each request of a node as of its own time. Verdicts and findings are counted in a store, served as metrics, and sent to sinks;
+		Long: `run takes in audit events as they come, from log files that are still written, from the API server's audit webhook, or from Kafka, and
+evaluates each request of a node with the state of the cluster at the time of the request. Verdicts and findings are counted in a store, served as metrics, and sent to sinks;
 'nodetrail report' prints the report from the store, also while run is running.
 
 The configuration is one YAML file (see 'nodetrail config print-defaults'). Without one, run follows the AUDIT_LOGs with their rotated
 predecessors and keeps its store in the folder nodetrail-data.
 
-SIGHUP reads the configuration again, SIGINT and SIGTERM stop after the batch in hand; what was not stored comes again next time.`,
+SIGHUP reads the configuration again, SIGINT and SIGTERM finish the current batch and stop. Events that are not stored yet are read
+again after a restart.`,
 		Example: `  nodetrail run /var/log/kubernetes/audit/audit.log
   nodetrail run --config nodetrail.yaml
   nodetrail run --state journal.jsonl --data /var/lib/nodetrail '/var/log/kubernetes/audit/*.log'`,

@@ -37,7 +37,7 @@ system:nodes is deleted, with the steps as comments. So a few nodes lose the bin
 
 --verify reads the logs a second time and makes each request of these programs as its service account.
 
-Exit status: 0 done; 1 could not do it, or --verify found a request that breaks or a right that was not used.`,
+Exit status: 0 success; 1 error, or --verify found a request that breaks or a right that was not used.`,
 		Example: `  nodetrail suggest --state journal.jsonl --verify audit.log > rbac.yaml
   kubectl apply --dry-run=server -f rbac.yaml
   nodetrail suggest --state journal.jsonl --canary worker-1,worker-2 audit.log > canary.yaml`,

@@ -24,7 +24,7 @@ func changeFlags(cmd *cobra.Command, o *app.ChangeOptions, f *logFlags, kubelets
 	fs.StringVar(&o.ThenMode, "then-mode", "auto", "the authorizers that the cluster will run: Node,RBAC, RBAC,Node or RBAC; "+
 		"auto: as the log shows, with Node before RBAC where Node is missing")
 	f.state(fs, &o.Authorization, &o.Input)
-	fs.StringVar(&o.AuthorizationMode, "authorization-mode", "auto", "the apiserver's --authorization-mode during the log, or auto to infer it")
+	fs.StringVar(&o.AuthorizationMode, "authorization-mode", "auto", "the API server's --authorization-mode during the log, or auto to infer it")
 	fs.StringVar(&f.since, "since", "", "look only at requests from then on: RFC 3339, or a duration before the log's end")
 	fs.StringVar(&f.until, "until", "", "look only at requests before then: RFC 3339, or a duration before the log's end")
 	fs.IntVar(&o.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, maxEventUsage)
@@ -46,16 +46,16 @@ func newWhatIf(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "what-if [flags] AUDIT_LOG...",
 		Short: "Say which requests of nodes would be refused without some bindings",
-		Long: `what-if goes through finished audit logs and says what would become of each request of a node, had some bindings not been there and
-others been added: Node allows it anyway, RBAC still allows it by another binding, or it breaks. Each request is judged as of its own time.
+		Long: `what-if reads finished audit logs and predicts each request of a node if you delete some bindings and add others: Node allows it anyway, RBAC
+still allows it by another binding, or it breaks. Each request is evaluated with the state of the cluster at the time of the request.
 With --without it also looks at requests of service accounts and users that the deleted bindings let through.
 
-AUDIT_LOG is a file, a glob, a folder, or - for standard input; .gz and .zst are read as they are, rotated files in the order of time.
+AUDIT_LOG is a file, a glob, a folder, or - for standard input. Compressed files (.gz, .zst) work, too. Rotated files are read oldest first.
 
-Requests that failed anyway (404, or 403 by admission) and races of a kubelet with the apiserver's graph are listed apart; they do not
+Requests that failed anyway (404, or 403 by admission) and races of a kubelet with the API server's graph are listed apart; they do not
 count as breaking.
 
-Exit status: 0 done; 1 could not do it, or --without names something that does not exist; 2 something breaks, by --fail-on.`,
+Exit status: 0 success; 1 error, or --without names something that does not exist; 2 a condition of --fail-on is met.`,
 		Example: `  nodetrail what-if --state journal.jsonl audit.log
   nodetrail what-if --state journal.jsonl --without clusterrolebinding/legacy:system:node --fail-on breaks audit.log
   nodetrail what-if --state journal.jsonl --with suggestion.yaml --then-mode Node,RBAC -o json audit.log`,
@@ -113,7 +113,7 @@ func (f *whatIfFlags) run(ctx context.Context, std streams) error {
 		n += r.Requests.Unknown
 	}
 	if f.failOn != "" && n > 0 {
-		return answerError(fmt.Sprintf("--fail-on %s: it applies to %s", f.failOn, wording.Plural(n, "request")))
+		return answerError(fmt.Sprintf("--fail-on %s: %s", f.failOn, wording.WouldBreak(n, f.failOn == "unknown")))
 	}
 	if f.failOn == "unknown" && r.Evidence != "sufficient" {
 		return answerError("--fail-on unknown: the evidence has gaps")

@@ -7,8 +7,11 @@ import (
 )
 
 // Strict makes what cobra adds to a program refuse arguments that mean nothing: the commands help and completion.
+//
+// The help is as wide as the terminal, of 80 columns or more, or 80 columns wide where there is none.
 func Strict(root *cobra.Command) {
 	root.SetHelpCommand(help(root))
+	wrapHelp(root)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() != "completion" {

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/nodetrail/nodetrail/wording"
+)
+
+// The bounds of the width of help texts.
+const minHelp, maxHelp = 80, 120
+
+// wrapHelp wraps the help of a program and its commands to the terminal.
+func wrapHelp(root *cobra.Command) {
+	cobra.AddTemplateFunc("wrapFlags", func(fs *pflag.FlagSet) string { return wrapFlags(fs.FlagUsages(), helpColumns(root.OutOrStdout())) })
+	cobra.AddTemplateFunc("wrapText", func(s string) string { return wrapText(s, helpColumns(root.OutOrStdout())) })
+	root.SetUsageTemplate(strings.NewReplacer(".LocalFlags.FlagUsages", "wrapFlags .LocalFlags", ".InheritedFlags.FlagUsages", "wrapFlags .InheritedFlags").
+		Replace(root.UsageTemplate()))
+	root.SetHelpTemplate(strings.ReplaceAll(root.HelpTemplate(), "{{. | trimTrailingWhitespaces}}", "{{. | trimTrailingWhitespaces | wrapText}}"))
+}
+
+func helpColumns(w io.Writer) int {
+	if c, ok := w.(*Writer); ok {
+		w = c.W
+	}
+	if f, ok := w.(*os.File); ok {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return min(max(n, minHelp), maxHelp)
+		}
+	}
+	return minHelp
+}
+
+// wrapFlags writes what a flag means under it.
+func wrapFlags(usages string, columns int) string {
+	const indent = "          "
+	var b strings.Builder
+	for line := range strings.Lines(usages) {
+		line = strings.TrimSuffix(line, "\n")
+		end := len(line) - len(strings.TrimLeft(line, " "))
+		flag, text, found := strings.Cut(line[end:], "  ")
+		b.WriteString(line[:end] + flag + "\n")
+		if !found {
+			continue
+		}
+		for _, part := range wording.Wrap(text, columns-len(indent), 0) {
+			b.WriteString(indent + part + "\n")
+		}
+	}
+	return b.String()
+}
+
+// wrapText joins the lines of each paragraph and breaks them anew. A paragraph with an indented line stays as it is.
+func wrapText(s string, columns int) string {
+	paragraphs := strings.Split(s, "\n\n")
+	for i, p := range paragraphs {
+		if !strings.HasPrefix(p, " ") && !strings.Contains(p, "\n ") {
+			paragraphs[i] = strings.Join(wording.Wrap(strings.Join(strings.Fields(p), " "), columns, 0), "\n")
+		}
+	}
+	return strings.Join(paragraphs, "\n\n")
+}
