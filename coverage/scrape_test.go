@@ -111,7 +111,7 @@ func (b *bench) scrape(name, body string, want ...string) {
 
 func TestScraper(t *testing.T) {
 	dropped := func(n int) string {
-		return fmt.Sprintf(`apiserver-dropped the apiserver at HOST could not write %d audit events, which are not in the log (apiserver_audit_error_total: %d by plugin "buffered")`, n, n)
+		return fmt.Sprintf(`apiserver-dropped the API server at HOST could not write %d audit events, which are not in the log (apiserver_audit_error_total: %d by plugin "buffered")`, n, n)
 	}
 	b := newBench(t, nil)
 	b.scrape("what was before is not known", metricsOf(-1000, 100, 50, 0, 100))
@@ -119,7 +119,7 @@ func TestScraper(t *testing.T) {
 	b.scrape("seven", metricsOf(-1000, 300, 57, 0, 300), dropped(7))
 	b.scrape("no more", metricsOf(-1000, 400, 57, 0, 400))
 	b.scrape("a new process, two", metricsOf(130, 10, 2, 0, 10),
-		`apiserver-dropped the apiserver at HOST could not write 3 audit events, which are not in the log (apiserver_audit_error_total: 2 by plugin "buffered", 1 by plugin "webhook")`)
+		`apiserver-dropped the API server at HOST could not write 3 audit events, which are not in the log (apiserver_audit_error_total: 2 by plugin "buffered", 1 by plugin "webhook")`)
 	b.scrape("another one that was there before", metricsOf(-500, 900, 900, 0, 900))
 	b.scrape("the first again, which lost three meanwhile", metricsOf(130, 20, 5, 0, 20), dropped(3))
 	b.scrape("and the other", metricsOf(-500, 950, 901, 0, 950), dropped(1))
@@ -149,11 +149,11 @@ func TestScraperFailures(t *testing.T) {
 	b.scrape("refused", metricsOf(-1000, 100, 0, 0, 100))
 	b.api.code = 200
 	b.scrape("what was lost meanwhile is reported", metricsOf(-1000, 900, 12, 0, 900),
-		`apiserver-dropped the apiserver at HOST could not write 12 audit events, which are not in the log (apiserver_audit_error_total: 12 by plugin "buffered")`)
+		`apiserver-dropped the API server at HOST could not write 12 audit events, which are not in the log (apiserver_audit_error_total: 12 by plugin "buffered")`)
 	if n := b.s.Stats()[0].Failures; n != 8 {
 		t.Errorf("%d failures", n)
 	}
-	if n := strings.Count(b.log.String(), "cannot read the API server's metrics"); n != 1 || strings.Contains(b.log.String(), "secret") {
+	if n := strings.Count(b.log.String(), "cannot read the apiserver's metrics"); n != 1 || strings.Contains(b.log.String(), "secret") {
 		t.Errorf("logged %d times: %s", n, &b.log)
 	}
 	b.s.o.Authorize = func(*http.Request) error { return errors.New("no token") }

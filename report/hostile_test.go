@@ -75,7 +75,7 @@ func TestHostileText(t *testing.T) {
 		return summary, strings.Count(rest, "\n")
 	}
 	ours := regexp.MustCompile(`^( |$|nodetrail ·|Can the bindings be deleted\?   (NOT )?(READY|ENOUGH)|Is each credential confined\?   (NOT )?(CONFINED|ENOUGH)|` +
-		`(Blockers|Gaps)(: [0-9]+ of the [0-9]+ affect only CONFINED)?$|Next$|If you do not recognize a client, assume its nodes' credentials are stolen\.$|(Checks|Findings) +[0-9]|Agreement   nodetrail and the API server agree on [0-9]|docs/ and deploy/ are in |Denials     the Node authorizer alone denies [0-9])`)
+		`(Blockers|Gaps)(: [0-9]+ of the [0-9]+ affect only CONFINED)?$|Next$|If you do not recognize a client, assume its nodes' credentials are stolen\.$|(Checks|Findings) +[0-9]|Agreement   nodetrail and the API server agree on [0-9]|docs/ and deploy/ are in |Denials     the Node authorizer denies [0-9])`)
 	_, lines := parts("harmless")
 	for _, s := range hostileStrings() {
 		got := text(t, hostileReport(t, s), Text{All: true})

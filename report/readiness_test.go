@@ -83,7 +83,7 @@ func TestReadiness(t *testing.T) {
 			l.add("worker-1 get pods shop/gone", legacy, code(404))
 			l.add("worker-2 create serviceaccounts/token shop/web", legacy, code(403))
 		})
-	f("upgraded by kubeadm", ready, []string{`! 1 request of "kubeadm" on 1 node needed RoleBinding kube-system/kubeadm:nodes-kubeadm-config, ` +
+	f("upgraded by kubeadm", ready, []string{`! 1 request of "kubeadm" on 1 node was allowed only by RoleBinding kube-system/kubeadm:nodes-kubeadm-config, ` +
 		"which is kubeadm's, stays, and does not block: get configmaps"}, func(l *log) {
 		l.many(10)
 		l.add("worker-1 get configmaps kube-system/kubeadm-config", legacy, agent("kubeadm/v1.36.3"), func(r *rules.Request) {

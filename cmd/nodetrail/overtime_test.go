@@ -38,7 +38,7 @@ func TestAnalyzeFindsOverTime(t *testing.T) {
 		if f.Severity != "critical" || f.Count < 1 || f.Count > 2 || len(f.AuditIDs) == 0 || !f.Allowed || f.Runbook != "docs/rules/secret-enumeration.md" {
 			t.Errorf("%+v", f)
 		}
-		if f.Node == "worker-3" && !strings.HasPrefix(f.Message, "node worker-3 reached for 56 different objects within 10 minutes") {
+		if f.Node == "worker-3" && !strings.HasPrefix(f.Message, "node worker-3 asked for 56 different objects within 10 minutes") {
 			t.Errorf("%s", f.Message)
 		}
 	}

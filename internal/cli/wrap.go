@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"strings"
@@ -17,11 +18,22 @@ const minHelp, maxHelp = 80, 120
 
 // wrapHelp wraps the help of a program and its commands to the terminal.
 func wrapHelp(root *cobra.Command) {
-	cobra.AddTemplateFunc("wrapFlags", func(fs *pflag.FlagSet) string { return wrapFlags(fs.FlagUsages(), helpColumns(root.OutOrStdout())) })
-	cobra.AddTemplateFunc("wrapText", func(s string) string { return wrapText(s, helpColumns(root.OutOrStdout())) })
+	columns := minHelp
+	cobra.AddTemplateFunc("wrapFlags", func(fs *pflag.FlagSet) string { return wrapFlags(fs.FlagUsages(), columns) })
+	cobra.AddTemplateFunc("wrapText", func(s string) string { return wrapText(s, columns) })
 	root.SetUsageTemplate(strings.NewReplacer(".LocalFlags.FlagUsages", "wrapFlags .LocalFlags", ".InheritedFlags.FlagUsages", "wrapFlags .InheritedFlags").
 		Replace(root.UsageTemplate()))
 	root.SetHelpTemplate(strings.ReplaceAll(root.HelpTemplate(), "{{. | trimTrailingWhitespaces}}", "{{. | trimTrailingWhitespaces | wrapText}}"))
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		out := cmd.OutOrStdout()
+		columns = helpColumns(out)
+		var b bytes.Buffer // cobra prints an error of the writer, which [Writer] keeps
+		cmd.SetOut(&b)
+		help(cmd, args)
+		cmd.SetOut(out)
+		_, _ = out.Write(b.Bytes())
+	})
 }
 
 func helpColumns(w io.Writer) int {
