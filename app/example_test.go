@@ -38,7 +38,7 @@ func ExampleAnalyze() {
 	r := a.Report
 	fmt.Println("order of authorizers:", r.Authorization.Mode)
 	fmt.Println("judged:", r.Events.Judged, "allowed:", judged["allow"], "denied:", judged["deny"])
-	fmt.Println("agrees with the API server:", r.Agreement.Agree, "of", r.Agreement.Compared)
+	fmt.Println("agrees with the apiserver:", r.Agreement.Agree, "of", r.Agreement.Compared)
 	fmt.Println("ready:", r.Readiness.Ready, "worst finding:", r.Worst())
 	// Output:
 	// order of authorizers: Node,RBAC
