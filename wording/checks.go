@@ -163,7 +163,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	},
 	checks.CodeBindingGrown:     about("whether anything needs %s is known only from then on: before, it did not exist or gave less, or another binding gave the same"),
 	checks.CodeIdentityHarmless: about("identity %s has a wrong user or group, and its requests failed anyway"),
-	checks.CodeRaceNotExcused:   about("a binding allowed a client that is not a kubelet within the skew (--skew) of a change, so the Node authorizer's answer is not known: %s"),
+	checks.CodeRaceNotExcused:   about("a binding allowed a client that is not a kubelet, within --skew of a change: %s"),
 	checks.CodeRaceUndecided:    about("nothing tells how a request within the skew of a change was decided: %s"),
 	checks.CodeManyRaces:        about("many requests of one client within the skew of a change: %s"),
 	checks.CodeDisagreement: func(i *checks.Item) string {
