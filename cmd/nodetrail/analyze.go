@@ -151,11 +151,10 @@ func (f *analyzeFlags) run(ctx context.Context, std streams) (err error) {
 			reportTo = std.err // verdicts take standard output
 		}
 		inputs := slices.Concat(cluster.StateFiles(f.State), logs, f.ApiserverLogs, f.ownRules, []string{f.auditPolicy}, f.answerFlags.files())
-		err := app.CheckOutputs([]app.Output{{Option: "Out", Path: f.out}, {Option: "Verdicts", Path: f.verdicts}}, inputs...)
-		if err == nil {
-			err = verdicts.Open(f.verdicts, std.out)
+		if err := app.CheckOutputs([]app.Output{{Option: "Out", Path: f.out}, {Option: "Verdicts", Path: f.verdicts}}, inputs...); err != nil {
+			return err
 		}
-		return err
+		return verdicts.Open(f.verdicts, std.out)
 	}
 	f.Each = verdicts.Write
 	meter := std
@@ -176,8 +175,7 @@ func (f *analyzeFlags) run(ctx context.Context, std streams) (err error) {
 		}
 	}
 	if a.Counts.Judged == 0 && a.Counts.OutOfWindow > 0 {
-		stderr := std.err
-		fmt.Fprintf(stderr, "nodetrail: no request of a node lies in the window that --since and --until leave; the log goes from %s to %s\n",
+		fmt.Fprintf(std.err, "nodetrail: no request of a node lies in the window that --since and --until leave; the log goes from %s to %s\n",
 			a.Log.First.UTC().Format(time.RFC3339), a.Log.Last.UTC().Format(time.RFC3339))
 	}
 	return f.verdict(a)
