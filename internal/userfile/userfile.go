@@ -19,7 +19,7 @@ func Read(input, path string) string {
 	if err != nil || len(all) == 0 {
 		all = []string{input}
 	}
-	if match, err := filepath.Match(real(input), real(path)); err == nil && match {
+	if match, err := filepath.Match(resolved(input), resolved(path)); err == nil && match {
 		return "also an input"
 	}
 	if slices.ContainsFunc(all, func(in string) bool { return Same(in, path) }) {
@@ -43,17 +43,17 @@ func Same(a, b string) bool {
 	if errA == nil && errB == nil {
 		return out.Mode().IsRegular() && os.SameFile(in, out)
 	}
-	return errA != nil && errB != nil && real(a) == real(b)
+	return errA != nil && errB != nil && resolved(a) == resolved(b)
 }
 
 // within reports whether a file is, or would be, in a folder or in one below it.
 func within(folder, path string) bool {
-	rel, err := filepath.Rel(real(folder), real(path))
+	rel, err := filepath.Rel(resolved(folder), resolved(path))
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// real is the path without links, as far as there is something at it.
-func real(path string) string {
+// resolved is the path without links, as far as there is something at it.
+func resolved(path string) string {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return path
