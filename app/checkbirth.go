@@ -140,7 +140,8 @@ func (p *proof) birthFindings(in *checks.Input) {
 		switch {
 		case g.Severity >= rules.High:
 			out.Wrong = append(out.Wrong, item)
-		case g.Severity == rules.Medium, g.Reason == rules.ApproverUnclear, g.Reason == rules.SecondApproved, g.Reason == rules.CertificateNoBirth,
+		case g.Severity == rules.Medium, g.Reason == rules.ApproverUnclear, g.Reason == rules.CertificateNoBirth,
+			g.Reason == rules.SecondAsked, g.Reason == rules.SecondApproved, // what a second certificate gives is not looked at
 			g.Reason == rules.KnownNodeAgain: // that the node was silent may be what the log lost
 			item.Code = checks.CodeBirthDoubtful
 			out.NotKnown = append(out.NotKnown, item)

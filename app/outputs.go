@@ -35,11 +35,15 @@ func CheckOutputs(outputs []Output, inputs ...string) error {
 	return nil
 }
 
-// CheckOutputs is [CheckOutputs] for what is written next to a store: not over the store, its configuration or a file that this names.
+// CheckOutputs is [CheckOutputs] for what is written next to a store: not over the store, its configuration or a file that this names. What sinks write is
+// no output of a report either.
 func (o *StoreOptions) CheckOutputs(outputs []Output, inputs ...string) error {
 	c, err := o.load()
 	if err != nil {
 		return nil //nolint:nilerr // whoever opens the store says so
+	}
+	for i := range c.Sinks.JSONL {
+		inputs = append(inputs, c.Sinks.JSONL[i].Path)
 	}
 	return CheckOutputs(outputs, slices.Concat(inputs, []string{o.Config}, c.Reads(), cluster.StateFiles(c.State.Files))...)
 }

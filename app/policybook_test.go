@@ -80,7 +80,7 @@ func TestPolicyNotInForce(t *testing.T) {
 	const everything = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n%s- level: Metadata\n"
 	for rule, want := range map[string]int{
 		"": 0,
-		"- {level: None, users: [system:API server]}\n":                                                                          0,
+		"- {level: None, users: [system:apiserver]}\n":                                                                           0,
 		"- {level: None, userGroups: [system:nodes], verbs: [watch], resources: [{group: \"\", resources: [nodes]}]}\n":          1,
 		"- {level: Metadata, omitStages: [ResponseComplete], verbs: [get], resources: [{group: \"\", resources: [secrets]}]}\n":  1,
 		"- {level: None, userGroups: [system:masters], verbs: [watch], resources: [{group: \"\", resources: [nodes]}]}\n":        0,

@@ -53,6 +53,9 @@ func (o *RunOptions) adjust(c *config.Config) error {
 	if !hasSource(c) {
 		return ErrNothingToRead
 	}
+	if i, what := c.OverwrittenBySink(o.Config); what != "" {
+		return fmt.Errorf("sinks.jsonl[%d].path: %s is %s, and would be overwritten", i, c.Sinks.JSONL[i].Path, what)
+	}
 	return useOwnRules(c)
 }
 

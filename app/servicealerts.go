@@ -85,8 +85,7 @@ type alertStore struct {
 const watchKey = "watched since"
 
 // watchedSince is when a service was first started on the store, which is stored for those that follow. What is found of before is history that somebody
-// reads. Where the log had ended by then, and nothing more has come until the next start, it is the end of the log: what follows was not there to be read. A
-// store of a version that did not note it was watched as long as it has requests.
+// reads. A store of a version that did not note it was watched as long as it has requests.
 func watchedSince(ctx context.Context, s *store.Store, now time.Time) (time.Time, error) {
 	all, err := s.Alerts(ctx)
 	if err != nil {
@@ -98,19 +97,14 @@ func watchedSince(ctx context.Context, s *store.Store, now time.Time) (time.Time
 			since = all[i].First
 		}
 	}
-	newest, err := s.Newest(ctx, now)
-	if err != nil {
+	if !since.IsZero() {
+		return since, nil
+	}
+	if since, err = s.Newest(ctx, now); err != nil {
 		return time.Time{}, err
 	}
-	// within tells a log that had ended from an old one whose first reading was interrupted.
-	const within = 24 * time.Hour
-	switch known := !newest.IsZero() && !newest.After(now); {
-	case known && (since.IsZero() || newest.Before(since) && since.Sub(newest) < within):
-		since = newest
-	case since.IsZero():
+	if since.IsZero() || since.After(now) {
 		since = now
-	default:
-		return since, nil
 	}
 	return since, s.PutAlerts(ctx, []store.Alert{{Key: watchKey, First: since, Last: since, Payload: json.RawMessage("{}")}}, nil)
 }

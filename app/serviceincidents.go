@@ -47,8 +47,7 @@ type incidentWatch struct {
 func (w *incidentWatch) run(ctx context.Context) error {
 	failing := false
 	for {
-		begin := time.Now()
-		err := w.look(ctx)
+		took, err := w.look(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
 			w.log.Warn().Err(err).Msg("cannot read the incidents; sinks hear of them later")
 		}
@@ -57,23 +56,29 @@ func (w *incidentWatch) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(max(incidentsEvery, share*time.Since(begin))):
+		case <-time.After(max(incidentsEvery, share*took)):
 		}
 	}
 }
 
-// look compares the incidents with the events of each sink.
-func (w *incidentWatch) look(ctx context.Context) error {
-	now := w.clock()
+// look compares the incidents with the events of each sink, when it is its turn. It returns how long that took.
+func (w *incidentWatch) look(ctx context.Context) (took time.Duration, err error) {
 	all := w.sinks()
 	if len(all) == 0 {
-		return nil
+		return 0, nil
 	}
 	ctx, end, err := w.turns.take(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer end()
+	begin := time.Now()
+	err = w.compare(ctx, all)
+	return time.Since(begin), err
+}
+
+func (w *incidentWatch) compare(ctx context.Context, all []incidentSink) error {
+	now := w.clock()
 	c := w.config()
 	found, err := storedIncidents(ctx, w.store, c.Cluster, time.Time{}, exceptionsOf(c, nil), now)
 	if err != nil {

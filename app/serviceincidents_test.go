@@ -152,7 +152,7 @@ func (w *looker) look(after time.Duration, want ...string) {
 	w.t.Helper()
 	w.now = w.now.Add(after)
 	for range 2 { // the second adds nothing
-		if err := w.watch.look(context.Background()); err != nil {
+		if _, err := w.watch.look(context.Background()); err != nil {
 			w.t.Fatal(err)
 		}
 		w.to.mu.Lock()
@@ -273,7 +273,7 @@ func TestTwoAnalyzersTellOnce(t *testing.T) {
 	q := sinks.NewQueue(&announcingSender{to, second.delivered}, sinks.QueueOptions{})
 	second.sinks = func() []incidentSink { return []incidentSink{{q, w.how}} }
 	w.now = w.now.Add(2 * time.Minute)
-	if err := second.look(context.Background()); err != nil {
+	if _, err := second.look(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if err := q.Close(context.Background()); err != nil {
@@ -416,7 +416,7 @@ func TestIncidentSinks(t *testing.T) {
 	e := readAt("worker-3", "a", w.now, true)
 	w.commit(e)
 	set.add(&pipeline.Stored{Entries: []tally.Entry{e}})
-	if err := w.watch.look(context.Background()); err != nil {
+	if _, err := w.watch.look(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(set.stats()); n != 3 {

@@ -117,7 +117,7 @@ not have the identity Leases of the window. Two servers on one host share one Le
 'apiserver_audit_error_total' only.
 
 ## What to do
-Log the Leases 'apiserver-…' of the user 'system:API server' at level 'Metadata', as 'deploy/audit-policy.yaml' does, and record the state
+Log the Leases 'apiserver-…' of the user 'system:apiserver' at level 'Metadata', as 'deploy/audit-policy.yaml' does, and record the state
 with 'nodetrail record'. Add the logs of the servers and hours that are listed.`
 
 const docNodeAuthorizerOn = `The Node authorizer is asked before RBAC

@@ -67,7 +67,7 @@ func TestGaps(t *testing.T) {
 	}{
 		{name: "everything at Metadata", policy: policyOf("- level: Metadata\n")},
 		{name: "RequestReceived left out", policy: "omitStages: [RequestReceived]\n" + policyOf("- level: Metadata\n")},
-		{name: "others' requests hidden", policy: policyOf("- level: None\n  users: [system:kube-proxy, system:API server]\n- level: Metadata\n")},
+		{name: "others' requests hidden", policy: policyOf("- level: None\n  users: [system:kube-proxy, system:apiserver]\n- level: Metadata\n")},
 		{name: "other groups hidden", policy: policyOf("- level: None\n  userGroups: [system:serviceaccounts, system:masters]\n- level: Metadata\n")},
 		{name: "probes hidden", policy: policyOf("- level: None\n  nonResourceURLs: [/healthz*, /livez*, /readyz*]\n- level: Metadata\n")},
 		{name: "a rule that comes too late", policy: policyOf("- level: Metadata\n- level: None\n  userGroups: [system:nodes]\n")},

@@ -12,10 +12,12 @@ const generated = "# Written by go generate from the rules: change them, or dash
 // OwnRuleAlert is the alert on findings of rules that users write: nodetrail's metrics name these rules, its files cannot.
 const OwnRuleAlert = "OwnRuleFinding"
 
-// findingsExpr is also true where Prometheus saw the counter at its present value only, such as of what a process finds as it starts.
+// findingsExpr is also true where Prometheus saw the counter at its present value only, such as of what a process finds as it starts. What
+// was there before is counted by the increase.
 func findingsExpr(rules string) string {
 	return fmt.Sprintf("sum by (cluster, rule, severity) (increase(nodetrail_findings_total{%[1]s}[15m])) > 0\n"+
-		"  or sum by (cluster, rule, severity) (nodetrail_findings_total{%[1]s} and nodetrail_findings_last_timestamp_seconds{%[1]s} > time() - 15 * 60)", rules)
+		"  or sum by (cluster, rule, severity) (nodetrail_findings_total{%[1]s} and nodetrail_findings_last_timestamp_seconds{%[1]s} > time() - 15 * 60\n"+
+		"    unless nodetrail_findings_total{%[1]s} offset 15m)", rules)
 }
 
 func onlyRule(name string) string { return fmt.Sprintf("rule=%q", name) }

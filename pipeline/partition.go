@@ -364,13 +364,15 @@ func (p *partitions) take(d *delivery, now time.Time, changed func(*audit.Event)
 	for i := range src.Events {
 		ev := &src.Events[i]
 		changed(ev)
-		if t := timeOf(ev); t.After(l.came) {
-			if !t.After(log.Add(aheadAtMost)) { // else the clock of an API server is wrong
-				l.came = t
-			}
-			if t.After(l.latest) {
-				l.latest = t
-			}
+		t := timeOf(ev)
+		if t.After(l.latest) {
+			l.latest = t
+		}
+		if t.After(b.came) { // as for the rules over time: no further than to when it came in
+			t = b.came
+		}
+		if t.After(l.came) && !t.After(log.Add(aheadAtMost)) { // else the clock of an API server is wrong
+			l.came = t
 		}
 		if audit.Needed(ev, audit.Want{}) {
 			p.arrive(b, ev)

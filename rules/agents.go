@@ -76,8 +76,8 @@ func managesItsNode(r *Request) bool {
 	return false
 }
 
-// asksForSecond returns whether the request is one for the second certificate of the provider for the node itself, or looks after such requests. Of a creation
-// whose body is not in the log nothing is known but that it is one.
+// asksForSecond returns whether the request is one for the second certificate of the provider for the node itself, or looks after such requests. A creation
+// whose body is not in the log is none: it may be one for anybody's certificate.
 func asksForSecond(provider string) func(r *Request) bool {
 	return func(r *Request) bool {
 		a := r.Attrs
@@ -87,7 +87,7 @@ func asksForSecond(provider string) func(r *Request) bool {
 		if a.Verb == "create" {
 			s, whole := r.Signing()
 			c := secondOf(s)
-			return !whole || c != nil && c.provider == provider
+			return whole && c != nil && c.provider == provider
 		}
 		return !writes(a.Verb)
 	}

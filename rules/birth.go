@@ -118,10 +118,10 @@ These forms of a second certificate are known:
 
 ` + secondsDoc() + `
 
-Each of these findings is about who made the request: the node whose credential was used, or the user. It is not about the node that is named in
-the certificate, in the name of the object or in the body, for the client chooses these. An approval of a certificate that is not a
-kubelet's is about who asked for it. Two are about the node whose certificate it is:
-that it was signed for somebody else while the node's kubelet was running, and that the node is made anew.
+Each of these findings is about who made the request: the node whose credential was used, or the user. It is not about the node that is
+named in the certificate, in the name of the object or in the body, for the client chooses these. An approval of a certificate that is
+not a kubelet's is about who asked for it. Two are about the node whose certificate it is: that it was signed for somebody else while the
+node's kubelet was running, and that the node is made anew.
 
 What can be seen depends on how nodes get their certificates:
 

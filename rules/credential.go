@@ -223,7 +223,7 @@ func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 		return true
 	}
 	stolen(r, f)
-	if a := agentOf(product, r); a != nil {
+	if a := agentOf(product, r); a != nil && oddRead(r, s) == "" {
 		a.finding(f, r, s)
 	}
 	return true

@@ -34,7 +34,8 @@ func oddRead(r *Request, s State) (reason Reason) {
 		}
 	}
 	if reason != "" && s != nil {
-		if registered, known := s.NodeRegistered(r.Node, r.Time); known && !registered {
+		registered, known := s.NodeRegistered(r.Node, r.Time)
+		if exists, told := s.NodeExists(r.Node, r.Time); known && !registered || told && !exists {
 			return "" // a kubelet whose user name is not that of its Node asks for what is its own: see node-identity
 		}
 	}
@@ -66,8 +67,20 @@ func onOthersAlone(r *Request, s State) bool {
 		return false
 	}
 	other, bound := s.PodNode(a.Namespace, a.Name, r.Time)
-	return bound && other != r.Node && !hadPod(s, a.Namespace, a.Name, r.Node, r.Time)
+	if !bound || other == r.Node || hadPod(s, a.Namespace, a.Name, r.Node, r.Time) {
+		return false
+	}
+	came := r.Time // to the other node
+	s.PodStays(a.Namespace, a.Name, "", r.Time, r.Time, func(x *nodeauthz.Stay) {
+		if x.Node == other && x.Begin.Before(came) {
+			came = x.Begin
+		}
+	})
+	return !came.After(r.Time.Add(-returnsFor)) || s.PodsWatched(came.Add(-returnsSoon))
 }
+
+// returnsSoon is for how long before the state begins a pod is not assumed to have been on a node whose kubelet asks after it.
+const returnsSoon = 10 * time.Minute
 
 func hadPod(s State, namespace, name, node string, t time.Time) bool {
 	return s.PodWasOn(namespace, name, node, t.Add(-returnsFor), t.Add(ClockDoubt)) || s.HadPod(namespace, name, node, t)

@@ -69,11 +69,11 @@ func secondsDoc() string {
 	var lines []string
 	for i := range secondCertificates {
 		c := &secondCertificates[i]
-		line := "- " + c.provider + ": 'CN=" + c.prefix + "<nodeName>', 'O=" + c.organization + "', approved by '" + strings.Join(c.approvers, "' or '") + "'"
+		line := "- " + c.provider + ": 'CN=" + c.prefix + "<nodeName>', 'O=" + c.organization + "'"
 		if c.token {
 			line = strings.Replace(line, "<nodeName>", "<machine>", 1) + ", with a bootstrap token"
 		}
-		lines = append(lines, line+":\n  "+c.source)
+		lines = append(lines, line+", approved by\n  '"+strings.Join(c.approvers, "' or\n  '")+"':\n  "+c.source)
 	}
 	return strings.Join(lines, "\n")
 }

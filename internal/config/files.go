@@ -27,16 +27,32 @@ func (c *Config) SQLitePath() string {
 	return c.DataPath(storeName)
 }
 
-// Reads are the files, folders and globs that a service with this configuration reads or keeps for itself.
+// Reads are the files, folders and globs that a service with this configuration reads or keeps for itself, without State.Files.
 func (c *Config) Reads() []string {
 	db := c.SQLitePath()
 	all := slices.Concat([]string{
 		db, db + "-wal", db + "-shm", db + ".lock", c.DataPath(DeadLetters), c.DataPath(GatewayDeadLetters), c.DataPath(StateFolder), c.Coverage.PolicyFile,
-	}, c.State.Files, c.Rules.Files)
+	}, c.Rules.Files)
 	for i := range c.Sources.Files {
 		all = append(all, c.Sources.Files[i].Paths...)
 	}
 	return all
+}
+
+// OverwrittenBySink says which of sinks.jsonl would write into something that is read, and what that is; "" for none.
+func (c *Config) OverwrittenBySink(configuration string) (sink int, what string) {
+	reads := append(slices.Concat(c.Reads(), c.State.Files), configuration)
+	for i := range c.Sinks.JSONL {
+		for _, in := range reads {
+			if c.Sinks.JSONL[i].Path == "" {
+				break
+			}
+			if what := userfile.Read(in, c.Sinks.JSONL[i].Path); what != "" {
+				return i, what
+			}
+		}
+	}
+	return 0, ""
 }
 
 // sinkFiles are files that no other sink writes and nobody reads.
@@ -49,13 +65,10 @@ func (v *validator) sinkFiles() {
 		}
 		if slices.ContainsFunc(sinks[:i], func(other JSONLSink) bool { return other.Path != "" && userfile.Same(other.Path, sinks[i].Path) }) {
 			v.fail(at, "%s is written by another sink", v.q(at, sinks[i].Path))
-			continue
 		}
-		for _, in := range append(v.c.Reads(), v.d.errs.File) {
-			if what := userfile.Read(in, sinks[i].Path); what != "" {
-				v.fail(at, "%s is %s, and would be overwritten", v.q(at, sinks[i].Path), what)
-				break
-			}
-		}
+	}
+	if i, what := v.c.OverwrittenBySink(v.d.errs.File); what != "" {
+		at := fmt.Sprintf("sinks.jsonl[%d].path", i)
+		v.fail(at, "%s is %s, and would be overwritten", v.q(at, sinks[i].Path), what)
 	}
 }

@@ -26,7 +26,7 @@ func Read(input, path string) string {
 		return "also an input"
 	}
 	for _, in := range all {
-		if info, err := os.Stat(in); (err != nil || info.IsDir()) && within(in, path) {
+		if info, err := os.Stat(in); in == input && (err != nil || info.IsDir()) && within(in, path) {
 			return "in " + in + ", which is read"
 		}
 	}

@@ -2,8 +2,8 @@ package days
 
 import (
 	"fmt"
-	"slices"
 	"strings"
+	"time"
 )
 
 // verbs are mutations that take out of the log what kubelets do besides renewing Leases and reading: by the verb, as a filter of an exporter may, or by
@@ -95,9 +95,13 @@ func (m *mutator) without(node, verb, kind string) string {
 	switch {
 	case verb == "update" || verb == "create" && kind == "" || verb == "patch" && kind != "pods/status": // for the Node
 	case kind == "nodes":
-		if !slices.ContainsFunc(m.Events, func(e *Event) bool {
-			return (of(e, "patch", "nodes/status") || of(e, "create", "nodes")) && m.getsNode(e)
-		}) {
+		occasions := map[time.Time]bool{} // of one node a single one may be an event that was lost
+		for _, e := range m.Events {
+			if (of(e, "patch", "nodes/status") || of(e, "create", "nodes")) && m.getsNode(e) {
+				occasions[e.Received.Truncate(10*minute)] = true
+			}
+		}
+		if len(occasions) == 0 || node != "" && len(occasions) < enough {
 			return ""
 		}
 	case verb == "delete":
