@@ -150,7 +150,8 @@ func TestWatchedSince(t *testing.T) {
 	}{
 		"an empty store, and a restart after days of downtime": {{0, 0, 1}, {100, 0, 100}, {200, 0, 200}},
 		"a first reading that is interrupted":                  {{0, 0, -600}, {1, 0, -500}, {2, 0, 2}, {50, 0, 50}},
-		"a log that had ended before the first start":          {{0, 0, -1.25}, {0.1, -1.25, 0.1}, {70, -1.25, 70}},
+		"a first reading of this morning's log, interrupted":   {{0, 0, -10}, {0.5, 0, -5}, {1, 0, 1}},
+		"two analyzers that start together, one reads at once": {{0, 0, -10}, {0.001, 0, -9}},
 		"a clock that was ahead at the first start":            {{9000, 9000, -1}, {1, -1, 1}},
 		"requests of an apiserver whose clock is ahead":        {{0, 0, 9000}, {1, 0, 1}},
 	} {
