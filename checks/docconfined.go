@@ -123,8 +123,9 @@ that came to be in the window asked for their certificates through the Kubernete
 ## What defeats it
 A certificate for a node that was alive, for another name than the requester's, or approved by somebody unknown (failed): see the rules.
 A body that is missing, a policy that is not known, a node without a request, or a certificate that was issued for a request whose approval is
-not in the log leaves the check unproven. So does a log without any
-request: on kops since 1.20 and on EKS client credentials are issued outside of the Kubernetes API, and nothing here can prove how.
+not in the log leaves the check unproven. So does a second certificate of a node, as OVN-Kubernetes has it: nodetrail does not examine what
+rights that gives. So does a log without any request: on kops since 1.20 and on EKS client credentials are issued outside of the
+Kubernetes API, and nothing here can prove how.
 
 ## What to do
 Log certificate requests with their bodies, as 'deploy/audit-policy.yaml' does. Look at each request that is listed. Where no node joined and no
