@@ -76,11 +76,11 @@ func onOthersAlone(r *Request, s State) bool {
 			came = x.Begin
 		}
 	})
-	return !came.After(r.Time.Add(-returnsFor)) || s.PodsWatched(came.Add(-returnsSoon))
+	return came.Before(r.Time.Add(-time.Hour)) || s.PodsWatched(came.Add(-asksAfter)) // else one of that name may have been here before the state begins
 }
 
-// returnsSoon is for how long before the state begins a pod is not assumed to have been on a node whose kubelet asks after it.
-const returnsSoon = 10 * time.Minute
+// asksAfter is for how long a kubelet asks after a pod that left its node, or was made again on another one, while it is in touch with the API server.
+const asksAfter = 10 * time.Minute
 
 func hadPod(s State, namespace, name, node string, t time.Time) bool {
 	return s.PodWasOn(namespace, name, node, t.Add(-returnsFor), t.Add(ClockDoubt)) || s.HadPod(namespace, name, node, t)

@@ -68,6 +68,18 @@ func TestOddReads(t *testing.T) {
 	s = had{w, "shop/other"}
 	f("that was on the node", "", "get pods shop/other", static, byNode)
 	f("that was on the node, refused", "", "get pods shop/other")
+	// Somebody began to watch ten minutes before the request.
+	for _, c := range []struct {
+		came int // seconds before the request
+		want Reason
+	}{{30, ""}, {9 * 60, ""}, {20 * 60, ""}, {2 * 3600, ForeignReadRefused}} {
+		begin := at(0).Add(-time.Duration(c.came) * time.Second)
+		w.stays = map[string][]stay{"shop/other": {{node: "worker-2", Begin: begin}}}
+		s = since{w, at(0).Add(-10 * time.Minute)}
+		f("a state that begins late", c.want, "get pods shop/other")
+		s = since{w, begin.Add(-time.Hour)}
+		f("a state that begins before that", ForeignReadRefused, "get pods shop/other")
+	}
 	s = nil
 	f("without a state", "", "get pods shop/other", static, byNode)
 	f("without a state, refused", "", "get pods shop/other")
@@ -79,6 +91,14 @@ type had struct {
 	*world
 	pod string
 }
+
+// since is a world that is watched from some time on.
+type since struct {
+	*world
+	from time.Time
+}
+
+func (s since) PodsWatched(t time.Time) bool { return !t.Before(s.from) }
 
 func (h had) PodWasOn(namespace, name, _ string, _, _ time.Time) bool {
 	return namespace+"/"+name == h.pod

@@ -183,7 +183,7 @@ func (d *denial) search(kubelets []string) (kind, weight int) {
 // had reports whether a kubelet may ask for a pod, a volume or a claim because its node had it, or had a pod that used it, or whether the state does not tell.
 func (d *denial) had(s State) bool {
 	o := d.Object
-	if s == nil || !s.PodsWatched(d.First) || !s.PodsWatched(d.First.Add(-returnsSoon)) {
+	if s == nil || !s.PodsWatched(d.First) || !s.PodsWatched(d.First.Add(-asksAfter)) {
 		return true
 	}
 	if o.Resource == "pods" {

@@ -23,7 +23,7 @@ func TestWrong(t *testing.T) {
 		"\n- name: a":          "f.yaml:2: there is no key fruits: the file has this one key, and a list in it",
 		"a,b,c\n1,2,3\n":       "f.yaml:1: there is no key fruits: the file has this one key, and a list in it",
 		"fruits: []\nnuts: []": "f.yaml:2: unknown key nuts: the file has one key, fruits",
-		"fruits:\n- name: a\n- name: b\n  nam: c\n  x: y\n": "f.yaml:4: unknown key nmae (and 1 more)",
+		"fruits:\n- name: a\n- name: b\n  nam: c\n  x: y\n": "f.yaml:4: unknown key nam (and 1 more)",
 		"fruits:\n- name: [a]":                              "f.yaml:2: a list is not text",
 		"fruits:\n- in: 7":                                  "f.yaml:2: `7` is not a mapping",
 		"fruits:\n- 7":                                      "f.yaml:2: `7` is not a mapping",
