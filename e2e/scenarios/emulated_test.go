@@ -17,18 +17,18 @@ func TestEmulatedVersion(t *testing.T) {
 		return
 	}
 	version, gate := "1.33", "AuthorizeNodeWithSelectors"
-	code, verdict := http.StatusOK, "allow"
+	code, verdict, found := http.StatusOK, "allow", []string(nil)
 	if running(t) >= 37 {
 		version, gate = "1.34", "KubeletServiceAccountTokenForCredentialProviders"
-		code, verdict = http.StatusForbidden, "deny"
+		code, verdict, found = http.StatusForbidden, "deny", []string{"node-credential-misuse"}
 	}
 	w := newWorld(t, "emulated", plane.Options{Mode: "Node,RBAC", APIServer: []string{
 		"--emulated-version=" + version, "--feature-gates=" + gate + "=false",
 	}}, "", "node-1")
 	w.create(t, object("v1", "Node", "", "node-2"))
 	one := w.plane.Node("node-1")
-	w.expect(t, one, "/api/v1/pods", code, verdict)
-	w.expect(t, one, "/api/v1/nodes/node-2", code, verdict)
+	w.expect(t, one, "/api/v1/pods", code, verdict, found...)
+	w.expect(t, one, "/api/v1/nodes/node-2", code, verdict, found...)
 	w.expect(t, one, "/api/v1/secrets", http.StatusForbidden, "deny", "out-of-scope-secret-read")
 	w.namespace(t, "accounts")
 	w.create(t, pod("accounts", "runner", "node-1"))
