@@ -62,7 +62,7 @@ func testVolumeAttachment(t *testing.T, w *world) {
 	const path = "/apis/storage.k8s.io/v1/volumeattachments"
 	w.expect(t, w.plane.Node("node-1"), path+"/disk", http.StatusOK, "allow")
 	w.expect(t, w.plane.Node("node-2"), path+"/disk", http.StatusForbidden, "deny")
-	w.expect(t, w.plane.Node("node-1"), path, http.StatusForbidden, "deny")
+	w.expect(t, w.plane.Node("node-1"), path, http.StatusForbidden, "deny", "node-credential-misuse")
 	w.admin(t, http.MethodDelete, path+"/disk", nil)
 	w.expect(t, w.plane.Node("node-1"), path+"/disk", http.StatusForbidden, "deny")
 }
