@@ -20,7 +20,7 @@ import (
 const (
 	// maxWindows is how many windows are kept. Of those with many findings fewer are: together they have at most maxKept, if it is not one alone.
 	maxWindows = 4
-	maxKept    = 40_000
+	maxKept    = 100_000
 	// maxIncidents is how many incidents of a window are kept in full; the others are counted.
 	maxIncidents = 1000
 	// loadWithin is how long reading a window may take.
