@@ -313,7 +313,7 @@ func secondUser(k *tally.Key, g *tally.Group, misnamed bool, out *checks.Finding
 // byOthers reports whether nobody who authenticated as the node made the requests: who acts as a node, or asks for what is another node's, does not hold
 // that node's credential.
 func byOthers(node string, o *tally.Origins) bool {
-	return len(o.Users) > 0 && len(o.Users) < tally.MaxOrigins && !slices.Contains(o.Users, nodeid.UserPrefix+strings.TrimPrefix(node, nodeid.UserPrefix))
+	return o.NotBy(nodeid.UserPrefix + strings.TrimPrefix(node, nodeid.UserPrefix))
 }
 
 // heldAddresses adds the credentials and the addresses that the log does not show to be a node's own.

@@ -198,7 +198,7 @@ func objectOf(namespace, name string) string {
 // groups are those of the tally, in the order of their keys.
 func (p *proof) groups() iter.Seq2[tally.Key, *tally.Group] {
 	return func(yield func(tally.Key, *tally.Group) bool) {
-		if len(p.sorted) != len(p.tally.Groups) {
+		if p.sorted == nil {
 			p.sorted = slices.SortedFunc(maps.Keys(p.tally.Groups), func(a, b tally.Key) int { return a.Compare(&b) })
 		}
 		for _, k := range p.sorted {

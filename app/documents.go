@@ -2,7 +2,6 @@ package app
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"github.com/nodetrail/nodetrail/exceptions"
 	"github.com/nodetrail/nodetrail/internal/filekind"
 	"github.com/nodetrail/nodetrail/internal/listfile"
+	"github.com/nodetrail/nodetrail/internal/userfile"
 	"github.com/nodetrail/nodetrail/report"
 )
 
@@ -73,14 +73,14 @@ func document[T any](path string, kind filekind.Kind, parse func(io.Reader) (T, 
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return none, fileError(fmt.Errorf("cannot read %w", PathError(path, err)))
+		return none, fileError(userfile.Unreadable(path, err))
 	}
 	defer f.Close()
 	out, err := parse(f)
 	var unread *fs.PathError
 	switch {
 	case errors.As(err, &unread):
-		return none, fileError(MisplacedOr(fmt.Errorf("cannot read %w", PathError(path, err)), path, kind))
+		return none, fileError(MisplacedOr(userfile.Unreadable(path, err), path, kind))
 	case err != nil:
 		return none, fileError(MisplacedOr(listfile.In(path, err), path, kind))
 	}

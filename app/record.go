@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 
 	"github.com/rs/zerolog"
 
 	"github.com/nodetrail/nodetrail/cluster"
+	"github.com/nodetrail/nodetrail/internal/userfile"
 )
 
 // RecordOptions say which cluster Record watches, and where it writes.
@@ -110,9 +110,5 @@ func (r untilDone) Read(b []byte) (int, error) {
 
 // PathError is an error of package os with the path first and without the system call.
 func PathError(path string, err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		err = p.Err
-	}
-	return fmt.Errorf("%s: %w", path, err)
+	return fmt.Errorf("%s: %w", path, userfile.Cause(err))
 }

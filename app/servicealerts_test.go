@@ -140,6 +140,26 @@ exceptions:
 	}
 }
 
+// laneStore is a store with one lane, and what commits a request of a node at a time to it.
+func laneStore(t *testing.T) (st *store.Store, commit func(at, of time.Time)) {
+	t.Helper()
+	st, err := store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "nodetrail.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	if _, err := st.Acquire(t.Context(), "lane", 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	return st, func(at, of time.Time) {
+		t.Helper()
+		e := tally.Entry{ID: tally.IDOf(at.String()), Time: of, IsNode: true, Node: "n"}
+		if err := st.Commit(t.Context(), &tally.Commit{At: at, Lanes: []tally.LaneCommit{{Lane: "lane", Entries: []tally.Entry{e}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestWatchedSince: history is what a store is first given to read, also if that is interrupted, and not what came while nobody watched.
 func TestWatchedSince(t *testing.T) {
 	day := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
@@ -156,39 +176,19 @@ func TestWatchedSince(t *testing.T) {
 		"requests of an apiserver whose clock is ahead":        {{0, 0, 9000}, {1, 0, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			st, err := store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "nodetrail.db"), store.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer st.Close()
-			if _, err := st.Acquire(t.Context(), "lane", 0, 0); err != nil {
-				t.Fatal(err)
-			}
+			st, commit := laneStore(t)
 			for i, start := range starts {
 				got, err := watchedSince(t.Context(), st, hour(start.now))
 				if err != nil || !got.Equal(hour(start.want)) {
 					t.Errorf("start %d: %s, %v, want %s", i, got, err, hour(start.want))
 				}
-				e := tally.Entry{ID: tally.IDOf(time.Duration(i).String()), Time: hour(start.reads), IsNode: true, Node: "n"}
-				if err := st.Commit(t.Context(), &tally.Commit{At: hour(start.now), Lanes: []tally.LaneCommit{{Lane: "lane", Entries: []tally.Entry{e}}}}); err != nil {
-					t.Fatal(err)
-				}
+				commit(hour(start.now), hour(start.reads))
 			}
 		})
 	}
 	// A store of before that was noted.
-	st, err := store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "nodetrail.db"), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	if _, err := st.Acquire(t.Context(), "lane", 0, 0); err != nil {
-		t.Fatal(err)
-	}
-	e := tally.Entry{ID: tally.IDOf("1"), Time: hour(-600), IsNode: true, Node: "n"}
-	if err := st.Commit(t.Context(), &tally.Commit{At: day, Lanes: []tally.LaneCommit{{Lane: "lane", Entries: []tally.Entry{e}}}}); err != nil {
-		t.Fatal(err)
-	}
+	st, commit := laneStore(t)
+	commit(day, hour(-600))
 	for range 2 {
 		if got, err := watchedSince(t.Context(), st, hour(0)); err != nil || !got.Equal(hour(-600)) {
 			t.Errorf("%s, %v", got, err)

@@ -154,16 +154,13 @@ type laneSum struct {
 	latest time.Time
 }
 
-// aheadOfClock is how far ahead of the clock a request may be for the log to reach up to it.
-const aheadOfClock = time.Hour
-
 // stored takes a commit down, and hands it on.
 func (l *ledger) stored(s *pipeline.Stored) {
 	c := metrics.Commit{Entries: s.Entries, Received: s.Received, At: s.At, Took: s.Took}
 	l.mu.Lock()
 	for i := range s.Entries {
 		// What is noted in addition to the log has the clock's time. One request of a wrong clock must not move the end of all.
-		if t := s.Entries[i].Time; !t.IsZero() && s.Entries[i].IsNode && !t.After(s.At.Add(aheadOfClock)) {
+		if t := s.Entries[i].Time; !t.IsZero() && s.Entries[i].IsNode && !t.After(s.At.Add(pipeline.AheadAtMost)) {
 			if l.from.IsZero() || t.Before(l.from) {
 				l.from = t
 			}

@@ -81,14 +81,14 @@ func (s *starts) tell(in *Input, p *proof) (some bool) {
 // shownUntil is until when the log shows what kubelets read: to its end, if it has the beginnings of their watches, and otherwise as long as all watches have
 // ended by then.
 func shownUntil(in *Input, w *window) time.Time {
-	s := startsOf(in)
-	late := slices.ContainsFunc(in.Policy.Hidden, func(h Hidden) bool { return h.Code == CodePolicyNoStart })
-	for kind := range evidence.Longs {
-		_, hours := s.missing(in, kind)
-		late = late || kind != evidence.LongOther && len(hours) > 0
-	}
-	if late {
+	if slices.ContainsFunc(in.Policy.Hidden, func(h Hidden) bool { return h.Code == CodePolicyNoStart }) {
 		return w.to.Add(-watchedAgain)
+	}
+	s := startsOf(in)
+	for kind := range evidence.Longs {
+		if _, hours := s.missing(in, kind); kind != evidence.LongOther && len(hours) > 0 {
+			return w.to.Add(-watchedAgain)
+		}
 	}
 	return w.to
 }

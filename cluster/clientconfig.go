@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/nodetrail/nodetrail/internal/userfile"
 )
 
 // ClientConfig finds out how to reach a cluster, as kubectl does: the kubeconfig given, $KUBECONFIG, ~/.kube/config, or in a pod its
@@ -21,7 +23,7 @@ func ClientConfig(kubeconfig, context string) (*rest.Config, error) {
 		case runtime.IsMissingKind(err), runtime.IsMissingVersion(err), runtime.IsNotRegisteredError(err), err != nil && strings.HasPrefix(err.Error(), "couldn't get version/kind"):
 			return nil, fmt.Errorf("%s is not a kubeconfig", kubeconfig) // the error has Go's types
 		case err != nil:
-			return nil, fmt.Errorf("cannot use %s as a kubeconfig: %w", kubeconfig, plain(err))
+			return nil, fmt.Errorf("cannot use %s as a kubeconfig: %w", kubeconfig, userfile.Cause(err))
 		case len(c.Clusters) == 0:
 			return nil, fmt.Errorf("%s is not a kubeconfig, or has no clusters", kubeconfig)
 		}

@@ -14,6 +14,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/nodetrail/nodetrail/internal/userfile"
 )
 
 var (
@@ -215,7 +217,7 @@ func (e *boltFile) record(r etcdRevision, f func(etcdRecord) error) error {
 func spool(r io.Reader) (path string, err error) {
 	f, err := os.CreateTemp("", "nodetrail-etcd-")
 	if err != nil {
-		return "", plain(err)
+		return "", userfile.Cause(err)
 	}
 	_, err = io.Copy(f, r)
 	if err = errors.Join(err, f.Close()); err != nil {
@@ -229,12 +231,12 @@ func spool(r io.Reader) (path string, err error) {
 func checkSum(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return plain(err)
+		return userfile.Cause(err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return plain(err)
+		return userfile.Cause(err)
 	}
 	switch info.Size() % etcdSector {
 	case 0:
@@ -245,11 +247,11 @@ func checkSum(path string) error {
 	}
 	h := sha256.New()
 	if _, err := io.CopyN(h, f, info.Size()-etcdSum); err != nil {
-		return plain(err)
+		return userfile.Cause(err)
 	}
 	want := make([]byte, etcdSum)
 	if _, err := io.ReadFull(f, want); err != nil {
-		return plain(err)
+		return userfile.Cause(err)
 	}
 	if !bytes.Equal(h.Sum(nil), want) {
 		return fmt.Errorf("%w: its checksum is wrong", errSnapshot)

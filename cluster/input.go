@@ -16,6 +16,8 @@ import (
 
 	kgzip "github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/nodetrail/nodetrail/internal/userfile"
 )
 
 // InputError says which input could not be used, where and why.
@@ -71,7 +73,7 @@ func findInputs(paths []string) (files []string, err error) {
 		}
 		info, err := os.Stat(p)
 		if err != nil {
-			return nil, &InputError{Path: p, Err: plain(err)}
+			return nil, &InputError{Path: p, Err: userfile.Cause(err)}
 		}
 		if !info.IsDir() {
 			files = append(files, p)
@@ -81,7 +83,7 @@ func findInputs(paths []string) (files []string, err error) {
 		err = filepath.WalkDir(p, func(path string, e fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
-				return &InputError{Path: path, Err: plain(err)}
+				return &InputError{Path: path, Err: userfile.Cause(err)}
 			case path != p && strings.HasPrefix(e.Name(), "."):
 				if e.IsDir() {
 					return fs.SkipDir
@@ -109,15 +111,6 @@ func namedLikeState(name string) bool {
 		return true
 	}
 	return false
-}
-
-// plain takes the path out of an error of package os, for those who name it themselves.
-func plain(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }
 
 // input is an opened file, decompressed.
@@ -148,7 +141,7 @@ func openInput(path string, stdin io.Reader) (*input, error) {
 	} else {
 		f, err := os.Open(path)
 		if err != nil {
-			return nil, plain(err)
+			return nil, userfile.Cause(err)
 		}
 		in.close = func() { _ = f.Close() }
 		raw = f
@@ -309,5 +302,5 @@ func explain(err error) error {
 	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.Is(err, kgzip.ErrChecksum), errors.Is(err, kgzip.ErrHeader):
 		return fmt.Errorf("the compressed data is damaged: %w", err)
 	}
-	return fmt.Errorf("reading: %w", plain(err))
+	return fmt.Errorf("reading: %w", userfile.Cause(err))
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"modernc.org/sqlite" // also registers the driver
+
+	"github.com/nodetrail/nodetrail/internal/userfile"
 )
 
 // k3s keeps what others keep in etcd in SQLite, by kine: a table with a row for each revision, whose number is the row's. Rows that are compacted are
@@ -56,7 +58,7 @@ func openKine(e *etcdSnapshot, path string) (err error) {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
 		case err != nil:
-			return plain(err)
+			return userfile.Cause(err)
 		case !info.Mode().IsRegular():
 			return fmt.Errorf("%s next to it is not a file", filepath.Base(path+suffix))
 		case info.Size() > 0:
@@ -71,7 +73,7 @@ func openKine(e *etcdSnapshot, path string) (err error) {
 		return err
 	}
 	if k.db, err = sql.Open("sqlite", kineDSN(path, alone)); err != nil {
-		return plain(err)
+		return userfile.Cause(err)
 	}
 	k.db.SetMaxOpenConns(2) // one reads all rows, and one the object of a row
 	if err := k.isKine(); err != nil {
@@ -148,7 +150,7 @@ func kineError(err error) error {
 func wholeSQLite(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return plain(err)
+		return userfile.Cause(err)
 	}
 	defer f.Close()
 	head := make([]byte, sqliteBytes)
@@ -157,7 +159,7 @@ func wholeSQLite(path string) error {
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return plain(err)
+		return userfile.Cause(err)
 	}
 	page := int64(binary.BigEndian.Uint16(head[16:]))
 	if page == 1 {
@@ -189,7 +191,7 @@ func (k *kineFile) copied(path string) (string, error) {
 	before := kineState(path)
 	dir, err := os.MkdirTemp("", "nodetrail-k3s-")
 	if err != nil {
-		return "", plain(err)
+		return "", userfile.Cause(err)
 	}
 	k.dir = dir
 	to := filepath.Join(dir, "state.db")
@@ -199,7 +201,7 @@ func (k *kineFile) copied(path string) (string, error) {
 			continue
 		}
 		if err != nil {
-			return "", plain(err)
+			return "", userfile.Cause(err)
 		}
 		out, err := os.OpenFile(to+suffix, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err == nil {
@@ -207,7 +209,7 @@ func (k *kineFile) copied(path string) (string, error) {
 			err = errors.Join(err, out.Close())
 		}
 		if err = errors.Join(err, from.Close()); err != nil {
-			return "", plain(err)
+			return "", userfile.Cause(err)
 		}
 	}
 	if kineState(path) != before {

@@ -168,7 +168,7 @@ func ID(cluster, credential string, first time.Time) string {
 // the name of a node.
 func holderOf(k *tally.Key, o *tally.Origins) holder {
 	of := holder{k.Node, KindOf(k.Node)}
-	if node := nodeid.UserPrefix + k.Node; len(o.Users) == 0 || len(o.Users) >= tally.MaxOrigins || slices.Contains(o.Users, node) {
+	if node := nodeid.UserPrefix + k.Node; !o.NotBy(node) {
 		return of
 	} else if slices.Contains(o.Users, k.Node) {
 		of.kind = kindOfUser(k.Node)

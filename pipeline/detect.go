@@ -63,8 +63,8 @@ func detectedOrigin(d *rules.Detection, s rules.State) tally.Origin {
 // silentAfter is how long no request must have been judged for the clock to move the detectors' time on.
 const silentAfter = rules.DefaultLateness
 
-// aheadAtMost is how far ahead of our clock a request may be for detectors, whose time would run ahead with it.
-const aheadAtMost = time.Hour
+// AheadAtMost is how far ahead of our clock a request may be for detectors, whose time would run ahead with it, and for the log to reach up to it.
+const AheadAtMost = time.Hour
 
 // observe returns what detectors look at of a judged request, nil if they have no use for it.
 func (e *Engine) observe(j *Judgement, received time.Time) []byte {
@@ -73,7 +73,7 @@ func (e *Engine) observe(j *Judgement, received time.Time) []byte {
 	}
 	now := e.opt.Now()
 	e.runsAhead(j.Time.Sub(received), now)
-	if !j.Time.Before(now.Add(aheadAtMost)) {
+	if !j.Time.Before(now.Add(AheadAtMost)) {
 		return nil
 	}
 	e.over.buf = rules.AppendObservation(e.over.buf[:0], &j.Request, received)

@@ -371,7 +371,7 @@ func (p *partitions) take(d *delivery, now time.Time, changed func(*audit.Event)
 		if t.After(b.came) { // as for the rules over time: no further than to when it came in
 			t = b.came
 		}
-		if t.After(l.came) && !t.After(log.Add(aheadAtMost)) { // else the clock of an API server is wrong
+		if t.After(l.came) && !t.After(log.Add(AheadAtMost)) { // else the clock of an API server is wrong
 			l.came = t
 		}
 		if audit.Needed(ev, audit.Want{}) {

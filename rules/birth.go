@@ -219,16 +219,16 @@ func checkBirth(r *Request, _ State, m *Memory, f *Finding) bool {
 
 // asked judges the creation of a request by who asks for what.
 func asked(r *Request, s *Signing, f *Finding) bool {
-	switch what := oddity(s); {
+	switch what, second := oddity(s), secondOf(s); {
 	case byNode(r) && s.Node() != "" && nodeid.UserPrefix+s.Node() != r.Event.Effective().Username:
 		f.Reason, f.Severity = OtherNodeAsked, Critical
 		if !r.Succeeded() {
 			f.Severity = High
 		}
 		f.Params = append(f.Params, s.subject()...)
-	case what != "" && secondOf(s) != nil:
+	case what != "" && second != nil:
 		f.Reason, f.Severity = SecondAsked, Low
-		f.Params = append(append(f.Params, codes.Text(ParamProvider, secondOf(s).provider)), s.subject()...)
+		f.Params = append(append(f.Params, codes.Text(ParamProvider, second.provider)), s.subject()...)
 	case what != "":
 		f.Reason, f.Severity = RequestOdd, High
 		f.Params = append(append(f.Params, codes.Text(ParamObject, what)), s.subject()...)
@@ -254,7 +254,7 @@ func oddity(s *Signing) string {
 		return "groups other than " + user.NodesGroup
 	}
 	if s.Signer == signerKubelet && len(s.Names) > 0 {
-		return "names " + listed(s.Names)
+		return "names " + strings.Join(someOf(s.Names), ", ")
 	}
 	return ""
 }
@@ -262,7 +262,7 @@ func oddity(s *Signing) string {
 // approval judges one that succeeded.
 func approval(r *Request, s *Signing, whole bool, m *Memory, f *Finding) bool {
 	by := r.Event.User.Username // who acts as the controller is not the controller
-	switch odd := oddity(s); {
+	switch odd, second := oddity(s), secondOf(s); {
 	case whole && !s.Approved: // it is denied
 		return false
 	case byNode(r):
@@ -271,13 +271,12 @@ func approval(r *Request, s *Signing, whole bool, m *Memory, f *Finding) bool {
 	case strings.HasPrefix(by, nodeid.UserPrefix):
 		f.Reason, f.Severity = ApproverNode, Critical
 		f.Params = append(codes.Params{codes.Text(ParamUser, by)}, signed(r, s, whole)...)
-	case odd != "" && secondOf(s) != nil:
-		c := secondOf(s)
-		if c.approvedBy(by, s, m.Bootstrap.Trusted) {
+	case odd != "" && second != nil:
+		if second.approvedBy(by, s, m.Bootstrap.Trusted) {
 			return false
 		}
 		f.Reason, f.Severity, f.Subject = SecondApproved, Low, plainNode(s.User)
-		f.Params = append(codes.Params{codes.Text(ParamUser, by), codes.Text(ParamProvider, c.provider)}, s.subject()...)
+		f.Params = append(codes.Params{codes.Text(ParamUser, by), codes.Text(ParamProvider, second.provider)}, s.subject()...)
 	case odd != "":
 		f.Reason, f.Severity, f.Subject = RequestOddSigned, Critical, plainNode(s.User) // who got it, and not who approved what he asked for
 		f.Params = append(append(f.Params, codes.Text(ParamObject, odd)), s.subject()...)

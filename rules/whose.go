@@ -27,26 +27,22 @@ const (
 	maxListed = 4
 )
 
-// listed are names that a client chose, bounded.
-func listed(names []string) string {
-	var out []string
+// someOf are the first of names that a client chose, each cut, and how many others there are.
+func someOf(names []string) (out []string) {
 	for _, n := range names[:min(len(names), maxListed)] {
 		out = append(out, codes.Bound(n, maxAsked))
 	}
 	if more := len(names) - maxListed; more > 0 {
 		out = append(out, fmt.Sprintf("%d others", more))
 	}
-	return strings.Join(out, ", ")
+	return out
 }
 
 // subject are the parameters of what is to be signed, bounded: the common name, and each organization.
 func (s *Signing) subject() codes.Params {
 	out := codes.Params{codes.Text(ParamName, codes.Bound(s.CommonName, maxAsked))}
-	for _, o := range s.Organizations[:min(len(s.Organizations), maxListed)] {
-		out = append(out, codes.Text(ParamGroup, codes.Bound(o, maxAsked)))
-	}
-	if more := len(s.Organizations) - maxListed; more > 0 {
-		out = append(out, codes.Text(ParamGroup, fmt.Sprintf("%d others", more)))
+	for _, o := range someOf(s.Organizations) {
+		out = append(out, codes.Text(ParamGroup, o))
 	}
 	return out
 }

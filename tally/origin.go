@@ -39,6 +39,11 @@ type Origins struct {
 	Answers []int32 `json:"answers"`
 }
 
+// NotBy reports whether all users that made the requests are known, and none of them is this one.
+func (all *Origins) NotBy(user string) bool {
+	return len(all.Users) > 0 && len(all.Users) < MaxOrigins && !slices.Contains(all.Users, user)
+}
+
 // Add adds those of one request. Nothing of o is kept.
 func (all *Origins) Add(o *Origin) {
 	if o.User == "" && o.Address.Address == "" {

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/nodetrail/nodetrail/internal/listfile"
 	"github.com/nodetrail/nodetrail/internal/spelling"
 )
 
@@ -44,25 +43,14 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		}
 	}
 	if err != nil {
-		line, text := yamlError(err)
-		d.errs.add(line, "", "this is not YAML: %s", text)
+		at := listfile.Explain(err)
+		d.errs.add(at.Line, "", "this is not YAML: %v", at.Err)
 		return nil
 	}
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
 		return nil
 	}
 	return doc.Content[0]
-}
-
-// yamlError takes the line out of an error of the YAML package.
-func yamlError(err error) (line int, text string) {
-	text = strings.TrimPrefix(err.Error(), "yaml: ")
-	m := regexp.MustCompile(`^line ([0-9]+): `).FindStringSubmatch(text)
-	if m == nil {
-		return 0, text
-	}
-	line, _ = strconv.Atoi(m[1]) // all digits; too many of them are no line
-	return line, text[len(m[0]):]
 }
 
 // value puts the node into v, whose field is tagged tag.

@@ -43,11 +43,12 @@ func (c *Config) Reads() []string {
 func (c *Config) OverwrittenBySink(configuration string) (sink int, what string) {
 	reads := append(slices.Concat(c.Reads(), c.State.Files), configuration)
 	for i := range c.Sinks.JSONL {
+		path := c.Sinks.JSONL[i].Path
+		if path == "" { // which is said elsewhere
+			continue
+		}
 		for _, in := range reads {
-			if c.Sinks.JSONL[i].Path == "" {
-				break
-			}
-			if what := userfile.Read(in, c.Sinks.JSONL[i].Path); what != "" {
+			if what := userfile.Read(in, path); what != "" {
 				return i, what
 			}
 		}

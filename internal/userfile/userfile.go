@@ -67,10 +67,16 @@ func resolved(path string) string {
 	return path
 }
 
+// Cause takes the path and the system call out of an error of package os, for those who name the file themselves.
+func Cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
 // Unreadable is the error of a file that cannot be read.
 func Unreadable(path string, err error) error {
-	if p := new(fs.PathError); errors.As(err, &p) {
-		err = p.Err
-	}
-	return fmt.Errorf("cannot read %s: %w", path, err)
+	return fmt.Errorf("cannot read %s: %w", path, Cause(err))
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/internal/filekind"
+	"github.com/nodetrail/nodetrail/internal/userfile"
 )
 
 // Input is one file to read, or standard input.
@@ -139,11 +140,7 @@ func identity(path string) string {
 }
 
 func unreadable(path string, err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		err = p.Err
-	}
-	return fmt.Errorf("cannot read the audit log %s: %w", path, err)
+	return fmt.Errorf("cannot read the audit log %s: %w", path, userfile.Cause(err))
 }
 
 func resolve(arg string) ([]string, error) {

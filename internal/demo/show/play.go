@@ -21,6 +21,7 @@ import (
 	"github.com/nodetrail/nodetrail/internal/credfile"
 	"github.com/nodetrail/nodetrail/internal/demo"
 	"github.com/nodetrail/nodetrail/internal/demo/play"
+	"github.com/nodetrail/nodetrail/internal/userfile"
 	"github.com/nodetrail/nodetrail/pipeline/kafka"
 )
 
@@ -225,7 +226,7 @@ func onDisk(path string) play.Opener {
 	return func() (io.ReadCloser, error) {
 		f, err := os.Open(path)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read %w", app.PathError(path, err))
+			return nil, userfile.Unreadable(path, err)
 		}
 		if info, err := f.Stat(); err == nil && info.IsDir() {
 			_ = f.Close()
