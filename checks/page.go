@@ -6,11 +6,6 @@ import (
 	"strings"
 )
 
-// Sections are the headings of a check's Doc, in their order.
-func Sections() []string {
-	return []string{"What it claims", "What proves it", "What defeats it", "What to do"}
-}
-
 const generated = "<!-- Written by go generate from the checks' Doc: change it there. -->"
 
 // Page is the check's page under docs/checks, in Markdown. In a Doc, 'quoted text' is code.

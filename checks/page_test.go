@@ -40,6 +40,7 @@ func TestNames(t *testing.T) {
 
 // Each Doc has a title of one line and the sections of a page, in order and none empty.
 func TestDocs(t *testing.T) {
+	sections := []string{"What it claims", "What proves it", "What defeats it", "What to do"}
 	heading := regexp.MustCompile(`(?m)^## (.*)$`)
 	for _, c := range All() {
 		title, body, _ := strings.Cut(c.Doc, "\n\n")
@@ -50,7 +51,7 @@ func TestDocs(t *testing.T) {
 		for _, m := range heading.FindAllStringSubmatch(body, -1) {
 			got = append(got, m[1])
 		}
-		if diff := cmp.Diff(Sections(), got); diff != "" {
+		if diff := cmp.Diff(sections, got); diff != "" {
 			t.Errorf("%s: sections (-want +got):\n%s", c.Name, diff)
 		}
 		for i, text := range heading.Split(body, -1) {

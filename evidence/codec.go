@@ -366,19 +366,3 @@ func (s *SourceHour) decode(d *decoder, version byte) {
 		}
 	}
 }
-
-// Union merges two values of one key, for stores that several analyzers write to.
-func Union(k Key, a, b []byte) ([]byte, error) {
-	l := New()
-	for _, v := range [][]byte{a, b} {
-		if err := l.Put(k, v); err != nil {
-			return nil, err
-		}
-	}
-	var out []byte
-	err := l.Records(func(_ Key, value []byte) error {
-		out = bytes.Clone(value)
-		return nil
-	})
-	return out, err
-}

@@ -133,10 +133,12 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-func TestUnion(t *testing.T) {
+// Several analyzers may store values of one key.
+func TestPutMerges(t *testing.T) {
 	k := Key{KindNode, HourOf(noon), "a"}
-	value := func(events ...seen) (v []byte) {
-		if err := ledgerOf(New(), events...).Records(func(at Key, b []byte) error {
+	value := func(l *Ledger) (v []byte) {
+		t.Helper()
+		if err := l.Records(func(at Key, b []byte) error {
 			if at == k {
 				v = bytes.Clone(b)
 			}
@@ -147,12 +149,18 @@ func TestUnion(t *testing.T) {
 		return v
 	}
 	one, two := renewal("a", minutes(1)), renewal("a", minutes(30))
-	got, err := Union(k, value(one), value(two))
-	if err != nil || !bytes.Equal(got, value(one, two)) {
-		t.Errorf("%x, %v: want %x", got, err, value(one, two))
+	l := New()
+	for _, e := range []seen{one, two} {
+		if err := l.Put(k, value(ledgerOf(New(), e))); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := Union(k, value(one), []byte{9}); err == nil {
-		t.Error("a damaged value is merged")
+	want := value(ledgerOf(New(), one, two))
+	if got := value(l); !bytes.Equal(got, want) {
+		t.Errorf("%x: want %x", got, want)
+	}
+	if err := l.Put(k, []byte{9}); err == nil || !bytes.Equal(value(l), want) {
+		t.Errorf("a damaged value is merged: error %v, %x", err, value(l))
 	}
 }
 

@@ -55,9 +55,7 @@ func (f *Field) Path() string { return f.Group + "." + f.Name }
 // Optional reports whether the state may not know the field, so that an expression that asks for it fails unless it asks has() first.
 func (f *Field) Optional() bool { return f.known != nil }
 
-// Fields are all fields, by group.
-func Fields() []Field { return fields }
-
+// fields are all fields, by group.
 var fields = func() []Field {
 	out := requestFields()
 	out = append(out, verdictFields()...)

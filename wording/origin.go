@@ -54,17 +54,3 @@ func Answered(o *tally.Origins) string {
 	}
 	return Some(all, 0, originsListed)
 }
-
-// Origin says who made the requests of a finding, from where and how the API server answered, in one line; "" where nothing of that is known.
-func Origin(o *tally.Origins) string {
-	s := ""
-	for _, part := range [][2]string{{"by ", Who(o)}, {"from ", From(o)}, {"answered ", Answered(o)}} {
-		if part[1] != "" {
-			if s != "" {
-				s += ", "
-			}
-			s += part[0] + part[1]
-		}
-	}
-	return s
-}
