@@ -11,6 +11,7 @@ import (
 	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/internal/test/days"
 	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -86,6 +87,39 @@ func TestBirthGuarded(t *testing.T) {
 	})
 	f("no approvals", checks.Unproven, checks.CodeBirthUnapproved, &unapproved)
 	f("a node that joined without a request", checks.Unproven, checks.CodeBirthOutside, &one)
+}
+
+// Of what the rules find of births nothing passes as harmless: what is grave decides, and what the log may not show enough of is in doubt.
+func TestBirthReasons(t *testing.T) {
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	births := newBirthBook()
+	births.hours[evidence.HourOf(at)] = &birthHour{Read: 3, Nodes: []string{"worker-1"}}
+	f := func(rule string, reason rules.Reason, severity rules.Severity) (wrong, doubt bool) {
+		key := tally.Key{Rule: rule, Node: "worker-1", Reason: reason}
+		p := proof{births: births, to: at.Add(time.Minute), facts: &report.Facts{}, tally: &tally.Tally{Groups: map[tally.Key]*tally.Group{
+			key: {Reason: reason, Severity: severity, Count: 1, First: at, Last: at},
+		}}}
+		in := &checks.Input{Options: checks.Options{MinWindow: time.Hour}}
+		p.birthFindings(in)
+		is := func(code checks.Code) func(checks.Item) bool {
+			return func(i checks.Item) bool { return i.Code == code && i.Value == string(reason) && i.Node == "worker-1" }
+		}
+		return slices.ContainsFunc(in.Births.Wrong, is(checks.CodeBirthWrong)), slices.ContainsFunc(in.Births.NotKnown, is(checks.CodeBirthDoubtful))
+	}
+	for _, r := range rules.All() {
+		ours := r.Name == rules.BootstrapImpersonation || r.Name == rules.BootstrapTokenMisuse
+		for _, doc := range r.Reasons {
+			low := slices.Contains([]rules.Reason{
+				rules.KnownNodeAgain, rules.SecondAsked, rules.SecondApproved, rules.ApproverUnclear, rules.CertificateNoBirth,
+			}, doc.Reason)
+			for _, severity := range []rules.Severity{rules.Low, rules.Medium, rules.High, rules.Critical} {
+				wrong, doubt := f(r.Name, doc.Reason, severity)
+				if wrong != (ours && severity >= rules.High) || doubt != (ours && (severity == rules.Medium || severity == rules.Low && low)) {
+					t.Errorf("%s, %s, %s: wrong %t, in doubt %t", r.Name, doc.Reason, severity, wrong, doubt)
+				}
+			}
+		}
+	}
 }
 
 // notPassing are the checks that do not pass.

@@ -1,10 +1,12 @@
 package checks
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/evidence"
 )
 
@@ -62,6 +64,52 @@ func TestEachCheckIsNeeded(t *testing.T) {
 // secretAt is a secret that worker-0, whose kubelet starts, needs in the span.
 func secretAt(s Span) []Steady {
 	return []Steady{{Node: "worker-0", Kind: evidence.ReadSecrets, Object: "shop/db", Spans: []Span{s}, Once: true}}
+}
+
+// morePods has a pod more come to each of the nodes, at those times, of which the log lacks an act.
+func morePods(lacks evidence.Act, times ...time.Time) func(*Input) {
+	return func(in *Input) {
+		for i, at := range times {
+			node := in.Nodes[i].Name
+			in.Pods = append(in.Pods, PodLife{Node: node, At: at, Token: true})
+			for act, e := range map[evidence.Act]tick{
+				evidence.ActGetPod:      event(node, "get", "", "pods", "shop", "web", at),
+				evidence.ActReportPod:   sub(event(node, "patch", "", "pods", "shop", "web", at), "status"),
+				evidence.ActCreateToken: sub(event(node, "create", "", "serviceaccounts", "shop", "web", at), "token"),
+			} {
+				if act != lacks {
+					in.Ledger.Observe(&e.ev, e.o)
+				}
+			}
+		}
+	}
+}
+
+// nodeGets moves the gets of the Node of an old kubelet.
+func nodeGets(by time.Duration) func(*Input) {
+	return without(func(t *tick) bool {
+		if t.ev.Verb == "get" && t.who() == "worker-1" && t.ev.ObjectRef.Resource == "nodes" {
+			t.ev.RequestReceived, t.ev.StageTime = t.ev.RequestReceived.Add(by), t.ev.StageTime.Add(by)
+		}
+		return false
+	})
+}
+
+// twoWatches are the first two watches, after 13:15, of so many kinds of each of the nodes.
+func twoWatches(kinds int, nodes ...string) func(*tick) bool {
+	lost := map[string]int{}
+	return func(t *tick) bool {
+		if t.ev.Verb != "watch" || t.time().Before(at(13, 15, 0)) || !slices.Contains(nodes, t.who()) {
+			return false
+		}
+		kind := slices.Index([]string{"pods", "nodes", "services"}, t.ev.ObjectRef.Resource)
+		of := t.who() + " " + t.ev.ObjectRef.Resource
+		if kind < 0 || kind >= kinds || lost[of] == 2 {
+			return false
+		}
+		lost[of]++
+		return true
+	}
 }
 
 func readCases() []kase {
@@ -177,6 +225,21 @@ func readCases() []kase {
 		}), notReady(2, at(14, 5, 0), at(14, 20, 0))), Passed, ""},
 		kase{check, "pods that came before the window", all(act(evidence.ActGetPod, "", 0, 23), pods(func(_ int, p *PodLife) { p.At = at(12, 10, 0) })), Passed, ""},
 		kase{check, "pods that went at once", all(act(evidence.ActGetPod, "", 0, 23), pods(func(_ int, p *PodLife) { p.Until, p.Gone = p.At.Add(30*time.Second), false })), Passed, ""},
+		kase{check, "one pod is all there is, and nobody looked at it", all(act(evidence.ActGetPod, "", 0, 23), func(in *Input) { in.Pods = in.Pods[:1] }), Unproven, CodeRequestMissing},
+		kase{check, "three pods of an hour without tokens", morePods(evidence.ActCreateToken, at(14, 30, 0), at(14, 31, 0), at(14, 32, 0)), Unproven, CodeRequestMissing},
+		kase{check, "two pods of an hour without tokens", morePods(evidence.ActCreateToken, at(14, 30, 0), at(14, 31, 0)), Passed, ""},
+		kase{check, "a pod of each hour without a token", morePods(evidence.ActCreateToken, at(12, 30, 0), at(14, 30, 0), at(15, 5, 0)), Passed, ""},
+		kase{check, "a pod of each hour that nobody looked at", morePods(evidence.ActGetPod, at(12, 30, 0), at(14, 30, 0), at(15, 5, 0)), Unproven, CodeRequestMissing},
+		kase{check, "a pod of each hour that nobody reported", morePods(evidence.ActReportPod, at(12, 30, 0), at(14, 30, 0), at(15, 5, 0)), Unproven, CodeRequestMissing},
+		kase{check, "pods that come right before the log ends", morePods(evidence.ActGetPod, at(15, 12, 0), at(15, 13, 0), at(15, 14, 0)), Passed, ""},
+		kase{check, "pods that start after eight minutes", pods(func(_ int, p *PodLife) { p.At = at(12, 54, 0) }), Passed, ""},
+		kase{check, "pods that are seen to come a second late", pods(func(_ int, p *PodLife) { p.At = at(13, 5, 1) }), Passed, ""},
+		kase{check, "pods that are seen to go a second late", pods(func(_ int, p *PodLife) { p.Until = at(14, 15, 1) }), Passed, ""},
+		kase{check, "pods that are seen to go a second early", pods(func(_ int, p *PodLife) { p.Until = at(14, 9, 59) }), Passed, ""},
+		kase{check, "a kubelet gets its Node five minutes before it reports it", nodeGets(-5 * time.Minute), Passed, ""},
+		kase{check, "a kubelet gets its Node five minutes after", nodeGets(5 * time.Minute), Passed, ""},
+		kase{check, "two watches of each node, one after another", without(twoWatches(1, "worker-0", "worker-1", "worker-2")), Unproven, CodeWatchesLost},
+		kase{check, "six watches of a node, where more may be lost", all(without(twoWatches(3, "worker-2")), func(in *Input) { in.MaxLoss = 0.1 }), Passed, ""},
 	)
 	reads := func(resource string) func(*tick) bool {
 		return func(t *tick) bool { return t.ev.ObjectRef.Resource == resource && t.ev.ObjectRef.Namespace == "shop" }
@@ -211,6 +274,20 @@ func readCases() []kase {
 		kase{check, "not read again in the last hour, and the log has watches when they end", all(func(in *Input) {
 			in.Ledger = ledgerWith(ticks(nil), nil, func(*tick) bool { return false })
 		}, steady(Span{From: at(13, 50, 0)})), Passed, ""},
+		kase{check, "not read for more than an hour between two reads", all(func(in *Input) {
+			e := event("worker-1", "watch", "", "configmaps", "shop", "kube-root-ca.crt", at(14, 30, 0))
+			in.Ledger.Observe(&e.ev, e.o)
+		}, func(in *Input) {
+			in.Steady = []Steady{{Node: "worker-1", Kind: evidence.ReadConfigMaps, Object: "shop/kube-root-ca.crt", Spans: []Span{{From: at(13, 2, 0)}}}}
+		}), Unproven, CodeReadMissing},
+		kase{check, "not read again in the last hour, and the policy hides watches while they last", all(steady(Span{From: at(13, 50, 0)}), func(in *Input) {
+			in.Policy.Hidden = []Hidden{{Request: "watch *", Code: CodePolicyNoStart}}
+		}), Passed, ""},
+		kase{check, "not read again in the last hour, and only watches of other kinds have no beginning", all(steady(Span{From: at(13, 50, 0)}), func(in *Input) {
+			e := event("worker-1", "watch", "acme.io", "things", "", "", at(13, 2, 0))
+			e.ev.Stage, e.ev.StageTime = audit.StageResponseComplete, at(13, 50, 0)
+			in.Ledger.Observe(&e.ev, e.o)
+		}), Unproven, CodeReadMissing},
 		kase{check, "not read after a start", steady(Span{at(1, 0, 0), at(13, 55, 0)}), Unproven, CodeReadMissing},
 		kase{check, "a secret that is not read after a start", func(in *Input) { in.Steady = secretAt(Span{at(1, 0, 0), at(13, 55, 0)}) }, Unproven, CodeReadMissing},
 		kase{check, "a secret that is read after a start", func(in *Input) {

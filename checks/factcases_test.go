@@ -3,6 +3,7 @@ package checks
 import (
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -43,6 +44,12 @@ func factCases() []kase {
 		{policy, "one watch does not begin in the log", begun(func(t *tick) bool {
 			return t.who() != "worker-1" || t.ev.ObjectRef.Resource != "pods" || t.time().Before(at(13, 20, 0)) || t.time().After(at(13, 25, 0))
 		}), Passed, ""},
+		{policy, "few watches of each hour do not begin in the log", begun(unbegun(25, 45)), Unproven, CodeStartsMissing},
+		{policy, "few watches of one hour do not begin in the log", begun(func(t *tick) bool { return t.time().Hour() != 13 || unbegun(25, 45)(t) }), Passed, ""},
+		{policy, "more of one hour, and they are few of all", func(in *Input) {
+			in.MaxLoss = 0.05
+			begun(func(t *tick) bool { return t.time().Hour() != 13 || unbegun(5, 25, 45)(t) })(in)
+		}, Unproven, CodeStartsMissing},
 		{policy, "no watch of secrets begins in the log", func(in *Input) {
 			in.Ledger = ledger(ticks(nil), nil)
 			e := event("worker-1", "watch", "", "secrets", "shop", "db", at(13, 2, 0))
@@ -83,6 +90,16 @@ func factCases() []kase {
 		}, Passed, CodeNodeJoined},
 		{rare, "one joined, by the state, and the log does not show how", func(in *Input) { in.Nodes[2].Lives[0].From = at(13, 40, 0) }, Unproven, CodeStartIncomplete},
 		{rare, "one joined right before the log ends", func(in *Input) { in.Nodes[2].Lives[0].From = in.Log.Until.Add(-20 * time.Minute) }, Passed, ""},
+		{rare, "one joined, and the state has it nine minutes later", func(in *Input) {
+			in.Nodes[2].Lives[0].From = at(13, 40, 0)
+			e := event("worker-2", "create", "", "nodes", "", "worker-2", at(13, 31, 0))
+			e.ev.Code = 201
+			in.Ledger.Observe(&e.ev, e.o)
+		}, Passed, ""},
+		{rare, "a virtual one joined", func(in *Input) {
+			in.Nodes[2].Virtual, in.Nodes[2].Lives[0].From = true, at(13, 40, 0)
+			in.Ledger = ledger(ticks(nil), func(t *tick) bool { return t.o.Node == "worker-2" })
+		}, Passed, ""},
 		{rare, "one joined, and was registered", func(in *Input) {
 			in.Nodes[2].Lives[0].From = at(13, 40, 0)
 			e := event("worker-2", "create", "", "nodes", "", "worker-2", at(13, 41, 0))
@@ -125,6 +142,34 @@ func factCases() []kase {
 		)
 	}
 	return out
+}
+
+// unbegun is false for the watches of worker-1 in those five minutes of each hour.
+func unbegun(minutes ...int) func(*tick) bool {
+	return func(t *tick) bool { return t.who() != "worker-1" || !slices.Contains(minutes, t.time().Minute()/5*5) }
+}
+
+// What is to be done next is what removes the doubt: the API servers have to log more, or the policy that is given is not the one in force.
+func TestNextOfPolicy(t *testing.T) {
+	none := func(in *Input) { in.Ledger = ledgerWith(ticks(nil), nil, func(*tick) bool { return false }) }
+	other := func(in *Input) { in.Policy.Contradicted = []Contradiction{{Request: "get nodes", AuditID: "a"}} }
+	hides := func(in *Input) { in.Policy.Hidden = []Hidden{{Request: "get nodes"}} }
+	for _, c := range []struct {
+		name   string
+		change func(*Input)
+		want   Code
+	}{
+		{"no beginnings", none, NextLogStarts},
+		{"not in force", other, NextGivePolicyInForce},
+		{"both", all(none, other), NextGivePolicyInForce},
+		{"it hides", hides, NextGivePolicy},
+	} {
+		in := clean()
+		c.change(in)
+		if r := resultOf(in, "policy-known"); r.Next.Code != c.want {
+			t.Errorf("%s: %q, want %q", c.name, r.Next.Code, c.want)
+		}
+	}
 }
 
 func useCases() []kase {
