@@ -122,6 +122,45 @@ func TestBirthReasons(t *testing.T) {
 	}
 }
 
+// What was not read is in doubt, and so is each Node that came in the window for which nobody requested a certificate, in it or in the hour before.
+func TestBirthsByHour(t *testing.T) {
+	to := time.Date(2026, 11, 21, 15, 0, 0, 0, time.UTC)
+	first := evidence.HourOf(to.Add(-3 * time.Hour))
+	node := func(name string, from time.Time) checks.Node {
+		return checks.Node{Name: name, Lives: []checks.Span{{From: from}}}
+	}
+	virtual := node("virtual", to.Add(-time.Hour))
+	virtual.Virtual = true
+	for _, c := range []struct {
+		name  string
+		hours map[evidence.Hour]*birthHour
+		nodes []checks.Node
+		want  []checks.Code
+	}{
+		{"none", nil, nil, []checks.Code{checks.CodeNoBirth}},
+		{"read", map[evidence.Hour]*birthHour{first: {Read: 3, Nodes: []string{"a"}}}, nil, nil},
+		{"not read", map[evidence.Hour]*birthHour{first + 2: {Read: 3, Unread: 1, Nodes: []string{"a"}}}, nil, []checks.Code{checks.CodeBirthUnread}},
+		{"not read before", map[evidence.Hour]*birthHour{first - 1: {Unread: 1, Nodes: []string{"a"}}}, nil, nil},
+		{"requested before", map[evidence.Hour]*birthHour{first - 1: {Nodes: []string{"a"}}}, []checks.Node{node("a", to.Add(-170*time.Minute))}, nil},
+		{"approved long before", map[evidence.Hour]*birthHour{first - 9: {Approved: []string{"csr"}}, first: {Signed: []string{"csr"}, Nodes: []string{"a"}}}, nil, nil},
+		{"not approved", map[evidence.Hour]*birthHour{first: {Signed: []string{"csr"}, Nodes: []string{"a"}}}, nil, []checks.Code{checks.CodeBirthUnapproved}},
+		{"of another", map[evidence.Hour]*birthHour{first: {Nodes: []string{"a"}}}, []checks.Node{node("b", to.Add(-time.Hour))}, []checks.Code{checks.CodeBirthOutside}},
+		{"of one from before", map[evidence.Hour]*birthHour{first: {Nodes: []string{"a"}}}, []checks.Node{node("b", to.Add(-4*time.Hour))}, nil},
+		{"of one from later", map[evidence.Hour]*birthHour{first: {Nodes: []string{"a"}}}, []checks.Node{node("b", to.Add(time.Hour))}, nil},
+		{"of a virtual one", map[evidence.Hour]*birthHour{first: {Nodes: []string{"a"}}}, []checks.Node{virtual}, nil},
+	} {
+		p, out := proof{births: &birthBook{hours: c.hours}, to: to}, checks.Findings{}
+		p.birthsByHour(&checks.Input{Options: checks.Options{MinWindow: 3 * time.Hour}, Nodes: c.nodes}, &out)
+		var got []checks.Code
+		for i := range out.NotKnown {
+			got = append(got, out.NotKnown[i].Code)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
 // notPassing are the checks that do not pass.
 func notPassing(results []checks.Result) (out []string) {
 	for i := range results {

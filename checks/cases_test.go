@@ -85,16 +85,6 @@ func morePods(lacks evidence.Act, times ...time.Time) func(*Input) {
 	}
 }
 
-// nodeGets moves the gets of the Node of an old kubelet.
-func nodeGets(by time.Duration) func(*Input) {
-	return without(func(t *tick) bool {
-		if t.ev.Verb == "get" && t.who() == "worker-1" && t.ev.ObjectRef.Resource == "nodes" {
-			t.ev.RequestReceived, t.ev.StageTime = t.ev.RequestReceived.Add(by), t.ev.StageTime.Add(by)
-		}
-		return false
-	})
-}
-
 // twoWatches are the first two watches, after 13:15, of so many kinds of each of the nodes.
 func twoWatches(kinds int, nodes ...string) func(*tick) bool {
 	lost := map[string]int{}
@@ -236,8 +226,6 @@ func readCases() []kase {
 		kase{check, "pods that are seen to come a second late", pods(func(_ int, p *PodLife) { p.At = at(13, 5, 1) }), Passed, ""},
 		kase{check, "pods that are seen to go a second late", pods(func(_ int, p *PodLife) { p.Until = at(14, 15, 1) }), Passed, ""},
 		kase{check, "pods that are seen to go a second early", pods(func(_ int, p *PodLife) { p.Until = at(14, 9, 59) }), Passed, ""},
-		kase{check, "a kubelet gets its Node five minutes before it reports it", nodeGets(-5 * time.Minute), Passed, ""},
-		kase{check, "a kubelet gets its Node five minutes after", nodeGets(5 * time.Minute), Passed, ""},
 		kase{check, "two watches of each node, one after another", without(twoWatches(1, "worker-0", "worker-1", "worker-2")), Unproven, CodeWatchesLost},
 		kase{check, "six watches of a node, where more may be lost", all(without(twoWatches(3, "worker-2")), func(in *Input) { in.MaxLoss = 0.1 }), Passed, ""},
 	)
