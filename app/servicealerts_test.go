@@ -206,7 +206,8 @@ func TestLedgerLanes(t *testing.T) {
 		{Lane: "kafka:audit/0", Latest: at.Add(time.Hour)}, // how far it is, without an event
 		{Lane: tally.OverTimeLane},
 	}})
-	if got := l.lane("file:audit"); got.events != 3 || !got.latest.Equal(at) {
+	l.stored(&pipeline.Stored{Lanes: []pipeline.StoredLane{{Lane: "file:audit@a", Events: tally.Events{Read: 2}, Latest: at.Add(-time.Hour)}}})
+	if got := l.lane("file:audit"); got.events != 5 || !got.latest.Equal(at) {
 		t.Errorf("%+v", got)
 	}
 	families, err := m.Gatherer().Gather()
@@ -229,6 +230,30 @@ func TestLedgerLanes(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The window is from the first to the last request, whatever their order, and a request of a clock that is far ahead does not move its end.
+func TestLedgerWindow(t *testing.T) {
+	l := &ledger{metrics: metrics.New(metrics.Options{}), sinks: &sinkSet{}, lanes: map[string]laneSum{}}
+	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		what     string
+		entry    tally.Entry
+		from, to time.Duration // as from now
+	}{
+		{"the first request", tally.Entry{IsNode: true, Time: now.Add(-time.Hour)}, -time.Hour, -time.Hour},
+		{"an older one", tally.Entry{IsNode: true, Time: now.Add(-3 * time.Hour)}, -3 * time.Hour, -time.Hour},
+		{"one between them", tally.Entry{IsNode: true, Time: now.Add(-2 * time.Hour)}, -3 * time.Hour, -time.Hour},
+		{"no request of a node", tally.Entry{Time: now}, -3 * time.Hour, -time.Hour},
+		{"one without a time", tally.Entry{IsNode: true}, -3 * time.Hour, -time.Hour},
+		{"one that is too far ahead", tally.Entry{IsNode: true, Time: now.Add(pipeline.AheadAtMost + 1)}, -3 * time.Hour, -time.Hour},
+		{"one that is ahead", tally.Entry{IsNode: true, Time: now.Add(pipeline.AheadAtMost)}, -3 * time.Hour, pipeline.AheadAtMost},
+	} {
+		l.stored(&pipeline.Stored{At: now, Entries: []tally.Entry{c.entry}})
+		if from, to := l.window(); !from.Equal(now.Add(c.from)) || !to.Equal(now.Add(c.to)) {
+			t.Errorf("after %s: from %s to %s", c.what, from, to)
+		}
 	}
 }
 
