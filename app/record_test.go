@@ -16,7 +16,10 @@ import (
 // recorded records an empty cluster into a file until something is written after what is there, and returns what it logged.
 func recorded(t *testing.T, kubeconfig, path string) (log string, err error) {
 	t.Helper()
-	before, _ := os.Stat(path)
+	before := int64(0)
+	if was, err := os.Stat(path); err == nil {
+		before = was.Size()
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var out bytes.Buffer
@@ -29,7 +32,7 @@ func recorded(t *testing.T, kubeconfig, path string) (log string, err error) {
 		case err := <-done:
 			return out.String(), err
 		case <-time.After(20 * time.Millisecond):
-			if now, err := os.Stat(path); err == nil && (before == nil || now.Size() > before.Size()) {
+			if now, err := os.Stat(path); err == nil && now.Size() > before {
 				cancel()
 			}
 		}
