@@ -83,35 +83,16 @@ func factCases() []kase {
 		{rare, "one started and watched no services", without(func(t *tick) bool {
 			return t.ev.ObjectRef.Resource == "services" && t.who() == "worker-0" && !t.time().Before(at(12, 50, 0))
 		}), Unproven, CodeStartIncomplete},
-		{rare, "one joined", func(in *Input) {
-			e := event("worker-2", "create", "", "nodes", "", "worker-2", at(14, 0, 0))
-			e.ev.Code = 201
-			in.Ledger.Observe(&e.ev, e.o)
-		}, Passed, CodeNodeJoined},
-		{rare, "one joined, by the state, and the log does not show how", func(in *Input) { in.Nodes[2].Lives[0].From = at(13, 40, 0) }, Unproven, CodeStartIncomplete},
+		{rare, "one joined", registers("worker-2", at(14, 0, 0), 201), Passed, CodeNodeJoined},
+		{rare, "one joined, by the state, and the log does not show how", livesFrom(at(13, 40, 0)), Unproven, CodeStartIncomplete},
 		{rare, "one joined right before the log ends", func(in *Input) { in.Nodes[2].Lives[0].From = in.Log.Until.Add(-20 * time.Minute) }, Passed, ""},
-		{rare, "one joined, and the state has it nine minutes later", func(in *Input) {
-			in.Nodes[2].Lives[0].From = at(13, 40, 0)
-			e := event("worker-2", "create", "", "nodes", "", "worker-2", at(13, 31, 0))
-			e.ev.Code = 201
-			in.Ledger.Observe(&e.ev, e.o)
-		}, Passed, ""},
+		{rare, "one joined, and the state has it nine minutes later", all(livesFrom(at(13, 40, 0)), registers("worker-2", at(13, 31, 0), 201)), Passed, ""},
 		{rare, "a virtual one joined", func(in *Input) {
 			in.Nodes[2].Virtual, in.Nodes[2].Lives[0].From = true, at(13, 40, 0)
 			in.Ledger = ledger(ticks(nil), func(t *tick) bool { return t.o.Node == "worker-2" })
 		}, Passed, ""},
-		{rare, "one joined, and was registered", func(in *Input) {
-			in.Nodes[2].Lives[0].From = at(13, 40, 0)
-			e := event("worker-2", "create", "", "nodes", "", "worker-2", at(13, 41, 0))
-			e.ev.Code = 409
-			in.Ledger.Observe(&e.ev, e.o)
-		}, Passed, ""},
-		{rare, "one that is no node of the state", func(in *Input) {
-			in.Ledger = ledger(ticks(nil), start)
-			e := event("other", "create", "", "nodes", "", "other", at(14, 0, 0))
-			e.ev.Code = 201
-			in.Ledger.Observe(&e.ev, e.o)
-		}, Unproven, CodeNoKubeletStart},
+		{rare, "one joined, and was registered", all(livesFrom(at(13, 40, 0)), registers("worker-2", at(13, 41, 0), 409)), Passed, ""},
+		{rare, "one that is no node of the state", all(without(start), registers("other", at(14, 0, 0), 201)), Unproven, CodeNoKubeletStart},
 		{rare, "no log", func(in *Input) { in.Ledger = nil }, Unproven, CodeNoLog},
 
 		{state, "none", func(in *Input) { in.State.Given = false }, Unproven, CodeStateMissing},
@@ -142,6 +123,20 @@ func factCases() []kase {
 		)
 	}
 	return out
+}
+
+// registers has a node ask for its Node to be created, and be answered with a status of HTTP.
+func registers(node string, when time.Time, code int32) func(*Input) {
+	return func(in *Input) {
+		e := event(node, "create", "", "nodes", "", node, when)
+		e.ev.Code = code
+		in.Ledger.Observe(&e.ev, e.o)
+	}
+}
+
+// livesFrom has the state know worker-2 from then on.
+func livesFrom(from time.Time) func(*Input) {
+	return func(in *Input) { in.Nodes[2].Lives[0].From = from }
 }
 
 // unbegun is false for the watches of worker-1 in those five minutes of each hour.
