@@ -43,7 +43,8 @@ func empty(t *testing.T, folder string) {
 	}
 }
 
-// The demonstration shows requests that would break, ends with a cluster of which nothing would, and leaves nothing behind.
+// The demonstration counts the requests that would break, ends with a cluster of which nothing would, and leaves nothing behind. What it shows in
+// between depends on how fast the machine is.
 func TestDemo(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	folder := t.TempDir()
@@ -53,14 +54,14 @@ func TestDemo(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v: %s%s", err, &out, &errs)
 	}
-	text, _, done := strings.Cut(out.String(), "\nAll is judged.")
+	text, end, done := strings.Cut(out.String(), "\nAll is judged. ")
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	// Nothing is in the way any more, and of its few seconds not all is proven.
 	if last := lines[len(lines)-1]; !done || !strings.HasSuffix(last, "  not enough evidence") {
 		t.Errorf("it ends with %q:\n%s", last, &out)
 	}
-	if !strings.Contains(text, "would break") || errs.String() != "" {
-		t.Errorf("nothing would have broken:\n%s%s", &out, &errs)
+	if !strings.HasPrefix(end, "145 requests of the whole run would break without the bindings.\n") || errs.String() != "" {
+		t.Errorf("%s%s", &out, &errs)
 	}
 	empty(t, folder)
 }

@@ -201,7 +201,9 @@ type showing struct {
 	pages  string
 	client *http.Client
 	last   string
-	err    error // the first of writing
+	// broke is how many requests of the whole run would break without a binding.
+	broke int64
+	err   error // the first of writing
 }
 
 func (s *showing) say(format string, args ...any) {
@@ -238,10 +240,8 @@ func (s *showing) look(ctx context.Context) (read int64, err error) {
 	if now.Window.To == nil || whole.Window.To == nil {
 		return 0, nil
 	}
-	requests := int64(0)
-	for i := range now.Readiness.Clients {
-		requests += now.Readiness.Clients[i].Requests
-	}
+	s.broke = bound(&whole.Readiness)
+	requests := bound(&now.Readiness)
 	say := now.Readiness.Verdict
 	switch n := len(now.Readiness.Blockers); {
 	case n == 1:
@@ -265,6 +265,14 @@ func (s *showing) look(ctx context.Context) (read int64, err error) {
 	return whole.Events.Read, s.err
 }
 
+// bound counts the requests that would break without the bindings.
+func bound(r *report.Readiness) (requests int64) {
+	for i := range r.Clients {
+		requests += r.Clients[i].Requests
+	}
+	return requests
+}
+
 func (s *showing) get(ctx context.Context, path string, to any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.pages+path, nil)
 	if err != nil {
@@ -285,7 +293,8 @@ func (s *showing) get(ctx context.Context, path string, to any) error {
 }
 
 func (s *showing) done(left int64, stay bool) {
-	s.say("\nAll is judged. %d events of two identities that the capture's script misnames on purpose were left out.\n", left)
+	s.say("\nAll is judged. %d requests of the whole run would break without the bindings.\n", s.broke)
+	s.say("%d events of two identities that the capture's script misnames on purpose were left out.\n", left)
 	if stay {
 		s.say("The pages stay until Ctrl-C.\n")
 	}
