@@ -42,7 +42,7 @@ type AnalyzeOptions struct {
 	AllRequests bool
 	// MinWindow is for how long before the newest request everything must be proven; 0 is the whole log.
 	MinWindow time.Duration
-	// Policy is the apiservers' audit policy, of which what it keeps out of the log is among the findings; nil if it is not known.
+	// Policy is the API servers' audit policy, of which what it keeps out of the log is among the findings; nil if it is not known.
 	Policy *coverage.Policy
 	// ApiserverLogs are the API server's own logs: files, globs, or "-" for Stdin. Their NODE DENY lines are matched with the requests.
 	ApiserverLogs []string

@@ -270,7 +270,7 @@ func (b *bindingBook) overtaken(j *pipeline.Judgement) bool {
 		b.store.Authorize(j.Attrs, j.Time).Allowed && b.store.Authorize(j.Attrs, j.Time.Add(-lag)).Allowed
 }
 
-// ask notes a request that RBAC does not allow without the bindings that go. by is the one that the apiserver named, if it gave a decision.
+// ask notes a request that RBAC does not allow without the bindings that go. by is the one that the API server named, if it gave a decision.
 func (b *bindingBook) ask(j *pipeline.Judgement, a authorizer.Attributes, who *audit.User, impersonation bool, decision string, by rbac.BindingRef) {
 	if decision != "" && !b.goes[by] {
 		return

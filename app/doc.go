@@ -11,7 +11,7 @@
 // a node's credential today. Explain says why one request is allowed or not.
 //
 // They share two structs. Input is what is read: audit logs, the cluster's state, and from when to when requests are judged. Authorization is how
-// the apiserver decided: its version, its feature gates, the order of its authorizers, and how close to a change a request counts as a race. Only
+// the API server decided: its version, its feature gates, the order of its authorizers, and how close to a change a request counts as a race. Only
 // Input.Logs is needed. Without State, what the bodies in the log tell is all that is known of the cluster, and most requests are unknown.
 //
 // Nothing that is read stays open, and nothing is written. Each call has a state of its own, so calls may run concurrently, unless they share
@@ -24,7 +24,7 @@
 //
 // Run judges events as they come, from files, a webhook or Kafka, stores what that adds up to, and serves metrics and pages, until its context
 // ends. Report makes the report of what it has stored, Serve shows the same as pages, and ExplainOptions.Finding explains what it found. Gateway
-// writes what apiservers post to Kafka, for many Runs to share. Record writes the journal of a cluster's state that all of them take.
+// writes what API servers post to Kafka, for many Runs to share. Record writes the journal of a cluster's state that all of them take.
 //
 // Run and Gateway are set up by a configuration file, and not by structs: it is what can be read again while they run, what ConfigCheck checks and
 // ConfigDefaults documents, and it has some hundred and fifty keys. RunOptions has what a command line puts over it.

@@ -38,12 +38,12 @@ func ExampleAnalyze() {
 	r := a.Report
 	fmt.Println("order of authorizers:", r.Authorization.Mode)
 	fmt.Println("judged:", r.Events.Judged, "allowed:", judged["allow"], "denied:", judged["deny"])
-	fmt.Println("agrees with the apiserver:", r.Agreement.Agree, "of", r.Agreement.Compared)
+	fmt.Println("agrees with the API server:", r.Agreement.Agree, "of", r.Agreement.Compared)
 	fmt.Println("ready:", r.Readiness.Ready, "worst finding:", r.Worst())
 	// Output:
 	// order of authorizers: Node,RBAC
 	// judged: 2247 allowed: 1152 denied: 1095
-	// agrees with the apiserver: 1625 of 1625
+	// agrees with the API server: 1625 of 1625
 	// ready: false worst finding: critical
 }
 

@@ -32,7 +32,7 @@ type GatewayOptions struct {
 }
 
 // Gateway takes in what kube-apiservers post to their audit webhook and writes it to a Kafka topic, each node's events under one key, until ctx
-// ends; then it answers what it has taken and returns nil. It answers an apiserver when the brokers have acknowledged, and keeps no state: many
+// ends; then it answers what it has taken and returns nil. It answers an API server when the brokers have acknowledged, and keeps no state: many
 // gateways may run behind one address.
 //
 // It writes events longer than the topic takes to a file in the configuration's data folder, which it makes. It returns an error if a part

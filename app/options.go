@@ -47,17 +47,17 @@ func oneStdin(lists ...[]string) error {
 // DefaultSkew is what fits the clocks of most clusters.
 const DefaultSkew = time.Second
 
-// Authorization says how the apiserver decides.
+// Authorization says how the API server decides.
 type Authorization struct {
-	// KubernetesVersion is the apiserver's, such as 1.36; "" has it found in the log, and where there is none or it tells nothing it is the newest that
+	// KubernetesVersion is the API server's, such as 1.36; "" has it found in the log, and where there is none or it tells nothing it is the newest that
 	// is known (nodeauthz.NewestMinor). One that is not known is judged as the nearest.
 	KubernetesVersion string
-	// FeatureGates are the apiserver's that are not at their default; GateNames has those that matter. Without a version they are what is
+	// FeatureGates are the API server's that are not at their default; GateNames has those that matter. Without a version they are what is
 	// known of it.
 	FeatureGates map[string]bool
 	// Skew is how close to a change a request counts as a race; see DefaultSkew.
 	Skew time.Duration
-	// SkewAuto measures the skew, in place of Skew: from the apiserver's own decisions in the logs, which are then read twice, and so is the state.
+	// SkewAuto measures the skew, in place of Skew: from the API server's own decisions in the logs, which are then read twice, and so is the state.
 	SkewAuto bool
 	// AuthorizationMode is the value of kube-apiserver's flag --authorization-mode; "" or "auto" infers it from the log.
 	AuthorizationMode string

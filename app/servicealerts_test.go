@@ -173,7 +173,7 @@ func TestWatchedSince(t *testing.T) {
 		"a first reading of this morning's log, interrupted":   {{0, 0, -10}, {0.5, 0, -5}, {1, 0, 1}},
 		"two analyzers that start together, one reads at once": {{0, 0, -10}, {0.001, 0, -9}},
 		"a clock that was ahead at the first start":            {{9000, 9000, -1}, {1, -1, 1}},
-		"requests of an apiserver whose clock is ahead":        {{0, 0, 9000}, {1, 0, 1}},
+		"requests of an API server whose clock is ahead":       {{0, 0, 9000}, {1, 0, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			st, commit := laneStore(t)

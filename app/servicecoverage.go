@@ -63,7 +63,7 @@ type coverageWatch struct {
 	gaps    *gapTeller
 }
 
-// openCoverage reads the audit policy, whose errors are the configuration's, and makes what reads the apiservers' metrics.
+// openCoverage reads the audit policy, whose errors are the configuration's, and makes what reads the API servers' metrics.
 func openCoverage(c *config.Config, state *stateFeed, gaps *gapTeller) (*coverageWatch, error) {
 	w := &coverageWatch{
 		policy: c.Coverage.PolicyFile, options: coverage.PolicyOptions{StateFromAudit: c.State.FromAudit && !state.given}, gaps: gaps,
@@ -146,7 +146,7 @@ func (w *coverageWatch) watchPolicy(ctx context.Context) error {
 	}
 }
 
-// metrics are the figures of the apiservers whose metrics are read.
+// metrics are the figures of the API servers whose metrics are read.
 func (w *coverageWatch) metrics() []metrics.Apiserver {
 	if w.scraper == nil {
 		return nil

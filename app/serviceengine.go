@@ -113,7 +113,7 @@ func (j *court) configure(c *config.Config) error {
 	})
 }
 
-// mode is the order of the apiserver's authorizers, as far as it is known.
+// mode is the order of the API server's authorizers, as far as it is known.
 func (j *court) mode(ctx context.Context) (string, error) {
 	mode := ""
 	err := j.Do(ctx, func() { mode = j.setup.Judge.Mode.String() })

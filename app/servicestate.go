@@ -73,7 +73,7 @@ func (f *stateFeed) prune(oldest time.Time) (early time.Time) {
 	return early
 }
 
-// askVersionFor bounds how long an apiserver that does not answer delays the start.
+// askVersionFor bounds how long an API server that does not answer delays the start.
 const askVersionFor = 5 * time.Second
 
 // askVersion asks the cluster that is watched for its version, if the configuration has none; empty if it did not answer, so that only the log shows it.

@@ -21,7 +21,7 @@ import (
 	"github.com/nodetrail/nodetrail/store"
 )
 
-// A kind that the apiserver does not serve, as pod certificate requests by default, is nothing to be alerted of; one that may not be read is.
+// A kind that the API server does not serve, as pod certificate requests by default, is nothing to be alerted of; one that may not be read is.
 func TestKindMetrics(t *testing.T) {
 	got := kindMetrics([]cluster.KindStatus{
 		{Kind: "Pod", Synced: true, Objects: 3, Judged: true},

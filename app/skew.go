@@ -24,7 +24,7 @@ const maxSkewObjects = 100_000
 // ErrSkewTwice refuses to measure the skew of what can be read only once.
 var ErrSkewTwice = errors.New("to measure the skew, the log and the state are read twice, and standard input (-) or loaded state can be read only once")
 
-// skewMeter measures how far from a change the apiserver's own decisions still disagreed with the state.
+// skewMeter measures how far from a change the API server's own decisions still disagreed with the state.
 type skewMeter struct {
 	furthest map[skewObject]*time.Duration
 }

@@ -94,7 +94,7 @@ func foundVersion(c *version.Conclusion) codes.Version {
 		v.Known = c.Beyond == 0
 	case version.Given: // unless an API server says otherwise
 		v.Known = c.Beyond == 0 && !slices.ContainsFunc(c.Servers, func(minor int) bool { return minor != c.Features.Minor })
-	case version.Preference: // what the apiserver decided on each request fits; nothing rests on the rest
+	case version.Preference: // what the API server decided on each request fits; nothing rests on the rest
 		v.Known = c.Open == 0
 	}
 	return v

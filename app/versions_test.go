@@ -37,7 +37,7 @@ func versionKnown(t *testing.T, a *Analysis) checks.Result {
 	return a.Facts.Checks[i]
 }
 
-// Without a flag the version of a real apiserver is found, and then every reason is equal byte for byte.
+// Without a flag the version of a real API server is found, and then every reason is equal byte for byte.
 func TestVersionsOfCaptures(t *testing.T) {
 	f := func(name, want string, basis version.Basis) {
 		t.Helper()

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// upstream asks kube-apiserver's own code what the authorizer saw of a request. It is false where the apiserver would have refused the
+// upstream asks kube-apiserver's own code what the authorizer saw of a request. It is false where the API server would have refused the
 // request before that.
 func upstream(method, uri string, who user.Info) (authorizer.Attributes, *url.URL, bool) {
 	u, err := url.ParseRequestURI(uri)

@@ -91,8 +91,8 @@ func byNodeRole(ev *Event) bool {
 
 const nodeRoleInReason = ` of ClusterRole "system:node" to `
 
-// RefusedImpersonation returns the node that a client tried to impersonate and might not; "*" where the apiserver does not name it. Such an event has
-// no impersonated user: the apiserver's message tells (k8s.io/apiserver/pkg/endpoints/filters/impersonation, ForbiddenStatusError). With constrained
+// RefusedImpersonation returns the node that a client tried to impersonate and might not; "*" where the API server does not name it. Such an event has
+// no impersonated user: the API server's message tells (k8s.io/apiserver/pkg/endpoints/filters/impersonation, ForbiddenStatusError). With constrained
 // impersonation, on since 1.36, that asks first for the right to the request itself while acting as a node, and names only what was asked for.
 func RefusedImpersonation(ev *Event) (node string, refused bool) {
 	if ev.Code != 403 || ev.IsImpersonated || !SaysImpersonation(ev.StatusMessage) {
@@ -139,7 +139,7 @@ func SaysImpersonation(message string) bool {
 
 const refusal = " cannot impersonate"
 
-// inMessage is how the apiserver writes a name in a refusal (responsewriters.sanitizer).
+// inMessage is how the API server writes a name in a refusal (responsewriters.sanitizer).
 var inMessage = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 // KeepsServer is whether an API server writes its identity Lease, as it does every ten seconds while it lives, or looks for it, as it does when it

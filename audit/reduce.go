@@ -411,7 +411,7 @@ func (u *uriReducer) endParam() bool {
 	return true
 }
 
-// end returns the URI as it was reduced. Of one with too many parameters the apiserver reads none.
+// end returns the URI as it was reduced. Of one with too many parameters the API server reads none.
 func (u *uriReducer) end() ([]byte, bool) {
 	if !u.query {
 		u.endEscape()

@@ -248,7 +248,7 @@ func Touches(rules []rbacv1.PolicyRule) func(verb, group, resource, sub, name, p
 	}
 }
 
-// GivesImpersonation reports whether rules give a right that the apiserver asks for when somebody acts as another user.
+// GivesImpersonation reports whether rules give a right that the API server asks for when somebody acts as another user.
 func GivesImpersonation(rules []rbacv1.PolicyRule) bool {
 	for a := range eachAtom(rules) {
 		switch resource, _, _ := strings.Cut(a.resource, "/"); {

@@ -256,7 +256,7 @@ type Version struct {
 	Server string
 	// Minor is such as "1.36"; empty where nothing tells it.
 	Minor string
-	// Given says that a flag said so; Contradicted counts requests that the apiserver decided as this version does not.
+	// Given says that a flag said so; Contradicted counts requests that the API server decided as this version does not.
 	Given        bool
 	Contradicted int64
 	// Features is the version by which requests were judged; Moved says that no version fits all hours between two starts of API servers, Doubts counts requests that
@@ -302,7 +302,7 @@ type Use struct {
 	Tolerated bool
 	// Impersonation says that the request is one to act as somebody, refused or not.
 	Impersonation bool
-	// Lag says that the graph allows the requests, the apiserver's Node refused a kubelet soon after a start, and it allowed the same ones later.
+	// Lag says that the graph allows the requests, the API server's Node refused a kubelet soon after a start, and it allowed the same ones later.
 	Lag bool
 	// Race says that the request was within the skew of a change.
 	Race        bool
@@ -331,9 +331,9 @@ type Races struct {
 	AuditIDs          []string
 }
 
-// Agreement compares what nodetrail says outside of races with the apiserver's own decisions.
+// Agreement compares what nodetrail says outside of races with the API server's own decisions.
 type Agreement struct {
-	// Decided requests have the apiserver's own word, Rests rest on nodetrail's evaluation alone.
+	// Decided requests have the API server's own word, Rests rest on nodetrail's evaluation alone.
 	Decided, Rests int64
 	// Compared have both.
 	Compared      int64
@@ -346,9 +346,9 @@ type Agreement struct {
 type Disagreement struct {
 	Node, Request, Object, AuditID string
 	At                             time.Time
-	// Lag says that the graph allows, the apiserver's Node refused, and it allowed the same request soon after.
+	// Lag says that the graph allows, the API server's Node refused, and it allowed the same request soon after.
 	Lag bool
-	// Unwatched says that it is about an object that a pod leads to, at a time when nobody watched the cluster: the state may lack what the apiserver knew.
+	// Unwatched says that it is about an object that a pod leads to, at a time when nobody watched the cluster: the state may lack what the API server knew.
 	Unwatched bool
 }
 

@@ -22,7 +22,7 @@ const (
 	Goes
 	// Stays says that it is on the list of those that nodes need.
 	Stays
-	// Empty says that it has no subjects, so that it gives nobody anything. The apiserver makes that of system:node again.
+	// Empty says that it has no subjects, so that it gives nobody anything. The API server makes that of system:node again.
 	Empty
 )
 

@@ -31,7 +31,7 @@ func (s *State) auditDelete(id kindID, ev *audit.Event, at nodeauthz.Stamp, read
 			return
 		}
 	case len(ev.ResponseObject) > 0:
-		// The apiserver answers with a Status when nothing keeps the object any longer, and names its UID.
+		// The API server answers with a Status when nothing keeps the object any longer, and names its UID.
 		if uid, ok := s.decoder.deletedStatus(ev.ResponseObject); ok && id != kindPod {
 			s.fromAudit[id]++
 			s.remove(id, ref, uid, at)

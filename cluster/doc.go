@@ -12,7 +12,7 @@
 //
 // Each input knows it differently well. In order of how far they are believed:
 //
-//   - An audit event carries the apiserver's own clock, which is also that of the requests that are judged.
+//   - An audit event carries the API server's own clock, which is also that of the requests that are judged.
 //   - A journal's observedAt is the moment at which a watcher saw a change. It is taken wherever it agrees with the object's own
 //     timestamps. For an object that was there before the journal began, those serve alone: they have whole seconds.
 //     Where the watcher's clock is behind those of the API servers, it is moved first: see behind.
@@ -45,7 +45,7 @@
 // API servers send a BOOKMARK of each watch every minute, and Record writes one itself where they send none. In inputs that have such BOOKMARKs,
 // ten minutes without one of a kind and without a change of it are a hole, too: the kind was not watched, or what was seen is missing.
 //
-// A watch that was interrupted leaves no hole if the apiserver still knows the version where it stopped: all that was missed comes, with
+// A watch that was interrupted leaves no hole if the API server still knows the version where it stopped: all that was missed comes, with
 // notBefore. That holds for a restart of Live too, which resumes where its journal ends, be it cut off by a crash. In the meantime nothing is
 // known of what happens: requests of then should wait for [Live.CaughtUp], and are unknown if they do not.
 package cluster

@@ -16,14 +16,14 @@ import (
 // LiveConfig says how the state follows a cluster. Only Record.Config is needed.
 type LiveConfig struct {
 	// Record is as for Record, but that Now is taken for a clock that may be set back, that RetryRefused is 1 min if zero, and MaxBackoff 5 s:
-	// as long as it waits after an apiserver is back, all is unknown.
+	// as long as it waits after an API server is back, all is unknown.
 	Record RecordConfig
 	// Dir is the folder of the journal, which is made if need be and belongs to one process at a time; without one a restart knows nothing
 	// of what was before. It can be given to State.Load.
 	Dir string
 	// Horizon is for how long the journal is kept, 24 h if zero.
 	Horizon time.Duration
-	// Settle is how long news of a change may take to arrive from the apiserver, 500 ms if zero.
+	// Settle is how long news of a change may take to arrive from the API server, 500 ms if zero.
 	Settle time.Duration
 	// MaxFile is how long a file of the journal may grow until the next is begun, in bytes, 64 MiB if zero. It may grow to twice what a
 	// list of all objects takes, though.

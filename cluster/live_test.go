@@ -99,7 +99,7 @@ func TestLiveReconnects(t *testing.T) {
 	}
 }
 
-// What the apiserver has forgotten is a hole.
+// What the API server has forgotten is a hole.
 func TestLiveListsAgain(t *testing.T) {
 	c := newFakeCluster(t)
 	c.pod("a", "ua", "n1", "sa")
@@ -168,7 +168,7 @@ func TestLiveRefused(t *testing.T) {
 	l.expect("n1", "none", l.caughtUp(), "deny")
 }
 
-// An apiserver that starts refuses all until it knows its RBAC objects: that is no matter of RetryRefused, and no reason to list again.
+// An API server that starts refuses all until it knows its RBAC objects: that is no matter of RetryRefused, and no reason to list again.
 func TestLiveRefusedForAMoment(t *testing.T) {
 	c := newFakeCluster(t)
 	c.pod("a", "ua", "n1", "sa")

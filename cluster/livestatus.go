@@ -15,7 +15,7 @@ type KindStatus struct {
 	Watching bool
 	// Refused is true when the rights to list or watch it are lacking.
 	Refused bool
-	// Absent is true when the apiserver does not serve the kind: there are no objects of it.
+	// Absent is true when the API server does not serve the kind: there are no objects of it.
 	Absent bool
 	// Objects is how many there are.
 	Objects int

@@ -245,7 +245,7 @@ func FuzzPod(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if duplicates(raw) {
-			return // the API types merge what comes twice; no apiserver writes such
+			return // the API types merge what comes twice; no API server writes such
 		}
 		samePod(t, raw)
 	})

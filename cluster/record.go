@@ -20,7 +20,7 @@ import (
 
 // RecordConfig says what Record records, and how. Only Config is needed.
 type RecordConfig struct {
-	// Config leads to the apiserver. Its rate limits are replaced.
+	// Config leads to the API server. Its rate limits are replaced.
 	Config *rest.Config
 	// KeepManagedFields keeps metadata.managedFields whole. Otherwise only the times of those of RBAC objects are kept, which say
 	// since when a role is as it is.
@@ -35,7 +35,7 @@ type RecordConfig struct {
 	MinBackoff, MaxBackoff time.Duration
 	// RetryRefused is how long at most after a refusal (no rights, or a kind that is not served) a kind is tried again, 5 min if zero.
 	RetryRefused time.Duration
-	// Silence is how long a watch may be without any sign of life before it is given up, 90 s if zero. The apiserver sends a bookmark
+	// Silence is how long a watch may be without any sign of life before it is given up, 90 s if zero. The API server sends a bookmark
 	// each minute.
 	Silence time.Duration
 	// Now is the clock, time.Now if nil.
@@ -71,8 +71,8 @@ func (c RecordConfig) withDefaults() RecordConfig {
 
 // Record writes a journal of a live cluster to w until ctx is done, which is no error: for each kind that matters a BOOKMARK without a resource version, the
 // objects there are as ADDED, a BOOKMARK with the annotation k8s.io/initial-events-end, then what changes. So w may continue the journal of another process: it has all
-// that happened in between if cfg.Past says where that ended and the apiserver still knows. Each entry has the observedAt of this machine's
-// clock in UTC. After an outage the kind is watched on from where it was or, if the apiserver does not know that any more, listed again and
+// that happened in between if cfg.Past says where that ended and the API server still knows. Each entry has the observedAt of this machine's
+// clock in UTC. After an outage the kind is watched on from where it was or, if the API server does not know that any more, listed again and
 // compared with what was known; entries of changes that happened while nobody looked carry notBefore, the last moment of which all is known.
 // Such a list ends with a further BOOKMARK of that annotation, which carries it too: what was made and deleted in between is not in the journal.
 //
@@ -113,7 +113,7 @@ func Record(ctx context.Context, cfg RecordConfig, w io.Writer, log zerolog.Logg
 	return out.flush()
 }
 
-// refused reports whether the apiserver answered and said no, to this kind or to this user's rights.
+// refused reports whether the API server answered and said no, to this kind or to this user's rights.
 func refused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }

@@ -47,7 +47,7 @@ const (
 	phaseWatching
 	// phaseRefused: the rights are lacking.
 	phaseRefused
-	// phaseAbsent: the apiserver does not serve the kind, so there is none of it.
+	// phaseAbsent: the API server does not serve the kind, so there is none of it.
 	phaseAbsent
 )
 
@@ -95,7 +95,7 @@ type knownObject struct {
 const (
 	// catchUpFor is for how long after a watch was taken up again its events are held for backlog, and how long a pause is its end.
 	catchUpFor = time.Second
-	// answerWithin is how long the apiserver may take for a page, or to begin a watch.
+	// answerWithin is how long the API server may take for a page, or to begin a watch.
 	answerWithin = time.Minute
 )
 
@@ -135,11 +135,11 @@ func (k *kindRecorder) run(ctx context.Context) {
 		case ctx.Err() != nil:
 		case errors.Is(err, errListAgain):
 		case expired(err):
-			k.log.Info().Msg("the apiserver does not know any more where the watch was, listing again")
+			k.log.Info().Msg("the API server does not know any more where the watch was, listing again")
 			k.pause(ctx, "", nil)
 		case refused(err):
 			k.refused(ctx, verb, err)
-			// Rights may be back before the apiserver has forgotten where the watch was.
+			// Rights may be back before the API server has forgotten where the watch was.
 			resumed = k.listed && apierrors.IsForbidden(err)
 		default:
 			k.turn(phaseLost, err)
@@ -148,7 +148,7 @@ func (k *kindRecorder) run(ctx context.Context) {
 	}
 }
 
-// refused deals with a kind that is not served or may not be read. An apiserver that has just started refuses nearly everybody until it has read its
+// refused deals with a kind that is not served or may not be read. An API server that has just started refuses nearly everybody until it has read its
 // RBAC objects, so the next attempt comes soon, and only what stays refused is left for RetryRefused.
 func (k *kindRecorder) refused(ctx context.Context, verb string, err error) {
 	p, trouble, msg := phaseAbsent, "not served", "cannot be recorded, continuing without"
@@ -432,5 +432,5 @@ func (k *kindRecorder) emit(verb string, o *unstructured.Unstructured, at, notBe
 var (
 	errListAgain = errors.New("to be listed again")
 	errSilent    = errors.New("the watch gave no sign of life")
-	errNoAnswer  = errors.New("the apiserver does not answer")
+	errNoAnswer  = errors.New("the API server does not answer")
 )

@@ -120,7 +120,7 @@ func (k *kindRecorder) ended(began time.Time, timeout int64, events int) error {
 	asked := now.Sub(began) >= time.Duration(timeout)*time.Second-time.Second/2
 	switch {
 	case asked && !k.backlog:
-		k.good = now // the apiserver ended it as it was asked to, so nothing was missed
+		k.good = now // the API server ended it as it was asked to, so nothing was missed
 		if !k.bookmarks {
 			k.bookmark(false, time.Time{}) // it sends none
 		}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What a kind is refused for in the end is tried seldom; what it is refused for only now, as by an apiserver that starts, soon.
+// What a kind is refused for in the end is tried seldom; what it is refused for only now, as by an API server that starts, soon.
 func TestRefusedAnew(t *testing.T) {
 	cfg := RecordConfig{MinBackoff: time.Second, RetryRefused: time.Hour}.withDefaults()
 	k := newKindRecorder(&cfg, nil, kindPodCertificateRequest, &journalWriter{}, zerolog.Nop())

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// reviewing is an apiserver that knows a few tokens.
+// reviewing is an API server that knows a few tokens.
 type reviewing struct {
 	mu     sync.Mutex
 	asked  []string // paths

@@ -151,7 +151,7 @@ func (s *source) advance() error {
 const second = int64(time.Second)
 
 // defaultGrace is a pod's grace period unless it says otherwise. The deletionTimestamp of a pod that is gone is when its deletion was
-// asked for: the apiserver sets it back when the kubelet takes the grace period away.
+// asked for: the API server sets it back when the kubelet takes the grace period away.
 const defaultGrace = 30 * time.Second
 
 // date gives times to the changes of an input that has no clock, and returns when it began to observe.

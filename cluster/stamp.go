@@ -7,7 +7,7 @@ import (
 )
 
 // agreement is how far apart a watcher's clock and an object's own timestamp may be and still speak of the same moment: a busy
-// watcher is late, and its clock is not the apiserver's.
+// watcher is late, and its clock is not the API server's.
 const agreement = 2 * second
 
 func timeOf(ns int64) time.Time { return time.Unix(0, ns).UTC() }

@@ -20,8 +20,8 @@ func TestLiveVersion(t *testing.T) {
 		{`{"major":"1","minor":"36","emulationMajor":"1","emulationMinor":"33","minCompatibilityMajor":"1","minCompatibilityMinor":"32"}`, "1.33", ""},
 		{`{"major":"1","minor":"\u001b[2J"}`, "", `minor "\x1b[2J"`},
 		{`{}`, "", `its version is ""`},
-		{`[]`, "", "reading the apiserver's version"},
-		{"", "", "asking the apiserver for its version"},
+		{`[]`, "", "reading the API server's version"},
+		{"", "", "asking the API server for its version"},
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/version" || c.answer == "" {

@@ -15,7 +15,7 @@ const (
 	PolicyLacksPanic    Code = "policy-lacks-panic"
 	PolicyLacksBody     Code = "policy-lacks-body"
 	PolicyUnclear       Code = "policy-unclear"
-	// Of an apiserver's metrics.
+	// Of an API server's metrics.
 	ApiserverDropped   Code = "apiserver-dropped"
 	ApiserverRejected  Code = "apiserver-rejected"
 	ApiserverUnaudited Code = "apiserver-unaudited"
@@ -50,7 +50,7 @@ const (
 	PartMissing     Code = "part-missing" // before what is missing
 	NodesUnseen     Code = "nodes-unseen"
 
-	// Of how the apiserver decides, and of how its word compares.
+	// Of how the API server decides, and of how its word compares.
 	ModeAmbiguous     Code = "mode-ambiguous"
 	ModeUnknown       Code = "mode-unknown"
 	RequestsUndecided Code = "requests-undecided"
@@ -102,7 +102,7 @@ const (
 
 // Keys of parameters of gaps, blockers and steps.
 const (
-	ParamWhere    = "where" // the rule of a policy, NoRule, or an apiserver
+	ParamWhere    = "where" // the rule of a policy, NoRule, or an API server
 	ParamMetric   = "metric"
 	ParamPlugin   = "plugin"  // after a count and a space
 	ParamRequest  = "request" // kinds of requests
@@ -120,7 +120,7 @@ const (
 	ParamName     = "name"
 	ParamRule     = "rule"
 	ParamMode     = "mode"
-	ParamDecided  = "decided" // the log has the apiserver's decisions
+	ParamDecided  = "decided" // the log has the API server's decisions
 	ParamNode     = "node"
 	ParamNodes    = "nodes" // how many
 	ParamClient   = "client"

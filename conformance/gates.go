@@ -44,7 +44,7 @@ func WithGates(gates map[string]bool) (Variant, error) {
 	return v, f.Validate()
 }
 
-// Variants are all settings of the gates that an apiserver of this minor would start with, the defaults first.
+// Variants are all settings of the gates that an API server of this minor would start with, the defaults first.
 func Variants() ([]Variant, error) {
 	f, err := Defaults()
 	if err != nil {

@@ -70,7 +70,7 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// knownDependency is the one that the reference does not check when gates are set, but when the apiserver starts: before 1.35 gates
+// knownDependency is the one that the reference does not check when gates are set, but when the API server starts: before 1.35 gates
 // had no dependencies (k8s.io/kubernetes/pkg/controlplane/apiserver/options).
 func knownDependency(f nodeauthz.Features) bool {
 	return f.Minor < 35 && f.AuthorizeNodeWithSelectors && !f.AuthorizeWithSelectors

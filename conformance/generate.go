@@ -17,7 +17,7 @@ type generator struct {
 	noUIDs       bool
 	crowded      bool
 	gathered     int // steps until a crowd is there
-	// lawful histories hold only what an apiserver lets happen: of others both sides must make the same too.
+	// lawful histories hold only what an API server lets happen: of others both sides must make the same too.
 	lawful bool
 
 	pods        map[string]*corev1.Pod

@@ -103,7 +103,7 @@ func (g *generator) localp(prefix string) *corev1.LocalObjectReference {
 	return &l
 }
 
-// volume has one source, now and then two: no apiserver lets that pass, but both sides must then look at the same one.
+// volume has one source, now and then two: no API server lets that pass, but both sides must then look at the same one.
 func (g *generator) volume() corev1.Volume {
 	v := corev1.Volume{Name: "vol" + strconv.Itoa(g.r.IntN(g.names))}
 	g.volumeSource(&v.VolumeSource)

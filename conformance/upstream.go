@@ -43,7 +43,7 @@ func enabled(name string) bool {
 	return utilfeature.DefaultFeatureGate.Enabled(featuregate.Feature(name))
 }
 
-// outcome is an answer in the words of the apiserver.
+// outcome is an answer in the words of the API server.
 type outcome struct {
 	allowed bool
 	reason  string

@@ -228,7 +228,7 @@ func (w *World) applyBound(op Op, o, old *OnNode, b bound, keep func(*OnNode)) b
 	return true
 }
 
-// asOutcome puts our answer into the apiserver's words. ok is false for an answer that the reference could not give, here where
+// asOutcome puts our answer into the API server's words. ok is false for an answer that the reference could not give, here where
 // everything is known and happened at one instant.
 func asOutcome(a nodeauthz.Answer) (o outcome, ok bool) {
 	o = outcome{allowed: a.Verdict == nodeauthz.Allow, reason: a.Reason}

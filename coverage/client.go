@@ -9,7 +9,7 @@ import (
 	"github.com/nodetrail/nodetrail/internal/credfile"
 )
 
-// Credentials are how an apiserver is asked. All are optional.
+// Credentials are how an API server is asked. All are optional.
 type Credentials struct {
 	// CAFile holds certificate authorities, PEM; empty for the system's. ServerName is the name that the certificate must have.
 	CAFile, ServerName string

@@ -26,7 +26,7 @@ const (
 )
 
 // Gaps returns what the policy keeps out of the log: for each rule of it and each way in which it does, one gap, in the order of the rules.
-// Every request that nodes make is put to the apiserver's own evaluation of policies, as some node and as each node that the policy
+// Every request that nodes make is put to the API server's own evaluation of policies, as some node and as each node that the policy
 // names, in some namespace, in kube-system, and in each namespace that the policy names.
 func (p *Policy) Gaps(o PolicyOptions) []codes.Gap {
 	names, spaces := p.named()

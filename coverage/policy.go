@@ -31,7 +31,7 @@ const maxRules = 2000
 
 // Policy is an audit policy. It is safe for concurrent use.
 type Policy struct {
-	// Warnings are what the apiserver would only warn of too, such as unknown fields.
+	// Warnings are what the API server would only warn of too, such as unknown fields.
 	Warnings []string
 
 	rules  []internal.PolicyRule // with the policy's own omitStages
@@ -91,7 +91,7 @@ func ParsePolicy(b []byte) (*Policy, error) {
 	case err != nil:
 		return nil, errors.New(shorten(err.Error()))
 	case len(from.Rules) == 0:
-		return nil, errors.New("it has no rules, and the apiserver would refuse it")
+		return nil, errors.New("it has no rules, and the API server would refuse it")
 	case len(from.Rules) > maxRules:
 		return nil, fmt.Errorf("it has more than %d rules", maxRules)
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/nodetrail/nodetrail/codes"
 )
 
-// ScrapeOptions say where apiservers tell of themselves. URLs is needed; the zero value of the others means the default.
+// ScrapeOptions say where API servers tell of themselves. URLs is needed; the zero value of the others means the default.
 type ScrapeOptions struct {
-	// URLs are of the metrics of apiservers, such as https://10.0.0.10:6443/metrics: best one for each apiserver. Behind a load balancer
+	// URLs are of the metrics of API servers, such as https://10.0.0.10:6443/metrics: best one for each API server. Behind a load balancer
 	// each answer is of some one of them; they are distinguished by when their process began.
 	URLs []string
 	// Client asks; it holds certificates and bearer tokens. Default http.DefaultClient.
@@ -36,7 +36,7 @@ type ScrapeOptions struct {
 	Now func() time.Time
 }
 
-// Scraper reads the counters by which apiservers tell of audit events that they dropped.
+// Scraper reads the counters by which API servers tell of audit events that they dropped.
 type Scraper struct {
 	o       ScrapeOptions
 	log     zerolog.Logger
@@ -46,7 +46,7 @@ type Scraper struct {
 	stats []ScrapeStats
 }
 
-// ScrapeStats are the figures of one apiserver's address.
+// ScrapeStats are the figures of one API server's address.
 type ScrapeStats struct {
 	// URL is the address without anything secret: host and path.
 	URL string
@@ -54,12 +54,12 @@ type ScrapeStats struct {
 	Up          bool
 	LastSuccess time.Time
 	Failures    int64
-	// Lost is how many audit events apiservers said they lost since the first answer.
+	// Lost is how many audit events API servers said they lost since the first answer.
 	Lost float64
 }
 
 const (
-	// unauditedAfter is how many requests an apiserver serves between two answers without one audit event before that is a gap.
+	// unauditedAfter is how many requests an API server serves between two answers without one audit event before that is a gap.
 	unauditedAfter = 200
 	// mostProcesses bounds the processes that are distinguished behind one address.
 	mostProcesses = 16
@@ -72,7 +72,7 @@ type target struct {
 	down       bool
 }
 
-// process is the last answer of one process of an apiserver.
+// process is the last answer of one process of an API server.
 type process struct {
 	start  float64
 	totals totals
@@ -122,7 +122,7 @@ func (s *Scraper) Stats() []ScrapeStats {
 	return slices.Clone(s.stats)
 }
 
-// Run asks every apiserver again and again until ctx ends, and returns nil.
+// Run asks every API server again and again until ctx ends, and returns nil.
 func (s *Scraper) Run(ctx context.Context) error {
 	tick := time.NewTicker(s.o.Every)
 	defer tick.Stop()
@@ -136,7 +136,7 @@ func (s *Scraper) Run(ctx context.Context) error {
 	}
 }
 
-// Scrape asks every apiserver once, all at a time. It must not be called concurrently.
+// Scrape asks every API server once, all at a time. It must not be called concurrently.
 func (s *Scraper) Scrape(ctx context.Context) {
 	answers := make([]*totals, len(s.targets))
 	errs := make([]error, len(s.targets))
@@ -181,7 +181,7 @@ func (s *Scraper) ask(ctx context.Context, t *target) (*totals, error) {
 	return parseTotals(resp.Body, s.o.MaxBytes)
 }
 
-// answered compares an apiserver's answer with the one before.
+// answered compares an API server's answer with the one before.
 func (s *Scraper) answered(i int, t *target, got *totals, err error) {
 	now := s.o.Now()
 	lost := 0.0
@@ -200,9 +200,9 @@ func (s *Scraper) answered(i int, t *target, got *totals, err error) {
 	s.mu.Unlock()
 	switch {
 	case err != nil && !t.down:
-		s.log.Warn().Err(err).Str("apiserver", t.shown).Msg("cannot read the apiserver's metrics: audit events that it drops go unnoticed")
+		s.log.Warn().Err(err).Str("apiserver", t.shown).Msg("cannot read the API server's metrics: audit events that it drops go unnoticed")
 	case err == nil && t.down:
-		s.log.Info().Str("apiserver", t.shown).Msg("the apiserver's metrics can be read again")
+		s.log.Info().Str("apiserver", t.shown).Msg("the API server's metrics can be read again")
 	}
 	t.down = err != nil
 }

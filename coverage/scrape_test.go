@@ -39,7 +39,7 @@ func (a *apiserver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(a.body)) // who asks may have gone
 }
 
-// metricsOf are those of an apiserver's process: when it began, in seconds after the first answer, and its counters.
+// metricsOf are those of an API server's process: when it began, in seconds after the first answer, and its counters.
 func metricsOf(start int, events, failed, rejected, requests int) string {
 	return fmt.Sprintf(`# HELP apiserver_audit_error_total [ALPHA] Counter of audit events that failed to be audited properly.
 # TYPE apiserver_audit_error_total counter
@@ -153,7 +153,7 @@ func TestScraperFailures(t *testing.T) {
 	if n := b.s.Stats()[0].Failures; n != 8 {
 		t.Errorf("%d failures", n)
 	}
-	if n := strings.Count(b.log.String(), "cannot read the apiserver's metrics"); n != 1 || strings.Contains(b.log.String(), "secret") {
+	if n := strings.Count(b.log.String(), "cannot read the API server's metrics"); n != 1 || strings.Contains(b.log.String(), "secret") {
 		t.Errorf("logged %d times: %s", n, &b.log)
 	}
 	b.s.o.Authorize = func(*http.Request) error { return errors.New("no token") }

@@ -28,10 +28,10 @@ type totals struct {
 	start                      float64
 }
 
-// mostOfUse bounds the lines that matter, in bytes: an apiserver has some thousand of them.
+// mostOfUse bounds the lines that matter, in bytes: an API server has some thousand of them.
 const mostOfUse = 16 << 20
 
-// parseTotals reads metrics in the text format, and of them only the lines that matter: an apiserver has a hundred thousand.
+// parseTotals reads metrics in the text format, and of them only the lines that matter: an API server has a hundred thousand.
 func parseTotals(r io.Reader, most int64) (*totals, error) {
 	limited := &io.LimitedReader{R: r, N: most + 1}
 	in := bufio.NewReaderSize(limited, 64<<10)

@@ -1,4 +1,4 @@
-// Package deploy has the files that nodetrail is deployed with. Its tests read the manifests, which are the chart in helm/ rendered, as an apiserver
+// Package deploy has the files that nodetrail is deployed with. Its tests read the manifests, which are the chart in helm/ rendered, as an API server
 // does and compare them with the program: the tests of the policy, the kubeconfigs and the flags are in pipeline/webhook, next to their endpoint.
 package deploy
 
@@ -59,7 +59,7 @@ type workload struct {
 
 var secretCommand = regexp.MustCompile(`(?m)^#\s+kubectl -n nodetrail create secret generic (\S+)(( --from-file=\S+)+)$`)
 
-// read decodes files as an apiserver does with fieldValidation=Strict: an unknown or doubled field is an error.
+// read decodes files as an API server does with fieldValidation=Strict: an unknown or doubled field is an error.
 func read(t *testing.T, names ...string) *manifest {
 	t.Helper()
 	scheme := runtime.NewScheme()

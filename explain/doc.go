@@ -1,7 +1,7 @@
 // Package explain says why a request of a node is allowed or not, and who else can reach what it asks for: as data, in words, and as a
 // drawing.
 //
-// What goes in: the graph and the RBAC store of a cluster's state, the Node authorizer over them, and the order of the apiserver's
+// What goes in: the graph and the RBAC store of a cluster's state, the Node authorizer over them, and the order of the API server's
 // authorizers ([Options]); then a request with its time ([Explainer.Request], [Explainer.Event]), an object with a span of time
 // ([Explainer.Object]), or a node with a span of time and what its credential did in a log ([Explainer.Node], [Beyond]). What comes out: an
 // [Explanation], a [Reach] or a [NodeReach], which encode as JSON and write themselves as text and for Graphviz, the first two as SVG, too.

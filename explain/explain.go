@@ -31,7 +31,7 @@ type Options struct {
 	RBAC  *rbac.Store
 	// Admission is the plugin NodeRestriction over the same state; nil to leave it out for requests that nobody made.
 	Admission *nodeadmission.Admission
-	// Authorizers are the apiserver's, in their order, as in Node,RBAC; Node,RBAC where there are none.
+	// Authorizers are the API server's, in their order, as in Node,RBAC; Node,RBAC where there are none.
 	Authorizers []string
 	// Then are those that the cluster will run when bindings go, nil for the same; with Node before RBAC where Node is not among them.
 	Then []string
@@ -92,7 +92,7 @@ func judgementOf(attrs *authorizer.AttributesRecord, at time.Time) *pipeline.Jud
 	return j
 }
 
-// Event explains the request of a judged event, by the apiserver's own word where the event has it. It keeps nothing of the judgement.
+// Event explains the request of a judged event, by the API server's own word where the event has it. It keeps nothing of the judgement.
 func (x *Explainer) Event(j *pipeline.Judgement) *Explanation {
 	out := x.explain(j, true)
 	ev, o := j.Event, &j.Observed
@@ -151,7 +151,7 @@ func (x *Explainer) explain(j *pipeline.Judgement, made bool) *Explanation {
 	return out
 }
 
-// passes tells whether the apiserver lets through a request that nobody made.
+// passes tells whether the API server lets through a request that nobody made.
 func (x *Explainer) passes(answer nodeauthz.Answer, byRBAC bool) bool {
 	return byRBAC && slices.Contains(x.o.Authorizers, "RBAC") ||
 		answer.Verdict == nodeauthz.Allow && slices.Contains(x.o.Authorizers, "Node")

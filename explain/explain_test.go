@@ -173,7 +173,7 @@ func TestEventIsTheApiservers(t *testing.T) {
 	}
 	named := all[1].RBAC.Grants
 	if len(named) != 1 || !named[0].Named || named[0].From == nil {
-		t.Errorf("the binding that the apiserver named: %+v", named)
+		t.Errorf("the binding that the API server named: %+v", named)
 	}
 }
 

@@ -138,9 +138,9 @@ func TestBeyond(t *testing.T) {
 	}{
 		{"denied by Node", func(*pipeline.Judgement) {}, "get secrets shop/db deny", 0},
 		{"allowed by Node", func(j *pipeline.Judgement) { j.Answer.Verdict = nodeauthz.Allow }, "", 0},
-		{"the apiserver's word that Node allowed", func(j *pipeline.Judgement) { j.Observed.NodeVerdict = nodeauthz.Allow }, "", 0},
+		{"the API server's word that Node allowed", func(j *pipeline.Judgement) { j.Observed.NodeVerdict = nodeauthz.Allow }, "", 0},
 		{"not known", func(j *pipeline.Judgement) { j.Answer.Verdict = nodeauthz.Unknown }, "get secrets shop/db unknown", 0},
-		{"not known, but the apiserver's word", func(j *pipeline.Judgement) {
+		{"not known, but the API server's word", func(j *pipeline.Judgement) {
 			j.Answer.Verdict, j.Observed.NodeVerdict = nodeauthz.Unknown, nodeauthz.Deny
 		}, "get secrets shop/db deny", 0},
 		{"race", func(j *pipeline.Judgement) { j.Answer.Race = true }, "", 1},

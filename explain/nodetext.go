@@ -168,7 +168,7 @@ func (r *NodeReach) textBeyond(l *lines) {
 		l.add("  %s with this credential from %s to %s", plural(int(b.Requests), "request"), clock(*b.From), clock(*b.To))
 	}
 	if b.Races > 0 {
-		l.add("  %s not counted: a pod or volume on the node used what was asked for at that time, but the apiserver's graph was behind", plural(int(b.Races), "request"))
+		l.add("  %s not counted: a pod or volume on the node used what was asked for at that time, but the API server's graph was behind", plural(int(b.Races), "request"))
 	}
 	if len(b.Uses) == 0 && b.From != nil {
 		l.add("  nothing that succeeded")

@@ -49,7 +49,7 @@ func (x *Explainer) rbac(j *pipeline.Judgement) RBAC {
 	return out.named(j)
 }
 
-// named marks the grant that the apiserver named, and adds it where the state does not have it.
+// named marks the grant that the API server named, and adds it where the state does not have it.
 func (r RBAC) named(j *pipeline.Judgement) RBAC {
 	if !j.Observed.HasGrant {
 		return r
@@ -227,7 +227,7 @@ func outcomeWords(o report.Outcome, c *Consequence) string {
 	case report.Fruitless:
 		words = "would be refused; it failed anyway"
 	case report.Race:
-		words = "passes or not, by how far the apiserver's graph is at that moment"
+		words = "passes or not, by how far the API server's graph is at that moment"
 	case report.Undecided:
 		words = "not known"
 	case report.Refused:

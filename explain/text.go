@@ -149,11 +149,11 @@ func (e *Event) words() string {
 	var parts []string
 	switch {
 	case e.Decision == "":
-		parts = append(parts, "the log does not say what the apiserver decided")
+		parts = append(parts, "the log does not say what the API server decided")
 	case e.Authorizer != "":
-		parts = append(parts, fmt.Sprintf("the apiserver decided %s, by %s", e.Decision, authorizerWords[e.Authorizer]))
+		parts = append(parts, fmt.Sprintf("the API server decided %s, by %s", e.Decision, authorizerWords[e.Authorizer]))
 	default:
-		parts = append(parts, "the apiserver decided "+e.Decision)
+		parts = append(parts, "the API server decided "+e.Decision)
 	}
 	if e.Reason != "" {
 		parts[0] += " (" + e.Reason + ")"

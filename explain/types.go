@@ -86,7 +86,7 @@ type Event struct {
 	SourceIPs []string `json:"sourceIPs"`
 	// Code is the HTTP status, 0 where there was none.
 	Code int32 `json:"code"`
-	// Decision is the apiserver's own: allow, forbid, or empty; Reason is the one it gave.
+	// Decision is the API server's own: allow, forbid, or empty; Reason is the one it gave.
 	Decision string `json:"decision"`
 	Reason   string `json:"reason"`
 	// Authorizer says whose Decision it was: node, rbac, other, or empty where nothing tells.
@@ -150,7 +150,7 @@ type Change struct {
 	// Time is when it happened: at some instant from Time to Until, which are the same when it is known exactly.
 	Time  time.Time `json:"time"`
 	Until time.Time `json:"until"`
-	// Source is where the time comes from: audit (the apiserver's own clock), watch (when a watcher saw it), or object (a timestamp in the object,
+	// Source is where the time comes from: audit (the API server's own clock), watch (when a watcher saw it), or object (a timestamp in the object,
 	// in whole seconds).
 	Source string `json:"source"`
 	// Began is true for a beginning, false for an end.
@@ -175,7 +175,7 @@ type RBAC struct {
 	// Allowed is true when a binding let the request through.
 	Allowed bool `json:"allowed"`
 	// Grants are all ways by which RBAC let it through at the instant, in RBAC's own order, at most [MaxGrants]; first of all the one that the
-	// apiserver named, where the state does not have it.
+	// API server named, where the state does not have it.
 	Grants []Grant `json:"grants"`
 	// More is how many are not listed.
 	More int `json:"more"`
@@ -196,7 +196,7 @@ type Grant struct {
 	// ForNodes is true when the subject is the group of all nodes or a node; [Grant.Ambient] when it is all users, authenticated or not.
 	ForNodes bool `json:"forNodes"`
 	Ambient  bool `json:"ambient"`
-	// Named is true for the one that the apiserver itself named in the audit event. The state may not know it: then From and To are nil.
+	// Named is true for the one that the API server itself named in the audit event. The state may not know it: then From and To are nil.
 	Named bool `json:"named"`
 }
 

@@ -96,7 +96,7 @@ func lifetime(from, to *time.Time) string {
 // when is the time of a grant in words.
 func (g *Grant) when() string {
 	if g.Named && g.From == nil && g.To == nil {
-		return "as the apiserver said"
+		return "as the API server said"
 	}
 	return lifetime(g.From, g.To)
 }

@@ -57,7 +57,7 @@ type Answer struct {
 	Verdict Verdict
 	// Race is true when the answer would be another one somewhere within the skew of the instant.
 	Race bool
-	// Prefix is true when a diff of two objects follows Message in the apiserver's message.
+	// Prefix is true when a diff of two objects follows Message in the API server's message.
 	Prefix bool
 	// Code is the HTTP status of a Deny.
 	Code int32

@@ -39,7 +39,7 @@ type Answer struct {
 	// Static is true when the answer does not depend on the graph.
 	Static bool
 	// Reason is the reference's reason, byte for byte; empty for Allow. For Unknown it is the one that a Deny would have.
-	// Since Kubernetes 1.37 it begins with the authorizer's name, "node: ": an apiserver that is configured with another name
+	// Since Kubernetes 1.37 it begins with the authorizer's name, "node: ": an API server that is configured with another name
 	// (AuthorizationConfiguration) has that one, see [CutAuthorizer].
 	Reason string
 }

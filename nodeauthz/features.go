@@ -11,7 +11,7 @@ import (
 // Features is what the reference's decision depends on besides the request and the graph: the Kubernetes minor and the feature
 // gates. The zero value is not useful; see [FeaturesFor].
 type Features struct {
-	// Minor is the 36 of Kubernetes 1.36: that of the apiserver's own code.
+	// Minor is the 36 of Kubernetes 1.36: that of the API server's own code.
 	Minor int
 	// Emulated is the 35 of --emulated-version=1.35, on which the gates depend; equal to Minor where nothing is emulated.
 	Emulated int
@@ -85,7 +85,7 @@ func gates() []gate {
 	}
 }
 
-// gatesOf is the minor whose gates an apiserver has.
+// gatesOf is the minor whose gates an API server has.
 func (f *Features) gatesOf() int {
 	if f.Emulated == 0 {
 		return f.Minor
@@ -93,7 +93,7 @@ func (f *Features) gatesOf() int {
 	return f.Emulated
 }
 
-// at returns the gate's setting in an apiserver of one minor that emulates another.
+// at returns the gate's setting in an API server of one minor that emulates another.
 func (g gate) at(f *Features) (step gateStep, exists bool) {
 	if g.gone != 0 && f.Minor >= g.gone {
 		return gateStep{value: true}, false
@@ -145,7 +145,7 @@ func defaults(minor, emulated int) Features {
 	return f
 }
 
-// Emulating returns the defaults of an apiserver of f's minor with --emulated-version set to an older version: its code is that of its own
+// Emulating returns the defaults of an API server of f's minor with --emulated-version set to an older version: its code is that of its own
 // minor, its feature gates are those of the older, and gates that its own minor locks may be open.
 func (f Features) Emulating(version string) (Features, error) {
 	minor, err := Minor(version)
@@ -178,7 +178,7 @@ func (f Features) Version() string {
 	return fmt.Sprintf("1.%d", f.Minor)
 }
 
-// Set changes one gate, with the refusals of the apiserver: a gate that the version does not have, or has locked. A gate of
+// Set changes one gate, with the refusals of the API server: a gate that the version does not have, or has locked. A gate of
 // Kubernetes on which no decision depends is refused as unknown, since to accept it would be to pretend.
 func (f *Features) Set(name string, value bool) error {
 	for _, g := range gates() {
@@ -200,7 +200,7 @@ func (f *Features) Set(name string, value bool) error {
 	return fmt.Errorf("feature gate %q does not bear on node authorization; those that do are %s", name, strings.Join(GateNames(), ", "))
 }
 
-// Validate reports gates that depend on others that are off: an apiserver so configured does not start.
+// Validate reports gates that depend on others that are off: an API server so configured does not start.
 func (f *Features) Validate() error {
 	if f.AuthorizeNodeWithSelectors && !f.AuthorizeWithSelectors {
 		return fmt.Errorf("feature gate AuthorizeNodeWithSelectors needs AuthorizeWithSelectors")

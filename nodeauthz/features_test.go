@@ -58,7 +58,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// An apiserver that emulates an older version has that one's gates, open where its own are locked, and its own code.
+// An API server that emulates an older version has that one's gates, open where its own are locked, and its own code.
 func TestEmulating(t *testing.T) {
 	own := featuresWith(t, "1.36", nil)
 	f, err := own.Emulating("1.33")

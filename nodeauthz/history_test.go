@@ -159,7 +159,7 @@ func TestUpdatesThatTheReferenceSkips(t *testing.T) {
 			"n1 get secrets shop/db": "allow 1000-2000, allow 4000-", "n1 get secrets shop/a": "allow 2000-",
 			"n1 get secrets shop/b": "allow 2000-3000, allow 4000-",
 		}},
-		{"another node, as an apiserver would not have it", func(g *Graph) {
+		{"another node, as an API server would not have it", func(g *Graph) {
 			g.SetPod(first, watched(at(1000)))
 			g.SetPod(named("1", "n2", "db"), watched(at(3000)))
 		}, map[string]string{"n1 get secrets shop/db": "allow 1000-3000", "n2 get secrets shop/db": "allow 3000-"}},

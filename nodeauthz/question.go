@@ -246,7 +246,7 @@ func (a *Authorizer) resourceSlice(node string, attrs authorizer.Attributes) que
 	case "get", "update", "patch", "delete":
 		q := path(KindResourceSlice, attrs)
 		if q.kind != KindNone && !a.f.DynamicResourceAllocation {
-			// The apiserver then does not watch slices: no edge was ever made.
+			// The API server then does not watch slices: no edge was ever made.
 			return deny(noRelationship(node))
 		}
 		// Slices have no namespace, but the reference looks them up with the request's.

@@ -13,7 +13,7 @@ const (
 	SourceObject Source = iota
 	// SourceWatch is the moment at which a watcher saw the change.
 	SourceWatch
-	// SourceAudit is the audit event of the change itself: the apiserver's clock, which is also that of the requests.
+	// SourceAudit is the audit event of the change itself: the API server's clock, which is also that of the requests.
 	SourceAudit
 )
 

@@ -103,7 +103,7 @@ func TestBetterEstimates(t *testing.T) {
 	}
 }
 
-// The graph of the apiserver is fed by a watch: where both its delivery and the request are known, the edge changed between.
+// The graph of the API server is fed by a watch: where both its delivery and the request are known, the edge changed between.
 func TestMixingAuditAndWatch(t *testing.T) {
 	f := func(share float64, watch int, want int, mixed bool) {
 		t.Helper()

@@ -100,7 +100,7 @@ func (m *Entries) resource(j *Judgement) string {
 	return s
 }
 
-// compare holds the verdict against the apiserver's.
+// compare holds the verdict against the API server's.
 func (m *Entries) compare(e *tally.Entry, j *Judgement) {
 	ours, theirs := e.Verdict, e.Observed
 	if ours == nodeauthz.Unknown || theirs == nodeauthz.NotNode {

@@ -13,7 +13,7 @@ import (
 	"github.com/nodetrail/nodetrail/rbac"
 )
 
-// impersonation finds what let a node act as somebody else, another node included. The apiserver asks the authorizers for that by the side, and
+// impersonation finds what let a node act as somebody else, another node included. The API server asks the authorizers for that by the side, and
 // the event does not say who allowed it; but it names the impersonated user only if somebody did, and the Node authorizer never does. Where a node
 // may act as another one without any binding for nodes, the request is judged as that one's.
 func (j *Judge) impersonation(out *Judgement) {
@@ -41,9 +41,9 @@ func (j *Judge) impersonation(out *Judgement) {
 	}
 }
 
-// Impersonates is all that the apiserver asks the authorizers for an impersonation (k8s.io/apiserver/pkg/endpoints/filters/impersonation), of which each must
+// Impersonates is all that the API server asks the authorizers for an impersonation (k8s.io/apiserver/pkg/endpoints/filters/impersonation), of which each must
 // be allowed: the user, each group, the UID and each value of its extra; with constrained impersonation (KEP-5284) also the request itself, whose
-// attributes are given. Groups that the apiserver adds by itself are not asked for.
+// attributes are given. Groups that the API server adds by itself are not asked for.
 func Impersonates(ev *audit.Event, request *authorizer.AttributesRecord) []*authorizer.AttributesRecord {
 	const authentication = "authentication.k8s.io"
 	as, verb, group := &ev.Impersonated, "impersonate", ""
@@ -87,7 +87,7 @@ func Impersonates(ev *audit.Event, request *authorizer.AttributesRecord) []*auth
 	return out
 }
 
-// askedGroups are the groups that a client asked for, of those that an impersonated user has. The apiserver adds a group last that says whether somebody is
+// askedGroups are the groups that a client asked for, of those that an impersonated user has. The API server adds a group last that says whether somebody is
 // authenticated; a service account has the groups of every one unless others are asked for, and a node of constrained impersonation the one of nodes.
 func askedGroups(all []string, account bool, namespace string, constrainedNode bool) []string {
 	if n := len(all); n > 0 && (all[n-1] == user.AllAuthenticated || all[n-1] == user.AllUnauthenticated) {

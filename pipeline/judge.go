@@ -26,7 +26,7 @@ type Judgement struct {
 	Entry *tally.Entry
 	// Early says that the request was judged although the state had not caught up with it. It is unknown where that could matter.
 	Early bool
-	// Contradicted says that the apiserver refused, with no other authorizer than Node and RBAC, what RBAC allows by the state.
+	// Contradicted says that the API server refused, with no other authorizer than Node and RBAC, what RBAC allows by the state.
 	Contradicted bool
 	// AddressNode is the node that has the address from which the request came, where there are Findings; "" for none, or several.
 	AddressNode string
@@ -49,7 +49,7 @@ func (j *Judgement) Reason() string {
 	return ""
 }
 
-// RaceDistance is how far from the request the change of the state is that makes the verdict a race, where the apiserver's Node authorizer decided
+// RaceDistance is how far from the request the change of the state is that makes the verdict a race, where the API server's Node authorizer decided
 // otherwise; false where it did not.
 func (j *Judgement) RaceDistance() (time.Duration, bool) {
 	decided := func(v nodeauthz.Verdict) bool { return v == nodeauthz.Allow || v == nodeauthz.Deny }
@@ -158,7 +158,7 @@ func (j *Judge) hear(h *hearing, ev *audit.Event) {
 	j.finish(h)
 }
 
-// begin asks the Node authorizer, and reads the apiserver's own word.
+// begin asks the Node authorizer, and reads the API server's own word.
 func (j *Judge) begin(h *hearing, ev *audit.Event) {
 	out := &h.j
 	u := ev.Effective()
@@ -192,7 +192,7 @@ func (j *Judge) begin(h *hearing, ev *audit.Event) {
 	o.Authorizer = authorizerOf(out)
 }
 
-// compares reports whether the answer is held against the apiserver's to find the version.
+// compares reports whether the answer is held against the API server's to find the version.
 func (j *Judge) compares(out *Judgement) bool {
 	return j.Versions != nil && out.IsNode && !j.Early && (!out.Event.Derived || !selectable(out.Attrs))
 }
@@ -276,7 +276,7 @@ func selectable(a *authorizer.AttributesRecord) bool {
 	return false
 }
 
-// decisionOf is the apiserver's decision. It writes two words; another one says nothing.
+// decisionOf is the API server's decision. It writes two words; another one says nothing.
 func decisionOf(ev *audit.Event) string {
 	if ev.Decision == "allow" || ev.Decision == "forbid" {
 		return ev.Decision

@@ -15,7 +15,7 @@ import (
 	"github.com/nodetrail/nodetrail/rules"
 )
 
-// Mode is the order of the apiserver's authorizers, given or inferred from the log. The union of authorizers tells only the reason of
+// Mode is the order of the API server's authorizers, given or inferred from the log. The union of authorizers tells only the reason of
 // the one that allowed (Node's is empty) or, joined, those of all that had no opinion; so the order decides what a reason implies.
 // Not safe for concurrent use.
 type Mode struct {
@@ -37,7 +37,7 @@ type Mode struct {
 	// refused is whether anything was refused that a static rule lets any node do.
 	refused bool
 	// granted counts what the graph allows and Node (0) or RBAC (1) let through, of late: both are halved when they are many, so that years of
-	// RBAC only do not outweigh the day on which Node comes before it. The apiserver's lag behind the graph makes some of the latter in any
+	// RBAC only do not outweigh the day on which Node comes before it. The API server's lag behind the graph makes some of the latter in any
 	// order, and after a restart many; so they count only where there are no static requests.
 	granted [2]int
 }

@@ -113,7 +113,7 @@ func TestModeFollowsAMigration(t *testing.T) {
 	see(600, rules.ByNode)
 	f("Node,RBAC")
 	see(100_000, rules.ByNode)
-	for range 100 { // the apiserver lags a little
+	for range 100 { // the API server lags a little
 		j := &Judgement{}
 		j.IsNode = true
 		j.Observed.Decision, j.Observed.Authorizer, j.Answer.Verdict = "allow", rules.ByRBAC, nodeauthz.Allow

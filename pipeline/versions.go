@@ -27,7 +27,7 @@ type Versions struct {
 	release string // of the API servers then
 	use     func(a *nodeauthz.Authorizer, release string)
 
-	// Of the request in hand; implied is the apiserver's verdict, NotNode before that counts.
+	// Of the request in hand; implied is the API server's verdict, NotNode before that counts.
 	attrs   authorizer.Attributes
 	at      time.Time
 	implied nodeauthz.Verdict
@@ -49,7 +49,7 @@ func (v *Versions) Given(f nodeauthz.Features, beyond int) {
 	v.settled, v.given = true, true
 }
 
-// Asked says which minor the apiserver reported when asked. Requests need not wait for the log to tell one.
+// Asked says which minor the API server reported when asked. Requests need not wait for the log to tell one.
 func (v *Versions) Asked(minor int) {
 	v.told.Asked(minor)
 	v.settled = true
@@ -78,7 +78,7 @@ func (v *Versions) auth(i int) *nodeauthz.Authorizer {
 	return a
 }
 
-// eased makes an answer a race that contradicts the apiserver's if an API server of that version gives the apiserver's answer once it has started anew.
+// eased makes an answer a race that contradicts the API server's if an API server of that version gives the API server's answer once it has started anew.
 // The log does not show when API servers start.
 func (v *Versions) eased(i int, ans nodeauthz.Answer) nodeauthz.Answer {
 	decided := func(x nodeauthz.Verdict) bool { return x == nodeauthz.Allow || x == nodeauthz.Deny }
@@ -114,7 +114,7 @@ func (v *Versions) decide(out *Judgement) {
 	v.answer(out, force, nil)
 }
 
-// observe holds the answer to a node's request against the apiserver's, and answers again where that puts another version in force or tells which of
+// observe holds the answer to a node's request against the API server's, and answers again where that puts another version in force or tells which of
 // two the API server has.
 func (v *Versions) observe(out *Judgement, plain bool) {
 	v.attrs, v.at, v.implied = out.Attrs, out.Time, out.Observed.NodeVerdict
@@ -141,7 +141,7 @@ func (v *Versions) observe(out *Judgement, plain bool) {
 	}
 }
 
-// expect finds out what observe would do with an answer that is the apiserver's. It may be called concurrently, while nothing is observed.
+// expect finds out what observe would do with an answer that is the API server's. It may be called concurrently, while nothing is observed.
 func (v *Versions) expect(out *Judgement, plain bool) version.Expected {
 	r := compared(out, plain)
 	if !r.Fits(out.Answer) {
@@ -150,7 +150,7 @@ func (v *Versions) expect(out *Judgement, plain bool) version.Expected {
 	return v.told.Expect(&r)
 }
 
-// compared is the request as the answer to it is held against the apiserver's. plain says that the apiserver's reasons are those of Node and RBAC.
+// compared is the request as the answer to it is held against the API server's. plain says that the API server's reasons are those of Node and RBAC.
 func compared(out *Judgement, plain bool) version.Request {
 	a := out.Attrs
 	r := version.Request{
@@ -163,13 +163,13 @@ func compared(out *Judgement, plain bool) version.Request {
 	return r
 }
 
-// byRBAC reports whether RBAC let through what the apiserver's Node authorizer did not. Which version that was of does not matter then: the request
+// byRBAC reports whether RBAC let through what the API server's Node authorizer did not. Which version that was of does not matter then: the request
 // needs the binding.
 func byRBAC(out *Judgement) bool {
 	return out.Observed.Authorizer == rules.ByRBAC && out.Observed.NodeVerdict == nodeauthz.Deny
 }
 
-// answer is by what is in force; r is what the apiserver said, nil if that is not to count.
+// answer is by what is in force; r is what the API server said, nil if that is not to count.
 func (v *Versions) answer(out *Judgement, force version.Force, r *version.Request) {
 	i := force.Members[0]
 	out.Answer, out.between = v.asked(i), [2]string{}

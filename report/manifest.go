@@ -16,7 +16,7 @@ import (
 	"github.com/nodetrail/nodetrail/rbac"
 )
 
-// maxManifest bounds a document of a manifest, in bytes: more than an apiserver would take.
+// maxManifest bounds a document of a manifest, in bytes: more than an API server would take.
 const maxManifest = 16 << 20
 
 // ReadManifest reads the RBAC objects of a manifest, as kubectl apply would take it: YAML documents or JSON, single objects or lists.

@@ -214,7 +214,7 @@ func (r *Report) markEvidence(row func(...any)) {
 		row("skew", s.Words())
 	}
 	row("verdicts", fmt.Sprintf("%d allow, %d deny, %d unknown; races: %d allow, %d deny", v.Allow, v.Deny, v.Unknown, v.Races.Allow, v.Races.Deny))
-	row("agreement with the apiserver", fmt.Sprintf("%d of %d; in races %d of %d", g.Agree, g.Compared, g.Races.Agree, g.Races.Compared))
+	row("agreement with the API server", fmt.Sprintf("%d of %d; in races %d of %d", g.Agree, g.Compared, g.Races.Agree, g.Races.Compared))
 	row("nodes seen", len(r.Nodes))
 	if n := len(r.Readiness.Unseen); n > 0 {
 		row("nodes not seen", someOf(r.Readiness.Unseen, planNames))

@@ -13,7 +13,7 @@ import (
 
 // readiness gathers what speaks against deleting the bindings, and what the evidence lacks. It answers nothing: Report.prove does. Findings of
 // low severity do not block: their requests failed anyway, or their identity is nobody's. undecided counts the requests whose verdict
-// neither the state nor the apiserver tells. What it returns next is for the plan: whether the Node authorizer is off, and whether nothing shows that
+// neither the state nor the API server tells. What it returns next is for the plan: whether the Node authorizer is off, and whether nothing shows that
 // NodeRestriction is.
 func readiness(r *Report, f Facts, undecided int64) (x Readiness, nodeOff, restricted bool) {
 	out := verdict{words: f.Words, Readiness: Readiness{
@@ -109,7 +109,7 @@ func (x *verdict) ofMode(r *Report, total int64) (nodeOff bool) {
 	switch mode := r.Authorization.Mode; {
 	case total == 0:
 	case r.Authorization.Inferred && mode == "RBAC,Node":
-		// One apiserver of several without Node, or all of them since a rollback, leave the same trace: Node's word in the log, and RBAC's
+		// One API server of several without Node, or all of them since a rollback, leave the same trace: Node's word in the log, and RBAC's
 		// on what Node would have been first to allow.
 		x.gap(codes.Mode, codes.ModeAmbiguous)
 	case strings.Contains(mode, "Node"):
@@ -123,7 +123,7 @@ func (x *verdict) ofMode(r *Report, total int64) (nodeOff bool) {
 	return nodeOff
 }
 
-// ofVerdicts warns of requests that are not in the log, or that were not judged or not as the apiserver did.
+// ofVerdicts warns of requests that are not in the log, or that were not judged or not as the API server did.
 func (x *verdict) ofVerdicts(r *Report, f *Facts, total, undecided int64) {
 	few := undecided*20 <= total
 	if total > 0 && !f.HasState {

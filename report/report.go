@@ -85,7 +85,7 @@ type State struct {
 	Warnings []string       `json:"warnings"`
 }
 
-// Authorization says how the apiserver decides.
+// Authorization says how the API server decides.
 type Authorization struct {
 	Mode     string `json:"mode"`
 	Inferred bool   `json:"inferred"`
@@ -114,7 +114,7 @@ func (a *Authorization) VersionLines() []string {
 	return out
 }
 
-// Skew is how close to a change a request counts as a race, measured by the apiserver's own decisions.
+// Skew is how close to a change a request counts as a race, measured by the API server's own decisions.
 type Skew struct {
 	Milliseconds int64 `json:"milliseconds"`
 	// Objects is on how many distinct objects it rests: those of which a decision still was, or already was, another one than the state tells.
@@ -140,7 +140,7 @@ type RaceCounts struct {
 	Deny  int64 `json:"deny"`
 }
 
-// Agreement compares the re-evaluated verdicts with what the apiserver's annotations imply, races apart.
+// Agreement compares the re-evaluated verdicts with what the API server's annotations imply, races apart.
 type Agreement struct {
 	Compared int64          `json:"compared"`
 	Agree    int64          `json:"agree"`
@@ -164,7 +164,7 @@ type ReasonAgreement struct {
 	Equal    int64 `json:"equal"`
 }
 
-// Disagreement is one request on which nodetrail and the apiserver differ, outside of races.
+// Disagreement is one request on which nodetrail and the API server differ, outside of races.
 type Disagreement = tally.Disagreement
 
 // Node counts one node's requests.

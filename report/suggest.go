@@ -149,7 +149,7 @@ func (s *Suggester) client(product string) *clientUse {
 	return c
 }
 
-// accountUser is the identity of a service account, as the apiserver makes it of a token.
+// accountUser is the identity of a service account, as the API server makes it of a token.
 func accountUser(namespace, name string) user.DefaultInfo {
 	return user.DefaultInfo{
 		Name:   serviceaccount.MakeUsername(namespace, name),
@@ -178,7 +178,7 @@ func asUser(a *authorizer.AttributesRecord, u *user.DefaultInfo) authorizer.Attr
 	return out
 }
 
-// useOf is the kind of the request. That of a namespace itself is not within it, though the apiserver says so.
+// useOf is the kind of the request. That of a namespace itself is not within it, though the API server says so.
 func useOf(a *authorizer.AttributesRecord) useKey {
 	if !a.ResourceRequest {
 		return useKey{verb: a.Verb, path: a.Path}

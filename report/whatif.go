@@ -30,8 +30,8 @@ const (
 	// Fruitless means that it passed and failed anyway (404), or was refused by admission (403), and would be refused earlier, or that the client continues
 	// when it is refused.
 	Fruitless
-	// Race means that it would pass or be refused by how far the apiserver's graph was at that moment, as happens to any kubelet: near a change, when a
-	// pod of its node was just deleted, or after the apiserver's start ([WhatIfBuilder.Settle]).
+	// Race means that it would pass or be refused by how far the API server's graph was at that moment, as happens to any kubelet: near a change, when a
+	// pod of its node was just deleted, or after the API server's start ([WhatIfBuilder.Settle]).
 	Race
 	// Undecided means that it passed and state is missing to tell what would allow it.
 	Undecided
@@ -91,7 +91,7 @@ func ConcernsNodes(j *pipeline.Judgement) bool {
 	return j.IsNode || j.Impersonator != "" || strings.HasPrefix(u.Username, nodeid.UserPrefix) || slices.Contains(u.Groups, user.NodesGroup)
 }
 
-// passedBy reports whether a grant that goes let the request of somebody else than a node through: by the apiserver's own word, else by what RBAC was.
+// passedBy reports whether a grant that goes let the request of somebody else than a node through: by the API server's own word, else by what RBAC was.
 func (w *WhatIf) passedBy(j *pipeline.Judgement) bool {
 	o := &j.Observed
 	switch {
@@ -145,7 +145,7 @@ func (w *WhatIf) Of(j *pipeline.Judgement) Fate {
 	}
 	unanswered := j.Observed.Decision == "" && j.Event.Code == 0
 	if !j.Allowed && !unanswered {
-		// Without the apiserver's word a 403 may be admission's, of a request that the authorizers let through already.
+		// Without the API server's word a 403 may be admission's, of a request that the authorizers let through already.
 		if gains := j.Observed.Decision == "forbid" || f.ByRBAC && !w.RBAC.Authorize(j.Attrs, j.Time).Allowed; !allowed || !gains {
 			f = Fate{Outcome: Refused}
 		} else {
@@ -214,7 +214,7 @@ func (w *WhatIf) actsUnder(j *pipeline.Judgement) (d rbac.Decision) {
 	return d
 }
 
-// node is what the Node authorizer says, by the apiserver's own word where there is one. In a race the word is of that moment only.
+// node is what the Node authorizer says, by the API server's own word where there is one. In a race the word is of that moment only.
 func (w *WhatIf) node(j *pipeline.Judgement) (v nodeauthz.Verdict, race bool) {
 	if !j.IsNode {
 		return nodeauthz.Deny, false

@@ -118,7 +118,7 @@ func TestWhatIfOf(t *testing.T) {
 			t.Errorf("%s, without state: %s, uncertain %t", c.name, f.Outcome, f.Uncertain)
 		}
 	}
-	// A 403 without the apiserver's word, and a binding that is added: it passes, unless RBAC let it through before.
+	// A 403 without the API server's word, and a binding that is added: it passes, unless RBAC let it through before.
 	added := store.Change(rbac.Grant.ForNodes, &rbac.Objects{
 		ClusterRoles: []rbacv1.ClusterRole{{
 			ObjectMeta: metav1.ObjectMeta{Name: "new"},

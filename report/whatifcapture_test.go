@@ -56,7 +56,7 @@ func (o *outcomesOf) has(kind string, some ...Outcome) bool {
 	return false
 }
 
-// TestWhatIfCameTrue holds the what-if of the time in which a real cluster had the binding against what its apiserver refused once the
+// TestWhatIfCameTrue holds the what-if of the time in which a real cluster had the binding against what its API server refused once the
 // binding was gone, kind by kind; and the what-if of then, with the binding added again, against what passed while it was there.
 func TestWhatIfCameTrue(t *testing.T) {
 	const legacy = "legacy:system:node"
@@ -83,7 +83,7 @@ func TestWhatIfCameTrue(t *testing.T) {
 			then.add(without.Of(j), kind, id)
 		case !gone: // before there was a binding
 		case j.IsNode && j.Answer.Race: // either answer is normal
-		case j.Observed.Decision == "forbid": // the apiserver's own word
+		case j.Observed.Decision == "forbid": // the API server's own word
 			refused[kind] = id
 			later.add(with.Of(j), kind, id)
 		case j.Observed.Authorizer == rules.ByNode || j.Observed.HasGrant && j.Observed.Grant.Ambient():

@@ -23,7 +23,7 @@ type coverageDetector struct {
 	done    int64 // steps before it were taken in
 	log     logSilence
 
-	day, answered, decided int64 // of requests with an answer on that day, those with the apiserver's decision
+	day, answered, decided int64 // of requests with an answer on that day, those with the API server's decision
 	undecided              bool  // reported on that day
 	openDay, unjudgedDay   int64 // the days for which requests without an answer, and without a verdict, were reported
 	lateOpen, lateUnjudged int64 // the same of requests that came too late, until time moves on

@@ -273,7 +273,7 @@ func askedFor(r *Request) string {
 	return a.Verb + " " + what.String()
 }
 
-// actsAsItsNode reports whether a service account acts as the node that its token is bound to, by constrained impersonation (KEP-5284): the apiserver
+// actsAsItsNode reports whether a service account acts as the node that its token is bound to, by constrained impersonation (KEP-5284): the API server
 // compares the two, and the request stays within the node's scope.
 func actsAsItsNode(ev *audit.Event) bool {
 	return ev.Constraint == "impersonate:associated-node" && strings.HasPrefix(ev.User.Username, "system:serviceaccount:")

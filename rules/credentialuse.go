@@ -473,7 +473,7 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 				continue // addresses of a proxy or a gateway, through which several nodes come
 			}
 			if kind != useCertificate && (isLoopback(home.Value) || isLoopback(other.Value)) {
-				continue // the kubelet of an apiserver's own host has two ways to it
+				continue // the kubelet of an API server's own host has two ways to it
 			}
 			if kind != useCertificate && s != nil && (beside(home, other, minute) || turns(home, other, minute) >= inTurn) {
 				sets := s.NodeAddressSets(n.name, timeOfMinute(minute))

@@ -160,10 +160,10 @@ func judgedAs(r *Request, what string) error {
 	case "allow":
 		verdict(nodeauthz.Allow)(r)
 		code(200)(r)
-	case "lag": // the apiserver denies what the state allows
+	case "lag": // the API server denies what the state allows
 		verdict(nodeauthz.Allow)(r)
 		annotated("forbid", nodeauthz.Deny)(r)
-	case "unsure": // the apiserver denies, and the state does not tell
+	case "unsure": // the API server denies, and the state does not tell
 		verdict(nodeauthz.Unknown)(r)
 		annotated("forbid", nodeauthz.Deny)(r)
 	case "passed": // RBAC lets it through

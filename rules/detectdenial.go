@@ -173,7 +173,7 @@ func (d *denials) text(s string) string {
 	return *held
 }
 
-// nodeAllows reports whether the Node authorizer allows the request, by the apiserver's word where there is one.
+// nodeAllows reports whether the Node authorizer allows the request, by the API server's word where there is one.
 func nodeAllows(r *Request) bool {
 	if v := r.Observed.NodeVerdict; v == nodeauthz.Allow || v == nodeauthz.Deny {
 		return v == nodeauthz.Allow

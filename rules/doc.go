@@ -1,6 +1,6 @@
 // Package rules says what is worth telling somebody about a judged request.
 //
-// What goes in: one [Request] at a time, with the verdict of the Node authorizer, RBAC's part and the apiserver's own word, in the
+// What goes in: one [Request] at a time, with the verdict of the Node authorizer, RBAC's part and the API server's own word, in the
 // order in which the stream gives them. What comes out: findings. A [Rule] is a value; its Doc is the text of its page under
 // docs/rules, its runbook. Time is always the request's, never the clock's.
 //

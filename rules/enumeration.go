@@ -32,8 +32,8 @@ const (
 	enumerationAgain = 10 * time.Minute
 	// enumerationObjects is how many objects of a node are distinguished: those that were let through before the others, and then the latest.
 	enumerationObjects = 64
-	// enumerationMany is how many nodes reach for objects in the same minute, by the apiserver's word alone, for that to be a fault of the
-	// apiserver (its graph is empty after a restart) rather than of the nodes.
+	// enumerationMany is how many nodes reach for objects in the same minute, by the API server's word alone, for that to be a fault of the
+	// API server (its graph is empty after a restart) rather than of the nodes.
 	enumerationMany = 3
 )
 
@@ -248,7 +248,7 @@ func (n *enumerationNode) forget(t time.Time) bool {
 }
 
 func (e *enumeration) minute(m *denialMinute, s State, found func(*Detection)) {
-	unsure, seen := 0, make([]bool, len(m.nodes)) // nodes that only the apiserver says reach for anything
+	unsure, seen := 0, make([]bool, len(m.nodes)) // nodes that only the API server says reach for anything
 	for _, step := range m.steps {
 		for _, d := range step.denied {
 			if !d.Known && !seen[d.nth] && d.reach() > 0 {

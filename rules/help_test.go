@@ -26,7 +26,7 @@ func at(seconds int) time.Time {
 type with func(*Request)
 
 // request is a kubelet's: node worker-1 gets the secret shop/db, which the Node authorizer denies, and is refused with 403 by an
-// apiserver that writes no annotations. Changes are applied in order.
+// API server that writes no annotations. Changes are applied in order.
 func request(changes ...with) *Request {
 	r := &Request{
 		Event: &audit.Event{
@@ -79,7 +79,7 @@ func code(c int32) with {
 	return func(r *Request) { r.Event.Code, r.Allowed = c, c != 401 && c != 403 }
 }
 
-// annotated is the apiserver's own decision, with what it implies of the Node authorizer.
+// annotated is the API server's own decision, with what it implies of the Node authorizer.
 func annotated(decision string, node nodeauthz.Verdict) with {
 	return func(r *Request) {
 		r.Observed.Decision, r.Observed.NodeVerdict, r.Allowed = decision, node, decision == "allow"
@@ -98,7 +98,7 @@ func granted(subject string) with {
 	}
 }
 
-// byRBAC is a request that RBAC let through by a binding for all nodes, with the apiserver's word for it.
+// byRBAC is a request that RBAC let through by a binding for all nodes, with the API server's word for it.
 func byRBAC(c int32) with {
 	return func(r *Request) {
 		code(c)(r)

@@ -43,7 +43,7 @@ const (
 	ParamBy       = "by"      // who impersonates
 	ParamSimilar  = "similar" // the Node that a name was probably meant to be
 	ParamCode     = "code"    // of HTTP
-	ParamState    = "state"   // the verdict of the state where the apiserver's differs, or StateUntold
+	ParamState    = "state"   // the verdict of the state where the API server's differs, or StateUntold
 	ParamFirst    = "first"   // the node that used it first
 	ParamAddress  = "address"
 	ParamHome     = "home" // the address used before

@@ -75,7 +75,7 @@ const (
 	ByOther  Authorizer = "other"
 )
 
-// Observed is the apiserver's own word on a request, from its annotations.
+// Observed is the API server's own word on a request, from its annotations.
 type Observed struct {
 	// Decision is "allow", "forbid", or empty where the event has no annotation.
 	Decision string
@@ -131,7 +131,7 @@ type Request struct {
 	object  uint64       // idOf an observation that was cut; 0 for none
 }
 
-// NodeDenies reports whether the Node authorizer denies the request beyond doubt: by the apiserver's own word where there is one,
+// NodeDenies reports whether the Node authorizer denies the request beyond doubt: by the API server's own word where there is one,
 // else by the re-evaluated verdict, and never in a race.
 func (r *Request) NodeDenies() bool {
 	if !r.IsNode || r.Answer.Race {
@@ -143,7 +143,7 @@ func (r *Request) NodeDenies() bool {
 	return r.Answer.Verdict == nodeauthz.Deny
 }
 
-// lags reports whether the apiserver's Node authorizer denied what the state had long allowed the node: the object belongs to the node.
+// lags reports whether the API server's Node authorizer denied what the state had long allowed the node: the object belongs to the node.
 func (r *Request) lags() bool { return r.Answer.Verdict == nodeauthz.Allow && !r.Answer.Race }
 
 // Succeeded reports whether the request was carried out: it passed authorization, admission and the handler.

@@ -14,7 +14,7 @@ import (
 const surprise = 20.7
 
 const (
-	// leastSilence is the shortest silence of the whole log that is reported, in steps: three minutes. A restart of the apiserver takes less.
+	// leastSilence is the shortest silence of the whole log that is reported, in steps: three minutes. A restart of the API server takes less.
 	leastSilence = 18
 	// leastHistory is for how long the log must have been seen before, in steps: five minutes.
 	leastHistory = 30

@@ -145,7 +145,7 @@ type spikeState struct {
 	Products []spikeReason `json:"products"`
 	Worst    []spikeReason `json:"worst,omitempty"` // the nodes of the peak
 	Passed   bool          `json:"passed,omitzero"`
-	// Lag says that in no minute more was denied than usual, but for what the state had long allowed: the apiserver's graph is behind.
+	// Lag says that in no minute more was denied than usual, but for what the state had long allowed: the API server's graph is behind.
 	Lag bool `json:"lag,omitzero"`
 }
 

@@ -109,7 +109,7 @@ func (s *Store) NodeCount(ctx context.Context) (n int, err error) {
 // ahead is how far a request's time may lie after the clock's.
 const ahead = time.Hour
 
-// Newest is the time of the last request that is not later than now, give or take an hour, for windows to end with: one apiserver whose clock is
+// Newest is the time of the last request that is not later than now, give or take an hour, for windows to end with: one API server whose clock is
 // wrong by years would leave nothing else in them. Where all requests are later it is the last of all, and where there is none zero.
 func (s *Store) Newest(ctx context.Context, now time.Time) (time.Time, error) {
 	last := int64(noLast)

@@ -104,7 +104,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestNewest: windows end with the last request that can be, whatever an apiserver's clock says.
+// TestNewest: windows end with the last request that can be, whatever an API server's clock says.
 func TestNewest(t *testing.T) {
 	both(t, func(t *testing.T, at_ *site) {
 		ctx, s := context.Background(), at_.open(t, Options{})

@@ -30,10 +30,10 @@ type Entry struct {
 	// IsNode says that it is a node's request; only those count for anything but Findings.
 	IsNode bool
 	Node   string
-	// Verdict is the re-evaluated one; Observed the apiserver's Node authorizer's, NotNode if that is not known.
+	// Verdict is the re-evaluated one; Observed the API server's Node authorizer's, NotNode if that is not known.
 	Verdict, Observed nodeauthz.Verdict
 	Race              bool
-	// Distance is how far from the request the change is that makes the verdict a race, where the apiserver decided otherwise; if HasDistance.
+	// Distance is how far from the request the change is that makes the verdict a race, where the API server decided otherwise; if HasDistance.
 	Distance    time.Duration
 	HasDistance bool
 	// ReasonCompared says that both denied and gave a reason; ReasonEqual that it is the same.
@@ -126,7 +126,7 @@ type AdmissionKey struct {
 	Verb, Resource, Subresource string
 }
 
-// Disagreement is one request on which nodetrail and the apiserver differ, outside of races.
+// Disagreement is one request on which nodetrail and the API server differ, outside of races.
 type Disagreement struct {
 	AuditID     string    `json:"auditID"`
 	Time        time.Time `json:"time"`

@@ -64,7 +64,7 @@ func (e *Events) Add(other *Events) {
 // Sums are the counts of requests of nodes.
 type Sums struct {
 	Allow, Deny, Unknown, RaceAllow, RaceDeny int64
-	// Undecided are those whose verdict neither the state nor the apiserver tells.
+	// Undecided are those whose verdict neither the state nor the API server tells.
 	Undecided int64
 	// Compared and Agree compare verdicts outside of races, the next two within races.
 	Compared, Agree, RacesCompared, RacesAgree int64

@@ -47,7 +47,7 @@ type Accumulator struct {
 	list   []nodeauthz.Features
 	given  int // the hypothesis that a flag says, -1 for none
 	beyond int // the minor that the flag says, where given is the nearest to it
-	asked  int // the minor that the apiserver reported when asked, 0 for none
+	asked  int // the minor that the API server reported when asked, 0 for none
 	prior  int // in force before anything was observed
 	hours  map[int64]*hour
 	last   *hour
@@ -88,7 +88,7 @@ type outcome struct {
 // asked counts requests of an outcome, those that fit up to [sampled] at least.
 type asked struct{ fit, not int }
 
-// against is whom a request contradicts. Where it is soft, an apiserver that had not heard of the object yet could have answered so too.
+// against is whom a request contradicts. Where it is soft, an API server that had not heard of the object yet could have answered so too.
 type against struct {
 	set  set
 	soft bool
@@ -125,7 +125,7 @@ func (a *Accumulator) Given(f nodeauthz.Features, beyond int) {
 	a.changes++
 }
 
-// Asked says what the apiserver reported when asked: it counts as its user agent would, where no request shows that.
+// Asked says what the API server reported when asked: it counts as its user agent would, where no request shows that.
 func (a *Accumulator) Asked(minor int) {
 	a.asked = minor
 	a.changes++
@@ -271,7 +271,7 @@ func (a *Accumulator) Observe(r *Request, answer func(hypothesis int) nodeauthz.
 		}
 	}
 	switch n := k.set.count(); {
-	case n == 0, k.soft && n == len(a.list): // the state or the apiserver's lag, which is no matter of versions
+	case n == 0, k.soft && n == len(a.list): // the state or the API server's lag, which is no matter of versions
 		return
 	}
 	c := h.masks[k]
@@ -347,7 +347,7 @@ func (h *hour) take(r *Request, fits bool) bool {
 	return n.not <= doubted
 }
 
-// contradicts holds an answer against the apiserver's. A race may be either, but not for another reason, and what is unknown says nothing.
+// contradicts holds an answer against the API server's. A race may be either, but not for another reason, and what is unknown says nothing.
 func contradicts(ans *nodeauthz.Answer, r *Request) bool {
 	switch {
 	case ans.Verdict != nodeauthz.Allow && ans.Verdict != nodeauthz.Deny:
@@ -358,7 +358,7 @@ func contradicts(ans *nodeauthz.Answer, r *Request) bool {
 	return ans.Verdict == nodeauthz.Deny && r.Forbidden && !hasReason(r.Reason, ans.Reason)
 }
 
-// mayLag reports whether an answer that contradicts the apiserver's would do so under the right hypothesis too, while the apiserver's graph lags behind
+// mayLag reports whether an answer that contradicts the API server's would do so under the right hypothesis too, while the API server's graph lags behind
 // the state: it rests on the graph, and a refusal, where its reason is known, says that there was no path.
 func (r *Request) mayLag(ans *nodeauthz.Answer) bool {
 	if ans.Static || ans.Verdict == r.Implied {
@@ -367,13 +367,13 @@ func (r *Request) mayLag(ans *nodeauthz.Answer) bool {
 	return r.Implied == nodeauthz.Allow || !r.Forbidden || strings.Contains(r.Reason, "no relationship found between node '")
 }
 
-// Fits reports whether an answer is the apiserver's, a race or not.
+// Fits reports whether an answer is the API server's, a race or not.
 func (r *Request) Fits(ans nodeauthz.Answer) bool {
 	ans.Race = false // ans is a copy
 	return ans.Verdict == r.Implied && !contradicts(&ans, r)
 }
 
-// hasReason reports whether a line of the apiserver's reasons is the one given. The names of authorizers, which are configured, need not be equal, but
+// hasReason reports whether a line of the API server's reasons is the one given. The names of authorizers, which are configured, need not be equal, but
 // there must be one where the other has one. RBAC's own lines are nobody's concern here.
 func hasReason(observed, reason string) bool {
 	name, want := nodeauthz.CutAuthorizer(reason)

@@ -54,7 +54,7 @@ func agentOf(userAgent, user string) (Agent, int, bool) {
 	return Agent{Program: program, Version: version}, n, true
 }
 
-// weight orders programs: the apiserver knows its own version best.
+// weight orders programs: the API server knows its own version best.
 func (a Agent) weight() int {
 	switch a.Program {
 	case apiserver:

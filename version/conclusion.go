@@ -25,7 +25,7 @@ const (
 	Preference Basis = "preference"
 	// Given means that a flag says it.
 	Given Basis = "given"
-	// Contradicted means that every hypothesis contradicts the apiserver: the one that does the least is taken.
+	// Contradicted means that every hypothesis contradicts the API server: the one that does the least is taken.
 	Contradicted Basis = "contradicted"
 )
 
@@ -179,7 +179,7 @@ func oneMinor(fits []nodeauthz.Features) bool {
 	return !slices.ContainsFunc(fits, func(f nodeauthz.Features) bool { return f.Minor != fits[0].Minor })
 }
 
-// said are the agents of the hour: the apiserver's word before the others', the more frequent before the rarer.
+// said are the agents of the hour: the API server's word before the others', the more frequent before the rarer.
 func (h *hour) said() []Agent {
 	return slices.SortedFunc(maps.Keys(h.agents), func(a, b Agent) int {
 		return cmp.Or(cmp.Compare(b.weight(), a.weight()), cmp.Compare(h.agents[b].requests, h.agents[a].requests), cmp.Compare(a.Version, b.Version))

@@ -8,7 +8,7 @@ import (
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
-// Hypotheses returns the ways in which an apiserver may be configured: each minor with its defaults, the newest first; each of them with one gate
+// Hypotheses returns the ways in which an API server may be configured: each minor with its defaults, the newest first; each of them with one gate
 // set otherwise; and each that emulates an older minor, with its defaults there, and with one gate set otherwise. The order is that of preference. Of
 // those that cannot be distinguished the first is there.
 func Hypotheses() []nodeauthz.Features { return HypothesesWith(nil) }
@@ -47,7 +47,7 @@ func HypothesesWith(gates map[string]bool) []nodeauthz.Features {
 	})
 }
 
-// setGates sets those of the gates that bear on node authorization, as far as an apiserver starts so.
+// setGates sets those of the gates that bear on node authorization, as far as an API server starts so.
 func setGates(f *nodeauthz.Features, gates map[string]bool) bool {
 	g := *f
 	for name, on := range gates {
@@ -64,7 +64,7 @@ func setGates(f *nodeauthz.Features, gates map[string]bool) bool {
 
 func versionOf(minor int) string { return fmt.Sprintf("1.%d", minor) }
 
-// flips are the features with one gate set otherwise, as far as an apiserver starts so.
+// flips are the features with one gate set otherwise, as far as an API server starts so.
 func flips(f nodeauthz.Features) (out []nodeauthz.Features) {
 	for _, name := range nodeauthz.GateNames() {
 		for _, value := range []bool{false, true} {
@@ -77,7 +77,7 @@ func flips(f nodeauthz.Features) (out []nodeauthz.Features) {
 	return out
 }
 
-// Name says a hypothesis in the words of the apiserver's flags, such as "1.33 AuthorizeNodeWithSelectors=false".
+// Name says a hypothesis in the words of the API server's flags, such as "1.33 AuthorizeNodeWithSelectors=false".
 func Name(f nodeauthz.Features) string {
 	s := f.Version()
 	gates := f.NonDefault()

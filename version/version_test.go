@@ -124,7 +124,7 @@ func TestCaptureOf136(t *testing.T) {
 	}
 }
 
-// A gate that is not at its default is found and named; with an older apiserver's form of the reasons.
+// A gate that is not at its default is found and named; with an older API server's form of the reasons.
 func TestSelectorsOff(t *testing.T) {
 	f, err := nodeauthz.FeaturesFor("1.33")
 	if err != nil {
@@ -177,7 +177,7 @@ func TestNothingFits(t *testing.T) {
 	}
 }
 
-// An apiserver that is replaced writes another version's reasons from then on.
+// An API server that is replaced writes another version's reasons from then on.
 func TestUpgrade(t *testing.T) {
 	list := version.Hypotheses()
 	a := version.NewAccumulator(list)

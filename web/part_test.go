@@ -84,7 +84,7 @@ func withoutIDs(v any) any {
 	return v
 }
 
-// A request with a time that is still to come, of an apiserver whose clock is wrong, does not move the windows away from all others.
+// A request with a time that is still to come, of an API server whose clock is wrong, does not move the windows away from all others.
 func TestWindowBeforeTheFuture(t *testing.T) {
 	s := newSite(t, time.Hour)
 	future := time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)

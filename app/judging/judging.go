@@ -1,6 +1,6 @@
 // Package judging puts a judge of requests together over a cluster's state, and finished logs through it.
 //
-// What goes in: the state, how the apiserver decides, the rules, and the logs. What comes out: a judgement of each request, as of its own time.
+// What goes in: the state, how the API server decides, the rules, and the logs. What comes out: a judgement of each request, as of its own time.
 // It is the one place where a pipeline.Judge is wired: analyze, run, explain, what-if and suggest have theirs from here, and so have the
 // tests that judge a scenario or a capture. It imports audit, cluster, evidence, nodeauthz, pipeline, pipeline/file and rules, so that the tests of
 // what is made of judgements (report, explain, web) can use it too.
@@ -24,7 +24,7 @@ import (
 	"github.com/nodetrail/nodetrail/tally"
 )
 
-// Options say how the apiserver decides and what is checked.
+// Options say how the API server decides and what is checked.
 type Options struct {
 	// Features decide, unless Versions has the log decide which features apply.
 	Features nodeauthz.Features
@@ -34,7 +34,7 @@ type Options struct {
 	Versions *Versions
 	// Skew is how far around a request's time a change of the state makes it a race.
 	Skew time.Duration
-	// Mode is the order of the apiserver's authorizers; it must not be nil. What the log shows of it is kept in it.
+	// Mode is the order of the API server's authorizers; it must not be nil. What the log shows of it is kept in it.
 	Mode *pipeline.Mode
 	// Rules are checked in their order; nil for none.
 	Rules []*rules.Rule

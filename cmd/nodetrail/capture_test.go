@@ -44,7 +44,7 @@ func judge(t *testing.T, args ...string) (*report.Report, []string) {
 	return r, lines
 }
 
-// unannotated is the log without the apiserver's own word.
+// unannotated is the log without the API server's own word.
 func unannotated(t *testing.T, log string) string {
 	t.Helper()
 	lines, err := plainLines(log)
@@ -161,7 +161,7 @@ func TestCaptureNodeRBAC(t *testing.T) {
 			t.Fatalf("%d lines, want %d", len(bare), n)
 		}
 		for i := range lines {
-			// What is not the apiserver's word, and the findings that follow from it, is the same byte for byte.
+			// What is not the API server's word, and the findings that follow from it, is the same byte for byte.
 			if got, want := ownPart(t, bare[i]), ownPart(t, lines[i]); got != want {
 				t.Fatalf("line %d:\ngot  %s\nwant %s", i+1, got, want)
 			}
@@ -184,7 +184,7 @@ func TestCaptureNodeRBAC(t *testing.T) {
 	})
 }
 
-// ownPart cuts the apiserver's word and the findings out of a verdict line.
+// ownPart cuts the API server's word and the findings out of a verdict line.
 func ownPart(t *testing.T, line string) string {
 	t.Helper()
 	before, rest, ok := strings.Cut(line, `,"observed":`)

@@ -28,7 +28,7 @@ type logFlags struct {
 	fromAudit    bool
 }
 
-// authorization adds the flags that say how the apiserver decides.
+// authorization adds the flags that say how the API server decides.
 func (f *logFlags) authorization(fs *pflag.FlagSet, a *app.Authorization) {
 	fs.Var((*versionValue)(&a.KubernetesVersion), "kubernetes-version", fmt.Sprintf("version of the API server, 1.%d to 1.%d; other versions are judged as the "+
 		"nearest (default: what the log shows)", nodeauthz.OldestMinor, nodeauthz.NewestMinor))
@@ -84,7 +84,7 @@ func (v *skewValue) String() string {
 // Type is what the help calls the value.
 func (v *skewValue) Type() string { return "duration" }
 
-// state adds the flags of the state, and those that say how the apiserver decides.
+// state adds the flags of the state, and those that say how the API server decides.
 func (f *logFlags) state(fs *pflag.FlagSet, a *app.Authorization, in *app.Input) {
 	stateFiles(fs, in)
 	fs.BoolVar(&f.fromAudit, "state-from-audit", true, "learn state from the bodies of audit events too")

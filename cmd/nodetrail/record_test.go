@@ -76,7 +76,7 @@ func TestRecordCannotWrite(t *testing.T) {
 	}
 }
 
-// TestPrintRBAC holds that the rights are objects that an apiserver takes, that they fit together, and that they are for reading alone,
+// TestPrintRBAC holds that the rights are objects that an API server takes, that they fit together, and that they are for reading alone,
 // secrets excepted.
 func TestPrintRBAC(t *testing.T) {
 	code, out, errs := invoke(t, "", "record", "--print-rbac", "--rbac-namespace", "watch", "--rbac-service-account", "eye")

@@ -9,7 +9,7 @@ import (
 	"github.com/nodetrail/nodetrail/report"
 )
 
-// TestWhatIfWithoutAnnotations: managed clusters may not log the apiserver's own word; what breaks is the same without it.
+// TestWhatIfWithoutAnnotations: managed clusters may not log the API server's own word; what breaks is the same without it.
 func TestWhatIfWithoutAnnotations(t *testing.T) {
 	type kind struct{ Client, Node, User, Verb, Group, Resource, Sub, Path, Relation string }
 	for _, dir := range []string{capture, rbacOnly} {

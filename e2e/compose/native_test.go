@@ -171,7 +171,7 @@ func TestNative(t *testing.T) {
 		return !slices.ContainsFunc(want, func(name string) bool { return !slices.Contains(names, name) })
 	})
 	t.Logf("alerts: %q", alerts.names())
-	// What is there only where a cluster is watched, where apiservers are scraped, where the webhook is served, with a certificate, or where something was
+	// What is there only where a cluster is watched, where API servers are scraped, where the webhook is served, with a certificate, or where something was
 	// lost. Of all metrics ../dashboards asks.
 	absent := regexp.MustCompile(`^nodetrail_(state_|apiserver_|webhook_|certificate_expiry_|coverage_gaps_total$)`)
 	for _, name := range ruleMetrics(t) {

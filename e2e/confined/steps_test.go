@@ -22,7 +22,7 @@ func (c *cluster) steal(t *testing.T, node string) {
 	go func() {
 		for c.ctx.Err() == nil {
 			c.later(5 * time.Second)
-			_, _ = thief.Do(c.ctx, http.MethodGet, "/api/v1/nodes/"+node, nil) // the apiserver is restarted meanwhile
+			_, _ = thief.Do(c.ctx, http.MethodGet, "/api/v1/nodes/"+node, nil) // the API server is restarted meanwhile
 		}
 	}()
 }
@@ -94,7 +94,7 @@ func (c *cluster) binds(t *testing.T) func() {
 // reads has a node use such a right.
 func (c *cluster) reads(t *testing.T) func() {
 	undo := c.bind(t, "more-secrets", groupOfNodes, readSecrets)
-	c.later(2 * time.Second) // the graph of the apiserver, and ours, is far from any change of what the node has
+	c.later(2 * time.Second) // the graph of the API server, and ours, is far from any change of what the node has
 	held := c.held["node-2"]
 	kubelet := c.Plane.As(plane.Identity{Held: &held, From: addresses()["node-2"]})
 	c.get(t, kubelet, "/api/v1/namespaces/shop/secrets/root", http.StatusOK)
@@ -139,7 +139,7 @@ func (c *cluster) outsider(t *testing.T) func() {
 	return undo
 }
 
-// unrestricted restarts the apiserver without NodeRestriction: the probe passes, and a node gives itself a label that is not for it. Each is named by its
+// unrestricted restarts the API server without NodeRestriction: the probe passes, and a node gives itself a label that is not for it. Each is named by its
 // request within a minute.
 func (c *cluster) unrestricted(t *testing.T) func() {
 	c.Plane.StopAPIServer()

@@ -175,12 +175,12 @@ func (a *apiserver) probe(ctx context.Context, node string) (time.Time, error) {
 		return time.Time{}, err
 	}
 	if r.Code != http.StatusOK {
-		return time.Time{}, fmt.Errorf("the apiserver answered %d: %.200s", r.Code, r.Body)
+		return time.Time{}, fmt.Errorf("the API server answered %d: %.200s", r.Code, r.Body)
 	}
 	return r.Sent, nil
 }
 
-// stop ends the kubelets and then the apiserver, which sends what it has for the webhook before it ends. Of what happens meanwhile it may log more.
+// stop ends the kubelets and then the API server, which sends what it has for the webhook before it ends. Of what happens meanwhile it may log more.
 func (a *apiserver) stop(t *testing.T) time.Time {
 	t.Helper()
 	a.cancel()

@@ -119,7 +119,7 @@ func (c *captured) start(t *testing.T, webhook string) []string {
 	return []string{state}
 }
 
-// Send implements play.Sink. As an apiserver does, it does not wait for one batch before it posts the next.
+// Send implements play.Sink. As an API server does, it does not wait for one batch before it posts the next.
 func (c *captured) Send(ctx context.Context, events []play.Event) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

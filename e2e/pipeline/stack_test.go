@@ -21,7 +21,7 @@ import (
 	"github.com/nodetrail/nodetrail/internal/test/pgtest"
 )
 
-// stack is all that is between the apiserver and whoever is called at night.
+// stack is all that is between the API server and whoever is called at night.
 type stack struct {
 	program    string
 	dir        string

@@ -54,7 +54,7 @@ func (e *Event) Reason() string { return e.Annotations["authorization.k8s.io/rea
 // NodeAllowed says what the annotations imply of the Node authorizer, where it is asked before RBAC: it alone allows without a reason.
 func (e *Event) NodeAllowed() bool { return e.Decision() == "allow" && e.Reason() == "" }
 
-// AuditLog reads the apiserver's audit log as it grows. It is not for logs that are rotated.
+// AuditLog reads the API server's audit log as it grows. It is not for logs that are rotated.
 type AuditLog struct {
 	path   string
 	mu     sync.Mutex
@@ -131,7 +131,7 @@ func FollowLines(path string, offset *int64, f func([]byte) error) error {
 	return followLines(path, offset, f)
 }
 
-// Denial is a NODE DENY line of the apiserver's log. It has either the attributes, or a text that names node and object.
+// Denial is a NODE DENY line of the API server's log. It has either the attributes, or a text that names node and object.
 type Denial struct {
 	Text                                               string
 	Node, Verb, Namespace, Resource, Subresource, Name string
@@ -146,7 +146,7 @@ func (d *Denial) Of(node, verb, namespace, resource, subresource, name, reason s
 	return d.Text == reason || strings.HasPrefix(head, "node '"+node+"' ") && strings.HasSuffix(head, " "+namespace+"/"+name)
 }
 
-// NodeDenials are the NODE DENY lines that the apiserver has logged so far, in order, but for those of users without a node's name.
+// NodeDenials are the NODE DENY lines that the API server has logged so far, in order, but for those of users without a node's name.
 func (p *Plane) NodeDenials() ([]Denial, error) {
 	text := regexp.MustCompile(`"NODE DENY" err="((?:[^"\\]|\\.)*)"`)
 	attributes := regexp.MustCompile(`NODE DENY: '([^']*)' &authorizer\.AttributesRecord\{.* Verb:"([^"]*)", Namespace:"([^"]*)", APIGroup:"[^"]*", APIVersion:"[^"]*", Resource:"([^"]*)", Subresource:"([^"]*)", Name:"([^"]*)"`)
@@ -155,7 +155,7 @@ func (p *Plane) NodeDenials() ([]Denial, error) {
 	for _, path := range p.logs {
 		b, err := os.ReadFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("reading the apiserver's log: %w", err)
+			return nil, fmt.Errorf("reading the API server's log: %w", err)
 		}
 		for line := range bytes.Lines(b) {
 			if !bytes.Contains(line, []byte("NODE DENY")) {

@@ -83,7 +83,7 @@ func (t *transports) closeIdle() {
 // Reconnect has the next requests come over new connections, as far as those that there are have nothing to do.
 func (p *Plane) Reconnect() { p.transports.closeIdle() }
 
-// Client asks the apiserver as somebody.
+// Client asks the API server as somebody.
 type Client struct {
 	plane *Plane
 	id    Identity
@@ -121,7 +121,7 @@ func (c *Client) Acting(user string, groups ...string) *Client {
 	return &d
 }
 
-// Reply is the apiserver's answer.
+// Reply is the API server's answer.
 type Reply struct {
 	Code int
 	Body []byte

@@ -6,7 +6,7 @@ import (
 	"net"
 )
 
-// Forward listens on the loopback interface and hands each connection on to the apiserver, to which it comes from the given address of this machine:
+// Forward listens on the loopback interface and hands each connection on to the API server, to which it comes from the given address of this machine:
 // programs that choose none have one of their own so. It returns where it listens, and lasts as long as the process.
 func (p *Plane) Forward(from string) (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

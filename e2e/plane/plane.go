@@ -41,12 +41,12 @@ type Options struct {
 type Plane struct {
 	Programs *Programs
 	Options  Options
-	// Address is the apiserver's. CA signs everybody's certificates.
+	// Address is the API server's. CA signs everybody's certificates.
 	Address string
 	CA      *Authority
 	// Dir holds keys and kubeconfigs, the audit log among them.
 	Dir string
-	// Log is what the apiserver has written for auditing.
+	// Log is what the API server has written for auditing.
 	Log *AuditLog
 
 	work       *Work
@@ -55,7 +55,7 @@ type Plane struct {
 	balancer   *balancer
 	saKey      string
 	transports *transports
-	// logs are the files of the apiservers' own logs, in the order in which they were started.
+	// logs are the files of the API servers' own logs, in the order in which they were started.
 	logs []string
 	// Kubelets are the hollow kubelets by node name.
 	Kubelets map[string]*Process
@@ -85,7 +85,7 @@ func New(ctx context.Context, w *Work, o Options) (*Plane, error) {
 	return p, nil
 }
 
-// AuditLogPath is where the apiserver writes its audit log.
+// AuditLogPath is where the API server writes its audit log.
 func (p *Plane) AuditLogPath() string { return p.Log.path }
 
 func (p *Plane) file(name string) string { return filepath.Join(p.Dir, name) }
@@ -246,7 +246,7 @@ func (p *Plane) APIServer() *Process { return p.server }
 func flagsOf(path string) ([]string, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the apiserver's flags: %w", err)
+		return nil, fmt.Errorf("reading the API server's flags: %w", err)
 	}
 	var flags []string
 	for line := range strings.Lines(string(b)) {
@@ -383,7 +383,7 @@ func (p *Plane) startKubelet(node, config string) error {
 	if err != nil {
 		return err
 	}
-	// Real ones do not take the processor away from the apiserver: its graph would lag behind what kubelets know already.
+	// Real ones do not take the processor away from the API server: its graph would lag behind what kubelets know already.
 	k.Yield()
 	p.Kubelets[node] = k
 	return nil

@@ -17,7 +17,7 @@ const Env = "NODETRAIL_E2E_RESULTS"
 type Scenes struct {
 	Kubernetes, Etcd string
 	Scenes           []Scene
-	// Judged requests, Denials among them that the apiserver logged as NODE DENY, Lagged ones that it refused while its own graph was incomplete.
+	// Judged requests, Denials among them that the API server logged as NODE DENY, Lagged ones that it refused while its own graph was incomplete.
 	Judged, Denials, Lagged                    int64
 	Compared, Agree, RacesCompared, RacesAgree int64
 	// Alerts is how long it took from a request to the alert, at the receiver.

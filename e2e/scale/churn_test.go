@@ -22,7 +22,7 @@ type churn struct {
 	plane *plane.Plane
 	nodes []string
 	rnd   *rand.Rand
-	// refused counts what the apiserver did not take, which may be: two changes of one object at once.
+	// refused counts what the API server did not take, which may be: two changes of one object at once.
 	refused int
 }
 

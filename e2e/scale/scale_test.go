@@ -25,10 +25,10 @@ func TestMain(m *testing.M) {
 	os.Exit(plane.Main(m, func(w *plane.Work) { work = w }))
 }
 
-// enough is the least share of verdicts, races included, that have to be the apiserver's.
+// enough is the least share of verdicts, races included, that have to be the API server's.
 const enough = 0.985
 
-// Kubelets run pods that come and go; outside of races nodetrail says what the apiserver said, always; within races nearly always, and where not, the
+// Kubelets run pods that come and go; outside of races nodetrail says what the API server said, always; within races nearly always, and where not, the
 // edge that it names is the reason. Analyze says the same of the finished log.
 //
 // Seen to fail with a graph in which pods never end.
@@ -125,7 +125,7 @@ func judge(t *testing.T, pair *trail.Pair, l *log, report *trail.Report, r *resu
 	r.Compared, r.Agree, r.RacesCompared, r.RacesAgree = a.Compared, a.Agree, a.Races.Compared, a.Races.Agree
 	r.Pods = int64(len(l.bound))
 	if denials, err := pair.Plane.NodeDenials(); err != nil || len(denials) != len(l.denied) {
-		t.Errorf("the apiserver logged NODE DENY %d times, and %d denials in its audit log (%v)", len(denials), len(l.denied), err)
+		t.Errorf("the API server logged NODE DENY %d times, and %d denials in its audit log (%v)", len(denials), len(l.denied), err)
 	}
 	if a.Compared != a.Agree || report.Verdicts.Unknown != 0 {
 		t.Errorf("%d of %d agree outside of races, %d are unknown", a.Agree, a.Compared, report.Verdicts.Unknown)
@@ -135,7 +135,7 @@ func judge(t *testing.T, pair *trail.Pair, l *log, report *trail.Report, r *resu
 	}
 	share := float64(a.Agree+a.Races.Agree) / float64(a.Compared+a.Races.Compared)
 	if !(share >= enough) {
-		t.Errorf("%.4f of the verdicts are the apiserver's, want %v", share, enough)
+		t.Errorf("%.4f of the verdicts are the API server's, want %v", share, enough)
 	}
 	if int64(len(l.requests)) != report.Events.Judged {
 		t.Errorf("the log has %d requests of nodes, nodetrail judged %d", len(l.requests), report.Events.Judged)

@@ -41,7 +41,7 @@ func TestPodCertificates(t *testing.T) {
 		"stubPKCS10Request": plane.Must(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key))(t),
 	})
 	var made *plane.Reply
-	w.eventually(t, "the apiserver has seen the pod and takes the request", func() error {
+	w.eventually(t, "the API server has seen the pod and takes the request", func() error {
 		made, err = one.Must(w.ctx, http.MethodPost, mine, request)
 		return err
 	})

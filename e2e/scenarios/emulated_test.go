@@ -7,7 +7,7 @@ import (
 	"github.com/nodetrail/nodetrail/e2e/plane"
 )
 
-// An apiserver that acts as the oldest minor that it can, with a gate set otherwise than there: nodetrail is given neither, and finds both in the log.
+// An API server that acts as the oldest minor that it can, with a gate set otherwise than there: nodetrail is given neither, and finds both in the log.
 // Up to 1.36 the gate is the one that makes nodes name themselves in selectors, so that what is denied by default is allowed; 1.37 does not have it,
 // and acts as 1.34 without service accounts for nodes.
 //

@@ -87,7 +87,7 @@ func testUndifferentiated(t *testing.T, w *world) {
 	kubelet := w.plane.As(plane.Identity{User: "kubelet", Groups: []string{"system:nodes"}})
 	r := plane.Must(kubelet.Do(w.ctx, http.MethodGet, "/api/v1/nodes/node-1", nil))(t)
 	if r.Code != http.StatusForbidden {
-		t.Errorf("the apiserver lets it: %d", r.Code)
+		t.Errorf("the API server lets it: %d", r.Code)
 	}
 	w.identity(t, "kubelet", "name form")
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/nodetrail/nodetrail/e2e/trail"
 )
 
-// The apiserver is restarted. Its webhook's batches and its log resume where they were, and what it says afterwards is judged as before.
+// The API server is restarted. Its webhook's batches and its log resume where they were, and what it says afterwards is judged as before.
 //
-// Seen to fail with watches that are not listed again when the apiserver has forgotten where they were.
+// Seen to fail with watches that are not listed again when the API server has forgotten where they were.
 func testAPIServerRestart(t *testing.T, w *world) {
 	w.namespace(t, "restart")
 	w.create(t, secret("restart", "db"))
@@ -65,7 +65,7 @@ func testKilled(t *testing.T, w *world) {
 	}
 }
 
-// nodetrail is stopped, and the apiserver's watch cache has forgotten when it is back: what happened meanwhile nobody has seen, which it says rather
+// nodetrail is stopped, and the API server's watch cache has forgotten when it is back: what happened meanwhile nobody has seen, which it says rather
 // than guess. The list tells what is.
 //
 // Seen to fail with a list that makes no hole of the time before it.
@@ -82,7 +82,7 @@ func testRelist(t *testing.T, w *world) {
 	w.create(t, pod("relist", "new", "node-2", "db"))
 	w.later(2 * skew)
 	during := []*plane.Reply{plane.Must(one.Do(w.ctx, http.MethodGet, db, nil))(t), plane.Must(two.Do(w.ctx, http.MethodGet, db, nil))(t)}
-	// A watch cache begins with what is when the apiserver starts.
+	// A watch cache begins with what is when the API server starts.
 	w.plane.StopAPIServer()
 	plane.Check(t, w.plane.StartAPIServer(w.ctx))
 	w.later(2 * skew)
@@ -168,7 +168,7 @@ sinks: {jsonl: [{path: %q, verdicts: true}]}
 	}
 }
 
-// verdictOn waits for nodetrail's verdict on a request that was made, and holds it against the apiserver's word.
+// verdictOn waits for nodetrail's verdict on a request that was made, and holds it against the API server's word.
 func (w *world) verdictOn(t *testing.T, what string, r *plane.Reply) *answer {
 	t.Helper()
 	a := &answer{Reply: r}

@@ -62,7 +62,7 @@ func TestScenarios(t *testing.T) {
 }
 
 // In the end the sums have to be the same everywhere: as many NODE DENY lines as denials in the audit log, and as nodetrail read there; and no
-// disagreement but where the apiserver refused what it would have allowed with its graph complete, which nodetrail says.
+// disagreement but where the API server refused what it would have allowed with its graph complete, which nodetrail says.
 func testBooks(t *testing.T, w *world) {
 	denied := map[string]bool{}
 	plane.Check(t, w.plane.Log.Each(func(e *plane.Event) {
@@ -101,12 +101,12 @@ func testBooks(t *testing.T, w *world) {
 		return nil
 	})
 	if denials := plane.Must(w.plane.NodeDenials())(t); len(denied)-len(silent) != len(denials) {
-		t.Errorf("the apiserver logged NODE DENY %d times, and %d denials with a reason in its audit log", len(denials), len(denied)-len(silent))
+		t.Errorf("the API server logged NODE DENY %d times, and %d denials with a reason in its audit log", len(denials), len(denied)-len(silent))
 	}
 	r := plane.Must(w.trail.Report(w.ctx))(t)
 	for _, d := range r.Agreement.Disagree {
 		if d.Verdict != "allow" || d.Observed != "deny" || !lag[d.AuditID] {
-			t.Errorf("a disagreement outside of races that is not the apiserver's lag: %+v", d)
+			t.Errorf("a disagreement outside of races that is not the API server's lag: %+v", d)
 		}
 	}
 	if n := int64(len(r.Agreement.Disagree)); r.Agreement.Compared-r.Agreement.Agree != n || r.Agreement.DisagreeMore != 0 {
@@ -118,6 +118,6 @@ func testBooks(t *testing.T, w *world) {
 	x := &w.result
 	x.Judged, x.Denials, x.Lagged = r.Events.Judged, int64(len(denied)), int64(len(lag))
 	x.Compared, x.Agree, x.RacesCompared, x.RacesAgree = r.Agreement.Compared, r.Agreement.Agree, r.Agreement.Races.Compared, r.Agreement.Races.Agree
-	t.Logf("%d judged, %d denied, %d unknown, %d refused by an apiserver that lagged; %d of %d agree, in races %d of %d", r.Events.Judged, len(denied),
+	t.Logf("%d judged, %d denied, %d unknown, %d refused by an API server that lagged; %d of %d agree, in races %d of %d", r.Events.Judged, len(denied),
 		r.Verdicts.Unknown, len(lag), r.Agreement.Agree, r.Agreement.Compared, r.Agreement.Races.Agree, r.Agreement.Races.Compared)
 }

@@ -55,14 +55,14 @@ func newServer(t *testing.T, name string, options plane.Options, config string) 
 // minor is the N of the Kubernetes 1.N that runs.
 func (w *world) minor() int { return w.plane.Programs.Minor() }
 
-// answer is what came of a request: the apiserver's answer, its audit event, and nodetrail's verdict on it.
+// answer is what came of a request: the API server's answer, its audit event, and nodetrail's verdict on it.
 type answer struct {
 	*plane.Reply
 	event   *plane.Event
 	verdict *trail.Verdict
 }
 
-// ask sends a request of a node and waits for nodetrail's verdict on it, which is held against the apiserver's word.
+// ask sends a request of a node and waits for nodetrail's verdict on it, which is held against the API server's word.
 func (w *world) ask(t *testing.T, c *plane.Client, method, path string, body any) *answer {
 	t.Helper()
 	r, err := c.Do(w.ctx, method, path, body)
@@ -72,7 +72,7 @@ func (w *world) ask(t *testing.T, c *plane.Client, method, path string, body any
 	return w.verdictOn(t, method+" "+path, r)
 }
 
-// compare holds a verdict against the apiserver's annotations and its NODE DENY lines.
+// compare holds a verdict against the API server's annotations and its NODE DENY lines.
 func (w *world) compare(t *testing.T, what string, a *answer) {
 	t.Helper()
 	v, e := a.verdict, a.event
@@ -99,10 +99,10 @@ func (w *world) compare(t *testing.T, what string, a *answer) {
 	if !slices.ContainsFunc(denials, func(d plane.Denial) bool {
 		return d.Of(v.Node, v.Verb, v.Namespace, v.Resource, v.Subresource, v.Name, v.Reason)
 	}) {
-		t.Errorf("%s: the apiserver has logged no NODE DENY like %q", what, v.Reason)
+		t.Errorf("%s: the API server has logged no NODE DENY like %q", what, v.Reason)
 	}
 	if first, _, _ := strings.Cut(e.Reason(), "\n"); e.Decision() == "forbid" && first != v.Reason {
-		t.Errorf("%s: the apiserver's reason is %q, nodetrail's %q", what, first, v.Reason)
+		t.Errorf("%s: the API server's reason is %q, nodetrail's %q", what, first, v.Reason)
 	}
 }
 
@@ -134,7 +134,7 @@ func (w *world) expect(t *testing.T, c *plane.Client, path string, code int, ver
 	slices.Sort(findings)
 	got := slices.Sorted(slices.Values(a.verdict.Findings))
 	if a.Code != code || a.verdict.Verdict != verdict || !slices.Equal(got, findings) {
-		t.Errorf("GET %s: %d, %s, findings %q; want %d, %s, %q; reason %q, detail %q, apiserver %q", path, a.Code, a.verdict.Verdict, got, code, verdict, findings,
+		t.Errorf("GET %s: %d, %s, findings %q; want %d, %s, %q; reason %q, detail %q, API server %q", path, a.Code, a.verdict.Verdict, got, code, verdict, findings,
 			a.verdict.Reason, a.verdict.Detail, a.event.Reason())
 	}
 	return a
@@ -186,7 +186,7 @@ func (w *world) synced(t *testing.T) {
 			calm = 0
 			return fmt.Errorf("it is %v s behind", lag)
 		}
-		// A kind that an apiserver has just refused does not count as behind.
+		// A kind that an API server has just refused does not count as behind.
 		if calm++; calm < 40 {
 			return fmt.Errorf("only just")
 		}

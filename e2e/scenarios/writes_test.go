@@ -187,7 +187,7 @@ func (w *world) podCertificate(t *testing.T, name, node string) map[string]any {
 	})
 }
 
-// admitted makes the write as node-1 until the answer is no race, and holds nodetrail's word against the apiserver's.
+// admitted makes the write as node-1 until the answer is no race, and holds nodetrail's word against the API server's.
 func (w *world) admitted(t *testing.T, x *write, query string) {
 	t.Helper()
 	for end := time.Now().Add(plane.Patience()); time.Now().Before(end); w.later(skew / 4) {
@@ -198,7 +198,7 @@ func (w *world) admitted(t *testing.T, x *write, query string) {
 	t.Errorf("%s is still a race", x.name)
 }
 
-// agrees holds nodetrail's word on what NodeRestriction says against the apiserver's answer: the same code and, byte for byte, the same message. Of what is
+// agrees holds nodetrail's word on what NodeRestriction says against the API server's answer: the same code and, byte for byte, the same message. Of what is
 // missing it has to say that it does not know. It is false for a race.
 func (w *world) agrees(t *testing.T, x *write, a *answer) bool {
 	t.Helper()
@@ -226,14 +226,14 @@ func (w *world) agrees(t *testing.T, x *write, a *answer) bool {
 	}
 	if x.refused != (a.Code >= http.StatusBadRequest && a.Code != http.StatusConflict) || v.Verdict != verdict || v.Observed != observed || v.Code != code ||
 		v.Message != message || v.Missing != x.missing {
-		t.Errorf("%s: %s %s: the apiserver says %d %q, nodetrail %+v", x.name, x.method, x.path, a.Code, cmp.Or(status.Message, "-"), *v)
+		t.Errorf("%s: %s %s: the API server says %d %q, nodetrail %+v", x.name, x.method, x.path, a.Code, cmp.Or(status.Message, "-"), *v)
 	}
 	return true
 }
 
 // The audiences of tokens that a node may ask for are those of its pods' volumes; others need RBAC. Up to 1.32 there is no such limit.
 //
-// Seen to fail with a plugin of ours that takes the apiserver's own audience for free.
+// Seen to fail with a plugin of ours that takes the API server's own audience for free.
 func testAudiences(t *testing.T, w *world) {
 	w.namespace(t, "audiences")
 	p := pod("audiences", "web", "node-1")
@@ -261,7 +261,7 @@ func testAudiences(t *testing.T, w *world) {
 	ask("a token of another node's pod", true, token("elsewhere", "", "vault"))
 	ask("a token of a pod that was there before", true, token("web", "00000000-0000-0000-0000-000000000000", "vault"))
 	ask("an audience of another pod", limited, token("twin", "", "vault"))
-	ask("the apiserver's own audience", limited, token("web", "", "https://kubernetes.default.svc"))
+	ask("the API server's own audience", limited, token("web", "", "https://kubernetes.default.svc"))
 	ask("an audience that nobody has", limited, token("web", "", "registry"))
 	if !limited {
 		return

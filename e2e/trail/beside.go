@@ -24,7 +24,7 @@ type Options struct {
 }
 
 // Pair is a control plane with nodetrail next to it, as deploy/ and docs/ say: the audit log is followed, the audit webhook sends to it over TLS with
-// client certificates, the state is live, by the rights and the token of a service account of its own, the apiserver's metrics are read, and it is
+// client certificates, the state is live, by the rights and the token of a service account of its own, the API server's metrics are read, and it is
 // asked who may read the pages.
 type Pair struct {
 	Plane *plane.Plane
@@ -83,7 +83,7 @@ sinks:
 
 // Webhook is an endpoint for the audit webhook that nodetrail is to serve.
 type Webhook struct {
-	// Kubeconfig is the apiserver's file, Config nodetrail's value, as YAML.
+	// Kubeconfig is the API server's file, Config nodetrail's value, as YAML.
 	Kubeconfig, Config string
 	// Address, Cert, Key and CA are in Config: where it listens, and the paths of the server's certificate, its key and the clients' authority.
 	Address, Cert, Key, CA string

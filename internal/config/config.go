@@ -66,7 +66,7 @@ type Reload struct {
 	TokenFile string   `yaml:"tokenFile"`
 }
 
-// Authorization is how the apiserver decides.
+// Authorization is how the API server decides.
 type Authorization struct {
 	Mode              string          `yaml:"mode"`
 	KubernetesVersion string          `yaml:"kubernetesVersion"`
@@ -129,7 +129,7 @@ type FileSource struct {
 	MaxEventBytes Size     `yaml:"maxEventBytes" min:"1KiB" max:"64MiB"`
 }
 
-// Webhook is an endpoint that apiservers post to.
+// Webhook is an endpoint that API servers post to.
 type Webhook struct {
 	Name             string    `yaml:"name"`
 	Listen           string    `yaml:"listen"`

@@ -14,7 +14,7 @@ type Coverage struct {
 	ApiserverMetrics *ApiserverMetrics `yaml:"apiserverMetrics"`
 }
 
-// ApiserverMetrics is where apiservers tell of audit events that they dropped.
+// ApiserverMetrics is where API servers tell of audit events that they dropped.
 type ApiserverMetrics struct {
 	URLs            []string  `yaml:"urls"`
 	Every           Duration  `yaml:"every" min:"1s" max:"1h"`

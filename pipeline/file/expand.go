@@ -178,7 +178,7 @@ func resolve(arg string) ([]string, error) {
 }
 
 // folder lists the logs in a directory: what is named like one, rotated and compressed ones included. Where some are named for
-// audit, the others are something else: the apiserver's own log mostly is in the same place.
+// audit, the others are something else: the API server's own log mostly is in the same place.
 func folder(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -206,7 +206,7 @@ func (st *stored) await(t testing.TB, lane string, want []string) {
 	}
 }
 
-// writer writes a log as an apiserver would.
+// writer writes a log as an API server would.
 type writer struct {
 	t    testing.TB
 	path string

@@ -10,7 +10,7 @@ import (
 )
 
 // merge hands on the events of several logs in the order of time. A log is opened when its first event is due, so that a thousand
-// rotated files are one after the other in memory too, whatever they are named, and those of several apiservers next to each other.
+// rotated files are one after the other in memory too, whatever they are named, and those of several API servers next to each other.
 func (rd *reader) merge(waiting []*log, out func(Batch) error) error {
 	var alive []*log
 	var few gathered

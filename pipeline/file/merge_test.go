@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestReadMerged is about several apiservers: their events come in the order of time, in batches that are not too small.
+// TestReadMerged is about several API servers: their events come in the order of time, in batches that are not too small.
 func TestReadMerged(t *testing.T) {
 	const n = 12_000
 	r := rand.New(rand.NewPCG(1, 2))

@@ -1,4 +1,4 @@
-// Package source is the contract between the pipeline and what feeds it: files, Kafka, the apiserver's webhook.
+// Package source is the contract between the pipeline and what feeds it: files, Kafka, the API server's webhook.
 //
 // A source cuts its input into lanes, each of which is in order and owned by one source of one process at a time: a file with its
 // rotated predecessors, a Kafka partition, a webhook endpoint. For each lane it calls [Intake.Open], which says where to continue, then

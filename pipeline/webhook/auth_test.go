@@ -206,7 +206,7 @@ func (l *lockedLog) String() string {
 	return l.text.String()
 }
 
-// What fails in the handshake is among no requests. It is counted and logged all the same: an apiserver whose certificate has expired looks so.
+// What fails in the handshake is among no requests. It is counted and logged all the same: an API server whose certificate has expired looks so.
 // Who only looks whether somebody listens is no failure.
 func TestHandshakes(t *testing.T) {
 	f := newFiles(t)

@@ -109,7 +109,7 @@ func TestApiserver(t *testing.T) {
 				events[i].User.Username, events[i].User.Groups = "system:node:worker-1", []string{"system:nodes"}
 			}
 			if !backend.ProcessEvents(events...) {
-				t.Error("the apiserver could not deliver")
+				t.Error("the API server could not deliver")
 			}
 			if n := len(s.store.stored()); n != len(events) || len(s.letters.all()) != 0 {
 				t.Errorf("%d events arrived, %+v", n, s.letters.all())

@@ -1,7 +1,7 @@
 // Package webhook is the endpoint that kube-apiserver's --audit-webhook-config-file posts audit events to.
 //
 // What goes in: POSTs of audit.k8s.io EventLists, over TLS, from senders that a client certificate or a bearer token shows to be the
-// apiserver. What comes out: batches of decoded events for the pipeline ([Server.Run]), or single events as bytes with the key that
+// API server. What comes out: batches of decoded events for the pipeline ([Server.Run]), or single events as bytes with the key that
 // keeps a node's together ([Server.RunRaw]), for a gateway that writes them to a broker.
 //
 // A 200 means that everything the body counts for is stored. kube-apiserver retries whatever is not 2xx, five times, and then loses the

@@ -274,7 +274,7 @@ func TestSenderLeaves(t *testing.T) {
 	eventually(t, "the batch to be stored", func() bool { return len(s.store.stored()) == 1 })
 }
 
-// Batches as an apiserver with retries makes them: at once, in any order, and again.
+// Batches as an API server with retries makes them: at once, in any order, and again.
 func TestShuffled(t *testing.T) {
 	s := start(t, Options{})
 	c := client(t, nil, false)
@@ -385,7 +385,7 @@ func TestRaw(t *testing.T) {
 	t.Run("all", func(t *testing.T) { f(t, false, []RawEvent{a, {Key: "b", Value: []byte(other("b"))}}) })
 }
 
-// BenchmarkHandler is a batch of 400 events as an apiserver sends it, one in five a node's, from the header to the answer.
+// BenchmarkHandler is a batch of 400 events as an API server sends it, one in five a node's, from the header to the answer.
 func BenchmarkHandler(b *testing.B) {
 	var items []string
 	for i := range 400 {

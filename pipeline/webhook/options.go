@@ -49,7 +49,7 @@ type Options struct {
 	// that its oldest is closed. Where all are in use, an unauthenticated one makes room.
 	MaxConnections int
 	// HeaderTimeout (10s) bounds the handshake and the header of a request, BodyTimeout (15s) its body, IdleTimeout (2m) the time
-	// between requests. CommitTimeout (25s, as the apiserver waits for 30s) bounds a request as a whole: what is not stored by then is
+	// between requests. CommitTimeout (25s, as the API server waits for 30s) bounds a request as a whole: what is not stored by then is
 	// answered 503.
 	HeaderTimeout, BodyTimeout, IdleTimeout, CommitTimeout time.Duration
 

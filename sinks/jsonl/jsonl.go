@@ -35,7 +35,7 @@ type Verdict struct {
 	Findings  []string
 }
 
-// Observed is the apiserver's own word.
+// Observed is the API server's own word.
 type Observed struct {
 	Decision, Authorizer, NodeVerdict, ObservedReason string
 	// Grant is nil where RBAC did not allow the request.

@@ -115,7 +115,7 @@ func All() []Metric {
 		{scrapeLost, Counter, []string{"apiserver"}, "Audit events that the API server says it could not write, since nodetrail was started.", "64", false},
 		{sourceUp, Gauge, []string{"source"}, "1 while a source can be read, else 0.", "64, then `other`", false},
 		{sourceLag, Gauge, []string{"source", "lane"}, "How long what is not stored yet has been there: the age of the oldest of it, 0 if there is nothing.", lanes, false},
-		{sourceLast, Gauge, []string{"source"}, "The time of the newest event that this process has stored of a source, in seconds since 1970. It is never later than the event came, whatever the apiserver's clock says.", "64 sources, then `other`", false},
+		{sourceLast, Gauge, []string{"source"}, "The time of the newest event that this process has stored of a source, in seconds since 1970. It is never later than the event came, whatever the API server's clock says.", "64 sources, then `other`", false},
 		{webhookRequests, Counter, []string{"outcome"}, "Requests to the webhook, by what became of them.", "32, then `other`", false},
 		{webhookRefused, Counter, []string{"cause"}, "Connections to the webhook that no request came of: the TLS handshake failed, or too_many were open.", "2", false},
 		{deadLetters, Counter, nil, "Pieces of input that could not be read and were kept as dead letters.", once, false},

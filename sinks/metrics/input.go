@@ -47,7 +47,7 @@ type LaneLag struct {
 	Lag  time.Duration
 }
 
-// Webhook is the endpoint that apiservers post to.
+// Webhook is the endpoint that API servers post to.
 type Webhook struct {
 	// Requests counts requests by what became of them.
 	Requests map[string]int64

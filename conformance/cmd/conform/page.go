@@ -64,7 +64,7 @@ func writePage(file string, results []*result, c caught) error {
 	}
 	p("\nIf several RBAC bindings allow a request, the reference names any of them, because it reads them in the order of a map. nodetrail names the first by name, and the comparison gives the\n" +
 		"reference its bindings in that order. The reference's graph shows the present and lags behind. nodetrail answers for the time of the request, which is why it marks races.\n\n")
-	p("The observations of one object must be given in the order of their times; those of different objects in any order. A whole journal may be given twice, if an apiserver allows all changes in it.\n\n")
+	p("The observations of one object must be given in the order of their times; those of different objects in any order. A whole journal may be given twice, if an API server allows all changes in it.\n\n")
 	speedTable(p, results)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("writing the page: %w", err)

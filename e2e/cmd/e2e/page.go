@@ -89,7 +89,7 @@ func scenes(b *strings.Builder, s *result.Scenes) {
 	fmt.Fprintf(b, `
 ## Scenes
 
-Each scenario runs on the cluster and checks nodetrail's verdicts, reasons and findings, request by request, against the apiserver's annotations and its
+Each scenario runs on the cluster and checks nodetrail's verdicts, reasons and findings, request by request, against the API server's annotations and its
 NODE DENY lines. Other tests run the migration from RBAC to the Node authorizer, an API server that acts as an older minor, one with pod
 certificates, and an upgrade. No flag gives nodetrail the version: it finds the version in the log.
 
@@ -101,7 +101,7 @@ certificates, and an upgrade. No flag gives nodetrail the version: it finds the 
 	}
 	fmt.Fprintf(b, `
 %d requests of nodes were judged, %d of them denied by the Node authorizer: as many NODE DENY lines, as many denials in the audit log. %s agree outside of
-races, %s within. %d were refused by an apiserver that had just started, whose own graph was incomplete: nodetrail says authorizer-lag.
+races, %s within. %d were refused by an API server that had just started, whose own graph was incomplete: nodetrail says authorizer-lag.
 `, s.Judged, s.Denials, share(s.Agree, s.Compared), share(s.RacesAgree, s.RacesCompared), s.Lagged)
 	fmt.Fprintf(b, `
 ## From request to alert
@@ -183,7 +183,7 @@ Prometheus, Alertmanager, a receiver. Processes are killed with signal 9 while e
 		p.Source, p.Versions["Kafka"], p.Versions["PostgreSQL"])
 	fmt.Fprintf(b, `
 %d audit events came to the analyzers as %d, some of them twice or more; %d requests were judged, with %d findings. %d sums (verdicts, agreement, each node's
-requests, each group of findings) are those of analyze on the log file. An apiserver waits 15 s before it tries again to post a batch.
+requests, each group of findings) are those of analyze on the log file. An API server waits 15 s before it tries again to post a batch.
 
 | webhook, gateway, Kafka, analyzer, PostgreSQL, Alertmanager, receiver | alerts | p50 | p99 | longest |
 |---|---|---|---|---|

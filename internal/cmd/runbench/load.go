@@ -26,7 +26,7 @@ type line struct {
 	serials              []int         // where a number of ten digits begins, that differs in each copy
 }
 
-// What the values look like. They have the same length in every event of an apiserver, so that they can be written in place.
+// What the values look like. They have the same length in every event of an API server, so that they can be written in place.
 const (
 	idLen    = 36
 	stampLen = len("2026-01-02T15:04:05.000000Z")
@@ -155,7 +155,7 @@ func (b *batch) renew(now time.Time, run uint32, serial uint64) {
 	}
 }
 
-// writeID writes an ID in the form of an apiserver's.
+// writeID writes an ID in the form of an API server's.
 func writeID(to []byte, run uint32, serial uint64) {
 	const hex = "0123456789abcdef"
 	copy(to, "00000000-0000-4000-8000-000000000000")

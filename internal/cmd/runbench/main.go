@@ -1,4 +1,4 @@
-// Command runbench puts load on nodetrail run and measures whether it keeps up: as much as a large cluster brings through the apiserver's
+// Command runbench puts load on nodetrail run and measures whether it keeps up: as much as a large cluster brings through the API server's
 // webhook and through Kafka, a storm of refusals, and more than it can take. Two more loads are attacks, for the night: "starve" has others
 // without credentials hold all the connections that they get, while an API server posts; "flood" has one node refused request after request, each for a new
 // name, while secrets are read. The program runs as a process of its own on two processors, with its embedded store; this one shares them.
@@ -44,7 +44,7 @@ const (
 	askedDelay  = 1.0  // seconds, of 99 in 100
 	askedGrowth = 0.05 // of the memory, after the first ten minutes of a long load
 	stormRate   = 1700
-	batchSize   = 400 // of an apiserver, by default
+	batchSize   = 400 // of an API server, by default
 	warmUp      = 3 * time.Second
 	// askedRate is how many events a second it takes at most.
 	askedRate = 200_000

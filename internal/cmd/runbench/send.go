@@ -139,7 +139,7 @@ func drive(ctx context.Context, ids *serials, batches []*batch, rate float64, d 
 	return o
 }
 
-// poster posts batches as an apiserver does. It sends those that were answered 429 or 503 again, so many times, as late as it is asked to. Without
+// poster posts batches as an API server does. It sends those that were answered 429 or 503 again, so many times, as late as it is asked to. Without
 // retries it is an overload, in which connections may break that were not served yet.
 func poster(url string, retries int) send {
 	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{

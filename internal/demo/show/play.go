@@ -195,7 +195,7 @@ func (o *PlayOptions) client() (*http.Client, error) {
 		transport.TLSClientConfig.Certificates = []tls.Certificate{pair}
 	}
 	return &http.Client{
-		Transport: transport, Timeout: 40 * time.Second, // the apiserver waits for 30 s, and nodetrail answers before
+		Transport: transport, Timeout: 40 * time.Second, // the API server waits for 30 s, and nodetrail answers before
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }

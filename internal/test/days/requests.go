@@ -62,7 +62,7 @@ func (r apiResource) path(namespace, name, sub string) string {
 	return b.String()
 }
 
-// request makes the event of a finished request of level Metadata, and keeps it. On create, name is what the apiserver reads from the body, and
+// request makes the event of a finished request of level Metadata, and keeps it. On create, name is what the API server reads from the body, and
 // stands in objectRef alone.
 func (s *sim) request(c *client, at time.Time, verb string, r apiResource, namespace, name, sub, query string, code int) *Event {
 	inPath := name
@@ -98,7 +98,7 @@ func (s *sim) log(e *Event) *Event {
 	return e
 }
 
-// fail fills in what the apiserver answers with a code.
+// fail fills in what the API server answers with a code.
 func (e *Event) fail(code int) {
 	kind, name := "", ""
 	if e.Ref != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// An apiserver that posts batches at once, each until it was answered 200, and some twice.
+// An API server that posts batches at once, each until it was answered 200, and some twice.
 func TestWebhookWithRetries(t *testing.T) {
 	want, lines := analyze(t), capture(t)
 	rnd := rand.New(rand.NewPCG(4, 4))

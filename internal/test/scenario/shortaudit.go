@@ -215,7 +215,7 @@ func (x *auditExpander) user(ev *auditv1.Event, r *shortRequest, key func(name, 
 	ev.SourceIPs = strings.Split(key("ip", x.addresses[r.who]), ",")
 }
 
-// target fills in the URI and the objectRef, as the apiserver would have them.
+// target fills in the URI and the objectRef, as the API server would have them.
 func (x *auditExpander) target(ev *auditv1.Event, r *shortRequest) error {
 	if strings.HasPrefix(r.what, "/") {
 		ev.RequestURI = r.what
