@@ -81,6 +81,41 @@ func TestClockIsBehindByLittle(t *testing.T) {
 	}
 }
 
+// The bounds of what one object tells: two seconds are within the agreement of clocks, an object made a minute before it was seen was in a list, and one from
+// a day ahead shows no clock. At an even number of objects the earlier of the two in the middle is the median.
+func TestBoundsOfBehind(t *testing.T) {
+	for _, c := range []struct {
+		ahead   []time.Duration // by how much each object is made after it is seen
+		counted int
+		by      time.Duration
+	}{
+		{[]time.Duration{2 * time.Second}, 1, 0},
+		{[]time.Duration{2*time.Second + 1}, 1, 2*time.Second + 1},
+		{[]time.Duration{-time.Minute}, 0, 0},
+		{[]time.Duration{1 - time.Minute}, 1, 0},
+		{[]time.Duration{24 * time.Hour}, 0, 0},
+		{[]time.Duration{24*time.Hour - 1}, 1, 24*time.Hour - 1},
+		{[]time.Duration{1, 1, 1}, 3, 0},
+		{[]time.Duration{1, 1, 1, 1}, 4, 1},
+		{[]time.Duration{0, 0, 0, 0}, 4, 0},
+		{[]time.Duration{0, time.Hour}, 2, 0},
+		{[]time.Duration{time.Hour, 0, time.Hour}, 3, time.Hour},
+		{[]time.Duration{3 * time.Second, 5 * time.Second}, 2, 5 * time.Second},
+		{[]time.Duration{3 * time.Second, 5*time.Second + 1}, 2, 3 * time.Second},
+	} {
+		var b behind
+		at := time.Date(2026, 11, 25, 6, 0, 0, 0, time.UTC)
+		for _, ahead := range c.ahead {
+			x := change{clocked: true, verb: verbAdded, at: at.UnixNano()}
+			x.created = at.Add(ahead).UnixNano()
+			b.correct(&x)
+		}
+		if b.n != c.counted || time.Duration(b.by) != c.by {
+			t.Errorf("%s: %d objects tell %s, want %d and %s", c.ahead, b.n, time.Duration(b.by), c.counted, c.by)
+		}
+	}
+}
+
 // Where the clock is behind, a pod does not end before it ended, and what was moved is no silence.
 func TestStateOfRecorderThatIsBehind(t *testing.T) {
 	const behindBy = 25 * time.Minute

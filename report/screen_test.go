@@ -229,6 +229,55 @@ func TestFirstScreenOfReady(t *testing.T) {
 	}
 }
 
+// Once no binding is left, the worst findings come on the first screen: three of them, or, on a screen without room, the first.
+func TestWorstFindingsWithoutBindings(t *testing.T) {
+	for n := range 6 {
+		l := newLog(t)
+		for i := range n {
+			l.add(fmt.Sprintf(" get nodes worker-%d", i), stranger(fmt.Sprintf("user-%d", i)))
+		}
+		f := facts(1)
+		f.Bindings, f.Checks = []NodeBinding{}, passedChecks()
+		r := l.b.Report(f)
+		if len(r.Findings) != n {
+			t.Fatalf("%d findings, want %d", len(r.Findings), n)
+		}
+		s := r.Summary()
+		for _, c := range []struct {
+			detail      bool
+			most, title int
+		}{{true, 3, 1}, {false, 1, 0}} {
+			out := Text{}.first(&s, r, layout{detail: c.detail})
+			shown := 0
+			for i := range r.Findings {
+				if strings.Contains(without(out), without(r.Findings[i].Message)) {
+					shown++
+				}
+			}
+			title := min(c.title, n)
+			if shown != min(n, c.most) || strings.Count(out, "Worst findings") != title {
+				t.Errorf("%d of %d findings are shown with detail %t:\n%s", shown, n, c.detail, out)
+			}
+			more := n - c.most
+			if has := strings.Contains(out, "more finding"); c.detail && has != (more > 0) || has && !strings.Contains(out, fmt.Sprintf("  %s\n", wording.MoreOf(int64(more), "finding"))) {
+				t.Errorf("the rest of %d findings:\n%s", n, out)
+			}
+			if all := wording.WorstOf(int64(n), "", ""); n > 0 && !c.detail && !strings.Contains(without(out), without(strings.SplitN(all, "(", 2)[0])) {
+				t.Errorf("%q is not said:\n%s", all, out)
+			}
+		}
+	}
+	// With a binding, they come later.
+	l := newLog(t)
+	l.add(" get nodes worker-1", stranger("user"))
+	f := facts(1)
+	f.Bindings = []NodeBinding{{Binding: Binding{Kind: "ClusterRoleBinding", Name: "system:node"}, Role: nodeRole}}
+	r := l.b.Report(f)
+	if s := r.Summary(); strings.Contains(Text{}.first(&s, r, layout{detail: true}), "Worst findings") {
+		t.Error("findings come before the blockers while a binding is there")
+	}
+}
+
 func TestCommandsCanBePasted(t *testing.T) {
 	command := `nodetrail what-if --without 'clusterrolebinding/a b' --state <journal> --fail-on breaks <audit log>`
 	for columns := 20; columns < 120; columns++ {
