@@ -41,7 +41,7 @@ func TestFileWithRotation(t *testing.T) {
 	}
 	p := start(t, "run", "--config", conf)
 	written()
-	waitFor(t, conf, want.Events.Judged, p)
+	waitFor(t, conf, want, p)
 	p.stop()
 	compare(t, want, report(t, conf), true)
 }

@@ -39,7 +39,7 @@ func TestGateway(t *testing.T) {
 	}
 	p := start(t, "gateway", "--config", gateway)
 	sent()
-	waitFor(t, conf, want.Events.Judged, analyzer, p)
+	waitFor(t, conf, want, analyzer, p)
 	p.stop()
 	analyzer.stop()
 	compare(t, want, report(t, conf), false)

@@ -108,6 +108,14 @@ type totals struct {
 	Findings []map[string]any
 }
 
+// found counts the requests of findings. Some are of no node, and so not among those that were judged.
+func (t *totals) found() (n float64) {
+	for _, f := range t.Findings {
+		n += f["count"].(float64)
+	}
+	return n
+}
+
 func parse(t *testing.T, out []byte) *totals {
 	t.Helper()
 	var r totals
@@ -239,13 +247,13 @@ func report(t *testing.T, config string) *totals {
 	return parse(t, out)
 }
 
-// waitFor polls the report until it has judged all. What hangs ends with the test's own time.
-func waitFor(t *testing.T, config string, judged int64, p ...*process) *totals {
+// waitFor polls the report until it has judged and found all, or for three minutes in which all was judged. What hangs ends with the test's own time.
+func waitFor(t *testing.T, config string, want *totals, p ...*process) *totals {
 	t.Helper()
 	deadline := time.Now().Add(3 * time.Minute)
 	for {
 		r := report(t, config)
-		if r != nil && r.Events.Judged >= judged {
+		if r != nil && r.Events.Judged >= want.Events.Judged && r.found() >= want.found() {
 			return r
 		}
 		for _, p := range p {
@@ -259,7 +267,10 @@ func waitFor(t *testing.T, config string, judged int64, p ...*process) *totals {
 			for _, p := range p {
 				t.Logf("%s says:\n%s", p.what, p.stderr.Last(16<<10))
 			}
-			t.Fatalf("still %+v of %d judged", r, judged)
+			if r != nil && r.Events.Judged >= want.Events.Judged {
+				return r // which says what is missing
+			}
+			t.Fatalf("still %+v of %d judged", r, want.Events.Judged)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -87,7 +87,7 @@ func TestKafkaWithRebalances(t *testing.T) {
 	}
 	p := start(t, "run", "--config", conf)
 	sent()
-	waitFor(t, conf, want.Events.Judged, p)
+	waitFor(t, conf, want, p)
 	p.stop()
 	compare(t, want, report(t, conf), false)
 }
@@ -128,7 +128,7 @@ func TestTwoAnalyzersOnPostgres(t *testing.T) {
 	}
 	wg.Wait()
 	sent()
-	waitFor(t, confs[0], want.Events.Judged, last...)
+	waitFor(t, confs[0], want, last...)
 	for i, p := range last {
 		p.stop()
 		compare(t, want, report(t, confs[i]), false)

@@ -147,7 +147,9 @@ func stolen(t *testing.T, nodes []string) {
 	for i := range 3 {
 		appended(lines[i*len(lines)/3 : (i+1)*len(lines)/3])
 		p = start(t, "run", "--config", conf)
-		waitFor(t, conf, int64(judged), p)
+		sofar := &totals{}
+		sofar.Events.Judged = int64(judged)
+		waitFor(t, conf, sofar, p)
 		if i < 2 {
 			p.kill()
 		}

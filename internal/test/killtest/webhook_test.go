@@ -28,7 +28,7 @@ func TestWebhookWithRetries(t *testing.T) {
 	}
 	p := start(t, "run", "--config", conf)
 	sent()
-	waitFor(t, conf, want.Events.Judged, p)
+	waitFor(t, conf, want, p)
 	p.stop()
 	compare(t, want, report(t, conf), false)
 }
