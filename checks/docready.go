@@ -74,7 +74,8 @@ The policy hides a kind of request, is not known, or is not the one in force: th
 would not have written. A wrong policy that would have written all of the log is not noticed.
 It hides a request in part if it leaves out a stage. Without 'ResponseStarted', a watch, or another request that lasts, is not in the log
 while it is open, and its client says for how long that is. Without 'RequestReceived' and 'Panic', a request at which the API server panics
-is not in the log. Whatever the policy, watches of nodes that end in the log must also begin in it: of each kind, 1 % may not.
+is not in the log. Whatever the policy, watches of nodes that end in the log must also begin in it: of each kind, and of all in an hour, 1 %
+may not. So a shipper that drops events under load is noticed.
 No log can show what kubelets seldom do. Since Kubernetes 1.31 they read their Node only when they start, when they repeat a failed report of
 its status, and when they verify that a volume is attached.
 

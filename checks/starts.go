@@ -7,6 +7,9 @@ import (
 	"github.com/nodetrail/nodetrail/evidence"
 )
 
+// leastUnbegun is how many watches that do not begin in the log are no single lost event.
+const leastUnbegun = 2
+
 // starts counts the watches of nodes of which the log has the end, and those of them of which it does not have the beginning, by kind and hour.
 type starts struct {
 	w   window
@@ -29,7 +32,7 @@ func startsOf(in *Input) starts {
 			}
 			within := s.within(h)
 			for kind := range s.all {
-				ended := x.Ended[kind] & within
+				ended := x.Ended[kind].In(within)
 				s.all[kind][h-s.w.first].add(loss{expected: int64(ended.Count()), missing: int64((ended &^ x.Began[kind]).Count())})
 			}
 		}
@@ -66,7 +69,8 @@ func (s *starts) missing(in *Input, kind evidence.Long) (all loss, hours []Span)
 	return all, hours
 }
 
-// tell says which watches have no beginning in the log: of those the log cannot show which ones are open.
+// tell says which watches have no beginning in the log: of those the log cannot show which ones are open. If no kind lacks more than may be lost, it says so of
+// all kinds together: what a shipper drops under load is of any kind.
 func (s *starts) tell(in *Input, p *proof) (some bool) {
 	for kind := range evidence.Longs {
 		all, hours := s.missing(in, kind)
@@ -75,7 +79,29 @@ func (s *starts) tell(in *Input, p *proof) (some bool) {
 			p.unproven(Item{Code: CodeStartsMissing, Request: "watch " + kind.String(), From: h.From, To: h.To, Expected: all.expected, Seen: all.expected - all.missing})
 		}
 	}
+	if some || len(s.all[0]) == 0 {
+		return some
+	}
+	s.w.runs(func(h evidence.Hour) bool { return s.lost(in, h, h) != loss{} }, func(first, last evidence.Hour) {
+		some = true
+		all := s.lost(in, first, last)
+		p.unproven(Item{Code: CodeStartsMissing, Request: "watch", From: first.Start(), To: last.End(), Expected: all.expected, Seen: all.expected - all.missing})
+	})
 	return some
+}
+
+// lost counts the watches of all kinds in some hours, nothing if no more than may be lost lack their beginning. A beginning that is not there is lost for sure,
+// so that it takes fewer than of what may not have been.
+func (s *starts) lost(in *Input, first, last evidence.Hour) (all loss) {
+	for kind := range s.all {
+		for h := first; h <= last; h++ {
+			all.add(s.all[kind][h-s.w.first])
+		}
+	}
+	if float64(all.missing) <= in.MaxLoss*float64(all.expected) || all.missing < leastUnbegun && in.MaxLoss > 0 {
+		return loss{}
+	}
+	return all
 }
 
 // shownUntil is until when the log shows what kubelets read: to its end, if it has the beginnings of their watches, and otherwise as long as all watches have

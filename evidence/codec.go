@@ -11,13 +11,14 @@ import (
 )
 
 // The first byte of each value is the version of its form. Until the second one nobody looked for acts, until the third one not for which pods they were, until
-// the fourth one not for gets of Nodes, until the fifth one not for how watches begin and end.
+// the fourth one not for gets of Nodes, until the fifth one not for how watches begin and end, and until the sixth one all watches were in the first lane.
 const (
 	withoutActs  = 1
 	withoutPods  = 2
 	withoutLooks = 3
 	withoutSpans = 4
-	codecVersion = 5
+	withoutLanes = 5
+	codecVersion = 6
 )
 
 // Kind says what a record is about.
@@ -233,18 +234,30 @@ func (n *NodeHour) parts(version byte) []*Parts {
 		&n.Watched[0], &n.Watched[1], &n.Watched[2], &n.Watched[3], &n.Watched[4], &n.Read[0], &n.Read[1], &n.Started, &n.Joined, &n.Foreign,
 		&n.Acted[0], &n.Acted[1], &n.Acted[2], &n.Acted[3], &n.Acted[4],
 		&n.Acted[5], &n.Owes,
-		&n.Began[0], &n.Began[1], &n.Began[2], &n.Began[3], &n.Ended[0], &n.Ended[1], &n.Ended[2], &n.Ended[3],
 	}
-	const spans = 2 * int(Longs)
 	switch {
 	case version == withoutActs:
-		return all[:len(all)-spans-int(Acts)-1]
+		return all[:len(all)-int(Acts)-1]
 	case version <= withoutLooks:
-		return all[:len(all)-spans-2]
-	case version <= withoutSpans:
-		return all[:len(all)-spans]
+		return all[:len(all)-2]
 	}
 	return all
+}
+
+// laned are all sets with lanes. Former forms have none.
+func (n *NodeHour) laned(version byte) []*Laned {
+	if version <= withoutSpans {
+		return nil
+	}
+	return []*Laned{&n.Began[0], &n.Began[1], &n.Began[2], &n.Began[3], &n.Ended[0], &n.Ended[1], &n.Ended[2], &n.Ended[3]}
+}
+
+// lanesOf are the lanes of a form.
+func lanesOf(version byte) Laned {
+	if version <= withoutLanes {
+		return Laned(allParts)
+	}
+	return allLaned
 }
 
 func (s *SourceHour) parts() []*Parts {
@@ -256,6 +269,10 @@ func (n *NodeHour) merge(o *NodeHour) {
 	all := n.parts(codecVersion)
 	for i, p := range o.parts(codecVersion) {
 		all[i].add(*p)
+	}
+	spans := n.laned(codecVersion)
+	for i, l := range o.laned(codecVersion) {
+		spans[i].add(*l)
 	}
 	if n.First == 0 || o.First != 0 && o.First < n.First {
 		n.First = o.First
@@ -292,6 +309,9 @@ func (n *NodeHour) append(dst []byte) []byte { return n.appendAs(dst, codecVersi
 
 func (n *NodeHour) appendAs(dst []byte, version byte) []byte {
 	dst = appendParts(dst, n.parts(version))
+	for _, l := range n.laned(version) {
+		dst = binary.AppendUvarint(dst, uint64(*l&lanesOf(version)))
+	}
 	dst = binary.AppendUvarint(dst, uint64(n.First))
 	dst = binary.AppendUvarint(dst, uint64(n.Last))
 	return n.Renewed.append(dst)
@@ -300,6 +320,9 @@ func (n *NodeHour) appendAs(dst []byte, version byte) []byte {
 // decode reads a record. Where nobody looked for acts, or for how watches begin, none is missed.
 func (n *NodeHour) decode(d *decoder, version byte) {
 	d.parts(n.parts(version))
+	for _, l := range n.laned(version) {
+		*l = Laned(d.most(uint64(lanesOf(version))))
+	}
 	if version == withoutActs {
 		for i := range n.Acted {
 			n.Acted[i] = allParts
@@ -308,9 +331,12 @@ func (n *NodeHour) decode(d *decoder, version byte) {
 	if version <= withoutLooks {
 		n.Acted[ActGetNode] = allParts
 	}
-	if version <= withoutSpans {
-		for i := range n.Began {
-			n.Began[i] = allParts
+	for i := range n.Began {
+		switch {
+		case version <= withoutSpans:
+			n.Began[i] = allLaned
+		case version <= withoutLanes: // what ends in any lane may have begun
+			n.Began[i] *= eachLane
 		}
 	}
 	n.First, n.Last = uint16(d.most(3600)), uint16(d.most(3600))

@@ -115,3 +115,38 @@ func (p *Parts) add(o Parts) bool {
 	*p |= o
 	return true
 }
+
+// Laned is a set of the parts of an hour in which watches were asked for, apart for each of some lanes. All events of a watch are in the same part and lane, by
+// its audit ID. A node asks for some three watches of a kind in a part: in one lane, the others would hide that an event of one is missing.
+type Laned uint64
+
+const (
+	lanes    = 5
+	allLaned = Laned(1)<<(lanes*partsPerHour) - 1
+	// eachLane has the first part in each lane.
+	eachLane = allLaned / Laned(allParts)
+)
+
+// laneOf returns a part in the lane of a watch, by FNV-1a.
+func laneOf(part Parts, auditID string) Laned {
+	h := uint64(14695981039346656037)
+	for i := range len(auditID) {
+		h = (h ^ uint64(auditID[i])) * 1099511628211
+	}
+	return Laned(part) << (int(h>>32%lanes) * partsPerHour)
+}
+
+// In returns what is in those parts.
+func (l Laned) In(parts Parts) Laned { return l & (Laned(parts) * eachLane) }
+
+// Count returns how many parts are in the set, each as often as it is in a lane.
+func (l Laned) Count() int { return bits.OnesCount64(uint64(l)) }
+
+// add reports whether anything is new.
+func (l *Laned) add(o Laned) bool {
+	if o&^*l == 0 {
+		return false
+	}
+	*l |= o
+	return true
+}

@@ -116,7 +116,7 @@ type NodeHour struct {
 	Acted [Acts]Parts
 	// Began are the parts in which the node asked for a watch of each kind of which the log has the beginning, Ended those in which it asked for one of which
 	// the log has the end.
-	Began, Ended [Longs]Parts
+	Began, Ended [Longs]Laned
 	// Owes are the parts in which a kubelet did what it does not do without ActGetNode.
 	Owes Parts
 	// Started are the parts in which the kubelet created its Node, answered 201 or 409; Joined those in which it was 201.

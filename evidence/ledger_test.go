@@ -2,6 +2,8 @@ package evidence
 
 import (
 	"fmt"
+	"math/bits"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -69,6 +71,54 @@ func TestForeignRenewals(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: parts %b, want %b", name, got, c.want)
 		}
+	}
+}
+
+// Of watches whose beginnings are lost, as many are found as are alone in their lane and part. Where none is lost, none is found, in any order and however often.
+func TestBeginningsAreFound(t *testing.T) {
+	h := HourOf(noon)
+	found, all := 0, 0
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		var events []seen
+		type place struct {
+			part Parts
+			lane int
+		}
+		alone := map[place]bool{} // whether no beginning is there
+		for range 30 {
+			at := noon.Add(time.Duration(r.Int64N(int64(time.Hour - time.Second))))
+			id := fmt.Sprint(r.Uint64())
+			watch := request("a", "watch", "", "pods", "", "", at).change(func(ev *audit.Event) { ev.AuditID = id })
+			events = append(events, watch, watch)
+			where := place{partOf(at), int(bits.TrailingZeros64(uint64(laneOf(1, id))) / partsPerHour)}
+			if _, there := alone[where]; !there {
+				alone[where] = true
+			}
+			if seed%2 == 0 || r.IntN(10) > 0 {
+				begin := watch.change(func(ev *audit.Event) { ev.Stage = audit.StageResponseStarted })
+				events = append(events, begin, begin)
+				alone[where] = false
+			} else {
+				all++
+			}
+		}
+		r.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+		n := ledgerOf(New(), events...).Node("a", h)
+		want := 0
+		for _, lost := range alone {
+			if lost {
+				want++
+			}
+		}
+		got := (n.Ended[LongStanding] &^ n.Began[LongStanding]).Count()
+		if got != want || seed%2 == 0 && got != 0 {
+			t.Fatalf("seed %d: %d beginnings are missed, want %d", seed, got, want)
+		}
+		found += got
+	}
+	if found*2 < all {
+		t.Errorf("%d of %d lost beginnings are found", found, all)
 	}
 }
 

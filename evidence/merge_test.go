@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -202,6 +203,11 @@ func TestDamagedValues(t *testing.T) {
 		"gets in that form":    {KindNode, slices.Concat([]byte{withoutLooks}, empty, []byte{0}), false},
 		"the fourth form":      {KindNode, slices.Concat([]byte{withoutSpans}, empty[2*Longs:], []byte{0}), true},
 		"spans in that form":   {KindNode, slices.Concat([]byte{withoutSpans}, empty, []byte{0}), false},
+		"the fifth form":       {KindNode, slices.Concat([]byte{withoutLanes}, empty, []byte{0}), true},
+		"lanes in that form":   {KindNode, slices.Concat([]byte{withoutLanes}, empty[:17], []byte{0x80, 0x20}, empty[18:], []byte{0}), false},
+		"a part in that form":  {KindNode, slices.Concat([]byte{withoutLanes}, empty[:17], []byte{0xff, 0x1f}, empty[18:], []byte{0}), true},
+		"lanes":                {KindNode, slices.Concat([]byte{codecVersion}, empty[:17], []byte{0x80, 0x20}, empty[18:], []byte{0}), true},
+		"past all lanes":       {KindNode, slices.Concat([]byte{codecVersion}, empty[:17], []byte{0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10}, empty[18:], []byte{0}), false},
 		"another form":         {KindNode, append([]byte{codecVersion + 1}, node(0)[1:]...), false},
 		"nothing":              {KindNode, nil, false},
 		"versions":             {KindServer, server(0, 2, 1, 'a', 1, 'b'), true},
@@ -242,6 +248,28 @@ func TestRecordsWithoutActs(t *testing.T) {
 				t.Errorf("%s: %b", Act(act), parts)
 			}
 		}
+	}
+}
+
+// Where the program that wrote a record had one lane, no watch that ends later is missed in any lane, and what had no beginning still has none.
+func TestRecordsWithoutLanes(t *testing.T) {
+	k := Key{KindNode, HourOf(noon), "worker-1"}
+	old := slices.Concat([]byte{withoutLanes}, make([]byte, 17), []byte{byte(partOf(noon)), 0, 0, 0, byte(partOf(noon)), byte(partOf(noon)), 0, 0}, make([]byte, 3))
+	l := New()
+	if err := l.Put(k, old); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		ledgerOf(l, request("worker-1", "watch", "", "pods", "", "", noon).change(func(ev *audit.Event) { ev.AuditID = strings.Repeat("x", i) }))
+	}
+	n := l.Node("worker-1", HourOf(noon))
+	for kind, want := range []int{0, 1, 0, 0} {
+		if got := (n.Ended[kind] &^ n.Began[kind]).Count(); got != want {
+			t.Errorf("%s: %d watches without a beginning, want %d", Long(kind), got, want)
+		}
+	}
+	if n.Ended[LongStanding].Count() != lanes {
+		t.Errorf("50 watches are in %d lanes", n.Ended[LongStanding].Count())
 	}
 }
 

@@ -280,9 +280,9 @@ func (n *NodeHour) spans(ev *audit.Event, part Parts) bool {
 	kind := longOf(&ev.ObjectRef)
 	switch ev.Stage {
 	case audit.StageResponseStarted:
-		return n.Began[kind].add(part)
+		return n.Began[kind].add(laneOf(part, ev.AuditID))
 	case audit.StageResponseComplete:
-		return n.Ended[kind].add(part)
+		return n.Ended[kind].add(laneOf(part, ev.AuditID))
 	}
 	return false
 }

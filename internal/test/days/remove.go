@@ -17,6 +17,7 @@ func removals() []Mutation {
 		hide("remove-watch-kind", "a node's watches of one kind are missing", removeWatchKind, "reads-logged"),
 		hide("remove-server", "the log of one of several API servers is missing", removeServer, "servers-seen", "window-covered"),
 		hide("remove-tenth", "one event in ten is missing, at random", removeTenth, "window-covered", "servers-seen"),
+		hide("remove-bursts", "a shipper passes only so many events of each second", removeBursts, "policy-known"),
 		hide("remove-all-but-fragments", "ten minutes of log, and a stray event of the day before", fragments, "window-covered"),
 		hide("remove-node-reads", "a node's get, list and watch are missing", removeNodeReads, "reads-logged"),
 		hide("remove-all-reads", "nobody's get, list and watch are logged, as by kube-audit-admin", removeAllReads, "reads-logged", "policy-known"),
@@ -81,6 +82,28 @@ func removeServer(m *mutator) string {
 func removeTenth(m *mutator) string {
 	n := m.drop(func(*Event) bool { return m.IntN(10) == 0 })
 	return fmt.Sprintf("%d events", n)
+}
+
+// removeBursts has a rate limit at which some 3 % of the events are lost, at the end of the seconds with the most.
+func removeBursts(m *mutator) string {
+	seconds, lost := map[int64]int{}, map[int]int{} // events by second, and those lost by limit
+	for _, e := range m.Events {
+		second := e.Staged.Unix()
+		seconds[second]++
+		for limit := range seconds[second] {
+			lost[limit]++
+		}
+	}
+	limit := 1
+	for lost[limit]*100 > 3*len(m.Events) {
+		limit++
+	}
+	clear(seconds)
+	n := m.drop(func(e *Event) bool {
+		seconds[e.Staged.Unix()]++
+		return seconds[e.Staged.Unix()] > limit
+	})
+	return fmt.Sprintf("%d of %d events beyond %d in a second", n, n+len(m.Events), limit)
 }
 
 func fragments(m *mutator) string {
