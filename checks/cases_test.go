@@ -121,9 +121,14 @@ func readCases() []kase {
 			return n%4 == 0
 		}
 	}
+	half := func(t *tick) bool { return t.ev.Verb == "watch" && t.time().Minute()/10%2 == 0 }
 	out = append(out,
 		kase{check, "a fourth of all watches", without(fourth("")), Unproven, CodeWatchesLost},
 		kase{check, "a fourth of the watches of one node", without(fourth("worker-2")), Unproven, CodeWatchesLost},
+		kase{check, "so many of one node, and of all they may be lost", all(without(fourth("worker-2")), func(in *Input) { in.MaxLoss = 0.1 }), Unproven, CodeWatchesLost},
+		kase{check, "half of all watches of an hour, and of all hours they may be lost", all(without(func(t *tick) bool {
+			return t.time().Hour() == 13 && half(t)
+		}), func(in *Input) { in.MaxLoss = 0.2 }), Unproven, CodeWatchesLost},
 	)
 	for kind := range evidence.Watches {
 		out = append(out,
