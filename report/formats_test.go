@@ -179,7 +179,7 @@ func TestYAMLOfEachCharacter(t *testing.T) {
 		all = append(all, r)
 	}
 	all = append(all, 0xffffe, 0xfffff, 0x10fffe, 0x10ffff)
-	for chunk := range slices.Chunk(all, 512) {
+	for chunk := range slices.Chunk(all, effort.Of(512, 4096)) {
 		in := string(chunk) // surrogates become what stands for no character
 		out, err := marshalYAML(map[string]string{"a": in})
 		if err != nil {
