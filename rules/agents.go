@@ -45,6 +45,14 @@ var nodeAgents = []nodeAgent{
 		product: "ovnkube", provider: "OVN-Kubernetes, as on OpenShift", does: asksForSecond("OVN-Kubernetes"),
 		source: "github.com/ovn-kubernetes/ovn-kubernetes, go-controller/pkg/util/kube.go (StartNodeCertificateManager)",
 	},
+	{
+		product: "multus-daemon", provider: "Multus, as on OpenShift", does: asksForSecond("Multus"),
+		source: "github.com/k8snetworkplumbingwg/multus-cni, pkg/k8sclient/kubeconfig.go (PerNodeK8sClient)",
+	},
+	{
+		product: "kube-rbac-proxy", provider: "OpenShift (kube-rbac-proxy-crio)", does: reviews,
+		source: "github.com/openshift/machine-config-operator, 'templates/master/01-master-kubelet/_base/files/criometricsproxy.yaml'",
+	},
 }
 
 // managesItsNode reports whether the request is one of Talos's: it reads, annotates, cordons and labels the node's own Node, lists and evicts the node's own
@@ -120,6 +128,13 @@ func reportsItsNode(r *Request) bool {
 func detectsProblems(r *Request) bool {
 	a := r.Attrs
 	return reportsItsNode(r) || a.ResourceRequest && a.Resource == "events" && a.Subresource == "" && (a.Verb == "create" || a.Verb == "patch" || a.Verb == "update")
+}
+
+// reviews reports whether the request asks whose token something is, or what somebody may do, as a proxy does before it lets a request through.
+func reviews(r *Request) bool {
+	a := r.Attrs
+	return a.ResourceRequest && a.Verb == "create" && a.Subresource == "" &&
+		(a.APIGroup == "authentication.k8s.io" && a.Resource == "tokenreviews" || a.APIGroup == "authorization.k8s.io" && a.Resource == "subjectaccessreviews")
 }
 
 // finding is the one on such a request. An agent runs on its node: it is excused where it comes from an address of the Node. It is not where it comes from one of another

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -82,17 +83,18 @@ func TestTalos(t *testing.T) {
 	newStory(t, w).f("from another node", other, does("get nodes worker-1"), agent("machined/v0.0.0"), verdict(nodeauthz.Allow), code(200), comes("10.0.0.2"))
 }
 
-// OVN-Kubernetes asks for the node's second certificate with the kubelet's credential, and does nothing else with it.
-func TestOVNKube(t *testing.T) {
+// OVN-Kubernetes and Multus ask for the node's second certificate with the kubelet's credential, and do nothing else with it.
+func TestAgentsWithASecondCertificate(t *testing.T) {
 	const low, other = `low: the credential of node worker-1 is used by "ovnkube", a known agent of OVN-Kubernetes, as on OpenShift`, `high: the credential of node worker-1 is used by "ovnkube", which is no kubelet`
 	w := neighbours{housed(3), map[string]string{"10.0.0.1": "worker-1"}}
 	own := asking{cn: "system:ovn-node:worker-1", orgs: []string{"system:ovn-nodes"}, signer: signerClient, user: "system:node:worker-1", groups: []string{"system:nodes"}}
 	admin, of2, multus := own, own, own
 	admin.orgs, of2.cn = []string{"system:masters"}, "system:ovn-node:worker-2"
 	multus.cn, multus.orgs = "system:multus:worker-1", []string{"system:multus"}
-	f := func(what, want string, changes ...with) {
-		newStory(t, w).f(what, want, append(changes, agent("ovnkube/v0.0.0 (linux/amd64) kubernetes/$Format"), code(200), comes("10.0.0.1"))...)
+	by := func(client, what, want string, changes ...with) {
+		newStory(t, w).f(what, want, append(changes, agent(client+"/v0.0.0 (linux/amd64) kubernetes/$Format"), code(200), comes("10.0.0.1"))...)
 	}
+	f := func(what, want string, changes ...with) { by("ovnkube", what, want, changes...) }
 	f("its certificate", low, signing(t, own, "", "csr-1"))
 	f("an administrator's", other, signing(t, admin, "", "csr-1"))
 	f("another node's", other, signing(t, of2, "", "csr-1"))
@@ -100,4 +102,32 @@ func TestOVNKube(t *testing.T) {
 	f("the approval", other, signing(t, own, "approval", "csr-1"), node("worker-1"))
 	f("the wait", low, does("watch certificatesigningrequests.certificates.k8s.io csr-1"))
 	f("its node", other, does("get nodes worker-1"))
+
+	replace := strings.NewReplacer("ovnkube", "multus-daemon", "OVN-Kubernetes", "Multus")
+	f = func(what, want string, changes ...with) { by("multus-daemon", what, replace.Replace(want), changes...) }
+	f("its certificate", low, signing(t, multus, "", "csr-1"))
+	f("another provider's", other, signing(t, own, "", "csr-1"))
+	f("the wait", low, does("watch certificatesigningrequests.certificates.k8s.io csr-1"))
+	f("its pods", other, does("list pods"))
+}
+
+// The proxy before the metrics of CRI-O asks who its callers are and what they may do, with the kubelet's credential, and does nothing else with it.
+//
+// Seen to fail where any request of kube-rbac-proxy is one of its own, and where the proxy is not known.
+func TestMetricsProxyOfCRIO(t *testing.T) {
+	const low, other = `low: the credential of node worker-1 is used by "kube-rbac-proxy", a known agent of OpenShift (kube-rbac-proxy-crio)`,
+		`high: the credential of node worker-1 is used by "kube-rbac-proxy", which is no kubelet`
+	w := neighbours{housed(3), map[string]string{"10.0.0.1": "worker-1", "10.0.0.2": "worker-2"}}
+	f := func(what, want, address string) {
+		newStory(t, w).f(what, want, does(what), agent("kube-rbac-proxy/v0.0.0 (linux/amd64) kubernetes/$Format"), verdict(nodeauthz.Allow), code(201), comes(address))
+	}
+	f("create tokenreviews.authentication.k8s.io", low, "10.0.0.1")
+	f("create subjectaccessreviews.authorization.k8s.io", low, "10.0.0.1")
+	f("create subjectaccessreviews.authorization.k8s.io", other, "10.0.0.2")
+	for _, what := range []string{
+		"create localsubjectaccessreviews.authorization.k8s.io shop/", "create selfsubjectaccessreviews.authorization.k8s.io", "get nodes worker-1", "list pods",
+		"get configmaps shop/web", "get tokenreviews.authentication.k8s.io x",
+	} {
+		f(what, other, "10.0.0.1")
+	}
 }

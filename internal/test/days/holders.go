@@ -50,6 +50,13 @@ func holders() []Mutation {
 		holder("holder-client", "a program on the node uses its kubelet's credential", func(m *mutator) string {
 			return lease(m, func(e, _ *Event) { e.UserAgent = "curl/8.5.0" })
 		}),
+		holder("holder-agent", "the proxy before the metrics of CRI-O, as on OpenShift, asks with the node's credential who its callers are", func(m *mutator) string {
+			return lease(m, func(e, _ *Event) {
+				of := [...]apiResource{{"authentication.k8s.io", "v1", "tokenreviews"}, {"authorization.k8s.io", "v1", "subjectaccessreviews"}}[m.IntN(2)]
+				e.Verb, e.Code, e.URI, e.UserAgent = "create", 201, of.path("", "", ""), "kube-rbac-proxy/v0.0.0 (linux/amd64) kubernetes/$Format"
+				e.Ref = &Ref{Group: of.group, Version: of.version, Resource: of.name}
+			})
+		}),
 		holder("holder-open-watch", "somebody watches a secret of a pod with the credential of its node, from another address, until after the log ends", func(m *mutator) string {
 			for _, i := range m.Perm(len(m.pods)) {
 				p := m.pods[i]
