@@ -30,6 +30,8 @@ const (
 	PodOfAnother Reason = "pod-of-another-node"
 	// ForeignReadRefused is about a read that no kubelet makes, and that was refused.
 	ForeignReadRefused Reason = "foreign-read-refused"
+	// OddWriteRefused is about a write that no kubelet makes, and that was refused.
+	OddWriteRefused Reason = "odd-write-refused"
 	// RestrictionRefused and AdmissionStopped are about writes that were authorized, and that admission refused.
 	RestrictionRefused Reason = "restriction-refused"
 	AdmissionStopped   Reason = "admission-stopped"
@@ -56,6 +58,7 @@ func nodeCredentialMisuse() *Rule {
 			{Reason: PodsOfAll, Doc: "the node read pods of all nodes, as the feature gate AuthorizeNodeWithSelectors lets it where it is off (medium)"},
 			{Reason: PodOfAnother, Doc: "the node got a pod that is on another node, and no binding let it (medium)"},
 			{Reason: ForeignReadRefused, Doc: "a read that no kubelet makes was refused, such as of other Nodes or of all pods (medium)"},
+			{Reason: OddWriteRefused, Doc: "a write that no kubelet makes was refused, such as of secrets or workloads (medium)"},
 			{Reason: RestrictionRefused, Doc: "NodeRestriction refused a write of the node (medium)"},
 			{Reason: AdmissionStopped, Doc: "admission refused a write of the node: another plugin, or NodeRestriction within the skew (low)"},
 			{Reason: SharedCertificate, Doc: "the client certificate is one that another node used first"},
@@ -96,8 +99,14 @@ A single request with a node's identity for which one of these holds, the first 
   day before: a kubelet asks after the pods that it had;
 - it was refused, and is a read that no kubelet makes (medium): a list or a watch of pods without the node's own field selector, of
   another Node, CSINode or Lease of a node, or of all of them, of persistent volumes, claims or volume attachments without a name, of
-  namespaces, workloads, roles, policies and the like, or a get of such a pod of another node. Where the node's user name is not that
-  of a Node it is no finding (see node-identity);
+  Leases elsewhere than in 'kube-node-lease', of ResourceSlices, of namespaces, workloads, roles, policies and the like, or a get of such a pod of another
+  node. Where the node's user name is not that of a Node it is no finding (see node-identity). So is a read of a subresource that no
+  kubelet reads, such as 'pods/log' (medium);
+- it was refused, and is a write that no kubelet makes (medium), whatever is on its node: of secrets, ConfigMaps, services, workloads,
+  admission webhooks and so on, of Leases elsewhere than in 'kube-node-lease', of ResourceSlices by their names, or of a whole collection.
+  Kubelets write what upstream's rules for nodes (the ClusterRole 'system:node') have in any supported version and with any feature gate.
+  Beyond that they create and delete volume attachments where 'enableControllerAttachDetach' is off, and write ResourceSlices of
+  v1alpha2 (Kubernetes 1.30);
 - it is a write that was authorized and that admission refused with 403. Where NodeRestriction refused it the severity is medium:
   kubelets do not ask for labels, taints, pods and tokens that it refuses. Where another plugin did, or nothing tells which one, it is
   low: admission refuses events of a namespace that is being deleted, and mirror pods beyond a quota. A write of another node's object
@@ -214,8 +223,12 @@ func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 				return true
 			case reason != "":
 				f.Reason = reason
-			case r.Allowed || !r.NodeDenies() || !escalates(r):
+			case r.Allowed || !r.NodeDenies():
 				return false
+			case !escalates(r):
+				if f.Reason = oddWrite(r, s); f.Reason == "" {
+					return false
+				}
 			}
 			what = askedFor(r)
 		}

@@ -15,7 +15,7 @@ import (
 // the pods on it, and by their names what these use (pkg/kubelet, pkg/volume).
 func oddRead(r *Request, s State) (reason Reason) {
 	a := r.Attrs
-	if !a.ResourceRequest || a.Subresource != "" || a.Verb != "get" && a.Verb != "list" && a.Verb != "watch" {
+	if !a.ResourceRequest || a.Subresource != "" || !reads(a.Verb) {
 		return ""
 	}
 	switch {
@@ -48,7 +48,7 @@ func readsPodsOfAll(r *Request) bool {
 	return a.Name == "" && r.Event.RequestURI != "" && r.Succeeded() && r.Observed.NodeVerdict == nodeauthz.Allow && !selectsOwn(r)
 }
 
-// selectsOwn reports whether a list or a watch of pods selects those of the node.
+// selectsOwn reports whether a request selects the pods, the slices or the certificate requests of the node.
 func selectsOwn(r *Request) bool {
 	return slices.ContainsFunc(r.Attrs.FieldSelectorRequirements, func(q fields.Requirement) bool {
 		return q.Field == "spec.nodeName" && q.Value == r.Node && (q.Operator == selection.Equals || q.Operator == selection.DoubleEquals)
@@ -112,7 +112,12 @@ func neverRead(r *Request) bool {
 			return a.Name == ""
 		}
 	case "coordination.k8s.io":
-		return a.Resource == "leases" && a.Namespace == "kube-node-lease" && a.Name != r.Node
+		return a.Resource == "leases" && (a.Namespace != "kube-node-lease" || a.Name != r.Node)
+	case "resource.k8s.io":
+		v := r.Event.ObjectRef.APIVersion // the kubelet of 1.30 reads its own ones of v1alpha2, later ones read none
+		return a.Resource == "resourceslices" && v != "" && v != "v1alpha2"
+	case "certificates.k8s.io":
+		return a.Resource == "podcertificaterequests" && (a.Verb == "get" || !selectsOwn(r))
 	case "apps", "batch", "autoscaling", "policy", "networking.k8s.io", "rbac.authorization.k8s.io", "admissionregistration.k8s.io":
 		return true
 	}
