@@ -37,6 +37,8 @@ type heldNode struct {
 	Nowhere   *heldRequest  `json:"nowhere,omitempty"`
 	More      *heldRequest  `json:"more,omitempty"`
 	Addresses []heldAddress `json:"addresses,omitempty"`
+	// Finer is when the latest request was whose times are not whole seconds.
+	Finer time.Time `json:"finer,omitzero"`
 
 	last, stored time.Time
 }
@@ -87,6 +89,12 @@ func (b *holderBook) add(j *pipeline.Judgement) {
 		b.nodes[n.Node] = n
 	}
 	n.last = later(n.last, j.Time)
+	if j.Time.Nanosecond() != 0 || ev.StageTime.Nanosecond() != 0 {
+		if n.Finer.IsZero() {
+			n.stored = time.Time{}
+		}
+		n.Finer = later(n.Finer, j.Time)
+	}
 	if ev.User.CredentialID == "" {
 		n.note(&n.Unnamed, j)
 	}
@@ -244,6 +252,7 @@ func latest(a, b *heldRequest) *heldRequest {
 
 // merge takes in what another book has of the node.
 func (n *heldNode) merge(o *heldNode) {
+	n.Finer = later(n.Finer, o.Finer)
 	n.Unnamed, n.Nowhere, n.More = latest(n.Unnamed, o.Unnamed), latest(n.Nowhere, o.Nowhere), latest(n.More, o.More)
 	for _, a := range o.Addresses {
 		at := slices.IndexFunc(n.Addresses, func(x heldAddress) bool { return x.Address == a.Address })
@@ -284,6 +293,23 @@ func (p *proof) holders(in *checks.Input) {
 	}
 	p.heldAddresses(in, others, out)
 	in.Holders = out
+}
+
+// leastWhole is how many requests show that all times of a log are whole seconds, if those of each are. Of times with microseconds one in a million is.
+const leastWhole = 50
+
+// wholeSeconds reports whether no request of a node has a time that is not a whole second, since that time.
+func (b *holderBook) wholeSeconds(since time.Time) bool {
+	recent := func(at time.Time) bool { return !at.IsZero() && !at.Add(b.stale).Before(since) }
+	if recent(b.forgot) {
+		return false
+	}
+	for _, n := range b.nodes {
+		if recent(n.Finer) {
+			return false
+		}
+	}
+	return true
 }
 
 // secondUser adds what a group of findings says about who else holds a credential: that somebody did with it what its kubelet does not do. A kubelet whose

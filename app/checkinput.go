@@ -157,12 +157,14 @@ func (p *proof) agreement(lag *lag) checks.Agreement {
 	s := &p.tally.Sums
 	decided := s.Compared + s.RacesCompared
 	out := checks.Agreement{Decided: decided, Compared: s.Compared, Rests: s.Allow + s.Deny + s.Unknown - decided, More: s.DisagreeMore}
+	whole := p.held != nil && s.Allow+s.Deny+s.Unknown >= leastWhole && p.held.wholeSeconds(p.tally.From)
 	for i := range p.tally.Disagreements {
 		d := &p.tally.Disagreements[i]
-		id := lagged{d.AuditID, d.Time.UTC()}
+		id, byGraph := lagged{d.AuditID, d.Time.UTC()}, rules.ByGraph(d.APIGroup, d.Resource, d.Subresource)
 		out.Disagreements = append(out.Disagreements, checks.Disagreement{
 			Node: d.Node, Request: requestKind(d.Verb, d.APIGroup, d.Resource, d.Subresource, d.Name), Object: objectOf(d.Namespace, d.Name), AuditID: d.AuditID, At: d.Time,
-			Lag: lag.requests[id] > 0, Unwatched: rules.ByGraph(d.APIGroup, d.Resource, d.Subresource) && !p.state.saw(d.Time),
+			Lag: lag.requests[id] > 0, Unwatched: byGraph && !p.state.saw(d.Time),
+			Unordered: whole && byGraph && d.Time.Nanosecond() == 0,
 		})
 		if lag.requests[id] > 0 {
 			lag.requests[id]--

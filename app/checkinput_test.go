@@ -9,6 +9,7 @@ import (
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/internal/test/days"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/report"
@@ -165,4 +166,38 @@ func TestWhatSpeaksAgainstItIsAnItem(t *testing.T) {
 	if n < 45 {
 		t.Errorf("only %d cases", n)
 	}
+}
+
+// Where all times are cut to whole seconds, nothing tells what came first within a second: the API server is not contradicted. One time that is not cut ends that.
+func TestWholeSeconds(t *testing.T) {
+	day := threeHours(t, 47, days.Options{Minor: 36, Features: days.Deployments})
+	apply := func(name string, d *days.Day) *days.Day {
+		t.Helper()
+		m, _ := days.Named(name, 3)
+		d, ok := m.Apply(d)
+		if !ok {
+			t.Fatalf("%s does not apply", name)
+		}
+		return d
+	}
+	cut := apply("whole-seconds", day)
+	f := func(name string, want checks.State, code checks.Code, d *days.Day) {
+		t.Helper()
+		if s, codes := codesOf(provenDay(t, d), "agreement"); s != want || !slices.Contains(codes, string(code)) {
+			t.Errorf("%s (%s): %s, %q; want %s, %q", name, cut.Applied[0].What, s, codes, want, code)
+		}
+	}
+	f("cut", checks.Unproven, checks.CodeWholeSeconds, cut)
+	for i, e := range cut.Events {
+		if e.IsNode() && i > len(cut.Events)/2 {
+			one := *cut
+			one.Events = slices.Clone(cut.Events)
+			changed := *e
+			changed.Staged = e.Staged.Add(time.Microsecond)
+			one.Events[i] = &changed
+			f("all but one", checks.Failed, checks.CodeDisagreement, &one)
+			break
+		}
+	}
+	f("a disagreement on what no pod leads to", checks.Failed, checks.CodeDisagreement, apply("whole-seconds", apply("gate-off", day)))
 }

@@ -253,9 +253,13 @@ has allowed for a minute. No share of disagreements is tolerated.
 One disagreement. Lag does not count: at most a minute after an API server's start its Node authorizer refused a kubelet what the graph allows,
 and allowed the same later. The start shows by the server's own look at its identity Lease. If verdicts rest on evaluation
 alone and nothing could be compared, the check is unproven. So it is if all disagreements are about objects that pods lead to, and from
-times that the state does not cover: before a journal begins, more than five minutes after it ends, or between two of them.
+times that the state does not cover: before a journal begins, more than five minutes after it ends, or between two of them. It is, too, if
+they are about such objects and all times of nodes' requests in the log are whole seconds, as some log shippers cut them: then nothing tells
+which of the changes and the requests of a second came first. One request with a fraction of a second shows that the times are not cut.
 
 ## What to do
+Have log shippers keep 'requestReceivedTimestamp' and 'stageTimestamp' as the API server writes them, with microseconds.
+
 A disagreement shows that the state, the version, the feature gates or the order of authorizers is not what nodetrail assumes. Look
 at the requests that are listed with 'nodetrail explain'.`
 

@@ -78,6 +78,16 @@ func factCases() []kase {
 		{agree, "one more when nobody watched", func(in *Input) {
 			in.Agreement.Disagreements = []Disagreement{{Node: "worker-1", Unwatched: true}, {Node: "worker-1"}}
 		}, Failed, CodeDisagreement},
+		{agree, "one within a second that nothing orders", func(in *Input) { in.Agreement.Disagreements = []Disagreement{{Node: "worker-1", Unordered: true}} }, Unproven, CodeWholeSeconds},
+		{agree, "more of those than are listed", func(in *Input) {
+			in.Agreement.Disagreements, in.Agreement.More = []Disagreement{{Node: "worker-1", Unordered: true}}, 1
+		}, Unproven, CodeWholeSeconds},
+		{agree, "one within a second and another one", func(in *Input) {
+			in.Agreement.Disagreements = []Disagreement{{Node: "worker-1", Unordered: true}, {Node: "worker-1"}}
+		}, Failed, CodeDisagreement},
+		{agree, "more than are listed, of which one is another one", func(in *Input) {
+			in.Agreement.Disagreements, in.Agreement.More = []Disagreement{{Node: "worker-1", Unordered: true}, {Node: "worker-1", Unwatched: true}}, 1
+		}, Failed, CodeDisagreement},
 		{agree, "nothing could be compared", func(in *Input) { in.Agreement = Agreement{Decided: 10, Rests: 1} }, Unproven, CodeNotCompared},
 		{agree, "everything is decided by the apiserver", func(in *Input) { in.Agreement = Agreement{Decided: 10} }, Passed, ""},
 		{agree, "nothing at all", func(in *Input) { in.Agreement = Agreement{} }, Unproven, CodeNothingSeen},

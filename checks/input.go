@@ -350,6 +350,9 @@ type Disagreement struct {
 	Lag bool
 	// Unwatched says that it is about an object that a pod leads to, at a time when nobody watched the cluster: the state may lack what the API server knew.
 	Unwatched bool
+	// Unordered says that it is about an object that a pod leads to, and that all times of the log are whole seconds: nothing tells which of the changes and the
+	// requests of a second came first.
+	Unordered bool
 }
 
 // ClusterState is what is known of the cluster's state.

@@ -152,7 +152,7 @@ func identitiesConform(in *Input) Result {
 func agreement(in *Input) Result {
 	p := proof{}
 	a := &in.Agreement
-	wrong := a.More
+	wrong, unordered, others := a.More, 0, 0
 	for i := range a.Disagreements {
 		d := &a.Disagreements[i]
 		item := Item{Code: CodeDisagreement, Node: d.Node, Request: d.Request, Object: d.Object, From: d.At, To: d.At, Count: 1}
@@ -165,19 +165,33 @@ func agreement(in *Input) Result {
 			continue
 		}
 		wrong++
-		if d.Unwatched {
+		switch {
+		case d.Unwatched:
 			item.Code = CodeNotWatched
+			others++
 			p.unproven(item)
-			continue
+		case d.Unordered:
+			item.Code = CodeWholeSeconds
+			unordered++
+			p.unproven(item)
+		default:
+			others++
+			p.fail(item)
 		}
-		p.fail(item)
 	}
-	if a.More > 0 {
+	switch {
+	case a.More == 0:
+	case unordered > 0 && others == 0: // of more than are listed nothing else is to be expected
+		p.unproven(Item{Code: CodeWholeSeconds, Count: a.More})
+	default:
 		p.fail(Item{Code: CodeDisagreement, Count: a.More})
 	}
 	if a.Rests > 0 && a.Compared == 0 {
 		p.unproven(Item{Code: CodeNotCompared, Count: a.Rests})
 	}
 	p.count(max(a.Decided, a.Compared), max(a.Decided, a.Compared)-wrong)
+	if unordered > 0 && others == 0 {
+		return p.done(NextKeepFractions)
+	}
 	return p.done(NextCheckState)
 }

@@ -169,9 +169,13 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeDisagreement: func(i *checks.Item) string {
 		return strings.TrimSuffix("nodetrail and the API server disagree on "+i.Object, " on ")
 	},
-	checks.CodeLag:             about("the API server did not know yet what allows a request for %s"),
-	checks.CodeNotCompared:     says("no decision of the API server is there to compare with"),
-	checks.CodeNotWatched:      about("nodetrail and the API server disagree on a request of a time when nobody watched the cluster: %s"),
+	checks.CodeLag:         about("the API server did not know yet what allows a request for %s"),
+	checks.CodeNotCompared: says("no decision of the API server is there to compare with"),
+	checks.CodeNotWatched:  about("nodetrail and the API server disagree on a request of a time when nobody watched the cluster: %s"),
+	checks.CodeWholeSeconds: func(i *checks.Item) string {
+		on := strings.TrimSuffix("nodetrail and the API server disagree on "+i.Object, " on ")
+		return on + ", and all times of the log are whole seconds: nothing tells which of the changes and the requests of a second came first"
+	},
 	checks.CodeNoKubeletStart:  says("no kubelet started in the window"),
 	checks.CodeStartIncomplete: says("a kubelet started and did not make all requests of a start"),
 	checks.CodeKubeletStarted:  says("a kubelet started"),
@@ -270,6 +274,7 @@ var nexts = map[checks.Code]string{
 	checks.NextGiveBindings:      "record RBAC objects (nodetrail record), and look at who else uses the bindings that go",
 	checks.NextFixIdentities:     "issue certificates with O=system:nodes and CN=system:node:<nodeName>",
 	checks.NextLookAtRaces:       "find out what these clients are (nodetrail explain), and move those that are not kubelets",
+	checks.NextKeepFractions:     "have the log shipper keep the times of events as the API server writes them, with microseconds",
 	checks.NextCheckState:        "look at these requests (nodetrail explain): the state, the version or the mode may be wrong",
 	checks.NextRestartKubelet:    "restart the kubelet of one node, and analyze a log that has it",
 	checks.NextRecordState:       "record the state of the cluster (nodetrail record) for as long as the log",

@@ -24,6 +24,10 @@ func damaged() []Mutation {
 			},
 		},
 		{
+			Name: "whole-seconds", Effect: Hides, Checks: []string{"agreement"},
+			Description: "something cuts the times of events to whole seconds, and a kubelet asked for a pod just after it deleted it, in the next second", apply: wholeSeconds,
+		},
+		{
 			Name: "nuls-in-front", Effect: Harmless, Description: "the log begins with NUL bytes, as one that was copied and truncated", apply: func(m *mutator) string {
 				if len(m.Events) == 0 {
 					return ""
@@ -151,4 +155,33 @@ func listedOnly(kind string) func(m *mutator) string {
 		})
 		return some(n-len(m.State), fmt.Sprintf("%d entries of %s", n-len(m.State), kind))
 	}
+}
+
+// wholeSeconds has a kubelet delete a pod at the end of a second and ask for it at the beginning of the next one, and be let through: it looks like a second later.
+func wholeSeconds(m *mutator) string {
+	for _, i := range m.Perm(len(m.Events)) {
+		e := m.Events[i]
+		if e.Verb != "delete" || !e.IsNode() || e.Ref == nil || e.Ref.Resource != "pods" || e.Code != 200 || e.Received.After(m.To.Add(-minute)) {
+			continue
+		}
+		next := e.Received.Truncate(second).Add(second)
+		gone := slices.IndexFunc(m.State, func(s *Entry) bool {
+			return s.Type == "DELETED" && s.Kind == "Pod" && s.Namespace == e.Ref.Namespace && s.Name == e.Ref.Name && s.At.Sub(e.Received).Abs() < second
+		})
+		if gone < 0 {
+			continue
+		}
+		last, seen := *e, *m.State[gone]
+		last.Received, last.Staged, seen.At = next.Add(-6*milli), next.Add(-2*milli), next.Add(3*milli)
+		m.State[gone] = &seen
+		sortState(m.State)
+		again := m.secretBy(e, e.Ref.Namespace, e.Ref.Name, next.Add(6*milli))
+		again.URI, again.DecisionReason, again.Ref.Resource = resPods.path(e.Ref.Namespace, e.Ref.Name, ""), "", "pods"
+		again.fail(404)
+		m.drop(func(o *Event) bool { return o == e })
+		m.add(&last, again)
+		m.change(func(*Event) bool { return true }, func(e *Event) { e.Received, e.Staged = e.Received.Truncate(second), e.Staged.Truncate(second) })
+		return again.URI + " at " + stamp(again.Received)
+	}
+	return ""
 }
