@@ -99,9 +99,9 @@ A single request with a node's identity for which one of these holds, the first 
   day before: a kubelet asks after the pods that it had;
 - it was refused, and is a read that no kubelet makes (medium): a list or a watch of pods without the node's own field selector, of
   another Node, CSINode or Lease of a node, or of all of them, of persistent volumes, claims or volume attachments without a name, of
-  Leases elsewhere than in 'kube-node-lease', of ResourceSlices, of namespaces, workloads, roles, policies and the like, or a get of such a pod of another
-  node. Where the node's user name is not that of a Node it is no finding (see node-identity). So is a read of a subresource that no
-  kubelet reads, such as 'pods/log' (medium);
+  Leases elsewhere than in 'kube-node-lease', of ResourceSlices, of namespaces, workloads, roles, policies and the like, or a get of such
+  a pod of another node. Where the node's user name is not that of a Node it is no finding (see node-identity). So is a read of a
+  subresource that no kubelet reads, such as 'pods/log' (medium);
 - it was refused, and is a write that no kubelet makes (medium), whatever is on its node: of secrets, ConfigMaps, services, workloads,
   admission webhooks and so on, of Leases elsewhere than in 'kube-node-lease', of ResourceSlices by their names, or of a whole collection.
   Kubelets write what upstream's rules for nodes (the ClusterRole 'system:node') have in any supported version and with any feature gate.
