@@ -90,9 +90,6 @@ func (b *holderBook) add(j *pipeline.Judgement) {
 	}
 	n.last = later(n.last, j.Time)
 	if j.Time.Nanosecond() != 0 || ev.StageTime.Nanosecond() != 0 {
-		if n.Finer.IsZero() {
-			n.stored = time.Time{}
-		}
 		n.Finer = later(n.Finer, j.Time)
 	}
 	if ev.User.CredentialID == "" {

@@ -171,16 +171,15 @@ func TestWhatSpeaksAgainstItIsAnItem(t *testing.T) {
 // Where all times are cut to whole seconds, nothing tells what came first within a second: the API server is not contradicted. One time that is not cut ends that.
 func TestWholeSeconds(t *testing.T) {
 	day := threeHours(t, 47, days.Options{Minor: 36, Features: days.Deployments})
-	apply := func(name string, d *days.Day) *days.Day {
+	apply := func(m days.Mutation, d *days.Day) *days.Day {
 		t.Helper()
-		m, _ := days.Named(name, 3)
 		d, ok := m.Apply(d)
 		if !ok {
-			t.Fatalf("%s does not apply", name)
+			t.Fatalf("%s does not apply", m.Name)
 		}
 		return d
 	}
-	cut := apply("whole-seconds", day)
+	cut := apply(days.WholeSeconds(3), day)
 	f := func(name string, want checks.State, code checks.Code, d *days.Day) {
 		t.Helper()
 		if s, codes := codesOf(provenDay(t, d), "agreement"); s != want || !slices.Contains(codes, string(code)) {
@@ -199,5 +198,6 @@ func TestWholeSeconds(t *testing.T) {
 			break
 		}
 	}
-	f("a disagreement on what no pod leads to", checks.Failed, checks.CodeDisagreement, apply("whole-seconds", apply("gate-off", day)))
+	off, _ := days.Named("gate-off", 3)
+	f("a disagreement on what no pod leads to", checks.Failed, checks.CodeDisagreement, apply(days.WholeSeconds(3), apply(off, day)))
 }

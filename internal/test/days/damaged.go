@@ -24,10 +24,6 @@ func damaged() []Mutation {
 			},
 		},
 		{
-			Name: "whole-seconds", Effect: Hides, Checks: []string{"agreement"},
-			Description: "something cuts the times of events to whole seconds, and a kubelet asked for a pod just after it deleted it, in the next second", apply: wholeSeconds,
-		},
-		{
 			Name: "nuls-in-front", Effect: Harmless, Description: "the log begins with NUL bytes, as one that was copied and truncated", apply: func(m *mutator) string {
 				if len(m.Events) == 0 {
 					return ""
@@ -154,6 +150,14 @@ func listedOnly(kind string) func(m *mutator) string {
 			return gone
 		})
 		return some(n-len(m.State), fmt.Sprintf("%d entries of %s", n-len(m.State), kind))
+	}
+}
+
+// WholeSeconds is the mutation that cuts the times of events to whole seconds. It is none of Mutations: whether the check agreement notices depends on the day.
+func WholeSeconds(seed uint64) Mutation {
+	return Mutation{
+		Name: "whole-seconds", Seed: seed, Effect: Hides, Checks: []string{"agreement"}, apply: wholeSeconds,
+		Description: "something cuts the times of events to whole seconds, and a kubelet asked for a pod just after it deleted it, in the next second",
 	}
 }
 

@@ -52,7 +52,7 @@ func holders() []Mutation {
 			return lease(m, func(e, _ *Event) { e.UserAgent = "curl/8.5.0" })
 		}),
 		holder("holder-probes", "somebody on the node tries, as its kubelet, what no kubelet does, and is refused", func(m *mutator) string {
-			return lease(m, func(e, _ *Event) { probe(e, probes[m.IntN(len(probes))]) })
+			return lease(m, func(e, _ *Event) { m.probe(e, probes[m.IntN(len(probes))]) })
 		}),
 		holder("holder-agent", "the proxy before the metrics of CRI-O, as on OpenShift, asks with the node's credential who its callers are", func(m *mutator) string {
 			return lease(m, func(e, _ *Event) {
@@ -105,19 +105,16 @@ func holders() []Mutation {
 	}
 }
 
-// probes are requests that no kubelet makes, whatever is on its node.
+// probes are requests that no kubelet makes, whatever is on its node, and that the role system:node does not have either.
 var probes = []ask{
 	{verb: "delete", apiResource: resSecrets, path: "shop/db-root"},
 	{verb: "update", apiResource: resSecrets, path: "shop/db-root"},
 	{verb: "create", apiResource: resSecrets, path: "shop/"},
 	{verb: "deletecollection", apiResource: resSecrets, path: "shop/"},
 	{verb: "deletecollection", apiResource: resPods, path: "shop/"},
-	{verb: "deletecollection", apiResource: apiResource{"resource.k8s.io", "v1", "resourceslices"}},
-	{verb: "delete", apiResource: apiResource{"resource.k8s.io", "v1", "resourceslices"}, path: "/worker-elsewhere-gpu"},
 	{verb: "create", apiResource: apiResource{"apps", "v1", "daemonsets"}, path: "kube-system/"},
 	{verb: "create", apiResource: apiResource{"batch", "v1", "cronjobs"}, path: "kube-system/"},
 	{verb: "create", apiResource: apiResource{"admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations"}},
-	{verb: "update", apiResource: resLeases, path: "kube-system/kube-scheduler"},
 	{verb: "patch", apiResource: resServices, path: "shop/web"},
 	{verb: "patch", apiResource: resVolumes, path: "/pv-1"},
 	{verb: "patch", apiResource: resAttachments, path: "/csi-1"},
@@ -126,12 +123,21 @@ var probes = []ask{
 	{verb: "create", apiResource: resPods, path: "shop/web", sub: "exec"},
 }
 
-// probe makes the request of a kubelet another one, which is refused.
-func probe(e *Event, as ask) {
+// probe makes the request of a kubelet another one, which is refused, with the Node authorizer's reason.
+func (m *mutator) probe(e *Event, as ask) {
 	namespace, name, _ := strings.Cut(as.path, "/")
 	e.Verb, e.URI = as.verb, as.apiResource.path(namespace, name, as.sub)
 	e.Ref = &Ref{Group: as.group, Version: as.version, Resource: as.name, Subresource: as.sub, Namespace: namespace, Name: name}
 	e.Code, e.Decision, e.Reason = 403, "forbid", "Forbidden"
+	switch as.apiResource {
+	case resSecrets, resConfigMaps:
+		e.DecisionReason = "can only read resources of this type"
+	case resVolumes, resAttachments:
+		e.DecisionReason = "can only get individual resources of this type"
+	}
+	if e.DecisionReason != "" && m.Options.Minor >= 37 {
+		e.DecisionReason = "node: " + e.DecisionReason
+	}
 }
 
 // ownLease is a read of the Lease of the node that made another request, as its kubelet makes it.
