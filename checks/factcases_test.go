@@ -158,24 +158,37 @@ func unbegun(minutes ...int) func(*tick) bool {
 	return func(t *tick) bool { return t.who() != "worker-1" || !slices.Contains(minutes, t.time().Minute()/5*5) }
 }
 
-// What is to be done next is what removes the doubt: the API servers have to log more, or the policy that is given is not the one in force.
-func TestNextOfPolicy(t *testing.T) {
+// What is to be done next is what removes the doubt: the API servers have to log more, the policy that is given is not the one in force, or somebody has to be found.
+func TestNext(t *testing.T) {
 	none := func(in *Input) { in.Ledger = ledgerWith(ticks(nil), nil, func(*tick) bool { return false }) }
 	other := func(in *Input) { in.Policy.Contradicted = []Contradiction{{Request: "get nodes", AuditID: "a"}} }
 	hides := func(in *Input) { in.Policy.Hidden = []Hidden{{Request: "get nodes"}} }
+	doubts := func(codes ...Code) func(*Input) {
+		return func(in *Input) {
+			in.Holders = &Findings{}
+			for _, c := range codes {
+				in.Holders.Doubt(Item{Code: c})
+			}
+		}
+	}
+	wrong := func(in *Input) { in.Holders = &Findings{Looked: 1, Wrong: []Item{{Code: CodeSecondUser}}} }
+	const policy, holder = "policy-known", "one-holder"
 	for _, c := range []struct {
-		name   string
-		change func(*Input)
-		want   Code
+		check, name string
+		change      func(*Input)
+		want        Code
 	}{
-		{"no beginnings", none, NextLogStarts},
-		{"not in force", other, NextGivePolicyInForce},
-		{"both", all(none, other), NextGivePolicyInForce},
-		{"it hides", hides, NextGivePolicy},
+		{policy, "no beginnings", none, NextLogStarts},
+		{policy, "not in force", other, NextGivePolicyInForce},
+		{policy, "both", all(none, other), NextGivePolicyInForce},
+		{policy, "it hides", hides, NextGivePolicy},
+		{holder, "somebody else", wrong, NextFindHolder},
+		{holder, "perhaps somebody else", doubts(CodeAddressUnnamed, CodeSecondUserDoubtful), NextFindHolder},
+		{holder, "no credential IDs", doubts(CodeAddressUnnamed), NextLogCredentials},
 	} {
 		in := clean()
 		c.change(in)
-		if r := resultOf(in, "policy-known"); r.Next.Code != c.want {
+		if r := resultOf(in, c.check); r.Next.Code != c.want {
 			t.Errorf("%s: %q, want %q", c.name, r.Next.Code, c.want)
 		}
 	}

@@ -228,8 +228,9 @@ func nodeRestrictionOn(in *Input) Result { return looked(in.Restriction, NextPro
 func tokensOnNode(in *Input) Result { return looked(in.Tokens, NextMovePods) }
 
 func oneHolder(in *Input) Result {
-	if in.Holders != nil && len(in.Holders.Wrong) > 0 {
-		return looked(in.Holders, NextFindHolder)
+	doubtful := func(i Item) bool { return i.Code == CodeSecondUserDoubtful }
+	if f := in.Holders; f != nil && (len(f.Wrong) > 0 || slices.ContainsFunc(f.NotKnown, doubtful)) {
+		return looked(f, NextFindHolder)
 	}
 	return looked(in.Holders, NextLogCredentials)
 }

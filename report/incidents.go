@@ -70,13 +70,13 @@ func WhoseCredential(in *incidents.Incident) string {
 // IncidentCounts says what was asked for and reached, such as "40 requests succeeded, 500 were refused or failed".
 func IncidentCounts(in *incidents.Incident) string {
 	if in.Requests == 0 {
-		return "no single request is flagged"
+		return wording.Plurals(int64(in.Findings), "finding") + ", about no single object"
 	}
 	be := "were"
 	if in.Refused == 1 {
 		be = "was"
 	}
-	return fmt.Sprintf("%s succeeded, %s %s refused or failed", plural(in.Succeeded, "request"), wording.Thousands(in.Refused), be)
+	return fmt.Sprintf("%s succeeded, %s %s refused or failed", wording.Plurals(in.Succeeded, "request"), wording.Thousands(in.Refused), be)
 }
 
 // RowText is a row in short: the verb and the object.
