@@ -49,10 +49,10 @@ func TestPodCertificates(t *testing.T) {
 		t.Errorf("POST %s: %s", mine, a.verdict.Verdict)
 	}
 	w.expect(t, one, mine+"/proxy", http.StatusOK, "allow")
-	w.expect(t, two, mine+"/proxy", http.StatusForbidden, "deny")
+	w.expect(t, two, mine+"/proxy", http.StatusForbidden, "deny", "node-credential-misuse") // a kubelet lists and watches its own ones alone
 	w.expect(t, one, requests+"?fieldSelector=spec.nodeName%3Dnode-1", http.StatusOK, "allow")
-	w.expect(t, two, requests+"?fieldSelector=spec.nodeName%3Dnode-1", http.StatusForbidden, "deny")
+	w.expect(t, two, requests+"?fieldSelector=spec.nodeName%3Dnode-1", http.StatusForbidden, "deny", "node-credential-misuse") // a kubelet lists and watches its own ones alone
 	w.admin(t, http.MethodDelete, mine+"/proxy", nil)
-	w.expect(t, one, mine+"/proxy", http.StatusForbidden, "deny")
+	w.expect(t, one, mine+"/proxy", http.StatusForbidden, "deny", "node-credential-misuse")
 	testBooks(t, w)
 }

@@ -119,9 +119,9 @@ func testResources(t *testing.T, w *world) {
 	w.create(t, p)
 	one, two := w.plane.Node("node-1"), w.plane.Node("node-2")
 	w.expect(t, one, group+"/resourceslices?fieldSelector=spec.nodeName%3Dnode-1", http.StatusOK, "allow")
-	w.expect(t, one, group+"/resourceslices?fieldSelector=spec.nodeName%3Dnode-2", http.StatusForbidden, "deny")
+	w.expect(t, one, group+"/resourceslices?fieldSelector=spec.nodeName%3Dnode-2", http.StatusForbidden, "deny", "node-credential-misuse")
 	w.expect(t, one, group+"/resourceslices/slice-1", http.StatusOK, "allow")
-	w.expect(t, one, group+"/resourceslices/slice-2", http.StatusForbidden, "deny")
+	w.expect(t, one, group+"/resourceslices/slice-2", http.StatusForbidden, "deny", "node-credential-misuse")
 	if a := w.settled(t, two, http.MethodDelete, group+"/resourceslices/slice-1", nil); a.Code != http.StatusForbidden || a.verdict.Verdict != "deny" {
 		t.Errorf("another node's slice: %d, %s", a.Code, a.verdict.Verdict)
 	}
