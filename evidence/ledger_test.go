@@ -91,7 +91,7 @@ func TestBeginningsAreFound(t *testing.T) {
 			id := fmt.Sprint(r.Uint64())
 			watch := request("a", "watch", "", "pods", "", "", at).change(func(ev *audit.Event) { ev.AuditID = id })
 			events = append(events, watch, watch)
-			where := place{partOf(at), int(bits.TrailingZeros64(uint64(laneOf(1, id))) / partsPerHour)}
+			where := place{partOf(at), bits.TrailingZeros64(uint64(laneOf(1, id))) / partsPerHour}
 			if _, there := alone[where]; !there {
 				alone[where] = true
 			}
