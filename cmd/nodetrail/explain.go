@@ -132,7 +132,7 @@ func (f *explainFlags) only(flag string, logs []string) error {
 	case f.AuditID != "" && f.Finding != "":
 		return errors.New("--audit-id and --finding: only one can be explained at a time")
 	case f.node != "" || f.at != "" || f.selector != "":
-		return fmt.Errorf("%s says what the request is: --node, --at and --field-selector do not go with it", flag)
+		return fmt.Errorf("%s already says what the request is: leave out --node, --at and --field-selector", flag)
 	case f.AuditID != "" && len(logs) == 0:
 		return errors.New("--audit-id needs the AUDIT_LOG that the event is in")
 	}

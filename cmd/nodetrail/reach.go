@@ -50,7 +50,7 @@ Exit status: 0 success; 1 error, or there is no such node.`,
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringVar(&f.Node, "node", "", "the node's name")
-	fs.StringVar(&f.at, "at", "", "the instant that is asked about, RFC 3339")
+	fs.StringVar(&f.at, "at", "", "answer for this instant, RFC 3339")
 	fs.StringVar(&f.since, "since", "", "the time that is asked about begins then: RFC 3339, or a duration before the log's end (without a log, the state's)")
 	fs.StringVar(&f.until, "until", "", "the time that is asked about ends before then: RFC 3339, or a duration before the log's end (without a log, the state's)")
 	f.state(fs, &f.Authorization, &f.Input)

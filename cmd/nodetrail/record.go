@@ -20,8 +20,8 @@ func newRecord(std streams) *cobra.Command {
 		Long: `record lists and watches the objects that node authorization depends on and writes each change with the time at which it was seen, as
 JSON lines: a journal for --state. It survives lost connections and relists, and runs until it is interrupted.
 
-Secrets are never read. What may hold one all the same, such as the values of environment variables, is left out.
-The rights that it needs are printed by --print-rbac.`,
+Secrets are never read. Fields that can contain a secret, such as the values of environment variables, are left out.
+--print-rbac prints the rights that record needs.`,
 		Example: `  nodetrail record --print-rbac | kubectl apply -f -
   nodetrail record --kubeconfig ~/.kube/config --output journal.jsonl`,
 		Args: cli.NoArgs,

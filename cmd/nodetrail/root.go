@@ -71,8 +71,8 @@ func newRoot(std streams) *cobra.Command {
 		Use:   "nodetrail",
 		Short: "Evaluate every kubelet request of an audit log with the cluster as it was then",
 		Long: `nodetrail reads Kubernetes audit logs and re-evaluates every kubelet request with the node-authorization graph as it stood at the
-time of the request. It says what the Node authorizer denied, which requests need RBAC, which secrets were read
-although no pod on the node uses them, and whether you can delete the binding of system:node.
+time of the request. It answers two questions: can you delete the bindings that give nodes rights, such as system:node, and is a stolen
+kubelet credential confined to its node? It lists the requests that need RBAC, denials, and reads of secrets that no pod on the node uses.
 
 Each flag has an environment variable: NODETRAIL_ and its name, such as NODETRAIL_STATE for --state and NODETRAIL_FAIL_ON for --fail-on.`,
 		SilenceUsage:  true,
