@@ -160,11 +160,11 @@ func (p *proof) agreement(lag *lag) checks.Agreement {
 	whole := p.held != nil && s.Allow+s.Deny+s.Unknown >= leastWhole && p.held.wholeSeconds(p.tally.From)
 	for i := range p.tally.Disagreements {
 		d := &p.tally.Disagreements[i]
-		id, byGraph := lagged{d.AuditID, d.Time.UTC()}, rules.ByGraph(d.APIGroup, d.Resource, d.Subresource)
+		id := lagged{d.AuditID, d.Time.UTC()}
 		out.Disagreements = append(out.Disagreements, checks.Disagreement{
 			Node: d.Node, Request: requestKind(d.Verb, d.APIGroup, d.Resource, d.Subresource, d.Name), Object: objectOf(d.Namespace, d.Name), AuditID: d.AuditID, At: d.Time,
-			Lag: lag.requests[id] > 0, Unwatched: byGraph && !p.state.saw(d.Time),
-			Unordered: whole && byGraph && d.Time.Nanosecond() == 0,
+			Lag: lag.requests[id] > 0, Unwatched: rules.ByGraph(d.APIGroup, d.Resource, d.Subresource) && !p.state.saw(d.Time),
+			Unordered: whole && d.Unordered,
 		})
 		if lag.requests[id] > 0 {
 			lag.requests[id]--

@@ -200,4 +200,6 @@ func TestWholeSeconds(t *testing.T) {
 	}
 	off, _ := days.Named("gate-off", 3)
 	f("a disagreement on what no pod leads to", checks.Failed, checks.CodeDisagreement, apply(days.WholeSeconds(3), apply(off, day)))
+	lacks, _ := days.Named("state-without-pods", 3)
+	f("a disagreement on pods that no second explains", checks.Failed, checks.CodeDisagreement, apply(days.WholeSeconds(3), apply(lacks, day)))
 }

@@ -54,6 +54,11 @@ func factCases() []kase {
 			in.MaxLoss = 0.05
 			begun(func(t *tick) bool { return t.time().Hour() != 13 || unbegun(5, 25, 45)(t) })(in)
 		}, Unproven, CodeStartsMissing},
+		{policy, "the log begins at 13:32", logsOnly(func(at time.Time) bool { return at.Hour() > 13 || at.Hour() == 13 && at.Minute() >= 32 }), Passed, ""},
+		{policy, "the log has a break of half an hour", logsOnly(func(at time.Time) bool { return at.Hour() != 13 || at.Minute() < 12 || at.Minute() >= 42 }), Passed, ""},
+		{policy, "after which no watch begins in it", func(in *Input) {
+			in.Ledger = ledgerWith(ticks(nil), func(t *tick) bool { return t.ev.StageTime.Before(at(13, 32, 0)) }, func(*tick) bool { return false })
+		}, Unproven, CodeStartsMissing},
 		{policy, "no watch of secrets begins in the log", func(in *Input) {
 			in.Ledger = ledger(ticks(nil), nil)
 			e := event("worker-1", "watch", "", "secrets", "shop", "db", at(13, 2, 0))
@@ -81,7 +86,7 @@ func factCases() []kase {
 		{agree, "one within a second that nothing orders", func(in *Input) { in.Agreement.Disagreements = []Disagreement{{Node: "worker-1", Unordered: true}} }, Unproven, CodeWholeSeconds},
 		{agree, "more of those than are listed", func(in *Input) {
 			in.Agreement.Disagreements, in.Agreement.More = []Disagreement{{Node: "worker-1", Unordered: true}}, 1
-		}, Unproven, CodeWholeSeconds},
+		}, Failed, CodeDisagreement},
 		{agree, "one within a second and another one", func(in *Input) {
 			in.Agreement.Disagreements = []Disagreement{{Node: "worker-1", Unordered: true}, {Node: "worker-1"}}
 		}, Failed, CodeDisagreement},
@@ -151,6 +156,13 @@ func registers(node string, when time.Time, code int32) func(*Input) {
 // livesFrom has the state know worker-2 from then on.
 func livesFrom(from time.Time) func(*Input) {
 	return func(in *Input) { in.Nodes[2].Lives[0].From = from }
+}
+
+// logsOnly has the log hold only what is written at some times.
+func logsOnly(logs func(at time.Time) bool) func(*Input) {
+	return func(in *Input) {
+		in.Ledger = ledgerWith(ticks(nil), func(t *tick) bool { return !logs(t.ev.StageTime) }, func(t *tick) bool { return logs(t.time()) })
+	}
 }
 
 // unbegun is false for the watches of worker-1 in those five minutes of each hour.

@@ -350,8 +350,8 @@ type Disagreement struct {
 	Lag bool
 	// Unwatched says that it is about an object that a pod leads to, at a time when nobody watched the cluster: the state may lack what the API server knew.
 	Unwatched bool
-	// Unordered says that it is about an object that a pod leads to, and that all times of the log are whole seconds: nothing tells which of the changes and the
-	// requests of a second came first.
+	// Unordered says that all times of the log are whole seconds, and that both may agree on the same request a second before or after: nothing tells which
+	// of the changes and the requests of a second came first.
 	Unordered bool
 }
 

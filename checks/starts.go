@@ -30,7 +30,7 @@ func startsOf(in *Input) starts {
 			if x == nil {
 				continue
 			}
-			within := s.within(h)
+			within := s.within(h) & logged(in.Ledger, name, h)
 			for kind := range s.all {
 				ended := x.Ended[kind].In(within)
 				s.all[kind][h-s.w.first].add(loss{expected: int64(ended.Count()), missing: int64((ended &^ x.Began[kind]).Count())})
@@ -48,6 +48,20 @@ func (s *starts) within(h evidence.Hour) (p evidence.Parts) {
 		}
 	}
 	return p
+}
+
+// logged are the parts of the hour in which the node renewed its Lease, as in those before and after. A watch may have begun before the log does, or in a break of
+// it: then the beginning of the log or the break is what there is to say.
+func logged(l *evidence.Ledger, node string, h evidence.Hour) evidence.Parts {
+	const last = evidence.Parts(1) << (int(time.Hour/evidence.PartLength) - 1)
+	of := func(h evidence.Hour) (p evidence.Parts) {
+		if x := l.Node(node, h); x != nil {
+			p = x.Renewed.Parts()
+		}
+		return p
+	}
+	here, before, after := of(h), of(h-1), of(h+1)
+	return here & (here<<1 | before/last&1) & (here>>1 | after&1*last)
 }
 
 // missing returns the hours, one behind the other, of which the log lacks the beginnings of watches of the kind, and all that is missing. A few are lost with

@@ -179,18 +179,14 @@ func agreement(in *Input) Result {
 			p.fail(item)
 		}
 	}
-	switch {
-	case a.More == 0:
-	case unordered > 0 && others == 0: // of more than are listed nothing else is to be expected
-		p.unproven(Item{Code: CodeWholeSeconds, Count: a.More})
-	default:
+	if a.More > 0 {
 		p.fail(Item{Code: CodeDisagreement, Count: a.More})
 	}
 	if a.Rests > 0 && a.Compared == 0 {
 		p.unproven(Item{Code: CodeNotCompared, Count: a.Rests})
 	}
 	p.count(max(a.Decided, a.Compared), max(a.Decided, a.Compared)-wrong)
-	if unordered > 0 && others == 0 {
+	if unordered > 0 && others == 0 && a.More == 0 {
 		return p.done(NextKeepFractions)
 	}
 	return p.done(NextCheckState)

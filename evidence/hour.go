@@ -80,6 +80,14 @@ func (s *Slots) Count() (n int) {
 	return n
 }
 
+// Parts returns the parts of the hour that have any of the slots.
+func (s *Slots) Parts() (p Parts) {
+	for i := range s.All() {
+		p |= partAt(i * int(slotSeconds))
+	}
+	return p
+}
+
 // All returns the slots in order, counted from the hour's start.
 func (s *Slots) All() iter.Seq[int] {
 	return func(yield func(int) bool) {

@@ -121,7 +121,7 @@ func (m *Entries) compare(e *tally.Entry, j *Judgement) {
 	m.disagree = tally.Disagreement{
 		AuditID: j.Event.AuditID, Time: j.Time, Node: j.Node, Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource,
 		Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name, Verdict: verdict, Observed: theirs.String(),
-		Reason: j.Reason(),
+		Reason: j.Reason(), Unordered: j.unordered(),
 	}
 	e.Disagreement = &m.disagree
 }

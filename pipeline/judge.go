@@ -60,6 +60,20 @@ func (j *Judgement) RaceDistance() (time.Duration, bool) {
 	return j.node.RaceDistance(j.Attrs, j.Time)
 }
 
+// unordered reports whether the request's time is a whole second, and its verdict could be the API server's if times were cut: then the request, or a change that
+// an event of the log tells of, came up to a second later.
+func (j *Judgement) unordered() bool {
+	if j.node == nil || j.Time.Nanosecond() != 0 || j.Event.StageTime.Nanosecond() != 0 {
+		return false
+	}
+	for _, by := range []time.Duration{time.Second, -time.Second} {
+		if other := j.node.Decide(j.Attrs, j.Time.Add(by)); other.Race || other.Verdict == j.Observed.NodeVerdict {
+			return true
+		}
+	}
+	return false
+}
+
 // Authorizer is the one that answered.
 func (j *Judgement) Authorizer() *nodeauthz.Authorizer { return j.node }
 

@@ -33,13 +33,20 @@ func oddRead(r *Request, s State) (reason Reason) {
 			reason = PodOfAnother
 		}
 	}
-	if reason != "" && s != nil {
-		registered, known := s.NodeRegistered(r.Node, r.Time)
-		if exists, told := s.NodeExists(r.Node, r.Time); known && !registered || told && !exists {
-			return "" // a kubelet whose user name is not that of its Node asks for what is its own: see node-identity
-		}
+	if reason != "" && namesNoNode(r, s) {
+		return "" // it asks for what is its own: see node-identity
 	}
 	return reason
+}
+
+// namesNoNode reports whether no Node has the name that the kubelet's user name says.
+func namesNoNode(r *Request, s State) bool {
+	if s == nil {
+		return false
+	}
+	registered, known := s.NodeRegistered(r.Node, r.Time)
+	exists, told := s.NodeExists(r.Node, r.Time)
+	return known && !registered || told && !exists
 }
 
 // readsPodsOfAll reports whether a node read pods without selecting its own, and the Node authorizer let it, or looked so.

@@ -7,7 +7,7 @@ import (
 // oddWrite returns the reason of a finding on a write, or on a request for a subresource, that was refused and that no kubelet makes, "" for any other request.
 // A write of another node's object is in foreign-node-write.
 func oddWrite(r *Request, s State) Reason {
-	if r.Allowed || r.Open || !r.NodeDenies() || r.lags() || !neverMade(r) || writesForeign(r, s) {
+	if r.Allowed || r.Open || !r.NodeDenies() || r.lags() || !neverMade(r) || writesForeign(r, s) || namesNoNode(r, s) {
 		return ""
 	}
 	if reads(r.Attrs.Verb) {

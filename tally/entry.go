@@ -140,6 +140,8 @@ type Disagreement struct {
 	Verdict     string    `json:"verdict"`
 	Observed    string    `json:"observed"`
 	Reason      string    `json:"reason"`
+	// Unordered says that the time is a whole second, and that the verdict could be the observed one a second before or after.
+	Unordered bool `json:"unordered,omitempty"`
 }
 
 // MaxText bounds the strings from the log that are kept, in bytes: names in Kubernetes have at most 253.
