@@ -189,24 +189,46 @@ const docBindingsInventoried = `All bindings that go are known
 nodetrail knows every binding that the migration deletes.
 
 ## What proves it
-The state holds all bindings and roles. A binding goes if its role is 'system:node' or a copy of it, whoever its subjects are; or if a subject
-is the group 'system:nodes', a user 'system:node:…' or a group of bootstrapping nodes. The bindings of kubeadm and documented bindings of
-providers stay, as long as their roles give no more than is documented. So do those that give only named audiences of tokens
-('request-serviceaccounts-token-audience'), which image credential providers need. A binding without subjects is harmless: the API server
-creates the binding 'system:node' again without subjects.
+The state holds all bindings and roles.
+
+A binding goes in each of these cases:
+
+- Its role is 'system:node' or a copy of it, whoever its subjects are.
+- One of its subjects is the group 'system:nodes', a user 'system:node:…' or a group of bootstrapping nodes.
+
+These bindings stay:
+
+- the bindings of kubeadm and the documented bindings of providers, as long as their roles give no more than is documented;
+- bindings that give only named audiences of tokens ('request-serviceaccounts-token-audience'). Image credential providers need them.
+
+A binding without subjects is harmless: the API server creates the binding 'system:node' again without subjects.
 
 ## What defeats it
-The RBAC state is not given, or holds the API server's own roles without their bindings or its RoleBindings without
-their Roles; the log names a binding that would go and that the state does not have; requests of the subjects of such a binding were not
-judged. A binding that goes was made or got more rights within the time asked about, or another binding gave the same and was deleted
-then: what needs it shows from then on. A binding that goes gives a right, by its name or by a wildcard, that no request shows in use, and
-no other binding gives it: to have certificates approved ('certificatesigningrequests/selfnodeclient'), to ask kubelets for something
-('nodes/metrics'), to ask other servers for a path ('/metrics' of kube-scheduler or kube-rbac-proxy), or what admission asks about: finalizers
-('pods/finalizers'), or a verb such as 'request-serviceaccounts-token-audience' with any audience or the API server's own.
+The check is unproven in each of these cases:
+
+- You do not give the RBAC state. Or the state holds the API server's own roles without their bindings, or its RoleBindings without their
+  Roles.
+- The log names a binding that would go, and the state does not have it.
+- nodetrail did not judge the requests of the subjects of a binding that goes.
+- Within the window, somebody created a binding that goes, or it got more rights. The log shows only from then on who needs it.
+- Within the window, somebody deleted another binding that gave the same rights as a binding that goes. The log shows only from then on who
+  needs the binding that goes.
+- A binding that goes gives a right that no request shows in use, and no other binding gives that right. The binding's role names the right,
+  or gives it by a wildcard.
+
+No request shows these rights in use:
+
+- to have certificates approved ('certificatesigningrequests/selfnodeclient');
+- to ask kubelets for something ('nodes/metrics');
+- to ask other servers for a path ('/metrics' of kube-scheduler or kube-rbac-proxy);
+- what admission asks about: finalizers ('pods/finalizers'), or a verb such as 'request-serviceaccounts-token-audience' with any audience or
+  the API server's own.
 
 ## What to do
-Record RBAC objects with 'nodetrail record', or give 'kubectl get clusterroles,clusterrolebindings,roles,rolebindings -A -o yaml' with
-'--state'. If a right is listed that no request shows in use, leave its binding in place and waive it, or find out who needs it.`
+Record RBAC objects with 'nodetrail record', or give the output of
+'kubectl get clusterroles,clusterrolebindings,roles,rolebindings -A -o yaml' with '--state'.
+
+If a right is listed that no request shows in use, leave its binding in place and waive it, or find out who needs it.`
 
 const docIdentitiesConform = `Every kubelet has the identity of its Node
 
@@ -243,25 +265,33 @@ Look at the requests that are listed as at any that needs a binding. Keep the an
 const docAgreement = `nodetrail and the API servers agree
 
 ## What it claims
-The verdicts that rest on nodetrail's own evaluation can be trusted.
+You can trust the verdicts that rest on nodetrail's own evaluation.
 
 ## What proves it
-Wherever the API server's own decision is known too, outside of races, both are the same, and it refused nothing that a binding of the state
-has allowed for a minute. No share of disagreements is tolerated.
+nodetrail compares its verdict with the API server's own decision for every request that is outside of races and has both. Both are the
+same. The API server refused nothing that a binding of the state has allowed for a minute. nodetrail tolerates no share of disagreements.
 
 ## What defeats it
-One disagreement. Lag does not count: at most a minute after an API server's start its Node authorizer refused a kubelet what the graph allows,
-and allowed the same later. The start shows by the server's own look at its identity Lease. If verdicts rest on evaluation
-alone and nothing could be compared, the check is unproven. So it is if all disagreements are about objects that pods lead to, and from
-times that the state does not cover: before a journal begins, more than five minutes after it ends, or between two of them. It is, too, if
-they are about such objects and all times of nodes' requests in the log are whole seconds, as some log shippers cut them: then nothing tells
-which of the changes and the requests of a second came first. One request with a fraction of a second shows that the times are not cut.
+One disagreement makes the check fail.
+
+Lag does not count as a disagreement. Lag means that an API server's Node authorizer refused a kubelet what the graph allows, at most a
+minute after the API server started, and allowed the same later. nodetrail recognizes the start because the API server then looks at its own
+identity Lease.
+
+The check is unproven in these cases:
+
+- Verdicts rest on evaluation alone, and nothing could be compared.
+- All disagreements are about objects that a node reaches through pods, and are from times that the state does not cover: before a journal
+  begins, more than five minutes after it ends, or between two journals.
+- All disagreements are about such objects, and all times of nodes' requests in the log are whole seconds, because some log shippers cut the
+  fractions. Nothing then shows in which order the changes and the requests of one second came. One request with a fraction of a second
+  shows that the times are not cut.
 
 ## What to do
-Have log shippers keep 'requestReceivedTimestamp' and 'stageTimestamp' as the API server writes them, with microseconds.
+Configure log shippers to keep 'requestReceivedTimestamp' and 'stageTimestamp' as the API server writes them, with microseconds.
 
-A disagreement shows that the state, the version, the feature gates or the order of authorizers is not what nodetrail assumes. Look
-at the requests that are listed with 'nodetrail explain'.`
+A disagreement shows that the state, the version, the feature gates or the order of authorizers is not what nodetrail assumes. Look at the
+requests that are listed with 'nodetrail explain'.`
 
 const docRarePathsSeen = `A kubelet started while the log was written
 
