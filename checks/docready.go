@@ -63,26 +63,42 @@ const docPolicyKnown = `The audit policy is known and hides nothing
 The audit policy in force logs every request of nodes, of those who act as nodes, and of others to whom a binding that goes gives something.
 
 ## What proves it
-You give the policy ('--audit-policy', 'coverage.policyFile'), and the API server's own evaluation of policies finds no request of a node
-that is not logged: of each node that the policy names, and of any other, with all groups that nodes have in the log. What every node may
-do without a binding, in this version and in the newest, does not count. For those who may act as nodes by RBAC, nodetrail evaluates the
-requests that kubelets and programs with their credentials make. For other subjects of bindings that go, it evaluates what those bindings
-give them.
+You give the policy ('--audit-policy', 'coverage.policyFile'). nodetrail evaluates it with the API server's own evaluation of policies, and
+finds no request of a node that is not logged. It asks about these requests:
+
+- The requests of each node that the policy names, and of any other node, with all groups that nodes have in the log. What every node may do
+  without a binding, in this version and in the newest, does not count.
+- If RBAC lets somebody act as a node: the requests that kubelets and programs with their credentials make.
+- If a binding that goes has other subjects: what the binding gives them.
 
 ## What defeats it
-The policy hides a kind of request, is not known, or is not the one in force: the log holds a request of a node that succeeded and that it
-would not have written. A wrong policy that would have written all of the log is not noticed.
-It hides a request in part if it leaves out a stage. Without 'ResponseStarted', a watch, or another request that lasts, is not in the log
-while it is open, and its client says for how long that is. Without 'RequestReceived' and 'Panic', a request at which the API server panics
-is not in the log. Whatever the policy, watches of nodes that end in the log must also begin in it: of each kind, and of all in an hour, 1 %
-may not. So a shipper that drops events under load is noticed.
-No log can show what kubelets seldom do. Since Kubernetes 1.31 they read their Node only when they start, when they repeat a failed report of
-its status, and when they verify that a volume is attached.
+The check is unproven in these cases:
+
+- The policy hides a kind of request.
+- The policy is not known.
+- The policy is not the one in force: the log holds a request of a node that succeeded, and this policy would not have written it. nodetrail
+  does not notice a wrong policy that would have written all of the log.
+
+A policy that leaves out a stage hides requests in part:
+
+- Without 'ResponseStarted', a watch or another request that lasts is not in the log while it is open. Its client decides for how long that
+  is.
+- Without both 'RequestReceived' and 'Panic', a request at which the API server panics is not in the log.
+
+Whatever the policy, nodetrail compares beginnings and ends: watches of nodes that end in the log must also begin in it. The beginning may
+be missing for 1 % of the watches of each kind, and for 1 % of all watches in an hour. So nodetrail notices a log shipper that drops events
+under load.
+
+No log can show what kubelets seldom do. Since Kubernetes 1.31 they read their Node only when they start, when they repeat a failed report
+of its status, and when they verify that a volume is attached.
 
 ## What to do
-Give the policy of the API servers. If it hides requests of a service account to which 'system:node' is bound, put a rule of
-level 'Metadata' with that user first, or delete its binding. 'nodetrail policy check --fix' writes a policy that keeps the stages. If
-you cannot change the policy, waive each kind that is listed.`
+Give nodetrail the policy of the API servers. If it hides requests of a service account to which 'system:node' is bound, do one of these:
+
+- Put a rule of level 'Metadata' with that user first in the policy.
+- Delete the service account's binding.
+
+'nodetrail policy check --fix' writes a policy that keeps the stages. If you cannot change the policy, waive each kind that is listed.`
 
 const docEveryEventJudged = `Every event of the log was judged
 
@@ -249,18 +265,20 @@ Issue a certificate with 'O=system:nodes' and 'CN=system:node:' followed by the 
 const docRacesDecided = `No request hides in a race
 
 ## What it claims
-Requests close to a change, where both answers are possible, hide nothing that breaks.
+Some requests are so close to a change that both answers are possible. These requests hide nothing that breaks when the bindings are
+deleted.
 
 ## What proves it
-Inside the skew of a change the API server's own decision counts where the log has it. Kubelets act at once on a change, so their races are
-ordinary.
+Inside the skew of a change, the API server's own decision counts if the log has it. Kubelets act at once on a change, so races of kubelets
+are ordinary.
 
 ## What defeats it
-A client that is no kubelet was let through by RBAC inside a race (failed), or its decision is not in the log (unproven). One client has
-more than 20 such races on one object (unproven): kubelets do not.
+- RBAC let through a client that is not a kubelet, inside a race (failed).
+- The log does not have the decision on such a client's request (unproven).
+- One client has more than 20 such races on one object (unproven). Kubelets do not have so many.
 
 ## What to do
-Look at the requests that are listed as at any that needs a binding. Keep the annotations of events in the log.`
+Look at the requests that are listed, as you look at any request that needs a binding. Keep the annotations of events in the log.`
 
 const docAgreement = `nodetrail and the API servers agree
 
