@@ -3,21 +3,27 @@ package checks
 const docNodeRestrictionOn = `NodeRestriction is in force
 
 ## What it claims
-On every API server the admission plugin NodeRestriction limits what a node may write.
+On every API server, the admission plugin NodeRestriction limits what a node may write.
 
 ## What proves it
-In every hour, the plugin of the one API server refused something in its own words, such as a probe. The audit log does not name the API
-server that wrote an event. With several API servers, or an unknown number of them, a refusal proves nothing about the others.
+The cluster has one API server. In every hour, its plugin refused something with a message of its own, for example the request of a probe.
+
+The audit log does not name the API server that wrote an event. With several API servers, or an unknown number of them, a refusal proves
+nothing about the other API servers.
 
 ## What defeats it
-A write of a node passed that the plugin refuses (failed): see the rules 'noderestriction-bypass' and 'foreign-node-write'. Where nothing in
-the log shows it, the check is unproven. So it is where the event of a write was too long, so that the API server cut its body off or
-nodetrail did not read it. And so it is where a write may be of a pod of another node, or of one of the same name on the node if the clock
-of an API server is wrong by minutes.
+The check fails if a write of a node passed that the plugin refuses. See the rules 'noderestriction-bypass' and 'foreign-node-write'.
+
+The check is unproven in these cases:
+
+- Nothing in the log shows that the plugin is in force.
+- The event of a write was too long. The API server cut its body off, or nodetrail did not read it.
+- A write may be of a pod of another node. Or it may be of a pod of the same name on the node, if the clock of an API server is wrong by
+  minutes.
 
 ## What to do
-Add 'NodeRestriction' to '--enable-admission-plugins' of every API server, and run the probe in docs/node-restriction.md. It is a dry run
-and creates nothing.`
+Add 'NodeRestriction' to '--enable-admission-plugins' of every API server, and run the probe in docs/node-restriction.md. The probe is a dry
+run and creates nothing.`
 
 const docNoExcessRights = `Nodes have no rights beyond their own
 
@@ -84,31 +90,44 @@ Move the client to a service account of its own. If you do not know the client, 
 const docOneHolder = `Each credential has one user
 
 ## What it claims
-No kubelet's credential is used by anything but its kubelet.
+Nothing but the kubelet itself uses the kubelet's credential.
 
 ## What proves it
 All of these hold:
 
-- the log holds all requests of nodes: the checks window-covered, reads-logged, policy-known, every-event-judged and servers-seen are passed;
-- each request of a node names its credential and its source address;
-- each address is one that the Node object has or had in the state, and no other node used it in the same time;
-- no rule found that something other than the kubelet uses the credential, and no rule is disabled.
+- The log holds all requests of nodes: the checks window-covered, reads-logged, policy-known, every-event-judged and servers-seen are
+  passed.
+- Each request of a node names its credential and its source address.
+- Each address is one that the Node object has or had in the state, and no other node used it in the same time.
+- No rule found that something other than the kubelet uses the credential, and no rule is disabled.
 
 ## What defeats it
-A finding of high or critical severity that shows a second user (failed): another client, a second address, two certificates at once,
-or something that a kubelet does not do, such as a read of another node's secret. Findings of lower severity leave the check unproven. So
-do requests of a kubelet whose user name is not exactly that of its Node (see identities-conform): it asks for what belongs to another name.
+The check fails if a finding of high or critical severity shows a second user of the credential:
 
-Kubernetes before 1.32 logs no ID of certificates. Behind a load balancer or a gateway that hides addresses, and where a kubelet reaches its
-API server by loopback, the log does not show where a request came from. The check is then unproven.
+- another client;
+- a second address;
+- two certificates at once;
+- something that a kubelet does not do, such as a read of another node's secret.
 
-Requests of somebody who impersonates a node do not count: they are not made with its credential. A program on the node that uses the
-kubelet's present certificate, calls itself a kubelet and asks for nothing but what its node may have looks like the kubelet.
+The check is unproven in these cases:
+
+- There are findings of lower severity.
+- The user name of a kubelet is not exactly that of its Node (see identities-conform). The kubelet then asks for what belongs to another
+  name.
+- Kubernetes is older than 1.32. It logs no ID of certificates.
+- The log does not show where a request came from: a load balancer or a gateway hides addresses, or a kubelet reaches its API server by
+  loopback.
+
+Requests of somebody who impersonates a node do not count, because they are not made with the node's credential.
+
+The log cannot distinguish some programs from the kubelet: a program on the node that uses the kubelet's present certificate, calls itself a
+kubelet and asks for nothing but what its node may have.
 
 ## What to do
 Keep source addresses and the extra field 'authentication.kubernetes.io/credential-id' in the log, and record Nodes ('nodetrail record').
-Look at each finding that is listed. If nobody knows what uses the credential, treat it as stolen:
-'nodetrail reach --node' names what it could read.`
+
+Look at each finding that is listed. If nobody knows what uses the credential, treat it as stolen. 'nodetrail reach --node' lists what the
+credential could read.`
 
 const docBirthGuarded = `No credential of a node was issued to somebody else
 
