@@ -7,24 +7,40 @@ For every hour of the last '--min-window' (24 h by default) and every Node that 
 
 ## What proves it
 A kubelet renews its Lease four times in each lease duration: every 10 seconds by default, and up to 4 % later. nodetrail looks for these
-renewals of each node, answered with success. A missing event shows as a gap of 20 seconds, so the loss of the log is measured and not guessed.
+renewals of each node, answered with success. A missing event shows as a gap of 20 seconds. So nodetrail measures how much of the log is
+lost, and does not guess.
 
-These are listed and do not count as missing: renewals while the Node's condition Ready was Unknown, and up to a minute before that; nodes for
-which it had another value for less than a minute of the hour; a node that vanished, for its last minute; a restart of all API servers, up to
-two minutes; a start of the kubelet, which creates its Node and gets 409, for one gap of at most a minute, in which the cluster does not
-notice that it is silent; nodes of virtual-kubelet and KWOK, whose Lease another identity renews all the time, or whose labels say so and of
-whose identity there is no request. A kubelet that says itself that its node is not Ready is alive, and renews its Lease. Of each node and
-hour one gap of at most a lease duration is explained too: a kubelet that cannot reach its API server for 30 seconds is not a lost log.
+The report lists these cases, and does not count them as missing:
+
+- renewals while the Node's condition Ready was Unknown, and up to a minute before that;
+- renewals of a node whose condition Ready had another value than Unknown for less than a minute of the hour;
+- renewals of a node that vanished, in its last minute;
+- renewals during a restart of all API servers, up to two minutes;
+- one gap of at most a minute when the kubelet starts, creates its Node and gets 409, if the cluster does not notice in this gap that the
+  kubelet is silent;
+- nodes of virtual-kubelet and KWOK. Another identity renews their Lease all the time, or their labels show what they are and the log has no
+  request of the node's own identity;
+- one gap of at most a lease duration for each node and hour. The log is not lost if a kubelet cannot reach its API server for 30 seconds.
+
+A kubelet that itself reports that its node is not Ready is alive, and renews its Lease.
 
 ## What defeats it
-More than 1 % of the renewals of an hour is missing, of one node or of all nodes together. How long a time the log spans proves nothing.
-The last line of a log, if it has no end, ends the window. The check is also unproven if the state does not say which nodes there are.
+The check is unproven in these cases:
 
-nodetrail assumes the default lease duration of 40 seconds. A kubelet with a longer 'nodeLeaseDurationSeconds' looks like one whose log is lost.
+- More than 1 % of the renewals of an hour is missing, of one node or of all nodes together.
+- The state does not say which nodes there are.
+
+The length of the time that the log spans proves nothing. If the last line of a log has no end, the window ends before that line.
+
+nodetrail assumes the default lease duration of 40 seconds. A kubelet with a longer 'nodeLeaseDurationSeconds' looks like one whose log is
+lost.
 
 ## What to do
-Look at the hours and nodes that are listed. Add the logs of all API servers and all rotated files for these hours, or wait until the log
-covers the window. If a part is lost for good, wait until it has left the window, or waive it by node and hours.`
+Look at the hours and nodes that are listed. Then do one of these:
+
+- Add the logs of all API servers and all rotated files for these hours.
+- Wait until the log covers the window.
+- If a part is lost for good, wait until it has left the window, or waive it by node and hours.`
 
 const docReadsLogged = `The reads of kubelets are in the log
 
@@ -32,26 +48,49 @@ const docReadsLogged = `The reads of kubelets are in the log
 The log holds what nodes read, not only what they write.
 
 ## What proves it
-Every kubelet keeps watches of pods, nodes, services, csidrivers and runtimeclasses, and makes them again after 5 to 10 minutes. In every hour
-in which a node was Ready for at least 15 minutes, a watch of each kind must have been live, and none may be missing for half an hour. At most
-1 % of the watches of one node, or of the watches of all nodes in an hour, may be missing. So a loss that hits no renewals shows as well. A
-watch counts from its start to its end. When a pod comes to a node with a secret or a configmap that the node did not need before, a read of
-that kind must follow within ten minutes, or within ten minutes of when the node is Ready again. A pod that goes, fails or ends within a
-minute may never have been looked at. As long as a pod mounts 'kube-root-ca.crt', which nearly every pod does, a configmap must be read every
-70 minutes, and after each start of the kubelet. A secret must be read after each start of a kubelet that has a pod with a secret.
+Every kubelet keeps watches of pods, nodes, services, csidrivers and runtimeclasses, and makes them again after 5 to 10 minutes. A watch
+counts from its start to its end. nodetrail expects this of the watches in the log:
 
-A filter can also drop one verb or one kind of request. So in every hour in which a node was Ready for at least 30 minutes, its kubelet must
-have reported the Node's status. A kubelet before 1.31 gets its Node before each report, and every kubelet does so after a start at which it
-finds its Node there: a get must be in the log at most ten minutes before or after. For the pods that came to nodes or went from them, the
-log must have what kubelets do then: they get the pod, report its status, create a token where one is mounted, and delete the pod in the
-end. The gets and the reports are looked for by pod: a filter for a namespace, or a sample, shows too. In an hour with thousands of pods,
-some are taken for others. The check is unproven if such a request is missing for all pods, for three or more pods of one node, or for
-three or more pods that came in one hour; and if gets or status reports are missing for three or more pods that are more than 1 % of all.
-Deletions count only if three or more pods went. What the audit policy that you give does not log is not missed here.
-If the log has watches only when they end, reads of the last 70 minutes are not missed either.
+- In every hour in which a node was Ready for at least 15 minutes, a watch of each kind was live.
+- No kind of watch is missing for half an hour.
+- At most 1 % of the watches of one node, or of the watches of all nodes in an hour, is missing. So a loss that does not hit renewals shows
+  as well.
+
+nodetrail expects these reads of secrets and configmaps:
+
+- When a pod comes to a node with a secret or a configmap that the node did not need before, a read of that kind follows within ten minutes,
+  or within ten minutes of when the node is Ready again. If the pod goes, fails or ends within a minute, no read has to follow, because the
+  kubelet may never have looked at the pod.
+- As long as a pod mounts 'kube-root-ca.crt', which nearly every pod does, a configmap is read every 70 minutes, and after each start of the
+  kubelet.
+- A secret is read after each start of a kubelet that has a pod with a secret.
+
+A filter can also drop one verb or one kind of request. So nodetrail also expects these requests:
+
+- In every hour in which a node was Ready for at least 30 minutes, its kubelet reported the Node's status.
+- A kubelet before 1.31 gets its Node before each report. Every kubelet gets its Node after a start at which it finds its Node there. A get
+  is in the log at most ten minutes before or after.
+- For the pods that came to nodes or went from them, kubelets get the pod, report its status, create a token if one is mounted, and delete
+  the pod in the end. nodetrail looks for the gets and the reports by pod, so it also finds a filter for a namespace, or a sample. In an
+  hour with thousands of pods, it takes some pods for others.
 
 ## What defeats it
-An audit policy or a filter drops reads, or requests of one verb or kind. A log of writes only, such as 'kube-audit-admin' of AKS, never passes.
+An audit policy or a filter drops reads, or requests of one verb or kind. A log of writes only, such as 'kube-audit-admin' of AKS, never
+passes.
+
+The check is unproven if one of the requests for pods is missing:
+
+- for all pods;
+- for all pods of one node, if these are three or more;
+- for all pods that came in one hour, if these are three or more;
+- for three or more pods that are more than 1 % of all, if the request is a get or a status report.
+
+Deletions count only if three or more pods went.
+
+These requests do not count as missing:
+
+- requests that the audit policy that you give does not log;
+- reads of the last 70 minutes, if the log has watches only when they end.
 
 ## What to do
 Log all requests of the group 'system:nodes' at level 'Metadata', with a rule before all rules of level 'None'. The policy in
