@@ -142,19 +142,24 @@ Give nodetrail the policy of the API servers. If it hides requests of a service 
 const docEveryEventJudged = `Every event of the log was judged
 
 ## What it claims
-No request of a node was left out because its event could not be read or decided.
+nodetrail left out no request of a node because it could not read or decide the event.
 
 ## What proves it
-Every event was read. For every request whose verdict nodetrail needs, the state or the API server's own decision gives it.
+nodetrail read every event. For every request whose verdict nodetrail needs, the state or the API server's own decision gives this verdict.
 
 ## What defeats it
-An event that is too long to be judged by its fields, torn, unreadable, or replaced by NUL bytes in a crash; or a request whose verdict
-lacks state. It does not count if what is left of the event shows that it is not of a node nor of somebody who acts as one. A body that
-the API server cut off bears on the check 'node-restriction-on' alone.
+The check is unproven in these cases:
+
+- An event is torn, unreadable, or replaced by NUL bytes in a crash. Or it is too long to be judged by its fields.
+- The verdict of a request lacks state.
+
+An event does not count if what is left of it shows that it is not of a node, nor of somebody who acts as one. If the API server cut a body
+off, this affects only the check 'node-restriction-on'.
 
 ## What to do
-Read the lines that are listed. Raise '--max-event-bytes' for events that are too long. For requests without a verdict, give the state of
-their time.`
+- Read the lines that are listed.
+- Raise '--max-event-bytes' for events that are too long.
+- For requests without a verdict, give the state of their time.`
 
 const docServersSeen = `Every API server's log is here
 
@@ -162,15 +167,27 @@ const docServersSeen = `Every API server's log is here
 Every API server wrote to this log in every hour of the window.
 
 ## What proves it
-Each API server renews its own identity Lease in kube-system every ten seconds, through itself. These renewals are in its own audit log and in
-no other. They are measured as those of nodes are. The state has the identity Leases of all API servers, so a server whose log is missing
-shows. A Lease that was deleted tells when its server ended. The journal has other renewals to ten minutes: if the Lease has none of later
-and the log has renewals of nearly all of these minutes, the server ended with the last one.
+Each API server renews its own identity Lease in kube-system every ten seconds, through itself. Only its own audit log has these renewals.
+nodetrail measures them like the renewals of nodes.
+
+The state has the identity Leases of all API servers, so nodetrail notices a server whose log is missing.
+
+nodetrail finds the end of a server in two ways:
+
+- A Lease that was deleted shows when its server ended.
+- The journal has other renewals only to within ten minutes. The server ended with the last renewal in the log, if the Lease has no later
+  renewal and the log has renewals of nearly all of these minutes.
 
 ## What defeats it
-A server without renewals for more than 1 % of an hour, unless it started within two minutes; no identity Lease in the log; a state that does
-not have the identity Leases of the window. Two servers on one host share one Lease. Batches that a server dropped show in its metric
-'apiserver_audit_error_total' only.
+The check is unproven in these cases:
+
+- The renewals of a server are missing for more than 1 % of an hour, unless the server started within two minutes.
+- The log has no identity Lease.
+- The state does not have the identity Leases of the window.
+
+Two servers on one host share one Lease.
+
+Only the metric 'apiserver_audit_error_total' of a server shows batches that the server dropped.
 
 ## What to do
 Log the Leases 'apiserver-…' of the user 'system:apiserver' at level 'Metadata', as 'deploy/audit-policy.yaml' does, and record the state
