@@ -199,42 +199,57 @@ const docNodeAuthorizerOn = `The Node authorizer is asked before RBAC
 Every API server has the Node authorizer, before RBAC and all others.
 
 ## What proves it
-The configuration of each API server ('--authorization-mode', which you give to nodetrail as well if it is in a file of
-'--authorization-config'), or the API servers' own decisions in every hour: the Node authorizer always
-allows a node to renew its own Lease, and where it did, the event has a decision without a reason.
+One of these proves it:
+
+- The configuration of each API server ('--authorization-mode'). If the configuration is in a file of '--authorization-config', give
+  '--authorization-mode' to nodetrail as well.
+- The API servers' own decisions in every hour. The Node authorizer always allows a node to renew its own Lease. If it did, the event has a
+  decision without a reason.
 
 ## What defeats it
-RBAC allowed a node to renew its own Lease, or nobody did: then the Node authorizer is not asked first, or not at all. The same goes for
-any other request that the Node authorizer allows every node, such as a report of its status. One such request is enough. The check is
-unproven where no configuration is given and events have no decision: one renewal of a node's Lease without a decision is enough, since
-it may be of an API server whose other events have none either. It is also unproven where a request was allowed without a
-reason that neither RBAC nor Node allows, such as one of a service account that no binding allows, and where RBAC allows a node's request
-and the reason is not RBAC's. So another authorizer, such as ABAC or a webhook, is asked before it, or something changed the reasons.
-Feature gates do not change while an API server runs: where no version and gates fit all hours between two starts, another authorizer may have
-allowed what does not fit (unproven). So it is where the clock of whoever recorded the state was behind, and requests next to changes do not fit.
-What another authorizer or RBAC allows nodes then looks like a decision of the Node authorizer, or like one that needs no
-binding. If '--authorization-mode' is given and names another authorizer, that explains it.
+The check fails if RBAC allowed a node to renew its own Lease, or if no authorizer allowed it. The API server then does not ask the Node
+authorizer first, or does not have it. The same applies to any other request that the Node authorizer allows every node, such as a report of
+its status. One such request is enough.
+
+The check is unproven in these cases:
+
+- You give no configuration, and events have no decision. One renewal of a node's Lease without a decision is enough, because it may be of
+  an API server whose other events have no decision either.
+- The log shows that the API server asks another authorizer first, such as ABAC or a webhook, or that something changed the reasons. Either
+  a request was allowed without a reason, and neither RBAC nor Node allows it, such as a request of a service account that no binding
+  allows. Or RBAC allows a node's request, and the reason is not RBAC's.
+- No version and feature gates fit all hours between two starts of an API server. Feature gates do not change while an API server runs, so
+  another authorizer may have allowed what does not fit.
+- The clock of the machine that recorded the state was behind, and requests next to changes do not fit.
+
+In the last three cases, what another authorizer or RBAC allows nodes looks like a decision of the Node authorizer, or like one that needs
+no binding. If you give '--authorization-mode' and it names another authorizer, that explains these cases.
 
 ## What to do
-Set '--authorization-mode=Node,RBAC' on the servers that are listed. With '--authorization-config', put the type Node before RBAC in that file
-instead: the two flags exclude each other. If this is done already, keep the annotations of events in the log.`
+Set '--authorization-mode=Node,RBAC' on the servers that are listed. With '--authorization-config', put the type Node before RBAC in that
+file instead: the two flags exclude each other.
+
+If this is done already, keep the annotations of events in the log.`
 
 const docVersionKnown = `The Kubernetes version is known
 
 ## What it claims
-For every hour of the window nodetrail judges as the API server of that hour did.
+For every hour of the window, nodetrail judges requests as the API server of that hour did.
 
 ## What proves it
-The decisions and reasons in the log fit one version with its feature gates; or they fit several, and the user agents of the API servers,
-the API server itself or '--kubernetes-version' name one of them. If they fit several and nothing names one, every request must have the
-API server's decision.
+One of these proves it:
+
+- The decisions and reasons in the log fit one version with its feature gates.
+- They fit several versions, and one of these sources names the right one: the user agents of the API servers, the API server itself, or
+  '--kubernetes-version'.
+- They fit several versions, nothing names one, and every request has the API server's decision.
 
 ## What defeats it
-Nothing shows the version of an hour, or the version is not supported (unproven). API servers made decisions that the version would not
-make (failed): a flag does not outrank the log.
+- Nothing shows the version of an hour, or nodetrail does not support the version (unproven).
+- API servers made decisions that the version would not make (failed). The log takes precedence over a flag.
 
 ## What to do
-Remove '--kubernetes-version' and '--feature-gates' if the log contradicts them. If no version fits, look at the requests that are
+If the log contradicts '--kubernetes-version' and '--feature-gates', remove these flags. If no version fits, look at the requests that are
 listed, and check '--authorization-mode'.`
 
 const docNothingDepends = `No request needs a binding that goes
