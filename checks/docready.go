@@ -255,20 +255,30 @@ listed, and check '--authorization-mode'.`
 const docNothingDepends = `No request needs a binding that goes
 
 ## What it claims
-Nobody notices when the bindings that go are deleted.
+No client notices when the bindings that go are deleted.
 
 ## What proves it
-Every request that RBAC let through and the Node authorizer did not, by a binding that goes, is harmless: admission refused it
-anyway; or a kubelet asked for a pod or its objects that had been on its own node until just before, and they were gone (404); or the API
-server lagged: it refused a kubelet what the graph allows, at most a minute after a start, and allowed the same later. Requests of bootstrap
-groups, service accounts and users to whom a binding that goes is bound are judged, too.
+Some requests are let through by RBAC and not by the Node authorizer, because of a binding that goes. Every such request is harmless, for
+one of these reasons:
+
+- Admission refused it anyway.
+- A kubelet asked for a pod or its objects that had been on its own node until just before, and they were gone (404).
+- The API server lagged: it refused a kubelet what the graph allows, at most a minute after a start, and allowed the same later.
+
+nodetrail also judges the requests of bootstrap groups, service accounts and users to whom a binding that goes is bound.
 
 ## What defeats it
-A request that succeeded, or whose client would get another answer: 404 becomes 403. Answers of proxied backends always count. So does
-impersonation, of nodes and by nodes. If the log does not hold the answer, the check is unproven.
+The check fails in these cases:
+
+- Such a request succeeded.
+- The client of such a request would get another answer: 404 becomes 403.
+
+Answers of proxied backends always count. Impersonation also always counts, both of nodes and by nodes.
+
+If the log does not hold the answer, the check is unproven.
 
 ## What to do
-Move each client that is listed to a service account of its own: 'nodetrail suggest' writes the role for it.`
+Move each client that is listed to a service account of its own. 'nodetrail suggest' writes the role for it.`
 
 const docBindingsInventoried = `All bindings that go are known
 
@@ -326,9 +336,13 @@ Every kubelet is the user 'system:node:' followed by the name of its Node, in th
 The rule 'node-identity' is on and finds no other identity that a kubelet used with success.
 
 ## What defeats it
-A missing group, a name in other letters or with a domain, a kubelet with another user, one certificate for several nodes. What failed
-anyway is listed and does not count: a kubelet with another user whose requests are all refused needs no binding, and its node is not
-Ready. Anybody may call himself a kubelet and be refused.
+- The group is missing.
+- The name differs from the Node's name in its letter case or its domain.
+- A kubelet has another user.
+- Several nodes have one certificate.
+
+The report lists identities with which every request failed anyway, and does not count them. If all requests of a kubelet with another user
+are refused, the kubelet needs no binding, and its node is not Ready. Anybody can claim to be a kubelet and be refused.
 
 ## What to do
 Issue a certificate with 'O=system:nodes' and 'CN=system:node:' followed by the Node's name to each kubelet that is listed.`
