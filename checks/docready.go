@@ -399,33 +399,46 @@ requests that are listed with 'nodetrail explain'.`
 const docRarePathsSeen = `A kubelet started while the log was written
 
 ## What it claims
-What kubelets and nodes' scripts do only when they start is in the log.
+The log shows what kubelets and nodes' scripts do only when they start.
 
 ## What proves it
-In the window a kubelet created its Node, answered 201 (it joined) or 409 (it restarted), and its watches followed.
+In the window, a kubelet created its Node, and the API server answered 201 (the node joined) or 409 (the kubelet restarted). The kubelet's
+watches followed.
 
 ## What defeats it
-No kubelet started. Scripts that use the kubelet's credential at boot then show nowhere. Or the state shows that a Node came, and the log has
-no kubelet that registered it.
+The check is unproven in these cases:
+
+- No kubelet started. The log then does not show scripts that use the kubelet's credential at boot.
+- The state shows that a Node came, and the log has no kubelet that registered it.
 
 ## What to do
-Restart the kubelet of one node of each kind, or better, let one join. Or waive the check if you know what runs at start.`
+Do one of these:
+
+- Restart the kubelet of one node of each kind, or better, let one join.
+- If you know what runs at start, waive the check.`
 
 const docStateComplete = `The state of the cluster is complete
 
 ## What it claims
-The state has every kind of object that verdicts depend on, without a break from its beginning to the end of the log.
+The state has every kind of object that verdicts depend on, without a gap from its beginning to the end of the log.
 
 ## What proves it
-State is given, and nobody stopped watching in the window. The report counts the objects that the state holds.
+You give the state, and its recorder never stopped watching in the window. The report counts the objects that the state holds.
 
-The state may begin after the log. Requests from before have no verdict unless the API server's own decision gives it, and
-the check 'every-event-judged' is unproven because of them.
+The state may begin after the log. Requests from before the state have no verdict, unless the API server's own decision gives it. The check
+'every-event-judged' is unproven because of them.
 
 ## What defeats it
-No state, kinds of objects that are missing, times in which nobody watched, a state that ends before the log. A journal of
-'nodetrail record' has a bookmark of each kind every minute: ten minutes without one and without a change are a time in which nobody
-watched. So is all that follows the list of a kind which the recorder may list and not watch; its log says so.
+The check is unproven in these cases:
+
+- You do not give a state.
+- Kinds of objects are missing.
+- At some times nobody watched the cluster.
+- The state ends before the log.
+
+A journal of 'nodetrail record' has a bookmark of each kind every minute. Ten minutes without a bookmark and without a change are a time in
+which nobody watched. If the recorder may list a kind and not watch it, all time after the list also counts as a time in which nobody
+watched. The recorder's log says so.
 
 ## What to do
 Run 'nodetrail record' all the time, and give its journal with '--state'.`
@@ -436,10 +449,10 @@ const docRulesOn = `The rules that decide are on
 The rules on which this answer rests ran.
 
 ## What proves it
-'rbac-excess-access', 'node-identity' and 'audit-coverage-gap' are on. Findings that an exception covers are listed with their number.
+The rules 'rbac-excess-access', 'node-identity' and 'audit-coverage-gap' are on. The report lists how many findings an exception covers.
 
 ## What defeats it
 One of these rules is disabled.
 
 ## What to do
-Remove them from '--disable' and from 'rules.disable'. Use exceptions for single findings.`
+Remove these rules from '--disable' and from 'rules.disable'. To ignore single findings, use exceptions.`
