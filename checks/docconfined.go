@@ -28,49 +28,87 @@ run and creates nothing.`
 const docNoExcessRights = `Nodes have no rights beyond their own
 
 ## What it claims
-RBAC gives nodes nothing but what every authenticated user has, and what nodes need to join and to renew certificates.
+RBAC gives nodes only what every authenticated user has, and what nodes need to join and to renew certificates.
 
 ## What proves it
-The state holds all bindings, and the log shows the groups of nodes' certificates. No binding whose subject is a node, 'system:nodes' or
-another group of theirs gives more. None that a node has gives the right to impersonate, to 'nodes/proxy', 'pods/exec' or the like,
-to approve or sign certificates, to have any node's approved ('certificatesigningrequests/nodeclient'), or to any audience of tokens.
-A named audience is not more: the tokens are those of pods on the node. The API server's own audience is (such as
-'https://kubernetes.default.svc').
+The state holds all bindings, and the log shows the groups of nodes' certificates.
+
+No binding gives more if its subject is a node, 'system:nodes' or another group of nodes. No binding that a node has gives one of these
+rights:
+
+- to impersonate;
+- 'nodes/proxy', 'pods/exec' or the like;
+- to approve or sign certificates;
+- to have the certificate of any node approved ('certificatesigningrequests/nodeclient');
+- any audience of tokens.
+
+A named audience does not count as more, because the tokens are those of pods on the node. The API server's own audience (such as
+'https://kubernetes.default.svc') counts.
+
 What every authenticated user has does not include any right that the check 'tokens-on-node' looks for, such as to read secrets.
 
 ## What defeats it
-Such a binding, or a node's certificate with the group 'system:masters'. The check is unproven where API servers answer
-as with the feature gate AuthorizeNodeWithSelectors off, which is possible in Kubernetes 1.32 and 1.33: each node can then list and read the
-pods of all nodes.
+The check fails in these cases:
+
+- There is such a binding.
+- A node's certificate has the group 'system:masters'.
+
+The check is unproven if API servers answer as with the feature gate AuthorizeNodeWithSelectors off. This is possible in Kubernetes 1.32 and
+1.33. Each node can then list and read the pods of all nodes.
 
 ## What to do
-Delete the bindings that are listed, or take the rights out of their roles. Issue certificates without other groups.`
+Delete the bindings that are listed, or remove the rights from their roles. Issue certificates without other groups.`
 
 const docTokensOnNode = `Pods' service accounts on a node cannot do more than a node may
 
 ## What it claims
-A kubelet may ask for a token of any service account whose pod is on its node. What these accounts may do belongs to the credential.
+The service accounts of pods on a node have no rights that reach beyond this node. A kubelet may ask for a token of any service account
+whose pod is on its node. So whoever has the kubelet's credential can do what these service accounts may do.
 
 ## What proves it
-The state has the pods of every node, and all roles and bindings of the window. No service account of a pod on a node has rights
-that reach beyond that node: to read or write secrets, to make tokens, to impersonate, to run commands in pods, to reach pods, services
-or nodes through the API server's proxy, to create, change, bind, evict or delete pods, to change workloads or delete those that are made
-again, to change or delete nodes, to read their logs ('nodes/log'), to taint devices ('devicetaintrules'), to approve certificates, or to
-change RBAC, admission webhooks and API services. So do the rights to request certificates and to have those of nodes approved
-('certificatesigningrequests/nodeclient'), if an account has both. A right for some names only counts as well.
+The state has the pods of every node, and all roles and bindings of the window. No service account of a pod on a node has one of these
+rights, which reach beyond that node:
 
-Of ConfigMaps those in 'kube-system' count that give rights or say what runs on nodes: 'aws-auth' and 'aws-iam-authenticator',
-'extension-apiserver-authentication', 'kubeadm-config', 'kubelet-config', and 'kube-proxy'. No account may create, update or patch one of
-them, or any ConfigMap of that namespace. To read the logs of pods does not count, nor to write the ConfigMaps of other namespaces.
+- to read or write secrets;
+- to make tokens;
+- to impersonate;
+- to run commands in pods;
+- to reach pods, services or nodes through the API server's proxy;
+- to create, change, bind, evict or delete pods;
+- to change workloads, or to delete workloads that are made again;
+- to change or delete nodes;
+- to read the logs of nodes ('nodes/log');
+- to taint devices ('devicetaintrules');
+- to approve certificates;
+- to change RBAC, admission webhooks and API services;
+- to request certificates and to have those of nodes approved ('certificatesigningrequests/nodeclient'), if an account has both rights.
+
+A right for some names only also counts.
+
+No account may create, update or patch one of these ConfigMaps in 'kube-system', or any ConfigMap of that namespace. They give rights or say
+what runs on nodes:
+
+- 'aws-auth' and 'aws-iam-authenticator';
+- 'extension-apiserver-authentication';
+- 'kubeadm-config';
+- 'kubelet-config';
+- 'kube-proxy'.
+
+These rights do not count:
+
+- to read the logs of pods;
+- to write the ConfigMaps of other namespaces.
 
 ## What defeats it
-A DaemonSet or another pod whose service account has such rights. Who may only create secrets makes a bootstrap token in 'kube-system', and in
-other namespaces a token that the node may read where a pod of it names a secret that does not exist. An account that can evict pods
-elsewhere can move them to the stolen node. This includes deschedulers and autoscalers, and accounts that can delete a ReplicaSet, which its
-Deployment creates again.
+A DaemonSet or another pod has a service account with such rights. Some of these rights are less obvious:
+
+- An account that may only create secrets can make a bootstrap token in 'kube-system'. In other namespaces it can make a token for a service
+  account. The node may read this token if one of its pods names a secret that does not exist.
+- An account that can evict pods elsewhere can move them to the stolen node. This includes deschedulers and autoscalers. It also includes
+  accounts that can delete a ReplicaSet, because its Deployment creates it again.
 
 ## What to do
-Give such pods a smaller role, or keep them on nodes of their own. For leader election Leases do, in a Role of the pod's own namespace.`
+Give such pods a smaller role, or keep them on separate nodes. For leader election, Leases are enough, in a Role of the pod's own namespace.`
 
 const docNoExcessUse = `No node used rights beyond its own
 
