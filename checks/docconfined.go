@@ -113,14 +113,14 @@ Give such pods a smaller role, or keep them on separate nodes. For leader electi
 const docNoExcessUse = `No node used rights beyond its own
 
 ## What it claims
-With the credentials of nodes nothing was done that the Node authorizer does not allow.
+Nobody used the credentials of nodes for anything that the Node authorizer does not allow.
 
 ## What proves it
-Every request of a node that only RBAC allowed was made by a binding that stays, or was harmless. The verdicts are right: the checks
-version-known, agreement, state-complete and rules-on are passed too.
+- Every request of a node that only RBAC allowed was made by a binding that stays, or was harmless.
+- The verdicts are right: the checks version-known, agreement, state-complete and rules-on are passed too.
 
 ## What defeats it
-One request that succeeded, or that would get another answer.
+One request of a node that only RBAC allowed, if it succeeded or would get another answer without RBAC.
 
 ## What to do
 Move the client to a service account of its own. If you do not know the client, treat the credential as stolen.`
@@ -173,17 +173,33 @@ const docBirthGuarded = `No credential of a node was issued to somebody else
 Certificates of nodes were requested, approved and issued as they should be.
 
 ## What proves it
-Every certificate request for a node in the log was made by that node or while it joined, and approved by the controller. The audit policy is
-given and logs all of these requests with their bodies, the rules 'node-bootstrap-impersonation' and 'bootstrap-token-misuse' ran, and the nodes
-that came to be in the window asked for their certificates through the Kubernetes API.
+All of these hold:
+
+- Each certificate request for a node in the log was made by that node, or while the node joined. The controller approved it.
+- You give the audit policy, and it logs all of these requests with their bodies.
+- The rules 'node-bootstrap-impersonation' and 'bootstrap-token-misuse' ran.
+- The nodes that were created in the window requested their certificates through the Kubernetes API.
 
 ## What defeats it
-A certificate for a node that was alive, for another name than the requester's, or approved by somebody unknown (failed): see the rules.
-A body that is missing, a policy that is not known, a node without a request, or a certificate that was issued for a request whose approval is
-not in the log leaves the check unproven. So does a second certificate of a node, as OVN-Kubernetes has it: nodetrail does not examine what
-rights that gives. So does a log without any request: on kops since 1.20 and on EKS client credentials are issued outside of the
-Kubernetes API, and nothing here can prove how.
+The check fails in these cases, which the rules describe:
+
+- A certificate is for a node that was alive.
+- A certificate is for another name than the requester's.
+- Somebody unknown approved a certificate.
+
+The check is unproven in these cases:
+
+- A body is missing.
+- The audit policy is not known.
+- A node has no request.
+- A certificate was issued for a request whose approval is not in the log.
+- A node has a second certificate, as with OVN-Kubernetes. nodetrail does not examine what rights that certificate gives.
+- The log has no request at all. On kops since 1.20 and on EKS, client credentials are issued outside of the Kubernetes API, and nothing in
+  the log can prove how.
 
 ## What to do
-Log certificate requests with their bodies, as 'deploy/audit-policy.yaml' does. Look at each request that is listed. Where no node joined and no
-kubelet renewed its certificate, take a longer window. On kops and EKS waive the check, and restrict who may issue credentials there.`
+Log certificate requests with their bodies, as 'deploy/audit-policy.yaml' does. Look at each request that is listed.
+
+If no node joined and no kubelet renewed its certificate, use a longer window.
+
+On kops and EKS, waive the check, and restrict who may issue credentials there.`
