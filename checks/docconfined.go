@@ -83,7 +83,7 @@ rights, which reach beyond that node:
 - to change RBAC, admission webhooks and API services;
 - to request certificates and to have those of nodes approved ('certificatesigningrequests/nodeclient'), if an account has both rights.
 
-A right for some names only also counts.
+A right also counts if it is only for some names.
 
 No account may create, update or patch one of these ConfigMaps in 'kube-system', or any ConfigMap of that namespace. They give rights or say
 what runs on nodes:
@@ -117,7 +117,7 @@ Nobody used the credentials of nodes for anything that the Node authorizer does 
 
 ## What proves it
 - Every request of a node that only RBAC allowed was made by a binding that stays, or was harmless.
-- The verdicts are right: the checks version-known, agreement, state-complete and rules-on are passed too.
+- The verdicts are right: the checks version-known, agreement, state-complete and rules-on passed too.
 
 ## What defeats it
 One request of a node that only RBAC allowed, if it succeeded or would get another answer without RBAC.
@@ -133,8 +133,7 @@ Nothing but the kubelet itself uses the kubelet's credential.
 ## What proves it
 All of these hold:
 
-- The log holds all requests of nodes: the checks window-covered, reads-logged, policy-known, every-event-judged and servers-seen are
-  passed.
+- The log holds all requests of nodes: the checks window-covered, reads-logged, policy-known, every-event-judged and servers-seen passed.
 - Each request of a node names its credential and its source address.
 - Each address is one that the Node object has or had in the state, and no other node used it in the same time.
 - No rule found that something other than the kubelet uses the credential, and no rule is disabled.

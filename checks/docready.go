@@ -103,12 +103,12 @@ The audit policy in force logs every request of nodes, of those who act as nodes
 
 ## What proves it
 You give the policy ('--audit-policy', 'coverage.policyFile'). nodetrail evaluates it with the API server's own evaluation of policies, and
-finds no request of a node that is not logged. It asks about these requests:
+the policy logs all of these requests:
 
-- The requests of each node that the policy names, and of any other node, with all groups that nodes have in the log. What every node may do
-  without a binding, in this version and in the newest, does not count.
-- If RBAC lets somebody act as a node: the requests that kubelets and programs with their credentials make.
-- If a binding that goes has other subjects: what the binding gives them.
+- requests of nodes: of each node that the policy names, and of any other node, with all groups that nodes have in the log. What every node
+  may do without a binding, in this version and in the newest, does not count;
+- requests of those who may act as nodes by RBAC: the requests that kubelets and programs with their credentials make;
+- requests of other subjects of bindings that go: what those bindings give them.
 
 ## What defeats it
 The check is unproven in these cases:
@@ -124,9 +124,8 @@ A policy that leaves out a stage hides requests in part:
   is.
 - Without both 'RequestReceived' and 'Panic', a request at which the API server panics is not in the log.
 
-Whatever the policy, nodetrail compares beginnings and ends: watches of nodes that end in the log must also begin in it. The beginning may
-be missing for 1 % of the watches of each kind, and for 1 % of all watches in an hour. So nodetrail notices a log shipper that drops events
-under load.
+Whatever the policy, watches of nodes that end in the log must also begin in it. The beginning may be missing for at most 1 % of the watches
+of each kind, and for at most 1 % of all watches in an hour. So nodetrail notices a log shipper that drops events under load.
 
 No log can show what kubelets seldom do. Since Kubernetes 1.31 they read their Node only when they start, when they repeat a failed report
 of its status, and when they verify that a volume is attached.
@@ -151,7 +150,7 @@ nodetrail read every event. For every request whose verdict nodetrail needs, the
 The check is unproven in these cases:
 
 - An event is torn, unreadable, or replaced by NUL bytes in a crash. Or it is too long to be judged by its fields.
-- The verdict of a request lacks state.
+- nodetrail does not have the state that the verdict of a request needs.
 
 An event does not count if what is left of it shows that it is not of a node, nor of somebody who acts as one. If the API server cut a body
 off, this affects only the check 'node-restriction-on'.
@@ -268,10 +267,10 @@ one of these reasons:
 nodetrail also judges the requests of bootstrap groups, service accounts and users to whom a binding that goes is bound.
 
 ## What defeats it
-The check fails in these cases:
+The check fails if such a request is not harmless:
 
-- Such a request succeeded.
-- The client of such a request would get another answer: 404 becomes 403.
+- The request succeeded.
+- Or its client would get another answer: 404 becomes 403.
 
 Answers of proxied backends always count. Impersonation also always counts, both of nodes and by nodes.
 
@@ -303,8 +302,8 @@ A binding without subjects is harmless: the API server creates the binding 'syst
 ## What defeats it
 The check is unproven in each of these cases:
 
-- You do not give the RBAC state. Or the state holds the API server's own roles without their bindings, or its RoleBindings without their
-  Roles.
+- You do not give the RBAC state. Or the state holds the API server's own roles without their bindings, or the API server's own RoleBindings
+  without their Roles.
 - The log names a binding that would go, and the state does not have it.
 - nodetrail did not judge the requests of the subjects of a binding that goes.
 - Within the window, somebody created a binding that goes, or it got more rights. The log shows only from then on who needs it.
@@ -318,8 +317,8 @@ No request shows these rights in use:
 - to have certificates approved ('certificatesigningrequests/selfnodeclient');
 - to ask kubelets for something ('nodes/metrics');
 - to ask other servers for a path ('/metrics' of kube-scheduler or kube-rbac-proxy);
-- what admission asks about: finalizers ('pods/finalizers'), or a verb such as 'request-serviceaccounts-token-audience' with any audience or
-  the API server's own.
+- rights that admission asks about: finalizers ('pods/finalizers'), or a verb such as 'request-serviceaccounts-token-audience' with any
+  audience or the API server's own.
 
 ## What to do
 Record RBAC objects with 'nodetrail record', or give the output of
@@ -358,8 +357,8 @@ Inside the skew of a change, the API server's own decision counts if the log has
 are ordinary.
 
 ## What defeats it
-- RBAC let through a client that is not a kubelet, inside a race (failed).
-- The log does not have the decision on such a client's request (unproven).
+- Inside a race, RBAC let a request through, and the client is not a kubelet (failed).
+- The client is not a kubelet, and the log does not have the decision on its request (unproven).
 - One client has more than 20 such races on one object (unproven). Kubelets do not have so many.
 
 ## What to do
@@ -371,8 +370,9 @@ const docAgreement = `nodetrail and the API servers agree
 You can trust the verdicts that rest on nodetrail's own evaluation.
 
 ## What proves it
-nodetrail compares its verdict with the API server's own decision for every request that is outside of races and has both. Both are the
-same. The API server refused nothing that a binding of the state has allowed for a minute. nodetrail tolerates no share of disagreements.
+nodetrail compares its verdict with the API server's own decision for every request that is outside of races and has both. The two are
+always the same. The API server refused nothing that a binding of the state has allowed for a minute. nodetrail tolerates no share of
+disagreements.
 
 ## What defeats it
 One disagreement makes the check fail.
