@@ -125,7 +125,9 @@ A policy that leaves out a stage hides requests in part:
 - Without both 'RequestReceived' and 'Panic', a request at which the API server panics is not in the log.
 
 Whatever the policy, watches of nodes that end in the log must also begin in it. The beginning may be missing for at most 1 % of the watches
-of each kind, and for at most 1 % of all watches in an hour. So nodetrail notices a log shipper that drops events under load.
+of each kind, and for at most 1 % of all watches in an hour. So nodetrail notices a log shipper that drops events under load. A watch counts
+only if the node renewed its Lease in the five minutes in which the watch began, and in the five minutes before and after. Otherwise the
+watch may have begun before the log, or in a break of the log, which 'window-covered' names.
 
 No log can show what kubelets seldom do. Since Kubernetes 1.31 they read their Node only when they start, when they repeat a failed report
 of its status, and when they verify that a volume is attached.
@@ -386,9 +388,9 @@ The check is unproven in these cases:
 - Verdicts rest on evaluation alone, and nothing could be compared.
 - All disagreements are about objects that a node reaches through pods, and are from times that the state does not cover: before a journal
   begins, more than five minutes after it ends, or between two journals.
-- All disagreements are about such objects, and all times of nodes' requests in the log are whole seconds, because some log shippers cut the
-  fractions. Nothing then shows in which order the changes and the requests of one second came. One request with a fraction of a second
-  shows that the times are not cut.
+- All times of nodes' requests in the log are whole seconds, because some log shippers cut the fractions, and at each disagreement the API
+  server's decision could be right a second before or after. Nothing then shows in which order the changes and the requests of one second
+  came. One request with a fraction of a second shows that the times are not cut.
 
 ## What to do
 Configure log shippers to keep 'requestReceivedTimestamp' and 'stageTimestamp' as the API server writes them, with microseconds.
