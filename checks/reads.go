@@ -85,8 +85,11 @@ func (l *loss) add(o loss) {
 func (l *loss) whole(least int64) bool { return l.missing == l.expected && l.expected >= least }
 
 // tooMany reports whether more is missing than may be lost of the renewals of Leases. Of few things one or two say little.
-func (l *loss) tooMany(in *Input) bool {
-	return float64(l.missing) > in.MaxLoss*float64(l.expected) && (l.missing >= leastMissing || in.MaxLoss == 0)
+func (l *loss) tooMany(in *Input) bool { return l.beyond(in, leastMissing) }
+
+// beyond reports whether more is missing than may be lost of the renewals of Leases, and that is so much at least where anything may be lost.
+func (l *loss) beyond(in *Input, least int64) bool {
+	return float64(l.missing) > in.MaxLoss*float64(l.expected) && (l.missing >= least || in.MaxLoss == 0)
 }
 
 func (l *loss) item(node string, from, to time.Time) Item {

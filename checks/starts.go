@@ -7,34 +7,51 @@ import (
 	"github.com/nodetrail/nodetrail/evidence"
 )
 
-// leastUnbegun is how many watches that do not begin in the log are no single lost event.
+// leastUnbegun is how many watches that do not begin in the log are no single lost event. Such a beginning is lost for sure, so that it takes fewer than of what may
+// not have been.
 const leastUnbegun = 2
 
 // starts counts the watches of nodes of which the log has the end, and those of them of which it does not have the beginning, by kind and hour.
 type starts struct {
 	w   window
 	all [evidence.Longs][]loss
+	// sums are those of all kinds.
+	sums []loss
 }
 
+const partsPerHour = int(time.Hour / evidence.PartLength)
+
+// startsOf counts in the parts of hours in which the node renewed its Lease, as in those before and after. Another watch may have begun before the log does, or in a
+// break of it: then the beginning of the log or the break is what there is to say.
 func startsOf(in *Input) starts {
 	s := starts{w: windowOf(in)}
 	if in.Ledger == nil || s.w.to.IsZero() {
 		return s
 	}
+	s.sums = make([]loss, s.w.last-s.w.first+1)
 	for kind := range s.all {
-		s.all[kind] = make([]loss, s.w.last-s.w.first+1)
+		s.all[kind] = make([]loss, len(s.sums))
+	}
+	whole := make([]evidence.Parts, len(s.sums))
+	for i := range whole {
+		whole[i] = s.within(s.w.first + evidence.Hour(i))
 	}
 	for _, name := range in.Ledger.Nodes(s.w.first, s.w.last) {
+		x := in.Ledger.Node(name, s.w.first)
+		before, here := renewed(in.Ledger.Node(name, s.w.first-1)), renewed(x)
 		for h := s.w.first; h <= s.w.last; h++ {
-			x := in.Ledger.Node(name, h)
-			if x == nil {
-				continue
+			next := in.Ledger.Node(name, h+1)
+			after := renewed(next)
+			if x != nil {
+				within := whole[h-s.w.first] & here & (here<<1 | before>>(partsPerHour-1)) & (here>>1 | after<<(partsPerHour-1))
+				for kind := range s.all {
+					ended := x.Ended[kind].In(within)
+					l := loss{expected: int64(ended.Count()), missing: int64((ended &^ x.Began[kind]).Count())}
+					s.all[kind][h-s.w.first].add(l)
+					s.sums[h-s.w.first].add(l)
+				}
 			}
-			within := s.within(h) & logged(in.Ledger, name, h)
-			for kind := range s.all {
-				ended := x.Ended[kind].In(within)
-				s.all[kind][h-s.w.first].add(loss{expected: int64(ended.Count()), missing: int64((ended &^ x.Began[kind]).Count())})
-			}
+			before, here, x = here, after, next
 		}
 	}
 	return s
@@ -42,7 +59,7 @@ func startsOf(in *Input) starts {
 
 // within are the parts of the hour that the window has as a whole: a watch from before it may have begun before the log does.
 func (s *starts) within(h evidence.Hour) (p evidence.Parts) {
-	for i := range int(time.Hour / evidence.PartLength) {
+	for i := range partsPerHour {
 		if at := h.Start().Add(time.Duration(i) * evidence.PartLength); !at.Before(s.w.from) && at.Before(s.w.to) {
 			p |= 1 << i
 		}
@@ -50,18 +67,12 @@ func (s *starts) within(h evidence.Hour) (p evidence.Parts) {
 	return p
 }
 
-// logged are the parts of the hour in which the node renewed its Lease, as in those before and after. A watch may have begun before the log does, or in a break of
-// it: then the beginning of the log or the break is what there is to say.
-func logged(l *evidence.Ledger, node string, h evidence.Hour) evidence.Parts {
-	const last = evidence.Parts(1) << (int(time.Hour/evidence.PartLength) - 1)
-	of := func(h evidence.Hour) (p evidence.Parts) {
-		if x := l.Node(node, h); x != nil {
-			p = x.Renewed.Parts()
-		}
-		return p
+// renewed are the parts of the hour in which the node renewed its Lease.
+func renewed(x *evidence.NodeHour) evidence.Parts {
+	if x == nil {
+		return 0
 	}
-	here, before, after := of(h), of(h-1), of(h+1)
-	return here & (here<<1 | before/last&1) & (here>>1 | after&1*last)
+	return x.Renewed.Parts()
 }
 
 // missing returns the hours, one behind the other, of which the log lacks the beginnings of watches of the kind, and all that is missing. A few are lost with
@@ -90,32 +101,26 @@ func (s *starts) tell(in *Input, p *proof) (some bool) {
 		all, hours := s.missing(in, kind)
 		for _, h := range hours {
 			some = true
-			p.unproven(Item{Code: CodeStartsMissing, Request: "watch " + kind.String(), From: h.From, To: h.To, Expected: all.expected, Seen: all.expected - all.missing})
+			p.unproven(all.unbegun("watch "+kind.String(), h))
 		}
 	}
-	if some || len(s.all[0]) == 0 {
+	if some || s.sums == nil {
 		return some
 	}
-	s.w.runs(func(h evidence.Hour) bool { return s.lost(in, h, h) != loss{} }, func(first, last evidence.Hour) {
+	s.w.runs(func(h evidence.Hour) bool { return s.sums[h-s.w.first].beyond(in, leastUnbegun) }, func(first, last evidence.Hour) {
 		some = true
-		all := s.lost(in, first, last)
-		p.unproven(Item{Code: CodeStartsMissing, Request: "watch", From: first.Start(), To: last.End(), Expected: all.expected, Seen: all.expected - all.missing})
+		all := loss{}
+		for h := first; h <= last; h++ {
+			all.add(s.sums[h-s.w.first])
+		}
+		p.unproven(all.unbegun("watch", Span{first.Start(), last.End()}))
 	})
 	return some
 }
 
-// lost counts the watches of all kinds in some hours, nothing if no more than may be lost lack their beginning. A beginning that is not there is lost for sure,
-// so that it takes fewer than of what may not have been.
-func (s *starts) lost(in *Input, first, last evidence.Hour) (all loss) {
-	for kind := range s.all {
-		for h := first; h <= last; h++ {
-			all.add(s.all[kind][h-s.w.first])
-		}
-	}
-	if float64(all.missing) <= in.MaxLoss*float64(all.expected) || all.missing < leastUnbegun && in.MaxLoss > 0 {
-		return loss{}
-	}
-	return all
+// unbegun says that watches do not begin in the log.
+func (l *loss) unbegun(request string, s Span) Item {
+	return Item{Code: CodeStartsMissing, Request: request, From: s.From, To: s.To, Expected: l.expected, Seen: l.expected - l.missing}
 }
 
 // shownUntil is until when the log shows what kubelets read: to its end, if it has the beginnings of their watches, and otherwise as long as all watches have

@@ -152,7 +152,7 @@ func identitiesConform(in *Input) Result {
 func agreement(in *Input) Result {
 	p := proof{}
 	a := &in.Agreement
-	wrong, unordered, others := a.More, 0, 0
+	wrong, unordered := a.More, int64(0)
 	for i := range a.Disagreements {
 		d := &a.Disagreements[i]
 		item := Item{Code: CodeDisagreement, Node: d.Node, Request: d.Request, Object: d.Object, From: d.At, To: d.At, Count: 1}
@@ -168,14 +168,12 @@ func agreement(in *Input) Result {
 		switch {
 		case d.Unwatched:
 			item.Code = CodeNotWatched
-			others++
 			p.unproven(item)
 		case d.Unordered:
 			item.Code = CodeWholeSeconds
 			unordered++
 			p.unproven(item)
 		default:
-			others++
 			p.fail(item)
 		}
 	}
@@ -186,7 +184,7 @@ func agreement(in *Input) Result {
 		p.unproven(Item{Code: CodeNotCompared, Count: a.Rests})
 	}
 	p.count(max(a.Decided, a.Compared), max(a.Decided, a.Compared)-wrong)
-	if unordered > 0 && others == 0 && a.More == 0 {
+	if unordered > 0 && unordered == wrong {
 		return p.done(NextKeepFractions)
 	}
 	return p.done(NextCheckState)

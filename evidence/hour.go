@@ -82,8 +82,12 @@ func (s *Slots) Count() (n int) {
 
 // Parts returns the parts of the hour that have any of the slots.
 func (s *Slots) Parts() (p Parts) {
-	for i := range s.All() {
-		p |= partAt(i * int(slotSeconds))
+	const each = slotsPerHour / partsPerHour
+	for part := range partsPerHour {
+		word, bit := part*each>>6, part*each&63
+		if (s[word]>>bit|s[word+1]<<(64-bit))&(1<<each-1) != 0 {
+			p |= 1 << part
+		}
 	}
 	return p
 }
@@ -116,11 +120,14 @@ func (p Parts) Has(t time.Time) bool { return p&partOf(t) != 0 }
 func (p Parts) Count() int { return bits.OnesCount16(uint16(p)) }
 
 // add reports whether anything is new.
-func (p *Parts) add(o Parts) bool {
-	if o&^*p == 0 {
+func (p *Parts) add(o Parts) bool { return include(p, o) }
+
+// include adds to a set, and reports whether anything is new.
+func include[S Parts | Laned](s *S, o S) bool {
+	if o&^*s == 0 {
 		return false
 	}
-	*p |= o
+	*s |= o
 	return true
 }
 
@@ -137,11 +144,17 @@ const (
 
 // laneOf returns a part in the lane of a watch, by FNV-1a.
 func laneOf(part Parts, auditID string) Laned {
-	h := uint64(14695981039346656037)
-	for i := range len(auditID) {
-		h = (h ^ uint64(auditID[i])) * 1099511628211
+	return Laned(part) << (int(hashed(hashOffset, auditID)>>32%lanes) * partsPerHour)
+}
+
+const hashOffset, hashPrime uint64 = 14695981039346656037, 1099511628211 // of FNV-1a
+
+// hashed continues a hash by FNV-1a with a string.
+func hashed(h uint64, s string) uint64 {
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * hashPrime
 	}
-	return Laned(part) << (int(h>>32%lanes) * partsPerHour)
+	return h
 }
 
 // In returns what is in those parts.
@@ -151,10 +164,4 @@ func (l Laned) In(parts Parts) Laned { return l & (Laned(parts) * eachLane) }
 func (l Laned) Count() int { return bits.OnesCount64(uint64(l)) }
 
 // add reports whether anything is new.
-func (l *Laned) add(o Laned) bool {
-	if o&^*l == 0 {
-		return false
-	}
-	*l |= o
-	return true
-}
+func (l *Laned) add(o Laned) bool { return include(l, o) }

@@ -155,13 +155,9 @@ type Pods [128]uint64
 
 // place returns where an act for a pod stands.
 func (p *Pods) place(act Act, namespace, name string) (word *uint64, bit uint64) {
-	const offset, prime = 14695981039346656037, 1099511628211 // of FNV-1a
-	h := uint64(offset)
+	h := hashOffset
 	for _, s := range [...]string{act.String(), namespace, name} {
-		for i := range len(s) {
-			h = (h ^ uint64(s[i])) * prime
-		}
-		h *= prime // between two, as after a zero byte
+		h = hashed(h, s) * hashPrime // between two, as after a zero byte
 	}
 	h ^= h >> 32
 	return &p[h%uint64(len(p))], 1 << (h >> 16 % 64)

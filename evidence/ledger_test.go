@@ -122,6 +122,20 @@ func TestBeginningsAreFound(t *testing.T) {
 	}
 }
 
+// Each slot is in the part of its time, also where a part lies in two words.
+func TestPartsOfSlots(t *testing.T) {
+	for slot := range slotsPerHour {
+		var s Slots
+		s.add(slot)
+		if got, want := s.Parts(), partAt(slot*int(slotSeconds)); got != want {
+			t.Errorf("slot %d: %b, want %b", slot, got, want)
+		}
+	}
+	if none := new(Slots); none.Parts() != 0 {
+		t.Errorf("no slot: %b", none.Parts())
+	}
+}
+
 func TestWatches(t *testing.T) {
 	h := HourOf(noon)
 	watch := func(from, to float64) seen {

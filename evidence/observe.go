@@ -103,7 +103,7 @@ func (n *NodeHour) during(second int) (changed bool) {
 // anyNodeMay reports whether the Node authorizer of every version allows the request to any node, whatever its object is.
 func anyNodeMay(ev *audit.Event) bool {
 	ref := &ev.ObjectRef
-	reads, writes := ev.Verb == "get" || ev.Verb == "list" || ev.Verb == "watch", renews(ev.Verb)
+	reads, writes := reads(ev.Verb), renews(ev.Verb)
 	switch ref.APIGroup {
 	case "":
 		switch ref.Resource + "/" + ref.Subresource {
@@ -144,6 +144,8 @@ func (s *SourceHour) overruled(ev *audit.Event, part Parts) bool {
 	}
 	return s.Refused.add(part)
 }
+
+func reads(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }
 
 func renews(verb string) bool { return verb == "update" || verb == "patch" || verb == "create" }
 
@@ -387,7 +389,7 @@ func (n *NodeHour) kubelet(ev *audit.Event, part Parts) bool {
 	}
 	switch ref.Resource {
 	case "secrets", "configmaps":
-		if ev.Verb != "get" && ev.Verb != "list" && ev.Verb != "watch" {
+		if !reads(ev.Verb) {
 			return false
 		}
 		kind := ReadSecrets
