@@ -295,14 +295,18 @@ func (p *proof) holders(in *checks.Input) {
 // leastWhole is how many requests show that all times of a log are whole seconds, if those of each are. Of times with microseconds one in a million is.
 const leastWhole = 50
 
+// recent reports whether what is known to have been at a time, and may be stale, may have been since another one.
+func (b *holderBook) recent(at, since time.Time) bool {
+	return !at.IsZero() && !at.Add(b.stale).Before(since)
+}
+
 // wholeSeconds reports whether no request of a node has a time that is not a whole second, since that time.
 func (b *holderBook) wholeSeconds(since time.Time) bool {
-	recent := func(at time.Time) bool { return !at.IsZero() && !at.Add(b.stale).Before(since) }
-	if recent(b.forgot) {
+	if b.recent(b.forgot, since) {
 		return false
 	}
 	for _, n := range b.nodes {
-		if recent(n.Finer) {
+		if b.recent(n.Finer, since) {
 			return false
 		}
 	}
@@ -342,7 +346,7 @@ func byOthers(node string, o *tally.Origins) bool {
 // heldAddresses adds the credentials and the addresses that the log does not show to be a node's own.
 func (p *proof) heldAddresses(in *checks.Input, others map[string]bool, out *checks.Findings) {
 	from := p.to.Add(-in.MinWindow)
-	within := func(at time.Time) bool { return !at.IsZero() && !at.Add(p.held.stale).Before(from) }
+	within := func(at time.Time) bool { return p.held.recent(at, from) }
 	if within(p.held.forgot) {
 		out.Doubt(checks.Item{Code: checks.CodeAddressesMore, To: p.held.forgot})
 	}

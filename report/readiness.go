@@ -224,6 +224,14 @@ func joinName(namespace, name string) string { return wording.Qualified(namespac
 
 func plural(n int64, what string) string { return wording.Plural(n, what) }
 
+// Breaking is how many requests would break without the bindings.
+func (x *Readiness) Breaking() (n int64) {
+	for i := range x.Clients {
+		n += x.Clients[i].Requests
+	}
+	return n
+}
+
 // Worst returns the highest severity among the report's findings.
 func (r *Report) Worst() rules.Severity {
 	worst := rules.None

@@ -4,9 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/selection"
-
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -44,11 +41,6 @@ func TestAgentRunsOnItsNode(t *testing.T) {
 func TestTalos(t *testing.T) {
 	const low, other = `low: the credential of node worker-1 is used by "machined", a known agent of Talos`, `high: the credential of node worker-1 is used by "machined", which is no kubelet`
 	w := neighbours{housed(3), map[string]string{"10.0.0.1": "worker-1", "10.0.0.2": "worker-2"}}
-	on := func(node string) with {
-		return func(r *Request) {
-			r.Attrs.FieldSelectorRequirements = fields.Requirements{{Field: "spec.nodeName", Operator: selection.Equals, Value: node}}
-		}
-	}
 	nothing := func(*Request) {}
 	for _, c := range []struct {
 		what, want string
@@ -60,8 +52,8 @@ func TestTalos(t *testing.T) {
 		{"update nodes worker-1", low, nothing},
 		{"list nodes", low, nothing},
 		{"list nodes", other, verdict(nodeauthz.Deny)},
-		{"list pods", low, on("worker-1")},
-		{"list pods", other, on("worker-2")},
+		{"list pods", low, selectsNode("worker-1")},
+		{"list pods", other, selectsNode("worker-2")},
 		{"list pods", other, nothing},
 		{"get pods shop/web", low, nothing},
 		{"get pods shop/web", other, verdict(nodeauthz.Deny)},

@@ -339,7 +339,9 @@ func checkToken(r *Request, _ State, m *Memory, f *Finding) bool {
 	return true
 }
 
-func writes(verb string) bool { return verb != "get" && verb != "list" && verb != "watch" }
+func reads(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }
+
+func writes(verb string) bool { return !reads(verb) }
 
 // makesTokens reports whether the user, and not only who it acts as, is known to make bootstrap tokens.
 func makesTokens(r *Request, m *Memory) bool {
@@ -360,7 +362,7 @@ func joins(r *Request) bool {
 	}
 	switch a.APIGroup + "/" + a.Resource {
 	case "certificates.k8s.io/certificatesigningrequests":
-		return a.Verb == "create" || a.Verb == "get" || a.Verb == "list" || a.Verb == "watch"
+		return a.Verb == "create" || reads(a.Verb)
 	case "/nodes":
 		return a.Verb == "get"
 	case "/configmaps":

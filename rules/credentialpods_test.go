@@ -3,9 +3,6 @@ package rules
 import (
 	"testing"
 
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/selection"
-
 	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
@@ -14,11 +11,6 @@ import (
 func TestPodsOfAllNodes(t *testing.T) {
 	byNode := func(r *Request) {
 		r.Allowed, r.Event.Code, r.Observed.NodeVerdict, r.Event.RequestURI = true, 200, nodeauthz.Allow, "/api/v1/pods"
-	}
-	selects := func(field, value string) with {
-		return func(r *Request) {
-			r.Attrs.FieldSelectorRequirements = fields.Requirements{{Field: field, Operator: selection.Equals, Value: value}}
-		}
 	}
 	f := func(name string, want bool, changes ...with) {
 		t.Helper()

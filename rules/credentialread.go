@@ -20,7 +20,7 @@ func oddRead(r *Request, s State) (reason Reason) {
 	}
 	switch {
 	case !r.Allowed:
-		if !r.Open && r.NodeDenies() && !r.lags() && (neverRead(r) || getsPod(a) && onOthersAlone(r, s)) {
+		if r.refusedForGood() && (neverRead(r) || getsPod(a) && onOthersAlone(r, s)) {
 			reason = ForeignReadRefused
 		}
 	case a.Resource != "pods" || a.APIGroup != "":
@@ -121,8 +121,7 @@ func neverRead(r *Request) bool {
 	case "coordination.k8s.io":
 		return a.Resource == "leases" && (a.Namespace != "kube-node-lease" || a.Name != r.Node)
 	case "resource.k8s.io":
-		v := r.Event.ObjectRef.APIVersion // the kubelet of 1.30 reads its own ones of v1alpha2, later ones read none
-		return a.Resource == "resourceslices" && v != "" && v != "v1alpha2"
+		return a.Resource == "resourceslices" && !slicesOf130(r) // later kubelets read none
 	case "certificates.k8s.io":
 		return a.Resource == "podcertificaterequests" && (a.Verb == "get" || !selectsOwn(r))
 	case "apps", "batch", "autoscaling", "policy", "networking.k8s.io", "rbac.authorization.k8s.io", "admissionregistration.k8s.io":

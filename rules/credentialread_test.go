@@ -4,9 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/selection"
-
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -19,16 +16,7 @@ func TestOddReads(t *testing.T) {
 	var s State = w
 	f := func(name string, want Reason, what string, changes ...with) {
 		t.Helper()
-		uri := func(r *Request) { r.Event.RequestURI = "/api/v1" }
-		found, _ := nodeCredentialMisuse().Find(request(append([]with{does(what), uri}, changes...)...), s, NewMemory())
-		if found.Reason != want || want != "" && found.Severity != Medium {
-			t.Errorf("%s %s: %+v, want %q", what, name, found, want)
-		}
-	}
-	selects := func(value string) with {
-		return func(r *Request) {
-			r.Attrs.FieldSelectorRequirements = fields.Requirements{{Field: "spec.nodeName", Operator: selection.Equals, Value: value}}
-		}
+		misused(t, s, name, want, what, changes...)
 	}
 	static := func(r *Request) { r.Answer = nodeauthz.Answer{Verdict: nodeauthz.Allow, Static: true} }
 	byNode := func(r *Request) { annotated("allow", nodeauthz.Allow)(r); r.Event.Code = 200 }
@@ -46,8 +34,8 @@ func TestOddReads(t *testing.T) {
 		f("by another client", ForeignReadRefused, what, agent("kubelet.exe/v1.36"))
 		f("by a name that is no Node's", "", what, as("system:node:worker-3", "system:nodes"))
 	}
-	f("of another node", ForeignReadRefused, "watch pods", selects("worker-2"))
-	f("of its own", "", "watch pods", selects("worker-1"))
+	f("of another node", ForeignReadRefused, "watch pods", selectsNode("worker-2"))
+	f("of its own", "", "watch pods", selectsNode("worker-1"))
 	f("with a selector that is not logged", "", "list nodes", func(r *Request) { r.Event.RequestURI = "" })
 	for _, what := range []string{
 		"get nodes worker-1", "watch nodes worker-1", "get pods shop/own", "get pods shop/gone", "get persistentvolumes pv", "get persistentvolumeclaims shop/data",

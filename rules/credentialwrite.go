@@ -7,7 +7,7 @@ import (
 // oddWrite returns the reason of a finding on a write, or on a request for a subresource, that was refused and that no kubelet makes, "" for any other request.
 // A write of another node's object is in foreign-node-write.
 func oddWrite(r *Request, s State) Reason {
-	if r.Allowed || r.Open || !r.NodeDenies() || r.lags() || !neverMade(r) || writesForeign(r, s) || namesNoNode(r, s) {
+	if !r.refusedForGood() || !neverMade(r) || writesForeign(r, s) || namesNoNode(r, s) {
 		return ""
 	}
 	if reads(r.Attrs.Verb) {
@@ -15,8 +15,6 @@ func oddWrite(r *Request, s State) Reason {
 	}
 	return OddWriteRefused
 }
-
-func reads(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }
 
 // neverMade reports whether a request is a write, or one for a subresource, of a kind that no kubelet of a supported version makes. What kubelets make is what the
 // rules for nodes have, in any version and with any feature gate, and what these kubelets do beyond that. Reads without a subresource are left to neverRead.
@@ -50,6 +48,11 @@ func writesSlice(r *Request) bool {
 	if a.Verb == "deletecollection" {
 		return r.Event.RequestURI == "" || selectsOwn(r)
 	}
+	return slicesOf130(r) && (a.Verb == "create" || a.Verb == "update" || a.Verb == "delete")
+}
+
+// slicesOf130 reports whether the request may be about ResourceSlices as the kubelet of 1.30 has them.
+func slicesOf130(r *Request) bool {
 	v := r.Event.ObjectRef.APIVersion
-	return (v == "" || v == "v1alpha2") && (a.Verb == "create" || a.Verb == "update" || a.Verb == "delete")
+	return v == "" || v == "v1alpha2"
 }

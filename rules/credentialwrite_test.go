@@ -3,9 +3,6 @@ package rules
 import (
 	"testing"
 
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/selection"
-
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -14,18 +11,9 @@ func TestOddWrites(t *testing.T) {
 	w := &world{nodes: []string{"worker-1", "worker-2"}, pods: map[string]string{"shop/own": "worker-1", "shop/other": "worker-2"}, ended: map[string]int{}}
 	f := func(name string, want Reason, what string, changes ...with) {
 		t.Helper()
-		uri := func(r *Request) { r.Event.RequestURI = "/apis" }
-		found, _ := nodeCredentialMisuse().Find(request(append([]with{does(what), uri}, changes...)...), w, NewMemory())
-		if found.Reason != want || want != "" && found.Severity != Medium {
-			t.Errorf("%s, %s: %+v, want %q", what, name, found, want)
-		}
+		misused(t, w, name, want, what, changes...)
 	}
 	version := func(v string) with { return func(r *Request) { r.Event.ObjectRef.APIVersion = v } }
-	selects := func(node string) with {
-		return func(r *Request) {
-			r.Attrs.FieldSelectorRequirements = fields.Requirements{{Field: "spec.nodeName", Operator: selection.Equals, Value: node}}
-		}
-	}
 	const slices = "resourceslices.resource.k8s.io"
 	for _, what := range []string{
 		"delete secrets shop/db", "update secrets shop/db", "create secrets shop/", "patch secrets shop/db", "deletecollection secrets shop/", "deletecollection pods shop/",
@@ -61,8 +49,8 @@ func TestOddWrites(t *testing.T) {
 	}
 	f("of another Node, which foreign-node-write has", "", "delete nodes worker-2")
 	f("that the log does not tell the selector of", "", "deletecollection "+slices, func(r *Request) { r.Event.RequestURI = "" })
-	f("of its own", "", "deletecollection "+slices, selects("worker-1"), version("v1"))
-	f("of another node's", OddWriteRefused, "deletecollection "+slices, selects("worker-2"), version("v1"))
+	f("of its own", "", "deletecollection "+slices, selectsNode("worker-1"), version("v1"))
+	f("of another node's", OddWriteRefused, "deletecollection "+slices, selectsNode("worker-2"), version("v1"))
 	f("of all", OddWriteRefused, "deletecollection "+slices, version("v1"))
 	for _, verb := range []string{"create", "update", "delete"} {
 		f("by a kubelet of 1.30", "", verb+" "+slices+" x", version("v1alpha2"))
@@ -70,7 +58,7 @@ func TestOddWrites(t *testing.T) {
 	}
 	f("by a kubelet of 1.30", "", "watch "+slices, version("v1alpha2"))
 	f("by a later one", ForeignReadRefused, "get "+slices+" x", version("v1"))
-	f("of its own", "", "watch podcertificaterequests.certificates.k8s.io", selects("worker-1"))
+	f("of its own", "", "watch podcertificaterequests.certificates.k8s.io", selectsNode("worker-1"))
 	f("of all", ForeignReadRefused, "watch podcertificaterequests.certificates.k8s.io")
 	f("elsewhere", ForeignReadRefused, "get leases.coordination.k8s.io kube-system/kube-scheduler")
 }

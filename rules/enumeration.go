@@ -200,7 +200,7 @@ func (d *denial) reach() int {
 	if d.Wide || d.Lagged > 0 || o.APIGroup != "" {
 		return 0
 	}
-	read := o.Subresource == "" && (o.Verb == "get" || o.Verb == "list" || o.Verb == "watch")
+	read := o.Subresource == "" && reads(o.Verb)
 	switch {
 	case (o.Resource == "secrets" || o.Resource == "configmaps") && read:
 	case o.Resource == "serviceaccounts" && o.Subresource == "token" && o.Verb == "create":

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/audit"
@@ -71,6 +73,25 @@ func path(p string) with {
 }
 
 func verdict(v nodeauthz.Verdict) with { return func(r *Request) { r.Answer.Verdict = v } }
+
+// selects has the request select objects by a field, or the objects of a node.
+func selects(field, value string) with {
+	return func(r *Request) {
+		r.Attrs.FieldSelectorRequirements = fields.Requirements{{Field: field, Operator: selection.Equals, Value: value}}
+	}
+}
+
+func selectsNode(node string) with { return selects("spec.nodeName", node) }
+
+// misused expects a finding of medium severity, or none, on a request whose URI is known.
+func misused(t *testing.T, s State, name string, want Reason, what string, changes ...with) {
+	t.Helper()
+	uri := func(r *Request) { r.Event.RequestURI = "/apis" }
+	found, _ := nodeCredentialMisuse().Find(request(append([]with{does(what), uri}, changes...)...), s, NewMemory())
+	if found.Reason != want || want != "" && found.Severity != Medium {
+		t.Errorf("%s, %s: %+v, want %q", what, name, found, want)
+	}
+}
 
 func race(r *Request) { r.Answer.Race = true }
 

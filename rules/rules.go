@@ -146,6 +146,9 @@ func (r *Request) NodeDenies() bool {
 // lags reports whether the API server's Node authorizer denied what the state had long allowed the node: the object belongs to the node.
 func (r *Request) lags() bool { return r.Answer.Verdict == nodeauthz.Allow && !r.Answer.Race }
 
+// refusedForGood reports whether the request was refused, and the Node authorizer denies it and does not lag.
+func (r *Request) refusedForGood() bool { return !r.Allowed && !r.Open && r.NodeDenies() && !r.lags() }
+
 // Succeeded reports whether the request was carried out: it passed authorization, admission and the handler.
 func (r *Request) Succeeded() bool {
 	code := r.Event.Code

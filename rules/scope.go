@@ -70,7 +70,7 @@ func checkScope(r *Request, s State, m *Memory, f *Finding) bool {
 	if a.APIGroup != "" || !a.ResourceRequest || !r.NodeDenies() && !r.Contested {
 		return false
 	}
-	read := a.Subresource == "" && (a.Verb == "get" || a.Verb == "list" || a.Verb == "watch")
+	read := a.Subresource == "" && reads(a.Verb)
 	passed, refused := Critical, Medium
 	switch {
 	case a.Resource == "secrets" && read:

@@ -50,12 +50,7 @@ func (o overviewView) Open(states ...string) int {
 }
 
 // Breaking is how many requests would break.
-func (o overviewView) Breaking() (n int64) {
-	for i := range o.Readiness.Clients {
-		n += o.Readiness.Clients[i].Requests
-	}
-	return n
-}
+func (o overviewView) Breaking() int64 { return o.Readiness.Breaking() }
 
 // Clients are the programs that need a binding, each once.
 func (o overviewView) Clients() int {

@@ -240,8 +240,8 @@ func (s *showing) look(ctx context.Context) (read int64, err error) {
 	if now.Window.To == nil || whole.Window.To == nil {
 		return 0, nil
 	}
-	s.broke = bound(&whole.Readiness)
-	requests := bound(&now.Readiness)
+	s.broke = whole.Readiness.Breaking()
+	requests := now.Readiness.Breaking()
 	say := now.Readiness.Verdict
 	switch n := len(now.Readiness.Blockers); {
 	case n == 1:
@@ -263,14 +263,6 @@ func (s *showing) look(ctx context.Context) (read int64, err error) {
 		return 0, s.err
 	}
 	return whole.Events.Read, s.err
-}
-
-// bound counts the requests that would break without the bindings.
-func bound(r *report.Readiness) (requests int64) {
-	for i := range r.Clients {
-		requests += r.Clients[i].Requests
-	}
-	return requests
 }
 
 func (s *showing) get(ctx context.Context, path string, to any) error {

@@ -56,7 +56,7 @@ func holders() []Mutation {
 		}),
 		holder("holder-agent", "the proxy before the metrics of CRI-O, as on OpenShift, asks with the node's credential who its callers are", func(m *mutator) string {
 			return lease(m, func(e, _ *Event) {
-				of := [...]apiResource{{"authentication.k8s.io", "v1", "tokenreviews"}, {"authorization.k8s.io", "v1", "subjectaccessreviews"}}[m.IntN(2)]
+				of := [...]apiResource{resTokenReview, resAccess}[m.IntN(2)]
 				e.Verb, e.Code, e.URI, e.UserAgent = "create", 201, of.path("", "", ""), "kube-rbac-proxy/v0.0.0 (linux/amd64) kubernetes/$Format"
 				e.Ref = &Ref{Group: of.group, Version: of.version, Resource: of.name}
 			})
@@ -128,7 +128,7 @@ func (m *mutator) probe(e *Event, as ask) {
 	namespace, name, _ := strings.Cut(as.path, "/")
 	e.Verb, e.URI = as.verb, as.apiResource.path(namespace, name, as.sub)
 	e.Ref = &Ref{Group: as.group, Version: as.version, Resource: as.name, Subresource: as.sub, Namespace: namespace, Name: name}
-	e.Code, e.Decision, e.Reason = 403, "forbid", "Forbidden"
+	e.Decision = "forbid"
 	switch as.apiResource {
 	case resSecrets, resConfigMaps:
 		e.DecisionReason = "can only read resources of this type"
@@ -138,6 +138,7 @@ func (m *mutator) probe(e *Event, as ask) {
 	if e.DecisionReason != "" && m.Options.Minor >= 37 {
 		e.DecisionReason = "node: " + e.DecisionReason
 	}
+	e.fail(403)
 }
 
 // ownLease is a read of the Lease of the node that made another request, as its kubelet makes it.
