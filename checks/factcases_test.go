@@ -54,8 +54,9 @@ func factCases() []kase {
 			in.MaxLoss = 0.05
 			begun(func(t *tick) bool { return t.time().Hour() != 13 || unbegun(5, 25, 45)(t) })(in)
 		}, Unproven, CodeStartsMissing},
-		{policy, "the log begins at 13:32", logsOnly(func(at time.Time) bool { return at.Hour() > 13 || at.Hour() == 13 && at.Minute() >= 32 }), Passed, ""},
+		{policy, "the log begins at 13:34", logsOnly(func(at time.Time) bool { return at.Hour() > 13 || at.Hour() == 13 && at.Minute() >= 34 }), Passed, ""},
 		{policy, "the log has a break of half an hour", logsOnly(func(at time.Time) bool { return at.Hour() != 13 || at.Minute() < 12 || at.Minute() >= 42 }), Passed, ""},
+		{policy, "the log has a break of nine minutes", logsOnly(func(at time.Time) bool { return at.Hour() != 13 || at.Minute() < 12 || at.Minute() >= 21 }), Passed, ""},
 		{policy, "after which no watch begins in it", func(in *Input) {
 			in.Ledger = ledgerWith(ticks(nil), func(t *tick) bool { return t.ev.StageTime.Before(at(13, 32, 0)) }, func(*tick) bool { return false })
 		}, Unproven, CodeStartsMissing},
@@ -170,6 +171,23 @@ func unbegun(minutes ...int) func(*tick) bool {
 	return func(t *tick) bool { return t.who() != "worker-1" || !slices.Contains(minutes, t.time().Minute()/5*5) }
 }
 
+// In whatever minute a log begins, or continues after a break, what began before is not missed.
+func TestLogBeginsInAnyMinute(t *testing.T) {
+	for minute := range 60 {
+		begins := at(13, minute, 0)
+		for name, logs := range map[string]func(time.Time) bool{
+			"begins": func(at time.Time) bool { return !at.Before(begins) },
+			"breaks": func(at time.Time) bool { return !at.Before(begins) || at.Before(begins.Add(-20*time.Minute)) },
+		} {
+			in := clean()
+			logsOnly(logs)(in)
+			if r := resultOf(in, "policy-known"); r.State != Passed {
+				t.Errorf("the log %s at %s: %+v", name, begins, r.Evidence)
+			}
+		}
+	}
+}
+
 // What is to be done next is what removes the doubt: the API servers have to log more, the policy that is given is not the one in force, or somebody has to be found.
 func TestNext(t *testing.T) {
 	none := func(in *Input) { in.Ledger = ledgerWith(ticks(nil), nil, func(*tick) bool { return false }) }
@@ -184,7 +202,8 @@ func TestNext(t *testing.T) {
 		}
 	}
 	wrong := func(in *Input) { in.Holders = &Findings{Looked: 1, Wrong: []Item{{Code: CodeSecondUser}}} }
-	const policy, holder = "policy-known", "one-holder"
+	disagrees := func(all ...Disagreement) func(*Input) { return func(in *Input) { in.Agreement.Disagreements = all } }
+	const policy, holder, agree = "policy-known", "one-holder", "agreement"
 	for _, c := range []struct {
 		check, name string
 		change      func(*Input)
@@ -194,6 +213,8 @@ func TestNext(t *testing.T) {
 		{policy, "not in force", other, NextGivePolicyInForce},
 		{policy, "both", all(none, other), NextGivePolicyInForce},
 		{policy, "it hides", hides, NextGivePolicy},
+		{agree, "whole seconds", disagrees(Disagreement{Unordered: true}), NextKeepFractions},
+		{agree, "whole seconds and more", disagrees(Disagreement{Unordered: true}, Disagreement{Unwatched: true}), NextCheckState},
 		{holder, "somebody else", wrong, NextFindHolder},
 		{holder, "perhaps somebody else", doubts(CodeAddressUnnamed, CodeSecondUserDoubtful), NextFindHolder},
 		{holder, "no credential IDs", doubts(CodeAddressUnnamed), NextLogCredentials},

@@ -27,6 +27,7 @@ func TestOddWrites(t *testing.T) {
 		f("refused", OddWriteRefused, what)
 		f("refused by the API server's word", OddWriteRefused, what, annotated("forbid", nodeauthz.Deny))
 		f("in a race", "", what, race)
+		f("and perhaps let through", "", what, func(r *Request) { r.Open = true })
 	}
 	for _, what := range []string{"get pods/log shop/own", "get pods/status shop/own", "get nodes/status worker-1", "get podcertificaterequests/status.certificates.k8s.io shop/r"} {
 		f("refused", ForeignReadRefused, what)
@@ -61,4 +62,6 @@ func TestOddWrites(t *testing.T) {
 	f("of its own", "", "watch podcertificaterequests.certificates.k8s.io", selectsNode("worker-1"))
 	f("of all", ForeignReadRefused, "watch podcertificaterequests.certificates.k8s.io")
 	f("elsewhere", ForeignReadRefused, "get leases.coordination.k8s.io kube-system/kube-scheduler")
+	w.nodes = w.nodes[1:]
+	f("by a kubelet whose Node has another name", "", "deletecollection "+slices, selectsNode("worker-one"), version("v1"))
 }
