@@ -69,6 +69,17 @@ func TestOneHolder(t *testing.T) {
 		t.Errorf("no mutation shows %v", want)
 	}
 
+	for seed := range effort.Of(40, 10) { // one of the requests that no kubelet makes
+		m, _ := days.Named("holder-probes", uint64(seed))
+		bad, ok := m.Apply(clean)
+		if !ok {
+			t.Fatal("holder-probes does not apply")
+		}
+		if s, codes := codesOf(provenDay(t, bad), "one-holder"); s != checks.Unproven || !slices.Contains(codes, string(checks.CodeSecondUserDoubtful)) {
+			t.Errorf("%s: %s, %q", bad.Applied[0].What, s, codes)
+		}
+	}
+
 	f := func(name string, code checks.Code, d *days.Day, change ...func(*AnalyzeOptions)) {
 		t.Helper()
 		if s, codes := codesOf(provenDay(t, d, change...), "one-holder"); s != checks.Unproven || !slices.Contains(codes, string(code)) {

@@ -101,10 +101,15 @@ func asksForSecond(provider string) func(r *Request) bool {
 	}
 }
 
+// looksUp reports whether the request is one by which clients find out what an API server serves. Everybody may make it.
+func looksUp(r *Request) bool {
+	return !r.Attrs.ResourceRequest && r.Attrs.Verb == "get" && public(r.Attrs.Path)
+}
+
 // agentOf is the known agent that the request is an ordinary one of, nil if there is none.
 func agentOf(product string, r *Request) *nodeAgent {
 	for i := range nodeAgents {
-		if a := &nodeAgents[i]; a.product == product && strings.HasPrefix(r.Node, a.nodes) && a.does(r) {
+		if a := &nodeAgents[i]; a.product == product && strings.HasPrefix(r.Node, a.nodes) && (a.does(r) || looksUp(r)) {
 			return a
 		}
 	}

@@ -47,6 +47,8 @@ func TestTalos(t *testing.T) {
 		more       with
 	}{
 		{"get nodes worker-1", low, nothing},
+		{"get /apis", low, nothing},
+		{"get /metrics", other, nothing},
 		{"watch nodes worker-1", low, nothing},
 		{"patch nodes worker-1", low, nothing},
 		{"update nodes worker-1", low, nothing},

@@ -97,16 +97,16 @@ A single request with a node's identity for which one of these holds, the first 
   The Node authorizer allows it before Kubernetes 1.32, and in 1.32 and 1.33 with the feature gate AuthorizeNodeWithSelectors off;
 - it gets a pod that is on another node, and was let through without a binding (medium). No pod of that name was on the node within the
   day before: a kubelet asks after the pods that it had;
-- it was refused, and is a read that no kubelet makes (medium): a list or a watch of pods without the node's own field selector, of
-  another Node, CSINode or Lease of a node, or of all of them, of persistent volumes, claims or volume attachments without a name, of
-  Leases elsewhere than in 'kube-node-lease', of ResourceSlices, of namespaces, workloads, roles, policies and the like, or a get of such
-  a pod of another node. Where the node's user name is not that of a Node it is no finding (see node-identity). So is a read of a
-  subresource that no kubelet reads, such as 'pods/log' (medium);
-- it was refused, and is a write that no kubelet makes (medium), whatever is on its node: of secrets, ConfigMaps, services, workloads,
-  admission webhooks and so on, of Leases elsewhere than in 'kube-node-lease', of ResourceSlices by their names, or of a whole collection.
-  Kubelets write what upstream's rules for nodes (the ClusterRole 'system:node') have in any supported version and with any feature gate.
-  Beyond that they create and delete volume attachments where 'enableControllerAttachDetach' is off, and write ResourceSlices of
-  v1alpha2 (Kubernetes 1.30);
+- it was refused, and is one that no kubelet makes (medium), whatever is on its node. Kubelets ask for what upstream's rules for nodes (the
+  ClusterRole 'system:node') have in any supported version and with any feature gate. Beyond that they create and delete volume
+  attachments where 'enableControllerAttachDetach' is off, and those of Kubernetes 1.30 read and write ResourceSlices of v1alpha2. Any
+  other read, write or path is found: of custom resources, roles, workloads, namespaces, storage classes, admission webhooks, of
+  subresources such as 'pods/log', of Leases elsewhere than in 'kube-node-lease', of persistent volumes and claims without a name, of
+  '/metrics'. Not found are what everybody may ask for, such as '/version', '/apis' and reviews of oneself, and what k0s reads for its
+  own updates;
+- it was refused, and is for what other nodes have (medium): a list or a watch of pods without the node's own field selector, of another
+  Node, CSINode or Lease of a node, or of all of them, of the ResourceSlices of all nodes, or a get of such a pod of another node. Where
+  the node's user name is not that of a Node it is no finding (see node-identity);
 - it is a write that was authorized and that admission refused with 403. Where NodeRestriction refused it the severity is medium:
   kubelets do not ask for labels, taints, pods and tokens that it refuses. Where another plugin did, or nothing tells which one, it is
   low: admission refuses events of a namespace that is being deleted, and mirror pods beyond a quota. A write of another node's object
@@ -127,10 +127,10 @@ addresses also those by which another client reads a secret or gets a token:
 None of these is a finding: several addresses that the Node object has had for ten minutes, or from the first;
 another address of the Node from some time on (a lease of
 DHCP, a reboot, a node made anew under its name), also if it comes back later; a loopback address in addition to another one, as on
-control-plane nodes; kubeadm when it joins or upgrades a node (it reads its two ConfigMaps, that of kube-proxy, and its own Node, and
-annotates that); a new certificate that takes the old one's place; addresses through which three nodes or more come, such as those
-of a gateway, a proxy or a load balancer. A secret that is taken from there is a finding all the same if the node's kubelet does not
-live there.
+control-plane nodes; kubeadm when it joins or upgrades a node (it reads its two ConfigMaps, that of kube-proxy, and its own Node,
+annotates that, and asks who it is); a new certificate that takes the old one's place; addresses through which three nodes or more
+come, such as those of a gateway, a proxy or a load balancer. A secret that is taken from there is a finding all the same if the node's
+kubelet does not live there.
 
 A kubelet lives at an address if it renewed the Lease of its node from there in four minutes, twice in each or more. Renewals that
 were refused do not count, nor do loopback addresses.
@@ -217,18 +217,8 @@ func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 		f.Severity, f.Reason = Medium, EscalationRefused
 		what, refused := refusedToImpersonate(r)
 		if !refused {
-			switch reason := oddRead(r, s); {
-			case reason == PodsOfAll:
-				f.Reason = reason
-				return true
-			case reason != "":
-				f.Reason = reason
-			case r.Allowed || !r.NodeDenies():
-				return false
-			case !escalates(r):
-				if f.Reason = oddWrite(r, s); f.Reason == "" {
-					return false
-				}
+			if f.Reason = odd(r, s); f.Reason == "" || f.Reason == PodsOfAll {
+				return f.Reason != ""
 			}
 			what = askedFor(r)
 		}
@@ -236,7 +226,7 @@ func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 		return true
 	}
 	stolen(r, f)
-	if a := agentOf(product, r); a != nil && oddRead(r, s) == "" {
+	if a := agentOf(product, r); a != nil && podsRead(r, s) == "" && !(r.refusedForGood() && asksForOthers(r, s)) {
 		a.finding(f, r, s)
 	}
 	return true
@@ -279,7 +269,7 @@ func refusedByAdmission(r *Request, f *Finding) {
 // askedFor is the verb and the object of the request.
 func askedFor(r *Request) string {
 	a := r.Attrs
-	what := deniedObject{APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name}
+	what := deniedObject{APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name, Path: codes.Bound(a.Path, maxAsked)}
 	if what.Name == "" {
 		what.Name = r.Event.ObjectRef.Name // on create, from the body
 	}
@@ -293,9 +283,12 @@ func actsAsItsNode(ev *audit.Event) bool {
 }
 
 // kubeadms reports whether the request is one that kubeadm makes with kubelet.conf when a node joins or is upgraded: it reads its configuration by its own
-// bindings, and reads and annotates the Node (k8s.io/kubernetes/cmd/kubeadm/app/phases/patchnode).
+// bindings, reads and annotates the Node (k8s.io/kubernetes/cmd/kubeadm/app/phases/patchnode), and asks for the node's name (app/util/config/cluster.go, since 1.32).
 func kubeadms(r *Request) bool {
 	a := r.Attrs
+	if a.Resource == "selfsubjectreviews" && ofOneself(a) || looksUp(r) {
+		return true
+	}
 	own := a.ResourceRequest && a.APIGroup == "" && a.Resource == "nodes" && a.Subresource == "" && a.Name == r.Node && (a.Verb == "get" || a.Verb == "patch")
 	return own || r.JoinsBy() || r.kubeadmTolerates()
 }

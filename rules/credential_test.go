@@ -46,10 +46,11 @@ func TestClient(t *testing.T) {
 		s.f(ua, fmt.Sprintf("high: the credential of node worker-1 is used by %q, which is no kubelet", product), agent(ua))
 	}
 	upgrading := agent("kubeadm/v1.36.4 (linux/amd64) kubernetes/abc")
-	for _, of := range []string{"get configmaps kube-system/kubeadm-config", "get configmaps kube-system/kubelet-config", "get configmaps kube-system/kube-proxy", "get nodes worker-1", "patch nodes worker-1"} {
+	for _, of := range []string{"get configmaps kube-system/kubeadm-config", "get configmaps kube-system/kubelet-config", "get configmaps kube-system/kube-proxy", "get nodes worker-1", "patch nodes worker-1",
+		"create selfsubjectreviews.authentication.k8s.io", "get /version", "get /healthz"} {
 		s.f("an upgrade by kubeadm", "", upgrading, does(of))
 	}
-	for _, of := range []string{"get configmaps kube-system/coredns", "get nodes worker-2", "patch nodes worker-1/status", "list nodes"} {
+	for _, of := range []string{"get configmaps kube-system/coredns", "get nodes worker-2", "patch nodes worker-1/status", "list nodes", "create selfsubjectrulesreviews.authorization.k8s.io", "get /metrics", "post /version"} {
 		s.f("no upgrade by kubeadm", `high: the credential of node worker-1 is used by "kubeadm", which is no kubelet`, upgrading, does(of))
 	}
 	s.f("not a node", "", as("calico", "system:nodes"), agent("calico-node/v3"))

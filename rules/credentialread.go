@@ -6,37 +6,26 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
-// oddRead returns the reason of a finding on a read that no kubelet makes, "" for any other request. Kubelets of all versions that nodetrail knows read their own Node,
-// the pods on it, and by their names what these use (pkg/kubelet, pkg/volume).
-func oddRead(r *Request, s State) (reason Reason) {
+// podsRead returns the reason of a finding on a read of other nodes' pods that was let through, "" for any other request.
+func podsRead(r *Request, s State) Reason {
 	a := r.Attrs
-	if !a.ResourceRequest || a.Subresource != "" || !reads(a.Verb) {
-		return ""
-	}
 	switch {
-	case !r.Allowed:
-		if r.refusedForGood() && (neverRead(r) || getsPod(a) && onOthersAlone(r, s)) {
-			reason = ForeignReadRefused
-		}
-	case a.Resource != "pods" || a.APIGroup != "":
+	case !a.ResourceRequest || a.Subresource != "" || a.Resource != "pods" || a.APIGroup != "" || !reads(a.Verb) || !r.Allowed:
+		return ""
 	case a.Verb != "get":
 		if readsPodsOfAll(r) {
 			return PodsOfAll
 		}
 	case a.Name != "" && (r.Answer.Static || r.Answer.Verdict != nodeauthz.Allow): // else the graph leads the node to the pod
-		if r.Succeeded() && nodeAllows(r) && onOthersAlone(r, s) {
-			reason = PodOfAnother
+		if r.Succeeded() && nodeAllows(r) && onOthersAlone(r, s) && !namesNoNode(r, s) {
+			return PodOfAnother
 		}
 	}
-	if reason != "" && namesNoNode(r, s) {
-		return "" // it asks for what is its own: see node-identity
-	}
-	return reason
+	return ""
 }
 
 // namesNoNode reports whether no Node has the name that the kubelet's user name says.
@@ -60,10 +49,6 @@ func selectsOwn(r *Request) bool {
 	return slices.ContainsFunc(r.Attrs.FieldSelectorRequirements, func(q fields.Requirement) bool {
 		return q.Field == "spec.nodeName" && q.Value == r.Node && (q.Operator == selection.Equals || q.Operator == selection.DoubleEquals)
 	})
-}
-
-func getsPod(a *authorizer.AttributesRecord) bool {
-	return a.Verb == "get" && a.APIGroup == "" && a.Resource == "pods" && a.Name != ""
 }
 
 // onOthersAlone reports whether the pod is on another node, and none of its name was on this one that its kubelet may ask after: for a day, as in ownUntilBefore, or since
@@ -93,39 +78,25 @@ func hadPod(s State, namespace, name, node string, t time.Time) bool {
 	return s.PodWasOn(namespace, name, node, t.Add(-returnsFor), t.Add(ClockDoubt)) || s.HadPod(namespace, name, node, t)
 }
 
-// neverRead reports whether a read is of something that no kubelet reads, whatever is on its node.
-func neverRead(r *Request) bool {
+// asksForOthers reports whether the request is for what other nodes have, in reads that kubelets make for their own, and in deletions of whole collections. It is not where
+// no Node has the name that the user name says: then the kubelet asks for its own by another name (see node-identity).
+func asksForOthers(r *Request, s State) bool {
 	a := r.Attrs
-	if a.Verb != "get" && r.Event.RequestURI == "" {
-		return false // what it selects is not known
+	if !a.ResourceRequest || a.Subresource != "" || a.Verb != "get" && r.Event.RequestURI == "" { // what it selects is not known
+		return false
 	}
-	switch a.APIGroup {
-	case "":
-		switch a.Resource {
-		case "nodes":
-			return a.Name != r.Node
-		case "pods":
-			return a.Verb != "get" && !selectsOwn(r)
-		case "persistentvolumes", "persistentvolumeclaims":
-			return a.Name == ""
-		case "namespaces", "replicationcontrollers", "resourcequotas", "limitranges", "podtemplates":
-			return true
-		}
-	case "storage.k8s.io":
-		switch a.Resource {
-		case "csinodes":
-			return a.Name != r.Node
-		case "volumeattachments":
-			return a.Name == ""
-		}
-	case "coordination.k8s.io":
-		return a.Resource == "leases" && (a.Namespace != "kube-node-lease" || a.Name != r.Node)
-	case "resource.k8s.io":
-		return a.Resource == "resourceslices" && !slicesOf130(r) // later kubelets read none
-	case "certificates.k8s.io":
-		return a.Resource == "podcertificaterequests" && (a.Verb == "get" || !selectsOwn(r))
-	case "apps", "batch", "autoscaling", "policy", "networking.k8s.io", "rbac.authorization.k8s.io", "admissionregistration.k8s.io":
-		return true
+	others := false
+	switch a.APIGroup + "/" + a.Resource {
+	case "/nodes", "storage.k8s.io/csinodes":
+		others = reads(a.Verb) && a.Name != r.Node
+	case "coordination.k8s.io/leases":
+		others = reads(a.Verb) && a.Name != r.Node && a.Namespace == "kube-node-lease"
+	case "/pods":
+		others = a.Verb == "get" && a.Name != "" && onOthersAlone(r, s) || a.Verb != "get" && reads(a.Verb) && !selectsOwn(r)
+	case "certificates.k8s.io/podcertificaterequests":
+		others = reads(a.Verb) && !selectsOwn(r)
+	case "resource.k8s.io/resourceslices":
+		others = a.Verb == "deletecollection" && !selectsOwn(r)
 	}
-	return false
+	return others && !namesNoNode(r, s)
 }

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -18,25 +19,45 @@ func TestOddReads(t *testing.T) {
 		t.Helper()
 		misused(t, s, name, want, what, changes...)
 	}
-	static := func(r *Request) { r.Answer = nodeauthz.Answer{Verdict: nodeauthz.Allow, Static: true} }
-	byNode := func(r *Request) { annotated("allow", nodeauthz.Allow)(r); r.Event.Code = 200 }
-	lags := verdict(nodeauthz.Allow)
-
-	for _, what := range []string{
-		"list pods", "watch pods", "list pods shop/", "get nodes worker-2", "list nodes", "watch nodes", "list persistentvolumes", "watch persistentvolumeclaims shop/",
-		"list volumeattachments.storage.k8s.io", "get csinodes.storage.k8s.io worker-2", "get leases.coordination.k8s.io kube-node-lease/worker-2", "list namespaces",
-		"list deployments.apps", "get clusterroles.rbac.authorization.k8s.io admin", "get pods shop/other",
-	} {
+	refused := func(what string) {
+		t.Helper()
 		f("refused", ForeignReadRefused, what)
 		f("refused by the API server's word", ForeignReadRefused, what, annotated("forbid", nodeauthz.Deny))
 		f("in a race", "", what, race)
-		f("that the state allows", "", what, lags, annotated("forbid", nodeauthz.Deny))
+		f("and perhaps let through", "", what, func(r *Request) { r.Open = true })
+		f("that the state allows", "", what, verdict(nodeauthz.Allow), annotated("forbid", nodeauthz.Deny))
 		f("by another client", ForeignReadRefused, what, agent("kubelet.exe/v1.36"))
-		f("by a name that is no Node's", "", what, as("system:node:worker-3", "system:nodes"))
+	}
+	static := func(r *Request) { r.Answer = nodeauthz.Answer{Verdict: nodeauthz.Allow, Static: true} }
+	byNode := func(r *Request) { annotated("allow", nodeauthz.Allow)(r); r.Event.Code = 200 }
+
+	noNodes := as("system:node:worker-3", "system:nodes")
+	for _, what := range []string{
+		"list pods", "watch pods", "list pods shop/", "get nodes worker-2", "list nodes", "watch nodes", "get csinodes.storage.k8s.io worker-2",
+		"get leases.coordination.k8s.io kube-node-lease/worker-2", "watch podcertificaterequests.certificates.k8s.io", "get pods shop/other",
+	} {
+		f("by a name that is no Node's", "", what, noNodes)
+		f("of what is not known", map[bool]Reason{true: ForeignReadRefused}[strings.HasPrefix(what, "get")], what, func(r *Request) { r.Event.RequestURI = "" })
+		refused(what)
+	}
+	// What no kubelet reads, whatever its node is called and whatever it selects.
+	for _, what := range []string{
+		"list persistentvolumes", "watch persistentvolumeclaims shop/", "list volumeattachments.storage.k8s.io", "list namespaces", "get namespaces kube-system",
+		"list deployments.apps", "list daemonsets.apps", "get clusterroles.rbac.authorization.k8s.io admin", "list customresourcedefinitions.apiextensions.k8s.io",
+		"list apiservices.apiregistration.k8s.io", "get storageclasses.storage.k8s.io fast", "list widgets.example.com shop/", "list events shop/", "list endpoints", "watch endpoints default/",
+		"list endpointslices.discovery.k8s.io", "list pods.metrics.k8s.io", "list serviceaccounts shop/", "get podcertificaterequests.certificates.k8s.io shop/r", "list plans.autopilot.k0sproject.io",
+		"get leases.coordination.k8s.io kube-system/kube-scheduler", "get leases.coordination.k8s.io k0s-autopilot/k0s-autopilot-controller", "get /metrics", "get /debug/pprof/", "get /logs",
+		"get /", "get /apisx", "get /openid/v1/jwks",
+	} {
+		f("by a name that is no Node's", ForeignReadRefused, what, noNodes)
+		f("of what is not known", ForeignReadRefused, what, func(r *Request) { r.Event.RequestURI = "" })
+		refused(what)
+	}
+	for _, what := range []string{"get /api", "get /apis/apps/v1", "get /version", "get /readyz/etcd", "get /openapi/v3", "get "} {
+		f("that everybody may read", "", what)
 	}
 	f("of another node", ForeignReadRefused, "watch pods", selectsNode("worker-2"))
 	f("of its own", "", "watch pods", selectsNode("worker-1"))
-	f("with a selector that is not logged", "", "list nodes", func(r *Request) { r.Event.RequestURI = "" })
 	for _, what := range []string{
 		"get nodes worker-1", "watch nodes worker-1", "get pods shop/own", "get pods shop/gone", "get persistentvolumes pv", "get persistentvolumeclaims shop/data",
 		"get volumeattachments.storage.k8s.io csi-1", "get csinodes.storage.k8s.io worker-1", "get leases.coordination.k8s.io kube-node-lease/worker-1",

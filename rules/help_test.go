@@ -53,10 +53,15 @@ func as(name string, groups ...string) with {
 }
 
 // does sets what is requested: "get secrets shop/db", "create serviceaccounts/token shop/web", "patch nodes worker-1",
-// "update leases.coordination.k8s.io kube-node-lease/worker-1", "list secrets shop/", "list secrets".
+// "update leases.coordination.k8s.io kube-node-lease/worker-1", "list secrets shop/", "list secrets", "get /metrics".
 func does(what string) with {
 	return func(r *Request) {
 		verb, rest, _ := strings.Cut(what, " ")
+		if rest == "" || rest[0] == '/' {
+			path(rest)(r)
+			r.Attrs.Verb = verb
+			return
+		}
 		resource, name, _ := strings.Cut(rest, " ")
 		a := r.Attrs
 		resource, a.APIGroup, _ = strings.Cut(resource, ".")

@@ -121,14 +121,25 @@ var probes = []ask{
 	{verb: "update", apiResource: resConfigMaps, path: "kube-system/kube-root-ca.crt"},
 	{verb: "get", apiResource: resPods, path: "shop/web", sub: "log"},
 	{verb: "create", apiResource: resPods, path: "shop/web", sub: "exec"},
+	{verb: "list", apiResource: apiResource{"apiextensions.k8s.io", "v1", "customresourcedefinitions"}},
+	{verb: "list", apiResource: apiResource{"apiregistration.k8s.io", "v1", "apiservices"}},
+	{verb: "list", apiResource: apiResource{"storage.k8s.io", "v1", "storageclasses"}},
+	{verb: "list", apiResource: apiResource{"cert-manager.io", "v1", "certificates"}},
+	{verb: "list", apiResource: apiResource{"metrics.k8s.io", "v1beta1", "pods"}},
+	{verb: "watch", apiResource: resEvents, path: "shop/"},
+	{verb: "list", apiResource: apiResource{"discovery.k8s.io", "v1", "endpointslices"}},
+	{verb: "get", path: "/logs/"},
+	{verb: "get", path: "/debug/pprof/heap"},
 }
 
 // probe makes the request of a kubelet another one, which is refused, with the Node authorizer's reason.
 func (m *mutator) probe(e *Event, as ask) {
-	namespace, name, _ := strings.Cut(as.path, "/")
-	e.Verb, e.URI = as.verb, as.apiResource.path(namespace, name, as.sub)
-	e.Ref = &Ref{Group: as.group, Version: as.version, Resource: as.name, Subresource: as.sub, Namespace: namespace, Name: name}
-	e.Decision = "forbid"
+	e.Verb, e.URI, e.Ref, e.Decision = as.verb, as.path, nil, "forbid"
+	if as.name != "" {
+		namespace, name, _ := strings.Cut(as.path, "/")
+		e.URI = as.apiResource.path(namespace, name, as.sub)
+		e.Ref = &Ref{Group: as.group, Version: as.version, Resource: as.name, Subresource: as.sub, Namespace: namespace, Name: name}
+	}
 	switch as.apiResource {
 	case resSecrets, resConfigMaps:
 		e.DecisionReason = "can only read resources of this type"

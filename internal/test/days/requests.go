@@ -117,6 +117,10 @@ func (e *Event) fail(code int) {
 	case 409:
 		e.Reason, e.Message = "AlreadyExists", fmt.Sprintf("%s %q already exists", kind, name)
 	case 403:
+		if e.Ref == nil {
+			e.Reason, e.Message = "Forbidden", fmt.Sprintf("forbidden: User %q cannot %s path %q", e.User.Username, e.Verb, e.URI)
+			return
+		}
 		e.Reason, e.Message = "Forbidden", fmt.Sprintf("%s %q is forbidden: User %q cannot %s resource %q in API group %q", kind, name,
 			e.User.Username, e.Verb, e.Ref.Resource, e.Ref.Group)
 		if e.Ref.Namespace != "" {

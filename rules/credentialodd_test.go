@@ -62,6 +62,25 @@ func TestOddWrites(t *testing.T) {
 	f("of its own", "", "watch podcertificaterequests.certificates.k8s.io", selectsNode("worker-1"))
 	f("of all", ForeignReadRefused, "watch podcertificaterequests.certificates.k8s.io")
 	f("elsewhere", ForeignReadRefused, "get leases.coordination.k8s.io kube-system/kube-scheduler")
+	for _, what := range []string{"selfsubjectaccessreviews.authorization.k8s.io", "selfsubjectrulesreviews.authorization.k8s.io", "selfsubjectreviews.authentication.k8s.io"} {
+		f("of what everybody may ask", "", "create "+what, byRBAC(201))
+		f("of what everybody may ask, refused", "", "create "+what)
+	}
+	f("of another group", OddWriteRefused, "create selfsubjectreviews.example.com")
+	f("of what everybody may read", "", "get /version", agent("kubeadm/v1.36"))
+	for _, what := range []string{
+		"get namespaces kube-system", "get daemonsets.apps kube-system/x", "list daemonsets.apps", "watch plans.autopilot.k0sproject.io", "get leases.coordination.k8s.io k0s-autopilot/k0s-autopilot-controller",
+	} {
+		f("by k0s", "", what, agent("k0s/v1.36"))
+	}
+	for _, what := range []string{
+		"get namespaces shop", "list namespaces", "list deployments.apps", "get leases.coordination.k8s.io kube-system/x", "list k0sproject.io", "list widgets.example.com", "get daemonsets/scale.apps kube-system/x",
+	} {
+		f("by k0s", ForeignReadRefused, what, agent("k0s/v1.36"))
+	}
+	f("by k0s", OddWriteRefused, "delete plans.autopilot.k0sproject.io x", agent("k0s/v1.36"))
+	f("a path", OddWriteRefused, "post /metrics")
 	w.nodes = w.nodes[1:]
+	f("by the credential of a Node that is gone", OddWriteRefused, "delete secrets shop/db")
 	f("by a kubelet whose Node has another name", "", "deletecollection "+slices, selectsNode("worker-one"), version("v1"))
 }

@@ -1,0 +1,78 @@
+package rules
+
+import (
+	"strings"
+
+	"github.com/nodetrail/nodetrail/nodeauthz"
+)
+
+// odd returns the reason of a finding on a request of a node that no kubelet makes, "" for any other request. A write of another node's object that was refused is in
+// foreign-node-write.
+func odd(r *Request, s State) Reason {
+	switch {
+	case !r.Allowed && r.NodeDenies() && escalates(r):
+		return EscalationRefused
+	case !r.refusedForGood():
+		return podsRead(r, s)
+	case writesForeign(r, s) || !neverMade(r) && !asksForOthers(r, s):
+		return ""
+	case reads(r.Attrs.Verb):
+		return ForeignReadRefused
+	}
+	return OddWriteRefused
+}
+
+// neverMade reports whether no kubelet of a supported version makes such a request, whatever its node is called. What kubelets ask for is what the rules for nodes have, in
+// any version and with any feature gate, and what these kubelets do beyond that.
+func neverMade(r *Request) bool {
+	a := r.Attrs
+	if !a.ResourceRequest {
+		return a.Path != "" && !public(a.Path)
+	}
+	if a.Subresource == "" {
+		switch a.APIGroup + "/" + a.Resource {
+		case "coordination.k8s.io/leases":
+			if a.Namespace != "kube-node-lease" {
+				return !k0s(r)
+			}
+		case "certificates.k8s.io/podcertificaterequests":
+			if a.Verb == "get" {
+				return true // they are watched
+			}
+		case "storage.k8s.io/volumeattachments":
+			// With enableControllerAttachDetach off a kubelet attaches volumes itself (pkg/volume/csi/csi_attacher.go).
+			if a.Verb == "create" || a.Verb == "delete" {
+				return false
+			}
+		case "resource.k8s.io/resourceslices":
+			// That of 1.30, which knows v1alpha2 alone, watches and publishes them for its drivers. Later ones delete those of their Node when a driver goes, and leave all
+			// else to the drivers (pkg/kubelet/cm/dra/plugin).
+			return a.Verb != "deletecollection" && (a.Verb == "patch" || !slicesOf130(r))
+		}
+	}
+	return !nodeauthz.EverRuled(a) && !ofOneself(a) && !k0s(r)
+}
+
+// slicesOf130 reports whether the request may be about ResourceSlices as the kubelet of 1.30 has them. What the log does not tell counts for the kubelet.
+func slicesOf130(r *Request) bool {
+	v := r.Event.ObjectRef.APIVersion
+	return v == "" || v == "v1alpha2"
+}
+
+// k0s reports whether the request is one that the program k0s makes beside its kubelet, with the kubelet's credential: it reads what its updates are about, and drains its
+// node (github.com/k0sproject/k0s, pkg/component/controller/systemrbac-ap.yaml). It has bindings of its own for that, which it may not have yet.
+func k0s(r *Request) bool {
+	a := r.Attrs
+	if r.product() != "k0s" || !reads(a.Verb) || a.Subresource != "" {
+		return false
+	}
+	switch a.APIGroup + "/" + a.Resource {
+	case "/namespaces":
+		return a.Verb == "get" && a.Name == kubeSystem
+	case "apps/daemonsets":
+		return a.Verb != "watch"
+	case "coordination.k8s.io/leases":
+		return a.Verb == "get" && a.Namespace == "k0s-autopilot"
+	}
+	return strings.HasSuffix(a.APIGroup, ".k0sproject.io")
+}
