@@ -400,6 +400,15 @@ var errFull = errors.New("no space left on device")
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
+// After an outage what was missed may come late.
+func TestEndsBacklog(t *testing.T) {
+	for unseen, want := range map[time.Duration]time.Duration{0: time.Second, 500 * time.Millisecond: time.Second, 3 * time.Second: 3 * time.Second, time.Hour: 5 * time.Second} {
+		if got := endsBacklog(unseen, time.Second); got != want {
+			t.Errorf("unseen for %s: %s, want %s", unseen, got, want)
+		}
+	}
+}
+
 func TestRecordFails(t *testing.T) {
 	a := newAPIServer(t)
 	a.set("web-1", "u1", "w1")

@@ -93,7 +93,7 @@ type knownObject struct {
 }
 
 const (
-	// catchUpFor is for how long after a watch was taken up again its events are held for backlog, and how long a pause is its end.
+	// catchUpFor is for how long after a watch was taken up again its events are held for backlog at least (see endsBacklog).
 	catchUpFor = time.Second
 	// answerWithin is how long the API server may take for a page, or to begin a watch.
 	answerWithin = time.Minute

@@ -36,7 +36,8 @@ func (k *kindRecorder) watch(ctx context.Context) error {
 			return errListAgain
 		}
 	}
-	quiet, silence := time.NewTimer(k.cfg.catchUp), time.NewTimer(k.cfg.Silence)
+	pause := endsBacklog(asked.Sub(k.good), k.cfg.catchUp)
+	quiet, silence := time.NewTimer(pause), time.NewTimer(k.cfg.Silence)
 	defer quiet.Stop()
 	defer silence.Stop()
 	events := 0
@@ -64,7 +65,7 @@ func (k *kindRecorder) watch(ctx context.Context) error {
 				return err
 			}
 			if k.backlog && k.target != 0 {
-				quiet.Reset(k.cfg.catchUp)
+				quiet.Reset(pause)
 			}
 			if k.out.settled(ctx, k); k.whole {
 				return errListAgain
@@ -72,6 +73,10 @@ func (k *kindRecorder) watch(ctx context.Context) error {
 		}
 	}
 }
+
+// endsBacklog is how long a pause tells that all has come that happened while nobody looked, if no resource version tells it: as long as nobody looked, from short to five
+// times that. A busy API server takes its time before it sends the first event.
+func endsBacklog(unseen, short time.Duration) time.Duration { return min(max(unseen, short), 5*short) }
 
 // open begins a watch, within a bounded time.
 func (k *kindRecorder) open(ctx context.Context, timeout int64) (watch.Interface, error) {

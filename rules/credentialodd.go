@@ -59,7 +59,7 @@ func slicesOf130(r *Request) bool {
 	return v == "" || v == "v1alpha2"
 }
 
-// k0s reports whether the request is one that the program k0s makes beside its kubelet, with the kubelet's credential: it reads what its updates are about, and drains its
+// k0s reports whether the request is one that the program k0s makes next to its kubelet, with the kubelet's credential: it reads what its updates are about, and drains its
 // node (github.com/k0sproject/k0s, pkg/component/controller/systemrbac-ap.yaml). It has bindings of its own for that, which it may not have yet.
 func k0s(r *Request) bool {
 	a := r.Attrs
