@@ -394,12 +394,6 @@ func TestTrimmedPodMeansTheSame(t *testing.T) {
 	}
 }
 
-type fullDisk struct{}
-
-var errFull = errors.New("no space left on device")
-
-func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
-
 // After an outage what was missed may come late.
 func TestEndsBacklog(t *testing.T) {
 	for unseen, want := range map[time.Duration]time.Duration{0: time.Second, 500 * time.Millisecond: time.Second, 3 * time.Second: 3 * time.Second, time.Hour: 5 * time.Second} {
@@ -408,6 +402,12 @@ func TestEndsBacklog(t *testing.T) {
 		}
 	}
 }
+
+type fullDisk struct{}
+
+var errFull = errors.New("no space left on device")
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
 func TestRecordFails(t *testing.T) {
 	a := newAPIServer(t)

@@ -14,6 +14,8 @@ type nodeAgent struct {
 	provider string
 	source   string
 	does     func(r *Request) bool
+	// perhaps is for requests of which the log does not tell whether they are such; it may be nil.
+	perhaps func(r *Request) bool
 }
 
 // nodeAgents are the agents that are known. What another program does under their names, or they do beyond this, is a program that is no kubelet.
@@ -42,11 +44,11 @@ var nodeAgents = []nodeAgent{
 		product: "Talos", provider: "Talos in newer releases", does: managesItsNode, source: "github.com/siderolabs/talos, pkg/httpdefaults/useragent.go",
 	},
 	{
-		product: "ovnkube", provider: "OVN-Kubernetes, as on OpenShift", does: asksForSecond("OVN-Kubernetes"),
+		product: "ovnkube", provider: "OVN-Kubernetes, as on OpenShift", does: asksForSecond("OVN-Kubernetes"), perhaps: asksWithoutBody,
 		source: "github.com/ovn-kubernetes/ovn-kubernetes, go-controller/pkg/util/kube.go (StartNodeCertificateManager)",
 	},
 	{
-		product: "multus-daemon", provider: "Multus, as on OpenShift", does: asksForSecond("Multus"),
+		product: "multus-daemon", provider: "Multus, as on OpenShift", does: asksForSecond("Multus"), perhaps: asksWithoutBody,
 		source: "github.com/k8snetworkplumbingwg/multus-cni, pkg/k8sclient/kubeconfig.go (PerNodeK8sClient)",
 	},
 	{
@@ -106,10 +108,20 @@ func looksUp(r *Request) bool {
 	return !r.Attrs.ResourceRequest && r.Attrs.Verb == "get" && public(r.Attrs.Path)
 }
 
-// agentOf is the known agent that the request is an ordinary one of, nil if there is none.
+// asksWithoutBody reports whether the request is for a certificate, and the log does not tell for which: it has no body.
+func asksWithoutBody(r *Request) bool {
+	a := r.Attrs
+	if !a.ResourceRequest || a.APIGroup != "certificates.k8s.io" || a.Resource != "certificatesigningrequests" || a.Subresource != "" || a.Verb != "create" {
+		return false
+	}
+	_, whole := r.Signing()
+	return !whole
+}
+
+// agentOf is the known agent that the request is an ordinary one of, or perhaps one of; nil if there is none.
 func agentOf(product string, r *Request) *nodeAgent {
 	for i := range nodeAgents {
-		if a := &nodeAgents[i]; a.product == product && strings.HasPrefix(r.Node, a.nodes) && (a.does(r) || looksUp(r)) {
+		if a := &nodeAgents[i]; a.product == product && strings.HasPrefix(r.Node, a.nodes) && (a.does(r) || looksUp(r) || a.perhaps != nil && a.perhaps(r)) {
 			return a
 		}
 	}
@@ -154,6 +166,10 @@ func (a *nodeAgent) finding(f *Finding, r *Request, s State) {
 			}
 			return
 		}
+	}
+	if a.perhaps != nil && a.perhaps(r) {
+		f.Severity = Medium
+		return
 	}
 	f.Severity, f.Reason, f.Params = Low, ProviderAgent, codes.Params{codes.Text(ParamProvider, a.provider)}
 }

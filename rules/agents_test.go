@@ -77,16 +77,17 @@ func TestTalos(t *testing.T) {
 	newStory(t, w).f("from another node", other, does("get nodes worker-1"), agent("machined/v0.0.0"), verdict(nodeauthz.Allow), code(200), comes("10.0.0.2"))
 }
 
-// OVN-Kubernetes and Multus ask for the node's second certificate with the kubelet's credential, and do nothing else with it.
+// OVN-Kubernetes and Multus ask for the node's second certificate with the kubelet's credential, and do nothing else with it. What they ask for is in bodies: without these it is
+// in doubt.
 func TestAgentsWithASecondCertificate(t *testing.T) {
 	const low, other = `low: the credential of node worker-1 is used by "ovnkube", a known agent of OVN-Kubernetes, as on OpenShift`, `high: the credential of node worker-1 is used by "ovnkube", which is no kubelet`
-	w := neighbours{housed(3), map[string]string{"10.0.0.1": "worker-1"}}
+	w := neighbours{housed(3), map[string]string{"10.0.0.1": "worker-1", "10.0.0.2": "worker-2"}}
 	own := asking{cn: "system:ovn-node:worker-1", orgs: []string{"system:ovn-nodes"}, signer: signerClient, user: "system:node:worker-1", groups: []string{"system:nodes"}}
 	admin, of2, multus := own, own, own
 	admin.orgs, of2.cn = []string{"system:masters"}, "system:ovn-node:worker-2"
 	multus.cn, multus.orgs = "system:multus:worker-1", []string{"system:multus"}
 	by := func(client, what, want string, changes ...with) {
-		newStory(t, w).f(what, want, append(changes, agent(client+"/v0.0.0 (linux/amd64) kubernetes/$Format"), code(200), comes("10.0.0.1"))...)
+		newStory(t, w).f(what, want, append([]with{agent(client + "/v0.0.0 (linux/amd64) kubernetes/$Format"), code(200), comes("10.0.0.1")}, changes...)...)
 	}
 	f := func(what, want string, changes ...with) { by("ovnkube", what, want, changes...) }
 	f("its certificate", low, signing(t, own, "", "csr-1"))
@@ -94,6 +95,8 @@ func TestAgentsWithASecondCertificate(t *testing.T) {
 	f("another node's", other, signing(t, of2, "", "csr-1"))
 	f("another provider's", other, signing(t, multus, "", "csr-1"))
 	f("the approval", other, signing(t, own, "approval", "csr-1"), node("worker-1"))
+	f("a log without bodies", strings.Replace(other, "high", "medium", 1), does("create certificatesigningrequests.certificates.k8s.io"))
+	f("a log without bodies, from another node", other, does("create certificatesigningrequests.certificates.k8s.io"), comes("10.0.0.2"))
 	f("the wait", low, does("watch certificatesigningrequests.certificates.k8s.io csr-1"))
 	f("its node", other, does("get nodes worker-1"))
 

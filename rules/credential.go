@@ -90,7 +90,7 @@ A single request with a node's identity for which one of these holds, the first 
   node's scope;
 - its user agent is not a kubelet's. The severity is low for agents of providers that are known to use the credential, as far as they
   do what their sources say and come from an address of the Node. It is medium where they come from an address that no Node has, such as
-  one of a gateway;
+  one of a gateway, and where they ask for a certificate and the log does not have the body that says which;
 - it was refused and would have given the node the rights of others (medium): exec and the like in pods, the proxy of pods, services and
   nodes, roles and bindings, the approval of certificates, impersonation, bootstrap tokens;
 - it lists or watches pods of all nodes, and was let through without a binding (medium). Kubelets ask for their own by a field selector.
