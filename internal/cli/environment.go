@@ -3,19 +3,27 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/nodetrail/nodetrail/internal/spelling"
 )
 
 // Environment gives each flag that was not given the value of its variable: the prefix and its name in capital letters, such as NODETRAIL_STATE for
-// --state with the prefix NODETRAIL_.
+// --state with the prefix NODETRAIL_. It warns on the standard error of variables that are probably misspelt.
 func Environment(cmd *cobra.Command, prefix string) error {
+	for _, name := range misspelt(cmd.Root(), prefix, os.Environ()) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: no flag has the environment variable %s\n", cmd.Root().Name(), name)
+	}
 	var errs []error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		name := prefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		name := variable(prefix, f)
 		value, set := os.LookupEnv(name)
 		if !set || f.Changed || f.Name == "help" || f.Name == "version" {
 			return
@@ -41,4 +49,42 @@ const fromEnvironment = "from-environment"
 func Given(cmd *cobra.Command, name string) bool {
 	f := cmd.Flags().Lookup(name)
 	return f.Changed && f.Annotations[fromEnvironment] == nil
+}
+
+func variable(prefix string, f *pflag.Flag) string {
+	return prefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+}
+
+// serviceLink is what a variable ends with that the kubelet makes for a Service of the namespace, whose name may begin like the program's.
+var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)?)$`)
+
+// misspelt returns the variables of the environment whose names are near that of a flag's variable, and no flag's, each with what it may have been.
+func misspelt(root *cobra.Command, prefix string, environment []string) (out []string) {
+	known := map[string]bool{}
+	var all func(cmd *cobra.Command)
+	all = func(cmd *cobra.Command) {
+		for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
+			flags.VisitAll(func(f *pflag.Flag) { known[variable("", f)] = true })
+		}
+		for _, c := range cmd.Commands() {
+			all(c)
+		}
+	}
+	all(root)
+	flags := slices.Sorted(maps.Keys(known))
+	for _, e := range environment {
+		name, _, _ := strings.Cut(e, "=")
+		rest, ours := strings.CutPrefix(name, prefix)
+		if !ours || rest == "" || known[rest] || serviceLink.MatchString(name) {
+			continue
+		}
+		near := spelling.Nearest(rest, flags)
+		for i := range near {
+			near[i] = prefix + near[i]
+		}
+		if len(near) > 0 {
+			out = append(out, fmt.Sprintf("%s: did you mean %s?", name, spelling.OneOf(near[:min(len(near), 5)])))
+		}
+	}
+	return out
 }
