@@ -95,7 +95,7 @@ const nodeRoleInReason = ` of ClusterRole "system:node" to `
 // no impersonated user: the API server's message tells (k8s.io/apiserver/pkg/endpoints/filters/impersonation, ForbiddenStatusError). With constrained
 // impersonation, on since 1.36, that asks first for the right to the request itself while acting as a node, and names only what was asked for.
 func RefusedImpersonation(ev *Event) (node string, refused bool) {
-	if ev.Code != 403 || ev.IsImpersonated || !SaysImpersonation(ev.StatusMessage) {
+	if ev.Code != 403 || ev.IsImpersonated || !SaysImpersonation(ev) {
 		return "", false
 	}
 	cannot := "User " + inMessage.Replace(strconv.Quote(ev.User.Username)) + refusal
@@ -116,10 +116,14 @@ func RefusedImpersonation(ev *Event) (node string, refused bool) {
 	return node, ok && node != "" && strings.HasPrefix(rest, cannot+verb)
 }
 
-// SaysImpersonation reports whether a message of the API server may say that somebody may not impersonate. It looks only at what follows the name of the user,
-// and finds that by the colon before it, which comes first in nearly all messages: a search for the words takes longer.
-func SaysImpersonation(message string) bool {
-	for {
+// SaysImpersonation reports whether the API server's message may say that somebody may not impersonate. Such a request is refused before it is authorized, so that it has
+// no annotation about that. Of the message only what follows the name of the user counts. That is found by the colon before it, which comes first in nearly all messages: a
+// search for the words takes longer.
+func SaysImpersonation(ev *Event) bool {
+	if ev.Decision != "" {
+		return false
+	}
+	for message := ev.StatusMessage; ; {
 		before, rest, found := strings.Cut(message, `: User "`)
 		if !found {
 			return false

@@ -244,12 +244,16 @@ func TestSaysImpersonation(t *testing.T) {
 		object, name := text(), text()
 		for verb, want := range map[string]bool{"impersonate": true, "impersonate:arbitrary-node": true, "impersonate-on:user-info:get": true, "get": false, "create": false} {
 			message := fmt.Sprintf(`users %q is forbidden: User %s cannot %s resource "users" in API group "" at the cluster scope`, object, inMessage.Replace(strconv.Quote(name)), verb)
-			if got := SaysImpersonation(message); got != want {
+			if got := SaysImpersonation(&Event{StatusMessage: message}); got != want {
 				t.Fatalf("%t of %s", got, message)
 			}
 		}
 	}
-	if !SaysImpersonation(`forbidden: User "a\" cannot impersonate x" cannot get path "/"`) {
+	const may = `forbidden: User "a\" cannot impersonate x" cannot get path "/"`
+	if !SaysImpersonation(&Event{StatusMessage: may}) {
 		t.Error("that may say so")
+	}
+	if SaysImpersonation(&Event{StatusMessage: may, Decision: "forbid"}) {
+		t.Error("what was authorized was not refused before")
 	}
 }

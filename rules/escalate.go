@@ -11,7 +11,7 @@ import (
 // itself, and it does not matter whether the node may make that.
 func refusedToImpersonate(r *Request) (what string, refused bool) {
 	message := r.Event.StatusMessage
-	if r.Allowed || r.Event.Code != http.StatusForbidden || !audit.SaysImpersonation(message) {
+	if r.Allowed || r.Event.Code != http.StatusForbidden || !audit.SaysImpersonation(r.Event) {
 		return "", false
 	}
 	whom, rest, _ := strings.Cut(message, ` is forbidden: User "`)
