@@ -30,24 +30,26 @@ func neverMade(r *Request) bool {
 		return a.Path != "" && !public(a.Path)
 	}
 	if a.Subresource == "" {
-		switch a.APIGroup + "/" + a.Resource {
-		case "coordination.k8s.io/leases":
-			if a.Namespace != "kube-node-lease" {
+		switch a.Resource {
+		case "leases":
+			if a.APIGroup == "coordination.k8s.io" && a.Namespace != "kube-node-lease" {
 				return !k0s(r)
 			}
-		case "certificates.k8s.io/podcertificaterequests":
-			if a.Verb == "get" {
+		case "podcertificaterequests":
+			if a.APIGroup == "certificates.k8s.io" && a.Verb == "get" {
 				return true // they are watched
 			}
-		case "storage.k8s.io/volumeattachments":
+		case "volumeattachments":
 			// With enableControllerAttachDetach off a kubelet attaches volumes itself (pkg/volume/csi/csi_attacher.go).
-			if a.Verb == "create" || a.Verb == "delete" {
+			if a.APIGroup == "storage.k8s.io" && (a.Verb == "create" || a.Verb == "delete") {
 				return false
 			}
-		case "resource.k8s.io/resourceslices":
+		case "resourceslices":
 			// That of 1.30, which knows v1alpha2 alone, watches and publishes them for its drivers. Later ones delete those of their Node when a driver goes, and leave all
 			// else to the drivers (pkg/kubelet/cm/dra/plugin).
-			return a.Verb != "deletecollection" && (a.Verb == "patch" || !slicesOf130(r))
+			if a.APIGroup == "resource.k8s.io" {
+				return a.Verb != "deletecollection" && (a.Verb == "patch" || !slicesOf130(r))
+			}
 		}
 	}
 	return !nodeauthz.EverRuled(a) && !ofOneself(a) && !k0s(r)

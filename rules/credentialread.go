@@ -85,18 +85,20 @@ func asksForOthers(r *Request, s State) bool {
 	if !a.ResourceRequest || a.Subresource != "" || a.Verb != "get" && r.Event.RequestURI == "" { // what it selects is not known
 		return false
 	}
-	others := false
-	switch a.APIGroup + "/" + a.Resource {
-	case "/nodes", "storage.k8s.io/csinodes":
+	others, group := false, ""
+	switch a.Resource {
+	case "nodes":
 		others = reads(a.Verb) && a.Name != r.Node
-	case "coordination.k8s.io/leases":
-		others = reads(a.Verb) && a.Name != r.Node && a.Namespace == "kube-node-lease"
-	case "/pods":
+	case "csinodes":
+		others, group = reads(a.Verb) && a.Name != r.Node, "storage.k8s.io"
+	case "leases":
+		others, group = reads(a.Verb) && a.Name != r.Node && a.Namespace == "kube-node-lease", "coordination.k8s.io"
+	case "pods":
 		others = a.Verb == "get" && a.Name != "" && onOthersAlone(r, s) || a.Verb != "get" && reads(a.Verb) && !selectsOwn(r)
-	case "certificates.k8s.io/podcertificaterequests":
-		others = reads(a.Verb) && !selectsOwn(r)
-	case "resource.k8s.io/resourceslices":
-		others = a.Verb == "deletecollection" && !selectsOwn(r)
+	case "podcertificaterequests":
+		others, group = reads(a.Verb) && !selectsOwn(r), "certificates.k8s.io"
+	case "resourceslices":
+		others, group = a.Verb == "deletecollection" && !selectsOwn(r), "resource.k8s.io"
 	}
-	return others && !namesNoNode(r, s)
+	return others && a.APIGroup == group && !namesNoNode(r, s)
 }
