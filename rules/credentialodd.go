@@ -31,6 +31,11 @@ func neverMade(r *Request) bool {
 	}
 	if a.Subresource == "" {
 		switch a.Resource {
+		case "secrets", "configmaps":
+			// They are read by their names (pkg/kubelet/util/manager). The name in a pod may be empty (k8s.io/kubernetes issue 99454), and is selected then.
+			if a.APIGroup == "" && a.Name == "" && r.Event.RequestURI != "" && !selects(r, "metadata.name", "") {
+				return true
+			}
 		case "leases":
 			if a.APIGroup == "coordination.k8s.io" && a.Namespace != "kube-node-lease" {
 				return !k0s(r)

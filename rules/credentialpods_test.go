@@ -21,9 +21,9 @@ func TestPodsOfAllNodes(t *testing.T) {
 	}
 	f("list", true, does("list pods"), byNode)
 	f("watch", true, does("watch pods"), byNode)
-	f("of another node", true, does("list pods"), byNode, selects("spec.nodeName", "worker-2"))
-	f("that run", true, does("list pods"), byNode, selects("status.phase", "Running"))
-	f("its own", false, does("list pods"), byNode, selects("spec.nodeName", "worker-1"))
+	f("of another node", true, does("list pods"), byNode, selecting("spec.nodeName", "worker-2"))
+	f("that run", true, does("list pods"), byNode, selecting("status.phase", "Running"))
+	f("its own", false, does("list pods"), byNode, selecting("spec.nodeName", "worker-1"))
 	f("one", false, does("watch pods shop/web"), byNode)
 	f("by a binding", false, does("list pods"), byRBAC(200))
 	f("refused", false, does("list pods"))

@@ -45,9 +45,11 @@ func readsPodsOfAll(r *Request) bool {
 }
 
 // selectsOwn reports whether a request selects the pods, the slices or the certificate requests of the node.
-func selectsOwn(r *Request) bool {
+func selectsOwn(r *Request) bool { return selects(r, "spec.nodeName", r.Node) }
+
+func selects(r *Request, field, value string) bool {
 	return slices.ContainsFunc(r.Attrs.FieldSelectorRequirements, func(q fields.Requirement) bool {
-		return q.Field == "spec.nodeName" && q.Value == r.Node && (q.Operator == selection.Equals || q.Operator == selection.DoubleEquals)
+		return q.Field == field && q.Value == value && (q.Operator == selection.Equals || q.Operator == selection.DoubleEquals)
 	})
 }
 

@@ -53,6 +53,16 @@ func TestOddReads(t *testing.T) {
 		f("of what is not known", ForeignReadRefused, what, func(r *Request) { r.Event.RequestURI = "" })
 		refused(what)
 	}
+	for _, what := range []string{"list secrets", "watch secrets shop/", "list configmaps", "watch configmaps kube-system/"} {
+		f("by a name that is no Node's", ForeignReadRefused, what, noNodes)
+		f("of what is not known", "", what, func(r *Request) { r.Event.RequestURI = "" })
+		f("by an empty name", "", what, selecting("metadata.name", ""))
+		f("by another field", ForeignReadRefused, what, selecting("type", ""))
+		refused(what)
+	}
+	for _, what := range []string{"get secrets shop/db", "list secrets shop/db", "watch configmaps shop/web"} {
+		f("by their names", "", what)
+	}
 	for _, what := range []string{"get /api", "get /apis/apps/v1", "get /version", "get /readyz/etcd", "get /openapi/v3", "get "} {
 		f("that everybody may read", "", what)
 	}

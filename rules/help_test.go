@@ -79,14 +79,14 @@ func path(p string) with {
 
 func verdict(v nodeauthz.Verdict) with { return func(r *Request) { r.Answer.Verdict = v } }
 
-// selects has the request select objects by a field, or the objects of a node.
-func selects(field, value string) with {
+// selecting has the request select objects by a field, or the objects of a node.
+func selecting(field, value string) with {
 	return func(r *Request) {
 		r.Attrs.FieldSelectorRequirements = fields.Requirements{{Field: field, Operator: selection.Equals, Value: value}}
 	}
 }
 
-func selectsNode(node string) with { return selects("spec.nodeName", node) }
+func selectsNode(node string) with { return selecting("spec.nodeName", node) }
 
 // misused expects a finding of medium severity, or none, on a request whose URI is known.
 func misused(t *testing.T, s State, name string, want Reason, what string, changes ...with) {
