@@ -52,6 +52,10 @@ var nodeAgents = []nodeAgent{
 		source: "github.com/k8snetworkplumbingwg/multus-cni, pkg/k8sclient/kubeconfig.go (PerNodeK8sClient)",
 	},
 	{
+		product: "kube-proxy", provider: "EKS and AKS on Windows", does: proxiesServices,
+		source: "github.com/aws/aws-k8s-tester/pull/242; github.com/Azure/aks-engine, staging/provisioning/windows/kubeproxystart.ps1",
+	},
+	{
 		product: "kube-rbac-proxy", provider: "OpenShift (kube-rbac-proxy-crio)", does: reviews,
 		source: "github.com/openshift/machine-config-operator, 'templates/master/01-master-kubelet/_base/files/criometricsproxy.yaml'",
 	},
@@ -121,7 +125,7 @@ func asksWithoutBody(r *Request) bool {
 // agentOf is the known agent that the request is an ordinary one of, or perhaps one of; nil if there is none.
 func agentOf(product string, r *Request) *nodeAgent {
 	for i := range nodeAgents {
-		if a := &nodeAgents[i]; a.product == product && strings.HasPrefix(r.Node, a.nodes) && (a.does(r) || looksUp(r) || a.perhaps != nil && a.perhaps(r)) {
+		if a := &nodeAgents[i]; a.product == program(product) && strings.HasPrefix(r.Node, a.nodes) && (a.does(r) || looksUp(r) || a.perhaps != nil && a.perhaps(r)) {
 			return a
 		}
 	}
@@ -152,6 +156,25 @@ func reviews(r *Request) bool {
 	a := r.Attrs
 	return a.ResourceRequest && a.Verb == "create" && a.Subresource == "" &&
 		(a.APIGroup == "authentication.k8s.io" && a.Resource == "tokenreviews" || a.APIGroup == "authorization.k8s.io" && a.Resource == "subjectaccessreviews")
+}
+
+// proxiesServices reports whether the request is one of kube-proxy's: it reads services and what is behind them, and Nodes, and writes events.
+func proxiesServices(r *Request) bool {
+	a := r.Attrs
+	if !a.ResourceRequest || a.Subresource != "" {
+		return false
+	}
+	switch a.Resource {
+	case "services", "endpoints", "nodes":
+		return a.APIGroup == "" && reads(a.Verb)
+	case "endpointslices":
+		return a.APIGroup == "discovery.k8s.io" && reads(a.Verb)
+	case "servicecidrs":
+		return a.APIGroup == "networking.k8s.io" && reads(a.Verb)
+	case "events":
+		return a.Verb == "create" || a.Verb == "patch" || a.Verb == "update"
+	}
+	return false
 }
 
 // finding is the one on such a request. An agent runs on its node: it is excused where it comes from an address of the Node. It is not where it comes from one of another

@@ -77,8 +77,8 @@ func bootstrapImpersonation() *Rule {
 			{Reason: LiveNodeAsked, Doc: "somebody else asked for a certificate of a node whose kubelet was running, and it is not signed (high)"},
 			{Reason: KnownNodeAgain, Doc: "somebody else asked for a certificate of a node that exists and was silent, as when it is made anew (low)"},
 			{Reason: OtherNodeAsked, Doc: "a node asked for a certificate of another node (critical, or high if it was refused)"},
-			{Reason: RequestOdd, Doc: "a node or a bootstrap token asked for a certificate that is not a kubelet's (high)"},
-			{Reason: RequestOddSigned, Doc: "a certificate that is not a kubelet's was approved for a node or a bootstrap token (critical)"},
+			{Reason: RequestOdd, Doc: "a node or a bootstrap token asked for a certificate that is not a kubelet's (high, or medium)"},
+			{Reason: RequestOddSigned, Doc: "a certificate that is not a kubelet's was approved for a node or a bootstrap token (critical, or high)"},
 			{Reason: SecondAsked, Doc: "a node or a bootstrap token asked for a second certificate of a form that is known (low)"},
 			{Reason: SecondApproved, Doc: "a certificate of a known form was approved by somebody who is not known to do so (low)"},
 			{Reason: ApproverUnknown, Doc: "a certificate of a node was not approved by the controller (high)"},
@@ -102,9 +102,9 @@ use. One of these is flagged:
 - a node requests a certificate of another node: critical, or high if it was refused;
 - a node or a bootstrap token requests a certificate that is not a kubelet's: from the signer 'kubernetes.io/kube-apiserver-client', for
   other groups than 'system:nodes', or a client certificate with alternative names (high; critical once it is approved, whoever approves
-  it). It is low if it has one of the forms below and the node's own name. Then the approval is no finding if the user who is named there
-  approves it, or one in 'bootstrap.trusted', and low otherwise. A bootstrap token has no node of its own: there only who is in
-  'bootstrap.trusted' counts;
+  it), or from another signer than kubelets ask, such as one of your own (medium; high once it is approved). It is low if it has one of
+  the forms below and the node's own name. Then the approval is no finding if the user who is named there approves it, or one in
+  'bootstrap.trusted', and low otherwise. A bootstrap token has no node of its own: there only who is in 'bootstrap.trusted' counts;
 - a client certificate of a node is approved by somebody else than kube-controller-manager (high), or any request by a node (critical). Who
   impersonates kube-controller-manager, a node or a user in 'bootstrap.trusted' is somebody else;
 - a serving certificate of a kubelet has names or addresses that its Node never had (medium; high once it is approved);
@@ -230,7 +230,9 @@ func asked(r *Request, s *Signing, f *Finding) bool {
 		f.Reason, f.Severity = SecondAsked, Low
 		f.Params = append(append(f.Params, codes.Text(ParamProvider, second.provider)), s.subject()...)
 	case what != "":
-		f.Reason, f.Severity = RequestOdd, High
+		if f.Reason, f.Severity = RequestOdd, High; s.private() {
+			f.Severity = Medium
+		}
 		f.Params = append(append(f.Params, codes.Text(ParamObject, what)), s.subject()...)
 	default:
 		return false
@@ -243,12 +245,8 @@ func oddity(s *Signing) string {
 	if !strings.HasPrefix(s.User, nodeid.UserPrefix) && !strings.HasPrefix(s.User, audit.BootstrapUserPrefix) {
 		return ""
 	}
-	switch s.Signer {
-	case signerClient:
-		return "signer " + s.Signer
-	case signerKubelet, signerServing:
-	default:
-		return ""
+	if s.private() || s.Signer == signerClient {
+		return "signer " + codes.Bound(s.Signer, maxAsked)
 	}
 	if len(s.Organizations) != 1 || s.Organizations[0] != user.NodesGroup {
 		return "groups other than " + user.NodesGroup
@@ -279,6 +277,9 @@ func approval(r *Request, s *Signing, whole bool, m *Memory, f *Finding) bool {
 		f.Params = append(codes.Params{codes.Text(ParamUser, by), codes.Text(ParamProvider, second.provider)}, s.subject()...)
 	case odd != "":
 		f.Reason, f.Severity, f.Subject = RequestOddSigned, Critical, plainNode(s.User) // who got it, and not who approved what he asked for
+		if s.private() {
+			f.Severity = High
+		}
 		f.Params = append(append(f.Params, codes.Text(ParamObject, odd)), s.subject()...)
 	case signs(by), slices.Contains(m.Bootstrap.Trusted, by), whole && (!s.Client() || !s.ofNode()):
 		return false

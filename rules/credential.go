@@ -98,12 +98,11 @@ A single request with a node's identity for which one of these holds, the first 
 - it gets a pod that is on another node, and was let through without a binding (medium). No pod of that name was on the node within the
   day before: a kubelet asks after the pods that it had;
 - it was refused, and is one that no kubelet makes (medium), whatever is on its node. Kubelets ask for what upstream's rules for nodes (the
-  ClusterRole 'system:node') have in any supported version and with any feature gate. Beyond that they create and delete volume
-  attachments where 'enableControllerAttachDetach' is off, and those of Kubernetes 1.30 read and write ResourceSlices of v1alpha2. Any
-  other read, write or path is found: of custom resources, roles, workloads, namespaces, storage classes, admission webhooks, of
-  subresources such as 'pods/log', of Leases elsewhere than in 'kube-node-lease', of secrets, ConfigMaps, persistent volumes and claims
-  without a name, of '/metrics'. Not found are what everybody may ask for, such as '/version', '/apis' and reviews of oneself, and what
-  k0s reads for its own updates;
+  ClusterRole 'system:node') have in any supported version and with any feature gate. Beyond that, those of Kubernetes 1.30 read and write
+  ResourceSlices of v1alpha2, and those up to 1.31 watch a volume attachment by its name. Any other read, write or path is found: of
+  custom resources, roles, workloads, namespaces, storage classes, admission webhooks, of subresources such as 'pods/log', of Leases
+  elsewhere than in 'kube-node-lease', of secrets, ConfigMaps, persistent volumes and claims without a name, of '/metrics'. Not found are
+  what everybody may ask for, such as '/version', '/apis' and reviews of oneself, and what k0s reads for its own updates;
 - it was refused, and is for what other nodes have (medium): a list or a watch of pods without the node's own field selector, of another
   Node, CSINode or Lease of a node, or of all of them, of the ResourceSlices of all nodes, or a get of such a pod of another node. Where
   the node's user name is not that of a Node it is no finding (see node-identity);

@@ -14,7 +14,7 @@ func odd(r *Request, s State) Reason {
 		return EscalationRefused
 	case !r.refusedForGood():
 		return podsRead(r, s)
-	case writesForeign(r, s) || !neverMade(r) && !asksForOthers(r, s):
+	case writesForeign(r, s) || !neverMade(r) && !asksForOthers(r, s) || k0s(r):
 		return ""
 	case reads(r.Attrs.Verb):
 		return ForeignReadRefused
@@ -38,15 +38,15 @@ func neverMade(r *Request) bool {
 			}
 		case "leases":
 			if a.APIGroup == "coordination.k8s.io" && a.Namespace != "kube-node-lease" {
-				return !k0s(r)
+				return true
 			}
 		case "podcertificaterequests":
 			if a.APIGroup == "certificates.k8s.io" && a.Verb == "get" {
 				return true // they are watched
 			}
 		case "volumeattachments":
-			// With enableControllerAttachDetach off a kubelet attaches volumes itself (pkg/volume/csi/csi_attacher.go).
-			if a.APIGroup == "storage.k8s.io" && (a.Verb == "create" || a.Verb == "delete") {
+			// Up to 1.31 a kubelet watches one that is not attached yet, and is refused (pkg/volume/csi/csi_attacher.go, k8s.io/kubernetes pull 118196).
+			if a.APIGroup == "storage.k8s.io" && a.Verb == "watch" && a.Name != "" {
 				return false
 			}
 		case "resourceslices":
@@ -57,7 +57,7 @@ func neverMade(r *Request) bool {
 			}
 		}
 	}
-	return !nodeauthz.EverRuled(a) && !ofOneself(a) && !k0s(r)
+	return !nodeauthz.EverRuled(a) && !ofOneself(a)
 }
 
 // slicesOf130 reports whether the request may be about ResourceSlices as the kubelet of 1.30 has them. What the log does not tell counts for the kubelet.
@@ -67,19 +67,23 @@ func slicesOf130(r *Request) bool {
 }
 
 // k0s reports whether the request is one that the program k0s makes next to its kubelet, with the kubelet's credential: it reads what its updates are about, and drains its
-// node (github.com/k0sproject/k0s, pkg/component/controller/systemrbac-ap.yaml). It has bindings of its own for that, which it may not have yet.
+// node (github.com/k0sproject/k0s, pkg/component/controller/systemrbac-ap.yaml). It has bindings of its own for that, which it may not have yet. 'k0s status' lists the Nodes.
 func k0s(r *Request) bool {
 	a := r.Attrs
-	if r.product() != "k0s" || !reads(a.Verb) || a.Subresource != "" {
+	if program(r.product()) != "k0s" || !reads(a.Verb) || a.Subresource != "" {
 		return false
 	}
-	switch a.APIGroup + "/" + a.Resource {
-	case "/namespaces":
-		return a.Verb == "get" && a.Name == kubeSystem
-	case "apps/daemonsets":
-		return a.Verb != "watch"
-	case "coordination.k8s.io/leases":
-		return a.Verb == "get" && a.Namespace == "k0s-autopilot"
+	switch a.Resource {
+	case "nodes":
+		return a.APIGroup == ""
+	case "namespaces":
+		return a.APIGroup == "" && a.Verb == "get" && a.Name == kubeSystem
+	case "daemonsets":
+		return a.APIGroup == "apps" && a.Verb != "watch"
+	case "customresourcedefinitions":
+		return a.APIGroup == "apiextensions.k8s.io"
+	case "leases":
+		return a.APIGroup == "coordination.k8s.io" && a.Verb == "get" && a.Namespace == "k0s-autopilot"
 	}
 	return strings.HasSuffix(a.APIGroup, ".k0sproject.io")
 }

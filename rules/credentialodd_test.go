@@ -20,7 +20,8 @@ func TestOddWrites(t *testing.T) {
 		"patch pods shop/own", "update pods shop/own", "patch pods/resize shop/own", "create pods/binding shop/own", "delete nodes worker-1", "create services shop/web", "patch services shop/web",
 		"patch persistentvolumes pv", "patch persistentvolumeclaims shop/data", "create persistentvolumeclaims shop/data", "update configmaps kube-system/coredns", "delete events shop/e",
 		"create serviceaccounts shop/web", "create namespaces x", "create deployments.apps kube-system/", "create daemonsets.apps kube-system/", "create jobs.batch shop/", "create cronjobs.batch shop/",
-		"create mutatingwebhookconfigurations.admissionregistration.k8s.io x", "patch volumeattachments.storage.k8s.io csi-1", "update leases.coordination.k8s.io kube-system/kube-scheduler",
+		"create mutatingwebhookconfigurations.admissionregistration.k8s.io x", "patch volumeattachments.storage.k8s.io csi-1", "create volumeattachments.storage.k8s.io csi-1",
+		"delete volumeattachments.storage.k8s.io csi-1", "update leases.coordination.k8s.io kube-system/kube-scheduler",
 		"create leases.coordination.k8s.io kube-system/x", "delete podcertificaterequests.certificates.k8s.io shop/r", "delete certificatesigningrequests.certificates.k8s.io x",
 		"patch runtimeclasses.node.k8s.io x", "patch csidrivers.storage.k8s.io x", "update resourceclaims.resource.k8s.io shop/c", "create widgets.example.com shop/w",
 	} {
@@ -43,7 +44,7 @@ func TestOddWrites(t *testing.T) {
 		"get persistentvolumeclaims/status shop/data", "patch persistentvolumeclaims/status shop/data", "update persistentvolumeclaims/status shop/data",
 		"create leases.coordination.k8s.io kube-node-lease/worker-1", "update leases.coordination.k8s.io kube-node-lease/worker-1", "delete leases.coordination.k8s.io kube-node-lease/worker-1",
 		"create csinodes.storage.k8s.io worker-1", "update csinodes.storage.k8s.io worker-1", "delete csinodes.storage.k8s.io worker-1", "update csinodes/status.storage.k8s.io worker-1",
-		"create volumeattachments.storage.k8s.io csi-1", "delete volumeattachments.storage.k8s.io csi-1",
+		"watch volumeattachments.storage.k8s.io csi-1",
 		"get resourceclaims.resource.k8s.io shop/c", "get serviceaccounts shop/web", "get endpoints shop/web", "create " + slices,
 	} {
 		f("refused", "", what)
@@ -70,11 +71,16 @@ func TestOddWrites(t *testing.T) {
 	f("of what everybody may read", "", "get /version", agent("kubeadm/v1.36"))
 	for _, what := range []string{
 		"get namespaces kube-system", "get daemonsets.apps kube-system/x", "list daemonsets.apps", "watch plans.autopilot.k0sproject.io", "get leases.coordination.k8s.io k0s-autopilot/k0s-autopilot-controller",
+		"list nodes", "watch customresourcedefinitions.apiextensions.k8s.io",
 	} {
 		f("by k0s", "", what, agent("k0s/v1.36"))
+		f("by k0s on Windows", "", what, agent("k0s.exe/v1.36"))
+		f("by a kubelet", ForeignReadRefused, what)
 	}
+	f("by a kubelet of 1.30", "", "get resourceslices.resource.k8s.io x", version("v1alpha2"))
+	f("by a kubelet of 1.30, which replaces them", OddWriteRefused, "patch resourceslices.resource.k8s.io x", version("v1alpha2"))
 	for _, what := range []string{
-		"get namespaces shop", "list namespaces", "list deployments.apps", "get leases.coordination.k8s.io kube-system/x", "list k0sproject.io", "list widgets.example.com", "get daemonsets/scale.apps kube-system/x",
+		"get namespaces shop", "list namespaces", "list deployments.apps", "get leases.coordination.k8s.io kube-system/x", "list k0sproject.io", "get nodes/status worker-2", "list widgets.example.com", "get daemonsets/scale.apps kube-system/x",
 	} {
 		f("by k0s", ForeignReadRefused, what, agent("k0s/v1.36"))
 	}

@@ -25,6 +25,7 @@ func TestPodsOfAllNodes(t *testing.T) {
 	f("that run", true, does("list pods"), byNode, selecting("status.phase", "Running"))
 	f("its own", false, does("list pods"), byNode, selecting("spec.nodeName", "worker-1"))
 	f("one", false, does("watch pods shop/web"), byNode)
+	f("those of a name, in all namespaces", true, does("list pods /web"), byNode)
 	f("by a binding", false, does("list pods"), byRBAC(200))
 	f("refused", false, does("list pods"))
 	f("a log without paths", false, does("list pods"), byNode, func(r *Request) { r.Event.RequestURI = "" })

@@ -16,7 +16,7 @@ func podsRead(r *Request, s State) Reason {
 	switch {
 	case !a.ResourceRequest || a.Subresource != "" || a.Resource != "pods" || a.APIGroup != "" || !reads(a.Verb) || !r.Allowed:
 		return ""
-	case a.Verb != "get":
+	case a.Verb != "get" && (a.Name == "" || a.Namespace == ""): // there, a name is of one pod in each namespace
 		if readsPodsOfAll(r) {
 			return PodsOfAll
 		}
@@ -28,20 +28,22 @@ func podsRead(r *Request, s State) Reason {
 	return ""
 }
 
-// namesNoNode reports whether no Node has the name that the kubelet's user name says.
+// namesNoNode reports whether no Node ever had the name that the kubelet's user name says. A kubelet whose Node is gone asks for it by its name, as before.
 func namesNoNode(r *Request, s State) bool {
 	if s == nil {
 		return false
 	}
 	registered, known := s.NodeRegistered(r.Node, r.Time)
+	if registered {
+		return false
+	}
 	exists, told := s.NodeExists(r.Node, r.Time)
-	return known && !registered || told && !exists
+	return known || told && !exists
 }
 
 // readsPodsOfAll reports whether a node read pods without selecting its own, and the Node authorizer let it, or looked so.
 func readsPodsOfAll(r *Request) bool {
-	a := r.Attrs
-	return a.Name == "" && r.Event.RequestURI != "" && r.Succeeded() && r.Observed.NodeVerdict == nodeauthz.Allow && !selectsOwn(r)
+	return r.Event.RequestURI != "" && r.Succeeded() && r.Observed.NodeVerdict == nodeauthz.Allow && !selectsOwn(r)
 }
 
 // selectsOwn reports whether a request selects the pods, the slices or the certificate requests of the node.

@@ -14,6 +14,7 @@ func TestOddReads(t *testing.T) {
 		nodes: []string{"worker-1", "worker-2"}, pods: map[string]string{"shop/own": "worker-1", "shop/other": "worker-2"},
 		ended: map[string]int{},
 	}
+	noNodes := as("system:node:worker-3", "system:nodes")
 	var s State = w
 	f := func(name string, want Reason, what string, changes ...with) {
 		t.Helper()
@@ -31,7 +32,6 @@ func TestOddReads(t *testing.T) {
 	static := func(r *Request) { r.Answer = nodeauthz.Answer{Verdict: nodeauthz.Allow, Static: true} }
 	byNode := func(r *Request) { annotated("allow", nodeauthz.Allow)(r); r.Event.Code = 200 }
 
-	noNodes := as("system:node:worker-3", "system:nodes")
 	for _, what := range []string{
 		"list pods", "watch pods", "list pods shop/", "get nodes worker-2", "list nodes", "watch nodes", "get csinodes.storage.k8s.io worker-2",
 		"get leases.coordination.k8s.io kube-node-lease/worker-2", "watch podcertificaterequests.certificates.k8s.io", "get pods shop/other",
@@ -78,6 +78,15 @@ func TestOddReads(t *testing.T) {
 
 	f("before 1.32", PodOfAnother, "get pods shop/other", static, byNode)
 	f("before 1.32, without annotations", PodOfAnother, "get pods shop/other", static, code(200))
+	for _, verb := range []string{"list", "watch"} { // with a selector of the name
+		f("before 1.32", PodOfAnother, verb+" pods shop/other", static, byNode, selecting("metadata.name", "other"))
+		f("before 1.32", "", verb+" pods shop/own", static, byNode, selecting("metadata.name", "own"))
+	}
+	w.nodes, w.gone = append(w.nodes, "worker-3"), map[string]int{"worker-3": -60}
+	f("by the credential of a Node that is gone", PodOfAnother, "get pods shop/other", static, byNode, noNodes)
+	f("by the credential of a Node that is gone", ForeignReadRefused, "list nodes", noNodes)
+	f("of its own, when its Node is gone", "", "get nodes worker-3", noNodes)
+	w.nodes, w.gone = w.nodes[:2], nil
 	f("before 1.32, of its own", "", "get pods shop/own", static, byNode)
 	f("before 1.32, that the state does not have", "", "get pods shop/gone", static, byNode)
 	f("before 1.32, not found", "", "get pods shop/other", static, code(404))

@@ -59,6 +59,9 @@ func (s *Signing) Node() string {
 // Client reports whether the signer's certificates identify clients of the API server.
 func (s *Signing) Client() bool { return s.Signer == signerClient || s.Signer == signerKubelet }
 
+// private reports whether the signer is none that gives the certificates of kubelets and of clients of the API server. What trusts its certificates is not known.
+func (s *Signing) private() bool { return !s.Client() && s.Signer != signerServing }
+
 // ofNode reports whether the certificate is one of a node, whoever asks for it: its common name or its group is.
 func (s *Signing) ofNode() bool {
 	return s.Node() != "" || slices.Contains(s.Organizations, user.NodesGroup)

@@ -162,7 +162,7 @@ func strayKubelet(ev *audit.Event) bool {
 	if o := &ev.ObjectRef; o.APIGroup == "certificates.k8s.io" && o.Resource == "certificatesigningrequests" {
 		return false
 	}
-	return (product == "kubelet" || product == "kubelet.exe") && ev.User.Username != "" && !ev.IsImpersonated &&
+	return program(product) == "kubelet" && ev.User.Username != "" && !ev.IsImpersonated &&
 		!slices.ContainsFunc(ev.User.Groups, func(g string) bool {
 			return g == bootstrappersGroup || strings.HasPrefix(g, bootstrappersGroup+":")
 		})

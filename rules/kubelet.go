@@ -1,13 +1,19 @@
 package rules
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
-// IsKubelet reports whether a kubelet is behind a user agent's product: its own, on Windows with the suffix of the program, kubemark's, that of a distribution that compiles it into one
-// binary, or a further one of the caller's.
+// IsKubelet reports whether a kubelet is behind a user agent's product: its own, kubemark's, that of a distribution that compiles it into one binary, or a further one of the
+// caller's. On Windows a product is the name of the program's file.
 func IsKubelet(product string, further []string) bool {
-	switch product {
-	case "kubelet", "kubelet.exe", "hollow-kubelet", "k3s", "rke2", "kubelite", "k0s", "hyperkube":
+	switch program(product) {
+	case "kubelet", "hollow-kubelet", "k3s", "rke2", "kubelite", "k0s", "hyperkube":
 		return true
 	}
 	return slices.Contains(further, product)
 }
+
+// program is the product without the suffix that the files of programs have on Windows.
+func program(product string) string { return strings.TrimSuffix(product, ".exe") }
