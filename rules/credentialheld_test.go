@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"testing"
+	"time"
 )
 
 // An address goes from one node to another, as the one of a control plane does that kube-vip or keepalived moves: whose kubelet has it comes from there.
@@ -112,6 +113,57 @@ func TestAddressHandedOver(t *testing.T) {
 			p.lives("worker-2", "10.0.0.4", 30*minute+17, 90*minute)
 			takes(p, "worker-2", "10.0.0.4", 32*minute, 90*minute)
 		}, [2]string{"", "critical"}},
+
+		{"with one sign of life a minute", func(p *tale) {
+			p.lives("worker-1", vip, 2, 30*minute)
+			p.lives("worker-1", "10.0.0.1", 30*minute+5, 90*minute)
+			p.lives("worker-2", "10.0.0.2", 4, 30*minute)
+			for s := 30*minute + 17; s < 90*minute; s += minute {
+				p.one(s, "worker-2", lease("worker-2"), comes(vip))
+			}
+			takes(p, "worker-2", vip, 32*minute, 90*minute)
+		}, [2]string{"", "critical"}},
+		{"and both come from there later", func(p *tale) {
+			p.lives("worker-1", vip, 2, 30*minute)
+			p.lives("worker-1", "10.0.0.1", 30*minute+5, 40*minute)
+			p.lives("worker-1", vip, 40*minute+5, 90*minute)
+			p.lives("worker-2", "10.0.0.2", 4, 30*minute)
+			p.lives("worker-2", vip, 30*minute+17, 90*minute)
+			takes(p, "worker-1", vip, 60*minute, 90*minute)
+			takes(p, "worker-2", vip, 60*minute, 90*minute)
+		}, [2]string{"critical", "critical"}},
+		{"some minutes after something was taken from there", func(p *tale) {
+			p.lives("worker-1", vip, 2, 28*minute)
+			p.lives("worker-1", "10.0.0.1", 28*minute+5, 90*minute)
+			p.lives("worker-2", "10.0.0.2", 4, 30*minute+30)
+			p.taken(30*minute, "worker-2", vip)
+			p.lives("worker-2", vip, 35*minute, 90*minute)
+		}, [2]string{"", "critical"}},
+		{"by a node that once came from its own one", func(p *tale) {
+			p.one(1, "worker-1", comes("10.0.0.1"))
+			p.lives("worker-1", vip, 2, 30*minute)
+			p.lives("worker-1", "10.0.0.1", 30*minute+5, 90*minute)
+			p.lives("worker-2", "10.0.0.2", 4, 30*minute)
+			p.lives("worker-2", vip, 30*minute+17, 90*minute)
+			p.taken(30*minute-5, "worker-1", vip)
+		}, [2]string{"medium", "medium"}},
+		{"there and back at the end of a minute", func(p *tale) {
+			p.lives("worker-1", vip, 2, 30*minute)
+			p.lives("worker-1", "10.0.0.1", 30*minute+1, 45*minute+45)
+			p.lives("worker-1", vip, 45*minute+52, 90*minute)
+			p.lives("worker-2", "10.0.0.2", 4, 30*minute)
+			p.lives("worker-2", vip, 30*minute+17, 45*minute+49)
+			p.lives("worker-2", "10.0.0.2", 45*minute+55, 90*minute)
+			takes(p, "worker-1", vip, 46*minute+11, 90*minute)
+			takes(p, "worker-2", vip, 30*minute+18, 45*minute)
+		}, [2]string{"", "medium"}},
+		{"a minute after somebody came from there", func(p *tale) {
+			p.lives("worker-1", vip, 2, 32*minute)
+			p.lives("worker-1", "10.0.0.1", 32*minute+5, 90*minute)
+			p.lives("worker-2", "10.0.0.2", 4, 33*minute+10)
+			p.one(32*minute+20, "worker-2", comes(vip))
+			p.lives("worker-2", vip, 33*minute+12, 90*minute)
+		}, [2]string{"", "high"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for i, want := range c.want {
@@ -121,6 +173,44 @@ func TestAddressHandedOver(t *testing.T) {
 				if got, all := worst(t, p, housed(4), fmt.Sprintf("worker-%d", i+1)); got != want {
 					t.Errorf("worker-%d: %q, want %q\n%s", i+1, got, want, all)
 				}
+			}
+		})
+	}
+}
+
+// What looks as if the address might be handed over yet is reported when that did not happen within some minutes, and not at the end of the log.
+func TestNotHandedOver(t *testing.T) {
+	const vip = "10.0.0.100"
+	for name, play := range map[string]func(p *tale){
+		"the next node falls silent": func(p *tale) {
+			p.lives("worker-1", vip, 2, 30*minute)
+			p.lives("worker-1", "10.0.0.1", 30*minute+5, 90*minute)
+			p.lives("worker-2", "10.0.0.2", 4, 33*minute+30)
+			p.taken(33*minute+20, "worker-2", vip)
+		},
+		"the former one leaves it to nobody": func(p *tale) {
+			p.one(1, "worker-1", comes("10.0.0.1"))
+			p.lives("worker-1", vip, 2, 33*minute)
+			p.lives("worker-1", "10.0.0.1", 33*minute+5, 90*minute)
+			p.taken(33*minute-5, "worker-1", vip)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, s, d := &tale{}, housed(4), NewDetectors([]*Rule{nodeCredentialMisuse()}, DetectorOptions{})
+			play(p)
+			p.lives("worker-3", "10.0.0.3", 6, 90*minute)
+			p.sort()
+			var when []time.Time
+			for _, r := range p.requests {
+				observeLent(d, r, s)
+				d.Advance(time.Time{}, s, func(f *Detection) {
+					if f.Reason == SecretTaken {
+						when = append(when, r.Time)
+					}
+				})
+			}
+			if len(when) != 1 || when[0].After(at(50*minute)) {
+				t.Errorf("reported at %v", when)
 			}
 		})
 	}

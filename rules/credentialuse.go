@@ -185,7 +185,7 @@ func (d *credentialDetector) follow(r *Request, f *followed, step int64, _ State
 			}
 			u = at.use(n, keyOfAddress(addr), text)
 		}
-		if u.add(r, product); product == "" && renewsLease(r) {
+		if u.add(r, product); renewsLease(r) { // a client that is no kubelet is here only with what it takes
 			u.renew(r)
 		}
 		if product == "" && takes(r) {
