@@ -181,6 +181,14 @@ func TestAddressHandedOver(t *testing.T) {
 // What looks as if the address might be handed over yet is reported when that did not happen within some minutes, and not at the end of the log.
 func TestNotHandedOver(t *testing.T) {
 	const vip = "10.0.0.100"
+	ends := &tale{}
+	ends.lives("worker-1", vip, 2, 30*minute)
+	ends.lives("worker-1", "10.0.0.1", 30*minute+5, 35*minute)
+	ends.lives("worker-2", "10.0.0.2", 4, 33*minute+30)
+	ends.taken(33*minute+20, "worker-2", vip)
+	if got, all := worst(t, ends, housed(4), "worker-2"); got != "critical" {
+		t.Errorf("the log ends: %q\n%s", got, all)
+	}
 	for name, play := range map[string]func(p *tale){
 		"the next node falls silent": func(p *tale) {
 			p.lives("worker-1", vip, 2, 30*minute)

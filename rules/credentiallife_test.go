@@ -71,6 +71,11 @@ func TestWhereNodesLive(t *testing.T) {
 		{"next to its kubelet", func(p *tale) { p.lives("worker-2", "2001:db8::2", 10*minute, 20*minute) }, "critical"},
 		{"from afterwards", func(p *tale) { p.lives("worker-9", "2001:db8::2", 30*minute+1, 45*minute) }, "critical"},
 		{"at a loopback address", func(p *tale) { p.lives("worker-9", "::1", 0, hour) }, "critical"},
+		{"another node only reads its Lease from there", func(p *tale) {
+			for s := 10 * minute; s < 40*minute; s += 10 {
+				p.one(s, "worker-9", does("get leases.coordination.k8s.io kube-node-lease/worker-9"), comes("2001:db8::2"))
+			}
+		}, "critical"},
 		{"another node lives there", func(p *tale) { p.lives("worker-9", "2001:db8::2", 0, hour) }, ""},
 		{"since a minute before", func(p *tale) { p.lives("worker-9", "2001:db8::2", 29*minute, hour) }, ""},
 		{"to a minute before, for two", func(p *tale) { p.lives("worker-9", "2001:db8::2", 27*minute, 29*minute) }, "critical"},
@@ -82,6 +87,17 @@ func TestWhereNodesLive(t *testing.T) {
 		if got, all := worst(t, p, housed(3), "worker-1"); got != c.want {
 			t.Errorf("%s: %q, want %q\n%s", c.name, got, c.want, all)
 		}
+	}
+	// A log without Leases does not show where nodes live.
+	unknown := &tale{}
+	for s := 0; s < hour; s += 20 {
+		for i := 1; i <= 3; i++ {
+			unknown.one(s+i, fmt.Sprintf("worker-%d", i), home)
+		}
+	}
+	unknown.taken(30*minute, "worker-1", thief)
+	if got, all := worst(t, unknown, housed(3), "worker-1"); got != "" {
+		t.Errorf("no Leases: %q\n%s", got, all)
 	}
 	// Who stops the kubelet first is found, too.
 	p := &tale{}

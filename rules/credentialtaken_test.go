@@ -47,6 +47,21 @@ func TestSecretTaken(t *testing.T) {
 			}
 			takes(p, 30*minute+59, comes("198.51.100.7"))
 		}, critical + "10.0.0.1, from 198.51.100.7"},
+		{"from ever new addresses in the first minute", own, func(p *tale) {
+			for i := range 8 {
+				takes(p, 20+i, comes(fmt.Sprintf("203.0.113.%d", i)))
+			}
+		}, critical + "10.0.0.1, from 203.0.113.7"},
+		{"twice in a second", own, func(p *tale) {
+			takes(p, 30*minute+16, comes("203.0.113.9"))
+			takes(p, 30*minute+15, comes("203.0.113.9"))
+		}, "30:15 critical: "},
+		{"from where the kubelet lives, with another's credential first", own, func(p *tale) {
+			p.requests = slices.DeleteFunc(p.requests, func(r *Request) bool { return r.Node == "worker-1" })
+			p.one(0, "worker-2", comes("10.0.0.1"))
+			p.kubelets(1, minute, 20*minute, 10, nil, home)
+			takes(p, 30*minute, comes("203.0.113.9"))
+		}, critical + "10.0.0.1, from 203.0.113.9"},
 		{"the thief comes first in the log", own, func(p *tale) {
 			takes(p, 0, comes("203.0.113.9"))
 			p.one(70, "worker-1", comes("203.0.113.9"))
@@ -59,6 +74,10 @@ func TestSecretTaken(t *testing.T) {
 		{"from a second address of the Node", world([]string{"10.0.0.1", "192.0.2.1"}), func(p *tale) { takes(p, 30*minute, comes("192.0.2.1")) }, ""},
 		{"by the kubelet, while somebody is elsewhere", own, func(p *tale) {
 			p.one(30*minute, "worker-1", comes("203.0.113.9"))
+			takes(p, 30*minute+5, home)
+		}, ""},
+		{"by the kubelet, while somebody is elsewhere for long, and nobody knows the Node's addresses", nil, func(p *tale) {
+			p.kubelets(1, 20*minute, 40*minute, 10, nil, comes("203.0.113.9"))
 			takes(p, 30*minute+5, home)
 		}, ""},
 		{"by the kubelet with a new address, while somebody uses the former one", world([]string{"203.0.113.9"}, []string{"10.0.0.1"}), func(p *tale) {
@@ -177,5 +196,41 @@ func TestTakingsLeaveRoom(t *testing.T) {
 	}
 	if len(got) != maxTakings || got[0].Value != "2001:db8::0" {
 		t.Errorf("%d wait, the first from %s", len(got), got[0].Value)
+	}
+}
+
+// What comes too late is of no use to tell where the kubelet is, but an address that the Node never had tells a theft. Who impersonates the node is not the node.
+func TestSecretTakenThatComesLate(t *testing.T) {
+	for _, c := range []struct {
+		name, address string
+		more          []with
+		want          bool
+	}{
+		{"from elsewhere", "203.0.113.9", nil, true},
+		{"by the kubelet", "10.0.0.1", nil, false},
+		{"by somebody who impersonates the node", "203.0.113.9", []with{impersonated}, false},
+		{"by another program, which is flagged by itself", "203.0.113.9", []with{agent("curl/8.5.0")}, false},
+		{"refused", "203.0.113.9", []with{code(403)}, false},
+	} {
+		p, s, d := &tale{}, housed(3), NewDetectors([]*Rule{nodeCredentialMisuse()}, DetectorOptions{})
+		p.kubelets(3, 0, 31*minute, 10, nil, home)
+		p.one(20*minute, "worker-1", append([]with{does("get secrets shop/db"), verdict(nodeauthz.Allow), comes(c.address)}, c.more...)...)
+		late := p.requests[len(p.requests)-1]
+		p.requests = p.requests[:len(p.requests)-1]
+		p.kubelets(3, 31*minute, hour, 10, nil, home)
+		got := false
+		found := func(f *Detection) {
+			got = got || f.Reason == SecretTaken && f.Severity == Critical && f.Subject == "worker-1" && f.Time.Equal(late.Time)
+		}
+		for i, r := range p.requests {
+			observeLent(d, r, s)
+			d.Advance(time.Time{}, s, found)
+			if i == len(p.requests)/2 {
+				observeLent(d, late, s)
+			}
+		}
+		if got != c.want || d.Late() != 1 {
+			t.Errorf("%s: %t, %d late", c.name, got, d.Late())
+		}
 	}
 }
