@@ -192,62 +192,6 @@ func TestBirth(t *testing.T) {
 	f("a creation without a body", "", signing(t, other, "", "csr-1"), func(r *Request) { r.Event.RequestObject = nil })
 }
 
-func TestToken(t *testing.T) {
-	rule := bootstrapTokenMisuse()
-	m := NewMemory()
-	m.Bootstrap.Trusted = []string{"ops"}
-	f := func(name, want string, changes ...with) {
-		t.Helper()
-		r := request(changes...)
-		if got := check(t, rule, nil, m, r); got != want {
-			t.Errorf("%s:\n got %q\nwant %q", name, got, want)
-		}
-	}
-	token := by("system:bootstrap:abcdef", "system:bootstrappers")
-	for _, what := range []string{
-		"create certificatesigningrequests.certificates.k8s.io", "get certificatesigningrequests.certificates.k8s.io csr-1", "watch certificatesigningrequests.certificates.k8s.io csr-1",
-		"list certificatesigningrequests.certificates.k8s.io", "get nodes worker-1", "get configmaps kube-system/kubeadm-config", "get configmaps kube-system/kubelet-config",
-		"get configmaps kube-system/kubelet-config-1.23", "get configmaps kube-system/kube-proxy", "get configmaps kube-public/cluster-info", "get secrets kube-system/kubeadm-certs",
-		"create selfsubjectaccessreviews.authorization.k8s.io",
-	} {
-		f(what, "", does(what), token, code(200))
-		f(what, "", does(what), token, code(403))
-	}
-	for _, p := range []string{"/version", "/api/v1", "/healthz", "/openapi/v3"} {
-		f(p, "", path(p), token, code(200))
-	}
-	for _, what := range []string{
-		"get secrets kube-system/other", "list secrets", "get secrets default/kubeadm-certs", "list nodes", "get configmaps kube-system/other", "update nodes worker-1",
-		"update certificatesigningrequests/approval.certificates.k8s.io csr-1", "get pods shop/web", "delete certificatesigningrequests.certificates.k8s.io csr-1",
-	} {
-		if got := check(t, rule, nil, m, request(does(what), token, code(200))); !strings.HasPrefix(got, "critical: the bootstrap token of system:bootstrap:abcdef was used to ") {
-			t.Errorf("%s: %s", what, got)
-		}
-		if got := check(t, rule, nil, m, request(does(what), token, code(403))); !strings.HasPrefix(got, "medium: the bootstrap token of system:bootstrap:abcdef was used to try to ") {
-			t.Errorf("%s, refused: %s", what, got)
-		}
-		f(what+" on EKS, by a node in the bootstrappers' group", "", does(what), as("system:node:worker-1", "system:bootstrappers", "system:nodes"), code(200))
-	}
-	f("/metrics", "critical: the bootstrap token of system:bootstrap:abcdef was used to get /metrics, which a node does not need to join", path("/metrics"), token, code(200))
-
-	const secret = "kube-system/bootstrap-token-abcdef"
-	f("a node reads", "critical: node worker-1 asked for the bootstrap token in the secret bootstrap-token-abcdef", does("get secrets "+secret), code(200))
-	f("a node is refused", "medium: node worker-1 asked for the bootstrap token in the secret bootstrap-token-abcdef", does("get secrets "+secret), code(403))
-	f("a node reads another secret", "", does("get secrets kube-system/bootstrap"), code(200))
-	f("an admin reads", "", does("get secrets "+secret), by("admin"), code(200))
-	made := func(r *Request) {
-		does("create secrets kube-system/")(r)
-		r.Event.ObjectRef = audit.ObjectRef{Resource: "secrets", Namespace: "kube-system", Name: "bootstrap-token-abcdef"}
-		code(201)(r)
-	}
-	f("made", "medium: jane made the bootstrap token in the secret bootstrap-token-abcdef", made, by("jane"))
-	f("made in vain", "", made, by("jane"), code(403))
-	for _, groups := range [][]string{{"system:masters"}, {"kubeadm:cluster-admins"}} {
-		f("made by an admin", "", made, by("kubernetes-admin", groups...))
-	}
-	f("made by who is trusted", "", made, by("ops"))
-}
-
 // births is a tale about certificates: requests of many nodes over time.
 type births struct {
 	tale
@@ -374,6 +318,13 @@ func TestBirthOfLiveNode(t *testing.T) {
 		b.lives("worker-1", 305, 1200, credentialOf("new"), "10.0.0.1")
 		b.lives("worker-2", 0, 800, "X509SHA256=2", "10.0.0.2")
 		b.lives("worker-2", 800, 1200, "X509SHA256=3", "10.0.0.2")
+	})
+	f("somebody impersonates a node", nil, nil, func(b *births) {
+		b.lives("worker-1", 0, 300, "X509SHA256=1", "10.0.0.1")
+		b.ask(300, renews, "new", "10.0.0.1")
+		b.lives("worker-1", 305, 1200, credentialOf("new"), "10.0.0.1")
+		b.lives("worker-2", 0, 1200, "X509SHA256=2", "10.0.0.2")
+		b.one(800, "worker-2", from("10.9.9.9"), impersonated)
 	})
 	f("where none is asked for", nil, nil, func(b *births) {
 		b.lives("worker-2", 0, 800, "X509SHA256=2", "10.0.0.2")
