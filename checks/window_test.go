@@ -2,6 +2,7 @@ package checks
 
 import (
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/nodetrail/nodetrail/evidence"
@@ -230,5 +231,23 @@ func windowCases() []kase {
 			})
 		}, Unproven, CodeRenewalsMissing},
 		{check, "a cadence too short to be measured", func(in *Input) { in.Ledger = ledger(ticks(veryFast), nil) }, Unproven, CodeCadenceTooShort},
+	}
+}
+
+// What was before or after the window, in its first and its last hour, is no evidence for it.
+func TestPartsOfWindow(t *testing.T) {
+	for _, c := range []struct {
+		from, to    time.Time
+		first, last evidence.Parts // of the hours 10 and 11
+	}{
+		{at(10, 0, 0), at(11, 59, 59), 0xfff, 0xfff},
+		{at(10, 17, 0), at(11, 43, 0), 0xff8, 0x1ff},
+		{at(10, 20, 0), at(11, 40, 0), 0xff0, 0x1ff},
+		{at(10, 20, 0), at(11, 39, 59), 0xff0, 0x0ff},
+	} {
+		w := window{from: c.from, to: c.to}
+		if first, last := w.parts(evidence.HourOf(c.from)), w.parts(evidence.HourOf(c.to)); first != c.first || last != c.last {
+			t.Errorf("from %v to %v: %#x and %#x, want %#x and %#x", c.from, c.to, first, last, c.first, c.last)
+		}
 	}
 }
