@@ -451,6 +451,9 @@ func serverCases() []kase {
 		{version, "one server of two without a minor", func(in *Input) {
 			in.Versions = append([]Version{{Hour: in.Versions[1].Hour, Server: "apiserver-1"}}, in.Versions...)
 		}, Unproven, CodeVersionUnknown},
+		{version, "two servers", func(in *Input) {
+			in.Versions = append(in.Versions, Version{Hour: in.Versions[1].Hour, Server: "apiserver-1", Minor: "1.36"})
+		}, Passed, ""},
 		{mode, "another version's answers", func(in *Input) { in.Versions[1].Doubts = 1 }, Unproven, CodeVersionMoved},
 		{mode, "the same, and the state is dated too early", func(in *Input) { in.Behind, in.Versions[1].Doubts = 3*time.Second, 1 }, Unproven, CodeClockBehind},
 		{mode, "no version for all hours, and the state is dated too early", func(in *Input) { in.Behind, in.Versions[1].Moved = 3*time.Second, true }, Unproven, CodeVersionMoved},

@@ -251,3 +251,13 @@ func TestPartsOfWindow(t *testing.T) {
 		}
 	}
 }
+
+// A state that is dated too early is said to be that, and nothing else, so that the next step is to set the clock.
+func TestClockIsNoVersion(t *testing.T) {
+	in := clean()
+	in.Behind, in.Versions[1].Doubts = 3*time.Second, 1
+	r := nodeAuthorizerOn(in)
+	if r.Next.Code != NextSetClock || slices.ContainsFunc(r.Evidence, func(i Item) bool { return i.Code == CodeVersionMoved }) {
+		t.Errorf("%+v", r)
+	}
+}
