@@ -31,8 +31,9 @@ func Index(all []Check) string {
 	fmt.Fprintf(&b, "%s\n# Checks\n\n", generated)
 	b.WriteString("READY means that every check of the first list passed, CONFINED that every check of the second list did. The names are stable: they are\n" +
 		"labels of metrics and keys of waivers.\n\n" +
-		"A check is passed, failed, unproven or waived. One failed check makes the answer NOT READY (NOT CONFINED). If none failed and one is unproven, the\n" +
-		"answer is NOT ENOUGH EVIDENCE. A waiver covers what is unproven, never what failed; the answer then says how many waivers it rests on.\n")
+		"A check is passed, failed, unproven or waived. One failed check makes the answer NOT READY (NOT CONFINED). If none failed and one is\n" +
+		"unproven, the answer is NOT ENOUGH EVIDENCE. A waiver covers what is unproven, never what failed. The answer then says how many waivers it\n" +
+		"rests on.\n")
 	for _, q := range []Question{Ready, Confined} {
 		fmt.Fprintf(&b, "\n## %s\n\n| check | claim |\n|---|---|\n", map[Question]string{
 			Ready: "Can the bindings be deleted?", Confined: "Is a stolen kubelet credential confined to its node?",
@@ -44,8 +45,8 @@ func Index(all []Check) string {
 		}
 	}
 	b.WriteString("\n## Waivers\n\nA waiver names the check, what of it is covered, who answers for it, why, and until when:\n\n```yaml\n" + waiverExample + "```\n\n" +
-		"Each key of 'scope' that you give must match; without a scope a waiver covers only what is about the whole cluster. A waiver that covers nothing,\n" +
-		"or is expired, is reported.\n")
+		"Each key of 'scope' that you give must match. Without a scope, a waiver covers only what is about the whole cluster. The report lists\n" +
+		"waivers that cover nothing or are expired.\n")
 	return strings.ReplaceAll(b.String(), "'scope'", "`scope`")
 }
 
