@@ -116,11 +116,20 @@ const docNoExcessUse = `No node used rights beyond its own
 Nobody used the credentials of nodes for anything that the Node authorizer does not allow.
 
 ## What proves it
-- Every request of a node that only RBAC allowed was made by a binding that stays, or was harmless.
+- Every request of a node that only RBAC allowed was made by a binding that stays, or was harmless. The check nothing-depends says what is
+  harmless. A request of a kubelet in a race is harmless, too.
+- No service account, user or bootstrap group used a right that only a binding that goes gives, or its use was harmless.
 - The verdicts are right: the checks version-known, agreement, state-complete and rules-on passed too.
 
 ## What defeats it
-One request of a node that only RBAC allowed, if it succeeded or would get another answer without RBAC.
+The check fails if one of these requests succeeded, or would get another answer without RBAC. A request in a race counts if its client is
+not a kubelet.
+
+The check is unproven in these cases:
+
+- The log does not hold the answer to such a request.
+- The state does not hold the bindings and roles of the whole window.
+- The check version-known, agreement, state-complete or rules-on did not pass.
 
 ## What to do
 Move the client to a service account of its own. If you do not know the client, treat the credential as stolen.`
@@ -177,22 +186,32 @@ All of these hold:
 - Each certificate request for a node in the log was made by that node, or while the node joined. The controller approved it.
 - You give the audit policy, and it logs all of these requests with their bodies.
 - The rules 'node-bootstrap-impersonation' and 'bootstrap-token-misuse' ran.
-- The nodes that were created in the window requested their certificates through the Kubernetes API.
+- The nodes that were created in the window requested their certificates through the Kubernetes API, in the window or in the hour before it.
+  Virtual nodes do not need certificates.
 
 ## What defeats it
-The check fails in these cases, which the rules describe:
+The check fails if one of the two rules has a finding of high or critical severity, for example in these cases:
 
-- A certificate is for a node that was alive.
-- A certificate is for another name than the requester's.
-- Somebody unknown approved a certificate.
+- Somebody else requested a certificate of a node that was alive.
+- A node requested a certificate of another node.
+- A node or a bootstrap token requested a certificate that is not a kubelet's.
+- Somebody unknown, or a node, approved a certificate.
+- A kubelet's serving certificate has names that its Node does not have, and was approved.
+- A token of a service account that one node got is used from another node's address.
+- A bootstrap token was used for more than to join, or a node read the Secret of a bootstrap token.
 
 The check is unproven in these cases:
 
-- A body is missing.
-- The audit policy is not known.
-- A node has no request.
-- A certificate was issued for a request whose approval is not in the log.
+- One of the two rules has a finding of medium severity, for example because a certificate was first used from another address.
+- Somebody else than the controller approved a request, and the log does not show which.
+- A node changed to a certificate that no request in the log asked for.
+- Somebody else requested a certificate of a node that exists and was silent. The log may lack what the node did.
 - A node has a second certificate, as with OVN-Kubernetes. nodetrail does not examine what rights that certificate gives.
+- A certificate was issued for a request whose approval is not in the log.
+- A body is missing.
+- The audit policy is not known, or does not log these requests with their bodies.
+- One of the two rules is disabled.
+- A Node was created in the window, and the log has no request for its client certificate.
 - The log has no request at all. On kops since 1.20 and on EKS, client credentials are issued outside of the Kubernetes API, and nothing in
   the log can prove how.
 

@@ -12,28 +12,32 @@ lost, and does not guess.
 
 The report lists these cases, and does not count them as missing:
 
-- renewals while the Node's condition Ready was Unknown, and up to a minute before that;
-- renewals of a node whose condition Ready had another value than Unknown for less than a minute of the hour;
+- renewals while the Node's condition Ready was Unknown, up to a minute before that, and up to a lease duration after it;
+- renewals of a node that existed and was not Unknown for less than a minute of the hour;
 - renewals of a node that vanished, in its last minute;
 - renewals during a restart of all API servers, up to two minutes;
-- one gap of at most a minute when the kubelet starts, creates its Node and gets 409, if the cluster does not notice in this gap that the
-  kubelet is silent;
-- nodes of virtual-kubelet and KWOK. Another identity renews their Lease all the time, or their labels show what they are and the log has no
-  request of the node's own identity;
+- one gap of at most a minute when the kubelet starts: it creates its Node, and the API server answers 201 or 409. The cluster notices a
+  longer gap, and then the condition Ready is Unknown;
 - one gap of at most a lease duration for each node and hour. The log is not lost if a kubelet cannot reach its API server for 30 seconds.
+  If the renewals of all nodes together are counted, these gaps count as missing, because nodes do not lose their connections all at once;
+- all renewals of nodes of virtual-kubelet and KWOK. The log has no request of the node's own identity, and the Node has the label
+  'type=virtual-kubelet' or 'type=kwok', or another identity renews its Lease all the time.
 
-A kubelet that itself reports that its node is not Ready is alive, and renews its Lease.
+In the first lease duration after a Node was created, nodetrail expects no renewals. A kubelet that itself reports that its node is not
+Ready is alive, and renews its Lease.
 
 ## What defeats it
 The check is unproven in these cases:
 
 - More than 1 % of the renewals of an hour is missing, of one node or of all nodes together.
-- The state does not say which nodes there are.
+- A kubelet renews its Lease at least every 5 seconds. nodetrail then cannot measure a loss.
+- The state does not hold the Nodes of the whole window, or nobody watched the Nodes for a minute or longer.
+- An hour has more than 20,000 nodes, so some names were dropped.
 
 The length of the time that the log spans proves nothing. If the last line of a log has no end, the window ends before that line.
 
-nodetrail assumes the default lease duration of 40 seconds. A kubelet with a longer 'nodeLeaseDurationSeconds' looks like one whose log is
-lost.
+nodetrail assumes the default lease duration of 40 seconds. If a kubelet renews its Lease more often than that, nodetrail expects the
+interval that it measures in each hour. A kubelet with a longer 'nodeLeaseDurationSeconds' looks like one whose log is lost.
 
 ## What to do
 Look at the hours and nodes that are listed. Then do one of these:
@@ -171,22 +175,31 @@ Every API server wrote to this log in every hour of the window.
 Each API server renews its own identity Lease in kube-system every ten seconds, through itself. Only its own audit log has these renewals.
 nodetrail measures them like the renewals of nodes.
 
-The state has the identity Leases of all API servers, so nodetrail notices a server whose log is missing.
+The state has the identity Leases of all API servers, so nodetrail notices a server whose log is missing. A server that only the log shows
+must have renewals in the whole window.
+
+These renewals do not count as missing:
+
+- renewals in the two minutes before a server starts. The report lists these restarts. nodetrail recognizes a start because the server then
+  gets or creates its Lease;
+- renewals in one gap of at most 40 seconds for each server and hour;
+- renewals in the first 40 seconds after the Lease was created, and in the last minute of a server.
 
 nodetrail finds the end of a server in two ways:
 
-- A Lease that was deleted shows when its server ended.
-- The journal has other renewals only to within ten minutes. The server ended with the last renewal in the log, if the Lease has no later
-  renewal and the log has renewals of nearly all of these minutes.
+- If somebody watched when the Lease was deleted, the Lease shows the last renewal.
+- Otherwise the journal has the last renewal only to within ten minutes. The server ended with the last renewal in the log, if the Lease has
+  no later renewal and the log lacks at most the last 36 seconds of these ten minutes.
 
 ## What defeats it
 The check is unproven in these cases:
 
-- The renewals of a server are missing for more than 1 % of an hour, unless the server started within two minutes.
-- The log has no identity Lease.
-- The state does not have the identity Leases of the window.
+- More than 1 % of the renewals of a server in an hour is missing.
+- Neither the log nor the state has an identity Lease.
+- The state does not have the identity Leases of the whole window. There may be more servers, whose logs are missing.
+- An hour has more than 64 API servers or 256 sources of events, so some names were dropped.
 
-Two servers on one host share one Lease.
+Two servers on one host share one Lease, and count as one.
 
 Only the metric 'apiserver_audit_error_total' of a server shows batches that the server dropped.
 
@@ -263,10 +276,20 @@ Some requests are let through by RBAC and not by the Node authorizer, because of
 one of these reasons:
 
 - Admission refused it anyway.
-- A kubelet asked for a pod or its objects that had been on its own node until just before, and they were gone (404).
+- A kubelet asked for an object that its node could reach until at most a minute before. The object was gone (404), or the request is a
+  watch.
+- A kubelet got a pod with the name of one that was on its node within the last 24 hours.
+- kubeadm read the ConfigMap kube-proxy, and continues without it.
 - The API server lagged: it refused a kubelet what the graph allows, at most a minute after a start, and allowed the same later.
 
-nodetrail also judges the requests of bootstrap groups, service accounts and users to whom a binding that goes is bound.
+A watch that succeeded, and a get of a pod that exists, are harmless only if they came from an address of the kubelet's Node.
+
+The report lists requests by bindings that stay, and does not count them. The bindings at the end of the log decide. A request also counts
+if its binding is not about nodes at the end, but was one that goes at the time of the request. The same applies if the log does not name
+the binding, or if the state does not have it.
+
+nodetrail also judges the requests of bootstrap groups, service accounts and users to whom a binding that goes is bound. The check
+races-decided judges requests in races.
 
 ## What defeats it
 The check fails if such a request is not harmless:
@@ -274,9 +297,13 @@ The check fails if such a request is not harmless:
 - The request succeeded.
 - Or its client would get another answer: 404 becomes 403.
 
-Answers of proxied backends always count. Impersonation also always counts, both of nodes and by nodes.
+A request through a proxy always counts, whatever the answer. Impersonation counts unless admission refused the request, both of nodes and
+by nodes.
 
-If the log does not hold the answer, the check is unproven.
+The check is unproven in these cases:
+
+- The log does not hold the answer to such a request.
+- The state does not hold the bindings and roles of the whole window.
 
 ## What to do
 Move each client that is listed to a service account of its own. 'nodetrail suggest' writes the role for it.`
