@@ -19,7 +19,7 @@ import (
 // --state with the prefix NODETRAIL_. It warns on the standard error of variables that are probably misspelt.
 func Environment(cmd *cobra.Command, prefix string) error {
 	for _, name := range misspelt(cmd.Root(), prefix, os.Environ()) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: no flag has the environment variable %s\n", cmd.Root().Name(), name)
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s: no flag has the environment variable %s\n", cmd.Root().Name(), name)
 	}
 	var errs []error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
