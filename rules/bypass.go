@@ -23,17 +23,17 @@ func restrictionBypass() *Rule {
 
 ## What
 A node makes a write that the admission plugin NodeRestriction refuses, and the write passes admission. Examples are labels in
-'node-restriction.kubernetes.io' on its own Node, a change of its taints, a pod that is no mirror pod, and a token for a pod of another
-node. nodetrail evaluates the plugin as of the time of the request, with the body in the log and the state of the cluster. Where the log has
-no body of a pod that a node created, the state may show that it became no mirror pod.
+'node-restriction.kubernetes.io' on its own Node, a change of its taints, a pod that is not a mirror pod, and a token for a pod of another
+node. nodetrail evaluates the plugin as of the time of the request, with the body in the log and the state of the cluster. If the log has no
+body of a pod that a node created, the state can show that the pod is not a mirror pod.
 
-A write of another node's object is in foreign-node-write, and only there.
+A write of another node's object is only in foreign-node-write.
 
-The severity is critical where the write succeeded, and high where storage refused it afterwards.
+The severity is critical if the write succeeded, and high if storage refused it afterwards.
 
 ## Why
-NodeRestriction is not in force on the API server that served the request. A stolen kubelet credential can then label its node, remove
-its taints to attract pods with secrets, and ask for tokens of pods on other nodes.
+NodeRestriction is not in force on the API server that served the request. A stolen kubelet credential can then label its node, remove its
+taints to attract pods with secrets, and ask for tokens of pods on other nodes.
 
 ## What to do
 Add NodeRestriction to '--enable-admission-plugins' of every API server. Then look at what the node wrote, and undo it. A kubelet does none
@@ -41,9 +41,11 @@ of this, so treat the credential as stolen unless you know the client.
 
 ## False positives
 A write is not flagged if an answer within the skew ('--skew') would be another one, or if the log or the state lacks something that the
-answer depends on. What an object became by the write itself does not count. So a write is flagged as well if somebody else made the
-same change within the skew. A wrong Kubernetes version ('--kubernetes-version') can flag a write, because some checks came with a patch
-release: see docs/node-restriction.md.
+answer depends on. What an object became by the write itself does not count. So a write is flagged as well if somebody else made the same
+change within the skew.
+
+A wrong Kubernetes version ('--kubernetes-version') can flag a write, because some checks came with a patch release: see
+docs/node-restriction.md.
 
 ## How to silence it
 Run with '--disable noderestriction-bypass'.`,

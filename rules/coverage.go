@@ -69,63 +69,67 @@ func auditCoverageGap() *Rule {
 		Doc: `Part of the audit log may be missing
 
 ## What
-One of these. The message names the source, the node or the rule of the audit policy, and what is known of the loss.
+The rule flags the cases below. The message names the source, the node or the rule of the audit policy, and what is known of the loss.
 
-Of a source of 'nodetrail run':
+A source of 'nodetrail run' lost events or is late:
 
-- a log file was gone before it was read to its end;
-- messages of a Kafka partition were deleted before they were read;
-- a source has been more than five minutes behind;
-- the store reached 'store.maxBytes', and the least important findings lost their names and are counted together: those of refused
-  requests before those of allowed ones, low severities before high ones, old ones before new ones. Somebody may flood it.
+- A log file was gone before it was read to its end.
+- Messages of a Kafka partition were deleted before they were read.
+- A source was more than five minutes behind.
+- The store reached 'store.maxBytes'. The least important findings lost their names, and are counted together: those of refused requests
+  before those of allowed ones, low severities before high ones, old ones before new ones. Somebody may be flooding the store.
 
-Of the log itself, by the requests' own times:
+The log itself has a gap, by the times of the requests:
 
-- a silence of the whole log, of three minutes or more, that cannot be chance. Of the intervals of ten seconds in the hour
-  before, a part p had requests of nodes; a silence of k intervals is reported if (1-p)^k is less than one in a billion, if it is
-  more than three times as long as the longest one of that hour, and if at least two nodes spoke in that hour. The log must have
-  been seen for five minutes before, unless the silence lasts for six hours. It is reported when requests come again, not while it lasts;
-- a silence of one node, of ten minutes or more, by the same test with minutes in place of intervals, while other nodes continue
-  and its Node object exists. Five or more that fall silent in the same minute are reported together, with severity medium; one
-  alone has severity low. Of a node that was seen for less than ten minutes an hour of silence is reported. And when a node speaks
-  for the first time, it is reported if its Node object had been there for ten minutes or more of the log;
-- a pod came to a node with a secret that the node did not need before, and in the hour before and ten minutes after no read of
-  any secret by the node is in the log, though other requests of it are. It is reported once a day for a node, and once for all if
-  most nodes show it, and not where the log has watches only when they end, without the stage 'ResponseStarted': a kubelet may read a
-  secret by a watch that lasts for an hour;
-- the Node authorizer denies a request, and the log does not hold its answer, nor does the state tell whether RBAC lets it
-  through. It is reported once a day;
-- a program other than a kubelet was let through with a node's credential, and neither the state nor the API server's word tells
-  what the Node authorizer says of the request. It is reported once a day;
-- of at least 500 requests of a day none has the API server's decision (low).
+- The whole log was silent for three minutes or more, and this cannot be chance. If a part p of the intervals of ten seconds in the hour
+  before had requests of nodes, a silence of k intervals is reported if (1-p)^k is less than one in a billion. The silence must also be more
+  than three times as long as the longest one of that hour, at least two nodes must have made requests in that hour, and the log must have
+  been seen for five minutes before, unless the silence lasts for six hours. It is reported when requests come again, not while it lasts.
+- One node was silent for ten minutes or more, by the same test with minutes instead of intervals, while other nodes continued and its Node
+  object exists. If five or more nodes fall silent in the same minute, they are reported together, with severity medium. A single node has
+  severity low. If the node was seen for less than ten minutes before, a silence of one hour is reported.
+- A node made its first request, and its Node object had existed for ten minutes or more of the log.
+- A pod came to a node with a secret that the node did not need before, and the log has no read of any secret by the node from an hour
+  before to ten minutes after, though it has other requests of the node. This is reported once a day for a node, and once for all nodes if
+  most of them show it. It is not reported if the log has watches only when they end, without the stage 'ResponseStarted': a kubelet can
+  read a secret by a watch that lasts for an hour.
+- The Node authorizer denies a request, the log does not hold the answer, and the state does not show whether RBAC lets the request through.
+  This is reported once a day.
+- A program other than a kubelet was let through with a node's credential, and neither the state nor the API server's own decision shows
+  what the Node authorizer decides. This is reported once a day.
+- None of at least 500 requests of a day has the API server's decision (low).
 
-Of the audit policy, if it is given ('coverage.policyFile', '--audit-policy'): rules that keep requests of nodes out of the log, leave out
-the stage with the decision or the one with which watches begin, or log no bodies where state is learned from them alone. Each kind of
-request that nodes make is put to the API server's own evaluation of policies. Kinds that need no binding anyway have severity low. So do
-rules that log no bodies of writes that NodeRestriction decides by the body: what the plugin says of those writes is unknown.
+The audit policy hides something, if you give it ('coverage.policyFile', '--audit-policy'): its rules keep requests of nodes out of the log,
+leave out the stage with the decision or the stage with which watches begin, or log no bodies although state is learned from bodies alone.
+nodetrail evaluates the policy for each kind of request that nodes make, with the API server's own evaluation. Kinds that need no binding
+have severity low. So do rules that log no bodies of writes that NodeRestriction decides by the body: it is then unknown what the plugin
+decides about these writes.
 
-Of an API server's metrics, if they are read ('coverage.apiserverMetrics'): audit events that it could not write, and requests that it
-refused for that reason; an API server that serves requests and writes no audit events at all.
+An API server's metrics show a loss, if nodetrail reads them ('coverage.apiserverMetrics'):
+
+- The API server could not write audit events.
+- It refused requests because it could not write their audit events.
+- It serves requests and writes no audit events at all.
 
 ## Why
-What is not in the log was not judged. A report from such a time cannot say that a binding is no longer needed: readiness is then "not
-enough evidence".
+Requests that are not in the log were not judged. A report of such a time cannot say that a binding is no longer needed: the answer is then
+NOT ENOUGH EVIDENCE.
 
 ## What to do
-Keep rotated logs, or messages, for longer than nodetrail is ever stopped. If it cannot keep up, look at the metrics
-'nodetrail_source_lag_seconds' and 'nodetrail_commit_seconds', and see docs/scale-out.md for when one process is not enough.
+Keep rotated logs, or messages, for longer than nodetrail is ever stopped. If nodetrail cannot keep up, look at the metrics
+'nodetrail_source_lag_seconds' and 'nodetrail_commit_seconds'. docs/scale-out.md says when one process is not enough.
 
-After a silence, see whether the API servers ran at that time and whether the log of each is read. Log the requests of the group
-'system:nodes' at level 'Metadata', those of secrets and 'get nodes' included; a rule for them before all rules of level 'None' does it.
-Give the API server's webhook larger buffers ('--audit-webhook-batch-buffer-size') if it drops events.
+After a silence, check whether the API servers ran at that time, and whether nodetrail reads the log of each. Log the requests of the group
+'system:nodes' at level 'Metadata', including those for secrets and 'get nodes': put a rule for them before all rules of level 'None'. If
+the API server's webhook drops events, give it larger buffers ('--audit-webhook-batch-buffer-size').
 
 ## False positives
-A log file that had been read to its end and was deleted while nodetrail was stopped cannot be distinguished
-from one that was not. A time in which no API server ran looks like a part of the log that is missing, and a node that is down like
-one whose requests are hidden: the message says both. A pod that the kubelet refused at once reads no secret.
+If a log file was deleted while nodetrail was stopped, nodetrail cannot know whether it had read the file to its end. A time in which no API
+server ran looks like a part of the log that is missing, and a node that is down looks like a node whose requests are hidden: the message
+says both. A pod that the kubelet refused at once reads no secret.
 
 ## How to silence it
-Run with '--disable audit-coverage-gap', or put it under 'rules.disable' in the configuration. The metric 'nodetrail_coverage_gaps_total'
+Run with '--disable audit-coverage-gap', or add the rule to 'rules.disable' in the configuration. The metric 'nodetrail_coverage_gaps_total'
 still counts gaps of sources.`,
 		NewDetector: newCoverageDetector,
 	}

@@ -54,41 +54,45 @@ func secretEnumeration() *Rule {
 		Doc: `A node asks for many secrets that no pod on it uses
 
 ## What
-One node got, listed or watched different secrets and configmaps, or created tokens of different service accounts, none of which any pod
-on it used (as in the rule out-of-scope-secret-read): at least 5 within 10 minutes, or at least 10 within 24 hours. Whether the
-requests were refused does not matter. A read of all such objects in a namespace counts as 3 and of all in the cluster as 5 if it was let
-through, else as 2. It is found again in each minute in which the node asks for something new, and every 10 minutes while it continues with
-the same objects.
+One node got, listed or watched different secrets and configmaps, or created tokens of different service accounts, and no pod on the node
+used any of them (as in the rule out-of-scope-secret-read). There were at least 5 such objects within 10
+minutes, or at least 10 within 24 hours. It does not matter whether the requests were refused. A read of a whole collection counts as
+several objects: as 3 for a namespace and as 5 for the cluster if it was let through, and as 2 if it was refused. The finding is made again
+in each minute in which the node asks for something new, and every 10 minutes while the node continues with the same objects.
 
-Not counted are races, denials after which the same node was allowed the same object within 10 to 20 seconds, objects that the
-given state had long allowed, and watches that a kubelet was refused of what its node could reach within ten minutes, or within the
-ten minutes before it was cut off, as when a node comes back whose pods were deleted by force. Where the state does not show
-whether a pod uses the object, only the API server's denial is known.
-Objects that three or more nodes ask for in the same minute are then not counted: after a restart or a restore the API server denies
-all nodes what is theirs.
+These requests do not count:
 
-The severity is medium where a kubelet's user agent was refused as many different pods, persistent volumes, claims and volume
-attachments by their names, that no pod on the node led to within ten minutes, and pods that were not on it in the day before. They
-are counted by themselves, and only where the state shows all pods. A get of a single pod that is on another node is in
-node-credential-misuse.
+- races;
+- denials after which the same node was allowed the same object within 10 to 20 seconds;
+- requests for objects that the given state had long allowed;
+- a kubelet's watches that were refused, of objects that its node could reach within the ten minutes before, or within the ten minutes
+  before the node was cut off. This happens if a node comes back after its pods were deleted by force.
+
+If the state does not show whether a pod uses the object, only the API server's denial is known. Then objects do not count in a minute in
+which three or more nodes ask for such objects: after a restart or a restore, the API server denies all nodes what is theirs.
+
+Requests of a kubelet's user agent for pods, persistent volumes, claims and volume attachments by their names are counted separately, with
+the same limits and severity medium. They count if they were refused, if the node had no pod that used the volume, the claim or the
+attachment within ten minutes, and if the pod was not on the node in the day before. They count only if the state shows all pods. A get of a
+single pod that is on another node is in node-credential-misuse.
 
 ## Why
-A kubelet asks for what its pods name and nothing else. Somebody who has its credential and looks for more is found by this rule. The
-window of a day finds those who do it slowly.
+A kubelet asks for what its pods name and for nothing else. This rule finds somebody who has the kubelet's credential and looks for more.
+The window of a day finds those who do it slowly.
 
 ## What to do
-Find out by user agent and address what used the node's credential. Unless it is a program of yours, isolate the node, and rotate
-each object that was read. Remove the RBAC binding that allowed the reads (see rbac-excess-access).
+Find out by user agent and address what used the node's credential. Unless it is a program of yours, isolate the node, and rotate each
+object that was read. Remove the RBAC binding that allowed the reads (see rbac-excess-access).
 
-A client certificate cannot be revoked, and a new one does not end the old one. Until it expires, the holder reads what the pods of the node
-use: cordon and drain the node, delete its Node, block the address, and replace the CA if you cannot wait.
+A client certificate cannot be revoked, and a new certificate does not end the old one. Until the old one expires, its holder can read what
+the pods of the node use. Cordon and drain the node, delete its Node, block the address, and replace the CA if you cannot wait.
 
 ## False positives
-An agent that runs on the node with the kubelet's credential and reads secrets, such as an ingress controller, looks the same and should
-have a service account. With a state that lacks persistent volumes or pods, the secrets that they use are flagged as well.
+An agent that runs on the node with the kubelet's credential and reads secrets, such as an ingress controller, looks the same. Give it a
+service account. If the state lacks persistent volumes or pods, the secrets that they use are flagged as well.
 
 ## How to silence it
-Run with '--disable secret-enumeration', or put it under 'rules.disable' in the configuration.`,
+Run with '--disable secret-enumeration', or add the rule to 'rules.disable' in the configuration.`,
 	}
 	rule.NewDetector = func(o DetectorOptions) Detector {
 		e := &enumeration{kubeletNames: kubeletNames{o.Kubelets}, rule: rule}

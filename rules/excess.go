@@ -57,31 +57,31 @@ func rbacExcessAccess() *Rule {
 		Doc: `RBAC allowed a node what the Node authorizer does not
 
 ## What
-RBAC allowed a request of a node through a binding whose subject is the node itself or the group 'system:nodes', while the Node
-authorizer, asked about the same instant, had no opinion. Without the binding this request would have been refused.
+RBAC allowed a request of a node through a binding whose subject is the node itself or the group 'system:nodes'. The Node authorizer, asked
+about the same time, did not allow the request. Without the binding, the API server would have refused it.
 
 A request that a node made by impersonation is flagged, too, whoever the node acted as: the Node authorizer never allows impersonation.
 
-The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others (exec and the like
-in pods, the proxy of pods, services and nodes, roles and bindings, the approval of certificates, impersonation, new pods, the binding of
-pods to nodes, and writes of objects that make pods), and high for everything else. It is low in these cases, which do not block the
-deletion of the binding:
+The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others: exec and the like in
+pods, the proxy of pods, services and nodes, roles and bindings, the approval of certificates, impersonation, new pods, the binding of pods
+to nodes, and writes of objects that create pods. It is high for everything else. It is low in these cases, which do not block the deletion
+of the binding:
 
-- the object did not exist (404);
-- admission refused the request (403);
-- a kubelet, from its node's address, watched what its node could reach until at most a minute before, such as after a pod was deleted by
-  force;
-- a kubelet, from its node's address, got a pod with the name of one that was on its node within a day, such as when a node comes back
-  whose pods were created again elsewhere;
-- a node read a ConfigMap of kubeadm by the binding that kubeadm made for it, which stays;
-- kubeadm read the ConfigMap kube-proxy, without which an upgrade of the node continues.
+- The object did not exist (404).
+- Admission refused the request (403).
+- A kubelet, from its node's address, watched an object that its node could reach until at most a minute before, for example after a pod was
+  deleted by force.
+- A kubelet, from its node's address, got a pod with the name of a pod that was on its node within a day. This happens if a node comes back
+  after its pods were created again elsewhere.
+- A node read a ConfigMap of kubeadm by the binding that kubeadm made for it. This binding stays.
+- kubeadm read the ConfigMap kube-proxy. If that is refused, an upgrade of the node continues without it.
 
-It is low, too, where the API server's Node authorizer denied what the state had long allowed, as after a restart (see authorizer-lag):
-the object belongs to the node. But without the binding the request would have failed.
+It is also low if the API server's Node authorizer denied what the state had long allowed, for example after a restart
+(see authorizer-lag). The object belongs to the node. But without the binding, the request would have failed.
 
 ## Why
-Such a binding gives every holder of any kubelet's credential the access of all nodes: with the legacy binding of the ClusterRole
-'system:node' that is every secret of the cluster. These findings also show which clients will notice when you delete the binding.
+Such a binding gives every holder of any kubelet's credential the access of all nodes. With the legacy binding of the ClusterRole
+'system:node', that is every secret of the cluster. These findings also show which clients will notice when you delete the binding.
 
 ## What to do
 Look at the user agent.
@@ -89,18 +89,20 @@ Look at the user agent.
 If it is another program than the kubelet (a CNI agent, a log shipper, a monitoring agent), it uses the kubelet's credential. Give it a
 service account with a role of its own, move it there, and watch this finding stop. Then delete the binding.
 
-If it is the kubelet's own, look at the verb and the object: a kubelet should not need this. With code 404 it is mostly a kubelet that
-asks once more for a pod that was just deleted. Node refuses that to every kubelet, which is harmless.
+If it is the kubelet, look at the verb and the object: a kubelet should not need this. With code 404, it is mostly a kubelet that asks once
+more for a pod that was just deleted. The Node authorizer refuses that to every kubelet, which is harmless.
 
 ## False positives
-A request whose object came to the node, or left it, within the skew ('--skew') is a race and is not flagged. An object that is not in
-the given state counts as one that does not exist: if persistent volumes were left out of the state, secrets that only they use
-are flagged. The report warns of kinds with no objects. What any authenticated user may do (discovery, reviews of oneself) is not
-flagged.
+If the object came to the node, or left it, within the skew ('--skew'), the request is a race, and is not flagged.
+
+An object that is not in the given state counts as an object that does not exist. If the state has no persistent volumes, secrets that only
+they use are flagged. The report warns of kinds without objects.
+
+Requests that any authenticated user may make (discovery, reviews of oneself) are not flagged.
 
 ## How to silence it
-Run with '--disable rbac-excess-access'. To accept some access for good, bind it to the service account or the group of the client that
-needs it instead of 'system:nodes'.`,
+Run with '--disable rbac-excess-access'. To accept some access permanently, bind it to the service account or the group of the client that
+needs it, instead of 'system:nodes'.`,
 		Check: checkExcess,
 	}
 }

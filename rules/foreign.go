@@ -33,26 +33,39 @@ func foreignNodeWrite() *Rule {
 		Doc: `A node writes an object of another node
 
 ## What
-A node creates, updates, patches or deletes a Node, its Lease in 'kube-node-lease', a CSINode, or a status of such an object, that is
-not its own; or it updates, patches, deletes or evicts a pod that is on another node. The severity is high where the request was
-refused and critical where it went through.
+The rule flags two kinds of writes:
+
+- A node creates, updates, patches or deletes a Node, a Lease in 'kube-node-lease' or a CSINode of another node, or the status of such an
+  object.
+- A node updates, patches, deletes or evicts a pod that is on another node.
+
+The severity is critical if the write succeeded, and high if it was refused.
 
 ## Why
-What a write may contain is decided after authorization: the admission plugin NodeRestriction keeps nodes to their own objects. A
-write that went through means that NodeRestriction is not in force, and that a stolen kubelet credential can taint, label or empty
-other nodes and draw their pods to itself.
+Authorization does not look at the content of a write. The admission plugin NodeRestriction limits nodes to their own objects. If a write
+succeeded, NodeRestriction is not in force. A stolen kubelet credential can then taint, label or empty other nodes, and attract their pods
+to its own node.
 
 ## What to do
-If a write went through, add NodeRestriction to '--enable-admission-plugins' of every API server. In any case find out by user agent and
-address which program did it. A kubelet does it only when its node's name and its certificate's differ (see node-identity).
+If a write succeeded, add NodeRestriction to '--enable-admission-plugins' of every API server. In any case, find out by user agent and
+address which program sent it. A kubelet does so only if the name of its node and the name in its certificate differ
+(see node-identity).
 
 ## False positives
-A pod that left the node within the skew ('--skew') is not flagged, and neither is one that is on no node: a kubelet reports on its
-pods once more after they are gone. Pods of one name may follow each other on several nodes, as those of a StatefulSet do, and the
-clock of an API server may be wrong. Where the write went through, or found no such pod (404), it is not flagged if the body has the UID
-of a pod that was on the node within ten minutes. Without a UID it is not flagged if such a pod came or went within five seconds, and
-is low ('write-unclear') if one was there within ten minutes. Neither counts for a delete or an eviction if the pod on the other node
-ended within a minute after it; and a pod on the node that lives on is not what was deleted within those five seconds.
+A write is not flagged if the pod left the node within the skew ('--skew'), or if the pod is on no node. A kubelet reports on its pods once
+more after they are gone.
+
+Pods with the same name can follow each other on several nodes, as those of a StatefulSet do, and the clock of an API server can be wrong.
+So if the write succeeded, or found no such pod (404), the rule looks for a pod of that name on the node:
+
+- The body has the UID of a pod that was on the node within ten minutes: the write is not flagged.
+- The API server found no such pod, and a pod of that name was on the node within ten minutes: the write is not flagged, unless the body has
+  another UID.
+- The body has no UID, and a pod of that name came to the node or left it within five seconds: the write is not flagged. For a delete or an
+  eviction, only a pod that left the node counts.
+- The body has no UID, and a pod of that name was on the node within ten minutes: the severity is low ('write-unclear').
+
+The last two cases do not apply to a delete or an eviction if the pod on the other node ended within a minute after it.
 
 ## How to silence it
 Run with '--disable foreign-node-write'.`,

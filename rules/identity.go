@@ -49,38 +49,41 @@ func nodeIdentity() *Rule {
 		Doc: `A kubelet has a wrong user or group
 
 ## What
-One of these:
+The rule flags these identities:
 
 - a member of the group 'system:nodes' whose user name is not 'system:node:<nodeName>';
 - a user 'system:node:<nodeName>' outside of that group;
-- a kubelet's user agent under another identity;
-- a node identity for which the cluster has no Node object, with the reason where it is known (letter case, a host name with or
-  without its domain);
-- a node identity that is also in the group 'system:masters' (critical): no authorizer is asked about it, and deleting a binding takes
-  nothing from it.
+- an identity that is not a node's, if the user agent is a kubelet's;
+- a node identity for which the cluster has no Node object. If the reason is known, the finding has it: letter case, or a host name with or
+  without its domain;
+- a node identity that is also in the group 'system:masters' (critical). The API server asks no authorizer about it, and if you delete a
+  binding, the identity loses nothing.
 
-The severity is high. It is low where the identity was impersonated ('kubectl --as'): then somebody tried it, and no kubelet has it.
-It is low, too, where a client with a kubelet's user agent was refused under an identity that is no node's: anybody may send such a
-request, without any credential, and a kubelet that is refused all that it asks for needs no binding.
-Low findings are no reason against deleting the binding.
+The severity is high. It is low in these cases, which do not block the deletion of the binding:
 
-What everybody may do makes no finding under an identity that is no node's: paths that are of no resource, such as '/healthz' and
-'/version', reviews of oneself, and the ConfigMap 'cluster-info' of 'kube-public', which clients read before they join.
+- The identity was impersonated ('kubectl --as'). Somebody tried it, and no kubelet has it.
+- A client with a kubelet's user agent was refused under an identity that is not a node's. Anybody can send such a request, without any
+  credential, and a kubelet whose requests are all refused needs no binding.
+
+Under an identity that is not a node's, requests that everybody may make are not flagged: paths that do not belong to a resource, such as
+'/healthz' and '/version', reviews of oneself, and the ConfigMap 'cluster-info' in 'kube-public', which clients read before they join.
 
 ## Why
-The Node authorizer serves only requests that have both the group and the name. Any other depends on RBAC, on the binding that you want
-to delete. A name that differs from the Node's gets nothing from the graph.
+The Node authorizer serves only requests that have both the group and the name. Any other identity depends on RBAC, on the binding that you
+want to delete. If the name differs from the name of the Node, the graph allows nothing.
 
 ## What to do
-Issue the kubelet a client certificate with 'O=system:nodes' and 'CN=system:node:<name of its Node object>', both exactly so, the name in
-lower case, and one certificate for each node, best by TLS bootstrapping and rotation. Where '--hostname-override' or a cloud provider
-sets the Node's name, the certificate must follow it.
+Issue a client certificate with 'O=system:nodes' and 'CN=system:node:<name of its Node object>' to the kubelet. Both must match exactly, and
+the name must be in lower case. Issue one certificate for each node, best by TLS bootstrapping and rotation. If '--hostname-override' or a
+cloud provider sets the name of the Node, the certificate must have that name.
 
 ## False positives
-A node that registers for the first time asks for its Node before there is one: it is flagged only if no such Node came in all of the
-state. 'nodetrail run' with live state does not know what comes: it waits for five minutes from the name's first request on, unless
-there is a Node of nearly that name. Kubelets that bootstrap (group 'system:bootstrappers') are left out. The user agent is the
-client's own claim: another program may call itself a kubelet, and is flagged if the API server let it do something.
+A node that registers for the first time asks for its Node before the Node exists. It is flagged only if no such Node appears in the whole
+state. 'nodetrail run' with live state cannot look ahead. It waits for five minutes from the first request of the name, unless there is a
+Node with a similar name.
+
+Kubelets that bootstrap (group 'system:bootstrappers') are not flagged. The user agent is the client's own claim: another program can call
+itself a kubelet, and is flagged if the API server let it do something.
 
 ## How to silence it
 Run with '--disable node-identity'.`,

@@ -13,20 +13,20 @@ func authorizerLag() *Rule {
 		Doc: `The API server's Node authorizer denied what the graph had long allowed
 
 ## What
-The API server's Node authorizer had no opinion on a request that the graph had allowed for longer than the skew. RBAC may have
-allowed the request nevertheless.
+The API server's Node authorizer did not allow a request that the graph had allowed for longer than the skew. RBAC may have allowed the
+request nevertheless.
 
 ## Why
-The API server builds its graph from watches. Under load, after a restart, or when a watch cache stalls, the graph lags behind by
-seconds, in bad cases by minutes. Pods then hang in ContainerCreating, unless an RBAC binding for nodes hides the lag.
+The API server builds its graph from watches. Under load, after a restart, or if a watch cache stalls, the graph lags behind by seconds, and
+in bad cases by minutes. Pods then hang in ContainerCreating, unless an RBAC binding for nodes hides the lag.
 
 ## What to do
-Compare the times with restarts of the API server, with the latency of etcd, and with the metrics 'apiserver_watch_cache_*'. If it
-lasts and only one of several API servers does it, restart that one.
+Compare the times with restarts of the API server, with the latency of etcd, and with the metrics 'apiserver_watch_cache_*'. If the lag
+lasts, and only one of several API servers has it, restart that one.
 
 ## False positives
-State that is wrong looks the same: another cluster's, or one in which objects were deleted while nobody watched. See whether the
-disagreements in the report share a node, an API server or a time.
+A wrong state looks the same: the state of another cluster, or a state in which objects were deleted while nobody watched. Check whether the
+disagreements in the report have a node, an API server or a time in common.
 
 ## How to silence it
 Run with '--disable authorizer-lag', or raise '--skew'.`,

@@ -34,23 +34,26 @@ func nodeOtherGrant() *Rule {
 		Doc: `A group other than system:nodes gives a node extra rights
 
 ## What
-A node made a request that the Node authorizer does not allow, and that passed neither by a binding for nodes nor by what every user
-may do in any cluster (discovery, health and version, reviews of oneself). It passed by a binding for another group of the node's
-credential, such as 'system:authenticated' or 'system:bootstrappers', or by another authorizer, such as a webhook. A request that it
-made as somebody else by such a binding is flagged, too. A request as another node is judged as that node's
-(see node-credential-misuse).
+A node made a request that the Node authorizer does not allow. The request passed, but not by a binding for nodes, and not by what every
+user may do in any cluster (discovery, health and version, reviews of oneself). It passed by one of these:
 
-The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others: exec and the like
-in pods, the proxy of pods, services and nodes, roles and bindings, the approval of certificates, impersonation, and writes of pods and
-of objects that make pods. It is high for other writes, and low for reads and for requests that failed anyway (404, or 403 by
-admission).
+- a binding for another group of the node's credential, such as 'system:authenticated' or 'system:bootstrappers';
+- another authorizer, such as a webhook.
+
+A request that the node made by impersonation, allowed by such a binding, is flagged, too. A request as another node is judged as a request
+of that node (see node-credential-misuse).
+
+The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others: exec and the like in
+pods, the proxy of pods, services and nodes, roles and bindings, the approval of certificates, impersonation, and writes of pods and of
+objects that create pods. It is high for other writes. It is low for reads, and for requests that failed anyway (404, or 403 by admission).
 
 ## Why
-Deleting the binding for nodes takes nothing of this away. Whoever holds the credential of one node has these rights in the whole cluster.
+If you delete the binding for nodes, nodes keep these rights. Whoever holds the credential of one node has these rights in the whole
+cluster.
 
 ## What to do
-Look at which subject the binding names. A binding for 'system:authenticated' gives its rights to every service account and every user,
-too: bind the role to those who need it. For another authorizer, look at its own rules for the group 'system:nodes' and for all users.
+Look at the subject of the binding. A binding for 'system:authenticated' also gives its rights to every service account and every user: bind
+the role to those who need it. If another authorizer allowed the request, look at its rules for the group 'system:nodes' and for all users.
 
 ## False positives
 Clusters that let every user read some kind of object on purpose have findings of severity low.

@@ -41,26 +41,31 @@ func oversizedRequest() *Rule {
 		Doc: `A node sends a request that is too long to come from a kubelet
 
 ## What
-A request with a node's identity, or with a bootstrap token, has a URI or a user agent of more than 8 KiB, names more than 32 addresses
-that it was forwarded from, or makes an audit event that is longer than the bound of an event ('--max-event-bytes', 'maxEventBytes'). Or
-it is a write that succeeded, and the API server cut its body off because the event was too long (the annotation 'audit.k8s.io/truncated'):
-what NodeRestriction says of it is then not known (medium).
+The rule flags a request with a node's identity, or with a bootstrap token, in these cases:
 
-The request is judged all the same: by its path, the parameters that the authorizer reads, and its last address. Other findings name
-what it did. The body of an event that is longer than the bound is not read: for which node a certificate was requested is then not known.
+- The URI or the user agent has more than 8 KiB.
+- The request names more than 32 addresses that it was forwarded from.
+- The audit event is longer than the bound of an event ('--max-event-bytes', 'maxEventBytes').
+- The request is a write that succeeded, and the API server cut off its body because the event was too long (the annotation
+  'audit.k8s.io/truncated'). It is not known what NodeRestriction decides about this write (medium).
+
+The request is judged anyway: by its path, the parameters that the authorizer reads, and its last address. Other findings name what it did.
+nodetrail does not read the body of an event that is longer than the bound. If such a request asks for a certificate, it is not known for
+which node.
 
 ## Why
-A client chooses the length of its requests. A URI of one megabyte makes an audit event of six, which the API server drops if
-'--audit-webhook-truncate-max-event-size' is smaller, and which other tools refuse. Whoever holds a stolen credential can hide a
-request that way. No kubelet sends such requests; but its status of a pod can be so long that an API server with a low bound cuts it off.
+A client chooses the length of its requests. A URI of one megabyte makes an audit event of six megabytes. The API server drops this event if
+'--audit-webhook-truncate-max-event-size' is smaller, and other tools refuse it. Somebody with a stolen credential can hide a request in
+this way. No kubelet sends such requests. But the status of a pod that a kubelet reports can be so long that an API server with a low bound
+cuts it off.
 
 ## What to do
-Look at the other findings of the same node and at the address that the request came from. Find out what used the node's credential,
-and rotate it. Look whether the API server dropped events: 'apiserver_audit_error_total' with the plugin "truncate" counts them, and
-nodetrail reports them as gaps if 'apiserverMetrics' is configured.
+Look at the other findings of the same node, and at the address that the request came from. Find out what used the node's credential, and
+rotate it. Check whether the API server dropped events: 'apiserver_audit_error_total' with the plugin "truncate" counts them, and nodetrail
+reports them as gaps if 'apiserverMetrics' is configured.
 
 ## False positives
-A program on the node that uses the kubelet's credential and lists with a very long label selector. Give it a service account.
+A program on the node uses the kubelet's credential, and lists with a very long label selector. Give it a service account.
 
 ## How to silence it
 Run with '--disable oversized-request'.`,

@@ -52,29 +52,29 @@ func persistentNodeDeny() *Rule {
 		Doc: `A node is denied the same thing again and again
 
 ## What
-The Node authorizer denied one node the same object at least 5 times over at least 10 minutes, in at least 3 different windows of
-5 minutes, and never allowed it in between. Reads (get, list, watch) of an object count as one. It is found again every 10 minutes while
-it continues.
+The Node authorizer denied one node the same object at least 5 times over at least 10 minutes, in at least 3 different windows of 5 minutes,
+and never allowed it in between. Reads (get, list, watch) of an object count as one. While it continues, it is found again every 10 minutes.
 
-Races do not count: neither requests near a change of the state, nor denials after which the same node was allowed the same object
-within 10 to 20 seconds.
+Two kinds of denials do not count: races, which are requests near a change of the state, and denials after which the same node was allowed
+the same object within 10 to 20 seconds.
 
 ## Why
-"No persistent NODE DENY" is the condition of the Kubernetes documentation for deleting the binding of 'system:node'. What is denied
-again and again is not a race: somebody needs RBAC for it and breaks without it, or has been broken all along.
+The Kubernetes documentation gives "No persistent NODE DENY" as the condition for deleting the binding of 'system:node'. A denial that
+repeats is not a race. Either the client needs RBAC for the object, and breaks without it, or the client does not work today either.
 
 ## What to do
-The user agent says whose requests they are. For an agent on the node that borrows the kubelet's credential, create a service account.
-For the kubelet itself, look for a static pod that names a secret or a configmap, which never works, or for an object whose name the
-node has wrong (see node-identity). 'nodetrail explain' shows which nodes can reach the object.
+The user agent says which program makes the requests. If it is an agent on the node that uses the kubelet's credential, create a service
+account for it. If it is the kubelet itself, look for a static pod that names a secret or a configmap, which never works, or for an object
+whose name the node has wrong (see node-identity). 'nodetrail explain' shows which nodes can reach the object.
 
 If RBAC allowed the requests, the rule rbac-excess-access names the binding.
 
 ## False positives
-A graph of the API server that lags for more than ten minutes looks the same; the rule authorizer-lag then names the requests, too.
+A graph of the API server that lags for more than ten minutes looks the same. The rule authorizer-lag then names the
+requests, too.
 
 ## How to silence it
-Run with '--disable persistent-node-deny', or put it under 'rules.disable' in the configuration.`,
+Run with '--disable persistent-node-deny', or add the rule to 'rules.disable' in the configuration.`,
 	}
 	rule.NewDetector = func(DetectorOptions) Detector {
 		return &persistent{rule: rule, nodes: map[string]*persistentNode{}, byID: map[uint64]*watched{}, changed: map[string]struct{}{}}

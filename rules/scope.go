@@ -29,35 +29,44 @@ func outOfScopeSecretRead() *Rule {
 		Doc: `A node reads a secret that no pod on it uses
 
 ## What
-A node gets, lists or watches a secret or a configmap, or creates a token of a service account, and at that instant no pod on the node
-used the object: not by a volume, an environment variable, an image pull secret, a persistent volume, or its service account. Reads
-of whole collections are flagged, too: no kubelet needs those.
+A node gets, lists or watches a secret or a configmap, or creates a token of a service account, and at that time no pod on the node uses the
+object. A pod uses an object by a volume, an environment variable, an image pull secret, a persistent volume, or its service account. Reads
+of whole collections are flagged, too, because no kubelet needs them.
 
-For secrets and tokens the severity is critical where the request succeeded and medium where it did not; for configmaps it is medium
-and low. It is low where kubeadm's own binding gave a ConfigMap of kubeadm's, and where the API server's Node authorizer denied what the
-state had long allowed (see authorizer-lag): the object belongs to the node. It is low, too, where a kubelet was refused the watch of
-what a pod on its node used within the ten minutes before, or before the node was cut off: the pod was deleted by force.
+For secrets and tokens, the severity is critical if the request succeeded, and medium if it did not. For configmaps, it is medium and low.
+It is low in these cases:
 
-Where the API server allowed such a read without a reason, as its Node authorizer does, the state lacks a pod, or another authorizer,
-such as a webhook, allowed it. It is flagged if no pod that is on the node within ten minutes uses the object. The severity is low
-unless a pod on another node uses it, or no pod at all does and a journal or a watch of all namespaces covers the time: then the
-state lacks no pod. It stays low where the node ever had a pod that used the object: the API server's clock may be wrong.
+- kubeadm's own binding allowed the read of a ConfigMap of kubeadm.
+- The API server's Node authorizer denied what the state had long allowed (see authorizer-lag). The object belongs to
+  the node.
+- A kubelet was refused a watch of an object that a pod on its node used within the ten minutes before, or before the node was cut off. The
+  pod was deleted by force.
+
+If the API server allowed such a read without a reason, as its Node authorizer does, then the state lacks a pod, or another authorizer
+allowed the read, such as a webhook. The read is flagged if no pod that is on the node within ten minutes uses the object. The severity is
+low, except in these cases:
+
+- A pod on another node uses the object.
+- No pod uses the object, the node never had a pod that used it, and a journal or a watch of all namespaces covers the time, so the state
+  lacks no pod.
+
+If the node ever had such a pod, the API server's clock can be wrong.
 
 ## Why
-This is what a stolen kubelet credential is used for. Where it succeeded, the object's content has left the nodes that may have it.
-Where it was refused, somebody tried.
+This is what a stolen kubelet credential is used for. If the request succeeded, the content of the object has left the nodes that may have
+it. If it was refused, somebody tried.
 
 ## What to do
 'nodetrail explain' shows which nodes can reach the object, and when this node last could.
 
-If the request succeeded, find out by user agent and address what used the node's credential, treat the object as disclosed, rotate
-it, and remove the RBAC binding that allowed it (see rbac-excess-access).
+If the request succeeded, find out by user agent and address what used the node's credential. Treat the object as disclosed, rotate it, and
+remove the RBAC binding that allowed the request (see rbac-excess-access).
 
-If it was refused and comes from the kubelet itself again and again, look for a static pod that names a secret: that never works.
+If the request was refused and the kubelet itself repeats it, look for a static pod that names a secret: that never works.
 
 ## False positives
-A pod that came to the node, or left it, within the skew ('--skew') makes the request a race, which is not flagged. A state without
-persistent volumes hides which secrets they use.
+If a pod came to the node, or left it, within the skew ('--skew'), the request is a race, and is not flagged. If the state has no persistent
+volumes, nodetrail does not know which secrets they use.
 
 ## How to silence it
 Run with '--disable out-of-scope-secret-read'.`,

@@ -44,43 +44,54 @@ func nodeDenySpike() *Rule {
 		Doc: `Far more is denied to nodes than usual
 
 ## What
-In one minute the Node authorizer denied a node, or the nodes of the cluster together, far more than their own past makes likely. A
-finding without a node is about the cluster. Each spike is a finding of its own, found again in each such minute with its beginning,
-its peak and the reasons that came most, and once more when the rate has been usual for 5 minutes.
+In one minute, the Node authorizer denied far more requests than the past makes likely. The finding is about one node, or, if it has no
+node, about all nodes of the cluster together. Each spike is a finding of its own. It is found again in each minute of the spike, with the
+beginning, the peak and the most frequent reasons, and once more when the rate has been usual for 5 minutes.
 
-The test compares the denials of a minute with those of the past 24 hours, as a Poisson process whose rate is uncertain and whose counts
-are divided by their dispersion index, at least 3. So many denials must have a probability below one in a million. The rate has a Gamma
-prior that weighs as an hour; its mean is 0.2 a minute and node, the average of the cluster's nodes or the subject's own, whichever is
-more. And there must be at least 20 denials for a node and 60 for the cluster, five times as many in the first hour in which the node, or
-the cluster, is seen or the node was created anew. In the ten minutes after the very first request nothing is judged. What came as often
-at the same hour of both days before, within a factor of 1.5, is a habit and no spike. Minutes in a spike count in the baseline only as
-far as they would be usual.
+The test compares the denials of a minute with those of the past 24 hours. It assumes a Poisson process whose rate is uncertain, and divides
+the counts by their dispersion index, which is at least 3. The probability of so many denials must be below one in a million. The rate has a
+Gamma prior with the weight of one hour. The mean of the prior is the largest of these: 0.2 denials for each minute and node, the average of
+the cluster's nodes, and the own average of the node or the cluster.
 
-The severity is low where in each minute all but a usual number of the denials are of what the state had long allowed: the
-API server's graph is behind, as after a restart (see authorizer-lag).
+These conditions must hold, too:
 
-A node that has at least half of all denials is judged on its own, and left out of the cluster's. If the cluster has a spike, from
-two nodes at least, then the other nodes are not reported on their own: the message says how many there are. Races do not count:
-neither requests near a change of the state, nor denials after which the same node was allowed the same object within 10 to 20
-seconds. Nor does it count when a node asks for a pod that was its own in the ten minutes before, as kubelets do when pods are
-deleted under them, or when its kubelet is refused the watch of an object that it could reach then. For a node that was cut off,
-the ten minutes are those before it fell silent.
+- There are at least 20 denials for a node, or 60 for the cluster. In the first hour in which the node or the cluster is seen, and in the
+  first hour after the node was created again, it must be five times as many.
+- The first request in the log was at least ten minutes before.
+- The denials are more than 1.5 times as many as those at the same hour of both days before. Otherwise they are a habit.
+
+Minutes in a spike count for later comparisons only as far as they would be usual.
+
+The severity is low if in each minute all but a usual number of the denials are of requests that the state had long allowed. The API
+server's graph is then behind, for example after a restart (see authorizer-lag).
+
+A node that has at least half of all denials is judged on its own, and is not counted for the cluster. If the cluster has a spike from at
+least two nodes, the other nodes are not reported on their own. The message says how many there are.
+
+These denials do not count:
+
+- races, which are denials near a change of the state;
+- denials after which the same node was allowed the same object within 10 to 20 seconds;
+- denials of a pod that was the node's own in the ten minutes before. Kubelets ask for such pods after somebody has deleted them;
+- denials of a kubelet's watch of an object that the kubelet could reach in the ten minutes before.
+
+For a node that was cut off, the ten minutes are those before it fell silent.
 
 ## Why
-One node with a spike has a program that runs wild or a credential that somebody tries. Many nodes at once have the same change in common:
-a rolled-out agent, a binding that was deleted, an API server whose graph is empty after a restart or a restore.
+A spike of one node means that a program is out of control, or that somebody tries out a credential. A spike of many nodes has one cause:
+for example a new agent, a deleted binding, or an API server whose graph is empty after a restart or a restore.
 
 ## What to do
-Look at the reasons and the user agent in the message. For one node, see whether the rule secret-enumeration names it, too. For the
-cluster, see what was rolled out or deleted just before, and whether the rule authorizer-lag names the requests: then it is
-the API server, and it ends by itself.
+Look at the reasons and the user agent in the message. For one node, check whether the rule secret-enumeration
+names it, too. For the cluster, check what was rolled out or deleted just before, and whether the rule authorizer-lag
+names the requests. If it does, the cause is the API server, and the spike ends without your help.
 
 ## False positives
-An API server that restarts, and etcd restored from a backup, make a real spike of the cluster, though a
-harmless one; it is reported once for all nodes. A load test is one, too.
+An API server that restarts, or etcd restored from a backup, causes a real but harmless spike of the cluster. It is reported once for all
+nodes. A load test also causes a spike.
 
 ## How to silence it
-Run with '--disable node-deny-spike', or put it under 'rules.disable' in the configuration.`,
+Run with '--disable node-deny-spike', or add the rule to 'rules.disable' in the configuration.`,
 	}
 	rule.NewDetector = func(o DetectorOptions) Detector {
 		return &spike{rule: rule, kubeletNames: kubeletNames{o.Kubelets}, nodes: map[string]*spikeSubject{}, active: map[string]struct{}{}, changed: map[string]struct{}{}}
