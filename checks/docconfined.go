@@ -194,7 +194,8 @@ The check fails if one of the two rules has a finding of high or critical severi
 
 - Somebody else requested a certificate of a node that was alive.
 - A node requested a certificate of another node.
-- A node or a bootstrap token requested a certificate that is not a kubelet's.
+- A node or a bootstrap token requested a certificate that is not a kubelet's from a signer of Kubernetes, or such a certificate of another
+  signer was approved.
 - Somebody unknown, or a node, approved a certificate.
 - A kubelet's serving certificate has names that its Node does not have, and was approved.
 - A token of a service account that one node got is used from another node's address.
@@ -202,7 +203,8 @@ The check fails if one of the two rules has a finding of high or critical severi
 
 The check is unproven in these cases:
 
-- One of the two rules has a finding of medium severity, for example because a certificate was first used from another address.
+- One of the two rules has a finding of medium severity, for example because a certificate was first used from another address, or because a
+  node asked for a certificate of a signer of your own.
 - Somebody else than the controller approved a request, and the log does not show which.
 - A node changed to a certificate that no request in the log asked for.
 - Somebody else requested a certificate of a node that exists and was silent. The log may lack what the node did.

@@ -92,65 +92,74 @@ func bootstrapImpersonation() *Rule {
 		Doc: `A credential of a node was issued to somebody else
 
 ## What
-nodetrail follows each CertificateSigningRequest from its creation by its approval to its certificate, and that certificate to its first
-use. One of these is flagged:
+nodetrail follows each CertificateSigningRequest from its creation to its approval and its certificate, and the certificate to its first
+use. The rule flags these cases:
 
-- a client certificate of a node is requested by another user while the node's kubelet renews its Lease with its old credential:
-  critical if it was signed, high as long as it is not. The kubelet counts as running if one credential renewed the Lease in the 40
-  seconds before and again 10 to 60 seconds after. If the node was silent, or its old credential is not used any more, the node is made anew
-  (low);
-- a node requests a certificate of another node: critical, or high if it was refused;
-- a node or a bootstrap token requests a certificate that is not a kubelet's: from the signer 'kubernetes.io/kube-apiserver-client', for
-  other groups than 'system:nodes', or a client certificate with alternative names (high; critical once it is approved, whoever approves
-  it), or from another signer than kubelets ask, such as one of your own (medium; high once it is approved). It is low if it has one of
-  the forms below and the node's own name. Then the approval is no finding if the user who is named there approves it, or one in
-  'bootstrap.trusted', and low otherwise. A bootstrap token has no node of its own: there only who is in 'bootstrap.trusted' counts;
-- a client certificate of a node is approved by somebody else than kube-controller-manager (high), or any request by a node (critical). Who
-  impersonates kube-controller-manager, a node or a user in 'bootstrap.trusted' is somebody else;
-- a serving certificate of a kubelet has names or addresses that its Node never had (medium; high once it is approved);
-- a certificate is first used from another address than it was requested from (medium);
-- a node changes to a certificate that no request in the log asked for, while others were issued by requests in the log (low);
-- a token of a service account that one node got is used from an address that is another node's (high). This needs the requests of service
-  accounts, which nodetrail reads only with 'nodetrail analyze --all-requests', and the annotation
+- Another user requests a client certificate of a node while the node's kubelet renews its Lease with its old credential: critical if the
+  certificate was signed, high as long as it is not. The kubelet counts as running if one credential renewed the Lease in the 40 seconds
+  before and again 10 to 60 seconds after. If the node was silent, or its old credential is not used any more, somebody sets up the node
+  again (low). The severity is also low if the user is in 'bootstrap.trusted'.
+- A node requests a certificate of another node: critical, or high if the request was refused.
+- A node or a bootstrap token requests a certificate that is not a kubelet's: from the signer 'kubernetes.io/kube-apiserver-client', for
+  other groups than 'system:nodes', or a client certificate with alternative names. The severity is high, and critical once the request is
+  approved, whoever approves it. If the request is for another signer than those that kubelets use, such as one of your own, the severity is
+  medium, and high once the request is approved. It is low if the certificate has one of the forms below and the node's own name. The
+  approval of such a request is no finding if a user who is named there, or one in 'bootstrap.trusted', approves it, and is low otherwise. A
+  bootstrap token has no node of its own, so only users in 'bootstrap.trusted' may approve its requests.
+- Somebody else than kube-controller-manager or a user in 'bootstrap.trusted' approves a client certificate of a node (high). Somebody who
+  impersonates one of them counts as somebody else.
+- A node, or somebody who impersonates a node, approves any request (critical).
+- A serving certificate of a kubelet has names or addresses that its Node never had: medium, and high once it is approved.
+- A certificate is first used from another address than the address that it was requested from (medium).
+- A node changes to a certificate that no request in the log asked for, while requests in the log asked for others (low).
+- A token of a service account that one node got is used from the address of another node (high). This case needs the requests of service
+  accounts, which nodetrail reads only with 'nodetrail analyze --all-requests'. It also needs the annotation
   'authentication.kubernetes.io/issued-credential-id' of Kubernetes 1.30 and later.
 
 These forms of a second certificate are known:
 
 ` + secondsDoc() + `
 
-Each of these findings is about who made the request: the node whose credential was used, or the user. It is not about the node that is
-named in the certificate, in the name of the object or in the body, for the client chooses these. An approval of a certificate that is
-not a kubelet's is about who asked for it. Two are about the node whose certificate it is: that it was signed for somebody else while the
-node's kubelet was running, and that the node is made anew.
+Each finding is about the user who made the request: the node whose credential was used, or another user. It is not about the node that is
+named in the certificate, in the name of the object or in the body, because the client chooses these names. There are three exceptions:
 
-What can be seen depends on how nodes get their certificates:
+- An approval of a certificate that is not a kubelet's is about the user who asked for the certificate.
+- If a certificate was signed for somebody else while the node's kubelet was running, the finding is about the node of the certificate.
+- If somebody sets up a node again, the finding is about that node.
 
-- kubeadm, and other TLS bootstrapping with bootstrap tokens: all of the above;
-- certificates that somebody requests and approves with kubectl: all of the above. List who does so in 'bootstrap.trusted';
-- kops since 1.20 and EKS: kops-controller and EKS issue client credentials outside of the Kubernetes API, so no request arises, and nothing
-  of their issue is in the log. Serving certificates are requested, and are followed;
-- certificates made by hand with the CA's key: only their use is in the log. Where other nodes' certificates are requested through the
-  API, a change to one that was not is flagged (low).
+It depends on how nodes get their certificates what nodetrail can see:
+
+- With kubeadm, and other TLS bootstrapping with bootstrap tokens, it sees all cases.
+- If somebody requests and approves certificates with kubectl, it sees all cases. List these users in 'bootstrap.trusted'.
+- On kops since 1.20 and on EKS, kops-controller and EKS issue client credentials outside of the Kubernetes API. There is no request, and
+  the log does not show how they were issued. Serving certificates are requested, and nodetrail follows them.
+- If certificates are made by hand with the CA's key, the log shows only their use. If other nodes request their certificates through the
+  API, a change to a certificate that was not requested is flagged (low).
 
 ## Why
-Whoever gets a certificate with 'CN=system:node:<nodeName>' is that node: it reads the secrets of all pods there and takes tokens of their
-service accounts. With kubeadm's defaults, kube-controller-manager approves and signs such a request of anyone with a bootstrap token,
-whether or not the node exists: kubeadm binds the role for it ('certificatesigningrequests/nodeclient') to the group of its tokens.
+Whoever gets a certificate with 'CN=system:node:<nodeName>' is that node, and can read the secrets of all pods there and take tokens of
+their service accounts. With kubeadm's defaults, kube-controller-manager approves and signs such a request from anyone with a bootstrap
+token, whether or not the node exists. The reason is that kubeadm binds the role for it ('certificatesigningrequests/nodeclient') to the
+group of its tokens.
 
 ## What to do
 Look at who made the request, from which address, and what the certificate was used for since. Kubernetes cannot revoke a certificate:
 cordon and drain the node, then delete its Node. Rotate what its pods used, and replace the CA if you cannot wait until the certificate
-expires. Delete the bootstrap token and find out where it was read.
+expires. Delete the bootstrap token, and find out where it was read.
 
 ## False positives
-Two machines with the same host name are reported: each can act as the other. Before Kubernetes 1.32 the log has no ID of certificates: then
-the address tells two users of a name apart, and behind a load balancer nothing does. A log that ends within a minute after the request does
-not show whether the old kubelet continued: then the 40 seconds before decide. Behind a NAT with several addresses the first use can come
-from another one.
+Two machines with the same host name are reported, because each can act as the other.
+
+Before Kubernetes 1.32, the log has no ID of certificates. Then nodetrail distinguishes two users of a name by their addresses. Behind a
+load balancer, it cannot distinguish them.
+
+If a log ends within a minute after the request, it does not show whether the old kubelet continued. Then the 40 seconds before decide.
+
+Behind a NAT with several addresses, the first use of a certificate can come from another address.
 
 ## How to silence it
-List users that approve requests or ask for certificates of nodes in 'bootstrap.trusted' ('--bootstrap-trusted USER'). That says nothing of
-a certificate that is neither a kubelet's nor of a known form: write an exception for it, or run with
+List users that approve requests or ask for certificates of nodes in 'bootstrap.trusted' ('--bootstrap-trusted USER'). This does not apply
+to a certificate that is neither a kubelet's nor of a known form. Write an exception for such a certificate, or run with
 '--disable node-bootstrap-impersonation'.`,
 		Check:       checkBirth,
 		NewDetector: newBirthDetector,
@@ -171,30 +180,33 @@ func bootstrapTokenMisuse() *Rule {
 		Doc: `A token by which nodes join is misused
 
 ## What
-- A bootstrap token (user 'system:bootstrap:<id>') is used for something that kubeadm's join does not do: critical where it got an answer,
-  medium where it did not. A join reads and makes certificate requests, reads Nodes by name, the ConfigMaps kubeadm-config, kubelet-config,
-  kube-proxy and cluster-info, the Secret kubeadm-certs, and what everybody may read. The group 'system:bootstrappers' alone says
-  nothing: on EKS all nodes have it.
-- One bootstrap token asks for certificates of more nodes in a day than 'bootstrap.maxNodes' (1000; medium), or of more than one with
-  'bootstrap.singleUse' (high).
-- A node reads the Secret of a bootstrap token (critical; medium where it was refused).
-- Somebody makes such a Secret who is not in the group 'system:masters' or 'kubeadm:cluster-admins', nor in 'bootstrap.trusted' (medium).
-  What the user impersonates does not count.
+The rule flags these cases:
+
+- A bootstrap token (user 'system:bootstrap:<id>') is used for something that kubeadm's join does not do: critical if it got an answer,
+  medium if it did not. A join reads and creates certificate requests. It reads Nodes by name, the ConfigMaps kubeadm-config,
+  kubelet-config, kube-proxy and cluster-info, the Secret kubeadm-certs, and what everybody may read. The group 'system:bootstrappers' alone
+  means nothing: on EKS all nodes have it.
+- One bootstrap token asks for certificates of more nodes in a day than 'bootstrap.maxNodes' (1000; medium), or, with 'bootstrap.singleUse',
+  of more than one node (high).
+- A node reads the Secret of a bootstrap token: critical, or medium if the request failed.
+- Somebody creates or changes such a Secret (medium). These may do so: the groups 'system:masters' and 'kubeadm:cluster-admins', the users
+  in 'bootstrap.trusted', kube-controller-manager, and the service account token-cleaner. If the user impersonates one of them, this does
+  not count.
 
 ## Why
-A bootstrap token lies in the user data of machines, in images and in scripts, and is rarely deleted. Whoever has it can ask for a
+Bootstrap tokens are in the user data of machines, in images and in scripts, and are rarely deleted. Whoever has one can ask for a
 certificate of any node.
 
 ## What to do
-Delete the token ('kubeadm token delete'), and look at each certificate that was requested with it (see node-bootstrap-impersonation). Give
-tokens a short life, and one to each machine.
+Delete the token ('kubeadm token delete'), and look at each certificate that was requested with it
+(see node-bootstrap-impersonation). Give tokens a short life, and use one token for each machine.
 
 ## False positives
 Installers other than kubeadm may use a bootstrap token for more. Autoscalers that use one token for all machines stay below the limit
-unless they make more than 1000 nodes a day.
+unless they create more than 1000 nodes a day.
 
 ## How to silence it
-List who makes tokens in 'bootstrap.trusted', raise 'bootstrap.maxNodes', or run with '--disable bootstrap-token-misuse'.`,
+List those who create tokens in 'bootstrap.trusted', raise 'bootstrap.maxNodes', or run with '--disable bootstrap-token-misuse'.`,
 		Check:       checkToken,
 		NewDetector: newTokenDetector,
 	}
