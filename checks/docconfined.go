@@ -194,8 +194,8 @@ The check fails if one of the two rules has a finding of high or critical severi
 
 - Somebody else requested a certificate of a node that was alive.
 - A node requested a certificate of another node.
-- A node or a bootstrap token requested a certificate that is not a kubelet's from a signer of Kubernetes, or such a certificate of another
-  signer was approved.
+- A node or a bootstrap token requested a certificate that is not a kubelet's, from a signer for kubelets or for clients of the API server.
+  Or such a certificate of another signer was approved.
 - Somebody unknown, or a node, approved a certificate.
 - A kubelet's serving certificate has names that its Node does not have, and was approved.
 - A token of a service account that one node got is used from another node's address.
