@@ -116,12 +116,14 @@ func FindingPage(r *rules.Rule) string {
 	return fmt.Sprintf(`<!-- Written by go generate from the rules: change them, or dashboards/findings.go. -->
 # %s
 
-%s. The severity is that of the findings, %s at most. The alert is active when
+%s.
+
+The severity is that of the findings, %s at most. The alert is active when
 
 `+"```\n%s\n```"+`
 
-and ends 15 minutes after the last finding. What nodetrail finds as it starts is part of it, also where the requests are of a time when nodetrail was down. What
-it finds of a time before it was first started is not.
+and ends 15 minutes after the last finding. Findings that nodetrail makes when it starts count, too, even if their requests are from a time
+when nodetrail was down. Findings from a time before nodetrail was first started do not count.
 
 ## What
 %s
@@ -133,20 +135,23 @@ it finds of a time before it was first started is not.
 %s
 %s
 
-Incidents are findings about one credential that follow each other, with what to rotate and how to end the access. The report lists those that are open:
+Incidents are findings about one credential that follow each other, with what to rotate and how to end the access. The report lists open
+incidents:
 
 `+"```sh\nnodetrail report --incidents --data FOLDER\n```"+`
 
-The alert has no node and no object: there are too many for labels. The dashboard *Detections* shows since when; the exemplars of its panels are
-audit IDs. What can cause such requests without an attack:
+The alert names no node and no object, because there are too many for labels. The dashboard *Detections* shows when the findings began. The
+exemplars of its panels are audit IDs.
+
+Not every finding is an attack:
 
 %s
 
 ## How to silence it
 %s
 
-Or silence the alert's `+"`rule`"+`. Where nodetrail sends its findings to Alertmanager itself, do not load findings.yaml. The rule's page is
-[%s](../rules/%s.md).
+Or silence the alert by its label `+"`rule`"+`. If nodetrail itself sends its findings to Alertmanager, do not load findings.yaml. The page of
+the rule is [%s](../rules/%s.md).
 `, rules.AlertName(r.Name), strings.TrimSuffix(r.Title(), "."), r.Severity, findingsExpr(onlyRule(r.Name)), section("What"), section("Why"),
 		rules.Commands(r, "report", "--data FOLDER"), section("What to do"), section("False positives"), section("How to silence it"), r.Name, r.Name)
 }

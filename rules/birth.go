@@ -199,7 +199,8 @@ certificate of any node.
 
 ## What to do
 Delete the token ('kubeadm token delete'), and look at each certificate that was requested with it
-(see node-bootstrap-impersonation). Give tokens a short life, and use one token for each machine.
+(see node-bootstrap-impersonation). Give tokens a short life, and use one token for each
+machine.
 
 ## False positives
 Installers other than kubeadm may use a bootstrap token for more. Autoscalers that use one token for all machines stay below the limit

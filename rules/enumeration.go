@@ -55,10 +55,10 @@ func secretEnumeration() *Rule {
 
 ## What
 One node got, listed or watched different secrets and configmaps, or created tokens of different service accounts, and no pod on the node
-used any of them (as in the rule out-of-scope-secret-read). There were at least 5 such objects within 10
-minutes, or at least 10 within 24 hours. It does not matter whether the requests were refused. A read of a whole collection counts as
-several objects: as 3 for a namespace and as 5 for the cluster if it was let through, and as 2 if it was refused. The finding is made again
-in each minute in which the node asks for something new, and every 10 minutes while the node continues with the same objects.
+used any of them (as in the rule out-of-scope-secret-read). There were at least 5 such objects
+within 10 minutes, or at least 10 within 24 hours. It does not matter whether the requests were refused. A read of a whole collection counts
+as several objects: as 3 for a namespace and as 5 for the cluster if it was let through, and as 2 if it was refused. The finding is made
+again in each minute in which the node asks for something new, and every 10 minutes while the node continues with the same objects.
 
 These requests do not count:
 

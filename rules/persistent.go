@@ -70,8 +70,8 @@ whose name the node has wrong (see node-identity). 'nodetrail explain' shows whi
 If RBAC allowed the requests, the rule rbac-excess-access names the binding.
 
 ## False positives
-A graph of the API server that lags for more than ten minutes looks the same. The rule authorizer-lag then names the
-requests, too.
+A graph of the API server that lags for more than ten minutes looks the same. The rule authorizer-lag then
+names the requests, too.
 
 ## How to silence it
 Run with '--disable persistent-node-deny', or add the rule to 'rules.disable' in the configuration.`,

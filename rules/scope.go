@@ -37,8 +37,8 @@ For secrets and tokens, the severity is critical if the request succeeded, and m
 It is low in these cases:
 
 - kubeadm's own binding allowed the read of a ConfigMap of kubeadm.
-- The API server's Node authorizer denied what the state had long allowed (see authorizer-lag). The object belongs to
-  the node.
+- The API server's Node authorizer denied what the state had long allowed (see authorizer-lag). The object
+  belongs to the node.
 - A kubelet was refused a watch of an object that a pod on its node used within the ten minutes before, or before the node was cut off. The
   pod was deleted by force.
 

@@ -82,9 +82,10 @@ A spike of one node means that a program is out of control, or that somebody tri
 for example a new agent, a deleted binding, or an API server whose graph is empty after a restart or a restore.
 
 ## What to do
-Look at the reasons and the user agent in the message. For one node, check whether the rule secret-enumeration
-names it, too. For the cluster, check what was rolled out or deleted just before, and whether the rule authorizer-lag
-names the requests. If it does, the cause is the API server, and the spike ends without your help.
+Look at the reasons and the user agent in the message. For one node, check whether the rule
+secret-enumeration names it, too. For the cluster, check what was rolled out or deleted just before, and
+whether the rule authorizer-lag names the requests. If it does, the cause is the API server, and the spike
+ends without your help.
 
 ## False positives
 An API server that restarts, or etcd restored from a backup, causes a real but harmless spike of the cluster. It is reported once for all
