@@ -121,7 +121,6 @@ var probes = []ask{
 	{verb: "update", apiResource: resConfigMaps, path: "kube-system/kube-root-ca.crt"},
 	{verb: "get", apiResource: resPods, path: "shop/web", sub: "log"},
 	{verb: "create", apiResource: resPods, path: "shop/web", sub: "exec"},
-	{verb: "list", apiResource: resConfigMaps},
 	{verb: "list", apiResource: apiResource{"apiextensions.k8s.io", "v1", "customresourcedefinitions"}},
 	{verb: "list", apiResource: apiResource{"apiregistration.k8s.io", "v1", "apiservices"}},
 	{verb: "list", apiResource: apiResource{"storage.k8s.io", "v1", "storageclasses"}},
