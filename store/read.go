@@ -9,17 +9,20 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nodetrail/nodetrail/internal/floor"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
 
-// Tally returns the sum of the steps that hold any time from from until before to; a zero time bounds nothing. Days that are kept as a
-// whole (Options.Hourly) count where their first hour does. It is one state of the store, however long reading takes.
+// Tally returns the sum of the steps that hold any time from from until before to; a zero time bounds nothing. Of a day that is kept as a
+// whole (Options.Hourly) all counts if from or its first hour does. It is one state of the store, however long reading takes.
 func (s *Store) Tally(ctx context.Context, from, to time.Time) (*tally.Tally, error) {
-	first, last := s.span(from, to)
 	var out *tally.Tally
-	err := s.read(ctx, "reading the counts", func(r reader) (err error) {
-		out, err = window(ctx, r, first, last, nil)
+	err := s.read(ctx, "reading the counts", func(r reader) error {
+		first, last, err := s.span(ctx, r, from, to)
+		if err == nil {
+			out, err = window(ctx, r, first, last, nil)
+		}
 		return err
 	})
 	if err != nil {
@@ -28,16 +31,20 @@ func (s *Store) Tally(ctx context.Context, from, to time.Time) (*tally.Tally, er
 	return out, nil
 }
 
-// span is the steps that hold any time from from until before to.
-func (s *Store) span(from, to time.Time) (first, last int64) {
+// span is the steps that hold any time from from until before to. It begins with a day if from is in one that is kept as a whole: nothing says what belongs to its parts, and the
+// day after begins too late.
+func (s *Store) span(ctx context.Context, r reader, from, to time.Time) (first, last int64, err error) {
 	first, last = math.MinInt64, math.MaxInt64
-	if !from.IsZero() {
-		first = s.stepOf(from)
-	}
 	if !to.IsZero() {
 		last = s.stepOf(to.Add(-1))
 	}
-	return first, last
+	if from.IsZero() {
+		return first, last, nil
+	}
+	first = s.stepOf(from)
+	day := floor.Div(first, s.perDay()) * s.perDay()
+	err = r.each(ctx, `SELECT hour FROM hours WHERE hour = $1 AND last >= $2`, []any{day, s.at(first).UnixNano()}, func(scan func(...any) error) error { return scan(&first) })
+	return first, last, err
 }
 
 // window is the tally of the steps from first to last. each, if it is not nil, is called for each row of findings.

@@ -129,7 +129,6 @@ func (s *Store) Newest(ctx context.Context, now time.Time) (time.Time, error) {
 // Window returns what Tally does, the counts of each step of time in order, without those in which nothing was, and calls each, if it is not
 // nil, for each group of findings of each step. It is one state of the store.
 func (s *Store) Window(ctx context.Context, from, to time.Time, each func(at time.Time, k *tally.Key, g *tally.Group)) (*tally.Tally, []tally.Step, error) {
-	first, last := s.span(from, to)
 	var out *tally.Tally
 	var steps []tally.Step
 	row := func(step int64, k tally.Key, g *tally.Group) {
@@ -137,7 +136,11 @@ func (s *Store) Window(ctx context.Context, from, to time.Time, each func(at tim
 			each(s.at(step), &k, g)
 		}
 	}
-	err := s.read(ctx, "reading the counts", func(r reader) (err error) {
+	err := s.read(ctx, "reading the counts", func(r reader) error {
+		first, last, err := s.span(ctx, r, from, to)
+		if err != nil {
+			return err
+		}
 		if out, err = window(ctx, r, first, last, row); err != nil {
 			return err
 		}
@@ -160,10 +163,12 @@ func (s *Store) Window(ctx context.Context, from, to time.Time, each func(at tim
 
 // NodeSteps returns the counts of one node by steps of time, in order, without those in which nothing was.
 func (s *Store) NodeSteps(ctx context.Context, node string, from, to time.Time) ([]tally.Step, error) {
-	first, last := s.span(from, to)
 	var out []tally.Step
 	err := s.read(ctx, "reading the counts of a node", func(r reader) error {
-		out = nil
+		first, last, err := s.span(ctx, r, from, to)
+		if out = nil; err != nil {
+			return err
+		}
 		return r.each(ctx, `SELECT h.hour, n.requests, n.deny, n.unknown, n.excess FROM hours h JOIN nodes n ON n.hour = h.hour AND n.node = $3
 			WHERE h.hour >= $1 AND h.hour <= $2 ORDER BY h.hour`, []any{first, last, escape(tally.Bounded(node))}, func(scan func(...any) error) error {
 			var one tally.Step
@@ -180,11 +185,13 @@ func (s *Store) NodeSteps(ctx context.Context, node string, from, to time.Time) 
 // FindingSteps returns the counts of one group of findings by steps of time, in order: as [Excess] where a request of it was allowed, else as
 // Deny. Where it came to stand for many, nothing is distinguished.
 func (s *Store) FindingSteps(ctx context.Context, k *tally.Key, from, to time.Time) ([]tally.Step, error) {
-	first, last := s.span(from, to)
 	id := hash(keyText(k))
 	var out []tally.Step
 	err := s.read(ctx, "reading the counts of a finding", func(r reader) error {
-		out = nil
+		first, last, err := s.span(ctx, r, from, to)
+		if out = nil; err != nil {
+			return err
+		}
 		return r.each(ctx, `SELECT h.hour, f.count, f.allowed FROM hours h JOIN findings f ON f.hour = h.hour AND f.id = $3
 			WHERE h.hour >= $1 AND h.hour <= $2 ORDER BY h.hour`, []any{first, last, id[:]}, func(scan func(...any) error) error {
 			var step, n, allowed int64
@@ -205,9 +212,12 @@ func (s *Store) FindingSteps(ctx context.Context, k *tally.Key, from, to time.Ti
 // Changes says of each step that holds any time from from until before to how often anything was added to it: where that is as it was, so is all
 // that Window returns of it.
 func (s *Store) Changes(ctx context.Context, from, to time.Time) (map[time.Time]int64, error) {
-	first, last := s.span(from, to)
 	out := map[time.Time]int64{}
 	err := s.read(ctx, "reading what has changed", func(r reader) error {
+		first, last, err := s.span(ctx, r, from, to)
+		if err != nil {
+			return err
+		}
 		return r.each(ctx, `SELECT hour, changes FROM hours WHERE hour >= $1 AND hour <= $2`, []any{first, last}, func(scan func(...any) error) error {
 			var step, n int64
 			err := scan(&step, &n)

@@ -190,6 +190,13 @@ func TestStepsBecomeDays(t *testing.T) {
 			if days == 0 || fine < int(24*time.Hour/step)-1 || days+fine < len(steps)-1 {
 				t.Errorf("by %s: %d days and %d of %d steps", step, days, fine, len(steps))
 			}
+			// A window that begins on a day that is kept as a whole has all of it, and one that begins on another day has its own steps alone.
+			for from, begin := range map[time.Duration]time.Duration{58 * time.Hour: 48 * time.Hour, 106 * time.Hour: 106 * time.Hour} {
+				sum := must(s.Tally(ctx, midnight.Add(from), time.Time{}))(t)
+				if want := midnight.Add(begin); !sum.From.Equal(want) {
+					t.Errorf("a window from %s begins at %s, want %s", midnight.Add(from), sum.From, want)
+				}
+			}
 			nodes := must(s.NodeSteps(ctx, entries[0].Node, time.Time{}, time.Time{}))(t)
 			if len(nodes) == 0 || nodes[0].Unknown == 0 {
 				t.Errorf("of the node there is %v", nodes)
