@@ -74,8 +74,8 @@ func (k *kindRecorder) watch(ctx context.Context) error {
 	}
 }
 
-// endsBacklog is how long a pause tells that all has come that happened while nobody looked, if no resource version tells it: as long as nobody looked, from short to five
-// times that. A busy API server takes its time before it sends the first event.
+// endsBacklog is for how long no event may come before all that happened while nobody watched counts as received, if no resource version shows it: for as long as nobody
+// watched, but at least short and at most five times short. A busy API server takes its time before it sends the first event.
 func endsBacklog(unseen, short time.Duration) time.Duration { return min(max(unseen, short), 5*short) }
 
 // open begins a watch, within a bounded time.

@@ -158,15 +158,17 @@ func reviews(r *Request) bool {
 		(a.APIGroup == "authentication.k8s.io" && a.Resource == "tokenreviews" || a.APIGroup == "authorization.k8s.io" && a.Resource == "subjectaccessreviews")
 }
 
-// proxiesServices reports whether the request is one of kube-proxy's: it reads services and what is behind them, and Nodes, and writes events.
+// proxiesServices reports whether the request is one of kube-proxy's: it reads services and what is behind them, and its own Node, and writes events.
 func proxiesServices(r *Request) bool {
 	a := r.Attrs
 	if !a.ResourceRequest || a.Subresource != "" {
 		return false
 	}
 	switch a.Resource {
-	case "services", "endpoints", "nodes":
+	case "services", "endpoints":
 		return a.APIGroup == "" && reads(a.Verb)
+	case "nodes":
+		return a.APIGroup == "" && reads(a.Verb) && a.Name == r.Node
 	case "endpointslices":
 		return a.APIGroup == "discovery.k8s.io" && reads(a.Verb)
 	case "servicecidrs":

@@ -77,6 +77,29 @@ func TestTalos(t *testing.T) {
 	newStory(t, w).f("from another node", other, does("get nodes worker-1"), agent("machined/v0.0.0"), verdict(nodeauthz.Allow), code(200), comes("10.0.0.2"))
 }
 
+// kube-proxy, which reads services, may run with the node's credential on Windows. Under its name nothing else is excused.
+func TestProxyOfServices(t *testing.T) {
+	const low, other = `low: the credential of node worker-1 is used by "kube-proxy.exe", a known agent of EKS and AKS on Windows`,
+		`high: the credential of node worker-1 is used by "kube-proxy.exe", which is no kubelet`
+	w := neighbours{housed(3), map[string]string{"10.0.0.1": "worker-1", "10.0.0.2": "worker-2"}}
+	f := func(what, want, address string) {
+		t.Helper()
+		newStory(t, w).f(what, want, does(what), agent("kube-proxy.exe/v1.36 (windows/amd64)"), verdict(nodeauthz.Allow), code(200), comes(address))
+	}
+	for _, what := range []string{
+		"watch services", "list endpoints", "watch endpointslices.discovery.k8s.io", "list servicecidrs.networking.k8s.io", "get nodes worker-1", "watch nodes worker-1",
+		"create events.events.k8s.io default/", "get /version",
+	} {
+		f(what, low, "10.0.0.1")
+	}
+	f("watch services", other, "10.0.0.2")
+	for _, what := range []string{
+		"list nodes", "get nodes worker-2", "patch nodes worker-1", "list pods", "get configmaps shop/web", "patch services shop/web", "get services/proxy shop/web", "delete events shop/e", "get /metrics",
+	} {
+		f(what, other, "10.0.0.1")
+	}
+}
+
 // OVN-Kubernetes and Multus ask for the node's second certificate with the kubelet's credential, and do nothing else with it. What they ask for is in bodies: without these it is
 // in doubt.
 func TestAgentsWithASecondCertificate(t *testing.T) {

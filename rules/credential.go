@@ -24,7 +24,7 @@ const (
 	// MovedAddress is about a credential that is used from where its node is not.
 	MovedAddress      Reason = "moved-address"
 	EscalationRefused Reason = "escalation-refused"
-	// PodsOfAll is about a read of all pods of a namespace or of the cluster.
+	// PodsOfAll is about a read of all pods of a namespace or of the cluster, or of those of one name in all namespaces.
 	PodsOfAll Reason = "pods-of-all-nodes"
 	// PodOfAnother is about a read of a pod that is on another node.
 	PodOfAnother Reason = "pod-of-another-node"
@@ -56,7 +56,7 @@ func nodeCredentialMisuse() *Rule {
 			{Reason: ProviderAgent, Doc: "an agent of the provider that is known to use the credential, doing what it is known to do (low)"},
 			{Reason: EscalationRefused, Doc: "a request by which a node would gain the rights of others was refused (medium)"},
 			{Reason: PodsOfAll, Doc: "the node read pods of all nodes, as the feature gate AuthorizeNodeWithSelectors lets it where it is off (medium)"},
-			{Reason: PodOfAnother, Doc: "the node got a pod that is on another node, and no binding let it (medium)"},
+			{Reason: PodOfAnother, Doc: "the node read a pod that is on another node, and no binding let it (medium)"},
 			{Reason: ForeignReadRefused, Doc: "a read that no kubelet makes was refused, such as of other Nodes or of all pods (medium)"},
 			{Reason: OddWriteRefused, Doc: "a write that no kubelet makes was refused, such as of secrets or workloads (medium)"},
 			{Reason: RestrictionRefused, Doc: "NodeRestriction refused a write of the node (medium)"},
@@ -95,17 +95,17 @@ A single request with a node's identity for which one of these holds, the first 
   nodes, roles and bindings, the approval of certificates, impersonation, bootstrap tokens;
 - it lists or watches pods of all nodes, and was let through without a binding (medium). Kubelets ask for their own by a field selector.
   The Node authorizer allows it before Kubernetes 1.32, and in 1.32 and 1.33 with the feature gate AuthorizeNodeWithSelectors off;
-- it gets a pod that is on another node, and was let through without a binding (medium). No pod of that name was on the node within the
-  day before: a kubelet asks after the pods that it had;
+- it gets, lists or watches by its name a pod that is on another node, and was let through without a binding (medium). No pod of that
+  name was on the node within the day before: a kubelet asks after the pods that it had;
 - it was refused, and is one that no kubelet makes (medium), whatever is on its node. Kubelets ask for what upstream's rules for nodes (the
   ClusterRole 'system:node') have in any supported version and with any feature gate. Beyond that, those of Kubernetes 1.30 read and write
-  ResourceSlices of v1alpha2, and those up to 1.31 watch a volume attachment by its name. Any other read, write or path is found: of
+  ResourceSlices of v1alpha2, and those up to 1.31 watch a volume attachment by its name. Any other read, write or path is flagged: of
   custom resources, roles, workloads, namespaces, storage classes, admission webhooks, of subresources such as 'pods/log', of Leases
-  elsewhere than in 'kube-node-lease', of secrets, ConfigMaps, persistent volumes and claims without a name, of '/metrics'. Not found are
+  elsewhere than in 'kube-node-lease', of secrets, ConfigMaps, persistent volumes and claims without a name, of '/metrics'. Not flagged are
   what everybody may ask for, such as '/version', '/apis' and reviews of oneself, and what k0s reads for its own updates;
 - it was refused, and is for what other nodes have (medium): a list or a watch of pods without the node's own field selector, of another
-  Node, CSINode or Lease of a node, or of all of them, of the ResourceSlices of all nodes, or a get of such a pod of another node. Where
-  the node's user name is not that of a Node it is no finding (see node-identity);
+  Node, CSINode or Lease of a node, or of all of them, of the ResourceSlices of all nodes, or a get of such a pod of another node. If
+  there never was a Node with the name in the user name, it is no finding (see node-identity);
 - it is a write that was authorized and that admission refused with 403. Where NodeRestriction refused it the severity is medium:
   kubelets do not ask for labels, taints, pods and tokens that it refuses. Where another plugin did, or nothing tells which one, it is
   low: admission refuses events of a namespace that is being deleted, and mirror pods beyond a quota. A write of another node's object
@@ -208,7 +208,7 @@ func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 		stolen(r, f)
 		return true
 	}
-	if IsKubelet(product, m.Kubelets) || product == "kubeadm" && kubeadms(r) {
+	if IsKubelet(product, m.Kubelets) || program(product) == "kubeadm" && kubeadms(r) {
 		if r.Allowed && r.Event.Code == http.StatusForbidden && writes(r.Attrs.Verb) && !writesForeign(r, s) {
 			refusedByAdmission(r, f)
 			return true
@@ -216,8 +216,11 @@ func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 		f.Severity, f.Reason = Medium, EscalationRefused
 		what, refused := refusedToImpersonate(r)
 		if !refused {
-			if f.Reason = odd(r, s); f.Reason == "" || f.Reason == PodsOfAll {
-				return f.Reason != ""
+			switch f.Reason = odd(r, s); f.Reason {
+			case "":
+				return false
+			case PodsOfAll:
+				return true
 			}
 			what = askedFor(r)
 		}

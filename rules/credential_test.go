@@ -35,7 +35,7 @@ func TestClient(t *testing.T) {
 	s.m.Kubelets = []string{"mykubelet"}
 	for _, ua := range []string{
 		"kubelet/v1.36.3 (linux/amd64) kubernetes/0000000", "kubelet", "hollow-kubelet/v1.36", "k3s/v1.36.3+k3s1 (linux/amd64)", "rke2/v1",
-		"kubelite/v1", "k0s/v1", "hyperkube/v1.18", "mykubelet/1",
+		"kubelite/v1", "k0s/v1", "hyperkube/v1.18", "mykubelet/1", "rke2.exe/v1", "mykubelet.exe/1",
 	} {
 		s.f(ua, "", agent(ua))
 	}
@@ -49,6 +49,7 @@ func TestClient(t *testing.T) {
 	for _, of := range []string{"get configmaps kube-system/kubeadm-config", "get configmaps kube-system/kubelet-config", "get configmaps kube-system/kube-proxy", "get nodes worker-1", "patch nodes worker-1",
 		"create selfsubjectreviews.authentication.k8s.io", "get /version", "get /healthz"} {
 		s.f("an upgrade by kubeadm", "", upgrading, does(of))
+		s.f("an upgrade by kubeadm on Windows", "", agent("kubeadm.exe/v1.36.4"), does(of))
 	}
 	for _, of := range []string{"get configmaps kube-system/coredns", "get nodes worker-2", "patch nodes worker-1/status", "list nodes", "create selfsubjectrulesreviews.authorization.k8s.io", "get /metrics", "post /version"} {
 		s.f("no upgrade by kubeadm", `high: the credential of node worker-1 is used by "kubeadm", which is no kubelet`, upgrading, does(of))

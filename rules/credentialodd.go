@@ -32,8 +32,9 @@ func neverMade(r *Request) bool {
 	if a.Subresource == "" {
 		switch a.Resource {
 		case "secrets", "configmaps":
-			// They are read by their names (pkg/kubelet/util/manager). The name in a pod may be empty (k8s.io/kubernetes issue 99454), and is selected then.
-			if a.APIGroup == "" && a.Name == "" && r.Event.RequestURI != "" && !selects(r, "metadata.name", "") {
+			// They are read by their names (pkg/kubelet/util/manager). A name that is no path segment, such as an empty one or one with a slash, does not become the request's
+			// name (k8s.io/apiserver/pkg/endpoints/request/requestinfo.go; k8s.io/kubernetes issue 99454).
+			if a.APIGroup == "" && a.Name == "" && r.Event.RequestURI != "" && !selects(r, "metadata.name", func(string) bool { return true }) {
 				return true
 			}
 		case "leases":

@@ -33,12 +33,11 @@ func namesNoNode(r *Request, s State) bool {
 	if s == nil {
 		return false
 	}
-	registered, known := s.NodeRegistered(r.Node, r.Time)
-	if registered {
+	if registered, _ := s.NodeRegistered(r.Node, r.Time); registered {
 		return false
 	}
-	exists, told := s.NodeExists(r.Node, r.Time)
-	return known || told && !exists
+	_, known := s.NodeExists(r.Node, r.Time)
+	return known
 }
 
 // readsPodsOfAll reports whether a node read pods without selecting its own, and the Node authorizer let it, or looked so.
@@ -47,11 +46,14 @@ func readsPodsOfAll(r *Request) bool {
 }
 
 // selectsOwn reports whether a request selects the pods, the slices or the certificate requests of the node.
-func selectsOwn(r *Request) bool { return selects(r, "spec.nodeName", r.Node) }
+func selectsOwn(r *Request) bool {
+	return selects(r, "spec.nodeName", func(value string) bool { return value == r.Node })
+}
 
-func selects(r *Request, field, value string) bool {
+// selects reports whether a request selects one value of the field, and that is wanted.
+func selects(r *Request, field string, want func(value string) bool) bool {
 	return slices.ContainsFunc(r.Attrs.FieldSelectorRequirements, func(q fields.Requirement) bool {
-		return q.Field == field && q.Value == value && (q.Operator == selection.Equals || q.Operator == selection.DoubleEquals)
+		return q.Field == field && want(q.Value) && (q.Operator == selection.Equals || q.Operator == selection.DoubleEquals)
 	})
 }
 
@@ -83,7 +85,7 @@ func hadPod(s State, namespace, name, node string, t time.Time) bool {
 }
 
 // asksForOthers reports whether the request is for what other nodes have, in reads that kubelets make for their own, and in deletions of whole collections. It is not where
-// no Node has the name that the user name says: then the kubelet asks for its own by another name (see node-identity).
+// no Node ever had the name that the user name says: then the kubelet asks for its own by another name (see node-identity).
 func asksForOthers(r *Request, s State) bool {
 	a := r.Attrs
 	if !a.ResourceRequest || a.Subresource != "" || a.Verb != "get" && r.Event.RequestURI == "" { // what it selects is not known

@@ -57,6 +57,7 @@ func TestOddReads(t *testing.T) {
 		f("by a name that is no Node's", ForeignReadRefused, what, noNodes)
 		f("of what is not known", "", what, func(r *Request) { r.Event.RequestURI = "" })
 		f("by an empty name", "", what, selecting("metadata.name", ""))
+		f("by a name that is no path segment", "", what, selecting("metadata.name", "registry.example.com/pull"))
 		f("by another field", ForeignReadRefused, what, selecting("type", ""))
 		refused(what)
 	}

@@ -197,7 +197,7 @@ func (r *Request) JoinsBy() bool {
 // is no kube-proxy, and continues if the API server refuses it or has no such object (cmd/kubeadm/app/componentconfigs, fromConfigMap).
 func (r *Request) kubeadmTolerates() bool {
 	a := r.Attrs
-	return r.product() == "kubeadm" && a.ResourceRequest && a.Verb == "get" && a.APIGroup == "" && a.Resource == "configmaps" && a.Subresource == "" &&
+	return program(r.product()) == "kubeadm" && a.ResourceRequest && a.Verb == "get" && a.APIGroup == "" && a.Resource == "configmaps" && a.Subresource == "" &&
 		a.Namespace == kubeSystem && a.Name == "kube-proxy"
 }
 

@@ -12,7 +12,7 @@ func IsKubelet(product string, further []string) bool {
 	case "kubelet", "hollow-kubelet", "k3s", "rke2", "kubelite", "k0s", "hyperkube":
 		return true
 	}
-	return slices.Contains(further, product)
+	return slices.Contains(further, product) || slices.Contains(further, program(product))
 }
 
 // program is the product without the suffix that the files of programs have on Windows.

@@ -14,7 +14,7 @@ func testBlog(t *testing.T, w *world) {
 	w.namespace(t, "blog")
 	w.create(t, secret("blog", "db"))
 	node := w.plane.Node("node-1")
-	w.expect(t, node, "/api/v1/secrets", http.StatusForbidden, "deny", "out-of-scope-secret-read")
+	w.expect(t, node, "/api/v1/secrets", http.StatusForbidden, "deny", "node-credential-misuse", "out-of-scope-secret-read")
 
 	w.bindNodes(t, true)
 	a := w.expect(t, node, "/api/v1/secrets", http.StatusOK, "deny", "out-of-scope-secret-read", "rbac-excess-access")
@@ -24,5 +24,5 @@ func testBlog(t *testing.T, w *world) {
 	got := w.alerted(t, map[string]string{"alertname": "OutOfScopeSecretRead", "node": "node-1", "severity": "critical"})
 	t.Logf("from the request to the alert: %s", got.At.Sub(a.Sent).Round(time.Millisecond))
 	w.bindNodes(t, false)
-	w.expect(t, node, "/api/v1/secrets", http.StatusForbidden, "deny", "out-of-scope-secret-read")
+	w.expect(t, node, "/api/v1/secrets", http.StatusForbidden, "deny", "node-credential-misuse", "out-of-scope-secret-read")
 }

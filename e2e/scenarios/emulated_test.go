@@ -29,7 +29,7 @@ func TestEmulatedVersion(t *testing.T) {
 	one := w.plane.Node("node-1")
 	w.expect(t, one, "/api/v1/pods", code, verdict, found...)
 	w.expect(t, one, "/api/v1/nodes/node-2", code, verdict, found...)
-	w.expect(t, one, "/api/v1/secrets", http.StatusForbidden, "deny", "out-of-scope-secret-read")
+	w.expect(t, one, "/api/v1/secrets", http.StatusForbidden, "deny", "node-credential-misuse", "out-of-scope-secret-read")
 	w.namespace(t, "accounts")
 	w.create(t, pod("accounts", "runner", "node-1"))
 	w.expect(t, one, "/api/v1/namespaces/accounts/serviceaccounts/default", http.StatusForbidden, "deny")
