@@ -102,10 +102,10 @@ use. The rule flags these cases:
 - A node requests a certificate of another node: critical, or high if the request was refused.
 - A node or a bootstrap token requests a certificate that is not a kubelet's: from the signer 'kubernetes.io/kube-apiserver-client', for
   other groups than 'system:nodes', or a client certificate with alternative names. The severity is high, and critical once the request is
-  approved, whoever approves it. If the request is for another signer than those that kubelets use, such as one of your own, the severity is
-  medium, and high once the request is approved. It is low if the certificate has one of the forms below and the node's own name. The
-  approval of such a request is no finding if a user who is named there, or one in 'bootstrap.trusted', approves it, and is low otherwise. A
-  bootstrap token has no node of its own, so only users in 'bootstrap.trusted' may approve its requests.
+  approved, whoever approves it. If the request is for a signer of your own, that is for none of the three of Kubernetes for clients and
+  kubelets, the severity is medium, and high once the request is approved. It is low if the certificate has one of the forms below and the
+  node's own name. The approval of such a request is no finding if a user who is named there, or one in 'bootstrap.trusted', approves it,
+  and is low otherwise. A bootstrap token has no node of its own, so only users in 'bootstrap.trusted' may approve its requests.
 - Somebody else than kube-controller-manager or a user in 'bootstrap.trusted' approves a client certificate of a node (high). Somebody who
   impersonates one of them counts as somebody else.
 - A node, or somebody who impersonates a node, approves any request (critical).
