@@ -55,36 +55,45 @@ func variable(prefix string, f *pflag.Flag) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 }
 
-// serviceLink is what a variable ends with that the kubelet makes for a Service of the namespace, whose name may begin like the program's.
-var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)?)$`)
-
-// misspelt returns the variables of the environment whose names are near that of a flag's variable, and no flag's, each with what it may have been.
+// misspelt returns the variables of the environment whose names are near that of a flag's variable, and no flag's, each with what it may have been. It looks at the flags
+// only if there is a variable of the prefix.
 func misspelt(root *cobra.Command, prefix string, environment []string) (out []string) {
-	known := map[string]bool{}
-	var all func(cmd *cobra.Command)
-	all = func(cmd *cobra.Command) {
-		for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
-			flags.VisitAll(func(f *pflag.Flag) { known[variable("", f)] = true })
-		}
-		for _, c := range cmd.Commands() {
-			all(c)
-		}
-	}
-	all(root)
-	flags := slices.Sorted(maps.Keys(known))
+	var names []string
 	for _, e := range environment {
 		name, _, _ := strings.Cut(e, "=")
-		rest, ours := strings.CutPrefix(name, prefix)
-		if !ours || rest == "" || known[rest] || serviceLink.MatchString(name) {
+		if rest, ours := strings.CutPrefix(name, prefix); ours && rest != "" {
+			names = append(names, rest)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	known := map[string]bool{}
+	addFlags(root, known)
+	flags := slices.Sorted(maps.Keys(known))
+	// It is what a variable ends with that the kubelet makes for a Service of the namespace, whose name may begin like the program's.
+	serviceLink := regexp.MustCompile(`(^|_)(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)?)$`)
+	for _, name := range names {
+		if known[name] || serviceLink.MatchString(name) {
 			continue
 		}
-		near := spelling.Nearest(rest, flags)
+		near := spelling.Nearest(name, flags)
 		for i := range near {
 			near[i] = prefix + near[i]
 		}
 		if len(near) > 0 {
-			out = append(out, fmt.Sprintf("%s: did you mean %s?", name, spelling.OneOf(near[:min(len(near), 5)])))
+			out = append(out, fmt.Sprintf("%s: did you mean %s?", prefix+name, spelling.OneOf(near[:min(len(near), 5)])))
 		}
 	}
 	return out
+}
+
+// addFlags adds the variables, without a prefix, of a command's flags and of those of its subcommands.
+func addFlags(cmd *cobra.Command, known map[string]bool) {
+	add := func(f *pflag.Flag) { known[variable("", f)] = true }
+	cmd.Flags().VisitAll(add)
+	cmd.PersistentFlags().VisitAll(add)
+	for _, c := range cmd.Commands() {
+		addFlags(c, known)
+	}
 }
