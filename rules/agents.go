@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
 	"github.com/nodetrail/nodetrail/codes"
 )
 
@@ -95,7 +97,7 @@ func managesItsNode(r *Request) bool {
 func asksForSecond(provider string) func(r *Request) bool {
 	return func(r *Request) bool {
 		a := r.Attrs
-		if !a.ResourceRequest || a.APIGroup != "certificates.k8s.io" || a.Resource != "certificatesigningrequests" || a.Subresource != "" {
+		if !ofRequests(a) {
 			return false
 		}
 		if a.Verb == "create" {
@@ -114,12 +116,16 @@ func looksUp(r *Request) bool {
 
 // asksWithoutBody reports whether the request is for a certificate, and the log does not tell for which: it has no body.
 func asksWithoutBody(r *Request) bool {
-	a := r.Attrs
-	if !a.ResourceRequest || a.APIGroup != "certificates.k8s.io" || a.Resource != "certificatesigningrequests" || a.Subresource != "" || a.Verb != "create" {
+	if !ofRequests(r.Attrs) || r.Attrs.Verb != "create" {
 		return false
 	}
 	_, whole := r.Signing()
 	return !whole
+}
+
+// ofRequests reports whether a request is for CertificateSigningRequests themselves.
+func ofRequests(a *authorizer.AttributesRecord) bool {
+	return a.ResourceRequest && a.APIGroup == "certificates.k8s.io" && a.Resource == "certificatesigningrequests" && a.Subresource == ""
 }
 
 // agentOf is the known agent that the request is an ordinary one of, or perhaps one of; nil if there is none.

@@ -115,12 +115,7 @@ func TestBirth(t *testing.T) {
 	rule := bootstrapImpersonation()
 	m := NewMemory()
 	m.Bootstrap.Trusted = []string{"ops"}
-	f := func(name, want string, changes ...with) {
-		t.Helper()
-		if got := check(t, rule, nil, m, request(changes...)); got != want {
-			t.Errorf("%s:\n got %q\nwant %q", name, got, want)
-		}
-	}
+	f := expects(t, rule, m)
 	node := kubeletsAsk("worker-1")
 	renews := node
 	renews.user, renews.groups = "system:node:worker-1", []string{"system:nodes", "system:authenticated"}

@@ -6,12 +6,7 @@ import "testing"
 func TestSignerOfTheOwner(t *testing.T) {
 	m := NewMemory()
 	m.Bootstrap.Trusted = []string{"ops"}
-	f := func(name, want string, changes ...with) {
-		t.Helper()
-		if got := check(t, bootstrapImpersonation(), nil, m, request(changes...)); got != want {
-			t.Errorf("%s:\n got %q\nwant %q", name, got, want)
-		}
-	}
+	f := expects(t, bootstrapImpersonation(), m)
 	a := kubeletsAsk("worker-1")
 	a.signer, a.cn, a.orgs = "example.com/vault", "alice", []string{"system:masters"}
 	a.user, a.groups = "system:node:worker-1", []string{"system:nodes", "system:authenticated"}

@@ -11,13 +11,7 @@ func TestToken(t *testing.T) {
 	rule := bootstrapTokenMisuse()
 	m := NewMemory()
 	m.Bootstrap.Trusted = []string{"ops"}
-	f := func(name, want string, changes ...with) {
-		t.Helper()
-		r := request(changes...)
-		if got := check(t, rule, nil, m, r); got != want {
-			t.Errorf("%s:\n got %q\nwant %q", name, got, want)
-		}
-	}
+	f := expects(t, rule, m)
 	token := by("system:bootstrap:abcdef", "system:bootstrappers")
 	for _, what := range []string{
 		"create certificatesigningrequests.certificates.k8s.io", "get certificatesigningrequests.certificates.k8s.io csr-1", "watch certificatesigningrequests.certificates.k8s.io csr-1",

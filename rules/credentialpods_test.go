@@ -38,12 +38,7 @@ func TestBodyCut(t *testing.T) {
 	unknown := func(r *Request) {
 		r.Event.Cut, r.Admission = true, Admission{Answer: nodeadmission.Answer{Verdict: nodeadmission.Unknown, Missing: nodeadmission.MissingBody}}
 	}
-	f := func(name, want string, changes ...with) {
-		t.Helper()
-		if got := check(t, oversizedRequest(), nil, NewMemory(), request(changes...)); got != want {
-			t.Errorf("%s:\n got %q\nwant %q", name, got, want)
-		}
-	}
+	f := expects(t, oversizedRequest(), NewMemory())
 	f("a write", cut, does("patch nodes worker-1"), byRBAC(200), unknown)
 	f("not cut", "", does("patch nodes worker-1"), byRBAC(200), unknown, func(r *Request) { r.Event.Cut = false })
 	f("in vain", "", does("patch nodes worker-1"), byRBAC(403), unknown)

@@ -9,12 +9,7 @@ import (
 
 func TestExcess(t *testing.T) {
 	rule := rbacExcessAccess()
-	f := func(name, want string, changes ...with) {
-		t.Helper()
-		if got := check(t, rule, nil, NewMemory(), request(changes...)); got != want {
-			t.Errorf("%s:\n got %q\nwant %q", name, got, want)
-		}
-	}
+	f := expects(t, rule, NewMemory())
 	const secret = "critical: get secrets shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone"
 
 	// By the kind of access.

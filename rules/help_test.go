@@ -98,6 +98,16 @@ func misused(t *testing.T, s State, name string, want Reason, what string, chang
 	}
 }
 
+// expects returns what holds a rule to its finding on a request, without a state.
+func expects(t *testing.T, rule *Rule, m *Memory) func(name, want string, changes ...with) {
+	return func(name, want string, changes ...with) {
+		t.Helper()
+		if got := check(t, rule, nil, m, request(changes...)); got != want {
+			t.Errorf("%s:\n got %q\nwant %q", name, got, want)
+		}
+	}
+}
+
 func race(r *Request) { r.Answer.Race = true }
 
 // code is the response's; without annotations it says whether authorization was passed.

@@ -8,12 +8,7 @@ import (
 
 func TestScope(t *testing.T) {
 	rule := outOfScopeSecretRead()
-	f := func(name, want string, changes ...with) {
-		t.Helper()
-		if got := check(t, rule, nil, NewMemory(), request(changes...)); got != want {
-			t.Errorf("%s:\n got %q\nwant %q", name, got, want)
-		}
-	}
+	f := expects(t, rule, NewMemory())
 	const led = ", and no pod on this node uses it"
 
 	f("refused", "medium: get secrets shop/db by node worker-1 was refused"+led)

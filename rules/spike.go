@@ -51,7 +51,7 @@ beginning, the peak and the most frequent reasons, and once more when the rate h
 The test compares the denials of a minute with those of the past 24 hours. It assumes a Poisson process whose rate is uncertain, and divides
 the counts by their dispersion index, which is at least 3. The probability of so many denials must be below one in a million. The rate has a
 Gamma prior with the weight of one hour. The mean of the prior is the largest of these: 0.2 denials for each minute and node, the average of
-the cluster's nodes, and the own average of the node or the cluster.
+the cluster's nodes, and the average of the node or of the cluster itself.
 
 These conditions must hold, too:
 
