@@ -12,7 +12,7 @@ func TestMisspelt(t *testing.T) {
 	root, sub := &cobra.Command{Use: "x"}, &cobra.Command{Use: "sub"}
 	root.AddCommand(sub)
 	root.PersistentFlags().String("fail-on", "", "")
-	sub.Flags().String("port", "", "")
+	sub.Flags().String("ports", "", "")
 	sub.Flags().String("skew", "", "")
 	got := misspelt(root, "X_", []string{
 		"X_FAIL_ON=a", "X_SKEW=1", "X_FAILON=a", "X_SKEWS=b=c", "X_SERVICE_HOST=10.0.0.1", "X_SERVICE_PORT=1", "X_SERVICE_PORT_HTTP=1", "X_PORT=tcp://10.0.0.1:1",
