@@ -127,7 +127,7 @@ func anyNodeMay(ev *audit.Event) bool {
 	case "certificates.k8s.io":
 		return ref.Resource == "certificatesigningrequests" && ref.Subresource == "" && (reads || ev.Verb == "create")
 	case "storage.k8s.io":
-		return ref.Resource == "csidrivers" && ref.Subresource == "" && reads
+		return ref.Subresource == "" && (ref.Resource == "csidrivers" && reads || ref.Resource == "csinodes" && ev.Verb == "create")
 	case "node.k8s.io":
 		return ref.Resource == "runtimeclasses" && ref.Subresource == "" && reads
 	}

@@ -1,0 +1,68 @@
+package evidence
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodetrail/nodetrail/audit"
+)
+
+// What one event changes is handed out, whatever the event is: who stores the changes after each event knows all that the ledger knows.
+func TestEveryEventsChangeIsHandedOut(t *testing.T) {
+	r := rand.New(rand.NewPCG(36, 1))
+	verbs := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
+	objects := []struct{ group, resource, subresource, namespace, name string }{
+		{leaseGroup, "leases", "", nodeLeases, "a"}, {leaseGroup, "leases", "", nodeLeases, "b"}, {"apps", "leases", "", nodeLeases, "a"},
+		{leaseGroup, "leases", "status", nodeLeases, "a"}, {leaseGroup, "leases", "", serverLeases, "apiserver-0"},
+		{"", "pods", "", "shop", "web"}, {"", "pods", "status", "shop", "web"}, {"", "pods", "", "", ""}, {"", "nodes", "", "", "a"},
+		{"", "secrets", "", "shop", "db"}, {"", "services", "", "", ""}, {"storage.k8s.io", "csidrivers", "", "", ""},
+	}
+	of := func(second int) seen {
+		o := objects[r.IntN(len(objects))]
+		s := request("a", verbs[r.IntN(len(verbs))], o.group, o.resource, o.namespace, o.name, noon.Add(time.Duration(second)*time.Second))
+		s.ev.ObjectRef.Subresource = o.subresource
+		s.ev.Code = []int32{0, 200, 201, 403, 409, 500}[r.IntN(6)]
+		s.ev.StageTime = s.ev.RequestReceived.Add(time.Duration(r.IntN(180)) * time.Minute)
+		s.ev.Decision = []string{"", "allow", "forbid"}[r.IntN(3)]
+		s.o.Kubelet = r.IntN(2) == 0
+		if r.IntN(4) == 0 {
+			s.o.Source = "10.0.0.7"
+		}
+		return s
+	}
+	for round := range 30 {
+		l, stored := New(), New()
+		for range 60 {
+			s := of(r.IntN(7200))
+			ledgerOf(l, s)
+			exchange(t, l, stored, true)
+			if diff := cmp.Diff(dump(t, l), dump(t, stored)); diff != "" {
+				t.Fatalf("round %d: %s of %v (-known +stored):\n%s", round, s.ev.Verb, s.ev.ObjectRef, diff)
+			}
+		}
+	}
+}
+
+// A request without a time, or one that only begins, says nothing; nor does a lease of another API group, or a part of one, renew anything.
+func TestWhatSaysNothing(t *testing.T) {
+	for name, s := range map[string]seen{
+		"no time": renewal("a", time.Time{}),
+		"a request that begins": renewal("a", minutes(1)).change(func(ev *audit.Event) {
+			ev.Stage, ev.Code = audit.StageRequestReceived, 0
+		}),
+		"impersonation":              renewal("a", minutes(1)).change(func(ev *audit.Event) { ev.IsImpersonated = true }),
+		"a server's lease of a CRD":  serverRenewal("apiserver-0", minutes(1)).change(func(ev *audit.Event) { ev.ObjectRef.APIGroup = "example.com" }),
+		"a part of a server's lease": serverRenewal("apiserver-0", minutes(1)).change(func(ev *audit.Event) { ev.ObjectRef.Subresource = "status" }),
+	} {
+		if got := dump(t, ledgerOf(New(), s)); len(got) != 0 {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+	own := ledgerOf(New(), renewal("a", minutes(1)).change(func(ev *audit.Event) { ev.ObjectRef.APIGroup = "example.com" }))
+	if diff := cmp.Diff(dump(t, ledgerOf(New(), renewal("a", minutes(1)))), dump(t, own)); diff == "" {
+		t.Error("an object of a CRD named leases counts as the node's Lease")
+	}
+}
