@@ -31,5 +31,5 @@ func (c *clock) see(t time.Time) {
 // isLate reports whether a request comes too late after those that were seen. Whether time was moved on meanwhile makes no difference, so that it is the
 // same wherever the log is read.
 func (c *clock) isLate(t time.Time, lateness time.Duration) bool {
-	return t.Before(c.latest.Add(-lateness).Truncate(DetectStep))
+	return stepOf(t) < stepOf(c.latest.Add(-lateness))
 }

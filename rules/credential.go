@@ -275,7 +275,11 @@ func askedFor(r *Request) string {
 	if what.Name == "" {
 		what.Name = r.Event.ObjectRef.Name // on create, from the body
 	}
-	return a.Verb + " " + what.String()
+	if what.Resource == "" {
+		return a.Verb + " " + what.Path
+	}
+	b := append(make([]byte, 0, 128), a.Verb...)
+	return string(what.append(append(b, ' ')))
 }
 
 // actsAsItsNode reports whether a service account acts as the node that its token is bound to, by constrained impersonation (KEP-5284): the API server

@@ -101,6 +101,7 @@ type Detectors struct {
 	follow   []follower
 	births   []birthReader
 	nodes    map[string]*followed // MaxNodes at most
+	last     *followed            // the one of them whose request was the last; nil for none
 	denials  *denials             // nil if no detector reads them
 	lateness time.Duration
 
@@ -204,12 +205,9 @@ func (d *Detectors) show(r *Request, s State) {
 	if !r.IsNode || r.Node == "" {
 		return
 	}
-	n := d.nodes[r.Node]
-	if n == nil {
-		n = &followed{name: strings.Clone(r.Node), hash: hash(hashSeed, r.Node)}
-		if len(d.nodes) < MaxNodes {
-			d.nodes[n.name] = n
-		}
+	n := d.last
+	if n == nil || n.name != r.Node {
+		n = d.node(r.Node)
 	}
 	if d.denials != nil {
 		d.denials.observe(r, n, step)
@@ -217,6 +215,20 @@ func (d *Detectors) show(r *Request, s State) {
 	for _, one := range d.follow {
 		one.follow(r, n, step, s)
 	}
+}
+
+// node is what the detectors share of a node.
+func (d *Detectors) node(name string) *followed {
+	n := d.nodes[name]
+	if n == nil {
+		n = &followed{name: strings.Clone(name), hash: hash(hashSeed, name)}
+		if len(d.nodes) >= MaxNodes {
+			return n // and forgotten with the request
+		}
+		d.nodes[n.name] = n
+	}
+	d.last = n
+	return n
 }
 
 // straggler is a follower that has a use for what comes too late.
@@ -284,6 +296,7 @@ func (d *Detectors) advance(t time.Time, s State, found func(*Detection)) {
 	for _, one := range d.follow {
 		if one.forgot() {
 			clear(d.nodes)
+			d.last = nil
 		}
 	}
 }

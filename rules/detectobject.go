@@ -23,16 +23,16 @@ func (o *deniedObject) String() string {
 	if o.Resource == "" {
 		return o.Path
 	}
-	out := o.kind()
-	switch {
-	case o.Name != "" && o.Namespace != "":
-		return out + " " + o.Namespace + "/" + o.Name
-	case o.Name != "":
-		return out + " " + o.Name
-	case o.Namespace != "":
-		return out + " " + o.Namespace + "/*"
+	return string(o.append(make([]byte, 0, 128)))
+}
+
+// append appends what String returns of an object that has a resource.
+func (o *deniedObject) append(b []byte) []byte {
+	b = append(o.appendKind(b), ' ')
+	if o.Namespace != "" {
+		b = append(append(b, o.Namespace...), '/')
 	}
-	return out + " *"
+	return append(b, cmp.Or(o.Name, "*")...)
 }
 
 // kind is the resource with subresource and group.
@@ -40,14 +40,18 @@ func (o *deniedObject) kind() string {
 	if o.Resource == "" {
 		return "paths"
 	}
-	out := o.Resource
+	return string(o.appendKind(make([]byte, 0, 128)))
+}
+
+func (o *deniedObject) appendKind(b []byte) []byte {
+	b = append(b, o.Resource...)
 	if o.Subresource != "" {
-		out += "/" + o.Subresource
+		b = append(append(b, '/'), o.Subresource...)
 	}
 	if o.APIGroup != "" {
-		out += "." + o.APIGroup
+		b = append(append(b, '.'), o.APIGroup...)
 	}
-	return out
+	return b
 }
 
 // lost reports whether a kubelet was refused the watch of what its node could reach when it heard of the cluster last, as when it comes back and its pods were deleted

@@ -133,17 +133,18 @@ func (p *persistent) Advance(t time.Time, _ State, _ func(*Detection)) {
 }
 
 func (p *persistent) minute(m *denialMinute, _ State, found func(*Detection)) {
-	due := map[*watched]struct{}{}
+	var due []*watched // some of them twice
 	for _, step := range m.steps {
 		p.allow(step.allowed)
 		for _, d := range step.denied {
 			if w := p.deny(d); w != nil && w.isPersistent() && (w.FoundAt.IsZero() || w.Last.Sub(w.FoundAt) >= persistentAgain) {
-				due[w] = struct{}{}
+				due = append(due, w)
 			}
 		}
 	}
 	inOrder := func(a, b *watched) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.ID, b.ID)) }
-	for _, w := range slices.SortedFunc(maps.Keys(due), inOrder) {
+	slices.SortStableFunc(due, inOrder)
+	for _, w := range slices.Compact(due) {
 		if p.byID[w.ID] == w {
 			w.FoundAt = w.Last
 			found(p.detection(w))
