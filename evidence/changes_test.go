@@ -55,6 +55,7 @@ func TestWhatSaysNothing(t *testing.T) {
 		}),
 		"impersonation":              renewal("a", minutes(1)).change(func(ev *audit.Event) { ev.IsImpersonated = true }),
 		"a server's lease of a CRD":  serverRenewal("apiserver-0", minutes(1)).change(func(ev *audit.Event) { ev.ObjectRef.APIGroup = "example.com" }),
+		"a server's candidate":       serverRenewal("apiserver-0", minutes(1)).change(func(ev *audit.Event) { ev.ObjectRef.Resource = "leasecandidates" }),
 		"a part of a server's lease": serverRenewal("apiserver-0", minutes(1)).change(func(ev *audit.Event) { ev.ObjectRef.Subresource = "status" }),
 	} {
 		if got := dump(t, ledgerOf(New(), s)); len(got) != 0 {

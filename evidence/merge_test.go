@@ -291,7 +291,9 @@ func TestRecordsWithoutLooks(t *testing.T) {
 // What kubelets did for which pod is known by hour, survives its record, and is not missed where the record is of a program that did not look for it.
 func TestPods(t *testing.T) {
 	h := HourOf(noon)
-	l := ledgerOf(New(), request("worker-1", "get", "", "pods", "shop", "web", noon), request("worker-1", "delete", "", "pods", "shop", "db", noon))
+	reports := request("worker-1", "patch", "", "pods", "shop", "told", noon)
+	reports.ev.ObjectRef.Subresource = "status"
+	l := ledgerOf(New(), request("worker-1", "get", "", "pods", "shop", "web", noon), request("worker-1", "delete", "", "pods", "shop", "db", noon), reports)
 	copied := New()
 	if err := l.Records(copied.Put); err != nil {
 		t.Fatal(err)
@@ -304,12 +306,16 @@ func TestPods(t *testing.T) {
 			want            bool
 		}{
 			{ActGetPod, "shop", "web", h - 1, true}, {ActGetPod, "shop", "web", h + 1, false}, {ActReportPod, "shop", "web", h, false},
-			{ActGetPod, "shop", "db", h, false}, {ActGetPod, "sho", "pweb", h, false}, {ActGetPod, "web", "shop", h, false},
+			{ActReportPod, "shop", "told", h, true}, {ActGetPod, "shop", "db", h, false}, {ActGetPod, "sho", "pweb", h, false}, {ActGetPod, "web", "shop", h, false},
 		} {
 			if got := l.DidFor(c.act, c.namespace, c.name, c.first, h+2); got != c.want {
 				t.Errorf("%s %s/%s from hour %d: %t", c.act, c.namespace, c.name, c.first, got)
 			}
 		}
+	}
+	others := ledgerOf(New(), request("worker-1", "get", "", "secrets", "shop", "db", noon), request("worker-1", "delete", "", "pods", "shop", "db", noon))
+	if got := others.Source("", h).Pods; got != (Pods{}) {
+		t.Errorf("got and reported no pod, and have %v", got)
 	}
 	old := l.Source("", h).appendAs([]byte{withoutPods}, withoutPods)
 	if err := copied.Put(Key{Kind: KindSource, Hour: h}, old); err != nil {
