@@ -42,6 +42,7 @@ type bindingUse struct {
 	binding                       rbac.BindingRef
 	user, client, request, object string
 	went, impersonation           bool
+	unlimited, justGone           bool
 	outcome                       checks.Outcome
 }
 
@@ -227,7 +228,13 @@ func (b *bindingBook) add(j *pipeline.Judgement) {
 	if privileged(j.Event.Effective()) || !j.Allowed && !j.Open && !unasked(j) {
 		return
 	}
-	if j.IsNode && (!j.NodeDenies() || excess) {
+	if j.IsNode && excess {
+		return
+	}
+	if j.IsNode && !j.NodeDenies() {
+		if is, _ := j.Unlimited(); is {
+			b.ask(j, j.Attrs, j.Event.Effective(), false, "", rbac.BindingRef{})
+		}
 		return
 	}
 	o := &j.Observed
@@ -295,6 +302,9 @@ func (b *bindingBook) ask(j *pipeline.Judgement, a authorizer.Attributes, who *a
 		binding: by, went: slices.ContainsFunc(b.went[by], func(s checks.Span) bool { return s.Holds(j.Time) }), user: who.Username, client: rules.Product(j.Event.UserAgent), impersonation: impersonation, outcome: outcomeOf(j),
 		request: requestKind(a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetPath()), object: objectOf(a.GetNamespace(), a.GetName()),
 	}
+	if !impersonation {
+		k.unlimited, k.justGone = j.Unlimited()
+	}
 	u := b.uses[k]
 	if u == nil {
 		if len(b.uses) >= maxBindingUses {
@@ -306,7 +316,7 @@ func (b *bindingBook) ask(j *pipeline.Judgement, a authorizer.Attributes, who *a
 		}
 		u = &checks.Use{
 			Binding: k.binding, Went: k.went, User: k.user, Client: k.client, Request: k.request, Object: k.object, Impersonation: impersonation, Outcome: k.outcome,
-			Proxy: a.GetSubresource() == "proxy", First: j.Time,
+			Proxy: a.GetSubresource() == "proxy", First: j.Time, Unlimited: k.unlimited, JustGone: k.justGone,
 		}
 		if j.IsNode && !impersonation {
 			u.Node = strings.Clone(j.Node)

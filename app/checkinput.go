@@ -98,6 +98,9 @@ func (p *proof) input() *checks.Input {
 	p.holders(in)
 	p.hidden(in)
 	in.Uses, in.NotInState = slices.Concat(in.Uses, p.bound.list(), p.uses), p.bound.notInState()
+	for i := range in.Uses {
+		in.Uses[i].Kubelet = rules.IsKubelet(in.Uses[i].Client, p.kubelets)
+	}
 	in.UnjudgedUses = p.unjudgedUses
 	said := p.unreasoned
 	if p.bound != nil {

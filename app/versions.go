@@ -105,6 +105,12 @@ func readsAnyPod(f nodeauthz.Features) bool {
 	return f.Minor >= selectorsSince && !f.AuthorizeNodeWithSelectors
 }
 
+// limitsNodes reports whether API servers of the version limit nodes to their own Nodes and pods.
+func limitsNodes(v *codes.Version) bool {
+	minor, err := nodeauthz.Minor(strings.Fields(v.Name + " ")[0])
+	return !v.AnyPod && (err == nil && minor >= selectorsSince || v.FeatureGates["AuthorizeNodeWithSelectors"])
+}
+
 // selectorsSince is the minor since which API servers limit nodes to their own pods by default.
 const selectorsSince = 32
 
@@ -131,6 +137,7 @@ func (p *proof) versions(in *checks.Input) (out []checks.Version) {
 			told[h] = true
 			x := checks.Version{
 				Hour: h, Given: v.Basis == string(version.Given), Features: v.Name, Moved: v.Moved, Doubts: v.Doubts, AnyPod: v.AnyPod,
+				Limited: limitsNodes(v),
 			}
 			if v.Moved || v.Doubts > 0 {
 				x.AuditIDs = v.Examples

@@ -50,6 +50,8 @@ const (
 	CodeVersionUnknown    Code = "version-unknown"
 	CodeVersionDiffers    Code = "version-contradicted"
 	CodeNeedsBinding      Code = "needs-binding"
+	CodeNeedsSinceLimited Code = "needs-binding-since-limited"
+	CodeNeedsLater        Code = "needs-binding-later"
 	CodeAnswerUnknown     Code = "answer-unknown"
 	CodeHarmlessUse       Code = "harmless-use"
 	CodeStayingUse        Code = "staying-binding-use"

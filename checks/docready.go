@@ -288,6 +288,10 @@ The report lists requests by bindings that stay, and does not count them. The bi
 if its binding is not about nodes at the end, but was one that goes at the time of the request. The same applies if the log does not name
 the binding, or if the state does not have it.
 
+From Kubernetes 1.32 on, the Node authorizer lets a node read only its own Node and pods. If the API servers have this limit at the end of
+the log, a request that they allowed before without it counts like the others. If they do not have it yet, the report lists such requests:
+their clients need RBAC after the upgrade.
+
 nodetrail also judges the requests of bootstrap groups, service accounts and users to whom a binding that goes is bound. The check
 races-decided judges requests in races.
 

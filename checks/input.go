@@ -260,8 +260,9 @@ type Version struct {
 	Given        bool
 	Contradicted int64
 	// Features is the version by which requests were judged; Moved says that no version fits all hours between two starts of API servers, Doubts counts requests that
-	// fit only another version, and AnyPod says that the gate is off that limits nodes to their own pods.
+	// fit only another version, and AnyPod says that the gate is off that limits nodes to their own pods. Limited says that the version limits them.
 	Features string
+	Limited  bool
 	Moved    bool
 	Doubts   int64
 	AnyPod   bool
@@ -305,7 +306,9 @@ type Use struct {
 	// Lag says that the graph allows the requests, the API server's Node refused a kubelet soon after a start, and it allowed the same ones later.
 	Lag bool
 	// Race says that the request was within the skew of a change.
-	Race        bool
+	Race bool
+	// Unlimited says that the Node authorizer allowed it, and does not where API servers limit nodes to their own Nodes and pods.
+	Unlimited   bool `json:",omitzero"`
 	Count       int64
 	First, Last time.Time
 	AuditIDs    []string

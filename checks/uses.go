@@ -1,6 +1,9 @@
 package checks
 
-import "github.com/nodetrail/nodetrail/rbac"
+import (
+	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/rbac"
+)
 
 // fates are those of the bindings that are about nodes. Of a binding that is not there nothing is known, and it counts as one that goes.
 func fates(in *Input) func(rbac.BindingRef) (Fate, bool) {
@@ -46,6 +49,19 @@ func (u *Use) Harmless() bool {
 	return false
 }
 
+// limitedInTheEnd reports whether the API servers of the latest hour limit nodes to their own Nodes and pods, or one of them does.
+func (in *Input) limitedInTheEnd() bool {
+	last, limited := evidence.Hour(0), false
+	for i := range in.Versions {
+		v := &in.Versions[i]
+		if v.Hour > last {
+			last, limited = v.Hour, false
+		}
+		limited = limited || v.Hour == last && v.Limited
+	}
+	return limited
+}
+
 func nothingDepends(in *Input) Result {
 	p := proof{}
 	if !in.BindingsKnown {
@@ -55,13 +71,17 @@ func nothingDepends(in *Input) Result {
 	p.count(in.Log.Requests, in.Log.Requests)
 	for i := range in.Uses {
 		u := &in.Uses[i]
-		if u.Race {
-			continue // races-decided
+		if u.Race || u.Unlimited && u.Harmless() {
+			continue // races-decided; a kubelet's late look, which nothing is to be said of
 		}
 		f, known := fate(u.Binding)
 		switch {
 		case u.stays(f, known):
 			p.list(u.item(CodeStayingUse))
+		case u.Unlimited && !in.limitedInTheEnd():
+			p.list(u.item(CodeNeedsLater))
+		case u.Unlimited:
+			p.fail(u.item(CodeNeedsSinceLimited))
 		case u.Lag:
 			p.list(u.item(CodeLag))
 		case u.Harmless():
@@ -85,6 +105,9 @@ func noExcessUse(in *Input) Result {
 	p.count(in.Log.Requests, in.Log.Requests)
 	for i := range in.Uses {
 		u := &in.Uses[i]
+		if u.Unlimited {
+			continue // the Node authorizer gave it: no-excess-rights
+		}
 		f, known := fate(u.Binding)
 		switch {
 		case known && f == Stays:

@@ -67,6 +67,14 @@ func (a *Authorizer) Anew() *Authorizer {
 	return &b
 }
 
+// Limited returns the authorizer with the feature gate AuthorizeNodeWithSelectors on, as it is by default since Kubernetes 1.32: a node may read only its
+// own Node and pods, and lists only with a field selector for them.
+func (a *Authorizer) Limited() *Authorizer {
+	b := *a
+	b.f.AuthorizeNodeWithSelectors = true
+	return &b
+}
+
 // Skew is how far around a request's time a change makes its answer a race.
 func (a *Authorizer) Skew() time.Duration { return time.Duration(a.skew) }
 

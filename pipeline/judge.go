@@ -77,6 +77,22 @@ func (j *Judgement) unordered() bool {
 // Authorizer is the one that answered.
 func (j *Judgement) Authorizer() *nodeauthz.Authorizer { return j.node }
 
+// Unlimited reports whether the Node authorizer allows the request only while it does not limit nodes to their own Nodes and pods, as up to Kubernetes 1.31
+// or with the feature gate AuthorizeNodeWithSelectors off. justGone says that the object was the node's own until a day before at most.
+func (j *Judgement) Unlimited() (is, justGone bool) {
+	if j.node == nil || !j.IsNode || j.NodeDenies() || j.node.Features().AuthorizeNodeWithSelectors {
+		return false, false
+	}
+	limited := j.node.Limited()
+	if ans := limited.Decide(j.Attrs, j.Time); ans.Verdict != nodeauthz.Deny || ans.Race {
+		return false, false
+	}
+	return true, limited.MayAllow(j.Attrs, j.Time.Add(-ownBefore), j.Time)
+}
+
+// ownBefore is for how long a kubelet that comes back may ask for the pods that it had.
+const ownBefore = 24 * time.Hour
+
 // Between names the two Kubernetes versions, the older first, that differ on the request while API servers of both write the log, or between which
 // the API server's lies; empty where one is known. The verdict then is a race, or unknown.
 func (j *Judgement) Between() (older, newer string) { return j.between[0], j.between[1] }

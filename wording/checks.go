@@ -143,6 +143,8 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeVersionUnknown:    says("the API servers' version is not known, or not the one by which requests were judged"),
 	checks.CodeVersionDiffers:    valued("the API server made a decision that version %s does not make"),
 	checks.CodeNeedsBinding:      used("%s needs %s"),
+	checks.CodeNeedsSinceLimited: used("since nodes may read only their own Nodes and pods, %s needs %s"),
+	checks.CodeNeedsLater:        used("when nodes may read only their own Nodes and pods, as from Kubernetes 1.32 on, %s will need %s"),
 	checks.CodeAnswerUnknown:     used("%s may need %s: how the request ended is not known"),
 	checks.CodeHarmlessUse:       used("%s used %s and would not notice that it is gone"),
 	checks.CodeStayingUse:        used("%s used %s, which stays"),

@@ -1,0 +1,91 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/internal/test/days"
+)
+
+// Kubernetes 1.32 limits nodes to their own Nodes and pods. What a client read of others before the upgrade, by the Node authorizer, it reads by RBAC alone behind it: then
+// the binding cannot go. Up to the upgrade the client needs it only later, and kubelets, which ask for their own, never do.
+func TestReadyAcrossTheUpgradeThatLimitsNodes(t *testing.T) {
+	for seed := range uint64(3) {
+		for _, upgrade := range []bool{true, false} {
+			for _, reads := range []string{"", "list pods", "get node", "list nodes of its own", "get pod that went"} {
+				t.Run(fmt.Sprintf("%d upgrade %t %s", seed, upgrade, reads), func(t *testing.T) {
+					t.Parallel()
+					o := days.Options{Minor: 31, Servers: 2, Features: days.Deployments | days.Drains}
+					if upgrade {
+						o.Features |= days.Upgrade
+					}
+					day := threeHours(t, 60+seed, o)
+					plantRead(t, day, reads)
+					results := provenDay(t, day)
+					want := map[checks.Code]bool{}
+					if reads == "list pods" || reads == "get node" {
+						want[checks.CodeNeedsLater], want[checks.CodeNeedsSinceLimited] = !upgrade, upgrade
+					}
+					for _, r := range results {
+						if r.Check != "nothing-depends" {
+							continue
+						}
+						if passed := r.State == checks.Passed; passed == want[checks.CodeNeedsSinceLimited] {
+							t.Errorf("%s: %+v", r.State, r.Evidence)
+						}
+						for _, code := range []checks.Code{checks.CodeNeedsLater, checks.CodeNeedsSinceLimited} {
+							if got := slices.ContainsFunc(r.Evidence, func(i checks.Item) bool { return i.Code == code }); got != want[code] {
+								t.Errorf("%s: %t, want %t", code, got, want[code])
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// plantRead has an agent read with a node's credential in the first half hour.
+func plantRead(t *testing.T, day *days.Day, what string) {
+	t.Helper()
+	i := slices.IndexFunc(day.Events, func(e *days.Event) bool {
+		right := e.Verb == "get"
+		if what == "get pod that went" {
+			right = e.Verb == "delete" && e.Ref.Resource == "pods"
+		}
+		return e.IsNode() && right && e.Code == 200 && e.Received.After(day.From.Add(10*time.Minute))
+	})
+	if i < 0 || day.Events[i].Received.After(day.From.Add(75*time.Minute)) {
+		t.Fatal("no node gets anything, or deletes a pod")
+	}
+	e := *day.Events[i]
+	if what == "get pod that went" { // a kubelet's late look
+		at := e.Received.Add(20 * time.Second)
+		e.Verb, e.Code, e.Request, e.AuditID, e.Received, e.Staged = "get", 404, nil, "planted-read", at, at.Add(time.Millisecond)
+		i = slices.IndexFunc(day.Events, func(e *days.Event) bool { return e.Staged.After(at) })
+		day.Events = slices.Insert(day.Events, i, &e)
+		return
+	}
+	node := e.User.Username[len("system:node:"):]
+	other := ""
+	for _, x := range day.Events {
+		if x.IsNode() && x.User.Username != e.User.Username {
+			other = x.User.Username[len("system:node:"):]
+		}
+	}
+	e.AuditID, e.UserAgent, e.Received, e.Staged = "planted-read", "node-reporter/v1.0", e.Received.Add(time.Millisecond), e.Staged.Add(time.Millisecond)
+	switch what {
+	case "":
+		return
+	case "list pods":
+		e.Verb, e.URI, e.Ref = "list", "/api/v1/pods?limit=500", &days.Ref{Resource: "pods"}
+	case "get node":
+		e.URI, e.Ref = "/api/v1/nodes/"+other, &days.Ref{Resource: "nodes", Name: other}
+	case "list nodes of its own":
+		e.Verb, e.URI, e.Ref = "list", "/api/v1/nodes?fieldSelector=metadata.name%3D"+node, &days.Ref{Resource: "nodes", Name: node}
+	}
+	day.Events = slices.Insert(day.Events, i+1, &e)
+}
