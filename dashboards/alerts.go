@@ -24,7 +24,9 @@ type Alert struct {
 }
 
 // sections are the parts of a runbook, in their order.
-func sections() []string { return []string{"What", "Why", "What to do", "How to silence it"} }
+func sections() []string {
+	return []string{"What", "Why", "What to do", "How to see that it is over", "How to silence it"}
+}
 
 const (
 	// docsURL is where the repository's files are.
@@ -124,11 +126,11 @@ func (a *Alert) Page(all []*Alert) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "<!-- Written by go generate from the comments of dashboards/prometheus/alerts.yaml: change it there. -->\n# %s\n\n", a.Name)
 	docs := regexp.MustCompile(`docs/([\w/-]+\.md)`)
-	after := ""
+	after := "as soon as this query has a result"
 	if a.For != "" {
-		after = ", after " + a.For
+		after = "when this query has had a result for " + a.For
 	}
-	fmt.Fprintf(&b, "Severity %s%s, when\n\n```\n%s\n```\n", a.Severity, after, a.Expr)
+	fmt.Fprintf(&b, "Severity: %s. The alert fires %s:\n\n```promql\n%s\n```\n", a.Severity, after, a.Expr)
 	for _, s := range sections() {
 		text := a.Runbook[s]
 		for _, other := range all {
@@ -138,7 +140,7 @@ func (a *Alert) Page(all []*Alert) string {
 		}
 		text = docs.ReplaceAllString(text, "[docs/$1](../$1)")
 		if s == "What to do" {
-			text += "\n\n" + a.look()
+			text = a.look() + "\n\n" + text
 		}
 		fmt.Fprintf(&b, "\n## %s\n%s\n", s, text)
 	}
@@ -147,13 +149,15 @@ func (a *Alert) Page(all []*Alert) string {
 
 // look is the commands that show the log of nodetrail and the metrics that the alert is about.
 func (a *Alert) look() string {
-	metrics := regexp.MustCompile(`\bnodetrail_[a-z_]+`).FindAllString(a.Expr, -1)
+	metrics := regexp.MustCompile(`[a-z_:]*\bnodetrail_[a-z_]+:?`).FindAllString(a.Expr, -1)
+	metrics = slices.DeleteFunc(metrics, func(name string) bool { return strings.Contains(name, ":") }) // a recording rule is not on /metrics
 	slices.Sort(metrics)
 	shown := "curl -s http://127.0.0.1:9876/readyz\n"
 	if len(metrics) > 0 {
 		shown += "curl -s http://127.0.0.1:9876/metrics | grep -E '^(" + strings.Join(slices.Compact(metrics), "|") + ")'\n"
 	}
-	return "These commands show the process of `deploy/nodetrail.yaml`. Outside of a cluster read the log of the service, and use the same `curl`.\n\n" +
+	return "Start with these commands. They are for the pod of `deploy/nodetrail.yaml`. If you have several pods, use the name of the pod that the alert\n" +
+		"is about. Outside of a cluster, read the log of the service, and use the same `curl`.\n\n" +
 		"```sh\nkubectl -n nodetrail get pods -o wide\nkubectl -n nodetrail logs nodetrail-0 --since=1h | grep -E '\"level\":\"(warn|error)\"'\n" +
 		"kubectl -n nodetrail port-forward pod/nodetrail-0 9876:9876 &\n" + shown + "```"
 }

@@ -24,6 +24,8 @@ groups:
       #
       # What to do: See Other and docs/rules/a-b.md.
       #
+      # How to see that it is over: It works.
+      #
       # How to silence it: Do not.
       - alert: Broken
         expr: up == 0
@@ -38,17 +40,17 @@ func TestParseAlerts(t *testing.T) {
 		t.Fatalf("%v, %v", got, err)
 	}
 	want := "<!-- Written by go generate from the comments of dashboards/prometheus/alerts.yaml: change it there. -->\n# Broken\n\n" +
-		"Severity critical, after 5m, when\n\n```\nup == 0\n```\n\n## What\nIt is\nbroken.\n\n## Why\nOne\n\ntwo.\n\n## What to do\nSee [Other](Other.md) and [docs/rules/a-b.md](../rules/a-b.md).\n\n" +
-		got[0].look() + "\n\n" +
-		"## How to silence it\nDo not.\n"
+		"Severity: critical. The alert fires when this query has had a result for 5m:\n\n```promql\nup == 0\n```\n\n## What\nIt is\nbroken.\n\n## Why\nOne\n\ntwo.\n\n## What to do\n" +
+		got[0].look() + "\n\nSee [Other](Other.md) and [docs/rules/a-b.md](../rules/a-b.md).\n\n" +
+		"## How to see that it is over\nIt works.\n\n## How to silence it\nDo not.\n"
 	if diff := cmp.Diff(want, got[0].Page([]*Alert{got[0], {Name: "Other"}})); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// TestLook: the metrics of the alert are asked for, each once.
+// TestLook: the metrics of the alert are asked for, each once, and no recording rules.
 func TestLook(t *testing.T) {
-	a := &Alert{Expr: `rate(nodetrail_b_total{x="nodetrail"}[1m]) > nodetrail_a or nodetrail_b_total`}
+	a := &Alert{Expr: `rate(nodetrail_b_total{x="nodetrail"}[1m]) > nodetrail_a or nodetrail_b_total or cluster:nodetrail_c:rate15m`}
 	if got := a.look(); !strings.Contains(got, "| grep -E '^(nodetrail_a|nodetrail_b_total)'\n```") {
 		t.Error(got)
 	}

@@ -46,13 +46,16 @@ func Files(root string) (map[string]string, error) {
 func index(alerts []*Alert, all []*rules.Rule) string {
 	var b strings.Builder
 	b.WriteString("<!-- Written by go generate from dashboards/prometheus/alerts.yaml and the rules: change them. -->\n# Runbooks\n\n" +
-		"One page for each alert of dashboards/prometheus.\n\n## nodetrail itself\n\n| alert | severity | what it says |\n|---|---|---|\n")
+		"A page for each alert of [dashboards/prometheus](../../dashboards/README.md). The annotation `runbook_url` of an alert has the address of its page.\n\n" +
+		"A page says what the alert means, why it matters, what to check and to do, and how to silence it. Each begins with the query of the alert.\n" +
+		"[operations.md](../operations.md) lists symptoms of nodetrail itself, and [troubleshooting.md](../troubleshooting.md) lists error messages.\n\n" +
+		"## nodetrail itself\n\nThese alerts say that nodetrail does not work as it should, or that a check had passed and fails now.\n\n| alert | severity | what it says |\n|---|---|---|\n")
 	for _, a := range alerts {
 		what, _, _ := strings.Cut(a.Runbook["What"], "\n\n")
 		what, _, _ = strings.Cut(strings.ReplaceAll(what, "\n", " "), ". ")
 		fmt.Fprintf(&b, "| [%s](%s.md) | %s | %s |\n", a.Name, a.Name, a.Severity, strings.TrimSuffix(what, "."))
 	}
-	b.WriteString("\n## What the rules find\n\n| alert | severity, at most | what it says |\n|---|---|---|\n")
+	b.WriteString("\n## What the rules find\n\nThese alerts say that a rule found something in the audit log. The severity is that of the findings.\n\n| alert | severity, at most | what it says |\n|---|---|---|\n")
 	for _, r := range all {
 		fmt.Fprintf(&b, "| [%s](%s.md) | %s | %s |\n", rules.AlertName(r.Name), rules.AlertName(r.Name), r.Severity, r.Title())
 	}

@@ -160,7 +160,7 @@ func TestMessages(t *testing.T) {
 func TestFlags(t *testing.T) {
 	known := map[string]bool{}
 	for name := range strings.FieldsSeq("as audit-log-path audit-policy-file authorization-config audit-webhook-batch-buffer-size audit-webhook-config-file " +
-		"audit-webhook-truncate-max-event-size enable-admission-plugins hostname-override") {
+		"audit-webhook-truncate-max-event-size enable-admission-plugins hostname-override raw tail") {
 		known[name] = true
 	}
 	for _, name := range tracked(t, "cmd/nodetrail/*.go", ":!cmd/nodetrail/*_test.go") {
