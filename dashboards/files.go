@@ -46,8 +46,9 @@ func Files(root string) (map[string]string, error) {
 func index(alerts []*Alert, all []*rules.Rule) string {
 	var b strings.Builder
 	b.WriteString("<!-- Written by go generate from dashboards/prometheus/alerts.yaml and the rules: change them. -->\n# Runbooks\n\n" +
-		"A page for each alert of [dashboards/prometheus](../../dashboards/README.md). The annotation `runbook_url` of an alert has the address of its page.\n\n" +
-		"A page says what the alert means, why it matters, what to check and to do, and how to silence it. Each begins with the query of the alert.\n" +
+		"A page for each alert of [dashboards/prometheus](../../dashboards/README.md). The annotation `runbook_url` of an alert has the\n" +
+		"address of its page.\n\n" +
+		"A page says what the alert means, why it matters, what to check and to do, and how to silence it. It begins with the query of the alert.\n" +
 		"[operations.md](../operations.md) lists symptoms of nodetrail itself, and [troubleshooting.md](../troubleshooting.md) lists error messages.\n\n" +
 		"## nodetrail itself\n\nThese alerts say that nodetrail does not work as it should, or that a check had passed and fails now.\n\n| alert | severity | what it says |\n|---|---|---|\n")
 	for _, a := range alerts {
