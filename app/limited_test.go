@@ -10,7 +10,7 @@ import (
 	"github.com/nodetrail/nodetrail/internal/test/days"
 )
 
-// Kubernetes 1.32 limits nodes to their own Nodes and pods. What a client read of others before the upgrade, by the Node authorizer, it reads by RBAC alone behind it: then
+// Kubernetes 1.32 limits nodes to their own Nodes and pods. What a client read of others before the upgrade, by the Node authorizer, only RBAC allows behind it: then
 // the binding cannot go. Up to the upgrade the client needs it only later, and kubelets, which ask for their own, never do.
 func TestReadyAcrossTheUpgradeThatLimitsNodes(t *testing.T) {
 	for seed := range uint64(3) {
