@@ -21,6 +21,7 @@
 //   - A journal without observedAt, as kubectl writes it, is dated by its objects: an event cannot be earlier than the latest timestamp
 //     that was written into an object before it, nor later than the next one.
 //   - A snapshot is from the latest time found in any of its objects. That is somewhat early on a quiet cluster.
+//   - In both, times that a kubelet wrote do not count where its clock is ahead of most others: see nodeClocks.
 //   - Snapshots of etcd become one journal of all revisions since the first compaction (etcdHistory). A revision has no time: it is later than all times
 //     that were written before it and earlier than those written after it (etcdTimes), and these two are notBefore and observedAt. What was compacted
 //     between two snapshots is a hole, and after the last one nothing is known (nodeauthz.Graph.EndsAt).

@@ -144,6 +144,9 @@ func (s *State) merge(q *queue) error {
 		}
 		heap.Pop(q)
 		s.behind = max(s.behind, src.slow.most)
+		for node, by := range src.ahead {
+			s.ahead[node] = max(s.ahead[node], by)
+		}
 		for k := range src.kinds {
 			s.endList(src, kindID(k), q)
 			if src.kinds[k].begun == 0 {

@@ -27,8 +27,9 @@ type object struct {
 	granted int64
 	// deletion is metadata.deletionTimestamp: for a pod, the end of its grace period.
 	deletion int64
-	// latest is the latest time found anywhere in it; only looked for when the input has no clock of its own.
-	latest int64
+	// latest is the latest time found anywhere in it, and reported that of a kubelet's report, a condition's lastHeartbeatTime; only looked for when the
+	// input has no clock of its own.
+	latest, reported int64
 
 	// graceless is true when deletionGracePeriodSeconds is there and zero.
 	graceless  bool
@@ -81,8 +82,9 @@ type decoder struct {
 	labels map[string]map[string]string
 	pv     corev1.PersistentVolume // being read
 	role   roleScratch
-	// dates makes it look for object.latest.
-	dates bool
+	// dates makes it look for object.latest and object.reported.
+	dates    bool
+	reported int64 // being read
 }
 
 func newDecoder() *decoder {
@@ -190,7 +192,7 @@ func (d *decoder) object(id kindID, raw []byte) (object, error) {
 		o.ref.Namespace = ""
 	}
 	if d.dates {
-		o.latest = d.latest(raw)
+		o.latest, o.reported = d.latest(raw)
 	}
 	return o, nil
 }
@@ -432,10 +434,12 @@ func (d *decoder) managedFields(o *object) {
 }
 
 // latest finds the latest time that was written into an object. Only those members are looked at that say when something happened: a
-// deletionTimestamp or a certificate's end lie in the future.
-func (d *decoder) latest(raw []byte) int64 {
+// deletionTimestamp or a certificate's end lie in the future. It returns the latest lastHeartbeatTime, too.
+func (d *decoder) latest(raw []byte) (latest, reported int64) {
 	d.s.Reset(raw)
-	return d.latestIn("")
+	d.reported = 0
+	latest = d.latestIn("")
+	return latest, d.reported
 }
 
 func (d *decoder) latestIn(member string) int64 {
@@ -456,6 +460,9 @@ func (d *decoder) latestIn(member string) int64 {
 		case "creationTimestamp", "time", "lastTransitionTime", "lastHeartbeatTime", "lastUpdateTime", "startTime", "startedAt", "finishedAt", "lastPhaseTransitionTime":
 			if p, err := time.Parse(time.RFC3339, s.String()); err == nil {
 				t = unixNano(p)
+			}
+			if member == "lastHeartbeatTime" {
+				d.reported = max(d.reported, t)
 			}
 		default:
 			s.Skip()

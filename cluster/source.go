@@ -25,6 +25,8 @@ type source struct {
 	last  int64
 	kinds [numKinds]kindProgress
 	slow  behind
+	// ahead are the nodes whose kubelets' clocks are ahead, by how much.
+	ahead map[string]int64
 
 	// etcd is a snapshot of etcd, which becomes part of a history; nothing else is there then.
 	etcd *etcdSnapshot
@@ -91,7 +93,7 @@ func (s *source) begin() error {
 		all = append(all, c)
 	}
 	s.p.close()
-	s.start = date(all)
+	s.start, s.ahead = date(all)
 	slices.SortStableFunc(all, func(a, b change) int { return cmp.Compare(a.at, b.at) })
 	s.head, s.listed = all[0], all[1:]
 	s.last = s.head.at
@@ -160,7 +162,9 @@ const defaultGrace = 30 * time.Second
 // was written later, and the list was made thereafter. An event that follows is no earlier than the latest time written into any
 // object before it, itself included, and no later than the next later one; without one, a second is taken for the difference, for
 // the deletion of a pod its grace period. An object that stands in no list is from the latest time written into it: others may have been read long after.
-func date(all []change) int64 {
+//
+// The times of kubelets whose clocks are ahead do not count. They are returned, and by how much they are ahead.
+func date(all []change) (start int64, ahead map[string]int64) {
 	end := 0 // of the snapshot or of the initial list
 	seen := map[listedName]bool{}
 	for end < len(all) && (all[end].verb == verbState || all[end].verb == verbAdded) {
@@ -171,11 +175,17 @@ func date(all []change) int64 {
 		seen[n] = true
 		end++
 	}
+	ahead = findAhead(all, end)
+	for i := range all {
+		if c := &all[i]; len(ahead) > 0 && ahead[c.kubelet()] != 0 {
+			c.latest = 0
+		}
+	}
 	var now int64
 	for i := range all[:end] {
 		now = max(now, all[i].latest, all[i].created)
 	}
-	start := now
+	start = now
 	for i := range all {
 		c := &all[i]
 		if c.alone {
@@ -209,7 +219,7 @@ func date(all []change) int64 {
 			c.slop += defaultGrace
 		}
 	}
-	return start
+	return start, ahead
 }
 
 type listedName struct {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sort"
 	"sync"
@@ -64,6 +65,7 @@ type State struct {
 	looked    [numKinds][]stretch // in which somebody looked, while inputs are read
 	waiting   []vanishing         // what may be gone, while inputs are read
 	behind    int64               // by how much the clock of who watched was behind, at most
+	ahead     map[string]int64    // the nodes whose kubelets' clocks are ahead, and by how much
 }
 
 // stretch is a time in Unix nanoseconds, both ends included.
@@ -134,7 +136,7 @@ type tracked struct {
 func NewState() *State {
 	s := &State{
 		Graph: nodeauthz.NewGraph(), RBAC: rbac.NewStore(), Nodes: newNodes(), Servers: newServers(), Admission: nodeadmission.NewStore(),
-		dead: map[[2]uint64]int64{}, deadSeeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, deadBound: 4096, early: map[nodeauthz.NamespacedName]earlyEnd{}, finished: map[nodeauthz.NamespacedName][]Finished{}, decoder: newDecoder(), tally: tally{skipped: map[string]int{}},
+		ahead: map[string]int64{}, dead: map[[2]uint64]int64{}, deadSeeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, deadBound: 4096, early: map[nodeauthz.NamespacedName]earlyEnd{}, finished: map[nodeauthz.NamespacedName][]Finished{}, decoder: newDecoder(), tally: tally{skipped: map[string]int{}},
 	}
 	for k := range s.tracked {
 		s.tracked[k] = map[nodeauthz.NamespacedName]tracked{}
@@ -185,6 +187,9 @@ func (s *State) Summary() Summary {
 // farBehind is how long before the log's end the state may end before it is worth a warning.
 const farBehind = 5 * time.Minute
 
+// mostAhead is how many nodes are named whose kubelets' clocks are ahead.
+const mostAhead = 5
+
 // Gaps says what is missing from the state, or doubtful about it, for a log whose requests are from the given window. Zero times mean that it is
 // not known. A gap of the kind [codes.State] leaves no telling what the Node authorizer would decide, or for whom: an object kind that must be
 // there, or a time in which nobody watched. What comes before the state begins is a doubt alone: those requests are unknown, and counted as such.
@@ -224,6 +229,13 @@ func (s *State) Gaps(logFrom, logTo time.Time) (out []codes.Gap) {
 	out = append(out, s.unwatched(logFrom, logTo)...)
 	if s.behind != 0 {
 		add(codes.Doubt, codes.RecorderBehind, codes.Duration(codes.ParamBy, time.Duration(s.behind).Round(time.Second)))
+	}
+	for i, node := range slices.Sorted(maps.Keys(s.ahead)) {
+		if i == mostAhead {
+			add(codes.Doubt, codes.KubeletsAhead, codes.Int(codes.ParamCount, len(s.ahead)-i))
+			break
+		}
+		add(codes.Doubt, codes.KubeletAhead, codes.Text(codes.ParamName, node), codes.Duration(codes.ParamBy, time.Duration(s.ahead[node]).Round(time.Second)))
 	}
 	if n := s.tally.errors; n > 0 {
 		add(codes.State, codes.WatchErrors, codes.Int(codes.ParamCount, n))

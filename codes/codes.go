@@ -27,6 +27,8 @@ const (
 	StateBeginsLate  Code = "state-begins-late"
 	StateEndsEarly   Code = "state-ends-early"
 	RecorderBehind   Code = "recorder-behind"
+	KubeletAhead     Code = "kubelet-ahead"
+	KubeletsAhead    Code = "kubelets-ahead"
 	NotWatched       Code = "not-watched"
 	NotWatchedMore   Code = "not-watched-more"
 	WatchErrors      Code = "watch-errors"

@@ -27,6 +27,13 @@ var sentences = map[codes.Code]func(codes.Params) string{
 		return fmt.Sprintf("the clock of the recorder of the state is behind those of the API servers, by %s at most: its times were moved, and verdicts next to changes may be wrong",
 			p.Text(codes.ParamBy))
 	},
+	codes.KubeletAhead: func(p codes.Params) string {
+		return fmt.Sprintf("the clock of the kubelet of node %s is ahead of those of most others, by %s: times that it wrote into the state do not count",
+			p.Text(codes.ParamName), p.Text(codes.ParamBy))
+	},
+	codes.KubeletsAhead: func(p codes.Params) string {
+		return fmt.Sprintf("the clocks of %d more kubelets are ahead: times that they wrote into the state do not count", p.Int(codes.ParamCount))
+	},
 	codes.NotWatched: func(p codes.Params) string {
 		return fmt.Sprintf("the cluster was not watched for %s from %s on: what requests of then asked for and is not found is unknown",
 			p.Text(codes.ParamBy), seconds(p))
