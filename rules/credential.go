@@ -22,7 +22,9 @@ const (
 	TwoCertificates   Reason = "two-certificates"
 	SecondAddress     Reason = "second-address"
 	// MovedAddress is about a credential that is used from where its node is not.
-	MovedAddress      Reason = "moved-address"
+	MovedAddress Reason = "moved-address"
+	// UsedInSilence is about a credential that is used from where no kubelet lives, while its own is silent.
+	UsedInSilence     Reason = "used-in-silence"
 	EscalationRefused Reason = "escalation-refused"
 	// PodsOfAll is about a read of all pods of a namespace or of the cluster, or of those of one name in all namespaces.
 	PodsOfAll Reason = "pods-of-all-nodes"
@@ -65,6 +67,7 @@ func nodeCredentialMisuse() *Rule {
 			{Reason: TwoCertificates, Doc: "two client certificates of the node are in use at once"},
 			{Reason: SecondAddress, Doc: "a second address is in use next to the kubelet's, or in turn with it (medium)"},
 			{Reason: MovedAddress, Doc: "an address that the Node does not have took the place of one that it has (medium)"},
+			{Reason: UsedInSilence, Doc: "while the kubelet is silent, an address that the Node does not have is used, and no kubelet lives there (medium)"},
 		},
 		Doc: `A node's credential is used by something that is not its kubelet
 
@@ -120,6 +123,9 @@ addresses also those by which another client reads a secret or gets a token:
 - where requests are so few that no minute shows both: two addresses took turns at least four times within an hour (medium);
 - an address that the Node object never had takes the place of one that it has, for ten minutes (medium): nothing comes from the node's own
   address any more, as after somebody stopped the kubelet whose key he took;
+- an address that the Node object never had is used, once or more, while the kubelet is silent, and no kubelet starts there (medium):
+  within ten minutes the Lease of the node is not renewed from there at a kubelet's rate, twice in a minute, and for two minutes nothing
+  comes from an address of the Node. The kubelet renewed the Lease from an address of the Node in four minutes, before or after;
 - two certificates in use at once in the same way, the old one ten minutes or more after the new one's first use;
 - the client certificate is one that another node used before.
 
@@ -158,7 +164,8 @@ somebody impersonates nodes, look at who may: the verb 'impersonate' in RBAC.
 ## False positives
 A node with several addresses from which it comes in turn is flagged where the Node object does not have both, and so are one or two
 nodes alone behind a gateway that has several. So is one whose new address the state does not have, such as a snapshot from before, and
-one that is the first to get the address of the control plane after it came from its own.
+one that is the first to get the address of the control plane after it came from its own. A kubelet that starts on a new address, which
+its Node does not get, and stops again before it renewed its Lease twice looks like somebody who uses its credential while it is silent.
 Behind a proxy or a load balancer the address is the proxy's, and says nothing. Distributions that compile the kubelet into one
 program send a name of their own: k3s, rke2, kubelite, k0s and hyperkube are known. These agents of providers are known:
 
@@ -173,7 +180,8 @@ A program with a kubelet's user agent that loaded the node's
 certificate once continues with the old one after its rotation.
 
 The user agent is the client's own claim, so the rule on clients finds programs that do not hide. One that calls itself a kubelet and runs
-on the node, with its present certificate, is not found. Where a kubelet reaches its API server by loopback alone, a second address is not
+on the node, with its present certificate, is not found. Nor is one elsewhere that renews the Lease as a kubelet does, while the kubelet is
+silent, until ten minutes are over. Where a kubelet reaches its API server by loopback alone, a second address is not
 found: nothing distinguishes it from the node's own.
 
 ## How to silence it

@@ -67,6 +67,9 @@ func (d *credentialDetector) restore(n *credentials) {
 		n.used[k] = slices.DeleteFunc(list, func(h *habit) bool { return h == nil })
 		for _, h := range n.used[k] {
 			h.stored = h.Last
+			if h.Came != 0 {
+				d.came[n.name] = struct{}{}
+			}
 		}
 	}
 	d.nodes[n.name] = n

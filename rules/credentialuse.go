@@ -24,6 +24,7 @@ type credentialDetector struct {
 	dirty   map[string]struct{} // nodes of which more is worth storing than is
 	told    map[string]struct{} // keys of owners
 	taken   map[string][]taking // by node, what is still to be judged
+	came    map[string]struct{} // nodes with a habit of which Came is set
 	// takenStored says that what is stored of it is not empty.
 	takenStored bool
 	pools       pools
@@ -87,6 +88,7 @@ type habit struct {
 	Renews  int64  `json:",omitempty"` // how many renew the node's Lease
 	IDs     []string
 	Product string `json:",omitempty"` // of the latest, where it is no kubelet's
+	Came    int64  `json:",omitempty"` // the minute in which it came after ten minutes without, until that is judged
 	stored  time.Time
 	life
 }
@@ -125,6 +127,7 @@ func newCredentialDetector(o DetectorOptions) Detector {
 	return &credentialDetector{
 		kubeletNames: kubeletNames{o.Kubelets}, nodes: map[string]*credentials{}, pending: map[int64][]*credentials{}, owners: newLatest[owner](8 * MaxNodes),
 		dirty: map[string]struct{}{}, told: map[string]struct{}{}, taken: map[string][]taking{},
+		came: map[string]struct{}{},
 	}
 }
 
@@ -303,9 +306,11 @@ func (d *credentialDetector) Advance(t time.Time, s State, found func(*Detection
 	}
 	slices.Sort(minutes)
 	for _, m := range minutes {
+		d.judgeCame(m, s, found)
 		d.take(m, s, found)
 		delete(d.pending, m)
 	}
+	d.judgeCame(end, s, found)
 	if end > d.done && len(d.taken) > 0 {
 		d.judgeSilent(end, s, found)
 	}
@@ -348,7 +353,9 @@ func (d *credentialDetector) take(minute int64, s State, found func(*Detection))
 				Time: timeOfMinute(minute + 1), First: u.first, Last: u.last, Count: u.count, AuditIDs: idsOf(u.id), Product: "kubelet",
 			})
 		}
-		u.node.note(u.use, minute)
+		if u.node.note(u.use, minute) {
+			d.came[u.node.name] = struct{}{}
+		}
 		if len(u.node.used[u.kind]) > 1 {
 			several[u.node] |= 1 << u.kind
 		}
@@ -420,8 +427,8 @@ func (d *credentialDetector) own(n *credentials, value string) (first string, ot
 }
 
 // note enters a minute's use. Where there are too many it takes the place of the one that was not used for longest, but of none that is still to be judged,
-// in its minute or the next: who comes from ever new addresses would not be found.
-func (n *credentials) note(u *use, minute int64) {
+// in its minute or the next: who comes from ever new addresses would not be found. It reports whether the node has come from there anew.
+func (n *credentials) note(u *use, minute int64) (came bool) {
 	n.fresh = true
 	list := n.used[u.kind]
 	i := slices.IndexFunc(list, func(h *habit) bool { return h.Value == u.value })
@@ -434,7 +441,7 @@ func (n *credentials) note(u *use, minute int64) {
 				}
 			}
 			if oldest < 0 {
-				return
+				return false
 			}
 			list = slices.Delete(list, oldest, oldest+1)
 		}
@@ -443,6 +450,9 @@ func (n *credentials) note(u *use, minute int64) {
 		n.used[u.kind] = list
 	}
 	h := list[i]
+	if came = u.kind != useCertificate && (h.Count == 0 || minute-h.Minute > movedFor); came {
+		h.Came = minute
+	}
 	h.Minutes = h.Minutes<<min(uint64(max(minute-h.Minute, 0)), 64) | 1
 	h.Minute, h.Count, h.Renews = max(h.Minute, minute), h.Count+u.count, h.Renews+u.renews
 	if u.last.After(h.Last) {
@@ -452,6 +462,7 @@ func (n *credentials) note(u *use, minute int64) {
 	if u.id != "" {
 		h.IDs = append(slices.Delete(h.IDs, 0, max(0, len(h.IDs)-4)), u.id)
 	}
+	return came
 }
 
 // at reports whether it was used in a minute of the last hour.

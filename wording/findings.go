@@ -249,6 +249,10 @@ var findings = map[rules.Reason]func(*said) string{
 		return fmt.Sprintf("the credential of node %s is now used from %s, which is not an address of its Node, and no longer from %s",
 			s.k.Node, s.p.Text(rules.ParamAddress), s.p.Text(rules.ParamHome))
 	},
+	rules.UsedInSilence: func(s *said) string {
+		return fmt.Sprintf("the credential of node %s was used from %s, which is not an address of its Node, while its kubelet at %s was silent; no kubelet started there",
+			s.k.Node, s.p.Text(rules.ParamAddress), s.p.Text(rules.ParamHome))
+	},
 
 	rules.SpikeOfNode:    (*said).spike,
 	rules.SpikeOfCluster: (*said).spike,
