@@ -1,6 +1,8 @@
 package rules
 
 import (
+	segment "k8s.io/apimachinery/pkg/api/validation/path"
+
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
@@ -65,6 +67,9 @@ remove the RBAC binding that allowed the request (see rbac-excess-access).
 If the request was refused and the kubelet itself repeats it, look for a static pod that names a secret: that never works.
 
 ## False positives
+A list or a watch of an object whose name cannot exist, such as an image pull secret 'registry/team', is not flagged: the answer is always
+empty. Kubelets ask for it if a pod names it.
+
 If a pod came to the node, or left it, within the skew ('--skew'), the request is a race, and is not flagged. If the state has no persistent
 volumes, nodetrail does not know which secrets they use.
 
@@ -79,7 +84,7 @@ func checkScope(r *Request, s State, m *Memory, f *Finding) bool {
 	if a.APIGroup != "" || !a.ResourceRequest || !r.NodeDenies() && !r.Contested {
 		return false
 	}
-	read := a.Subresource == "" && reads(a.Verb)
+	read := a.Subresource == "" && reads(a.Verb) && !readsNothing(r)
 	passed, refused := Critical, Medium
 	switch {
 	case a.Resource == "secrets" && read:
@@ -116,6 +121,16 @@ func checkScope(r *Request, s State, m *Memory, f *Finding) bool {
 		f.Severity = Low
 	}
 	return true
+}
+
+// readsNothing reports whether the request lists or watches, in one namespace, the object of a name that no object can have, since it is no path segment, such as one with a slash.
+// A kubelet does that for a pod which names such an image pull secret: Kubernetes does not check the names. The name does not become the request's name, so that the Node
+// authorizer takes it for a read of all (k8s.io/apiserver/pkg/endpoints/request/requestinfo.go).
+func readsNothing(r *Request) bool {
+	a := r.Attrs
+	return a.Name == "" && a.Namespace != "" && a.Verb != "get" && selects(r, "metadata.name", func(name string) bool {
+		return name == "" || len(segment.IsValidPathSegmentName(name)) > 0
+	})
 }
 
 // lost reports whether a kubelet was refused the watch of what its node could reach when it heard of the cluster last.

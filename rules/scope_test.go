@@ -3,6 +3,9 @@ package rules
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/selection"
+
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -52,6 +55,29 @@ func TestScope(t *testing.T) {
 	f("the service account itself", "", does("get serviceaccounts shop/web"))
 	f("a token is not read", "", does("get serviceaccounts/token shop/web"))
 	f("a path", "", path("/api/v1"))
+}
+
+// A kubelet asks for the image pull secret of a pod by whatever name the pod has for it, and no secret can have one that is no path segment. Nobody reads anything by that, but what
+// looks like it reads secrets.
+func TestScopeOfNoName(t *testing.T) {
+	const led, all = ", and no pod on this node uses it", "all secrets in namespace shop by node worker-1 "
+	f := expects(t, outOfScopeSecretRead(), NewMemory())
+	for _, verb := range []string{"list", "watch"} {
+		for _, name := range []string{"registry/team", "100%", "..", ""} {
+			f("a kubelet's", "", does(verb+" secrets shop/"), selecting("metadata.name", name))
+			f("a kubelet's, let through", "", does(verb+" secrets shop/"), selecting("metadata.name", name), byRBAC(200))
+			f("a kubelet's of a ConfigMap", "", does(verb+" configmaps shop/"), selecting("metadata.name", name))
+		}
+		f("all but that", "critical: "+verb+" "+all+"succeeded"+led, does(verb+" secrets shop/"), byRBAC(200), func(r *Request) {
+			r.Attrs.FieldSelectorRequirements = fields.Requirements{{Field: "metadata.name", Operator: selection.NotEquals, Value: "registry/team"}}
+		})
+		f("by another field", "critical: "+verb+" "+all+"succeeded"+led, does(verb+" secrets shop/"), byRBAC(200), selecting("type", "registry/team"))
+		f("by a name that a secret can have", "critical: "+verb+" "+all+"succeeded"+led, does(verb+" secrets shop/"), byRBAC(200), selecting("metadata.name", "db"))
+		f("of all namespaces", "medium: "+verb+" all secrets by node worker-1 was refused"+led, does(verb+" secrets"), selecting("metadata.name", "registry/team"))
+		f("by a name, with a selector", "critical: "+verb+" secrets shop/db by node worker-1 succeeded"+led, does(verb+" secrets shop/db"), byRBAC(200), selecting("metadata.name", "registry/team"))
+	}
+	f("a get, with a selector", "critical: get secrets shop/db by node worker-1 succeeded"+led, byRBAC(200), selecting("metadata.name", "registry/team"))
+	f("a token", "medium: create serviceaccounts/token shop/web by node worker-1 was refused"+led, does("create serviceaccounts/token shop/web"), selecting("metadata.name", "a/b"))
 }
 
 // The binding is named where one let the read through, and only there.
