@@ -50,17 +50,39 @@ func Observe(r *Response) Observed {
 	return ObservedOther
 }
 
-// refusal reports whether the message of a 403 has a form of the plugin.
-func refusal(message string) bool {
+// splitRefusal splits the message of a 403 into the resource and the reason.
+func splitRefusal(message string) (resource, reason string, ok bool) {
 	resource, rest, ok := strings.Cut(message, " ")
 	if !ok {
-		return false
+		return "", "", false
 	}
 	name, err := strconv.QuotedPrefix(rest)
 	if err != nil {
-		return false
+		return "", "", false
 	}
-	reason, ok := strings.CutPrefix(rest[len(name):], " is forbidden: ")
+	reason, ok = strings.CutPrefix(rest[len(name):], " is forbidden: ")
+	return resource, reason, ok
+}
+
+// KubeletGets reports whether the plugin's refusal of the creation of such an object is one that a kubelet gets which does what it should. Those before 1.34 try again and again to
+// create the mirror pod of a static pod that names other objects (k8s.io/kubernetes pull 131837). And a Node or a pod may have been made anew under its name, and the kubelet still have
+// the one before.
+func KubeletGets(resource, subresource, message string) bool {
+	of, reason, ok := splitRefusal(message)
+	switch {
+	case !ok || of != resource:
+		return false
+	case resource == "pods" && subresource == "":
+		return matches(reason, formMirrorRefers) || matches(reason, formMirrorUnsure) || matches(reason, formMirrorUID)
+	case resource == "serviceaccounts" && subresource == "token":
+		return matches(reason, formTokenUID)
+	}
+	return false
+}
+
+// refusal reports whether the message of a 403 has a form of the plugin.
+func refusal(message string) bool {
+	resource, reason, ok := splitRefusal(message)
 	switch {
 	case !ok:
 		return false

@@ -41,3 +41,32 @@ func TestObserve(t *testing.T) {
 		t.Errorf("refused by authorization: %v", got)
 	}
 }
+
+// The words of the plugin show what a kubelet is refused although it does what it should, and only where it creates something: a client chooses labels and names.
+func TestKubeletGets(t *testing.T) {
+	const pod, token = `pods "web-n1" is forbidden: `, `serviceaccounts "web" is forbidden: `
+	const refers = `node "n1" can not create pods that reference configmaps`
+	for _, c := range []struct {
+		resource, sub, message string
+		want                   bool
+	}{
+		{"pods", "", pod + refers, true},
+		{"pods", "", pod + `error checking mirror pod for API references: unknown volume`, true},
+		{"pods", "", pod + `node n1 UID mismatch: expected a got b`, true},
+		{"serviceaccounts", "token", token + `the UID in the bound object reference (a) does not match the UID in record. The object might have been deleted and then recreated`, true},
+		{"pods", "", pod + `node "n1" can only create pods with spec.nodeName set to itself`, false},
+		{"pods", "", pod + `pod does not have "kubernetes.io/config.mirror" annotation, node "n1" can only create mirror pods`, false},
+		{"pods", "eviction", pod + refers, false},
+		{"nodes", "", `nodes "n1" is forbidden: node "n1" is not allowed to set the following labels: x can not create pods that reference y`, false},
+		{"pods", "", `nodes "n1" is forbidden: ` + refers, false},
+		{"serviceaccounts", "token", token + `node requested token bound to a pod scheduled on a different node`, false},
+		{"serviceaccounts", "token", token + `node requested token not bound to a pod`, false},
+		{"serviceaccounts", "", token + refers, false},
+		{"pods", "", refers, false},
+		{"pods", "", "", false},
+	} {
+		if got := nodeadmission.KubeletGets(c.resource, c.sub, c.message); got != c.want {
+			t.Errorf("%s/%s %q: %t", c.resource, c.sub, c.message, got)
+		}
+	}
+}

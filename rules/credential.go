@@ -62,7 +62,7 @@ func nodeCredentialMisuse() *Rule {
 			{Reason: ForeignReadRefused, Doc: "a read that no kubelet makes was refused, such as of other Nodes or of all pods (medium)"},
 			{Reason: OddWriteRefused, Doc: "a write that no kubelet makes was refused, such as of secrets or workloads (medium)"},
 			{Reason: RestrictionRefused, Doc: "NodeRestriction refused a write of the node (medium)"},
-			{Reason: AdmissionStopped, Doc: "admission refused a write of the node: another plugin, or NodeRestriction within the skew (low)"},
+			{Reason: AdmissionStopped, Doc: "admission refused a write of the node: another plugin, or NodeRestriction what a kubelet may try (low)"},
 			{Reason: SharedCertificate, Doc: "the client certificate is one that another node used first"},
 			{Reason: TwoCertificates, Doc: "two client certificates of the node are in use at once"},
 			{Reason: SecondAddress, Doc: "a second address is in use next to the kubelet's, or in turn with it (medium)"},
@@ -111,8 +111,10 @@ A single request with a node's identity for which one of these holds, the first 
   there never was a Node with the name in the user name, it is no finding (see node-identity);
 - it is a write that was authorized and that admission refused with 403. Where NodeRestriction refused it the severity is medium:
   kubelets do not ask for labels, taints, pods and tokens that it refuses. Where another plugin did, or nothing tells which one, it is
-  low: admission refuses events of a namespace that is being deleted, and mirror pods beyond a quota. A write of another node's object
-  is in foreign-node-write.
+  low: admission refuses events of a namespace that is being deleted, and mirror pods beyond a quota. It is also low where NodeRestriction
+  refuses what a kubelet may try: a write within the skew, the mirror pod of a static pod that names ConfigMaps, secrets or other objects,
+  which kubelets before 1.34 try to create again and again, and what names the UID of a Node or pod that was made anew under its name. A
+  write of another node's object is in foreign-node-write.
 
 Several requests together, those whose user agent is a kubelet's, by their own times and whatever the order in which they come; for
 addresses also those by which another client reads a secret or gets a token:
@@ -271,7 +273,9 @@ func tookWithoutGroup(r *Request, s State, f *Finding) bool {
 // refusedByAdmission is the finding on a write that was authorized.
 func refusedByAdmission(r *Request, f *Finding) {
 	f.Severity, f.Reason, f.Params = Low, AdmissionStopped, codes.Params{codes.Text(ParamObject, askedFor(r))}
-	if r.Admission.Observed == nodeadmission.ObservedDeny && !r.Admission.Race {
+	a := r.Attrs
+	if r.Admission.Observed == nodeadmission.ObservedDeny && !r.Admission.Race &&
+		(a.Verb != "create" || a.APIGroup != "" || !nodeadmission.KubeletGets(a.Resource, a.Subresource, r.Event.StatusMessage)) {
 		f.Severity, f.Reason = Medium, RestrictionRefused
 	}
 }
