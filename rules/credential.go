@@ -32,6 +32,8 @@ const (
 	PodOfAnother Reason = "pod-of-another-node"
 	// ForeignReadRefused is about a read that no kubelet makes, and that was refused.
 	ForeignReadRefused Reason = "foreign-read-refused"
+	// UnusedReadRefused is about a read of a claim or a service account that no pod on the node uses, and that was refused.
+	UnusedReadRefused Reason = "unused-read-refused"
 	// OddWriteRefused is about a write that no kubelet makes, and that was refused.
 	OddWriteRefused Reason = "odd-write-refused"
 	// RestrictionRefused and AdmissionStopped are about writes that were authorized, and that admission refused.
@@ -60,6 +62,7 @@ func nodeCredentialMisuse() *Rule {
 			{Reason: PodsOfAll, Doc: "the node read pods of all nodes, as the feature gate AuthorizeNodeWithSelectors lets it where it is off (medium)"},
 			{Reason: PodOfAnother, Doc: "the node read a pod that is on another node, and no binding let it (medium)"},
 			{Reason: ForeignReadRefused, Doc: "a read that no kubelet makes was refused, such as of other Nodes or of all pods (medium)"},
+			{Reason: UnusedReadRefused, Doc: "a get of a claim or a service account that no pod on the node uses was refused (low)"},
 			{Reason: OddWriteRefused, Doc: "a write that no kubelet makes was refused, such as of secrets or workloads (medium)"},
 			{Reason: RestrictionRefused, Doc: "NodeRestriction refused a write of the node (medium)"},
 			{Reason: AdmissionStopped, Doc: "admission refused a write of the node: another plugin, or NodeRestriction what a kubelet may try (low)"},
@@ -109,6 +112,9 @@ A single request with a node's identity for which one of these holds, the first 
 - it was refused, and is for what other nodes have (medium): a list or a watch of pods without the node's own field selector, of another
   Node, CSINode or Lease of a node, or of all of them, of the ResourceSlices of all nodes, or a get of such a pod of another node. If
   there never was a Node with the name in the user name, it is no finding (see node-identity);
+- it was refused, and gets a persistent volume claim or a service account that no pod uses which is on the node, or was within ten minutes
+  or when the node was cut off (low). A journal or a watch of all namespaces covers these ten minutes. Kubelets before 1.34 do so for a
+  static pod that names one, again and again;
 - it is a write that was authorized and that admission refused with 403. Where NodeRestriction refused it the severity is medium:
   kubelets do not ask for labels, taints, pods and tokens that it refuses. Where another plugin did, or nothing tells which one, it is
   low: admission refuses events of a namespace that is being deleted, and mirror pods beyond a quota. It is also low where NodeRestriction
@@ -231,6 +237,8 @@ func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 				return false
 			case PodsOfAll:
 				return true
+			case UnusedReadRefused:
+				f.Severity = Low
 			}
 			what = askedFor(r)
 		}

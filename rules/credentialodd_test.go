@@ -45,7 +45,7 @@ func TestOddWrites(t *testing.T) {
 		"create leases.coordination.k8s.io kube-node-lease/worker-1", "update leases.coordination.k8s.io kube-node-lease/worker-1", "delete leases.coordination.k8s.io kube-node-lease/worker-1",
 		"create csinodes.storage.k8s.io worker-1", "update csinodes.storage.k8s.io worker-1", "delete csinodes.storage.k8s.io worker-1", "update csinodes/status.storage.k8s.io worker-1",
 		"watch volumeattachments.storage.k8s.io csi-1",
-		"get resourceclaims.resource.k8s.io shop/c", "get serviceaccounts shop/web", "get endpoints shop/web", "create " + slices,
+		"get resourceclaims.resource.k8s.io shop/c", "get endpoints shop/web", "create " + slices,
 	} {
 		f("refused", "", what)
 	}

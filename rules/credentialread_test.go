@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -70,9 +72,9 @@ func TestOddReads(t *testing.T) {
 	f("of another node", ForeignReadRefused, "watch pods", selectsNode("worker-2"))
 	f("of its own", "", "watch pods", selectsNode("worker-1"))
 	for _, what := range []string{
-		"get nodes worker-1", "watch nodes worker-1", "get pods shop/own", "get pods shop/gone", "get persistentvolumes pv", "get persistentvolumeclaims shop/data",
+		"get nodes worker-1", "watch nodes worker-1", "get pods shop/own", "get pods shop/gone", "get persistentvolumes pv",
 		"get volumeattachments.storage.k8s.io csi-1", "get csinodes.storage.k8s.io worker-1", "get leases.coordination.k8s.io kube-node-lease/worker-1",
-		"watch runtimeclasses.node.k8s.io", "list services", "watch clustertrustbundles.certificates.k8s.io", "get serviceaccounts shop/web", "list resourceslices.resource.k8s.io",
+		"watch runtimeclasses.node.k8s.io", "list services", "watch clustertrustbundles.certificates.k8s.io", "list resourceslices.resource.k8s.io",
 	} {
 		f("refused", "", what)
 	}
@@ -128,6 +130,10 @@ type since struct {
 }
 
 func (s since) PodsWatched(t time.Time) bool { return !t.Before(s.from) }
+
+func (h had) Had(a *authorizer.AttributesRecord, _ string, _ time.Time) bool {
+	return a.Namespace+"/"+a.Name == h.pod
+}
 
 func (h had) PodWasOn(namespace, name, _ string, _, _ time.Time) bool {
 	return namespace+"/"+name == h.pod
