@@ -28,7 +28,7 @@ func podOf(node string, at time.Duration) change {
 	return c
 }
 
-// A clock is ahead if most others say so: those that report something earlier thereafter, or stand beside it in a list and are ready.
+// A clock is ahead if most others say so: those that report something earlier thereafter, or stand with it in a list and are ready.
 func TestClocksThatAreAhead(t *testing.T) {
 	const h, m = time.Hour, time.Minute
 	old, dead := reports("b", 5*h), reports("c", 2*h)
