@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/internal/test/days"
@@ -40,6 +41,36 @@ func TestUseOfGroup(t *testing.T) {
 	f("what kubeadm does without", "kubeadm", rules.Tolerated, tally.Group{Reason: rules.RefusalTolerated, Count: 2, Low: 2}, checks.OutcomeSucceeded, true)
 	f("one that it does not", "kubeadm", rules.Tolerated, tally.Group{Reason: rules.RefusalTolerated, Count: 2, Low: 1}, checks.OutcomeOther, false)
 	f("many groups", "", "", tally.Group{Wide: true, Count: 2, Low: 2}, checks.OutcomeUnknown, false)
+}
+
+// Whether something was a kubelet's own until just before is not known where nobody watched pods for the minute before.
+func TestUseThatNobodyWatched(t *testing.T) {
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	p := &proof{state: &stateProof{To: noon.Add(time.Hour), Seen: []cluster.Interval{{From: noon, To: noon.Add(time.Hour)}}}}
+	for _, c := range []struct {
+		name, product, resource, apart string
+		reason                         rules.Reason
+		at                             time.Duration
+		want                           bool
+	}{
+		{"before the state", "kubelet", "pods", "", rules.ObjectMissing, -time.Hour, true},
+		{"just after it began", "kubelet", "secrets", "", rules.ObjectMissing, 59 * time.Second, true},
+		{"when it covers the minute before", "kubelet", "pods", "", rules.ObjectMissing, time.Minute, false},
+		{"known to be gone", "kubelet", "pods", rules.JustGone, rules.ObjectMissing, -time.Hour, false},
+		{"another client", "calico-node", "pods", "", rules.ObjectMissing, -time.Hour, false},
+		{"what no pod leads to", "kubelet", "services", "", rules.ObjectMissing, -time.Hour, false},
+		{"refused by admission", "kubelet", "pods", rules.RefusedLater, rules.AdmissionRefused, -time.Hour, false},
+	} {
+		k := tally.Key{Rule: rules.ExcessAccess, Node: "w1", Verb: "get", Resource: c.resource, Namespace: "shop", Name: "web", Product: c.product, Apart: c.apart}
+		g := tally.Group{Reason: c.reason, Count: 1, Low: 1, First: noon.Add(c.at), Last: noon.Add(c.at)}
+		if u := p.use(&k, &g); u.Unseen != c.want {
+			t.Errorf("%s: %t", c.name, u.Unseen)
+		}
+	}
+	k := tally.Key{Rule: rules.ExcessAccess, Node: "w1", Verb: "get", Resource: "pods", Namespace: "shop", Name: "web", Product: "kubelet"}
+	if u := (&proof{}).use(&k, &tally.Group{Reason: rules.ObjectMissing, Count: 1, Low: 1, First: noon}); u.Unseen {
+		t.Error("no state was given, and it is said to begin late")
+	}
 }
 
 // A store has no state by its times: what needs it is unproven, and nothing else is made up.

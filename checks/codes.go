@@ -53,6 +53,7 @@ const (
 	CodeNeedsSinceLimited Code = "needs-binding-since-limited"
 	CodeNeedsLater        Code = "needs-binding-later"
 	CodeAnswerUnknown     Code = "answer-unknown"
+	CodeOwnUnknown        Code = "own-unknown"
 	CodeHarmlessUse       Code = "harmless-use"
 	CodeStayingUse        Code = "staying-binding-use"
 	CodeBindingsUnknown   Code = "bindings-unknown"

@@ -128,6 +128,7 @@ not a kubelet.
 The check is unproven in these cases:
 
 - The log does not hold the answer to such a request.
+- A kubelet asked for an object that was not there (404), and the state does not cover the minute before: it may have been the node's own.
 - The state does not hold the bindings and roles of the whole window.
 - The check version-known, agreement, state-complete or rules-on did not pass.
 

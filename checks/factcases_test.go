@@ -249,6 +249,14 @@ func useCases() []kase {
 		})
 	}
 	gone := func(u *Use) { u.JustGone = true }
+	limited := func(change func(*Use)) func(*Input) {
+		return func(in *Input) {
+			use(func(u *Use) { u.Unlimited = true; change(u) })(in)
+			for i := range in.Versions {
+				in.Versions[i].Limited = in.Versions[i].Hour == in.Versions[len(in.Versions)-1].Hour
+			}
+		}
+	}
 	return []kase{
 		{depends, "lag", use(func(u *Use) { u.Lag = true }), Passed, CodeLag},
 		{excess, "lag", use(func(u *Use) { u.Lag = true }), Passed, CodeLag},
@@ -266,6 +274,13 @@ func useCases() []kase {
 		{depends, "404 of what was on the node", answer(OutcomeNotFound, gone), Passed, CodeHarmlessUse},
 		{depends, "what the client does without", answer(OutcomeSucceeded, func(u *Use) { u.Tolerated = true }), Passed, CodeHarmlessUse},
 		{depends, "404 of what was not", answer(OutcomeNotFound, nil), Failed, CodeNeedsBinding},
+		{depends, "404 of what nobody watched", answer(OutcomeNotFound, func(u *Use) { u.Unseen = true }), Unproven, CodeOwnUnknown},
+		{depends, "allowed before 1.32, and the API servers limit nodes", limited(func(u *Use) {}), Failed, CodeNeedsSinceLimited},
+		{depends, "404 of what was on the node, allowed before 1.32", limited(func(u *Use) { u.Outcome, u.JustGone = OutcomeNotFound, true }), Passed, ""},
+		{depends, "allowed before 1.32 by a binding that stays", limited(func(u *Use) { u.Binding = staying }), Passed, CodeStayingUse},
+		{depends, "nodes are not limited", use(func(u *Use) { u.Unlimited = true }), Passed, CodeNeedsLater},
+		{excess, "allowed before 1.32", limited(func(u *Use) {}), Passed, ""},
+		{excess, "404 of what nobody watched", answer(OutcomeNotFound, func(u *Use) { u.Unseen = true }), Unproven, CodeOwnUnknown},
 		{depends, "404 by another client", answer(OutcomeNotFound, func(u *Use) { u.JustGone, u.Kubelet = true, false }), Failed, CodeNeedsBinding},
 		{depends, "404 by no node", answer(OutcomeNotFound, func(u *Use) { u.JustGone, u.Node = true, "" }), Failed, CodeNeedsBinding},
 		{depends, "404 of a backend", answer(OutcomeNotFound, func(u *Use) { u.JustGone, u.Proxy = true, true }), Failed, CodeNeedsBinding},

@@ -299,6 +299,8 @@ type Use struct {
 	Outcome Outcome
 	// JustGone says that the object was a pod, or belonged to one, that was on the node until just before.
 	JustGone bool
+	// Unseen says that the object was not there, a kubelet asked for it, and nobody watched pods just before.
+	Unseen bool `json:",omitzero"`
 	// Tolerated says that the client continues if it is refused.
 	Tolerated bool
 	// Impersonation says that the request is one to act as somebody, refused or not.

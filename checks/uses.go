@@ -1,6 +1,8 @@
 package checks
 
 import (
+	"slices"
+
 	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/rbac"
 )
@@ -88,11 +90,21 @@ func nothingDepends(in *Input) Result {
 			p.list(u.item(CodeHarmlessUse))
 		case u.Outcome == OutcomeUnknown:
 			p.unproven(u.item(CodeAnswerUnknown))
+		case u.Unseen:
+			p.unproven(u.item(CodeOwnUnknown))
 		default:
 			p.fail(u.item(CodeNeedsBinding))
 		}
 	}
+	if p.unseenAlone() {
+		return p.done(NextRecordState)
+	}
 	return p.done(NextMoveClients)
+}
+
+// unseenAlone reports whether all that is not passed is that nobody watched.
+func (p *proof) unseenAlone() bool {
+	return !slices.ContainsFunc(p.r.Evidence, func(i Item) bool { return i.State != Passed && i.Code != CodeOwnUnknown })
 }
 
 // noExcessUse asks of all bindings, those that stay and those of everybody apart.
@@ -118,9 +130,14 @@ func noExcessUse(in *Input) Result {
 			p.list(u.item(CodeHarmlessUse))
 		case u.Outcome == OutcomeUnknown:
 			p.unproven(u.item(CodeAnswerUnknown))
+		case u.Unseen:
+			p.unproven(u.item(CodeOwnUnknown))
 		default:
 			p.fail(u.item(CodeExcessUse))
 		}
+	}
+	if p.unseenAlone() {
+		return p.done(NextRecordState)
 	}
 	return p.done(NextStopUse)
 }
