@@ -31,7 +31,7 @@ func findAhead(all []change, list int) map[string]int64 {
 	for i := range all[list:] {
 		c := &all[list+i]
 		was := k.reports[c.ref.Name]
-		if k.note(c); c.kind == kindNode && was != 0 && k.reports[c.ref.Name] > was {
+		if k.note(c); was != 0 && k.reports[c.ref.Name] > was { // else it may have stood there for long
 			k.accuse(c.ref.Name, k.reports[c.ref.Name])
 		}
 	}

@@ -39,21 +39,22 @@ func TestClocksThatAreAhead(t *testing.T) {
 		list, after []change
 		want        map[string]int64
 	}{
-		"one list":                       {list: []change{reports("a", 10*h), reports("b", 5*h), reports("c", 5*h+4*m)}, want: map[string]int64{"a": int64(5*h - 4*m)}},
-		"a pod in a list":                {list: []change{reports("a", 5*h), old, reports("c", 5*h), podOf("a", 7*h)}, want: map[string]int64{"a": int64(2 * h)}},
-		"one that is behind in a list":   {list: []change{reports("a", 10*h), reports("b", 5*h), reports("c", 10*h)}},
-		"two nodes: the later one":       {list: []change{reports("a", 10*h), old}, want: map[string]int64{"a": int64(5 * h)}},
-		"within what reports are apart":  {list: []change{reports("a", 5*h+10*m), old, reports("c", 5*h)}},
-		"beyond it":                      {list: []change{reports("a", 5*h+10*m+1), old, reports("c", 5*h)}, want: map[string]int64{"a": int64(10*m + 1)}},
-		"the others are not ready":       {list: []change{reports("a", 5*h), dead}},
-		"the others do not report":       {list: []change{reports("a", 10*h), silent}},
-		"alone":                          {list: []change{reports("a", 10*h), podOf("a", 11*h)}},
-		"then the others report earlier": {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{podOf("a", 9*h), reports("b", 5*h+5*m), reports("c", 5*h+6*m)}, want: map[string]int64{"a": int64(4*h - 6*m)}},
-		"only one of them does":          {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{reports("a", 9*h), reports("b", 5*h+5*m), reports("c", 9*h)}},
-		"the same one again":             {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{reports("a", 9*h), reports("b", 5*h+5*m), reports("b", 5*h+6*m)}},
-		"an outage":                      {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{reports("a", 9*h), reports("b", 9*h), reports("c", 9*h)}},
-		"pods alone":                     {list: []change{podOf("a", 5*h), podOf("b", 5*h)}, after: []change{podOf("a", 9*h), podOf("b", 6*h)}},
-		"a Node that another one writes": {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{reports("a", 9*h), old, reports("c", 5*h)}},
+		"one list":                         {list: []change{reports("a", 10*h), reports("b", 5*h), reports("c", 5*h+4*m)}, want: map[string]int64{"a": int64(5*h - 4*m)}},
+		"a pod in a list":                  {list: []change{reports("a", 5*h), old, reports("c", 5*h), podOf("a", 7*h)}, want: map[string]int64{"a": int64(2 * h)}},
+		"one that is behind in a list":     {list: []change{reports("a", 10*h), reports("b", 5*h), reports("c", 10*h)}},
+		"two nodes: the later one":         {list: []change{reports("a", 10*h), old}, want: map[string]int64{"a": int64(5 * h)}},
+		"within what reports are apart":    {list: []change{reports("a", 5*h+10*m), old, reports("c", 5*h)}},
+		"beyond it":                        {list: []change{reports("a", 5*h+10*m+1), old, reports("c", 5*h)}, want: map[string]int64{"a": int64(10*m + 1)}},
+		"the others are not ready":         {list: []change{reports("a", 5*h), dead}},
+		"the others do not report":         {list: []change{reports("a", 10*h), silent}},
+		"alone":                            {list: []change{reports("a", 10*h), podOf("a", 11*h)}},
+		"then the others report earlier":   {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{podOf("a", 9*h), reports("b", 5*h+5*m), reports("c", 5*h+6*m)}, want: map[string]int64{"a": int64(4*h - 6*m)}},
+		"only one of them does":            {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{reports("a", 9*h), reports("b", 5*h+5*m), reports("c", 9*h)}},
+		"the same one again":               {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{reports("a", 9*h), reports("b", 5*h+5*m), reports("b", 5*h+6*m)}},
+		"an outage":                        {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{reports("a", 9*h), reports("b", 9*h), reports("c", 9*h)}},
+		"pods alone":                       {list: []change{podOf("a", 5*h), podOf("b", 5*h)}, after: []change{podOf("a", 9*h), podOf("b", 6*h)}},
+		"Nodes that stand in another list": {list: []change{reports("a", 5*h)}, after: []change{reports("a", 9*h), old, reports("c", 5*h)}},
+		"a Node that another one writes":   {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{reports("a", 9*h), old, reports("c", 5*h)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := slices.Concat(c.list, c.after)
