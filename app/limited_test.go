@@ -2,12 +2,16 @@ package app
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/internal/test/days"
+	"github.com/nodetrail/nodetrail/report"
 )
 
 // Kubernetes 1.32 limits nodes to their own Nodes and pods. What a client read of others before the upgrade, by the Node authorizer, only RBAC allows behind it: then
@@ -15,7 +19,7 @@ import (
 func TestReadyAcrossTheUpgradeThatLimitsNodes(t *testing.T) {
 	for seed := range uint64(3) {
 		for _, upgrade := range []bool{true, false} {
-			for _, reads := range []string{"", "list pods", "get node", "list nodes of its own", "get pod that went"} {
+			for _, reads := range []string{"", "list pods", "get node", "list nodes of its own", "get pod that went", "get pod made again"} {
 				t.Run(fmt.Sprintf("%d upgrade %t %s", seed, upgrade, reads), func(t *testing.T) {
 					t.Parallel()
 					o := days.Options{Minor: 31, Servers: 2, Features: days.Deployments | days.Drains}
@@ -48,12 +52,70 @@ func TestReadyAcrossTheUpgradeThatLimitsNodes(t *testing.T) {
 	}
 }
 
+// What breaks without the bindings breaks by the version at the end of the log. A role is suggested in any case: the client needs it at the next upgrade.
+func TestWhatBreaksAcrossTheUpgradeThatLimitsNodes(t *testing.T) {
+	role := filepath.Join(t.TempDir(), "role.yaml")
+	if err := os.WriteFile(role, []byte(`apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reads}
+rules: [{apiGroups: [""], resources: [pods, nodes], verbs: [get, list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: reads}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reads}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:authenticated"}]
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct{ upgrade, bound bool }{{true, true}, {false, true}, {true, false}} {
+		upgrade := x.upgrade
+		for _, reads := range []string{"", "list pods", "get node", "list nodes of its own", "get pod that went", "get pod made again"} {
+			o := days.Options{Minor: 31, Servers: 2, Features: days.Deployments | days.Drains, NoBinding: !x.bound}
+			if upgrade {
+				o.Features |= days.Upgrade
+			}
+			day := threeHours(t, 61, o)
+			plantRead(t, day, reads)
+			needs := reads == "list pods" || reads == "get node"
+			change := func() ChangeOptions {
+				o := dayOptions(t, day)
+				return ChangeOptions{Authorization: o.Authorization, Input: o.Input}
+			}
+			w, err := WhatIf(t.Context(), WhatIfOptions{ChangeOptions: change()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			broken := func(g report.WhatIfGroup) bool { return g.Outcome == report.Breaks.String() && g.Client != "kubeadm" }
+			if got := slices.ContainsFunc(w.Report.Groups, broken); got != (needs && upgrade && x.bound) {
+				t.Errorf("%+v, %q: breaks %t", x, reads, got)
+			}
+			with := change()
+			with.With = []string{role}
+			if w, err = WhatIf(t.Context(), WhatIfOptions{ChangeOptions: with}); err != nil {
+				t.Fatal(err)
+			}
+			if slices.ContainsFunc(w.Report.Groups, broken) {
+				t.Errorf("%+v, %q: breaks, though another binding allows it", x, reads)
+			}
+			s, err := Suggest(t.Context(), SuggestOptions{ChangeOptions: change()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			suggested := func(c report.SuggestedClient) bool { return c.Client == "node-reporter" }
+			if got := slices.ContainsFunc(s.Suggestion.Clients, suggested); got != (needs && x.bound) {
+				t.Errorf("%+v, %q: suggested %t", x, reads, got)
+			}
+		}
+	}
+}
+
 // plantRead has an agent read with a node's credential in the first half hour.
 func plantRead(t *testing.T, day *days.Day, what string) {
 	t.Helper()
 	i := slices.IndexFunc(day.Events, func(e *days.Event) bool {
 		right := e.Verb == "get"
-		if what == "get pod that went" {
+		if strings.HasPrefix(what, "get pod ") {
 			right = e.Verb == "delete" && e.Ref.Resource == "pods"
 		}
 		return e.IsNode() && right && e.Code == 200 && e.Received.After(day.From.Add(10*time.Minute))
@@ -62,9 +124,12 @@ func plantRead(t *testing.T, day *days.Day, what string) {
 		t.Fatal("no node gets anything, or deletes a pod")
 	}
 	e := *day.Events[i]
-	if what == "get pod that went" { // a kubelet's late look
+	if strings.HasPrefix(what, "get pod ") { // a kubelet's late look
 		at := e.Received.Add(20 * time.Second)
 		e.Verb, e.Code, e.Request, e.AuditID, e.Received, e.Staged = "get", 404, nil, "planted-read", at, at.Add(time.Millisecond)
+		if what == "get pod made again" { // on another node
+			e.Code = 200
+		}
 		i = slices.IndexFunc(day.Events, func(e *days.Event) bool { return e.Staged.After(at) })
 		day.Events = slices.Insert(day.Events, i, &e)
 		return

@@ -67,8 +67,10 @@ func WhatIf(ctx context.Context, o WhatIfOptions) (*WhatIfResult, error) {
 		return nil, err
 	}
 	lag := lags.lag(c.logs.Ledger)
-	b.Settle(func(auditID string, at time.Time) bool { return lag.requests[lagged{auditID, at}] > 0 })
-	r := b.Report(c.facts(setup, res, counts, o.Cluster, nil))
+	facts := c.facts(setup, res, counts, o.Cluster, nil)
+	versions := facts.Authorization.Versions
+	b.Settle(func(auditID string, at time.Time) bool { return lag.requests[lagged{auditID, at}] > 0 }, len(versions) > 0 && limitsNodes(&versions[len(versions)-1]))
+	r := b.Report(facts)
 	r.Without, r.With = c.without.words(), append(r.With, o.With...)
 	out := &WhatIfResult{Report: r, Unread: errors.Join(res.Errors...)}
 	if out.Unread != nil {

@@ -112,7 +112,11 @@ func (s *Suggester) Add(j *pipeline.Judgement) {
 	if !c.needs(j, f) {
 		return
 	}
-	if f.Outcome == Breaks {
+	later := false
+	if f.Outcome == AllowedByNode && !c.kubelet {
+		_, later = s.w.Later(j)
+	}
+	if f.Outcome == Breaks || later {
 		c.breaks++
 		if !j.IsNode {
 			c.strangers++

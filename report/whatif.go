@@ -173,6 +173,20 @@ func (w *WhatIf) Of(j *pipeline.Judgement) Fate {
 	return f
 }
 
+// Later returns the fate of a request that the Node authorizer allows only as long as it does not limit nodes to their own Nodes and pods, once it does (see
+// [pipeline.Judgement.Unlimited]). ok is false where that changes nothing: for any other request, for one that RBAC does not allow today, or will allow, for
+// one that failed, and for what was its node's own until before, which a kubelet does without.
+func (w *WhatIf) Later(j *pipeline.Judgement) (f Fate, ok bool) {
+	is, gone := j.Unlimited()
+	if !is || gone && rules.IsKubelet(j.Client(), nil) || !j.Succeeded() || !w.RBAC.Authorize(j.Attrs, j.Time).Allowed {
+		return Fate{}, false
+	}
+	if _, granted, _ := w.grant(j); granted {
+		return Fate{}, false
+	}
+	return Fate{Outcome: Breaks}, true
+}
+
 // ownUntilBefore reports whether a kubelet watches what was its node's until just before, by the rule rbac-excess-access.
 func ownUntilBefore(j *pipeline.Judgement) bool {
 	return found(j, rules.OwnUntilBefore)

@@ -138,6 +138,7 @@ type WhatIfBuilder struct {
 
 	w         *WhatIf
 	held      []whatIfRequest // that break but for lag
+	later     []whatIfRequest // that break where the Node authorizer limits nodes in the end
 	lost      []rbac.BindingRef
 	counts    [outcomes]int64
 	groups    map[whatIfKey]*whatIfGroup
@@ -182,15 +183,19 @@ func (b *WhatIfBuilder) Add(j *pipeline.Judgement) (f Fate, ok bool) {
 		}
 	}
 	switch f.Outcome {
-	case AllowedByNode, AllowedByOther, Refused:
+	case AllowedByNode:
+		if later, changes := b.w.Later(j); changes && len(b.later) < maxHeld {
+			x := b.request(j, later)
+			x.own()
+			b.later = append(b.later, x)
+		}
+		return f, true
+	case AllowedByOther, Refused:
 		return f, true // nothing changes for them
 	}
 	x := b.request(j, f)
 	if f.Outcome == Breaks && b.asksNode() && !j.Answer.Static && j.Answer.Verdict == nodeauthz.Allow && !j.Answer.Race && j.Observed.NodeVerdict == nodeauthz.Deny && len(b.held) < maxHeld {
-		x.key, x.auditID, x.object, x.lost = x.key.own(), strings.Clone(x.auditID), strings.Clone(x.object), slices.Clone(x.lost)
-		for i, ref := range x.lost {
-			x.lost[i] = ownBinding(ref)
-		}
+		x.own()
 		b.held = append(b.held, x)
 		return f, true
 	}
@@ -198,12 +203,29 @@ func (b *WhatIfBuilder) Add(j *pipeline.Judgement) (f Fate, ok bool) {
 	return f, true
 }
 
+// own has the request alias nothing.
+func (x *whatIfRequest) own() {
+	x.key, x.auditID, x.object, x.lost = x.key.own(), strings.Clone(x.auditID), strings.Clone(x.object), slices.Clone(x.lost)
+	for i, ref := range x.lost {
+		x.lost[i] = ownBinding(ref)
+	}
+}
+
 // asksNode reports whether the cluster will ask the Node authorizer.
 func (b *WhatIfBuilder) asksNode() bool { return slices.Contains(b.w.Authorizers(), "Node") }
 
 // Settle is called once after the last Add. A request that the graph allows and that the API server's Node authorizer refused is a race, and breaks nothing,
-// where lagged says that the API server's graph was behind: it is asked for each by its audit ID and time.
-func (b *WhatIfBuilder) Settle(lagged func(auditID string, at time.Time) bool) {
+// where lagged says that the API server's graph was behind: it is asked for each by its audit ID and time. limited says that the API servers of the log's end limit
+// nodes to their own Nodes and pods: then what they allowed before without that breaks, too.
+func (b *WhatIfBuilder) Settle(lagged func(auditID string, at time.Time) bool, limited bool) {
+	for i := range b.later {
+		if limited {
+			b.counts[AllowedByNode]--
+			b.counts[Breaks]++
+			b.group(&b.later[i])
+		}
+	}
+	b.later = nil
 	for i := range b.held {
 		x := &b.held[i]
 		if lagged(x.auditID, x.at) {
@@ -329,7 +351,7 @@ func (b *WhatIfBuilder) Counts() WhatIfCounts {
 // Report returns the report of all that was added. Of the facts it takes the cluster, the events, the state's warnings and the
 // authorization.
 func (b *WhatIfBuilder) Report(f Facts) *WhatIfReport {
-	b.Settle(func(string, time.Time) bool { return false }) // what nobody has settled breaks
+	b.Settle(func(string, time.Time) bool { return false }, false) // what nobody has settled breaks
 	r := &WhatIfReport{
 		Cluster: f.Cluster, Authorization: f.Authorization, Then: strings.Join(b.w.Authorizers(), ","), Without: []string{}, With: []string{},
 		Requests: b.Counts(), Groups: make([]WhatIfGroup, 0, len(b.groups)), Removed: []RemovedBinding{},
