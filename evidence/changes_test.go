@@ -1,7 +1,9 @@
 package evidence
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,5 +67,35 @@ func TestWhatSaysNothing(t *testing.T) {
 	own := ledgerOf(New(), renewal("a", minutes(1)).change(func(ev *audit.Event) { ev.ObjectRef.APIGroup = "example.com" }))
 	if diff := cmp.Diff(dump(t, ledgerOf(New(), renewal("a", minutes(1)))), dump(t, own)); diff == "" {
 		t.Error("an object of a CRD named leases counts as the node's Lease")
+	}
+}
+
+// What fits exactly is kept, and nothing is said to be dropped; one more of a kind is said to be.
+func TestBoundsAreReachedExactly(t *testing.T) {
+	for name, c := range map[string]struct {
+		of   func(i int) seen
+		most int
+		over Overflow
+	}{
+		"nodes":   {func(i int) seen { return renewal(fmt.Sprintf("n%d", i), minutes(1)) }, 3, OverNodes},
+		"servers": {func(i int) seen { return serverRenewal(fmt.Sprintf("apiserver-%d", i), minutes(1)) }, 3, OverServers},
+		"sources": {func(i int) seen { s := renewal("a", minutes(1)); s.o.Source = fmt.Sprintf("10.0.0.%d", i); return s }, 3, OverSources},
+	} {
+		l := New()
+		l.max.nodes, l.max.servers, l.max.sources = c.most, c.most, c.most
+		for i := range c.most {
+			ledgerOf(l, c.of(i))
+		}
+		if got := l.Overflow(HourOf(noon)); got != 0 {
+			t.Errorf("%d %s: overflow %b", c.most, name, got)
+		}
+		ledgerOf(l, c.of(c.most))
+		if got := l.Overflow(HourOf(noon)); got != c.over {
+			t.Errorf("%d %s: overflow %b, want %b", c.most+1, name, got, c.over)
+		}
+	}
+	l := ledgerOf(New(), serverRenewal("apiserver-"+strings.Repeat("a", MaxName), minutes(1)))
+	if got := l.Overflow(HourOf(noon)); got != OverNames || len(l.Servers(HourOf(noon), HourOf(noon))) != 0 {
+		t.Errorf("a server's name that is too long: overflow %b", got)
 	}
 }
