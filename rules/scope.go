@@ -1,7 +1,7 @@
 package rules
 
 import (
-	segment "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
@@ -129,7 +129,7 @@ func checkScope(r *Request, s State, m *Memory, f *Finding) bool {
 func readsNothing(r *Request) bool {
 	a := r.Attrs
 	return a.Name == "" && a.Namespace != "" && a.Verb != "get" && selects(r, "metadata.name", func(name string) bool {
-		return name == "" || len(segment.IsValidPathSegmentName(name)) > 0
+		return name == "" || len(content.IsPathSegmentName(name)) > 0
 	})
 }
 
