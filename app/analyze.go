@@ -89,6 +89,8 @@ type Analysis struct {
 	Log *file.Result
 	// Counts are of the requests.
 	Counts pipeline.Counts
+	// LeftOut counts requests of nodes that no rule compared with others, since they stand too late in the log.
+	LeftOut int64
 	// Evidence is what the logs show by node, API server and hour, what lies outside of the window included.
 	Evidence *evidence.Ledger
 }
@@ -186,6 +188,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	proven := proof{
 		minWindow: o.MinWindow, only: o.Nodes, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents,
 		restricted: restricted, births: births, nodeGroups: groups, held: held, bound: bound, lags: lags, races: races.list(o.KubeletUserAgents), racesKnown: len(races.full) == 0, since: p.logs.Window.Since, begins: res.Begins, to: p.end(res),
+		missed: over.missed, missedOfNodes: over.missedOfNodes,
 	}
 	if !proven.to.IsZero() {
 		begin := proven.to.Add(-span(o.MinWindow, later(proven.tally.From, proven.begins), proven.to))
@@ -205,7 +208,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	proven.only.narrow(proven.state, b.Tally())
 	f.Only, f.Incidents = o.Nodes, hours.Book(o.Cluster, excepted(o.Exceptions, o.Now)).Incidents(res.Last)
 	f.Exceptions, f.Now = o.Exceptions, o.Now
-	return &Analysis{Report: b.Report(f), Facts: f, Log: res, Counts: counts, Evidence: p.logs.Ledger}, nil
+	return &Analysis{Report: b.Report(f), Facts: f, Log: res, Counts: counts, LeftOut: over.missedOfNodes.requests, Evidence: p.logs.Ledger}, nil
 }
 
 // addGaps adds what the audit policy keeps out of the log to the findings, as of the log's end.

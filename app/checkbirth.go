@@ -156,6 +156,7 @@ func (p *proof) birthFindings(in *checks.Input) {
 	if p.policy == nil || !p.policy.LogsBirths() {
 		out.Doubt(checks.Item{Code: checks.CodeBirthsNotLogged})
 	}
+	p.missed.doubt(&out, p.to.Add(-in.MinWindow))
 	p.birthsByHour(in, &out)
 	in.Births = &out
 }

@@ -288,6 +288,7 @@ func (p *proof) holders(in *checks.Input) {
 			out.Doubt(checks.Item{Code: checks.CodeRuleOff, Object: name})
 		}
 	}
+	p.missedOfNodes.doubt(out, p.to.Add(-in.MinWindow))
 	p.heldAddresses(in, others, out)
 	in.Holders = out
 }

@@ -58,6 +58,8 @@ type proof struct {
 	nodeGroups *groupBook
 	// held is who used the nodes' credentials; nil where nobody looked.
 	held *holderBook
+	// missed are the requests that were not looked at together with others, missedOfNodes those of nodes.
+	missed, missedOfNodes leftOut
 	// written are events that the policy in force has written.
 	written []*writtenEvent
 	// statics are the authorizers that harmless asks, once it has.

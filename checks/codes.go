@@ -111,6 +111,7 @@ const (
 	CodeAddressShared      Code = "address-shared"
 	CodeAddressForeign     Code = "address-not-of-node"
 	CodeAddressesMore      Code = "addresses-too-many"
+	CodeLeftOut            Code = "left-out-of-order"
 	CodeRestsOn            Code = "rests-on"
 )
 
@@ -143,5 +144,6 @@ const (
 	NextLogCredentials    Code = "log-credential-ids"
 	NextFindHolder        Code = "find-holder"
 	NextSettleFirst       Code = "settle-first"
+	NextOrderLogs         Code = "order-logs"
 	NextLogBirths         Code = "log-certificate-requests"
 )

@@ -162,6 +162,8 @@ The check is unproven in these cases:
 - The user name of a kubelet is not exactly that of its Node (see identities-conform). The kubelet then asks for what belongs to another
   name.
 - Kubernetes is older than 1.32. It logs no ID of certificates.
+- The log goes back in time by more than two minutes, and the rules that look at several requests left requests of nodes out. This happens
+  if one input holds the logs of several API servers one after the other.
 - The log does not show where a request came from: a load balancer or a gateway hides addresses, or a kubelet reaches its API server by
   loopback.
 
@@ -215,6 +217,7 @@ The check is unproven in these cases:
 - The audit policy is not known, or does not log these requests with their bodies.
 - One of the two rules is disabled.
 - A Node was created in the window, and the log has no request for its client certificate.
+- The log goes back in time by more than two minutes, and the rules that look at several requests left requests out.
 - The log has no request at all. On kops since 1.20 and on EKS, client credentials are issued outside of the Kubernetes API, and nothing in
   the log can prove how.
 

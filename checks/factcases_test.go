@@ -217,6 +217,8 @@ func TestNext(t *testing.T) {
 		{agree, "whole seconds and more", disagrees(Disagreement{Unordered: true}, Disagreement{Unwatched: true}), NextCheckState},
 		{holder, "somebody else", wrong, NextFindHolder},
 		{holder, "perhaps somebody else", doubts(CodeAddressUnnamed, CodeSecondUserDoubtful), NextFindHolder},
+		{holder, "perhaps somebody else, and no order", doubts(CodeLeftOut, CodeSecondUserDoubtful), NextFindHolder},
+		{holder, "no order", doubts(CodeAddressUnnamed, CodeLeftOut), NextOrderLogs},
 		{holder, "no credential IDs", doubts(CodeAddressUnnamed), NextLogCredentials},
 	} {
 		in := clean()

@@ -232,7 +232,15 @@ func oneHolder(in *Input) Result {
 	if f := in.Holders; f != nil && (len(f.Wrong) > 0 || slices.ContainsFunc(f.NotKnown, doubtful)) {
 		return looked(f, NextFindHolder)
 	}
-	return looked(in.Holders, NextLogCredentials)
+	return looked(in.Holders, orderFirst(in.Holders, NextLogCredentials))
 }
 
-func birthGuarded(in *Input) Result { return looked(in.Births, NextLogBirths) }
+func birthGuarded(in *Input) Result { return looked(in.Births, orderFirst(in.Births, NextLogBirths)) }
+
+// orderFirst is the next step of a check that may be about requests that were left out: what else is wrong is not known before the log is in order.
+func orderFirst(f *Findings, next Code) Code {
+	if f != nil && len(f.Wrong) == 0 && slices.ContainsFunc(f.NotKnown, func(i Item) bool { return i.Code == CodeLeftOut }) {
+		return NextOrderLogs
+	}
+	return next
+}

@@ -1,10 +1,13 @@
 package rules
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/nodetrail/nodetrail/audit"
 )
 
 // Detector finds what no single request shows. It is not safe for concurrent use.
@@ -169,21 +172,32 @@ func (d *Detectors) Forget() {
 	d.late = late
 }
 
-// Observe takes in a judged request, in any order. What comes too late is left out and counted.
-func (d *Detectors) Observe(r *Request, s State) {
+// Observe takes in a judged request, in any order. What comes too late is left out and counted, and Observe reports it.
+func (d *Detectors) Observe(r *Request, s State) (leftOut bool) {
 	t := r.Time
 	switch {
 	case len(d.all) == 0 || t.IsZero():
-		return
+		return false
 	case t.Before(d.watermark), !d.opt.Finished && d.isLate(t, d.lateness):
 		d.late++
 		d.straggles(r)
-		return
+		return true
 	case len(r.Node) > maxRemembered: // no node has such a name
-		return
+		return false
 	}
 	d.see(t)
 	d.show(r, s)
+	return false
+}
+
+// Disordered reports whether a request that was left out stands too late in its log. Otherwise the request lasted, or its answer was waited for in vain:
+// its log may be in order.
+func (d *Detectors) Disordered(r *Request) bool {
+	at := cmp.Or(r.Event.StageTime, r.Time)
+	if r.Event.Stage == audit.StageRequestReceived {
+		at = at.Add(time.Minute) // it was waited for until the lateness was over, and a little longer
+	}
+	return at.Before(d.watermark)
 }
 
 // see takes in the time of a request.

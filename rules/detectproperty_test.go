@@ -11,6 +11,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
@@ -83,6 +84,40 @@ func TestDetectorsDoNotDependOnOrder(t *testing.T) {
 	for _, r := range overTimeRules() {
 		if found[r.Name] < effort.Of(10, 3) {
 			t.Errorf("%s was found %d times: the test shows little", r.Name, found[r.Name])
+		}
+	}
+}
+
+// What is left out because its log is not in order differs from what lasted, and from what was waited for in vain.
+func TestDisordered(t *testing.T) {
+	d := NewDetectors(overTimeRules(), DetectorOptions{Finished: true})
+	observe := func(stage audit.Stage, at, answered time.Duration) (leftOut, disordered bool) {
+		r := request1("n1", "deny", "get secrets shop/a")
+		r.Event.Stage, r.Event.StageTime, r.Time = stage, r.Time.Add(answered), r.Time.Add(at)
+		leftOut = d.Observe(r, nil)
+		return leftOut, leftOut && d.Disordered(r)
+	}
+	for _, at := range []time.Duration{0, 20 * time.Minute} {
+		if leftOut, _ := observe(audit.StageResponseComplete, at, at+time.Second); leftOut {
+			t.Error("left out in order")
+		}
+	}
+	d.Advance(time.Time{}, nil, func(*Detection) {})
+	for _, c := range []struct {
+		name                string
+		stage               audit.Stage
+		at, answered        time.Duration
+		leftOut, disordered bool
+	}{
+		{"less than the lateness", audit.StageResponseComplete, 19 * time.Minute, 19 * time.Minute, false, false},
+		{"another log", audit.StageResponseComplete, 17 * time.Minute, 17*time.Minute + time.Second, true, true},
+		{"a watch that ends", audit.StageResponseComplete, 10 * time.Minute, 20 * time.Minute, true, false},
+		{"a watch that ended in another log", audit.StageResponseComplete, 2 * time.Minute, 12 * time.Minute, true, true},
+		{"no answer", audit.StageRequestReceived, 18*time.Minute - 5*time.Second, 18*time.Minute - 5*time.Second, true, false},
+		{"no answer in another log", audit.StageRequestReceived, 16 * time.Minute, 16 * time.Minute, true, true},
+	} {
+		if leftOut, disordered := observe(c.stage, c.at, c.answered); leftOut != c.leftOut || disordered != c.disordered {
+			t.Errorf("%s: left out %t, disordered %t; want %t, %t", c.name, leftOut, disordered, c.leftOut, c.disordered)
 		}
 	}
 }

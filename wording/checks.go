@@ -211,6 +211,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	},
 	checks.CodeAddressForeign:     valued("the node's credential was used from %s, which is not an address of its Node object"),
 	checks.CodeAddressesMore:      says("credentials were used from more addresses than nodetrail keeps"),
+	checks.CodeLeftOut:            says("the log goes back in time by more than two minutes, and the rules that look at several requests left requests out there"),
 	checks.CodeRestsOn:            about("it depends on the check %s, which is not passed"),
 	checks.CodeRestrictionNotSeen: says("nothing in the log shows that NodeRestriction is in force"),
 	checks.CodeRestrictionCut: func(i *checks.Item) string {
@@ -288,6 +289,7 @@ var nexts = map[checks.Code]string{
 	checks.NextStopUse:           "stop what uses the kubelet's credential for this",
 	checks.NextLogCredentials:    "log the credential ID (Kubernetes 1.32 and later) and the source address of each request of a node, and give the state of its Nodes",
 	checks.NextFindHolder:        "find out what uses the credential, and treat it as stolen if nobody knows: nodetrail reach --node names what it could read",
+	checks.NextOrderLogs:         "give the log of each API server as a file of its own, or sort the log by stageTimestamp, and analyze it again",
 	checks.NextSettleFirst:       "first fix the checks that this check depends on",
 	checks.NextLogBirths:         "log certificate signing requests and their approval",
 }

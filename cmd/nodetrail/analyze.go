@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -169,14 +168,8 @@ func (f *analyzeFlags) run(ctx context.Context, std streams) (err error) {
 	if err := f.reportOutput.write(reportTo, a.Report); err != nil {
 		return err
 	}
-	for i := range a.Report.Findings {
-		if x := &a.Report.Findings[i]; x.Reason == rules.OwnFailed || x.Reason == rules.OwnCostly {
-			fmt.Fprintf(std.err, "nodetrail: rule %s, %d times: %s\n", x.Rule, x.Count, wording.Visible(x.Message))
-		}
-	}
-	if a.Counts.Judged == 0 && a.Counts.OutOfWindow > 0 {
-		fmt.Fprintf(std.err, "nodetrail: no request of a node lies in the window that --since and --until leave; the log goes from %s to %s\n",
-			a.Log.First.UTC().Format(time.RFC3339), a.Log.Last.UTC().Format(time.RFC3339))
+	for _, notice := range a.Notices() {
+		fmt.Fprintf(std.err, "nodetrail: %s\n", notice)
 	}
 	return f.verdict(a)
 }

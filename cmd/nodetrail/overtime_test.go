@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -44,5 +45,25 @@ func TestAnalyzeFindsOverTime(t *testing.T) {
 	}
 	if found := of("--disable", "secret-enumeration"); len(found) > 0 {
 		t.Errorf("disabled, and found %+v", found)
+	}
+}
+
+// analyze says on standard error that it left requests out, and of which input.
+func TestAnalyzeSaysWhatIsLeftOut(t *testing.T) {
+	whole, err := os.ReadFile(capture + "/audit.log.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := slices.Collect(strings.Lines(backward(t, whole)))
+	slices.Reverse(lines)
+	first, second := strings.Join(lines[:len(lines)/2], ""), strings.ReplaceAll(strings.Join(lines[len(lines)/2:], ""), "T06:", "T08:")
+	for _, c := range []struct{ name, log, want string }{
+		{"in order", first + second, ""},
+		{"the second half first", second + first, "nodetrail: <stdin>: the log goes back in time, from 2026"},
+	} {
+		code, _, errs := invoke(t, c.log, "analyze", "-q", "--state", capture+"/journal.jsonl.gz", "-")
+		if code != 0 || !strings.HasPrefix(errs, c.want) || (errs == "") != (c.want == "") {
+			t.Errorf("%s: exit status %d, standard error %q", c.name, code, errs)
+		}
 	}
 }

@@ -24,18 +24,25 @@ func inOrder(events []audit.Event) {
 	sort.SliceStable(events, func(a, b int) bool { return stageTime(&events[a]).Before(stageTime(&events[b])) })
 }
 
-// order counts how often the next event is later, and how often it is earlier.
+// order counts how often the next event is later, and how often it is earlier, and knows the farthest way back.
 type order struct {
 	first, last time.Time
 	up, down    int
+	// least and most bound the times. After an event of from, the latest so far, comes one of to: this is the farthest way back.
+	least, most, from, to time.Time
 }
 
 func (o *order) see(ev *audit.Event) {
 	t := stageTime(ev)
-	if t.IsZero() {
+	switch {
+	case t.IsZero():
+		return
+	case !o.most.IsZero() && t.After(o.most): // as most are
+		o.up++
+		o.last, o.most = t, t
 		return
 	}
-	o.add(&order{first: t, last: t})
+	o.add(&order{first: t, last: t, least: t, most: t})
 }
 
 // add adds the order of events that follow.
@@ -54,6 +61,18 @@ func (o *order) add(next *order) {
 		o.down++
 	}
 	o.up, o.down, o.last = o.up+next.up, o.down+next.down, next.last
+	if next.from.Sub(next.to) > o.from.Sub(o.to) {
+		o.from, o.to = next.from, next.to
+	}
+	if o.most.Sub(next.least) > o.from.Sub(o.to) {
+		o.from, o.to = o.most, next.least
+	}
+	if next.least.Before(o.least) {
+		o.least = next.least
+	}
+	if next.most.After(o.most) {
+		o.most = next.most
+	}
 }
 
 // backward is the error of a log whose events go back in time; nil of one that only has some out of order.

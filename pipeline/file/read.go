@@ -28,11 +28,19 @@ type Result struct {
 	Malformed []Place
 	// Errors are the files that could not be read to their end. What came before is in the batches.
 	Errors []error
+	// Reversals are the inputs that go back in time, each with its farthest way back, but for those that go from the newest event to the oldest.
+	Reversals []Reversal
 	// First and Last bound the times of the events that were decoded.
 	First, Last time.Time
 	// Begins is when the log begins: the oldest time of which it has an event. First is before it where requests that ended later began before the log,
 	// as watches do.
 	Begins time.Time
+}
+
+// Reversal is where an input goes back in time: after an event of From, which is its latest so far, it has one of To.
+type Reversal struct {
+	Input    string
+	From, To time.Time
 }
 
 // Place is where a log was malformed.
@@ -137,6 +145,8 @@ func (rd *reader) await(l *log) (bool, error) {
 			if !open {
 				if err := l.order.backward(l.in.String()); err != nil {
 					rd.res.Errors = append(rd.res.Errors, err)
+				} else if l.order.from.After(l.order.to) {
+					rd.res.Reversals = append(rd.res.Reversals, Reversal{Input: l.in.String(), From: l.order.from, To: l.order.to})
 				}
 				return false, rd.ctx.Err()
 			}

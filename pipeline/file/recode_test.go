@@ -7,8 +7,10 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
@@ -193,6 +195,39 @@ func TestBackward(t *testing.T) {
 	rng.Shuffle(len(evs), func(i, j int) { evs[i], evs[j] = evs[j], evs[i] })
 	if g := one(t, Options{}, strings.Join(evs, "\n")); len(g.res.Errors) > 0 {
 		t.Error(g.res.Errors)
+	}
+}
+
+// The farthest way back of an input is found, wherever it lies and however many chunks the input has.
+func TestReversals(t *testing.T) {
+	evs := strings.Split(strings.TrimSpace(events("e", 3000, 0, 1000, 0)), "\n")
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range effort.Of(40, 10) {
+		some := slices.Clone(evs)
+		for range rng.IntN(4) { // a part of the log somewhere else
+			from := rng.IntN(len(some) - 100)
+			part := slices.Clone(some[from : from+rng.IntN(100)])
+			some = slices.Delete(some, from, from+len(part))
+			some = slices.Insert(some, rng.IntN(len(some)), part...)
+		}
+		var most, back time.Duration
+		for _, ev := range some {
+			i, _ := strings.CutPrefix(idsOf(ev)[0], "e")
+			n, err := strconv.Atoi(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := time.Duration(n) * time.Second
+			most, back = max(most, at), max(back, most-at)
+		}
+		g := one(t, Options{}, strings.Join(some, "\n"))
+		var got time.Duration
+		for _, r := range g.res.Reversals {
+			got = r.From.Sub(r.To)
+		}
+		if got != back || len(g.res.Errors) > 0 {
+			t.Fatalf("%s back, want %s; %v", got, back, g.res.Errors)
+		}
 	}
 }
 

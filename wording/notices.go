@@ -1,0 +1,23 @@
+package wording
+
+import (
+	"fmt"
+	"time"
+)
+
+// NothingInWindow says that no request lies in the window that was asked for.
+func NothingInWindow(first, last time.Time) string {
+	return fmt.Sprintf("no request of a node lies in the window that --since and --until leave; the log goes from %s to %s",
+		first.UTC().Format(time.RFC3339), last.UTC().Format(time.RFC3339))
+}
+
+// GoesBack says that an input is not in the order of time.
+func GoesBack(input string, from, to time.Time) string {
+	return fmt.Sprintf("%s: the log goes back in time, from %s to %s", Visible(input), stamp(from), stamp(to))
+}
+
+// LeftOut says what follows from that.
+func LeftOut(requests int64) string {
+	return fmt.Sprintf("the log is not in the order of time: the rules that look at several requests left %s of nodes out. They may have missed a second user of a credential, "+
+		"and silences that they report (node-silent) may be wrong. Give the log of each API server as a file of its own, or sort the log by stageTimestamp", Plurals(requests, "request"))
+}
