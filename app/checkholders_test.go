@@ -44,7 +44,7 @@ func TestOneHolder(t *testing.T) {
 	}
 	want := map[string]checks.Code{
 		"holder-elsewhere": checks.CodeSecondUser, "holder-other-node": checks.CodeSecondUser, "holder-client": checks.CodeSecondUser,
-		"holder-moves": checks.CodeSecondUser, "holder-open-watch": checks.CodeSecondUser, "holder-probes": checks.CodeSecondUserDoubtful,
+		"holder-moves": checks.CodeSecondUser, "holder-forwards": checks.CodeSecondUserDoubtful, "holder-open-watch": checks.CodeSecondUser, "holder-probes": checks.CodeSecondUserDoubtful,
 		"holder-agent": checks.CodeSecondUserDoubtful, "holder-gateway": checks.CodeAddressShared, "holder-no-address": checks.CodeAddressUnnamed,
 		"holder-no-id": checks.CodeCredentialUnnamed, "holder-vip-moves": checks.CodeAddressShared,
 	}

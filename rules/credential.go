@@ -39,6 +39,8 @@ const (
 	// RestrictionRefused and AdmissionStopped are about writes that were authorized, and that admission refused.
 	RestrictionRefused Reason = "restriction-refused"
 	AdmissionStopped   Reason = "admission-stopped"
+	// Forwarded is about a request with the node's client certificate that says that a proxy forwarded it.
+	Forwarded Reason = "forwarded"
 	// ProviderAgent is about an agent of the provider that is known to use the credential.
 	ProviderAgent Reason = "provider-agent"
 	// SecretTaken is about a secret or a token that something else than the kubelet got, and that a pod on the node uses: no other rule names it.
@@ -69,6 +71,7 @@ func nodeCredentialMisuse() *Rule {
 			{Reason: SharedCertificate, Doc: "the client certificate is one that another node used first"},
 			{Reason: TwoCertificates, Doc: "two client certificates of the node are in use at once"},
 			{Reason: SecondAddress, Doc: "a second address is in use next to the kubelet's, or in turn with it (medium)"},
+			{Reason: Forwarded, Doc: "a request with the node's client certificate has a header of proxies, which kubelets do not send (medium)"},
 			{Reason: MovedAddress, Doc: "an address that the Node does not have took the place of one that it has (medium)"},
 			{Reason: UsedInSilence, Doc: "while the kubelet is silent, an address that the Node does not have is used, and no kubelet lives there (medium)"},
 		},
@@ -120,7 +123,10 @@ A single request with a node's identity for which one of these holds, the first 
   low: admission refuses events of a namespace that is being deleted, and mirror pods beyond a quota. It is also low where NodeRestriction
   refuses what a kubelet may try: a write within the skew, the mirror pod of a static pod that names ConfigMaps, secrets or other objects,
   which kubelets before 1.34 try to create again and again, and what names the UID of a Node or pod that was made anew under its name. A
-  write of another node's object is in foreign-node-write.
+  write of another node's object is in foreign-node-write;
+- it came with the node's X.509 client certificate and with the header 'X-Forwarded-For' or 'X-Real-Ip' (medium), whatever addresses the
+  header has. Kubelets send no such header, and a proxy that adds one cannot pass a client certificate on. A request that another API
+  server forwarded, with an address of the Node, is not flagged.
 
 Several requests together, those whose user agent is a kubelet's, by their own times and whatever the order in which they come; for
 addresses also those by which another client reads a secret or gets a token:
@@ -182,6 +188,10 @@ program send a name of their own: k3s, rke2, kubelite, k0s and hyperkube are kno
 A log from which something cut the user agents, so that no event had one for ten minutes, tells nothing of clients: then addresses
 alone count. Where only the log of one of several API servers lacks them, its kubelets are flagged.
 
+A proxy that authenticates nodes and names them in headers, as API servers accept from a front proxy, is not flagged for that: such a
+request has no ID of a client certificate. If an aggregated API server writes a log, do not give it to nodetrail: the API server adds
+'X-Forwarded-For' for it.
+
 Nodes that reach some API servers directly and others through a gateway are flagged: so is a thief behind that gateway.
 
 A program with a kubelet's user agent that loaded the node's
@@ -227,6 +237,9 @@ func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 	if IsKubelet(product, m.Kubelets) || program(product) == "kubeadm" && kubeadms(r) {
 		if r.Allowed && r.Event.Code == http.StatusForbidden && writes(r.Attrs.Verb) && !writesForeign(r, s) {
 			refusedByAdmission(r, f)
+			if f.Severity == Low {
+				forwarded(r, s, f) // is worse
+			}
 			return true
 		}
 		f.Severity, f.Reason = Medium, EscalationRefused
@@ -234,7 +247,7 @@ func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 		if !refused {
 			switch f.Reason = odd(r, s); f.Reason {
 			case "":
-				return false
+				return forwarded(r, s, f)
 			case PodsOfAll:
 				return true
 			case UnusedReadRefused:

@@ -93,5 +93,5 @@ var identities = map[rules.Reason]string{
 
 // sayAddress reports whether the sentence of the reason has the address.
 func sayAddress(r rules.Reason) bool {
-	return r == rules.SecondAddress || r == rules.MovedAddress || r == rules.UsedInSilence || r == rules.CertificateMoved || r == rules.TokenElsewhere
+	return r == rules.SecondAddress || r == rules.MovedAddress || r == rules.UsedInSilence || r == rules.Forwarded || r == rules.CertificateMoved || r == rules.TokenElsewhere
 }

@@ -248,6 +248,10 @@ var findings = map[rules.Reason]func(*said) string{
 		}
 		return fmt.Sprintf("the credential of node %s is used from %s while it is in use from %s", s.k.Node, address, home)
 	},
+	rules.Forwarded: func(s *said) string {
+		return fmt.Sprintf("the client certificate of node %s was used from %s in a request that says it was forwarded for %s: kubelets send no header that says so, and a proxy that does has no such certificate",
+			s.k.Node, s.p.Text(rules.ParamHome), s.p.Text(rules.ParamAddress))
+	},
 	rules.MovedAddress: func(s *said) string {
 		return fmt.Sprintf("the credential of node %s is now used from %s, which is not an address of its Node, and no longer from %s",
 			s.k.Node, s.p.Text(rules.ParamAddress), s.p.Text(rules.ParamHome))

@@ -2,6 +2,7 @@ package days
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -80,6 +81,11 @@ func holders() []Mutation {
 				return "watches " + p.namespace + "/" + p.secrets[0] + " of " + p.node.name
 			}
 			return ""
+		}),
+		holder("holder-forwards", "somebody on the node uses its kubelet's credential, as a kubelet, and names another address in a header of proxies", func(m *mutator) string {
+			return lease(m, func(e, like *Event) {
+				e.SourceIPs = slices.Concat([][]string{{thiefAddress}, like.SourceIPs}[m.IntN(2)], like.SourceIPs)
+			})
 		}),
 		holder("holder-moves", "from some time on all requests of a node come from where somebody copied its credential to", func(m *mutator) string {
 			node := m.node()
