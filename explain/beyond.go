@@ -38,6 +38,7 @@ type Beyond struct {
 
 	node   string
 	places map[useKey]int
+	taken  takings
 }
 
 // The verdicts of a Use, as package nodeauthz names them.
@@ -126,6 +127,9 @@ func (b *Beyond) Add(j *pipeline.Judgement) {
 		if b.To == nil || at.After(*b.To) {
 			b.To = at
 		}
+	}
+	if j.Succeeded() {
+		b.taken.add(j)
 	}
 	verdict, beyond := b.verdict(j)
 	if !beyond || !j.Succeeded() {
@@ -306,13 +310,4 @@ func (u *Use) words() string {
 		}
 	}
 	return strings.Join(parts, "; ")
-}
-
-// reads reports whether the use gave away what the object holds.
-func (u *Use) reads() bool {
-	switch u.Verb {
-	case "get", "list", "watch", "update", "patch":
-		return u.Subresource == ""
-	}
-	return false
 }

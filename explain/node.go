@@ -26,7 +26,7 @@ type NodeReach struct {
 	Known bool `json:"known"`
 	// Objects are what pods and volumes on the node led to: secrets and service accounts first, each kind by namespace and name.
 	Objects []NodeObject `json:"objects"`
-	// Accounts are the service accounts among them whose tokens the credential could make, with their rights. Rights of all service accounts, but not
+	// Accounts are the service accounts whose tokens the credential could make, or did by the log, with their rights. Rights of all service accounts, but not
 	// those that every authenticated user has, are among them.
 	Accounts []Account `json:"accounts"`
 	// RightsKnown is false when accounts may have had more rights, as the state does not know all roles and bindings of the span.
@@ -109,10 +109,21 @@ func (x *Explainer) Node(node string, from, to time.Time, beyond *Beyond) *NodeR
 	}
 	slices.SortStableFunc(out.Objects, func(a, b NodeObject) int { return cmp.Compare(rankOf(a.Object.Kind), rankOf(b.Object.Kind)) })
 	accounts := map[rbac.SubjectRef]int{} // places in out.Accounts
+	account := func(namespace, name string) {
+		ref := rbac.SubjectRef{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
+		if _, known := accounts[ref]; !known {
+			accounts[ref] = len(out.Accounts)
+			out.Accounts = append(out.Accounts, Account{Namespace: namespace, Name: name, Rights: []AccountRight{}})
+		}
+	}
 	for i := range out.Objects {
 		if o := &out.Objects[i]; slices.Contains(o.Access, accessToken) {
-			accounts[rbac.SubjectRef{Kind: rbacv1.ServiceAccountKind, Namespace: o.Object.Namespace, Name: o.Object.Name}] = len(out.Accounts)
-			out.Accounts = append(out.Accounts, Account{Namespace: o.Object.Namespace, Name: o.Object.Name, Rights: []AccountRight{}})
+			account(o.Object.Namespace, o.Object.Name)
+		}
+	}
+	for t := range beyond.takings() {
+		if t.kind == rotateTokens {
+			account(t.namespace, t.name)
 		}
 	}
 	x.rights(out, accounts, from, to)

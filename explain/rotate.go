@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -28,7 +29,19 @@ func (r *NodeReach) rotations() {
 	if r.Beyond != nil {
 		r.Beyond.sort()
 		for i := range r.Beyond.Uses {
-			r.Beyond.Uses[i].rotations(add)
+			u := &r.Beyond.Uses[i]
+			if t, ok := u.taken(); ok {
+				t.rotation(u.AuditIDs, add)
+			}
+		}
+		reached := r.reached()
+		for t, ids := range r.Beyond.takings() {
+			if !reached[t] {
+				t.rotation(ids, add)
+			}
+		}
+		if more := r.Beyond.taken.more; more > 0 {
+			r.Notes = append(r.Notes, fmt.Sprintf("The list of what to rotate is not complete: %s for still other secrets and tokens succeeded.", plural(int(more), "request")))
 		}
 	}
 	for i := range r.Objects {
@@ -54,18 +67,27 @@ func (r *NodeReach) rotations() {
 	}
 }
 
-// rotations are those of what was read.
-func (u *Use) rotations(add func(kind, namespace, name, why string)) {
-	why := "was read: audit ID " + strings.Join(u.AuditIDs, ", ")
-	switch {
-	case u.APIGroup != "":
-	case u.Resource == "secrets" && u.reads() && u.Name == "":
-		add(rotateSecrets, u.Namespace, "", why)
-	case u.Resource == "secrets" && u.reads():
-		add(rotateSecret, u.Namespace, u.Name, why)
-	case u.Resource == "serviceaccounts" && u.Subresource == "token" && u.Verb == "create":
-		add(rotateTokens, u.Namespace, u.Name, "was made: audit ID "+strings.Join(u.AuditIDs, ", "))
+// rotation adds what was taken.
+func (t taking) rotation(ids []string, add func(kind, namespace, name, why string)) {
+	what := "was read"
+	if t.kind == rotateTokens {
+		what = "was made"
 	}
+	add(t.kind, t.namespace, t.name, what+": audit ID "+strings.Join(ids, ", "))
+}
+
+// reached are the secrets and the tokens among what the credential could reach.
+func (r *NodeReach) reached() map[taking]bool {
+	out := map[taking]bool{}
+	for i := range r.Objects {
+		switch o := &r.Objects[i]; {
+		case o.Object.Kind == nodeauthz.KindSecret.String():
+			out[taking{rotateSecret, o.Object.Namespace, o.Object.Name}] = true
+		case slices.Contains(o.Access, accessToken):
+			out[taking{rotateTokens, o.Object.Namespace, o.Object.Name}] = true
+		}
+	}
+	return out
 }
 
 // bound is what of a path is bound to its node, in words.
