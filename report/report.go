@@ -66,7 +66,7 @@ type Events struct {
 	Read   int64 `json:"read"`
 	Node   int64 `json:"node"`
 	Judged int64 `json:"judged"`
-	// Duplicates came more than once; Skipped no rule could need, or lay outside of the window asked for.
+	// Duplicates came more than once to one process: what the store recognizes after a restart counts once in all else, and not here. Skipped no rule could need, or lay outside of the window asked for.
 	Duplicates int64 `json:"duplicates"`
 	Malformed  int64 `json:"malformed"`
 	Skipped    int64 `json:"skipped"`

@@ -33,7 +33,7 @@ const (
 type Events struct {
 	// Read counts all events; Node those of node identities, of any stage; Judged the requests that were given a verdict.
 	Read, Node, Judged int64
-	// Duplicates came more than once; Skipped no rule could need, or lay outside of the window asked for.
+	// Duplicates came more than once to one process; Skipped no rule could need, or lay outside of the window asked for.
 	Duplicates, Malformed, Skipped int64
 	// MalformedAt says where, at most MaxMalformed of them.
 	MalformedAt []Place

@@ -103,7 +103,7 @@ func All() []Metric {
 		{excessRequests, Counter, []string{"binding", "product"}, "Requests that need RBAC, by the binding that allows them and the user agent without its version.", "`metrics.maxBindings` pairs, then `other` as `product` of as many bindings, then `other` for both", false},
 		{agreement, Counter, []string{"outcome", "race"}, "Verdicts compared with those of the API server: agree or disagree.", "4", true},
 		{raceDistance, Histogram, nil, "Time between a request and the change of the state that makes its verdict a race, where the API server decided otherwise. `skew` must be more than nearly all of them.", once, false},
-		{events, Counter, []string{"source", "outcome"}, "Audit events: read, and of those skipped because no rule can need them, malformed, or duplicate.", "4 for each of 64 sources, then `other`", false},
+		{events, Counter, []string{"source", "outcome"}, "Audit events: read, and of those skipped because no rule can need them, malformed, or duplicate: read by this process before.", "4 for each of 64 sources, then `other`", false},
 		{envelopes, Counter, []string{"envelope"}, "Audit events read, by the shipper's envelope around them.", "32, then `other`", false},
 		{judgeDelay, Histogram, nil, "Time from the receipt of an event to the storing of its verdict.", once, false},
 		{commitSeconds, Histogram, nil, "Time that a commit to the store took.", once, false},
