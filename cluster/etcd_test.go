@@ -358,6 +358,8 @@ func TestEtcdRefused(t *testing.T) {
 	}
 	f("a changed byte", flipped, "the etcd snapshot is damaged: its checksum is wrong")
 	f("half of it", good[:len(good)/2+7], "the etcd snapshot is damaged: it is cut off")
+	packed := pack(t, "gz", string(good))
+	f("half of it, compressed", []byte(packed[:len(packed)/2]), "the compressed data is cut off")
 	f("an encrypted object", whole(func(e *etcdDB) { e.put("/registry/pods/shop/a", []byte("k8s:enc:kms:v2:prod:\x01")) }), "the snapshot holds pods encrypted (\"kms\")")
 	f("no object at all", whole(func(e *etcdDB) { e.put("/registry/pods/shop/a", []byte("x")) }), "neither protobuf nor JSON")
 	f("torn protobuf", whole(func(e *etcdDB) { e.put("/registry/csidrivers/a", csi[:len(csi)/2]) }), "\"/registry/csidrivers/a\" cannot be read")

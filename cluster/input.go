@@ -243,6 +243,9 @@ func (u *unpackedReader) Read(p []byte) (int, error) {
 	if u.n += int64(n); u.n > mostUnpacked && u.n/mostRatio > u.packed.n {
 		return 0, errExpands
 	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = explain(err)
+	}
 	return n, err
 }
 
