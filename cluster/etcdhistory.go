@@ -105,16 +105,25 @@ func (b *etcdBuilder) add(n uint16, s *etcdSnapshot) error {
 	if list {
 		// Of each key the latest change up to the revision that was compacted is left, or it was gone then.
 		from = etcdRevision{s.compacted.main, math.MaxInt64}
-		at, there := map[uint32]etcdChange{}, []etcdChange(nil)
+		at, there, other := map[uint32]etcdChange{}, []etcdChange(nil), int64(math.MaxInt64)
 		for _, c := range changes {
 			if c.at.compare(from) <= 0 {
 				at[c.key] = c
 			}
 		}
 		for _, c := range at {
-			if !c.deleted {
-				there = append(there, c)
+			if c.deleted {
+				continue
 			}
+			// What was there at the end of the snapshot before, and has not changed since, was in that snapshot; so was, in some form, what was made before its end.
+			was, ok := b.live[c.key]
+			if n > 0 && (c.at.compare(known) <= 0 && was.value != c.at || c.made <= known.main && !ok) {
+				other = min(other, c.made)
+			}
+			there = append(there, c)
+		}
+		if other < math.MaxInt64 {
+			return b.otherEtcd(other)
 		}
 		slices.SortFunc(there, func(a, b etcdChange) int { return a.at.compare(b.at) })
 		b.list(n, s, there, known)
@@ -207,7 +216,7 @@ func (b *etcdBuilder) scan(n uint16, s *etcdSnapshot) ([]etcdChange, error) {
 			if several {
 				sum := r.hash(b.seed)
 				if was, ok := b.seen[at]; ok && was != sum || !ok && b.covered(n, at) {
-					return fmt.Errorf("not of the same etcd as %s: revision %d differs; give snapshots of one etcd, all from before it was restored or all from after", b.history.snapshots[0].path, at.main)
+					return b.otherEtcd(at.main)
 				}
 				seen[at] = sum
 			}
@@ -244,6 +253,11 @@ func (b *etcdBuilder) scan(n uint16, s *etcdSnapshot) ([]etcdChange, error) {
 		b.seen[at] = sum
 	}
 	return changes, err
+}
+
+// otherEtcd is the error of a snapshot that contradicts those before it.
+func (b *etcdBuilder) otherEtcd(revision int64) error {
+	return fmt.Errorf("not of the same etcd as %s: revision %d differs; give snapshots of one etcd, all from before it was restored or all from after", b.history.snapshots[0].path, revision)
 }
 
 // covered reports whether one of the snapshots before the nth has all changes of that time.

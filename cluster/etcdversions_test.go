@@ -62,6 +62,35 @@ func TestEtcdOfOneCluster(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("of two clusters: %v, want %q", err, want)
 	}
+	// Of two clusters without a revision that both snapshots have: what is older than the end of the first is not in it, or is another one.
+	apart := func(file string, compacted uint64, all ...[2]int) string {
+		e := newEtcdDB(t, "key")
+		for i, x := range all { // by which revisions it was made and changed last
+			name := string(rune('a' + i))
+			e.made["/registry/csidrivers/"+name], e.rev = uint64(x[0]), uint64(x[1]-1)
+			e.put("/registry/csidrivers/"+name, proto(t, `{"apiVersion":"storage.k8s.io/v1","kind":"CSIDriver","metadata":{"name":"`+name+`","creationTimestamp":"2026-11-21T06:00:00Z"}}`))
+		}
+		e.compact(compacted)
+		return write(t, file, string(e.save()))
+	}
+	early := apart("early.db", 7, [2]int{2, 2}, [2]int{3, 5}, [2]int{8, 8})
+	for _, c := range []struct {
+		name  string
+		late  [][2]int
+		wrong bool
+	}{
+		{"unchanged", [][2]int{{2, 2}, {3, 5}, {8, 8}, {12, 12}}, false},
+		{"changed, and one made again", [][2]int{{2, 11}, {3, 12}, {13, 13}}, false},
+		{"without what was deleted", [][2]int{{2, 2}}, false},
+		{"with what should have been there", [][2]int{{2, 2}, {3, 5}, {8, 8}, {6, 12}}, true},
+		{"with another revision of what has not changed", [][2]int{{2, 4}}, true},
+		{"of other objects", [][2]int{{2, 11}, {3, 12}, {8, 13}, {4, 14}}, true},
+	} {
+		_, err := readAll(apart("late.db", 20, append(c.late, [2]int{30, 30})...), early)
+		if (err != nil) != c.wrong || err != nil && !strings.Contains(err.Error(), "late.db: not of the same etcd as "+early) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
 	s := NewState()
 	if err := s.Load([]string{first, other}, nil); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("loading both: %v", err)
