@@ -182,8 +182,12 @@ func (f *analyzeFlags) verdict(a *app.Analysis) error {
 	if n := a.Log.Counts.Malformed; f.strict && n > 0 {
 		return fmt.Errorf("--strict: malformed lines: %d, the first at %s", n, app.FirstMalformed(a.Log))
 	}
-	return f.check(a.Report, func() string {
+	err := f.check(a.Report, func() string {
 		n, worst := a.Report.Failing(f.fail.Severity)
 		return fmt.Sprintf("%d, the worst %s", n, worst)
 	})
+	if err == nil && f.fail.Severity != rules.None && a.LeftOut > 0 {
+		err = fmt.Errorf("--fail-on %s: not known, because requests were left out", f.fail.Severity)
+	}
+	return err
 }
