@@ -66,18 +66,20 @@ func neverMade(r *Request) bool {
 // ofNoPod reports whether the request is for a claim or a service account that no pod uses which is on the node, or was while the kubelet may still have it. A kubelet gets both by what
 // its pods say. Whether a version lets nodes get service accounts is another question: a node may ask for tokens of those of its pods in each.
 func ofNoPod(r *Request, s State) bool {
-	a := *r.Attrs
+	a := r.Attrs
 	if s == nil || a.APIGroup != "" || a.Subresource != "" || a.Verb != "get" || a.Name == "" || r.Answer.Verdict != nodeauthz.Deny {
 		return false
 	}
 	switch a.Resource {
 	case "persistentvolumeclaims":
 	case "serviceaccounts":
-		a.Verb, a.Subresource = "create", "token"
+		token := *a
+		token.Verb, token.Subresource = "create", "token"
+		a = &token
 	default:
 		return false
 	}
-	return s.PodsWatched(r.Time.Add(-asksAfter)) && s.PodsWatched(r.Time) && !s.Had(&a, r.Node, r.Time) && !namesNoNode(r, s)
+	return s.PodsWatched(r.Time.Add(-asksAfter)) && s.PodsWatched(r.Time) && !s.Had(a, r.Node, r.Time) && !namesNoNode(r, s)
 }
 
 // slicesOf130 reports whether the request may be about ResourceSlices as the kubelet of 1.30 has them. What the log does not tell counts for the kubelet.
