@@ -1,10 +1,9 @@
 package app
 
 import (
-	"time"
-
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
+	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -24,9 +23,6 @@ func (p *proof) usesOf(k *tally.Key, g *tally.Group, lag lagUses) (out []checks.
 	return out
 }
 
-// unseenBefore is for how long before a request the state must know all pods to show whether its object was the node's own just before.
-const unseenBefore = time.Minute
-
 // use is a group of requests that only a binding let through.
 func (p *proof) use(k *tally.Key, g *tally.Group) checks.Use {
 	u := checks.Use{
@@ -42,7 +38,7 @@ func (p *proof) use(k *tally.Key, g *tally.Group) checks.Use {
 		u.Count -= g.Low
 	case g.Reason == rules.ObjectMissing:
 		u.Outcome, u.JustGone = checks.OutcomeNotFound, k.Apart == rules.JustGone
-		u.Unseen = u.Kubelet && !u.JustGone && rules.ByGraph(k.APIGroup, k.Resource, k.Subresource) && p.state != nil && !p.state.saw(g.First.Add(-unseenBefore))
+		u.Unseen = u.Kubelet && !u.JustGone && rules.ByGraph(k.APIGroup, k.Resource, k.Subresource) && p.state != nil && !p.state.saw(g.First.Add(-pipeline.UntilBefore))
 	case g.Reason == rules.OwnUntilBefore:
 		u.Outcome, u.JustGone = checks.OutcomeSucceeded, k.Apart == rules.JustGone
 	case g.Reason == rules.RefusalTolerated:

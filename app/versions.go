@@ -107,7 +107,8 @@ func readsAnyPod(f nodeauthz.Features) bool {
 
 // limitsNodes reports whether API servers of the version limit nodes to their own Nodes and pods.
 func limitsNodes(v *codes.Version) bool {
-	minor, err := nodeauthz.Minor(strings.Fields(v.Name + " ")[0])
+	own, _, _ := strings.Cut(v.Name, " ") // " emulating 1.35"
+	minor, err := nodeauthz.Minor(own)
 	return !v.AnyPod && (err == nil && minor >= selectorsSince || v.FeatureGates["AuthorizeNodeWithSelectors"])
 }
 

@@ -227,6 +227,20 @@ func (p *proof) count(expected, seen int64) {
 	p.r.Seen += seen
 }
 
+// onlyOpen reports whether something is not passed, and all of that has the code.
+func (p *proof) onlyOpen(code Code) bool {
+	open := false
+	for i := range p.r.Evidence {
+		if item := &p.r.Evidence[i]; item.State != Passed {
+			if item.Code != code {
+				return false
+			}
+			open = true
+		}
+	}
+	return open
+}
+
 // next names the step that would settle the check, if it does not pass.
 func (p *proof) done(next Code, params ...string) Result {
 	if stateOf(p.r.Evidence) == Passed && (p.r.Expected <= 0 || p.r.Seen <= 0) {

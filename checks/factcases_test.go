@@ -203,7 +203,15 @@ func TestNext(t *testing.T) {
 	}
 	wrong := func(in *Input) { in.Holders = &Findings{Looked: 1, Wrong: []Item{{Code: CodeSecondUser}}} }
 	disagrees := func(all ...Disagreement) func(*Input) { return func(in *Input) { in.Agreement.Disagreements = all } }
-	const policy, holder, agree = "policy-known", "one-holder", "agreement"
+	uses := func(all ...Use) func(*Input) {
+		return func(in *Input) {
+			for i := range all {
+				all[i].Node, all[i].Outcome, all[i].Count = "worker-1", OutcomeNotFound, 1
+			}
+			in.Uses = all
+		}
+	}
+	const policy, holder, agree, depends = "policy-known", "one-holder", "agreement", "nothing-depends"
 	for _, c := range []struct {
 		check, name string
 		change      func(*Input)
@@ -215,6 +223,9 @@ func TestNext(t *testing.T) {
 		{policy, "it hides", hides, NextGivePolicy},
 		{agree, "whole seconds", disagrees(Disagreement{Unordered: true}), NextKeepFractions},
 		{agree, "whole seconds and more", disagrees(Disagreement{Unordered: true}, Disagreement{Unwatched: true}), NextCheckState},
+		{depends, "nobody watched", uses(Use{Unseen: true}), NextRecordState},
+		{depends, "nobody watched one of two", uses(Use{Unseen: true}, Use{}), NextMoveClients},
+		{depends, "no requests", func(in *Input) { in.Log.Requests = 0 }, NextMoveClients},
 		{holder, "somebody else", wrong, NextFindHolder},
 		{holder, "perhaps somebody else", doubts(CodeAddressUnnamed, CodeSecondUserDoubtful), NextFindHolder},
 		{holder, "perhaps somebody else, and no order", doubts(CodeLeftOut, CodeSecondUserDoubtful), NextFindHolder},

@@ -182,7 +182,6 @@ func nodeAuthorizerOn(in *Input) Result {
 	if u := &in.Unreasoned; !(configured && others) && u.At.After(w.from) { // and what it allows nodes looks like the Node authorizer's word
 		p.unproven(Item{Code: CodeModeUntold, From: u.At, To: u.At, Object: u.User, Request: u.Request, AuditIDs: []string{u.AuditID}})
 	}
-	clock := false
 	if !(configured && others) {
 		moved := map[evidence.Hour]*Version{}
 		for i := range in.Versions {
@@ -194,7 +193,6 @@ func nodeAuthorizerOn(in *Input) Result {
 		byClock := func(h evidence.Hour) bool { return moved[h] != nil && !moved[h].Moved && in.Behind > 0 }
 		w.runs(byClock, func(first, last evidence.Hour) {
 			p.unproven(Item{Code: CodeClockBehind, Object: in.Behind.String(), From: first.Start(), To: last.End(), AuditIDs: moved[first].AuditIDs})
-			clock = true
 		})
 		w.runs(func(h evidence.Hour) bool { return moved[h] != nil && !byClock(h) }, func(first, last evidence.Hour) {
 			p.unproven(Item{Code: CodeVersionMoved, From: first.Start(), To: last.End(), AuditIDs: moved[first].AuditIDs})
@@ -212,7 +210,7 @@ func nodeAuthorizerOn(in *Input) Result {
 			p.unproven(Item{Code: CodeModeUnknown, From: first.Start(), To: last.End()})
 		})
 	}
-	if clock && !slices.ContainsFunc(p.r.Evidence, func(i Item) bool { return i.State != Passed && i.Code != CodeClockBehind }) {
+	if p.onlyOpen(CodeClockBehind) {
 		return p.done(NextSetClock)
 	}
 	return p.done(NextTurnNodeOn, "sources", strconv.Itoa(len(sources)))

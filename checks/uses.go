@@ -1,8 +1,6 @@
 package checks
 
 import (
-	"slices"
-
 	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/rbac"
 )
@@ -96,15 +94,10 @@ func nothingDepends(in *Input) Result {
 			p.fail(u.item(CodeNeedsBinding))
 		}
 	}
-	if p.unseenAlone() {
+	if p.onlyOpen(CodeOwnUnknown) {
 		return p.done(NextRecordState)
 	}
 	return p.done(NextMoveClients)
-}
-
-// unseenAlone reports whether all that is not passed is that nobody watched.
-func (p *proof) unseenAlone() bool {
-	return !slices.ContainsFunc(p.r.Evidence, func(i Item) bool { return i.State != Passed && i.Code != CodeOwnUnknown })
 }
 
 // noExcessUse asks of all bindings, those that stay and those of everybody apart.
@@ -136,7 +129,7 @@ func noExcessUse(in *Input) Result {
 			p.fail(u.item(CodeExcessUse))
 		}
 	}
-	if p.unseenAlone() {
+	if p.onlyOpen(CodeOwnUnknown) {
 		return p.done(NextRecordState)
 	}
 	return p.done(NextStopUse)

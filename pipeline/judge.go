@@ -87,11 +87,8 @@ func (j *Judgement) Unlimited() (is, justGone bool) {
 	if ans := limited.Decide(j.Attrs, j.Time); ans.Verdict != nodeauthz.Deny || ans.Race {
 		return false, false
 	}
-	return true, limited.MayAllow(j.Attrs, j.Time.Add(-ownBefore), j.Time)
+	return true, limited.MayAllow(j.Attrs, j.Time.Add(-rules.ReturnsFor), j.Time)
 }
-
-// ownBefore is for how long a kubelet that comes back may ask for the pods that it had.
-const ownBefore = 24 * time.Hour
 
 // Between names the two Kubernetes versions, the older first, that differ on the request while API servers of both write the log, or between which
 // the API server's lies; empty where one is known. The verdict then is a race, or unknown.
@@ -370,13 +367,13 @@ func (j *Judge) contradicted(out *Judgement) bool {
 	return true
 }
 
-// untilBefore is how long before a request its object may have been on the node to count as just gone.
-const untilBefore = time.Minute
+// UntilBefore is how long before a request its object may have been on the node to count as just gone.
+const UntilBefore = time.Minute
 
 // justGone reports whether the request was for what is not there, or is a watch that succeeded, and Node allowed it until just before.
 func (j *Judge) justGone(out *Judgement) bool {
 	return (out.Event.Code == http.StatusNotFound || out.Succeeded() && out.Attrs.Verb == "watch") && out.Allowed && out.Attrs.ResourceRequest && out.NodeDenies() &&
-		out.node.MayAllow(out.Attrs, out.Time.Add(-untilBefore), out.Time)
+		out.node.MayAllow(out.Attrs, out.Time.Add(-UntilBefore), out.Time)
 }
 
 // contested reports whether the API server allowed without a reason a read of a secret, a configmap or the like to which the state does not lead the node within

@@ -81,7 +81,7 @@ func onOthersAlone(r *Request, s State) bool {
 const asksAfter = 10 * time.Minute
 
 func hadPod(s State, namespace, name, node string, t time.Time) bool {
-	return s.PodWasOn(namespace, name, node, t.Add(-returnsFor), t.Add(ClockDoubt)) || s.HadPod(namespace, name, node, t)
+	return s.PodWasOn(namespace, name, node, t.Add(-ReturnsFor), t.Add(ClockDoubt)) || s.HadPod(namespace, name, node, t)
 }
 
 // asksForOthers reports whether the request is for what other nodes have, in reads that kubelets make for their own, and in deletions of whole collections. It is not where

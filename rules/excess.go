@@ -163,7 +163,7 @@ func (r *Request) ownUntilBefore(s State, m *Memory) bool {
 	a := r.Attrs
 	getsPod := a.Verb == "get" && a.Resource == "pods" && a.APIGroup == "" && a.Subresource == "" && a.Name != ""
 	watches := a.Verb == "watch" && r.JustGone
-	if !watches && !(getsPod && s.PodWasOn(a.Namespace, a.Name, r.Node, r.Time.Add(-returnsFor), r.Time)) {
+	if !watches && !(getsPod && s.PodWasOn(a.Namespace, a.Name, r.Node, r.Time.Add(-ReturnsFor), r.Time)) {
 		return false
 	}
 	address, logged := r.Event.Address()
@@ -171,8 +171,8 @@ func (r *Request) ownUntilBefore(s State, m *Memory) bool {
 	return logged && len(sets) > 0 && hasAddress(sets[len(sets)-1], address)
 }
 
-// returnsFor is for how long a node may be away before its kubelet comes back and asks after the pods that it had.
-const returnsFor = 24 * time.Hour
+// ReturnsFor is for how long a node may be away before its kubelet comes back and asks after the pods that it had.
+const ReturnsFor = 24 * time.Hour
 
 // Harmless reports whether a finding says that nothing is lost without the binding that allowed the request.
 func Harmless(s Severity, r Reason) bool { return s <= Low && r != BindingDuringLag }
