@@ -16,6 +16,8 @@ func (a *Analysis) Notices() (out []string) {
 	}
 	if a.Counts.Judged == 0 && a.Counts.OutOfWindow > 0 {
 		out = append(out, wording.NothingInWindow(a.Log.First, a.Log.Last))
+	} else if a.Counts.Later > 0 {
+		out = append(out, wording.Continues(a.Counts.Later, a.Log.Last))
 	}
 	return append(out, a.disorder()...)
 }

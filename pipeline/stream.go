@@ -30,14 +30,18 @@ type Counts struct {
 	Duplicates int64
 	// OutOfWindow counts events of requests outside of the window.
 	OutOfWindow int64
+	// Later counts those of node identities that come behind the window's end, of all stages.
+	Later int64
 }
 
 // Window is the time whose requests are judged, from Since on and before Until; a zero end is open.
 type Window struct{ Since, Until time.Time }
 
 func (w Window) holds(t time.Time) bool {
-	return (w.Since.IsZero() || !t.Before(w.Since)) && (w.Until.IsZero() || t.Before(w.Until))
+	return (w.Since.IsZero() || !t.Before(w.Since)) && !w.endsBefore(t)
 }
+
+func (w Window) endsBefore(t time.Time) bool { return !w.Until.IsZero() && !t.Before(w.Until) }
 
 // Stream puts requests in the order in which they can be judged. It is fed by one goroutine.
 type Stream struct {
@@ -291,6 +295,9 @@ func (s *Stream) drain() error {
 func (s *Stream) take(ev *audit.Event, look *source.Look, in *memory) {
 	if !s.opt.Window.holds(ev.RequestReceived) {
 		s.counts.OutOfWindow++
+		if look.Node && s.opt.Window.endsBefore(ev.RequestReceived) {
+			s.counts.Later++
+		}
 		return
 	}
 	if look.Node {

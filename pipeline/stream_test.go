@@ -162,7 +162,7 @@ func TestOneVerdictForEachRequest(t *testing.T) {
 	f("no audit ID", Options{}, []seenJudgement{{"", "deny", false, "forbid"}, {"", "deny", false, "forbid"}}, Counts{Node: 2, Judged: 2},
 		get("", complete, 0, "forbid", ""), get("", complete, 0, "forbid", ""))
 	f("outside of the window", Options{Window: Window{Since: at(5), Until: at(10)}}, []seenJudgement{{"b", "deny", false, "forbid"}},
-		Counts{Node: 1, Judged: 1, OutOfWindow: 2},
+		Counts{Node: 1, Judged: 1, OutOfWindow: 2, Later: 1},
 		get("a", complete, 4, "forbid", ""), get("b", complete, 5, "forbid", ""), get("c", complete, 10, "forbid", ""))
 }
 

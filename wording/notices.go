@@ -11,6 +11,12 @@ func NothingInWindow(first, last time.Time) string {
 		first.UTC().Format(time.RFC3339), last.UTC().Format(time.RFC3339))
 }
 
+// Continues says that the log has events of nodes behind the window.
+func Continues(events int64, last time.Time) string {
+	return fmt.Sprintf("the log continues after --until, to %s; the report says nothing about its %s of nodes after that time",
+		last.UTC().Format(time.RFC3339), Plurals(events, "event"))
+}
+
 // GoesBack says that an input is not in the order of time.
 func GoesBack(input string, from, to time.Time) string {
 	return fmt.Sprintf("%s: the log goes back in time, from %s to %s", Visible(input), stamp(from), stamp(to))
