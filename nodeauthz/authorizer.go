@@ -68,10 +68,17 @@ func (a *Authorizer) Anew() *Authorizer {
 }
 
 // Limited returns the authorizer with the feature gate AuthorizeNodeWithSelectors on, as it is by default since Kubernetes 1.32: a node may read only its
-// own Node and pods, and lists only with a field selector for them.
-func (a *Authorizer) Limited() *Authorizer {
+// own Node and pods, and lists only with a field selector for them. It is nil where the gate makes no difference to the request.
+func (a *Authorizer) Limited(attrs authorizer.Attributes) *Authorizer {
+	node, isNode := NodeIdentity(attrs.GetUser())
+	if !isNode || node == "" || a.f.AuthorizeNodeWithSelectors {
+		return nil
+	}
 	b := *a
 	b.f.AuthorizeNodeWithSelectors = true
+	if b.question(node, attrs) == a.question(node, attrs) {
+		return nil
+	}
 	return &b
 }
 

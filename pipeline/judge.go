@@ -80,10 +80,13 @@ func (j *Judgement) Authorizer() *nodeauthz.Authorizer { return j.node }
 // Unlimited reports whether the Node authorizer allows the request only while it does not limit nodes to their own Nodes and pods, as up to Kubernetes 1.31
 // or with the feature gate AuthorizeNodeWithSelectors off. justGone says that the object was the node's own until a day before at most.
 func (j *Judgement) Unlimited() (is, justGone bool) {
-	if j.node == nil || !j.IsNode || j.NodeDenies() || j.node.Features().AuthorizeNodeWithSelectors {
+	if j.node == nil || !j.IsNode || j.NodeDenies() {
 		return false, false
 	}
-	limited := j.node.Limited()
+	limited := j.node.Limited(j.Attrs)
+	if limited == nil {
+		return false, false
+	}
 	if ans := limited.Decide(j.Attrs, j.Time); ans.Verdict != nodeauthz.Deny || ans.Race {
 		return false, false
 	}
