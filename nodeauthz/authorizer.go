@@ -79,7 +79,8 @@ func (a *Authorizer) Limited(attrs authorizer.Attributes) *Authorizer {
 	if b.question(node, attrs) == a.question(node, attrs) {
 		return nil
 	}
-	return &b
+	limited := b // most requests do not come here, and then nothing is allocated
+	return &limited
 }
 
 // Skew is how far around a request's time a change makes its answer a race.
