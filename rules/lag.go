@@ -28,6 +28,9 @@ lasts, and only one of several API servers has it, restart that one.
 A wrong state looks the same: the state of another cluster, or a state in which objects were deleted while nobody watched. Check whether the
 disagreements in the report have a node, an API server or a time in common.
 
+A state that ends before the log ('state-ends-early') looks the same, too, if the pod has left the node since. The request may then be a
+theft. Record the state until the end of the log, and analyze again.
+
 ## How to silence it
 Run with '--disable authorizer-lag', or raise '--skew'.`,
 		Check: func(r *Request, _ State, _ *Memory, f *Finding) bool {
