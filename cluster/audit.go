@@ -90,7 +90,7 @@ func changes(ev *audit.Event) (id kindID, ok bool) {
 		return 0, false
 	}
 	id, ok = kindByResource(ev.ObjectRef.APIGroup, ev.ObjectRef.Resource)
-	return id, ok && !effective(ev).IsZero() && !dryRun(ev.RequestURI)
+	return id, ok && !effective(ev).IsZero() && !pretends(ev)
 }
 
 // writes reports whether a write of the subresource is answered with the object.
@@ -133,7 +133,17 @@ func (s *State) ApplyRead(ev *audit.Event, read *Read) {
 	}
 }
 
-// dryRun reports whether a request only pretended.
+// pretends reports whether a request changed nothing by its own wish. A deletion has its options in its body, and only without one in the URI
+// (k8s.io/apiserver/pkg/endpoints/handlers/delete.go); all others have them in the URI.
+func pretends(ev *audit.Event) bool {
+	if len(ev.RequestObject) > 0 && (ev.Verb == "delete" || ev.Verb == "deletecollection") {
+		o, read := deleteOptionsOf(ev.RequestObject)
+		return read && len(o.DryRun) > 0
+	}
+	return dryRun(ev.RequestURI)
+}
+
+// dryRun reports whether a URI asks for a change that is not carried out.
 func dryRun(uri string) bool {
 	if !strings.Contains(uri, "dryRun") && !strings.Contains(uri, "%") {
 		return false

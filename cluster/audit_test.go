@@ -31,7 +31,10 @@ func request(t *testing.T, when, verb, path, name, request, response string) *au
 }
 
 const (
-	noGrace  = `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0}`
+	noGrace = `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0}`
+	// dryRunBody is what kubectl delete --force --dry-run=server sends.
+	dryRunBody = `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0,"dryRun":["All"]}`
+
 	grace    = `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":30}`
 	success  = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"name":"x","uid":"u1"}}`
 	binding2 = `{"kind":"Binding","apiVersion":"v1","metadata":{"name":"web-1","namespace":"shop","uid":"u1"},"target":{"kind":"Node","name":"w2"}}`
@@ -75,7 +78,16 @@ func TestAuditPods(t *testing.T) {
 	f("its last finalizer goes", []string{"9.9s", "10.1s", "20.1s"}, []string{"w1", "w1", "-"}, create,
 		request(t, "10s", "delete", "pods", "web-1", noGrace, dying("0", `"x/y"`)), request(t, "20s", "patch", "pods", "web-1", "", dying("0", "")))
 	f("deleted, nothing known", after, []string{"w1", "w1"}, create, request(t, "10s", "delete", "pods", "web-1", "", ""))
-	f("dry run of a delete", after, []string{"w1", "w1"}, create, with(request(t, "10s", "delete", "pods", "web-1", noGrace, dying("0", "")), func(ev *audit.Event) { ev.RequestURI += "?dryRun=All" }))
+	inURI := func(ev *audit.Event) { ev.RequestURI += "?dryRun=All" }
+	all := `{"kind":"PodList","apiVersion":"v1","items":[` + pod("w1", "0s", "") + `]}`
+	f("dry run by the body", after, []string{"w1", "w1"}, create, request(t, "10s", "delete", "pods", "web-1", dryRunBody, dying("0", "")))
+	f("dry run by the body, no response", after, []string{"w1", "w1"}, create, request(t, "10s", "delete", "pods", "web-1", dryRunBody, ""))
+	f("dry run of all by the body", after, []string{"w1", "w1"}, create, request(t, "10s", "deletecollection", "pods", "", dryRunBody, all))
+	f("dry run by the URI", after, []string{"w1", "w1"}, create, with(request(t, "10s", "delete", "pods", "web-1", "", dying("0", "")), inURI))
+	f("a body without a dry run, which the URI asks for", after, []string{"w1", "-"}, create, with(request(t, "10s", "delete", "pods", "web-1", noGrace, dying("0", "")), inURI))
+	f("the same for all", after, []string{"w1", "-"}, create, with(request(t, "10s", "deletecollection", "pods", "", noGrace, all), inURI))
+	f("dry run of an update, whose options are in the URI", after, []string{"w1", "w1"}, create,
+		with(request(t, "10s", "update", "pods", "web-1", dying("0", ""), strings.Replace(dying("0", ""), `"nodeName":"w1"`, `"nodeName":"w2"`, 1)), inURI))
 	f("deleted with others", after, []string{"w1", "-"}, create,
 		request(t, "10s", "deletecollection", "pods", "", noGrace, `{"kind":"PodList","apiVersion":"v1","items":[`+pod("w1", "0s", "")+`]}`))
 	f("deleted with others and with grace", after, []string{"w1", "w1"}, create,
@@ -91,6 +103,28 @@ func TestAuditRefines(t *testing.T) {
 	applyLent(s, request(t, "7s", "delete", "pods", "web-1", "", "")) // of which nothing came
 	if d := cmp.Diff([]string{"-", "w1", "w1", "w1", "-"}, timeline(t, s.Graph, "shop", "web-1", "5.3s", "5.5s", "8s", "10.3s", "10.5s")); d != "" {
 		t.Error(d)
+	}
+}
+
+// Whoever watches all pods sees whether a finalizer keeps one that is deleted without grace. The request alone does not show it.
+func TestAuditWatchedPodsEndWhereTheWatchShowsIt(t *testing.T) {
+	pod := podJSON(t, "web-1", "u1", "w1", "0s", "0s", `,"finalizers":["x/y"]`)
+	other := strings.NewReplacer(`"shop"`, `"bank"`, `"u1"`, `"u2"`).Replace(pod)
+	begins := event(t, "1s", "ADDED", pod) + event(t, "1s", "ADDED", other)
+	for name, c := range map[string]struct {
+		journal string
+		want    []string // 10 s and 40 s after the request
+	}{
+		"the finalizer stays":             {begins + event(t, "200s", "MODIFIED", other), []string{"w1", "w1"}},
+		"the finalizer goes after 30 s":   {begins + event(t, "40s", "DELETED", pod) + event(t, "200s", "MODIFIED", other), []string{"w1", "-"}},
+		"the watch has ended before that": {begins, []string{"-", "-"}},
+		"one namespace is watched":        {event(t, "1s", "ADDED", pod), []string{"-", "-"}},
+	} {
+		s := load(t, c.journal)
+		applyLent(s, request(t, "10s", "delete", "pods", "web-1", noGrace, ""))
+		if d := cmp.Diff(c.want, timeline(t, s.Graph, "shop", "web-1", "20s", "50s")); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 )
 
 // auditDelete takes in a delete that succeeded. Often it only begins the end: a pod has its grace period, other objects their
-// finalizers. What shows that the object is gone is the response, or for a pod a request without grace.
+// finalizers. What shows that the object is gone is the response, or for a pod a request without grace: unless somebody watches all pods then,
+// who sees whether a finalizer keeps it.
 func (s *State) auditDelete(id kindID, ev *audit.Event, at nodeauthz.Stamp, read *Read) {
 	ref := nodeauthz.NamespacedName{Namespace: ev.ObjectRef.Namespace, Name: ev.ObjectRef.Name}
 	if read.object == nil { // of which the metadata is enough
@@ -38,7 +39,7 @@ func (s *State) auditDelete(id kindID, ev *audit.Event, at nodeauthz.Stamp, read
 			return
 		}
 	default:
-		if options := deleteOptionsOf(ev.RequestObject); id == kindPod && options.graceless() {
+		if options, _ := deleteOptionsOf(ev.RequestObject); id == kindPod && options.graceless() && !s.showsPods(at.Time) {
 			s.fromAudit[id]++
 			s.remove(id, ref, options.uid(), at)
 			return
@@ -92,7 +93,7 @@ func (s *State) auditDeleteCollection(id kindID, ev *audit.Event, at nodeauthz.S
 	if len(ev.ResponseObject) == 0 || ev.ObjectRef.Subresource != "" {
 		return
 	}
-	options := deleteOptionsOf(ev.RequestObject)
+	options, _ := deleteOptionsOf(ev.RequestObject)
 	for _, raw := range s.decoder.items(ev.ResponseObject) {
 		o, err := s.decoder.object(id, raw)
 		if err != nil || o.ref.Name == "" {
@@ -109,18 +110,18 @@ func (s *State) auditDeleteCollection(id kindID, ev *audit.Event, at nodeauthz.S
 
 // deleteOptions are those of metav1.DeleteOptions that matter.
 type deleteOptions struct {
-	GracePeriodSeconds *int64 `json:"gracePeriodSeconds"`
+	DryRun             []string `json:"dryRun"`
+	GracePeriodSeconds *int64   `json:"gracePeriodSeconds"`
 	Preconditions      *struct {
 		UID *string `json:"uid"`
 	} `json:"preconditions"`
 }
 
-func deleteOptionsOf(body []byte) deleteOptions {
-	var o deleteOptions
+func deleteOptionsOf(body []byte) (o deleteOptions, read bool) {
 	if len(body) == 0 || kjson.UnmarshalCaseSensitivePreserveInts(body, &o) != nil {
-		return deleteOptions{}
+		return deleteOptions{}, false
 	}
-	return o
+	return o, true
 }
 
 func (o deleteOptions) graceless() bool {

@@ -83,9 +83,13 @@ func (s *State) watch(src *source, to int64) {
 func (s *State) PodsWatched(t time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return (!s.claims || s.counts[kindPersistentVolume] > 0) && s.showsPods(t)
+}
+
+// showsPods reports whether a journal, or a watch, shows each change of each pod at t, but for holes. The state is locked.
+func (s *State) showsPods(t time.Time) bool {
 	at := t.UnixNano()
-	return (!s.claims || s.counts[kindPersistentVolume] > 0) &&
-		slices.ContainsFunc(s.watched, func(w stretch) bool { return w.from <= at && at <= w.to })
+	return slices.ContainsFunc(s.watched, func(w stretch) bool { return w.from <= at && at <= w.to })
 }
 
 // PodsSeen returns the times between the two that the state covers, in order: from the first look at pods until some minutes after the last one, less the holes.
