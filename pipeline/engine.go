@@ -173,7 +173,7 @@ func (e *Engine) openPartition(name string, fence int64, stored *tally.Lane) err
 		return fmt.Errorf("%s was opened twice", name)
 	}
 	for _, id := range stored.Recent {
-		e.sched.seen.set(e.sched.seen.key(id), judgedBit)
+		e.sched.seen.set(e.sched.seen.key(id), judgedBit, 0)
 	}
 	now := e.opt.Now()
 	l := &partition{name: name, fence: fence, latest: stored.Latest, taken: now}

@@ -263,6 +263,29 @@ func TestEngineEqualsAnalyze(t *testing.T) {
 	}
 }
 
+// Where all requests have one auditID and times are whole seconds, what was another request for analyze is one for run, too.
+func TestEngineEqualsAnalyzeWithOneAuditID(t *testing.T) {
+	lines := slices.Clone(capture(t))
+	for i := range lines {
+		lines[i].events = slices.Clone(lines[i].events)
+		for j := range lines[i].events {
+			ev := &lines[i].events[j]
+			ev.AuditID, ev.RequestReceived, ev.StageTime = "same", ev.RequestReceived.Truncate(time.Second), ev.StageTime.Truncate(time.Second)
+		}
+	}
+	h := &harness{t: t, store: newModelStore(), mode: "Node,RBAC"}
+	h.opt = EngineOptions{Settle: 20 * time.Millisecond, CommitEvery: time.Millisecond}
+	e, _, stop := h.start()
+	if !tail(t.Context(), t, e, "file:a", lines, rand.New(rand.NewPCG(1, 2))) {
+		t.Fatal("not stored")
+	}
+	stop()
+	same(t, analyzed(t, lines, h.mode, false), h.store.sum)
+	if got := h.store.sum.Events; got.Duplicates == 0 || 2*got.Duplicates > got.Node {
+		t.Errorf("%d of %d events count as duplicates", got.Duplicates, got.Node)
+	}
+}
+
 // Killed at any moment and started again, it has the same totals in the end.
 func TestEngineKilled(t *testing.T) {
 	lines := capture(t)

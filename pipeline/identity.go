@@ -34,8 +34,39 @@ func identify(b []byte, ev *audit.Event) []byte {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
-	if !ev.Derived && !ev.RequestReceived.IsZero() {
+	if hasTime(ev) {
 		b = binary.AppendVarint(b, ev.RequestReceived.UnixMicro())
+	}
+	return b
+}
+
+// hasTime reports whether all events of the request have the time when it was received.
+func hasTime(ev *audit.Event) bool { return !ev.Derived && !ev.RequestReceived.IsZero() }
+
+// identifyOther appends what identify does, and the answer: for a request that has the same in common with another one.
+func identifyOther(b []byte, ev *audit.Event) []byte { return answer(identify(b, ev), ev) }
+
+// answer appends what the events of a request share from its answer on, as do copies of them, and events of two requests need not: who asked, from where and by what program, as whom, and the code.
+// Where identify has no time, it is the time; where there is no URI, the object.
+func answer(b []byte, ev *audit.Event) []byte {
+	address, _ := ev.Address()
+	for _, s := range [...]string{ev.User.Username, address, ev.UserAgent, ev.Impersonated.Username} {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	if ev.IsImpersonated {
+		b = append(b, '+')
+	}
+	b = binary.AppendVarint(b, int64(ev.Code))
+	if !hasTime(ev) {
+		b = binary.AppendVarint(b, timeOf(ev).UnixMicro())
+	}
+	if ev.RequestURI == "" {
+		o := &ev.ObjectRef
+		for _, s := range [...]string{o.APIGroup, o.Resource, o.Subresource, o.Namespace, o.Name} {
+			b = binary.AppendUvarint(b, uint64(len(s)))
+			b = append(b, s...)
+		}
 	}
 	return b
 }

@@ -169,7 +169,12 @@ func (p *partitions) arrive(b *batch, ev *audit.Event) {
 		b.events.Node++
 	}
 	id := idOf(ev)
-	a := arrival{key: p.sched.seen.key(id), ev: ev, received: b.d.b.Received, bytes: costOf(ev)}
+	a := arrival{key: p.sched.seen.key(id), mark: p.sched.seen.markOf(ev), ev: ev, received: b.d.b.Received, bytes: costOf(ev)}
+	if p.sched.isOther(a.key, a.mark) {
+		var buf [512]byte
+		id = tally.IDOf(identifyOther(buf[:0], ev))
+		a.key = p.sched.seen.key(id)
+	}
 	if a.received.IsZero() {
 		a.received = b.part.taken
 	}

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -48,6 +49,7 @@ type request struct {
 	key   uint64
 	state state
 	bits  uint8 // the stages that came
+	mark  uint16
 	// ev is what is judged; in is the memory that it is in, nil if that is its own.
 	ev       *audit.Event
 	in       *memory
@@ -107,11 +109,28 @@ type pace interface {
 type arrival struct {
 	// key is the request's, 0 for one that nothing identifies: each event of it counts as a request.
 	key uint64
-	ev  *audit.Event
+	// mark is of what the event says of the answer, 0 if it says none.
+	mark uint16
+	ev   *audit.Event
 	// in is the memory of ev if ev may stay there; nil if it has to be copied.
 	in       *memory
 	received time.Time
 	bytes    int64 // about what a copy of ev takes
+}
+
+// isOther reports whether an event with that mark is of another request than the one of the key: of that one came another answer. A client chooses the auditID,
+// and many a log has times in whole seconds, so that two requests may have the same key.
+func (s *scheduler) isOther(key uint64, mark uint16) bool {
+	if key == 0 || mark == 0 {
+		return false
+	}
+	was := uint16(0)
+	if r := s.inFlight[key]; r != nil {
+		was = r.mark
+	} else {
+		was = s.seen.mark(key)
+	}
+	return was != 0 && was != mark
 }
 
 // arrive takes in an event that rules need. It returns the event's request, nil if that is over, and what is to be done about the batch that
@@ -121,7 +140,7 @@ func (s *scheduler) arrive(a *arrival) (r *request, do action, again bool) {
 	if a.key != 0 {
 		if r = s.inFlight[a.key]; r == nil {
 			if bits := s.seen.get(a.key); bits != 0 {
-				s.seen.set(a.key, bits|bit)
+				s.seen.set(a.key, bits|bit, cmp.Or(s.seen.mark(a.key), a.mark))
 				return nil, 0, bits&bit != 0
 			}
 		}
@@ -135,7 +154,7 @@ func (s *scheduler) arrive(a *arrival) (r *request, do action, again bool) {
 		r.key, r.state = a.key, stateUnknown
 	}
 	again = r.bits&bit != 0
-	r.bits |= bit
+	r.bits, r.mark = r.bits|bit, cmp.Or(r.mark, a.mark)
 	switch {
 	case r.state == stateUnknown && ev == eventBegan:
 		if s.pending.n >= s.maxPending {
@@ -223,7 +242,7 @@ func (s *scheduler) step(r *request, ev event) action {
 	}
 	if r.key != 0 {
 		if remember {
-			s.seen.set(r.key, r.bits|judgedBit)
+			s.seen.set(r.key, r.bits|judgedBit, r.mark)
 		}
 		switch before, after := s.follows(was), s.follows(next); {
 		case after && !before:

@@ -31,6 +31,21 @@ func (s *seen) hash(ev *audit.Event) uint64 {
 	return maphash.Bytes(s.seed, identify(b[:0], ev))
 }
 
+// other is of a request that has its auditID, verb, URI and time in common with another one.
+func (s *seen) other(ev *audit.Event) uint64 {
+	var b [512]byte
+	return maphash.Bytes(s.seed, identifyOther(b[:0], ev))
+}
+
+// markOf is of what an event says of its request's answer, 0 if it says none.
+func (s *seen) markOf(ev *audit.Event) uint16 {
+	if ev.Stage != audit.StageResponseComplete && (ev.Stage != audit.StageResponseStarted || !hasTime(ev)) {
+		return 0
+	}
+	var b [512]byte
+	return uint16(maphash.Bytes(s.seed, answer(b[:0], ev))) | 1
+}
+
 // key is of a request that is known by its ID.
 func (s *seen) key(id tally.ID) uint64 { return maphash.Bytes(s.seed, id[:]) }
 
@@ -41,6 +56,14 @@ func (s *seen) get(h uint64) uint8 {
 	return s.old.get(h)
 }
 
+// mark is that with which the request was set, 0 if it had none.
+func (s *seen) mark(h uint64) uint16 {
+	if s.young.get(h) != 0 {
+		return s.young.mark(h)
+	}
+	return s.old.mark(h)
+}
+
 // fetch reads what get will read of some requests. The processor then waits for memory once, and not for each of them.
 func (s *seen) fetch(looks []source.Look) {
 	for i := range looks {
@@ -49,24 +72,27 @@ func (s *seen) fetch(looks []source.Look) {
 	}
 }
 
-func (s *seen) set(h uint64, bits uint8) {
+func (s *seen) set(h uint64, bits uint8, mark uint16) {
 	if s.young.full() && s.young.get(h) == 0 {
 		s.old, s.young = s.young, s.old
 		s.young.clear()
 	}
-	s.young.set(h, bits)
+	s.young.set(h, bits, mark)
 }
 
 // table maps hashes to bits by open addressing. A slot holds the hash but for its last byte, which are the bits: two requests are taken
 // for one when 56 bits of their hashes agree, which among a million has a chance of one in a hundred thousand.
 type table struct {
 	slots []uint64
+	marks []uint16 // of the slots
 	used  int
 	most  int
 }
 
 // newTable makes one that is full with so many requests. It grows to that, and is never more than half full.
-func newTable(most int) table { return table{slots: make([]uint64, 1024), most: most} }
+func newTable(most int) table {
+	return table{slots: make([]uint64, 1024), marks: make([]uint16, 1024), most: most}
+}
 
 // pageSlots is how many slots a page of memory has, 4 KiB.
 const pageSlots = 512
@@ -74,15 +100,16 @@ const pageSlots = 512
 func (t *table) full() bool { return t.used >= t.most }
 
 func (t *table) grow() {
-	old := t.slots
-	t.slots = make([]uint64, 2*len(old))
+	old, marks := t.slots, t.marks
+	t.slots, t.marks = make([]uint64, 2*len(old)), make([]uint16, 2*len(old))
 	// Memory that is read before it is written costs the kernel two faults for each page, and all cores a flush of what they know of it.
 	for i := 0; i < len(t.slots); i += pageSlots {
 		t.slots[i] = 0
 	}
-	for _, v := range old {
+	for i, v := range old {
 		if v != 0 {
-			*t.slot(v) = v
+			at := t.slot(v)
+			t.slots[at], t.marks[at] = v, marks[i]
 		}
 	}
 }
@@ -96,24 +123,33 @@ func (t *table) clear() {
 func (t *table) home(h uint64) uint64 { return t.slots[(h>>8)&uint64(len(t.slots)-1)] }
 
 // slot is where the hash is, or would be.
-func (t *table) slot(h uint64) *uint64 {
+func (t *table) slot(h uint64) uint64 {
 	mask := uint64(len(t.slots) - 1)
 	for i := (h >> 8) & mask; ; i = (i + 1) & mask {
 		if v := t.slots[i]; v == 0 || v>>8 == h>>8 {
-			return &t.slots[i]
+			return i
 		}
 	}
 }
 
-func (t *table) get(h uint64) uint8 { return uint8(*t.slot(h)) }
+func (t *table) get(h uint64) uint8 { return uint8(t.slots[t.slot(h)]) }
 
-func (t *table) set(h uint64, bits uint8) {
+// mark is 0 or that of the request, if it is there.
+func (t *table) mark(h uint64) uint16 {
+	at := t.slot(h)
+	if t.slots[at] == 0 {
+		return 0
+	}
+	return t.marks[at]
+}
+
+func (t *table) set(h uint64, bits uint8, mark uint16) {
 	if 2*t.used >= len(t.slots) {
 		t.grow()
 	}
-	s := t.slot(h)
-	if *s == 0 {
+	at := t.slot(h)
+	if t.slots[at] == 0 {
 		t.used++
 	}
-	*s = h&^0xff | uint64(bits)
+	t.slots[at], t.marks[at] = h&^0xff|uint64(bits), mark
 }

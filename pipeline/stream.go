@@ -211,7 +211,7 @@ func (s *Stream) look(ev *audit.Event) (look source.Look) {
 	}
 	u := ev.Effective()
 	if _, look.Node = nodeid.Of(u.Username, u.Groups); ev.AuditID != "" {
-		look.Key = s.sched.seen.hash(ev)
+		look.Key, look.Mark = s.sched.seen.hash(ev), s.sched.seen.markOf(ev)
 	}
 	return look
 }
@@ -303,7 +303,11 @@ func (s *Stream) take(ev *audit.Event, look *source.Look, in *memory) {
 	if look.Node {
 		s.counts.Node++
 	}
-	if _, _, again := s.sched.arrive(&arrival{key: look.Key, ev: ev, in: in}); again {
+	key := look.Key
+	if s.sched.isOther(key, look.Mark) {
+		key = s.sched.seen.other(ev)
+	}
+	if _, _, again := s.sched.arrive(&arrival{key: key, mark: look.Mark, ev: ev, in: in}); again {
 		s.counts.Duplicates++
 	}
 }

@@ -220,7 +220,7 @@ func TestSeenForgetsTheOldest(t *testing.T) {
 		if i > 0 && s.get(id(i-1)) == 0 {
 			t.Fatalf("request %d was forgotten at once", i-1)
 		}
-		s.set(id(i), stageBit(audit.StageResponseComplete))
+		s.set(id(i), stageBit(audit.StageResponseComplete), 0)
 	}
 	if s.get(id(0)) != 0 {
 		t.Error("nothing was forgotten")
