@@ -43,7 +43,7 @@ func (c *change) kubelet() string {
 	switch {
 	case c.kind == kindNode:
 		return c.ref.Name
-	case c.kind == kindPod && c.pod != nil:
+	case c.pod != nil:
 		return c.pod.NodeName
 	}
 	return ""
@@ -62,7 +62,8 @@ func (k *nodeClocks) note(c *change) {
 	}
 }
 
-// listed compares what stands in one list. Only of a node that is ready is it known that its report is no older than reports are apart.
+// listed compares what stands in one list. Only of a node that is ready is it known that its report is no older than reports are apart. A clock is ahead by how
+// much later it is than all reports of clocks that are not.
 func (k *nodeClocks) listed(list []change) {
 	var ready []int64
 	own := map[string]int64{}
@@ -73,6 +74,7 @@ func (k *nodeClocks) listed(list []change) {
 		}
 	}
 	slices.Sort(ready)
+	var ahead []string
 	for node, t := range k.latest {
 		earlier, _ := slices.BinarySearch(ready, t-aheadBy)
 		others := len(ready)
@@ -82,11 +84,20 @@ func (k *nodeClocks) listed(list []change) {
 			}
 		}
 		if 2*earlier > others {
-			k.ahead[node] = t - ready[len(ready)-1]
-			if r, is := own[node]; is && r == ready[len(ready)-1] && len(ready) > 1 {
-				k.ahead[node] = t - ready[len(ready)-2]
-			}
+			ahead = append(ahead, node)
 		}
+	}
+	if len(ahead) == 0 {
+		return
+	}
+	right := ready[0]
+	for node, r := range own {
+		if !slices.Contains(ahead, node) {
+			right = max(right, r)
+		}
+	}
+	for _, node := range ahead {
+		k.ahead[node] = k.latest[node] - right
 	}
 	k.drop()
 }
@@ -104,7 +115,11 @@ func (k *nodeClocks) accuse(by string, t int64) {
 			k.accused[node] = map[string]struct{}{}
 		}
 		k.accused[node][by] = struct{}{}
-		if 2*len(k.accused[node]) > len(k.reports)-1 {
+		others := len(k.reports)
+		if k.reports[node] != 0 { // its own report
+			others--
+		}
+		if 2*len(k.accused[node]) > others {
 			k.ahead[node] = other - t
 		}
 	}
@@ -115,7 +130,6 @@ func (k *nodeClocks) accuse(by string, t int64) {
 func (k *nodeClocks) drop() {
 	for node := range k.ahead {
 		delete(k.latest, node)
-		delete(k.accused, node)
 	}
 	k.most = 0
 	for _, t := range k.latest {

@@ -35,26 +35,52 @@ func TestClocksThatAreAhead(t *testing.T) {
 	dead.ready.ready = false
 	silent := reports("b", 5*h)
 	silent.reported = 0
+	mute := reports("c", 5*h)
+	mute.reported = 0
+	unread := podOf("", 9*h)
+	unread.pod = nil
+	right := []change{reports("a", 5*h), old, reports("c", 5*h)}
 	for name, c := range map[string]struct {
 		list, after []change
 		want        map[string]int64
 	}{
-		"one list":                         {list: []change{reports("a", 10*h), reports("b", 5*h), reports("c", 5*h+4*m)}, want: map[string]int64{"a": int64(5*h - 4*m)}},
-		"a pod in a list":                  {list: []change{reports("a", 5*h), old, reports("c", 5*h), podOf("a", 7*h)}, want: map[string]int64{"a": int64(2 * h)}},
-		"one that is behind in a list":     {list: []change{reports("a", 10*h), reports("b", 5*h), reports("c", 10*h)}},
-		"two nodes: the later one":         {list: []change{reports("a", 10*h), old}, want: map[string]int64{"a": int64(5 * h)}},
-		"within what reports are apart":    {list: []change{reports("a", 5*h+10*m), old, reports("c", 5*h)}},
-		"beyond it":                        {list: []change{reports("a", 5*h+10*m+1), old, reports("c", 5*h)}, want: map[string]int64{"a": int64(10*m + 1)}},
-		"the others are not ready":         {list: []change{reports("a", 5*h), dead}},
-		"the others do not report":         {list: []change{reports("a", 10*h), silent}},
-		"alone":                            {list: []change{reports("a", 10*h), podOf("a", 11*h)}},
-		"then the others report earlier":   {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{podOf("a", 9*h), reports("b", 5*h+5*m), reports("c", 5*h+6*m)}, want: map[string]int64{"a": int64(4*h - 6*m)}},
-		"only one of them does":            {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{reports("a", 9*h), reports("b", 5*h+5*m), reports("c", 9*h)}},
-		"the same one again":               {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{reports("a", 9*h), reports("b", 5*h+5*m), reports("b", 5*h+6*m)}},
-		"an outage":                        {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{reports("a", 9*h), reports("b", 9*h), reports("c", 9*h)}},
-		"pods alone":                       {list: []change{podOf("a", 5*h), podOf("b", 5*h)}, after: []change{podOf("a", 9*h), podOf("b", 6*h)}},
-		"Nodes that stand in another list": {list: []change{reports("a", 5*h)}, after: []change{reports("a", 9*h), old, reports("c", 5*h)}},
-		"a Node that another one writes":   {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{reports("a", 9*h), old, reports("c", 5*h)}},
+		"one list":                          {list: []change{reports("a", 10*h), reports("b", 5*h), reports("c", 5*h+4*m)}, want: map[string]int64{"a": int64(5*h - 4*m)}},
+		"a pod in a list":                   {list: []change{reports("a", 5*h), old, reports("c", 5*h), podOf("a", 7*h)}, want: map[string]int64{"a": int64(2 * h)}},
+		"one that is behind in a list":      {list: []change{reports("a", 10*h), reports("b", 5*h), reports("c", 10*h)}},
+		"two nodes: the later one":          {list: []change{reports("a", 10*h), old}, want: map[string]int64{"a": int64(5 * h)}},
+		"within what reports are apart":     {list: []change{reports("a", 5*h+10*m), old, reports("c", 5*h)}},
+		"beyond it":                         {list: []change{reports("a", 5*h+10*m+1), old, reports("c", 5*h)}, want: map[string]int64{"a": int64(10*m + 1)}},
+		"the others are not ready":          {list: []change{reports("a", 5*h), dead}},
+		"the others do not report":          {list: []change{reports("a", 10*h), silent}},
+		"alone":                             {list: []change{reports("a", 10*h), podOf("a", 11*h)}},
+		"then the others report earlier":    {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{podOf("a", 9*h), reports("b", 5*h+5*m), reports("c", 5*h+6*m)}, want: map[string]int64{"a": int64(4*h - 6*m)}},
+		"only one of them does":             {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{reports("a", 9*h), reports("b", 5*h+5*m), reports("c", 9*h)}},
+		"the same one again":                {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{reports("a", 9*h), reports("b", 5*h+5*m), reports("b", 5*h+6*m)}},
+		"an outage":                         {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{reports("a", 9*h), reports("b", 9*h), reports("c", 9*h)}},
+		"pods alone":                        {list: []change{podOf("a", 5*h), podOf("b", 5*h)}, after: []change{podOf("a", 9*h), podOf("b", 6*h)}},
+		"Nodes that stand in another list":  {list: []change{reports("a", 5*h)}, after: []change{reports("a", 9*h), old, reports("c", 5*h)}},
+		"two that are ahead alike":          {list: []change{reports("a", 10*h), reports("b", 10*h), reports("c", 5*h), reports("d", 5*h), reports("e", 5*h+m)}, want: map[string]int64{"a": int64(5*h - m), "b": int64(5*h - m)}},
+		"two that are ahead differently":    {list: []change{reports("a", 10*h), reports("b", 12*h), reports("c", 5*h), reports("d", 5*h), reports("e", 5*h+m)}, want: map[string]int64{"a": int64(5*h - m), "b": int64(7*h - m)}},
+		"pods ahead of all reports":         {list: []change{reports("a", 5*h), old, podOf("a", 9*h), podOf("b", 10*h)}, want: map[string]int64{"a": int64(4 * h), "b": int64(5 * h)}},
+		"a pod before the report in a list": {list: []change{podOf("a", 7*h), reports("a", 5*h), old, reports("c", 5*h)}, want: map[string]int64{"a": int64(2 * h)}},
+		"a pod of a node without a report":  {list: []change{reports("a", 5*h), old, reports("c", 9*h), podOf("d", 9*h)}, want: map[string]int64{"c": int64(4 * h), "d": int64(4 * h)}},
+		"its own report is not earlier":     {list: []change{reports("a", 5*h), podOf("a", 5*h+10*m), reports("b", 5*h-1), reports("c", 5*h-1)}, want: map[string]int64{"a": int64(10*m + 1)}},
+		"its own report is earlier":         {list: []change{reports("a", 5*h-1), podOf("a", 5*h+10*m), reports("b", 5*h-1), reports("c", 5*h)}},
+		"no kubelet wrote it":               {list: slices.Concat(right, []change{podOf("", 9*h), unread})},
+		"a pod goes back":                   {list: right, after: []change{podOf("a", 9*h), podOf("a", 6*h), reports("b", 5*h+5*m), reports("c", 5*h+6*m)}, want: map[string]int64{"a": int64(4*h - 6*m)}},
+		"within it thereafter":              {list: right, after: []change{reports("a", 6*h), reports("b", 6*h-10*m), reports("c", 6*h-10*m)}},
+		"beyond it thereafter":              {list: right, after: []change{reports("a", 6*h), reports("b", 6*h-10*m-1), reports("c", 6*h-10*m-1)}, want: map[string]int64{"a": int64(10*m + 1)}},
+		"of two nodes the other":            {list: []change{reports("a", 5*h), old}, after: []change{reports("a", 9*h), reports("b", 5*h+5*m)}, want: map[string]int64{"a": int64(4*h - 5*m)}},
+		"of three nodes one reports":        {list: []change{reports("a", 5*h), old, mute}, after: []change{reports("a", 9*h), reports("b", 5*h+5*m)}, want: map[string]int64{"a": int64(4*h - 5*m)}},
+		"one of two about a node without":   {list: []change{podOf("a", 5*h), old, reports("c", 5*h)}, after: []change{podOf("a", 9*h), reports("b", 5*h+5*m)}},
+		"both about a node without":         {list: []change{podOf("a", 5*h), old, reports("c", 5*h)}, after: []change{podOf("a", 9*h), reports("b", 5*h+5*m), reports("c", 5*h+6*m)}, want: map[string]int64{"a": int64(4*h - 6*m)}},
+		"a clock that is set back":          {list: right, after: []change{podOf("a", 9*h), reports("a", 5*h+5*m), reports("b", 5*h+6*m)}},
+		"reports that go back":              {list: right, after: []change{reports("a", 9*h), reports("b", 4*h), reports("b", 4*h+m), reports("c", 4*h), reports("c", 4*h+m)}},
+		"what is wrong in a list stays so":  {list: []change{reports("a", 10*h), old, reports("c", 5*h)}, after: []change{reports("a", 10*h+5*m), reports("b", 5*h+5*m), reports("c", 5*h+6*m)}, want: map[string]int64{"a": int64(5 * h)}},
+		"the same of two nodes":             {list: []change{reports("a", 10*h), old}, after: []change{reports("b", 5*h+5*m)}, want: map[string]int64{"a": int64(5 * h)}},
+		"one beyond it, one within":         {list: slices.Concat(right, []change{reports("d", 5*h)}), after: []change{reports("a", 6*h), reports("d", 9*h), reports("b", 6*h-10*m), reports("c", 6*h-10*m)}, want: map[string]int64{"d": int64(3*h + 10*m)}},
+		"what is wrong thereafter, too":     {list: right, after: []change{podOf("a", 9*h), reports("b", 5*h+5*m), reports("c", 5*h+6*m), reports("b", 5*h+10*m), podOf("a", 10*h), reports("c", 5*h+11*m)}, want: map[string]int64{"a": int64(4*h - 6*m)}},
+		"a Node that another one writes":    {list: []change{reports("a", 5*h), old, reports("c", 5*h)}, after: []change{reports("a", 9*h), old, reports("c", 5*h)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := slices.Concat(c.list, c.after)
@@ -127,18 +153,19 @@ func TestRightClocksAreNotAhead(t *testing.T) {
 	}
 }
 
-// A list is from the time that most kubelets tell, and what one of them writes moves it no further.
+// A list is from the time that most kubelets tell, and what one of them writes moves it no further, nor two whose clocks are ahead alike.
 func TestListIsNotDatedByOneKubelet(t *testing.T) {
 	node := func(name, at string) string {
 		return `{"apiVersion":"v1","kind":"Node","metadata":{"name":"` + name + `","uid":"` + name + `","creationTimestamp":"2026-11-21T06:00:00Z"},"status":{"conditions":[` +
 			`{"type":"Ready","status":"True","lastHeartbeatTime":"` + at + `","lastTransitionTime":"2026-11-21T06:00:00Z"}]}}`
 	}
 	items := []string{node("a", "2026-11-21T12:00:00Z"), node("b", "2026-11-21T12:01:00Z"), node("c", "2026-11-21T17:00:00Z")}
+	alike := append(slices.Clip(items), node("d", "2026-11-21T17:00:00Z"), node("e", "2026-11-21T12:00:00Z"))
 	for _, c := range []struct {
 		items []string
 		end   string
 		said  bool
-	}{{items[:2], "12:01:00", false}, {items, "12:01:00", true}} {
+	}{{items[:2], "12:01:00", false}, {items, "12:01:00", true}, {alike, "12:01:00", true}} {
 		s := load(t, `{"kind":"List","apiVersion":"v1","items":[`+strings.Join(c.items, ",")+`]}`)
 		if got := s.Summary().To.UTC().Format(time.TimeOnly); got != c.end {
 			t.Errorf("the list is from %s, want %s", got, c.end)
