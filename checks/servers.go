@@ -75,7 +75,7 @@ func serversOf(in *Input, w *window) []Server {
 // missing, and so is everything if it has a renewal of after it: then the server did not end. Where the log may lack more of that time than it may lack of an hour,
 // nothing shows when the server ended.
 func (s *Server) livesBy(l *evidence.Ledger, w *window) []Span {
-	if s.Ended == (Span{}) || l == nil {
+	if s.Ended == (Span{}) {
 		return s.Lives
 	}
 	end := s.Ended.From
@@ -98,7 +98,7 @@ func (s *Server) livesBy(l *evidence.Ledger, w *window) []Span {
 // server measures the renewals of one API server's identity Lease.
 func server(in *Input, w *window, s *Server, p *proof) {
 	var starts []Span
-	for slot := range in.Ledger.ServerStarts(s.Name, w.first-1, w.last) {
+	for slot := range in.Ledger.ServerStarts(s.Name, w.first, w.last) {
 		at := evidence.SlotStart(slot)
 		starts = append(starts, Span{at.Add(-longestRestart), at.Add(evidence.SlotLength)})
 	}
@@ -123,7 +123,7 @@ func serversBySource(in *Input, w *window, p *proof) {
 	sources := in.Ledger.Sources(w.first, w.last)
 	seen := func(h evidence.Hour) (count int) {
 		for _, name := range sources {
-			if x := in.Ledger.Source(name, h); x != nil && x.Requests != 0 {
+			if x := in.Ledger.Source(name, h); x != nil && x.Requests&w.parts(h) != 0 {
 				count++
 			}
 		}

@@ -260,4 +260,8 @@ func TestClockIsNoVersion(t *testing.T) {
 	if r.Next.Code != NextSetClock || slices.ContainsFunc(r.Evidence, func(i Item) bool { return i.Code == CodeVersionMoved }) {
 		t.Errorf("%+v", r)
 	}
+	in.Versions[2].Moved = true
+	if r = nodeAuthorizerOn(in); r.Next.Code != NextTurnNodeOn {
+		t.Errorf("where the version is moved, too: %+v", r)
+	}
 }
