@@ -11,14 +11,14 @@ import (
 	"github.com/nodetrail/nodetrail/evidence"
 )
 
-// lines are the result's figures and its items, a line for each: what, of which server, from when to when, and how many of how many were seen.
+// lines are the result's figures and its items, a line for each: what, of which server or node, from when to when, and how many of how many were seen.
 func lines(r *Result) []string {
 	out := []string{fmt.Sprintf("%s %d/%d", r.State, r.Seen, r.Expected)}
 	for i := range r.Evidence {
 		x := &r.Evidence[i]
 		line := fmt.Sprintf("%s %s", x.State, x.Code)
-		if x.Server != "" {
-			line += " " + x.Server
+		if who := x.Server + x.Node; who != "" {
+			line += " " + who
 		}
 		if !x.From.IsZero() {
 			line += fmt.Sprintf(" %s-%s", x.From.Format(time.TimeOnly), x.To.Format(time.TimeOnly))
