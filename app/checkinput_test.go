@@ -40,6 +40,9 @@ func TestUseOfGroup(t *testing.T) {
 	f("refused more than once", "calico-node", "", tally.Group{Reason: rules.AdmissionRefused, Count: 2, Low: 2}, checks.OutcomeUnknown, false)
 	f("what kubeadm does without", "kubeadm", rules.Tolerated, tally.Group{Reason: rules.RefusalTolerated, Count: 2, Low: 2}, checks.OutcomeSucceeded, true)
 	f("one that it does not", "kubeadm", rules.Tolerated, tally.Group{Reason: rules.RefusalTolerated, Count: 2, Low: 1}, checks.OutcomeOther, false)
+	f("an image pull secret that cannot be", "kubelet", rules.Tolerated, tally.Group{Reason: rules.NameImpossible, Count: 2, Low: 2}, checks.OutcomeSucceeded, true)
+	f("and a theft", "kubelet", rules.Tolerated, tally.Group{Reason: rules.NameImpossible, Count: 2, Low: 1}, checks.OutcomeOther, false)
+	f("an optional secret that cannot be", "kubelet", rules.NoName, tally.Group{Reason: rules.NameImpossible, Count: 2, Low: 2}, checks.OutcomeSucceeded, false)
 	f("many groups", "", "", tally.Group{Wide: true, Count: 2, Low: 2}, checks.OutcomeUnknown, false)
 }
 

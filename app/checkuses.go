@@ -43,6 +43,8 @@ func (p *proof) use(k *tally.Key, g *tally.Group) checks.Use {
 		u.Outcome, u.JustGone = checks.OutcomeSucceeded, k.Apart == rules.JustGone
 	case g.Reason == rules.RefusalTolerated:
 		u.Outcome, u.Tolerated = checks.OutcomeSucceeded, true
+	case g.Reason == rules.NameImpossible:
+		u.Outcome, u.Tolerated = checks.OutcomeSucceeded, k.Apart == rules.Tolerated
 	case g.Reason == rules.AdmissionRefused && (g.Count == 1 || k.Apart == rules.RefusedLater):
 		u.Outcome = checks.OutcomeRefused
 	case g.Reason == rules.AdmissionRefused: // a store of before groups had it in their keys: one of the others may have been answered with 404

@@ -280,6 +280,8 @@ one of these reasons:
   watch.
 - A kubelet got a pod with the name of one that was on its node within the last 24 hours.
 - kubeadm read the ConfigMap kube-proxy, and continues without it.
+- A kubelet listed or watched an image pull secret whose name cannot exist, such as 'registry/team'. It continues without the secret. If a
+  variable or a volume of any pod has that name, or if the state has no such pod, the request counts.
 - The API server lagged: it refused a kubelet what the graph allows, at most a minute after a start, and allowed the same later.
 
 A watch that succeeded, and a get of a pod that exists, are harmless only if they came from an address of the kubelet's Node.

@@ -305,6 +305,7 @@ func (o *object) digest(seed maphash.Seed) uint64 {
 		number(int64(p.EphemeralContainers))
 		text(p.ClaimStatuses)
 		list(p.Secrets)
+		list(p.NoSecrets)
 		list(p.ConfigMaps)
 		list(p.PersistentVolumeClaims)
 		list(p.ResourceClaims)

@@ -12,7 +12,8 @@ import (
 // podScratch holds the names of the pod being decoded, still as parts of the JSON, before they are copied.
 type podScratch struct {
 	secrets, configMaps, claims []string
-	generic                     []int // indexes into claims that hold the name of a generic ephemeral volume
+	pulls                       []string // the secrets for images, in place of secrets
+	generic                     []int    // indexes into claims that hold the name of a generic ephemeral volume
 	resourceClaims              []nodeauthz.PodClaim
 	statuses                    []corev1.PodResourceClaimStatus
 	extended                    *nodeauthz.ExtendedClaim
@@ -29,7 +30,7 @@ type podScratch struct {
 func (d *decoder) decodePod(raw []byte, o *object) error {
 	t := &d.pod
 	*t = podScratch{
-		secrets: t.secrets[:0], configMaps: t.configMaps[:0], claims: t.claims[:0], generic: t.generic[:0],
+		secrets: t.secrets[:0], pulls: t.pulls[:0], configMaps: t.configMaps[:0], claims: t.claims[:0], generic: t.generic[:0],
 		resourceClaims: t.resourceClaims[:0], statuses: t.statuses[:0], uses: t.uses[:0], statusClaims: t.statusClaims[:0],
 	}
 	p := &nodeauthz.Pod{}
@@ -62,7 +63,7 @@ func (d *decoder) decodePod(raw []byte, o *object) error {
 		t.claims[i] = p.Name + "-" + t.claims[i]
 	}
 	// Names of secrets and config maps are likely to be shared with other pods.
-	p.Secrets = copyNames(t.secrets, d.intern)
+	p.NameSecrets(copyNames(t.pulls, d.intern), copyNames(t.secrets, d.intern))
 	p.ConfigMaps = copyNames(t.configMaps, d.intern)
 	p.PersistentVolumeClaims = copyNames(t.claims, strings.Clone)
 	p.ResourceClaims = copyNames(nodeauthz.PodClaims{Claims: t.resourceClaims, Extended: t.extended}.Names(t.statuses), strings.Clone)
@@ -101,7 +102,7 @@ func (d *decoder) podSpec(p *nodeauthz.Pod) {
 				p.ServiceAccountName = d.intern(t)
 			}
 		case "imagePullSecrets":
-			d.each(func() { d.nameInto("name", &d.pod.secrets) })
+			d.each(func() { d.nameInto("name", &d.pod.pulls) })
 		case "initContainers", "containers":
 			d.each(d.container)
 		case "ephemeralContainers":

@@ -155,7 +155,7 @@ func samePod(t *testing.T, raw []byte) {
 		return names
 	}
 	for _, p := range []*nodeauthz.Pod{&want, o.pod} {
-		for _, l := range []*[]string{&p.Secrets, &p.ConfigMaps, &p.PersistentVolumeClaims, &p.ResourceClaims} {
+		for _, l := range []*[]string{&p.Secrets, &p.ConfigMaps, &p.PersistentVolumeClaims, &p.ResourceClaims, &p.NoPulls, &p.NoSecrets} {
 			*l = sorted(*l)
 		}
 	}

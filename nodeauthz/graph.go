@@ -73,6 +73,7 @@ type Graph struct {
 	holes       [watchedKinds]Holes
 	cut         [watchedKinds]bool // the state ended where holes says that nothing is known since
 	ends        bool               // there is anything in cut
+	noNames     noNames
 }
 
 type (

@@ -14,6 +14,7 @@ func (g *Graph) SetPod(p *Pod, at Stamp) {
 		g.sawUnbound(p, u, at)
 		return
 	}
+	g.noNames.see(p)
 	vid := g.intern(KindPod, p.Namespace, p.Name)
 	node := g.node(p.NodeName)
 	id, stale := g.findTenure(vid, u, node, at)

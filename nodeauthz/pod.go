@@ -23,6 +23,8 @@ type Pod struct {
 	ServiceAccountName string
 	// Secrets, ConfigMaps, PersistentVolumeClaims and ResourceClaims are names in the pod's namespace.
 	Secrets, ConfigMaps, PersistentVolumeClaims, ResourceClaims []string
+	// NoPulls and NoSecrets are those of Secrets that no object can have as its name (see [NoName]): of image pull secrets, and all others.
+	NoPulls, NoSecrets []string
 	// EphemeralContainers is how many there are: a growing number makes the reference look at the pod again.
 	EphemeralContainers int
 	// ClaimStatuses stands for status.resourceClaimStatuses: see [ClaimStatusSignature].
@@ -66,9 +68,6 @@ func PodOf(p *corev1.Pod, claims PodClaims) Pod {
 		ExtendedClaimStatus: claims.Extended.Signature(),
 	}
 	_, out.Mirror = p.Annotations[corev1.MirrorPodAnnotationKey]
-	for i := range p.Spec.ImagePullSecrets {
-		out.Secrets = append(out.Secrets, p.Spec.ImagePullSecrets[i].Name)
-	}
 	for i := range p.Spec.InitContainers {
 		out.addEnvironment(p.Spec.InitContainers[i].EnvFrom, p.Spec.InitContainers[i].Env)
 	}
@@ -81,6 +80,11 @@ func PodOf(p *corev1.Pod, claims PodClaims) Pod {
 	for i := range p.Spec.Volumes {
 		out.addVolume(&p.Spec.Volumes[i])
 	}
+	var pulls []string
+	for i := range p.Spec.ImagePullSecrets {
+		pulls = append(pulls, p.Spec.ImagePullSecrets[i].Name)
+	}
+	out.NameSecrets(pulls, out.Secrets)
 	out.ResourceClaims = claims.Names(p.Status.ResourceClaimStatuses)
 	return out
 }

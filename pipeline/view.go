@@ -164,6 +164,11 @@ func (v *View) NodeAddressSets(name string, t time.Time) [][]string {
 // NodeAt implements rules.State.
 func (v *View) NodeAt(address string) string { return v.state.Nodes.At(address) }
 
+// OnlyPulls implements rules.State.
+func (v *View) OnlyPulls(namespace, name string) bool {
+	return v.state.Graph.OnlyPulls(namespace, name)
+}
+
 // FreshSecret returns a secret that the node could not get before the pod was bound to it.
 func (v *View) FreshSecret(namespace, pod, node string, t time.Time) (secret string, bound time.Time, ok bool) {
 	secrets, bound, _ := v.state.Graph.PodSecrets(namespace, pod, node, t)

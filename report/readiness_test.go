@@ -77,7 +77,7 @@ func TestReadiness(t *testing.T) {
 			f.Gaps = []codes.Gap{{Code: codes.KindMissing, Params: codes.Params{codes.Text(codes.ParamKind, "Pod")}}}
 		})
 	f("failed anyway", ready,
-		[]string{`! 2 requests of "kubelet" on 2 nodes were allowed only by ` + binding + `, and do not depend on it (404 or 403 anyway, the pod was just deleted, or kubeadm continues without it): harmless: create serviceaccounts/token, get pods`},
+		[]string{`! 2 requests of "kubelet" on 2 nodes were allowed only by ` + binding + `, and do not depend on it (404 or 403 anyway, the pod was just deleted, or the client continues without it): harmless: create serviceaccounts/token, get pods`},
 		func(l *log) {
 			l.many(10)
 			l.add("worker-1 get pods shop/gone", legacy, code(404))
@@ -114,7 +114,7 @@ func TestReadiness(t *testing.T) {
 		})
 	f("only what reached something counts", no, []string{
 		`x 1 request of "curl" on 1 node would break without ` + binding + `: get secrets`,
-		`! 2 requests of "curl" on 1 node were allowed only by ` + binding + `, and do not depend on it (404 or 403 anyway, the pod was just deleted, or kubeadm continues without it): harmless: get secrets`,
+		`! 2 requests of "curl" on 1 node were allowed only by ` + binding + `, and do not depend on it (404 or 403 anyway, the pod was just deleted, or the client continues without it): harmless: get secrets`,
 	}, func(l *log) {
 		l.many(10)
 		l.add("worker-1 get secrets shop/x", legacy, agent("curl/8"), code(404))

@@ -164,7 +164,7 @@ func (w *WhatIf) Of(j *pipeline.Judgement) Fate {
 		f.Outcome = Race
 	case unanswered || !known && !j.HasGrant:
 		f.Outcome = Undecided
-	case j.Fruitless() || found(j, rules.RefusalTolerated):
+	case j.Fruitless() || tolerated(j):
 		f.Outcome = Fruitless
 	default:
 		f.Outcome = Breaks
@@ -190,6 +190,11 @@ func (w *WhatIf) Later(j *pipeline.Judgement) (f Fate, ok bool) {
 // ownUntilBefore reports whether a kubelet watches what was its node's until just before, by the rule rbac-excess-access.
 func ownUntilBefore(j *pipeline.Judgement) bool {
 	return found(j, rules.OwnUntilBefore)
+}
+
+// tolerated reports whether the client continues if it is refused, by the rule rbac-excess-access.
+func tolerated(j *pipeline.Judgement) bool {
+	return slices.ContainsFunc(j.Findings, func(f pipeline.Finding) bool { return f.Finding.Apart == rules.Tolerated })
 }
 
 func found(j *pipeline.Judgement, reason rules.Reason) bool {

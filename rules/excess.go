@@ -27,6 +27,7 @@ const (
 	OwnUntilBefore     Reason = "own-until-before"
 	AdmissionRefused   Reason = "admission-refused"
 	RefusalTolerated   Reason = "refusal-tolerated"
+	NameImpossible     Reason = "name-impossible"
 )
 
 // How a request ended that a binding allowed and that was given nothing new, so that its finding has a group of its own.
@@ -37,6 +38,8 @@ const (
 	RefusedLater = "refused-by-admission"
 	// Tolerated is for what the client can do without.
 	Tolerated = "tolerated"
+	// NoName is for what asked for a name that no object can have, where it is not known that the client can do without the answer.
+	NoName = "no-name"
 )
 
 func rbacExcessAccess() *Rule {
@@ -53,6 +56,7 @@ func rbacExcessAccess() *Rule {
 			{Reason: OwnUntilBefore, Doc: "a kubelet, from its node's address, asked for what had been its node's, or a pod of the same name (low)"},
 			{Reason: AdmissionRefused, Doc: "the request was allowed and admission refused it (403, low)"},
 			{Reason: RefusalTolerated, Doc: "kubeadm asked for the ConfigMap kube-proxy, and continues without it (low)"},
+			{Reason: NameImpossible, Doc: "a list or a watch of the one object whose name cannot exist: the answer is empty (low)"},
 		},
 		Doc: `RBAC allowed a node what the Node authorizer does not
 
@@ -75,6 +79,9 @@ of the binding:
   after its pods were created again elsewhere.
 - A node read a ConfigMap of kubeadm by the binding that kubeadm made for it. This binding stays.
 - kubeadm read the ConfigMap kube-proxy. If that is refused, an upgrade of the node continues without it.
+- A node listed or watched a secret or a ConfigMap, in one namespace, by a name that cannot exist, such as 'registry/team'. The answer is
+  always empty. Kubelets ask for it if a pod names it, and do not need it for an image pull secret. If a variable or a volume of a pod has
+  the name, or if the state has no such pod, the check nothing-depends still counts the request.
 
 It is also low if the API server's Node authorizer denied what the state had long allowed, for example after a restart
 (see authorizer-lag). The object belongs to the node. But without the binding, the request would have failed.
@@ -137,6 +144,12 @@ func checkExcess(r *Request, s State, m *Memory, f *Finding) bool {
 		f.Severity, f.Reason = Low, BindingOfKubeadm
 	case r.kubeadmTolerates():
 		f.Severity, f.Reason, f.Apart = Low, RefusalTolerated, Tolerated
+	case impossibleName(r) != "":
+		f.Severity, f.Reason, f.Apart = Low, NameImpossible, NoName
+		f.Params = codes.Params{codes.Text(ParamName, impossibleName(r))}
+		if s != nil && m != nil && IsKubelet(r.product(), m.Kubelets) && r.Attrs.Resource == "secrets" && s.OnlyPulls(r.Attrs.Namespace, impossibleName(r)) {
+			f.Apart = Tolerated
+		}
 	case r.Fruitless() && r.Event.Code == http.StatusNotFound:
 		if f.Severity, f.Reason = Low, ObjectMissing; r.JustGone {
 			f.Apart = JustGone
@@ -173,6 +186,18 @@ func (r *Request) ownUntilBefore(s State, m *Memory) bool {
 
 // ReturnsFor is for how long a node may be away before its kubelet comes back and asks after the pods that it had.
 const ReturnsFor = 24 * time.Hour
+
+// impossibleName is the name that no object can have of a secret or a ConfigMap that the request lists or watches, and nothing else: see readsNothing. It is empty for all other
+// requests, and where anything else is selected, too, which no kubelet does.
+func impossibleName(r *Request) string {
+	a := r.Attrs
+	kubeletReads := a.ResourceRequest && a.APIGroup == "" && a.Subresource == "" && (a.Resource == "secrets" || a.Resource == "configmaps")
+	if !kubeletReads || a.Verb != "list" && a.Verb != "watch" || len(a.FieldSelectorRequirements) != 1 || len(a.LabelSelectorRequirements) > 0 ||
+		a.FieldSelectorParsingErr != nil || a.LabelSelectorParsingErr != nil || !readsNothing(r) {
+		return ""
+	}
+	return a.FieldSelectorRequirements[0].Value
+}
 
 // Harmless reports whether a finding says that nothing is lost without the binding that allowed the request.
 func Harmless(s Severity, r Reason) bool { return s <= Low && r != BindingDuringLag }

@@ -1,8 +1,14 @@
 package rules
 
 import (
+	"errors"
 	"slices"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
@@ -191,6 +197,67 @@ func TestOwnUntilBefore(t *testing.T) {
 			if !found || (f.Severity == Low) != c.low || rule.Name == ExcessAccess && (f.Reason == OwnUntilBefore) != c.low {
 				t.Errorf("%s: %s says %v %+v", c.name, rule.Name, found, f)
 			}
+		}
+	}
+}
+
+// A list or a watch of a name that no object can have gives nobody anything. Whether its kubelet does without the answer depends on what names it.
+func TestExcessOfNoName(t *testing.T) {
+	s := cluster(2)
+	s.pulls = map[string]bool{"shop/registry/team": true}
+	const name = "registry/team"
+	of := func(q ...fields.Requirement) with {
+		return func(r *Request) { r.Attrs.FieldSelectorRequirements = q }
+	}
+	equal := fields.Requirement{Field: "metadata.name", Operator: selection.Equals, Value: name}
+	labeled := func(r *Request) {
+		l, _ := labels.NewRequirement("app", selection.Equals, []string{"x"})
+		r.Attrs.LabelSelectorRequirements = labels.Requirements{*l}
+	}
+	for _, c := range []struct {
+		name    string
+		s       State
+		changes []with
+		reason  Reason
+		apart   string
+	}{
+		{"an image pull secret", s, nil, NameImpossible, Tolerated},
+		{"its watch", s, []with{does("watch secrets shop/"), of(equal)}, NameImpossible, Tolerated},
+		{"by two equals signs", s, []with{of(fields.Requirement{Field: "metadata.name", Operator: selection.DoubleEquals, Value: name})}, NameImpossible, Tolerated},
+		{"what a pod may need", s, []with{selecting("metadata.name", "registry/other")}, NameImpossible, NoName},
+		{"no state", nil, nil, NameImpossible, NoName},
+		{"another client", s, []with{agent("curl/8.5.0")}, NameImpossible, NoName},
+		{"a ConfigMap", s, []with{does("list configmaps shop/"), of(equal)}, NameImpossible, NoName},
+		{"another namespace", s, []with{does("list secrets pay/"), of(equal)}, NameImpossible, NoName},
+
+		{"all", s, []with{of()}, BindingNeeded, ""},
+		{"all but that", s, []with{of(fields.Requirement{Field: "metadata.name", Operator: selection.NotEquals, Value: name})}, BindingNeeded, ""},
+		{"by another field", s, []with{selecting("type", name)}, BindingNeeded, ""},
+		{"by labels alone", s, []with{of(), labeled}, BindingNeeded, ""},
+		{"by labels too", s, []with{labeled}, BindingNeeded, ""},
+		{"an empty name", s, []with{selecting("metadata.name", "")}, BindingNeeded, ""},
+		{"a name that can be", s, []with{selecting("metadata.name", "db")}, BindingNeeded, ""},
+		{"two names", s, []with{of(equal, fields.Requirement{Field: "metadata.name", Operator: selection.Equals, Value: "db"})}, BindingNeeded, ""},
+		{"two fields", s, []with{of(equal, fields.Requirement{Field: "type", Operator: selection.Equals, Value: "Opaque"})}, BindingNeeded, ""},
+		{"a selector that is none", s, []with{func(r *Request) { r.Attrs.FieldSelectorParsingErr = errors.New("x") }}, BindingNeeded, ""},
+		{"of all namespaces", s, []with{does("list secrets"), of(equal)}, BindingNeeded, ""},
+		{"a get", s, []with{does("get secrets shop/db"), of(equal)}, BindingNeeded, ""},
+		{"the deletion of all", s, []with{does("deletecollection secrets shop/"), of(equal)}, BindingNeeded, ""},
+		{"another group's", s, []with{does("list secrets.vault.example shop/"), of(equal)}, BindingNeeded, ""},
+		{"pods", s, []with{does("list pods shop/"), of(equal)}, BindingNeeded, ""},
+	} {
+		f, found := rbacExcessAccess().Find(request(append([]with{does("list secrets shop/"), of(equal), byRBAC(200)}, c.changes...)...), c.s, NewMemory())
+		if !found || f.Reason != c.reason || f.Apart != c.apart || (f.Severity == Low) != (c.reason == NameImpossible) {
+			t.Errorf("%s: %t %+v", c.name, found, f)
+		}
+	}
+}
+
+// What no object can have as its name is what apimachinery says.
+func TestNoName(t *testing.T) {
+	for _, name := range []string{"", ".", "..", "...", "a/b", "/", "%", "100%", "db", "Upper", "a b", "a\\b", "ä", "a..b", ".a"} {
+		if got, want := nodeauthz.NoName(name), name == "" || len(content.IsPathSegmentName(name)) > 0; got != want {
+			t.Errorf("%q: %t", name, got)
 		}
 	}
 }

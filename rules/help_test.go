@@ -169,6 +169,7 @@ type world struct {
 	addresses map[string][]string
 	sets      map[string][][]string // of addresses
 	stays     map[string][]stay     // of pods, by namespace/name
+	pulls     map[string]bool       // namespace/name of secrets that pods name for their images alone
 	blind     bool                  // knows nothing for sure
 	gone      map[string]int        // when a Node was deleted, in seconds
 	fresh     map[string]string     // namespace/name of a pod -> "secret seconds": what it alone led to, and when it was bound
@@ -286,6 +287,8 @@ func (w *world) NodeAt(address string) (node string) {
 	}
 	return node
 }
+
+func (w *world) OnlyPulls(namespace, name string) bool { return w.pulls[namespace+"/"+name] }
 
 func (w *world) FreshSecret(namespace, pod, node string, t time.Time) (secret string, bound time.Time, ok bool) {
 	secret, seconds, ok := strings.Cut(w.fresh[namespace+"/"+pod], " ")

@@ -207,6 +207,8 @@ type State interface {
 	NodeAddressSets(name string, t time.Time) [][]string
 	// NodeAt returns the node that has the address, at any time; "" if none has it, or several.
 	NodeAt(address string) string
+	// OnlyPulls says whether pods name a secret, which cannot be there by that name, as an image pull secret, and no pod names it otherwise.
+	OnlyPulls(namespace, name string) bool
 	// FreshSecret returns a secret (namespace/name) to which the pod alone led the node when it was bound, and when that was. ok is false if there is
 	// none, or if the pod was not on the node at t.
 	FreshSecret(namespace, pod, node string, t time.Time) (secret string, bound time.Time, ok bool)

@@ -135,7 +135,7 @@ func excessOf(s *snapshot, node string) []explain.Use {
 			continue
 		}
 		switch f.Reason {
-		case rules.ObjectMissing, rules.AdmissionRefused: // it failed anyway
+		case rules.ObjectMissing, rules.AdmissionRefused, rules.NameImpossible: // it failed anyway, or got nothing
 			continue
 		case rules.BindingDuringLag, rules.OwnUntilBefore: // it is among what the node could reach
 			continue

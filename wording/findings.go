@@ -36,6 +36,10 @@ var findings = map[rules.Reason]func(*said) string{
 		return s.excess() + ", right after the pod on this node that used it was deleted"
 	},
 	rules.RefusalTolerated: func(s *said) string { return s.excess() + ", and kubeadm continues without it" },
+	rules.NameImpossible: func(s *said) string {
+		return fmt.Sprintf("%s %s %q in namespace %s is allowed to node %s by %s alone, but no object can have that name: the answer is empty",
+			s.k.Verb, s.k.Resource, s.p.Text(rules.ParamName), s.k.Namespace, s.k.Node, s.binding())
+	},
 	rules.AdmissionRefused: func(s *said) string { return s.excess() + ", and admission refused it (403)" },
 	rules.ImpersonationGiven: func(s *said) string {
 		return fmt.Sprintf("to act as %q is allowed to node %s by %s alone", s.p.Text(rules.ParamUser), s.k.Node, s.binding())

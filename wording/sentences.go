@@ -142,7 +142,7 @@ var sentences = map[codes.Code]func(codes.Params) string{
 		if p.Int(codes.ParamCount) == 1 {
 			does = "does"
 		}
-		return passed(p) + ", and " + does + " not depend on it (404 or 403 anyway, the pod was just deleted, or kubeadm continues without it): harmless: " + kinds(p)
+		return passed(p) + ", and " + does + " not depend on it (404 or 403 anyway, the pod was just deleted, or the client continues without it): harmless: " + kinds(p)
 	},
 	codes.AllowedByKubeadm: func(p codes.Params) string {
 		return passed(p) + ", which is kubeadm's, stays, and does not block: " + kinds(p)
