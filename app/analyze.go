@@ -205,7 +205,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	}
 	f.Checks, f.Waivers = checks.Apply(checks.Run(proven.input()), o.Waivers, o.Now)
 	f.Lagged = proven.lagged
-	proven.only.narrow(proven.state, b.Tally())
+	f.Aside = proven.only.aside(proven.state, b.Tally())
 	f.Only, f.Incidents = o.Nodes, hours.Book(o.Cluster, excepted(o.Exceptions, o.Now)).Incidents(res.Last)
 	f.Exceptions, f.Now = o.Exceptions, o.Now
 	return &Analysis{Report: b.Report(f), Facts: f, Log: res, Counts: counts, LeftOut: over.missedOfNodes.requests, Evidence: p.logs.Ledger}, nil

@@ -38,18 +38,22 @@ func (o onlyNodes) requests(t *tally.Tally) (n int64) {
 	return n
 }
 
-// narrow leaves out of what explains the answer the requests that the checks leave out. It is called when the checks are made.
-func (o onlyNodes) narrow(state *stateProof, t *tally.Tally) {
+// aside are the findings whose requests the checks leave out, and so what explains the answer. They stay in the report, as those of all rules do: a theft on another node is one.
+// It is called when the checks are made.
+func (o onlyNodes) aside(state *stateProof, t *tally.Tally) map[tally.Key]bool {
+	out := map[tally.Key]bool{}
 	if len(o) == 0 || state == nil {
-		return
+		return out
 	}
 	others := (&checks.Input{Options: checks.Options{Only: o}, Nodes: state.Nodes}).OfOthers()
 	p := proof{}
-	maps.DeleteFunc(t.Groups, func(k tally.Key, g *tally.Group) bool {
+	for k, g := range t.Groups {
 		if k.Rule != rules.ExcessAccess {
-			return false
+			continue
 		}
-		u := p.use(&k, g)
-		return u.LeavesOut(others)
-	})
+		if u := p.use(&k, g); u.LeavesOut(others) {
+			out[k] = true
+		}
+	}
+	return out
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/internal/test/days"
 	"github.com/nodetrail/nodetrail/internal/test/effort"
+	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/rules"
+	"github.com/nodetrail/nodetrail/tally"
 )
 
 func onlyAnswer(t *testing.T, d *days.Day, only []string) (checks.Answer, *Analysis) {
@@ -100,5 +103,26 @@ func TestOnlyUnknownNodes(t *testing.T) {
 	var unknown *UnknownError
 	if _, err := Analyze(t.Context(), o); !errors.As(err, &unknown) || unknown.Name != "worker-l" || len(unknown.Known) == 0 {
 		t.Errorf("%v", err)
+	}
+}
+
+// Whatever nodes the answers are about, the findings of every rule about every node stay in the report. Only the blockers are about those nodes.
+func TestOnlyNodesHidesNoFinding(t *testing.T) {
+	state := &stateProof{Nodes: []checks.Node{{Name: "w1"}, {Name: "w2"}}}
+	all := tally.New()
+	for _, rule := range rules.All() {
+		for _, node := range []string{"w1", "w2"} {
+			k := tally.Key{Rule: rule.Name, Node: node, Verb: "get", Resource: "secrets", Namespace: "shop", Name: "db", Product: "kubelet"}
+			all.Groups[k] = &tally.Group{Count: 1, Severity: rule.Severity, Allowed: true, Succeeded: true, Reason: rule.Reasons[0].Reason}
+		}
+	}
+	for node, clients := range map[string]int{"w1": 1, "w2": 1} {
+		r := report.Make(all, report.Facts{Only: []string{node}, Aside: onlyNodes{node}.aside(state, all)})
+		if len(r.Findings) != 2*len(rules.All()) {
+			t.Errorf("%s: %d findings", node, len(r.Findings))
+		}
+		if c := r.Readiness.Clients; len(c) != clients || c[0].Nodes != 1 || c[0].Needs[0].Node != node {
+			t.Errorf("%s: %+v", node, c)
+		}
 	}
 }

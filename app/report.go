@@ -73,8 +73,7 @@ func Report(ctx context.Context, o ReportOptions) (*report.Report, error) {
 	if err := p.prove(ctx, t, o.Window, &f); err != nil {
 		return nil, err
 	}
-	only.narrow(state, t)
-	f.Only = o.Nodes
+	f.Only, f.Aside = o.Nodes, only.aside(state, t)
 	f.Exceptions, f.Now = exceptionsOf(c, o.Exceptions), time.Now()
 	if f.Incidents, err = storedIncidents(ctx, s, f.Cluster, from, f.Exceptions, f.Now); err != nil {
 		return nil, err

@@ -71,6 +71,8 @@ type Facts struct {
 	Lagged map[tally.Key]int64
 	// Only are the nodes that Checks are about, empty for all.
 	Only []string
+	// Aside are the keys of findings whose requests Checks leave out, since they are of other nodes: they are listed, and explain no answer.
+	Aside map[tally.Key]bool
 	// StoreVersion is the state of the store that the counts are of, where they are a store's; Outdated says that Checks are of one before it.
 	StoreVersion string
 	Outdated     bool
@@ -119,7 +121,7 @@ func Make(t *tally.Tally, f Facts) *Report {
 	sort.Slice(r.Nodes, func(i, j int) bool { return r.Nodes[i].Name < r.Nodes[j].Name })
 	for k, g := range t.Groups {
 		of := findingOf(k, g, (&rules.Rule{Name: k.Rule}).Runbook(), f.Words)
-		of.lagged = f.Lagged[k]
+		of.lagged, of.aside = f.Lagged[k], f.Aside[k]
 		r.Findings = append(r.Findings, of)
 	}
 	slices.SortFunc(r.Findings, compareFindings)

@@ -157,7 +157,7 @@ func needs(r *Report, count func(*Finding) int64) []*need {
 	for i := range r.Findings {
 		f := &r.Findings[i]
 		requests := count(f)
-		if f.Rule != rules.ExcessAccess || requests == 0 {
+		if f.Rule != rules.ExcessAccess || f.aside || requests == 0 {
 			continue
 		}
 		k := needKey{product: f.UserAgent}

@@ -225,8 +225,10 @@ type Finding struct {
 	low int64 // how many of Count are of low severity
 	// lagged is how many of the others an API server that had just started refused, and allowed later.
 	lagged int64
-	wide   bool // stands for many groups
-	days   []tally.Day
+	// aside says that the checks leave its requests out.
+	aside bool
+	wide  bool // stands for many groups
+	days  []tally.Day
 }
 
 // Groups are the findings with their keys, in the report's order. Who asks changes nothing in them.
