@@ -44,7 +44,7 @@ func (n *noNames) see(p *Pod) {
 
 // OnlyPulls reports whether pods on nodes name a secret that cannot be there as an image pull secret, and no pod names it otherwise. A kubelet passes over an image pull secret
 // that it cannot get (pkg/kubelet, getPullSecretsForPod), whatever the reason. It does not pass over a secret of a variable or of a volume, even of an optional one, unless
-// it is told that there is none.
+// the answer says that there is none.
 func (g *Graph) OnlyPulls(namespace, name string) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
