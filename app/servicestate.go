@@ -58,10 +58,13 @@ func openStateFeed(c *config.Config, log zerolog.Logger) (*stateFeed, error) {
 // atLeastKept is for how long what has ended is kept, however much it is. Requests are judged within that time, and the rules look back for ten minutes.
 const atLeastKept = 15 * time.Minute
 
+// beyondHorizon is how much more than the horizon is kept. A report of as long a window asks for [moreThanAsked] before that, a while after the latest request.
+const beyondHorizon = 10 * moreThanAsked
+
 // prune forgets what was over before the horizon; oldest is the time of the oldest requests that may come in still. If more has ended than is to be kept, it
 // forgets more, and returns up to when.
 func (f *stateFeed) prune(oldest time.Time) (early time.Time) {
-	before := oldest.Add(-f.horizon)
+	before := oldest.Add(-f.horizon - beyondHorizon)
 	full := f.Graph.Overfull(f.maxEnded)
 	if least := oldest.Add(-atLeastKept); full.After(least) {
 		full = least

@@ -127,3 +127,21 @@ func TestForgottenStateProvesNothing(t *testing.T) {
 		}
 	}
 }
+
+// With a horizon as long as the window that readiness asks for, which is the default, the state covers what is asked for until a request a while after the last pruning.
+func TestTheHorizonCoversTheWindow(t *testing.T) {
+	c := config.Default()
+	if c.State.Horizon != c.Readiness.MinWindow {
+		t.Fatalf("the horizon is %s, the window %s", c.State.Horizon, c.Readiness.MinWindow)
+	}
+	f := &stateFeed{State: cluster.NewState(), horizon: c.State.Horizon.D(), maxEnded: c.State.MaxEnded, given: true}
+	latest := time.Date(2026, 11, 26, 0, 0, 0, 0, time.UTC)
+	f.RBAC.CoverFrom(latest.Add(-72 * time.Hour))
+	for pause := range 5 { // of several logs, one is behind by minutes
+		f.prune(latest)
+		to := latest.Add(-time.Duration(pause) * time.Minute)
+		if from := to.Add(-c.Readiness.MinWindow.D() - moreThanAsked); !f.RBAC.CoversAll(from, to) {
+			t.Errorf("with the latest stored request %d minutes before the latest in the log, bindings are not known from %s on", pause, from)
+		}
+	}
+}

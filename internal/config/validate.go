@@ -213,6 +213,10 @@ func (v *validator) state() {
 		v.fail("state.waitAtMost", "%s is not less than sources.webhook.commitTimeout, which is %s: a request that waits would be answered 503 and never stored",
 			s.WaitAtMost, w.CommitTimeout)
 	}
+	if w := v.c.Sources.Webhook; w != nil && v.c.Skew >= w.CommitTimeout {
+		v.fail("skew", "%s is not less than sources.webhook.commitTimeout, which is %s: each request waits for it, and would be answered 503",
+			v.c.Skew, w.CommitTimeout)
+	}
 	if s.Settle > s.WaitAtMost && !follow(v, "state.settle", &s.Settle, s.WaitAtMost) {
 		v.fail("state.settle", "%s is more than state.waitAtMost, which is %s", s.Settle, s.WaitAtMost)
 	}
