@@ -8,21 +8,31 @@ import (
 // microTime is the layout in which kube-apiserver writes times.
 const microTime = "2006-01-02T15:04:05.000000Z07:00"
 
-var errTimestamp = errors.New("time is not RFC 3339")
+var (
+	errTimestamp = errors.New("time is not RFC 3339")
+	errFarTime   = errors.New("time is not before the year 9999")
+)
+
+// lastYear is the last year of which times are read: those of the next one, with an hour or a day added, cannot be written as JSON.
+const lastYear = 9998
 
 // parseTime reads an RFC 3339 time with any fraction and any zone. kube-apiserver's own decoder wants six digits of fraction; other
 // writers leave trailing zeros out.
 func parseTime(s string) (time.Time, error) {
-	if t, ok := parseFixed(s); ok {
-		return t, nil
-	}
-	t, err := time.Parse(microTime, s)
-	if err != nil {
-		if t, err = time.Parse(time.RFC3339Nano, s); err != nil {
-			return time.Time{}, errTimestamp
+	t, ok := parseFixed(s)
+	if !ok {
+		var err error
+		if t, err = time.Parse(microTime, s); err != nil {
+			if t, err = time.Parse(time.RFC3339Nano, s); err != nil {
+				return time.Time{}, errTimestamp
+			}
 		}
+		t = t.UTC()
 	}
-	return t.UTC(), nil
+	if t.Year() > lastYear {
+		return time.Time{}, errFarTime
+	}
+	return t, nil
 }
 
 // parseFixed reads the one shape that nearly all times have, 2006-01-02T15:04:05.000000Z, and is false for any other.

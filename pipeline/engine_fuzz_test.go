@@ -63,7 +63,7 @@ func (o operation) line() string {
 	case 7:
 		at = time.Time{}.Add(time.Hour)
 	case 11:
-		at = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+		at = time.Date(9998, 12, 31, 23, 59, 59, 0, time.UTC) // the latest that is read
 	}
 	response := ""
 	if o.stage == ended {
