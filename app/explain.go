@@ -117,6 +117,18 @@ type explaining struct {
 	unread  error          // why a log was not read to its end
 	// measured is the skew, nil if it was given.
 	measured *report.Skew
+	same     int // judged requests with the audit ID of the one that was found
+}
+
+// weight is how much of several requests with one audit ID the request matters: most if it succeeded though the Node authorizer denies it.
+func weight(j *pipeline.Judgement) int {
+	switch {
+	case j.Succeeded() && j.NodeDenies():
+		return 2
+	case j.Succeeded():
+		return 1
+	}
+	return 0
 }
 
 func newExplaining(o *ExplainOptions) (*explaining, error) {
@@ -217,6 +229,9 @@ func (x *explaining) judged(j *pipeline.Judgement) *explain.Explanation {
 	if now := s.Auth.Decide(j.Attrs, j.Time); j.IsNode && now.Verdict != j.Answer.Verdict {
 		ex.Notes = append(ex.Notes, fmt.Sprintf("The log tells of a change later than it was waited for: by its end the verdict would be %s.", now.Verdict))
 	}
+	if x.same > 1 {
+		ex.Notes = append(ex.Notes, fmt.Sprintf("%s have this audit ID, which clients can choose. This is the first of them that succeeded although the Node authorizer denies it, else the first that succeeded, else the first.", wording.Plurals(int64(x.same), "request")))
+	}
 	if x.measured != nil {
 		ex.Notes = append(ex.Notes, "The skew is "+x.measured.Words()+".")
 	}
@@ -226,7 +241,8 @@ func (x *explaining) judged(j *pipeline.Judgement) *explain.Explanation {
 	return ex
 }
 
-// find returns the judgement of the first event, in the order of ids, that has one of the audit IDs; nil if there is none. The logs are gone
+// find returns the judgement of the first event, in the order of ids, that has one of the audit IDs; nil if there is none. Of several requests with one audit ID it is the
+// first of the greatest weight. The logs are gone
 // through as Analyze does, so that the verdict is the one that it gives.
 func (x *explaining) find(ctx context.Context, ids []string) (*pipeline.Judgement, error) {
 	p := &passage{in: &x.Input, judged: x.judging, auto: x.SkewAuto, mode: x.AuthorizationMode}
@@ -238,10 +254,17 @@ func (x *explaining) find(ctx context.Context, ids []string) (*pipeline.Judgemen
 		rank[id] = i
 	}
 	var found *pipeline.Judgement
-	best := len(ids)
+	best, most := len(ids), 0
 	res, _, err := p.run(ctx, func(s *judging.Setup) { x.state, x.judging.Skew, x.measured = s.State, p.judged.Skew, p.measured }, func(j *pipeline.Judgement) error {
-		if r, ok := rank[j.Event.AuditID]; ok && r < best {
-			found, best = keep(j), r
+		r, ok := rank[j.Event.AuditID]
+		if !ok || r > best {
+			return nil
+		}
+		if x.same++; r < best {
+			x.same = 1
+		}
+		if w := weight(j); r < best || w > most {
+			found, best, most = keep(j), r, w
 		}
 		return nil
 	})

@@ -2,9 +2,11 @@ package app
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +129,33 @@ func TestExplainSkippedEvent(t *testing.T) {
 		}
 		if _, err := Explain(t.Context(), ExplainOptions{Input: Input{Logs: []string{path}}, AuditID: "e2"}); err == nil {
 			t.Error("an event that is not there was found")
+		}
+	}
+}
+
+// A client chooses the audit ID. A harmless request must not stand for a theft that has the same.
+func TestExplainSeveralRequestsWithOneAuditID(t *testing.T) {
+	event := func(second int, name, decision, reason string, code int) string {
+		return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"e1","stage":"ResponseComplete",`+
+			`"requestURI":"/api/v1/namespaces/shop/secrets/%[2]s","verb":"get","user":{"username":"system:node:worker-1","groups":["system:nodes","system:authenticated"]},`+
+			`"sourceIPs":["10.0.0.1"],"userAgent":"curl/8","objectRef":{"resource":"secrets","namespace":"shop","name":%[2]q,"apiVersion":"v1"},"responseStatus":{"code":%[5]d},`+
+			`"requestReceivedTimestamp":"2026-11-21T06:00:%02[1]d.000000Z","stageTimestamp":"2026-11-21T06:00:%02[1]d.001000Z",`+
+			`"annotations":{"authorization.k8s.io/decision":%[3]q,"authorization.k8s.io/reason":%[4]q}}`+"\n", second, name, decision, reason, code)
+	}
+	const reason = `RBAC: allowed by ClusterRoleBinding "all" of ClusterRole "system:node" to Group "system:nodes"`
+	refused, taken := event(1, "a", "forbid", "", 403), event(2, "b", "allow", reason, 200)
+	for name, log := range map[string]string{"the theft last": refused + taken, "the theft first": taken + refused, "among many": refused + event(3, "c", "forbid", "", 403) + taken} {
+		path := filepath.Join(t.TempDir(), "audit.log")
+		if err := os.WriteFile(path, []byte(log), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ex, err := Explain(t.Context(), ExplainOptions{Input: Input{Logs: []string{path}}, AuditID: "e1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("%d requests have this audit ID", strings.Count(log, "\n"))
+		if ex.Request.Name != "b" || !slices.ContainsFunc(ex.Notes, func(n string) bool { return strings.HasPrefix(n, want) }) {
+			t.Errorf("%s: %+v, notes %q", name, ex.Request, ex.Notes)
 		}
 	}
 }
