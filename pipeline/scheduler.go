@@ -49,7 +49,7 @@ type request struct {
 	key   uint64
 	state state
 	bits  uint8 // the stages that came
-	mark  uint16
+	mark  uint32
 	// ev is what is judged; in is the memory that it is in, nil if that is its own.
 	ev       *audit.Event
 	in       *memory
@@ -110,7 +110,7 @@ type arrival struct {
 	// key is the request's, 0 for one that nothing identifies: each event of it counts as a request.
 	key uint64
 	// mark is of what the event says of the answer, 0 if it says none.
-	mark uint16
+	mark uint32
 	ev   *audit.Event
 	// in is the memory of ev if ev may stay there; nil if it has to be copied.
 	in       *memory
@@ -120,11 +120,11 @@ type arrival struct {
 
 // isOther reports whether an event with that mark is of another request than the one of the key: of that one came another answer. A client chooses the auditID,
 // and many a log has times in whole seconds, so that two requests may have the same key.
-func (s *scheduler) isOther(key uint64, mark uint16) bool {
+func (s *scheduler) isOther(key uint64, mark uint32) bool {
 	if key == 0 || mark == 0 {
 		return false
 	}
-	was := uint16(0)
+	was := uint32(0)
 	if r := s.inFlight[key]; r != nil {
 		was = r.mark
 	} else {

@@ -38,12 +38,12 @@ func (s *seen) other(ev *audit.Event) uint64 {
 }
 
 // markOf is of what an event says of its request's answer, 0 if it says none.
-func (s *seen) markOf(ev *audit.Event) uint16 {
+func (s *seen) markOf(ev *audit.Event) uint32 {
 	if ev.Stage != audit.StageResponseComplete && (ev.Stage != audit.StageResponseStarted || !hasTime(ev)) {
 		return 0
 	}
 	var b [512]byte
-	return uint16(maphash.Bytes(s.seed, answer(b[:0], ev))) | 1
+	return uint32(maphash.Bytes(s.seed, answer(b[:0], ev))) | 1
 }
 
 // key is of a request that is known by its ID.
@@ -57,7 +57,7 @@ func (s *seen) get(h uint64) uint8 {
 }
 
 // mark is that with which the request was set, 0 if it had none.
-func (s *seen) mark(h uint64) uint16 {
+func (s *seen) mark(h uint64) uint32 {
 	if s.young.get(h) != 0 {
 		return s.young.mark(h)
 	}
@@ -72,7 +72,7 @@ func (s *seen) fetch(looks []source.Look) {
 	}
 }
 
-func (s *seen) set(h uint64, bits uint8, mark uint16) {
+func (s *seen) set(h uint64, bits uint8, mark uint32) {
 	if s.young.full() && s.young.get(h) == 0 {
 		s.old, s.young = s.young, s.old
 		s.young.clear()
@@ -84,14 +84,14 @@ func (s *seen) set(h uint64, bits uint8, mark uint16) {
 // for one when 56 bits of their hashes agree, which among a million has a chance of one in a hundred thousand.
 type table struct {
 	slots []uint64
-	marks []uint16 // of the slots
+	marks []uint32 // of the slots
 	used  int
 	most  int
 }
 
 // newTable makes one that is full with so many requests. It grows to that, and is never more than half full.
 func newTable(most int) table {
-	return table{slots: make([]uint64, 1024), marks: make([]uint16, 1024), most: most}
+	return table{slots: make([]uint64, 1024), marks: make([]uint32, 1024), most: most}
 }
 
 // pageSlots is how many slots a page of memory has, 4 KiB.
@@ -101,7 +101,7 @@ func (t *table) full() bool { return t.used >= t.most }
 
 func (t *table) grow() {
 	old, marks := t.slots, t.marks
-	t.slots, t.marks = make([]uint64, 2*len(old)), make([]uint16, 2*len(old))
+	t.slots, t.marks = make([]uint64, 2*len(old)), make([]uint32, 2*len(old))
 	// Memory that is read before it is written costs the kernel two faults for each page, and all cores a flush of what they know of it.
 	for i := 0; i < len(t.slots); i += pageSlots {
 		t.slots[i] = 0
@@ -135,7 +135,7 @@ func (t *table) slot(h uint64) uint64 {
 func (t *table) get(h uint64) uint8 { return uint8(t.slots[t.slot(h)]) }
 
 // mark is 0 or that of the request, if it is there.
-func (t *table) mark(h uint64) uint16 {
+func (t *table) mark(h uint64) uint32 {
 	at := t.slot(h)
 	if t.slots[at] == 0 {
 		return 0
@@ -143,7 +143,7 @@ func (t *table) mark(h uint64) uint16 {
 	return t.marks[at]
 }
 
-func (t *table) set(h uint64, bits uint8, mark uint16) {
+func (t *table) set(h uint64, bits uint8, mark uint32) {
 	if 2*t.used >= len(t.slots) {
 		t.grow()
 	}

@@ -62,7 +62,7 @@ type Look struct {
 	// Key is the request's, 0 for one that nothing identifies.
 	Key uint64
 	// Mark is of what the event says of the request's answer, 0 if it says none.
-	Mark uint16
+	Mark uint32
 	// Needed says that the request may be judged, Node that it is a node's.
 	Needed, Node bool
 	// Body is what was read of a body; nil for nothing.
