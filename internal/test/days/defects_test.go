@@ -19,7 +19,6 @@ var defects = []defect{
 		"request ID from audit ID alone", "pipeline/identity.go",
 		"	for _, s := range [...]string{ev.AuditID,", "	if ev.AuditID != \"\" {\n\t\treturn append(b, ev.AuditID...)\n\t}\n	for _, s := range [...]string{ev.AuditID,",
 	},
-	{"request ID without the time", "pipeline/identity.go", "b = binary.AppendVarint(b, ev.RequestReceived.UnixMicro())", "_ = 0"},
 	{"no bound on the address list", "audit/reduce.go", "r.addrs++; r.addrs > reducedList {", "r.addrs++; false {"},
 	{"the last address is cut off", "audit/reduce.go", "r.out = r.out[:r.addrAt]", "r.text = skippedText\n\t\t\treturn"},
 	{"the first address counts", "audit/event.go", "return ev.SourceIPs[n-1], true", "return ev.SourceIPs[0], true"},
