@@ -124,11 +124,9 @@ func (s *scheduler) isOther(key uint64, mark uint32) bool {
 	if key == 0 || mark == 0 {
 		return false
 	}
-	was := uint32(0)
+	was := s.seen.mark(key)
 	if r := s.inFlight[key]; r != nil {
 		was = r.mark
-	} else {
-		was = s.seen.mark(key)
 	}
 	return was != 0 && was != mark
 }
