@@ -242,8 +242,7 @@ func (x *explaining) judged(j *pipeline.Judgement) *explain.Explanation {
 }
 
 // find returns the judgement of the first event, in the order of ids, that has one of the audit IDs; nil if there is none. Of several requests with one audit ID it is the
-// first of the greatest weight. The logs are gone
-// through as Analyze does, so that the verdict is the one that it gives.
+// first of the greatest weight. The logs are gone through as Analyze does, so that the verdict is the one that it gives.
 func (x *explaining) find(ctx context.Context, ids []string) (*pipeline.Judgement, error) {
 	p := &passage{in: &x.Input, judged: x.judging, auto: x.SkewAuto, mode: x.AuthorizationMode}
 	if err := p.find(); err != nil {

@@ -30,12 +30,17 @@ func idOf(ev *audit.Event) tally.ID {
 // auditID alone does not do: a client may give it by the header Audit-ID, the same for all that it asks for, and what looked like another
 // event of a harmless request would never be judged. Events derived from another kind of log have no such time.
 func identify(b []byte, ev *audit.Event) []byte {
-	for _, s := range [...]string{ev.AuditID, ev.Verb, ev.RequestURI} {
-		b = binary.AppendUvarint(b, uint64(len(s)))
-		b = append(b, s...)
-	}
+	b = appendTexts(b, ev.AuditID, ev.Verb, ev.RequestURI)
 	if hasTime(ev) {
 		b = binary.AppendVarint(b, ev.RequestReceived.UnixMicro())
+	}
+	return b
+}
+
+// appendTexts appends texts with their lengths, so that no two rows of texts look alike.
+func appendTexts(b []byte, texts ...string) []byte {
+	for _, s := range texts {
+		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
 	}
 	return b
 }
@@ -50,10 +55,7 @@ func identifyOther(b []byte, ev *audit.Event) []byte { return answer(identify(b,
 // Where identify has no time, it is the time; where there is no URI, the object.
 func answer(b []byte, ev *audit.Event) []byte {
 	address, _ := ev.Address()
-	for _, s := range [...]string{ev.User.Username, address, ev.UserAgent, ev.Impersonated.Username} {
-		b = binary.AppendUvarint(b, uint64(len(s)))
-		b = append(b, s...)
-	}
+	b = appendTexts(b, ev.User.Username, address, ev.UserAgent, ev.Impersonated.Username)
 	if ev.IsImpersonated {
 		b = append(b, '+')
 	}
@@ -63,10 +65,7 @@ func answer(b []byte, ev *audit.Event) []byte {
 	}
 	if ev.RequestURI == "" {
 		o := &ev.ObjectRef
-		for _, s := range [...]string{o.APIGroup, o.Resource, o.Subresource, o.Namespace, o.Name} {
-			b = binary.AppendUvarint(b, uint64(len(s)))
-			b = append(b, s...)
-		}
+		b = appendTexts(b, o.APIGroup, o.Resource, o.Subresource, o.Namespace, o.Name)
 	}
 	return b
 }

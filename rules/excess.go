@@ -145,9 +145,9 @@ func checkExcess(r *Request, s State, m *Memory, f *Finding) bool {
 	case r.kubeadmTolerates():
 		f.Severity, f.Reason, f.Apart = Low, RefusalTolerated, Tolerated
 	case impossibleName(r) != "":
-		f.Severity, f.Reason, f.Apart = Low, NameImpossible, NoName
-		f.Params = codes.Params{codes.Text(ParamName, impossibleName(r))}
-		if s != nil && m != nil && IsKubelet(r.product(), m.Kubelets) && r.Attrs.Resource == "secrets" && s.OnlyPulls(r.Attrs.Namespace, impossibleName(r)) {
+		name := impossibleName(r)
+		f.Severity, f.Reason, f.Apart, f.Params = Low, NameImpossible, NoName, codes.Params{codes.Text(ParamName, name)}
+		if s != nil && m != nil && IsKubelet(r.product(), m.Kubelets) && r.Attrs.Resource == "secrets" && s.OnlyPulls(r.Attrs.Namespace, name) {
 			f.Apart = Tolerated
 		}
 	case r.Fruitless() && r.Event.Code == http.StatusNotFound:

@@ -1,8 +1,6 @@
 package rules
 
 import (
-	"k8s.io/apimachinery/pkg/api/validate/content"
-
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
@@ -128,9 +126,7 @@ func checkScope(r *Request, s State, m *Memory, f *Finding) bool {
 // authorizer takes it for a read of all (k8s.io/apiserver/pkg/endpoints/request/requestinfo.go).
 func readsNothing(r *Request) bool {
 	a := r.Attrs
-	return a.Name == "" && a.Namespace != "" && a.Verb != "get" && selects(r, "metadata.name", func(name string) bool {
-		return name == "" || len(content.IsPathSegmentName(name)) > 0
-	})
+	return a.Name == "" && a.Namespace != "" && a.Verb != "get" && selects(r, "metadata.name", nodeauthz.NoName)
 }
 
 // lost reports whether a kubelet was refused the watch of what its node could reach when it heard of the cluster last.
