@@ -17,7 +17,7 @@ type defect struct{ name, file, from, to string }
 var defects = []defect{
 	{
 		"request ID from audit ID alone", "pipeline/identity.go",
-		"	for _, s := range [...]string{ev.AuditID,", "	if ev.AuditID != \"\" {\n\t\treturn append(b, ev.AuditID...)\n\t}\n	for _, s := range [...]string{ev.AuditID,",
+		"	b = appendTexts(b, ev.AuditID, ev.Verb, ev.RequestURI)\n", "	if ev.AuditID != \"\" {\n\t\treturn appendTexts(b, ev.AuditID)\n\t}\n	b = appendTexts(b, ev.AuditID, ev.Verb, ev.RequestURI)\n",
 	},
 	{"no bound on the address list", "audit/reduce.go", "r.addrs++; r.addrs > reducedList {", "r.addrs++; false {"},
 	{"the last address is cut off", "audit/reduce.go", "r.out = r.out[:r.addrAt]", "r.text = skippedText\n\t\t\treturn"},
