@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"net/url"
 	"strings"
 	"sync"
@@ -137,10 +138,19 @@ func (s *State) ApplyRead(ev *audit.Event, read *Read) {
 // (k8s.io/apiserver/pkg/endpoints/handlers/delete.go); all others have them in the URI.
 func pretends(ev *audit.Event) bool {
 	if len(ev.RequestObject) > 0 && (ev.Verb == "delete" || ev.Verb == "deletecollection") {
+		if !namesDryRun(ev.RequestObject) {
+			return false
+		}
 		o, read := deleteOptionsOf(ev.RequestObject)
 		return read && len(o.DryRun) > 0
 	}
 	return dryRun(ev.RequestURI)
+}
+
+// namesDryRun reports whether JSON may have a member dryRun. It spares almost all deletions a whole reading: keys are case-sensitive, and only with a
+// backslash can one be written in another way.
+func namesDryRun(raw []byte) bool {
+	return bytes.Contains(raw, []byte("dryRun")) || bytes.IndexByte(raw, '\\') >= 0
 }
 
 // dryRun reports whether a URI asks for a change that is not carried out.

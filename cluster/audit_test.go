@@ -81,6 +81,8 @@ func TestAuditPods(t *testing.T) {
 	inURI := func(ev *audit.Event) { ev.RequestURI += "?dryRun=All" }
 	all := `{"kind":"PodList","apiVersion":"v1","items":[` + pod("w1", "0s", "") + `]}`
 	f("dry run by the body", after, []string{"w1", "w1"}, create, request(t, "10s", "delete", "pods", "web-1", dryRunBody, dying("0", "")))
+	f("dry run by the body, its key escaped", after, []string{"w1", "w1"}, create,
+		request(t, "10s", "delete", "pods", "web-1", strings.Replace(dryRunBody, "dryRun", `dry\u0052un`, 1), dying("0", "")))
 	f("dry run by the body, no response", after, []string{"w1", "w1"}, create, request(t, "10s", "delete", "pods", "web-1", dryRunBody, ""))
 	f("dry run of all by the body", after, []string{"w1", "w1"}, create, request(t, "10s", "deletecollection", "pods", "", dryRunBody, all))
 	f("dry run by the URI", after, []string{"w1", "w1"}, create, with(request(t, "10s", "delete", "pods", "web-1", "", dying("0", "")), inURI))
