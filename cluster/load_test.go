@@ -110,6 +110,14 @@ items:
 	f("list on lines", "{\"apiVersion\":\"v1\",\n\"items\":[\n"+pod+",\n"+node+"\n],\n\"kind\":\"List\"}\n")
 	f("typed list", `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[`+bare+`]}`+node)
 	f("typed list, kind last", `{"metadata":{},"items":[`+bare+`],"apiVersion":"v1","kind":"PodList"}`+"\n"+node)
+	pods, nodes := `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[`+bare+`]}`, `{"items":[`+node+`],"kind":"NodeList","apiVersion":"v1"}`
+	f("list of lists", `{"kind":"List","apiVersion":"v1","items":[`+pods+",\n"+nodes+`]}`)
+	f("list of a list and an object", `{"apiVersion":"v1","items":[`+node+",\n"+pods+`],"kind":"List"}`)
+	f("list of an object without kind and a list", `{"items":[`+bare+",\n"+nodes+`],"kind":"PodList","apiVersion":"v1"}`)
+	f("list of lists of lists", `{"kind":"List","apiVersion":"v1","items":[{"kind":"List","apiVersion":"v1","items":[`+pods+`]},{"kind":"List","metadata":null,"items":null},`+node+`]}`)
+	f("array of lists", "["+pods+",\n"+nodes+"]")
+	f("YAML, a list of lists", "kind: List\napiVersion: v1\nitems:\n- "+pods+"\n- "+nodes+"\n")
+	f("a kind of others that is named like a list", `{"kind":"List","apiVersion":"v1","items":[{"kind":"BlockList","apiVersion":"x.y/v1","metadata":{"name":"a"},"items":["10.0.0.1"]},`+pods+`,`+node+`]}`)
 	f("single objects", pod+"\n"+node)
 	f("array", "["+node+",\n"+pod+"]")
 	f("YAML", yamlDocs)
@@ -155,6 +163,28 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
+// TestListsInLists sees what is said of entries of lists that are items of lists.
+func TestListsInLists(t *testing.T) {
+	deep := func(n int) string {
+		return strings.Repeat(`{"kind":"List","items":[`, n) + podJSON(t, "web-1", "u1", "w1", "0s", "0s", "") + strings.Repeat(`]}`, n)
+	}
+	s := NewState()
+	path := write(t, "s.json", deep(maxListDepth+1))
+	if err := s.Load([]string{path}, nil); err != nil || s.Summary().Objects["Pod"] != 1 || s.Summary().Malformed != 0 {
+		t.Errorf("%v, %+v", err, s.Summary())
+	}
+	s = NewState()
+	path = write(t, "s.json", "{\"kind\":\"List\",\"items\":[\n{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\n\"items\":[\n{\"metadata\":{}}\n]},\n"+
+		deep(maxListDepth+1)+",\n{\"kind\":\"Node\",\"apiVersion\":\"v1\",\"metadata\":{}}]}")
+	if err := s.Load([]string{path}, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{path + ":4: the object has no metadata.name", path + ":6: lists are nested more than 8 deep", path + ":7: the object has no metadata.name"}
+	if diff := cmp.Diff(want, s.Summary().Places); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestUnusableInput(t *testing.T) {
 	pod := podJSON(t, "web-1", "u1", "w1", "0s", "0s", "")
 	packed := pack(t, "gz", strings.Repeat(event(t, "1s", "ADDED", pod), 1000))
@@ -175,8 +205,9 @@ func TestUnusableInput(t *testing.T) {
 	f(" \n\n", ": the file is empty")
 	f("\x7fELF\x00\x01\x02", ": neither JSON nor YAML")
 	f("hello\nworld\n", ": no Kubernetes object or watch event in it; first: ")
-	f("a: b: c\n", ":1: document 1 is no YAML: ")
-	f("a: b\n---\nkind: [\n", ":3: document 2 is no YAML: ")
+	f("a: b: c\n", ":1: document 1 is no YAML: mapping values are not allowed in this context")
+	f("a: b\n---\nkind: [\n", ":3: document 2 is no YAML: did not find expected node content")
+	f("a: b\n---\nkind: Pod\nmetadata:\n  a: b: c\n", ":5: document 2 is no YAML: mapping values are not allowed in this context")
 	f(packed[:len(packed)/2], ":418: the compressed data is cut off: unexpected EOF")
 	f(packed[:4], ": the compressed data is cut off")
 	f("{\"items\":[1,2", ":1: the input ends in the middle of a list")

@@ -60,6 +60,9 @@ type parser struct {
 	// held are items of a list whose kind was not known yet.
 	held  []heldItem
 	ready []change
+	// outer are the lists of which an item that is a list is being read, the innermost last; lines is how many lines of the file are before it.
+	outer []outerList
+	lines int
 	// cutOff counts the values that began and did not end.
 	cutOff int
 	// usable is whether there was any Kubernetes object at all, known whether one was of a kind that matters, if only it could be read.
@@ -149,6 +152,8 @@ func (p *parser) read() (change, error) {
 			} else if ok {
 				return c, nil
 			}
+		case errors.Is(err, io.EOF) && len(p.outer) > 0:
+			p.leave()
 		case errors.Is(err, io.EOF):
 			for len(p.docs) == 0 {
 				if err := p.nextFile(); err != nil {
@@ -247,7 +252,7 @@ func (p *parser) line(n int) int {
 	case p.doc > 0:
 		return p.doc
 	}
-	return n
+	return p.lines + n
 }
 
 // value makes a change of a framed value. ok is false when there is nothing in it to use.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -18,6 +19,59 @@ type yamlDoc struct {
 type heldItem struct {
 	line int
 	raw  []byte
+}
+
+// outerList is what the parser continues with after an item that is a list.
+type outerList struct {
+	f     *framer
+	held  []heldItem
+	lines int
+}
+
+// maxListDepth is how deep lists are read that are items of lists: each is read once more than the one around it.
+const maxListDepth = 8
+
+var errListDepth = fmt.Errorf("lists are nested more than %d deep", maxListDepth)
+
+// named reports whether JSON has a metadata.name. Every object has, and no list.
+func (p *parser) named(raw []byte) bool {
+	var key string
+	name := ""
+	s := &p.d.s
+	s.Reset(raw)
+	for s.Object(); s.Key(&key); {
+		switch {
+		case key != "metadata":
+			s.Skip()
+		case !s.Null():
+			for s.Object(); s.Key(&key); {
+				if key == "name" {
+					name = p.d.text()
+				} else {
+					s.Skip()
+				}
+			}
+		}
+	}
+	return name != "" && s.Err() == nil
+}
+
+// enter continues with the items of a list that is an item itself, as where the outputs of several kubectl get are put into one List.
+func (p *parser) enter(line int, raw []byte) error {
+	if len(p.outer) >= maxListDepth {
+		return errListDepth
+	}
+	p.outer = append(p.outer, outerList{p.f, p.held, p.lines})
+	p.f, p.held, p.lines = newFramer(bytes.NewReader(bytes.Clone(raw)), maxValueBytes), nil, line-1
+	return nil
+}
+
+// leave continues with the list around it.
+func (p *parser) leave() {
+	last := len(p.outer) - 1
+	o := p.outer[last]
+	p.outer = p.outer[:last]
+	p.f, p.held, p.lines = o.f, o.held, o.lines
 }
 
 // readYAML splits the input into documents and makes JSON of each.
@@ -46,7 +100,8 @@ func yamlDocs(text []byte) (docs []yamlDoc, err error) {
 		if len(bytes.TrimSpace(part)) > 0 {
 			j, err := yaml.YAMLToJSON(part)
 			if err != nil {
-				return nil, &InputError{Line: line, Err: fmt.Errorf("document %d is no YAML: %s", doc, strings.TrimPrefix(err.Error(), "yaml: "))}
+				below, cause := yamlCause(err)
+				return nil, &InputError{Line: line + below, Err: fmt.Errorf("document %d is no YAML: %s", doc, cause)}
 			}
 			docs = append(docs, yamlDoc{line: line, json: j})
 			doc++
@@ -55,6 +110,18 @@ func yamlDocs(text []byte) (docs []yamlDoc, err error) {
 		text = rest
 	}
 	return docs, nil
+}
+
+// yamlCause is how many lines below the document's first one an error is, and its cause. The library has the line only in the text "yaml: line 5: cause".
+func yamlCause(err error) (below int, cause string) {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if rest, has := strings.CutPrefix(text, "line "); has {
+		n, cause, is := strings.Cut(rest, ": ")
+		if line, err := strconv.Atoi(n); is && err == nil && line > 0 {
+			return line - 1, cause
+		}
+	}
+	return 0, text
 }
 
 // cutDocument splits before a line that is a document separator.
@@ -95,11 +162,14 @@ func (p *parser) emptyList(raw []byte) bool {
 func (p *parser) item(list [numFields][]byte, line int, raw []byte) (c change, ok bool, err error) {
 	kind, apiVersion, known := p.listType(list)
 	k, _, err := p.d.typeOf(raw)
-	if err == nil && k == "" && !known {
+	switch {
+	case err != nil:
+	case k == "" && !known:
 		p.held = append(p.held, heldItem{line: line, raw: bytes.Clone(raw)})
 		return change{}, false, nil
-	}
-	if err == nil {
+	case strings.HasSuffix(k, "List") && !p.named(raw):
+		err = p.enter(line, raw)
+	default:
 		c, ok, err = p.single(kind, apiVersion, raw, line)
 	}
 	if errors.Is(err, errAuditLog) {
