@@ -43,6 +43,7 @@ const (
 	fieldObject
 	fieldObservedAt
 	fieldNotBefore
+	fieldMetadata
 	numFields
 )
 
@@ -64,7 +65,7 @@ type value struct {
 	form   valueForm
 	line   int
 	raw    []byte
-	fields [numFields][]byte // those of the object itself; for formItem and formListEnd kind and apiVersion of the list as far as known
+	fields [numFields][]byte // those of the object itself; for formItem and formListEnd those of the list as far as known
 }
 
 // syntaxError is a value that is no JSON. The framer can continue after it, see resync.
@@ -235,6 +236,8 @@ func (f *framer) member(spans *[numFields][2]int) (items bool, err error) {
 		id = fieldObservedAt
 	case "notBefore":
 		id = fieldNotBefore
+	case "metadata":
+		id = fieldMetadata
 	case "items":
 		items = true
 	}

@@ -111,6 +111,7 @@ items:
 	f("typed list", `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[`+bare+`]}`+node)
 	f("typed list, kind last", `{"metadata":{},"items":[`+bare+`],"apiVersion":"v1","kind":"PodList"}`+"\n"+node)
 	pods, nodes := `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[`+bare+`]}`, `{"items":[`+node+`],"kind":"NodeList","apiVersion":"v1"}`
+	f("list with an empty continue", `{"kind":"PodList","apiVersion":"v1","metadata":{"continue":"","resourceVersion":"7"},"items":[`+bare+`]}`+node)
 	f("list of lists", `{"kind":"List","apiVersion":"v1","items":[`+pods+",\n"+nodes+`]}`)
 	f("list of a list and an object", `{"apiVersion":"v1","items":[`+node+",\n"+pods+`],"kind":"List"}`)
 	f("list of an object without kind and a list", `{"items":[`+bare+",\n"+nodes+`],"kind":"PodList","apiVersion":"v1"}`)
@@ -215,6 +216,9 @@ func TestUnusableInput(t *testing.T) {
 	f("{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":["+pod+"]\n", ":2: the input ends in the middle of a list")
 	f("{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":["+pod+"\n;]}", ":2: no JSON: unexpected ';' between the elements of a list")
 	f(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata"}`, ":1: an audit log, not cluster state")
+	f(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"x","remainingItemCount":3},"items":[`+pod+`]}`, ":1: only a page of a list")
+	f("{\"items\":[\n"+pod+`],"metadata":{"continue":"x"},"apiVersion":"v1","kind":"PodList"}`, ":2: only a page of a list")
+	f(`{"kind":"List","items":[{"kind":"PodList","apiVersion":"v1","metadata":{"continue":"x"},"items":[`+pod+`]}]}`, ":1: only a page of a list")
 	f(`{"x":`, ": no Kubernetes object")
 	f("{}", ": no Kubernetes object")
 	f("5", ": no Kubernetes object")

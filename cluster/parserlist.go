@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/nodetrail/nodetrail/internal/jscan"
 )
 
 type yamlDoc struct {
@@ -32,6 +34,30 @@ type outerList struct {
 const maxListDepth = 8
 
 var errListDepth = fmt.Errorf("lists are nested more than %d deep", maxListDepth)
+
+var errPage = errors.New("only a page of a list, with more to follow (metadata.continue); give the whole list, as kubectl get -A -o json prints it")
+
+// isPage reports whether a list is followed by further pages. Without them, objects that exist would seem not to.
+func (p *parser) isPage(metadata []byte) bool {
+	if metadata == nil {
+		return false
+	}
+	var key string
+	more := false
+	s := &p.d.s
+	s.Reset(metadata)
+	if s.Peek() != jscan.Object {
+		return false
+	}
+	for s.Object(); s.Key(&key); {
+		if key == "continue" {
+			more = p.d.text() != ""
+		} else {
+			s.Skip()
+		}
+	}
+	return more
+}
 
 // named reports whether JSON has a metadata.name. Every object has, and no list.
 func (p *parser) named(raw []byte) bool {
@@ -198,6 +224,9 @@ func (p *parser) listType(list [numFields][]byte) (kind, apiVersion string, know
 
 // listEnd decodes the items that waited for the list's kind.
 func (p *parser) listEnd(v *value) (change, bool, error) {
+	if p.isPage(v.fields[fieldMetadata]) {
+		return change{}, false, &InputError{Path: p.path, Line: p.line(v.line), Err: errPage}
+	}
 	kind, _, _ := p.listType(v.fields)
 	list := v.fields
 	if kind != "" || v.fields[fieldKind] != nil {
