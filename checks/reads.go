@@ -319,7 +319,7 @@ func atStarts(in *Input, s *Steady, need Span, notReady []Span, p *proof) {
 
 // readWithin reports whether a kubelet read an object of the kind in one of the parts of hours from one time to another.
 func readWithin(in *Input, node string, kind evidence.Read, from, to time.Time) bool {
-	return kind < evidence.Reads && within(in, node, from, to, func(x *evidence.NodeHour) evidence.Parts { return x.Read[kind] })
+	return within(in, node, from, to, func(x *evidence.NodeHour) evidence.Parts { return x.Read[kind] })
 }
 
 // steadyIn asks for a read in each stretch of watchedAgain within the span.

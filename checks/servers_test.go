@@ -11,7 +11,8 @@ import (
 	"github.com/nodetrail/nodetrail/evidence"
 )
 
-// lines are the result's figures and its items, a line for each: what, of which server or node, from when to when, and how many of how many were seen.
+// lines are the result's figures and its items, a line for each: what, of which server or node, from when to when, how many of how many were seen, of
+// which request, and for how many it stands.
 func lines(r *Result) []string {
 	out := []string{fmt.Sprintf("%s %d/%d", r.State, r.Seen, r.Expected)}
 	for i := range r.Evidence {
@@ -25,6 +26,12 @@ func lines(r *Result) []string {
 		}
 		if x.Expected != 0 {
 			line += fmt.Sprintf(" %d/%d", x.Seen, x.Expected)
+		}
+		if x.Request != "" {
+			line += ": " + x.Request
+		}
+		if x.Count != 0 {
+			line += fmt.Sprintf(" (%d)", x.Count)
 		}
 		out = append(out, line)
 	}

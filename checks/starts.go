@@ -24,10 +24,10 @@ const partsPerHour = int(time.Hour / evidence.PartLength)
 // startsOf counts in the parts of hours in which the node renewed its Lease, as in those before and after. Another watch may have begun before the log does, or in a
 // break of it: then the beginning of the log or the break is what there is to say.
 func startsOf(in *Input) starts {
-	s := starts{w: windowOf(in)}
-	if in.Ledger == nil || s.w.to.IsZero() {
-		return s
+	if in.Ledger == nil {
+		return starts{w: window{first: 1}} // of no hour
 	}
+	s := starts{w: windowOf(in)}
 	s.sums = make([]loss, s.w.last-s.w.first+1)
 	for kind := range s.all {
 		s.all[kind] = make([]loss, len(s.sums))
@@ -84,13 +84,9 @@ func (s *starts) missing(in *Input, kind evidence.Long) (all loss, hours []Span)
 	if all.whole(1) || all.tooMany(in) {
 		return all, []Span{{s.w.first.Start(), s.w.last.End()}}
 	}
-	s.w.runs(func(h evidence.Hour) bool {
-		l := loss{}
-		if len(s.all[kind]) > 0 {
-			l = s.all[kind][h-s.w.first]
-		}
-		return l.tooMany(in)
-	}, func(first, last evidence.Hour) { hours = append(hours, Span{first.Start(), last.End()}) })
+	s.w.runs(func(h evidence.Hour) bool { return s.all[kind][h-s.w.first].tooMany(in) }, func(first, last evidence.Hour) {
+		hours = append(hours, Span{first.Start(), last.End()})
+	})
 	return all, hours
 }
 
@@ -104,7 +100,7 @@ func (s *starts) tell(in *Input, p *proof) (some bool) {
 			p.unproven(all.unbegun("watch "+kind.String(), h))
 		}
 	}
-	if some || s.sums == nil {
+	if some {
 		return some
 	}
 	s.w.runs(func(h evidence.Hour) bool { return s.sums[h-s.w.first].beyond(in, leastUnbegun) }, func(first, last evidence.Hour) {

@@ -216,10 +216,8 @@ func (x *histogram) middle() (median int, mean float64) {
 	if x.count < leastSteps {
 		return 0, 0
 	}
-	for before := int32(0); median < len(x.of); median++ {
-		if before += x.of[median]; before > x.count/2 {
-			break
-		}
+	for before := x.of[0]; before <= x.count/2; before += x.of[median] {
+		median++
 	}
 	sum, n := 0, 0
 	for step := range min(3*median/2+1, len(x.of)) {
@@ -307,15 +305,11 @@ func (g *gaps) gap(from, to time.Time, afterRenewal, toRenewal bool) {
 		g.hour(from).started += int64(lost)
 		return
 	}
-	step := planned
-	if afterRenewal && toRenewal {
-		step = length / float64(lost+1)
-	}
 	short, first := int64(0), (*hourLoss)(nil) // those that are missing in the hour of the first one
 	for k := 1; k <= lost; k++ {
-		at := from.Add(time.Duration(float64(k) * step))
+		at := from.Add(time.Duration(float64(k) * planned))
 		if !afterRenewal {
-			at = to.Add(-time.Duration(float64(lost+1-k) * step))
+			at = to.Add(-time.Duration(float64(lost+1-k) * planned))
 		}
 		h := g.hour(at)
 		if g.explained(at, h) {
