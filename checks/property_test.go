@@ -197,7 +197,6 @@ func TestOrderDoesNotMatter(t *testing.T) {
 func TestOverflowIsUnproven(t *testing.T) {
 	for what, checks := range map[evidence.Overflow][]string{
 		evidence.OverNodes:   {"window-covered", "reads-logged"},
-		evidence.OverNames:   {"window-covered", "reads-logged", "servers-seen"},
 		evidence.OverServers: {"servers-seen"},
 		evidence.OverSources: {"servers-seen", "node-authorizer-on"},
 	} {

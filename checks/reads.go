@@ -35,7 +35,7 @@ func readsLogged(in *Input) Result {
 		p.unproven(Item{Code: CodeNodesUnknown})
 		return p.done(NextRecordState)
 	}
-	w.whole(in, &p, evidence.OverNodes|evidence.OverNames)
+	w.whole(in, &p, evidence.OverNodes)
 	w.shown = shownUntil(in, &w)
 	readers := map[string]*Node{} // those with a kubelet
 	all := make([]loss, w.last-w.first+1)

@@ -18,7 +18,7 @@ func serversSeen(in *Input) Result {
 	if !w.known(in, &p) {
 		return p.done(NextGetLog)
 	}
-	w.whole(in, &p, evidence.OverServers|evidence.OverSources|evidence.OverNames)
+	w.whole(in, &p, evidence.OverServers|evidence.OverSources)
 	s := &in.Servers
 	servers := serversOf(in, &w)
 	switch {

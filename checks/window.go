@@ -57,7 +57,7 @@ func windowCovered(in *Input) Result {
 		p.unproven(Item{Code: CodeNodesUnknown})
 		return p.done(NextRecordState)
 	}
-	c.w.whole(in, &p, evidence.OverNodes|evidence.OverNames)
+	c.w.whole(in, &p, evidence.OverNodes)
 	c.outages = outages(in.Ledger, &c.w)
 	c.all = make([]hourLoss, c.w.last-c.w.first+1)
 	for i := range in.Nodes {

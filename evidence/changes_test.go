@@ -94,8 +94,41 @@ func TestBoundsAreReachedExactly(t *testing.T) {
 			t.Errorf("%d %s: overflow %b, want %b", c.most+1, name, got, c.over)
 		}
 	}
-	l := ledgerOf(New(), serverRenewal("apiserver-"+strings.Repeat("a", MaxName), minutes(1)))
-	if got := l.Overflow(HourOf(noon)); got != OverNames || len(l.Servers(HourOf(noon), HourOf(noon))) != 0 {
-		t.Errorf("a server's name that is too long: overflow %b", got)
+	long := renewal("a", minutes(1))
+	long.o.Source = strings.Repeat("a", MaxName+1)
+	if got := ledgerOf(New(), long).Overflow(HourOf(noon)); got != OverSources {
+		t.Errorf("a source's name that is too long: overflow %b", got)
+	}
+}
+
+// Names that no Node and no Lease can have are in no entry and lose nothing, and neither does a record of a former release that says so.
+func TestImpossibleNamesLoseNothing(t *testing.T) {
+	for _, name := range []string{strings.Repeat("a", MaxName+1), "Worker", "a_b", "a..b", "a/b", "\xff"} {
+		l := ledgerOf(New(), renewal(name, minutes(1)), serverRenewal("apiserver-"+name, minutes(1)))
+		h := HourOf(noon)
+		if got := l.Overflow(h); got != 0 || len(l.Nodes(h, h)) != 0 || len(l.Servers(h, h)) != 0 {
+			t.Errorf("%q: overflow %b, nodes %q, servers %q", name, got, l.Nodes(h, h), l.Servers(h, h))
+		}
+	}
+	l := New()
+	if err := l.Put(Key{Kind: KindOverflow, Hour: HourOf(noon)}, []byte{codecVersion, byte(OverNodes | overNames)}); err != nil || l.Overflow(HourOf(noon)) != OverNodes {
+		t.Errorf("a record of a former release: %v, overflow %b", err, l.Overflow(HourOf(noon)))
+	}
+}
+
+// A refused request shows no API server, whatever its user is named.
+func TestRefusedRequestsShowNoServer(t *testing.T) {
+	for what, how := range map[string]func(*audit.Event){
+		"forbidden":       func(ev *audit.Event) { ev.Code, ev.Decision = 403, "forbid" },
+		"only a decision": func(ev *audit.Event) { ev.Code, ev.Decision = 0, "forbid" },
+		"no decision":     func(ev *audit.Event) { ev.Code, ev.Decision = 403, "" },
+		"unauthorized":    func(ev *audit.Event) { ev.Code, ev.Decision = 401, "" },
+	} {
+		for _, verb := range []string{"get", "create", "update"} {
+			s := serverRenewal("apiserver-0", minutes(1)).change(how).change(func(ev *audit.Event) { ev.Verb = verb })
+			if got := dump(t, ledgerOf(New(), s)); len(got) != 0 {
+				t.Errorf("%s, %s: %v", what, verb, got)
+			}
+		}
 	}
 }

@@ -148,7 +148,7 @@ func (l *Ledger) Put(k Key, value []byte) error {
 		dst = source.appendAs(dst, version)
 	case KindOverflow:
 		over = Overflow(d.byte())
-		dst = append(dst, byte(over&allOverflow))
+		dst = append(dst, byte(over&(allOverflow|overNames)))
 	case KindDropped:
 	default:
 		return fmt.Errorf("record of hour %d: kind %d is not known", k.Hour, k.Kind)
@@ -192,7 +192,7 @@ func (l *Ledger) merge(k Key, node *NodeHour, server *ServerHour, source *Source
 			s.merge(source)
 		}
 	case KindOverflow:
-		b.overflow |= over
+		b.overflow |= over & allOverflow
 	}
 }
 

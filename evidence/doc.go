@@ -15,5 +15,5 @@
 //
 // [Ledger.Changes] hands out what changed since the last call, as records of a key and some dozens of bytes; [Ledger.Put] merges one.
 //
-// A Ledger is used by one goroutine. Time is an argument. Of ours it imports audit.
+// A Ledger is used by one goroutine. Time is an argument. Of ours it imports audit and internal/nodeid.
 package evidence

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
 
 // Bounds of a Ledger. What is beyond them is dropped and marked.
@@ -18,8 +20,8 @@ const (
 	MaxVersions = 4
 	// MaxHours bounds the hours: the latest are kept.
 	MaxHours = 2400
-	// MaxName bounds the length of a name, in bytes; Kubernetes allows no longer ones.
-	MaxName = 253
+	// MaxName bounds the length of a name, in bytes.
+	MaxName = nodeid.MaxName
 )
 
 // Watch is a kind of object that every kubelet watches all the time.
@@ -180,9 +182,9 @@ const (
 	OverNodes Overflow = 1 << iota
 	OverServers
 	OverSources
-	// OverNames says that a name was too long.
-	OverNames
-	allOverflow = OverNodes | OverServers | OverSources | OverNames
+	// overNames says in records of former releases that a name was too long. It is no name of a Node or an API server, so that nothing was lost.
+	overNames
+	allOverflow = OverNodes | OverServers | OverSources
 )
 
 // book is one hour.
@@ -277,10 +279,10 @@ func (l *Ledger) overflows(b *book, o Overflow) {
 	}
 }
 
-// node returns the entry of a node, nil for a name that cannot be kept.
+// node returns the entry of a node, nil for a name that no Node can have: no check asks for it, and whoever has a certificate for such a name costs no proof.
 func (l *Ledger) node(b *book, name string) *NodeHour {
 	n := b.nodes[name]
-	if n != nil || !l.keepable(b, name) {
+	if n != nil || !nodeid.CanBeName(name) {
 		return n
 	}
 	own, ok := l.names[name]
@@ -300,9 +302,10 @@ func (l *Ledger) node(b *book, name string) *NodeHour {
 	return n
 }
 
+// server is as node: names of Leases have the form of those of Nodes.
 func (l *Ledger) server(b *book, name string) *ServerHour {
 	s := b.servers[name]
-	if s != nil || !l.keepable(b, name) {
+	if s != nil || !nodeid.CanBeName(name) {
 		return s
 	}
 	s = &ServerHour{mark: mark{kind: KindServer, hour: b.hour, name: strings.Clone(name)}}
@@ -321,7 +324,8 @@ func (l *Ledger) source(b *book, name string) *SourceHour {
 	}
 	s := b.sources[name]
 	if s == nil {
-		if name != "" && !l.keepable(b, name) {
+		if len(name) > MaxName {
+			l.overflows(b, OverSources)
 			return nil
 		}
 		s = &SourceHour{mark: mark{kind: KindSource, hour: b.hour, name: strings.Clone(name)}}
@@ -333,17 +337,6 @@ func (l *Ledger) source(b *book, name string) *SourceHour {
 	}
 	b.last = s
 	return s
-}
-
-func (l *Ledger) keepable(b *book, name string) bool {
-	if name == "" {
-		return false
-	}
-	if len(name) > MaxName {
-		l.overflows(b, OverNames)
-		return false
-	}
-	return true
 }
 
 // trim keeps the first names once there are slack times as many: names beyond those can never be among the first again.

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,12 +150,18 @@ func reads(verb string) bool { return verb == "get" || verb == "list" || verb ==
 
 func renews(verb string) bool { return verb == "update" || verb == "patch" || verb == "create" }
 
+// refused reports whether the request came no further than to the authorizers.
+func refused(ev *audit.Event) bool {
+	return ev.Decision == "forbid" || ev.Code == http.StatusUnauthorized || ev.Code == http.StatusForbidden
+}
+
 func succeeded(ev *audit.Event) bool { return ev.Code >= 200 && ev.Code < 300 }
 
 // lease takes in what others than nodes do with Leases: API servers with their identity, and those who play a node.
 func (l *Ledger) lease(b *book, ev *audit.Event, second int) {
 	ref := &ev.ObjectRef
 	switch {
+	case refused(ev): // whoever it says that he is
 	case ref.Namespace == serverLeases && ev.User.Username == serverUser && strings.HasPrefix(ref.Name, serverLease):
 		renewed, started, version := renews(ev.Verb) && succeeded(ev), ev.Verb == "get" || ev.Verb == "create", versionOf(ev.UserAgent)
 		if !renewed && !started && version == "" {

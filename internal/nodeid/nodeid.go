@@ -21,3 +21,32 @@ func Of(username string, groups []string) (node string, isNode bool) {
 	}
 	return node, true
 }
+
+// MaxName is the longest name that a Node can have, in bytes.
+const MaxName = 253
+
+// CanBeName reports whether s can be the name of a Node: a DNS subdomain (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Subdomain).
+func CanBeName(s string) bool {
+	if s == "" || len(s) > MaxName {
+		return false
+	}
+	start := true // of a part between dots
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9':
+			start = false
+		case c == '.':
+			if start || s[i-1] == '-' {
+				return false
+			}
+			start = true
+		case c == '-':
+			if start {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return !start && s[len(s)-1] != '-'
+}

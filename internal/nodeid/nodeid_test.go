@@ -1,6 +1,9 @@
 package nodeid
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestOf(t *testing.T) {
 	f := func(username string, groups []string, node string, isNode bool) {
@@ -22,4 +25,17 @@ func TestOf(t *testing.T) {
 	f("xsystem:node:worker-1", nodes, "", false)
 	f("kubelet", nodes, "", false)
 	f("", nodes, "", false)
+}
+
+func TestCanBeName(t *testing.T) {
+	for _, s := range []string{"a", "worker-1", "ip-10-0-0-1.eu-west-1.compute.internal", "0", strings.Repeat("a", 253)} {
+		if !CanBeName(s) {
+			t.Errorf("%q is a node's name", s)
+		}
+	}
+	for _, s := range []string{"", "A", "-a", "a-", "a.-b", "a-.b", "a..b", ".a", "a.", "a_b", "a b", "é", strings.Repeat("a", 254), "a\n"} {
+		if CanBeName(s) {
+			t.Errorf("%q is no node's name", s)
+		}
+	}
 }

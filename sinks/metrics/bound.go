@@ -38,32 +38,6 @@ func clean(s string) string {
 	return strings.Clone(strings.ToValidUTF8(s, "\ufffd"))
 }
 
-// nodeName reports whether s can be the name of a Node: a DNS subdomain (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Subdomain).
-func nodeName(s string) bool {
-	if s == "" || len(s) > 253 {
-		return false
-	}
-	start := true // of a part between dots
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= 'a' && c <= 'z', c >= '0' && c <= '9':
-			start = false
-		case c == '.':
-			if start || s[i-1] == '-' {
-				return false
-			}
-			start = true
-		case c == '-':
-			if start {
-				return false
-			}
-		default:
-			return false
-		}
-	}
-	return !start && s[len(s)-1] != '-'
-}
-
 // product returns the name of a client's product as a label: what no program calls itself is Other.
 func product(s string) string {
 	if s == "" || len(s) > 64 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {

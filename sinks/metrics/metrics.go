@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
@@ -275,7 +276,7 @@ func (m *Metrics) node(name string, now time.Time) *node {
 		n.seen = now
 		return n
 	}
-	if !nodeName(name) {
+	if !nodeid.CanBeName(name) {
 		return m.others
 	}
 	if len(m.nodes) >= m.o.MaxNodes {

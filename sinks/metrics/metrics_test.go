@@ -439,19 +439,6 @@ func TestNodesThatAreGone(t *testing.T) {
 	}
 }
 
-func TestNodeName(t *testing.T) {
-	for _, s := range []string{"a", "worker-1", "ip-10-0-0-1.eu-west-1.compute.internal", "0", strings.Repeat("a", 253)} {
-		if !nodeName(s) {
-			t.Errorf("%q is a node's name", s)
-		}
-	}
-	for _, s := range []string{"", "A", "-a", "a-", "a.-b", "a-.b", "a..b", ".a", "a.", "a_b", "a b", "é", strings.Repeat("a", 254), "a\n"} {
-		if nodeName(s) {
-			t.Errorf("%q is no node's name", s)
-		}
-	}
-}
-
 // What other parts tell cannot break a scrape: the same twice, no UTF-8, too much of it.
 func TestScrapeSurvivesInput(t *testing.T) {
 	m := New(Options{})
