@@ -243,9 +243,11 @@ func (d *coverageDetector) forget(step int64) {
 
 // take takes in a step.
 func (d *coverageDetector) take(step int64, at *coverStep, s State, found func(*Detection)) {
-	if at.prompt || d.log.last != 0 {
-		d.log.spoke(step, found)
+	if !at.prompt && d.log.last == 0 {
+		d.before(step, at, found)
+		return
 	}
+	d.log.spoke(step, found)
 	for _, n := range at.nodes {
 		if n.last == 0 && n.late == 0 {
 			d.came(n, step, s, found)
@@ -258,9 +260,7 @@ func (d *coverageDetector) take(step int64, at *coverStep, s State, found func(*
 	for _, n := range at.tested {
 		n.test(step)
 	}
-	if d.log.last != 0 { // of watches from before the log it has the end alone
-		d.watches.take(step, &at.watches)
-	}
+	d.watches.take(step, &at.watches)
 	d.started(step, at.pods, s)
 	if day := step / stepsPerDay; day != d.day {
 		d.day, d.answered, d.decided, d.undecided = day, 0, 0, false
@@ -277,6 +277,16 @@ func (d *coverageDetector) take(step int64, at *coverStep, s State, found func(*
 			Time: stepTime(step), First: stepTime(step), Last: stepTime(step), Count: d.answered,
 		})
 	}
+}
+
+// before takes in a step from before the log, of which it has nothing but the ends of watches and of other requests that lasted. They count like requests that come
+// too late, as which they come where the log is read while it is written.
+func (d *coverageDetector) before(step int64, at *coverStep, found func(*Detection)) {
+	for _, n := range at.nodes {
+		n.dirty = n.dirty || n.late == 0
+		n.late = max(n.late, step)
+	}
+	d.unknown(step, at.open, at.unjudged, found)
 }
 
 // unknown tells, once a day each, of requests without an answer and of those without a verdict.
