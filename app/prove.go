@@ -58,8 +58,12 @@ func (p *prover) facts(ctx context.Context) (report.Facts, error) {
 		return report.Facts{}, err
 	}
 	f, err := fromStore(all)
+	if err != nil {
+		return f, err
+	}
 	f.StoreVersion = version
 	f.MinWindow = p.config().Readiness.MinWindow.D()
+	f.Begins, err = storedBegins(ctx, p.store)
 	return f, err
 }
 
@@ -119,11 +123,11 @@ func (p *prover) results(ctx context.Context, t *tally.Tally, window time.Durati
 		own.Events = report.EventsOf(&t.Events)
 	}
 	c := p.config()
-	of := proof{minWindow: f.MinWindow, only: p.only, tally: t, facts: &own, kubelets: c.Rules.KubeletUserAgents, to: newest}
+	of := proof{minWindow: f.MinWindow, only: p.only, tally: t, facts: &own, kubelets: c.Rules.KubeletUserAgents, begins: f.Begins, to: newest}
 	if t.To.Before(newest) {
 		of.to = t.To
 	}
-	begin := of.to.Add(-span(of.minWindow, t.From, of.to))
+	begin := of.to.Add(-span(of.minWindow, later(t.From, of.begins), of.to))
 	since := begin // from when on what somebody did counts: as of a log, for all that the answer is about
 	if !t.From.IsZero() && t.From.Before(since) {
 		since = t.From

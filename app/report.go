@@ -59,7 +59,10 @@ func Report(ctx context.Context, o ReportOptions) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.Lacks = append(f.Lacks, report.Uncovered(t.From, newest, o.Window)...)
+	if f.Begins, err = storedBegins(ctx, s); err != nil {
+		return nil, err
+	}
+	f.Lacks = append(f.Lacks, report.Uncovered(f.Since(t.From), newest, o.Window)...)
 	f.Events, f.MinWindow = report.EventsOf(&t.Events), c.Readiness.MinWindow.D()
 	only := onlyNodes(o.Nodes)
 	state, err := storedState(ctx, s, time.Time{})

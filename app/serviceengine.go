@@ -73,11 +73,15 @@ func openCourt(ctx context.Context, c *config.Config, p *courtParts) (*court, er
 	if err != nil {
 		return nil, err
 	}
+	begins, err := openLogBegins(ctx, p.store, p.instance)
+	if err != nil {
+		return nil, err
+	}
 	opt := pipeline.EngineOptions{
 		Judge: out.setup.Judge, Detectors: out.detectors, Store: p.store, Stored: p.stored, Line: p.sinks.line, Ledger: evidence.New(),
-		Facts: func() []byte { return p.facts(out) }, Instance: p.instance, Judged: w.judged,
+		Facts: func() []byte { return p.facts(out) }, Instance: p.instance, Judged: w.judged, Begins: &begins.at,
 		Remember: func(now time.Time, last bool) []tally.Remembered {
-			return slices.Concat(w.remember(now, last), p.passes(now))
+			return slices.Concat(w.remember(now, last), begins.changes(), p.passes(now))
 		},
 		Skew: c.Skew.D(), Settle: c.State.Settle.D(), WaitAtMost: c.State.WaitAtMost.D(), OpenFor: c.Pipeline.OpenFor.D(),
 		CommitEvery: c.Pipeline.CommitEvery.D(), MaxBytes: int64(c.Pipeline.MaxBytes), MaxRequests: c.Pipeline.MaxRequests, Log: p.log,

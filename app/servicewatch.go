@@ -93,7 +93,7 @@ func (w *checkWatch) look(ctx context.Context, now time.Time) error {
 	if err := w.proofs.prove(ctx, nil, f.MinWindow, &f); err != nil {
 		return err
 	}
-	whole, err := w.whole(ctx, now, f.MinWindow)
+	whole, err := w.whole(ctx, now, f.MinWindow, f.Begins)
 	if err != nil {
 		return err
 	}
@@ -103,13 +103,13 @@ func (w *checkWatch) look(ctx context.Context, now time.Time) error {
 
 // whole reports whether what is stored reaches back as far as everything must be proven. Before that a check passes for lack of what could fail it, while
 // an old log is read for example.
-func (w *checkWatch) whole(ctx context.Context, now time.Time, least time.Duration) (bool, error) {
+func (w *checkWatch) whole(ctx context.Context, now time.Time, least time.Duration, begins time.Time) (bool, error) {
 	from, _, err := w.proofs.store.Range(ctx)
 	if err != nil || from.IsZero() {
 		return false, err
 	}
 	newest, err := w.proofs.store.Newest(ctx, now)
-	return !from.After(newest.Add(-least)), err
+	return !later(from, begins).After(newest.Add(-least)), err
 }
 
 // take takes the checks over. They count as passed only if whole.

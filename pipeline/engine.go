@@ -278,6 +278,9 @@ func (e *Engine) take(d *delivery) {
 			e.opt.State.ApplyRead(ev, nil)
 		}
 		e.witness.see(ev)
+		if b, at := e.opt.Begins, timeOf(ev); b != nil && !at.IsZero() && (b.IsZero() || at.Before(*b)) {
+			*b = at
+		}
 	})
 }
 

@@ -34,6 +34,8 @@ type EngineOptions struct {
 	// Ledger is shown every event; what that changes is stored with the commit that acknowledges the event, or an earlier one. The engine forgets in it
 	// what is stored and some hours old. Only the engine may use it. Nil for none.
 	Ledger *evidence.Ledger
+	// Begins is set to the oldest time at which an event was written, from the loop. Nil for nothing.
+	Begins *time.Time
 	// Facts makes what a report needs to know in addition to the counts, as JSON; called every five seconds, from the loop.
 	Facts    func() []byte
 	Instance string

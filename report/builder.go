@@ -99,6 +99,14 @@ type NodeBinding struct {
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 }
 
+// Since is from when on the log has requests, the first of which is of that time: a watch that ended in the log may have begun before the log.
+func (f *Facts) Since(first time.Time) time.Time {
+	if f.Begins.After(first) {
+		return f.Begins
+	}
+	return first
+}
+
 // Make returns the report of a tally, which stays as it is.
 func Make(t *tally.Tally, f Facts) *Report {
 	f.Words = wording.Or(f.Words)
@@ -112,7 +120,10 @@ func Make(t *tally.Tally, f Facts) *Report {
 		r.TokenAudiences = *f.Audiences
 	}
 	if !t.From.IsZero() {
-		from, to := t.From, t.To
+		from, to := f.Since(t.From), t.To
+		if !from.Before(to) {
+			from = t.From
+		}
 		r.Window = Window{From: &from, To: &to}
 	}
 	for name, n := range t.Nodes {
@@ -135,9 +146,6 @@ func Make(t *tally.Tally, f Facts) *Report {
 	}
 	var nodeOff, restricted bool
 	r.Readiness, nodeOff, restricted = readiness(r, f, t.Sums.Undecided)
-	if w := &r.Window; w.From != nil && f.Begins.After(*w.From) && f.Begins.Before(*w.To) {
-		w.From = &f.Begins
-	}
 	r.Readiness.NoBindings = f.Bindings != nil && len(bindingsToGo(&r.Readiness, f.Bindings)) == 0
 	r.prove(&f)
 	r.except(f.Exceptions, f.Now) // nothing above depends on it

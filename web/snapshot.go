@@ -258,7 +258,7 @@ func (c *cache) read(ctx context.Context, window time.Duration, old *snapshot) (
 	s.nodes, s.from, s.to = t.Nodes, t.From, t.To
 	t.Events.Judged = t.Sums.Allow + t.Sums.Deny + t.Sums.Unknown
 	facts.Events = report.EventsOf(&t.Events)
-	facts.Lacks = append(slices.Clip(facts.Lacks), report.Uncovered(t.From, newest, window)...)
+	facts.Lacks = append(slices.Clip(facts.Lacks), report.Uncovered(facts.Since(t.From), newest, window)...)
 	if facts.Cluster == "" {
 		facts.Cluster = c.cluster
 	}
