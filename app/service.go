@@ -89,7 +89,9 @@ func (s *service) open(ctx context.Context, c *config.Config) error {
 	if err := s.sinks.replace(c, s.log); err != nil {
 		return err
 	}
-	s.ledger = &ledger{metrics: s.metrics, sinks: &s.sinks, lanes: map[string]laneSum{}}
+	if s.ledger, err = openLedger(ctx, s.store, s.metrics, &s.sinks); err != nil {
+		return err
+	}
 	if c.Store.Postgres != nil {
 		s.ledger.suffix = ownSuffix(instance)
 	}

@@ -152,6 +152,12 @@ type ledger struct {
 	lanes    map[string]laneSum
 }
 
+// openLedger begins where the store ends: a restart changes nothing of what the state shows about the requests that are stored.
+func openLedger(ctx context.Context, s *store.Store, m *metrics.Metrics, sinks *sinkSet) (*ledger, error) {
+	newest, err := s.Newest(ctx, time.Now())
+	return &ledger{metrics: m, sinks: sinks, lanes: map[string]laneSum{}, from: newest, to: newest}, err
+}
+
 // laneSum is what the overview tells of a lane.
 type laneSum struct {
 	events int64
@@ -195,7 +201,7 @@ func (l *ledger) stored(s *pipeline.Stored) {
 	l.sinks.add(s)
 }
 
-// window bounds the requests that were stored.
+// window bounds the requests that were stored since the start. Until there are any, both are the newest of before.
 func (l *ledger) window() (from, to time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
