@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,12 +46,13 @@ func TestARestartChangesNoAnswer(t *testing.T) {
 		case err := <-ended:
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		begun := time.Now()
+		for deadline := begun.Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			r, err := Report(t.Context(), ReportOptions{StoreOptions: from})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Events.Judged >= until {
+			if r.Events.Judged >= until && stored(t, from).After(begun) {
 				break
 			}
 			if time.Now().After(deadline) {
@@ -74,4 +76,29 @@ func TestARestartChangesNoAnswer(t *testing.T) {
 	if n, warnings := run(whole); len(warnings) > 0 || n != whole {
 		t.Errorf("after a restart: %d requests of %d: %q", n, whole, warnings)
 	}
+}
+
+// stored is when the facts of the only instance were stored.
+func stored(t *testing.T, from StoreOptions) time.Time {
+	t.Helper()
+	c, err := from.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := from.openToRead(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	all, err := s.Facts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f storedFacts
+	for _, raw := range all {
+		if err := json.Unmarshal(raw, &f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f.At
 }

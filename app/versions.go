@@ -50,6 +50,11 @@ func since(was, found []codes.Version, oldest time.Time) (out []codes.Version) {
 	}
 	for _, v := range found {
 		last := len(out) - 1
+		if last >= 0 && v.Basis == string(version.Nothing) && v.Requests+v.Open == 0 && v.From.Before(out[last].To) {
+			if v.From = out[last].To; !v.From.Before(v.To) { // no request was judged in it since
+				continue
+			}
+		}
 		if last < 0 || v.Moved || v.Doubts > 0 || v.Against > 0 || !v.From.Before(out[last].To) {
 			out = append(out, v)
 			continue

@@ -9,6 +9,7 @@ import (
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/report"
+	"github.com/nodetrail/nodetrail/version"
 )
 
 // What was found of versions before run was started counts as it did: a restart makes nothing proven.
@@ -48,6 +49,7 @@ func TestVersionsSinceARestart(t *testing.T) {
 		},
 		"before anything":  {[]codes.Version{hours(0, 2, codes.Version{AnyPod: true})}, nil, [4]int{0, 0, 2}, 1},
 		"nothing happened": {[]codes.Version{hours(0, 3, codes.Version{})}, []codes.Version{hours(2, 4, codes.Version{})}, [4]int{}, 1},
+		"nothing judged":   {[]codes.Version{hours(0, 3, codes.Version{})}, []codes.Version{hours(2, 3, codes.Version{Basis: string(version.Nothing)})}, [4]int{}, 1},
 		"long ago":         {[]codes.Version{hours(-300, -200, codes.Version{Moved: true})}, []codes.Version{hours(0, 4, codes.Version{})}, [4]int{}, 1},
 	} {
 		all := since(c.was, c.is, noon.Add(-48*time.Hour))
