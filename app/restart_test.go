@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/nodetrail/nodetrail/internal/test/days"
+	"github.com/nodetrail/nodetrail/report"
 )
 
 // A restart changes no answer, also where no request comes after it.
@@ -30,8 +30,8 @@ func TestARestartChangesNoAnswer(t *testing.T) {
 		}
 	}
 	from := StoreOptions{Config: path}
-	// run runs until the store has so many requests of nodes, and returns what it has then, with READY's warnings.
-	run := func(until int64) (requests int64, warnings []string) {
+	// run runs until the store has so many requests of nodes, and returns what it has then, with the answer.
+	run := func(until int64) (requests int64, answer string) {
 		t.Helper()
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -67,14 +67,13 @@ func TestARestartChangesNoAnswer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return r.Events.Judged, slices.Concat(r.Readiness.Blockers, r.Readiness.Warnings)
+		return r.Events.Judged, r.Readiness.Verdict
 	}
 	whole := analyzedDay(t, day).Report.Events.Judged
-	if n, warnings := run(whole); len(warnings) > 0 || n != whole {
-		t.Fatalf("%d requests of %d: %q", n, whole, warnings)
-	}
-	if n, warnings := run(whole); len(warnings) > 0 || n != whole {
-		t.Errorf("after a restart: %d requests of %d: %q", n, whole, warnings)
+	for _, when := range []string{"at first", "after a restart"} {
+		if n, answer := run(whole); answer != report.VerdictReady || n != whole {
+			t.Fatalf("%s: %d requests of %d: %s", when, n, whole, answer)
+		}
 	}
 }
 
