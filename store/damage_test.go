@@ -266,3 +266,30 @@ func TestFileMovedAway(t *testing.T) {
 	ok(t, os.Rename(path+".away", path))
 	ok(t, s.Commit(ctx, killed(1)))
 }
+
+// A reader says in one line that the end of the file is missing.
+func TestReadOfACutFile(t *testing.T) {
+	ctx := context.Background()
+	db, wal, _ := written(t, 300)
+	path := copyOf(t, db, wal)
+	ok(t, must(OpenSQLite(ctx, path, Options{}))(t).Close())
+	whole := must(os.ReadFile(path))(t)
+	refused := 0
+	for cut := 100; cut < len(whole)-4096; cut += 4096 {
+		s, err := OpenSQLite(ctx, copyOf(t, whole[:len(whole)-cut], nil), Options{ReadOnly: true})
+		if err == nil {
+			_, err = s.Tally(ctx, start.Add(-1e18), start.Add(1e18))
+			_ = s.Close()
+		}
+		if err == nil {
+			continue // what is missing is not needed
+		}
+		refused++
+		if strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "damaged") {
+			t.Errorf("cut by %d: %v", cut, err)
+		}
+	}
+	if refused == 0 {
+		t.Error("nothing was refused")
+	}
+}

@@ -265,6 +265,9 @@ func cannotOpen(err error) bool {
 
 // explain says in words what SQLite's codes mean for a store.
 func explain(err error) error {
+	if code(err) == sqlite3.SQLITE_IOERR_SHORT_READ { // its end is missing
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
 	switch code(err) & 0xff {
 	case sqlite3.SQLITE_CORRUPT:
 		return fmt.Errorf("%w: %w", errDamaged, err)

@@ -98,8 +98,9 @@ func (e *embedded) read(ctx context.Context, f func(reader) error) (err error) {
 		return explain(err)
 	}
 	defer func() {
-		if undo := t.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) {
-			err = errors.Join(err, undo)
+		// Of a transaction that failed nothing may be left to end.
+		if undo := t.Rollback(); err == nil && undo != nil && !errors.Is(undo, sql.ErrTxDone) {
+			err = undo
 		}
 	}()
 	return explain(f(embeddedReader{t}))
