@@ -71,8 +71,8 @@ func hasSource(c *config.Config) bool {
 // configuration's data folder, which it makes, or to its PostgreSQL, and whatever its sinks write to.
 //
 // It returns an error if a part cannot be opened, if one ends by itself, and if the store fails when it stops; ErrNothingToRead before
-// anything is opened. One process uses a folder at a time; analyzers that share a PostgreSQL may be many.
-func Run(ctx context.Context, o RunOptions) (err error) {
+// anything is opened. If the store does not answer when ctx ends, it returns after [stopWithin] and leaves what still runs: end the process. One process uses a folder at a time; analyzers that share a PostgreSQL may be many.
+func Run(ctx context.Context, o RunOptions) error {
 	s, err := newService(o)
 	if err != nil {
 		return err
@@ -89,7 +89,27 @@ func Run(ctx context.Context, o RunOptions) (err error) {
 		return fmt.Errorf("making the data folder: %w", err)
 	}
 	go HoldMemory(ctx, serviceMemory, serviceGarbage)
-	defer func() { err = errors.Join(err, s.close()) }()
+	return endWithin(ctx, stopWithin, func() error { return errors.Join(s.openAndRun(ctx, c), s.close()) })
+}
+
+// stopWithin is how long Run takes at most once it is to stop: less than the grace period of the pods in deploy/.
+const stopWithin = 45 * time.Second
+
+// endWithin calls f, and leaves it when it has not ended so long after ctx.
+func endWithin(ctx context.Context, most time.Duration, f func() error) error {
+	ended, late := make(chan error, 1), make(chan struct{})
+	go func() { ended <- f() }()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(most, func() { close(late) }) })
+	defer stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-late:
+		return fmt.Errorf("not stopped after %s: the store does not answer; what is not stored, its sources will bring again", most)
+	}
+}
+
+func (s *service) openAndRun(ctx context.Context, c *config.Config) error {
 	if err := s.open(ctx, c); err != nil {
 		if ctx.Err() != nil { // SQLite calls it otherwise than the rest
 			s.log.Info().AnErr("cause", err).Msg("stopped while starting")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // signalWriter hands on each line of a log.
@@ -80,5 +81,24 @@ func TestRun(t *testing.T) {
 	}
 	if err := Run(t.Context(), RunOptions{Log: LogTo{W: new(bytes.Buffer)}}); !errors.Is(err, ErrNothingToRead) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A store that hangs does not keep the process from ending, and one that is slow is waited for.
+func TestEndWithin(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	hang := make(chan struct{})
+	defer close(hang)
+	stop()
+	err := endWithin(ctx, 10*time.Millisecond, func() error { <-hang; return nil })
+	if err == nil || !strings.Contains(err.Error(), "the store does not answer") {
+		t.Errorf("%v", err)
+	}
+	want := errors.New("its own")
+	if err := endWithin(ctx, time.Minute, func() error { time.Sleep(20 * time.Millisecond); return want }); !errors.Is(err, want) {
+		t.Errorf("%v", err)
+	}
+	if err := endWithin(t.Context(), 0, func() error { time.Sleep(20 * time.Millisecond); return want }); !errors.Is(err, want) {
+		t.Errorf("before it is to stop: %v", err)
 	}
 }
