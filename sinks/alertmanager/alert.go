@@ -127,6 +127,7 @@ type alert struct {
 type mark struct {
 	at              time.Time // zero if the peer was never sent it
 	firing, refused bool
+	refusals        int // one after the other
 }
 
 type named struct {

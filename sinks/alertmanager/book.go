@@ -263,10 +263,10 @@ func (b *book) due(peer int, now time.Time, most int, newsOnly bool) (out []send
 
 // again is when an alert is sent again: a quarter of Resend late at most, so that many go together.
 func (b *book) again(m *mark) time.Time {
-	const refusedTimes = 10 // what was refused is hardly taken now
+	const refusedTimes = 10 // what was refused again and again is hardly taken now
 	every := b.o.Resend
 	if m.refused {
-		every *= refusedTimes
+		every *= time.Duration(min(refusedTimes, 1<<min(m.refusals-1, refusedTimes)))
 	}
 	t, step := m.at.Add(every), b.o.Resend/4
 	if on := t.Truncate(step); on.Before(t) {
@@ -300,7 +300,11 @@ func (b *book) sent(peer int, s *sending, now time.Time, refused bool) (first bo
 	}
 	m := &a.sent[peer]
 	first = m.at.IsZero() || m.firing != s.firing || m.refused != refused
-	*m = mark{at: now, firing: s.firing, refused: refused}
+	refusals := 0
+	if refused {
+		refusals = m.refusals + 1
+	}
+	*m = mark{at: now, firing: s.firing, refused: refused, refusals: refusals}
 	if s.firing && !refused && a.taken.IsZero() {
 		a.taken = now
 	}

@@ -114,8 +114,34 @@ func TestRefused(t *testing.T) {
 			t.Errorf("peer %d has %q", i, firing)
 		}
 	}
-	if st := s.Stats().Peers[0]; st.Length != 0 || st.Refused != 1 {
+	if st := s.Stats().Peers[0]; st.Length != 0 || st.Refused != 3 { // again after one minute, and after two more
 		t.Errorf("%+v", st)
+	}
+}
+
+// A proxy that answers 400 for a while delays an alert by minutes at most; what is refused again and again is sent every ten minutes.
+func TestRefusedForAWhile(t *testing.T) {
+	b := newBench(t, 1)
+	poison := func(text string) { b.peers[0].set(func() { b.peers[0].poison = text }) }
+	poison("poison")
+	s := b.begin()
+	f := b.finding("worker-1", "db", 0)
+	f.Message = "poison"
+	find := func() { f.Last = b.clock.Now(); b.find(s, f) }
+	find()
+	b.pass(30 * time.Second)
+	poison("none")
+	b.pass(time.Minute)
+	want(t, b.peers[0], []string{worker1}, nil)
+	poison("poison")
+	b.pass(2 * time.Minute)
+	before := s.Stats().Peers[0].Refused
+	for range 6 {
+		find()
+		b.pass(10 * time.Minute)
+	}
+	if n := s.Stats().Peers[0].Refused - before; n < 5 || n > 10 {
+		t.Errorf("refused %d times in an hour", n)
 	}
 }
 
