@@ -49,6 +49,7 @@ func (p *partitions) gather(now time.Time) *commit {
 		}
 		lc.Entries = make([]tally.Entry, 0, len(l.judged))
 		for _, r := range l.judged {
+			r.entry.ID, r.entry.Answer = r.is.ID, r.is.Answer
 			lc.Entries = append(lc.Entries, r.entry)
 			r.entry = tally.Entry{}
 		}
@@ -101,7 +102,7 @@ func (p *partitions) gatherPending(c *commit) map[*partition][]tally.Opened {
 		if err != nil { // a body that is no JSON, which the decoder does not let through
 			continue
 		}
-		all[r.part] = append(all[r.part], tally.Opened{ID: r.id, Event: line, Until: r.until})
+		all[r.part] = append(all[r.part], tally.Opened{ID: r.is.ID, Event: line, Until: r.until})
 		c.saving = append(c.saving, r)
 		r.claim(nil, p.sched.step(r, eventGathered))
 	}
@@ -232,7 +233,7 @@ func (p *partitions) moveBeginning(c *commit, r *request, opened []tally.Opened)
 		return
 	}
 	at := slices.Index(c.parts, w.part)
-	c.c.Lanes[at].Opened = append(c.c.Lanes[at].Opened, opened[slices.IndexFunc(opened, func(o tally.Opened) bool { return o.ID == r.id })])
+	c.c.Lanes[at].Opened = append(c.c.Lanes[at].Opened, opened[slices.IndexFunc(opened, func(o tally.Opened) bool { return o.ID == r.is.ID })])
 	if r.keeper = w.part; r.state.isPending() {
 		r.part = w.part
 	}
@@ -269,6 +270,6 @@ func (p *partitions) moveJudged(c *commit, r *request) {
 func (c *commit) retain(r *request) {
 	if at := slices.Index(c.parts, r.keeper); at >= 0 {
 		lc := &c.c.Lanes[at]
-		lc.Resolved = slices.DeleteFunc(lc.Resolved, func(id tally.ID) bool { return id == r.id })
+		lc.Resolved = slices.DeleteFunc(lc.Resolved, func(id tally.ID) bool { return id == r.is.ID })
 	}
 }

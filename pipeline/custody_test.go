@@ -26,7 +26,7 @@ type driver struct {
 	clock   *fakeClock
 	e       *Engine
 	held    map[*delivery]bool
-	judged  map[string]int // how often, by auditID
+	judged  map[string]int // how often, by auditID and code
 	allowed map[string]int // how often it may be, beyond once
 	fence   int64
 	trace   []string
@@ -47,7 +47,10 @@ func (d *driver) restart() {
 		Judge: judgeOf(d.t, cluster.NewState(), "Node,RBAC"), Store: process{d.store, &killed}, Skew: 150 * time.Millisecond, Log: zerolog.Nop(),
 		Now: d.clock.now, Settle: 200 * time.Millisecond, OpenFor: 20 * time.Second, MaxBytes: 256 << 10, MaxRequests: 1 << 12,
 		Ledger: evidence.New(),
-		Line:   func(j *Judgement, _ []byte) []byte { d.judged[strings.Clone(j.Event.AuditID)]++; return nil },
+		Line: func(j *Judgement, _ []byte) []byte {
+			d.judged[fmt.Sprint(j.Event.AuditID, " ", j.Event.Code)]++
+			return nil
+		},
 	})
 	if err != nil {
 		d.t.Fatal(err)
@@ -98,9 +101,7 @@ func (d *driver) take(name, position string, behind bool, all []operation) {
 		}
 		delete(d.held, del)
 		for _, o := range all {
-			id := o.requestID()
-			_, pending := d.store.opened[id]
-			if err == nil && !d.store.seen[id] && (!pending || o.stage == ended) {
+			if err == nil && !d.store.stored(o) {
 				d.fail("the batch is acknowledged, %s of %d is not stored", o.stage, o.id)
 			}
 			if err == nil && !d.store.witnessed(o) {
@@ -127,8 +128,8 @@ func (d *driver) losing(f func()) {
 	f()
 	for r := range before {
 		if r.state == stateUnknown {
-			for id := range 48 {
-				if (operation{id, began}).requestID() == r.id {
+			for id := range twins {
+				if (operation{id, began}).request().ID == r.is.ID {
 					d.allowed[operation{id: id}.auditID()]++
 				}
 			}
@@ -239,8 +240,9 @@ func (d *driver) check() {
 		d.fail("batches hold %d bytes, %d are counted", held, got)
 	}
 	for id, n := range d.judged {
-		if n > 1+d.allowed[id] {
-			d.fail("%s was judged %d times, and forgotten %d times", id, n, d.allowed[id])
+		auditID, _, _ := strings.Cut(id, " ")
+		if n > 1+d.allowed[auditID] {
+			d.fail("%s was judged %d times, and forgotten %d times", id, n, d.allowed[auditID])
 		}
 	}
 }
@@ -254,7 +256,7 @@ func (d *driver) step(rnd *rand.Rand) {
 	case op < 8:
 		var all []operation
 		for range 1 + rnd.IntN(4) {
-			o := operation{id: rnd.IntN(48), stage: ended}
+			o := operation{id: rnd.IntN(2 * twins), stage: ended}
 			if rnd.IntN(2) == 0 {
 				o.stage = began
 			}

@@ -20,7 +20,7 @@ import (
 //
 // # What counts once
 //
-// A request is known by its auditID, what it asked for, and when. It is in flight from its first event until what was judged of it is
+// A request is known by its auditID, what it asked for, and when, and by its answer where several have all of that in common. It is in flight from its first event until what was judged of it is
 // stored; the batches of all its events, and of events that come again meanwhile, are complete only then. The store remembers what it
 // counted. So whatever is delivered again, and in whatever order, counts once, and what was acknowledged was counted.
 //
@@ -172,8 +172,8 @@ func (e *Engine) openPartition(name string, fence int64, stored *tally.Lane) err
 	if e.parts.open[name] != nil {
 		return fmt.Errorf("%s was opened twice", name)
 	}
-	for _, id := range stored.Recent {
-		e.sched.seen.set(e.sched.seen.key(id), judgedBit, 0)
+	for _, is := range stored.Recent {
+		e.parts.remember(is)
 	}
 	now := e.opt.Now()
 	l := &partition{name: name, fence: fence, latest: stored.Latest, taken: now}
@@ -302,11 +302,14 @@ func (e *Engine) judged(r *request, j *Judgement) (store bool, err error) {
 	}
 	entry := j.Entry
 	observation := e.observe(j, r.received)
-	if !entry.IsNode && len(entry.Findings) == 0 && observation == nil {
+	if !entry.IsCounted() && observation == nil {
 		return false, nil
 	}
 	r.entry = entry.Own()
-	r.entry.ID, r.entry.Observation = r.id, observation
+	r.entry.Observation = observation
+	if entry.IsCounted() {
+		r.bits |= storedBit
+	}
 	if e.opt.Line != nil && j.IsNode {
 		r.line = e.opt.Line(j, nil)
 	}

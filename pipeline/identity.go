@@ -51,6 +51,20 @@ func hasTime(ev *audit.Event) bool { return !ev.Derived && !ev.RequestReceived.I
 // identifyOther appends what identify does, and the answer: for a request that has the same in common with another one.
 func identifyOther(b []byte, ev *audit.Event) []byte { return answer(identify(b, ev), ev) }
 
+// answers reports whether the event tells of its request's answer.
+func answers(ev *audit.Event) bool {
+	return ev.Stage == audit.StageResponseComplete || ev.Stage == audit.StageResponseStarted && hasTime(ev)
+}
+
+// answerOf is of what the event tells of its request's answer, zero if it tells nothing.
+func answerOf(ev *audit.Event) tally.ID {
+	if !answers(ev) {
+		return tally.ID{}
+	}
+	var b [512]byte
+	return tally.IDOf(answer(b[:0], ev))
+}
+
 // answer appends what the events of a request share from its answer on, as do copies of them, and events of two requests need not: who asked, from where and by what program, as whom, and the code.
 // Where identify has no time, it is the time; where there is no URI, the object.
 func answer(b []byte, ev *audit.Event) []byte {

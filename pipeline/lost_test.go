@@ -62,7 +62,7 @@ func TestHeirInTheSameCommit(t *testing.T) {
 	d.fenceOff("kafka:c/0")
 	d.beginCommit()
 	d.endCommit(9)
-	if len(d.held) != 2 || !d.store.seen[(operation{2, ended}).requestID()] {
+	if len(d.held) != 2 || !d.store.stored(operation{2, ended}) {
 		t.Errorf("%d batches have not ended, %d requests are stored", len(d.held), len(d.store.seen))
 	}
 	d.finish()
@@ -85,7 +85,7 @@ func TestBeginningOfWhatIsOver(t *testing.T) {
 	}
 	d.open("kafka:c/0")
 	d.finish()
-	if len(d.store.opened) != 0 || d.judged[operation{id: 2}.auditID()] != 1 {
+	if len(d.store.opened) != 0 || d.judged[operation{id: 2}.auditID()+" 200"] != 1 {
 		t.Errorf("%d beginnings are stored; %v", len(d.store.opened), d.judged)
 	}
 }

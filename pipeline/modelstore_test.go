@@ -19,7 +19,7 @@ type modelStore struct {
 	mu     sync.Mutex
 	lanes  map[string]*tally.LaneCommit // fence, position and latest
 	owners map[string]*bool             // of the lanes: the process, by what says whether it was killed
-	seen   map[tally.ID]bool
+	seen   map[tally.ID][]tally.ID      // the answers of each ID, of which one may be none
 	opened map[tally.ID]tally.Opened
 	of     map[tally.ID]string
 	memory map[string]tally.Remembered
@@ -42,9 +42,37 @@ type modelStore struct {
 
 func newModelStore() *modelStore {
 	return &modelStore{
-		lanes: map[string]*tally.LaneCommit{}, owners: map[string]*bool{}, seen: map[tally.ID]bool{}, opened: map[tally.ID]tally.Opened{}, of: map[tally.ID]string{},
+		lanes: map[string]*tally.LaneCommit{}, owners: map[string]*bool{}, seen: map[tally.ID][]tally.ID{}, opened: map[tally.ID]tally.Opened{}, of: map[tally.ID]string{},
 		memory: map[string]tally.Remembered{}, touched: map[string]int64{}, sum: tally.New(), ledger: evidence.New(),
 	}
+}
+
+// has reports whether the request is stored. One that was stored without an answer is given this one.
+func (s *modelStore) has(id, answer tally.ID) bool {
+	answers := s.seen[id]
+	if answer == (tally.ID{}) || slices.Contains(answers, answer) {
+		return answers != nil
+	}
+	if i := slices.Index(answers, tally.ID{}); i >= 0 {
+		answers[i] = answer
+		return true
+	}
+	return false
+}
+
+// stored reports whether an operation is, the beginning of a request by itself, too.
+func (s *modelStore) stored(o operation) bool {
+	is := o.request()
+	_, opened := s.opened[is.ID]
+	return slices.Contains(s.seen[is.ID], is.Answer) || o.stage == began && (opened || s.seen[is.ID] != nil)
+}
+
+// count is how many requests are stored.
+func (s *modelStore) count() (n int) {
+	for _, answers := range s.seen {
+		n += len(answers)
+	}
+	return n
 }
 
 // process is the store as one process sees it, until it is killed.
@@ -83,9 +111,11 @@ func (p process) Acquire(_ context.Context, name string, fence int64, recent int
 			out.Opened = append(out.Opened, o)
 		}
 	}
-	for id := range p.seen {
-		if len(out.Recent) < recent/100 { // most must be found by the store
-			out.Recent = append(out.Recent, id)
+	for id, answers := range p.seen {
+		for _, answer := range answers {
+			if len(out.Recent) < recent/100 { // most must be found by the store
+				out.Recent = append(out.Recent, tally.Seen{ID: id, Answer: answer})
+			}
 		}
 	}
 	return out, nil
@@ -248,8 +278,8 @@ func (p process) Commit(_ context.Context, c *tally.Commit) (err error) {
 		p.sum.Events.Add(&lc.Events)
 		for k := range lc.Entries {
 			e := &lc.Entries[k]
-			if e.Duplicate = p.seen[e.ID]; !e.Duplicate {
-				p.seen[e.ID] = true
+			if e.Duplicate = p.has(e.ID, e.Answer); !e.Duplicate {
+				p.seen[e.ID] = append(p.seen[e.ID], e.Answer)
 				p.sum.Add(e)
 			}
 		}

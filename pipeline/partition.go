@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -51,7 +52,7 @@ type batch struct {
 
 // custody is what is known of a request that has to be stored.
 type custody struct {
-	id   tally.ID
+	is   tally.Seen
 	part *partition // through which it is stored
 	// keeper is the partition that stores its beginning, or has stored it.
 	keeper *partition
@@ -147,7 +148,7 @@ func (p *partitions) restore(l *partition, o *tally.Opened, now time.Time) {
 	if p.sched.inFlight[key] != nil {
 		return
 	}
-	if p.sched.seen.get(key)&judgedBit != 0 { // over since the partition was here last
+	if bits, _ := p.sched.seen.get(key); bits&judgedBit != 0 { // over since the partition was here last
 		l.resolved = append(l.resolved, o.ID)
 		return
 	}
@@ -158,7 +159,7 @@ func (p *partitions) restore(l *partition, o *tally.Opened, now time.Time) {
 	}
 	r := p.sched.fresh()
 	r.key, r.state, r.ev, r.bits, r.received, r.until, r.bytes = key, stateUnknown, ev, stageBit(ev.Stage), now, o.Until, costOf(ev)
-	r.id, r.part, r.keeper = o.ID, l, l
+	r.is.ID, r.part, r.keeper = o.ID, l, l
 	p.sched.step(r, eventRestored)
 }
 
@@ -168,13 +169,9 @@ func (p *partitions) arrive(b *batch, ev *audit.Event) {
 	if _, isNode := nodeid.Of(u.Username, u.Groups); isNode {
 		b.events.Node++
 	}
-	id := idOf(ev)
-	a := arrival{key: p.sched.seen.key(id), mark: p.sched.seen.markOf(ev), ev: ev, received: b.d.b.Received, bytes: costOf(ev)}
-	if p.sched.isOther(a.key, a.mark) {
-		var buf [512]byte
-		id = tally.IDOf(identifyOther(buf[:0], ev))
-		a.key = p.sched.seen.key(id)
-	}
+	is := tally.Seen{ID: idOf(ev), Answer: answerOf(ev)}
+	a := arrival{mark: p.sched.seen.mark(is.Answer), ev: ev, received: b.d.b.Received, bytes: costOf(ev)}
+	a.key, a.was = p.lookUp(is, a.mark)
 	if a.received.IsZero() {
 		a.received = b.part.taken
 	}
@@ -186,19 +183,39 @@ func (p *partitions) arrive(b *batch, ev *audit.Event) {
 		b.events.Duplicates++
 	}
 	if r != nil {
-		r.id = id
+		if r.is.ID = is.ID; a.was.mark == 0 {
+			r.is.Answer = is.Answer
+		}
 		r.claim(b, do)
+	}
+}
+
+// lookUp returns the key of a request with that mark, and what is known of it.
+func (p *partitions) lookUp(is tally.Seen, mark uint32) (key uint64, was sighting) {
+	key = p.sched.seen.key(is.ID)
+	if was = p.sched.find(key); was.isOther(mark) {
+		key = p.sched.seen.key(is.Other())
+		was = p.sched.find(key)
+	}
+	return key, was
+}
+
+// remember notes a request that was stored.
+func (p *partitions) remember(is tally.Seen) {
+	mark := p.sched.seen.mark(is.Answer)
+	if key, was := p.lookUp(is, mark); was.r == nil {
+		p.sched.seen.set(key, was.bits|judgedBit|storedBit, cmp.Or(was.mark, mark))
 	}
 }
 
 // found puts a finding without a request in line to be stored by the partition, unless it was.
 func (p *partitions) found(l *partition, entry tally.Entry, now time.Time) {
 	key := p.sched.seen.key(entry.ID)
-	if p.sched.inFlight[key] != nil || p.sched.seen.get(key)&judgedBit != 0 {
+	if was := p.sched.find(key); was.r != nil || was.bits&judgedBit != 0 {
 		return
 	}
 	r := p.sched.fresh()
-	r.key, r.state, r.received, r.id, r.part, r.entry = key, stateUnknown, now, entry.ID, l, entry
+	r.key, r.state, r.received, r.is.ID, r.part, r.entry = key, stateUnknown, now, entry.ID, l, entry
 	r.claim(nil, p.sched.step(r, eventFound))
 }
 
@@ -238,7 +255,7 @@ func (r *request) claim(b *batch, do action) {
 		r.part.judged = append(r.part.judged, r)
 	}
 	if do&doResolve != 0 {
-		r.keeper.resolved = append(r.keeper.resolved, r.id)
+		r.keeper.resolved = append(r.keeper.resolved, r.is.ID)
 	}
 }
 

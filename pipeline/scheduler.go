@@ -109,7 +109,9 @@ type pace interface {
 type arrival struct {
 	// key is the request's, 0 for one that nothing identifies: each event of it counts as a request.
 	key uint64
-	// mark is of what the event says of the answer, 0 if it says none.
+	// was is what is known of the key.
+	was sighting
+	// mark is of what the event tells of the answer, 0 if it tells nothing.
 	mark uint32
 	ev   *audit.Event
 	// in is the memory of ev if ev may stay there; nil if it has to be copied.
@@ -118,30 +120,42 @@ type arrival struct {
 	bytes    int64 // about what a copy of ev takes
 }
 
-// isOther reports whether an event with that mark is of another request than the one of the key: of that one came another answer. A client chooses the auditID,
-// and many a log has times in whole seconds, so that two requests may have the same key.
-func (s *scheduler) isOther(key uint64, mark uint32) bool {
-	if key == 0 || mark == 0 {
-		return false
+// sighting is what is known of a request.
+type sighting struct {
+	r    *request // nil if it is not in flight
+	bits uint8    // the stages that came, 0 if none did
+	mark uint32   // of its answer, 0 if none came
+}
+
+// find looks a request up.
+func (s *scheduler) find(key uint64) (was sighting) {
+	if key == 0 {
+		return was
 	}
-	was := s.seen.mark(key)
 	if r := s.inFlight[key]; r != nil {
-		was = r.mark
+		return sighting{r, r.bits, r.mark}
 	}
-	return was != 0 && was != mark
+	was.bits, was.mark = s.seen.get(key)
+	return was
+}
+
+// isOther reports whether an event with that mark is of another request than the one that was seen: of that one came another answer. A client chooses the auditID,
+// and many a log has times in whole seconds, so that two requests may have the same key. Where the store was given one without an answer, it alone knows
+// which answer that request has by now: the event is judged, and the store says whether it is a duplicate.
+func (w *sighting) isOther(mark uint32) bool {
+	if w.mark == 0 {
+		return mark != 0 && w.bits&storedBit != 0 && (w.r == nil || w.r.state.isStoring())
+	}
+	return mark != 0 && w.mark != mark
 }
 
 // arrive takes in an event that rules need. It returns the event's request, nil if that is over, and what is to be done about the batch that
 // brought it. again says that this stage of the request came before.
 func (s *scheduler) arrive(a *arrival) (r *request, do action, again bool) {
 	bit := stageBit(a.ev.Stage)
-	if a.key != 0 {
-		if r = s.inFlight[a.key]; r == nil {
-			if bits := s.seen.get(a.key); bits != 0 {
-				s.seen.set(a.key, bits|bit, cmp.Or(s.seen.mark(a.key), a.mark))
-				return nil, 0, bits&bit != 0
-			}
-		}
+	if r = a.was.r; r == nil && a.was.bits != 0 {
+		s.seen.set(a.key, a.was.bits|bit, cmp.Or(a.was.mark, a.mark))
+		return nil, 0, a.was.bits&bit != 0
 	}
 	ev := eventResponded
 	if a.ev.Stage == audit.StageRequestReceived && a.key != 0 {

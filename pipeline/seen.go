@@ -21,7 +21,11 @@ func newSeen(most int) *seen {
 	return &seen{seed: maphash.MakeSeed(), young: newTable(most), old: newTable(most)}
 }
 
-const judgedBit = 1 << 7
+const (
+	judgedBit = 1 << 7
+	// storedBit says that the store knows the request, or will with the commit under way.
+	storedBit = 1 << 6
+)
 
 func stageBit(s audit.Stage) uint8 { return 1 << (s & 7) }
 
@@ -37,9 +41,9 @@ func (s *seen) other(ev *audit.Event) uint64 {
 	return maphash.Bytes(s.seed, identifyOther(b[:0], ev))
 }
 
-// markOf is of what an event says of its request's answer, 0 if it says none.
+// markOf is of what an event tells of its request's answer, 0 if it tells nothing.
 func (s *seen) markOf(ev *audit.Event) uint32 {
-	if ev.Stage != audit.StageResponseComplete && (ev.Stage != audit.StageResponseStarted || !hasTime(ev)) {
+	if !answers(ev) {
 		return 0
 	}
 	var b [512]byte
@@ -49,19 +53,20 @@ func (s *seen) markOf(ev *audit.Event) uint32 {
 // key is of a request that is known by its ID.
 func (s *seen) key(id tally.ID) uint64 { return maphash.Bytes(s.seed, id[:]) }
 
-func (s *seen) get(h uint64) uint8 {
-	if bits := s.young.get(h); bits != 0 {
-		return bits
+// mark is of an answer that is known by its hash, 0 if there is none.
+func (s *seen) mark(answer tally.ID) uint32 {
+	if answer == (tally.ID{}) {
+		return 0
 	}
-	return s.old.get(h)
+	return uint32(maphash.Bytes(s.seed, answer[:])) | 1
 }
 
-// mark is that with which the request was set, 0 if it had none.
-func (s *seen) mark(h uint64) uint32 {
-	if s.young.get(h) != 0 {
-		return s.young.mark(h)
+// get returns what the request was set to, 0 if it was not.
+func (s *seen) get(h uint64) (bits uint8, mark uint32) {
+	if bits, mark = s.young.get(h); bits != 0 {
+		return bits, mark
 	}
-	return s.old.mark(h)
+	return s.old.get(h)
 }
 
 // fetch reads what get will read of some requests. The processor then waits for memory once, and not for each of them.
@@ -73,9 +78,11 @@ func (s *seen) fetch(looks []source.Look) {
 }
 
 func (s *seen) set(h uint64, bits uint8, mark uint32) {
-	if s.young.full() && s.young.get(h) == 0 {
-		s.old, s.young = s.young, s.old
-		s.young.clear()
+	if s.young.full() {
+		if there, _ := s.young.get(h); there == 0 {
+			s.old, s.young = s.young, s.old
+			s.young.clear()
+		}
 	}
 	s.young.set(h, bits, mark)
 }
@@ -132,15 +139,12 @@ func (t *table) slot(h uint64) uint64 {
 	}
 }
 
-func (t *table) get(h uint64) uint8 { return uint8(t.slots[t.slot(h)]) }
-
-// mark is 0 or that of the request, if it is there.
-func (t *table) mark(h uint64) uint32 {
+func (t *table) get(h uint64) (bits uint8, mark uint32) {
 	at := t.slot(h)
-	if t.slots[at] == 0 {
-		return 0
+	if bits = uint8(t.slots[at]); bits == 0 {
+		return 0, 0
 	}
-	return t.marks[at]
+	return bits, t.marks[at]
 }
 
 func (t *table) set(h uint64, bits uint8, mark uint32) {

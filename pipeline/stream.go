@@ -303,11 +303,12 @@ func (s *Stream) take(ev *audit.Event, look *source.Look, in *memory) {
 	if look.Node {
 		s.counts.Node++
 	}
-	key := look.Key
-	if s.sched.isOther(key, look.Mark) {
-		key = s.sched.seen.other(ev)
+	a := arrival{key: look.Key, was: s.sched.find(look.Key), mark: look.Mark, ev: ev, in: in}
+	if a.was.isOther(a.mark) {
+		a.key = s.sched.seen.other(ev)
+		a.was = s.sched.find(a.key)
 	}
-	if _, _, again := s.sched.arrive(&arrival{key: key, mark: look.Mark, ev: ev, in: in}); again {
+	if _, _, again := s.sched.arrive(&a); again {
 		s.counts.Duplicates++
 	}
 }

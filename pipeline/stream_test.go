@@ -216,18 +216,25 @@ func TestAnErrorEndsTheStream(t *testing.T) {
 func TestSeenForgetsTheOldest(t *testing.T) {
 	s := newSeen(100)
 	id := func(i int) uint64 { return s.hash(&audit.Event{AuditID: fmt.Sprint(i)}) }
+	there := func(i int) bool {
+		bits, mark := s.get(id(i))
+		if (bits != 0) != (mark == uint32(i+1)) {
+			t.Fatalf("request %d has the bits %d and the mark %d", i, bits, mark)
+		}
+		return bits != 0
+	}
 	for i := range 1000 {
-		if i > 0 && s.get(id(i-1)) == 0 {
+		if i > 0 && !there(i-1) {
 			t.Fatalf("request %d was forgotten at once", i-1)
 		}
-		s.set(id(i), stageBit(audit.StageResponseComplete), 0)
+		s.set(id(i), stageBit(audit.StageResponseComplete), uint32(i+1))
 	}
-	if s.get(id(0)) != 0 {
+	if there(0) {
 		t.Error("nothing was forgotten")
 	}
 	kept := 0
 	for i := range 1000 {
-		if s.get(id(i)) != 0 {
+		if there(i) {
 			kept++
 		}
 	}

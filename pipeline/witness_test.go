@@ -50,7 +50,7 @@ func (s *modelStore) witnessed(o operation) bool {
 	var ok bool
 	(&audit.Decoder{}).Chunk([]byte(o.line()), 1, func(ev *audit.Event) {
 		h := evidence.HourOf(ev.RequestReceived)
-		n := s.ledger.Node(fmt.Sprintf("n%d", o.id%4), h)
+		n := s.ledger.Node(fmt.Sprintf("n%d", o.id%twins%4), h)
 		second := uint16(ev.RequestReceived.Unix()-int64(h)*3600) + 1
 		ok = n != nil && n.First <= second && second <= n.Last
 	}, func(audit.Malformed) {})

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -57,7 +56,7 @@ type work struct {
 }
 
 type mark struct {
-	seenID
+	seenRequest
 	entry     *tally.Entry
 	duplicate bool
 }
@@ -107,44 +106,6 @@ func (w *work) own(ctx context.Context) error {
 	}
 	if gone != nil {
 		return &tally.FencedError{Lanes: gone}
-	}
-	return nil
-}
-
-func (w *work) dedupe(ctx context.Context) error {
-	for i := range w.c.Lanes {
-		entries := w.c.Lanes[i].Entries
-		for j := range entries {
-			if e := &entries[j]; e.IsNode || len(e.Findings) > 0 {
-				w.marks = append(w.marks, mark{seenID: seenID{e.Time.Unix(), e.ID}, entry: e})
-			}
-		}
-	}
-	if len(w.marks) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(w.marks, func(a, b mark) int {
-		return cmp.Or(cmp.Compare(a.second, b.second), bytes.Compare(a.id[:], b.id[:]))
-	})
-	ids := make([]seenID, 0, len(w.marks))
-	for i := range w.marks {
-		m := &w.marks[i]
-		if m.duplicate = i > 0 && m.seenID == w.marks[i-1].seenID; !m.duplicate {
-			ids = append(ids, m.seenID)
-		}
-	}
-	fresh, err := w.w.mark(ctx, ids)
-	if err != nil {
-		return err
-	}
-	if len(fresh) != len(ids) {
-		return errors.New("not all IDs were answered for")
-	}
-	for i, n := 0, 0; i < len(w.marks); i++ {
-		if m := &w.marks[i]; !m.duplicate {
-			m.duplicate = !fresh[n]
-			n++
-		}
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 
 	"github.com/nodetrail/nodetrail/tally"
@@ -37,12 +39,37 @@ type tx interface {
 	upsert(ctx context.Context, b *batch) error
 	// remove deletes rows by the key of their table; of the batch only the key's columns are given.
 	remove(ctx context.Context, t *sqlTable, keys *batch) error
-	// mark stores the IDs, which are sorted and differ, and says which of them were not there.
-	mark(ctx context.Context, ids []seenID) (fresh []bool, err error)
+	// mark stores requests whose keys are sorted and differ. It returns what was stored of each before. Nobody else changes what was stored without an
+	// answer until the transaction ends.
+	mark(ctx context.Context, all []seenRequest) (before []seenBefore, err error)
 }
 
-// seenID is the ID of a request with the second of its time, so that those of one time lie together.
-type seenID struct {
+// seenKey is the ID of a request with the second of its time, so that those of one time lie together.
+type seenKey struct {
 	second int64
 	id     tally.ID
+}
+
+func (k *seenKey) compare(o *seenKey) int {
+	return cmp.Or(cmp.Compare(k.second, o.second), bytes.Compare(k.id[:], o.id[:]))
+}
+
+// seenRequest is a request with its answer, zero if there is none.
+type seenRequest struct {
+	seenKey
+	answer tally.ID
+}
+
+// seenBefore is what was stored of a key.
+type seenBefore struct {
+	there  bool
+	answer tally.ID
+}
+
+// answerBytes is an answer as it is stored, where none is empty.
+func answerBytes(answer *tally.ID) []byte {
+	if *answer == (tally.ID{}) {
+		return []byte{}
+	}
+	return answer[:]
 }

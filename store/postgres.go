@@ -441,27 +441,48 @@ func (w *sharedTx) remove(ctx context.Context, t *sqlTable, keys *batch) error {
 	return w.exec(ctx, "DELETE FROM "+t.name+" t USING "+source+" AS k ("+t.names(t.key)+") WHERE "+strings.Join(where, " AND "), args...)
 }
 
-// mark waits where another analyzer has stored an ID and not committed yet: then it is a duplicate, unless the other one fails.
-func (w *sharedTx) mark(ctx context.Context, ids []seenID) ([]bool, error) {
-	seconds, all := make([]int64, len(ids)), make([][]byte, len(ids))
-	for i := range ids {
-		seconds[i], all[i] = ids[i].second, ids[i].id[:]
+// mark waits where another analyzer has stored an ID and not committed yet: then it was there, unless the other one fails.
+func (w *sharedTx) mark(ctx context.Context, all []seenRequest) ([]seenBefore, error) {
+	before := make([]seenBefore, len(all))
+	seconds, ids, answers := make([]int64, len(all)), make([][]byte, len(all)), make([][]byte, len(all))
+	at := make(map[seenKey]int, len(all))
+	for i := range all {
+		seconds[i], ids[i], answers[i] = all[i].second, all[i].id[:], answerBytes(&all[i].answer)
+		before[i].there = true
+		at[all[i].seenKey] = i
 	}
-	stored := make(map[seenID]bool, len(ids))
-	err := w.each(ctx, `INSERT INTO seen (second, id) SELECT * FROM unnest($1::bigint[], $2::bytea[]) ON CONFLICT DO NOTHING RETURNING second, id`,
-		[]any{seconds, all}, func(scan func(...any) error) error {
-			var one seenID
-			var id []byte
-			if err := scan(&one.second, &id); err != nil {
-				return err
-			}
-			copy(one.id[:], id)
-			stored[one] = true
-			return nil
-		})
-	fresh := make([]bool, len(ids))
-	for i := range ids {
-		fresh[i] = stored[ids[i]]
+	stored := 0
+	err := w.each(ctx, `INSERT INTO seen (second, id, answer) SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[])
+		ON CONFLICT DO NOTHING RETURNING second, id`, []any{seconds, ids, answers}, func(scan func(...any) error) error {
+		var key seenKey
+		var id []byte
+		if err := scan(&key.second, &id); err != nil {
+			return err
+		}
+		copy(key.id[:], id)
+		before[at[key]].there = false
+		stored++
+		return nil
+	})
+	if err != nil || stored == len(all) {
+		return before, err
 	}
-	return fresh, err
+	// What is locked here nobody else answers until this transaction ends. The rest has its answer.
+	const those = ` FROM seen s JOIN unnest($1::bigint[], $2::bytea[]) AS k (second, id) ON s.second = k.second AND s.id = k.id`
+	if err := w.exec(ctx, `SELECT 1`+those+` WHERE length(s.answer) = 0 ORDER BY s.second, s.id FOR UPDATE OF s`, seconds, ids); err != nil {
+		return nil, err
+	}
+	err = w.each(ctx, `SELECT s.second, s.id, s.answer`+those, []any{seconds, ids}, func(scan func(...any) error) error {
+		var key seenKey
+		var id, answer []byte
+		if err := scan(&key.second, &id, &answer); err != nil {
+			return err
+		}
+		copy(key.id[:], id)
+		if b := &before[at[key]]; b.there {
+			copy(b.answer[:], answer)
+		}
+		return nil
+	})
+	return before, err
 }

@@ -82,6 +82,9 @@ var migrations = []migration{{statements: []string{
 }}, {statements: []string{
 	// The cluster whose events these are, in one row, and what its analyzers say of it in short. Before version 8 only the facts tell the name.
 	`CREATE TABLE cluster (one {int} PRIMARY KEY, name {text} NOT NULL, summary {bytes} NOT NULL, at {int} NOT NULL)`,
+}}, {statements: []string{
+	// The answer to the request, which tells several with one ID apart. That of what was stored before is the first that comes.
+	`ALTER TABLE seen ADD COLUMN answer {bytes} NOT NULL DEFAULT ''`,
 }}}
 
 // clusterVersion is the version of the schema from which on there is the table cluster.

@@ -209,18 +209,18 @@ func (w *embeddedTx) remove(ctx context.Context, t *sqlTable, keys *batch) error
 	return nil
 }
 
-func (w *embeddedTx) mark(ctx context.Context, ids []seenID) ([]bool, error) {
-	fresh := make([]bool, len(ids))
-	args := make([]any, 0, 2*len(ids))
-	for i := range ids {
-		args = append(args, ids[i].second, ids[i].id[:])
-		fresh[i] = true
+func (w *embeddedTx) mark(ctx context.Context, all []seenRequest) ([]seenBefore, error) {
+	before := make([]seenBefore, len(all))
+	columns := len(seenTable.columns)
+	args := make([]any, 0, columns*len(all))
+	for i := range all {
+		args = append(args, all[i].second, all[i].id[:], answerBytes(&all[i].answer))
 	}
 	if _, err := w.e.exec(ctx, "SAVEPOINT mark"); err != nil {
 		return nil, err
 	}
 	known := false
-	err := inChunks(args, 2, func(rows int, args []any) error {
+	err := inChunks(args, columns, func(rows int, args []any) error {
 		if known {
 			return nil
 		}
@@ -236,22 +236,33 @@ func (w *embeddedTx) mark(ctx context.Context, ids []seenID) ([]bool, error) {
 		if _, err := w.e.exec(ctx, "ROLLBACK TO mark"); err != nil {
 			return nil, err
 		}
-		for i := range ids {
-			n, err := w.insertSeen(ctx, 1, args[2*i:2*i+2])
+		for i := range all {
+			n, err := w.insertSeen(ctx, 1, args[columns*i:columns*(i+1)])
 			if err != nil {
 				return nil, err
 			}
-			fresh[i] = n == 1
+			if n == 1 {
+				continue
+			}
+			before[i].there = true
+			if err := w.each(ctx, "SELECT answer FROM seen WHERE second = $1 AND id = $2", args[columns*i:columns*i+2], func(scan func(...any) error) error {
+				var answer []byte
+				err := scan(&answer)
+				copy(before[i].answer[:], answer)
+				return err
+			}); err != nil {
+				return nil, err
+			}
 		}
 	}
 	_, err = w.e.exec(ctx, "RELEASE mark")
-	return fresh, err
+	return before, err
 }
 
 func (w *embeddedTx) insertSeen(ctx context.Context, rows int, args []any) (int64, error) {
-	text := "INSERT INTO seen (second, id) VALUES ($1, $2) ON CONFLICT DO NOTHING"
+	text := "INSERT INTO seen (second, id, answer) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"
 	if rows > 1 {
-		text = "INSERT INTO seen (second, id) " + values(rows, 2) + " ON CONFLICT DO NOTHING"
+		text = "INSERT INTO seen (second, id, answer) " + values(rows, len(seenTable.columns)) + " ON CONFLICT DO NOTHING"
 	}
 	r, err := w.e.exec(ctx, text, args...)
 	if err != nil {

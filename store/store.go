@@ -219,13 +219,14 @@ func (s *Store) acquire(ctx context.Context, w tx, lane string, fence int64, rec
 	if err != nil || recent <= 0 {
 		return out, err
 	}
-	err = w.each(ctx, `SELECT id FROM seen ORDER BY second DESC, id DESC LIMIT $1`, []any{int64(recent)}, func(scan func(...any) error) error {
-		var id []byte
-		if err := scan(&id); err != nil {
+	err = w.each(ctx, `SELECT id, answer FROM seen ORDER BY second DESC, id DESC LIMIT $1`, []any{int64(recent)}, func(scan func(...any) error) error {
+		var id, answer []byte
+		if err := scan(&id, &answer); err != nil {
 			return err
 		}
-		var one tally.ID
-		copy(one[:], id)
+		var one tally.Seen
+		copy(one.ID[:], id)
+		copy(one.Answer[:], answer)
 		out.Recent = append(out.Recent, one)
 		return nil
 	})

@@ -34,7 +34,7 @@ func TestLaneGoesOnWhereItWas(t *testing.T) {
 
 		s = at_.open(t, Options{})
 		lane = must(s.Acquire(ctx, "file:a", 0, 2))(t)
-		if diff := cmp.Diff(&tally.Lane{Position: position, Latest: at(time.Second), Recent: []tally.ID{id(2), id(1)}}, lane); diff != "" {
+		if diff := cmp.Diff(&tally.Lane{Position: position, Latest: at(time.Second), Recent: []tally.Seen{{ID: id(2)}, {ID: id(1)}}}, lane); diff != "" {
 			t.Errorf("the lane (-want +got):\n%s", diff)
 		}
 		if lane = must(s.Acquire(ctx, "file:b", 0, 0))(t); lane.Position != "" || lane.Recent != nil {

@@ -42,6 +42,9 @@ type sqlTable struct {
 // The tables. Rows are put into them in this order and sorted by key, so that analyzers that share a database never wait for each other
 // in a circle.
 var (
+	seenTable = sqlTable{"seen", 2, []column{
+		{"second", integer, keep}, {"id", blob, keep}, {"answer", blob, "CASE WHEN length({t}.{c}) = 0 THEN excluded.{c} ELSE {t}.{c} END"},
+	}}
 	openedTable = sqlTable{"opened", 2, []column{{"lane", text, keep}, {"id", blob, keep}, {"event", blob, replace}, {"until", integer, replace}}}
 	nodesTable  = sqlTable{"nodes", 2, []column{
 		{"hour", integer, keep}, {"node", text, keep}, {"requests", integer, sum}, {"deny", integer, sum}, {"excess", integer, sum},

@@ -35,7 +35,8 @@ type LaneCommit struct {
 	Latest time.Time
 	// Events counts the events of the batches that are complete by now.
 	Events Events
-	// Entries are the requests that were judged. Each counts once in the whole store: the store sets Duplicate on those that were stored before.
+	// Entries are the requests that were judged. Each counts once in the whole store: the store sets Duplicate on those that were stored before. Of one
+	// ID, each answer is a request. One without an answer is whichever the store has of its ID, or else the first that comes later.
 	Entries []Entry
 	// Reached says that all requests of the lane from before it are stored with this commit or were before; zero says nothing new.
 	Reached time.Time
@@ -60,9 +61,9 @@ type Lane struct {
 	Position string
 	Latest   time.Time
 	Opened   []Opened
-	// Recent are the IDs of requests that were stored lately, of all lanes, at most as many as asked for: a fast way to know duplicates,
-	// which the store knows anyway.
-	Recent []ID
+	// Recent are the requests that were stored lately, of all lanes, at most as many as asked for: a fast way to know duplicates,
+	// which the store knows anyway. The ID may be that of Seen.Other.
+	Recent []Seen
 }
 
 // Store is what the pipeline needs of a store. Its methods may be called concurrently.

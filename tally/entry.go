@@ -22,9 +22,21 @@ func IDOf[T string | []byte](what T) ID {
 	return ID(sum[:16])
 }
 
+// Seen is what tells a request from every other one. A client chooses the audit ID, and many a log has times in whole seconds: several requests may
+// have one ID, and only their answers tell them apart.
+type Seen struct {
+	ID ID
+	// Answer is a hash of the answer, zero if none was logged.
+	Answer ID
+}
+
+// Other is an ID of its own for the request, where another one with its ID was there before.
+func (s Seen) Other() ID { return IDOf(append(s.ID[:], s.Answer[:]...)) }
+
 // Entry is what one judged request adds. Its strings may alias memory that is used again: [Entry.Own] makes it own them.
 type Entry struct {
-	ID ID
+	// ID and Answer are those of [Seen].
+	ID, Answer ID
 	// Time is the request's, UTC.
 	Time time.Time
 	// IsNode says that it is a node's request; only those count for anything but Findings.
@@ -55,6 +67,10 @@ type Entry struct {
 	// Duplicate is set by the store where the request was counted before.
 	Duplicate bool
 }
+
+// IsCounted reports whether the entry counts, so that the store keeps it in mind: of what is no node's and has no findings only the observation is
+// of use.
+func (e *Entry) IsCounted() bool { return e.IsNode || len(e.Findings) > 0 }
 
 // Finding is a rule's finding, on its way to a group.
 type Finding struct {
