@@ -113,7 +113,7 @@ func (p process) Acquire(_ context.Context, name string, fence int64, recent int
 	}
 	for id, answers := range p.seen {
 		for _, answer := range answers {
-			if len(out.Recent) < recent/100 { // most must be found by the store
+			if len(out.Recent) < max(recent/100, min(recent, 4)) { // most must be found by the store
 				out.Recent = append(out.Recent, tally.Seen{ID: id, Answer: answer})
 			}
 		}
