@@ -203,3 +203,38 @@ func TestStoreWithoutAnswers(t *testing.T) {
 		}
 	})
 }
+
+// Of two analyzers that bring answers to one request at the same time, the second one waits, and knows the answer of the first.
+func TestAnswersAtTheSameTime(t *testing.T) {
+	at_, ctx := sharedSite(t), context.Background()
+	a, b := at_.open(t, Options{}), at_.open(t, Options{})
+	must(a.Acquire(ctx, "a", 0, 0))(t)
+	ok(t, a.Commit(ctx, commit("a", 0, "1", answered(1, 0))))
+	of := func(answer int) []seenRequest {
+		e := answered(1, answer)
+		return []seenRequest{{seenKey{e.Time.Unix(), e.ID}, e.Answer}}
+	}
+	second := make(chan []seenBefore, 1)
+	ok(t, a.db.write(ctx, false, func(w tx) error {
+		if before, err := w.mark(ctx, of(1)); err != nil || !before[0].there || before[0].answer != (tally.ID{}) {
+			t.Errorf("the first: %v, %v", before, err)
+		}
+		go func() {
+			var before []seenBefore
+			if err := b.db.write(ctx, false, func(w tx) (err error) {
+				before, err = w.mark(ctx, of(2))
+				return err
+			}); err != nil {
+				t.Error(err)
+			}
+			second <- before
+		}()
+		time.Sleep(time.Second)
+		late, is := &batch{t: &seenTable}, of(1)[0]
+		late.add(is.second, is.id[:], is.answer[:])
+		return w.upsert(ctx, late)
+	}))
+	if before := <-second; len(before) != 1 || !before[0].there || before[0].answer != of(1)[0].answer {
+		t.Errorf("the second: %v", before)
+	}
+}
