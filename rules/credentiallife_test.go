@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -145,6 +146,33 @@ func TestGatewayOfThree(t *testing.T) {
 		got, all := worst(t, p, housed(3), "worker-1")
 		if (got == "critical") != (c.want == "critical") {
 			t.Errorf("%s: %q, want %q\n%s", c.name, got, c.want, all)
+		}
+	}
+}
+
+// Elsewhere is any other address of either family, but for loopback ones. Certificates are no addresses.
+func TestElsewhere(t *testing.T) {
+	habits := func(values ...string) (out []*habit) {
+		for _, v := range values {
+			out = append(out, &habit{Value: v})
+		}
+		return out
+	}
+	n := &credentials{used: [useKinds][]*habit{habits("10.0.0.1", "127.0.0.1", "10.0.0.2"), habits("::1", "2001:db8::1"), habits("X509SHA256=1")}}
+	for _, h := range n.used[useV4] {
+		var got []string
+		if n.elsewhere(h, func(o *habit) bool {
+			got = append(got, o.Value)
+			return false
+		}) {
+			t.Error("found what f does not want")
+		}
+		want := slices.DeleteFunc([]string{"10.0.0.1", "10.0.0.2", "2001:db8::1"}, func(v string) bool { return v == h.Value })
+		if !slices.Equal(got, want) {
+			t.Errorf("of %s: %v, want %v", h.Value, got, want)
+		}
+		if !n.elsewhere(h, func(o *habit) bool { return o.Value == "2001:db8::1" }) {
+			t.Errorf("of %s: the other family is left out", h.Value)
 		}
 	}
 }
