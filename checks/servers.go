@@ -113,10 +113,22 @@ func server(in *Input, w *window, s *Server, p *proof) {
 	c.tell(p, hours, Passed, Item{Code: CodeServerRestart, Server: s.Name}, func(h *hourLoss) bool { return h.restart > 0 })
 }
 
-// serversBySource compares the sources of each hour with the configured number of API servers.
+// serversBySource compares the sources of each hour with the number of API servers: the configured one, or that of the endpoints where it is higher.
 func serversBySource(in *Input, w *window, p *proof) {
-	n := in.Servers.Configured
-	if n == 0 || n > 1 && !in.Servers.Apart {
+	expected := func(h evidence.Hour) int {
+		n := in.Servers.Configured
+		for _, e := range in.Servers.Endpoints {
+			if s, ok := e.within(w.from, w.to); ok && len(clip([]Span{s}, h.Start(), h.End())) > 0 {
+				n = max(n, e.Count)
+			}
+		}
+		return n
+	}
+	most := 0
+	for h := w.first; h <= w.last; h++ {
+		most = max(most, expected(h))
+	}
+	if in.Servers.Configured == 0 || most > 1 && !in.Servers.Apart {
 		p.unproven(Item{Code: CodeServersUnknown})
 		return
 	}
@@ -130,12 +142,12 @@ func serversBySource(in *Input, w *window, p *proof) {
 		return count
 	}
 	for h := w.first; h <= w.last; h++ {
-		if !w.brief(h) || seen(h) >= n {
+		if n := expected(h); !w.brief(h) || seen(h) >= n {
 			p.count(int64(n), int64(min(n, seen(h))))
 		}
 	}
-	w.runs(func(h evidence.Hour) bool { return seen(h) < n && !w.brief(h) }, func(first, last evidence.Hour) {
-		p.unproven(Item{Code: CodeServersTooFew, From: first.Start(), To: last.End(), Expected: int64(n), Seen: int64(seen(first))})
+	w.runs(func(h evidence.Hour) bool { return seen(h) < expected(h) && !w.brief(h) }, func(first, last evidence.Hour) {
+		p.unproven(Item{Code: CodeServersTooFew, From: first.Start(), To: last.End(), Expected: int64(expected(first)), Seen: int64(seen(first))})
 	})
 }
 

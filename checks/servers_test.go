@@ -100,6 +100,13 @@ func TestServersThatAreMissing(t *testing.T) {
 		{"one source of two in a brief hour", all(bySource(oneFrom(noon, at(13, 0, 0))), func(in *Input) { in.MinWindow = in.Log.Until.Sub(at(12, 56, 0)) }), []string{"passed 6/6"}},
 		{"two sources in a brief hour", all(bySource(inTurn), func(in *Input) { in.MinWindow = in.Log.Until.Sub(at(12, 56, 0)) }), []string{"passed 8/8"}},
 		{"one source of one, which names nobody", all(bySource(alone), servers(Servers{Configured: 1})), []string{"passed 4/4"}},
+		{"two sources of two, and there are endpoints for three in an hour", all(bySource(inTurn), func(in *Input) {
+			in.Servers.Endpoints = []Endpoints{{Span{at(1, 0, 0), at(13, 10, 0)}, 2}, {Span{at(13, 10, 0), at(14, 0, 0)}, 3}, {Span{From: at(14, 0, 0)}, 2}}
+		}), []string{"unproven 8/9", "unproven servers-too-few 13:00:00-14:00:00 2/3"}},
+		{"two sources of two, and there are endpoints for three before the window", all(bySource(inTurn), func(in *Input) {
+			in.Servers.Endpoints = []Endpoints{{Span{at(1, 0, 0), at(12, 20, 0)}, 3}, {Span{From: at(12, 20, 0)}, 2}}
+		}), []string{"passed 8/8"}},
+		{"one source of one, and there are endpoints for two", all(bySource(alone), servers(Servers{Configured: 1, Endpoints: two})), []string{"unproven 0/0", "unproven servers-unknown"}},
 		{"two sources that do not tell servers apart", all(bySource(inTurn), servers(Servers{Configured: 2})), []string{"unproven 0/0", "unproven servers-unknown"}},
 		{"sources, and nobody knows how many servers there are", all(bySource(inTurn), servers(Servers{Apart: true})), []string{"unproven 0/0", "unproven servers-unknown"}},
 	} {
