@@ -446,6 +446,7 @@ func serverCases() []kase {
 		}, Unproven, CodeModeUnknown},
 		{mode, "no log", func(in *Input) { in.Ledger = nil }, Unproven, CodeNoLog},
 
+		{version, "no end of the log", func(in *Input) { in.Log.Until = time.Time{} }, Unproven, CodeNoLog},
 		{version, "an hour of which nothing is known", func(in *Input) { in.Versions = append(in.Versions[:1:1], in.Versions[2:]...) }, Unproven, CodeVersionUnknown},
 		{version, "an hour without a minor", func(in *Input) { in.Versions[2].Minor = "" }, Unproven, CodeVersionUnknown},
 		{version, "one server of two without a minor", func(in *Input) {
