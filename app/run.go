@@ -110,14 +110,15 @@ func endWithin(ctx context.Context, most time.Duration, f func() error) error {
 }
 
 func (s *service) openAndRun(ctx context.Context, c *config.Config) error {
-	if err := s.open(ctx, c); err != nil {
-		if ctx.Err() != nil { // SQLite calls it otherwise than the rest
-			s.log.Info().AnErr("cause", err).Msg("stopped while starting")
-			return nil
-		}
-		return err
+	err := s.open(ctx, c)
+	if err == nil {
+		return s.run(ctx)
 	}
-	return s.run(ctx)
+	if ctx.Err() != nil { // SQLite calls it otherwise than the rest
+		s.log.Info().AnErr("cause", err).Msg("stopped while starting")
+		err = nil
+	}
+	return err
 }
 
 // newService reads the configuration. Nothing is opened yet.
