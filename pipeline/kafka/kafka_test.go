@@ -238,19 +238,19 @@ func TestRead(t *testing.T) {
 }
 
 func FuzzParsePosition(f *testing.F) {
-	for _, s := range []string{"", "{}", `{"offset":5}`, `{"offset":-1}`, `{"offset":"5"}`, `{"offset":9223372036854775807}`, "5", `{"offset":1e3}`} {
+	for _, s := range []string{"", "{}", `{"offset":5}`, `{"offset":-1}`, `{"offset":"5"}`, `{"offset":9223372036854775807}`, "5", `{"offset":1e3}`, `{"offset":5,"last":4,"sum":"00"}`, `{"offset":5,"last":5,"sum":"00"}`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		offset, err := parsePosition(s)
+		at, err := parsePosition(s)
 		if err != nil {
 			return
 		}
-		if offset < 0 {
-			t.Errorf("%q: %d", s, offset)
+		if at.Offset < 0 || at.Sum != "" && (at.Last < 0 || at.Last >= at.Offset) {
+			t.Errorf("%q: %+v", s, at)
 		}
-		if again, err := parsePosition(formatPosition(offset)); err != nil || again != offset {
-			t.Errorf("%q: %d, then %d, %v", s, offset, again, err)
+		if again, err := parsePosition(at.String()); err != nil || again != at {
+			t.Errorf("%q: %+v, then %+v, %v", s, at, again, err)
 		}
 	})
 }

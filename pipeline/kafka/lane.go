@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -62,24 +61,6 @@ func (l *lane) stats(now time.Time) PartitionStats {
 	return st
 }
 
-// position is where a lane continues, as the store keeps it.
-type position struct {
-	Offset int64 `json:"offset"`
-}
-
-func parsePosition(s string) (int64, error) {
-	p := position{Offset: -1}
-	if err := json.Unmarshal([]byte(s), &p); err != nil {
-		return 0, fmt.Errorf("the stored position %.60q: %w", s, err)
-	}
-	if p.Offset < 0 {
-		return 0, fmt.Errorf("the stored position %.60q has no offset", s)
-	}
-	return p.Offset, nil
-}
-
-func formatPosition(offset int64) string { return fmt.Sprintf(`{"offset":%d}`, offset) }
-
 // run reads until the generation ends.
 func (l *lane) run(ctx context.Context, in source.Intake) {
 	pause := time.Duration(0)
@@ -121,23 +102,23 @@ func (l *lane) own(ctx context.Context, in source.Intake) error {
 		t.end()
 	}()
 	l.setOwned(true)
-	var offset int64
+	var at position
 	if stored != "" {
-		if offset, err = parsePosition(stored); err != nil {
+		if at, err = parsePosition(stored); err != nil {
 			return err
 		}
-		t.moved(offset)
+		t.moved(at.Offset)
 	} else {
-		if offset, err = l.start(ctx); err != nil {
+		if at.Offset, err = l.start(ctx); err != nil {
 			return err
 		}
 		// Stored at once: "latest" must not mean a later time after a crash.
-		if err := l.hand(ctx, in, t, &source.Batch{Position: formatPosition(offset), Received: time.Now()}, item{next: offset}); err != nil {
+		if err := l.hand(ctx, in, t, &source.Batch{Position: at.String(), Received: time.Now()}, item{next: at.Offset}); err != nil {
 			return err
 		}
 	}
-	l.log.Debug().Int64("offset", offset).Bool("stored", stored != "").Msg("kafka: reading a partition")
-	err = l.follow(ctx, in, t, offset)
+	l.log.Debug().Int64("offset", at.Offset).Bool("stored", stored != "").Msg("kafka: reading a partition")
+	err = l.follow(ctx, in, t, at)
 	l.fenced = errors.Is(err, source.ErrFenced)
 	return err
 }
@@ -204,9 +185,10 @@ const endEvery = time.Second
 // pace is the least time between two requests where no message is known to wait, so that a batch is more than one message.
 const pace = 100 * time.Millisecond
 
-// follow reads from offset on until the lane is lost or ctx ends.
-func (l *lane) follow(ctx context.Context, in source.Intake, t *tenure, offset int64) error {
+// follow reads from a position on until the lane is lost or ctx ends.
+func (l *lane) follow(ctx context.Context, in source.Intake, t *tenure, at position) error {
 	behind, told := false, false // the latter is the Behind that was handed on last
+	unsure := true               // whether the log is still the one that was read: a topic can be deleted and created again
 	var ended time.Time          // when it last said that the partition is at its end
 	var trouble trouble
 	for {
@@ -222,24 +204,32 @@ func (l *lane) follow(ctx context.Context, in source.Intake, t *tenure, offset i
 		}
 		began := time.Now()
 		buf := l.buffer()
-		f, err := l.s.fetch(ctx, l.topic, l.partition, offset, ask, buf)
+		f, err := l.s.fetch(ctx, l.topic, l.partition, at.Offset, ask, buf)
+		if err == nil && unsure {
+			err = l.recognize(ctx, &at)
+		}
 		if err != nil {
 			l.recycle(buf, nil)
 			l.s.budget.add(-reserve, 0)
+			unsure = true
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if errors.Is(err, kafkago.OffsetOutOfRange) {
-				offset, err = l.outOfRange(ctx, offset, &trouble)
+			switch {
+			case errors.Is(err, kafkago.OffsetOutOfRange):
+				err = l.outOfRange(ctx, &at, &trouble)
+			case errors.Is(err, errAnew):
+				err = l.resume(ctx, &at)
 			}
 			if err != nil && !l.troubled(ctx, err, &trouble) {
 				return ctx.Err()
 			}
 			continue
 		}
+		unsure = false
 		l.recovered(&trouble)
 		l.s.budget.add(f.bytes-reserve, int64(len(f.messages)))
-		moved := f.next > offset
+		moved := f.next > at.Offset
 		// Where nothing came there is nothing to be had, whatever the end is said to be: markers, or what compaction left.
 		behind = moved && f.end > f.next
 		l.seen(f)
@@ -249,10 +239,11 @@ func (l *lane) follow(ctx context.Context, in source.Intake, t *tenure, offset i
 		}
 		switch {
 		case moved || behind != told:
-			if err := l.take(ctx, in, t, f, behind, end); err != nil {
+			at = at.after(f)
+			if err := l.take(ctx, in, t, f, at, behind, end); err != nil {
 				return err
 			}
-			offset, told, ended = f.next, behind, end
+			told, ended = behind, end
 		case end.Sub(ended) >= endEvery:
 			ended = end
 			if err := in.Take(ctx, &source.Batch{Lane: l.name, Ended: end, Wait: true}, t.refused); err != nil {
@@ -309,28 +300,36 @@ func (l *lane) recovered(t *trouble) {
 	*t = trouble{}
 }
 
-// outOfRange returns where to continue when the log does not have the offset.
-func (l *lane) outOfRange(ctx context.Context, offset int64, t *trouble) (int64, error) {
+// outOfRange moves a position that the log does not have to where to continue.
+func (l *lane) outOfRange(ctx context.Context, at *position, t *trouble) error {
 	first, last, err := l.s.bounds(ctx, l.topic, l.partition)
-	if err != nil {
-		return offset, err
-	}
 	switch {
-	case offset < first:
-		l.gap(Gap{Topic: l.topic, Partition: l.partition, From: offset, To: first})
-		return first, nil
-	case offset <= last:
-		return offset, fmt.Errorf("offset %d: %w, but the log goes from %d to %d", offset, kafkago.OffsetOutOfRange, first, last)
+	case err != nil:
+		return err
+	case at.Offset < first:
+		return l.resume(ctx, at)
+	case at.Offset <= last:
+		return fmt.Errorf("offset %d: %w, but the log goes from %d to %d", at.Offset, kafkago.OffsetOutOfRange, first, last)
 	}
 	// A leader of late may not know yet how far the log goes.
 	if t.beyond.IsZero() {
 		t.beyond = time.Now()
 	}
 	if time.Since(t.beyond) < l.s.opt.Patience {
-		return offset, fmt.Errorf("offset %d: %w, the log ends at %d", offset, kafkago.OffsetOutOfRange, last)
+		return fmt.Errorf("offset %d: %w, the log ends at %d", at.Offset, kafkago.OffsetOutOfRange, last)
 	}
-	l.gap(Gap{Topic: l.topic, Partition: l.partition, From: offset, To: first})
-	return first, nil
+	return l.resume(ctx, at)
+}
+
+// resume moves the position to the first message that there is, and reports a gap.
+func (l *lane) resume(ctx context.Context, at *position) error {
+	first, _, err := l.s.bounds(ctx, l.topic, l.partition)
+	if err != nil {
+		return err
+	}
+	l.gap(Gap{Topic: l.topic, Partition: l.partition, From: at.Offset, To: first})
+	*at = position{Offset: first}
+	return nil
 }
 
 func (l *lane) gap(g Gap) {

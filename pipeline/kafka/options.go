@@ -72,13 +72,13 @@ type Options struct {
 type Gap struct {
 	Topic     string
 	Partition int
-	// From and To are offsets. If To is before From the log ended before the stored position: it was truncated, or the topic was made anew.
+	// From and To are offsets. If To is not after From, the log is not the one in which From was reached: it was truncated, or the topic was made anew.
 	From, To int64
 }
 
 func (g Gap) String() string {
-	if g.To < g.From {
-		return fmt.Sprintf("%s/%d ends before offset %d, which was reached before: it was truncated or made anew; reading resumes at %d", g.Topic, g.Partition, g.From, g.To)
+	if g.To <= g.From {
+		return fmt.Sprintf("%s/%d is not the log in which offset %d was reached: it was truncated or made anew; reading resumes at %d", g.Topic, g.Partition, g.From, g.To)
 	}
 	return fmt.Sprintf("%s/%d: messages %d to %d were deleted before they were read", g.Topic, g.Partition, g.From, g.To-1)
 }

@@ -49,10 +49,10 @@ func (l *lane) recycle(buf []byte, events []audit.Event) {
 	}
 }
 
-// take decodes what was fetched, keeps what is no audit event, and hands the rest on. end is when that was all there was, zero if there is more.
-func (l *lane) take(ctx context.Context, in source.Intake, t *tenure, f *fetched, behind bool, end time.Time) error {
+// take decodes what was fetched, keeps what is no audit event, and hands the rest on. after is the position after it. end is when that was all there was, zero if there is more.
+func (l *lane) take(ctx context.Context, in source.Intake, t *tenure, f *fetched, after position, behind bool, end time.Time) error {
 	it := item{next: f.next, bytes: f.bytes, messages: int64(len(f.messages))}
-	b := &source.Batch{Position: formatPosition(f.next), Received: time.Now(), Behind: behind, Ended: end}
+	b := &source.Batch{Position: after.String(), Received: time.Now(), Behind: behind, Ended: end}
 	select {
 	case b.Events = <-l.s.events:
 	default:

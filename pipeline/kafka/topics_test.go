@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"sync"
@@ -27,7 +28,7 @@ func firstOffset(a *kafkago.Client, topic string) int64 {
 func testRetention(t *testing.T, brokers []string) {
 	createTopic(t, brokers, "retention", 1, 1, map[string]string{"retention.ms": "1", "segment.ms": "1", "file.delete.delay.ms": "1"})
 	st := newStore()
-	st.lane("kafka:retention/0").position = formatPosition(3)
+	st.lane("kafka:retention/0").position = position{Offset: 3}.String()
 	for i := range 10 {
 		produce(t, brokers, "retention", fmt.Sprint("gone-", i))
 	}
@@ -62,6 +63,70 @@ func testRetention(t *testing.T, brokers []string) {
 	if d := cmp.Diff([]Gap{{Topic: "retention", From: 3, To: 10}}, gaps); d != "" {
 		t.Error(d)
 	}
+}
+
+// testMadeAnew is about a topic that is deleted and created again, and has more messages by then than were read of the old one: while nobody reads it, and
+// while somebody does. What was not deleted is not taken for another log, be it read from another place.
+func testMadeAnew(t *testing.T, brokers []string) {
+	createTopic(t, brokers, "anew", 1, 1, nil)
+	a := admin(brokers)
+	defer a.Transport.(*kafkago.Transport).CloseIdleConnections()
+	var mu sync.Mutex
+	var gaps []Gap
+	told := func() []Gap {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]Gap(nil), gaps...)
+	}
+	opt := quickOptions(brokers, "anew", "anew")
+	opt.OnGap = func(g Gap) {
+		mu.Lock()
+		defer mu.Unlock()
+		gaps = append(gaps, g)
+	}
+	st := newStore()
+	var all []string
+	write := func(prefix string, n int) {
+		t.Helper()
+		fresh := ids(prefix, 0, n)
+		all = append(all, fresh...)
+		produce(t, brokers, "anew", fresh...)
+	}
+	again := func(prefix string, n int) {
+		t.Helper()
+		eventually(t, "the deletion", func() bool {
+			res, err := a.DeleteTopics(context.Background(), &kafkago.DeleteTopicsRequest{Topics: []string{"anew"}})
+			return err == nil && (res.Errors["anew"] == nil || errors.Is(res.Errors["anew"], kafkago.UnknownTopicOrPartition))
+		})
+		eventually(t, "the topic", func() bool {
+			res, err := a.CreateTopics(context.Background(), &kafkago.CreateTopicsRequest{Topics: []kafkago.TopicConfig{{Topic: "anew", NumPartitions: 1, ReplicationFactor: 1}}})
+			return err == nil && res.Errors["anew"] == nil
+		})
+		write(prefix, n)
+	}
+	write("first", 5)
+	c := st.consume(t, opt, nil)
+	wantCounted(t, st, once(all))
+	c.shutdown(t)
+	write("more", 5)
+	c = st.consume(t, opt, nil)
+	wantCounted(t, st, once(all))
+	c.shutdown(t)
+	if len(told()) > 0 {
+		t.Fatalf("the same log: %v", told())
+	}
+	again("while stopped", 20)
+	c = st.consume(t, opt, nil)
+	wantCounted(t, st, once(all))
+	if d := cmp.Diff([]Gap{{Topic: "anew", From: 10, To: 0}}, told()); d != "" {
+		t.Error(d)
+	}
+	again("while running", 40)
+	wantCounted(t, st, once(all))
+	if d := cmp.Diff([]Gap{{Topic: "anew", From: 10, To: 0}, {Topic: "anew", From: 20, To: 0}}, told()); d != "" {
+		t.Error(d)
+	}
+	c.shutdown(t)
 }
 
 // transactional is a batch of messages of a transaction, as kafka-go itself cannot write it.
@@ -155,7 +220,7 @@ func testTransactions(t *testing.T, brokers []string) {
 	// All at once, from the middle too: from each offset the same as a plain reader in between.
 	for from, want := range map[int64]int{0: 4, 1: 3, 2: 3, 3: 3, 4: 2, 5: 1, 9: 0} {
 		st := newStore()
-		st.lane("kafka:transactions/0").position = formatPosition(from)
+		st.lane("kafka:transactions/0").position = position{Offset: from}.String()
 		c := st.consume(t, quickOptions(brokers, fmt.Sprint("transactions-", from), "transactions"), nil)
 		eventually(t, "the end of the log", func() bool {
 			s := c.src.Stats()
