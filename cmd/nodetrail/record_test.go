@@ -48,7 +48,6 @@ func (w writer) Write(p []byte) (int, error) { return w(p) }
 
 // TestRecordUntilInterrupted holds that an interrupt is how a recording ends, and that all was written then.
 func TestRecordUntilInterrupted(t *testing.T) {
-	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	var out, errs bytes.Buffer
@@ -66,7 +65,6 @@ func TestRecordUntilInterrupted(t *testing.T) {
 
 // TestRecordCannotWrite holds that a journal that cannot be written ends the recording, with the cause.
 func TestRecordCannotWrite(t *testing.T) {
-	t.Parallel()
 	var errs bytes.Buffer
 	code := run(t.Context(), []string{"record", "--kubeconfig", emptyCluster(t)}, nil,
 		writer(func([]byte) (int, error) { return 0, errors.New("the disk is full") }), &errs)
