@@ -191,7 +191,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		missed: over.missed, missedOfNodes: over.missedOfNodes,
 	}
 	if !proven.to.IsZero() {
-		begin := proven.to.Add(-span(o.MinWindow, later(proven.tally.From, proven.begins), proven.to))
+		begin := proven.to.Add(-proven.span())
 		proven.written = written.all(begin)
 		if f.HasState {
 			proven.state = newStateProof(setup, begin, proven.to)

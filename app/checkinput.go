@@ -71,7 +71,7 @@ type proof struct {
 // input is what the checks conclude from.
 func (p *proof) input() *checks.Input {
 	in := &checks.Input{
-		Options: checks.Options{MinWindow: span(p.minWindow, later(p.tally.From, p.begins), p.to), Only: p.only}, Ledger: p.ledger,
+		Options: checks.Options{MinWindow: p.span(), Only: p.only}, Ledger: p.ledger,
 		Log: checks.Log{Until: p.to, Requests: p.tally.Sums.Allow + p.tally.Sums.Deny + p.tally.Sums.Unknown},
 	}
 	if len(p.only) > 0 {
@@ -118,11 +118,11 @@ func (p *proof) input() *checks.Input {
 
 // span is for how long before the log's end everything must be proven. If nothing is asked for, that is all that there is: not the time before the log
 // in which a watch began that ended in it.
-func span(least time.Duration, from, to time.Time) time.Duration {
-	if least > 0 {
-		return least
+func (p *proof) span() time.Duration {
+	if p.minWindow > 0 {
+		return p.minWindow
 	}
-	return max(to.Sub(from), time.Second)
+	return max(p.to.Sub(later(p.tally.From, p.begins)), time.Second)
 }
 
 // unjudged is what could not be read or decided.

@@ -127,7 +127,7 @@ func (p *prover) results(ctx context.Context, t *tally.Tally, window time.Durati
 	if t.To.Before(newest) {
 		of.to = t.To
 	}
-	begin := of.to.Add(-span(of.minWindow, later(t.From, of.begins), of.to))
+	begin := of.to.Add(-of.span())
 	since := begin // from when on what somebody did counts: as of a log, for all that the answer is about
 	if !t.From.IsZero() && t.From.Before(since) {
 		since = t.From

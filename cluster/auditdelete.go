@@ -38,8 +38,8 @@ func (s *State) auditDelete(id kindID, ev *audit.Event, at nodeauthz.Stamp, read
 			s.remove(id, ref, uid, at)
 			return
 		}
-	default:
-		if options, _ := deleteOptionsOf(ev.RequestObject); id == kindPod && options.graceless() && !s.showsPods(at.Time) {
+	case id == kindPod:
+		if options, _ := deleteOptionsOf(ev.RequestObject); options.graceless() && !s.showsPods(at.Time) {
 			s.fromAudit[id]++
 			s.remove(id, ref, options.uid(), at)
 			return

@@ -37,49 +37,42 @@ var errListDepth = fmt.Errorf("lists are nested more than %d deep", maxListDepth
 
 var errPage = errors.New("only a page of a list, with more to follow (metadata.continue); give the whole list, as kubectl get -A -o json prints it")
 
-// isPage reports whether a list is followed by further pages. Without them, objects that exist would seem not to.
-func (p *parser) isPage(metadata []byte) bool {
-	if metadata == nil {
-		return false
-	}
+// isPage reports whether a list is followed by further pages, by its metadata. Without them, objects that exist would seem not to.
+func (p *parser) isPage(metadata []byte) bool { return p.text(p.member(metadata, "continue")) != "" }
+
+// named reports whether JSON has a metadata.name. Every object has, and no list.
+func (p *parser) named(raw []byte) bool {
+	return p.text(p.member(p.member(raw, "metadata"), "name")) != ""
+}
+
+// member returns a member of a JSON object; nil if there is none, or no object.
+func (p *parser) member(raw []byte, name string) (value []byte) {
 	var key string
-	more := false
 	s := &p.d.s
-	s.Reset(metadata)
+	s.Reset(raw)
 	if s.Peek() != jscan.Object {
-		return false
+		return nil
 	}
 	for s.Object(); s.Key(&key); {
-		if key == "continue" {
-			more = p.d.text() != ""
+		if key == name {
+			value = s.Raw()
 		} else {
 			s.Skip()
 		}
 	}
-	return more
+	if s.Err() != nil {
+		return nil
+	}
+	return value
 }
 
-// named reports whether JSON has a metadata.name. Every object has, and no list.
-func (p *parser) named(raw []byte) bool {
-	var key string
-	name := ""
-	s := &p.d.s
-	s.Reset(raw)
-	for s.Object(); s.Key(&key); {
-		switch {
-		case key != "metadata":
-			s.Skip()
-		case !s.Null():
-			for s.Object(); s.Key(&key); {
-				if key == "name" {
-					name = p.d.text()
-				} else {
-					s.Skip()
-				}
-			}
-		}
+// text reads a JSON string, and anything else, nil too, as the empty one.
+func (p *parser) text(raw []byte) string {
+	if raw == nil {
+		return ""
 	}
-	return name != "" && s.Err() == nil
+	p.d.s.Reset(raw)
+	return strings.Clone(p.d.text())
 }
 
 // enter continues with the items of a list that is an item itself, as where the outputs of several kubectl get are put into one List.
@@ -209,14 +202,7 @@ func (p *parser) item(list [numFields][]byte, line int, raw []byte) (c change, o
 
 // listType is what a list says of its items: PodList of v1 holds Pods of v1.
 func (p *parser) listType(list [numFields][]byte) (kind, apiVersion string, known bool) {
-	read := func(raw []byte) string {
-		if raw == nil {
-			return ""
-		}
-		p.d.s.Reset(raw)
-		return strings.Clone(p.d.text())
-	}
-	kind, apiVersion = read(list[fieldKind]), read(list[fieldAPIVersion])
+	kind, apiVersion = p.text(list[fieldKind]), p.text(list[fieldAPIVersion])
 	known = kind != "" && apiVersion != ""
 	kind = strings.TrimSuffix(kind, "List")
 	return kind, apiVersion, known

@@ -125,9 +125,9 @@ type alert struct {
 }
 
 type mark struct {
-	at              time.Time // zero if the peer was never sent it
-	firing, refused bool
-	refusals        int // one after the other
+	at       time.Time // zero if the peer was never sent it
+	firing   bool
+	refusals int // one after the other, 0 if it was taken
 }
 
 type named struct {

@@ -265,7 +265,7 @@ func (b *book) due(peer int, now time.Time, most int, newsOnly bool) (out []send
 func (b *book) again(m *mark) time.Time {
 	const refusedTimes = 10 // what was refused again and again is hardly taken now
 	every := b.o.Resend
-	if m.refused {
+	if m.refusals > 0 {
 		every *= time.Duration(min(refusedTimes, 1<<min(m.refusals-1, refusedTimes)))
 	}
 	t, step := m.at.Add(every), b.o.Resend/4
@@ -299,12 +299,12 @@ func (b *book) sent(peer int, s *sending, now time.Time, refused bool) (first bo
 		return true // it has begun anew meanwhile, which the peer does not know
 	}
 	m := &a.sent[peer]
-	first = m.at.IsZero() || m.firing != s.firing || m.refused != refused
+	first = m.at.IsZero() || m.firing != s.firing || m.refusals > 0 != refused
 	refusals := 0
 	if refused {
 		refusals = m.refusals + 1
 	}
-	*m = mark{at: now, firing: s.firing, refused: refused, refusals: refusals}
+	*m = mark{at: now, firing: s.firing, refusals: refusals}
 	if s.firing && !refused && a.taken.IsZero() {
 		a.taken = now
 	}
