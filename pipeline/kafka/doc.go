@@ -29,8 +29,8 @@
 //     positions come from the store.
 //   - An offset ahead of the log (#1276): looked at again for a while, then reported as a gap, and reading resumes at the first message
 //     that there is. Messages that were deleted before they were read are reported in the same way.
-//   - A topic that was deleted and created again goes for the old one, since a request names it by its name alone: whenever reading begins, and after
-//     each error, the last message that was read must still be there, or there must be none in its place.
+//   - A topic that was deleted and created again goes for the old one, since a request names it by its name alone: whenever reading begins, after each
+//     error, and after each pause in which another log may have grown as long, the last message that was read must still be there, or none in its place.
 //   - MaxWait as the deadline of a read, and time-outs logged as errors (#574, #726): the deadline is well beyond the broker's wait,
 //     and an empty answer is no error.
 //   - Delays with the default settings (#102, #136): a broker answers as soon as there is a byte.

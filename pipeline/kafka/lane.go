@@ -188,7 +188,7 @@ const pace = 100 * time.Millisecond
 // follow reads from a position on until the lane is lost or ctx ends.
 func (l *lane) follow(ctx context.Context, in source.Intake, t *tenure, at position) error {
 	behind, told := false, false // the latter is the Behind that was handed on last
-	unsure := true               // whether the log is still the one that was read: a topic can be deleted and created again
+	var sure time.Time           // when the log was still the one that was read: a topic can be deleted and created again
 	var ended time.Time          // when it last said that the partition is at its end
 	var trouble trouble
 	for {
@@ -205,13 +205,13 @@ func (l *lane) follow(ctx context.Context, in source.Intake, t *tenure, at posit
 		began := time.Now()
 		buf := l.buffer()
 		f, err := l.s.fetch(ctx, l.topic, l.partition, at.Offset, ask, buf)
-		if err == nil && unsure {
+		if err == nil && (sure.IsZero() || f.next > at.Offset && time.Since(sure) > at.filled()) {
 			err = l.recognize(ctx, &at)
 		}
 		if err != nil {
 			l.recycle(buf, nil)
 			l.s.budget.add(-reserve, 0)
-			unsure = true
+			sure = time.Time{}
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -219,17 +219,19 @@ func (l *lane) follow(ctx context.Context, in source.Intake, t *tenure, at posit
 			case errors.Is(err, kafkago.OffsetOutOfRange):
 				err = l.outOfRange(ctx, &at, &trouble)
 			case errors.Is(err, errAnew):
-				err = l.resume(ctx, &at)
+				err = l.anew(ctx, &at)
 			}
 			if err != nil && !l.troubled(ctx, err, &trouble) {
 				return ctx.Err()
 			}
 			continue
 		}
-		unsure = false
 		l.recovered(&trouble)
 		l.s.budget.add(f.bytes-reserve, int64(len(f.messages)))
 		moved := f.next > at.Offset
+		if moved || sure.IsZero() {
+			sure = began
+		}
 		// Where nothing came there is nothing to be had, whatever the end is said to be: markers, or what compaction left.
 		behind = moved && f.end > f.next
 		l.seen(f)
@@ -307,7 +309,8 @@ func (l *lane) outOfRange(ctx context.Context, at *position, t *trouble) error {
 	case err != nil:
 		return err
 	case at.Offset < first:
-		return l.resume(ctx, at)
+		l.resume(at, first)
+		return nil
 	case at.Offset <= last:
 		return fmt.Errorf("offset %d: %w, but the log goes from %d to %d", at.Offset, kafkago.OffsetOutOfRange, first, last)
 	}
@@ -318,18 +321,23 @@ func (l *lane) outOfRange(ctx context.Context, at *position, t *trouble) error {
 	if time.Since(t.beyond) < l.s.opt.Patience {
 		return fmt.Errorf("offset %d: %w, the log ends at %d", at.Offset, kafkago.OffsetOutOfRange, last)
 	}
-	return l.resume(ctx, at)
+	l.resume(at, first)
+	return nil
+}
+
+// anew moves the position to the beginning of a log that is not the one that was read.
+func (l *lane) anew(ctx context.Context, at *position) error {
+	first, _, err := l.s.bounds(ctx, l.topic, l.partition)
+	if err == nil {
+		l.resume(at, first)
+	}
+	return err
 }
 
 // resume moves the position to the first message that there is, and reports a gap.
-func (l *lane) resume(ctx context.Context, at *position) error {
-	first, _, err := l.s.bounds(ctx, l.topic, l.partition)
-	if err != nil {
-		return err
-	}
+func (l *lane) resume(at *position, first int64) {
 	l.gap(Gap{Topic: l.topic, Partition: l.partition, From: at.Offset, To: first})
 	*at = position{Offset: first}
-	return nil
 }
 
 func (l *lane) gap(g Gap) {

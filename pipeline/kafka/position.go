@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 )
@@ -48,6 +49,9 @@ func (p position) after(f *fetched) position {
 	}
 	return p
 }
+
+// filled is how long it takes at the least to fill another log up to the position, at a message in a microsecond, which no partition takes.
+func (p position) filled() time.Duration { return time.Duration(min(p.Offset, 1e9)) * time.Microsecond }
 
 // sum is a hash of a message's time, key and value.
 func (f *fetched) sum(nth int) string {
