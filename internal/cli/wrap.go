@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/nodetrail/nodetrail/wording"
@@ -16,24 +15,37 @@ import (
 // The bounds of the width of help texts.
 const minHelp, maxHelp = 80, 120
 
-// wrapHelp wraps the help of a program and its commands to the terminal.
+// wrapHelp wraps the help of a program and its commands to the terminal. It wraps what cobra wrote: cobra's templates take functions only from a map of
+// the whole process, which two programs at once in one test would write and read.
 func wrapHelp(root *cobra.Command) {
-	columns := minHelp
-	cobra.AddTemplateFunc("wrapFlags", func(fs *pflag.FlagSet) string { return wrapFlags(fs.FlagUsages(), columns) })
-	cobra.AddTemplateFunc("wrapText", func(s string) string { return wrapText(s, columns) })
-	root.SetUsageTemplate(strings.NewReplacer(".LocalFlags.FlagUsages", "wrapFlags .LocalFlags", ".InheritedFlags.FlagUsages", "wrapFlags .InheritedFlags").
-		Replace(root.UsageTemplate()))
-	root.SetHelpTemplate(strings.ReplaceAll(root.HelpTemplate(), "{{. | trimTrailingWhitespaces}}", "{{. | trimTrailingWhitespaces | wrapText}}"))
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		out := cmd.OutOrStdout()
-		columns = helpColumns(out)
 		var b bytes.Buffer // cobra prints an error of the writer, which [Writer] keeps
 		cmd.SetOut(&b)
 		help(cmd, args)
 		cmd.SetOut(out)
-		_, _ = out.Write(b.Bytes())
+		description, usage, found := strings.Cut(b.String(), "Usage:\n")
+		columns := helpColumns(out)
+		description = wrapText(description, columns)
+		if found {
+			usage = "Usage:\n" + wrapUsage(usage, columns)
+		}
+		_, _ = io.WriteString(out, description+usage)
 	})
+}
+
+// wrapUsage wraps the flags of what cobra says of a command's usage.
+func wrapUsage(usage string, columns int) string {
+	sections := strings.Split(strings.TrimSuffix(usage, "\n"), "\n\n")
+	for i, s := range sections {
+		for _, title := range []string{"Flags:\n", "Global Flags:\n"} {
+			if flags, found := strings.CutPrefix(s, title); found {
+				sections[i] = title + strings.TrimSuffix(wrapFlags(flags, columns), "\n")
+			}
+		}
+	}
+	return strings.Join(sections, "\n\n") + "\n"
 }
 
 func helpColumns(w io.Writer) int {

@@ -29,9 +29,29 @@ func TestHelpIsWrapped(t *testing.T) {
 			t.Errorf("%d columns: %q", len(line), line)
 		}
 	}
+	if !strings.HasSuffix(b.String(), "\n") || strings.HasSuffix(b.String(), "\n\n") {
+		t.Errorf("it ends with %q", b.String()[b.Len()-10:])
+	}
 	for _, want := range []string{"\n  an indented line stays\n", "\n  -o, --out string\n          what it is ", `(default "x")`} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
+	}
+}
+
+// Programs of one process share nothing that one of them writes: the race detector sees it otherwise.
+func TestProgramsAtOnce(t *testing.T) {
+	t.Parallel()
+	for range 4 {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			root := &cobra.Command{Use: "program", Run: func(*cobra.Command, []string) {}}
+			Strict(root)
+			root.SetOut(&bytes.Buffer{})
+			root.SetArgs([]string{"--help"})
+			if err := root.Execute(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
