@@ -284,7 +284,8 @@ func (d *denials) deny(b *stepBucket, r *Request, n *followed) {
 		} else {
 			one = &denial{}
 		}
-		*one = denial{ID: id, Known: true, Last: t, Wide: wide, Allowed: r.Allowed}
+		one.ID, one.Known, one.Last, one.Wide = id, true, t, wide
+		one.Allowed = r.Allowed // it counts the object by that
 		if id != 0 {
 			one.Node, one.of = n.name, n
 		}
@@ -337,17 +338,13 @@ func (d *denials) object(r *Request, one *denial) *deniedObject {
 	if one.Wide {
 		return noObject
 	}
-	a := r.Attrs
-	o := deniedObject{Verb: a.Verb, Path: a.Path}
-	if a.ResourceRequest {
-		o = deniedObject{Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name}
-	}
 	held := d.objects[one.ID%heldObjects&^1:][:2] // two that have the place in common, the later one first
 	for _, h := range held {
-		if h != nil && *h == o {
+		if h != nil && h.is(r.Attrs) {
 			return h
 		}
 	}
+	o := objectOf(r.Attrs)
 	copied := deniedObject{
 		d.text(o.Verb), d.text(o.APIGroup), d.text(o.Resource), d.text(o.Subresource), d.text(o.Namespace), d.text(o.Name), d.text(o.Path),
 	}

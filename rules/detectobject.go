@@ -18,6 +18,22 @@ type deniedObject struct {
 	Path        string `json:"p,omitzero"`
 }
 
+func objectOf(a *authorizer.AttributesRecord) deniedObject {
+	if !a.ResourceRequest {
+		return deniedObject{Verb: a.Verb, Path: a.Path}
+	}
+	return deniedObject{Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name}
+}
+
+// is reports whether the object is the one asked for, as [objectOf] has it, without making that.
+func (o *deniedObject) is(a *authorizer.AttributesRecord) bool {
+	if !a.ResourceRequest {
+		return *o == deniedObject{Verb: a.Verb, Path: a.Path}
+	}
+	return o.Name == a.Name && o.Namespace == a.Namespace && o.Resource == a.Resource && o.Verb == a.Verb && o.Subresource == a.Subresource &&
+		o.APIGroup == a.APIGroup && o.Path == ""
+}
+
 // String names the object in short: "secrets shop/db", "secrets shop/*" for those of a namespace, "secrets *" for those of the cluster, or a path.
 func (o *deniedObject) String() string {
 	if o.Resource == "" {
