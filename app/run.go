@@ -145,7 +145,8 @@ func (s *service) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	failed := &failures{stop: stop}
-	sources, engine, rest := newStage(ctx, failed), newStage(context.WithoutCancel(ctx), failed), newStage(context.WithoutCancel(ctx), failed)
+	own := context.WithoutCancel(ctx)
+	sources, engine, rest := newStage(own, failed), newStage(own, failed), newStage(own, failed)
 	rest.start("serving metrics", s.ops.Serve)
 	s.pages.start(rest)
 	rest.start("watching the configuration", s.watch)
@@ -169,11 +170,12 @@ func (s *service) run(ctx context.Context) error {
 	<-ctx.Done()
 	s.log.Info().Msg("stopping")
 	s.stopping.Store(true)
-	sources.wait()
+	before := s.court.Stats()
+	sources.end()
 	engine.end()
 	rest.end()
 	s.log.Info().Msg("stopped")
-	return errors.Join(failed.err(), s.court.notStored())
+	return errors.Join(failed.err(), s.court.notStored(&before))
 }
 
 // watch reads the configuration again when its file changes or a hangup says so.

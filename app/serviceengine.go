@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -130,10 +131,18 @@ func (j *court) authorizer(ctx context.Context) (a *nodeauthz.Authorizer, p *nod
 	return a, p, err
 }
 
-// notStored is an error if the store fails as the process stops. What failed before and was overcome is none.
-func (j *court) notStored() error {
-	since := j.Stats().Failing
+// notStored is an error if something could not be stored as the process stopped, before which the figures were these. What failed before and was
+// overcome is none. The last commit may succeed after the sources have taken away what failed of it.
+func (j *court) notStored(before *pipeline.EngineStats) error {
+	now := j.Stats()
+	since := now.Failing
 	if since.IsZero() {
+		since = before.Failing
+	}
+	switch {
+	case now.GivenUp > before.GivenUp && since.IsZero():
+		return errors.New("the store failed while the process stopped: what came in last is not stored, and its sources will bring it again")
+	case now.GivenUp == before.GivenUp && now.Failing.IsZero():
 		return nil
 	}
 	return fmt.Errorf("the store has failed since %s: what came in since then is not stored, and its sources will bring it again",

@@ -36,6 +36,7 @@ type committer struct {
 
 	failures int64
 	failing  time.Time // since when commits fail, zero if they do not
+	givenUp  int64     // partitions that were closed before what failed of them could be stored
 }
 
 type closing struct {
@@ -150,7 +151,13 @@ func (k *committer) takeOut(name string, why error) {
 		return
 	}
 	at := slices.IndexFunc(k.under.parts, func(l *partition) bool { return l.name == name })
-	if at < 0 || k.parts.takeOut(k.under, k.under.parts[at], why) {
+	if at < 0 {
+		return
+	}
+	if errors.Is(why, source.ErrClosed) { // what is left may well be stored, which is then no sign that this was
+		k.givenUp++
+	}
+	if k.parts.takeOut(k.under, k.under.parts[at], why) {
 		return
 	}
 	k.under.c.Memory, k.under.c.Facts = nil, nil

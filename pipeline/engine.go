@@ -365,7 +365,7 @@ func (e *Engine) tell(now time.Time) {
 	defer f.mu.Unlock()
 	s := &f.stats
 	s.Waiting, s.Open, s.Oldest, s.Early = e.sched.waiting.n, e.sched.pending.n, time.Time{}, f.early
-	s.Failures, s.Failing = e.commits.failures, e.commits.failing
+	s.Failures, s.Failing, s.GivenUp = e.commits.failures, e.commits.failing, e.commits.givenUp
 	f.storing = time.Time{}
 	if e.commits.running {
 		f.storing = e.commits.began

@@ -105,6 +105,8 @@ type EngineStats struct {
 	// Failures counts commits that failed, Failing says since when they do, or since when one has not ended that takes very long; zero if all is well.
 	Failures int64
 	Failing  time.Time
+	// GivenUp counts lanes that were closed before what was judged of them could be stored, which had failed.
+	GivenUp int64
 	// Oldest is the time of coming in of the oldest of what is not stored, zero if there is nothing.
 	Oldest time.Time
 	Lanes  []LaneStats

@@ -122,10 +122,16 @@ func placeOf(ctx context.Context, config *pgx.ConnConfig, o Options) (string, er
 	if err != nil {
 		return "", err
 	}
-	if o.ReadOnly {
-		return toRead(all, o.Cluster)
+	own := unnamed
+	if o.Cluster != "" {
+		own = schemaOf(o.Cluster)
 	}
-	own := schemaOf(o.Cluster)
+	if slices.ContainsFunc(all, func(c Cluster) bool { return c.Schema == own && errors.Is(c.Err, errTablesGone) }) {
+		return "", fmt.Errorf("the schema %q: %w", own, errTablesGone)
+	}
+	if o.ReadOnly {
+		return toRead(all, own, o.Cluster)
+	}
 	there := false
 	if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, own).Scan(&there); err != nil {
 		return "", err
@@ -171,10 +177,10 @@ func schemasOf(all []Cluster, name string) (out []string) {
 }
 
 // toRead is the schema of the cluster to be read. Opening one that cannot be read says what is wrong with it.
-func toRead(all []Cluster, cluster string) (string, error) {
-	own, of := unnamed, []string(nil)
+func toRead(all []Cluster, own, cluster string) (string, error) {
+	var of []string
 	if cluster != "" {
-		own, of = schemaOf(cluster), schemasOf(all, cluster)
+		of = schemasOf(all, cluster)
 	}
 	i := slices.IndexFunc(all, func(c Cluster) bool { return c.Schema == own })
 	switch {
@@ -320,17 +326,18 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// findStores selects the schemas that have a store, and may be used, with whether its summary may be read.
+// findStores selects the schemas that have a store, or most of one, and may be used, with whether its summary may be read and no table is missing.
 const findStores = `SELECT n.nspname::text, EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = n.oid AND c.relname = 'cluster' AND c.relkind = 'r'),
-	coalesce((SELECT bool_and(has_table_privilege(t.oid, 'SELECT')) FROM pg_class t WHERE t.relnamespace = n.oid AND t.relkind = 'r' AND t.relname IN ('cluster', 'hours', 'facts')), false)
-	FROM pg_namespace n WHERE has_schema_privilege(n.oid, 'USAGE')
-	AND (SELECT count(*) FROM pg_class t WHERE t.relnamespace = n.oid AND t.relkind = 'r' AND t.relname IN ('meta', 'lanes', 'seen', 'hours', 'findings', 'facts')) = 6
-	AND EXISTS (SELECT FROM pg_class m WHERE m.relnamespace = n.oid AND m.relname = 'meta' AND has_table_privilege(m.oid, 'SELECT'))
+	coalesce((SELECT bool_and(has_table_privilege(t.oid, 'SELECT')) FROM pg_class t WHERE t.relnamespace = n.oid AND t.relkind = 'r' AND t.relname IN ('cluster', 'hours', 'facts')), false), s.tables = 6
+	FROM pg_namespace n, LATERAL (SELECT count(*) AS tables, bool_and(t.relname <> 'meta' OR has_table_privilege(t.oid, 'SELECT')) AS seen FROM pg_class t
+		WHERE t.relnamespace = n.oid AND t.relkind = 'r' AND t.relname IN ('meta', 'lanes', 'seen', 'hours', 'findings', 'facts')) s
+	WHERE has_schema_privilege(n.oid, 'USAGE') AND s.tables >= 4 AND s.seen
 	ORDER BY n.nspname`
 
 var (
-	errOldStore = errors.New("the store is of an older version: `nodetrail run` brings it up to date")
-	errNoRight  = errors.New("the database's user may not read all tables of the store")
+	errOldStore   = errors.New("the store is of an older version: `nodetrail run` brings it up to date")
+	errTablesGone = errors.New("the store is damaged, tables are missing: restore a backup, or remove the schema to begin with an empty store")
+	errNoRight    = errors.New("the database's user may not read all tables of the store")
 )
 
 func listClusters(ctx context.Context, q querier, now time.Time) ([]Cluster, error) {
@@ -342,14 +349,16 @@ func listClusters(ctx context.Context, q querier, now time.Time) ([]Cluster, err
 	var readable []int
 	for rows.Next() {
 		var one Cluster
-		var current, allowed bool
-		if err := rows.Scan(&one.Schema, &current, &allowed); err != nil {
+		var current, allowed, whole bool
+		if err := rows.Scan(&one.Schema, &current, &allowed, &whole); err != nil {
 			rows.Close()
 			return nil, err
 		}
 		switch {
 		case !allowed:
 			one.Err = errNoRight
+		case !whole:
+			one.Err = errTablesGone
 		case !current:
 			one.Err = errOldStore
 		default:
