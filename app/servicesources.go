@@ -208,13 +208,18 @@ func (s *sourceSet) kafkaSource(c *config.KafkaSource, want audit.Want) (*runnin
 		byTopic := map[string]*metrics.Source{}
 		var out []metrics.Source
 		for _, topic := range c.Topics {
-			out = append(out, metrics.Source{Name: "kafka:" + topic, Up: stats.Generation > 0})
+			out = append(out, metrics.Source{Name: "kafka:" + topic, Up: stats.Up})
 		}
 		for i := range out {
 			byTopic[out[i].Name] = &out[i]
 		}
 		for _, p := range stats.Partitions {
-			if src := byTopic["kafka:"+p.Topic]; src != nil && p.Owned {
+			src := byTopic["kafka:"+p.Topic]
+			if src == nil {
+				continue
+			}
+			src.Up = src.Up && p.Up
+			if p.Owned {
 				src.Lanes = append(src.Lanes, metrics.LaneLag{
 					Lane: fmt.Sprintf("kafka:%s/%d", p.Topic, p.Partition), Lag: time.Duration(p.LagSeconds * float64(time.Second)),
 				})

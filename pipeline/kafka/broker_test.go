@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -52,6 +53,7 @@ func TestBroker(t *testing.T) {
 		{"topic made later", testTopicLater},
 		{"group reset", testGroupReset},
 		{"taken over while silent", testSilent},
+		{"not up while silent", testNotUp},
 		{"two groups on one store", testTwoGroups},
 		{"beyond the end", testBeyondEnd},
 		{"deleted by retention", testRetention},
@@ -429,6 +431,25 @@ func testSilent(t *testing.T, brokers []string) {
 	produce(t, brokers, "silent", third...)
 	wantCounted(t, st, once(first, second, third))
 	eventually(t, "nothing in hand", func() bool { return slow.src.Stats().PrefetchMessages == 0 && slow.src.Stats().PrefetchBytes == 0 })
+}
+
+// testNotUp has the brokers of a consumer fall silent without closing a connection, as they do when their machine is gone.
+func testNotUp(t *testing.T, brokers []string) {
+	createTopic(t, brokers, "notup", 2, 1, nil)
+	c := newStore().consume(t, quickOptions(brokers, "notup", "notup"), nil)
+	for range 2 {
+		eventually(t, "it to be up", func() bool { return up(c) && len(c.src.Stats().Partitions) == 2 })
+		speak := c.net.silence()
+		eventually(t, "it to notice", func() bool { return !up(c) })
+		speak()
+	}
+	eventually(t, "it to be up again", func() bool { return up(c) })
+}
+
+// up says whether the consumer and its partitions are.
+func up(c *consumer) bool {
+	s := c.src.Stats()
+	return s.Up && !slices.ContainsFunc(s.Partitions, func(p PartitionStats) bool { return !p.Up })
 }
 
 // testTwoGroups has two groups take the lanes from each other: a mistake of the operator's, after which the counts are right all the same.

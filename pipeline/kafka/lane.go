@@ -29,6 +29,7 @@ type lane struct {
 	owned                bool
 	readTo, stored, high int64
 	last                 time.Time
+	asked                time.Time // when the first of the requests was made that have no answer, zero if there is none
 }
 
 func laneName(tp topicPartition) string { return fmt.Sprintf("kafka:%s/%d", tp.topic, tp.partition) }
@@ -47,6 +48,7 @@ func (l *lane) stats(now time.Time) PartitionStats {
 	defer l.mu.Unlock()
 	st := PartitionStats{
 		Topic: l.topic, Partition: l.partition, Owned: l.owned, Read: l.readTo, Stored: l.stored, HighWatermark: l.high, LastMessage: l.last,
+		Up: l.s.opt.recent(l.asked),
 	}
 	if l.high >= 0 && l.stored >= 0 {
 		st.Lag = max(0, l.high-l.stored)
@@ -109,9 +111,11 @@ func (l *lane) own(ctx context.Context, in source.Intake) error {
 		}
 		t.moved(at.Offset)
 	} else {
+		l.ask()
 		if at.Offset, err = l.start(ctx); err != nil {
 			return err
 		}
+		l.seen(at.Offset, -1)
 		// Stored at once: "latest" must not mean a later time after a crash.
 		if err := l.hand(ctx, in, t, &source.Batch{Position: at.String(), Received: time.Now()}, item{next: at.Offset}); err != nil {
 			return err
@@ -203,6 +207,7 @@ func (l *lane) follow(ctx context.Context, in source.Intake, t *tenure, at posit
 			return err
 		}
 		began := time.Now()
+		l.ask()
 		buf := l.buffer()
 		f, err := l.s.fetch(ctx, l.topic, l.partition, at.Offset, ask, buf)
 		if err == nil && (sure.IsZero() || f.next > at.Offset && time.Since(sure) > at.filled()) {
@@ -234,7 +239,7 @@ func (l *lane) follow(ctx context.Context, in source.Intake, t *tenure, at posit
 		}
 		// Where nothing came there is nothing to be had, whatever the end is said to be: markers, or what compaction left.
 		behind = moved && f.end > f.next
-		l.seen(f)
+		l.seen(f.next, f.high)
 		end := time.Time{}
 		if f.next >= f.high { // nothing is left of what was there when the request began
 			end = began
@@ -261,10 +266,20 @@ func (l *lane) follow(ctx context.Context, in source.Intake, t *tenure, at posit
 	}
 }
 
-func (l *lane) seen(f *fetched) {
+// ask notes that the partition's broker is asked.
+func (l *lane) ask() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.high, l.readTo = f.high, f.next
+	if l.asked.IsZero() {
+		l.asked = time.Now()
+	}
+}
+
+// seen notes its answer.
+func (l *lane) seen(next, high int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.readTo, l.high, l.asked = next, high, time.Time{}
 }
 
 // trouble is a time without answers.

@@ -270,6 +270,7 @@ func TestBrokerLoss(t *testing.T) {
 	eventually(t, "the third to get its part", func() bool { return len(consumers[2].src.Stats().Partitions) > 0 })
 	k.Resume(at)
 	goesOn("reading after a broker was silent")
+	eventually(t, "all to be up", func() bool { return !slices.ContainsFunc(consumers, func(c *consumer) bool { return !up(c) }) })
 	n := stop()
 	// The broker that was silent may believe for a while that it leads, and tell of an end that is none.
 	var want map[string]int

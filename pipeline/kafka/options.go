@@ -55,7 +55,7 @@ type Options struct {
 	// WatchEvery is the time between two looks for new partitions, 10 s by default.
 	WatchEvery time.Duration
 	// Patience is after how long without an answer of a partition's broker all connections are made anew, and how long an offset beyond the
-	// log's end is believed to be the brokers' delay, 30 s by default.
+	// log's end is believed to be the brokers' delay, 30 s by default. Without an answer for half of it, a source is not up.
 	Patience time.Duration
 
 	// DeadLetters keeps messages that hold what is no audit event, and DeadLetterTopic is a topic for the same. With both, both get them;
@@ -183,4 +183,9 @@ func validTopic(t string) error {
 		return fmt.Errorf("%q is no topic's name: only letters, digits, '.', '_' and '-' may be in it", t)
 	}
 	return nil
+}
+
+// recent says whether a trouble that began then, if at all, is too short to be one: brokers that move and restart are nothing to wake anybody for.
+func (o *Options) recent(since time.Time) bool {
+	return since.IsZero() || time.Since(since) <= o.Patience/2
 }

@@ -31,6 +31,7 @@ type Source struct {
 	since  time.Time        // when conns was made
 	epochs map[string]int64 // of each lane, the latest that served
 	lanes  map[string]*lane // of the present generation
+	left   time.Time        // when the latest generation ended, zero while it lasts
 	stats  Stats            // the sums
 }
 
@@ -169,7 +170,7 @@ func (s *Source) begin(gen *kafkago.Generation, in source.Intake) {
 		}
 	}
 	s.mu.Lock()
-	s.lanes = lanes
+	s.lanes, s.left = lanes, time.Time{}
 	s.stats.Generation = gen.ID
 	s.stats.Rebalances++
 	s.mu.Unlock()
@@ -183,6 +184,12 @@ func (s *Source) begin(gen *kafkago.Generation, in source.Intake) {
 		})
 	}
 	gen.Start(func(ctx context.Context) { s.committer(ctx, g) })
+	gen.Start(func(ctx context.Context) {
+		<-ctx.Done()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.left = time.Now()
+	})
 	if shared := s.balancer.take(); shared != nil {
 		gen.Start(func(ctx context.Context) { s.watch(ctx, g, shared) })
 	}

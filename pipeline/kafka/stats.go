@@ -10,6 +10,8 @@ type Stats struct {
 	// Generation is the group's, 0 before it was joined. Rebalances counts the generations joined.
 	Generation int32
 	Rebalances int64
+	// Up says that the member belongs to the group, or did until a moment ago.
+	Up bool
 	// Messages counts those handed on, Bytes their keys and values. Tombstones are messages without a value.
 	Messages, Bytes, Tombstones int64
 	// FetchErrors, GroupErrors and CommitErrors count requests that failed and were made again, Redials how often all connections were
@@ -30,6 +32,8 @@ type PartitionStats struct {
 	Partition int
 	// Owned says that the lane is open.
 	Owned bool
+	// Up says that its broker answers, or did until a moment ago.
+	Up bool
 	// Read and Stored are the offsets to resume at: of the next message to be read, and after a restart. HighWatermark is the end of the
 	// partition as of the last answer. All are -1 before they are known.
 	Read, Stored, HighWatermark int64
@@ -45,6 +49,7 @@ type PartitionStats struct {
 func (s *Source) Stats() Stats {
 	s.mu.Lock()
 	st := s.stats
+	st.Up = st.Generation > 0 && s.opt.recent(s.left)
 	lanes := make([]*lane, 0, len(s.lanes))
 	for _, l := range s.lanes {
 		lanes = append(lanes, l)
