@@ -114,12 +114,19 @@ func (l *lane) again(path string, size int64) bool {
 }
 
 // renamed is whether the live log is the current file under another inode, as some editors and file systems have it; then that is
-// read on.
+// read on. If it stays shorter than what was read, it is no copy in the making, and is read from its beginning.
 func (l *lane) renamed() bool {
 	t := l.cur
 	for _, e := range l.fam.seen {
-		if !e.live || e.err != nil || e.packed || !tells(e.head) || !e.same(t.mark) || e.sameFile(t.mark) || e.info.Size() < t.offset {
+		if !e.live || e.err != nil || e.packed || !tells(e.head) || !e.same(t.mark) || e.sameFile(t.mark) {
 			continue
+		}
+		if e.info.Size() < t.offset {
+			if l.ticked {
+				l.ticked = false
+				t.shorter++
+			}
+			return t.shorter > patience && l.reread(&e)
 		}
 		p := t.position()
 		next, _, err := resume(&e, &p)

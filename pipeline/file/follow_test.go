@@ -1,6 +1,7 @@
 package file
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"slices"
@@ -322,6 +323,33 @@ func TestFollowCopyTruncated(t *testing.T) {
 		check(t, os.Truncate(w.path, int64(len(text)/9*3)))
 		st.start(t, following(w))
 		st.await(t, w.lane(), append(append(want, w.want[9]), w.want[:3]...))
+		st.noGaps(t)
+	})
+	t.Run("replaced by a shorter one", func(t *testing.T) {
+		w, st := logIn(t), newStored()
+		w.size = 700
+		s := st.start(t, following(w))
+		w.lines(9)
+		st.await(t, w.lane(), w.want)
+		want := slices.Clone(w.want)
+		replace := func(lines int) { // as sed -i does, and the writer opens it again and continues
+			t.Helper()
+			text, err := os.ReadFile(w.path)
+			check(t, err)
+			check(t, os.WriteFile(w.beside("new"), bytes.Join(bytes.SplitAfter(text, []byte("\n"))[:lines], nil), 0o600))
+			w.rename("new", "audit.log")
+			w.open()
+			want = append(want, w.want[:lines]...)
+			from := len(w.want)
+			w.lines(1)
+			want = append(want, w.want[from:]...)
+		}
+		replace(7)
+		st.await(t, w.lane(), want)
+		s.crash()
+		replace(3)
+		st.start(t, following(w))
+		st.await(t, w.lane(), want)
 		st.noGaps(t)
 	})
 }

@@ -39,6 +39,7 @@ type tailed struct {
 	// its end; quiet counts the polls since.
 	wasLive, succeeded bool
 	quiet              int
+	shorter            int // polls for which the live log began as it does and was shorter than what was read
 
 	headSum   string // of the first headSumOf bytes of head
 	headSumOf int
@@ -211,7 +212,7 @@ func resume(e *entry, p *position) (t *tailed, again bool, err error) {
 	}
 	switch {
 	case whole && len(t.last) >= p.TailBytes && sum(t.last[len(t.last)-p.TailBytes:]) == p.Tail:
-	case !whole && !p.sameFile(e): // a copy that was made before all was read
+	case !whole && !p.sameFile(e) && !e.live: // a copy that was made before all was read
 		t.final = true
 	default:
 		t.close()
