@@ -54,6 +54,7 @@ func TestBroker(t *testing.T) {
 		{"group reset", testGroupReset},
 		{"taken over while silent", testSilent},
 		{"not up while silent", testNotUp},
+		{"long events that compress well", testCompressible},
 		{"two groups on one store", testTwoGroups},
 		{"beyond the end", testBeyondEnd},
 		{"deleted by retention", testRetention},

@@ -33,27 +33,31 @@ type fetched struct {
 	start, high int64
 	// bytes counts keys and values.
 	bytes int64
+	// used is how many bytes of the answer, as the log has them, were read, and cut whether there were more.
+	used int
+	cut  bool
 }
 
 // fetchMargin is how much longer than the broker's own wait an answer is waited for.
 const fetchMargin = 10 * time.Second
 
-// fetch asks the partition's leader for messages from offset on. Only what is committed, in transactions too, is returned.
-func (s *Source) fetch(ctx context.Context, topic string, partition int, offset int64, maxBytes int, buf []byte) (*fetched, error) {
+// fetch asks the partition's leader for messages from offset on. Only what is committed, in transactions too, is returned. maxBytes bounds what is asked for,
+// and limit what is read of it, decompressed: both but for one batch.
+func (s *Source) fetch(ctx context.Context, topic string, partition int, offset int64, maxBytes int, limit int64, buf []byte) (*fetched, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.MaxWait+fetchMargin)
 	defer cancel()
 	client := s.client()
-	m, err := client.Transport.RoundTrip(ctx, client.Addr, &fetch.Request{
+	m, err := client.Transport.RoundTrip(ctx, client.Addr, &fetchRequest{clientID: s.opt.clientID(), Request: &fetch.Request{
 		ReplicaID: -1, MaxWaitTime: int32(s.opt.MaxWait.Milliseconds()), MinBytes: 1, MaxBytes: int32(maxBytes),
 		IsolationLevel: int8(kafkago.ReadCommitted), SessionID: 0, SessionEpoch: -1,
 		Topics: []fetch.RequestTopic{{Topic: topic, Partitions: []fetch.RequestPartition{{
 			Partition: int32(partition), CurrentLeaderEpoch: -1, FetchOffset: offset, LogStartOffset: -1, PartitionMaxBytes: int32(maxBytes),
 		}}}},
-	})
+	}})
 	if err != nil {
 		return nil, err
 	}
-	res, ok := m.(*fetch.Response)
+	res, ok := m.(*fetchAnswer)
 	if !ok {
 		return nil, fmt.Errorf("an answer of type %T", m)
 	}
@@ -65,36 +69,45 @@ func (s *Source) fetch(ctx context.Context, topic string, partition int, offset 
 	}
 	p := &res.Topics[0].Partitions[0]
 	if p.ErrorCode != 0 {
-		closeRecords(p.RecordSet.Records)
 		return nil, kafkago.Error(p.ErrorCode)
 	}
 	f := &fetched{buf: buf[:0], next: offset, end: p.HighWatermark, high: p.HighWatermark, start: p.LogStartOffset}
 	if p.LastStableOffset >= 0 {
 		f.end = min(f.end, p.LastStableOffset)
 	}
-	return f, f.read(p.RecordSet.Records, offset, p.AbortedTransactions)
+	f.used, f.cut, err = f.readRaw(res.records, limit, offset, p.AbortedTransactions)
+	return f, err
+}
+
+// aborted are transactions that were not committed.
+type aborted struct {
+	next []fetch.ResponseTransaction // by their first offset
+	open map[int64]bool              // producers, by ID
+}
+
+// newAborted takes those of an answer. Brokers list each once, a producer's markers are in the log.
+func newAborted(transactions []fetch.ResponseTransaction) *aborted {
+	slices.SortFunc(transactions, func(a, b fetch.ResponseTransaction) int { return int(min(1, max(-1, a.FirstOffset-b.FirstOffset))) })
+	return &aborted{next: transactions, open: map[int64]bool{}}
 }
 
 // read copies the messages out of the records. Aborted transactions, markers and what lies before the offset are left out. Offsets may have
 // holes, where a topic is compacted.
-func (f *fetched) read(records kafkago.RecordReader, offset int64, transactions []fetch.ResponseTransaction) error {
-	// Brokers list each aborted transaction once, a producer's markers are in the log.
-	slices.SortFunc(transactions, func(a, b fetch.ResponseTransaction) int { return int(min(1, max(-1, a.FirstOffset-b.FirstOffset))) })
-	aborted := map[int64]bool{} // producers, by ID
+func (f *fetched) read(records kafkago.RecordReader, offset int64, not *aborted) error {
 	for _, batch := range batches(records) {
 		keep := true
 		switch b := batch.(type) {
 		case *protocol.ControlBatch:
-			if err := f.control(b, aborted); err != nil {
+			if err := f.control(b, not.open); err != nil {
 				return err
 			}
 			continue
 		case *protocol.RecordBatch:
-			for len(transactions) > 0 && transactions[0].FirstOffset <= b.BaseOffset {
-				aborted[transactions[0].ProducerID] = true
-				transactions = transactions[1:]
+			for len(not.next) > 0 && not.next[0].FirstOffset <= b.BaseOffset {
+				not.open[not.next[0].ProducerID] = true
+				not.next = not.next[1:]
 			}
-			keep = !b.Attributes.Transactional() || !aborted[b.ProducerID]
+			keep = !b.Attributes.Transactional() || !not.open[b.ProducerID]
 			// All before this batch was given, be it that compaction has left nothing of it.
 			f.next = max(f.next, b.BaseOffset)
 		}
@@ -184,19 +197,6 @@ func closeRecord(r *kafkago.Record) error {
 		errs[1] = r.Value.Close()
 	}
 	return errors.Join(errs[:]...)
-}
-
-// closeRecords gives the memory of an answer back that is not wanted.
-func closeRecords(records kafkago.RecordReader) {
-	for _, b := range batches(records) {
-		for {
-			r, err := b.ReadRecord()
-			if err != nil {
-				break
-			}
-			_ = closeRecord(r)
-		}
-	}
 }
 
 // bounds asks for the first offset of a partition and the one after its last.

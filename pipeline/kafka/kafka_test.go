@@ -1,12 +1,15 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -208,7 +211,7 @@ func TestRead(t *testing.T) {
 	f := func(offset int64, aborted []fetch.ResponseTransaction, want string, next int64, batches ...protocol.RecordReader) {
 		t.Helper()
 		got := &fetched{next: offset}
-		if err := got.read(&protocol.RecordStream{Records: batches}, offset, aborted); err != nil {
+		if err := got.read(&protocol.RecordStream{Records: batches}, offset, newAborted(aborted)); err != nil {
 			t.Fatal(err)
 		}
 		var values []string
@@ -234,7 +237,69 @@ func TestRead(t *testing.T) {
 	if b := batches(nil); b != nil {
 		t.Error(b)
 	}
-	closeRecords(&protocol.RecordStream{Records: []protocol.RecordReader{batch(1, 0, 0, record(0, "a"))}})
+}
+
+// answer is a set of messages as the log has it, each in a batch of its own.
+func answer(t testing.TB, from int64, values ...string) (raw []byte) {
+	t.Helper()
+	for i, v := range values {
+		var b bytes.Buffer
+		records := kafkago.NewRecordReader(kafkago.Record{Value: kafkago.NewBytes([]byte(v))})
+		set := protocol.RecordSet{Version: 2, Attributes: protocol.Attributes(kafkago.Zstd), Records: records}
+		if _, err := set.WriteTo(&b); err != nil {
+			t.Fatal(err)
+		}
+		one := b.Bytes()[4:]
+		binary.BigEndian.PutUint64(one, uint64(from)+uint64(i)) // which the checksum leaves out
+		raw = append(raw, one...)
+	}
+	return raw
+}
+
+// An answer is read up to a bound of what it holds decompressed, and continued behind that.
+func TestReadInParts(t *testing.T) {
+	const long = 10_000
+	var values []string
+	for i := range 20 {
+		values = append(values, strings.Repeat(string(rune('a'+i)), long))
+	}
+	raw := answer(t, 5, values...)
+	next, got, parts := int64(5), []string(nil), 0
+	for cut := true; cut; parts++ {
+		f := &fetched{next: next}
+		var used int
+		var err error
+		if used, cut, err = f.readRaw(raw, 3*long, next, nil); err != nil {
+			t.Fatal(err)
+		}
+		if len(f.messages) == 0 || f.bytes > 4*long || used > len(raw) || cut == (used == len(raw)) {
+			t.Fatalf("%d messages, %d bytes, %d of %d used, cut %t", len(f.messages), f.bytes, used, len(raw), cut)
+		}
+		for _, m := range f.messages {
+			got = append(got, string(f.buf[m.from:m.to]))
+		}
+		raw, next = raw[used:], f.next
+	}
+	if !slices.Equal(got, values) || next != 25 || parts != 5 {
+		t.Errorf("%d messages up to %d in %d parts", len(got), next, parts)
+	}
+	f := &fetched{}
+	if used, cut, err := f.readRaw(answer(t, 0, "whole", "cut off")[:100], 0, 0, nil); err != nil || cut || len(f.messages) != 1 || used == 0 {
+		t.Errorf("of one that is cut off: %d messages, %d used, cut %t: %v", len(f.messages), used, cut, err)
+	}
+}
+
+// FuzzAnswer is about what a broker may say.
+func FuzzAnswer(f *testing.F) {
+	f.Add(int16(11), slices.Concat(make([]byte, 10), []byte{0, 0, 0, 1, 0, 1, 't', 0, 0, 0, 1}, make([]byte, 40)))
+	f.Add(int16(4), []byte{})
+	f.Fuzz(func(t *testing.T, version int16, b []byte) {
+		d := &wire{b: b}
+		if a := d.fetchAnswer(version); len(a.records) > len(b) {
+			t.Error("more than there is")
+		}
+		_, _, _ = new(fetched).readRaw(b, 1<<10, 0, nil)
+	})
 }
 
 func FuzzParsePosition(f *testing.F) {

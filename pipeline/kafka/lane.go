@@ -192,8 +192,9 @@ const pace = 100 * time.Millisecond
 // follow reads from a position on until the lane is lost or ctx ends.
 func (l *lane) follow(ctx context.Context, in source.Intake, t *tenure, at position) error {
 	behind, told := false, false // the latter is the Behind that was handed on last
-	var sure time.Time           // when the log was still the one that was read: a topic can be deleted and created again
-	var ended time.Time          // when it last said that the partition is at its end
+	most, full := l.s.opt.FetchBytes, l.s.opt.decompressed()
+	var sure time.Time  // when the log was still the one that was read: a topic can be deleted and created again
+	var ended time.Time // when it last said that the partition is at its end
 	var trouble trouble
 	for {
 		if err := t.lost(); err != nil {
@@ -201,7 +202,7 @@ func (l *lane) follow(ctx context.Context, in source.Intake, t *tenure, at posit
 		}
 		reserve, ask := int64(0), idleFetchBytes
 		if behind {
-			reserve, ask = int64(l.s.opt.FetchBytes), l.s.opt.FetchBytes
+			reserve, ask = full, most
 		}
 		if err := l.s.budget.reserve(ctx, reserve); err != nil {
 			return err
@@ -209,7 +210,7 @@ func (l *lane) follow(ctx context.Context, in source.Intake, t *tenure, at posit
 		began := time.Now()
 		l.ask()
 		buf := l.buffer()
-		f, err := l.s.fetch(ctx, l.topic, l.partition, at.Offset, ask, buf)
+		f, err := l.s.fetch(ctx, l.topic, l.partition, at.Offset, ask, full, buf)
 		if err == nil && (sure.IsZero() || f.next > at.Offset && time.Since(sure) > at.filled()) {
 			err = l.recognize(ctx, &at)
 		}
@@ -232,6 +233,9 @@ func (l *lane) follow(ctx context.Context, in source.Intake, t *tenure, at posit
 			continue
 		}
 		l.recovered(&trouble)
+		if most = min(2*most, l.s.opt.FetchBytes); f.cut { // the rest would come again
+			most = min(max(f.used, idleFetchBytes), most)
+		}
 		l.s.budget.add(f.bytes-reserve, int64(len(f.messages)))
 		moved := f.next > at.Offset
 		if moved || sure.IsZero() {

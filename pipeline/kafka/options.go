@@ -189,3 +189,8 @@ func validTopic(t string) error {
 func (o *Options) recent(since time.Time) bool {
 	return since.IsZero() || time.Since(since) <= o.Patience/2
 }
+
+// decompressed is how much of one answer is read at once.
+func (o *Options) decompressed() int64 {
+	return max(int64(o.FetchBytes), min(4*int64(o.FetchBytes), o.MaxBytes/8))
+}

@@ -77,7 +77,7 @@ func (l *lane) recognize(ctx context.Context, at *position) error {
 	}
 	buf := l.buffer()
 	defer func() { l.recycle(buf, nil) }()
-	f, err := l.s.fetch(ctx, l.topic, l.partition, at.Last, idleFetchBytes, buf)
+	f, err := l.s.fetch(ctx, l.topic, l.partition, at.Last, idleFetchBytes, 0, buf)
 	if errors.Is(err, kafkago.OffsetOutOfRange) {
 		first, last, err := l.s.bounds(ctx, l.topic, l.partition)
 		if err == nil && at.Last >= first {

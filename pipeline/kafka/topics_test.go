@@ -331,3 +331,34 @@ func testPrefetch(t *testing.T, brokers []string) {
 	c.freeze(false)
 	wantCounted(t, st, once(all))
 }
+
+// testCompressible reads many long events that are nearly nothing when compressed, as of a client whose user agent is long: one answer holds all of them.
+func testCompressible(t *testing.T, brokers []string) {
+	createTopic(t, brokers, "compressible", 1, 1, nil)
+	p, err := NewProducer(ProducerOptions{Cluster: Cluster{Brokers: brokers}, Topic: "compressible", Compression: "zstd"}, testLog(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	const long = 200_000
+	all := ids("long", 0, 200)
+	for _, id := range all {
+		value := append(event(id), bytes.Repeat([]byte(" "), long)...)
+		eventually(t, "writing", func() bool { return p.Produce(context.Background(), Record{Value: value}) == nil })
+	}
+	st := newStore()
+	opt := quickOptions(brokers, "compressible", "compressible")
+	opt.FetchBytes, opt.MaxBytes = 256<<10, 2<<20
+	c := st.consume(t, opt, nil)
+	c.freeze(true)
+	eventually(t, "the bound", func() bool { return c.src.Stats().PrefetchBytes > opt.MaxBytes/2 })
+	for range 20 {
+		time.Sleep(10 * time.Millisecond)
+		// A batch comes on top of the bound of an answer, and an answer on top of all.
+		if n, most := c.src.Stats().PrefetchBytes, opt.MaxBytes+2*(int64(opt.FetchBytes)+2*long); n > most {
+			t.Fatalf("%d bytes are in memory, of %d at most", n, most)
+		}
+	}
+	c.freeze(false)
+	wantCounted(t, st, once(all))
+}
