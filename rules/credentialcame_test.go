@@ -45,6 +45,11 @@ func TestUsedWhileSilent(t *testing.T) {
 				asks(p, 30*minute+10*i, fmt.Sprintf("203.0.113.%d", 9+i%7))
 			}
 		}}},
+		{"from a new address each minute", housed(3), true, []func(p *tale){silent, func(p *tale) {
+			for i := range 34 { // to the end of the log
+				asks(p, (25+i)*minute, fmt.Sprintf("203.0.113.%d", 9+i))
+			}
+		}}},
 		{"by somebody who renews the Lease once", housed(3), true, []func(p *tale){silent, once, func(p *tale) { p.one(30*minute+20, "worker-1", lease("worker-1"), comes(thief)) }}},
 		{"by IPv6, where no node has any", housed(3), true, []func(p *tale){silent, func(p *tale) { asks(p, 30*minute, "2001:db8::9") }}},
 		{"from another Node's address", housed(3), true, []func(p *tale){silent, func(p *tale) { asks(p, 30*minute, "10.0.0.2") }}},

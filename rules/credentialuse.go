@@ -426,8 +426,8 @@ func (d *credentialDetector) own(n *credentials, value string) (first string, ot
 	return o.Node, true
 }
 
-// note enters a minute's use. Where there are too many it takes the place of the one that was not used for longest, but of none that is still to be judged,
-// in its minute or the next: who comes from ever new addresses would not be found. It reports whether the node has come from there anew.
+// note enters a minute's use. Where there are too many it takes the place of another one, but of none that is still to be judged next to others, in its minute or the
+// next: who comes from ever new addresses would not be found. It reports whether the node has come from there anew.
 func (n *credentials) note(u *use, minute int64) (came bool) {
 	n.fresh = true
 	list := n.used[u.kind]
@@ -436,7 +436,7 @@ func (n *credentials) note(u *use, minute int64) (came bool) {
 		if len(list) >= mostHabits {
 			oldest := -1
 			for j, h := range list {
-				if h.Minute < minute-1 && (oldest < 0 || h.Last.Before(list[oldest].Last)) {
+				if h.Minute < minute-1 && (oldest < 0 || h.yields(list[oldest])) {
 					oldest = j
 				}
 			}
@@ -463,6 +463,15 @@ func (n *credentials) note(u *use, minute int64) (came bool) {
 		h.IDs = append(slices.Delete(h.IDs, 0, max(0, len(h.IDs)-4)), u.id)
 	}
 	return came
+}
+
+// yields reports whether it gives room before the other one does: it was not used for longer. Where somebody comes from ever new addresses, the first ones stay until
+// judgeCame has judged them.
+func (h *habit) yields(o *habit) bool {
+	if h.Came != 0 || o.Came != 0 {
+		return h.Came == 0 || o.Came != 0 && h.Came > o.Came
+	}
+	return h.Last.Before(o.Last)
 }
 
 // at reports whether it was used in a minute of the last hour.
