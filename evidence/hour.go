@@ -63,13 +63,11 @@ func (s *Slots) add(i int) bool {
 	return true
 }
 
-// union reports whether anything is new.
-func (s *Slots) union(o *Slots) (changed bool) {
+// union adds the slots of another set.
+func (s *Slots) union(o *Slots) {
 	for i := range s {
-		changed = changed || o[i]&^s[i] != 0
 		s[i] |= o[i]
 	}
-	return changed
 }
 
 // Count returns how many slots are in the set.
