@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ func (u *use) renew(r *Request) {
 	if u.slots == 0 || r.Time.Before(u.renewedFirst) {
 		u.renewedFirst = r.Time
 	}
-	if u.slots == 0 || r.Time.After(u.renewedLast) {
+	if r.Time.After(u.renewedLast) {
 		u.renewedLast = r.Time
 	}
 	u.slots |= 1 << (r.Time.Second() / secondsOfSlot)
@@ -75,14 +76,9 @@ func (d *credentialDetector) live(n *credentials, uses []use, s State) {
 			renewed = append(renewed, u)
 		}
 	}
-	if len(renewed) > 1 {
-		slices.SortFunc(renewed, func(a, b *use) int {
-			if c := a.renewedFirst.Compare(b.renewedFirst); c != 0 {
-				return c
-			}
-			return strings.Compare(a.value, b.value)
-		})
-	}
+	slices.SortFunc(renewed, func(a, b *use) int {
+		return cmp.Or(a.renewedFirst.Compare(b.renewedFirst), strings.Compare(a.value, b.value))
+	})
 	for _, u := range renewed {
 		h := n.habit(u.kind, u.value)
 		if h == nil {
@@ -96,7 +92,7 @@ func (d *credentialDetector) live(n *credentials, uses []use, s State) {
 		case both:
 			h.life = life{Alive: h.Alive}
 		case moved || h.From.IsZero():
-			h.life = life{Alive: h.Alive, From: u.renewedFirst, Rooted: !n.elsewhere(h, func(o *habit) bool { return !o.Renewed.IsZero() || o.Renews > 0 }) && h.Renewed.IsZero()}
+			h.life = life{Alive: h.Alive, From: u.renewedFirst, Rooted: !n.elsewhere(h, func(o *habit) bool { return o.Renews > 0 }) && h.Renewed.IsZero()}
 		}
 		h.Renewed = u.renewedLast
 		if bits.OnesCount8(u.slots) >= slotsAlive {

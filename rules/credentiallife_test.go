@@ -2,10 +2,12 @@ package rules
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -18,6 +20,15 @@ func (p *tale) taken(second int, name, address string) {
 func (p *tale) lives(name, address string, from, to int) {
 	for s := from; s < to; s += 10 {
 		p.one(s, name, lease(name), comes(address))
+	}
+}
+
+// around has somebody renew the Lease as each of the minutes begins, amid it, and as it ends.
+func (p *tale) around(name, address string, from, to int) {
+	for m := from; m < to; m++ {
+		for _, s := range []int{0, 30, 59} {
+			p.one(m*minute+s, name, lease(name), comes(address))
+		}
 	}
 }
 
@@ -70,6 +81,17 @@ func TestWhereNodesLive(t *testing.T) {
 			}
 		}, "critical"},
 		{"next to its kubelet", func(p *tale) { p.lives("worker-2", "2001:db8::2", 10*minute, 20*minute) }, "critical"},
+		{"first and last in each minute of its kubelet", func(p *tale) { p.around("worker-2", "2001:db8::2", 10, 29) }, "critical"},
+		{"the same, after four minutes alone", func(p *tale) {
+			p.lives("worker-9", "10.0.0.9", 0, 14*minute)
+			p.around("worker-9", "2001:db8::2", 14, 29)
+			p.lives("worker-9", "10.0.0.9", 19*minute+5, hour)
+		}, "critical"},
+		{"from six addresses in turn", func(p *tale) {
+			for s := range 180 {
+				p.one(10*s, "worker-9", lease("worker-9"), comes(fmt.Sprintf("2001:db8::2:%d", s%6)))
+			}
+		}, "critical"},
 		{"from afterwards", func(p *tale) { p.lives("worker-9", "2001:db8::2", 30*minute+1, 45*minute) }, "critical"},
 		{"at a loopback address", func(p *tale) { p.lives("worker-9", "::1", 0, hour) }, "critical"},
 		{"another node only reads its Lease from there", func(p *tale) {
@@ -78,6 +100,16 @@ func TestWhereNodesLive(t *testing.T) {
 			}
 		}, "critical"},
 		{"another node lives there", func(p *tale) { p.lives("worker-9", "2001:db8::2", 0, hour) }, ""},
+		{"another node lives there and at a loopback address", func(p *tale) {
+			p.lives("worker-9", "2001:db8::2", 0, hour)
+			p.lives("worker-9", "127.0.0.1", 3, hour)
+		}, ""},
+		{"another node lives there, but for a minute in which the renewals failed", func(p *tale) {
+			p.lives("worker-9", "10.0.0.9", 0, 10*minute)
+			p.lives("worker-9", "2001:db8::2", 10*minute, 27*minute)
+			p.one(27*minute+30, "worker-9", lease("worker-9"), comes("2001:db8::2"), code(500))
+			p.lives("worker-9", "2001:db8::2", 28*minute, 30*minute)
+		}, ""},
 		{"since a minute before", func(p *tale) { p.lives("worker-9", "2001:db8::2", 29*minute, hour) }, ""},
 		{"to a minute before, for two", func(p *tale) { p.lives("worker-9", "2001:db8::2", 27*minute, 29*minute) }, "critical"},
 	} {
@@ -173,6 +205,39 @@ func TestElsewhere(t *testing.T) {
 		}
 		if !n.elsewhere(h, func(o *habit) bool { return o.Value == "2001:db8::1" }) {
 			t.Errorf("of %s: the other family is left out", h.Value)
+		}
+	}
+}
+
+// The signs of life of a minute are the renewals that succeeded, in whatever order they come.
+func TestRenewalsInAnyOrder(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	for round := range 200 {
+		var all []*Request
+		want := use{renews: int64(r.IntN(8))}
+		for range want.renews {
+			one := &Request{Time: at(r.IntN(60)), Allowed: true, Event: &audit.Event{Code: []int32{200, 409, 500}[r.IntN(3)]}}
+			if all = append(all, one); one.Event.Code != 200 {
+				continue
+			}
+			if want.slots == 0 {
+				want.renewedFirst, want.renewedLast = one.Time, one.Time
+			}
+			if one.Time.Before(want.renewedFirst) {
+				want.renewedFirst = one.Time
+			}
+			if one.Time.After(want.renewedLast) {
+				want.renewedLast = one.Time
+			}
+			want.slots |= 1 << (one.Time.Second() / 10)
+		}
+		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		var got use
+		for _, one := range all {
+			got.renew(one)
+		}
+		if got != want {
+			t.Fatalf("round %d: got %+v, want %+v", round, got, want)
 		}
 	}
 }
