@@ -454,3 +454,26 @@ func TestCredentialIsBounded(t *testing.T) {
 		t.Errorf("%d nodes are remembered indefinitely", n)
 	}
 }
+
+// The same in a log without the renewals of Leases, where requests are few. Two nodes behind a gateway with two addresses look alike, but for the addresses of the Nodes.
+func TestTwoNodesSwapAddressesInTurn(t *testing.T) {
+	for name, c := range map[string]struct {
+		s    State
+		want bool
+	}{"with the Nodes' addresses": {housed(2), true}, "without": {nil, false}, "behind a gateway": {housed(2), false}} {
+		p, addresses := &tale{}, []string{"10.0.0.1", "10.0.0.2"}
+		if name == "behind a gateway" {
+			addresses = []string{"203.0.113.1", "203.0.113.2"}
+		}
+		for s := 0; s < 2*hour; s += 150 {
+			p.one(s, "worker-1", comes(addresses[s/150%2]))
+			p.one(s, "worker-2", comes(addresses[1-s/150%2]))
+		}
+		found := strings.Join(p.detects(t, nodeCredentialMisuse(), c.s), "\n")
+		for _, text := range []string{"worker-1 is used in turn from ", "worker-2 is used in turn from "} {
+			if strings.Contains(found, text) != c.want || !c.want && found != "" {
+				t.Errorf("%s: want %t of %q: %.300s", name, c.want, text, found)
+			}
+		}
+	}
+}

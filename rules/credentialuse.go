@@ -488,7 +488,7 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 	})
 	for i, home := range list {
 		for _, other := range list[i+1:] {
-			home := home
+			home, isOwn := home, false // whether the Node has home
 			if d.shared(home.Value) && d.shared(other.Value) {
 				continue // addresses of a proxy or a gateway, through which several nodes come
 			}
@@ -503,6 +503,7 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 				if rank(sets, other.Value) > rank(sets, home.Value) {
 					home, other = other, home
 				}
+				isOwn = rank(sets, home.Value) == isCurrent
 			}
 			switch {
 			case kind == useCertificate:
@@ -519,7 +520,7 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 				found(n.detection(other, SecondAddress, other.Value, minute, severity, codes.Params{
 					codes.Text(ParamAddress, other.Value), codes.Text(ParamHome, home.Value),
 				}))
-			case turns(home, other, minute) >= inTurn && !(d.severalAt(home.Value) && d.severalAt(other.Value)): // perhaps a gateway's, of which little is seen
+			case turns(home, other, minute) >= inTurn && (isOwn || !d.severalAt(home.Value) || !d.severalAt(other.Value)): // else perhaps a gateway's, of which little is seen
 				found(n.detection(other, SecondAddress, other.Value, minute, Medium, codes.Params{
 					codes.Text(ParamAddress, other.Value), codes.Text(ParamHome, home.Value), codes.Int(ParamTurns, turns(home, other, minute)),
 				}))
