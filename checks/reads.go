@@ -214,7 +214,8 @@ func hourly(in *Input, w *window, ready []time.Duration, least time.Duration, it
 	return true
 }
 
-// silences calls f with the stretches, in whole parts of hours, of a time in which the node was Ready, without a live watch, and with whether a watch ends them.
+// silences calls f with the stretches, in whole parts of hours, of a time in which the node was Ready, without a live watch, and with whether a watch ends them. They
+// may be empty.
 func silences(in *Input, node string, kind evidence.Watch, ready Span, f func(silence Span, ends bool)) {
 	since := ready.From.Truncate(evidence.PartLength).Add(evidence.PartLength)
 	end := ready.To.Truncate(evidence.PartLength)
@@ -223,9 +224,7 @@ func silences(in *Input, node string, kind evidence.Watch, ready Span, f func(si
 		if at.Before(end) && (x == nil || !x.Watched[kind].Has(at)) {
 			continue
 		}
-		if at.After(since) {
-			f(Span{since, at}, at.Before(end))
-		}
+		f(Span{since, at}, at.Before(end))
 		since = at.Add(evidence.PartLength)
 	}
 }
@@ -252,10 +251,7 @@ func need(in *Input, w *window, node *Node, n *Need, p *proof) {
 
 // readySince returns since when the node was there and Ready for at least leastReady in the span. That it is not Ready is noticed late.
 func readySince(in *Input, w *window, node *Node, s Span) (from time.Time, able bool) {
-	need, ok := s.within(s.From, w.to)
-	if !ok {
-		return time.Time{}, false
-	}
+	need, _ := s.within(s.From, w.to)
 	notReady := clip(widen(node.NotReady, in.NodeGrace, 0), need.From, need.To)
 	for _, life := range clip(node.Lives, need.From, need.To) {
 		if lifeEnds(node, life.To) {

@@ -163,10 +163,18 @@ func TestReadsThatAreMissing(t *testing.T) {
 			"unproven read-missing worker-2 14:00:00-15:00:00: get configmaps",
 		}},
 		{"a need of less than a minute", needs(Need{At: at(14, 0, 0), Until: at(14, 0, 59)}), []string{"passed 104/104"}},
-		{"a need in a second life", all(needs(Need{At: at(14, 0, 0)}), func(in *Input) { in.Nodes[2].Lives = []Span{{at(1, 0, 0), at(14, 1, 0)}, {From: at(14, 30, 0)}} }), []string{
-			"unproven 104/105",
-			"unproven read-missing worker-2 14:00:00-15:00:00: get configmaps",
+		{"a need in a second life", all(needs(Need{At: at(14, 0, 0)}), func(in *Input) { in.Nodes[2].Lives = []Span{{at(1, 0, 0), at(14, 1, 0)}, {From: at(15, 0, 0)}} }), []string{
+			"unproven 98/99",
+			"unproven read-missing worker-2 15:00:00-16:00:00: get configmaps",
 		}},
+		{"a node that is there for a quarter of each hour, and watches late", all(needs(), without(func(t *tick) bool {
+			return t.o.Node == "worker-2" && t.ev.Verb == "watch" && (t.ev.StageTime.Minute() < 10 || t.time().Minute() < 10 || t.time().Hour() > 13)
+		}), func(in *Input) {
+			in.Nodes[2].Lives = nil
+			for hour := 12; hour < 16; hour++ {
+				in.Nodes[2].Lives = append(in.Nodes[2].Lives, Span{at(hour, 4, 0), at(hour, 18, 59)})
+			}
+		}), []string{"passed 87/87"}},
 		{"a need while it was not Ready for a while", all(needs(Need{At: at(14, 0, 0)}), notReady(2, at(14, 1, 0), at(14, 20, 0))), []string{
 			"unproven 104/105",
 			"unproven read-missing worker-2 14:00:00-15:00:00: get configmaps",
