@@ -251,6 +251,16 @@ func TestBirthOfLiveNode(t *testing.T) {
 		b.lives("worker-1", 0, 1200, "", "10.0.0.1")
 		b.ask(600, a, "evil", "10.9.9.9")
 	})
+	f("refused", nil, nil, func(b *births) {
+		b.lives("worker-1", 0, 1200, "X509SHA256=1", "10.0.0.1")
+		b.one(600, "csr-1", signing(t, a, "", "csr-1"), code(403), from("10.9.9.9"))
+	})
+	f("a dry run", nil, nil, func(b *births) {
+		b.lives("worker-1", 0, 1200, "X509SHA256=1", "10.0.0.1")
+		b.one(600, "csr-1", signing(t, a, "", "csr-1"), from("10.9.9.9"), func(r *Request) {
+			r.Event.RequestURI = "/apis/certificates.k8s.io/v1/certificatesigningrequests?dryRun=All"
+		})
+	})
 	const again = "low: " + asked + `, which exists and does not use its old credential any more, from `
 	f("without credential IDs, from the same address", []string{again + "10.0.0.1"}, nil, func(b *births) {
 		b.lives("worker-1", 0, 1200, "", "10.0.0.1")
@@ -301,6 +311,24 @@ func TestBirthOfLiveNode(t *testing.T) {
 		b.ask(600, renews, "new", "10.0.0.1")
 		b.lives("worker-1", 605, 1200, credentialOf("new"), "10.7.7.7")
 	})
+	f("a certificate that moved, used again after many other credentials", []string{
+		"medium: a certificate of node worker-1 that was requested from 10.0.0.1 was first used from 10.7.7.7",
+	}, nil, func(b *births) {
+		b.lives("worker-1", 0, 600, "X509SHA256=1", "10.0.0.1")
+		b.ask(600, renews, "new", "10.0.0.1")
+		b.lives("worker-1", 605, 700, credentialOf("new"), "10.7.7.7")
+		for i := range maxHolders + 1 {
+			b.lives("worker-1", 700+10*i, 710+10*i, fmt.Sprint("JTI=", i), "10.7.7.7")
+		}
+		b.lives("worker-1", 900, 1200, credentialOf("new"), "10.7.7.7")
+	})
+	for asked, used := range map[string]string{"127.0.0.1": "10.0.0.1", "10.0.0.1": "127.0.0.1", "::1": "fd00::1", "fd00::1": "10.0.0.1", "": "10.0.0.1"} {
+		f("requested from "+asked+", used from "+used, nil, nil, func(b *births) {
+			b.lives("worker-1", 0, 600, "X509SHA256=1", used)
+			b.ask(600, renews, "new", asked)
+			b.lives("worker-1", 605, 1200, credentialOf("new"), used)
+		})
+	}
 	f("through a gateway of several nodes", nil, nil, func(b *births) {
 		b.lives("worker-2", 0, 600, "X509SHA256=2", "10.7.7.7")
 		b.lives("worker-1", 0, 600, "X509SHA256=1", "10.0.0.1")
@@ -337,6 +365,10 @@ func TestBirthOfLiveNode(t *testing.T) {
 	_ = names
 	f("with a foreign name", []string{strings.TrimSuffix("medium: "+names, ", from 10.0.0.1")}, has, func(b *births) { b.ask(300, foreign, "", "10.0.0.1") })
 	f("with a foreign name, approved", []string{strings.TrimSuffix("high: "+names, ", from 10.0.0.1")}, has, func(b *births) { b.ask(300, foreign, "new", "10.0.0.1") })
+	f("with a foreign name, approved and not signed", []string{strings.TrimSuffix("high: "+names, ", from 10.0.0.1")}, has, func(b *births) {
+		b.ask(300, foreign, "", "10.0.0.1")
+		b.one(301, "csr-1-a", signing(t, foreign, "approval", "csr-1"))
+	})
 
 	uses := func(second int, address string) with {
 		return func(r *Request) {
