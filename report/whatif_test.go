@@ -86,6 +86,7 @@ func TestWhatIfOf(t *testing.T) {
 		{"the word of the log, which the state does not know", "worker-1 get secrets shop/db", "", []change{byRBAC("unseen"), notForNodes}, AllowedByRBAC, "unseen"},
 		{"failed anyway", "worker-1 get pods shop/gone", "", []change{legacy, code(404)}, Fruitless, ""},
 		{"refused by admission", "worker-1 delete pods shop/gone", "", []change{legacy, code(403)}, Fruitless, ""},
+		{"answered behind a proxy", "worker-1 get nodes/proxy worker-2", "", []change{legacy, code(404)}, Breaks, ""},
 		{"a read that a backend refused", "worker-1 get pods shop/gone", "", []change{legacy, code(403)}, Breaks, ""},
 		{"a race", "worker-1 get secrets shop/late", "", []change{legacy, race}, Race, ""},
 		{"a race that Node allowed", "worker-1 get secrets shop/late", "", []change{race}, AllowedByNode, ""},

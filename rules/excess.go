@@ -71,8 +71,8 @@ pods, the proxy of pods, services and nodes, roles and bindings, the approval of
 to nodes, and writes of objects that create pods. It is high for everything else. It is low in these cases, which do not block the deletion
 of the binding:
 
-- The object did not exist (404).
-- Admission refused the request (403).
+- The object did not exist (404). A request through a proxy does not count: the answer is that of the pod, service or kubelet behind it.
+- Admission refused the request (403). The same holds for a proxy.
 - A kubelet, from its node's address, watched an object that its node could reach until at most a minute before, for example after a pod was
   deleted by force.
 - A kubelet, from its node's address, got a pod with the name of a pod that was on its node within a day. This happens if a node comes back

@@ -72,6 +72,13 @@ func TestExcess(t *testing.T) {
 	f("refused by admission", "low: create serviceaccounts/token shop/web is allowed to node worker-1 by ClusterRoleBinding legacy alone, and admission refused it (403)",
 		does("create serviceaccounts/token shop/web"), byRBAC(403))
 
+	// What is behind a proxy chooses the answer, and has done what it was asked to.
+	for _, what := range []string{"get pods/proxy shop/web-1", "get services/proxy shop/web", "create nodes/proxy worker-2"} {
+		for _, answer := range []int32{404, 403} {
+			f("answered by what is behind a proxy", "critical: "+what+" is allowed to node worker-1 by ClusterRoleBinding legacy alone", does(what), byRBAC(answer))
+		}
+	}
+
 	// The observed verdict wins over the re-evaluated one.
 	f("Node denied, we say allow", "low: get secrets shop/db is allowed to node worker-1 by ClusterRoleBinding legacy alone, because the API server's Node authorizer "+
 		"denied what the state had long allowed", byRBAC(200), verdict(nodeauthz.Allow))

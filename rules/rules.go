@@ -156,9 +156,9 @@ func (r *Request) Succeeded() bool {
 }
 
 // Fruitless reports whether the request passed authorization and then failed: the object was not there, or admission
-// refused it. Without the permission the client would have had a refusal instead, and no less.
+// refused it. Without the permission the client would have had a refusal instead, and no less. The answer of a proxied backend says nothing of that.
 func (r *Request) Fruitless() bool {
-	return r.Allowed && (r.Event.Code == http.StatusNotFound || r.Event.Code == http.StatusForbidden && r.Admitted())
+	return r.Allowed && r.Attrs.Subresource != "proxy" && (r.Event.Code == http.StatusNotFound || r.Event.Code == http.StatusForbidden && r.Admitted())
 }
 
 // Admitted reports whether the API server asks admission about such a request. It does not ask about reads: a read that passes authorization and ends with 403
