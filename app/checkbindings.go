@@ -27,7 +27,9 @@ type bindingBook struct {
 	goes     map[rbac.BindingRef]bool
 	subjects map[rbac.SubjectRef]bool
 	// went are the times in which those that would go gave anything and would have gone.
-	went     map[rbac.BindingRef][]checks.Span
+	went map[rbac.BindingRef][]checks.Span
+	// rights are what those that go ever gave, each as a request.
+	rights   []authorizer.AttributesRecord
 	uses     map[bindingUse]*checks.Use
 	unjudged int64
 	// unreasoned is the latest request that an authorizer allowed which gives no reasons.
@@ -42,7 +44,7 @@ type bindingUse struct {
 	binding                       rbac.BindingRef
 	user, client, request, object string
 	went, impersonation           bool
-	unlimited, justGone           bool
+	unlimited, justGone, given    bool
 	outcome                       checks.Outcome
 }
 
@@ -79,11 +81,14 @@ func newBindingBook(s *rbac.Store) *bindingBook {
 			}
 		}
 	}
+	var rights []rbacv1.PolicyRule
 	for r := range s.RightsDuring(time.Time{}, time.Time{}) {
 		if fate(&r.BindingInfo) == checks.Goes {
 			b.went[r.Binding] = append(b.went[r.Binding], checks.Span{From: r.From, To: r.To})
+			rights = append(rights, r.Rules...)
 		}
 	}
+	b.rights = slices.Collect(checks.Rights(rights))
 	return b
 }
 
@@ -231,6 +236,7 @@ func (b *bindingBook) add(j *pipeline.Judgement) {
 	if j.IsNode && excess {
 		return
 	}
+	b.gives(j)
 	if j.IsNode && !j.NodeDenies() {
 		if is, _ := j.Unlimited(); is {
 			b.ask(j, j.Attrs, j.Event.Effective(), false, "", rbac.BindingRef{})
@@ -282,8 +288,7 @@ func (b *bindingBook) ask(j *pipeline.Judgement, a authorizer.Attributes, who *a
 	if decision != "" && !b.goes[by] {
 		return
 	}
-	without := b.store.AuthorizeWithout(a, j.Time, func(g rbac.Grant) bool { return b.goes[g.Binding] })
-	if without.Allowed {
+	if b.without(a, j.Time) {
 		return
 	}
 	if decision == "" {
@@ -298,11 +303,20 @@ func (b *bindingBook) ask(j *pipeline.Judgement, a authorizer.Attributes, who *a
 			return // another authorizer
 		}
 	}
-	k := bindingUse{
-		binding: by, went: slices.ContainsFunc(b.went[by], func(s checks.Span) bool { return s.Holds(j.Time) }), user: who.Username, client: rules.Product(j.Event.UserAgent), impersonation: impersonation, outcome: outcomeOf(j),
-		request: requestKind(a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetPath()), object: objectOf(a.GetNamespace(), a.GetName()),
-	}
-	if !impersonation {
+	b.note(j, a, who, bindingUse{binding: by, impersonation: impersonation})
+}
+
+// without reports whether RBAC allows it without the bindings that go.
+func (b *bindingBook) without(a authorizer.Attributes, t time.Time) bool {
+	return b.store.AuthorizeWithout(a, t, func(g rbac.Grant) bool { return b.goes[g.Binding] }).Allowed
+}
+
+// note counts a request under its key, of which the binding and what it was needed for are given.
+func (b *bindingBook) note(j *pipeline.Judgement, a authorizer.Attributes, who *audit.User, k bindingUse) {
+	k.went = slices.ContainsFunc(b.went[k.binding], func(s checks.Span) bool { return s.Holds(j.Time) })
+	k.user, k.client, k.outcome = who.Username, rules.Product(j.Event.UserAgent), outcomeOf(j)
+	k.request, k.object = requestKind(a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetPath()), objectOf(a.GetNamespace(), a.GetName())
+	if !k.impersonation && !k.given {
 		k.unlimited, k.justGone = j.Unlimited()
 	}
 	u := b.uses[k]
@@ -315,10 +329,10 @@ func (b *bindingBook) ask(j *pipeline.Judgement, a authorizer.Attributes, who *a
 			*s = strings.Clone(*s)
 		}
 		u = &checks.Use{
-			Binding: k.binding, Went: k.went, User: k.user, Client: k.client, Request: k.request, Object: k.object, Impersonation: impersonation, Outcome: k.outcome,
-			Proxy: a.GetSubresource() == "proxy", First: j.Time, Unlimited: k.unlimited, JustGone: k.justGone,
+			Binding: k.binding, Went: k.went, User: k.user, Client: k.client, Request: k.request, Object: k.object, Impersonation: k.impersonation, Outcome: k.outcome,
+			Proxy: a.GetSubresource() == "proxy", First: j.Time, Unlimited: k.unlimited, JustGone: k.justGone, Given: k.given,
 		}
-		if j.IsNode && !impersonation {
+		if j.IsNode && !k.impersonation {
 			u.Node = strings.Clone(j.Node)
 		}
 		b.uses[k] = u

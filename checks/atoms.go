@@ -123,15 +123,35 @@ func inForce(b *rbac.BindingInfo, rights map[atom]bool) {
 // Unseen are the rights of a binding that no request shows in use, in words and as the request that it is for. They are in the order of the words.
 func Unseen(b *rbac.BindingInfo) iter.Seq2[string, authorizer.AttributesRecord] {
 	return func(yield func(string, authorizer.AttributesRecord) bool) {
-		order := func(a, b atom) int { return cmp.Or(cmp.Compare(a.String(), b.String()), cmp.Compare(a.name, b.name)) }
-		for _, a := range slices.SortedFunc(maps.Keys(asides(b)), order) {
-			q := authorizer.AttributesRecord{Verb: a.verb, Path: a.url, ResourceRequest: a.url == "", APIGroup: a.group, Name: a.name, Namespace: b.Binding.Namespace}
-			q.Resource, q.Subresource, _ = strings.Cut(a.resource, "/")
+		for _, a := range slices.SortedFunc(maps.Keys(asides(b)), atom.compare) {
+			q := a.request()
+			q.Namespace = b.Binding.Namespace
 			if !yield(a.String(), q) {
 				return
 			}
 		}
 	}
+}
+
+// Rights are what the rules give, each as the request that it is for; one that several rules give comes once.
+func Rights(rules []rbacv1.PolicyRule) iter.Seq[authorizer.AttributesRecord] {
+	return func(yield func(authorizer.AttributesRecord) bool) {
+		for _, a := range slices.SortedFunc(maps.Keys(atomsOf(rules)), atom.compare) {
+			if !yield(a.request()) {
+				return
+			}
+		}
+	}
+}
+
+func (a atom) compare(b atom) int {
+	return cmp.Or(cmp.Compare(a.String(), b.String()), cmp.Compare(a.name, b.name))
+}
+
+func (a atom) request() authorizer.AttributesRecord {
+	q := authorizer.AttributesRecord{Verb: a.verb, Path: a.url, ResourceRequest: a.url == "", APIGroup: a.group, Name: a.name}
+	q.Resource, q.Subresource, _ = strings.Cut(a.resource, "/")
+	return q
 }
 
 // askedAside are the rights about which Kubernetes asks without a request that shows it: kube-controller-manager for the certificates of kubelets

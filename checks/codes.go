@@ -54,6 +54,7 @@ const (
 	CodeNeedsLater        Code = "needs-binding-later"
 	CodeAnswerUnknown     Code = "answer-unknown"
 	CodeOwnUnknown        Code = "own-unknown"
+	CodeGivesRights       Code = "gives-rights"
 	CodeHarmlessUse       Code = "harmless-use"
 	CodeStayingUse        Code = "staying-binding-use"
 	CodeBindingsUnknown   Code = "bindings-unknown"

@@ -310,6 +310,9 @@ by nodes.
 The check is unproven in these cases:
 
 - The log does not hold the answer to such a request.
+- A client that a binding which goes is bound to created or changed a role or a binding. RBAC lets a client give others only rights that it has
+  itself, so it may need the binding for that. This does not apply if the client has all these rights by other bindings, or the verb 'escalate'
+  or 'bind'.
 - A kubelet asked for an object that was not there (404), and the state does not cover the minute before: it may have been the node's own.
 - The state does not hold the bindings and roles of the whole window.
 

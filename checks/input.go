@@ -310,7 +310,9 @@ type Use struct {
 	// Race says that the request was within the skew of a change.
 	Race bool
 	// Unlimited says that the Node authorizer allowed it, and does not where API servers limit nodes to their own Nodes and pods.
-	Unlimited   bool `json:",omitzero"`
+	Unlimited bool `json:",omitzero"`
+	// Given says that the request gave rights to others, which the client may have by the binding: that did not allow the request itself.
+	Given       bool `json:",omitzero"`
 	Count       int64
 	First, Last time.Time
 	AuditIDs    []string

@@ -86,6 +86,8 @@ func nothingDepends(in *Input) Result {
 			p.list(u.item(CodeLag))
 		case u.Harmless():
 			p.list(u.item(CodeHarmlessUse))
+		case u.Given:
+			p.unproven(u.item(CodeGivesRights))
 		case u.Outcome == OutcomeUnknown:
 			p.unproven(u.item(CodeAnswerUnknown))
 		case u.Unseen:
@@ -110,8 +112,8 @@ func noExcessUse(in *Input) Result {
 	p.count(in.Log.Requests, in.Log.Requests)
 	for i := range in.Uses {
 		u := &in.Uses[i]
-		if u.Unlimited {
-			continue // the Node authorizer gave it: no-excess-rights
+		if u.Unlimited || u.Given {
+			continue // the Node authorizer or another binding gave it: no-excess-rights
 		}
 		f, known := fate(u.Binding)
 		switch {

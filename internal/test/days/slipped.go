@@ -53,6 +53,10 @@ func slipped() []Mutation {
 			},
 		},
 		{
+			Name: "gives-rights", Effect: Hides, Checks: []string{"nothing-depends"},
+			Description: "a service account to which system:node is bound writes a role or a binding by another right, which RBAC lets it do only if it has what it gives", apply: givesRights,
+		},
+		{
 			Name: "account-reaches", Effect: Harmless, Confined: []string{"tokens-on-node"},
 			Description: "the service account of pods on all nodes has a right that leads to other nodes, or two that do so together", apply: func(m *mutator) string {
 				agent := subject("ServiceAccount", "kube-system", "node-agent")
@@ -92,6 +96,23 @@ func (m *mutator) given(to, right map[string]any) string {
 	name, old := "given-"+uuid(m.Rand), m.From.Add(-time.Hour)
 	m.addState(role(m.Rand, "", name, old, right), binding(m.Rand, "", name, name, old, to))
 	return fmt.Sprint(right, " to ", to["name"])
+}
+
+func givesRights(m *mutator) string {
+	const writer = "writes-roles"
+	account, old := subject("ServiceAccount", "kube-system", "certificate-controller"), m.From.Add(-time.Hour)
+	of := apiResource{"rbac.authorization.k8s.io", "v1", [...]string{"clusterroles", "clusterrolebindings"}[m.IntN(2)]}
+	e := m.controller(m.late(minute).from.Add(second))
+	e.Verb = [...]string{"create", "update", "patch"}[m.IntN(3)]
+	e.Ref, e.URI = &Ref{Group: of.group, Version: of.version, Resource: of.name, Name: "of-nodes"}, of.path("", "of-nodes", "")
+	if e.Verb == "create" {
+		e.URI, e.Code = of.path("", "", ""), 201
+	}
+	e.DecisionReason = allowedBy("ClusterRoleBinding", writer, "ClusterRole", writer, `ServiceAccount "certificate-controller/kube-system"`)
+	m.add(e)
+	m.addState(role(m.Rand, "", writer, old, rule(e.Verb, of.group, of.name)), binding(m.Rand, "", writer, writer, old, account),
+		binding(m.Rand, "", "extra:system:node", "system:node", old, account))
+	return e.Verb + " " + e.URI
 }
 
 func forcedWatch(m *mutator) string {
