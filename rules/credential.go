@@ -54,7 +54,7 @@ func nodeCredentialMisuse() *Rule {
 		Name:     CredentialMisuse,
 		Severity: Critical,
 		Reasons: []ReasonDoc{
-			{Reason: SecretTaken, Doc: "another client, somebody who impersonates the node, or a second address got a secret or a token (critical)"},
+			{Reason: SecretTaken, Doc: "another client, an impersonator or a second address got a secret, a token or a pod's certificate (critical)"},
 			{Reason: TakenWithoutGroup, Doc: "a user with a node's name, not in 'system:nodes', got a secret that no pod on the node uses (critical)"},
 			{Reason: Impersonation, Doc: "somebody impersonates the node"},
 			{Reason: RefusedToActAs, Doc: "somebody tried to impersonate the node and was refused (medium)"},
@@ -78,18 +78,16 @@ func nodeCredentialMisuse() *Rule {
 		Doc: `A node's credential is used by something that is not its kubelet
 
 ## What
-A secret or a token of a service account that something else than the kubelet got (critical), although the Node authorizer allows it
-or nothing shows that it does not: a pod on the node uses it. It was read by a client with another user agent, by somebody who
-impersonates the node, or from a second address while the kubelet used its own. An address that the Node object has is never such a
-second one, once it has had the address for ten minutes: whoever holds the node's credential can write it into the Node's status, and
-the kubelet takes it out again. While the kubelet is silent, an address counts as a second one if the Node object never had it and
-does not get it
-within ten minutes, and if the kubelet otherwise comes from an address of the Node. A machine may choose any IPv6 address of its
-network (/64): there, only an address that another Node has had for ten minutes counts as a second one.
-The same holds for a request that comes more than
-two minutes late by its own time, such as all of an API server whose clock is behind. A secret that no pod on the node uses is
-flagged, too, where a user with the node's name who is not in the group 'system:nodes' got it: the Node authorizer says nothing
-about such a user. What the Node authorizer does not allow is in out-of-scope-secret-read.
+A secret, a token of a service account or a pod's certificate (by a PodCertificateRequest) that something else than the
+kubelet got (critical), although the Node authorizer allows it or nothing shows that it does not: a pod on the node uses it. It was read by
+a client with another user agent, by somebody who impersonates the node, or from a second address while the kubelet used its own. An address
+that the Node object has is never such a second one, once it has had the address for ten minutes: whoever holds the node's credential can
+write it into the Node's status, and the kubelet takes it out again. While the kubelet is silent, an address counts as a second one if the
+Node object never had it and does not get it within ten minutes, and if the kubelet otherwise comes from an address of the Node. A machine
+may choose any IPv6 address of its network (/64): there, only an address that another Node has had for ten minutes counts as a second one.
+The same holds for a request that comes more than two minutes late by its own time, such as all of an API server whose clock is behind. A
+secret that no pod on the node uses is flagged, too, where a user with the node's name who is not in the group 'system:nodes' got it: the
+Node authorizer says nothing about such a user. What the Node authorizer does not allow is in out-of-scope-secret-read.
 
 A single request with a node's identity for which one of these holds, the first of which is named:
 

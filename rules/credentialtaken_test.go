@@ -41,6 +41,9 @@ func TestSecretTaken(t *testing.T) {
 		{"a token", own, func(p *tale) {
 			p.one(30*minute+15, "worker-1", does("create serviceaccounts/token shop/web"), verdict(nodeauthz.Allow), comes("203.0.113.9"))
 		}, "critical: create serviceaccounts/token shop/web succeeded with the credential of node worker-1 while its kubelet came from 10.0.0.1, from 203.0.113.9"},
+		{"a certificate of a pod", own, func(p *tale) {
+			p.one(30*minute+15, "worker-1", does("create podcertificaterequests.certificates.k8s.io shop/r"), verdict(nodeauthz.Allow), comes("203.0.113.9"))
+		}, "critical: create podcertificaterequests.certificates.k8s.io shop/r succeeded with the credential of node worker-1 while its kubelet came from 10.0.0.1, from 203.0.113.9"},
 		{"among many addresses", own, func(p *tale) {
 			for i := range 60 {
 				p.one(30*minute+i, "worker-1", comes("203.0.113."+string(rune('0'+i%10))))

@@ -271,10 +271,11 @@ func (n *credentials) known(k useKey) string {
 	return strings.Clone(k.value)
 }
 
-// takes reports whether the request takes something away that is worth stealing: a secret or a token.
+// takes reports whether the request takes something away that is worth stealing: a secret, or what makes its holder a pod: a token or a pod's certificate.
 func takes(r *Request) bool {
 	a := r.Attrs
-	return r.Allowed && a.ResourceRequest && (a.APIGroup == "" && a.Resource == "secrets" && !writes(a.Verb) || isToken(r) && a.Verb == "create")
+	certified := a.APIGroup == "certificates.k8s.io" && a.Resource == "podcertificaterequests" && a.Subresource == ""
+	return r.Allowed && a.ResourceRequest && (a.APIGroup == "" && a.Resource == "secrets" && !writes(a.Verb) || (isToken(r) || certified) && a.Verb == "create")
 }
 
 // renewsLease reports whether the request is a sign of life, which a kubelet gives every ten seconds.
