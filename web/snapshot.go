@@ -101,10 +101,13 @@ type cached struct {
 	loading *loading
 }
 
+// loading is a reading of a window. It is given up when all have left who waited for it, unless it has begun, or is to replace what is shown meanwhile.
 type loading struct {
-	done chan struct{}
-	snap *snapshot
-	err  error
+	done    chan struct{}
+	waiting int  // guarded by cache.mu, as is kept
+	kept    bool // whether it is done even if nobody waits
+	snap    *snapshot
+	err     error
 }
 
 func newCache(o *Options) *cache {
@@ -138,15 +141,48 @@ func (c *cache) get(ctx context.Context, window time.Duration) (*snapshot, error
 	c.shrink()
 	if w.snap != nil && age < staleFor && w.snap.took > c.slow {
 		defer c.mu.Unlock()
+		l.kept = true
 		return w.snap, nil
 	}
+	l.waiting++
 	c.mu.Unlock()
 	select {
 	case <-l.done:
 		return l.snap, l.err
 	case <-ctx.Done():
+		c.leave(window, w, l)
 		return nil, ctx.Err()
 	}
+}
+
+// leave counts one less that waits. Otherwise somebody who asks for window after window, and waits for none, would make everybody wait for all of them.
+func (c *cache) leave(window time.Duration, w *cached, l *loading) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l.waiting--; l.waiting > 0 || l.kept {
+		return
+	}
+	close(l.done)
+	w.loading = nil
+	if w.snap == nil {
+		delete(c.windows, window)
+	}
+}
+
+// begin reports whether it is this reading's turn, and not given up.
+func (c *cache) begin(w *cached, l *loading) bool {
+	select {
+	case c.loads <- struct{}{}:
+	case <-l.done:
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.kept = w.loading == l
+	if !l.kept {
+		<-c.loads
+	}
+	return l.kept
 }
 
 // inTurn reads the window when it is its turn.
@@ -207,7 +243,9 @@ func (c *cache) shrink() {
 }
 
 func (c *cache) load(ctx context.Context, window time.Duration, w *cached, l *loading) {
-	c.loads <- struct{}{}
+	if !c.begin(w, l) {
+		return
+	}
 	defer func() { <-c.loads }()
 	l.snap, l.err = c.inTurn(ctx, window, w)
 	if l.err != nil {
