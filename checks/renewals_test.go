@@ -257,6 +257,27 @@ func TestGapsOfALife(t *testing.T) {
 	}
 }
 
+// A log without Leases has thousands of missing renewals of each node: each hour is looked at once, not each renewal.
+func TestNoLeases(t *testing.T) {
+	life := Span{at(0, 0, 0), at(0, 0, 0).Add(24 * time.Hour)}
+	ready := []Span{{life.From, at(20, 0, 0)}, {at(20, 59, 50), life.To}}
+	var hours []hourLoss
+	allocations := testing.AllocsPerRun(3, func() {
+		hours = make([]hourLoss, 24)
+		g := gaps{
+			c: &coverage{in: &Input{Ledger: evidence.New()}, w: window{first: evidence.HourOf(life.From)}}, node: "worker-1", hours: hours,
+			planned: slices.Repeat([]float64{10.2e9}, 24), lease: 40 * time.Second, life: life, ready: ready,
+		}
+		g.walk(nil)
+	})
+	if hours[19].missing < 300 || hours[20].missing != 0 || hours[20].brief < 300 || hours[21].missing < 300 {
+		t.Errorf("around the hour in which the node was hardly Ready: %+v", hours[19:22])
+	}
+	if allocations > 200 {
+		t.Errorf("%v allocations for 24 hours", allocations)
+	}
+}
+
 // A start that the log has explains a gap before it, and one after it, of ten seconds, and only one gap.
 func TestRestarted(t *testing.T) {
 	l := evidence.New()

@@ -239,6 +239,8 @@ type gaps struct {
 	ready    []Span
 	blind    []Span // in which the node is not Ready, or about to be found so
 	started  int64  // the part of an hour whose start of the kubelet explained a gap, counted from 1970
+	looked   *hourLoss
+	brief    bool // whether the node was Ready too briefly in the hour that was looked at last
 }
 
 func (g *gaps) walk(slots []int64) {
@@ -345,13 +347,12 @@ func (g *gaps) explained(at time.Time, h *hourLoss) bool {
 	holds := func(spans []Span) bool {
 		return slices.ContainsFunc(spans, func(s Span) bool { return s.Holds(at) })
 	}
-	hour := evidence.HourOf(at)
 	switch {
 	case holds(g.blind):
 		h.notReady++
 	case g.vanishes && !at.Before(g.life.To.Add(-g.c.in.NodeGrace)):
 		h.vanished++
-	case total(clip(g.ready, hour.Start(), hour.End())) < leastReady:
+	case g.briefly(at, h):
 		h.brief++
 	case holds(g.c.outages):
 		h.restart++
@@ -359,6 +360,15 @@ func (g *gaps) explained(at time.Time, h *hourLoss) bool {
 		return false
 	}
 	return true
+}
+
+// briefly looks once at each hour: where Leases are not logged, every node misses hundreds in an hour.
+func (g *gaps) briefly(at time.Time, h *hourLoss) bool {
+	if g.looked != h {
+		hour := evidence.HourOf(at)
+		g.looked, g.brief = h, total(clip(g.ready, hour.Start(), hour.End())) < leastReady
+	}
+	return g.brief
 }
 
 // parts are those of the hour that the window has a moment of.
