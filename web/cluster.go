@@ -255,20 +255,22 @@ func (d *data) bindings(ctx context.Context, window string) (*BindingsPage, erro
 		return nil, err
 	}
 	out := &BindingsPage{Window: s.report.Window, Bindings: []BindingRow{}}
-	for b, u := range bindingRows(s) {
-		if u.row.Role == "" && d.o.Live != nil && len(out.Bindings) < listedAtMost {
-			state, err := d.o.Live.Binding(ctx, b) // of one that is gone, too
-			if err != nil {
-				return nil, d.unavailable(ctx, err)
-			}
-			u.row.Role = state.Role
-		}
+	for _, u := range bindingRows(s) {
 		out.Bindings = append(out.Bindings, u.row)
 	}
 	slices.SortFunc(out.Bindings, func(a, b BindingRow) int {
 		x, y := a.Binding, b.Binding
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), strings.Compare(x.Kind, y.Kind), strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Name, y.Name))
 	})
+	for i := range out.Bindings[:min(listedAtMost, len(out.Bindings))] { // those that the page shows
+		if b := &out.Bindings[i]; b.Role == "" && d.o.Live != nil {
+			state, err := d.o.Live.Binding(ctx, b.Binding) // of one that is gone, too
+			if err != nil {
+				return nil, d.unavailable(ctx, err)
+			}
+			b.Role = state.Role
+		}
+	}
 	return out, nil
 }
 
