@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5" //nolint:depguard // a database of the test's own
 )
 
 // Somebody drops a table of the store while run uses it. What was not stored makes run fail when it ends, although a commit without it succeeds, and
