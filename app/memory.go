@@ -14,7 +14,7 @@ const (
 	AnalysisMemory = 96 << 20
 	// serviceMemory is the same of a service.
 	serviceMemory = 176 << 20
-	// maxUncollected is how much may wait for the garbage collector where much is held, in bytes.
+	// maxUncollected is how much may wait for the garbage collector where much is held that it need not read, in bytes.
 	maxUncollected = 64 << 20
 	// memoryEvery is how often it is looked at what is held. Of a large state each look finds a part.
 	memoryEvery = time.Second
@@ -42,12 +42,12 @@ func HoldMemory(ctx context.Context, atLeast int64, percent int) {
 	defer debug.SetGCPercent(debug.SetGCPercent(percent))
 	most := debug.SetMemoryLimit(-1) // of GOMEMLIMIT
 	defer debug.SetMemoryLimit(most)
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	held := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/heap:bytes"}}
 	tick := time.NewTicker(memoryEvery)
 	defer tick.Stop()
 	for {
-		metrics.Read(live)
-		debug.SetMemoryLimit(memoryLimit(int64(live[0].Value.Uint64()), atLeast, most))
+		metrics.Read(held)
+		debug.SetMemoryLimit(memoryLimit(int64(held[0].Value.Uint64()), int64(held[1].Value.Uint64()), atLeast, most))
 		select {
 		case <-ctx.Done():
 			return
@@ -56,9 +56,9 @@ func HoldMemory(ctx context.Context, atLeast int64, percent int) {
 	}
 }
 
-// memoryLimit is the limit for a process that holds so many bytes. It leaves a quarter as much for what is not collected yet: with less, the collector
-// would take much of the processors' time. It leaves at most maxUncollected: what a process holds beyond four times that is a large state, most of which
-// has nothing that the collector follows. most is the limit that the user gave.
-func memoryLimit(live, atLeast, most int64) int64 {
-	return min(most, max(atLeast, live+min(live/4, maxUncollected)))
+// memoryLimit is the limit for a process that holds so many bytes, of which the collector reads so many each time. It leaves a quarter as much for what is
+// not collected yet: with less, the collector would take much of the processors' time. Beyond maxUncollected it leaves only a quarter of what the collector
+// reads: most of a large state has nothing that it follows, and of a hundred thousand findings it follows nearly all. most is the limit that the user gave.
+func memoryLimit(live, scanned, atLeast, most int64) int64 {
+	return min(most, max(atLeast, live+min(live/4, max(scanned/4, maxUncollected))))
 }

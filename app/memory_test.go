@@ -8,16 +8,18 @@ import (
 )
 
 func TestMemoryLimit(t *testing.T) {
-	for _, c := range []struct{ live, most, want int64 }{
-		{0, math.MaxInt64, serviceMemory},
-		{100 << 20, math.MaxInt64, serviceMemory},
-		{200 << 20, math.MaxInt64, 250 << 20},
-		{600 << 20, math.MaxInt64, 664 << 20},
-		{600 << 20, 650 << 20, 650 << 20},
-		{0, 64 << 20, 64 << 20},
+	for _, c := range []struct{ live, scanned, most, want int64 }{
+		{0, 0, math.MaxInt64, serviceMemory},
+		{100 << 20, 100 << 20, math.MaxInt64, serviceMemory},
+		{200 << 20, 200 << 20, math.MaxInt64, 250 << 20},
+		{600 << 20, 100 << 20, math.MaxInt64, 664 << 20},
+		{600 << 20, 400 << 20, math.MaxInt64, 700 << 20},
+		{600 << 20, 900 << 20, math.MaxInt64, 750 << 20},
+		{600 << 20, 400 << 20, 650 << 20, 650 << 20},
+		{0, 0, 64 << 20, 64 << 20},
 	} {
-		if got := memoryLimit(c.live, serviceMemory, c.most); got != c.want {
-			t.Errorf("%d bytes held of at most %d: %d, want %d", c.live, c.most, got, c.want)
+		if got := memoryLimit(c.live, c.scanned, serviceMemory, c.most); got != c.want {
+			t.Errorf("%d bytes held, %d of them read, at most %d: %d, want %d", c.live, c.scanned, c.most, got, c.want)
 		}
 	}
 }

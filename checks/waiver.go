@@ -119,13 +119,23 @@ func Apply(results []Result, waivers []Waiver, now time.Time) ([]Result, []Appli
 
 // waive turns the unproven items in the scope into waived ones, and returns these.
 func (r *Result) waive(s *Scope) (covers []Item) {
-	var all []Item
-	for _, item := range r.Evidence {
-		if item.State != Unproven || !item.waivable() || !s.matches(&item) {
-			all = append(all, item)
+	var all []Item // nil while nothing is covered
+	names := s.names()
+	for i := range r.Evidence {
+		item := &r.Evidence[i]
+		var in, rest []Item
+		if item.State == Unproven && item.waivable() && names.match(item) {
+			in, rest = s.split(*item)
+		}
+		switch {
+		case len(in) > 0 && all == nil:
+			all = append(make([]Item, 0, len(r.Evidence)+len(rest)), r.Evidence[:i]...)
+		case len(in) == 0 && all != nil:
+			all = append(all, *item)
+		}
+		if len(in) == 0 {
 			continue
 		}
-		in, rest := s.split(item)
 		for i := range in {
 			in[i].State = Waived
 		}
@@ -157,14 +167,31 @@ func (s *Scope) empty() bool {
 	return len(s.Nodes)+len(s.Servers)+len(s.Lines)+len(s.Requests) == 0 && s.Hours == nil
 }
 
-func (s *Scope) matches(i *Item) bool {
-	if s.empty() {
+// scopeNames are what a scope names, to be looked up.
+type scopeNames struct {
+	nothing                         bool
+	nodes, servers, lines, requests map[string]bool
+}
+
+func (s *Scope) names() scopeNames {
+	set := func(names []string) map[string]bool {
+		out := make(map[string]bool, len(names))
+		for _, n := range names {
+			out[n] = true
+		}
+		return out
+	}
+	return scopeNames{s.empty(), set(s.Nodes), set(s.Servers), set(s.Lines), set(s.Requests)}
+}
+
+func (s *scopeNames) match(i *Item) bool {
+	if s.nothing {
 		return i.Node == "" && i.Server == "" && i.Line == "" && i.Request == "" && i.From.IsZero()
 	}
-	in := func(names []string, name string) bool {
-		return len(names) == 0 || name != "" && slices.Contains(names, name)
+	in := func(names map[string]bool, name string) bool {
+		return len(names) == 0 || name != "" && names[name]
 	}
-	return in(s.Nodes, i.Node) && in(s.Servers, i.Server) && in(s.Lines, i.Line) && in(s.Requests, i.Request)
+	return in(s.nodes, i.Node) && in(s.servers, i.Server) && in(s.lines, i.Line) && in(s.requests, i.Request)
 }
 
 // split returns what of an item is within the scope's hours, and what is not. The item's figures are of the whole, so that parts have none.
@@ -202,7 +229,11 @@ func WaiversFor(results []Result, owner, reason string, expires time.Time) []Wai
 		from, to                     time.Time
 		node                         bool
 	}
-	at := map[key]int{}
+	type named struct {
+		waiver int
+		node   string
+	}
+	at, nodes := map[key]int{}, map[named]bool{}
 	var out []Waiver
 	for i := range results {
 		r := &results[i]
@@ -221,7 +252,8 @@ func WaiversFor(results []Result, owner, reason string, expires time.Time) []Wai
 				at[k] = n
 				out = append(out, Waiver{Check: r.Check, Scope: scopeOf(item), Owner: owner, Reason: reason, Expires: expires.UTC().Truncate(24 * time.Hour)})
 			}
-			if item.Node != "" && !slices.Contains(out[n].Scope.Nodes, item.Node) {
+			if one := (named{n, item.Node}); item.Node != "" && !nodes[one] {
+				nodes[one] = true
 				out[n].Scope.Nodes = append(out[n].Scope.Nodes, item.Node)
 			}
 		}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodetrail/nodetrail/incidents"
+	"github.com/nodetrail/nodetrail/wording"
 )
 
 func TestGolden(t *testing.T) {
@@ -138,6 +142,25 @@ func TestWriteErrors(t *testing.T) {
 	} {
 		if err := write(broken{}); !errors.Is(err, errBroken) || !strings.HasPrefix(err.Error(), "writing the report: ") {
 			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+// The findings and incidents are written one by one, which changes nothing.
+func TestJSONByElements(t *testing.T) {
+	r := sample(t)
+	empty := *r
+	empty.Findings, empty.Incidents = nil, []incidents.Incident{}
+	if len(r.Findings) < 2 {
+		t.Fatalf("%d findings", len(r.Findings))
+	}
+	for _, r := range []*Report{r, {}, &empty} {
+		var want, got bytes.Buffer
+		if err := errors.Join(wording.WriteJSON(&want, r), r.WriteJSON(&got)); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(want.Bytes(), got.Bytes()) {
+			t.Errorf("by elements %d bytes, as a whole %d: %s", got.Len(), want.Len(), cmp.Diff(want.String(), got.String()))
 		}
 	}
 }

@@ -15,7 +15,14 @@ import (
 
 // WriteJSON writes the report as indented JSON with a line end.
 func (r *Report) WriteJSON(w io.Writer) error {
-	if err := wording.WriteJSON(w, r); err != nil {
+	short, lists := *r, []wording.List(nil)
+	if len(r.Incidents) > 0 {
+		short.Incidents, lists = nil, append(lists, wording.ListOf("incidents", r.Incidents))
+	}
+	if len(r.Findings) > 0 {
+		short.Findings, lists = nil, append(lists, wording.ListOf("findings", r.Findings))
+	}
+	if err := wording.WriteJSON(w, &short, lists...); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil

@@ -1,10 +1,12 @@
 package wording
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -65,19 +67,73 @@ func EscapeJSON(b []byte) []byte {
 	return out
 }
 
-// WriteJSON writes a value as indented JSON with a line end, with the escapes of EscapeJSON and without those for HTML.
-func WriteJSON(w io.Writer, v any) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return fmt.Errorf("encoding: %w", err)
+// List is a member of a JSON object: a long list, which is encoded element by element, so that it is never in memory as a whole.
+type List struct {
+	Key string
+	// Elements are those of the list. The object has null in its place.
+	Elements iter.Seq[any]
+}
+
+// ListOf is a list with pointers to the elements.
+func ListOf[T any](key string, all []T) List {
+	return List{key, func(yield func(any) bool) {
+		for i := range all {
+			if !yield(&all[i]) {
+				return
+			}
+		}
+	}}
+}
+
+// WriteJSON writes a value as indented JSON with a line end, with the escapes of EscapeJSON and without those for HTML. The lists are those of the value,
+// which is then an object, in its order and none of them empty. After an error, part of it may have been written.
+func WriteJSON(w io.Writer, v any, lists ...List) error {
+	rest, err := indented(v, "")
+	if err != nil {
+		return err
 	}
-	if _, err := w.Write(EscapeJSON(b.Bytes())); err != nil {
+	out := bufio.NewWriterSize(w, 1<<16)
+	for _, l := range lists {
+		before, after, found := bytes.Cut(rest, []byte("\n"+indent+`"`+l.Key+`": null`)) // no text has a line end
+		if !found {
+			return fmt.Errorf("encoding: no list %q", l.Key)
+		}
+		rest = after
+		_, _ = out.Write(before) // Flush returns the error
+		_, _ = fmt.Fprintf(out, "\n%s%q: [", indent, l.Key)
+		separator := ""
+		for e := range l.Elements {
+			text, err := indented(e, indent+indent)
+			if err != nil {
+				return err
+			}
+			_, _ = out.WriteString(separator + "\n" + indent + indent)
+			if _, err := out.Write(bytes.TrimSuffix(text, []byte("\n"))); err != nil {
+				return fmt.Errorf("writing: %w", err)
+			}
+			separator = ","
+		}
+		_, _ = out.WriteString("\n" + indent + "]")
+	}
+	_, _ = out.Write(rest)
+	if err := out.Flush(); err != nil {
 		return fmt.Errorf("writing: %w", err)
 	}
 	return nil
+}
+
+const indent = "  "
+
+// indented is a value as JSON with a line end. Lines after the first one begin with prefix.
+func indented(v any, prefix string) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent(prefix, indent)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, fmt.Errorf("encoding: %w", err)
+	}
+	return EscapeJSON(b.Bytes()), nil
 }
 
 // VisibleLines is Visible of each line.
