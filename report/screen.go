@@ -24,6 +24,8 @@ type layout struct {
 	blockers, gaps int
 	// detail adds what is known of each point and which checks failed, next what to do about each.
 	detail, next bool
+	// count has of the findings only how many they are, and how severe the worst is.
+	count bool
 	// cut makes each other text fit its line.
 	cut bool
 }
@@ -31,12 +33,12 @@ type layout struct {
 // layouts are those that are tried, in order. The last ones cut texts: only a person at a terminal, who can make it larger, sees them.
 func layouts(terminal bool) []layout {
 	out := []layout{
-		{5, 5, true, true, false}, {3, 3, true, true, false}, {5, 5, false, true, false}, {3, 3, false, true, false},
-		{5, 5, false, false, false}, {4, 4, false, false, false}, {3, 3, false, false, false}, {3, 2, false, false, false}, {2, 2, false, false, false},
-		{2, 1, false, false, false}, {1, 1, false, false, false},
+		{blockers: 5, gaps: 5, detail: true, next: true}, {blockers: 3, gaps: 3, detail: true, next: true}, {blockers: 5, gaps: 5, next: true}, {blockers: 3, gaps: 3, next: true},
+		{blockers: 5, gaps: 5}, {blockers: 4, gaps: 4}, {blockers: 3, gaps: 3}, {blockers: 3, gaps: 2}, {blockers: 2, gaps: 2}, {blockers: 2, gaps: 2, count: true},
+		{blockers: 2, gaps: 1}, {blockers: 1, gaps: 1},
 	}
 	if terminal {
-		out = append(out, layout{3, 3, false, false, true}, layout{2, 2, false, false, true}, layout{1, 1, false, false, true})
+		out = append(out, layout{blockers: 3, gaps: 3, cut: true}, layout{blockers: 2, gaps: 2, cut: true}, layout{blockers: 1, gaps: 1, cut: true})
 	}
 	return out
 }
@@ -46,7 +48,7 @@ func (t Text) summary(b *strings.Builder, r *Report) {
 	s := r.Summary()
 	screen := ""
 	if t.All {
-		screen = t.first(&s, r, layout{len(s.Blockers), len(s.Gaps), true, true, false})
+		screen = t.first(&s, r, layout{blockers: len(s.Blockers), gaps: len(s.Gaps), detail: true, next: true})
 	} else {
 		for _, l := range layouts(t.Columns > 0) {
 			if screen = t.first(&s, r, l); strings.Count(screen, "\n") <= screenLines {
@@ -168,6 +170,10 @@ func (t Text) worst(b *strings.Builder, r *Report, l layout) {
 	}
 	if !l.detail {
 		f := &r.Findings[0]
+		if l.count {
+			t.remark(b, wording.CountOf(int64(len(r.Findings)), f.Severity), l)
+			return
+		}
 		t.remark(b, wording.WorstOf(int64(len(r.Findings)), f.Severity, f.Message), l)
 		return
 	}

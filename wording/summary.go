@@ -96,6 +96,14 @@ func WorstOf(all int64, severity, finding string) string {
 	return fmt.Sprintf("The worst of %s (%s): %s", Plurals(all, "finding"), severity, finding)
 }
 
+// CountOf says how many findings there are, of which the worst has this severity.
+func CountOf(all int64, severity string) string {
+	if all == 1 {
+		return fmt.Sprintf("There is one finding (%s).", severity)
+	}
+	return fmt.Sprintf("There are %s. The severity of the worst is %s.", Plurals(all, "finding"), severity)
+}
+
 // Named adds names to what counts them.
 func Named(count string, names []string) string {
 	if len(names) == 0 {

@@ -292,7 +292,10 @@ func (p *pod) spec(bound bool) map[string]any {
 		{"serviceAccountToken": map[string]any{"expirationSeconds": 3607, "path": "token"}},
 		{"configMap": map[string]any{"name": "kube-root-ca.crt"}},
 	}
-	volumes := []map[string]any{{"name": "kube-api-access", "projected": map[string]any{"sources": sources}}}
+	volumes := []map[string]any{}
+	if !p.bare {
+		volumes = append(volumes, map[string]any{"name": "kube-api-access", "projected": map[string]any{"sources": sources}})
+	}
 	for _, name := range p.secrets {
 		volumes = append(volumes, map[string]any{"name": "s-" + name, "secret": map[string]any{"secretName": name}})
 	}

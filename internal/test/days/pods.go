@@ -36,6 +36,7 @@ type pod struct {
 	evicted        bool      // by the Eviction API
 	forced         bool      // gone without its kubelet's word
 	deletedBy      string    // the controller that deletes it
+	bare           bool      // without the token that nearly every pod mounts, and the configmap that comes with it
 }
 
 // never is later than everything.

@@ -158,7 +158,7 @@ func movedPod(m *mutator) string {
 		if like == nil || again {
 			continue
 		}
-		q := &pod{app: &app{namespace: p.namespace}, name: p.name, uid: uuid(m.Rand), node: &node{name: m.node()}, created: p.gone.Add(second)}
+		q := &pod{app: &app{namespace: p.namespace}, name: p.name, uid: uuid(m.Rand), node: &node{name: m.node()}, created: p.gone.Add(second), bare: true}
 		if q.node.name == p.node.name {
 			continue
 		}
