@@ -33,16 +33,7 @@ func TestTableDropped(t *testing.T) {
 	}()
 	await := func(what string) {
 		t.Helper()
-		for {
-			select {
-			case line := <-lines:
-				if strings.Contains(line, what) {
-					return
-				}
-			case err := <-ended:
-				t.Fatalf("it ended before it said %q: %v", what, err)
-			}
-		}
+		lines.await(t, what, ended)
 	}
 	await(`"message":"running"`)
 	drop := func(table string) {

@@ -21,6 +21,21 @@ func (w signalWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// await waits for a line that has what, of a program that must not end before.
+func (w signalWriter) await(t *testing.T, what string, ended <-chan error) {
+	t.Helper()
+	for {
+		select {
+		case line := <-w:
+			if strings.Contains(line, what) {
+				return
+			}
+		case err := <-ended:
+			t.Fatalf("it ended before it said %q: %v", what, err)
+		}
+	}
+}
+
 // Run follows a log and stores what it judges; Report has it while it runs; and a hangup takes over what has changed of the configuration, sinks
 // included. When ctx ends it stops in order.
 func TestRun(t *testing.T) {
@@ -39,16 +54,7 @@ func TestRun(t *testing.T) {
 	lines, hup, ended := make(signalWriter, 1000), make(chan os.Signal), make(chan error, 1)
 	await := func(what string) {
 		t.Helper()
-		for {
-			select {
-			case line := <-lines:
-				if strings.Contains(line, what) {
-					return
-				}
-			case err := <-ended:
-				t.Fatalf("it ended before it said %q: %v", what, err)
-			}
-		}
+		lines.await(t, what, ended)
 	}
 	running := make(chan string, 1)
 	go func() {

@@ -135,15 +135,12 @@ func (j *court) authorizer(ctx context.Context) (a *nodeauthz.Authorizer, p *nod
 // overcome is none. The last commit may succeed after the sources have taken away what failed of it.
 func (j *court) notStored(before *pipeline.EngineStats) error {
 	now := j.Stats()
-	since := now.Failing
-	if since.IsZero() {
-		since = before.Failing
-	}
-	switch {
-	case now.GivenUp > before.GivenUp && since.IsZero():
-		return errors.New("the store failed while the process stopped: what came in last is not stored, and its sources will bring it again")
-	case now.GivenUp == before.GivenUp && now.Failing.IsZero():
+	if now.GivenUp == before.GivenUp && now.Failing.IsZero() {
 		return nil
+	}
+	since := cmp.Or(now.Failing, before.Failing)
+	if since.IsZero() {
+		return errors.New("the store failed while the process stopped: what came in last is not stored, and its sources will bring it again")
 	}
 	return fmt.Errorf("the store has failed since %s: what came in since then is not stored, and its sources will bring it again",
 		since.UTC().Format(time.RFC3339))

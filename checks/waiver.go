@@ -120,21 +120,21 @@ func Apply(results []Result, waivers []Waiver, now time.Time) ([]Result, []Appli
 // waive turns the unproven items in the scope into waived ones, and returns these.
 func (r *Result) waive(s *Scope) (covers []Item) {
 	var all []Item // nil while nothing is covered
-	names := s.names()
+	matches := s.matcher()
 	for i := range r.Evidence {
 		item := &r.Evidence[i]
 		var in, rest []Item
-		if item.State == Unproven && item.waivable() && names.match(item) {
+		if item.State == Unproven && item.waivable() && matches(item) {
 			in, rest = s.split(*item)
 		}
-		switch {
-		case len(in) > 0 && all == nil:
-			all = append(make([]Item, 0, len(r.Evidence)+len(rest)), r.Evidence[:i]...)
-		case len(in) == 0 && all != nil:
-			all = append(all, *item)
-		}
 		if len(in) == 0 {
+			if all != nil {
+				all = append(all, *item)
+			}
 			continue
+		}
+		if all == nil {
+			all = slices.Clone(r.Evidence[:i])
 		}
 		for i := range in {
 			in[i].State = Waived
@@ -167,31 +167,22 @@ func (s *Scope) empty() bool {
 	return len(s.Nodes)+len(s.Servers)+len(s.Lines)+len(s.Requests) == 0 && s.Hours == nil
 }
 
-// scopeNames are what a scope names, to be looked up.
-type scopeNames struct {
-	nothing                         bool
-	nodes, servers, lines, requests map[string]bool
-}
-
-func (s *Scope) names() scopeNames {
-	set := func(names []string) map[string]bool {
-		out := make(map[string]bool, len(names))
-		for _, n := range names {
-			out[n] = true
+// matcher returns what reports whether an item is one of those that the scope names, whatever its hours.
+func (s *Scope) matcher() func(i *Item) bool {
+	if s.empty() {
+		return func(i *Item) bool {
+			return i.Node == "" && i.Server == "" && i.Line == "" && i.Request == "" && i.From.IsZero()
 		}
-		return out
 	}
-	return scopeNames{s.empty(), set(s.Nodes), set(s.Servers), set(s.Lines), set(s.Requests)}
-}
-
-func (s *scopeNames) match(i *Item) bool {
-	if s.nothing {
-		return i.Node == "" && i.Server == "" && i.Line == "" && i.Request == "" && i.From.IsZero()
+	in := func(names []string) func(string) bool {
+		set := make(map[string]bool, len(names))
+		for _, n := range names {
+			set[n] = true
+		}
+		return func(name string) bool { return len(set) == 0 || name != "" && set[name] }
 	}
-	in := func(names map[string]bool, name string) bool {
-		return len(names) == 0 || name != "" && names[name]
-	}
-	return in(s.nodes, i.Node) && in(s.servers, i.Server) && in(s.lines, i.Line) && in(s.requests, i.Request)
+	nodes, servers, lines, requests := in(s.Nodes), in(s.Servers), in(s.Lines), in(s.Requests)
+	return func(i *Item) bool { return nodes(i.Node) && servers(i.Server) && lines(i.Line) && requests(i.Request) }
 }
 
 // split returns what of an item is within the scope's hours, and what is not. The item's figures are of the whole, so that parts have none.

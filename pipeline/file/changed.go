@@ -5,7 +5,8 @@ import (
 	"os"
 )
 
-// patience is for how many polls a compressed file that is cut off is taken for one that is still being written.
+// patience is for how many polls a compressed file that is cut off, and a live log that is shorter than what was read, is taken for one that is still being
+// written.
 const patience = 5
 
 // changed continues after the current file was truncated or rewritten; false to try again later.

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ type aborted struct {
 
 // newAborted takes those of an answer. Brokers list each once, a producer's markers are in the log.
 func newAborted(transactions []fetch.ResponseTransaction) *aborted {
-	slices.SortFunc(transactions, func(a, b fetch.ResponseTransaction) int { return int(min(1, max(-1, a.FirstOffset-b.FirstOffset))) })
+	slices.SortFunc(transactions, func(a, b fetch.ResponseTransaction) int { return cmp.Compare(a.FirstOffset, b.FirstOffset) })
 	return &aborted{next: transactions, open: map[int64]bool{}}
 }
 
