@@ -60,9 +60,15 @@ quick: ## run the tests that need no broker, no database, no browser and kill no
 	@echo '*** NOT TESTED (make test does): $(KILLS)/, and with Kafka or PostgreSQL:' \
 		$$(git grep --untracked -lE 'kafkatest[.]Start|pgtest[.]' -- '*_test.go' ':!e2e' ':!$(KILLS)' | xargs -n 1 dirname | sort -u | sed 's,$$,/,') >&2
 
+# A program under the race detector waits a second before it ends, and tests start hundreds.
+race: export GORACE := atexit_sleep_ms=0
+
+# What has no go statement, no parallel test and calls nothing of the like has no race of its own to find.
+RACING := $$($(GO) list -f '{{.Dir}}' ./... | while read -r dir; do grep -qE '^\s*go [a-z]|\{ go |\.Go\(|\.Parallel\(\)|\.(NewServer|Serve|AfterFunc)\(' "$$dir"/*.go && echo "$$dir"; done)
+
 .PHONY: race
-race: ## run the tests under the race detector
-	$(GO) test -race -timeout $(TIMEOUT) $(PKG)
+race: ## run the tests of what starts goroutines, or has tests that do, under the race detector (PKG=./... for all)
+	$(GO) test -race -p 3 -timeout $(TIMEOUT) $(if $(filter command line,$(origin PKG)),$(PKG),$(RACING))
 	$(say-missing)
 
 .PHONY: bench

@@ -69,7 +69,7 @@ func TestOneHolder(t *testing.T) {
 		t.Errorf("no mutation shows %v", want)
 	}
 
-	for seed := range effort.Of(40, 10) { // one of the requests that no kubelet makes
+	for seed := range effort.Of(40, 3) { // one of the requests that no kubelet makes
 		m, _ := days.Named("holder-probes", uint64(seed))
 		bad, ok := m.Apply(clean)
 		if !ok {

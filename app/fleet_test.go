@@ -219,7 +219,7 @@ func TestFleet(t *testing.T) {
 	}
 	pages, stop := f.pages(configs[1], func(schema string) string { return schema })
 	defer stop()
-	for _, bad := range f.crawl(pages, all, effort.Of(80, 25)) {
+	for _, bad := range f.crawl(pages, all, effort.Of(80, 6)) {
 		t.Error(bad)
 	}
 	// Pages that open another cluster's store, which is what this test is there to find, are found.
@@ -228,7 +228,7 @@ func TestFleet(t *testing.T) {
 		return all.Clusters[(at+1)%3].Schema
 	})
 	defer stop()
-	if found := f.crawl(swapped, all, effort.Of(15, 10)); len(found) < 50 {
+	if found := f.crawl(swapped, all, effort.Of(15, 3)); len(found) < 50 {
 		t.Errorf("of pages that show another cluster %d are found", len(found))
 	}
 	f.deployed(len(all.Clusters))

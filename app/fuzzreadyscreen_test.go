@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/wording"
 )
@@ -25,7 +26,7 @@ func TestFirstScreenOfDays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for index := range uint64(4) {
+		for index := range effort.Of(uint64(4), 2) {
 			c := readyCase{world, index}
 			day, _ := c.apply(clean)
 			a := analyzedDay(t, day)

@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/nodetrail/nodetrail/internal/test/days"
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 func TestMain(m *testing.M) {
@@ -53,11 +54,16 @@ func TestScripts(t *testing.T) {
 	if err != nil || len(files) < 30 {
 		t.Fatal(files, err)
 	}
-	if testing.Short() { // each starts the program many times: one in ten
-		all := files
-		files = nil
-		for i := 0; i < len(all); i += 10 {
-			files = append(files, all[i])
+	// Each starts the program many times. Under the race detector those with a service are run, and one in ten of the others, as with -short.
+	all := files
+	files = nil
+	for i, file := range all {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%effort.Of(1, 10) == 0 || !testing.Short() && bytes.Contains(text, []byte("\nserve ")) {
+			files = append(files, file)
 		}
 	}
 	testscript.Run(t, testscript.Params{
@@ -66,6 +72,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("LOG", filepath.Join(abs(capture), "audit.log.gz"))
 			env.Setenv("JOURNAL", filepath.Join(abs(capture), "journal.jsonl.gz"))
 			env.Setenv("DAY", day)
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			env.Setenv("DEPLOY", abs("../../deploy"))
 			env.Values[servicesKey{}] = services{}
 			env.Values[holdKey{}] = new([]*os.File)

@@ -11,7 +11,7 @@ import (
 
 // Where addresses change hands, or say nothing, no finding by them is above medium: neither where a control plane's address moves to another node, nor behind a gateway of many.
 func TestAddressesThatSayNothing(t *testing.T) {
-	for seed := range effort.Of(uint64(24), 6) {
+	for seed := range effort.Of(uint64(24), 2) {
 		base := clean(t, 191+seed%3, Options{Span: 3 * time.Hour, Nodes: 4 + int(seed%3)*4, Minor: 34 + int(seed%4), Features: Deployments})
 		for _, name := range []string{"holder-vip-moves", "many-gateways"} {
 			m, _ := Named(name, seed)

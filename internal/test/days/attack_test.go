@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nodetrail/nodetrail/incidents"
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/sinks"
@@ -178,10 +179,7 @@ func checkAlerts(t *testing.T, seed uint64, alerts []map[string]map[string]strin
 // Whatever surrounds a theft, it is named with its node and address within a minute of the log's time. NODETRAIL_ATTACKS is how many attacks are
 // composed, NODETRAIL_ATTACK_SEED the first one's seed; `make attack` sets both.
 func TestAttacks(t *testing.T) {
-	cases, first, flood := uint64(100), uint64(1), 200
-	if testing.Short() {
-		cases = 6
-	}
+	cases, first, flood := effort.Of(uint64(100), 6), uint64(1), 200
 	for name, to := range map[string]*uint64{"NODETRAIL_ATTACKS": &cases, "NODETRAIL_ATTACK_SEED": &first} {
 		if text := os.Getenv(name); text != "" {
 			n, err := strconv.ParseUint(text, 10, 64)
@@ -211,7 +209,7 @@ func TestAttacks(t *testing.T) {
 			checkAttack(t, seed, d, theft)
 		}
 	}
-	for _, seed := range []uint64{20261827, 20268763} { // which were missed in a run for the night
+	for _, seed := range effort.Of([]uint64{20261827, 20268763}, nil) { // which were missed in a run for the night
 		check(seed, 3000)
 	}
 }
