@@ -17,6 +17,7 @@ type boundBook struct {
 	*bindingBook
 	book string
 	at   time.Time            // when it looked for bindings
+	seen uint64               // how much of the store had changed until then
 	told map[bindingUse]int64 // the counts that changes has handed out
 	lost int64                // and the count of what could not be judged
 	said time.Time            // and of when the request was that was allowed without a reason
@@ -29,7 +30,8 @@ const missingEvery = 100 * time.Millisecond
 const rememberedUses = "binding-uses"
 
 func newBoundBook(book string, s *rbac.Store) *boundBook {
-	return &boundBook{bindingBook: newBindingBook(s), book: book, told: map[bindingUse]int64{}}
+	seen := s.Changes()
+	return &boundBook{bindingBook: newBindingBook(s), book: book, seen: seen, told: map[bindingUse]int64{}}
 }
 
 // refresh looks for bindings that go and were not there before.
@@ -42,6 +44,11 @@ func (b *boundBook) refresh(now time.Time) {
 // look is refresh, however long ago the last look was.
 func (b *boundBook) look(now time.Time) {
 	b.at = now
+	changes := b.store.Changes()
+	if changes == b.seen {
+		return
+	}
+	b.seen = changes
 	fresh := newBindingBook(b.store)
 	maps.Copy(b.goes, fresh.goes)
 	maps.Copy(b.subjects, fresh.subjects)

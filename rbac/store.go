@@ -26,6 +26,7 @@ type Store struct {
 	bindings     map[BindingRef]*binding
 
 	index   index
+	changes atomic.Uint64
 	covered atomic.Int64 // an instant; never when nothing is
 	pruned  atomic.Int64 // an instant
 	blind   atomic.Int64 // an instant: from then on nobody watches; never when somebody does
@@ -104,6 +105,9 @@ func (s *Store) DeleteRoleBinding(namespace, name string, at time.Time) {
 	s.deleteBinding(BindingRef{KindRoleBinding, namespace, name}, at)
 }
 
+// Changes counts the objects that were set and deleted, and the times that something was forgotten. While it is the same, the same objects are there.
+func (s *Store) Changes() uint64 { return s.changes.Load() }
+
 // roleKey is the key of a Role in the reference's informer, which looks up by
 // the name alone where there is no namespace.
 func roleKey(namespace, name string) string {
@@ -127,12 +131,14 @@ func (s *Store) setRole(in map[string]*role, key string, all []rbacv1.PolicyRule
 	s.writer.Lock()
 	defer s.writer.Unlock()
 	getRole(in, key).set(instantOf(at), v, (*rules).equal)
+	s.changes.Add(1)
 }
 
 func (s *Store) deleteRole(in map[string]*role, key string, at time.Time) {
 	s.writer.Lock()
 	defer s.writer.Unlock()
 	getRole(in, key).set(instantOf(at), nil, nil)
+	s.changes.Add(1)
 }
 
 func (s *Store) getBinding(ref BindingRef) *binding {
@@ -163,6 +169,7 @@ func (s *Store) setBinding(ref BindingRef, meta *metav1.ObjectMeta, to rbacv1.Ro
 	replaced, by := b.set(instantOf(at), v, (*bound).equal)
 	s.unindex(b, replaced, by)
 	b.identify(instantOf(at), string(meta.UID), meta.ResourceVersion)
+	s.changes.Add(1)
 }
 
 func (s *Store) deleteBinding(ref BindingRef, at time.Time) {
@@ -172,6 +179,7 @@ func (s *Store) deleteBinding(ref BindingRef, at time.Time) {
 	replaced, by := b.set(instantOf(at), nil, nil)
 	s.unindex(b, replaced, by)
 	b.identify(instantOf(at), "", "")
+	s.changes.Add(1)
 }
 
 // unindex takes the binding from the lists of subjects that were in its
@@ -209,6 +217,7 @@ func (s *Store) unindex(b *binding, were, are []version[bound]) {
 func (s *Store) Prune(before time.Time) {
 	s.writer.Lock()
 	defer s.writer.Unlock()
+	defer s.changes.Add(1)
 	at := instantOf(before)
 	s.pruned.Store(max(s.pruned.Load(), int64(at)))
 	s.pruneHoles(at)

@@ -300,6 +300,13 @@ func TestMethodsAndForms(t *testing.T) {
 	if w := do(h, r); w.Code != http.StatusOK {
 		t.Errorf("HEAD: %d", w.Code)
 	}
+	for path, contentType := range map[string]string{"/findings.csv": "text/csv; charset=utf-8", "/findings.json": "application/json"} {
+		r := request(path)
+		r.Method = http.MethodHead
+		if w := do(h, r); w.Code != http.StatusOK || w.Header().Get("Content-Type") != contentType || w.Body.Len() > 0 {
+			t.Errorf("HEAD %s: %d, %s, %d bytes", path, w.Code, w.Header().Get("Content-Type"), w.Body.Len())
+		}
+	}
 	for accept, want := range map[string]string{
 		"": "text/html", "*/*": "text/html", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": "text/html", "application/json": "application/json",
 		"application/json, text/html;q=0.5": "application/json", "text/html, application/json;q=0.5": "text/html",

@@ -129,8 +129,7 @@ func (d *data) node(ctx context.Context, name, window string) (*NodePage, error)
 // excessOf are the uses of a node's credential that only a binding allowed and that were carried out, by the findings.
 func excessOf(s *snapshot, node string) []explain.Use {
 	var out []explain.Use
-	for i := range s.all {
-		f := &s.all[i]
+	for _, f := range s.all {
 		if f.Node != node || f.Rule != rules.ExcessAccess || !f.Allowed {
 			continue
 		}
@@ -177,8 +176,7 @@ func (d *data) uses(ctx context.Context, s *snapshot, name string) ([]Use, error
 		}
 	}
 	at := map[string]int{}
-	for i := range s.all {
-		f := &s.all[i]
+	for _, f := range s.all {
 		if f.Node != name || f.UserAgent == "" {
 			continue
 		}
@@ -229,8 +227,7 @@ func bindingRows(s *snapshot) map[report.Binding]*users {
 		u := of(b.Binding)
 		u.row.Role, u.row.Exists = b.Role, "yes"
 	}
-	for i := range s.all {
-		f := &s.all[i]
+	for _, f := range s.all {
 		n := f.Count - f.low
 		if f.Rule != rules.ExcessAccess || f.Binding == nil {
 			continue

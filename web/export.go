@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -22,6 +23,9 @@ type writer interface {
 	end() error
 }
 
+// errNoBody ends the answer to a HEAD, which has no body.
+var errNoBody = errors.New("no body is asked for")
+
 // export answers with all findings of a query, as they are written; nothing is gathered.
 func (a *api) export(contentType string, to func(io.Writer) writer) http.HandlerFunc {
 	known := slices.DeleteFunc(findingParameters(), func(s string) bool { return s == "limit" || s == "cursor" || s == "group" })
@@ -39,6 +43,10 @@ func (a *api) export(contentType string, to func(io.Writer) writer) http.Handler
 		buf := bufio.NewWriterSize(w, 32<<10)
 		out := to(buf)
 		begun := false
+		write := out.write
+		if r.Method == http.MethodHead {
+			write = func(*Finding) error { return errNoBody }
+		}
 		err = a.data.each(r.Context(), q, func() {
 			begun = true
 			w.Header().Set("Content-Type", contentType)
@@ -48,8 +56,10 @@ func (a *api) export(contentType string, to func(io.Writer) writer) http.Handler
 			}
 			w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
 			_ = out.begin() // the buffer keeps its first error
-		}, out.write)
+		}, write)
 		switch {
+		case errors.Is(err, errNoBody):
+			return
 		case err != nil && !begun:
 			a.fail(w, r, err)
 			return

@@ -85,7 +85,7 @@ func (d *data) finding(ctx context.Context, id string) (*FindingPage, error) {
 	if !there {
 		return nil, errNotFound
 	}
-	f := &s.all[i]
+	f := s.all[i]
 	out := &FindingPage{Paste: f.PasteException(d.o.Now()), Finding: f.Finding, Related: related(s, f)}
 	rule, err := d.rule(ctx, f.Rule, "")
 	switch {
@@ -143,8 +143,7 @@ func related(s *snapshot, f *found) []Finding {
 		return n
 	}
 	var out []*found
-	for i := range s.all {
-		o := &s.all[i]
+	for _, o := range s.all {
 		if o == f || common(o) == 0 {
 			continue
 		}
@@ -164,11 +163,11 @@ func related(s *snapshot, f *found) []Finding {
 func listed(s *snapshot, f func(*found) bool) ([]Finding, int) {
 	var out []*found
 	n := 0
-	for i := range s.all {
-		if f(&s.all[i]) {
+	for _, one := range s.all {
+		if f(one) {
 			n++
 			if len(out) < listedAtMost {
-				out = append(out, &s.all[i])
+				out = append(out, one)
 			}
 		}
 	}

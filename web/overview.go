@@ -135,10 +135,10 @@ func (d *data) rules(ctx context.Context, window string) ([]Rule, error) {
 			Enabled: !slices.Contains(disabled, r.Name), title: r.Title(),
 		})
 	}
-	for i := range s.all {
-		if j, there := at[s.all[i].Rule]; there {
+	for _, f := range s.all {
+		if j, there := at[f.Rule]; there {
 			out[j].Findings++
-			out[j].Requests += s.all[i].Count
+			out[j].Requests += f.Count
 		}
 	}
 	return out, nil
@@ -154,10 +154,10 @@ func (d *data) own(s *snapshot) []*rules.Rule {
 	for _, r := range out {
 		had[r.Name] = true
 	}
-	for i := range s.all {
-		if name := s.all[i].Rule; !rules.BuiltIn(name) && !had[name] {
+	for _, f := range s.all {
+		if name := f.Rule; !rules.BuiltIn(name) && !had[name] {
 			had[name] = true
-			out = append(out, &rules.Rule{Name: name, Severity: s.all[i].severity, Reasons: rules.OwnReasons(), Doc: "A rule of this cluster's own"})
+			out = append(out, &rules.Rule{Name: name, Severity: f.severity, Reasons: rules.OwnReasons(), Doc: "A rule of this cluster's own"})
 		}
 	}
 	return out

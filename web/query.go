@@ -129,17 +129,13 @@ func (f *found) holds(text string) bool {
 // chosen are the findings of the query in its order.
 func (c *chooser) chosen(s *snapshot) []*found {
 	var out []*found
-	for i := range s.all {
-		if f := &s.all[i]; c.matches(f) {
+	for _, f := range s.all {
+		if c.matches(f) {
 			out = append(out, f)
 		}
 	}
 	if c.order != "severity" { // they are in that order
-		keys := make(map[*found]orderKey, len(out))
-		for _, f := range out {
-			keys[f] = c.order.of(f)
-		}
-		slices.SortFunc(out, func(a, b *found) int { return c.order.compare(keys[a], keys[b]) })
+		c.order.sort(out)
 	}
 	return out
 }
@@ -174,19 +170,47 @@ func (o ordering) of(f *found) orderKey {
 	return k
 }
 
-func (o ordering) compare(a, b orderKey) int {
-	n := cmp.Or(cmp.Compare(a.n[0], b.n[0]), cmp.Compare(a.n[1], b.n[1]), cmp.Compare(a.n[2], b.n[2]), strings.Compare(a.s, b.s), strings.Compare(a.id, b.id))
+func (o ordering) compare(a, b *orderKey) int {
+	n := 0
+	for i := 0; i < len(a.n) && n == 0; i++ {
+		n = cmp.Compare(a.n[i], b.n[i])
+	}
+	if n == 0 {
+		n = strings.Compare(a.s, b.s)
+	}
+	if n == 0 {
+		n = strings.Compare(a.id, b.id)
+	}
 	if strings.HasPrefix(string(o), "-") {
 		return -n
 	}
 	return n
 }
 
+// sort puts findings in the order. A key is made once, and lies next to its finding: there may be hundreds of thousands.
+func (o ordering) sort(all []*found) {
+	type placed struct {
+		key orderKey
+		f   *found
+	}
+	places := make([]placed, len(all))
+	for i, f := range all {
+		places[i] = placed{o.of(f), f}
+	}
+	slices.SortFunc(places, func(a, b placed) int { return o.compare(&a.key, &b.key) })
+	for i := range places {
+		all[i] = places[i].f
+	}
+}
+
 // page are the findings after the cursor, or before it, and the cursors of the next page and the one before.
 func (c *chooser) page(all []*found) (out []*found, next, previous string) {
 	first, last := 0, min(c.limit, len(all))
 	if at := c.cursor; at != nil {
-		i, there := slices.BinarySearchFunc(all, at.key, func(f *found, k orderKey) int { return c.order.compare(c.order.of(f), k) })
+		i, there := slices.BinarySearchFunc(all, at.key, func(f *found, k orderKey) int {
+			key := c.order.of(f)
+			return c.order.compare(&key, &k)
+		})
 		if at.back {
 			first, last = max(0, i-c.limit), i
 		} else {

@@ -41,7 +41,7 @@ type snapshot struct {
 	steps    []tally.Step
 	nodes    map[string]*tally.Node
 	// all are the findings, in the order of severity; byID are their places.
-	all     []found
+	all     []*found
 	byID    map[string]int
 	facets  Facets
 	worst   map[string]nodeFindings
@@ -325,23 +325,21 @@ func (s *snapshot) index(t *tally.Tally, cluster string) {
 	for i, r := range rules.All() {
 		places[r.Name] = i
 	}
-	s.all = make([]found, 0, len(t.Groups))
+	s.all = make([]*found, 0, len(t.Groups))
 	for k, f := range s.report.Groups() { // what they hold is shared
 		place, known := places[k.Rule]
 		if !known {
 			place = len(places)
 		}
 		g := t.Groups[*k]
-		s.all = append(s.all, found{
+		s.all = append(s.all, &found{
 			Finding: Finding{ID: sinks.ID(cluster, k), Finding: *f}, key: *k, severity: g.Severity, rule: place, low: g.Low,
 		})
 	}
-	order := ordering("severity")
-	slices.SortFunc(s.all, func(a, b found) int { return order.compare(order.of(&a), order.of(&b)) })
+	ordering("severity").sort(s.all)
 	s.byID = make(map[string]int, len(s.all))
 	s.worst = map[string]nodeFindings{}
-	for i := range s.all {
-		f := &s.all[i]
+	for i, f := range s.all {
 		s.byID[f.ID] = i
 		n := s.worst[f.Node]
 		n.findings++
@@ -352,13 +350,12 @@ func (s *snapshot) index(t *tally.Tally, cluster string) {
 }
 
 // facetsOf counts values.
-func facetsOf(all []found) Facets {
+func facetsOf(all []*found) Facets {
 	counts := make([]map[string]int64, 6)
 	for i := range counts {
 		counts[i] = map[string]int64{}
 	}
-	for i := range all {
-		f := &all[i]
+	for _, f := range all {
 		binding := ""
 		if f.Binding != nil {
 			binding = bindingName(f.Binding)
