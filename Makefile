@@ -106,9 +106,9 @@ READY_FROM  ?= 0
 READY_SEED  ?= $(shell date +%s)
 
 .PHONY: fuzz-ready
-fuzz-ready: ## put READY_CASES=100000 made-up days through the checks behind READY (READY_SEED=1 READY_FROM=0)
+fuzz-ready: ## put READY_CASES=100000 made-up days through the checks behind READY, and hold the store against analyze for each mutation (READY_SEED=1 READY_FROM=0)
 	GOGC=400 NODETRAIL_READY_CASES='$(READY_CASES)' NODETRAIL_READY_FROM='$(READY_FROM)' NODETRAIL_READY_SEED='$(READY_SEED)' \
-		$(GO) test -count=1 -timeout 0 -run '^TestReady$$' -v ./app
+		$(GO) test -count=1 -timeout 0 -run '^Test(Ready|StoreProvesWhatAnalyzeProves)$$' -v ./app
 
 # For the night: an attack is a simulated half-hour, and takes a fifth of a second; a quiet day of 500 nodes takes a minute or two. The seed is in the output.
 ATTACKS     ?= 10000

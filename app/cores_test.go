@@ -110,7 +110,7 @@ func TestCores(t *testing.T) {
 		}
 		all(folder, gunzipped(t, "../internal/demo/"+folder+"/audit.log.gz"), gunzipped(t, "../internal/demo/"+folder+"/journal.jsonl.gz"))
 	}
-	for world := range effort.Of(uint64(6), 1) {
+	for world := range effort.Of(uint64(3), 1) {
 		clean, err := worldOf(world)
 		if err != nil {
 			t.Fatal(err)

@@ -219,7 +219,7 @@ func TestFleet(t *testing.T) {
 	}
 	pages, stop := f.pages(configs[1], func(schema string) string { return schema })
 	defer stop()
-	for _, bad := range f.crawl(pages, all, effort.Of(80, 6)) {
+	for _, bad := range f.crawl(pages, all, effort.Of(40, 6)) {
 		t.Error(bad)
 	}
 	// Pages that open another cluster's store, which is what this test is there to find, are found.

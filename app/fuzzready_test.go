@@ -163,7 +163,7 @@ func TestReady(t *testing.T) {
 		}
 		return n
 	}
-	cases := effort.Of[uint64](1000, 10)
+	cases := effort.Of[uint64](400, 10)
 	seed, from := number("NODETRAIL_READY_SEED", 1), number("NODETRAIL_READY_FROM", 0)
 	cases = number("NODETRAIL_READY_CASES", cases)
 	t.Logf("seed %d, cases %d to %d", seed, from, from+cases)
