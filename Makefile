@@ -43,7 +43,7 @@ build: ## build the static program bin/nodetrail
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/nodetrail ./cmd/nodetrail
 
 # A test needs no program that is optimized by a profile, which takes as long to build as all else.
-quick test race: export GOFLAGS := $(shell $(GO) env GOFLAGS) -pgo=off
+quick test race chart e2e dashboards-test web-test: export GOFLAGS := $(shell $(GO) env GOFLAGS) -pgo=off
 
 # Many tests wait most of their time: with more at once than there are cores, the cores have work meanwhile.
 .PHONY: test

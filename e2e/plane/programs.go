@@ -158,6 +158,9 @@ func stamps() []string {
 	return []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"}
 }
 
+// withoutDebug spares the tenth of the compiler's time that what a debugger reads takes, which the linker is told to leave out.
+const withoutDebug = "-gcflags=all=-dwarf=false"
+
 func (p *Programs) build(ctx context.Context, kube kubeModule, etcdDir, to string, packages []string) error {
 	parts := strings.Split(strings.TrimPrefix(p.Kubernetes, "v"), ".")
 	ldflags := "-s -w"
@@ -166,12 +169,12 @@ func (p *Programs) build(ctx context.Context, kube kubeModule, etcdDir, to strin
 		ldflags += fmt.Sprintf(" %sgitVersion=%s %sgitMajor=%s %sgitMinor=%s", stamp, p.Kubernetes, stamp, parts[0], stamp, parts[1])
 	}
 	if n := len(packages) - 1; packages[n] == etcd {
-		if _, err := command(ctx, etcdDir, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(to, "etcd"), etcd); err != nil {
+		if _, err := command(ctx, etcdDir, "go", "build", "-trimpath", withoutDebug, "-ldflags", "-s -w", "-o", filepath.Join(to, "etcd"), etcd); err != nil {
 			return err
 		}
 		packages = packages[:n]
 	}
-	_, err := command(ctx, kube.dir, "go", append([]string{"build", "-modfile=" + kube.modFile, "-tags=" + kube.tag, "-trimpath", "-ldflags", ldflags, "-o", to + "/"}, packages...)...)
+	_, err := command(ctx, kube.dir, "go", append([]string{"build", "-modfile=" + kube.modFile, "-tags=" + kube.tag, "-trimpath", withoutDebug, "-ldflags", ldflags, "-o", to + "/"}, packages...)...)
 	return err
 }
 
