@@ -128,6 +128,9 @@ A policy that leaves out a stage hides requests in part:
   is.
 - Without both 'RequestReceived' and 'Panic', a request at which the API server panics is not in the log.
 
+The group '*' of a rule stands for all groups since Kubernetes 1.36; before, it matches no request. The check is unproven if the policy hides
+a request either way. Name the groups. As a verb, a namespace or a resource name, '*' matches no request in any version.
+
 Whatever the policy, watches of nodes that end in the log must also begin in it. The beginning may be missing for at most 1 % of the watches
 of each kind, and for at most 1 % of all watches in an hour. So nodetrail notices a log shipper that drops events under load. A watch counts
 only if the node renewed its Lease in the five minutes in which the watch began, and in the five minutes before and after. Otherwise the

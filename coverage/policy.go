@@ -39,8 +39,10 @@ type Policy struct {
 	levels audit.PolicyRuleEvaluator
 	// indices is the same policy with the index of each rule for its level: upstream's evaluator then says which rule it was.
 	indices audit.PolicyRuleEvaluator
-	hides   hidesBook
-	text    []byte // of the file that it was read from, if it was
+	// older is what indices is for API servers before Kubernetes 1.36, where the group * is no wildcard; nil if no rule has it.
+	older audit.PolicyRuleEvaluator
+	hides hidesBook
+	text  []byte // of the file that it was read from, if it was
 }
 
 // ReadPolicy reads the policy that kube-apiserver's --audit-policy-file names.
@@ -108,14 +110,48 @@ func ParsePolicy(b []byte) (*Policy, error) {
 		}
 	}
 	out.lines = linesOf(b, len(from.Rules))
+	verbatim(from.Rules)
 	// The evaluator changes the policy that it is given.
 	out.levels = policy.NewPolicyRuleEvaluator(from.DeepCopy())
 	marked := from.DeepCopy()
 	for i := range marked.Rules {
 		marked.Rules[i].Level = internal.Level(fmt.Sprint(i))
 	}
+	older, differs := marked.DeepCopy(), false
+	for i := range older.Rules {
+		for j := range older.Rules[i].Resources {
+			if g := &older.Rules[i].Resources[j]; g.Group == "*" {
+				g.Group, differs = nothing, true
+			}
+		}
+	}
 	out.indices = policy.NewPolicyRuleEvaluator(marked)
+	if differs {
+		out.older = policy.NewPolicyRuleEvaluator(older)
+	}
 	return out, nil
+}
+
+// nothing is no verb, namespace, name or group of any request.
+const nothing = "\x00"
+
+// verbatim replaces a * where it is no wildcard: there the API server looks for a verb, a namespace or a name of that text, and no request has one.
+// [AnyOther], which is asked about in place of what no rule names, must not match it.
+func verbatim(all []internal.PolicyRule) {
+	replace := func(words []string) {
+		for i, w := range words {
+			if w == AnyOther {
+				words[i] = nothing
+			}
+		}
+	}
+	for i := range all {
+		replace(all[i].Verbs)
+		replace(all[i].Namespaces)
+		for j := range all[i].Resources {
+			replace(all[i].Resources[j].ResourceNames)
+		}
+	}
 }
 
 // shorten bounds a message that quotes the file.

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	internal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -213,11 +214,14 @@ func (p *Policy) vocabulary() *vocabulary {
 // within is what of the vocabulary the rule can match, as far as it is cheap to tell: the evaluator decides.
 func (v *vocabulary) within(r *internal.PolicyRule) *vocabulary {
 	out := *v
+	named := func(words []string) []string {
+		return slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == AnyOther }) // see verbatim
+	}
 	if len(r.Verbs) > 0 {
-		out.verbs = r.Verbs
+		out.verbs = named(r.Verbs)
 	}
 	if len(r.Namespaces) > 0 {
-		out.namespaces = r.Namespaces
+		out.namespaces = named(r.Namespaces)
 	}
 	if len(r.NonResourceURLs) > 0 && len(r.Resources)+len(r.Namespaces) == 0 {
 		out.groups = nil // none but paths
@@ -329,9 +333,17 @@ func (p *Policy) hiddenRequest(rule int, lost codes.Code, a *authorizer.Attribut
 	return h
 }
 
-// decided returns the rule that decides on a request, -1 for none, and what it keeps out of the log, as [loses] has it.
+// decided returns the rule that decides on a request, -1 for none, and what it keeps out of the log, as [loses] has it. Where that depends on the API server's
+// version, it is for one that keeps something out.
 func (p *Policy) decided(a *authorizer.AttributesRecord) (rule int, lost codes.Code) {
-	got := p.indices.EvaluatePolicyRule(a)
+	if rule, lost = p.decidedBy(p.indices, a); lost == "" && p.older != nil {
+		return p.decidedBy(p.older, a)
+	}
+	return rule, lost
+}
+
+func (p *Policy) decidedBy(by audit.PolicyRuleEvaluator, a *authorizer.AttributesRecord) (rule int, lost codes.Code) {
+	got := by.EvaluatePolicyRule(a)
 	rule, err := strconv.Atoi(string(got.Level))
 	if err != nil {
 		return -1, codes.PolicyLacks // no rule: the level is None
