@@ -140,3 +140,20 @@ func (d *credentialDetector) begins() (first time.Time) {
 	}
 	return first
 }
+
+// lastHome is how the node's kubelet used the address of its Node at which it lived last; nil if there is no Node any more, and where the state does not tell.
+func (n *credentials) lastHome(t time.Time, s State) (last *habit) {
+	if s == nil {
+		return nil
+	}
+	if exists, known := s.NodeExists(n.name, t); !exists || !known {
+		return nil
+	}
+	own := s.NodeAddresses(n.name)
+	for _, h := range slices.Concat(n.used[useV4], n.used[useV6]) {
+		if h.Alive >= livesFor && hasAddress(own, h.Value) && (last == nil || h.Last.After(last.Last)) {
+			last = h
+		}
+	}
+	return last
+}

@@ -237,3 +237,27 @@ func TestSecretTakenThatComesLate(t *testing.T) {
 		}
 	}
 }
+
+// Who comes with the credential of a kubelet that has been silent for days is judged by where that lived, as long as its Node is there, whatever he did before.
+func TestSecretTakenDaysAfterTheKubeletFellSilent(t *testing.T) {
+	const thief = "203.0.113.9"
+	for name, lead := range map[string]func(p *tale, at int){
+		"at once":           func(*tale, int) {},
+		"after renewals":    func(p *tale, at int) { p.lives("worker-1", thief, at, at+5*minute) },
+		"after one request": func(p *tale, at int) { p.one(at, "worker-1", does("get nodes worker-1"), comes(thief)) },
+	} {
+		for _, silent := range []int{40, 50, 200} {
+			p, at := &tale{}, (20+60*silent)*minute
+			p.lives("worker-1", "10.0.0.1", 2, 20*minute)
+			p.lives("worker-2", "10.0.0.2", 1, 30*minute)
+			p.lives("worker-2", "10.0.0.2", at-hour, at+hour)
+			lead(p, at)
+			p.taken(at+5*minute, "worker-1", thief)
+			p.sort()
+			got := p.run(t, nodeCredentialMisuse(), housed(3), nil, 1, false)
+			if !slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, "critical") && strings.Contains(s, thief) }) {
+				t.Errorf("%s, %d hours later: %q", name, silent, got)
+			}
+		}
+	}
+}

@@ -316,7 +316,7 @@ func (d *credentialDetector) Advance(t time.Time, s State, found func(*Detection
 		d.judgeSilent(end, s, found)
 	}
 	if end/60 != d.done/60 {
-		d.forget(t)
+		d.forget(t, s)
 	}
 	d.done = end
 }
@@ -578,12 +578,12 @@ func (n *credentials) detection(other *habit, reason Reason, apart string, minut
 	}
 }
 
-// forget drops what has not been used for long.
-func (d *credentialDetector) forget(t time.Time) {
+// forget drops what has not been used for long, but not where the kubelet of a Node that is there lived last: who comes after days is judged next to that.
+func (d *credentialDetector) forget(t time.Time, s State) {
 	for name, n := range d.nodes {
-		left := 0
+		left, last := 0, n.lastHome(t, s)
 		for k := range n.used {
-			n.used[k] = slices.DeleteFunc(n.used[k], func(h *habit) bool { return t.Sub(h.Last) > habitFor })
+			n.used[k] = slices.DeleteFunc(n.used[k], func(h *habit) bool { return t.Sub(h.Last) > habitFor && h != last })
 			left += len(n.used[k])
 		}
 		n.fresh = true
