@@ -39,7 +39,7 @@ func (p *Policy) LogsBirths() bool {
 				a := authorizer.AttributesRecord{
 					User: u, Verb: verb, APIGroup: "certificates.k8s.io", APIVersion: "v1", Resource: "certificatesigningrequests", Subresource: sub, Name: "nodetrail-example", ResourceRequest: true,
 				}
-				if _, lost := p.decidedBy(p.indices, &a); lost != "" || p.levels.EvaluatePolicyRule(&a).Level.Less(internal.LevelRequest) {
+				if _, lost := p.decided(&a); lost != "" || p.levels.EvaluatePolicyRule(&a).Level.Less(internal.LevelRequest) {
 					return false
 				}
 			}

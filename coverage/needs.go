@@ -140,7 +140,7 @@ func (p *Policy) lacks(c *lacking, n *need) {
 		namespaces = append(append(namespaces, systemNamespace), named...)
 	}
 	ask(n.questions, p.askers(n.who), namespaces, func(a *asked) {
-		rule, lost := p.decidedBy(p.indices, &a.attrs)
+		rule, lost := p.decided(&a.attrs)
 		m := missing{lost, rule, a.verb + " " + a.resource}
 		switch {
 		case always(lost), n.whole && lost != "":
@@ -173,7 +173,7 @@ func (p *Policy) LogsOfNodes(verb, resource string) bool {
 	_, named := p.named()
 	all := true
 	ask([]question{q}, p.askers(nodes), append([]string{anyNamespace, systemNamespace}, named...), func(a *asked) {
-		_, lost := p.decidedBy(p.indices, &a.attrs)
+		_, lost := p.decided(&a.attrs)
 		all = all && !always(lost)
 	})
 	return all

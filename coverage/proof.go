@@ -131,7 +131,7 @@ func (p *Policy) HidesAsNode(who user.Info, harmless Harmless) Hidden {
 	_, spaces := p.named()
 	seen := map[HiddenRequest]bool{}
 	ask(nodeQuestions(), []user.Info{who}, append([]string{anyNamespace, systemNamespace}, spaces...), func(a *asked) {
-		rule, lost := p.decided(&a.attrs)
+		rule, lost := p.decidedInSome(&a.attrs)
 		if lost == "" || a.minor || harmless.Is != nil && harmless.Is(&a.attrs) {
 			return
 		}
@@ -288,7 +288,7 @@ func (p *Policy) try(out *Hidden, rule int, w *vocabulary, who user.Info, harmle
 	defer func() { out.Requests = append(out.Requests, seldom.all...) }()
 	a := &authorizer.AttributesRecord{User: who}
 	one := func() {
-		index, lost := p.decided(a)
+		index, lost := p.decidedInSome(a)
 		if index != rule || lost == "" || harmless != nil && harmless(a) {
 			return
 		}
@@ -333,10 +333,14 @@ func (p *Policy) hiddenRequest(rule int, lost codes.Code, a *authorizer.Attribut
 	return h
 }
 
-// decided returns the rule that decides on a request, -1 for none, and what it keeps out of the log, as [loses] has it. Where that depends on the API server's
-// version, it is for one that keeps something out.
+// decided returns the rule that decides on a request in Kubernetes 1.36 and later, -1 for none, and what it keeps out of the log, as [loses] has it.
 func (p *Policy) decided(a *authorizer.AttributesRecord) (rule int, lost codes.Code) {
-	if rule, lost = p.decidedBy(p.indices, a); lost == "" && p.older != nil {
+	return p.decidedBy(p.indices, a)
+}
+
+// decidedInSome is decided for any version of the API server, one that keeps something out of the log if there is one.
+func (p *Policy) decidedInSome(a *authorizer.AttributesRecord) (rule int, lost codes.Code) {
+	if rule, lost = p.decided(a); lost == "" && p.older != nil {
 		return p.decidedBy(p.older, a)
 	}
 	return rule, lost

@@ -171,10 +171,7 @@ func (o ordering) of(f *found) orderKey {
 }
 
 func (o ordering) compare(a, b *orderKey) int {
-	n := 0
-	for i := 0; i < len(a.n) && n == 0; i++ {
-		n = cmp.Compare(a.n[i], b.n[i])
-	}
+	n := slices.Compare(a.n[:], b.n[:])
 	if n == 0 {
 		n = strings.Compare(a.s, b.s)
 	}
