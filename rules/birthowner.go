@@ -1,5 +1,7 @@
 package rules
 
+import "slices"
+
 // addressOwner are the first two nodes that came from an address, each with the step of that.
 type addressOwner struct {
 	name, other string
@@ -27,6 +29,7 @@ func (d *birthDetector) own(n *birthNode, step int64) {
 		return
 	}
 	was := *o
+	d.leave(o, n, step)
 	defer func() {
 		if *o != was {
 			d.ownersTold[n.address] = struct{}{}
@@ -40,6 +43,27 @@ func (d *birthDetector) own(n *birthNode, step int64) {
 	}
 	if o.other != "" && (o.later < o.step || o.later == o.step && o.other < o.name) {
 		o.name, o.other, o.step, o.later = o.other, o.name, o.later, o.step
+	}
+}
+
+// goneForSteps is for how long a node that has done nothing keeps its address: machines get the addresses of others that are gone.
+const goneForSteps = goneFor * stepsPerMinute
+
+// leave takes the address from the nodes that have done nothing for an hour when the given one comes from there.
+func (d *birthDetector) leave(o *addressOwner, n *birthNode, step int64) {
+	left := func(name string) bool {
+		old := d.nodes[name]
+		return name != n.name && !(old != nil && slices.ContainsFunc(old.holders, func(h *holder) bool { return h.Last+goneForSteps >= step }))
+	}
+	if o.other != "" && left(o.other) {
+		o.other, o.later = "", 0
+	}
+	switch {
+	case !left(o.name):
+	case o.other != "":
+		o.name, o.step, o.other, o.later = o.other, o.later, "", 0
+	default:
+		o.name, o.step = n.name, step
 	}
 }
 

@@ -450,7 +450,7 @@ func FuzzRestoreOfCoverage(f *testing.F) {
 	f.Add(rememberedCoverage, "", []byte(`{"Done":176000000,"First":1,"Last":9,"Hour":[1,2,3,4,5,6],"Told":true}`))
 	f.Add(rememberedCoverNode, "worker-1", []byte(`{"Minutes":18446744073709551615,"First":9,"Last":1,"Told":true,"Group":true}`))
 	f.Add(rememberedCredentials, "worker-1", []byte(`[[null,{"Value":"a","Minutes":7,"Minute":9,"IDs":["","b","c","d","e","f","g"]}],[],[{}]]`))
-	f.Add(rememberedOwner, "10.0.0.1", []byte(`{"Node":"x","Shared":true}`))
+	f.Add(rememberedOwner, "10.0.0.1", []byte(`{"Nodes":["x","y","z"]}`))
 	f.Fuzz(func(t *testing.T, kind, key string, value []byte) {
 		d := NewDetectors([]*Rule{auditCoverageGap(), nodeCredentialMisuse()}, DetectorOptions{})
 		if err := d.Restore([]Remembered{{Kind: kind, Key: key, Value: value}}); err != nil {

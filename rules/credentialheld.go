@@ -45,7 +45,7 @@ func (d *credentialDetector) hold(n *credentials, h *habit, s State) {
 		if h.Lived > 0 && h.Lived <= livesFor && !o.Until.After(h.From.Add(movesWithin)) && h.From.Sub(o.Until) <= movedFor*time.Minute && ofNoNode(s, n.name, h.Value) {
 			h.Held, h.Handed, o.holding = true, true, holding{Holder: n.name, Since: h.From, Until: h.Renewed}
 		}
-	case h.Rooted && h.Lived == livesFor && o.Second == "": // so that it is the first to use the address
+	case h.Rooted && h.Lived == livesFor && len(o.Nodes) == 1: // so that it is the first to use the address
 		if ofNoNode(s, n.name, h.Value) {
 			h.Held, o.holding = true, holding{Holder: n.name, Since: h.From, Until: h.Renewed}
 		}

@@ -105,7 +105,7 @@ func (d *credentialDetector) Restore(r *Remembered) (own bool, err error) {
 		if err := json.Unmarshal(r.Value, &o); err != nil {
 			return true, err
 		}
-		if d.owners.get(r.Key) == nil {
+		if o.Nodes = o.Nodes[:min(len(o.Nodes), mostOwners)]; len(o.Nodes) > 0 && d.owners.get(r.Key) == nil {
 			d.owners.add(r.Key, &o)
 		}
 		return true, nil

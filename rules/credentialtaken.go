@@ -71,7 +71,7 @@ func (d *credentialDetector) straggle(r *Request, step int64) {
 	}
 	key := keyOfAddress(addr)
 	n.latest = max(n.latest, step/stepsPerMinute)
-	if d.own(n, key.value); took(r) {
+	if d.own(n, key.kind, key.value, step/stepsPerMinute, nil); took(r) {
 		d.wait(n, key, text, step/stepsPerMinute, r)
 	}
 }
@@ -265,16 +265,31 @@ func (h *habit) surrounds(t *taking, other *habit, m int64) bool {
 	return next(m-1, i >= 0 && t.Around[i].Before) && next(m+1, i >= 0 && t.Around[i].After)
 }
 
-// ofAnother reports whether another Node has the address and has had it for long, and this one has not: in the network of a node there are others.
+// ofAnother reports whether another Node has the address and has had it for long, and this one has not: in the network of a node there are others. Where this one has reported
+// it since, the other one must have it still: addresses of nodes that are gone or rebuilt are given to others.
 func (d *credentialDetector) ofAnother(n *credentials, t *taking, s State) bool {
-	has := func(name string) bool {
-		return slices.ContainsFunc(s.NodeAddressSets(name, t.At), func(all []string) bool { return hasAddress(all, t.Value) })
-	}
-	if s == nil || t.Kind != useV6 || has(n.name) {
+	if s == nil || t.Kind != useV6 {
 		return false
 	}
+	has := func(sets [][]string) bool {
+		return slices.ContainsFunc(sets, func(all []string) bool { return hasAddress(all, t.Value) })
+	}
+	if has(s.NodeAddressSets(n.name, t.At)) {
+		return false
+	}
+	reported := has(s.NodeAddressSets(n.name, time.Time{}))
 	for name := range d.nodes {
-		if name != n.name && has(name) {
+		if name == n.name {
+			continue
+		}
+		sets := s.NodeAddressSets(name, t.At)
+		if reported {
+			if exists, known := s.NodeExists(name, t.At); known && !exists {
+				continue
+			}
+			sets = sets[max(0, len(sets)-1):]
+		}
+		if has(sets) {
 			return true
 		}
 	}
@@ -351,7 +366,7 @@ func (d *credentialDetector) home(n *credentials, kind uint8, sets [][]string) s
 			if !ok || a.Is6() != (kind == useV6) || a.IsLoopback() {
 				continue
 			}
-			if o := d.owners.get(a.String()); o != nil && !o.Shared && (o.Node == n.name || o.Second == n.name) {
+			if o := d.owners.get(a.String()); o != nil && len(o.Nodes) < mostOwners && slices.Contains(o.Nodes, n.name) {
 				return a.String()
 			}
 		}

@@ -93,15 +93,6 @@ type habit struct {
 	life
 }
 
-// owner says which node used an address or a certificate first, which one second, and whether still others did: then it is that of a proxy or a gateway.
-// Two nodes are not enough for that: who holds the credentials of two uses each from the other's address.
-type owner struct {
-	Node   string
-	Second string `json:",omitempty"`
-	Shared bool
-	holding
-}
-
 const (
 	mostHabits = 4
 	// fewUses is how many uses in a minute are looked through one by one.
@@ -345,7 +336,7 @@ func (d *credentialDetector) take(minute int64, s State, found func(*Detection))
 	})
 	several := map[*credentials]uint8{} // the kinds of which a node has used more than one
 	for _, u := range all {
-		if first, other := d.own(u.node, u.value); other && u.kind == useCertificate {
+		if first, other := d.own(u.node, u.kind, u.value, minute, s); other && u.kind == useCertificate {
 			found(&Detection{
 				Finding: Finding{
 					Rule: CredentialMisuse, Reason: SharedCertificate, Severity: High, Subject: u.node.name, Allowed: true,
@@ -402,29 +393,6 @@ func (n *credentials) close(minute int64) {
 
 func idsOf(ids ...string) []string {
 	return slices.DeleteFunc(ids, func(s string) bool { return s == "" })
-}
-
-// own says which node used an address or a certificate first, if it was another one.
-func (d *credentialDetector) own(n *credentials, value string) (first string, other bool) {
-	o := d.owners.get(value)
-	if o == nil {
-		d.owners.add(value, &owner{Node: n.name})
-		d.told[value] = struct{}{}
-		return "", false
-	}
-	if o.Node == n.name {
-		return "", false
-	}
-	switch {
-	case o.Shared || o.Second == n.name:
-		return o.Node, true
-	case o.Second == "":
-		o.Second = n.name
-	default:
-		o.Shared = true
-	}
-	d.told[value] = struct{}{}
-	return o.Node, true
 }
 
 // note enters a minute's use. Where there are too many it takes the place of another one, but of none that is still to be judged next to others, in its minute or the
@@ -556,18 +524,6 @@ func PlainAddress(text string) (netip.Addr, bool) {
 func isLoopback(address string) bool {
 	a, err := netip.ParseAddr(address)
 	return err == nil && a.IsLoopback()
-}
-
-// shared reports whether more than two nodes come from there.
-func (d *credentialDetector) shared(value string) bool {
-	o := d.owners.get(value)
-	return o != nil && o.Shared
-}
-
-// severalAt reports whether more than one node comes from there.
-func (d *credentialDetector) severalAt(value string) bool {
-	o := d.owners.get(value)
-	return o != nil && o.Second != ""
 }
 
 // detection is about the one of two that is used less, mostly the intruder's.

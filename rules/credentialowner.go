@@ -1,0 +1,75 @@
+package rules
+
+import "slices"
+
+// owner is by which nodes an address or a certificate is used, in the order in which they came. An address of three is that of a proxy or a gateway.
+// Two nodes are not enough for that: who holds the credentials of two uses each from the other's address.
+type owner struct {
+	Nodes []string // mostOwners at most
+	holding
+}
+
+const (
+	mostOwners = 3
+	// goneFor is for how many minutes a node has not come from an address until that is handed on.
+	goneFor = 60
+)
+
+// own says which node used an address or a certificate first, if it was another one.
+func (d *credentialDetector) own(n *credentials, kind uint8, value string, minute int64, s State) (first string, other bool) {
+	o := d.owners.get(value)
+	if o == nil {
+		o = &owner{Nodes: []string{n.name}}
+		d.owners.add(value, o)
+		d.told[value] = struct{}{}
+		return "", false
+	}
+	first = o.Nodes[0]
+	if others := len(o.Nodes); others < mostOwners && (others > 1 || first != n.name) {
+		if kind != useCertificate {
+			d.handOn(n, o, kind, value, minute, s)
+		}
+		if is := slices.Contains(o.Nodes, n.name); !is {
+			o.Nodes = append(o.Nodes, n.name)
+		} else if len(o.Nodes) == others {
+			return first, first != n.name
+		}
+		d.told[value] = struct{}{}
+	}
+	return first, first != n.name
+}
+
+// handOn takes an address that a Node of them has or had from the nodes that are gone: others get their addresses. What three use at the same time is a gateway's for good.
+func (d *credentialDetector) handOn(n *credentials, o *owner, kind uint8, value string, minute int64, s State) {
+	if s == nil || !slices.ContainsFunc(append([]string{n.name}, o.Nodes...), func(name string) bool { return hasAddress(s.NodeAddresses(name), value) }) {
+		return
+	}
+	at := timeOfMinute(minute)
+	o.Nodes = slices.DeleteFunc(o.Nodes, func(name string) bool {
+		if name == n.name {
+			return false
+		}
+		if exists, known := s.NodeExists(name, at); known && !exists {
+			return true
+		}
+		if tenant := d.nodes[name]; tenant != nil {
+			if h := tenant.habit(kind, value); h != nil && minute-h.Minute <= goneFor {
+				return false
+			}
+		}
+		sets := s.NodeAddressSets(name, at)
+		return len(sets) == 0 || !hasAddress(sets[len(sets)-1], value)
+	})
+}
+
+// shared reports whether more than two nodes come from there.
+func (d *credentialDetector) shared(value string) bool {
+	o := d.owners.get(value)
+	return o != nil && len(o.Nodes) == mostOwners
+}
+
+// severalAt reports whether more than one node comes from there.
+func (d *credentialDetector) severalAt(value string) bool {
+	o := d.owners.get(value)
+	return o != nil && len(o.Nodes) > 1
+}
