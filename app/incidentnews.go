@@ -147,7 +147,7 @@ func (s *announcer) change(was *sinks.IncidentEvent, in *sinks.Incident) (sinks.
 	switch closed := was.Change == sinks.IncidentClosed; {
 	case in.State != incidents.Open:
 		return sinks.IncidentClosed, !closed
-	case closed, in.Worse(&was.Incident), s.format != sinks.Slack && in.Grown(&was.Incident):
+	case closed, in.Turned(&was.Incident), s.format != sinks.Slack && in.Grown(&was.Incident):
 		return sinks.IncidentUpdated, true
 	}
 	return "", false

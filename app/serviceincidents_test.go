@@ -369,6 +369,54 @@ func TestExceptedIncidentsAreClosed(t *testing.T) {
 	w.look(time.Minute, "worker-3 closed critical", "worker-3 opened critical", "worker-3 updated critical", "worker-5 opened critical")
 }
 
+// A theft is heard on a node on which an exception covers a program that reads secrets all the time, whatever else was heard of the node before; the program is not.
+func TestTheftBesideExceptedProgram(t *testing.T) {
+	const except = `exceptions: [{rule: out-of-scope-secret-read, match: 'finding.userAgent == "agent"', owner: a, reason: b, expires: 9999-12-31}]`
+	type step struct {
+		what  string
+		heard string
+	}
+	for name, steps := range map[string][]step{
+		"no theft":               {{"", ""}, {"", ""}, {"", ""}},
+		"a theft":                {{"", ""}, {"", ""}, {"theft", "opened critical"}, {"", ""}, {"", "closed critical"}},
+		"hours after a refusal":  {{"refusal", "opened medium"}, {"", ""}, {"", "closed medium"}, {"", ""}, {"theft", "opened critical"}},
+		"just after a refusal":   {{"refusal", "opened medium"}, {"theft", "updated critical"}, {"theft", ""}},
+		"of what wrote before":   {{"write", "opened critical"}, {"write", ""}, {"theft", "updated critical"}, {"theft", ""}},
+		"an exception since":     {{"refusal no exception", "opened critical"}, {"refusal", "updated medium"}, {"refusal", ""}, {"theft", "updated critical"}},
+		"an exception from then": {{"no exception", "opened critical"}, {"", "closed critical"}, {"", ""}, {"theft", "opened critical"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newLooker(t, sinks.Slack)
+			w.look(0)
+			for i, s := range steps {
+				w.conf = except + "\n"
+				if strings.Contains(s.what, "no exception") {
+					w.conf = ""
+				}
+				act := strings.Split(s.what, " ")[0]
+				if act == "refusal" || act == "theft" {
+					w.read("worker-3", act == "theft")
+				}
+				e := readAt("worker-3", fmt.Sprint(act, i), w.now, true)
+				if k := &e.Findings[0]; act == "write" {
+					k.Key.Rule, k.Key.Verb, k.Key.Resource, k.Reason = rules.ForeignWrite, "patch", "nodes", rules.WriteSucceeded
+					w.commit(e)
+				}
+				e = readAt("worker-3", "tls", w.now.Add(time.Second), true)
+				e.Findings[0].Key.Product, e.ID = "agent", tally.IDOf(fmt.Sprint(i))
+				w.commit(e)
+				var want []string
+				if s.heard != "" {
+					want = []string{"worker-3 " + s.heard}
+				}
+				w.look(2*time.Second, want...)
+				w.to.ids()
+				w.now = w.now.Add(31 * time.Minute)
+			}
+		})
+	}
+}
+
 // What is stored of incidents that the store has forgotten is forgotten too, after they were closed.
 func TestForgottenIncidents(t *testing.T) {
 	at := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)

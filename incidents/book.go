@@ -115,17 +115,34 @@ func compareParts(a, b *part) int {
 type span struct {
 	first, last time.Time
 	acts        []*part // what somebody did, in order
+	covered     []*part // what exceptions cover, where that is not all of the incident
 	beside      []*part // circumstances of that time
 }
 
-// spans puts sorted parts together. What is done follows what was done before within [Pause]; circumstances begin and prolong nothing, since they
-// last.
+// spans puts sorted parts together. What an exception covers is no part of what somebody did: it accompanies an incident, and is one by itself only where it is
+// a pause away from all others. Circumstances begin and prolong nothing, since they last.
 func spans(parts []*part) []*span {
-	var out []*span
+	var acts, covered, lasting []*part
 	for _, p := range parts {
-		if p.act == rules.Circumstance {
-			continue
+		switch {
+		case p.act == rules.Circumstance:
+			lasting = append(lasting, p)
+		case p.excepted:
+			covered = append(covered, p)
+		default:
+			acts = append(acts, p)
 		}
+	}
+	out := follow(acts)
+	alone := accompany(out, covered, func(s *span, p *part) { s.covered = append(s.covered, p) })
+	out = append(out, follow(alone)...)
+	accompany(out, lasting, func(s *span, p *part) { s.beside = append(s.beside, p) })
+	return out
+}
+
+// follow makes incidents of acts: each follows the one before within [Pause].
+func follow(acts []*part) (out []*span) {
+	for _, p := range acts {
 		n := len(out)
 		if n == 0 || p.group.First.Sub(out[n-1].last) >= Pause {
 			out = append(out, &span{first: p.group.First, last: p.group.Last})
@@ -137,19 +154,22 @@ func spans(parts []*part) []*span {
 			s.last = p.group.Last
 		}
 	}
+	return out
+}
+
+// accompany adds each part to the first incident that is not a pause away from it, and returns the others.
+func accompany(all []*span, parts []*part, add func(*span, *part)) (others []*part) {
 	for _, p := range parts {
-		if p.act != rules.Circumstance {
+		i := slices.IndexFunc(all, func(s *span) bool {
+			return !p.group.First.After(s.last.Add(Pause)) && !p.group.Last.Before(s.first.Add(-Pause))
+		})
+		if i < 0 {
+			others = append(others, p)
 			continue
 		}
-		// It belongs to the first incident that is not a pause away from it.
-		for _, s := range out {
-			if !p.group.First.After(s.last.Add(Pause)) && !p.group.Last.Before(s.first.Add(-Pause)) {
-				s.beside = append(s.beside, p)
-				break
-			}
-		}
+		add(all[i], p)
 	}
-	return out
+	return others
 }
 
 // ID is that of the incident of a credential that began at a time, in every process.

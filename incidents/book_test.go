@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -378,5 +379,57 @@ func TestRotateByVerb(t *testing.T) {
 		if len(in) != 1 || len(in[0].Rotate) != want {
 			t.Errorf("%s: %+v", verb, in)
 		}
+	}
+}
+
+// What an exception covers says nothing of what somebody else does with the credential: it neither opens an incident, nor prolongs one, nor makes it worse.
+//
+// Seen to fail where an incident begins, lasts and is as severe as all of its findings.
+func TestExceptedActsAreNoPart(t *testing.T) {
+	agent := func(k *tally.Key, _ *tally.Group) bool { return k.Name == "agent" }
+	last := noon.Add(6 * time.Hour)
+	theft := read(noon.Add(5*time.Hour), "a", "stolen", "other", "198.51.100.9")
+	for _, c := range []struct {
+		name string
+		more []tally.Entry
+		want []string // state, severity, hours, findings, what an exception covers of them, requests that succeeded, objects to rotate, addresses, bindings
+	}{
+		{"the agent alone", nil, []string{"closed critical 0-6 2/2 37 1 1 1"}},
+		{"a refusal", []tally.Entry{refusal(noon, "a", "x")}, []string{"quiet medium 0-0 3/2 0 0 0 0", "closed critical 2-6 2/2 25 1 1 1"}},
+		{"an odd address as the agent begins", []tally.Entry{oddAddress(noon, "a", "198.51.100.9")}, []string{"quiet high 0-0 3/2 0 0 1 0", "closed critical 2-6 2/2 25 1 1 1"}},
+		{"a refusal, and a theft", []tally.Entry{refusal(noon, "a", "x"), theft}, []string{"quiet critical 5-5 4/2 1 1 1 1", "quiet medium 0-0 3/2 0 0 0 0", "closed critical 2-3 2/2 12 1 1 1"}},
+		{"a theft, and then a refusal", []tally.Entry{theft, refusal(last, "a", "x")}, []string{"open medium 6-6 1/0 0 0 0 0", "quiet critical 5-5 4/2 1 1 1 1", "closed critical 0-3 2/2 24 1 1 1"}},
+	} {
+		h := NewHours(tally.MaxGroups)
+		for at := noon; !at.After(last); at = at.Add(10 * time.Minute) {
+			c.more = append(c.more, read(at, "a", "agent", "legacy", "10.0.0.7"), program(at, "a"))
+		}
+		for i := range c.more {
+			h.Add(&c.more[i])
+		}
+		var got []string
+		for _, in := range h.Book("production", agent).Incidents(last) {
+			got = append(got, fmt.Sprintf("%s %s %d-%d %d/%d %d %d %d %d", in.State, in.Severity, int(in.First.Sub(noon).Hours()), int(in.Last.Sub(noon).Hours()),
+				in.Findings, in.Excepted, in.Succeeded, len(in.Rotate), len(in.Addresses), len(in.Bindings)))
+			for _, r := range in.Reached {
+				if r.Beside != (r.Name != "x" && r.Name != "stolen" && (in.State != Closed || r.Name != "agent")) {
+					t.Errorf("%s: %+v", c.name, r)
+				}
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s:\n%s\nwant\n%s", c.name, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+		}
+	}
+}
+
+// A request that two rules flag counts if an exception covers one of them only.
+func TestExceptionOfOneRule(t *testing.T) {
+	h := NewHours(tally.MaxGroups)
+	e := read(noon, "a", "x", "legacy", "10.0.0.7")
+	h.Add(&e)
+	got := h.Book("production", func(k *tally.Key, _ *tally.Group) bool { return k.Rule == rules.ExcessAccess }).Incidents(noon)
+	if len(got) != 1 || got[0].State != Open || got[0].Severity != "critical" || got[0].Findings != 2 || got[0].Excepted != 1 || got[0].Succeeded != 1 || len(got[0].Rotate) != 1 {
+		t.Errorf("%+v", got)
 	}
 }

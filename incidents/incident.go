@@ -57,7 +57,7 @@ type Incident struct {
 	Requests  int64 `json:"requests"`
 	Refused   int64 `json:"refused"`
 	Succeeded int64 `json:"succeeded"`
-	// Excepted is how many of the incident's groups of findings an exception covers, of Findings.
+	// Excepted is how many of the incident's groups of findings an exception covers, of Findings. Unless these are all, they are listed, and count in nothing else.
 	Findings int `json:"findings"`
 	Excepted int `json:"excepted"`
 	// Addresses are where the requests came from, as far as findings tell: those that were seen first come first.
@@ -112,7 +112,7 @@ type Row struct {
 	Severity  string `json:"severity"`
 	Succeeded bool   `json:"succeeded"`
 	// Beside says that nothing shows who made the requests: they are the node's usual ones, perhaps, such as those of a program that uses its
-	// credential. They are not counted in the incident.
+	// credential; or that an exception covers them. They are not counted in the incident.
 	Beside   bool      `json:"beside"`
 	Requests int64     `json:"requests"`
 	First    time.Time `json:"first"`

@@ -16,6 +16,7 @@ type rowKey struct {
 	object    Object
 	wide      bool
 	succeeded bool
+	covered   bool
 }
 
 // gathered is a row in the making.
@@ -26,14 +27,15 @@ type gathered struct {
 	counts   map[string]int64 // by rule
 }
 
-// rows puts together what several rules found in the same requests: of a row those of the rule that flagged most are counted.
-func rows(parts []*part) []Row {
+// rows puts together what several rules found in the same requests: of a row those of the rule that flagged most are counted. What exceptions cover has rows of
+// its own.
+func rows(parts, covered []*part) []Row {
 	all := map[rowKey]*gathered{}
-	for _, p := range parts {
+	for i, p := range slices.Concat(parts, covered) {
 		if p.key.Verb == "" && !p.group.Wide {
 			continue // it is about no object
 		}
-		k := rowKey{p.key.Verb, p.object(), p.group.Wide, p.group.Succeeded && !rules.Fruitless(tally.ReasonOf(p.group.Reason, p.key.Apart))}
+		k := rowKey{p.key.Verb, p.object(), p.group.Wide, p.group.Succeeded && !rules.Fruitless(tally.ReasonOf(p.group.Reason, p.key.Apart)), i >= len(parts)}
 		g := all[k]
 		if g == nil {
 			g = &gathered{row: Row{Verb: k.verb, Object: k.object, Wide: k.wide, Succeeded: k.succeeded, First: p.group.First.UTC(), Last: p.group.Last.UTC()}, counts: map[string]int64{}}
@@ -41,7 +43,7 @@ func rows(parts []*part) []Row {
 		}
 		g.counts[p.key.Rule] += p.group.Count
 		g.severity = max(g.severity, p.group.Severity)
-		g.act = g.act || p.act != rules.Circumstance
+		g.act = g.act || p.act != rules.Circumstance && !k.covered
 		if p.group.First.Before(g.row.First) {
 			g.row.First = p.group.First.UTC()
 		}
@@ -73,13 +75,13 @@ func compareRows(a, b Row) int {
 		return 0
 	}
 	return cmp.Or(cmp.Compare(last(a.Beside), last(b.Beside)), cmp.Compare(last(!a.Succeeded), last(!b.Succeeded)), cmp.Compare(severityOf(b.Severity), severityOf(a.Severity)), a.First.Compare(b.First), compareObjects(a.Object, b.Object),
-		strings.Compare(a.Verb, b.Verb), cmp.Compare(last(a.Wide), last(b.Wide)))
+		strings.Compare(a.Verb, b.Verb), cmp.Compare(last(a.Wide), last(b.Wide)), slices.Compare(a.Rules, b.Rules))
 }
 
 // count fills in the rows, and what they add up to.
 func (in *Incident) count(s *span) {
 	groups := map[string]bool{}
-	for _, p := range s.acts {
+	for _, p := range slices.Concat(s.acts, s.covered) {
 		id := strings.Join(p.key.Strings(), "\x00")
 		groups[id] = groups[id] || !p.excepted
 	}
@@ -89,7 +91,7 @@ func (in *Incident) count(s *span) {
 			in.Excepted++
 		}
 	}
-	all := rows(s.all())
+	all := rows(s.all(), s.covered)
 	for i := range all {
 		r := &all[i]
 		switch {

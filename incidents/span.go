@@ -38,7 +38,7 @@ func (s *span) incident(cluster string, of holder, now time.Time) Incident {
 	return in
 }
 
-// all are the parts, what was done before circumstances.
+// all are the parts that count, what was done before circumstances.
 func (s *span) all() []*part { return slices.Concat(s.acts, s.beside) }
 
 // from is where the requests came from: of what was done all addresses, of circumstances the one that the finding names.
@@ -228,7 +228,7 @@ func (s *span) peak() (Moment, bool) {
 		}
 		for h, parts := range hours {
 			n := int64(0)
-			for _, r := range rows(parts) {
+			for _, r := range rows(parts, nil) {
 				n += r.Requests
 			}
 			if n > best || n == best && h.Before(at) {

@@ -93,26 +93,22 @@ func FromIncident(cluster string, in *incidents.Incident, w wording.Words) Incid
 	return out
 }
 
-// reach is how much the incident has come to: it grows when an update tells something new.
+// turn is what people hear of: how severe the incident is, and whether a request succeeded and disclosed something.
+func (in *Incident) turn() string {
+	return fmt.Sprint(in.Severity, in.Succeeded > 0, len(in.Rotate) > 0)
+}
+
+// reach is how much the incident has come to.
 func (in *Incident) reach() [3]int {
 	return [3]int{len(in.Addresses) + in.Omitted.Addresses, len(in.Bindings) + in.Omitted.Bindings, len(in.Rotate) + in.Omitted.Rotate}
 }
 
-// Worse reports whether the incident has become more severe than it was, or has its first success.
-func (in *Incident) Worse(was *Incident) bool {
-	return severityOf(in.Severity) > severityOf(was.Severity) || was.Succeeded == 0 && in.Succeeded > 0
-}
+// Turned reports whether the incident is more severe than it was, or has its first success or its first object to rotate; or the opposite, after an exception
+// covers a part: the next theft is news only compared with what is left.
+func (in *Incident) Turned(was *Incident) bool { return in.turn() != was.turn() }
 
-// Grown reports whether an address, a binding or something to rotate has been added to what it was.
-func (in *Incident) Grown(was *Incident) bool {
-	now := in.reach()
-	for i, n := range was.reach() {
-		if now[i] > n {
-			return true
-		}
-	}
-	return false
-}
+// Grown reports whether there are more addresses, bindings or objects to rotate than there were, or fewer.
+func (in *Incident) Grown(was *Incident) bool { return in.reach() != was.reach() }
 
 // IncidentEvent is a change of an incident.
 type IncidentEvent struct {
@@ -129,7 +125,7 @@ func NewIncidentEvent(change IncidentChange, in *Incident, was *IncidentEvent) I
 		return e
 	}
 	// What was changed tells the event apart from the others of the incident: a number would depend on when a process looked.
-	what := []string{in.Severity, string(in.State), fmt.Sprint(in.Succeeded > 0, in.reach())}
+	what := []string{in.Severity, string(in.State), fmt.Sprint(in.Succeeded > 0, in.Excepted > 0, in.reach())}
 	if change == IncidentClosed || was != nil && was.Change == IncidentClosed {
 		what = append(what, in.Last.Format(time.RFC3339Nano)) // it may be opened again, and closed again
 	}

@@ -239,6 +239,11 @@ func TestIncidentEventIDs(t *testing.T) {
 	add("success", NewIncidentEvent(IncidentUpdated, &more, &update))
 	more.Rotate = []incidents.Object{{}}
 	add("to rotate", NewIncidentEvent(IncidentUpdated, &more, &update))
+	less := in
+	less.Excepted = 1
+	fell := add("an exception", NewIncidentEvent(IncidentUpdated, &less, &update))
+	less.Severity, less.Succeeded, less.Rotate = more.Severity, 1, more.Rotate
+	add("the same again, of what no exception covers", NewIncidentEvent(IncidentUpdated, &less, &fell))
 	quiet := more
 	quiet.State = incidents.Quiet
 	closed := add("closed", NewIncidentEvent(IncidentClosed, &quiet, &update))
@@ -247,6 +252,31 @@ func TestIncidentEventIDs(t *testing.T) {
 	reopened := add("opened again", NewIncidentEvent(IncidentUpdated, &again, &closed))
 	again.State = incidents.Quiet
 	add("closed again", NewIncidentEvent(IncidentClosed, &again, &reopened))
+}
+
+// An update says what is more, and what is less once an exception covers it: the next event is measured by that one.
+func TestIncidentsTurn(t *testing.T) {
+	was := Incident{Severity: "high", Succeeded: 1, Addresses: []string{"a"}, Rotate: []incidents.Object{{}}}
+	for _, c := range []struct {
+		name          string
+		change        func(*Incident)
+		turned, grown bool
+	}{
+		{"more requests", func(in *Incident) { in.Requests, in.Succeeded = 9, 9 }, false, false},
+		{"severity", func(in *Incident) { in.Severity = "critical" }, true, false},
+		{"nothing succeeded", func(in *Incident) { in.Succeeded = 0 }, true, false},
+		{"nothing to rotate", func(in *Incident) { in.Rotate = nil }, true, true},
+		{"more to rotate", func(in *Incident) { in.Omitted.Rotate = 3 }, false, true},
+		{"an address", func(in *Incident) { in.Addresses = []string{"a", "b"} }, false, true},
+	} {
+		in := was
+		c.change(&in)
+		for i, pair := range [][2]*Incident{{&in, &was}, {&was, &in}} {
+			if turned, grown := pair[0].Turned(pair[1]), pair[0].Grown(pair[1]); turned != c.turned || grown != c.grown {
+				t.Errorf("%s, %d: turned %t, grown %t", c.name, i, turned, grown)
+			}
+		}
+	}
 }
 
 // Changes of incidents leave the queue in their order before findings, and the same one waits once.
