@@ -198,7 +198,7 @@ func Run(in *Input) []Result {
 	return out
 }
 
-// restOn makes the result unproven where a check that it rests on is not passed.
+// restOn makes the result unproven where a check that it rests on is not passed. Nobody can answer for that if nobody can for the check itself.
 func (r *Result) restOn(names []string, all []Result) {
 	for i := range all {
 		if o := &all[i]; o.State == Passed || !slices.Contains(names, o.Check) {
@@ -207,7 +207,11 @@ func (r *Result) restOn(names []string, all []Result) {
 		if r.State == Passed {
 			r.Next = Next{Code: NextSettleFirst}
 		}
-		r.Evidence = append(r.Evidence, Item{State: Unproven, Code: CodeRestsOn, Object: all[i].Check})
+		code := CodeRestsOn
+		if !all[i].waivable() {
+			code = CodeRestsOnUnwaivable
+		}
+		r.Evidence = append(r.Evidence, Item{State: Unproven, Code: code, Object: all[i].Check})
 		r.State = worse(r.State, Unproven)
 	}
 }

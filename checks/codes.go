@@ -114,6 +114,7 @@ const (
 	CodeAddressesMore      Code = "addresses-too-many"
 	CodeLeftOut            Code = "left-out-of-order"
 	CodeRestsOn            Code = "rests-on"
+	CodeRestsOnUnwaivable  Code = "rests-on-unwaivable"
 )
 
 // The codes of next steps.

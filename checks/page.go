@@ -32,8 +32,8 @@ func Index(all []Check) string {
 	b.WriteString("READY means that every check of the first list passed, CONFINED that every check of the second list did. The names are stable: they are\n" +
 		"labels of metrics and keys of waivers.\n\n" +
 		"A check is passed, failed, unproven or waived. One failed check makes the answer NOT READY (NOT CONFINED). If none failed and one is\n" +
-		"unproven, the answer is NOT ENOUGH EVIDENCE. A waiver covers what is unproven, never what failed. The answer then says how many waivers it\n" +
-		"rests on.\n")
+		"unproven, the answer is NOT ENOUGH EVIDENCE. A waiver covers what is unproven, never what failed, nor what depends on a check that failed.\n" +
+		"The answer then says how many waivers it rests on.\n")
 	for _, q := range []Question{Ready, Confined} {
 		fmt.Fprintf(&b, "\n## %s\n\n| check | claim |\n|---|---|\n", map[Question]string{
 			Ready: "Can the bindings be deleted?", Confined: "Is a stolen kubelet credential confined to its node?",

@@ -154,13 +154,24 @@ func (r *Result) waive(s *Scope) (covers []Item) {
 	return covers
 }
 
-// waivable reports whether there is something that somebody can answer for. Where nobody looked at anything, there is not.
+// waivable reports whether there is something that somebody can answer for. Where nobody looked at anything, or a check failed, there is not.
 func (i *Item) waivable() bool {
 	switch i.Code {
-	case CodeNothingSeen, CodeNoLog, CodeNotLookedAt:
+	case CodeNothingSeen, CodeNoLog, CodeNotLookedAt, CodeRestsOnUnwaivable:
 		return false
 	}
 	return true
+}
+
+// waivable reports whether waivers can cover all for which the check does not pass.
+func (r *Result) waivable() bool {
+	all := slices.Clone(r.Evidence)
+	for i := range all {
+		if item := &all[i]; item.State == Unproven && item.waivable() {
+			item.State = Waived
+		}
+	}
+	return r.State != Failed && stateOf(all) == Waived
 }
 
 func (s *Scope) empty() bool {

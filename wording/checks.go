@@ -214,6 +214,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeAddressesMore:      says("credentials were used from more addresses than nodetrail keeps"),
 	checks.CodeLeftOut:            says("the log goes back in time by more than two minutes, and the rules that look at several requests left requests out there"),
 	checks.CodeRestsOn:            about("it depends on the check %s, which is not passed"),
+	checks.CodeRestsOnUnwaivable:  about("it depends on the check %s, which is not passed and cannot be waived"),
 	checks.CodeRestrictionNotSeen: says("nothing in the log shows that NodeRestriction is in force"),
 	checks.CodeRestrictionCut: func(i *checks.Item) string {
 		return strings.TrimSuffix("the event of a node's write was too long, so that its body is not known, nor what NodeRestriction says of it: "+i.Object, ": ")
