@@ -25,7 +25,7 @@ import (
 const anyName = "nodetrail-example"
 
 // hidden asks the audit policy for what it keeps out of the log: of the requests of nodes, those that its rules name and any other, with the groups that
-// nodes have and that its rules name, and of those of everybody whom the state lets act as a node, and of others to whom a binding that goes gives something. An API server evaluates its policy before it looks whom somebody acts as.
+// nodes have and that its rules name, and of those of everybody whom the state lets act as a node or who may be in their group, and of others to whom a binding that goes gives something. An API server evaluates its policy before it looks whom somebody acts as.
 func (p *proof) hidden(in *checks.Input) {
 	if p.policy == nil {
 		return
@@ -74,9 +74,13 @@ func (p *proof) hidden(in *checks.Input) {
 			harmless = coverage.Harmless{Key: "by impersonation", Is: func(authorizer.Attributes) bool { return false }}
 		}
 		for _, s := range b.Subjects {
-			if !s.ForNodes() {
-				p.hiddenOf(s, harmless, note)
+			if s.ForNodes() {
+				for _, who := range p.members(s) {
+					note(p.policy.HidesAsNode(who, p.harmless(anyName)), subjectOf(who))
+				}
+				continue
 			}
+			p.hiddenOf(s, harmless, note)
 			for _, who := range p.state.actorsAs(s) {
 				p.hiddenOfUser(who, subjectOf(who), harmless, note)
 			}
@@ -123,6 +127,25 @@ func (p *proof) hiddenOfUser(who *user.DefaultInfo, as string, harmless coverage
 		return
 	}
 	note(p.policy.Hides(who, harmless), as)
+}
+
+// members are users who have what is given to nodes, the group or a user named as one, and are no nodes, as far as the policy may tell them from nodes: by a name
+// or by another group. Kubernetes' own users and groups are none of them: they have bindings of their own.
+func (p *proof) members(s rbac.SubjectRef) []*user.DefaultInfo {
+	who := somebody(s)
+	if s.Kind != rbacv1.GroupKind {
+		return []*user.DefaultInfo{who}
+	}
+	own := func(name string) bool { return strings.HasPrefix(name, "system:") }
+	users, groups := p.policy.Subjects()
+	var out []*user.DefaultInfo
+	for _, name := range slices.DeleteFunc(users, own) {
+		out = append(out, &user.DefaultInfo{Name: name, Groups: who.Groups})
+	}
+	for _, g := range slices.DeleteFunc(groups, own) {
+		out = append(out, &user.DefaultInfo{Name: who.Name, Groups: append([]string{g}, who.Groups...)})
+	}
+	return out
 }
 
 // notGiven says which requests rules do not give.
@@ -209,13 +232,14 @@ type actors struct {
 	Who []*user.DefaultInfo
 }
 
-// impersonatorsOf are those who may act as nodes by bindings that are not for nodes; of a group somebody.
+// impersonatorsOf are those who may act as nodes, as users named so, or in the group of nodes under any name, by bindings that are not for nodes; of a group
+// somebody.
 func impersonatorsOf(s *cluster.State, all []rbac.BindingInfo, to time.Time) []*user.DefaultInfo {
 	return whoActs(s, all, to, func(acts acting) bool {
-		return acts("", "groups", "", user.NodesGroup) && slices.ContainsFunc(actable(s, to), func(name string) bool { return acts("", "users", "", name) }) ||
-			acts("associated-node", "nodes", "", "*") || slices.ContainsFunc(actable(s, to), func(name string) bool {
-			return acts("arbitrary-node", "nodes", "", strings.TrimPrefix(name, nodeid.UserPrefix))
-		})
+		return acts.as(rbac.SubjectRef{Kind: rbacv1.GroupKind, Name: user.NodesGroup}) || acts("associated-node", "nodes", "", "*") ||
+			slices.ContainsFunc(actable(s, to), func(name string) bool {
+				return acts.as(rbac.SubjectRef{Kind: rbacv1.UserKind, Name: name}) || acts("arbitrary-node", "nodes", "", strings.TrimPrefix(name, nodeid.UserPrefix))
+			})
 	})
 }
 
@@ -226,15 +250,7 @@ func actorsOf(s *cluster.State, all []rbac.BindingInfo, systemNode []rbacv1.Poli
 			if b.Fate != checks.Goes || subject.ForNodes() || slices.ContainsFunc(out, func(a actors) bool { return a.As == subject }) {
 				continue
 			}
-			out = append(out, actors{subject, whoActs(s, all, to, func(acts acting) bool {
-				switch subject.Kind {
-				case rbacv1.ServiceAccountKind:
-					return acts("", "serviceaccounts", subject.Namespace, subject.Name) || acts("serviceaccount", "serviceaccounts", subject.Namespace, subject.Name)
-				case rbacv1.GroupKind:
-					return acts("", "groups", "", subject.Name) || acts("user-info", "groups", "", subject.Name)
-				}
-				return acts("", "users", "", subject.Name) || acts("user-info", "users", "", subject.Name)
-			})})
+			out = append(out, actors{subject, whoActs(s, all, to, func(acts acting) bool { return acts.as(subject) })})
 		}
 	}
 	return out
@@ -243,6 +259,17 @@ func actorsOf(s *cluster.State, all []rbac.BindingInfo, systemNode []rbacv1.Poli
 // acting says whether somebody may act as a user, a group, a service account or a node: by a mode of constrained impersonation, or by the verb impersonate if
 // mode is empty.
 type acting func(mode, resource, namespace, name string) bool
+
+// as says whether somebody may act as the subject of a binding; as a group, under some name.
+func (a acting) as(s rbac.SubjectRef) bool {
+	switch s.Kind {
+	case rbacv1.ServiceAccountKind:
+		return a("", "serviceaccounts", s.Namespace, s.Name) || a("serviceaccount", "serviceaccounts", s.Namespace, s.Name)
+	case rbacv1.GroupKind:
+		return a("", "groups", "", s.Name) || a("user-info", "groups", "", s.Name)
+	}
+	return a("", "users", "", s.Name) || a("user-info", "users", "", s.Name)
+}
 
 // whoActs are the subjects of bindings for whom may is true, which is given what RBAC lets them act as; nodes, and those who need no binding, are left out.
 func whoActs(s *cluster.State, all []rbac.BindingInfo, to time.Time, may func(acting) bool) (out []*user.DefaultInfo) {

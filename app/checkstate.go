@@ -39,7 +39,7 @@ type stateProof struct {
 	Tokens *checks.Findings
 	// Addresses are those that Nodes of a name have or had, in the form of rules.PlainAddress.
 	Addresses map[string][]string
-	// Impersonators are those who may act as nodes, Actors those who may act as others to whom a binding that goes is bound.
+	// Impersonators are those who may act as nodes or in their group, Actors those who may act as others to whom a binding that goes is bound.
 	Impersonators []*user.DefaultInfo
 	Actors        []actors
 	// Gaps are what is missing from the state in that time, or from the watch of it now.
@@ -49,7 +49,7 @@ type stateProof struct {
 }
 
 // formOfState is the form that this program reads and writes.
-const formOfState = 1
+const formOfState = 2
 
 // staleAfter is how long after a stored state proof requests may come that it is about.
 const staleAfter = 2 * time.Minute

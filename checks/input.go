@@ -196,7 +196,7 @@ type Contradiction struct {
 	At                     time.Time
 }
 
-// Hidden is a kind of request that is not logged: of any node, or of User, who is a node that the policy names or who can act as nodes. Code is
+// Hidden is a kind of request that is not logged: of any node, or of User, who is a node that the policy names, or who can act as nodes or be in their group. Code is
 // CodePolicyNoStart if it is not logged while it lasts, CodePolicyNoPanic if not where the API server panics, and empty otherwise.
 type Hidden struct {
 	Request, Server, Line, User string

@@ -232,7 +232,7 @@ func limitTo(r *internal.PolicyRule, w who) (internal.PolicyRule, bool) {
 		return out, true
 	case people:
 		named := func(s string) bool { return !strings.HasPrefix(s, "system:") || s == user.AllAuthenticated }
-		return out, (len(r.Users) == 0 || slices.ContainsFunc(r.Users, named)) && (len(r.UserGroups) == 0 || slices.ContainsFunc(r.UserGroups, named))
+		return out, (len(r.Users) == 0 || slices.ContainsFunc(r.Users, named)) && (len(r.UserGroups) == 0 || slices.ContainsFunc(r.UserGroups, named) || len(r.Users) > 0 && slices.Contains(r.UserGroups, user.NodesGroup))
 	case apiServers:
 		of = []user.Info{apiServer()}
 		out.Users, out.UserGroups = []string{user.APIServerUser}, nil

@@ -141,6 +141,9 @@ func (p *Policy) lacks(c *lacking, n *need) {
 	}
 	ask(n.questions, p.askers(n.who), namespaces, func(a *asked) {
 		rule, lost := p.decided(&a.attrs)
+		if n.who == people && slices.Contains(a.attrs.User.GetGroups(), user.NodesGroup) && (rule < 0 || !slices.Contains(p.rules[rule].Users, a.user)) {
+			return // the rule hides it of nodes, too
+		}
 		m := missing{lost, rule, a.verb + " " + a.resource}
 		switch {
 		case always(lost), n.whole && lost != "":
@@ -227,6 +230,13 @@ func (p *Policy) askers(w who) []user.Info {
 				return strings.HasPrefix(g, "system:") && g != user.AllAuthenticated
 			})
 		})
+		for i := range p.rules { // who is in the group of nodes, and none
+			for _, name := range p.rules[i].Users {
+				if !strings.HasPrefix(name, "system:") {
+					all = append(all, nodeUser(name))
+				}
+			}
+		}
 	}
 	return all
 }

@@ -1,0 +1,75 @@
+package app
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/internal/test/days"
+)
+
+// grant is a ClusterRole with the rules, if there are any, bound to a subject.
+func grant(role, kind, name string, rules ...map[string]any) []*days.Entry {
+	const group = "rbac.authorization.k8s.io"
+	object := func(kind, name string, more map[string]any) *days.Entry {
+		more["apiVersion"], more["kind"] = group+"/v1", kind
+		more["metadata"] = map[string]any{"name": name, "uid": "u-" + kind + name, "creationTimestamp": "2020-01-01T00:00:00Z"}
+		return &days.Entry{Type: "ADDED", Kind: kind, Name: name, Object: more}
+	}
+	out := []*days.Entry{object("ClusterRoleBinding", "extra", map[string]any{
+		"roleRef":  map[string]any{"apiGroup": group, "kind": "ClusterRole", "name": role},
+		"subjects": []map[string]any{{"apiGroup": group, "kind": kind, "name": name}},
+	})}
+	if len(rules) > 0 {
+		out = append(out, object("ClusterRole", role, map[string]any{"rules": rules}))
+	}
+	return out
+}
+
+// Who has what a binding of nodes gives and is no node, as he is in their group under another name or may act so, is in the log, or policy-known is unproven.
+func TestPolicyHidesMembersThatAreNoNodes(t *testing.T) {
+	mayActAs := func(resource, name string) map[string]any {
+		return map[string]any{"verbs": []string{"impersonate"}, "apiGroups": []string{""}, "resources": []string{resource}, "resourceNames": []string{name}}
+	}
+	const none, nodes = "- {level: None, users: ['%']}\n", "- {level: Metadata, userGroups: ['system:nodes']}\n"
+	hides := func(user string) string { return strings.ReplaceAll(none, "%", user) }
+	acts := func(group string) []*days.Entry {
+		return grant("acts", "User", "ci-bot", mayActAs("users", "ci"), mayActAs("groups", group))
+	}
+	for _, c := range []struct {
+		name, rules string
+		options     days.Options
+		more        []*days.Entry
+		want        checks.State
+	}{
+		{name: "a user in the group", rules: hides("cni-agent"), want: checks.Unproven},
+		{name: "of whom some is hidden", rules: "- {level: None, users: [cni-agent], verbs: [list], resources: [{group: '', resources: [pods]}]}\n", want: checks.Unproven},
+		{name: "of whom nothing that nodes may do is hidden", rules: "- {level: None, users: [cni-agent], resources: [{group: apps}]}\n", want: checks.Passed},
+		{name: "who is in the log as one of the group", rules: nodes + hides("cni-agent"), want: checks.Passed},
+		{name: "without a binding", rules: hides("cni-agent"), options: days.Options{NoBinding: true}, want: checks.Passed},
+		{name: "a user of Kubernetes", rules: hides("system:kube-scheduler"), want: checks.Passed},
+		{name: "who is in another group, too", rules: "- {level: None, userGroups: ['example:agents']}\n", want: checks.Unproven},
+		{name: "who may act as one of the group", rules: nodes + hides("ci-bot"), more: acts("system:nodes"), want: checks.Unproven},
+		{name: "who may act as one of another group", rules: nodes + hides("ci-bot"), more: acts("example:agents"), want: checks.Passed},
+		{name: "a user named as a node", rules: nodes + hides("system:node:w9"), more: grant("system:node", "User", "system:node:w9"), want: checks.Unproven},
+		{name: "a user named as a node to whom nothing is bound", rules: nodes + hides("system:node:w9"), want: checks.Passed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.options.Minor = 36
+			d := threeHours(t, 13, c.options)
+			d.Policy = strings.Replace(d.Policy, "rules:\n", "rules:\n"+c.rules, 1)
+			for _, e := range c.more {
+				e.At = d.From.Add(-80 * time.Minute)
+			}
+			d.State = append(d.State, c.more...)
+			slices.SortStableFunc(d.State, func(a, b *days.Entry) int { return a.At.Compare(b.At) })
+			results := provenDay(t, d)
+			if s, codes := codesOf(results, "policy-known"); s != c.want {
+				t.Errorf("%s, %q, want %s", s, codes, c.want)
+			}
+		})
+	}
+}
