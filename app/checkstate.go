@@ -87,7 +87,7 @@ func newStateProof(setup *judging.Setup, from, to time.Time) *stateProof {
 	p.Grown = checks.GrownDuring(slices.Collect(s.RBAC.RightsDuring(from, to)), p.SystemNode, from, to)
 	p.BindingsKnown = s.RBAC.CoversAll(from, to) && holdsBindings(s.RBAC, p.Bindings, to)
 	p.Seen = s.PodsSeen(time.Time{}, p.To) // requests of before From are judged, too
-	accounts := p.needs(setup.Auth, s.FinishedPods())
+	accounts := p.needs(setup.Auth, s.FinishedPods(), s.EndedAtOnce())
 	p.tokens(s.RBAC, accounts)
 	return p
 }
@@ -179,7 +179,7 @@ const rootCA = "kube-root-ca.crt"
 
 // needs are the secrets and configmaps that nodes came to need in the window: when the first pod with one of them was bound. It returns the service accounts of
 // pods on the nodes, in the order of nodes.
-func (p *stateProof) needs(auth *nodeauthz.Authorizer, finished map[nodeauthz.NamespacedName][]cluster.Finished) (accounts []accountOnNodes) {
+func (p *stateProof) needs(auth *nodeauthz.Authorizer, finished map[nodeauthz.NamespacedName][]cluster.Finished, atOnce map[nodeauthz.NamespacedName][]time.Time) (accounts []accountOnNodes) {
 	place := map[nodeauthz.Step]int{}
 	nodes := make([]string, 0, len(p.Nodes))
 	for i := range p.Nodes {
@@ -232,7 +232,7 @@ func (p *stateProof) needs(auth *nodeauthz.Authorizer, finished map[nodeauthz.Na
 				p.Steady = append(p.Steady, checks.Steady{Node: node, Kind: kind, Object: object, Spans: direct, Once: true})
 			}
 		}
-		p.pods(node, pods, tokens, finished)
+		p.pods(node, pods, tokens, finished, atOnce)
 	})
 	p.NeedsKnown = p.NodesKnown && (missing == "" || len(nodes) == 0)
 	return accounts
@@ -253,7 +253,7 @@ func (p *stateProof) went(path *nodeauthz.Path) bool {
 }
 
 // pods adds the pods of a node that came or went in the window, by the paths from their service accounts.
-func (p *stateProof) pods(node string, paths, tokens []*nodeauthz.Path, finished map[nodeauthz.NamespacedName][]cluster.Finished) {
+func (p *stateProof) pods(node string, paths, tokens []*nodeauthz.Path, finished map[nodeauthz.NamespacedName][]cluster.Finished, atOnce map[nodeauthz.NamespacedName][]time.Time) {
 	type life struct {
 		pod  nodeauthz.Step
 		from time.Time
@@ -266,10 +266,18 @@ func (p *stateProof) pods(node string, paths, tokens []*nodeauthz.Path, finished
 	for _, path := range paths {
 		if span, needed := neededFor(path, finished); needed {
 			pod := lifeOf(path).pod
-			p.Pods = append(p.Pods, checks.PodLife{Node: node, Namespace: pod.Namespace, Name: pod.Name, At: span.From, Until: span.To, Gone: p.went(path) && span.To.Equal(path.To), Token: mounted[lifeOf(path)]})
+			forced := slices.ContainsFunc(atOnce[nodeauthz.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}], func(t time.Time) bool {
+				return t.Sub(path.To).Abs() <= nearEnd
+			})
+			p.Pods = append(p.Pods, checks.PodLife{
+				Node: node, Namespace: pod.Namespace, Name: pod.Name, At: span.From, Until: span.To, Gone: p.went(path) && span.To.Equal(path.To) && !forced, Token: mounted[lifeOf(path)],
+			})
 		}
 	}
 }
+
+// nearEnd is how far the end of a pod, which the log may tell better, can be from the end that a watch saw.
+const nearEnd = 3 * time.Second
 
 // stepsByPod is how long the path of an object is that a pod itself names: the object, the pod, the node.
 const stepsByPod = 3

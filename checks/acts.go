@@ -56,7 +56,7 @@ func (a *podActs) started(in *Input, w *window, node *Node, pod *PodLife) {
 	}
 }
 
-// ended adds the deletion of a pod that went while its node was Ready: an API server keeps the pod until the kubelet deletes it.
+// ended adds the deletion of a pod that went while its node was Ready: an API server keeps the pod until the kubelet deletes it, if the pod has time to end in.
 func (a *podActs) ended(in *Input, w *window, node *Node, pod *PodLife) {
 	if !pod.Gone || pod.Until.Before(w.from) || !pod.Until.Before(w.to) {
 		return

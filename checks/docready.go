@@ -89,7 +89,8 @@ The check is unproven if one of the requests for pods is missing:
 - for all pods that came in one hour, if these are three or more;
 - for three or more pods that are more than 1 % of all, if the request is a get or a status report.
 
-Deletions count only if three or more pods went.
+Deletions count only if three or more pods went. A pod that is deleted without a grace period, as by force, does not count: the API server
+does not wait for the kubelet. Only a watch or a journal shows that; nodetrail expects the deletion of every other pod.
 
 These requests do not count as missing:
 

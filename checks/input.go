@@ -156,7 +156,8 @@ type PodLife struct {
 	Node string
 	// Namespace and Name are its own; empty where they are not known.
 	Namespace, Name string `json:",omitempty"`
-	// At is when it was bound, Until when it ended or was deleted; zero if it is there. Gone says that it was deleted, and had not ended before.
+	// At is when it was bound, Until when it ended or was deleted; zero if it is there. Gone says that it was deleted, had not ended before,
+	// and that its kubelet may have had to delete it.
 	At, Until time.Time
 	Gone      bool `json:",omitempty"`
 	// Token says that a token is mounted into it.

@@ -26,8 +26,47 @@ func (s *State) FinishedPods() map[nodeauthz.NamespacedName][]Finished {
 	return out
 }
 
+// EndedAtOnce returns when pods were deleted that had no time to end in, as by force: the API server keeps no such pod until its kubelet deletes it. Only a
+// watch that saw the pod before and its end tells; of other pods nobody knows.
+func (s *State) EndedAtOnce() map[nodeauthz.NamespacedName][]time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[nodeauthz.NamespacedName][]time.Time, len(s.atOnce))
+	for i := range s.atOnce {
+		e := &s.atOnce[i]
+		out[e.pod] = append(out[e.pod], e.at)
+	}
+	return out
+}
+
+// podEnd is when a pod was deleted.
+type podEnd struct {
+	pod nodeauthz.NamespacedName
+	at  time.Time
+}
+
+// maxAtOnce bounds State.atOnce: of those that went before, nobody knows.
+const maxAtOnce = 10_000
+
+// endAtOnce takes in that a watch sees the end of a pod that it saw before, if the pod never had time to end in. The API server takes that time away in the
+// end, so that the last state of a pod does not tell.
+func (s *State) endAtOnce(c *change) {
+	if _, ending := s.ending[c.ref]; !ending && !c.ends() && c.clocked && c.notBefore == 0 {
+		if len(s.atOnce) >= maxAtOnce {
+			s.atOnce = slices.Delete(s.atOnce, 0, maxAtOnce/2)
+		}
+		s.atOnce = append(s.atOnce, podEnd{c.ref, timeOf(c.at)})
+	}
+}
+
+// ends reports whether a pod has time to end in, after which its kubelet deletes it.
+func (c *change) ends() bool { return c.deletion != 0 && !c.graceless }
+
 // finish takes in a pod as it is.
 func (s *State) finish(c *change) {
+	if c.ends() {
+		s.ending[c.ref] = c.uid
+	}
 	all := s.finished[c.ref]
 	if last := len(all) - 1; last >= 0 && all[last].To.IsZero() {
 		if all[last].uid == c.uid {
@@ -42,6 +81,9 @@ func (s *State) finish(c *change) {
 
 // unfinish takes in that a pod is gone.
 func (s *State) unfinish(ref nodeauthz.NamespacedName, uid string, at time.Time) {
+	if own, ending := s.ending[ref]; ending && (uid == "" || own == "" || own == uid) {
+		delete(s.ending, ref)
+	}
 	all := s.finished[ref]
 	if last := len(all) - 1; last >= 0 && all[last].To.IsZero() && (uid == "" || all[last].uid == uid) {
 		all[last].To = at
@@ -55,4 +97,5 @@ func (s *State) pruneFinished(before time.Time) {
 		s.finished[ref] = all
 		return len(all) == 0
 	})
+	s.atOnce = slices.DeleteFunc(s.atOnce, func(e podEnd) bool { return e.at.Before(before) })
 }

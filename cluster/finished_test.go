@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,5 +34,43 @@ func TestFinishedPods(t *testing.T) {
 	delete(want, name("job"))
 	if diff := cmp.Diff(want, s.FinishedPods(), about, cmpopts.IgnoreUnexported(Finished{})); diff != "" {
 		t.Errorf("pruned, -want +got:\n%s", diff)
+	}
+}
+
+// A pod that had time to end in waits for its kubelet, whatever its last state says. Where no watch saw the pod before and its end, it may have had.
+func TestEndedAtOnce(t *testing.T) {
+	const ending, ended = `,"deletionTimestamp":"2026-11-21T06:04:19Z","deletionGracePeriodSeconds":30`, `,"deletionTimestamp":"2026-11-21T06:04:19Z","deletionGracePeriodSeconds":0`
+	pod := func(more string) string {
+		return `{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"a","name":"p","uid":"1"` + more + `},"spec":{"nodeName":"w"},"status":{"phase":"Running"}}`
+	}
+	other := strings.Replace(pod(""), `"uid":"1"`, `"uid":"2"`, 1)
+	for _, c := range []struct {
+		name, journal string
+		want          []string
+	}{
+		{"by force", event(t, "1s", "ADDED", pod("")) + event(t, "9s", "DELETED", pod("")), []string{"9s"}},
+		{"by force, with a state between", event(t, "1s", "ADDED", pod("")) + event(t, "9s", "MODIFIED", pod(ended)) + event(t, "9s", "DELETED", pod(ended)), []string{"9s"}},
+		{"by its kubelet", event(t, "1s", "ADDED", pod("")) + event(t, "5s", "MODIFIED", pod(ending)) + event(t, "9s", "MODIFIED", pod(ended)) + event(t, "9s", "DELETED", pod(ended)), nil},
+		{"by its kubelet, seen late", event(t, "5s", "ADDED", pod(ending)) + event(t, "9s", "DELETED", pod(ended)), nil},
+		{"by its kubelet, with its time in the last state", event(t, "1s", "ADDED", pod("")) + event(t, "9s", "DELETED", pod(ending)), nil},
+		{"seen in the end alone", event(t, "9s", "DELETED", pod(ended)), nil},
+		{"while nobody watched", event(t, "1s", "ADDED", pod("")) + strings.Replace(event(t, "9s", "DELETED", pod(ended)), `"type"`, `"notBefore":"`+at(t, "2s").Format(time.RFC3339)+`","type"`, 1), nil},
+		{
+			"the next of its name by force", event(t, "1s", "ADDED", pod(ending)) + event(t, "4s", "DELETED", pod(ended)) + event(t, "5s", "ADDED", other) +
+				event(t, "9s", "DELETED", other), []string{"9s"},
+		},
+	} {
+		s := load(t, c.journal)
+		var want []time.Time
+		for _, w := range c.want {
+			want = append(want, at(t, w))
+		}
+		if got := s.EndedAtOnce()[nodeauthz.NamespacedName{Namespace: "a", Name: "p"}]; !slices.EqualFunc(got, want, time.Time.Equal) {
+			t.Errorf("%s: %v, want %v", c.name, got, want)
+		}
+		s.Prune(at(t, "20s"))
+		if len(s.atOnce)+len(s.ending) > 0 {
+			t.Errorf("%s: %v and %v are left", c.name, s.atOnce, s.ending)
+		}
 	}
 }

@@ -42,6 +42,9 @@ type State struct {
 
 	// finished are the times in which pods had succeeded or failed.
 	finished map[nodeauthz.NamespacedName][]Finished
+	// ending are the UIDs of pods that have time to end in, and atOnce when pods were deleted that never had.
+	ending map[nodeauthz.NamespacedName]string
+	atOnce []podEnd
 
 	counts    [numKinds]int
 	fromAudit [numKinds]int
@@ -140,7 +143,8 @@ type tracked struct {
 func NewState() *State {
 	s := &State{
 		Graph: nodeauthz.NewGraph(), RBAC: rbac.NewStore(), Nodes: newNodes(), Servers: newServers(), Admission: nodeadmission.NewStore(),
-		ahead: map[string]int64{}, dead: map[[2]uint64]int64{}, deadSeeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, deadBound: 4096, early: map[nodeauthz.NamespacedName]earlyEnd{}, finished: map[nodeauthz.NamespacedName][]Finished{}, decoder: newDecoder(), tally: tally{skipped: map[string]int{}},
+		ahead: map[string]int64{}, dead: map[[2]uint64]int64{}, deadSeeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, deadBound: 4096, early: map[nodeauthz.NamespacedName]earlyEnd{}, finished: map[nodeauthz.NamespacedName][]Finished{},
+		ending: map[nodeauthz.NamespacedName]string{}, decoder: newDecoder(), tally: tally{skipped: map[string]int{}},
 	}
 	for k := range s.tracked {
 		s.tracked[k] = map[nodeauthz.NamespacedName]tracked{}
@@ -371,6 +375,9 @@ func (s *State) applyDelete(c *change) {
 	uid := c.uid
 	if uid == "" {
 		uid = was.uid
+	}
+	if c.kind == kindPod && known && was.uid == c.uid {
+		s.endAtOnce(c)
 	}
 	s.remove(c.kind, c.ref, uid, c.gone())
 	s.bury(uid, c.at)
