@@ -214,7 +214,8 @@ The check is unproven in these cases:
 - A node has a second certificate, as with OVN-Kubernetes. nodetrail does not examine what rights that certificate gives.
 - A certificate was issued for a request whose approval is not in the log.
 - A body is missing.
-- The audit policy is not known, or does not log these requests with their bodies.
+- The audit policy is not known, or does not log these requests with their bodies. The group '*' of a rule must not decide that: before
+  Kubernetes 1.36 it matches no request.
 - One of the two rules is disabled.
 - A Node was created in the window, and the log has no request for its client certificate.
 - The log goes back in time by more than two minutes, and the rules that look at several requests left requests out.

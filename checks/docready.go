@@ -123,8 +123,8 @@ The check is unproven in these cases:
 
 - The policy hides a kind of request.
 - The policy is not known.
-- The policy is not the one in force: the log holds a request of a node that succeeded, and this policy would not have written it. nodetrail
-  does not notice a wrong policy that would have written all of the log.
+- The policy is not the one in force: the log holds a request of a node that succeeded, and an API server of no version would have written it
+  with this policy. nodetrail does not notice a wrong policy that would have written all of the log.
 
 A policy that leaves out a stage hides requests in part:
 

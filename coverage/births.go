@@ -28,7 +28,8 @@ func (p *Policy) anybody() []user.Info {
 	return who
 }
 
-// LogsBirths reports whether the policy logs each request that makes, approves or signs a CertificateSigningRequest with its body, whoever makes it.
+// LogsBirths reports whether the policy logs each request that makes, approves or signs a CertificateSigningRequest with its body, whoever makes it, in any
+// version of the API server.
 func (p *Policy) LogsBirths() bool {
 	for _, u := range p.anybody() {
 		for _, sub := range []string{"", "approval", "status"} {
@@ -39,8 +40,10 @@ func (p *Policy) LogsBirths() bool {
 				a := authorizer.AttributesRecord{
 					User: u, Verb: verb, APIGroup: "certificates.k8s.io", APIVersion: "v1", Resource: "certificatesigningrequests", Subresource: sub, Name: "nodetrail-example", ResourceRequest: true,
 				}
-				if _, lost := p.decided(&a); lost != "" || p.levels.EvaluatePolicyRule(&a).Level.Less(internal.LevelRequest) {
-					return false
+				for _, by := range p.versions() {
+					if rule, lost := p.decidedBy(by, &a); lost != "" || p.rules[rule].Level.Less(internal.LevelRequest) {
+						return false
+					}
 				}
 			}
 		}

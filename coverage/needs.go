@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	internal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/nodetrail/nodetrail/codes"
@@ -30,7 +31,7 @@ type need struct {
 	some bool
 	// weak says that the checks can pass without, but see less; with some, that they can where the policy logs any request of nodes.
 	weak bool
-	// whole says that the checks need them however they end: also those that last, or panic.
+	// whole says that the checks need them however they end: also those that last, or panic. The checks need them in any version of the API server.
 	whole     bool
 	questions []question
 }
@@ -139,21 +140,30 @@ func (p *Policy) lacks(c *lacking, n *need) {
 		_, named := p.named()
 		namespaces = append(append(namespaces, systemNamespace), named...)
 	}
-	ask(n.questions, p.askers(n.who), namespaces, func(a *asked) {
-		rule, lost := p.decided(&a.attrs)
+	versions := p.versions()
+	if !n.whole {
+		versions = versions[:1]
+	}
+	try := func(a *asked, by audit.PolicyRuleEvaluator) {
+		rule, lost := p.decidedBy(by, &a.attrs)
 		if n.who == people && slices.Contains(a.attrs.User.GetGroups(), user.NodesGroup) && (rule < 0 || !slices.Contains(p.rules[rule].Users, a.user)) {
 			return // the rule hides it of nodes, too
 		}
 		m := missing{lost, rule, a.verb + " " + a.resource}
 		switch {
 		case always(lost), n.whole && lost != "":
-		case p.levels.EvaluatePolicyRule(&a.attrs).Level.Less(n.level):
+		case p.rules[rule].Level.Less(n.level):
 			m.code = codes.PolicyLacksBody
 		default:
 			met = true
 			return
 		}
 		all = append(all, m)
+	}
+	ask(n.questions, p.askers(n.who), namespaces, func(a *asked) {
+		for _, by := range versions {
+			try(a, by)
+		}
 	})
 	if met && n.some {
 		return

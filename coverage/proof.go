@@ -340,10 +340,20 @@ func (p *Policy) decided(a *authorizer.AttributesRecord) (rule int, lost codes.C
 
 // decidedInSome is decided for any version of the API server, one that keeps something out of the log if there is one.
 func (p *Policy) decidedInSome(a *authorizer.AttributesRecord) (rule int, lost codes.Code) {
-	if rule, lost = p.decided(a); lost == "" && p.older != nil {
-		return p.decidedBy(p.older, a)
+	for _, by := range p.versions() {
+		if rule, lost = p.decidedBy(by, a); lost != "" {
+			return rule, lost
+		}
 	}
 	return rule, lost
+}
+
+// versions are the evaluators of the API server's versions that decide differently, the newest first.
+func (p *Policy) versions() []audit.PolicyRuleEvaluator {
+	if p.older == nil {
+		return []audit.PolicyRuleEvaluator{p.indices}
+	}
+	return []audit.PolicyRuleEvaluator{p.indices, p.older}
 }
 
 func (p *Policy) decidedBy(by audit.PolicyRuleEvaluator, a *authorizer.AttributesRecord) (rule int, lost codes.Code) {
