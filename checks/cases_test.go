@@ -396,7 +396,7 @@ func serverCases() []kase {
 	lostStart := func(in *Input) {
 		in.Ledger = ledger(ticks(nil), renewals("apiserver-0", at(14, 0, 0), at(14, 1, 0)))
 	}
-	return []kase{
+	out := []kase{
 		{seen, "a server is missing", without(func(t *tick) bool { return t.who() == "apiserver-1" }), Unproven, CodeServerMissing},
 		{seen, "a server is missing for ten minutes", without(renewals("apiserver-1", at(14, 0, 0), at(14, 10, 0))), Unproven, CodeServerMissing},
 		{seen, "it was away for a minute and started", lostStart, Passed, CodeServerRestart},
@@ -433,8 +433,9 @@ func serverCases() []kase {
 		{mode, "an authorizer without reasons, configured after Node", all(withoutReason, configured("Node,ABAC,RBAC")), Passed, ""},
 		{mode, "an authorizer without reasons, and none is configured", all(withoutReason, configured("Node,RBAC")), Unproven, CodeModeUntold},
 		{mode, "no annotations, but configured", all(undecided, configured("Node,RBAC")), Passed, ""},
-		{mode, "configured for one of two servers", all(undecided, func(in *Input) { in.Modes = []Mode{{"apiserver-0", "Node,RBAC"}} }), Unproven, CodeModeUnknown},
+		{mode, "configured for one of two servers", all(undecided, func(in *Input) { in.Servers, in.Modes = clean().Servers, []Mode{{"apiserver-0", "Node,RBAC"}} }), Unproven, CodeModeUnknown},
 		{mode, "configured for both", all(undecided, func(in *Input) { in.Modes = []Mode{{"apiserver-0", "Node,RBAC"}, {"apiserver-1", "Node"}} }), Passed, ""},
+		{mode, "two servers, and one source", func(in *Input) { in.Servers = clean().Servers }, Unproven, CodeModeOfSome},
 		{mode, "configured, and RBAC is first", all(rbacFirst, configured("Node,RBAC")), Failed, CodeNodeNotFirst},
 		{mode, "only RBAC is configured", configured("RBAC"), Failed, CodeModeOff},
 		{mode, "RBAC before Node is configured", configured("RBAC,Node"), Failed, CodeModeOff},
@@ -469,4 +470,10 @@ func serverCases() []kase {
 		}, Passed, ""},
 		{version, "no log", func(in *Input) { in.Log.Until = at(0, 0, 0).AddDate(0, 0, -9) }, Unproven, CodeVersionUnknown},
 	}
+	for i := range out {
+		if out[i].check == mode {
+			out[i].change = all(inferred, out[i].change)
+		}
+	}
+	return out
 }

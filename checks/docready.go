@@ -228,6 +228,10 @@ One of these proves it:
 - The API servers' own decisions in every hour. The Node authorizer always allows a node to renew its own Lease. If it did, the event has a
   decision without a reason.
 
+The audit log does not name the API server that wrote an event, so these decisions prove it for one API server. By their identity Leases,
+nodetrail counts the API servers that were there at the same time. A server that restarts, or that replaces another one, does not count
+twice.
+
 ## What defeats it
 The check fails if RBAC allowed a node to renew its own Lease, or if no authorizer allowed it. The API server then does not ask the Node
 authorizer first, or does not have it. The same applies to any other request that the Node authorizer allows every node, such as a report of
@@ -237,6 +241,8 @@ The check is unproven in these cases:
 
 - You give no configuration, and events have no decision. One renewal of a node's Lease without a decision is enough, because it may be of
   an API server whose other events have no decision either.
+- You give no configuration, and several API servers were there at the same time. A server that no kubelet used may not have the Node
+  authorizer. When a kubelet connects to it, for example because another server restarts, it refuses all that the binding allowed.
 - The log shows that the API server asks another authorizer first, such as ABAC or a webhook, or that something changed the reasons. Either
   a request was allowed without a reason, and neither RBAC nor Node allows it, such as a request of a service account that no binding
   allows. Or RBAC allows a node's request, and the reason is not RBAC's.
@@ -251,7 +257,10 @@ no binding. If you give '--authorization-mode' and it names another authorizer, 
 Set '--authorization-mode=Node,RBAC' on the servers that are listed. With '--authorization-config', put the type Node before RBAC in that
 file instead: the two flags exclude each other.
 
-If this is done already, keep the annotations of events in the log.`
+If this is done already, keep the annotations of events in the log.
+
+With several API servers, look at the configuration of each one, and give it to nodetrail with '--authorization-mode'. For 'nodetrail run',
+set 'authorization.mode' in the configuration file.`
 
 const docVersionKnown = `The Kubernetes version is known
 

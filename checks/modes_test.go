@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,6 +51,17 @@ func TestOrderOfAuthorizers(t *testing.T) {
 		in.Unreasoned = Unreasoned{At: at(14, 0, 0), User: "builder", Request: "create configmaps", AuditID: "a"}
 	}
 	node, rbac := Mode{"", "Node,RBAC"}, Mode{"", "RBAC"}
+	servers := func(of ...Span) func(*Input) { // of which all write to one source
+		return func(in *Input) {
+			in.Servers = Servers{Known: true}
+			for i, life := range of {
+				in.Servers.Live = append(in.Servers.Live, Server{Name: fmt.Sprintf("apiserver-%d", i), Lives: []Span{life}})
+			}
+		}
+	}
+	always2 := servers(Span{From: at(1, 0, 0)}, Span{From: at(1, 0, 0)})
+	of := func(n int) func(*Input) { return func(in *Input) { in.Servers.Configured = n } }
+	only1, twoUsed := of(1), bySource(func(_ *tick, i int) string { return []string{"a", "b"}[i%2] })
 	for _, c := range []struct {
 		name   string
 		change func(*Input)
@@ -74,7 +86,9 @@ func TestOrderOfAuthorizers(t *testing.T) {
 		{"one is without", modes(Mode{"apiserver-0", "Node,RBAC"}, Mode{"apiserver-1", "RBAC"}), []string{"failed 1/2", "failed node-not-configured apiserver-1"}},
 		{"all are without", modes(rbac), []string{"failed 0/1", "failed node-not-configured"}},
 		{"without reasons, of others in the first order", all(told, modes(Mode{"", "Node,ABAC"}, Mode{"apiserver-0", "Node"})), []string{"passed 2/2"}},
-		{"without reasons, of others for one server", all(told, modes(Mode{"apiserver-0", "Node,ABAC"})), []string{"unproven 5/5", "unproven allowed-without-reason 14:00:00-14:00:00: create configmaps"}},
+		{"without reasons, of others for one server", all(always2, told, modes(Mode{"apiserver-0", "Node,ABAC"})), []string{
+			"unproven 5/9", "unproven allowed-without-reason 14:00:00-14:00:00: create configmaps", "unproven mode-of-some-servers 12:00:00-16:00:00 1/2",
+		}},
 		{"without reasons, when the window begins", all(told, func(in *Input) { in.Unreasoned.At = in.Log.Until.Add(-in.MinWindow) }), []string{"passed 4/4"}},
 		{"no annotations in an hour", undecided(hour(13)), []string{"unproven 3/4", "unproven mode-unknown 13:00:00-14:00:00"}},
 		{"no annotations in the last hour", undecided(hour(15)), []string{"unproven 3/4", "unproven mode-unknown 15:00:00-16:00:00"}},
@@ -94,28 +108,46 @@ func TestOrderOfAuthorizers(t *testing.T) {
 			in.Ledger = ledger(all, nil)
 		}, []string{"failed 3/4", "failed node-not-first 13:00:00-14:00:00"}},
 		{"refused before the window", refused(func(t *tick) bool { return t.time().Before(at(12, 15, 0)) }), []string{"passed 4/4"}},
-		{"a source at the beginning of an hour alone", bySource(func(t *tick, _ int) string {
+		{"a source at the beginning of an hour alone", all(bySource(func(t *tick, _ int) string {
 			if h, m := t.time().Hour(), t.time().Minute(); h == 13 && m < 5 {
 				return "b"
 			}
 			return "a"
-		}), []string{"passed 5/5"}},
-		{"a source before the window alone", bySource(func(t *tick, _ int) string {
+		}), only1), []string{"passed 5/5"}},
+		{"a source before the window alone", all(bySource(func(t *tick, _ int) string {
 			if t.time().Before(at(12, 15, 0)) {
 				return "b"
 			}
 			return "a"
-		}), []string{"passed 4/4"}},
+		}), only1), []string{"passed 4/4"}},
 		{"no requests in two hours", without(func(t *tick) bool { return t.time().Hour() == 13 || t.time().Hour() == 14 }), []string{"unproven 2/4", "unproven mode-unknown 13:00:00-15:00:00"}},
 		{"no requests in two hours, but configured", all(without(func(t *tick) bool { return t.time().Hour() == 13 || t.time().Hour() == 14 }), modes(node)), []string{"passed 1/1"}},
 		{"two versions", func(in *Input) { in.Versions[1].Moved, in.Versions[2].Doubts = true, 1 }, []string{"unproven 4/4", "unproven version-moved 13:00:00-15:00:00"}},
 		{"two versions, configured", all(func(in *Input) { in.Versions[1].Moved = true }, modes(node)), []string{"unproven 1/1", "unproven version-moved 13:00:00-14:00:00"}},
-		{"two versions, and others for one server", all(func(in *Input) { in.Versions[1].Moved = true }, modes(Mode{"apiserver-0", "Node,ABAC"})), []string{"unproven 5/5", "unproven version-moved 13:00:00-14:00:00"}},
+		{"two versions, and others for one server", all(always2, func(in *Input) { in.Versions[1].Moved = true }, modes(Mode{"apiserver-0", "Node,ABAC"})), []string{
+			"unproven 5/9", "unproven version-moved 13:00:00-14:00:00", "unproven mode-of-some-servers 12:00:00-16:00:00 1/2",
+		}},
 		{"two versions, and others that are configured", all(func(in *Input) { in.Versions[1].Moved = true }, modes(Mode{"", "Node,ABAC"})), []string{"passed 1/1"}},
+		{"two servers, and one source", always2, []string{"unproven 4/8", "unproven mode-of-some-servers 12:00:00-16:00:00 1/2"}},
+		{"two servers, and one source, configured", all(always2, modes(node)), []string{"passed 1/1"}},
+		{"two servers by their renewals", servers(), []string{"unproven 4/8", "unproven mode-of-some-servers 12:00:00-16:00:00 1/2"}},
+		{"two servers by endpoints", all(servers(Span{From: at(1, 0, 0)}, Span{To: at(2, 0, 0)}), func(in *Input) {
+			in.Servers.Endpoints = []Endpoints{{Span{From: at(14, 10, 0)}, 2}}
+		}), []string{"unproven 4/6", "unproven mode-of-some-servers 14:00:00-16:00:00 1/2"}},
+		{"two servers, one after the other", servers(Span{at(1, 0, 0), at(14, 0, 0)}, Span{From: at(14, 0, 0)}), []string{"passed 4/4"}},
+		{"two servers for a minute", servers(Span{at(1, 0, 0), at(14, 1, 0)}, Span{From: at(14, 0, 0)}), []string{"unproven 4/5", "unproven mode-of-some-servers 14:00:00-15:00:00 1/2"}},
+		{"two servers before the window", servers(Span{at(1, 0, 0), at(12, 20, 0)}, Span{From: at(12, 0, 0)}), []string{"passed 4/4"}},
+		{"two servers for the seconds of a brief hour", all(servers(Span{at(1, 0, 0), at(13, 0, 0)}, Span{From: at(12, 0, 0)}), from1256), []string{"passed 4/4"}},
+		{"two servers by their sources", twoUsed, []string{"passed 8/8"}},
+		{"three servers, two by their sources", all(twoUsed, of(3)), []string{"unproven 8/12", "unproven mode-of-some-servers 12:00:00-16:00:00 2/3"}},
+		{"two servers, and sources that do not tell them apart", all(twoUsed, func(in *Input) { in.Servers.Apart = false }), []string{
+			"unproven 8/12", "unproven mode-of-some-servers 12:00:00-16:00:00 1/2",
+		}},
 		{"doubts, and the state is dated too early", func(in *Input) { in.Behind, in.Versions[1].Doubts, in.Versions[2].Doubts = 1, 1, 1 }, []string{"unproven 4/4", "unproven clock-behind 13:00:00-15:00:00"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := clean()
+			inferred(in)
 			c.change(in)
 			r := nodeAuthorizerOn(in)
 			if diff := cmp.Diff(c.want, lines(&r)); diff != "" {

@@ -113,20 +113,39 @@ func server(in *Input, w *window, s *Server, p *proof) {
 	c.tell(p, hours, Passed, Item{Code: CodeServerRestart, Server: s.Name}, func(h *hourLoss) bool { return h.restart > 0 })
 }
 
-// serversBySource compares the sources of each hour with the number of API servers: the configured one, or that of the endpoints where it is higher.
-func serversBySource(in *Input, w *window, p *proof) {
-	expected := func(h evidence.Hour) int {
-		n := in.Servers.Configured
-		for _, e := range in.Servers.Endpoints {
-			if s, ok := e.within(w.from, w.to); ok && len(clip([]Span{s}, h.Start(), h.End())) > 0 {
-				n = max(n, e.Count)
-			}
+// expected is how many API servers there are in the hour: the configured number, or that of the endpoints where it is higher.
+func (w *window) expected(in *Input, h evidence.Hour) int {
+	n := in.Servers.Configured
+	for _, e := range in.Servers.Endpoints {
+		if s, ok := e.within(w.from, w.to); ok && len(clip([]Span{s}, h.Start(), h.End())) > 0 {
+			n = max(n, e.Count)
 		}
-		return n
 	}
+	return n
+}
+
+// atOnce is how many API servers there are at the same time in the hour, at most. One that takes the place of another does not count in addition.
+func (w *window) atOnce(in *Input, servers []Server, h evidence.Hour) int {
+	var lives []Span
+	for i := range servers {
+		lives = append(lives, common(clip([]Span{{w.from, w.to}}, h.Start(), h.End()), clip(servers[i].Lives, w.from, w.to))...)
+	}
+	most := w.expected(in, h)
+	for _, life := range lives { // most are there when one of them begins
+		n := 0
+		for _, s := range lives {
+			n += int(one(s.Holds(life.From)))
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// serversBySource compares the sources of each hour with the number of API servers.
+func serversBySource(in *Input, w *window, p *proof) {
 	most := 0
 	for h := w.first; h <= w.last; h++ {
-		most = max(most, expected(h))
+		most = max(most, w.expected(in, h))
 	}
 	if in.Servers.Configured == 0 || most > 1 && !in.Servers.Apart {
 		p.unproven(Item{Code: CodeServersUnknown})
@@ -142,12 +161,12 @@ func serversBySource(in *Input, w *window, p *proof) {
 		return count
 	}
 	for h := w.first; h <= w.last; h++ {
-		if n := expected(h); !w.brief(h) || seen(h) >= n {
+		if n := w.expected(in, h); !w.brief(h) || seen(h) >= n {
 			p.count(int64(n), int64(min(n, seen(h))))
 		}
 	}
-	w.runs(func(h evidence.Hour) bool { return seen(h) < expected(h) && !w.brief(h) }, func(first, last evidence.Hour) {
-		p.unproven(Item{Code: CodeServersTooFew, From: first.Start(), To: last.End(), Expected: int64(expected(first)), Seen: int64(seen(first))})
+	w.runs(func(h evidence.Hour) bool { return seen(h) < w.expected(in, h) && !w.brief(h) }, func(first, last evidence.Hour) {
+		p.unproven(Item{Code: CodeServersTooFew, From: first.Start(), To: last.End(), Expected: int64(w.expected(in, first)), Seen: int64(seen(first))})
 	})
 }
 
@@ -184,7 +203,8 @@ func nodeAuthorizerOn(in *Input) Result {
 		return p.done(NextGetLog)
 	}
 	w.whole(in, &p, evidence.OverSources)
-	if live := serversOf(in, &w); in.Servers.Known && len(live) > 0 {
+	live := serversOf(in, &w)
+	if in.Servers.Known && len(live) > 0 {
 		all := true
 		for i := range live {
 			all = all && named[live[i].Name]
@@ -221,9 +241,13 @@ func nodeAuthorizerOn(in *Input) Result {
 			p.count(int64(last-first)+1, 0)
 			p.unproven(Item{Code: CodeModeUnknown, From: first.Start(), To: last.End()})
 		})
+		modeOfEach(in, &w, live, sources, &p)
 	}
-	if p.onlyOpen(CodeClockBehind) {
+	switch {
+	case p.onlyOpen(CodeClockBehind):
 		return p.done(NextSetClock)
+	case p.onlyOpen(CodeModeOfSome):
+		return p.done(NextGiveMode)
 	}
 	return p.done(NextTurnNodeOn, "sources", strconv.Itoa(len(sources)))
 }
@@ -256,6 +280,29 @@ func sourceMode(in *Input, w *window, name string, configured bool, p *proof) {
 			p.unproven(Item{Code: CodeModeUnknown, Server: name, From: first.Start(), To: last.End()})
 		})
 	}
+}
+
+// modeOfEach tells in which hours fewer sources show that Node is asked first than API servers are there at the same time. A server that no kubelet uses shows
+// nothing, and kubelets come to it when another one stops. Sources that do not tell servers apart show it of one.
+func modeOfEach(in *Input, w *window, live []Server, sources []string, p *proof) {
+	shown := func(h evidence.Hour) (n int) {
+		for _, name := range sources {
+			if x := in.Ledger.Source(name, h); x != nil && x.ByNode&w.parts(h) != 0 {
+				n++
+			}
+		}
+		if !in.Servers.Apart {
+			n = min(n, 1)
+		}
+		return n
+	}
+	missing := func(h evidence.Hour) bool { n := shown(h); return n > 0 && n < w.atOnce(in, live, h) && !w.brief(h) }
+	w.runs(missing, func(first, last evidence.Hour) {
+		for h := first; h <= last; h++ {
+			p.count(int64(w.atOnce(in, live, h)-shown(h)), 0)
+		}
+		p.unproven(Item{Code: CodeModeOfSome, From: first.Start(), To: last.End(), Expected: int64(w.atOnce(in, live, first)), Seen: int64(shown(first))})
+	})
 }
 
 func versionKnown(in *Input) Result {
