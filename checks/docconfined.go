@@ -28,7 +28,8 @@ run and creates nothing.`
 const docNoExcessRights = `Nodes have no rights beyond their own
 
 ## What it claims
-RBAC gives nodes only what every authenticated user has, and what nodes need to join and to renew certificates.
+RBAC gives nodes only what every authenticated user has, and what nodes need to join and to renew certificates. No other authorizer gives
+them more.
 
 ## What proves it
 The state holds all bindings, and the log shows the groups of nodes' certificates.
@@ -47,17 +48,27 @@ A named audience does not count as more, because the tokens are those of pods on
 
 What every authenticated user has does not include any right that the check 'tokens-on-node' looks for, such as to read secrets.
 
+If you give '--authorization-mode', it names no authorizer but Node, RBAC and AlwaysDeny. Without it, nodetrail sees another authorizer only
+if this authorizer allows a request in the log (see node-authorizer-on).
+
 ## What defeats it
 The check fails in these cases:
 
 - There is such a binding.
 - A node's certificate has the group 'system:masters'.
+- The authorization mode that you give names AlwaysAllow.
 
-The check is unproven if API servers answer as with the feature gate AuthorizeNodeWithSelectors off. This is possible in Kubernetes 1.32 and
-1.33. Each node can then list and read the pods of all nodes.
+The check is unproven in these cases:
+
+- API servers answer as with the feature gate AuthorizeNodeWithSelectors off. This is possible in Kubernetes 1.32 and 1.33. Each node can
+  then list and read the pods of all nodes.
+- The authorization mode that you give names ABAC or Webhook. nodetrail does not know what these authorizers allow.
 
 ## What to do
-Delete the bindings that are listed, or remove the rights from their roles. Issue certificates without other groups.`
+Delete the bindings that are listed, or remove the rights from their roles. Issue certificates without other groups.
+
+Remove AlwaysAllow. If the API server asks ABAC or a webhook, check that it allows nodes, and the service accounts of their pods, nothing
+more. Then waive the check.`
 
 const docTokensOnNode = `Pods' service accounts on a node cannot do more than a node may
 

@@ -330,6 +330,7 @@ func useCases() []kase {
 
 func bindingCases() []kase {
 	const inventory, rights = "bindings-inventoried", "no-excess-rights"
+	order := func(names string) func(*Input) { return func(in *Input) { in.Modes = []Mode{{"", names}} } }
 	rule := func(verb, group, resource string) []rbacv1.PolicyRule {
 		return []rbacv1.PolicyRule{{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{resource}}}
 	}
@@ -437,6 +438,13 @@ func bindingCases() []kase {
 		{rights, "secrets to everybody", bind(rule("get", "", "secrets"), group("system:authenticated")), Failed, CodeDangerousRight},
 		{rights, "secrets to all service accounts, which no node is", bind(rule("get", "", "secrets"), group("system:serviceaccounts")), Passed, ""},
 		{rights, "a harmless right of everybody", bind(rule("get", "", "configmaps"), group("system:authenticated")), Passed, ""},
+		{rights, "everything is allowed", order("Node,RBAC,AlwaysAllow"), Failed, CodeOtherAuthorizer},
+		{rights, "a webhook allows, and then everything is", order("Node,Webhook,AlwaysAllow"), Failed, CodeOtherAuthorizer},
+		{rights, "ABAC", order("Node,ABAC,RBAC"), Unproven, CodeOtherAuthorizer},
+		{rights, "a webhook", order("Node,RBAC,Webhook"), Unproven, CodeOtherAuthorizer},
+		{rights, "a webhook of one server", func(in *Input) { in.Modes = append(in.Modes, Mode{"apiserver-1", "Node,Webhook"}) }, Unproven, CodeOtherAuthorizer},
+		{rights, "an order that is not given", func(in *Input) { in.Modes = nil }, Passed, ""},
+		{rights, "denials after Node", order("Node,AlwaysDeny,RBAC"), Passed, ""},
 		{rights, "kept, but dangerous", all(bind(rule("create", "", "pods/exec"), group("system:nodes")), func(in *Input) {
 			in.Keep = []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: "x"}}
 		}), Failed, CodeDangerousRight},

@@ -321,6 +321,15 @@ func noExcessRights(in *Input) Result {
 		p.fail(Item{Code: CodeDangerousGroup, Object: user.SystemPrivilegedGroup})
 	}
 	p.anyPod(in)
+	for _, m := range in.Modes {
+		item := Item{Code: CodeOtherAuthorizer, Server: m.Server, Value: m.Order}
+		switch all := m.authorizers(); {
+		case slices.Contains(all, "AlwaysAllow"):
+			p.fail(item)
+		case slices.ContainsFunc(all, unknown):
+			p.unproven(item)
+		}
+	}
 	everybody := map[atom]bool{}
 	for i := range in.Bindings {
 		if b := &in.Bindings[i]; b.RoleExists && b.Binding.Kind == rbac.KindClusterRoleBinding && slices.Contains(b.Subjects, authenticated) {
@@ -355,8 +364,11 @@ func noExcessRights(in *Input) Result {
 		}
 	}
 	next := NextTakeRights
-	if stateOf(p.r.Evidence) == Unproven && !in.BindingsKnown {
+	switch {
+	case stateOf(p.r.Evidence) == Unproven && !in.BindingsKnown:
 		next = NextGiveBindings
+	case p.onlyOpen(CodeOtherAuthorizer):
+		next = NextLookAtOthers
 	}
 	return p.done(next)
 }

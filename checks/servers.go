@@ -170,9 +170,16 @@ func serversBySource(in *Input, w *window, p *proof) {
 	})
 }
 
+func (m *Mode) authorizers() []string { return strings.Split(m.Order, ",") }
+
+// unknown reports whether nodetrail does not know what the authorizer allows.
+func unknown(authorizer string) bool {
+	return !slices.Contains([]string{"Node", "RBAC", "AlwaysDeny"}, authorizer)
+}
+
 // nodeFirst reports whether Node is asked before everything that could allow in its place.
-func nodeFirst(order string) bool {
-	for _, name := range strings.Split(order, ",") {
+func (m *Mode) nodeFirst() bool {
+	for _, name := range m.authorizers() {
 		switch name {
 		case "Node":
 			return true
@@ -190,13 +197,11 @@ func nodeAuthorizerOn(in *Input) Result {
 	configured, others := false, false // for all API servers, with an authorizer that nodetrail does not evaluate
 	named := map[string]bool{}
 	for _, m := range in.Modes {
-		p.count(1, one(nodeFirst(m.Order)))
-		if !nodeFirst(m.Order) {
+		p.count(1, one(m.nodeFirst()))
+		if !m.nodeFirst() {
 			p.fail(Item{Code: CodeModeOff, Server: m.Server, Value: m.Order})
 		}
-		configured, others = configured || m.Server == "", others || slices.ContainsFunc(strings.Split(m.Order, ","), func(name string) bool {
-			return !slices.Contains([]string{"Node", "RBAC", "AlwaysDeny"}, name)
-		})
+		configured, others = configured || m.Server == "", others || slices.ContainsFunc(m.authorizers(), unknown)
 		named[m.Server] = true
 	}
 	if !w.known(in, &p) {
