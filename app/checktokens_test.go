@@ -62,7 +62,7 @@ func loaded(t *testing.T, at time.Time) *cluster.State {
 func reaches() (out []authorizer.AttributesRecord) {
 	for _, x := range []struct{ verbs, group, resource string }{
 		{"get list watch create update patch delete deletecollection", "", "secrets"}, {"create", "", "serviceaccounts/token"},
-		{"create update patch delete deletecollection", "", "pods"}, {"create", "", "pods/eviction"}, {"get create", "", "pods/exec"},
+		{"create update patch delete deletecollection", "", "pods"}, {"create", "", "pods/eviction"}, {"get create", "", "pods/exec"}, {"update patch", "", "pods/status"},
 		{"get create update patch delete", "", "pods/proxy"}, {"get create update patch delete", "", "services/proxy"}, {"create update patch delete deletecollection", "", "nodes"},
 		{"create update patch delete deletecollection", "apps", "deployments"}, {"delete deletecollection", "apps", "replicasets"}, {"create update patch", "", "configmaps"}, {"create update patch", rbacv1.GroupName, "clusterrolebindings"},
 	} {

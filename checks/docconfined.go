@@ -85,7 +85,7 @@ rights, which reach beyond that node:
 - to impersonate;
 - to run commands in pods;
 - to reach pods, services or nodes through the API server's proxy;
-- to create, change, bind, evict or delete pods;
+- to create, change, bind, evict or delete pods, or to write their status;
 - to change workloads, or to delete workloads that are made again;
 - to change or delete nodes;
 - to read the logs of nodes ('nodes/log');
@@ -117,6 +117,9 @@ A DaemonSet or another pod has a service account with such rights. Some of these
   account. The node may read this token if one of its pods names a secret that does not exist.
 - An account that can evict pods elsewhere can move them to the stolen node. This includes deschedulers and autoscalers. It also includes
   accounts that can delete a ReplicaSet, because its Deployment creates it again.
+- An account that can update or patch 'pods/status' can say that a pod elsewhere has failed. Its controller then creates another pod, maybe
+  on the stolen node. The account can also change the address to which Services send the traffic of that pod. This includes some network
+  agents: such an agent needs the right only for pods of its own node, but RBAC gives it for all pods.
 
 ## What to do
 Give such pods a smaller role, or keep them on separate nodes. For leader election, Leases are enough, in a Role of the pod's own namespace.`

@@ -151,7 +151,7 @@ func TestUsualAgentsHaveNoPowers(t *testing.T) {
 	for name, rules := range map[string][][3]string{
 		"kube-proxy": {{"list watch", "", "endpoints services"}, {"get list watch", "", "nodes"}, {"create patch update", "", "events"}, {"list watch", "discovery.k8s.io", "endpointslices"}},
 		"a CNI": {
-			{"get list watch", "", "pods nodes namespaces configmaps"}, {"patch update", "", "pods/status"},
+			{"get list watch", "", "pods nodes namespaces configmaps"}, {"get", "", "pods/status"},
 			{"create get list update watch", "crd.projectcalico.org", "ippools ipamblocks"}, {"get list watch", "networking.k8s.io", "networkpolicies"},
 		},
 		"node-exporter":       {{"create", "authentication.k8s.io", "tokenreviews"}, {"create", "authorization.k8s.io", "subjectaccessreviews"}},
@@ -214,6 +214,7 @@ func TestPowersOverOtherNodes(t *testing.T) {
 		{verb: "delete", group: "apps", resource: "replicasets"}, {verb: "deletecollection", group: "apps", resource: "replicasets"},
 		{verb: "delete", group: "apps", resource: "deployments"}, {verb: "delete", group: "apps", resource: "statefulsets"}, {verb: "delete", resource: "replicationcontrollers"},
 		{verb: "create", group: "resource.k8s.io", resource: "devicetaintrules"}, {verb: "get", resource: "nodes/log"},
+		{verb: "update", resource: "pods/status"}, {verb: "patch", resource: "pods/status"},
 	} {
 		b := clusterBinding("x", "x", []rbacv1.PolicyRule{{Verbs: []string{a.verb}, APIGroups: []string{a.group}, Resources: []string{a.resource}}})
 		if got := PowersOf(&b).Right; got != a.String() {

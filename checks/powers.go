@@ -47,10 +47,12 @@ func powers() []atom {
 			out = append(out, atom{verb: verb, group: of.group, resource: of.resource})
 		}
 	}
-	// More of the pods that there are already come here as well, and an account's imagePullSecrets are those of its next pods.
+	// More of the pods that there are already come here as well, and an account's imagePullSecrets are those of its next pods. A pod whose status says that
+	// it failed is made again, as one that is deleted, and Services send traffic to the address in a pod's status. An agent that reports about the pods of
+	// its node may write to those of all: NodeRestriction does not limit service accounts.
 	for _, verb := range []string{"update", "patch"} {
 		for _, of := range []struct{ group, resource string }{
-			{"", "serviceaccounts"}, {"", "replicationcontrollers/scale"}, {"apps", "deployments/scale"}, {"apps", "replicasets/scale"}, {"apps", "statefulsets/scale"},
+			{"", "serviceaccounts"}, {"", "pods/status"}, {"", "replicationcontrollers/scale"}, {"apps", "deployments/scale"}, {"apps", "replicasets/scale"}, {"apps", "statefulsets/scale"},
 		} {
 			out = append(out, atom{verb: verb, group: of.group, resource: of.resource})
 		}
