@@ -40,10 +40,10 @@ func serviceOf(t *testing.T, dir string, d *days.Day, window ...time.Duration) (
 listen: 127.0.0.1:0
 reload: {watch: false}
 readiness: {minWindow: %s}
-authorization: {kubernetesVersion: "1.%d", mode: %q}
+authorization: {kubernetesVersion: "1.%d"}
 coverage: {policyFile: %q}
 state: {files: [%s]}
-`, dir, append(window, d.Options.Span-2*time.Minute)[0], d.Options.Minor, modeOf(d), policy, write("journal.jsonl", d.Journal())))
+`, dir, append(window, d.Options.Span-2*time.Minute)[0], d.Options.Minor, policy, write("journal.jsonl", d.Journal())))
 }
 
 // storedDay has a service judge a day, which is stopped in its middle and started again if asked to, and returns the report of its store.

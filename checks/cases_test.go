@@ -435,7 +435,7 @@ func serverCases() []kase {
 		{mode, "no annotations, but configured", all(undecided, configured("Node,RBAC")), Passed, ""},
 		{mode, "configured for one of two servers", all(undecided, func(in *Input) { in.Servers, in.Modes = clean().Servers, []Mode{{"apiserver-0", "Node,RBAC"}} }), Unproven, CodeModeUnknown},
 		{mode, "configured for both", all(undecided, func(in *Input) { in.Modes = []Mode{{"apiserver-0", "Node,RBAC"}, {"apiserver-1", "Node"}} }), Passed, ""},
-		{mode, "two servers, and one source", func(in *Input) { in.Servers = clean().Servers }, Unproven, CodeModeOfSome},
+		{mode, "two servers, and one source", func(in *Input) { in.Servers = clean().Servers }, Passed, CodeModeOfSome},
 		{mode, "configured, and RBAC is first", all(rbacFirst, configured("Node,RBAC")), Failed, CodeNodeNotFirst},
 		{mode, "only RBAC is configured", configured("RBAC"), Failed, CodeModeOff},
 		{mode, "RBAC before Node is configured", configured("RBAC,Node"), Failed, CodeModeOff},

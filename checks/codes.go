@@ -127,7 +127,6 @@ const (
 	NextReadEvents        Code = "read-events-again"
 	NextLogServerLeases   Code = "log-identity-leases"
 	NextTurnNodeOn        Code = "put-node-before-rbac"
-	NextGiveMode          Code = "give-authorization-mode"
 	NextGiveVersion       Code = "give-version"
 	NextMoveClients       Code = "move-clients"
 	NextGivePolicyInForce Code = "give-policy-in-force"

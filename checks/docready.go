@@ -228,9 +228,10 @@ One of these proves it:
 - The API servers' own decisions in every hour. The Node authorizer always allows a node to renew its own Lease. If it did, the event has a
   decision without a reason.
 
-The audit log does not name the API server that wrote an event, so these decisions prove it for one API server. By their identity Leases,
-nodetrail counts the API servers that were there at the same time. A server that restarts, or that replaces another one, does not count
-twice.
+The audit log does not name the API server that wrote an event, so these decisions prove it only for the API servers that kubelets used. A
+server that no kubelet used may not have the Node authorizer. When a kubelet connects to it, for example because another server restarts,
+it refuses all that the binding allowed. So if several API servers were there at the same time, and you do not give their configuration, the
+check lists this ('mode-of-some-servers'). Before you delete a binding, look at the configuration of each server.
 
 ## What defeats it
 The check fails if RBAC allowed a node to renew its own Lease, or if no authorizer allowed it. The API server then does not ask the Node
@@ -241,8 +242,6 @@ The check is unproven in these cases:
 
 - You give no configuration, and events have no decision. One renewal of a node's Lease without a decision is enough, because it may be of
   an API server whose other events have no decision either.
-- You give no configuration, and several API servers were there at the same time. A server that no kubelet used may not have the Node
-  authorizer. When a kubelet connects to it, for example because another server restarts, it refuses all that the binding allowed.
 - The log shows that the API server asks another authorizer first, such as ABAC or a webhook, or that something changed the reasons. Either
   a request was allowed without a reason, and neither RBAC nor Node allows it, such as a request of a service account that no binding
   allows. Or RBAC allows a node's request, and the reason is not RBAC's.

@@ -188,7 +188,6 @@ func clean() *Input {
 			Known: true, Live: []Server{{Name: "apiserver-0", Lives: []Span{{From: at(1, 0, 0)}}}, {Name: "apiserver-1", Lives: []Span{{From: at(1, 0, 0)}}}},
 			Configured: 2, Endpoints: []Endpoints{{Span{From: at(1, 0, 0)}, 2}},
 		},
-		Modes: []Mode{{"", "Node,RBAC"}},
 		Bindings: []rbac.BindingInfo{
 			clusterBinding("system:node", "system:node", systemNode),
 			clusterBinding("kubeadm:get-nodes", "kubeadm:get-nodes", []rbacv1.PolicyRule{
@@ -222,7 +221,6 @@ func clean() *Input {
 
 // inferred has nothing but the log tell the order of authorizers, of the one API server that there is: the second one ended before the window.
 func inferred(in *Input) {
-	in.Modes = nil
 	in.Servers.Live[1].Lives = []Span{{at(1, 0, 0), at(2, 0, 0)}}
 	in.Servers.Configured, in.Servers.Endpoints = 1, nil
 }

@@ -87,7 +87,7 @@ func TestOrderOfAuthorizers(t *testing.T) {
 		{"all are without", modes(rbac), []string{"failed 0/1", "failed node-not-configured"}},
 		{"without reasons, of others in the first order", all(told, modes(Mode{"", "Node,ABAC"}, Mode{"apiserver-0", "Node"})), []string{"passed 2/2"}},
 		{"without reasons, of others for one server", all(always2, told, modes(Mode{"apiserver-0", "Node,ABAC"})), []string{
-			"unproven 5/9", "unproven allowed-without-reason 14:00:00-14:00:00: create configmaps", "unproven mode-of-some-servers 12:00:00-16:00:00 1/2",
+			"unproven 5/5", "unproven allowed-without-reason 14:00:00-14:00:00: create configmaps", "passed mode-of-some-servers 12:00:00-16:00:00 1/2",
 		}},
 		{"without reasons, when the window begins", all(told, func(in *Input) { in.Unreasoned.At = in.Log.Until.Add(-in.MinWindow) }), []string{"passed 4/4"}},
 		{"no annotations in an hour", undecided(hour(13)), []string{"unproven 3/4", "unproven mode-unknown 13:00:00-14:00:00"}},
@@ -125,23 +125,23 @@ func TestOrderOfAuthorizers(t *testing.T) {
 		{"two versions", func(in *Input) { in.Versions[1].Moved, in.Versions[2].Doubts = true, 1 }, []string{"unproven 4/4", "unproven version-moved 13:00:00-15:00:00"}},
 		{"two versions, configured", all(func(in *Input) { in.Versions[1].Moved = true }, modes(node)), []string{"unproven 1/1", "unproven version-moved 13:00:00-14:00:00"}},
 		{"two versions, and others for one server", all(always2, func(in *Input) { in.Versions[1].Moved = true }, modes(Mode{"apiserver-0", "Node,ABAC"})), []string{
-			"unproven 5/9", "unproven version-moved 13:00:00-14:00:00", "unproven mode-of-some-servers 12:00:00-16:00:00 1/2",
+			"unproven 5/5", "unproven version-moved 13:00:00-14:00:00", "passed mode-of-some-servers 12:00:00-16:00:00 1/2",
 		}},
 		{"two versions, and others that are configured", all(func(in *Input) { in.Versions[1].Moved = true }, modes(Mode{"", "Node,ABAC"})), []string{"passed 1/1"}},
-		{"two servers, and one source", always2, []string{"unproven 4/8", "unproven mode-of-some-servers 12:00:00-16:00:00 1/2"}},
+		{"two servers, and one source", always2, []string{"passed 4/4", "passed mode-of-some-servers 12:00:00-16:00:00 1/2"}},
 		{"two servers, and one source, configured", all(always2, modes(node)), []string{"passed 1/1"}},
-		{"two servers by their renewals", servers(), []string{"unproven 4/8", "unproven mode-of-some-servers 12:00:00-16:00:00 1/2"}},
+		{"two servers by their renewals", servers(), []string{"passed 4/4", "passed mode-of-some-servers 12:00:00-16:00:00 1/2"}},
 		{"two servers by endpoints", all(servers(Span{From: at(1, 0, 0)}, Span{To: at(2, 0, 0)}), func(in *Input) {
 			in.Servers.Endpoints = []Endpoints{{Span{From: at(14, 10, 0)}, 2}}
-		}), []string{"unproven 4/6", "unproven mode-of-some-servers 14:00:00-16:00:00 1/2"}},
+		}), []string{"passed 4/4", "passed mode-of-some-servers 14:00:00-16:00:00 1/2"}},
 		{"two servers, one after the other", servers(Span{at(1, 0, 0), at(14, 0, 0)}, Span{From: at(14, 0, 0)}), []string{"passed 4/4"}},
-		{"two servers for a minute", servers(Span{at(1, 0, 0), at(14, 1, 0)}, Span{From: at(14, 0, 0)}), []string{"unproven 4/5", "unproven mode-of-some-servers 14:00:00-15:00:00 1/2"}},
+		{"two servers for a minute", servers(Span{at(1, 0, 0), at(14, 1, 0)}, Span{From: at(14, 0, 0)}), []string{"passed 4/4", "passed mode-of-some-servers 14:00:00-15:00:00 1/2"}},
 		{"two servers before the window", servers(Span{at(1, 0, 0), at(12, 20, 0)}, Span{From: at(12, 0, 0)}), []string{"passed 4/4"}},
 		{"two servers for the seconds of a brief hour", all(servers(Span{at(1, 0, 0), at(13, 0, 0)}, Span{From: at(12, 0, 0)}), from1256), []string{"passed 4/4"}},
 		{"two servers by their sources", twoUsed, []string{"passed 8/8"}},
-		{"three servers, two by their sources", all(twoUsed, of(3)), []string{"unproven 8/12", "unproven mode-of-some-servers 12:00:00-16:00:00 2/3"}},
+		{"three servers, two by their sources", all(twoUsed, of(3)), []string{"passed 8/8", "passed mode-of-some-servers 12:00:00-16:00:00 2/3"}},
 		{"two servers, and sources that do not tell them apart", all(twoUsed, func(in *Input) { in.Servers.Apart = false }), []string{
-			"unproven 8/12", "unproven mode-of-some-servers 12:00:00-16:00:00 1/2",
+			"passed 8/8", "passed mode-of-some-servers 12:00:00-16:00:00 1/2",
 		}},
 		{"doubts, and the state is dated too early", func(in *Input) { in.Behind, in.Versions[1].Doubts, in.Versions[2].Doubts = 1, 1, 1 }, []string{"unproven 4/4", "unproven clock-behind 13:00:00-15:00:00"}},
 	} {

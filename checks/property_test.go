@@ -92,21 +92,13 @@ func TestEveryRecordIsNeeded(t *testing.T) {
 	}
 	var all []record
 	in := clean()
-	in.Modes, in.Servers.Apart = nil, true // each source shows that of its API server
-	log := ticks(nil)
-	for i := range log {
-		if log[i].o.Source = "apiserver-0"; log[i].who() == "worker-2" {
-			log[i].o.Source = "apiserver-1"
-		}
-	}
-	in.Ledger = ledger(log, nil)
 	if err := in.Ledger.Records(func(k evidence.Key, v []byte) error {
 		all = append(all, record{k, bytes.Clone(v)})
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if len(all) != 4*(3+2+2) {
+	if len(all) != 4*(3+2+1) {
 		t.Fatalf("%d records", len(all))
 	}
 	for _, without := range append(all, record{}) {

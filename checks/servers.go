@@ -248,11 +248,8 @@ func nodeAuthorizerOn(in *Input) Result {
 		})
 		modeOfEach(in, &w, live, sources, &p)
 	}
-	switch {
-	case p.onlyOpen(CodeClockBehind):
+	if p.onlyOpen(CodeClockBehind) {
 		return p.done(NextSetClock)
-	case p.onlyOpen(CodeModeOfSome):
-		return p.done(NextGiveMode)
 	}
 	return p.done(NextTurnNodeOn, "sources", strconv.Itoa(len(sources)))
 }
@@ -287,8 +284,8 @@ func sourceMode(in *Input, w *window, name string, configured bool, p *proof) {
 	}
 }
 
-// modeOfEach tells in which hours fewer sources show that Node is asked first than API servers are there at the same time. A server that no kubelet uses shows
-// nothing, and kubelets come to it when another one stops. Sources that do not tell servers apart show it of one.
+// modeOfEach lists the hours in which fewer sources show that Node is asked first than API servers are there at the same time. A server that no kubelet uses shows
+// nothing, and sources that do not tell servers apart show it of one.
 func modeOfEach(in *Input, w *window, live []Server, sources []string, p *proof) {
 	shown := func(h evidence.Hour) (n int) {
 		for _, name := range sources {
@@ -303,10 +300,7 @@ func modeOfEach(in *Input, w *window, live []Server, sources []string, p *proof)
 	}
 	missing := func(h evidence.Hour) bool { n := shown(h); return n > 0 && n < w.atOnce(in, live, h) && !w.brief(h) }
 	w.runs(missing, func(first, last evidence.Hour) {
-		for h := first; h <= last; h++ {
-			p.count(int64(w.atOnce(in, live, h)-shown(h)), 0)
-		}
-		p.unproven(Item{Code: CodeModeOfSome, From: first.Start(), To: last.End(), Expected: int64(w.atOnce(in, live, first)), Seen: int64(shown(first))})
+		p.list(Item{Code: CodeModeOfSome, From: first.Start(), To: last.End(), Expected: int64(w.atOnce(in, live, first)), Seen: int64(shown(first))})
 	})
 }
 
