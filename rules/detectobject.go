@@ -70,8 +70,8 @@ func (o *deniedObject) appendKind(b []byte) []byte {
 	return b
 }
 
-// lost reports whether a kubelet was refused the watch of what its node could reach when it heard of the cluster last, as when it comes back and its pods were deleted
-// by force meanwhile. It got nothing that it did not have. What the state allows throughout is not lost.
+// lost reports whether a kubelet was refused the watch or the token of what its node could reach when it heard of the cluster last, as when it comes back and its pods were
+// deleted by force meanwhile: it keeps watches and renews tokens until it has heard of that. It got nothing that it did not have. What the state allows throughout is not lost.
 func (d *denial) lost(s State, kubelets []string) bool {
 	o := d.Object
 	return !d.Allowed && d.Lagged == 0 && o.Path == "" && lostBy(d.Product, kubelets, s, &authorizer.AttributesRecord{
@@ -79,9 +79,10 @@ func (d *denial) lost(s State, kubelets []string) bool {
 	}, d.Node, d.First)
 }
 
-// lostBy reports whether a client that calls itself a kubelet watches what the node could reach when its kubelet heard of the cluster last.
+// lostBy reports whether a client that calls itself a kubelet watches what the node could reach when its kubelet heard of the cluster last, or asks for a token of that.
 func lostBy(product string, kubelets []string, s State, a *authorizer.AttributesRecord, node string, t time.Time) bool {
-	return s != nil && (a.Verb == "watch" || a.Verb == "list") && a.Name != "" && IsKubelet(product, kubelets) && s.Had(a, node, t)
+	token := a.Verb == "create" && a.APIGroup == "" && a.Resource == "serviceaccounts" && a.Subresource == "token"
+	return s != nil && (a.Verb == "watch" || a.Verb == "list" || token) && a.Name != "" && IsKubelet(product, kubelets) && s.Had(a, node, t)
 }
 
 // detection has the object of the denial.

@@ -65,8 +65,8 @@ These requests do not count:
 - races;
 - denials after which the same node was allowed the same object within 10 to 20 seconds;
 - requests for objects that the given state had long allowed;
-- a kubelet's watches that were refused, of objects that its node could reach within the ten minutes before, or within the ten minutes
-  before the node was cut off. This happens if a node comes back after its pods were deleted by force.
+- a kubelet's watches and requests for tokens that were refused, of objects that its node could reach within the ten minutes before, or
+  within the ten minutes before the node was cut off. This happens if a node comes back after its pods were deleted by force.
 
 If the state does not show whether a pod uses the object, only the API server's denial is known. Then objects do not count in a minute in
 which three or more nodes ask for such objects: after a restart or a restore, the API server denies all nodes what is theirs.

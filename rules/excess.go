@@ -75,8 +75,8 @@ of the binding:
 - Admission refused the request (403). The same holds for a proxy.
 - A kubelet, from its node's address, watched an object that its node could reach until at most a minute before, for example after a pod was
   deleted by force.
-- A kubelet, from its node's address, got a pod with the name of a pod that was on its node within a day. This happens if a node comes back
-  after its pods were created again elsewhere.
+- A kubelet, from its node's address, got a pod with the name of a pod that was on its node within a day, or before the node was cut off.
+  This happens if a node comes back after its pods were created again elsewhere.
 - A node read a ConfigMap of kubeadm by the binding that kubeadm made for it. This binding stays.
 - kubeadm read the ConfigMap kube-proxy. If that is refused, an upgrade of the node continues without it.
 - A node listed or watched a secret or a ConfigMap, in one namespace, by a name that cannot exist, such as 'registry/team'. The answer is
@@ -166,9 +166,10 @@ func checkExcess(r *Request, s State, m *Memory, f *Finding) bool {
 	return true
 }
 
-// ownUntilBefore reports whether a kubelet watches what its node could reach until just before, or gets a pod that has the name of one of its own of the day before. A pod
-// that is deleted by force goes before its kubelet knows, and may be made again on another node. The kubelet then asks for it, and uses nothing of the answer: it has
-// another UID (pkg/kubelet/status, syncPod). The address has to be one that the Node has had for long enough that no thief can have written it.
+// ownUntilBefore reports whether a kubelet watches what its node could reach until just before, or gets a pod that has the name of one of its own of the day before, or of
+// the time when the node was cut off. A pod that is deleted by force goes before its kubelet knows, and may be made again on another node. The kubelet then asks for it,
+// and uses nothing of the answer: it has another UID (pkg/kubelet/status, syncPod). The address has to be one that the Node has had for long enough that no thief can have
+// written it.
 func (r *Request) ownUntilBefore(s State, m *Memory) bool {
 	if s == nil || m == nil || !r.Succeeded() || !IsKubelet(r.product(), m.Kubelets) {
 		return false
@@ -176,7 +177,7 @@ func (r *Request) ownUntilBefore(s State, m *Memory) bool {
 	a := r.Attrs
 	getsPod := a.Verb == "get" && a.Resource == "pods" && a.APIGroup == "" && a.Subresource == "" && a.Name != ""
 	watches := a.Verb == "watch" && r.JustGone
-	if !watches && !(getsPod && s.PodWasOn(a.Namespace, a.Name, r.Node, r.Time.Add(-ReturnsFor), r.Time)) {
+	if !watches && !(getsPod && (s.PodWasOn(a.Namespace, a.Name, r.Node, r.Time.Add(-ReturnsFor), r.Time) || s.HadPod(a.Namespace, a.Name, r.Node, r.Time))) {
 		return false
 	}
 	address, logged := r.Event.Address()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/fields"
@@ -204,6 +205,37 @@ func TestOwnUntilBefore(t *testing.T) {
 			if !found || (f.Severity == Low) != c.low || rule.Name == ExcessAccess && (f.Reason == OwnUntilBefore) != c.low {
 				t.Errorf("%s: %s says %v %+v", c.name, rule.Name, found, f)
 			}
+		}
+	}
+}
+
+// cutOff is a world in which a node heard of the cluster last when it had a pod.
+type cutOff struct {
+	*world
+	pod string
+}
+
+func (w cutOff) HadPod(namespace, name, _ string, _ time.Time) bool {
+	return w.pod == namespace+"/"+name
+}
+
+// A node that was off for days comes back, and asks after the pods that it had.
+func TestOwnUntilCutOff(t *testing.T) {
+	s := cluster(2)
+	s.sets = map[string][][]string{"worker-1": {{"10.0.0.1"}}}
+	for name, c := range map[string]struct {
+		s       State
+		changes []with
+		low     bool
+	}{
+		"its pod":              {cutOff{s, "shop/db-0"}, nil, true},
+		"another pod":          {cutOff{s, "shop/db-1"}, nil, false},
+		"to another address":   {cutOff{s, "shop/db-0"}, []with{comes("198.51.100.7")}, false},
+		"a secret of the name": {cutOff{s, "shop/db-0"}, []with{does("get secrets shop/db-0")}, false},
+	} {
+		f, found := rbacExcessAccess().Find(request(append([]with{does("get pods shop/db-0"), byRBAC(200)}, c.changes...)...), c.s, NewMemory())
+		if !found || (f.Severity == Low) != c.low || (f.Reason == OwnUntilBefore) != c.low {
+			t.Errorf("%s: %v %+v", name, found, f)
 		}
 	}
 }
