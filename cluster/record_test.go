@@ -448,6 +448,22 @@ func TestJournalFile(t *testing.T) {
 	}
 }
 
+// Its own namespace is created before what is in it. Another namespace belongs to somebody else and is left alone.
+func TestRecordRBACNamespace(t *testing.T) {
+	for namespace, want := range map[string]bool{OwnNamespace: true, "monitoring": false, "kube-system": false} {
+		text, err := RecordRBAC(namespace, "nodetrail")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(text), "kind: Namespace\n"); got != want {
+			t.Errorf("%s: created: %t", namespace, got)
+		}
+		if first, _, _ := strings.Cut(string(text), "---\n"); strings.Contains(first, "kind: Namespace\n") != want {
+			t.Errorf("%s: first:\n%s", namespace, first)
+		}
+	}
+}
+
 func TestRecordRBAC(t *testing.T) {
 	text, err := RecordRBAC("monitoring", "nodetrail")
 	if err != nil {

@@ -10,9 +10,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// OwnNamespace is the namespace that RecordRBAC and the manifests below deploy/ create.
+const OwnNamespace = "nodetrail"
+
 // RecordRBAC returns, as YAML, the least rights that Record needs: a ServiceAccount of the given namespace and name, a ClusterRole that
 // may list and watch the kinds that matter, and the ClusterRoleBinding between them; and the same by a Role for kinds of which only one
-// namespace is read. Secrets are not among the kinds.
+// namespace is read. Secrets are not among the kinds. OwnNamespace is created, with the labels that it has in the manifests. Another namespace
+// must exist: kubectl apply would change the labels that its owner gave it.
 func RecordRBAC(namespace, name string) ([]byte, error) {
 	role := name + "-record"
 	wide, narrow := recordRules()
@@ -33,7 +37,13 @@ func RecordRBAC(namespace, name string) ([]byte, error) {
 			},
 		}
 	}
-	docs := []map[string]any{{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta(name, namespace)}}
+	var docs []map[string]any
+	if namespace == OwnNamespace {
+		own := meta(namespace, "")
+		own["labels"] = map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
+		docs = append(docs, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": own})
+	}
+	docs = append(docs, map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta(name, namespace)})
 	docs = append(docs, grant("Cluster", "", wide)...)
 	for _, in := range slices.Sorted(maps.Keys(narrow)) {
 		docs = append(docs, grant("", in, narrow[in])...)

@@ -149,19 +149,24 @@ func TestRights(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	printed := decode(t, scheme, text)
 	forEach(t, func(t *testing.T, m *manifest) {
 		var rights []runtime.Object
 		// Verbs and resources are sets, and labels give no rights.
 		sets := cmpopts.SortSlices(func(a, b string) bool { return a < b })
 		for _, o := range m.objects {
 			switch o.(type) {
+			case *corev1.Namespace: // with the same labels, so that kubectl apply of the one keeps those of the other
+				if d := cmp.Diff(printed[0], o, cmpopts.IgnoreTypes(metav1.TypeMeta{})); d != "" {
+					t.Errorf("not the namespace that nodetrail record --print-rbac prints (-printed +there):\n%s", d)
+				}
 			case *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding, *rbacv1.Role, *rbacv1.RoleBinding, *corev1.ServiceAccount:
 				rights = append(rights, o)
 			}
 		}
 		var want []runtime.Object
 		if m.pods["nodetrail-fleet"].selector == nil { // which asks no API server
-			want = decode(t, scheme, text)
+			want = printed[1:]
 		}
 		if d := cmp.Diff(want, rights, cmpopts.IgnoreTypes(metav1.TypeMeta{}), cmpopts.IgnoreFields(metav1.ObjectMeta{}, "Labels"), sets); d != "" {
 			t.Errorf("not what nodetrail record --print-rbac --rbac-service-account nodetrail prints (-printed +there):\n%s", d)

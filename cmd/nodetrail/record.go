@@ -21,9 +21,10 @@ func newRecord(std streams) *cobra.Command {
 JSON lines: a journal for --state. It survives lost connections and relists, and runs until it is interrupted.
 
 Secrets are never read. Fields that can contain a secret, such as the values of environment variables, are left out.
---print-rbac prints the rights that record needs.`,
-		Example: `  nodetrail record --print-rbac | kubectl apply -f -
-  nodetrail record --kubeconfig ~/.kube/config --output journal.jsonl`,
+--print-rbac prints the rights that record needs. docs/migration.md says how to make a kubeconfig that has only these rights.`,
+		Example: `  nodetrail record --output journal.jsonl
+  nodetrail record --print-rbac | kubectl apply -f -
+  nodetrail record --kubeconfig recorder.kubeconfig --output journal.jsonl`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !printRBAC {
@@ -46,7 +47,7 @@ Secrets are never read. Fields that can contain a secret, such as the values of 
 	fs.StringVar(&o.Context, "context", "", "context of the kubeconfig")
 	fs.StringVar(&o.Output, "output", "-", "journal to append to; - for standard output")
 	fs.BoolVar(&printRBAC, "print-rbac", false, "print the least rights that record needs, as YAML, and exit")
-	fs.StringVar(&namespace, "rbac-namespace", "nodetrail", "namespace of the service account in --print-rbac")
+	fs.StringVar(&namespace, "rbac-namespace", cluster.OwnNamespace, "namespace of the service account in --print-rbac; only the default is created")
 	fs.StringVar(&account, "rbac-service-account", "nodetrail-record", "name of the service account in --print-rbac")
 	fs.BoolVar(&o.KeepValues, "keep-values", false, "keep values that may hold secrets: environment variables, arguments, annotations")
 	fs.BoolVar(&o.KeepManagedFields, "keep-managed-fields", false, "keep metadata.managedFields")

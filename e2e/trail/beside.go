@@ -128,10 +128,6 @@ func Rights(ctx context.Context, p *plane.Plane, program, dir string) (token, ku
 		return "", "", err
 	}
 	const more = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: nodetrail}
----
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: metrics-reader}
