@@ -31,10 +31,10 @@ func (t *gapTeller) lost(reason rules.Reason, lane string, p ...codes.Param) {
 	f := tally.Finding{
 		Key: tally.Key{Rule: rules.CoverageGap, Name: lane, Reason: reason}, Reason: reason, Severity: rules.Medium, Params: p,
 	}
-	t.log.Warn().Str("lane", lane).Str("rule", rules.CoverageGap).Str("reason", string(reason)).
+	t.log.Warn().Str("partition", lane).Str("rule", rules.CoverageGap).Str("reason", string(reason)).
 		Msg(wording.English{}.Finding(&f.Key, &tally.Group{Reason: reason, Params: p}))
 	if err := t.note(f); err != nil {
-		t.log.Warn().Err(err).Str("lane", lane).Msg("cannot store that input may be missing")
+		t.log.Warn().Err(err).Str("partition", lane).Msg("cannot store that input may be missing")
 	}
 }
 

@@ -130,7 +130,7 @@ func TestWords(t *testing.T) {
 			"Node worker-1 could later by secret shop/debug-key -> pod shop/web-1 -> node worker-1, from 2026-11-21T06:01:00.25Z to the state's end.",
 		}},
 		{"worker-1 get secrets shop/nothing", "06:01:00", "deny", fmt.Sprintf(noPath, "worker-1"), []string{
-			"No path connected secret shop/nothing with any node then.", "Node worker-1 never could, as far as the state knows.",
+			"No path connected secret shop/nothing with any node then.", "The state shows no time when node worker-1 could reach it.",
 		}},
 		{"worker-1 get secrets shop/nothing", "04:00:00", "unknown", "", []string{"It is not known: the state begins 1h0m0s later."}},
 		{"worker-1 get nodes worker-1", "06:00:00", "allow", "", []string{"A static rule of the Node authorizer allows it, whatever the graph says."}},
@@ -292,8 +292,8 @@ func TestConsequences(t *testing.T) {
 		"own: node: Node allows it anyway")
 	f("", "worker-1 get secrets shop/theirs", "all: rbac: still allowed by ClusterRoleBinding everyone", "everyone: rbac: still allowed by ClusterRoleBinding legacy",
 		"legacy: rbac: still allowed by ClusterRoleBinding everyone", "own: rbac: still allowed by ClusterRoleBinding everyone")
-	f("", "worker-1 get configmaps shop/theirs", "all: refused: refused, now as then")
-	f("-- flags --\nauthorization-mode: RBAC\n", "worker-1 get configmaps shop/db", "all: refused: refused, now as then")
+	f("", "worker-1 get configmaps shop/theirs", "all: refused: refused with and without these rights")
+	f("-- flags --\nauthorization-mode: RBAC\n", "worker-1 get configmaps shop/db", "all: refused: refused with and without these rights")
 	f("-- flags --\nauthorization-mode: RBAC\n", "worker-1 get secrets shop/db", "all: rbac: still allowed by ClusterRoleBinding everyone",
 		"everyone: rbac: still allowed by ClusterRoleBinding legacy", "legacy: rbac: still allowed by ClusterRoleBinding everyone", "own: rbac: still allowed by ClusterRoleBinding everyone")
 	// What RBAC refuses, Node may allow.

@@ -231,7 +231,7 @@ func outcomeWords(o report.Outcome, c *Consequence) string {
 	case report.Undecided:
 		words = "not known"
 	case report.Refused:
-		words = "refused, now as then"
+		words = "refused with and without these rights"
 	case report.Gained:
 		words = "would pass"
 	}

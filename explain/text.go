@@ -270,7 +270,7 @@ func shortDuration(d time.Duration) string {
 }
 
 func (ex *Explanation) textRBAC(l *lines) {
-	l.head("RBAC's part")
+	l.head("RBAC")
 	for i, s := range ex.rbacWords() {
 		if i == maxTextGrants {
 			l.add("  and %s more", plural(len(ex.RBAC.Grants)-i+ex.RBAC.More, "way"))

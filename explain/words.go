@@ -199,7 +199,7 @@ func (ex *Explanation) words() []string {
 		add(node + " could later by " + by(ex.Next))
 	}
 	if ex.Verdict == "deny" && ex.Path == nil && ex.Last == nil && ex.Next == nil {
-		add(node + " never could, as far as the state knows.")
+		add("The state shows no time when node " + ex.Request.Node + " could reach it.")
 	}
 	return out
 }

@@ -128,7 +128,7 @@ func (k *committer) ended(err error) {
 		k.parts.stored(c)
 	case errors.As(err, &fenced):
 		for _, name := range fenced.Lanes {
-			k.opt.Log.Info().Str("lane", name).Msg("another process has taken over")
+			k.opt.Log.Info().Str("partition", name).Msg("another process has taken over")
 			k.takeOut(name, source.ErrFenced)
 		}
 		k.retryAt = now

@@ -199,7 +199,7 @@ func (o *overTime) begin(memory []rules.Remembered) {
 	if from := o.lanes.Watermark(); !from.IsZero() {
 		begun = begun.Time("from", from)
 	}
-	begun.Msg("this process judges what several requests show together")
+	begun.Msg("this process evaluates the rules that need several requests")
 }
 
 // lose is called when the lane is another process's, or closed.

@@ -274,8 +274,8 @@ func (v *Verification) Lines() []string {
 		title string
 		list  []string
 	}{
-		{"given and never used", v.Beyond}, {"given on any name, for those used are many or change", v.AnyName},
-		{"given in all namespaces, for those used are many", v.AnyNamespace},
+		{"allowed and never used", v.Beyond}, {"allowed on every name, because the program used many names or changing names", v.AnyName},
+		{"allowed in all namespaces, because the program used many namespaces", v.AnyNamespace},
 	} {
 		for _, x := range l.list {
 			out = append(out, "  "+l.title+": "+x)

@@ -63,7 +63,7 @@ var failedChecks = map[string]string{
 	"no-excess-rights":       "Nodes have rights beyond their own",
 	"tokens-on-node":         "Service accounts of pods on a node can do more than a node may",
 	"no-excess-use":          "A node used rights beyond its own",
-	"one-holder":             "Something else than the kubelet uses a credential",
+	"one-holder":             "A program other than the kubelet uses a kubelet's credential",
 	"birth-guarded":          "A credential of a node was issued to somebody else",
 }
 

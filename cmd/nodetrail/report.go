@@ -27,7 +27,7 @@ func newReport(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report [flags]",
 		Short: "Print the report of what run has stored",
-		Long: `report prints the same report as analyze, from the store of 'nodetrail run'. It reads and changes nothing, and works while run is running.
+		Long: `report prints the same report as analyze, from the store of 'nodetrail run'. It only reads the store, so you can use it while run is running.
 
 Counts are kept by the hour, and by the day (UTC) after store.hourly, so a window begins with an hour or a day. It ends with the last request.
 

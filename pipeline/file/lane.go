@@ -57,7 +57,7 @@ type lane struct {
 
 func newLane(r *running, path, id string, late bool) *lane {
 	name := "file:" + path
-	return &lane{decoders: r.decoders, opt: &r.Follow.opt, log: r.log.With().Str("lane", name).Logger(), name: name, identity: id, fam: newFamily(path, r.reach),
+	return &lane{decoders: r.decoders, opt: &r.Follow.opt, log: r.log.With().Str("partition", name).Logger(), name: name, identity: id, fam: newFamily(path, r.reach),
 		wake: make(chan struct{}, 1), late: late, report: LaneStats{Lane: name}}
 }
 

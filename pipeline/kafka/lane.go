@@ -150,7 +150,7 @@ func (l *lane) open(ctx context.Context, in source.Intake) (string, error) {
 			l.fenced = false
 			return stored, nil
 		}
-		err = fmt.Errorf("opening lane %s: %w", l.name, err)
+		err = fmt.Errorf("opening partition %s: %w", l.name, err)
 		if !errors.Is(err, source.ErrFenced) || epoch == maxEpoch {
 			return "", err
 		}

@@ -288,7 +288,7 @@ func (d *delivery) finish(ctx context.Context) (outcome, error) {
 	}
 	d.e.counters.letters.Add(int64(len(d.letters)))
 	d.e.counters.malformed.Add(d.counts.Malformed)
-	d.e.log.Warn().Str("lane", d.e.Lane()).Int64("malformed", d.counts.Malformed).Int64("read", d.counts.Read).Str("cause", d.letters[0].Cause).
+	d.e.log.Warn().Str("partition", d.e.Lane()).Int64("malformed", d.counts.Malformed).Int64("read", d.counts.Read).Str("cause", d.letters[0].Cause).
 		Msg("the webhook keeps as dead letters what is no audit event")
 	if d.counts.Read == 0 {
 		return deadLetter, nil

@@ -123,7 +123,7 @@ func (s *Server) serve(ctx context.Context, e *endpoint) error {
 	}
 	s.listens.Store(true)
 	defer s.listens.Store(false)
-	s.opt.Log.Info().Str("lane", s.Lane()).Stringer("address", listener.Addr()).Str("path", s.opt.Path).Bool("tls", conf != nil).
+	s.opt.Log.Info().Str("partition", s.Lane()).Stringer("address", listener.Addr()).Str("path", s.opt.Path).Bool("tls", conf != nil).
 		Bool("clientCertificates", s.opt.ClientCAFile != "").Bool("bearerTokens", len(s.opt.BearerTokenFiles) > 0).Msg("the audit webhook listens")
 	ended := make(chan error, 1)
 	go func() {
