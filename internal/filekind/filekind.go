@@ -5,6 +5,7 @@ package filekind
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/nodetrail/nodetrail/internal/jscan"
@@ -176,8 +177,10 @@ func byMembers(m members) Kind {
 		return Verdicts
 	case audit && m["kind"] == "Policy":
 		return AuditPolicy
-	case audit, m.has("auditID"):
+	case audit && slices.Contains([]string{"", "Event", "EventList"}, m["kind"]), m.has("auditID"):
 		return AuditLog
+	case audit: // a kind that is spelled wrong
+		return Unknown
 	case m["kind"] == "Config" && (m.has("clusters") || m.has("contexts") || m.has("users") || m.has("current-context")):
 		return Kubeconfig
 	case m.has("type", "object"):

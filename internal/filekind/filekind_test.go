@@ -18,6 +18,8 @@ var samples = map[string]Kind{
 	"{\n \"kind\": \"EventList\",\n \"apiVersion\": \"audit.k8s.io/v1\"":                           AuditLog,
 	`[{"kind":"Event","apiVersion":"audit.k8s.io/v1beta1"}]`:                                       AuditLog,
 	`{"kind":"Policy","apiVersion":"audit.k8s.io/v1"}`:                                             AuditPolicy,
+	`{"kind":"Polciy","apiVersion":"audit.k8s.io/v1"}`:                                             Unknown,
+	`{"apiVersion":"audit.k8s.io/v1","level":"Metadata"}`:                                          AuditLog,
 	"\xef\xbb\xbf# x: y\nkind: Policy\nrules:\n- level: None\napiVersion: \"audit.k8s.io/v1\"\r\n": AuditPolicy,
 	"apiVersion: policy/v1\nkind: PodDisruptionBudget\n":                                           State,
 	`{"type":"ADDED","object":{"kind":"Pod"`:                                                       State,
