@@ -82,19 +82,39 @@ func (s *Summary) first() string {
 	return ""
 }
 
+// lateState is how long after the log's begin the state may begin before the first screen says so.
+const lateState = 5 * time.Minute
+
 // Summary sums the report up.
 func (r *Report) Summary() Summary {
 	s := Summary{Title: r.title(), NoBindings: r.Readiness.NoBindings, Notes: len(r.Readiness.OtherWarnings())}
 	if s.NoBindings {
 		s.Remarks = append(s.Remarks, wording.NoBindingLeft)
 	}
-	for i := range r.Readiness.Holes {
-		switch h := &r.Readiness.Holes[i]; h.Code {
+	for i := range r.Readiness.Doubts {
+		d := &r.Readiness.Doubts[i]
+		remark := capital(d.Message) + "."
+		switch d.Code {
 		case codes.WindowShort:
-			s.Remarks = append(s.Remarks, capital(h.Message)+".")
 		case codes.LogEmpty, codes.LogWithoutNodes:
-			s.Remarks = append(s.Remarks, capital(h.Message)+".")
 			s.LogFirst = wording.LogNodesFirst
+		case codes.StateBeginsLate:
+			if d.Params.Duration(codes.ParamBy) < lateState {
+				continue
+			}
+			remark += " " + wording.StateToCover
+		case codes.StateEndsEarly:
+			remark += " " + wording.StateTooOld
+		case codes.LinesUnreadable:
+			if at := r.Events.MalformedAt; len(at) > 0 {
+				remark = wording.UnreadableAt(remark, at[0].File, at[0].Line, at[0].Cause)
+			}
+		default:
+			continue
+		}
+		s.Remarks = append(s.Remarks, remark)
+		if !d.Decides() {
+			s.Notes--
 		}
 	}
 	if len(r.Readiness.Clients) > 0 {

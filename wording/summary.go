@@ -150,6 +150,11 @@ func share(n, of int64) string {
 // Plurals is Plural with the digits of the number grouped.
 func Plurals(n int64, what string) string { return PluralOf(Thousands(n), n, what) }
 
+// UnreadableAt adds one of the places to a sentence about lines that could not be read.
+func UnreadableAt(sentence, file string, line int, cause string) string {
+	return fmt.Sprintf("%s, such as %s:%d: %s.", strings.TrimSuffix(sentence, "."), file, line, cause)
+}
+
 // DeniedByNode says what the Node authorizer denies and how much of it RBAC allowed.
 func DeniedByNode(denied, allowed int64) string {
 	return fmt.Sprintf("the Node authorizer denies %s; RBAC allowed %s of them", Plurals(denied, "request"), Thousands(allowed))
@@ -190,6 +195,8 @@ func See(page string) string { return "see " + page }
 const (
 	UnknownClient = "If you do not recognize a client, assume its nodes' credentials are stolen."
 	LogNodesFirst = "Analyze a log that has the requests of nodes: the audit policy and filters must keep them"
+	StateToCover  = "Give a state that covers the log (--state)."
+	StateTooOld   = "Verdicts after that can be wrong. " + StateToCover
 	NoBindingLeft = "When the log ended, no binding gave nodes the role system:node."
 	Pages         = "docs/ and deploy/ are in the repository github.com/nodetrail/nodetrail."
 	LongCommand   = "nodetrail analyze --all (the command is too long for this screen)"
