@@ -353,11 +353,16 @@ func (d *Decoder) foreign(env envelope, top bool) string {
 	return foreignVersion(env)
 }
 
+// foreignVersion says why an object of the version is no audit event that is known, or "". The versions before v1, which are gone since Kubernetes 1.24, have the same fields.
 func foreignVersion(env envelope) string {
-	if env.apiVersion != "" && !strings.HasPrefix(env.apiVersion, "audit.k8s.io/") {
-		return fmt.Sprintf("apiVersion %s is not of audit.k8s.io", quote([]byte(env.apiVersion)))
+	switch env.apiVersion {
+	case "", "audit.k8s.io/v1", "audit.k8s.io/v1beta1", "audit.k8s.io/v1alpha1":
+		return ""
 	}
-	return ""
+	if strings.HasPrefix(env.apiVersion, "audit.k8s.io/") {
+		return fmt.Sprintf("apiVersion %s is not known: audit.k8s.io/v1 is", quote([]byte(env.apiVersion)))
+	}
+	return fmt.Sprintf("apiVersion %s is not of audit.k8s.io", quote([]byte(env.apiVersion)))
 }
 
 // quote shows the beginning of hostile bytes.

@@ -107,6 +107,13 @@ func TestChunk(t *testing.T) {
 	f("wrong type, then another", `{"verb":1}`+node("b"), outcome{Events: []string{"1:b"}, Malformed: []string{"1:value is not a string"}, Counts: Counts{Read: 1, Malformed: 1}})
 	f("other objects", `{"kind":"Pod"}`+"\n"+`{"a":1}`+"\n"+`{"kind":"Event","apiVersion":"v1","metadata":{}}`+"\n"+`"text"`, outcome{
 		Malformed: []string{`1:kind "Pod" is not an audit event`, "2:object is not an audit event", `3:apiVersion "v1" is not of audit.k8s.io`, `4:not a JSON object but "\"text\""`}, Counts: Counts{Malformed: 4}})
+	of := func(id, version string) string {
+		return strings.Replace(node(id), "audit.k8s.io/v1", "audit.k8s.io/"+version, 1) + "\n"
+	}
+	f("versions", of("a", "v1")+of("b", "v1beta1")+of("c", "v1alpha1")+of("d", "v2")+of("e", "v1"), outcome{
+		Events: []string{"1:a", "2:b", "3:c", "5:e"}, Malformed: []string{`4:apiVersion "audit.k8s.io/v2" is not known: audit.k8s.io/v1 is`}, Counts: Counts{Read: 4, Malformed: 1}})
+	f("a list of another version", `{"kind":"EventList","apiVersion":"audit.k8s.io/v2","items":[`+node("a")+`]}`, outcome{
+		Malformed: []string{`1:apiVersion "audit.k8s.io/v2" is not known: audit.k8s.io/v1 is`}, Counts: Counts{Malformed: 1}})
 	f("list", `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[`+node("a")+","+other+`]}`+node("c")+"\n"+node("d"), outcome{Events: []string{"1:a", "1:c", "2:d"}, Counts: Counts{Read: 4, Skipped: 1}})
 	f("lists of nothing", `{"kind":"EventList"}`+"\n"+`{"kind":"EventList","items":null}`+"\n"+`{"items":[]}`+"\n[]", outcome{})
 	f("list with a bad item", `{"items":[`+node("a")+`,{"verb":1},null,`+node("b")+`],"kind":"EventList"}`, outcome{

@@ -138,8 +138,11 @@ func GateNames() []string {
 
 // SetGate sets a gate of the Node authorizer's. One of the plugin's alone is checked against the version only.
 func SetGate(f *nodeauthz.Features, name string, on bool) error {
-	if slices.Contains(nodeauthz.GateNames(), name) || !slices.Contains(nodeadmission.GateNames(), name) {
+	if slices.Contains(nodeauthz.GateNames(), name) {
 		return f.Set(name, on)
+	}
+	if all := GateNames(); !slices.Contains(all, name) {
+		return fmt.Errorf("feature gate %q does not bear on node authorization; those that do are %s", name, strings.Join(all, ", "))
 	}
 	v, err := nodeadmission.VersionOf(f.Version())
 	if err != nil {
