@@ -197,7 +197,12 @@ func (f *Features) Set(name string, value bool) error {
 		*g.field(f) = value
 		return nil
 	}
-	return fmt.Errorf("feature gate %q does not bear on node authorization; those that do are %s", name, strings.Join(GateNames(), ", "))
+	return UnknownGate(name, GateNames())
+}
+
+// UnknownGate is the error of a feature gate that is none of those which matter.
+func UnknownGate(name string, those []string) error {
+	return fmt.Errorf("feature gate %q does not bear on node authorization; those that do are %s", name, strings.Join(those, ", "))
 }
 
 // Validate reports gates that depend on others that are off: an API server so configured does not start.

@@ -29,12 +29,13 @@ func (d *credentialDetector) own(n *credentials, kind uint8, value string, minut
 		if kind != useCertificate {
 			d.handOn(n, o, kind, value, minute, s)
 		}
-		if is := slices.Contains(o.Nodes, n.name); !is {
+		here := slices.Contains(o.Nodes, n.name)
+		if !here {
 			o.Nodes = append(o.Nodes, n.name)
-		} else if len(o.Nodes) == others {
-			return first, first != n.name
 		}
-		d.told[value] = struct{}{}
+		if !here || len(o.Nodes) != others {
+			d.told[value] = struct{}{}
+		}
 	}
 	return first, first != n.name
 }
@@ -57,8 +58,7 @@ func (d *credentialDetector) handOn(n *credentials, o *owner, kind uint8, value 
 				return false
 			}
 		}
-		sets := s.NodeAddressSets(name, at)
-		return len(sets) == 0 || !hasAddress(sets[len(sets)-1], value)
+		return rank(s.NodeAddressSets(name, at), value) != isCurrent
 	})
 }
 

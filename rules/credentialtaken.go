@@ -268,28 +268,18 @@ func (h *habit) surrounds(t *taking, other *habit, m int64) bool {
 // ofAnother reports whether another Node has the address and has had it for long, and this one has not: in the network of a node there are others. Where this one has reported
 // it since, the other one must have it still: addresses of nodes that are gone or rebuilt are given to others.
 func (d *credentialDetector) ofAnother(n *credentials, t *taking, s State) bool {
-	if s == nil || t.Kind != useV6 {
+	if s == nil || t.Kind != useV6 || rank(s.NodeAddressSets(n.name, t.At), t.Value) != isStrange {
 		return false
 	}
-	has := func(sets [][]string) bool {
-		return slices.ContainsFunc(sets, func(all []string) bool { return hasAddress(all, t.Value) })
+	least, reported := isFormer, rank(s.NodeAddressSets(n.name, time.Time{}), t.Value) != isStrange
+	if reported {
+		least = isCurrent
 	}
-	if has(s.NodeAddressSets(n.name, t.At)) {
-		return false
-	}
-	reported := has(s.NodeAddressSets(n.name, time.Time{}))
 	for name := range d.nodes {
-		if name == n.name {
+		if name == n.name || rank(s.NodeAddressSets(name, t.At), t.Value) < least {
 			continue
 		}
-		sets := s.NodeAddressSets(name, t.At)
-		if reported {
-			if exists, known := s.NodeExists(name, t.At); known && !exists {
-				continue
-			}
-			sets = sets[max(0, len(sets)-1):]
-		}
-		if has(sets) {
+		if exists, known := s.NodeExists(name, t.At); !reported || exists || !known {
 			return true
 		}
 	}

@@ -266,7 +266,7 @@ func (n *credentials) known(k useKey) string {
 func takes(r *Request) bool {
 	a := r.Attrs
 	certified := a.APIGroup == "certificates.k8s.io" && a.Resource == "podcertificaterequests" && a.Subresource == ""
-	return r.Allowed && a.ResourceRequest && (a.APIGroup == "" && a.Resource == "secrets" && !writes(a.Verb) || (isToken(r) || certified) && a.Verb == "create")
+	return r.Allowed && a.ResourceRequest && (a.APIGroup == "" && a.Resource == "secrets" && !writes(a.Verb) || (isToken(a) || certified) && a.Verb == "create")
 }
 
 // renewsLease reports whether the request is a sign of life, which a kubelet gives every ten seconds.

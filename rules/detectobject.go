@@ -81,8 +81,7 @@ func (d *denial) lost(s State, kubelets []string) bool {
 
 // lostBy reports whether a client that calls itself a kubelet watches what the node could reach when its kubelet heard of the cluster last, or asks for a token of that.
 func lostBy(product string, kubelets []string, s State, a *authorizer.AttributesRecord, node string, t time.Time) bool {
-	token := a.Verb == "create" && a.APIGroup == "" && a.Resource == "serviceaccounts" && a.Subresource == "token"
-	return s != nil && (a.Verb == "watch" || a.Verb == "list" || token) && a.Name != "" && IsKubelet(product, kubelets) && s.Had(a, node, t)
+	return s != nil && (a.Verb == "watch" || a.Verb == "list" || a.Verb == "create" && isToken(a)) && a.Name != "" && IsKubelet(product, kubelets) && s.Had(a, node, t)
 }
 
 // detection has the object of the denial.

@@ -160,7 +160,7 @@ func checkExcess(r *Request, s State, m *Memory, f *Finding) bool {
 		f.Severity, f.Reason = Low, BindingDuringLag
 	case r.ownUntilBefore(s, m):
 		f.Severity, f.Reason, f.Apart = Low, OwnUntilBefore, JustGone
-	case r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r)), escalates(r), makesPods(r) && (r.Attrs.APIGroup != "" || r.Attrs.Verb == "create"):
+	case r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r.Attrs)), escalates(r), makesPods(r) && (r.Attrs.APIGroup != "" || r.Attrs.Verb == "create"):
 		f.Severity = Critical // programs on nodes annotate pods: a patch of one is not as grave
 	}
 	return true
@@ -181,8 +181,7 @@ func (r *Request) ownUntilBefore(s State, m *Memory) bool {
 		return false
 	}
 	address, logged := r.Event.Address()
-	sets := s.NodeAddressSets(r.Node, r.Time)
-	return logged && len(sets) > 0 && hasAddress(sets[len(sets)-1], address)
+	return logged && rank(s.NodeAddressSets(r.Node, r.Time), address) == isCurrent
 }
 
 // ReturnsFor is for how long a node may be away before its kubelet comes back and asks after the pods that it had.
@@ -259,6 +258,6 @@ func public(path string) bool {
 	return false
 }
 
-func isToken(r *Request) bool {
-	return r.Attrs.APIGroup == "" && r.Attrs.Resource == "serviceaccounts" && r.Attrs.Subresource == "token"
+func isToken(a *authorizer.AttributesRecord) bool {
+	return a.APIGroup == "" && a.Resource == "serviceaccounts" && a.Subresource == "token"
 }

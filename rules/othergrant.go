@@ -89,7 +89,7 @@ func checkOtherGrant(r *Request, _ State, _ *Memory, f *Finding) bool {
 	}
 	switch {
 	case r.Fruitless():
-	case r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r)), escalates(r), makesPods(r):
+	case r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r.Attrs)), escalates(r), makesPods(r):
 		f.Severity = Critical
 	case writes(r.Attrs.Verb):
 		f.Severity = High

@@ -88,7 +88,7 @@ func checkScope(r *Request, s State, m *Memory, f *Finding) bool {
 	case a.Resource == "secrets" && read:
 	case a.Resource == "configmaps" && read:
 		passed, refused = Medium, Low
-	case isToken(r) && a.Verb == "create":
+	case isToken(r.Attrs) && a.Verb == "create":
 	default:
 		return false
 	}

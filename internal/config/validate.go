@@ -142,7 +142,7 @@ func SetGate(f *nodeauthz.Features, name string, on bool) error {
 		return f.Set(name, on)
 	}
 	if all := GateNames(); !slices.Contains(all, name) {
-		return fmt.Errorf("feature gate %q does not bear on node authorization; those that do are %s", name, strings.Join(all, ", "))
+		return nodeauthz.UnknownGate(name, all)
 	}
 	v, err := nodeadmission.VersionOf(f.Version())
 	if err != nil {
