@@ -97,10 +97,11 @@ func BenchmarkMillionPods(b *testing.B) {
 	}
 }
 
-// TestMemoryOfPods bounds the memory of pods that have come and gone, in all that a state holds: so much of each, and a part that does not grow.
+// TestMemoryOfPods bounds the memory of pods that have come and gone, in all that a state holds: 680 bytes of each, and
+// 7.5 MB that do not grow with them: what is in progress, and the last maxAtOnce that had no time to end in.
 func TestMemoryOfPods(t *testing.T) {
 	n := effort.Of(200_000, 20_000)
-	if size, most := loadPods(t, n), 680*float64(n)+6.5e6; size > most {
+	if size, most := loadPods(t, n), 680*float64(n)+7.5e6; size > most {
 		t.Errorf("%d pods take %.1f MB, more than %.1f MB", n, size/1e6, most/1e6)
 	} else {
 		t.Logf("%d pods take %.1f MB", n, size/1e6)

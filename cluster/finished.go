@@ -34,15 +34,15 @@ func (s *State) EndedAtOnce() map[nodeauthz.NamespacedName][]time.Time {
 	out := make(map[nodeauthz.NamespacedName][]time.Time, len(s.atOnce))
 	for i := range s.atOnce {
 		e := &s.atOnce[i]
-		out[e.pod] = append(out[e.pod], e.at)
+		out[e.pod] = append(out[e.pod], timeOf(e.at))
 	}
 	return out
 }
 
-// podEnd is when a pod was deleted.
+// podEnd is when a pod was deleted, in nanoseconds since 1970.
 type podEnd struct {
 	pod nodeauthz.NamespacedName
-	at  time.Time
+	at  int64
 }
 
 // maxAtOnce bounds State.atOnce: of those that went before, nobody knows.
@@ -55,7 +55,7 @@ func (s *State) endAtOnce(c *change) {
 		if len(s.atOnce) >= maxAtOnce {
 			s.atOnce = slices.Delete(s.atOnce, 0, maxAtOnce/2)
 		}
-		s.atOnce = append(s.atOnce, podEnd{c.ref, timeOf(c.at)})
+		s.atOnce = append(s.atOnce, podEnd{c.ref, c.at})
 	}
 }
 
@@ -97,5 +97,5 @@ func (s *State) pruneFinished(before time.Time) {
 		s.finished[ref] = all
 		return len(all) == 0
 	})
-	s.atOnce = slices.DeleteFunc(s.atOnce, func(e podEnd) bool { return e.at.Before(before) })
+	s.atOnce = slices.DeleteFunc(s.atOnce, func(e podEnd) bool { return e.at < before.UnixNano() })
 }
