@@ -125,8 +125,9 @@ type Baseline struct {
 // ReadBaseline reads a report as JSON, for [Report.Compare].
 func ReadBaseline(r io.Reader) (*Report, error) {
 	var head struct {
-		Findings *[]Finding `json:"findings"`
-		Window   *Window    `json:"window"`
+		Findings       *[]Finding `json:"findings"`
+		FindingsHidden int        `json:"findingsHidden"`
+		Window         *Window    `json:"window"`
 	}
 	err := json.NewDecoder(r).Decode(&head)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -134,6 +135,9 @@ func ReadBaseline(r io.Reader) (*Report, error) {
 	}
 	if err != nil || head.Findings == nil || head.Window == nil {
 		return nil, errors.New("it is not a report as JSON: make one with `nodetrail report -o json`")
+	}
+	if head.FindingsHidden > 0 {
+		return nil, fmt.Errorf("filters left %s out of the report, which would seem new: make one without --namespace, --client, --rule and --severity", plural(int64(head.FindingsHidden), "finding"))
 	}
 	return &Report{Window: *head.Window, Findings: *head.Findings}, nil
 }

@@ -412,5 +412,6 @@ func (r *Report) Narrow(f Filter) {
 		}
 		kept = append(kept, *x)
 	}
+	r.FindingsHidden += len(r.Findings) - len(kept)
 	r.Findings = kept
 }

@@ -37,7 +37,10 @@ type Report struct {
 	// IncidentsMore counts, by their state, those that are not listed; only the pages of a store leave any out.
 	IncidentsMore map[incidents.State]int `json:"incidentsMore,omitempty"`
 
-	Findings    []Finding   `json:"findings"`
+	Findings []Finding `json:"findings"`
+	// FindingsHidden counts the findings that a filter left out; answers, checks and incidents are of all.
+	FindingsHidden int `json:"findingsHidden,omitempty"`
+
 	Readiness   Readiness   `json:"readiness"`
 	Confinement Confinement `json:"confinement"`
 	// Exceptions are those that were given, with what each covers.

@@ -255,6 +255,9 @@ func (r *Report) lines(counts map[string]int64) []Line {
 			out[1].Text += "; worst: " + f.Message
 		}
 	}
+	if r.FindingsHidden > 0 {
+		out[1].Text = wording.FindingsHidden(out[1].Text, int64(r.FindingsHidden))
+	}
 	if len(r.Incidents) > 0 {
 		out = append(out, Line{"Incidents", r.incidentLine()})
 	}

@@ -172,9 +172,15 @@ func (t Text) evidence(b *strings.Builder, r *Report) {
 // findings lists the groups by rule, the worst rule first, and of each rule the worst and most frequent.
 func (t Text) findings(b *strings.Builder, r *Report) {
 	fmt.Fprintf(b, "\n%s\n", t.paint(bold, "Findings"))
-	if len(r.Findings) == 0 {
-		fmt.Fprintf(b, "  none\n")
-		return
+	listed := "none"
+	if n := len(r.Findings); n > 0 {
+		listed = plural(int64(n), "finding")
+	}
+	if r.FindingsHidden > 0 {
+		listed = wording.FindingsHidden(listed, int64(r.FindingsHidden))
+	}
+	if len(r.Findings) == 0 || r.FindingsHidden > 0 {
+		fmt.Fprintf(b, "  %s\n", listed)
 	}
 	most := t.MaxFindings
 	if most == 0 {

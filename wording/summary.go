@@ -150,6 +150,11 @@ func share(n, of int64) string {
 // Plurals is Plural with the digits of the number grouped.
 func Plurals(n int64, what string) string { return PluralOf(Thousands(n), n, what) }
 
+// FindingsHidden adds to the findings that are listed how many filters left out.
+func FindingsHidden(listed string, hidden int64) string {
+	return fmt.Sprintf("%s; the filters leave out %s", listed, Thousands(hidden))
+}
+
 // UnreadableAt adds one of the places to a sentence about lines that could not be read.
 func UnreadableAt(sentence, file string, line int, cause string) string {
 	return fmt.Sprintf("%s, such as %s:%d: %s.", strings.TrimSuffix(sentence, "."), file, line, cause)
