@@ -164,8 +164,9 @@ func (x *explaining) request(ctx context.Context, attrs *authorizer.AttributesRe
 		}
 	}
 	ex := x.explainer(x.setup()).Request(attrs, at)
-	if !end.IsZero() && at.After(end.Add(x.judging.Skew)) {
-		ex.Notes = append(ex.Notes, fmt.Sprintf("The state ends at %s: this answer holds only if nothing has changed between then and the request.", end.UTC().Format(time.RFC3339)))
+	if end = end.UTC(); !end.IsZero() && at.After(end.Add(x.judging.Skew)) {
+		ex.StateEnd = &end
+		ex.Notes = append(ex.Notes, fmt.Sprintf("The state ends at %s: this answer holds only if nothing has changed between then and the request.", end.Format(time.RFC3339)))
 	}
 	if node, is := nodeauthz.NodeIdentity(attrs.User); is && !x.state.Nodes.Ever(node) {
 		if _, covered := x.state.Nodes.Known(node, at); covered {

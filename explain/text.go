@@ -32,15 +32,18 @@ func (ex *Explanation) headed(answer string) string {
 
 // verdict is the Node authorizer's.
 func (ex *Explanation) verdict() string {
-	race := ""
-	if ex.Race {
-		race = " (race)"
+	doubt := ""
+	switch {
+	case ex.Race:
+		doubt = " (race)"
+	case ex.StateEnd != nil && !ex.Static && (ex.Verdict == "allow" || ex.Verdict == "deny"):
+		doubt = " if nothing changed since " + clock(*ex.StateEnd)
 	}
 	verdict := strings.ToUpper(ex.Verdict)
 	if ex.Verdict == "none" {
 		verdict = "NO NODE"
 	}
-	return verdict + race
+	return verdict + doubt
 }
 
 // answer says what the API server did with the request, such as "ALLOWED by RBAC, 200 OK".

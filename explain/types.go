@@ -25,6 +25,8 @@ type Explanation struct {
 	Verdict string `json:"verdict"`
 	// Race is true when the verdict would be another one within the skew of the instant.
 	Race bool `json:"race"`
+	// StateEnd is when the state ends, if the instant is later; nil otherwise. The answer then holds only if nothing has changed since.
+	StateEnd *time.Time `json:"stateEnd,omitempty"`
 	// Static is true when the verdict does not depend on the graph.
 	Static bool `json:"static"`
 	// Reason is the reference's, byte for byte; empty unless the verdict is deny, and then too where the reference gives none.
