@@ -154,7 +154,9 @@ func startLoading(in *Input) *loading {
 			l.err = &OptionError{"EtcdPrefix", l.err}
 			return
 		}
-		l.err = loadState(l.state, in.State, in.Stdin)
+		if l.err = loadState(l.state, in.State, in.Stdin); l.err == nil {
+			l.state.InputsEnd(!in.NoBodies)
+		}
 	}()
 	return l
 }

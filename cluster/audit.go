@@ -180,6 +180,9 @@ func (s *State) auditWrite(id kindID, ev *audit.Event, at nodeauthz.Stamp, read 
 			o.admitted.asked()
 		}
 		if !ok {
+			if id == kindPod && ev.Verb == "create" {
+				s.createdUnseen(at.Time.UnixNano())
+			}
 			if id == kindNode && ev.Verb == "create" && ev.ObjectRef.Name != "" {
 				s.Nodes.set(strings.Clone(ev.ObjectRef.Name), strings.Clone(ev.ObjectRef.UID), at, readiness{})
 			}

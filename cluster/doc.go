@@ -32,6 +32,8 @@
 // the beginning of the earliest input that holds pods (for roles: ClusterRoles). When a later input lists a kind again, what is
 // missing from the list was deleted in between; a list whose objects all have one namespace says this of that namespace only.
 //
+// After the last input, the state stays as it is, but for audit events, of which not all may have a body: [State.InputsEnd].
+//
 // # Holes
 //
 // While nobody watches, objects may be made and deleted of which there is never a trace. A journal says so by the BOOKMARK that ends a list

@@ -113,12 +113,42 @@ func (s *State) cover() {
 func (s *State) end() {
 	for id := range kinds {
 		if s.cut[id] {
-			s.lost(kindID(id), s.until[id])
-			s.Graph.EndsAt(graphKind[id], timeOf(s.until[id]))
+			s.endKind(kindID(id), s.until[id])
 		}
 		if k, ok := kindID(id).admissionKind(); ok && s.until[id] != 0 {
 			s.Admission.UncoveredSince(k, timeOf(s.until[id]+1))
 		}
+	}
+}
+
+// InputsEnd says that nothing follows what was loaded but audit events, if bodies, from which the state is to learn. What came later and nobody saw is then not
+// taken for absent: minutes after the end of the inputs without bodies, and with them from the first pod on whose creation has none.
+func (s *State) InputsEnd(bodies bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inputs == 0 || s.to == 0 {
+		return
+	}
+	s.over = s.to + int64(farBehind)
+	if !bodies {
+		for id := range kinds {
+			s.endKind(kindID(id), s.over)
+		}
+	}
+}
+
+// endKind notes that nothing is known of a kind after t. The state is locked.
+func (s *State) endKind(id kindID, t int64) {
+	if s.covered[id] != 0 && !s.sight[id].blind {
+		s.lost(id, t)
+		s.Graph.EndsAt(graphKind[id], timeOf(t))
+	}
+}
+
+// createdUnseen takes in that a pod was created of which the log does not have the body.
+func (s *State) createdUnseen(at int64) {
+	if s.over != 0 && at > s.over {
+		s.endKind(kindPod, at)
 	}
 }
 

@@ -53,6 +53,7 @@ type State struct {
 	covered   [numKinds]int64 // the earliest beginning of an input that held the kind; 0: none
 	until     [numKinds]int64 // the latest end of an input that held the kind; 0: none
 	cut       [numKinds]bool  // what ended then is a snapshot of etcd
+	over      int64           // when the inputs are over, if nothing follows them but audit events; 0 otherwise
 	from, to  int64
 	tally     tally
 	inputs    int

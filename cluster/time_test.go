@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -198,6 +199,48 @@ func TestRoleTimes(t *testing.T) {
 	} {
 		if got := allowed(q.verb, q.when); got != q.want {
 			t.Errorf("%s at %s: %v", q.verb, q.when, got)
+		}
+	}
+}
+
+// After the end of what was loaded, what nobody saw is not absent: without bodies in the log never, with bodies from the first pod on whose creation has none.
+func TestInputsEnd(t *testing.T) {
+	journal := event(t, "1m", "ADDED", podJSON(t, "stays", "u1", "w1", "1m", "1m", "")) + event(t, "2m", "MODIFIED", podJSON(t, "stays", "u1", "w1", "1m", "1m", ""))
+	created := func(instant string, body bool) *audit.Event {
+		ev := request(t, instant, "create", "pods", "new", "", podJSON(t, "new", "u2", "w2", instant, instant, ""))
+		if !body {
+			ev.ResponseObject = nil
+		}
+		return ev
+	}
+	for _, c := range []struct {
+		name   string
+		bodies bool
+		log    []*audit.Event
+		want   string // of the pods stays and other at 6m, 8m and 31m
+	}{
+		{"without bodies", false, nil, "allow deny, unknown unknown, unknown unknown"},
+		{"with bodies", true, []*audit.Event{created("30m", true)}, "allow deny, allow deny, allow deny"},
+		{"one body is missing", true, []*audit.Event{created("30m", false)}, "allow deny, allow deny, unknown unknown"},
+		{"a body is missing of which the journal tells", true, []*audit.Event{created("90s", false)}, "allow deny, allow deny, allow deny"},
+	} {
+		s := load(t, journal)
+		s.InputsEnd(c.bodies)
+		for _, ev := range c.log {
+			s.ApplyAudit(ev)
+		}
+		a, got := nodeauthz.NewAuthorizer(s.Graph, features(t), time.Second), []string(nil)
+		for _, instant := range []string{"6m", "8m", "31m"} {
+			var pair []string
+			for _, name := range []string{"stays", "other"} {
+				pair = append(pair, a.Decide(authorizer.AttributesRecord{
+					User: &user.DefaultInfo{Name: "system:node:w1", Groups: []string{"system:nodes"}}, Verb: "get", Resource: "pods", Namespace: "shop", Name: name, ResourceRequest: true,
+				}, at(t, instant)).Verdict.String())
+			}
+			got = append(got, strings.Join(pair, " "))
+		}
+		if s := strings.Join(got, ", "); s != c.want {
+			t.Errorf("%s: %s, want %s", c.name, s, c.want)
 		}
 	}
 }
