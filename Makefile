@@ -67,8 +67,8 @@ race: export GORACE := atexit_sleep_ms=0
 RACING := $$($(GO) list -f '{{.Dir}}' ./... | while read -r dir; do grep -qE '^\s*go [a-z]|\{ go |\.Go\(|\.Parallel\(\)|\.(NewServer|Serve|AfterFunc)\(' "$$dir"/*.go && echo "$$dir"; done)
 
 .PHONY: race
-race: ## run the tests of what starts goroutines, or has tests that do, under the race detector (PKG=./... for all)
-	$(GO) test -race -p 3 -timeout $(TIMEOUT) $(if $(filter command line,$(origin PKG)),$(PKG),$(RACING))
+race: ## run the tests of what starts goroutines, or has tests that do, under the race detector (PKG=./... for all; RACEFLAGS='-skip TestReady')
+	$(GO) test -race $(foreach flag,$(RACEFLAGS),'$(flag)') -p 3 -timeout $(TIMEOUT) $(if $(filter command line,$(origin PKG)),$(PKG),$(RACING))
 	$(say-missing)
 
 .PHONY: bench
