@@ -2,6 +2,7 @@ package coverage
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	yaml "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	internal "k8s.io/apiserver/pkg/apis/audit"
@@ -81,13 +81,21 @@ func ParsePolicy(b []byte) (*Policy, error) {
 	out, from := &Policy{}, &internal.Policy{}
 	_, kind, err := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder().Decode(b, nil, from)
 	if runtime.IsStrictDecodingError(err) {
-		out.Warnings = append(out.Warnings, shorten(err.Error()))
+		out.Warnings = append(out.Warnings, shorten(strings.TrimPrefix(err.Error(), "strict decoding error: ")))
 		from = &internal.Policy{}
 		_, kind, err = serializer.NewCodecFactory(scheme).UniversalDecoder().Decode(b, nil, from)
 	}
+	text := parseText(b)
+	var wrongType *json.UnmarshalTypeError
 	switch {
-	case runtime.IsNotRegisteredError(err), err == nil && kind.Version != "v1":
-		return nil, errors.New("it does not say that it is a Policy of audit.k8s.io/v1")
+	case runtime.IsNotRegisteredError(err), err == nil && kind.Version != "v1", err != nil && kind != nil && kind.Kind != "Policy":
+		at := "kind"
+		if is := text.find(at); len(is) > 0 && is[0].Value == "Policy" {
+			at = "apiVersion"
+		}
+		return nil, fmt.Errorf("it does not say that it is a Policy of audit.k8s.io/v1%s", text.at(at))
+	case errors.As(err, &wrongType) && wrongType.Field != "":
+		return nil, text.wrongType(wrongType)
 	case err != nil && strings.Contains(err.Error(), "Go value of type"):
 		return nil, errors.New("it is not YAML or JSON with an apiVersion and a kind")
 	case err != nil:
@@ -98,7 +106,7 @@ func ParsePolicy(b []byte) (*Policy, error) {
 		return nil, fmt.Errorf("it has more than %d rules", maxRules)
 	}
 	if errs := validation.ValidatePolicy(from); len(errs) > 0 {
-		return nil, errors.New(shorten(errs.ToAggregate().Error()))
+		return nil, errors.New(shorten(text.wrongValues(errs, out.Warnings)))
 	}
 	out.rules = from.DeepCopy().Rules
 	for i := range out.rules {
@@ -109,7 +117,7 @@ func ParsePolicy(b []byte) (*Policy, error) {
 			}
 		}
 	}
-	out.lines = linesOf(b, len(from.Rules))
+	out.lines = text.lines(len(from.Rules))
 	verbatim(from.Rules)
 	// The evaluator changes the policy that it is given.
 	out.levels = policy.NewPolicyRuleEvaluator(from.DeepCopy())
@@ -152,37 +160,6 @@ func verbatim(all []internal.PolicyRule) {
 			replace(all[i].Resources[j].ResourceNames)
 		}
 	}
-}
-
-// shorten bounds a message that quotes the file.
-func shorten(s string) string {
-	const most = 500
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "..."
-	}
-	return s
-}
-
-// linesOf returns on which lines the rules begin, as far as the text tells.
-func linesOf(b []byte, n int) []int {
-	lines := make([]int, n)
-	var doc yaml.Node
-	if err := yaml.Unmarshal(b, &doc); err != nil || len(doc.Content) == 0 {
-		return lines
-	}
-	root := doc.Content[0]
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		if root.Kind != yaml.MappingNode || root.Content[i].Value != "rules" || root.Content[i+1].Kind != yaml.SequenceNode {
-			continue
-		}
-		for j, rule := range root.Content[i+1].Content {
-			if j < n {
-				lines[j] = rule.Line
-			}
-		}
-	}
-	return lines
 }
 
 // where names a rule; index -1 is what no rule matches.
