@@ -233,6 +233,9 @@ func (b *bindingBook) add(j *pipeline.Judgement) {
 	if privileged(j.Event.Effective()) || !j.Allowed && !j.Open && !unasked(j) {
 		return
 	}
+	if also := j.AlsoAsked(); also != nil && j.Allowed && !j.NodeAllows(also) {
+		b.ask(j, also, j.Event.Effective(), false, "", rbac.BindingRef{})
+	}
 	if j.IsNode && excess {
 		return
 	}
@@ -316,7 +319,7 @@ func (b *bindingBook) note(j *pipeline.Judgement, a authorizer.Attributes, who *
 	k.went = slices.ContainsFunc(b.went[k.binding], func(s checks.Span) bool { return s.Holds(j.Time) })
 	k.user, k.client, k.outcome = who.Username, rules.Product(j.Event.UserAgent), outcomeOf(j)
 	k.request, k.object = requestKind(a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetPath()), objectOf(a.GetNamespace(), a.GetName())
-	if !k.impersonation && !k.given {
+	if a == authorizer.Attributes(j.Attrs) && !k.given {
 		k.unlimited, k.justGone = j.Unlimited()
 	}
 	u := b.uses[k]

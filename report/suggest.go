@@ -136,7 +136,10 @@ func (s *Suggester) Add(j *pipeline.Judgement) {
 		c.nodes[strings.Clone(who)] = true
 		s.who++
 	}
-	s.use(c, j, f.Outcome == AllowedByNode)
+	s.use(c, j, j.Attrs, f.Outcome == AllowedByNode)
+	if also := j.AlsoAsked(); also != nil {
+		s.use(c, j, also, f.Outcome == AllowedByNode)
+	}
 }
 
 func (s *Suggester) client(product string) *clientUse {
@@ -194,8 +197,8 @@ func useOf(a *authorizer.AttributesRecord) useKey {
 	return k
 }
 
-func (s *Suggester) use(c *clientUse, j *pipeline.Judgement, byNode bool) {
-	k := useOf(j.Attrs)
+func (s *Suggester) use(c *clientUse, j *pipeline.Judgement, a *authorizer.AttributesRecord, byNode bool) {
+	k := useOf(a)
 	k.node = byNode
 	u := c.uses[k]
 	if u == nil {
@@ -208,15 +211,15 @@ func (s *Suggester) use(c *clientUse, j *pipeline.Judgement, byNode bool) {
 		c.uses[k.own()] = u
 	}
 	u.count++
-	if !j.Attrs.ResourceRequest {
+	if !a.ResourceRequest {
 		return
 	}
-	name := j.Attrs.Name
+	name := a.Name
 	n := u.names[name]
 	switch {
 	case u.unnamed:
 		return
-	case name == "" || n == nil && len(u.names) >= s.opt.MaxNames || !plainText(name, 253) || ofNode(j.Attrs):
+	case name == "" || n == nil && len(u.names) >= s.opt.MaxNames || !plainText(name, 253) || ofNode(a):
 		u.unnamed, u.names = true, nil
 		return
 	case n == nil:
@@ -269,6 +272,13 @@ func (c *clientUse) stable(u *use, most int) []string {
 
 // grants reports whether RBAC with the change lets the client's service account make the request.
 func (w *WhatIf) grants(change *rbac.Change, u *user.DefaultInfo, j *pipeline.Judgement) bool {
-	a := asUser(j.Attrs, u)
-	return w.RBAC.AuthorizeUnder(change, &a, j.Time).Allowed
+	for _, attrs := range []*authorizer.AttributesRecord{j.Attrs, j.AlsoAsked()} {
+		if attrs == nil {
+			continue
+		}
+		if a := asUser(attrs, u); !w.RBAC.AuthorizeUnder(change, &a, j.Time).Allowed {
+			return false
+		}
+	}
+	return true
 }

@@ -138,6 +138,9 @@ func (x *Verifier) Add(j *pipeline.Judgement) {
 		return
 	}
 	c.uses(client, j.Attrs)
+	if also := j.AlsoAsked(); also != nil {
+		c.uses(client, also)
+	}
 }
 
 // uses takes in that the client needed a right.

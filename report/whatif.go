@@ -153,6 +153,11 @@ func (w *WhatIf) Of(j *pipeline.Judgement) Fate {
 		}
 		return f
 	}
+	if also := j.AlsoAsked(); allowed && also != nil && f.Outcome != AllowedByOther && !(slices.Contains(asked, "Node") && j.NodeAllows(also)) {
+		if d := w.RBAC.AuthorizeUnder(w.Change, also, j.Time); !d.Allowed && w.RBAC.Authorize(also, j.Time).Allowed {
+			return Fate{Outcome: Breaks, Uncertain: !d.Known}
+		}
+	}
 	if allowed {
 		return f
 	}
