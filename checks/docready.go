@@ -322,6 +322,10 @@ The check fails if such a request is not harmless:
 A request through a proxy always counts, whatever the answer. Impersonation counts unless admission refused the request, both of nodes and
 by nodes.
 
+Some requests need a second right, which the log does not name. If an update or an apply made its object (201), the client needs 'create'
+for it, too. So does a client that connects to a pod ('exec', 'attach', 'portforward') by GET, since Kubernetes 1.35. The check fails if only
+a binding that goes gives this right.
+
 The check is unproven in these cases:
 
 - The log does not hold the answer to such a request.
