@@ -34,6 +34,8 @@ func (p *proof) use(k *tally.Key, g *tally.Group) checks.Use {
 	switch {
 	case g.Wide && g.Low == g.Count:
 		u.Outcome = checks.OutcomeUnknown
+	case k.Apart == rules.Untold:
+		u.Outcome, u.Unseen = checks.OutcomeSucceeded, true
 	case g.Low < g.Count:
 		u.Count -= g.Low
 	case g.Reason == rules.ObjectMissing:

@@ -5,8 +5,13 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/internal/test/days"
 	"github.com/nodetrail/nodetrail/rules"
 )
 
@@ -53,4 +58,75 @@ func TestStateThatEndedLongBefore(t *testing.T) {
 			t.Errorf("node-restriction-on failed: %s", c.Evidence[0].Message)
 		}
 	}
+}
+
+// A kubelet may watch what a new pod uses before the API server's own graph has the pod, so that the binding lets it through. Where the state covers that, it is a
+// race. Where the state begins later or ended before, nobody knows: no alarm, and no proof either. Whoever gets the same by another verb is a thief.
+func TestEarlyWatchOutsideOfTheState(t *testing.T) {
+	for _, c := range []struct {
+		how   string
+		verb  string
+		ready string
+		worst rules.Severity
+	}{
+		{"whole", "watch", "ready", rules.Low},
+		{"late", "watch", "not enough evidence", rules.Medium},
+		{"ended", "watch", "not enough evidence", rules.Medium},
+		{"late", "get", "not ready", rules.Critical},
+		{"ended", "get", "not ready", rules.Critical},
+	} {
+		d := threeHours(t, 21, days.Options{Servers: 2, Features: days.Join | days.KubeadmJoin | days.Deployments})
+		switch c.how {
+		case "late":
+			d.State = beginningAt(d.State, d.From.Add(135*time.Minute))
+		case "ended":
+			d.State = slices.DeleteFunc(d.State, func(e *days.Entry) bool { return e.At.After(d.From.Add(45 * time.Minute)) })
+		}
+		for i, e := range d.Events {
+			if e.IsNode() && e.Verb == "watch" && e.Ref.Resource == "secrets" && strings.HasPrefix(e.DecisionReason, "RBAC") {
+				changed := *e
+				changed.Verb = c.verb
+				if d.Events[i] = &changed; c.verb == "get" {
+					changed.URI = "/api/v1/namespaces/" + e.Ref.Namespace + "/secrets/" + e.Ref.Name
+				}
+			}
+		}
+		journal := filepath.Join(t.TempDir(), "journal.jsonl")
+		if err := os.WriteFile(journal, d.Journal(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a := analyzedDay(t, d, func(o *AnalyzeOptions) { o.Loaded, o.State = nil, []string{journal} })
+		worst := rules.None
+		for i := range a.Report.Findings {
+			severity, err := rules.ParseSeverity(a.Report.Findings[i].Severity)
+			if err != nil {
+				t.Fatal(err)
+			}
+			worst = max(worst, severity)
+		}
+		if ready := checks.Conclude(checks.Ready, a.Facts.Checks, nil).Answer; string(ready) != c.ready || worst != c.worst && (worst > c.worst || c.how != "whole") {
+			t.Errorf("%s, %s: %s, the worst finding is %s; want %s, %s", c.how, c.verb, ready, worst, c.ready, c.worst)
+		}
+	}
+}
+
+// beginningAt is a state that somebody began to record at t.
+func beginningAt(all []*days.Entry, t time.Time) (out []*days.Entry) {
+	type object struct{ kind, namespace, name string }
+	there := map[object]*days.Entry{}
+	after := slices.IndexFunc(all, func(e *days.Entry) bool { return e.At.After(t) })
+	for _, e := range all[:after] {
+		of := object{e.Kind, e.Namespace, e.Name}
+		if there[of] = e; e.Type == "DELETED" {
+			delete(there, of)
+		}
+	}
+	for _, e := range all[:after] {
+		if there[object{e.Kind, e.Namespace, e.Name}] == e {
+			listed := *e
+			listed.At, listed.Type = t, "ADDED"
+			out = append(out, &listed)
+		}
+	}
+	return append(out, all[after:]...)
 }

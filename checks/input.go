@@ -300,7 +300,7 @@ type Use struct {
 	Outcome Outcome
 	// JustGone says that the object was a pod, or belonged to one, that was on the node until just before.
 	JustGone bool
-	// Unseen says that the object was not there, a kubelet asked for it, and nobody watched pods just before.
+	// Unseen says that a kubelet asked for the object, which was not there, or which it lists or watches, and nobody watched pods just before.
 	Unseen bool `json:",omitzero"`
 	// Tolerated says that the client continues if it is refused.
 	Tolerated bool

@@ -203,7 +203,7 @@ func TestParsePolicy(t *testing.T) {
 		"another kind":        {"apiVersion: audit.k8s.io/v1\nkind: EventList\nitems: []", "it does not say that it is a Policy of audit.k8s.io/v1 (line 2)"},
 		"no rules":            {"apiVersion: audit.k8s.io/v1\nkind: Policy", "it has no rules"},
 		"no level":            {policyOf("- verbs: [get]\n"), "rules[0].level (line 4): Required value"},
-		"a misspelt level":    {policyOf("- levle: None\n"), "rules[0].level (line 4): Required value; unknown field \"rules[0].levle\""},
+		"a misspelt level":    {policyOf("- lvl: None\n"), "rules[0].level (line 4): Required value; unknown field \"rules[0].lvl\""},
 		"a level in rule 2":   {policyOf("- level: None\n\n- verbs: [get]\n  level: Some\n"), "rules[1].level (line 7): Unsupported value"},
 		"a level of its own":  {policyOf("- level: Some\n"), "Unsupported value: \"Some\""},
 		"both kinds of rules": {policyOf("- level: None\n  nonResourceURLs: [/x]\n  namespaces: [a]\n"), "rules cannot apply to both"},

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 )
 
@@ -34,6 +35,8 @@ const (
 const (
 	// JustGone is for what was the node's own until just before, and is not there, or is asked for by its kubelet.
 	JustGone = "just-gone"
+	// Untold is for what the state does not know: a kubelet may have watched what a pod of its own uses.
+	Untold = "untold"
 	// RefusedLater is for what admission refused.
 	RefusedLater = "refused-by-admission"
 	// Tolerated is for what the client can do without.
@@ -68,8 +71,12 @@ A request that a node made by impersonation is flagged, too, whoever the node ac
 
 The severity is critical for secrets, for tokens of service accounts and for what gives the node the rights of others: exec and the like in
 pods, the proxy of pods, services and nodes, roles and bindings, the approval of certificates, impersonation, new pods, the binding of pods
-to nodes, and writes of objects that create pods. It is high for everything else. It is low in these cases, which do not block the deletion
-of the binding:
+to nodes, and writes of objects that create pods. It is high for everything else.
+
+It is medium if a kubelet listed or watched one object, and the state does not tell whether its node used the object, for example because
+the journal begins later. A kubelet may ask before the API server's Node authorizer has the pod.
+
+It is low in these cases, which do not block the deletion of the binding:
 
 - The object did not exist (404). A request through a proxy does not count: the answer is that of the pod, service or kubelet behind it.
 - Admission refused the request (403). The same holds for a proxy.
@@ -160,6 +167,8 @@ func checkExcess(r *Request, s State, m *Memory, f *Finding) bool {
 		f.Severity, f.Reason = Low, BindingDuringLag
 	case r.ownUntilBefore(s, m):
 		f.Severity, f.Reason, f.Apart = Low, OwnUntilBefore, JustGone
+	case r.untold(m):
+		f.Severity, f.Apart = Medium, Untold
 	case r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r.Attrs)), escalates(r), makesPods(r) && (r.Attrs.APIGroup != "" || r.Attrs.Verb == "create"):
 		f.Severity = Critical // programs on nodes annotate pods: a patch of one is not as grave
 	}
@@ -182,6 +191,14 @@ func (r *Request) ownUntilBefore(s State, m *Memory) bool {
 	}
 	address, logged := r.Event.Address()
 	return logged && rank(s.NodeAddressSets(r.Node, r.Time), address) == isCurrent
+}
+
+// untold reports whether a kubelet lists or watches an object of which the state does not tell whether its node uses it. When a pod comes to a node, its kubelet may
+// ask before the API server's own graph has the pod, so that a binding lets the request through.
+func (r *Request) untold(m *Memory) bool {
+	a := r.Attrs
+	return r.Answer.Verdict == nodeauthz.Unknown && r.Succeeded() && a.Name != "" && (a.Verb == "list" || a.Verb == "watch") && byGraph(r) &&
+		m != nil && IsKubelet(r.product(), m.Kubelets)
 }
 
 // ReturnsFor is for how long a node may be away before its kubelet comes back and asks after the pods that it had.

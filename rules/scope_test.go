@@ -39,7 +39,7 @@ func TestScope(t *testing.T) {
 	f("Node denied, we do not know", "medium: get secrets shop/db by node worker-1 was refused"+notShown,
 		annotated("forbid", nodeauthz.Deny), verdict(nodeauthz.Unknown))
 	f("a get by RBAC, we do not know", "critical: get secrets shop/db by node worker-1 succeeded"+notShown, byRBAC(200), verdict(nodeauthz.Unknown))
-	f("a watch by RBAC, we do not know", "critical: watch secrets shop/db by node worker-1 succeeded"+notShown, does("watch secrets shop/db"), byRBAC(200), verdict(nodeauthz.Unknown))
+	f("a watch by RBAC, we do not know", "medium: watch secrets shop/db by node worker-1 succeeded"+notShown, does("watch secrets shop/db"), byRBAC(200), verdict(nodeauthz.Unknown))
 	f("a list of all by RBAC, we do not know", "critical: list all secrets by node worker-1 succeeded"+notShown, does("list secrets"), byRBAC(200), verdict(nodeauthz.Unknown))
 	f("Node allowed, we say deny", "", annotated("allow", nodeauthz.Allow))
 
