@@ -75,6 +75,27 @@ func TestDaysThatAreNotReady(t *testing.T) {
 	}
 }
 
+// Whatever a binding that goes gives and no request shows, the day is not READY.
+func TestRightsThatNoRequestShows(t *testing.T) {
+	all := days.Mutations(0)
+	m, seen := all[slices.IndexFunc(all, func(m days.Mutation) bool { return m.Name == "binding-unseen" })], map[string]bool{}
+	for m.Seed = range uint64(100) {
+		bad, ok := m.Apply(threeHours(t, 13, days.Options{}))
+		if !ok {
+			t.Fatal("it does not apply")
+		}
+		if what := bad.Applied[0].What; !seen[what] {
+			seen[what] = true
+			if got := open(provenDay(t, bad))["bindings-inventoried"]; !slices.Contains(got, string(checks.CodeRightUnseen)) {
+				t.Errorf("%s: %q", what, got)
+			}
+		}
+	}
+	if len(seen) < 16 {
+		t.Errorf("only %d kinds", len(seen))
+	}
+}
+
 // A line that was torn is harmless only where what is left shows that it was nobody's: not before the status, and not of a node. What an API server
 // writes behind it when it is started again is judged.
 func TestReadyWithTornLineOfOthers(t *testing.T) {

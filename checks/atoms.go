@@ -19,6 +19,7 @@ type atom struct{ verb, group, resource, name, url string }
 const (
 	certificatesGroup   = "certificates.k8s.io"
 	certificateRequests = "certificatesigningrequests"
+	signers             = "signers"
 )
 
 // approval is the right for which kube-controller-manager approves the certificates of kubelets that its holder requests, in the name of whatever node
@@ -101,6 +102,9 @@ func asides(b *rbac.BindingInfo) map[atom]bool {
 		if a.aside() {
 			out[a] = true
 		}
+		for _, x := range a.namedAside() {
+			out[x] = true
+		}
 	}
 	for _, x := range askedAside() {
 		for a := range given {
@@ -155,23 +159,61 @@ func (a atom) request() authorizer.AttributesRecord {
 }
 
 // askedAside are the rights about which Kubernetes asks without a request that shows it: kube-controller-manager for the certificates of kubelets
-// (pkg/controller/certificates/approver), EKS for those that kubelets serve with, kubelets for requests to themselves (pkg/kubelet/server/auth.go), and
-// NodeRestriction for the audiences of tokens.
+// (pkg/controller/certificates/approver), EKS for those that kubelets serve with, kubelets for requests to themselves (pkg/kubelet/server/auth.go), and the API
+// server for the signers of certificates (pkg/certauthorization) and for devices in the status of ResourceClaims (pkg/registry/resource). namedAside has those
+// whose resource may have any name.
 func askedAside() []atom {
 	var out []atom
 	for _, sub := range []string{"nodeclient", "selfnodeclient", "selfnodeserver"} {
 		out = append(out, atom{verb: "create", group: certificatesGroup, resource: certificateRequests + "/" + sub})
 	}
-	for _, sub := range []string{"checkpoint", "configz", "healthz", "log", "metrics", "pods", "proxy", "spec", "stats"} {
+	for _, sub := range []string{"checkpoint", "configz", "healthz", "log", "metrics", "pods", "proxy", "spec", "stats", "statusz"} {
 		for _, verb := range []string{"get", "create"} {
 			out = append(out, atom{verb: verb, resource: "nodes/" + sub})
 		}
 	}
-	return append(out, atom{verb: verbAudience, resource: "*"})
+	for _, verb := range []string{"approve", "sign", "attest"} {
+		out = append(out, atom{verb: verb, group: certificatesGroup, resource: signers})
+	}
+	for _, verb := range []string{"associated-node:update", "associated-node:patch", "arbitrary-node:update", "arbitrary-node:patch"} {
+		out = append(out, atom{verb: verb, group: "resource.k8s.io", resource: "resourceclaims/driver"})
+	}
+	return out
 }
 
 // verbAudience is the verb by which NodeRestriction asks about the audience of a token: the resource is the audience, the name the service account.
-const verbAudience = "request-serviceaccounts-token-audience"
+// verbSigner is that for the signer of a pod's certificate, whose name always has a '/': the resource has ':' for it.
+const (
+	verbAudience = "request-serviceaccounts-token-audience"
+	verbSigner   = "request-serviceaccounts-podcertificate-signer"
+)
+
+// namedAside are the rights of a to an audience of tokens or to a signer of pods' certificates, if a gives every verb. Any name may be an audience, but those
+// of Kubernetes' own resources are taken for resources.
+func (a atom) namedAside() []atom {
+	if a.verb != "*" {
+		return nil
+	}
+	var out []atom
+	kind, _, sub := strings.Cut(a.resource, "/")
+	own := sub && kind == "*" || slices.Contains(strings.Fields(ownResources), kind)
+	if audience := (atom{verb: verbAudience, resource: a.resource, name: a.name}); !own && a.gives(audience) {
+		out = append(out, audience)
+	}
+	signer := atom{verb: verbSigner, group: certificatesGroup, resource: a.resource, name: a.name}
+	if (a.resource == "*" || strings.Contains(a.resource, ":")) && a.gives(signer) {
+		out = append(out, signer)
+	}
+	return out
+}
+
+// ownResources are resources of Kubernetes. A rule for several API groups often names those of other groups for the core group, too.
+const ownResources = "bindings componentstatuses configmaps endpoints events limitranges namespaces nodes persistentvolumeclaims persistentvolumes pods podtemplates " +
+	"replicationcontrollers resourcequotas secrets serviceaccounts services controllerrevisions daemonsets deployments replicasets statefulsets cronjobs jobs " +
+	"horizontalpodautoscalers poddisruptionbudgets podsecuritypolicies ingressclasses ingresses networkpolicies endpointslices leases priorityclasses runtimeclasses " +
+	"clusterrolebindings clusterroles rolebindings roles csidrivers csinodes csistoragecapacities storageclasses volumeattachments volumeattributesclasses " +
+	"deviceclasses resourceclaims resourceclaimtemplates resourceslices certificatesigningrequests clustertrustbundles podcertificaterequests signers apiservices " +
+	"customresourcedefinitions mutatingwebhookconfigurations validatingwebhookconfigurations localsubjectaccessreviews subjectaccessreviews tokenreviews"
 
 // audience reports whether the right is to tokens for an audience by its name, of the service accounts of pods on the node that asks: what RBAC has for
 // image credential providers (KEP-4412). The API server's own audience is not for them. How that is named is a flag of the API server; these are usual.
@@ -208,10 +250,10 @@ func (a atom) aside() bool {
 		!slices.Contains([]string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}, a.verb)
 }
 
-// cluster reports whether the right is to something of nodes or certificate requests, which are in no namespace.
+// cluster reports whether the right is to something of nodes, certificate requests or signers, which are in no namespace.
 func (a atom) cluster() bool {
 	resource, _, _ := strings.Cut(a.resource, "/")
-	return resource == "nodes" || resource == certificateRequests
+	return resource == "nodes" || resource == certificateRequests || a.resource == signers && a.group == certificatesGroup
 }
 
 // meets reports whether some request is given by both.
@@ -309,7 +351,7 @@ func dangers() []atom {
 		{verb: "update", group: certificatesGroup, resource: certificateRequests + "/status"},
 		{verb: "patch", group: certificatesGroup, resource: certificateRequests + "/status"},
 		approval(),
-		{verb: "approve", group: certificatesGroup, resource: "signers"}, {verb: "sign", group: certificatesGroup, resource: "signers"},
+		{verb: "approve", group: certificatesGroup, resource: signers}, {verb: "sign", group: certificatesGroup, resource: signers},
 		{verb: verbAudience, resource: "*"},
 	}
 	for _, verb := range []string{"get", "create"} {

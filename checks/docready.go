@@ -377,8 +377,10 @@ No request shows these rights in use:
 - to have certificates approved ('certificatesigningrequests/selfnodeclient');
 - to ask kubelets for something ('nodes/metrics');
 - to ask other servers for a path ('/metrics' of kube-scheduler or kube-rbac-proxy);
-- rights that admission asks about: finalizers ('pods/finalizers'), or a verb such as 'request-serviceaccounts-token-audience' with any
-  audience or the API server's own.
+- rights that admission asks about: finalizers if the role names them ('pods/finalizers'), or a verb such as
+  'request-serviceaccounts-token-audience' with any audience or the API server's own. The verb '*' on a resource of the core group that
+  Kubernetes does not have is such a right, because the name can be an audience. So are the verb '*' on 'signers' of 'certificates.k8s.io'
+  and on the signer of a pod's certificate ('example.com:mesh'), and on 'resourceclaims/driver' of 'resource.k8s.io'.
 
 ## What to do
 Record RBAC objects with 'nodetrail record', or give the output of

@@ -145,6 +145,40 @@ func TestAtoms(t *testing.T) {
 	}
 }
 
+// Every verb on a resource is a right to the audience or the signer of its name, and of its service account, unless the name is one of Kubernetes' own.
+func TestEveryVerbGivesWhatIsAskedByName(t *testing.T) {
+	audience := func(resource, name string) atom { return atom{verb: verbAudience, resource: resource, name: name} }
+	signer := func(resource string) atom {
+		return atom{verb: verbSigner, group: certificatesGroup, resource: resource}
+	}
+	for name, c := range map[string]struct {
+		a    atom
+		want []atom
+	}{
+		"an audience":            {atom{verb: "*", resource: "registry.example"}, []atom{audience("registry.example", "")}},
+		"of an account":          {atom{verb: "*", resource: "vault", name: "web"}, []atom{audience("vault", "web")}},
+		"a URL":                  {atom{verb: "*", resource: "https://registry.example/v2"}, []atom{audience("https://registry.example/v2", "")}},
+		"the API server's":       {atom{verb: "*"}, []atom{audience("", "")}},
+		"every audience":         {atom{verb: "*", resource: "*"}, []atom{audience("*", "")}},
+		"a signer":               {atom{verb: "*", group: certificatesGroup, resource: "example.com:mesh"}, []atom{signer("example.com:mesh")}},
+		"every signer":           {atom{verb: "*", group: certificatesGroup, resource: "*"}, []atom{signer("*")}},
+		"all groups":             {atom{verb: "*", group: "*", resource: "example.com:mesh"}, []atom{audience("example.com:mesh", ""), signer("example.com:mesh")}},
+		"all groups, no signer":  {atom{verb: "*", group: "*", resource: "registry.example"}, []atom{audience("registry.example", "")}},
+		"another group":          {atom{verb: "*", group: "apps", resource: "example.com:mesh"}, nil},
+		"a resource":             {atom{verb: "*", resource: "configmaps"}, nil},
+		"of another group":       {atom{verb: "*", resource: "deployments"}, nil},
+		"a subresource":          {atom{verb: "*", resource: "pods/log"}, nil},
+		"a subresource of all":   {atom{verb: "*", resource: "*/status"}, nil},
+		"one verb":               {atom{verb: "get", resource: "registry.example"}, nil},
+		"the verb that is asked": {audience("registry.example", ""), nil},
+		"a path":                 {atom{verb: "*", url: "*"}, nil},
+	} {
+		if diff := cmp.Diff(c.want, c.a.namedAside(), cmp.AllowUnexported(atom{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // What usual agents on nodes have does not reach beyond a node, and neither do the parts of other rights.
 func TestUsualAgentsHaveNoPowers(t *testing.T) {
 	const certificates = "certificates.k8s.io"

@@ -342,7 +342,8 @@ func TestWhatIfWarnsAsTheInventory(t *testing.T) {
 				rule.NonResourceURLs = []string{pick("/metrics", "/debug/*", "/*", "*", "/version")}
 			} else {
 				rule.APIGroups = []string{pick("", "", "*", "certificates.k8s.io")}
-				rule.Resources = []string{pick("nodes/metrics", "nodes/*", "*/metrics", "pods", "pods/finalizers", "*", "nodes/status", "certificatesigningrequests/selfnodeclient")}
+				rule.Resources = []string{pick("nodes/metrics", "nodes/*", "*/metrics", "pods", "pods/finalizers", "*", "nodes/status", "certificatesigningrequests/selfnodeclient",
+					"registry.example", "example.com:mesh", "signers")}
 				if rule.Verbs[0] == "request-serviceaccounts-token-audience" {
 					rule.Resources = []string{"*"} // what gives named audiences stays
 				}

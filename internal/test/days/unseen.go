@@ -11,7 +11,7 @@ func unseen() []Mutation {
 	return []Mutation{
 		{
 			Name: "binding-unseen", Effect: Hides, Checks: []string{"bindings-inventoried"},
-			Description: "a binding for nodes gives what others ask about: the approval of certificates, access to kubelets and to paths of other servers, the API server's audience of tokens", apply: func(m *mutator) string {
+			Description: "a binding for nodes gives what others ask about: the approval of certificates, access to kubelets and to paths of other servers, audiences of tokens, signers", apply: func(m *mutator) string {
 				given := [...]map[string]any{
 					rule("create", resCSRs.group, resCSRs.name+"/selfnodeserver"), rule("get", "", "nodes/metrics,nodes/stats"),
 					rule("request-serviceaccounts-token-audience", "", "https://kubernetes.default.svc"),
@@ -19,7 +19,8 @@ func unseen() []Mutation {
 					rule("create", resCSRs.group, "*"), rule("create", resCSRs.group, "*/selfnodeserver"), rule("get", "", "*"), rule("get", "", "*/metrics"),
 					rule("*", "*", "*"),
 					urls("get", "/metrics"), urls("get", "/debug/*"), urls("*", "*"), rule("update", "apps", "daemonsets/finalizers"),
-				}[m.IntN(12)]
+					rule("*", "", "registry.example.com"), rule("*", "", "registry.example.com,configmaps"), rule("*", resCSRs.group, "example.com:mesh"), rule("*", resCSRs.group, "signers"),
+				}[m.IntN(16)]
 				old := m.From.Add(-time.Hour)
 				m.addState(role(m.Rand, "", "unseen", old, given), binding(m.Rand, "", "unseen", "unseen", old, subject("Group", "", "system:nodes")))
 				return fmt.Sprint(given)
