@@ -40,7 +40,63 @@ func TestAddressesSettle(t *testing.T) {
 			if i == len(c.steps)-1 {
 				n.moved(int64(c.moved), from.Add(s.after).UnixNano())
 			}
-			n.locateAll("worker", s.has, from.Add(s.after).UnixNano())
+			n.locateAll("worker", s.has, from.Add(s.after).UnixNano(), 0)
+		}
+		if diff := cmp.Diff(c.want, n.AddressSets("worker", from.Add(c.at))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
+// The first addresses that a Node has count at once. What the next ones do not confirm within ten minutes does not count, because somebody else may have made the
+// Node; if they confirm nothing, each of the first ones counts by itself.
+func TestFirstAddressesAreConfirmed(t *testing.T) {
+	from := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	a, ab, b, thief := []string{"10.0.0.1", "host"}, []string{"10.0.0.1", "10.0.0.2", "host"}, []string{"10.0.0.2", "host"}, []string{"10.0.0.1", "198.51.100.7", "host"}
+	alone := func(addresses ...string) (out [][]string) {
+		for _, s := range addresses {
+			out = append(out, []string{s})
+		}
+		return out
+	}
+	type step struct {
+		after time.Duration
+		has   []string
+	}
+	for _, c := range []struct {
+		name  string
+		steps []step
+		at    time.Duration
+		want  [][]string
+		moved time.Duration // by how much the clock turns out to have been behind before the last step
+		age   time.Duration // of the Node at first
+	}{
+		{name: "not taken back yet", steps: []step{{0, thief}}, want: [][]string{thief}},
+		{name: "one too many, taken back", steps: []step{{0, thief}, {2 * time.Second, a}}, at: 3 * time.Second, want: [][]string{a}},
+		{name: "one too many, taken back, later", steps: []step{{0, thief}, {2 * time.Second, a}}, at: 9 * time.Hour, want: [][]string{a}},
+		{name: "one too many, written again", steps: []step{{0, thief}, {2 * time.Second, a}, {time.Minute, thief}, {2 * time.Minute, a}}, at: 9 * time.Hour, want: [][]string{a}},
+		{name: "one too many, and another one", steps: []step{{0, thief}, {time.Second, append([]string{"198.51.100.8"}, thief...)}, {time.Minute, a}}, at: time.Hour, want: [][]string{a}},
+		{name: "one too many, written otherwise", steps: []step{{0, []string{"::ffff:10.0.0.1", "198.51.100.7", "host"}}, {time.Second, a}}, at: time.Hour, want: [][]string{a}},
+		{name: "one too many, and the clock moved", steps: []step{{0, thief}, {2 * time.Hour, a}}, at: 9 * time.Hour, want: [][]string{a}, moved: 2*time.Hour - time.Minute},
+		{name: "taken back just before it settled", steps: []step{{0, thief}, {10*time.Minute - 1, a}}, at: 10 * time.Minute, want: [][]string{a}},
+		{name: "one that left after a while", steps: []step{{0, ab}, {10 * time.Minute, a}}, at: time.Hour, want: [][]string{ab, a}},
+		{name: "one that left, of an old Node", steps: []step{{0, ab}, {time.Minute, a}}, at: time.Hour, want: [][]string{ab, a}, age: 9 * time.Minute},
+		{name: "a second one comes later", steps: []step{{0, a}, {time.Minute, ab}}, at: 5 * time.Minute, want: [][]string{a}},
+		{name: "a second one came", steps: []step{{0, a}, {time.Minute, ab}}, at: 11 * time.Minute, want: [][]string{a, ab}},
+		{name: "corrected", steps: []step{{0, a}, {time.Minute, b}}, at: 11 * time.Minute, want: append(alone("10.0.0.1"), b)},
+		{name: "corrected, not settled", steps: []step{{0, a}, {time.Minute, b}}, at: 5 * time.Minute, want: append(alone("10.0.0.1"), nil)},
+		{name: "corrected, of an old Node", steps: []step{{0, a}, {time.Minute, b}}, at: 5 * time.Minute, want: [][]string{a}, age: time.Hour},
+		{name: "corrected, and back", steps: []step{{0, a}, {time.Minute, b}, {2 * time.Minute, a}}, at: 5 * time.Minute, want: [][]string{a}},
+		{name: "other ones", steps: []step{{0, thief}, {2 * time.Second, b}}, at: time.Hour, want: append(alone("10.0.0.1", "198.51.100.7"), b)},
+		{name: "other ones, and the clock moved", steps: []step{{0, thief}, {2 * time.Second, b}, {time.Minute, b}}, at: 9 * time.Hour, want: append(alone("10.0.0.1", "198.51.100.7"), b), moved: time.Hour},
+	} {
+		n := newNodes()
+		for i, s := range c.steps {
+			at := from.Add(s.after).UnixNano()
+			if i == len(c.steps)-1 {
+				n.moved(int64(c.moved), at)
+			}
+			n.locateAll("worker", s.has, at, from.Add(-c.age).UnixNano())
 		}
 		if diff := cmp.Diff(c.want, n.AddressSets("worker", from.Add(c.at))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)

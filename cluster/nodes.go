@@ -21,7 +21,7 @@ type Nodes struct {
 	located map[string][]string     // the addresses that a Node had at any time, host names included
 	having  map[string][]string     // the Nodes of each of these addresses
 	at      map[string][]addressSet // the addresses that a Node had at once, maxAddressSets at most, the latest last
-	several map[string]struct{}     // the Nodes that ever had more than one set of them
+	young   map[string]struct{}     // the Nodes of whose latest ones moved does not know yet that they have settled
 	covered int64                   // from here on a Node that was not seen does not exist; 0: never
 	holes   nodeauthz.Holes
 }
@@ -103,7 +103,7 @@ const nearBirth = int64(5 * time.Second)
 func (l *nodeLife) holds(t int64) bool { return l.to == 0 || l.from-nearBirth <= t && t < l.to }
 
 func newNodes() *Nodes {
-	return &Nodes{lives: map[string][]nodeLife{}, byHost: map[string][]string{}, located: map[string][]string{}, having: map[string][]string{}, at: map[string][]addressSet{}, several: map[string]struct{}{}}
+	return &Nodes{lives: map[string][]nodeLife{}, byHost: map[string][]string{}, located: map[string][]string{}, having: map[string][]string{}, at: map[string][]addressSet{}, young: map[string]struct{}{}}
 }
 
 // hostOf is the part of a name by which similar ones are found.
@@ -183,12 +183,13 @@ const (
 	// maxAddressSets bounds how many sets of addresses are kept of a Node.
 	maxAddressSets = 8
 	// settles is how long a Node must have had its addresses until they count, but for the first that are known. Whoever holds a node's credential can write
-	// them. The node's own kubelet, or its cloud's controller, takes back within minutes what it did not write.
+	// them, the first ones, too. The node's own kubelet, or its cloud's controller, takes back within minutes what it did not write.
 	settles = int64(10 * time.Minute)
 )
 
-// locateAll is locate with all addresses of the Node at an instant. What it had before is forgotten if it did not settle.
-func (n *Nodes) locateAll(name string, addresses []string, at int64) {
+// locateAll is locate with all addresses of the Node at an instant; created is when the Node was made, 0 where that is not known. What it had before is forgotten
+// if it did not settle. Of the first ones, what comes next has to confirm them: what it does not is forgotten, unless it confirms nothing.
+func (n *Nodes) locateAll(name string, addresses []string, at, created int64) {
 	n.locate(name, addresses)
 	if !slices.ContainsFunc(addresses, isAddress) {
 		return
@@ -201,31 +202,60 @@ func (n *Nodes) locateAll(name string, addresses []string, at int64) {
 	if is(last) {
 		return
 	}
-	if last > 0 && at-sets[last].since < settles {
+	if last > 0 && sets[last].brief(at) {
 		sets = sets[:last]
 		n.at[name] = sets
 		if last--; is(last) {
 			return
 		}
 	}
-	n.at[name] = append(sets[max(0, len(sets)-maxAddressSets+1):len(sets):len(sets)], addressSet{at, slices.Clone(addresses)})
-	if last >= 0 {
-		n.several[name] = struct{}{}
+	since := at
+	switch {
+	case last < 0 && created != 0:
+		since = min(at, created)
+	case last == 0 && sets[0].brief(at):
+		if both := common(addresses, sets[0].addresses); slices.ContainsFunc(both, isAddress) {
+			if sets[0].addresses = both; is(0) {
+				return
+			}
+		}
 	}
+	n.at[name] = append(sets[max(0, len(sets)-maxAddressSets+1):len(sets):len(sets)], addressSet{since, slices.Clone(addresses)})
+	n.young[name] = struct{}{}
 }
 
-// moved says that the clock by which Nodes got their latest addresses was behind by so much more than was known until now, the time at. How long they have had
-// them is not longer for that.
+// brief reports whether the Node has had the addresses for too short a time at an instant.
+func (s *addressSet) brief(at int64) bool { return at-s.since < settles }
+
+// common are those of the addresses that others have, too, however they are written.
+func common(addresses, others []string) []string {
+	plain := func(s string) string {
+		if a, err := netip.ParseAddr(s); err == nil {
+			return a.Unmap().WithZone("").String()
+		}
+		return s
+	}
+	return slices.DeleteFunc(slices.Clone(addresses), func(a string) bool {
+		return !slices.ContainsFunc(others, func(o string) bool { return plain(o) == plain(a) })
+	})
+}
+
+// moved says that the clock by which Nodes got their addresses was behind by so much more than was known until now, the time at. How long they have had them is not
+// longer for that.
 func (n *Nodes) moved(by, at int64) {
 	if by <= 0 {
 		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for name := range n.several {
+	for name := range n.young {
 		sets := n.at[name]
-		if last := len(sets) - 1; last > 0 {
-			sets[last].since = max(sets[last].since, min(sets[last].since+by, at))
+		if last := len(sets) - 1; last < 0 || !sets[last].brief(at-by) {
+			delete(n.young, name)
+			continue
+		}
+		for i := range sets {
+			sets[i].since = max(sets[i].since, min(sets[i].since+by, at))
 		}
 	}
 }
@@ -237,17 +267,31 @@ func isAddress(s string) bool {
 }
 
 // AddressSets are the addresses that Nodes of the name had at once and that had settled by t, host names included, the latest last. With the zero time those that
-// it has by now count, settled or not. It is empty where the state holds no such Node.
+// it has by now count, settled or not. It is empty where the state holds no such Node. If other addresses took the place of the first ones before they had settled,
+// nothing shows that the Node had these at once: each counts by itself. Until the others have settled, nothing shows which are the latest: the last set is empty.
 func (n *Nodes) AddressSets(name string, t time.Time) [][]string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	sets := n.at[name]
-	if last := len(sets) - 1; last > 0 && !t.IsZero() && t.UnixNano()-sets[last].since < settles {
+	last := len(sets) - 1
+	contested := last > 0 && sets[0].brief(sets[1].since) && !slices.ContainsFunc(common(sets[0].addresses, sets[1].addresses), isAddress)
+	if last > 0 && !t.IsZero() && sets[last].brief(t.UnixNano()) {
 		sets = sets[:last]
 	}
-	out := make([][]string, len(sets))
+	out := make([][]string, 0, len(sets))
 	for i := range sets {
-		out[i] = sets[i].addresses
+		if i > 0 || !contested {
+			out = append(out, sets[i].addresses)
+			continue
+		}
+		for _, a := range sets[0].addresses {
+			if isAddress(a) {
+				out = append(out, []string{a})
+			}
+		}
+	}
+	if contested && len(sets) == 1 {
+		out = append(out, nil)
 	}
 	return out
 }

@@ -452,7 +452,7 @@ func (s *State) set(c *change, first bool, start int64) {
 		}
 		s.Nodes.set(name, c.uid, c.since(first), ready)
 		s.Nodes.mark(name, c.uid, c.virtual)
-		s.Nodes.locateAll(name, c.addresses, c.at)
+		s.Nodes.locateAll(name, c.addresses, c.at, c.created)
 	case kindLease:
 		s.Servers.set(name, c.holder, c.created, c.renewed)
 	case kindClusterRole, kindClusterRoleBinding, kindRole, kindRoleBinding:

@@ -203,7 +203,8 @@ type State interface {
 	NodeAddresses(name string) []string
 	// NodeAddressSets are the addresses and host names that a Node of that name had at once, the latest last; empty where the state does not tell. But for the
 	// first ones, those that it had for less than ten minutes by t are left out: whoever holds the node's credential can write them. With the zero time those are
-	// left out that it had for less than ten minutes and has no more.
+	// left out that it had for less than ten minutes and has no more. First ones that the Node had no longer than that do not count together, see
+	// cluster.Nodes.AddressSets.
 	NodeAddressSets(name string, t time.Time) [][]string
 	// NodeAt returns the node that has the address, at any time; "" if none has it, or several.
 	NodeAt(address string) string

@@ -3,6 +3,8 @@ package days
 import (
 	"fmt"
 	"hash/fnv"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -98,4 +100,33 @@ func quietAttack(day *Day, seed uint64) (*Day, *Theft) {
 	m.Events = append(append(m.Events, theft), a.new...)
 	sortEvents(m.Events)
 	return c, a.theft
+}
+
+// madeNode has a Node that is made on the day have somebody's address at first, next to its own ones. Its kubelet takes that back within seconds. The node's Lease is read from
+// there once the kubelet has run for a while.
+func madeNode(m *mutator) string {
+	for i, e := range m.State {
+		status, _ := e.Object["status"].(map[string]any)
+		addresses, _ := status["addresses"].([]map[string]any)
+		if e.Kind != "Node" || e.Type != "ADDED" || !e.At.After(m.From) || len(addresses) == 0 {
+			continue
+		}
+		at := e.At.Add(time.Hour)
+		like := m.like(e.Name, at)
+		if like == nil || like.Received.Sub(at).Abs() > minute {
+			continue
+		}
+		made, back := &Entry{At: e.At, Type: e.Type, Kind: e.Kind, Name: e.Name, Object: maps.Clone(e.Object)}, &Entry{At: e.At.Add(2 * second), Type: "MODIFIED", Kind: e.Kind, Name: e.Name, Object: e.Object}
+		status = maps.Clone(status)
+		status["addresses"] = append(slices.Clone(addresses), map[string]any{"type": "ExternalIP", "address": thiefAddress})
+		made.Object["status"] = status
+		m.State[i] = made
+		m.State = append(m.State, back)
+		sortState(m.State)
+		read := m.ownLease(like, at)
+		read.SourceIPs = []string{thiefAddress}
+		m.add(read)
+		return fmt.Sprintf("%s from %s, which its Node has for two seconds from %s on", e.Name, thiefAddress, stamp(e.At))
+	}
+	return ""
 }
