@@ -29,7 +29,7 @@ func TestBirthGuarded(t *testing.T) {
 	if r, codes := resultOf(untouched, "birth-guarded"); r.State != checks.Passed || r.Seen == 0 {
 		t.Fatalf("a clean day: %s, %q", r.State, codes)
 	}
-	want := map[string]checks.State{"birth-unread": checks.Unproven}
+	want := map[string]checks.State{"birth-unread": checks.Unproven, "birth-before-join": checks.Unproven}
 	before, planted := notPassing(untouched), 0
 	for _, m := range days.Mutations(4) {
 		if !slices.Contains(m.Confined, "birth-guarded") {

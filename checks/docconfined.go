@@ -221,7 +221,8 @@ The check fails if one of the two rules has a finding of high or critical severi
 
 The check is unproven in these cases:
 
-- One of the two rules has a finding of medium severity, for example because a certificate was first used from another address, or because a
+- One of the two rules has a finding of medium severity, for example because a certificate was first used from another address, because two
+  machines got a certificate of a node before its Node existed, or because a
   node asked for a certificate of a signer of your own.
 - Somebody else than the controller approved a request, and the log does not show which.
 - A node changed to a certificate that no request in the log asked for.

@@ -23,6 +23,7 @@ const (
 	LiveNodeSigned     Reason = "live-node-signed"
 	LiveNodeAsked      Reason = "live-node-asked"
 	KnownNodeAgain     Reason = "known-node-again"
+	IssuedTwice        Reason = "issued-twice"
 	OtherNodeAsked     Reason = "other-node-asked"
 	RequestOdd         Reason = "request-odd"
 	RequestOddSigned   Reason = "request-odd-approved"
@@ -76,6 +77,7 @@ func bootstrapImpersonation() *Rule {
 			{Reason: LiveNodeSigned, Doc: "somebody else got a certificate of a node whose kubelet was running (critical)"},
 			{Reason: LiveNodeAsked, Doc: "somebody else asked for a certificate of a node whose kubelet was running, and it is not signed (high)"},
 			{Reason: KnownNodeAgain, Doc: "somebody else asked for a certificate of a node that exists and was silent, as when it is made anew (low)"},
+			{Reason: IssuedTwice, Doc: "two machines got a certificate of one node before its Node existed (medium)"},
 			{Reason: OtherNodeAsked, Doc: "a node asked for a certificate of another node (critical, or high if it was refused)"},
 			{Reason: RequestOdd, Doc: "a node or a bootstrap token asked for a certificate that is not a kubelet's (high, or medium)"},
 			{Reason: RequestOddSigned, Doc: "a certificate that is not a kubelet's was approved for a node or a bootstrap token (critical, or high)"},
@@ -99,6 +101,9 @@ use. The rule flags these cases:
   certificate was signed, high as long as it is not. The kubelet counts as running if one credential renewed the Lease in the 40 seconds
   before and again 10 to 60 seconds after. If the node was silent, or its old credential is not used any more, somebody sets up the node
   again (low). The severity is also low if the user is in 'bootstrap.trusted'.
+- Two client certificates of a node are signed for requests from different addresses, and no Node of that name existed between the requests
+  (medium). One of both may be somebody who knew the name of a machine that was about to join. Users in 'bootstrap.trusted', and addresses
+  through which several nodes come, do not count.
 - A node requests a certificate of another node: critical, or high if the request was refused.
 - A node or a bootstrap token requests a certificate that is not a kubelet's: from the signer 'kubernetes.io/kube-apiserver-client', for
   other groups than 'system:nodes', or a client certificate with alternative names. The severity is high, and critical once the request is
@@ -125,7 +130,7 @@ named in the certificate, in the name of the object or in the body, because the 
 
 - An approval of a certificate that is not a kubelet's is about the user who asked for the certificate.
 - If a certificate was signed for somebody else while the node's kubelet was running, the finding is about the node of the certificate.
-- If somebody sets up a node again, the finding is about that node.
+- If somebody sets up a node again, or two machines got a certificate of one node, the finding is about that node.
 
 It depends on how nodes get their certificates what nodetrail can see:
 
@@ -149,6 +154,8 @@ expires. Delete the bootstrap token, and find out where it was read.
 
 ## False positives
 Two machines with the same host name are reported, because each can act as the other.
+
+A machine that is created again under its name, with another address, before its Node existed is reported as two machines.
 
 Before Kubernetes 1.32, the log has no ID of certificates. Then nodetrail distinguishes two users of a name by their addresses. Behind a
 load balancer, it cannot distinguish them.

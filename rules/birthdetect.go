@@ -53,6 +53,7 @@ type birthDetector struct {
 	open       map[string]*birth     // by Signing.Key
 	owners     latest[addressOwner]
 	issued     latest[issue]
+	joins      latest[issue] // by the name of the node: the latest one that somebody else asked for
 	minted     latest[mint]
 	first      []firstUse
 	uses       map[tokenPlace]*tokenUse
@@ -112,7 +113,9 @@ type issue struct {
 	Node    string `json:"n"`
 	Address string `json:"a,omitempty"`
 	Used    bool   `json:"u,omitempty"`
-	slot    int
+	// At is when it was requested by somebody who is no node; else zero.
+	At   time.Time `json:"t,omitzero"`
+	slot int
 }
 
 // mint is a token of a service account that a node got.
@@ -137,7 +140,7 @@ type tokenPlace struct{ id, address string }
 func newBirthDetector(o DetectorOptions) Detector {
 	return &birthDetector{
 		opt: o.Bootstrap, nodes: map[string]*birthNode{}, open: map[string]*birth{}, owners: newLatest[addressOwner](8 * MaxNodes),
-		issued: newLatest[issue](maxIssued), minted: newLatest[mint](8 * MaxNodes), uses: map[tokenPlace]*tokenUse{}, ownersTold: map[string]struct{}{}, birthMemory: newBirthMemory(),
+		issued: newLatest[issue](maxIssued), joins: newLatest[issue](MaxNodes), minted: newLatest[mint](8 * MaxNodes), uses: map[tokenPlace]*tokenUse{}, ownersTold: map[string]struct{}{}, birthMemory: newBirthMemory(),
 	}
 }
 
@@ -354,14 +357,14 @@ func (d *birthDetector) judge(b *birth, s State, found func(*Detection)) {
 	if b.Judged {
 		at = b.Signed
 	}
-	signed := !b.Signed.IsZero() && stepOf(b.Signed) < stepOf(at)+settled
+	signed, before := !b.Signed.IsZero() && stepOf(b.Signed) < stepOf(at)+settled, d.joins.get(b.Node)
 	if signed {
 		d.certified(b)
 	}
 	if b.Signer == signerServing {
 		d.serving(b, s, found)
 	} else if !strings.HasPrefix(b.User, nodeid.UserPrefix) {
-		d.foreign(b, at, signed, s, found)
+		d.foreign(b, before, at, signed, s, found)
 	}
 	b.Judged, b.Waits = true, !signed
 	d.touch(b)
@@ -371,13 +374,17 @@ func (d *birthDetector) judge(b *birth, s State, found func(*Detection)) {
 func (d *birthDetector) certified(b *birth) {
 	if b.Signer != signerServing && d.issued.get(b.ID) == nil {
 		i := &issue{ID: b.ID, Node: b.Node, Address: b.Address}
+		if !strings.HasPrefix(b.User, nodeid.UserPrefix) && !slices.Contains(d.opt.Trusted, b.User) {
+			i.At = b.At
+		}
 		d.issued.add(b.ID, i)
+		d.joined(i)
 		d.issues(i)
 	}
 }
 
-// foreign judges a request for a node's client certificate by somebody who is no node.
-func (d *birthDetector) foreign(b *birth, at time.Time, signed bool, s State, found func(*Detection)) {
+// foreign judges a request for a node's client certificate by somebody who is no node. before is the last certificate of the node that somebody else got.
+func (d *birthDetector) foreign(b *birth, before *issue, at time.Time, signed bool, s State, found func(*Detection)) {
 	alive, known := d.alive(b, at), d.known(b.Node, at, s)
 	f := Finding{
 		Rule: BootstrapImpersonation, Subject: b.Node, Allowed: true, Apart: b.User, Params: codes.Params{codes.Text(ParamUser, b.User), codes.Text(ParamNode, b.Node)},
@@ -392,6 +399,9 @@ func (d *birthDetector) foreign(b *birth, at time.Time, signed bool, s State, fo
 		f.Reason, f.Severity, f.Subject, f.Apart = LiveNodeAsked, High, plainNode(b.User), ""
 	case (alive || known) && !b.Judged:
 		f.Reason, f.Severity = KnownNodeAgain, Low
+	case signed && !trusted && d.twice(b, before, at, s):
+		f.Reason, f.Severity = IssuedTwice, Medium
+		f.Params = append(f.Params, codes.Text(ParamHome, before.Address))
 	default:
 		return
 	}

@@ -162,6 +162,7 @@ func (d *birthDetector) Restore(r *Remembered) (own bool, err error) {
 		}
 		if i.slot = slot; d.issued.get(i.ID) == nil {
 			d.issued.add(i.ID, i)
+			d.joined(i)
 			d.next = max(d.next, slot)
 		}
 		return true, nil

@@ -93,5 +93,9 @@ var identities = map[rules.Reason]string{
 
 // sayAddress reports whether the sentence of the reason has the address.
 func sayAddress(r rules.Reason) bool {
-	return r == rules.SecondAddress || r == rules.MovedAddress || r == rules.UsedInSilence || r == rules.Forwarded || r == rules.CertificateMoved || r == rules.TokenElsewhere
+	switch r {
+	case rules.SecondAddress, rules.MovedAddress, rules.UsedInSilence, rules.Forwarded, rules.CertificateMoved, rules.TokenElsewhere, rules.IssuedTwice:
+		return true
+	}
+	return false
 }

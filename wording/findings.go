@@ -96,6 +96,9 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.KnownNodeAgain: func(s *said) string {
 		return s.birth("asked for a certificate of node %s, which exists and does not use its old credential any more")
 	},
+	rules.IssuedTwice: func(s *said) string {
+		return s.birth("got a certificate of node %s from ") + s.p.Text(rules.ParamAddress) + ", and another one was issued to " + s.p.Text(rules.ParamHome) + " before, without a Node in between"
+	},
 	rules.OtherNodeAsked: func(s *said) string { return s.signs("asked for a certificate") + ", which is another node's" },
 	rules.RequestOdd: func(s *said) string {
 		return s.signs("asked for a certificate") + ", which is not a kubelet's: " + s.p.Text(rules.ParamObject)

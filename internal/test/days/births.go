@@ -1,6 +1,7 @@
 package days
 
 import (
+	"strings"
 	"time"
 )
 
@@ -50,6 +51,16 @@ func births() []Mutation {
 			e.Ref, e.URI = &Ref{Version: "v1", Resource: "secrets"}, resSecrets.path("", "", "")
 			m.add(e)
 			return "all secrets by a bootstrap token"
+		}),
+		birth("birth-before-join", "somebody with a bootstrap token gets a certificate of a node minutes before its machine joins", func(m *mutator) string {
+			for _, e := range m.Events { // kubeadm looks for a Node of that name
+				if e.Ref != nil && e.Ref.Resource == resNodes.name && e.Code == 404 && strings.HasPrefix(e.User.Username, "system:bootstrap:") {
+					at := e.Received.Add(-time.Duration(1+m.IntN(15)) * minute)
+					m.birth(at, "early-1", bootstrapToken(), e.Ref.Name, m.controller(at))
+					return "a certificate of " + e.Ref.Name + " at " + stamp(at)
+				}
+			}
+			return ""
 		}),
 		birth("birth-unread", "the bodies of certificate requests are not in the log, of which there is one at least", func(m *mutator) string {
 			at := m.late(10 * minute).from
