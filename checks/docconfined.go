@@ -215,15 +215,17 @@ The check fails if one of the two rules has a finding of high or critical severi
 - A node or a bootstrap token requested a certificate that is not a kubelet's, from a signer for kubelets or for clients of the API server.
   Or such a certificate of another signer was approved.
 - Somebody unknown, or a node, approved a certificate.
-- A kubelet's serving certificate has names that its Node does not have, and was approved.
+- A kubelet's serving certificate has names that its Node does not have, and was approved. The state covers the time of the request.
 - A token of a service account that one node got is used from another node's address.
 - A bootstrap token was used for more than to join, or a node read the Secret of a bootstrap token.
 
 The check is unproven in these cases:
 
-- One of the two rules has a finding of medium severity, for example because a certificate was first used from another address, because two
-  machines got a certificate of a node before its Node existed, or because a
-  node asked for a certificate of a signer of your own.
+- One of the two rules has a finding of medium severity, for example because:
+  - a certificate was first used from another address;
+  - two machines got a certificate of a node before its Node existed;
+  - a node asked for a certificate of a signer of your own;
+  - a node asked for a serving certificate with names that the state does not have, before the state begins or after it ends.
 - Somebody else than the controller approved a request, and the log does not show which.
 - A node changed to a certificate that no request in the log asked for.
 - Somebody else requested a certificate of a node that exists and was silent. The log may lack what the node did.

@@ -86,7 +86,7 @@ func bootstrapImpersonation() *Rule {
 			{Reason: ApproverUnknown, Doc: "a certificate of a node was not approved by the controller (high)"},
 			{Reason: ApproverUnclear, Doc: "somebody else than the controller approved a request, and the log does not show which (low)"},
 			{Reason: ApproverNode, Doc: "a node approved a certificate request (critical)"},
-			{Reason: ServingNames, Doc: "a kubelet's serving certificate has names that its Node does not have (medium, high if it was approved)"},
+			{Reason: ServingNames, Doc: "a kubelet's serving certificate has names that its Node does not have (medium, or high)"},
 			{Reason: CertificateMoved, Doc: "a certificate was first used from another address than it was requested from (medium)"},
 			{Reason: CertificateNoBirth, Doc: "a node changed to a certificate that no request in the log asked for (low)"},
 			{Reason: TokenElsewhere, Doc: "a token of a service account that one node got is used from another node's address (high)"},
@@ -114,7 +114,8 @@ use. The rule flags these cases:
 - Somebody else than kube-controller-manager or a user in 'bootstrap.trusted' approves a client certificate of a node (high). Somebody who
   impersonates one of them counts as somebody else.
 - A node, or somebody who impersonates a node, approves any request (critical).
-- A serving certificate of a kubelet has names or addresses that its Node never had: medium, and high once it is approved.
+- A serving certificate of a kubelet has names or addresses that its Node never had: medium, and high once it is approved if the state
+  covers the time of the request.
 - A certificate is first used from another address than the address that it was requested from (medium).
 - A node changes to a certificate that no request in the log asked for, while requests in the log asked for others (low).
 - A token of a service account that one node got is used from the address of another node (high). This case needs the requests of service

@@ -369,6 +369,9 @@ func TestBirthOfLiveNode(t *testing.T) {
 		b.ask(300, foreign, "", "10.0.0.1")
 		b.one(301, "csr-1-a", signing(t, foreign, "approval", "csr-1"))
 	})
+	late := *has
+	late.blind = true
+	f("with a name of before the state, approved", []string{strings.TrimSuffix("medium: "+names, ", from 10.0.0.1")}, &late, func(b *births) { b.ask(300, foreign, "new", "10.0.0.1") })
 
 	uses := func(second int, address string) with {
 		return func(r *Request) {
