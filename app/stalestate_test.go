@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/internal/test/days"
+	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 )
 
@@ -129,4 +130,68 @@ func beginningAt(all []*days.Entry, t time.Time) (out []*days.Entry) {
 		}
 	}
 	return append(out, all[after:]...)
+}
+
+// A node that gets another address after the state has ended is no theft. Who reads a secret next to its kubelet is.
+func TestAddressThatCameAfterTheState(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		before   time.Duration // how long before the change the state ends
+		stolen   bool
+		critical bool
+		want     checks.State // of one-holder
+	}{
+		{"long before", 10 * time.Minute, false, false, checks.Unproven},
+		{"shortly before", time.Minute, false, false, checks.Unproven},
+		{"before the Node has it", -time.Second, false, false, checks.Unproven},
+		{"and somebody else", 10 * time.Minute, true, true, checks.Failed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			d := threeHours(t, 21, days.Options{Servers: 2, Features: days.DHCP | days.Deployments, NoBinding: true})
+			address := func(e *days.Event) string { return e.SourceIPs[0] }
+			first, moved := map[string]string{}, time.Time{}
+			var own *days.Event // the first request from the new address
+			for _, e := range d.Events {
+				if !e.IsNode() || len(e.SourceIPs) == 0 {
+					continue
+				}
+				if was, is := first[e.User.Username]; !is {
+					first[e.User.Username] = address(e)
+				} else if was != address(e) && own == nil {
+					own, moved = e, e.Received
+				}
+			}
+			if own == nil {
+				t.Fatal("no node gets another address")
+			}
+			d.State = slices.DeleteFunc(d.State, func(e *days.Entry) bool { return e.At.After(moved.Add(-c.before)) })
+			if c.stolen {
+				for i, e := range d.Events {
+					if e.IsNode() && e.User.Username == own.User.Username && e.Received.After(moved.Add(30*time.Minute)) && e.Ref != nil && e.Ref.Resource == "secrets" && e.Code == 200 {
+						theft := *e
+						theft.AuditID, theft.SourceIPs = "cccccccc-0000-4000-8000-000000000000", []string{"203.0.113.9"}
+						d.Events = slices.Insert(d.Events, i+1, &theft)
+						break
+					}
+				}
+			}
+			a := analyzedDay(t, d, func(o *AnalyzeOptions) {
+				path := filepath.Join(t.TempDir(), "journal.jsonl")
+				if err := os.WriteFile(path, d.Journal(), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				o.Loaded, o.State = nil, []string{path}
+			})
+			critical := slices.ContainsFunc(a.Report.Findings, func(f report.Finding) bool { return f.Severity == rules.Critical.String() })
+			if critical != c.critical {
+				t.Errorf("critical findings: %t", critical)
+			}
+			for _, r := range a.Facts.Checks {
+				if r.Check == "one-holder" && r.State != c.want {
+					t.Errorf("one-holder: %s, want %s: %v", r.State, c.want, r.Evidence)
+				}
+			}
+		})
+	}
 }

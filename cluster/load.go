@@ -121,14 +121,18 @@ func (s *State) end() {
 	}
 }
 
+// reportsWithin is how long a kubelet may use a new address at most before its Node has it.
+const reportsWithin = 60 * second
+
 // InputsEnd says that nothing follows what was loaded but audit events, if bodies, from which the state is to learn. What came later and nobody saw is then not
-// taken for absent: minutes after the end of the inputs without bodies, and with them from the first pod on whose creation has none.
+// taken for absent, or strange to a Node if it is an address: minutes after the end of the inputs without bodies, and with them from the first pod on whose creation has none.
 func (s *State) InputsEnd(bodies bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inputs == 0 || s.to == 0 {
 		return
 	}
+	s.Nodes.addressesEnd(s.to - reportsWithin)
 	s.over = s.to + int64(farBehind)
 	if !bodies {
 		for id := range kinds {

@@ -23,6 +23,7 @@ type Nodes struct {
 	at      map[string][]addressSet // the addresses that a Node had at once, maxAddressSets at most, the latest last
 	young   map[string]struct{}     // the Nodes of whose latest ones moved does not know yet that they have settled
 	covered int64                   // from here on a Node that was not seen does not exist; 0: never
+	ended   int64                   // the addresses that a Node got later are not known; 0: they are
 	holes   nodeauthz.Holes
 }
 
@@ -387,6 +388,21 @@ func (n *Nodes) Known(name string, t time.Time) (exists, covered bool) {
 	}
 	_, unseen := n.holes.Touch(t, t)
 	return exists, n.covered != 0 && at >= n.covered && !unseen
+}
+
+// AddressesKnown reports whether the registry covers the addresses that Nodes had at t. Bodies in an audit log show those that a Node gets seldom, and never all of them.
+func (n *Nodes) AddressesKnown(t time.Time) bool {
+	_, covered := n.Known("", t)
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return covered && (n.ended == 0 || t.UnixNano() <= n.ended)
+}
+
+// addressesEnd says that nobody sees which addresses Nodes get after t.
+func (n *Nodes) addressesEnd(t int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ended = t
 }
 
 // Unseen returns the longest stretch of the time from one instant to another in which nobody watched Nodes.

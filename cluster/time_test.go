@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -201,6 +202,26 @@ func TestRoleTimes(t *testing.T) {
 			t.Errorf("%s at %s: %v", q.verb, q.when, got)
 		}
 	}
+}
+
+// After the end of what was loaded nobody sees which addresses Nodes get, whatever bodies the log has. They may still tell which Nodes there are.
+func TestAddressesEnd(t *testing.T) {
+	s := load(t, event(t, "1m", "ADDED", `{"kind":"Node","apiVersion":"v1","metadata":{"name":"w1","uid":"u1"}}`)+
+		event(t, "3m", "BOOKMARK", `{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"9"}}`))
+	f := func(when, want string) {
+		t.Helper()
+		var got []string
+		for _, instant := range []string{"30s", "2m", "3m"} {
+			_, known := s.Nodes.Known("w1", at(t, instant))
+			got = append(got, fmt.Sprint(known, s.Nodes.AddressesKnown(at(t, instant))))
+		}
+		if s := strings.Join(got, ", "); s != want {
+			t.Errorf("%s: %s, want %s", when, s, want)
+		}
+	}
+	f("while inputs may follow", "false false, true true, true true")
+	s.InputsEnd(true)
+	f("after the end", "false false, true true, true false")
 }
 
 // After the end of what was loaded, what nobody saw is not absent: without bodies in the log never, with bodies from the first pod on whose creation has none.

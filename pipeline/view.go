@@ -150,6 +150,9 @@ func (v *View) NodeExists(name string, t time.Time) (exists, known bool) {
 	return v.state.Nodes.Known(name, t)
 }
 
+// AddressesKnown implements rules.State.
+func (v *View) AddressesKnown(t time.Time) bool { return v.state.Nodes.AddressesKnown(t) }
+
 // PodsWatched implements rules.State.
 func (v *View) PodsWatched(t time.Time) bool { return v.state.PodsWatched(t) }
 

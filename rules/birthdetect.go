@@ -464,7 +464,7 @@ func (d *birthDetector) serving(b *birth, s State, found func(*Detection)) {
 		Rule: BootstrapImpersonation, Reason: ServingNames, Severity: Medium, Subject: plainNode(b.User), Allowed: true,
 		Params: codes.Params{codes.Text(ParamUser, b.User), codes.Text(ParamNode, b.Node)},
 	}
-	if _, known := s.NodeExists(b.Node, b.At); approved && known { // where the state begins later, or has ended, the Node may have had them then
+	if approved && s.AddressesKnown(b.At) { // where the state begins later, or has ended, the Node may have had them then
 		f.Severity = High
 	}
 	for _, name := range foreign[:min(len(foreign), 5)] {

@@ -152,8 +152,10 @@ kubelet does not live there.
 A kubelet lives at an address if it renewed the Lease of its node from there in four minutes, twice in each or more. Renewals that
 were refused do not count, nor do loopback addresses.
 
-Two cases are medium at most, because addresses prove too little there:
+Three cases are medium at most, because addresses prove too little there:
 
+- a secret or a token was taken after the end of the state, or in its last minute, from an address that the Node does not have in it, and
+  not while the kubelet was elsewhere: the Node may have got that address since, for example from DHCP;
 - an address that no Node has moves from one node to another, such as the address of the control plane that kube-vip or keepalived moves:
   the kubelet on the machine that has it comes from there. The node that had it stopped to come from there at most ten minutes before, all
   renewals of the other node come from there since, and connections from its old address end within ten minutes. The first of these nodes
@@ -175,7 +177,7 @@ somebody impersonates nodes, look at who may: the verb 'impersonate' in RBAC.
 
 ## False positives
 A node with several addresses from which it comes in turn is flagged where the Node object does not have both, and so are one or two
-nodes alone behind a gateway that has several. So is one whose new address the state does not have, such as a snapshot from before, and
+nodes alone behind a gateway that has several. So is one whose new address the state does not have because it has gaps, and
 one that is the first to get the address of the control plane after it came from its own. A kubelet that starts on a new address, which
 its Node does not get, and stops again before it renewed its Lease twice looks like somebody who uses its credential while it is silent.
 Behind a proxy or a load balancer the address is the proxy's, and says nothing. Distributions that compile the kubelet into one

@@ -180,7 +180,8 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 		if moved > 0 && moved < livesFor && wait {
 			return false
 		}
-		home, strange := "", nobody || strangeOf(ever, t.Value) || d.ofAnother(n, &t, s)
+		home, doubtful := "", false
+		strange := nobody || strangeOf(ever, t.Value) || d.ofAnother(n, &t, s)
 		if t.Seen == 0 {
 			home = d.intruded(n, &t, m, sets, strange)
 		}
@@ -194,12 +195,13 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 			if home = cmp.Or(d.home(n, t.Kind, sets), d.home(n, useV4+useV6-t.Kind, sets)); home == "" {
 				return true
 			}
+			doubtful = !s.AddressesKnown(t.At) // after the end of the state, the Node may have got it
 		}
 		f := Finding{
 			Rule: CredentialMisuse, Reason: SecretTaken, Severity: Critical, Subject: n.name, Apart: t.Value, Allowed: true,
 			Params: codes.Params{codes.Text(ParamHome, home), codes.Text(ParamAddress, t.Text)},
 		}
-		if moved >= livesFor || d.pooled(n, minute, s) {
+		if doubtful || moved >= livesFor || d.pooled(n, minute, s) {
 			f.Severity = Medium
 		}
 		o := &t.Object

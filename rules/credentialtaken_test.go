@@ -138,6 +138,30 @@ func TestSecretTakenInSilence(t *testing.T) {
 	}
 }
 
+// After the end of the state, the Node may have got an address that it does not have there. Who takes something next to the kubelet is found all the same.
+func TestSecretTakenAfterTheState(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		ended    int // the state, in seconds
+		to       int // the kubelet
+		severity string
+	}{
+		{"the state covers it", 35 * minute, 20 * minute, "critical"},
+		{"the state ended before", 29 * minute, 20 * minute, "medium"},
+		{"the state ended before, next to the kubelet", 29 * minute, hour, "critical"},
+	} {
+		w := cluster(6)
+		w.sets, w.until = map[string][][]string{"worker-1": {{"10.0.0.1"}}}, c.ended
+		p := &tale{}
+		p.kubelets(1, 0, c.to, 10, nil, home)
+		p.one(30*minute, "worker-1", does("get secrets shop/db"), verdict(nodeauthz.Allow), comes("203.0.113.9"))
+		said := strings.Join(p.detects(t, nodeCredentialMisuse(), w), "\n")
+		if !strings.Contains(said, c.severity+": get secrets shop/db succeeded with the credential of node worker-1") {
+			t.Errorf("%s: %s", c.name, said)
+		}
+	}
+}
+
 // An address that the Node has in addition to the kubelet's is no second one.
 func TestNodeWithTwoAddresses(t *testing.T) {
 	w := cluster(3)

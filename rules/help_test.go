@@ -171,6 +171,7 @@ type world struct {
 	stays     map[string][]stay     // of pods, by namespace/name
 	pulls     map[string]bool       // namespace/name of secrets that pods name for their images alone
 	blind     bool                  // knows nothing for sure
+	until     int                   // when the state ended, in seconds; 0 if it did not
 	gone      map[string]int        // when a Node was deleted, in seconds
 	fresh     map[string]string     // namespace/name of a pod -> "secret seconds": what it alone led to, and when it was bound
 }
@@ -257,6 +258,10 @@ func (w *world) NodeExists(name string, t time.Time) (exists, known bool) {
 		exists = false
 	}
 	return exists, known
+}
+
+func (w *world) AddressesKnown(t time.Time) bool {
+	return !w.blind && (w.until == 0 || !t.After(at(w.until)))
 }
 
 func (w *world) Leads(a *authorizer.AttributesRecord, node string, t time.Time) bool {

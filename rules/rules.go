@@ -206,6 +206,8 @@ type State interface {
 	// left out that it had for less than ten minutes and has no more. First ones that the Node had no longer than that do not count together, see
 	// cluster.Nodes.AddressSets.
 	NodeAddressSets(name string, t time.Time) [][]string
+	// AddressesKnown says whether the state covers the addresses that Nodes had at t.
+	AddressesKnown(t time.Time) bool
 	// NodeAt returns the node that has the address, at any time; "" if none has it, or several.
 	NodeAt(address string) string
 	// OnlyPulls says whether pods name a secret, which cannot be there by that name, as an image pull secret, and no pod names it otherwise.
