@@ -292,8 +292,8 @@ Some requests are let through by RBAC and not by the Node authorizer, because of
 one of these reasons:
 
 - Admission refused it anyway.
-- A kubelet asked for an object that its node could reach until at most a minute before. The object was gone (404), or the request is a
-  watch.
+- A kubelet asked for an object that its node could reach until at most a minute before, or before the node was cut off. The object was
+  gone (404), or the request is a list or a watch by name.
 - A kubelet got a pod with the name of one that was on its node within the last 24 hours.
 - kubeadm read the ConfigMap kube-proxy, and continues without it.
 - A kubelet listed or watched an image pull secret whose name cannot exist, such as 'registry/team'. It continues without the secret. If a

@@ -370,13 +370,23 @@ func (j *Judge) contradicted(out *Judgement) bool {
 	return true
 }
 
-// UntilBefore is how long before a request its object may have been on the node to count as just gone.
+// UntilBefore is how long before a request its object may have been on the node to count as just gone, where the node was not silent.
 const UntilBefore = time.Minute
 
-// justGone reports whether the request was for what is not there, or is a watch that succeeded, and Node allowed it until just before.
+// justGone reports whether the request was for what is not there, or is a list or a watch that succeeded, and Node allowed it until just before, or when the node's
+// kubelet heard of the cluster last.
 func (j *Judge) justGone(out *Judgement) bool {
-	return (out.Event.Code == http.StatusNotFound || out.Succeeded() && out.Attrs.Verb == "watch") && out.Allowed && out.Attrs.ResourceRequest && out.NodeDenies() &&
-		out.node.MayAllow(out.Attrs, out.Time.Add(-UntilBefore), out.Time)
+	reads := out.Succeeded() && (out.Attrs.Verb == "watch" || out.Attrs.Verb == "list")
+	if !reads && out.Event.Code != http.StatusNotFound || !out.Allowed || !out.Attrs.ResourceRequest || !out.NodeDenies() {
+		return false
+	}
+	since := out.Time.Add(-UntilBefore)
+	if j.State != nil {
+		if silent := j.State.SilentSince(out.Node, out.Time); !silent.IsZero() {
+			since = silent.Add(-rules.ClockDoubt)
+		}
+	}
+	return out.node.MayAllow(out.Attrs, since, out.Time)
 }
 
 // contested reports whether the API server allowed without a reason a read of a secret, a configmap or the like to which the state does not lead the node within

@@ -139,10 +139,15 @@ func (v *View) HadPod(namespace, name, node string, t time.Time) bool {
 
 // heard is since when the node's kubelet may not have heard of what happened: for as long as clocks may be wrong, and where the node was silent, since before that.
 func (v *View) heard(node string, t time.Time) time.Time {
-	if silent := v.state.Nodes.SilentSince(node, t, rules.ClockDoubt); !silent.IsZero() {
+	if silent := v.SilentSince(node, t); !silent.IsZero() {
 		t = silent
 	}
 	return t.Add(-rules.ClockDoubt)
+}
+
+// SilentSince implements rules.State.
+func (v *View) SilentSince(node string, t time.Time) time.Time {
+	return v.state.Nodes.SilentSince(node, t, rules.ClockDoubt)
 }
 
 // NodeExists says whether there was a Node object of that name at t, as far as the state covers t.

@@ -250,6 +250,8 @@ func reasonOfRule(rule *Rule, reason Reason) bool {
 	return slices.ContainsFunc(rule.Reasons, func(d ReasonDoc) bool { return d.Reason == reason })
 }
 
+func (w *world) SilentSince(string, time.Time) time.Time { return time.Time{} }
+
 func (w *world) PodsWatched(time.Time) bool { return true }
 
 func (w *world) NodeExists(name string, t time.Time) (exists, known bool) {

@@ -113,7 +113,7 @@ type Request struct {
 	// Impersonator is the node that acts as somebody else, else empty. Grant and Spare are then those of the impersonation. A node that may act as
 	// another one without a binding for nodes is none.
 	Impersonator string
-	// JustGone is true where the object was not there (404), or where the request is a watch that succeeded, and the Node authorizer allowed the same
+	// JustGone is true where the object was not there (404), or where the request is a list or a watch that succeeded, and the Node authorizer allowed the same
 	// request at some instant of the minute before.
 	JustGone bool
 	// Contested is true when the API server allowed the request without a reason, as its Node authorizer does, and the state leads the node to no such object
@@ -195,6 +195,8 @@ type State interface {
 	Had(a *authorizer.AttributesRecord, node string, t time.Time) bool
 	// HadPod says whether a pod of that name was on the node at t, or as far back as Had goes.
 	HadPod(namespace, name, node string, t time.Time) bool
+	// SilentSince is since when the Node has been silent that is so at t, or was within [ClockDoubt] before; zero if it was not.
+	SilentSince(node string, t time.Time) time.Time
 	// NodeExists says whether there was a Node object of that name at t, and whether the state can know.
 	NodeExists(name string, t time.Time) (exists, known bool)
 	// PodsWatched says whether a watch shows each pod that there was at t, in all namespaces, and each persistent volume that leads to a secret.
