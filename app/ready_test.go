@@ -233,6 +233,8 @@ func TestChecksSeeWhatIsWrong(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, migrated %t", m.Name, o.NoBinding), func(t *testing.T) {
 				t.Parallel()
 				bad, ok := m.Apply(clean)
+				o := o
+				o.Features |= m.Needs
 				for seed := uint64(100); !ok && seed < 130; seed++ { // some days have too little of what it is about
 					bad, ok = m.Apply(threeHours(t, seed, o))
 				}

@@ -52,7 +52,7 @@ func births() []Mutation {
 			m.add(e)
 			return "all secrets by a bootstrap token"
 		}),
-		birth("birth-before-join", "somebody with a bootstrap token gets a certificate of a node minutes before its machine joins", func(m *mutator) string {
+		joining(birth("birth-before-join", "somebody with a bootstrap token gets a certificate of a node minutes before its machine joins", func(m *mutator) string {
 			for _, e := range m.Events { // kubeadm looks for a Node of that name
 				if e.Ref != nil && e.Ref.Resource == resNodes.name && e.Code == 404 && strings.HasPrefix(e.User.Username, "system:bootstrap:") {
 					at := e.Received.Add(-time.Duration(1+m.IntN(15)) * minute)
@@ -61,7 +61,7 @@ func births() []Mutation {
 				}
 			}
 			return ""
-		}),
+		})),
 		birth("birth-unread", "the bodies of certificate requests are not in the log, of which there is one at least", func(m *mutator) string {
 			at := m.late(10 * minute).from
 			m.birth(at, "metadata-1", bootstrapToken(), "metadata-1", m.controller(at))

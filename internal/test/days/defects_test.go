@@ -38,7 +38,7 @@ var defects = []defect{
 	{"an address of three nodes is a gateway's", "rules/credentialtaken.go", "d.shared(t.Value) && d.livesBehind(n, t) {", "d.shared(t.Value) {"},
 	{"a renewal of a Lease makes a gateway", "rules/credentialtaken.go", "h.Alive >= livesFor {", "h.Renews > 0 {"},
 	{"a renewal of a Lease says where nodes live", "rules/credentiallife.go", "if h.Lived >= livesFor {", "if h.Renews > 0 {"},
-	{"nobody is strange in the other family", "rules/credentialtaken.go", "strange := \"\", nobody || strangeOf", "strange := \"\", strangeOf"},
+	{"nobody is strange in the other family", "rules/credentialtaken.go", "strange := nobody || strangeOf", "strange := nobody && false || strangeOf"},
 	{"what the credential's holder writes of its addresses counts at once", "cluster/nodes.go", "settles = int64(10 * time.Minute)", "settles = int64(0)"},
 	{"alerts cut the names of objects", "sinks/alertmanager/alert.go", "a.name(bounded(name, maxObject), last, w)", "a.name(clean(name), last, w)"},
 	{"deleted secrets are not rotated", "incidents/span.go", `"watch", "patch", "delete", "deletecollection"}`, `"watch", "patch", "deletecollection"}`},

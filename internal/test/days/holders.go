@@ -96,7 +96,7 @@ func holders() []Mutation {
 			return every(m, "", m.From, gateway, func(e *Event) { e.SourceIPs = []string{gateway} })
 		}),
 		holder("holder-vip-moves", "the address of the control plane moves from one node to another, and the kubelets on them come from it", vipMoves),
-		holder("holder-made-node", "somebody makes the Node of a machine that joins, with his own address next to its kubelet's, and uses its credential from there an hour later", madeNode),
+		joining(holder("holder-made-node", "somebody makes the Node of a machine that joins, with his own address next to its kubelet's, and uses its credential from there an hour later", madeNode)),
 		holder("holder-no-address", "the log has no addresses of a node's requests for some time", func(m *mutator) string {
 			node := m.node()
 			return every(m, node, m.late(time.Hour).from, node, func(e *Event) { e.SourceIPs = nil })

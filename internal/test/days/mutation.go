@@ -29,8 +29,16 @@ type Mutation struct {
 	Checks []string
 	// Confined are checks of whether a credential is confined that must not pass afterwards; they say nothing of readiness.
 	Confined []string
+	// Needs are features without which a day has nothing to change.
+	Needs Features
 
 	apply func(m *mutator) string
+}
+
+// joining is a mutation of a day on which machines join.
+func joining(m Mutation) Mutation {
+	m.Needs = KubeadmJoin
+	return m
 }
 
 // mutator is a day while it is changed.

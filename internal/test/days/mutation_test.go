@@ -21,8 +21,16 @@ var checkNames = []string{
 }
 
 func TestMutationsChangeACopy(t *testing.T) {
-	day := clean(t, 21, Options{Servers: 3, Features: Deployments | Drains})
-	log, journal, policy := day.Log(), day.Journal(), day.Policy
+	type rendered struct {
+		day          *Day
+		log, journal []byte
+	}
+	render := func(f Features) rendered {
+		day := clean(t, 21, Options{Servers: 3, Features: f})
+		return rendered{day, day.Log(), day.Journal()}
+	}
+	plain, joins := render(Deployments|Drains), render(Deployments|Drains|KubeadmJoin)
+	policy := plain.day.Policy
 	names := map[string]bool{}
 	for i, m := range Mutations(5) {
 		names[m.Name] = true
@@ -37,14 +45,18 @@ func TestMutationsChangeACopy(t *testing.T) {
 		if i%effort.Of(1, 15) != 0 {
 			continue
 		}
-		one, ok := m.Apply(day)
-		again, _ := m.Apply(day)
+		of := plain
+		if m.Needs != 0 {
+			of = joins
+		}
+		one, ok := m.Apply(of.day)
+		again, _ := m.Apply(of.day)
 		if !ok {
 			t.Errorf("%s does not apply", m.Name)
 			continue
 		}
 		changed := one.Log()
-		if bytes.Equal(changed, log) && bytes.Equal(one.Journal(), journal) && one.Policy == policy {
+		if bytes.Equal(changed, of.log) && bytes.Equal(one.Journal(), of.journal) && one.Policy == policy {
 			t.Errorf("%s changes nothing", m.Name)
 		}
 		if !bytes.Equal(changed, again.Log()) || !bytes.Equal(one.Journal(), again.Journal()) {
@@ -60,8 +72,10 @@ func TestMutationsChangeACopy(t *testing.T) {
 	if len(names) != len(Mutations(5)) {
 		t.Error("two mutations have one name")
 	}
-	if !bytes.Equal(day.Log(), log) || !bytes.Equal(day.Journal(), journal) || day.Policy != policy || len(day.Applied) > 0 {
-		t.Error("the clean day was changed")
+	for _, of := range []rendered{plain, joins} {
+		if day := of.day; !bytes.Equal(day.Log(), of.log) || !bytes.Equal(day.Journal(), of.journal) || day.Policy != policy || len(day.Applied) > 0 {
+			t.Error("the clean day was changed")
+		}
 	}
 }
 
