@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/pipeline"
@@ -139,7 +140,7 @@ func (a *heldAddress) use(at time.Time) {
 
 // from takes in an address that no event had in this form, or not lately.
 func (n *heldNode) from(text string, j *pipeline.Judgement) {
-	plain, ok := rules.PlainAddress(text)
+	plain, ok := audit.PlainAddress(text)
 	if !ok {
 		n.note(&n.Nowhere, j)
 		return

@@ -10,13 +10,13 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/nodetrail/nodetrail/app/judging"
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
-	"github.com/nodetrail/nodetrail/rules"
 )
 
 // stateProof is what the checks ask of the state, for the time from From to To. A run stores it as JSON for report; Form is raised when what stands in it
@@ -37,7 +37,7 @@ type stateProof struct {
 	SystemNode    []rbacv1.PolicyRule
 	// Tokens are the service accounts of pods on nodes that reach beyond their nodes.
 	Tokens *checks.Findings
-	// Addresses are those that Nodes of a name have or had, in the form of rules.PlainAddress.
+	// Addresses are those that Nodes of a name have or had, in the form of audit.PlainAddress.
 	Addresses map[string][]string
 	// Impersonators are those who may act as nodes or in their group, Actors those who may act as others to whom a binding that goes is bound.
 	Impersonators []*user.DefaultInfo
@@ -77,7 +77,7 @@ func newStateProof(setup *judging.Setup, from, to time.Time) *stateProof {
 	for i := range p.Nodes {
 		name := p.Nodes[i].Name
 		for _, a := range s.Nodes.Addresses(name) {
-			if plain, ok := rules.PlainAddress(a); ok {
+			if plain, ok := audit.PlainAddress(a); ok {
 				p.Addresses[name] = append(p.Addresses[name], plain.String())
 			}
 		}

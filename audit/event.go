@@ -18,6 +18,7 @@
 package audit
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -175,6 +176,12 @@ type Event struct {
 	ReducedFrom int64
 	// Line is the line that the event begins on, counted as the caller of Chunk or Document counts.
 	Line int
+}
+
+// PlainAddress is an address in the one form in which it is compared. Its zone may be any text, and is left out.
+func PlainAddress(text string) (netip.Addr, bool) {
+	a, err := netip.ParseAddr(text)
+	return a.Unmap().WithZone(""), err == nil
 }
 
 // Address is the address of the connection, false where the log has none. It is the last source address; those before it are the client's claims

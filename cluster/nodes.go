@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -231,8 +232,8 @@ func (s *addressSet) brief(at int64) bool { return at-s.since < settles }
 // common are those of the addresses that others have, too, however they are written.
 func common(addresses, others []string) []string {
 	plain := func(s string) string {
-		if a, err := netip.ParseAddr(s); err == nil {
-			return a.Unmap().WithZone("").String()
+		if a, ok := audit.PlainAddress(s); ok {
+			return a.String()
 		}
 		return s
 	}

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
@@ -50,7 +51,7 @@ func (p *part) from() []string {
 		}
 	}
 	for i, text := range out {
-		if a, ok := rules.PlainAddress(text); ok {
+		if a, ok := audit.PlainAddress(text); ok {
 			out[i] = a.String() // 192.0.2.1 and ::ffff:192.0.2.1 are one
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
 )
 
@@ -189,7 +190,7 @@ func proxiesServices(r *Request) bool {
 // node. What comes from an address that no Node has may have passed a gateway.
 func (a *nodeAgent) finding(f *Finding, r *Request, s State) {
 	text, logged := r.Event.Address()
-	address, ok := PlainAddress(text)
+	address, ok := audit.PlainAddress(text)
 	if s != nil && logged && (!ok || !address.IsLoopback()) {
 		if sets := s.NodeAddressSets(r.Node, r.Time); len(sets) > 0 && !slices.ContainsFunc(sets, func(all []string) bool { return hasAddress(all, address.String()) }) {
 			if s.NodeAt(text) == "" {

@@ -3,6 +3,7 @@ package rules
 import (
 	"strings"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
 )
 
@@ -19,7 +20,7 @@ func forwarded(r *Request, s State, f *Finding) bool {
 		return false
 	}
 	address, home := ips[0], ips[len(ips)-1]
-	if addr, ok := PlainAddress(address); ok {
+	if addr, ok := audit.PlainAddress(address); ok {
 		address = addr.String()
 	}
 	f.Severity, f.Reason, f.Allowed = Medium, Forwarded, r.Allowed
@@ -40,6 +41,6 @@ func byServer(r *Request, s State) bool {
 
 // isAmong reports whether an address in any form is among those of a Node.
 func isAmong(own []string, text string) bool {
-	addr, ok := PlainAddress(text)
+	addr, ok := audit.PlainAddress(text)
 	return ok && hasAddress(own, addr.String())
 }

@@ -9,13 +9,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
 )
 
 // taking is a secret or a token that a kubelet, by its user agent, took from an address. It is judged when the minutes next to it are known.
 type taking struct {
 	Kind    uint8     `json:"k"`
-	Value   string    `json:"v"` // the address, as [PlainAddress] has it
+	Value   string    `json:"v"` // the address, as [audit.PlainAddress] has it
 	Text    string    `json:"t"` // the address as the event had it
 	At      time.Time `json:"at"`
 	AuditID string    `json:"id"`
@@ -61,7 +62,7 @@ func (d *credentialDetector) taking(n *credentials, u *use, text string, r *Requ
 // Node never had tells what was taken all the same. Where the node's kubelet comes from is noted, since all of it may come late.
 func (d *credentialDetector) straggle(r *Request, step int64) {
 	text, logged := r.Event.Address()
-	addr, ok := PlainAddress(text)
+	addr, ok := audit.PlainAddress(text)
 	if r.Event.IsImpersonated || !logged || !ok || !IsKubelet(r.product(), d.kubelets) {
 		return
 	}
@@ -292,7 +293,7 @@ func (d *credentialDetector) ofAnother(n *credentials, t *taking, s State) bool 
 // does says nothing of that. A machine that has both families comes by one of them as well as by the other. maybe says that the next minutes may show such nodes.
 func (d *credentialDetector) ofNobody(n *credentials, t *taking, ever []string) (is, maybe bool) {
 	if len(ever) == 0 || isLoopback(t.Value) || slices.ContainsFunc(ever, func(s string) bool {
-		a, ok := PlainAddress(s)
+		a, ok := audit.PlainAddress(s)
 		return ok && a.Is6() == (t.Kind == useV6)
 	}) {
 		return false, false
@@ -354,7 +355,7 @@ func (n *credentials) renews(kind uint8, loopback bool) bool {
 func (d *credentialDetector) home(n *credentials, kind uint8, sets [][]string) string {
 	for _, all := range slices.Backward(sets) {
 		for _, text := range all {
-			a, ok := PlainAddress(text)
+			a, ok := audit.PlainAddress(text)
 			if !ok || a.Is6() != (kind == useV6) || a.IsLoopback() {
 				continue
 			}
@@ -394,7 +395,7 @@ func together(sets [][]string, a, b string) bool {
 
 // strangeOf reports whether a Node that had these addresses had any of the address's family, and none in its network.
 func strangeOf(ever []string, address string) bool {
-	a, ok := PlainAddress(address)
+	a, ok := audit.PlainAddress(address)
 	if !ok {
 		return false
 	}
@@ -404,7 +405,7 @@ func strangeOf(ever []string, address string) bool {
 	}
 	network, family := netip.PrefixFrom(a, bits), false
 	for _, s := range ever {
-		o, ok := PlainAddress(s)
+		o, ok := audit.PlainAddress(s)
 		if !ok || o.Is6() != a.Is6() {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
 )
 
@@ -173,7 +174,7 @@ func (d *credentialDetector) follow(r *Request, f *followed, step int64, _ State
 	if text, logged := r.Event.Address(); logged {
 		u := at.address(text)
 		if u == nil {
-			addr, ok := PlainAddress(text)
+			addr, ok := audit.PlainAddress(text)
 			if !ok {
 				return
 			}
@@ -510,15 +511,9 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 // hasAddress reports whether an address is among those of a Node, as that says them.
 func hasAddress(all []string, address string) bool {
 	return slices.ContainsFunc(all, func(s string) bool {
-		a, ok := PlainAddress(s)
+		a, ok := audit.PlainAddress(s)
 		return ok && a.String() == address
 	})
-}
-
-// PlainAddress is an address in the one form in which it is compared. Its zone may be any text, and is left out.
-func PlainAddress(text string) (netip.Addr, bool) {
-	a, err := netip.ParseAddr(text)
-	return a.Unmap().WithZone(""), err == nil
 }
 
 func isLoopback(address string) bool {
