@@ -97,5 +97,6 @@ func (s *State) pruneFinished(before time.Time) {
 		s.finished[ref] = all
 		return len(all) == 0
 	})
-	s.atOnce = slices.DeleteFunc(s.atOnce, func(e podEnd) bool { return e.at < before.UnixNano() })
+	from := before.UnixNano()
+	s.atOnce = slices.DeleteFunc(s.atOnce, func(e podEnd) bool { return e.at < from })
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -65,18 +66,20 @@ func (t policyText) at(path string) string {
 	if len(nodes) == 0 || nodes[0] == t.root {
 		return ""
 	}
-	return fmt.Sprintf(" (line %d)", nodes[0].Line)
+	return onLine(nodes[0])
 }
+
+func onLine(n *yaml.Node) string { return fmt.Sprintf(" (line %d)", n.Line) }
 
 // lines are those on which the first n rules begin, 0 where it is not known.
 func (t policyText) lines(n int) []int {
 	lines := make([]int, n)
-	for i, rule := range t.find("rules") {
-		for j, one := range rule.Content {
-			if i == 0 && rule.Kind == yaml.SequenceNode && j < n {
-				lines[j] = one.Line
-			}
-		}
+	rules := t.find("rules")
+	if len(rules) == 0 || rules[0].Kind != yaml.SequenceNode {
+		return lines
+	}
+	for i, rule := range rules[0].Content[:min(n, len(rules[0].Content))] {
+		lines[i] = rule.Line
 	}
 	return lines
 }
@@ -98,11 +101,9 @@ func yamlKinds(k reflect.Kind) (kind yaml.Kind, words string) {
 // wrongType says that a field is of another type than it should be.
 func (t policyText) wrongType(err *json.UnmarshalTypeError) error {
 	kind, want := yamlKinds(err.Type.Kind())
-	at := ""
-	for _, n := range t.find(err.Field) {
-		if n.Kind != kind && at == "" {
-			at = fmt.Sprintf(" (line %d)", n.Line)
-		}
+	at, nodes := "", t.find(err.Field)
+	if i := slices.IndexFunc(nodes, func(n *yaml.Node) bool { return n.Kind != kind }); i >= 0 {
+		at = onLine(nodes[i])
 	}
 	is, _, _ := strings.Cut(err.Value, " ") // a number comes with its digits
 	switch is {

@@ -30,6 +30,14 @@ func (j *Judgement) AlsoAsked() *authorizer.AttributesRecord {
 	return &create
 }
 
+// Asked is all that somebody needs who is to make the request: the request itself, and what the API server asked besides.
+func (j *Judgement) Asked() []*authorizer.AttributesRecord {
+	if also := j.AlsoAsked(); also != nil {
+		return []*authorizer.AttributesRecord{j.Attrs, also}
+	}
+	return []*authorizer.AttributesRecord{j.Attrs}
+}
+
 // NodeAllows reports whether the Node authorizer would allow whoever made the request something else at the same time.
 func (j *Judgement) NodeAllows(a *authorizer.AttributesRecord) bool {
 	return j.IsNode && j.node != nil && j.node.Decide(a, j.Time).Verdict == nodeauthz.Allow

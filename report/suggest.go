@@ -136,9 +136,8 @@ func (s *Suggester) Add(j *pipeline.Judgement) {
 		c.nodes[strings.Clone(who)] = true
 		s.who++
 	}
-	s.use(c, j, j.Attrs, f.Outcome == AllowedByNode)
-	if also := j.AlsoAsked(); also != nil {
-		s.use(c, j, also, f.Outcome == AllowedByNode)
+	for _, a := range j.Asked() {
+		s.use(c, j, a, f.Outcome == AllowedByNode)
 	}
 }
 
@@ -272,10 +271,7 @@ func (c *clientUse) stable(u *use, most int) []string {
 
 // grants reports whether RBAC with the change lets the client's service account make the request.
 func (w *WhatIf) grants(change *rbac.Change, u *user.DefaultInfo, j *pipeline.Judgement) bool {
-	for _, attrs := range []*authorizer.AttributesRecord{j.Attrs, j.AlsoAsked()} {
-		if attrs == nil {
-			continue
-		}
+	for _, attrs := range j.Asked() {
 		if a := asUser(attrs, u); !w.RBAC.AuthorizeUnder(change, &a, j.Time).Allowed {
 			return false
 		}

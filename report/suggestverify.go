@@ -137,9 +137,8 @@ func (x *Verifier) Add(j *pipeline.Judgement) {
 		x.broken(j, "is refused to "+c.user.Name)
 		return
 	}
-	c.uses(client, j.Attrs)
-	if also := j.AlsoAsked(); also != nil {
-		c.uses(client, also)
+	for _, a := range j.Asked() {
+		c.uses(client, a)
 	}
 }
 
