@@ -16,6 +16,16 @@ import (
 	"github.com/nodetrail/nodetrail/rules"
 )
 
+// fromJournal has the state read from a file, which ends, and not loaded before.
+func fromJournal(t *testing.T, d *days.Day) func(*AnalyzeOptions) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	if err := os.WriteFile(path, d.Journal(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return func(o *AnalyzeOptions) { o.Loaded, o.State = nil, []string{path} }
+}
+
 // A journal that ended two days before the log, and has each pod on another node by now, refuses nothing: a pod that it does not have, or has elsewhere, may
 // have come since.
 func TestStateThatEndedLongBefore(t *testing.T) {
@@ -92,11 +102,7 @@ func TestEarlyWatchOutsideOfTheState(t *testing.T) {
 				}
 			}
 		}
-		journal := filepath.Join(t.TempDir(), "journal.jsonl")
-		if err := os.WriteFile(journal, d.Journal(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		a := analyzedDay(t, d, func(o *AnalyzeOptions) { o.Loaded, o.State = nil, []string{journal} })
+		a := analyzedDay(t, d, fromJournal(t, d))
 		worst := rules.None
 		for i := range a.Report.Findings {
 			severity, err := rules.ParseSeverity(a.Report.Findings[i].Severity)
@@ -176,13 +182,7 @@ func TestAddressThatCameAfterTheState(t *testing.T) {
 					}
 				}
 			}
-			a := analyzedDay(t, d, func(o *AnalyzeOptions) {
-				path := filepath.Join(t.TempDir(), "journal.jsonl")
-				if err := os.WriteFile(path, d.Journal(), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				o.Loaded, o.State = nil, []string{path}
-			})
+			a := analyzedDay(t, d, fromJournal(t, d))
 			critical := slices.ContainsFunc(a.Report.Findings, func(f report.Finding) bool { return f.Severity == rules.Critical.String() })
 			if critical != c.critical {
 				t.Errorf("critical findings: %t", critical)

@@ -7,14 +7,29 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// step is what a Node has from a time on.
+type step struct {
+	after time.Duration
+	has   []string
+}
+
+// stepped are the addresses of a Node that was created then and had those of the steps; by the last one the clock turned out to have been behind by so much.
+func stepped(steps []step, from time.Time, created int64, moved time.Duration) *Nodes {
+	n := newNodes()
+	for i, s := range steps {
+		at := from.Add(s.after).UnixNano()
+		if i == len(steps)-1 {
+			n.moved(int64(moved), at)
+		}
+		n.locateAll("worker", s.has, at, created)
+	}
+	return n
+}
+
 // What a Node has at once counts from the first, and later once it has stayed for ten minutes.
 func TestAddressesSettle(t *testing.T) {
 	from := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
 	a, ab, b := []string{"10.0.0.1", "host"}, []string{"10.0.0.1", "10.0.0.2", "host"}, []string{"10.0.0.2", "host"}
-	type step struct {
-		after time.Duration
-		has   []string
-	}
 	for _, c := range []struct {
 		name  string
 		steps []step
@@ -35,14 +50,7 @@ func TestAddressesSettle(t *testing.T) {
 		{"one of less time than the clock moved", []step{{0, a}, {time.Hour, ab}, {80 * time.Minute, ab}}, 85 * time.Minute, [][]string{a}, time.Hour},
 		{"one of a clock that moved back", []step{{0, a}, {time.Hour, ab}, {2 * time.Hour, ab}}, 2 * time.Hour, [][]string{a, ab}, -time.Hour},
 	} {
-		n := newNodes()
-		for i, s := range c.steps {
-			if i == len(c.steps)-1 {
-				n.moved(int64(c.moved), from.Add(s.after).UnixNano())
-			}
-			n.locateAll("worker", s.has, from.Add(s.after).UnixNano(), 0)
-		}
-		if diff := cmp.Diff(c.want, n.AddressSets("worker", from.Add(c.at))); diff != "" {
+		if diff := cmp.Diff(c.want, stepped(c.steps, from, 0, c.moved).AddressSets("worker", from.Add(c.at))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
 	}
@@ -58,10 +66,6 @@ func TestFirstAddressesAreConfirmed(t *testing.T) {
 			out = append(out, []string{s})
 		}
 		return out
-	}
-	type step struct {
-		after time.Duration
-		has   []string
 	}
 	for _, c := range []struct {
 		name  string
@@ -90,15 +94,7 @@ func TestFirstAddressesAreConfirmed(t *testing.T) {
 		{name: "other ones", steps: []step{{0, thief}, {2 * time.Second, b}}, at: time.Hour, want: append(alone("10.0.0.1", "198.51.100.7"), b)},
 		{name: "other ones, and the clock moved", steps: []step{{0, thief}, {2 * time.Second, b}, {time.Minute, b}}, at: 9 * time.Hour, want: append(alone("10.0.0.1", "198.51.100.7"), b), moved: time.Hour},
 	} {
-		n := newNodes()
-		for i, s := range c.steps {
-			at := from.Add(s.after).UnixNano()
-			if i == len(c.steps)-1 {
-				n.moved(int64(c.moved), at)
-			}
-			n.locateAll("worker", s.has, at, from.Add(-c.age).UnixNano())
-		}
-		if diff := cmp.Diff(c.want, n.AddressSets("worker", from.Add(c.at))); diff != "" {
+		if diff := cmp.Diff(c.want, stepped(c.steps, from, from.Add(-c.age).UnixNano(), c.moved).AddressSets("worker", from.Add(c.at))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
 	}

@@ -19,8 +19,6 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/nodeauthz"
@@ -324,11 +322,8 @@ func TestEtcdThenList(t *testing.T) {
 		"other 110s": "deny", "other 10m": "unknown", "other 30m": "deny", "new 10m": "unknown", "new 30m": "allow",
 	} {
 		name, instant, _ := strings.Cut(text, " ")
-		got := a.Decide(authorizer.AttributesRecord{
-			User: &user.DefaultInfo{Name: "system:node:w1", Groups: []string{"system:nodes"}}, Verb: "get", Resource: "pods", Namespace: "shop", Name: name, ResourceRequest: true,
-		}, at(t, instant))
-		if got.Verdict.String() != want {
-			t.Errorf("%s: %s, want %s", text, got.Verdict, want)
+		if got := podVerdict(a, name, at(t, instant)); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}
 }

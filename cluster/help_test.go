@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/internal/test/lent"
@@ -63,6 +66,13 @@ func timeline(t *testing.T, g *nodeauthz.Graph, namespace, name string, instants
 		out = append(out, node)
 	}
 	return out
+}
+
+// podVerdict is that on a get of shop's pod by node w1.
+func podVerdict(a *nodeauthz.Authorizer, pod string, at time.Time) string {
+	return a.Decide(authorizer.AttributesRecord{
+		User: &user.DefaultInfo{Name: "system:node:w1", Groups: []string{"system:nodes"}}, Verb: "get", Resource: "pods", Namespace: "shop", Name: pod, ResourceRequest: true,
+	}, at).Verdict.String()
 }
 
 // podJSON is a pod; created and bound are instants (empty: none), node may be empty.

@@ -254,9 +254,7 @@ func TestInputsEnd(t *testing.T) {
 		for _, instant := range []string{"6m", "8m", "31m"} {
 			var pair []string
 			for _, name := range []string{"stays", "other"} {
-				pair = append(pair, a.Decide(authorizer.AttributesRecord{
-					User: &user.DefaultInfo{Name: "system:node:w1", Groups: []string{"system:nodes"}}, Verb: "get", Resource: "pods", Namespace: "shop", Name: name, ResourceRequest: true,
-				}, at(t, instant)).Verdict.String())
+				pair = append(pair, podVerdict(a, name, at(t, instant)))
 			}
 			got = append(got, strings.Join(pair, " "))
 		}

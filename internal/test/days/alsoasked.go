@@ -33,9 +33,7 @@ func (m *mutator) createsByWrite(node bool, verbs string, code int) string {
 		to = account
 		m.addState(binding(m.Rand, "", "extra:system:node", "system:node", old, account))
 		p.e.User, p.e.SourceIPs = accountUser("kube-system", "node-agent"), []string{"10.244.1.9"}
-		if m.Policy != "" {
-			m.Policy = insertRule(m.Policy, "- level: Metadata\n  users: [\""+p.e.User.Username+"\"]\n")
-		}
+		m.logs(p.e.User.Username)
 		p.e.DecisionReason = allowedBy("ClusterRoleBinding", "extra:system:node", "ClusterRole", "system:node", subjectText(account))
 	}
 	m.addState(role(m.Rand, "kube-system", "node-agent-lock", old, rule(verbs, "coordination.k8s.io", "leases", "node-agent")),

@@ -38,7 +38,7 @@ func examined() []Mutation {
 					return ""
 				}
 				m.addState(binding(m.Rand, "", "unused:system:node", "system:node", m.From.Add(-time.Hour), subject("ServiceAccount", "shop", "unused")))
-				m.Policy = insertRule(m.Policy, "- level: Metadata\n  users: [\"system:serviceaccount:shop:unused\"]\n")
+				m.logs("system:serviceaccount:shop:unused")
 				return "unused:system:node"
 			},
 		},

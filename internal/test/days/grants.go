@@ -54,9 +54,7 @@ func grants() []Mutation {
 				m.change(func(e *Event) bool { return e.User == account }, func(e *Event) {
 					e.User, e.Impersonated = &User{Username: "root", Groups: []string{"system:masters", "system:authenticated"}}, account
 				})
-				if m.Policy != "" { // of what such users do policies log little
-					m.Policy = insertRule(m.Policy, "- level: Metadata\n  users: [\""+account.Username+"\"]\n")
-				}
+				m.logs(account.Username)
 				return what
 			},
 		},

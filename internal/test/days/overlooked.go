@@ -74,8 +74,7 @@ func actorUnlogged(m *mutator) string {
 	m.addState(binding(m.Rand, "", "extra:system:node", "system:node", old, subject("ServiceAccount", "kube-system", "node-agent")),
 		role(m.Rand, namespace, "actors", old, rule("impersonate", "", "serviceaccounts")), binding(m.Rand, namespace, "actors", "actors", old, subject("User", "", "eve")))
 	m.Policy = insertRule(m.Policy, "- level: None\n  users: [\"eve\"]\n  verbs: [\"get\", \"list\", \"watch\"]\n")
-	// The account's own requests are logged.
-	m.Policy = insertRule(m.Policy, "- level: Metadata\n  users: [\"system:serviceaccount:kube-system:node-agent\"]\n")
+	m.logs("system:serviceaccount:kube-system:node-agent")
 	return "eve may act as kube-system/node-agent in namespace " + namespace
 }
 

@@ -142,6 +142,11 @@ func insertRule(policy, rule string) string {
 	return strings.Replace(policy, "rules:\n", "rules:\n"+rule, 1)
 }
 
+// logs has the policy, if there is one, log the user: of others than nodes policies log little.
+func (m *mutator) logs(username string) {
+	m.Policy = insertRule(m.Policy, "- level: Metadata\n  users: [\""+username+"\"]\n")
+}
+
 func removeNodeGets(m *mutator) string {
 	if m.Policy == "" {
 		return ""
