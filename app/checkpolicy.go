@@ -175,10 +175,21 @@ type statics struct {
 	all     []*nodeauthz.Authorizer
 }
 
-// staticAuthorizers are those of the version and of the newest one.
+// staticAuthorizers are those of the version and of the newest one; of a version that is not supported, those of the two nearest and of the newest one.
 func staticAuthorizers(version string) (*statics, error) {
 	out := &statics{version: version}
-	for _, v := range []string{version, ""} {
+	ask := []string{""}
+	if version != "" {
+		nearest, exact, err := nodeauthz.Nearest(version)
+		if err != nil {
+			return nil, err
+		}
+		ask = append(ask, nearest.Version())
+		if !exact {
+			ask = append(ask, fmt.Sprintf("1.%d", secondNearest(nearest.Minor)))
+		}
+	}
+	for _, v := range ask {
 		features, err := nodeauthz.FeaturesFor(v)
 		if err != nil {
 			return nil, err

@@ -17,6 +17,7 @@ type PolicyCheckOptions struct {
 	Path  string
 	Stdin io.Reader
 	// KubernetesVersion is the version whose Node authorizer decides what nodes may do without a binding, together with the newest; empty for the newest alone.
+	// One that is not supported is judged as the two nearest.
 	KubernetesVersion string
 	// Fix says that PolicyCheckResult.Fixed is wanted.
 	Fix bool
@@ -24,7 +25,7 @@ type PolicyCheckOptions struct {
 
 // PolicyCheckResult says what an audit policy keeps from the checks.
 type PolicyCheckResult struct {
-	// Warnings are what the API server would warn of, too.
+	// Warnings are what the API server would warn of, too, and that the version is not supported.
 	Warnings []string
 	// Checks are all, in the order of [checks.All].
 	Checks []CheckUnderPolicy
@@ -77,6 +78,9 @@ func PolicyCheck(o PolicyCheckOptions) (*PolicyCheckResult, error) {
 		return nil, err
 	}
 	out := &PolicyCheckResult{Warnings: p.Warnings}
+	if assumed := (&Authorization{KubernetesVersion: o.KubernetesVersion}).Assumed(); assumed != "" {
+		out.Warnings = append(out.Warnings, assumed)
+	}
 	lacks := p.Lacks(harmless)
 	for _, c := range checks.All() {
 		of := CheckUnderPolicy{Check: c}

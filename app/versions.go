@@ -200,12 +200,17 @@ func (a *Authorization) Assumed() string {
 	if err != nil || exact {
 		return ""
 	}
-	next := features.Minor + 1
-	if features.Minor == nodeauthz.NewestMinor {
-		next = features.Minor - 1
-	}
+	next := secondNearest(features.Minor)
 	return fmt.Sprintf("Kubernetes 1.%d is not supported (1.%d to 1.%d are): requests are judged by 1.%d, and are unknown where 1.%d and 1.%d differ",
 		beyond(a.KubernetesVersion), nodeauthz.OldestMinor, nodeauthz.NewestMinor, features.Minor, min(features.Minor, next), max(features.Minor, next))
+}
+
+// secondNearest is the minor after the nearest to a version that is not supported.
+func secondNearest(nearest int) int {
+	if nearest == nodeauthz.NewestMinor {
+		return nearest - 1
+	}
+	return nearest + 1
 }
 
 // wasFeatures are those by which run judges, as it stored them, unless its configuration says them.

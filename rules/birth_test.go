@@ -216,7 +216,7 @@ func (b *births) lives(node string, from_, to int, cert, address string) {
 }
 
 // findings plays the tale in several orders and returns what is found.
-func (b *births) findings(s State, changes ...func(*DetectorOptions)) []string {
+func (b *births) findings(s State) []string {
 	return b.detects(b.t.(*testing.T), bootstrapImpersonation(), s)
 }
 

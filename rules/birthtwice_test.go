@@ -9,6 +9,8 @@ import (
 // Two machines that get a certificate of one node before there is a Node are two; one that is made again, or asks again, is one.
 func TestBirthTwice(t *testing.T) {
 	a := kubeletsAsk("worker-1")
+	installs := a
+	installs.user = "ops"
 	joins := func(b *births, at int, cert, address string) {
 		b.ask(at, a, cert, address)
 		b.lives("worker-1", at+5, at+200, credentialOf(cert), address)
@@ -37,6 +39,16 @@ func TestBirthTwice(t *testing.T) {
 			b.lives("worker-1", 915, 1200, credentialOf("new"), "10.0.0.1")
 		}, []string{late}},
 		{"not signed", nil, func(b *births) { b.ask(300, a, "", "10.9.9.9"); joins(b, 900, "new", "10.0.0.1") }, nil},
+		{"by who is trusted, second", nil, func(b *births) {
+			b.ask(600, a, "evil", "10.9.9.9")
+			b.ask(900, installs, "new", "10.0.0.1")
+			b.lives("worker-1", 905, 1100, credentialOf("new"), "10.0.0.1")
+		}, nil},
+		{"by who is trusted, both", nil, func(b *births) {
+			b.ask(600, installs, "first", "10.9.9.9")
+			b.ask(900, installs, "new", "10.0.0.1")
+			b.lives("worker-1", 905, 1100, credentialOf("new"), "10.0.0.1")
+		}, nil},
 		{"a second attempt of the machine", nil, func(b *births) { b.ask(600, a, "first", "10.0.0.1"); joins(b, 900, "new", "10.0.0.1") }, nil},
 		{"a second attempt by the other family", nil, func(b *births) { b.ask(600, a, "first", "fd00::1"); joins(b, 900, "new", "10.0.0.1") }, nil},
 		{"the same certificate", nil, func(b *births) { b.ask(600, a, "new", "10.9.9.9"); joins(b, 900, "new", "10.0.0.1") }, nil},
@@ -60,6 +72,7 @@ func TestBirthTwice(t *testing.T) {
 		}, nil},
 	} {
 		b := newBirths(t)
+		b.options.Bootstrap.Trusted = []string{"ops"}
 		b.lives("worker-9", 0, 1400, "X509SHA256=9", "10.0.0.9") // the log advances
 		c.play(b)
 		got := b.detects(t, bootstrapImpersonation(), c.s)

@@ -17,6 +17,7 @@ import (
 // tale is a log that is made up: requests in the order of their times.
 type tale struct {
 	requests []*Request
+	options  DetectorOptions
 }
 
 // one adds a request of a node.
@@ -78,7 +79,7 @@ func (p *tale) run(t *testing.T, rule *Rule, s State, mix *rand.Rand, every int,
 			all[i] = late[i].r
 		}
 	}
-	d := NewDetectors([]*Rule{rule}, DetectorOptions{})
+	d := NewDetectors([]*Rule{rule}, p.options)
 	var out []string
 	found := func(f *Detection) {
 		if f.Rule != rule.Name || f.Severity == None || f.Severity > rule.Severity || !reasonOfRule(rule, f.Reason) || f.Time.IsZero() || len(f.AuditIDs) > 5 {
@@ -106,7 +107,7 @@ func (p *tale) run(t *testing.T, rule *Rule, s State, mix *rand.Rand, every int,
 		}
 		if again && i == len(all)/2 {
 			keep()
-			d = NewDetectors([]*Rule{rule}, DetectorOptions{})
+			d = NewDetectors([]*Rule{rule}, p.options)
 			var entries []Remembered
 			for _, r := range kept {
 				entries = append(entries, r)
