@@ -89,6 +89,18 @@ func (f *Finding) From(o *tally.Origins) {
 	}
 }
 
+// addresses are all where the requests came from, quoted.
+func (f *Finding) addresses() []string {
+	var all []string
+	if f.Address != "" {
+		all = append(all, strconv.QuoteToASCII(f.Address))
+	}
+	for _, a := range f.others {
+		all = append(all, strconv.QuoteToASCII(a))
+	}
+	return all
+}
+
 // Of is a group of findings.
 func Of(k *tally.Key, g *tally.Group) Finding {
 	binding := k.Binding.Name
@@ -231,15 +243,20 @@ func (s *Set) Covers(f *Finding, now time.Time) bool {
 	return slices.ContainsFunc(s.Matches(f), func(i int) bool { return !s.all[i].Expired(now) })
 }
 
-// Paste is an exception for a finding, as YAML whose owner and reason are to be filled in.
+// Paste is an exception for a finding, as YAML whose owner and reason are to be filled in. It covers no other reason of the rule, and no other address.
 func Paste(f *Finding, expires time.Time) string {
 	var terms []string
 	for _, t := range []struct{ name, value string }{
-		{"node", f.Node}, {"userAgent", f.UserAgent}, {"verb", f.Verb}, {"resource", f.Resource}, {"namespace", f.Namespace}, {"name", f.Name},
+		{"reason", f.Reason}, {"node", f.Node}, {"userAgent", f.UserAgent}, {"verb", f.Verb}, {"resource", f.Resource}, {"namespace", f.Namespace}, {"name", f.Name},
 	} {
 		if t.value != "" {
 			terms = append(terms, "finding."+t.name+" == "+strconv.QuoteToASCII(t.value))
 		}
+	}
+	if all := f.addresses(); len(all) == 1 {
+		terms = append(terms, "finding.address == "+all[0])
+	} else if len(all) > 1 {
+		terms = append(terms, "finding.address in ["+strings.Join(all, ", ")+"]")
 	}
 	match := cmp.Or(strings.Join(terms, " && "), "true")
 	return "exceptions:\n- rule: " + f.Rule + "\n  match: '" + strings.ReplaceAll(match, "'", "''") + "'\n  owner: \"\"   # who answers for it\n  reason: \"\"  # why\n  expires: " +

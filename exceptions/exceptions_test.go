@@ -124,6 +124,43 @@ two lines: #`, "é\u202e\x00"} {
 	}
 }
 
+// What is pasted covers what was found, and nothing worse: no other reason of the rule, and no request from another address.
+func TestPasteCoversNothingWorse(t *testing.T) {
+	from := func(all ...string) *Finding {
+		f := calico()
+		f.Address, f.others = all[0], all[1:]
+		return f
+	}
+	worse := calico()
+	worse.Reason = "secret-taken"
+	for _, x := range []struct {
+		pasted, now *Finding
+		want        bool
+	}{
+		{calico(), calico(), true},
+		{calico(), worse, false},
+		{calico(), from("198.51.100.7"), true}, // its address says nothing
+		{from("10.0.0.1"), from("10.0.0.1"), true},
+		{from("10.0.0.1"), from("198.51.100.7"), false},
+		{from("10.0.0.1"), from("10.0.0.1", "198.51.100.7"), false},
+		{from("10.0.0.1", "10.0.0.2"), from("10.0.0.2", "10.0.0.1"), true},
+		{from("10.0.0.1", "10.0.0.2"), from("198.51.100.7"), false},
+	} {
+		text := strings.Replace(strings.Replace(Paste(x.pasted, day), `owner: ""`, "owner: a", 1), `reason: ""`, "reason: b", 1)
+		all, err := Parse([]byte(text))
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		s, err := New(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Covers(x.now, day); got != x.want {
+			t.Errorf("%s\ncovers %q of %q: %v", text, x.now.Reason, append([]string{x.now.Address}, x.now.others...), got)
+		}
+	}
+}
+
 // An exception for an address is none for requests from another one, though they are the same finding.
 func TestAddressesOfAFinding(t *testing.T) {
 	from := func(all ...string) *Finding {
