@@ -321,6 +321,7 @@ func (b *bindingBook) note(j *pipeline.Judgement, a authorizer.Attributes, who *
 	k.request, k.object = requestKind(a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetPath()), objectOf(a.GetNamespace(), a.GetName())
 	if a == authorizer.Attributes(j.Attrs) && !k.given {
 		k.unlimited, k.justGone = j.Unlimited()
+		k.justGone = k.justGone || j.JustGone
 	}
 	u := b.uses[k]
 	if u == nil {
@@ -363,6 +364,8 @@ func outcomeOf(j *pipeline.Judgement) checks.Outcome {
 		return checks.OutcomeNotFound
 	case code < 300:
 		return checks.OutcomeSucceeded
+	case j.Failed():
+		return checks.OutcomeFailed
 	}
 	return checks.OutcomeOther
 }

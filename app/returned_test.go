@@ -30,6 +30,9 @@ func TestNodeReturnsWithTheBinding(t *testing.T) {
 		{"so is its token", "create", "/api/v1/namespaces/shop/serviceaccounts/bank/token", "serviceaccounts/token", "bank", 404, nil, false},
 		{"a watch", "watch", secret + "&watch=true", "secrets", "only-bank", 200, nil, false},
 		{"a list", "list", secret, "secrets", "only-bank", 200, nil, false},
+		{"its claim", "get", "/api/v1/namespaces/shop/persistentvolumeclaims/data-bank-0", "persistentvolumeclaims", "data-bank-0", 200, nil, false},
+		{"in vain", "get", "/api/v1/namespaces/shop/secrets/only-bank", "secrets", "only-bank", 503, nil, false},
+		{"to a busy API server", "get", "/api/v1/namespaces/shop/pods/bank-0", "pods", "bank-0", 429, func(e *days.Event) { e.Decision, e.DecisionReason = "", "" }, false},
 		{"a get", "get", "/api/v1/namespaces/shop/secrets/only-bank", "secrets", "only-bank", 200, nil, true},
 		{"all secrets", "list", "/api/v1/namespaces/shop/secrets", "secrets", "", 200, nil, true},
 		{"a secret that the node never had", "watch", other + "&watch=true", "secrets", "another", 200, nil, true},
@@ -88,7 +91,8 @@ func cutOffDay(t *testing.T) (d *days.Day, after *days.Event) {
 	node := strings.TrimPrefix(after.User.Username, "system:node:")
 	var object map[string]any
 	if err := json.Unmarshal([]byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"bank-0","namespace":"shop","uid":"11111111-2222-4333-8444-555555555555"},
-		"spec":{"nodeName":"`+node+`","serviceAccountName":"bank","volumes":[{"name":"s","secret":{"secretName":"only-bank"}}]}}`), &object); err != nil {
+		"spec":{"nodeName":"`+node+`","serviceAccountName":"bank","volumes":[
+			{"name":"s","secret":{"secretName":"only-bank"}},{"name":"d","persistentVolumeClaim":{"claimName":"data-bank-0"}}]}}`), &object); err != nil {
 		t.Fatal(err)
 	}
 	object["metadata"].(map[string]any)["creationTimestamp"] = from.Received.Add(-time.Hour).UTC().Format(time.RFC3339)

@@ -293,14 +293,14 @@ one of these reasons:
 
 - Admission refused it anyway.
 - A kubelet asked for an object that its node could reach until at most a minute before, or before the node was cut off. The object was
-  gone (404), or the request is a list or a watch by name.
+  gone (404), the API server failed (429 or 5xx), or the request is a list or a watch by name, or a get of a volume or its claim.
 - A kubelet got a pod with the name of one that was on its node within the last 24 hours.
 - kubeadm read the ConfigMap kube-proxy, and continues without it.
 - A kubelet listed or watched an image pull secret whose name cannot exist, such as 'registry/team'. It continues without the secret. If a
   variable or a volume of any pod has that name, or if the state has no such pod, the request counts.
 - The API server lagged: it refused a kubelet what the graph allows, at most a minute after a start, and allowed the same later.
 
-A watch that succeeded, and a get of a pod that exists, are harmless only if they came from an address of the kubelet's Node.
+A request that succeeded, such as a watch or a get of a pod that exists, is harmless only if it came from an address of the kubelet's Node.
 
 The report lists requests by bindings that stay, and does not count them. The bindings at the end of the log decide. A request also counts
 if its binding is not about nodes at the end, but was one that goes at the time of the request. The same applies if the log does not name

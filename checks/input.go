@@ -282,6 +282,8 @@ const (
 	OutcomeRefused
 	// OutcomeOther is any other answer.
 	OutcomeOther
+	// OutcomeFailed is that the API server failed, or was too busy.
+	OutcomeFailed
 )
 
 // Use is a group of requests that RBAC let through and the Node authorizer did not, by one client with one outcome.
@@ -298,7 +300,7 @@ type Use struct {
 	// Proxy says that the answer is a backend's: a subresource proxy.
 	Proxy   bool
 	Outcome Outcome
-	// JustGone says that the object was a pod, or belonged to one, that was on the node until just before.
+	// JustGone says that the object was a pod, or belonged to one, that was on the node until just before, and that its kubelet loses nothing if it is refused.
 	JustGone bool
 	// Unseen says that a kubelet asked for the object, which was not there, or which it lists or watches, and nobody watched pods just before.
 	Unseen bool `json:",omitzero"`

@@ -43,7 +43,7 @@ func (u *Use) Harmless() bool {
 	switch u.Outcome {
 	case OutcomeRefused:
 		return true
-	case OutcomeSucceeded, OutcomeNotFound:
+	case OutcomeSucceeded, OutcomeNotFound, OutcomeFailed:
 		return u.Tolerated || u.Kubelet && u.Node != "" && u.JustGone
 	}
 	return false

@@ -373,11 +373,10 @@ func (j *Judge) contradicted(out *Judgement) bool {
 // UntilBefore is how long before a request its object may have been on the node to count as just gone, where the node was not silent.
 const UntilBefore = time.Minute
 
-// justGone reports whether the request was for what is not there, or is a list or a watch that succeeded, and Node allowed it until just before, or when the node's
-// kubelet heard of the cluster last.
+// justGone reports whether the request was for what is not there, was in vain, or is one that a kubelet makes again, and Node allowed it until just before, or when
+// the node's kubelet heard of the cluster last. The API server asks no authorizer if it is too busy (429).
 func (j *Judge) justGone(out *Judgement) bool {
-	reads := out.Succeeded() && (out.Attrs.Verb == "watch" || out.Attrs.Verb == "list")
-	if !reads && out.Event.Code != http.StatusNotFound || !out.Allowed || !out.Attrs.ResourceRequest || !out.NodeDenies() {
+	if !out.Rereads() && !out.Failed() && out.Event.Code != http.StatusNotFound || !out.Allowed && out.Event.Code != http.StatusTooManyRequests || !out.Attrs.ResourceRequest || !out.NodeDenies() {
 		return false
 	}
 	since := out.Time.Add(-UntilBefore)

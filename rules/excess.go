@@ -81,8 +81,8 @@ It is low in these cases, which do not block the deletion of the binding:
 - The object did not exist (404). A request through a proxy does not count: the answer is that of the pod, service or kubelet behind it.
 - Admission refused the request (403). The same holds for a proxy.
 - A kubelet, from its node's address, listed or watched an object by name that its node could reach until at most a minute before, for
-  example after a pod was deleted by force. The same holds for what its node could reach before the node was cut off, until ten minutes
-  after it is back.
+  example after a pod was deleted by force. The same holds for a get of a volume or of its claim, and for any request that the API server
+  answered with 429 or 5xx. It also holds for what its node could reach before the node was cut off, until ten minutes after it is back.
 - A kubelet, from its node's address, got a pod with the name of a pod that was on its node within a day, or before the node was cut off.
   This happens if a node comes back after its pods were created again elsewhere.
 - A node read a ConfigMap of kubeadm by the binding that kubeadm made for it. This binding stays.
@@ -176,18 +176,18 @@ func checkExcess(r *Request, s State, m *Memory, f *Finding) bool {
 	return true
 }
 
-// ownUntilBefore reports whether a kubelet lists or watches what its node could reach until just before or before it was cut off, or gets a pod that has the name of one of its own of the day before, or of
+// ownUntilBefore reports whether a kubelet asks again (Rereads), or in vain (Failed), for what its node could reach until just before or before it was cut off, or gets a pod that has the name of one of its own of the day before, or of
 // the time when the node was cut off. A pod that is deleted by force goes before its kubelet knows, and may be made again on another node. The kubelet then asks for it,
 // and uses nothing of the answer: it has another UID (pkg/kubelet/status, syncPod). The address has to be one that the Node has had for long enough that no thief can have
 // written it.
 func (r *Request) ownUntilBefore(s State, m *Memory) bool {
-	if s == nil || m == nil || !r.Succeeded() || !IsKubelet(r.product(), m.Kubelets) {
+	if s == nil || m == nil || !r.Succeeded() && !r.Failed() || !IsKubelet(r.product(), m.Kubelets) {
 		return false
 	}
 	a := r.Attrs
 	getsPod := a.Verb == "get" && a.Resource == "pods" && a.APIGroup == "" && a.Subresource == "" && a.Name != ""
-	watches := (a.Verb == "watch" || a.Verb == "list") && r.JustGone
-	if !watches && !(getsPod && (s.PodWasOn(a.Namespace, a.Name, r.Node, r.Time.Add(-ReturnsFor), r.Time) || s.HadPod(a.Namespace, a.Name, r.Node, r.Time))) {
+	own := r.JustGone && (r.Rereads() || r.Failed())
+	if !own && !(getsPod && (s.PodWasOn(a.Namespace, a.Name, r.Node, r.Time.Add(-ReturnsFor), r.Time) || s.HadPod(a.Namespace, a.Name, r.Node, r.Time))) {
 		return false
 	}
 	address, logged := r.Event.Address()

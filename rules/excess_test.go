@@ -168,7 +168,8 @@ func TestPodMoved(t *testing.T) {
 		{"a delete", []with{does("delete pods shop/db-0")}, false},
 		{"a secret of that name", []with{does("get secrets shop/db-0")}, false},
 		{"another group's pods", []with{does("get pods.metrics.k8s.io shop/db-0")}, false},
-		{"answered with an error", []with{byRBAC(500)}, false},
+		{"answered with an error", []with{byRBAC(500)}, true},
+		{"answered with another error", []with{byRBAC(422)}, false},
 	} {
 		f, found := rbacExcessAccess().Find(request(append([]with{does("get pods shop/db-0"), byRBAC(200)}, c.changes...)...), s, NewMemory())
 		if !found || (f.Severity == Low) != c.low || (f.Reason == OwnUntilBefore) != c.low {
@@ -196,12 +197,22 @@ func TestOwnUntilBefore(t *testing.T) {
 		{"a strange address", s, NewMemory(), []with{comes("198.51.100.7")}, false},
 		{"a list", s, NewMemory(), []with{does("list secrets shop/db")}, true},
 		{"a get", s, NewMemory(), []with{does("get secrets shop/db")}, false},
+		{"a get in vain", s, NewMemory(), []with{does("get secrets shop/db"), byRBAC(503)}, true},
+		{"another client in vain", s, NewMemory(), []with{does("get secrets shop/db"), byRBAC(503), agent("curl/8.5.0")}, false},
+		{"a get of a claim", s, NewMemory(), []with{does("get persistentvolumeclaims shop/data")}, true},
+		{"a get of a volume", s, NewMemory(), []with{does("get persistentvolumes data")}, true},
+		{"a get of a claim from elsewhere", s, NewMemory(), []with{does("get persistentvolumeclaims shop/data"), comes("198.51.100.7")}, false},
+		{"a get of another claim", s, NewMemory(), []with{does("get persistentvolumeclaims shop/data"), func(r *Request) { r.JustGone = false }}, false},
 		{"what it could not reach before", s, NewMemory(), []with{func(r *Request) { r.JustGone = false }}, false},
 		{"no state", nil, NewMemory(), nil, false},
 		{"no addresses", cluster(2), NewMemory(), nil, false},
 	} {
 		for _, rule := range []*Rule{rbacExcessAccess(), outOfScopeSecretRead()} {
-			f, found := rule.Find(request(append(slices.Clone(watch), c.changes...)...), c.s, c.m)
+			r := request(append(slices.Clone(watch), c.changes...)...)
+			if rule.Name != ExcessAccess && r.Attrs.Resource != "secrets" {
+				continue
+			}
+			f, found := rule.Find(r, c.s, c.m)
 			if !found || (f.Severity == Low) != c.low || rule.Name == ExcessAccess && (f.Reason == OwnUntilBefore) != c.low {
 				t.Errorf("%s: %s says %v %+v", c.name, rule.Name, found, f)
 			}

@@ -113,8 +113,8 @@ type Request struct {
 	// Impersonator is the node that acts as somebody else, else empty. Grant and Spare are then those of the impersonation. A node that may act as
 	// another one without a binding for nodes is none.
 	Impersonator string
-	// JustGone is true where the object was not there (404), or where the request is a list or a watch that succeeded, and the Node authorizer allowed the same
-	// request at some instant of the minute before.
+	// JustGone is true where the object was not there (404), where the API server failed (Failed), or where the request is one that a kubelet makes again (Rereads), and
+	// the Node authorizer allowed the same request at some instant of the minute before.
 	JustGone bool
 	// Contested is true when the API server allowed the request without a reason, as its Node authorizer does, and the state leads the node to no such object
 	// within [ClockDoubt] of it: the state lacks something, or another authorizer allowed it. Elsewhere says that the state leads another node to the object then,
@@ -159,6 +159,19 @@ func (r *Request) Succeeded() bool {
 // refused it. Without the permission the client would have had a refusal instead, and no less. The answer of a proxied backend says nothing of that.
 func (r *Request) Fruitless() bool {
 	return r.Allowed && r.Attrs.Subresource != "proxy" && (r.Event.Code == http.StatusNotFound || r.Event.Code == http.StatusForbidden && r.Admitted())
+}
+
+// Failed reports whether the API server failed (5xx), or was too busy to answer (429), so that the client has nothing of the request.
+func (r *Request) Failed() bool {
+	return r.Event.Code == http.StatusTooManyRequests || r.Event.Code >= http.StatusInternalServerError
+}
+
+// Rereads reports whether the request succeeded and is one that a kubelet makes again for what its pods have already: a list or a watch, or a get of a claim or
+// a volume, which each sync of a pod makes (pkg/kubelet/volumemanager/populator, getPVCExtractPV and getPVSpec).
+func (r *Request) Rereads() bool {
+	a := r.Attrs
+	volume := a.APIGroup == "" && a.Subresource == "" && (a.Resource == "persistentvolumeclaims" || a.Resource == "persistentvolumes")
+	return r.Succeeded() && (a.Verb == "list" || a.Verb == "watch" || a.Verb == "get" && volume)
 }
 
 // Admitted reports whether the API server asks admission about such a request. It does not ask about reads: a read that passes authorization and ends with 403
