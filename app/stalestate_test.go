@@ -72,19 +72,23 @@ func TestStateThatEndedLongBefore(t *testing.T) {
 }
 
 // A kubelet may watch what a new pod uses before the API server's own graph has the pod, so that the binding lets it through. Where the state covers that, it is a
-// race. Where the state begins later or ended before, nobody knows: no alarm, and no proof either. Whoever gets the same by another verb is a thief.
+// race. Where the state begins later or ended before, nobody knows: no alarm, and no proof either. Whoever gets the same by another verb, or from
+// where the node never was, is a thief.
 func TestEarlyWatchOutsideOfTheState(t *testing.T) {
 	for _, c := range []struct {
 		how   string
 		verb  string
+		from  string // "" for the node's own address
 		ready string
 		worst rules.Severity
 	}{
-		{"whole", "watch", "ready", rules.Low},
-		{"late", "watch", "not enough evidence", rules.Medium},
-		{"ended", "watch", "not enough evidence", rules.Medium},
-		{"late", "get", "not ready", rules.Critical},
-		{"ended", "get", "not ready", rules.Critical},
+		{"whole", "watch", "", "ready", rules.Low},
+		{"late", "watch", "", "not enough evidence", rules.Medium},
+		{"ended", "watch", "", "not enough evidence", rules.Medium},
+		{"late", "watch", "203.0.113.9", "not ready", rules.Critical},
+		{"late", "list", "203.0.113.9", "not ready", rules.Critical},
+		{"late", "get", "", "not ready", rules.Critical},
+		{"ended", "get", "", "not ready", rules.Critical},
 	} {
 		d := threeHours(t, 21, days.Options{Servers: 2, Features: days.Join | days.KubeadmJoin | days.Deployments})
 		switch c.how {
@@ -97,6 +101,9 @@ func TestEarlyWatchOutsideOfTheState(t *testing.T) {
 			if e.IsNode() && e.Verb == "watch" && e.Ref.Resource == "secrets" && strings.HasPrefix(e.DecisionReason, "RBAC") {
 				changed := *e
 				changed.Verb = c.verb
+				if c.from != "" {
+					changed.SourceIPs = []string{c.from}
+				}
 				if d.Events[i] = &changed; c.verb == "get" {
 					changed.URI = "/api/v1/namespaces/" + e.Ref.Namespace + "/secrets/" + e.Ref.Name
 				}
@@ -112,7 +119,7 @@ func TestEarlyWatchOutsideOfTheState(t *testing.T) {
 			worst = max(worst, severity)
 		}
 		if ready := checks.Conclude(checks.Ready, a.Facts.Checks, nil).Answer; string(ready) != c.ready || worst != c.worst && (worst > c.worst || c.how != "whole") {
-			t.Errorf("%s, %s: %s, the worst finding is %s; want %s, %s", c.how, c.verb, ready, worst, c.ready, c.worst)
+			t.Errorf("%s, %s from %q: %s, the worst finding is %s; want %s, %s", c.how, c.verb, c.from, ready, worst, c.ready, c.worst)
 		}
 	}
 }

@@ -143,7 +143,8 @@ The check is unproven in these cases:
 
 - The log does not hold the answer to such a request.
 - A kubelet asked for an object that was not there (404), and the state does not cover the minute before: it may have been the node's own.
-- A kubelet listed or watched one object, and the state does not tell whether its node used the object.
+- A kubelet listed or watched one object, and the state does not tell whether its node used the object. Such a request from an address that
+  the node never had fails the check.
 - The state does not hold the bindings and roles of the whole window.
 - The check version-known, agreement, state-complete or rules-on did not pass.
 

@@ -333,7 +333,8 @@ The check is unproven in these cases:
   itself, so it may need the binding for that. This does not apply if the client has all these rights by other bindings, or the verb 'escalate'
   or 'bind'.
 - A kubelet asked for an object that was not there (404), and the state does not cover the minute before: it may have been the node's own.
-- A kubelet listed or watched one object, and the state does not tell whether its node used the object.
+- A kubelet listed or watched one object, and the state does not tell whether its node used the object. Such a request from an address that
+  the node never had fails the check.
 - The state does not hold the bindings and roles of the whole window.
 
 ## What to do

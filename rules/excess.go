@@ -74,7 +74,8 @@ pods, the proxy of pods, services and nodes, roles and bindings, the approval of
 to nodes, and writes of objects that create pods. It is high for everything else.
 
 It is medium if a kubelet listed or watched one object, and the state does not tell whether its node used the object, for example because
-the journal begins later. A kubelet may ask before the API server's Node authorizer has the pod.
+the journal begins later. A kubelet may ask before the API server's Node authorizer has the pod. This does not apply to a request from an
+address that the node never had, if the state has addresses of the node.
 
 It is low in these cases, which do not block the deletion of the binding:
 
@@ -168,7 +169,7 @@ func checkExcess(r *Request, s State, m *Memory, f *Finding) bool {
 		f.Severity, f.Reason = Low, BindingDuringLag
 	case r.ownUntilBefore(s, m):
 		f.Severity, f.Reason, f.Apart = Low, OwnUntilBefore, JustGone
-	case r.untold(m):
+	case r.untold(s, m):
 		f.Severity, f.Apart = Medium, Untold
 	case r.Attrs.APIGroup == "" && (r.Attrs.Resource == "secrets" || isToken(r.Attrs)), escalates(r), makesPods(r) && (r.Attrs.APIGroup != "" || r.Attrs.Verb == "create"):
 		f.Severity = Critical // programs on nodes annotate pods: a patch of one is not as grave
@@ -195,11 +196,22 @@ func (r *Request) ownUntilBefore(s State, m *Memory) bool {
 }
 
 // untold reports whether a kubelet lists or watches an object of which the state does not tell whether its node uses it. When a pod comes to a node, its kubelet may
-// ask before the API server's own graph has the pod, so that a binding lets the request through.
-func (r *Request) untold(m *Memory) bool {
+// ask before the API server's own graph has the pod, so that a binding lets the request through. That excuses no request from an address that the Node never had, see elsewhere.
+func (r *Request) untold(s State, m *Memory) bool {
 	a := r.Attrs
 	return r.Answer.Verdict == nodeauthz.Unknown && r.Succeeded() && a.Name != "" && (a.Verb == "list" || a.Verb == "watch") && byGraph(r) &&
-		m != nil && IsKubelet(r.product(), m.Kubelets)
+		m != nil && IsKubelet(r.product(), m.Kubelets) && !r.elsewhere(s)
+}
+
+// elsewhere reports whether the request came from an address that its Node had at no time, where the state has addresses of the Node. What shares a machine with an API server
+// may come from its loopback address.
+func (r *Request) elsewhere(s State) bool {
+	address, logged := r.Event.Address()
+	if s == nil || !logged || isLoopback(address) {
+		return false
+	}
+	sets := s.NodeAddressSets(r.Node, time.Time{})
+	return len(sets) > 0 && rank(sets, address) == isStrange
 }
 
 // ReturnsFor is for how long a node may be away before its kubelet comes back and asks after the pods that it had.

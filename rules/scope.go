@@ -34,7 +34,8 @@ object. A pod uses an object by a volume, an environment variable, an image pull
 of whole collections are flagged, too, because no kubelet needs them.
 
 For secrets and tokens, the severity is critical if the request succeeded, and medium if it did not. For configmaps, it is medium and low.
-It is medium if a kubelet listed or watched one object, and the state does not tell whether its node used the object.
+It is medium if a kubelet listed or watched one object, and the state does not tell whether its node used the object. This does
+not apply to a request from an address that the node never had, if the state has addresses of the node.
 
 It is low in these cases:
 
@@ -116,7 +117,7 @@ func checkScope(r *Request, s State, m *Memory, f *Finding) bool {
 		f.Severity = Low
 	case r.Answer.Verdict == nodeauthz.Unknown:
 		f.Params = append(f.Params, codes.Text(ParamState, StateUntold))
-		if r.untold(m) {
+		if r.untold(s, m) {
 			f.Severity = Medium
 		}
 	case r.lags():

@@ -40,6 +40,18 @@ func TestScope(t *testing.T) {
 		annotated("forbid", nodeauthz.Deny), verdict(nodeauthz.Unknown))
 	f("a get by RBAC, we do not know", "critical: get secrets shop/db by node worker-1 succeeded"+notShown, byRBAC(200), verdict(nodeauthz.Unknown))
 	f("a watch by RBAC, we do not know", "medium: watch secrets shop/db by node worker-1 succeeded"+notShown, does("watch secrets shop/db"), byRBAC(200), verdict(nodeauthz.Unknown))
+	for _, c := range []struct{ of, from, want string }{
+		{"worker-1", "10.0.0.1", "medium"}, {"worker-1", "127.0.0.1", "medium"}, {"worker-1", "203.0.113.9", "critical"}, {"worker-1", "10.0.0.2", "critical"}, {"worker-2", "203.0.113.9", "medium"},
+	} {
+		w := &world{sets: map[string][][]string{c.of: {{"10.0.0.1"}}}}
+		for _, verb := range []string{"watch", "list"} {
+			r := request(does(verb+" secrets shop/db"), byRBAC(200), verdict(nodeauthz.Unknown), from(c.from))
+			var f Finding
+			if !checkScope(r, w, NewMemory(), &f) || f.Severity.String() != c.want {
+				t.Errorf("%s from %s with addresses of %s: %s, want %s", verb, c.from, c.of, f.Severity, c.want)
+			}
+		}
+	}
 	f("a list of all by RBAC, we do not know", "critical: list all secrets by node worker-1 succeeded"+notShown, does("list secrets"), byRBAC(200), verdict(nodeauthz.Unknown))
 	f("Node allowed, we say deny", "", annotated("allow", nodeauthz.Allow))
 
