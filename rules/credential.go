@@ -83,7 +83,8 @@ kubelet got (critical), although the Node authorizer allows it or nothing shows 
 a client with another user agent, by somebody who impersonates the node, or from a second address while the kubelet used its own. An address
 that the Node object has is never such a second one, once it has had the address for ten minutes: whoever holds the node's credential can
 write it into the Node's status, and the kubelet takes it out again. While the kubelet is silent, an address counts as a second one if the
-Node object never had it and does not get it within ten minutes, and if the kubelet otherwise comes from an address of the Node. A machine
+Node object never had it and does not get it within ten minutes, and if the kubelet otherwise comes from an address of the Node. If it
+comes from there only later, within 48 hours, it must live there, and nowhere else since; until then, the finding waits. A machine
 may choose any IPv6 address of its network (/64): there, only an address that another Node has had for ten minutes counts as a second one.
 The same holds for a request that comes more than two minutes late by its own time, such as all of an API server whose clock is behind. A
 secret that no pod on the node uses is flagged, too, where a user with the node's name who is not in the group 'system:nodes' got it: the

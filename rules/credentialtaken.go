@@ -49,10 +49,13 @@ func inScope(r *Request) bool { return !r.NodeDenies() || r.lags() }
 // took reports whether the request took a secret or a token away that no other rule names.
 func took(r *Request) bool { return takes(r) && r.Succeeded() && inScope(r) }
 
-// taking remembers what was taken from an address that is not the only one of the node.
-func (d *credentialDetector) taking(n *credentials, u *use, text string, r *Request) {
-	v4, v6 := n.used[useV4], n.used[useV6]
-	if len(v4)+len(v6) == 1 && len(n.used[u.kind]) == 1 && n.used[u.kind][0].Value == u.value || !took(r) {
+// taking remembers what was taken, but not from the only address of the node if that is the Node's or the kubelet lives there.
+func (d *credentialDetector) taking(n *credentials, u *use, text string, r *Request, s State) {
+	if !took(r) {
+		return
+	}
+	if h := n.habit(u.kind, u.value); h != nil && len(n.used[useV4])+len(n.used[useV6]) == 1 && (s == nil || h.Lived >= livesFor ||
+		isLoopback(u.value) || !d.leased && d.shared(u.value) || hasAddress(slices.Concat(s.NodeAddressSets(n.name, r.Time)...), u.value)) {
 		return
 	}
 	d.wait(n, u.useKey, text, 0, r)
@@ -147,12 +150,15 @@ func (d *credentialDetector) surround(n *credentials, minute int64) {
 // judgeSilent judges what was taken with the credentials of nodes of which nothing came since. All minutes before end have been taken in.
 func (d *credentialDetector) judgeSilent(end int64, s State, found func(*Detection)) {
 	until, over := end-1, len(d.pending) == 0
+	d.leased = d.tellsLives()
 	if over {
 		until = end // nothing came after what was taken in: the log is silent, or at its end
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.taken)) {
 		if n := d.nodes[name]; n != nil {
 			d.judgeTaken(n, until, over, s, found)
+		} else {
+			delete(d.taken, name)
 		}
 	}
 }
@@ -193,7 +199,10 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 			if wait {
 				return false // others may report the node's new address yet
 			}
-			if home = cmp.Or(d.home(n, t.Kind, sets), d.home(n, useV4+useV6-t.Kind, sets)); home == "" {
+			if home = cmp.Or(d.home(n, t.Kind, sets), d.home(n, useV4+useV6-t.Kind, sets)); home == "" || d.cameLate(n, home, m) && !d.lived(n, home) {
+				return !d.leased || n.livesAnywhere(m, home) || minute > m+int64(habitFor/time.Minute)
+			}
+			if d.cameLate(n, home, m) && n.livesAnywhere(m, home) {
 				return true
 			}
 			doubtful = !s.AddressesKnown(t.At) // after the end of the state, the Node may have got it
@@ -344,6 +353,40 @@ func (d *credentialDetector) livesBehind(n *credentials, t *taking) bool {
 		}
 	}
 	return true
+}
+
+// cameLate reports whether the node's kubelet came from its home more than ten minutes after something was taken, for the first time. Then only a kubelet that lives there tells
+// that it was silent until then.
+func (d *credentialDetector) cameLate(n *credentials, home string, m int64) bool {
+	for kind := range uint8(useCertificate) {
+		if h := n.habit(kind, home); h != nil {
+			return minuteAt(h.First) > m+movedFor
+		}
+	}
+	return false
+}
+
+// livesAnywhere reports whether a kubelet of the node lives at another address than its home at the minute or later: it is not silent, and somewhere else, as behind a NAT.
+func (n *credentials) livesAnywhere(m int64, home string) bool {
+	for kind := range uint8(useCertificate) {
+		if slices.ContainsFunc(n.used[kind], func(h *habit) bool { return h.Value != home && h.livesSince(m) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// tellsLives reports whether the log may have Leases: several nodes without any are of a log that has none, in which nothing tells of a silent kubelet.
+func (d *credentialDetector) tellsLives() bool {
+	if len(d.nodes) < mostOwners {
+		return true
+	}
+	for _, n := range d.nodes {
+		if n.renews(useV4, true) || n.renews(useV6, true) {
+			return true
+		}
+	}
+	return false
 }
 
 // renews reports whether the log has renewals of the node's Lease from addresses of the family; loopback ones, which are of no network, count if so asked.

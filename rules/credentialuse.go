@@ -28,6 +28,7 @@ type credentialDetector struct {
 	came    map[string]struct{} // nodes with a habit of which Came is set
 	// takenStored says that what is stored of it is not empty.
 	takenStored bool
+	leased      bool // see tellsLives
 	pools       pools
 	dropping
 }
@@ -142,7 +143,7 @@ func keyOfAddress(addr netip.Addr) useKey {
 
 // follow implements follower. What is no kubelet by its own word is flagged by each of its requests, and says nothing of the kubelet. Of what it takes away,
 // the address counts all the same: programs on a node come from there.
-func (d *credentialDetector) follow(r *Request, f *followed, step int64, _ State) {
+func (d *credentialDetector) follow(r *Request, f *followed, step int64, s State) {
 	if r.Event.IsImpersonated {
 		return
 	}
@@ -184,7 +185,7 @@ func (d *credentialDetector) follow(r *Request, f *followed, step int64, _ State
 			u.renew(r)
 		}
 		if product == "" && takes(r) {
-			d.taking(n, u, text, r)
+			d.taking(n, u, text, r, s)
 		}
 	}
 }
@@ -370,6 +371,7 @@ func (d *credentialDetector) take(minute int64, s State, found func(*Detection))
 		}
 	}
 	if len(d.taken) > 0 {
+		d.leased = d.tellsLives()
 		took := slices.DeleteFunc(slices.Clone(d.pending[minute]), func(n *credentials) bool { return d.taken[n.name] == nil })
 		slices.SortFunc(took, func(a, b *credentials) int { return strings.Compare(a.name, b.name) })
 		for _, n := range took {
