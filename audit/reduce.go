@@ -390,7 +390,7 @@ func (u *uriReducer) addQuery(c byte) bool {
 func (u *uriReducer) counts() bool {
 	name, _, _ := strings.Cut(string(u.param[:min(len(u.param), reducedKey)]), "=")
 	plain, err := url.QueryUnescape(name)
-	return err == nil && (plain == "fieldSelector" || plain == "labelSelector" || plain == "dryRun")
+	return err == nil && (plain == "fieldSelector" || plain == "labelSelector" || plain == "dryRun" || plain == "timeoutSeconds")
 }
 
 // endParam keeps the parameter that has ended if it counts.

@@ -40,6 +40,16 @@ func splitURI(uri string) (path, query string, ok bool) {
 	return path, query, true
 }
 
+// QueryParameter returns the first value of a parameter of the request's URI, as the API server reads it, and whether there is one.
+func (ev *Event) QueryParameter(key string) (value string, ok bool) {
+	_, query, _ := splitURI(ev.RequestURI)
+	if value, ok = queryValue(query, key); !ok {
+		return "", false
+	}
+	value, err := url.QueryUnescape(value)
+	return value, err == nil
+}
+
 // maxQueryParameters is beyond how many parameters net/url takes none.
 const maxQueryParameters = 10000
 

@@ -28,6 +28,8 @@ const (
 	EscalationRefused Reason = "escalation-refused"
 	// PodsOfAll is about a read of all pods of a namespace or of the cluster, or of those of one name in all namespaces.
 	PodsOfAll Reason = "pods-of-all-nodes"
+	// LongWatch is about a watch of an object that may last for longer than a kubelet asks for.
+	LongWatch Reason = "long-watch"
 	// PodOfAnother is about a read of a pod that is on another node.
 	PodOfAnother Reason = "pod-of-another-node"
 	// ForeignReadRefused is about a read that no kubelet makes, and that was refused.
@@ -62,6 +64,7 @@ func nodeCredentialMisuse() *Rule {
 			{Reason: ProviderAgent, Doc: "an agent of the provider that is known to use the credential, doing what it is known to do (low)"},
 			{Reason: EscalationRefused, Doc: "a request by which a node would gain the rights of others was refused (medium)"},
 			{Reason: PodsOfAll, Doc: "the node read pods of all nodes, as the feature gate AuthorizeNodeWithSelectors lets it where it is off (medium)"},
+			{Reason: LongWatch, Doc: "the node watched a secret (critical) or another object for longer than an hour, which no kubelet asks for"},
 			{Reason: PodOfAnother, Doc: "the node read a pod that is on another node, and no binding let it (medium)"},
 			{Reason: ForeignReadRefused, Doc: "a read that no kubelet makes was refused, such as of other Nodes or of all pods (medium)"},
 			{Reason: UnusedReadRefused, Doc: "a get of a claim or a service account that no pod on the node uses was refused (low)"},
@@ -99,6 +102,8 @@ A single request with a node's identity for which one of these holds, the first 
 - its user agent is not a kubelet's. The severity is low for agents of providers that are known to use the credential, as far as they
   do what their sources say and come from an address of the Node. It is medium where they come from an address that no Node has, such as
   one of a gateway, and where they ask for a certificate and the log does not have the body that says which;
+- it watches a secret (critical) or another object (high), and says by 'timeoutSeconds' that the watch may last for longer than an hour. The
+  API server authorizes a watch only when it begins. Kubelets ask for an hour at most;
 - it was refused and would have given the node the rights of others (medium): exec and the like in pods, the proxy of pods, services and
   nodes, roles and bindings, the approval of certificates, impersonation, bootstrap tokens;
 - it lists or watches pods of all nodes, and was let through without a binding (medium). Kubelets ask for their own by a field selector.
@@ -240,6 +245,13 @@ func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 			refusedByAdmission(r, f)
 			if f.Severity == Low {
 				forwarded(r, s, f) // is worse
+			}
+			return true
+		}
+		if watchesTooLong(r) {
+			f.Reason, f.Params = LongWatch, codes.Params{codes.Text(ParamObject, askedFor(r))}
+			if r.Attrs.Resource == "secrets" {
+				f.Severity = Critical
 			}
 			return true
 		}
