@@ -26,6 +26,8 @@ type bindingBook struct {
 	// goes are all bindings of the state that would go, at whatever time they were there; subjects are those of their subjects that are no nodes.
 	goes     map[rbac.BindingRef]bool
 	subjects map[rbac.SubjectRef]bool
+	// last are those that go as the state has them in the end.
+	last map[rbac.BindingRef]bool
 	// went are the times in which those that would go gave anything and would have gone.
 	went map[rbac.BindingRef][]checks.Span
 	// rights are what those that go ever gave, each as a request.
@@ -44,7 +46,8 @@ type bindingUse struct {
 	binding                       rbac.BindingRef
 	user, client, request, object string
 	went, impersonation           bool
-	unlimited, justGone, given    bool
+	unlimited, justGone           bool
+	given, ended                  bool
 	outcome                       checks.Outcome
 }
 
@@ -60,9 +63,10 @@ func endOfTime() time.Time { return time.Unix(1<<32, 0) }
 func newBindingBook(s *rbac.Store) *bindingBook {
 	b := &bindingBook{
 		store: s, goes: map[rbac.BindingRef]bool{}, subjects: map[rbac.SubjectRef]bool{}, went: map[rbac.BindingRef][]checks.Span{}, uses: map[bindingUse]*checks.Use{},
-		reasons: map[string]bool{}, named: map[rbac.BindingRef]rbac.Grant{}, ever: map[rbac.BindingRef]bool{},
+		reasons: map[string]bool{}, named: map[rbac.BindingRef]rbac.Grant{}, ever: map[rbac.BindingRef]bool{}, last: map[rbac.BindingRef]bool{},
 	}
 	all := slices.Collect(s.BindingsDuring(time.Unix(0, 0), endOfTime()))
+	earlier := len(all)
 	all = slices.AppendSeq(all, s.Bindings(endOfTime()))
 	for i := range all {
 		b.ever[all[i].Binding] = true
@@ -75,6 +79,9 @@ func newBindingBook(s *rbac.Store) *bindingBook {
 			continue
 		}
 		b.goes[x.Binding] = true
+		if i >= earlier {
+			b.last[x.Binding] = true
+		}
 		for _, s := range x.Subjects {
 			if !s.ForNodes() {
 				b.subjects[s] = true
@@ -237,6 +244,9 @@ func (b *bindingBook) add(j *pipeline.Judgement) {
 		b.ask(j, also, j.Event.Effective(), false, "", rbac.BindingRef{})
 	}
 	if j.IsNode && excess {
+		if j.HasGrant {
+			b.askLast(j, j.Attrs, j.Event.Effective(), false, j.Grant.Binding)
+		}
 		return
 	}
 	b.gives(j)
@@ -288,10 +298,8 @@ func (b *bindingBook) overtaken(j *pipeline.Judgement) bool {
 
 // ask notes a request that RBAC does not allow without the bindings that go. by is the one that the API server named, if it gave a decision.
 func (b *bindingBook) ask(j *pipeline.Judgement, a authorizer.Attributes, who *audit.User, impersonation bool, decision string, by rbac.BindingRef) {
-	if decision != "" && !b.goes[by] {
-		return
-	}
-	if b.without(a, j.Time) {
+	if decision != "" && !b.goes[by] || b.without(a, j.Time) {
+		b.askLast(j, a, who, impersonation, rbac.BindingRef{})
 		return
 	}
 	if decision == "" {
@@ -307,11 +315,28 @@ func (b *bindingBook) ask(j *pipeline.Judgement, a authorizer.Attributes, who *a
 		}
 	}
 	b.note(j, a, who, bindingUse{binding: by, impersonation: impersonation})
+	b.askLast(j, a, who, impersonation, by)
+}
+
+// askLast notes a request for which the client did not need the binding that goes which alone allows it in the end, for what allowed it has ended since, or gives
+// less. by is the one that it needed instead: one that goes in the end says the same.
+func (b *bindingBook) askLast(j *pipeline.Judgement, a authorizer.Attributes, who *audit.User, impersonation bool, by rbac.BindingRef) {
+	if b.last[by] || b.allows(a, endOfTime(), b.last) {
+		return
+	}
+	if d := b.store.Authorize(a, endOfTime()); d.Allowed {
+		b.note(j, a, who, bindingUse{binding: d.Grant.Binding, impersonation: impersonation, ended: true})
+	}
 }
 
 // without reports whether RBAC allows it without the bindings that go.
 func (b *bindingBook) without(a authorizer.Attributes, t time.Time) bool {
-	return b.store.AuthorizeWithout(a, t, func(g rbac.Grant) bool { return b.goes[g.Binding] }).Allowed
+	return b.allows(a, t, b.goes)
+}
+
+// allows reports whether RBAC allows it by others than those bindings.
+func (b *bindingBook) allows(a authorizer.Attributes, t time.Time, but map[rbac.BindingRef]bool) bool {
+	return b.store.AuthorizeWithout(a, t, func(g rbac.Grant) bool { return but[g.Binding] }).Allowed
 }
 
 // note counts a request under its key, of which the binding and what it was needed for are given.
@@ -321,7 +346,11 @@ func (b *bindingBook) note(j *pipeline.Judgement, a authorizer.Attributes, who *
 	k.request, k.object = requestKind(a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetPath()), objectOf(a.GetNamespace(), a.GetName())
 	if a == authorizer.Attributes(j.Attrs) && !k.given {
 		k.unlimited, k.justGone = j.Unlimited()
+<<<<<<< HEAD
 		k.justGone = k.justGone || j.JustGone
+=======
+		k.justGone = k.justGone || k.ended && j.JustGone
+>>>>>>> 5c104845 (app: Ask whether the binding can go in the end, too)
 	}
 	u := b.uses[k]
 	if u == nil {
@@ -334,7 +363,7 @@ func (b *bindingBook) note(j *pipeline.Judgement, a authorizer.Attributes, who *
 		}
 		u = &checks.Use{
 			Binding: k.binding, Went: k.went, User: k.user, Client: k.client, Request: k.request, Object: k.object, Impersonation: k.impersonation, Outcome: k.outcome,
-			Proxy: a.GetSubresource() == "proxy", First: j.Time, Unlimited: k.unlimited, JustGone: k.justGone, Given: k.given,
+			Proxy: a.GetSubresource() == "proxy", First: j.Time, Unlimited: k.unlimited, JustGone: k.justGone, Given: k.given, Ended: k.ended,
 		}
 		if j.IsNode && !k.impersonation {
 			u.Node = strings.Clone(j.Node)

@@ -56,6 +56,7 @@ const (
 	CodeAnswerUnknown     Code = "answer-unknown"
 	CodeOwnUnknown        Code = "own-unknown"
 	CodeGivesRights       Code = "gives-rights"
+	CodeOtherEnded        Code = "other-binding-ended"
 	CodeHarmlessUse       Code = "harmless-use"
 	CodeStayingUse        Code = "staying-binding-use"
 	CodeBindingsUnknown   Code = "bindings-unknown"

@@ -315,7 +315,9 @@ type Use struct {
 	// Unlimited says that the Node authorizer allowed it, and does not where API servers limit nodes to their own Nodes and pods.
 	Unlimited bool `json:",omitzero"`
 	// Given says that the request gave rights to others, which the client may have by the binding: that did not allow the request itself.
-	Given       bool `json:",omitzero"`
+	Given bool `json:",omitzero"`
+	// Ended says that something else allowed it, which does not in the end, when the binding alone does.
+	Ended       bool `json:",omitzero"`
 	Count       int64
 	First, Last time.Time
 	AuditIDs    []string

@@ -80,6 +80,8 @@ func nothingDepends(in *Input) Result {
 			p.list(u.item(CodeStayingUse))
 		case u.Unlimited && !in.limitedInTheEnd():
 			p.list(u.item(CodeNeedsLater))
+		case u.Ended && !u.Harmless():
+			p.unproven(u.item(CodeOtherEnded)) // the client may have ended with it
 		case u.Unlimited:
 			p.fail(u.item(CodeNeedsSinceLimited))
 		case u.Lag:
@@ -112,7 +114,7 @@ func noExcessUse(in *Input) Result {
 	p.count(in.Log.Requests, in.Log.Requests)
 	for i := range in.Uses {
 		u := &in.Uses[i]
-		if u.Unlimited || u.Given {
+		if u.Unlimited || u.Given || u.Ended {
 			continue // the Node authorizer or another binding gave it: no-excess-rights
 		}
 		f, known := fate(u.Binding)

@@ -148,6 +148,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeNeedsLater:        used("when nodes may read only their own Nodes and pods, as from Kubernetes 1.32 on, %s will need %s"),
 	checks.CodeAnswerUnknown:     used("%s may need %s: how the request ended is not known"),
 	checks.CodeOwnUnknown:        used("nobody watched pods in the minute before, so %s may need %s"),
+	checks.CodeOtherEnded:        used("what else allowed this has ended, so %s may need %s now"),
 	checks.CodeGivesRights:       used("RBAC lets clients give others only rights that they have, so %s may need %s"),
 	checks.CodeHarmlessUse:       used("%s used %s and would not notice that it is gone"),
 	checks.CodeStayingUse:        used("%s used %s, which stays"),

@@ -1,0 +1,112 @@
+package days
+
+import "time"
+
+// spares are the mutations about what somebody has by a binding that goes and by another one, and about the end of the other one.
+func spares() (out []Mutation) {
+	for _, x := range []struct {
+		name, what string
+		apply      func(m *mutator, ends bool) string
+	}{
+		{"rolebinding", "a RoleBinding for everybody", spareRoleBinding},
+		{"account", "a Role of the service account to which system:node is bound, too", spareAccount},
+		{"member", "a binding of the service account, to whose group system:node is bound", spareMember},
+		{"early", "a ClusterRoleBinding for everybody, early in the day", spareEarly},
+	} {
+		out = append(out,
+			Mutation{
+				Name: "spare-" + x.name, Effect: Harmless, Description: "a client needs no binding that goes, as " + x.what + " gives the same",
+				apply: func(m *mutator) string { return x.apply(m, false) },
+			},
+			Mutation{
+				Name: "spare-" + x.name + "-ended", Effect: Breaks, Checks: []string{"nothing-depends"}, Description: x.what + " gave the same and was deleted after the request",
+				apply: func(m *mutator) string { return x.apply(m, true) },
+			})
+	}
+	return append(out, Mutation{
+		Name: "spare-trimmed", Effect: Breaks, Checks: []string{"nothing-depends"}, apply: spareTrimmed,
+		Description: "a binding for nodes that stays gave what only system:node gives since a rule was taken out of its role",
+	})
+}
+
+// endLater takes the state's object away, or puts another in its place, between the request and the end of the day.
+func (m *mutator) endLater(p *planted, change string, o map[string]any) {
+	m.State = append(m.State, entry(p.e.Staged.Add(m.To.Sub(p.e.Staged)/2), change, o))
+	sortState(m.State)
+}
+
+func spareRoleBinding(m *mutator, ends bool) string {
+	p := m.stray("get", resConfigMaps, "kube-system", "cni-config", "", 200, "system:node", toNodes)
+	return m.spare(p, ends, role(m.Rand, "kube-system", "cni-config", m.old(), rule("get", "", "configmaps", "cni-config")),
+		binding(m.Rand, "kube-system", "cni-config", "cni-config", m.old(), subject("Group", "", "system:authenticated")))
+}
+
+func spareEarly(m *mutator, ends bool) string {
+	p := m.stray("get", resSecrets, "kube-system", "cni-key", "", 200, "system:node", toNodes)
+	if p == nil {
+		return ""
+	}
+	p.moveTo(m.From.Add(20 * minute))
+	b := binding(m.Rand, "", "cni-key", "cni-key", m.old(), subject("Group", "", "system:authenticated"))
+	if ends {
+		m.State = append(m.State, entry(m.From.Add(25*minute), "DELETED", b))
+	}
+	return m.spare(p, false, role(m.Rand, "", "cni-key", m.old(), rule("get", "", "secrets", "cni-key")), b)
+}
+
+func spareAccount(m *mutator, ends bool) string {
+	account := subject("ServiceAccount", "kube-system", "node-agent")
+	p := m.ofAccount(account, "extra:system:node", "system:node")
+	m.logs("system:serviceaccount:kube-system:node-agent")
+	m.addState(binding(m.Rand, "", "extra:system:node", "system:node", m.old(), account))
+	return m.spare(p, ends, role(m.Rand, "kube-system", "node-agent", m.old(), rule("get", "", "secrets", "agent-key")),
+		binding(m.Rand, "kube-system", "node-agent", "node-agent", m.old(), account))
+}
+
+func spareMember(m *mutator, ends bool) string {
+	account := subject("ServiceAccount", "kube-system", "node-agent")
+	p := m.ofAccount(account, "node-agent", "node-agent")
+	m.Policy = insertRule(m.Policy, "- level: Metadata\n  userGroups: [\"system:serviceaccounts:kube-system\"]\n")
+	m.addState(binding(m.Rand, "", "extra:system:node", "system:node", m.old(), subject("Group", "", "system:serviceaccounts:kube-system")))
+	return m.spare(p, ends, role(m.Rand, "", "node-agent", m.old(), rule("get", "", "secrets")), binding(m.Rand, "", "node-agent", "node-agent", m.old(), account))
+}
+
+func spareTrimmed(m *mutator) string {
+	p := m.stray("get", resSecrets, "kube-system", "pull-config", "", 200, "system:node", toNodes)
+	if p == nil {
+		return ""
+	}
+	audience := rule("request-serviceaccounts-token-audience", "", "registry.example.com")
+	r := role(m.Rand, "", "image-credentials", m.old(), audience, rule("get", "", "secrets"))
+	p.e.DecisionReason = allowedBy("ClusterRoleBinding", "image-credentials", "ClusterRole", "image-credentials", toNodes)
+	what := m.spare(p, false, r, binding(m.Rand, "", "image-credentials", "image-credentials", m.old(), subject("Group", "", "system:nodes")))
+	uid := r["metadata"].(map[string]any)["uid"].(string)
+	m.endLater(p, "MODIFIED", object(rbacGroup+"/v1", "ClusterRole", "", "image-credentials", uid, m.old(), map[string]any{"rules": []map[string]any{audience}}))
+	return what
+}
+
+func (m *mutator) old() time.Time { return m.From.Add(-time.Hour) }
+
+// ofAccount plants a request of a service account that the binding let through; the day's log must have its requests.
+func (m *mutator) ofAccount(account map[string]any, name, role string) *planted {
+	p := m.stray("get", resSecrets, "kube-system", "agent-key", "", 200, "system:node", toNodes)
+	if p != nil {
+		p.e.User, p.e.SourceIPs = accountUser("kube-system", "node-agent"), []string{"10.244.1.9"}
+		p.e.DecisionReason = allowedBy("ClusterRoleBinding", name, "ClusterRole", role, subjectText(account))
+	}
+	return p
+}
+
+// spare adds a planted request, the role and the binding by which its user has the same as by one that goes, and the end of that binding.
+func (m *mutator) spare(p *planted, ends bool, role, binding map[string]any) string {
+	if p == nil {
+		return ""
+	}
+	m.bind()
+	m.addState(role, binding)
+	if ends {
+		m.endLater(p, "DELETED", binding)
+	}
+	m.add(p.e)
+	return p.String()
+}
