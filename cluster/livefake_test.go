@@ -37,7 +37,7 @@ type fakeCluster struct {
 	log     []fakeEvent
 	oldest  int            // versions before are forgotten
 	epoch   int            // watches of an earlier one are cut off
-	refuse  map[string]int // by path, "watch " before it for watches alone
+	refuse  map[string]int // by path, "watch " or "list " before it for these alone
 	mute    bool           // watches begin and say nothing
 	closed  bool
 	lists   map[string]int
@@ -156,9 +156,9 @@ func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	watch := r.URL.Query().Get("watch") != ""
-	of := []string{"", r.URL.Path}
+	of := []string{"", r.URL.Path, "list " + r.URL.Path}
 	if watch {
-		of = append(of, "watch "+r.URL.Path)
+		of[2] = "watch " + r.URL.Path
 	}
 	if r.URL.Query().Get("continue") != "" {
 		of = append(of, "more "+r.URL.Path)
@@ -187,7 +187,7 @@ func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	sent := sort.Search(len(c.log), func(i int) bool { return c.log[i].rv > from })
 	for epoch := c.epoch; c.epoch == epoch && !c.closed; c.changed.Wait() {
 		for ; sent < len(c.log) && !c.mute; sent++ {
-			if c.log[sent].path == r.URL.Path {
+			if c.log[sent].path == r.URL.Path && c.log[sent].rv > from { // as cache_watcher.go: only events newer than asked for
 				_, _ = w.Write(append(c.log[sent].json, '\n'))
 			}
 		}

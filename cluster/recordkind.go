@@ -218,15 +218,12 @@ func (k *kindRecorder) items(ctx context.Context, from string) (listPage, error)
 	return k.client.list(ctx, &kinds[k.kind], k.version, k.cfg.PageSize, from)
 }
 
-// resume reports whether the watch can resume from where a former process was. The versions must be no older than then, and the first object
-// of the witness one that was known: the address may lead to another cluster by now, or to one that was restored from a backup.
+// resume reports whether the watch can resume from where a former process was. The first object of the witness must be one that was known: the address may lead
+// to another cluster by now.
 func (k *kindRecorder) resume(ctx context.Context) bool {
 	for k.rv != "" && ctx.Err() == nil {
 		page, err := k.page(ctx, metav1.ListOptions{Limit: 1})
 		if err == nil {
-			if revision(page.GetResourceVersion()) < revision(k.rv) {
-				return false
-			}
 			var same bool
 			if same, err = k.sameCluster(ctx, page); err == nil {
 				k.backoff = 0

@@ -20,7 +20,16 @@ func (k *kindRecorder) watch(ctx context.Context) error {
 		timeout = max(int64(k.cfg.Silence/time.Second/2), 1)
 	}
 	asked := k.cfg.Now()
-	k.target = k.present(ctx)
+	target, err := k.present(ctx)
+	if err != nil {
+		return err
+	}
+	if target < revision(k.rv) {
+		k.whole = true // the versions are given out again
+		k.pause(ctx, "versions went back, as after etcd was restored from a backup: listing again", errListAgain)
+		return errListAgain
+	}
+	k.target = target
 	began := k.cfg.Now()
 	w, err := k.open(ctx, timeout)
 	if err != nil {
@@ -110,13 +119,13 @@ func (c *cancelledWatch) Stop() {
 	c.Interface.Stop()
 }
 
-// present asks for the resource version of now; 0 if it cannot be had.
-func (k *kindRecorder) present(ctx context.Context) uint64 {
+// present asks for the resource version of now. Without it, nobody knows whether the one to watch from is of the future: such a watch begins and says nothing.
+func (k *kindRecorder) present(ctx context.Context) (uint64, error) {
 	page, err := k.page(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
-		return 0 // the watch will say what is wrong
+		return 0, err
 	}
-	return revision(page.GetResourceVersion())
+	return revision(page.GetResourceVersion()), nil
 }
 
 // ended looks at how a watch ended.

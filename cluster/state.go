@@ -138,6 +138,7 @@ func (s *State) PodsSeen(from, to time.Time) (out []Interval) {
 type tracked struct {
 	uid           string
 	created, seen int64
+	restored      bool
 }
 
 // NewState returns a state that knows nothing.
@@ -312,14 +313,18 @@ const reapplied = 10 * 60 * second
 
 func (s *State) applySet(c *change, start int64) {
 	s.versions.add(c.uid, c.version)
-	if died := s.died(c.uid); died != 0 && c.at-died < reapplied {
+	of := s.tracked[c.kind]
+	was, known := of[c.ref]
+	restored := known && was.restored && was.uid == c.uid || !known && c.restored()
+	if died := s.died(c.uid); died != 0 && c.at-died < reapplied && !restored {
 		if c.at < died {
 			s.set(c, false, start) // late news of its life
 		}
 		return
 	}
-	of := s.tracked[c.kind]
-	was, known := of[c.ref]
+	if restored {
+		c.firstLife()
+	}
 	first := !known
 	if known && c.uid != "" && was.uid != "" && was.uid != c.uid {
 		if c.created != 0 && c.created < was.created {
@@ -343,7 +348,7 @@ func (s *State) applySet(c *change, start int64) {
 	if created == 0 {
 		created = was.created
 	}
-	of[c.ref] = tracked{uid: uid, created: created, seen: max(c.at, was.seen)}
+	of[c.ref] = tracked{uid: uid, created: created, seen: max(c.at, was.seen), restored: restored}
 	s.set(c, first, start)
 }
 
