@@ -346,11 +346,7 @@ func (b *bindingBook) note(j *pipeline.Judgement, a authorizer.Attributes, who *
 	k.request, k.object = requestKind(a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetPath()), objectOf(a.GetNamespace(), a.GetName())
 	if a == authorizer.Attributes(j.Attrs) && !k.given {
 		k.unlimited, k.justGone = j.Unlimited()
-<<<<<<< HEAD
 		k.justGone = k.justGone || j.JustGone
-=======
-		k.justGone = k.justGone || k.ended && j.JustGone
->>>>>>> 5c104845 (app: Ask whether the binding can go in the end, too)
 	}
 	u := b.uses[k]
 	if u == nil {

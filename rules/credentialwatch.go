@@ -10,7 +10,7 @@ import (
 const longestWatch = time.Hour
 
 // watchesTooLong reports whether a node watches an object for longer than a kubelet asks for. The API server authorizes a watch only when it begins, and takes any time
-// (k8s.io/apiserver/pkg/endpoints/handlers/get.go): it goes on after the node may no longer read the object. The API server multiplies without a look at overflow, too.
+// (k8s.io/apiserver/pkg/endpoints/handlers/get.go): it continues after the node may no longer read the object. The API server multiplies without a look at overflow, too.
 func watchesTooLong(r *Request) bool {
 	if r.Attrs.Verb != "watch" || !byGraph(r) || !r.Succeeded() {
 		return false

@@ -227,7 +227,7 @@ var findings = map[rules.Reason]func(*said) string{
 		return "node " + s.k.Node + " read pods without selecting its own, and no binding let it: kubelets ask for their own alone"
 	},
 	rules.LongWatch: func(s *said) string {
-		return fmt.Sprintf("node %s succeeded with %s for longer than an hour: the watch goes on when the node may no longer read the object, and kubelets ask for an hour at most",
+		return fmt.Sprintf("node %s succeeded with %s for longer than an hour: the watch continues when the node may no longer read the object, and kubelets ask for an hour at most",
 			s.k.Node, s.p.Text(rules.ParamObject))
 	},
 	rules.PodOfAnother: func(s *said) string {
