@@ -300,7 +300,8 @@ one of these reasons:
   variable or a volume of any pod has that name, or if the state has no such pod, the request counts.
 - The API server lagged: it refused a kubelet what the graph allows, at most a minute after a start, and allowed the same later.
 
-A request of a kubelet that succeeded, such as a watch or a get of a pod that exists, is harmless only if it came from an address of the kubelet's Node.
+A request of a kubelet that succeeded, such as a watch or a get of a pod that exists, is harmless only if it came from an address of the
+kubelet's Node.
 
 The report lists requests by bindings that stay, and does not count them. The bindings at the end of the log decide. A request also counts
 if its binding is not about nodes at the end, but was one that goes at the time of the request. The same applies if the log does not name

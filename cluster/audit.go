@@ -234,9 +234,6 @@ func (d *decoder) auditObject(body []byte, id kindID, ev *audit.Event, decode fu
 // otherwise the object's own timestamps do, for what may have begun long before.
 func (s *State) auditSet(o *object, created bool, at nodeauthz.Stamp) {
 	name := o.ref.Name
-	if t := s.tracked[o.kind][o.ref]; t.restored && t.uid == o.uid {
-		o.firstLife()
-	}
 	s.admitAudit(o, at)
 	since := at
 	if !created && o.created != 0 {

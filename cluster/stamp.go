@@ -47,9 +47,6 @@ func (c *change) restored() bool {
 	return c.verb == verbAdded && c.clocked && c.notBefore != 0 && c.created != 0 && c.created+second+agreement < c.notBefore
 }
 
-// firstLife leaves out the timestamps of an object that was brought back: they are of its first life.
-func (o *object) firstLife() { o.created, o.granted, o.changed = 0, 0, 0 }
-
 // bound is when a pod was bound, zero where nothing says it.
 //
 // The binding sets the condition PodScheduled in the same write as spec.nodeName. A pod that has a node and no such condition therefore

@@ -323,7 +323,7 @@ func (s *State) applySet(c *change, start int64) {
 		return
 	}
 	if restored {
-		c.firstLife()
+		c.created, c.granted, c.changed = 0, 0, 0 // these are of its first life
 	}
 	first := !known
 	if known && c.uid != "" && was.uid != "" && was.uid != c.uid {
