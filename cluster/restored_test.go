@@ -68,8 +68,8 @@ func TestRestoredWhileWatched(t *testing.T) {
 			c.pod("new", "u-new", "n2", "s-new")
 			l.seesPod("new", true)
 			c.put(podsPath, old("other", "s-other")) // a restored pod changes
+			j.r.until(`"u-new"`) // both have listed again
 			after := l.proven()
-			j.r.until(`"u-new"`)
 			j.sign()
 			j.end(0)
 			l.stop()
