@@ -68,7 +68,7 @@ func TestRestoredWhileWatched(t *testing.T) {
 			c.pod("new", "u-new", "n2", "s-new")
 			l.seesPod("new", true)
 			c.put(podsPath, old("other", "s-other")) // a restored pod changes
-			j.r.until(`"u-new"`) // both have listed again
+			j.r.until(`"u-new"`)                     // both have listed again
 			after := l.proven()
 			j.sign()
 			j.end(0)
