@@ -336,6 +336,8 @@ The check is unproven in these cases:
 - A kubelet asked for an object that was not there (404), and the state does not cover the minute before: it may have been the node's own.
 - A kubelet listed or watched one object, and the state does not tell whether its node used the object. Such a request from an address that
   the node never had fails the check.
+- Something else allowed such a request, but has ended since: another binding was deleted, or its role gives less. At the end of the state,
+  only a binding that goes allows it. The client may have ended with it, or may need the binding from then on.
 - The state does not hold the bindings and roles of the whole window.
 
 ## What to do

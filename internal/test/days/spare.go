@@ -56,19 +56,19 @@ func spareEarly(m *mutator, ends bool) string {
 
 func spareAccount(m *mutator, ends bool) string {
 	account := subject("ServiceAccount", "kube-system", "node-agent")
-	p := m.ofAccount(account, "extra:system:node", "system:node")
+	p := m.ofAccount(account, "agent-key", "spare:system:node", "system:node")
 	m.logs("system:serviceaccount:kube-system:node-agent")
-	m.addState(binding(m.Rand, "", "extra:system:node", "system:node", m.old(), account))
+	m.addState(binding(m.Rand, "", "spare:system:node", "system:node", m.old(), account))
 	return m.spare(p, ends, role(m.Rand, "kube-system", "node-agent", m.old(), rule("get", "", "secrets", "agent-key")),
 		binding(m.Rand, "kube-system", "node-agent", "node-agent", m.old(), account))
 }
 
 func spareMember(m *mutator, ends bool) string {
 	account := subject("ServiceAccount", "kube-system", "node-agent")
-	p := m.ofAccount(account, "node-agent", "node-agent")
+	p := m.ofAccount(account, "member-key", "node-agent", "node-agent")
 	m.Policy = insertRule(m.Policy, "- level: Metadata\n  userGroups: [\"system:serviceaccounts:kube-system\"]\n")
-	m.addState(binding(m.Rand, "", "extra:system:node", "system:node", m.old(), subject("Group", "", "system:serviceaccounts:kube-system")))
-	return m.spare(p, ends, role(m.Rand, "", "node-agent", m.old(), rule("get", "", "secrets")), binding(m.Rand, "", "node-agent", "node-agent", m.old(), account))
+	m.addState(binding(m.Rand, "", "spare:system:node", "system:node", m.old(), subject("Group", "", "system:serviceaccounts:kube-system")))
+	return m.spare(p, ends, role(m.Rand, "", "node-agent", m.old(), rule("get", "", "secrets", "member-key")), binding(m.Rand, "", "node-agent", "node-agent", m.old(), account))
 }
 
 func spareTrimmed(m *mutator) string {
@@ -77,7 +77,7 @@ func spareTrimmed(m *mutator) string {
 		return ""
 	}
 	audience := rule("request-serviceaccounts-token-audience", "", "registry.example.com")
-	r := role(m.Rand, "", "image-credentials", m.old(), audience, rule("get", "", "secrets"))
+	r := role(m.Rand, "", "image-credentials", m.old(), audience, rule("get", "", "secrets", "pull-config"))
 	p.e.DecisionReason = allowedBy("ClusterRoleBinding", "image-credentials", "ClusterRole", "image-credentials", toNodes)
 	what := m.spare(p, false, r, binding(m.Rand, "", "image-credentials", "image-credentials", m.old(), subject("Group", "", "system:nodes")))
 	uid := r["metadata"].(map[string]any)["uid"].(string)
@@ -88,8 +88,8 @@ func spareTrimmed(m *mutator) string {
 func (m *mutator) old() time.Time { return m.From.Add(-time.Hour) }
 
 // ofAccount plants a request of a service account that the binding let through; the day's log must have its requests.
-func (m *mutator) ofAccount(account map[string]any, name, role string) *planted {
-	p := m.stray("get", resSecrets, "kube-system", "agent-key", "", 200, "system:node", toNodes)
+func (m *mutator) ofAccount(account map[string]any, secret, name, role string) *planted {
+	p := m.stray("get", resSecrets, "kube-system", secret, "", 200, "system:node", toNodes)
 	if p != nil {
 		p.e.User, p.e.SourceIPs = accountUser("kube-system", "node-agent"), []string{"10.244.1.9"}
 		p.e.DecisionReason = allowedBy("ClusterRoleBinding", name, "ClusterRole", role, subjectText(account))
