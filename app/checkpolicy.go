@@ -178,15 +178,10 @@ type statics struct {
 // staticAuthorizers are those of the version and of the newest one; of a version that is not supported, those of the two nearest and of the newest one.
 func staticAuthorizers(version string) (*statics, error) {
 	out := &statics{version: version}
-	ask := []string{""}
-	if version != "" {
-		nearest, exact, err := nodeauthz.Nearest(version)
-		if err != nil {
-			return nil, err
-		}
-		ask = append(ask, nearest.Version())
-		if !exact {
-			ask = append(ask, fmt.Sprintf("1.%d", secondNearest(nearest.Minor)))
+	ask := []string{version, ""}
+	if minor, err := nodeauthz.Minor(version); err == nil {
+		if nearest, second := nodeauthz.NearestMinors(minor); nearest != minor {
+			ask = append(ask[1:], fmt.Sprintf("1.%d", nearest), fmt.Sprintf("1.%d", second))
 		}
 	}
 	for _, v := range ask {

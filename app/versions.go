@@ -196,21 +196,13 @@ func beyond(given string) int {
 
 // Assumed says what is assumed of a version that nobody supports, in one sentence; "" of one that is supported, or of none.
 func (a *Authorization) Assumed() string {
-	features, exact, err := nodeauthz.Nearest(a.KubernetesVersion)
-	if err != nil || exact {
+	minor, err := nodeauthz.Minor(a.KubernetesVersion)
+	nearest, second := nodeauthz.NearestMinors(minor)
+	if err != nil || nearest == minor {
 		return ""
 	}
-	next := secondNearest(features.Minor)
 	return fmt.Sprintf("Kubernetes 1.%d is not supported (1.%d to 1.%d are): requests are judged by 1.%d, and are unknown where 1.%d and 1.%d differ",
-		beyond(a.KubernetesVersion), nodeauthz.OldestMinor, nodeauthz.NewestMinor, features.Minor, min(features.Minor, next), max(features.Minor, next))
-}
-
-// secondNearest is the minor after the nearest to a version that is not supported.
-func secondNearest(nearest int) int {
-	if nearest == nodeauthz.NewestMinor {
-		return nearest - 1
-	}
-	return nearest + 1
+		minor, nodeauthz.OldestMinor, nodeauthz.NewestMinor, nearest, min(nearest, second), max(nearest, second))
 }
 
 // wasFeatures are those by which run judges, as it stored them, unless its configuration says them.

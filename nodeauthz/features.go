@@ -1,6 +1,7 @@
 package nodeauthz
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"sort"
@@ -132,8 +133,15 @@ func Nearest(version string) (f Features, exact bool, err error) {
 	if err != nil {
 		return Features{}, false, err
 	}
-	nearest := min(max(minor, OldestMinor), NewestMinor)
+	nearest, _ := NearestMinors(minor)
 	return defaults(nearest, nearest), nearest == minor, nil
+}
+
+// NearestMinors returns the supported minor that is nearest to a minor, and the second nearest to one that is not supported. Of one that is supported both are the
+// minor itself.
+func NearestMinors(minor int) (nearest, second int) {
+	nearest = min(max(minor, OldestMinor), NewestMinor)
+	return nearest, nearest + cmp.Compare(nearest, minor)
 }
 
 func defaults(minor, emulated int) Features {

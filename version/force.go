@@ -127,7 +127,7 @@ func (a *Accumulator) choose(h *hour, minute *int64) Force {
 	if a.given >= 0 {
 		f := Force{Members: [2]int{a.given}, N: 1}
 		for i := range a.list {
-			if a.beyond != 0 && f.N == 1 && a.list[i].Minor == a.list[a.given].Minor+sign(a.list[a.given].Minor-a.beyond) {
+			if _, second := nodeauthz.NearestMinors(a.beyond); a.beyond != 0 && f.N == 1 && a.list[i].Minor == second {
 				f = Force{Members: [2]int{a.given, i}, N: 2, Beyond: true}
 			}
 		}
@@ -165,26 +165,19 @@ func (a *Accumulator) choose(h *hour, minute *int64) Force {
 			return one(i)
 		}
 	case 1:
-		nearest := min(max(minors[0], nodeauthz.OldestMinor), nodeauthz.NewestMinor)
+		nearest, second := nodeauthz.NearestMinors(minors[0])
 		i, ok := of(nearest)
 		switch {
 		case !ok:
 		case nearest == minors[0]:
 			return one(i)
 		default:
-			if j, ok := of(nearest + sign(nearest-minors[0])); ok {
+			if j, ok := of(second); ok {
 				return Force{Members: [2]int{i, j}, N: 2, Beyond: true}
 			}
 		}
 	}
 	return one(a.prefer(fits, h))
-}
-
-func sign(n int) int {
-	if n < 0 {
-		return -1
-	}
-	return 1
 }
 
 // prefer picks the one that was in force before, else the first of its minor, else the first. After a first look at the same
