@@ -72,8 +72,9 @@ func (c RecordConfig) withDefaults() RecordConfig {
 // Record writes a journal of a live cluster to w until ctx is done, which is no error: for each kind that matters a BOOKMARK without a resource version, the
 // objects there are as ADDED, a BOOKMARK with the annotation k8s.io/initial-events-end, then what changes. So w may continue the journal of another process: it has all
 // that happened in between if cfg.Past says where that ended and the API server still knows. Each entry has the observedAt of this machine's
-// clock in UTC. After an outage the kind is watched on from where it was. If the API server does not know that any more, or not yet (etcd was restored from a backup), it is
-// listed again and compared with what was known; entries of changes that happened while nobody looked carry notBefore, the last moment of which all is known.
+// clock in UTC. After an outage the kind is watched on from where it was. If the API server does not know that any
+// more, or not yet (etcd was restored from a backup), it is listed again and compared with what was known; entries of changes that happened while
+// nobody looked carry notBefore, the last moment of which all is known.
 // Such a list ends with a further BOOKMARK of that annotation, which carries it too: what was made and deleted in between is not in the journal.
 //
 // A kind that is not served or may not be listed or watched is logged once, with the right that is missing, and tried again later. It is an error if the cluster cannot be reached at

@@ -177,10 +177,10 @@ func checkExcess(r *Request, s State, m *Memory, f *Finding) bool {
 	return true
 }
 
-// ownUntilBefore reports whether a kubelet asks again (Rereads), or in vain (Failed), for what its node could reach until just before or before it was cut off, or gets a pod that has the name of one of its own of the day before, or of
-// the time when the node was cut off. A pod that is deleted by force goes before its kubelet knows, and may be made again on another node. The kubelet then asks for it,
-// and uses nothing of the answer: it has another UID (pkg/kubelet/status, syncPod). The address has to be one that the Node has had for long enough that no thief can have
-// written it.
+// ownUntilBefore reports whether a kubelet asks again (Rereads), or in vain (Failed), for what its node could reach until just before or before it was cut off. It also
+// reports whether a kubelet gets a pod that has the name of one of its own of the day before, or of the time when the node was cut off. A pod that is deleted by force
+// goes before its kubelet knows, and may be made again on another node. The kubelet then asks for it, and uses nothing of the answer: it has another UID
+// (pkg/kubelet/status, syncPod). The address has to be one that the Node has had for long enough that no thief can have written it.
 func (r *Request) ownUntilBefore(s State, m *Memory) bool {
 	if s == nil || m == nil || !r.Succeeded() && !r.Failed() || !IsKubelet(r.product(), m.Kubelets) {
 		return false
@@ -196,15 +196,15 @@ func (r *Request) ownUntilBefore(s State, m *Memory) bool {
 }
 
 // untold reports whether a kubelet lists or watches an object of which the state does not tell whether its node uses it. When a pod comes to a node, its kubelet may
-// ask before the API server's own graph has the pod, so that a binding lets the request through. That excuses no request from an address that the Node never had, see elsewhere.
+// ask before the API server's own graph has the pod, so that a binding lets the request through. That excuses no request from elsewhere.
 func (r *Request) untold(s State, m *Memory) bool {
 	a := r.Attrs
 	return r.Answer.Verdict == nodeauthz.Unknown && r.Succeeded() && a.Name != "" && (a.Verb == "list" || a.Verb == "watch") && byGraph(r) &&
 		m != nil && IsKubelet(r.product(), m.Kubelets) && !r.elsewhere(s)
 }
 
-// elsewhere reports whether the request came from an address that its Node had at no time, where the state has addresses of the Node. What shares a machine with an API server
-// may come from its loopback address.
+// elsewhere reports whether the request came from an address that its Node had at no time, where the state has addresses of the Node. What shares a machine with
+// an API server may come from its loopback address.
 func (r *Request) elsewhere(s State) bool {
 	address, logged := r.Event.Address()
 	if s == nil || !logged || isLoopback(address) {
