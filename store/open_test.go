@@ -252,3 +252,35 @@ func TestReadDamaged(t *testing.T) {
 		}
 	}
 }
+
+// Whoever stops must not wait for each write as long as it takes another program to let go of the file.
+func TestLockedFileHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	site := embeddedSite(t)
+	s := site.open(t, Options{})
+	other, err := sql.Open("sqlite", fileURI(site.where, "rw"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	held, err := other.Begin() // BEGIN IMMEDIATE
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	tries := 0
+	began := time.Now()
+	err = s.write(ctx, "waiting", func(tx) error { tries++; return nil })
+	if waited := time.Since(began); err == nil || tries > 0 || waited >= lockedFor {
+		t.Errorf("a write whose time was over waited for %s, was called %d times, and says %v", waited, tries, err)
+	} else if !strings.Contains(err.Error(), "another program holds it locked") {
+		t.Errorf("it says %v", err)
+	}
+	if err := held.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.write(t.Context(), "waiting", func(tx) error { tries++; return nil }); err != nil || tries != 1 {
+		t.Errorf("after it was let go: %v, called %d times", err, tries)
+	}
+}

@@ -56,6 +56,13 @@ func openEmbedded(ctx context.Context, path string, log zerolog.Logger, versions
 	return e, nil
 }
 
+const (
+	// lockedFor is how long a write waits for another program that holds the file locked.
+	lockedFor = 10 * time.Second
+	// lockedStep is after how long it asks again, and whether it is still to wait. The last write, when the store is closed, waits so long only.
+	lockedStep = 500 * time.Millisecond
+)
+
 func (e *embedded) open(ctx context.Context, log zerolog.Logger, versions []migration) error {
 	// Made here, so that nobody else may read it; SQLite gives its other files the same mode. A file that is there must not be opened:
 	// closing it would drop the locks that others in this process have.
@@ -90,6 +97,9 @@ func (e *embedded) open(ctx context.Context, log zerolog.Logger, versions []migr
 		}
 		return w.exec(ctx, `INSERT INTO meta (name, value) VALUES ('open', 1) ON CONFLICT (name) DO UPDATE SET value = 1`)
 	}); err != nil {
+		return err
+	}
+	if _, err := e.exec(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", lockedStep.Milliseconds())); err != nil {
 		return err
 	}
 	if e.file, err = os.Stat(e.path); err != nil {

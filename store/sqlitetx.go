@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 func (e *embedded) name() string { return "the store " + e.path }
@@ -33,11 +36,11 @@ func (e *embedded) write(ctx context.Context, _ bool, f func(tx) error) error {
 	if err := e.there(); err != nil {
 		return err
 	}
-	// A statement that is interrupted may end the transaction by itself, so once begun it goes through.
-	ctx = context.WithoutCancel(ctx)
-	if _, err := e.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
+	if err := e.begin(ctx); err != nil {
 		return explain(err)
 	}
+	// A statement that is interrupted may end the transaction by itself, so once begun it goes through.
+	ctx = context.WithoutCancel(ctx)
 	err := f(&embeddedTx{e})
 	if err == nil {
 		if _, err = e.exec(ctx, "COMMIT"); err == nil {
@@ -49,6 +52,17 @@ func (e *embedded) write(ctx context.Context, _ bool, f func(tx) error) error {
 		return errors.Join(explain(err), e.broken)
 	}
 	return explain(err)
+}
+
+// begin begins a transaction. While another program holds the file locked it waits, but not for long after ctx has ended, which SQLite's own wait does
+// not heed.
+func (e *embedded) begin(ctx context.Context) error {
+	for until := time.Now().Add(lockedFor); ; {
+		_, err := e.exec(context.WithoutCancel(ctx), "BEGIN IMMEDIATE")
+		if code(err)&0xff != sqlite3.SQLITE_BUSY || ctx.Err() != nil || time.Now().After(until) {
+			return err
+		}
+	}
 }
 
 func (e *embedded) statement(ctx context.Context, text string) (*sql.Stmt, error) {
