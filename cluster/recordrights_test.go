@@ -2,12 +2,14 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -51,6 +53,20 @@ func (r *recording) written(kind string, n int) {
 		select {
 		case <-r.t.Context().Done():
 			r.t.Fatalf("no %d bookmarks of %s in\n%s", n, kind, r.out.String())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// listed waits until the journal has the end of a list of a kind. A list that breaks off has a beginning only.
+func (r *recording) listed(kind string) {
+	r.t.Helper()
+	for !slices.ContainsFunc(strings.Split(r.out.String(), "\n"), func(line string) bool {
+		return strings.Contains(line, `"kind":"`+kind+`"`) && strings.Contains(line, metav1.InitialEventsAnnotationKey)
+	}) {
+		select {
+		case <-r.t.Context().Done():
+			r.t.Fatalf("no list of %s has an end in\n%s", kind, r.out.String())
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -150,7 +166,7 @@ func TestRecordListBreaksOff(t *testing.T) {
 	}
 	delete(c.refuse, "more "+podsPath)
 	c.mu.Unlock()
-	second.written("Pod", 1)
+	second.listed("Pod")
 	if err := second.stop(); err != nil {
 		t.Fatal(err)
 	}
