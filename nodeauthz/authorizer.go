@@ -127,6 +127,22 @@ func (a *Authorizer) Decide(attrs authorizer.Attributes, t time.Time) Answer {
 	return a.reach(&q, node, t)
 }
 
+// Others reports whether the answer would be another one than as of t, or is unknown, at some instant from the skew before t through the skew after to.
+func (a *Authorizer) Others(attrs authorizer.Attributes, t, to time.Time) bool {
+	node, isNode := NodeIdentity(attrs.GetUser())
+	if !isNode || node == "" {
+		return false
+	}
+	q := a.question(node, attrs)
+	if q.kind == KindNone {
+		return false
+	}
+	a.graph.mu.RLock()
+	defer a.graph.mu.RUnlock()
+	ans := a.reachedUntil(&q, node, unixNano(t), unixNano(to))
+	return ans.Race || ans.Verdict == Unknown
+}
+
 func (a *Authorizer) reach(q *question, node string, t time.Time) Answer {
 	a.graph.mu.RLock()
 	defer a.graph.mu.RUnlock()
@@ -160,7 +176,12 @@ func (a *Authorizer) MayAllow(attrs authorizer.Attributes, from, to time.Time) b
 
 // reached is reach for a caller that holds the lock.
 func (a *Authorizer) reached(q *question, node string, at int64) Answer {
-	w := window{lo: satAdd(at, -a.skew), t: at, hi: satAdd(at, a.skew), of: a.of}
+	return a.reachedUntil(q, node, at, at)
+}
+
+// reachedUntil is the answer as of at, and a race if it would be another one up to an instant not before that.
+func (a *Authorizer) reachedUntil(q *question, node string, at, to int64) Answer {
+	w := window{lo: satAdd(at, -a.skew), t: at, hi: satAdd(to, a.skew), of: a.of}
 	g := a.graph
 	id, known := g.nodes[node]
 	vid := vertexID(0)

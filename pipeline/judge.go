@@ -106,6 +106,8 @@ func (j *Judgement) Detail() string {
 		return "the state had not caught up with the request"
 	case j.between[0] != "":
 		return "Kubernetes " + j.between[0] + " and " + j.between[1] + " differ on the request"
+	case j.Answer.Race && j.node.Others(j.Attrs, j.Time, authorizedBy(j)) && !j.node.Others(j.Attrs, j.Time, j.Time):
+		return "the state changed before the API server had answered, and the request may have waited in a queue until then"
 	case j.Answer.Race && !j.node.Decide(j.Attrs, j.Time).Race:
 		return "an API server that started after a change of the pod answers differently"
 	case j.Answer.Race:
@@ -362,7 +364,7 @@ func (j *Judge) contradicted(out *Judgement) bool {
 		return false
 	}
 	skew := j.Node.Skew()
-	for _, at := range [...]time.Time{out.Time.Add(-max(skew, bindingLag)), out.Time.Add(-skew), out.Time, out.Time.Add(skew)} {
+	for _, at := range [...]time.Time{out.Time.Add(-max(skew, bindingLag)), out.Time.Add(-skew), out.Time, out.Time.Add(skew), authorizedBy(out).Add(skew)} {
 		if !j.RBAC.Authorize(out.Attrs, at).Allowed {
 			return false
 		}
@@ -430,6 +432,22 @@ func (j *Judge) parse(reason string) (rbac.Grant, bool) {
 	}
 	j.reasons[reason] = p
 	return p.grant, p.ok
+}
+
+// longestWait is how long a request waits at most in a queue of API priority and fairness, which comes before authorization: the limit in
+// getRequestWaitContext of k8s.io/apiserver/pkg/server/filters.
+const longestWait = time.Minute
+
+// authorizedBy is the latest time at which the request can have been authorized, if the event tells when it was answered; otherwise its own time.
+func authorizedBy(out *Judgement) time.Time {
+	by, most := out.Event.StageTime, out.Time.Add(longestWait)
+	switch {
+	case out.Event.Stage == audit.StageRequestReceived || by.Before(out.Time):
+		return out.Time
+	case by.After(most):
+		return most
+	}
+	return by
 }
 
 // receivedAt is the request's time; what lacks it was answered soon after. The zero time of an event without any precedes all state.

@@ -29,7 +29,7 @@ type Versions struct {
 
 	// Of the request in hand; implied is the API server's verdict, NotNode before that counts.
 	attrs   authorizer.Attributes
-	at      time.Time
+	at, to  time.Time // to is the latest that it can have been authorized
 	implied nodeauthz.Verdict
 	asked   func(hypothesis int) nodeauthz.Answer
 }
@@ -78,14 +78,14 @@ func (v *Versions) auth(i int) *nodeauthz.Authorizer {
 	return a
 }
 
-// eased makes an answer a race that contradicts the API server's if an API server of that version gives the API server's answer once it has started anew.
-// The log does not show when API servers start.
+// eased makes an answer a race that contradicts the API server's if the request may have waited in a queue until the state gave the API server's answer, or
+// if an API server of that version gives it once it has started anew. The log does not show when API servers start.
 func (v *Versions) eased(i int, ans nodeauthz.Answer) nodeauthz.Answer {
 	decided := func(x nodeauthz.Verdict) bool { return x == nodeauthz.Allow || x == nodeauthz.Deny }
 	if ans.Race || ans.Static || ans.Verdict == v.implied || !decided(ans.Verdict) || !decided(v.implied) {
 		return ans
 	}
-	ans.Race = v.auth(i).Anew().Decide(v.attrs, v.at).Verdict == v.implied
+	ans.Race = v.to.After(v.at) && v.auth(i).Others(v.attrs, v.at, v.to) || v.auth(i).Anew().Decide(v.attrs, v.at).Verdict == v.implied
 	return ans
 }
 
@@ -109,7 +109,7 @@ func (v *Versions) sole(at time.Time) *nodeauthz.Authorizer {
 
 // decide answers a node's request by what is in force.
 func (v *Versions) decide(out *Judgement) {
-	v.attrs, v.at, v.implied = out.Attrs, out.Time, nodeauthz.NotNode
+	v.attrs, v.at, v.to, v.implied = out.Attrs, out.Time, out.Time, nodeauthz.NotNode
 	force := v.told.InForce(v.at)
 	v.answer(out, force, nil)
 }
@@ -117,7 +117,7 @@ func (v *Versions) decide(out *Judgement) {
 // observe holds the answer to a node's request against the API server's, and answers again where that puts another version in force or tells which of
 // two the API server has.
 func (v *Versions) observe(out *Judgement, plain bool) {
-	v.attrs, v.at, v.implied = out.Attrs, out.Time, out.Observed.NodeVerdict
+	v.attrs, v.at, v.to, v.implied = out.Attrs, out.Time, authorizedBy(out), out.Observed.NodeVerdict
 	r := compared(out, plain)
 	before := v.told.InForce(v.at)
 	out.Answer = v.eased(before.Members[0], out.Answer)
