@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,8 +19,9 @@ func TestRequestsThatWaitedToBeAuthorized(t *testing.T) {
 	for name, c := range map[string]struct {
 		secret           string // of a pod that went, or came, or of none: then the binding went
 		changed, answers time.Duration
-		decision, reason string
+		decision         string
 		agrees           bool
+		asked, change    time.Duration // how much later it is asked, and how long the request that changes the state takes; then the log has it
 	}{
 		"the pod went while it waited":              {secret: was, changed: 5 * time.Second, answers: 8 * time.Second, decision: "forbid", agrees: true},
 		"the pod went after it was answered":        {secret: was, changed: 11 * time.Second, answers: 8 * time.Second, decision: "forbid"},
@@ -30,6 +32,10 @@ func TestRequestsThatWaitedToBeAuthorized(t *testing.T) {
 		"the binding went while it waited":          {secret: bound, changed: 5 * time.Second, answers: 8 * time.Second, decision: "forbid", agrees: true},
 		"the binding went after it was answered":    {secret: bound, changed: 11 * time.Second, answers: 8 * time.Second, decision: "forbid"},
 		"the pod went, and it was answered at once": {secret: was, changed: 5 * time.Second, answers: 0, decision: "forbid"},
+		"the pod's deletion was answered late":      {secret: was, changed: 5 * time.Second, change: 6 * time.Second, asked: 7 * time.Second, decision: "forbid", agrees: true},
+		"the pod's deletion was answered soon":      {secret: was, changed: 5 * time.Second, change: 100 * time.Millisecond, asked: 3 * time.Second, decision: "forbid"},
+		"the pod's binding was answered late":       {secret: came, changed: 5 * time.Second, change: 6 * time.Second, asked: 7 * time.Second, decision: "allow", agrees: true},
+		"the pod's binding was answered soon":       {secret: came, changed: 5 * time.Second, change: 100 * time.Millisecond, asked: 3 * time.Second, decision: "allow"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +74,22 @@ func TestRequestsThatWaitedToBeAuthorized(t *testing.T) {
 			if c.decision == "forbid" {
 				reason = notRelated
 			}
-			l.event(asked, c.answers, "system:node:node-1", "get", "", "secrets", "shop", c.secret, c.decision, reason)
+			change := func() {
+				switch began := asked + c.changed - 50*time.Millisecond; {
+				case c.change == 0:
+				case c.secret == was:
+					l.event(began, c.change, "system:node:node-1", "delete", "", "pods", "shop", was, "allow", "")
+				default:
+					l.event(began, c.change, "system:kube-scheduler", "create", "", "pods/binding", "shop", came, "allow", "RBAC: allowed")
+				}
+			}
+			if c.asked >= c.changed+c.change {
+				change()
+			}
+			l.event(asked+c.asked, c.answers, "system:node:node-1", "get", "", "secrets", "shop", c.secret, c.decision, reason)
+			if c.asked < c.changed+c.change {
+				change()
+			}
 			l.event(asked+5*time.Minute, 0, "system:node:node-1", "get", "", "configmaps", "shop", "none", "forbid", notRelated)
 			state := filepath.Join(t.TempDir(), "journal.jsonl")
 			if err := os.WriteFile(state, l.journal.Bytes(), 0o600); err != nil {
@@ -91,7 +112,7 @@ func TestRequestsThatWaitedToBeAuthorized(t *testing.T) {
 			if got := len(a.Report.Agreement.Disagree) == 0; got != c.agrees {
 				t.Errorf("agrees %t, want %t: %+v", got, c.agrees, a.Report.Agreement)
 			}
-			if want := "the state changed before the API server had answered, and the request may have waited in a queue until then"; c.secret != bound && (detail == want) != c.agrees {
+			if want := "the state changed before the API server had answered, and the request may have waited in a queue until then"; c.secret != bound && c.change == 0 && (detail == want) != c.agrees {
 				t.Errorf("it says %q", detail)
 			}
 		})
@@ -126,13 +147,14 @@ func (l *waitingLog) object(after time.Duration, verb, object string) {
 
 func (l *waitingLog) event(after, waited time.Duration, user, verb, group, resource, namespace, name, decision, reason string) {
 	l.n++
+	resource, subresource, _ := strings.Cut(resource, "/")
 	code, agent := map[string]int{"allow": 200, "forbid": 403}[decision], "kubelet/v1.29.15"
 	if user == "system:apiserver" {
 		agent = "kube-apiserver/v1.29.15 (linux/amd64) kubernetes/1"
 	}
 	fmt.Fprintf(&l.log, `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"id-%d","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/%s/%s/%s","verb":%q,`+
 		`"user":{"username":%q,"groups":["system:nodes","system:authenticated"]},"sourceIPs":["10.0.0.1"],"userAgent":%q,`+
-		`"objectRef":{"resource":%q,"namespace":%q,"name":%q,"apiGroup":%q,"apiVersion":"v1"},"responseStatus":{"code":%d},`+
+		`"objectRef":{"resource":%q,"namespace":%q,"name":%q,"apiGroup":%q,"apiVersion":"v1","subresource":%q},"responseStatus":{"code":%d},`+
 		`"requestReceivedTimestamp":%q,"stageTimestamp":%q,"annotations":{"authorization.k8s.io/decision":%q,"authorization.k8s.io/reason":%q}}`+"\n",
-		l.n, namespace, resource, name, verb, user, agent, resource, namespace, name, group, code, l.stamp(after), l.stamp(after+waited), decision, reason)
+		l.n, namespace, resource, name, verb, user, agent, resource, namespace, name, group, subresource, code, l.stamp(after), l.stamp(after+waited), decision, reason)
 }

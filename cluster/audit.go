@@ -14,6 +14,16 @@ import (
 // effective is when the change that a request made took effect, as nearly as its audit event says.
 func effective(ev *audit.Event) time.Time { return ev.StageTime }
 
+// lag is how much before that it may have been, of a request that was answered late: the object is stored, and watchers see it, before the answer is
+// written. Of others the skew tells.
+func lag(ev *audit.Event) time.Duration {
+	took := ev.StageTime.Sub(ev.RequestReceived)
+	if ev.RequestReceived.IsZero() || took < time.Second {
+		return 0
+	}
+	return took
+}
+
 const (
 	// refineWithin is how far what a watcher saw may be from the audit event of the request that may have caused it.
 	refineWithin = 2 * time.Second
@@ -112,7 +122,7 @@ func (s *State) ApplyRead(ev *audit.Event, read *Read) {
 	if read == nil {
 		read = &Read{}
 	}
-	at := nodeauthz.Stamp{Time: effective(ev), Source: nodeauthz.SourceAudit}
+	at := nodeauthz.Stamp{Time: effective(ev), Lag: lag(ev), Source: nodeauthz.SourceAudit}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch ev.Verb {

@@ -119,7 +119,7 @@ func (x *Explainer) history(ev *nodeauthz.Evidence, j *pipeline.Judgement) Histo
 		c := &ev.Changes[i]
 		steps := stepsOf(c.Steps)
 		h.Changes = append(h.Changes, Change{
-			Time: wireTime(c.At.Time), Until: wireTime(c.At.Time.Add(c.At.Slop)), Source: sourceOf(c.At.Source), Began: c.Began, Steps: steps,
+			Time: wireTime(c.At.Time.Add(-c.At.Lag)), Until: wireTime(c.At.Time.Add(c.At.Slop)), Source: sourceOf(c.At.Source), Began: c.Began, Steps: steps,
 			Node: c.Node, Own: j.IsNode && c.Node != "" && c.Node == j.Node, Words: changeWords(c, steps),
 			Outside: c.At.Time.Before(j.Time.Add(-x.o.Window)) || c.At.Time.After(j.Time.Add(x.o.Window)),
 		})

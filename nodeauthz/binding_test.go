@@ -61,6 +61,22 @@ func TestWhenAPodWasBound(t *testing.T) {
 			g.SetPod(p, watched(at(1100)))
 			g.BindPod("shop", "web", "", "n1", audited(at(1050)))
 		}, is("allow 1100-")},
+		{"the binding answered late, and seen before", func(g *Graph) {
+			g.SetPod(p, watched(at(3000)))
+			g.BindPod("shop", "web", "1", "n1", answeredLate(6000))
+		}, is("allow 3000-")},
+		{"seen before the binding was answered late", func(g *Graph) {
+			g.BindPod("shop", "web", "1", "n1", answeredLate(6000))
+			g.SetPod(p, watched(at(3000)))
+		}, is("allow 3000-")},
+		{"the binding answered late, without a UID, and seen before", func(g *Graph) {
+			g.SetPod(p, watched(at(2600)))
+			g.BindPod("shop", "web", "", "n1", answeredLate(6000))
+		}, is("allow 2600-")},
+		{"the binding answered so late that it is another one's", func(g *Graph) {
+			g.SetPod(p, watched(at(1000)))
+			g.RefineBinding("shop", "web", "1", answeredLate(6000))
+		}, is("allow~ 2000-6000, allow 6000-")},
 		{"seen earlier than was thought", func(g *Graph) {
 			g.SetPod(p, watched(at(3000)))
 			g.SetPod(p, watched(at(2000)))
@@ -119,14 +135,44 @@ func TestWhenAPodEnded(t *testing.T) {
 		}, is("allow 1000-5350")},
 		{"own word alone", func(g *Graph) {
 			seen(g)
-			gone(g, Stamp{at(5000), 40 * time.Millisecond, SourceObject})
+			gone(g, Stamp{Time: at(5000), Slop: 40 * time.Millisecond, Source: SourceObject})
 		}, is("allow 1000-5000, allow~ 5000-5040")},
 		{"narrower", func(g *Graph) {
 			seen(g)
-			gone(g, Stamp{at(5000), time.Second, SourceWatch})
+			gone(g, Stamp{Time: at(5000), Slop: time.Second, Source: SourceWatch})
 			gone(g, watched(at(5500)))
-			gone(g, Stamp{at(5200), time.Second, SourceWatch})
+			gone(g, Stamp{Time: at(5200), Slop: time.Second, Source: SourceWatch})
 		}, is("allow 1000-5500")},
+		{"answered late", func(g *Graph) {
+			seen(g)
+			gone(g, answeredLate(8000))
+		}, is("allow 1000-4000, allow~ 4000-8000")},
+		{"answered late, and seen before", func(g *Graph) {
+			seen(g)
+			gone(g, watched(at(5000)))
+			gone(g, answeredLate(8000))
+		}, is("allow 1000-5000")},
+		{"seen before it was answered late", func(g *Graph) {
+			seen(g)
+			gone(g, answeredLate(8000))
+			gone(g, watched(at(5000)))
+			gone(g, answeredLate(8000))
+		}, is("allow 1000-5000")},
+		{"answered late, and seen afterwards", func(g *Graph) {
+			seen(g)
+			gone(g, answeredLate(8000))
+			gone(g, watched(at(8200)))
+		}, is("allow 1000-8100")},
+		{"answered late, and seen before it was asked for", func(g *Graph) {
+			seen(g)
+			gone(g, watched(at(3900)))
+			gone(g, answeredLate(8000))
+		}, is("allow 1000-4000, allow~ 4000-8000")},
+		{"answered late by somebody of whom the level does not tell", func(g *Graph) {
+			seen(g)
+			gone(g, watched(at(5000)))
+			g.RefineDeletion("shop", "web", answeredLate(8000), 250*time.Millisecond)
+		}, is("allow 1000-5000")},
 		{"a delete by itself proves nothing", func(g *Graph) {
 			seen(g)
 			refine(g, 5000, false)

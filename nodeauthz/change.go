@@ -230,5 +230,5 @@ func (c *changes) change(x *changeRef) Change {
 
 // stamp is the boundary as it came.
 func (b boundary) stamp() Stamp {
-	return Stamp{Time: time.Unix(0, b.at).UTC(), Slop: time.Duration(min(int64(b.slop), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond, Source: b.source}
+	return Stamp{Time: time.Unix(0, b.at).UTC(), Slop: time.Duration(min(int64(b.slop), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond, Lag: time.Duration(b.lag) * time.Second, Source: b.source}
 }

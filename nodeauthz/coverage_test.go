@@ -170,7 +170,7 @@ func TestRecordsAreUsedAgain(t *testing.T) {
 func TestPodNode(t *testing.T) {
 	g := covered()
 	g.SetPod(named("1", "n1", "db"), watched(at(1000)))
-	g.DeletePod("shop", "web", "1", Stamp{at(2000), 500 * time.Millisecond, SourceWatch})
+	g.DeletePod("shop", "web", "1", Stamp{Time: at(2000), Slop: 500 * time.Millisecond, Source: SourceWatch})
 	g.SetPod(named("2", "n2", "db"), watched(at(4000)))
 	g.BindPod("shop", "open", "3", "n3", audited(at(1000)))
 	g.DeletePod("shop", "never-seen", "4", watched(at(1000)))

@@ -298,7 +298,7 @@ func (p *Path) change(after int64, began bool) string {
 		when = rounded(-after) + " earlier"
 	}
 	if began {
-		if p.pod.from.set && p.span.plo == p.pod.from.at {
+		if p.pod.from.set && p.span.plo == p.pod.from.early() {
 			return fmt.Sprintf("%s was bound to %s %s", bound, node, when)
 		}
 		return fmt.Sprintf("%s began to lead to %s %s", p.edgeName, node, when)

@@ -110,9 +110,12 @@ func (g *Graph) close(id tenureID) {
 // refineFrom betters the estimate of when the tenure began. To have seen it bound says only that it began no later.
 func (g *Graph) refineFrom(id tenureID, bound, at Stamp) {
 	r := g.tenure(id)
-	if !bound.IsZero() {
+	switch b := boundaryOf(at); {
+	case !bound.IsZero():
 		r.from.refine(boundaryOf(bound), shareOfBeginning)
-	} else if b := boundaryOf(at); !r.from.set || (b.at < r.from.at && b.source >= r.from.source) {
+	case r.from.lag > 0 && b.at < r.from.at: // it was seen before the answer
+		r.from.refine(b, shareOfBeginning)
+	case !r.from.set || (b.at < r.from.at && b.source >= r.from.source):
 		r.from = b
 	}
 	g.begins(id)
@@ -225,7 +228,7 @@ func (g *Graph) BindPod(namespace, name, uid, nodeName string, at Stamp) {
 		if r.node != node && r.node != 0 {
 			return true
 		}
-		isNear := r.from.set && r.from.at > t-int64(near) && r.from.at < t+int64(near)
+		isNear := r.from.set && r.from.at > t-int64(near)-int64(max(at.Lag, 0)) && r.from.at < t+int64(near)
 		is := g.sighting(id).uid
 		sameUID := u.known() && is == u
 		if !sameUID && (u.known() && is.known() || !isNear) {
@@ -296,10 +299,10 @@ func (g *Graph) RefineDeletion(namespace, name string, at Stamp, within time.Dur
 		return false
 	}
 	b, found, least := boundaryOf(at), tenureID(0), int64(0)
-	g.eachEnding(vid, satAdd(b.at, -int64(within)), satAdd(b.at, int64(within)), func(id tenureID) bool {
+	g.eachEnding(vid, satAdd(b.early(), -int64(within)), satAdd(b.at, int64(within)), func(id tenureID) bool {
 		r := g.tenure(id)
-		near := b.at >= satAdd(r.to.at, -int64(within)) && b.at <= satAdd(r.to.late(), int64(within))
-		distance := max(0, r.to.at-b.at, b.at-r.to.late())
+		near := b.at >= satAdd(r.to.early(), -int64(within)) && b.early() <= satAdd(r.to.late(), int64(within))
+		distance := max(0, r.to.early()-b.at, b.early()-r.to.late())
 		if r.to.set && near && b.betterThan(r.to) && b.at >= r.from.at && (found == 0 || distance < least || distance == least && g.after(id, found)) {
 			found, least = id, distance
 		}

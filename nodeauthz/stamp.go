@@ -17,11 +17,14 @@ const (
 	SourceAudit
 )
 
-// Stamp is an estimate of when something happened: at some instant in [Time, Time+Slop].
+// Stamp is an estimate of when something happened: at some instant in [Time-Lag, Time+Slop].
 type Stamp struct {
 	Time   time.Time
 	Slop   time.Duration
 	Source Source
+	// Lag is of a change whose request was answered late: it may have taken effect that much before the answer. It is kept in whole seconds, rounded up,
+	// and at most 255.
+	Lag time.Duration
 }
 
 // IsZero reports whether the stamp says nothing.
@@ -38,14 +41,19 @@ type boundary struct {
 	slop   uint32 // milliseconds, rounded up
 	source Source
 	set    bool
-	mixed  bool // an audit event's time moved towards a watcher's
+	mixed  bool  // an audit event's time moved towards a watcher's
+	lag    uint8 // seconds, rounded up
 }
 
 func boundaryOf(s Stamp) boundary {
 	const ms = time.Millisecond
 	slop := (max(s.Slop, 0) + ms - 1) / ms
-	return boundary{at: unixNano(s.Time), slop: uint32(min(slop, math.MaxUint32)), source: s.Source, set: true}
+	lag := (max(s.Lag, 0) + time.Second - 1) / time.Second
+	return boundary{at: unixNano(s.Time), slop: uint32(min(slop, math.MaxUint32)), source: s.Source, set: true, lag: uint8(min(lag, math.MaxUint8))}
 }
+
+// early is the beginning of the interval in which the change happened.
+func (b boundary) early() int64 { return satAdd(b.at, -int64(b.lag)*int64(time.Second)) }
 
 // late is the end of the interval in which the change happened.
 func (b boundary) late() int64 { return satAdd(b.at, int64(b.slop)*int64(time.Millisecond)) }
@@ -62,6 +70,8 @@ func (b boundary) betterThan(o boundary) bool {
 		return b.mixed // it holds two words, of which the other is one given again
 	case b.slop != o.slop:
 		return b.slop < o.slop
+	case b.lag != o.lag:
+		return b.lag < o.lag
 	}
 	return b.at < o.at
 }
@@ -87,9 +97,12 @@ func (b *boundary) refine(by boundary, share float64) bool {
 			return false
 		}
 		changed := *b != audit
-		if d := watch.at - audit.at; d > 0 && d <= mixWithin {
+		switch d := watch.at - audit.at; {
+		case d > 0 && d <= mixWithin:
 			audit.at += int64(float64(d) * share)
-			audit.mixed, changed = true, true
+			audit.lag, audit.mixed, changed = 0, true, true
+		case d <= 0 && watch.at >= audit.early() && audit.lag > 0 && watch.slop == 0: // it was seen before the answer
+			audit.at, audit.lag, audit.mixed, changed = watch.at, 0, true, true
 		}
 		*b = audit
 		return changed
@@ -130,7 +143,7 @@ type life struct{ from, to boundary }
 func (l life) possible() (lo, hi int64) {
 	lo, hi = minTime, maxTime
 	if l.from.set {
-		lo = l.from.at
+		lo = l.from.early()
 	}
 	if l.to.set {
 		hi = l.to.late()
@@ -144,7 +157,7 @@ func (l life) certain() (lo, hi int64) {
 		lo = l.from.late()
 	}
 	if l.to.set {
-		hi = l.to.at
+		hi = l.to.early()
 	}
 	return lo, hi
 }

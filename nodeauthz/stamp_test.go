@@ -71,9 +71,11 @@ func TestBetterEstimates(t *testing.T) {
 	const ms = time.Millisecond
 	// From the best to the worst.
 	order := []Stamp{
-		{at(5000), 0, SourceAudit}, {at(6000), 0, SourceAudit}, {at(1000), 3 * ms, SourceAudit},
-		{at(1900), 0, SourceWatch}, {at(2000), 0, SourceWatch}, {at(1000), 10 * ms, SourceWatch}, {at(1500), time.Second, SourceWatch},
-		{at(1000), 0, SourceObject}, {at(0), time.Second, SourceObject}, {at(3000), time.Second, SourceObject},
+		{Time: at(5000), Source: SourceAudit}, {Time: at(6000), Source: SourceAudit}, {Time: at(1000), Lag: time.Second, Source: SourceAudit},
+		{Time: at(900), Lag: 3 * time.Second, Source: SourceAudit}, {Time: at(1000), Slop: 3 * ms, Source: SourceAudit},
+		{Time: at(1900), Source: SourceWatch}, {Time: at(2000), Source: SourceWatch}, {Time: at(1000), Slop: 10 * ms, Source: SourceWatch},
+		{Time: at(1500), Slop: time.Second, Source: SourceWatch},
+		{Time: at(1000), Source: SourceObject}, {Time: at(0), Slop: time.Second, Source: SourceObject}, {Time: at(3000), Slop: time.Second, Source: SourceObject},
 	}
 	for i := range order {
 		for j := range order {
@@ -137,7 +139,7 @@ func TestMixingAuditAndWatch(t *testing.T) {
 }
 
 func TestLives(t *testing.T) {
-	from, to := boundaryOf(ownStamp(at(1000))), boundaryOf(Stamp{at(5000), 10 * time.Millisecond, SourceWatch})
+	from, to := boundaryOf(ownStamp(at(1000))), boundaryOf(Stamp{Time: at(5000), Slop: 10 * time.Millisecond, Source: SourceWatch})
 	ns := func(ms int) int64 { return at(ms).UnixNano() }
 	for _, c := range []struct {
 		life
@@ -156,4 +158,9 @@ func TestLives(t *testing.T) {
 	if got := one.and(two); got != (span{2, 10, 3, 6}) || two.and(one) != got {
 		t.Errorf("both: %+v", got)
 	}
+}
+
+// answeredLate is a change whose request was answered four seconds after it came.
+func answeredLate(ms int) Stamp {
+	return Stamp{Time: at(ms), Lag: 3500 * time.Millisecond, Source: SourceAudit}
 }
