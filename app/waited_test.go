@@ -32,9 +32,9 @@ func TestRequestsThatWaitedToBeAuthorized(t *testing.T) {
 		"the binding went while it waited":          {secret: bound, changed: 5 * time.Second, answers: 8 * time.Second, decision: "forbid", agrees: true},
 		"the binding went after it was answered":    {secret: bound, changed: 11 * time.Second, answers: 8 * time.Second, decision: "forbid"},
 		"the pod went, and it was answered at once": {secret: was, changed: 5 * time.Second, answers: 0, decision: "forbid"},
-		"the pod's deletion was answered late":      {secret: was, changed: 5 * time.Second, change: 6 * time.Second, asked: 7 * time.Second, decision: "forbid", agrees: true},
+		"the pod's deletion was answered late":      {secret: was, changed: 5 * time.Second, change: 1900 * time.Millisecond, asked: 5400 * time.Millisecond, decision: "forbid", agrees: true},
 		"the pod's deletion was answered soon":      {secret: was, changed: 5 * time.Second, change: 100 * time.Millisecond, asked: 3 * time.Second, decision: "forbid"},
-		"the pod's binding was answered late":       {secret: came, changed: 5 * time.Second, change: 6 * time.Second, asked: 7 * time.Second, decision: "allow", agrees: true},
+		"the pod's binding was answered late":       {secret: came, changed: 5 * time.Second, change: 1900 * time.Millisecond, asked: 5400 * time.Millisecond, decision: "allow", agrees: true},
 		"the pod's binding was answered soon":       {secret: came, changed: 5 * time.Second, change: 100 * time.Millisecond, asked: 3 * time.Second, decision: "allow"},
 	} {
 		t.Run(name, func(t *testing.T) {

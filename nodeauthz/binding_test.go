@@ -73,6 +73,10 @@ func TestWhenAPodWasBound(t *testing.T) {
 			g.SetPod(p, watched(at(2600)))
 			g.BindPod("shop", "web", "", "n1", answeredLate(6000))
 		}, is("allow 2600-")},
+		{"the binding answered later, without a UID, and seen before", func(g *Graph) {
+			g.SetPod(p, watched(at(2600)))
+			g.BindPod("shop", "web", "", "n1", Stamp{Time: at(9000), Lag: 7 * time.Second, Source: SourceAudit})
+		}, is("allow 2600-")},
 		{"the binding answered so late that it is another one's", func(g *Graph) {
 			g.SetPod(p, watched(at(1000)))
 			g.RefineBinding("shop", "web", "1", answeredLate(6000))
@@ -172,6 +176,7 @@ func TestWhenAPodEnded(t *testing.T) {
 			seen(g)
 			gone(g, watched(at(5000)))
 			g.RefineDeletion("shop", "web", answeredLate(8000), 250*time.Millisecond)
+			g.RefineDeletion("shop", "web", answeredLate(6000), 2*time.Second)
 		}, is("allow 1000-5000")},
 		{"a delete by itself proves nothing", func(g *Graph) {
 			seen(g)

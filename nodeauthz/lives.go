@@ -72,7 +72,7 @@ func (l *lives) removeUID(id tenureID, u uid) {
 }
 
 // minutes are those in which an end may lie.
-func minutes(to boundary) (first, last int64) { return to.early() / endMinute, to.late() / endMinute }
+func minutes(to boundary) (first, last int64) { return to.at / endMinute, to.late() / endMinute }
 
 func (l *lives) addEnd(id tenureID, to boundary) {
 	l.changeEnd(to, func(list []tenureID) []tenureID { return append(list, id) })

@@ -299,10 +299,10 @@ func (g *Graph) RefineDeletion(namespace, name string, at Stamp, within time.Dur
 		return false
 	}
 	b, found, least := boundaryOf(at), tenureID(0), int64(0)
-	g.eachEnding(vid, satAdd(b.early(), -int64(within)), satAdd(b.at, int64(within)), func(id tenureID) bool {
+	g.eachEnding(vid, satAdd(b.at, -int64(within)), satAdd(b.at, int64(within)), func(id tenureID) bool {
 		r := g.tenure(id)
-		near := b.at >= satAdd(r.to.early(), -int64(within)) && b.early() <= satAdd(r.to.late(), int64(within))
-		distance := max(0, r.to.early()-b.at, b.early()-r.to.late())
+		near := b.at >= satAdd(r.to.at, -int64(within)) && b.at <= satAdd(r.to.late(), int64(within))
+		distance := max(0, r.to.at-b.at, b.at-r.to.late())
 		if r.to.set && near && b.betterThan(r.to) && b.at >= r.from.at && (found == 0 || distance < least || distance == least && g.after(id, found)) {
 			found, least = id, distance
 		}
