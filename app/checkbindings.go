@@ -40,6 +40,7 @@ type bindingBook struct {
 	reasons map[string]bool
 	named   map[rbac.BindingRef]rbac.Grant
 	ever    map[rbac.BindingRef]bool // all bindings that the state has, or had
+	members memberBook
 }
 
 type bindingUse struct {
@@ -64,6 +65,7 @@ func newBindingBook(s *rbac.Store) *bindingBook {
 	b := &bindingBook{
 		store: s, goes: map[rbac.BindingRef]bool{}, subjects: map[rbac.SubjectRef]bool{}, went: map[rbac.BindingRef][]checks.Span{}, uses: map[bindingUse]*checks.Use{},
 		reasons: map[string]bool{}, named: map[rbac.BindingRef]rbac.Grant{}, ever: map[rbac.BindingRef]bool{}, last: map[rbac.BindingRef]bool{},
+		members: memberBook{groups: map[string][]string{}, uses: map[memberUse]*memberRequest{}},
 	}
 	all := slices.Collect(s.BindingsDuring(time.Unix(0, 0), endOfTime()))
 	earlier := len(all)
@@ -230,6 +232,7 @@ func (b *bindingBook) add(j *pipeline.Judgement) {
 	if len(b.goes) == 0 {
 		return
 	}
+	b.members.see(j.Event)
 	privileged := func(u *audit.User) bool { return slices.Contains(u.Groups, user.SystemPrivilegedGroup) } // and so needs no binding
 	excess := slices.ContainsFunc(j.Findings, func(f pipeline.Finding) bool { return f.Rule.Name == rules.ExcessAccess })
 	if ev := j.Event; ev.IsImpersonated && (j.Impersonator == "" || !excess) && !privileged(&ev.User) {
@@ -321,7 +324,11 @@ func (b *bindingBook) ask(j *pipeline.Judgement, a authorizer.Attributes, who *a
 // askLast notes a request for which the client did not need the binding that goes which alone allows it in the end, for what allowed it has ended since, or gives
 // less. by is the one that it needed instead: one that goes in the end says the same.
 func (b *bindingBook) askLast(j *pipeline.Judgement, a authorizer.Attributes, who *audit.User, impersonation bool, by rbac.BindingRef) {
-	if b.last[by] || b.allows(a, endOfTime(), b.last) {
+	if b.last[by] {
+		return
+	}
+	if d := b.decide(a, endOfTime(), b.last); d.Allowed {
+		b.member(j, a, who, impersonation, &d.Grant.Subject)
 		return
 	}
 	if d := b.store.Authorize(a, endOfTime()); d.Allowed {
@@ -336,11 +343,31 @@ func (b *bindingBook) without(a authorizer.Attributes, t time.Time) bool {
 
 // allows reports whether RBAC allows it by others than those bindings.
 func (b *bindingBook) allows(a authorizer.Attributes, t time.Time, but map[rbac.BindingRef]bool) bool {
-	return b.store.AuthorizeWithout(a, t, func(g rbac.Grant) bool { return but[g.Binding] }).Allowed
+	return b.decide(a, t, but).Allowed
+}
+
+func (b *bindingBook) decide(a authorizer.Attributes, t time.Time, but map[rbac.BindingRef]bool) rbac.Decision {
+	return b.store.AuthorizeWithout(a, t, func(g rbac.Grant) bool { return but[g.Binding] })
 }
 
 // note counts a request under its key, of which the binding and what it was needed for are given.
 func (b *bindingBook) note(j *pipeline.Judgement, a authorizer.Attributes, who *audit.User, k bindingUse) {
+	k = b.key(j, a, who, k)
+	u := b.uses[k]
+	if u == nil {
+		if len(b.uses) >= maxBindingUses {
+			b.unjudged++
+			return
+		}
+		k.clone()
+		u = k.use(j, a)
+		b.uses[k] = u
+	}
+	addUse(u, j)
+}
+
+// key completes the key of a request.
+func (b *bindingBook) key(j *pipeline.Judgement, a authorizer.Attributes, who *audit.User, k bindingUse) bindingUse {
 	k.went = slices.ContainsFunc(b.went[k.binding], func(s checks.Span) bool { return s.Holds(j.Time) })
 	k.user, k.client, k.outcome = who.Username, rules.Product(j.Event.UserAgent), outcomeOf(j)
 	k.request, k.object = requestKind(a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetPath()), objectOf(a.GetNamespace(), a.GetName())
@@ -348,24 +375,29 @@ func (b *bindingBook) note(j *pipeline.Judgement, a authorizer.Attributes, who *
 		k.unlimited, k.justGone = j.Unlimited()
 		k.justGone = k.justGone || j.JustGone
 	}
-	u := b.uses[k]
-	if u == nil {
-		if len(b.uses) >= maxBindingUses {
-			b.unjudged++
-			return
-		}
-		for _, s := range []*string{&k.user, &k.client, &k.request, &k.object, &k.binding.Kind, &k.binding.Namespace, &k.binding.Name} {
-			*s = strings.Clone(*s)
-		}
-		u = &checks.Use{
-			Binding: k.binding, Went: k.went, User: k.user, Client: k.client, Request: k.request, Object: k.object, Impersonation: k.impersonation, Outcome: k.outcome,
-			Proxy: a.GetSubresource() == "proxy", First: j.Time, Unlimited: k.unlimited, JustGone: k.justGone, Given: k.given, Ended: k.ended,
-		}
-		if j.IsNode && !k.impersonation {
-			u.Node = strings.Clone(j.Node)
-		}
-		b.uses[k] = u
+	return k
+}
+
+// clone lets the key outlive the event.
+func (k *bindingUse) clone() {
+	for _, s := range []*string{&k.user, &k.client, &k.request, &k.object, &k.binding.Kind, &k.binding.Namespace, &k.binding.Name} {
+		*s = strings.Clone(*s)
 	}
+}
+
+// use is one of the key, without a request so far.
+func (k *bindingUse) use(j *pipeline.Judgement, a authorizer.Attributes) *checks.Use {
+	u := &checks.Use{
+		Binding: k.binding, Went: k.went, User: k.user, Client: k.client, Request: k.request, Object: k.object, Impersonation: k.impersonation, Outcome: k.outcome,
+		Proxy: a.GetSubresource() == "proxy", First: j.Time, Unlimited: k.unlimited, JustGone: k.justGone, Given: k.given, Ended: k.ended,
+	}
+	if j.IsNode && !k.impersonation {
+		u.Node = strings.Clone(j.Node)
+	}
+	return u
+}
+
+func addUse(u *checks.Use, j *pipeline.Judgement) {
 	u.Count++
 	if j.Time.Before(u.First) {
 		u.First = j.Time
@@ -404,7 +436,7 @@ func (b *bindingBook) list() []checks.Use {
 	for _, u := range b.uses {
 		out = append(out, *u)
 	}
-	return ordered(out)
+	return ordered(b.left(out))
 }
 
 // ordered puts uses in a fixed order.

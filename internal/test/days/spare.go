@@ -23,6 +23,13 @@ func spares() (out []Mutation) {
 				apply: func(m *mutator) string { return x.apply(m, true) },
 			})
 	}
+	out = append(out, Mutation{
+		Name: "spare-group", Effect: Harmless, Description: "a node's credential names a group that gets the same by another binding",
+		apply: func(m *mutator) string { return spareGroup(m, false) },
+	}, Mutation{
+		Name: "spare-group-left", Effect: Breaks, Checks: []string{"nothing-depends"}, apply: func(m *mutator) string { return spareGroup(m, true) },
+		Description: "a node's next credential does not name the group that got by another binding what only system:node gives then",
+	})
 	return append(out, Mutation{
 		Name: "spare-trimmed", Effect: Breaks, Checks: []string{"nothing-depends"}, apply: spareTrimmed,
 		Description: "a binding for nodes that stays gave what only system:node gives since a rule was taken out of its role",
@@ -52,6 +59,25 @@ func spareEarly(m *mutator, ends bool) string {
 		m.State = append(m.State, entry(m.From.Add(25*minute), "DELETED", b))
 	}
 	return m.spare(p, false, role(m.Rand, "", "cni-key", m.old(), rule("get", "", "secrets", "cni-key")), b)
+}
+
+func spareGroup(m *mutator, leaves bool) string {
+	const group = "example:gateway-nodes"
+	p := m.stray("get", resSecrets, "kube-system", "gateway-key", "", 200, "system:node", toNodes)
+	if p == nil {
+		return ""
+	}
+	p.moveTo(m.From.Add(20 * minute))
+	in := func(e *Event) {
+		u := *e.User
+		u.Groups = append([]string{group}, u.Groups...)
+		e.User = &u
+	}
+	node := nodeOf(p.e.User)
+	in(p.e)
+	p.e.DecisionReason = allowedBy("ClusterRoleBinding", "gateway", "ClusterRole", "gateway", subjectText(subject("Group", "", group)))
+	m.change(func(e *Event) bool { return e.User != nil && nodeOf(e.User) == node && (!leaves || e.Received.Before(p.e.Received)) }, in)
+	return m.spare(p, false, role(m.Rand, "", "gateway", m.old(), rule("get", "", "secrets", "gateway-key")), binding(m.Rand, "", "gateway", "gateway", m.old(), subject("Group", "", group)))
 }
 
 func spareAccount(m *mutator, ends bool) string {
