@@ -76,7 +76,9 @@ func spareGroup(m *mutator, leaves bool) string {
 	node := nodeOf(p.e.User)
 	in(p.e)
 	p.e.DecisionReason = allowedBy("ClusterRoleBinding", "gateway", "ClusterRole", "gateway", subjectText(subject("Group", "", group)))
-	m.change(func(e *Event) bool { return e.User != nil && nodeOf(e.User) == node && (!leaves || e.Received.Before(p.e.Received)) }, in)
+	m.change(func(e *Event) bool {
+		return e.User != nil && nodeOf(e.User) == node && (!leaves || e.Received.Before(p.e.Received))
+	}, in)
 	return m.spare(p, false, role(m.Rand, "", "gateway", m.old(), rule("get", "", "secrets", "gateway-key")), binding(m.Rand, "", "gateway", "gateway", m.old(), subject("Group", "", group)))
 }
 
