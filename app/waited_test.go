@@ -121,7 +121,7 @@ func TestRequestsThatWaitedToBeAuthorized(t *testing.T) {
 
 const notRelated = "no relationship found between node 'node-1' and this object"
 
-// waitingLog is a log of requests with the times of their answers, and a journal beside it.
+// waitingLog is a log of requests with the times of their answers, with a journal.
 type waitingLog struct {
 	journal, log bytes.Buffer
 	start        time.Time
