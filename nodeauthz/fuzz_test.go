@@ -34,7 +34,11 @@ func (s *graphScript) next(n int) int {
 }
 
 func (s *graphScript) stamp() Stamp {
-	return Stamp{Time: at(s.next(40) * 10), Slop: time.Duration(s.next(4)) * 7 * time.Millisecond, Source: Source(s.next(3))}
+	out := Stamp{Time: at(s.next(40) * 10), Slop: time.Duration(s.next(4)) * 7 * time.Millisecond, Source: Source(s.next(3))}
+	if out.Source == SourceAudit {
+		out.Lag = time.Duration(s.next(3)) * time.Second
+	}
+	return out
 }
 
 func (s *graphScript) name(prefix string, n int) string {

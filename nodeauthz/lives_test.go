@@ -74,7 +74,7 @@ func churn(g *Graph, r *rand.Rand, now time.Time) {
 	case 0:
 		at.Source, at.Slop = SourceObject, time.Duration(r.IntN(3))*time.Second
 	case 1:
-		at.Source = SourceAudit
+		at.Source, at.Lag = SourceAudit, time.Duration(r.IntN(3))*time.Second
 	case 2:
 		at.Slop = time.Duration(r.Int64N(int64(30 * time.Minute)))
 	case 3:
