@@ -63,6 +63,11 @@ func (p *proof) restriction(in *checks.Input) {
 	out := checks.Findings{}
 	for k, g := range p.groups() {
 		reason := tally.ReasonOf(g.Reason, k.Apart)
+		if k.Rule == rules.ForeignWrite && reason == rules.WriteUnanswered || k.Rule == rules.RestrictionBypass && reason == rules.BypassUnanswered {
+			out.Looked++
+			out.NotKnown = append(out.NotKnown, writeItem(checks.CodeRestrictionUnanswered, &k, g))
+			continue
+		}
 		if k.Rule == rules.ForeignWrite && reason == rules.WriteUnclear {
 			out.Looked++
 			out.NotKnown = append(out.NotKnown, writeItem(checks.CodeRestrictionUnclear, &k, g))

@@ -98,7 +98,9 @@ const (
 	CodeRestrictionNotSeen  Code = "restriction-not-seen"
 	CodeRestrictionCut      Code = "restriction-body-cut"
 	CodeRestrictionUnclear  Code = "restriction-unclear"
-	CodeRestrictionOfOne    Code = "restriction-of-one-server"
+	// CodeRestrictionUnanswered is of a write of which the answer does not tell whether it was carried out.
+	CodeRestrictionUnanswered Code = "restriction-unanswered"
+	CodeRestrictionOfOne      Code = "restriction-of-one-server"
 
 	CodeBirthWrong      Code = "birth-wrong"
 	CodeBirthDoubtful   Code = "birth-doubtful"

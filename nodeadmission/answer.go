@@ -81,7 +81,7 @@ type Request struct {
 	// Refused is true when authorization refused the request, NotFound when storage answered that the object is not there: in both
 	// cases the plugin was not asked.
 	Refused, NotFound bool
-	// Done is true when the API server carried the request out. Then its object was there, and what the state became by it is no other answer.
+	// Done is true when the API server carried the request out, or may have: of a time-out (504) it tells the client while the request goes its way. Then its object was there, and what the state became by it is no other answer.
 	Done bool
 }
 

@@ -40,6 +40,8 @@ func Observe(r *Response) Observed {
 	switch {
 	case !r.Authorized || op == opNone || r.Code == 0:
 		return ObservedNone
+	case r.beforeAdmission():
+		return ObservedNone
 	case r.Code >= 200 && r.Code < 300, r.Code == 409, r.Code == 422, r.Code == 429 && r.Subresource == "eviction":
 		return ObservedAllow
 	case r.Code == 403 && refusal(r.Message), r.Code == 500 && failure(r.Message), r.Code == 404 && lookup(r.Message):
@@ -48,6 +50,21 @@ func Observe(r *Response) Observed {
 		return ObservedNone // storage looks before the plugin is asked
 	}
 	return ObservedOther
+}
+
+// beforeAdmission reports whether it may have failed on an object that was compared, or patched, before the plugin is asked: a patch that cannot be applied
+// (k8s.io/apiserver/pkg/endpoints/handlers/patch.go), and a precondition of a deletion or of an update (k8s.io/apiserver/pkg/registry/rest/delete.go and
+// registry/generic/registry/store.go). What validation says of the object that came of it (NewInvalid) follows on admission.
+func (r *Response) beforeAdmission() bool {
+	switch {
+	case r.Code == 422 && r.Verb == "patch":
+		return !strings.Contains(r.Message, " is invalid: ")
+	case r.Code != 409:
+		return false
+	case r.Verb == "delete" || r.Verb == "deletecollection":
+		return true
+	}
+	return strings.Contains(r.Message, "Precondition failed: ") || r.Verb == "patch" && strings.HasPrefix(r.Message, "Apply failed with ")
 }
 
 // splitRefusal splits the message of a 403 into the resource and the reason.

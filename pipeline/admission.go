@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ func (j *Judge) admission(out *Judgement) {
 	r := &j.write
 	*r = nodeadmission.Request{
 		Attributes: out.Attrs, Node: out.Node, IsNode: true, Name: ev.ObjectRef.Name, Body: ev.RequestObject, Refused: refused,
-		NotFound: ev.Code == 404 && out.Admission.Observed != nodeadmission.ObservedDeny, Done: out.Succeeded(),
+		NotFound: ev.Code == 404 && out.Admission.Observed != nodeadmission.ObservedDeny, Done: out.Succeeded() || ev.Code >= http.StatusInternalServerError,
 	}
 	plugin := j.Admission
 	if j.Early {

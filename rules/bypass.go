@@ -1,6 +1,9 @@
 package rules
 
-import "github.com/nodetrail/nodetrail/codes"
+import (
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/nodeadmission"
+)
 
 // RestrictionBypass is the name of the rule on writes that NodeRestriction refuses and that passed.
 const RestrictionBypass = "noderestriction-bypass"
@@ -9,6 +12,8 @@ const RestrictionBypass = "noderestriction-bypass"
 const (
 	BypassSucceeded Reason = "bypass-succeeded"
 	BypassFailed    Reason = "bypass-failed"
+	// BypassUnanswered is of a write of which the answer does not tell whether it was carried out.
+	BypassUnanswered Reason = "bypass-unanswered"
 )
 
 func restrictionBypass() *Rule {
@@ -18,6 +23,7 @@ func restrictionBypass() *Rule {
 		Reasons: []ReasonDoc{
 			{Reason: BypassSucceeded, Doc: "the write succeeded although NodeRestriction refuses it (critical)"},
 			{Reason: BypassFailed, Doc: "the write passed admission although NodeRestriction refuses it, and failed afterwards (409 or 422)"},
+			{Reason: BypassUnanswered, Doc: "NodeRestriction refuses the write, and the API server failed (5xx): it may have carried it out"},
 		},
 		Doc: `A write that NodeRestriction refuses passed
 
@@ -30,6 +36,9 @@ body of a pod that a node created, the state can show that the pod is not a mirr
 A write of another node's object is only in foreign-node-write.
 
 The severity is critical if the write succeeded, and high if storage refused it afterwards.
+
+If the API server fails (5xx), it may carry out the write nevertheless. It answers 504 when the time is over that the client gave with
+'timeout', and does not stop the write. The severity is high then.
 
 ## Why
 NodeRestriction is not in force on the API server that served the request. A stolen kubelet credential can then label its node, remove its
@@ -57,14 +66,25 @@ Run with '--disable noderestriction-bypass'.`,
 const ParamRefusal = "refusal"
 
 func checkBypass(r *Request, s State, _ *Memory, f *Finding) bool {
-	if !r.Admission.Bypassed() || r.Node == "" || writesForeign(r, s) {
+	if !r.Admission.Bypassed() && !mayBeDone(r) || r.Node == "" || writesForeign(r, s) {
 		return false
 	}
 	*f = Finding{Rule: RestrictionBypass, Reason: BypassSucceeded, Severity: Critical, Subject: r.Node, Allowed: r.Allowed}
 	f.Params = append(created(r), codes.Text(ParamRefusal, r.Admission.Message))
 	if !r.Succeeded() {
 		f.Reason, f.Severity = BypassFailed, High
+		if !r.Admission.Bypassed() {
+			f.Reason = BypassUnanswered
+		}
 		f.Params = append(f.Params, codes.Int(ParamCode, r.Event.Code))
 	}
 	return true
+}
+
+// mayBeDone reports whether the API server was to make a write that NodeRestriction refuses beyond doubt, and failed: with NodeRestriction, it refuses at once. A
+// kubelet makes no such write but for those that it is refused although it does what it should.
+func mayBeDone(r *Request) bool {
+	a := &r.Admission
+	return r.Allowed && !a.Race && a.Verdict == nodeadmission.Deny && a.Observed == nodeadmission.ObservedOther && r.Event.Code >= 500 &&
+		!nodeadmission.KubeletGets(r.Attrs.Resource, r.Attrs.Subresource, a.Message)
 }

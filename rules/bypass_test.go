@@ -40,6 +40,16 @@ func TestBypass(t *testing.T) {
 	f("the plugin refused it", "", does("patch nodes worker-1"), byRBAC(403), admission(deny, nodeadmission.ObservedDeny))
 	f("another plugin refused it", "", does("patch nodes worker-1"), byRBAC(403), admission(deny, nodeadmission.ObservedOther))
 	f("nothing tells how it ended", "", does("patch nodes worker-1"), byRBAC(0), admission(deny, nodeadmission.ObservedNone))
+	f("the API server failed", "high: patch nodes worker-1 by node worker-1 may have been carried out: the API server failed with code 504"+refuses,
+		does("patch nodes worker-1"), byRBAC(504), admission(deny, nodeadmission.ObservedOther))
+	f("the API server failed on what the plugin allows", "", does("patch nodes worker-1"), byRBAC(504), admission(allow, nodeadmission.ObservedOther))
+	f("the API server failed, and nobody knows", "", does("patch nodes worker-1"), byRBAC(504), admission(unknown, nodeadmission.ObservedOther))
+	f("the plugin itself failed", "", does("patch nodes worker-1"), byRBAC(500), admission(deny, nodeadmission.ObservedDeny))
+	f("the API server failed in a race", "", does("patch nodes worker-1"), byRBAC(504), admission(deny, nodeadmission.ObservedOther), func(r *Request) { r.Admission.Race = true })
+	f("what a kubelet is refused", "", does("create pods shop/web-worker-1"), byRBAC(504), admission(deny, nodeadmission.ObservedOther),
+		func(r *Request) {
+			r.Admission.Message = `pods "web-worker-1" is forbidden: node "worker-1" can not create pods that reference configmaps`
+		})
 	f("a race", "", does("patch nodes worker-1"), byRBAC(200), admission(deny, passed), func(r *Request) { r.Admission.Race = true })
 	f("of a race of the authorizer", "critical: patch nodes worker-1 by node worker-1 succeeded"+refuses,
 		does("patch nodes worker-1"), byRBAC(200), admission(deny, passed), race)
@@ -50,6 +60,10 @@ func TestBypass(t *testing.T) {
 		if got := check(t, rule, w, nil, r); got != "" || check(t, foreign, w, nil, r) == "" {
 			t.Errorf("%s: %q, and by the other rule %q", what, got, check(t, foreign, w, nil, r))
 		}
+	}
+	failed := request(does("patch nodes worker-2"), byRBAC(504), admission(deny, nodeadmission.ObservedOther))
+	if got := check(t, foreign, w, nil, failed); got != "high: patch nodes worker-2 by node worker-1 passed authorization, and the API server failed with code 504: it may have carried it out" {
+		t.Errorf("the API server failed: %s", got)
 	}
 	r := request(does("create leases.coordination.k8s.io kube-node-lease/worker-2"), byRBAC(409), admission(deny, passed))
 	if got := check(t, foreign, w, nil, r); got != "critical: create leases.coordination.k8s.io kube-node-lease/worker-2 by node worker-1 went through: NodeRestriction is not in force" {

@@ -17,6 +17,7 @@ const (
 	WriteRefusedByAdmission Reason = "write-refused-by-admission"
 	WriteFailed             Reason = "write-failed"
 	WriteUnclear            Reason = "write-unclear"
+	WriteUnanswered         Reason = "write-unanswered"
 )
 
 func foreignNodeWrite() *Rule {
@@ -28,6 +29,7 @@ func foreignNodeWrite() *Rule {
 			{Reason: WriteRefused, Doc: "the write was not authorized"},
 			{Reason: WriteRefusedByAdmission, Doc: "the write was authorized, and admission refused it"},
 			{Reason: WriteFailed, Doc: "the write was authorized, and failed otherwise"},
+			{Reason: WriteUnanswered, Doc: "the write was authorized, and the API server failed (5xx): it may have carried it out"},
 			{Reason: WriteUnclear, Doc: "the write passed admission, and may be of a pod of the same name that was on the node within ten minutes (low)"},
 		},
 		Doc: `A node writes an object of another node
@@ -86,6 +88,8 @@ func checkForeignWrite(r *Request, s State, _ *Memory, f *Finding) bool {
 		f.Severity, f.Reason = Critical, WriteSucceeded
 	case r.Allowed && r.Event.Code == http.StatusForbidden:
 		f.Reason = WriteRefusedByAdmission
+	case mayBeDone(r):
+		f.Reason, f.Params = WriteUnanswered, append(f.Params, codes.Int(ParamCode, r.Event.Code))
 	case r.Allowed:
 		f.Reason, f.Params = WriteFailed, append(f.Params, codes.Int(ParamCode, r.Event.Code))
 	}

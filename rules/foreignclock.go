@@ -37,6 +37,9 @@ func PassedByClock(r *Request, s State) bool { return byClock(r, s) != notClock 
 func byClock(r *Request, s State) clockWord {
 	a := r.Attrs
 	gone := r.Allowed && r.Event.Code == http.StatusNotFound
+	if otherPod := r.Allowed && r.Event.Code == http.StatusConflict && a.Verb == "delete"; otherPod && s != nil && r.IsNode && a.APIGroup == "" && a.Resource == "pods" {
+		return ownPod(r, s)
+	}
 	if s == nil || !r.IsNode || !r.Succeeded() && !gone || a.APIGroup != "" || a.Resource != "pods" || a.Name == "" {
 		return notClock
 	}
@@ -62,6 +65,18 @@ func byClock(r *Request, s State) clockWord {
 	if struck {
 		return notClock
 	}
+	return word
+}
+
+// ownPod says isClock if a deletion that was refused (409) names a pod that was on the node at any time: a kubelet that was away deletes it when its name is
+// already another pod's. Without a UID in the log, a pod of the name must have been there.
+func ownPod(r *Request, s State) (word clockWord) {
+	uid := writtenUID(r)
+	s.PodStays(r.Attrs.Namespace, r.Attrs.Name, uid, time.Time{}, r.Time.Add(ClockDoubt), func(stay *nodeauthz.Stay) {
+		if stay.Node == r.Node && (uid == "" || !stay.UIDKnown || stay.Is) {
+			word = isClock
+		}
+	})
 	return word
 }
 

@@ -14,6 +14,7 @@ func TestForeignWriteByClock(t *testing.T) {
 	rule := foreignNodeWrite()
 	const (
 		through = "critical: %s by node worker-1 went through: NodeRestriction is not in force"
+		failed  = "high: %s by node worker-1 passed authorization and failed with code 409"
 		unclear = "low: %s by node worker-1 went through, and the log does not show whether it was of the pod on another node or of one of the same name that was on the node within ten minutes"
 	)
 	at := request().Time
@@ -55,6 +56,13 @@ func TestForeignWriteByClock(t *testing.T) {
 
 		{"minutes apart", "delete pods shop/db-0", "", 200, []stay{before(-300), other(-299, 9000)}, unclear},
 		{"the status minutes apart", "patch pods/status shop/db-0", "", 200, []stay{before(-300), other(-299, 9000)}, unclear},
+		{"refused, by the UID of its own of long ago", "delete pods shop/db-0", `{"preconditions":{"uid":"mine"}}`, 409, []stay{before(-2000), other(-1999, 9000)}, ""},
+		{"refused, and its own was here long ago", "delete pods shop/db-0", "", 409, []stay{before(-2000), other(-1999, 9000)}, ""},
+		{"refused, by the UID of the other", "delete pods shop/db-0", `{"preconditions":{"uid":"other"}}`, 409, []stay{before(-2), other(-1, 9000)}, failed},
+		{"refused, by the UID of none", "delete pods shop/db-0", `{"preconditions":{"uid":"third"}}`, 409, []stay{before(-2), other(-1, 9000)}, failed},
+		{"refused, and none was here", "delete pods shop/db-0", "", 409, []stay{other(-9000, 9000)}, failed},
+		{"a status that is refused", "patch pods/status shop/db-0", `{"metadata":{"uid":"mine"}}`, 409, []stay{before(-2000), other(-1999, 9000)}, failed},
+
 		{"one that lives on", "delete pods shop/db-0", "", 200, []stay{other(-9000, 290), after(300, 9000)}, unclear},
 	} {
 		w := &world{pods: map[string]string{"shop/db-0": "worker-2"}, stays: map[string][]stay{"shop/db-0": c.stays}}
@@ -64,7 +72,7 @@ func TestForeignWriteByClock(t *testing.T) {
 		if got := check(t, rule, w, nil, r); got != want {
 			t.Errorf("%s:\n got %q\nwant %q", c.name, got, want)
 		}
-		if got := PassedByClock(r, w); got != (c.want != through) {
+		if got := PassedByClock(r, w); got != (c.want != through && c.want != failed) {
 			t.Errorf("%s: passed by clock is %t", c.name, got)
 		}
 	}

@@ -222,6 +222,9 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeRestrictionCut: func(i *checks.Item) string {
 		return strings.TrimSuffix("the event of a node's write was too long, so that its body is not known, nor what NodeRestriction says of it: "+i.Object, ": ")
 	},
+	checks.CodeRestrictionUnanswered: func(i *checks.Item) string {
+		return strings.TrimSuffix("the API server failed on a write that NodeRestriction refuses, and may have carried it out: "+i.Object, ": ")
+	},
 	checks.CodeRestrictionUnclear: func(i *checks.Item) string {
 		return strings.TrimSuffix("a write passed that NodeRestriction refuses unless the clock of an API server is wrong: "+i.Object, ": ")
 	},

@@ -78,6 +78,9 @@ var findings = map[rules.Reason]func(*said) string{
 	},
 	rules.WriteRefused:            func(s *said) string { return s.byNode() + " was refused" },
 	rules.WriteRefusedByAdmission: func(s *said) string { return s.byNode() + " was refused by admission" },
+	rules.WriteUnanswered: func(s *said) string {
+		return s.byNode() + " passed authorization, and the API server failed with code " + s.p.Text(rules.ParamCode) + ": it may have carried it out"
+	},
 	rules.WriteFailed: func(s *said) string {
 		return s.byNode() + " passed authorization and failed with code " + s.p.Text(rules.ParamCode)
 	},
@@ -85,6 +88,9 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.BypassSucceeded: func(s *said) string { return s.bypass("succeeded") },
 	rules.BypassFailed: func(s *said) string {
 		return s.bypass("passed admission and failed with code " + s.p.Text(rules.ParamCode))
+	},
+	rules.BypassUnanswered: func(s *said) string {
+		return s.bypass("may have been carried out: the API server failed with code " + s.p.Text(rules.ParamCode))
 	},
 
 	rules.LiveNodeSigned: func(s *said) string {
