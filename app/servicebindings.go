@@ -53,7 +53,7 @@ func (b *boundBook) look(now time.Time) {
 	maps.Copy(b.goes, fresh.goes)
 	maps.Copy(b.subjects, fresh.subjects)
 	maps.Copy(b.went, fresh.went)
-	b.ever, b.last = fresh.ever, fresh.last
+	b.ever, b.last, b.rights = fresh.ever, fresh.last, fresh.rights
 }
 
 // add takes in a judgement. What a binding of system:node allowed that the state does not have was not judged: nobody knows what else it gives.

@@ -359,6 +359,8 @@ A binding goes in each of these cases:
 These bindings stay:
 
 - the bindings of kubeadm and the documented bindings of providers, as long as their roles give no more than is documented;
+- ClusterRoleBindings of the API server's own ClusterRoles for TLS bootstrapping, under any name: 'system:node-bootstrapper', and
+  'system:certificates.k8s.io:certificatesigningrequests:nodeclient' and ':selfnodeclient'. A binding of 'nodeclient' to nodes does not count;
 - bindings that give only named audiences of tokens ('request-serviceaccounts-token-audience'). Image credential providers need them.
 
 A binding without subjects is harmless: the API server creates the binding 'system:node' again without subjects.

@@ -33,17 +33,19 @@ func (f Fate) String() string {
 
 // Why a binding has its fate.
 const (
-	WhyRole         Code = "role-system-node"
-	WhyCopy         Code = "copy-of-system-node"
-	WhySubject      Code = "subject-is-a-node"
-	WhyBootstrap    Code = "subject-is-a-bootstrap-group"
-	WhyNoSubjects   Code = "no-subjects"
-	WhyKubeadm      Code = "kubeadm"
-	WhyProvider     Code = "provider"
-	WhyDocumented   Code = "documented"
-	WhyAudience     Code = "token-audience" // an image credential provider needs it
-	WhyKeep         Code = "keep"
-	WhyRulesChanged Code = "rules-changed" // it would stay, but its role gives more than is documented
+	WhyRole       Code = "role-system-node"
+	WhyCopy       Code = "copy-of-system-node"
+	WhySubject    Code = "subject-is-a-node"
+	WhyBootstrap  Code = "subject-is-a-bootstrap-group"
+	WhyNoSubjects Code = "no-subjects"
+	WhyKubeadm    Code = "kubeadm"
+	WhyProvider   Code = "provider"
+	WhyDocumented Code = "documented"
+	WhyAudience   Code = "token-audience" // an image credential provider needs it
+	// WhyBootstrapRole is of a binding of a ClusterRole that the API server makes for TLS bootstrapping.
+	WhyBootstrapRole Code = "bootstrap-role"
+	WhyKeep          Code = "keep"
+	WhyRulesChanged  Code = "rules-changed" // it would stay, but its role gives more than is documented
 )
 
 // Inventoried is a binding and its fate.
@@ -140,7 +142,7 @@ func bootstraps(s rbac.SubjectRef) bool {
 	return s.Kind == rbacv1.GroupKind && (s.Name == bootstrapGroup || strings.HasPrefix(s.Name, bootstrapPrefix))
 }
 
-// staying is a binding that nodes need whoever authorizes them, with the most that its role gives.
+// staying is a binding that nodes need whoever authorizes them, with the most that its role gives. Without a name it is any binding of the role.
 type staying struct {
 	binding rbac.BindingRef
 	prefix  bool // of the name, which a minor follows
@@ -156,6 +158,9 @@ func (s *staying) is(b *rbac.BindingInfo) bool {
 	}
 	if s.joins && slices.ContainsFunc(b.Subjects, rbac.SubjectRef.ForNodes) {
 		return false
+	}
+	if s.binding.Name == "" {
+		return b.Role == rbac.RoleRef{Kind: rbac.KindClusterRole, Name: s.role}
 	}
 	if s.prefix {
 		return strings.HasPrefix(b.Binding.Name, s.binding.Name) && b.Role.Name == b.Binding.Name
@@ -183,6 +188,8 @@ func stays() []staying {
 			cluster(name), false, "system:certificates.k8s.io:certificatesigningrequests:" + sub, []rbacv1.PolicyRule{rule(certificates, requests+"/"+sub, nil, "create")}, why, false,
 		}
 	}
+	client := approved("", "nodeclient", WhyBootstrapRole)
+	client.joins = true // a node that has a certificate renews it by selfnodeclient
 	return []staying{
 		{cluster("kubeadm:kubelet-bootstrap"), false, "system:node-bootstrapper", bootstrap, WhyKubeadm, false},
 		approved("kubeadm:node-autoapprove-bootstrap", "nodeclient", WhyKubeadm),
@@ -201,6 +208,10 @@ func stays() []staying {
 			cluster("eks:node-bootstrapper"), false, "eks:node-bootstrapper",
 			[]rbacv1.PolicyRule{rule(certificates, requests, nil, "create"), rule(certificates, requests+"/selfnodeserver", nil, "create")}, WhyProvider, false,
 		},
+		// The API server makes these roles for TLS bootstrapping, and each distribution has names of its own for their bindings.
+		{cluster(""), false, "system:node-bootstrapper", bootstrap, WhyBootstrapRole, false},
+		client,
+		approved("", "selfnodeclient", WhyBootstrapRole),
 	}
 }
 

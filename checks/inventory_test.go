@@ -73,6 +73,21 @@ func TestInventory(t *testing.T) {
 		"kubeadm's kube-proxy":          {local("kube-proxy", "kube-proxy", get("configmaps", "kube-proxy"), group(joins)), Stays, WhyKubeadm},
 		"kube-proxy for all maps":       {local("kube-proxy", "kube-proxy", get("configmaps"), group(joins)), Goes, WhyRulesChanged},
 		"kubeadm's certificates":        {local("kubeadm:kubeadm-certs", "kubeadm:kubeadm-certs", get("secrets", "kubeadm-certs"), group(joins)), Stays, WhyKubeadm},
+		"the bootstrap role under any name": {
+			clusterBinding("system-bootstrap-node-bootstrapper", "system:node-bootstrapper", csr("certificatesigningrequests"), group("system:bootstrappers:nodes"), group("system:nodes")), Stays, WhyBootstrapRole,
+		},
+		"the bootstrap role, changed":               {clusterBinding("x", "system:node-bootstrapper", getAll, group("system:bootstrappers:nodes")), Goes, WhyRulesChanged},
+		"the bootstrap role's name in another role": {clusterBinding("system:node-bootstrapper", "mine", csr("certificatesigningrequests"), group("system:bootstrappers:nodes")), Goes, WhyBootstrap},
+		"the bootstrap role in a namespace":         {local("x", "system:node-bootstrapper", csr("certificatesigningrequests"), group("system:bootstrappers:nodes")), Goes, WhyBootstrap},
+		"approval for those that join": {
+			clusterBinding("x", "system:certificates.k8s.io:certificatesigningrequests:nodeclient", csr("certificatesigningrequests/nodeclient"), group("system:bootstrappers:nodes")), Stays, WhyBootstrapRole,
+		},
+		"approval of any node's for nodes": {
+			clusterBinding("x", "system:certificates.k8s.io:certificatesigningrequests:nodeclient", csr("certificatesigningrequests/nodeclient"), group("system:nodes")), Goes, WhySubject,
+		},
+		"renewal for nodes": {
+			clusterBinding("x", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", csr("certificatesigningrequests/selfnodeclient"), group("system:nodes")), Stays, WhyBootstrapRole,
+		},
 		"its name for nodes": {
 			local("kubeadm:kubeadm-certs", "kubeadm:kubeadm-certs", get("secrets", "kubeadm-certs"), group("system:nodes")), Goes, WhySubject,
 		},

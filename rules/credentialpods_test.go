@@ -45,4 +45,6 @@ func TestBodyCut(t *testing.T) {
 	f("what the body does not matter for", "", does("patch nodes worker-1"), byRBAC(200), unknown, func(r *Request) { r.Admission.Verdict = nodeadmission.Allow })
 	f("a read", "", does("list nodes"), byRBAC(200), func(r *Request) { r.Event.Cut = true })
 	f("a dry run", "", does("patch nodes worker-1"), byRBAC(200), unknown, func(r *Request) { r.Event.RequestURI = "/api/v1/nodes/worker-1?dryRun=All" })
+	f("a token for a dry run, which is a token", cut, does("create serviceaccounts/token shop/web"), byRBAC(201), unknown,
+		func(r *Request) { r.Event.RequestURI = "/api/v1/namespaces/shop/serviceaccounts/web/token?dryRun=All" })
 }
