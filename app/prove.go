@@ -159,6 +159,11 @@ func (p *prover) results(ctx context.Context, t *tally.Tally, window time.Durati
 		return nil, err
 	}
 	of.restricted = restrictionOf(refused)
+	off, err := p.store.RememberedOf(ctx, rememberedOff)
+	if err != nil {
+		return nil, err
+	}
+	own.Disabled = offDuring(own.Disabled, off, begin)
 	births, err := p.store.RememberedOf(ctx, rememberedBirths)
 	if err != nil {
 		return nil, err

@@ -520,7 +520,7 @@ The rules on which this answer rests ran.
 The rules 'rbac-excess-access', 'node-identity' and 'audit-coverage-gap' are on. The report lists how many findings an exception covers.
 
 ## What defeats it
-One of these rules is disabled.
+One of these rules is disabled, or 'nodetrail run' had it disabled in the window: what the rule did not look at then is not known.
 
 ## What to do
 Remove these rules from '--disable' and from 'rules.disable'. To ignore single findings, use exceptions.`
