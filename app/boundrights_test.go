@@ -1,0 +1,31 @@
+package app
+
+import (
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodetrail/nodetrail/rbac"
+)
+
+// A service that has just started knows no binding yet. What those give that it learns of counts as what somebody may give away.
+func TestRightsOfBindingsAfterTheStart(t *testing.T) {
+	store, now := rbac.NewStore(), time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	b := newBoundBook("x", store)
+	if len(b.rights) != 0 {
+		t.Fatalf("rights of nothing: %v", b.rights)
+	}
+	store.SetClusterRole(&rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: nodeRole}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}}},
+	}, now)
+	store.SetClusterRoleBinding(&rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: nodeRole}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: nodeRole},
+		Subjects: []rbacv1.Subject{{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:nodes"}},
+	}, now)
+	b.look(now.Add(time.Minute))
+	if len(b.rights) != 1 || b.rights[0].Resource != "secrets" || b.rights[0].Verb != "get" {
+		t.Errorf("rights of the binding: %+v", b.rights)
+	}
+}
