@@ -93,7 +93,7 @@ func checkChanges(t *testing.T, g *Graph, ev Evidence, now time.Time) {
 			t.Fatalf("a change without an edge: %+v", c)
 		}
 		if c.Began {
-			began[c.At.Time] = true
+			began[c.At.Time.Add(-c.At.Lag)] = true
 		} else {
 			ended[c.At.Time.Add(c.At.Slop)] = true
 		}

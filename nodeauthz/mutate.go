@@ -40,6 +40,8 @@ func (g *Graph) SetPod(p *Pod, at Stamp) {
 	g.adopt(id, u, node)
 	g.refineFrom(id, p.Bound, at)
 	r, s := g.tenure(id), g.sighting(id)
+	edges := boundaryOf(at)
+	edges.lag = 0 // an edge is not there before the pod
 	switch {
 	case r.open:
 		g.close(id)
@@ -51,14 +53,14 @@ func (g *Graph) SetPod(p *Pod, at Stamp) {
 			of = allGens
 		}
 		if of != 0 {
-			g.retarget(id, g.targets(p), boundaryOf(at), of)
+			g.retarget(id, g.targets(p), edges, of)
 		}
 	case t < s.seen:
-		g.rebase(id, g.targets(p), boundaryOf(at), g.lookAgain(r.claims, claims, eph < r.lastEph))
+		g.rebase(id, g.targets(p), edges, g.lookAgain(r.claims, claims, eph < r.lastEph))
 		return
 	default:
 		if r.extra != nil && eph == r.lastEph {
-			g.earlier(id, g.targets(p), boundaryOf(at), allGens&^g.lookAgain(r.claims, claims, false))
+			g.earlier(id, g.targets(p), edges, allGens&^g.lookAgain(r.claims, claims, false))
 		}
 		return
 	}
