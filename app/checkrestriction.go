@@ -62,20 +62,9 @@ func (b *restrictionBook) add(j *pipeline.Judgement) {
 func (p *proof) restriction(in *checks.Input) {
 	out := checks.Findings{}
 	for k, g := range p.groups() {
-		reason := tally.ReasonOf(g.Reason, k.Apart)
-		if k.Rule == rules.ForeignWrite && reason == rules.WriteUnanswered || k.Rule == rules.RestrictionBypass && reason == rules.BypassUnanswered {
+		if code := restrictionDoubt(&k, g); code != "" {
 			out.Looked++
-			out.NotKnown = append(out.NotKnown, writeItem(checks.CodeRestrictionUnanswered, &k, g))
-			continue
-		}
-		if k.Rule == rules.ForeignWrite && reason == rules.WriteUnclear {
-			out.Looked++
-			out.NotKnown = append(out.NotKnown, writeItem(checks.CodeRestrictionUnclear, &k, g))
-			continue
-		}
-		if k.Rule == rules.OversizedRequest && (reason == rules.BodyCut || reason == rules.EventTooLong && (k.Apart == rules.WriteTooLong || g.Wide)) {
-			out.Looked++
-			out.NotKnown = append(out.NotKnown, writeItem(checks.CodeRestrictionCut, &k, g))
+			out.NotKnown = append(out.NotKnown, writeItem(code, &k, g))
 			continue
 		}
 		if k.Rule != rules.RestrictionBypass && (k.Rule != rules.ForeignWrite || g.Severity != rules.Critical) {
@@ -91,6 +80,20 @@ func (p *proof) restriction(in *checks.Input) {
 		p.restrictionByHour(in, &out)
 	}
 	in.Restriction = &out
+}
+
+// restrictionDoubt is why a write does not tell whether NodeRestriction is in force, empty if it is no such write.
+func restrictionDoubt(k *tally.Key, g *tally.Group) checks.Code {
+	reason := tally.ReasonOf(g.Reason, k.Apart)
+	switch {
+	case k.Rule == rules.ForeignWrite && reason == rules.WriteUnanswered, k.Rule == rules.RestrictionBypass && reason == rules.BypassUnanswered:
+		return checks.CodeRestrictionUnanswered
+	case k.Rule == rules.ForeignWrite && reason == rules.WriteUnclear:
+		return checks.CodeRestrictionUnclear
+	case k.Rule == rules.OversizedRequest && (reason == rules.BodyCut || reason == rules.EventTooLong && (k.Apart == rules.WriteTooLong || g.Wide)):
+		return checks.CodeRestrictionCut
+	}
+	return ""
 }
 
 // writeItem is a write of a node, as a check lists it.

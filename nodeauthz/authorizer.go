@@ -124,7 +124,7 @@ func (a *Authorizer) Decide(attrs authorizer.Attributes, t time.Time) Answer {
 	if q.kind == KindNone {
 		return Answer{Verdict: q.verdict, Reason: a.reasonOf(q.reason), Static: true}
 	}
-	return a.reach(&q, node, t)
+	return a.reach(&q, node, t, t)
 }
 
 // Others reports whether the answer would be another one than as of t, or is unknown, at some instant from the skew before t through the skew after to.
@@ -137,16 +137,14 @@ func (a *Authorizer) Others(attrs authorizer.Attributes, t, to time.Time) bool {
 	if q.kind == KindNone {
 		return false
 	}
-	a.graph.mu.RLock()
-	defer a.graph.mu.RUnlock()
-	ans := a.reachedUntil(&q, node, unixNano(t), unixNano(to))
+	ans := a.reach(&q, node, t, to)
 	return ans.Race || ans.Verdict == Unknown
 }
 
-func (a *Authorizer) reach(q *question, node string, t time.Time) Answer {
+func (a *Authorizer) reach(q *question, node string, t, to time.Time) Answer {
 	a.graph.mu.RLock()
 	defer a.graph.mu.RUnlock()
-	return a.reached(q, node, unixNano(t))
+	return a.reachedUntil(q, node, unixNano(t), unixNano(to))
 }
 
 // MayAllow reports whether the answer may have been allow at some instant from from through to. It looks at the paths once, however long that is, and

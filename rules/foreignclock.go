@@ -37,10 +37,12 @@ func PassedByClock(r *Request, s State) bool { return byClock(r, s) != notClock 
 func byClock(r *Request, s State) clockWord {
 	a := r.Attrs
 	gone := r.Allowed && r.Event.Code == http.StatusNotFound
-	if otherPod := r.Allowed && r.Event.Code == http.StatusConflict && a.Verb == "delete"; otherPod && s != nil && r.IsNode && a.APIGroup == "" && a.Resource == "pods" {
+	switch {
+	case s == nil || !r.IsNode || a.APIGroup != "" || a.Resource != "pods" || a.Name == "":
+		return notClock
+	case r.Allowed && r.Event.Code == http.StatusConflict && a.Verb == "delete":
 		return ownPod(r, s)
-	}
-	if s == nil || !r.IsNode || !r.Succeeded() && !gone || a.APIGroup != "" || a.Resource != "pods" || a.Name == "" {
+	case !r.Succeeded() && !gone:
 		return notClock
 	}
 	uid, ends := writtenUID(r), !gone && (a.Verb == "delete" || a.Subresource == "eviction")
