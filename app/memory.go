@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync/atomic"
@@ -16,6 +17,11 @@ const (
 	serviceMemory = 176 << 20
 	// maxUncollected is how much may wait for the garbage collector where much is held that it need not read, in bytes.
 	maxUncollected = 64 << 20
+	// firstGarbage is how much the process may use before the garbage collector runs for the first time, in bytes. By itself it would run several times while the
+	// first megabytes of the state are read, of which nearly nothing is garbage.
+	firstGarbage = 64 << 20
+	// leastGarbage is that much by itself, where the percentage is 100.
+	leastGarbage = 4 << 20
 	// memoryEvery is how often it is looked at what is held. Of a large state each look finds a part.
 	memoryEvery = time.Second
 )
@@ -39,7 +45,9 @@ func HoldMemory(ctx context.Context, atLeast int64, percent int) {
 		return
 	}
 	defer memoryHeld.Store(false)
-	defer debug.SetGCPercent(debug.SetGCPercent(percent))
+	defer debug.SetGCPercent(debug.SetGCPercent(max(percent, firstGarbage/leastGarbage*100)))
+	collected := make(chan struct{})
+	runtime.AddCleanup(&struct{ _ *int }{}, func(c chan struct{}) { close(c) }, collected)
 	most := debug.SetMemoryLimit(-1) // of GOMEMLIMIT
 	defer debug.SetMemoryLimit(most)
 	held := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/heap:bytes"}}
@@ -51,6 +59,9 @@ func HoldMemory(ctx context.Context, atLeast int64, percent int) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-collected:
+			debug.SetGCPercent(percent)
+			collected = nil
 		case <-tick.C:
 		}
 	}

@@ -91,7 +91,7 @@ type Options struct {
 	Slack time.Duration
 	// MaxWaiting bounds the requests that wait. Default 65,536.
 	MaxWaiting int
-	// MaxBatches bounds the batches whose memory waiting requests hold. Default 56.
+	// MaxBatches bounds the batches whose memory waiting requests hold. Default 28.
 	MaxBatches int
 	// MaxRequests is how many requests are remembered to tell duplicates and further stages. Default a million.
 	MaxRequests int
@@ -111,7 +111,7 @@ func NewStream(j *Judge, state StateSink, opt Options, outs ...func(*Judgement) 
 		}
 	}
 	def(&opt.MaxWaiting, 1<<16)
-	def(&opt.MaxBatches, 56)
+	def(&opt.MaxBatches, 28)
 	def(&opt.MaxRequests, 1<<20)
 	def(&opt.MaxOpen, 20_000)
 	if opt.Slack == 0 {
@@ -164,16 +164,16 @@ func (s *Stream) Batch(b *Batch) error {
 	return nil
 }
 
-// lingerFor is how often helpers look for further work: for some tenths of a millisecond if nothing else can run.
-const lingerFor = 3000
+// lingerFor is how often helpers give way, and look for further work: for some tenths of a millisecond if nothing else can run.
+const lingerFor = 300
 
 const (
 	// sliceEvents is how many events change the state before requests are judged: enough for all cores to have some.
-	sliceEvents = 2048
+	sliceEvents = 4096
 	// sliceSpan is the log's time after which they are judged in any case.
 	sliceSpan = time.Second
 	// sliceBatches bounds the batches that wait for that. Most of their events may have been of no use to anybody.
-	sliceBatches = 8
+	sliceBatches = 4
 )
 
 // looks are those of some of the events.
