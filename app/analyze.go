@@ -19,6 +19,7 @@ import (
 	"github.com/nodetrail/nodetrail/ownrules"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/file"
+	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
@@ -30,6 +31,8 @@ type AnalyzeOptions struct {
 	Input
 	// Cluster is the cluster's name, for the report.
 	Cluster string
+	// Keep are bindings for nodes that are to stay: clusterrolebinding/NAME or rolebinding/NAMESPACE/NAME.
+	Keep []string
 	// Disable names the rules that are not checked; package rules has them.
 	Disable []string
 	// Own are rules that the user wrote; nil for none. They change no verdict and no check.
@@ -75,8 +78,23 @@ func (o *AnalyzeOptions) Validate() error {
 	if err := o.validateSkew(&o.Authorization); err != nil {
 		return err
 	}
+	for _, text := range o.Keep {
+		if _, err := rbac.ParseBindingRef(text); err != nil {
+			return optionError("Keep", "%w", err)
+		}
+	}
 	_, err := enabledRules(o.Disable)
 	return err
+}
+
+// keptOf are bindings of which each was parsed before.
+func keptOf(all []string) (out []rbac.BindingRef) {
+	for _, text := range all {
+		if ref, err := rbac.ParseBindingRef(text); err == nil {
+			out = append(out, ref)
+		}
+	}
+	return out
 }
 
 // Analysis is what came of Analyze.
@@ -99,7 +117,7 @@ type Analysis struct {
 // for nodes can go. The same logs and state give the same report.
 //
 // It returns an error, and no report, for options that Validate refuses, for logs that are not there or hold no audit event, for state that
-// cannot be read or holds nothing of use, for the errors of Begin and Each, and when ctx ends; an *UnknownError for a node that it does not find. It reads the logs and the state, and writes
+// cannot be read or holds nothing of use, for the errors of Begin and Each, and when ctx ends; an *UnknownError for a node of Nodes or a binding of Keep that it does not find. It reads the logs and the state, and writes
 // nothing.
 func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	if err := o.Validate(); err != nil {
@@ -115,6 +133,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	if o.Own != nil {
 		p.judged.Own = o.Own
 	}
+	p.judged.Kept = keptOf(o.Keep)
 	p.judged.Kubelets, p.judged.Bootstrap, p.logs.All = o.KubeletUserAgents, o.Bootstrap, o.AllRequests
 	p.logs.Ledger = evidence.New()
 	denials, err := readDenials(ctx, o.ApiserverLogs, o.Stdin)
@@ -136,7 +155,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	var over *overTime
 	var bound *bindingBook
 	p.others = func(s *cluster.State) *audit.Subjects {
-		bound = newBindingBook(s.RBAC)
+		bound = newBindingBook(s.RBAC, p.judged.Kept)
 		p.logs.See = bound.see
 		return bound.others()
 	}
@@ -186,7 +205,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	f.MinWindow, f.Begins = o.MinWindow, res.Begins
 	denials.tell(&f, later(res.First, p.logs.Window.Since), p.end(res))
 	proven := proof{
-		minWindow: o.MinWindow, only: o.Nodes, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents,
+		minWindow: o.MinWindow, kept: p.judged.Kept, only: o.Nodes, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents,
 		restricted: restricted, births: births, nodeGroups: groups, held: held, bound: bound, lags: lags, races: races.list(o.KubeletUserAgents), racesKnown: len(races.full) == 0, since: p.logs.Window.Since, begins: res.Begins, to: p.end(res),
 		missed: over.missed, missedOfNodes: over.missedOfNodes,
 	}
@@ -196,6 +215,9 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		if f.HasState {
 			proven.state = newStateProof(setup, begin, proven.to)
 		}
+	}
+	if err := bound.unknown(p.judged.Kept); err != nil {
+		return nil, err
 	}
 	if err := proven.only.check(proven.state, b.Tally()); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 // A service that has just started knows no binding yet. What those give that it learns of counts as what somebody may give away.
 func TestRightsOfBindingsAfterTheStart(t *testing.T) {
 	store, now := rbac.NewStore(), time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
-	b := newBoundBook("x", store)
+	b := newBoundBook("x", store, nil)
 	if len(b.rights) != 0 {
 		t.Fatalf("rights of nothing: %v", b.rights)
 	}

@@ -137,25 +137,20 @@ type removed struct {
 func parseRemoval(list []string) (*removal, error) {
 	r := &removal{met: make([]bool, len(list))}
 	for _, s := range list {
-		kind, name, ok := strings.Cut(s, "/")
+		kind, name, _ := strings.Cut(s, "/")
 		item := removed{text: s}
 		switch strings.ToLower(kind) {
-		case "clusterrolebinding", "clusterrolebindings":
-			item.binding = rbac.BindingRef{Kind: rbac.KindClusterRoleBinding, Name: name}
-		case "rolebinding", "rolebindings":
-			var namespace string
-			if namespace, name, ok = strings.Cut(name, "/"); !ok || namespace == "" {
-				return nil, optionError("Without", "%q lacks the namespace: rolebinding/NAMESPACE/NAME", s)
+		case "clusterrolebinding", "clusterrolebindings", "rolebinding", "rolebindings":
+			var err error
+			if item.binding, err = rbac.ParseBindingRef(s); err != nil {
+				return nil, optionError("Without", "%w", err)
 			}
-			item.binding = rbac.BindingRef{Kind: rbac.KindRoleBinding, Namespace: namespace, Name: name}
 		case "group":
 			item.subject = rbac.SubjectRef{Kind: "Group", Name: name}
 		case "user":
 			item.subject = rbac.SubjectRef{Kind: "User", Name: name}
-		default:
-			ok = false
 		}
-		if !ok || name == "" {
+		if name == "" || item.binding == (rbac.BindingRef{}) && item.subject == (rbac.SubjectRef{}) {
 			return nil, optionError("Without", "%q is none of clusterrolebinding/NAME, rolebinding/NAMESPACE/NAME, group/NAME, user/NAME", s)
 		}
 		r.items = append(r.items, item)
@@ -192,14 +187,7 @@ func (r *removal) words() []string {
 // maxNamed bounds how many names of the log are kept: to propose one of them, or as those of bindings that the state lacks.
 const maxNamed = 10_000
 
-// bindingName and subjectName are how an item names a binding or a subject; empty for a subject that it cannot name.
-func bindingName(b rbac.BindingRef) string {
-	if b.Kind == rbac.KindRoleBinding {
-		return "rolebinding/" + b.Namespace + "/" + b.Name
-	}
-	return "clusterrolebinding/" + b.Name
-}
-
+// subjectName is how an item names a subject; empty for one that it cannot name.
 func subjectName(s rbac.SubjectRef) string {
 	if s.Kind == rbacv1.GroupKind || s.Kind == rbacv1.UserKind {
 		return strings.ToLower(s.Kind) + "/" + s.Name
@@ -213,7 +201,7 @@ func (r *removal) see(g *rbac.Grant) {
 		return
 	}
 	r.removes(*g)
-	for _, name := range []string{bindingName(g.Binding), subjectName(g.Subject)} {
+	for _, name := range []string{g.Binding.String(), subjectName(g.Subject)} {
 		if name != "" && len(r.named) < maxNamed && !r.named[name] {
 			if r.named == nil {
 				r.named = map[string]bool{}
@@ -233,7 +221,7 @@ func (r *removal) unknown(s *rbac.Store) error {
 		all = map[string]bool{}
 	}
 	for b := range s.BindingsDuring(time.Time{}, time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)) {
-		all[bindingName(b.Binding)] = true
+		all[b.Binding.String()] = true
 		for i := range r.items {
 			r.met[i] = r.met[i] || b.Binding == r.items[i].binding
 		}

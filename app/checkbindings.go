@@ -23,7 +23,9 @@ import (
 // system:node, or a copy of it, is bound; and what nodes have by such a binding as members of another group.
 type bindingBook struct {
 	store *rbac.Store
-	// goes are all bindings of the state that would go, at whatever time they were there; subjects are those of their subjects that are no nodes.
+	// kept are to stay: a request that one of them allows, too, does not need those that go.
+	kept []rbac.BindingRef
+	// goes are all bindings of the state that would go if none were kept, at whatever time they were there; subjects are those of their subjects that are no nodes.
 	goes     map[rbac.BindingRef]bool
 	subjects map[rbac.SubjectRef]bool
 	// last are those that go as the state has them in the end.
@@ -61,9 +63,9 @@ const (
 // endOfTime is later than all of a state.
 func endOfTime() time.Time { return time.Unix(1<<32, 0) }
 
-func newBindingBook(s *rbac.Store) *bindingBook {
+func newBindingBook(s *rbac.Store, kept []rbac.BindingRef) *bindingBook {
 	b := &bindingBook{
-		store: s, goes: map[rbac.BindingRef]bool{}, subjects: map[rbac.SubjectRef]bool{}, went: map[rbac.BindingRef][]checks.Span{}, uses: map[bindingUse]*checks.Use{},
+		store: s, kept: kept, goes: map[rbac.BindingRef]bool{}, subjects: map[rbac.SubjectRef]bool{}, went: map[rbac.BindingRef][]checks.Span{}, uses: map[bindingUse]*checks.Use{},
 		reasons: map[string]bool{}, named: map[rbac.BindingRef]rbac.Grant{}, ever: map[rbac.BindingRef]bool{}, last: map[rbac.BindingRef]bool{},
 		members: memberBook{groups: map[string][]string{}, uses: map[memberUse]*memberRequest{}},
 	}
@@ -74,14 +76,14 @@ func newBindingBook(s *rbac.Store) *bindingBook {
 		b.ever[all[i].Binding] = true
 	}
 	systemNode, _ := s.ClusterRoleRules(nodeRole, endOfTime())
-	fate := checks.Fates(systemNode)
+	fate, fateAtLast := checks.Fates(systemNode, nil), checks.Fates(systemNode, kept)
 	for i := range all {
 		x := &all[i]
 		if fate(x) != checks.Goes {
 			continue
 		}
 		b.goes[x.Binding] = true
-		if i >= earlier {
+		if i >= earlier && fateAtLast(x) == checks.Goes {
 			b.last[x.Binding] = true
 		}
 		for _, s := range x.Subjects {
@@ -102,6 +104,26 @@ func newBindingBook(s *rbac.Store) *bindingBook {
 }
 
 const nodeRole = "system:node"
+
+// unknown is an *UnknownError for a binding that is to stay and was never there; nil if there is none.
+func (b *bindingBook) unknown(kept []rbac.BindingRef) error {
+	known := map[rbac.BindingRef]bool{}
+	if b != nil {
+		known = b.ever
+	}
+	for _, ref := range kept {
+		if known[ref] {
+			continue
+		}
+		e := &UnknownError{What: "binding", Name: ref.String(), Where: "the state"}
+		for other := range known {
+			e.Known = append(e.Known, other.String())
+		}
+		slices.Sort(e.Known)
+		return e
+	}
+	return nil
+}
 
 // others are those whose requests have to be read in addition to those of nodes; nil for nobody.
 func (b *bindingBook) others() *audit.Subjects {
@@ -317,6 +339,7 @@ func (b *bindingBook) ask(j *pipeline.Judgement, a authorizer.Attributes, who *a
 			return // another authorizer
 		}
 	}
+	by = pipeline.KeptGrant(b.store, b.kept, a, j.Time, rbac.Grant{Binding: by}).Binding
 	b.note(j, a, who, bindingUse{binding: by, impersonation: impersonation})
 	b.askLast(j, a, who, impersonation, by)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/nodetrail/nodetrail/coverage"
 	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
+	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
@@ -30,6 +31,7 @@ import (
 type proof struct {
 	sorted    []tally.Key // of the groups, once they were asked for
 	minWindow time.Duration
+	kept      []rbac.BindingRef
 	only      onlyNodes
 	ledger    *evidence.Ledger
 	tally     *tally.Tally
@@ -71,7 +73,7 @@ type proof struct {
 // input is what the checks conclude from.
 func (p *proof) input() *checks.Input {
 	in := &checks.Input{
-		Options: checks.Options{MinWindow: p.span(), Only: p.only}, Ledger: p.ledger,
+		Options: checks.Options{MinWindow: p.span(), Keep: p.kept, Only: p.only}, Ledger: p.ledger,
 		Log: checks.Log{Until: p.to, Requests: p.tally.Sums.Allow + p.tally.Sums.Deny + p.tally.Sums.Unknown},
 	}
 	if len(p.only) > 0 {

@@ -50,7 +50,7 @@ func (o *ReachOptions) Validate() error {
 
 // UnknownError is a name that is in nothing that was read.
 type UnknownError struct {
-	// What is what should have that name: node, or binding or subject.
+	// What is what should have that name: node, binding, or binding or subject.
 	What string
 	Name string
 	// Where says what was read.

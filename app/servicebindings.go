@@ -29,9 +29,9 @@ const missingEvery = 100 * time.Millisecond
 // rememberedUses is the kind of memory in which uses of bindings are stored.
 const rememberedUses = "binding-uses"
 
-func newBoundBook(book string, s *rbac.Store) *boundBook {
+func newBoundBook(book string, s *rbac.Store, kept []rbac.BindingRef) *boundBook {
 	seen := s.Changes()
-	return &boundBook{bindingBook: newBindingBook(s), book: book, seen: seen, told: map[bindingUse]int64{}}
+	return &boundBook{bindingBook: newBindingBook(s, kept), book: book, seen: seen, told: map[bindingUse]int64{}}
 }
 
 // refresh looks for bindings that go and were not there before.
@@ -49,7 +49,7 @@ func (b *boundBook) look(now time.Time) {
 		return
 	}
 	b.seen = changes
-	fresh := newBindingBook(b.store)
+	fresh := newBindingBook(b.store, b.kept)
 	maps.Copy(b.goes, fresh.goes)
 	maps.Copy(b.subjects, fresh.subjects)
 	maps.Copy(b.went, fresh.went)

@@ -54,7 +54,7 @@ func openWitnessed(ctx context.Context, s *store.Store, w witnessed) (*witnessed
 		return nil, err
 	}
 	book := w.instance + " " + time.Now().UTC().Format(time.RFC3339Nano)
-	w.races, w.refused, w.bound = newRaceBook(book), newRestrictionBook(), newBoundBook(book, w.state.RBAC)
+	w.races, w.refused, w.bound = newRaceBook(book), newRestrictionBook(), newBoundBook(book, w.state.RBAC, w.setup.Judge.Kept)
 	w.births, w.groups, w.written, w.book = newBirthBook(), newGroupBook(), newWrittenBook(), book
 	held, err := s.RememberedOf(ctx, rememberedHolders)
 	if err != nil {

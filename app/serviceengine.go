@@ -65,7 +65,7 @@ func openCourt(ctx context.Context, c *config.Config, p *courtParts) (*court, er
 	out := &court{
 		setup: judging.New(p.state.State, judging.Options{
 			Features: features, Admission: admissionOf(&features, cmp.Or(c.Authorization.KubernetesVersion, asked), c.Authorization.FeatureGates),
-			Versions: versions, Skew: c.Skew.D(), Mode: mode, Rules: enabled, Own: c.Own(), Kubelets: c.Rules.KubeletUserAgents, Bootstrap: bootstrapOf(c), Live: p.state.live != nil,
+			Versions: versions, Skew: c.Skew.D(), Mode: mode, Rules: enabled, Own: c.Own(), Kubelets: c.Rules.KubeletUserAgents, Kept: keptOf(c.Readiness.Keep), Bootstrap: bootstrapOf(c), Live: p.state.live != nil,
 		}),
 		// Those of all rules: one that is enabled later has to know what was before.
 		detectors: rules.NewDetectors(rules.All(), detectorOptions(c)),
@@ -112,7 +112,7 @@ func (j *court) configure(c *config.Config) error {
 		return err
 	}
 	return j.Do(context.Background(), func() {
-		j.setup.Judge.Rules, j.setup.Judge.Own = enabled, c.Own()
+		j.setup.Judge.Rules, j.setup.Judge.Own, j.setup.Judge.Kept = enabled, c.Own(), keptOf(c.Readiness.Keep)
 		j.setup.Judge.Memory.Kubelets, j.setup.Judge.Memory.Bootstrap = c.Rules.KubeletUserAgents, bootstrapOf(c)
 		j.detectors.Configure(detectorOptions(c))
 	})

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,47 @@ import (
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/internal/test/days"
 )
+
+// A client can do without a binding that goes if one that is kept gives the same, and still gives it in the end.
+func TestReadyKeepsBindings(t *testing.T) {
+	want := map[string]string{"keep-node": "", "keep-account": "", "keep-ended": string(checks.CodeNeedsBinding), "keep-trimmed": string(checks.CodeOtherEnded)}
+	for _, m := range days.Mutations(1) {
+		if !strings.HasPrefix(m.Name, "keep-") {
+			continue
+		}
+		code, ok := want[m.Name]
+		if delete(want, m.Name); !ok {
+			t.Fatalf("there is no expectation for %s", m.Name)
+		}
+		t.Run(m.Name, func(t *testing.T) {
+			d, ok := m.Apply(threeHours(t, 12, days.Options{}))
+			if !ok {
+				t.Fatal("it does not apply")
+			}
+			keep := func(name string) func(o *AnalyzeOptions) {
+				return func(o *AnalyzeOptions) { o.MinWindow, o.Keep = d.Options.Span-2*time.Minute, []string{name} }
+			}
+			got := open(provenDay(t, d, keep("ClusterRoleBinding/"+days.Kept)))
+			if code == "" && got["nothing-depends"] != nil || code != "" && !slices.Contains(got["nothing-depends"], code) {
+				t.Errorf("kept: %v, want %q", got, code)
+			}
+			// The owner cannot keep what the question is about.
+			legacy := "legacy:system:node"
+			if got := open(provenDay(t, d, keep("clusterrolebinding/"+legacy))); got["nothing-depends"] == nil {
+				t.Errorf("%s kept: %v", legacy, got)
+			}
+			o := dayOptions(t, d)
+			keep("rolebinding/kube-system/kepd")(&o)
+			var unknown *UnknownError
+			if _, err := Analyze(t.Context(), o); !errors.As(err, &unknown) || !slices.Contains(unknown.Known, "clusterrolebinding/"+days.Kept) {
+				t.Errorf("a binding that was never there: %v", err)
+			}
+		})
+	}
+	if len(want) > 0 {
+		t.Errorf("there are no mutations %v", want)
+	}
+}
 
 // A client can do without a binding that goes only if it can in the end, too, however long before it asked.
 func TestReadyNeedsSpareRightsInTheEnd(t *testing.T) {

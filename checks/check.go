@@ -150,7 +150,7 @@ func All() []Check {
 		{"node-authorizer-on", Ready | Confined, docNodeAuthorizerOn, nil, nodeAuthorizerOn},
 		{"version-known", Ready, docVersionKnown, nil, versionKnown},
 		{NothingDepends, Ready, docNothingDepends, nil, nothingDepends},
-		{"bindings-inventoried", Ready, docBindingsInventoried, nil, bindingsInventoried},
+		{nameInventoried, Ready, docBindingsInventoried, nil, bindingsInventoried},
 		{IdentitiesConform, Ready | Confined, docIdentitiesConform, nil, identitiesConform},
 		{"races-decided", Ready, docRacesDecided, nil, racesDecided},
 		{"agreement", Ready, docAgreement, nil, agreement},

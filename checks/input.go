@@ -22,7 +22,7 @@ type Options struct {
 	NodeGrace time.Duration
 	// MaxRaces is how many races of one client on one object are ordinary, 20 by default.
 	MaxRaces int64
-	// Keep are the bindings for nodes that are to stay.
+	// Keep are the bindings for nodes that are to stay. One that gives the group system:nodes all of system:node goes all the same.
 	Keep []rbac.BindingRef
 	// Only names the nodes that both questions are about, empty for all: see OfOthers.
 	Only []string

@@ -74,11 +74,11 @@ func Inventory(all []rbac.BindingInfo, systemNode []rbacv1.PolicyRule, keep []rb
 	return out
 }
 
-// Fates returns what says the fate of bindings, as Inventory does where none is kept.
-func Fates(systemNode []rbacv1.PolicyRule) func(*rbac.BindingInfo) Fate {
+// Fates returns what says the fate of bindings, as Inventory does.
+func Fates(systemNode []rbacv1.PolicyRule, keep []rbac.BindingRef) func(*rbac.BindingInfo) Fate {
 	node := atomsOf(systemNode)
 	return func(b *rbac.BindingInfo) Fate {
-		fate, _ := fateOf(b, node, nil)
+		fate, _ := fateOf(b, node, keep)
 		return fate
 	}
 }
@@ -113,10 +113,11 @@ func fateOf(b *rbac.BindingInfo, node map[atom]bool, keep []rbac.BindingRef) (Fa
 	if len(b.Subjects) == 0 {
 		return Empty, WhyNoSubjects
 	}
-	if slices.Contains(keep, b.Binding) {
+	whole := why == WhyRole || why == WhyCopy
+	if slices.Contains(keep, b.Binding) && !(whole && slices.Contains(b.Subjects, rbac.SubjectRef{Kind: rbacv1.GroupKind, Name: user.NodesGroup})) {
 		return Stays, WhyKeep
 	}
-	if why == WhyRole || why == WhyCopy {
+	if whole {
 		return Goes, why
 	}
 	if b.RoleExists && givesAudiencesOnly(atomsOf(b.Rules)) {
@@ -221,6 +222,24 @@ func nameOf(b rbac.BindingRef) string {
 	}
 	return b.Kind + " " + b.Name
 }
+
+// Kept returns what says, by the results of the checks, whether a binding stays because it is to be kept.
+func Kept(all []Result) func(rbac.BindingRef) bool {
+	kept := map[string]bool{}
+	for i := range all {
+		if all[i].Check != nameInventoried {
+			continue
+		}
+		for _, item := range all[i].Evidence {
+			if item.Code == CodeBindingStays && item.Value == string(WhyKeep) {
+				kept[item.Object] = true
+			}
+		}
+	}
+	return func(ref rbac.BindingRef) bool { return kept[nameOf(ref)] }
+}
+
+const nameInventoried = "bindings-inventoried"
 
 func bindingsInventoried(in *Input) Result {
 	p := proof{}

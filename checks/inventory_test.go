@@ -63,6 +63,8 @@ func TestInventory(t *testing.T) {
 		"no bootstrappers":              {clusterBinding("x", "view", getAll, group("system:bootstrappersX")), Unrelated, ""},
 		"everybody":                     {clusterBinding("x", "view", getAll, group("system:authenticated")), Unrelated, ""},
 		"kept":                          {clusterBinding("keep", "view", getAll, group("system:nodes")), Stays, WhyKeep},
+		"the question itself, kept":     {clusterBinding("keep", "system:node", systemNode, group("system:nodes")), Goes, WhyRole},
+		"a copy of it, kept":            {clusterBinding("keep", "copy", systemNode, userOf("x"), group("system:nodes")), Goes, WhyCopy},
 		"a canary that is kept":         {clusterBinding("keep", "system:node", systemNode, userOf("system:node:a")), Stays, WhyKeep},
 		"kubeadm's ConfigMap":           {local("kubeadm:nodes-kubeadm-config", "kubeadm:nodes-kubeadm-config", getMaps, group("system:nodes")), Stays, WhyKubeadm},
 		"of an old minor":               {local("kubeadm:kubelet-config-1.23", "kubeadm:kubelet-config-1.23", getMaps, group("system:nodes")), Stays, WhyKubeadm},

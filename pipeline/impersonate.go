@@ -30,8 +30,10 @@ func (j *Judge) impersonation(out *Judgement) {
 	if j.RBAC != nil {
 		for i, attrs := range Impersonates(ev, out.Attrs) {
 			without := j.RBAC.AuthorizeWithout(attrs, out.Time, rbac.Grant.ForNodes).Allowed
-			if i == 0 || spare && !without { // the grant is that of what needs a binding for nodes
+			// The grant is that of what needs a binding for nodes, and one that is not kept if there is one.
+			if i == 0 || !without && (spare || slices.Contains(j.Kept, d.Grant.Binding)) {
 				d = j.RBAC.Authorize(attrs, out.Time)
+				d.Grant = KeptGrant(j.RBAC, j.Kept, attrs, out.Time, d.Grant)
 			}
 			spare = spare && without
 		}

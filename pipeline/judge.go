@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,6 +139,8 @@ type Judge struct {
 	Memory *rules.Memory
 	// Mode tells what annotations imply.
 	Mode *Mode
+	// Kept are bindings for nodes that are to stay: of several that let a request through, one of them is named.
+	Kept []rbac.BindingRef
 	// Early says that the state has not caught up with the next request: what it does not know may be there.
 	Early bool
 	// Tallies says that each judgement is to have its entry.
@@ -345,6 +348,9 @@ func (j *Judge) grant(out *Judgement) {
 		}
 		out.Open = out.Open && !d.Known
 	}
+	if out.HasGrant && out.Allowed {
+		out.Grant = KeptGrant(j.RBAC, j.Kept, out.Attrs, out.Time, out.Grant)
+	}
 	out.Spare = j.RBAC.AuthorizeWithout(out.Attrs, out.Time, rbac.Grant.ForNodes).Allowed
 	if !out.HasGrant || !out.JoinsBy() || rules.Stays(&out.Grant.Binding) {
 		return
@@ -353,6 +359,17 @@ func (j *Judge) grant(out *Judgement) {
 	if d := j.RBAC.AuthorizeWithout(out.Attrs, out.Time, func(g rbac.Grant) bool { return !rules.Stays(&g.Binding) }); d.Allowed {
 		out.Grant = d.Grant
 	}
+}
+
+// KeptGrant is the grant of a kept binding that allows the request, or g if there is none. An API server may name any of several bindings.
+func KeptGrant(s *rbac.Store, kept []rbac.BindingRef, a authorizer.Attributes, t time.Time, g rbac.Grant) rbac.Grant {
+	if len(kept) == 0 || slices.Contains(kept, g.Binding) {
+		return g
+	}
+	if d := s.AuthorizeWithout(a, t, func(other rbac.Grant) bool { return !slices.Contains(kept, other.Binding) }); d.Allowed {
+		return d.Grant
+	}
+	return g
 }
 
 // bindingLag is how long an API server may take at most to follow a change of bindings.

@@ -23,6 +23,7 @@
 package rbac
 
 import (
+	"fmt"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -41,6 +42,34 @@ const (
 
 // BindingRef names a binding. Namespace is empty for a ClusterRoleBinding.
 type BindingRef struct{ Kind, Namespace, Name string }
+
+// ParseBindingRef reads clusterrolebinding/NAME or rolebinding/NAMESPACE/NAME; the kind may be plural, and in any case of letters.
+func ParseBindingRef(text string) (BindingRef, error) {
+	kind, name, _ := strings.Cut(text, "/")
+	var ref BindingRef
+	switch strings.ToLower(kind) {
+	case "clusterrolebinding", "clusterrolebindings":
+		ref = BindingRef{Kind: KindClusterRoleBinding, Name: name}
+	case "rolebinding", "rolebindings":
+		namespace, local, ok := strings.Cut(name, "/")
+		if !ok || namespace == "" {
+			return BindingRef{}, fmt.Errorf("%q lacks the namespace: rolebinding/NAMESPACE/NAME", text)
+		}
+		ref = BindingRef{Kind: KindRoleBinding, Namespace: namespace, Name: local}
+	}
+	if ref.Name == "" || strings.Contains(ref.Name, "/") {
+		return BindingRef{}, fmt.Errorf("%q is none of clusterrolebinding/NAME, rolebinding/NAMESPACE/NAME", text)
+	}
+	return ref, nil
+}
+
+// String is the name as ParseBindingRef reads it.
+func (b BindingRef) String() string {
+	if b.Kind == KindRoleBinding {
+		return "rolebinding/" + b.Namespace + "/" + b.Name
+	}
+	return "clusterrolebinding/" + b.Name
+}
 
 // RoleRef names a role as a binding does: a Role is in the namespace of its
 // binding.

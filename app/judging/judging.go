@@ -2,7 +2,7 @@
 //
 // What goes in: the state, how the API server decides, the rules, and the logs. What comes out: a judgement of each request, as of its own time.
 // It is the one place where a pipeline.Judge is wired: analyze, run, explain, what-if and suggest have theirs from here, and so have the
-// tests that judge a scenario or a capture. It imports audit, cluster, evidence, nodeauthz, pipeline, pipeline/file and rules, so that the tests of
+// tests that judge a scenario or a capture. It imports audit, cluster, evidence, nodeauthz, pipeline, pipeline/file, rbac and rules, so that the tests of
 // what is made of judgements (report, explain, web) can use it too.
 package judging
 
@@ -20,6 +20,7 @@ import (
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/file"
 	"github.com/nodetrail/nodetrail/pipeline/source"
+	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -40,6 +41,8 @@ type Options struct {
 	Rules []*rules.Rule
 	// Own are rules that the user wrote; nil for none.
 	Own rules.Own
+	// Kept are bindings for nodes that are to stay.
+	Kept []rbac.BindingRef
 	// Kubelets are further user agents that are a kubelet's, without version.
 	Kubelets []string
 	// Bootstrap says what is usual when nodes join.
@@ -96,7 +99,7 @@ func New(state *cluster.State, o Options) *Setup {
 	s := &Setup{
 		State: state, Auth: auth, skew: o.Skew,
 		Judge: &pipeline.Judge{
-			Node: auth, RBAC: state.RBAC, State: view, Rules: o.Rules, Own: o.Own, Memory: memory, Mode: o.Mode,
+			Node: auth, RBAC: state.RBAC, State: view, Rules: o.Rules, Own: o.Own, Memory: memory, Mode: o.Mode, Kept: o.Kept,
 		},
 	}
 	s.Judge.Admission, s.Judge.Blind = admission(&o.Features, "")

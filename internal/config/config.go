@@ -91,6 +91,7 @@ type Bootstrap struct {
 // Readiness is what it takes to be ready.
 type Readiness struct {
 	MinWindow Duration `yaml:"minWindow" min:"0s" max:"90d"`
+	Keep      []string `yaml:"keep"`
 }
 
 // State is where the cluster's state comes from.

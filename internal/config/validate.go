@@ -15,6 +15,7 @@ import (
 	"github.com/nodetrail/nodetrail/internal/loopback"
 	"github.com/nodetrail/nodetrail/nodeadmission"
 	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
 )
 
@@ -187,6 +188,13 @@ func (v *validator) rules() {
 		}
 		at := fmt.Sprintf("rules.disable[%d]", i)
 		v.fail(at, "there is no rule %s: %s", v.q(at, name), text)
+	}
+	v.distinct("readiness.keep", v.c.Readiness.Keep)
+	for i, name := range v.c.Readiness.Keep {
+		if _, err := rbac.ParseBindingRef(name); name != "" && err != nil {
+			at := fmt.Sprintf("readiness.keep[%d]", i)
+			v.fail(at, "%s is none of clusterrolebinding/NAME, rolebinding/NAMESPACE/NAME", v.q(at, name))
+		}
 	}
 	v.distinct("rules.files", v.c.Rules.Files)
 	v.distinct("bootstrap.trusted", v.c.Bootstrap.Trusted)

@@ -30,6 +30,17 @@ func spares() (out []Mutation) {
 		Name: "spare-group-left", Effect: Breaks, Checks: []string{"nothing-depends"}, apply: func(m *mutator) string { return spareGroup(m, true) },
 		Description: "a node's next credential does not name the group that got by another binding what only system:node gives then",
 	})
+	for _, x := range []struct {
+		name, what string
+		apply      func(m *mutator) string
+	}{
+		{"node", "a node reads a secret by system:node, which another binding for nodes gives, too", func(m *mutator) string { return keptNode(m, "") }},
+		{"account", "a service account reads a secret by one of two bindings of system:node", keptAccount},
+		{"ended", "a node reads a secret by system:node, which another binding for nodes gave, too, until it was deleted", func(m *mutator) string { return keptNode(m, "DELETED") }},
+		{"trimmed", "a node reads a secret by system:node, which the role of another binding for nodes gave, too, at that time", func(m *mutator) string { return keptNode(m, "MODIFIED") }},
+	} {
+		out = append(out, Mutation{Name: "keep-" + x.name, Effect: Breaks, Checks: []string{"nothing-depends"}, Description: x.what, apply: x.apply})
+	}
 	return append(out, Mutation{
 		Name: "spare-trimmed", Effect: Breaks, Checks: []string{"nothing-depends"}, apply: spareTrimmed,
 		Description: "a binding for nodes that stays gave what only system:node gives since a rule was taken out of its role",
@@ -111,6 +122,39 @@ func spareTrimmed(m *mutator) string {
 	uid := r["metadata"].(map[string]any)["uid"].(string)
 	m.endLater(p, "MODIFIED", object(rbacGroup+"/v1", "ClusterRole", "", "image-credentials", uid, m.old(), map[string]any{"rules": []map[string]any{audience}}))
 	return what
+}
+
+// Kept is the binding for nodes that the mutations of the name keep-... have besides system:node.
+const Kept = "kept"
+
+func keptNode(m *mutator, change string) string {
+	p := m.stray("get", resSecrets, "kube-system", "kept-key", "", 200, "system:node", toNodes)
+	if p == nil {
+		return ""
+	}
+	p.moveTo(m.From.Add(20 * minute))
+	r := role(m.Rand, "", Kept, m.old(), rule("get", "", "secrets", "kept-key"))
+	b := binding(m.Rand, "", Kept, Kept, m.old(), subject("Group", "", "system:nodes"))
+	what := m.spare(p, change == "DELETED", r, b)
+	if change == "MODIFIED" {
+		uid := r["metadata"].(map[string]any)["uid"].(string)
+		m.endLater(p, change, object(rbacGroup+"/v1", "ClusterRole", "", Kept, uid, m.old(), map[string]any{"rules": []map[string]any{rule("get", "", "configmaps", "kept-map")}}))
+	}
+	return what
+}
+
+func keptAccount(m *mutator) string {
+	account := subject("ServiceAccount", "kube-system", "node-agent")
+	p := m.ofAccount(account, "agent-key", "spare:system:node", "system:node")
+	m.logs("system:serviceaccount:kube-system:node-agent")
+	m.addState(binding(m.Rand, "", "spare:system:node", "system:node", m.old(), account))
+	if p == nil {
+		return ""
+	}
+	m.bind()
+	m.addState(binding(m.Rand, "", Kept, "system:node", m.old(), account))
+	m.add(p.e)
+	return p.String()
 }
 
 func (m *mutator) old() time.Time { return m.From.Add(-time.Hour) }
