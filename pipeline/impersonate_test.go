@@ -4,10 +4,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/rules"
 )
 
 // What is asked for is what k8s.io/apiserver/pkg/endpoints/filters/impersonation asks for.
@@ -80,6 +85,46 @@ func TestImpersonates(t *testing.T) {
 		}
 		if text := strings.Join(got, ", "); text != c.want {
 			t.Errorf("%s:\n%s, want\n%s", name, text, c.want)
+		}
+	}
+}
+
+// The grant of an impersonation is one that is not kept, if one of what is asked for needs that, in whatever order it is asked.
+func TestKeptImpersonation(t *testing.T) {
+	store := rbac.NewStore()
+	before := epoch.Add(-time.Hour)
+	give := func(binding, resource string) {
+		store.SetClusterRole(&rbacv1.ClusterRole{
+			ObjectMeta: metav1.ObjectMeta{Name: binding},
+			Rules:      []rbacv1.PolicyRule{{Verbs: []string{"impersonate"}, APIGroups: []string{""}, Resources: []string{resource}}},
+		}, before)
+		store.SetClusterRoleBinding(&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: binding}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: binding},
+			Subjects: []rbacv1.Subject{{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:nodes"}},
+		}, before)
+	}
+	give("a-user", "users")
+	give("a-group", "groups")
+	give("both", "users")
+	ref := func(name string) rbac.BindingRef {
+		return rbac.BindingRef{Kind: rbac.KindClusterRoleBinding, Name: name}
+	}
+	for _, c := range []struct {
+		kept []rbac.BindingRef
+		want string
+	}{
+		{nil, "a-user"},
+		{[]rbac.BindingRef{ref("a-user")}, "a-group"},
+		{[]rbac.BindingRef{ref("both")}, "a-group"},
+		{[]rbac.BindingRef{ref("a-group")}, "a-user"},
+		{[]rbac.BindingRef{ref("a-group"), ref("both")}, "a-group"},
+	} {
+		ev := get("a", audit.StageResponseComplete, 0, "allow", "")
+		ev.IsImpersonated, ev.Impersonated = true, audit.User{Username: "jane", Groups: []string{"devs", "system:authenticated"}}
+		out := &Judgement{Request: rules.Request{Event: &ev, Time: epoch, Attrs: new(audit.Attributes).Of(&ev, true), Allowed: true}}
+		(&Judge{RBAC: store, Kept: c.kept}).impersonation(out)
+		if out.Impersonator == "" || out.Spare || out.Grant.Binding != ref(c.want) {
+			t.Errorf("kept %v: the grant is that of %q for %q, spare: %t, want %q", c.kept, out.Grant.Binding.Name, out.Impersonator, out.Spare, c.want)
 		}
 	}
 }
