@@ -364,6 +364,8 @@ These bindings stay:
 - ClusterRoleBindings of the API server's own ClusterRoles for TLS bootstrapping, under any name: 'system:node-bootstrapper', and
   'system:certificates.k8s.io:certificatesigningrequests:nodeclient' and ':selfnodeclient'. A binding of 'nodeclient' to nodes does not count;
 - bindings that give only named audiences of tokens ('request-serviceaccounts-token-audience'). Image credential providers need them.
+- bindings that you name with '--keep' of 'analyze', or 'readiness.keep' in the configuration. You cannot keep a binding that gives
+  'system:node', or a copy of it, to the group 'system:nodes'.
 
 A binding without subjects is harmless: the API server creates the binding 'system:node' again without subjects.
 

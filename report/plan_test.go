@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/wording"
 )
@@ -105,6 +106,29 @@ func TestPlanKeepsACopyOfAll(t *testing.T) {
 				t.Errorf("%d of %d: %v", i, n, text)
 			}
 		}
+	}
+}
+
+// What is kept is not deleted, and what is not known stays not known.
+func TestPlanLeavesWhatIsKept(t *testing.T) {
+	known := []NodeBinding{
+		{Binding: Binding{"ClusterRoleBinding", "", "canary"}, Role: nodeRole}, {Binding: Binding{"ClusterRoleBinding", "", "system:node"}, Role: nodeRole},
+	}
+	kept := checks.Kept([]checks.Result{
+		{Check: "bindings-inventoried", Evidence: []checks.Item{
+			{Code: checks.CodeBindingStays, Object: "ClusterRoleBinding canary", Value: string(checks.WhyKeep)},
+			{Code: checks.CodeBindingGoes, Object: "ClusterRoleBinding system:node", Value: string(checks.WhyRole)},
+		}},
+		{Check: "no-excess-rights", Evidence: []checks.Item{{Code: checks.CodeBindingStays, Object: "ClusterRoleBinding system:node", Value: string(checks.WhyKeep)}}},
+	})
+	if got := bindingsToGo(&Readiness{}, leaving(known, kept)); !slices.Equal(got, []Binding{known[1].Binding}) {
+		t.Errorf("%v go", got)
+	}
+	if got := leaving(nil, kept); got != nil {
+		t.Errorf("nothing is known, and there are %v", got)
+	}
+	if got := leaving(known[:1], kept); got == nil || len(got) > 0 || len(known[0].Name) == 0 {
+		t.Errorf("only what is kept is there, and %v is left of %v", got, known)
 	}
 }
 
