@@ -31,6 +31,8 @@ type AnalyzeOptions struct {
 	Input
 	// Cluster is the cluster's name, for the report.
 	Cluster string
+	// APIServers is how many API servers there are at least, 0 if nobody knows: then identity Leases alone tell.
+	APIServers int
 	// Keep are bindings for nodes that are to stay: clusterrolebinding/NAME or rolebinding/NAMESPACE/NAME.
 	Keep []string
 	// Disable names the rules that are not checked; package rules has them.
@@ -77,6 +79,9 @@ func (o *AnalyzeOptions) Validate() error {
 	}
 	if err := o.validateSkew(&o.Authorization); err != nil {
 		return err
+	}
+	if o.APIServers < 0 {
+		return optionError("APIServers", "%d is less than 0", o.APIServers)
 	}
 	for _, text := range o.Keep {
 		if _, err := rbac.ParseBindingRef(text); err != nil {
@@ -205,7 +210,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	f.MinWindow, f.Begins = o.MinWindow, res.Begins
 	denials.tell(&f, later(res.First, p.logs.Window.Since), p.end(res))
 	proven := proof{
-		minWindow: o.MinWindow, kept: p.judged.Kept, only: o.Nodes, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents,
+		minWindow: o.MinWindow, kept: p.judged.Kept, apiservers: o.APIServers, only: o.Nodes, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents,
 		restricted: restricted, births: births, nodeGroups: groups, held: held, bound: bound, lags: lags, races: races.list(o.KubeletUserAgents), racesKnown: len(races.full) == 0, since: p.logs.Window.Since, begins: res.Begins, to: p.end(res),
 		missed: over.missed, missedOfNodes: over.missedOfNodes,
 	}

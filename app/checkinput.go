@@ -22,7 +22,7 @@ import (
 // proof is what is known when the checks are made. Its method input is the one place that makes checks.Input.
 //
 // What nobody gathers yet stays absent, so that the check that needs it is unproven:
-//   - the number of API servers by configuration, addresses of default/kubernetes, sources that tell servers apart (issue 13): identity Leases alone tell;
+//   - addresses of default/kubernetes, and sources that tell servers apart: identity Leases and the number by configuration tell;
 //   - lease durations (issue 18): the default duration counts;
 //   - when an event that could not be read was, and what it was about, if what is left does not show that it was nobody's: each such line counts;
 //   - where only a store is read, requests of others than nodes that a binding lets through, and lag of the API server's graph (issue 13): a binding
@@ -32,12 +32,14 @@ type proof struct {
 	sorted    []tally.Key // of the groups, once they were asked for
 	minWindow time.Duration
 	kept      []rbac.BindingRef
-	only      onlyNodes
-	ledger    *evidence.Ledger
-	tally     *tally.Tally
-	facts     *report.Facts
-	policy    *coverage.Policy // nil where it is not known
-	kubelets  []string         // further user agents, without version
+	// apiservers is how many there are by configuration, 0 if nobody said.
+	apiservers int
+	only       onlyNodes
+	ledger     *evidence.Ledger
+	tally      *tally.Tally
+	facts      *report.Facts
+	policy     *coverage.Policy // nil where it is not known
+	kubelets   []string         // further user agents, without version
 	// state is what the state tells; nil where none was given.
 	state *stateProof
 	// races are those of the log, if racesKnown.
@@ -97,6 +99,7 @@ func (p *proof) input() *checks.Input {
 	p.findings(in, &lag)
 	p.gaps(in)
 	p.state.tell(in)
+	in.Servers.Configured = p.apiservers
 	p.restriction(in)
 	p.birthFindings(in)
 	p.holders(in)

@@ -106,6 +106,7 @@ func flaws() []flaw {
 		{check: "servers-seen", name: "a server's renewals of twenty minutes", options: days.Options{Servers: 3}, change: without(func(d *days.Day, e *days.Event) bool {
 			return isLease(e, "kube-system") && strings.HasPrefix(e.Ref.Name, "apiserver-") && e.Server == 1 && aQuarter(d, e.Received)
 		})},
+		{check: "servers-seen", name: "a server that nothing shows", options: days.Options{Servers: 3}, asked: func(o *AnalyzeOptions) { o.APIServers = 4 }},
 		{check: "node-authorizer-on", name: "no decisions on renewals", change: each(func(e *days.Event) bool {
 			e.Decision, e.DecisionReason = "", ""
 			return isLease(e, "kube-node-lease")

@@ -11,6 +11,16 @@ import (
 	"github.com/nodetrail/nodetrail/internal/test/days"
 )
 
+// Those who say how many API servers there are get the same answer if all of them are there.
+func TestReadyWithAsManyServersAsConfigured(t *testing.T) {
+	d := threeHours(t, 12, days.Options{Servers: 3})
+	for _, n := range []int{1, 2, 3} {
+		if got := open(provenDay(t, d, func(o *AnalyzeOptions) { o.APIServers = n })); len(got) > 0 {
+			t.Errorf("%d of 3: %v", n, got)
+		}
+	}
+}
+
 // A client can do without a binding that goes if one that is kept gives the same, and still gives it in the end.
 func TestReadyKeepsBindings(t *testing.T) {
 	want := map[string]string{"keep-node": "", "keep-account": "", "keep-ended": string(checks.CodeNeedsBinding), "keep-trimmed": string(checks.CodeOtherEnded)}

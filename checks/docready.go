@@ -203,13 +203,16 @@ The check is unproven in these cases:
 
 - More than 1 % of the renewals of a server in an hour is missing.
 - Neither the log nor the state has an identity Lease.
-- The state does not have the identity Leases of the whole window. There may be more servers, whose logs are missing.
+- The state does not have the identity Leases of the whole window, and you do not say how many servers there are. There may be more
+  servers, whose logs are missing.
+- At some time in the window, fewer servers are there than you say with '--apiserver-count' of 'analyze', or 'readiness.apiserverCount' in the
+  configuration.
 - An hour has more than 64 API servers or 256 sources of events, so some names were dropped.
 
 Two servers on one host share one Lease, and count as one.
 
-A server without an identity Lease is not seen if another one has one: the addresses of the Service 'default/kubernetes' are not read. Do not
-turn the feature gate 'APIServerIdentity' off.
+If you do not say how many servers there are, a server without an identity Lease is not seen if another one has one: the addresses of the
+Service 'default/kubernetes' are not read. Do not turn the feature gate 'APIServerIdentity' off.
 
 Only the metric 'apiserver_audit_error_total' of a server shows batches that the server dropped.
 

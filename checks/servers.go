@@ -30,8 +30,8 @@ func serversSeen(in *Input) Result {
 	for i := range servers {
 		server(in, &w, &servers[i], &p)
 	}
-	if n := len(servers); n > 0 && n < s.Configured {
-		p.unproven(Item{Code: CodeServersTooFew, Expected: int64(s.Configured), Seen: int64(n)})
+	if len(servers) > 0 {
+		fewerAtOnce(servers, &w, s.Configured, &p)
 	}
 	for _, e := range s.Endpoints {
 		in, ok := e.within(w.from, w.to)
@@ -44,11 +44,41 @@ func serversSeen(in *Input) Result {
 				live++
 			}
 		}
-		if e.Count > live {
+		if e.Count > max(live, s.Configured) {
 			p.unproven(Item{Code: CodeServersTooFew, From: in.From, To: in.To, Expected: int64(e.Count), Seen: int64(live)})
 		}
 	}
 	return p.done(NextLogServerLeases)
+}
+
+// fewerAtOnce tells when fewer servers were there at the same time than there have to be. One that took the place of another does not count twice.
+func fewerAtOnce(servers []Server, w *window, n int, p *proof) {
+	bounds := []time.Time{w.from, w.to}
+	lives := make([][]Span, len(servers))
+	for i := range servers {
+		lives[i] = clip(servers[i].Lives, w.from, w.to)
+		for _, l := range lives[i] {
+			bounds = append(bounds, l.From, l.To)
+		}
+	}
+	slices.SortFunc(bounds, time.Time.Compare)
+	bounds = slices.CompactFunc(bounds, time.Time.Equal)
+	var run *Item
+	for i, to := range bounds[1:] {
+		from, live := bounds[i], 0
+		for _, all := range lives {
+			live += int(one(slices.ContainsFunc(all, func(l Span) bool { return !from.Before(l.From) && from.Before(l.To) })))
+		}
+		switch {
+		case live >= n:
+			run = nil
+		case run != nil:
+			run.To, run.Seen = to, min(run.Seen, int64(live))
+		default:
+			p.unproven(Item{Code: CodeServersTooFew, From: from, To: to, Expected: int64(n), Seen: int64(live)})
+			run = &p.r.Evidence[len(p.r.Evidence)-1]
+		}
+	}
 }
 
 // serversOf are the API servers of the window: those of the state, and those that the log shows and the state does not know. Without a state each must

@@ -75,12 +75,12 @@ func TestServersThatAreMissing(t *testing.T) {
 	}{
 		{"none", func(*Input) {}, []string{"passed 2119/2119"}},
 		{"endpoints alone say how many there are", servers(Servers{Endpoints: two}), []string{"passed 2119/2119"}},
-		{"one of two is known", all(without(func(t *tick) bool { return t.who() == "apiserver-1" }), servers(Servers{Configured: 2})), []string{"unproven 1059/1059", "unproven servers-too-few 1/2"}},
+		{"one of two is known", all(without(func(t *tick) bool { return t.who() == "apiserver-1" }), servers(Servers{Configured: 2})), []string{"unproven 1059/1059", "unproven servers-too-few 12:20:00-15:20:00 1/2"}},
 		{"one of two is known, and there are endpoints", all(without(func(t *tick) bool { return t.who() == "apiserver-1" }), servers(Servers{Endpoints: two})), []string{"unproven 1059/1059", "unproven servers-too-few 12:20:00-15:20:00 1/2"}},
 		{"one ended, and there are endpoints for two", all(ended(at(14, 0, 0)), func(in *Input) {
 			in.Servers.Endpoints = []Endpoints{{Span{at(1, 0, 0), at(14, 0, 0)}, 2}, {Span{From: at(14, 0, 0)}, 2}}
 		}), []string{"unproven 1648/1648", "unproven servers-too-few 14:00:00-15:20:00 1/2"}},
-		{"one ended before the window", all(ended(at(12, 20, 0)), func(in *Input) { in.Servers.Endpoints = nil }), []string{"unproven 1059/1059", "unproven servers-too-few 1/2"}},
+		{"one ended before the window", all(ended(at(12, 20, 0)), func(in *Input) { in.Servers.Endpoints = nil }), []string{"unproven 1059/1059", "unproven servers-too-few 12:20:00-15:20:00 1/2"}},
 		{"one renews nothing for half an hour", without(renewals("apiserver-1", at(14, 0, 0), at(14, 30, 0))), []string{"unproven 1943/2119", "unproven server-missing apiserver-1 14:00:00-15:00:00 177/353"}},
 		{"one renews less often than it may, by single renewals", without(single(8, "apiserver-0")), []string{
 			"unproven 2111/2118", "unproven server-missing apiserver-0 14:00:00-15:00:00 345/352", "passed server-restart apiserver-0 14:00:00-15:00:00 345/352",
@@ -150,5 +150,38 @@ func TestLifeUntilLastRenewal(t *testing.T) {
 				t.Errorf("%v, want %v", got, want)
 			}
 		})
+	}
+}
+
+// A server that takes the place of another does not count twice, and the time between them counts.
+func TestFewerAtOnce(t *testing.T) {
+	w := window{from: at(12, 0, 0), to: at(16, 0, 0)}
+	whole := Server{Name: "a", Lives: []Span{{From: at(1, 0, 0)}}}
+	life := func(name string, from, to time.Time) Server { return Server{Name: name, Lives: []Span{{from, to}}} }
+	for name, c := range map[string]struct {
+		servers []Server
+		n       int
+		want    []string
+	}{
+		"nobody says":                {[]Server{whole}, 0, nil},
+		"one":                        {[]Server{whole}, 1, nil},
+		"more than there have to be": {[]Server{whole, whole, whole}, 2, nil},
+		"too few":                    {[]Server{whole, whole}, 3, []string{"12:00-16:00 2/3"}},
+		"at once":                    {[]Server{whole, life("b", at(1, 0, 0), at(14, 0, 0)), life("c", at(14, 0, 0), time.Time{})}, 2, nil},
+		"with a gap":                 {[]Server{whole, life("b", at(1, 0, 0), at(14, 0, 0)), life("c", at(14, 30, 0), time.Time{})}, 2, []string{"14:00-14:30 1/2"}},
+		"and both are there":         {[]Server{whole, life("b", at(1, 0, 0), at(14, 30, 0)), life("c", at(14, 0, 0), time.Time{})}, 3, []string{"12:00-14:00 2/3", "14:30-16:00 2/3"}},
+		"fewer and fewer":            {[]Server{whole, life("b", at(1, 0, 0), at(14, 0, 0)), life("c", at(1, 0, 0), at(13, 0, 0))}, 3, []string{"13:00-16:00 1/3"}},
+		"one with two lives":         {[]Server{{Name: "a", Lives: []Span{{at(1, 0, 0), at(13, 0, 0)}, {From: at(14, 0, 0)}}}}, 1, []string{"13:00-14:00 0/1"}},
+		"none of the window":         {[]Server{whole, life("b", at(1, 0, 0), at(12, 0, 0)), life("c", at(16, 0, 0), time.Time{})}, 2, []string{"12:00-16:00 1/2"}},
+	} {
+		var p proof
+		fewerAtOnce(c.servers, &w, c.n, &p)
+		var got []string
+		for _, e := range p.r.Evidence {
+			got = append(got, fmt.Sprintf("%s-%s %d/%d", e.From.Format("15:04"), e.To.Format("15:04"), e.Seen, e.Expected))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }
