@@ -73,8 +73,12 @@ func spareEarly(m *mutator, ends bool) string {
 }
 
 func spareGroup(m *mutator, leaves bool) string {
-	const group = "example:gateway-nodes"
-	p := m.stray("get", resSecrets, "kube-system", "gateway-key", "", 200, "system:node", toNodes)
+	name := "gateway"
+	if leaves { // of another group, which no other mutation gives the node for good
+		name = "past-gateway"
+	}
+	group := "example:" + name + "-nodes"
+	p := m.stray("get", resSecrets, "kube-system", name+"-key", "", 200, "system:node", toNodes)
 	if p == nil {
 		return ""
 	}
@@ -86,11 +90,11 @@ func spareGroup(m *mutator, leaves bool) string {
 	}
 	node := nodeOf(p.e.User)
 	in(p.e)
-	p.e.DecisionReason = allowedBy("ClusterRoleBinding", "gateway", "ClusterRole", "gateway", subjectText(subject("Group", "", group)))
+	p.e.DecisionReason = allowedBy("ClusterRoleBinding", name, "ClusterRole", name, subjectText(subject("Group", "", group)))
 	m.change(func(e *Event) bool {
 		return e.User != nil && nodeOf(e.User) == node && (!leaves || e.Received.Before(p.e.Received))
 	}, in)
-	return m.spare(p, false, role(m.Rand, "", "gateway", m.old(), rule("get", "", "secrets", "gateway-key")), binding(m.Rand, "", "gateway", "gateway", m.old(), subject("Group", "", group)))
+	return m.spare(p, false, role(m.Rand, "", name, m.old(), rule("get", "", "secrets", name+"-key")), binding(m.Rand, "", name, name, m.old(), subject("Group", "", group)))
 }
 
 func spareAccount(m *mutator, ends bool) string {
