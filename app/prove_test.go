@@ -46,6 +46,49 @@ state: {files: [%s]}
 `, dir, append(window, d.Options.Span-2*time.Minute)[0], d.Options.Minor, policy, write("journal.jsonl", d.Journal())))
 }
 
+// rerunOf returns what has a service with a changed configuration run over a day until it has judged all, each time with the same store, and returns the report
+// with that configuration.
+func rerunOf(t *testing.T, d *days.Day) func(change func(config []byte) []byte) *report.Report {
+	t.Helper()
+	log := d.Log()
+	write, config := serviceOf(t, t.TempDir(), d)
+	all, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := write("audit.log", log)
+	return func(change func(config []byte) []byte) *report.Report {
+		t.Helper()
+		write("nodetrail.yaml", change(slices.Clone(all)))
+		o := RunOptions{StoreOptions: StoreOptions{Config: config}, Logs: []string{path}, Log: LogTo{W: io.Discard}}
+		running, ended := make(chan struct{}), make(chan error, 1)
+		o.Running = func(string) { close(running) }
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go func() { ended <- Run(ctx, o) }()
+		select {
+		case err := <-ended:
+			t.Fatalf("it ended: %v", err)
+		case <-running:
+		}
+		for t.Context().Err() == nil {
+			if r, err := Report(t.Context(), ReportOptions{StoreOptions: o.StoreOptions}); err == nil && r.Events.Read >= int64(bytes.Count(log, []byte("\n"))) {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		r, err := Report(t.Context(), ReportOptions{StoreOptions: o.StoreOptions})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+}
+
 // storedDay has a service judge a day, which is stopped in its middle and started again if asked to, and returns the report of its store.
 func storedDay(t *testing.T, d *days.Day, events int64, again bool) *report.Report {
 	t.Helper()

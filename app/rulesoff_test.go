@@ -1,16 +1,13 @@
 package app
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/nodetrail/nodetrail/internal/test/days"
+	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -19,47 +16,12 @@ import (
 func TestRulesThatWereOff(t *testing.T) {
 	t.Parallel()
 	d := threeHours(t, 22, days.Options{Servers: 1})
-	log := d.Log()
-	write, config := serviceOf(t, t.TempDir(), d)
-	all, err := os.ReadFile(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := write("audit.log", log)
+	rerun := rerunOf(t, d)
 	state := func(disable string) string {
 		t.Helper()
-		write("nodetrail.yaml", fmt.Appendf(slices.Clone(all), "rules: {disable: %s}\n", disable))
-		o := RunOptions{StoreOptions: StoreOptions{Config: config}, Logs: []string{path}, Log: LogTo{W: io.Discard}}
-		running, ended := make(chan struct{}), make(chan error, 1)
-		o.Running = func(string) { close(running) }
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		go func() { ended <- Run(ctx, o) }()
-		select {
-		case err := <-ended:
-			t.Fatalf("it ended: %v", err)
-		case <-running:
-		}
-		for t.Context().Err() == nil {
-			if r, err := Report(t.Context(), ReportOptions{StoreOptions: o.StoreOptions}); err == nil && r.Events.Read >= int64(bytes.Count(log, []byte("\n"))) {
-				break
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		stop()
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
-		r, err := Report(t.Context(), ReportOptions{StoreOptions: o.StoreOptions})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range r.Readiness.Checks {
-			if c.Name == "rules-on" {
-				return c.State
-			}
-		}
-		return "none"
+		r := rerun(func(config []byte) []byte { return fmt.Appendf(config, "rules: {disable: %s}\n", disable) })
+		i := slices.IndexFunc(r.Readiness.Checks, func(c report.Check) bool { return c.Name == "rules-on" })
+		return r.Readiness.Checks[i].State
 	}
 	if got := state("[]"); got != "passed" {
 		t.Errorf("with all rules: %s", got)

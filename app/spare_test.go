@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -9,7 +10,41 @@ import (
 
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/internal/test/days"
+	"github.com/nodetrail/nodetrail/report"
 )
+
+// A service names the kept binding while it is kept. After that, the same counts speak against deleting it; and what was named before it was kept needs the other.
+func TestStoreKeepsBindings(t *testing.T) {
+	m, _ := days.Named("keep-node", 1)
+	d, ok := m.Apply(threeHours(t, 12, days.Options{}))
+	if !ok {
+		t.Fatal("it does not apply")
+	}
+	plain := func(config []byte) []byte { return config }
+	kept := func(config []byte) []byte {
+		return bytes.Replace(config, []byte("readiness: {"), []byte("readiness: {keep: [clusterrolebinding/"+days.Kept+"], "), 1)
+	}
+	of := func(r *report.Report) string {
+		i := slices.IndexFunc(r.Readiness.Checks, func(c report.Check) bool { return c.Name == "nothing-depends" })
+		return r.Readiness.Checks[i].State
+	}
+	for _, c := range []struct {
+		name          string
+		first, second func([]byte) []byte
+		want          [2]string
+	}{
+		{"kept until then", kept, plain, [2]string{"passed", "failed"}},
+		{"kept later", plain, kept, [2]string{"failed", "failed"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			rerun := rerunOf(t, d)
+			if got := [2]string{of(rerun(c.first)), of(rerun(c.second))}; got != c.want {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+		})
+	}
+}
 
 // Those who say how many API servers there are get the same answer if all of them are there.
 func TestReadyWithAsManyServersAsConfigured(t *testing.T) {
