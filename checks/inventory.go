@@ -243,11 +243,16 @@ const nameInventoried = "bindings-inventoried"
 
 func bindingsInventoried(in *Input) Result {
 	p := proof{}
+	systemNode := systemNodeRules(in)
 	if !in.BindingsKnown {
 		p.unproven(Item{Code: CodeBindingsUnknown})
+		for _, b := range Inventory(in.Bindings, systemNode, in.Keep) {
+			if b.Why == WhyKeep { // which the report asks for
+				p.list(Item{Code: CodeBindingStays, Object: nameOf(b.Binding), Value: string(b.Why)})
+			}
+		}
 		return p.done(NextGiveBindings)
 	}
-	systemNode := systemNodeRules(in)
 	if len(systemNode) == 0 {
 		p.unproven(Item{Code: CodeRoleUnknown})
 	}

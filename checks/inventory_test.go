@@ -273,3 +273,27 @@ func TestPowersOverOtherNodes(t *testing.T) {
 		}
 	}
 }
+
+// What is kept is told whether all bindings are known or not, and nothing else is.
+func TestKept(t *testing.T) {
+	getAll := []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
+	for _, known := range []bool{true, false} {
+		in := Input{BindingsKnown: known, Bindings: []rbac.BindingInfo{
+			clusterBinding("keep", "view", getAll, group("system:nodes")), clusterBinding("other", "view", getAll, group("system:nodes")),
+			clusterBinding("node", "system:node", getAll, group("system:nodes")),
+		}}
+		for i := range in.Bindings {
+			if ref := in.Bindings[i].Binding; ref.Name != "other" {
+				in.Keep = append(in.Keep, ref)
+			}
+		}
+		r := bindingsInventoried(&in)
+		r.Check = nameInventoried
+		kept := Kept([]Result{r})
+		for i := range in.Bindings {
+			if ref := in.Bindings[i].Binding; kept(ref) != (ref.Name == "keep") {
+				t.Errorf("all are known: %t; %s is kept: %t", known, ref, kept(ref))
+			}
+		}
+	}
+}
