@@ -277,9 +277,10 @@ func TestPowersOverOtherNodes(t *testing.T) {
 // What is kept is told whether all bindings are known or not, and nothing else is.
 func TestKept(t *testing.T) {
 	getAll := []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
+	getMaps := []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}}
 	for _, known := range []bool{true, false} {
 		in := Input{BindingsKnown: known, Bindings: []rbac.BindingInfo{
-			clusterBinding("keep", "view", getAll, group("system:nodes")), clusterBinding("other", "view", getAll, group("system:nodes")),
+			clusterBinding("keep", "view", getMaps, group("system:nodes")), clusterBinding("other", "view", getMaps, group("system:nodes")),
 			clusterBinding("node", "system:node", getAll, group("system:nodes")),
 		}}
 		for i := range in.Bindings {
