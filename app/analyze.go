@@ -31,7 +31,7 @@ type AnalyzeOptions struct {
 	Input
 	// Cluster is the cluster's name, for the report.
 	Cluster string
-	// APIServers is how many API servers there are at least, 0 if nobody knows: then identity Leases alone tell.
+	// APIServers is how many API servers there are, 0 if nobody says: then identity Leases alone tell.
 	APIServers int
 	// Keep are bindings for nodes that are to stay: clusterrolebinding/NAME or rolebinding/NAMESPACE/NAME.
 	Keep []string

@@ -257,7 +257,8 @@ func (b *bindingBook) add(j *pipeline.Judgement) {
 	b.members.see(j.Event)
 	privileged := func(u *audit.User) bool { return slices.Contains(u.Groups, user.SystemPrivilegedGroup) } // and so needs no binding
 	excess := slices.ContainsFunc(j.Findings, func(f pipeline.Finding) bool { return f.Rule.Name == rules.ExcessAccess })
-	if ev := j.Event; ev.IsImpersonated && (j.Impersonator == "" || !excess) && !privileged(&ev.User) {
+	kept := j.HasGrant && slices.Contains(b.kept, j.Grant.Binding)
+	if ev := j.Event; ev.IsImpersonated && (j.Impersonator == "" || !excess || kept) && !privileged(&ev.User) {
 		for _, a := range pipeline.Impersonates(ev, j.Attrs) {
 			b.ask(j, a, &ev.User, true, "", rbac.BindingRef{})
 		}
@@ -271,6 +272,9 @@ func (b *bindingBook) add(j *pipeline.Judgement) {
 	if j.IsNode && excess {
 		if j.HasGrant {
 			b.askLast(j, j.Attrs, j.Event.Effective(), false, j.Grant.Binding)
+		}
+		if kept {
+			b.gives(j)
 		}
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rbac"
 )
 
 // gives notes a request by which the user gave rights to others, in a role or a binding. RBAC lets him do so only if he has these rights himself, or the verb
@@ -24,13 +25,16 @@ func (b *bindingBook) gives(j *pipeline.Judgement) {
 	if b.without(&free, j.Time) {
 		return
 	}
+	noted := map[rbac.BindingRef]bool{}
 	for _, right := range b.rights {
 		if right.User, right.Namespace = a.User, a.Namespace; b.without(&right, j.Time) {
 			continue
 		}
 		if d := b.store.Authorize(&right, j.Time); d.Allowed {
-			b.note(j, a, j.Event.Effective(), bindingUse{binding: d.Grant.Binding, given: true})
-			return
+			if by := pipeline.KeptGrant(b.store, b.kept, &right, j.Time, d.Grant).Binding; !noted[by] {
+				noted[by] = true
+				b.note(j, a, j.Event.Effective(), bindingUse{binding: by, given: true})
+			}
 		}
 	}
 }

@@ -84,7 +84,7 @@ func newStateProof(setup *judging.Setup, from, to time.Time) *stateProof {
 	}
 	p.Impersonators = impersonatorsOf(s, p.Bindings, to)
 	p.Actors = actorsOf(s, p.Bindings, p.SystemNode, to)
-	p.Grown = checks.GrownDuring(slices.Collect(s.RBAC.RightsDuring(from, to)), p.SystemNode, from, to)
+	p.Grown = checks.GrownDuring(slices.Collect(s.RBAC.RightsDuring(from, to)), p.SystemNode, setup.Judge.Kept, from, to)
 	p.BindingsKnown = s.RBAC.CoversAll(from, to) && holdsBindings(s.RBAC, p.Bindings, to)
 	p.Seen = s.PodsSeen(time.Time{}, p.To) // requests of before From are judged, too
 	accounts := p.needs(setup.Auth, s.FinishedPods(), s.EndedAtOnce())

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/nodetrail/nodetrail/checks"
@@ -38,6 +39,13 @@ func newBoundBook(book string, s *rbac.Store, kept []rbac.BindingRef) *boundBook
 func (b *boundBook) refresh(now time.Time) {
 	if now.Sub(b.at) >= proveEvery {
 		b.look(now)
+	}
+}
+
+// keep takes over which bindings are to stay, which the configuration may have changed.
+func (b *boundBook) keep(kept []rbac.BindingRef) {
+	if !slices.Equal(b.kept, kept) {
+		b.kept, b.last = kept, newBindingBook(b.store, kept).last
 	}
 }
 

@@ -58,7 +58,11 @@ func TestReadyWithAsManyServersAsConfigured(t *testing.T) {
 
 // A client can do without a binding that goes if one that is kept gives the same, and still gives it in the end.
 func TestReadyKeepsBindings(t *testing.T) {
-	want := map[string]string{"keep-node": "", "keep-account": "", "keep-ended": string(checks.CodeNeedsBinding), "keep-trimmed": string(checks.CodeOtherEnded)}
+	want := map[string]string{
+		"keep-node": "", "keep-account": "", "keep-ended": string(checks.CodeNeedsBinding), "keep-trimmed": string(checks.CodeOtherEnded),
+		"keep-gives": string(checks.CodeGivesRights), "keep-node-gives": string(checks.CodeGivesRights), "keep-acts-trimmed": string(checks.CodeOtherEnded),
+		"keep-acts-edited": string(checks.CodeNeedsBinding),
+	}
 	for _, m := range days.Mutations(1) {
 		if !strings.HasPrefix(m.Name, "keep-") {
 			continue

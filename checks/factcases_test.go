@@ -471,6 +471,12 @@ func bindingCases() []kase {
 		{rights, "kept, but dangerous", all(bind(rule("create", "", "pods/exec"), group("system:nodes")), func(in *Input) {
 			in.Keep = []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: "x"}}
 		}), Failed, CodeDangerousRight},
+		{rights, "kept, and a power", all(bind(rule("create", "apps", "daemonsets"), group("system:nodes")), func(in *Input) {
+			in.Keep = []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: "x"}}
+		}), Failed, CodeDangerousRight},
+		{rights, "kept, and reads all secrets", all(bind(rule("get", "", "secrets"), group("system:nodes")), func(in *Input) {
+			in.Keep = []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: "x"}}
+		}), Failed, CodeDangerousRight},
 		{rights, "kept", all(bind(rule("get", "", "configmaps"), group("system:nodes")), func(in *Input) {
 			in.Keep = []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: "x"}}
 		}), Passed, CodeBindingStays},

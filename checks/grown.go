@@ -22,13 +22,20 @@ type Grown struct {
 
 // GrownDuring returns those of a time, in the order of the rights, which are all that bindings gave in it. systemNode are the rules of the ClusterRole
 // system:node in the end.
-func GrownDuring(rights []rbac.Right, systemNode []rbacv1.PolicyRule, from, to time.Time) []Grown {
+func GrownDuring(rights []rbac.Right, systemNode []rbacv1.PolicyRule, keep []rbac.BindingRef, from, to time.Time) []Grown {
 	node := atomsOf(systemNode)
+	stays := map[rbac.BindingRef]bool{} // in the end, whatever it gave before
+	for i := range rights {
+		if r := &rights[i]; r.To.IsZero() || r.To.After(to) {
+			fate, _ := fateOf(&r.BindingInfo, node, keep)
+			stays[r.Binding] = fate == Stays
+		}
+	}
 	given := make([]givenRight, len(rights))
 	for i := range rights {
 		r := &rights[i]
 		fate, _ := fateOf(&r.BindingInfo, node, nil)
-		given[i] = givenRight{Right: r, goes: fate == Goes, lasts: r.To.IsZero() || r.To.After(to)}
+		given[i] = givenRight{Right: r, goes: fate == Goes && !stays[r.Binding], lasts: r.To.IsZero() || r.To.After(to)}
 		given[i].changed = r.From.After(from) && !r.From.After(to) || !given[i].lasts
 	}
 	groups := endedGroups(given)

@@ -220,7 +220,7 @@ type Servers struct {
 	// Known says that identity Leases were watched; Live are theirs.
 	Known bool
 	Live  []Server
-	// Configured is how many there are at the same time by configuration, at least; 0 where nobody said.
+	// Configured is how many there are at the same time by configuration, 0 where nobody said.
 	Configured int
 	// Apart says that the sources of events tell API servers apart.
 	Apart bool

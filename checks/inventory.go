@@ -385,9 +385,9 @@ func noExcessRights(in *Input) Result {
 		excess := maps.Clone(given)
 		maps.DeleteFunc(excess, func(a atom, _ bool) bool { return a.audience() })
 		item := Item{Object: nameOf(b.Binding), Value: b.Role.Name}
-		fate, _ := fateOf(b, systemNode, in.Keep)
+		fate, why := fateOf(b, systemNode, in.Keep)
 		switch {
-		case dangerous(given), all && PowersOf(b).Right != "":
+		case dangerous(given), (all || why == WhyKeep) && PowersOf(b).Right != "":
 			item.Code = CodeDangerousRight
 			p.fail(item)
 		case nodes && fate != Stays && beyond(excess, everybody):

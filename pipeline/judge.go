@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/audit"
@@ -363,13 +365,19 @@ func (j *Judge) grant(out *Judgement) {
 
 // KeptGrant is the grant of a kept binding that allows the request, or g if there is none. An API server may name any of several bindings.
 func KeptGrant(s *rbac.Store, kept []rbac.BindingRef, a authorizer.Attributes, t time.Time, g rbac.Grant) rbac.Grant {
-	if len(kept) == 0 || slices.Contains(kept, g.Binding) {
+	if len(kept) == 0 {
 		return g
 	}
-	if d := s.AuthorizeWithout(a, t, func(other rbac.Grant) bool { return !slices.Contains(kept, other.Binding) }); d.Allowed {
+	if d := s.AuthorizeWithout(a, t, func(other rbac.Grant) bool { return !keeps(kept, &other) }); d.Allowed {
 		return d.Grant
 	}
 	return g
+}
+
+// keeps reports whether the grant is by a kept binding. What system:node gives to the group system:nodes cannot be kept.
+func keeps(kept []rbac.BindingRef, g *rbac.Grant) bool {
+	all := g.Role == rbac.RoleRef{Kind: rbac.KindClusterRole, Name: "system:node"} && g.Subject == rbac.SubjectRef{Kind: rbacv1.GroupKind, Name: user.NodesGroup}
+	return !all && slices.Contains(kept, g.Binding)
 }
 
 // bindingLag is how long an API server may take at most to follow a change of bindings.

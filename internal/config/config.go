@@ -92,7 +92,7 @@ type Bootstrap struct {
 type Readiness struct {
 	MinWindow Duration `yaml:"minWindow" min:"0s" max:"90d"`
 	Keep      []string `yaml:"keep"`
-	// APIServerCount is how many API servers there are at least, 0 if nobody says.
+	// APIServerCount is how many API servers there are, 0 if nobody says.
 	APIServerCount int `yaml:"apiserverCount" min:"0" max:"64"`
 }
 

@@ -37,12 +37,16 @@ func spares() (out []Mutation) {
 		{"node", "a node reads a secret by system:node, which another binding for nodes gives, too", func(m *mutator) string { return keptNode(m, "") }},
 		{"account", "a service account reads a secret by one of two bindings of system:node", keptAccount},
 		{"ended", "a node reads a secret by system:node, which another binding for nodes gave, too, until it was deleted", func(m *mutator) string { return keptNode(m, "DELETED") }},
+		{"gives", "a service account writes a role, and has some of its rights by a binding that is kept and others by system:node", keptGives},
+		{"node-gives", "a node writes a role by a binding that is kept, and has the role's rights by system:node", keptNodeGives},
+		{"acts-trimmed", "a node acts as a user by one of two bindings, of which the role of one gives less later", keptActsTrimmed},
+		{"acts-edited", "a node acts as a user in a group: the user is given by a binding for nodes, the group by system:node, which was edited", keptActsEdited},
 		{"trimmed", "a node reads a secret by system:node, which the role of another binding for nodes gave, too, at that time", func(m *mutator) string { return keptNode(m, "MODIFIED") }},
 	} {
 		out = append(out, Mutation{Name: "keep-" + x.name, Effect: Breaks, Checks: []string{"nothing-depends"}, Description: x.what, apply: x.apply})
 	}
 	return append(out, Mutation{
-		Name: "spare-trimmed", Effect: Breaks, Checks: []string{"nothing-depends"}, apply: spareTrimmed,
+		Name: "spare-trimmed", Effect: Breaks, Checks: []string{"nothing-depends"}, apply: func(m *mutator) string { return spareTrimmed(m, false) },
 		Description: "a binding for nodes that stays gave what only system:node gives since a rule was taken out of its role",
 	})
 }
@@ -114,10 +118,13 @@ func spareMember(m *mutator, ends bool) string {
 	return m.spare(p, ends, role(m.Rand, "", "node-agent", m.old(), rule("get", "", "secrets", "member-key")), binding(m.Rand, "", "node-agent", "node-agent", m.old(), account))
 }
 
-func spareTrimmed(m *mutator) string {
+func spareTrimmed(m *mutator, early bool) string {
 	p := m.stray("get", resSecrets, "kube-system", "pull-config", "", 200, "system:node", toNodes)
 	if p == nil {
 		return ""
+	}
+	if early {
+		p.moveTo(m.From.Add(20 * minute))
 	}
 	audience := rule("request-serviceaccounts-token-audience", "", "registry.example.com")
 	r := role(m.Rand, "", "image-credentials", m.old(), audience, rule("get", "", "secrets", "pull-config"))
@@ -145,6 +152,75 @@ func keptNode(m *mutator, change string) string {
 		m.endLater(p, change, object(rbacGroup+"/v1", "ClusterRole", "", Kept, uid, m.old(), map[string]any{"rules": []map[string]any{rule("get", "", "configmaps", "kept-map")}}))
 	}
 	return what
+}
+
+func keptGives(m *mutator) string {
+	account := subject("ServiceAccount", "kube-system", "node-agent")
+	of := apiResource{rbacGroup, "v1", "clusterroles"}
+	p := m.stray("update", of, "", "of-nodes", "", 200, "system:node", toNodes)
+	if p == nil {
+		return ""
+	}
+	p.e.User, p.e.SourceIPs = accountUser("kube-system", "node-agent"), []string{"10.244.1.9"}
+	p.e.DecisionReason = allowedBy("ClusterRoleBinding", "writes-roles", "ClusterRole", "writes-roles", subjectText(account))
+	m.logs("system:serviceaccount:kube-system:node-agent")
+	m.add(p.e)
+	m.addState(role(m.Rand, "", "writes-roles", m.old(), rule("update", of.group, of.name)), binding(m.Rand, "", "writes-roles", "writes-roles", m.old(), account),
+		role(m.Rand, "", Kept, m.old(), rule("create", "example.com", "agents")), binding(m.Rand, "", Kept, Kept, m.old(), account, subject("Group", "", "system:nodes")),
+		binding(m.Rand, "", "spare:system:node", "system:node", m.old(), account))
+	return p.String()
+}
+
+func keptNodeGives(m *mutator) string {
+	of := apiResource{rbacGroup, "v1", "clusterroles"}
+	p := m.stray("update", of, "", "of-nodes", "", 200, "system:node", toNodes)
+	if p == nil {
+		return ""
+	}
+	p.e.DecisionReason = allowedBy("ClusterRoleBinding", Kept, "ClusterRole", Kept, toNodes)
+	m.bind()
+	m.add(p.e)
+	m.addState(role(m.Rand, "", Kept, m.old(), rule("update", of.group, of.name)), binding(m.Rand, "", Kept, Kept, m.old(), subject("Group", "", "system:nodes")))
+	return p.String()
+}
+
+// acts plants a list of services by a node that acts as jane.
+func (m *mutator) acts(groups ...string) *planted {
+	p := m.stray("list", resServices, "", "", "", 200, "system:node", toNodes)
+	if p == nil {
+		return nil
+	}
+	p.e.Impersonated = &User{Username: "jane", Groups: append(groups, "system:authenticated")}
+	p.e.DecisionReason = allowedBy("ClusterRoleBinding", "services", "ClusterRole", "services", `User "jane"`)
+	m.addState(role(m.Rand, "", "services", m.old(), rule("list", "", "services")), binding(m.Rand, "", "services", "services", m.old(), subject("User", "", "jane")))
+	return p
+}
+
+func keptActsTrimmed(m *mutator) string {
+	p := m.acts()
+	if p == nil {
+		return ""
+	}
+	p.moveTo(m.From.Add(20 * minute))
+	m.add(p.e)
+	nodes, r := subject("Group", "", "system:nodes"), role(m.Rand, "", Kept, m.old(), rule("impersonate", "", "users"))
+	m.addState(role(m.Rand, "", "acting", m.old(), rule("impersonate", "", "users")), binding(m.Rand, "", "acting", "acting", m.old(), nodes),
+		r, binding(m.Rand, "", Kept, Kept, m.old(), nodes))
+	uid := r["metadata"].(map[string]any)["uid"].(string)
+	m.endLater(p, "MODIFIED", object(rbacGroup+"/v1", "ClusterRole", "", Kept, uid, m.old(), map[string]any{"rules": []map[string]any{rule("get", "", "configmaps", "kept-map")}}))
+	return p.String()
+}
+
+func keptActsEdited(m *mutator) string {
+	p := m.acts("devs")
+	if p == nil {
+		return ""
+	}
+	m.bind()
+	m.add(p.e)
+	m.addState(role(m.Rand, "", "system:node", m.old(), rule("impersonate", "", "groups"), rule("get,list,watch", "", "secrets,configmaps,pods,services,nodes")),
+		role(m.Rand, "", Kept, m.old(), rule("impersonate", "", "users")), binding(m.Rand, "", Kept, Kept, m.old(), subject("Group", "", "system:nodes")))
+	return p.String()
 }
 
 func keptAccount(m *mutator) string {
