@@ -46,19 +46,20 @@ state: {files: [%s]}
 `, dir, append(window, d.Options.Span-2*time.Minute)[0], d.Options.Minor, policy, write("journal.jsonl", d.Journal())))
 }
 
-// rerunOf returns what has a service with a changed configuration run over a day until it has judged all, each time with the same store, and returns the report
-// with that configuration.
-func rerunOf(t *testing.T, d *days.Day) func(change func(config []byte) []byte) *report.Report {
+// rerunOf returns what has a service with a changed configuration run over a day, or the part of it that there is by then, until it has judged all, each time with
+// the same store, and returns the report with that configuration.
+func rerunOf(t *testing.T, d *days.Day) func(part *days.Day, change func(config []byte) []byte) *report.Report {
 	t.Helper()
-	log := d.Log()
 	write, config := serviceOf(t, t.TempDir(), d)
 	all, err := os.ReadFile(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := write("audit.log", log)
-	return func(change func(config []byte) []byte) *report.Report {
+	return func(part *days.Day, change func(config []byte) []byte) *report.Report {
 		t.Helper()
+		log := part.Log()
+		path := write("audit.log", log)
+		write("journal.jsonl", part.Journal())
 		write("nodetrail.yaml", change(slices.Clone(all)))
 		o := RunOptions{StoreOptions: StoreOptions{Config: config}, Logs: []string{path}, Log: LogTo{W: io.Discard}}
 		running, ended := make(chan struct{}), make(chan error, 1)

@@ -19,7 +19,7 @@ func TestRulesThatWereOff(t *testing.T) {
 	rerun := rerunOf(t, d)
 	state := func(disable string) string {
 		t.Helper()
-		r := rerun(func(config []byte) []byte { return fmt.Appendf(config, "rules: {disable: %s}\n", disable) })
+		r := rerun(d, func(config []byte) []byte { return fmt.Appendf(config, "rules: {disable: %s}\n", disable) })
 		i := slices.IndexFunc(r.Readiness.Checks, func(c report.Check) bool { return c.Name == "rules-on" })
 		return r.Readiness.Checks[i].State
 	}

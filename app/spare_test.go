@@ -39,8 +39,50 @@ func TestStoreKeepsBindings(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			rerun := rerunOf(t, d)
-			if got := [2]string{of(rerun(c.first)), of(rerun(c.second))}; got != c.want {
+			if got := [2]string{of(rerun(d, c.first)), of(rerun(d, c.second))}; got != c.want {
 				t.Errorf("%v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// A service judges a request before the role of what allows it gives less. Then it says by the state that only a binding that goes is left.
+func TestStoreSeesWhatIsTrimmedLater(t *testing.T) {
+	for _, c := range []struct {
+		mutation string
+		keep     string
+		want     string
+	}{
+		{"spare-trimmed-early", "[]", string(checks.CodeBindingGrown)},
+		{"keep-trimmed", "[clusterrolebinding/" + days.Kept + "]", string(checks.CodeBindingGrown)},
+		{"keep-node", "[clusterrolebinding/" + days.Kept + "]", ""},
+	} {
+		t.Run(c.mutation, func(t *testing.T) {
+			t.Parallel()
+			m, _ := days.Named(c.mutation, 1)
+			d, ok := m.Apply(threeHours(t, 12, days.Options{}))
+			if !ok {
+				t.Fatal("it does not apply")
+			}
+			first, cut := *d, d.From.Add(time.Hour)
+			first.State = d.State[:slices.IndexFunc(d.State, func(e *days.Entry) bool { return e.At.After(cut) })]
+			first.Events = d.Events[:slices.IndexFunc(d.Events, func(e *days.Event) bool { return e.Staged.After(cut.Add(-time.Minute)) })]
+			kept := func(config []byte) []byte {
+				return bytes.Replace(config, []byte("readiness: {"), []byte("readiness: {keep: "+c.keep+", "), 1)
+			}
+			rerun := rerunOf(t, d)
+			rerun(&first, kept)
+			r := rerun(d, kept)
+			var codes []string
+			for _, x := range r.Readiness.Checks {
+				for _, e := range x.Evidence {
+					if e.State != string(checks.Passed) {
+						codes = append(codes, string(e.Code))
+					}
+				}
+			}
+			if r.Readiness.Ready != (c.want == "") || c.want != "" && !slices.Contains(codes, c.want) {
+				t.Errorf("%s, %v, want %q", r.Readiness.Verdict, codes, c.want)
 			}
 		})
 	}

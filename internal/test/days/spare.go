@@ -46,6 +46,9 @@ func spares() (out []Mutation) {
 		out = append(out, Mutation{Name: "keep-" + x.name, Effect: Breaks, Checks: []string{"nothing-depends"}, Description: x.what, apply: x.apply})
 	}
 	return append(out, Mutation{
+		Name: "spare-trimmed-early", Effect: Breaks, Checks: []string{"nothing-depends"}, apply: func(m *mutator) string { return spareTrimmed(m, true) },
+		Description: "a binding for nodes that stays gave early in the day what only system:node gives since a rule was taken out of its role",
+	}, Mutation{
 		Name: "spare-trimmed", Effect: Breaks, Checks: []string{"nothing-depends"}, apply: func(m *mutator) string { return spareTrimmed(m, false) },
 		Description: "a binding for nodes that stays gave what only system:node gives since a rule was taken out of its role",
 	})
