@@ -25,6 +25,17 @@ func TestRightsOfBindingsAfterTheStart(t *testing.T) {
 		Subjects: []rbacv1.Subject{{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:nodes"}},
 	}, now)
 	b.look(now.Add(time.Minute))
+	ref := rbac.BindingRef{Kind: rbac.KindClusterRoleBinding, Name: "canary"}
+	store.SetClusterRoleBinding(&rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: ref.Name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: nodeRole},
+		Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "system:node:a"}},
+	}, now)
+	b.look(now.Add(2 * time.Minute))
+	for _, kept := range [][]rbac.BindingRef{nil, {ref}, nil} { // as a configuration changes
+		if b.keep(kept); b.last[ref] != (kept == nil) || !b.goes[ref] {
+			t.Errorf("kept %v: it goes in the end: %t, without that: %t", kept, b.last[ref], b.goes[ref])
+		}
+	}
 	if len(b.rights) != 1 || b.rights[0].Resource != "secrets" || b.rights[0].Verb != "get" {
 		t.Errorf("rights of the binding: %+v", b.rights)
 	}

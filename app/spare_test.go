@@ -130,6 +130,13 @@ func TestReadyKeepsBindings(t *testing.T) {
 			if got := open(provenDay(t, d, keep("clusterrolebinding/"+legacy))); got["nothing-depends"] == nil {
 				t.Errorf("%s kept: %v", legacy, got)
 			}
+			both := func(o *AnalyzeOptions) {
+				keep("ClusterRoleBinding/" + days.Kept)(o)
+				o.Keep = append(o.Keep, "clusterrolebinding/"+legacy)
+			}
+			if got := open(provenDay(t, d, both)); (got["nothing-depends"] == nil) != (code == "") {
+				t.Errorf("kept with %s: %v, want %q", legacy, got, code)
+			}
 			o := dayOptions(t, d)
 			keep("rolebinding/kube-system/kepd")(&o)
 			var unknown *UnknownError
