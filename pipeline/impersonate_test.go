@@ -128,3 +128,35 @@ func TestKeptImpersonation(t *testing.T) {
 		}
 	}
 }
+
+// What system:node gives to all nodes is not kept, whatever the order of names; what it gives to others is.
+func TestKeptGrant(t *testing.T) {
+	store := rbac.NewStore()
+	before := epoch.Add(-time.Hour)
+	kept := []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: "a-legacy"}, {Kind: rbac.KindClusterRoleBinding, Name: "b-canary"}}
+	for role, bindings := range map[string]map[string]rbacv1.Subject{
+		"system:node": {"a-legacy": {Kind: "Group", Name: "system:nodes"}, "b-canary": {Kind: "User", Name: "system:node:n1"}},
+		"agent":       {"c-agent": {Kind: "Group", Name: "system:nodes"}},
+	} {
+		store.SetClusterRole(&rbacv1.ClusterRole{
+			ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}}},
+		}, before)
+		for name, s := range bindings {
+			s.APIGroup = rbacv1.GroupName
+			store.SetClusterRoleBinding(&rbacv1.ClusterRoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}, Subjects: []rbacv1.Subject{s},
+			}, before)
+		}
+	}
+	ev := get("a", audit.StageResponseComplete, 0, "allow", "")
+	a := new(audit.Attributes).Of(&ev, true)
+	named := store.Authorize(a, epoch).Grant
+	for _, c := range []struct {
+		kept []rbac.BindingRef
+		want string
+	}{{nil, "a-legacy"}, {kept[:1], "a-legacy"}, {kept, "b-canary"}, {[]rbac.BindingRef{kept[0], {Kind: rbac.KindClusterRoleBinding, Name: "c-agent"}}, "c-agent"}} {
+		if got := KeptGrant(store, c.kept, a, epoch, named).Binding.Name; got != c.want {
+			t.Errorf("kept %v: %q, want %q", c.kept, got, c.want)
+		}
+	}
+}
