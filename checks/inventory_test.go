@@ -274,7 +274,7 @@ func TestPowersOverOtherNodes(t *testing.T) {
 	}
 }
 
-// What is kept is told whether all bindings are known or not, and nothing else is.
+// A binding stays because it is kept whether all bindings are known or not, and no other does.
 func TestKept(t *testing.T) {
 	getAll := []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
 	getMaps := []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}}
