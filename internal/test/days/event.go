@@ -59,6 +59,8 @@ type Event struct {
 	Issued string
 	// Server is the index of the API server that wrote the event.
 	Server int
+	// ownAddress says that it is harmless only as it comes from an address of its Node.
+	ownAddress bool
 	// rare says that it is one of those of a kubelet's start: the creation of a Node and what follows it.
 	rare bool
 	// Cut is how many bytes of the line were written; 0 means all. If Glued, not even the newline was.

@@ -1,6 +1,8 @@
 package days
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -166,19 +168,31 @@ func movedPod(m *mutator) string {
 		m.bind()
 		e := m.secretBy(like, p.namespace, p.name, at)
 		e.Ref.Resource, e.URI = "pods", resPods.path(p.namespace, p.name, "")
+		e.ownAddress = true
 		m.add(e)
 		return e.URI + " at " + e.Received.Format(time.RFC3339)
 	}
 	return ""
 }
 
-// settled is an event of a node's kubelet within a minute of a time, from an address that it has had for ten minutes; nil if there is none.
+// settled is an event of a node's kubelet within a minute of a time, from an address of its Node that it has had for ten minutes; nil if there is none.
 func (m *mutator) settled(node string, at time.Time) *Event {
 	like, before := m.like(node, at), m.like(node, at.Add(-11*minute))
-	if like == nil || like.Received.Sub(at).Abs() > minute || !slices.Equal(like.SourceIPs, before.SourceIPs) {
+	if like == nil || like.Received.Sub(at).Abs() > minute || !slices.Equal(like.SourceIPs, before.SourceIPs) || !m.ofNode(node, like.SourceIPs) {
 		return nil
 	}
 	return like
+}
+
+// ofNode reports whether the state has a Node with all of the addresses.
+func (m *mutator) ofNode(name string, addresses []string) bool {
+	return slices.ContainsFunc(m.State, func(e *Entry) bool {
+		if e.Kind != "Node" || e.Name != name {
+			return false
+		}
+		text, err := json.Marshal(e.Object)
+		return err == nil && !slices.ContainsFunc(addresses, func(a string) bool { return !bytes.Contains(text, []byte(`"address":"`+a+`"`)) })
+	})
 }
 
 // afterPod is a get of the secret of a pod by its kubelet, seconds after the pod was gone, that a binding let through; nil where there is none.
