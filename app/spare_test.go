@@ -77,7 +77,7 @@ func TestStoreSeesWhatIsTrimmedLater(t *testing.T) {
 			for _, x := range r.Readiness.Checks {
 				for _, e := range x.Evidence {
 					if e.State != string(checks.Passed) {
-						codes = append(codes, string(e.Code))
+						codes = append(codes, e.Code)
 					}
 				}
 			}
