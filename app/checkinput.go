@@ -31,7 +31,7 @@ import (
 type proof struct {
 	sorted    []tally.Key // of the groups, once they were asked for
 	minWindow time.Duration
-	kept      []rbac.BindingRef
+	kept      []rbac.BindingRef // that are to stay
 	// apiservers is how many there are by configuration, 0 if nobody said.
 	apiservers int
 	only       onlyNodes

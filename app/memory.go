@@ -20,7 +20,7 @@ const (
 	// firstGarbage is how much the process may use before the garbage collector runs for the first time, in bytes. By itself it would run several times while the
 	// first megabytes of the state are read, of which nearly nothing is garbage.
 	firstGarbage = 64 << 20
-	// leastGarbage is that much by itself, where the percentage is 100.
+	// leastGarbage is the size of the heap at which it would run for the first time by itself, at 100 per cent, in bytes.
 	leastGarbage = 4 << 20
 	// memoryEvery is how often it is looked at what is held. Of a large state each look finds a part.
 	memoryEvery = time.Second
