@@ -83,23 +83,23 @@ func (o *AnalyzeOptions) Validate() error {
 	if o.APIServers < 0 {
 		return optionError("APIServers", "%d is less than 0", o.APIServers)
 	}
-	for _, text := range o.Keep {
-		if _, err := rbac.ParseBindingRef(text); err != nil {
-			return optionError("Keep", "%w", err)
-		}
+	if _, err := keptOf(o.Keep); err != nil {
+		return err
 	}
 	_, err := enabledRules(o.Disable)
 	return err
 }
 
-// keptOf are bindings of which each was parsed before.
-func keptOf(all []string) (out []rbac.BindingRef) {
+// keptOf reads which bindings are to stay.
+func keptOf(all []string) (out []rbac.BindingRef, err error) {
 	for _, text := range all {
-		if ref, err := rbac.ParseBindingRef(text); err == nil {
-			out = append(out, ref)
+		ref, err := rbac.ParseBindingRef(text)
+		if err != nil {
+			return nil, optionError("Keep", "%w", err)
 		}
+		out = append(out, ref)
 	}
-	return out
+	return out, nil
 }
 
 // Analysis is what came of Analyze.
@@ -138,7 +138,9 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	if o.Own != nil {
 		p.judged.Own = o.Own
 	}
-	p.judged.Kept = keptOf(o.Keep)
+	if p.judged.Kept, err = keptOf(o.Keep); err != nil {
+		return nil, err
+	}
 	p.judged.Kubelets, p.judged.Bootstrap, p.logs.All = o.KubeletUserAgents, o.Bootstrap, o.AllRequests
 	p.logs.Ledger = evidence.New()
 	denials, err := readDenials(ctx, o.ApiserverLogs, o.Stdin)

@@ -112,7 +112,7 @@ func (p *proof) restrictionByHour(in *checks.Input, out *checks.Findings) {
 		code := checks.CodeRestrictionNotSeen
 		if p.restricted.refused[h] > 0 {
 			code = checks.CodeRestrictionOfOne
-			if n := len(p.ledger.Servers(h, h)); n == 1 && in.Servers.Configured <= 1 || n == 0 && in.Servers.Configured == 1 {
+			if max(len(p.ledger.Servers(h, h)), in.Servers.Configured) == 1 {
 				out.Looked, run = out.Looked+1, nil
 				continue
 			}

@@ -123,7 +123,11 @@ func (p *prover) results(ctx context.Context, t *tally.Tally, window time.Durati
 		own.Events = report.EventsOf(&t.Events)
 	}
 	c := p.config()
-	of := proof{minWindow: f.MinWindow, kept: keptOf(c.Readiness.Keep), apiservers: c.Readiness.APIServerCount, only: p.only, tally: t, facts: &own, kubelets: c.Rules.KubeletUserAgents, begins: f.Begins, to: newest}
+	kept, err := keptOf(c.Readiness.Keep)
+	if err != nil {
+		return nil, err
+	}
+	of := proof{minWindow: f.MinWindow, kept: kept, apiservers: c.Readiness.APIServerCount, only: p.only, tally: t, facts: &own, kubelets: c.Rules.KubeletUserAgents, begins: f.Begins, to: newest}
 	if t.To.Before(newest) {
 		of.to = t.To
 	}

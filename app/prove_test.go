@@ -90,6 +90,12 @@ func rerunOf(t *testing.T, d *days.Day) func(part *days.Day, change func(config 
 	}
 }
 
+// stateOf is the state of a check of the first question.
+func stateOf(r *report.Report, check string) string {
+	i := slices.IndexFunc(r.Readiness.Checks, func(c report.Check) bool { return c.Name == check })
+	return r.Readiness.Checks[i].State
+}
+
 // storedDay has a service judge a day, which is stopped in its middle and started again if asked to, and returns the report of its store.
 func storedDay(t *testing.T, d *days.Day, events int64, again bool) *report.Report {
 	t.Helper()

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/internal/test/days"
-	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -20,8 +19,7 @@ func TestRulesThatWereOff(t *testing.T) {
 	state := func(disable string) string {
 		t.Helper()
 		r := rerun(d, func(config []byte) []byte { return fmt.Appendf(config, "rules: {disable: %s}\n", disable) })
-		i := slices.IndexFunc(r.Readiness.Checks, func(c report.Check) bool { return c.Name == "rules-on" })
-		return r.Readiness.Checks[i].State
+		return stateOf(r, "rules-on")
 	}
 	if got := state("[]"); got != "passed" {
 		t.Errorf("with all rules: %s", got)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/nodetrail/nodetrail/checks"
@@ -42,11 +41,9 @@ func (b *boundBook) refresh(now time.Time) {
 	}
 }
 
-// keep takes over which bindings are to stay, which the configuration may have changed.
+// keep takes over which bindings are to stay, when the configuration has changed.
 func (b *boundBook) keep(kept []rbac.BindingRef) {
-	if !slices.Equal(b.kept, kept) {
-		b.kept, b.last = kept, newBindingBook(b.store, kept).last
-	}
+	b.kept, b.last = kept, newBindingBook(b.store, kept).last
 }
 
 // look is refresh, however long ago the last look was.

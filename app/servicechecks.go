@@ -67,7 +67,6 @@ func openWitnessed(ctx context.Context, s *store.Store, w witnessed) (*witnessed
 }
 
 func (w *witnessed) judged(j *pipeline.Judgement) {
-	w.bound.keep(w.setup.Judge.Kept)
 	w.bound.refresh(time.Now())
 	w.races.add(j, w.bound.bindingBook)
 	w.bound.add(j)

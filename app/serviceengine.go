@@ -30,6 +30,7 @@ type court struct {
 	*pipeline.Engine
 	setup     *judging.Setup
 	detectors *rules.Detectors
+	bound     *boundBook
 }
 
 // courtParts are what a court works with.
@@ -62,10 +63,14 @@ func openCourt(ctx context.Context, c *config.Config, p *courtParts) (*court, er
 	if err != nil {
 		return nil, err
 	}
+	kept, err := keptOf(c.Readiness.Keep)
+	if err != nil {
+		return nil, err
+	}
 	out := &court{
 		setup: judging.New(p.state.State, judging.Options{
 			Features: features, Admission: admissionOf(&features, cmp.Or(c.Authorization.KubernetesVersion, asked), c.Authorization.FeatureGates),
-			Versions: versions, Skew: c.Skew.D(), Mode: mode, Rules: enabled, Own: c.Own(), Kubelets: c.Rules.KubeletUserAgents, Kept: keptOf(c.Readiness.Keep), Bootstrap: bootstrapOf(c), Live: p.state.live != nil,
+			Versions: versions, Skew: c.Skew.D(), Mode: mode, Rules: enabled, Own: c.Own(), Kubelets: c.Rules.KubeletUserAgents, Kept: kept, Bootstrap: bootstrapOf(c), Live: p.state.live != nil,
 		}),
 		// Those of all rules: one that is enabled later has to know what was before.
 		detectors: rules.NewDetectors(rules.All(), detectorOptions(c)),
@@ -74,6 +79,7 @@ func openCourt(ctx context.Context, c *config.Config, p *courtParts) (*court, er
 	if err != nil {
 		return nil, err
 	}
+	out.bound = w.bound
 	begins, err := openLogBegins(ctx, p.store, p.instance)
 	if err != nil {
 		return nil, err
@@ -111,8 +117,13 @@ func (j *court) configure(c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	kept, err := keptOf(c.Readiness.Keep)
+	if err != nil {
+		return err
+	}
 	return j.Do(context.Background(), func() {
-		j.setup.Judge.Rules, j.setup.Judge.Own, j.setup.Judge.Kept = enabled, c.Own(), keptOf(c.Readiness.Keep)
+		j.setup.Judge.Rules, j.setup.Judge.Own, j.setup.Judge.Kept = enabled, c.Own(), kept
+		j.bound.keep(kept)
 		j.setup.Judge.Memory.Kubelets, j.setup.Judge.Memory.Bootstrap = c.Rules.KubeletUserAgents, bootstrapOf(c)
 		j.detectors.Configure(detectorOptions(c))
 	})

@@ -10,8 +10,14 @@ import (
 
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/internal/test/days"
-	"github.com/nodetrail/nodetrail/report"
 )
+
+// keeping has a configuration keep a list of bindings.
+func keeping(list string) func(config []byte) []byte {
+	return func(config []byte) []byte {
+		return bytes.Replace(config, []byte("readiness: {"), []byte("readiness: {keep: "+list+", "), 1)
+	}
+}
 
 // A service names the kept binding while it is kept. After that, the same counts speak against deleting it; and what was named before it was kept needs the other.
 func TestStoreKeepsBindings(t *testing.T) {
@@ -21,13 +27,7 @@ func TestStoreKeepsBindings(t *testing.T) {
 		t.Fatal("it does not apply")
 	}
 	plain := func(config []byte) []byte { return config }
-	kept := func(config []byte) []byte {
-		return bytes.Replace(config, []byte("readiness: {"), []byte("readiness: {keep: [clusterrolebinding/"+days.Kept+"], "), 1)
-	}
-	of := func(r *report.Report) string {
-		i := slices.IndexFunc(r.Readiness.Checks, func(c report.Check) bool { return c.Name == "nothing-depends" })
-		return r.Readiness.Checks[i].State
-	}
+	kept := keeping("[clusterrolebinding/" + days.Kept + "]")
 	for _, c := range []struct {
 		name          string
 		first, second func([]byte) []byte
@@ -39,7 +39,7 @@ func TestStoreKeepsBindings(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			rerun := rerunOf(t, d)
-			if got := [2]string{of(rerun(d, c.first)), of(rerun(d, c.second))}; got != c.want {
+			if got := [2]string{stateOf(rerun(d, c.first), "nothing-depends"), stateOf(rerun(d, c.second), "nothing-depends")}; got != c.want {
 				t.Errorf("%v, want %v", got, c.want)
 			}
 		})
@@ -67,9 +67,7 @@ func TestStoreSeesWhatIsTrimmedLater(t *testing.T) {
 			first, cut := *d, d.From.Add(time.Hour)
 			first.State = d.State[:slices.IndexFunc(d.State, func(e *days.Entry) bool { return e.At.After(cut) })]
 			first.Events = d.Events[:slices.IndexFunc(d.Events, func(e *days.Event) bool { return e.Staged.After(cut.Add(-time.Minute)) })]
-			kept := func(config []byte) []byte {
-				return bytes.Replace(config, []byte("readiness: {"), []byte("readiness: {keep: "+c.keep+", "), 1)
-			}
+			kept := keeping(c.keep)
 			rerun := rerunOf(t, d)
 			rerun(&first, kept)
 			r := rerun(d, kept)

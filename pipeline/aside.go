@@ -86,8 +86,8 @@ type team struct {
 	helpers []*atomic.Bool // which of them are there; the first is never
 }
 
-// looks is how often helpers look for further work before they give way, which takes a lock of the scheduler.
-const looks = 256
+// spins is how often helpers look for further work before they give way, which takes a lock of the scheduler.
+const spins = 256
 
 // job is work that is handed out.
 type job struct {
@@ -127,7 +127,7 @@ func (t *team) help(proc int, there *atomic.Bool) {
 		j := t.now.Load()
 		if j == nil || proc >= j.procs || j.next.Load() >= int64(j.n) {
 			idle++
-			for i := 0; i < looks && t.now.Load() == j; i++ {
+			for i := 0; i < spins && t.now.Load() == j; i++ {
 				continue
 			}
 			runtime.Gosched()

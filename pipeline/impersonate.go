@@ -31,7 +31,7 @@ func (j *Judge) impersonation(out *Judgement) {
 		for i, attrs := range Impersonates(ev, out.Attrs) {
 			without := j.RBAC.AuthorizeWithout(attrs, out.Time, rbac.Grant.ForNodes).Allowed
 			// The grant is that of what needs a binding for nodes, and one that is not kept if there is one.
-			if i == 0 || !without && (spare || keeps(j.Kept, &d.Grant)) {
+			if i == 0 || !without && (spare || keeps(j.Kept, d.Grant)) {
 				d = j.RBAC.Authorize(attrs, out.Time)
 				d.Grant = KeptGrant(j.RBAC, j.Kept, attrs, out.Time, d.Grant)
 			}

@@ -358,9 +358,15 @@ func (j *Judge) grant(out *Judgement) {
 		return
 	}
 	// RBAC looks at ClusterRoleBindings first, and names one of those where kubeadm's RoleBinding gives the same.
-	if d := j.RBAC.AuthorizeWithout(out.Attrs, out.Time, func(g rbac.Grant) bool { return !rules.Stays(&g.Binding) }); d.Allowed {
-		out.Grant = d.Grant
+	out.Grant = grantOf(j.RBAC, out.Attrs, out.Time, func(g rbac.Grant) bool { return rules.Stays(&g.Binding) }, out.Grant)
+}
+
+// grantOf is a grant of some that allows the request, or other if there is none.
+func grantOf(s *rbac.Store, a authorizer.Attributes, t time.Time, some func(rbac.Grant) bool, other rbac.Grant) rbac.Grant {
+	if d := s.AuthorizeWithout(a, t, func(g rbac.Grant) bool { return !some(g) }); d.Allowed {
+		return d.Grant
 	}
+	return other
 }
 
 // KeptGrant is the grant of a kept binding that allows the request, or g if there is none. An API server may name any of several bindings.
@@ -368,14 +374,11 @@ func KeptGrant(s *rbac.Store, kept []rbac.BindingRef, a authorizer.Attributes, t
 	if len(kept) == 0 {
 		return g
 	}
-	if d := s.AuthorizeWithout(a, t, func(other rbac.Grant) bool { return !keeps(kept, &other) }); d.Allowed {
-		return d.Grant
-	}
-	return g
+	return grantOf(s, a, t, func(other rbac.Grant) bool { return keeps(kept, other) }, g)
 }
 
 // keeps reports whether the grant is by a kept binding. What system:node gives to the group system:nodes cannot be kept.
-func keeps(kept []rbac.BindingRef, g *rbac.Grant) bool {
+func keeps(kept []rbac.BindingRef, g rbac.Grant) bool {
 	all := g.Role == rbac.RoleRef{Kind: rbac.KindClusterRole, Name: "system:node"} && g.Subject == rbac.SubjectRef{Kind: rbacv1.GroupKind, Name: user.NodesGroup}
 	return !all && slices.Contains(kept, g.Binding)
 }

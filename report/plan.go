@@ -70,9 +70,7 @@ func plan(x *Readiness, words wording.Words, bindings []NodeBinding, nodeOff, re
 
 // leaving are the bindings without those that are kept; nil for none that are known.
 func leaving(known []NodeBinding, kept func(rbac.BindingRef) bool) []NodeBinding {
-	return slices.DeleteFunc(slices.Clone(known), func(b NodeBinding) bool {
-		return kept(rbac.BindingRef{Kind: b.Kind, Namespace: b.Namespace, Name: b.Name})
-	})
+	return slices.DeleteFunc(slices.Clone(known), func(b NodeBinding) bool { return kept(*b.ref()) })
 }
 
 // deletion are the steps for the bindings that go, of those that are known. with is what what-if is given in addition.

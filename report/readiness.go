@@ -216,8 +216,12 @@ func (x *verdict) fruitless(r *Report) {
 	say(true, codes.AllowedByKubeadm)
 }
 
+func (b *Binding) ref() *rbac.BindingRef {
+	return &rbac.BindingRef{Kind: b.Kind, Namespace: b.Namespace, Name: b.Name}
+}
+
 func (f *Finding) stays() bool {
-	return f.Binding != nil && rules.Stays(&rbac.BindingRef{Kind: f.Binding.Kind, Namespace: f.Binding.Namespace, Name: f.Binding.Name})
+	return f.Binding != nil && rules.Stays(f.Binding.ref())
 }
 
 func joinName(namespace, name string) string { return wording.Qualified(namespace, name) }

@@ -35,6 +35,7 @@ func (v *validator) all() {
 	v.pages()
 	v.authorization()
 	v.rules()
+	v.readiness()
 	v.waivers()
 	v.exceptions()
 	v.coverage()
@@ -189,13 +190,6 @@ func (v *validator) rules() {
 		at := fmt.Sprintf("rules.disable[%d]", i)
 		v.fail(at, "there is no rule %s: %s", v.q(at, name), text)
 	}
-	v.distinct("readiness.keep", v.c.Readiness.Keep)
-	for i, name := range v.c.Readiness.Keep {
-		if _, err := rbac.ParseBindingRef(name); name != "" && err != nil {
-			at := fmt.Sprintf("readiness.keep[%d]", i)
-			v.fail(at, "%s is none of clusterrolebinding/NAME, rolebinding/NAMESPACE/NAME", v.q(at, name))
-		}
-	}
 	v.distinct("rules.files", v.c.Rules.Files)
 	v.distinct("bootstrap.trusted", v.c.Bootstrap.Trusted)
 	v.distinct("rules.kubeletUserAgents", v.c.Rules.KubeletUserAgents)
@@ -203,6 +197,16 @@ func (v *validator) rules() {
 		if name != "" && rules.Product(name) != name {
 			at := fmt.Sprintf("rules.kubeletUserAgents[%d]", i)
 			v.fail(at, "%s must be the first word of a user agent without its version, such as kubelet", v.q(at, name))
+		}
+	}
+}
+
+func (v *validator) readiness() {
+	v.distinct("readiness.keep", v.c.Readiness.Keep)
+	for i, name := range v.c.Readiness.Keep {
+		if _, err := rbac.ParseBindingRef(name); name != "" && err != nil {
+			at := fmt.Sprintf("readiness.keep[%d]", i)
+			v.fail(at, "%s is none of clusterrolebinding/NAME, rolebinding/NAMESPACE/NAME", v.q(at, name))
 		}
 	}
 }

@@ -60,6 +60,12 @@ func (m *mutator) endLater(p *planted, change string, o map[string]any) {
 	sortState(m.State)
 }
 
+// trimLater leaves one rule to a ClusterRole between the request and the end of the day.
+func (m *mutator) trimLater(p *planted, role map[string]any, name string, left map[string]any) {
+	uid := role["metadata"].(map[string]any)["uid"].(string)
+	m.endLater(p, "MODIFIED", object(rbacGroup+"/v1", "ClusterRole", "", name, uid, m.old(), map[string]any{"rules": []map[string]any{left}}))
+}
+
 func spareRoleBinding(m *mutator, ends bool) string {
 	p := m.stray("get", resConfigMaps, "kube-system", "cni-config", "", 200, "system:node", toNodes)
 	return m.spare(p, ends, role(m.Rand, "kube-system", "cni-config", m.old(), rule("get", "", "configmaps", "cni-config")),
@@ -133,8 +139,7 @@ func spareTrimmed(m *mutator, early bool) string {
 	r := role(m.Rand, "", "image-credentials", m.old(), audience, rule("get", "", "secrets", "pull-config"))
 	p.e.DecisionReason = allowedBy("ClusterRoleBinding", "image-credentials", "ClusterRole", "image-credentials", toNodes)
 	what := m.spare(p, false, r, binding(m.Rand, "", "image-credentials", "image-credentials", m.old(), subject("Group", "", "system:nodes")))
-	uid := r["metadata"].(map[string]any)["uid"].(string)
-	m.endLater(p, "MODIFIED", object(rbacGroup+"/v1", "ClusterRole", "", "image-credentials", uid, m.old(), map[string]any{"rules": []map[string]any{audience}}))
+	m.trimLater(p, r, "image-credentials", audience)
 	return what
 }
 
@@ -151,8 +156,7 @@ func keptNode(m *mutator, change string) string {
 	b := binding(m.Rand, "", Kept, Kept, m.old(), subject("Group", "", "system:nodes"))
 	what := m.spare(p, change == "DELETED", r, b)
 	if change == "MODIFIED" {
-		uid := r["metadata"].(map[string]any)["uid"].(string)
-		m.endLater(p, change, object(rbacGroup+"/v1", "ClusterRole", "", Kept, uid, m.old(), map[string]any{"rules": []map[string]any{rule("get", "", "configmaps", "kept-map")}}))
+		m.trimLater(p, r, Kept, rule("get", "", "configmaps", "kept-map"))
 	}
 	return what
 }
@@ -209,8 +213,7 @@ func keptActsTrimmed(m *mutator) string {
 	nodes, r := subject("Group", "", "system:nodes"), role(m.Rand, "", Kept, m.old(), rule("impersonate", "", "users"))
 	m.addState(role(m.Rand, "", "acting", m.old(), rule("impersonate", "", "users")), binding(m.Rand, "", "acting", "acting", m.old(), nodes),
 		r, binding(m.Rand, "", Kept, Kept, m.old(), nodes))
-	uid := r["metadata"].(map[string]any)["uid"].(string)
-	m.endLater(p, "MODIFIED", object(rbacGroup+"/v1", "ClusterRole", "", Kept, uid, m.old(), map[string]any{"rules": []map[string]any{rule("get", "", "configmaps", "kept-map")}}))
+	m.trimLater(p, r, Kept, rule("get", "", "configmaps", "kept-map"))
 	return p.String()
 }
 
