@@ -223,7 +223,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 			proven.state = newStateProof(setup, begin, proven.to)
 		}
 	}
-	if err := bound.unknown(p.judged.Kept); err != nil {
+	if err := unknown(p.judged.Kept, setup.State.RBAC); err != nil {
 		return nil, err
 	}
 	if err := proven.only.check(proven.state, b.Tally()); err != nil {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -105,22 +106,19 @@ func newBindingBook(s *rbac.Store, kept []rbac.BindingRef) *bindingBook {
 
 const nodeRole = "system:node"
 
-// unknown is an *UnknownError for a binding that is to stay and was never there; nil if there is none.
-func (b *bindingBook) unknown(kept []rbac.BindingRef) error {
-	known := map[rbac.BindingRef]bool{}
-	if b != nil {
-		known = b.ever
+// unknown is an *UnknownError for a binding that is to stay and was never there, as far as the state knows by now; nil if there is none.
+func unknown(kept []rbac.BindingRef, s *rbac.Store) error {
+	if len(kept) == 0 {
+		return nil
+	}
+	known := map[string]bool{}
+	for x := range s.BindingsDuring(time.Unix(0, 0), endOfTime()) {
+		known[x.Binding.String()] = true
 	}
 	for _, ref := range kept {
-		if known[ref] {
-			continue
+		if name := ref.String(); !known[name] {
+			return &UnknownError{What: "binding", Name: name, Where: "the state", Known: slices.Sorted(maps.Keys(known))}
 		}
-		e := &UnknownError{What: "binding", Name: ref.String(), Where: "the state"}
-		for other := range known {
-			e.Known = append(e.Known, other.String())
-		}
-		slices.Sort(e.Known)
-		return e
 	}
 	return nil
 }

@@ -2,14 +2,21 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/internal/test/days"
+	"github.com/nodetrail/nodetrail/rbac"
 )
 
 // keeping has a configuration keep a list of bindings.
@@ -43,6 +50,71 @@ func TestStoreKeepsBindings(t *testing.T) {
 				t.Errorf("%v, want %v", got, c.want)
 			}
 		})
+	}
+}
+
+// A configuration that changes reaches those who judge and those who note what needs a binding.
+func TestReloadKeepsBindings(t *testing.T) {
+	t.Parallel()
+	d := threeHours(t, 12, days.Options{})
+	write, config := serviceOf(t, t.TempDir(), d)
+	plain, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newService(RunOptions{StoreOptions: StoreOptions{Config: config}, Logs: []string{write("audit.log", d.Log())}, Log: LogTo{W: io.Discard}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	if err := s.open(ctx, s.reloader.Current()); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx) }()
+	want := []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: days.Kept}}
+	for _, c := range []struct {
+		list string
+		want []rbac.BindingRef
+	}{{"[clusterrolebinding/" + days.Kept + "]", want}, {"[]", nil}} {
+		write("nodetrail.yaml", keeping(c.list)(slices.Clone(plain)))
+		if err := s.reloader.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		var judge, bound []rbac.BindingRef
+		if err := s.court.Do(t.Context(), func() { judge, bound = s.court.setup.Judge.Kept, s.court.bound.kept }); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(judge, c.want) || !slices.Equal(bound, c.want) {
+			t.Errorf("keep %s: the judge keeps %v, the book of bindings %v", c.list, judge, bound)
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A binding that is made while the log is read is there.
+func TestUnknownKeep(t *testing.T) {
+	store, now := rbac.NewStore(), time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	kept := []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: days.Kept}}
+	var missing *UnknownError
+	if err := unknown(kept, store); !errors.As(err, &missing) || missing.Name != "clusterrolebinding/"+days.Kept {
+		t.Errorf("nothing is there: %v", err)
+	}
+	store.SetClusterRoleBinding(&rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: days.Kept}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: nodeRole},
+	}, now)
+	if err := unknown(kept, store); err != nil {
+		t.Errorf("it is there: %v", err)
+	}
+	if err := unknown(nil, store); err != nil {
+		t.Errorf("nothing is kept: %v", err)
 	}
 }
 
