@@ -168,7 +168,7 @@ func TestFlags(t *testing.T) {
 			known[m[1]] = true
 		}
 	}
-	if !known["min-window"] || known["max-loss"] || known["keep"] {
+	if !known["min-window"] || known["max-loss"] || known["kept"] {
 		t.Error("the flags of the program were not recognized")
 	}
 	flags := 0
