@@ -22,12 +22,11 @@ import (
 // proof is what is known when the checks are made. Its method input is the one place that makes checks.Input.
 //
 // What nobody gathers yet stays absent, so that the check that needs it is unproven:
-//   - addresses of default/kubernetes, and sources that tell servers apart: identity Leases and the number by configuration tell;
-//   - lease durations (issue 18): the default duration counts;
+//   - sources that tell servers apart: identity Leases and the number by configuration tell;
+//   - lease durations: the default duration counts;
 //   - when an event that could not be read was, and what it was about, if what is left does not show that it was nobody's: each such line counts;
-//   - where only a store is read, requests of others than nodes that a binding lets through, and lag of the API server's graph (issue 13): a binding
-//     with such subjects is unproven, and each disagreement counts;
-//   - what exceptions cover (issue 17).
+//   - where only a store is read, requests of others than nodes that a binding lets through, and lag of the API server's graph: a binding
+//     with such subjects is unproven, and each disagreement counts.
 type proof struct {
 	sorted    []tally.Key // of the groups, once they were asked for
 	minWindow time.Duration

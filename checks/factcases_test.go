@@ -35,10 +35,6 @@ func factCases() []kase {
 		}, Unproven, CodePolicyNoStart},
 		{policy, "it hides what panics", func(in *Input) { in.Policy.Hidden = []Hidden{{Request: "* *", Code: CodePolicyNoPanic}} }, Unproven, CodePolicyNoPanic},
 		{policy, "no watch begins in the log", begun(func(*tick) bool { return false }), Unproven, CodeStartsMissing},
-		{policy, "no watch begins in the log of probes", func(in *Input) {
-			in.Policy = Policy{Probes: ProbeRequests()}
-			begun(func(*tick) bool { return false })(in)
-		}, Unproven, CodeStartsMissing},
 		{policy, "no watch of an hour begins in the log", begun(func(t *tick) bool { return t.time().Before(at(14, 0, 0)) || t.time().After(at(15, 0, 0)) }), Unproven, CodeStartsMissing},
 		{policy, "no watch begins that was asked for before the window", begun(func(t *tick) bool { return !t.time().Before(in0().Log.Until.Add(-in0().MinWindow)) }), Passed, ""},
 		{policy, "one watch does not begin in the log", begun(func(t *tick) bool {
@@ -69,8 +65,6 @@ func factCases() []kase {
 		{policy, "not in force", func(in *Input) {
 			in.Policy.Contradicted = []Contradiction{{Request: "get nodes", AuditID: "a"}}
 		}, Unproven, CodePolicyOther},
-		{policy, "probed", func(in *Input) { in.Policy = Policy{Probes: ProbeRequests()} }, Passed, ""},
-		{policy, "probed but for one", func(in *Input) { in.Policy = Policy{Probes: ProbeRequests()[1:]} }, Unproven, CodeNotProbed},
 
 		{judged, "too long", unjudged(Unjudged{Code: CodeTooLong, Line: "audit.log:7"}), Unproven, CodeTooLong},
 		{judged, "no verdict", unjudged(Unjudged{Code: CodeNoVerdict, Node: "worker-1", Count: 3}), Unproven, CodeNoVerdict},
@@ -122,7 +116,6 @@ func factCases() []kase {
 		{on, "one is off", func(in *Input) { in.Rules[2].On = false }, Unproven, CodeRuleOff},
 		{on, "one was forgotten", func(in *Input) { in.Rules = in.Rules[:2] }, Unproven, CodeRuleUnknown},
 		{on, "one is on here and off there", func(in *Input) { in.Rules = append(in.Rules, Rule{Name: in.Rules[0].Name}) }, Unproven, CodeRuleOff},
-		{on, "findings are excepted", func(in *Input) { in.Rules[0].Excepted = 4 }, Passed, CodeExcepted},
 
 		{identity, "a missing group", func(in *Input) { in.Identities = []Identity{{User: "system:node:a", Reason: "group-missing"}} }, Failed, "group-missing"},
 		{identity, "one that failed anyway", func(in *Input) {

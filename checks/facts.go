@@ -8,21 +8,6 @@ import (
 	"github.com/nodetrail/nodetrail/evidence"
 )
 
-// ProbeRequests are the kinds of requests that a probe with a node's credential has to make where the audit policy is not given: each verb on each class
-// of objects that audit policies tell apart.
-func ProbeRequests() []string {
-	var out []string
-	for _, class := range []string{
-		"secrets", "configmaps", "pods", "nodes", "leases", "events", "serviceaccounts/token", "persistentvolumes", "persistentvolumeclaims",
-		"volumeattachments", "resourceslices", "certificatesigningrequests", "services", "others",
-	} {
-		for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete"} {
-			out = append(out, verb+" "+class)
-		}
-	}
-	return out
-}
-
 func policyKnown(in *Input) Result {
 	p := proof{}
 	x := &in.Policy
@@ -31,29 +16,19 @@ func policyKnown(in *Input) Result {
 	}
 	begun := startsOf(in)
 	unopened := begun.tell(in, &p)
-	if x.Given {
-		p.count(1, 1)
-		for _, c := range x.Contradicted {
-			p.unproven(Item{Code: CodePolicyOther, Request: c.Request, Line: c.Line, Value: x.Name, AuditIDs: []string{c.AuditID}, From: c.At, To: c.At})
-		}
-		if len(x.Contradicted) > 0 {
-			return p.done(NextGivePolicyInForce)
-		}
-		if unopened {
-			return p.done(NextLogStarts)
-		}
-		return p.done(NextGivePolicy)
-	}
-	if len(x.Probes) == 0 {
+	if !x.Given {
 		p.unproven(Item{Code: CodePolicyUnknown})
 		return p.done(NextGivePolicy)
 	}
-	for _, request := range ProbeRequests() {
-		seen := slices.Contains(x.Probes, request)
-		p.count(1, one(seen))
-		if !seen {
-			p.unproven(Item{Code: CodeNotProbed, Request: request})
-		}
+	p.count(1, 1)
+	for _, c := range x.Contradicted {
+		p.unproven(Item{Code: CodePolicyOther, Request: c.Request, Line: c.Line, Value: x.Name, AuditIDs: []string{c.AuditID}, From: c.At, To: c.At})
+	}
+	switch {
+	case len(x.Contradicted) > 0:
+		return p.done(NextGivePolicyInForce)
+	case unopened:
+		return p.done(NextLogStarts)
 	}
 	return p.done(NextGivePolicy)
 }
@@ -73,9 +48,6 @@ func everyEventJudged(in *Input) Result {
 		}
 		p.count(item.Count, 0)
 		p.unproven(item)
-	}
-	for _, t := range in.Log.Torn {
-		p.list(Item{Code: CodeTornLine, Line: t.Line, From: t.After, To: t.After})
 	}
 	return p.done(NextReadEvents)
 }
@@ -196,11 +168,6 @@ func rulesOn(in *Input) Result {
 			p.unproven(Item{Code: CodeRuleUnknown, Object: name})
 		case !on:
 			p.unproven(Item{Code: CodeRuleOff, Object: name})
-		}
-	}
-	for _, r := range in.Rules {
-		if r.Excepted > 0 {
-			p.list(Item{Code: CodeExcepted, Object: r.Name, Count: r.Excepted})
 		}
 	}
 	return p.done(NextTurnRulesOn)

@@ -110,17 +110,8 @@ type Input struct {
 type Log struct {
 	// Until is when the last complete event was received.
 	Until time.Time
-	// Torn are the ends of files that have no line break.
-	Torn []Torn
 	// Requests is how many requests of nodes were judged.
 	Requests int64
-}
-
-// Torn is a last line without an end.
-type Torn struct {
-	Line string
-	// After is when the last complete event before it was received.
-	After time.Time
 }
 
 // Span is a time [From, To). A zero To means that it lasts.
@@ -186,8 +177,6 @@ type Policy struct {
 	Omits []evidence.Act
 	// Contradicted are kinds of requests of which the log has an event that the given policy would not have written.
 	Contradicted []Contradiction
-	// Probes are the kinds of requests, of those that ProbeRequests names, that a probe made with a node's credential and that are in the log.
-	Probes []string
 }
 
 // Contradiction is an event of a kind of request that a node made, which an API server with the given policy would not have written. Line is that of the
@@ -224,8 +213,6 @@ type Servers struct {
 	Configured int
 	// Apart says that the sources of events tell API servers apart.
 	Apart bool
-	// Endpoints are the numbers of addresses of the Service default/kubernetes over time.
-	Endpoints []Endpoints
 }
 
 // Server is an API server by its identity Lease: from its first to its last renewal.
@@ -234,12 +221,6 @@ type Server struct {
 	Lives []Span
 	// Ended is the time in which it made its last renewal: its Lease has none of later, though somebody looked. It is zero for a server that may live.
 	Ended Span `json:",omitzero"`
-}
-
-// Endpoints is a number of addresses for a time.
-type Endpoints struct {
-	Span
-	Count int
 }
 
 // Mode is the order of authorizers that a configuration says, for one API server or, with an empty name, for all.
@@ -385,8 +366,6 @@ type Gap struct {
 type Rule struct {
 	Name string
 	On   bool
-	// Excepted counts the findings that an exception covers.
-	Excepted int64
 }
 
 // Findings is what somebody looked for: how many things, and what is wrong or not known about some.

@@ -131,9 +131,6 @@ func TestOrderOfAuthorizers(t *testing.T) {
 		{"two servers, and one source", always2, []string{"passed 4/4", "passed mode-of-some-servers 12:00:00-16:00:00 1/2"}},
 		{"two servers, and one source, configured", all(always2, modes(node)), []string{"passed 1/1"}},
 		{"two servers by their renewals", servers(), []string{"passed 4/4", "passed mode-of-some-servers 12:00:00-16:00:00 1/2"}},
-		{"two servers by endpoints", all(servers(Span{From: at(1, 0, 0)}, Span{To: at(2, 0, 0)}), func(in *Input) {
-			in.Servers.Endpoints = []Endpoints{{Span{From: at(14, 10, 0)}, 2}}
-		}), []string{"passed 4/4", "passed mode-of-some-servers 14:00:00-16:00:00 1/2"}},
 		{"two servers, one after the other", servers(Span{at(1, 0, 0), at(14, 0, 0)}, Span{From: at(14, 0, 0)}), []string{"passed 4/4"}},
 		{"two servers for a minute", servers(Span{at(1, 0, 0), at(14, 1, 0)}, Span{From: at(14, 0, 0)}), []string{"passed 4/4", "passed mode-of-some-servers 14:00:00-15:00:00 1/2"}},
 		{"two servers before the window", servers(Span{at(1, 0, 0), at(12, 20, 0)}, Span{From: at(12, 0, 0)}), []string{"passed 4/4"}},

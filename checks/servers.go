@@ -24,7 +24,7 @@ func serversSeen(in *Input) Result {
 	switch {
 	case len(servers) == 0:
 		serversBySource(in, &w, &p)
-	case !s.Known && s.Configured == 0 && len(s.Endpoints) == 0:
+	case !s.Known && s.Configured == 0:
 		p.unproven(Item{Code: CodeServersUnknown}) // there may be more, whose logs are missing
 	}
 	for i := range servers {
@@ -32,21 +32,6 @@ func serversSeen(in *Input) Result {
 	}
 	if len(servers) > 0 {
 		fewerAtOnce(servers, &w, s.Configured, &p)
-	}
-	for _, e := range s.Endpoints {
-		in, ok := e.within(w.from, w.to)
-		if !ok || len(servers) == 0 {
-			continue
-		}
-		live := 0
-		for i := range servers {
-			if len(clip(servers[i].Lives, in.From, in.To)) > 0 {
-				live++
-			}
-		}
-		if e.Count > max(live, s.Configured) {
-			p.unproven(Item{Code: CodeServersTooFew, From: in.From, To: in.To, Expected: int64(e.Count), Seen: int64(live)})
-		}
 	}
 	return p.done(NextLogServerLeases)
 }
@@ -143,24 +128,13 @@ func server(in *Input, w *window, s *Server, p *proof) {
 	c.tell(p, hours, Passed, Item{Code: CodeServerRestart, Server: s.Name}, func(h *hourLoss) bool { return h.restart > 0 })
 }
 
-// expected is how many API servers there are in the hour: the configured number, or that of the endpoints where it is higher.
-func (w *window) expected(in *Input, h evidence.Hour) int {
-	n := in.Servers.Configured
-	for _, e := range in.Servers.Endpoints {
-		if s, ok := e.within(w.from, w.to); ok && len(clip([]Span{s}, h.Start(), h.End())) > 0 {
-			n = max(n, e.Count)
-		}
-	}
-	return n
-}
-
 // atOnce is how many API servers there are at the same time in the hour, at most. One that takes the place of another does not count in addition.
 func (w *window) atOnce(in *Input, servers []Server, h evidence.Hour) int {
 	var lives []Span
 	for i := range servers {
 		lives = append(lives, common(clip([]Span{{w.from, w.to}}, h.Start(), h.End()), clip(servers[i].Lives, w.from, w.to))...)
 	}
-	most := w.expected(in, h)
+	most := in.Servers.Configured
 	for _, life := range lives { // most are there when one of them begins
 		n := 0
 		for _, s := range lives {
@@ -173,11 +147,8 @@ func (w *window) atOnce(in *Input, servers []Server, h evidence.Hour) int {
 
 // serversBySource compares the sources of each hour with the number of API servers.
 func serversBySource(in *Input, w *window, p *proof) {
-	most := 0
-	for h := w.first; h <= w.last; h++ {
-		most = max(most, w.expected(in, h))
-	}
-	if in.Servers.Configured == 0 || most > 1 && !in.Servers.Apart {
+	n := in.Servers.Configured
+	if n == 0 || n > 1 && !in.Servers.Apart {
 		p.unproven(Item{Code: CodeServersUnknown})
 		return
 	}
@@ -191,12 +162,12 @@ func serversBySource(in *Input, w *window, p *proof) {
 		return count
 	}
 	for h := w.first; h <= w.last; h++ {
-		if n := w.expected(in, h); !w.brief(h) || seen(h) >= n {
+		if !w.brief(h) || seen(h) >= n {
 			p.count(int64(n), int64(min(n, seen(h))))
 		}
 	}
-	w.runs(func(h evidence.Hour) bool { return seen(h) < w.expected(in, h) && !w.brief(h) }, func(first, last evidence.Hour) {
-		p.unproven(Item{Code: CodeServersTooFew, From: first.Start(), To: last.End(), Expected: int64(w.expected(in, first)), Seen: int64(seen(first))})
+	w.runs(func(h evidence.Hour) bool { return seen(h) < n && !w.brief(h) }, func(first, last evidence.Hour) {
+		p.unproven(Item{Code: CodeServersTooFew, From: first.Start(), To: last.End(), Expected: int64(n), Seen: int64(seen(first))})
 	})
 }
 

@@ -67,20 +67,14 @@ func TestServersThatAreMissing(t *testing.T) {
 		return all(without(renewals("apiserver-1", to, at(23, 0, 0))), func(in *Input) { in.Servers.Live[1].Lives = []Span{{at(1, 0, 0), to}} })
 	}
 	servers := func(s Servers) func(*Input) { return func(in *Input) { in.Servers = s } }
-	two := []Endpoints{{Span{From: at(1, 0, 0)}, 2}}
 	for _, c := range []struct {
 		name   string
 		change func(*Input)
 		want   []string
 	}{
 		{"none", func(*Input) {}, []string{"passed 2119/2119"}},
-		{"endpoints alone say how many there are", servers(Servers{Endpoints: two}), []string{"passed 2119/2119"}},
 		{"one of two is known", all(without(func(t *tick) bool { return t.who() == "apiserver-1" }), servers(Servers{Configured: 2})), []string{"unproven 1059/1059", "unproven servers-too-few 12:20:00-15:20:00 1/2"}},
-		{"one of two is known, and there are endpoints", all(without(func(t *tick) bool { return t.who() == "apiserver-1" }), servers(Servers{Endpoints: two})), []string{"unproven 1059/1059", "unproven servers-too-few 12:20:00-15:20:00 1/2"}},
-		{"one ended, and there are endpoints for two", all(ended(at(14, 0, 0)), func(in *Input) {
-			in.Servers.Endpoints = []Endpoints{{Span{at(1, 0, 0), at(14, 0, 0)}, 2}, {Span{From: at(14, 0, 0)}, 2}}
-		}), []string{"unproven 1648/1648", "unproven servers-too-few 14:00:00-15:20:00 1/2"}},
-		{"one ended before the window", all(ended(at(12, 20, 0)), func(in *Input) { in.Servers.Endpoints = nil }), []string{"unproven 1059/1059", "unproven servers-too-few 12:20:00-15:20:00 1/2"}},
+		{"one ended before the window", ended(at(12, 20, 0)), []string{"unproven 1059/1059", "unproven servers-too-few 12:20:00-15:20:00 1/2"}},
 		{"one renews nothing for half an hour", without(renewals("apiserver-1", at(14, 0, 0), at(14, 30, 0))), []string{"unproven 1943/2119", "unproven server-missing apiserver-1 14:00:00-15:00:00 177/353"}},
 		{"one renews less often than it may, by single renewals", without(single(8, "apiserver-0")), []string{
 			"unproven 2111/2118", "unproven server-missing apiserver-0 14:00:00-15:00:00 345/352", "passed server-restart apiserver-0 14:00:00-15:00:00 345/352",
@@ -100,13 +94,6 @@ func TestServersThatAreMissing(t *testing.T) {
 		{"one source of two in a brief hour", all(bySource(oneFrom(noon, at(13, 0, 0))), func(in *Input) { in.MinWindow = in.Log.Until.Sub(at(12, 56, 0)) }), []string{"passed 6/6"}},
 		{"two sources in a brief hour", all(bySource(inTurn), func(in *Input) { in.MinWindow = in.Log.Until.Sub(at(12, 56, 0)) }), []string{"passed 8/8"}},
 		{"one source of one, which names nobody", all(bySource(alone), servers(Servers{Configured: 1})), []string{"passed 4/4"}},
-		{"two sources of two, and there are endpoints for three in an hour", all(bySource(inTurn), func(in *Input) {
-			in.Servers.Endpoints = []Endpoints{{Span{at(1, 0, 0), at(13, 10, 0)}, 2}, {Span{at(13, 10, 0), at(14, 0, 0)}, 3}, {Span{From: at(14, 0, 0)}, 2}}
-		}), []string{"unproven 8/9", "unproven servers-too-few 13:00:00-14:00:00 2/3"}},
-		{"two sources of two, and there are endpoints for three before the window", all(bySource(inTurn), func(in *Input) {
-			in.Servers.Endpoints = []Endpoints{{Span{at(1, 0, 0), at(12, 20, 0)}, 3}, {Span{From: at(12, 20, 0)}, 2}}
-		}), []string{"passed 8/8"}},
-		{"one source of one, and there are endpoints for two", all(bySource(alone), servers(Servers{Configured: 1, Endpoints: two})), []string{"unproven 0/0", "unproven servers-unknown"}},
 		{"two sources that do not tell servers apart", all(bySource(inTurn), servers(Servers{Configured: 2})), []string{"unproven 0/0", "unproven servers-unknown"}},
 		{"sources, and nobody knows how many servers there are", all(bySource(inTurn), servers(Servers{Apart: true})), []string{"unproven 0/0", "unproven servers-unknown"}},
 	} {

@@ -69,15 +69,9 @@ type window struct {
 	shown       time.Time // until when the log has what kubelets read; for reads-logged
 }
 
-// windowOf is the last MinWindow of the log. A last line without an end may be any event: what comes after the one before it is not proven, and the
-// window ends there.
+// windowOf is the last MinWindow of the log.
 func windowOf(in *Input) window {
 	to := in.Log.Until
-	for _, torn := range in.Log.Torn {
-		if torn.After.Before(to) {
-			to = torn.After
-		}
-	}
 	if to.IsZero() {
 		return window{first: 1}
 	}

@@ -47,9 +47,6 @@ type coverage struct {
 func windowCovered(in *Input) Result {
 	p := proof{}
 	c := coverage{in: in, w: windowOf(in)}
-	for _, t := range in.Log.Torn {
-		p.list(Item{Code: CodeTornLine, Line: t.Line, From: t.After, To: t.After})
-	}
 	if !c.w.known(in, &p) {
 		return p.done(NextGetLog)
 	}

@@ -192,10 +192,6 @@ func windowCases() []kase {
 		{check, "they are silent and did not start", without(outage("apiserver-0", "apiserver-1")), Unproven, CodeRenewalsMissing},
 		{check, "one of them was there", bothStart(outage("apiserver-0")), Unproven, CodeRenewalsMissing},
 		{check, "a restart that takes eleven minutes", bothStart(long), Unproven, CodeRenewalsMissing},
-		{check, "a torn last line", func(in *Input) { in.Log.Torn = []Torn{{"audit.log:9", at(15, 5, 0)}} }, Passed, CodeTornLine},
-		{check, "a torn line in the middle", func(in *Input) { in.Log.Torn = []Torn{{"audit.log:9", at(14, 30, 0)}} }, Unproven, CodeRenewalsMissing},
-		{check, "a missing end behind a torn line", all(
-			without(renewals("worker-1", at(15, 5, 10), at(23, 0, 0))), func(in *Input) { in.Log.Torn = []Torn{{"audit.log:9", at(15, 5, 0)}} }), Passed, CodeTornLine},
 		{check, "a virtual node", all(without(gone), func(in *Input) { in.Nodes[1].Virtual = true }), Passed, CodeVirtualNode},
 		{check, "a virtual node that renews its Lease, once", all(
 			without(func(t *tick) bool { return gone(t) && t.time().After(at(13, 0, 0)) }), func(in *Input) { in.Nodes[1].Virtual = true }), Unproven, CodeRenewalsMissing},
