@@ -68,7 +68,7 @@ func newBindingBook(s *rbac.Store, kept []rbac.BindingRef) *bindingBook {
 	b := &bindingBook{
 		store: s, kept: kept, goes: map[rbac.BindingRef]bool{}, subjects: map[rbac.SubjectRef]bool{}, went: map[rbac.BindingRef][]checks.Span{}, uses: map[bindingUse]*checks.Use{},
 		reasons: map[string]bool{}, named: map[rbac.BindingRef]rbac.Grant{}, ever: map[rbac.BindingRef]bool{}, last: map[rbac.BindingRef]bool{},
-		members: memberBook{groups: map[string][]string{}, uses: map[memberUse]*memberRequest{}},
+		members: memberBook{groups: map[string]*memberGroups{}, uses: map[memberUse]*memberRequest{}},
 	}
 	all := slices.Collect(s.BindingsDuring(time.Unix(0, 0), endOfTime()))
 	earlier := len(all)
@@ -252,7 +252,7 @@ func (b *bindingBook) add(j *pipeline.Judgement) {
 	if len(b.goes) == 0 {
 		return
 	}
-	b.members.see(j.Event)
+	b.members.see(j.Event, j.Time)
 	privileged := func(u *audit.User) bool { return slices.Contains(u.Groups, user.SystemPrivilegedGroup) } // and so needs no binding
 	excess := slices.ContainsFunc(j.Findings, func(f pipeline.Finding) bool { return f.Rule.Name == rules.ExcessAccess })
 	kept := j.HasGrant && slices.Contains(b.kept, j.Grant.Binding)

@@ -3,6 +3,7 @@ package app
 import (
 	"slices"
 	"strings"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
@@ -18,8 +19,16 @@ import (
 // memberBook has the requests for which a client needs no binding that goes for as long as its credential names a further group, to which another binding gives
 // the same. The next certificate may not name the group any more, and the state does not tell who is in a group: the log does, by the client's latest request.
 type memberBook struct {
-	groups map[string][]string // of the users that have such requests, those of the latest request
+	groups map[string]*memberGroups // of the users that have such requests
 	uses   map[memberUse]*memberRequest
+}
+
+// memberGroups are a user's groups by its latest request.
+type memberGroups struct {
+	groups  []string
+	at      time.Time
+	changed bool // since changes has handed them out, as of told
+	told    time.Time
 }
 
 type memberUse struct {
@@ -27,22 +36,34 @@ type memberUse struct {
 	group string
 }
 
-// memberRequest is what all requests of a key ask for, but for their users' groups.
+// memberRequest is what all requests of a key ask for.
 type memberRequest struct {
 	use   *checks.Use
 	attrs authorizer.AttributesRecord
+	// groups are the user's at the latest of them.
+	groups []string
+	told   int64 // the count that changes has handed out
 }
 
 // see takes in the groups of a request's user.
-func (b *memberBook) see(ev *audit.Event) {
+func (b *memberBook) see(ev *audit.Event, t time.Time) {
 	if len(b.groups) == 0 {
 		return
 	}
 	for _, u := range [...]*audit.User{&ev.User, ev.Effective()} {
-		if was, ok := b.groups[u.Username]; ok && !slices.Equal(was, u.Groups) {
-			b.groups[strings.Clone(u.Username)] = clonedGroups(u.Groups)
+		was := b.groups[u.Username]
+		if was == nil || t.Before(was.at) {
+			continue
+		}
+		if was.at = t; !slices.Equal(was.groups, u.Groups) {
+			was.groups, was.changed = clonedGroups(u.Groups), true
 		}
 	}
+}
+
+// mayLeave reports whether a request that a binding allows to the subject may be allowed to it as a group that a client leaves with its next credential.
+func mayLeave(by *rbac.SubjectRef) bool {
+	return by.Kind == rbacv1.GroupKind && !by.ForNodes() && !by.Ambient()
 }
 
 func clonedGroups(all []string) []string {
@@ -55,7 +76,7 @@ func clonedGroups(all []string) []string {
 
 // member notes a request that a binding allows which stays, if it may be that of a group which the client can leave.
 func (b *bindingBook) member(j *pipeline.Judgement, a authorizer.Attributes, who *audit.User, impersonation bool, by *rbac.SubjectRef) {
-	if by.Kind != rbacv1.GroupKind || by.ForNodes() || by.Ambient() || strings.HasPrefix(who.Username, serviceaccount.ServiceAccountUsernamePrefix) {
+	if !mayLeave(by) || strings.HasPrefix(who.Username, serviceaccount.ServiceAccountUsernamePrefix) {
 		return
 	}
 	k := memberUse{b.key(j, a, who, bindingUse{impersonation: impersonation, ended: true}), by.Name}
@@ -73,8 +94,11 @@ func (b *bindingBook) member(j *pipeline.Judgement, a authorizer.Attributes, who
 		}}
 		b.members.uses[k] = m
 		if _, ok := b.members.groups[who.Username]; !ok {
-			b.members.groups[k.user] = clonedGroups(who.Groups)
+			b.members.groups[k.user] = &memberGroups{groups: clonedGroups(who.Groups), at: j.Time, changed: true}
 		}
+	}
+	if !slices.Equal(m.groups, who.Groups) {
+		m.groups = clonedGroups(who.Groups)
 	}
 	addUse(m.use, j)
 }
@@ -82,7 +106,7 @@ func (b *bindingBook) member(j *pipeline.Judgement, a authorizer.Attributes, who
 // left adds the uses whose client has left the group since, where only a binding that goes allows the request without it.
 func (b *bindingBook) left(out []checks.Use) []checks.Use {
 	for k, m := range b.members.uses {
-		groups := b.members.groups[k.user]
+		groups := b.members.groups[k.user].groups
 		if slices.Contains(groups, k.group) {
 			continue
 		}

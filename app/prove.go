@@ -158,6 +158,13 @@ func (p *prover) results(ctx context.Context, t *tally.Tally, window time.Durati
 	if err := of.readUses(uses, since); err != nil {
 		return nil, err
 	}
+	members, err := p.store.RememberedOf(ctx, rememberedMembers)
+	if err != nil {
+		return nil, err
+	}
+	if err := of.readMembers(members, since); err != nil {
+		return nil, err
+	}
 	refused, err := p.store.RememberedOf(ctx, rememberedRestriction)
 	if err != nil {
 		return nil, err

@@ -109,7 +109,7 @@ func (b *boundBook) changes() (out []tally.Remembered) {
 		b.said = u.At
 		put("unreasoned", &storedUse{Unreasoned: &u, Last: u.At})
 	}
-	return out
+	return append(out, b.memberChanges()...)
 }
 
 // readUses sets the uses that were stored, as far as they reach into the time from begin on.

@@ -56,6 +56,13 @@ func openWitnessed(ctx context.Context, s *store.Store, w witnessed) (*witnessed
 	book := w.instance + " " + time.Now().UTC().Format(time.RFC3339Nano)
 	w.races, w.refused, w.bound = newRaceBook(book), newRestrictionBook(), newBoundBook(book, w.state.RBAC, w.setup.Judge.Kept)
 	w.births, w.groups, w.written, w.book = newBirthBook(), newGroupBook(), newWrittenBook(), book
+	members, err := s.RememberedOf(ctx, rememberedMembers)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.bound.members.learn(members); err != nil {
+		return nil, err
+	}
 	held, err := s.RememberedOf(ctx, rememberedHolders)
 	if err != nil {
 		return nil, err

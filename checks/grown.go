@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -91,11 +92,9 @@ func (g *givenRight) needed(all []givenRight, s rbac.SubjectRef, group string, f
 	changed := false
 	for i := range all {
 		q := &all[i]
-		if q.Binding.Namespace != "" && q.Binding.Namespace != g.Binding.Namespace {
-			continue
-		}
 		switch {
-		case q.goes && slices.Contains(q.Subjects, s):
+		case !q.reaches(g.Binding.Namespace) && g.Binding.Namespace != "":
+		case q.goes && q.reaches(g.Binding.Namespace) && slices.Contains(q.Subjects, s):
 			own = append(own, q)
 			changed = changed || q.changed
 		case !q.goes && q.means(s, group) && q.lasts:
@@ -109,13 +108,15 @@ func (g *givenRight) needed(all []givenRight, s rbac.SubjectRef, group string, f
 		return since
 	}
 	for a := range g.all() {
-		by := func(q *givenRight) bool { return q.gives(a) }
-		if slices.ContainsFunc(elsewhere, by) {
+		given := func(a atom, namespace string) bool {
+			return slices.ContainsFunc(elsewhere, func(q *givenRight) bool { return q.reaches(namespace) && q.gives(a) })
+		}
+		if given(a, g.Binding.Namespace) {
 			continue
 		}
 		for _, q := range ended {
 			for b := range q.all() {
-				if a.meets(b) && !slices.ContainsFunc(elsewhere, func(q *givenRight) bool { return q.gives(b) }) {
+				if a.meets(b) && !given(b, cmp.Or(q.Binding.Namespace, g.Binding.Namespace)) {
 					since = later(since, q.To)
 				}
 			}
@@ -131,6 +132,11 @@ func (g *givenRight) needed(all []givenRight, s rbac.SubjectRef, group string, f
 		}
 	}
 	return since
+}
+
+// reaches reports whether the right is for a whole namespace, or, if that is empty, for all of them.
+func (g *givenRight) reaches(namespace string) bool {
+	return g.Binding.Namespace == "" || g.Binding.Namespace == namespace
 }
 
 func (g *givenRight) all() map[atom]bool {
