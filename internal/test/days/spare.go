@@ -105,7 +105,7 @@ func spareGroup(m *mutator, leaves bool) string {
 	in(p.e)
 	p.e.DecisionReason = allowedBy("ClusterRoleBinding", name, "ClusterRole", name, subjectText(subject("Group", "", group)))
 	m.change(func(e *Event) bool {
-		return e.User != nil && nodeOf(e.User) == node && (!leaves || e.Received.Before(p.e.Received))
+		return e.User != nil && nodeOf(e.User) == node && (!leaves || e.Received.Before(p.e.Received.Add(5*minute)))
 	}, in)
 	return m.spare(p, false, role(m.Rand, "", name, m.old(), rule("get", "", "secrets", name+"-key")), binding(m.Rand, "", name, name, m.old(), subject("Group", "", group)))
 }
