@@ -97,9 +97,9 @@ func (g *givenRight) needed(all []givenRight, s rbac.SubjectRef, group string, f
 		case q.goes && q.reaches(g.Binding.Namespace) && slices.Contains(q.Subjects, s):
 			own = append(own, q)
 			changed = changed || q.changed
-		case !q.goes && q.means(s, group) && q.lasts:
+		case !q.goes && q.lasts && q.covers(s, group):
 			elsewhere = append(elsewhere, q)
-		case !q.goes && q.means(s, group):
+		case !q.goes && !q.lasts && q.touches(s, group):
 			ended = append(ended, q)
 		}
 	}
@@ -158,10 +158,44 @@ func (g *givenRight) gives(a atom) bool {
 	return false
 }
 
-// means reports whether the right's subjects are the given one, or groups that it is in whoever it is, or the group that nodes are in.
-func (g *givenRight) means(s rbac.SubjectRef, group string) bool {
-	return slices.ContainsFunc(g.Subjects, func(o rbac.SubjectRef) bool {
-		return o == s || o == authenticated || group != "" && s.ForNodes() && o.Kind == rbacv1.GroupKind && o.Name == group || s.Kind == rbacv1.ServiceAccountKind && o.Kind == rbacv1.GroupKind &&
-			slices.Contains(serviceaccount.MakeGroupNames(s.Namespace), o.Name)
-	})
+// covers reports whether the right is for all who are the subject. Nodes are in the group, if there is one.
+func (g *givenRight) covers(s rbac.SubjectRef, group string) bool {
+	return slices.ContainsFunc(g.Subjects, func(o rbac.SubjectRef) bool { return contains(o, s) || ofGroup(o, s, group) })
+}
+
+// touches reports whether the right is for somebody who is the subject.
+func (g *givenRight) touches(s rbac.SubjectRef, group string) bool {
+	return slices.ContainsFunc(g.Subjects, func(o rbac.SubjectRef) bool { return contains(o, s) || contains(s, o) || ofGroup(o, s, group) })
+}
+
+func ofGroup(o, s rbac.SubjectRef, group string) bool {
+	return group != "" && s.ForNodes() && o.Kind == rbacv1.GroupKind && o.Name == group
+}
+
+// contains reports whether all who are the inner subject are the outer one, too, as far as the API server puts them into groups itself.
+func contains(outer, inner rbac.SubjectRef) bool {
+	outer, inner = asAccount(outer), asAccount(inner)
+	switch {
+	case outer == inner, outer == authenticated:
+		return true
+	case outer.Kind != rbacv1.GroupKind:
+		return false
+	case inner.Kind == rbacv1.UserKind:
+		return inner.ForNodes() && outer.ForNodes()
+	case inner.Kind == rbacv1.ServiceAccountKind:
+		return slices.Contains(serviceaccount.MakeGroupNames(inner.Namespace), outer.Name)
+	}
+	return outer.Name == serviceaccount.AllServiceAccountsGroup && strings.HasPrefix(inner.Name, serviceaccount.ServiceAccountGroupPrefix)
+}
+
+// asAccount is the service account whose user name a subject is, or the subject.
+func asAccount(s rbac.SubjectRef) rbac.SubjectRef {
+	if s.Kind != rbacv1.UserKind {
+		return s
+	}
+	namespace, name, err := serviceaccount.SplitUsername(s.Name)
+	if err != nil {
+		return s
+	}
+	return rbac.SubjectRef{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
 }
