@@ -71,8 +71,8 @@ func TestUseThatNobodyWatched(t *testing.T) {
 		}
 	}
 	k := tally.Key{Rule: rules.ExcessAccess, Node: "w1", Verb: "get", Resource: "pods", Namespace: "shop", Name: "web", Product: "kubelet"}
-	if u := (&proof{}).use(&k, &tally.Group{Reason: rules.ObjectMissing, Count: 1, Low: 1, First: noon}); u.Unseen {
-		t.Error("no state was given, and it is said to begin late")
+	if u := (&proof{}).use(&k, &tally.Group{Reason: rules.ObjectMissing, Count: 1, Low: 1, First: noon}); !u.Unseen {
+		t.Error("without a state somebody watched")
 	}
 }
 

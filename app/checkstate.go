@@ -76,8 +76,8 @@ func newStateProof(setup *judging.Setup, from, to time.Time) *stateProof {
 	p.Addresses = make(map[string][]string, len(p.Nodes))
 	for i := range p.Nodes {
 		name := p.Nodes[i].Name
-		for _, a := range s.Nodes.Addresses(name) {
-			if plain, ok := audit.PlainAddress(a); ok {
+		for _, a := range slices.Concat(s.Nodes.AddressSets(name, to)...) {
+			if plain, ok := audit.PlainAddress(a); ok && !slices.Contains(p.Addresses[name], plain.String()) {
 				p.Addresses[name] = append(p.Addresses[name], plain.String())
 			}
 		}
@@ -115,7 +115,7 @@ func (p *stateProof) saw(t time.Time) bool {
 	return p != nil && slices.ContainsFunc(p.Seen, func(x cluster.Interval) bool { return !t.Before(x.From) && (!t.After(x.To) || x.To.Equal(p.To)) })
 }
 
-// addressesOf are those of the Nodes of a name; none where there is no state.
+// addressesOf are those that the Nodes of a name had for long enough that somebody with the credential did not write them; none where there is no state.
 func (p *stateProof) addressesOf(node string) []string {
 	if p == nil {
 		return nil

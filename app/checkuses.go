@@ -40,7 +40,7 @@ func (p *proof) use(k *tally.Key, g *tally.Group) checks.Use {
 		u.Count -= g.Low
 	case g.Reason == rules.ObjectMissing:
 		u.Outcome, u.JustGone = checks.OutcomeNotFound, k.Apart == rules.JustGone
-		u.Unseen = u.Kubelet && !u.JustGone && rules.ByGraph(k.APIGroup, k.Resource, k.Subresource) && p.state != nil && !p.state.saw(g.First.Add(-pipeline.UntilBefore))
+		u.Unseen = u.Kubelet && !u.JustGone && rules.ByGraph(k.APIGroup, k.Resource, k.Subresource) && !p.state.saw(g.First.Add(-pipeline.UntilBefore))
 	case g.Reason == rules.OwnUntilBefore:
 		u.Outcome, u.JustGone = checks.OutcomeSucceeded, k.Apart == rules.JustGone
 	case g.Reason == rules.RefusalTolerated:

@@ -141,7 +141,7 @@ func keyOfAddress(addr netip.Addr) useKey {
 	return useKey{useV4, addr.String()}
 }
 
-// follow implements follower. What is no kubelet by its own word is flagged by each of its requests, and says nothing of the kubelet. Of what it takes away,
+// follow implements follower. What is no kubelet by its own word, and not kubeadm, is flagged by each of its requests, and says nothing of the kubelet. Of what it takes away,
 // the address counts all the same: programs on a node come from there.
 func (d *credentialDetector) follow(r *Request, f *followed, step int64, s State) {
 	if r.Event.IsImpersonated {
@@ -153,7 +153,7 @@ func (d *credentialDetector) follow(r *Request, f *followed, step int64, s State
 		f.creds = n
 	}
 	if n == nil || n.agent != agent || agent == "" {
-		if product = r.product(); IsKubelet(product, d.kubelets) {
+		if product = r.product(); IsKubelet(product, d.kubelets) || program(product) == "kubeadm" {
 			product = ""
 		} else if product = cmp.Or(product, "-"); !takes(r) {
 			return

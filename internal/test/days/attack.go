@@ -2,8 +2,6 @@ package days
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 )
@@ -257,29 +255,12 @@ func (a *attack) wander(theft *Event) {
 // claim writes the address of the theft into the status of the node's Node. The kubelet takes it out when it reports next.
 func (a *attack) claim(theft *Event) {
 	at := theft.Received.Add(-time.Duration(1+a.IntN(1000)) * milli)
-	var was *Entry
-	for _, e := range a.State {
-		if e.Kind == "Node" && e.Name == a.theft.Node && !e.At.After(at) {
-			was = e
-		}
-	}
-	if was == nil || a.theft.Address == a.like.SourceIPs[0] {
+	if a.theft.Address == a.like.SourceIPs[0] || !a.mutator.claim(a.theft.Node, a.theft.Address, at, 10*second) {
 		return
 	}
 	e := a.request(at, "patch", resNodes, "", a.theft.Node, 200)
 	e.Ref.Subresource, e.URI, e.UserAgent, e.DecisionReason = "status", resNodes.path("", a.theft.Node, "status"), a.like.UserAgent, ""
 	a.new = append(a.new, e)
-	status := maps.Clone(was.Object["status"].(map[string]any))
-	address := map[string]any{"type": "InternalIP", "address": a.theft.Address}
-	status["addresses"] = append(slices.Clone(status["addresses"].([]map[string]any)), address)
-	changed := maps.Clone(was.Object)
-	changed["status"] = status
-	m := *was
-	m.At, m.Type, m.Object = at, "MODIFIED", changed
-	back := *was
-	back.At, back.Type = at.Add(10*second), "MODIFIED"
-	a.State = append(a.State, &m, &back)
-	sortState(a.State)
 	a.claims = true
 	a.did("the Node has the address for a moment")
 }

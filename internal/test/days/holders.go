@@ -43,6 +43,15 @@ func holders() []Mutation {
 		holder("holder-elsewhere", "somebody reads the Lease of a node with its credential, from another address, as a kubelet does", func(m *mutator) string {
 			return lease(m, func(e, _ *Event) { e.SourceIPs = []string{thiefAddress} })
 		}),
+		holder("holder-kubeadm", "somebody reads the Node of a node with its credential, from another address, as kubeadm does", func(m *mutator) string {
+			return lease(m, func(e, like *Event) { asKubeadm(e, nodeOf(like.User)) })
+		}),
+		holder("holder-kubeadm-claims", "and the Node has that address for some seconds", func(m *mutator) string {
+			return lease(m, func(e, like *Event) {
+				asKubeadm(e, nodeOf(like.User))
+				m.claim(nodeOf(like.User), thiefAddress, e.Received.Add(-5*second), 10*second)
+			})
+		}),
 		holder("holder-other-node", "somebody on one node uses the credential of another one", func(m *mutator) string {
 			return lease(m, func(e, like *Event) {
 				e.SourceIPs = []string{thiefAddress}
@@ -115,6 +124,12 @@ func holders() []Mutation {
 			})
 		}),
 	}
+}
+
+// asKubeadm makes of a request one of kubeadm for the node's own Node, from where somebody has copied the credential to.
+func asKubeadm(e *Event, node string) {
+	e.SourceIPs, e.UserAgent, e.URI = []string{thiefAddress}, "kubeadm/v1.36.3 (linux/amd64) kubernetes/2d0a3e2", resNodes.path("", node, "")
+	e.Ref = &Ref{Version: resNodes.version, Resource: resNodes.name, Name: node}
 }
 
 // probes are requests that no kubelet makes, whatever is on its node, and that the role system:node does not have either.

@@ -1,6 +1,7 @@
 package days
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -130,4 +131,27 @@ func (m *mutator) like(node string, at time.Time) *Event {
 		}
 	}
 	return best
+}
+
+// claim gives a Node a further address for some time. It reports whether the Node is there.
+func (m *mutator) claim(node, address string, at time.Time, within time.Duration) bool {
+	var was *Entry
+	for _, e := range m.State {
+		if e.Kind == "Node" && e.Name == node && !e.At.After(at) {
+			was = e
+		}
+	}
+	if was == nil {
+		return false
+	}
+	status := maps.Clone(was.Object["status"].(map[string]any))
+	status["addresses"] = append(slices.Clone(status["addresses"].([]map[string]any)), map[string]any{"type": "InternalIP", "address": address})
+	claiming, back := *was, *was
+	claiming.Object = maps.Clone(was.Object)
+	claiming.Object["status"] = status
+	claiming.At, claiming.Type = at, "MODIFIED"
+	back.At, back.Type = at.Add(within), "MODIFIED"
+	m.State = append(m.State, &claiming, &back)
+	sortState(m.State)
+	return true
 }
