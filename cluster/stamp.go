@@ -64,6 +64,10 @@ func (c *change) bound() nodeauthz.Stamp {
 		return nodeauthz.Stamp{}
 	case c.agrees(own):
 		return c.seen()
+	case c.clocked && own > c.at: // what is seen bound was bound: the clocks differ, and it was between the two
+		s := c.seen()
+		s.Slop += timeOf(own).Sub(s.Time) + time.Second
+		return s
 	}
 	return ownTime(own)
 }

@@ -103,6 +103,8 @@ func (b *boundary) refine(by boundary, share float64) bool {
 			audit.lag, audit.mixed, changed = 0, true, true
 		case d <= 0 && watch.at >= audit.early() && audit.lag > 0 && watch.slop == 0: // it was seen before the answer
 			audit.at, audit.lag, audit.mixed, changed = watch.at, 0, true, true
+		case share == shareOfBeginning && audit.early()-watch.at > mixWithin: // what was seen had begun: the clocks differ, and it began between the two
+			audit, changed = audit.backTo(watch.at), true
 		}
 		*b = audit
 		return changed
@@ -112,6 +114,14 @@ func (b *boundary) refine(by boundary, share float64) bool {
 	}
 	*b = by
 	return true
+}
+
+// backTo is the boundary with its beginning at an earlier time: it is not known when between the two it was.
+func (b boundary) backTo(at int64) boundary {
+	const ms = int64(time.Millisecond)
+	b.slop = uint32(min((b.late()-at+ms-1)/ms, math.MaxUint32))
+	b.at, b.lag, b.mixed = at, 0, true
+	return b
 }
 
 // unixNano is t.UnixNano, and the nearest end of what that can hold for a time beyond it, such as the zero time. It is never maxTime, which
