@@ -9,7 +9,7 @@ type pools struct {
 	several int  // of those, from several addresses at once
 }
 
-// pooled reports whether addresses say nothing in the fleet: no kubelet comes from an address of its own Node, and most of the other nodes come from several addresses at
+// pooled reports whether addresses say nothing in the fleet: no kubelet comes from an address of its own Node, and most of the other nodes, or two of three, come from several addresses at
 // once, as by a NAT or a load balancer that has many. Behind one of which each node has one address, another one says as much as elsewhere.
 func (d *credentialDetector) pooled(n *credentials, minute int64, s State) bool {
 	if s == nil {
@@ -33,6 +33,9 @@ func (d *credentialDetector) pooled(n *credentials, minute int64, s State) bool 
 	}
 	from, several, _ := n.places(minute, s)
 	others, many := p.nodes-from, p.several-several
+	if others == 2 { // it counts itself, or connections of both would have to be in the same place
+		return many >= 1 && 2*p.several > p.nodes
+	}
 	return many >= 2 && 2*many > others
 }
 

@@ -44,6 +44,29 @@ func TestManyAddressesOfAGateway(t *testing.T) {
 			p.kubelets(10, 0, hour, 10, func(node, _ int) bool { return node < 10 }, comes("10.0.0.10"))
 			p.taken(10*minute, "worker-1", "203.0.113.200")
 		}, "critical"},
+		{"three nodes, of which one has a single connection", func(p *tale) {
+			p.kubelets(3, 0, hour, 10, nil, comes("203.0.113.1"))
+			p.kubelets(2, 5, hour, 20, nil, func(r *Request) {
+				does("get nodes " + r.Node)(r)
+				comes("203.0.113.2")(r)
+			})
+			p.taken(10*minute, "worker-1", "203.0.113.2")
+		}, "medium"},
+		{"three nodes of one address, and somebody with one credential", func(p *tale) {
+			p.kubelets(3, 0, hour, 10, nil, comes("203.0.113.1"))
+			for s := 5 * minute; s < 20*minute; s += 20 {
+				p.one(s, "worker-1", comes("203.0.113.200"))
+			}
+			p.taken(10*minute, "worker-1", "203.0.113.200")
+		}, "critical"},
+		{"three nodes, of which the other two have one address", func(p *tale) {
+			p.kubelets(3, 0, hour, 10, nil, comes("203.0.113.1"))
+			p.kubelets(1, 5, hour, 20, nil, func(r *Request) {
+				does("get nodes " + r.Node)(r)
+				comes("203.0.113.2")(r)
+			})
+			p.taken(10*minute, "worker-1", "203.0.113.2")
+		}, "critical"},
 	} {
 		p := &tale{}
 		c.play(p)
