@@ -2,6 +2,7 @@ package nodeadmission
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -110,6 +111,25 @@ func (a *Admission) PodElsewhere(r *Request, t time.Time) bool {
 	e := eval{a: a, req: r, at: t, namespace: attrs.GetNamespace(), name: attrs.GetName()}
 	on, _, known := e.podOn()
 	return known && !on
+}
+
+// BoundPod returns the name and the UID of the pod in the namespace of the request for which a token or a certificate is asked; "" for any other request, and where the body
+// is not known.
+func BoundPod(r *Request) (name, uid string) {
+	attrs := r.Attributes
+	switch {
+	case attrs.GetVerb() != "create":
+	case attrs.GetAPIGroup() == "" && attrs.GetResource() == "serviceaccounts" && attrs.GetSubresource() == "token":
+		if t, ok := readToken(r.Body); ok && t.bound && t.ref.Kind == "Pod" {
+			return strings.Clone(t.ref.Name), strings.Clone(t.ref.UID)
+		}
+	case attrs.GetAPIGroup() == "certificates.k8s.io" && attrs.GetResource() == "podcertificaterequests" && attrs.GetSubresource() == "":
+		var c certificateBody
+		if decode(r.Body, &c) {
+			return c.Spec.PodName, c.Spec.PodUID
+		}
+	}
+	return "", ""
 }
 
 // createdName is the name of the object that a request creates, as upstream has it when the plugin is asked.

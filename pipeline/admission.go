@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/nodeadmission"
+	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
 )
@@ -35,10 +36,27 @@ func (j *Judge) admission(out *Judgement) {
 		plugin = j.Blind
 	}
 	out.Admission.Answer = plugin.Decide(r, out.Time)
-	if out.Admission.Bypassed() && plugin.PodElsewhere(r, out.Time) && rules.PassedByClock(&out.Request, j.State) {
+	if out.Admission.Bypassed() && (plugin.PodElsewhere(r, out.Time) && rules.PassedByClock(&out.Request, j.State) || j.boundByClock(r, &out.Request)) {
 		out.Admission.Race = true
 	}
 	r.Body, r.Attributes = nil, nil
+}
+
+// boundByClock reports whether a token or a certificate is for a pod that was on the node within [rules.ClockDoubt], and not at the time of the request.
+func (j *Judge) boundByClock(w *nodeadmission.Request, r *rules.Request) bool {
+	name, uid := nodeadmission.BoundPod(w)
+	if uid == "" || j.State == nil {
+		return false
+	}
+	within, now := false, false
+	j.State.PodStays(r.Attrs.Namespace, name, uid, r.Time.Add(-rules.ClockDoubt), r.Time.Add(rules.ClockDoubt), func(stay *nodeauthz.Stay) {
+		if stay.Node != r.Node || !stay.UIDKnown || !stay.Is {
+			return
+		}
+		within = true
+		now = now || !stay.Begin.After(r.Time) && (stay.End.IsZero() || stay.End.After(r.Time))
+	})
+	return within && !now
 }
 
 // refusedBefore reports whether the request did not come as far as admission: authorization refused it, or the API server before that. Where the log
