@@ -8,6 +8,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/nodeadmission"
+	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rules"
 )
 
@@ -46,6 +47,59 @@ func TestAdmissionOfJudge(t *testing.T) {
 		j.admission(out)
 		if out.Admission.Verdict != c.want {
 			t.Errorf("%s: %+v, want %v", c.name, out.Admission, c.want)
+		}
+	}
+}
+
+// stays are those of one pod, whatever its name.
+type stays struct {
+	rules.State
+	all []nodeauthz.Stay
+}
+
+func (s stays) PodStays(_, _, uid string, from, to time.Time, f func(*nodeauthz.Stay)) {
+	for _, x := range s.all {
+		if x.Is = uid == "u"; !x.Begin.After(to) && (x.End.IsZero() || !x.End.Before(from)) {
+			f(&x)
+		}
+	}
+}
+
+// A token or a certificate for a pod that was on the node a moment ago may be one by a clock that is ahead.
+func TestBoundByClock(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0)
+	stay := func(node string, from, to time.Duration) nodeauthz.Stay {
+		return nodeauthz.Stay{Node: node, Begin: at.Add(from), End: at.Add(to), UIDKnown: true}
+	}
+	token := func(uid string) string {
+		return `{"kind":"TokenRequest","spec":{"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"web","uid":"` + uid + `"}}}`
+	}
+	unknown := stay("worker-1", -time.Minute, -time.Second)
+	unknown.UIDKnown = false
+	for _, c := range []struct {
+		name, resource, sub, body string
+		stay                      nodeauthz.Stay
+		want                      bool
+	}{
+		{"a token", "serviceaccounts", "token", token("u"), stay("worker-1", -time.Minute, -time.Second), true},
+		{"a certificate", "podcertificaterequests", "", `{"spec":{"podName":"web","podUID":"u"}}`, stay("worker-1", -time.Minute, -time.Second), true},
+		{"before the pod is there", "serviceaccounts", "token", token("u"), stay("worker-1", time.Second, time.Minute), true},
+		{"another pod of the name", "serviceaccounts", "token", token("v"), stay("worker-1", -time.Minute, -time.Second), false},
+		{"on another node", "serviceaccounts", "token", token("u"), stay("worker-2", -time.Minute, -time.Second), false},
+		{"long ago", "serviceaccounts", "token", token("u"), stay("worker-1", -time.Hour, -11*time.Minute), false},
+		{"while it is there", "serviceaccounts", "token", token("u"), stay("worker-1", -time.Minute, time.Minute), false},
+		{"of an unknown UID", "serviceaccounts", "token", token("u"), unknown, false},
+		{"no body", "serviceaccounts", "token", "", stay("worker-1", -time.Minute, -time.Second), false},
+		{"a pod", "pods", "", token("u"), stay("worker-1", -time.Minute, -time.Second), false},
+	} {
+		group := ""
+		if c.resource == "podcertificaterequests" {
+			group = "certificates.k8s.io"
+		}
+		attrs := &authorizer.AttributesRecord{Verb: "create", APIGroup: group, Resource: c.resource, Subresource: c.sub, Namespace: "shop", ResourceRequest: true}
+		j := &Judge{State: stays{all: []nodeauthz.Stay{c.stay}}}
+		if got := j.boundByClock(&nodeadmission.Request{Attributes: attrs, Body: []byte(c.body)}, &rules.Request{Attrs: attrs, Time: at, Node: "worker-1"}); got != c.want {
+			t.Errorf("%s: %t", c.name, got)
 		}
 	}
 }
