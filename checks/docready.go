@@ -7,7 +7,8 @@ For every hour of the last '--min-window' (24 h by default) and every Node that 
 
 ## What proves it
 A kubelet renews its Lease four times in each lease duration: every 10 seconds by default, and up to 4 % later. nodetrail looks for these
-renewals of each node, answered with success. A missing event shows as a gap of 20 seconds. So nodetrail measures how much of the log is
+renewals of each node. One on which storage failed (5xx) or that the API server was too busy for (429) counts, too: the log has it. A
+missing event shows as a gap of 20 seconds. So nodetrail measures how much of the log is
 lost, and does not guess.
 
 The report lists these cases, and does not count them as missing:
@@ -18,7 +19,8 @@ The report lists these cases, and does not count them as missing:
 - renewals during a restart of all API servers, up to two minutes;
 - one gap of at most a minute when the kubelet starts: it creates its Node, and the API server answers 201 or 409. The cluster notices a
   longer gap, and then the condition Ready is Unknown;
-- one gap of at most a lease duration for each node and hour. The log is not lost if a kubelet cannot reach its API server for 30 seconds.
+- one gap of at most 55 seconds, or a longer lease duration, for each node and hour. The log is not lost if a kubelet cannot reach its API
+  server for 30 seconds, and only after 55 seconds the cluster has noticed: the condition Ready is Unknown after 50 seconds, 40 before 1.32.
   If the renewals of all nodes together are counted, these gaps count as missing, because nodes do not lose their connections all at once;
 - all renewals of nodes of virtual-kubelet and KWOK. The log has no request of the node's own identity, and the Node has the label
   'type=virtual-kubelet' or 'type=kwok', or another identity renews its Lease all the time.

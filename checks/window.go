@@ -35,18 +35,23 @@ type hourLoss struct {
 	tooShort                                    bool
 }
 
+// unnoticed is how long a node can be silent until its condition Ready is Unknown: --node-monitor-grace-period of kube-controller-manager, and one of the periods of five seconds in which it looks.
+// The grace period is 50 s from Kubernetes 1.32 on, and was 40 s (pkg/controller/nodelifecycle/config/v1alpha1/defaults.go).
+const unnoticed = 55 * time.Second
+
 // coverage measures the renewals of nodes.
 type coverage struct {
 	in      *Input
 	w       window
 	outages []Span
+	unseen  time.Duration // how long a gap the cluster may not notice, if that is longer than a lease duration
 	all     []hourLoss
 	slots   []int64
 }
 
 func windowCovered(in *Input) Result {
 	p := proof{}
-	c := coverage{in: in, w: windowOf(in)}
+	c := coverage{in: in, w: windowOf(in), unseen: unnoticed}
 	if !c.w.known(in, &p) {
 		return p.done(NextGetLog)
 	}
@@ -297,7 +302,7 @@ func (g *gaps) gap(from, to time.Time, afterRenewal, toRenewal bool) {
 	if lost <= 0 {
 		return
 	}
-	brief := length <= latest*float64(g.lease)+float64(evidence.SlotLength)
+	brief := length <= max(latest*float64(g.lease), float64(g.c.unseen))+float64(evidence.SlotLength)
 	// After a longer gap the cluster has noticed, and the state says that the node was silent.
 	unnoticed := brief || length <= float64(g.c.in.NodeGrace)
 	if afterRenewal && toRenewal && unnoticed && g.restarted(to) {

@@ -157,13 +157,19 @@ func refused(ev *audit.Event) bool {
 
 func succeeded(ev *audit.Event) bool { return ev.Code >= 200 && ev.Code < 300 }
 
+// renewed reports whether the request was a renewal for which the API server asked its storage, or would have had it not been busy, whatever came of that. It shows that the client
+// renews, and that the log has it: after a failure the next renewal comes no later.
+func renewed(ev *audit.Event) bool {
+	return renews(ev.Verb) && !refused(ev) && (succeeded(ev) || ev.Code >= 500 || ev.Code == http.StatusTooManyRequests)
+}
+
 // lease takes in what others than nodes do with Leases: API servers with their identity, and those who play a node.
 func (l *Ledger) lease(b *book, ev *audit.Event, second int) {
 	ref := &ev.ObjectRef
 	switch {
 	case refused(ev): // whoever it says that he is
 	case ref.Namespace == serverLeases && ev.User.Username == serverUser && strings.HasPrefix(ref.Name, serverLease):
-		renewed, started, version := renews(ev.Verb) && succeeded(ev), ev.Verb == "get" || ev.Verb == "create", versionOf(ev.UserAgent)
+		renewed, started, version := renewed(ev), ev.Verb == "get" || ev.Verb == "create", versionOf(ev.UserAgent)
 		if !renewed && !started && version == "" {
 			return
 		}
@@ -224,7 +230,7 @@ func (l *Ledger) ownLease(b *book, s *SourceHour, n *NodeHour, ev *audit.Event, 
 	if s != nil && s.word(ev, partAt(second)) {
 		l.touch(&s.mark)
 	}
-	return succeeded(ev) && n.Renewed.add(second/int(slotSeconds))
+	return renewed(ev) && n.Renewed.add(second/int(slotSeconds))
 }
 
 // word notes who decided on a renewal of the node's own Lease.
