@@ -34,6 +34,8 @@ const (
 	PodOfAnother Reason = "pod-of-another-node"
 	// ForeignReadRefused is about a read that no kubelet makes, and that was refused.
 	ForeignReadRefused Reason = "foreign-read-refused"
+	// ForeignReadGranted is about a read that no kubelet makes, and that a binding allowed which is not for nodes, or another authorizer.
+	ForeignReadGranted Reason = "foreign-read-granted"
 	// UnusedReadRefused is about a read of a claim or a service account that no pod on the node uses, and that was refused.
 	UnusedReadRefused Reason = "unused-read-refused"
 	// OddWriteRefused is about a write that no kubelet makes, and that was refused.
@@ -67,6 +69,7 @@ func nodeCredentialMisuse() *Rule {
 			{Reason: LongWatch, Doc: "the node watched a secret (critical) or another object for longer than an hour, which no kubelet asks for"},
 			{Reason: PodOfAnother, Doc: "the node read a pod that is on another node, and no binding let it (medium)"},
 			{Reason: ForeignReadRefused, Doc: "a read that no kubelet makes was refused, such as of other Nodes or of all pods (medium)"},
+			{Reason: ForeignReadGranted, Doc: "a read that no kubelet makes was allowed by a binding that is not for nodes, or by another authorizer (medium)"},
 			{Reason: UnusedReadRefused, Doc: "a get of a claim or a service account that no pod on the node uses was refused (low)"},
 			{Reason: OddWriteRefused, Doc: "a write that no kubelet makes was refused, such as of secrets or workloads (medium)"},
 			{Reason: RestrictionRefused, Doc: "NodeRestriction refused a write of the node (medium)"},
@@ -119,6 +122,8 @@ A single request with a node's identity for which one of these holds, the first 
 - it was refused, and is for what other nodes have (medium): a list or a watch of pods without the node's own field selector, of another
   Node, CSINode or Lease of a node, or of all of them, of the ResourceSlices of all nodes, or a get of such a pod of another node. If
   there never was a Node with the name in the user name, it is no finding (see node-identity);
+- it is a read of one of these two kinds, and was allowed by a binding that is not for nodes, such as one for 'system:authenticated', or by
+  another authorizer (medium). What a binding for nodes allowed is in rbac-excess-access;
 - it was refused, and gets a persistent volume claim or a service account that no pod uses which is on the node, or was within ten minutes
   or when the node was cut off (low). A journal or a watch of all namespaces covers these ten minutes. Kubelets before 1.34 do so for a
   static pod that names one, again and again;

@@ -13,7 +13,10 @@ func odd(r *Request, s State) Reason {
 	case !r.Allowed && r.NodeDenies() && escalates(r):
 		return EscalationRefused
 	case !r.refusedForGood():
-		return podsRead(r, s)
+		if reason := podsRead(r, s); reason != "" || !grantedToOthers(r) || !neverMade(r) && !asksForOthers(r, s) {
+			return reason
+		}
+		return ForeignReadGranted
 	case ofNoPod(r, s):
 		return UnusedReadRefused
 	case writesForeign(r, s) || !neverMade(r) && !asksForOthers(r, s) || k0s(r):
@@ -22,6 +25,12 @@ func odd(r *Request, s State) Reason {
 		return ForeignReadRefused
 	}
 	return OddWriteRefused
+}
+
+// grantedToOthers reports whether a read of what the Node authorizer denies was allowed by something that is not there for nodes. That somebody may ask says nothing about who
+// does.
+func grantedToOthers(r *Request) bool {
+	return reads(r.Attrs.Verb) && r.Succeeded() && r.NodeDenies() && !r.lags() && !ambient(r) && !k0s(r) && !(r.HasGrant && r.Grant.ForNodes()) && !r.JoinsBy()
 }
 
 // neverMade reports whether no kubelet of a supported version makes such a request, whatever its node is called. What kubelets ask for is what the rules for nodes have, in

@@ -33,6 +33,24 @@ func TestOddWrites(t *testing.T) {
 	for _, what := range []string{"get pods/log shop/own", "get pods/status shop/own", "get nodes/status worker-1", "get podcertificaterequests/status.certificates.k8s.io shop/r"} {
 		f("refused", ForeignReadRefused, what)
 	}
+	everybody := func(r *Request) {
+		byRBAC(200)(r)
+		granted("Group system:authenticated")(r)
+	}
+	other := func(r *Request) {
+		everybody(r)
+		r.HasGrant, r.Observed.Authorizer = false, ByOther
+	}
+	for _, what := range []string{"list pods.metrics.k8s.io", "list namespaces", "get secrets/x shop/db", "get pods/log shop/other", "list nodes", "get nodes worker-2", "list leases.coordination.k8s.io kube-node-lease/"} {
+		f("for everybody", ForeignReadGranted, what, everybody)
+		f("by another authorizer", ForeignReadGranted, what, other)
+		f("for nodes", "", what, byRBAC(200))
+		f("for everybody, and not there", "", what, everybody, code(404))
+		f("for everybody, in a race", "", what, everybody, race)
+	}
+	for _, what := range []string{"get nodes worker-1", "get pods shop/own", "get services shop/web", "get /version", "get endpoints shop/web"} {
+		f("for everybody", "", what, everybody)
+	}
 	for _, what := range []string{"create pods/exec shop/own", "create pods/attach shop/own", "get pods/portforward shop/own", "create clusterroles.rbac.authorization.k8s.io x"} {
 		f("refused", EscalationRefused, what)
 	}

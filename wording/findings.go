@@ -242,6 +242,9 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.ForeignReadRefused: func(s *said) string {
 		return fmt.Sprintf("node %s tried %s, which no kubelet does, and was refused", s.k.Node, s.p.Text(rules.ParamObject))
 	},
+	rules.ForeignReadGranted: func(s *said) string {
+		return fmt.Sprintf("node %s succeeded with %s, which no kubelet does, and which no binding for nodes allows", s.k.Node, s.p.Text(rules.ParamObject))
+	},
 	rules.UnusedReadRefused: func(s *said) string {
 		return fmt.Sprintf("node %s tried %s, which no pod on it uses, and was refused", s.k.Node, s.p.Text(rules.ParamObject))
 	},
