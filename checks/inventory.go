@@ -223,20 +223,20 @@ func nameOf(b rbac.BindingRef) string {
 	return b.Kind + " " + b.Name
 }
 
-// Kept returns what says, by the results of the checks, whether a binding stays because it is to be kept.
-func Kept(all []Result) func(rbac.BindingRef) bool {
-	kept := map[string]bool{}
+// Staying returns what says, by the results of the checks, why a binding stays; empty for one that does not, or is not known to.
+func Staying(all []Result) func(rbac.BindingRef) Code {
+	stays := map[string]Code{}
 	for i := range all {
 		if all[i].Check != nameInventoried {
 			continue
 		}
 		for _, item := range all[i].Evidence {
-			if item.Code == CodeBindingStays && item.Value == string(WhyKeep) {
-				kept[item.Object] = true
+			if item.Code == CodeBindingStays {
+				stays[item.Object] = Code(item.Value)
 			}
 		}
 	}
-	return func(ref rbac.BindingRef) bool { return kept[nameOf(ref)] }
+	return func(ref rbac.BindingRef) Code { return stays[nameOf(ref)] }
 }
 
 const nameInventoried = "bindings-inventoried"

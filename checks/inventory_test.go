@@ -290,10 +290,10 @@ func TestKept(t *testing.T) {
 		}
 		r := bindingsInventoried(&in)
 		r.Check = nameInventoried
-		kept := Kept([]Result{r})
+		stays := Staying([]Result{r})
 		for i := range in.Bindings {
-			if ref := in.Bindings[i].Binding; kept(ref) != (ref.Name == "keep") {
-				t.Errorf("all are known: %t; %s is kept: %t", known, ref, kept(ref))
+			if ref := in.Bindings[i].Binding; stays(ref) != map[string]Code{"keep": WhyKeep}[ref.Name] {
+				t.Errorf("all are known: %t; %s stays: %q", known, ref, stays(ref))
 			}
 		}
 	}

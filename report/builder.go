@@ -130,10 +130,10 @@ func Make(t *tally.Tally, f Facts) *Report {
 		r.Nodes = append(r.Nodes, Node{Name: name, Requests: n.Requests, Deny: n.Deny, Excess: n.Excess})
 	}
 	sort.Slice(r.Nodes, func(i, j int) bool { return r.Nodes[i].Name < r.Nodes[j].Name })
-	kept := checks.Kept(f.Checks)
+	stays := checks.Staying(f.Checks)
 	for k, g := range t.Groups {
 		of := findingOf(k, g, (&rules.Rule{Name: k.Rule}).Runbook(), f.Words)
-		of.lagged, of.aside = f.Lagged[k], f.Aside[k] || kept(k.Binding)
+		of.lagged, of.aside = f.Lagged[k], f.Aside[k] || stays(k.Binding) == checks.WhyKeep
 		r.Findings = append(r.Findings, of)
 	}
 	slices.SortFunc(r.Findings, compareFindings)
@@ -151,7 +151,7 @@ func Make(t *tally.Tally, f Facts) *Report {
 	r.prove(&f)
 	r.except(f.Exceptions, f.Now) // nothing above depends on it
 	if len(f.Only) == 0 {         // it is about all nodes
-		r.Readiness.Plan = plan(&r.Readiness, f.Words, leaving(f.Bindings, kept), nodeOff, restricted)
+		r.Readiness.Plan = plan(&r.Readiness, f.Words, leaving(f.Bindings, stays), nodeOff, restricted)
 	}
 	return r
 }

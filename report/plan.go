@@ -9,6 +9,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/wording"
@@ -68,9 +69,9 @@ func plan(x *Readiness, words wording.Words, bindings []NodeBinding, nodeOff, re
 	return p.all
 }
 
-// leaving are the bindings without those that are kept; nil for none that are known.
-func leaving(known []NodeBinding, kept func(rbac.BindingRef) bool) []NodeBinding {
-	return slices.DeleteFunc(slices.Clone(known), func(b NodeBinding) bool { return kept(*b.ref()) })
+// leaving are the bindings without those that stay; nil for none that are known.
+func leaving(known []NodeBinding, stays func(rbac.BindingRef) checks.Code) []NodeBinding {
+	return slices.DeleteFunc(slices.Clone(known), func(b NodeBinding) bool { return stays(*b.ref()) != "" })
 }
 
 // deletion are the steps for the bindings that go, of those that are known. with is what what-if is given in addition.

@@ -109,26 +109,28 @@ func TestPlanKeepsACopyOfAll(t *testing.T) {
 	}
 }
 
-// What is kept is not deleted, and what is not known stays not known.
-func TestPlanLeavesWhatIsKept(t *testing.T) {
+// What stays is not deleted, and what is not known stays not known.
+func TestPlanLeavesWhatStays(t *testing.T) {
 	known := []NodeBinding{
 		{Binding: Binding{"ClusterRoleBinding", "", "canary"}, Role: nodeRole}, {Binding: Binding{"ClusterRoleBinding", "", "system:node"}, Role: nodeRole},
+		{Binding: Binding{"RoleBinding", "kube-system", "audience"}, Role: nodeRole}, // of a Role of that name
 	}
-	kept := checks.Kept([]checks.Result{
+	stays := checks.Staying([]checks.Result{
 		{Check: "bindings-inventoried", Evidence: []checks.Item{
 			{Code: checks.CodeBindingStays, Object: "ClusterRoleBinding canary", Value: string(checks.WhyKeep)},
+			{Code: checks.CodeBindingStays, Object: "RoleBinding kube-system/audience", Value: string(checks.WhyAudience)},
 			{Code: checks.CodeBindingGoes, Object: "ClusterRoleBinding system:node", Value: string(checks.WhyRole)},
 		}},
 		{Check: "no-excess-rights", Evidence: []checks.Item{{Code: checks.CodeBindingStays, Object: "ClusterRoleBinding system:node", Value: string(checks.WhyKeep)}}},
 	})
-	if got := bindingsToGo(&Readiness{}, leaving(known, kept)); !slices.Equal(got, []Binding{known[1].Binding}) {
+	if got := bindingsToGo(&Readiness{}, leaving(known, stays)); !slices.Equal(got, []Binding{known[1].Binding}) {
 		t.Errorf("%v go", got)
 	}
-	if got := leaving(nil, kept); got != nil {
+	if got := leaving(nil, stays); got != nil {
 		t.Errorf("nothing is known, and there are %v", got)
 	}
-	if got := leaving(known[:1], kept); got == nil || len(got) > 0 || len(known[0].Name) == 0 {
-		t.Errorf("only what is kept is there, and %v is left of %v", got, known)
+	if got := leaving(known[:1], stays); got == nil || len(got) > 0 || len(known[0].Name) == 0 {
+		t.Errorf("only what stays is there, and %v is left of %v", got, known)
 	}
 }
 

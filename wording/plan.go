@@ -57,7 +57,7 @@ var steps = map[codes.Code]func(codes.Params) string{
 	},
 	codes.FindBindings: func(p codes.Params) string {
 		if p.Has(codes.ParamNone) {
-			return "The state has no binding of the role system:node for nodes, and no other binding that nodes used. Confirm this"
+			return "The state has no binding of the role system:node for nodes besides those that stay, and no other binding that nodes used. Confirm this"
 		}
 		return "No binding of the role system:node for nodes is known, and no other binding that nodes used. Check whether there is one"
 	},
