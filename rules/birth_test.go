@@ -261,6 +261,16 @@ func TestBirthOfLiveNode(t *testing.T) {
 			r.Event.RequestURI = "/apis/certificates.k8s.io/v1/certificatesigningrequests?dryRun=All"
 		})
 	})
+	own := a
+	own.user, own.groups = "system:node:worker-1", []string{"system:nodes", "system:authenticated"}
+	for _, at := range []int{570, 585, 595, 598, 600, 604, 610, 630} {
+		f(fmt.Sprintf("%d seconds after the kubelet renews its certificate", at-598), []string{critical}, nil, func(b *births) {
+			b.lives("worker-1", 0, 600, "X509SHA256=1", "10.0.0.1")
+			b.ask(598, own, "own", "10.0.0.1")
+			b.lives("worker-1", 603, 1200, credentialOf("own"), "10.0.0.1")
+			b.ask(at, a, "evil", "10.9.9.9")
+		})
+	}
 	const again = "low: " + asked + `, which exists and does not use its old credential any more, from `
 	f("without credential IDs, from the same address", []string{again + "10.0.0.1"}, nil, func(b *births) {
 		b.lives("worker-1", 0, 1200, "", "10.0.0.1")
@@ -275,6 +285,12 @@ func TestBirthOfLiveNode(t *testing.T) {
 		b.lives("worker-1", 0, 599, "X509SHA256=1", "10.0.0.1")
 		b.ask(600, a, "new", "10.0.0.1")
 		b.lives("worker-1", 602, 1200, credentialOf("new"), "10.0.0.1")
+	})
+	f("made anew at the second attempt", []string{again + "10.0.0.1", again + "10.0.0.1"}, nil, func(b *births) {
+		b.lives("worker-1", 0, 599, "X509SHA256=1", "10.0.0.1")
+		b.ask(600, a, "first", "10.0.0.1")
+		b.ask(604, a, "new", "10.0.0.1")
+		b.lives("worker-1", 606, 1200, credentialOf("new"), "10.0.0.1")
 	})
 	f("a new node", nil, nil, func(b *births) {
 		b.ask(600, a, "new", "10.0.0.1")

@@ -415,19 +415,41 @@ func (b *birth) detection(f Finding, at time.Time) *Detection {
 	}
 }
 
-// alive reports whether the node's kubelet continued with a credential of before.
+// alive reports whether the node's kubelet continued with a credential of before, or with one that it got for that: a kubelet renews its certificate at a time that
+// others can see coming.
 func (d *birthDetector) alive(b *birth, at time.Time) bool {
 	n := d.nodes[b.Node]
 	if n == nil {
 		return false
 	}
 	step := stepOf(at)
+	before, after := false, []*holder(nil)
 	for _, h := range n.holders {
 		if h.ID != "" && h.ID == b.ID || h.ID == "" && (h.Address == "" || b.Address == "" || h.Address == b.Address) {
 			continue // what was issued now, or what cannot be distinguished from who asked
 		}
-		if h.at(step-aliveBefore, step) && (d.latest < step+aliveAfter || h.at(step+aliveFrom, step+aliveAfter)) {
+		was, is := h.First.Before(at) && h.at(step-aliveBefore, step), d.latest < step+aliveAfter || h.at(step+aliveFrom, step+aliveAfter)
+		if was && is {
 			return true
+		}
+		if before = before || was; is {
+			after = append(after, h)
+		}
+	}
+	return before && slices.ContainsFunc(after, func(h *holder) bool { return d.askedFor(h, b.Node) })
+}
+
+// askedFor reports whether the node asked for the certificate itself.
+func (d *birthDetector) askedFor(h *holder, node string) bool {
+	if h.ID == "" {
+		return false
+	}
+	if i := d.issued.get(h.ID); i != nil {
+		return i.At.IsZero() && i.Node == node
+	}
+	for _, o := range d.open {
+		if o.ID == h.ID {
+			return o.Node == node && strings.HasPrefix(o.User, nodeid.UserPrefix)
 		}
 	}
 	return false
