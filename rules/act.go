@@ -33,7 +33,7 @@ func ActOf(rule string, r Reason, s Severity, allowed, succeeded bool) Act {
 	switch r {
 	case ForeignClient, KnownNodeAgain, ApproverUnclear:
 		return Circumstance
-	case SecondAddress, MovedAddress, UsedInSilence, Forwarded, TwoCertificates, SharedCertificate, CertificateMoved, CertificateNoBirth, TokenElsewhere, IssuedTwice:
+	case SecondAddress, MovedAddress, UsedInSilence, Forwarded, TwoCertificates, SharedCertificate, CertificateMoved, NodeMadeElsewhere, CertificateNoBirth, TokenElsewhere, IssuedTwice:
 		return OddUse
 	}
 	if !allowed {

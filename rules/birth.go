@@ -34,6 +34,7 @@ const (
 	ApproverNode       Reason = "approver-node"
 	ServingNames       Reason = "serving-names"
 	CertificateMoved   Reason = "certificate-moved"
+	NodeMadeElsewhere  Reason = "node-made-elsewhere"
 	TokenElsewhere     Reason = "token-elsewhere"
 	CertificateNoBirth Reason = "certificate-not-issued"
 )
@@ -88,6 +89,7 @@ func bootstrapImpersonation() *Rule {
 			{Reason: ApproverNode, Doc: "a node approved a certificate request (critical)"},
 			{Reason: ServingNames, Doc: "a kubelet's serving certificate has names that its Node does not have (medium, or high)"},
 			{Reason: CertificateMoved, Doc: "a certificate was first used from another address than it was requested from (medium)"},
+			{Reason: NodeMadeElsewhere, Doc: "a node's certificate made its Node anew from another address than the one it came from before (medium)"},
 			{Reason: CertificateNoBirth, Doc: "a node changed to a certificate that no request in the log asked for (low)"},
 			{Reason: TokenElsewhere, Doc: "a token of a service account that one node got is used from another node's address (high)"},
 		},
@@ -99,8 +101,8 @@ use. The rule flags these cases:
 
 - Another user requests a client certificate of a node while the node's kubelet renews its Lease with its old credential: critical if the
   certificate was signed, high as long as it is not. The kubelet counts as running if one credential renewed the Lease in the 40 seconds
-  before and again 10 to 60 seconds after. If the node was silent, or its old credential is not used any more, somebody sets up the node
-  again (low). The severity is also low if the user is in 'bootstrap.trusted'.
+  before and again 10 to 60 seconds after, or a certificate that the node asked for itself did so after. If the node was silent, or its old
+  credential is not used any more, somebody sets up the node again (low). The severity is also low if the user is in 'bootstrap.trusted'.
 - Two client certificates of a node are signed for requests from different addresses, and no Node of that name existed between the requests
   (medium). One of both may be somebody who knew the name of a machine that was about to join. Users in 'bootstrap.trusted', and addresses
   through which several nodes come, do not count.
@@ -117,6 +119,8 @@ use. The rule flags these cases:
 - A serving certificate of a kubelet has names or addresses that its Node never had: medium, and high once it is approved if the state
   covers the time of the request.
 - A certificate is first used from another address than the address that it was requested from (medium).
+- A Node is made with a certificate that comes from another address than the one from which it renewed the Lease before, as after the Node
+  was deleted (medium). The key of a certificate stays on its machine: somebody has copied it, or the machine has another address.
 - A node changes to a certificate that no request in the log asked for, while requests in the log asked for others (low).
 - A token of a service account that one node got is used from the address of another node (high). This case needs the requests of service
   accounts, which nodetrail reads only with 'nodetrail analyze --all-requests'. It also needs the annotation

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -57,6 +58,7 @@ type birthDetector struct {
 	minted     latest[mint]
 	first      []firstUse
 	uses       map[tokenPlace]*tokenUse
+	made       []made
 	latest     int64               // the latest step of any request
 	ownersTold map[string]struct{} // the addresses whose owners changed
 	// proven is the first step in which a certificate was used that a request in the log asked for; 0 for none.
@@ -84,6 +86,19 @@ type holder struct {
 	// Renewed are the steps in which it renewed the Lease; the lowest bit is Step.
 	Renewed uint64 `json:"r"`
 	Step    int64  `json:"s"`
+	// Home is where it renewed the Lease from last, since when, and Was where it did so before that.
+	Home  string    `json:"h,omitempty"`
+	Since time.Time `json:"hs,omitzero"`
+	Was   string    `json:"w,omitempty"`
+}
+
+// made is a Node that was made with a credential, in a time that is not judged yet.
+type made struct {
+	node    *birthNode
+	h       *holder
+	address string
+	at      time.Time
+	audit   string
 }
 
 // birth is a certificate request.
@@ -182,6 +197,11 @@ func (d *birthDetector) follow(r *Request, f *followed, step int64, _ State) {
 	case "leases":
 		if a.APIGroup == "coordination.k8s.io" && a.Namespace == "kube-node-lease" && writes(a.Verb) && r.Succeeded() {
 			h.renewed(step)
+			h.lives(n.address, r.Time)
+		}
+	case "nodes":
+		if a.APIGroup == "" && a.Subresource == "" && r.Event.Code == http.StatusCreated && strings.HasPrefix(id, certCredential) && len(d.made) < maxFirstUses {
+			d.made = append(d.made, made{n, h, n.address, r.Time, strings.Clone(r.Event.AuditID)})
 		}
 	case "serviceaccounts":
 		if token := r.Event.IssuedCredential; token != "" && r.Succeeded() && d.minted.get(token) == nil {
@@ -222,6 +242,27 @@ func (h *holder) renewed(step int64) {
 	case d > -64:
 		h.Renewed |= 1 << -d
 	}
+}
+
+// lives notes from where it renewed the Lease.
+func (h *holder) lives(address string, t time.Time) {
+	switch {
+	case address == "" || address == h.Home && !t.Before(h.Since):
+	case address == h.Home:
+		h.Since = t
+	case t.Before(h.Since):
+		h.Was = cmp.Or(h.Was, address)
+	default:
+		h.Home, h.Since, h.Was = address, t, h.Home
+	}
+}
+
+// home is where it renewed the Lease from before an instant; "" for nowhere.
+func (h *holder) home(t time.Time) string {
+	if h.Since.Before(t) {
+		return h.Home
+	}
+	return h.Was
 }
 
 // at reports whether it renewed the Lease in a step from first to last.
@@ -336,6 +377,7 @@ func (d *birthDetector) Advance(t time.Time, s State, found func(*Detection)) {
 		d.judge(b, s, found)
 	}
 	d.firstUses(now, found)
+	d.nodesMade(now, found)
 	d.tokenUses(now, found)
 	if now/360 != d.done/360 {
 		d.forget(t)
@@ -541,6 +583,34 @@ func (d *birthDetector) firstUses(now int64, found func(*Detection)) {
 			f.Params = codes.Params{codes.Text(ParamAddress, u.h.Address), codes.Text(ParamHome, i.Address)}
 		}
 		found(&Detection{Finding: f, Time: u.h.First, First: u.h.First, Last: u.h.First, Count: 1, AuditIDs: idsOf(u.h.Audit), Product: "kubelet"})
+	}
+}
+
+// nodesMade judges the Nodes that were made a minute ago. The key of a certificate does not leave its machine: where one made a Node that came from another machine before, as after the Node
+// was deleted, somebody has copied it, or the machine has another address.
+func (d *birthDetector) nodesMade(now int64, found func(*Detection)) {
+	var due []made
+	d.made = slices.DeleteFunc(d.made, func(m made) bool {
+		is := now > stepOf(m.at)+settled
+		if is {
+			due = append(due, m)
+		}
+		return is
+	})
+	slices.SortFunc(due, func(a, b made) int { return cmp.Or(a.at.Compare(b.at), strings.Compare(a.audit, b.audit)) })
+	for i := range due {
+		m := &due[i]
+		home := m.h.home(m.at)
+		if !d.apart(home, m.address, stepOf(m.at)+settled) {
+			continue
+		}
+		found(&Detection{
+			Finding: Finding{
+				Rule: BootstrapImpersonation, Reason: NodeMadeElsewhere, Severity: Medium, Subject: m.node.name, Allowed: true, Apart: m.h.ID,
+				Params: codes.Params{codes.Text(ParamAddress, m.address), codes.Text(ParamHome, home)},
+			},
+			Time: m.at, First: m.at, Last: m.at, Count: 1, AuditIDs: idsOf(m.audit), Verb: "create", Resource: "nodes", Product: "kubelet",
+		})
 	}
 }
 

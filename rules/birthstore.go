@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 )
 
 const (
@@ -92,6 +93,10 @@ func (d *birthDetector) Changes() []Remembered {
 	for _, u := range d.first {
 		now.First = append(now.First, storedUse{u.node.name, *u.h})
 	}
+	for i := range d.made {
+		m := &d.made[i]
+		now.Made = append(now.Made, storedMade{m.node.name, *m.h, m.address, m.at, m.audit})
+	}
 	return remember(out, rememberedBirthNow, "", &now)
 }
 
@@ -99,6 +104,7 @@ func (d *birthDetector) Changes() []Remembered {
 type birthNow struct {
 	Nodes  map[string][]*holder `json:"n"`
 	First  []storedUse          `json:"f,omitempty"`
+	Made   []storedMade         `json:"m,omitempty"`
 	Proven int64                `json:"p,omitzero"`
 }
 
@@ -106,6 +112,15 @@ type birthNow struct {
 type storedUse struct {
 	Node   string `json:"n"`
 	Holder holder `json:"h"`
+}
+
+// storedMade is a Node that was made, and is not judged yet.
+type storedMade struct {
+	Node    string    `json:"n"`
+	Holder  holder    `json:"h"`
+	Address string    `json:"a"`
+	At      time.Time `json:"t"`
+	Audit   string    `json:"u"`
 }
 
 // restoreNow puts back what is known of all nodes.
@@ -125,12 +140,22 @@ func (d *birthDetector) restoreNow(now *birthNow) {
 		if n == nil || len(d.first) >= maxFirstUses {
 			continue
 		}
-		h := &u.Holder // it may have had to make room for others
-		if at := slices.IndexFunc(n.holders, func(o *holder) bool { return o.ID == u.Holder.ID && o.First.Equal(u.Holder.First) }); at >= 0 {
-			h = n.holders[at]
-		}
-		d.first = append(d.first, firstUse{n, h})
+		d.first = append(d.first, firstUse{n, n.stored(&u.Holder)})
 	}
+	for i := range now.Made {
+		m := &now.Made[i]
+		if n := d.nodes[m.Node]; n != nil && len(d.made) < maxFirstUses {
+			d.made = append(d.made, made{n, n.stored(&m.Holder), m.Address, m.At, m.Audit})
+		}
+	}
+}
+
+// stored is the node's credential that was stored, or that one if it had to make room for others.
+func (n *birthNode) stored(h *holder) *holder {
+	if at := slices.IndexFunc(n.holders, func(o *holder) bool { return o.ID == h.ID && o.First.Equal(h.First) }); at >= 0 {
+		return n.holders[at]
+	}
+	return h
 }
 
 // Restore implements Detector.

@@ -181,7 +181,8 @@ it from elsewhere or with another tool, while the kubelet continues as before.
 ## What to do
 If it is a program of yours, give it a service account. Otherwise find out what runs at that address with that user agent, and
 rotate what it read. A client certificate cannot be revoked, and a new one does not end the old one. Until it expires, the holder reads
-what the pods of the node use: cordon and drain the node, delete its Node, block the address, and replace the CA if you cannot wait.
+what the pods of the node use, and can make its Node anew: cordon and drain the node, delete its Node, block the address, and replace the
+CA if you cannot wait.
 
 One certificate on several nodes comes from an image or an installer that copies it: issue one for each node. Where
 somebody impersonates nodes, look at who may: the verb 'impersonate' in RBAC.

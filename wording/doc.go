@@ -94,7 +94,7 @@ var identities = map[rules.Reason]string{
 // sayAddress reports whether the sentence of the reason has the address.
 func sayAddress(r rules.Reason) bool {
 	switch r {
-	case rules.SecondAddress, rules.MovedAddress, rules.UsedInSilence, rules.Forwarded, rules.CertificateMoved, rules.TokenElsewhere, rules.IssuedTwice:
+	case rules.SecondAddress, rules.MovedAddress, rules.UsedInSilence, rules.Forwarded, rules.CertificateMoved, rules.NodeMadeElsewhere, rules.TokenElsewhere, rules.IssuedTwice:
 		return true
 	}
 	return false

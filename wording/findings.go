@@ -131,6 +131,9 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.CertificateMoved: func(s *said) string {
 		return fmt.Sprintf("a certificate of node %s that was requested from %s was first used from %s", s.k.Node, s.p.Text(rules.ParamHome), s.p.Text(rules.ParamAddress))
 	},
+	rules.NodeMadeElsewhere: func(s *said) string {
+		return fmt.Sprintf("Node %s was made anew from %s with the certificate that was used from %s before", s.k.Node, s.p.Text(rules.ParamAddress), s.p.Text(rules.ParamHome))
+	},
 	rules.CertificateNoBirth: func(s *said) string {
 		return fmt.Sprintf("node %s changed to a certificate that no request in the log asked for", s.k.Node)
 	},
