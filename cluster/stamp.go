@@ -66,7 +66,7 @@ func (c *change) bound() nodeauthz.Stamp {
 		return c.seen()
 	case c.clocked && own > c.at: // what is seen bound was bound: the clocks differ, and it was between the two
 		s := c.seen()
-		s.Slop += timeOf(own).Sub(s.Time) + time.Second
+		s.Slop = ownTime(own).Time.Add(time.Second).Sub(s.Time)
 		return s
 	}
 	return ownTime(own)

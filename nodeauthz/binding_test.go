@@ -52,6 +52,19 @@ func TestWhenAPodWasBound(t *testing.T) {
 			g.SetPod(p, watched(at(1100)))
 			g.BindPod("shop", "web", "1", "n1", audited(at(1200)))
 		}, is("allow 1200-")},
+		{"a watcher long before the audit event", func(g *Graph) {
+			g.SetPod(p, watched(at(1100)))
+			g.BindPod("shop", "web", "1", "n1", audited(at(4200)))
+		}, is("allow~ 1100-4200, allow 4200-")},
+		{"the audit event first, and a watcher long before it", func(g *Graph) {
+			g.BindPod("shop", "web", "1", "n1", audited(at(4200)))
+			g.SetPod(bound(watched(at(1100))), watched(at(1100)))
+		}, is("allow~ 1100-4200, allow 4200-")},
+		{"a watcher sees all of it before the audit event", func(g *Graph) {
+			g.SetPod(p, watched(at(1100)))
+			g.BindPod("shop", "web", "1", "n1", audited(at(4200)))
+			g.DeletePod("shop", "web", "1", watched(at(2600)))
+		}, is("allow~ 1100-2600")},
 		{"audit to another node", func(g *Graph) {
 			g.SetPod(p, watched(at(1100)))
 			g.BindPod("shop", "web", "1", "", audited(at(1000)))
