@@ -300,8 +300,7 @@ one of these reasons:
 
 - Admission refused it anyway.
 - A kubelet asked for an object that its node could reach until at most a minute before, or before the node was cut off. The object was
-  gone (404), the API server failed (429 or 5xx), or the request is a list or a watch by name, or a get of a volume, its
-  claim, a secret or a ConfigMap.
+  gone (404), the API server failed (429 or 5xx), or the request is a list or a watch by name, or a get of a volume or its claim.
 - A kubelet got a pod with the name of one that was on its node within the last 24 hours.
 - kubeadm read the ConfigMap kube-proxy, and continues without it.
 - A kubelet listed or watched an image pull secret whose name cannot exist, such as 'registry/team'. It continues without the secret. If a

@@ -70,33 +70,18 @@ func (o *deniedObject) appendKind(b []byte) []byte {
 	return b
 }
 
-// lost reports whether a kubelet asked for what its node could reach when it heard of the cluster last, as when it comes back and its pods were deleted by force meanwhile: it
-// keeps watches, renews tokens and gets the secrets of volumes until it has heard of that. It got nothing that it did not have: from where it asked is for the rules that judge
-// each request. What the state allows throughout is not lost.
+// lost reports whether a kubelet was refused the watch or the token of what its node could reach when it heard of the cluster last, as when it comes back and its pods were
+// deleted by force meanwhile: it keeps watches and renews tokens until it has heard of that. It got nothing that it did not have. What the state allows throughout is not lost.
 func (d *denial) lost(s State, kubelets []string) bool {
 	o := d.Object
-	return d.Lagged == 0 && o.Path == "" && lostBy(d.Product, kubelets, s, &authorizer.AttributesRecord{
+	return !d.Allowed && d.Lagged == 0 && o.Path == "" && lostBy(d.Product, kubelets, s, &authorizer.AttributesRecord{
 		Verb: o.Verb, APIGroup: o.APIGroup, APIVersion: "v1", Resource: o.Resource, Subresource: o.Subresource, Namespace: o.Namespace, Name: o.Name, ResourceRequest: true,
 	}, d.Node, d.First)
 }
 
-// lostBy reports whether a client that calls itself a kubelet asks for what the node could reach when its kubelet heard of the cluster last, in a way in which kubelets ask.
+// lostBy reports whether a client that calls itself a kubelet watches what the node could reach when its kubelet heard of the cluster last, or asks for a token of that.
 func lostBy(product string, kubelets []string, s State, a *authorizer.AttributesRecord, node string, t time.Time) bool {
-	asks := a.Verb == "watch" || a.Verb == "list" || a.Verb == "get" && getsByName(a) || a.Verb == "create" && isToken(a)
-	return asks && s != nil && a.Name != "" && IsKubelet(product, kubelets) && s.Had(a, node, t)
-}
-
-// getsByName reports whether kubelets get objects of the kind: volumes and claims, and the secrets that volumes name (pkg/volume/csi/csi_util.go upstream). With
-// configMapAndSecretChangeDetectionStrategy Get or Cache they get those of pods, too.
-func getsByName(a *authorizer.AttributesRecord) bool {
-	if a.APIGroup != "" || a.Subresource != "" {
-		return false
-	}
-	switch a.Resource {
-	case "secrets", "configmaps", "persistentvolumeclaims", "persistentvolumes":
-		return true
-	}
-	return false
+	return s != nil && (a.Verb == "watch" || a.Verb == "list" || a.Verb == "create" && isToken(a)) && a.Name != "" && IsKubelet(product, kubelets) && s.Had(a, node, t)
 }
 
 // detection has the object of the denial.

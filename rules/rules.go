@@ -167,10 +167,11 @@ func (r *Request) Failed() bool {
 }
 
 // Rereads reports whether the request succeeded and is one that a kubelet makes again for what its pods have already: a list or a watch, or a get of a claim or
-// a volume, which each sync of a pod makes (pkg/kubelet/volumemanager/populator, getPVCExtractPV and getPVSpec), or of what a volume names.
+// a volume, which each sync of a pod makes (pkg/kubelet/volumemanager/populator, getPVCExtractPV and getPVSpec).
 func (r *Request) Rereads() bool {
 	a := r.Attrs
-	return r.Succeeded() && (a.Verb == "list" || a.Verb == "watch" || a.Verb == "get" && getsByName(a))
+	volume := a.APIGroup == "" && a.Subresource == "" && (a.Resource == "persistentvolumeclaims" || a.Resource == "persistentvolumes")
+	return r.Succeeded() && (a.Verb == "list" || a.Verb == "watch" || a.Verb == "get" && volume)
 }
 
 // Admitted reports whether the API server asks admission about such a request. It does not ask about reads: a read that passes authorization and ends with 403

@@ -42,10 +42,10 @@ It is low in these cases:
 - kubeadm's own binding allowed the read of a ConfigMap of kubeadm.
 - The API server's Node authorizer denied what the state had long allowed (see authorizer-lag). The object
   belongs to the node.
-- A kubelet was refused a get, a list or a watch of an object, or a token of a service account, that a pod on its node used within the ten
-  minutes before, or before the node was cut off. The pod was deleted by force. A token that a binding allowed, and whose pod or service
-  account was not there any more (404), is low, too.
-- A kubelet, from its node's address, got, listed or watched such an object by name, and a binding allowed it (see rbac-excess-access).
+- A kubelet was refused a list or a watch of an object, or a token of a service account, that a pod on its node used within the ten minutes
+  before, or before the node was cut off. The pod was deleted by force. A token that a binding allowed, and whose pod or service account was
+  not there any more (404), is low, too.
+- A kubelet, from its node's address, listed or watched such an object by name, and a binding allowed it (see rbac-excess-access).
 
 If the API server allowed such a read without a reason, as its Node authorizer does, then the state lacks a pod, or another authorizer
 allowed the read, such as a webhook. The read is flagged if no pod that is on the node within ten minutes uses the object. The severity is
@@ -137,7 +137,7 @@ func readsNothing(r *Request) bool {
 	return a.Name == "" && a.Namespace != "" && a.Verb != "get" && selects(r, "metadata.name", nodeauthz.NoName)
 }
 
-// lost reports whether a kubelet asked in vain for what its node could reach when it heard of the cluster last.
+// lost reports whether a kubelet asked in vain for the watch or the token of what its node could reach when it heard of the cluster last.
 func (r *Request) lost(s State, m *Memory) bool {
 	return m != nil && (!r.Allowed || r.Fruitless()) && !r.lags() && lostBy(r.product(), m.Kubelets, s, r.Attrs, r.Node, r.Time)
 }

@@ -123,8 +123,7 @@ func TestScopeLost(t *testing.T) {
 		{"a token of another node's that is gone", false, []with{does("create serviceaccounts/token shop/other"), byRBAC(404)}},
 		{"a token without an answer", false, []with{does("create serviceaccounts/token shop/own"), byRBAC(0)}},
 		{"a token that was given", false, []with{does("create serviceaccounts/token shop/own"), byRBAC(201)}},
-		{"a read", true, []with{does("get secrets shop/own")}},
-		{"a read of another node's", false, []with{does("get secrets shop/other")}},
+		{"a read", false, []with{does("get secrets shop/own")}},
 		{"another client", false, []with{does("watch secrets shop/own"), agent("curl/8.5.0")}},
 		{"it passed", false, []with{does("watch secrets shop/own"), byRBAC(200)}},
 	} {
