@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -58,7 +59,7 @@ func TestGrownBySpareRights(t *testing.T) {
 					ref = rbac.BindingRef{Kind: rbac.KindRoleBinding, Namespace: namespace, Name: name}
 				}
 				role := rbac.RoleRef{Kind: rbac.KindClusterRole, Name: "system:node"}
-				rules := append(reads, nodes)
+				rules := slices.Concat(reads, []rbacv1.PolicyRule{nodes})
 				if name != "goes" {
 					role.Name, rules = "reader", reads
 				}
@@ -79,7 +80,7 @@ func TestGrownBySpareRights(t *testing.T) {
 			if len(rights) > 1 {
 				keep = append(keep, rights[1].Binding)
 			}
-			got := GrownDuring(rights, append(reads, nodes), keep, at(12, 0, 0), at(16, 0, 0))
+			got := GrownDuring(rights, slices.Concat(reads, []rbacv1.PolicyRule{nodes}), keep, at(12, 0, 0), at(16, 0, 0))
 			found := false
 			for _, g := range got {
 				found = found || g.Binding == rights[0].Binding && g.Group == "" && g.Since.Equal(at(14, 0, 0))
