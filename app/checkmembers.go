@@ -61,7 +61,7 @@ func (b *memberBook) see(ev *audit.Event, t time.Time) {
 	}
 }
 
-// mayLeave reports whether a request that a binding allows to the subject may be allowed to it as a group that a client leaves with its next credential.
+// mayLeave reports whether the subject is a group that the next credential of a client may not name.
 func mayLeave(by *rbac.SubjectRef) bool {
 	return by.Kind == rbacv1.GroupKind && !by.ForNodes() && !by.Ambient()
 }

@@ -28,15 +28,15 @@ type storedMember struct {
 
 // learn takes over whose groups matter, as it was stored.
 func (b *memberBook) learn(stored []tally.Remembered) error {
-	latest, _, err := readMembers(stored)
+	latest, _, err := membersOf(stored)
 	for name, m := range latest {
 		b.groups[name] = &memberGroups{groups: m.Groups, at: m.Last, told: m.Last}
 	}
 	return err
 }
 
-// readMembers returns the latest groups of each user, and the uses.
-func readMembers(stored []tally.Remembered) (latest map[string]storedMember, uses []storedMember, err error) {
+// membersOf returns the latest groups of each user, and the uses.
+func membersOf(stored []tally.Remembered) (latest map[string]storedMember, uses []storedMember, err error) {
 	latest = map[string]storedMember{}
 	for i := range stored {
 		var m storedMember
@@ -87,8 +87,9 @@ func (b *boundBook) spare(m *memberRequest, name string) (by rbac.BindingRef, gr
 	if !d.Allowed {
 		return by, nil, false
 	}
-	kept := func(group string) bool { return !mayLeave(&rbac.SubjectRef{Kind: rbacv1.GroupKind, Name: group}) }
-	base := slices.DeleteFunc(slices.Clone(all), func(g string) bool { return !kept(g) })
+	by = pipeline.KeptGrant(b.store, b.kept, &a, endOfTime(), d.Grant).Binding
+	leaves := func(group string) bool { return mayLeave(&rbac.SubjectRef{Kind: rbacv1.GroupKind, Name: group}) }
+	base := slices.DeleteFunc(slices.Clone(all), leaves)
 	allowed := func(groups []string) bool {
 		a.User = &user.DefaultInfo{Name: name, Groups: groups}
 		return b.allows(&a, endOfTime(), b.goes)
@@ -97,16 +98,16 @@ func (b *boundBook) spare(m *memberRequest, name string) (by rbac.BindingRef, gr
 		return by, nil, false
 	}
 	for _, g := range all {
-		if !kept(g) && allowed(append(base[:len(base):len(base)], g)) {
+		if leaves(g) && allowed(append(base[:len(base):len(base)], g)) {
 			groups = append(groups, g)
 		}
 	}
-	return pipeline.KeptGrant(b.store, b.kept, &a, endOfTime(), d.Grant).Binding, groups, len(groups) > 0
+	return by, groups, len(groups) > 0
 }
 
 // readMembers adds the uses of users that are in none of the groups any more, as far as they reach into the time from begin on.
 func (p *proof) readMembers(stored []tally.Remembered, begin time.Time) error {
-	latest, uses, err := readMembers(stored)
+	latest, uses, err := membersOf(stored)
 	for i := range uses {
 		m := &uses[i]
 		in := func(group string) bool { return slices.Contains(latest[m.User].Groups, group) }
