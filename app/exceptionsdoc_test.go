@@ -2,7 +2,6 @@ package app
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -21,11 +20,7 @@ func TestExceptionsOfTheProbe(t *testing.T) {
 	if !found {
 		t.Fatal("the page has no exceptions")
 	}
-	path := filepath.Join(t.TempDir(), "exceptions.yaml")
-	if err := os.WriteFile(path, []byte("exceptions:\n"+text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	all, err := ReadExceptions(path)
+	all, err := exceptions.Parse([]byte("exceptions:\n" + text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -107,10 +107,10 @@ func (g *givenRight) needed(all []givenRight, s rbac.SubjectRef, group string, f
 	if !changed && len(ended) == 0 {
 		return since
 	}
+	given := func(a atom, namespace string) bool {
+		return slices.ContainsFunc(elsewhere, func(q *givenRight) bool { return q.reaches(namespace) && q.gives(a) })
+	}
 	for a := range g.all() {
-		given := func(a atom, namespace string) bool {
-			return slices.ContainsFunc(elsewhere, func(q *givenRight) bool { return q.reaches(namespace) && q.gives(a) })
-		}
 		if given(a, g.Binding.Namespace) {
 			continue
 		}
@@ -174,7 +174,7 @@ func ofGroup(o, s rbac.SubjectRef, group string) bool {
 
 // contains reports whether all who are the inner subject are the outer one, too, as far as the API server puts them into groups itself.
 func contains(outer, inner rbac.SubjectRef) bool {
-	outer, inner = asAccount(outer), asAccount(inner)
+	outer, inner = outer.Account(), inner.Account()
 	switch {
 	case outer == inner, outer == authenticated:
 		return true
@@ -186,16 +186,4 @@ func contains(outer, inner rbac.SubjectRef) bool {
 		return slices.Contains(serviceaccount.MakeGroupNames(inner.Namespace), outer.Name)
 	}
 	return outer.Name == serviceaccount.AllServiceAccountsGroup && strings.HasPrefix(inner.Name, serviceaccount.ServiceAccountGroupPrefix)
-}
-
-// asAccount is the service account whose user name a subject is, or the subject.
-func asAccount(s rbac.SubjectRef) rbac.SubjectRef {
-	if s.Kind != rbacv1.UserKind {
-		return s
-	}
-	namespace, name, err := serviceaccount.SplitUsername(s.Name)
-	if err != nil {
-		return s
-	}
-	return rbac.SubjectRef{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
 }

@@ -35,9 +35,9 @@ type hourLoss struct {
 	tooShort                                    bool
 }
 
-// unnoticed is how long a node can be silent until its condition Ready is Unknown: --node-monitor-grace-period of kube-controller-manager, and one of the periods of five seconds in which it looks.
+// mayGoUnnoticed is how long a node can be silent until its condition Ready is Unknown: --node-monitor-grace-period of kube-controller-manager, and one of the periods of five seconds in which it looks.
 // The grace period is 50 s from Kubernetes 1.32 on, and was 40 s (pkg/controller/nodelifecycle/config/v1alpha1/defaults.go).
-const unnoticed = 55 * time.Second
+const mayGoUnnoticed = 55 * time.Second
 
 // coverage measures the renewals of nodes.
 type coverage struct {
@@ -51,7 +51,7 @@ type coverage struct {
 
 func windowCovered(in *Input) Result {
 	p := proof{}
-	c := coverage{in: in, w: windowOf(in), unseen: unnoticed}
+	c := coverage{in: in, w: windowOf(in), unseen: mayGoUnnoticed}
 	if !c.w.known(in, &p) {
 		return p.done(NextGetLog)
 	}

@@ -2,7 +2,6 @@ package nodeadmission
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -114,14 +113,14 @@ func (a *Admission) PodElsewhere(r *Request, t time.Time) bool {
 }
 
 // BoundPod returns the name and the UID of the pod in the namespace of the request for which a token or a certificate is asked; "" for any other request, and where the body
-// is not known.
+// is not known. They may share memory with the body.
 func BoundPod(r *Request) (name, uid string) {
 	attrs := r.Attributes
 	switch {
 	case attrs.GetVerb() != "create":
 	case attrs.GetAPIGroup() == "" && attrs.GetResource() == "serviceaccounts" && attrs.GetSubresource() == "token":
 		if t, ok := readToken(r.Body); ok && t.bound && t.ref.Kind == "Pod" {
-			return strings.Clone(t.ref.Name), strings.Clone(t.ref.UID)
+			return t.ref.Name, t.ref.UID
 		}
 	case attrs.GetAPIGroup() == "certificates.k8s.io" && attrs.GetResource() == "podcertificaterequests" && attrs.GetSubresource() == "":
 		var c certificateBody

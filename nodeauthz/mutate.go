@@ -115,9 +115,6 @@ func (g *Graph) refineFrom(id tenureID, bound, at Stamp) {
 	switch b := boundaryOf(at); {
 	case !bound.IsZero():
 		r.from.refine(boundaryOf(bound), shareOfBeginning)
-		if b.source == SourceWatch && b.slop == 0 && r.from.set && r.from.early() > b.at {
-			r.from = r.from.backTo(b.at)
-		}
 	case r.from.lag > 0 && b.at < r.from.at: // it was seen before the answer
 		r.from.refine(b, shareOfBeginning)
 	case !r.from.set || (b.at < r.from.at && b.source >= r.from.source):

@@ -477,16 +477,21 @@ func sameAddress(a, b string) bool {
 	return err == nil && wrong == nil && x.Unmap() == y.Unmap()
 }
 
-// firstUses judges the first uses of certificates that are over.
-func (d *birthDetector) firstUses(now int64, found func(*Detection)) {
-	var due []firstUse
-	d.first = slices.DeleteFunc(d.first, func(u firstUse) bool {
-		is := now > stepOf(u.h.First)+settled
+// taken removes those that are due, and returns them.
+func taken[E any](all *[]E, due func(E) bool) (out []E) {
+	*all = slices.DeleteFunc(*all, func(e E) bool {
+		is := due(e)
 		if is {
-			due = append(due, u)
+			out = append(out, e)
 		}
 		return is
 	})
+	return out
+}
+
+// firstUses judges the first uses of certificates that are over.
+func (d *birthDetector) firstUses(now int64, found func(*Detection)) {
+	due := taken(&d.first, func(u firstUse) bool { return now > stepOf(u.h.First)+settled })
 	slices.SortFunc(due, func(a, b firstUse) int { return cmp.Or(a.h.First.Compare(b.h.First), strings.Compare(a.h.ID, b.h.ID)) })
 	for _, u := range due {
 		i, step := d.issued.get(u.h.ID), stepOf(u.h.First)

@@ -43,14 +43,7 @@ func (h *holder) home(t time.Time) string {
 // nodesMade judges the Nodes that were made a minute ago. The key of a certificate does not leave its machine: where one made a Node that came from another machine before, as after the Node
 // was deleted, somebody has copied it, or the machine has another address.
 func (d *birthDetector) nodesMade(now int64, found func(*Detection)) {
-	var due []made
-	d.made = slices.DeleteFunc(d.made, func(m made) bool {
-		is := now > stepOf(m.at)+settled
-		if is {
-			due = append(due, m)
-		}
-		return is
-	})
+	due := taken(&d.made, func(m made) bool { return now > stepOf(m.at)+settled })
 	slices.SortFunc(due, func(a, b made) int { return cmp.Or(a.at.Compare(b.at), strings.Compare(a.audit, b.audit)) })
 	for i := range due {
 		m := &due[i]

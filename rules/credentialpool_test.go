@@ -18,6 +18,12 @@ func TestManyAddressesOfAGateway(t *testing.T) {
 			comes(fmt.Sprintf("203.0.113.%d", (n+1+r.Time.Minute()/20)%addresses))(r)
 		})
 	}
+	second := func(p *tale, nodes int) { // connection, from another address
+		p.kubelets(nodes, 5, hour, 20, nil, func(r *Request) {
+			does("get nodes " + r.Node)(r)
+			comes("203.0.113.2")(r)
+		})
+	}
 	for _, c := range []struct {
 		name string
 		play func(p *tale)
@@ -46,10 +52,7 @@ func TestManyAddressesOfAGateway(t *testing.T) {
 		}, "critical"},
 		{"three nodes, of which one has a single connection", func(p *tale) {
 			p.kubelets(3, 0, hour, 10, nil, comes("203.0.113.1"))
-			p.kubelets(2, 5, hour, 20, nil, func(r *Request) {
-				does("get nodes " + r.Node)(r)
-				comes("203.0.113.2")(r)
-			})
+			second(p, 2)
 			p.taken(10*minute, "worker-1", "203.0.113.2")
 		}, "medium"},
 		{"three nodes of one address, and somebody with one credential", func(p *tale) {
@@ -61,10 +64,7 @@ func TestManyAddressesOfAGateway(t *testing.T) {
 		}, "critical"},
 		{"three nodes, of which the other two have one address", func(p *tale) {
 			p.kubelets(3, 0, hour, 10, nil, comes("203.0.113.1"))
-			p.kubelets(1, 5, hour, 20, nil, func(r *Request) {
-				does("get nodes " + r.Node)(r)
-				comes("203.0.113.2")(r)
-			})
+			second(p, 1)
 			p.taken(10*minute, "worker-1", "203.0.113.2")
 		}, "critical"},
 	} {
