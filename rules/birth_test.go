@@ -292,6 +292,12 @@ func TestBirthOfLiveNode(t *testing.T) {
 		b.ask(604, a, "new", "10.0.0.1")
 		b.lives("worker-1", 606, 1200, credentialOf("new"), "10.0.0.1")
 	})
+	f("made anew at a third attempt, with what the second one got", []string{critical, again + "10.9.9.9"}, nil, func(b *births) {
+		b.lives("worker-1", 0, 599, "X509SHA256=1", "10.0.0.1")
+		b.ask(500, a, "second", "10.9.9.9")
+		b.ask(600, a, "third", "10.9.9.9")
+		b.lives("worker-1", 606, 1200, credentialOf("second"), "10.9.9.9")
+	})
 	f("a new node", nil, nil, func(b *births) {
 		b.ask(600, a, "new", "10.0.0.1")
 		b.lives("worker-1", 602, 1200, credentialOf("new"), "10.0.0.1")
