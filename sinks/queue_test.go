@@ -218,6 +218,9 @@ func TestAttack02QueueKeepsWhatWasAllowed(t *testing.T) {
 				f.Severity = "medium"
 			}
 			q.Add([]Finding{f})
+			if i == 0 { // one batch is under way while the others come
+				synctest.Wait()
+			}
 			if i == 100 { // what waited as refused has been allowed since, and is worth more
 				f.ID, f.Allowed, f.Authorized, f.Severity = "95", true, true, "high"
 				q.Add([]Finding{f})
