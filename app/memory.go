@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -19,14 +20,20 @@ const (
 	maxUncollected = 64 << 20
 	// firstGarbage is how much the process may use before the garbage collector runs for the first time, in bytes. By itself it would run several times while the
 	// first megabytes of the state are read, of which nearly nothing is garbage.
-	firstGarbage = 64 << 20
+	firstGarbage = 32 << 20
+	// hugeHeap is how much of the heap is backed by huge pages, in bytes: what an analysis uses.
+	hugeHeap = 128 << 20
 	// leastGarbage is the size of the heap at which it would run for the first time by itself, at 100 per cent, in bytes.
 	leastGarbage = 4 << 20
 	// memoryEvery is how often it is looked at what is held. Of a large state each look finds a part.
 	memoryEvery = time.Second
 )
 
-var memoryHeld atomic.Bool //nolint:gochecknoglobals // the limit is the process's
+//nolint:gochecknoglobals // the limit and the heap are the process's
+var (
+	memoryHeld  atomic.Bool
+	heapAdvised sync.Once
+)
 
 // Shares of what is held that may wait for the garbage collector, in per cent.
 const (
@@ -37,15 +44,28 @@ const (
 )
 
 // HoldMemory has the garbage collector run for the first time when the process uses firstGarbage bytes. After that it bounds what is not collected yet, until ctx
-// ends: to percent of what the process holds, and to a quarter of that where the process would otherwise use more than atLeast bytes. What a service holds is
-// most in an overload, in which nothing may be killed for its memory. It does nothing where GOGC is set, and leaves a limit of GOMEMLIMIT in force. The limits
-// are the whole process's: of several calls at a time the first one keeps them.
-func HoldMemory(ctx context.Context, atLeast int64, percent int) {
+// ends and the channel is closed: to percent of what the process holds, and to a quarter of that where the process would otherwise use more than atLeast bytes. What a service holds is
+// most in an overload, in which nothing may be killed for its memory. It has the heap backed by huge pages. It does nothing where GOGC is set, and leaves
+// a limit of GOMEMLIMIT in force. The limits are the whole process's: of several calls at a time the first one keeps them.
+func HoldMemory(ctx context.Context, atLeast int64, percent int) (ended <-chan struct{}) {
+	end := make(chan struct{})
 	if os.Getenv("GOGC") != "" || !memoryHeld.CompareAndSwap(false, true) { // somebody has decided that
-		return
+		close(end)
+		return end
 	}
-	defer memoryHeld.Store(false)
-	defer debug.SetGCPercent(debug.SetGCPercent(max(percent, firstGarbage/leastGarbage*100)))
+	before := debug.SetGCPercent(-1)
+	heapAdvised.Do(func() { useHugePages(hugeHeap) })
+	debug.SetGCPercent(max(percent, firstGarbage/leastGarbage*100))
+	go func() {
+		defer close(end)
+		defer memoryHeld.Store(false)
+		defer debug.SetGCPercent(before)
+		holdMemory(ctx, atLeast, percent)
+	}()
+	return end
+}
+
+func holdMemory(ctx context.Context, atLeast int64, percent int) {
 	collected := make(chan struct{})
 	runtime.AddCleanup(&struct{ _ *int }{}, func(c chan struct{}) { close(c) }, collected)
 	most := debug.SetMemoryLimit(-1) // of GOMEMLIMIT

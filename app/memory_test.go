@@ -33,11 +33,7 @@ func TestHoldMemory(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
 	defer debug.SetGCPercent(debug.SetGCPercent(percent))
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		HoldMemory(ctx, serviceMemory, serviceGarbage)
-		close(ended)
-	}()
+	ended := HoldMemory(ctx, serviceMemory, serviceGarbage)
 	for debug.SetMemoryLimit(-1) == math.MaxInt64 && t.Context().Err() == nil {
 		continue
 	}

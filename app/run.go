@@ -88,7 +88,7 @@ func Run(ctx context.Context, o RunOptions) error {
 	if err := os.MkdirAll(c.Data, 0o750); err != nil {
 		return fmt.Errorf("making the data folder: %w", err)
 	}
-	go HoldMemory(ctx, serviceMemory, serviceGarbage)
+	HoldMemory(ctx, serviceMemory, serviceGarbage)
 	return endWithin(ctx, stopWithin, func() error { return errors.Join(s.openAndRun(ctx, c), s.close()) })
 }
 

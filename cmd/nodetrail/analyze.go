@@ -51,7 +51,7 @@ Exit status: 0 success; 1 error; 2 a condition of --fail-on is met.`,
 			if err := f.prepare(args, std); err != nil {
 				return cli.Usage(cmd, err)
 			}
-			go app.HoldMemory(cmd.Context(), app.AnalysisMemory, app.AnalysisGarbage)
+			app.HoldMemory(cmd.Context(), app.AnalysisMemory, app.AnalysisGarbage)
 			return f.run(cmd.Context(), std)
 		},
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // chunkBytes is how much is decoded at a time: large enough that handing it over costs nothing, small enough for the caches.
-const chunkBytes = 512 << 10
+const chunkBytes = 256 << 10
 
 // maxDocumentBytes bounds a log that is one JSON document over many lines: it is held in memory as a whole.
 const maxDocumentBytes = 1 << 30

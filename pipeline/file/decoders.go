@@ -3,6 +3,7 @@ package file
 import (
 	"cmp"
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,22 +35,46 @@ type decoders struct {
 	opt  Options
 	todo chan *job
 	used chan *job // whose memory is to be cleared
-	// Free lists rather than pools: those the collector empties, and clearing new buffers costs more than reading into them.
-	jobs chan *job
-	bufs chan []byte
+	// Lists rather than pools: those the collector empties, and clearing new buffers costs more than reading into them.
+	jobs free[*job]
+	bufs free[[]byte]
+}
+
+// free holds what can be used again. What was used last, and is in the processor's caches, is used first.
+type free[T any] struct {
+	mu  sync.Mutex
+	all []T
+}
+
+func (f *free[T]) take() (t T, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := len(f.all) - 1
+	if n < 0 {
+		return t, false
+	}
+	t, f.all[n] = f.all[n], t
+	f.all = f.all[:n]
+	return t, true
+}
+
+func (f *free[T]) give(t T) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.all) < kept {
+		f.all = append(f.all, t)
+	}
 }
 
 // newDecoders wants options that have no zero values left.
 func newDecoders(opt Options) *decoders {
-	return &decoders{opt: opt, todo: make(chan *job), used: make(chan *job, kept), jobs: make(chan *job, kept), bufs: make(chan []byte, kept)}
+	return &decoders{opt: opt, todo: make(chan *job), used: make(chan *job, kept)}
 }
 
 // job makes a job of a chunk.
 func (d *decoders) job(ch chunk) *job {
-	var j *job
-	select {
-	case j = <-d.jobs:
-	default:
+	j, ok := d.jobs.take()
+	if !ok {
 		j = &job{}
 	}
 	j.chunk, j.done = ch, make(chan struct{})
@@ -67,12 +92,10 @@ func (d *decoders) decode(ctx context.Context, j *job) bool {
 }
 
 func (d *decoders) alloc() []byte {
-	select {
-	case b := <-d.bufs:
+	if b, ok := d.bufs.take(); ok {
 		return b
-	default:
-		return make([]byte, 0, chunkBytes)
 	}
+	return make([]byte, 0, chunkBytes)
 }
 
 // work decodes until ctx ends.
@@ -145,10 +168,7 @@ func sooner(at *time.Time, t time.Time) {
 func (d *decoders) recycle(j *job) {
 	source.Overwrite(j.chunk.buf)
 	if buf := j.chunk.buf[:0]; cap(buf) >= chunkBytes && cap(buf) <= 2*chunkBytes {
-		select {
-		case d.bufs <- buf:
-		default:
-		}
+		d.bufs.give(buf)
 	}
 	j.chunk = chunk{}
 	select {
@@ -163,8 +183,5 @@ func (d *decoders) clear(j *job) {
 	clear(j.events)
 	clear(j.looks)
 	*j = job{events: j.events[:0], looks: j.looks[:0], malformed: j.malformed[:0]}
-	select {
-	case d.jobs <- j:
-	default:
-	}
+	d.jobs.give(j)
 }
