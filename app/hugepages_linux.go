@@ -15,6 +15,5 @@ func useHugePages(n int) {
 	begin := uintptr(unsafe.Pointer(unsafe.SliceData(heap)))
 	_ = syscall.Madvise(heap[-begin%uintptr(os.Getpagesize()):], syscall.MADV_HUGEPAGE) // if refused, the pages stay small
 	runtime.KeepAlive(heap)
-	heap = nil
 	runtime.GC()
 }
