@@ -82,6 +82,7 @@ rights, which reach beyond that node:
 
 - to read or write secrets;
 - to make tokens;
+- to request certificates of pods ('podcertificaterequests');
 - to impersonate;
 - to run commands in pods;
 - to reach pods, services or nodes through the API server's proxy;
@@ -108,6 +109,7 @@ what runs on nodes:
 These rights do not count:
 
 - to read the logs of pods;
+- to write Services, Endpoints and EndpointSlices, by which traffic goes elsewhere;
 - to write the ConfigMaps of other namespaces.
 
 ## What defeats it

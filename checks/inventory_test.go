@@ -266,6 +266,7 @@ func TestPowersOverOtherNodes(t *testing.T) {
 		{verb: "delete", group: "apps", resource: "deployments"}, {verb: "delete", group: "apps", resource: "statefulsets"}, {verb: "delete", resource: "replicationcontrollers"},
 		{verb: "create", group: "resource.k8s.io", resource: "devicetaintrules"}, {verb: "get", resource: "nodes/log"},
 		{verb: "update", resource: "pods/status"}, {verb: "patch", resource: "pods/status"},
+		{verb: "create", group: "certificates.k8s.io", resource: "podcertificaterequests"},
 	} {
 		b := clusterBinding("x", "x", []rbacv1.PolicyRule{{Verbs: []string{a.verb}, APIGroups: []string{a.group}, Resources: []string{a.resource}}})
 		if got := PowersOf(&b).Right; got != a.String() {

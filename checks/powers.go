@@ -26,6 +26,8 @@ func powers() []atom {
 	for _, resource := range []string{"serviceaccounts/token", "bindings", "pods/binding", "pods/eviction"} {
 		out = append(out, atom{verb: "create", resource: resource})
 	}
+	// The API server asks only nodes whether the pod that is named runs on them (plugin/pkg/admission/noderestriction), and the signer believes it.
+	out = append(out, atom{verb: "create", group: certificatesGroup, resource: "podcertificaterequests"})
 	out = append(out, atom{verb: "get", resource: "nodes/log"})
 	// The pods of other nodes are made again, maybe here. A Deployment makes its ReplicaSets again, and operators the others. The pods of a DaemonSet
 	// come to the nodes where they were, and a CronJob does not make its Jobs again.
