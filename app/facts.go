@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/app/judging"
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/pipeline/file"
@@ -45,21 +46,24 @@ func (k *knowledge) facts() report.Facts {
 		f.State.From, f.State.To = &sum.From, &sum.To
 	}
 	if f.HasState && !k.to.IsZero() {
-		f.Nodes, f.Bindings, f.Audiences = state.Nodes.Names(k.to), forNodes(state.RBAC, k.to), audiencesOf(state, k.to)
+		f.Nodes, f.Bindings, f.Audiences = state.Nodes.Names(k.to), forNodes(state.RBAC, k.setup.Judge.Kept, k.to), audiencesOf(state, k.to)
 	}
 	return f
 }
 
-// forNodes are the bindings that give nodes something at t; nil where the state holds no bindings at all.
-func forNodes(s *rbac.Store, t time.Time) []report.NodeBinding {
+// forNodes are the bindings that give nodes something at t, and those that the migration deletes; nil where the state holds no bindings at all.
+func forNodes(s *rbac.Store, kept []rbac.BindingRef, t time.Time) []report.NodeBinding {
+	systemNode, _ := s.ClusterRoleRules(nodeRole, t)
+	fate := checks.Fates(systemNode, kept)
 	var out []report.NodeBinding
 	for b := range s.Bindings(t) {
 		if out == nil {
 			out = []report.NodeBinding{}
 		}
-		if b.ForNodes() && b.RoleExists {
+		is := fate(&b)
+		if (is == checks.Goes || b.ForNodes()) && b.RoleExists {
 			out = append(out, report.NodeBinding{
-				Binding: report.Binding{Kind: b.Binding.Kind, Namespace: b.Binding.Namespace, Name: b.Binding.Name}, Role: b.Role.Name,
+				Binding: report.Binding{Kind: b.Binding.Kind, Namespace: b.Binding.Namespace, Name: b.Binding.Name}, Role: b.Role.Name, Fate: is.String(),
 				UID: b.UID, ResourceVersion: b.ResourceVersion,
 			})
 		}
@@ -157,6 +161,9 @@ func fromStore(all map[string]json.RawMessage) (report.Facts, error) {
 			out.Cluster, out.State, out.Authorization, out.HasState = f.Cluster, f.State, f.Authorization, f.HasState
 			out.Authorization.Overruled = f.Overruled
 			out.Nodes, out.Bindings, out.Audiences, out.Disabled = f.Nodes, f.Bindings, f.Audiences, f.Disabled
+			if slices.ContainsFunc(f.Bindings, func(b report.NodeBinding) bool { return b.Fate == "" }) { // stored before 2026-11-30
+				out.Bindings = nil
+			}
 		}
 	}
 	out.State.Warnings = nil

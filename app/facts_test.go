@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/report"
 )
 
@@ -63,6 +66,9 @@ func TestStoredFactsOfBefore(t *testing.T) {
 	if again, err := fromStore(map[string]json.RawMessage{"vm": b}); err != nil || cmp.Diff(want, again) != "" {
 		t.Errorf("%v (-want +got):\n%s", err, cmp.Diff(want, again))
 	}
+	if got, err := fromStore(map[string]json.RawMessage{"other": storedBefore["other"]}); err != nil || got.Bindings != nil { // which of these go was not stored
+		t.Errorf("%v: bindings %v", err, got.Bindings)
+	}
 	if _, err := fromStore(map[string]json.RawMessage{"vm": json.RawMessage(`[]`)}); err == nil {
 		t.Error("what is no facts was read")
 	}
@@ -99,5 +105,54 @@ func TestUnreadableStateIsAHole(t *testing.T) {
 		if got := slices.ContainsFunc(r.Readiness.Holes, func(h report.Hole) bool { return h.Message == place }); got != want || r.Readiness.Ready {
 			t.Errorf("ready %t, and among the holes is the place: %t, want %t: %+v", r.Readiness.Ready, got, want, r.Readiness.Holes)
 		}
+	}
+}
+
+// The plan and the answers take for bindings that go what the checks take for them: copies of system:node under any name, and bindings of it for others, too.
+func TestBindingsThatGo(t *testing.T) {
+	store, now := rbac.NewStore(), time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	if got := forNodes(store, nil, now); got != nil {
+		t.Errorf("nothing is known, and there are %v", got)
+	}
+	group := func(name string) rbacv1.Subject {
+		return rbacv1.Subject{Kind: "Group", APIGroup: rbacv1.GroupName, Name: name}
+	}
+	account := rbacv1.Subject{Kind: "ServiceAccount", Namespace: "kube-system", Name: "agent"}
+	nodeRules := []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets", "pods"}}}
+	all := []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
+	few := []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"nodes"}}}
+	for name, rules := range map[string][]rbacv1.PolicyRule{nodeRole: nodeRules, "copied": nodeRules, "everything": all, "few": few, "kubeadm:get-nodes": few} {
+		store.SetClusterRole(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, now)
+	}
+	bind := func(name, role string, subjects ...rbacv1.Subject) {
+		store.SetClusterRoleBinding(&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}, Subjects: subjects,
+		}, now)
+	}
+	bind("legacy", nodeRole, group("system:nodes"))
+	bind("of-an-account", nodeRole, account)
+	bind("copy", "copied", group("system:nodes"))
+	bind("wider", "everything", group("system:nodes"))
+	bind("copy-for-joining", "copied", group("system:bootstrappers"))
+	bind("extra", "few", rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "system:node:a"})
+	bind("canary", nodeRole, rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "system:node:b"})
+	bind(nodeRole, nodeRole)
+	bind("kubeadm:get-nodes", "kubeadm:get-nodes", group("system:bootstrappers:kubeadm:default-node-token"))
+	bind("no-role", "gone", group("system:nodes"))
+	bind("unrelated", "few", account)
+	var goes, stays []string
+	for _, b := range forNodes(store, []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: "canary"}}, now.Add(time.Second)) {
+		if b.Fate == "goes" {
+			goes = append(goes, b.Name)
+		} else {
+			stays = append(stays, b.Name)
+		}
+	}
+	slices.Sort(goes)
+	if want := []string{"copy", "copy-for-joining", "extra", "legacy", "of-an-account", "wider"}; !slices.Equal(goes, want) {
+		t.Errorf("%q go, want %q", goes, want)
+	}
+	if want := []string{"canary"}; !slices.Equal(stays, want) {
+		t.Errorf("%q are for nodes and stay, want %q", stays, want)
 	}
 }

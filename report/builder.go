@@ -89,11 +89,13 @@ type Facts struct {
 	Words wording.Words
 }
 
-// NodeBinding is a binding whose subjects are nodes.
+// NodeBinding is a binding whose subjects are nodes, or one that the migration deletes.
 type NodeBinding struct {
 	Binding
 	// Role is the name of the role that it gives.
 	Role string `json:"role"`
+	// Fate is the string of its [checks.Fate].
+	Fate string `json:"fate"`
 	// UID and ResourceVersion are those of the object that was looked at, empty where they are not known.
 	UID             string `json:"uid,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
@@ -151,7 +153,7 @@ func Make(t *tally.Tally, f Facts) *Report {
 	r.prove(&f)
 	r.except(f.Exceptions, f.Now) // nothing above depends on it
 	if len(f.Only) == 0 {         // it is about all nodes
-		r.Readiness.Plan = plan(&r.Readiness, f.Words, leaving(f.Bindings, stays), nodeOff, restricted)
+		r.Readiness.Plan = plan(&r.Readiness, f.Words, f.Bindings, nodeOff, restricted)
 	}
 	return r
 }

@@ -164,7 +164,7 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// Only what gives the role of nodes, or was used and is still there, goes.
+// Only what the migration deletes goes; where no bindings are known, what was used.
 func TestBindingsToGo(t *testing.T) {
 	ref := func(name string) Binding { return Binding{"ClusterRoleBinding", "", name} }
 	used := &Readiness{Clients: []Client{{ref: ref("used")}, {ref: Binding{"Thing", "", "odd"}}, {ref: ref("used")}, {}}}
@@ -180,10 +180,10 @@ func TestBindingsToGo(t *testing.T) {
 	}
 	f(nil, "used")
 	f([]NodeBinding{})
-	gives := func(name, role string) NodeBinding { return NodeBinding{Binding: ref(name), Role: role} }
-	f([]NodeBinding{gives("legacy", "system:node"),
-		gives("kubeadm:node-autoapprove-certificate-rotation", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient")}, "legacy")
-	f([]NodeBinding{gives("used", "custom"), gives("other", "custom")}, "used")
+	f([]NodeBinding{
+		{Binding: ref("legacy"), Role: "system:node", Fate: "goes"}, {Binding: ref("copied"), Role: "of-nodes", Fate: "goes"},
+		{Binding: ref("canary"), Role: "system:node"}, {Binding: ref("used"), Role: "kubeadm:get-nodes"},
+	}, "copied", "legacy")
 }
 
 func TestShellWord(t *testing.T) {

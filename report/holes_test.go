@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/coverage"
 	"github.com/nodetrail/nodetrail/internal/test/captured"
@@ -80,10 +81,12 @@ func withHole(t *testing.T, name string, p planted) *Report {
 		State: State{Objects: state.Summary().Objects},
 		Gaps:  state.Gaps(res.First, res.Last), Nodes: state.Nodes.Names(res.Last), Bindings: []NodeBinding{},
 	}
+	fate := checks.Fates(nil, nil)
 	for x := range state.RBAC.Bindings(res.Last) {
 		if x.ForNodes() {
 			f.Bindings = append(f.Bindings, NodeBinding{
-				Binding: Binding{x.Binding.Kind, x.Binding.Namespace, x.Binding.Name}, Role: x.Role.Name, UID: x.UID, ResourceVersion: x.ResourceVersion,
+				Binding: Binding{x.Binding.Kind, x.Binding.Namespace, x.Binding.Name}, Role: x.Role.Name, Fate: fate(&x).String(), UID: x.UID,
+				ResourceVersion: x.ResourceVersion,
 			})
 		}
 	}

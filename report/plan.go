@@ -69,11 +69,6 @@ func plan(x *Readiness, words wording.Words, bindings []NodeBinding, nodeOff, re
 	return p.all
 }
 
-// leaving are the bindings without those that stay; nil for none that are known.
-func leaving(known []NodeBinding, stays func(rbac.BindingRef) checks.Code) []NodeBinding {
-	return slices.DeleteFunc(slices.Clone(known), func(b NodeBinding) bool { return stays(*b.ref()) != "" })
-}
-
 // deletion are the steps for the bindings that go, of those that are known. with is what what-if is given in addition.
 func (s *steps) deletion(going []Binding, known []NodeBinding, with string) {
 	var keep, remove, without, restore []string
@@ -168,22 +163,16 @@ func (s *steps) conform(x *Readiness) {
 		"openssl x509 -noout -subject -in /var/lib/kubelet/pki/kubelet-client-current.pem")
 }
 
-// nodeRole is the role that gives every node what the Node authorizer gives each for its own objects.
-const nodeRole = "system:node"
-
-// bindingsToGo are those that give the role of nodes, and those that let requests through which would break; of what is known only what
-// is still there. Others stay: kubeadm's let nodes renew their certificates and read what they join by.
+// bindingsToGo are those that the migration deletes. Where no binding is known, they are those by which requests got through that would break.
 func bindingsToGo(x *Readiness, known []NodeBinding) []Binding {
-	there := map[Binding]bool{}
 	var out []Binding
-	for _, b := range known {
-		if there[b.Binding] = true; b.Role == nodeRole {
-			out = append(out, b.Binding)
+	for i := range known {
+		if known[i].Fate == checks.Goes.String() {
+			out = append(out, known[i].Binding)
 		}
 	}
 	for i := range x.Clients {
-		b := x.Clients[i].ref
-		if (b.Kind == rbac.KindClusterRoleBinding || b.Kind == rbac.KindRoleBinding) && (known == nil || there[b]) { // the log may say anything
+		if b := x.Clients[i].ref; known == nil && (b.Kind == rbac.KindClusterRoleBinding || b.Kind == rbac.KindRoleBinding) { // the log may say anything
 			out = append(out, b)
 		}
 	}

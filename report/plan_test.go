@@ -12,7 +12,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/wording"
 )
@@ -109,35 +108,10 @@ func TestPlanKeepsACopyOfAll(t *testing.T) {
 	}
 }
 
-// What stays is not deleted, and what is not known stays not known.
-func TestPlanLeavesWhatStays(t *testing.T) {
-	known := []NodeBinding{
-		{Binding: Binding{"ClusterRoleBinding", "", "canary"}, Role: nodeRole}, {Binding: Binding{"ClusterRoleBinding", "", "system:node"}, Role: nodeRole},
-		{Binding: Binding{"RoleBinding", "kube-system", "audience"}, Role: nodeRole}, // of a Role of that name
-	}
-	stays := checks.Staying([]checks.Result{
-		{Check: "bindings-inventoried", Evidence: []checks.Item{
-			{Code: checks.CodeBindingStays, Object: "ClusterRoleBinding canary", Value: string(checks.WhyKeep)},
-			{Code: checks.CodeBindingStays, Object: "RoleBinding kube-system/audience", Value: string(checks.WhyAudience)},
-			{Code: checks.CodeBindingGoes, Object: "ClusterRoleBinding system:node", Value: string(checks.WhyRole)},
-		}},
-		{Check: "no-excess-rights", Evidence: []checks.Item{{Code: checks.CodeBindingStays, Object: "ClusterRoleBinding system:node", Value: string(checks.WhyKeep)}}},
-	})
-	if got := bindingsToGo(&Readiness{}, leaving(known, stays)); !slices.Equal(got, []Binding{known[1].Binding}) {
-		t.Errorf("%v go", got)
-	}
-	if got := leaving(nil, stays); got != nil {
-		t.Errorf("nothing is known, and there are %v", got)
-	}
-	if got := leaving(known[:1], stays); got == nil || len(got) > 0 || len(known[0].Name) == 0 {
-		t.Errorf("only what stays is there, and %v is left of %v", got, known)
-	}
-}
-
 // The commands of a binding's page delete it as the plan does: only while it is the object that was looked at, where that is known.
 func TestBindingCommands(t *testing.T) {
 	known := []NodeBinding{
-		{Binding: Binding{"ClusterRoleBinding", "", "legacy"}, Role: nodeRole, UID: "u-1", ResourceVersion: "7"},
+		{Binding: Binding{"ClusterRoleBinding", "", "legacy"}, Role: "system:node", Fate: "goes", UID: "u-1", ResourceVersion: "7"},
 		{Binding: Binding{"RoleBinding", "shop", "$(reboot)"}, UID: "u-2", ResourceVersion: "8"},
 		{Binding: Binding{"ClusterRoleBinding", "", "odd"}, UID: `"}; reboot`, ResourceVersion: "9"},
 	}

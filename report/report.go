@@ -256,7 +256,7 @@ type Binding struct {
 type Readiness struct {
 	// Ready is whether the verdict is "ready": every check passed, without a waiver.
 	Ready bool `json:"ready"`
-	// NoBindings is whether the state has no binding any more that gives nodes the role system:node, or that lets one of Clients through.
+	// NoBindings is whether the state has no binding any more that the migration deletes, or that lets one of Clients through.
 	NoBindings bool `json:"noBindings,omitempty"`
 	// Verdict is a checks.Answer: VerdictReady, VerdictWaived, VerdictNotReady or VerdictUnknown. The checks alone decide it.
 	Verdict string `json:"verdict"`

@@ -213,7 +213,7 @@ func TestFirstScreenOfReady(t *testing.T) {
 	l.add("worker-1 get secrets shop/web")
 	f := facts(1)
 	f.Checks = passedChecks()
-	f.Bindings = []NodeBinding{{Binding: Binding{Kind: "ClusterRoleBinding", Name: "system:node"}, Role: nodeRole}}
+	f.Bindings = []NodeBinding{{Binding: Binding{Kind: "ClusterRoleBinding", Name: "system:node"}, Role: "system:node", Fate: "goes"}}
 	r := l.b.Report(f)
 	firstScreen(t, "ready", r, false)
 	out := text(t, r, Text{})
@@ -271,7 +271,7 @@ func TestWorstFindingsWithoutBindings(t *testing.T) {
 	l := newLog(t)
 	l.add(" get nodes worker-1", stranger("user"))
 	f := facts(1)
-	f.Bindings = []NodeBinding{{Binding: Binding{Kind: "ClusterRoleBinding", Name: "system:node"}, Role: nodeRole}}
+	f.Bindings = []NodeBinding{{Binding: Binding{Kind: "ClusterRoleBinding", Name: "system:node"}, Role: "system:node", Fate: "goes"}}
 	r := l.b.Report(f)
 	if s := r.Summary(); strings.Contains(Text{}.first(&s, r, layout{detail: true}), "Worst findings") {
 		t.Error("findings come before the blockers while a binding is there")

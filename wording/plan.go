@@ -57,7 +57,7 @@ var steps = map[codes.Code]func(codes.Params) string{
 	},
 	codes.FindBindings: func(p codes.Params) string {
 		if p.Has(codes.ParamNone) {
-			return "The state has no binding of the role system:node for nodes besides those that stay, and no other binding that nodes used. Confirm this"
+			return "The state has no binding of the role system:node, and none for nodes besides those that stay. Confirm this"
 		}
 		return "No binding of the role system:node for nodes is known, and no other binding that nodes used. Check whether there is one"
 	},
@@ -66,7 +66,7 @@ var steps = map[codes.Code]func(codes.Params) string{
 	},
 	codes.DeleteBindings: func(p codes.Params) string {
 		s := "Delete what gives nodes more than the Node authorizer does" + more(p) +
-			". If a binding also has other subjects, remove only the subjects that are nodes"
+			". If a binding of another role than system:node also has other subjects, remove only the subjects that are nodes"
 		if p.Has(codes.ParamChecked) {
 			s += ". The API server answers 409 if a binding has changed since this report: then run the report again before you delete it"
 		}
