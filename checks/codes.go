@@ -66,6 +66,7 @@ const (
 	CodeUsesUnjudged      Code = "uses-unjudged"
 	CodeBindingGrown      Code = "binding-grown"
 	CodeRightUnseen       Code = "right-unseen"
+	CodeNobodyJoined      Code = "nobody-joined"
 	CodeIdentityHarmless  Code = "identity-harmless"
 	CodeRaceNotExcused    Code = "race-not-excused"
 	CodeRaceUndecided     Code = "race-undecided"

@@ -368,6 +368,15 @@ func bindingCases() []kase {
 		{inventory, "one of others, whose requests nobody judged", bind(systemNode, group("system:nodes"), userOf("jane")), Unproven, CodeUsesUnjudged},
 		{inventory, "one of others, whose requests were judged", all(bind(systemNode, userOf("jane")), func(in *Input) { in.OthersJudged = true }), Passed, CodeBindingGoes},
 
+		{inventory, "one of machines that join, of which none joined", bind(rule("get", "", "configmaps"), group("system:bootstrappers:edge")), Unproven, CodeNobodyJoined},
+		{inventory, "one of machines that join, and a kubelet that only started again", all(bind(rule("get", "", "configmaps"), group("system:bootstrappers:edge")),
+			registers("worker-2", at(14, 0, 0), 409)), Unproven, CodeNobodyJoined},
+		{inventory, "one of machines that join, of which one joined", all(bind(rule("get", "", "configmaps"), group("system:bootstrappers:edge")),
+			func(in *Input) { in.OthersJudged = true }, registers("worker-2", at(14, 0, 0), 201)), Passed, CodeBindingGoes},
+		{inventory, "one of machines that join, which a binding that stays makes needless", all(bind(rule("get", "", "nodes"), group("system:bootstrappers:edge")),
+			bindAs("kubeadm:get-nodes", "kubeadm:get-nodes", rule("get", "", "nodes"), group("system:bootstrappers:edge")),
+			func(in *Input) { in.OthersJudged = true }), Passed, CodeBindingGoes},
+
 		{inventory, "certificates are approved by it", bind(rule("create", "certificates.k8s.io", "certificatesigningrequests/selfnodeclient"), group("system:nodes")), Unproven, CodeRightUnseen},
 		{inventory, "kubelets ask about it", bind(rule("get", "", "nodes/metrics"), group("system:nodes")), Unproven, CodeRightUnseen},
 		{inventory, "a named audience of tokens", bind(rule(verbAudience, "", "vault"), group("system:nodes")), Passed, CodeBindingStays},

@@ -271,6 +271,9 @@ func bindingsInventoried(in *Input) Result {
 		if right := asideOnly(in.Bindings, fate, &b); right != "" {
 			p.unproven(Item{Code: CodeRightUnseen, Object: nameOf(b.Binding), Value: right})
 		}
+		if needsJoin(in, fate, &b) {
+			p.unproven(Item{Code: CodeNobodyJoined, Object: nameOf(b.Binding)})
+		}
 	}
 	for _, g := range in.Grown {
 		matters := g.Group == "" || !in.NodeGroupsKnown || slices.Contains(in.NodeGroups, g.Group)
@@ -304,7 +307,18 @@ func asideOnly(all []rbac.BindingInfo, fate func(rbac.BindingRef) (Fate, bool), 
 	if b.Fate != Goes {
 		return ""
 	}
-	given := asides(&b.BindingInfo)
+	given, least := asides(&b.BindingInfo), ""
+	endsWith(all, fate, b, given)
+	for a := range given {
+		if right := a.String(); least == "" || right < least {
+			least = right
+		}
+	}
+	return least
+}
+
+// endsWith leaves of the rights only those that no binding which is there after this one gives to all of its subjects.
+func endsWith(all []rbac.BindingInfo, fate func(rbac.BindingRef) (Fate, bool), b *Inventoried, given map[atom]bool) {
 	for i := range all {
 		o := &all[i]
 		if f, _ := fate(o.Binding); len(given) == 0 || f == Goes || o.Binding.Kind != rbac.KindClusterRoleBinding {
@@ -315,13 +329,25 @@ func asideOnly(all []rbac.BindingInfo, fate func(rbac.BindingRef) (Fate, bool), 
 			maps.DeleteFunc(given, func(a atom, _ bool) bool { return !beyond(map[atom]bool{a: true}, left) })
 		}
 	}
-	least := ""
-	for a := range given {
-		if right := a.String(); least == "" || right < least {
-			least = right
+}
+
+// needsJoin reports whether only a machine that joins would show who needs a binding that goes, and none joined in the window.
+func needsJoin(in *Input, fate func(rbac.BindingRef) (Fate, bool), b *Inventoried) bool {
+	if b.Fate != Goes || !slices.ContainsFunc(b.Subjects, bootstraps) {
+		return false
+	}
+	given := atomsOf(b.Rules)
+	if endsWith(in.Bindings, fate, b, given); len(given) == 0 {
+		return false
+	}
+	for w, i := windowOf(in), 0; in.Ledger != nil && i < len(in.Nodes); i++ {
+		for h := w.first; h <= w.last; h++ {
+			if x := in.Ledger.Node(in.Nodes[i].Name, h); x != nil && x.Joined != 0 {
+				return false
+			}
 		}
 	}
-	return least
+	return true
 }
 
 // anyPod tells the hours in which the Node authorizer lets each node read all pods.

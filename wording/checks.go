@@ -165,6 +165,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeRightUnseen: func(i *checks.Item) string {
 		return fmt.Sprintf("%s goes and gives %s, which may be in use without a request that shows it", i.Object, i.Value)
 	},
+	checks.CodeNobodyJoined:     about("%s goes and is for machines that join, and none joined in the window"),
 	checks.CodeBindingGrown:     about("whether anything needs %s is known only from then on: before, it did not exist or gave less, or another binding gave the same"),
 	checks.CodeIdentityHarmless: about("identity %s has a wrong user or group, and its requests failed anyway"),
 	checks.CodeRaceNotExcused:   about("a binding allowed a client that is not a kubelet, within --skew of a change: %s"),
