@@ -381,6 +381,8 @@ The check is unproven in each of these cases:
   without their Roles.
 - The log names a binding that would go, and the state does not have it.
 - nodetrail did not judge the requests of the subjects of a binding that goes.
+- A binding that goes is for a group of bootstrapping nodes, and no node joined in the window. A kubelet that restarts does not use the
+  bootstrap token.
 - Within the window, somebody created a binding that goes, or it got more rights. The log shows only from then on who needs it.
 - Within the window, somebody deleted another binding that gave the same rights as a binding that goes. The log shows only from then on who
   needs the binding that goes.
@@ -400,6 +402,8 @@ No request shows these rights in use:
 ## What to do
 Record RBAC objects with 'nodetrail record', or give the output of
 'kubectl get clusterroles,clusterrolebindings,roles,rolebindings -A -o yaml' with '--state'.
+
+If a binding is for machines that join, let one join, or use a longer window.
 
 If a right is listed that no request shows in use, leave its binding in place and waive it, or find out who needs it.`
 

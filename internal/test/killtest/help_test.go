@@ -223,9 +223,16 @@ func (p *process) kill() {
 	killsMu.Unlock()
 }
 
-// stop asks the process to end, which it must do well.
+// stop asks the process to end, which it must do well. It waits for a first message: before main nobody handles the signal.
 func (p *process) stop() {
 	p.t.Helper()
+	for begun := time.Now(); len(p.stderr.Last(1)) == 0 && time.Since(begun) < time.Minute; time.Sleep(10 * time.Millisecond) {
+		select {
+		case <-p.done:
+			p.t.Fatalf("%s ended by itself", p.what)
+		default:
+		}
+	}
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	<-p.done
 	if !p.cmd.ProcessState.Success() {
