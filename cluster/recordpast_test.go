@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -33,7 +34,13 @@ func (j *continued) begin() {
 		j.t.Fatal(err)
 	}
 	j.journal = j.journal[:whole]
-	n := j.c.count(j.c.watches, podsPath)
+	watches := func() (all map[string]int) {
+		j.c.mu.Lock()
+		defer j.c.mu.Unlock()
+		return maps.Clone(j.c.watches)
+	}
+	were := watches()
+	were[podsPath] += 0
 	ctx, cancel := context.WithCancel(j.t.Context())
 	r := &recording{t: j.t, out: &sink{}, log: &sink{}}
 	done := make(chan error, 1)
@@ -41,9 +48,11 @@ func (j *continued) begin() {
 	go func() { done <- Record(ctx, cfg, r.out, zerolog.New(r.log)) }()
 	r.stop = func() error { cancel(); return <-done }
 	j.r = r
-	for j.c.count(j.c.watches, podsPath) == n {
-		if !sleep(j.t.Context(), time.Millisecond) {
-			j.t.Fatal("no watch")
+	for path, n := range were { // and of all else that was watched before
+		for watches()[path] == n {
+			if !sleep(j.t.Context(), time.Millisecond) {
+				j.t.Fatalf("no watch of %s", path)
+			}
 		}
 	}
 }

@@ -29,6 +29,7 @@ func TestRestoredWhileWatched(t *testing.T) {
 			c.do(func() { backup, kept = c.rv, maps.Clone(c.objects[podsPath]) })
 
 			l := startLive(t, c, LiveConfig{Dir: t.TempDir()})
+			l.caughtUp() // so that it has begun all watches, for which the other one waits, too
 			j := &continued{t: t, c: c}
 			j.begin()
 			begun := l.proven()
