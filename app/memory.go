@@ -43,10 +43,10 @@ const (
 	serviceGarbage = 50
 )
 
-// HoldMemory has the garbage collector run for the first time when the process uses firstGarbage bytes. After that it bounds what is not collected yet, until ctx
-// ends and the channel is closed: to percent of what the process holds, and to a quarter of that where the process would otherwise use more than atLeast bytes. What a service holds is
-// most in an overload, in which nothing may be killed for its memory. It has the heap backed by huge pages. It does nothing where GOGC is set, and leaves
-// a limit of GOMEMLIMIT in force. The limits are the whole process's: of several calls at a time the first one keeps them.
+// HoldMemory has the heap backed by huge pages, and the garbage collector run for the first time when the process uses firstGarbage bytes. After that it bounds
+// what is not collected yet, until ctx ends and the channel is closed: to percent of what the process holds, and to a quarter of that where the process would
+// otherwise use more than atLeast bytes. What a service holds is most in an overload, in which nothing may be killed for its memory. It does nothing where GOGC
+// is set, and leaves a limit of GOMEMLIMIT in force. The limits are the whole process's: of several calls at a time the first one keeps them.
 func HoldMemory(ctx context.Context, atLeast int64, percent int) (ended <-chan struct{}) {
 	end := make(chan struct{})
 	if os.Getenv("GOGC") != "" || !memoryHeld.CompareAndSwap(false, true) { // somebody has decided that
