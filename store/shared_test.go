@@ -125,7 +125,7 @@ func TestAnalyzerStallsInACommit(t *testing.T) {
 	ctx, dsn := context.Background(), schemaDSN(server.Shared(t).DSN())
 	b := must(OpenPostgres(ctx, dsn, Options{}))(t)
 	defer b.Close()
-	a := must(OpenPostgres(ctx, dsn+"&idle_in_transaction_session_timeout=100", Options{}))(t)
+	a := must(OpenPostgres(ctx, dsn+"&idle_in_transaction_session_timeout=2000", Options{}))(t)
 	defer a.Close()
 	must(a.Acquire(ctx, "kafka:audit/0", 1, 0))(t)
 	_ = a.turn.take(context.Background())
