@@ -132,6 +132,7 @@ func TestBindingsThatGo(t *testing.T) {
 	bind("legacy", nodeRole, group("system:nodes"))
 	bind("of-an-account", nodeRole, account)
 	bind("copy", "copied", group("system:nodes"))
+	bind("copy-of-an-account", "copied", account)
 	bind("wider", "everything", group("system:nodes"))
 	bind("copy-for-joining", "copied", group("system:bootstrappers"))
 	bind("extra", "few", rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "system:node:a"})
@@ -149,7 +150,7 @@ func TestBindingsThatGo(t *testing.T) {
 		}
 	}
 	slices.Sort(goes)
-	if want := []string{"copy", "copy-for-joining", "extra", "legacy", "of-an-account", "wider"}; !slices.Equal(goes, want) {
+	if want := []string{"copy", "copy-for-joining", "copy-of-an-account", "extra", "legacy", "of-an-account", "wider"}; !slices.Equal(goes, want) {
 		t.Errorf("%q go, want %q", goes, want)
 	}
 	if want := []string{"canary"}; !slices.Equal(stays, want) {
