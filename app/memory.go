@@ -21,7 +21,7 @@ const (
 	// firstGarbage is how much the process may use before the garbage collector runs for the first time, in bytes. By itself it would run several times while the
 	// first megabytes of the state are read, of which nearly nothing is garbage.
 	firstGarbage = 32 << 20
-	// hugeHeap is how much of the heap is backed by huge pages, in bytes: what an analysis uses.
+	// hugeHeap is how much of the heap is backed by huge pages, in bytes: more than an analysis uses of it, and most of what a service uses.
 	hugeHeap = 128 << 20
 	// leastGarbage is the size of the heap at which it would run for the first time by itself, at 100 per cent, in bytes.
 	leastGarbage = 4 << 20

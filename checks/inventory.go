@@ -271,7 +271,7 @@ func bindingsInventoried(in *Input) Result {
 		if right := asideOnly(in.Bindings, fate, &b); right != "" {
 			p.unproven(Item{Code: CodeRightUnseen, Object: nameOf(b.Binding), Value: right})
 		}
-		if needsJoin(in, fate, &b) {
+		if forJoining(in.Bindings, fate, &b) && !w.joined(in) {
 			p.unproven(Item{Code: CodeNobodyJoined, Object: nameOf(b.Binding)})
 		}
 	}
@@ -307,9 +307,8 @@ func asideOnly(all []rbac.BindingInfo, fate func(rbac.BindingRef) (Fate, bool), 
 	if b.Fate != Goes {
 		return ""
 	}
-	given, least := asides(&b.BindingInfo), ""
-	endsWith(all, fate, b, given)
-	for a := range given {
+	least := ""
+	for a := range lostWith(all, fate, b, asides(&b.BindingInfo)) {
 		if right := a.String(); least == "" || right < least {
 			least = right
 		}
@@ -317,8 +316,8 @@ func asideOnly(all []rbac.BindingInfo, fate func(rbac.BindingRef) (Fate, bool), 
 	return least
 }
 
-// endsWith leaves of the rights only those that no binding which is there after this one gives to all of its subjects.
-func endsWith(all []rbac.BindingInfo, fate func(rbac.BindingRef) (Fate, bool), b *Inventoried, given map[atom]bool) {
+// lostWith leaves of the rights, which it changes, only those that no binding which is there after this one gives to all of its subjects.
+func lostWith(all []rbac.BindingInfo, fate func(rbac.BindingRef) (Fate, bool), b *Inventoried, given map[atom]bool) map[atom]bool {
 	for i := range all {
 		o := &all[i]
 		if f, _ := fate(o.Binding); len(given) == 0 || f == Goes || o.Binding.Kind != rbac.KindClusterRoleBinding {
@@ -329,25 +328,27 @@ func endsWith(all []rbac.BindingInfo, fate func(rbac.BindingRef) (Fate, bool), b
 			maps.DeleteFunc(given, func(a atom, _ bool) bool { return !beyond(map[atom]bool{a: true}, left) })
 		}
 	}
+	return given
 }
 
-// needsJoin reports whether only a machine that joins would show who needs a binding that goes, and none joined in the window.
-func needsJoin(in *Input, fate func(rbac.BindingRef) (Fate, bool), b *Inventoried) bool {
-	if b.Fate != Goes || !slices.ContainsFunc(b.Subjects, bootstraps) {
+// forJoining reports whether a binding that goes gives machines that join what no other binding does. Only a machine that joins shows who needs it.
+func forJoining(all []rbac.BindingInfo, fate func(rbac.BindingRef) (Fate, bool), b *Inventoried) bool {
+	return b.Fate == Goes && slices.ContainsFunc(b.Subjects, bootstraps) && len(lostWith(all, fate, b, atomsOf(b.Rules))) > 0
+}
+
+// joined reports whether a node joined in the window.
+func (w *window) joined(in *Input) bool {
+	if in.Ledger == nil {
 		return false
 	}
-	given := atomsOf(b.Rules)
-	if endsWith(in.Bindings, fate, b, given); len(given) == 0 {
-		return false
-	}
-	for w, i := windowOf(in), 0; in.Ledger != nil && i < len(in.Nodes); i++ {
+	for i := range in.Nodes {
 		for h := w.first; h <= w.last; h++ {
 			if x := in.Ledger.Node(in.Nodes[i].Name, h); x != nil && x.Joined != 0 {
-				return false
+				return true
 			}
 		}
 	}
-	return true
+	return false
 }
 
 // anyPod tells the hours in which the Node authorizer lets each node read all pods.

@@ -34,13 +34,8 @@ func (j *continued) begin() {
 		j.t.Fatal(err)
 	}
 	j.journal = j.journal[:whole]
-	watches := func() (all map[string]int) {
-		j.c.mu.Lock()
-		defer j.c.mu.Unlock()
-		return maps.Clone(j.c.watches)
-	}
-	were := watches()
-	were[podsPath] += 0
+	were := map[string]int{podsPath: 0}
+	j.c.do(func() { maps.Copy(were, j.c.watches) })
 	ctx, cancel := context.WithCancel(j.t.Context())
 	r := &recording{t: j.t, out: &sink{}, log: &sink{}}
 	done := make(chan error, 1)
@@ -49,7 +44,7 @@ func (j *continued) begin() {
 	r.stop = func() error { cancel(); return <-done }
 	j.r = r
 	for path, n := range were { // and of all else that was watched before
-		for watches()[path] == n {
+		for j.c.count(j.c.watches, path) == n {
 			if !sleep(j.t.Context(), time.Millisecond) {
 				j.t.Fatalf("no watch of %s", path)
 			}

@@ -58,7 +58,7 @@ type Facts struct {
 	Disabled []string
 	// Nodes are the names of the Node objects at the window's end: of each some request is expected. Nil where that is not known.
 	Nodes []string
-	// Bindings give nodes something, at the window's end. Nil where that is not known.
+	// Bindings give nodes something or are deleted by the migration, at the window's end. Nil where that is not known.
 	Bindings []NodeBinding
 	// Audiences are the audiences of tokens that nodes may ask for, at the window's end. Nil where that is not known.
 	Audiences *Audiences

@@ -209,7 +209,7 @@ type users struct {
 	nodes   map[string]bool
 }
 
-// bindingRows are the bindings that findings blame and those that the state has for nodes.
+// bindingRows are the bindings that findings blame, and those that the state has for nodes or that the migration deletes.
 func bindingRows(s *snapshot) map[report.Binding]*users {
 	all := map[report.Binding]*users{}
 	of := func(b report.Binding) *users {
