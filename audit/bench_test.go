@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -109,4 +111,29 @@ func benchmarkChunk(b *testing.B, log []byte, want Want) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(counts.Read), "ns/event")
 	b.ReportMetric(float64(counts.Skipped)/float64(counts.Read), "skipped/event")
+}
+
+// BenchmarkSplit takes lists apart as kube-apiserver sends them to a webhook, and as another sender could write them.
+func BenchmarkSplit(b *testing.B) {
+	lines := bytes.Split(bytes.TrimSpace(capture(b, whole)), []byte("\n"))
+	for _, c := range []struct{ name, start string }{{"kube-apiserver", listStart}, {"other", " " + strings.Replace(listStart, ":", ": ", 1)}} {
+		b.Run(c.name, func(b *testing.B) {
+			var lists [][]byte
+			size := 0
+			for some := range slices.Chunk(lines, 400) {
+				list := append(append([]byte(c.start+"["), bytes.Join(some, []byte(","))...), "]}\n"...)
+				lists = append(lists, list)
+				size += len(list)
+			}
+			var d Decoder
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, list := range lists {
+					d.Split(list, func(*Event, []byte) {}, func(m Malformed, _ []byte) { b.Fatal(m) })
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(lines)), "ns/event")
+		})
+	}
 }

@@ -66,6 +66,7 @@ type Decoder struct {
 
 	reader reader
 	ev     Event
+	held   []heldEvent // used again
 	run    run
 	layers layers
 }
@@ -270,20 +271,19 @@ func (d *Decoder) object(start int, lists, envelopes bool) {
 		return
 	}
 	end := s.Pos()
-	if cause := d.foreign(env, envelopes); cause != "" {
+	if cause := foreign(env, &d.ev); cause != "" {
 		switch {
 		case envelopes && env.kind == "EventList": // a list in an array
 			d.nest(d.run.buf[start:end:end], EnvelopeNone, start)
 			return
 		case envelopes && d.unwrap(start, end):
 			return
-		case d.foreign(env, lists) != "":
-			d.report(start, cause)
-			return
 		}
+		d.report(start, cause)
+		return
 	}
 	if end-start > d.bound() {
-		if _, ok := reduce(s.Slice(start, end), &d.ev); !ok {
+		if _, ok := reduce(s.Slice(start, end), d.bound(), &d.ev); !ok {
 			d.report(start, TooLong(0, 0, int64(end-start), d.bound()).Cause)
 			return
 		}
@@ -342,12 +342,12 @@ func (d *Decoder) list(env envelope) {
 // items decodes the items of a list.
 func (d *Decoder) items() { d.counted(EnvelopeEventList, func() { d.array(true) }) }
 
-// foreign says why a JSON object is no audit event, or "".
-func (d *Decoder) foreign(env envelope, top bool) string {
+// foreign says why a JSON object, which was read into ev, is no audit event, or "".
+func foreign(env envelope, ev *Event) string {
 	switch {
 	case env.kind != "" && env.kind != "Event":
 		return fmt.Sprintf("kind %s is not an audit event", quote([]byte(env.kind)))
-	case env.kind == "" && top && d.ev.AuditID == "" && d.ev.Verb == "":
+	case env.kind == "" && ev.AuditID == "" && ev.Verb == "":
 		return "object is not an audit event"
 	}
 	return foreignVersion(env)

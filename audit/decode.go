@@ -38,6 +38,7 @@ const (
 	seenAnnotations
 	seenItems
 	seenReduced
+	seenResponseBytes
 	seenMetadata
 )
 
@@ -123,7 +124,7 @@ func (r *reader) common(key string, ev *Event, env *envelope) (bit int, common b
 	case "authenticationMetadata":
 		bit = seenMetadata
 		r.metadata(ev)
-	case "auditID", "requestURI", "verb", "objectRef", "requestObject", "responseObject", "requestReceivedTimestamp", "stageTimestamp", reducedMark, "items":
+	case "auditID", "requestURI", "verb", "objectRef", "requestObject", "responseObject", "requestReceivedTimestamp", "stageTimestamp", reducedMark, responseMark, "items":
 		return 0, false
 	default:
 		r.s.Skip()
@@ -152,7 +153,9 @@ func (r *reader) own(key string, ev *Event, env *envelope) (bit int) {
 	case "stageTimestamp":
 		bit, place, ev.StageTime = seenStageTime, placeStageTime, r.time()
 	case reducedMark:
-		bit, ev.ReducedFrom = seenReduced, r.reducedFrom()
+		bit, ev.ReducedFrom = seenReduced, r.bytes()
+	case responseMark:
+		bit, ev.ResponseBytes = seenResponseBytes, r.bytes()
 	case "items":
 		bit = seenItems
 		r.s.Space()
@@ -181,8 +184,8 @@ func (r *reader) metadata(ev *Event) {
 	}
 }
 
-// reducedFrom reads how long an event was; what is no number says that it is as it was.
-func (r *reader) reducedFrom() int64 {
+// bytes reads a number of bytes that a Reducer wrote; what is no number is 0.
+func (r *reader) bytes() int64 {
 	r.s.Space()
 	if r.s.Peek() != jscan.Number {
 		r.s.Skip()

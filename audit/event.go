@@ -171,9 +171,11 @@ type Event struct {
 	// RequestURI is empty, so that no selector of a list or a watch is known; the groups of a user that is named like a node are assumed to be those of a
 	// node; Code is translated from gRPC's; StageTime is RequestReceived.
 	Derived bool
-	// ReducedFrom is how many bytes the event had in the log where it was too long, and 0 for any other: then strings are cut off, bodies are left
-	// out, and requestURI holds no parameter but those that count (see Reducer).
+	// ReducedFrom is how many bytes the event had in the log where it was too long, and 0 for any other: then strings are cut off, the
+	// response's body and a long one of the request are left out, and requestURI holds no parameter but those that count (see Reducer).
 	ReducedFrom int64
+	// ResponseBytes is how many bytes of these the response's body had, if the event was too long for that alone; else 0.
+	ResponseBytes int64
 	// Line is the line that the event begins on, counted as the caller of Chunk or Document counts.
 	Line int
 }

@@ -48,6 +48,7 @@ type mirror struct {
 	Annotations      map[string]string  `json:"annotations"`
 	Items            *gojson.RawMessage `json:"items"`
 	ReducedFrom      int64              `json:"nodetrailReducedFrom"`
+	ResponseBytes    int64              `json:"nodetrailResponseBytes"`
 }
 
 type mirrorUser struct {
@@ -99,7 +100,7 @@ func (m *mirror) store(ev *Event) {
 		AuditID: m.AuditID, Stage: stageOf(m.Stage), Level: levelOf(m.Level), RequestURI: m.RequestURI, Verb: m.Verb,
 		User: m.User.user(false), SourceIPs: m.SourceIPs, UserAgent: m.UserAgent,
 		RequestReceived: m.RequestReceived.Time, StageTime: m.StageTime.Time,
-		Decision: m.Annotations[decisionKey], Reason: m.Annotations[reasonKey], IssuedCredential: m.Annotations[issuedCredentialKey], ReducedFrom: m.ReducedFrom,
+		Decision: m.Annotations[decisionKey], Reason: m.Annotations[reasonKey], IssuedCredential: m.Annotations[issuedCredentialKey], ReducedFrom: m.ReducedFrom, ResponseBytes: m.ResponseBytes,
 		Cut: m.Annotations[truncatedKey] == "true",
 	}
 	if m.ImpersonatedUser != nil {

@@ -15,6 +15,8 @@ import (
 type Want struct {
 	// State asks for the events that change the objects in the table of stateKind.
 	State bool
+	// Aside asks for the events by which pods come to nodes, and for reviews of access.
+	Aside bool
 	// All asks for every event, whether anything needs it or not.
 	All bool
 	// Others asks for the requests of these users and groups; nil for none.
@@ -54,10 +56,22 @@ func ChangesState(ev *Event) bool {
 	return stateVerb(ev.Verb) && stateKind(ev.ObjectRef.Resource, ev.ObjectRef.Subresource)
 }
 
+// BringsPod is whether the event tells that somebody makes a pod or binds one to a node.
+func BringsPod(ev *Event) bool {
+	ref := &ev.ObjectRef
+	return ref.Resource == "pods" && ev.Verb == "create" && ref.APIGroup == "" && (ref.Subresource == "" || ref.Subresource == "binding")
+}
+
+// AsksReview is whether somebody asks the API server what another user may do.
+func AsksReview(ev *Event) bool {
+	ref := &ev.ObjectRef
+	return ev.Verb == "create" && ref.APIGroup == "authorization.k8s.io" && ref.Subresource == "" && (ref.Resource == "subjectaccessreviews" || ref.Resource == "localsubjectaccessreviews")
+}
+
 // Needed is whether a rule, a check or, if wanted, the state can have a use for the event: its user or impersonated user is named like a node,
 // in the group of nodes, or one of those that are wanted; its client calls itself a kubelet, an API server keeps its own Lease, somebody renews
 // a node's, it is refused to impersonate a node, it is made with a bootstrap token or makes one, it is about the signing of a certificate, it
-// changes an object that the state holds, or the ClusterRole system:node allowed it, or an authorizer that gives no reason.
+// changes an object that the state holds, it brings a pod, asks for a review, or the ClusterRole system:node allowed it, or an authorizer that gives no reason.
 func Needed(ev *Event, want Want) bool {
 	if want.All || ev.User.nodeLike() || ev.IsImpersonated && ev.Impersonated.nodeLike() || strings.HasPrefix(ev.UserAgent, kubeletPrefix) {
 		return true
@@ -71,7 +85,8 @@ func Needed(ev *Event, want Want) bool {
 	if _, refused := RefusedImpersonation(ev); refused {
 		return true
 	}
-	return KeepsServer(ev) || renewsNode(ev) || byNodeRole(ev) || WithoutReason(ev) || want.State && ChangesState(ev)
+	return KeepsServer(ev) || renewsNode(ev) || byNodeRole(ev) || WithoutReason(ev) || want.State && ChangesState(ev) ||
+		want.Aside && (BringsPod(ev) || AsksReview(ev))
 }
 
 // WithoutReason reports whether a service account, for which the API server asks its authorizers, was allowed a request without a reason. RBAC always gives
@@ -182,7 +197,7 @@ func (o *ObjectRef) isNodeLease() bool {
 }
 
 func (u *User) nodeLike() bool {
-	return strings.HasPrefix(u.Username, nodeid.UserPrefix) || slices.Contains(u.Groups, user.NodesGroup)
+	return nodeid.Resembles(u.Username, u.Groups)
 }
 
 // Signs reports whether the request writes a CertificateSigningRequest, its approval or its status: how credentials of nodes come to be.

@@ -11,7 +11,7 @@ import (
 
 // What is kept of an event that is too long to be kept whole. Names in Kubernetes have at most 253 characters.
 const (
-	reducedString  = 8 << 10   // bytes of a string
+	reducedString  = 8 << 10   // bytes of a string, or of the request's body
 	reducedEvent   = 512 << 10 // bytes of all of it
 	reducedList    = 16        // addresses, and the last one
 	reducedSegment = 1 << 10   // bytes of a segment of the path
@@ -24,12 +24,20 @@ const (
 // reducedMark is the member of a reduced event that says how long it was. No client of kube-apiserver can write members of an event.
 const reducedMark = "nodetrailReducedFrom"
 
+// responseMark is the member that says how long the response's body was, where the event was too long for that alone.
+const responseMark = "nodetrailResponseBytes"
+
 // A Reducer reads one event that is too long to be kept, as kube-apiserver writes it, and keeps what decides about its request: it is again
-// an event, with long strings cut off, without bodies, and with those parameters of the URI alone that the authorizer and nodetrail read.
+// an event, with long strings cut off, without the response's body and a long one of the request, and with those parameters of the URI alone that the
+// authorizer and nodetrail read.
 // Its zero value is ready. It holds some hundred kilobytes, however long the event is. It is for one goroutine at a time.
 //
 // The last address of a request is the one that the connection came from, so that one is kept however many there are.
 type Reducer struct {
+	// Bound is what an event may have. If it has no more but for the response's body, and nothing else was left out of it or cut off, then it was the response
+	// that was too long, and not the request. With 0, nothing says so.
+	Bound int64
+
 	out    []byte
 	size   int64
 	failed bool
@@ -47,9 +55,14 @@ type Reducer struct {
 
 	skip    int // how deep the skipped value is that is being read, 0 for none
 	skipped bool
-	addrs   int // elements of sourceIPs
-	addrAt  int // where in out the one begins that the next one replaces
-	uri     uriReducer
+	// at is how many bytes were read, from behind which of them the body that is being read begins, and response how many the response's has.
+	at, from, response int64
+	bodyAt             int  // where in out the request's body begins, 0 for another value
+	cut                bool // anything but the response's body was left out or cut off
+
+	addrs  int // elements of sourceIPs
+	addrAt int // where in out the one begins that the next one replaces
+	uri    uriReducer
 }
 
 type textState uint8
@@ -63,11 +76,11 @@ const (
 
 // reduce reads an event that is in memory and too long into ev, from what is kept of such, which it returns; false if nothing is, and then ev is
 // as it was. One that was reduced before stays as it is.
-func reduce(event []byte, ev *Event) ([]byte, bool) {
+func reduce(event []byte, bound int, ev *Event) ([]byte, bool) {
 	if ev.ReducedFrom > 0 {
 		return event, true
 	}
-	var r Reducer
+	r := Reducer{Bound: int64(bound)}
 	_, _ = r.Write(event) // which never fails
 	reduced, ok := r.Event()
 	if !ok {
@@ -83,15 +96,15 @@ func reduce(event []byte, ev *Event) ([]byte, bool) {
 	return reduced, true
 }
 
-// Reduced returns what a [Reducer] keeps of an event in memory; false if that is no event of kube-apiserver's.
-func Reduced(event []byte) ([]byte, bool) {
+// Reduced returns what a [Reducer] keeps of an event in memory that is longer than the bound; false if that is no event of kube-apiserver's.
+func Reduced(event []byte, bound int) ([]byte, bool) {
 	var ev Event
-	return reduce(event, &ev)
+	return reduce(event, bound, &ev)
 }
 
 // Reset makes it ready for the next event.
 func (r *Reducer) Reset() {
-	*r = Reducer{out: r.out[:0], stack: r.stack[:0], key: r.key[:0], escape: r.escape[:0], uri: uriReducer{out: r.uri.out[:0], param: r.uri.param[:0]}}
+	*r = Reducer{Bound: r.Bound, out: r.out[:0], stack: r.stack[:0], key: r.key[:0], escape: r.escape[:0], uri: uriReducer{out: r.uri.out[:0], param: r.uri.param[:0]}}
 }
 
 // Size is how many bytes were written.
@@ -99,11 +112,13 @@ func (r *Reducer) Size() int64 { return r.size }
 
 // Write takes in a part of the event. It never fails.
 func (r *Reducer) Write(p []byte) (int, error) {
-	r.size += int64(len(p))
+	r.at, r.size = r.size, r.size+int64(len(p))
 	for _, c := range p {
 		if r.failed {
 			break
 		}
+		r.at++
+		r.keepBody(c)
 		if r.text != noText {
 			r.inText(c)
 		} else {
@@ -153,8 +168,12 @@ func (r *Reducer) between(c byte) {
 		r.out = append(r.out, c)
 		r.isKey = false
 		if len(r.stack) == 1 && (string(r.key) == "requestObject" || string(r.key) == "responseObject") {
-			r.out = append(r.out, "null"...)
-			r.skipped = true
+			r.skipped, r.from, r.bodyAt = true, r.at, 0
+			if string(r.key) == "requestObject" {
+				r.bodyAt = len(r.out)
+			} else {
+				r.out = append(r.out, "null"...)
+			}
 		}
 	case ',':
 		r.out = append(r.out, c)
@@ -176,6 +195,9 @@ func (r *Reducer) end(c byte) {
 	r.stack = r.stack[:len(r.stack)-1]
 	if r.done = len(r.stack) == 0; r.done {
 		r.out = strconv.AppendInt(append(r.out, `,"`+reducedMark+`":`...), r.size, 10)
+		if r.response > 0 && !r.cut && r.size-r.response <= r.Bound {
+			r.out = strconv.AppendInt(append(r.out, `,"`+responseMark+`":`...), r.response, 10)
+		}
 	}
 	r.out = append(r.out, c)
 	r.isKey = false
@@ -190,17 +212,38 @@ func (r *Reducer) skipping(c byte) {
 		r.skip++
 	case '}', ']':
 		if r.skip == 0 { // the outermost object ends behind a number or a literal
-			r.skipped = false
+			r.endSkipped()
 			r.end(c)
 			return
 		}
 		r.skip--
 	case ',':
 		if r.skip == 0 {
-			r.skipped = false
+			r.endSkipped()
 			r.out = append(r.out, c)
 			r.isKey = true
 		}
+	}
+}
+
+// keepBody keeps the request's body as it is, while it is short.
+func (r *Reducer) keepBody(c byte) {
+	if !r.skipped || r.bodyAt == 0 {
+		return
+	}
+	if r.out = append(r.out, c); len(r.out)-r.bodyAt > reducedString {
+		r.out, r.bodyAt, r.cut = append(r.out[:r.bodyAt], "null"...), 0, true
+	}
+}
+
+// endSkipped ends a body that was stepped over, behind it.
+func (r *Reducer) endSkipped() {
+	r.skipped = false
+	switch {
+	case r.bodyAt > 0: // what ends it was kept with it
+		r.out = r.out[:len(r.out)-1]
+	case string(r.key) == "responseObject":
+		r.response += r.at - 1 - r.from
 	}
 }
 
@@ -212,7 +255,7 @@ func (r *Reducer) inAddresses() bool {
 func (r *Reducer) begin() {
 	if r.inAddresses() {
 		if r.addrs++; r.addrs > reducedList { // in place of the one before, with the comma behind it
-			r.out = r.out[:r.addrAt]
+			r.out, r.cut = r.out[:r.addrAt], true
 		} else {
 			r.addrAt = len(r.out)
 		}
@@ -253,6 +296,7 @@ func (r *Reducer) inText(c byte) {
 func (r *Reducer) unit(u []byte) {
 	switch r.text {
 	case uriText:
+		r.length++
 		if len(u) == 1 {
 			r.failed = u[0] <= ' ' || u[0] == 0x7f || !r.uri.add(u[0])
 			return
@@ -290,6 +334,7 @@ func unescaped(u []byte) (rune, bool) {
 func (r *Reducer) endText() {
 	switch r.text {
 	case uriText:
+		r.cut = r.cut || r.length > reducedString
 		uri, ok := r.uri.end()
 		text, err := json.Marshal(string(uri))
 		if r.failed = r.failed || !ok || err != nil; !r.failed {
@@ -297,7 +342,7 @@ func (r *Reducer) endText() {
 		}
 	case keptText:
 		if r.length > reducedString {
-			r.out = append(r.out[:r.whole], "..."...)
+			r.out, r.cut = append(r.out[:r.whole], "..."...), true
 		}
 		r.out = append(r.out, '"')
 	}

@@ -44,8 +44,8 @@ type common struct {
 }
 
 const (
-	// longRun is the length in bytes from which on runs are found by a hash: of so many bytes, or of all behind the time of the stage, which is mostly the
-	// end of the line.
+	// longRun is the length in bytes from which on runs are found by a hash: of so many bytes, or of all behind the time of the stage, up to the end of the
+	// line or of the event.
 	longRun = 128
 	// longestRun bounds what is remembered of one run, in bytes.
 	longestRun = 2 << 10
@@ -57,6 +57,9 @@ const (
 	// worthwhile is how many runs are read before memory is taken for any: some decoders read one event.
 	worthwhile = 32
 )
+
+// objectsEnd is what mostly ends the annotations and the event.
+var objectsEnd = []byte("}}")
 
 // bucket holds runs, those that come often in front.
 type bucket [ways]*common
@@ -86,8 +89,12 @@ func (t *runs) longs(rest []byte) *bucket {
 		return nil
 	case t.place != placeStageTime:
 		rest = rest[:longRun]
-	case len(rest) > longestRun:
-		return nil
+	case len(rest) > longestRun: // in a list
+		end := bytes.Index(rest[:longestRun], objectsEnd)
+		if end < 0 {
+			return nil
+		}
+		rest = rest[:end]
 	}
 	return &t.long[hash(rest)%buckets]
 }

@@ -113,6 +113,7 @@ func (s *Shrinker) hold(p []byte) {
 	if !s.reduced && len(s.held)+len(p) > s.bound() {
 		s.reduced = true
 		s.long.Reset()
+		s.long.Bound = int64(s.bound())
 		_, _ = s.long.Write(s.held) // which never fails
 		s.held = s.held[:0]
 	}

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/nodetrail/nodetrail/internal/jscan"
@@ -49,7 +50,9 @@ func (sp *splitter) values() {
 		start := s.Pos()
 		switch s.Peek() {
 		case jscan.Object:
-			sp.object(start, true)
+			if !sp.sentList(start) {
+				sp.object(start, true)
+			}
 		case jscan.Array:
 			sp.array()
 		default:
@@ -64,11 +67,76 @@ func (sp *splitter) values() {
 	}
 }
 
+// listStart is what a list begins with as kube-apiserver sends it, up to its items.
+const listStart = `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":`
+
+// maxHeld bounds the events of a list that are held until the list has ended. kube-apiserver sends 400 by default.
+const maxHeld = 1024
+
+// heldEvent is an event, with where its bytes are.
+type heldEvent struct {
+	ev         Event
+	start, end int
+}
+
+// sentList splits a list at start in one pass, if it is as kube-apiserver sends lists: its events are held until it has ended, or until the rest of it was
+// checked to be JSON. Of any other object, and of a list with anything malformed or too long in the events held, it hands on nothing, and returns false with
+// the scanner at the object.
+func (sp *splitter) sentList(start int) bool {
+	if !bytes.HasPrefix(sp.body[start:], []byte(listStart)) {
+		return false
+	}
+	d, s, n := sp.d, sp.s, 0
+	defer func() { clear(d.held[:n]) }()
+	s.Object()
+	s.Forward(start + len(listStart))
+	plain := true
+	for s.Array(); plain && n < maxHeld && s.More(); n++ {
+		if n == len(d.held) {
+			d.held = append(d.held, make([]heldEvent, max(64, n))...)
+		}
+		h := &d.held[n]
+		s.Space()
+		h.start = s.Pos()
+		env := d.reader.event(&h.ev)
+		h.end = s.Pos()
+		plain = foreign(env, &h.ev) == "" && h.end-h.start <= d.bound()
+	}
+	rest := s.Mark()
+	for plain && n == maxHeld && s.More() {
+		s.Skip()
+	}
+	var key string
+	if !plain || s.Key(&key) || s.Fault() != nil {
+		s.ResetAt(sp.body, start)
+		return false
+	}
+	end := s.Pos()
+	d.run.counts.Read += int64(n)
+	for i := range d.held[:n] {
+		h := &d.held[i]
+		h.ev.Line = d.lineOf(h.start)
+		sp.emit(&h.ev, s.Slice(h.start, h.end))
+	}
+	if n == maxHeld {
+		s.Back(rest)
+		sp.elements()
+		s.ResetAt(sp.body, end)
+	}
+	return true
+}
+
 // array splits an array of events, or the items of a list. A fault that is left in the scanner was reported.
 func (sp *splitter) array() {
+	sp.s.Array()
+	sp.elements()
+}
+
+// elements splits what is left of an array.
+func (sp *splitter) elements() {
 	s := sp.s
 	begin := s.Pos()
-	for s.Array(); s.More(); {
+	for s.More() {
 		s.Space()
 		begin = s.Pos()
 		if sp.object(begin, false); s.Err() != nil {
@@ -98,9 +166,9 @@ func (sp *splitter) object(start int, lists bool) {
 		sp.list(start, end, env)
 		return
 	}
-	cause, raw := d.foreign(env, lists), s.Slice(start, end)
+	cause, raw := foreign(env, &d.ev), s.Slice(start, end)
 	if cause == "" && end-start > d.bound() {
-		if reduced, ok := reduce(raw, &d.ev); ok {
+		if reduced, ok := reduce(raw, d.bound(), &d.ev); ok {
 			raw = reduced
 		} else {
 			cause = TooLong(0, 0, int64(end-start), d.bound()).Cause

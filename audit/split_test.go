@@ -57,6 +57,8 @@ func TestSplit(t *testing.T) {
 	f("events", node("a")+"\n"+node("b"), pieces{Events: []string{"1:a", "2:b"}, Raw: []string{node("a"), node("b")}})
 	f("bad items", list+`{"verb":1},null,7,{"kind":"Pod"},`+node("b")+"]}", pieces{Events: []string{"1:b"}, Raw: []string{node("b")}, Malformed: []string{
 		`value is not a string: {"verb":1}`, "value is not an object: null", "value is not an object: 7", `kind "Pod" is not an audit event: {"kind":"Pod"}`}})
+	f("empty items", list+`{},{"foo":"bar"},`+node("b")+"]}", pieces{Events: []string{"1:b"}, Raw: []string{node("b")}, Malformed: []string{
+		"object is not an audit event: {}", `object is not an audit event: {"foo":"bar"}`}})
 	long := strings.Replace(node(strings.Repeat("x", 300)), `"kind":"Event",`, "", 1) // not as kube-apiserver begins an event
 	f("too long", list+long+","+node("b")+"]}", pieces{Events: []string{"1:b"}, Raw: []string{node("b")},
 		Malformed: []string{fmt.Sprintf("event of %d bytes exceeds the bound of 300: %s", len(long), long)}})
@@ -68,6 +70,79 @@ func TestSplit(t *testing.T) {
 	f("of another group", `{"kind":"EventList","apiVersion":"v1","items":[{}]} `, pieces{Malformed: []string{`apiVersion "v1" is not of audit.k8s.io: {"kind":"EventList","apiVersion":"v1","items":[{}]}`}})
 	f("noise", "\x1f\x8b noise", pieces{Malformed: []string{`not a JSON object but "\x1f\x8b noise": ` + "\x1f\x8b noise"}})
 	f("no items", `{"kind":"EventList"}`, pieces{})
+}
+
+// otherwise writes a list that begins as kube-apiserver sends it in a way that means the same, and that is read in two passes.
+func otherwise(text string) (string, bool) {
+	rest, is := strings.CutPrefix(text, "{")
+	return "{ " + rest, is && strings.HasPrefix(text, listStart)
+}
+
+// inTwoPasses holds what is read of a list in one pass to what is read of it in two.
+func inTwoPasses(t *testing.T, text string, maxBytes int) {
+	t.Helper()
+	if other, is := otherwise(text); is {
+		want := split(t, other, maxBytes)
+		for i, m := range want.Malformed { // which may be of the list as a whole
+			want.Malformed[i] = strings.Replace(m, "{ "+listStart[1:], listStart, 1)
+		}
+		if d := cmp.Diff(want, split(t, text, maxBytes)); d != "" {
+			t.Fatalf("%q (-two passes +one):\n%s", text, d)
+		}
+	}
+}
+
+// readOnce reports whether a list is read in one pass.
+func readOnce(body []byte) bool {
+	var d Decoder
+	sp := splitter{d: &d, s: &d.reader.s, body: body, limit: len(body), emit: func(*Event, []byte) {}, malformed: func(Malformed, []byte) {}}
+	d.begin(body, 1, nil, nil)
+	sp.s.Reset(body)
+	return sp.sentList(0) && sp.s.Pos() == len(body)
+}
+
+// TestSentLists spoils a list as kube-apiserver sends it, in each place in several ways, and reads lists of more events than are held.
+func TestSentLists(t *testing.T) {
+	const bound = 400
+	long := strings.Repeat("x", bound)
+	list := listStart + "[" + node("a") + ",\n" + other + `,{"auditID":"b","annotations":{"x":"}}"}} ,` + node("c") + "]}\n"
+	for i := range len(list) {
+		inTwoPasses(t, list[:i], bound)
+		for _, with := range []string{
+			"", "{", "}", "[", "]", ",", ":", `"`, "\\", "0", "null,", "\n", "\x00", "\xff", `{"verb":1},`, `{"kind":"Pod"},`, `,"items":[` + other + `]`, `"kind":"Event",`,
+			`"` + long + `",`, `{"auditID":"` + long + `"},`, strings.Repeat("[", 10_000), list,
+		} {
+			inTwoPasses(t, list[:i]+with+list[i:], bound)
+			inTwoPasses(t, list[:i]+with+list[i+1:], bound)
+		}
+	}
+	for _, n := range []int{0, 1, 63, 64, 65, 129, maxHeld - 1, maxHeld, maxHeld + 1, 3 * maxHeld} {
+		one := strings.Repeat(","+other, n)
+		plain := listStart + "[" + strings.TrimPrefix(one, ",") + "]}"
+		inTwoPasses(t, plain+list, bound)
+		bare := strings.ReplaceAll(plain, `{"kind":"Event","apiVersion":"audit.k8s.io/v1",`, "{") // as kube-apiserver sends the items of lists
+		for _, text := range []string{plain, bare} {
+			inTwoPasses(t, text, bound)
+			if !readOnce([]byte(text)) {
+				t.Errorf("a list of %d events is read in two passes: %.200s", n, text)
+			}
+		}
+		inTwoPasses(t, listStart+"["+node("a")+",{}]}", bound)
+		inTwoPasses(t, listStart+"["+strings.TrimPrefix(one+`,{"verb":1}`, ",")+"]}", bound)
+	}
+	var d Decoder
+	d.Split([]byte(list), func(*Event, []byte) {}, func(Malformed, []byte) {})
+	for _, h := range d.held {
+		if h.ev.AuditID != "" || h.ev.User.Username != "" {
+			t.Error("the Decoder holds on to the body")
+		}
+	}
+	deep := func(n int) string {
+		return listStart + `[{"auditID":"a","requestObject":` + strings.Repeat("[", n) + strings.Repeat("]", n) + "}]}"
+	}
+	for n := 9_990; n < 10_005; n++ {
+		inTwoPasses(t, deep(n), 1<<20)
+	}
 }
 
 func TestPartitionKey(t *testing.T) {
@@ -102,11 +177,13 @@ func FuzzSplit(f *testing.F) {
 	}
 	f.Add([]byte(`{"kind":"EventList","items":[` + node("a") + `,{"verb":1},null,` + node("b") + `,{"verb":1,}]}` + other))
 	f.Add([]byte(`{"items":[` + node("a") + `,{"verb":1}],"kind":"EventList"}[{},` + node("c")))
+	f.Add([]byte(listStart + "[" + node("a") + "," + other + "]}\n" + node("b")))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if bytes.IndexByte(body, 0) >= 0 || bytes.HasPrefix(body, byteOrderMark) {
 			return
 		}
 		const bound = 500
+		inTwoPasses(t, string(body), bound)
 		p := split(t, string(body), bound)
 		var needed []string
 		var d Decoder

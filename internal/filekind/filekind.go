@@ -25,6 +25,8 @@ const (
 	Kubeconfig
 	Report
 	Verdicts
+	Findings
+	OwnLog
 	Waivers
 	Exceptions
 	OwnRules
@@ -66,6 +68,10 @@ func (k Kind) words() words {
 		return words{"a report of nodetrail", "give it by --baseline"}
 	case Verdicts:
 		return words{"what --verdicts wrote", "give the audit log that it was made of"}
+	case Findings:
+		return words{"findings that nodetrail run wrote", "give the audit log that they were found in"}
+	case OwnLog:
+		return words{"the log of nodetrail or of another program", "give the audit log of the API server"}
 	case Waivers:
 		return words{"a file of waivers", "give it by --waive"}
 	case Exceptions:
@@ -175,6 +181,8 @@ func byMembers(m members) Kind {
 	switch audit := strings.HasPrefix(version, "audit.k8s.io/"); {
 	case m.has("auditID", "verdict") && !m.has("stage"):
 		return Verdicts
+	case m.has("rule", "severity", "node") && !m.has("stage"):
+		return Findings
 	case audit && m["kind"] == "Policy":
 		return AuditPolicy
 	case audit && slices.Contains([]string{"", "Event", "EventList"}, m["kind"]), m.has("auditID"):
@@ -194,6 +202,8 @@ func byMembers(m members) Kind {
 		return Report
 	case m.has("ts", "caller", "msg"):
 		return ApiserverLog
+	case m.has("level", "message") && (m.has("time") || m.has("ts")):
+		return OwnLog
 	case m.has("sources") && !m.has("kind"):
 		return Configuration
 	case m.has("waivers"):

@@ -28,6 +28,8 @@ var samples = map[string]Kind{
 	`{"kind":"Config","apiVersion":"v1","users":[]}`:                                               Kubeconfig,
 	`{"kind":"Config","apiVersion":"operator.openshift.io/v1"}`:                                    State,
 	"E1121 06:03:57.603813       1 x.go:1] {\"kind\":\"Event\"}":                                   ApiserverLog,
+	`{"id":"1","rule":"node-identity","severity":"low","node":"a"}`:                                Findings,
+	`{"level":"info","sources":[],"time":"2026-11-21T06:03:57Z","message":"ready"}`:                OwnLog,
 	`{"auditID":"a","verdict":"allow"}`:                                                            Verdicts,
 	`{"auditID":"a","stage":"Panic","verdict":"allow"}`:                                            AuditLog,
 	`{"cluster":"","window":{"from":"`:                                                             Unknown,

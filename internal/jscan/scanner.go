@@ -74,6 +74,18 @@ func (s *Scanner) Forward(pos int) { s.pos, s.first = pos, false }
 // Len returns the length of the text in bytes.
 func (s *Scanner) Len() int { return len(s.buf) }
 
+// A Mark is where a Scanner was in its text.
+type Mark struct {
+	pos, depth int
+	first      bool
+}
+
+// Mark returns where s is.
+func (s *Scanner) Mark() Mark { return Mark{s.pos, s.depth, s.first} }
+
+// Back continues at a mark in the text that s was given last, and forgets an error.
+func (s *Scanner) Back(m Mark) { s.pos, s.depth, s.first, s.err = m.pos, m.depth, m.first, nil }
+
 // Leave continues behind an object that was entered and is known to end at offset pos, as if it had been read.
 func (s *Scanner) Leave(pos int) {
 	s.depth--

@@ -22,6 +22,14 @@ func Of(username string, groups []string) (node string, isNode bool) {
 	return node, true
 }
 
+// Resembles reports whether a user has the name or the group of nodes, one of them or both.
+func Resembles(username string, groups []string) bool {
+	return strings.HasPrefix(username, UserPrefix) || slices.Contains(groups, user.NodesGroup)
+}
+
+// ComponentPrefix begins the user names of programs of the control plane, such as kube-scheduler.
+const ComponentPrefix = "system:kube-"
+
 // MaxName is the longest name that a Node can have, in bytes.
 const MaxName = 253
 

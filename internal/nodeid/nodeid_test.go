@@ -39,3 +39,18 @@ func TestCanBeName(t *testing.T) {
 		}
 	}
 }
+
+func TestResembles(t *testing.T) {
+	for _, c := range []struct {
+		username string
+		groups   []string
+		want     bool
+	}{
+		{"system:node:worker-1", []string{"system:nodes"}, true}, {"system:node:worker-1", nil, true}, {"system:node:", nil, true},
+		{"kubelet", []string{"system:authenticated", "system:nodes"}, true}, {"system:nodes", nil, false}, {"jane", []string{"system:node:worker-1"}, false},
+	} {
+		if got := Resembles(c.username, c.groups); got != c.want {
+			t.Errorf("%s in %q: %t", c.username, c.groups, got)
+		}
+	}
+}
